@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Formatting, lints, types, and whether pykernels/_generated is what codegen makes and what both
+# validators accept. Runs all of them, also after a failure.
+
+set -euo pipefail
+# shellcheck source=ci/setup.sh
+. "$(dirname "$0")/setup.sh"
+# shellcheck source=ci/stages.sh
+. ci/stages.sh
+
+export PYRIGHT_PYTHON_IGNORE_WARNINGS=1 # no look for a newer version
+
+stage_format() { "$python" -m ruff format --check .; }
+stage_lint() { "$python" -m ruff check .; }
+stage_mypy() { "$python" -m mypy --strict; }
+stage_pyright() { "$python" -m pyright --pythonpath "$python"; }
+stage_fresh() { "$python" -m codegen --check; }
+stage_validate() { "$python" -m codegen --validate; }
+
+setup_venv
+setup_naga
+setup_package
+run_stages format lint fresh validate mypy pyright
+print_summary

@@ -1,0 +1,133 @@
+#!/usr/bin/env bash
+# What the other scripts need, made once and then found in no time. They source this file
+# and call its functions; `bash ci/setup.sh` by itself makes everything ready for ci/test.sh.
+# A function that cannot do its job says in one line what is missing and returns 1.
+# Bash 3.2 (macOS) must be able to read this file: ci/demo.sh runs there too.
+# PYTHON names the Python (3.11 or later) to make .venv with.
+
+set -euo pipefail
+
+NAGA_VERSION=29.0.4 # the naga inside wgpu-native 29
+RUST_VERSION=1.90   # what that naga-cli needs; Debian's own is older
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+python=$root/.venv/bin/python
+cd "$root"
+# Behind PATH: where rustup puts cargo. In front: where setup_naga puts naga.
+export PATH="$root/.tools/bin:$PATH:${HOME:-/root}/.cargo/bin"
+
+say() { printf '%s\n' "$*" >&2; }
+
+missing() {
+    say "MISSING: $*"
+    return 1
+}
+
+apt_install() {
+    command -v apt-get >/dev/null || return 1
+    local as_root="env"
+    if [[ $(id -u) != 0 ]]; then
+        sudo -n true 2>/dev/null || return 1
+        as_root="sudo -n env"
+    fi
+    say "installing $* with apt-get"
+    # A foreign package list that cannot be fetched is no reason to stop.
+    $as_root DEBIAN_FRONTEND=noninteractive apt-get -qq update >/dev/null 2>&1 || true
+    $as_root DEBIAN_FRONTEND=noninteractive \
+        apt-get -qq install -y --no-install-recommends "$@" >/dev/null
+}
+
+find_python() {
+    local name
+    # 3.11 first: CI runs it.
+    for name in "${PYTHON:-python3.11}" python3 python3.12 python3.13 python3.14; do
+        if "$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            printf '%s\n' "$name"
+            return
+        fi
+        [[ -z ${PYTHON:-} ]] || return 1
+    done
+    return 1
+}
+
+# One hash over files and folders, and over the place of .venv, which an editable install names.
+digest() {
+    "$python" - "$@" <<'PY'
+import hashlib, pathlib, sys
+
+total = hashlib.sha256(sys.prefix.encode())
+for name in sys.argv[1:]:
+    path = pathlib.Path(name)
+    for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+        if file.is_file() and "__pycache__" not in file.parts:
+            total.update(f"{file.as_posix()}\0".encode())
+            total.update(hashlib.sha256(file.read_bytes()).digest())
+print(total.hexdigest())
+PY
+}
+
+is_stamped() { [[ -f $1 && $(cat "$1") == "$2" ]]; }
+
+make_venv() {
+    local base major_minor
+    base=$(find_python) || missing "Python 3.11 or later; PYTHON=/path/to/python names one" || return 1
+    if ! "$base" -c 'import ensurepip' 2>/dev/null; then
+        major_minor=$("$base" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+        apt_install "python$major_minor-venv" ||
+            missing "Python's venv module: apt-get install python$major_minor-venv" || return 1
+    fi
+    say "making .venv with $("$base" --version)"
+    "$base" -m venv --clear .venv
+}
+
+# .venv with the dependency group `dev` of pyproject.toml, which holds the pins.
+setup_venv() {
+    local stamp=.venv/dev-group.sha256 want
+    # A .venv whose Python has gone is made anew.
+    "$python" -c '' 2>/dev/null || make_venv || return 1
+    want=$(digest pyproject.toml)
+    if ! is_stamped "$stamp" "$want"; then
+        say "installing the dependency group dev into .venv"
+        "$python" -m pip install --quiet --upgrade 'pip>=25.1' || return 1
+        "$python" -m pip install --quiet --group dev || return 1
+        printf '%s\n' "$want" >"$stamp"
+    fi
+    if [[ -z ${XDG_RUNTIME_DIR:-} ]]; then # EGL prints an error without one
+        export XDG_RUNTIME_DIR=$root/.venv/runtime
+        mkdir -p "$XDG_RUNTIME_DIR"
+        chmod 700 "$XDG_RUNTIME_DIR"
+    fi
+}
+
+# The package itself, editable; this runs codegen.
+setup_package() {
+    local stamp=.venv/package.sha256 want
+    want=$(digest pyproject.toml hatch_build.py pykernels/_version.py kernels codegen)
+    if is_stamped "$stamp" "$want" && [[ -f pykernels/_generated/manifest.json ]]; then return; fi
+    say "building the kernels and installing the package into .venv"
+    "$python" -m pip install --quiet --no-build-isolation --no-deps --editable . || return 1
+    printf '%s\n' "$want" >"$stamp"
+}
+
+setup_naga() {
+    [[ $(.tools/bin/naga --version 2>/dev/null) != *"$NAGA_VERSION"* ]] || return 0
+    local rust
+    rust=$(rustc --version 2>/dev/null | cut -d' ' -f2) || true
+    if ! command -v cargo >/dev/null ||
+        [[ $(printf '%s\n' "$RUST_VERSION" "$rust" | sort -V | head -n 1) != "$RUST_VERSION" ]]; then
+        missing "Rust $RUST_VERSION or later (found: ${rust:-none}), to install naga-cli:" \
+            "https://rustup.rs" || return 1
+    fi
+    command -v cc >/dev/null || apt_install gcc libc6-dev ||
+        missing "a C compiler, which cargo links with (Debian: gcc libc6-dev)" || return 1
+    say "installing naga-cli $NAGA_VERSION into .tools (a minute or two)"
+    cargo install naga-cli --version "=$NAGA_VERSION" --locked --force --quiet --root .tools ||
+        missing "naga-cli $NAGA_VERSION: cargo could not install it (see above)"
+}
+
+# shellcheck source=ci/drivers.sh
+. ci/drivers.sh
+
+if [[ ${BASH_SOURCE[0]} == "$0" ]]; then
+    setup_venv && setup_lavapipe && setup_swiftshader && setup_naga && setup_package
+fi

@@ -1,0 +1,35 @@
+"""Build time only: kernel sources in, validated texts and typed Python modules out.
+
+    load (spec.py) -> render (render.py, head.py) -> validate -> emit (emit.py) -> write (build.py)
+
+The runtime never imports this package. Importing it needs nothing but the standard library;
+`generate` needs Jinja2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+from .errors import BuildError
+from .sources import recorded_hash, source_hash
+
+__all__ = ["BuildError", "generate", "is_fresh"]
+
+
+def is_fresh(root: Path) -> bool:
+    """Do the generated files stem from the present sources?"""
+    return recorded_hash(root) == source_hash(root)
+
+
+def generate(
+    root: Path,
+    *,
+    validate: Literal["auto", "require", "skip"] = "auto",
+    report: Callable[[str], None] = print,
+) -> None:
+    """Render, validate and write everything; see `codegen.build.generate`."""
+    from .build import generate as run
+
+    run(root, validate=validate, report=report)

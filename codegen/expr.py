@@ -1,0 +1,44 @@
+"""The expressions that a spec may contain: a small, allow-listed part of Python."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Mapping
+from typing import Any
+
+__all__ = ["ExprError", "check", "evaluate"]
+
+FUNCTIONS = {"cdiv", "dtype", "max", "min"}
+_NODES = (
+    ast.Expression, ast.BoolOp, ast.And, ast.Or, ast.UnaryOp, ast.Not, ast.USub,
+    ast.BinOp, ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Div, ast.Mod, ast.Pow,
+    ast.LShift, ast.RShift, ast.BitAnd, ast.BitOr, ast.IfExp, ast.Compare, ast.Eq, ast.NotEq,
+    ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.In, ast.NotIn, ast.Is, ast.IsNot, ast.Constant,
+    ast.Name, ast.Load, ast.Attribute, ast.Subscript, ast.Slice, ast.Call, ast.Tuple, ast.List,
+)  # fmt: skip
+
+
+class ExprError(ValueError):
+    """An expression that a spec may not contain."""
+
+
+def check(text: str, names: Collection[str]) -> str:
+    """`text` again, if it is an allowed expression over `names`."""
+    try:
+        tree = ast.parse(text, mode="eval")
+    except SyntaxError as e:
+        raise ExprError(f"{text!r} is no expression: {e.msg}") from None
+    for node in ast.walk(tree):
+        if not isinstance(node, _NODES):
+            raise ExprError(f"{text!r} uses {type(node).__name__}, which a spec may not")
+        if isinstance(node, ast.Name) and node.id not in names and node.id not in FUNCTIONS:
+            raise ExprError(f"{text!r} names {node.id!r}; known here: {', '.join(sorted(names))}")
+        if isinstance(node, ast.Attribute) and node.attr.startswith("_"):
+            raise ExprError(f"{text!r} reads the private attribute {node.attr!r}")
+    return text
+
+
+def evaluate(text: str, values: Mapping[str, Any]) -> Any:
+    """The value of an expression over axes, at build time."""
+    code = compile(ast.parse(check(text, values), mode="eval"), "<spec>", "eval")
+    return eval(code, {"__builtins__": {}, "min": min, "max": max}, dict(values))

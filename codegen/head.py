@@ -1,0 +1,188 @@
+"""The head of a variant: everything that depends on how tensors are bound and stored.
+
+Params and bindings are written here only. The body sees named constants, `p` (Params), and per
+tensor `x_load(i)`, `dst_store(i, v)` and, by the index space, `x_index(i)` (nd), `x_row(r)` and
+`x_at(row, c)` (rows), or `x_batch(b)` and `x_at(batch, r, c)` (tiles); tensors of any
+dtype (`dtype = "*"`) are bound as words and read through `x_mem`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pykernels.layout import Nd, Rows, Tiles
+
+from . import expr
+from .spec import PARAM_TYPES, Spec, TensorSpec
+
+__all__ = ["ElementType", "element", "features", "head", "modes", "params", "present"]
+
+_SCALARS = {"f32": "f32", "f16": "f16", "i32": "i32", "u32": "u32"}
+# What each index space is called in Params, and how many levels and kept axes it has.
+SPACES = {"rows": ("rows", Rows), "nd": ("total", Nd), "tiles": ("batches", Tiles)}
+_BIND_SIZES = {"u32": 4, "atomic<u32>": 4, "vec2<u32>": 8, "vec4<u32>": 16}
+
+
+@dataclass(frozen=True)
+class ElementType:
+    """How a tensor is stored in its binding and what the body computes with."""
+
+    storage: str
+    value: str  # "" for a tensor bound as words
+    size: int
+
+
+def present(spec: Spec, axes: Mapping[str, Any]) -> list[TensorSpec]:
+    """The tensors that this variant binds, in binding order."""
+    return [t for t in spec.tensors if not t.when or expr.evaluate(t.when, axes)]
+
+
+def short_dtype(tensor: TensorSpec, axes: Mapping[str, Any]) -> str:
+    return str(axes.get(tensor.dtype, tensor.dtype))
+
+
+def element(tensor: TensorSpec, axes: Mapping[str, Any]) -> ElementType:
+    if tensor.bind:
+        storage = expr.evaluate(tensor.bind, axes)
+        return ElementType(storage, "", _BIND_SIZES[storage])
+    short = short_dtype(tensor, axes)
+    scalar = _SCALARS[short]
+    value = "f32" if scalar == "f16" else scalar
+    n = axes[tensor.vec] if tensor.vec else 1
+    size = (2 if short == "f16" else 4) * n
+    if n == 1:
+        return ElementType(scalar, value, size)
+    return ElementType(f"vec{n}<{scalar}>", f"vec{n}<{value}>", size)
+
+
+def features(spec: Spec, axes: Mapping[str, Any]) -> list[str]:
+    """The device features that a variant needs, by WebGPU's names."""
+    needs = []
+    if any(element(t, axes).storage.find("f16") >= 0 for t in present(spec, axes)):
+        needs.append("shader-f16")
+    if spec.subgroups and expr.evaluate(spec.subgroups, axes):
+        needs.append("subgroups")
+    return needs
+
+
+def modes(spec: Spec, axes: Mapping[str, Any]) -> list[str]:
+    """The binding modes of a variant: which of its windows may lie in one buffer."""
+    tensors = present(spec, axes)
+    names = {t.name: t for t in tensors}
+    out = ["read"]
+    if any(t.role == "in" and not t.readonly for t in tensors):
+        out.append("rw")
+    aliases = [t for t in tensors if t.alias and t.alias in names]
+    if any(element(t, axes) == element(names[t.alias], axes) for t in aliases):
+        out.append("merged")
+    return out
+
+
+def params(spec: Spec, axes: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Name and WGSL type of each member of Params, in order."""
+    out = [("groups", "u32")]
+    steps: list[str] = []
+    if spec.iterate != "none":
+        count, space = SPACES[spec.iterate]
+        out += [(count, "u32"), ("levels", "u32")]
+        out += [(f"n{i}", "u32") for i in range(space.LEVELS - 1)]
+        steps = [f"s{i}" for i in range(space.LEVELS)] + ["rs", "cs"][2 - space.TAIL :]
+    for t in present(spec, axes):
+        out.append((f"{t.name}_off", "u32"))
+        if t.index:
+            out += [(f"{t.name}_{s}", "u32") for s in steps]
+    for p in spec.params:
+        if p.type == "bits":
+            out += [(f"{p.name}_lo", "u32"), (f"{p.name}_hi", "u32")]
+        else:
+            out.append((p.name, p.type))
+    assert all(kind in PARAM_TYPES for _, kind in out)
+    return out
+
+
+def head(spec: Spec, axes: Mapping[str, Any], mode: str) -> str:
+    """The text in front of the body, for one binding mode."""
+    tensors = present(spec, axes)
+    lines = ["enable f16;"] if "shader-f16" in features(spec, axes) else []
+    for a in spec.axes:
+        value = axes[a.name]
+        if isinstance(value, bool):
+            lines.append(f"const {a.name} = {str(value).lower()};")
+        elif isinstance(value, int):
+            lines.append(f"const {a.name} = {value}u;")
+        elif value in _SCALARS and any(t.dtype == a.name for t in tensors):
+            lines.append(f"alias {a.name} = {value};")
+    lines.append("struct Params {")
+    lines += [f"  {name}: {kind}," for name, kind in params(spec, axes)]
+    lines.append("}")
+    lines += _bindings(spec, axes, mode, tensors)
+    lines.append("fn group_id(w: vec3<u32>) -> u32 { return w.x + (w.y << 15u); }")
+    for t in tensors:
+        lines += _accessors(spec, axes, mode, t)
+    return "\n".join(lines) + "\n"
+
+
+def _alias_of(tensors: list[TensorSpec], name: str) -> str:
+    return next((t.name for t in tensors if t.alias == name), "")
+
+
+def _bindings(
+    spec: Spec, axes: Mapping[str, Any], mode: str, tensors: list[TensorSpec]
+) -> list[str]:
+    lines = []
+    number = 0
+    for t in tensors:
+        if mode == "merged" and t.role == "in" and _alias_of(tensors, t.name):
+            continue  # read through the output's binding
+        write = t.role == "out" or (mode == "rw" and not t.readonly)
+        access = "read_write" if write else "read"
+        storage = element(t, axes).storage
+        lines.append(
+            f"@group(0) @binding({number}) var<storage, {access}> {t.name}_mem: array<{storage}>;"
+        )
+        number += 1
+    lines.append(f"@group(0) @binding({number}) var<uniform> p: Params;")
+    return lines
+
+
+def _accessors(spec: Spec, axes: Mapping[str, Any], mode: str, t: TensorSpec) -> list[str]:
+    kind = element(t, axes)
+    mem = f"{t.name}_mem"
+    if mode == "merged" and t.role == "in":
+        mem = f"{_alias_of(present(spec, axes), t.name) or t.name}_mem"
+    lines = []
+    if kind.value and t.role == "in":
+        load = f"{mem}[i]" if kind.value == kind.storage else f"{kind.value}({mem}[i])"
+        lines.append(f"fn {t.name}_load(i: u32) -> {kind.value} {{ return {load}; }}")
+    elif kind.value:
+        value = "v" if kind.value == kind.storage else f"{kind.storage}(v)"
+        lines.append(f"fn {t.name}_store(i: u32, v: {kind.value}) {{ {mem}[i] = {value}; }}")
+    if not t.index or spec.iterate == "none":
+        return lines
+    col = "c" if t.vec and axes[t.vec] > 1 else f"c * p.{t.name}_cs"
+    if spec.iterate == "rows":
+        lines += _index_function(f"{t.name}_row", t.name, Rows.LEVELS)
+        lines.append(f"fn {t.name}_at(row: u32, c: u32) -> u32 {{ return row + {col}; }}")
+    elif spec.iterate == "tiles":
+        lines += _index_function(f"{t.name}_batch", t.name, Tiles.LEVELS)
+        lines.append(
+            f"fn {t.name}_at(batch: u32, r: u32, c: u32) -> u32 "
+            f"{{ return batch + r * p.{t.name}_rs + {col}; }}"
+        )
+    else:
+        lines += _index_function(f"{t.name}_index", t.name, Nd.LEVELS)
+    return lines
+
+
+def _index_function(name: str, tensor: str, levels: int) -> list[str]:
+    """Index of a tensor's element from a linear index, by dividing off one level at a time."""
+    lines = [f"fn {name}(i: u32) -> u32 {{", "  var r = i;", f"  var o = p.{tensor}_off;"]
+    for k in range(levels - 1):
+        lines.append(f"  if (p.levels == {k + 1}u) {{ return o + r * p.{tensor}_s{k}; }}")
+        lines.append(
+            f"  {{ let q = r / p.n{k}; o += (r - q * p.n{k}) * p.{tensor}_s{k}; r = q; }}"
+        )
+    lines.append(f"  return o + r * p.{tensor}_s{levels - 1};")
+    return [*lines, "}"]

@@ -1,0 +1,115 @@
+"""Renders a kernel body: Jinja2 in the form of WGSL comments, with a map back to the template.
+
+Directives are lines that begin with `//%`, values are `${...}`. Every other line gets a marker
+that survives loops and includes and is stripped afterwards, so that an error in the rendered
+text can be traced to the template's own file and line.
+"""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from .errors import BuildError
+from .spec import Spec
+
+__all__ = ["Rendered", "Renderer"]
+
+_MARK = re.compile(r" ?//@([^:\n]+):(\d+)@")
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """A text and, for each of its lines, the template's file and line."""
+
+    text: str
+    origin: tuple[tuple[str, int], ...]
+
+
+def _marked(text: str, file: str, skip: int = 0) -> str:
+    """The template with a marker on each line that is not a directive; `skip` lines are blanked."""
+    lines = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if number <= skip:
+            lines.append("")
+        elif line.lstrip().startswith("//%") or not line.strip():
+            lines.append(line)
+        else:
+            lines.append(f"{line} //@{file}:{number}@")
+    return "\n".join(lines) + "\n"
+
+
+class Renderer:
+    """Renders the bodies of one kernels folder."""
+
+    def __init__(self, kernels: Path) -> None:
+        self._sources: dict[str, str] = {}
+        for path in sorted((kernels / "lib").glob("*.wgsl")):
+            name = f"lib/{path.name}"
+            file = f"{kernels.name}/{name}"
+            self._sources[file] = _marked(path.read_text(encoding="utf-8"), file)
+        self._env = jinja2.Environment(
+            loader=jinja2.FunctionLoader(self._load),
+            undefined=jinja2.StrictUndefined,
+            line_statement_prefix="//%",
+            variable_start_string="${",
+            variable_end_string="}",
+            block_start_string="/*%",
+            block_end_string="%*/",
+            comment_start_string="/*#",
+            comment_end_string="#*/",
+            trim_blocks=True,
+            lstrip_blocks=True,
+            autoescape=False,
+        )
+        self._folder = kernels.name
+
+    def _load(self, name: str) -> tuple[str, str, Callable[[], bool]] | None:
+        text = self._sources.get(name)
+        return None if text is None else (text, name, lambda: True)
+
+    def render(self, spec: Spec, axes: Mapping[str, Any]) -> Rendered:
+        """The body of one variant."""
+        if spec.file not in self._sources:
+            self._sources[spec.file] = _marked(spec.text, spec.file, spec.body_line - 1)
+        values = dict(axes)
+        try:
+            for lib in spec.uses:
+                template = self._env.get_template(f"{self._folder}/lib/{lib}.wgsl")
+                values[lib] = template.make_module(dict(axes))
+            text = self._env.get_template(spec.file).render(values)
+        except jinja2.TemplateNotFound as e:
+            raise BuildError(spec.file, 1, f"no such library file: {e.name}") from None
+        except jinja2.TemplateSyntaxError as e:
+            raise BuildError(e.name or spec.file, e.lineno, str(e.message)) from None
+        except (jinja2.UndefinedError, TypeError, ValueError, ZeroDivisionError) as e:
+            file, line = self._where(e, spec.file)
+            raise BuildError(file, line, f"{type(e).__name__}: {e}") from None
+        return _unmark(text, spec.file)
+
+    def _where(self, error: BaseException, default: str) -> tuple[str, int]:
+        for frame in reversed(traceback.extract_tb(error.__traceback__)):
+            if frame.filename in self._sources:
+                return frame.filename, frame.lineno or 1
+        return default, 1
+
+
+def _unmark(text: str, default: str) -> Rendered:
+    lines: list[str] = []
+    origin: list[tuple[str, int]] = []
+    last = (default, 1)
+    for line in text.splitlines():
+        marks = _MARK.findall(line)
+        if marks:
+            last = (marks[0][0], int(marks[0][1]))
+            line = _MARK.sub("", line).rstrip()
+        if line.strip():
+            lines.append(line)
+            origin.append(last)
+    return Rendered("\n".join(lines) + "\n", tuple(origin))

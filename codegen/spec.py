@@ -1,0 +1,272 @@
+"""The spec block on top of a kernel source, read into dataclasses."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from . import expr
+from .errors import BuildError
+
+__all__ = ["Axis", "Option", "Param", "Spec", "TensorSpec", "load"]
+
+DTYPE_NAMES = {
+    "f32": "float32", "f16": "float16", "bf16": "bfloat16", "i32": "int32", "u32": "uint32",
+    "i16": "int16", "u16": "uint16", "i8": "int8", "u8": "uint8", "i64": "int64", "bool": "bool",
+}  # fmt: skip
+PARAM_TYPES = {"u32": "I", "i32": "i", "f32": "f", "bits": "II"}
+_TOP = {
+    "doc", "axes", "pick", "when", "inputs", "outputs", "params", "options", "iterate", "uses",
+    "grid", "part_of", "wrappers", "moves_bytes", "source", "subgroups",
+}  # fmt: skip
+_TENSOR = {
+    "dtype", "dtypes", "vec", "bind", "when", "optional", "readonly", "alias", "like", "broadcast",
+    "index", "doc",
+}  # fmt: skip
+_PARAM = {"type", "value", "default", "arg", "of", "doc"}
+_OPTION = {"type", "default", "doc"}
+_NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
+
+
+@dataclass(frozen=True)
+class Axis:
+    name: str
+    values: tuple[str | int | bool, ...]
+    pick: str  # "" when the plan gives it
+
+    @property
+    def type(self) -> str:
+        return type(self.values[0]).__name__
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    name: str
+    role: str  # in | out
+    dtype: str  # an axis, a short dtype name, or "*"
+    dtypes: tuple[str, ...]  # public names that are accepted
+    doc: str = ""
+    vec: str = ""
+    bind: str = ""  # expression over axes: the element type of the bound array
+    when: str = ""
+    optional: bool = False
+    readonly: bool = False
+    alias: str = ""
+    like: str = ""
+    broadcast: str = ""
+    index: bool = True
+
+
+@dataclass(frozen=True)
+class Param:
+    name: str
+    type: str
+    value: str = ""  # expression; "" with arg False: the plan gives it
+    default: float | int | bool | None = None
+    arg: bool = False  # a scalar argument of the call
+    of: str = ""  # for bits: the tensor or dtype whose pattern it is
+    doc: str = ""
+
+
+@dataclass(frozen=True)
+class Option:
+    """A plan-time argument of the call."""
+
+    name: str
+    type: str
+    default: Any
+    doc: str = ""
+
+
+@dataclass(frozen=True)
+class Spec:
+    name: str
+    file: str
+    text: str  # the whole file
+    body_line: int  # first line (from 1) after the block
+    doc: str
+    iterate: str
+    grid: str
+    axes: tuple[Axis, ...]
+    tensors: tuple[TensorSpec, ...]
+    params: tuple[Param, ...]
+    options: tuple[Option, ...] = ()
+    uses: tuple[str, ...] = ()
+    when: tuple[str, ...] = ()
+    part_of: str = ""
+    moves_bytes: bool = False
+    subgroups: str = ""
+    source: str = ""
+    wrappers: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def variants(self) -> list[dict[str, Any]]:
+        """The product of the axes, filtered by the `when` conditions."""
+        names = [a.name for a in self.axes]
+        product = itertools.product(*(a.values for a in self.axes))
+        combos = [dict(zip(names, values, strict=True)) for values in product]
+        return [c for c in combos if all(expr.evaluate(w, c) for w in self.when)]
+
+
+class _Reader:
+    """Reads one spec and knows the line of each of its keys."""
+
+    def __init__(self, path: Path, file: str) -> None:
+        self.path, self.file = path, file
+        self.text = path.read_text(encoding="utf-8")
+        lines = self.text.splitlines()
+        if not lines or lines[0].strip() != "// /// kernel":
+            self.fail(1, "a kernel source starts with the line '// /// kernel'")
+        try:
+            end = next(i for i, line in enumerate(lines[1:], 1) if line.strip() == "// ///")
+        except StopIteration:
+            self.fail(1, "the spec block has no closing line '// ///'")
+        for i, line in enumerate(lines[1:end], 2):
+            if line.strip() != "//" and not line.startswith("// "):
+                self.fail(i, "a line of the spec block does not start with '// '")
+        self.block = [line[3:] for line in lines[1:end]]
+        self.body_line = end + 2
+        try:
+            self.data: dict[str, Any] = tomllib.loads("\n".join(self.block))
+        except tomllib.TOMLDecodeError as e:
+            found = re.search(r"at line (\d+)", str(e))
+            self.fail(1 + int(found[1]) if found else 1, f"the spec block is no TOML: {e}")
+
+    def line(self, *keys: str) -> int:
+        dotted = r"\s*\.\s*".join(re.escape(k) for k in keys)
+        for i, text in enumerate(self.block, 2):
+            if re.match(rf"\s*{dotted}\s*[.=]", text):
+                return i
+        return self.line(*keys[:-1]) if len(keys) > 1 else 1
+
+    def fail(self, line: int, message: str) -> Any:
+        raise BuildError(self.file, line, message)
+
+    def known(self, table: dict[str, Any], allowed: set[str], *keys: str) -> None:
+        for k in table:
+            if k not in allowed:
+                where = ".".join((*keys, k))
+                self.fail(self.line(*keys, k), f"unknown key {where!r}; known: "
+                          f"{', '.join(sorted(allowed))}")
+
+    def expr(self, text: Any, names: set[str], *keys: str) -> str:
+        if not isinstance(text, str):
+            self.fail(self.line(*keys), f"{'.'.join(keys)} must be an expression in quotes")
+        try:
+            return expr.check(text, names)
+        except expr.ExprError as e:
+            return str(self.fail(self.line(*keys), f"{'.'.join(keys)}: {e}"))
+
+
+def load(path: Path, file: str) -> Spec:
+    """The spec of one kernel source; BuildError names file and line of what is wrong."""
+    r = _Reader(path, file)
+    d = r.data
+    r.known(d, _TOP)
+    for key in ("doc", "grid", "outputs"):
+        if key not in d:
+            r.fail(1, f"the spec has no {key!r}")
+    iterate = d.get("iterate", "none")
+    if iterate not in ("rows", "nd", "tiles", "none"):
+        r.fail(r.line("iterate"), f"iterate must be rows, nd, tiles or none but is {iterate!r}")
+    axes = _axes(r)
+    axis_names = {a.name for a in axes}
+    tensors = _tensors(r, axes)
+    names = {t.name for t in tensors} | {"caps"} | ({"it"} if iterate != "none" else set())
+    seen: set[str] = set()
+    for a in axes:
+        if a.pick:
+            r.expr(a.pick, names | seen, "pick", a.name)
+        seen.add(a.name)
+    params, options = _params(r, names | axis_names), _options(r)
+    when = tuple(d.get("when", ()))
+    for w in when:
+        r.expr(w, axis_names, "when")
+    given = {p.name for p in params if not p.arg and not p.value}
+    r.expr(d["grid"], names | axis_names | given, "grid")
+    if "subgroups" in d:
+        r.expr(d["subgroups"], axis_names, "subgroups")
+    return Spec(
+        name=path.stem, file=file, text=r.text, body_line=r.body_line, doc=d["doc"].strip(),
+        iterate=iterate, grid=d["grid"], axes=axes, tensors=tensors, params=params,
+        options=options, uses=tuple(d.get("uses", ())), when=when, part_of=d.get("part_of", ""),
+        moves_bytes=d.get("moves_bytes", False), subgroups=d.get("subgroups", ""),
+        source=d.get("source", ""), wrappers=d.get("wrappers", {}),
+    )  # fmt: skip
+
+
+def _axes(r: _Reader) -> tuple[Axis, ...]:
+    picks = r.data.get("pick", {})
+    axes = []
+    for name, values in r.data.get("axes", {}).items():
+        if not re.fullmatch(r"[A-Z][A-Z0-9_]*", name):
+            r.fail(r.line("axes", name), f"axis {name!r} must be in capitals")
+        if not isinstance(values, list) or not values or len({type(v) for v in values}) != 1:
+            r.fail(r.line("axes", name), f"axes.{name} must be a list of values of one type")
+        axes.append(Axis(name, tuple(values), picks.get(name, "")))
+    r.known(picks, {a.name for a in axes}, "pick")
+    return tuple(axes)
+
+
+def _tensors(r: _Reader, axes: tuple[Axis, ...]) -> tuple[TensorSpec, ...]:
+    by_name = {a.name: a for a in axes}
+    out = []
+    for table, role in (("inputs", "in"), ("outputs", "out")):
+        for name, fields in r.data.get(table, {}).items():
+            where = (table, name)
+            if not _NAME.match(name):
+                r.fail(r.line(*where), f"tensor {name!r} must be in lower case")
+            r.known(fields, _TENSOR, *where)
+            dtype = fields.get("dtype", "")
+            if dtype in by_name:
+                accepted = tuple(DTYPE_NAMES[str(v)] for v in by_name[dtype].values if v)
+            elif dtype == "*":
+                accepted = tuple(fields.get("dtypes", DTYPE_NAMES.values()))
+            elif dtype in DTYPE_NAMES:
+                accepted = (DTYPE_NAMES[dtype],)
+            else:
+                r.fail(r.line(*where), f"{table}.{name}: dtype must be an axis, '*' or one of "
+                       f"{', '.join(DTYPE_NAMES)} but is {dtype!r}")
+            if (dtype == "*") != ("bind" in fields):
+                r.fail(r.line(*where), f"{table}.{name}: dtype '*' and 'bind' go together")
+            for key in ("bind", "when"):
+                if key in fields:
+                    r.expr(fields[key], set(by_name), *where)
+            if fields.get("vec", "") not in (*by_name, ""):
+                r.fail(r.line(*where), f"{table}.{name}: vec must be an axis")
+            out.append(TensorSpec(name, role, **{**fields, "dtypes": accepted}))
+    known = {t.name for t in out}
+    for t in out:
+        for ref in (t.alias, t.like, t.broadcast):
+            if ref and ref not in known:
+                table = "inputs" if t.role == "in" else "outputs"
+                r.fail(r.line(table, t.name), f"{t.name} refers to {ref!r}, which is no tensor")
+    return tuple(out)
+
+
+def _params(r: _Reader, names: set[str]) -> tuple[Param, ...]:
+    out: list[Param] = []
+    for name, fields in r.data.get("params", {}).items():
+        r.known(fields, _PARAM, "params", name)
+        if fields.get("type") not in PARAM_TYPES:
+            r.fail(r.line("params", name), f"params.{name}: type must be one of "
+                   f"{', '.join(PARAM_TYPES)}")
+        if "value" in fields:
+            r.expr(fields["value"], names, "params", name)
+        arg = fields.get("arg", "default" in fields)
+        if out and out[-1].arg and not arg:
+            r.fail(r.line("params", name), f"params.{name}: arguments of the call come last")
+        out.append(Param(name, **{**fields, "arg": arg}))
+    return tuple(out)
+
+
+def _options(r: _Reader) -> tuple[Option, ...]:
+    out = []
+    for name, fields in r.data.get("options", {}).items():
+        r.known(fields, _OPTION, "options", name)
+        default = fields.get("default")
+        out.append(Option(name, fields["type"], default, fields.get("doc", "")))
+    return tuple(out)

@@ -1,0 +1,35 @@
+// /// kernel
+// doc = """
+// Set every element of a view to one scalar, converted to the view's dtype as numpy does.
+//
+// Any strides; elements between the strides keep their value."""
+// axes.SIZE = [1, 2, 4, 8]
+// pick.SIZE = "dst.dtype.itemsize"
+// axes.WG = [256]
+// pick.WG = "256"
+// outputs.dst = { dtype = "*", bind = "'atomic<u32>' if SIZE < 4 else 'u32' if SIZE == 4 else 'vec2<u32>'" }
+// params.value = { type = "bits", of = "dst", arg = true, doc = "A number or bool." }
+// moves_bytes = true
+// iterate = "nd"
+// uses = ["words"]
+// grid = "cdiv(it.total, WG)"
+// ///
+
+// One invocation per element. A contiguous view never comes here: memset's body fills it.
+@compute @workgroup_size(WG)
+fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
+  let i = group_id(wg) * WG + li;
+  if (i >= p.total) { return; }
+  let d = dst_index(i);
+//% if SIZE == 8
+  dst_mem[d] = vec2<u32>(p.value_lo, p.value_hi);
+//% elif SIZE == 4
+  dst_mem[d] = p.value_lo;
+//% elif SIZE == 2
+  ${words.store_shared("dst_mem", 2, "d", "p.value_lo & 0xffffu")}
+//% else
+  ${words.store_shared("dst_mem", 1, "d", "p.value_lo & 0xffu")}
+//% endif
+  // The other half of a pattern of eight bytes is read by one size only.
+  _ = p.value_hi;
+}

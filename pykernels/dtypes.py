@@ -1,0 +1,97 @@
+"""The dtypes of tensors: numpy's names outside, WGSL-style short names inside kernels."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from .errors import DTypeError
+
+__all__ = ["DTYPES", "DType", "DTypeLike", "DTypeName", "dtype_of"]
+
+DTypeName: TypeAlias = Literal[
+    "float32",
+    "float16",
+    "bfloat16",
+    "int32",
+    "uint32",
+    "int16",
+    "uint16",
+    "int8",
+    "uint8",
+    "int64",
+    "bool",
+]
+DTypeLike: TypeAlias = "DTypeName | np.dtype[Any] | type[np.generic]"
+
+
+class DType(NamedTuple):
+    """One dtype: its public name, the name kernels use, its size in bytes and its kind."""
+
+    name: DTypeName
+    short: str
+    itemsize: int
+    kind: Literal["f", "i", "u", "b"]
+
+
+DTYPES: dict[str, DType] = {
+    d.name: d
+    for d in (
+        DType("float32", "f32", 4, "f"),
+        DType("float16", "f16", 2, "f"),
+        DType("bfloat16", "bf16", 2, "f"),
+        DType("int32", "i32", 4, "i"),
+        DType("uint32", "u32", 4, "u"),
+        DType("int16", "i16", 2, "i"),
+        DType("uint16", "u16", 2, "u"),
+        DType("int8", "i8", 1, "i"),
+        DType("uint8", "u8", 1, "u"),
+        DType("int64", "i64", 8, "i"),
+        DType("bool", "bool", 1, "b"),
+    )
+}
+
+
+@functools.lru_cache(maxsize=256)
+def _from_numpy(dtype: np.dtype[Any]) -> DType | None:
+    return DTYPES.get(dtype.name) if dtype.isnative else None
+
+
+def dtype_of(value: object, what: str = "dtype") -> DType:
+    """The :class:`DType` of a name or numpy dtype; DTypeError for everything else.
+
+    Only numpy's full names are taken: short ones collide (numpy reads "i8" as int64).
+    """
+    if isinstance(value, str):
+        found = DTYPES.get(value)
+        if found is None:
+            raise DTypeError(f"{what} must be one of {', '.join(DTYPES)} but is {value!r}")
+        return found
+    try:
+        dtype = np.dtype(value)  # type: ignore[call-overload]
+    except TypeError:
+        raise DTypeError(f"{what} must be a dtype name or a numpy dtype but is {value!r}") from None
+    found = _from_numpy(dtype)
+    if found is None:
+        hint = "; convert it with .astype('float32') first" if dtype.name == "float64" else ""
+        if not dtype.isnative:
+            hint = "; byte-swapped arrays are not taken: .astype(dtype.newbyteorder('=')) first"
+        raise DTypeError(f"{what} {dtype} is not one of {', '.join(DTYPES)}{hint}")
+    return found
+
+
+@functools.lru_cache(maxsize=32)
+def numpy_dtype(name: DTypeName) -> np.dtype[Any]:
+    """The numpy dtype of a name; bfloat16 needs the package ml_dtypes."""
+    if name == "bfloat16":
+        try:
+            import ml_dtypes
+        except ImportError:
+            raise DTypeError(
+                "a bfloat16 tensor becomes a numpy array only with the package ml_dtypes "
+                "(pip install ml_dtypes); or convert it with .astype('float32') first"
+            ) from None
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype(name)

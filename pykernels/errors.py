@@ -1,0 +1,90 @@
+"""The errors of pykernels.
+
+Every error raised on purpose derives from :class:`PyKernelsError` and from the built-in
+exception that a caller would catch anyway::
+
+    PyKernelsError
+    |- ShapeError(ValueError)           shapes that do not fit together, or a view out of its buffer
+    |- DTypeError(TypeError)            a dtype that an operation does not take
+    |- ArgumentError(ValueError)        any other argument with an unusable value
+    |- AliasError(ValueError)           an output whose elements share memory
+    |- IndexRangeError(IndexError)      an index found out of range on the device
+    |- LimitError(ValueError)           more than the device or the index arithmetic can address
+    |- FeatureError(RuntimeError)       the device lacks a feature that the call needs
+    |- NoAdapterError(RuntimeError)     no adapter, engine or driver fits the request
+    |- DeviceLostError(RuntimeError)    the device is closed, lost, or was inherited through fork
+    |- BufferStateError(RuntimeError)   the buffer is destroyed, mapped, or another device's
+    |- OutOfMemoryError(MemoryError)    the device, or the byte budget, has no room
+    `- ShaderError(RuntimeError)        the driver refused a shader or a pipeline
+
+Messages name the operation, the argument, the rule and the value:
+``[softmax] mask must broadcast to (8, 128) but has shape (7, 128)``.
+"""
+
+__all__ = [
+    "AliasError",
+    "ArgumentError",
+    "BufferStateError",
+    "DTypeError",
+    "DeviceLostError",
+    "FeatureError",
+    "IndexRangeError",
+    "LimitError",
+    "NoAdapterError",
+    "OutOfMemoryError",
+    "PyKernelsError",
+    "ShaderError",
+    "ShapeError",
+]
+
+
+class PyKernelsError(Exception):
+    """Base class of all errors that pykernels raises on purpose."""
+
+
+class ShapeError(PyKernelsError, ValueError):
+    """Shapes that do not fit together, or a view that leaves its buffer."""
+
+
+class DTypeError(PyKernelsError, TypeError):
+    """A dtype that the operation does not take."""
+
+
+class ArgumentError(PyKernelsError, ValueError):
+    """An argument with an unusable value."""
+
+
+class AliasError(PyKernelsError, ValueError):
+    """An output that is broadcast or overlaps itself."""
+
+
+class IndexRangeError(PyKernelsError, IndexError):
+    """An index that a kernel found out of range on the device."""
+
+
+class LimitError(PyKernelsError, ValueError):
+    """More than the device, or 32-bit index arithmetic, can address."""
+
+
+class FeatureError(PyKernelsError, RuntimeError):
+    """The device lacks a feature that the call needs."""
+
+
+class NoAdapterError(PyKernelsError, RuntimeError):
+    """No adapter, engine or driver fits the request."""
+
+
+class DeviceLostError(PyKernelsError, RuntimeError):
+    """The device is closed or lost, or belongs to the process that was forked."""
+
+
+class BufferStateError(PyKernelsError, RuntimeError):
+    """The buffer is destroyed, mapped, lacks a usage flag, or belongs to another device."""
+
+
+class OutOfMemoryError(PyKernelsError, MemoryError):
+    """The device, or the byte budget set for it, has no room."""
+
+
+class ShaderError(PyKernelsError, RuntimeError):
+    """The driver refused a shader module or a pipeline."""

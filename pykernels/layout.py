@@ -1,0 +1,249 @@
+"""Where the elements of a tensor lie: layouts, views of them, and the index spaces of kernels.
+
+Pure arithmetic on Python integers: nothing here knows a GPU. Strides and offsets are bytes.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from .dtypes import DType
+from .errors import LimitError
+
+__all__ = ["Layout", "Nd", "Rows", "Tiles", "View", "contiguous_strides", "extent", "layout"]
+
+Ints = tuple[int, ...]
+
+
+def contiguous_strides(shape: Sequence[int], itemsize: int) -> Ints:
+    """Strides in bytes of a C-contiguous array."""
+    strides = []
+    step = itemsize
+    for n in reversed(shape):
+        strides.append(step)
+        step *= max(n, 1)
+    return tuple(reversed(strides))
+
+
+def extent(shape: Ints, strides: Ints, itemsize: int) -> tuple[int, int]:
+    """Lowest byte and one past the highest byte, relative to the first element."""
+    if 0 in shape:
+        return 0, 0
+    lo = sum((n - 1) * s for n, s in zip(shape, strides, strict=True) if s < 0)
+    hi = sum((n - 1) * s for n, s in zip(shape, strides, strict=True) if s > 0)
+    return lo, hi + itemsize
+
+
+class Layout:
+    """Shape, strides and dtype of a tensor; interned, so equal layouts are one object."""
+
+    __slots__ = ("contiguous", "dtype", "hi", "lo", "nbytes", "shape", "size", "strides")
+
+    def __init__(self, shape: Ints, strides: Ints, dtype: DType) -> None:
+        self.shape = shape
+        self.strides = strides
+        self.dtype = dtype
+        self.size = math.prod(shape)
+        self.nbytes = self.size * dtype.itemsize
+        self.lo, self.hi = extent(shape, strides, dtype.itemsize)
+        self.contiguous = is_contiguous(shape, strides, dtype.itemsize)
+
+
+@functools.lru_cache(maxsize=65536)
+def layout(shape: Ints, strides: Ints, dtype: DType) -> Layout:
+    """The layout of these values (the same object each time while it is cached)."""
+    return Layout(shape, strides, dtype)
+
+
+def is_contiguous(shape: Ints, strides: Ints, itemsize: int) -> bool:
+    """True when the elements lie one after the other in C order."""
+    if 0 in shape:
+        return True
+    expected = itemsize
+    for n, s in zip(reversed(shape), reversed(strides), strict=True):
+        if n != 1 and s != expected:
+            return False
+        expected *= n
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a plan sees of one tensor: a layout at a byte offset, without its buffer.
+
+    `slot` names the tensor of the call (or, from 0 down, a scratch buffer of the plan: ~index).
+    `offset` counts from an origin that is a multiple of the device's binding alignment; tensors
+    that share the output's buffer share its origin. `padded` says that the buffer goes on to the
+    next multiple of 16 bytes.
+    """
+
+    slot: int
+    dtype: DType
+    shape: Ints
+    strides: Ints
+    offset: int
+    padded: bool = True
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    @property
+    def contiguous(self) -> bool:
+        return is_contiguous(self.shape, self.strides, self.dtype.itemsize)
+
+    @property
+    def window(self) -> tuple[int, int]:
+        """First byte and one past the last byte, from the origin."""
+        lo, hi = extent(self.shape, self.strides, self.dtype.itemsize)
+        return self.offset + lo, self.offset + hi
+
+    def aligned(self, nbytes: int, axes: Iterable[int]) -> bool:
+        """Do the first element and every step along these axes fall on multiples of `nbytes`?"""
+        return self.offset % nbytes == 0 and all(
+            self.shape[a] == 1 or self.strides[a] % nbytes == 0 for a in axes
+        )
+
+    def with_layout(
+        self, shape: Sequence[int], strides: Sequence[int], dtype: DType | None = None
+    ) -> View:
+        return replace(
+            self, shape=tuple(shape), strides=tuple(strides), dtype=dtype or self.dtype
+        )
+
+    def as_rank(self, ndim: int) -> View:
+        """Leading axes of size 1 added up to `ndim`."""
+        extra = ndim - self.ndim
+        return self.with_layout((1,) * extra + self.shape, (0,) * extra + self.strides)
+
+    def broadcast_to(self, shape: Ints) -> View:
+        """numpy's broadcast: axes of size 1 get stride 0 (the shapes are known to fit)."""
+        v = self.as_rank(len(shape))
+        strides = (0 if n != m else s for n, m, s in zip(v.shape, shape, v.strides, strict=True))
+        return v.with_layout(shape, tuple(strides))
+
+
+def merge_axes(shape: Ints, strides: Sequence[Ints]) -> tuple[Ints, list[Ints]]:
+    """The same elements in the same order with as few axes as possible (never none)."""
+    dims: list[int] = []
+    steps: list[list[int]] = [[] for _ in strides]
+    for axis in range(len(shape)):
+        n = shape[axis]
+        if n == 1:
+            continue
+        joins = dims and all(
+            steps[t][-1] == n * strides[t][axis] for t in range(len(strides))
+        )
+        if joins:
+            dims[-1] *= n
+        else:
+            dims.append(n)
+            for s in steps:
+                s.append(0)
+        for t in range(len(strides)):
+            steps[t][-1] = strides[t][axis]
+    if not dims:
+        return (1,), [(0,) for _ in strides]
+    return tuple(dims), [tuple(s) for s in steps]
+
+
+class _Space:
+    """Leading axes merged into levels, the innermost first, and `TAIL` axes kept as they are.
+
+    `strides[name]` holds the step of each level, then of each kept axis, in elements.
+    """
+
+    LEVELS: int
+    TAIL: int
+
+    def __init__(self, shape: Ints, views: dict[str, View | None]) -> None:
+        self.views = {k: v for k, v in views.items() if v is not None}
+        lead = len(shape) - self.TAIL
+        dims, steps = merge_axes(shape[:lead], [v.strides[:lead] for v in self.views.values()])
+        if len(dims) > self.LEVELS:
+            raise LimitError(
+                f"at most {self.LEVELS + self.TAIL} axes are left after merging, but shape "
+                f"{shape} with these strides needs {len(dims) + self.TAIL}"
+            )
+        self.count = math.prod(shape[:lead])
+        self.levels = len(dims)
+        self.dims = _pad(dims[::-1], self.LEVELS, 1)
+        self.strides: dict[str, Ints] = {}
+        for (name, v), step in zip(self.views.items(), steps, strict=True):
+            tail = v.strides[lead:]
+            all_steps = (*_pad(step[::-1], self.LEVELS, 0), *tail)
+            self.strides[name] = tuple(s // v.dtype.itemsize for s in all_steps)
+        self.absent = (0,) * (self.LEVELS + self.TAIL)
+
+    def params(self) -> Ints:
+        """The words that the index space adds to Params, before those of the tensors."""
+        return (self.count, self.levels, *self.dims[:-1])
+
+    def steps(self, name: str, vec: int = 1) -> Ints:
+        """The strides of one tensor as Params holds them; all but the last in vectors."""
+        steps = self.strides[name]
+        if vec == 1:
+            return steps
+        return (*(s // vec for s in steps[:-1]), steps[-1])
+
+
+class Nd(_Space):
+    """The index space of an elementwise kernel: up to 6 levels."""
+
+    LEVELS, TAIL = 6, 0
+
+    @property
+    def total(self) -> int:
+        return self.count
+
+
+class Rows(_Space):
+    """The index space of a kernel over the last axis: up to 5 levels of rows, and columns."""
+
+    LEVELS, TAIL = 5, 1
+
+    def __init__(self, shape: Ints, views: dict[str, View | None]) -> None:
+        super().__init__(shape, views)
+        self.cols = shape[-1]
+
+    @property
+    def rows(self) -> int:
+        return self.count
+
+    def vec(self, n: int) -> bool:
+        """May all tensors be read and written as vectors of `n` columns?"""
+        return self.cols % n == 0 and all(
+            (v.strides[-1] == v.dtype.itemsize)
+            and v.aligned(n * v.dtype.itemsize, range(v.ndim - 1))
+            for v in self.views.values()
+        )
+
+    def columns_apart(self, name: str) -> bool:
+        """Do neighbouring columns lie further apart than neighbouring rows?"""
+        *steps, col = (abs(s) for s in self.strides[name])
+        return self.rows > 1 and self.cols > 1 and col > steps[0] > 0
+
+
+class Tiles(_Space):
+    """The index space of a kernel over matrices: up to 4 levels of batches, rows and columns."""
+
+    LEVELS, TAIL = 4, 2
+
+    @property
+    def batches(self) -> int:
+        return self.count
+
+
+def _pad(values: Ints, n: int, fill: int) -> Ints:
+    return values + (fill,) * (n - len(values))

@@ -1,0 +1,150 @@
+"""What plans are made of: pure descriptions of dispatches, with no GPU in sight.
+
+A plan turns the views of one call into a list of steps; `launch` runs any such list.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from .dtypes import DTYPES, DType, DTypeName
+from .layout import Ints, View, contiguous_strides
+
+__all__ = ["Arg", "Body", "Bound", "Caps", "Kernel", "Scratch", "Step", "cdiv", "dtype", "unit_of"]
+
+Mode = Literal["read", "rw", "merged"]
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """What plans may know of a device."""
+
+    f16: bool
+    subgroups: bool
+    alignment: int
+    max_invocations: int
+    max_workgroup_bytes: int
+    max_binding: int
+    max_groups: int
+
+
+@dataclass(frozen=True, slots=True)
+class Arg:
+    """One tensor argument of a kernel: its name, its role, and the rules checked before a plan."""
+
+    name: str
+    role: Literal["in", "out"]
+    dtypes: tuple[DTypeName, ...]
+    same: str = ""  # name of an argument that must have the same dtype
+    like: str = ""  # name of an argument that must have the same shape
+    broadcast: str = ""  # name of an argument whose shape this one repeats to fill
+    optional: bool = False
+    readonly: bool = False  # steers control flow: never bound read_write
+    alias: str = ""  # for an output: the input whose memory it may be
+
+
+@dataclass(frozen=True)
+class Body:
+    """One WGSL body: how its variants are named and its Params are packed."""
+
+    name: str
+    axes: tuple[str, ...]
+    values: str  # struct format of the params that the plan computes
+    args: tuple[str, ...]  # scalar arguments of the call, packed last
+    args_format: str
+
+    def key(self, axes: Sequence[object], mode: Mode) -> str:
+        """The name of one variant, as in the manifest."""
+        parts = [f"{k}={v}" for k, v in zip(self.axes, axes, strict=True)]
+        return " ".join([*parts, f"mode={mode}"])
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """One storage binding of a step."""
+
+    name: str
+    role: Literal["in", "out"]
+    view: View | None  # None: an optional tensor that was not given
+    unit: int  # bytes of one element of the bound array
+    elem: int  # bytes of one step of the index that the kernel uses
+    strides: Ints = ()
+    readonly: bool = False
+    alias: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One dispatch: a variant of a body, what it binds, its params and its number of workgroups."""
+
+    body: Body
+    axes: tuple[object, ...]
+    bound: tuple[Bound, ...]
+    words: Ints  # the index space
+    values: tuple[float, ...]  # params computed by the plan
+    groups: int
+
+    def prefix(self, offsets: Sequence[int]) -> bytes:
+        """Params up to the scalar arguments; `offsets` holds each binding's first index."""
+        words = [self.groups, *self.words]
+        for b, offset in zip(self.bound, offsets, strict=True):
+            words += [offset, *b.strides]
+        packed = struct.pack(f"<{len(words)}I", *(w & 0xFFFFFFFF for w in words))
+        return packed + struct.pack("<" + self.body.values, *self.values)
+
+
+@dataclass
+class Scratch:
+    """Temporary buffers that a plan asks for."""
+
+    sizes: list[int] = field(default_factory=list)
+
+    def empty(self, shape: Sequence[int], name: DTypeName) -> View:
+        """A contiguous temporary of this shape and dtype."""
+        dt: DType = DTYPES[name]
+        strides = contiguous_strides(shape, dt.itemsize)
+        view = View(~len(self.sizes), dt, tuple(shape), strides, 0)
+        self.sizes.append(max(view.nbytes, 4))
+        return view
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One public kernel: its tensor arguments and the plan of a call.
+
+    `plan(caps, scratch, *views, *options)` returns the steps in order.
+    """
+
+    name: str
+    args: tuple[Arg, ...]
+    scalars: tuple[str, ...]
+    plan: Callable[..., list[Step]]
+    moves_bytes: bool = False  # copies bits: handles every dtype without features
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+def cdiv(a: int, b: int) -> int:
+    """a / b rounded up."""
+    return -(-a // b)
+
+
+def dtype(view: View | None) -> str:
+    """The short name of a view's dtype, "" for a tensor that was not given."""
+    return view.dtype.short if view is not None else ""
+
+
+_UNITS = {"u32": 4, "atomic<u32>": 4, "vec2<u32>": 8, "vec4<u32>": 16}
+
+
+def unit_of(storage: str) -> int:
+    """Bytes of one element of a bound array of words."""
+    return _UNITS[storage]

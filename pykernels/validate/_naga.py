@@ -1,0 +1,181 @@
+"""naga, the shader compiler inside wgpu-native, through the naga-cli binary."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from ..errors import ArgumentError, ShaderError
+from ._types import Finding, Source, Target
+
+_SUFFIX: dict[Target, str] = {"spv": ".spv", "msl": ".metal", "hlsl": ".hlsl", "glsl": ".comp"}
+# Language versions that have subgroup operations; bounds checks as wgpu asks for on Metal.
+_OPTIONS = (
+    *("--spirv-version", "1.3", "--metal-version", "2.4", "--shader-model", "60"),
+    *("--profile", "es310", "--index-bounds-check-policy", "Restrict"),
+)
+_CHUNK = 256  # texts per process: past the cost of starting one, below any limit on arguments
+_FAILED = "Validation failed for the following inputs:\n"
+_F16 = re.compile(r"\benable\s[^;]*\bf16\b")
+
+
+class TranslationError(ShaderError):
+    """naga could not translate a text."""
+
+
+def find_naga() -> Naga | None:
+    """The binary that PYKERNELS_NAGA names, else the checkout's ``.tools/bin/naga``, else PATH's.
+
+    ArgumentError if PYKERNELS_NAGA is set and does not name a working naga.
+    """
+    named = os.environ.get("PYKERNELS_NAGA")
+    root = Path(__file__).parents[2]
+    local = root / ".tools" / "bin" / ("naga.exe" if os.name == "nt" else "naga")
+    checkout = (root / "pyproject.toml").is_file() and local.is_file()
+    path = named or (str(local) if checkout else shutil.which("naga"))
+    if not path:
+        return None
+    try:
+        return Naga(path)
+    except (OSError, subprocess.CalledProcessError) as error:
+        if not named:
+            return None
+        message = f"[validate] PYKERNELS_NAGA must name naga-cli's binary but is {named!r}: {error}"
+        raise ArgumentError(message) from None
+
+
+class Naga:
+    """naga-cli as a validator and a translator."""
+
+    name = "naga"
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = os.path.abspath(path)
+        done = self._run(".", "--version")
+        done.check_returncode()
+        self.version = done.stdout.split()[-1]
+
+    def check(self, sources: Sequence[Source], targets: Sequence[Target] = ()) -> list[Finding]:
+        """The first error of each text, and the targets that a valid text does not translate to.
+
+        GLSL is left out for a text with ``enable f16``: naga cannot write f16 there.
+        """
+        findings = []
+        workers = os.cpu_count() or 1
+        size = min(_CHUNK, -(-len(sources) // workers)) or 1
+        with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(workers) as pool:
+            for index, source in enumerate(sources):
+                Path(folder, f"{index}.wgsl").write_bytes(source.text.encode())
+            chunks = [
+                range(start, min(start + size, len(sources)))
+                for start in range(0, len(sources), size)
+            ]
+            reports: dict[int, str] = {}
+            for part in pool.map(lambda chunk: self._validate(folder, chunk), chunks):
+                reports.update(part)
+            findings += [_finding(sources[index], text) for index, text in reports.items()]
+
+            def translate(index: int) -> list[Finding]:
+                source = sources[index]
+                f16 = _F16.search(source.text)
+                wanted = [t for t in targets if not (t == "glsl" and f16)]
+                errors = self._translate(folder, str(index), wanted)
+                return [_finding(source, text, f"translate-{to}") for to, text in errors.items()]
+
+            if targets:
+                valid = [index for index in range(len(sources)) if index not in reports]
+                for more in pool.map(translate, valid):
+                    findings += more
+        return findings
+
+    def translate(self, source: Source, to: Target) -> bytes:
+        """The text in another language; TranslationError with naga's words if it has none."""
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "0.wgsl").write_bytes(source.text.encode())
+            output = Path(folder, "0" + _SUFFIX[to])
+            error = self._emit(folder, "0", [to])
+            if error is None:
+                return output.read_bytes()
+        message = f"[naga] {source.name} does not translate to {to}: {_summary(error)}"
+        raise TranslationError(message)
+
+    def _validate(self, folder: str, indices: range) -> dict[int, str]:
+        """naga's report on each invalid text.
+
+        A text that kills naga takes its whole process along, so that half the texts are tried
+        again until it stands alone.
+        """
+        done = self._run(folder, "--bulk-validate", *(f"{index}.wgsl" for index in indices))
+        if done.returncode == 0:
+            return {}
+        body, _, trailer = done.stderr.partition(_FAILED)
+        parts = re.split(r"^Error validating (\d+)\.wgsl:\n", body, flags=re.MULTILINE)
+        reports = {int(i): text.strip() for i, text in zip(parts[1::2], parts[2::2], strict=True)}
+        listed = {int(i) for i in re.findall(r"^ +(\d+)\.wgsl$", trailer, flags=re.MULTILINE)}
+        if done.returncode == 1 and listed and listed == reports.keys():
+            return reports
+        if len(indices) == 1:
+            return {indices[0]: done.stderr.strip() or f"naga ended with {done.returncode}"}
+        half = len(indices) // 2
+        return self._validate(folder, indices[:half]) | self._validate(folder, indices[half:])
+
+    def _translate(self, folder: str, stem: str, targets: Sequence[Target]) -> dict[Target, str]:
+        """naga's report on each failed target; one process for all, then one each if that fails."""
+        if not targets:
+            return {}
+        if self._emit(folder, stem, targets) is None:
+            for to in targets:  # thousands of texts may be on their way through this folder
+                Path(folder, stem + _SUFFIX[to]).unlink()
+            return {}
+        errors = {to: self._emit(folder, stem, [to]) for to in targets}
+        return {to: text for to, text in errors.items() if text is not None}
+
+    def _emit(self, folder: str, stem: str, targets: Sequence[Target]) -> str | None:
+        files = [stem + _SUFFIX[to] for to in targets]
+        done = self._run(folder, f"{stem}.wgsl", *files, *_OPTIONS)
+        # naga ends with 0 when it skips an output, so look for the files.
+        written = [Path(folder, file) for file in files if Path(folder, file).is_file()]
+        if done.returncode == 0 and len(written) == len(files):
+            return None
+        for path in written:
+            path.unlink()
+        return done.stderr.strip() or f"naga wrote nothing and ended with {done.returncode}"
+
+    def _run(self, folder: str, *args: str) -> subprocess.CompletedProcess[str]:
+        quiet = {"NO_COLOR": "1", "RUST_BACKTRACE": "0", "RUST_LOG": "off"}
+        return subprocess.run(
+            [self.path, *args],
+            cwd=folder,
+            env={**os.environ, **quiet},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+        )
+
+
+def _finding(source: Source, report: str, code: str = "") -> Finding:
+    place = re.search(r"┌─ \S+?:(\d+):(\d+)", report)
+    line, column = (int(place[1]), int(place[2])) if place else (1, 1)
+    message = _summary(report)
+    if code:
+        message = f"no {code.removeprefix('translate-')} output: {message}"
+    return Finding(source.name, line, column, "error", message, Naga.name, code, report)
+
+
+def _summary(report: str) -> str:
+    """The one line that says what is wrong."""
+    if m := re.search(r"panicked at [^\n]*\n([^\n]*)", report):
+        return f"naga panicked: {m[1]}"
+    if "overflowed its stack" in report:
+        return "naga overflowed its stack"
+    if m := re.search(r"^error: (.*)", report, flags=re.MULTILINE):
+        notes = re.findall(r"^ *= (?!note:)(.*)", report, flags=re.MULTILINE)
+        return ": ".join([m[1], *notes])
+    return " ".join(report.removeprefix("Could not parse WGSL:").split())[:200]

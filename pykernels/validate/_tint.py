@@ -1,0 +1,127 @@
+"""Tint, the shader compiler of Chromium, through wgpudawn's null backend: no GPU is needed."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import operator
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple
+from itertools import pairwise
+from typing import Any
+
+from ._lints import over_limits
+from ._types import Finding, Limits, Severity, Source
+from ._usage import measure
+
+_FEATURES = (
+    "shader-f16",
+    "subgroups",
+    "subgroup-size-control",
+    "implicit-device-synchronization",
+    "chromium-experimental-subgroup-matrix",  # there only with the toggle allow_unsafe_apis
+)
+_BACKEND = "WGPU_BACKEND_TYPE"
+_lock = threading.Lock()  # error scopes are a stack of the device
+
+
+def find_tint() -> Tint | None:
+    """Tint, if the package wgpudawn is there and its null backend works."""
+    try:
+        return Tint()
+    except (ImportError, OSError, RuntimeError):
+        return None
+
+
+class Tint:
+    """Tint as a validator.
+
+    Besides the text it checks each compute entry point as a pipeline on a device with WebGPU's
+    default limits. An entry point is spared that if the source declares higher limits and uses
+    more than the default ones.
+
+    Matrix-unit texts pass only in a process that called
+    ``wgpudawn.backends.dawn.extras.set_instance_extras(enable_toggles=["allow_unsafe_apis"])``
+    before anything asked wgpudawn for an adapter.
+    """
+
+    name = "tint"
+
+    def __init__(self) -> None:
+        import wgpudawn
+
+        self.version = str(wgpudawn.__version__)
+        _null_device(os.getpid())
+
+    def check(self, sources: Sequence[Source]) -> list[Finding]:
+        """All errors and warnings of each text, then of its pipelines."""
+        with _lock:
+            device = _null_device(os.getpid())
+            return [finding for source in sources for finding in _check(device, source)]
+
+
+@functools.lru_cache(maxsize=1)
+def _null_device(pid: int) -> Any:
+    """The null device of this process: an adapter of its own, shared with nobody.
+
+    wgpudawn takes the backend from the environment only, and logs a warning about it.
+    """
+    import wgpudawn
+
+    logger = logging.getLogger("wgpudawn")
+    before, quiet = os.environ.get(_BACKEND), logger.disabled
+    os.environ[_BACKEND], logger.disabled = "Null", True
+    try:
+        adapter = wgpudawn.gpu.request_adapter_sync()
+    finally:
+        logger.disabled = quiet
+        if before is None:
+            del os.environ[_BACKEND]
+        else:
+            os.environ[_BACKEND] = before
+    if adapter.info["backend_type"] != "Null":
+        raise RuntimeError(f"wgpudawn has no null backend here, but {adapter.summary}")
+    return adapter.request_device_sync(
+        required_features=[name for name in _FEATURES if name in adapter.features]
+    )
+
+
+def _check(device: Any, source: Source) -> Iterator[Finding]:
+    device.push_error_scope("validation")
+    module = device.create_shader_module(code=source.text)
+    error = device.pop_error_scope_async().sync_wait()
+    messages = module.get_compilation_info_async().sync_wait().messages
+    starts = [index for index, message in enumerate(messages) if message.type != "info"]
+    for start, end in pairwise([*starts, len(messages)]):
+        first = messages[start]
+        detail = "\n".join(
+            f"{m.line_num}:{m.line_pos} {m.type}: {m.message}" for m in messages[start:end]
+        )
+        severity: Severity = "error" if first.type == "error" else "warning"
+        place = (first.line_num or 1, first.line_pos or 1)
+        message = first.message.partition("\n")[0]
+        yield Finding(source.name, *place, severity, message, Tint.name, "", detail)
+    if error is not None:
+        if not any(message.type == "error" for message in messages):
+            yield _refused(source, error, 1, 1)
+        return
+    usage = measure(source.text)
+    fixed = Limits()  # what the null device has
+    more = source.limits and any(map(operator.gt, astuple(source.limits), astuple(fixed)))
+    if more and any(over_limits(usage, fixed)):
+        return
+    for entry in usage.entry_points:
+        device.push_error_scope("validation")
+        stage = {"module": module, "entry_point": entry.name}
+        device.create_compute_pipeline(layout="auto", compute=stage)
+        error = device.pop_error_scope_async().sync_wait()
+        if error is not None:
+            yield _refused(source, error, entry.line, entry.column)
+
+
+def _refused(source: Source, error: Exception, line: int, column: int) -> Finding:
+    detail = str(error).strip()
+    message = " ".join(detail.partition("\n - While")[0].split())
+    return Finding(source.name, line, column, "error", message, Tint.name, "", detail)

@@ -1,0 +1,63 @@
+"""What goes into a validator and what comes out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias, get_args
+
+Severity: TypeAlias = Literal["error", "warning"]
+Target: TypeAlias = Literal["spv", "msl", "hlsl", "glsl"]
+TARGETS: tuple[Target, ...] = get_args(Target)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The limits that a shader declares to need; the defaults are WebGPU's guaranteed ones."""
+
+    max_workgroup_storage: int = 16384  # bytes
+    max_invocations: int = 256  # per workgroup
+    max_storage_buffers: int = 8  # per stage
+
+
+@dataclass(frozen=True)
+class Source:
+    """One WGSL text under a readable, unique name, such as ``softmax T=f16 WG=256``.
+
+    The limit lints run only on a source with ``limits``.
+    """
+
+    name: str
+    text: str
+    limits: Limits | None = None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One complaint about a source; ``line`` and ``column`` count from 1 (1, 1 if unknown)."""
+
+    source: str
+    line: int
+    column: int
+    severity: Severity
+    message: str  # one line
+    validator: str  # "naga", "tint" or "lint"
+    code: str = ""  # of a lint ("PK001") or of a failed translation ("translate-msl")
+    detail: str = ""  # everything that the validator said
+
+    def __str__(self) -> str:
+        label = f"{self.validator} {self.code}".rstrip()
+        where = f"{self.source}:{self.line}:{self.column}"
+        return f"{where}: {self.severity}: {self.message} [{label}]"
+
+
+class Validator(Protocol):
+    """A tool that checks texts."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def version(self) -> str: ...
+
+    def check(self, sources: Sequence[Source]) -> list[Finding]: ...
