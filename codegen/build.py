@@ -199,7 +199,9 @@ def check(result: Build, validators: Sequence[Validator]) -> list[Finding]:
     for f in findings:
         file, line = by_name[f.source].where(f.line)
         message = f"{f.message} (in {f.source}, line {f.line} of the rendered text)"
-        out.append(Finding(file, line, f.column, f.severity, message, f.validator, f.code, f.detail))
+        out.append(
+            Finding(file, line, f.column, f.severity, message, f.validator, f.code, f.detail)
+        )
     return out
 
 
@@ -259,9 +261,5 @@ def _validated(result: Build, require: bool, report: Callable[[str], None]) -> d
     report(f"pykernels: validated with {checked}" + (f"; not found: {missing}" if missing else ""))
     return {
         "validators": {v.name: v.version for v in validators},
-        "passed": {
-            v.name: hashlib.sha256(v.text.encode()).hexdigest() for v in result.variants
-        },
+        "passed": {v.name: hashlib.sha256(v.text.encode()).hexdigest() for v in result.variants},
     }
-
-

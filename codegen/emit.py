@@ -11,7 +11,9 @@ from .spec import DTYPE_NAMES, Param, Spec, TensorSpec
 
 __all__ = ["emit_body", "emit_functional", "emit_index", "emit_kernel"]
 
-_HEADER = '"""Generated from {file} by codegen; do not edit."""\n\nfrom __future__ import annotations\n'
+_HEADER = (
+    '"""Generated from {file} by codegen; do not edit."""\n\nfrom __future__ import annotations\n'
+)
 _PY_TYPES = {"u32": "int", "i32": "int", "f32": "float", "bits": "float"}
 
 
@@ -82,7 +84,9 @@ def _step_lines(spec: Spec, plan_params: Sequence[Param]) -> list[str]:
         extra = (", readonly=True" if t.readonly else "") + (
             f", alias={t.alias!r}" if t.alias else ""
         )
-        line = f"bound.append(Bound({t.name!r}, {t.role!r}, {t.name}, {unit}, {elem}{steps}{extra}))"
+        line = (
+            f"bound.append(Bound({t.name!r}, {t.role!r}, {t.name}, {unit}, {elem}{steps}{extra}))"
+        )
         if t.when:
             lines.append(f"    if {t.when}:")
             line = "    " + line
@@ -90,9 +94,7 @@ def _step_lines(spec: Spec, plan_params: Sequence[Param]) -> list[str]:
     axes = "".join(f"{a.name}, " for a in spec.axes)
     words = "it.params()" if spec.iterate != "none" else "()"
     values = "".join(f"{p.value or p.name}, " for p in plan_params)
-    lines.append(
-        f"    return Step(BODY, ({axes}), tuple(bound), {words}, ({values}), {spec.grid})"
-    )
+    lines.append(f"    return Step(BODY, ({axes}), tuple(bound), {words}, ({values}), {spec.grid})")
     return lines
 
 

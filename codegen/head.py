@@ -181,8 +181,6 @@ def _index_function(name: str, tensor: str, levels: int) -> list[str]:
     lines = [f"fn {name}(i: u32) -> u32 {{", "  var r = i;", f"  var o = p.{tensor}_off;"]
     for k in range(levels - 1):
         lines.append(f"  if (p.levels == {k + 1}u) {{ return o + r * p.{tensor}_s{k}; }}")
-        lines.append(
-            f"  {{ let q = r / p.n{k}; o += (r - q * p.n{k}) * p.{tensor}_s{k}; r = q; }}"
-        )
+        lines.append(f"  {{ let q = r / p.n{k}; o += (r - q * p.n{k}) * p.{tensor}_s{k}; r = q; }}")
     lines.append(f"  return o + r * p.{tensor}_s{levels - 1};")
     return [*lines, "}"]

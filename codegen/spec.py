@@ -149,8 +149,10 @@ class _Reader:
         for k in table:
             if k not in allowed:
                 where = ".".join((*keys, k))
-                self.fail(self.line(*keys, k), f"unknown key {where!r}; known: "
-                          f"{', '.join(sorted(allowed))}")
+                self.fail(
+                    self.line(*keys, k),
+                    f"unknown key {where!r}; known: {', '.join(sorted(allowed))}",
+                )
 
     def expr(self, text: Any, names: set[str], *keys: str) -> str:
         if not isinstance(text, str):
@@ -228,8 +230,11 @@ def _tensors(r: _Reader, axes: tuple[Axis, ...]) -> tuple[TensorSpec, ...]:
             elif dtype in DTYPE_NAMES:
                 accepted = (DTYPE_NAMES[dtype],)
             else:
-                r.fail(r.line(*where), f"{table}.{name}: dtype must be an axis, '*' or one of "
-                       f"{', '.join(DTYPE_NAMES)} but is {dtype!r}")
+                r.fail(
+                    r.line(*where),
+                    f"{table}.{name}: dtype must be an axis, '*' or one of "
+                    f"{', '.join(DTYPE_NAMES)} but is {dtype!r}",
+                )
             if (dtype == "*") != ("bind" in fields):
                 r.fail(r.line(*where), f"{table}.{name}: dtype '*' and 'bind' go together")
             for key in ("bind", "when"):
@@ -252,8 +257,10 @@ def _params(r: _Reader, names: set[str]) -> tuple[Param, ...]:
     for name, fields in r.data.get("params", {}).items():
         r.known(fields, _PARAM, "params", name)
         if fields.get("type") not in PARAM_TYPES:
-            r.fail(r.line("params", name), f"params.{name}: type must be one of "
-                   f"{', '.join(PARAM_TYPES)}")
+            r.fail(
+                r.line("params", name),
+                f"params.{name}: type must be one of {', '.join(PARAM_TYPES)}",
+            )
         if "value" in fields:
             r.expr(fields["value"], names, "params", name)
         arg = fields.get("arg", "default" in fields)

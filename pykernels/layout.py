@@ -118,9 +118,7 @@ class View:
     def with_layout(
         self, shape: Sequence[int], strides: Sequence[int], dtype: DType | None = None
     ) -> View:
-        return replace(
-            self, shape=tuple(shape), strides=tuple(strides), dtype=dtype or self.dtype
-        )
+        return replace(self, shape=tuple(shape), strides=tuple(strides), dtype=dtype or self.dtype)
 
     def as_rank(self, ndim: int) -> View:
         """Leading axes of size 1 added up to `ndim`."""
@@ -142,9 +140,7 @@ def merge_axes(shape: Ints, strides: Sequence[Ints]) -> tuple[Ints, list[Ints]]:
         n = shape[axis]
         if n == 1:
             continue
-        joins = dims and all(
-            steps[t][-1] == n * strides[t][axis] for t in range(len(strides))
-        )
+        joins = dims and all(steps[t][-1] == n * strides[t][axis] for t in range(len(strides)))
         if joins:
             dims[-1] *= n
         else:

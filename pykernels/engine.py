@@ -1,0 +1,191 @@
+"""The two engines, wgpu (wgpu-native, naga) and dawn (wgpudawn, Tint), and what sets them apart.
+
+No other module imports either package. Everything that differs between them lives here: names of
+features, how a device is requested, toggles, the raw C calls, the classes of their errors.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias
+
+from .errors import (
+    BufferStateError,
+    DeviceLostError,
+    NoAdapterError,
+    OutOfMemoryError,
+    PyKernelsError,
+    ShaderError,
+)
+
+__all__ = ["Engine", "EngineName", "engine_of", "get_engine"]
+
+EngineName: TypeAlias = Literal["wgpu", "dawn"]
+MODULES: dict[EngineName, tuple[str, str]] = {
+    "wgpu": ("wgpu", "wgpu.backends.wgpu_native._api"),
+    "dawn": ("wgpudawn", "wgpudawn.backends.dawn._api"),
+}
+# Canonical feature name -> the engine's own (those that differ).
+_FEATURES: dict[EngineName, dict[str, str]] = {"wgpu": {"subgroups": "subgroup"}, "dawn": {}}
+# What a device of ours asks for where the adapter has it.
+_WANTED = ("shader-f16", "subgroups", "timestamp-query")
+
+
+class Engine:
+    """One engine: its module, its raw calls, its errors."""
+
+    def __init__(self, name: EngineName) -> None:
+        module, api = MODULES[name]
+        self.name = name
+        try:
+            self.module: Any = importlib.import_module(module)
+            self._api: Any = importlib.import_module(api)
+        except ImportError as e:
+            extra = "pip install 'pykernels[dawn]'" if name == "dawn" else "pip install wgpu"
+            raise NoAdapterError(f"the engine {name!r} is not available ({e}): {extra}") from None
+        except OSError as e:
+            raise NoAdapterError(f"the engine {name!r} does not load: {e}") from None
+        self.ffi: Any = self._api.ffi
+        self.lib: Any = self._api.lib
+        self._handler: Any = self._api.error_handler
+        if name == "wgpu":
+            self.begin: Callable[[], None] = self._begin_wgpu
+            self.end: Callable[[], None] = self._end_wgpu
+        else:
+            self.begin, self.end = _nothing, self._end_dawn
+
+    @property
+    def version(self) -> str:
+        return str(self.module.__version__)
+
+    # -- adapters and devices -------------------------------------------------------------------
+
+    def adapters(self) -> list[Any]:
+        """All adapters that can compute, GPUs first, then software; OpenGL only if nothing else."""
+        found = list(self.module.gpu.enumerate_adapters_sync())
+        proper = [a for a in found if a.info["backend_type"] not in ("OpenGL", "OpenGLES", "Null")]
+        rank = {"DiscreteGPU": 0, "IntegratedGPU": 1, "CPU": 3}
+        return sorted(proper or found, key=lambda a: rank.get(a.info["adapter_type"], 2))
+
+    def open(self, adapter: Any, checks: bool) -> Any:
+        """A device with every feature and limit of the adapter that we can use."""
+        features = [self.feature(f) for f in _WANTED]
+        if self.name == "wgpu":
+            features = [f for f in features if f in adapter.features]
+            return adapter.request_device_sync(label="pykernels", required_features=features)
+        features.append("implicit-device-synchronization")
+        extras = importlib.import_module("wgpudawn.backends.dawn.extras")
+        enable = ["disable_workgroup_init"] + ([] if checks else ["disable_robustness"])
+        return extras.request_device_sync(
+            adapter,
+            label="pykernels",
+            required_features=[f for f in features if f in adapter.features],
+            enable_toggles=enable,
+            disable_toggles=["timestamp_quantization"],
+        )
+
+    def default_device(self) -> Any:
+        """The device that other users of this engine's module share; made if there is none yet."""
+        device_module = self.module.utils.device
+        if device_module.helper._the_device is None:
+            wanted = {self.feature(f) for f in _WANTED}
+            if self.name == "dawn":
+                wanted.add("implicit-device-synchronization")
+            device_module.preconfigure_default_device("pykernels", preferred_features=wanted)
+        return device_module.get_default_device()
+
+    def feature(self, name: str) -> str:
+        """This engine's name of a feature."""
+        return _FEATURES[self.name].get(name, name)
+
+    def features(self, owner: Any) -> frozenset[str]:
+        """The features of an adapter or device, by their canonical names."""
+        back = {v: k for k, v in _FEATURES[self.name].items()}
+        return frozenset(back.get(f, f) for f in owner.features)
+
+    def one_thread_only(self, device: Any) -> bool:
+        """Must this device stay on the thread that made it?"""
+        return self.name == "dawn" and "implicit-device-synchronization" not in device.features
+
+    def shader(self, device: Any, text: str, label: str, checks: bool, subgroups: bool) -> Any:
+        """A shader module; unchecked only through wgpu (Dawn's checks belong to the device)."""
+        if self.name == "dawn":
+            head = "enable subgroups; " if subgroups else ""
+            return device.create_shader_module(label=label, code=head + text)
+        if checks:
+            return device.create_shader_module(label=label, code=text)
+        ffi, code = self.ffi, text.encode()
+        data = ffi.new("char[]", code)
+        source = ffi.new("WGPUShaderSourceWGSL *")
+        source.chain.sType = self.lib.WGPUSType_ShaderSourceWGSL
+        source.code.data, source.code.length = data, len(code)
+        desc = ffi.new("WGPUShaderModuleDescriptor *")
+        desc.nextInChain = ffi.cast("WGPUChainedStruct *", source)
+        raw = self._api.libf.wgpuDeviceCreateShaderModuleTrusted(device._internal, desc, 0)
+        return self.module.backends.wgpu_native.GPUShaderModule(label, raw, device)
+
+    # -- errors ---------------------------------------------------------------------------------
+
+    def error(self, e: BaseException, what: str) -> PyKernelsError:
+        """Our error for one that the engine raised."""
+        text = str(e).strip() or type(e).__name__
+        if "lost" in text or "Device is destroyed" in text or "Device was destroyed" in text:
+            return DeviceLostError(f"[{what}] the device is lost: {text}")
+        memory = type(e).__name__ == "GPUOutOfMemoryError" or "memory left" in text
+        if memory or "Out of memory" in text or "too large" in text:
+            return OutOfMemoryError(f"[{what}] {text}")
+        if what == "shader":
+            return ShaderError(f"[{what}] {text}")
+        return BufferStateError(f"[{what}] {text}")
+
+    @property
+    def error_class(self) -> type[Exception]:
+        return self.module.GPUError  # type: ignore[no-any-return]
+
+    # Raw calls report errors through a callback: `begin` and `end` put them into an exception.
+
+    def _begin_wgpu(self) -> None:
+        self._handler.capture("pykernels")
+
+    def _end_wgpu(self) -> None:
+        found = self._handler.release("pykernels")
+        if found is not None:
+            raise self.error(self.module.GPUError(found[1]), "launch")
+
+    def _end_dawn(self) -> None:
+        if self._handler.pending:
+            messages = [m for _, m in self._handler.pending]
+            self._handler.pending.clear()
+            raise self.error(self.module.GPUError(messages[0]), "launch")
+
+
+def _nothing() -> None:
+    pass
+
+
+_engines: dict[str, Engine] = {}
+
+
+def get_engine(name: str) -> Engine:
+    """The engine of this name, imported on first use."""
+    if name not in MODULES:
+        raise NoAdapterError(f"engine must be 'wgpu' or 'dawn' but is {name!r}")
+    if name not in _engines:
+        _engines[name] = Engine(name)  # type: ignore[arg-type]
+    return _engines[name]
+
+
+def engine_of(device: Any) -> Engine:
+    """The engine that a GPUDevice belongs to."""
+    module = type(device).__module__.partition(".")[0]
+    for name, (package, _) in MODULES.items():
+        if module == package:
+            return get_engine(name)
+    raise NoAdapterError(f"{type(device).__qualname__} is neither wgpu's nor wgpudawn's GPUDevice")
+
+
+def installed(name: EngineName) -> bool:
+    """Is the engine's package there? Imports nothing."""
+    return importlib.util.find_spec(MODULES[name][0]) is not None

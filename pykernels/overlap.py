@@ -1,0 +1,141 @@
+"""Which inputs may stay in the output's buffer: one decision for all kernels.
+
+WebGPU refuses a buffer that is bound both read-only and writable in one dispatch, and two
+writable windows that touch. See `Mode` in plan.py; what no mode allows is copied first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .layout import Layout, View
+from .plan import Arg, Mode
+
+__all__ = ["decide", "overlaps_itself", "share_elements"]
+
+_MAX_WORK = 10_000
+_BASE = 1 << 40
+
+
+class _Fake:
+    """An array interface at a made-up address; numpy only compares the addresses."""
+
+    def __init__(self, view: View) -> None:
+        self.__array_interface__: dict[str, Any] = {
+            "shape": view.shape,
+            "strides": view.strides,
+            "typestr": f"|V{view.dtype.itemsize}",
+            "data": (_BASE + view.offset, False),
+            "version": 3,
+        }
+
+
+def share_elements(a: View, b: View) -> bool:
+    """May two views share a byte? Undecided within a bounded effort counts as shared."""
+    (a0, a1), (b0, b1) = a.window, b.window
+    if a1 <= b0 or b1 <= a0 or a.size == 0 or b.size == 0:
+        return False
+    try:
+        return np.shares_memory(np.asarray(_Fake(a)), np.asarray(_Fake(b)), max_work=_MAX_WORK)
+    except np.exceptions.TooHardError:
+        return True
+
+
+def overlaps_itself(layout: Layout) -> bool:
+    """Do two elements of one view share a byte? Exact for nested strides, else by elimination."""
+    axes = sorted((abs(s), n) for n, s in zip(layout.shape, layout.strides, strict=True) if n > 1)
+    if layout.size == 0:
+        return False
+    reach = layout.dtype.itemsize
+    nested = True
+    for step, n in axes:
+        if step < reach:
+            nested = False
+            break
+        reach = step * (n - 1) + reach
+    if nested:
+        return False
+    if layout.size > 1 << 22:
+        return True  # too many to look at: a view this odd is refused
+    positions = np.zeros(1, np.int64)
+    for step, n in axes:
+        positions = (positions[:, None] + np.arange(n) * step).ravel()
+    positions.sort()
+    return bool(np.any(np.diff(positions) < layout.dtype.itemsize))
+
+
+def rounded(view: View, align: int) -> tuple[int, int]:
+    """The window of a view as it is bound: down to the alignment, up to 16 bytes."""
+    lo, hi = view.window
+    return lo // align * align, -(-hi // 16) * 16
+
+
+def decide(
+    args: Sequence[Arg],
+    views: Mapping[str, View],
+    shared: Sequence[str],
+    align: int,
+    max_window: int,
+) -> tuple[Mode, list[str]]:
+    """The binding mode of a call and the inputs that must be copied before it.
+
+    `shared` names the inputs that live in an output's buffer; offsets of those and of the output
+    count from one origin.
+    """
+    if not shared:
+        return "read", []
+    outputs = [a for a in args if a.role == "out"]
+    by_name = {a.name: a for a in args}
+    copies: list[str] = []
+    merged: list[str] = []
+    writable: list[str] = []
+    for name in shared:
+        view = views[name]
+        clash = [o for o in outputs if share_elements(view, views[o.name])]
+        alias = next((o for o in outputs if o.alias == name), None)
+        same_type = alias is not None and views[alias.name].dtype == view.dtype
+        identical = alias is not None and same_type and _identical(view, views[alias.name])
+        if by_name[name].readonly or (clash and not (identical and clash == [alias])):
+            copies.append(name)
+        elif clash:
+            merged.append(name)
+        elif _apart(view, [views[o.name] for o in outputs], align):
+            writable.append(name)
+        elif same_type:
+            merged.append(name)
+        else:
+            copies.append(name)
+    if merged:
+        # In this mode every other input is bound read-only. A wide union cannot be bound.
+        alias_view = views[next(o.name for o in outputs if o.alias == merged[0])]
+        (a0, a1), (b0, b1) = rounded(views[merged[0]], align), rounded(alias_view, align)
+        if max(a1, b1) - min(a0, b0) > max_window:
+            return "read", list(shared)
+        return "merged", copies + writable
+    if writable and not _disjoint(
+        [views[n] for n in views if _is_input(by_name, n, copies)], align
+    ):
+        return "read", list(shared)
+    return ("rw" if writable else "read"), copies
+
+
+def _is_input(by_name: Mapping[str, Arg], name: str, copies: Sequence[str]) -> bool:
+    return by_name[name].role == "in" and not by_name[name].readonly and name not in copies
+
+
+def _identical(a: View, b: View) -> bool:
+    return (a.offset, a.shape, a.strides) == (b.offset, b.shape, b.strides)
+
+
+def _apart(view: View, others: Sequence[View], align: int) -> bool:
+    a0, a1 = rounded(view, align)
+    return all(a1 <= b0 or b1 <= a0 for b0, b1 in (rounded(o, align) for o in others))
+
+
+def _disjoint(views: Sequence[View], align: int) -> bool:
+    """Are the windows pairwise apart? Views of different buffers have different origins, so this
+    may say no where yes is true: then inputs are copied, which is always right."""
+    return all(_apart(v, views[i + 1 :], align) for i, v in enumerate(views))

@@ -1,0 +1,41 @@
+"""Scalar arguments of kernels as bits."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .dtypes import DType, DTypeName, dtype_of, numpy_dtype
+from .errors import ArgumentError, DTypeError
+
+__all__ = ["bits_of"]
+
+
+def bits_of(op: str, value: object, dtype: DType | DTypeName) -> tuple[int, int]:
+    """Eight bytes filled with the scalar as `dtype`, as two words. Integers must fit."""
+    dt = dtype if isinstance(dtype, DType) else dtype_of(dtype)
+    if not isinstance(value, (bool, int, float, np.generic)) or (
+        isinstance(value, np.generic) and value.dtype.kind not in "biuf"
+    ):
+        raise DTypeError(f"[{op}] value must be a real number or bool but is {value!r}")
+    if dt.kind in "iu":
+        info = np.iinfo(dt.name)
+        if isinstance(value, (float, np.floating)) and not float(value).is_integer():
+            raise ArgumentError(f"[{op}] value must be an integer for {dt.name} but is {value!r}")
+        if not info.min <= int(value) <= info.max:
+            raise ArgumentError(
+                f"[{op}] value must be in [{info.min}, {info.max}] for {dt.name} but is {value!r}"
+            )
+    with np.errstate(over="ignore"):
+        if dt.name == "bfloat16":
+            raw = _bfloat16(np.float32(value))
+        else:
+            raw = np.array(value).astype(numpy_dtype(dt.name)).tobytes()
+    words = np.frombuffer(raw * (8 // len(raw)), "<u4")
+    return int(words[0]), int(words[1])
+
+
+def _bfloat16(value: np.float32) -> bytes:
+    bits = int(value.view(np.uint32))
+    if bits & 0x7FFFFFFF > 0x7F800000:
+        return int((bits >> 16) | 0x40).to_bytes(2, "little")
+    return int(((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16) & 0xFFFF).to_bytes(2, "little")
