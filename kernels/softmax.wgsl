@@ -94,32 +94,12 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   workgroupBarrier();  // the maxima have been read
 //% endif
   ${reduce.lanes("sum", "+", "red_a", "red_b", LANES)}
-  if (p.has_sinks == 1u) { sum += exp(max(sink - m, -104.0f)); }
+  if (p.has_sinks == 1u) { sum += weight(${V}(sink - m))${"[0]" if VEC == 4 else ""}; }
 
   if (!live) { return; }
   let dst_base = dst_row(row);
-  let logarithm = p.log != 0u;
-  let nothing = bitcast<f32>(select(0u, p.minus_inf, logarithm));
-  let lost = ((flags & 2u) != 0u) | (((flags & 1u) != 0u) & (sum == 0.0f));
-  let whole = select(select(nothing, bitcast<f32>(p.nan), lost), 0.0f, ((flags & 1u) != 0u) & !lost);
-  let plain = ((flags & 1u) != 0u) & !lost;
-  let inverse = 1.0f / sum;
-  let shift = m + log(max(sum, 0x1p-126f));
+  ${logits.outcome()}
 //% for k in range(N)
-  if (lane + ${k * LANES}u < p.cols) {
-    var y = e${k} * inverse;
-    if (logarithm) {
-      y = l${k} - ${V}(shift);
-//% if VEC == 4
-//% for i in range(4)
-      if (bitcast<u32>(l${k}[${i}]) == 0xff800000u) { y[${i}] = nothing; }
-//% endfor
-//% else
-      if (bitcast<u32>(l${k}) == 0xff800000u) { y = nothing; }
-//% endif
-    }
-    if (!plain) { y = ${V}(whole); }
-    dst_store(dst_at(dst_base, lane + ${k * LANES}u), y);
-  }
+  ${logits.finish(k, "lane + " ~ k * LANES ~ "u", "e" ~ k, VEC)}
 //% endfor
 }

@@ -4,11 +4,25 @@
 // A key whose mask is -inf is skipped. `flags` collects 1: a key is allowed, 2: an allowed logit
 // is NaN or +inf. -inf itself needs no care: its weight is exactly 0.
 
-//% macro functions(MASK, VEC)
+// Weights and flags alone.
+//% macro weights(VEC)
 //% set V = "vec4<f32>" if VEC == 4 else "f32"
-//% set B = "vec4<bool>" if VEC == 4 else "bool"
 const LOWEST = -0x1.fffffep+127f;
 
+// e^d for d <= 0 (a difference to a maximum); 0 where the true value is below 2^-150.
+fn weight(d: ${V}) -> ${V} {
+  return select(exp(max(d, ${V}(-104.0f))), ${V}(), d < ${V}(-104.0f));
+}
+
+fn flags_of(l: f32) -> u32 {
+  let bits = bitcast<u32>(l);
+  let bad = ((bits & 0x7fffffffu) > 0x7f800000u) | (bits == 0x7f800000u);
+  return select(1u, 3u, bad);
+}
+//% endmacro
+
+//% macro functions(MASK, VEC)
+${weights(VEC)}
 // ALiBi: 2^-e for e >= 0, exact in the integer part of e.
 fn alibi_slope(head: u32) -> f32 {
   if (p.max_bias == 0.0f) { return 1.0f; }
@@ -20,18 +34,6 @@ fn alibi_slope(head: u32) -> f32 {
 }
 
 fn row_head(row: u32) -> u32 { return (row / p.head_rows) % p.heads; }
-
-// e^d for d <= 0 (a difference to a maximum); 0 where the true value is below 2^-150.
-fn weight(d: ${V}) -> ${V} {
-  return select(exp(max(d, ${V}(-104.0f))), ${V}(), d < ${V}(-104.0f));
-}
-
-fn is_bad(l: f32) -> bool {
-  let bits = bitcast<u32>(l);
-  return ((bits & 0x7fffffffu) > 0x7f800000u) | (bits == 0x7f800000u);
-}
-
-fn flags_of(l: f32) -> u32 { return select(1u, 3u, is_bad(l)); }
 
 //% if MASK
 fn one_logit(x: f32, mask: f32, slope: f32) -> f32 {
@@ -73,5 +75,37 @@ fn one_logit(x: f32, mask: f32, slope: f32) -> f32 {
 //% else
     m = max(m, l${k});
 //% endif
+  }
+//% endmacro
+
+// From m, sum and flags of a whole row: what its elements become. `plain`: e^(l - m) / sum.
+//% macro outcome()
+  let logarithm = p.log != 0u;
+  let nothing = bitcast<f32>(select(0u, p.minus_inf, logarithm));
+  let allowed = (flags & 1u) != 0u;
+  let lost = ((flags & 2u) != 0u) | (allowed & (sum == 0.0f));
+  let plain = allowed & !lost;
+  let whole = select(nothing, bitcast<f32>(p.nan), lost);
+  let inverse = 1.0f / sum;
+  let shift = m + log(max(sum, 0x1p-126f));
+//% endmacro
+
+// Store vector `k` at column `c`: `e` is e^(l - m).
+//% macro finish(k, c, e, VEC)
+//% set V = "vec4<f32>" if VEC == 4 else "f32"
+  if (${c} < p.cols) {
+    var y = ${e} * inverse;
+    if (logarithm) {
+      y = l${k} - ${V}(shift);
+//% if VEC == 4
+//% for i in range(4)
+      if (bitcast<u32>(l${k}[${i}]) == 0xff800000u) { y[${i}] = nothing; }
+//% endfor
+//% else
+      if (bitcast<u32>(l${k}) == 0xff800000u) { y = nothing; }
+//% endif
+    }
+    if (!plain) { y = ${V}(whole); }
+    dst_store(dst_at(dst_base, ${c}), y);
   }
 //% endmacro
