@@ -59,7 +59,7 @@ def _tuple(items: Sequence[str]) -> str:
 def _step_lines(spec: Spec, plan_params: Sequence[Param]) -> list[str]:
     lines = []
     if spec.iterate != "none":
-        last = [t.name for t in spec.tensors if t.index][-1]
+        last = [t.name for t in spec.tensors if t.index and not t.optional][-1]
         views = ", ".join(f'"{t.name}": {t.name}' for t in spec.tensors if t.index)
         space = spec.iterate.capitalize()
         lines.append(f"    it = {space}({last}.shape, {{{views}}})")
