@@ -22,6 +22,7 @@
 // inputs.mask = { dtype = "MASK", vec = "VEC", when = "MASK != ''", optional = true, broadcast = "x" }
 // inputs.sinks = { dtype = "f32", optional = true, index = false, doc = "One extra logit per head (axis -3), counted in the sum, without an output." }
 // outputs.dst = { dtype = "T", vec = "VEC", like = "x", alias = "x" }
+// axis = { moves = ["x", "mask"], last_only = ["sinks", "max_bias"] }
 // iterate = "rows"
 // params.cols = { type = "u32", value = "it.cols // VEC" }
 // params.per_group = { type = "u32", value = "WG // LANES" }

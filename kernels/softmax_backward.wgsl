@@ -14,6 +14,7 @@
 // inputs.y = { dtype = "T", vec = "VEC", doc = "(..., cols)" }
 // inputs.dy = { dtype = "T", vec = "VEC", like = "y" }
 // outputs.dst = { dtype = "T", vec = "VEC", like = "y", alias = "dy" }
+// axis = { moves = ["y", "dy"] }
 // iterate = "rows"
 // params.cols = { type = "u32", value = "it.cols // VEC" }
 // uses = ["reduce"]

@@ -16,14 +16,15 @@ import numpy as np
 from .dtypes import DTypeLike, dtype_of
 from .engine import Engine, EngineName, engine_of, get_engine, installed
 from .errors import DeviceLostError, DTypeError, NoAdapterError, ShaderError, ShapeError
+from .launch import Hot
 from .layout import contiguous_strides, layout
-from .memory import Block, MemoryStats, Pool, Storage, check_foreign
+from .memory import USAGE, Block, MemoryStats, Pool, Storage, check_foreign
 from .plan import Caps
 from .profile import Profile
 from .recorder import Recorder, probe
 
 if TYPE_CHECKING:
-    from .launch import Prepared
+    from .launch import Dispatch, Prepared
     from .plan import Kernel
     from .tensor import Tensor
 
@@ -118,13 +119,15 @@ class Device:
             max_groups=lim["max-compute-workgroups-per-dimension"],
         )
         self._plans: dict[Any, Prepared] = {}
+        self._hot = Hot(engine.lib)
         self._pipelines = Pipelines(engine, raw, checks)
         self._pool = Pool(engine, raw, lim["max-buffer-size"])
-        self._pool.before_destroy = self.flush
+        self._pool.before_destroy = self._before_destroy
         self._adopted: weakref.WeakValueDictionary[int, Storage] = weakref.WeakValueDictionary()
         self._recorder = Recorder(engine, raw)
         self._own_recorder = self._recorder
-        self._null = self._pool.take(256 * 8)[0].block
+        # Stands in for optional tensors that are not given.
+        self._null = Block(raw.create_buffer(size=2048, usage=USAGE), 2048, False)
         self._staging: Any = None
         self._debug = os.environ.get("PYKERNELS_DEBUG", "") not in ("", "0")
         _devices.add(self)
@@ -179,6 +182,7 @@ class Device:
             finally:
                 self._dead = "the device is closed"
                 self._plans.clear()
+                self._hot.clear()
                 self._pool.trim()
                 if self._owned:
                     self._raw.destroy()
@@ -241,8 +245,13 @@ class Device:
                 finally:
                     self._recorder.profile = None
 
-    def _debug_flush(self, kernel: Kernel, prepared: Prepared) -> None:
-        for d in prepared.dispatches:
+    def _before_destroy(self) -> None:
+        """The pool is about to destroy buffers: submit what uses them, forget bind groups."""
+        self.flush()
+        self._hot.clear()
+
+    def _debug_flush(self, kernel: Kernel, dispatches: Sequence[Dispatch]) -> None:
+        for d in dispatches:
             print(f"pykernels: {kernel.name}: {d.label} grid {d.grid_x}x{d.grid_y}")
         self._recorder.flush()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,7 +12,6 @@ from .errors import (
     AliasError,
     ArgumentError,
     BufferStateError,
-    DeviceLostError,
     DTypeError,
     LimitError,
     PyKernelsError,
@@ -21,15 +20,18 @@ from .errors import (
 from .layout import View
 from .overlap import decide, overlaps_itself, rounded
 from .plan import Arg, Bound, Caps, Kernel, Mode, Scratch, Step
+from .recorder import SLOT_BYTES
 
 if TYPE_CHECKING:
     from .device import Device
+    from .memory import Block
     from .tensor import Tensor
 
 __all__ = ["launch"]
 
 MAX_INDEX = (1 << 31) - 1
 MAX_PLANS = 16384
+NULL = -(1 << 30)  # the slot of an optional tensor that was not given
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +39,16 @@ class Dispatch:
     """One step, ready to be recorded: everything that does not depend on the buffers."""
 
     label: str
-    entries: Any  # WGPUBindGroupEntry[], filled in per launch
-    descriptor: Any
+    refs: tuple[tuple[Any, int, int], ...]  # entry, slot, offset from the tensor's
+    uniform_entry: Any
+    descriptor: Any  # of the bind group: its entries are filled in per launch
     keep: tuple[Any, ...]
     pipeline_raw: Any
     grid_x: int
     grid_y: int
     prefix: bytes
-    where: tuple[tuple[int, int, int], ...]  # per binding: slot, offset from the tensor, size
-    pack: struct.Struct
+    nbytes: int  # bound by the storage bindings
+    pack: Callable[..., bytes]
     pick: tuple[int, ...] | None  # scalars of the call that this step takes; None: all
 
 
@@ -58,6 +61,31 @@ class Prepared:
     detour: tuple[tuple[int, DTypeName], ...] = ()  # argument, dtype of its stand-in
 
 
+class Hot:
+    """The bind groups of launches that may come again on the same views.
+
+    Only buffers of the pool are in it, and it is cleared before the pool destroys any: it never
+    keeps memory alive.
+    """
+
+    LIMIT = 8192
+
+    def __init__(self, lib: Any) -> None:
+        self._lib = lib
+        self.entries: dict[Any, tuple[tuple[Dispatch, Any, tuple[Block, ...]], ...]] = {}
+
+    def add(self, key: Any, records: tuple[tuple[Dispatch, Any, tuple[Block, ...]], ...]) -> None:
+        if len(self.entries) >= self.LIMIT:
+            self.clear()
+        self.entries[key] = records
+
+    def clear(self) -> None:
+        for records in self.entries.values():
+            for _, group, _ in records:
+                self._lib.wgpuBindGroupRelease(group)
+        self.entries.clear()
+
+
 def launch(
     kernel: Kernel,
     tensors: tuple[Tensor | None, ...],
@@ -65,59 +93,88 @@ def launch(
     options: tuple[Any, ...] = (),
 ) -> None:
     """Run one call of a kernel: checked completely before anything is recorded."""
-    dst = tensors[-1]
     try:
-        device = dst._device  # type: ignore[union-attr]
-        block = dst._block  # type: ignore[union-attr]
-        base = dst._offset  # type: ignore[union-attr]
-        key: list[Any] = [kernel, options, dst._key]  # type: ignore[union-attr]
-        for t in tensors[:-1]:
-            if t is None:
-                key.append(None)
-                continue
-            key.append(t._key)
-            if t._block is block:
-                key.append(t._offset - base)
-            if t._device is not device:
-                raise BufferStateError(f"[{kernel.name}] tensors of two devices in one call")
+        device = tensors[-1]._device  # type: ignore[union-attr]
+        key = (kernel, options, *[None if t is None else t._spot for t in tensors])
     except AttributeError:
         raise _wrong_type(kernel, tensors) from None
     if device._dead:
         device._check()
-    prepared = device._plans.get(tuple(key))
+    with device._lock:
+        recorder = device._recorder
+        try:
+            records = device._hot.entries.get(key)
+        except TypeError:
+            raise ArgumentError(f"[{kernel.name}] unusable options {options!r}") from None
+        if records is None or recorder is not device._own_recorder:
+            _launch_cold(device, kernel, tensors, scalars, options, key)
+            return
+        for d, group, blocks in records:
+            recorder.dispatch(d, group, blocks, _pack(kernel, d, scalars))
+        if device._debug:
+            device._debug_flush(kernel, [d for d, _, _ in records])
+
+
+def _pack(kernel: Kernel, d: Dispatch, scalars: tuple[float, ...]) -> bytes:
+    pick = d.pick
+    try:
+        return d.pack(*scalars) if pick is None else d.pack(*[scalars[i] for i in pick])
+    except (struct.error, TypeError, OverflowError):
+        raise _wrong_scalar(kernel, scalars) from None
+
+
+def _launch_cold(
+    device: Device,
+    kernel: Kernel,
+    tensors: tuple[Tensor | None, ...],
+    scalars: tuple[float, ...],
+    options: tuple[Any, ...],
+    spot: Any,
+) -> None:
+    """A launch on views that were not seen before: the plan is cached, bind groups are new."""
+    dst = tensors[-1]
+    assert dst is not None
+    block, base = dst._block, dst._offset
+    parts: list[Any] = [kernel, options, dst._key]
+    for t in tensors[:-1]:
+        if t is None:
+            parts.append(None)
+            continue
+        if t._device is not device:
+            raise BufferStateError(f"[{kernel.name}] tensors of two devices in one call")
+        parts.append(t._key)
+        if t._block is block:
+            parts.append(t._offset - base)
+    key = tuple(parts)
+    prepared = device._plans.get(key)
     if prepared is None:
-        with device._lock:
-            prepared = _prepare(device, kernel, tensors, options)
-            if len(device._plans) >= MAX_PLANS:
-                device._plans.clear()
-            device._plans[tuple(key)] = prepared
+        prepared = _prepare(device, kernel, tensors, options)
+        if len(device._plans) >= MAX_PLANS:
+            device._plans.clear()
+        device._plans[key] = prepared
     if prepared.detour:
         _run_detour(device, kernel, prepared, tensors, scalars, options)
         return
-    with device._lock:
-        recorder = device._recorder
-        temps = [device._pool.take(n)[0] for n in prepared.scratch] if prepared.scratch else ()
-        for d in prepared.dispatches:
-            blocks = []
-            for slot, delta, size in d.where:
-                if slot >= 0:
-                    t = tensors[slot]
-                    blocks.append((t._block, t._offset + delta, size))  # type: ignore[union-attr]
-                elif slot == NULL:
-                    blocks.append((device._null, delta, size))
-                else:
-                    blocks.append((temps[~slot].block, delta, size))
-            pick = d.pick
-            try:
-                tail = d.pack.pack(*(scalars if pick is None else [scalars[i] for i in pick]))
-            except (struct.error, TypeError, OverflowError):
-                raise _wrong_scalar(kernel, scalars) from None
-            recorder.dispatch(d, blocks, tail)
-        if device._debug:
-            device._debug_flush(kernel, prepared)
-
-
-NULL = -(1 << 30)
+    tails = [_pack(kernel, d, scalars) for d in prepared.dispatches]
+    recorder = device._recorder
+    temps = [device._pool.take(n)[0] for n in prepared.scratch]
+    records = []
+    for d, tail in zip(prepared.dispatches, tails, strict=True):
+        group = recorder.bind(d, tensors, temps)
+        blocks = tuple(
+            tensors[slot]._block if slot >= 0 else temps[~slot].block  # type: ignore[union-attr]
+            for _, slot, _ in d.refs
+        )
+        recorder.dispatch(d, group, blocks, tail)
+        records.append((d, group, blocks))
+    owned = not temps and not any(b.foreign for _, _, blocks in records for b in blocks)
+    if owned and recorder is device._own_recorder:
+        device._hot.add(spot, tuple(records))
+    else:
+        for _, group, _ in records:
+            device._engine.lib.wgpuBindGroupRelease(group)
+    if device._debug:
+        device._debug_flush(kernel, prepared.dispatches)
 
 
 def _wrong_type(kernel: Kernel, tensors: Sequence[object]) -> PyKernelsError:
@@ -372,9 +429,18 @@ def _dispatch(
     pipeline, layout = device._pipelines.get(step.body.name, key, writable)
     ffi = device._engine.ffi
     entries = ffi.new("WGPUBindGroupEntry[]", len(where) + 1)
-    for i in range(len(where) + 1):
+    refs = []
+    for i, (slot, delta, size) in enumerate(where):
         entries[i].binding = i
-    entries[len(where)].size = 256
+        entries[i].offset = delta
+        entries[i].size = size
+        if slot == NULL:
+            entries[i].buffer = device._null.handle
+        else:
+            refs.append((entries + i, slot, delta))
+    uniform = entries + len(where)
+    uniform.binding = len(where)
+    uniform.size = SLOT_BYTES
     descriptor = ffi.new("WGPUBindGroupDescriptor *")
     descriptor.layout = layout._internal
     descriptor.entryCount = len(where) + 1
@@ -387,15 +453,16 @@ def _dispatch(
     picked = tuple(names.index(n) for n in step.body.args)
     return Dispatch(
         label=f"{step.body.name} {key}",
-        entries=entries,
+        refs=tuple(refs),
+        uniform_entry=uniform,
         descriptor=descriptor,
-        keep=(pipeline, layout),
+        keep=(pipeline, layout, entries),
         pipeline_raw=pipeline._internal,
         grid_x=grid_x,
         grid_y=grid_y,
         prefix=step.prefix(offsets),
-        where=tuple(where),
-        pack=struct.Struct("<" + step.body.args_format),
+        nbytes=sum(size for _, _, size in where),
+        pack=struct.Struct("<" + step.body.args_format).pack,
         pick=None if picked == tuple(range(len(names))) else picked,
     )
 

@@ -7,11 +7,12 @@ both engines are used here, about four times cheaper than the Python API.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from .engine import Engine
 from .errors import BufferStateError, DeviceLostError
-from .memory import Block, check_foreign
+from .memory import Block, Storage, check_foreign
 
 if TYPE_CHECKING:
     from .launch import Dispatch
@@ -25,13 +26,6 @@ SLOTS = 256
 # 64 GiB is 15 ms on a data-centre GPU and about a second on a small one.
 MAX_BYTES = 64 << 30
 UNIFORM = 0x40 | 0x08  # UNIFORM | COPY_DST
-
-
-class HasStorage(Protocol):
-    """A tensor, as far as a dispatch is concerned."""
-
-    _block: Block
-    _offset: int
 
 
 class Recorder:
@@ -51,6 +45,7 @@ class Recorder:
         self._pass: Any = pass_
         self._raw_pass: Any = pass_._internal if pass_ is not None else None
         self._params = bytearray(SLOT_BYTES * SLOTS)
+        self._bound: Any = None  # the pipeline that the pass has set
         self._offset_p: Any = engine.ffi.new("uint32_t[1]")
         self._uniform: Any = None
         self._uniform_raw: Any = None
@@ -76,49 +71,61 @@ class Recorder:
     def pending(self) -> bool:
         return self._slot > 0
 
-    def dispatch(self, d: Dispatch, blocks: list[tuple[Any, int, int]], tail: bytes) -> None:
-        """Record one dispatch; `blocks` are (block, offset, size) of its storage bindings."""
+    def bind(self, d: Dispatch, tensors: Sequence[Any], temps: Sequence[Storage]) -> Any:
+        """A bind group of `tensors` and, for slots below 0, `temps`; the caller releases it."""
+        foreign = False
+        for entry, slot, delta in d.refs:
+            if slot >= 0:
+                t = tensors[slot]
+                block = t._block
+                entry.offset = t._offset + delta
+            else:
+                block = temps[~slot].block
+            entry.buffer = block.handle
+            if block.foreign:
+                foreign = True
+        d.uniform_entry.buffer = self._uniform_raw
+        if foreign:
+            return self._checked_group(d)
+        return self._lib.wgpuDeviceCreateBindGroup(self._raw_device, d.descriptor)
+
+    def dispatch(self, d: Dispatch, group: Any, blocks: Sequence[Block], tail: bytes) -> None:
+        """Record one dispatch; `blocks` are the buffers that `group` binds."""
         if self._slot == SLOTS or self._bytes > MAX_BYTES:
             self.flush()
-        lib = self._lib
-        entries = d.entries
-        nbytes = 0
         serial = self.serial
-        i = 0
-        for block, offset, size in blocks:
-            e = entries[i]
-            e.buffer = block.handle
-            e.offset = offset
-            e.size = size
-            i += 1
-            nbytes += size
+        for block in blocks:
             block.mark = serial
             if block.foreign:
                 self._foreign[id(block)] = block
-        entries[i].buffer = self._uniform_raw
         if self._raw_pass is None:
             self._open()
         if self.profile is not None and not self._external:
-            self._open_timed(d, nbytes)
-        engine = self._engine
-        engine.begin()
-        try:
-            group = lib.wgpuDeviceCreateBindGroup(self._raw_device, d.descriptor)
-        finally:
-            engine.end()
+            self._open_timed(d)
+        lib = self._lib
         at = self._slot * SLOT_BYTES
+        params = self._params
         end = at + len(d.prefix)
-        self._params[at:end] = d.prefix
-        self._params[end : end + len(tail)] = tail
+        params[at:end] = d.prefix
+        params[end : end + len(tail)] = tail
         self._offset_p[0] = at
         raw = self._raw_pass
-        lib.wgpuComputePassEncoderSetPipeline(raw, d.pipeline_raw)
+        if self._bound is not d.pipeline_raw:
+            lib.wgpuComputePassEncoderSetPipeline(raw, d.pipeline_raw)
+            self._bound = d.pipeline_raw
         lib.wgpuComputePassEncoderSetBindGroup(raw, 0, group, 1, self._offset_p)
         lib.wgpuComputePassEncoderDispatchWorkgroups(raw, d.grid_x, d.grid_y, 1)
-        lib.wgpuBindGroupRelease(group)
         self._slot += 1
-        self._bytes += nbytes
+        self._bytes += d.nbytes
         self.dispatches += 1
+
+    def _checked_group(self, d: Dispatch) -> Any:
+        """A bind group over a buffer of somebody else's, which may have been destroyed."""
+        self._engine.begin()
+        try:
+            return self._lib.wgpuDeviceCreateBindGroup(self._raw_device, d.descriptor)
+        finally:
+            self._engine.end()
 
     def _open(self) -> None:
         try:
@@ -130,14 +137,15 @@ class Recorder:
             self.discard()
             raise self._engine.error(e, "launch") from None
 
-    def _open_timed(self, d: Dispatch, nbytes: int) -> None:
+    def _open_timed(self, d: Dispatch) -> None:
         """A compute pass of its own for this dispatch, between two timestamps."""
         assert self.profile is not None
         if self._pass is not None:
             self._pass.end()
-        writes = self.profile.begin(d.label, nbytes, time.perf_counter())
+        writes = self.profile.begin(d.label, d.nbytes, time.perf_counter())
         self._pass = self._encoder.begin_compute_pass(timestamp_writes=writes)
         self._raw_pass = self._pass._internal
+        self._bound = None
 
     def flush(self, *extra: Any) -> None:
         """Submit what is recorded, then the command buffers in `extra`."""
@@ -183,7 +191,7 @@ class Recorder:
         """Forget what is recorded, without submitting it."""
         if self._external:
             return
-        self._encoder = self._pass = self._raw_pass = None
+        self._encoder = self._pass = self._raw_pass = self._bound = None
         self._foreign.clear()
         self._slot = 0
         self._bytes = 0

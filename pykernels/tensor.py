@@ -30,7 +30,7 @@ class Tensor:
     """
 
     __slots__ = (
-        "__weakref__", "_block", "_device", "_key", "_layout", "_offset", "_padded", "_storage",
+        "__weakref__", "_block", "_device", "_key", "_layout", "_offset", "_padded", "_spot", "_storage",
     )  # fmt: skip
 
     def __init__(self, device: Device, storage: Storage, offset: int, lay: Layout) -> None:
@@ -43,6 +43,7 @@ class Tensor:
         # May a binding be rounded up to 16 bytes? Only a buffer made by others can end before.
         self._padded = -(-(offset + lay.hi) // 16) * 16 <= storage.block.size
         self._key = (lay, offset % align, self._padded)
+        self._spot = (lay, storage.block, offset)
 
     @classmethod
     def from_buffer(

@@ -1,0 +1,1 @@
+"""Benchmarks. They need the checkout; what an installed wheel can measure lives in pykernels."""
