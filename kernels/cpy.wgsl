@@ -18,33 +18,38 @@
 // moves_bytes = true
 // iterate = "nd"
 // uses = ["convert", "words"]
-// grid = "cdiv(it.total, WG)"
+// grid = "cdiv(it.total, 4 * WG)"
 // source = "ggml's CPY, numpy's astype"
 // ///
 
-// One invocation per element, for strides that no other body of cpy takes. A plan may pass wider
-// elements than the dtype's (runs of bytes that are copied as they are).
+// Four elements per invocation, a workgroup apart, for strides that no other body of cpy takes. A
+// plan may pass wider elements than the dtype's (runs of bytes that are copied as they are).
 ${convert.functions()}
 
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
-  let i = group_id(wg) * WG + li;
-  if (i >= p.total) { return; }
-  let s = src_index(i);
-  let d = dst_index(i);
+  let first = group_id(wg) * (4u * WG) + li;
+  let last = p.total - 1u;
+  // All loads first, at clamped positions: behind branches they would wait for each other.
+//% for k in range(4)
+  let s${k} = src_index(min(first + ${k}u * WG, last));
+  let x${k} = ${words.bits("src_mem", S, "s" ~ k) if S < 4 else "src_mem[s" ~ k ~ "]"};
+//% endfor
+//% for k in range(4)
+  if (first + ${k}u * WG <= last) {
+    let d = dst_index(first + ${k}u * WG);
 //% if S == D and S >= 8
-  dst_mem[d] = src_mem[s];
+    dst_mem[d] = x${k};
 //% elif S == 8
-  dst_mem[d] = src_mem[s].x;
+    dst_mem[d] = x${k}.x;
 //% elif D == 8
-  let v = src_mem[s];
-  dst_mem[d] = vec2<u32>(v, select(0u, 0xffffffffu, v >= 0x80000000u));
+    dst_mem[d] = vec2<u32>(x${k}, select(0u, 0xffffffffu, x${k} >= 0x80000000u));
+//% elif D == 4
+    dst_mem[d] = convert(x${k}, p.src_kind, p.dst_kind);
 //% else
-  let v = convert(${words.bits("src_mem", S, "s")}, p.src_kind, p.dst_kind);
-//% if D == 4
-  dst_mem[d] = v;
-//% else
-  ${words.store_shared("dst_mem", D, "d", "v")}
+    let v = convert(x${k}, p.src_kind, p.dst_kind);
+    ${words.store_shared("dst_mem", D, "d", "v")}
 //% endif
-//% endif
+  }
+//% endfor
 }

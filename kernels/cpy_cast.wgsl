@@ -32,13 +32,29 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let j = p.dst_off / 4u + i;
 //% for k in range(4)
 //% if S == 4
-  let v${k} = convert(x[${k}], p.src_kind, p.dst_kind);
+  let b${k} = x[${k}];
 //% elif S == 2
-  let v${k} = convert((x[${k // 2}] >> ${16 * (k % 2)}u) & 0xffffu, p.src_kind, p.dst_kind);
+  let b${k} = (x[${k // 2}] >> ${16 * (k % 2)}u) & 0xffffu;
 //% else
-  let v${k} = convert((x >> ${8 * k}u) & 0xffu, p.src_kind, p.dst_kind);
+  let b${k} = (x >> ${8 * k}u) & 0xffu;
 //% endif
+  var v${k} = 0u;
 //% endfor
+//% if (S, D) in ((4, 2), (2, 4))
+//% set fast = ("f16_bits_of_f32", 0, 1) if S == 4 else ("f32_bits_of_f16", 1, 0)
+  // The pair of formats that matters most, decided once.
+  if ((p.src_kind == ${fast[1]}u) & (p.dst_kind == ${fast[2]}u)) {
+//% for k in range(4)
+    v${k} = ${fast[0]}(b${k});
+//% endfor
+  } else {
+//% else
+  {
+//% endif
+//% for k in range(4)
+    v${k} = convert(b${k}, p.src_kind, p.dst_kind);
+//% endfor
+  }
   let left = p.count - i * 4u;
 //% if D == 4
   if (left >= 4u) {

@@ -10,14 +10,20 @@
 // axes.T = ["f32", "f16"]
 // axes.MASK = ["", "f32", "f16"]
 // axes.VEC = [1, 4]
-// axes.LANES = [8, 32, 256]
+// axes.LANES = [8, 16, 32, 256]
 // axes.N = [1, 4, 16]
+// axes.SG = [false, true]
 // axes.WG = [256]
 // pick.T = "dtype(x)"
 // pick.MASK = "dtype(mask)"
 // pick.VEC = "4 if it.vec(4) else 1"
+// pick.SG = "caps.subgroups and LANES == 256"
 // pick.WG = "256"
-// when = ["(LANES, N) in ((8, 1), (32, 1), (32, 4), (256, 4), (256, 16))"]
+// when = [
+//   "(LANES, N) in ((8, 1), (16, 1), (32, 1), (32, 4), (256, 1), (256, 4), (256, 16))",
+//   "not SG or LANES == 256",
+// ]
+// subgroups = "SG"
 // inputs.x = { dtype = "T", vec = "VEC", doc = "(..., cols)" }
 // inputs.mask = { dtype = "MASK", vec = "VEC", when = "MASK != ''", optional = true, broadcast = "x" }
 // inputs.sinks = { dtype = "f32", optional = true, index = false, doc = "One extra logit per head (axis -3), counted in the sum, without an output." }
@@ -44,63 +50,63 @@
 
 // LANES invocations hold one row in registers, N vectors each: one read and one write.
 // Where rows lie closer together than columns, neighbouring invocations take neighbouring rows.
-${logits.functions(MASK, VEC)}
-${reduce.memory("red_a", "f32", WG)}
-${reduce.memory("red_b", "f32", WG)}
-${reduce.memory("flag_a", "u32", WG)}
-${reduce.memory("flag_b", "u32", WG)}
+${logits.types(VEC)}
+${logits.alibi()}
+${reduce.memory(LANES, WG, SG)}
 
 @compute @workgroup_size(WG)
-fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
+fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32,
+//% if SG
+        @builtin(subgroup_id) subgroup: u32, @builtin(num_subgroups) subgroups: u32,
+        @builtin(subgroup_invocation_id) subgroup_lane: u32, @builtin(subgroup_size) subgroup_width: u32,
+//% endif
+) {
   let g = group_id(wg);
   if (g >= p.groups) { return; }
+//% if LANES == WG
+  let lane = li;
+  let slot = li;
+  let row = g;
+//% else
   let apart = p.lanes_apart == 1u;
   let lane = select(li % LANES, li / (WG / LANES), apart);
   let inside = select(li / LANES, li % (WG / LANES), apart);
   let slot = inside * LANES + lane;
-  let row = g * p.per_group + inside;
-  let live = row < p.rows;
+  let own_row = g * p.per_group + inside;
+  let row = min(own_row, p.rows - 1u);  // lanes past the end do the last row again, unseen
+//% endif
   let x_base = x_row(row);
-  let head = row_head(row);
 //% if MASK
   let mask_base = mask_row(row);
-  let slope = alibi_slope(head);
+  let slope = alibi_slope(row);
 //% endif
-
-  var m = LOWEST;
-  var flags = 0u;
-//% for k in range(N)
-  ${logits.load(k, "lane + " ~ k * LANES ~ "u", MASK, VEC)}
-//% endfor
-  var sink = LOWEST;
+  ${logits.load(N, "lane", LANES, MASK, VEC)}
+  ${reduce.lanes("m", "max", LANES, SG)}
+  let top = m;
+  var lost = bitcast<u32>(top) == PLUS_INF;
+  m = finite(m);
+  var sink = 0.0f;
   if (p.has_sinks == 1u) {
-    sink = sinks_load(p.sinks_off + head * p.sink_step);
-    flags |= flags_of(sink) & 2u;
+    sink = sinks_load(p.sinks_off + ((row / p.head_rows) % p.heads) * p.sink_step);
+    lost |= is_bad(sink);
     m = max(m, sink);
   }
-  ${reduce.lanes("m", "max", "red_a", "red_b", LANES)}
-  ${reduce.lanes("flags", "|", "flag_a", "flag_b", LANES)}
 
-//% set V = "vec4<f32>" if VEC == 4 else "f32"
-  var sum = 0.0f;
 //% for k in range(N)
-  let e${k} = weight(l${k} - ${V}(m));
-//% if VEC == 4
-  sum += (e${k}.x + e${k}.y) + (e${k}.z + e${k}.w);
-//% else
-  sum += e${k};
-//% endif
+  let e${k} = weight(l${k} - V(m));
 //% endfor
-//% if LANES <= 8
-  workgroupBarrier();  // the maxima have been read
-//% endif
-  ${reduce.lanes("sum", "+", "red_a", "red_b", LANES)}
-  if (p.has_sinks == 1u) { sum += weight(${V}(sink - m))${"[0]" if VEC == 4 else ""}; }
+//% for k in range(N)
+  let acc${k} = ${"e0" if k == 0 else "acc" ~ (k - 1) ~ " + e" ~ k};
+//% endfor
+  var sum = ${logits.total("acc" ~ (N - 1), VEC)};
+  ${logits.keep(N)}
+  ${reduce.lanes("sum", "+", LANES, SG, again=true)}
+  if (p.has_sinks == 1u) { sum += weight(V(sink - m))${"[0]" if VEC == 4 else ""}; }
 
-  if (!live) { return; }
+//% if LANES != WG
+  if (own_row >= p.rows) { return; }
+//% endif
+  lost |= (sum == 0.0f) & (bitcast<u32>(top) != MINUS_INF);
   let dst_base = dst_row(row);
-  ${logits.outcome()}
-//% for k in range(N)
-  ${logits.finish(k, "lane + " ~ k * LANES ~ "u", "e" ~ k, VEC)}
-//% endfor
+  ${logits.store(N, "lane", LANES, VEC)}
 }

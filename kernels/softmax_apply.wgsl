@@ -12,7 +12,7 @@
 // pick.WG = "256"
 // inputs.x = { dtype = "T", vec = "VEC" }
 // inputs.mask = { dtype = "MASK", vec = "VEC", when = "MASK != ''", optional = true }
-// inputs.stats = { dtype = "f32", index = false, doc = "(rows, 3): maximum, sum, flags" }
+// inputs.stats = { dtype = "f32", index = false, doc = "(rows, 3), of softmax_merge" }
 // outputs.dst = { dtype = "T", vec = "VEC", alias = "x" }
 // iterate = "rows"
 // params.cols = { type = "u32", value = "it.cols // VEC" }
@@ -30,7 +30,8 @@
 // ///
 
 // One workgroup per piece of WG * N vectors; no invocation depends on another.
-${logits.functions(MASK, VEC)}
+${logits.types(VEC)}
+${logits.alibi()}
 
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
@@ -38,25 +39,22 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   if (g >= p.groups) { return; }
   let row = g / p.pieces;
   let first = (g - row * p.pieces) * WG * N + lane;
-  let live = true;
   let x_base = x_row(row);
   let dst_base = dst_row(row);
 //% if MASK
   let mask_base = mask_row(row);
-  let slope = alibi_slope(row_head(row));
+  let slope = alibi_slope(row);
 //% endif
-  // Reading the logits again updates m and flags, which the row's own values then replace.
-  var m = LOWEST;
-  var flags = 0u;
+  // Reads the logits again; their maximum is replaced by the whole row's.
+  ${logits.load(N, "first", WG, MASK, VEC)}
+  let top = stats_load(p.stats_off + row * 3u);
+  m = stats_load(p.stats_off + row * 3u + 1u);
+  let sum = stats_load(p.stats_off + row * 3u + 2u);
+  let lost = (bitcast<u32>(top) == PLUS_INF)
+    | ((sum == 0.0f) & (bitcast<u32>(top) != MINUS_INF));
 //% for k in range(N)
-  ${logits.load(k, "first + " ~ k * WG ~ "u", MASK, VEC)}
+  let e${k} = weight(l${k} - V(m));
 //% endfor
-  m = stats_load(p.stats_off + row * 3u);
-  let sum = stats_load(p.stats_off + row * 3u + 1u);
-  flags = u32(stats_load(p.stats_off + row * 3u + 2u));
-  ${logits.outcome()}
-//% set V = "vec4<f32>" if VEC == 4 else "f32"
-//% for k in range(N)
-  ${logits.finish(k, "first + " ~ k * WG ~ "u", "weight(l" ~ k ~ " - " ~ V ~ "(m))", VEC)}
-//% endfor
+  ${logits.keep(N)}
+  ${logits.store(N, "first", WG, VEC)}
 }

@@ -22,8 +22,7 @@
 // ///
 
 // LANES invocations per row: one pass for the sum, one for the result.
-${reduce.memory("red_a", "f32", WG)}
-${reduce.memory("red_b", "f32", WG)}
+${reduce.memory(LANES, WG)}
 
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) slot: u32) {
@@ -45,7 +44,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) s
 //% else
   var sum = acc;
 //% endif
-  ${reduce.lanes("sum", "+", "red_a", "red_b", LANES)}
+  ${reduce.lanes("sum", "+", LANES)}
   for (var c = lane; c < cols; c += LANES) {
     let y = y_load(y_at(y_base, c));
     dst_store(dst_at(dst_base, c), y * (dy_load(dy_at(dy_base, c)) - ${V}(sum)));

@@ -3,55 +3,49 @@
 // part_of = "softmax"
 // axes.WG = [256]
 // pick.WG = "256"
-// inputs.pieces_stats = { dtype = "f32", doc = "(rows, pieces, 3)" }
+// inputs.pieces_stats = { dtype = "f32", doc = "(rows, pieces, 2): maximum, sum" }
 // inputs.sinks = { dtype = "f32", optional = true }
-// outputs.stats = { dtype = "f32", doc = "(rows, 3): maximum, sum, flags" }
+// outputs.stats = { dtype = "f32", doc = "(rows, 3): maximum over the keys, maximum that is subtracted, sum" }
 // params.pieces = { type = "u32" }
 // params.head_rows = { type = "u32" }
 // params.heads = { type = "u32" }
 // params.sink_step = { type = "u32", value = "sinks.strides[0] // 4 if sinks else 0" }
 // params.has_sinks = { type = "u32", value = "1 if sinks else 0" }
+// params.plus_inf = { type = "u32", value = "0x7f800000" }
 // uses = ["logits", "reduce"]
 // grid = "stats.shape[0]"
 // ///
 
 // One workgroup per row.
-${logits.weights(1)}
-${reduce.memory("red_a", "f32", WG)}
-${reduce.memory("red_b", "f32", WG)}
-${reduce.memory("flag_a", "u32", WG)}
-${reduce.memory("flag_b", "u32", WG)}
+${logits.types(1)}
+${reduce.memory(WG, WG)}
 
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
   let row = group_id(wg);
   if (row >= p.groups) { return; }
   let slot = lane;
-  let base = p.pieces_stats_off + row * p.pieces * 3u;
-  var m = LOWEST;
-  var flags = 0u;
-  for (var i = lane; i < p.pieces; i += WG) {
-    m = max(m, pieces_stats_load(base + i * 3u));
-    flags |= u32(pieces_stats_load(base + i * 3u + 2u));
-  }
-  var sink = LOWEST;
+  let base = p.pieces_stats_off + row * p.pieces * 2u;
+  var top = pieces_stats_load(base);
+  for (var i = lane; i < p.pieces; i += WG) { top = max(top, pieces_stats_load(base + i * 2u)); }
+  ${reduce.lanes("top", "max", WG)}
+  var m = finite(top);
+  var sink = 0.0f;
   if (p.has_sinks == 1u) {
     sink = sinks_load(p.sinks_off + ((row / p.head_rows) % p.heads) * p.sink_step);
-    flags |= flags_of(sink) & 2u;
     m = max(m, sink);
   }
-  ${reduce.lanes("m", "max", "red_a", "red_b", WG)}
-  ${reduce.lanes("flags", "|", "flag_a", "flag_b", WG)}
   var sum = 0.0f;
   for (var i = lane; i < p.pieces; i += WG) {
-    sum += pieces_stats_load(base + i * 3u + 1u) * weight(pieces_stats_load(base + i * 3u) - m);
+    sum += pieces_stats_load(base + i * 2u + 1u) * weight(finite(pieces_stats_load(base + i * 2u)) - m);
   }
-  ${reduce.lanes("sum", "+", "red_a", "red_b", WG)}
+  ${reduce.lanes("sum", "+", WG, again=true)}
   if (p.has_sinks == 1u) { sum += weight(sink - m); }
   if (lane == 0u) {
     let at = p.stats_off + row * 3u;
-    stats_store(at, m);
-    stats_store(at + 1u, sum);
-    stats_store(at + 2u, f32(flags));
+    let bad_sink = (p.has_sinks == 1u) & is_bad(sink);
+    stats_store(at, select(top, bitcast<f32>(p.plus_inf), bad_sink));
+    stats_store(at + 1u, m);
+    stats_store(at + 2u, sum);
   }
 }

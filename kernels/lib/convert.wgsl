@@ -16,12 +16,12 @@ fn f32_bits_of_f16(h: u32) -> u32 {
 fn f16_bits_of_f32(bits: u32) -> u32 {
   let sign = (bits >> 16u) & 0x8000u;
   let a = bits & 0x7fffffffu;
+  // Normal halves first, with one comparison: most numbers are.
+  if (a - 0x38800000u < 0x477ff000u - 0x38800000u) {
+    return sign | ((a - 0x38000000u + 0xfffu + ((a >> 13u) & 1u)) >> 13u);
+  }
   if (a > 0x7f800000u) { return sign | 0x7e00u | ((a >> 13u) & 0x1ffu); }
   if (a >= 0x477ff000u) { return sign | 0x7c00u; }  // 65520 and above round to infinity
-  if (a >= 0x38800000u) {
-    let r = a - 0x38000000u;
-    return sign | ((r + 0xfffu + ((r >> 13u) & 1u)) >> 13u);
-  }
   if (a <= 0x33000000u) { return sign; }  // up to half of the smallest subnormal
   let m = (a & 0x7fffffu) | 0x800000u;
   let shift = 126u - (a >> 23u);
@@ -37,13 +37,15 @@ fn bf16_bits_of_f32(bits: u32) -> u32 {
   return (bits + 0x7fffu + ((bits >> 16u) & 1u)) >> 16u;
 }
 
-// A magnitude as f32, rounded to nearest even.
-fn f32_bits_of_magnitude(v: u32) -> u32 {
+// A magnitude as f32, rounded to nearest even; or to odd, so that rounding it again to bf16 gives
+// what one rounding would. (f16 needs no such care: what it can hold is exact in f32.)
+fn f32_bits_of_magnitude(v: u32, odd: bool) -> u32 {
   if (v == 0u) { return 0u; }
   let zeros = countLeadingZeros(v);
   let s = v << zeros;
   let lost = s & 0xffu;
   let kept = s >> 8u;
+  if (odd) { return ((157u - zeros) << 23u) + (kept | select(0u, 1u, lost != 0u)); }
   let up = (lost > 0x80u) | ((lost == 0x80u) & ((kept & 1u) == 1u));
   return ((157u - zeros) << 23u) + kept + select(0u, 1u, up);
 }
@@ -112,7 +114,7 @@ fn convert(bits: u32, src_kind: u32, dst_kind: u32) -> u32 {
   if (dst_kind == 9u) { return select(0u, 1u, v != 0u); }
   if (dst_kind >= 3u) { return v & target_mask(dst_kind); }
   let negative = is_signed(src_kind) & (v >= 0x80000000u);
-  let f = f32_bits_of_magnitude(select(v, 0u - v, negative));
+  let f = f32_bits_of_magnitude(select(v, 0u - v, negative), dst_kind == 2u);
   return float_target(f | select(0u, 0x80000000u, negative), dst_kind);
 }
 //% endmacro

@@ -1,111 +1,119 @@
 // What the bodies of softmax share: reading logits, and what -inf, +inf and NaN mean.
 //
-// Values are told apart by their bits: comparisons with NaN and infinities are not portable.
-// A key whose mask is -inf is skipped. `flags` collects 1: a key is allowed, 2: an allowed logit
-// is NaN or +inf. -inf itself needs no care: its weight is exactly 0.
+// Infinities and NaN are told apart by their bits: comparisons with them are not portable. All that
+// a row needs to know fits its maximum: +inf says that an allowed logit is NaN or +inf, -inf that
+// no key is allowed (a key whose mask is -inf is skipped); a row of allowed -inf alone has LOWEST.
 
-// Weights and flags alone.
-//% macro weights(VEC)
-//% set V = "vec4<f32>" if VEC == 4 else "f32"
+// The types of a vector of VEC logits.
+//% macro types(VEC)
+//% for name, type in (("V", "f32"), ("VI", "i32"), ("VU", "u32"), ("VB", "bool"))
+alias ${name} = ${"vec4<" ~ type ~ ">" if VEC == 4 else type};
+//% endfor
 const LOWEST = -0x1.fffffep+127f;
+const MINUS_INF = 0xff800000u;
+const PLUS_INF = 0x7f800000u;
 
 // e^d for d <= 0 (a difference to a maximum); 0 where the true value is below 2^-150.
-fn weight(d: ${V}) -> ${V} {
-  return select(exp(max(d, ${V}(-104.0f))), ${V}(), d < ${V}(-104.0f));
-}
+fn weight(d: V) -> V { return select(exp(d), V(), d < V(-104.0f)); }
 
-fn flags_of(l: f32) -> u32 {
+// A maximum as a number that can be subtracted.
+fn finite(m: f32) -> f32 { return select(m, LOWEST, bitcast<u32>(m) == MINUS_INF); }
+
+fn is_bad(l: f32) -> bool {
   let bits = bitcast<u32>(l);
-  let bad = ((bits & 0x7fffffffu) > 0x7f800000u) | (bits == 0x7f800000u);
-  return select(1u, 3u, bad);
+  return ((bits & 0x7fffffffu) > PLUS_INF) | (bits == PLUS_INF);
 }
 //% endmacro
 
-//% macro functions(MASK, VEC)
-${weights(VEC)}
+//% macro alibi()
 // ALiBi: 2^-e for e >= 0, exact in the integer part of e.
-fn alibi_slope(head: u32) -> f32 {
+fn alibi_slope(row: u32) -> f32 {
   if (p.max_bias == 0.0f) { return 1.0f; }
+  let head = (row / p.head_rows) % p.heads;
   let lower = head < p.alibi_heads;
   let n = select(f32(2u * (head - p.alibi_heads) + 1u) * 0.5f, f32(head + 1u), lower);
   let e = p.max_bias * n / f32(p.alibi_heads);
   let whole = floor(e);
   return ldexp(exp2(whole - e), -i32(min(whole, 250.0f)));
 }
+//% endmacro
 
-fn row_head(row: u32) -> u32 { return (row / p.head_rows) % p.heads; }
-
+// Declares l0 .. l{N-1}: the logits of the columns first, first + stride, ...: -inf where the key
+// is skipped or past the end; and `m`, their maximum with what is said above.
+// All loads come first, at clamped columns: behind branches they would wait for each other.
+//% macro load(N, first, stride, MASK, VEC)
+//% for k in range(N)
+  let c${k} = min(${first} + ${k * stride}u, p.cols - 1u);
+  let x${k} = x_load(x_at(x_base, c${k}));
 //% if MASK
-fn one_logit(x: f32, mask: f32, slope: f32) -> f32 {
+  let mask${k} = mask_load(mask_at(mask_base, c${k}));
+//% endif
+//% endfor
+  let none = V(bitcast<f32>(p.minus_inf));
+  var m_v = none;
+  // The largest bits as signed numbers find +inf and NaN, as unsigned ones negative NaN.
+  var high_s = VI();
+  var high_u = VU();
+//% for k in range(N)
+  let out${k} = ${first} + ${k * stride}u >= p.cols;
+//% if MASK
   // A skipped key must not let its x through, be it NaN.
-  return select(fma(slope, mask, x * p.scale), bitcast<f32>(p.minus_inf),
-                bitcast<u32>(mask) == 0xff800000u);
-}
+  let skip${k} = (bitcast<VU>(mask${k}) == VU(MINUS_INF)) | VB(out${k});
+  let l${k} = select(fma(V(slope), mask${k}, x${k} * p.scale), none, skip${k});
+  m_v = max(m_v, select(max(l${k}, V(LOWEST)), none, skip${k}));
+//% else
+  let l${k} = select(x${k} * p.scale, none, out${k});
+  m_v = max(m_v, l${k});
 //% endif
-//% endmacro
-
-// Declares l{k}: the logit of column `c`, -inf where the key is skipped or past the end; updates
-// `flags` and the maximum `m`.
-//% macro load(k, c, MASK, VEC)
-  var l${k} = ${"vec4<f32>" if VEC == 4 else "f32"}(bitcast<f32>(p.minus_inf));
-  if (live & (${c} < p.cols)) {
-    let x = x_load(x_at(x_base, ${c}));
-//% if MASK
-    let mask = mask_load(mask_at(mask_base, ${c}));
-//% if VEC == 4
-    l${k} = vec4<f32>(one_logit(x.x, mask.x, slope), one_logit(x.y, mask.y, slope),
-                      one_logit(x.z, mask.z, slope), one_logit(x.w, mask.w, slope));
-//% for i in range(4)
-    flags |= select(flags_of(l${k}[${i}]), 0u, bitcast<u32>(mask[${i}]) == 0xff800000u);
+  high_s = max(high_s, bitcast<VI>(l${k}));
+  high_u = max(high_u, bitcast<VU>(l${k}));
 //% endfor
-//% else
-    l${k} = one_logit(x, mask, slope);
-    flags |= select(flags_of(l${k}), 0u, bitcast<u32>(mask) == 0xff800000u);
+//% if not MASK
+  m_v = select(max(m_v, V(LOWEST)), none, out0);  // every key is allowed, be its logit -inf
 //% endif
-//% else
-    l${k} = x * p.scale;
+  let bad = any(high_s >= VI(0x7f800000)) | any(high_u > VU(MINUS_INF));
 //% if VEC == 4
-    flags |= flags_of(l${k}.x) | flags_of(l${k}.y) | flags_of(l${k}.z) | flags_of(l${k}.w);
+  var m = max(max(m_v.x, m_v.y), max(m_v.z, m_v.w));
 //% else
-    flags |= flags_of(l${k});
+  var m = m_v;
 //% endif
-//% endif
-//% if VEC == 4
-    m = max(max(m, max(l${k}.x, l${k}.y)), max(l${k}.z, l${k}.w));
-//% else
-    m = max(m, l${k});
-//% endif
-  }
+  m = select(m, bitcast<f32>(p.minus_inf & 0x7fffffffu), bad);
 //% endmacro
 
-// From m, sum and flags of a whole row: what its elements become. `plain`: e^(l - m) / sum.
-//% macro outcome()
+// Adds up a vector.
+//% macro total(v, VEC)
+${"(" ~ v ~ ".x + " ~ v ~ ".y) + (" ~ v ~ ".z + " ~ v ~ ".w)" if VEC == 4 else v}
+//% endmacro
+
+// What is stored of l and e^(l - m) until the sum is known: e, or l for the logarithm.
+//% macro keep(N)
   let logarithm = p.log != 0u;
-  let nothing = bitcast<f32>(select(0u, p.minus_inf, logarithm));
-  let allowed = (flags & 1u) != 0u;
-  let lost = ((flags & 2u) != 0u) | (allowed & (sum == 0.0f));
-  let plain = allowed & !lost;
-  let whole = select(nothing, bitcast<f32>(p.nan), lost);
-  let inverse = 1.0f / sum;
-  let shift = m + log(max(sum, 0x1p-126f));
+//% for k in range(N)
+  let r${k} = select(e${k}, l${k}, logarithm);
+//% endfor
 //% endmacro
 
-// Store vector `k` at column `c`: `e` is e^(l - m).
-//% macro finish(k, c, e, VEC)
-//% set V = "vec4<f32>" if VEC == 4 else "f32"
-  if (${c} < p.cols) {
-    var y = ${e} * inverse;
-    if (logarithm) {
-      y = l${k} - ${V}(shift);
-//% if VEC == 4
-//% for i in range(4)
-      if (bitcast<u32>(l${k}[${i}]) == 0xff800000u) { y[${i}] = nothing; }
-//% endfor
-//% else
-      if (bitcast<u32>(l${k}) == 0xff800000u) { y = nothing; }
-//% endif
+// Stores the columns of `load`: from r0 .. of `keep`, `top` (the row's maximum over its keys), `m`
+// (the finite maximum that was subtracted), `sum`, and `lost` (the row is NaN).
+//% macro store(N, first, stride, VEC)
+  let empty = bitcast<u32>(top) == MINUS_INF;
+  if (lost | empty | logarithm) {
+    let outcome = select(select(0u, p.minus_inf, logarithm), p.nan, lost);
+    let shift = m + log(max(sum, 0x1p-126f));
+//% for k in range(N)
+    if (${first} + ${k * stride}u < p.cols) {
+      let skipped = bitcast<VU>(r${k}) == VU(MINUS_INF);
+      let y = select(r${k} - V(shift), V(bitcast<f32>(p.minus_inf)), skipped);
+      dst_store(dst_at(dst_base, ${first} + ${k * stride}u),
+                select(y, V(bitcast<f32>(outcome)), lost | empty));
     }
-    if (!plain) { y = ${V}(whole); }
-    dst_store(dst_at(dst_base, ${c}), y);
+//% endfor
+    return;
   }
+  let inverse = 1.0f / sum;
+//% for k in range(N)
+  if (${first} + ${k * stride}u < p.cols) {
+    dst_store(dst_at(dst_base, ${first} + ${k * stride}u), r${k} * inverse);
+  }
+//% endfor
 //% endmacro

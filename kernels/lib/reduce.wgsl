@@ -1,52 +1,78 @@
 // Reductions over the lanes of a row, through workgroup memory, in a fixed order.
 //
-// A workgroup of WG invocations holds WG / LANES rows. `slot` is row_in_group * LANES + lane.
+// A workgroup of WG invocations holds WG / LANES rows; `slot` is row_in_group * LANES + lane.
 
-//% macro memory(name, type, WG)
-var<workgroup> ${name}: array<${type}, ${WG}>;
-//% endmacro
-
-// `value` becomes op over all lanes of the row. `a` and `b` are two arrays that nothing else uses
-// between the last barrier and the next; they may be used again after one more barrier.
-// Two rounds of at most 16 reads: few barriers, and lanes of one row read the same words.
-//% macro lanes(value, op, a, b, LANES)
-//% set first = 8 if LANES == 32 else 16
-//% set groups = LANES // first if LANES > 8 else 1
-//% macro join(x, y)
-//% if op == "+" or op == "|"
-(${x} ${op} ${y})
-//% else
-${op}(${x}, ${y})
+//% macro memory(LANES, WG, SG=false)
+var<workgroup> red_a: array<f32, ${WG}>;
+//% if LANES > 8 and not SG
+// The second round reads four values at a time.
+var<workgroup> red_b: array<array<f32, 4>, ${WG // 4}>;
 //% endif
 //% endmacro
-  ${a}[slot] = ${value};
+
+//% macro join(op, x, y)
+${"(" ~ x ~ " + " ~ y ~ ")" if op == "+" else op ~ "(" ~ x ~ ", " ~ y ~ ")"}
+//% endmacro
+
+// `value` becomes `op` over all lanes of the row. `again`: not the first reduction of the kernel.
+//% macro lanes(value, op, LANES, SG=false, again=false)
+//% if again and (SG or LANES <= 8)
+  workgroupBarrier();  // the last results have been read
+//% endif
+//% if SG
+  ${subgroups(value, op)}
+//% elif LANES <= 8
+  red_a[slot] = ${value};
   workgroupBarrier();
-//% if LANES <= 8
   {
     let base = slot - lane;
-    var t = ${a}[base];
+    var t = red_a[base];
 //% for k in range(1, LANES)
-    t = ${join("t", a ~ "[base + " ~ k ~ "u]")};
+    t = ${join(op, "t", "red_a[base + " ~ k ~ "u]")};
 //% endfor
     ${value} = t;
   }
 //% else
-  if (lane < ${groups}u) {
-    let base = slot;
-    var t = ${a}[base];
-//% for k in range(1, first)
-    t = ${join("t", a ~ "[base + " ~ k * groups ~ "u]")};
+//% set second = 16 if LANES >= 256 else 4
+  red_a[slot] = ${value};
+  workgroupBarrier();
+  if (lane < ${second}u) {
+    var t = red_a[slot];
+//% for k in range(1, LANES // second)
+    t = ${join(op, "t", "red_a[slot + " ~ k * second ~ "u]")};
 //% endfor
-    ${b}[base] = t;
+    red_b[slot >> 2u][slot & 3u] = t;
   }
   workgroupBarrier();
   {
-    let base = slot - lane;
-    var t = ${b}[base];
-//% for k in range(1, groups)
-    t = ${join("t", b ~ "[base + " ~ k ~ "u]")};
+    let base = (slot - lane) >> 2u;
+//% for k in range(second // 4)
+    let r${k} = red_b[base + ${k}u];
+    let t${k} = ${join(op, join(op, "r" ~ k ~ "[0]", "r" ~ k ~ "[1]"), join(op, "r" ~ k ~ "[2]", "r" ~ k ~ "[3]"))};
 //% endfor
-    ${value} = t;
+//% if second == 4
+    ${value} = t0;
+//% else
+    ${value} = ${join(op, join(op, "t0", "t1"), join(op, "t2", "t3"))};
+//% endif
   }
 //% endif
+//% endmacro
+
+// The same where a row fills the workgroup, with subgroup operations of any size.
+//% macro subgroups(value, op)
+//% set call = "subgroupAdd" if op == "+" else "subgroupMax"
+  {
+    let part = ${call}(${value});
+    if (subgroup_lane == 0u) { red_a[subgroup] = part; }
+    workgroupBarrier();
+    var t = red_a[min(subgroup_lane, subgroups - 1u)];
+//% if op == "+"
+    t = select(0.0f, t, subgroup_lane < subgroups);
+//% endif
+    for (var i = subgroup_lane + subgroup_width; i < subgroups; i += subgroup_width) {
+      t = ${join(op, "t", "red_a[i]")};
+    }
+    ${value} = ${call}(t);
+  }
 //% endmacro

@@ -24,7 +24,7 @@ def chunks(
         yield tuple(
             replace(
                 v, dtype=DTYPES["uint8"], shape=(n,), strides=(1,), offset=v.offset + first + at,
-                padded=v.padded or at + n < total,
+                padded=v.padded or at + n + 16 <= total,
             )
             for v in views
         )  # fmt: skip

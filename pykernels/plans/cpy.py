@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from pykernels._generated.bodies import cpy as cpy_body
-from pykernels._generated.bodies import cpy_bytes, cpy_cast, cpy_tile
+from pykernels._generated.bodies import cpy_block, cpy_bytes, cpy_cast, cpy_tile
 from pykernels.dtypes import DType
 from pykernels.errors import DTypeError, LimitError, ShapeError
 from pykernels.layout import View, contiguous_strides, merge_axes
@@ -147,8 +147,11 @@ def _strided(caps: Caps, src: View, dst: View) -> list[Step]:
     kinds = {"src_kind": KINDS[src.dtype.name], "dst_kind": KINDS[dst.dtype.name]}
     tile = _tile_axis(src, dst)
     if tile is not None:
-        return [cpy_tile.step(caps, _last_two(src, tile), _last_two(dst, tile),
-                              S=src.dtype.itemsize, D=dst.dtype.itemsize, **kinds)]  # fmt: skip
+        src, dst = _last_two(src, tile), _last_two(dst, tile)
+        if _in_blocks(src, dst):
+            return [cpy_block.step(caps, src, dst)]
+        sizes = {"S": src.dtype.itemsize, "D": dst.dtype.itemsize}
+        return [cpy_tile.step(caps, src, dst, **sizes, **kinds)]
     if src.dtype == dst.dtype:
         src, dst = _runs(src, dst)
         kinds = {"src_kind": 0, "dst_kind": 0}
@@ -167,6 +170,19 @@ def _tile_axis(src: View, dst: View) -> int | None:
         if src.strides[axis] == item_s and src.shape[axis] >= _TILE_MIN:
             return axis if dst.ndim <= 6 else None
     return None
+
+
+def _in_blocks(src: View, dst: View) -> bool:
+    """Can both sides be read and written as vectors of four elements?"""
+    size = 4 * src.dtype.itemsize
+    *lead, down, across = range(src.ndim)
+    return (
+        src.dtype == dst.dtype
+        and src.dtype.itemsize in (2, 4)
+        and all(n % 4 == 0 for n in src.shape[-2:])
+        and src.aligned(size, [*lead, across])
+        and dst.aligned(size, [*lead, down])
+    )
 
 
 def _last_two(view: View, axis: int) -> View:

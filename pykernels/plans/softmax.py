@@ -16,7 +16,7 @@ __all__ = ["config", "plan"]
 # Vectors of a long row that one workgroup takes.
 PIECE = 256 * 4
 # Invocations per row and vectors per invocation, shortest rows first.
-CONFIGS = ((8, 1), (32, 1), (32, 4), (256, 4), (256, 16))
+CONFIGS = ((8, 1), (16, 1), (32, 1), (32, 4), (256, 1), (256, 4), (256, 16))
 
 
 def config(cols: int, vec: int) -> tuple[int, int] | None:
@@ -81,7 +81,7 @@ def _rows(
         return [softmax.step(caps, x, mask, sinks, dst, LANES=lanes, N=n, **alibi)]
     # The pieces of part and apply must be the same: both see the vectors that all three allow.
     pieces = cdiv(it.cols, PIECE * vec)
-    parts = scratch.empty((it.rows, pieces, 3), "float32")
+    parts = scratch.empty((it.rows, pieces, 2), "float32")
     stats = scratch.empty((it.rows, 3), "float32")
     return [
         softmax_part.step(caps, x, mask, parts, VEC=vec, pieces=pieces, **alibi),
