@@ -9,7 +9,7 @@
 // params.pieces = { type = "u32" }
 // params.head_rows = { type = "u32" }
 // params.heads = { type = "u32" }
-// params.sink_step = { type = "u32", value = "sinks.strides[0] // 4 if sinks else 0" }
+// params.sink_step = { type = "u32", value = "(sinks.strides[0] // 4 if sinks else 0) & 0xffffffff" }
 // params.has_sinks = { type = "u32", value = "1 if sinks else 0" }
 // params.plus_inf = { type = "u32", value = "0x7f800000" }
 // uses = ["logits", "reduce"]

@@ -99,11 +99,11 @@ ${"(" ~ v ~ ".x + " ~ v ~ ".y) + (" ~ v ~ ".z + " ~ v ~ ".w)" if VEC == 4 else v
   let empty = bitcast<u32>(top) == MINUS_INF;
   if (lost | empty | logarithm) {
     let outcome = select(select(0u, p.minus_inf, logarithm), p.nan, lost);
-    let shift = m + log(max(sum, 0x1p-126f));
+    let log_sum = log(max(sum, 0x1p-126f));
 //% for k in range(N)
     if (${first} + ${k * stride}u < p.cols) {
       let skipped = bitcast<VU>(r${k}) == VU(MINUS_INF);
-      let y = select(r${k} - V(shift), V(bitcast<f32>(p.minus_inf)), skipped);
+      let y = select((r${k} - V(m)) - V(log_sum), V(bitcast<f32>(p.minus_inf)), skipped);
       dst_store(dst_at(dst_base, ${first} + ${k * stride}u),
                 select(y, V(bitcast<f32>(outcome)), lost | empty));
     }
