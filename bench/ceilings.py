@@ -24,7 +24,7 @@ fn main(@builtin(workgroup_id) w: vec3<u32>, @builtin(local_invocation_index) li
 
 def copy_bandwidth(dev: pk.Device, nbytes: int, rounds: int = 10) -> dict[str, float]:
     """Bytes read plus bytes written per second, by way of copying; checked."""
-    nbytes = min(nbytes, dev.limits["max-storage-buffer-binding-size"] // 65536 * 65536)
+    nbytes = min(nbytes, dev.limits["max-storage-buffer-binding-size"]) // 65536 * 65536
     src, dst = dev.empty(nbytes, "uint8"), dev.zeros(nbytes, "uint8")
     pk.kernels.fill(src, 171)
     dev.sync()

@@ -17,11 +17,11 @@
 // pick.T = "dtype(x)"
 // pick.MASK = "dtype(mask)"
 // pick.VEC = "4 if it.vec(4) else 1"
-// pick.SG = "caps.subgroups and LANES == 256"
+// pick.SG = "caps.subgroups and N == 16"
 // pick.WG = "256"
 // when = [
 //   "(LANES, N) in ((8, 1), (16, 1), (32, 1), (32, 4), (256, 1), (256, 4), (256, 16))",
-//   "not SG or LANES == 256",
+//   "not SG or N == 16",
 // ]
 // subgroups = "SG"
 // inputs.x = { dtype = "T", vec = "VEC", doc = "(..., cols)" }
