@@ -14,7 +14,7 @@ stage_format() { "$python" -m ruff format --check .; }
 stage_lint() { "$python" -m ruff check .; }
 stage_mypy() { "$python" -m mypy --strict; }
 stage_pyright() { "$python" -m pyright --pythonpath "$python"; }
-stage_fresh() { "$python" -m codegen --check; }
+stage_fresh() { "$python" -m codegen --check && "$python" ci/readme.py --check; }
 stage_validate() { "$python" -m codegen --validate; }
 
 setup_venv

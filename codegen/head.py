@@ -15,10 +15,12 @@ from typing import Any
 from pykernels.layout import Nd, Rows, Tiles
 
 from . import expr
-from .spec import PARAM_TYPES, Spec, TensorSpec
+from .errors import BuildError
+from .spec import Spec, TensorSpec
 
 __all__ = ["ElementType", "element", "features", "head", "modes", "params", "present"]
 
+MAX_PARAMS = 64  # a launch takes a slot of 256 bytes of a uniform buffer
 _SCALARS = {"f32": "f32", "f16": "f16", "i32": "i32", "u32": "u32"}
 # What each index space is called in Params, and how many levels and kept axes it has.
 SPACES = {"rows": ("rows", Rows), "nd": ("total", Nd), "tiles": ("batches", Tiles)}
@@ -98,7 +100,11 @@ def params(spec: Spec, axes: Mapping[str, Any]) -> list[tuple[str, str]]:
             out += [(f"{p.name}_lo", "u32"), (f"{p.name}_hi", "u32")]
         else:
             out.append((p.name, p.type))
-    assert all(kind in PARAM_TYPES for _, kind in out)
+    if len(out) > MAX_PARAMS:
+        raise BuildError(
+            spec.file, 1,
+            f"Params has {len(out)} members of 4 bytes, but a launch has room for {MAX_PARAMS}",
+        )  # fmt: skip
     return out
 
 

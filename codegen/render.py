@@ -45,6 +45,12 @@ def _marked(text: str, file: str, skip: int = 0) -> str:
     return "\n".join(lines) + "\n"
 
 
+class _Undefined(jinja2.StrictUndefined):
+    """Names itself also where a number is wanted, as in range(missing)."""
+
+    __index__ = jinja2.StrictUndefined._fail_with_undefined_error
+
+
 class Renderer:
     """Renders the bodies of one kernels folder."""
 
@@ -56,7 +62,7 @@ class Renderer:
             self._sources[file] = _marked(path.read_text(encoding="utf-8"), file)
         self._env = jinja2.Environment(
             loader=jinja2.FunctionLoader(self._load),
-            undefined=jinja2.StrictUndefined,
+            undefined=_Undefined,
             line_statement_prefix="//%",
             variable_start_string="${",
             variable_end_string="}",
@@ -84,11 +90,9 @@ class Renderer:
                 template = self._env.get_template(f"{self._folder}/lib/{lib}.wgsl")
                 values[lib] = template.make_module(dict(axes))
             text = self._env.get_template(spec.file).render(values)
-        except jinja2.TemplateNotFound as e:
-            raise BuildError(spec.file, 1, f"no such library file: {e.name}") from None
         except jinja2.TemplateSyntaxError as e:
             raise BuildError(e.name or spec.file, e.lineno, str(e.message)) from None
-        except (jinja2.UndefinedError, TypeError, ValueError, ZeroDivisionError) as e:
+        except Exception as e:  # whatever the template's own expressions raise
             file, line = self._where(e, spec.file)
             raise BuildError(file, line, f"{type(e).__name__}: {e}") from None
         return _unmark(text, spec.file)

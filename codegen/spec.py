@@ -7,7 +7,7 @@ import re
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from . import expr
 from .errors import BuildError
@@ -21,7 +21,12 @@ DTYPE_NAMES = {
 PARAM_TYPES = {"u32": "I", "i32": "i", "f32": "f", "bits": "II"}
 _TOP = {
     "doc", "axes", "pick", "when", "inputs", "outputs", "params", "options", "iterate", "uses",
-    "grid", "part_of", "wrappers", "moves_bytes", "source", "subgroups",
+    "grid", "part_of", "wrappers", "moves_bytes", "source", "subgroups", "axis",
+}  # fmt: skip
+_TYPES = {
+    "doc": str, "grid": str, "source": str, "part_of": str, "iterate": str, "uses": list,
+    "when": list, "moves_bytes": bool, "axes": dict, "pick": dict, "inputs": dict, "outputs": dict,
+    "params": dict, "options": dict, "wrappers": dict, "axis": dict,
 }  # fmt: skip
 _TENSOR = {
     "dtype", "dtypes", "vec", "bind", "when", "optional", "readonly", "alias", "like", "broadcast",
@@ -29,6 +34,7 @@ _TENSOR = {
 }  # fmt: skip
 _PARAM = {"type", "value", "default", "arg", "of", "doc"}
 _OPTION = {"type", "default", "doc"}
+_AXIS = {"moves", "last_only"}
 _NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
 
 
@@ -37,6 +43,7 @@ class Axis:
     name: str
     values: tuple[str | int | bool, ...]
     pick: str  # "" when the plan gives it
+    line: int = 1
 
     @property
     def type(self) -> str:
@@ -70,6 +77,12 @@ class Param:
     arg: bool = False  # a scalar argument of the call
     of: str = ""  # for bits: the tensor or dtype whose pattern it is
     doc: str = ""
+    line: int = 1  # where the spec declares it
+
+    @property
+    def fields(self) -> list[str]:
+        """Its members of Params."""
+        return [f"{self.name}_lo", f"{self.name}_hi"] if self.type == "bits" else [self.name]
 
 
 @dataclass(frozen=True)
@@ -102,6 +115,14 @@ class Spec:
     subgroups: str = ""
     source: str = ""
     wrappers: dict[str, dict[str, Any]] = field(default_factory=dict)
+    # The functional layer runs over any axis: inputs that it moves, arguments that forbid it.
+    axis_moves: tuple[str, ...] = ()
+    axis_last_only: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """The kernel's name and those of its other wrappers."""
+        return [self.name, *self.wrappers]
 
     def variants(self) -> list[dict[str, Any]]:
         """The product of the axes, filtered by the `when` conditions."""
@@ -142,10 +163,12 @@ class _Reader:
                 return i
         return self.line(*keys[:-1]) if len(keys) > 1 else 1
 
-    def fail(self, line: int, message: str) -> Any:
+    def fail(self, line: int, message: str) -> NoReturn:
         raise BuildError(self.file, line, message)
 
     def known(self, table: dict[str, Any], allowed: set[str], *keys: str) -> None:
+        if not isinstance(table, dict):
+            self.fail(self.line(*keys), f"{'.'.join(keys)} must be a table")
         for k in table:
             if k not in allowed:
                 where = ".".join((*keys, k))
@@ -160,7 +183,7 @@ class _Reader:
         try:
             return expr.check(text, names)
         except expr.ExprError as e:
-            return str(self.fail(self.line(*keys), f"{'.'.join(keys)}: {e}"))
+            self.fail(self.line(*keys), f"{'.'.join(keys)}: {e}")
 
 
 def load(path: Path, file: str) -> Spec:
@@ -168,6 +191,9 @@ def load(path: Path, file: str) -> Spec:
     r = _Reader(path, file)
     d = r.data
     r.known(d, _TOP)
+    for key, kind in _TYPES.items():
+        if key in d and not isinstance(d[key], kind):
+            r.fail(r.line(key), f"{key} must be a {kind.__name__} but is {d[key]!r}")
     for key in ("doc", "grid", "outputs"):
         if key not in d:
             r.fail(1, f"the spec has no {key!r}")
@@ -187,6 +213,9 @@ def load(path: Path, file: str) -> Spec:
     when = tuple(d.get("when", ()))
     for w in when:
         r.expr(w, axis_names, "when")
+    for lib in d.get("uses", ()):
+        if not (path.parent / "lib" / f"{lib}.wgsl").is_file():
+            r.fail(r.line("uses"), f"there is no kernels/lib/{lib}.wgsl")
     given = {p.name for p in params if not p.arg and not p.value}
     r.expr(d["grid"], names | axis_names | given, "grid")
     if "subgroups" in d:
@@ -196,8 +225,30 @@ def load(path: Path, file: str) -> Spec:
         iterate=iterate, grid=d["grid"], axes=axes, tensors=tensors, params=params,
         options=options, uses=tuple(d.get("uses", ())), when=when, part_of=d.get("part_of", ""),
         moves_bytes=d.get("moves_bytes", False), subgroups=d.get("subgroups", ""),
-        source=d.get("source", ""), wrappers=d.get("wrappers", {}),
+        source=d.get("source", ""), wrappers=_wrappers(r, params), **_axis(r, tensors, params),
     )  # fmt: skip
+
+
+def _wrappers(r: _Reader, params: tuple[Param, ...]) -> dict[str, dict[str, Any]]:
+    """Other names of the kernel, with scalars that they set."""
+    wrappers: dict[str, dict[str, Any]] = r.data.get("wrappers", {})
+    scalars = {p.name for p in params if p.arg and p.default is not None}
+    for name, fields in wrappers.items():
+        r.known(fields, scalars | {"doc"}, "wrappers", name)
+    return wrappers
+
+
+def _axis(
+    r: _Reader, tensors: tuple[TensorSpec, ...], params: tuple[Param, ...]
+) -> dict[str, tuple[str, ...]]:
+    table = r.data.get("axis", {})
+    r.known(table, _AXIS, "axis")
+    inputs = {t.name for t in tensors if t.role == "in"}
+    for key, known in (("moves", inputs), ("last_only", inputs | {p.name for p in params})):
+        for name in table.get(key, ()):
+            if name not in known:
+                r.fail(r.line("axis"), f"axis.{key} names {name!r}, which is no argument")
+    return {f"axis_{key}": tuple(table.get(key, ())) for key in ("moves", "last_only")}
 
 
 def _axes(r: _Reader) -> tuple[Axis, ...]:
@@ -208,7 +259,7 @@ def _axes(r: _Reader) -> tuple[Axis, ...]:
             r.fail(r.line("axes", name), f"axis {name!r} must be in capitals")
         if not isinstance(values, list) or not values or len({type(v) for v in values}) != 1:
             r.fail(r.line("axes", name), f"axes.{name} must be a list of values of one type")
-        axes.append(Axis(name, tuple(values), picks.get(name, "")))
+        axes.append(Axis(name, tuple(values), picks.get(name, ""), r.line("axes", name)))
     r.known(picks, {a.name for a in axes}, "pick")
     return tuple(axes)
 
@@ -266,7 +317,8 @@ def _params(r: _Reader, names: set[str]) -> tuple[Param, ...]:
         arg = fields.get("arg", "default" in fields)
         if out and out[-1].arg and not arg:
             r.fail(r.line("params", name), f"params.{name}: arguments of the call come last")
-        out.append(Param(name, **{**fields, "arg": arg}))
+        line = r.line("params", name)
+        out.append(Param(name, **{**fields, "arg": arg, "line": line}))
     return tuple(out)
 
 
@@ -274,6 +326,8 @@ def _options(r: _Reader) -> tuple[Option, ...]:
     out = []
     for name, fields in r.data.get("options", {}).items():
         r.known(fields, _OPTION, "options", name)
+        if "type" not in fields:
+            r.fail(r.line("options", name), f"options.{name} has no type")
         default = fields.get("default")
         out.append(Option(name, fields["type"], default, fields.get("doc", "")))
     return tuple(out)

@@ -1,0 +1,138 @@
+"""What the functional layer does around a kernel: arrays in, the output allocated, arrays out.
+
+Where no argument is a Tensor, numpy arrays run on the default device and the result is an array
+again. Where one is, the others follow it to its device and the result is a Tensor.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, Final, TypeAlias, overload
+
+import numpy as np
+
+from .device import Device, default_device
+from .dtypes import DTypeName
+from .errors import ArgumentError, DTypeError, ShapeError
+from .launch import repeats_to
+from .plan import Arg, Kernel
+from .tensor import Tensor
+
+__all__ = ["LAST", "Array", "Call", "NDArray"]
+
+NDArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Array: TypeAlias = Tensor | NDArray
+
+
+class _Default(int):
+    """A number that can be told from an equal one that the caller gave."""
+
+
+LAST: Final[int] = _Default(-1)
+
+
+class Call:
+    """The arrays of one call of a kernel, and the device that it runs on."""
+
+    def __init__(self, kernel: Kernel, *arrays: Array | None, out: Tensor | None = None) -> None:
+        self._op = kernel.name
+        self._args: dict[str, Arg] = {a.name: a for a in kernel.args}
+        if out is not None and not isinstance(out, Tensor):
+            raise DTypeError(
+                f"[{self._op}] out must be a pykernels.Tensor but is {type(out).__name__}"
+            )
+        self._given = next((a for a in (*arrays, out) if isinstance(a, Tensor)), None)
+        self._out = out
+        self._order: tuple[int, ...] | None = None  # of the axes, where they are moved
+        self._shape: tuple[int, ...] = ()
+
+    @overload
+    def tensor(self, name: str, array: Array) -> Tensor: ...
+    @overload
+    def tensor(self, name: str, array: None) -> None: ...
+    def tensor(self, name: str, array: Array | None) -> Tensor | None:
+        """An argument as a tensor; DTypeError if the kernel does not take it."""
+        arg = self._args[name]
+        if array is None and arg.optional:
+            return None
+        if not isinstance(array, (Tensor, np.ndarray)):
+            raise DTypeError(
+                f"[{self._op}] {name} must be a pykernels.Tensor or a numpy array but is "
+                f"{type(array).__name__}"
+            )
+        dtype = str(array.dtype)
+        if dtype not in arg.dtypes:
+            raise DTypeError(
+                f"[{self._op}] {name} must be {' or '.join(arg.dtypes)} but is {dtype}: convert "
+                f"it with .astype({arg.dtypes[0]!r}) first"
+            )
+        return array if isinstance(array, Tensor) else self._device.tensor(array)
+
+    @property
+    def _device(self) -> Device:
+        return default_device() if self._given is None else self._given.device
+
+    def out(self, shape: tuple[int, ...], dtype: DTypeName) -> Tensor:
+        """The tensor given as `out`, else a new one."""
+        out = self._out
+        if out is None:
+            return self._device.empty(shape, dtype)
+        if out.shape != shape:
+            raise ShapeError(f"[{self._op}] out must have shape {shape} but has {out.shape}")
+        if out.dtype != dtype:
+            raise DTypeError(f"[{self._op}] out must be {dtype} but is {out.dtype}")
+        return out
+
+    def over(self, x: Tensor, axis: int, dim: int | None, **last_only: object) -> None:
+        """Run over this axis of x in place of the last one: `moved` gives the views for it.
+
+        `dim` is a synonym of `axis`; what is in `last_only` goes with the last axis only.
+        """
+        op = self._op
+        if dim is not None:
+            if axis is not LAST:
+                raise ArgumentError(f"[{op}] axis and dim are the same thing: give one of them")
+            axis = dim
+        try:
+            index = operator.index(axis)
+        except TypeError:
+            raise ArgumentError(f"[{op}] axis must be an integer but is {axis!r}") from None
+        if not -x.ndim <= index < x.ndim:
+            raise ShapeError(f"[{op}] axis {index} does not exist in shape {x.shape}")
+        index %= x.ndim
+        if index == x.ndim - 1:
+            return
+        for name, value in last_only.items():
+            if value is not None and value != 0:
+                raise ArgumentError(
+                    f"[{op}] {name} counts its heads on axis -3 and needs axis=-1 but axis is "
+                    f"{index - x.ndim}: transpose x instead"
+                )
+        self._order = (*(a for a in range(x.ndim) if a != index), index)
+        self._shape = x.shape
+
+    @overload
+    def moved(self, name: str, t: Tensor) -> Tensor: ...
+    @overload
+    def moved(self, name: str, t: None) -> None: ...
+    def moved(self, name: str, t: Tensor | None) -> Tensor | None:
+        """A view with the axis of `over` last; a tensor of fewer axes gets leading ones first."""
+        if t is None or self._order is None:
+            return t
+        extra = len(self._order) - t.ndim
+        arg = self._args[name]
+        full = t[(*(None,) * extra, ...)] if extra > 0 else t
+        fits = full.shape == self._shape
+        if arg.broadcast and extra >= 0:
+            shape, target = (tuple(s[a] for a in self._order) for s in (full.shape, self._shape))
+            fits = repeats_to(shape, target)
+        if not fits:
+            rule = "broadcast to" if arg.broadcast else "have the shape"
+            raise ShapeError(
+                f"[{self._op}] {name} must {rule} {self._shape} but has shape {t.shape}"
+            )
+        return full.transpose(*self._order)
+
+    def leave(self, result: Tensor) -> Array:
+        """The result as the caller gets it."""
+        return result.numpy() if self._given is None else result

@@ -1,0 +1,220 @@
+"""pykernels doctor"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import json
+import platform
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pykernels._version import __version__
+
+from . import Missing
+from ._manifest import manifest, read
+
+if TYPE_CHECKING:
+    from pykernels.engine import Engine
+
+__all__ = ["command"]
+
+PACKAGES = ("wgpu", "wgpudawn", "numpy", "click", "ml_dtypes")
+FEATURES = (
+    "shader-f16", "subgroups", "timestamp-query", "chromium-experimental-subgroup-matrix",
+    "implicit-device-synchronization",
+)  # fmt: skip
+LIMITS = (
+    "max-buffer-size", "max-storage-buffer-binding-size", "min-storage-buffer-offset-alignment",
+    "max-compute-workgroup-storage-size", "max-compute-invocations-per-workgroup",
+    "max-compute-workgroups-per-dimension", "max-storage-buffers-per-shader-stage",
+)  # fmt: skip
+
+
+@click.command("doctor")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def command(ctx: click.Context, as_json: bool) -> None:
+    """Say what is here: engines, adapters, validators, versions, and what is missing."""
+    report = _report()
+    click.echo(json.dumps(report, indent=1) if as_json else _text(report))
+    if not report["adapters"]:
+        ctx.exit(Missing.exit_code)
+
+
+def _report() -> dict[str, Any]:
+    engines = {name: _engine(name) for name in ("wgpu", "dawn")}
+    adapters = [a for e in engines.values() for a in e.pop("adapters")]
+    return {
+        "pykernels": __version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "packages": {name: _version(name) for name in PACKAGES},
+        "engines": engines,
+        "adapters": adapters,
+        "default_device": _default_device(),
+        "validators": _validators(),
+        "build": _build(),
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _engine(name: str) -> dict[str, Any]:
+    """One engine's version and adapters, or the reason why it has none."""
+    try:
+        from pykernels.engine import get_engine
+
+        engine = get_engine(name)
+        if name == "dawn":
+            _allow_matrix_units(engine)
+        found = [
+            _adapter(engine, index, adapter) for index, adapter in enumerate(engine.adapters())
+        ]
+    except Exception as e:  # whatever a driver does, the report goes on
+        return {"version": None, "problem": " ".join(str(e).split()), "adapters": []}
+    driver = "a Vulkan driver (on Debian mesa-vulkan-drivers, for any machine)"
+    problem = None if found else f"no adapter that this engine can use: install {driver}"
+    return {"version": engine.version, "problem": problem, "adapters": found}
+
+
+def _adapter(engine: Engine, index: int, adapter: Any) -> dict[str, Any]:
+    info, features = adapter.info, engine.features(adapter)
+    return {
+        "engine": engine.name,
+        "index": index,
+        "name": info["device"],
+        "type": info["adapter_type"],
+        "backend": info["backend_type"],
+        "driver": info["description"],
+        "features": [f for f in FEATURES if f in features],
+        "limits": {k: adapter.limits[k] for k in LIMITS if k in adapter.limits},
+        "matrix_units": _matrix_units(engine, adapter) if engine.name == "dawn" else [],
+    }
+
+
+def _allow_matrix_units(engine: Engine) -> None:
+    """Let Dawn speak of matrix units: a toggle of the process, before its first adapter."""
+    extras = importlib.import_module(f"{engine.module.__name__}.backends.dawn.extras")
+    try:
+        extras.set_instance_extras(enable_toggles=["allow_unsafe_apis"])
+    except RuntimeError:
+        pass  # somebody asked for an adapter before us
+
+
+def _matrix_units(engine: Engine, adapter: Any) -> list[str]:
+    """The shapes that the adapter multiplies in one step, as "f16 x f16 -> f32 16x16x16"."""
+    ffi, lib = engine.ffi, engine.lib
+    if "chromium-experimental-subgroup-matrix" not in adapter.features:
+        return []
+    try:
+        configs = ffi.new("WGPUAdapterPropertiesSubgroupMatrixConfigs *")
+        configs.chain.sType = lib.WGPUSType_AdapterPropertiesSubgroupMatrixConfigs
+        info = ffi.new("WGPUAdapterInfo *")
+        info.nextInChain = ffi.cast("WGPUChainedStruct *", configs)
+        if lib.wgpuAdapterGetInfo(adapter._internal, info) != lib.WGPUStatus_Success:
+            return []
+        kinds = {
+            getattr(lib, f"WGPUSubgroupMatrixComponentType_{k}"): k.lower()
+            for k in ("F32", "F16", "U32", "I32", "U8", "I8")
+        }
+        found = []
+        for i in range(configs.configCount):
+            c = configs.configs[i]
+            kind, result = kinds[c.componentType], kinds[c.resultComponentType]
+            found.append(f"{kind} x {kind} -> {result} {c.M}x{c.N}x{c.K}")
+        lib.wgpuAdapterPropertiesSubgroupMatrixConfigsFreeMembers(configs[0])
+        lib.wgpuAdapterInfoFreeMembers(info[0])
+    except (AttributeError, KeyError, TypeError, ffi.error):
+        return []
+    return found
+
+
+def _default_device() -> dict[str, Any]:
+    """The device that numpy arguments run on, and what its adapter has but it does not use."""
+    try:
+        from pykernels.device import default_device
+
+        device = default_device()
+        adapter = device._engine.features(device._raw.adapter)
+        wanted = ("shader-f16", "subgroups", "timestamp-query")
+        off = [f for f in wanted if f in adapter and f not in device.features]
+        return {"name": device.info["name"], "engine": device.engine, "off": off}
+    except Exception as e:  # as above
+        return {"name": None, "problem": " ".join(str(e).split())}
+
+
+def _validators() -> dict[str, Any]:
+    from pykernels.errors import ArgumentError
+    from pykernels.validate import find_naga, find_tint
+
+    try:
+        naga = find_naga()
+        found: dict[str, Any] = {"naga": naga and {"version": naga.version, "path": naga.path}}
+    except ArgumentError as e:
+        found = {"naga": None, "problem": str(e)}
+    # Tint runs on a device of its own, which needs the package wgpudawn only.
+    tint = find_tint()
+    return found | {"tint": tint and {"version": tint.version}}
+
+
+def _build() -> dict[str, Any]:
+    try:
+        built = manifest()
+    except Missing as e:
+        return {"problem": e.message}
+    try:
+        verdict = read("validation.json")
+    except Missing:
+        verdict = {}
+    passed = verdict.get("passed", {})
+    return {
+        "generator": built["generator"],
+        "kernels": len(built["kernels"]),
+        "bodies": len(built["bodies"]),
+        "variants": len(built["variants"]),
+        "validated": sum(passed.get(n) == v["sha256"] for n, v in built["variants"].items()),
+        "validated_with": verdict.get("validators", {}),
+    }
+
+
+def _text(r: dict[str, Any]) -> str:
+    out = [f"pykernels {r['pykernels']}, Python {r['python']}, {r['platform']}"]
+    out.append(", ".join(f"{k} {v or 'not installed'}" for k, v in r["packages"].items()))
+    for name, e in r["engines"].items():
+        out.append(f"\nengine {name}: {e['version'] or 'not available'}")
+        if e["problem"]:
+            out.append(f"  {e['problem']}")
+        for a in (a for a in r["adapters"] if a["engine"] == name):
+            out.append(f"  [{a['index']}] {a['name']} ({a['type']}, {a['backend']}, {a['driver']})")
+            out.append(f"      features: {', '.join(a['features']) or 'none'}")
+            out += [f"      {k}: {v}" for k, v in a["limits"].items()]
+            out += [f"      matrix units: {m}" for m in a["matrix_units"]]
+    d = r["default_device"]
+    if d["name"] is None:
+        out.append(f"\ndefault device: none ({d['problem']})")
+    else:
+        off = f", off: {', '.join(d['off'])}" if d["off"] else ""
+        out.append(f"\ndefault device: {d['name']}, engine {d['engine']}{off}")
+    v = r["validators"]
+    for name in ("naga", "tint"):
+        known = f"{v[name]['version']} {v[name].get('path', '')}" if v[name] else "not found"
+        out.append(f"validator {name}: {known.rstrip()}")
+    if "problem" in v:
+        out.append(f"  {v['problem']}")
+    b = r["build"]
+    if "problem" in b:
+        out.append(f"build: {b['problem']}")
+    else:
+        tools = ", ".join(f"{k} {n}" for k, n in b["validated_with"].items()) or "nothing"
+        out.append(
+            f"build: {b['kernels']} kernels, {b['bodies']} bodies, {b['variants']} variants; "
+            f"{b['validated']} validated with {tools}"
+        )
+    return "\n".join(out)

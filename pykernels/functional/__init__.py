@@ -1,0 +1,15 @@
+"""Layer two: functions that allocate their output, with the names and arguments of numpy and torch.
+
+numpy arrays in give a numpy array out, computed on the default device. A Tensor among the
+arguments makes the result a Tensor on its device. What only allocates is generated; functions that
+do more have a file here and a line below.
+"""
+
+from pykernels._generated import functional as _generated
+from pykernels._generated.functional import *  # noqa: F403
+from pykernels.kernels import fill, memset
+
+from .creation import astype, copy, copyto, empty, full, ones, zeros
+
+__all__ = ["astype", "copy", "copyto", "empty", "fill", "full", "memset", "ones", "zeros"]
+__all__ += _generated.__all__

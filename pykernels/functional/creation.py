@@ -1,0 +1,100 @@
+"""New tensors on the default device, and copies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import overload
+
+from pykernels._generated.cpy import KERNEL
+from pykernels.arrays import Array, Call, NDArray
+from pykernels.device import Device, default_device
+from pykernels.dtypes import DTypeLike, dtype_of
+from pykernels.errors import DTypeError, ShapeError
+from pykernels.kernels import cpy
+from pykernels.tensor import Tensor
+
+__all__ = ["astype", "copy", "copyto", "empty", "full", "ones", "zeros"]
+
+Shape = int | Sequence[int]
+
+
+def empty(shape: Shape, dtype: DTypeLike = "float32", *, device: Device | None = None) -> Tensor:
+    """An uninitialised tensor, on the default device unless one is given."""
+    return (device or default_device()).empty(shape, dtype)
+
+
+def zeros(shape: Shape, dtype: DTypeLike = "float32", *, device: Device | None = None) -> Tensor:
+    """A tensor of zeros, on the default device unless one is given."""
+    return (device or default_device()).zeros(shape, dtype)
+
+
+def ones(shape: Shape, dtype: DTypeLike = "float32", *, device: Device | None = None) -> Tensor:
+    """A tensor of ones, on the default device unless one is given."""
+    return (device or default_device()).ones(shape, dtype)
+
+
+def full(
+    shape: Shape, value: float, dtype: DTypeLike = "float32", *, device: Device | None = None
+) -> Tensor:
+    """A tensor with one value everywhere, on the default device unless one is given."""
+    return (device or default_device()).full(shape, value, dtype)
+
+
+@overload
+def astype(x: Tensor, dtype: DTypeLike) -> Tensor: ...
+@overload
+def astype(x: NDArray, dtype: DTypeLike) -> NDArray: ...
+@overload
+def astype(x: Array, dtype: DTypeLike) -> Array: ...
+def astype(x: Array, dtype: DTypeLike) -> Array:
+    """A contiguous copy in another dtype, by the rules of `kernels.cpy` (float to int saturates).
+
+    Args:
+        x: Tensor or numpy array, any dtype that tensors have.
+        dtype: A dtype that tensors have: its name as numpy spells it, or the numpy dtype.
+
+    Returns:
+        A Tensor for a Tensor, a numpy array for a numpy array.
+
+    Raises:
+        DTypeError: for another dtype, and from or to int64 unless the other one is int32.
+    """
+    call = Call(KERNEL, x)
+    src = call.tensor("src", x)
+    dst = call.out(src.shape, dtype_of(dtype, "[astype] dtype").name)
+    cpy(src, dst)
+    return call.leave(dst)
+
+
+@overload
+def copy(x: Tensor) -> Tensor: ...
+@overload
+def copy(x: NDArray) -> NDArray: ...
+@overload
+def copy(x: Array) -> Array: ...
+def copy(x: Array) -> Array:
+    """A contiguous copy, bit for bit: `copy(x.T)` transposes. Returns what it is given."""
+    call = Call(KERNEL, x)
+    src = call.tensor("src", x)
+    dst = call.out(src.shape, src.dtype)
+    cpy(src, dst)
+    return call.leave(dst)
+
+
+def copyto(dst: Tensor, src: Array) -> None:
+    """Write `src` to all elements of `dst`, broadcast by numpy's rules and converted to its dtype.
+
+    Raises:
+        ShapeError: if the shape of src does not broadcast to that of dst.
+        DTypeError, AliasError: as `kernels.cpy`.
+    """
+    if not isinstance(dst, Tensor):
+        raise DTypeError(f"[copyto] dst must be a pykernels.Tensor but is {type(dst).__name__}")
+    source = Call(KERNEL, src, out=dst).tensor("src", src)
+    try:
+        view = source.broadcast_to(dst.shape)
+    except ValueError:
+        raise ShapeError(
+            f"[copyto] src must broadcast to {dst.shape} but has shape {source.shape}"
+        ) from None
+    cpy(view, dst)

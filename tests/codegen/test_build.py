@@ -1,0 +1,135 @@
+"""The generated files: fresh, the same on every machine, and nothing else is touched."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from codegen import is_fresh
+from codegen.build import Build, build, compare, write
+
+ROOT = Path(__file__).parents[2]
+GENERATED = Path("pykernels") / "_generated"
+Python = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="module")
+def here() -> Build:
+    return build(ROOT)
+
+
+def test_generated_files_are_up_to_date(here: Build) -> None:
+    assert compare(ROOT, here) == ""
+
+
+def test_two_builds_are_byte_identical(
+    checkout: Path, tmp_path: Path, here: Build, python: Python
+) -> None:
+    other = tmp_path / "somewhere" / "else"
+    shutil.copytree(checkout, other)
+    digests = []
+    for folder, seed in ((checkout, "1"), (other, "2")):
+        done = python(folder, "-m", "codegen", "--no-validate", PYTHONHASHSEED=seed)
+        assert done.returncode == 0, done.stderr
+        files = sorted(p for p in (folder / GENERATED).rglob("*") if p.is_file())
+        digests.append(
+            {
+                p.relative_to(folder / GENERATED).as_posix(): hashlib.sha256(
+                    p.read_bytes()
+                ).hexdigest()
+                for p in files
+            }
+        )
+    assert digests[0] == digests[1]
+    assert set(digests[0]) == {*here.files, "validation.json"}
+
+
+def test_check_prints_the_difference(checkout: Path, python: Python) -> None:
+    assert python(checkout, "-m", "codegen", "--no-validate").returncode == 0
+    assert python(checkout, "-m", "codegen", "--check").returncode == 0
+    path = checkout / GENERATED / "memset.py"
+    path.write_text(path.read_text().replace("Set bytes to one value", "Set some bytes"))
+    done = python(checkout, "-m", "codegen", "--check")
+    assert done.returncode == 1
+    assert '-    """Set some bytes' in done.stdout
+    assert '+    """Set bytes to one value' in done.stdout
+    assert "out of date: run python -m codegen" in done.stderr
+
+
+def test_only_generated_files_are_written_and_removed(tmp_path: Path, here: Build) -> None:
+    root = tmp_path
+    assert write(root, here) == len(here.files)
+    folder = root / GENERATED
+    (folder / "validation.json").write_text("{}")
+    (folder / "__pycache__").mkdir()
+    (folder / "__pycache__" / "x.pyc").write_bytes(b"")
+    (folder / "wgsl" / "gone.json").write_text("{}")
+    beside = root / "pykernels" / "mine.py"
+    beside.write_text("")
+    assert compare(root, here) == "not generated: wgsl/gone.json"
+    (folder / "fill.py").write_text("changed")
+    assert write(root, here) == 2
+    assert not (folder / "wgsl" / "gone.json").exists()
+    assert beside.exists()
+    assert (folder / "__pycache__" / "x.pyc").exists()
+    assert (folder / "validation.json").exists()
+    assert write(root, here) == 0
+    files = {p.relative_to(root).as_posix() for p in root.rglob("*") if p.is_file()}
+    extra = {f"{GENERATED.as_posix()}/{n}" for n in ("validation.json", "__pycache__/x.pyc")}
+    assert files == {f"{GENERATED.as_posix()}/{n}" for n in here.files} | extra | {
+        "pykernels/mine.py"
+    }
+
+
+def test_is_fresh_until_a_source_changes(checkout: Path, python: Python) -> None:
+    assert not is_fresh(checkout)
+    assert python(checkout, "-m", "codegen", "--no-validate").returncode == 0
+    assert is_fresh(checkout)
+    kernel = checkout / "kernels" / "lib" / "reduce.wgsl"
+    before = kernel.read_bytes()
+    kernel.write_bytes(before.replace(b"\n", b"\r\n"))
+    assert is_fresh(checkout), "line ends are not content"
+    kernel.write_bytes(before + b"// more\n")
+    assert not is_fresh(checkout)
+    kernel.write_bytes(before)
+    # A function written by hand takes the place of a generated one.
+    (checkout / "pykernels" / "functional" / "softmax.py").write_text("")
+    assert not is_fresh(checkout)
+
+
+def test_show(python: Python) -> None:
+    done = python(ROOT, "-m", "codegen", "--show", "softmax", "T=f16", "VEC=4", "mode=rw")
+    assert done.returncode == 0
+    assert done.stdout.startswith("// softmax T=f16 MASK= VEC=4")
+    assert "enable f16;\n" in done.stdout
+    assert "more variants match" in done.stderr
+    done = python(ROOT, "-m", "codegen", "--show", "softmax", "T=f64")
+    assert done.returncode == 2
+    assert "no variant of softmax matches T=f64" in done.stderr
+
+
+def test_manifest_describes_every_text(here: Build) -> None:
+    manifest = json.loads(here.files["manifest.json"])
+    texts = {}
+    for name in manifest["bodies"]:
+        for key, entry in json.loads(here.files[f"wgsl/{name}.json"]).items():
+            texts[f"{name} {key}"] = entry
+    assert texts.keys() == manifest["variants"].keys()
+    for name, variant in manifest["variants"].items():
+        text = texts[name]["wgsl"]
+        assert variant["sha256"] == hashlib.sha256(text.encode()).hexdigest()
+        assert variant["features"] == texts[name]["features"]
+        assert variant["workgroup_bytes"] <= 16384
+        assert "//@" not in text
+        assert "${" not in text
+
+
+def test_texts_name_no_folder_of_the_build(here: Build) -> None:
+    for name, text in here.files.items():
+        assert str(ROOT) not in text, name

@@ -1,0 +1,79 @@
+"""What a user writes, on all three layers. It is type-checked, not run: see test_typing.py."""
+
+from __future__ import annotations
+
+from typing import Any, assert_type
+
+import numpy as np
+import wgpu
+
+import pykernels as pk
+from pykernels.validate import Lints, Source, find_naga, validate
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def layer_one(dev: pk.Device, a: np.ndarray[tuple[int, int], np.dtype[np.float32]]) -> Array:
+    x = dev.tensor(a)
+    dst = dev.empty(x.shape, "float32")
+    with dev.batch():
+        pk.kernels.softmax(x[::-1], dst, scale=0.5, mask=None)
+        pk.kernels.cpy(x.T, dst.reshape(x.shape[::-1]))
+        pk.kernels.memset(dst, 255, offset=1, size=3)
+        pk.kernels.fill(dst[0], 1.5)
+    return dst.numpy()
+
+
+def layer_two(a: np.ndarray[tuple[int, int], np.dtype[np.float32]], t: pk.Tensor) -> pk.Tensor:
+    assert_type(pk.softmax(a), Array)
+    assert_type(pk.softmax(t, 0, scale=2.0), pk.Tensor)
+    assert_type(pk.softmax(t, mask=a), pk.Tensor)
+    assert_type(pk.softmax(a, out=t), pk.Tensor)
+    assert_type(pk.softmax(a, mask=t), "pk.Tensor | Array")
+    assert_type(pk.log_softmax(a, dim=-1, mask=a, sinks=a, max_bias=8.0), Array)
+    assert_type(pk.softmax_backward(t, t), pk.Tensor)
+    assert_type(pk.astype(t, "float16"), pk.Tensor)
+    assert_type(pk.astype(a, np.float16), Array)
+    assert_type(pk.copy(a), Array)
+    pk.copyto(t, a)
+    pk.fill(t, 0)
+    return pk.zeros((2, 3), "bfloat16") if a.size else pk.full(3, 1.0, np.dtype("uint8"))
+
+
+def both(x: pk.Tensor | Array) -> pk.Tensor | Array:
+    return pk.softmax(x)
+
+
+def devices(name: pk.DTypeName) -> pk.DTypeName:
+    infos = pk.list_adapters()
+    infos += pk.list_adapters("dawn")
+    with pk.Device(infos[0]["name"], engine="wgpu", checks=True) as dev, dev.profile() as p:
+        t = dev.rand((3, 4), "float16", seed=1)
+        assert_type(t.shape, tuple[int, ...])
+        assert_type(t[0, None, ..., 1:], pk.Tensor)
+        dev.flush()
+        dev.sync()
+    print(p.table(), dev.memory_stats())
+    try:
+        pk.Device("no such adapter")
+    except pk.NoAdapterError as e:
+        print(e)
+    return pk.empty(3, name).dtype
+
+
+def shared(gpu_device: wgpu.GPUDevice) -> pk.Tensor:
+    dev = pk.Device.from_wgpu(gpu_device)
+    buffer = gpu_device.create_buffer(size=256, usage=wgpu.BufferUsage.STORAGE)
+    compute_pass = gpu_device.create_command_encoder().begin_compute_pass()
+    t = pk.Tensor.from_buffer(buffer, (3, 5), "int16", offset=2, strides=(20, 2), device=dev)
+    with dev.record(compute_pass):
+        pk.kernels.cpy(t, t)
+    return t
+
+
+def layer_three() -> None:
+    naga = find_naga()
+    for finding in validate([Source("mine", "")], [Lints(), *([naga] if naga else [])]):
+        print(finding.line, finding.message)
+    if naga is not None:
+        assert_type(naga.translate(Source("mine", ""), "spv"), bytes)
