@@ -57,7 +57,8 @@ def timed_pipeline(
     """Seconds of one dispatch of a hand-written kernel: median over timed passes."""
     raw: Any = dev.wgpu_device
     pipeline = raw.create_compute_pipeline(
-        layout="auto", compute={"module": raw.create_shader_module(code=code), "entry_point": "main"}
+        layout="auto",
+        compute={"module": raw.create_shader_module(code=code), "entry_point": "main"},
     )
     entries = [
         {"binding": i, "resource": {"buffer": t.buffer, "offset": 0, "size": t.nbytes}}

@@ -126,7 +126,9 @@ def main() -> None:
             error = differ(dst[::257, inner], src[::257, inner].numpy())
             error += differ(dst[:, :edge], 0.0) + differ(dst[:, m - edge :], 0.0)
             nbytes = 2 * m * (m - 2 * edge) * item
-            table.row(f"cpy {dtype} columns {edge}:-{edge} of the same", nbytes, seconds, error, None)
+            table.row(
+                f"cpy {dtype} columns {edge}:-{edge} of the same", nbytes, seconds, error, None
+            )
         del src, dst, cast
     shapes = [
         (65536, 4096), (4096, 4096), (32768, 1024), (1048576, 64), (4194304, 8), (4096, 16384),

@@ -75,8 +75,14 @@ class Hand:
             raw.create_bind_group(
                 layout=layout,
                 entries=[
-                    {"binding": 0, "resource": {"buffer": x.buffer, "offset": i * size, "size": size}},
-                    {"binding": 1, "resource": {"buffer": y.buffer, "offset": i * size, "size": size}},
+                    {
+                        "binding": 0,
+                        "resource": {"buffer": x.buffer, "offset": i * size, "size": size},
+                    },
+                    {
+                        "binding": 1,
+                        "resource": {"buffer": y.buffer, "offset": i * size, "size": size},
+                    },
                     {"binding": 2, "resource": {"buffer": self.uniform, "offset": 0, "size": 256}},
                 ],
             )

@@ -1,6 +1,6 @@
 """The demo: each kernel on a real adapter, checked against numpy in float64, timed on the device.
 
-    python ci/demo.py [--adapter NAME] [--engine wgpu|dawn] [--size BYTES]
+python ci/demo.py [--adapter NAME] [--engine wgpu|dawn] [--size BYTES]
 """
 
 from __future__ import annotations
@@ -44,34 +44,98 @@ def cases(dev: pk.Device, size: int) -> Iterator[Case]:
         host = x.numpy().astype(np.float64)
         dst = dev.empty((n, n), dtype)
         total = 2 * n * n * item
-        yield Case("memset", f"{dtype} ({n}, {n})", lambda d=dst: k.memset(d, 0x40), total // 2,
-                   dst, lambda rows, d=dtype, n=n: _bytes(0x40, d, rows, n))
-        yield Case("fill", f"{dtype} ({n}, {n})", lambda d=dst: k.fill(d, 1.5), total // 2, dst,
-                   lambda rows, n=n: np.full((n, n), 1.5)[rows])
+        yield Case(
+            "memset",
+            f"{dtype} ({n}, {n})",
+            lambda d=dst: k.memset(d, 0x40),
+            total // 2,
+            dst,
+            lambda rows, d=dtype, n=n: _bytes(0x40, d, rows, n),
+        )
+        yield Case(
+            "fill",
+            f"{dtype} ({n}, {n})",
+            lambda d=dst: k.fill(d, 1.5),
+            total // 2,
+            dst,
+            lambda rows, n=n: np.full((n, n), 1.5)[rows],
+        )
         wide = dev.empty((n, n + 3), dtype)[:, 1 : n + 1]
-        yield Case("fill", f"{dtype} ({n}, {n}) strided", lambda d=wide: k.fill(d, 1.5),
-                   total // 2, wide, lambda rows, n=n: np.full((n, n), 1.5)[rows])
-        yield Case("cpy", f"{dtype} ({n}, {n})", lambda s=x, d=dst: k.cpy(s, d), total, dst,
-                   lambda rows, h=host: h[rows])
-        yield Case("cpy", f"{dtype} ({n}, {n}) transposed", lambda s=x, d=dst: k.cpy(s.T, d),
-                   total, dst, lambda rows, h=host: h.T[rows])
-        yield Case("cpy", f"{dtype} ({n}, {n}) into strided", lambda s=x, d=wide: k.cpy(s, d),
-                   total, wide, lambda rows, h=host: h[rows])
+        yield Case(
+            "fill",
+            f"{dtype} ({n}, {n}) strided",
+            lambda d=wide: k.fill(d, 1.5),
+            total // 2,
+            wide,
+            lambda rows, n=n: np.full((n, n), 1.5)[rows],
+        )
+        yield Case(
+            "cpy",
+            f"{dtype} ({n}, {n})",
+            lambda s=x, d=dst: k.cpy(s, d),
+            total,
+            dst,
+            lambda rows, h=host: h[rows],
+        )
+        yield Case(
+            "cpy",
+            f"{dtype} ({n}, {n}) transposed",
+            lambda s=x, d=dst: k.cpy(s.T, d),
+            total,
+            dst,
+            lambda rows, h=host: h.T[rows],
+        )
+        yield Case(
+            "cpy",
+            f"{dtype} ({n}, {n}) into strided",
+            lambda s=x, d=wide: k.cpy(s, d),
+            total,
+            wide,
+            lambda rows, h=host: h[rows],
+        )
         other = "float16" if dtype == "float32" else "float32"
         cast = dev.empty((n, n), other)
-        yield Case("cpy", f"{dtype} -> {other} ({n}, {n})", lambda s=x, d=cast: k.cpy(s, d),
-                   n * n * 6, cast,
-                   lambda rows, h=host, o=other: h[rows].astype(o).astype(np.float64))
-        yield Case("softmax", f"{dtype} ({n}, {n})", lambda s=x, d=dst: k.softmax(s, d), total,
-                   dst, lambda rows, h=host: _softmax(h[rows]))
-        yield Case("softmax", f"{dtype} ({n}, {n}) of strided", lambda s=x, d=wide: k.softmax(s, d),
-                   total, wide, lambda rows, h=host: _softmax(h[rows]))
-        yield Case("softmax", f"{dtype} ({n}, {n}) axis 0",
-                   lambda s=x, d=dst: k.softmax(s.T, d.T), total, dst.T,
-                   lambda rows, h=host: _softmax(h.T[rows]))
+        yield Case(
+            "cpy",
+            f"{dtype} -> {other} ({n}, {n})",
+            lambda s=x, d=cast: k.cpy(s, d),
+            n * n * 6,
+            cast,
+            lambda rows, h=host, o=other: h[rows].astype(o).astype(np.float64),
+        )
+        yield Case(
+            "softmax",
+            f"{dtype} ({n}, {n})",
+            lambda s=x, d=dst: k.softmax(s, d),
+            total,
+            dst,
+            lambda rows, h=host: _softmax(h[rows]),
+        )
+        yield Case(
+            "softmax",
+            f"{dtype} ({n}, {n}) of strided",
+            lambda s=x, d=wide: k.softmax(s, d),
+            total,
+            wide,
+            lambda rows, h=host: _softmax(h[rows]),
+        )
+        yield Case(
+            "softmax",
+            f"{dtype} ({n}, {n}) axis 0",
+            lambda s=x, d=dst: k.softmax(s.T, d.T),
+            total,
+            dst.T,
+            lambda rows, h=host: _softmax(h.T[rows]),
+        )
         flat, out = x.reshape(1, n * n), dst.reshape(1, n * n)
-        yield Case("softmax", f"{dtype} (1, {n * n})", lambda s=flat, d=out: k.softmax(s, d),
-                   total, out, lambda rows, h=host: _softmax(h.reshape(1, -1)))
+        yield Case(
+            "softmax",
+            f"{dtype} (1, {n * n})",
+            lambda s=flat, d=out: k.softmax(s, d),
+            total,
+            out,
+            lambda rows, h=host: _softmax(h.reshape(1, -1)),
+        )
         yield Case("log_softmax", f"{dtype} ({n}, {n})", lambda s=x, d=dst: k.log_softmax(s, d),
                    total, dst, lambda rows, h=host: np.log(_softmax(h[rows])))  # fmt: skip
 
@@ -101,8 +165,10 @@ def run(dev: pk.Device, case: Case, best: float) -> tuple[str, bool]:
         got = case.output[part].numpy().astype(np.float64)
         want = case.expected(part)
         error = max(error, float(np.max(np.abs(got - want) / np.maximum(np.abs(want), tiny))))
-    tolerance = 0.0 if case.kernel in ("memset", "fill", "cpy") else (
-        2e-3 if case.output.dtype == "float16" else 3e-6
+    tolerance = (
+        0.0
+        if case.kernel in ("memset", "fill", "cpy")
+        else (2e-3 if case.output.dtype == "float16" else 3e-6)
     )
     slow = dev.info["type"] == "CPU"
     seconds = gpu_time(dev, case.call, rounds=3 if slow else 20, warm=0.05 if slow else 0.3)
@@ -126,7 +192,9 @@ def worked_example(dev: pk.Device) -> None:
     expected = _softmax(x.numpy().astype(np.float16).astype(np.float64) * 0.5)
     error = np.abs(host[501:522].reshape(3, 7) - expected).max()
     untouched = not host[:501].any() and not host[522:].any()
-    print("\nWorked example: softmax in place on a float16 view at an odd offset of a shared buffer")
+    print(
+        "\nWorked example: softmax in place on a float16 view at an odd offset of a shared buffer"
+    )
     print(f"  {view!r}")
     print(f"  rows sum to {host[501:522].reshape(3, 7).astype(np.float32).sum(1)}, largest error "
           f"{error:.1e}, neighbours untouched: {untouched}")  # fmt: skip
@@ -145,8 +213,9 @@ def main() -> None:
     except pk.NoAdapterError as e:
         raise SystemExit(f"demo: {e}") from None
     info = dev.info
-    print(f"{info['name']} ({info['type']}, {info['backend']}, {info['driver']}), "
-          f"engine {info['engine']} {info['engine_version']}, pykernels {pk.__version__}")  # fmt: skip
+    engine = f"engine {info['engine']} {info['engine_version']}"
+    where = f"{info['type']}, {info['backend']}, {info['driver']}"
+    print(f"{info['name']} ({where}), {engine}, pykernels {pk.__version__}")
     slow = info["type"] == "CPU"
     size = args.size or ((4 << 20) if slow else (1 << 30))
     ways = copy_bandwidth(dev, size, 3 if slow else 10)

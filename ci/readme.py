@@ -1,6 +1,6 @@
 """Writes README's table of kernels from the build's manifest; `--check` only compares.
 
-    python ci/readme.py [--check]
+python ci/readme.py [--check]
 """
 
 from __future__ import annotations

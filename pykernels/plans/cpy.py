@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import pairwise
 
 from pykernels._generated.bodies import cpy as cpy_body
 from pykernels._generated.bodies import cpy_block, cpy_bytes, cpy_cast, cpy_tile
@@ -86,12 +87,12 @@ def _refine(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
         return {math.prod(shape[i:]) for i in range(len(shape) + 1)}
 
     marks = sorted(cuts(a) | cuts(b), reverse=True)
-    if any(m % n for m, n in zip(marks, marks[1:], strict=False)):
+    if any(m % n for m, n in pairwise(marks)):
         raise LimitError(
             f"a copy between strided views of shapes {a} and {b} has no common index; make one of "
             "them contiguous first"
         )
-    return tuple(m // n for m, n in zip(marks, marks[1:], strict=False))
+    return tuple(m // n for m, n in pairwise(marks))
 
 
 def _over(view: View, shape: tuple[int, ...]) -> View:
