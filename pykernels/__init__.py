@@ -2,7 +2,7 @@
 
 Three layers: `pykernels.kernels` (views in, views out), the functions of this module (they
 allocate their output; numpy in gives numpy out), and the command line `pykernels`.
-Importing this module starts no GPU; everything is loaded on first use.
+Importing this module starts no GPU and loads nothing; everything is loaded on first use.
 """
 
 from __future__ import annotations
@@ -10,43 +10,62 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from ._version import __version__
+from ._version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from . import errors as errors
+    from . import functional as functional
     from . import kernels as kernels
+    from . import validate as validate
+    from ._generated.functional import *  # noqa: F403  (functional's __all__ hides it from mypy)
+    from .device import AdapterInfo as AdapterInfo
     from .device import Device as Device
     from .device import default_device as default_device
     from .device import list_adapters as list_adapters
+    from .dtypes import DTypeLike as DTypeLike
+    from .dtypes import DTypeName as DTypeName
     from .errors import *  # noqa: F403
-    from .functional import fill as fill
-    from .functional import log_softmax as log_softmax
-    from .functional import memset as memset
-    from .functional import softmax as softmax
+    from .functional import *  # noqa: F403
     from .tensor import Tensor as Tensor
 
+# Where the names live. Those of errors and functional come from their own __all__.
+_MODULES = ("errors", "functional", "kernels", "validate")
 _HOMES = {
+    "AdapterInfo": "device",
+    "DTypeLike": "dtypes",
+    "DTypeName": "dtypes",
     "Device": "device",
     "Tensor": "tensor",
     "default_device": "device",
     "list_adapters": "device",
 }
-_MODULES = ("errors", "kernels", "functional", "validate")
 
 
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
+def _load(name: str) -> Any:
+    try:
         return importlib.import_module(f".{name}", __name__)
-    if name in _HOMES:
-        return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
-    if not name.startswith("_"):
-        for home in ("errors", "functional"):
-            module = importlib.import_module(f".{home}", __name__)
+    except ModuleNotFoundError as e:
+        if e.name is None or not e.name.startswith(f"{__name__}._generated"):
+            raise
+        raise ImportError("the kernels are not built: run python -m codegen") from None
+
+
+if not TYPE_CHECKING:  # a type checker would take every name for granted
+
+    def __getattr__(name: str) -> Any:
+        if name == "__all__":
+            return __dir__()
+        if name in _MODULES:
+            return _load(name)
+        homes = (_HOMES[name],) if name in _HOMES else ("errors", "functional")
+        for home in homes if not name.startswith("_") else ():
+            module = _load(home)
             if name in module.__all__:
-                return getattr(module, name)
-    raise AttributeError(f"module 'pykernels' has no attribute {name!r}")
+                value = globals()[name] = getattr(module, name)
+                return value
+        raise AttributeError(f"module 'pykernels' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    from . import errors, functional
-
-    return sorted({"__version__", *_HOMES, *_MODULES, *errors.__all__, *functional.__all__})
+    public = {"__version__", *_HOMES, *_MODULES}
+    return sorted(public.union(_load("errors").__all__, _load("functional").__all__))

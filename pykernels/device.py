@@ -1,10 +1,11 @@
-"""Devices: adapter choice, pipelines, batches, uploads and readbacks."""
+"""Devices: adapter choice, batches, tensors, and what happens to all of it at the end."""
 
 from __future__ import annotations
 
-import importlib.resources
-import json
+import ctypes
+import math
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
@@ -13,15 +14,27 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from .adapters import AdapterInfo, choose, info_of, list_adapters
 from .dtypes import DTypeLike, dtype_of
-from .engine import Engine, EngineName, engine_of, get_engine, installed
-from .errors import DeviceLostError, DTypeError, NoAdapterError, ShaderError, ShapeError
+from .engine import Engine, EngineName, engine_of, get_engine
+from .errors import (
+    ArgumentError,
+    BufferStateError,
+    DeviceLostError,
+    DTypeError,
+    FeatureError,
+    NoAdapterError,
+    PyKernelsError,
+)
+from .host import as_array, bytes_of, shape_of
 from .launch import Hot
 from .layout import contiguous_strides, layout
-from .memory import USAGE, Block, MemoryStats, Pool, Storage, check_foreign
+from .memory import USAGE, Block, MemoryStats, Pool, Storage
+from .pipelines import Pipelines
 from .plan import Caps
 from .profile import Profile
-from .recorder import Recorder, probe
+from .recorder import PassRecorder, Recorder
+from .transfers import Transfers
 
 if TYPE_CHECKING:
     from .launch import Dispatch, Prepared
@@ -30,35 +43,8 @@ if TYPE_CHECKING:
 
 __all__ = ["AdapterInfo", "Device", "default_device", "list_adapters"]
 
-MAP_READ = 0x1 | 0x8  # MAP_READ | COPY_DST
-READ_CHUNK = 64 << 20
 _devices: weakref.WeakSet[Device] = weakref.WeakSet()
-
-
-class AdapterInfo(dict[str, Any]):
-    """What is known of an adapter: name, type, backend, driver, engine, features, limits."""
-
-    def __repr__(self) -> str:
-        return f"<{self['name']}, {self['type']}, {self['backend']}, engine {self['engine']}>"
-
-
-def _adapter_info(engine: Engine, adapter: Any) -> AdapterInfo:
-    info = adapter.info
-    return AdapterInfo(
-        name=info["device"],
-        type=info["adapter_type"],
-        backend=info["backend_type"],
-        driver=info["description"],
-        vendor=info["vendor"],
-        engine=engine.name,
-        engine_version=engine.version,
-    )
-
-
-def list_adapters(engine: EngineName | None = None) -> list[AdapterInfo]:
-    """The adapters of an engine (of all engines that are installed), best first."""
-    names: list[EngineName] = [engine] if engine else [n for n in ("wgpu", "dawn") if installed(n)]  # type: ignore[misc]
-    return [_adapter_info(e, a) for e in map(get_engine, names) for a in e.adapters()]
+_devices_lock = threading.RLock()
 
 
 class Device:
@@ -82,7 +68,7 @@ class Device:
         checks: bool = True,
     ) -> None:
         e = get_engine(engine or "wgpu")
-        chosen = _choose(e.adapters(), adapter, e)
+        chosen = choose(e.adapters(), adapter, e)
         try:
             raw = e.open(chosen, checks)
         except (e.error_class, RuntimeError) as error:
@@ -91,21 +77,30 @@ class Device:
 
     @classmethod
     def from_wgpu(cls, device: Any) -> Device:
-        """Work on a GPUDevice that somebody else made; it stays theirs."""
-        self = cls.__new__(cls)
-        self._init(engine_of(device), device, checks=True, owned=False)
-        return self
+        """Work on a GPUDevice that somebody else made; it stays theirs.
+
+        Each GPUDevice has one Device: asking again returns it, until it is closed. A Dawn device
+        without the feature implicit-device-synchronization works only on the thread that asks
+        first; elsewhere its methods raise FeatureError.
+        """
+        engine = engine_of(device)
+        with _devices_lock:
+            for known in list(_devices):
+                if known._raw is device and not known._dead:
+                    return known
+            self = cls.__new__(cls)
+            self._init(engine, device, checks=True, owned=False)
+            return self
 
     def _init(self, engine: Engine, raw: Any, checks: bool, owned: bool) -> None:
         self._engine = engine
         self._raw = raw
         self._owned = owned
         self._checks = checks
-        self._dead = ""
-        self._lock = threading.RLock()
+        self._dead = ""  # why the device cannot be used any more
         self._thread = threading.get_ident() if engine.one_thread_only(raw) else None
-        if self._thread is not None:
-            self._dead = "one thread"  # makes every launch go through _check
+        self._guarded = self._thread is not None  # must each launch call _check?
+        self._lock = threading.RLock()
         self.features = engine.features(raw)
         self.limits: dict[str, int] = dict(raw.limits)
         lim = self.limits
@@ -121,23 +116,25 @@ class Device:
         self._plans: dict[Any, Prepared] = {}
         self._hot = Hot(engine.lib)
         self._pipelines = Pipelines(engine, raw, checks)
-        self._pool = Pool(engine, raw, lim["max-buffer-size"])
-        self._pool.before_destroy = self._before_destroy
+        self._pool = Pool(engine, raw, lim["max-buffer-size"], self._lock)
+        self._recorder = Recorder(engine, raw, self._pool)
+        self._external: dict[int, PassRecorder] = {}  # by thread
+        self._pool.before_destroy = self._recorder.flush
+        self._pool.before_release = self._hot.clear
+        self._transfers = Transfers(engine, raw, self._pool, self._recorder, self._lock)
         self._adopted: weakref.WeakValueDictionary[int, Storage] = weakref.WeakValueDictionary()
-        self._recorder = Recorder(engine, raw)
-        self._own_recorder = self._recorder
         # Stands in for optional tensors that are not given.
-        self._null = Block(raw.create_buffer(size=2048, usage=USAGE), 2048, False)
-        self._staging: Any = None
+        self._null = Block(self._pool.create(256 * 8, USAGE))
         self._debug = os.environ.get("PYKERNELS_DEBUG", "") not in ("", "0")
-        _devices.add(self)
+        with _devices_lock:
+            _devices.add(self)
 
     # -- state ----------------------------------------------------------------------------------
 
     @property
     def info(self) -> AdapterInfo:
         """Name, type, backend and driver of the adapter; engine and its version."""
-        return _adapter_info(self._engine, self._raw.adapter)
+        return info_of(self._engine, self._raw.adapter)
 
     @property
     def engine(self) -> EngineName:
@@ -160,30 +157,35 @@ class Device:
 
     def _check(self) -> None:
         """Raise if the device cannot be used here and now."""
-        if self._dead == "one thread":
-            if threading.get_ident() != self._thread:
-                raise DeviceLostError(
-                    "[device] this Dawn device was made by others without the feature "
-                    "implicit-device-synchronization: use it on one thread only"
-                )
-        elif self._dead:
+        if self._dead:
             raise DeviceLostError(f"[device] {self._dead}")
+        if self._thread is not None and threading.get_ident() != self._thread:
+            raise FeatureError(
+                "[device] this Dawn device was made by others without the feature "
+                "implicit-device-synchronization: use it on one thread only"
+            )
+
+    def _kill(self, reason: str) -> None:
+        self._dead = reason
+        self._guarded = True
 
     def close(self) -> None:
         """Submit what is recorded and give the device up; its tensors become unusable.
 
         A device of somebody else's is not destroyed. Closing twice is fine.
         """
-        if self._dead and self._dead != "one thread":
+        if self._dead:
             return
+        self._check()
         with self._lock:
             try:
-                self.flush()
+                self._recorder.flush()
+                self._pool.trim()
             finally:
-                self._dead = "the device is closed"
+                self._kill("the device is closed")
                 self._plans.clear()
                 self._hot.clear()
-                self._pool.trim()
+                self._transfers.close()
                 if self._owned:
                     self._raw.destroy()
 
@@ -198,9 +200,7 @@ class Device:
     def sync(self) -> None:
         """Submit all recorded launches and wait until the device has finished them."""
         self._check()
-        with self._lock:
-            self._own_recorder.flush()
-            self._read(self._null, 0, 4)
+        self._transfers.read(self._null, 0, 4)
 
     @contextmanager
     def batch(self) -> Iterator[None]:
@@ -214,51 +214,72 @@ class Device:
 
     @contextmanager
     def record(self, compute_pass: Any) -> Iterator[None]:
-        """Record the launches inside into a GPUComputePassEncoder that the caller owns.
+        """Record this thread's launches inside into a GPUComputePassEncoder of the caller's.
 
-        Ending the pass and submitting are the caller's, and so are errors of `finish()`. Nothing
-        may be read, written from the host, or freed for reuse in between.
+        Ending the pass and submitting are the caller's, and so are errors of `finish()`. The
+        launches run when he submits: a read, or a write from the host, before that does not wait
+        for them. Their buffers are not used again by the pool, so tensors may be let go.
+
+        Raises:
+            BufferStateError: it is no pass of this device, or has ended.
         """
         self.flush()
+        if not isinstance(compute_pass, self._engine.module.GPUComputePassEncoder):
+            raise BufferStateError(
+                "[record] compute_pass must be a GPUComputePassEncoder of "
+                f"{self._engine.module.__name__} but is {type(compute_pass).__name__}"
+            )
+        if compute_pass._device is not self._raw:
+            raise BufferStateError("[record] the pass belongs to another device")
+        thread = threading.get_ident()
         with self._lock:
-            recorder = Recorder(self._engine, self._raw, compute_pass)
-            self._recorder = recorder
-            try:
-                yield
-            finally:
-                self._recorder = self._own_recorder
-                recorder.flush()
+            outer = self._external.get(thread)
+            recorder = PassRecorder(self._recorder, compute_pass)
+            self._external[thread] = recorder
+        try:
+            yield
+        finally:
+            with self._lock:
+                if outer is None:
+                    del self._external[thread]
+                else:
+                    self._external[thread] = outer
+                recorder.write_params()
 
     @contextmanager
     def profile(self) -> Iterator[Profile]:
         """Time each launch inside on the GPU; see `Profile`."""
         self.flush()
         with self._lock:
+            outer = self._recorder.profile
             profile = Profile(self._engine, self._raw, "timestamp-query" in self.features, self)
             self._recorder.profile = profile
-            try:
-                yield profile
-            finally:
+        try:
+            yield profile
+        finally:
+            with self._lock:
                 try:
-                    self._recorder.flush()
-                    profile.collect()
+                    self.flush()
                 finally:
-                    self._recorder.profile = None
+                    self._recorder.profile = outer
+                profile.collect()
 
-    def _before_destroy(self) -> None:
-        """The pool is about to destroy buffers: submit what uses them, forget bind groups."""
-        self.flush()
-        self._hot.clear()
-
-    def _debug_flush(self, kernel: Kernel, dispatches: Sequence[Dispatch]) -> None:
+    def _debug_flush(
+        self, kernel: Kernel, dispatches: Sequence[Dispatch], recorder: Recorder
+    ) -> None:
+        """PYKERNELS_DEBUG: say what was launched, and submit it by itself."""
         for d in dispatches:
-            print(f"pykernels: {kernel.name}: {d.label} grid {d.grid_x}x{d.grid_y}")
-        self._recorder.flush()
+            line = f"pykernels: {kernel.name}: {d.label} grid {d.grid_x}x{d.grid_y}"
+            print(line, file=sys.stderr)
+        try:
+            recorder.flush()
+        except PyKernelsError as e:
+            raise type(e)(f"[{kernel.name}] {e}") from None
 
     @property
     def submits(self) -> int:
         """How often work was submitted so far."""
-        return self._own_recorder.submits
+        return self._recorder.submits
 
     # -- memory ---------------------------------------------------------------------------------
 
@@ -273,6 +294,8 @@ class Device:
 
     def set_memory_budget(self, nbytes: int | None) -> None:
         """Let tensors and pool together hold at most `nbytes` (None: what the device has)."""
+        if nbytes is not None and (not isinstance(nbytes, int) or nbytes < 0):
+            raise ArgumentError(f"[memory] a budget must be bytes or None but is {nbytes!r}")
         self._pool.budget = nbytes
 
     def _make(self, storage: Storage, shape: Sequence[int], dtype: DTypeLike) -> Tensor:
@@ -285,11 +308,9 @@ class Device:
     def empty(self, shape: int | Sequence[int], dtype: DTypeLike = "float32") -> Tensor:
         """An uninitialised tensor."""
         self._check()
-        dims = _shape(shape)
+        dims = shape_of(shape)
         dt = dtype_of(dtype)
-        nbytes = dt.itemsize
-        for n in dims:
-            nbytes *= n
+        nbytes = math.prod(dims) * dt.itemsize
         return self._make(self._pool.take(max(nbytes, 4))[0], dims, dt.name)
 
     def zeros(self, shape: int | Sequence[int], dtype: DTypeLike = "float32") -> Tensor:
@@ -317,7 +338,7 @@ class Device:
         dt = dtype_of(dtype)
         if dt.kind != "f":
             raise DTypeError(f"[rand] dtype must be a float dtype but is {dt.name}")
-        values = np.random.default_rng(seed).random(_shape(shape), np.float32)
+        values = np.random.default_rng(seed).random(shape_of(shape), np.float32)
         t = self.tensor(values)
         return t if dt.name == "float32" else t.astype(dt.name)
 
@@ -327,181 +348,39 @@ class Device:
         Raises DTypeError for a dtype that tensors do not have, float64 among them.
         """
         self._check()
-        a = np.asarray(array)
+        a = as_array(array, "tensor")
         dt = dtype_of(a.dtype, "array dtype")
-        data = _bytes_of(np.ascontiguousarray(a))
+        data = bytes_of(np.ascontiguousarray(a))
         with self._lock:
             storage, written = self._pool.take(max(data.nbytes, 4), data if data.nbytes else None)
             if not written and data.nbytes:
-                self._upload(storage.block, 0, data)
+                self._transfers.upload(storage.block, 0, data)
         return self._make(storage, a.shape, dt.name)
+
+    def expose(self, block: Block) -> Any:
+        """A block's GPUBuffer, for somebody else."""
+        with self._lock:
+            if block.mark == self._recorder.serial and not self._dead:
+                self._recorder.flush()
+            block.exposed = True
+            block.reusable = False
+            return block.buffer
 
     def adopt(self, buffer: Any) -> Storage:
         """The storage around somebody else's GPUBuffer (one per buffer)."""
         self._check()
-        if type(buffer).__module__.partition(".")[0] != self._engine.module.__name__:
-            raise ShapeError(
+        if not isinstance(buffer, self._engine.module.GPUBuffer):
+            raise DTypeError(
                 f"[from_buffer] buffer must be a GPUBuffer of {self._engine.module.__name__} but "
                 f"is {type(buffer).__module__}.{type(buffer).__name__}"
             )
-        found = self._adopted.get(id(buffer))
-        if found is not None and found.block.buffer is buffer:
+        if buffer._device is not self._raw:
+            raise BufferStateError("[from_buffer] the buffer belongs to another device")
+        with self._lock:
+            found = self._adopted.get(id(buffer))
+            if found is None:
+                found = self._adopted[id(buffer)] = self._pool.adopt(buffer)
             return found
-        check_foreign(buffer)
-        probe(self._engine, self._raw, buffer)
-        storage = self._pool.adopt(buffer)
-        self._adopted[id(buffer)] = storage
-        return storage
-
-    # -- transfers ------------------------------------------------------------------------------
-
-    def _upload(self, block: Block, offset: int, data: memoryview) -> None:
-        """Queue a write of whole words; recorded launches that use the block go first."""
-        with self._lock:
-            if block.mark == self._own_recorder.serial:
-                self._own_recorder.flush()
-            if block.foreign:
-                check_foreign(block.buffer)
-                probe(self._engine, self._raw, block.buffer)
-            try:
-                self._raw.queue.write_buffer(block.buffer, offset, data)
-            except self._engine.error_class as e:
-                raise self._engine.error(e, "write") from None
-
-    def _read(self, block: Block, offset: int, size: int) -> bytearray:
-        """Submit, wait, and read whole words of a block."""
-        out = bytearray(size)
-        with self._lock:
-            self._own_recorder.flush()
-            if block.foreign:
-                check_foreign(block.buffer)
-                probe(self._engine, self._raw, block.buffer)
-            for at in range(0, size, READ_CHUNK):
-                n = min(READ_CHUNK, size - at)
-                out[at : at + n] = self._read_chunk(block, offset + at, n)
-        return out
-
-    def _read_chunk(self, block: Block, offset: int, size: int) -> memoryview:
-        raw = self._raw
-        try:
-            if self._staging is None or self._staging.size < size:
-                if self._staging is not None:
-                    self._staging.destroy()
-                room = min(max(1 << max(size - 1, 1).bit_length(), 65536), READ_CHUNK)
-                self._staging = raw.create_buffer(
-                    label="pykernels readback", size=room, usage=MAP_READ
-                )
-            staging = self._staging
-            encoder = raw.create_command_encoder()
-            encoder.copy_buffer_to_buffer(block.buffer, offset, staging, 0, size)
-            raw.queue.submit([encoder.finish()])
-            staging.map_async("READ_NOSYNC", 0, size).sync_wait()
-            data: memoryview = staging.read_mapped(0, size, copy=True)
-            staging.unmap()
-        except (self._engine.error_class, RuntimeError) as e:
-            self._staging = None
-            raise self._engine.error(e, "read") from None
-        return data.cast("B")
-
-
-class Pipelines:
-    """The compiled variants of one device, and the bind group layouts that they share."""
-
-    def __init__(self, engine: Engine, device: Any, checks: bool) -> None:
-        self._engine, self._device, self._checks = engine, device, checks
-        self._layouts: dict[tuple[bool, ...], tuple[Any, Any]] = {}
-        self._pipelines: dict[tuple[str, str], Any] = {}
-
-    def __len__(self) -> int:
-        return len(self._pipelines)
-
-    def get(self, body: str, key: str, writable: tuple[bool, ...]) -> tuple[Any, Any]:
-        """Pipeline and bind group layout of one variant."""
-        group_layout, pipeline_layout = self._layout(writable)
-        pipeline = self._pipelines.get((body, key))
-        if pipeline is None:
-            entry = _texts(body).get(key)
-            if entry is None:
-                raise ShaderError(f"[{body}] has no variant {key}")
-            engine = self._engine
-            try:
-                module = engine.shader(
-                    self._device, entry["wgsl"], f"{body} {key}", self._checks,
-                    "subgroups" in entry["features"],
-                )  # fmt: skip
-                pipeline = self._device.create_compute_pipeline(
-                    label=f"{body} {key}",
-                    layout=pipeline_layout,
-                    compute={"module": module, "entry_point": "main"},
-                )
-            except engine.error_class as e:
-                raise engine.error(e, "shader") from None
-            self._pipelines[body, key] = pipeline
-        return pipeline, group_layout
-
-    def _layout(self, writable: tuple[bool, ...]) -> tuple[Any, Any]:
-        found = self._layouts.get(writable)
-        if found is None:
-            kinds: list[dict[str, Any]] = [
-                {"type": "storage" if w else "read-only-storage"} for w in writable
-            ]
-            kinds.append({"type": "uniform", "has_dynamic_offset": True})
-            group_layout = self._device.create_bind_group_layout(
-                entries=[
-                    {"binding": i, "visibility": 4, "buffer": kind} for i, kind in enumerate(kinds)
-                ]
-            )
-            pipeline_layout = self._device.create_pipeline_layout(bind_group_layouts=[group_layout])
-            self._layouts[writable] = found = (group_layout, pipeline_layout)
-        return found
-
-
-_text_cache: dict[str, dict[str, Any]] = {}
-
-
-def _texts(body: str) -> dict[str, Any]:
-    """The WGSL of every variant of a body, read once."""
-    if body not in _text_cache:
-        folder = importlib.resources.files("pykernels") / "_generated" / "wgsl"
-        _text_cache[body] = json.loads((folder / f"{body}.json").read_text(encoding="utf-8"))
-    return _text_cache[body]
-
-
-def _choose(adapters: list[Any], wanted: int | str | None, engine: Engine) -> Any:
-    if not adapters:
-        raise NoAdapterError(
-            f"the engine {engine.name!r} finds no adapter: install a Vulkan driver (on Debian "
-            "the software driver mesa-vulkan-drivers, for any machine)"
-        )
-    names = [a.info["device"] for a in adapters]
-    if wanted is None:
-        return adapters[0]
-    if isinstance(wanted, int):
-        if not 0 <= wanted < len(adapters):
-            raise NoAdapterError(f"adapter {wanted} does not exist; there are {names}")
-        return adapters[wanted]
-    for a in adapters:
-        if wanted.lower() in a.info["device"].lower():
-            return a
-    raise NoAdapterError(f"no adapter's name contains {wanted!r}; there are {names}")
-
-
-def _shape(shape: int | Sequence[int]) -> tuple[int, ...]:
-    dims = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
-    for n in dims:
-        if not isinstance(n, (int, np.integer)) or n < 0:
-            raise ShapeError(f"[shape] sizes must be integers from 0 up but are {shape!r}")
-    return tuple(int(n) for n in dims)
-
-
-def _bytes_of(a: np.ndarray[Any, Any]) -> memoryview:
-    """The bytes of a contiguous array, padded to whole words."""
-    if a.nbytes == 0:
-        return memoryview(b"")
-    flat = a.reshape(-1).view(np.uint8)
-    if flat.size % 4:
-        flat = np.concatenate([flat, np.zeros(-flat.size % 4, np.uint8)])
-    return memoryview(flat)  # type: ignore[arg-type]
 
 
 _default: dict[Literal["device"], Device] = {}
@@ -515,15 +394,21 @@ def default_device() -> Device:
         if device is None or device._dead:
             engine = get_engine("wgpu")
             if not engine.adapters():
-                _choose([], None, engine)
+                choose([], None, engine)
             device = Device.from_wgpu(engine.default_device())
             _default["device"] = device
         return device
 
 
 def _after_fork() -> None:
+    global _devices_lock, _default_lock
+    _devices_lock, _default_lock = threading.RLock(), threading.Lock()
     for device in list(_devices):
-        device._dead = "it belongs to the parent process: make a new one after fork"
+        device._kill("it belongs to the parent process, and does not survive a fork")
+        # Nothing of it may ever be released: in the child that would end in a crash or hang.
+        device._hot.entries.clear()
+        for thing in (device, *device._adopted.values()):
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
     _default.clear()
 
 

@@ -93,5 +93,6 @@ def numpy_dtype(name: DTypeName) -> np.dtype[Any]:
                 "a bfloat16 tensor becomes a numpy array only with the package ml_dtypes "
                 "(pip install ml_dtypes); or convert it with .astype('float32') first"
             ) from None
-        return np.dtype(ml_dtypes.bfloat16)
+        found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+        return found
     return np.dtype(name)

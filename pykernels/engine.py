@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
+import re
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
@@ -31,6 +33,9 @@ MODULES: dict[EngineName, tuple[str, str]] = {
 _FEATURES: dict[EngineName, dict[str, str]] = {"wgpu": {"subgroups": "subgroup"}, "dawn": {}}
 # What a device of ours asks for where the adapter has it.
 _WANTED = ("shader-f16", "subgroups", "timestamp-query")
+COPY_DST = 0x08
+# `Parent device is lost`, `[Device "label"] is lost`, `Device is destroyed`
+_LOST = re.compile(r"\bdevice\b[^\n]{0,80}\bis (lost|destroyed)", re.IGNORECASE)
 
 
 class Engine:
@@ -38,7 +43,7 @@ class Engine:
 
     def __init__(self, name: EngineName) -> None:
         module, api = MODULES[name]
-        self.name = name
+        self.name: EngineName = name
         try:
             self.module: Any = importlib.import_module(module)
             self._api: Any = importlib.import_module(api)
@@ -52,7 +57,7 @@ class Engine:
         self._handler: Any = self._api.error_handler
         if name == "wgpu":
             self.begin: Callable[[], None] = self._begin_wgpu
-            self.end: Callable[[], None] = self._end_wgpu
+            self.end: Callable[[str], None] = self._end_wgpu
         else:
             self.begin, self.end = _nothing, self._end_dawn
 
@@ -64,6 +69,7 @@ class Engine:
 
     def adapters(self) -> list[Any]:
         """All adapters that can compute, GPUs first, then software; OpenGL only if nothing else."""
+        claim_process()
         found = list(self.module.gpu.enumerate_adapters_sync())
         proper = [a for a in found if a.info["backend_type"] not in ("OpenGL", "OpenGLES", "Null")]
         rank = {"DiscreteGPU": 0, "IntegratedGPU": 1, "CPU": 3}
@@ -88,6 +94,7 @@ class Engine:
 
     def default_device(self) -> Any:
         """The device that other users of this engine's module share; made if there is none yet."""
+        claim_process()
         device_module = self.module.utils.device
         if device_module.helper._the_device is None:
             wanted = {self.feature(f) for f in _WANTED}
@@ -103,7 +110,7 @@ class Engine:
     def features(self, owner: Any) -> frozenset[str]:
         """The features of an adapter or device, by their canonical names."""
         back = {v: k for k, v in _FEATURES[self.name].items()}
-        return frozenset(back.get(f, f) for f in owner.features)
+        return frozenset(str(back.get(f, f)) for f in owner.features)
 
     def one_thread_only(self, device: Any) -> bool:
         """Must this device stay on the thread that made it?"""
@@ -126,18 +133,65 @@ class Engine:
         raw = self._api.libf.wgpuDeviceCreateShaderModuleTrusted(device._internal, desc, 0)
         return self.module.backends.wgpu_native.GPUShaderModule(label, raw, device)
 
+    # -- what would end the process, or hang, in the Python API of an engine ----------------------
+
+    def write(self, device: Any, buffer: Any, offset: int, data: memoryview) -> None:
+        """Queue a write of whole words.
+
+        When wgpudawn's own `write_buffer` fails, its exception keeps a cffi view of the data, which
+        ends the process at the next garbage collection (Python below 3.13): here it is released.
+        """
+        source = self.ffi.from_buffer(data)
+        self.begin()
+        try:
+            self.lib.wgpuQueueWriteBuffer(
+                device.queue._internal, buffer._internal, offset, source, data.nbytes
+            )
+        finally:
+            self.ffi.release(source)
+            self.end("write")
+
+    def probe(self, device: Any, layout: Any, buffer: Any) -> None:
+        """Raise if a buffer is destroyed or another device's (submitting it ends the process).
+
+        wgpu tells in a bind group. Dawn tells of a destroyed one only in a queue operation: a write
+        of nothing.
+        """
+        entry = {"buffer": buffer, "offset": 0, "size": min(buffer.size // 4 * 4, 256)}
+        try:
+            device.create_bind_group(layout=layout, entries=[{"binding": 0, "resource": entry}])
+        except self.error_class as e:
+            raise self.error(e, "buffer") from None
+        if self.name == "dawn" and buffer.usage & COPY_DST:
+            null = self.ffi.NULL
+            self.lib.wgpuQueueWriteBuffer(device.queue._internal, buffer._internal, 0, null, 0)
+            self.end("buffer")
+
+    def wait(self, device: Any, promise: Any) -> None:
+        """Wait for a promise. wgpu's never resolves when somebody destroys the device meanwhile."""
+        if self.name == "wgpu":
+            while not promise._thread_event.wait(0.5):
+                if device._poller is None:
+                    raise DeviceLostError("[read] the device was destroyed while it was read from")
+        promise.sync_wait()
+
+    def timestamp_period(self, device: Any) -> float:
+        """Nanoseconds of one step of a timestamp."""
+        if self.name == "dawn":
+            return 1.0
+        return float(self.lib.wgpuQueueGetTimestampPeriod(device.queue._internal))
+
     # -- errors ---------------------------------------------------------------------------------
 
     def error(self, e: BaseException, what: str) -> PyKernelsError:
         """Our error for one that the engine raised."""
         text = str(e).strip() or type(e).__name__
-        if "lost" in text or "Device is destroyed" in text or "Device was destroyed" in text:
+        if _LOST.search(text):
             return DeviceLostError(f"[{what}] the device is lost: {text}")
-        memory = type(e).__name__ == "GPUOutOfMemoryError" or "memory left" in text
-        if memory or "Out of memory" in text or "too large" in text:
-            return OutOfMemoryError(f"[{what}] {text}")
         if what == "shader":
             return ShaderError(f"[{what}] {text}")
+        if type(e).__name__ == "GPUOutOfMemoryError" or "Not enough memory left" in text:
+            return OutOfMemoryError(f"[{what}] {text}")
         return BufferStateError(f"[{what}] {text}")
 
     @property
@@ -149,20 +203,35 @@ class Engine:
     def _begin_wgpu(self) -> None:
         self._handler.capture("pykernels")
 
-    def _end_wgpu(self) -> None:
+    def _end_wgpu(self, what: str) -> None:
         found = self._handler.release("pykernels")
         if found is not None:
-            raise self.error(self.module.GPUError(found[1]), "launch")
+            raise self.error(self.module.GPUError(found[1]), what)
 
-    def _end_dawn(self) -> None:
+    def _end_dawn(self, what: str) -> None:
         if self._handler.pending:
-            messages = [m for _, m in self._handler.pending]
+            kind, message = self._handler.pending[0]
             self._handler.pending.clear()
-            raise self.error(self.module.GPUError(messages[0]), "launch")
+            classes = {"OutOfMemory": self.module._classes.GPUOutOfMemoryError}
+            raise self.error(classes.get(kind, self.module.GPUError)(message), what)
 
 
 def _nothing() -> None:
     pass
+
+
+_process: list[int] = []
+
+
+def claim_process() -> None:
+    """Refuse to start in a process that was forked after an engine started: drivers would hang."""
+    if not _process:
+        _process.append(os.getpid())
+    if _process[0] != os.getpid():
+        raise DeviceLostError(
+            "[device] a GPU was in use when this process was forked, and drivers do not survive "
+            "that: start the process with the method 'spawn'"
+        )
 
 
 _engines: dict[str, Engine] = {}
@@ -173,7 +242,7 @@ def get_engine(name: str) -> Engine:
     if name not in MODULES:
         raise NoAdapterError(f"engine must be 'wgpu' or 'dawn' but is {name!r}")
     if name not in _engines:
-        _engines[name] = Engine(name)  # type: ignore[arg-type]
+        _engines[name] = Engine(name)
     return _engines[name]
 
 
@@ -182,7 +251,10 @@ def engine_of(device: Any) -> Engine:
     module = type(device).__module__.partition(".")[0]
     for name, (package, _) in MODULES.items():
         if module == package:
-            return get_engine(name)
+            engine = get_engine(name)
+            if isinstance(device, engine.module.GPUDevice):
+                claim_process()
+                return engine
     raise NoAdapterError(f"{type(device).__qualname__} is neither wgpu's nor wgpudawn's GPUDevice")
 
 

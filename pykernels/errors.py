@@ -8,7 +8,7 @@ exception that a caller would catch anyway::
     |- DTypeError(TypeError)            a dtype that an operation does not take
     |- ArgumentError(ValueError)        any other argument with an unusable value
     |- AliasError(ValueError)           an output whose elements share memory
-    |- IndexRangeError(IndexError)      an index found out of range on the device
+    |- IndexRangeError(IndexError)      an index out of range
     |- LimitError(ValueError)           more than the device or the index arithmetic can address
     |- FeatureError(RuntimeError)       the device lacks a feature that the call needs
     |- NoAdapterError(RuntimeError)     no adapter, engine or driver fits the request
@@ -59,7 +59,7 @@ class AliasError(PyKernelsError, ValueError):
 
 
 class IndexRangeError(PyKernelsError, IndexError):
-    """An index that a kernel found out of range on the device."""
+    """An index out of range: of a view, or found by a kernel on the device."""
 
 
 class LimitError(PyKernelsError, ValueError):

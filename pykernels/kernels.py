@@ -3,4 +3,5 @@
 from ._generated import index as _index
 from ._generated.index import *  # noqa: F403
 
-__all__ = _index.__all__  # noqa: PLE0605
+__all__: list[str] = []
+__all__ += _index.__all__

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, cast
 
 from .dtypes import DTypeName
@@ -18,9 +19,9 @@ from .errors import (
     ShapeError,
 )
 from .layout import View
-from .overlap import decide, overlaps_itself, rounded
+from .overlap import decide, overlaps_itself
 from .plan import Arg, Bound, Caps, Kernel, Mode, Scratch, Step
-from .recorder import SLOT_BYTES
+from .recorder import SLOT_BYTES, Recorder
 
 if TYPE_CHECKING:
     from .device import Device
@@ -80,10 +81,12 @@ class Hot:
         self.entries[key] = records
 
     def clear(self) -> None:
-        for records in self.entries.values():
-            for _, group, _ in records:
+        while self.entries:
+            for _, group, _ in self.entries.popitem()[1]:
                 self._lib.wgpuBindGroupRelease(group)
-        self.entries.clear()
+
+    def __del__(self) -> None:
+        self.clear()
 
 
 def launch(
@@ -98,21 +101,23 @@ def launch(
         key = (kernel, options, *[None if t is None else t._spot for t in tensors])
     except AttributeError:
         raise _wrong_type(kernel, tensors) from None
-    if device._dead:
+    if device._guarded:
         device._check()
     with device._lock:
-        recorder = device._recorder
+        recorder: Recorder = device._recorder
+        if device._external:
+            recorder = device._external.get(get_ident(), recorder)
         try:
             records = device._hot.entries.get(key)
         except TypeError:
             raise ArgumentError(f"[{kernel.name}] unusable options {options!r}") from None
-        if records is None or recorder is not device._own_recorder:
-            _launch_cold(device, kernel, tensors, scalars, options, key)
+        if records is None or recorder is not device._recorder:
+            _launch_cold(device, recorder, kernel, tensors, scalars, options, key)
             return
         for d, group, blocks in records:
             recorder.dispatch(d, group, blocks, _pack(kernel, d, scalars))
         if device._debug:
-            device._debug_flush(kernel, [d for d, _, _ in records])
+            device._debug_flush(kernel, [d for d, _, _ in records], recorder)
 
 
 def _pack(kernel: Kernel, d: Dispatch, scalars: tuple[float, ...]) -> bytes:
@@ -125,6 +130,7 @@ def _pack(kernel: Kernel, d: Dispatch, scalars: tuple[float, ...]) -> bytes:
 
 def _launch_cold(
     device: Device,
+    recorder: Recorder,
     kernel: Kernel,
     tensors: tuple[Tensor | None, ...],
     scalars: tuple[float, ...],
@@ -156,25 +162,27 @@ def _launch_cold(
         _run_detour(device, kernel, prepared, tensors, scalars, options)
         return
     tails = [_pack(kernel, d, scalars) for d in prepared.dispatches]
-    recorder = device._recorder
     temps = [device._pool.take(n)[0] for n in prepared.scratch]
-    records = []
-    for d, tail in zip(prepared.dispatches, tails, strict=True):
-        group = recorder.bind(d, tensors, temps)
-        blocks = tuple(
-            tensors[slot]._block if slot >= 0 else temps[~slot].block  # type: ignore[union-attr]
-            for _, slot, _ in d.refs
-        )
-        recorder.dispatch(d, group, blocks, tail)
-        records.append((d, group, blocks))
-    owned = not temps and not any(b.foreign for _, _, blocks in records for b in blocks)
-    if owned and recorder is device._own_recorder:
-        device._hot.add(spot, tuple(records))
-    else:
-        for _, group, _ in records:
-            device._engine.lib.wgpuBindGroupRelease(group)
+    records: list[tuple[Dispatch, Any, tuple[Block, ...]]] = []
+    kept = False
+    try:
+        for d, tail in zip(prepared.dispatches, tails, strict=True):
+            blocks = tuple(
+                tensors[slot]._block if slot >= 0 else temps[~slot].block  # type: ignore[union-attr]
+                for _, slot, _ in d.refs
+            )
+            records.append((d, recorder.bind(d, tensors, temps), blocks))
+            recorder.dispatch(*records[-1], tail)
+        owned = not temps and not any(b.foreign for _, _, blocks in records for b in blocks)
+        if owned and recorder is device._recorder:
+            device._hot.add(spot, tuple(records))
+            kept = True
+    finally:
+        if not kept:
+            for _, group, _ in records:
+                device._engine.lib.wgpuBindGroupRelease(group)
     if device._debug:
-        device._debug_flush(kernel, prepared.dispatches)
+        device._debug_flush(kernel, prepared.dispatches, recorder)
 
 
 def _wrong_type(kernel: Kernel, tensors: Sequence[object]) -> PyKernelsError:
@@ -230,8 +238,8 @@ def _prepare(
     _check_shapes(kernel, args)
     caps = device._caps
     if not caps.f16 and not kernel.moves_bytes:
-        halves = [
-            (i, cast(DTypeName, "float32"))
+        halves: list[tuple[int, DTypeName]] = [
+            (i, "float32")
             for i, (arg, t) in enumerate(args.items())
             if t is not None and t.dtype == "float16" and "float32" in arg.dtypes
         ]
@@ -375,8 +383,8 @@ def _lower(
     if mode == "merged":
         out = next(b for b in step.bound if b.role == "out" and b.alias)
         skip = next(b for b in step.bound if b.name == out.alias)
-        assert skip.view is not None and out.view is not None
-        union = _join(rounded(skip.view, caps.alignment), rounded(out.view, caps.alignment))
+        (a0, a1), (b0, b1) = (_window(b, caps.alignment) for b in (skip, out))
+        union = min(a0, b0), max(a1, b1)
     where: list[tuple[int, int, int]] = []
     offsets: list[int] = []
     nulls = 0
@@ -386,12 +394,9 @@ def _lower(
             where.append((NULL, 256 * nulls, max(b.unit, 16)))
             nulls += 1
             continue
-        lo, hi = b.view.window
-        start = lo // caps.alignment * caps.alignment
-        end = start + max(-(-(hi - start) // b.unit), 1) * b.unit
-        end = -(-end // 4) * 4
+        start, end = _window(b, caps.alignment)
         if union is not None and (b is skip or b.role == "out"):
-            start, end = union[0], max(union[1], end)
+            start, end = union
         if end - start > caps.max_binding:
             raise LimitError(
                 f"[{kernel.name}] {b.name} spans {end - start} bytes, but one binding of this "
@@ -407,8 +412,13 @@ def _lower(
     return _dispatch(device, kernel, step, mode, where, offsets)
 
 
-def _join(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
-    return min(a[0], b[0]), max(a[1], b[1])
+def _window(b: Bound, alignment: int) -> tuple[int, int]:
+    """First and last byte of a binding, in whole elements of the bound array and whole words."""
+    assert b.view is not None
+    lo, hi = b.view.window
+    start = lo // alignment * alignment
+    end = start + max(-(-(hi - start) // b.unit), 1) * b.unit
+    return start, -(-end // 4) * 4
 
 
 def _dispatch(
@@ -432,7 +442,8 @@ def _dispatch(
     refs = []
     for i, (slot, delta, size) in enumerate(where):
         entries[i].binding = i
-        entries[i].offset = delta
+        if slot < 0:  # nobody else sets it
+            entries[i].offset = delta
         entries[i].size = size
         if slot == NULL:
             entries[i].buffer = device._null.handle

@@ -1,7 +1,7 @@
 """GPU buffers: a pool of size classes with exact statistics and a byte budget.
 
 A `Block` is one GPU buffer. A `Storage` is what tensors hold: when the last tensor lets go of it,
-its block returns to the pool (or, for a buffer that somebody else made, is forgotten).
+its block returns to the pool, or is forgotten where somebody else may still use the buffer.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from .engine import Engine
-from .errors import BufferStateError, OutOfMemoryError
+from .errors import BufferStateError, DeviceLostError, OutOfMemoryError
 
 __all__ = ["Block", "MemoryStats", "Pool", "Storage"]
 
-# STORAGE | COPY_SRC | COPY_DST, the same numbers in both engines.
-USAGE = 0x80 | 0x04 | 0x08
+# The usage flags of WebGPU, the same numbers in both engines.
+COPY_SRC, COPY_DST, STORAGE = 0x04, 0x08, 0x80
+_NAMES = {COPY_SRC: "COPY_SRC", COPY_DST: "COPY_DST", STORAGE: "STORAGE"}
+USAGE = STORAGE | COPY_SRC | COPY_DST
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,8 @@ class MemoryStats:
     """A snapshot of a device's memory, in bytes of whole buffers.
 
     `current` is held by tensors (and temporaries in flight), `pooled` waits for reuse; `peak` is
-    the largest `current + pooled` so far. Buffers made by others are not counted.
+    the largest `current + pooled` so far. Buffers made by others are not counted, nor are the
+    device's own for params and readbacks.
     """
 
     current: int
@@ -41,15 +44,24 @@ class MemoryStats:
 
 
 class Block:
-    """One GPU buffer and the serial number of the last batch that uses it."""
+    """One GPU buffer.
 
-    __slots__ = ("buffer", "foreign", "handle", "mark", "size")
+    Attributes:
+        foreign: somebody else made it.
+        exposed: somebody else holds it, and may destroy or map it: it is looked at before use.
+        reusable: back to the pool when no tensor holds it; not if it is exposed, or used by work
+            that a caller submits when he likes.
+        mark: serial number of the last batch that uses it.
+    """
 
-    def __init__(self, buffer: Any, size: int, foreign: bool) -> None:
+    __slots__ = ("buffer", "exposed", "foreign", "handle", "mark", "reusable", "size")
+
+    def __init__(self, buffer: Any, foreign: bool = False) -> None:
         self.buffer = buffer
         self.handle = buffer._internal
-        self.size = size
-        self.foreign = foreign
+        self.size: int = buffer.size
+        self.foreign = self.exposed = foreign
+        self.reusable = not foreign
         self.mark = -1
 
 
@@ -78,33 +90,44 @@ def size_class(nbytes: int) -> int:
 
 
 class Pool:
-    """The buffers of one device."""
+    """The buffers of one device. `lock` is the device's: making room may submit recorded work."""
 
-    def __init__(self, engine: Engine, device: Any, max_size: int) -> None:
+    def __init__(self, engine: Engine, device: Any, max_size: int, lock: threading.RLock) -> None:
         self._engine = engine
         self._device = device
-        self._max_size = max_size
+        self._max_size = max_size // 16 * 16
         self._free: dict[int, list[Block]] = {}
-        self._lock = threading.Lock()
+        self._lock = lock
+        self._layout: Any = None
+        # Blocks that tensors hold. Were they held by storages alone, then garbage collection of a
+        # cycle with a tensor in it would finalise the buffer before its block comes back.
+        self._taken: set[Block] = set()
         self.returned: deque[Block] = deque()
         self.budget: int | None = None
-        self.before_destroy: Callable[[], None] = lambda: None
+        self.before_destroy: Callable[[], None] = lambda: None  # submits what uses the buffers
+        self.before_release: Callable[[], None] = lambda: None  # forgets what keeps buffers alive
         self._current = self._pooled = self._peak = 0
-        self._live = self._hits = self._misses = 0
+        self._hits = self._misses = 0
 
     def _collect(self) -> None:
+        gone = False
         while self.returned:
             block = self.returned.popleft()
             self._current -= block.size
-            self._live -= 1
-            self._pooled += block.size
-            self._free.setdefault(block.size, []).append(block)
+            self._taken.remove(block)
+            if block.reusable:
+                self._pooled += block.size
+                self._free.setdefault(block.size, []).append(block)
+            else:
+                gone = True
+        if gone:
+            self.before_release()
 
     def take(self, nbytes: int, data: memoryview | None = None) -> tuple[Storage, bool]:
         """A storage of at least `nbytes`. A new buffer is born with `data` in it (then True)."""
         size = size_class(nbytes)
         if size > self._max_size >= nbytes:
-            size = self._max_size // 16 * 16
+            size = self._max_size
         with self._lock:
             self._collect()
             free = self._free.get(size)
@@ -116,7 +139,7 @@ class Pool:
                 block, written = self._new(size, nbytes, data)
                 self._misses += 1
             self._current += size
-            self._live += 1
+            self._taken.add(block)
             self._peak = max(self._peak, self._current + self._pooled)
         return Storage(block, self), written
 
@@ -127,33 +150,34 @@ class Pool:
                 f"{self._max_size}"
             )
         self._fit(size)
-        mapped = data is not None
-        try:
-            buffer = self._create(size, mapped)
-        except self._engine.error_class as e:
-            error = self._engine.error(e, "memory")
-            if not isinstance(error, OutOfMemoryError):
-                raise error from None
-            self._trim()
-            try:
-                buffer = self._create(size, mapped)
-            except self._engine.error_class as e2:
-                raise self._engine.error(e2, "memory") from None
+        buffer = self.create(size, USAGE, mapped=data is not None)
         if data is not None:
-            buffer.write_mapped(data, 0)
-            buffer.unmap()
-        return Block(buffer, size, False), mapped
+            try:
+                buffer.write_mapped(data, 0)
+                buffer.unmap()
+            except (self._engine.error_class, RuntimeError) as e:
+                raise DeviceLostError(f"[memory] a new buffer could not be written: {e}") from None
+        return Block(buffer), data is not None
 
-    def _create(self, size: int, mapped: bool) -> Any:
-        return self._device.create_buffer(
-            label="pykernels", size=size, usage=USAGE, mapped_at_creation=mapped
-        )
+    def create(self, size: int, usage: int, mapped: bool = False) -> Any:
+        """A new GPUBuffer outside the statistics; the pool makes room if the device has none."""
+        for last in (False, True):
+            try:
+                return self._device.create_buffer(
+                    label="pykernels", size=size, usage=usage, mapped_at_creation=mapped
+                )
+            except self._engine.error_class as e:
+                error = self._engine.error(e, "memory")
+                if last or not isinstance(error, OutOfMemoryError):
+                    raise error from None
+                self.trim()
+        raise AssertionError("unreachable")
 
     def _fit(self, size: int) -> None:
         """Make room for a new buffer inside the budget."""
         if self.budget is None or self._current + self._pooled + size <= self.budget:
             return
-        self._trim()
+        self.trim()
         if self._current + size > self.budget:
             raise OutOfMemoryError(
                 f"[memory] {size} more bytes do not fit: {self._current} of the budget of "
@@ -164,38 +188,60 @@ class Pool:
         """Free all pooled buffers; the bytes freed."""
         with self._lock:
             self._collect()
-            return self._trim()
-
-    def _trim(self) -> int:
-        self.before_destroy()  # recorded launches may use them: submit first
-        freed = 0
-        for blocks in self._free.values():
-            for block in blocks:
-                block.buffer.destroy()
-                freed += block.size
-        self._free.clear()
-        self._pooled -= freed
-        return freed
+            if not self._free:
+                return 0
+            self.before_destroy()
+            self.before_release()
+            freed = 0
+            for blocks in self._free.values():
+                for block in blocks:
+                    block.buffer.destroy()
+                    freed += block.size
+            self._free.clear()
+            self._pooled -= freed
+            return freed
 
     def stats(self) -> MemoryStats:
         with self._lock:
             self._collect()
             return MemoryStats(
-                self._current, self._peak, self._pooled, self._live,
+                self._current, self._peak, self._pooled, len(self._taken),
                 sum(len(b) for b in self._free.values()), self._hits, self._misses, self.budget,
             )  # fmt: skip
 
+    # -- buffers that others hold ---------------------------------------------------------------
+
     def adopt(self, buffer: Any) -> Storage:
         """A storage around a buffer that somebody else made and keeps owning."""
-        check_foreign(buffer)
-        return Storage(Block(buffer, buffer.size, True), self)
+        self.inspect(buffer, STORAGE, "from_buffer")
+        return Storage(Block(buffer, foreign=True), self)
+
+    def inspect(self, buffer: Any, usage: int, what: str) -> None:
+        """Raise if a buffer that others hold cannot be used: a submit would end the process."""
+        if buffer._internal is None:
+            raise BufferStateError(f"[{what}] the buffer has been released")
+        if buffer.map_state != "unmapped":
+            raise BufferStateError(
+                f"[{what}] the buffer must be unmapped but its map state is {buffer.map_state}"
+            )
+        if not buffer.usage & usage:
+            raise BufferStateError(f"[{what}] the buffer lacks the usage flag {_NAMES[usage]}")
+        if buffer.size < 4:
+            raise BufferStateError(
+                f"[{what}] the buffer must have 4 bytes or more but has {buffer.size}"
+            )
+        with self._lock:
+            if self._layout is None:
+                self._layout = storage_layout(self._engine, self._device)
+            self._engine.probe(self._device, self._layout, buffer)
 
 
-def check_foreign(buffer: Any) -> None:
-    """Refuse a foreign buffer that a launch could not bind."""
-    if buffer._internal is None:
-        raise BufferStateError("[buffer] the buffer has been released")
-    if buffer.map_state != "unmapped":
-        raise BufferStateError(f"[buffer] the buffer is {buffer.map_state}: unmap it first")
-    if not buffer.usage & 0x80:
-        raise BufferStateError("[buffer] the buffer lacks the usage flag STORAGE")
+def storage_layout(engine: Engine, device: Any) -> Any:
+    """The bind group layout of one storage buffer."""
+    kind = {"type": "storage"}
+    try:
+        return device.create_bind_group_layout(
+            entries=[{"binding": 0, "visibility": 4, "buffer": kind}]
+        )
+    except engine.error_class as e:
+        raise engine.error(e, "buffer") from None

@@ -39,7 +39,8 @@ def share_elements(a: View, b: View) -> bool:
     if a1 <= b0 or b1 <= a0 or a.size == 0 or b.size == 0:
         return False
     try:
-        return np.shares_memory(np.asarray(_Fake(a)), np.asarray(_Fake(b)), max_work=_MAX_WORK)
+        first, second = np.asarray(_Fake(a)), np.asarray(_Fake(b))
+        return np.shares_memory(first, second, max_work=_MAX_WORK)  # type: ignore[arg-type]
     except np.exceptions.TooHardError:
         return True
 

@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from .engine import Engine
+from .memory import Block
 
 if TYPE_CHECKING:
     from .device import Device
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Profile", "Record"]
 
 QUERIES = 512  # two per dispatch, a batch has at most 256
+HOST, GPU = 1, 2  # the tracks of a trace
 
 
 @dataclass
@@ -38,7 +42,8 @@ class Profile:
 
     `records` are the dispatches in order, each in a compute pass of its own. Where the device has
     no timestamp queries, `gpu` stays 0 and `clock` says "wall": only the time of the whole block,
-    `wall` (s, until the GPU was done), is known then.
+    `wall` (s, until the GPU was done), is known then. Launches of other threads are counted too,
+    those inside `dev.record` are not.
     """
 
     def __init__(self, engine: Engine, raw: Any, timestamps: bool, device: Device) -> None:
@@ -47,20 +52,21 @@ class Profile:
         self.wall = 0.0
         self._raw = raw
         self._device = device
+        self._period = engine.timestamp_period(raw) * 1e-9
         self._begun = time.perf_counter()
-        self._index = 0
-        self._done: list[tuple[Any, int]] = []
+        self._batch: list[Record] = []  # recorded, not yet submitted
+        self._done: list[tuple[Any, list[Record]]] = []
         self._query: Any = None
 
     def begin(self, label: str, nbytes: int, host: float) -> dict[str, Any] | None:
         """The timestamp writes of the next dispatch."""
-        self.records.append(Record(label, nbytes, host - self._begun))
+        i = 2 * len(self._batch)
+        record = Record(label, nbytes, host - self._begun)
+        if self.clock == "timestamps" and self._query is None:
+            self._query = self._raw.create_query_set(type="timestamp", count=QUERIES)
+        self._batch.append(record)
         if self.clock == "wall":
             return None
-        if self._query is None:
-            self._query = self._raw.create_query_set(type="timestamp", count=QUERIES)
-        i = self._index
-        self._index += 2
         return {
             "query_set": self._query,
             "beginning_of_pass_write_index": i,
@@ -69,31 +75,37 @@ class Profile:
 
     def resolve(self, encoder: Any) -> None:
         """Copy this batch's timestamps into a buffer."""
-        if self._index:
+        if self._query is not None:
             buffer = self._raw.create_buffer(size=8 * QUERIES, usage=0x200 | 0x4)
-            encoder.resolve_query_set(self._query, 0, self._index, buffer, 0)
-            self._done.append((buffer, self._index))
-            self._index = 0
-            self._query = None
+            encoder.resolve_query_set(self._query, 0, 2 * len(self._batch), buffer, 0)
+            self._done.append((buffer, self._batch))
+
+    def submitted(self) -> None:
+        """This batch ran."""
+        self.records += self._batch
+        self._batch = []
+        self._query = None
+
+    def discard(self) -> None:
+        """Forget what was begun and not submitted."""
+        if self._done and self._done[-1][1] is self._batch:
+            self._done.pop()
+        self._batch = []
+        self._query = None
 
     def collect(self) -> None:
         """Read all timestamps."""
-        import numpy as np
-
-        from .memory import Block
-
         self._device.sync()
         self.wall = time.perf_counter() - self._begun
-        records = iter(self.records)
         first: int | None = None
-        for buffer, count in self._done:
-            raw = self._device._read(Block(buffer, buffer.size, False), 0, 8 * count)
-            times = np.frombuffer(raw, np.uint64)
-            for i in range(0, count, 2):
-                record = next(records)
-                first = int(times[i]) if first is None else first
-                record.start = (int(times[i]) - first) * 1e-9
-                record.gpu = max(int(times[i + 1]) - int(times[i]), 0) * 1e-9
+        for buffer, records in self._done:
+            raw = self._device._transfers.read(Block(buffer), 0, 16 * len(records))
+            times = np.frombuffer(raw, np.uint64).tolist()
+            for i, record in enumerate(records):
+                begin, end = times[2 * i : 2 * i + 2]
+                first = begin if first is None else first
+                record.start = (begin - first) * self._period
+                record.gpu = max(end - begin, 0) * self._period
         self._done.clear()
 
     def table(self) -> str:
@@ -116,15 +128,17 @@ class Profile:
 
     def save_chrome_trace(self, path: str | Path) -> None:
         """Write the dispatches as a Chrome trace (chrome://tracing, Perfetto)."""
-        events = []
+        events: list[dict[str, Any]] = [
+            {"name": "thread_name", "ph": "M", "pid": 1, "tid": tid, "args": {"name": name}}
+            for tid, name in ((HOST, "host"), (GPU, "GPU"))
+        ]
         for r in self.records:
-            common = {"name": r.kernel, "ph": "X", "pid": 1, "args": {"variant": r.label}}
-            events.append(common | {"tid": "host", "ts": r.host * 1e6, "dur": 1})
+            args = {"variant": r.label, "bytes": r.nbytes}
+            event = {"name": r.kernel, "ph": "X", "pid": 1, "args": args}
+            events.append(event | {"tid": HOST, "ts": r.host * 1e6, "dur": 1})
             if self.clock == "timestamps":
-                events.append(common | {"tid": "gpu", "ts": r.start * 1e6, "dur": r.gpu * 1e6})
+                events.append(event | {"tid": GPU, "ts": r.start * 1e6, "dur": r.gpu * 1e6})
         if self.clock == "wall":
-            events.append(
-                {"name": "wall time", "ph": "X", "pid": 1, "tid": "host", "ts": 0,
-                 "dur": self.wall * 1e6, "args": {}}
-            )  # fmt: skip
+            whole = {"name": "wall time", "ph": "X", "pid": 1, "tid": GPU, "args": {}}
+            events.append(whole | {"ts": 0, "dur": self.wall * 1e6})
         Path(path).write_text(json.dumps({"traceEvents": events}), encoding="utf-8")

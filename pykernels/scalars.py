@@ -25,17 +25,24 @@ def bits_of(op: str, value: object, dtype: DType | DTypeName) -> tuple[int, int]
             raise ArgumentError(
                 f"[{op}] value must be in [{info.min}, {info.max}] for {dt.name} but is {value!r}"
             )
-    with np.errstate(over="ignore"):
-        if dt.name == "bfloat16":
-            raw = _bfloat16(np.float32(value))
-        else:
-            raw = np.array(value).astype(numpy_dtype(dt.name)).tobytes()
+    try:
+        with np.errstate(over="ignore"):
+            if dt.name == "bfloat16":
+                raw = _bfloat16(float(value))
+            else:
+                raw = np.array(value).astype(numpy_dtype(dt.name)).tobytes()
+    except OverflowError:
+        raise ArgumentError(f"[{op}] value does not fit {dt.name}: {value!r:.40}...") from None
     words = np.frombuffer(raw * (8 // len(raw)), "<u4")
     return int(words[0]), int(words[1])
 
 
-def _bfloat16(value: np.float32) -> bytes:
-    bits = int(value.view(np.uint32))
+def _bfloat16(value: float) -> bytes:
+    single = np.float32(value)
+    bits = int(single.view(np.uint32))
     if bits & 0x7FFFFFFF > 0x7F800000:
         return int((bits >> 16) | 0x40).to_bytes(2, "little")
+    if float(single) != value:
+        # Rounded to odd, so that only the second rounding counts.
+        bits = (bits - (abs(float(single)) > abs(value))) | 1
     return int(((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16) & 0xFFFF).to_bytes(2, "little")

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 
 from .dtypes import DTypeLike, DTypeName, dtype_of, numpy_dtype
-from .errors import ArgumentError, DTypeError, LimitError, ShapeError
+from .errors import ArgumentError, DTypeError, IndexRangeError, LimitError, ShapeError
+from .host import as_array, shape_of
 from .layout import Layout, contiguous_strides, extent, layout
 from .memory import Storage
 
 if TYPE_CHECKING:
     from .device import Device
+    from .protocols import GPUBuffer
+    from .protocols import GPUBuffer
 
 __all__ = ["Tensor"]
 
@@ -30,7 +33,8 @@ class Tensor:
     """
 
     __slots__ = (
-        "__weakref__", "_block", "_device", "_key", "_layout", "_offset", "_padded", "_spot", "_storage",
+        "__weakref__", "_block", "_device", "_key", "_layout", "_offset", "_padded", "_spot",
+        "_storage",
     )  # fmt: skip
 
     def __init__(self, device: Device, storage: Storage, offset: int, lay: Layout) -> None:
@@ -48,7 +52,7 @@ class Tensor:
     @classmethod
     def from_buffer(
         cls,
-        buffer: Any,
+        buffer: GPUBuffer,
         shape: int | Sequence[int],
         dtype: DTypeLike,
         *,
@@ -63,31 +67,39 @@ class Tensor:
                 be written by the host).
             offset: byte offset of the first element, a multiple of the item size.
             strides: in bytes, multiples of the item size; None for C order.
-            device: the Device to use; None makes one with `Device.from_wgpu`.
+            device: the Device to use; None takes `Device.from_wgpu` of the buffer's.
 
         Raises:
-            ShapeError, DTypeError, BufferStateError.
+            ShapeError: the view leaves the buffer.
+            LimitError: it ends in the last bytes of a buffer whose size is no multiple of 4.
+            DTypeError: no such dtype, or no buffer of this engine.
+            BufferStateError: the buffer is destroyed, mapped, another device's, below 4 bytes, or
+                lacks the usage STORAGE. It is looked at again before each submit.
         """
-        from .device import Device, _shape
+        from .device import Device
 
-        dims = _shape(shape)
+        owner = getattr(buffer, "_device", None)
+        if owner is None:
+            raise DTypeError(
+                f"[from_buffer] buffer must be a GPUBuffer but is {type(buffer).__name__}"
+            )
+        if device is None:
+            device = Device.from_wgpu(owner)
+        storage = device.adopt(buffer)
+        dims = shape_of(shape)
         dt = dtype_of(dtype)
         steps = contiguous_strides(dims, dt.itemsize) if strides is None else tuple(strides)
         if len(steps) != len(dims):
             raise ShapeError(f"[from_buffer] {len(dims)} sizes but {len(steps)} strides")
         for what, value in (("offset", offset), *(("stride", s) for s in steps)):
-            if value % dt.itemsize:
+            if not isinstance(value, (int, np.integer)) or value % dt.itemsize:
                 raise ShapeError(
                     f"[from_buffer] {what} must be a multiple of the item size {dt.itemsize} "
-                    f"but is {value}"
+                    f"but is {value!r}"
                 )
-        if device is None:
-            owner = getattr(buffer, "_device", None)
-            if owner is None:
-                raise ShapeError(f"[from_buffer] {type(buffer).__name__} is no GPUBuffer")
-            device = Device.from_wgpu(owner)
+        offset, steps = int(offset), tuple(int(s) for s in steps)
         lo, hi = extent(dims, steps, dt.itemsize)
-        size = getattr(buffer, "size", 0)
+        size = buffer.size
         if offset < 0 or offset + lo < 0 or offset + hi > size:
             raise ShapeError(
                 f"[from_buffer] bytes {offset + lo} to {offset + hi} leave the buffer of {size}"
@@ -97,11 +109,7 @@ class Tensor:
                 f"[from_buffer] the view ends in the last {size % 4} bytes of a buffer whose size "
                 f"({size}) is no multiple of 4: they cannot be bound"
             )
-        if getattr(buffer, "_device", device._raw) is not device._raw:
-            from .errors import BufferStateError
-
-            raise BufferStateError("[from_buffer] the buffer belongs to another device")
-        return cls(device, device.adopt(buffer), offset, layout(dims, steps, dt))
+        return cls(device, storage, offset, layout(dims, steps, dt))
 
     # -- what it is -----------------------------------------------------------------------------
 
@@ -152,8 +160,12 @@ class Tensor:
 
     @property
     def buffer(self) -> Any:
-        """The GPUBuffer underneath (larger than the tensor: it is rounded up and shared)."""
-        return self._block.buffer
+        """The GPUBuffer underneath (larger than the tensor: it is rounded up and shared).
+
+        Recorded launches that use it are submitted first. From now on it is looked at before each
+        submit, as others may destroy or map it, and the pool does not use it again.
+        """
+        return self._device.expose(self._block)
 
     @property
     def device(self) -> Device:
@@ -168,7 +180,7 @@ class Tensor:
     def __repr__(self) -> str:
         strided = "" if self.contiguous else f", strides {self.strides}"
         where = f", offset {self._offset}" if self._offset else ""
-        name = self._device._raw.adapter.info["device"] if not self._device._dead else "closed"
+        name = "a closed device" if self._device._dead else self._device.info["name"]
         return f"<pykernels.Tensor {self.dtype} {self.shape}{strided}{where} on {name}>"
 
     def __bool__(self) -> bool:
@@ -184,7 +196,8 @@ class Tensor:
         """Basic slicing, as numpy does it: integers, slices with any step, None, Ellipsis."""
         items = index if isinstance(index, tuple) else (index,)
         for i in items:
-            if not (i is None or i is Ellipsis or isinstance(i, (int, np.integer, slice))):
+            number = isinstance(i, (int, np.integer)) and not isinstance(i, bool)
+            if not (number or i is None or i is Ellipsis or isinstance(i, slice)):
                 raise ArgumentError(
                     f"[getitem] an index must be an integer, slice, None or Ellipsis but is {i!r}"
                 )
@@ -203,7 +216,7 @@ class Tensor:
                 shape.append(1)
                 strides.append(0)
                 continue
-            if item is Ellipsis:
+            if item is ...:
                 for _ in range(self.ndim - used):
                     shape.append(self.shape[axis])
                     strides.append(self.strides[axis])
@@ -211,29 +224,33 @@ class Tensor:
                 continue
             n, step = self.shape[axis], self.strides[axis]
             if isinstance(item, slice):
-                first, stop, stride = item.indices(n)
+                try:
+                    first, stop, stride = item.indices(n)
+                except (TypeError, ValueError) as e:
+                    raise ArgumentError(f"[getitem] {item!r}: {e}") from None
                 count = len(range(first, stop, stride))
                 offset += first * step if count else 0
                 shape.append(count)
                 strides.append(step * stride)
             else:
-                i = int(item)  # type: ignore[arg-type]
+                i = int(item)
                 if not -n <= i < n:
-                    raise IndexError(f"[getitem] index {i} for axis {axis} of size {n}")
+                    raise IndexRangeError(f"[getitem] index {i} for axis {axis} of size {n}")
                 offset += i % n * step
             axis += 1
         return self._view(shape, strides, offset)
 
     @property
-    def T(self) -> Tensor:  # noqa: N802
+    def T(self) -> Tensor:
         """All axes reversed."""
         return self._view(self.shape[::-1], self.strides[::-1], self._offset)
 
-    def transpose(self, *axes: int) -> Tensor:
-        """Axes in a new order (no argument: reversed)."""
-        order = axes or tuple(range(self.ndim))[::-1]
-        if sorted(a % max(self.ndim, 1) for a in order) != list(range(self.ndim)):
-            raise ShapeError(f"[transpose] axes must permute {self.ndim} axes but are {axes}")
+    def transpose(self, *axes: int | Sequence[int]) -> Tensor:
+        """Axes in a new order, as numbers or as one sequence (no argument: reversed)."""
+        order = _numbers("transpose", axes) or tuple(range(self.ndim))[::-1]
+        n = self.ndim
+        if sorted(a + n if a < 0 else a for a in order) != list(range(n)):
+            raise ShapeError(f"[transpose] axes must permute {n} axes but are {order}")
         return self._view(
             [self.shape[a] for a in order], [self.strides[a] for a in order], self._offset
         )
@@ -241,8 +258,7 @@ class Tensor:
     def reshape(self, *shape: int | Sequence[int]) -> Tensor:
         """Another shape for the same elements in C order: a view where that is possible, else a
         copy (as numpy). One size may be -1."""
-        first = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
-        dims = [int(n) for n in cast("Sequence[int]", first)]
+        dims = list(_numbers("reshape", shape))
         known = 1
         for n in dims:
             known *= n if n != -1 else 1
@@ -258,15 +274,16 @@ class Tensor:
             return self.copy().reshape(dims)
         return self._view(dims, strides, self._offset)
 
-    def broadcast_to(self, shape: Sequence[int]) -> Tensor:
+    def broadcast_to(self, shape: int | Sequence[int]) -> Tensor:
         """A read-only use of the same elements in a larger shape (stride 0), numpy's rules."""
-        extra = len(shape) - self.ndim
+        dims = shape_of(shape)
+        extra = len(dims) - self.ndim
         own = (1,) * extra + self.shape
-        if extra < 0 or any(n not in (1, m) for n, m in zip(own, shape, strict=True)):
-            raise ShapeError(f"[broadcast_to] {self.shape} does not broadcast to {tuple(shape)}")
+        if extra < 0 or any(n not in (1, m) for n, m in zip(own, dims, strict=True)):
+            raise ShapeError(f"[broadcast_to] {self.shape} does not broadcast to {dims}")
         steps = (0,) * extra + self.strides
-        strides = [s if n == m else 0 for n, m, s in zip(own, shape, steps, strict=True)]
-        return self._view(shape, strides, self._offset)
+        strides = [s if n == m else 0 for n, m, s in zip(own, dims, steps, strict=True)]
+        return self._view(dims, strides, self._offset)
 
     # -- copies ---------------------------------------------------------------------------------
 
@@ -287,7 +304,7 @@ class Tensor:
         from .kernels import cpy
 
         self._device._check()
-        a = np.asarray(array)
+        a = as_array(array, "write")
         if a.shape != self.shape:
             raise ShapeError(f"[write] array must have shape {self.shape} but has {a.shape}")
         if dtype_of(a.dtype, "array dtype").name != self.dtype:
@@ -296,7 +313,7 @@ class Tensor:
             return
         if self.contiguous and self._offset % 4 == 0 and self.nbytes % 4 == 0:
             flat = np.ascontiguousarray(a).reshape(-1).view(np.uint8)
-            self._device._upload(self._block, self._offset, memoryview(flat))  # type: ignore[arg-type]
+            self._device._transfers.upload(self._block, self._offset, memoryview(flat))  # type: ignore[arg-type]
         else:
             cpy(self._device.tensor(a), self)
 
@@ -314,7 +331,7 @@ class Tensor:
             return self.copy().numpy()
         first = (self._offset + lay.lo) // 4 * 4
         last = -(-(self._offset + lay.hi) // 4) * 4
-        raw = self._device._read(self._block, first, last - first)
+        raw = self._device._transfers.read(self._block, first, last - first)
         a: np.ndarray[Any, np.dtype[Any]] = np.ndarray(
             self.shape, dt, raw, self._offset - first, self.strides
         )
@@ -338,6 +355,8 @@ class Tensor:
 
     def __dlpack__(self, **options: Any) -> Any:
         """A host copy, as a DLPack capsule (of kind CPU)."""
+        if options.get("copy") is False:
+            raise BufferError("a tensor on a device is exported only by a copy")
         return self.numpy().__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -345,17 +364,42 @@ class Tensor:
         return (1, 0)
 
 
+def _numbers(op: str, values: tuple[int | Sequence[int], ...]) -> tuple[int, ...]:
+    """Integers given one by one, or as one sequence."""
+    one = len(values) == 1 and isinstance(values[0], Sequence)
+    found = cast("tuple[int, ...]", tuple(cast("Sequence[int]", values[0])) if one else values)
+    if not all(isinstance(n, (int, np.integer)) for n in found):
+        raise ArgumentError(f"[{op}] needs integers but got {values!r}")
+    return tuple(int(n) for n in found)
+
+
 def _reshaped(lay: Layout, shape: tuple[int, ...]) -> tuple[int, ...] | None:
     """Strides of the new shape over the same memory, None where a copy is needed."""
     if lay.size == 0 or lay.contiguous:
         return contiguous_strides(shape, lay.dtype.itemsize)
-    # numpy decides on an array that is never read.
-    fake = np.lib.stride_tricks.as_strided(
-        np.empty(1, f"V{lay.dtype.itemsize}"), lay.shape, lay.strides
-    )
-    view = fake.view()
-    try:
-        view.shape = shape
-    except (AttributeError, ValueError):
-        return None
-    return view.strides
+    # Both shapes in lockstep: axes that make up the same number of elements form a group. Inside
+    # a group the old axes must follow one another in memory.
+    old = [(n, s) for n, s in zip(lay.shape, lay.strides, strict=True) if n != 1]
+    strides: list[int] = []
+    i = 0
+    for first, n in enumerate(shape):
+        if len(strides) > first:
+            continue
+        group, last = n, first + 1
+        if group == 1:
+            strides.append(0)
+            continue
+        count, step = old[i]
+        i += 1
+        while group != count:
+            if group < count:
+                group *= shape[last]
+                last += 1
+            else:
+                if step != old[i][0] * old[i][1]:
+                    return None
+                count, step = count * old[i][0], old[i][1]
+                i += 1
+        steps = contiguous_strides(shape[first:last], step)
+        strides += steps
+    return tuple(strides)

@@ -84,7 +84,7 @@ class Naga:
             def translate(index: int) -> list[Finding]:
                 source = sources[index]
                 f16 = _F16.search(source.text)
-                wanted = [t for t in targets if not (t == "glsl" and f16)]
+                wanted: list[Target] = [t for t in targets if not (t == "glsl" and f16)]
                 errors = self._translate(folder, str(index), wanted)
                 return [_finding(source, text, f"translate-{to}") for to, text in errors.items()]
 
@@ -133,7 +133,7 @@ class Naga:
             for to in targets:  # thousands of texts may be on their way through this folder
                 Path(folder, stem + _SUFFIX[to]).unlink()
             return {}
-        errors = {to: self._emit(folder, stem, [to]) for to in targets}
+        errors: dict[Target, str | None] = {to: self._emit(folder, stem, [to]) for to in targets}
         return {to: text for to, text in errors.items() if text is not None}
 
     def _emit(self, folder: str, stem: str, targets: Sequence[Target]) -> str | None:

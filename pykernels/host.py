@@ -1,0 +1,40 @@
+"""What callers hand in: shapes and arrays on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .errors import ArgumentError, ShapeError
+
+__all__ = ["as_array", "bytes_of", "shape_of"]
+
+
+def shape_of(shape: object) -> tuple[int, ...]:
+    """A shape as a tuple of Python integers from 0 up."""
+    dims: tuple[Any, ...] = tuple(shape) if isinstance(shape, Sequence) else (shape,)
+    if not all(isinstance(n, (int, np.integer)) and n >= 0 for n in dims):
+        raise ShapeError(f"[shape] sizes must be integers from 0 up but are {shape!r}")
+    return tuple(int(n) for n in dims)
+
+
+def as_array(values: Any, op: str) -> np.ndarray[Any, Any]:
+    """What `numpy.asarray` makes of it; ArgumentError where it makes nothing."""
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError) as e:
+        raise ArgumentError(
+            f"[{op}] numpy makes no array of {type(values).__name__}: {e}"
+        ) from None
+
+
+def bytes_of(a: np.ndarray[Any, Any]) -> memoryview:
+    """The bytes of a contiguous array, padded to whole words."""
+    if a.nbytes == 0:
+        return memoryview(b"")
+    flat = a.reshape(-1).view(np.uint8)
+    if flat.size % 4:
+        flat = np.concatenate([flat, np.zeros(-flat.size % 4, np.uint8)])
+    return memoryview(flat)  # type: ignore[arg-type]

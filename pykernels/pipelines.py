@@ -1,0 +1,78 @@
+"""The compiled variants of one device, and the layouts that they share."""
+
+from __future__ import annotations
+
+import importlib.resources
+import json
+from typing import Any
+
+from .engine import Engine
+from .errors import ShaderError
+
+__all__ = ["Pipelines"]
+
+
+class Pipelines:
+    """The compiled variants of one device, and the bind group layouts that they share."""
+
+    def __init__(self, engine: Engine, device: Any, checks: bool) -> None:
+        self._engine, self._device, self._checks = engine, device, checks
+        self._layouts: dict[tuple[bool, ...], tuple[Any, Any]] = {}
+        self._pipelines: dict[tuple[str, str], Any] = {}
+
+    def __len__(self) -> int:
+        return len(self._pipelines)
+
+    def get(self, body: str, key: str, writable: tuple[bool, ...]) -> tuple[Any, Any]:
+        """Pipeline and bind group layout of one variant."""
+        group_layout, pipeline_layout = self._layout(writable)
+        pipeline = self._pipelines.get((body, key))
+        if pipeline is None:
+            entry = _texts(body).get(key)
+            if entry is None:
+                raise ShaderError(f"[{body}] has no variant {key}")
+            engine = self._engine
+            try:
+                module = engine.shader(
+                    self._device, entry["wgsl"], f"{body} {key}", self._checks,
+                    "subgroups" in entry["features"],
+                )  # fmt: skip
+                pipeline = self._device.create_compute_pipeline(
+                    label=f"{body} {key}",
+                    layout=pipeline_layout,
+                    compute={"module": module, "entry_point": "main"},
+                )
+            except (engine.error_class, engine.module.GPUPipelineError) as e:
+                raise engine.error(e, "shader") from None
+            self._pipelines[body, key] = pipeline
+        return pipeline, group_layout
+
+    def _layout(self, writable: tuple[bool, ...]) -> tuple[Any, Any]:
+        found = self._layouts.get(writable)
+        if found is None:
+            kinds: list[dict[str, Any]] = [
+                {"type": "storage" if w else "read-only-storage"} for w in writable
+            ]
+            kinds.append({"type": "uniform", "has_dynamic_offset": True})
+            entries = [
+                {"binding": i, "visibility": 4, "buffer": kind} for i, kind in enumerate(kinds)
+            ]
+            device, engine = self._device, self._engine
+            try:
+                group_layout = device.create_bind_group_layout(entries=entries)
+                pipeline_layout = device.create_pipeline_layout(bind_group_layouts=[group_layout])
+            except engine.error_class as e:
+                raise engine.error(e, "layout") from None
+            self._layouts[writable] = found = (group_layout, pipeline_layout)
+        return found
+
+
+_text_cache: dict[str, dict[str, Any]] = {}
+
+
+def _texts(body: str) -> dict[str, Any]:
+    """The WGSL of every variant of a body, read once."""
+    if body not in _text_cache:
+        folder = importlib.resources.files("pykernels") / "_generated" / "wgsl"
+        _text_cache[body] = json.loads((folder / f"{body}.json").read_text(encoding="utf-8"))
+    return _text_cache[body]
