@@ -38,8 +38,10 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let r = min(r0 + i, p.height - 1u);
   let c = min(c0 + j, p.width - 1u) * 4u;
   let source = src_batch(batch) / 4u + r;
+  // Strides may be negative: an arithmetic shift.
+  let src_step = bitcast<u32>(bitcast<i32>(p.src_cs) >> 2u);
 //% for k in range(4)
-  let x${k} = src_mem[source + (c + ${k}u) * (p.src_cs / 4u)];
+  let x${k} = src_mem[source + (c + ${k}u) * src_step];
 //% endfor
 //% for k in range(4)
 //% if S == 4
@@ -53,8 +55,9 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   workgroupBarrier();
   if ((r0 + j < p.height) & (c0 + i < p.width)) {
     let target_first = dst_batch(batch) / 4u + (r0 + j) * p.dst_rs + c0 + i;
+    let dst_step = bitcast<u32>(bitcast<i32>(p.dst_rs) >> 2u);
 //% for k in range(4)
-    dst_mem[target_first + ${k}u * (p.dst_rs / 4u)] = tile[${k}][i * 16u + (j ^ i)];
+    dst_mem[target_first + ${k}u * dst_step] = tile[${k}][i * 16u + (j ^ i)];
 //% endfor
   }
 }

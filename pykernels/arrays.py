@@ -14,8 +14,8 @@ import numpy as np
 from .device import Device, default_device
 from .dtypes import DTypeName
 from .errors import ArgumentError, DTypeError, ShapeError
-from .launch import repeats_to
 from .plan import Arg, Kernel
+from .prepare import repeats_to
 from .tensor import Tensor
 
 __all__ = ["LAST", "Array", "Call", "NDArray"]

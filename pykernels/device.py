@@ -37,8 +37,8 @@ from .recorder import PassRecorder, Recorder
 from .transfers import Transfers
 
 if TYPE_CHECKING:
-    from .launch import Dispatch, Prepared
     from .plan import Kernel
+    from .prepare import Dispatch, Prepared
     from .tensor import Tensor
 
 __all__ = ["AdapterInfo", "Device", "default_device", "list_adapters"]

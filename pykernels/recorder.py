@@ -14,7 +14,7 @@ from .engine import Engine
 from .memory import STORAGE, Block, Pool, Storage
 
 if TYPE_CHECKING:
-    from .launch import Dispatch
+    from .prepare import Dispatch
     from .profile import Profile
 
 __all__ = ["MAX_BYTES", "SLOTS", "SLOT_BYTES", "PassRecorder", "Recorder"]
@@ -34,14 +34,20 @@ class Recorder:
         self._engine = engine
         self._device = device
         self._pool = pool
-        self._lib: Any = engine.lib
+        lib = self._lib = engine.lib
+        # Looked up once: these are called for every launch.
+        self._set_pipeline: Any = lib.wgpuComputePassEncoderSetPipeline
+        self._set_group: Any = lib.wgpuComputePassEncoderSetBindGroup
+        self._run: Any = lib.wgpuComputePassEncoderDispatchWorkgroups
         self._raw_device = device._internal
         self._encoder: Any = None
         self._pass: Any = None
         self._raw_pass: Any = None
         self._bound: Any = None  # the pipeline that the pass has set
         self._params = bytearray(SLOT_BYTES * SLOTS)
-        self._offset_p: Any = engine.ffi.new("uint32_t[1]")
+        self._offsets: list[Any] = [
+            engine.ffi.new("uint32_t[1]", [SLOT_BYTES * i]) for i in range(SLOTS)
+        ]
         self._slot = 0
         self._bytes = 0
         self._exposed: dict[int, Block] = {}
@@ -87,21 +93,17 @@ class Recorder:
             block.mark = serial
         if self._raw_pass is None or self.profile is not None:
             self._open(d)
-        lib = self._lib
         slot = self._slot
         self._slot = slot + 1  # before it is used: whatever interrupts, nobody else gets it
         at = slot * SLOT_BYTES
-        params = self._params
-        end = at + len(d.prefix)
-        params[at:end] = d.prefix
-        params[end : end + len(tail)] = tail
-        self._offset_p[0] = at
+        params = d.prefix + tail
+        self._params[at : at + len(params)] = params
         raw = self._raw_pass
         if self._bound is not d.pipeline_raw:
-            lib.wgpuComputePassEncoderSetPipeline(raw, d.pipeline_raw)
+            self._set_pipeline(raw, d.pipeline_raw)
             self._bound = d.pipeline_raw
-        lib.wgpuComputePassEncoderSetBindGroup(raw, 0, group, 1, self._offset_p)
-        lib.wgpuComputePassEncoderDispatchWorkgroups(raw, d.grid_x, d.grid_y, 1)
+        self._set_group(raw, 0, group, 1, self._offsets[slot])
+        self._run(raw, d.grid_x, d.grid_y, 1)
         self._bytes += d.nbytes
 
     def _look(self, block: Block, what: str) -> None:

@@ -17,7 +17,6 @@ from .memory import Storage
 if TYPE_CHECKING:
     from .device import Device
     from .protocols import GPUBuffer
-    from .protocols import GPUBuffer
 
 __all__ = ["Tensor"]
 

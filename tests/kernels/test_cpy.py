@@ -64,6 +64,7 @@ def add(case: Case, src: str, dst: str, shape: tuple[int, ...], s_form: Form, d_
 
 
 @pytest.mark.parametrize(("src", "dst"), PAIRS)
+@pytest.mark.sample(0.5)
 def test_cpy_converts_by_the_reference(dev: pk.Device, src: str, dst: str) -> None:
     case = Case(dev, seed=len(src) * 31 + len(dst))
     copies = [
@@ -161,6 +162,7 @@ def test_cpy_at_the_end_of_a_buffer(dev: pk.Device, dtype: str, tail: int) -> No
 
 @pytest.mark.parametrize("dtype", SIZES)
 @pytest.mark.parametrize("form", forms(3, repeats=True))
+@pytest.mark.sample(0.5)
 def test_cpy_from_any_layout(dev: pk.Device, form: str, dtype: str) -> None:
     case = Case(dev)
     s_form = forms(3, repeats=True)[form]
@@ -173,6 +175,7 @@ def test_cpy_from_any_layout(dev: pk.Device, form: str, dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", SIZES)
 @pytest.mark.parametrize("form", forms(3, repeats=False))
+@pytest.mark.sample(0.5)
 def test_cpy_to_any_layout(dev: pk.Device, form: str, dtype: str) -> None:
     case = Case(dev)
     d_form = forms(3, repeats=False)[form]
@@ -193,6 +196,20 @@ def test_cpy_transposes(dev: pk.Device, width: int) -> None:
         for s, d in (("uint8", "uint8"), ("float16", "float16"), ("float32", "float32"),
                      ("int64", "int64"), ("float32", "float16"), ("int8", "float32"))
         for f, g in ((swapped, Form(phase=1)), (Form(phase=1, order=(1, 0)), Form(gap=1)))
+    ])  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ("float16", "float32"))
+def test_cpy_transposes_blocks(dev: pk.Device, dtype: str) -> None:
+    """Sides that are multiples of four, aligned: any sign of the strides, around 64."""
+    case = Case(dev)
+    swapped = (Form(order=(0, 2, 1)), Form(order=(0, 2, 1), steps=(1, 1, -1)),
+               Form(order=(0, 2, 1), steps=(-1, 1, 1), gap=4, phase=4))  # fmt: skip
+    straight = (Form(), Form(steps=(1, -1, 1)), Form(steps=(-1, -2, 1), gap=4, phase=8))
+    check(case, [
+        add(case, dtype, dtype, (2, height, width), f, g)
+        for height, width in ((8, 8), (12, 64), (64, 60), (68, 128))
+        for f in swapped for g in straight
     ])  # fmt: skip
 
 
@@ -257,7 +274,9 @@ def test_cpy_splits_what_no_binding_holds(dev: pk.Device) -> None:
                           case.output((2049,), dtype, Form(phase=3)))])  # fmt: skip
 
 
-@pytest.mark.parametrize("dtypes", (("uint8", "uint8"), ("float32", "float16")))
+@pytest.mark.parametrize(
+    "dtypes", (("uint8", "uint8"), pytest.param(("float32", "float16"), marks=pytest.mark.crowd))
+)
 def test_cpy_folds_a_long_grid(dev: pk.Device, dtypes: tuple[str, str]) -> None:
     with caps(dev, max_groups=1):
         case = Case(dev)

@@ -83,6 +83,7 @@ def test_softmax_gives_the_same_bits_again(dev: pk.Device, dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("form", forms(3, repeats=True))
+@pytest.mark.sample(0.5)
 def test_softmax_from_any_layout(dev: pk.Device, form: str, dtype: str) -> None:
     calls = Calls(dev)
     layout = forms(3, repeats=True)[form]
@@ -99,7 +100,7 @@ def test_softmax_from_any_layout(dev: pk.Device, form: str, dtype: str) -> None:
 def test_softmax_over_far_columns(dev: pk.Device, dtype: str) -> None:
     """Columns further apart than rows: through a transpose where the rows are long."""
     calls = Calls(dev)
-    for shape in ((40, 1030), (65, 5000), (3, 9, 1500), (33, 17000)):
+    for shape in ((40, 1030), (33, 5000), (3, 9, 1500), (9, 17000)):
         order = (*range(len(shape) - 2), len(shape) - 1, len(shape) - 2)
         x = logits(calls.rng, shape, dtype)
         mask = calls.rng.normal(0, 1, shape).astype(np.float32)

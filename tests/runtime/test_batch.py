@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 
 import pykernels as pk
-from tests.runtime._helpers import check_works, open_device, raw_buffer, raw_device, softmax
+from tests.runtime._helpers import (
+    check_works,
+    isolated,
+    open_device,
+    raw_buffer,
+    raw_device,
+    softmax,
+)
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("dev")]
 
@@ -113,6 +120,7 @@ def test_a_finish_that_fails_is_reported_and_forgotten() -> None:
             dev.flush()
         pk.softmax(x)
     assert len(p.records) == 1
+    assert p.records[0].start == 0
     check_works(dev)
     dev.close()
 
@@ -142,8 +150,10 @@ def test_record_into_a_pass(dev: pk.Device) -> None:
     np.testing.assert_array_equal(w.numpy(), a)
 
 
-def test_two_recordings_that_are_submitted_late(dev: pk.Device) -> None:
+@isolated
+def test_two_recordings_that_are_submitted_late() -> None:
     """Nothing that they use may be used again before they run: params, scratch, temporaries."""
+    dev = open_device()
     raw = dev.wgpu_device
     rng = np.random.default_rng(2)
     a, long = (
