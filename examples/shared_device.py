@@ -88,7 +88,7 @@ def main() -> None:
 
     buffer = device.create_buffer(size=SIZE * SIZE * 4, usage="STORAGE | COPY_SRC")
     heat = pk.Tensor.from_buffer(buffer, (SIZE, SIZE), "float32", device=dev)
-    y, x = np.mgrid[-3:3:SIZE * 1j, -3:3:SIZE * 1j].astype(np.float32)  # type: ignore[misc]
+    y, x = np.mgrid[-3 : 3 : SIZE * 1j, -3 : 3 : SIZE * 1j].astype(np.float32)  # type: ignore[misc]
     logits = 4 * np.cos(3 * x) - (x * x + y * y)
     pk.kernels.softmax(dev.tensor(logits), heat)
     dev.flush()  # the render pass below is submitted after it, on the same queue

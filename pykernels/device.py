@@ -39,6 +39,7 @@ from .transfers import Transfers
 if TYPE_CHECKING:
     from .plan import Kernel
     from .prepare import Dispatch, Prepared
+    from .protocols import GPUComputePass, GPUDevice
     from .tensor import Tensor
 
 __all__ = ["AdapterInfo", "Device", "default_device", "list_adapters"]
@@ -76,7 +77,7 @@ class Device:
         self._init(e, raw, checks, owned=True)
 
     @classmethod
-    def from_wgpu(cls, device: Any) -> Device:
+    def from_wgpu(cls, device: GPUDevice) -> Device:
         """Work on a GPUDevice that somebody else made; it stays theirs.
 
         Each GPUDevice has one Device: asking again returns it, until it is closed. A Dawn device
@@ -213,7 +214,7 @@ class Device:
             self.flush()
 
     @contextmanager
-    def record(self, compute_pass: Any) -> Iterator[None]:
+    def record(self, compute_pass: GPUComputePass) -> Iterator[None]:
         """Record this thread's launches inside into a GPUComputePassEncoder of the caller's.
 
         Ending the pass and submitting are the caller's, and so are errors of `finish()`. The

@@ -37,7 +37,7 @@ def test_import_loads_nothing() -> None:
         seconds, loaded = python(code).splitlines()
         assert loaded == "set()"
         times.append(float(seconds))
-    assert min(times) < 0.03
+    assert min(times) < 0.1
 
 
 @pytest.mark.parametrize("args", [["--help"], ["run", "--help"], ["--version"], ["list"]])
@@ -56,7 +56,7 @@ def test_help_is_fast() -> None:
         start = time.perf_counter()
         python("from pykernels.cli import main; main(['--help'], standalone_mode=False)")
         times.append(time.perf_counter() - start)
-    assert min(times) < 0.15
+    assert min(times) < 0.5  # 0.08 s on an idle machine
 
 
 @pytest.mark.parametrize(
