@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 from pykernels._generated.bodies import fill as fill_body
 from pykernels._generated.bodies import memset as memset_body
 from pykernels.errors import ArgumentError, ShapeError
@@ -17,8 +19,12 @@ def plan(
     caps: Caps, scratch: Scratch, dst: View, offset: int = 0, size: int | None = None
 ) -> list[Step]:
     """Bytes of a contiguous view; a strided view as a whole goes element by element."""
-    if not isinstance(offset, int) or not isinstance(size, int | None):
-        raise ArgumentError(f"[memset] offset and size must be int but are {offset!r}, {size!r}")
+    try:
+        offset, size = operator.index(offset), None if size is None else operator.index(size)
+    except TypeError:
+        raise ArgumentError(
+            f"[memset] offset and size must be integers but are {offset!r}, {size!r}"
+        ) from None
     end = dst.nbytes if size is None else offset + size
     if not 0 <= offset <= end <= dst.nbytes:
         raise ShapeError(f"[memset] bytes {offset} to {end} leave the view of {dst.nbytes} bytes")
