@@ -9,9 +9,12 @@ import functools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from .dtypes import DType
 from .errors import LimitError
+
+if TYPE_CHECKING:
+    from .dtypes import DType  # the build reads this module too, without numpy
 
 __all__ = ["Layout", "Nd", "Rows", "Tiles", "View", "contiguous_strides", "extent", "layout"]
 
