@@ -64,7 +64,9 @@ def launch(
         raise wrong_type(kernel, tensors) from None
     if device._guarded:
         device._check()
-    with device._lock:
+    lock = device._lock
+    lock.acquire()  # half the cost of a with statement
+    try:
         recorder: Recorder = device._recorder
         if device._external:
             recorder = device._external.get(get_ident(), recorder)
@@ -75,15 +77,16 @@ def launch(
         if records is None or recorder is not device._recorder:
             _launch_cold(device, recorder, kernel, tensors, scalars, options, key)
             return
-        try:
-            for d, group, blocks in records:
-                pick = d.pick
-                tail = d.pack(*(scalars if pick is None else [scalars[i] for i in pick]))
-                recorder.dispatch(d, group, blocks, tail)
-        except (struct.error, OverflowError):
-            raise _wrong_scalar(kernel, scalars) from None
+        for d, group, blocks in records:
+            pick = d.pick
+            given = scalars if pick is None else [scalars[i] for i in pick]
+            recorder.dispatch(d, group, blocks, given)
         if device._debug:
             device._debug_flush(kernel, [d for d, _, _ in records], recorder)
+    except (struct.error, OverflowError):
+        raise _wrong_scalar(kernel, scalars) from None
+    finally:
+        lock.release()
 
 
 def _launch_cold(
@@ -119,24 +122,18 @@ def _launch_cold(
     if prepared.detour:
         _run_detour(device, kernel, prepared, tensors, scalars, options)
         return
-    try:
-        tails = [
-            d.pack(*(scalars if d.pick is None else [scalars[i] for i in d.pick]))
-            for d in prepared.dispatches
-        ]
-    except (struct.error, OverflowError):
-        raise _wrong_scalar(kernel, scalars) from None
     temps = [device._pool.take(n)[0] for n in prepared.scratch]
     records: list[tuple[Dispatch, Any, tuple[Block, ...]]] = []
     kept = False
     try:
-        for d, tail in zip(prepared.dispatches, tails, strict=True):
+        for d in prepared.dispatches:
             blocks = tuple(
                 tensors[slot]._block if slot >= 0 else temps[~slot].block  # type: ignore[union-attr]
                 for _, slot, _ in d.refs
             )
             records.append((d, recorder.bind(d, tensors, temps), blocks))
-            recorder.dispatch(*records[-1], tail)
+            given = scalars if d.pick is None else [scalars[i] for i in d.pick]
+            recorder.dispatch(*records[-1], given)
         owned = not temps and not any(b.foreign for _, _, blocks in records for b in blocks)
         if owned and recorder is device._recorder:
             device._hot.add(spot, tuple(records))

@@ -38,7 +38,7 @@ class Dispatch:
     grid_y: int
     prefix: bytes
     nbytes: int  # bound by the storage bindings
-    pack: Callable[..., bytes]
+    pack_into: Callable[..., None]  # writes the scalars of the call behind `prefix`
     pick: tuple[int, ...] | None  # scalars of the call that this step takes; None: all
 
 
@@ -305,7 +305,7 @@ def _dispatch(
         grid_y=grid_y,
         prefix=step.prefix(offsets),
         nbytes=sum(size for _, _, size in where),
-        pack=struct.Struct("<" + step.body.args_format).pack,
+        pack_into=struct.Struct("<" + step.body.args_format).pack_into,
         pick=None if picked == tuple(range(len(names))) else picked,
     )
 

@@ -45,6 +45,7 @@ class Recorder:
         self._raw_pass: Any = None
         self._bound: Any = None  # the pipeline that the pass has set
         self._params = bytearray(SLOT_BYTES * SLOTS)
+        self._prefixes: list[bytes] = [b""] * SLOTS  # what stands in the slots already
         self._offsets: list[Any] = [
             engine.ffi.new("uint32_t[1]", [SLOT_BYTES * i]) for i in range(SLOTS)
         ]
@@ -82,8 +83,13 @@ class Recorder:
                 raise
         return group
 
-    def dispatch(self, d: Dispatch, group: Any, blocks: Sequence[Block], tail: bytes) -> None:
-        """Record one dispatch; `blocks` are the buffers that `group` binds."""
+    def dispatch(
+        self, d: Dispatch, group: Any, blocks: Sequence[Block], scalars: Sequence[float]
+    ) -> None:
+        """Record one dispatch; `blocks` are the buffers that `group` binds.
+
+        Raises struct.error or OverflowError, and records nothing, for unusable scalars.
+        """
         if self._slot == SLOTS or self._bytes > MAX_BYTES:
             self.flush()
         serial = self.serial
@@ -96,8 +102,11 @@ class Recorder:
         slot = self._slot
         self._slot = slot + 1  # before it is used: whatever interrupts, nobody else gets it
         at = slot * SLOT_BYTES
-        params = d.prefix + tail
-        self._params[at : at + len(params)] = params
+        prefix = d.prefix
+        if self._prefixes[slot] is not prefix:
+            self._params[at : at + len(prefix)] = prefix
+            self._prefixes[slot] = prefix
+        d.pack_into(self._params, at + len(prefix), *scalars)
         raw = self._raw_pass
         if self._bound is not d.pipeline_raw:
             self._set_pipeline(raw, d.pipeline_raw)
@@ -188,7 +197,9 @@ class PassRecorder(Recorder):
             self.flush()
         return super().bind(d, tensors, temps)
 
-    def dispatch(self, d: Dispatch, group: Any, blocks: Sequence[Block], tail: bytes) -> None:
+    def dispatch(
+        self, d: Dispatch, group: Any, blocks: Sequence[Block], scalars: Sequence[float]
+    ) -> None:
         for block in blocks:
             block.reusable = False
         self.serial = self._own.serial  # the mark of a block is about the device's own batch
@@ -196,7 +207,7 @@ class PassRecorder(Recorder):
         self._bytes = 0  # he decides when to submit
         self._engine.begin()
         try:
-            super().dispatch(d, group, blocks, tail)
+            super().dispatch(d, group, blocks, scalars)
         finally:
             self._engine.end(d.label)
 

@@ -10,6 +10,7 @@ from pykernels._generated.functional import *  # noqa: F403
 from pykernels.kernels import fill, memset
 
 from .creation import astype, copy, copyto, empty, full, ones, zeros
+from .matmul import matmul
 
-__all__ = ["astype", "copy", "copyto", "empty", "fill", "full", "memset", "ones", "zeros"]
+__all__ = ["astype", "copy", "copyto", "empty", "fill", "full", "matmul", "memset", "ones", "zeros"]
 __all__ += _generated.__all__

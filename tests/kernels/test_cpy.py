@@ -64,7 +64,7 @@ def add(case: Case, src: str, dst: str, shape: tuple[int, ...], s_form: Form, d_
 
 
 @pytest.mark.parametrize(("src", "dst"), PAIRS)
-@pytest.mark.sample(0.5)
+@pytest.mark.sample(0.3)
 def test_cpy_converts_by_the_reference(dev: pk.Device, src: str, dst: str) -> None:
     case = Case(dev, seed=len(src) * 31 + len(dst))
     copies = [
@@ -162,7 +162,7 @@ def test_cpy_at_the_end_of_a_buffer(dev: pk.Device, dtype: str, tail: int) -> No
 
 @pytest.mark.parametrize("dtype", SIZES)
 @pytest.mark.parametrize("form", forms(3, repeats=True))
-@pytest.mark.sample(0.5)
+@pytest.mark.sample(0.3)
 def test_cpy_from_any_layout(dev: pk.Device, form: str, dtype: str) -> None:
     case = Case(dev)
     s_form = forms(3, repeats=True)[form]
@@ -175,7 +175,7 @@ def test_cpy_from_any_layout(dev: pk.Device, form: str, dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", SIZES)
 @pytest.mark.parametrize("form", forms(3, repeats=False))
-@pytest.mark.sample(0.5)
+@pytest.mark.sample(0.3)
 def test_cpy_to_any_layout(dev: pk.Device, form: str, dtype: str) -> None:
     case = Case(dev)
     d_form = forms(3, repeats=False)[form]

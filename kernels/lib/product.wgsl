@@ -1,0 +1,155 @@
+// What the bodies of mul_mat share: tiles of operands, and the epilogue.
+//
+// An operand reaches workgroup memory as f32, `shared[k][i]`, where i counts vectors of four rows
+// of the operand (a row is what is multiplied with all rows of the other). One invocation loads
+// four neighbouring rows at V neighbouring k and stores V whole vectors: writing components of a
+// vector from several invocations would be a race. Eight neighbouring lanes take eight groups of
+// rows, so that their stores meet different banks; a subgroup of 32 still reads whole sectors.
+
+//% set BK = 16
+
+// Where this invocation loads from. `x`: operand; T: k runs along its rows (V is 4 then); `edge`:
+// rows of a tile; `first`: the first of them; `count`: rows in all; `start`: index of the first k.
+//% macro place(x, V, T, edge, NT, first, count)
+//% if T
+//% set across = edge // 4
+  let ${x}_i = li % ${across}u;
+  let ${x}_k = li / ${across}u;
+  let ${x}_from = ${x}_start + min(${first} / 4u + ${x}_i, ${count} / 4u - 1u);
+//% else
+//% set chunks = BK // V
+//% set groups = NT // chunks
+//% set low = 8 if groups >= 8 else groups
+  let ${x}_k = (li / ${low}u) % ${chunks}u;
+  let ${x}_i = li % ${low}u + (li / ${low * chunks}u) * ${low}u;
+//% for u in range(edge // 4 // groups)
+//% for i in range(4)
+  let ${x}_from${u}${i} = ${x}_at(${x}_start, min(${first} + (${x}_i + ${u * groups}u) * 4u + ${i}u, ${count} - 1u), 0u);
+//% endfor
+//% endfor
+//% endif
+//% endmacro
+
+// Loads of the first tile, which holds `head` k (the others are whole): beyond them, zero.
+//% macro first(x, X, V, T, edge, NT)
+//% if T
+//% set per = NT // (edge // 4)
+//% for u in range(BK // per)
+  let ${x}_k${u} = ${x}_k + ${u * per}u;
+  let ${x}_h${u} = ${x}_mem[${x}_from + min(${x}_k${u}, head - 1u) * p.${x}_rs];
+//% endfor
+//% for u in range(BK // per)
+  var ${x}_v${u} = select(vec4<${X}>(), ${x}_h${u}, ${x}_k${u} < head);
+//% endfor
+  var ${x}_pos = (head + ${x}_k) * p.${x}_rs;
+//% else
+//% set kind = X if V == 1 else "vec" ~ V ~ "<" ~ X ~ ">"
+//% set step = " * p." ~ x ~ "_cs" if V == 1 else ""
+  let ${x}_last = min(${x}_k, head / ${V}u - 1u)${step};
+//% for u in range(edge // 4 // (NT * V // BK))
+//% for i in range(4)
+  let ${x}_h${u}${i} = ${x}_mem[${x}_from${u}${i} + ${x}_last];
+//% endfor
+//% endfor
+  let ${x}_in = ${x}_k * ${V}u < head;
+//% for u in range(edge // 4 // (NT * V // BK))
+//% for i in range(4)
+  var ${x}_v${u}${i} = select(${kind}(), ${x}_h${u}${i}, ${x}_in);
+//% endfor
+//% endfor
+  var ${x}_pos = (head / ${V}u + ${x}_k)${step};
+//% endif
+//% endmacro
+
+// Loads of the next tile.
+//% macro next(x, V, T, edge, NT)
+//% if T
+//% set per = NT // (edge // 4)
+//% for u in range(BK // per)
+      ${x}_v${u} = ${x}_mem[${x}_from + ${x}_pos + ${u * per}u * p.${x}_rs];
+//% endfor
+      ${x}_pos += ${BK}u * p.${x}_rs;
+//% else
+//% for u in range(edge // 4 // (NT * V // BK))
+//% for i in range(4)
+      ${x}_v${u}${i} = ${x}_mem[${x}_from${u}${i} + ${x}_pos];
+//% endfor
+//% endfor
+      ${x}_pos += ${BK // V}u${" * p." ~ x ~ "_cs" if V == 1 else ""};
+//% endif
+//% endmacro
+
+// The loaded values to workgroup memory.
+//% macro keep(x, V, T, edge, NT)
+//% if T
+//% set per = NT // (edge // 4)
+//% for u in range(BK // per)
+    ${x}_tile[${x}_k + ${u * per}u][${x}_i] = vec4<f32>(${x}_v${u});
+//% endfor
+//% else
+//% set groups = NT * V // BK
+//% for u in range(edge // 4 // groups)
+//% for j in range(V)
+//% set at = "" if V == 1 else "[" ~ j ~ "]"
+    ${x}_tile[${x}_k * ${V}u + ${j}u][${x}_i + ${u * groups}u] = vec4<f32>(vec4(${x}_v${u}0${at}, ${x}_v${u}1${at}, ${x}_v${u}2${at}, ${x}_v${u}3${at}));
+//% endfor
+//% endfor
+//% endif
+//% endmacro
+
+// The parts of act(scale * sum + bias + residual). `bias` and `residual` are bound as words:
+// kind 0 is none, 1 f32, 2 f16.
+//% macro epilogue()
+fn word_value(word: u32, i: u32, kind: u32) -> f32 {
+  let pair = unpack2x16float(word);
+  return select(bitcast<f32>(word), select(pair.x, pair.y, (i & 1u) == 1u), kind == 2u);
+}
+
+fn bias_value(i: u32) -> f32 {
+  return word_value(bias_mem[select(i, i >> 1u, p.bias_kind == 2u)], i, p.bias_kind);
+}
+
+fn residual_value(i: u32) -> f32 {
+  return word_value(residual_mem[select(i, i >> 1u, p.residual_kind == 2u)], i, p.residual_kind);
+}
+
+// kind: 1 relu, 2 silu, 3 gelu by tanh, 4 gelu by erf. NaN stays NaN in all of them.
+fn activate(x: vec4<f32>, kind: u32) -> vec4<f32> {
+  if (kind == 1u) {
+    // By the bits: a driver turns a comparison with zero into max(x, 0), which drops NaN.
+    let bits = bitcast<vec4<u32>>(x);
+    return select(x, vec4<f32>(), (bits >= vec4<u32>(0x80000000u)) & (bits <= vec4<u32>(0xff800000u)));
+  }
+  if (kind == 4u) {
+    // Abramowitz and Stegun 7.1.26: erf to 1.5e-7.
+    let z = abs(x) * 0.70710678f;
+    let t = 1.0f / (1.0f + 0.3275911f * z);
+    let poly = t * (0.254829592f + t * (-0.284496736f + t * (1.421413741f + t * (-1.453152027f + t * 1.061405429f))));
+    let tail = poly * exp(-min(z * z, vec4<f32>(80.0f)));  // 1 - erf(z)
+    return x * (0.5f * select(2.0f - tail, tail, x < vec4<f32>()));
+  }
+  // 0.5 (1 + tanh(u)) is the logistic function of 2 u.
+  let u = select(x, 1.5957691216f * (x + 0.044715f * x * x * x), kind == 3u);
+  return x / (1.0f + exp(min(-u, vec4<f32>(88.0f))));
+}
+//% endmacro
+
+// bias, residual and activation for four columns of one row of dst. `finishes`: is there any?
+//% macro finish()
+fn finishes() -> bool { return (p.bias_kind | p.residual_kind | p.act) != 0u; }
+
+fn finish(scaled: vec4<f32>, bias_row: u32, residual_row: u32, columns: vec4<u32>) -> vec4<f32> {
+  var v = scaled;
+  let cols = min(columns, vec4<u32>(p.cols - 1u));
+  if (p.bias_kind != 0u) {
+    let i = vec4<u32>(bias_row) + cols * p.bias_cs;
+    v += vec4<f32>(bias_value(i.x), bias_value(i.y), bias_value(i.z), bias_value(i.w));
+  }
+  if (p.residual_kind != 0u) {
+    let i = vec4<u32>(residual_row) + cols * p.residual_cs;
+    v += vec4<f32>(residual_value(i.x), residual_value(i.y), residual_value(i.z), residual_value(i.w));
+  }
+  if (p.act != 0u) { v = activate(v, p.act); }
+  return v;
+}
+//% endmacro

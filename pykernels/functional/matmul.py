@@ -1,0 +1,138 @@
+"""matmul, by numpy's rules."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal, TypeAlias, overload
+
+import numpy as np
+
+from pykernels._generated.mul_mat import KERNEL
+from pykernels.arrays import Array, Call, NDArray
+from pykernels.dtypes import DTypeName
+from pykernels.errors import DTypeError, ShapeError
+from pykernels.kernels import mul_mat
+from pykernels.tensor import Tensor
+
+__all__ = ["matmul"]
+
+Activation: TypeAlias = Literal["relu", "silu", "gelu", "gelu_tanh"]
+
+_MATMUL = replace(KERNEL, name="matmul")
+_CORE = "with core signature (n?,k),(k,m?)->(n?,m?)"
+
+
+@overload
+def matmul(
+    a: Tensor, b: Array, *, bias: Array | None = None, activation: Activation | None = None,
+    out: Tensor | None = None,
+) -> Tensor: ...  # fmt: skip
+@overload
+def matmul(
+    a: Array, b: Tensor, *, bias: Array | None = None, activation: Activation | None = None,
+    out: Tensor | None = None,
+) -> Tensor: ...  # fmt: skip
+@overload
+def matmul(
+    a: Array,
+    b: Array,
+    *,
+    bias: Array | None = None,
+    activation: Activation | None = None,
+    out: Tensor,
+) -> Tensor: ...
+@overload
+def matmul(
+    a: NDArray, b: NDArray, *, bias: NDArray | None = None, activation: Activation | None = None,
+    out: None = None,
+) -> NDArray: ...  # fmt: skip
+@overload
+def matmul(
+    a: Array, b: Array, *, bias: Array | None = None, activation: Activation | None = None,
+    out: Tensor | None = None,
+) -> Array: ...  # fmt: skip
+def matmul(
+    a: Array,
+    b: Array,
+    *,
+    bias: Array | None = None,
+    activation: Activation | None = None,
+    out: Tensor | None = None,
+) -> Array:
+    """The matrix product act(a @ b + bias), with numpy's rules for the shapes of a and b.
+
+    (..., n, k) and (..., k, m) give (..., n, m); leading axes broadcast; an operand of one axis is
+    a vector and its axis is not in the result. Sums are f32 whatever the operands are, and no
+    operand is rounded or copied: transposed and sliced ones are read where they lie.
+
+    Args:
+        a: Tensor or numpy array, float32 or float16, one axis or more.
+        b: Tensor or numpy array, float32 or float16, one axis or more.
+        bias: float32 or float16, added to the sums; broadcast to the result's shape.
+        activation: Applied last; 'gelu' is by erf.
+        out: The Tensor to write to, float32 or float16; None makes one, float16 if both operands
+            are, else float32.
+
+    Returns:
+        A numpy array if all arguments are numpy arrays, else a Tensor.
+
+    Raises:
+        ShapeError: if the shapes do not fit by numpy's rules.
+        DTypeError, ArgumentError and what `pykernels.kernels.mul_mat` raises.
+    """
+    call = Call(_MATMUL, a, b, bias, out=out)
+    left, right, extra = call.tensor("a", a), call.tensor("b", b), call.tensor("bias", bias)
+    rows, cols = left.ndim > 1, right.ndim > 1
+    for number, t in enumerate((left, right)):
+        if t.ndim == 0:
+            raise ShapeError(
+                f"[matmul] operand {number} ({'ab'[number]}) does not have enough dimensions (has "
+                f"0, {_CORE} requires 1)"
+            )
+    depth = right.shape[-2] if cols else right.shape[0]
+    if left.shape[-1] != depth:
+        raise ShapeError(
+            f"[matmul] operand 1 (b) has a mismatch in its core dimension 0, {_CORE} (size {depth} "
+            f"is different from {left.shape[-1]})"
+        )
+    try:
+        lead = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+    except ValueError:
+        raise ShapeError(
+            f"[matmul] operands could not be broadcast together: a has shape {left.shape}, b has "
+            f"shape {right.shape}"
+        ) from None
+    tail = left.shape[-2:-1] + (right.shape[-1:] if cols else ())
+    halves = left.dtype == right.dtype == "float16"
+    dtype: DTypeName = "float16" if halves else "float32"
+    if out is not None and out.dtype in ("float32", "float16"):
+        dtype = out.dtype
+    elif out is not None:
+        raise DTypeError(f"[matmul] out must be float32 or float16 but is {out.dtype}")
+    result = call.out((*lead, *tail), dtype)
+    if extra is not None:
+        try:
+            extra = extra.broadcast_to(result.shape)
+        except ValueError:
+            raise ShapeError(
+                f"[matmul] bias must broadcast to {result.shape} but has shape {extra.shape}"
+            ) from None
+        extra = _with_axes(extra, rows, cols)
+    wide = left if rows else left[None, :]
+    tall = right if cols else right[:, None]
+    tall = tall.transpose(*range(tall.ndim - 2), tall.ndim - 1, tall.ndim - 2)
+    mul_mat(
+        tall.broadcast_to((*lead, *tall.shape[-2:])),
+        wide.broadcast_to((*lead, *wide.shape[-2:])),
+        _with_axes(result, rows, cols),
+        bias=extra,
+        activation=activation,
+    )
+    return call.leave(result)
+
+
+def _with_axes(t: Tensor, rows: bool, cols: bool) -> Tensor:
+    """A view with the axes that vectors left out."""
+    if not rows:
+        t = t[..., None, :] if cols else t[..., None]
+    return t if cols else t[..., None]

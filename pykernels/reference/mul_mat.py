@@ -1,0 +1,91 @@
+"""mul_mat: the batched matrix product with an epilogue."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+__all__ = ["activate", "budget", "mul_mat"]
+
+Array = np.ndarray[Any, Any]
+
+
+def mul_mat(
+    a: Array,
+    b: Array,
+    bias: Array | None = None,
+    residual: Array | None = None,
+    *,
+    scale: float = 1.0,
+    activation: str | None = None,
+) -> Array:
+    """act(scale * sum_k a[..., m, k] b[..., n, k] + bias + residual), (..., n, m), in float64.
+
+    Batch axes of a repeat to those of b as in ggml: a matrix serves neighbouring matrices of b.
+    """
+    a64, b64 = _repeat(a, b).astype(np.float64), b.astype(np.float64)
+    out = float(np.float32(scale)) * np.matmul(b64, np.swapaxes(a64, -1, -2))
+    for extra in (bias, residual):
+        if extra is not None:
+            out = out + extra.astype(np.float64)
+    return activate(out, activation)
+
+
+def activate(x: Array, kind: str | None) -> Array:
+    """relu, silu, gelu (by erf) or gelu_tanh of x in float64."""
+    with np.errstate(over="ignore"):
+        if kind == "relu":
+            return np.where(x < 0, 0.0, x)
+        if kind == "silu":
+            return x / (1.0 + np.exp(-x))
+        if kind == "gelu":
+            return np.asarray(0.5 * x * (1.0 + _erf(x / math.sqrt(2.0))))
+        if kind == "gelu_tanh":
+            return np.asarray(
+                0.5 * x * (1.0 + np.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x**3)))
+            )
+    return x
+
+
+def budget(
+    a: Array,
+    b: Array,
+    bias: Array | None = None,
+    residual: Array | None = None,
+    *,
+    scale: float = 1.0,
+    activation: str | None = None,
+) -> Array:
+    """What f32 sums of K products may be off by: 2^-23 (sqrt(K) + 4) sum|a||b|, and the epilogue.
+
+    Each term of the epilogue is rounded once or twice. The slope of the activations is at most
+    1.13; their own error is absolute: |x| times 1.5e-7 (erf), or some units of exp.
+    """
+    repeated = np.abs(_repeat(a, b).astype(np.float64))
+    size = np.matmul(np.abs(b.astype(np.float64)), np.swapaxes(repeated, -1, -2))
+    size = size * abs(float(np.float32(scale)))
+    bound = size * (math.sqrt(a.shape[-1]) + 4)
+    for extra in (bias, residual):
+        if extra is not None:
+            size = size + np.abs(extra.astype(np.float64))
+            bound = bound + 2 * size
+    if activation is not None:
+        bound = 1.2 * bound + 2 * size
+        if activation != "relu":
+            bound = bound + 16 * size
+    return np.asarray(2.0**-23 * bound)
+
+
+def _repeat(a: Array, b: Array) -> Array:
+    """a with the batch axes of b."""
+    a = a.reshape((1,) * (b.ndim - a.ndim) + a.shape)
+    for axis, (m, n) in enumerate(zip(a.shape[:-2], b.shape[:-2], strict=True)):
+        if m != n:
+            a = np.repeat(a, n // m, axis)
+    return a
+
+
+def _erf(x: Array) -> Array:
+    return np.asarray(np.vectorize(math.erf, otypes=[np.float64])(x))
