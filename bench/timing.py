@@ -25,22 +25,27 @@ def gpu_time(
     """
     call()
     dev.sync()
-    started = time.perf_counter()
-    once = 1
-    while time.perf_counter() - started < warm:
-        before = time.perf_counter()
-        for _ in range(once):
-            call()
-        dev.sync()
-        if time.perf_counter() - before < 0.02:
-            once = min(once * 2, 256)
     last = float("inf")
     for _ in range(MAX_ATTEMPTS):
+        _warm_up(dev, call, warm)
         seconds = _median(dev, call, rounds)
         if abs(seconds - last) <= STEADY * seconds:
             break
         last = seconds
     return min(seconds, last)
+
+
+def _warm_up(dev: pk.Device, call: Callable[[], object], seconds: float) -> None:
+    """Keep the device busy for this long."""
+    started = time.perf_counter()
+    count = 1
+    while time.perf_counter() - started < seconds:
+        before = time.perf_counter()
+        for _ in range(count):
+            call()
+        dev.sync()
+        if time.perf_counter() - before < 0.02:
+            count = min(count * 2, 256)
 
 
 def _median(dev: pk.Device, call: Callable[[], object], rounds: int) -> float:
