@@ -174,6 +174,7 @@ def test_without_native_halves(dev: pk.Device) -> None:
 
 
 @gpu
+@pytest.mark.sample(0.5)
 @pytest.mark.parametrize("slices", (2, 5, 64))
 def test_slices_of_k(dev: pk.Device, slices: int) -> None:
     for body in ("32", "vec"):
@@ -251,6 +252,7 @@ def test_nothing_to_write(dev: pk.Device, batch: int, m: int, n: int) -> None:
 
 
 @gpu
+@pytest.mark.sample(0.5)
 @pytest.mark.parametrize("form", forms(3, repeats=True))
 def test_any_layout(dev: pk.Device, form: str) -> None:
     layout = forms(3, repeats=True)[form]
@@ -333,6 +335,7 @@ def test_a_product_over_its_own_operand(dev: pk.Device) -> None:
 
 
 @gpu
+@pytest.mark.sample(0.6)
 @pytest.mark.parametrize("activation", plans.ACTIVATIONS)
 def test_epilogue(dev: pk.Device, activation: str | None) -> None:
     for body, slices in (("32", 1), ("32", 3), ("vec", 1), ("64", 1), ("128", 1), ("128w", 1)):
