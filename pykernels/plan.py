@@ -38,7 +38,7 @@ class Arg:
     name: str
     role: Literal["in", "out"]
     dtypes: tuple[DTypeName, ...]
-    same: str = ""  # name of an argument that must have the same dtype
+    same: str = ""  # arguments with the same tag have one dtype
     like: str = ""  # name of an argument that must have the same shape
     broadcast: str = ""  # name of an argument whose shape this one repeats to fill
     optional: bool = False
