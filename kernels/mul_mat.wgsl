@@ -56,11 +56,8 @@
 // Bounds, for unchecked compilation: rows and columns of loads are clamped to their counts, k to
 // `head` in the first tile and below the slice's end in the others; stores are guarded; indices
 // into workgroup memory are lane numbers below the sizes of the arrays.
-//% set NT, EDGE, TR, TC, LR, LC = {"32": (64, 32, 4, 4, 4, 8), "64": (128, 64, 8, 4, 4, 8), "128": (256, 128, 8, 8, 4, 8), "128w": (128, 128, 8, 16, 8, 4)}[TILE]
-//% set WARPS_ACROSS = EDGE // (LC * TC)
-var<workgroup> a_tile: array<array<vec4<f32>, ${EDGE // 4}>, 16>;
-var<workgroup> b_tile: array<array<vec4<f32>, ${EDGE // 4}>, 16>;
-
+//% set NT, EDGE, TR, TC, LR, LC = product.TILES[TILE]
+${product.memory(EDGE, EDGE)}
 ${product.epilogue()}
 ${product.finish()}
 
@@ -88,22 +85,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   ${product.first("a", "A", AV, AT, EDGE, NT)}
   ${product.first("b", "B", BV, BT, EDGE, NT)}
 
-  // 32 neighbouring invocations take LR x LC blocks of 4 x 4; a quad meets two rows of each.
-  let w = li >> 5u;
-//% if LR == 4
-  let lr = (li & 1u) | ((li >> 2u) & 2u);
-  let lc = ((li >> 1u) & 3u) | ((li >> 2u) & 4u);
-//% else
-  let lc = (li & 1u) | ((li >> 1u) & 2u);
-  let lr = ((li >> 1u) & 1u) | ((li >> 2u) & 6u);
-//% endif
-  let at_row = (w / ${WARPS_ACROSS}u) * ${LR * TR // 4}u + lr;
-  let at_col = (w % ${WARPS_ACROSS}u) * ${LC * TC // 4}u + lc;
-//% for i in range(TR)
-//% for j in range(TC // 4)
-  var c${i}_${j} = vec4<f32>();
-//% endfor
-//% endfor
+  ${product.lanes(TR, TC, LR, LC, EDGE)}
+  ${product.sums(TR, TC)}
 
   for (var left = (k_count + 15u) >> 4u; left > 0u; left -= 1u) {
     workgroupBarrier();  // the last tiles have been read
@@ -114,24 +97,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
       ${product.next("a", AV, AT, EDGE, NT)}
       ${product.next("b", BV, BT, EDGE, NT)}
     }
-//% for k in range(16)
-    {
-//% for i in range(TR // 4)
-      let r${i} = b_tile[${k}][at_row + ${i * LR}u];
-//% endfor
-//% for j in range(TC // 4)
-      let q${j} = a_tile[${k}][at_col + ${j * LC}u];
-//% endfor
-//% for i in range(TR)
-//% for j in range(TC // 4)
-      c${i}_${j} = fma(vec4<f32>(r${i // 4}[${i % 4}]), q${j}, c${i}_${j});
-//% endfor
-//% endfor
-    }
-//% if TILE == "128w" and k == 1
-    workgroupBarrier();  // for speed only: shared loads are issued earlier after it
-//% endif
-//% endfor
+    ${product.multiply(TR, TC, LR, LC, TILE == "128w")}
   }
 
   let dst_start = dst_batch(batch);

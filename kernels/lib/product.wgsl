@@ -8,6 +8,64 @@
 
 //% set BK = 16
 
+// NT, EDGE, TR, TC, LR, LC: invocations; rows and columns of the workgroup's part of dst; of one
+// invocation's; and of the 32 lanes over it.
+//% set TILES = {"32": (64, 32, 4, 4, 4, 8), "64": (128, 64, 8, 4, 4, 8), "128": (256, 128, 8, 8, 4, 8), "128w": (128, 128, 8, 16, 8, 4)}
+
+// Workgroup memory: columns of dst come from a_tile, rows from b_tile.
+//% macro memory(cols, rows)
+var<workgroup> a_tile: array<array<vec4<f32>, ${cols // 4}>, ${BK}>;
+var<workgroup> b_tile: array<array<vec4<f32>, ${rows // 4}>, ${BK}>;
+//% endmacro
+
+// `at_row`, `at_col`: this invocation's first vectors of the tiles. 32 neighbouring invocations take
+// LR x LC blocks of 4 x 4, the others lie LR and LC vectors further; a quad meets two rows of each.
+//% macro lanes(TR, TC, LR, LC, cols)
+//% set WARPS_ACROSS = cols // (LC * TC)
+  let w = li >> 5u;
+//% if LR == 4
+  let lr = (li & 1u) | ((li >> 2u) & 2u);
+  let lc = ((li >> 1u) & 3u) | ((li >> 2u) & 4u);
+//% else
+  let lc = (li & 1u) | ((li >> 1u) & 2u);
+  let lr = ((li >> 1u) & 1u) | ((li >> 2u) & 6u);
+//% endif
+  let at_row = (w / ${WARPS_ACROSS}u) * ${LR * TR // 4}u + lr;
+  let at_col = (w % ${WARPS_ACROSS}u) * ${LC * TC // 4}u + lc;
+//% endmacro
+
+// The sums c<row>_<vector of columns>: row i is `(at_row + i // 4 * LR) * 4 + i % 4` of the
+// workgroup's part, vector j starts at column `(at_col + j * LC) * 4`.
+//% macro sums(TR, TC)
+//% for i in range(TR)
+//% for j in range(TC // 4)
+  var c${i}_${j} = vec4<f32>();
+//% endfor
+//% endfor
+//% endmacro
+
+// Adds the product of the two tiles to the sums.
+//% macro multiply(TR, TC, LR, LC, split)
+//% for k in range(BK)
+    {
+//% for i in range(TR // 4)
+      let r${i} = b_tile[${k}][at_row + ${i * LR}u];
+//% endfor
+//% for j in range(TC // 4)
+      let q${j} = a_tile[${k}][at_col + ${j * LC}u];
+//% endfor
+//% for i in range(TR)
+//% for j in range(TC // 4)
+      c${i}_${j} = fma(vec4<f32>(r${i // 4}[${i % 4}]), q${j}, c${i}_${j});
+//% endfor
+//% endfor
+    }
+//% if split and k == 1
+    workgroupBarrier();  // for speed only: shared loads are issued earlier after it
+//% endif
+//% endfor
+//% endmacro
+
 // Where this invocation loads from. `x`: operand; T: k runs along its rows (V is 4 then); `edge`:
 // rows of a tile; `first`: the first of them; `count`: rows in all; `start`: index of the first k.
 //% macro place(x, V, T, edge, NT, first, count)
