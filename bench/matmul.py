@@ -27,11 +27,13 @@ from bench.ceilings import copy_bandwidth
 from bench.first_wave import HAVE_TORCH, torch_time
 from bench.timing import gpu_time
 from pykernels.plans import mul_mat as plans
+from pykernels.plans._product_choice import NARROW, Choice
 
 if HAVE_TORCH:
     import torch
 
 F32, F16 = "float32", "float16"
+FAST = 2.0**-8  # the error that precision="fast" states, in units of sum|a||b|
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class Case:
     out: str = F32
     turned: str = ""  # "l", "r", "lr": these operands lie transposed in memory
     batch: int = 0
+    fast: bool = False
 
     @property
     def name(self) -> str:
@@ -53,7 +56,9 @@ class Case:
         kinds = f"{short[self.left]} x {short[self.right]} -> {short[self.out]}"
         shape = f"{self.n} x {self.m} x {self.k}"
         turned = {"": "", "l": ", left T", "r": ", right T", "lr": ", both T"}[self.turned]
-        return (f"{self.batch} of " if self.batch else "") + f"{shape} {kinds}{turned}"
+        return (
+            f"{self.batch} of " if self.batch else ""
+        ) + f"{shape} {kinds}{turned}{', fast' * self.fast}"
 
     @property
     def operations(self) -> int:
@@ -67,15 +72,15 @@ class Case:
 
     @property
     def narrow(self) -> bool:
-        return min(self.n, self.m) <= plans.NARROW
+        return min(self.n, self.m) <= NARROW
 
     def scaled(self, scale: float) -> Case:
         def size(v: int) -> int:
-            return v if v <= plans.NARROW else max(round(v * scale / 16) * 16, 16) + v % 2
+            return v if v <= NARROW else max(round(v * scale / 16) * 16, 16) + v % 2
 
         return Case(
             size(self.n), size(self.m), size(self.k), self.left, self.right, self.out,
-            self.turned, self.batch,
+            self.turned, self.batch, self.fast,
         )  # fmt: skip
 
 
@@ -97,6 +102,8 @@ CASES = [
     Case(4095, 4095, 4095),
     Case(128, 128, 65536, turned="r"),
     Case(64, 4096, 4096, turned="r"),
+    Case(4096, 4096, 4096, F16, F16, fast=True),
+    Case(4096, 4096, 4096, fast=True),
     Case(512, 512, 64, batch=1536),
     Case(1, 16384, 16384, turned="r"),
     Case(1, 16384, 16384),
@@ -117,7 +124,7 @@ def chosen(dev: pk.Device, config: str) -> Iterator[None]:
     before = plans.choose
     if config != "auto":
         body, _, slices = config.partition("/")
-        plans.choose = lambda caps, s: plans.Choice(body, int(slices or 1))
+        plans.choose = lambda caps, s: Choice(body, int(slices or 1))
     dev._plans.clear()
     dev._hot.clear()
     try:
@@ -146,18 +153,22 @@ class Bench:
         right = self.operand(c.k, c.m, c.right, "r" in c.turned, c.batch, 2)
         out = self.dev.zeros((*((c.batch,) if c.batch else ()), c.n, c.m), c.out)  # type: ignore[arg-type]
         peer = self.peer(c)
+
+        def run() -> None:
+            pk.matmul(left, right, precision="fast" if c.fast else None, out=out)
+
         ours: dict[str, list[float]] = {config: [] for config in configs}
         theirs: list[float] = []
         errors = {}
         for config in configs:
             with chosen(self.dev, config):
                 pk.kernels.memset(out, 255)
-                pk.matmul(left, right, out=out)
+                run()
                 errors[config] = self.error(c, left, right, out)
         for _ in range(self.runs):
             for config, times in ours.items():
                 with chosen(self.dev, config):
-                    times.append(gpu_time(self.dev, lambda: pk.matmul(left, right, out=out)))
+                    times.append(gpu_time(self.dev, run))
             if peer is not None:
                 theirs.append(torch_time(peer))
         for config, times in ours.items():
@@ -176,6 +187,8 @@ class Bench:
         if c.out == F16:
             want = np.where(np.abs(want) > 65504, np.copysign(np.inf, want), want)
             allowed += np.abs(np.where(np.isinf(want), 0.0, want)) * 2.0**-10
+        if c.fast:  # stated by matmul
+            allowed += FAST * size
         with np.errstate(invalid="ignore"):
             share = np.where(got == want, 0.0, np.abs(got - want) / allowed)
         return float(share.max())

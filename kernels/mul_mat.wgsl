@@ -9,7 +9,7 @@
 // axes.A = ["f32", "f16"]
 // axes.B = ["f32", "f16"]
 // axes.D = ["f32", "f16"]
-// axes.TILE = ["32", "64", "128", "128w"]
+// axes.TILE = ["32", "64"]
 // axes.AV = [1, 2, 4]
 // axes.AT = [false, true]
 // axes.BV = [1, 2, 4]
@@ -20,10 +20,9 @@
 // pick.D = "dtype(dst)"
 // when = [
 //   "(A, B, D) in (('f32', 'f32', 'f32'), ('f16', 'f16', 'f32'), ('f16', 'f16', 'f16'), ('f16', 'f32', 'f32'))",
-//   "AV == 4 if AT else AV in (1, 4 if TILE == '128w' else 2)",
-//   "BV == 4 if BT else BV in (1, 4 if TILE == '128w' else 2)",
+//   "AV == 4 if AT else AV in (1, 2)",
+//   "BV == 4 if BT else BV in (1, 2)",
 //   "DV == 1 or (AV > 1 and BV > 1 and TILE != '32')",
-//   "TILE != '128w' or DV == 4",
 // ]
 // inputs.a = { dtype = "A", vec = "AV", doc = "(..., M, K)" }
 // inputs.b = { dtype = "B", vec = "BV", doc = "(..., N, K)" }
@@ -31,6 +30,7 @@
 // inputs.residual = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "Added as bias is." }
 // outputs.dst = { dtype = "D", vec = "DV", doc = "(..., N, M)" }
 // options.activation = { type = "Literal['relu', 'silu', 'gelu', 'gelu_tanh'] | None", doc = "Applied last; 'gelu' is by erf." }
+// options.precision = { type = "Literal['fast'] | None", doc = "'fast' may round operands to f16 and sum 64 products in f16." }
 // iterate = "tiles"
 // params.rows = { type = "u32", value = "dst.shape[-2]" }
 // params.cols = { type = "u32", value = "dst.shape[-1]" }
@@ -97,7 +97,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
       ${product.next("a", AV, AT, EDGE, NT)}
       ${product.next("b", BV, BT, EDGE, NT)}
     }
-    ${product.multiply(TR, TC, LR, LC, TILE == "128w")}
+    ${product.multiply(TR, TC, LR, LC)}
   }
 
   let dst_start = dst_batch(batch);

@@ -10,7 +10,7 @@
 
 // NT, EDGE, TR, TC, LR, LC: invocations; rows and columns of the workgroup's part of dst; of one
 // invocation's; and of the 32 lanes over it.
-//% set TILES = {"32": (64, 32, 4, 4, 4, 8), "64": (128, 64, 8, 4, 4, 8), "128": (256, 128, 8, 8, 4, 8), "128w": (128, 128, 8, 16, 8, 4)}
+//% set TILES = {"32": (64, 32, 4, 4, 4, 8), "64": (128, 64, 8, 4, 4, 8)}
 
 // Workgroup memory: columns of dst come from a_tile, rows from b_tile.
 //% macro memory(cols, rows)
@@ -45,7 +45,7 @@ var<workgroup> b_tile: array<array<vec4<f32>, ${rows // 4}>, ${BK}>;
 //% endmacro
 
 // Adds the product of the two tiles to the sums.
-//% macro multiply(TR, TC, LR, LC, split)
+//% macro multiply(TR, TC, LR, LC)
 //% for k in range(BK)
     {
 //% for i in range(TR // 4)
@@ -60,9 +60,6 @@ var<workgroup> b_tile: array<array<vec4<f32>, ${rows // 4}>, ${BK}>;
 //% endfor
 //% endfor
     }
-//% if split and k == 1
-    workgroupBarrier();  // for speed only: shared loads are issued earlier after it
-//% endif
 //% endfor
 //% endmacro
 

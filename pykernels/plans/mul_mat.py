@@ -6,87 +6,39 @@ import math
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from pykernels._generated.bodies import mul_mat, mul_mat_sum, mul_mat_vec
-from pykernels.dtypes import DTypeName
+from pykernels._generated.bodies import (
+    mul_mat,
+    mul_mat_fast,
+    mul_mat_sum,
+    mul_mat_vec,
+    mul_mat_wide,
+)
+from pykernels.dtypes import DTYPES, DTypeName
 from pykernels.errors import ArgumentError, ShapeError
 from pykernels.layout import Ints, Tiles, View, merge_axes
 from pykernels.plan import Caps, Scratch, Step, cdiv
 
 from . import cpy
+from ._product_choice import (
+    BANDWIDTH,
+    DISPATCH,
+    EDGES,
+    NARROW,
+    RATE,
+    TURN,
+    Choice,
+    Shape,
+    choose,
+    lane_bits,
+)
 
 __all__ = ["ACTIVATIONS", "EDGES", "Choice", "Shape", "choose", "plan"]
 
 ACTIVATIONS = {None: 0, "relu": 1, "silu": 2, "gelu_tanh": 3, "gelu": 4}
-# The tiles of mul_mat.wgsl: rows and columns of dst, and k in a vector of an operand with k last.
-EDGES = {"32": 32, "64": 64, "128": 128, "128w": 128}
-ALONG_K = {"32": 2, "64": 2, "128": 2, "128w": 4}
+ALONG_K = 2  # k in a vector of an operand with k last
 DEEP = 16  # k of a tile
-# Rows of the smaller operand that mul_mat_vec holds.
-NARROW = 8
-# Workgroups that keep a large GPU busy: two for each multiprocessor of one with 132.
-BUSY = 256
 # One invocation loops at most this often: a software driver ends all loops after 65,535 rounds.
 MAX_ROUNDS = 30_000
-
-
-class Shape(NamedTuple):
-    """What a choice depends on, apart from the device: dst is batches x rows x cols."""
-
-    batches: int
-    rows: int
-    cols: int
-    depth: int
-    vectors: bool = True  # operands and dst allow the vectors of every tile
-    along_k: bool = True  # k is the axis of the larger operand with the smaller step
-
-
-class Choice(NamedTuple):
-    """A body ("vec" or a tile of mul_mat.wgsl) and the number of slices of K."""
-
-    body: str
-    slices: int = 1
-
-
-def choose(caps: Caps, s: Shape) -> Choice:
-    """The body and the slices for one product."""
-    if min(s.rows, s.cols) <= NARROW:
-        groups = s.batches * cdiv(max(s.rows, s.cols), 1024 >> _lane_bits(s))
-        return Choice("vec", _slices(groups, s.depth, 2048 if s.along_k else 256, 4 * BUSY))
-    if caps.max_invocations < 1024:  # WebGPU's defaults: small devices and software drivers
-        return Choice("32", _slices(_tiles(s, "32"), s.depth, 256, 64))
-    # Two of these workgroups fit a multiprocessor: the slices are to fill one wave, not more.
-    slices = max(1, min(BUSY // max(_tiles(s, "128"), 1), s.depth // 1024, 64))
-    if slices * _tiles(s, "128") >= BUSY // 4 * 3:
-        return Choice("128w" if s.vectors else "128", slices)
-    slices = _slices(_tiles(s, "64"), s.depth, 128)
-    if slices * _tiles(s, "64") >= BUSY // 2:
-        return Choice("64", slices)
-    return Choice("32", _slices(_tiles(s, "32"), s.depth, 128))
-
-
-def _tiles(s: Shape, tile: str) -> int:
-    edge = EDGES[tile]
-    return s.batches * cdiv(s.rows, edge) * cdiv(s.cols, edge)
-
-
-def _slices(groups: int, depth: int, shortest: int, busy: int = BUSY) -> int:
-    """Slices of K that keep the device busy, each at least `shortest` deep; 1 where it is.
-
-    Half as many again as asked for: the slices of a last wave should not run alone.
-    """
-    wanted = 1 if groups >= busy else cdiv(busy * 3 // 2, max(groups, 1))
-    return max(1, min(wanted, depth // shortest, 64))
-
-
-def _lane_bits(s: Shape) -> int:
-    """How many invocations of mul_mat_vec split k: enough to fill the device, no more than k."""
-    if not s.along_k:
-        return 3 if s.depth >= 64 else 0
-    bits = 4
-    length = max(s.rows, s.cols)
-    while bits < 8 and (s.depth >> bits) >= 32 and s.batches * cdiv(length << bits, 1024) < 1024:
-        bits += 1
-    return bits
 
 
 @dataclass(frozen=True)
@@ -125,8 +77,11 @@ def plan(
     residual: View | None,
     dst: View,
     activation: str | None = None,
+    precision: str | None = None,
 ) -> list[Step]:
     """The dispatches of one product."""
+    if precision not in (None, "fast"):
+        raise ArgumentError(f"[mul_mat] precision must be None or 'fast' but is {precision!r}")
     if activation not in ACTIVATIONS:
         names = ", ".join(map(repr, ACTIVATIONS))
         raise ArgumentError(f"[mul_mat] activation must be one of {names} but is {activation!r}")
@@ -141,20 +96,24 @@ def plan(
     if (p.a.dtype.itemsize > p.b.dtype.itemsize) if mixed else _runs(_turn(p.dst)):
         p = p.swapped()
     p = _folded(_folded(p).swapped()).swapped()
-    return [step for part in _parts(p) for step in _steps(caps, scratch, part)]
+    fast = precision == "fast" and caps.f16
+    return [step for part in _parts(p) for step in _steps(caps, scratch, part, fast)]
 
 
-def _steps(caps: Caps, scratch: Scratch, p: Product) -> list[Step]:
+def _steps(caps: Caps, scratch: Scratch, p: Product, fast: bool) -> list[Step]:
     if min(p.shape[1:3]) <= NARROW and p.shape.rows > p.shape.cols:
         p = p.swapped()
-    # With f32 operands the checked shader is 10 to 20 % faster in the other tile of that size.
-    half = "f16" in (p.a.dtype.short, p.b.dtype.short)
-    wide = half and _vectors(p, "128w")
-    choice = choose(caps, p.shape._replace(vectors=wide, along_k=_along_k(p.a)))
-    if choice.slices > 1 and _levels(p) >= Tiles.LEVELS:
-        choice = choice._replace(slices=1)  # the slices are one more axis
+    choice = choose(caps, p.shape._replace(along_k=_along_k(p.a)))
+    slices = min(choice.slices, max(caps.max_binding // (4 * p.dst.size), 1))
+    if _levels(p) >= Tiles.LEVELS:
+        slices = 1  # the slices are one more axis
+    choice = choice._replace(slices=slices)
     if choice.body == "vec":
         return _narrow(caps, scratch, p, choice.slices)
+    if choice.body == "wide" and fast and p.shape.depth % 2 == 0:
+        return _fast(caps, scratch, p, choice.slices)
+    if choice.body == "wide":
+        return _wide(caps, scratch, p, choice.slices)
     return _tiled(caps, scratch, p, choice.body, choice.slices)
 
 
@@ -281,19 +240,13 @@ def _by(v: View, n: int) -> bool:
     )
 
 
-def _load(v: View, along_k: int) -> tuple[View, int, bool]:
+def _load(v: View) -> tuple[View, int, bool]:
     """How a tile loads an operand: the view, its vectors, and whether k is the row."""
-    if _by(v, along_k):
-        return v, along_k, False
+    if _by(v, ALONG_K):
+        return v, ALONG_K, False
     if _by(_turn(v), 4):
         return _turn(v), 4, True
     return v, 1, False
-
-
-def _vectors(p: Product, tile: str) -> bool:
-    """Do both operands and dst allow vectors?"""
-    loads = [_load(v, ALONG_K[tile])[1] for v in (p.a, p.b)]
-    return min(loads) > 1 and _by(p.dst, 4)
 
 
 def _narrow(caps: Caps, scratch: Scratch, p: Product, slices: int) -> list[Step]:
@@ -307,7 +260,7 @@ def _narrow(caps: Caps, scratch: Scratch, p: Product, slices: int) -> list[Step]
     if along_k and av == 4 and not _by(p.b, 4):
         p, copied = _small_copy(caps, scratch, p, p.b.dtype.name)
         before += copied
-    bits = _lane_bits(s)
+    bits = lane_bits(s)
     held = next(n for n in ((1, 4, 8) if av == 4 else (1, 8)) if n >= s.rows)
     cut = _cut(s.depth, slices, (4 if along_k and av == 4 else 1) << bits)
     out, raw, after = _target(caps, scratch, p, cut)
@@ -342,21 +295,118 @@ def _small_copy(
 
 
 def _tiled(caps: Caps, scratch: Scratch, p: Product, tile: str, slices: int) -> list[Step]:
-    s, edge = p.shape, EDGES[tile]
-    if tile == "128w" and not _vectors(p, tile):
-        tile = "128"
-    (a, av, at), (b, bv, bt) = (_load(v, ALONG_K[tile]) for v in (p.a, p.b))
+    s, (rows, cols) = p.shape, EDGES[tile]
+    (a, av, at), (b, bv, bt) = (_load(v) for v in (p.a, p.b))
     cut = _cut(s.depth, slices, DEEP)
     out, raw, after = _target(caps, scratch, p, cut)
-    vectors = tile != "32" and min(av, bv) > 1 and _by(out, 4)
     step = mul_mat.step(
         caps, _spread(a, out), _spread(b, out), None if raw else p.bias,
         None if raw else p.residual, out,
-        TILE="128" if tile == "128w" and not vectors else tile, AV=av, AT=at, BV=bv, BT=bt,
-        DV=4 if vectors else 1, depth=s.depth, slice_depth=cut.depth, slice_batches=s.batches,
-        across=cdiv(s.cols, edge), down=cdiv(s.rows, edge), act=0 if raw else p.act, raw=int(raw),
+        TILE=tile, AV=av, AT=at, BV=bv, BT=bt,
+        DV=4 if tile != "32" and min(av, bv) > 1 and _by(out, 4) else 1,
+        depth=s.depth, slice_depth=cut.depth, slice_batches=s.batches,
+        across=cdiv(s.cols, cols), down=cdiv(s.rows, rows), act=0 if raw else p.act, raw=int(raw),
     )  # fmt: skip
     return [step, *after]
+
+
+def _wide(caps: Caps, scratch: Scratch, p: Product, slices: int) -> list[Step]:
+    """A large product. Where it costs little, operands are first turned so that k is the row."""
+    s = p.shape
+    seconds = 2 * s.batches * s.rows * s.cols * s.depth / RATE
+
+    def turning(v: View) -> float:
+        """The seconds that turning it takes: 0 where k is the row, inf if no copy can be bound."""
+        if _by(_turn(v), 4):
+            return 0.0
+        nbytes = _unique(v).size // v.shape[-2] * cdiv(v.shape[-2], 4) * 4 * v.dtype.itemsize
+        return DISPATCH + 2 * nbytes / BANDWIDTH if nbytes <= caps.max_binding else math.inf
+
+    def cost(p: Product) -> float:
+        return turning(p.a) + min(turning(p.b), TURN * seconds)
+
+    if p.a.dtype == p.b.dtype and cost(p.swapped()) < cost(p):
+        p = p.swapped()
+        s = p.shape
+    if turning(p.a) == math.inf:
+        return _tiled(caps, scratch, p, "64", slices)
+    before: list[Step] = []
+    a = _turn(p.a)
+    if turning(p.a):
+        a, before = _turned(caps, scratch, p.a)
+    b, bv = p.b, 1
+    if turning(p.b) < TURN * seconds:
+        b, bv = _turn(p.b), 4
+        if turning(p.b):
+            b, copied = _turned(caps, scratch, p.b)
+            before += copied
+    rows, cols = EDGES["wide"]
+    cut = _cut(s.depth, slices, DEEP)
+    out, raw, after = _target(caps, scratch, p, cut)
+    turn = not _by(out, 4) and _by(_turn(out), 4)
+    step = mul_mat_wide.step(
+        caps, _spread(a, out), _spread(b, out), None if raw else p.bias,
+        None if raw else p.residual, _turn(out) if turn else out,
+        AV=4, BV=bv, DV=4 if turn or _by(out, 4) else 1, DT=turn, rows=s.rows, cols=s.cols,
+        depth=s.depth, slice_depth=cut.depth, slice_batches=s.batches,
+        across=cdiv(s.cols, cols), down=cdiv(s.rows, rows), act=0 if raw else p.act, raw=int(raw),
+    )  # fmt: skip
+    return [*before, step, *after]
+
+
+def _fast(caps: Caps, scratch: Scratch, p: Product, slices: int) -> list[Step]:
+    """A large product of f16 pairs, which both operands are first copied to."""
+    s, (rows, cols) = p.shape, EDGES["wide"]
+    (a, before), (b, more) = (_pairs(caps, scratch, v) for v in (p.a, p.b))
+    cut = _cut(cdiv(s.depth, 2), slices, DEEP)
+    out, raw, after = _target(caps, scratch, p, cut, direct=True)
+    step = mul_mat_fast.step(
+        caps, _spread(a, out), _spread(b, out), None if raw else p.bias,
+        None if raw else p.residual, out,
+        AV=4, BV=4, DV=4 if _by(out, 4) else 1, rows=s.rows, cols=s.cols,
+        depth=cdiv(s.depth, 2), slice_depth=cut.depth, slice_batches=s.batches,
+        across=cdiv(s.cols, cols), down=cdiv(s.rows, rows), act=0 if raw else p.act, raw=int(raw),
+    )  # fmt: skip
+    return [*before, *more, step, *after]
+
+
+def _pairs(caps: Caps, scratch: Scratch, v: View) -> tuple[View, list[Step]]:
+    """A copy in f16 as (..., K / 2, rows, 2), the last two axes as one: for mul_mat_fast."""
+    lead, before = v.shape[:-2], list[Step]()
+    v = _unique(v)
+    if v.dtype.name != "float16" or not _by(v, 2):
+        half = scratch.empty(v.shape, "float16")
+        v, before = half, cpy.plan(caps, scratch, v, half)
+    words = replace(
+        v, dtype=DTYPES["uint32"], shape=(*v.shape[:-1], v.shape[-1] // 2),
+        strides=(*v.strides[:-1], 4),
+    )  # fmt: skip
+    turned, copied = _turned(caps, scratch, words)
+    strides = (
+        0 if n != m else step for n, m, step in zip(lead, v.shape, turned.strides, strict=False)
+    )
+    pairs = replace(
+        turned, dtype=DTYPES["float16"], shape=(*lead, turned.shape[-2], 2 * turned.shape[-1]),
+        strides=(*strides, turned.strides[-2], 2),
+    )  # fmt: skip
+    return pairs, before + copied
+
+
+def _unique(v: View) -> View:
+    """The view without repetitions along its batch axes."""
+    lead = (1 if step == 0 else n for n, step in zip(v.shape[:-2], v.strides, strict=False))
+    return v.with_layout((*lead, *v.shape[-2:]), v.strides)
+
+
+def _turned(caps: Caps, scratch: Scratch, v: View) -> tuple[View, list[Step]]:
+    """A copy with k as the row, rows of whole vectors; and the steps that make it."""
+    source = _turn(_unique(v))
+    whole = scratch.empty((*source.shape[:-1], cdiv(source.shape[-1], 4) * 4), v.dtype.name)
+    copy = cpy.plan(caps, scratch, source, whole.with_layout(source.shape, whole.strides))
+    lead = zip(v.shape[:-2], source.shape, whole.strides, strict=False)
+    strides = (0 if n != m else step for n, m, step in lead)
+    shape = (*v.shape[:-2], *whole.shape[-2:])
+    return whole.with_layout(shape, (*strides, *whole.strides[-2:])), copy
 
 
 class _Cut(NamedTuple):
@@ -373,9 +423,15 @@ def _cut(depth: int, slices: int, unit: int) -> _Cut:
     return _Cut(cdiv(depth, each), each)
 
 
-def _target(caps: Caps, scratch: Scratch, p: Product, cut: _Cut) -> tuple[View, bool, list[Step]]:
-    """Where the sums go: to dst, or as f32 to scratch, with the step that finishes them."""
-    direct = p.dst.dtype.name == "float32" or (p.a.dtype, p.b.dtype) == (p.dst.dtype, p.dst.dtype)
+def _target(
+    caps: Caps, scratch: Scratch, p: Product, cut: _Cut, direct: bool = False
+) -> tuple[View, bool, list[Step]]:
+    """Where the sums go: to dst, or as f32 to scratch, with the step that finishes them.
+
+    `direct`: has the body texts for any dst?
+    """
+    kinds = (p.a.dtype, p.b.dtype)
+    direct |= p.dst.dtype.name == "float32" or kinds == (p.dst.dtype, p.dst.dtype)
     if cut.slices == 1 and direct:
         return p.dst, False, []
     parts = scratch.empty((cut.slices, *p.dst.shape), "float32")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -16,7 +17,7 @@ from pykernels.kernels import mul_mat
 from pykernels.layout import View, contiguous_strides
 from pykernels.plan import Caps, Scratch
 from pykernels.plans import mul_mat as plans
-from pykernels.plans.mul_mat import Choice, Shape
+from pykernels.plans._product_choice import EDGES, Choice, Shape
 from pykernels.reference.mul_mat import budget
 from pykernels.reference.mul_mat import mul_mat as reference
 from tests.harness import (
@@ -114,12 +115,12 @@ LOADS = {"k": K_RUNS, "rows": ROWS_RUN, "any": NOTHING_RUNS}
 @pytest.mark.sample(0.05)
 @pytest.mark.parametrize("kinds", KINDS, ids="-".join)
 @pytest.mark.parametrize("loads", [*itertools.product(LOADS, LOADS)], ids="-".join)
-@pytest.mark.parametrize("tile", plans.EDGES)
+@pytest.mark.parametrize("tile", EDGES)
 def test_tile_at_its_edges(
     dev: pk.Device, tile: str, loads: tuple[str, str], kinds: tuple[str, str, str]
 ) -> None:
     """Rows, columns and k around the sizes of the tile, and one tile of many bands."""
-    edge = plans.EDGES[tile]
+    edge = max(EDGES[tile])
     a_form, b_form = (LOADS[name] for name in loads)
     calls = Calls(dev)
     sizes = [(1, 1), (edge, edge), (edge - 4, edge + 4), (2 * edge + 4, 8), (12, edge * 9 + 8)]
@@ -177,7 +178,7 @@ def test_without_native_halves(dev: pk.Device) -> None:
 @pytest.mark.sample(0.5)
 @pytest.mark.parametrize("slices", (2, 5, 64))
 def test_slices_of_k(dev: pk.Device, slices: int) -> None:
-    for body in ("32", "vec"):
+    for body in ("32", "vec", "wide"):
         calls = Calls(dev)
         for k in (16, 17, 130, 1000):
             for form in (K_RUNS, ROWS_RUN):
@@ -331,6 +332,56 @@ def test_a_product_over_its_own_operand(dev: pk.Device) -> None:
     assert_same_bits(t.numpy(), 2 * (x @ x.T))
 
 
+# -- precision="fast" -----------------------------------------------------------------------------
+
+
+@gpu
+@pytest.mark.sample(0.5)
+@pytest.mark.parametrize("slices", (1, 3))
+@pytest.mark.parametrize("kind", (F16, F32))
+def test_fast_products(dev: pk.Device, kind: str, slices: int) -> None:
+    """f16 pairs and short f16 sums: exact where these are, else within what matmul states."""
+    rng = np.random.default_rng(7)
+    for n, m, k, lead in (
+        (64, 128, 64, ()),
+        (70, 130, 514, ()),
+        (33, 45, 102, (3,)),
+        (5, 300, 7, ()),
+    ):
+        for exact, turned in itertools.product((True, False), (True, False)):
+            x, y = (
+                rng.integers(-3, 4, s) if exact else rng.standard_normal(s)
+                for s in ((*lead, n, k), (k, m))
+            )  # fmt: skip
+            x, y = x.astype(kind), y.astype(kind)
+            left = dev.tensor(np.ascontiguousarray(x.swapaxes(-1, -2)) if turned else x)
+            left = (
+                left.transpose(*range(len(lead)), left.ndim - 1, left.ndim - 2) if turned else left
+            )
+            out = dev.empty((*lead, n, m), "float32")
+            bias = np.arange(m, dtype=np.float32)
+            with forced(dev, Choice("wide", slices)):
+                pk.matmul(left, dev.tensor(y), bias=dev.tensor(bias), precision="fast", out=out)
+            want = x.astype(np.float64) @ y.astype(np.float64) + bias
+            size = np.abs(x.astype(np.float64)) @ np.abs(y.astype(np.float64))
+            if exact:
+                np.testing.assert_array_equal(out.numpy(), want)
+            else:
+                assert (np.abs(out.numpy() - want) <= size * 2.0**-8 + 1e-4).all()
+
+
+def test_fast_is_a_choice_of_the_plan() -> None:
+    """Pairs where the device has f16 and K is even; the default elsewhere; no other word."""
+    x = view((4096, 4096))
+    names = [s.body.name for s in plans.plan(LARGE, Scratch(), x, x, None, None, x, None, "fast")]
+    assert names[-1] == "mul_mat_fast" and set(names[:-1]) <= {"cpy", "cpy_cast", "cpy_block"}
+    plain = replace(LARGE, f16=False)
+    names = [s.body.name for s in plans.plan(plain, Scratch(), x, x, None, None, x, None, "fast")]
+    assert names[-1] == "mul_mat_wide"
+    with pytest.raises(pk.ArgumentError, match=r"\[mul_mat\] precision must be None or 'fast'"):
+        plans.plan(LARGE, Scratch(), x, x, None, None, x, None, "split")
+
+
 # -- epilogue -------------------------------------------------------------------------------------
 
 
@@ -338,7 +389,7 @@ def test_a_product_over_its_own_operand(dev: pk.Device) -> None:
 @pytest.mark.sample(0.6)
 @pytest.mark.parametrize("activation", plans.ACTIVATIONS)
 def test_epilogue(dev: pk.Device, activation: str | None) -> None:
-    for body, slices in (("32", 1), ("32", 3), ("vec", 1), ("64", 1), ("128", 1), ("128w", 1)):
+    for body, slices in (("32", 1), ("32", 3), ("vec", 1), ("64", 1), ("wide", 1), ("wide", 3)):
         calls = Calls(dev)
         n = 3 if body == "vec" else 37
         for shape, kind in (((n, 52), F32), ((52,), F16), ((n, 1), F16), ((1, 1), F32), ((), F32)):
@@ -487,9 +538,8 @@ SMALL = Caps(False, False, 256, 256, 16384, 1 << 27, 65535)
 
 def test_choices() -> None:
     square = [plans.choose(LARGE, Shape(1, n, n, n)).body for n in (4096, 2048, 512, 100, 8)]
-    assert square[0] == square[1] == "128w"
+    assert square[0] == square[1] == "wide"
     assert square[-1] == "vec"
-    assert plans.choose(LARGE, Shape(1, 4096, 4096, 4096, vectors=False)).body == "128"
     assert plans.choose(LARGE, Shape(1, 64, 64, 1 << 16)).slices > 16
     assert plans.choose(LARGE, Shape(1, 1, 1, 1 << 24)).slices > 16
     for n in (9, 100, 4096):
@@ -507,18 +557,23 @@ def steps_of(a: View, b: View, dst: View, caps: Caps = LARGE) -> list[tuple[str,
 
 
 def test_plans_for_large_devices() -> None:
-    """(groups, tile, vectors and direction of a, of b, vectors of dst)."""
+    """(groups, vectors of a, of b, of dst, dst's rows run) of mul_mat_wide, after copies."""
     square = view((4096, 4096))
     turned = view((4096, 4096), (1, 4096))
-    assert steps_of(square, square, square) == [("mul_mat", (1024, "128", 2, False, 2, False, 4))]
-    assert steps_of(turned, square, square) == [("mul_mat", (1024, "128", 4, True, 2, False, 4))]
+    wide = ("mul_mat_wide", (2048, 4, 4, 4, False))
+    assert steps_of(turned, turned, square) == [wide]
+    assert steps_of(square, square, square)[2:] == [wide]  # after two copies
+    assert steps_of(turned, square, square)[1:] == [wide]
     # dst runs down its columns: the operands change places.
-    assert steps_of(square, turned, turned) == [("mul_mat", (1024, "128", 4, True, 2, False, 4))]
+    assert steps_of(turned, turned, turned) == [wide]
     odd = view((4095, 4095))
-    assert steps_of(odd, odd, odd) == [("mul_mat", (1024, "128", 1, False, 1, False, 1))]
+    assert steps_of(odd, odd, odd)[-1] == ("mul_mat_wide", (2048, 4, 4, 1, False))
+    # A copy of the larger operand would cost more than it gives: it takes the place of b.
+    few, many = view((512, 14336)), view((4096, 14336))
+    assert steps_of(many, few, view((512, 4096)))[1] == ("mul_mat_wide", (768, 4, 1, 4, False))
     # Batches with one a are rows of one product.
     many = view((64, 64, 4096))
-    assert steps_of(square, many, many) == [("mul_mat", (1024, "128", 2, False, 2, False, 4))]
+    assert steps_of(turned, many, many)[1:] == [wide]
     names = [name for name, _ in steps_of(view((64, 1 << 16)), view((64, 1 << 16)), view((64, 64)))]
     assert names == ["mul_mat", "mul_mat_sum"]
     assert [n for n, _ in steps_of(square, view((3, 4096)), view((3, 4096)))] == ["mul_mat_vec"]

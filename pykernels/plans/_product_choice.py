@@ -1,0 +1,97 @@
+"""Which body computes a matrix product, and in how many slices of K: pure functions."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pykernels.plan import Caps, cdiv
+
+__all__ = [
+    "BANDWIDTH", "DISPATCH", "EDGES", "NARROW", "RATE", "TURN", "Choice", "Shape", "choose",
+    "lane_bits",
+]  # fmt: skip
+
+# Rows and columns of dst that one workgroup of mul_mat.wgsl ("32", "64") or mul_mat_wide computes.
+EDGES = {"32": (32, 32), "64": (64, 64), "wide": (64, 128)}
+# Rows of the smaller operand that mul_mat_vec holds.
+NARROW = 8
+# Workgroups that keep a large GPU busy: two for each multiprocessor of one with 132.
+BUSY = 256
+# What the times of large products are weighed with, measured on such a GPU: workgroups of
+# mul_mat_wide at a time (three on each of 132 multiprocessors; PARTIAL is the time of a wave with
+# none, one, two or three on each, all the rest of the device idle), the cost of starting one in k,
+# operations and bytes per second, seconds of one more dispatch, and what a product loses by loading
+# b with k last.
+SLOTS, PARTIAL, START = 396, (0.0, 0.6, 0.72, 1.0), 48
+RATE, BANDWIDTH, DISPATCH, TURN = 47e12, 3.5e12, 2e-6, 0.06
+
+
+class Shape(NamedTuple):
+    """What a choice depends on, apart from the device: dst is batches x rows x cols."""
+
+    batches: int
+    rows: int
+    cols: int
+    depth: int
+    along_k: bool = True  # k is the axis of the larger operand with the smaller step
+
+
+class Choice(NamedTuple):
+    """A body ("vec", "32", "64" or "wide") and the number of slices of K."""
+
+    body: str
+    slices: int = 1
+
+
+def choose(caps: Caps, s: Shape) -> Choice:
+    """The body and the slices for one product."""
+    if min(s.rows, s.cols) <= NARROW:
+        groups = s.batches * cdiv(max(s.rows, s.cols), 1024 >> lane_bits(s))
+        return Choice("vec", _slices(groups, s.depth, 2048 if s.along_k else 256, 4 * BUSY))
+    if caps.max_invocations < 1024:  # WebGPU's defaults: small devices and software drivers
+        return Choice("32", _slices(_tiles(s, "32"), s.depth, 256, 64))
+    if min(s.rows, s.cols) > 64:
+        most = min(s.depth // 256, 8) if _tiles(s, "wide") < 2 * SLOTS else 1
+        slices = min(range(1, max(most, 1) + 1), key=lambda n: _wide_time(s, n))
+        if slices * _tiles(s, "wide") >= BUSY:
+            return Choice("wide", slices)
+    slices = _slices(_tiles(s, "64"), s.depth, 128)
+    if slices * _tiles(s, "64") >= BUSY // 2:
+        return Choice("64", slices)
+    return Choice("32", _slices(_tiles(s, "32"), s.depth, 128))
+
+
+def _tiles(s: Shape, tile: str) -> int:
+    rows, cols = EDGES[tile]
+    return s.batches * cdiv(s.rows, rows) * cdiv(s.cols, cols)
+
+
+def _wide_time(s: Shape, slices: int) -> float:
+    """Seconds that mul_mat_wide and the sum over its slices are expected to take."""
+    waves, rest = divmod(_tiles(s, "wide") * slices, SLOTS)
+    full = waves + PARTIAL[cdiv(3 * rest, SLOTS)]
+    rows, cols = EDGES["wide"]
+    product = full * (cdiv(s.depth, slices) + START) * 2 * rows * cols * SLOTS / RATE
+    if slices == 1:
+        return product
+    return product + DISPATCH + (2 * slices + 1) * 4 * s.batches * s.rows * s.cols / BANDWIDTH
+
+
+def _slices(groups: int, depth: int, shortest: int, busy: int = BUSY) -> int:
+    """Slices of K that keep the device busy, each at least `shortest` deep; 1 where it is.
+
+    Half as many again as asked for: the slices of a last wave should not run alone.
+    """
+    wanted = 1 if groups >= busy else cdiv(busy * 3 // 2, max(groups, 1))
+    return max(1, min(wanted, depth // shortest, 64))
+
+
+def lane_bits(s: Shape) -> int:
+    """How many invocations of mul_mat_vec split k: enough to fill the device, no more than k."""
+    if not s.along_k:
+        return 3 if s.depth >= 64 else 0
+    bits = 4
+    length = max(s.rows, s.cols)
+    while bits < 8 and (s.depth >> bits) >= 32 and s.batches * cdiv(length << bits, 1024) < 1024:
+        bits += 1
+    return bits
