@@ -32,7 +32,8 @@ _IMPORTS = {
     "pykernels.launch": ("launch",),
     "pykernels.layout": ("Nd", "Rows", "Tiles", "View"),
     "pykernels.plan": (
-        "Arg", "Body", "Bound", "Caps", "Kernel", "Scratch", "Step", "cdiv", "dtype", "unit_of",
+        "Arg", "Body", "Bound", "Caps", "Kernel", "Scratch", "Step", "cdiv", "dtype", "touched",
+        "unit_of",
     ),
     "pykernels.scalars": ("bits_of",),
     "pykernels.tensor": ("Tensor",),
@@ -155,6 +156,7 @@ def emit_kernel(spec: Spec, has_plan: bool) -> str:
             f"\ndef plan(caps: Caps, scratch: Scratch, {views}{options}) -> list[Step]:\n"
             f'    """A single dispatch."""\n    return [step(caps, {given})]\n'
         )
+    out += _work(spec)
     scalars = [n for p in spec.params if p.arg for n in p.fields]
     out.append("\nKERNEL = Kernel(")
     out.append(f"    name={spec.name!r},")
@@ -163,6 +165,9 @@ def emit_kernel(spec: Spec, has_plan: bool) -> str:
     out.append("    ),")
     out.append(f"    scalars={_tuple(scalars)},")
     out.append("    plan=plan,")
+    out += ["    nbytes=nbytes,", "    operations=operations,"]
+    if spec.options:
+        out.append(f"    options={_tuple([o.name for o in spec.options])},")
     if spec.moves_bytes:
         out.append("    moves_bytes=True,")
     out.append(")\n")
@@ -171,6 +176,27 @@ def emit_kernel(spec: Spec, has_plan: bool) -> str:
             out.append(f"\n{constant(spec, name)} = replace(KERNEL, name={name!r})\n")
         out.append(_wrapper(spec, name))
     return module(spec.file, imports, "\n".join(out))
+
+
+def _work(spec: Spec) -> list[str]:
+    """`nbytes` and `operations` of a call: its tensors in order, the rest by name."""
+    signature = [f"{t.name}: {_view_type(t)}" for t in spec.tensors]
+    named = [
+        f"{p.name}: {scalar_type(p)}{default(p)}"
+        for p in spec.params
+        if p.arg and p.default is not None
+    ]
+    named += [f"{o.name}: {o.type} = {o.default!r}" for o in spec.options]
+    signature += ["*", *named] if named else []
+    tensors = ", ".join(t.name for t in spec.tensors)
+    lines = []
+    for name, doc, value in (
+        ("nbytes", "Bytes that a call reads and writes.", spec.nbytes or f"touched({tensors})"),
+        ("operations", "Arithmetic operations of a call.", spec.operations or "0"),
+    ):
+        lines += [f"\ndef {name}(", *(f"    {s}," for s in signature), ") -> int:"]
+        lines += [f'    """{doc}"""', f"    return {value}\n"]
+    return lines
 
 
 def _arg(t: TensorSpec) -> str:

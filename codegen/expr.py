@@ -8,7 +8,7 @@ from typing import Any
 
 __all__ = ["ExprError", "check", "evaluate"]
 
-FUNCTIONS = {"cdiv", "dtype", "max", "min"}
+FUNCTIONS = {"cdiv", "dtype", "max", "min", "touched"}
 _NODES = (
     ast.Expression, ast.BoolOp, ast.And, ast.Or, ast.UnaryOp, ast.Not, ast.USub,
     ast.BinOp, ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Div, ast.Mod, ast.Pow,

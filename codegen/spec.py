@@ -21,12 +21,14 @@ DTYPE_NAMES = {
 PARAM_TYPES = {"u32": "I", "i32": "i", "f32": "f", "bits": "II"}
 _TOP = {
     "doc", "axes", "pick", "when", "inputs", "outputs", "params", "options", "iterate", "uses",
-    "grid", "part_of", "wrappers", "moves_bytes", "source", "subgroups", "axis",
+    "grid", "part_of", "wrappers", "moves_bytes", "source", "subgroups", "axis", "bytes",
+    "operations",
 }  # fmt: skip
 _TYPES = {
     "doc": str, "grid": str, "source": str, "part_of": str, "iterate": str, "uses": list,
     "when": list, "moves_bytes": bool, "axes": dict, "pick": dict, "inputs": dict, "outputs": dict,
-    "params": dict, "options": dict, "wrappers": dict, "axis": dict,
+    "params": dict, "options": dict, "wrappers": dict, "axis": dict, "bytes": str,
+    "operations": str,
 }  # fmt: skip
 _TENSOR = {
     "dtype", "dtypes", "vec", "bind", "when", "optional", "readonly", "alias", "like", "broadcast",
@@ -118,6 +120,9 @@ class Spec:
     # The functional layer runs over any axis: inputs that it moves, arguments that forbid it.
     axis_moves: tuple[str, ...] = ()
     axis_last_only: tuple[str, ...] = ()
+    # What a call moves and computes: expressions over its tensors, options and defaulted scalars.
+    nbytes: str = ""
+    operations: str = ""
 
     @property
     def names(self) -> list[str]:
@@ -226,6 +231,8 @@ def load(path: Path, file: str) -> Spec:
         options=options, uses=tuple(d.get("uses", ())), when=when, part_of=d.get("part_of", ""),
         moves_bytes=d.get("moves_bytes", False), subgroups=d.get("subgroups", ""),
         source=d.get("source", ""), wrappers=_wrappers(r, params), **_axis(r, tensors, params),
+        nbytes=_work(r, "bytes", tensors, params, options),
+        operations=_work(r, "operations", tensors, params, options),
     )  # fmt: skip
 
 
@@ -236,6 +243,23 @@ def _wrappers(r: _Reader, params: tuple[Param, ...]) -> dict[str, dict[str, Any]
     for name, fields in wrappers.items():
         r.known(fields, scalars | {"doc"}, "wrappers", name)
     return wrappers
+
+
+def _work(
+    r: _Reader,
+    key: str,
+    tensors: tuple[TensorSpec, ...],
+    params: tuple[Param, ...],
+    options: tuple[Option, ...],
+) -> str:
+    """What a call moves or computes; it counts the call, however a plan cuts it into steps."""
+    if key not in r.data:
+        return ""
+    if "part_of" in r.data:
+        r.fail(r.line(key), f"{key} is said of a call: it stands in the kernel's own file")
+    names = {t.name for t in tensors} | {o.name for o in options}
+    names |= {p.name for p in params if p.arg and p.default is not None}
+    return r.expr(r.data[key], names, key)
 
 
 def _axis(

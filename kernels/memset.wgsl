@@ -14,6 +14,7 @@
 // options.offset = { type = "int", default = 0, doc = "First byte, counted from the view." }
 // options.size = { type = "int | None", doc = "Number of bytes; None: up to the end." }
 // moves_bytes = true
+// bytes = "size if size is not None else dst.nbytes - offset"
 // uses = ["words"]
 // grid = "cdiv(dst.offset % (4 * VEC) + dst.nbytes, 4 * VEC * WG)"
 // ///

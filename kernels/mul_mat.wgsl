@@ -44,6 +44,7 @@
 // params.act = { type = "u32" }
 // params.raw = { type = "u32" }
 // params.scale = { type = "f32", default = 1.0, doc = "Factor of the sums." }
+// operations = "2 * dst.size * a.shape[-1]"
 // uses = ["product"]
 // grid = "it.batches * across * down"
 // ///

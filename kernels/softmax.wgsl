@@ -44,6 +44,7 @@
 // params.max_bias = { type = "f32", default = 0.0, doc = "ALiBi: 8 is usual; 0 is none (slope 1). Head: axis -3." }
 // params.log = { type = "u32", default = false, doc = "Return the logarithm." }
 // wrappers.log_softmax = { log = true, doc = "Logarithm of the softmax over the last axis, computed in f32; arguments as in `softmax`." }
+// operations = "(6 if mask is None else 8) * x.size"
 // uses = ["logits", "reduce"]
 // grid = "cdiv(it.rows, WG // LANES)"
 // ///

@@ -17,6 +17,7 @@
 // axis = { moves = ["y", "dy"] }
 // iterate = "rows"
 // params.cols = { type = "u32", value = "it.cols // VEC" }
+// operations = "4 * y.size"
 // uses = ["reduce"]
 // grid = "cdiv(it.rows, WG // LANES) if it.cols else 0"
 // ///

@@ -5,6 +5,7 @@ A plan turns the views of one call into a list of steps; `launch` runs any such 
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,19 @@ from typing import Literal
 from .dtypes import DTYPES, DType, DTypeName
 from .layout import Ints, View, contiguous_strides
 
-__all__ = ["Arg", "Body", "Bound", "Caps", "Kernel", "Scratch", "Step", "cdiv", "dtype", "unit_of"]
+__all__ = [
+    "Arg",
+    "Body",
+    "Bound",
+    "Caps",
+    "Kernel",
+    "Scratch",
+    "Step",
+    "cdiv",
+    "dtype",
+    "touched",
+    "unit_of",
+]
 
 Mode = Literal["read", "rw", "merged"]
 
@@ -115,13 +128,19 @@ class Scratch:
 class Kernel:
     """One public kernel: its tensor arguments and the plan of a call.
 
-    `plan(caps, scratch, *views, *options)` returns the steps in order.
+    `plan(caps, scratch, *views, *options)` returns the steps in order. `nbytes` and `operations`
+    take the views, and options and scalars by name; they count what the call asks for, each element
+    once and a multiply-add as two, not what a plan adds to it (padding, scratch, slices). They
+    expect arguments that the plan accepts.
     """
 
     name: str
     args: tuple[Arg, ...]
     scalars: tuple[str, ...]
     plan: Callable[..., list[Step]]
+    nbytes: Callable[..., int]
+    operations: Callable[..., int]
+    options: tuple[str, ...] = ()
     moves_bytes: bool = False  # copies bits: handles every dtype without features
 
 
@@ -133,6 +152,16 @@ def cdiv(a: int, b: int) -> int:
 def dtype(view: View | None) -> str:
     """The short name of a view's dtype, "" for a tensor that was not given."""
     return view.dtype.short if view is not None else ""
+
+
+def touched(*views: View | None) -> int:
+    """Bytes of the elements of all views; what a broadcast repeats counts once."""
+    return sum(
+        v.dtype.itemsize
+        * math.prod(n for n, s in zip(v.shape, v.strides, strict=True) if s != 0 or n == 0)
+        for v in views
+        if v is not None
+    )
 
 
 _UNITS = {"u32": 4, "atomic<u32>": 4, "vec2<u32>": 8, "vec4<u32>": 16}
