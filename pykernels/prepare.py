@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from .dtypes import DTypeName
@@ -40,6 +40,7 @@ class Dispatch:
     nbytes: int  # bound by the storage bindings
     pack_into: Callable[..., None]  # writes the scalars of the call behind `prefix`
     pick: tuple[int, ...] | None  # scalars of the call that this step takes; None: all
+    operations: int = 0  # of the whole call, at its last step
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,10 @@ def prepare(
     dispatches = [
         _lower(device, kernel, step, mode, set(shared), bases) for step in steps if step.groups > 0
     ]
+    if dispatches:
+        named = dict(zip(kernel.options, options, strict=True))
+        operations = kernel.operations(*views.values(), **named)
+        dispatches[-1] = replace(dispatches[-1], operations=operations)
     return Prepared(tuple(dispatches), tuple(scratch.sizes))
 
 

@@ -12,13 +12,14 @@ import numpy as np
 
 from .engine import Engine
 from .memory import Block
+from .recorder import SLOTS
 
 if TYPE_CHECKING:
     from .device import Device
 
 __all__ = ["Profile", "Record"]
 
-QUERIES = 512  # two per dispatch, a batch has at most 256
+QUERIES = 2 * SLOTS
 HOST, GPU = 1, 2  # the tracks of a trace
 
 

@@ -17,13 +17,14 @@ if TYPE_CHECKING:
     from .prepare import Dispatch
     from .profile import Profile
 
-__all__ = ["MAX_BYTES", "SLOTS", "SLOT_BYTES", "PassRecorder", "Recorder"]
+__all__ = ["MAX_BYTES", "MAX_OPERATIONS", "SLOTS", "SLOT_BYTES", "PassRecorder", "Recorder"]
 
 SLOT_BYTES = 256
-SLOTS = 256
+SLOTS = 1024
 # A batch is submitted before it keeps a slow device busy long enough for a driver's watchdog:
-# 64 GiB is 15 ms on a data-centre GPU and about a second on a small one.
+# either of these is 15 to 25 ms on a data-centre GPU and about a second on a small one.
 MAX_BYTES = 64 << 30
+MAX_OPERATIONS = 10**12
 UNIFORM = 0x40 | 0x08  # UNIFORM | COPY_DST
 
 
@@ -51,6 +52,7 @@ class Recorder:
         ]
         self._slot = 0
         self._bytes = 0
+        self._operations = 0
         self._exposed: dict[int, Block] = {}
         self.serial = 0
         self.submits = 0
@@ -90,7 +92,11 @@ class Recorder:
 
         Raises struct.error or OverflowError, and records nothing, for unusable scalars.
         """
-        if self._slot == SLOTS or self._bytes > MAX_BYTES:
+        if (
+            self._slot == SLOTS
+            or self._bytes > MAX_BYTES
+            or self._operations > MAX_OPERATIONS
+        ):
             self.flush()
         serial = self.serial
         for block in blocks:
@@ -114,6 +120,7 @@ class Recorder:
         self._set_group(raw, 0, group, 1, self._offsets[slot])
         self._run(raw, d.grid_x, d.grid_y, 1)
         self._bytes += d.nbytes
+        self._operations += d.operations
 
     def _look(self, block: Block, what: str) -> None:
         """Refuse a buffer that others hold and made unusable; once in a batch, and at its end."""
@@ -173,7 +180,7 @@ class Recorder:
         self._encoder = self._pass = self._raw_pass = self._bound = None
         self._exposed.clear()
         self._slot = 0
-        self._bytes = 0
+        self._bytes = self._operations = 0
         self.serial += 1
         if self.profile is not None:
             self.profile.discard()
@@ -204,7 +211,7 @@ class PassRecorder(Recorder):
             block.reusable = False
         self.serial = self._own.serial  # the mark of a block is about the device's own batch
         self._bound = None  # the caller may have set a pipeline of his
-        self._bytes = 0  # he decides when to submit
+        self._bytes = self._operations = 0  # he decides when to submit
         self._engine.begin()
         try:
             super().dispatch(d, group, blocks, scalars)

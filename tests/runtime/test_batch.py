@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import pykernels as pk
+from pykernels import recorder
+from pykernels.recorder import SLOTS
 from tests.runtime._helpers import (
     check_works,
     isolated,
@@ -52,16 +54,37 @@ def test_a_chain_of_a_hundred_launches(dev: pk.Device) -> None:
 
 
 def test_more_launches_than_slots(dev: pk.Device) -> None:
-    x = dev.zeros((700, 4))
+    count = 2 * SLOTS + 100
+    x = dev.zeros((count, 4))
     dev.sync()
     before = dev.submits
     with dev.batch():
-        for i in range(700):
+        for i in range(count):
             pk.kernels.fill(x[i], float(i))
     assert dev.submits - before == 3
     np.testing.assert_array_equal(
-        x.numpy(), np.repeat(np.arange(700, dtype="f4"), 4).reshape(-1, 4)
+        x.numpy(), np.repeat(np.arange(count, dtype="f4"), 4).reshape(-1, 4)
     )
+
+
+@pytest.mark.parametrize(
+    ("bound", "each"), [("MAX_BYTES", 2 * 64 * 64 * 4), ("MAX_OPERATIONS", 2 * 64**3)]
+)
+def test_a_batch_is_bounded(
+    dev: pk.Device, monkeypatch: pytest.MonkeyPatch, bound: str, each: int
+) -> None:
+    """By the bytes that its launches bind, and by the operations that their specs count."""
+    x, y, out = (dev.ones((64, 64)) for _ in range(3))
+    dev.sync()
+    monkeypatch.setattr(recorder, bound, 3 * each)
+    before = dev.submits
+    with dev.batch():
+        for _ in range(10):  # a batch is full when more than three are in it
+            if bound == "MAX_BYTES":
+                pk.kernels.cpy(x, out)
+            else:
+                pk.kernels.mul_mat(x, y, out)
+    assert dev.submits - before == 3
 
 
 def test_nested_batches_and_exceptions(dev: pk.Device) -> None:
