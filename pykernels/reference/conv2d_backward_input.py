@@ -1,0 +1,7 @@
+"""conv2d_backward_input: see conv2d."""
+
+from __future__ import annotations
+
+from .conv2d import conv2d_backward_input
+
+__all__ = ["conv2d_backward_input"]
