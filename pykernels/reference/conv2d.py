@@ -95,7 +95,7 @@ def conv2d_backward_weight(
     groups: int = 1,
     layout: str = "NCHW",
 ) -> Array:
-    """The gradient of sum(conv2d(x, w) * dy) by w, whose shape (O, C / groups, KH, KW) is `shape`."""
+    """The gradient of sum(conv2d(x, w) * dy) by w, whose shape, (O, C / groups, KH, KW), is given."""
     dy, x = _channels_first(dy, layout), _channels_first(x, layout)
     a = _Args.of(shape, stride, padding, dilation)
     padded = np.pad(x, ((0, 0), (0, 0), a.padding[:2], a.padding[2:]))
@@ -164,9 +164,9 @@ def budget(
     size: Array, depth: int, bias: Array | None = None, *, layout: str = "NCHW",
     activation: str | None = None,
 ) -> Array:  # fmt: skip
-    """What f32 sums of `depth` products may be off by: 2^-23 (sqrt(depth) + 4) size, and the epilogue.
+    """What f32 sums of `depth` products may be off by: 2^-23 (sqrt(depth) + 4) size; and epilogues.
 
-    `size` is the same convolution of the absolute values, without bias. The epilogue as in mul_mat.
+    `size` is the same convolution of the absolute values, without bias. The rest as in mul_mat.
     """
     bound = size * (math.sqrt(depth) + 4)
     if bias is not None:
