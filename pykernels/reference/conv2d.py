@@ -95,7 +95,7 @@ def conv2d_backward_weight(
     groups: int = 1,
     layout: str = "NCHW",
 ) -> Array:
-    """The gradient of sum(conv2d(x, w) * dy) by w, whose shape, (O, C / groups, KH, KW), is given."""
+    """The gradient of sum(conv2d(x, w) * dy) by w: (O, C / groups, KH, KW), `shape`."""
     dy, x = _channels_first(dy, layout), _channels_first(x, layout)
     a = _Args.of(shape, stride, padding, dilation)
     padded = np.pad(x, ((0, 0), (0, 0), a.padding[:2], a.padding[2:]))
