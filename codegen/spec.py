@@ -22,13 +22,13 @@ PARAM_TYPES = {"u32": "I", "i32": "i", "f32": "f", "bits": "II"}
 _TOP = {
     "doc", "axes", "pick", "when", "inputs", "outputs", "params", "options", "iterate", "uses",
     "grid", "part_of", "wrappers", "moves_bytes", "source", "subgroups", "axis", "bytes",
-    "operations",
+    "operations", "bodies",
 }  # fmt: skip
 _TYPES = {
     "doc": str, "grid": str, "source": str, "part_of": str, "iterate": str, "uses": list,
     "when": list, "moves_bytes": bool, "axes": dict, "pick": dict, "inputs": dict, "outputs": dict,
     "params": dict, "options": dict, "wrappers": dict, "axis": dict, "bytes": str,
-    "operations": str,
+    "operations": str, "bodies": list,
 }  # fmt: skip
 _TENSOR = {
     "dtype", "dtypes", "vec", "bind", "when", "optional", "readonly", "alias", "like", "broadcast",
@@ -113,6 +113,7 @@ class Spec:
     uses: tuple[str, ...] = ()
     when: tuple[str, ...] = ()
     part_of: str = ""
+    bodies: tuple[str, ...] = ()  # of a kernel that has no body of its own: those its plan runs
     moves_bytes: bool = False
     subgroups: str = ""
     source: str = ""
@@ -130,7 +131,9 @@ class Spec:
         return [self.name, *self.wrappers]
 
     def variants(self) -> list[dict[str, Any]]:
-        """The product of the axes, filtered by the `when` conditions."""
+        """The product of the axes, filtered by the `when` conditions; none without a body."""
+        if self.bodies:
+            return []
         names = [a.name for a in self.axes]
         product = itertools.product(*(a.values for a in self.axes))
         combos = [dict(zip(names, values, strict=True)) for values in product]
@@ -199,9 +202,13 @@ def load(path: Path, file: str) -> Spec:
     for key, kind in _TYPES.items():
         if key in d and not isinstance(d[key], kind):
             r.fail(r.line(key), f"{key} must be a {kind.__name__} but is {d[key]!r}")
-    for key in ("doc", "grid", "outputs"):
+    for key in ("doc", "outputs"):
         if key not in d:
             r.fail(1, f"the spec has no {key!r}")
+    if ("grid" in d) == ("bodies" in d):
+        r.fail(1, "the spec must have either 'grid' or, without a body of its own, 'bodies'")
+    if "bodies" in d and any(r.text.splitlines()[r.body_line - 1 :]):
+        r.fail(r.body_line, "a kernel with 'bodies' has no body of its own")
     iterate = d.get("iterate", "none")
     if iterate not in ("rows", "nd", "tiles", "none"):
         r.fail(r.line("iterate"), f"iterate must be rows, nd, tiles or none but is {iterate!r}")
@@ -222,15 +229,17 @@ def load(path: Path, file: str) -> Spec:
         if not (path.parent / "lib" / f"{lib}.wgsl").is_file():
             r.fail(r.line("uses"), f"there is no kernels/lib/{lib}.wgsl")
     given = {p.name for p in params if not p.arg and not p.value}
-    r.expr(d["grid"], names | axis_names | given, "grid")
+    if "grid" in d:
+        r.expr(d["grid"], names | axis_names | given, "grid")
     if "subgroups" in d:
         r.expr(d["subgroups"], axis_names, "subgroups")
     return Spec(
         name=path.stem, file=file, text=r.text, body_line=r.body_line, doc=d["doc"].strip(),
-        iterate=iterate, grid=d["grid"], axes=axes, tensors=tensors, params=params,
+        iterate=iterate, grid=d.get("grid", ""), axes=axes, tensors=tensors, params=params,
         options=options, uses=tuple(d.get("uses", ())), when=when, part_of=d.get("part_of", ""),
-        moves_bytes=d.get("moves_bytes", False), subgroups=d.get("subgroups", ""),
-        source=d.get("source", ""), wrappers=_wrappers(r, params), **_axis(r, tensors, params),
+        bodies=tuple(d.get("bodies", ())), moves_bytes=d.get("moves_bytes", False),
+        subgroups=d.get("subgroups", ""), source=d.get("source", ""),
+        wrappers=_wrappers(r, params), **_axis(r, tensors, params),
         nbytes=_work(r, "bytes", tensors, params, options),
         operations=_work(r, "operations", tensors, params, options),
     )  # fmt: skip

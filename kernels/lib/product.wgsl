@@ -152,21 +152,19 @@ var<workgroup> b_tile: array<array<vec4<f32>, ${rows // 4}>, ${BK}>;
 //% endif
 //% endmacro
 
-// The parts of act(scale * sum + bias + residual). `bias` and `residual` are bound as words:
-// kind 0 is none, 1 f32, 2 f16.
-//% macro epilogue()
+// The parts of act(scale * sum + bias + residual). These terms are bound as words: kind 0 is none,
+// 1 f32, 2 f16.
+//% macro epilogue(terms=("bias", "residual"))
 fn word_value(word: u32, i: u32, kind: u32) -> f32 {
   let pair = unpack2x16float(word);
   return select(bitcast<f32>(word), select(pair.x, pair.y, (i & 1u) == 1u), kind == 2u);
 }
 
-fn bias_value(i: u32) -> f32 {
-  return word_value(bias_mem[select(i, i >> 1u, p.bias_kind == 2u)], i, p.bias_kind);
+//% for t in terms
+fn ${t}_value(i: u32) -> f32 {
+  return word_value(${t}_mem[select(i, i >> 1u, p.${t}_kind == 2u)], i, p.${t}_kind);
 }
-
-fn residual_value(i: u32) -> f32 {
-  return word_value(residual_mem[select(i, i >> 1u, p.residual_kind == 2u)], i, p.residual_kind);
-}
+//% endfor
 
 // kind: 1 relu, 2 silu, 3 gelu by tanh, 4 gelu by erf. NaN stays NaN in all of them.
 fn activate(x: vec4<f32>, kind: u32) -> vec4<f32> {

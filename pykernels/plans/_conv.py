@@ -7,14 +7,32 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from pykernels.errors import ArgumentError, ShapeError
-from pykernels.layout import View
+from pykernels.layout import Ints, View
 
-__all__ = ["Geometry", "LayoutName", "Padding", "Pair", "channels_first", "check_group", "geometry"]
+from .mul_mat import ACTIVATIONS
+
+__all__ = [
+    "Geometry",
+    "LayoutName",
+    "Padding",
+    "Pair",
+    "activation_number",
+    "by_group",
+    "channels_first",
+    "check_bias",
+    "check_group",
+    "check_shape",
+    "geometry",
+    "kernel_of",
+    "pair",
+    "reorder",
+]
 
 Pair: TypeAlias = int | tuple[int, int]
 Padding: TypeAlias = Pair | tuple[int, int, int, int] | Literal["same", "valid"]
 LayoutName: TypeAlias = Literal["NCHW", "NHWC"]
 LAYOUTS = ("NCHW", "NHWC")
+ORDERS = {"NCHW": (0, 1, 2, 3), "NHWC": (0, 2, 3, 1)}  # where each axis of the layout is in NCHW
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +140,42 @@ def channels_first(op: str, name: str, v: View, layout: str) -> View:
 def reorder(v: View, order: tuple[int, ...]) -> View:
     """The view with its axes in another order."""
     return v.with_layout([v.shape[a] for a in order], [v.strides[a] for a in order])
+
+
+def check_shape(op: str, name: str, v: View, want: Ints, layout: str) -> None:
+    """Has an image, seen as (N, C, H, W), this shape?"""
+    if v.shape != want:
+        shown, found = (tuple(s[a] for a in ORDERS[layout]) for s in (want, v.shape))
+        raise ShapeError(f"[{op}] {name} must have shape {shown} but has shape {found}")
+
+
+def kernel_of(op: str, w: View) -> tuple[int, int]:
+    """Rows and columns of the weights' kernel; ShapeError if there are not four axes."""
+    if w.ndim != 4:
+        raise ShapeError(f"[{op}] w must have four axes but has shape {w.shape}")
+    return w.shape[2], w.shape[3]
+
+
+def check_bias(op: str, bias: View | None, channels: int) -> None:
+    if bias is not None and bias.shape != (channels,):
+        raise ShapeError(f"[{op}] bias must have shape ({channels},) but has shape {bias.shape}")
+
+
+def activation_number(op: str, name: str | None) -> int:
+    """What the epilogue calls an activation."""
+    if name not in ACTIVATIONS:
+        names = ", ".join(map(repr, ACTIVATIONS))
+        raise ArgumentError(f"[{op}] activation must be one of {names} but is {name!r}")
+    return ACTIVATIONS[name]
+
+
+def by_group(v: View, groups: int, axis: int) -> View:
+    """The view with this axis cut in two: group, and channel of the group."""
+    n, step = v.shape[axis] // groups, v.strides[axis]
+    return v.with_layout(
+        (*v.shape[:axis], groups, n, *v.shape[axis + 1 :]),
+        (*v.strides[:axis], n * step, step, *v.strides[axis + 1 :]),
+    )
 
 
 def check_group(op: str, groups: object, channels: dict[str, int]) -> int:

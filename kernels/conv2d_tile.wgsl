@@ -1,0 +1,171 @@
+// /// kernel
+// doc = "conv2d as an implicit matrix product: pixels of dst x taps and channels x output channels."
+// part_of = "conv2d"
+// axes.A = ["f32", "f16"]
+// axes.D = ["f32", "f16"]
+// axes.TILE = ["32x32", "64x64", "64x128", "128x128"]
+// axes.FORM = ["any", "taps", "vec"]
+// axes.AV = [1, 2, 4]
+// axes.BV = [1, 4]
+// pick.A = "dtype(a)"
+// pick.D = "dtype(dst)"
+// when = [
+//   "A == 'f16' or D == 'f32'",
+//   "AV == (1 if FORM != 'vec' else 4 if TILE == '64x128' else 2)",
+//   "FORM == 'any' or BV == 4",
+// ]
+// inputs.a = { dtype = "A", vec = "AV", doc = "The image." }
+// inputs.b = { dtype = "f32", vec = "BV", doc = "The weights as rows of k; in vectors of rows where BV is 4." }
+// inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true }
+// outputs.dst = { dtype = "D" }
+// params.rows = { type = "u32" }
+// params.pixels = { type = "u32" }
+// params.plane = { type = "u32" }
+// params.out_w = { type = "u32" }
+// params.depth = { type = "u32" }
+// params.slice_depth = { type = "u32" }
+// params.slices = { type = "u32" }
+// params.across = { type = "u32" }
+// params.down = { type = "u32" }
+// params.height = { type = "u32" }
+// params.width = { type = "u32" }
+// params.stride_h = { type = "u32" }
+// params.stride_w = { type = "u32" }
+// params.y_first = { type = "u32" }
+// params.x_first = { type = "u32" }
+// params.n0 = { type = "u32" }
+// params.n1 = { type = "u32" }
+// params.e0 = { type = "u32" }
+// params.e1 = { type = "u32" }
+// params.e2 = { type = "u32" }
+// params.dy1 = { type = "u32" }
+// params.dy2 = { type = "u32" }
+// params.dx0 = { type = "u32" }
+// params.dx1 = { type = "u32" }
+// params.step0 = { type = "u32" }
+// params.step1 = { type = "u32" }
+// params.step2 = { type = "u32" }
+// params.a_gs = { type = "u32" }
+// params.a_ns = { type = "u32" }
+// params.a_hs = { type = "u32" }
+// params.a_ws = { type = "u32" }
+// params.b_gs = { type = "u32" }
+// params.b_rs = { type = "u32" }
+// params.b_cs = { type = "u32" }
+// params.dst_ss = { type = "u32" }
+// params.dst_ns = { type = "u32" }
+// params.dst_os = { type = "u32" }
+// params.dst_hs = { type = "u32" }
+// params.dst_ws = { type = "u32" }
+// params.bias_os = { type = "u32" }
+// params.bias_kind = { type = "u32", value = "0 if bias is None else 1 if bias.dtype.itemsize == 4 else 2" }
+// params.act = { type = "u32" }
+// params.raw = { type = "u32" }
+// params.scale = { type = "f32", arg = true }
+// uses = ["product", "window"]
+// grid = "b.shape[0] * slices * across * down"
+// ///
+
+// One workgroup computes ROWS output channels of COLS pixels of one group (pixels of all images in
+// one row), from tiles of 16 k in workgroup memory; the next tiles are on their way to registers
+// meanwhile. With k in slices (dst is scratch then), a slice is one more member of the grid.
+//
+// Bounds, for unchecked compilation: pixels and rows are clamped to their counts; an index of the
+// image is inside it or that of its first pixel; k is clamped to `head` in the first tile and below
+// the slice's end in the others; stores are guarded; indices into workgroup memory are lane numbers
+// below the sizes of the arrays.
+//% set NT, ROWS, COLS, TR, TC, LR, LC = {"32x32": (64, 32, 32, 4, 4, 4, 8), "64x64": (128, 64, 64, 8, 4, 4, 8), "64x128": (128, 64, 128, 8, 8, 4, 8), "128x128": (256, 128, 128, 8, 8, 4, 8)}[TILE]
+//% set U = 4 * COLS // NT
+//% set T = BV == 4
+${product.memory(COLS, ROWS)}
+${product.epilogue(("bias",))}
+${window.functions()}
+fn b_at(start: u32, row: u32, k: u32) -> u32 { return start + row * p.b_rs + k * p.b_cs; }
+
+@compute @workgroup_size(${NT})
+fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
+  let g = group_id(wg);
+  if (g >= p.groups) { return; }
+  // Workgroups with the same pixels follow each other: they share them in the cache.
+  let member = g / (p.across * p.down);
+  let t = g - member * p.across * p.down;
+  let column = t / p.down;
+  let row0 = (t - column * p.down) * ${ROWS}u;
+  let col0 = column * ${COLS}u;
+  let group = member / p.slices;
+  let slice = member - group * p.slices;
+  let k_first = slice * p.slice_depth;
+  let k_count = min(p.slice_depth, p.depth - k_first);
+  let head = ((k_count - 1u) & 15u) + 1u;
+
+  let a_start = p.a_off + group * p.a_gs;
+  let b_start = p.b_off + group * p.b_gs + k_first * ${"p.b_rs" if T else "p.b_cs"};
+  ${window.place(FORM, U, COLS, NT)}
+  ${product.place("b", BV, T, ROWS, NT, "row0", "((p.rows + 3u) & 0xfffffffcu)" if T else "p.rows")}
+  ${window.first(FORM, U, A, COLS, NT)}
+  ${product.first("b", "f32", BV, T, ROWS, NT)}
+
+  ${product.lanes(TR, TC, LR, LC, COLS)}
+  ${product.sums(TR, TC)}
+
+  for (var left = (k_count + 15u) >> 4u; left > 0u; left -= 1u) {
+    workgroupBarrier();  // the last tiles have been read
+    ${window.keep(FORM, U, A, COLS, NT)}
+    ${product.keep("b", BV, T, ROWS, NT)}
+    workgroupBarrier();
+    if (left > 1u) {
+      ${window.next(FORM, U, COLS, NT)}
+      ${product.next("b", BV, T, ROWS, NT)}
+    }
+    ${product.multiply(TR, TC, LR, LC, false)}
+  }
+
+  let channel0 = group * p.rows;
+  let factor = select(p.scale, 1.0f, p.raw == 1u);
+//% for i in range(TR)
+//% for j in range(TC // 4)
+  c${i}_${j} *= factor;
+//% endfor
+//% endfor
+  if ((p.bias_kind | p.act) != 0u) {
+    // A loop over an array: unrolled, it would be larger than the product.
+    var c = array<vec4<f32>, ${TR * TC // 4}>(
+//% for i in range(TR)
+//% for j in range(TC // 4)
+      c${i}_${j},
+//% endfor
+//% endfor
+    );
+    for (var n = 0u; n < ${TR * TC // 4}u; n += 1u) {
+      let i = n / ${TC // 4}u;
+      let row = min(row0 + (at_row + (i >> 2u) * ${LR}u) * 4u + (i & 3u), p.rows - 1u);
+      var v = c[n];
+      if (p.bias_kind != 0u) { v += bias_value(p.bias_off + (channel0 + row) * p.bias_os); }
+      if (p.act != 0u) { v = activate(v, p.act); }
+      c[n] = v;
+    }
+//% for i in range(TR)
+//% for j in range(TC // 4)
+    c${i}_${j} = c[${i * (TC // 4) + j}];
+//% endfor
+//% endfor
+  }
+  let dst_start = p.dst_off + slice * p.dst_ss + channel0 * p.dst_os;
+//% for j in range(TC // 4)
+//% for e in range(4)
+  {
+    let m = col0 + at_col + ${j * LC + e * COLS // 4}u;
+    if (m < p.pixels) {
+      let image = m / p.plane;
+      let inside = m - image * p.plane;
+      let y = inside / p.out_w;
+      let at = dst_start + image * p.dst_ns + y * p.dst_hs + (inside - y * p.out_w) * p.dst_ws;
+//% for i in range(TR)
+      let o${i} = row0 + (at_row + ${i // 4 * LR}u) * 4u + ${i % 4}u;
+      if (o${i} < p.rows) { dst_store(at + o${i} * p.dst_os, c${i}_${j}[${e}]); }
+//% endfor
+    }
+  }
+//% endfor
+//% endfor
+}

@@ -1,0 +1,297 @@
+"""Sums over windows of images: conv2d, its input gradient, conv_transpose2d."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pykernels._generated.bodies import conv2d_direct, conv2d_tile, mul_mat_sum
+from pykernels.layout import Ints, View, contiguous_strides, merge_axes
+from pykernels.plan import Caps, Scratch, Step, cdiv
+
+from . import cpy, mul_mat
+from ._conv import reorder
+
+__all__ = ["TILES", "Choice", "Shape", "Windows", "choose", "steps"]
+
+# The tiles of conv2d_tile.wgsl: output channels, pixels, k's of one invocation.
+TILES = {
+    "32x32": (32, 32, 2),
+    "64x64": (64, 64, 2),
+    "64x128": (64, 128, 4),
+    "128x128": (128, 128, 2),
+}
+DEEP = 16  # k of a tile
+# One invocation loops at most this often: a software driver ends all loops after 65,535 rounds.
+MAX_ROUNDS = 30_000
+# Up to this many output channels of a group are summed straight from the image.
+FEW = 4
+# Below this many operations, repacked weights save less than the repacking takes.
+PACK_FROM = 2e9
+# One large GPU: multiprocessors, and TFLOP/s of each tile where it fills them.
+UNITS = 132
+SPEED = {"128x128": 43.0, "64x128": 42.0, "64x64": 33.0, "32x32": 16.0}
+INVOCATIONS = {"128x128": 256, "64x128": 128, "64x64": 128, "32x32": 64}
+
+
+@dataclass(frozen=True)
+class Windows:
+    """dst[n, g, o, y, x'] = act(scale * s + bias[g O + o]) with s the sum over c, i, j of
+    x[n, g, c, y stride + first + i tap, x' stride + first + j tap] * w[g, o, c, i, j].
+
+    x counts as 0 outside of the image. Pairs are (rows, columns); taps may run backwards.
+    """
+
+    x: View  # (N, groups, C, H, W)
+    w: View  # (groups, O, C, KH, KW)
+    bias: View | None  # (groups * O,)
+    dst: View  # (N, groups, O, OH, OW)
+    first: tuple[int, int]
+    stride: tuple[int, int]
+    tap: tuple[int, int]
+    act: int
+
+    @property
+    def shape(self) -> Shape:
+        n, groups, rows, height, width = self.dst.shape
+        return Shape(groups, rows, n * height * width, math.prod(self.w.shape[2:]))
+
+    @property
+    def spread_bias(self) -> View | None:
+        """bias over the axes of dst."""
+        if self.bias is None:
+            return None
+        step = self.bias.strides[0]
+        return self.bias.with_layout(self.dst.shape, (0, self.dst.shape[2] * step, step, 0, 0))
+
+
+class Shape(NamedTuple):
+    """What a choice depends on, apart from the device: a product for each group."""
+
+    groups: int
+    rows: int  # output channels of a group
+    pixels: int  # of all images
+    depth: int  # taps and channels of a window
+
+    @property
+    def operations(self) -> int:
+        return 2 * math.prod(self)
+
+
+class Choice(NamedTuple):
+    """A body ("direct" or a tile of conv2d_tile.wgsl) and the number of slices of its sums."""
+
+    body: str
+    slices: int = 1
+
+
+def choose(caps: Caps, s: Shape) -> Choice:
+    """The body and the slices for one call."""
+    if (
+        s.rows <= FEW
+        and (s.depth <= 1024 or s.groups * s.pixels >= 1 << 17)
+        and s.depth < MAX_ROUNDS
+    ):
+        return Choice("direct")
+    if caps.max_invocations < 1024:  # WebGPU's defaults: small devices and software drivers
+        groups = _tiles(s, "32x32")
+        return Choice("32x32", max(1, min(cdiv(64, groups), s.depth // 256)))
+    found = [
+        (_seconds(s, tile, slices), slices, tile)
+        for tile in TILES
+        for slices in range(1, max(1, min(s.depth // 128, 32)) + 1)
+    ]
+    _, slices, tile = min(found)
+    return Choice(tile, slices)
+
+
+def _tiles(s: Shape, tile: str) -> int:
+    rows, cols, _ = TILES[tile]
+    return s.groups * cdiv(s.rows, rows) * cdiv(s.pixels, cols)
+
+
+def _seconds(s: Shape, tile: str, slices: int) -> float:
+    """An estimate: each multiprocessor works off its workgroups, slowly where they are few."""
+    rows, cols, _ = TILES[tile]
+    each = cdiv(_tiles(s, tile) * slices, UNITS)
+    depth = cdiv(cdiv(s.depth, slices), DEEP) * DEEP + 2 * DEEP
+    idle = max(1.0, math.sqrt(384 / (each * INVOCATIONS[tile])))
+    work = each * 2 * rows * cols * depth * UNITS / (SPEED[tile] * 1e12) * idle
+    parts = s.groups * s.rows * s.pixels * 4 * slices
+    return work + (3e-6 + 2 * parts / 3.5e12 if slices > 1 else 0.0)
+
+
+def steps(caps: Caps, scratch: Scratch, c: Windows) -> list[Step]:
+    """The dispatches of one call."""
+    if c.dst.size == 0:
+        return []
+    if c.x.size == 0 or c.w.size == 0:
+        return [finish(caps, scratch.empty((1,), "float32"), c, 0)]
+    product = _product(caps, scratch, c)
+    if product is not None:
+        return product
+    choice = choose(caps, c.shape)
+    if choice.body == "direct":
+        return [_direct(caps, c)]
+    return _tiled(caps, scratch, c, choice)
+
+
+def finish(caps: Caps, parts: View, c: Windows, slices: int) -> Step:
+    """The sum of the slices, and the epilogue."""
+    return mul_mat_sum.step(caps, parts, c.spread_bias, None, c.dst, slices=slices, act=c.act)
+
+
+# -- 1x1: a plain product -------------------------------------------------------------------------
+
+
+def _product(caps: Caps, scratch: Scratch, c: Windows) -> list[Step] | None:
+    """A 1x1 convolution as a matrix product, where pixels lie evenly in x and dst."""
+    if c.w.shape[3:] != (1, 1) or c.stride != (1, 1) or c.first != (0, 0):
+        return None
+    if c.x.shape[3:] != c.dst.shape[3:]:
+        return None
+    n, groups, rows, *image = c.dst.shape
+    size, (x_step, dst_step) = _merged((n, *image), c.x, c.dst, (0, 3, 4))
+    lead: Ints = (groups,)
+    if len(size) != 1:
+        size, (x_step, dst_step) = _merged(tuple(image), c.x, c.dst, (3, 4))
+        lead = (n, groups)
+        if len(size) != 1 or (size[0] < 512 and n > 1):
+            return None
+    keep = (0, 1) if len(lead) == 2 else (1,)
+
+    def matrix(v: View, step: Ints) -> View:
+        """(lead, pixels, channels) of x or dst."""
+        strides = (*(v.strides[a] for a in keep), step[0], v.strides[2])
+        return v.with_layout((*lead, size[0], v.shape[2]), strides)
+
+    w = c.w.with_layout((*lead, rows, c.w.shape[2]), (*(0,) * (len(lead) - 1), *c.w.strides[:3]))
+    bias = None
+    if c.bias is not None:
+        step = c.bias.strides[0]
+        strides = (*(0,) * (len(lead) - 1), rows * step, 0, step)
+        bias = c.bias.with_layout((*lead, size[0], rows), strides)
+    name = next((k for k, v in mul_mat.ACTIVATIONS.items() if v == c.act), None)
+    return mul_mat.plan(
+        caps, scratch, w, matrix(c.x, x_step), bias, None, matrix(c.dst, dst_step), name
+    )
+
+
+def _merged(shape: Ints, x: View, dst: View, axes: Ints) -> tuple[Ints, list[Ints]]:
+    return merge_axes(shape, [tuple(v.strides[a] for a in axes) for v in (x, dst)])
+
+
+# -- tiles ----------------------------------------------------------------------------------------
+
+
+class _K(NamedTuple):
+    """The order of taps and channels in the product, and the weights in it as rows of k."""
+
+    b: View  # (groups, rows, depth), or in vectors of rows (groups, depth, rows)
+    packed: bool
+    last: bool  # channels are the lowest digit; else the highest, then tap rows and columns
+    before: list[Step]
+
+
+def _tiled(caps: Caps, scratch: Scratch, c: Windows, choice: Choice) -> list[Step]:
+    tile, s = choice.body, c.shape
+    rows, cols, per = TILES[tile]
+    k = _weights(caps, scratch, c)
+    slices = max(choice.slices, cdiv(s.depth, DEEP * MAX_ROUNDS))
+    each = cdiv(cdiv(s.depth, slices), DEEP) * DEEP
+    slices = cdiv(s.depth, each)
+    out, raw, after = c.dst, 0, []
+    if slices > 1 or (c.x.dtype.itemsize > c.dst.dtype.itemsize):
+        out = scratch.empty((slices, *c.dst.shape), "float32")
+        raw, after = 1, [finish(caps, out, c, slices)]
+        out = out.with_layout((slices, *c.dst.shape), out.strides)
+    form, vec = _form(c, k, per)
+    n_s, g_s, c_s, h_s, w_s = _elements(c.x, vec)
+    (th, tw), (kh, kw) = c.tap, c.w.shape[3:]
+    channels = c.w.shape[2]
+    # Digits from the lowest: radix, step of the index, of the row, of the column.
+    channel, row, col = (channels, c_s, 0, 0), (kh, th * h_s, th, 0), (kw, tw * w_s, 0, tw)
+    low, mid, high = (channel, col, row) if k.last else (col, row, channel)
+    slice_step, *dst_steps = _elements(out) if raw else (0, *_elements(out))
+    b_g, b_r, b_c = _elements(k.b, 4 if k.packed else 1)
+    step = conv2d_tile.step(
+        caps, c.x, k.b, None if raw else c.bias, out,
+        TILE=tile, FORM=form, AV=vec, BV=4 if k.packed else 1,
+        rows=s.rows, pixels=s.pixels, plane=c.dst.shape[3] * c.dst.shape[4],
+        out_w=c.dst.shape[4], depth=s.depth, slice_depth=each, slices=slices,
+        across=cdiv(s.pixels, cols), down=cdiv(s.rows, rows),
+        height=c.x.shape[3], width=c.x.shape[4],
+        stride_h=c.stride[0], stride_w=c.stride[1],
+        y_first=_u32(c.first[0]), x_first=_u32(c.first[1]),
+        n0=low[0], n1=mid[0], e0=_u32(low[1]), e1=_u32(mid[1]), e2=_u32(high[1]),
+        dy1=_u32(mid[2]), dy2=_u32(high[2]), dx0=_u32(low[3]), dx1=_u32(mid[3]),
+        step0=DEEP % low[0], step1=DEEP // low[0] % mid[0], step2=DEEP // low[0] // mid[0],
+        a_gs=_u32(g_s), a_ns=_u32(n_s), a_hs=_u32(h_s), a_ws=_u32(w_s),
+        b_gs=_u32(b_g), b_rs=_u32(b_r), b_cs=_u32(b_c),
+        dst_ss=_u32(slice_step), dst_ns=_u32(dst_steps[0]), dst_os=_u32(dst_steps[2]),
+        dst_hs=_u32(dst_steps[3]), dst_ws=_u32(dst_steps[4]),
+        bias_os=0 if c.bias is None else _u32(_elements(c.bias)[0]),
+        act=0 if raw else c.act, raw=raw,
+    )  # fmt: skip
+    return [*k.before, step, *after]
+
+
+def _form(c: Windows, k: _K, per: int) -> tuple[str, int]:
+    """How a tile loads the image, and its vectors along the channels."""
+    if not (k.packed and k.last and c.w.shape[2] % DEEP == 0):
+        return "any", 1
+    item = c.x.dtype.itemsize
+    if c.x.strides[2] == item and c.x.aligned(per * item, (0, 1, 3, 4)):
+        return "vec", per
+    return "taps", 1
+
+
+def _weights(caps: Caps, scratch: Scratch, c: Windows) -> _K:
+    """The weights as they are if their k have one step, unless a repacked copy pays."""
+    groups, rows, channels, kh, kw = c.w.shape
+    if c.w.dtype.name == "float32" and c.shape.operations < PACK_FROM:
+        for last, order in ((False, (2, 3, 4)), (True, (3, 4, 2))):
+            shape = tuple(c.w.shape[a] for a in order)
+            size, (step,) = merge_axes(shape, [tuple(c.w.strides[a] for a in order)])
+            if len(size) == 1:
+                strides = (*c.w.strides[:2], step[0])
+                return _K(c.w.with_layout((groups, rows, size[0]), strides), False, last, [])
+    wide = cdiv(rows, 4) * 4
+    copy = scratch.empty((groups, kh, kw, channels, wide), "float32")
+    source = reorder(c.w, (0, 3, 4, 2, 1))
+    before = cpy.plan(caps, scratch, source, copy.with_layout(source.shape, copy.strides))
+    rows_last = (groups, kh * kw * channels, wide)
+    b = copy.with_layout(rows_last, contiguous_strides(rows_last, 4))
+    return _K(b, True, True, before)
+
+
+def _elements(v: View, vec: int = 1) -> Ints:
+    """Strides in elements, or vectors of them."""
+    return tuple(s // (v.dtype.itemsize * vec) for s in v.strides)
+
+
+def _u32(v: int) -> int:
+    """The word that stands for v in arithmetic modulo 2^32."""
+    return v & 0xFFFFFFFF
+
+
+# -- few output channels --------------------------------------------------------------------------
+
+
+def _direct(caps: Caps, c: Windows) -> Step:
+    n_s, g_s, c_s, h_s, w_s = _elements(c.x)
+    b_g, b_o, b_c, b_h, b_w = _elements(c.w)
+    d_n, d_g, d_o, d_h, d_w = _elements(c.dst)
+    last = c.dst.shape[1] > 1 and abs(d_g) < abs(d_w)
+    return conv2d_direct.step(
+        caps, c.x, c.w, c.bias, c.dst, channels_last=int(last), channels=c.w.shape[2],
+        kernel_h=c.w.shape[3], kernel_w=c.w.shape[4], height=c.x.shape[3], width=c.x.shape[4],
+        stride_h=c.stride[0], stride_w=c.stride[1],
+        y_first=_u32(c.first[0]), x_first=_u32(c.first[1]),
+        tap_h=_u32(c.tap[0]), tap_w=_u32(c.tap[1]),
+        a_ns=_u32(n_s), a_gs=_u32(g_s), a_cs=_u32(c_s), a_hs=_u32(h_s), a_ws=_u32(w_s),
+        b_gs=_u32(b_g), b_os=_u32(b_o), b_cs=_u32(b_c), b_hs=_u32(b_h), b_ws=_u32(b_w),
+        dst_ns=_u32(d_n), dst_gs=_u32(d_g), dst_os=_u32(d_o), dst_hs=_u32(d_h), dst_ws=_u32(d_w),
+        bias_os=0 if c.bias is None else _u32(_elements(c.bias)[0]), act=c.act,
+    )  # fmt: skip
