@@ -26,6 +26,7 @@ __all__ = [
     "kernel_of",
     "pair",
     "reorder",
+    "transposed_size",
 ]
 
 Pair: TypeAlias = int | tuple[int, int]
@@ -67,6 +68,27 @@ class Geometry:
         """Rows and columns from a window's first tap to its last, both counted."""
         (kh, kw), (dh, dw) = self.kernel, self.dilation
         return dh * (kh - 1) + 1, dw * (kw - 1) + 1
+
+
+def transposed_size(
+    op: str, image: tuple[int, int], g: Geometry, more: tuple[int, int]
+) -> tuple[int, int]:
+    """Rows and columns of a transposed convolution's output; ShapeError if there are none."""
+    for extra, s, d in zip(more, g.stride, g.dilation, strict=True):
+        if extra >= max(s, d):
+            raise ArgumentError(
+                f"[{op}] output_padding must be less than stride or dilation, {g.stride} and "
+                f"{g.dilation}, but is {more}"
+            )
+    size = [
+        (image[a] - 1) * g.stride[a] - sum(g.padding[2 * a : 2 * a + 2]) + g.reach[a] + more[a]
+        for a in (0, 1)
+    ]
+    if min(size) < 1:
+        raise ShapeError(
+            f"[{op}] the output must have one row and column or more but would have {tuple(size)}"
+        )
+    return size[0], size[1]
 
 
 def geometry(

@@ -1,0 +1,101 @@
+"""The transpose of a convolution, gathered: what each pixel gets from the windows that met it.
+
+Pixel y of an axis meets the windows u and taps i with u s + i d - edge = y. With y = r + s q, tap
+i counts if (r + edge - i d) divides by s; so each residue r has its own taps, every s / gcd(s, d)-th
+one, and is a convolution with stride 1 whose taps run backwards.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from math import gcd
+from typing import NamedTuple
+
+from pykernels.layout import View
+from pykernels.plan import Caps, Scratch, Step
+
+from ._conv import Geometry
+from ._windows import Windows, finish, steps
+
+__all__ = ["gather"]
+
+
+class _Phase(NamedTuple):
+    """One residue of an axis: its pixels and its taps."""
+
+    first_pixel: int
+    pixels: int
+    first_tap: int
+    taps: int
+    row: int  # of the first pixel's first tap
+    step: int  # rows from one tap to the next
+
+
+def gather(
+    caps: Caps, scratch: Scratch, x: View, w: View, bias: View | None, dst: View, g: Geometry,
+    act: int,
+) -> list[Step]:  # fmt: skip
+    """dst[n, g, o, y, x'] = act(scale * sum of x[n, g, c, u, v] w[g, o, c, i, j] + bias).
+
+    x is (N, groups, C, H, W), w (groups, O, C, KH, KW), dst (N, groups, O, OH, OW).
+    """
+    if dst.size == 0:
+        return []
+    whole = Windows(x, w, bias, dst, (0, 0), (1, 1), (1, 1), act)
+    if x.size == 0 or w.size == 0:
+        return [finish(caps, scratch.empty((1,), "float32"), whole, 0)]
+    rows, cols = (
+        _phases(dst.shape[3 + a], g.kernel[a], g.stride[a], g.dilation[a], g.padding[2 * a])
+        for a in (0, 1)
+    )
+    found: list[Step] = []
+    if sum(p.pixels for p in rows) < dst.shape[3] or sum(p.pixels for p in cols) < dst.shape[4]:
+        # Some residue has no tap: everything gets the epilogue of 0 first.
+        found.append(finish(caps, scratch.empty((1,), "float32"), whole, 0))
+    for row, col in itertools.product(rows, cols):
+        part = Windows(
+            x=x, w=_cut(_cut(w, 3, row, g), 4, col, g), bias=bias,
+            dst=_pixels(_pixels(dst, 3, row, g), 4, col, g), first=(row.row, col.row),
+            stride=(1, 1), tap=(row.step, col.step), act=act,
+        )  # fmt: skip
+        found += steps(caps, scratch, part)
+    return found
+
+
+def _phases(pixels: int, taps: int, stride: int, dilation: int, edge: int) -> list[_Phase]:
+    """The residues of one axis that have pixels and taps."""
+    apart = stride // gcd(stride, dilation)
+    found = []
+    for first in range(min(apart, taps)):
+        residue = (first * dilation - edge) % stride
+        if residue < pixels:
+            found.append(
+                _Phase(
+                    residue,
+                    (pixels - residue - 1) // stride + 1,
+                    first,
+                    (taps - first - 1) // apart + 1,
+                    (residue + edge - first * dilation) // stride,
+                    -(apart * dilation // stride),
+                )
+            )
+    return found
+
+
+def _pixels(v: View, axis: int, p: _Phase, g: Geometry) -> View:
+    return _every(v, axis, p.first_pixel, p.pixels, g.stride[axis - 3])
+
+
+def _cut(v: View, axis: int, p: _Phase, g: Geometry) -> View:
+    stride, dilation = g.stride[axis - 3], g.dilation[axis - 3]
+    return _every(v, axis, p.first_tap, p.taps, stride // gcd(stride, dilation))
+
+
+def _every(v: View, axis: int, first: int, count: int, step: int) -> View:
+    """`count` elements of an axis, `step` apart."""
+    shape, strides = list(v.shape), list(v.strides)
+    shape[axis], strides[axis] = count, v.strides[axis] * step
+    return replace(
+        v, shape=tuple(shape), strides=tuple(strides), offset=v.offset + first * v.strides[axis]
+    )
