@@ -1,6 +1,6 @@
 """Convolutions at the shapes of their speed goals, beside torch (TF32 off) where it is there.
 
-    python -m bench.conv2d [--engine wgpu|dawn] [--unchecked] [--only TEXT] [--config 64x128,32x32/2]
+    python -m bench.conv2d [--engine wgpu|dawn] [--unchecked] [--only TEXT] [--config 64x128,direct]
                            [--runs 3] [--scale 1.0]
 
 Every case is timed with timestamp queries after a warm-up, repacked weights included, in runs that

@@ -9,8 +9,22 @@ from pykernels._generated import functional as _generated
 from pykernels._generated.functional import *  # noqa: F403
 from pykernels.kernels import fill, memset
 
+from .conv2d import conv2d, conv_transpose2d
 from .creation import astype, copy, copyto, empty, full, ones, zeros
 from .matmul import matmul
 
-__all__ = ["astype", "copy", "copyto", "empty", "fill", "full", "matmul", "memset", "ones", "zeros"]
+__all__ = [
+    "astype",
+    "conv2d",
+    "conv_transpose2d",
+    "copy",
+    "copyto",
+    "empty",
+    "fill",
+    "full",
+    "matmul",
+    "memset",
+    "ones",
+    "zeros",
+]
 __all__ += _generated.__all__
