@@ -1,7 +1,7 @@
 """The transpose of a convolution, gathered: what each pixel gets from the windows that met it.
 
 Pixel y of an axis meets the windows u and taps i with u s + i d - edge = y. With y = r + s q, tap
-i counts if s divides r + edge - i d; so each residue r has its own taps, every s / gcd(s, d)-th one,
+i counts if s divides r + edge - i d; so each residue r has its own taps, each s / gcd(s, d)-th one,
 and is a convolution with stride 1 whose taps run backwards.
 """
 

@@ -50,11 +50,11 @@ def conv2d(
     padded = np.pad(x, ((0, 0), (0, 0), a.padding[:2], a.padding[2:]))
     n, size = len(x), output_size(x.shape[2:], w.shape[2:], a)
     out = np.zeros((n, groups, w.shape[0] // groups, *size))
-    taps = w.reshape(groups, -1, *w.shape[1:])
+    taps = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
     for i, j, rows, cols in a.taps(size):
-        part = padded[:, :, rows, cols].reshape(n, groups, -1, *size)
+        part = padded[:, :, rows, cols].reshape(n, groups, w.shape[1], *size)
         out += np.einsum("ngcyx,goc->ngoyx", part, taps[..., i, j], optimize=True)
-    return _finish(out.reshape(n, -1, *size), bias, activation, layout)
+    return _finish(out.reshape(n, w.shape[0], *size), bias, activation, layout)
 
 
 def conv2d_backward_input(
@@ -75,8 +75,8 @@ def conv2d_backward_input(
     top, bottom, left, right = a.padding
     padded = np.zeros((n, c, image[0] + top + bottom, image[1] + left + right))
     size = dy.shape[2:]
-    split = dy.reshape(n, groups, -1, *size)
-    taps = w.reshape(groups, -1, *w.shape[1:])
+    split = dy.reshape(n, groups, w.shape[0] // groups, *size)
+    taps = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
     for i, j, rows, cols in a.taps(size):
         part = np.einsum("ngoyx,goc->ngcyx", split, taps[..., i, j], optimize=True)
         padded[:, :, rows, cols] += part.reshape(n, c, *size)
@@ -101,9 +101,9 @@ def conv2d_backward_weight(
     padded = np.pad(x, ((0, 0), (0, 0), a.padding[:2], a.padding[2:]))
     n, size = len(x), dy.shape[2:]
     out = np.zeros((groups, shape[0] // groups, *shape[1:]))
-    split = dy.reshape(n, groups, -1, *size)
+    split = dy.reshape(n, groups, shape[0] // groups, *size)
     for i, j, rows, cols in a.taps(size):
-        part = padded[:, :, rows, cols].reshape(n, groups, -1, *size)
+        part = padded[:, :, rows, cols].reshape(n, groups, shape[1], *size)
         out[..., i, j] = np.einsum("ngoyx,ngcyx->goc", split, part, optimize=True)
     return out.reshape(tuple(shape))
 
