@@ -8,7 +8,7 @@
 // a transposed view costs no copy. Pairs are (rows, columns), four paddings (top, bottom, left,
 // right). OH = (H + top + bottom - d (KH - 1) - 1) // s + 1, OW alike; neither may be 0 or less."""
 // source = "torch.nn.functional.conv2d (meaning); Chellapilla et al. 2006 (as a product)"
-// bodies = ["conv2d_tile", "conv2d_direct"]
+// bodies = ["conv2d_tile", "conv2d_direct", "conv2d_pack"]
 // inputs.x = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(N, C, H, W)" }
 // inputs.w = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(O, C / groups, KH, KW)" }
 // inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "(O,)" }

@@ -3,21 +3,23 @@
 // part_of = "conv2d"
 // axes.A = ["f32", "f16"]
 // axes.D = ["f32", "f16"]
-// axes.TILE = ["32x32", "64x64", "64x128", "128x128"]
+// axes.TILE = ["32x32", "64x64", "64x128", "128x64", "128x128"]
 // axes.FORM = ["any", "taps", "vec"]
 // axes.AV = [1, 2, 4]
 // axes.BV = [1, 4]
+// axes.DV = [1, 4]
 // pick.A = "dtype(a)"
 // pick.D = "dtype(dst)"
 // when = [
 //   "A == 'f16' or D == 'f32'",
 //   "AV == (1 if FORM != 'vec' else 4 if TILE == '64x128' else 2)",
 //   "FORM == 'any' or BV == 4",
+//   "FORM == 'vec' or DV == 1",
 // ]
 // inputs.a = { dtype = "A", vec = "AV", doc = "The image." }
 // inputs.b = { dtype = "f32", vec = "BV", doc = "The weights as rows of k; in vectors of rows where BV is 4." }
 // inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true }
-// outputs.dst = { dtype = "D" }
+// outputs.dst = { dtype = "D", vec = "DV", doc = "In vectors of channels where DV is 4." }
 // params.rows = { type = "u32" }
 // params.pixels = { type = "u32" }
 // params.plane = { type = "u32" }
@@ -74,7 +76,7 @@
 // image is inside it or that of its first pixel; k is clamped to `head` in the first tile and below
 // the slice's end in the others; stores are guarded; indices into workgroup memory are lane numbers
 // below the sizes of the arrays.
-//% set NT, ROWS, COLS, TR, TC, LR, LC = {"32x32": (64, 32, 32, 4, 4, 4, 8), "64x64": (128, 64, 64, 8, 4, 4, 8), "64x128": (128, 64, 128, 8, 8, 4, 8), "128x128": (256, 128, 128, 8, 8, 4, 8)}[TILE]
+//% set NT, ROWS, COLS, TR, TC, LR, LC = {"32x32": (64, 32, 32, 4, 4, 4, 8), "64x64": (128, 64, 64, 8, 4, 4, 8), "64x128": (128, 64, 128, 8, 8, 4, 8), "128x64": (128, 128, 64, 8, 8, 4, 8), "128x128": (256, 128, 128, 8, 8, 4, 8)}[TILE]
 //% set U = 4 * COLS // NT
 //% set T = BV == 4
 ${product.memory(COLS, ROWS)}
@@ -150,7 +152,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endfor
 //% endfor
   }
-  let dst_start = p.dst_off + slice * p.dst_ss + channel0 * p.dst_os;
+  let dst_start = p.dst_off + slice * p.dst_ss + channel0 * p.dst_os${"" if DV == 1 else " / 4u"};
 //% for j in range(TC // 4)
 //% for e in range(4)
   {
@@ -160,10 +162,17 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
       let inside = m - image * p.plane;
       let y = inside / p.out_w;
       let at = dst_start + image * p.dst_ns + y * p.dst_hs + (inside - y * p.out_w) * p.dst_ws;
+//% if DV == 4
+//% for i in range(0, TR, 4)
+      let o${i} = row0 + (at_row + ${i // 4 * LR}u) * 4u;
+      if (o${i} < p.rows) { dst_store(at + o${i} / 4u, vec4<f32>(c${i}_${j}[${e}], c${i + 1}_${j}[${e}], c${i + 2}_${j}[${e}], c${i + 3}_${j}[${e}])); }
+//% endfor
+//% else
 //% for i in range(TR)
       let o${i} = row0 + (at_row + ${i // 4 * LR}u) * 4u + ${i % 4}u;
       if (o${i} < p.rows) { dst_store(at + o${i} * p.dst_os, c${i}_${j}[${e}]); }
 //% endfor
+//% endif
     }
   }
 //% endfor

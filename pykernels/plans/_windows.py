@@ -6,11 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pykernels._generated.bodies import conv2d_direct, conv2d_tile, mul_mat_sum
-from pykernels.layout import Ints, View, contiguous_strides, merge_axes
+from pykernels._generated.bodies import conv2d_direct, conv2d_pack, conv2d_tile, mul_mat_sum
+from pykernels.layout import Ints, View, merge_axes
 from pykernels.plan import Caps, Scratch, Step, cdiv
 
-from . import cpy, mul_mat
+from . import mul_mat
 from ._conv import reorder
 
 __all__ = ["TILES", "Choice", "Shape", "Windows", "choose", "steps"]
@@ -20,6 +20,7 @@ TILES = {
     "32x32": (32, 32, 2),
     "64x64": (64, 64, 2),
     "64x128": (64, 128, 4),
+    "128x64": (128, 64, 2),
     "128x128": (128, 128, 2),
 }
 DEEP = 16  # k of a tile
@@ -31,8 +32,8 @@ FEW = 4
 PACK_FROM = 2e9
 # One large GPU: multiprocessors, and TFLOP/s of each tile where it fills them.
 UNITS = 132
-SPEED = {"128x128": 43.0, "64x128": 42.0, "64x64": 33.0, "32x32": 16.0}
-INVOCATIONS = {"128x128": 256, "64x128": 128, "64x64": 128, "32x32": 64}
+SPEED = {"128x128": 43.0, "64x128": 42.0, "128x64": 43.0, "64x64": 36.0, "32x32": 20.0}
+INVOCATIONS = {"128x128": 256, "64x128": 128, "128x64": 128, "64x64": 128, "32x32": 64}
 
 
 @dataclass(frozen=True)
@@ -138,8 +139,16 @@ def steps(caps: Caps, scratch: Scratch, c: Windows) -> list[Step]:
 
 
 def finish(caps: Caps, parts: View, c: Windows, slices: int) -> Step:
-    """The sum of the slices, and the epilogue."""
-    return mul_mat_sum.step(caps, parts, c.spread_bias, None, c.dst, slices=slices, act=c.act)
+    """The sum of the slices, and the epilogue. The parts have the axes of `_by_steps`."""
+    order = _by_steps(c.dst)
+    bias = c.spread_bias and reorder(c.spread_bias, order)
+    dst = reorder(c.dst, order)
+    return mul_mat_sum.step(caps, parts, bias, None, dst, slices=slices, act=c.act)
+
+
+def _by_steps(v: View) -> Ints:
+    """The axes of a view from the largest step to the smallest."""
+    return tuple(sorted(range(v.ndim), key=lambda a: -abs(v.strides[a])))
 
 
 # -- 1x1: a plain product -------------------------------------------------------------------------
@@ -203,21 +212,23 @@ def _tiled(caps: Caps, scratch: Scratch, c: Windows, choice: Choice) -> list[Ste
     slices = cdiv(s.depth, each)
     out, raw, after = c.dst, 0, []
     if slices > 1 or (c.x.dtype.itemsize > c.dst.dtype.itemsize):
-        out = scratch.empty((slices, *c.dst.shape), "float32")
+        order = _by_steps(c.dst)
+        out = scratch.empty((slices, *(c.dst.shape[a] for a in order)), "float32")
         raw, after = 1, [finish(caps, out, c, slices)]
-        out = out.with_layout((slices, *c.dst.shape), out.strides)
+        out = reorder(out, (0, *(1 + order.index(a) for a in range(5))))
     form, vec = _form(c, k, per)
+    dv = 4 if form == "vec" and _channel_vectors(out) else 1
     n_s, g_s, c_s, h_s, w_s = _elements(c.x, vec)
     (th, tw), (kh, kw) = c.tap, c.w.shape[3:]
     channels = c.w.shape[2]
     # Digits from the lowest: radix, step of the index, of the row, of the column.
     channel, row, col = (channels, c_s, 0, 0), (kh, th * h_s, th, 0), (kw, tw * w_s, 0, tw)
     low, mid, high = (channel, col, row) if k.last else (col, row, channel)
-    slice_step, *dst_steps = _elements(out) if raw else (0, *_elements(out))
+    slice_step, *dst_steps = _elements(out, dv) if raw else (0, *_elements(out, dv))
     b_g, b_r, b_c = _elements(k.b, 4 if k.packed else 1)
     step = conv2d_tile.step(
         caps, c.x, k.b, None if raw else c.bias, out,
-        TILE=tile, FORM=form, AV=vec, BV=4 if k.packed else 1,
+        TILE=tile, FORM=form, AV=vec, BV=4 if k.packed else 1, DV=dv,
         rows=s.rows, pixels=s.pixels, plane=c.dst.shape[3] * c.dst.shape[4],
         out_w=c.dst.shape[4], depth=s.depth, slice_depth=each, slices=slices,
         across=cdiv(s.pixels, cols), down=cdiv(s.rows, rows),
@@ -229,7 +240,8 @@ def _tiled(caps: Caps, scratch: Scratch, c: Windows, choice: Choice) -> list[Ste
         step0=DEEP % low[0], step1=DEEP // low[0] % mid[0], step2=DEEP // low[0] // mid[0],
         a_gs=_u32(g_s), a_ns=_u32(n_s), a_hs=_u32(h_s), a_ws=_u32(w_s),
         b_gs=_u32(b_g), b_rs=_u32(b_r), b_cs=_u32(b_c),
-        dst_ss=_u32(slice_step), dst_ns=_u32(dst_steps[0]), dst_os=_u32(dst_steps[2]),
+        dst_ss=_u32(slice_step), dst_ns=_u32(dst_steps[0]),
+        dst_os=_u32(dst_steps[2]) if dv == 1 else 1,
         dst_hs=_u32(dst_steps[3]), dst_ws=_u32(dst_steps[4]),
         bias_os=0 if c.bias is None else _u32(_elements(c.bias)[0]),
         act=0 if raw else c.act, raw=raw,
@@ -247,6 +259,16 @@ def _form(c: Windows, k: _K, per: int) -> tuple[str, int]:
     return "taps", 1
 
 
+def _channel_vectors(out: View) -> bool:
+    """May four output channels of a pixel be written at once? The axes end in O, OH, OW."""
+    item, channel = out.dtype.itemsize, out.ndim - 3
+    return (
+        out.strides[channel] == item
+        and out.shape[channel] % 4 == 0
+        and out.aligned(4 * item, [a for a in range(out.ndim) if a != channel])
+    )
+
+
 def _weights(caps: Caps, scratch: Scratch, c: Windows) -> _K:
     """The weights as they are if their k have one step, unless a repacked copy pays."""
     groups, rows, channels, kh, kw = c.w.shape
@@ -258,12 +280,16 @@ def _weights(caps: Caps, scratch: Scratch, c: Windows) -> _K:
                 strides = (*c.w.strides[:2], step[0])
                 return _K(c.w.with_layout((groups, rows, size[0]), strides), False, last, [])
     wide = cdiv(rows, 4) * 4
-    copy = scratch.empty((groups, kh, kw, channels, wide), "float32")
-    source = reorder(c.w, (0, 3, 4, 2, 1))
-    before = cpy.plan(caps, scratch, source, copy.with_layout(source.shape, copy.strides))
-    rows_last = (groups, kh * kw * channels, wide)
-    b = copy.with_layout(rows_last, contiguous_strides(rows_last, 4))
-    return _K(b, True, True, before)
+    copy = scratch.empty((groups, kh * kw * channels, wide), "float32")
+    # Digits of k: count, step in the weights, step in rows of the copy; the smallest step first.
+    steps = _elements(c.w)
+    digits = [(channels, steps[2], 1), (kh, steps[3], kw * channels), (kw, steps[4], channels)]
+    low, mid, high = sorted(digits, key=lambda d: abs(d[1]))
+    pack = conv2d_pack.step(
+        caps, c.w, copy, n0=low[0], n1=mid[0], e0=_u32(low[1]), e1=_u32(mid[1]), e2=_u32(high[1]),
+        d0=low[2], d1=mid[2], d2=high[2], w_gs=_u32(steps[0]), w_rs=_u32(steps[1]),
+    )  # fmt: skip
+    return _K(copy, True, True, [pack])
 
 
 def _elements(v: View, vec: int = 1) -> Ints:

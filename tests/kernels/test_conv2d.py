@@ -464,7 +464,7 @@ def test_plans() -> None:
     x, w = view((16, 64, 56, 56)), view((64, 64, 3, 3))
     names = [name for name, *_ in forms_of(x, w, x, padding=1)]
     assert names[-1] == "conv2d_tile"
-    assert names[0].startswith("cpy")
+    assert names[0] == "conv2d_pack"
     assert forms_of(x, w, x, padding=1)[-1][1] == "taps"
     last = view((16, 64, 56, 56), last=True)
     assert forms_of(last, w, x, padding=1)[-1][1] == "vec"
