@@ -4,7 +4,7 @@
 // axes.A = ["f32", "f16"]
 // axes.D = ["f32", "f16"]
 // axes.TILE = ["32x32", "64x64", "64x128", "128x64", "128x128"]
-// axes.FORM = ["any", "taps", "vec"]
+// axes.FORM = ["any", "taps", "vec", "row"]
 // axes.AV = [1, 2, 4]
 // axes.BV = [1, 4]
 // axes.DV = [1, 4]
@@ -12,14 +12,15 @@
 // pick.D = "dtype(dst)"
 // when = [
 //   "A == 'f16' or D == 'f32'",
-//   "AV == (1 if FORM != 'vec' else 4 if TILE == '64x128' else 2)",
+//   "AV == (4 if FORM == 'row' or (FORM, TILE) == ('vec', '64x128') else 2 if FORM == 'vec' else 1)",
 //   "FORM == 'any' or BV == 4",
-//   "FORM == 'vec' or DV == 1",
+//   "FORM == 'vec' or DV == (4 if FORM == 'row' else 1)",
+//   "FORM != 'row' or TILE == '64x128'",
 // ]
 // inputs.a = { dtype = "A", vec = "AV", doc = "The image." }
 // inputs.b = { dtype = "f32", vec = "BV", doc = "The weights as rows of k; in vectors of rows where BV is 4." }
 // inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true }
-// outputs.dst = { dtype = "D", vec = "DV", doc = "In vectors of channels where DV is 4." }
+// outputs.dst = { dtype = "D", vec = "DV", doc = "In vectors of channels, or with FORM row of pixels, where DV is 4." }
 // params.rows = { type = "u32" }
 // params.pixels = { type = "u32" }
 // params.plane = { type = "u32" }
@@ -64,13 +65,16 @@
 // params.act = { type = "u32" }
 // params.raw = { type = "u32" }
 // params.scale = { type = "f32", arg = true }
-// uses = ["product", "window"]
+// uses = ["product", "window", "window_row"]
 // grid = "b.shape[0] * slices * across * down"
 // ///
 
 // One workgroup computes ROWS output channels of COLS pixels of one group (pixels of all images in
 // one row), from tiles of 16 k in workgroup memory; the next tiles are on their way to registers
 // meanwhile. With k in slices (dst is scratch then), a slice is one more member of the grid.
+//
+// FORM: "any", k by k; "taps", tiles of 16 channels of one tap; "vec", the same where channels lie
+// next to each other (lib/window); "row", tiles of 4 channels x 3 taps of a row (lib/window_row).
 //
 // Bounds, for unchecked compilation: pixels and rows are clamped to their counts; an index of the
 // image is inside it or that of its first pixel; k is clamped to `head` in the first tile and below
@@ -79,7 +83,9 @@
 //% set NT, ROWS, COLS, TR, TC, LR, LC = {"32x32": (64, 32, 32, 4, 4, 4, 8), "64x64": (128, 64, 64, 8, 4, 4, 8), "64x128": (128, 64, 128, 8, 8, 4, 8), "128x64": (128, 128, 64, 8, 8, 4, 8), "128x128": (256, 128, 128, 8, 8, 4, 8)}[TILE]
 //% set U = 4 * COLS // NT
 //% set T = BV == 4
-${product.memory(COLS, ROWS)}
+//% set ROW = FORM == "row"
+//% set BK = 12 if ROW else 16
+${product.memory(COLS, ROWS, BK)}
 ${product.epilogue(("bias",))}
 ${window.functions()}
 fn b_at(start: u32, row: u32, k: u32) -> u32 { return start + row * p.b_rs + k * p.b_cs; }
@@ -98,28 +104,44 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let slice = member - group * p.slices;
   let k_first = slice * p.slice_depth;
   let k_count = min(p.slice_depth, p.depth - k_first);
-  let head = ((k_count - 1u) & 15u) + 1u;
 
   let a_start = p.a_off + group * p.a_gs;
   let b_start = p.b_off + group * p.b_gs + k_first * ${"p.b_rs" if T else "p.b_cs"};
-  ${window.place(FORM, U, COLS, NT)}
   ${product.place("b", BV, T, ROWS, NT, "row0", "((p.rows + 3u) & 0xfffffffcu)" if T else "p.rows")}
+//% if ROW
+  ${window_row.place(COLS)}
+  ${window_row.first()}
+  ${window_row.weights(ROWS, NT)}
+//% else
+  let head = ((k_count - 1u) & 15u) + 1u;
+  ${window.place(FORM, U, COLS, NT)}
   ${window.first(FORM, U, A, COLS, NT)}
   ${product.first("b", "f32", BV, T, ROWS, NT)}
+//% endif
 
   ${product.lanes(TR, TC, LR, LC, COLS)}
   ${product.sums(TR, TC)}
 
-  for (var left = (k_count + 15u) >> 4u; left > 0u; left -= 1u) {
+  for (var left = (k_count + ${BK - 1}u) / ${BK}u; left > 0u; left -= 1u) {
     workgroupBarrier();  // the last tiles have been read
+//% if ROW
+    ${window_row.keep()}
+    ${window_row.weights_keep(ROWS, NT)}
+//% else
     ${window.keep(FORM, U, A, COLS, NT)}
     ${product.keep("b", BV, T, ROWS, NT)}
+//% endif
     workgroupBarrier();
     if (left > 1u) {
+//% if ROW
+      ${window_row.next()}
+      ${window_row.weights_next(ROWS, NT)}
+//% else
       ${window.next(FORM, U, COLS, NT)}
       ${product.next("b", BV, T, ROWS, NT)}
+//% endif
     }
-    ${product.multiply(TR, TC, LR, LC, false)}
+    ${product.multiply(TR, TC, LR, LC, BK)}
   }
 
   let channel0 = group * p.rows;
@@ -152,7 +174,24 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endfor
 //% endfor
   }
-  let dst_start = p.dst_off + slice * p.dst_ss + channel0 * p.dst_os${"" if DV == 1 else " / 4u"};
+  let dst_start = p.dst_off + slice * p.dst_ss + channel0 * p.dst_os${" / 4u" if FORM == "vec" and DV == 4};
+//% if ROW
+//% for j in range(TC // 4)
+  {
+    let m = col0 + (at_col + ${j * LC}u) * 4u;
+    if (m < p.pixels) {
+      let image = m / p.plane;
+      let inside = m - image * p.plane;
+      let y = inside / p.out_w;
+      let at = dst_start + image * p.dst_ns + y * p.dst_hs + (inside - y * p.out_w) / 4u;
+//% for i in range(TR)
+      let o${i} = row0 + (at_row + ${i // 4 * LR}u) * 4u + ${i % 4}u;
+      if (o${i} < p.rows) { dst_store(at + o${i} * p.dst_os, c${i}_${j}); }
+//% endfor
+    }
+  }
+//% endfor
+//% else
 //% for j in range(TC // 4)
 //% for e in range(4)
   {
@@ -177,4 +216,5 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   }
 //% endfor
 //% endfor
+//% endif
 }

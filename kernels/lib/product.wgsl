@@ -13,9 +13,9 @@
 //% set TILES = {"32": (64, 32, 4, 4, 4, 8), "64": (128, 64, 8, 4, 4, 8)}
 
 // Workgroup memory: columns of dst come from a_tile, rows from b_tile.
-//% macro memory(cols, rows)
-var<workgroup> a_tile: array<array<vec4<f32>, ${cols // 4}>, ${BK}>;
-var<workgroup> b_tile: array<array<vec4<f32>, ${rows // 4}>, ${BK}>;
+//% macro memory(cols, rows, depth=BK)
+var<workgroup> a_tile: array<array<vec4<f32>, ${cols // 4}>, ${depth}>;
+var<workgroup> b_tile: array<array<vec4<f32>, ${rows // 4}>, ${depth}>;
 //% endmacro
 
 // `at_row`, `at_col`: this invocation's first vectors of the tiles. 32 neighbouring invocations take
@@ -45,8 +45,8 @@ var<workgroup> b_tile: array<array<vec4<f32>, ${rows // 4}>, ${BK}>;
 //% endmacro
 
 // Adds the product of the two tiles to the sums.
-//% macro multiply(TR, TC, LR, LC)
-//% for k in range(BK)
+//% macro multiply(TR, TC, LR, LC, depth=BK)
+//% for k in range(depth)
     {
 //% for i in range(TR // 4)
       let r${i} = b_tile[${k}][at_row + ${i * LR}u];

@@ -24,6 +24,7 @@ TILES = {
     "128x128": (128, 128, 2),
 }
 DEEP = 16  # k of a tile
+ROW_TILE, ROW_DEEP = "64x128", 12  # the tile with form "row", and its k
 # One invocation loops at most this often: a software driver ends all loops after 65,535 rounds.
 MAX_ROUNDS = 30_000
 # Up to this many output channels of a group are summed straight from the image.
@@ -195,36 +196,32 @@ def _merged(shape: Ints, x: View, dst: View, axes: Ints) -> tuple[Ints, list[Int
 
 
 class _K(NamedTuple):
-    """The order of taps and channels in the product, and the weights in it as rows of k."""
+    """The weights as rows of k, and the order of channels, tap rows and tap columns in k."""
 
     b: View  # (groups, rows, depth), or in vectors of rows (groups, depth, rows)
     packed: bool
-    last: bool  # channels are the lowest digit; else the highest, then tap rows and columns
+    order: str  # of "c", "i" (tap rows) and "j" (tap columns), the highest digit first
     before: list[Step]
 
 
 def _tiled(caps: Caps, scratch: Scratch, c: Windows, choice: Choice) -> list[Step]:
-    tile, s = choice.body, c.shape
-    rows, cols, per = TILES[tile]
-    k = _weights(caps, scratch, c)
-    slices = max(choice.slices, cdiv(s.depth, DEEP * MAX_ROUNDS))
-    each = cdiv(cdiv(s.depth, slices), DEEP) * DEEP
+    s, tile = c.shape, choice.body
+    rows, cols, _ = TILES[tile]
+    form, vec = _form(c, tile)
+    deep = ROW_DEEP if form == "row" else DEEP
+    slices = max(choice.slices, cdiv(s.depth, deep * MAX_ROUNDS))
+    each = cdiv(cdiv(s.depth, slices), deep) * deep
     slices = cdiv(s.depth, each)
+    k = _weights(caps, scratch, c, form)
     out, raw, after = c.dst, 0, []
     if slices > 1 or (c.x.dtype.itemsize > c.dst.dtype.itemsize):
         order = _by_steps(c.dst)
         out = scratch.empty((slices, *(c.dst.shape[a] for a in order)), "float32")
         raw, after = 1, [finish(caps, out, c, slices)]
         out = reorder(out, (0, *(1 + order.index(a) for a in range(5))))
-    form, vec = _form(c, k, per)
-    dv = 4 if form == "vec" and _channel_vectors(out) else 1
-    n_s, g_s, c_s, h_s, w_s = _elements(c.x, vec)
-    (th, tw), (kh, kw) = c.tap, c.w.shape[3:]
-    channels = c.w.shape[2]
-    # Digits from the lowest: radix, step of the index, of the row, of the column.
-    channel, row, col = (channels, c_s, 0, 0), (kh, th * h_s, th, 0), (kw, tw * w_s, 0, tw)
-    low, mid, high = (channel, col, row) if k.last else (col, row, channel)
+    dv = 4 if form == "row" or (form == "vec" and _vectors(out, out.ndim - 3)) else 1
     slice_step, *dst_steps = _elements(out, dv) if raw else (0, *_elements(out, dv))
+    n_s, g_s, _, h_s, w_s = _elements(c.x, vec)
     b_g, b_r, b_c = _elements(k.b, 4 if k.packed else 1)
     step = conv2d_tile.step(
         caps, c.x, k.b, None if raw else c.bias, out,
@@ -232,16 +229,11 @@ def _tiled(caps: Caps, scratch: Scratch, c: Windows, choice: Choice) -> list[Ste
         rows=s.rows, pixels=s.pixels, plane=c.dst.shape[3] * c.dst.shape[4],
         out_w=c.dst.shape[4], depth=s.depth, slice_depth=each, slices=slices,
         across=cdiv(s.pixels, cols), down=cdiv(s.rows, rows),
-        height=c.x.shape[3], width=c.x.shape[4],
-        stride_h=c.stride[0], stride_w=c.stride[1],
-        y_first=_u32(c.first[0]), x_first=_u32(c.first[1]),
-        n0=low[0], n1=mid[0], e0=_u32(low[1]), e1=_u32(mid[1]), e2=_u32(high[1]),
-        dy1=_u32(mid[2]), dy2=_u32(high[2]), dx0=_u32(low[3]), dx1=_u32(mid[3]),
-        step0=DEEP % low[0], step1=DEEP // low[0] % mid[0], step2=DEEP // low[0] // mid[0],
+        height=c.x.shape[3], width=c.x.shape[4], stride_h=c.stride[0], stride_w=c.stride[1],
+        y_first=_u32(c.first[0]), x_first=_u32(c.first[1]), **_digits(c, k.order, vec),
         a_gs=_u32(g_s), a_ns=_u32(n_s), a_hs=_u32(h_s), a_ws=_u32(w_s),
         b_gs=_u32(b_g), b_rs=_u32(b_r), b_cs=_u32(b_c),
-        dst_ss=_u32(slice_step), dst_ns=_u32(dst_steps[0]),
-        dst_os=_u32(dst_steps[2]) if dv == 1 else 1,
+        dst_ss=_u32(slice_step), dst_ns=_u32(dst_steps[0]), dst_os=_u32(dst_steps[2]),
         dst_hs=_u32(dst_steps[3]), dst_ws=_u32(dst_steps[4]),
         bias_os=0 if c.bias is None else _u32(_elements(c.bias)[0]),
         act=0 if raw else c.act, raw=raw,
@@ -249,47 +241,91 @@ def _tiled(caps: Caps, scratch: Scratch, c: Windows, choice: Choice) -> list[Ste
     return [*k.before, step, *after]
 
 
-def _form(c: Windows, k: _K, per: int) -> tuple[str, int]:
-    """How a tile loads the image, and its vectors along the channels."""
-    if not (k.packed and k.last and c.w.shape[2] % DEEP == 0):
+def _digits(c: Windows, order: str, vec: int) -> dict[str, int]:
+    """The digits of k as params of conv2d_tile: radix, steps of index, row, column; 16 in digits."""
+    _, _, c_s, h_s, w_s = _elements(c.x, vec)
+    (th, tw), (kh, kw) = c.tap, c.w.shape[3:]
+    digits = {
+        "c": (c.w.shape[2], c_s, 0, 0),
+        "i": (kh, th * h_s, th, 0),
+        "j": (kw, tw * w_s, 0, tw),
+    }
+    high, mid, low = (digits[d] for d in order)
+    return {
+        "n0": low[0], "n1": mid[0],
+        "e0": _u32(low[1]), "e1": _u32(mid[1]), "e2": _u32(high[1]),
+        "dy1": _u32(mid[2]), "dy2": _u32(high[2]), "dx0": _u32(low[3]), "dx1": _u32(mid[3]),
+        "step0": DEEP % low[0], "step1": DEEP // low[0] % mid[0],
+        "step2": DEEP // low[0] // mid[0],
+    }  # fmt: skip
+
+
+def _form(c: Windows, tile: str) -> tuple[str, int]:
+    """How a tile loads the image, and its vectors: see conv2d_tile.wgsl."""
+    item, channels, per = c.x.dtype.itemsize, c.w.shape[2], TILES[tile][2]
+    if c.shape.operations < PACK_FROM:
         return "any", 1
-    item = c.x.dtype.itemsize
+    if tile == ROW_TILE and channels % 4 == 0 and _in_rows(c):
+        return "row", 4
+    if channels % DEEP:
+        return "any", 1
     if c.x.strides[2] == item and c.x.aligned(per * item, (0, 1, 3, 4)):
         return "vec", per
     return "taps", 1
 
 
-def _channel_vectors(out: View) -> bool:
-    """May four output channels of a pixel be written at once? The axes end in O, OH, OW."""
-    item, channel = out.dtype.itemsize, out.ndim - 3
+def _in_rows(c: Windows) -> bool:
+    """May rows of three taps be read as vectors of pixels? See lib/window_row.wgsl."""
+    width = c.dst.shape[4]
     return (
-        out.strides[channel] == item
-        and out.shape[channel] % 4 == 0
-        and out.aligned(4 * item, [a for a in range(out.ndim) if a != channel])
+        c.w.shape[4] == 3
+        and c.stride[1] == 1
+        and abs(c.tap[1]) == 1
+        and c.first[1] == -c.tap[1]
+        and c.x.shape[4] == width
+        and _vectors(c.x, 4)
+        and _vectors(c.dst, 4)
     )
 
 
-def _weights(caps: Caps, scratch: Scratch, c: Windows) -> _K:
+def _vectors(v: View, axis: int) -> bool:
+    """May four neighbours along this axis be read or written at once?"""
+    item = v.dtype.itemsize
+    return (
+        v.strides[axis] == item
+        and v.shape[axis] % 4 == 0
+        and v.aligned(4 * item, [a for a in range(v.ndim) if a != axis])
+    )
+
+
+def _weights(caps: Caps, scratch: Scratch, c: Windows, form: str) -> _K:
     """The weights as they are if their k have one step, unless a repacked copy pays."""
     groups, rows, channels, kh, kw = c.w.shape
     if c.w.dtype.name == "float32" and c.shape.operations < PACK_FROM:
-        for last, order in ((False, (2, 3, 4)), (True, (3, 4, 2))):
-            shape = tuple(c.w.shape[a] for a in order)
-            size, (step,) = merge_axes(shape, [tuple(c.w.strides[a] for a in order)])
+        for order in ("cij", "ijc"):
+            axes = [2 + "cij".index(d) for d in order]
+            shape = tuple(c.w.shape[a] for a in axes)
+            size, (step,) = merge_axes(shape, [tuple(c.w.strides[a] for a in axes)])
             if len(size) == 1:
                 strides = (*c.w.strides[:2], step[0])
-                return _K(c.w.with_layout((groups, rows, size[0]), strides), False, last, [])
+                b = c.w.with_layout((groups, rows, size[0]), strides)
+                return _K(b, False, order, [])
+    order = "icj" if form == "row" else "ijc"
+    # Digits of k: count, step in the weights, step in rows of the copy; the smallest step first.
+    counts = {"c": channels, "i": kh, "j": kw}
+    digits, below = [], 1
+    for d in reversed(order):
+        digits.append((counts[d], _elements(c.w)[2 + "cij".index(d)], below))
+        below *= counts[d]
+    low, mid, high = sorted(digits, key=lambda d: abs(d[1]))
     wide = cdiv(rows, 4) * 4
     copy = scratch.empty((groups, kh * kw * channels, wide), "float32")
-    # Digits of k: count, step in the weights, step in rows of the copy; the smallest step first.
-    steps = _elements(c.w)
-    digits = [(channels, steps[2], 1), (kh, steps[3], kw * channels), (kw, steps[4], channels)]
-    low, mid, high = sorted(digits, key=lambda d: abs(d[1]))
     pack = conv2d_pack.step(
         caps, c.w, copy, n0=low[0], n1=mid[0], e0=_u32(low[1]), e1=_u32(mid[1]), e2=_u32(high[1]),
-        d0=low[2], d1=mid[2], d2=high[2], w_gs=_u32(steps[0]), w_rs=_u32(steps[1]),
+        d0=low[2], d1=mid[2], d2=high[2],
+        w_gs=_u32(_elements(c.w)[0]), w_rs=_u32(_elements(c.w)[1]),
     )  # fmt: skip
-    return _K(copy, True, True, [pack])
+    return _K(copy, True, order, [pack])
 
 
 def _elements(v: View, vec: int = 1) -> Ints:
