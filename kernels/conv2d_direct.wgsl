@@ -5,10 +5,12 @@
 // axes.B = ["f32", "f16"]
 // axes.D = ["f32", "f16"]
 // axes.OB = [1, 4]
+// axes.K3 = [false, true]
 // pick.A = "dtype(a)"
 // pick.B = "dtype(b)"
 // pick.D = "dtype(dst)"
 // pick.OB = "4 if dst.shape[2] > 1 else 1"
+// when = ["OB == 1 or not K3"]
 // inputs.a = { dtype = "A", doc = "The image." }
 // inputs.b = { dtype = "B", doc = "The weights." }
 // inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true }
@@ -17,8 +19,9 @@
 // params.blocks = { type = "u32", value = "cdiv(dst.shape[2], OB)" }
 // params.group_count = { type = "u32", value = "dst.shape[1]" }
 // params.out_h = { type = "u32", value = "dst.shape[3]" }
+// params.bands = { type = "u32", value = "cdiv(dst.shape[3], 4 if OB == 1 else 1)" }
 // params.out_w = { type = "u32", value = "dst.shape[4]" }
-// params.items = { type = "u32", value = "dst.shape[0] * dst.shape[1] * cdiv(dst.shape[2], OB) * dst.shape[3] * dst.shape[4]" }
+// params.items = { type = "u32", value = "dst.shape[0] * dst.shape[1] * cdiv(dst.shape[2], OB) * cdiv(dst.shape[3], 4 if OB == 1 else 1) * dst.shape[4]" }
 // params.channels_last = { type = "u32" }
 // params.channels = { type = "u32" }
 // params.kernel_h = { type = "u32" }
@@ -51,14 +54,16 @@
 // params.act = { type = "u32" }
 // params.scale = { type = "f32", arg = true }
 // uses = ["product"]
-// grid = "cdiv(dst.shape[0] * dst.shape[1] * cdiv(dst.shape[2], OB) * dst.shape[3] * dst.shape[4], 256)"
+// grid = "cdiv(dst.shape[0] * dst.shape[1] * cdiv(dst.shape[2], OB) * cdiv(dst.shape[3], 4 if OB == 1 else 1) * dst.shape[4], 256)"
 // ///
 
-// One invocation computes one pixel of OB output channels of a group. Neighbours take neighbouring
-// pixels, or channels where those lie next to each other (channels_last).
+// One invocation computes R pixels of one column for OB output channels of a group. Neighbours take
+// neighbouring columns, or channels where those lie next to each other (channels_last). K3: the
+// kernel is 3 x 3 and both steps are 1, so that rows of the image serve several pixels.
 //
 // Bounds, for unchecked compilation: an element of the image outside of it is read at its first
 // pixel; rows of the weights are clamped; stores are guarded.
+//% set R = 4 if OB == 1 else 1
 ${product.epilogue(("bias",))}
 
 @compute @workgroup_size(256)
@@ -68,7 +73,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let item = g * 256u + li;
   if (item >= p.items) { return; }
   let members = p.group_count * p.blocks;
-  let plane = p.out_h * p.out_w;
+  let plane = p.bands * p.out_w;
   let last = p.channels_last == 1u;
   // (image, member, pixel), or (image, pixel, member).
   let inner = select(plane, members, last);
@@ -81,8 +86,9 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let pixel = select(low, high, last);
   let group = member / p.blocks;
   let row0 = (member - group * p.blocks) * ${OB}u;
-  let out_y = pixel / p.out_w;
-  let out_x = pixel - out_y * p.out_w;
+  let band = pixel / p.out_w;
+  let out_x = pixel - band * p.out_w;
+  let out_y = band * ${R}u;
   let y0 = out_y * p.stride_h + p.y_first;
   let x0 = out_x * p.stride_w + p.x_first;
 
@@ -90,37 +96,77 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let a_corner = a_safe + y0 * p.a_hs + x0 * p.a_ws;
 //% for o in range(OB)
   let b_row${o} = p.b_off + group * p.b_gs + min(row0 + ${o}u, p.rows - 1u) * p.b_os;
-  var sum${o} = 0.0f;
+//% for e in range(R)
+  var sum${o}_${e} = 0.0f;
+//% endfor
+//% endfor
+//% if K3
+//% for j in range(3)
+  let in${j} = x0 + ${j}u < p.width;
 //% endfor
   for (var c = 0u; c < p.channels; c += 1u) {
-    var y = y0;
+//% for i in range(3)
+//% for j in range(3)
+    let w${i}${j} = b_load(b_row0 + c * p.b_cs + ${i}u * p.b_hs + ${j}u * p.b_ws);
+//% endfor
+//% endfor
+//% for r in range(R + 2)
+//% for j in range(3)
+    let ok${r}${j} = in${j} & (y0 + ${r}u < p.height);
+    let h${r}${j} = a_load(select(a_safe, a_corner + c * p.a_cs + ${r}u * p.a_hs + ${j}u * p.a_ws, ok${r}${j}));
+//% endfor
+//% endfor
+//% for r in range(R + 2)
+//% for j in range(3)
+    let v${r}${j} = select(0.0f, h${r}${j}, ok${r}${j});
+//% for e in range(R)
+//% if r - e >= 0 and r - e < 3
+    sum0_${e} = fma(v${r}${j}, w${r - e}${j}, sum0_${e});
+//% endif
+//% endfor
+//% endfor
+//% endfor
+  }
+//% else
+  for (var c = 0u; c < p.channels; c += 1u) {
     for (var i = 0u; i < p.kernel_h; i += 1u) {
-      let inside_y = y < p.height;
+      let y = y0 + i * p.tap_h;
+      let row = a_corner + c * p.a_cs + i * p.tap_h * p.a_hs;
       var x = x0;
-      var at = a_corner + c * p.a_cs + i * p.tap_h * p.a_hs;
+      var across = 0u;
       var b_at = c * p.b_cs + i * p.b_hs;
       for (var j = 0u; j < p.kernel_w; j += 1u) {
-        let inside = inside_y & (x < p.width);
-        let seen = a_load(select(a_safe, at, inside));
-        let v = select(0.0f, seen, inside);
+        let in_x = x < p.width;
+//% for e in range(R)
+        let ok${e} = in_x & (y + ${e}u * p.stride_h < p.height);
+        let h${e} = a_load(select(a_safe, row + ${e}u * p.stride_h * p.a_hs + across, ok${e}));
+//% endfor
+//% for e in range(R)
+        let v${e} = select(0.0f, h${e}, ok${e});
+//% endfor
 //% for o in range(OB)
-        sum${o} = fma(v, b_load(b_row${o} + b_at), sum${o});
+        let w${o} = b_load(b_row${o} + b_at);
+//% for e in range(R)
+        sum${o}_${e} = fma(v${e}, w${o}, sum${o}_${e});
+//% endfor
 //% endfor
         x += p.tap_w;
-        at += p.tap_w * p.a_ws;
+        across += p.tap_w * p.a_ws;
         b_at += p.b_ws;
       }
-      y += p.tap_h;
     }
   }
+//% endif
 
   let at = p.dst_off + image * p.dst_ns + group * p.dst_gs + out_y * p.dst_hs + out_x * p.dst_ws;
 //% for o in range(OB)
-  if (row0 + ${o}u < p.rows) {
-    var v = sum${o} * p.scale;
+//% for e in range(R)
+  if ((row0 + ${o}u < p.rows) & (out_y + ${e}u < p.out_h)) {
+    var v = sum${o}_${e} * p.scale;
     if (p.bias_kind != 0u) { v += bias_value(p.bias_off + (group * p.rows + row0 + ${o}u) * p.bias_os); }
     if (p.act != 0u) { v = activate(vec4<f32>(v), p.act).x; }
-    dst_store(at + (row0 + ${o}u) * p.dst_os, v);
+    dst_store(at + (row0 + ${o}u) * p.dst_os + ${e}u * p.dst_hs, v);
   }
+//% endfor
 //% endfor
 }

@@ -17,9 +17,6 @@
   let a_x = a_p - a_n * p.plane - a_r * p.out_w;
   let a_y = a_r * p.stride_h + p.y_first;
   let a_from = a_start + a_n * p.a_ns + a_y * p.a_hs + a_x / 4u;
-  // The first tap lies left of the pixel, or right of it where taps run backwards.
-  let a_low = a_k * 3u + select(2u, 0u, p.dx0 == 1u);
-  let a_high = a_k * 3u + select(0u, 2u, p.dx0 == 1u);
   let a_left = select(0u, 1u, a_x > 0u);
   let a_right = select(0u, 1u, a_x + 4u < p.width);
 //% endmacro
@@ -49,9 +46,9 @@
 //% macro keep()
     {
       let mid = select(vec4<f32>(), vec4<f32>(a_v), a_ok);
-      a_tile[a_low][a_i] = vec4<f32>(select(0.0f, f32(a_l), a_ok & (a_left == 1u)), mid.xyz);
+      a_tile[a_k * 3u][a_i] = vec4<f32>(select(0.0f, f32(a_l), a_ok & (a_left == 1u)), mid.xyz);
       a_tile[a_k * 3u + 1u][a_i] = mid;
-      a_tile[a_high][a_i] = vec4<f32>(mid.yzw, select(0.0f, f32(a_h), a_ok & (a_right == 1u)));
+      a_tile[a_k * 3u + 2u][a_i] = vec4<f32>(mid.yzw, select(0.0f, f32(a_h), a_ok & (a_right == 1u)));
     }
 //% endmacro
 

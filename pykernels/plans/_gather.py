@@ -2,7 +2,7 @@
 
 Pixel y of an axis meets the windows u and taps i with u s + i d - edge = y. With y = r + s q, tap
 i counts if s divides r + edge - i d; so each residue r has its own taps, each s / gcd(s, d)-th one,
-and is a convolution with stride 1 whose taps run backwards.
+and is a convolution with stride 1 by the taps in reverse.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class _Phase(NamedTuple):
     pixels: int
     first_tap: int
     taps: int
-    row: int  # of the first pixel's first tap
-    step: int  # rows from one tap to the next
+    row: int  # of the first pixel's last tap
+    step: int  # rows back from one tap to the next
 
 
 def gather(
@@ -55,7 +55,7 @@ def gather(
         found.append(finish(caps, scratch.empty((1,), "float32"), whole, 0))
     for row, col in itertools.product(rows, cols):
         part = Windows(
-            x=x, w=_cut(_cut(w, 3, row, g), 4, col, g), bias=bias,
+            x=x, w=_taps(_taps(w, 3, row, g), 4, col, g), bias=bias,
             dst=_pixels(_pixels(dst, 3, row, g), 4, col, g), first=(row.row, col.row),
             stride=(1, 1), tap=(row.step, col.step), act=act,
         )  # fmt: skip
@@ -70,15 +70,10 @@ def _phases(pixels: int, taps: int, stride: int, dilation: int, edge: int) -> li
     for first in range(min(apart, taps)):
         residue = (first * dilation - edge) % stride
         if residue < pixels:
+            count, step = (taps - first - 1) // apart + 1, apart * dilation // stride
+            row = (residue + edge - first * dilation) // stride - (count - 1) * step
             found.append(
-                _Phase(
-                    residue,
-                    (pixels - residue - 1) // stride + 1,
-                    first,
-                    (taps - first - 1) // apart + 1,
-                    (residue + edge - first * dilation) // stride,
-                    -(apart * dilation // stride),
-                )
+                _Phase(residue, (pixels - residue - 1) // stride + 1, first, count, row, step)
             )
     return found
 
@@ -87,9 +82,10 @@ def _pixels(v: View, axis: int, p: _Phase, g: Geometry) -> View:
     return _every(v, axis, p.first_pixel, p.pixels, g.stride[axis - 3])
 
 
-def _cut(v: View, axis: int, p: _Phase, g: Geometry) -> View:
-    stride, dilation = g.stride[axis - 3], g.dilation[axis - 3]
-    return _every(v, axis, p.first_tap, p.taps, stride // gcd(stride, dilation))
+def _taps(v: View, axis: int, p: _Phase, g: Geometry) -> View:
+    """The last tap first: rows of x in order."""
+    apart = g.stride[axis - 3] // gcd(g.stride[axis - 3], g.dilation[axis - 3])
+    return _every(v, axis, p.first_tap + (p.taps - 1) * apart, p.taps, -apart)
 
 
 def _every(v: View, axis: int, first: int, count: int, step: int) -> View:

@@ -42,7 +42,7 @@ class Windows:
     """dst[n, g, o, y, x'] = act(scale * s + bias[g O + o]) with s the sum over c, i, j of
     x[n, g, c, y stride + first + i tap, x' stride + first + j tap] * w[g, o, c, i, j].
 
-    x counts as 0 outside of the image. Pairs are (rows, columns); taps may run backwards.
+    x counts as 0 outside of the image. Pairs are (rows, columns).
     """
 
     x: View  # (N, groups, C, H, W)
@@ -242,7 +242,7 @@ def _tiled(caps: Caps, scratch: Scratch, c: Windows, choice: Choice) -> list[Ste
 
 
 def _digits(c: Windows, order: str, vec: int) -> dict[str, int]:
-    """The digits of k as params of conv2d_tile: radix, steps of index, row, column; 16 in digits."""
+    """The digits of k: radix, steps of the index, the row and the column; and 16 in digits."""
     _, _, c_s, h_s, w_s = _elements(c.x, vec)
     (th, tw), (kh, kw) = c.tap, c.w.shape[3:]
     digits = {
@@ -280,8 +280,8 @@ def _in_rows(c: Windows) -> bool:
     return (
         c.w.shape[4] == 3
         and c.stride[1] == 1
-        and abs(c.tap[1]) == 1
-        and c.first[1] == -c.tap[1]
+        and c.tap[1] == 1
+        and c.first[1] == -1
         and c.x.shape[4] == width
         and _vectors(c.x, 4)
         and _vectors(c.dst, 4)
@@ -345,9 +345,11 @@ def _direct(caps: Caps, c: Windows) -> Step:
     n_s, g_s, c_s, h_s, w_s = _elements(c.x)
     b_g, b_o, b_c, b_h, b_w = _elements(c.w)
     d_n, d_g, d_o, d_h, d_w = _elements(c.dst)
+    three = c.w.shape[3:] == (3, 3) and c.stride == c.tap == (1, 1)
     last = c.dst.shape[1] > 1 and abs(d_g) < abs(d_w)
     return conv2d_direct.step(
-        caps, c.x, c.w, c.bias, c.dst, channels_last=int(last), channels=c.w.shape[2],
+        caps, c.x, c.w, c.bias, c.dst, K3=c.shape.rows == 1 and three,
+        channels_last=int(last), channels=c.w.shape[2],
         kernel_h=c.w.shape[3], kernel_w=c.w.shape[4], height=c.x.shape[3], width=c.x.shape[4],
         stride_h=c.stride[0], stride_w=c.stride[1],
         y_first=_u32(c.first[0]), x_first=_u32(c.first[1]),

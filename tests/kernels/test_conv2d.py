@@ -58,6 +58,23 @@ def test_tile_at_its_edges(
 
 
 @gpu
+@pytest.mark.parametrize("kinds", KINDS[: 3 if FULL else 1], ids="-".join)
+@pytest.mark.parametrize("slices", (1, 3))
+def test_rows_of_three_taps(dev: pk.Device, slices: int, kinds: tuple[str, str, str]) -> None:
+    """The form for windows that keep the width of rows of four pixels."""
+    calls = Calls(dev)
+    for c, o, image, rows in ((4, 64, (4, 32), 3), (12, 7, (1, 124), 1), (8, 66, (5, 52), 2),
+                              (20, 5, (7, 4), 5)):  # fmt: skip
+        s = Sizes(image, (rows, 3), 2, c, o, 2, padding=(rows - 1, 1, 1, 1))
+        for op in OPS[:2]:
+            calls.add(s, op, kinds, exact=c != 4, x_form=Form(phase=8))
+    with forced(dev, plans.ROW_TILE, slices, pack=True):
+        calls.check()
+    if not slices > 1:
+        assert any("FORM=row" in key for _, key in dev._pipelines._pipelines)
+
+
+@gpu
 @pytest.mark.sample(0.5)
 @pytest.mark.parametrize("kinds", KINDS, ids="-".join)
 @pytest.mark.parametrize("o", (1, 3, 6))
@@ -68,6 +85,8 @@ def test_direct(dev: pk.Device, o: int, kinds: tuple[str, str, str]) -> None:
             calls.add(Sizes((17, 19), n=3, c=2, o=o, groups=2, layout=layout), "conv2d", kinds,
                       exact=exact, bias=kinds[2])  # fmt: skip
             calls.add(Sizes((9, 8), (5, 2), 1, 1, o, 7, (2, 3), (4, 0, 1, 2), (1, 3), layout),
+                      "conv2d", kinds, exact=exact)  # fmt: skip
+            calls.add(Sizes((10, 9), n=2, c=2, o=o, groups=3, padding=(3, 1, 0, 4), layout=layout),
                       "conv2d", kinds, exact=exact)  # fmt: skip
     with forced(dev, "direct"):
         calls.check()
@@ -465,7 +484,8 @@ def test_plans() -> None:
     names = [name for name, *_ in forms_of(x, w, x, padding=1)]
     assert names[-1] == "conv2d_tile"
     assert names[0] == "conv2d_pack"
-    assert forms_of(x, w, x, padding=1)[-1][1] == "taps"
+    assert forms_of(x, w, x, padding=1)[-1][1] == "row"
+    assert forms_of(x, w, view((16, 64, 28, 28)), padding=1, stride=2)[-1][1] == "taps"
     last = view((16, 64, 56, 56), last=True)
     assert forms_of(last, w, x, padding=1)[-1][1] == "vec"
     # Few operations: the weights stay where they are.
