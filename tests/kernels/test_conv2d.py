@@ -484,10 +484,11 @@ def test_plans() -> None:
     names = [name for name, *_ in forms_of(x, w, x, padding=1)]
     assert names[-1] == "conv2d_tile"
     assert names[0] == "conv2d_pack"
-    assert forms_of(x, w, x, padding=1)[-1][1] == "row"
-    assert forms_of(x, w, view((16, 64, 28, 28)), padding=1, stride=2)[-1][1] == "taps"
+    assert ("conv2d_tile", "row") in forms_of(x, w, x, padding=1)
+    large = view((64, 64, 56, 56)), w, view((64, 64, 28, 28))
+    assert ("conv2d_tile", "taps") in forms_of(*large, padding=1, stride=2)
     last = view((16, 64, 56, 56), last=True)
-    assert forms_of(last, w, x, padding=1)[-1][1] == "vec"
+    assert ("conv2d_tile", "vec") in forms_of(last, w, x, padding=1)
     # Few operations: the weights stay where they are.
     image, kernel, out = view((1, 3, 224, 224)), view((64, 3, 7, 7)), view((1, 64, 112, 112))
     assert forms_of(image, kernel, out, padding=3, stride=2) == [("conv2d_tile", "any")]
