@@ -29,10 +29,15 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let i = g * WG + li;
   if (i >= p.total) { return; }
   var sum = 0.0f;
-  var at = p.parts_off + i;
-  for (var s = 0u; s < p.slices; s += 1u) {
-    sum += parts_load(at);
-    at += p.total;
+  // Four loads on their way at once: one alone leaves half of the bandwidth unused.
+  for (var s = 0u; s < p.slices; s += 4u) {
+    let last = p.slices - 1u - s;
+//% for u in range(4)
+    let v${u} = parts_load(p.parts_off + i + (s + min(${u}u, last)) * p.total);
+//% endfor
+//% for u in range(4)
+    sum += select(0.0f, v${u}, ${u}u <= last);
+//% endfor
   }
   var v = sum * p.scale;
   if (p.bias_kind != 0u) { v += bias_value(bias_index(i)); }
