@@ -2,6 +2,7 @@
 // doc = "conv2d as an implicit matrix product: pixels of dst x taps and channels x output channels."
 // part_of = "conv2d"
 // axes.A = ["f32", "f16"]
+// axes.B = ["f32", "f16"]
 // axes.D = ["f32", "f16"]
 // axes.TILE = ["32x32", "64x64", "64x128", "128x64", "128x128"]
 // axes.FORM = ["any", "taps", "vec", "row"]
@@ -9,16 +10,19 @@
 // axes.BV = [1, 4]
 // axes.DV = [1, 4]
 // pick.A = "dtype(a)"
+// pick.B = "dtype(b)"
 // pick.D = "dtype(dst)"
 // when = [
 //   "A == 'f16' or D == 'f32'",
-//   "AV == (4 if FORM == 'row' or (FORM, TILE) == ('vec', '64x128') else 2 if FORM == 'vec' else 1)",
+//   "B == 'f32' or (A == 'f16' and FORM == 'any' and BV == 1)",
 //   "FORM == 'any' or BV == 4",
-//   "FORM == 'vec' or DV == (4 if FORM == 'row' else 1)",
-//   "FORM != 'row' or TILE == '64x128'",
+//   "FORM != 'any' or (AV == 1 and DV == 1)",
+//   "FORM != 'taps' or (AV == 1 and DV == 1)",
+//   "FORM != 'vec' or AV == (4 if TILE == '64x128' else 2)",
+//   "FORM != 'row' or (AV > 1 and DV == 4 and TILE in ('64x64', '64x128'))",
 // ]
 // inputs.a = { dtype = "A", vec = "AV", doc = "The image." }
-// inputs.b = { dtype = "f32", vec = "BV", doc = "The weights as rows of k; in vectors of rows where BV is 4." }
+// inputs.b = { dtype = "B", vec = "BV", doc = "The weights as rows of k; in vectors of rows where BV is 4." }
 // inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true }
 // outputs.dst = { dtype = "D", vec = "DV", doc = "In vectors of channels, or with FORM row of pixels, where DV is 4." }
 // params.rows = { type = "u32" }
@@ -74,7 +78,7 @@
 // meanwhile. With k in slices (dst is scratch then), a slice is one more member of the grid.
 //
 // FORM: "any", k by k; "taps", tiles of 16 channels of one tap; "vec", the same where channels lie
-// next to each other (lib/window); "row", tiles of 4 channels x 3 taps of a row (lib/window_row).
+// next to each other (lib/window); "row", tiles of some channels x 3 taps of a row (lib/window_row).
 //
 // Bounds, for unchecked compilation: pixels and rows are clamped to their counts; an index of the
 // image is inside it or that of its first pixel; k is clamped to `head` in the first tile and below
@@ -84,7 +88,8 @@
 //% set U = 4 * COLS // NT
 //% set T = BV == 4
 //% set ROW = FORM == "row"
-//% set BK = 12 if ROW else 16
+//% set CH = 4 * NT // COLS
+//% set BK = 3 * CH if ROW else 16
 ${product.memory(COLS, ROWS, BK)}
 ${product.epilogue(("bias",))}
 ${window.functions()}
@@ -109,14 +114,14 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let b_start = p.b_off + group * p.b_gs + k_first * ${"p.b_rs" if T else "p.b_cs"};
   ${product.place("b", BV, T, ROWS, NT, "row0", "((p.rows + 3u) & 0xfffffffcu)" if T else "p.rows")}
 //% if ROW
-  ${window_row.place(COLS)}
-  ${window_row.first()}
-  ${window_row.weights(ROWS, NT)}
+  ${window_row.place(COLS, AV)}
+  ${window_row.first(AV)}
+  ${window_row.weights(ROWS, NT, BK)}
 //% else
   let head = ((k_count - 1u) & 15u) + 1u;
   ${window.place(FORM, U, COLS, NT)}
   ${window.first(FORM, U, A, COLS, NT)}
-  ${product.first("b", "f32", BV, T, ROWS, NT)}
+  ${product.first("b", B, BV, T, ROWS, NT)}
 //% endif
 
   ${product.lanes(TR, TC, LR, LC, COLS)}
@@ -125,22 +130,30 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   for (var left = (k_count + ${BK - 1}u) / ${BK}u; left > 0u; left -= 1u) {
     workgroupBarrier();  // the last tiles have been read
 //% if ROW
-    ${window_row.keep()}
-    ${window_row.weights_keep(ROWS, NT)}
+    ${window_row.keep(AV)}
+    ${window_row.weights_keep(ROWS, NT, BK)}
 //% else
     ${window.keep(FORM, U, A, COLS, NT)}
     ${product.keep("b", BV, T, ROWS, NT)}
 //% endif
     workgroupBarrier();
+//% if ROW and A == "f16"
+    {  // one branch less in the loop: faster with f16, slower with f32
+      let go = select(0u, 1u, left > 1u);
+      ${window_row.next(CH, AV, "go")}
+      ${window_row.weights_next(ROWS, NT, BK, "go")}
+    }
+//% else
     if (left > 1u) {
 //% if ROW
-      ${window_row.next()}
-      ${window_row.weights_next(ROWS, NT)}
+      ${window_row.next(CH, AV, "1u")}
+      ${window_row.weights_next(ROWS, NT, BK, "1u")}
 //% else
       ${window.next(FORM, U, COLS, NT)}
       ${product.next("b", BV, T, ROWS, NT)}
 //% endif
     }
+//% endif
     ${product.multiply(TR, TC, LR, LC, BK)}
   }
 
@@ -174,7 +187,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endfor
 //% endfor
   }
-  let dst_start = p.dst_off + slice * p.dst_ss + channel0 * p.dst_os${" / 4u" if FORM == "vec" and DV == 4};
+  let dst_start = p.dst_off + slice * p.dst_ss + channel0 ${"/ 4u" if FORM == "vec" and DV == 4 else "* p.dst_os"};
 //% if ROW
 //% for j in range(TC // 4)
   {
@@ -182,8 +195,12 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     if (m < p.pixels) {
       let image = m / p.plane;
       let inside = m - image * p.plane;
+//% if AV == 4
       let y = inside / p.out_w;
       let at = dst_start + image * p.dst_ns + y * p.dst_hs + (inside - y * p.out_w) / 4u;
+//% else
+      let at = dst_start + image * p.dst_ns + inside / 4u;  // a plane of dst is one run
+//% endif
 //% for i in range(TR)
       let o${i} = row0 + (at_row + ${i // 4 * LR}u) * 4u + ${i % 4}u;
       if (o${i} < p.rows) { dst_store(at + o${i} * p.dst_os, c${i}_${j}); }

@@ -1,80 +1,110 @@
-// As lib/window, where windows lie one column apart, kernels have 3 columns, the middle one at the
-// pixel itself, and rows a multiple of 4 pixels: a tile is 4 channels x the 3 taps of one row. One
-// vector holds 4 neighbouring pixels: the middle tap is one vector of memory, the outer taps share it
-// with one element more each.
+// As lib/window, where windows lie one column apart, kernels have 3 columns with the middle one at
+// the pixel itself, and rows are a multiple of V pixels (2 or 4), planes of 4: a tile is CH channels
+// x the 3 taps of one row. One vector of the tile holds 4 neighbouring pixels, 4 / V vectors of
+// memory: the middle tap is these, the outer taps share them with one element more on each side.
 //
-// k is tap column (lowest), channel, tap row; strides and e1, e2 count vectors of pixels.
+// k is tap column (lowest), channel, tap row; strides and e1, e2 count vectors of V pixels.
+//
+// With V = 2 the pairs h = 0, 1 of a vector may lie in different rows.
 
-//% set BK = 12
-
-// The vector of the invocation's pixels, and what lies left and right of it.
-//% macro place(cols)
+//% macro place(cols, V)
   let a_k = li / ${cols // 4}u;
   let a_i = li % ${cols // 4}u;
   let a_p = min(col0 + a_i * 4u, p.pixels - 4u);
   let a_n = a_p / p.plane;
-  let a_r = (a_p - a_n * p.plane) / p.out_w;
-  let a_x = a_p - a_n * p.plane - a_r * p.out_w;
-  let a_y = a_r * p.stride_h + p.y_first;
-  let a_from = a_start + a_n * p.a_ns + a_y * p.a_hs + a_x / 4u;
-  let a_left = select(0u, 1u, a_x > 0u);
-  let a_right = select(0u, 1u, a_x + 4u < p.width);
+//% for h in range(4 // V)
+  let a_m${h} = a_p - a_n * p.plane + ${h * V}u;
+  let a_r${h} = a_m${h} / p.out_w;
+  let a_x${h} = a_m${h} - a_r${h} * p.out_w;
+  let a_y${h} = a_r${h} * p.stride_h + p.y_first;
+  let a_from${h} = a_start + a_n * p.a_ns + a_y${h} * p.a_hs + a_x${h} / ${V}u;
+//% endfor
+  let a_left = a_x0 > 0u;
+  let a_right = a_x${4 // V - 1} + ${V}u < p.width;
+//% if V == 2
+  let a_joined = a_x1 > 0u;
+//% endif
 //% endmacro
 
-//% macro first()
+//% macro _look(var, V)
+//% for h in range(4 // V)
+      ${var}a_ok${h} = a_y${h} + a_tap.y * p.dy2 < p.height;
+      ${var}a_at${h} = select(a_start, a_from${h} + a_tap.y * p.e2, a_ok${h}) + (a_tap.x + a_k) * p.e1;
+//% endfor
+//% set h = 4 // V - 1
+      ${var}a_atl = a_at0 - select(0u, 1u, a_ok0 & a_left);
+      ${var}a_atr = a_at${h} + select(0u, 1u, a_ok${h} & a_right);
+//% endmacro
+
+//% macro _loads(var, V)
+//% for h in range(4 // V)
+      ${var}a_v${h} = a_mem[a_at${h}];
+//% endfor
+      ${var}a_l = a_mem[a_atl].${{4: "w", 2: "y"}[V]};
+      ${var}a_h = a_mem[a_atr].x;
+//% endmacro
+
+//% macro first(V)
   var a_tap = vec2<u32>(k_first / 3u % p.n1, k_first / 3u / p.n1);
-  var a_ok = a_y + a_tap.y * p.dy2 < p.height;
-  var a_at = select(a_start, a_from + a_tap.y * p.e2, a_ok) + (a_tap.x + a_k) * p.e1;
-  var a_v = a_mem[a_at];
-  var a_l = a_mem[a_at - a_left].w;
-  var a_h = a_mem[a_at + a_right].x;
+  ${_look("var ", V)}
+  ${_loads("var ", V)}
 //% endmacro
 
-//% macro next()
-      a_tap.x += 4u;
-      a_at += 4u * p.e1;
+// `go`: 1, or 0 for a tile again that nobody will use.
+//% macro next(CH, V, go)
+      a_tap.x += ${CH}u * ${go};
+//% for h in range(4 // V)
+      a_at${h} += ${CH}u * ${go} * p.e1;
+//% endfor
+      a_atl += ${CH}u * ${go} * p.e1;
+      a_atr += ${CH}u * ${go} * p.e1;
       if (a_tap.x == p.n1) {
         a_tap = vec2<u32>(0u, a_tap.y + 1u);
-        a_ok = a_y + a_tap.y * p.dy2 < p.height;
-        a_at = select(a_start, a_from + a_tap.y * p.e2, a_ok) + a_k * p.e1;
+        ${_look("", V)}
       }
-      a_v = a_mem[a_at];
-      a_l = a_mem[a_at - a_left].w;
-      a_h = a_mem[a_at + a_right].x;
+      ${_loads("", V)}
 //% endmacro
 
-//% macro keep()
+//% macro keep(V)
     {
-      let mid = select(vec4<f32>(), vec4<f32>(a_v), a_ok);
-      a_tile[a_k * 3u][a_i] = vec4<f32>(select(0.0f, f32(a_l), a_ok & (a_left == 1u)), mid.xyz);
+//% if V == 4
+      let mid = select(vec4<f32>(), vec4<f32>(a_v0), a_ok0);
+      let low = mid.xyz;
+      let high = mid.yzw;
+//% else
+      let mid = vec4<f32>(select(vec2<f32>(), vec2<f32>(a_v0), a_ok0), select(vec2<f32>(), vec2<f32>(a_v1), a_ok1));
+      let low = vec3<f32>(mid.x, select(0.0f, mid.y, a_joined), mid.z);
+      let high = vec3<f32>(mid.y, select(0.0f, mid.z, a_joined), mid.w);
+//% endif
+      a_tile[a_k * 3u][a_i] = vec4<f32>(select(0.0f, f32(a_l), a_ok0 & a_left), low);
       a_tile[a_k * 3u + 1u][a_i] = mid;
-      a_tile[a_k * 3u + 2u][a_i] = vec4<f32>(mid.yzw, select(0.0f, f32(a_h), a_ok & (a_right == 1u)));
+      a_tile[a_k * 3u + 2u][a_i] = vec4<f32>(high, select(0.0f, f32(a_h), a_ok${4 // V - 1} & a_right));
     }
 //% endmacro
 
-// The weights in vectors of rows; some invocations have one vector less than others.
-//% macro weights(rows, NT)
+// The weights of `depth` k in vectors of rows; some invocations may have one vector less.
+//% macro weights(rows, NT, depth)
 //% set per = NT // (rows // 4)
-//% for u in range((BK + per - 1) // per)
-  let b_k${u} = min(b_k + ${u * per}u, ${BK - 1}u);
+//% for u in range((depth + per - 1) // per)
+  let b_k${u} = min(b_k + ${u * per}u, ${depth - 1}u);
   var b_v${u} = b_mem[b_from + b_k${u} * p.b_rs];
 //% endfor
   var b_pos = b_from;
 //% endmacro
 
-//% macro weights_next(rows, NT)
+//% macro weights_next(rows, NT, depth, go)
 //% set per = NT // (rows // 4)
-      b_pos += ${BK}u * p.b_rs;
-//% for u in range((BK + per - 1) // per)
+      b_pos += ${depth}u * ${go} * p.b_rs;
+//% for u in range((depth + per - 1) // per)
       b_v${u} = b_mem[b_pos + b_k${u} * p.b_rs];
 //% endfor
 //% endmacro
 
-//% macro weights_keep(rows, NT)
+//% macro weights_keep(rows, NT, depth)
 //% set per = NT // (rows // 4)
-//% for u in range((BK + per - 1) // per)
-//% if u * per + per > BK
-    if (b_k + ${u * per}u < ${BK}u) { b_tile[b_k${u}][b_i] = b_v${u}; }
+//% for u in range((depth + per - 1) // per)
+//% if u * per + per > depth
+    if (b_k + ${u * per}u < ${depth}u) { b_tile[b_k${u}][b_i] = b_v${u}; }
 //% else
     b_tile[b_k${u}][b_i] = b_v${u};
 //% endif

@@ -24,7 +24,7 @@ TILES = {
     "128x128": (128, 128, 2),
 }
 DEEP = 16  # k of a tile
-ROW_TILE, ROW_DEEP = "64x128", 12  # the tile with form "row", and its k
+ROW_CHANNELS = {"64x128": 4, "64x64": 8}  # tiles with form "row": channels of a tile, each 3 k
 # One invocation loops at most this often: a software driver ends all loops after 65,535 rounds.
 MAX_ROUNDS = 30_000
 # Up to this many output channels of a group are summed straight from the image.
@@ -208,7 +208,7 @@ def _tiled(caps: Caps, scratch: Scratch, c: Windows, choice: Choice) -> list[Ste
     s, tile = c.shape, choice.body
     rows, cols, _ = TILES[tile]
     form, vec = _form(c, tile)
-    deep = ROW_DEEP if form == "row" else DEEP
+    deep = 3 * ROW_CHANNELS[tile] if form == "row" else DEEP
     slices = max(choice.slices, cdiv(s.depth, deep * MAX_ROUNDS))
     each = cdiv(cdiv(s.depth, slices), deep) * deep
     slices = cdiv(s.depth, each)
@@ -219,7 +219,7 @@ def _tiled(caps: Caps, scratch: Scratch, c: Windows, choice: Choice) -> list[Ste
         out = scratch.empty((slices, *(c.dst.shape[a] for a in order)), "float32")
         raw, after = 1, [finish(caps, out, c, slices)]
         out = reorder(out, (0, *(1 + order.index(a) for a in range(5))))
-    dv = 4 if form == "row" or (form == "vec" and _vectors(out, out.ndim - 3)) else 1
+    dv = 4 if form == "row" or (form == "vec" and _vectors(out, out.ndim - 3, 4)) else 1
     slice_step, *dst_steps = _elements(out, dv) if raw else (0, *_elements(out, dv))
     n_s, g_s, _, h_s, w_s = _elements(c.x, vec)
     b_g, b_r, b_c = _elements(k.b, 4 if k.packed else 1)
@@ -265,8 +265,9 @@ def _form(c: Windows, tile: str) -> tuple[str, int]:
     item, channels, per = c.x.dtype.itemsize, c.w.shape[2], TILES[tile][2]
     if c.shape.operations < PACK_FROM:
         return "any", 1
-    if tile == ROW_TILE and channels % 4 == 0 and _in_rows(c):
-        return "row", 4
+    pixels = _row_vectors(c)
+    if pixels and channels % ROW_CHANNELS.get(tile, 1 << 31) == 0:
+        return "row", pixels
     if channels % DEEP:
         return "any", 1
     if c.x.strides[2] == item and c.x.aligned(per * item, (0, 1, 3, 4)):
@@ -274,34 +275,37 @@ def _form(c: Windows, tile: str) -> tuple[str, int]:
     return "taps", 1
 
 
-def _in_rows(c: Windows) -> bool:
-    """May rows of three taps be read as vectors of pixels? See lib/window_row.wgsl."""
-    width = c.dst.shape[4]
-    return (
-        c.w.shape[4] == 3
-        and c.stride[1] == 1
-        and c.tap[1] == 1
-        and c.first[1] == -1
-        and c.x.shape[4] == width
-        and _vectors(c.x, 4)
-        and _vectors(c.dst, 4)
-    )
+def _row_vectors(c: Windows) -> int:
+    """Pixels of a vector where rows of three taps may be read so, else 0: lib/window_row.wgsl."""
+    height, width = c.dst.shape[3:]
+    same = (
+        c.w.shape[4] == 3 and c.stride[1] == c.tap[1] == 1 and c.first[1] == -1
+        and c.x.shape[4] == width and height * width % 4 == 0
+    )  # fmt: skip
+    if same and _vectors(c.x, 4, 4) and _vectors(c.dst, 4, 4):
+        return 4
+    item = c.dst.dtype.itemsize
+    plane = c.dst.strides[4] == item and c.dst.strides[3] == width * item
+    if same and _vectors(c.x, 4, 2) and plane and c.dst.aligned(4 * item, (0, 1, 2)):
+        return 2
+    return 0
 
 
-def _vectors(v: View, axis: int) -> bool:
-    """May four neighbours along this axis be read or written at once?"""
+def _vectors(v: View, axis: int, n: int) -> bool:
+    """May `n` neighbours along this axis be read or written at once?"""
     item = v.dtype.itemsize
     return (
         v.strides[axis] == item
-        and v.shape[axis] % 4 == 0
-        and v.aligned(4 * item, [a for a in range(v.ndim) if a != axis])
+        and v.shape[axis] % n == 0
+        and v.aligned(n * item, [a for a in range(v.ndim) if a != axis])
     )
 
 
 def _weights(caps: Caps, scratch: Scratch, c: Windows, form: str) -> _K:
     """The weights as they are if their k have one step, unless a repacked copy pays."""
     groups, rows, channels, kh, kw = c.w.shape
-    if c.w.dtype.name == "float32" and c.shape.operations < PACK_FROM:
+    native = c.w.dtype.name == "float32" or c.w.dtype == c.x.dtype
+    if native and c.shape.operations < PACK_FROM:
         for order in ("cij", "ijc"):
             axes = [2 + "cij".index(d) for d in order]
             shape = tuple(c.w.shape[a] for a in axes)

@@ -1,0 +1,5 @@
+// /// kernel
+// doc = "y = x * factor."
+// inputs.x = { dtype = "f32" }
+// outputs.dst = { dtype = "f32" }
+// ///
