@@ -149,7 +149,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
       ${window_row.next(CH, AV, "1u")}
       ${window_row.weights_next(ROWS, NT, BK, "1u")}
 //% else
-      ${window.next(FORM, U, COLS, NT)}
+      ${window.next(FORM, U, COLS, NT, "1u")}
       ${product.next("b", BV, T, ROWS, NT)}
 //% endif
     }

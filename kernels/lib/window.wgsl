@@ -61,7 +61,8 @@
 //% endif
 //% endmacro
 
-//% macro next(FORM, U, cols, NT)
+// `go`: 1, or 0 for a tile again that nobody will use (not with "any").
+//% macro next(FORM, U, cols, NT, go)
 //% set Q = cols // 4
 //% if FORM == "any"
 //% for u in range(U)
@@ -72,7 +73,7 @@
       a_d${u} = onward(a_d${u});
 //% endfor
 //% else
-      a_tap.x += ${BK}u;
+      a_tap.x += ${BK}u * ${go};
       if (a_tap.x == p.n0) {
         a_tap = select(vec3<u32>(0u, a_tap.y + 1u, a_tap.z), vec3<u32>(0u, 0u, a_tap.z + 1u), a_tap.y + 1u == p.n1);
 //% for e in range(4)

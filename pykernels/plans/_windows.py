@@ -31,10 +31,15 @@ MAX_ROUNDS = 30_000
 FEW = 4
 # Below this many operations, repacked weights save less than the repacking takes.
 PACK_FROM = 2e9
-# One large GPU: multiprocessors, and TFLOP/s of each tile where it fills them.
+# One large GPU: multiprocessors, and TFLOP/s of each form and tile where they fill it (measured).
 UNITS = 132
-SPEED = {"128x128": 43.0, "64x128": 42.0, "128x64": 43.0, "64x64": 36.0, "32x32": 20.0}
-INVOCATIONS = {"128x128": 256, "64x128": 128, "128x64": 128, "64x64": 128, "32x32": 64}
+SPEED = {
+    "row": {"64x64": 40.0, "64x128": 45.0},
+    "taps": {"32x32": 22.0, "64x64": 36.0, "64x128": 39.5, "128x64": 40.0, "128x128": 43.5},
+    "vec": {"32x32": 18.0, "64x64": 34.0, "64x128": 32.0, "128x64": 38.5, "128x128": 39.5},
+    "any": {"32x32": 20.0, "64x64": 26.0, "64x128": 32.0, "128x64": 35.0, "128x128": 38.0},
+}
+INVOCATIONS = {"32x32": 64, "64x64": 128, "64x128": 128, "128x64": 128, "128x128": 256}
 
 
 @dataclass(frozen=True)
@@ -57,7 +62,12 @@ class Windows:
     @property
     def shape(self) -> Shape:
         n, groups, rows, height, width = self.dst.shape
-        return Shape(groups, rows, n * height * width, math.prod(self.w.shape[2:]))
+        forms = tuple(_form(self, tile)[0] for tile in TILES)
+        return Shape(groups, rows, n * height * width, math.prod(self.w.shape[2:]), forms)
+
+    @property
+    def operations(self) -> int:
+        return 2 * self.dst.size * math.prod(self.w.shape[2:])
 
     @property
     def spread_bias(self) -> View | None:
@@ -75,10 +85,7 @@ class Shape(NamedTuple):
     rows: int  # output channels of a group
     pixels: int  # of all images
     depth: int  # taps and channels of a window
-
-    @property
-    def operations(self) -> int:
-        return 2 * math.prod(self)
+    forms: tuple[str, ...] = ("taps",) * len(TILES)  # how each tile would load the image
 
 
 class Choice(NamedTuple):
@@ -117,9 +124,10 @@ def _seconds(s: Shape, tile: str, slices: int) -> float:
     """An estimate: each multiprocessor works off its workgroups, slowly where they are few."""
     rows, cols, _ = TILES[tile]
     each = cdiv(_tiles(s, tile) * slices, UNITS)
-    depth = cdiv(cdiv(s.depth, slices), DEEP) * DEEP + 2 * DEEP
-    idle = max(1.0, math.sqrt(384 / (each * INVOCATIONS[tile])))
-    work = each * 2 * rows * cols * depth * UNITS / (SPEED[tile] * 1e12) * idle
+    depth = cdiv(cdiv(s.depth, slices), DEEP) * DEEP + 4 * DEEP
+    idle = max(1.0, math.sqrt(math.sqrt(256 / (each * INVOCATIONS[tile]))))
+    speed = SPEED[s.forms[list(TILES).index(tile)]][tile] * 1e12
+    work = each * 2 * rows * cols * depth * UNITS / speed * idle
     parts = s.groups * s.rows * s.pixels * 4 * slices
     return work + (3e-6 + 2 * parts / 3.5e12 if slices > 1 else 0.0)
 
@@ -263,7 +271,7 @@ def _digits(c: Windows, order: str, vec: int) -> dict[str, int]:
 def _form(c: Windows, tile: str) -> tuple[str, int]:
     """How a tile loads the image, and its vectors: see conv2d_tile.wgsl."""
     item, channels, per = c.x.dtype.itemsize, c.w.shape[2], TILES[tile][2]
-    if c.shape.operations < PACK_FROM:
+    if c.operations < PACK_FROM:
         return "any", 1
     pixels = _row_vectors(c)
     if pixels and channels % ROW_CHANNELS.get(tile, 1 << 31) == 0:
@@ -305,7 +313,7 @@ def _weights(caps: Caps, scratch: Scratch, c: Windows, form: str) -> _K:
     """The weights as they are if their k have one step, unless a repacked copy pays."""
     groups, rows, channels, kh, kw = c.w.shape
     native = c.w.dtype.name == "float32" or c.w.dtype == c.x.dtype
-    if native and c.shape.operations < PACK_FROM:
+    if native and c.operations < PACK_FROM:
         for order in ("cij", "ijc"):
             axes = [2 + "cij".index(d) for d in order]
             shape = tuple(c.w.shape[a] for a in axes)
