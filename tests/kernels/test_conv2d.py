@@ -478,7 +478,7 @@ def view(shape: tuple[int, ...], last: bool = False) -> View:
 
 
 def forms_of(x: View, w: View, dst: View, **options: Any) -> list[tuple[str, ...]]:
-    """Body of each step, and the form of a tile (whether it is the 3 x 3 one, of the direct body)."""
+    """Body of each step, and the form of a tile (of the direct body: is it the 3 x 3 one)."""
     found = conv2d_plans.plan(LARGE, Scratch(), x, w, None, dst, **options)
     return [(s.body.name, *(str(a) for a in s.axes[4:5])) for s in found]
 
