@@ -137,23 +137,25 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     ${product.keep("b", BV, T, ROWS, NT)}
 //% endif
     workgroupBarrier();
-//% if ROW and A == "f16"
-    {  // one branch less in the loop: faster with f16, slower with f32
-      let go = select(0u, 1u, left > 1u);
-      ${window_row.next(CH, AV, "go")}
-      ${window_row.weights_next(ROWS, NT, BK, "go")}
-    }
-//% else
+//% set BRANCH = not (FORM == "vec" or (ROW and A == "f16"))
+//% if BRANCH
     if (left > 1u) {
-//% if ROW
-      ${window_row.next(CH, AV, "1u")}
-      ${window_row.weights_next(ROWS, NT, BK, "1u")}
 //% else
-      ${window.next(FORM, U, COLS, NT, "1u")}
+    {  // the last tile again at the end: what is faster was measured for each form
+      let go = select(0u, 1u, left > 1u);
+//% endif
+//% set go = "1u" if BRANCH else "go"
+//% if ROW
+      ${window_row.next(CH, AV, go)}
+      ${window_row.weights_next(ROWS, NT, BK, go)}
+//% else
+      ${window.next(FORM, U, COLS, NT, go)}
+//% if not BRANCH
+      b_pos -= (1u - go) * 16u * p.b_rs;
+//% endif
       ${product.next("b", BV, T, ROWS, NT)}
 //% endif
     }
-//% endif
     ${product.multiply(TR, TC, LR, LC, BK)}
   }
 

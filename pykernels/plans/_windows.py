@@ -30,14 +30,14 @@ MAX_ROUNDS = 30_000
 # Up to this many output channels of a group are summed straight from the image.
 FEW = 4
 # Below this many operations, repacked weights save less than the repacking takes.
-PACK_FROM = 2e9
+PACK_FROM = 1e9
 # One large GPU: multiprocessors, and TFLOP/s of each form and tile where they fill it (measured).
 UNITS = 132
 SPEED = {
-    "row": {"64x64": 40.0, "64x128": 45.0},
-    "taps": {"32x32": 22.0, "64x64": 36.0, "64x128": 39.5, "128x64": 40.0, "128x128": 43.5},
-    "vec": {"32x32": 18.0, "64x64": 34.0, "64x128": 32.0, "128x64": 38.5, "128x128": 39.5},
-    "any": {"32x32": 20.0, "64x64": 26.0, "64x128": 32.0, "128x64": 35.0, "128x128": 38.0},
+    "row": {"64x64": 41.5, "64x128": 44.5},
+    "taps": {"32x32": 27.0, "64x64": 37.0, "64x128": 40.0, "128x64": 40.0, "128x128": 45.5},
+    "vec": {"32x32": 20.0, "64x64": 36.0, "64x128": 36.0, "128x64": 39.0, "128x128": 41.0},
+    "any": {"32x32": 22.0, "64x64": 27.0, "64x128": 30.0, "128x64": 33.0, "128x128": 37.0},
 }
 INVOCATIONS = {"32x32": 64, "64x64": 128, "64x128": 128, "128x64": 128, "128x128": 256}
 
@@ -123,10 +123,13 @@ def _tiles(s: Shape, tile: str) -> int:
 def _seconds(s: Shape, tile: str, slices: int) -> float:
     """An estimate: each multiprocessor works off its workgroups, slowly where they are few."""
     rows, cols, _ = TILES[tile]
-    each = cdiv(_tiles(s, tile) * slices, UNITS)
-    depth = cdiv(cdiv(s.depth, slices), DEEP) * DEEP + 4 * DEEP
+    form = s.forms[list(TILES).index(tile)]
+    each = _tiles(s, tile) * slices / UNITS
+    if each < 8:  # with more, a multiprocessor that is ready early takes the work of others
+        each = math.ceil(each)
+    depth = cdiv(cdiv(s.depth, slices), DEEP) * DEEP + (8 if form == "any" else 4) * DEEP
     idle = max(1.0, math.sqrt(math.sqrt(256 / (each * INVOCATIONS[tile]))))
-    speed = SPEED[s.forms[list(TILES).index(tile)]][tile] * 1e12
+    speed = SPEED[form][tile] * 1e12
     work = each * 2 * rows * cols * depth * UNITS / speed * idle
     parts = s.groups * s.rows * s.pixels * 4 * slices
     return work + (3e-6 + 2 * parts / 3.5e12 if slices > 1 else 0.0)
@@ -220,7 +223,7 @@ def _tiled(caps: Caps, scratch: Scratch, c: Windows, choice: Choice) -> list[Ste
     slices = max(choice.slices, cdiv(s.depth, deep * MAX_ROUNDS))
     each = cdiv(cdiv(s.depth, slices), deep) * deep
     slices = cdiv(s.depth, each)
-    k = _weights(caps, scratch, c, form)
+    k = _native(c) or _packed(caps, scratch, c, form)
     out, raw, after = c.dst, 0, []
     if slices > 1 or (c.x.dtype.itemsize > c.dst.dtype.itemsize):
         order = _by_steps(c.dst)
@@ -271,7 +274,7 @@ def _digits(c: Windows, order: str, vec: int) -> dict[str, int]:
 def _form(c: Windows, tile: str) -> tuple[str, int]:
     """How a tile loads the image, and its vectors: see conv2d_tile.wgsl."""
     item, channels, per = c.x.dtype.itemsize, c.w.shape[2], TILES[tile][2]
-    if c.operations < PACK_FROM:
+    if _native(c):
         return "any", 1
     pixels = _row_vectors(c)
     if pixels and channels % ROW_CHANNELS.get(tile, 1 << 31) == 0:
@@ -309,19 +312,23 @@ def _vectors(v: View, axis: int, n: int) -> bool:
     )
 
 
-def _weights(caps: Caps, scratch: Scratch, c: Windows, form: str) -> _K:
-    """The weights as they are if their k have one step, unless a repacked copy pays."""
+def _native(c: Windows) -> _K | None:
+    """The weights as they are, if their k have one step and repacking would not pay."""
+    if c.operations >= PACK_FROM or c.w.dtype.name not in ("float32", c.x.dtype.name):
+        return None
+    for order in ("cij", "ijc"):
+        axes = [2 + "cij".index(d) for d in order]
+        shape = tuple(c.w.shape[a] for a in axes)
+        size, (step,) = merge_axes(shape, [tuple(c.w.strides[a] for a in axes)])
+        if len(size) == 1:
+            b = c.w.with_layout((*c.w.shape[:2], size[0]), (*c.w.strides[:2], step[0]))
+            return _K(b, False, order, [])
+    return None
+
+
+def _packed(caps: Caps, scratch: Scratch, c: Windows, form: str) -> _K:
+    """A copy of the weights in the order of the product."""
     groups, rows, channels, kh, kw = c.w.shape
-    native = c.w.dtype.name == "float32" or c.w.dtype == c.x.dtype
-    if native and c.operations < PACK_FROM:
-        for order in ("cij", "ijc"):
-            axes = [2 + "cij".index(d) for d in order]
-            shape = tuple(c.w.shape[a] for a in axes)
-            size, (step,) = merge_axes(shape, [tuple(c.w.strides[a] for a in axes)])
-            if len(size) == 1:
-                strides = (*c.w.strides[:2], step[0])
-                b = c.w.with_layout((groups, rows, size[0]), strides)
-                return _K(b, False, order, [])
     order = "icj" if form == "row" else "ijc"
     # Digits of k: count, step in the weights, step in rows of the copy; the smallest step first.
     counts = {"c": channels, "i": kh, "j": kw}
