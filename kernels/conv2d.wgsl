@@ -1,8 +1,9 @@
 // /// kernel
 // doc = """
-// Convolution: dst = act(scale * (x * w) + bias), where (x * w)[n, o, y, x'] is the sum over the
-// channels c of o's group and the taps (i, j) of x[n, c, y s + i d - top, x' s + j d - left] w[o, c, i, j].
+// Convolution of images: dst = act(scale * (x * w) + bias).
 //
+// (x * w)[n, o, y, x'] is the sum over the channels c of o's group and the taps (i, j) of
+// x[n, c, y s + i d - top, x' s + j d - left] w[o, c, i, j].
 // Sums are f32 and no operand is rounded; x counts as 0 outside of the image. Shapes are those of
 // layout "NCHW"; with "NHWC" x is (N, H, W, C) and dst (N, OH, OW, O), w stays as it is. Any strides:
 // a transposed view costs no copy. Pairs are (rows, columns), four paddings (top, bottom, left,

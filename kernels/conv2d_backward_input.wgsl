@@ -1,9 +1,9 @@
 // /// kernel
 // doc = """
-// Gradient of conv2d by its input: dst[n, c, y, x] is the sum over output channels o and taps (i, j)
-// of dy[n, o, u, v] w[o, c, i, j] wherever u s + i d - top = y and v s + j d - left = x.
+// Gradient of conv2d by its input.
 //
-// dst has the shape of conv2d's x, w and the options are those of the forward call. Sums are f32. No
+// dst[n, c, y, x] is the sum over output channels o and taps (i, j) of dy[n, o, u, v] w[o, c, i, j]
+// wherever u s + i d - top = y and v s + j d - left = x. dst has the shape of conv2d's x, w and the options are those of the forward call. Sums are f32. No
 // zero is multiplied: each residue of the strides is a convolution of its own."""
 // source = "torch.nn.grad.conv2d_input (meaning)"
 // bodies = ["conv2d_tile", "conv2d_direct", "conv2d_pack"]

@@ -1,6 +1,6 @@
 // /// kernel
 // doc = """
-// Transposed convolution: dst = act(scale * (the input gradient of a convolution at x) + bias).
+// Transposed convolution: dst = act(scale * (the input gradient of conv2d at x) + bias).
 //
 // w is (C, O / groups, KH, KW), as for the convolution that takes dst's shape to x's. Sums are f32.
 // OH = (H - 1) s - top - bottom + d (KH - 1) + 1 + output_padding, OW alike; neither may be 0 or less.
