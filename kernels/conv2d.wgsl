@@ -9,6 +9,7 @@
 // a transposed view costs no copy. Pairs are (rows, columns), four paddings (top, bottom, left,
 // right). OH = (H + top + bottom - d (KH - 1) - 1) // s + 1, OW alike; neither may be 0 or less."""
 // source = "torch.nn.functional.conv2d (meaning); Chellapilla et al. 2006 (as a product)"
+// operations = "2 * dst.size * (w.size // max(w.shape[0], 1))"
 // bodies = ["conv2d_tile", "conv2d_direct", "conv2d_pack"]
 // inputs.x = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(N, C, H, W)" }
 // inputs.w = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(O, C / groups, KH, KW)" }

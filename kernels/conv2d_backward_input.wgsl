@@ -6,6 +6,7 @@
 // wherever u s + i d - top = y and v s + j d - left = x. dst has the shape of conv2d's x, w and the options are those of the forward call. Sums are f32. No
 // zero is multiplied: each residue of the strides is a convolution of its own."""
 // source = "torch.nn.grad.conv2d_input (meaning)"
+// operations = "2 * dy.size * (w.size // max(w.shape[0], 1))"
 // bodies = ["conv2d_tile", "conv2d_direct", "conv2d_pack"]
 // inputs.dy = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(N, O, OH, OW)" }
 // inputs.w = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(O, C / groups, KH, KW)" }

@@ -6,6 +6,7 @@
 // OH = (H - 1) s - top - bottom + d (KH - 1) + 1 + output_padding, OW alike; neither may be 0 or less.
 // Pairs are (rows, columns), four paddings (top, bottom, left, right)."""
 // source = "torch.nn.functional.conv_transpose2d (meaning)"
+// operations = "2 * x.size * (w.size // max(w.shape[0], 1))"
 // bodies = ["conv2d_tile", "conv2d_direct", "conv2d_pack"]
 // inputs.x = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(N, C, H, W)" }
 // inputs.w = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(C, O / groups, KH, KW)" }

@@ -238,7 +238,7 @@ def test_plans() -> None:
     image, kernel, out = view((1, 3, 224, 224)), view((64, 3, 7, 7)), view((1, 64, 112, 112))
     assert forms_of(image, kernel, out, padding=3, stride=2) == [("conv2d_tile", "any")]
     one = view((128, 64, 1, 1))
-    assert forms_of(x, one, view((16, 128, 56, 56)))[0][0] == "mul_mat"
+    assert forms_of(x, one, view((16, 128, 56, 56)))[0][0].startswith("mul_mat")
     deep = view((16, 128, 56, 56))
     assert forms_of(deep, view((128, 1, 3, 3)), deep, padding=1, groups=128) == [
         ("conv2d_direct", "True")
