@@ -6,7 +6,6 @@ its block returns to the pool, or is forgotten where somebody else may still use
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -75,10 +74,13 @@ class Storage:
         self.pool = pool
 
     def __del__(self) -> None:
-        # A finaliser may run at any point of any thread: only an atomic append here.
-        with contextlib.suppress(AttributeError):
+        # A finaliser may run at any point of any thread: only an atomic append here. And so late
+        # that this module has no names left: no contextlib.
+        try:
             if not self.block.foreign:
                 self.pool.returned.append(self.block)
+        except AttributeError:
+            pass
 
 
 def size_class(nbytes: int) -> int:

@@ -1,109 +1,36 @@
-"""mul_mat and matmul: every body and tile on all shapes it may be chosen for, and the rules."""
+"""mul_mat: every body and tile on all shapes it may be chosen for, slices, epilogues, precision."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pytest
 
 import pykernels as pk
-from pykernels.dtypes import DTYPES
 from pykernels.kernels import mul_mat
-from pykernels.layout import View, contiguous_strides
-from pykernels.plan import Caps, Scratch
 from pykernels.plans import mul_mat as plans
-from pykernels.plans._product_choice import EDGES, Choice, Shape
-from pykernels.reference.mul_mat import budget
+from pykernels.plans._product_choice import EDGES, Choice
 from pykernels.reference.mul_mat import mul_mat as reference
 from tests.harness import (
-    Array,
-    Case,
     Form,
-    Operand,
-    assert_close,
     assert_same_bits,
     caps,
-    forms,
-    random_form,
+)
+from tests.kernels.mul_mat_calls import (
+    F16,
+    F32,
+    K_RUNS,
+    KINDS,
+    NOTHING_RUNS,
+    OTHERS,
+    ROWS_RUN,
+    Calls,
+    forced,
 )
 
-F32: Final = "float32"
-F16: Final = "float16"
-# a, b, dst: those that have texts of their own, then those that are brought to them.
-KINDS = [(F32, F32, F32), (F16, F16, F32), (F16, F16, F16), (F16, F32, F32)]
-OTHERS = [(F32, F32, F16), (F32, F16, F32), (F16, F32, F16), (F32, F16, F16)]
-K_RUNS, ROWS_RUN, NOTHING_RUNS = Form(), Form(order=(1, 0)), Form(phase=1, gap=1)
 gpu = pytest.mark.gpu
-
-
-class Calls:
-    """Many products in one case, each checked against the reference."""
-
-    def __init__(self, dev: pk.Device, seed: int = 0, **options: Any) -> None:
-        self.case = Case(dev, seed, **options)
-        self.rng = self.case.rng
-        self.calls: list[tuple[list[Operand | None], Operand, dict[str, Any], bool]] = []
-
-    def values(self, shape: tuple[int, ...], dtype: str, exact: bool) -> Array:
-        if exact:
-            return self.rng.integers(-3, 4, shape).astype(dtype)
-        return self.rng.normal(0, 1, shape).astype(dtype)
-
-    def add(
-        self, a_shape: tuple[int, ...], b_shape: tuple[int, ...],
-        kinds: tuple[str, str, str] = (F32, F32, F32), *, a_form: Form | None = None,
-        b_form: Form | None = None, dst_form: Form | None = None, exact: bool = False,
-        bias: Array | None = None, residual: Array | None = None, extra_form: Form | None = None,
-        **options: Any,
-    ) -> None:  # fmt: skip
-        a, b = self.values(a_shape, kinds[0], exact), self.values(b_shape, kinds[1], exact)
-        ins: list[Operand | None] = [
-            self.case.input(a, a_form, buffer="a"), self.case.input(b, b_form, buffer="b"),
-        ]  # fmt: skip
-        for name, extra in (("bias", bias), ("residual", residual)):
-            ins.append(None if extra is None else self.case.input(extra, extra_form, buffer=name))
-        shape = (*b_shape[:-1], a_shape[-2])
-        dst = self.case.output(shape, kinds[2], dst_form, buffer="dst")
-        self.calls.append((ins, dst, options, exact))
-
-    def check(self, what: str = "") -> None:
-        self.case.build()
-        arrays = [[None if o is None else o.array.copy() for o in ins] for ins, *_ in self.calls]
-
-        def run() -> None:
-            for (a, b, bias, residual), dst, options, _ in self.calls:
-                assert a is not None and b is not None
-                extras = {"bias": bias and bias.tensor, "residual": residual and residual.tensor}
-                mul_mat(a.tensor, b.tensor, dst.tensor, **extras, **options)  # type: ignore[arg-type]
-
-        results = self.case.run(run)
-        for got, ins, (operands, dst, options, exact) in zip(
-            results, arrays, self.calls, strict=True
-        ):
-            want = reference(*ins, **options)  # type: ignore[arg-type]
-            names = [(o.dtype, o.shape, o.strides) for o in operands if o]
-            text = f"{what} {names} -> {dst.dtype} {dst.strides} {options}"
-            if exact:
-                assert_same_bits(got, want.astype(got.dtype) + np.zeros((), got.dtype), text)
-            else:
-                assert_close(got, want, budget(*ins, **options), text)  # type: ignore[arg-type]
-
-
-@contextmanager
-def forced(dev: pk.Device, choice: Choice) -> Iterator[None]:
-    """Plans take this choice."""
-    before = plans.choose
-    plans.choose = lambda caps, s: choice
-    try:
-        with caps(dev):
-            yield
-    finally:
-        plans.choose = before
 
 
 # -- every text -----------------------------------------------------------------------------------
@@ -112,7 +39,7 @@ LOADS = {"k": K_RUNS, "rows": ROWS_RUN, "any": NOTHING_RUNS}
 
 
 @gpu
-@pytest.mark.sample(0.05)
+@pytest.mark.sample(0.03)
 @pytest.mark.parametrize("kinds", KINDS, ids="-".join)
 @pytest.mark.parametrize("loads", [*itertools.product(LOADS, LOADS)], ids="-".join)
 @pytest.mark.parametrize("tile", EDGES)
@@ -249,89 +176,6 @@ def test_nothing_to_write(dev: pk.Device, batch: int, m: int, n: int) -> None:
     calls.check()
 
 
-# -- layouts --------------------------------------------------------------------------------------
-
-
-@gpu
-@pytest.mark.sample(0.5)
-@pytest.mark.parametrize("form", forms(3, repeats=True))
-def test_any_layout(dev: pk.Device, form: str) -> None:
-    layout = forms(3, repeats=True)[form]
-    calls = Calls(dev)
-    for m, n, k in ((36, 20, 24), (33, 17, 9), (40, 2, 64), (3, 50, 12)):
-        calls.add((2, m, k), (2, n, k), a_form=layout)
-        calls.add((2, m, k), (2, n, k), b_form=layout)
-        if "repeat" not in form:
-            calls.add((2, m, k), (2, n, k), dst_form=layout)
-            calls.add((2, m, k), (2, n, k), a_form=layout, b_form=layout, dst_form=layout)
-        calls.add((2, m, k), (2, n, k), residual=calls.values((2, n, m), F32, False),
-                  extra_form=layout)  # fmt: skip
-    calls.check()
-
-
-@gpu
-@pytest.mark.sample(0.15)
-@pytest.mark.parametrize("seed", range(10))
-def test_random_layouts(dev: pk.Device, seed: int) -> None:
-    calls = Calls(dev, seed)
-    rng = calls.rng
-    for _ in range(8):
-        m, n, k = (int(rng.choice([1, 2, 7, 8, 16, 33, 64, 100])) for _ in range(3))
-        lead = tuple(int(v) for v in rng.integers(1, 4, int(rng.integers(0, 4))))
-        a_lead = tuple(v if rng.random() < 0.7 else 1 for v in lead)
-        calls.add(
-            (*a_lead, m, k), (*lead, n, k), KINDS[int(rng.integers(len(KINDS)))],
-            a_form=random_form(rng, len(lead) + 2, repeats=True),
-            b_form=random_form(rng, len(lead) + 2, repeats=True),
-            dst_form=random_form(rng, len(lead) + 2, repeats=False),
-            bias=calls.values((m,), F16, False) if rng.random() < 0.3 else None,
-        )  # fmt: skip
-    calls.check()
-
-
-@gpu
-def test_batches_of_a_repeat(dev: pk.Device) -> None:
-    """As in ggml: neighbouring matrices of b share one of a."""
-    calls = Calls(dev)
-    for a_lead, b_lead in (((2,), (6,)), ((1, 3), (4, 6)), ((2, 1), (4, 3)), ((3,), (5, 3)),
-                           ((), (2, 2)), ((2, 2, 2, 2), (4, 4, 4, 4))):  # fmt: skip
-        calls.add((*a_lead, 12, 20), (*b_lead, 10, 20), exact=True)
-        calls.add((*a_lead, 12, 20), (*b_lead, 1, 20), bias=calls.values((12,), F32, False))
-    calls.check()
-
-
-@gpu
-def test_more_batch_axes_than_a_launch_has(dev: pk.Device) -> None:
-    calls = Calls(dev)
-    apart = Form(steps=(1, 1, 1, 1, 1, 1, 1), gap=3)
-    calls.add((2, 1, 2, 1, 2, 9, 8), (2, 3, 2, 2, 2, 10, 8), a_form=apart, b_form=apart, exact=True)
-    calls.check()
-
-
-@gpu
-@pytest.mark.parametrize("near", (0, 8192))
-def test_operands_in_one_buffer(dev: pk.Device, near: int) -> None:
-    for m, n, k in ((36, 20, 24), (33, 17, 9), (50, 2, 33), (64, 1, 64)):
-        case = Case(dev)
-        values = [case.rng.normal(0, 1, s).astype(np.float32) for s in ((m, k), (n, k), (n, m))]
-        a, b, extra = (case.input(v, buffer="one", near=near) for v in values)
-        dst = case.output((n, m), F32, buffer="one", near=near)
-        case.build()
-        got = case.run(lambda: mul_mat(a.tensor, b.tensor, dst.tensor, residual=extra.tensor))[0]  # noqa: B023
-        assert_close(got, reference(values[0], values[1], None, values[2]),
-                     budget(values[0], values[1], None, values[2]), f"{m} {n} {k}")  # fmt: skip
-
-
-@gpu
-def test_a_product_over_its_own_operand(dev: pk.Device) -> None:
-    x = np.random.default_rng(0).integers(-3, 4, (12, 12)).astype(np.float32)
-    t = dev.tensor(x)
-    mul_mat(t, t, t)
-    assert_same_bits(t.numpy(), x @ x.T)
-    mul_mat(dev.tensor(x), dev.tensor(x), t, residual=t)
-    assert_same_bits(t.numpy(), 2 * (x @ x.T))
-
-
 # -- precision="fast" -----------------------------------------------------------------------------
 
 
@@ -370,23 +214,11 @@ def test_fast_products(dev: pk.Device, kind: str, slices: int) -> None:
                 assert (np.abs(out.numpy() - want) <= size * 2.0**-8 + 1e-4).all()
 
 
-def test_fast_is_a_choice_of_the_plan() -> None:
-    """Pairs where the device has f16 and K is even; the default elsewhere; no other word."""
-    x = view((4096, 4096))
-    names = [s.body.name for s in plans.plan(LARGE, Scratch(), x, x, None, None, x, None, "fast")]
-    assert names[-1] == "mul_mat_fast" and set(names[:-1]) <= {"cpy", "cpy_cast", "cpy_block"}
-    plain = replace(LARGE, f16=False)
-    names = [s.body.name for s in plans.plan(plain, Scratch(), x, x, None, None, x, None, "fast")]
-    assert names[-1] == "mul_mat_wide"
-    with pytest.raises(pk.ArgumentError, match=r"\[mul_mat\] precision must be None or 'fast'"):
-        plans.plan(LARGE, Scratch(), x, x, None, None, x, None, "split")
-
-
 # -- epilogue -------------------------------------------------------------------------------------
 
 
 @gpu
-@pytest.mark.sample(0.6)
+@pytest.mark.sample(0.3)
 @pytest.mark.parametrize("activation", plans.ACTIVATIONS)
 def test_epilogue(dev: pk.Device, activation: str | None) -> None:
     for body, slices in (("32", 1), ("32", 3), ("vec", 1), ("64", 1), ("wide", 1), ("wide", 3)):
@@ -466,124 +298,3 @@ def test_mul_mat_rejects(dev: pk.Device) -> None:
     )
     refused(pk.AliasError, "dst is broadcast", a, b, dev.ones((2, 1, 3)).broadcast_to((2, 5, 3)))
     assert not dst.numpy().any()
-
-
-# -- matmul: numpy's rules ------------------------------------------------------------------------
-
-FIT = [
-    ((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 4)), ((2, 3), (3, 4)), ((5, 2, 3), (3, 4)),
-    ((2, 3), (5, 3, 4)), ((5, 1, 2, 3), (6, 3, 4)), ((4, 0), (0, 3)), ((0, 3), (3, 4)),
-    ((5, 2, 3), (3,)), ((3,), (5, 3, 2)), ((0, 2, 3), (1, 3, 4)), ((0,), (0,)),
-    ((2, 1, 2, 3, 4), (2, 1, 4, 5)),
-]  # fmt: skip
-UNFIT = [((), (3,)), ((3,), ()), ((2, 3), (4,)), ((3,), (2, 3)), ((2, 3, 4), (3, 4, 5)),
-         ((2, 3), (2, 3))]  # fmt: skip
-
-
-@gpu
-@pytest.mark.parametrize("a_shape, b_shape", FIT, ids=str)
-def test_matmul_has_numpys_shapes(
-    dev: pk.Device, a_shape: tuple[int, ...], b_shape: tuple[int, ...]
-) -> None:
-    rng = np.random.default_rng(0)
-    a = rng.integers(-3, 4, a_shape).astype(np.float32)
-    b = rng.integers(-3, 4, b_shape).astype(np.float32)
-    want = np.asarray(np.matmul(a, b))
-    got = pk.matmul(dev.tensor(a), dev.tensor(b))
-    assert isinstance(got, pk.Tensor)
-    assert_same_bits(got.numpy(), want)
-    out = dev.empty(want.shape, F16)
-    assert pk.matmul(dev.tensor(a), b, out=out) is out
-    assert_same_bits(out.numpy(), want.astype(np.float16))
-    backwards = dev.tensor(a[..., ::-1].copy())[..., ::-1]
-    bias = rng.integers(-3, 4, want.shape).astype(np.float32)
-    got = pk.matmul(backwards, b, bias=bias, activation="relu")
-    assert_same_bits(got.numpy(), np.maximum(want + bias, 0) + np.float32(0))
-
-
-@gpu
-@pytest.mark.parametrize("a_shape, b_shape", UNFIT, ids=str)
-def test_matmul_refuses_what_numpy_refuses(
-    dev: pk.Device, a_shape: tuple[int, ...], b_shape: tuple[int, ...]
-) -> None:
-    a, b = np.ones(a_shape, np.float32), np.ones(b_shape, np.float32)
-    with pytest.raises(ValueError):
-        np.matmul(a, b)
-    with pytest.raises(pk.ShapeError, match=r"\[matmul\] operand"):
-        pk.matmul(dev.tensor(a), dev.tensor(b))
-
-
-@gpu
-def test_matmul_dtypes_and_out(dev: pk.Device) -> None:
-    half, full = dev.ones((2, 3), F16), dev.ones((3, 4))
-    assert pk.matmul(half, full).dtype == F32
-    assert pk.matmul(half, half.T).dtype == F16
-    x = np.ones((2, 3), np.float32)
-    assert isinstance(pk.matmul(x, x.T), np.ndarray)
-    with pytest.raises(pk.DTypeError, match=r"\[matmul\] a must be .* but is float64"):
-        pk.matmul(np.ones((2, 2)), full)
-    with pytest.raises(pk.DTypeError, match=r"\[matmul\] out must be .* but is int32"):
-        pk.matmul(half, full, out=dev.zeros((2, 4), "int32"))
-    with pytest.raises(pk.ShapeError, match=r"\[matmul\] out must have shape \(2, 4\)"):
-        pk.matmul(half, full, out=dev.zeros((4, 2)))
-    with pytest.raises(pk.ShapeError, match=r"\[matmul\] bias must broadcast to \(2, 4\)"):
-        pk.matmul(half, full, bias=dev.ones(3))
-
-
-# -- choices, without a GPU -----------------------------------------------------------------------
-
-LARGE = Caps(True, True, 32, 1024, 49152, 1 << 31, 65535)
-SMALL = Caps(False, False, 256, 256, 16384, 1 << 27, 65535)
-
-
-def test_choices() -> None:
-    square = [plans.choose(LARGE, Shape(1, n, n, n)).body for n in (4096, 2048, 512, 100, 8)]
-    assert square[0] == square[1] == "wide"
-    assert square[-1] == "vec"
-    assert plans.choose(LARGE, Shape(1, 64, 64, 1 << 16)).slices > 16
-    assert plans.choose(LARGE, Shape(1, 1, 1, 1 << 24)).slices > 16
-    for n in (9, 100, 4096):
-        assert plans.choose(SMALL, Shape(1, n, n, n)).body == "32"
-
-
-def view(shape: tuple[int, ...], strides: tuple[int, ...] = (), slot: int = 0) -> View:
-    steps = strides or contiguous_strides(shape, 1)
-    return View(slot, DTYPES[F32], shape, tuple(4 * s for s in steps), 0)
-
-
-def steps_of(a: View, b: View, dst: View, caps: Caps = LARGE) -> list[tuple[str, tuple[Any, ...]]]:
-    found = plans.plan(caps, Scratch(), a, b, None, None, dst)
-    return [(s.body.name, (s.groups, *s.axes[3:])) for s in found]
-
-
-def test_plans_for_large_devices() -> None:
-    """(groups, vectors of a, of b, of dst, dst's rows run) of mul_mat_wide, after copies."""
-    square = view((4096, 4096))
-    turned = view((4096, 4096), (1, 4096))
-    wide = ("mul_mat_wide", (2048, 4, 4, 4, False))
-    assert steps_of(turned, turned, square) == [wide]
-    assert steps_of(square, square, square)[2:] == [wide]  # after two copies
-    assert steps_of(turned, square, square)[1:] == [wide]
-    # dst runs down its columns: the operands change places.
-    assert steps_of(turned, turned, turned) == [wide]
-    odd = view((4095, 4095))
-    assert steps_of(odd, odd, odd)[-1] == ("mul_mat_wide", (2048, 4, 4, 1, False))
-    # A copy of the larger operand would cost more than it gives: it takes the place of b.
-    few, many = view((512, 14336)), view((4096, 14336))
-    assert steps_of(many, few, view((512, 4096)))[1] == ("mul_mat_wide", (768, 4, 1, 4, False))
-    # Batches with one a are rows of one product.
-    many = view((64, 64, 4096))
-    assert steps_of(turned, many, many)[1:] == [wide]
-    names = [name for name, _ in steps_of(view((64, 1 << 16)), view((64, 1 << 16)), view((64, 64)))]
-    assert names == ["mul_mat", "mul_mat_sum"]
-    assert [n for n, _ in steps_of(square, view((3, 4096)), view((3, 4096)))] == ["mul_mat_vec"]
-
-
-def test_cuts_cover_k() -> None:
-    for depth in (1, 15, 16, 17, 100, 4097, 10**7):
-        for slices in (1, 2, 3, 64):
-            for unit in (1, 16, 1024):
-                cut = plans._cut(depth, slices, unit)
-                assert (cut.slices - 1) * cut.depth < depth <= cut.slices * cut.depth
-                assert cut.depth % unit == 0
-                assert cut.depth <= unit * plans.MAX_ROUNDS

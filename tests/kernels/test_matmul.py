@@ -1,0 +1,158 @@
+"""matmul by numpy's rules, and what the plans of mul_mat choose."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pykernels as pk
+from pykernels.dtypes import DTYPES
+from pykernels.layout import View, contiguous_strides
+from pykernels.plan import Caps, Scratch
+from pykernels.plans import mul_mat as plans
+from pykernels.plans._product_choice import Shape
+from tests.harness import (
+    assert_same_bits,
+)
+from tests.kernels.mul_mat_calls import (
+    F16,
+    F32,
+)
+
+gpu = pytest.mark.gpu
+
+
+# -- matmul: numpy's rules ------------------------------------------------------------------------
+
+FIT = [
+    ((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 4)), ((2, 3), (3, 4)), ((5, 2, 3), (3, 4)),
+    ((2, 3), (5, 3, 4)), ((5, 1, 2, 3), (6, 3, 4)), ((4, 0), (0, 3)), ((0, 3), (3, 4)),
+    ((5, 2, 3), (3,)), ((3,), (5, 3, 2)), ((0, 2, 3), (1, 3, 4)), ((0,), (0,)),
+    ((2, 1, 2, 3, 4), (2, 1, 4, 5)),
+]  # fmt: skip
+UNFIT = [((), (3,)), ((3,), ()), ((2, 3), (4,)), ((3,), (2, 3)), ((2, 3, 4), (3, 4, 5)),
+         ((2, 3), (2, 3))]  # fmt: skip
+
+
+@gpu
+@pytest.mark.parametrize("a_shape, b_shape", FIT, ids=str)
+def test_matmul_has_numpys_shapes(
+    dev: pk.Device, a_shape: tuple[int, ...], b_shape: tuple[int, ...]
+) -> None:
+    rng = np.random.default_rng(0)
+    a = rng.integers(-3, 4, a_shape).astype(np.float32)
+    b = rng.integers(-3, 4, b_shape).astype(np.float32)
+    want = np.asarray(np.matmul(a, b))
+    got = pk.matmul(dev.tensor(a), dev.tensor(b))
+    assert isinstance(got, pk.Tensor)
+    assert_same_bits(got.numpy(), want)
+    out = dev.empty(want.shape, F16)
+    assert pk.matmul(dev.tensor(a), b, out=out) is out
+    assert_same_bits(out.numpy(), want.astype(np.float16))
+    backwards = dev.tensor(a[..., ::-1].copy())[..., ::-1]
+    bias = rng.integers(-3, 4, want.shape).astype(np.float32)
+    got = pk.matmul(backwards, b, bias=bias, activation="relu")
+    assert_same_bits(got.numpy(), np.maximum(want + bias, 0) + np.float32(0))
+
+
+@gpu
+@pytest.mark.parametrize("a_shape, b_shape", UNFIT, ids=str)
+def test_matmul_refuses_what_numpy_refuses(
+    dev: pk.Device, a_shape: tuple[int, ...], b_shape: tuple[int, ...]
+) -> None:
+    a, b = np.ones(a_shape, np.float32), np.ones(b_shape, np.float32)
+    with pytest.raises(ValueError):
+        np.matmul(a, b)
+    with pytest.raises(pk.ShapeError, match=r"\[matmul\] operand"):
+        pk.matmul(dev.tensor(a), dev.tensor(b))
+
+
+@gpu
+def test_matmul_dtypes_and_out(dev: pk.Device) -> None:
+    half, full = dev.ones((2, 3), F16), dev.ones((3, 4))
+    assert pk.matmul(half, full).dtype == F32
+    assert pk.matmul(half, half.T).dtype == F16
+    x = np.ones((2, 3), np.float32)
+    assert isinstance(pk.matmul(x, x.T), np.ndarray)
+    with pytest.raises(pk.DTypeError, match=r"\[matmul\] a must be .* but is float64"):
+        pk.matmul(np.ones((2, 2)), full)
+    with pytest.raises(pk.DTypeError, match=r"\[matmul\] out must be .* but is int32"):
+        pk.matmul(half, full, out=dev.zeros((2, 4), "int32"))
+    with pytest.raises(pk.ShapeError, match=r"\[matmul\] out must have shape \(2, 4\)"):
+        pk.matmul(half, full, out=dev.zeros((4, 2)))
+    with pytest.raises(pk.ShapeError, match=r"\[matmul\] bias must broadcast to \(2, 4\)"):
+        pk.matmul(half, full, bias=dev.ones(3))
+
+
+# -- choices, without a GPU -----------------------------------------------------------------------
+
+LARGE = Caps(True, True, 32, 1024, 49152, 1 << 31, 65535)
+SMALL = Caps(False, False, 256, 256, 16384, 1 << 27, 65535)
+
+
+def test_choices() -> None:
+    square = [plans.choose(LARGE, Shape(1, n, n, n)).body for n in (4096, 2048, 512, 100, 8)]
+    assert square[0] == square[1] == "wide"
+    assert square[-1] == "vec"
+    assert plans.choose(LARGE, Shape(1, 64, 64, 1 << 16)).slices > 16
+    assert plans.choose(LARGE, Shape(1, 1, 1, 1 << 24)).slices > 16
+    for n in (9, 100, 4096):
+        assert plans.choose(SMALL, Shape(1, n, n, n)).body == "32"
+
+
+def view(shape: tuple[int, ...], strides: tuple[int, ...] = (), slot: int = 0) -> View:
+    steps = strides or contiguous_strides(shape, 1)
+    return View(slot, DTYPES[F32], shape, tuple(4 * s for s in steps), 0)
+
+
+def steps_of(a: View, b: View, dst: View, caps: Caps = LARGE) -> list[tuple[str, tuple[Any, ...]]]:
+    found = plans.plan(caps, Scratch(), a, b, None, None, dst)
+    return [(s.body.name, (s.groups, *s.axes[3:])) for s in found]
+
+
+def test_plans_for_large_devices() -> None:
+    """(groups, vectors of a, of b, of dst, dst's rows run) of mul_mat_wide, after copies."""
+    square = view((4096, 4096))
+    turned = view((4096, 4096), (1, 4096))
+    wide = ("mul_mat_wide", (2048, 4, 4, 4, False))
+    assert steps_of(turned, turned, square) == [wide]
+    assert steps_of(square, square, square)[2:] == [wide]  # after two copies
+    assert steps_of(turned, square, square)[1:] == [wide]
+    # dst runs down its columns: the operands change places.
+    assert steps_of(turned, turned, turned) == [wide]
+    odd = view((4095, 4095))
+    assert steps_of(odd, odd, odd)[-1] == ("mul_mat_wide", (2048, 4, 4, 1, False))
+    # A copy of the larger operand would cost more than it gives: it takes the place of b.
+    few, many = view((512, 14336)), view((4096, 14336))
+    assert steps_of(many, few, view((512, 4096)))[1] == ("mul_mat_wide", (768, 4, 1, 4, False))
+    # Batches with one a are rows of one product.
+    many = view((64, 64, 4096))
+    assert steps_of(turned, many, many)[1:] == [wide]
+    names = [name for name, _ in steps_of(view((64, 1 << 16)), view((64, 1 << 16)), view((64, 64)))]
+    assert names == ["mul_mat", "mul_mat_sum"]
+    assert [n for n, _ in steps_of(square, view((3, 4096)), view((3, 4096)))] == ["mul_mat_vec"]
+
+
+def test_cuts_cover_k() -> None:
+    for depth in (1, 15, 16, 17, 100, 4097, 10**7):
+        for slices in (1, 2, 3, 64):
+            for unit in (1, 16, 1024):
+                cut = plans._cut(depth, slices, unit)
+                assert (cut.slices - 1) * cut.depth < depth <= cut.slices * cut.depth
+                assert cut.depth % unit == 0
+                assert cut.depth <= unit * plans.MAX_ROUNDS
+
+
+def test_fast_is_a_choice_of_the_plan() -> None:
+    """Pairs where the device has f16 and K is even; the default elsewhere; no other word."""
+    x = view((4096, 4096))
+    names = [s.body.name for s in plans.plan(LARGE, Scratch(), x, x, None, None, x, None, "fast")]
+    assert names[-1] == "mul_mat_fast" and set(names[:-1]) <= {"cpy", "cpy_cast", "cpy_block"}
+    plain = replace(LARGE, f16=False)
+    names = [s.body.name for s in plans.plan(plain, Scratch(), x, x, None, None, x, None, "fast")]
+    assert names[-1] == "mul_mat_wide"
+    with pytest.raises(pk.ArgumentError, match=r"\[mul_mat\] precision must be None or 'fast'"):
+        plans.plan(LARGE, Scratch(), x, x, None, None, x, None, "split")
