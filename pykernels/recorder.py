@@ -92,11 +92,7 @@ class Recorder:
 
         Raises struct.error or OverflowError, and records nothing, for unusable scalars.
         """
-        if (
-            self._slot == SLOTS
-            or self._bytes > MAX_BYTES
-            or self._operations > MAX_OPERATIONS
-        ):
+        if self._slot == SLOTS or self._bytes > MAX_BYTES or self._operations > MAX_OPERATIONS:
             self.flush()
         serial = self.serial
         for block in blocks:

@@ -220,7 +220,8 @@ def _tiled(caps: Caps, scratch: Scratch, c: Windows, choice: Choice) -> list[Ste
     rows, cols, _ = TILES[tile]
     form, vec = _form(c, tile)
     deep = 3 * ROW_CHANNELS[tile] if form == "row" else DEEP
-    slices = max(choice.slices, cdiv(s.depth, deep * MAX_ROUNDS))
+    fit = max(caps.max_binding // (4 * c.dst.size), 1)  # their scratch is one binding
+    slices = max(min(choice.slices, fit), cdiv(s.depth, deep * MAX_ROUNDS))
     each = cdiv(cdiv(s.depth, slices), deep) * deep
     slices = cdiv(s.depth, each)
     k = _native(c) or _packed(caps, scratch, c, form)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -218,9 +219,11 @@ def view(shape: tuple[int, ...], last: bool = False) -> View:
     return View(0, DTYPES[F32], shape, strides, 0)
 
 
-def forms_of(x: View, w: View, dst: View, **options: Any) -> list[tuple[str, ...]]:
+def forms_of(
+    x: View, w: View, dst: View, caps: Caps = LARGE, **options: Any
+) -> list[tuple[str, ...]]:
     """Body of each step, and the form of a tile (of the direct body: is it the 3 x 3 one)."""
-    found = conv2d_plans.plan(LARGE, Scratch(), x, w, None, dst, **options)
+    found = conv2d_plans.plan(caps, Scratch(), x, w, None, dst, **options)
     return [(s.body.name, *(str(a) for a in s.axes[4:5])) for s in found]
 
 
@@ -243,6 +246,13 @@ def test_plans() -> None:
     assert forms_of(deep, view((128, 1, 3, 3)), deep, padding=1, groups=128) == [
         ("conv2d_direct", "True")
     ]
+
+
+def test_slices_fit_one_binding() -> None:
+    x, w = view((16, 256, 14, 14)), view((256, 256, 3, 3))
+    assert ("mul_mat_sum",) in [f[:1] for f in forms_of(x, w, x, padding=1)]
+    narrow = replace(LARGE, max_binding=2 * x.nbytes - 1)
+    assert ("mul_mat_sum",) not in [f[:1] for f in forms_of(x, w, x, narrow, padding=1)]
 
 
 def test_cost_of_a_choice_grows_with_the_work() -> None:
