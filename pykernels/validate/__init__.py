@@ -16,12 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ._lints import Lints
+from ._lints import CODES, FLOW, Lints
 from ._naga import Naga, TranslationError, find_naga
 from ._tint import Tint, find_tint
 from ._types import TARGETS, Finding, Limits, Source, Target, Validator
 
 __all__ = [
+    "CODES",
+    "FLOW",
     "TARGETS",
     "Finding",
     "Limits",
@@ -32,6 +34,7 @@ __all__ = [
     "Tint",
     "TranslationError",
     "Validator",
+    "arrange",
     "find_naga",
     "find_tint",
     "validate",
@@ -40,6 +43,18 @@ __all__ = [
 
 def validate(sources: Sequence[Source], validators: Sequence[Validator]) -> list[Finding]:
     """What the validators say about the sources, in the order of the sources, then by line."""
+    return arrange(sources, [f for validator in validators for f in validator.check(sources)])
+
+
+# Lints that stand in for a compiler: where it speaks itself, they are silent.
+_STANDS_IN = {"PK007": "tint", "PK010": "naga", "PK011": "tint"}
+
+
+def arrange(sources: Sequence[Source], findings: Sequence[Finding]) -> list[Finding]:
+    """Findings in the order of the sources, then by line; none said twice."""
     order = {source.name: index for index, source in reversed(list(enumerate(sources)))}
-    findings = [finding for validator in validators for finding in validator.check(sources)]
-    return sorted(findings, key=lambda f: (order[f.source], f.line))
+    said = {(f.source, f.line, f.validator) for f in findings if f.severity == "error"}
+    kept = [
+        f for f in findings if (f.source, f.line, _STANDS_IN.get(f.code, "")) not in said
+    ]  # fmt: skip
+    return sorted(kept, key=lambda f: (order[f.source], f.line))

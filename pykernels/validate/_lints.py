@@ -1,70 +1,252 @@
-"""Lints on the text: what the compilers accept and a portable kernel must not have.
+"""Lints on the text: what the compilers accept and a portable shader must not have.
 
-PK001  an `override` declaration: translators get overridden workgroup sizes wrong
-PK003  more workgroup memory than declared: naga, wgpu and some drivers say nothing
-PK004  more invocations in a workgroup than declared
-PK005  more storage buffers than declared
-PK006  a bitcast to vec2<f16> or vec4<f16>: naga types the result as f32 (wrong numbers)
+docs/validate.md explains each code. A comment suppresses what it names:
+
+    // pykernels: ignore PK008            on the line, or on the line above it; without codes: all
+    // pykernels: ignore-file PK009       in the whole text
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Literal, TypeAlias
 
+from ._flow import flaws
 from ._types import Finding, Limits, Severity, Source
 from ._usage import Item, Usage, measure, position
 
-_OVERRIDE = re.compile(r"(?<!\w)override\b")
+__all__ = ["CODES", "FLOW", "Lints", "over_limits"]
+
+CODES = {
+    "PK001": "an override sizes a workgroup or workgroup memory",
+    "PK002": "an override declaration",
+    "PK003": "more workgroup memory than declared",
+    "PK004": "more invocations in a workgroup than declared",
+    "PK005": "more storage buffers than declared",
+    "PK006": "a bitcast to vec2<f16> or vec4<f16>",
+    "PK007": "a barrier that only some invocations reach",
+    "PK008": "workgroup memory read before it is written",
+    "PK009": "only the grid's x is read",
+    "PK010": "a construct that naga refuses",
+    "PK011": "a construct that Tint refuses",
+    "PK012": "a workgroup longer along one axis than declared",
+    "PK013": "more bindings of a kind than declared",
+}
+FLOW = frozenset({"PK007", "PK008"})  # these walk every statement: most of the time of the lints
 _BITCAST = re.compile(r"bitcast\s*<\s*(\w+(?:\s*<\s*\w+\s*>)?)\s*>")
+_ENABLE = re.compile(r"(?<!\w)enable\s+([^;]+);")
 _TINT_ONLY = re.compile(r"enable\s[^;]*\bchromium_")
+_NAGA_ONLY = re.compile(r"enable\s[^;]*\bwgpu_")
 _F16_VECTOR = re.compile(r"vec[24](<f16>|h)")
+_IGNORE = re.compile(r"//\s*pykernels:\s*ignore(-file)?\b([^\n]*)")
+_CODE = re.compile(r"\bPK\d{3}\b")
+_POINTER = re.compile(r":\s*ptr\s*<\s*(storage|workgroup|uniform)\b")
+_SWIZZLE = re.compile(r"[\w\])]\s*\.\s*([xyzw]{2,4}|[rgba]{2,4})\s*[-+*/%&|^]?=(?!=)")
+_SUBGROUP = re.compile(r"(?<![\w.])(?:subgroup|quad)[A-Z]\w*\s*\(|@builtin\s*\(\s*subgroup_\w+")
+_NOT_FINITE = re.compile(r"bitcast\s*<\s*f32\s*>\s*\(\s*(0[xX][7fF][fF][89a-fA-F][\da-fA-F]{5}u?)\s*\)")
+_TOO_LARGE = re.compile(r"(?<![\w.])3\.4028235[eE]\+?38f?\b")
+_BUILTIN = re.compile(r"@builtin\s*\(\s*(workgroup_id|global_invocation_id)\s*,?\s*\)\s*(\w+)")
+_UNSIZED = re.compile(r"array\s*<[^,;]+>\s*$")
+_Found: TypeAlias = tuple[str, Severity, int, int, str]
 
 
 class Lints:
-    """The lints as a validator."""
+    """The lints as a validator. `ignore` names codes that are left out everywhere."""
 
     name = "lint"
-    version = "1"
+    version = "2"
+
+    def __init__(self, ignore: Collection[str] = ()) -> None:
+        self.ignore = frozenset(ignore)
 
     def check(self, sources: Sequence[Source]) -> list[Finding]:
         """The findings of all lints; those on limits only for sources that declare some."""
         findings = []
         for source in sources:
-            usage = measure(source.text)
-            found = [*_words(usage), *(over_limits(usage, source.limits) if source.limits else ())]
-            for code, severity, line, column, message in found:
+            silent = _suppressed(source.text)
+            for code, severity, line, column, message in _all(source, self.ignore):
+                if code in self.ignore or silent(code, line):
+                    continue
                 findings.append(
                     Finding(source.name, line, column, severity, message, self.name, code, message)
                 )
         return findings
 
 
-_Found = tuple[str, Severity, int, int, str]
+def _all(source: Source, ignore: Collection[str]) -> Iterator[_Found]:
+    usage = measure(source.text)
+    yield from _overrides(usage)
+    yield from _half_vectors(usage)
+    for flaw in () if FLOW <= set(ignore) else flaws(usage):
+        severity: Severity = "error" if flaw.code == "PK007" else "warning"
+        yield flaw.code, severity, flaw.line, flaw.column, flaw.message
+    yield from _grid(usage)
+    yield from _dialects(usage, source.features)
+    if source.limits:
+        yield from over_limits(usage, source.limits)
 
 
-def _words(usage: Usage) -> Iterator[_Found]:
-    for m in _OVERRIDE.finditer(usage.code):
-        line, column = position(usage.code, m.start())
-        yield "PK001", "error", line, column, "use const text, not an override declaration"
+def _suppressed(text: str) -> Callable[[str, int], bool]:
+    """Does a comment silence this code on this line?"""
+    everywhere: set[str] = set()
+    lines: dict[int, set[str]] = {}
+    for m in _IGNORE.finditer(text):
+        codes = set(_CODE.findall(m[2])) or set(CODES)
+        if m[1]:
+            everywhere |= codes
+            continue
+        line, column = position(text, m.start())
+        alone = not text.splitlines()[line - 1][: column - 1].strip()
+        lines.setdefault(line + alone, set()).update(codes)
+    return lambda code, line: code in everywhere or code in lines.get(line, ())
+
+
+def _found(
+    usage: Usage, code: str, severity: Severity, at: int, message: str
+) -> tuple[str, Severity, int, int, str]:
+    return code, severity, *position(usage.code, at), message
+
+
+def _overrides(usage: Usage) -> Iterator[_Found]:
+    """PK001 for an override that sizes something, through other overrides too; else PK002."""
+    values = {o.name: set(re.findall(r"[A-Za-z_]\w*", o.value)) for o in usage.overrides}
+    sizes = " ".join(
+        [f.attributes for f in usage.functions.values() if f.compute]
+        + re.findall(r"var\s*<\s*workgroup\s*>[^;]+", usage.code)
+    )
+    sizing = set(re.findall(r"[A-Za-z_]\w*", sizes)) & values.keys()
+    while more := {n for s in sizing for n in values[s] & values.keys()} - sizing:
+        sizing |= more
+    for o in usage.overrides:
+        if o.name in sizing:
+            message = f"{o.name} sizes a workgroup: use const text, not an override declaration"
+            yield "PK001", "error", o.line, o.column, message
+        else:
+            what = "its default value" if o.value else "no value at all"
+            message = f"override {o.name}: what is checked and translated here has {what}"
+            yield "PK002", "warning", o.line, o.column, message
+
+
+def _half_vectors(usage: Usage) -> Iterator[_Found]:
     if _TINT_ONLY.search(usage.code):
         return  # naga never sees this text
     for m in _BITCAST.finditer(usage.code):
         name = re.sub(r"\s", "", m[1])
         if _F16_VECTOR.fullmatch(usage.names.get(name, name)):
-            line, column = position(usage.code, m.start())
             message = f"naga types bitcast<{name}> as f32; use vec2<f16>(unpack2x16float(u))"
-            yield "PK006", "error", line, column, message
+            yield _found(usage, "PK006", "error", m.start(), message)
 
 
-def over_limits(usage: Usage, limits: Limits) -> Iterator[_Found]:
-    """PK003, PK004 and PK005, as code, severity, line, column and message."""
-    limit = limits.max_workgroup_storage
-    yield from _sum("PK003", "bytes of workgroup memory", usage.workgroup, limit)
+def _grid(usage: Usage) -> Iterator[_Found]:
+    """PK009: an unsized array behind a grid of which only x counts."""
+    if not any(r.kind == "storage" and _UNSIZED.search(r.type) for r in usage.resources):
+        return
+    for entry in usage.entry_points:
+        f = usage.functions[entry.name]
+        params, body = usage.code[f.params[0] : f.params[1]], usage.code[f.body[0] : f.body[1]]
+        if "num_workgroups" in params:
+            continue
+        uses = [
+            m[1] or ""
+            for _, name in _BUILTIN.findall(params)
+            for m in re.finditer(rf"(?<![\w.]){name}\b(\s*\.\s*[xr]\b)?", body)
+        ]
+        if not uses or not all(uses):
+            continue
+        reach = f" of {entry.cost} invocations" if entry.cost else ""
+        message = (
+            f"{entry.name} reads only x of the grid: at most 65535 workgroups{reach}; "
+            "fold larger grids into y"
+        )
+        yield "PK009", "warning", entry.line, entry.column, message
+
+
+def _dialects(usage: Usage, features: Sequence[str]) -> Iterator[_Found]:
+    """PK010 and PK011. A text that enables an extension of one compiler speaks its dialect."""
+    code = usage.code
+    enabled = {
+        name.strip() for m in _ENABLE.finditer(code) for name in m[1].split(",")
+    } | set(features)  # fmt: skip
+    dialect: Literal["", "tint", "naga"] = ""
+    if _TINT_ONLY.search(code):
+        dialect = "tint"
+    elif _NAGA_ONLY.search(code):
+        dialect = "naga"
+    for m in _ENABLE.finditer(code):
+        names = {name.strip() for name in m[1].split(",")}
+        for name in sorted(names):
+            if name == "subgroups" or name.startswith("chromium_"):
+                yield _found(usage, "PK010", "warning", m.start(), f"naga refuses enable {name}")
+            elif name.startswith("wgpu_"):
+                yield _found(usage, "PK011", "warning", m.start(), f"Tint refuses enable {name}")
+    if dialect != "tint":
+        for m in re.finditer(r"(?<!\w)requires\s+[^;]+;", code):
+            yield _found(usage, "PK010", "warning", m.start(), "naga refuses requires directives")
+        for f in usage.functions.values():
+            for m in _POINTER.finditer(code, *f.params):
+                message = f"naga refuses pointers to {m[1]} memory as parameters"
+                yield _found(usage, "PK010", "warning", m.start() + 1, message)
+            for m in _SWIZZLE.finditer(code, *f.body):
+                message = f"naga refuses an assignment to .{m[1]}"
+                yield _found(usage, "PK010", "warning", m.start(1) - 1, message)
+    if dialect != "naga":
+        yield from _for_naga_alone(usage, enabled)
+
+
+def _for_naga_alone(usage: Usage, enabled: set[str]) -> Iterator[_Found]:
+    code = usage.code
+    m = _SUBGROUP.search(code)
+    if m and "subgroups" not in enabled:
+        message = "Tint refuses subgroup built-ins without enable subgroups"
+        yield _found(usage, "PK011", "warning", m.start(), message)
+    for m in _NOT_FINITE.finditer(code):
+        message = f"Tint refuses the constant {m[0]}: it is not finite"
+        yield _found(usage, "PK011", "warning", m.start(), message)
+    for m in _TOO_LARGE.finditer(code):
+        message = f"Tint refuses {m[0]}: write 0x1.fffffep+127f"
+        yield _found(usage, "PK011", "warning", m.start(), message)
+
+
+def over_limits(usage: Usage, limits: Limits) -> list[_Found]:
+    """PK003, PK004, PK005, PK012 and PK013, as code, severity, line, column and message.
+
+    Memory and bindings count for each entry point; in a text without any, all of them do.
+    """
+    found: list[_Found] = []
+    entries = [item.name for item in usage.entry_points]
+    memory = [usage.shared(name) for name in entries] or [usage.workgroup]
+    for items in memory:
+        what = "bytes of workgroup memory"
+        found += _sum("PK003", what, items, limits.max_workgroup_storage)
     for item in usage.entry_points:
         what = f"invocations in a workgroup of {item.name}"
-        yield from _sum("PK004", what, [item], limits.max_invocations)
-    yield from _sum("PK005", "storage buffers", usage.storage, limits.max_storage_buffers)
+        found += _sum("PK004", what, [item], limits.max_invocations)
+        most = (limits.max_size_x, limits.max_size_y, limits.max_size_z)
+        for axis, n, limit in zip("xyz", usage.size(item.name), most, strict=False):
+            if n is not None and n > limit:
+                message = f"{n} invocations along {axis}, but the declared limit is {limit}"
+                found.append(("PK012", "error", item.line, item.column, message))
+    used = [usage.used(name) for name in entries] or [usage.resources]
+    for resources in used:
+        for kind, what, limit in (
+            ("storage", "storage buffers", limits.max_storage_buffers),
+            ("uniform", "uniform buffers", limits.max_uniform_buffers),
+            ("texture", "sampled textures", limits.max_textures),
+            ("sampler", "samplers", limits.max_samplers),
+            ("storage_texture", "storage textures", limits.max_storage_textures),
+        ):
+            items = [Item(r.name, 1, r.line, r.column) for r in resources if r.kind == kind]
+            found += _sum("PK005" if kind == "storage" else "PK013", what, items, limit)
+    for r in usage.resources:
+        for number, what, limit in (
+            (r.group, "group", limits.max_bind_groups),
+            (r.binding, "binding", limits.max_bindings),
+        ):
+            if number >= limit:
+                message = f"{r.name} has {what} {number}, but they end at {limit - 1}"
+                found.append(("PK013", "error", r.line, r.column, message))
+    return list(dict.fromkeys(found))
 
 
 def _sum(code: str, what: str, items: Sequence[Item], limit: int) -> Iterator[_Found]:

@@ -20,6 +20,10 @@ _OPTIONS = (
     *("--spirv-version", "1.3", "--metal-version", "2.4", "--shader-model", "60"),
     *("--profile", "es310", "--index-bounds-check-policy", "Restrict"),
 )
+# GLSL has one entry point a file, and its suffix is the stage.
+_STAGES = {"compute": "comp", "vertex": "vert", "fragment": "frag"}
+_ENTRY = re.compile(r"@(compute|vertex|fragment)\b(?:\s*@\w+(?:\s*\([^)]*\))?)*\s*fn\s+(\w+)")
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _CHUNK = 256  # texts per process: past the cost of starting one, below any limit on arguments
 _FAILED = "Validation failed for the following inputs:\n"
 _F16 = re.compile(r"\benable\s[^;]*\bf16\b")
@@ -84,8 +88,13 @@ class Naga:
             def translate(index: int) -> list[Finding]:
                 source = sources[index]
                 f16 = _F16.search(source.text)
-                wanted: list[Target] = [t for t in targets if not (t == "glsl" and f16)]
+                wanted: list[Target] = [t for t in targets if t != "glsl"]
                 errors = self._translate(folder, str(index), wanted)
+                if "glsl" in targets and not f16:
+                    entries = _ENTRY.findall(_COMMENT.sub("", source.text))
+                    error = self._glsl(folder, str(index), entries)
+                    if error is not None:
+                        errors["glsl"] = error
                 return [_finding(source, text, f"translate-{to}") for to, text in errors.items()]
 
             if targets:
@@ -136,9 +145,21 @@ class Naga:
         errors: dict[Target, str | None] = {to: self._emit(folder, stem, [to]) for to in targets}
         return {to: text for to, text in errors.items() if text is not None}
 
+    def _glsl(self, folder: str, stem: str, entries: Sequence[tuple[str, str]]) -> str | None:
+        """naga's report on the first entry point that has no GLSL: each becomes a file."""
+        for stage, name in entries:
+            file = f"{stem}.{_STAGES[stage]}"
+            error = self._write(folder, stem, [file], "--entry-point", name)
+            if error is not None:
+                return error
+            Path(folder, file).unlink()
+        return None
+
     def _emit(self, folder: str, stem: str, targets: Sequence[Target]) -> str | None:
-        files = [stem + _SUFFIX[to] for to in targets]
-        done = self._run(folder, f"{stem}.wgsl", *files, *_OPTIONS)
+        return self._write(folder, stem, [stem + _SUFFIX[to] for to in targets])
+
+    def _write(self, folder: str, stem: str, files: Sequence[str], *more: str) -> str | None:
+        done = self._run(folder, f"{stem}.wgsl", *files, *_OPTIONS, *more)
         # naga ends with 0 when it skips an output, so look for the files.
         written = [Path(folder, file) for file in files if Path(folder, file).is_file()]
         if done.returncode == 0 and len(written) == len(files):

@@ -90,7 +90,8 @@ def _null_device(pid: int) -> Any:
 
 def _check(device: Any, source: Source) -> Iterator[Finding]:
     device.push_error_scope("validation")
-    module = device.create_shader_module(code=source.text)
+    enable = "enable subgroups; " if "subgroups" in source.features else ""
+    module = device.create_shader_module(code=enable + source.text)
     error = device.pop_error_scope_async().sync_wait()
     messages = module.get_compilation_info_async().sync_wait().messages
     starts = [index for index, message in enumerate(messages) if message.type != "info"]
@@ -100,7 +101,9 @@ def _check(device: Any, source: Source) -> Iterator[Finding]:
             f"{m.line_num}:{m.line_pos} {m.type}: {m.message}" for m in messages[start:end]
         )
         severity: Severity = "error" if first.type == "error" else "warning"
-        place = (first.line_num or 1, first.line_pos or 1)
+        # What stands in front of the first line does not count.
+        shift = len(enable) if first.line_num == 1 else 0
+        place = (first.line_num or 1, max(first.line_pos - shift, 1))
         message = first.message.partition("\n")[0]
         yield Finding(source.name, *place, severity, message, Tint.name, "", detail)
     if error is not None:
@@ -108,6 +111,8 @@ def _check(device: Any, source: Source) -> Iterator[Finding]:
             yield _refused(source, error, 1, 1)
         return
     usage = measure(source.text)
+    if usage.unset:
+        return  # a pipeline needs values for these overrides
     fixed = Limits()  # what the null device has
     more = source.limits and any(map(operator.gt, astuple(source.limits), astuple(fixed)))
     if more and any(over_limits(usage, fixed)):

@@ -18,18 +18,30 @@ class Limits:
     max_workgroup_storage: int = 16384  # bytes
     max_invocations: int = 256  # per workgroup
     max_storage_buffers: int = 8  # per stage
+    max_size_x: int = 256  # of a workgroup
+    max_size_y: int = 256
+    max_size_z: int = 64
+    max_bind_groups: int = 4
+    max_bindings: int = 1000  # per bind group: numbers end below it
+    max_uniform_buffers: int = 12  # per stage
+    max_textures: int = 16
+    max_samplers: int = 16
+    max_storage_textures: int = 4
 
 
 @dataclass(frozen=True)
 class Source:
     """One WGSL text under a readable, unique name, such as ``softmax T=f16 WG=256``.
 
-    The limit lints run only on a source with ``limits``.
+    The limit lints run only on a source with ``limits``. ``features`` are those that whoever
+    loads the text enables for the compiler that asks for it: with ``subgroups``, Tint gets
+    ``enable subgroups;`` in front.
     """
 
     name: str
     text: str
     limits: Limits | None = None
+    features: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

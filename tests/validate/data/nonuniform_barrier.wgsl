@@ -1,4 +1,5 @@
-// expect: tint 10 'workgroupBarrier' must only be called from uniform control flow
+// expect: lint:PK007 11 workgroupBarrier after a return of some invocations (line 9)
+// expect: tint 11 'workgroupBarrier' must only be called from uniform control flow
 @group(0) @binding(0) var<storage, read_write> dst: array<f32>;
 var<workgroup> tile: array<f32, 64>;
 

@@ -1,0 +1,139 @@
+"""pykernels validate"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from . import Missing
+
+if TYPE_CHECKING:
+    from pykernels.validate import Target
+    from pykernels.validate._pool import Checker
+
+__all__ = ["command"]
+
+_VALIDATORS = ("naga", "tint", "lint")
+_TARGETS = ("spv", "msl", "hlsl", "glsl")
+_HOW = {
+    "naga": "cargo install naga-cli --version 29.0.4, or let PYKERNELS_NAGA name the binary",
+    "tint": "pip install 'pykernels[validate]'",
+}
+
+
+class _Names(click.ParamType):
+    """Names with commas between them."""
+
+    name = "names"
+
+    def __init__(self, known: tuple[str, ...]) -> None:
+        self.known = known
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        return ",".join(self.known)
+
+    def convert(
+        self, value: str, param: click.Parameter | None, ctx: click.Context | None
+    ) -> list[str]:
+        names = [n.strip() for n in value.split(",") if n.strip()]
+        for n in names:
+            if n not in self.known:
+                self.fail(f"{n!r} is not one of {', '.join(self.known)}", param, ctx)
+        return names
+
+
+@click.command("validate")
+@click.argument("paths", nargs=-1, metavar="[FILE or FOLDER]...")
+@click.option("--with", "tools", type=_Names(_VALIDATORS), multiple=True,
+              help="Use these validators. Default: every one that is found.")  # fmt: skip
+@click.option("--to", "targets", type=_Names(_TARGETS), multiple=True,
+              help="Prove the translation by naga, too.")  # fmt: skip
+@click.option("--limits", metavar="webgpu|FILE",
+              help="Check against WebGPU's guaranteed limits, or those of a JSON or TOML file.")
+@click.option("--ignore", metavar="CODES", default="", help="Leave out lints: PK009,PK012")
+@click.option("--level", type=click.Choice(["warning", "error"]), default="warning",
+              help="The least severity that is reported.")  # fmt: skip
+@click.option("--strict", is_flag=True, help="Exit with 1 if a file was skipped (a template).")
+@click.option("--format", "form", type=click.Choice(["text", "json", "github"]), default="text")
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@click.option("--jobs", type=click.IntRange(1), help="Processes. Default: one for each core.")
+@click.option("--no-cache", is_flag=True, help="Forget what earlier runs found.")
+def command(
+    paths: tuple[str, ...],
+    tools: tuple[list[str], ...],
+    targets: tuple[list[str], ...],
+    limits: str | None,
+    ignore: str,
+    level: str,
+    strict: bool,
+    form: str,
+    as_json: bool,
+    jobs: int | None,
+    no_cache: bool,
+) -> None:
+    """Validate WGSL with naga, Tint and lints; without arguments, the installed kernels.
+
+    A folder stands for the *.wgsl files in it. Exit code: 0 nothing found, 1 findings, 2 wrong
+    use or a missing tool. A comment `// pykernels: ignore PK008` silences a lint on its line, or
+    on the line below it.
+    """
+    from pykernels.validate import arrange
+    from pykernels.validate._cache import default_folder
+    from pykernels.validate._files import collection, fragments, gather, read_limits
+    from pykernels.validate._pool import check
+    from pykernels.validate._report import FORMATS, Report
+
+    wanted = list(dict.fromkeys(t for names in targets for t in names))
+    checkers = _checkers([t for names in tools for t in names], wanted, _codes(ignore))
+    declared = read_limits(limits) if limits else None
+    sources, skipped = gather(paths, declared) if paths else (collection(declared), [])
+    if not sources and not skipped:
+        what = "there is no .wgsl file there" if paths else "nothing was built"
+        raise Missing(f"{what}: nothing to validate")
+    findings = check(
+        sources, checkers, cache=None if no_cache else default_folder(), jobs=jobs or 0
+    )
+    findings, pieces = fragments(sources, arrange(sources, findings))
+    kept = [f for f in findings if level == "warning" or f.severity == "error"]
+    used = {c.name: c.version for c in checkers}
+    report = Report(kept, [*skipped, *pieces], len(sources) - len(pieces), used)
+    click.echo(FORMATS["json" if as_json else form](report))
+    if kept or (strict and report.skipped):
+        raise SystemExit(1)
+
+
+def _codes(ignore: str) -> tuple[str, ...]:
+    from pykernels.validate import CODES
+
+    codes = tuple(sorted({c.strip().upper() for c in ignore.split(",") if c.strip()}))
+    for c in codes:
+        if c not in CODES:
+            raise click.UsageError(f"--ignore: there is no lint {c}; there are {', '.join(CODES)}")
+    return codes
+
+
+def _checkers(named: list[str], targets: list[Target], ignore: tuple[str, ...]) -> list[Checker]:
+    """The validators to use; those that were named, or that --to needs, must be there."""
+    from pykernels.validate import Lints, find_naga, find_tint
+    from pykernels.validate._pool import Checker
+
+    needed = {*named, *(["naga"] if targets else [])}
+    found: list[Checker] = []
+    for name, finder in (("naga", find_naga), ("tint", find_tint)):
+        if named and name not in needed:
+            continue
+        tool = finder()
+        if tool is not None:
+            of_naga = tuple(targets) if name == "naga" else ()
+            found.append(Checker(name, tool.version, of_naga))
+        elif name in needed:
+            raise Missing(f"{name} is not here: {_HOW[name]}")
+    if not found and not named:
+        raise Missing(
+            f"neither naga nor Tint is here: {_HOW['naga']}; {_HOW['tint']}; "
+            "or --with lint for the lints alone"
+        )
+    if not named or "lint" in needed:
+        found.append(Checker("lint", Lints.version, (), ignore))
+    return found

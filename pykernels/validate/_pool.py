@@ -1,0 +1,154 @@
+"""Many texts at once: validators side by side in processes of their own, verdicts remembered.
+
+A worker is ``python -m pykernels.validate._pool``: one job as JSON on stdin, its findings on
+stdout. Nothing of the calling process is copied, so any program may use it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import PyKernelsError
+from ._cache import Cache
+from ._files import unique
+from ._lints import Lints
+from ._naga import find_naga
+from ._tint import find_tint
+from ._types import Finding, Limits, Source, Target, Validator
+
+__all__ = ["Checker", "check"]
+
+# A worker costs about 0.2 s to start: fewer texts than this are checked here.
+_FEW = 64
+_CHUNK = 200
+
+
+@dataclass(frozen=True)
+class Checker:
+    """A validator and its options, as another process can make it again."""
+
+    name: str
+    version: str
+    targets: tuple[Target, ...] = ()  # naga
+    ignore: tuple[str, ...] = ()  # lint
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Everything beside a source that a verdict depends on."""
+        return (self.name, self.version, *self.targets, "", *self.ignore)
+
+    def run(self, sources: Sequence[Source]) -> list[Finding]:
+        """Check in this process."""
+        if self.name == "lint":
+            return Lints(self.ignore).check(sources)
+        if self.name == "naga":
+            naga = find_naga()
+            assert naga is not None
+            return naga.check(sources, self.targets)
+        tint: Validator | None = find_tint()
+        assert tint is not None
+        return tint.check(sources)
+
+
+def check(
+    sources: Sequence[Source], checkers: Sequence[Checker], *, cache: Path | None, jobs: int = 0
+) -> list[Finding]:
+    """What all checkers say. Equal texts are checked once; `cache` is a folder, or None."""
+    groups = unique(sources)
+    with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
+        done = [_start(pool, c, list(groups), cache) for c in checkers]
+        findings = [f for part in done for f in _finish(*part)]
+    by_name = {one.name: [s.name for s in same] for one, same in groups.items()}
+    return [
+        Finding(**{**asdict(f), "source": name}) for f in findings for name in by_name[f.source]
+    ]
+
+
+def _start(
+    pool: ThreadPoolExecutor, checker: Checker, sources: Sequence[Source], folder: Path | None
+) -> tuple[Cache | None, list[Finding], list[Any]]:
+    """Findings that are known, and the jobs that find the others."""
+    store = Cache(folder, checker.name, checker.options) if folder else None
+    known: list[Finding] = []
+    todo: list[Source] = []
+    for s in sources:
+        found = store.get(s) if store else None
+        if found is None:
+            todo.append(s)
+        else:
+            known += found
+    # naga-cli is a process of its own already.
+    here = checker.name == "naga" or len(todo) < _FEW
+    size = max(len(todo), 1) if here else _CHUNK
+    run = _here if here else _elsewhere
+    chunks = [todo[i : i + size] for i in range(0, len(todo), size)]
+    return store, known, [pool.submit(run, checker, chunk) for chunk in chunks]
+
+
+def _finish(store: Cache | None, known: list[Finding], jobs: list[Any]) -> list[Finding]:
+    findings = list(known)
+    for job in jobs:
+        sources, found = job.result()
+        findings += found
+        if store:
+            for s in sources:
+                store.put(s, [f for f in found if f.source == s.name])
+    if store:
+        store.save()
+    return findings
+
+
+def _here(checker: Checker, sources: list[Source]) -> tuple[list[Source], list[Finding]]:
+    return sources, checker.run(sources)
+
+
+def _elsewhere(checker: Checker, sources: list[Source]) -> tuple[list[Source], list[Finding]]:
+    job = {"checker": asdict(checker), "sources": [asdict(s) for s in sources]}
+    root = str(Path(__file__).parents[2])
+    path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
+    done = subprocess.run(
+        [sys.executable, "-m", __name__],
+        input=json.dumps(job),
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        encoding="utf-8",
+    )
+    if done.returncode != 0:
+        if len(sources) == 1:  # this text kills the validator
+            why = f"{checker.name} ended with {done.returncode}"
+            finding = Finding(sources[0].name, 1, 1, "error", why, checker.name, "", done.stderr)
+            return sources, [finding]
+        if len(sources) == 0:
+            raise PyKernelsError(f"[validate] {checker.name} failed: {done.stderr.strip()}")
+        half = len(sources) // 2
+        parts = [_elsewhere(checker, part)[1] for part in (sources[:half], sources[half:])]
+        return sources, [f for part in parts for f in part]
+    return sources, [Finding(**fields) for fields in json.loads(done.stdout)]
+
+
+def _work() -> None:
+    job = json.loads(sys.stdin.read())
+    fields = job["checker"]
+    checker = Checker(
+        fields["name"], fields["version"], tuple(fields["targets"]), tuple(fields["ignore"])
+    )
+    sources = [
+        Source(
+            s["name"], s["text"], Limits(**s["limits"]) if s["limits"] else None,
+            tuple(s["features"]),
+        )
+        for s in job["sources"]
+    ]  # fmt: skip
+    json.dump([asdict(f) for f in checker.run(sources)], sys.stdout)
+
+
+if __name__ == "__main__":
+    _work()
