@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Formatting, lints, types, and whether pykernels/_generated is what codegen makes and what both
-# validators accept. Runs all of them, also after a failure.
+# Formatting, lints, types, whether pykernels/_generated is what codegen makes, and ci/validate.sh.
+# Runs all of them, also after a failure.
 
 set -euo pipefail
 # shellcheck source=ci/setup.sh
@@ -15,7 +15,7 @@ stage_lint() { "$python" -m ruff check .; }
 stage_mypy() { "$python" -m mypy --strict; }
 stage_pyright() { "$python" -m pyright --pythonpath "$python"; }
 stage_fresh() { "$python" -m codegen --check && "$python" ci/readme.py --check; }
-stage_validate() { "$python" -m codegen --validate; }
+stage_validate() { bash ci/validate.sh; }
 
 setup_venv
 setup_naga

@@ -49,8 +49,11 @@ class _Names(click.ParamType):
               help="Use these validators. Default: every one that is found.")  # fmt: skip
 @click.option("--to", "targets", type=_Names(_TARGETS), multiple=True,
               help="Prove the translation by naga, too.")  # fmt: skip
-@click.option("--limits", metavar="webgpu|FILE",
-              help="Check against WebGPU's guaranteed limits, or those of a JSON or TOML file.")
+@click.option(
+    "--limits",
+    metavar="webgpu|FILE",
+    help="Check against WebGPU's guaranteed limits, or those of a JSON or TOML file.",
+)
 @click.option("--ignore", metavar="CODES", default="", help="Leave out lints: PK009,PK012")
 @click.option("--level", type=click.Choice(["warning", "error"]), default="warning",
               help="The least severity that is reported.")  # fmt: skip

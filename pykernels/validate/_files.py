@@ -29,7 +29,9 @@ _TEMPLATES = (
 _KERNEL = re.compile(r"\A//[ \t]*///[ \t]*kernel\b|^[ \t]*//%", re.MULTILINE)
 _ENTRY = re.compile(r"@(compute|vertex|fragment)\b")
 # How naga and Tint say that a text is a piece of another one.
-_MISSING = re.compile(r"(?:no definition in scope for identifier: |unresolved [\w ]+ )['`](\w+)['`]")
+_MISSING = re.compile(
+    r"(?:no definition in scope for identifier: |unresolved [\w ]+ )['`](\w+)['`]"
+)
 _OUTSIDE = re.compile(r"statement found outside of function body|expected global item")
 # WebGPU's names of the limits that the lints know.
 _LIMITS = {

@@ -99,7 +99,9 @@ def _parse(code: str, start: int, end: int) -> list[_Statement]:
         if head and (head[1] or head[2]):
             statement, at = _compound(code, at, end, head[1] or head[2], head.end())
             if head[2] == "else" and out and out[-1].kind == "if":
-                out[-1].blocks.append([statement] if statement.kind == "if" else statement.blocks[0])
+                out[-1].blocks.append(
+                    [statement] if statement.kind == "if" else statement.blocks[0]
+                )
             else:
                 out.append(statement)
             continue
@@ -215,7 +217,9 @@ class _Divergence:
         for _ in range(2):  # what the end of the body makes different is so at its start
             inner = why
             if self.differs(condition):
-                inner = why or f"in a loop that invocations leave at different times ({self.line(s)})"
+                inner = (
+                    why or f"in a loop that invocations leave at different times ({self.line(s)})"
+                )
             before = set(self.different)
             self.block(s.blocks[0], inner)
             now = inner or self.left or self.left_loop
@@ -244,7 +248,11 @@ class _Divergence:
         if not assign or not target:
             return
         name = target[1]
-        if now or self.differs(text[assign.end() :]) or self.differs(text[: assign.start()][target.end() :]):
+        if (
+            now
+            or self.differs(text[assign.end() :])
+            or self.differs(text[: assign.start()][target.end() :])
+        ):
             self.different.add(name)
         elif assign[1] == "=" and not re.search(r"[.\[]", text[: assign.start()]):
             self.different.discard(name)
@@ -328,7 +336,11 @@ def _first_uses(
 def _writes(name: re.Pattern[str], text: str, m: re.Match[str]) -> bool:
     """Is this use of a variable a write, or one that cannot be followed?"""
     before = text[: m.start()].rstrip()
-    if before.endswith("&") and not before.endswith("&&") and not re.search(r"[\w)\]]\s*&$", before):
+    if (
+        before.endswith("&")
+        and not before.endswith("&&")
+        and not re.search(r"[\w)\]]\s*&$", before)
+    ):
         return re.search(r"\batomic(Load|Add|Sub|Max|Min|And|Or|Xor)\s*\(\s*&$", before) is None
     if re.search(r"\bvar\s*<\s*workgroup\s*>\s*$", before):
         return False

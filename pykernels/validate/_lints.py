@@ -44,7 +44,9 @@ _CODE = re.compile(r"\bPK\d{3}\b")
 _POINTER = re.compile(r":\s*ptr\s*<\s*(storage|workgroup|uniform)\b")
 _SWIZZLE = re.compile(r"[\w\])]\s*\.\s*([xyzw]{2,4}|[rgba]{2,4})\s*[-+*/%&|^]?=(?!=)")
 _SUBGROUP = re.compile(r"(?<![\w.])(?:subgroup|quad)[A-Z]\w*\s*\(|@builtin\s*\(\s*subgroup_\w+")
-_NOT_FINITE = re.compile(r"bitcast\s*<\s*f32\s*>\s*\(\s*(0[xX][7fF][fF][89a-fA-F][\da-fA-F]{5}u?)\s*\)")
+_NOT_FINITE = re.compile(
+    r"bitcast\s*<\s*f32\s*>\s*\(\s*(0[xX][7fF][fF][89a-fA-F][\da-fA-F]{5}u?)\s*\)"
+)
 _TOO_LARGE = re.compile(r"(?<![\w.])3\.4028235[eE]\+?38f?\b")
 _BUILTIN = re.compile(r"@builtin\s*\(\s*(workgroup_id|global_invocation_id)\s*,?\s*\)\s*(\w+)")
 _UNSIZED = re.compile(r"array\s*<[^,;]+>\s*$")

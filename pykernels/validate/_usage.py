@@ -162,7 +162,9 @@ def measure(text: str) -> Usage:
         Override(m[1], (m[2] or "").strip(), *position(text, m.start()))
         for m in _OVERRIDE.finditer(code)
     ]
-    return Usage(code, names, workgroup, entry_points, _resources(code, names), overrides, functions)
+    return Usage(
+        code, names, workgroup, entry_points, _resources(code, names), overrides, functions
+    )
 
 
 def position(text: str, at: int) -> tuple[int, int]:

@@ -166,7 +166,9 @@ def test_a_missing_tool_ends_with_2(args: list[str], monkeypatch: pytest.MonkeyP
 
 def test_limits_by_any_spelling(tmp_path: Path) -> None:
     file = tmp_path / "limits.toml"
-    file.write_text("max-bind-groups = 2\nmaxBufferSize = 1\nmax_storage_buffers_per_shader_stage = 9")
+    file.write_text(
+        "max-bind-groups = 2\nmaxBufferSize = 1\nmax_storage_buffers_per_shader_stage = 9"
+    )
     assert read_limits(str(file)) == Limits(max_bind_groups=2, max_storage_buffers=9)
     assert read_limits("webgpu") == Limits()
     for text, said in (

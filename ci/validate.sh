@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# The one place where this repository validates its own shaders, with the versions that
+# ci/setup.sh (naga) and pyproject.toml (wgpudawn, that is Tint) pin:
+#
+#   1. naga and Tint on every text, with errors at the template's own line; writes validation.json
+#   2. what the build leaves out: lints on control flow, and the translation to SPIR-V, MSL, HLSL
+#      and GLSL. Verdicts are remembered by hash in .tools/cache
+#   3. the manifest: its hashes are those of the texts, and a clean checkout builds the same ones
+
+set -euo pipefail
+# shellcheck source=ci/setup.sh
+. "$(dirname "$0")/setup.sh"
+
+setup_venv
+setup_naga
+setup_package
+export PYKERNELS_CACHE=$root/.tools/cache
+"$python" -m codegen --validate
+"$python" -c 'from pykernels.cli import main; main()' \
+    validate --with naga,lint --to spv,msl,hlsl,glsl --limits webgpu
+"$python" ci/manifest.py
