@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 
@@ -22,32 +22,20 @@ _HOW = {
 }
 
 
-class _Names(click.ParamType):
-    """Names with commas between them."""
-
-    name = "names"
-
-    def __init__(self, known: tuple[str, ...]) -> None:
-        self.known = known
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        return ",".join(self.known)
-
-    def convert(
-        self, value: str, param: click.Parameter | None, ctx: click.Context | None
-    ) -> list[str]:
-        names = [n.strip() for n in value.split(",") if n.strip()]
-        for n in names:
-            if n not in self.known:
-                self.fail(f"{n!r} is not one of {', '.join(self.known)}", param, ctx)
-        return names
+def _names(option: str, given: tuple[str, ...], known: tuple[str, ...]) -> list[str]:
+    """Names with commas between them, each once."""
+    names = dict.fromkeys(n.strip() for text in given for n in text.split(",") if n.strip())
+    for n in names:
+        if n not in known:
+            raise click.UsageError(f"{option}: {n!r} is not one of {', '.join(known)}")
+    return list(names)
 
 
 @click.command("validate")
 @click.argument("paths", nargs=-1, metavar="[FILE or FOLDER]...")
-@click.option("--with", "tools", type=_Names(_VALIDATORS), multiple=True,
+@click.option("--with", "tools", metavar=",".join(_VALIDATORS), multiple=True,
               help="Use these validators. Default: every one that is found.")  # fmt: skip
-@click.option("--to", "targets", type=_Names(_TARGETS), multiple=True,
+@click.option("--to", "targets", metavar=",".join(_TARGETS), multiple=True,
               help="Prove the translation by naga, too.")  # fmt: skip
 @click.option(
     "--limits",
@@ -64,8 +52,8 @@ class _Names(click.ParamType):
 @click.option("--no-cache", is_flag=True, help="Forget what earlier runs found.")
 def command(
     paths: tuple[str, ...],
-    tools: tuple[list[str], ...],
-    targets: tuple[list[str], ...],
+    tools: tuple[str, ...],
+    targets: tuple[str, ...],
     limits: str | None,
     ignore: str,
     level: str,
@@ -87,8 +75,8 @@ def command(
     from pykernels.validate._pool import check
     from pykernels.validate._report import FORMATS, Report
 
-    wanted = list(dict.fromkeys(t for names in targets for t in names))
-    checkers = _checkers([t for names in tools for t in names], wanted, _codes(ignore))
+    wanted = cast("list[Target]", _names("--to", targets, _TARGETS))
+    checkers = _checkers(_names("--with", tools, _VALIDATORS), wanted, _codes(ignore))
     declared = read_limits(limits) if limits else None
     sources, skipped = gather(paths, declared) if paths else (collection(declared), [])
     if not sources and not skipped:

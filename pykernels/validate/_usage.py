@@ -223,10 +223,9 @@ def _kind(space: str | None, wgsl: str) -> Kind | None:
         return "storage" if space == "storage" else "uniform"
     if wgsl.startswith("texture_storage"):
         return "storage_texture"
-    for kind in ("texture", "sampler"):
-        if wgsl.startswith(kind):
-            return kind  # type: ignore[return-value]
-    return None
+    if wgsl.startswith("texture"):
+        return "texture"
+    return "sampler" if wgsl.startswith("sampler") else None
 
 
 _Names: TypeAlias = Mapping[str, str]
