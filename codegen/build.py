@@ -29,6 +29,7 @@ from . import emit
 from .errors import BuildError
 from .functional import emit_functional
 from .head import features, head, modes, params, present
+from .javascript import emit_javascript
 from .render import Rendered, Renderer
 from .sources import GENERATED, source_hash
 from .spec import DTYPE_NAMES, Spec, load
@@ -103,6 +104,7 @@ def build(root: Path) -> Build:
     for name, text in files.items():
         if name.endswith(".py"):
             emit.checked(name, text)
+    files["javascript.json"] = _json(emit_javascript(specs, plans.__contains__))
     files["manifest.json"] = _json(
         {
             "generator": __version__,

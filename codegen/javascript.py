@@ -1,0 +1,267 @@
+"""Emits the JavaScript and TypeScript of bodies and kernels, for `pykernels export`.
+
+The same spec expressions that `emit.py` writes as Python lines become JavaScript here; what they
+call (`Rows`, `cdiv`, `bound`, …) is in pykernels/export/runtime.js, which mirrors layout.py and
+prepare.py.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from .emit import dtype_words, fixed_scalars
+from .spec import DTYPE_NAMES, PARAM_TYPES, Param, Spec, TensorSpec
+
+__all__ = ["emit_javascript", "expression"]
+
+_ATOMS = (ast.Constant, ast.Name, ast.Attribute, ast.Call, ast.Subscript)
+_PLAIN: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
+_CALLS: dict[type[ast.operator], str] = {
+    ast.FloorDiv: "Math.floor({0} / {1})",
+    ast.Mod: "mod({0}, {1})",
+    ast.Pow: "{0} ** {1}",
+    ast.LShift: "{0} * 2 ** {1}",
+    ast.RShift: "Math.floor({0} / 2 ** {1})",
+    ast.BitAnd: "bitAnd({0}, {1})",
+    ast.BitOr: "bitOr({0}, {1})",
+}
+_ORDER: dict[type[ast.cmpop], str] = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
+_FUNCTIONS = {"max": "Math.max", "min": "Math.min"}
+_TS_TYPES = {"int": "number", "float": "number", "str": "string", "bool": "boolean", "None": "null"}
+# Words that JavaScript keeps for itself, among names that Python allows.
+_RESERVED = {
+    "abstract", "arguments", "boolean", "byte", "case", "catch", "char", "const", "debugger",
+    "default", "delete", "do", "double", "enum", "eval", "export", "extends", "final", "float",
+    "function", "implements", "instanceof", "int", "interface", "let", "long", "native", "new",
+    "null", "package", "private", "protected", "public", "short", "static", "super", "switch",
+    "this", "throw", "throws", "transient", "typeof", "var", "void", "volatile",
+}  # fmt: skip
+
+
+def expression(text: str) -> str:
+    """A spec expression as JavaScript."""
+    return _js(ast.parse(text, mode="eval").body)
+
+
+def _js(node: ast.expr) -> str:
+    if isinstance(node, ast.Constant):
+        return "null" if node.value is None else json.dumps(node.value)
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        return f"{_inner(node.value)}.{node.attr}"
+    if isinstance(node, ast.Subscript):
+        return _subscript(node)
+    if isinstance(node, ast.Call):
+        called = _js(node.func)
+        given = ", ".join(map(_js, node.args))
+        return f"{_FUNCTIONS.get(called, called)}({given})"
+    if isinstance(node, ast.Tuple | ast.List):
+        return f"[{', '.join(map(_js, node.elts))}]"
+    if isinstance(node, ast.IfExp):
+        return f"{_inner(node.test)} ? {_inner(node.body)} : {_inner(node.orelse)}"
+    if isinstance(node, ast.BoolOp):
+        word = " && " if isinstance(node.op, ast.And) else " || "
+        return word.join(map(_inner, node.values))
+    if isinstance(node, ast.UnaryOp):
+        return ("!" if isinstance(node.op, ast.Not) else "-") + _inner(node.operand)
+    if isinstance(node, ast.BinOp):
+        left, right = _inner(node.left), _inner(node.right)
+        plain = _PLAIN.get(type(node.op))
+        return f"{left} {plain} {right}" if plain else _CALLS[type(node.op)].format(left, right)
+    if isinstance(node, ast.Compare):
+        sides = [node.left, *node.comparators]
+        parts = [_compared(a, op, b) for a, op, b in zip(sides, node.ops, sides[1:], strict=False)]
+        return " && ".join(parts)
+    raise NotImplementedError(f"{ast.unparse(node)} has no JavaScript")
+
+
+def _inner(node: ast.expr) -> str:
+    text = _js(node)
+    return text if isinstance(node, _ATOMS) else f"({text})"
+
+
+def _compared(left: ast.expr, op: ast.cmpop, right: ast.expr) -> str:
+    if type(op) in _ORDER:
+        return f"{_inner(left)} {_ORDER[type(op)]} {_inner(right)}"
+    no = "!" if isinstance(op, ast.NotEq | ast.NotIn | ast.IsNot) else ""
+    if isinstance(op, ast.In | ast.NotIn):
+        return f"{no}contains({_js(right)}, {_js(left)})"
+    return f"{no}same({_js(left)}, {_js(right)})"
+
+
+def _subscript(node: ast.Subscript) -> str:
+    if isinstance(node.slice, ast.Slice):
+        if node.slice.step is not None:
+            raise NotImplementedError(f"{ast.unparse(node)} has no JavaScript")
+        lower = _js(node.slice.lower) if node.slice.lower else "0"
+        upper = f", {_js(node.slice.upper)}" if node.slice.upper else ""
+        return f"{_inner(node.value)}.slice({lower}{upper})"
+    return f"{_inner(node.value)}.at({_js(node.slice)})"
+
+
+# -- bodies ---------------------------------------------------------------------------------------
+
+
+def _body(spec: Spec) -> str:
+    """The entry of a body: what its Params are packed from, and `step`, one dispatch of it."""
+    plan_params = [p for p in spec.params if not p.arg]
+    args = [p for p in spec.params if p.arg]
+    given = [a.name for a in spec.axes if not a.pick] + [p.name for p in plan_params if not p.value]
+    tensors = ", ".join(t.name for t in spec.tensors)
+    signature = f"caps, {{ {tensors} }}" + (f", {{ {', '.join(given)} }}" if given else "")
+    lines = [f"bodies.{spec.name} = {{", f"  name: {json.dumps(spec.name)},"]
+    lines.append(f"  axes: {json.dumps([a.name for a in spec.axes])},")
+    lines.append(f"  values: {json.dumps(''.join(PARAM_TYPES[p.type] for p in plan_params))},")
+    lines.append(f"  args: {json.dumps([n for p in args for n in p.fields])},")
+    lines.append(f"  argsFormat: {json.dumps(''.join(PARAM_TYPES[p.type] for p in args))},")
+    lines.append(f"  step({signature}) {{")
+    words = "[]"
+    if spec.iterate != "none":
+        last = [t.name for t in spec.tensors if t.index and not t.optional][-1]
+        views = ", ".join(t.name for t in spec.tensors if t.index)
+        space = spec.iterate.capitalize()
+        lines.append(f"    const it = new {space}({last}.shape, {{ {views} }});")
+        words = "it.params()"
+    lines += [f"    const {a.name} = {expression(a.pick)};" for a in spec.axes if a.pick]
+    lines.append("    const list = [];")
+    lines += [f"    {line}" for t in spec.tensors for line in [_bound(spec, t)]]
+    axes = ", ".join(a.name for a in spec.axes)
+    values = ", ".join(expression(p.value) if p.value else p.name for p in plan_params)
+    grid = expression(spec.grid)
+    lines.append(
+        f"    return new Step(this, [{axes}], list, {words}, [{values}], {grid});\n  }},\n}};"
+    )
+    return "\n".join(lines) + "\n"
+
+
+def _bound(spec: Spec, t: TensorSpec) -> str:
+    size = f"{t.name}.dtype.itemsize"
+    if t.optional:
+        size = f"({t.name} ? {size} : {2 if t.dtype == 'f16' else 4})"
+    elem = size + (f" * {t.vec}" if t.vec else "")
+    unit = f"unitOf({expression(t.bind)})" if t.bind else elem
+    steps = "[]"
+    if spec.iterate != "none" and t.index:
+        steps = f"it.steps({json.dumps(t.name)}, {t.vec or 1})"
+        if t.optional and not t.when:
+            steps = f"{t.name} ? {steps} : it.absent"
+    extra = (", readonly: true" if t.readonly else "") + (
+        f", alias: {json.dumps(t.alias)}" if t.alias else ""
+    )
+    when = f"if ({expression(t.when)}) " if t.when else ""
+    return (
+        f"{when}list.push({{ name: {json.dumps(t.name)}, role: {json.dumps(t.role)}, "
+        f"view: {t.name}, unit: {unit}, elem: {elem}, strides: {steps}{extra} }});"
+    )
+
+
+# -- kernels --------------------------------------------------------------------------------------
+
+
+def _kernel(spec: Spec, name: str, planned: bool) -> dict[str, Any]:
+    """One wrapper: its entry as data, and its function in JavaScript and TypeScript."""
+    fixed = fixed_scalars(spec, name)
+    rules = [
+        {"name": t.name, "role": t.role, "dtypes": list(t.dtypes), "optional": t.optional}
+        | {k: getattr(t, k) for k in ("like", "broadcast", "alias") if getattr(t, k)}
+        | ({"readonly": True} if t.readonly else {})
+        | ({"same": t.dtype} if t.dtype not in ("*", *DTYPE_NAMES) else {})
+        for t in spec.tensors
+    ]
+    scalars = [
+        {"name": p.name, "type": p.type}
+        | ({"of": p.of} if p.of else {})
+        | ({"default": p.default} if p.default is not None else {})
+        | ({"fixed": fixed[p.name]} if p.name in fixed else {})
+        for p in spec.params
+        if p.arg
+    ]
+    options = [{"name": o.name, "type": o.type, "default": o.default} for o in spec.options]
+    safe = f"{name}_" if name in _RESERVED else name
+    tensors = ", ".join(t.name for t in spec.tensors)
+    plan = "null" if planned else f"(caps, views) => [bodies.{spec.name}.step(caps, views)]"
+    data = {"name": name, "of": spec.name, "tensors": rules, "scalars": scalars, "options": options}
+    js = (
+        f"kernels.{name} = {{\n  ...{json.dumps(data)},\n  plan: {plan},\n}};\n"
+        f"export function {safe}(gpu, args) {{\n"
+        f"  return gpu.call(kernels.{name}, args); // {tensors}\n}}\n"
+    )
+    doc = str(spec.wrappers.get(name, {}).get("doc", spec.doc))
+    return {
+        **{k: v for k, v in data.items() if k != "name"},
+        "doc": doc,
+        "planned": planned,
+        "js": js,
+        "dts": _declaration(spec, safe, doc, fixed, planned),
+    }
+
+
+def _declaration(spec: Spec, name: str, doc: str, fixed: Collection[str], planned: bool) -> str:
+    lines = ["/**", *_comment(doc, " ")]
+    if planned:
+        lines += _comment("\nLaunches the layouts that were exported with `--shape`.", " ")
+    lines += [" */", f"export function {name}(gpu: Kernels, args: {{"]
+    for t in sorted(spec.tensors, key=lambda t: t.optional):
+        role = "output" if t.role == "out" else "input"
+        rules = f"{role}, {dtype_words(t)}" + (f", the shape of {t.like}" if t.like else "")
+        rules += f", broadcast to {t.broadcast}" if t.broadcast else ""
+        names = " | ".join(json.dumps(d) for d in t.dtypes)
+        kind = "Tensor" if len(t.dtypes) == len(DTYPE_NAMES) else f"Tensor<{names}>"
+        mark, none = ("?", " | null") if t.optional else ("", "")
+        lines.append(f"  /** {rules}{'. ' + t.doc if t.doc else ''} */")
+        lines.append(f"  {t.name}{mark}: {kind}{none};")
+    for p in spec.params:
+        if p.arg and p.name not in fixed:
+            lines += _field(p.name, p.doc, _scalar_type(p), p.default)
+    for o in spec.options:
+        lines += _field(o.name, o.doc, _ts_type(o.type), o.default)
+    return "\n".join([*lines, "}): Promise<Call>;", ""])
+
+
+def _field(name: str, doc: str, kind: str, default: object) -> list[str]:
+    text = f"{doc} Default: {json.dumps(default)}.".strip() if default is not None else doc
+    return [
+        f"  /** {text} */" if text else "",
+        f"  {name}{'' if default is None and 'null' not in kind else '?'}: {kind};",
+    ][not text :]
+
+
+def _scalar_type(p: Param) -> str:
+    if p.type == "bits":
+        return "number | bigint | boolean"
+    return "boolean" if isinstance(p.default, bool) else "number"
+
+
+def _ts_type(python: str) -> str:
+    """A Python annotation as TypeScript; `unknown` where it is none of the simple ones."""
+    parts = []
+    for part in re.split(r"\s*\|\s*(?![^\[]*\])", python):
+        literal = re.fullmatch(r"Literal\[(.*)\]", part)
+        if literal:
+            parts.append(" | ".join(w.strip().replace("'", '"') for w in literal[1].split(",")))
+        elif part in _TS_TYPES:
+            parts.append(_TS_TYPES[part])
+        else:
+            return "unknown"
+    return " | ".join(parts)
+
+
+def _comment(text: str, indent: str) -> list[str]:
+    return [f"{indent}* {line}".rstrip() for line in text.replace("*/", "* /").split("\n")]
+
+
+def emit_javascript(specs: Sequence[Spec], has_plan: Callable[[str], bool]) -> dict[str, Any]:
+    """What `pykernels export` puts together: JavaScript by body, and data by kernel."""
+    return {
+        "bodies": {
+            s.name: {"js": _body(s), "grid": s.grid, "uses": s.part_of or s.name} for s in specs
+        },
+        "kernels": {
+            n: _kernel(s, n, has_plan(s.name)) for s in specs if not s.part_of for n in s.names
+        },
+    }

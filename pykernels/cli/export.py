@@ -1,0 +1,86 @@
+"""pykernels export"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from . import Missing
+from ._manifest import kernel, manifest, read
+
+if TYPE_CHECKING:
+    from pykernels.export._layouts import Request
+
+__all__ = ["command"]
+
+
+@click.command("export")
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER")
+@click.argument("names", nargs=-1, metavar="[KERNEL]...")
+@click.option("--dialect", type=click.Choice(["tint", "naga"]), default="tint",
+              help="Who compiles the WGSL: tint (Chrome) or naga (Firefox, wgpu).")  # fmt: skip
+@click.option("--dtype", "dtypes", multiple=True, metavar="DTYPE",
+              help="Only variants of these dtypes. May be repeated.")  # fmt: skip
+@click.option("--shape", "shapes", multiple=True, metavar="'KERNEL x=f32[8,1000] ...'",
+              help="Record the plan of a call with these layouts. May be repeated.")  # fmt: skip
+@click.option("--page", is_flag=True,
+              help="Add index.html, which runs, times and checks kernels on the visitor's GPU.")
+def command(
+    folder: Path,
+    names: tuple[str, ...],
+    dialect: Any,
+    dtypes: tuple[str, ...],
+    shapes: tuple[str, ...],
+    page: bool,
+) -> None:
+    """Write KERNELs (default: all) as WGSL, a JSON manifest and an ES module for web pages.
+
+    A kernel of one dispatch launches any layout. One that chooses its dispatches in Python
+    launches the layouts that --shape names; `pykernels show KERNEL --variants` lists its texts.
+    """
+    from pykernels.export._write import collect, write
+
+    known = read("javascript.json")["kernels"]
+    chosen = sorted(set(names)) or sorted(known)
+    for name in chosen:
+        kernel(name)
+    short = [_short(d) for d in dtypes]
+    requests = [_request(text, chosen, known) for text in shapes]
+    extra: dict[str, str] = {}
+    if page:
+        from pykernels.export._page import page_files
+
+        extra, more = page_files(chosen, known)
+        requests += more
+    done = collect(chosen, dialect, short, requests)
+    write(folder, done.files | extra)
+    plans = sum(len(k["plans"]) for k in done.manifest["kernels"].values())
+    size = sum(len(text.encode()) for text in done.files.values())
+    click.echo(
+        f"{len(chosen)} kernels, {len(done.manifest['variants'])} variants, {plans} recorded plans "
+        f"({size / 1e6:.1f} MB) in {folder}"
+    )
+    if done.idle:
+        click.echo(
+            f"no layout was recorded for {', '.join(done.idle)}: their functions launch nothing "
+            "before --shape names one",
+            err=True,
+        )
+
+
+def _short(dtype: str) -> str:
+    names = manifest()["dtypes"]
+    if dtype not in names and dtype not in names.values():
+        raise click.UsageError(f"--dtype: {dtype!r} is not one of {', '.join(names)}")
+    return str(names.get(dtype, dtype))
+
+
+def _request(text: str, chosen: list[str], known: dict[str, Any]) -> Request:
+    from pykernels.export._layouts import parse
+
+    name, _, rest = text.strip().partition(" ")
+    if name not in chosen:
+        raise Missing(f"--shape {text!r}: {name!r} is not among {', '.join(chosen)}")
+    return parse(name, rest, known[name])

@@ -1,0 +1,1 @@
+"""Kernels for web pages: see docs/export.md. `pykernels export` is the command."""

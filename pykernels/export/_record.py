@@ -1,0 +1,127 @@
+"""Plans of concrete layouts, computed by the Python plan and written down for a replay."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pykernels.errors import ArgumentError
+from pykernels.layout import View
+from pykernels.plan import Bound, Caps, Kernel, Scratch, Step
+from pykernels.prepare import repeats_to
+
+from ._layouts import Request
+
+__all__ = ["CAPS", "plan_key", "record"]
+
+# What every WebGPU device has; a recorded plan must not hang on more. f16 is decided by the dtypes.
+CAPS = Caps(
+    f16=True,
+    subgroups=False,
+    alignment=256,
+    max_invocations=256,
+    max_workgroup_bytes=16384,
+    max_binding=128 << 20,
+    max_groups=65535,
+)
+
+
+def record(request: Request, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The steps of one call, as the manifest holds them."""
+    kernel: Kernel = importlib.import_module(f"pykernels._generated.{facts['of']}").KERNEL
+    _check(request, facts)
+    views: list[View | None] = []
+    for slot, t in enumerate(facts["tensors"]):
+        lay = request.layouts.get(t["name"])
+        if lay is None:
+            views.append(None)
+            continue
+        # Lowest byte at 0: what a page binds may begin anywhere that is a multiple of 256.
+        views.append(View(slot, lay.dtype, lay.shape, lay.strides, 0))
+        if lay.lo < 0:
+            raise ArgumentError(
+                f"[export] {request.kernel}: {t['name']} runs backwards, which no plan can be "
+                "recorded for"
+            )
+    options = [request.given.get(o["name"], o["default"]) for o in facts["options"]]
+    scratch = Scratch()
+    steps = [s for s in kernel.plan(CAPS, scratch, *views, *options) if s.groups > 0]
+    return {
+        "key": plan_key(request, facts),
+        "scratch": scratch.sizes,
+        "steps": [_step(s) for s in steps],
+    }
+
+
+def plan_key(request: Request, facts: Mapping[str, Any]) -> str:
+    """The name of a plan: as `recorded` in runtime.js spells it."""
+    words = []
+    for t in facts["tensors"]:
+        lay = request.layouts.get(t["name"])
+        if lay is not None:
+            shape = ",".join(map(str, lay.shape))
+            strides = ",".join(str(s // lay.dtype.itemsize) for s in lay.strides)
+            words.append(f"{t['name']}={lay.dtype.name}[{shape}]:{strides}")
+    options = [_plain(request.given.get(o["name"], o["default"])) for o in facts["options"]]
+    return " ".join([*words, json.dumps(options, separators=(",", ":"), ensure_ascii=False)])
+
+
+def _plain(value: Any) -> Any:
+    """As JavaScript writes it: whole floats without a point, tuples as lists."""
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _check(request: Request, facts: Mapping[str, Any]) -> None:
+    """The rules that prepare.py checks before a plan."""
+    first: dict[str, str] = {}
+    for t in facts["tensors"]:
+        lay = request.layouts.get(t["name"])
+        if lay is None:
+            continue
+        where = f"[export] {request.kernel}: {t['name']}"
+        name = lay.dtype.name
+        if name not in t["dtypes"]:
+            raise ArgumentError(f"{where} must be {' or '.join(t['dtypes'])} but is {name}")
+        if "same" in t and first.setdefault(t["same"], name) != name:
+            raise ArgumentError(f"{where} must be {first[t['same']]}, as others, but is {name}")
+        like = request.layouts.get(t.get("like", ""))
+        if like is not None and like.shape != lay.shape:
+            raise ArgumentError(f"{where} must have shape {like.shape} but has {lay.shape}")
+        wide = request.layouts.get(t.get("broadcast", ""))
+        if wide is not None and not repeats_to(lay.shape, wide.shape):
+            raise ArgumentError(f"{where} must broadcast to {wide.shape} but has {lay.shape}")
+
+
+def _step(step: Step) -> dict[str, Any]:
+    return {
+        "body": step.body.name,
+        "axes": list(step.axes),
+        "bound": [_bound(b) for b in step.bound],
+        "words": list(step.words),
+        "values": list(step.values),
+        "groups": step.groups,
+    }
+
+
+def _bound(b: Bound) -> dict[str, Any]:
+    view = b.view and {
+        "slot": b.view.slot,
+        "itemsize": b.view.dtype.itemsize,
+        "shape": list(b.view.shape),
+        "strides": list(b.view.strides),
+        "offset": b.view.offset,
+    }
+    return {
+        "name": b.name,
+        "role": b.role,
+        "view": view or None,
+        "unit": b.unit,
+        "elem": b.elem,
+        "strides": list(b.strides),
+        "readonly": b.readonly,
+        "alias": b.alias,
+    }

@@ -1,0 +1,182 @@
+"""Writes a folder that a web page can use: WGSL, manifest.json with its schema, and a module."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.resources
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pykernels._version import __version__
+from pykernels.validate._usage import measure
+
+from ._layouts import Request
+from ._record import record
+
+__all__ = ["Export", "collect", "static", "write"]
+
+Dialect = Literal["naga", "tint"]
+_MEMBERS = re.compile(r"struct Params \{(.*?)\}", re.DOTALL)
+_BINDING = re.compile(r"@binding\((\d+)\) var<(storage, (?:read|read_write)|uniform)> (\w+): ([^;]+);")
+_MODES = ("read", "rw", "merged")
+
+
+@dataclass(frozen=True)
+class Export:
+    """The files of an export by name, and the kernels that launch no layout at all."""
+
+    files: dict[str, str]
+    manifest: dict[str, Any]
+    idle: list[str]
+
+
+def static(name: str) -> str:
+    """A file of this package."""
+    return (importlib.resources.files("pykernels.export") / name).read_text(encoding="utf-8")
+
+
+def _generated(name: str) -> Any:
+    folder = importlib.resources.files("pykernels") / "_generated"
+    return json.loads((folder / name).read_text(encoding="utf-8"))
+
+
+def collect(
+    names: Sequence[str], dialect: Dialect, dtypes: Sequence[str], requests: Sequence[Request]
+) -> Export:
+    """Everything for these kernels.
+
+    A kernel that is one body launches any layout: all variants of that body are exported, or
+    those of `dtypes` (short names). One whose plan is Python code launches the layouts of
+    `requests`, and gets the variants that their plans use; without any request, all of its own.
+    """
+    source = _generated("javascript.json")
+    built = _generated("manifest.json")
+    kernels: dict[str, Any] = {}
+    bodies: list[str] = []
+    wanted: set[str] = set()
+    idle = []
+    for name in names:
+        facts = source["kernels"][name]
+        mine = [r for r in requests if r.kernel == name]
+        plans = [record(r, facts) for r in mine] if facts["planned"] else []
+        plans = list({p["key"]: p for p in plans}.values())
+        own = built["kernels"][name]["bodies"]
+        if plans:
+            wanted |= {v for p in plans for s in p["steps"] for v in _variants(built, s)}
+            own = list(dict.fromkeys(s["body"] for p in plans for s in p["steps"]))
+        else:
+            wanted |= {
+                v for v, entry in built["variants"].items()
+                if entry["body"] in own and _of_dtypes(built, entry, dtypes)
+            }  # fmt: skip
+            if facts["planned"]:
+                idle.append(name)
+        bodies += own
+        kernels[name] = {
+            "doc": facts["doc"],
+            "launches": "recorded" if facts["planned"] else "any",
+            "bodies": own,
+            "tensors": facts["tensors"],
+            "scalars": facts["scalars"],
+            "options": facts["options"],
+            "plans": plans,
+        }
+    bodies = sorted(set(bodies))
+    texts = _texts(built, wanted, dialect)
+    manifest = {
+        "$schema": "./manifest.schema.json",
+        "format": 1,
+        "generator": f"pykernels {__version__}",
+        "dialect": dialect,
+        "grid": {"max": 65535, "row": 32768},
+        "kernels": kernels,
+        "bodies": {b: {**built["bodies"][b], "grid": source["bodies"][b]["grid"]} for b in bodies},
+        "variants": {name: entry for name, (entry, _) in sorted(texts.items())},
+    }
+    files = {entry["file"]: text for entry, text in texts.values()}
+    files["manifest.json"] = json.dumps(manifest, indent=1) + "\n"
+    files["manifest.schema.json"] = static("manifest.schema.json")
+    parts = [source["bodies"][b]["js"] for b in bodies]
+    files["pykernels.js"] = "\n".join(
+        [static("runtime.js"), *parts, *(source["kernels"][n]["js"] for n in names)]
+    )
+    files["pykernels.d.ts"] = "\n".join(
+        [static("runtime.d.ts"), _bodies_type(bodies), *(source["kernels"][n]["dts"] for n in names)]
+    )
+    return Export(files, manifest, idle)
+
+
+def _variants(built: dict[str, Any], step: dict[str, Any]) -> Iterable[str]:
+    """The variants of a step, one for each binding mode that it has."""
+    axes = built["bodies"][step["body"]]["axes"]
+    parts = [f"{k}={v}" for k, v in zip(axes, step["axes"], strict=True)]
+    names = (" ".join([step["body"], *parts, f"mode={mode}"]) for mode in _MODES)
+    return (n for n in names if n in built["variants"])
+
+
+def _of_dtypes(built: dict[str, Any], entry: dict[str, Any], dtypes: Sequence[str]) -> bool:
+    axes = built["bodies"][entry["body"]]["dtype_axes"]
+    return not dtypes or all(not entry["axes"][a] or entry["axes"][a] in dtypes for a in axes)
+
+
+def _texts(
+    built: dict[str, Any], wanted: set[str], dialect: Dialect
+) -> dict[str, tuple[dict[str, Any], str]]:
+    """Manifest entry and text of each variant."""
+    out = {}
+    for body in sorted({built["variants"][v]["body"] for v in wanted}):
+        for key, found in _generated(f"wgsl/{body}.json").items():
+            name = f"{body} {key}"
+            if name in wanted:
+                enable = "enable subgroups;\n" if "subgroups" in found["features"] else ""
+                text = (enable if dialect == "tint" else "") + found["wgsl"]
+                out[name] = (_entry(built["variants"][name], name, text), text)
+    return out
+
+
+def _entry(entry: dict[str, Any], name: str, text: str) -> dict[str, Any]:
+    usage = measure(text)
+    [point] = usage.entry_points
+    members = re.findall(r"(\w+): (\w+)", _MEMBERS.search(text)[1])  # type: ignore[index]
+    sizes = [*usage.size(point.name), 1, 1][:3]
+    return {
+        "file": f"wgsl/{_file_name(name)}.wgsl",
+        "sha256": hashlib.sha256(text.encode()).hexdigest(),
+        "body": entry["body"],
+        "axes": entry["axes"],
+        "mode": entry["mode"],
+        "features": entry["features"],
+        "entry_point": point.name,
+        "workgroup_size": sizes,
+        "workgroup_bytes": entry["workgroup_bytes"],
+        "bindings": [
+            {
+                "binding": int(number), "name": variable.removesuffix("_mem"),
+                "access": space.removeprefix("storage, "), "type": kind,
+            }
+            for number, space, variable, kind in _BINDING.findall(text)
+        ],
+        "params": [{"name": n, "type": t, "offset": 4 * i} for i, (n, t) in enumerate(members)],
+    }  # fmt: skip
+
+
+def _file_name(variant: str) -> str:
+    body, *rest = variant.split(" ")
+    return f"{body}/" + "_".join(re.sub(r"[^A-Za-z0-9.-]", "", w.replace("=", "-")) for w in rest)
+
+
+def _bodies_type(bodies: Sequence[str]) -> str:
+    names = " | ".join(f'"{b}"' for b in bodies)
+    return f"/** One dispatch each, for plans of your own: see docs/export.md. */\nexport const bodies: Readonly<Record<{names}, unknown>>;\n"
+
+
+def write(folder: Path, files: dict[str, str]) -> None:
+    """Write the files; what else lies there stays."""
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8", newline="\n")

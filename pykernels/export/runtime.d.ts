@@ -1,0 +1,106 @@
+// Types of pykernels.js. The part at the end is generated from the specs of the kernels.
+
+export type DType =
+  | "float32" | "float16" | "bfloat16" | "int32" | "uint32" | "int16" | "uint16" | "int8"
+  | "uint8" | "int64" | "bool";
+
+/** A rule was broken, a plan was not exported, or the device lacks something. */
+export class KernelError extends Error {}
+
+/** A GPU buffer with an offset, a shape, strides and a dtype. It owns nothing. */
+export class Tensor<D extends DType = DType> {
+  /** Offset and strides are bytes; without strides the elements lie in C order. */
+  constructor(
+    buffer: GPUBuffer,
+    shape: readonly number[],
+    dtype: D,
+    options?: { offset?: number; strides?: readonly number[] | null },
+  );
+  readonly buffer: GPUBuffer;
+  readonly shape: number[];
+  readonly dtype: D;
+  readonly strides: number[];
+  readonly offset: number;
+  get size(): number;
+  get nbytes(): number;
+  /** The same elements with the axes in another order; without an order, reversed. */
+  transpose(...axes: number[]): Tensor<D>;
+}
+
+/** A checked and prepared call. */
+export class Call {
+  /** Record into a compute pass of yours. */
+  encode(pass: GPUComputePassEncoder): void;
+  /** Record and submit; as often as you like. */
+  run(): this;
+  /** Free params and scratch memory; the tensors are yours. */
+  destroy(): void;
+}
+
+/** What `bodies` and plans may know of a device. */
+export interface Caps {
+  readonly f16: boolean;
+  readonly subgroups: boolean;
+  readonly alignment: number;
+  readonly max_invocations: number;
+  readonly max_workgroup_bytes: number;
+  readonly max_binding: number;
+  readonly max_groups: number;
+}
+
+/** The exported kernels on one device. */
+export class Kernels {
+  constructor(
+    device: GPUDevice,
+    manifest: Manifest,
+    read: (file: string) => string | Promise<string>,
+  );
+  readonly device: GPUDevice;
+  readonly manifest: Manifest;
+  readonly caps: Caps;
+  /** A tensor of its own buffer with these elements. */
+  tensor<D extends DType = DType>(
+    data: ArrayBufferView & { readonly length: number },
+    shape?: readonly number[],
+    dtype?: D,
+  ): Tensor<D>;
+  /** A tensor of its own buffer, filled with zeros. */
+  empty<D extends DType>(shape: readonly number[], dtype: D): Tensor<D>;
+  /** The elements of a contiguous tensor (float16 without Float16Array, and bfloat16, as bits). */
+  data(tensor: Tensor): Promise<ArrayBufferView & ArrayLike<number | bigint>>;
+}
+
+/** manifest.json; manifest.schema.json says more. */
+export interface Manifest {
+  readonly format: 1;
+  readonly generator: string;
+  readonly dialect: "naga" | "tint";
+  readonly grid: { readonly max: number; readonly row: number };
+  readonly kernels: Readonly<Record<string, unknown>>;
+  readonly bodies: Readonly<Record<string, unknown>>;
+  readonly variants: Readonly<Record<string, Variant>>;
+}
+
+export interface Variant {
+  readonly file: string;
+  readonly sha256: string;
+  readonly body: string;
+  readonly axes: Readonly<Record<string, string | number | boolean>>;
+  readonly mode: "read" | "rw" | "merged";
+  readonly features: readonly GPUFeatureName[];
+  readonly entry_point: string;
+  readonly workgroup_size: readonly [number, number, number];
+  readonly workgroup_bytes: number;
+  readonly bindings: readonly {
+    readonly binding: number;
+    readonly name: string;
+    readonly access: "read" | "read_write" | "uniform";
+    readonly type: string;
+  }[];
+  readonly params: readonly { readonly name: string; readonly type: string; readonly offset: number }[];
+}
+
+/** The kernels beside this module, on a device; `base` is the folder of manifest.json. */
+export function open(device: GPUDevice, options?: { base?: string | URL }): Promise<Kernels>;
+
+// -- generated from the specs ---------------------------------------------------------------------
