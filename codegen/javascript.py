@@ -70,6 +70,10 @@ def _js(node: ast.expr) -> str:
     if isinstance(node, ast.UnaryOp):
         return ("!" if isinstance(node.op, ast.Not) else "-") + _inner(node.operand)
     if isinstance(node, ast.BinOp):
+        if isinstance(node.op, ast.Add) and any(
+            isinstance(n, ast.Tuple | ast.Slice) for n in ast.walk(node)
+        ):  # of shapes or strides
+            return f"[...{_inner(node.left)}, ...{_inner(node.right)}]"
         left, right = _inner(node.left), _inner(node.right)
         plain = _PLAIN.get(type(node.op))
         return f"{left} {plain} {right}" if plain else _CALLS[type(node.op)].format(left, right)
@@ -119,11 +123,16 @@ def _body(spec: Spec) -> str:
     lines.append(f"  values: {json.dumps(''.join(PARAM_TYPES[p.type] for p in plan_params))},")
     lines.append(f"  args: {json.dumps([n for p in args for n in p.fields])},")
     lines.append(f"  argsFormat: {json.dumps(''.join(PARAM_TYPES[p.type] for p in args))},")
+    if getattr(spec, "faults", False):
+        lines.append("  faults: true,")
     lines.append(f"  step({signature}) {{")
     words = "[]"
     if spec.iterate != "none":
-        last = [t.name for t in spec.tensors if t.index and not t.optional][-1]
-        views = ", ".join(t.name for t in spec.tensors if t.index)
+        indexed = [t for t in spec.tensors if t.index]
+        last = [_seen(t) for t in indexed if not t.optional][-1]
+        views = ", ".join(
+            t.name if _seen(t) == t.name else f"{t.name}: {_seen(t)}" for t in indexed
+        )
         space = spec.iterate.capitalize()
         lines.append(f"    const it = new {space}({last}.shape, {{ {views} }});")
         words = "it.params()"
@@ -137,6 +146,12 @@ def _body(spec: Spec) -> str:
         f"    return new Step(this, [{axes}], list, {words}, [{values}], {grid});\n  }},\n}};"
     )
     return "\n".join(lines) + "\n"
+
+
+def _seen(t: TensorSpec) -> str:
+    """The view of a tensor that the index space sees."""
+    over = getattr(t, "over", "")
+    return expression(over) if over else t.name
 
 
 def _bound(spec: Spec, t: TensorSpec) -> str:
@@ -224,11 +239,10 @@ def _declaration(spec: Spec, name: str, doc: str, fixed: Collection[str], planne
 
 
 def _field(name: str, doc: str, kind: str, default: object) -> list[str]:
-    text = f"{doc} Default: {json.dumps(default)}.".strip() if default is not None else doc
-    return [
-        f"  /** {text} */" if text else "",
-        f"  {name}{'' if default is None and 'null' not in kind else '?'}: {kind};",
-    ][not text :]
+    """One optional or required member of the arguments."""
+    told = f"{doc} Default: {json.dumps(default)}.".strip() if default is not None else doc
+    mark = "?" if default is not None or "null" in kind else ""
+    return [*([f"  /** {told} */"] if told else []), f"  {name}{mark}: {kind};"]
 
 
 def _scalar_type(p: Param) -> str:
@@ -259,7 +273,8 @@ def emit_javascript(specs: Sequence[Spec], has_plan: Callable[[str], bool]) -> d
     """What `pykernels export` puts together: JavaScript by body, and data by kernel."""
     return {
         "bodies": {
-            s.name: {"js": _body(s), "grid": s.grid, "uses": s.part_of or s.name} for s in specs
+            s.name: {"js": _body(s), "grid": s.grid, "axes": [a.name for a in s.axes]}
+            for s in specs
         },
         "kernels": {
             n: _kernel(s, n, has_plan(s.name)) for s in specs if not s.part_of for n in s.names

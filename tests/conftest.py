@@ -29,6 +29,7 @@ pipelines = 0
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "gpu: needs a GPU or a software Vulkan driver")
+    config.addinivalue_line("markers", "browser: needs Chromium")
     config.addinivalue_line(
         "markers", "sample(share): runs this share of its cases, all with PYKERNELS_TEST_FULL=1"
     )

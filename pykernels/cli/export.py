@@ -25,8 +25,11 @@ __all__ = ["command"]
               help="Only variants of these dtypes. May be repeated.")  # fmt: skip
 @click.option("--shape", "shapes", multiple=True, metavar="'KERNEL x=f32[8,1000] ...'",
               help="Record the plan of a call with these layouts. May be repeated.")  # fmt: skip
-@click.option("--page", is_flag=True,
-              help="Add index.html, which runs, times and checks kernels on the visitor's GPU.")
+@click.option(
+    "--page",
+    is_flag=True,
+    help="Add index.html, which runs, times and checks kernels on the visitor's GPU.",
+)
 def command(
     folder: Path,
     names: tuple[str, ...],

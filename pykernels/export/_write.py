@@ -21,7 +21,9 @@ __all__ = ["Export", "collect", "static", "write"]
 
 Dialect = Literal["naga", "tint"]
 _MEMBERS = re.compile(r"struct Params \{(.*?)\}", re.DOTALL)
-_BINDING = re.compile(r"@binding\((\d+)\) var<(storage, (?:read|read_write)|uniform)> (\w+): ([^;]+);")
+_BINDING = re.compile(
+    r"@binding\((\d+)\) var<(storage, (?:read|read_write)|uniform)> (\w+): ([^;]+);"
+)
 _MODES = ("read", "rw", "merged")
 
 
@@ -66,8 +68,9 @@ def collect(
         plans = list({p["key"]: p for p in plans}.values())
         own = built["kernels"][name]["bodies"]
         if plans:
-            wanted |= {v for p in plans for s in p["steps"] for v in _variants(built, s)}
-            own = list(dict.fromkeys(s["body"] for p in plans for s in p["steps"]))
+            steps = [s for p in plans for s in p["steps"]]
+            wanted |= {v for s in steps for v in _variants(built, source["bodies"], s)}
+            own = list(dict.fromkeys(s["body"] for s in steps))
         else:
             wanted |= {
                 v for v, entry in built["variants"].items()
@@ -105,14 +108,18 @@ def collect(
         [static("runtime.js"), *parts, *(source["kernels"][n]["js"] for n in names)]
     )
     files["pykernels.d.ts"] = "\n".join(
-        [static("runtime.d.ts"), _bodies_type(bodies), *(source["kernels"][n]["dts"] for n in names)]
+        [
+            static("runtime.d.ts"),
+            _bodies_type(bodies),
+            *(source["kernels"][n]["dts"] for n in names),
+        ]
     )
     return Export(files, manifest, idle)
 
 
-def _variants(built: dict[str, Any], step: dict[str, Any]) -> Iterable[str]:
+def _variants(built: dict[str, Any], bodies: dict[str, Any], step: dict[str, Any]) -> Iterable[str]:
     """The variants of a step, one for each binding mode that it has."""
-    axes = built["bodies"][step["body"]]["axes"]
+    axes = bodies[step["body"]]["axes"]
     parts = [f"{k}={v}" for k, v in zip(axes, step["axes"], strict=True)]
     names = (" ".join([step["body"], *parts, f"mode={mode}"]) for mode in _MODES)
     return (n for n in names if n in built["variants"])

@@ -152,6 +152,10 @@ class View {
     return [this.offset + lo, this.offset + hi];
   }
 
+  with_layout(shape, strides) {
+    return new View(this.slot, this.dtype, shape, strides, this.offset, this.padded);
+  }
+
   aligned(nbytes, axes) {
     const fits = (a) => this.shape.at(a) === 1 || this.strides.at(a) % nbytes === 0;
     return this.offset % nbytes === 0 && axes.every(fits);
@@ -288,6 +292,7 @@ const packParams = (step, offsets, scalars) => {
   step.words.forEach((w) => put("I", w));
   step.bound.forEach((b, i) => [offsets[i], ...b.strides].forEach((w) => put("I", w)));
   step.values.forEach((v, i) => put(step.body.values[i], v));
+  if (step.body.faults) put("I", 0); // slot 0: what is wrong is left out in silence
   step.body.args.forEach((name, i) => put(step.body.argsFormat[i], scalars[name]));
   return data.buffer;
 };
@@ -381,6 +386,7 @@ export class Kernels {
       max_groups: Math.min(limits.maxComputeWorkgroupsPerDimension, manifest.grid.max),
     };
     this.nothing = device.createBuffer({ size: 4096, usage: 0x80 }); // for absent tensors
+    this.faults = device.createBuffer({ size: 1024, usage: 0x80 });
   }
 
   /** A tensor of its own buffer with these elements. */
@@ -452,6 +458,9 @@ export class Kernels {
           binding,
           resource: { buffer: slot === null ? this.nothing : buffers(slot), offset, size },
         }));
+        if (step.body.faults) {
+          entries.push({ binding: entries.length, resource: { buffer: this.faults } });
+        }
         const resource = { buffer: params, offset: SLOT * i, size: SLOT };
         entries.push({ binding: entries.length, resource });
         return {

@@ -1,0 +1,111 @@
+"""Calls to try: cases/KERNEL.toml holds small ones for the tests and large ones for the page.
+
+    test = ["x=f32[3,17] scale=0.5", …]      as in `--shape`, scalars too
+    page = ["x=f32[4096,1024]", …]
+    [values]                                 where random numbers would not do
+    index = "distinct rows of dst"           or "rows of dst": whole numbers below dst.shape[-2]
+
+Numbers come from a hash of their position, so that the page makes the same ones.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pykernels.dtypes import numpy_dtype
+from pykernels.errors import ArgumentError
+from pykernels.layout import Layout
+
+from ._layouts import Request, parse
+
+__all__ = ["Cases", "Fill", "cases", "fills", "where"]
+
+Array = np.ndarray[Any, Any]
+# One of these has no factor in common with a given number of rows.
+_STEPS = (7919, 104729, 611953)
+
+
+@dataclass(frozen=True)
+class Cases:
+    test: list[Request]
+    page: list[Request]
+    values: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Fill:
+    """How the elements of a tensor are made: `seed` for random ones, `below` for whole numbers,
+    `step` for distinct ones."""
+
+    seed: int
+    below: int = 0
+    step: int = 0
+
+    def array(self, lay: Layout) -> Array:
+        """The elements in C order."""
+        i = np.arange(lay.size, dtype=np.uint64)
+        dtype = numpy_dtype(lay.dtype.name)
+        if self.step:
+            return ((i * self.step + self.seed) % self.below).astype(dtype).reshape(lay.shape)
+        u = _hash((i + np.uint64(self.seed * 0x9E3779B9)).astype(np.uint32))
+        if self.below:
+            found = u % np.uint32(self.below)
+        elif lay.dtype.kind == "f":  # as fine as the dtype holds exactly
+            bits = {"float32": 24, "float16": 11, "bfloat16": 8}[lay.dtype.name]
+            found = (u >> np.uint32(32 - bits)).astype(np.float64) / 2 ** (bits - 1) - 1
+        elif lay.dtype.kind == "b":
+            found = u & np.uint32(1)
+        else:
+            found = (u % np.uint32(100)).astype(np.int64) - (50 if lay.dtype.kind == "i" else 0)
+        return found.astype(dtype).reshape(lay.shape)
+
+
+def _hash(x: np.ndarray[Any, np.dtype[np.uint32]]) -> np.ndarray[Any, np.dtype[np.uint32]]:
+    """The last mixing of MurmurHash3."""
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        x = (x ^ (x >> np.uint32(shift))) * np.uint32(factor)
+    return x ^ (x >> np.uint32(16))
+
+
+def where(kernel: str) -> str:
+    """The file that a kernel's cases belong into."""
+    return f"pykernels/export/cases/{kernel}.toml"
+
+
+def cases(kernel: str, facts: Mapping[str, Any]) -> Cases | None:
+    """The cases of a kernel, None where nobody has written any."""
+    file = importlib.resources.files("pykernels.export") / "cases" / f"{kernel}.toml"
+    if not file.is_file():
+        return None
+    table = tomllib.loads(file.read_text(encoding="utf-8"))
+    unknown = table.keys() - {"test", "page", "values"}
+    if unknown:
+        raise ArgumentError(f"[export] {where(kernel)} has unknown keys: {', '.join(unknown)}")
+    test, page = ([parse(kernel, t, facts) for t in table.get(k, ())] for k in ("test", "page"))
+    return Cases(test, page, table.get("values", {}))
+
+
+def fills(request: Request, facts: Mapping[str, Any], values: Mapping[str, str]) -> dict[str, Fill]:
+    """How to fill each tensor of a call; outputs too, as they may be written in part."""
+    out: dict[str, Fill] = {}
+    for seed, t in enumerate(facts["tensors"], 1):
+        name = t["name"]
+        if name not in request.layouts:
+            continue
+        words = values.get(name, "").split()
+        if not words:
+            out[name] = Fill(seed)
+        elif words[-3:-1] == ["rows", "of"] and words[-1] in request.layouts:
+            rows = request.layouts[words[-1]].shape[-2]
+            step = next(s for s in _STEPS if math.gcd(s, rows) == 1)
+            out[name] = Fill(seed, rows, step if words[0] == "distinct" else 0)
+        else:
+            raise ArgumentError(f"[export] {where(request.kernel)}: values.{name} is not known")
+    return out

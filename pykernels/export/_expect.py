@@ -1,0 +1,75 @@
+"""What numpy says: results of a call by the reference, and whether others agree with them."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ._layouts import Request
+
+__all__ = ["Agreement", "agree", "results", "tolerance"]
+
+Array = np.ndarray[Any, Any]
+
+
+def results(
+    request: Request, facts: Mapping[str, Any], arrays: Mapping[str, Array]
+) -> dict[str, Array]:
+    """Each output by `pykernels.reference`: exact ones in the output's dtype, others in float64."""
+    outputs = [t["name"] for t in facts["tensors"] if t["role"] == "out" and t["name"] in arrays]
+    inputs = [
+        arrays.get(t["name"]) for t in facts["tensors"] if t["role"] == "in" and not t["optional"]
+    ]
+    module = importlib.import_module(f"pykernels.reference.{request.kernel}")
+    function = getattr(module, request.kernel)
+    known = inspect.signature(function).parameters
+    dst = arrays[outputs[0]]
+    optional = {t["name"] for t in facts["tensors"] if t["role"] == "in" and t["optional"]}
+    named: dict[str, Any] = {n: arrays[n] for n in optional if n in arrays}
+    named |= request.given
+    named |= {
+        k: v for k, v in {"dst": dst, "dtype": dst.dtype, "shape": dst.shape}.items() if k in known
+    }
+    found = function(*inputs, **named)
+    found = found if isinstance(found, tuple) else (found,)
+    return {name: np.asarray(a) for name, a in zip(outputs, found, strict=False)}
+
+
+def tolerance(dtype: np.dtype[Any], exact: bool) -> tuple[float, float]:
+    """What `pykernels run --check` allows: a share of each element, and of the largest one."""
+    from pykernels.cli.run import TOLERANCES
+
+    return (0.0, 0.0) if exact else TOLERANCES[dtype.name]
+
+
+@dataclass(frozen=True)
+class Agreement:
+    bad: int  # elements that differ by more than is allowed
+    worst: float
+    first: tuple[int, ...] = ()
+
+
+def agree(got: Array, want: Array) -> Agreement:
+    """Compare an output with the reference: bit for bit where that has the output's dtype."""
+    if want.dtype == got.dtype:
+        bits = f"u{got.dtype.itemsize}"
+        one, other = (np.ascontiguousarray(a).view(bits) for a in (got, want))
+        wrong = (one != other) & ~((got != got) & (want != want))
+        worst = 0.0
+    else:
+        share, floor = tolerance(got.dtype, False)
+        wide = got.astype(np.float64)
+        finite = np.isfinite(want)
+        top = float(np.abs(want[finite]).max(initial=0.0))
+        with np.errstate(invalid="ignore"):
+            error = np.abs(wide - want)
+            fine = np.where(finite, error <= share * np.abs(want) + floor * top, wide == want)
+        wrong = ~(fine | (np.isnan(wide) & np.isnan(want)))
+        worst = float(error[finite].max(initial=0.0))
+    places = np.argwhere(wrong)
+    return Agreement(len(places), worst, tuple(int(i) for i in places[0]) if len(places) else ())

@@ -1,0 +1,96 @@
+"""A headless Chromium on SwiftShader, with an export of the whole collection open in it."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykernels.export._cases import cases
+from pykernels.export._write import Export, collect, write
+
+FACTS: dict[str, Any] = json.loads(
+    (Path(__file__).parents[2] / "pykernels" / "_generated" / "javascript.json").read_text()
+)["kernels"]
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+def missing(what: str) -> None:
+    """Skip, or fail in CI."""
+    if os.environ.get("CI"):
+        pytest.fail(f"{what} (required in CI)")
+    pytest.skip(what)
+
+
+@pytest.fixture(scope="session")
+def exported() -> Export:
+    """Every kernel, with the plans of its test cases."""
+    found = [(name, cases(name, facts)) for name, facts in FACTS.items()]
+    requests = [r for _, c in found if c for r in c.test]
+    return collect(sorted(FACTS), "tint", [], requests)
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="session")
+def site(exported: Export, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a folder with the export and harness.html."""
+    folder = tmp_path_factory.mktemp("site")
+    write(folder, exported.files)
+    shutil.copy(Path(__file__).parent / "harness.html", folder)
+    yield from serve(folder)
+
+
+def serve(folder: Path) -> Iterator[str]:
+    handler = functools.partial(_Quiet, directory=str(folder))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Chromium: the one that PYKERNELS_CHROMIUM names, or the first on PATH."""
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        missing("the package playwright is not here")
+    named = os.environ.get("PYKERNELS_CHROMIUM")
+    path = named or next((p for p in map(shutil.which, NAMES) if p), None)
+    if path is None:
+        missing("no Chromium here: ci/setup.sh installs Debian's")
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(
+            executable_path=path,
+            # Without a GPU; and this often runs as root in a container.
+            args=["--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader", "--no-sandbox"],
+        )
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="session")
+def page(browser: Any, site: str) -> Any:
+    """The harness, ready to run cases."""
+    tab = browser.new_page()
+    tab.goto(f"{site}/harness.html")
+    tab.wait_for_function("window.start !== undefined")
+    adapter = tab.evaluate("start()")
+    if adapter is None:
+        missing("this Chromium has no WebGPU adapter")
+    return tab

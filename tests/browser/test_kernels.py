@@ -1,0 +1,165 @@
+"""Every exported kernel in headless Chromium, through the exported module, against numpy.
+
+The cases are in pykernels/export/cases/KERNEL.toml. Every tensor lies inside a buffer of random
+bytes, and after a call every byte that is no element of an output must be what it was.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pykernels.export._cases import cases, fills, where
+from pykernels.export._expect import agree, results
+from pykernels.export._layouts import Request
+from pykernels.export._record import record
+from pykernels.export._write import Export
+from pykernels.layout import Layout
+
+from .conftest import FACTS
+
+Array = np.ndarray[Any, Any]
+pytestmark = pytest.mark.browser
+CASES = [
+    r for name, facts in sorted(FACTS.items()) for r in getattr(cases(name, facts), "test", [])
+]
+GUARD = 64
+
+
+@pytest.mark.parametrize("kernel", sorted(FACTS))
+def test_every_kernel_has_cases(kernel: str) -> None:
+    found = cases(kernel, FACTS[kernel])
+    assert found is not None and found.test, (
+        f"kernel {kernel} has no case for the browser: write a few small calls into "
+        f"{where(kernel)}, as docs/export.md says (test = ['x=f32[3,17]', ...])"
+    )
+
+
+class Arena:
+    """The buffers of a case: random bytes, with the elements of each tensor in their places."""
+
+    def __init__(self, request: Request, values: dict[str, str]) -> None:
+        facts = FACTS[request.kernel]
+        self.rng = np.random.default_rng(zlib.crc32(request.text.encode()))
+        self.buffers: list[Array] = []
+        self.tensors: dict[str, dict[str, Any]] = {}
+        self.arrays: dict[str, Array] = {}
+        made = fills(request, facts, values)
+        # A recorded plan holds for offsets in multiples of 256, a single body for any.
+        start = 256 if facts["planned"] else 256 + 4 * int(self.rng.integers(0, 4))
+        for name, lay in request.layouts.items():
+            if name in request.shares:
+                self.tensors[name] = self.tensors[request.shares[name]]
+                self.arrays[name] = self.arrays[request.shares[name]]
+                continue
+            size = -(-(start + lay.hi + GUARD) // 16) * 16
+            self.buffers.append(self.rng.integers(0, 256, size, np.uint8))
+            self.tensors[name] = {
+                "buffer": len(self.buffers) - 1, "dtype": lay.dtype.name, "offset": start,
+                "shape": list(lay.shape), "strides": list(lay.strides),
+            }  # fmt: skip
+            self.arrays[name] = made[name].array(lay)
+            view(self.buffers[-1], start, lay, self.arrays[name].dtype)[...] = self.arrays[name]
+
+    def case(self, request: Request) -> dict[str, Any]:
+        outputs = [t["name"] for t in FACTS[request.kernel]["tensors"] if t["role"] == "out"]
+        return {
+            "kernel": request.kernel,
+            "buffers": [base64.b64encode(b.tobytes()).decode() for b in self.buffers],
+            "tensors": self.tensors,
+            "given": request.given,
+            "outputs": [o for o in outputs if o in self.tensors],
+        }
+
+
+def view(buffer: Array, offset: int, lay: Layout, dtype: np.dtype[Any]) -> Array:
+    return np.ndarray(lay.shape, dtype, buffer.data, offset, lay.strides)
+
+
+def needs(request: Request, exported: Export) -> set[str]:
+    """The features of the variants that a call runs."""
+    facts = FACTS[request.kernel]
+    found = set()
+    for step in record(request, facts)["steps"]:
+        parts = zip(_axes(step["body"]), step["axes"], strict=True)
+        name = " ".join([step["body"], *(f"{k}={v}" for k, v in parts), "mode=read"])
+        found |= set(exported.manifest["variants"][name]["features"])
+    return found
+
+
+def _axes(body: str) -> list[str]:
+    from pathlib import Path
+
+    folder = Path(__file__).parents[2] / "pykernels" / "_generated"
+    axes: list[str] = json.loads((folder / "javascript.json").read_text())["bodies"][body]["axes"]
+    return axes
+
+
+@pytest.mark.parametrize("request_", CASES, ids=lambda r: f"{r.kernel} {r.text}")
+def test_kernel_agrees_with_numpy(request_: Request, exported: Export, page: Any) -> None:
+    facts = FACTS[request_.kernel]
+    found = cases(request_.kernel, facts)
+    assert found is not None
+    if "shader-f16" in needs(request_, exported):
+        pytest.skip("SwiftShader has no shader-f16")
+    arena = Arena(request_, found.values)
+    case = arena.case(request_)
+    want = results(request_, facts, arena.arrays)
+    answer = page.evaluate("(c) => runCase(c)", case)
+    assert answer["errors"] == []
+    for name, reference in want.items():
+        t, lay = arena.tensors[name], request_.layouts[name]
+        raw = np.frombuffer(base64.b64decode(answer["results"][name]), np.uint8).copy()
+        got = view(raw, t["offset"], lay, arena.arrays[name].dtype)
+        result = agree(got, reference.reshape(lay.shape))
+        assert not result.bad, f"{name}: {result} of {lay.size} elements"
+        got[...] = view(arena.buffers[t["buffer"]], t["offset"], lay, got.dtype)
+        assert (raw == arena.buffers[t["buffer"]]).all(), f"{name}: bytes beside it changed"
+
+
+@pytest.mark.parametrize(
+    ("kernel", "tensors", "given", "said"),
+    [
+        ("softmax", {"x": [3, 5], "dst": [3, 5]}, {}, "no plan was exported (--shape) for x=float32"),
+        ("softmax_backward", {"y": [3, 5], "dy": [3, 4], "dst": [3, 5]}, {}, "must have the shape"),
+        ("softmax_backward", {"y": [3, 5], "dst": [3, 5]}, {}, "dy must be a Tensor"),
+        ("softmax_backward", {"y": [2], "dy": [2], "dst": [2]}, {"b": 1}, "no argument b"),
+        ("fill", {"dst": [3]}, {"value": 0.5, "of": "int32"}, "value must be an integer for int32"),
+        ("fill", {"dst": [3]}, {"value": 300, "of": "uint8"}, "value must fit uint8"),
+    ],
+)
+def test_module_rejects(
+    kernel: str, tensors: dict[str, list[int]], given: dict[str, Any], said: str, page: Any
+) -> None:
+    code = """async ([kernel, shapes, { of = "float32", ...args }]) => {
+      const pk = await import("./pykernels.js");
+      for (const [name, shape] of Object.entries(shapes)) args[name] = gpu.empty(shape, of);
+      try { await pk[kernel](gpu, args); } catch (e) { return [e.constructor.name, e.message]; }
+    }"""
+    kind, message = page.evaluate(code, [kernel, tensors, given])
+    assert kind == "KernelError" and message.startswith(f"[{kernel}] ") and said in message
+
+
+def test_inputs_in_the_buffer_of_the_output(page: Any) -> None:
+    """Windows apart run as read_write; overlapping ones are refused."""
+    code = """async (gap) => {
+      const pk = await import("./pykernels.js");
+      const { buffer } = gpu.tensor(Float32Array.from({ length: 4096 }, (_, i) => (i % 7) / 8));
+      const at = (offset) => new pk.Tensor(buffer, [4, 8], "float32", { offset });
+      try {
+        const args = { y: at(0), dy: at(1024), dst: at(1024 + gap) };
+        (await pk.softmax_backward(gpu, args)).run();
+        const first = await gpu.data(args.dst);
+        const other = { ...args, dst: gpu.empty([4, 8], "float32") };
+        (await pk.softmax_backward(gpu, other)).run();
+        return [first.join(), (await gpu.data(other.dst)).join()];
+      } catch (e) { return e.message; }
+    }"""
+    apart, clean = page.evaluate(code, 1024)
+    assert apart == clean
+    assert "dy overlaps an output in one buffer" in page.evaluate(code, 64)
