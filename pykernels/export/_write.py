@@ -17,7 +17,7 @@ from pykernels.validate._usage import measure
 from ._layouts import Request
 from ._record import record
 
-__all__ = ["Export", "collect", "static", "write"]
+__all__ = ["Export", "collect", "module", "static", "write"]
 
 Dialect = Literal["naga", "tint"]
 _MEMBERS = re.compile(r"struct Params \{(.*?)\}", re.DOTALL)
@@ -103,10 +103,7 @@ def collect(
     files = {entry["file"]: text for entry, text in texts.values()}
     files["manifest.json"] = json.dumps(manifest, indent=1) + "\n"
     files["manifest.schema.json"] = static("manifest.schema.json")
-    parts = [source["bodies"][b]["js"] for b in bodies]
-    files["pykernels.js"] = "\n".join(
-        [static("runtime.js"), *parts, *(source["kernels"][n]["js"] for n in names)]
-    )
+    files["pykernels.js"] = module(names, bodies)
     files["pykernels.d.ts"] = "\n".join(
         [
             static("runtime.d.ts"),
@@ -115,6 +112,13 @@ def collect(
         ]
     )
     return Export(files, manifest, idle)
+
+
+def module(kernels: Sequence[str], bodies: Sequence[str]) -> str:
+    """The JavaScript module of these kernels and bodies."""
+    source = _generated("javascript.json")
+    parts = [source["bodies"][b]["js"] for b in bodies]
+    return "\n".join([static("runtime.js"), *parts, *(source["kernels"][n]["js"] for n in kernels)])
 
 
 def _variants(built: dict[str, Any], bodies: dict[str, Any], step: dict[str, Any]) -> Iterable[str]:
@@ -178,7 +182,10 @@ def _file_name(variant: str) -> str:
 
 def _bodies_type(bodies: Sequence[str]) -> str:
     names = " | ".join(f'"{b}"' for b in bodies)
-    return f"/** One dispatch each, for plans of your own: see docs/export.md. */\nexport const bodies: Readonly<Record<{names}, unknown>>;\n"
+    return (
+        "/** One dispatch each, for plans of your own: see docs/export.md. */\n"
+        f"export const bodies: Readonly<Record<{names}, unknown>>;\n"
+    )
 
 
 def write(folder: Path, files: dict[str, str]) -> None:

@@ -23,7 +23,7 @@ import pytest
 from pykernels.dtypes import DTYPES
 from pykernels.errors import PyKernelsError
 from pykernels.export._record import CAPS
-from pykernels.export._write import collect
+from pykernels.export._write import module as module_text
 from pykernels.layout import View
 from pykernels.prepare import fold
 from pykernels.scalars import bits_of
@@ -48,7 +48,7 @@ def node() -> str:
 @pytest.fixture(scope="module")
 def module(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The exported module, with what it keeps to itself."""
-    text = collect(sorted(FACTS["kernels"]), "tint", [], []).files["pykernels.js"]
+    text = module_text(sorted(FACTS["kernels"]), sorted(FACTS["bodies"]))
     inside = "export const inner = { bodies, View, dtypes, fold, bitsOf, packParams };\n"
     path = tmp_path_factory.mktemp("module") / "pykernels.mjs"
     path.write_text(text + inside, encoding="utf-8")

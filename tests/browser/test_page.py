@@ -1,0 +1,99 @@
+"""The page of `pykernels export --page`: every kernel runs on it and agrees with numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykernels.export._page import page_files
+from pykernels.export._write import collect, write
+
+from .conftest import FACTS, missing, serve
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page with the first test case of each kernel, and one that needs f16."""
+    files, requests = page_files(sorted(FACTS), FACTS, lambda c: [c.test[0], c.test[-1]])
+    path = tmp_path_factory.mktemp("page")
+    write(path, collect(sorted(FACTS), "tint", [], requests).files | files)
+    return path
+
+
+@pytest.fixture(scope="module")
+def address(folder: Path) -> Iterator[str]:
+    yield from serve(folder)
+
+
+@pytest.fixture
+def tab(browser: Any) -> Iterator[Any]:
+    tab = browser.new_page()
+    tab.problems = []
+    tab.on("pageerror", lambda e: tab.problems.append(str(e)))
+    yield tab
+    tab.close()
+
+
+def ready(tab: Any) -> None:
+    tab.wait_for_function("!document.getElementById('run').disabled", timeout=60_000)
+
+
+def test_every_kernel_runs_on_the_page(tab: Any, address: str) -> None:
+    tab.goto(f"{address}/index.html")
+    tab.wait_for_function("!document.getElementById('gpu').textContent.startsWith('Looking')")
+    if "no GPU" in tab.inner_text("#gpu"):
+        missing("this Chromium has no WebGPU adapter")
+    ready(tab)
+    assert "swiftshader, without float16 · pykernels" in tab.inner_text("#gpu")
+    for kernel in FACTS:
+        tab.select_option("#kernel", kernel)
+        tab.click("#run")
+        ready(tab)
+    rows = [r.split("\t") for r in tab.inner_text("#results tbody").splitlines()]
+    assert [r[0] for r in rows] == list(FACTS)
+    assert {r[-1] for r in rows} == {"✓ agrees with numpy"}
+    assert all(float(r[-2]) > 0 for r in rows)
+    tab.select_option("#kernel", "softmax")
+    tab.select_option("#dtype", "float16")
+    tab.click("#run")
+    ready(tab)
+    assert "shader-f16 is missing" in tab.inner_text("#results tbody tr:last-child")
+    assert tab.problems == []
+
+
+def test_a_wrong_result_is_seen(tab: Any, address: str) -> None:
+    """With another text of the shader."""
+
+    def spoil(route: Any) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, body=answer.text().replace("weight(l", "1.01 * weight(l"))
+
+    tab.route("**/wgsl/softmax/**", spoil)
+    tab.goto(f"{address}/index.html")
+    ready(tab)
+    tab.select_option("#kernel", "softmax")
+    tab.select_option("#dtype", "float32")
+    tab.click("#run")
+    ready(tab)
+    assert "✓" in tab.inner_text("#results")  # a factor that cancels
+    tab.unroute("**/wgsl/softmax/**")
+    tab.route("**/wgsl/softmax/**", lambda r: r.fulfill(body=r.fetch().text().replace("p.scale", "2.0")))
+    tab.reload()
+    ready(tab)
+    tab.select_option("#kernel", "softmax")
+    tab.select_option("#dtype", "float32")
+    tab.click("#run")
+    ready(tab)
+    assert "✗ wrong: element" in tab.inner_text("#results")
+
+
+def test_without_webgpu_the_page_says_so(tab: Any, address: str) -> None:
+    tab.add_init_script("Object.defineProperty(navigator, 'gpu', { value: undefined })")
+    tab.goto(f"{address}/index.html")
+    tab.wait_for_function("document.getElementById('gpu').textContent.includes('no WebGPU')")
+    assert tab.is_disabled("#run")
