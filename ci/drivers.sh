@@ -4,6 +4,8 @@
 #
 #   PYKERNELS_ICD_LAVAPIPE       lvp_icd*.json
 #   PYKERNELS_ICD_SWIFTSHADER    vk_swiftshader_icd.json
+#
+# and a browser, for what is exported: PYKERNELS_CHROMIUM.
 
 # shellcheck disable=SC2154 # setup.sh sets it
 has_adapter() {
@@ -54,4 +56,19 @@ setup_swiftshader() {
     find_swiftshader || { apt_install libvulkan1 chromium-common && find_swiftshader; } ||
         missing "SwiftShader: it comes with Chromium (Debian: chromium-common)," \
             "or set PYKERNELS_ICD_SWIFTSHADER to vk_swiftshader_icd.json"
+}
+
+find_chromium() {
+    local name
+    for name in chromium chromium-browser google-chrome google-chrome-stable; do
+        [[ -z ${PYKERNELS_CHROMIUM:-} ]] || break
+        PYKERNELS_CHROMIUM=$(command -v "$name") || PYKERNELS_CHROMIUM=
+    done
+    export PYKERNELS_CHROMIUM
+    [[ -x $PYKERNELS_CHROMIUM ]]
+}
+
+setup_chromium() {
+    find_chromium || { apt_install chromium && find_chromium; } ||
+        missing "Chromium (Debian: chromium), or set PYKERNELS_CHROMIUM to its executable"
 }

@@ -129,5 +129,6 @@ setup_naga() {
 . ci/drivers.sh
 
 if [[ ${BASH_SOURCE[0]} == "$0" ]]; then
-    setup_venv && setup_lavapipe && setup_swiftshader && setup_naga && setup_package
+    setup_venv && setup_lavapipe && setup_swiftshader && setup_chromium && setup_naga &&
+        setup_package
 fi

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Everything: ci/check.sh, the tests that need no GPU, and the others on both software drivers
-# and both engines.
+# Everything: ci/check.sh, the tests that need no GPU, the others on both software drivers and both
+# engines, and what is exported in a browser.
 #
 #   bash ci/test.sh [--full] [pytest arguments]
 #
 # Each column uses at most 300 pipelines, chosen by hash; --full uses all. A column whose driver
-# cannot be installed fails where CI=true and is skipped, with its reason, elsewhere.
+# cannot be installed fails where CI=true and is skipped, with its reason, elsewhere; so does the
+# browser.
 
 set -euo pipefail
 # shellcheck source=ci/setup.sh
@@ -37,7 +38,8 @@ run_column() {
     run_pytest "$1-$2" gpu
 }
 
-stage_host() { run_pytest host "not gpu"; }
+stage_host() { run_pytest host "not gpu and not browser"; }
+stage_browser() { run_pytest browser browser; }
 stage_wgpu-lavapipe() { run_column wgpu lavapipe "$PYKERNELS_ICD_LAVAPIPE"; }
 stage_wgpu-swiftshader() { run_column wgpu swiftshader "$PYKERNELS_ICD_SWIFTSHADER"; }
 stage_dawn-swiftshader() { run_column dawn swiftshader "$PYKERNELS_ICD_SWIFTSHADER"; }
@@ -59,6 +61,7 @@ if setup_swiftshader; then
 else
     skipped+=(wgpu-swiftshader dawn-swiftshader)
 fi
+if setup_chromium; then columns+=(browser); else skipped+=(browser); fi
 setup_package
 add_line setup 0 "$SECONDS" ready
 
@@ -72,9 +75,9 @@ if ! printf '%s\n' "${lines[@]:2}" | grep -qv 'no tests ran'; then failed=1; fi
 for column in "${skipped[@]}"; do
     if [[ ${CI:-} == true || ${#columns[@]} == 1 ]]; then
         failed=1
-        lines+=("$column: FAILED (its driver is missing)")
+        lines+=("$column: FAILED (its driver or browser is missing)")
     else
-        lines+=("$column: SKIPPED, as its driver is missing")
+        lines+=("$column: SKIPPED, as its driver or browser is missing")
     fi
 done
 print_summary

@@ -55,6 +55,7 @@ class Fill:
         if self.step:
             return ((i * self.step + self.seed) % self.below).astype(dtype).reshape(lay.shape)
         u = _hash((i + np.uint64(self.seed * 0x9E3779B9)).astype(np.uint32))
+        found: Array
         if self.below:
             found = u % np.uint32(self.below)
         elif lay.dtype.kind == "f":  # as fine as the dtype holds exactly

@@ -1,0 +1,148 @@
+"""`pykernels export`: what it writes, what it refuses."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from pykernels.cli import main
+from pykernels.export._cases import cases, where
+from pykernels.export._layouts import parse
+from pykernels.validate import Lints, Source, find_tint, validate
+
+ROOT = Path(__file__).parents[2]
+FACTS = json.loads((ROOT / "pykernels" / "_generated" / "javascript.json").read_text())["kernels"]
+SOFTMAX = "softmax x=f32[8,1000]"
+
+
+def run(*args: object, code: int = 0) -> Result:
+    result = CliRunner().invoke(main, ["export", *map(str, args)])
+    assert result.exit_code == code, result.output
+    return result
+
+
+def exported(folder: Path) -> Any:
+    return json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+
+
+def test_files_and_hashes(tmp_path: Path) -> None:
+    said = run(tmp_path, "softmax", "softmax_backward", "--shape", SOFTMAX).stdout
+    manifest = exported(tmp_path)
+    variants = manifest["variants"]
+    assert f"2 kernels, {len(variants)} variants, 1 recorded plans" in said
+    for v in variants.values():
+        data = (tmp_path / v["file"]).read_bytes()
+        assert hashlib.sha256(data).hexdigest() == v["sha256"]
+    texts = {p.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("*.wgsl")}
+    assert texts == {v["file"] for v in variants.values()}
+    others = {p.name for p in tmp_path.iterdir() if p.is_file()}
+    assert others == {
+        "manifest.json", "manifest.schema.json", "pykernels.js", "pykernels.d.ts",
+    }  # fmt: skip
+    used = {(v["body"], v["mode"]) for v in variants.values()}
+    assert {("softmax", "read"), ("softmax", "merged"), ("softmax_backward", "rw")} <= used
+    one = next(v for v in variants.values() if v["body"] == "softmax" and v["mode"] == "read")
+    assert [b["name"] for b in one["bindings"]] == ["x", "sinks", "dst", "p"]
+    assert [b["access"] for b in one["bindings"]] == ["read", "read", "read_write", "uniform"]
+    assert one["workgroup_size"] == [256, 1, 1]
+    assert one["params"][0] == {"name": "groups", "type": "u32", "offset": 0}
+
+
+def test_the_manifest_keeps_its_schema(tmp_path: Path) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    shapes = ["--shape", SOFTMAX, "--shape", "mul_mat a=f32[5,7] b=f32[3,7] dst=f32[3,5]"]
+    run(tmp_path, *shapes)
+    schema = json.loads((tmp_path / "manifest.schema.json").read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    manifest = exported(tmp_path)
+    jsonschema.validate(manifest, schema)
+    assert set(manifest["kernels"]) == set(FACTS)
+    manifest["grid"]["row"] = 65536
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(manifest, schema)
+
+
+def test_dialects(tmp_path: Path) -> None:
+    texts = {}
+    for dialect in ("tint", "naga"):
+        folder = tmp_path / dialect
+        run(folder, "softmax", "--dialect", dialect, "--dtype", "float32")
+        variants = exported(folder)["variants"]
+        name = next(n for n, v in variants.items() if v["features"] == ["subgroups"])
+        texts[dialect] = (folder / variants[name]["file"]).read_text(encoding="utf-8")
+        assert all("T=f16" not in n for n in variants)
+    assert texts["tint"] == "enable subgroups;\n" + texts["naga"]
+    tint = find_tint()
+    if tint is not None:
+        assert validate([Source("exported", texts["tint"])], [tint, Lints(("PK010",))]) == []
+
+
+def test_the_same_export_twice(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        run(tmp_path / name, "softmax_backward", "fill", "--shape", "fill dst=f16[3] value=1")
+    first, second = (
+        {p.relative_to(tmp_path / n).as_posix(): p.read_bytes()
+         for p in (tmp_path / n).rglob("*") if p.is_file()}
+        for n in ("a", "b")
+    )  # fmt: skip
+    assert first == second
+
+
+def test_kernels_without_a_layout_are_named(tmp_path: Path) -> None:
+    said = run(tmp_path, "fill", "softmax_backward").stderr
+    assert "no layout was recorded for fill: " in said
+    assert exported(tmp_path)["kernels"]["fill"]["plans"] == []
+    assert any(v["body"] == "fill" for v in exported(tmp_path)["variants"].values())
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["paint"], "there is no kernel 'paint'"),
+        (["fill", "--dtype", "f64"], "'f64' is not one of"),
+        (["fill", "--dialect", "glsl"], "'glsl'"),
+        (["fill", "--shape", SOFTMAX], "'softmax' is not among fill"),
+        (["softmax", "--shape", "softmax x=f32[8"], "is not like x=f32[8,1000]"),
+        (["softmax", "--shape", "softmax x=f64[8]"], "is not like x=f32[8,1000]"),
+        (["softmax", "--shape", "softmax x=f32[8,2]:2"], "has 1 strides"),
+        (["softmax", "--shape", "softmax y=f32[8]"], "softmax has x, mask, sinks, dst"),
+        (["softmax", "--shape", "softmax dst=f32[8]"], "softmax needs x"),
+        (["softmax", "--shape", "softmax x=i32[8]"], "x must be float32 or float16 but is int32"),
+        (["softmax", "--shape", "softmax x=f32[8] dst=f16[8]"], "dst must be float32, as others"),
+        (["softmax", "--shape", "softmax x=f32[8] dst=f32[9]"], "dst must have shape (8,)"),
+        (["softmax", "--shape", "softmax x=f32[8] mask=f32[3]"], "mask must broadcast to (8,)"),
+        (["softmax", "--shape", "softmax x=f32[8]:-1"], "x runs backwards"),
+        (
+            ["mul_mat", "--shape", "mul_mat a=f32[5,7] b=f32[3,8] dst=f32[3,5]"],
+            "a and b must agree",
+        ),
+    ],
+)
+def test_wrong_use_ends_with_2(args: list[str], said: str, tmp_path: Path) -> None:
+    assert said in run(tmp_path, *args, code=2).stderr
+    assert not any(tmp_path.iterdir())
+
+
+def test_layouts_in_words() -> None:
+    text = "src=f32[4,6]:1,4 dst=float16[6,4]"
+    r = parse("cpy", text, FACTS["cpy"])
+    assert (r.layouts["src"].strides, r.layouts["dst"].dtype.name) == ((4, 16), "float16")
+    r = parse("softmax", "x=f32[] dst=x scale=0.5", FACTS["softmax"])
+    assert r.layouts["dst"] is r.layouts["x"] and r.layouts["x"].shape == ()
+    assert (r.shares, r.given) == ({"dst": "x"}, {"scale": 0.5})
+    r = parse("mul_mat", "a=f32[2,2] b=f32[2,2] dst=f32[2,2] activation=relu", FACTS["mul_mat"])
+    assert r.given == {"activation": "relu"}
+
+
+@pytest.mark.parametrize("kernel", sorted(FACTS))
+def test_every_kernel_has_cases(kernel: str) -> None:
+    found = cases(kernel, FACTS[kernel])
+    assert found is not None and found.test, (
+        f"kernel {kernel} has no case for the browser: write a few small calls into "
+        f"{where(kernel)}, as docs/export.md says (test = ['x=f32[3,17]', ...])"
+    )
