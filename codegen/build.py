@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,7 +25,7 @@ from pykernels.validate import (
 from pykernels.validate import validate as run_validators
 from pykernels.validate._usage import measure
 
-from . import emit
+from . import emit, expr
 from .errors import BuildError
 from .functional import emit_functional
 from .head import features, head, modes, params, present
@@ -38,7 +38,7 @@ __all__ = ["Build", "Variant", "build", "check", "compare", "generate", "write"]
 
 VALIDATION = "validation.json"  # differs by machine: no part of the build's output
 _PARAM = re.compile(r"(?<![\w.])p\.(\w+)")
-LIMITS = Limits()  # every variant stays inside WebGPU's guaranteed limits
+LIMITS = Limits()  # WebGPU's guaranteed ones: what a variant may need that declares no more
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,21 @@ class Variant:
         """The template's file and line for a line of the text; the spec for the head."""
         index = line - 1 - self.head_lines
         return self.origin[index] if 0 <= index < len(self.origin) else (self.spec.file, 1)
+
+    @property
+    def limits(self) -> Limits:
+        """What a device must have: WebGPU's guaranteed limits, or more where the spec says so."""
+        more = getattr(self.spec, "workgroup_bytes", "")
+        if not more:
+            return LIMITS
+        return replace(LIMITS, max_workgroup_storage=expr.evaluate(more, self.axes))
+
+    def stored(self) -> dict[str, Any]:
+        """The text as the package holds it."""
+        more = {k: v for k, v in asdict(self.limits).items() if v != getattr(LIMITS, k)}
+        return {"features": list(self.features), "wgsl": self.text} | (
+            {"limits": more} if more else {}
+        )
 
 
 @dataclass(frozen=True)
@@ -271,7 +286,7 @@ def check(result: Build, validators: Sequence[Validator]) -> list[Finding]:
     texts: dict[str, Variant] = {}
     for v in result.variants:
         texts.setdefault(v.text, v)
-    sources = [Source(v.name, text, LIMITS, v.features) for text, v in texts.items()]
+    sources = [Source(v.name, text, v.limits, v.features) for text, v in texts.items()]
     findings = [f for validator in validators for f in run_validators(sources, [validator])]
     out = []
     for f in findings:

@@ -271,10 +271,11 @@ def _comment(text: str, indent: str) -> list[str]:
 
 def emit_javascript(specs: Sequence[Spec], has_plan: Callable[[str], bool]) -> dict[str, Any]:
     """What `pykernels export` puts together: JavaScript by body, and data by kernel."""
+    with_body = [s for s in specs if not getattr(s, "bodies", ())]
     return {
         "bodies": {
             s.name: {"js": _body(s), "grid": s.grid, "axes": [a.name for a in s.axes]}
-            for s in specs
+            for s in with_body
         },
         "kernels": {
             n: _kernel(s, n, has_plan(s.name)) for s in specs if not s.part_of for n in s.names

@@ -116,7 +116,7 @@ def _template(text: str) -> str:
 
 
 def collection(limits: Limits | None = None) -> list[Source]:
-    """Every text of the installed kernels, each once; they keep WebGPU's guaranteed limits."""
+    """Every text of the installed kernels, each once, with the limits that it declares."""
     folder = importlib.resources.files("pykernels") / "_generated" / "wgsl"
     sources: dict[tuple[str, tuple[str, ...]], Source] = {}
     for file in sorted(folder.iterdir(), key=lambda f: f.name) if folder.is_dir() else ():
@@ -124,7 +124,8 @@ def collection(limits: Limits | None = None) -> list[Source]:
         for key, entry in texts.items():
             name = f"{file.name.removesuffix('.json')} {key}"
             features = tuple(entry["features"])
-            source = Source(name, entry["wgsl"], limits or Limits(), features)
+            own = limits or Limits(**entry.get("limits", {}))
+            source = Source(name, entry["wgsl"], own, features)
             sources.setdefault((source.text, features), source)
     return list(sources.values())
 
