@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -38,7 +38,7 @@ __all__ = ["Build", "Variant", "build", "check", "compare", "generate", "write"]
 
 VALIDATION = "validation.json"  # differs by machine: no part of the build's output
 _PARAM = re.compile(r"(?<![\w.])p\.(\w+)")
-LIMITS = Limits()  # WebGPU's guaranteed ones: what a variant may need that declares no more
+LIMITS = Limits()  # WebGPU's guaranteed limits: what a variant may need that declares no more
 
 
 @dataclass(frozen=True)
@@ -73,13 +73,6 @@ class Variant:
         if not more:
             return LIMITS
         return replace(LIMITS, max_workgroup_storage=expr.evaluate(more, self.axes))
-
-    def stored(self) -> dict[str, Any]:
-        """The text as the package holds it."""
-        more = {k: v for k, v in asdict(self.limits).items() if v != getattr(LIMITS, k)}
-        return {"features": list(self.features), "wgsl": self.text} | (
-            {"limits": more} if more else {}
-        )
 
 
 @dataclass(frozen=True)
@@ -232,6 +225,7 @@ def _entry(v: Variant) -> dict[str, Any]:
         "params": [f"{name}: {kind}" for name, kind in params(v.spec, v.axes)],
         "workgroup_size": [item.cost for item in usage.entry_points],
         "workgroup_bytes": sum(item.cost or 0 for item in usage.workgroup),
+        "limits": {k: n for k, n in vars(v.limits).items() if n != vars(LIMITS)[k]},
     }
 
 

@@ -117,14 +117,18 @@ def _template(text: str) -> str:
 
 def collection(limits: Limits | None = None) -> list[Source]:
     """Every text of the installed kernels, each once, with the limits that it declares."""
-    folder = importlib.resources.files("pykernels") / "_generated" / "wgsl"
+    folder = importlib.resources.files("pykernels") / "_generated"
+    if not (folder / "manifest.json").is_file():
+        return []
+    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     sources: dict[tuple[str, tuple[str, ...]], Source] = {}
-    for file in sorted(folder.iterdir(), key=lambda f: f.name) if folder.is_dir() else ():
+    for body in manifest["bodies"]:
+        file = folder / "wgsl" / f"{body}.json"
         texts: dict[str, dict[str, Any]] = json.loads(file.read_text(encoding="utf-8"))
         for key, entry in texts.items():
-            name = f"{file.name.removesuffix('.json')} {key}"
+            name = f"{body} {key}"
             features = tuple(entry["features"])
-            own = limits or Limits(**entry.get("limits", {}))
+            own = limits or Limits(**manifest["variants"][name]["limits"])
             source = Source(name, entry["wgsl"], own, features)
             sources.setdefault((source.text, features), source)
     return list(sources.values())
