@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import json
-import re
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
@@ -47,11 +46,21 @@ def expression(text: str) -> str:
     return _js(ast.parse(text, mode="eval").body)
 
 
+def _name(name: str) -> str:
+    """A name of Python as one of JavaScript."""
+    return f"{name}_" if name in _RESERVED else name
+
+
+def _taken(name: str) -> str:
+    """A member of an object, taken out of it under a name that JavaScript allows."""
+    return name if _name(name) == name else f"{name}: {_name(name)}"
+
+
 def _js(node: ast.expr) -> str:
     if isinstance(node, ast.Constant):
         return "null" if node.value is None else json.dumps(node.value)
     if isinstance(node, ast.Name):
-        return node.id
+        return _name(node.id)
     if isinstance(node, ast.Attribute):
         return f"{_inner(node.value)}.{node.attr}"
     if isinstance(node, ast.Subscript):
@@ -116,7 +125,7 @@ def _body(spec: Spec) -> str:
     plan_params = [p for p in spec.params if not p.arg]
     args = [p for p in spec.params if p.arg]
     given = [a.name for a in spec.axes if not a.pick] + [p.name for p in plan_params if not p.value]
-    tensors = ", ".join(t.name for t in spec.tensors)
+    tensors = ", ".join(_taken(t.name) for t in spec.tensors)
     signature = f"caps, {{ {tensors} }}" + (f", {{ {', '.join(given)} }}" if given else "")
     lines = [f"bodies.{spec.name} = {{", f"  name: {json.dumps(spec.name)},"]
     lines.append(f"  axes: {json.dumps([a.name for a in spec.axes])},")
@@ -151,27 +160,28 @@ def _body(spec: Spec) -> str:
 def _seen(t: TensorSpec) -> str:
     """The view of a tensor that the index space sees."""
     over = getattr(t, "over", "")
-    return expression(over) if over else t.name
+    return expression(over) if over else _name(t.name)
 
 
 def _bound(spec: Spec, t: TensorSpec) -> str:
-    size = f"{t.name}.dtype.itemsize"
+    view = _name(t.name)
+    size = f"{view}.dtype.itemsize"
     if t.optional:
-        size = f"({t.name} ? {size} : {2 if t.dtype == 'f16' else 4})"
+        size = f"({view} ? {size} : {2 if t.dtype == 'f16' else 4})"
     elem = size + (f" * {t.vec}" if t.vec else "")
     unit = f"unitOf({expression(t.bind)})" if t.bind else elem
     steps = "[]"
     if spec.iterate != "none" and t.index:
         steps = f"it.steps({json.dumps(t.name)}, {t.vec or 1})"
         if t.optional and not t.when:
-            steps = f"{t.name} ? {steps} : it.absent"
+            steps = f"{view} ? {steps} : it.absent"
     extra = (", readonly: true" if t.readonly else "") + (
         f", alias: {json.dumps(t.alias)}" if t.alias else ""
     )
     when = f"if ({expression(t.when)}) " if t.when else ""
     return (
         f"{when}list.push({{ name: {json.dumps(t.name)}, role: {json.dumps(t.role)}, "
-        f"view: {t.name}, unit: {unit}, elem: {elem}, strides: {steps}{extra} }});"
+        f"view: {view}, unit: {unit}, elem: {elem}, strides: {steps}{extra} }});"
     )
 
 
@@ -197,14 +207,13 @@ def _kernel(spec: Spec, name: str, planned: bool) -> dict[str, Any]:
         if p.arg
     ]
     options = [{"name": o.name, "type": o.type, "default": o.default} for o in spec.options]
-    safe = f"{name}_" if name in _RESERVED else name
-    tensors = ", ".join(t.name for t in spec.tensors)
+    safe = _name(name)
     plan = "null" if planned else f"(caps, views) => [bodies.{spec.name}.step(caps, views)]"
     data = {"name": name, "of": spec.name, "tensors": rules, "scalars": scalars, "options": options}
     js = (
         f"kernels.{name} = {{\n  ...{json.dumps(data)},\n  plan: {plan},\n}};\n"
         f"export function {safe}(gpu, args) {{\n"
-        f"  return gpu.call(kernels.{name}, args); // {tensors}\n}}\n"
+        f"  return gpu.call(kernels.{name}, args);\n}}\n"
     )
     doc = str(spec.wrappers.get(name, {}).get("doc", spec.doc))
     return {
@@ -253,16 +262,20 @@ def _scalar_type(p: Param) -> str:
 
 def _ts_type(python: str) -> str:
     """A Python annotation as TypeScript; `unknown` where it is none of the simple ones."""
-    parts = []
-    for part in re.split(r"\s*\|\s*(?![^\[]*\])", python):
-        literal = re.fullmatch(r"Literal\[(.*)\]", part)
-        if literal:
-            parts.append(" | ".join(w.strip().replace("'", '"') for w in literal[1].split(",")))
-        elif part in _TS_TYPES:
-            parts.append(_TS_TYPES[part])
-        else:
-            return "unknown"
-    return " | ".join(parts)
+    return _ts(ast.parse(python, mode="eval").body)
+
+
+def _ts(node: ast.expr) -> str:
+    if isinstance(node, ast.BinOp):
+        parts = [_ts(node.left), _ts(node.right)]
+        return "unknown" if "unknown" in parts else " | ".join(parts)
+    if isinstance(node, ast.Subscript):
+        inner = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        if ast.unparse(node.value) == "Literal":
+            return " | ".join(map(_js, inner))
+        if ast.unparse(node.value) == "tuple":
+            return f"readonly [{', '.join(map(_ts, inner))}]"
+    return _TS_TYPES.get(ast.unparse(node), "unknown")
 
 
 def _comment(text: str, indent: str) -> list[str]:

@@ -4,13 +4,17 @@
     page = ["x=f32[4096,1024]", …]
     [values]                                 where random numbers would not do
     index = "distinct rows of dst"           or "rows of dst": whole numbers below dst.shape[-2]
+    o = "result of flash_attn.attention o"   what a function of pykernels.reference returns for the
+                                             other tensors, or an attribute of it; not on the page
 
 Numbers come from a hash of their position, so that the page makes the same ones.
 """
 
 from __future__ import annotations
 
+import importlib
 import importlib.resources
+import inspect
 import math
 import tomllib
 from collections.abc import Mapping
@@ -25,7 +29,7 @@ from pykernels.layout import Layout
 
 from ._layouts import Request, parse
 
-__all__ = ["Cases", "Fill", "cases", "fills", "where"]
+__all__ = ["Cases", "Fill", "arrays", "cases", "fills", "where"]
 
 Array = np.ndarray[Any, Any]
 # One of these has no factor in common with a given number of rows.
@@ -47,6 +51,7 @@ class Fill:
     seed: int
     below: int = 0
     step: int = 0
+    of: str = ""  # a function of the reference
 
     def array(self, lay: Layout) -> Array:
         """The elements in C order."""
@@ -73,6 +78,24 @@ def _hash(x: np.ndarray[Any, np.dtype[np.uint32]]) -> np.ndarray[Any, np.dtype[n
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
         x = (x ^ (x >> np.uint32(shift))) * np.uint32(factor)
     return x ^ (x >> np.uint32(16))
+
+
+def arrays(request: Request, fills: Mapping[str, Fill]) -> dict[str, Array]:
+    """The elements of every tensor of a call."""
+    out = {n: fills[n].array(lay) for n, lay in request.layouts.items() if not fills[n].of}
+    for name, lay in request.layouts.items():
+        if name in out:
+            continue
+        path, *attribute = fills[name].of.split()
+        module, function = path.split(".")
+        called = getattr(importlib.import_module(f"pykernels.reference.{module}"), function)
+        known = inspect.signature(called).parameters
+        given = {n: v for n, v in (out | request.given).items() if n in known}
+        found = called(**given)
+        for a in attribute:
+            found = getattr(found, a)
+        out[name] = np.asarray(found).astype(numpy_dtype(lay.dtype.name)).reshape(lay.shape)
+    return out
 
 
 def where(kernel: str) -> str:
@@ -103,6 +126,8 @@ def fills(request: Request, facts: Mapping[str, Any], values: Mapping[str, str])
         words = values.get(name, "").split()
         if not words:
             out[name] = Fill(seed)
+        elif words[:2] == ["result", "of"]:
+            out[name] = Fill(seed, of=" ".join(words[2:]))
         elif words[-3:-1] == ["rows", "of"] and words[-1] in request.layouts:
             rows = request.layouts[words[-1]].shape[-2]
             step = next(s for s in _STEPS if math.gcd(s, rows) == 1)

@@ -14,8 +14,9 @@ import numpy as np
 
 from pykernels._version import __version__
 from pykernels.dtypes import DTYPES
+from pykernels.errors import ArgumentError
 
-from ._cases import Cases, Fill, cases, fills
+from ._cases import Cases, Fill, arrays, cases, fills, where
 from ._expect import results, tolerance
 from ._layouts import Request
 from ._write import static
@@ -47,7 +48,11 @@ def page_files(
 
 def _entry(request: Request, facts: Mapping[str, Any], values: Mapping[str, str]) -> dict[str, Any]:
     made = fills(request, facts, values)
-    arrays = {name: made[name].array(lay) for name, lay in request.layouts.items()}
+    if any(f.of for f in made.values()):
+        raise ArgumentError(
+            f"[export] {where(request.kernel)}: the page makes no 'result of' values"
+        )
+    values_of = arrays(request, made)
     given = [t for t in facts["tensors"] if t["name"] in request.layouts]
     tensors = [
         {
@@ -67,8 +72,8 @@ def _entry(request: Request, facts: Mapping[str, Any], values: Mapping[str, str]
         "given": request.given,
         "bytes": sum(lay.nbytes for lay in request.layouts.values()),
         "expect": {
-            name: _expected(want, arrays[name])
-            for name, want in results(request, facts, arrays).items()
+            name: _expected(want, values_of[name])
+            for name, want in results(request, facts, values_of).items()
         },
     }
 

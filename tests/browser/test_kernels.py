@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pykernels.export._cases import cases, fills
+from pykernels.export._cases import arrays, cases, fills
 from pykernels.export._expect import agree, results
 from pykernels.export._layouts import Request
 from pykernels.export._record import record
@@ -40,7 +40,7 @@ class Arena:
         self.buffers: list[Array] = []
         self.tensors: dict[str, dict[str, Any]] = {}
         self.arrays: dict[str, Array] = {}
-        made = fills(request, facts, values)
+        made = arrays(request, fills(request, facts, values))
         # A recorded plan holds for offsets in multiples of 256, a single body for any.
         start = 256 if facts["planned"] else 256 + 4 * int(self.rng.integers(0, 4))
         for name, lay in request.layouts.items():
@@ -54,7 +54,7 @@ class Arena:
                 "buffer": len(self.buffers) - 1, "dtype": lay.dtype.name, "offset": start,
                 "shape": list(lay.shape), "strides": list(lay.strides),
             }  # fmt: skip
-            self.arrays[name] = made[name].array(lay)
+            self.arrays[name] = made[name]
             view(self.buffers[-1], start, lay, self.arrays[name].dtype)[...] = self.arrays[name]
 
     def case(self, request: Request) -> dict[str, Any]:
