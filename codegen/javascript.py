@@ -1,7 +1,7 @@
 """Emits the JavaScript and TypeScript of bodies and kernels, for `pykernels export`.
 
 The same spec expressions that `emit.py` writes as Python lines become JavaScript here; what they
-call (`Rows`, `cdiv`, `bound`, …) is in pykernels/export/runtime.js, which mirrors layout.py and
+call (`Rows`, `cdiv`, `bound`, …) is in pykernels/export/module/, which mirrors layout.py and
 prepare.py.
 """
 
@@ -212,8 +212,8 @@ def _kernel(spec: Spec, name: str, planned: bool) -> dict[str, Any]:
     data = {"name": name, "of": spec.name, "tensors": rules, "scalars": scalars, "options": options}
     js = (
         f"kernels.{name} = {{\n  ...{json.dumps(data)},\n  plan: {plan},\n}};\n"
-        f"export function {safe}(gpu, args) {{\n"
-        f"  return gpu.call(kernels.{name}, args);\n}}\n"
+        f"export function {safe}(gpu, args, plan = undefined) {{\n"
+        f"  return gpu.call(kernels.{name}, args, plan);\n}}\n"
     )
     doc = str(spec.wrappers.get(name, {}).get("doc", spec.doc))
     return {
@@ -244,7 +244,7 @@ def _declaration(spec: Spec, name: str, doc: str, fixed: Collection[str], planne
             lines += _field(p.name, p.doc, _scalar_type(p), p.default)
     for o in spec.options:
         lines += _field(o.name, o.doc, _ts_type(o.type), o.default)
-    return "\n".join([*lines, "}): Promise<Call>;", ""])
+    return "\n".join([*lines, "}, plan?: Plan): Promise<Call>;", ""])
 
 
 def _field(name: str, doc: str, kind: str, default: object) -> list[str]:

@@ -25,6 +25,8 @@ __all__ = ["command"]
               help="Only variants of these dtypes. May be repeated.")  # fmt: skip
 @click.option("--shape", "shapes", multiple=True, metavar="'KERNEL x=f32[8,1000] ...'",
               help="Record the plan of a call with these layouts. May be repeated.")  # fmt: skip
+@click.option("--all-variants", is_flag=True,
+              help="Those that no recorded plan uses, too: for plans in JavaScript.")  # fmt: skip
 @click.option(
     "--page",
     is_flag=True,
@@ -36,6 +38,7 @@ def command(
     dialect: Any,
     dtypes: tuple[str, ...],
     shapes: tuple[str, ...],
+    all_variants: bool,
     page: bool,
 ) -> None:
     """Write KERNELs (default: all) as WGSL, a JSON manifest and an ES module for web pages.
@@ -57,7 +60,7 @@ def command(
 
         extra, more = page_files(chosen, known)
         requests += more
-    done = collect(chosen, dialect, short, requests)
+    done = collect(chosen, dialect, short, requests, everything=all_variants)
     write(folder, done.files | extra)
     plans = sum(len(k["plans"]) for k in done.manifest["kernels"].values())
     size = sum(len(text.encode()) for text in done.files.values())

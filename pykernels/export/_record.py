@@ -56,7 +56,7 @@ def record(request: Request, facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def plan_key(request: Request, facts: Mapping[str, Any]) -> str:
-    """The name of a plan: as `recorded` in runtime.js spells it."""
+    """The name of a plan: as `recorded` in module/3_calls.js spells it."""
     words = []
     for t in facts["tensors"]:
         lay = request.layouts.get(t["name"])

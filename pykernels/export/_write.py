@@ -25,6 +25,8 @@ _BINDING = re.compile(
     r"@binding\((\d+)\) var<(storage, (?:read|read_write)|uniform)> (\w+): ([^;]+);"
 )
 _MODES = ("read", "rw", "merged")
+# The module is one file for those who use it.
+PARTS = [f"module/{name}.js" for name in ("1_views", "2_steps", "3_calls", "4_kernels")]
 
 
 @dataclass(frozen=True)
@@ -47,13 +49,19 @@ def _generated(name: str) -> Any:
 
 
 def collect(
-    names: Sequence[str], dialect: Dialect, dtypes: Sequence[str], requests: Sequence[Request]
+    names: Sequence[str],
+    dialect: Dialect,
+    dtypes: Sequence[str],
+    requests: Sequence[Request],
+    *,
+    everything: bool = False,
 ) -> Export:
     """Everything for these kernels.
 
     A kernel that is one body launches any layout: all variants of that body are exported, or
     those of `dtypes` (short names). One whose plan is Python code launches the layouts of
-    `requests`, and gets the variants that their plans use; without any request, all of its own.
+    `requests`, and gets the variants that their plans use; without any request, or with
+    `everything`, all of its own.
     """
     source = _generated("javascript.json")
     built = _generated("manifest.json")
@@ -66,23 +74,23 @@ def collect(
         mine = [r for r in requests if r.kernel == name]
         plans = [record(r, facts) for r in mine] if facts["planned"] else []
         plans = list({p["key"]: p for p in plans}.values())
-        own = built["kernels"][name]["bodies"]
-        if plans:
-            steps = [s for p in plans for s in p["steps"]]
-            wanted |= {v for s in steps for v in _variants(built, source["bodies"], s)}
-            own = list(dict.fromkeys(s["body"] for s in steps))
-        else:
+        steps = [s for p in plans for s in p["steps"]]
+        wanted |= {v for s in steps for v in _variants(built, source["bodies"], s)}
+        used = [s["body"] for s in steps]
+        if not plans or everything:
+            own = [b for b in built["kernels"][name]["bodies"] if b in source["bodies"]]
             wanted |= {
                 v for v, entry in built["variants"].items()
                 if entry["body"] in own and _of_dtypes(built, entry, dtypes)
             }  # fmt: skip
-            if facts["planned"]:
-                idle.append(name)
-        bodies += own
+            used += own
+        if facts["planned"] and not plans:
+            idle.append(name)
+        bodies += used
         kernels[name] = {
             "doc": facts["doc"],
             "launches": "recorded" if facts["planned"] else "any",
-            "bodies": own,
+            "bodies": list(dict.fromkeys(used)),
             "tensors": facts["tensors"],
             "scalars": facts["scalars"],
             "options": facts["options"],
@@ -106,7 +114,7 @@ def collect(
     files["pykernels.js"] = module(names, bodies)
     files["pykernels.d.ts"] = "\n".join(
         [
-            static("runtime.d.ts"),
+            static("module/types.d.ts"),
             _bodies_type(bodies),
             *(source["kernels"][n]["dts"] for n in names),
         ]
@@ -118,7 +126,7 @@ def module(kernels: Sequence[str], bodies: Sequence[str]) -> str:
     """The JavaScript module of these kernels and bodies."""
     source = _generated("javascript.json")
     parts = [source["bodies"][b]["js"] for b in bodies]
-    return "\n".join([static("runtime.js"), *parts, *(source["kernels"][n]["js"] for n in kernels)])
+    return "\n".join([*map(static, PARTS), *parts, *(source["kernels"][n]["js"] for n in kernels)])
 
 
 def _variants(built: dict[str, Any], bodies: dict[str, Any], step: dict[str, Any]) -> Iterable[str]:
@@ -183,8 +191,8 @@ def _file_name(variant: str) -> str:
 def _bodies_type(bodies: Sequence[str]) -> str:
     names = " | ".join(f'"{b}"' for b in bodies)
     return (
-        "/** One dispatch each, for plans of your own: see docs/export.md. */\n"
-        f"export const bodies: Readonly<Record<{names}, unknown>>;\n"
+        "/** For plans of your own: see docs/export.md. */\n"
+        f"export const bodies: Readonly<Record<{names}, Body>>;\n"
     )
 
 

@@ -32,10 +32,10 @@ def missing(what: str) -> None:
 
 @pytest.fixture(scope="session")
 def exported() -> Export:
-    """Every kernel, with the plans of its test cases."""
+    """Every kernel with all variants, and with the plans of its test cases."""
     found = [(name, cases(name, facts)) for name, facts in FACTS.items()]
     requests = [r for _, c in found if c for r in c.test]
-    return collect(sorted(FACTS), "tint", [], requests)
+    return collect(sorted(FACTS), "tint", [], requests, everything=True)
 
 
 class _Quiet(SimpleHTTPRequestHandler):

@@ -159,3 +159,54 @@ def test_inputs_in_the_buffer_of_the_output(page: Any) -> None:
     apart, clean = page.evaluate(code, 1024)
     assert apart == clean
     assert "dy overlaps an output in one buffer" in page.evaluate(code, 64)
+
+
+def test_a_plan_in_javascript(page: Any) -> None:
+    """Two bodies of softmax and scratch memory, for a layout that no plan was recorded for."""
+    code = """async () => {
+      const pk = await import("./pykernels.js");
+      const x = gpu.tensor(Float32Array.from({ length: 6 * 20 }, (_, i) => (i % 11) / 4), [6, 20]);
+      const dst = gpu.empty([6, 20], "float32");
+      const seen = [];
+      const plan = (caps, { x, dst }, scratch) => {
+        const copy = scratch.empty(x.shape, "float32");
+        const bytes = (v) => Object.assign(v.with_layout([v.nbytes], [1]), { dtype: u8 });
+        const u8 = { name: "uint8", short: "u8", itemsize: 1, kind: "u" };
+        const named = { head_rows: 6, heads: 1, alibi_heads: 1 };
+        return [
+          pk.bodies.cpy_bytes.step(caps, { src: bytes(x), dst: bytes(copy) }),
+          pk.bodies.softmax.step(caps, { x: copy, mask: null, sinks: null, dst },
+            { LANES: 32, N: 1, ...named }),
+        ];
+      };
+      const call = await pk.softmax(gpu, { x, dst }, plan);
+      const none = await pk.softmax(gpu, { x, dst }).catch((e) => e.message);
+      call.run();
+      return [none, [...await gpu.data(x)], [...await gpu.data(dst)]];
+    }"""
+    none, x, got = page.evaluate(code)
+    assert "no plan was exported" in none
+    e = np.exp(np.reshape(x, (6, 20)))
+    np.testing.assert_allclose(np.reshape(got, (6, 20)), e / e.sum(-1, keepdims=True), rtol=1e-5)
+
+
+def test_grids_are_folded(page: Any) -> None:
+    """As on a device with fewer workgroups along an axis: the surplus does nothing."""
+    code = """async () => {
+      const pk = await import("./pykernels.js");
+      const buffer = gpu.device.createBuffer({ size: 40000, usage: 0x80 | 0x04 | 0x08 });
+      const dst = new pk.Tensor(buffer, [2, 2100], "float32", { strides: [16800, 8] });
+      const plan = (caps, { dst }) => [pk.bodies.fill.step(caps, { dst })];
+      const before = gpu.caps.max_groups;
+      gpu.caps.max_groups = 1;
+      const call = await pk.fill(gpu, { dst, value: 2 }, plan);
+      gpu.caps.max_groups = before;
+      call.run();
+      const whole = new pk.Tensor(buffer, [10000], "float32");
+      return [call.dispatches[0].grid, [...await gpu.data(whole)]];
+    }"""
+    grid, got = page.evaluate(code)
+    assert grid == [32768, 1]
+    want = np.zeros(10000)
+    want[:8400:2] = 2
+    np.testing.assert_array_equal(got, want)

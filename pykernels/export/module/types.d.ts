@@ -48,6 +48,42 @@ export interface Caps {
   readonly max_groups: number;
 }
 
+/** What a plan sees of a tensor. */
+export interface View {
+  readonly slot: number;
+  readonly dtype: { readonly name: DType; readonly short: string; readonly itemsize: number };
+  readonly shape: readonly number[];
+  readonly strides: readonly number[];
+  readonly offset: number;
+  readonly ndim: number;
+  readonly size: number;
+  readonly nbytes: number;
+  readonly contiguous: boolean;
+  with_layout(shape: readonly number[], strides: readonly number[]): View;
+}
+
+/** One dispatch. */
+export interface Step {
+  readonly groups: number;
+}
+
+/** A body's part in a plan; `given` holds the axes and params that its spec leaves to the plan. */
+export interface Body {
+  readonly name: string;
+  step(
+    caps: Caps,
+    views: Readonly<Record<string, View | null>>,
+    given?: Readonly<Record<string, string | number | boolean>>,
+  ): Step;
+}
+
+/** Steps of a call, from the views of its tensors by name; `scratch` makes temporary ones. */
+export type Plan = (
+  caps: Caps,
+  views: Readonly<Record<string, View | null>>,
+  scratch: { empty(shape: readonly number[], dtype: DType): View },
+) => Step[];
+
 /** The exported kernels on one device. */
 export class Kernels {
   constructor(

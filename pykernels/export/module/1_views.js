@@ -1,0 +1,251 @@
+// pykernels for browsers: views of GPU buffers, index spaces, and launches. No dependencies.
+//
+// Mirrors pykernels/layout.py and prepare.py. What follows the last marked line is generated from the
+// specs of the kernels. Strides and offsets are bytes, as in numpy.
+
+const SLOT = 256; // bytes of Params of one dispatch: the largest alignment of a uniform offset
+const MAX_INDEX = 2 ** 31 - 1;
+
+export class KernelError extends Error {}
+
+const fail = (op, message) => {
+  throw new KernelError(`[${op}] ${message}`);
+};
+
+// -- dtypes ---------------------------------------------------------------------------------------
+
+const dtypes = {};
+for (const [name, short, itemsize, kind, array] of [
+  ["float32", "f32", 4, "f", Float32Array],
+  ["float16", "f16", 2, "f", globalThis.Float16Array ?? Uint16Array],
+  ["bfloat16", "bf16", 2, "f", Uint16Array],
+  ["int32", "i32", 4, "i", Int32Array],
+  ["uint32", "u32", 4, "u", Uint32Array],
+  ["int16", "i16", 2, "i", Int16Array],
+  ["uint16", "u16", 2, "u", Uint16Array],
+  ["int8", "i8", 1, "i", Int8Array],
+  ["uint8", "u8", 1, "u", Uint8Array],
+  ["int64", "i64", 8, "i", BigInt64Array],
+  ["bool", "bool", 1, "b", Uint8Array],
+]) {
+  dtypes[name] = Object.freeze({ name, short, itemsize, kind, array });
+}
+
+const dtypeOf = (data) => {
+  const found = Object.values(dtypes).find((d) => d.name !== "bool" && data.constructor === d.array);
+  return found ? found.name : fail("tensor", `dtype must be given for a ${data.constructor.name}`);
+};
+
+// -- arithmetic that the generated expressions use -------------------------------------------------
+
+const cdiv = (a, b) => Math.ceil(a / b);
+const mod = (a, b) => a - b * Math.floor(a / b);
+const bits = (a) => BigInt.asUintN(64, BigInt(a));
+const bitAnd = (a, b) => Number(bits(a) & bits(b));
+const bitOr = (a, b) => Number(bits(a) | bits(b));
+const same = (a, b) =>
+  Array.isArray(a) && Array.isArray(b)
+    ? a.length === b.length && a.every((x, i) => same(x, b[i]))
+    : a === b;
+const contains = (list, x) => list.some((y) => same(x, y));
+const dtype = (view) => (view ? view.dtype.short : "");
+const unitOf = (storage) =>
+  ({ u32: 4, "atomic<u32>": 4, "vec2<u32>": 8, "vec4<u32>": 16 })[storage];
+const product = (shape) => shape.reduce((a, b) => a * b, 1);
+
+const contiguousStrides = (shape, itemsize) => {
+  const strides = new Array(shape.length);
+  let step = itemsize;
+  for (let i = shape.length - 1; i >= 0; i--) {
+    strides[i] = step;
+    step *= Math.max(shape[i], 1);
+  }
+  return strides;
+};
+
+const extent = (shape, strides, itemsize) => {
+  if (shape.includes(0)) return [0, 0];
+  let lo = 0;
+  let hi = itemsize;
+  shape.forEach((n, i) => {
+    if (strides[i] < 0) lo += (n - 1) * strides[i];
+    else hi += (n - 1) * strides[i];
+  });
+  return [lo, hi];
+};
+
+// -- tensors and views ----------------------------------------------------------------------------
+
+/** A GPU buffer with an offset, a shape, strides (bytes) and a dtype. It owns nothing. */
+export class Tensor {
+  constructor(buffer, shape, dtype, { offset = 0, strides = null } = {}) {
+    const kind = dtypes[dtype] ?? fail("Tensor", `there is no dtype ${dtype}`);
+    if (![...shape].every((n) => Number.isSafeInteger(n) && n >= 0)) {
+      fail("Tensor", `shape must be whole numbers but is [${shape}]`);
+    }
+    this.buffer = buffer;
+    this.shape = [...shape];
+    this.dtype = dtype;
+    this.strides = strides ? [...strides] : contiguousStrides(this.shape, kind.itemsize);
+    this.offset = offset;
+    if (this.strides.length !== this.shape.length) {
+      fail("Tensor", `strides [${this.strides}] do not fit shape [${this.shape}]`);
+    }
+    const all = [this.offset, ...this.strides];
+    if (!all.every((n) => Number.isSafeInteger(n) && n % kind.itemsize === 0)) {
+      fail("Tensor", `offset and strides must be multiples of ${kind.itemsize} bytes: ${all}`);
+    }
+    const [lo, hi] = extent(this.shape, this.strides, kind.itemsize);
+    if (offset + lo < 0 || offset + hi > buffer.size) {
+      fail("Tensor", `bytes ${offset + lo} to ${offset + hi} leave the buffer of ${buffer.size}`);
+    }
+  }
+
+  get size() {
+    return product(this.shape);
+  }
+
+  get nbytes() {
+    return this.size * dtypes[this.dtype].itemsize;
+  }
+
+  /** The same elements with the axes in another order; without an order, reversed. */
+  transpose(...axes) {
+    const order = axes.length ? axes : this.shape.map((_, i) => this.shape.length - 1 - i);
+    return new Tensor(this.buffer, order.map((a) => this.shape[a]), this.dtype, {
+      offset: this.offset,
+      strides: order.map((a) => this.strides[a]),
+    });
+  }
+}
+
+/** What plans and bodies see of a tensor (slot 0 and up) or of scratch memory (~index). */
+class View {
+  constructor(slot, dtype, shape, strides, offset, padded) {
+    Object.assign(this, { slot, dtype, shape, strides, offset, padded });
+  }
+
+  get ndim() {
+    return this.shape.length;
+  }
+
+  get size() {
+    return product(this.shape);
+  }
+
+  get nbytes() {
+    return this.size * this.dtype.itemsize;
+  }
+
+  get contiguous() {
+    if (this.shape.includes(0)) return true;
+    let expected = this.dtype.itemsize;
+    for (let i = this.ndim - 1; i >= 0; i--) {
+      if (this.shape[i] !== 1 && this.strides[i] !== expected) return false;
+      expected *= this.shape[i];
+    }
+    return true;
+  }
+
+  get window() {
+    const [lo, hi] = extent(this.shape, this.strides, this.dtype.itemsize);
+    return [this.offset + lo, this.offset + hi];
+  }
+
+  with_layout(shape, strides) {
+    return new View(this.slot, this.dtype, shape, strides, this.offset, this.padded);
+  }
+
+  aligned(nbytes, axes) {
+    const fits = (a) => this.shape.at(a) === 1 || this.strides.at(a) % nbytes === 0;
+    return this.offset % nbytes === 0 && axes.every(fits);
+  }
+}
+
+// -- index spaces ---------------------------------------------------------------------------------
+
+const mergeAxes = (shape, strides) => {
+  const dims = [];
+  const steps = strides.map(() => []);
+  shape.forEach((n, axis) => {
+    if (n === 1) return;
+    const joins = dims.length && steps.every((s, t) => s.at(-1) === n * strides[t][axis]);
+    if (joins) dims[dims.length - 1] *= n;
+    else dims.push(n);
+    steps.forEach((s, t) => {
+      if (joins) s.pop();
+      s.push(strides[t][axis]);
+    });
+  });
+  return dims.length ? [dims, steps] : [[1], strides.map(() => [0])];
+};
+
+const pad = (values, n, fill) => [...values, ...new Array(n - values.length).fill(fill)];
+
+/** Leading axes merged into levels, the innermost first, and the last axes as they are. */
+class Space {
+  constructor(shape, views, levels, tail) {
+    this.views = Object.fromEntries(Object.entries(views).filter(([, v]) => v));
+    const lead = shape.length - tail;
+    const names = Object.keys(this.views);
+    const strides = names.map((name) => this.views[name].strides.slice(0, lead));
+    const [dims, steps] = mergeAxes(shape.slice(0, lead), strides);
+    if (dims.length > levels) {
+      throw new KernelError(`at most ${levels + tail} axes are left after merging: [${shape}]`);
+    }
+    this.count = product(shape.slice(0, lead));
+    this.levels = dims.length;
+    this.dims = pad(dims.reverse(), levels, 1);
+    this.strides = {};
+    names.forEach((name, i) => {
+      const view = this.views[name];
+      const all = [...pad(steps[i].reverse(), levels, 0), ...view.strides.slice(lead)];
+      this.strides[name] = all.map((s) => Math.floor(s / view.dtype.itemsize));
+    });
+    this.absent = new Array(levels + tail).fill(0);
+  }
+
+  params() {
+    return [this.count, this.levels, ...this.dims.slice(0, -1)];
+  }
+
+  steps(name, vec = 1) {
+    const steps = this.strides[name];
+    if (vec === 1) return steps;
+    return [...steps.slice(0, -1).map((s) => Math.floor(s / vec)), steps.at(-1)];
+  }
+}
+
+class Nd extends Space {
+  constructor(shape, views) {
+    super(shape, views, 6, 0);
+    this.total = this.count;
+  }
+}
+
+class Rows extends Space {
+  constructor(shape, views) {
+    super(shape, views, 5, 1);
+    this.rows = this.count;
+    this.cols = shape.at(-1);
+  }
+
+  vec(n) {
+    const fits = (v) =>
+      v.strides.at(-1) === v.dtype.itemsize &&
+      v.aligned(n * v.dtype.itemsize, [...Array(v.ndim - 1).keys()]);
+    return this.cols % n === 0 && Object.values(this.views).every(fits);
+  }
+
+  columns_apart(name) {
+    const steps = this.strides[name].map(Math.abs);
+    return this.rows > 1 && this.cols > 1 && steps.at(-1) > steps[0] && steps[0] > 0;
+  }
+}
+
+class Tiles extends Space {
+  constructor(shape, views) {
+    super(shape, views, 4, 2);
+    this.batches = this.count;
+  }
+}
