@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from .emit import dtype_words, fixed_scalars
+from .errors import BuildError
 from .spec import DTYPE_NAMES, PARAM_TYPES, Param, Spec, TensorSpec
 
 __all__ = ["emit_javascript", "expression"]
@@ -118,6 +119,13 @@ def _subscript(node: ast.Subscript) -> str:
 
 
 # -- bodies ---------------------------------------------------------------------------------------
+
+
+def _checked_body(spec: Spec) -> str:
+    try:
+        return _body(spec)
+    except NotImplementedError as e:
+        raise BuildError(spec.file, 1, str(e)) from None
 
 
 def _body(spec: Spec) -> str:
@@ -287,7 +295,7 @@ def emit_javascript(specs: Sequence[Spec], has_plan: Callable[[str], bool]) -> d
     with_body = [s for s in specs if not getattr(s, "bodies", ())]
     return {
         "bodies": {
-            s.name: {"js": _body(s), "grid": s.grid, "axes": [a.name for a in s.axes]}
+            s.name: {"js": _checked_body(s), "grid": s.grid, "axes": [a.name for a in s.axes]}
             for s in with_body
         },
         "kernels": {

@@ -16,7 +16,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ..errors import PyKernelsError
 from ._cache import Cache
 from ._files import unique
 from ._lints import Lints
@@ -126,8 +125,6 @@ def _elsewhere(checker: Checker, sources: list[Source]) -> tuple[list[Source], l
             why = f"{checker.name} ended with {done.returncode}"
             finding = Finding(sources[0].name, 1, 1, "error", why, checker.name, "", done.stderr)
             return sources, [finding]
-        if len(sources) == 0:
-            raise PyKernelsError(f"[validate] {checker.name} failed: {done.stderr.strip()}")
         half = len(sources) // 2
         parts = [_elsewhere(checker, part)[1] for part in (sources[:half], sources[half:])]
         return sources, [f for part in parts for f in part]

@@ -219,6 +219,24 @@ def test_processes_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {str(f) for f in away} == {str(f) for f in here} and len(away) == len(here)
 
 
+def test_a_text_that_kills_a_worker_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = subprocess.run
+
+    def run_or_die(*args: Any, **kwargs: Any) -> Any:
+        if "killer" in kwargs["input"]:
+            return subprocess.CompletedProcess(args, -11, "", "Segmentation fault")
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(_pool, "_FEW", 1)
+    monkeypatch.setattr("pykernels.validate._pool.subprocess.run", run_or_die)
+    text = (DATA / "grid_x.wgsl").read_text()
+    sources = [Source(f"{i}", f"{text}// {i}") for i in range(5)]
+    sources[2] = Source("2", "// killer")
+    found = {f.source: f for f in check(sources, [Checker("lint", "2")], cache=None)}
+    assert found["2"].message == "lint ended with -11" and found["2"].severity == "error"
+    assert {f.code for name, f in found.items() if name != "2"} == {"PK009"} and len(found) == 5
+
+
 def test_equal_texts_are_checked_once_and_all_reported() -> None:
     text = (DATA / "type_error.wgsl").read_text()
     found = check([Source("a", text), Source("b", text)], [Checker("tint", "0")], cache=None)
