@@ -295,6 +295,7 @@ def _first_uses(
         if any(_writes(p, usage.code, m) for p in [patterns[n]] for m in p.finditer(usage.code))
     }  # fmt: skip
     done: set[str] = set()
+    called: set[tuple[str, bool]] = set()  # a second walk through a function finds nothing new
 
     def walk(body: list[_Statement], certain: bool) -> Iterator[Flaw]:
         for s in body:
@@ -327,7 +328,8 @@ def _first_uses(
                     if n in written else f"workgroup memory {n} is read, but never written",
                 )  # fmt: skip
         for m in _CALL.finditer(text):
-            if m[1] in bodies and m[1] != entry.name:
+            if m[1] in bodies and (m[1], certain) not in called:
+                called.add((m[1], certain))
                 yield from walk(bodies[m[1]], certain)
 
     yield from walk(bodies[entry.name], True)

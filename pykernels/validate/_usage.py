@@ -23,6 +23,7 @@ _RESOURCE = re.compile(
 _FUNCTION = re.compile(_ATTRIBUTES + r"(?<!\w)fn\s+(\w+)\s*\(")
 _STRUCT = re.compile(r"(?<!\w)struct\s+(\w+)\s*\{([^}]*)\}")
 _INTEGER = re.compile(r"\b(0[xX][\da-fA-F]+|\d+)[iu]\b")
+_ARITHMETIC = re.compile(r"(?:\s|\b[A-Za-z_]\w*\b|\b0[xX][\da-fA-F]+\b|\b\d+\b|[-+*/%()])+")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 _SCALARS = {"f32": 4, "i32": 4, "u32": 4, "bool": 4, "f16": 2}
@@ -286,4 +287,7 @@ def _number(text: str, names: _Names) -> int:
                 return _BINARY[type(op)](value(left), value(right))
         raise ValueError(text)
 
-    return value(ast.parse(_INTEGER.sub(r"\1", text.strip()), mode="eval").body)
+    plain = _INTEGER.sub(r"\1", text.strip())
+    if not _ARITHMETIC.fullmatch(plain):
+        raise ValueError(text)
+    return value(ast.parse(plain, mode="eval").body)

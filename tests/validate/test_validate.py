@@ -144,6 +144,22 @@ def test_lints_survive_what_they_cannot_count(size: str) -> None:
     assert [(f.code, f.severity) for f in found] == [("PK003", "warning"), ("PK004", "warning")]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "fn f() { tile[0] = g(); } fn g() -> u32 { f(); return tile[1]; }",  # recursion
+        "fn f() { " + "if (a) { " * 5000,
+        "fn f() { for (;;) { switch { case 0: } } }",
+        "fn f( { else if } ; loop { continuing",
+        "/* no end",
+        "override = ;",
+    ],
+)
+def test_lints_survive_what_is_no_wgsl(text: str) -> None:
+    entry = "@compute @workgroup_size(1) fn main() { workgroupBarrier(); f(); tile[0] = 1u; }"
+    Lints().check([Source("t", f"var<workgroup> tile: array<u32, 4>;\n{entry}\n{text}", Limits())])
+
+
 def test_a_text_for_tint_alone_may_bitcast_to_f16() -> None:
     text = "fn f(u: vec2u) -> vec4h { return bitcast<vec4h>(u); }"
     assert [f.code for f in Lints().check([Source("t", text)])] == ["PK006"]

@@ -168,8 +168,9 @@ export class Kernels {
 
 /** The kernels that lie beside this module, on a device; `base` is where manifest.json is. */
 export async function open(device, { base = new URL(".", import.meta.url) } = {}) {
+  const root = new URL(base, globalThis.location?.href);
   const get = async (file) => {
-    const answer = await fetch(new URL(file, base));
+    const answer = await fetch(new URL(file, root));
     return answer.ok ? answer : fail("open", `${file}: ${answer.status} ${answer.statusText}`);
   };
   const manifest = await (await get("manifest.json")).json();

@@ -136,7 +136,7 @@ export interface Variant {
   readonly params: readonly { readonly name: string; readonly type: string; readonly offset: number }[];
 }
 
-/** The kernels beside this module, on a device; `base` is the folder of manifest.json. */
+/** The kernels beside this module, on a device; `base` is the folder of manifest.json, with a / at its end. */
 export function open(device: GPUDevice, options?: { base?: string | URL }): Promise<Kernels>;
 
 // -- generated from the specs ---------------------------------------------------------------------
