@@ -1,8 +1,8 @@
 """Emits the JavaScript and TypeScript of bodies and kernels, for `pykernels export`.
 
 The same spec expressions that `emit.py` writes as Python lines become JavaScript here; what they
-call (`Rows`, `cdiv`, `bound`, …) is in pykernels/export/module/, which mirrors layout.py and
-prepare.py.
+call (`Rows`, `cdiv`, `bound`, …) is in pykernels/export/module/, which mirrors layout.py
+and prepare.py.
 """
 
 from __future__ import annotations
@@ -137,6 +137,7 @@ def _body(spec: Spec) -> str:
     signature = f"caps, {{ {tensors} }}" + (f", {{ {', '.join(given)} }}" if given else "")
     lines = [f"bodies.{spec.name} = {{", f"  name: {json.dumps(spec.name)},"]
     lines.append(f"  axes: {json.dumps([a.name for a in spec.axes])},")
+    lines.append(f"  tensors: {json.dumps([t.name for t in spec.tensors])},")
     lines.append(f"  values: {json.dumps(''.join(PARAM_TYPES[p.type] for p in plan_params))},")
     lines.append(f"  args: {json.dumps([n for p in args for n in p.fields])},")
     lines.append(f"  argsFormat: {json.dumps(''.join(PARAM_TYPES[p.type] for p in args))},")
@@ -229,14 +230,12 @@ def _kernel(spec: Spec, name: str, planned: bool) -> dict[str, Any]:
         "doc": doc,
         "planned": planned,
         "js": js,
-        "dts": _declaration(spec, safe, doc, fixed, planned),
+        "dts": _declaration(spec, safe, doc, fixed),
     }
 
 
-def _declaration(spec: Spec, name: str, doc: str, fixed: Collection[str], planned: bool) -> str:
+def _declaration(spec: Spec, name: str, doc: str, fixed: Collection[str]) -> str:
     lines = ["/**", *_comment(doc, " ")]
-    if planned:
-        lines += _comment("\nLaunches the layouts that were exported with `--shape`.", " ")
     lines += [" */", f"export function {name}(gpu: Kernels, args: {{"]
     for t in sorted(spec.tensors, key=lambda t: t.optional):
         role = "output" if t.role == "out" else "input"

@@ -14,7 +14,7 @@ from pykernels.prepare import repeats_to
 
 from ._layouts import Request
 
-__all__ = ["CAPS", "plan_key", "record"]
+__all__ = ["CAPS", "plan_key", "record", "step_data"]
 
 # What every WebGPU device has; a recorded plan must not hang on more. f16 is decided by the dtypes.
 CAPS = Caps(
@@ -51,7 +51,7 @@ def record(request: Request, facts: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "key": plan_key(request, facts),
         "scratch": scratch.sizes,
-        "steps": [_step(s) for s in steps],
+        "steps": [step_data(s) for s in steps],
     }
 
 
@@ -96,7 +96,8 @@ def _check(request: Request, facts: Mapping[str, Any]) -> None:
             raise ArgumentError(f"{where} must broadcast to {wide.shape} but has {lay.shape}")
 
 
-def _step(step: Step) -> dict[str, Any]:
+def step_data(step: Step) -> dict[str, Any]:
+    """A step as JSON holds it."""
     return {
         "body": step.body.name,
         "axes": list(step.axes),

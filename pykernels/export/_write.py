@@ -11,13 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from pykernels import plans
 from pykernels._version import __version__
 from pykernels.validate._usage import measure
 
 from ._layouts import Request
 from ._record import record
+from ._translate import NotTranslated, translate
 
-__all__ = ["Export", "collect", "module", "static", "write"]
+__all__ = ["Export", "collect", "live_plan", "module", "static", "write"]
 
 Dialect = Literal["naga", "tint"]
 _MEMBERS = re.compile(r"struct Params \{(.*?)\}", re.DOTALL)
@@ -58,10 +60,9 @@ def collect(
 ) -> Export:
     """Everything for these kernels.
 
-    A kernel that is one body launches any layout: all variants of that body are exported, or
-    those of `dtypes` (short names). One whose plan is Python code launches the layouts of
-    `requests`, and gets the variants that their plans use; without any request, or with
-    `everything`, all of its own.
+    A kernel with `requests` launches their layouts, by recorded plans, and gets the variants that
+    those use. Without one, or with `everything`, it launches any layout if its plan is translated
+    into JavaScript, and gets all variants, or those of `dtypes` (short names).
     """
     source = _generated("javascript.json")
     built = _generated("manifest.json")
@@ -69,32 +70,36 @@ def collect(
     bodies: list[str] = []
     wanted: set[str] = set()
     idle = []
+    live = {name: live_plan(source["kernels"][name]) for name in names}
     for name in names:
         facts = source["kernels"][name]
         mine = [r for r in requests if r.kernel == name]
-        plans = [record(r, facts) for r in mine] if facts["planned"] else []
-        plans = list({p["key"]: p for p in plans}.values())
-        steps = [s for p in plans for s in p["steps"]]
+        records = [record(r, facts) for r in mine] if facts["planned"] else []
+        records = list({p["key"]: p for p in records}.values())
+        steps = [s for p in records for s in p["steps"]]
         wanted |= {v for s in steps for v in _variants(built, source["bodies"], s)}
         used = [s["body"] for s in steps]
-        if not plans or everything:
-            own = [b for b in built["kernels"][name]["bodies"] if b in source["bodies"]]
+        if records and not everything:
+            live[name] = None
+        else:
+            named = built["kernels"][name]["bodies"] + _bodies_of(live[name] or {})
+            own = [b for b in dict.fromkeys(named) if b in source["bodies"]]
             wanted |= {
                 v for v, entry in built["variants"].items()
                 if entry["body"] in own and _of_dtypes(built, entry, dtypes)
             }  # fmt: skip
             used += own
-        if facts["planned"] and not plans:
+        if live[name] is None and not records:
             idle.append(name)
         bodies += used
         kernels[name] = {
             "doc": facts["doc"],
-            "launches": "recorded" if facts["planned"] else "any",
+            "launches": "recorded" if live[name] is None else "any",
             "bodies": list(dict.fromkeys(used)),
             "tensors": facts["tensors"],
             "scalars": facts["scalars"],
             "options": facts["options"],
-            "plans": plans,
+            "plans": records,
         }
     bodies = sorted(set(bodies))
     texts = _texts(built, wanted, dialect)
@@ -111,7 +116,7 @@ def collect(
     files = {entry["file"]: text for entry, text in texts.values()}
     files["manifest.json"] = json.dumps(manifest, indent=1) + "\n"
     files["manifest.schema.json"] = static("manifest.schema.json")
-    files["pykernels.js"] = module(names, bodies)
+    files["pykernels.js"] = module(names, bodies, live)
     files["pykernels.d.ts"] = "\n".join(
         [
             static("module/types.d.ts"),
@@ -122,11 +127,43 @@ def collect(
     return Export(files, manifest, idle)
 
 
-def module(kernels: Sequence[str], bodies: Sequence[str]) -> str:
-    """The JavaScript module of these kernels and bodies."""
+def live_plan(facts: dict[str, Any]) -> dict[str, str] | None:
+    """The modules of a kernel's plan in JavaScript: {} if it has none, None if they use something
+    that is not translated."""
+    done: dict[str, str] = {}
+    if facts["planned"]:
+        try:
+            translate(facts["of"], Path(plans.__path__[0]), done)
+        except NotTranslated:
+            return None
+    return done
+
+
+def _bodies_of(modules: dict[str, str]) -> list[str]:
+    """The bodies that translated plans name."""
+    return sorted({b for text in modules.values() for b in re.findall(r"\bbodies\.(\w+)", text)})
+
+
+def module(
+    kernels: Sequence[str], bodies: Sequence[str], live: dict[str, dict[str, str] | None]
+) -> str:
+    """The JavaScript module of these kernels and bodies, with the plans that run in it."""
     source = _generated("javascript.json")
-    parts = [source["bodies"][b]["js"] for b in bodies]
-    return "\n".join([*map(static, PARTS), *parts, *(source["kernels"][n]["js"] for n in kernels)])
+    parts = [*map(static, PARTS)]
+    texts = {name: text for modules in live.values() for name, text in (modules or {}).items()}
+    parts += [static("module/5_python.js"), *texts.values()] if texts else []
+    parts += ["// -- generated from the specs " + "-" * 69 + "\n"]
+    parts += [source["bodies"][b]["js"] for b in bodies]
+    for name in kernels:
+        facts = source["kernels"][name]
+        parts.append(facts["js"])
+        if live[name]:
+            views = "".join(f", views.{t['name']}" for t in facts["tensors"])
+            parts.append(
+                f"kernels.{name}.plan = (caps, views, scratch, options) =>\n  py.call("
+                f"plans.{facts['of']}.plan, [caps, scratch{views}, ...options], {{}});\n"
+            )
+    return "\n".join(parts)
 
 
 def _variants(built: dict[str, Any], bodies: dict[str, Any], step: dict[str, Any]) -> Iterable[str]:

@@ -90,3 +90,19 @@ def test_without_webgpu_the_page_says_so(tab: Any, address: str) -> None:
     tab.goto(f"{address}/index.html")
     tab.wait_for_function("document.getElementById('gpu').textContent.includes('no WebGPU')")
     assert tab.is_disabled("#run")
+
+
+def test_layouts_without_a_recorded_plan_are_refused(tab: Any, address: str) -> None:
+    """The page's export has recorded plans alone."""
+    tab.goto(f"{address}/index.html")
+    ready(tab)
+    code = """async () => {
+      const pk = await import("./pykernels.js");
+      const adapter = await navigator.gpu.requestAdapter();
+      const gpu = await pk.open(await adapter.requestDevice());
+      const make = () => gpu.empty([3, 5], "float32");
+      return pk.softmax(gpu, { x: make(), dst: make() }).catch((e) => e.message);
+    }"""
+    said = tab.evaluate(code)
+    assert said.startswith("[softmax] no plan was exported (--shape) for x=float32[3,5]:5,1 ")
+    assert "x=float32[3,17]:17,1 dst=float32[3,17]:17,1 []" in said

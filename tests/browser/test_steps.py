@@ -23,6 +23,7 @@ import pytest
 from pykernels.dtypes import DTYPES
 from pykernels.errors import PyKernelsError
 from pykernels.export._record import CAPS
+from pykernels.export._write import live_plan
 from pykernels.export._write import module as module_text
 from pykernels.layout import View
 from pykernels.prepare import fold
@@ -48,8 +49,10 @@ def node() -> str:
 @pytest.fixture(scope="module")
 def module(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The exported module, with what it keeps to itself."""
-    text = module_text(sorted(FACTS["kernels"]), sorted(FACTS["bodies"]))
-    inside = "export const inner = { bodies, View, dtypes, fold, bitsOf, packParams };\n"
+    live = {name: live_plan(facts) for name, facts in FACTS["kernels"].items()}
+    text = module_text(sorted(FACTS["kernels"]), sorted(FACTS["bodies"]), live)
+    names = "bodies, kernels, View, Scratch, dtypes, fold, bitsOf, packParams"
+    inside = f"export const inner = {{ {names} }};\n"
     path = tmp_path_factory.mktemp("module") / "pykernels.mjs"
     path.write_text(text + inside, encoding="utf-8")
     return path

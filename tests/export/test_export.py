@@ -13,6 +13,8 @@ from click.testing import CliRunner, Result
 from pykernels.cli import main
 from pykernels.export._cases import cases, where
 from pykernels.export._layouts import parse
+from pykernels.export._translate import NotTranslated, translate
+from pykernels.export._write import live_plan
 from pykernels.validate import Lints, Source, find_tint, validate
 
 ROOT = Path(__file__).parents[2]
@@ -93,11 +95,50 @@ def test_the_same_export_twice(tmp_path: Path) -> None:
     assert first == second
 
 
-def test_kernels_without_a_layout_are_named(tmp_path: Path) -> None:
+def test_a_plan_that_is_python_only_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_translation(*args: object) -> None:
+        raise NotTranslated("it flies")
+
+    monkeypatch.setattr("pykernels.export._write.translate", no_translation)
     said = run(tmp_path, "fill", "softmax_backward").stderr
     assert "no layout was recorded for fill: " in said
-    assert exported(tmp_path)["kernels"]["fill"]["plans"] == []
+    kernels = exported(tmp_path)["kernels"]
+    assert kernels["fill"]["plans"] == []
+    assert [k["launches"] for k in kernels.values()] == ["recorded", "any"]
     assert any(v["body"] == "fill" for v in exported(tmp_path)["variants"].values())
+
+
+def test_every_plan_is_translated(tmp_path: Path) -> None:
+    """A kernel whose plan is not launches recorded layouts only; docs/export.md says which."""
+    text = (ROOT / "docs" / "export.md").read_text(encoding="utf-8")
+    for name, facts in FACTS.items():
+        if live_plan(facts) is None:
+            assert f"`{name}` (recorded" in text, f"{name}: {_why(facts)}; say so in docs/export.md"
+
+
+def _why(facts: dict[str, Any]) -> str:
+    try:
+        translate(facts["of"], ROOT / "pykernels" / "plans", {})
+    except NotTranslated as e:
+        return str(e)
+    return "translated"
+
+
+def test_recorded_and_live_plans(tmp_path: Path) -> None:
+    run(tmp_path / "a", "softmax")
+    run(tmp_path / "b", "softmax", "--shape", SOFTMAX)
+    run(tmp_path / "c", "softmax", "--shape", SOFTMAX, "--all-variants", "--dtype", "float32")
+    folders = [tmp_path / n for n in "abc"]
+    assert [exported(f)["kernels"]["softmax"]["launches"] for f in folders] == [
+        "any", "recorded", "any",
+    ]  # fmt: skip
+    assert [len(exported(f)["kernels"]["softmax"]["plans"]) for f in folders] == [0, 1, 1]
+    sizes = [len(exported(f)["variants"]) for f in folders]
+    assert sizes[1] < 5 < sizes[2] < sizes[0]
+    texts = [(f / "pykernels.js").read_text(encoding="utf-8") for f in folders]
+    assert ["plans.softmax = " in t for t in texts] == [True, False, True]
 
 
 @pytest.mark.parametrize(

@@ -43,10 +43,13 @@ const mod = (a, b) => a - b * Math.floor(a / b);
 const bits = (a) => BigInt.asUintN(64, BigInt(a));
 const bitAnd = (a, b) => Number(bits(a) & bits(b));
 const bitOr = (a, b) => Number(bits(a) | bits(b));
-const same = (a, b) =>
-  Array.isArray(a) && Array.isArray(b)
-    ? a.length === b.length && a.every((x, i) => same(x, b[i]))
-    : a === b;
+const same = (a, b) => {
+  if (Array.isArray(a) && Array.isArray(b)) {
+    return a.length === b.length && a.every((x, i) => same(x, b[i]));
+  }
+  if (a?.itemsize && b?.itemsize) return a.name === b.name && a.itemsize === b.itemsize;
+  return a === b;
+};
 const contains = (list, x) => list.some((y) => same(x, y));
 const dtype = (view) => (view ? view.dtype.short : "");
 const unitOf = (storage) =>
@@ -152,11 +155,25 @@ class View {
     return [this.offset + lo, this.offset + hi];
   }
 
-  with_layout(shape, strides) {
-    return new View(this.slot, this.dtype, shape, strides, this.offset, this.padded);
+  with_layout(shape, strides, dtype = null) {
+    const kind = dtype ?? this.dtype;
+    return new View(this.slot, kind, [...shape], [...strides], this.offset, this.padded);
   }
 
-  aligned(nbytes, axes) {
+  /** Leading axes of size 1 added up to `ndim`. */
+  as_rank(ndim) {
+    const extra = new Array(Math.max(ndim - this.ndim, 0));
+    return this.with_layout([...extra.fill(1), ...this.shape], [...extra.fill(0), ...this.strides]);
+  }
+
+  /** numpy's broadcast: axes of size 1 get stride 0 (the shapes are known to fit). */
+  broadcast_to(shape) {
+    const v = this.as_rank(shape.length);
+    return v.with_layout(shape, v.strides.map((s, i) => (v.shape[i] === shape[i] ? s : 0)));
+  }
+
+  aligned(nbytes, list) {
+    const axes = [...list];
     const fits = (a) => this.shape.at(a) === 1 || this.strides.at(a) % nbytes === 0;
     return this.offset % nbytes === 0 && axes.every(fits);
   }
@@ -217,6 +234,9 @@ class Space {
 }
 
 class Nd extends Space {
+  static LEVELS = 6;
+  static TAIL = 0;
+
   constructor(shape, views) {
     super(shape, views, 6, 0);
     this.total = this.count;
@@ -224,6 +244,9 @@ class Nd extends Space {
 }
 
 class Rows extends Space {
+  static LEVELS = 5;
+  static TAIL = 1;
+
   constructor(shape, views) {
     super(shape, views, 5, 1);
     this.rows = this.count;
@@ -244,6 +267,9 @@ class Rows extends Space {
 }
 
 class Tiles extends Space {
+  static LEVELS = 4;
+  static TAIL = 2;
+
   constructor(shape, views) {
     super(shape, views, 4, 2);
     this.batches = this.count;

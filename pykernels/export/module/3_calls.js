@@ -125,25 +125,27 @@ const decide = (kernel, tensors, shared, alignment) => {
   return mode;
 };
 
-/** The steps that Python's plan computed for these layouts at export. */
-const recorded = (manifest, kernel, views, options, scratch) => {
+const planKey = (kernel, views, options) => {
   const layouts = kernel.tensors.flatMap((a, i) => {
     const v = views[i];
     const strides = v?.strides.map((s) => s / v.dtype.itemsize);
     return v ? [`${a.name}=${v.dtype.name}[${v.shape}]:${strides}`] : [];
   });
-  const key = [...layouts, JSON.stringify(options)].join(" ");
-  const plans = manifest.kernels[kernel.name].plans;
-  const plan = plans.find((p) => p.key === key);
-  if (!plan) {
-    const known = plans.map((p) => `\n  ${p.key}`).join("") || " none";
-    fail(kernel.name, `no plan was exported (--shape) for ${key}; there are:${known}`);
-  }
-  for (const v of views) {
-    if (v && (v.offset % 256 || !v.padded)) {
-      fail(kernel.name, "a recorded plan needs offsets in multiples of 256 and padded buffers");
-    }
-  }
+  return [...layouts, JSON.stringify(options)].join(" ");
+};
+
+/** Why there is no plan for a call. */
+const unplanned = (manifest, kernel, views, options) => {
+  const known = manifest.kernels[kernel.name].plans.map((p) => `\n  ${p.key}`).join("") || " none";
+  const key = planKey(kernel, views, options);
+  fail(kernel.name, `no plan was exported (--shape) for ${key}; there are:${known}`);
+};
+
+/** The steps that Python's plan computed for these layouts at export, null if it did not. */
+const recorded = (manifest, kernel, views, options, scratch) => {
+  const key = planKey(kernel, views, options);
+  const plan = manifest.kernels[kernel.name].plans.find((p) => p.key === key);
+  if (!plan || views.some((v) => v && (v.offset % 256 || !v.padded))) return null;
   scratch.sizes.push(...plan.scratch);
   return plan.steps.map((s) => {
     const bound = s.bound.map((b) => {

@@ -85,15 +85,16 @@ export class Kernels {
   }
 
   /** Check a call, find or make its plan, and prepare it. */
-  async call(kernel, args, plan = kernel.plan) {
+  async call(kernel, args, plan = null) {
     const { tensors, scalars, options } = split(kernel, args);
     checkTensors(kernel, tensors);
     const views = kernel.tensors.map((a, slot) => viewOf(tensors[slot], slot));
     const named = Object.fromEntries(kernel.tensors.map((a, i) => [a.name, views[i]]));
     const scratch = new Scratch();
-    const steps = plan
-      ? plan(this.caps, named, scratch)
-      : recorded(this.manifest, kernel, views, options, scratch);
+    let steps = plan?.(this.caps, named, scratch, options);
+    steps ??= recorded(this.manifest, kernel, views, options, scratch);
+    steps ??= kernel.plan?.(this.caps, named, scratch, options);
+    steps ?? unplanned(this.manifest, kernel, views, options);
     return this.prepare(kernel, steps, tensors, scalars, scratch.sizes);
   }
 
@@ -180,5 +181,3 @@ export async function open(device, { base = new URL(".", import.meta.url) } = {}
 /** Bodies, for plans of your own: `bodies.NAME.step(caps, views, given)` is one step. */
 export const bodies = {};
 const kernels = {};
-
-// -- generated from the specs ---------------------------------------------------------------------

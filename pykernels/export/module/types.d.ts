@@ -1,4 +1,5 @@
-// Types of pykernels.js. The part at the end is generated from the specs of the kernels.
+// Types of pykernels.js. The part at the end is generated from the specs of the kernels; whether one
+// launches any layout, or those of its recorded plans, is `launches` in manifest.json.
 
 export type DType =
   | "float32" | "float16" | "bfloat16" | "int32" | "uint32" | "int16" | "uint16" | "int8"

@@ -1,0 +1,415 @@
+// -- what plans translated from Python are made of --------------------------------------------------
+
+/** Python's meaning of calls, operators and built-ins, as far as plans use them. */
+const py = (() => {
+  const key = (x) =>
+    Array.isArray(x) ? `[${x.map(key)}]` : typeof x === "object" && x !== null ? identity(x) : `${typeof x}${x}`;
+  const seen = new WeakMap();
+  const identity = (x) => {
+    if (x.itemsize !== undefined && x.short !== undefined) return `dtype${x.name},${x.itemsize}`;
+    if (!seen.has(x)) seen.set(x, `object${(count += 1)}`);
+    return seen.get(x);
+  };
+  let count = 0;
+
+  const Failure = (message) => new KernelError(message);
+
+  class Dict {
+    constructor(pairs = []) {
+      this.map = new Map();
+      for (const [k, v] of pairs) this.map.set(key(k), [k, v]);
+    }
+    get(k, other = null) { return this.map.get(key(k))?.[1] ?? other; }
+    put(k, v) { this.map.set(key(k), [k, v]); }
+    has(k) { return this.map.has(key(k)); }
+    keys() { return [...this.map.values()].map(([k]) => k); }
+    values() { return [...this.map.values()].map(([, v]) => v); }
+    items() { return [...this.map.values()]; }
+    setdefault(k, v) {
+      if (!this.has(k)) this.put(k, v);
+      return this.get(k);
+    }
+    update(other) { for (const [k, v] of items(other)) this.put(k, v); }
+    [Symbol.iterator]() { return this.keys()[Symbol.iterator](); }
+  }
+  class PySet extends Dict {
+    constructor(values = []) { super([...values].map((v) => [v, v])); }
+    add(v) { this.put(v, v); }
+  }
+  const items = (x) => (x instanceof Dict ? x.items() : Object.entries(x));
+  const keywords = (x) => Object.fromEntries(items(x));
+
+  // -- functions and types --
+
+  const def = (marks, defaults, body) => Object.assign(body, { marks, defaults });
+  const bind = (f, args, named) => {
+    const { names, positional, rest, named: more } = f.marks;
+    const rested = args.slice(positional);
+    if (rested.length && !rest) throw new TypeError(`${args.length} arguments`);
+    const left = { ...named };
+    const out = names.map((name, i) => {
+      if (i < positional && i < args.length) return args[i];
+      if (name in left) {
+        const value = left[name];
+        delete left[name];
+        return value;
+      }
+      if (!(name in f.defaults)) throw new TypeError(`argument ${name} is missing`);
+      return f.defaults[name]();
+    });
+    if (rest) out.push(rested);
+    if (more) out.push(new Dict(Object.entries(left)));
+    else if (Object.keys(left).length) throw new TypeError(`unknown arguments ${Object.keys(left)}`);
+    return out;
+  };
+  const call = (f, args, named) => {
+    if (f.marks) return f(...bind(f, args, named));
+    if (f.fields) return make(f, args, named);
+    return f(...args, ...(Object.keys(named).length ? [new Named(named)] : []));
+  };
+  class Named {
+    constructor(values) { Object.assign(this, values); }
+  }
+  /** The keyword arguments of a built-in, taken off its arguments. */
+  const options = (args) => (args.at(-1) instanceof Named ? args.pop() : {});
+
+  const type = (name, kind, fields, defaults, methods, getters, statics) => {
+    const base = kind === "tuple" ? Array : Object;
+    const made = class extends base {};
+    Object.assign(made, { kind, fields, defaults, methods, title: name });
+    const marks = { names: fields, positional: fields.length, rest: null, named: null };
+    made.marked = { marks, defaults };
+    for (const [field, i] of fields.map((f, i) => [f, i])) {
+      if (kind === "tuple") {
+        Object.defineProperty(made.prototype, field, { get() { return this[i]; } });
+      }
+    }
+    for (const [n, f] of Object.entries(getters)) {
+      Object.defineProperty(made.prototype, n, { get() { return f(this); } });
+    }
+    for (const [n, f] of Object.entries(methods)) {
+      if (f !== true) made.prototype[`m_${n}`] = f;
+    }
+    for (const [n, f] of Object.entries(statics)) {
+      made[`s_${n}`] = methods[`_class_${n}`] ? (...args) => f(made, ...args) : f;
+      if (methods[`_class_${n}`]) {
+        made[`s_${n}`] = Object.assign((...args) => f(made, ...args), {
+          marks: { ...f.marks, names: f.marks.names.slice(1), positional: f.marks.positional - 1 },
+          defaults: f.defaults,
+        });
+      }
+    }
+    return made;
+  };
+  const make = (kind, args, named) => {
+    const values = bind(kind.marked, args, named);
+    const one = new kind();
+    if (kind.kind === "tuple") one.push(...values);
+    else kind.fields.forEach((f, i) => { one[f] = values[i]; });
+    return one;
+  };
+  const replace = (of, changes) => {
+    if (of instanceof View) {
+      const { slot, dtype, shape, strides, offset, padded } = { ...of, ...changes };
+      return new View(slot, dtype, shape, strides, offset, padded);
+    }
+    const kind = of.constructor;
+    return make(kind, kind.fields.map((f) => (f in changes ? changes[f] : of[f])), {});
+  };
+
+  // -- methods --
+
+  const arrays = {
+    append: (a, x) => { a.push(x); return null; },
+    extend: (a, more) => { a.push(...more); return null; },
+    insert: (a, i, x) => { a.splice(i, 0, x); return null; },
+    pop: (a, i = -1) => a.splice(i, 1)[0],
+    index: (a, x) => {
+      const i = a.findIndex((y) => same(x, y));
+      if (i < 0) throw new RangeError("not in list");
+      return i;
+    },
+    count: (a, x) => a.filter((y) => same(x, y)).length,
+    reverse: (a) => { a.reverse(); return null; },
+    sort: (a, ...args) => { a.splice(0, a.length, ...sorted(a, ...args)); return null; },
+    _replace: (a, changes) => replace(a, changes),
+  };
+  const strings = {
+    join: (s, parts) => [...parts].join(s),
+    startswith: (s, x) => s.startsWith(x),
+    endswith: (s, x) => s.endsWith(x),
+    split: (s, x) => s.split(x),
+    upper: (s) => s.toUpperCase(),
+    lower: (s) => s.toLowerCase(),
+  };
+  const numbers = {
+    bit_length: (n) => (n === 0 ? 0 : Math.abs(n).toString(2).length),
+    is_integer: (n) => Number.isInteger(n),
+  };
+  const method = (of, name, args, named) => {
+    if (of?.step && of.tensors && name === "step") return step(of, args, named);
+    const own = of?.[`m_${name}`];
+    if (own) return call(own, [of, ...args], named);
+    const fixed = of?.[`s_${name}`];
+    if (fixed) return call(fixed, args, named);
+    if (Array.isArray(of) && arrays[name]) {
+      return arrays[name](of, ...args, ...(Object.keys(named).length ? [new Named(named)] : []));
+    }
+    const table = typeof of === "string" ? strings : typeof of === "number" ? numbers : null;
+    if (table) return table[name](of, ...args);
+    const f = of?.[name];
+    if (typeof f !== "function") throw new TypeError(`there is no ${name}`);
+    if (f.marks || f.fields) return call(f, args, named);
+    const params = natives[name];
+    if (params && Object.keys(named).length) {
+      const given = params.map((p, i) => args[i] ?? named[p]);
+      return f.apply(of, given);
+    }
+    return f.apply(of, Object.keys(named).length ? [...args, new Named(named)] : args);
+  };
+  const natives = {
+    with_layout: ["shape", "strides", "dtype"], aligned: ["nbytes", "axes"],
+    steps: ["name", "vec"], empty: ["shape", "name"],
+  };
+  const step = (body, args, named) => {
+    const [caps, ...views] = args;
+    const left = { ...named };
+    const by = Object.fromEntries(body.tensors.map((name, i) => {
+      const value = i < views.length ? views[i] : left[name];
+      delete left[name];
+      return [name, value];
+    }));
+    return body.step(caps, by, left);
+  };
+
+  // -- operators --
+
+  const truth = (x) => {
+    if (Array.isArray(x) || typeof x === "string") return x.length > 0;
+    if (x instanceof Dict) return x.map.size > 0;
+    return Boolean(x);
+  };
+  const whole = (x) => (typeof x === "boolean" ? Number(x) : x);
+  const numeric = (...xs) => {
+    for (const x of xs) {
+      if (typeof x !== "number" && typeof x !== "boolean") throw new TypeError(`${x} is no number`);
+    }
+  };
+  const less = (a, b) => {
+    if (Array.isArray(a) && Array.isArray(b)) {
+      for (let i = 0; i < Math.min(a.length, b.length); i++) {
+        if (!same(a[i], b[i])) return less(a[i], b[i]);
+      }
+      return a.length < b.length;
+    }
+    if (a instanceof PySet) return a.map.size < b.map.size && [...a].every((x) => b.has(x));
+    if (typeof a === "string" && typeof b === "string") return a < b;
+    numeric(a, b);
+    return whole(a) < whole(b);
+  };
+  const repeat = (list, n) => Array.from({ length: Math.max(n, 0) }, () => [...list]).flat();
+  const sorted = (values, ...args) => {
+    const { key: by, reverse } = { key: (x) => x, reverse: false, ...options(args) };
+    const order = (a, b) => (less(a[0], b[0]) ? -1 : less(b[0], a[0]) ? 1 : 0);
+    const marked = [...values].map((v) => [by(v), v]);
+    // Stable in both directions, as in Python.
+    marked.sort(reverse ? (a, b) => order(b, a) : order);
+    return marked.map(([, v]) => v);
+  };
+  const extreme = (better) => (...args) => {
+    const { key: by, ...more } = { key: (x) => x, ...options(args) };
+    const values = args.length === 1 ? [...args[0]] : args;
+    if (!values.length) {
+      if ("default" in more) return more.default;
+      throw new RangeError("of nothing");
+    }
+    return values.reduce((a, b) => (better(by(b), by(a)) ? b : a));
+  };
+  const list = (x = []) => [...iter(x)];
+  const iter = (x) => {
+    if (x === null || x === undefined || typeof x[Symbol.iterator] !== "function") {
+      throw new TypeError("not iterable");
+    }
+    return x;
+  };
+  const zip = (...args) => {
+    const { strict } = options(args);
+    const all = args.map(list);
+    const n = Math.min(...all.map((a) => a.length));
+    if (strict && all.some((a) => a.length !== n)) throw new RangeError("zip: lengths differ");
+    return Array.from({ length: n }, (_, i) => all.map((a) => a[i]));
+  };
+  const unpack = (value, shape) => {
+    const parts = list(value);
+    const star = shape.indexOf("*");
+    if (star < 0 ? parts.length !== shape.length : parts.length < shape.length - 1) {
+      throw new RangeError(`${shape.length} values wanted, ${parts.length} there`);
+    }
+    if (star >= 0) {
+      const n = parts.length - shape.length + 1;
+      parts.splice(star, n, parts.slice(star, star + n));
+    }
+    return parts.map((p, i) => (Array.isArray(shape[i]) ? unpack(p, shape[i]) : p));
+  };
+  const cut = (x, from, to, by) => {
+    if (by !== null && by !== 1) {
+      const n = x.length;
+      const [a, b] = by < 0 ? [from ?? n - 1, to ?? -1 - n] : [from ?? 0, to ?? n];
+      const fixed = (i) => (i < 0 ? i + n : i);
+      const [first, last] = [fixed(a), by < 0 && to === null ? -1 : fixed(b)];
+      const out = [];
+      for (let i = first; by < 0 ? i > last : i < Math.min(last, n); i += by) out.push(x[i]);
+      return typeof x === "string" ? out.join("") : out;
+    }
+    return typeof x === "string" ? x.slice(from ?? 0, to ?? undefined) : Array.from(x).slice(from ?? 0, to ?? undefined);
+  };
+  const at = (x, i) => {
+    if (x instanceof Dict) {
+      if (!x.has(i)) throw new RangeError(`no key ${i}`);
+      return x.get(i);
+    }
+    const n = whole(i);
+    if (n >= x.length || n < -x.length) throw new RangeError("index out of range");
+    return x.at(n);
+  };
+  const has = (x, v) => (x instanceof Dict ? x.has(v) : typeof x === "string" ? x.includes(v) : list(x).some((y) => same(y, v)));
+  const text = (x) => {
+    if (x === null) return "None";
+    if (typeof x === "boolean") return python(x);
+    return Array.isArray(x) ? `(${x.map(text).join(", ")}${x.length === 1 ? "," : ""})` : `${x}`;
+  };
+
+  const VIEW = ["slot", "dtype", "shape", "strides", "offset", "padded"];
+  const space = (Kind) =>
+    Object.assign((shape, views) => new Kind(shape, keywords(views)),
+      { LEVELS: Kind.LEVELS, TAIL: Kind.TAIL });
+
+  return {
+    Failure, Dict, def, call, method, type, keywords, items, truth, less, unpack, cut, at, has, list, zip, iter,
+    sorted, options,
+    all_of: (...parts) => {
+      let value = true;
+      for (const part of parts) if (!truth((value = part()))) return value;
+      return value;
+    },
+    one_of: (...parts) => {
+      let value = false;
+      for (const part of parts) if (truth((value = part()))) return value;
+      return value;
+    },
+    put: (x, i, v) => { if (x instanceof Dict) x.put(i, v); else x[i < 0 ? x.length + i : i] = v; },
+    add: (a, b) => {
+      if (Array.isArray(a)) return [...a, ...b];
+      if (typeof a === "string") return a + b;
+      numeric(a, b);
+      return whole(a) + whole(b);
+    },
+    grow: (a, b) => {
+      if (Array.isArray(a) && !a.constructor.fields) { a.push(...iter(b)); return a; }
+      return typeof a === "string" ? a + b : whole(a) + whole(b);
+    },
+    sub: (a, b) => (a instanceof PySet ? new PySet([...a].filter((x) => !b.has(x))) : (numeric(a, b), whole(a) - whole(b))),
+    mul: (a, b) => {
+      if (Array.isArray(a)) return repeat(a, b);
+      if (Array.isArray(b)) return repeat(b, a);
+      numeric(a, b);
+      return whole(a) * whole(b);
+    },
+    div: (a, b) => { numeric(a, b); return a / b; },
+    floordiv: (a, b) => {
+      numeric(a, b);
+      if (whole(b) === 0) throw new RangeError("division by zero");
+      return Math.floor(whole(a) / whole(b));
+    },
+    modulo: (a, b) => {
+      numeric(a, b);
+      if (whole(b) === 0) throw new RangeError("division by zero");
+      return mod(whole(a), whole(b));
+    },
+    pow: (a, b) => a ** b,
+    shl: (a, b) => a * 2 ** b,
+    shr: (a, b) => Math.floor(a / 2 ** b),
+    and_: (a, b) => {
+      if (a instanceof PySet) return new PySet([...a].filter((x) => b.has(x)));
+      return typeof a === "boolean" && typeof b === "boolean" ? a && b : bitAnd(whole(a), whole(b));
+    },
+    or_: (a, b) => {
+      if (a instanceof PySet) return new PySet([...a, ...b]);
+      if (a instanceof Dict) return new Dict([...a.items(), ...items(b)]);
+      return typeof a === "boolean" && typeof b === "boolean" ? a || b : bitOr(whole(a), whole(b));
+    },
+    // -- built-ins
+    abs: Math.abs,
+    all: (x) => { for (const v of x) if (!truth(v)) return false; return true; },
+    any: (x) => { for (const v of x) if (truth(v)) return true; return false; },
+    bool: truth,
+    dict: (x = [], more = {}) => new Dict([...(x instanceof Named ? Object.entries(x) : x instanceof Dict ? x.items() : x), ...Object.entries(more)]),
+    divmod: (a, b) => [Math.floor(a / b), mod(a, b)],
+    enumerate: (x, start = 0) => list(x).map((v, i) => [i + (start instanceof Named ? start.start : start), v]),
+    filter: (f, x) => list(x).filter((v) => truth(f === null ? v : f(v))),
+    float: Number,
+    frozenset: (x = []) => new PySet(x),
+    id: (x) => identity(x),
+    int: (x) => Math.trunc(Number(x)),
+    isinstance: (x, kinds) => (Array.isArray(kinds) ? kinds : [kinds]).some((k) => is(x, k)),
+    len: (x) => (x instanceof Dict ? x.map.size : x.length),
+    map: (f, ...xs) => zip(...xs).map((v) => call(f, v, {})),
+    max: extreme((a, b) => less(b, a)),
+    min: extreme(less),
+    next: (x, ...other) => {
+      const { done, value } = x[Symbol.iterator]().next();
+      if (!done) return value;
+      if (!other.length) throw new RangeError("nothing is left");
+      return other[0];
+    },
+    range: (a, b, by = 1) => {
+      const [from, to] = b === undefined ? [0, a] : [a, b];
+      return Array.from({ length: Math.max(0, Math.ceil((to - from) / by)) }, (_, i) => from + i * by);
+    },
+    repr: (x) => (typeof x === "string" ? `'${x}'` : text(x)),
+    reversed: (x) => list(x).reverse(),
+    round: (x) => { const r = Math.round(x); return Math.abs(x % 1) === 0.5 && r % 2 ? r - 1 : r; },
+    set: (x = []) => new PySet(x),
+    str: text,
+    sum: (x, start = 0) => list(x).reduce((a, b) => (Array.isArray(a) ? [...a, ...b] : whole(a) + whole(b)), start),
+    tuple: list,
+    // -- modules
+    math: {
+      prod: (x) => list(x).reduce((a, b) => a * b, 1),
+      ceil: Math.ceil, floor: Math.floor, sqrt: Math.sqrt, log2: Math.log2, inf: Infinity,
+      isqrt: (n) => Math.floor(Math.sqrt(n)),
+      gcd: (...ns) => ns.reduce((a, b) => { while (b) [a, b] = [b, mod(a, b)]; return Math.abs(a); }, 0),
+      lcm: (...ns) => ns.reduce((a, b) => { let [x, y] = [a, b]; while (y) [x, y] = [y, mod(x, y)]; return Math.abs(a * b) / x; }, 1),
+    },
+    operator: {
+      index: (x) => { if (!Number.isInteger(whole(x))) throw new TypeError("no integer"); return whole(x); },
+    },
+    pairwise: (x) => list(x).slice(1).map((v, i) => [list(x)[i], v]),
+    replace,
+    product: (...xs) => xs.map(list).reduce((a, b) => a.flatMap((x) => b.map((y) => [...x, y])), [[]]),
+    // -- layouts
+    cdiv, dtype,
+    View: def({ names: VIEW, positional: 6, rest: null, named: null }, { padded: () => true },
+      (...fields) => new View(...fields)),
+    Nd: space(Nd), Rows: space(Rows), Tiles: space(Tiles),
+    merge_axes: mergeAxes,
+    contiguous_strides: contiguousStrides,
+    extent,
+    DTYPES: new Dict(Object.entries(dtypes)),
+    DType: (name, short, itemsize, kind) => ({ name, short, itemsize, kind }),
+    Watch: Object.assign(() => null, { marks: null }), // what is out of range is left out in silence
+    Scratch: null, Caps: null, Step: null, Ints: null, DTypeName: null,
+  };
+
+  function is(x, kind) {
+    if (kind === text) return typeof x === "string";
+    if (kind === truth) return typeof x === "boolean";
+    if (kind === Number) return typeof x === "number" && !Number.isInteger(x);
+    if (kind === list) return Array.isArray(x);
+    if (typeof kind === "function" && kind.prototype) return x instanceof kind;
+    return typeof x === "boolean" || Number.isInteger(x);
+  }
+})();
+
+/** Plans by kernel. */
+const plans = {};
