@@ -7,6 +7,8 @@
     o = "result of flash_attn.attention o"   what a function of pykernels.reference returns for the
                                              other tensors, or an attribute of it; not on the page
 
+`recorded_only = "why"` keeps the kernel's plan from being translated into JavaScript.
+
 Numbers come from a hash of their position, so that the page makes the same ones.
 """
 
@@ -105,15 +107,20 @@ def where(kernel: str) -> str:
 
 def cases(kernel: str, facts: Mapping[str, Any]) -> Cases | None:
     """The cases of a kernel, None where nobody has written any."""
-    file = importlib.resources.files("pykernels.export") / "cases" / f"{kernel}.toml"
-    if not file.is_file():
+    found = table(kernel)
+    if not found:
         return None
-    table = tomllib.loads(file.read_text(encoding="utf-8"))
-    unknown = table.keys() - {"test", "page", "values"}
+    unknown = found.keys() - {"test", "page", "values", "recorded_only"}
     if unknown:
         raise ArgumentError(f"[export] {where(kernel)} has unknown keys: {', '.join(unknown)}")
-    test, page = ([parse(kernel, t, facts) for t in table.get(k, ())] for k in ("test", "page"))
-    return Cases(test, page, table.get("values", {}))
+    test, page = ([parse(kernel, t, facts) for t in found.get(k, ())] for k in ("test", "page"))
+    return Cases(test, page, found.get("values", {}))
+
+
+def table(kernel: str) -> dict[str, Any]:
+    """What the file of a kernel holds, {} where there is none."""
+    file = importlib.resources.files("pykernels.export") / "cases" / f"{kernel}.toml"
+    return tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
 
 
 def fills(request: Request, facts: Mapping[str, Any], values: Mapping[str, str]) -> dict[str, Fill]:

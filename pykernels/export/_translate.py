@@ -212,7 +212,11 @@ class _Writer:
         if isinstance(target, ast.Name):
             return f"{self.name_of(target.id)} = {value};"
         if isinstance(target, ast.Tuple | ast.List):
-            return f"{self.pattern(target)} = py.unpack({value}, {self.shape(target)});"
+            unpacked = f"py.unpack({value}, {self.shape(target)})"
+            if not any(isinstance(n, ast.Subscript) for n in target.elts):
+                return f"{self.pattern(target)} = {unpacked};"
+            each = (self.assign(n, f"parts_[{i}]") for i, n in enumerate(target.elts))
+            return f"{{ const parts_ = {unpacked}; {' '.join(each)} }}"
         if isinstance(target, ast.Subscript):
             place = f"{self.value(target.value)}, {self.value(target.slice)}"
             return f"py.put({place}, {value});"
@@ -468,7 +472,7 @@ _RESERVED = {
     "arguments", "case", "catch", "const", "default", "delete", "do", "enum", "export", "extends",
     "function", "instanceof", "interface", "let", "new", "null", "package", "private", "protected",
     "public", "static", "super", "switch", "this", "throw", "typeof", "var", "void", "eval",
-    "py", "plans", "bodies", "kernels", "item_", "first_",
+    "py", "plans", "bodies", "kernels", "item_", "first_", "parts_",
 }  # fmt: skip
 
 

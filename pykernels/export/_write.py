@@ -15,6 +15,7 @@ from pykernels import plans
 from pykernels._version import __version__
 from pykernels.validate._usage import measure
 
+from . import _cases
 from ._layouts import Request
 from ._record import record
 from ._translate import NotTranslated, translate
@@ -129,9 +130,11 @@ def collect(
 
 def live_plan(facts: dict[str, Any]) -> dict[str, str] | None:
     """The modules of a kernel's plan in JavaScript: {} if it has none, None if they use something
-    that is not translated."""
+    that is not translated, or if the kernel's cases say `recorded_only`."""
     done: dict[str, str] = {}
     if facts["planned"]:
+        if _cases.table(facts["of"]).get("recorded_only"):
+            return None
         try:
             translate(facts["of"], Path(plans.__path__[0]), done)
         except NotTranslated:

@@ -27,9 +27,10 @@ from .test_steps import FACTS, as_json, ask, module
 
 __all__ = ["module"]
 LIVE = [n for n, facts in sorted(FACTS["kernels"].items()) if live_plan(facts)]
-ROUNDS = 150
+ROUNDS = 100
 LARGE = replace(CAPS, subgroups=True, max_invocations=1024, max_workgroup_bytes=32768, alignment=32)
-SIZES = (1, 2, 3, 4, 5, 8, 9, 16, 64, 100, 256, 1000, 1024, 4096, 20000, 300000)
+LARGEST = 1 << 32
+SIZES = (1, 2, 3, 4, 5, 8, 9, 16, 64, 100, 256, 1000, 1024, 4096, 20000)
 
 
 @pytest.mark.parametrize("kernel", LIVE)
@@ -43,6 +44,8 @@ def test_plans_as_in_python(kernel: str, module: Path) -> None:
     for i in range(ROUNDS):
         request = requests[i % len(requests)]
         views = views_of(request, facts, rng if i >= len(requests) else None)
+        if any(v and v.nbytes > LARGEST for v in views.values()):
+            continue  # no buffer is so large, and numbers would not be exact in JavaScript
         options = [request.given.get(o["name"], o["default"]) for o in facts["options"]]
         caps = LARGE if i % 3 == 2 else CAPS
         wants.append(planned(facts["of"], caps, list(views.values()), options))

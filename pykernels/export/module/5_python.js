@@ -133,6 +133,7 @@ const py = (() => {
     reverse: (a) => { a.reverse(); return null; },
     sort: (a, ...args) => { a.splice(0, a.length, ...sorted(a, ...args)); return null; },
     _replace: (a, changes) => replace(a, changes),
+    _asdict: (a) => new Dict(a.constructor.fields.map((f, i) => [f, a[i]])),
   };
   const strings = {
     join: (s, parts) => [...parts].join(s),
@@ -156,7 +157,7 @@ const py = (() => {
       return arrays[name](of, ...args, ...(Object.keys(named).length ? [new Named(named)] : []));
     }
     const table = typeof of === "string" ? strings : typeof of === "number" ? numbers : null;
-    if (table) return table[name](of, ...args);
+    if (table?.[name]) return table[name](of, ...args);
     const f = of?.[name];
     if (typeof f !== "function") throw new TypeError(`there is no ${name}`);
     if (f.marks || f.fields) return call(f, args, named);
