@@ -140,6 +140,13 @@ const py = (() => {
     startswith: (s, x) => s.startsWith(x),
     endswith: (s, x) => s.endsWith(x),
     split: (s, x) => s.split(x),
+    find: (s, x) => s.indexOf(x),
+    index: (s, x) => {
+      if (!s.includes(x)) throw new RangeError("not in text");
+      return s.indexOf(x);
+    },
+    replace: (s, x, y) => s.replaceAll(x, y),
+    strip: (s) => s.trim(),
     upper: (s) => s.toUpperCase(),
     lower: (s) => s.toLowerCase(),
   };
