@@ -30,8 +30,17 @@ _BUILTINS = {
     "max", "min", "next", "range", "repr", "reversed", "round", "set", "sorted", "str", "sum",
     "tuple", "zip", "bool", "id", "divmod", "frozenset", "filter",
 }  # fmt: skip
-# Modules whose names module/5_python.js has by itself.
-_NATIVE = ("math", "operator", "functools", "dataclasses", "itertools", "typing")
+# What module/5_python.js has of Python's modules, and of ours.
+_MODULES = {
+    "math": {"ceil", "floor", "gcd", "inf", "isqrt", "lcm", "log2", "prod", "sqrt"},
+    "operator": {"index"},
+    "itertools": {"chain", "pairwise", "product"},
+    "dataclasses": {"dataclass", "replace"},
+}
+_OWN = {
+    "Caps", "DType", "DTypeName", "DTYPES", "Ints", "Nd", "Rows", "Scratch", "Step", "Tiles", "View",
+    "Watch", "cdiv", "contiguous_strides", "dtype", "extent", "merge_axes",
+}  # fmt: skip
 _OURS = ("pykernels.layout", "pykernels.plan", "pykernels.dtypes", "pykernels.faults")
 _TYPES_ONLY = ("collections.abc", "__future__", "typing")
 
@@ -69,7 +78,7 @@ class _Writer:
         for node in tree.body:
             if isinstance(node, ast.Import):
                 for a in node.names:
-                    if a.name not in _NATIVE:
+                    if a.name not in _MODULES:
                         raise NotTranslated(f"import {a.name}")
                     self.globals[a.asname or a.name] = f"py.{a.name}"
             elif isinstance(node, ast.ImportFrom):
@@ -90,12 +99,12 @@ class _Writer:
                 self.globals[name] = f"bodies.{a.name}"
             elif source == "pykernels.errors":
                 self.globals[name] = "py.Failure"
-            elif source in _OURS:
+            elif source in _OURS and a.name in _OWN:
                 self.globals[name] = f"py.{a.name}"
-            elif source in _TYPES_ONLY and a.name != "NamedTuple":
+            elif source in _TYPES_ONLY:
                 self.globals[name] = "null"
-            elif source in _NATIVE:
-                self.globals[name] = f"py.{a.name}"
+            elif a.name in _MODULES.get(source, ()):
+                self.globals[name] = f"py.{source}.{a.name}"
             else:
                 raise NotTranslated(f"from {source} import {a.name}")
 
@@ -337,7 +346,14 @@ class _Writer:
         return json.dumps(node.value)
 
     def e_Attribute(self, node: ast.Attribute) -> str:
+        self.known(node)
         return f"{self.value(node.value)}.{node.attr}"
+
+    def known(self, node: ast.Attribute) -> None:
+        """NotTranslated for what a module of Python's has, but 5_python.js has not."""
+        module = self.value(node.value).removeprefix("py.")
+        if module in _MODULES and node.attr not in _MODULES[module]:
+            raise NotTranslated(f"{self.name}: {module}.{node.attr}")
 
     def e_Subscript(self, node: ast.Subscript) -> str:
         s = node.slice
@@ -353,6 +369,7 @@ class _Writer:
             for k in node.keywords
         )
         if isinstance(node.func, ast.Attribute):
+            self.known(node.func)
             of = self.value(node.func.value)
             return f"py.method({of}, {json.dumps(node.func.attr)}, {args}, {{ {named} }})"
         return f"py.call({self.value(node.func)}, {args}, {{ {named} }})"

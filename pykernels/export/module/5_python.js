@@ -392,9 +392,13 @@ const py = (() => {
     operator: {
       index: (x) => { if (!Number.isInteger(whole(x))) throw new TypeError("no integer"); return whole(x); },
     },
-    pairwise: (x) => list(x).slice(1).map((v, i) => [list(x)[i], v]),
-    replace,
-    product: (...xs) => xs.map(list).reduce((a, b) => a.flatMap((x) => b.map((y) => [...x, y])), [[]]),
+    itertools: {
+      chain: (...xs) => xs.flatMap(list),
+      pairwise: (x) => list(x).slice(1).map((v, i, rest) => [i ? rest[i - 1] : list(x)[0], v]),
+      product: (...xs) =>
+        xs.map(list).reduce((a, b) => a.flatMap((x) => b.map((y) => [...x, y])), [[]]),
+    },
+    dataclasses: { dataclass: null, replace },
     // -- layouts
     cdiv, dtype,
     View: def({ names: VIEW, positional: 6, rest: null, named: null }, { padded: () => true },
