@@ -291,7 +291,7 @@ def _comment(text: str, indent: str) -> list[str]:
 
 def emit_javascript(specs: Sequence[Spec], has_plan: Callable[[str], bool]) -> dict[str, Any]:
     """What `pykernels export` puts together: JavaScript by body, and data by kernel."""
-    with_body = [s for s in specs if not getattr(s, "bodies", ())]
+    with_body = [s for s in specs if not s.bodies]
     return {
         "bodies": {
             s.name: {"js": _checked_body(s), "grid": s.grid, "axes": [a.name for a in s.axes]}

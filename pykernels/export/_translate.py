@@ -38,8 +38,8 @@ _MODULES = {
     "dataclasses": {"dataclass", "replace"},
 }
 _OWN = {
-    "Caps", "DType", "DTypeName", "DTYPES", "Ints", "Nd", "Rows", "Scratch", "Step", "Tiles", "View",
-    "Watch", "cdiv", "contiguous_strides", "dtype", "extent", "merge_axes",
+    "Caps", "DType", "DTypeName", "DTYPES", "Ints", "Nd", "Rows", "Scratch", "Step", "Tiles",
+    "View", "Watch", "cdiv", "contiguous_strides", "dtype", "extent", "merge_axes",
 }  # fmt: skip
 _OURS = ("pykernels.layout", "pykernels.plan", "pykernels.dtypes", "pykernels.faults")
 _TYPES_ONLY = ("collections.abc", "__future__", "typing")
