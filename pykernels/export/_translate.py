@@ -20,7 +20,7 @@ _BINARY: dict[type[ast.operator], str] = {
     ast.BitOr: "or_",
 }  # fmt: skip
 _COMPARE: dict[type[ast.cmpop], str] = {
-    ast.Eq: "same({0}, {1})", ast.NotEq: "!same({0}, {1})", ast.Lt: "py.less({0}, {1})",
+    ast.Eq: "py.same({0}, {1})", ast.NotEq: "!py.same({0}, {1})", ast.Lt: "py.less({0}, {1})",
     ast.LtE: "!py.less({1}, {0})", ast.Gt: "py.less({1}, {0})", ast.GtE: "!py.less({0}, {1})",
     ast.In: "py.has({1}, {0})", ast.NotIn: "!py.has({1}, {0})", ast.Is: "{0} === {1}",
     ast.IsNot: "{0} !== {1}",

@@ -293,7 +293,7 @@ const py = (() => {
       { LEVELS: Kind.LEVELS, TAIL: Kind.TAIL });
 
   return {
-    Failure, Dict, def, call, method, type, keywords, items, truth, less, unpack, cut, at, has, list, zip, iter,
+    Failure, Dict, same, def, call, method, type, keywords, items, truth, less, unpack, cut, at, has, list, zip, iter,
     sorted, options,
     all_of: (...parts) => {
       let value = true;
