@@ -248,12 +248,12 @@ class Device:
                 recorder.write_params()
 
     @contextmanager
-    def profile(self) -> Iterator[Profile]:
-        """Time each launch inside on the GPU; see `Profile`."""
+    def profile(self, *, batches: bool = False) -> Iterator[Profile]:
+        """Time each launch inside on the GPU, or each batch of them; see `Profile`."""
         self.flush()
         with self._lock:
             outer = self._recorder.profile
-            profile = Profile(self._engine, self._raw, "timestamp-query" in self.features, self)
+            profile = Profile(self._engine, self._raw, self, batches)
             self._recorder.profile = profile
         try:
             yield profile

@@ -25,13 +25,17 @@ HOST, GPU = 1, 2  # the tracks of a trace
 
 @dataclass
 class Record:
-    """One dispatch: its variant, the bytes it binds, host time (s) and GPU time (s)."""
+    """One dispatch: its variant, the bytes it binds, host time (s) and GPU time (s).
+
+    Or one batch, from the first of its dispatches to the last, with what lies between them.
+    """
 
     label: str
     nbytes: int
     host: float
     start: float = 0.0
     gpu: float = 0.0
+    dispatches: int = 1
 
     @property
     def kernel(self) -> str:
@@ -45,11 +49,14 @@ class Profile:
     no timestamp queries, `gpu` stays 0 and `clock` says "wall": only the time of the whole block,
     `wall` (s, until the GPU was done), is known then. Launches of other threads are counted too,
     those inside `dev.record` are not.
+
+    With `batches`, a record is a batch of launches in one compute pass, timed as a whole.
     """
 
-    def __init__(self, engine: Engine, raw: Any, timestamps: bool, device: Device) -> None:
+    def __init__(self, engine: Engine, raw: Any, device: Device, batches: bool) -> None:
         self.records: list[Record] = []
-        self.clock = "timestamps" if timestamps else "wall"
+        self.clock = "timestamps" if "timestamp-query" in device.features else "wall"
+        self.batches = batches
         self.wall = 0.0
         self._raw = raw
         self._device = device
@@ -74,8 +81,10 @@ class Profile:
             "end_of_pass_write_index": i + 1,
         }
 
-    def resolve(self, encoder: Any) -> None:
+    def resolve(self, encoder: Any, dispatches: int, nbytes: int) -> None:
         """Copy this batch's timestamps into a buffer."""
+        if self.batches and self._batch:
+            self._batch[0].dispatches, self._batch[0].nbytes = dispatches, nbytes
         if self._query is not None:
             buffer = self._raw.create_buffer(size=8 * QUERIES, usage=0x200 | 0x4)
             encoder.resolve_query_set(self._query, 0, 2 * len(self._batch), buffer, 0)
@@ -114,7 +123,7 @@ class Profile:
         totals: dict[str, list[float]] = {}
         for r in self.records:
             t = totals.setdefault(r.kernel, [0, 0.0, 0])
-            t[0] += 1
+            t[0] += r.dispatches
             t[1] += r.gpu
             t[2] += r.nbytes
         lines = [f"{'kernel':<24}{'calls':>7}{'GPU ms':>12}{'us/call':>12}{'GB/s':>9}"]

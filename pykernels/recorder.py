@@ -99,7 +99,7 @@ class Recorder:
             if block.exposed:
                 self._look(block, d.label)
             block.mark = serial
-        if self._raw_pass is None or self.profile is not None:
+        if self._raw_pass is None or (self.profile is not None and not self.profile.batches):
             self._open(d)
         slot = self._slot
         self._slot = slot + 1  # before it is used: whatever interrupts, nobody else gets it
@@ -125,7 +125,7 @@ class Recorder:
             self._exposed[id(block)] = block
 
     def _open(self, d: Dispatch) -> None:
-        """An encoder and a pass; while profiling a pass for each dispatch, with timestamps."""
+        """An encoder and a pass; while profiling dispatches, a pass with timestamps for each."""
         try:
             if self._encoder is None:
                 self._encoder = self._device.create_command_encoder(label="pykernels")
@@ -133,7 +133,8 @@ class Recorder:
                 self._pass.end()
             writes = None
             if self.profile is not None:
-                writes = self.profile.begin(d.label, d.nbytes, time.perf_counter())
+                label = "batch" if self.profile.batches else d.label
+                writes = self.profile.begin(label, d.nbytes, time.perf_counter())
             self._pass = self._encoder.begin_compute_pass(timestamp_writes=writes)
             self._raw_pass = self._pass._internal
             self._bound = None
@@ -149,7 +150,7 @@ class Recorder:
             if self._pass is not None:
                 self._pass.end()
             if self.profile is not None:
-                self.profile.resolve(self._encoder)
+                self.profile.resolve(self._encoder, self._slot, self._bytes)
             for block in self._exposed.values():
                 if block.mark == self.serial:
                     self._pool.inspect(block.buffer, STORAGE, "submit")

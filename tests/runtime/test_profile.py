@@ -110,3 +110,17 @@ def test_timestamps_are_in_nanoseconds(dev: pk.Device) -> None:
             pk.kernels.softmax(x, y)
     assert 0.05 * p.wall < sum(r.gpu for r in p.records) <= p.wall
     assert np.isfinite(y.numpy()).all()
+
+
+def test_batches_are_timed_as_a_whole(dev: pk.Device) -> None:
+    x, y = dev.rand((16, 64)), dev.empty((16, 64))
+    before = dev.submits
+    with dev.profile(batches=True) as p:
+        for _ in range(300):
+            pk.kernels.softmax(x, y)
+    assert dev.submits == before + 2
+    assert [r.dispatches for r in p.records] == [256, 44]
+    assert all(r.nbytes >= 2 * x.nbytes * r.dispatches for r in p.records)
+    assert "300" in p.table()
+    if p.clock == "timestamps":
+        assert 0 < sum(r.gpu for r in p.records) <= p.wall
