@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["activate", "budget", "mul_mat"]
+__all__ = ["activate", "budget", "mul_mat", "part", "problem"]
 
 Array = np.ndarray[Any, Any]
 
@@ -76,6 +76,28 @@ def budget(
         if activation != "relu":
             bound = bound + 16 * size
     return np.asarray(2.0**-23 * bound)
+
+
+def problem(
+    shape: tuple[int, ...] = (4096, 4096, 4096), dtype: str = "float32", out: str = "float32"
+) -> dict[str, tuple[tuple[int, ...], str]]:
+    """Shapes and dtypes of the product (..., n, m, k): dst (n, m) from b (n, k) and a (m, k)."""
+    *lead, n, m, k = shape
+    return {
+        "a": ((*lead, m, k), dtype),
+        "b": ((*lead, n, k), dtype),
+        "dst": ((*lead, n, m), out),
+    }
+
+
+def part(tensors: dict[str, Any]) -> dict[str, Any]:
+    """A small product inside a large one: about 64 rows of each operand, of the last batch."""
+    a, b, dst = (tensors[n][(-1,) * (tensors[n].ndim - 2)] for n in ("a", "b", "dst"))
+    m, n = (
+        slice(rows % 7 if rows > 64 else 0, None, max(rows // 61, 1))
+        for rows in (a.shape[0], b.shape[0])
+    )
+    return {"a": a[m], "b": b[n], "dst": dst[n, m]}
 
 
 def _repeat(a: Array, b: Array) -> Array:

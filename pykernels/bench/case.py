@@ -1,0 +1,329 @@
+"""One benchmark case: the tensors of a call, made on a device, rotated, and checked."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+
+from pykernels import kernels
+from pykernels.device import Device
+from pykernels.dtypes import DTYPES, DTypeName, dtype_of, numpy_dtype
+from pykernels.errors import PyKernelsError
+from pykernels.layout import View
+from pykernels.plan import Kernel
+from pykernels.tensor import Tensor
+
+from .check import Verdict, verdict
+
+__all__ = [
+    "Case",
+    "CheckFailed",
+    "Counts",
+    "Loaded",
+    "Operand",
+    "default_shape",
+    "load",
+    "problem",
+]
+
+Array = np.ndarray[Any, Any]
+Part = Callable[[dict[str, Any]], dict[str, Any]]
+
+BLOCK = 4_194_301  # random elements made on the host; a prime, so that repeats meet no row twice
+WHOLE = 1 << 22  # an output of up to this many elements is checked in full
+MOST_SETS = 4096
+
+
+class CheckFailed(PyKernelsError):
+    """The output of a case is wrong: it has no time."""
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One tensor of a case.
+
+    order: axes from the outermost to the innermost in memory; () is C order.
+    gap, phase: elements left free behind each run of the innermost axis, and in front of it.
+    values: makes the values (rng, shape) -> array; None: numbers in [-1, 1), small integers.
+    """
+
+    shape: tuple[int, ...]
+    dtype: DTypeName
+    order: tuple[int, ...] = ()
+    gap: int = 0
+    phase: int = 0
+    values: Callable[[np.random.Generator, tuple[int, ...]], Array] | None = None
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * DTYPES[self.dtype].itemsize
+
+    @property
+    def base(self) -> tuple[int, ...]:
+        """The shape that lies in memory in C order."""
+        shape = [self.shape[a] for a in self.axes]
+        if shape:
+            shape[-1] += self.phase + self.gap
+        return tuple(shape)
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        return self.order or tuple(range(len(self.shape)))
+
+    def view(self, base: Any) -> Any:
+        """The operand inside a tensor (or array of any kind) of the shape `base`."""
+        if self.phase or self.gap:
+            base = base[..., self.phase : base.shape[-1] - self.gap]
+        if not self.order:
+            return base
+        back = tuple(self.order.index(a) for a in range(len(self.order)))
+        permute = getattr(base, "permute", base.transpose)  # torch's transpose swaps two axes
+        return permute(*back)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A call of one kernel.
+
+    tensors: the arguments of `pykernels.kernels.<kernel>` by name, the output last.
+    shape: the problem's size, as people name it (rows x cols; n x m x k).
+    note: what is special about it ("transposed"); part of its name.
+    name, origin: of the shape, where it has one.
+    part: makes of the call's tensors those of a small equal problem inside it, for the check of a
+        large output; its output is a view of the whole output.
+    """
+
+    kernel: str
+    tensors: Mapping[str, Operand]
+    args: Mapping[str, Any] = field(default_factory=dict)
+    shape: tuple[int, ...] = ()
+    note: str = ""
+    name: str = ""
+    origin: str = ""
+    part: Part | None = None
+
+    @property
+    def dtype(self) -> str:
+        """The dtypes of inputs and output, "f16>f32" where they differ."""
+        short = [DTYPES[o.dtype].short for o in self.tensors.values()]
+        inputs = list(dict.fromkeys(short[:-1])) or short
+        text = "x".join(inputs)
+        return text if set(short) == {text} else f"{text}>{short[-1]}"
+
+    @property
+    def id(self) -> str:
+        size = "x".join(map(str, self.shape or self.output.shape))
+        return "-".join(filter(None, [self.dtype, size, self.note.replace(" ", "_")]))
+
+    @property
+    def output(self) -> Operand:
+        return list(self.tensors.values())[-1]
+
+    @property
+    def footprint(self) -> int:
+        """Bytes that one set of tensors takes."""
+        return sum(_span(o) for o in self.tensors.values())
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What one call is: the work that it asks for, and what the device is given to do."""
+
+    nbytes: int
+    operations: int
+    dispatches: int
+    bound: int  # bytes of all storage bindings
+    variant: str  # the texts that ran
+
+
+def problem(kernel: str, shape: Sequence[int], dtype: str, **args: Any) -> Case:
+    """A case of any kernel: what its reference calls a problem of this shape (() for its default),
+    else tensors that all have it. `dtype` may give the output's after a colon: "float32:float16".
+    """
+    given, _, out = dtype.partition(":")
+    for name in filter(None, (given, out)):
+        dtype_of(name)
+    module = reference(kernel)
+    make = getattr(module, "problem", None)
+    call = getattr(kernels, kernel)
+    shape = tuple(shape) or default_shape(kernel)
+    if make is not None:
+        tensors: dict[str, tuple[tuple[int, ...], str]] = make(shape, given, out or given)
+    else:
+        names = [n for n, p in _parameters(call).items() if p.annotation == "Tensor"]
+        tensors = {n: (shape, given) for n in names}
+        tensors[names[-1]] = (shape, out or given)
+    for n, p in _parameters(call).items():
+        if p.default is inspect.Parameter.empty and p.annotation != "Tensor" and n not in args:
+            args[n] = 1
+    operands = {n: Operand(s, cast(DTypeName, d)) for n, (s, d) in tensors.items()}
+    return Case(kernel, operands, args, shape, part=getattr(module, "part", None))
+
+
+def default_shape(kernel: str) -> tuple[int, ...]:
+    """A size that keeps a large GPU busy."""
+    make = getattr(reference(kernel), "problem", None)
+    if make is None:
+        return (4096, 4096)
+    found: tuple[int, ...] = inspect.signature(make).parameters["shape"].default
+    return found
+
+
+def reference(kernel: str) -> Any:
+    """The module of `pykernels.reference` that says what the kernel means."""
+    return importlib.import_module(f"pykernels.reference.{kernel}")
+
+
+def kernel_of(name: str) -> Kernel:
+    """The Kernel behind a wrapper."""
+    module = importlib.import_module(getattr(kernels, name).__module__)
+    return cast(Kernel, getattr(module, name.upper(), module.KERNEL))
+
+
+def _parameters(call: Callable[..., object]) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(call).parameters
+
+
+def _span(o: Operand) -> int:
+    """Bytes from one set to the next: the windows of all sets are aligned alike."""
+    return max(-(-math.prod(o.base) * DTYPES[o.dtype].itemsize // 256) * 256, 256)
+
+
+class Loaded:
+    """A case on a device: `sets` of tensors that are used in turn."""
+
+    def __init__(self, dev: Device, case: Case, sets: int, seed: int) -> None:
+        self.dev, self.case = dev, case
+        self.call = getattr(kernels, case.kernel)
+        names = list(case.tensors)
+        arenas = {
+            n: _arena(dev, o, sets, seed + i) for i, (n, o) in enumerate(case.tensors.items())
+        }
+        self.sets = [{n: _at(arenas[n], case.tensors[n], i) for n in names} for i in range(sets)]
+        self._turn = 0
+
+    def __call__(self) -> None:
+        """One call, on the next set."""
+        self.call(**self.sets[self._turn], **self.case.args)
+        self._turn = (self._turn + 1) % len(self.sets)
+
+    @property
+    def rotated(self) -> int:
+        """Bytes that a round of all sets touches."""
+        return self.case.footprint * len(self.sets)
+
+    def count(self) -> Counts:
+        """Run one call and count."""
+        tensors = self.sets[0]
+        kernel = kernel_of(self.case.kernel)
+        views = [_view(tensors.get(a.name)) for a in kernel.args]
+        names = {*_parameters(kernel.operations)} - {a.name for a in kernel.args}
+        args = {k: v for k, v in self.case.args.items() if k in names}
+        with self.dev.profile() as p:
+            self.call(**tensors, **self.case.args)
+        labels = (r.label.partition(" mode=")[0] for r in p.records)
+        return Counts(
+            kernel.nbytes(*views, **args),
+            kernel.operations(*views, **args),
+            len(p.records),
+            sum(r.nbytes for r in p.records),
+            " + ".join(dict.fromkeys(labels)),
+        )
+
+    def check(self) -> Verdict:
+        """Poison the output, call once, and compare with the reference; raises CheckFailed."""
+        tensors = self.sets[0]
+        out = list(self.case.tensors)[-1]
+        inputs = [n for n in tensors if n != out]
+        kernels.memset(tensors[out], 0xCD) if tensors[out].contiguous else kernels.fill(
+            tensors[out], 77
+        )
+        before = {} if inputs else {out: tensors[out]}
+        parts = list(self._parts(tensors))
+        hosts = [{n: p[n].numpy() for n in inputs or before} for p in parts]
+        self.call(**tensors, **self.case.args)
+        found = Verdict(0.0, 0.0, 0, 0)
+        for part, host in zip(parts, hosts, strict=True):
+            got = part[out].numpy()
+            found = found.joined(verdict(self.case.kernel, host, dict(self.case.args), got))
+        if found.wrong:
+            raise CheckFailed(f"[{self.case.kernel}] {self.case.id}: {found}")
+        return found
+
+    def _parts(self, tensors: dict[str, Tensor]) -> Iterator[dict[str, Tensor]]:
+        """The whole problem, or small ones inside it that make up part of the output."""
+        dst = tensors[list(self.case.tensors)[-1]]
+        if dst.size <= WHOLE and self.case.part is None:
+            yield tensors
+        elif self.case.part is not None:
+            yield self.case.part(dict(tensors))
+        elif all(t.shape == dst.shape for t in tensors.values()) and len(dst) > 1:
+            n = len(dst)
+            step = max(1, min(n // 4, WHOLE // 4 * n // dst.size))
+            for first in sorted({0, n // 3, 2 * n // 3, n - step}):
+                yield {k: t[first : first + step] for k, t in tensors.items()}
+        else:
+            yield tensors
+
+
+def load(dev: Device, case: Case, *, rotate: int = 0, seed: int = 0) -> Loaded:
+    """The tensors of a case, in as many sets as make up `rotate` bytes."""
+    sets = min(max(-(-rotate // case.footprint), 1), MOST_SETS)
+    most = dev.limits["max-buffer-size"]
+    largest = max(_span(o) for o in case.tensors.values())
+    return Loaded(dev, case, max(min(sets, most // largest), 1), seed)
+
+
+def _view(t: Tensor | None) -> View | None:
+    if t is None:
+        return None
+    lay = t._layout
+    return View(0, lay.dtype, lay.shape, lay.strides, t.offset)
+
+
+def _at(arena: Tensor, o: Operand, index: int) -> Tensor:
+    flat = arena[index, : math.prod(o.base)]
+    view: Tensor = o.view(flat.reshape(o.base))
+    return view
+
+
+def _arena(dev: Device, o: Operand, sets: int, seed: int) -> Tensor:
+    """One buffer with all sets of an operand: random values, the same in each set."""
+    dt = numpy_dtype(o.dtype)
+    span = _span(o) // dt.itemsize
+    arena = dev.empty((sets, span), o.dtype)
+    rng = np.random.default_rng(seed)
+    if o.values is not None:
+        at = _at(arena, o, 0)
+        at.write(np.ascontiguousarray(o.values(rng, o.shape), dt))
+    else:
+        _scatter(dev, arena[0], _random(rng, min(BLOCK, span), dt))
+    if sets > 1:
+        kernels.cpy(arena[:1].broadcast_to((sets - 1, span)), arena[1:])
+    return arena
+
+
+def _random(rng: np.random.Generator, n: int, dt: np.dtype[Any]) -> Array:
+    if dt.kind in "iu":
+        return rng.integers(0, 100, n).astype(dt)
+    if dt.kind == "b":
+        return rng.integers(0, 2, n).astype(dt)
+    return (rng.random(n, np.float32) * 2 - 1).astype(dt)
+
+
+def _scatter(dev: Device, flat: Tensor, block: Array) -> None:
+    """Fill a flat tensor with repeats of a block."""
+    source = dev.tensor(block)
+    whole = flat.size // block.size
+    if whole:
+        head = flat[: whole * block.size].reshape(whole, block.size)
+        kernels.cpy(source.broadcast_to(head.shape), head)
+    rest = flat.size - whole * block.size
+    if rest:
+        kernels.cpy(source[:rest], flat[flat.size - rest :])

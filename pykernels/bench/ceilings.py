@@ -1,0 +1,198 @@
+"""What the device itself reaches: fill, copy, multiply-adds in f32 and f16, and a launch.
+
+Each is the best of several simple ways, warmed up as the cases are, and checked.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from pykernels import kernels
+from pykernels.device import Device
+from pykernels.errors import PyKernelsError
+from pykernels.tensor import Tensor
+
+from .clock import Effort, Tracker, measure
+from .program import GROUP_ID, Program
+
+__all__ = ["Ceilings", "ceilings"]
+
+# VECS vec4 an invocation, a workgroup apart: engines differ in which number is fastest.
+_FILL = """
+@group(0) @binding(0) var<storage, read_write> dst: array<vec4<u32>>;
+{group_id}
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) w: vec3<u32>, @builtin(local_invocation_index) li: u32) {{
+  let i = group_id(w) * {step}u + li;
+  {body}
+}}
+"""
+_COPY = "@group(0) @binding(1) var<storage, read> src: array<vec4<u32>>;" + _FILL
+_FMA = """
+{enable}
+@group(0) @binding(0) var<storage, read> given: array<f32>;
+@group(0) @binding(1) var<storage, read_write> found: array<f32>;
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) w: vec3<u32>, @builtin(local_invocation_index) li: u32) {{
+  let a = vec4<{t}>({t}(given[0]));
+  let b = vec4<{t}>({t}(given[1]));
+  let start = given[2];
+  {begin}
+  for (var i = 0u; i < {rounds}u; i++) {{
+    {body}
+  }}
+  let total = {total};
+  found[w.x * 256u + li] = f32(total.x + total.y + total.z + total.w) / {sums}.0;
+}}
+"""
+_TICK = """
+@group(0) @binding(0) var<storage, read_write> count: array<u32>;
+@compute @workgroup_size(1) fn main() { count[0] += 1u; }
+"""
+
+
+@dataclass(frozen=True)
+class Ceilings:
+    """Bytes and operations per second; seconds of a launch. 0 where the device cannot do it."""
+
+    fill: float
+    copy: float
+    fma32: float
+    fma16: float
+    launch_gpu: float  # one dispatch after the other, nearly empty
+    launch_host: float  # recording and submitting one
+    ways: dict[str, float]  # bytes per second of each way
+
+    def record(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def limit(self, nbytes: int, operations: int, writes_only: bool) -> float:
+        """Seconds that a call needs at least: its bytes at the speed of a copy (or fill), or its
+        operations at that of f32 multiply-adds."""
+        rate = self.fill if writes_only else self.copy
+        return max(nbytes / rate, operations / self.fma32)
+
+
+def ceilings(dev: Device, effort: Effort, nbytes: int = 1 << 30) -> tuple[Ceilings, Tracker]:
+    """Measure them, on buffers of up to `nbytes`; and a tracker of the device's clock."""
+    slow = dev.info["type"] == "CPU"
+    nbytes = min(
+        nbytes, dev.limits["max-storage-buffer-binding-size"], (4 << 20) if slow else nbytes
+    )
+    nbytes = nbytes // 65536 * 65536
+    src, dst = dev.empty(nbytes, "uint8"), dev.zeros(nbytes, "uint8")
+    kernels.memset(src, 0xAB)
+    ways: dict[str, float] = {}
+    for vecs in (1, 4):
+        ways[f"fill, {vecs} vec4"] = nbytes / _fill(dev, dst, vecs, effort)
+        _expect(dst, 0x07, "fill")
+    for vecs in (1, 4):
+        ways[f"copy, {vecs} vec4"] = 2 * nbytes / _copy(dev, src, dst, vecs, effort)
+        _expect(dst, 0xAB, "copy")
+        kernels.memset(dst, 0)
+    ways["copy, the driver's"] = 2 * nbytes / _driver_copy(dev, src, dst, effort)
+    _expect(dst, 0xAB, "driver's copy")
+    del src, dst
+    fma32, probe = _best_fma(dev, "f32", effort, slow)
+    fma16 = _best_fma(dev, "f16", effort, slow)[0] if "shader-f16" in dev.features else 0.0
+    count = dev.zeros(1, "uint32")
+    tick = measure(Program(dev, _TICK, [[count]], 1), effort).seconds
+    host = _launch_host(dev)
+    best = {k: max(v for n, v in ways.items() if n.startswith(k)) for k in ("fill", "copy")}
+    warm = min(probe(1) for _ in range(5))
+    found = Ceilings(best["fill"], best["copy"], fma32, fma16, tick, host, ways)
+    return found, Tracker(lambda: probe(1), warm)
+
+
+def _expect(t: Tensor, byte: int, what: str) -> None:
+    if not (t[::4093].numpy() == byte).all():
+        raise PyKernelsError(f"[ceilings] the {what} did not arrive")
+
+
+def _fill(dev: Device, dst: Tensor, vecs: int, effort: Effort) -> float:
+    lines = (f"dst[i + {256 * k}u] = vec4<u32>(0x07070707u);" for k in range(vecs))
+    code = _FILL.format(group_id=GROUP_ID, step=256 * vecs, body="\n  ".join(lines))
+    return measure(Program(dev, code, [[dst]], dst.nbytes // (4096 * vecs)), effort).seconds
+
+
+def _copy(dev: Device, src: Tensor, dst: Tensor, vecs: int, effort: Effort) -> float:
+    lines = [f"let v{k} = src[i + {256 * k}u];" for k in range(vecs)]
+    lines += [f"dst[i + {256 * k}u] = v{k};" for k in range(vecs)]
+    code = _COPY.format(group_id=GROUP_ID, step=256 * vecs, body="\n  ".join(lines))
+    return measure(Program(dev, code, [[dst, src]], dst.nbytes // (4096 * vecs)), effort).seconds
+
+
+def _driver_copy(dev: Device, src: Tensor, dst: Tensor, effort: Effort) -> float:
+    """By the host's clock: the difference between chains of two lengths."""
+    raw, nbytes = dev.wgpu_device, dst.nbytes
+    a, b = src._block.buffer, dst._block.buffer
+    dev.flush()
+
+    def chain(n: int) -> float:
+        encoder = raw.create_command_encoder()
+        for _ in range(n):
+            encoder.copy_buffer_to_buffer(a, 0, b, 0, nbytes)
+        started = time.perf_counter()
+        raw.queue.submit([encoder.finish()])
+        dev.sync()
+        return time.perf_counter() - started
+
+    def sample(n: int) -> float:
+        return max(chain(12 * n) - chain(2 * n), 1e-9) / 10
+
+    return measure(sample, effort, clock="wall").seconds
+
+
+def _best_fma(
+    dev: Device, t: str, effort: Effort, slow: bool
+) -> tuple[float, Callable[[int], float]]:
+    """Operations per second, and the fastest program."""
+    best, fastest = 0.0, None
+    for sums, steps in ((8, 4),) if slow else ((4, 8), (8, 4), (8, 16), (8, 32)):
+        rounds = 4 if slow else 256
+        groups = 16 if slow else 4096
+        program = _fma(dev, t, sums, steps, rounds, groups)
+        seconds = measure(program, effort).seconds
+        rate = 2 * 4 * sums * steps * rounds * groups * 256 / seconds
+        if rate > best:
+            best, fastest = rate, program
+    assert fastest is not None
+    return best, fastest
+
+
+def _fma(dev: Device, t: str, sums: int, steps: int, rounds: int, groups: int) -> Program:
+    """x -> b - x again and again: an even number of steps gives back what there was."""
+    begin = "\n  ".join(f"var x{k} = vec4<{t}>({t}(start + {k}.0));" for k in range(sums))
+    body = "\n    ".join(f"x{k} = fma(x{k}, a, b);" for _ in range(steps) for k in range(sums))
+    code = _FMA.format(
+        enable="enable f16;" if t == "f16" else "", t=t, begin=begin, rounds=rounds, body=body,
+        total=" + ".join(f"x{k}" for k in range(sums)), sums=4 * sums,
+    )  # fmt: skip
+    given = dev.tensor(np.array([-1.0, 1.0, 3.0], np.float32))
+    found = dev.zeros(groups * 256)
+    program = Program(dev, code, [[given, found]], groups)
+    program(1)
+    want = 3.0 + (sums - 1) / 2
+    if not (found.numpy() == want).all():
+        raise PyKernelsError(f"[ceilings] the {t} multiply-adds are wrong")
+    return program
+
+
+def _launch_host(dev: Device) -> float:
+    """Seconds of the host for one launch of a kernel, submits included."""
+    t = dev.zeros(64)
+    best = float("inf")
+    for _ in range(5):
+        dev.sync()
+        started = time.perf_counter()
+        for _ in range(512):
+            kernels.fill(t, 1.0)
+        dev.flush()
+        best = min(best, (time.perf_counter() - started) / 512)
+    dev.sync()
+    return best

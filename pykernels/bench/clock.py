@@ -1,0 +1,195 @@
+"""Times of calls: warmed up until steady, by the GPU's own clock, many calls for each reading.
+
+A `Sample` runs n calls and says how many seconds they took, on whatever clock its owner has
+(timestamp queries, CUDA events, the host's). `measure` treats all of them alike.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from pykernels.device import Device
+
+__all__ = ["Effort", "GpuSample", "Sample", "Timing", "Tracker", "measure"]
+
+Sample = Callable[[int], float]
+
+STEADY = 0.01  # two windows of warm-up whose medians are this close: the time is steady
+WINDOW = 6
+DRIFT = 0.03  # blocks that differ by more, each faster than the last: not warm yet
+SLOW_CLOCK = 1.25  # a probe this much slower than it was when warm: the clock is down
+LONGEST_CHAIN = 4096
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How long to measure.
+
+    warm, most: seconds of warm-up at least, and at most while the time is not steady.
+    rounds: readings, in `blocks` blocks. reading: seconds of work for one reading.
+    """
+
+    warm: float = 0.3
+    most: float = 3.0
+    rounds: int = 30
+    blocks: int = 3
+    reading: float = 2e-4
+
+    @classmethod
+    def of(cls, dev: Device) -> Effort:
+        """Less on a software driver, which has no clock to warm up."""
+        slow = dev.info["type"] == "CPU"
+        return cls(warm=0.02, most=0.2, rounds=6, reading=1e-3) if slow else cls()
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of one call, for each reading; how they came about."""
+
+    rounds: tuple[float, ...]
+    calls: int  # of one reading
+    clock: str  # timestamps, wall, CUDA events
+    warmed: float  # s of warm-up
+    steady: bool = True
+    cold: str = ""  # why the device was not warm, "" if it was
+    blocks: int = 1
+
+    @property
+    def seconds(self) -> float:
+        return statistics.median(self.rounds)
+
+    @property
+    def noise(self) -> float:
+        """How far a repetition may be off, as a share of the median: half the interquartile range
+        of the readings, or how far apart the medians of the blocks are, whichever is more."""
+        if len(self.rounds) < 4:
+            return 0.0
+        low, _, high = statistics.quantiles(self.rounds, n=4)
+        medians = self.block_medians()
+        return max((high - low) / 2, max(medians) - min(medians)) / self.seconds
+
+    def block_medians(self) -> list[float]:
+        each = max(len(self.rounds) // self.blocks, 1)
+        return [
+            statistics.median(self.rounds[i : i + each])
+            for i in range(0, each * self.blocks, each)
+            if self.rounds[i : i + each]
+        ]
+
+    def record(self) -> dict[str, Any]:
+        found = asdict(self)
+        return found | {"seconds": self.seconds, "noise": self.noise}
+
+    @classmethod
+    def of(cls, record: dict[str, Any]) -> Timing:
+        known = {k: v for k, v in record.items() if k not in ("seconds", "noise")}
+        return cls(**known | {"rounds": tuple(known["rounds"])})
+
+
+class GpuSample:
+    """n calls timed by timestamp queries around whole batches; without them, by the host."""
+
+    def __init__(self, dev: Device, call: Callable[[], object]) -> None:
+        self.dev, self.call = dev, call
+        self.clock = "timestamps" if "timestamp-query" in dev.features else "wall"
+        self.dispatches = 0  # of the last sample
+
+    def __call__(self, n: int) -> float:
+        call = self.call
+        with self.dev.profile(batches=True) as p:
+            for _ in range(n):
+                call()
+        self.dispatches = sum(r.dispatches for r in p.records)
+        return p.wall if self.clock == "wall" else sum(r.gpu for r in p.records)
+
+
+@dataclass
+class Tracker:
+    """Watches the device's clock by a kernel whose time is known when it is warm."""
+
+    probe: Callable[[], float]
+    warm: float
+    worst: float = field(default=0.0)
+
+    def look(self) -> None:
+        self.worst = max(self.worst, self.probe() / self.warm)
+
+    def verdict(self) -> str:
+        """Why the device is cold, since the last verdict; "" if it is not."""
+        worst, self.worst = self.worst, 0.0
+        if worst <= SLOW_CLOCK:
+            return ""
+        return f"the device ran {worst:.1f} times slower than when it is warm"
+
+
+def measure(
+    sample: Sample, effort: Effort, *, clock: str = "", tracker: Tracker | None = None
+) -> Timing:
+    """Warm up until the time per call is steady, then read in blocks.
+
+    With a tracker there is a verdict on a cold device, of two kinds: a probe beside each block ran
+    too slowly, or the blocks became faster one after the other.
+    """
+    sample(1)  # compiles, allocates
+    warmed, steady, seconds = _warm_up(sample, effort)
+    calls = _chain(effort.reading, seconds)
+    rounds: list[float] = []
+    for block in range(effort.blocks):
+        if block and effort.warm:
+            sample(_chain(min(0.02, effort.warm), seconds))
+        if tracker:
+            tracker.look()
+        each = max(effort.rounds // effort.blocks, 1)
+        rounds += [sample(calls) / calls for _ in range(each)]
+        if tracker:
+            tracker.look()
+    name = clock or getattr(sample, "clock", "wall")
+    timing = Timing(tuple(rounds), calls, name, warmed, steady, "", effort.blocks)
+    return Timing(timing.rounds, calls, name, warmed, steady, _cold(timing, tracker), effort.blocks)
+
+
+def _warm_up(sample: Sample, effort: Effort) -> tuple[float, bool, float]:
+    """Seconds of warm-up, whether the time became steady, and the time of a call."""
+    started = time.perf_counter()
+    times = [max(sample(1), 1e-9)]
+    if not effort.warm:
+        return 0.0, False, times[-1]
+    while True:
+        n = _chain(max(effort.reading, effort.warm / 60), times[-1])
+        times.append(max(sample(n) / n, 1e-9))
+        spent = time.perf_counter() - started
+        if spent >= effort.warm and _settled(times):
+            return spent, True, times[-1]
+        if spent >= effort.most:
+            return spent, False, times[-1]
+
+
+def _settled(times: list[float]) -> bool:
+    if len(times) < 2 * WINDOW:
+        return False
+    last = statistics.median(times[-WINDOW:])
+    return abs(statistics.median(times[-2 * WINDOW : -WINDOW]) - last) <= STEADY * last
+
+
+def _chain(wanted: float, seconds: float) -> int:
+    """How many calls make up this many seconds."""
+    return max(1, min(math.ceil(wanted / seconds), LONGEST_CHAIN))
+
+
+def _cold(timing: Timing, tracker: Tracker | None) -> str:
+    if tracker is None:
+        return ""
+    said = tracker.verdict()
+    medians = timing.block_medians()
+    falling = len(medians) > 2 and all(a > b for a, b in pairwise(medians))
+    spread = (max(timing.rounds[-4:]) - min(timing.rounds[-4:])) / medians[-1]
+    if not said and falling and medians[0] > (1 + DRIFT + spread) * medians[-1]:
+        gain = medians[0] / medians[-1] - 1
+        said = f"calls became {gain:.0%} faster while they were timed"
+    return said

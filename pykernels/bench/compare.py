@@ -1,0 +1,79 @@
+"""What got slower between two runs, beyond the noise of both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from .run import Report, Result
+
+__all__ = ["FLOOR", "Change", "compare", "describe"]
+
+# Two runs of the same text on the same device differ by up to this much (docs/bench.md).
+FLOOR = 0.03
+
+Kind = Literal["slower", "faster", "same", "only before", "only after", "cold"]
+
+
+@dataclass(frozen=True)
+class Change:
+    """One case in both runs: the ratio of its times, and how far the ratio may be off by noise."""
+
+    what: str
+    kind: Kind
+    before: float = 0.0
+    after: float = 0.0
+    allowed: float = 0.0
+
+    @property
+    def ratio(self) -> float:
+        return self.after / self.before if self.before else 0.0
+
+
+def compare(a: Report, b: Report, floor: float = FLOOR) -> list[Change]:
+    """The changes from a to b, worst first. A case that ran on a cold device proves nothing."""
+    before, after = {r.key: r for r in a.results}, {r.key: r for r in b.results}
+    changes = [_change(before.get(key), after.get(key), floor) for key in before | after]
+    return sorted(changes, key=lambda c: -c.ratio)
+
+
+def _change(a: Result | None, b: Result | None, floor: float) -> Change:
+    found = b or a
+    assert found is not None
+    what = f"{found.kernel} {found.id} ({found.engine}, {found.cache})"
+    if a is None or b is None:
+        return Change(what, "only after" if a is None else "only before")
+    old, new = a.timing.seconds, b.timing.seconds
+    allowed = floor + a.timing.noise + b.timing.noise
+    kind: Kind = "same"
+    if a.timing.cold or b.timing.cold:
+        kind = "cold"
+    elif new > old * (1 + allowed):
+        kind = "slower"
+    elif old > new * (1 + allowed):
+        kind = "faster"
+    return Change(what, kind, old, new, allowed)
+
+
+def describe(a: Report, b: Report, changes: list[Change]) -> Iterator[str]:
+    """In words, for people."""
+    for what in ("adapter", "driver", "engines", "checks"):
+        if a.meta[what] != b.meta[what]:
+            yield f"different {what}: {a.meta[what]}, then {b.meta[what]}"
+    for engine in a.ceilings.keys() & b.ceilings.keys():
+        for name in ("fill", "copy", "fma32", "fma16"):
+            old, new = getattr(a.ceilings[engine], name), getattr(b.ceilings[engine], name)
+            if old and abs(new / old - 1) > FLOOR:
+                yield f"the device itself: {name} of {engine} {new / old - 1:+.1%}"
+    for c in changes:
+        if c.kind in ("slower", "faster", "cold"):
+            yield (
+                f"{c.kind:<7}{c.before * 1e6:>11.1f} us ->{c.after * 1e6:>11.1f} us "
+                f"{c.ratio - 1:>+8.1%} (noise {c.allowed:.1%})  {c.what}"
+            )
+        elif c.kind != "same":
+            yield f"{c.kind}: {c.what}"
+    same = sum(c.kind == "same" for c in changes)
+    slower = sum(c.kind == "slower" for c in changes)
+    yield f"{len(changes)} cases: {slower} slower, {same} the same within the noise"

@@ -1,0 +1,104 @@
+"""A roofline and throughput over size, as one figure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pykernels.errors import PyKernelsError
+
+from .run import Report, Result
+from .table import where
+
+__all__ = ["plot"]
+
+# Colours that stay apart for colour-blind readers (Okabe and Ito 2008).
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
+MARKS = "osD^vP*X"
+
+
+def plot(report: Report, path: Path) -> None:
+    """Write the figure; the file's ending says the format (svg, png, pdf)."""
+    try:
+        import matplotlib
+    except ImportError:
+        raise PyKernelsError(
+            "[bench] --plot needs matplotlib: pip install 'pykernels[bench]'"
+        ) from None
+    if not report.results:
+        raise PyKernelsError("[bench] there is nothing to plot")
+    from matplotlib.figure import Figure
+
+    engine = report.results[0].engine
+    results = [r for r in report.results if r.engine == engine and not r.timing.cold]
+    style: Any = {
+        "font.size": 9, "svg.fonttype": "none", "svg.hashsalt": "pykernels", "axes.grid": True,
+        "grid.color": "#dddddd", "grid.linewidth": 0.6, "axes.axisbelow": True,
+        "axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False,
+    }  # fmt: skip
+    with matplotlib.rc_context(style):
+        figure = Figure(figsize=(11, 4.6), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        kernels = list(dict.fromkeys(r.kernel for r in results))
+        looks = {k: (COLOURS[i % 8], MARKS[i % 8]) for i, k in enumerate(kernels)}
+        _roofline(left, report, engine, results, looks)
+        _over_size(right, report, engine, results, looks)
+        handles, labels = right.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 6))
+        figure.suptitle(
+            f"{where(report).partition(';')[0]}, {report.meta['date'][:10]}", fontsize=9
+        )
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None, dpi=130)
+
+
+def _roofline(
+    axis: Any, report: Report, engine: str, results: list[Result], looks: dict[str, tuple[str, str]]
+) -> None:
+    """Operations per second over operations per byte, under the measured ceilings."""
+    axis.set(xscale="log", yscale="log", title="Roofline", xlabel="operations per byte")
+    axis.set_ylabel("TFLOP/s")
+    work = [r for r in results if r.counts.operations]
+    reach = [r.counts.operations / r.counts.nbytes for r in work] or [1.0]
+    low, high = min(0.25, *reach) / 2, max(64.0, *reach) * 2
+    c = report.ceilings.get(engine)
+    if c:
+        for peak, name in ((c.fma32, "f32"), (c.fma16, "f16")):
+            if peak:
+                ridge = peak / c.copy
+                xs = [low, ridge, high] if name == "f32" else [ridge, high]
+                ys = [min(x * c.copy, peak) / 1e12 for x in xs]
+                axis.plot(xs, ys, color="#444444", lw=1.2, ls="-" if name == "f32" else "--")
+                axis.annotate(
+                    f"{name} multiply-adds {peak / 1e12:.0f} TFLOP/s", (high, peak / 1e12),
+                    xytext=(0, 3), textcoords="offset points", ha="right", fontsize=7.5,
+                )  # fmt: skip
+        axis.annotate(
+            f"copy {c.copy / 1e9:.0f} GB/s", (low * 1.3, low * 1.3 * c.copy / 1e12),
+            xytext=(14, 0), textcoords="offset points", va="top", fontsize=7.5,
+        )  # fmt: skip
+    for r in work:
+        colour, mark = looks[r.kernel]
+        x = r.counts.operations / r.counts.nbytes
+        axis.plot(x, r.speed / 1e12, mark, color=colour, ms=5, alpha=0.75, mew=0)
+
+
+def _over_size(
+    axis: Any, report: Report, engine: str, results: list[Result], looks: dict[str, tuple[str, str]]
+) -> None:
+    """Share of what the ceilings allow, over the bytes of a call."""
+    c = report.ceilings.get(engine)
+    axis.set(xscale="log", title="Throughput over size", xlabel="bytes that a call moves")
+    axis.set_ylabel("share of the measured ceiling" if c else "GB/s")
+    for kernel, (colour, mark) in looks.items():
+        own = sorted((r for r in results if r.kernel == kernel), key=lambda r: r.counts.nbytes)
+        xs = [r.counts.nbytes for r in own]
+        ys = [r.share if c else r.rate / 1e9 for r in own]
+        axis.plot(xs, ys, mark, color=colour, ms=5, alpha=0.75, mew=0, label=kernel)
+        best: dict[int, float] = {}
+        for x, y in zip(xs, ys, strict=True):
+            best[x] = max(best.get(x, 0.0), y)
+        axis.plot(list(best), list(best.values()), color=colour, lw=0.8, alpha=0.5)
+    if c:
+        axis.axhline(1.0, color="#444444", lw=1.2)
+        axis.set_ylim(0, 1.1 * max(1.0, *(r.share for r in results)))

@@ -1,0 +1,281 @@
+"""Runs cases on a device and keeps what came out: one `Result` per case, cache state and engine."""
+
+from __future__ import annotations
+
+import datetime
+import importlib.metadata
+import json
+import platform
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from pykernels._version import __version__
+from pykernels.device import Device
+from pykernels.errors import PyKernelsError
+
+from .case import Case, CheckFailed, Counts, Loaded, load
+from .ceilings import Ceilings, ceilings
+from .clock import Effort, GpuSample, Sample, Timing, Tracker, measure
+
+__all__ = ["Cache", "EnginePeer", "Peer", "Report", "Result", "Runner", "Skipped"]
+
+Cache = Literal["cold", "hot"]
+FORMAT = 1
+ROTATE = 256 << 20  # bytes that calls go round: more than any cache that a GPU has
+
+
+class Skipped(Exception):
+    """Why a peer does not run."""
+
+
+class Peer(Protocol):
+    """Something else that computes the same: made ready for a loaded case, timed like it.
+
+    Raises Skipped, with the reason, where it cannot.
+    """
+
+    def __call__(self, loaded: Loaded) -> tuple[Sample, str]: ...
+
+
+@dataclass
+class Result:
+    """What is known of one case on one device."""
+
+    kernel: str
+    id: str
+    engine: str
+    cache: Cache
+    dtype: str
+    shape: tuple[int, ...]
+    name: str
+    origin: str
+    counts: Counts
+    check: str
+    rotated: int
+    writes_only: bool
+    timing: Timing
+    limit: float = 0.0  # seconds by the ceilings
+    peers: dict[str, Timing | str] = field(default_factory=dict)  # or why it was skipped
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        return self.engine, self.kernel, self.id, self.cache
+
+    @property
+    def rate(self) -> float:
+        """Bytes per second."""
+        return self.counts.nbytes / self.timing.seconds
+
+    @property
+    def speed(self) -> float:
+        """Operations per second."""
+        return self.counts.operations / self.timing.seconds
+
+    @property
+    def share(self) -> float:
+        """Of what the ceilings allow."""
+        return self.limit / self.timing.seconds
+
+    def ratio(self, peer: str) -> float | None:
+        """How often this is faster than a peer."""
+        found = self.peers.get(peer)
+        return found.seconds / self.timing.seconds if isinstance(found, Timing) else None
+
+    def record(self) -> dict[str, Any]:
+        plain = {k: v for k, v in vars(self).items() if k not in ("counts", "timing", "peers")}
+        peers = {
+            k: {"skipped": v} if isinstance(v, str) else v.record() for k, v in self.peers.items()
+        }
+        return plain | {
+            "counts": vars(self.counts) | {},
+            "timing": self.timing.record(),
+            "peers": peers,
+            "GB/s": self.rate / 1e9,
+            "TFLOP/s": self.speed / 1e12,
+            "share": self.share,
+        }
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> Result:
+        known = {k: v for k, v in record.items() if k not in ("GB/s", "TFLOP/s", "share")}
+        peers = {
+            k: v["skipped"] if "skipped" in v else Timing.of(v) for k, v in known["peers"].items()
+        }
+        return cls(**known | {
+            "shape": tuple(known["shape"]), "counts": Counts(**known["counts"]),
+            "timing": Timing.of(known["timing"]), "peers": peers,
+        })  # fmt: skip
+
+
+@dataclass
+class Report:
+    """A run: where, when and with what; ceilings by engine; results."""
+
+    meta: dict[str, Any]
+    ceilings: dict[str, Ceilings]
+    results: list[Result]
+    failed: dict[str, str] = field(default_factory=dict)  # case: why
+
+    def save(self, path: Path) -> None:
+        data = {
+            "format": FORMAT,
+            "meta": self.meta,
+            "ceilings": {k: v.record() for k, v in self.ceilings.items()},
+            "results": [r.record() for r in self.results],
+            "failed": self.failed,
+        }
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: Path) -> Report:
+        """Raises PyKernelsError for a file that is no report."""
+        try:
+            data = json.loads(path.read_text(encoding="utf-8"))
+            if data["format"] != FORMAT:
+                raise PyKernelsError(f"[bench] {path} has format {data['format']}, not {FORMAT}")
+            found = {k: Ceilings(**v) for k, v in data["ceilings"].items()}
+            results = [Result.of(r) for r in data["results"]]
+            return cls(data["meta"], found, results, data["failed"])
+        except (OSError, ValueError, KeyError, TypeError) as e:
+            raise PyKernelsError(f"[bench] {path} is no report of pykernels bench: {e}") from None
+
+
+def meta(devices: Iterable[Device], command: str) -> dict[str, Any]:
+    """Date, adapter, driver, versions and the command."""
+    found = list(devices)
+    info = found[0].info
+    versions = {"pykernels": __version__, "python": platform.python_version()}
+    for name in ("numpy", "torch", "onnxruntime-webgpu"):
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            pass
+    return {
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M"),
+        "adapter": info["name"],
+        "type": info["type"],
+        "backend": info["backend"],
+        "driver": info["driver"],
+        "engines": {d.engine: d.info["engine_version"] for d in found},
+        "checks": all(d._checks for d in found),
+        "versions": versions,
+        "system": f"{platform.system()} {platform.machine()}",
+        "command": command,
+    }
+
+
+class EnginePeer:
+    """The same case on the other engine's device."""
+
+    def __init__(self, dev: Device, rotate: int) -> None:
+        self.dev, self.rotate = dev, rotate
+
+    def __call__(self, loaded: Loaded) -> tuple[Sample, str]:
+        rotate = self.rotate if len(loaded.sets) > 1 else 0
+        other = load(self.dev, loaded.case, rotate=rotate)
+        other.check()
+        sample = GpuSample(self.dev, other)
+        return sample, sample.clock
+
+
+class Runner:
+    """Runs cases on the devices of one adapter, one after the other.
+
+    Peers run beside the first device only.
+    """
+
+    def __init__(
+        self,
+        devices: list[Device],
+        *,
+        effort: Effort | None = None,
+        caches: tuple[Cache, ...] = ("cold",),
+        rotate: int | None = None,
+        command: str = "",
+        say: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True),
+    ) -> None:
+        self.devices, self.caches, self.say = devices, caches, say
+        self.effort = effort or Effort.of(devices[0])
+        slow = devices[0].info["type"] == "CPU"
+        self.rotate = rotate if rotate is not None else (1 << 20) if slow else ROTATE
+        self.report = Report(meta(devices, command), {}, [])
+        self.trackers: dict[str, Tracker] = {}
+
+    def ceilings(self, nbytes: int = 1 << 30) -> None:
+        """Measure what each device itself reaches. Always warmed up, whatever the cases get."""
+        for dev in self.devices:
+            self.say(f"ceilings of {dev!r}")
+            found, tracker = ceilings(dev, Effort.of(dev), nbytes)
+            self.report.ceilings[dev.engine] = found
+            if dev.info["type"] != "CPU":  # no clock to watch
+                self.trackers[dev.engine] = tracker
+
+    def run(
+        self,
+        cases: Iterable[Case],
+        peers: Mapping[str, Mapping[str, Peer]] | None = None,
+        wanted: Callable[[str], bool] = lambda peer: True,
+    ) -> Report:
+        """Run all cases; one whose output is wrong has no result but stands in `failed`.
+
+        peers: by kernel, then by name.
+        """
+        for case in cases:
+            given = {k: v for k, v in ((peers or {}).get(case.kernel) or {}).items() if wanted(k)}
+            for dev in self.devices:
+                what = f"{case.kernel} {case.id}"
+                try:
+                    first = dev is self.devices[0]
+                    for result in self._case(dev, case, given if first else {}):
+                        self.report.results.append(result)
+                        self.say(f"  {what} {dev.engine} {result.cache}: {_said(result)}")
+                except CheckFailed as e:
+                    self.report.failed[f"{what} {dev.engine}"] = str(e)
+                    self.say(f"  {what} {dev.engine}: WRONG, {e}")
+                except PyKernelsError as e:
+                    self.report.failed[f"{what} {dev.engine}"] = str(e)
+                    self.say(f"  {what} {dev.engine}: FAILED, {e}")
+        return self.report
+
+    def _case(self, dev: Device, case: Case, peers: Mapping[str, Peer]) -> Iterable[Result]:
+        loaded = load(dev, case, rotate=self.rotate if "cold" in self.caches else 0)
+        checked = loaded.check()
+        counts = loaded.count()
+        tracker = self.trackers.get(dev.engine)
+        for cache in self.caches:
+            if cache == "hot":
+                del loaded.sets[1:]
+            loaded._turn = 0
+            sample = GpuSample(dev, loaded)
+            timing = measure(sample, self.effort, tracker=tracker)
+            if sample.dispatches != timing.calls * counts.dispatches:
+                raise PyKernelsError(
+                    f"[bench] {case.kernel} made {sample.dispatches} dispatches in {timing.calls} "
+                    f"calls of {counts.dispatches}"
+                )
+            writes_only = len(case.tensors) == 1
+            known = self.report.ceilings.get(dev.engine)
+            limit = known.limit(counts.nbytes, counts.operations, writes_only) if known else 0.0
+            found: dict[str, Timing | str] = {}
+            for name, peer in peers.items():
+                try:
+                    other, clock = peer(loaded)
+                    found[name] = measure(other, self.effort, clock=clock)
+                except Skipped as e:
+                    found[name] = str(e)
+            yield Result(
+                case.kernel, case.id, dev.engine, cache, case.dtype,
+                case.shape or case.output.shape, case.name, case.origin, counts, str(checked),
+                loaded.rotated, writes_only, timing, limit, found,
+            )  # fmt: skip
+
+
+def _said(r: Result) -> str:
+    t = r.timing
+    flags = "" if not t.cold else f"  COLD: {t.cold}"
+    flags += "" if t.steady else "  unsteady"
+    return f"{t.seconds * 1e6:.1f} us, {r.rate / 1e9:.0f} GB/s{flags}"

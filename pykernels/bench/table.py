@@ -1,0 +1,123 @@
+"""The table of a run, for a terminal and as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .run import Report, Result
+
+__all__ = ["headline", "markdown", "table", "where"]
+
+Row = list[str]
+
+
+def where(report: Report) -> str:
+    """Adapter, driver and versions in one line."""
+    m = report.meta
+    engines = ", ".join(f"{k} {v}" for k, v in m["engines"].items())
+    checks = "" if m["checks"] else ", unchecked shaders"
+    versions = ", ".join(f"{k} {v}" for k, v in m["versions"].items())
+    return f"{m['adapter']} ({m['backend']}, {m['driver']}), {engines}{checks}; {versions}"
+
+
+def headline(report: Report) -> Iterator[str]:
+    """What stands above the table."""
+    m = report.meta
+    yield f"{m['date']} UTC, {where(report)}"
+    for engine, c in report.ceilings.items():
+        half = f", {c.fma16 / 1e12:.1f} in f16" if c.fma16 else ""
+        yield (
+            f"ceilings of {engine}: fill {c.fill / 1e9:.0f} GB/s, copy {c.copy / 1e9:.0f} GB/s, "
+            f"multiply-adds {c.fma32 / 1e12:.1f} TFLOP/s{half}, launch {c.launch_gpu * 1e6:.1f} us "
+            f"on the device and {c.launch_host * 1e6:.1f} us on the host"
+        )
+
+
+class _Columns:
+    """Which columns a report needs."""
+
+    def __init__(self, report: Report) -> None:
+        results = report.results
+        self.peers = list(dict.fromkeys(p for r in results for p in r.peers if r.ratio(p)))
+        self.engines = len({r.engine for r in results}) > 1
+        self.caches = len({r.cache for r in results}) > 1
+
+    @property
+    def left(self) -> Row:
+        """Names of the columns of text."""
+        engine = ["engine"] if self.engines else []
+        return ["kernel", "case", *engine, *(["cache"] if self.caches else [])]
+
+    @property
+    def names(self) -> Row:
+        numbers = ["us", "±", "GB/s", "TFLOP/s", "share"]
+        return [*self.left, *numbers, *(f"x {p}" for p in self.peers), ""]
+
+    def row(self, r: Result) -> Row:
+        t = r.timing
+        cells = [r.kernel, r.id]
+        cells += [r.engine] if self.engines else []
+        cells += [r.cache] if self.caches else []
+        speed = _digits(r.speed / 1e12) if r.counts.operations else ""
+        share = f"{r.share:.2f}" if r.limit else ""
+        cells += [_digits(t.seconds * 1e6), f"{t.noise:.1%}", _digits(r.rate / 1e9), speed, share]
+        ratios = (r.ratio(p) for p in self.peers)
+        cells += ["" if x is None else f"{x:.2f}" for x in ratios]
+        notes = ["COLD"] if t.cold else []
+        notes += [] if t.steady else ["unsteady"]
+        return [*cells, " ".join(notes)]
+
+
+def _digits(x: float) -> str:
+    """Three digits, or all before the point."""
+    return f"{x:.0f}" if x >= 100 else f"{x:.3g}" if x >= 1e-4 else "0"
+
+
+def table(report: Report) -> Iterator[str]:
+    """The table as text."""
+    columns = _Columns(report)
+    rows = [columns.names, *(columns.row(r) for r in report.results)]
+    yield from headline(report)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    left = len(columns.left)
+    for row in rows:
+        cells = (
+            c.ljust(w) if i < left else c.rjust(w)
+            for i, (c, w) in enumerate(zip(row, widths, strict=True))
+        )
+        yield "  ".join(cells).rstrip()
+    yield from _notes(report)
+
+
+def markdown(report: Report) -> Iterator[str]:
+    """The table for a README."""
+    columns = _Columns(report)
+    names, left = columns.names, len(columns.left)
+    for line in headline(report):
+        yield f"- {line}"
+    yield f"- `{report.meta['command']}`"
+    yield ""
+    yield f"| {' | '.join(names[:-1])} | |"
+    yield "|" + "|".join("---" if i < left else "--:" for i in range(len(names))) + "|"
+    for r in report.results:
+        yield f"| {' | '.join(columns.row(r))} |"
+    notes = list(_notes(report))
+    if notes:
+        yield ""
+        yield from (f"- {n}" for n in notes)
+
+
+def _notes(report: Report) -> Iterator[str]:
+    for r in report.results:
+        if r.timing.cold:
+            yield f"COLD {r.kernel} {r.id}: {r.timing.cold}; its time says nothing"
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for r in report.results:
+        for peer, found in r.peers.items():
+            if isinstance(found, str):
+                reasons.setdefault((peer, found), []).append(r.kernel)
+    for (peer, why), kernels in reasons.items():
+        names = ", ".join(dict.fromkeys(kernels))
+        yield f"{peer} skipped for {len(kernels)} cases of {names}: {why}"
+    for what, why in report.failed.items():
+        yield f"FAILED {what}: {why}"

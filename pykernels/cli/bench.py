@@ -1,0 +1,215 @@
+"""pykernels bench"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import re
+import shlex
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from . import Missing
+from ._manifest import kernel, manifest
+
+if TYPE_CHECKING:
+    from pykernels.bench.case import Case
+    from pykernels.bench.run import Peer, Report
+    from pykernels.device import Device
+
+__all__ = ["command"]
+
+EPILOG = """A shape is the problem's (rows x cols; for mul_mat n x m x k). Without --shape and --dtype,
+the named shapes of the checkout's bench/ are measured; an installed package has one shape of its
+own per kernel. Exit code 1: an output was wrong, or --compare found something slower."""
+FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.command("bench", epilog=EPILOG)
+@click.argument("names", nargs=-1, metavar="[KERNEL]...")
+@click.option("--shape", "shapes", multiple=True, metavar="4096x4096", help="May be repeated.")
+@click.option(
+    "--dtype",
+    "dtypes",
+    multiple=True,
+    metavar="DTYPE",
+    help="float16, or float16:float32 (output).",
+)
+@click.option("--only", default="", metavar="TEXT", help="Cases whose name contains it.")
+@click.option("--list", "listing", is_flag=True, help="List the cases, measure nothing.")
+@click.option("--peers", default="", help="all, or some of numpy,torch,ort,naive,engine.")
+@click.option("--cache", type=click.Choice(["cold", "hot", "both"]), default="cold")
+@click.option("--device", help="An adapter's number, or a part of its name (see doctor).")
+@click.option("--engine", type=click.Choice(["wgpu", "dawn", "both"]), default="wgpu")
+@click.option("--unchecked", is_flag=True, help="Compile shaders without runtime checks.")
+@click.option("--warmup", type=float, metavar="SECONDS", help="Of each case. Default: 0.3.")
+@click.option("--rounds", type=int, help="Readings of each case. Default: 30.")
+@click.option("--json", "as_json", type=FILE, metavar="F", help="Write all readings.")
+@click.option("--markdown", "as_markdown", type=FILE, metavar="F", help="Write the table.")
+@click.option("--plot", "as_plot", type=FILE, metavar="F", help="Write a figure (svg, png, pdf).")
+@click.option("--save", type=click.Path(path_type=Path), metavar="DIR", help="Write all three.")
+@click.option("--compare", type=FILE, metavar="A.json", help="With a run, or with B.json.")
+def command(names: tuple[str, ...], compare: Path | None, **options: Any) -> None:
+    """Measure KERNELs (all): GPU time after a warm-up, checked, against what the device reaches.
+
+    `pykernels bench --compare A.json B.json` says what got slower from A to B.
+    """
+    from pykernels.bench.run import Report
+
+    if compare is not None and len(names) == 1 and names[0].endswith(".json"):
+        _compare(Report.load(compare), Report.load(Path(names[0])))
+        return
+    before = Report.load(compare) if compare else None
+    cases, peers = _cases(names, options)
+    if options["listing"]:
+        for case in cases:
+            origin = f"  ({case.name}: {case.origin})" if case.origin else ""
+            click.echo(f"{case.kernel} {case.id}{origin}")
+        return
+    if not cases:
+        raise Missing("no case is left: --list shows them")
+    report = _run(cases, peers, options)
+    _write(report, options)
+    if before is not None:
+        _compare(before, report)
+    if report.failed:
+        raise SystemExit(1)
+
+
+def _checkout() -> Any:
+    """The package `bench` of a checkout: beside this package, or where Python finds it."""
+    root = Path(__file__).resolve().parents[2]
+    if (root / "bench" / "shapes.py").is_file() and str(root) not in sys.path:
+        sys.path.insert(0, str(root))
+    try:
+        found = importlib.util.find_spec("bench.shapes")
+    except ModuleNotFoundError:
+        found = None
+    return importlib.import_module("bench") if found else None
+
+
+def _cases(
+    names: Iterable[str], options: dict[str, Any]
+) -> tuple[list[Case], dict[str, dict[str, Peer]]]:
+    from pykernels.bench.case import problem
+
+    for name in names:
+        kernel(name)
+    wanted = list(names) or sorted(manifest()["kernels"])
+    rooms = _checkout()
+    found: list[Case] = []
+    peers: dict[str, dict[str, Peer]] = {}
+    if rooms is None:
+        if options["peers"]:
+            raise Missing("peers live in bench/ of the checkout, which is not here")
+        click.echo("named shapes live in bench/ of the checkout, which is not here", err=True)
+    else:
+        peers = rooms.peers()
+    if options["shapes"] or options["dtypes"] or rooms is None:
+        shapes = [_shape(s) for s in options["shapes"]] or [()]
+        for name in wanted:
+            for shape in shapes:
+                for dtype in options["dtypes"] or ("float32",):
+                    found.append(_problem(problem, name, shape, dtype))
+    else:
+        found = [case for case in rooms.cases() if case.kernel in wanted]
+        bare = [name for name in wanted if name not in {case.kernel for case in found}]
+        found += [_problem(problem, name, (), "float32") for name in bare]
+    return [c for c in found if options["only"] in f"{c.kernel} {c.id} {c.name}"], peers
+
+
+def _problem(make: Any, name: str, shape: tuple[int, ...], dtype: str) -> Case:
+    try:
+        found: Case = make(name, shape, dtype)
+    except (ValueError, TypeError) as e:
+        raise Missing(f"{name} takes no problem of shape {shape} and {dtype}: {e}") from None
+    return found
+
+
+def _shape(text: str) -> tuple[int, ...]:
+    if not re.fullmatch(r"\d+([x,]\d+)*", text):
+        raise click.UsageError(f"--shape must be like 4096x4096 but is {text!r}")
+    return tuple(map(int, re.split("[x,]", text)))
+
+
+def _devices(options: dict[str, Any]) -> Iterator[Device]:
+    import pykernels as pk
+
+    where = options["device"]
+    adapter = int(where) if where is not None and where.isdigit() else where
+    engine = options["engine"]
+    for name in ("wgpu", "dawn") if engine == "both" else (engine,):
+        yield pk.Device(adapter, engine=name, checks=not options["unchecked"])
+
+
+def _run(cases: list[Case], peers: dict[str, dict[str, Peer]], options: dict[str, Any]) -> Report:
+    from dataclasses import replace
+
+    import pykernels as pk
+    from pykernels.bench.clock import Effort
+    from pykernels.bench.run import EnginePeer, Runner
+    from pykernels.bench.table import table
+
+    devices = list(_devices(options))
+    effort = Effort.of(devices[0])
+    if options["warmup"] is not None:
+        effort = replace(effort, warm=options["warmup"])
+    if options["rounds"] is not None:
+        effort = replace(effort, rounds=options["rounds"])
+    caches = ("cold", "hot") if options["cache"] == "both" else (options["cache"],)
+    command = "pykernels bench " + shlex.join(sys.argv[2:])
+    runner = Runner(devices, effort=effort, caches=caches, command=command.strip())
+    chosen = options["peers"].split(",") if options["peers"] else []
+
+    def wanted(peer: str) -> bool:
+        return peer in chosen or chosen == ["all"]
+
+    if wanted("engine") and len(devices) == 1:
+        name = "dawn" if devices[0].engine == "wgpu" else "wgpu"
+        try:
+            other = pk.Device(devices[0].info["name"], engine=name)  # type: ignore[arg-type]
+            for k in {case.kernel for case in cases}:
+                peers.setdefault(k, {})["engine"] = EnginePeer(other, runner.rotate)
+        except pk.NoAdapterError as e:
+            click.echo(f"engine: {e}", err=True)
+    runner.ceilings()
+    report = runner.run(cases, peers, wanted)
+    for line in table(report):
+        click.echo(line)
+    return report
+
+
+def _write(report: Report, options: dict[str, Any]) -> None:
+    from pykernels.bench.plots import plot
+    from pykernels.bench.table import markdown
+
+    files: dict[str, Path | None] = {
+        "json": options["as_json"], "markdown": options["as_markdown"], "plot": options["as_plot"],
+    }  # fmt: skip
+    folder: Path | None = options["save"]
+    if folder is not None:
+        names = {"json": "results.json", "markdown": "results.md", "plot": "results.svg"}
+        files = {k: files[k] or folder / name for k, name in names.items()}
+    if files["json"]:
+        report.save(files["json"])
+    if files["markdown"]:
+        files["markdown"].parent.mkdir(parents=True, exist_ok=True)
+        files["markdown"].write_text("\n".join(markdown(report)) + "\n", encoding="utf-8")
+    if files["plot"]:
+        plot(report, files["plot"])
+    for path in filter(None, files.values()):
+        click.echo(f"wrote {path}", err=True)
+
+
+def _compare(before: Report, after: Report) -> None:
+    from pykernels.bench.compare import compare, describe
+
+    changes = compare(before, after)
+    for line in describe(before, after, changes):
+        click.echo(line)
+    if any(c.kind == "slower" for c in changes):
+        raise SystemExit(1)
