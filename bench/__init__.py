@@ -1,1 +1,38 @@
-"""Benchmarks. They need the checkout; what an installed wheel can measure lives in pykernels."""
+"""Benchmarks that need the checkout: one file per kernel, named shapes, peers.
+
+The core (clock, ceilings, tables) is `pykernels.bench`. A file `bench_NAME.py` has `cases(small)`,
+`PEERS`, and a pytest function made by `bench.form`. `pykernels bench` finds them here.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+from pykernels.bench.case import Case
+from pykernels.bench.run import Peer
+
+__all__ = ["cases", "files", "peers"]
+
+
+def files() -> list[ModuleType]:
+    """The modules bench_*.py."""
+    names = sorted(p.stem for p in Path(__file__).parent.glob("bench_*.py"))
+    return [importlib.import_module(f"bench.{name}") for name in names]
+
+
+def cases(small: bool = False) -> Iterator[Case]:
+    """All cases of all files; `small` ones are of the same form, for a software driver."""
+    for module in files():
+        yield from module.cases(small)
+
+
+def peers() -> dict[str, dict[str, Peer]]:
+    """The peers by kernel and name."""
+    found: dict[str, dict[str, Peer]] = {}
+    for module in files():
+        for case in module.cases(True):
+            found.setdefault(case.kernel, dict(module.PEERS))
+    return found

@@ -6,7 +6,7 @@ import importlib
 import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -36,7 +36,7 @@ Array = np.ndarray[Any, Any]
 Part = Callable[[dict[str, Any]], dict[str, Any]]
 
 BLOCK = 4_194_301  # random elements made on the host; a prime, so that repeats meet no row twice
-WHOLE = 1 << 22  # an output of up to this many elements is checked in full
+WHOLE = 1 << 20  # an output of up to this many elements is checked in full
 MOST_SETS = 4096
 
 
@@ -120,6 +120,10 @@ class Case:
     def id(self) -> str:
         size = "x".join(map(str, self.shape or self.output.shape))
         return "-".join(filter(None, [self.dtype, size, self.note.replace(" ", "_")]))
+
+    def labelled(self, **changes: Any) -> Case:
+        """The case with a name, an origin or a note."""
+        return replace(self, **changes)
 
     @property
     def output(self) -> Operand:
@@ -236,8 +240,9 @@ class Loaded:
             " + ".join(dict.fromkeys(labels)),
         )
 
-    def check(self) -> Verdict:
-        """Poison the output, call once, and compare with the reference; raises CheckFailed."""
+    def check(self, call: Callable[[], object] | None = None) -> Verdict:
+        """Poison the output of the first set, call once (the kernel, or something else that writes
+        there), and compare with the reference; raises CheckFailed."""
         tensors = self.sets[0]
         out = list(self.case.tensors)[-1]
         inputs = [n for n in tensors if n != out]
@@ -247,7 +252,10 @@ class Loaded:
         before = {} if inputs else {out: tensors[out]}
         parts = list(self._parts(tensors))
         hosts = [{n: p[n].numpy() for n in inputs or before} for p in parts]
-        self.call(**tensors, **self.case.args)
+        if call is None:
+            self.call(**tensors, **self.case.args)
+        else:
+            call()
         found = Verdict(0.0, 0.0, 0, 0)
         for part, host in zip(parts, hosts, strict=True):
             got = part[out].numpy()

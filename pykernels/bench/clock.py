@@ -10,7 +10,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -25,6 +25,7 @@ WINDOW = 6
 DRIFT = 0.03  # blocks that differ by more, each faster than the last: not warm yet
 SLOW_CLOCK = 1.25  # a probe this much slower than it was when warm: the clock is down
 LONGEST_CHAIN = 4096
+LONG = 2.0  # s of readings: what takes longer gets fewer
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,10 @@ class Effort:
     rounds: int = 30
     blocks: int = 3
     reading: float = 2e-4
+
+    def brief(self) -> Effort:
+        """For what is slow and by the host's clock."""
+        return replace(self, warm=self.warm / 6, most=self.warm, rounds=min(self.rounds, 6))
 
     @classmethod
     def of(cls, dev: Device) -> Effort:
@@ -117,6 +122,10 @@ class Tracker:
     warm: float
     worst: float = field(default=0.0)
 
+    def ready(self) -> bool:
+        """Is the device as fast as when it was warm?"""
+        return self.probe() <= 1.05 * self.warm
+
     def look(self) -> None:
         self.worst = max(self.worst, self.probe() / self.warm)
 
@@ -128,16 +137,28 @@ class Tracker:
         return f"the device ran {worst:.1f} times slower than when it is warm"
 
 
+def take(read: Callable[[], float], count: int) -> list[float]:
+    """Read so many times."""
+    return [read() for _ in range(count)]
+
+
 def measure(
-    sample: Sample, effort: Effort, *, clock: str = "", tracker: Tracker | None = None
+    sample: Sample,
+    effort: Effort,
+    *,
+    clock: str = "",
+    tracker: Tracker | None = None,
+    take: Callable[[Callable[[], float], int], list[float]] = take,
 ) -> Timing:
-    """Warm up until the time per call is steady, then read in blocks.
+    """Warm up until the time per call is steady, then read in blocks. A device that a tracker finds
+    warm already is warmed up for a fifth of the time.
 
     With a tracker there is a verdict on a cold device, of two kinds: a probe beside each block ran
     too slowly, or the blocks became faster one after the other.
     """
     sample(1)  # compiles, allocates
-    warmed, steady, seconds = _warm_up(sample, effort)
+    ready = tracker is not None and tracker.ready()
+    warmed, steady, seconds = _warm_up(sample, effort, effort.warm / 5 if ready else effort.warm)
     calls = _chain(effort.reading, seconds)
     rounds: list[float] = []
     for block in range(effort.blocks):
@@ -145,8 +166,9 @@ def measure(
             sample(_chain(min(0.02, effort.warm), seconds))
         if tracker:
             tracker.look()
-        each = max(effort.rounds // effort.blocks, 1)
-        rounds += [sample(calls) / calls for _ in range(each)]
+        most = math.ceil(LONG / (seconds * calls) / effort.blocks)
+        each = max(min(effort.rounds // effort.blocks, most), 1)
+        rounds += take(lambda: sample(calls) / calls, each)
         if tracker:
             tracker.look()
     name = clock or getattr(sample, "clock", "wall")
@@ -154,7 +176,7 @@ def measure(
     return Timing(timing.rounds, calls, name, warmed, steady, _cold(timing, tracker), effort.blocks)
 
 
-def _warm_up(sample: Sample, effort: Effort) -> tuple[float, bool, float]:
+def _warm_up(sample: Sample, effort: Effort, least: float) -> tuple[float, bool, float]:
     """Seconds of warm-up, whether the time became steady, and the time of a call."""
     started = time.perf_counter()
     times = [max(sample(1), 1e-9)]
@@ -164,7 +186,7 @@ def _warm_up(sample: Sample, effort: Effort) -> tuple[float, bool, float]:
         n = _chain(max(effort.reading, effort.warm / 60), times[-1])
         times.append(max(sample(n) / n, 1e-9))
         spent = time.perf_counter() - started
-        if spent >= effort.warm and _settled(times):
+        if spent >= least and _settled(times):
             return spent, True, times[-1]
         if spent >= effort.most:
             return spent, False, times[-1]

@@ -41,13 +41,13 @@ class Program:
             for s in sets
         ]
         self.keep = sets
-        dev.flush()
         if self.clock == "timestamps":
             self.query = self.raw.create_query_set(type="timestamp", count=2)
             self.stamps = self.raw.create_buffer(size=16, usage=0x200 | 0x4)
             self.period = dev._engine.timestamp_period(self.raw) * 1e-9
 
     def __call__(self, n: int) -> float:
+        self.dev.flush()
         return sum(self._submit(min(MOST, n - at)) for at in range(0, n, MOST))
 
     def _submit(self, n: int) -> float:

@@ -18,7 +18,7 @@ from pykernels.errors import PyKernelsError
 
 from .case import Case, CheckFailed, Counts, Loaded, load
 from .ceilings import Ceilings, ceilings
-from .clock import Effort, GpuSample, Sample, Timing, Tracker, measure
+from .clock import Effort, GpuSample, Sample, Timing, Tracker, measure, take
 
 __all__ = ["Cache", "EnginePeer", "Peer", "Report", "Result", "Runner", "Skipped"]
 
@@ -230,7 +230,7 @@ class Runner:
                 what = f"{case.kernel} {case.id}"
                 try:
                     first = dev is self.devices[0]
-                    for result in self._case(dev, case, given if first else {}):
+                    for result in self.case(dev, case, given if first else {}):
                         self.report.results.append(result)
                         self.say(f"  {what} {dev.engine} {result.cache}: {_said(result)}")
                 except CheckFailed as e:
@@ -241,7 +241,10 @@ class Runner:
                     self.say(f"  {what} {dev.engine}: FAILED, {e}")
         return self.report
 
-    def _case(self, dev: Device, case: Case, peers: Mapping[str, Peer]) -> Iterable[Result]:
+    def case(
+        self, dev: Device, case: Case, peers: Mapping[str, Peer], take: Any = take
+    ) -> Iterable[Result]:
+        """Check, count and time one case, for each state of the caches."""
         loaded = load(dev, case, rotate=self.rotate if "cold" in self.caches else 0)
         checked = loaded.check()
         counts = loaded.count()
@@ -251,7 +254,7 @@ class Runner:
                 del loaded.sets[1:]
             loaded._turn = 0
             sample = GpuSample(dev, loaded)
-            timing = measure(sample, self.effort, tracker=tracker)
+            timing = measure(sample, self.effort, tracker=tracker, take=take)
             if sample.dispatches != timing.calls * counts.dispatches:
                 raise PyKernelsError(
                     f"[bench] {case.kernel} made {sample.dispatches} dispatches in {timing.calls} "
@@ -264,7 +267,8 @@ class Runner:
             for name, peer in peers.items():
                 try:
                     other, clock = peer(loaded)
-                    found[name] = measure(other, self.effort, clock=clock)
+                    effort = self.effort if clock != "wall" else self.effort.brief()
+                    found[name] = measure(other, effort, clock=clock, tracker=tracker)
                 except Skipped as e:
                     found[name] = str(e)
             yield Result(

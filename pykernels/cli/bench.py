@@ -18,14 +18,14 @@ from ._manifest import kernel, manifest
 
 if TYPE_CHECKING:
     from pykernels.bench.case import Case
-    from pykernels.bench.run import Peer, Report
+    from pykernels.bench.run import Cache, Peer, Report
     from pykernels.device import Device
 
 __all__ = ["command"]
 
-EPILOG = """A shape is the problem's (rows x cols; for mul_mat n x m x k). Without --shape and --dtype,
-the named shapes of the checkout's bench/ are measured; an installed package has one shape of its
-own per kernel. Exit code 1: an output was wrong, or --compare found something slower."""
+EPILOG = """A shape is the problem's (rows x cols; for mul_mat n x m x k). Without --shape and
+--dtype, the named shapes of the checkout's bench/ are measured; an installed package has one shape
+of its own per kernel. Exit code 1: an output was wrong, or --compare found something slower."""
 FILE = click.Path(dir_okay=False, path_type=Path)
 
 
@@ -160,7 +160,9 @@ def _run(cases: list[Case], peers: dict[str, dict[str, Peer]], options: dict[str
         effort = replace(effort, warm=options["warmup"])
     if options["rounds"] is not None:
         effort = replace(effort, rounds=options["rounds"])
-    caches = ("cold", "hot") if options["cache"] == "both" else (options["cache"],)
+    caches: tuple[Cache, ...] = (
+        ("cold", "hot") if options["cache"] == "both" else (options["cache"],)
+    )
     command = "pykernels bench " + shlex.join(sys.argv[2:])
     runner = Runner(devices, effort=effort, caches=caches, command=command.strip())
     chosen = options["peers"].split(",") if options["peers"] else []

@@ -1,0 +1,53 @@
+"""fill and memset: whole tensors of many sizes, and a view with gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from bench import form, shapes
+from bench.others import GROUP_ID, naive_peer, numpy_peer, torch_peer
+from pykernels.bench.case import Case, Operand, problem
+
+
+def cases(small: bool = False) -> Iterator[Case]:
+    for s in shapes.pick(shapes.BYTES, small):
+        (nbytes,) = s.dims
+        yield problem("fill", (nbytes // 4,), "float32").labelled(name=s.name, origin=s.origin)
+        yield problem("memset", (nbytes,), "uint8").labelled(name=s.name, origin=s.origin)
+    yield problem("fill", (64 if small else 1 << 28,), "float16")
+    n = 32 if small else 8192
+    gaps = Operand((n, n), "float32", gap=64, phase=3)
+    yield Case("fill", {"dst": gaps}, {"value": 1}, (n, n), "with gaps")
+
+
+@numpy_peer
+def numpy(case: Case, t: dict[str, Any]) -> None:
+    t["dst"].fill(1)
+
+
+@torch_peer
+def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
+    t["dst"].fill_(1)
+
+
+@naive_peer
+def naive(case: Case) -> tuple[str, int]:
+    """One element an invocation."""
+    dst = case.output
+    t = "f16" if dst.dtype == "float16" else "f32"
+    count = dst.shape[0] if len(dst.shape) == 1 else dst.shape[0] * dst.shape[1]
+    text = f"""
+@group(0) @binding(0) var<storage, read_write> dst: array<{t}>;
+{GROUP_ID}
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) w: vec3<u32>, @builtin(local_invocation_index) li: u32) {{
+  let i = group_id(w) * 256u + li;
+  if (i < {count}u) {{ dst[i] = {t}(1.0); }}
+}}
+"""
+    return text, -(-count // 256)
+
+
+PEERS = {"numpy": numpy, "torch": torch, "naive": naive}
+bench_fill = form.benches(cases, PEERS)

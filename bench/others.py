@@ -1,0 +1,236 @@
+"""Peers: numpy, torch, ONNX Runtime on WebGPU, naive kernels. Each is optional and says why not.
+
+A bench file gives small functions; the decorators here make peers of them:
+
+    @numpy_peer   def f(case, t): ...        t: arrays by name; computes once
+    @torch_peer   def f(torch, case, t): ... t: CUDA tensors by name; writes t["dst"]
+    @naive_peer   def f(case): ...           WGSL and its workgroups; bindings in the case's order
+    @onnx_peer    def f(case): ...           a Node whose output can be its input again
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from pykernels.bench.case import Case, Loaded, Operand
+from pykernels.bench.clock import GpuSample, Sample
+from pykernels.bench.program import GROUP_ID, Program
+from pykernels.bench.run import Peer, Skipped
+from pykernels.dtypes import numpy_dtype
+
+__all__ = ["GROUP_ID", "Node", "Skipped", "naive_peer", "numpy_peer", "onnx_peer", "torch_peer"]
+
+Array = np.ndarray[Any, Any]
+MOST_BYTES, MOST_OPERATIONS = 1 << 28, 5e9  # of a call that numpy is asked to make
+GRAPH = 1024  # calls in one CUDA graph
+SHORT = 5e-5  # s: shorter calls are launched by a graph, or the host would be measured
+
+
+def numpy_peer(f: Callable[[Case, dict[str, Array]], object]) -> Peer:
+    """numpy on this host, by its clock."""
+
+    def start(loaded: Loaded) -> tuple[Sample, str]:
+        counts = loaded.count()
+        if counts.nbytes > MOST_BYTES or counts.operations > MOST_OPERATIONS:
+            raise Skipped("too large for numpy")
+        arrays = {n: _host(o, i) for i, (n, o) in enumerate(loaded.case.tensors.items())}
+
+        def sample(n: int) -> float:
+            started = time.perf_counter()
+            for _ in range(n):
+                f(loaded.case, arrays)
+            return time.perf_counter() - started
+
+        return sample, "wall"
+
+    return start
+
+
+def _host(o: Operand, seed: int) -> Array:
+    rng = np.random.default_rng(seed)
+    if o.values is not None:
+        return o.values(rng, o.shape)
+    base = rng.random(o.base, np.float32) * 2 - 1
+    found: Array = o.view(base.astype(numpy_dtype(o.dtype)))
+    return found
+
+
+def torch_peer(f: Callable[[Any, Case, dict[str, Any]], object]) -> Peer:
+    """torch on CUDA, TF32 off, timed by CUDA events; short calls through a CUDA graph."""
+
+    def start(loaded: Loaded) -> tuple[Sample, str]:
+        torch = _torch()
+        sets = [_cuda(torch, loaded.case, i) for i in range(len(loaded.sets))]
+        f(torch, loaded.case, sets[0])
+
+        def timed(run: Callable[[], None]) -> float:
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            begin.record()
+            run()
+            end.record()
+            torch.cuda.synchronize()
+            return float(begin.elapsed_time(end)) * 1e-3
+
+        def loop(n: int) -> None:
+            for i in range(n):
+                f(torch, loaded.case, sets[i % len(sets)])
+
+        loop(3)
+        if min(timed(lambda: loop(10)) for _ in range(3)) / 10 > SHORT:
+            return lambda n: timed(lambda: loop(n)), "CUDA events"
+        graph = torch.cuda.CUDAGraph()
+        size = min(max(len(sets), 32), GRAPH)
+        with torch.cuda.graph(graph):
+            loop(size)
+
+        def replay(n: int) -> float:
+            times = max(-(-n // size), 1)
+            return (
+                timed(lambda: [graph.replay() for _ in range(times)] and None) * n / (size * times)
+            )
+
+        return replay, "CUDA events"
+
+    return start
+
+
+def _torch() -> Any:
+    try:
+        torch = importlib.import_module("torch")
+    except ImportError:
+        raise Skipped("torch is not installed") from None
+    if not torch.cuda.is_available():
+        raise Skipped("torch sees no CUDA device")
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+    return torch
+
+
+def _cuda(torch: Any, case: Case, seed: int) -> dict[str, Any]:
+    tensors = {}
+    for n, o in case.tensors.items():
+        kind = getattr(torch, o.dtype)
+        if o.values is not None:
+            tensors[n] = torch.from_numpy(_host(o, seed)).cuda()
+        elif kind.is_floating_point:
+            base = torch.empty(o.base, device="cuda", dtype=kind).uniform_(-1, 1)
+            tensors[n] = o.view(base)
+        else:
+            tensors[n] = o.view(torch.randint(0, 100, o.base, device="cuda").to(kind))
+    return tensors
+
+
+def naive_peer(f: Callable[[Case], tuple[str, int]]) -> Peer:
+    """A kernel as one writes it first, on the same device, checked too."""
+
+    def start(loaded: Loaded) -> tuple[Sample, str]:
+        case = loaded.case
+        if any(o.gap or o.phase for o in case.tensors.values()):
+            raise Skipped("written for whole tensors")
+        halves = any(o.dtype == "float16" for o in case.tensors.values())
+        if halves and "shader-f16" not in loaded.dev.features:
+            raise Skipped("the device has no shader-f16")
+        if any(o.dtype not in ("float32", "float16") for o in case.tensors.values()):
+            raise Skipped("written for float32 and float16")
+        code, groups = f(case)
+        text = ("enable f16;\n" if halves else "") + code
+        program = Program(loaded.dev, text, [list(s.values()) for s in loaded.sets], groups)
+        loaded.check(lambda: program(1))
+        return program, program.clock
+
+    return start
+
+
+@dataclass(frozen=True)
+class Node:
+    """One ONNX operation. `flow` names the tensor that its output replaces in the next one;
+    `inputs` are its inputs in order, `attributes` its attributes."""
+
+    op: str
+    flow: str
+    inputs: tuple[str, ...]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    scale: float = 1.0  # of the inputs that do not flow: keeps a long chain finite
+
+
+def onnx_peer(f: Callable[[Case], Node]) -> Peer:
+    """ONNX Runtime's WebGPU provider. A run has a cost of its own (submits, transfers), so the time
+    is that of chains of two lengths, subtracted; only the first element is read back."""
+
+    def start(loaded: Loaded) -> tuple[Sample, str]:
+        try:
+            onnx, ort = importlib.import_module("onnx"), importlib.import_module("onnxruntime")
+        except ImportError as e:
+            raise Skipped(f"{e.name} is not installed") from None
+        if "WebGpuExecutionProvider" not in ort.get_available_providers():
+            raise Skipped("this onnxruntime has no WebGPU provider")
+        node, case = f(loaded.case), loaded.case
+        flow, out = case.tensors[node.flow], case.output
+        if (flow.shape, flow.dtype) != (out.shape, out.dtype):
+            raise Skipped("its output cannot be its input again")
+        if sum(o.nbytes for o in case.tensors.values()) > 1 << 29:
+            raise Skipped("too large for one model file")
+        once = GpuSample(loaded.dev, loaded)
+        once(1)
+        more = min(max(math.ceil(0.03 / max(once(3) / 3, 1e-7)), 8), 200)
+        short, long = (_session(onnx, ort, case, node, n) for n in (4, 4 + more))
+
+        def sample(n: int) -> float:
+            return max(_run(long) - _run(short), 1e-9) / more * n
+
+        return sample, "wall"
+
+    return start
+
+
+def _run(session: Any) -> float:
+    started = time.perf_counter()
+    session.run(None, {})
+    return time.perf_counter() - started
+
+
+def _session(onnx: Any, ort: Any, case: Case, node: Node, length: int) -> Any:
+    """`length` times the node, one after the other."""
+    helper, numpy_helper = onnx.helper, onnx.numpy_helper
+    arrays = {n: _host(case.tensors[n], i) for i, n in enumerate(node.inputs)}
+    initial = [
+        numpy_helper.from_array(
+            np.ascontiguousarray(a if n == node.flow else (a * node.scale).astype(a.dtype)), n
+        )
+        for n, a in arrays.items()
+    ]
+    rank = len(case.output.shape)
+    for name, value in (("zeros", 0), ("ones", 1)):
+        initial.append(numpy_helper.from_array(np.full(rank, value, np.int64), name))
+    names = [node.flow, *(f"v{i}" for i in range(length))]
+    nodes = [
+        helper.make_node(
+            node.op, [before if n == node.flow else n for n in node.inputs], [after],
+            **node.attributes,
+        )
+        for before, after in pairwise(names)
+    ]  # fmt: skip
+    nodes.append(helper.make_node("Slice", [names[-1], "zeros", "ones"], ["first"]))
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(case.output.dtype))
+    last = helper.make_tensor_value_info("first", kind, [1] * rank)
+    graph = helper.make_graph(nodes, case.kernel, [], [last], initial)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    model.ir_version = min(model.ir_version, 10)
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 3
+    session = ort.InferenceSession(
+        model.SerializeToString(), options, providers=["WebGpuExecutionProvider"]
+    )
+    if session.get_providers()[0] != "WebGpuExecutionProvider":
+        raise Skipped("ONNX Runtime fell back to another provider")
+    session.run(None, {})
+    return session

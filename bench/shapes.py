@@ -1,0 +1,105 @@
+"""The named shapes of all benchmarks, and where they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+__all__ = ["ATTENTION", "BYTES", "CONVOLUTIONS", "MATRICES", "PRODUCTS", "ROWS", "Shape", "pick"]
+
+
+class Shape(NamedTuple):
+    """A problem's size by name; `origin` says who has it."""
+
+    name: str
+    dims: tuple[int, ...]
+    origin: str
+
+
+def pick(shapes: Sequence[Shape], small: bool) -> Iterator[Shape]:
+    """The shapes; small ones keep their raggedness: 4096 becomes 32, 4095 becomes 63."""
+    seen = set()
+    for s in shapes:
+        dims = tuple(n if n <= 32 else 32 + n % 32 for n in s.dims) if small else s.dims
+        if dims not in seen:
+            seen.add(dims)
+            yield s._replace(dims=dims)
+
+
+POWER, RAGGED = "a power of two", "a ragged size"
+
+# bytes of a tensor
+BYTES = [
+    Shape("64KiB", (1 << 16,), POWER),
+    Shape("1MiB", (1 << 20,), POWER),
+    Shape("16MiB", (1 << 24,), POWER),
+    Shape("256MiB", (1 << 28,), POWER),
+    Shape("1GiB", (1 << 30,), POWER),
+]
+
+# rows x cols
+MATRICES = [
+    Shape("1024", (1024, 1024), POWER),
+    Shape("4096", (4096, 4096), POWER),
+    Shape("16384", (16384, 16384), POWER),
+    Shape("4095", (4095, 4095), RAGGED),
+    Shape("llama-3-8b-down", (4096, 14336), "Llama 3 8B: a down projection"),
+]
+
+# ... x rows x cols, for what runs over rows
+ROWS = [
+    Shape("65536x4096", (65536, 4096), POWER),
+    Shape("4096", (4096, 4096), POWER),
+    Shape("32768x1024", (32768, 1024), POWER),
+    Shape("short-rows", (4194304, 8), POWER),
+    Shape("head-dim", (1048576, 64), "one head of 64 for each row, as in GPT-2"),
+    Shape("4095", (4095, 4095), RAGGED),
+    Shape("long-rows", (4096, 32768), "longer than registers hold"),
+    Shape("one-row", (1, 1 << 24), POWER),
+    Shape("bert-base-scores", (8, 12, 512, 512), "BERT base, batch 8: attention scores"),
+    Shape("llama-3-8b-scores", (32, 2048, 2048), "Llama 3 8B: scores of 2048 tokens"),
+    Shape("gpt-2-logits", (1024, 50257), "GPT-2: logits of 1024 tokens"),
+    Shape("llama-3-logits", (512, 128256), "Llama 3: logits of 512 tokens"),
+    Shape("imagenet-logits", (4096, 1000), "ImageNet classes, batch 4096"),
+]
+
+# n x m x k: dst (n, m) is a product over k; with a fourth size in front, a batch
+PRODUCTS = [
+    Shape("4096", (4096, 4096, 4096), POWER),
+    Shape("8192", (8192, 8192, 8192), POWER),
+    Shape("2048", (2048, 2048, 2048), POWER),
+    Shape("1024", (1024, 1024, 1024), POWER),
+    Shape("512", (512, 512, 512), POWER),
+    Shape("256", (256, 256, 256), POWER),
+    Shape("4095", (4095, 4095, 4095), RAGGED),
+    Shape("llama-3-8b-down", (512, 4096, 14336), "Llama 3 8B: down projection, 512 tokens"),
+    Shape("llama-3-8b-up", (512, 14336, 4096), "Llama 3 8B: up projection, 512 tokens"),
+    Shape("64-tokens", (64, 4096, 4096), "Llama 3 8B: output projection, 64 tokens"),
+    Shape("deep", (128, 128, 65536), "few sums over a long k"),
+    Shape("bert-scores", (1536, 512, 512, 64), "BERT base, batch 128: scores of 1536 heads"),
+    Shape("decode-4096", (1, 4096, 4096), "Llama 3 8B: output projection, one token"),
+    Shape("decode-16384", (1, 16384, 16384), POWER),
+    Shape("decode-lm-head", (1, 128256, 4096), "Llama 3 8B: logits of one token"),
+    Shape("decode-8", (8, 16384, 16384), "eight tokens at a time"),
+    Shape("dot", (1, 1, 1 << 24), "a dot product"),
+]
+
+# batch x channels x height x width, filters x height x width, stride, padding, groups
+CONVOLUTIONS = [
+    Shape("resnet-50-conv1", (16, 3, 224, 224, 64, 7, 7, 2, 3, 1), "ResNet-50: the first layer"),
+    Shape("resnet-50-conv2", (16, 64, 56, 56, 64, 3, 3, 1, 1, 1), "ResNet-50: conv2_x"),
+    Shape("resnet-50-conv4", (16, 256, 14, 14, 256, 3, 3, 1, 1, 1), "ResNet-50: conv4_x"),
+    Shape("resnet-50-1x1", (16, 256, 56, 56, 64, 1, 1, 1, 0, 1), "ResNet-50: conv2_x, pointwise"),
+    Shape("mobilenet-v2-dw", (16, 144, 56, 56, 144, 3, 3, 1, 1, 144), "MobileNetV2: depthwise"),
+    Shape("unet-64", (8, 64, 256, 256, 64, 3, 3, 1, 1, 1), "a U-Net's outer layer"),
+    Shape("sd-512", (1, 512, 64, 64, 512, 3, 3, 1, 1, 1), "Stable Diffusion: VAE, 64 x 64"),
+]
+
+# batch x heads x key heads x queries x keys x head size
+ATTENTION = [
+    Shape("llama-2-7b-4096", (1, 32, 32, 4096, 4096, 128), "Llama 2 7B: a prompt of 4096"),
+    Shape("llama-3-8b-4096", (1, 32, 8, 4096, 4096, 128), "Llama 3 8B: a prompt of 4096"),
+    Shape("llama-3-8b-decode", (1, 32, 8, 1, 16384, 128), "Llama 3 8B: one token, 16384 before"),
+    Shape("gpt-2-1024", (8, 16, 16, 1024, 1024, 64), "GPT-2 medium, batch 8"),
+    Shape("bert-base-512", (8, 12, 12, 512, 512, 64), "BERT base, batch 8"),
+]
