@@ -12,8 +12,6 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import pytest
-
 from pykernels.bench.case import Case
 from pykernels.bench.run import Peer, Result, Runner
 
@@ -33,7 +31,14 @@ def small() -> bool:
 
 
 def benches(cases: Callable[[bool], Iterator[Case]], peers: Mapping[str, Peer]) -> Any:
-    """The test function of a bench file, one benchmark per case, grouped by kernel."""
+    """The test function of a bench file, one benchmark per case, grouped by kernel.
+
+    None without pytest: `pykernels bench` runs the cases by itself.
+    """
+    try:
+        import pytest
+    except ImportError:
+        return None
     given = [
         pytest.param(
             c,

@@ -118,6 +118,7 @@ def _notes(report: Report) -> Iterator[str]:
                 reasons.setdefault((peer, found), []).append(r.kernel)
     for (peer, why), kernels in reasons.items():
         names = ", ".join(dict.fromkeys(kernels))
-        yield f"{peer} skipped for {len(kernels)} cases of {names}: {why}"
+        cases = f"{len(kernels)} case{'s' * (len(kernels) > 1)}"
+        yield f"{peer} skipped for {cases} of {names}: {why}"
     for what, why in report.failed.items():
         yield f"FAILED {what}: {why}"

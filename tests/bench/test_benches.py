@@ -1,0 +1,289 @@
+"""Every bench runs on a software driver, its counts are right, and a wrong output fails its case.
+
+No time is judged here.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import click.testing
+import numpy as np
+import pytest
+
+import bench
+import pykernels as pk
+from bench import shapes
+from bench.others import naive_peer, numpy_peer
+from pykernels.bench.case import Case, CheckFailed, Operand, kernel_of, load, problem
+from pykernels.bench.ceilings import ceilings
+from pykernels.bench.clock import Effort, GpuSample
+from pykernels.bench.run import EnginePeer, Runner, Skipped
+from pykernels.cli import main
+from pykernels.dtypes import DTYPES
+
+ROOT = Path(__file__).parents[2]
+ENGINE = os.environ.get("PYKERNELS_TEST_COLUMN", "").partition("-")[0] or "wgpu"
+QUICK = Effort(warm=0.0, rounds=2, blocks=1, reading=0.0)
+SMALL = list(bench.cases(small=True))
+gpu = pytest.mark.gpu
+
+
+def runner(dev: pk.Device, **options: Any) -> Runner:
+    return Runner([dev], effort=QUICK, say=lambda line: None, **options)
+
+
+# -- shapes and files -----------------------------------------------------------------------------
+
+
+def test_every_kernel_has_a_bench() -> None:
+    assert {c.kernel for c in SMALL} == set(pk.kernels.__all__)
+    full = list(bench.cases())
+    assert {c.kernel for c in full} == set(pk.kernels.__all__)
+    for found in (SMALL, full):
+        names = [(c.kernel, c.id) for c in found]
+        assert len(set(names)) == len(names)
+        assert all(" " not in name for _, name in names)
+
+
+def test_named_shapes_say_where_they_come_from() -> None:
+    lists = [getattr(shapes, n) for n in shapes.__all__ if n.isupper()]
+    for some in lists:
+        assert len({s.name for s in some}) == len({s.dims for s in some}) == len(some)
+        assert all(s.origin for s in some)
+
+
+def test_small_shapes_keep_what_is_special() -> None:
+    ragged = shapes.Shape("a", (4096, 4095, 3), "here")
+    assert next(shapes.pick([ragged], True)).dims == (32, 63, 3)
+    assert next(shapes.pick([ragged], False)) == ragged
+    assert len(list(shapes.pick([ragged, ragged], True))) == 1
+
+
+# -- runs and counts ------------------------------------------------------------------------------
+
+
+@gpu
+@pytest.mark.sample(0.3)
+@pytest.mark.parametrize("case", SMALL, ids=lambda c: f"{c.kernel}-{c.id}")
+def test_bench_runs_and_counts(dev: pk.Device, case: Case) -> None:
+    r = runner(dev)
+    module = next(m for m in bench.files() if case.kernel in {c.kernel for c in m.cases(True)})
+    peers = {k: v for k, v in module.PEERS.items() if k != "ort"}
+    report = r.run([case], {case.kernel: peers})
+    assert report.failed == {}
+    (result,) = report.results
+    sizes = [math.prod(o.shape) * DTYPES[o.dtype].itemsize for o in case.tensors.values()]
+    assert result.counts.nbytes == sum(sizes)
+    assert (result.counts.operations > 0) == (case.kernel not in ("cpy", "fill", "memset"))
+    assert result.counts.bound >= result.counts.nbytes
+    assert result.counts.dispatches == result.counts.variant.count(" + ") + 1
+    assert len(result.timing.rounds) == 2 and all(t > 0 for t in result.timing.rounds)
+    for name, found in result.peers.items():
+        assert not isinstance(found, str) or name == "torch" or "written for" in found, found
+
+
+@gpu
+def test_a_sample_is_one_submit_and_counts_its_dispatches(dev: pk.Device) -> None:
+    loaded = load(dev, problem("softmax", (8, 32), "float32"), rotate=10_000)
+    assert len(loaded.sets) == 5  # 2 KiB each
+    sample = GpuSample(dev, loaded)
+    dev.flush()
+    before = dev.submits
+    assert sample(12) > 0
+    assert (sample.dispatches, dev.submits - before) == (12, 1)
+    assert sample(300) > 0
+    assert (sample.dispatches, dev.submits - before) == (300, 3)
+    long = load(dev, problem("softmax", (1, 70_000), "float32"))
+    assert long.count().dispatches == 3
+    assert long.count().variant.count("softmax_") == 3
+    assert long.count().nbytes == 2 * 280_000  # not what the passes add
+
+
+@gpu
+def test_all_sets_hold_the_same_values_and_are_written(dev: pk.Device) -> None:
+    x, y = Operand((7, 33), "float32", order=(1, 0), gap=3, phase=2), Operand((7, 33), "float16")
+    loaded = load(dev, Case("cpy", {"src": x, "dst": y}), rotate=6000)
+    assert len(loaded.sets) > 2
+    first = loaded.sets[0]["src"].numpy()
+    assert len(np.unique(first)) > 200
+    for _ in loaded.sets:
+        loaded()
+    for s in loaded.sets:
+        assert s["src"].strides == (4, (7 + 5) * 4) and (s["src"].offset - 8) % 256 == 0
+        assert (s["src"].numpy() == first).all()
+        assert (s["dst"].numpy() == first.astype("f2")).all()
+
+
+@gpu
+def test_hot_uses_one_set_and_both_are_reported(dev: pk.Device) -> None:
+    r = runner(dev, caches=("cold", "hot"), rotate=5000)
+    report = r.run([problem("fill", (64,), "float32")])
+    assert [(x.cache, x.rotated) for x in report.results] == [("cold", 20 * 256), ("hot", 256)]
+    assert [x.key for x in report.results] == [
+        (dev.engine, "fill", "f32-64", "cold"), (dev.engine, "fill", "f32-64", "hot"),
+    ]  # fmt: skip
+
+
+@gpu
+def test_the_other_engine_is_a_peer(dev: pk.Device) -> None:
+    r = runner(dev)
+    case = problem("fill", (64,), "float32")
+    report = r.run([case], {"fill": {"engine": EnginePeer(dev, 0)}})
+    assert report.results[0].ratio("engine") is not None
+
+
+@gpu
+def test_ceilings(dev: pk.Device) -> None:
+    found, tracker = ceilings(dev, QUICK, 1 << 16)
+    assert found.fill > 0 and found.copy > 0 and found.fma32 > 0
+    assert (found.fma16 > 0) == ("shader-f16" in dev.features)
+    assert found.launch_gpu > 0 and found.launch_host > 0
+    assert {w.partition(",")[0] for w in found.ways} == {"fill", "copy"}
+    assert tracker.warm > 0
+
+
+# -- checks ---------------------------------------------------------------------------------------
+
+
+@gpu
+@pytest.mark.parametrize(
+    ("kernel", "shape", "dtype"),
+    [
+        ("softmax", (6, 40), "float32"), ("mul_mat", (5, 6, 7), "float32"),
+        ("cpy", (40,), "float32:float16"), ("fill", (40,), "float32"),
+        ("softmax", (3000, 700), "float16"),
+    ],
+)  # fmt: skip
+def test_a_wrong_output_fails_its_case(
+    dev: pk.Device, monkeypatch: pytest.MonkeyPatch, kernel: str, shape: tuple[int, ...], dtype: str
+) -> None:
+    case = problem(kernel, shape, dtype)
+    loaded = load(dev, case)
+    assert loaded.check().wrong == 0
+    call = loaded.call
+
+    def broken(**given: Any) -> None:
+        call(**given)
+        pk.kernels.fill(given["dst"][-1:], 2)  # the last row
+
+    monkeypatch.setattr(loaded, "call", broken)
+    with pytest.raises(CheckFailed, match=rf"\[{kernel}\] .* elements are wrong"):
+        loaded.check()
+    monkeypatch.setattr(loaded, "call", lambda **given: None)  # writes nothing
+    with pytest.raises(CheckFailed):
+        loaded.check()
+
+
+@gpu
+def test_a_failed_case_has_no_time_and_others_go_on(
+    dev: pk.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pykernels.reference import softmax
+
+    right = softmax.softmax
+    monkeypatch.setattr(softmax, "softmax", lambda x, **k: right(x, **k) * 1.01)
+    r = runner(dev)
+    cases = [problem("softmax", (4, 8), "float32"), problem("fill", (64,), "float32")]
+    report = r.run(cases)
+    assert [x.kernel for x in report.results] == ["fill"]
+    assert list(report.failed) == [f"softmax f32-4x8 {dev.engine}"]
+
+
+@gpu
+def test_peers_are_checked_and_skipped_with_a_reason(dev: pk.Device) -> None:
+    def skip(case: Case, t: Any) -> None:
+        raise Skipped("not today")
+
+    nothing = "@group(0) @binding(0) var<storage, read_write> dst: array<f32>;\n"
+    nothing += "@compute @workgroup_size(1) fn main() { dst[0] = 1.0; }"
+    case = problem("fill", (64,), "float32")
+    report = runner(dev).run([case], {"fill": {"numpy": numpy_peer(skip)}})
+    assert report.results[0].peers == {"numpy": "not today"}
+    report = runner(dev).run([case], {"fill": {"naive": naive_peer(lambda case: (nothing, 1))}})
+    assert "63 of 64 elements are wrong" in next(iter(report.failed.values()))
+
+
+def test_problem_of_any_kernel() -> None:
+    for name in pk.kernels.__all__:
+        case = problem(name, (), "float32")
+        needed = {a.name for a in kernel_of(name).args if not a.optional}
+        assert set(case.tensors) == needed
+    assert problem("log_softmax", (3, 4), "float16").dtype == "f16"
+    assert problem("cpy", (3, 4), "float32:uint8").dtype == "f32>u8"
+    with pytest.raises(pk.DTypeError):
+        problem("cpy", (3,), "float33")
+
+
+# -- the command line, and pytest -----------------------------------------------------------------
+
+
+def command(*args: str, code: int = 0) -> click.testing.Result:
+    result = click.testing.CliRunner().invoke(main, ["bench", *args])
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == code, result.output
+    return result
+
+
+def test_command_lists_cases() -> None:
+    lines = command("--list", "softmax").output.splitlines()
+    assert any("BERT base" in line for line in lines)
+    assert all(line.startswith("softmax ") for line in lines)
+    assert command("--list", "--shape", "3x4", "--dtype", "float16", "fill").output == (
+        "fill f16-3x4\n"
+    )
+    assert "there is no kernel" in command("paint", code=2).output
+    assert "--shape must be" in command("fill", "--shape", "3-4", code=2).output
+    assert "no case is left" in command("fill", "--only", "nothing", code=2).output
+    assert "takes no problem" in command("mul_mat", "--shape", "3", code=2).output
+
+
+@gpu
+def test_command_measures_saves_and_compares(dev: pk.Device, tmp_path: Path) -> None:
+    name = dev.info["name"]
+    common = ["--device", name, "--engine", ENGINE, "--warmup", "0", "--rounds", "3"]
+    args = ["softmax", "fill", "--shape", "9x40", "--dtype", "float32", *common]
+    done = command(*args, "--peers", "naive,numpy", "--save", str(tmp_path / "a"))
+    assert "softmax  f32-9x40" in done.stdout and "x naive" in done.stdout
+    assert {p.name for p in (tmp_path / "a").iterdir()} == {
+        "results.json", "results.md", "results.svg",
+    }  # fmt: skip
+    path = tmp_path / "a" / "results.json"
+    data = json.loads(path.read_text())
+    assert data["meta"]["adapter"] == name and data["meta"]["engines"].keys() == {ENGINE}
+    same = command("--compare", str(path), str(path)).output
+    assert same == "2 cases: 0 slower, 2 the same within the noise\n"
+    for r in data["results"]:
+        r["timing"]["rounds"] = [4 * x for x in r["timing"]["rounds"]]
+    slow = tmp_path / "slow.json"
+    slow.write_text(json.dumps(data))
+    assert "slower" in command("--compare", str(path), str(slow), code=1).output
+    assert "no report" in command("--compare", str(path), str(tmp_path / "no.json"), code=2).output
+
+
+@gpu
+@pytest.mark.usefixtures("dev")
+def test_benches_run_under_pytest_benchmark(dev: pk.Device, tmp_path: Path) -> None:
+    saved = tmp_path / "b.json"
+    done = subprocess.run(
+        [
+            sys.executable, "-m", "pytest", "bench/bench_fill.py", "-k", "fill-f32-32", "-q",
+            "-p", "no:cacheprovider", "--engine", ENGINE, "--adapter", dev.info["name"],
+            f"--benchmark-json={saved}",
+        ],
+        cwd=ROOT, capture_output=True, text=True, env=os.environ | {"PYKERNELS_BENCH_SMALL": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(saved.read_text())["benchmarks"]
+    assert found and all(b["group"] == "fill" for b in found)
+    info = found[0]["extra_info"]
+    assert info["kernel"] == "fill" and info["engine"] == ENGINE and info["bytes"] > 0
+    assert {"variant", "shape", "dtype", "GB/s", "adapter", "driver", "versions"} <= set(info)
+    assert found[0]["stats"]["median"] > 0

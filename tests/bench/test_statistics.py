@@ -1,0 +1,249 @@
+"""What the benchmarks make of readings: warm-up, noise, cold devices, comparison. No GPU."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pykernels.bench.case import Counts
+from pykernels.bench.ceilings import Ceilings
+from pykernels.bench.clock import Effort, Timing, Tracker, measure
+from pykernels.bench.compare import FLOOR, compare, describe
+from pykernels.bench.run import Report, Result
+from pykernels.bench.table import markdown, table
+from pykernels.errors import PyKernelsError
+
+QUICK = Effort(warm=0.005, most=0.05, rounds=30, blocks=3, reading=1e-4)
+META = {
+    "date": "2026-11-21 12:00", "adapter": "A GPU", "type": "DiscreteGPU", "backend": "Vulkan",
+    "driver": "1.0", "engines": {"wgpu": "0.32.0"}, "checks": True, "versions": {"pykernels": "0"},
+    "system": "Linux", "command": "pykernels bench",
+}  # fmt: skip
+CEILINGS = Ceilings(4e12, 4e12, 60e12, 120e12, 1e-6, 5e-6, {"copy, 1 vec4": 4e12})
+
+
+class Gpu:
+    """A device in time that does not pass: slow when idle, faster with work, with noise."""
+
+    def __init__(self, seconds: float, noise: float = 0.0, idle: float = 1.0, ramp: float = 0.02):
+        self.seconds, self.noise, self.slow, self.ramp = seconds, noise, idle, ramp
+        self.rng = np.random.default_rng(0)
+        self.calls: list[int] = []
+
+    def __call__(self, n: int) -> float:
+        self.calls.append(n)
+        spent = n * self.seconds * self.slow * (1 + self.noise * abs(self.rng.normal()))
+        self.slow = 1 + (self.slow - 1) * float(np.exp(-spent / self.ramp))
+        return float(spent)
+
+
+def readings(seed: int, median: float, spread: float = 0.004, drift: float = 0.005) -> Timing:
+    """A run's readings: noise of each, an offset of the run, a few outliers."""
+    rng = np.random.default_rng(seed)
+    rounds = median * (1 + drift * rng.uniform(-1, 1)) * (1 + spread * rng.normal(size=30))
+    rounds[rng.integers(0, 30, 2)] *= 1.5
+    return Timing(tuple(map(float, rounds)), 10, "timestamps", 0.3, blocks=3)
+
+
+def result(name: str, timing: Timing, **changes: Any) -> Result:
+    counts = Counts(1 << 30, 1 << 31, 1, 1 << 30, "softmax T=f32")
+    found = Result(
+        "softmax", name, "wgpu", "cold", "f32", (4096, 4096), "", "", counts, "fine", 1 << 30,
+        False, timing, 1e-4,
+    )  # fmt: skip
+    vars(found).update(changes)
+    return found
+
+
+def report(*results: Result) -> Report:
+    return Report(dict(META), {"wgpu": CEILINGS}, list(results))
+
+
+def tracker(gpu: Gpu) -> Tracker:
+    return Tracker(lambda: gpu.slow * 1e-3, 1e-3)
+
+
+# -- warm-up --------------------------------------------------------------------------------------
+
+
+def test_warm_up_lasts_until_the_time_is_steady() -> None:
+    gpu = Gpu(1e-4, idle=6.0)
+    timing = measure(gpu, QUICK, tracker=tracker(gpu))
+    assert timing.steady and not timing.cold
+    assert timing.seconds == pytest.approx(1e-4, rel=0.02)
+    assert len(timing.rounds) == 30
+
+
+def test_short_calls_share_a_reading() -> None:
+    gpu = Gpu(1e-6)
+    assert measure(gpu, QUICK).calls in (100, 101)
+    assert measure(Gpu(1e-2), QUICK).calls == 1
+
+
+def test_a_long_call_gets_fewer_readings() -> None:
+    assert len(measure(Gpu(0.5), QUICK).rounds) == 6
+
+
+def test_an_unsteady_time_is_said_to_be() -> None:
+    growth = itertools.count()
+    assert not measure(lambda n: 1e-3 * 1.01 ** next(growth) * n, QUICK).steady
+
+
+# -- cold -----------------------------------------------------------------------------------------
+
+
+def test_a_cold_device_is_found_by_the_probe() -> None:
+    gpu = Gpu(1e-4, idle=5.7, ramp=1e9)  # the clock does not rise at all
+    timing = measure(gpu, Effort(warm=0.0, rounds=6), tracker=tracker(gpu))
+    assert "5.7 times slower" in timing.cold
+    assert not timing.steady
+
+
+def test_a_device_that_warms_up_meanwhile_is_found_by_its_trend() -> None:
+    gpu = Gpu(1e-4, idle=1.2, ramp=4e-3)
+    timing = measure(gpu, Effort(warm=0.0, rounds=30), tracker=Tracker(lambda: 1.0, 1.0))
+    assert "faster while they were timed" in timing.cold
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_warm_device_is_not_called_cold(seed: int) -> None:
+    gpu = Gpu(1e-4, noise=0.01)
+    gpu.rng = np.random.default_rng(seed)
+    timing = measure(gpu, QUICK, tracker=tracker(gpu))
+    assert timing.cold == "" and timing.steady
+
+
+def test_the_verdict_is_about_one_case() -> None:
+    gpu = Gpu(1e-4, idle=5.0, ramp=1e9)
+    watch = tracker(gpu)
+    assert measure(gpu, Effort(warm=0.0, rounds=6), tracker=watch).cold
+    gpu.slow = 1.0
+    assert not measure(gpu, QUICK, tracker=watch).cold
+
+
+# -- comparison -----------------------------------------------------------------------------------
+
+
+def kinds(make: Callable[[int], tuple[Timing, Timing]], count: int) -> list[str]:
+    pairs = [make(i) for i in range(count)]
+    a = report(*(result(f"case{i}", t) for i, (t, _) in enumerate(pairs)))
+    b = report(*(result(f"case{i}", t) for i, (_, t) in enumerate(pairs)))
+    return [c.kind for c in compare(a, b)]
+
+
+def test_noise_is_not_flagged() -> None:
+    found = kinds(lambda i: (readings(2 * i, 1e-4), readings(2 * i + 1, 1e-4)), 2000)
+    assert found.count("same") == 2000
+
+
+def test_heavy_noise_is_not_flagged() -> None:
+    found = kinds(
+        lambda i: (readings(2 * i, 1e-4, 0.08, 0.05), readings(2 * i + 1, 1e-4, 0.08, 0.05)), 2000
+    )
+    assert found.count("same") > 1990
+
+
+@pytest.mark.parametrize("slowdown", [1.06, 1.1, 2.0])
+def test_a_slower_kernel_is_flagged(slowdown: float) -> None:
+    found = kinds(lambda i: (readings(2 * i, 1e-4), readings(2 * i + 1, 1e-4 * slowdown)), 500)
+    assert found.count("slower") == 500
+
+
+def test_a_faster_kernel_is_no_failure() -> None:
+    assert kinds(lambda i: (readings(1, 1e-4), readings(2, 0.9e-4)), 1) == ["faster"]
+
+
+def test_blocks_that_disagree_are_noise() -> None:
+    rounds = (1e-4,) * 10 + (1.1e-4,) * 10 + (1e-4,) * 10
+    assert Timing(rounds, 1, "timestamps", 0.3, blocks=3).noise == pytest.approx(0.1)
+    assert Timing(rounds[:3], 1, "timestamps", 0.3).noise == 0.0
+
+
+def test_cold_and_missing_cases_prove_nothing() -> None:
+    warm, slow = readings(0, 1e-4), readings(1, 3e-4)
+    cold = Timing(slow.rounds, 10, "timestamps", 0.0, False, "the device ran 3 times slower", 3)
+    a = report(result("both", warm), result("gone", warm))
+    b = report(result("both", cold), result("new", warm))
+    assert {c.what.split()[1]: c.kind for c in compare(a, b)} == {
+        "both": "cold", "gone": "only before", "new": "only after",
+    }  # fmt: skip
+    lines = list(describe(a, b, compare(a, b)))
+    assert lines[-1] == "3 cases: 0 slower, 0 the same within the noise"
+
+
+def test_the_description_names_what_differs() -> None:
+    a, b = report(result("x", readings(0, 1e-4))), report(result("x", readings(1, 2e-4)))
+    b.meta["driver"] = "2.0"
+    b.ceilings["wgpu"] = Ceilings(**CEILINGS.record() | {"copy": 2e12})
+    text = "\n".join(describe(a, b, compare(a, b)))
+    assert "different driver: 1.0, then 2.0" in text
+    assert "the device itself: copy of wgpu -50.0%" in text
+    assert "slower" in text and "softmax x (wgpu, cold)" in text and "1 slower" in text
+
+
+# -- reports --------------------------------------------------------------------------------------
+
+
+def full() -> Report:
+    found = report(
+        result("f32-4096x4096", readings(0, 1e-4), peers={
+            "torch": readings(1, 2e-4), "ort": "onnx is not installed",
+        }),
+        result("f16-8x8", Timing((1e-3,) * 6, 1, "timestamps", 0.0, False, "the device ran 5 times "
+                                 "slower than when it is warm")),
+    )  # fmt: skip
+    found.failed["cpy f32-4 wgpu"] = "3 of 4 elements are wrong"
+    return found
+
+
+def test_a_report_survives_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "a.json"
+    full().save(path)
+    again = Report.load(path)
+    assert again.results == full().results
+    assert again.ceilings == full().ceilings
+    assert (again.meta, again.failed) == (full().meta, full().failed)
+    path.write_text('{"format": 99}')
+    with pytest.raises(PyKernelsError, match="format 99"):
+        Report.load(path)
+    path.write_text("[]")
+    with pytest.raises(PyKernelsError, match="no report"):
+        Report.load(path)
+
+
+def test_tables_say_ratio_cold_skipped_and_failed() -> None:
+    for lines in (list(table(full())), list(markdown(full()))):
+        text = "\n".join(lines)
+        row = next(line for line in lines if "f32-4096x4096" in line)
+        assert "2.00" in row or "2.01" in row or "1.99" in row  # x torch
+        assert any("f16-8x8" in line and "COLD" in line and "unsteady" in line for line in lines)
+        assert "ort skipped for 1 case of softmax: onnx is not installed" in text
+        assert "FAILED cpy f32-4 wgpu: 3 of 4 elements are wrong" in text
+        assert "copy 4000 GB/s" in text and "60.0 TFLOP/s" in text
+        assert "x torch" in next(line for line in lines if "TFLOP/s  " in line or "| us |" in line)
+
+
+def test_share_is_of_the_nearer_ceiling() -> None:
+    assert CEILINGS.limit(8, 0, False) == 2e-12
+    assert CEILINGS.limit(8, 6000, False) == 1e-10
+    assert Ceilings(**CEILINGS.record() | {"fill": 8e12}).limit(8, 0, True) == 1e-12
+
+
+def test_the_plot_is_written(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    from pykernels.bench.plots import plot
+
+    plot(full(), tmp_path / "a.svg")
+    text = (tmp_path / "a.svg").read_text()
+    assert "Roofline" in text and "softmax" in text and "A GPU" in text
+    with pytest.raises(PyKernelsError, match="nothing to plot"):
+        plot(report(), tmp_path / "b.svg")
+
+
+def test_the_floor_is_what_done_means() -> None:
+    assert FLOOR == 0.03
