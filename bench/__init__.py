@@ -1,6 +1,6 @@
 """Benchmarks that need the checkout: one file per kernel, named shapes, peers.
 
-The core (clock, ceilings, tables) is `pykernels.bench`. A file `bench_NAME.py` has `cases(small)`,
+The core (clock, ceilings, tables) is `pykernels.bench`. A file `bench_NAME.py` has `cases(edge)`,
 `PEERS`, and a pytest function made by `bench.form`. `pykernels bench` finds them here.
 """
 
@@ -23,16 +23,16 @@ def files() -> list[ModuleType]:
     return [importlib.import_module(f"bench.{name}") for name in names]
 
 
-def cases(small: bool = False) -> Iterator[Case]:
-    """All cases of all files; `small` ones are of the same form, for a software driver."""
+def cases(edge: int = 0) -> Iterator[Case]:
+    """All cases of all files, their sizes cut to `edge` where it is given."""
     for module in files():
-        yield from module.cases(small)
+        yield from module.cases(edge)
 
 
 def peers() -> dict[str, dict[str, Peer]]:
     """The peers by kernel and name."""
     found: dict[str, dict[str, Peer]] = {}
     for module in files():
-        for case in module.cases(True):
+        for case in module.cases(32):
             found.setdefault(case.kernel, dict(module.PEERS))
     return found

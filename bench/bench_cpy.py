@@ -13,18 +13,18 @@ from pykernels.dtypes import DTYPES, DTypeName
 TRANSPOSED = [s for s in shapes.MATRICES if s.name != "1024"]
 
 
-def cases(small: bool = False) -> Iterator[Case]:
-    for s in shapes.pick(shapes.BYTES, small):
+def cases(edge: int = 0) -> Iterator[Case]:
+    for s in shapes.pick(shapes.BYTES, edge):
         (nbytes,) = s.dims
         yield problem("cpy", (nbytes // 4,), "float32").labelled(name=s.name, origin=s.origin)
     for name in ("float32", "float16", "uint8"):
         dtype = cast(DTypeName, name)
-        n = (64 if small else 1 << 28) // DTYPES[dtype].itemsize
+        n = shapes.cut(1 << 28, edge * edge) // DTYPES[dtype].itemsize
         yield Case(
             "cpy", {"src": Operand((n,), dtype, phase=1), "dst": Operand((n,), dtype, gap=1)},
             shape=(n,), note="one element off",
         )  # fmt: skip
-    for s in shapes.pick(TRANSPOSED, small):
+    for s in shapes.pick(TRANSPOSED, edge):
         for dtype in ("float32", "float16"):
             src = Operand(s.dims, cast(DTypeName, dtype), order=(1, 0))
             dst = Operand(s.dims, src.dtype)
@@ -32,7 +32,7 @@ def cases(small: bool = False) -> Iterator[Case]:
                 "cpy", {"src": src, "dst": dst}, shape=s.dims, note="transposed", name=s.name,
                 origin=s.origin,
             )  # fmt: skip
-    n = 64 if small else 16384
+    n = shapes.cut(16384, edge)
     for dtype in ("float32:float16", "float16:float32", "float32:bfloat16", "int32:uint8"):
         yield problem("cpy", (n, n), dtype)
     inner = Operand((n, n - 16), "float32", gap=8, phase=8)

@@ -10,13 +10,13 @@ from bench.others import GROUP_ID, naive_peer, numpy_peer, torch_peer
 from pykernels.bench.case import Case, Operand, problem
 
 
-def cases(small: bool = False) -> Iterator[Case]:
-    for s in shapes.pick(shapes.BYTES, small):
+def cases(edge: int = 0) -> Iterator[Case]:
+    for s in shapes.pick(shapes.BYTES, edge):
         (nbytes,) = s.dims
         yield problem("fill", (nbytes // 4,), "float32").labelled(name=s.name, origin=s.origin)
         yield problem("memset", (nbytes,), "uint8").labelled(name=s.name, origin=s.origin)
-    yield problem("fill", (64 if small else 1 << 28,), "float16")
-    n = 32 if small else 8192
+    yield problem("fill", (shapes.cut(1 << 28, edge * edge),), "float16")
+    n = shapes.cut(8192, edge)
     gaps = Operand((n, n), "float32", gap=64, phase=3)
     yield Case("fill", {"dst": gaps}, {"value": 1}, (n, n), "with gaps")
 

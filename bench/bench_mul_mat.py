@@ -31,8 +31,8 @@ def turned(case: Case, *names: str) -> Case:
     return replace(case, tensors=tensors, note=note)
 
 
-def cases(small: bool = False) -> Iterator[Case]:
-    for s in shapes.pick(shapes.PRODUCTS, small):
+def cases(edge: int = 0) -> Iterator[Case]:
+    for s in shapes.pick(shapes.PRODUCTS, edge):
         dtypes = ["float32"]
         if s.name in HALVES:
             dtypes += ["float16:float32", "float16"]
@@ -44,7 +44,7 @@ def cases(small: bool = False) -> Iterator[Case]:
             if s.name == "4096" and dtype == "float32":
                 yield turned(case, "b")
                 yield turned(case, "a", "b")
-    n = 32 if small else 4096
+    n = shapes.cut(4096, edge)
     mixed = problem("mul_mat", (n, n, n), "float32")
     tensors = dict(mixed.tensors)
     tensors["a"] = replace(tensors["a"], dtype="float16")

@@ -12,12 +12,12 @@ from bench.others import GROUP_ID, Node, Skipped, naive_peer, numpy_peer, onnx_p
 from pykernels.bench.case import Case, Operand, problem
 
 
-def cases(small: bool = False) -> Iterator[Case]:
-    for s in shapes.pick(shapes.ROWS, small):
+def cases(edge: int = 0) -> Iterator[Case]:
+    for s in shapes.pick(shapes.ROWS, edge):
         for dtype in ("float32", "float16"):
             case = problem("softmax", s.dims, dtype)
             yield case.labelled(name=s.name, origin=s.origin)
-    n = 32 if small else 4096
+    n = shapes.cut(4096, edge)
     turned = Operand((n, n), "float32", order=(1, 0))
     yield Case("softmax", {"x": turned, "dst": turned}, shape=(n, n), note="axis 0")
     yield problem("log_softmax", (n, n), "float32")

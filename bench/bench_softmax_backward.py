@@ -16,8 +16,8 @@ SHAPES = [
 ]
 
 
-def cases(small: bool = False) -> Iterator[Case]:
-    for s in shapes.pick(SHAPES, small):
+def cases(edge: int = 0) -> Iterator[Case]:
+    for s in shapes.pick(SHAPES, edge):
         for dtype in ("float32", "float16"):
             case = problem("softmax_backward", s.dims, dtype)
             yield case.labelled(name=s.name, origin=s.origin)

@@ -15,7 +15,7 @@ from typing import Any
 from pykernels.bench.case import Case
 from pykernels.bench.run import Peer, Result, Runner
 
-__all__ = ["benches", "extra_info", "gpu_seconds", "small"]
+__all__ = ["benches", "edge", "extra_info", "gpu_seconds"]
 
 _clock = [0.0]
 
@@ -25,12 +25,12 @@ def gpu_seconds() -> float:
     return _clock[0]
 
 
-def small() -> bool:
-    """PYKERNELS_BENCH_SMALL=1: shapes for a software driver."""
-    return os.environ.get("PYKERNELS_BENCH_SMALL", "") not in ("", "0")
+def edge() -> int:
+    """PYKERNELS_BENCH_EDGE=32: sizes are cut to this, for a software driver."""
+    return int(os.environ.get("PYKERNELS_BENCH_EDGE", "0"))
 
 
-def benches(cases: Callable[[bool], Iterator[Case]], peers: Mapping[str, Peer]) -> Any:
+def benches(cases: Callable[[int], Iterator[Case]], peers: Mapping[str, Peer]) -> Any:
     """The test function of a bench file, one benchmark per case, grouped by kernel.
 
     None without pytest: `pykernels bench` runs the cases by itself.
@@ -45,7 +45,7 @@ def benches(cases: Callable[[bool], Iterator[Case]], peers: Mapping[str, Peer]) 
             id=f"{c.kernel}-{c.id}",
             marks=pytest.mark.benchmark(group=c.kernel, timer=gpu_seconds),
         )
-        for c in cases(small())
+        for c in cases(edge())
     ]
 
     @pytest.mark.parametrize("case", given)

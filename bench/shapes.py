@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-__all__ = ["ATTENTION", "BYTES", "CONVOLUTIONS", "MATRICES", "PRODUCTS", "ROWS", "Shape", "pick"]
+from pykernels.bench.case import cut
+
+__all__ = [
+    "ATTENTION",
+    "BYTES",
+    "CONVOLUTIONS",
+    "MATRICES",
+    "PRODUCTS",
+    "ROWS",
+    "Shape",
+    "cut",
+    "pick",
+]
 
 
 class Shape(NamedTuple):
@@ -16,11 +28,12 @@ class Shape(NamedTuple):
     origin: str
 
 
-def pick(shapes: Sequence[Shape], small: bool) -> Iterator[Shape]:
-    """The shapes; small ones keep their raggedness: 4096 becomes 32, 4095 becomes 63."""
+def pick(shapes: Sequence[Shape], edge: int) -> Iterator[Shape]:
+    """The shapes, cut for a slow device. A single size may be as large as a square."""
     seen = set()
     for s in shapes:
-        dims = tuple(n if n <= 32 else 32 + n % 32 for n in s.dims) if small else s.dims
+        limit = edge * edge if len(s.dims) == 1 else edge
+        dims = tuple(cut(n, limit) for n in s.dims)
         if dims not in seen:
             seen.add(dims)
             yield s._replace(dims=dims)

@@ -27,6 +27,7 @@ __all__ = [
     "Counts",
     "Loaded",
     "Operand",
+    "cut",
     "default_shape",
     "load",
     "problem",
@@ -170,6 +171,11 @@ def problem(kernel: str, shape: Sequence[int], dtype: str, **args: Any) -> Case:
     return Case(kernel, operands, args, shape, part=getattr(module, "part", None))
 
 
+def cut(n: int, edge: int) -> int:
+    """A size, cut to about `edge` (0: not cut), as ragged as it was: to 32, 4095 becomes 63."""
+    return n if not edge or n <= edge else edge + n % 32
+
+
 def default_shape(kernel: str) -> tuple[int, ...]:
     """A size that keeps a large GPU busy."""
     make = getattr(reference(kernel), "problem", None)
@@ -222,15 +228,17 @@ class Loaded:
         """Bytes that a round of all sets touches."""
         return self.case.footprint * len(self.sets)
 
+    def views(self) -> list[View | None]:
+        """What a plan sees of the first set."""
+        return [_view(self.sets[0].get(a.name)) for a in kernel_of(self.case.kernel).args]
+
     def count(self) -> Counts:
         """Run one call and count."""
-        tensors = self.sets[0]
-        kernel = kernel_of(self.case.kernel)
-        views = [_view(tensors.get(a.name)) for a in kernel.args]
+        kernel, views = kernel_of(self.case.kernel), self.views()
         names = {*_parameters(kernel.operations)} - {a.name for a in kernel.args}
         args = {k: v for k, v in self.case.args.items() if k in names}
         with self.dev.profile() as p:
-            self.call(**tensors, **self.case.args)
+            self.call(**self.sets[0], **self.case.args)
         labels = (r.label.partition(" mode=")[0] for r in p.records)
         return Counts(
             kernel.nbytes(*views, **args),

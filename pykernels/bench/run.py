@@ -218,14 +218,13 @@ class Runner:
         self,
         cases: Iterable[Case],
         peers: Mapping[str, Mapping[str, Peer]] | None = None,
-        wanted: Callable[[str], bool] = lambda peer: True,
     ) -> Report:
         """Run all cases; one whose output is wrong has no result but stands in `failed`.
 
         peers: by kernel, then by name.
         """
         for case in cases:
-            given = {k: v for k, v in ((peers or {}).get(case.kernel) or {}).items() if wanted(k)}
+            given = (peers or {}).get(case.kernel, {})
             for dev in self.devices:
                 what = f"{case.kernel} {case.id}"
                 try:

@@ -8,6 +8,7 @@ import re
 import shlex
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +19,9 @@ from ._manifest import kernel, manifest
 
 if TYPE_CHECKING:
     from pykernels.bench.case import Case
-    from pykernels.bench.run import Cache, Peer, Report
+    from pykernels.bench.run import Cache, Peer, Report, Runner
     from pykernels.device import Device
+    from pykernels.engine import EngineName
 
 __all__ = ["command"]
 
@@ -40,6 +42,9 @@ FILE = click.Path(dir_okay=False, path_type=Path)
     help="float16, or float16:float32 (output).",
 )
 @click.option("--only", default="", metavar="TEXT", help="Cases whose name contains it.")
+@click.option(
+    "--edge", type=int, help="Cut the sizes to this. Default: 256 on a software driver, else no."
+)
 @click.option("--list", "listing", is_flag=True, help="List the cases, measure nothing.")
 @click.option("--peers", default="", help="all, or some of numpy,torch,ort,naive,engine.")
 @click.option("--cache", type=click.Choice(["cold", "hot", "both"]), default="cold")
@@ -64,15 +69,14 @@ def command(names: tuple[str, ...], compare: Path | None, **options: Any) -> Non
         _compare(Report.load(compare), Report.load(Path(names[0])))
         return
     before = Report.load(compare) if compare else None
-    cases, peers = _cases(names, options)
+    for name in names:
+        kernel(name)
     if options["listing"]:
-        for case in cases:
+        for case in _cases(names, options, options["edge"] or 0):
             origin = f"  ({case.name}: {case.origin})" if case.origin else ""
             click.echo(f"{case.kernel} {case.id}{origin}")
         return
-    if not cases:
-        raise Missing("no case is left: --list shows them")
-    report = _run(cases, peers, options)
+    report = _run(names, options)
     _write(report, options)
     if before is not None:
         _compare(before, report)
@@ -92,42 +96,31 @@ def _checkout() -> Any:
     return importlib.import_module("bench") if found else None
 
 
-def _cases(
-    names: Iterable[str], options: dict[str, Any]
-) -> tuple[list[Case], dict[str, dict[str, Peer]]]:
-    from pykernels.bench.case import problem
+def _cases(names: Iterable[str], options: dict[str, Any], edge: int) -> list[Case]:
+    from pykernels.bench.case import cut, default_shape
 
-    for name in names:
-        kernel(name)
     wanted = list(names) or sorted(manifest()["kernels"])
     rooms = _checkout()
-    found: list[Case] = []
-    peers: dict[str, dict[str, Peer]] = {}
     if rooms is None:
-        if options["peers"]:
-            raise Missing("peers live in bench/ of the checkout, which is not here")
         click.echo("named shapes live in bench/ of the checkout, which is not here", err=True)
-    else:
-        peers = rooms.peers()
-    if options["shapes"] or options["dtypes"] or rooms is None:
-        shapes = [_shape(s) for s in options["shapes"]] or [()]
-        for name in wanted:
-            for shape in shapes:
-                for dtype in options["dtypes"] or ("float32",):
-                    found.append(_problem(problem, name, shape, dtype))
-    else:
-        found = [case for case in rooms.cases() if case.kernel in wanted]
-        bare = [name for name in wanted if name not in {case.kernel for case in found}]
-        found += [_problem(problem, name, (), "float32") for name in bare]
-    return [c for c in found if options["only"] in f"{c.kernel} {c.id} {c.name}"], peers
+    found: list[Case] = []
+    if not options["shapes"] and not options["dtypes"] and rooms is not None:
+        found = [case for case in rooms.cases(edge) if case.kernel in wanted]
+    measured = {case.kernel for case in found}
+    for name in (n for n in wanted if n not in measured):
+        own = [tuple(cut(n, edge) for n in default_shape(name))]
+        for shape in [_shape(s) for s in options["shapes"]] or own:
+            found += [_problem(name, shape, d) for d in options["dtypes"] or ("float32",)]
+    return [c for c in found if options["only"] in f"{c.kernel} {c.id} {c.name}"]
 
 
-def _problem(make: Any, name: str, shape: tuple[int, ...], dtype: str) -> Case:
+def _problem(name: str, shape: tuple[int, ...], dtype: str) -> Case:
+    from pykernels.bench.case import problem
+
     try:
-        found: Case = make(name, shape, dtype)
+        return problem(name, shape, dtype)
     except (ValueError, TypeError) as e:
         raise Missing(f"{name} takes no problem of shape {shape} and {dtype}: {e}") from None
-    return found
 
 
 def _shape(text: str) -> tuple[int, ...]:
@@ -146,15 +139,21 @@ def _devices(options: dict[str, Any]) -> Iterator[Device]:
         yield pk.Device(adapter, engine=name, checks=not options["unchecked"])
 
 
-def _run(cases: list[Case], peers: dict[str, dict[str, Peer]], options: dict[str, Any]) -> Report:
-    from dataclasses import replace
-
-    import pykernels as pk
+def _run(names: Iterable[str], options: dict[str, Any]) -> Report:
     from pykernels.bench.clock import Effort
-    from pykernels.bench.run import EnginePeer, Runner
+    from pykernels.bench.run import Runner
     from pykernels.bench.table import table
 
     devices = list(_devices(options))
+    slow = devices[0].info["type"] == "CPU"
+    edge = options["edge"]
+    if edge is None:
+        edge = 256 if slow else 0
+        if slow:
+            click.echo("a software driver: sizes are cut to 256 (--edge 0 for all)", err=True)
+    cases = _cases(names, options, edge)
+    if not cases:
+        raise Missing("no case is left: --list shows them")
     effort = Effort.of(devices[0])
     if options["warmup"] is not None:
         effort = replace(effort, warm=options["warmup"])
@@ -163,26 +162,46 @@ def _run(cases: list[Case], peers: dict[str, dict[str, Peer]], options: dict[str
     caches: tuple[Cache, ...] = (
         ("cold", "hot") if options["cache"] == "both" else (options["cache"],)
     )
-    command = "pykernels bench " + shlex.join(sys.argv[2:])
-    runner = Runner(devices, effort=effort, caches=caches, command=command.strip())
-    chosen = options["peers"].split(",") if options["peers"] else []
-
-    def wanted(peer: str) -> bool:
-        return peer in chosen or chosen == ["all"]
-
-    if wanted("engine") and len(devices) == 1:
-        name = "dawn" if devices[0].engine == "wgpu" else "wgpu"
-        try:
-            other = pk.Device(devices[0].info["name"], engine=name)  # type: ignore[arg-type]
-            for k in {case.kernel for case in cases}:
-                peers.setdefault(k, {})["engine"] = EnginePeer(other, runner.rotate)
-        except pk.NoAdapterError as e:
-            click.echo(f"engine: {e}", err=True)
+    line = "pykernels bench " + shlex.join(sys.argv[2:])
+    runner = Runner(devices, effort=effort, caches=caches, command=line.strip())
+    chosen = list(filter(None, options["peers"].split(",")))
+    peers = _peers(chosen, {case.kernel for case in cases}, runner)
     runner.ceilings()
-    report = runner.run(cases, peers, wanted)
-    for line in table(report):
-        click.echo(line)
+    report = runner.run(cases, peers)
+    for text in table(report):
+        click.echo(text)
     return report
+
+
+def _peers(chosen: list[str], kernels: Iterable[str], runner: Runner) -> dict[str, dict[str, Peer]]:
+    """The chosen peers of each kernel."""
+    import pykernels as pk
+    from pykernels.bench.run import EnginePeer
+
+    rooms = _checkout()
+    if rooms is None and set(chosen) - {"engine"}:
+        raise Missing("peers but `engine` live in bench/ of the checkout, which is not here")
+    known: dict[str, dict[str, Peer]] = rooms.peers() if rooms and chosen else {}
+    first = runner.devices[0]
+    if {"engine", "all"} & set(chosen) and len(runner.devices) == 1:
+        name: EngineName = "dawn" if first.engine == "wgpu" else "wgpu"
+        try:
+            other = EnginePeer(pk.Device(first.info["name"], engine=name), runner.rotate)
+            for k in kernels:
+                known.setdefault(k, {})[name] = other
+        except pk.NoAdapterError as e:
+            click.echo(f"{name} skipped: {e}", err=True)
+    names = {n for own in known.values() for n in own}
+    unknown = set(chosen) - names - {"all", "engine"}
+    if unknown:
+        raise Missing(f"no peer {', '.join(sorted(unknown))}; there are {', '.join(sorted(names))}")
+
+    def wanted(name: str) -> bool:
+        return (
+            "all" in chosen or name in chosen or ("engine" in chosen and name in ("wgpu", "dawn"))
+        )
+
+    return {k: {n: p for n, p in own.items() if wanted(n)} for k, own in known.items()}
 
 
 def _write(report: Report, options: dict[str, Any]) -> None:
