@@ -36,8 +36,8 @@ __all__ = [
 Array = np.ndarray[Any, Any]
 Part = Callable[[dict[str, Any]], dict[str, Any]]
 
-BLOCK = 4_194_301  # random elements made on the host; a prime, so that repeats meet no row twice
-WHOLE = 1 << 20  # an output of up to this many elements is checked in full
+BLOCK = 1_048_573  # random elements made on the host; a prime, so that repeats meet no row twice
+WHOLE = 1 << 19  # an output of up to this many elements is checked in full
 MOST_SETS = 4096
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,12 @@ from pykernels.device import Device
 from pykernels.errors import PyKernelsError
 from pykernels.tensor import Tensor
 
-from .clock import Effort, Tracker, measure
+from .clock import Effort, Sample, Timing, Tracker, measure
 from .program import GROUP_ID, Program
 
 __all__ = ["Ceilings", "ceilings"]
+
+TimeOf = Callable[[Sample], Timing]
 
 # VECS vec4 an invocation, a workgroup apart: engines differ in which number is fastest.
 _FILL = """
@@ -81,32 +84,35 @@ class Ceilings:
 def ceilings(dev: Device, effort: Effort, nbytes: int = 1 << 30) -> tuple[Ceilings, Tracker]:
     """Measure them, on buffers of up to `nbytes`; and a tracker of the device's clock."""
     slow = dev.info["type"] == "CPU"
-    nbytes = min(
-        nbytes, dev.limits["max-storage-buffer-binding-size"], (4 << 20) if slow else nbytes
-    )
-    nbytes = nbytes // 65536 * 65536
+    fma32, probe = _best_fma(dev, "f32", slow, partial(measure, effort=effort))
+    warm = min(probe(1) for _ in range(5))
+    tracker = Tracker(lambda: probe(1), warm)
+    time_of = partial(measure, effort=effort, tracker=tracker)
+    fma16 = _best_fma(dev, "f16", slow, time_of)[0] if "shader-f16" in dev.features else 0.0
+    ways = _movement(dev, min(nbytes, 4 << 20) if slow else nbytes, time_of)
+    tick = time_of(Program(dev, _TICK, [[dev.zeros(1, "uint32")]], 1)).seconds
+    best = {k: max(v for n, v in ways.items() if n.startswith(k)) for k in ("fill", "copy")}
+    host = _launch_host(dev)
+    tracker.verdict()
+    return Ceilings(best["fill"], best["copy"], fma32, fma16, tick, host, ways), tracker
+
+
+def _movement(dev: Device, nbytes: int, time_of: TimeOf) -> dict[str, float]:
+    """Bytes per second of several ways to fill and to copy."""
+    nbytes = min(nbytes, dev.limits["max-storage-buffer-binding-size"]) // 65536 * 65536
     src, dst = dev.empty(nbytes, "uint8"), dev.zeros(nbytes, "uint8")
     kernels.memset(src, 0xAB)
     ways: dict[str, float] = {}
     for vecs in (1, 4):
-        ways[f"fill, {vecs} vec4"] = nbytes / _fill(dev, dst, vecs, effort)
+        ways[f"fill, {vecs} vec4"] = nbytes / time_of(_fill(dev, dst, vecs)).seconds
         _expect(dst, 0x07, "fill")
     for vecs in (1, 4):
-        ways[f"copy, {vecs} vec4"] = 2 * nbytes / _copy(dev, src, dst, vecs, effort)
+        ways[f"copy, {vecs} vec4"] = 2 * nbytes / time_of(_copy(dev, src, dst, vecs)).seconds
         _expect(dst, 0xAB, "copy")
         kernels.memset(dst, 0)
-    ways["copy, the driver's"] = 2 * nbytes / _driver_copy(dev, src, dst, effort)
+    ways["copy, the driver's"] = 2 * nbytes / time_of(_driver_copy(dev, src, dst)).seconds
     _expect(dst, 0xAB, "driver's copy")
-    del src, dst
-    fma32, probe = _best_fma(dev, "f32", effort, slow)
-    fma16 = _best_fma(dev, "f16", effort, slow)[0] if "shader-f16" in dev.features else 0.0
-    count = dev.zeros(1, "uint32")
-    tick = measure(Program(dev, _TICK, [[count]], 1), effort).seconds
-    host = _launch_host(dev)
-    best = {k: max(v for n, v in ways.items() if n.startswith(k)) for k in ("fill", "copy")}
-    warm = min(probe(1) for _ in range(5))
-    found = Ceilings(best["fill"], best["copy"], fma32, fma16, tick, host, ways)
-    return found, Tracker(lambda: probe(1), warm)
+    return ways
 
 
 def _expect(t: Tensor, byte: int, what: str) -> None:
@@ -114,20 +120,20 @@ def _expect(t: Tensor, byte: int, what: str) -> None:
         raise PyKernelsError(f"[ceilings] the {what} did not arrive")
 
 
-def _fill(dev: Device, dst: Tensor, vecs: int, effort: Effort) -> float:
+def _fill(dev: Device, dst: Tensor, vecs: int) -> Program:
     lines = (f"dst[i + {256 * k}u] = vec4<u32>(0x07070707u);" for k in range(vecs))
     code = _FILL.format(group_id=GROUP_ID, step=256 * vecs, body="\n  ".join(lines))
-    return measure(Program(dev, code, [[dst]], dst.nbytes // (4096 * vecs)), effort).seconds
+    return Program(dev, code, [[dst]], dst.nbytes // (4096 * vecs))
 
 
-def _copy(dev: Device, src: Tensor, dst: Tensor, vecs: int, effort: Effort) -> float:
+def _copy(dev: Device, src: Tensor, dst: Tensor, vecs: int) -> Program:
     lines = [f"let v{k} = src[i + {256 * k}u];" for k in range(vecs)]
     lines += [f"dst[i + {256 * k}u] = v{k};" for k in range(vecs)]
     code = _COPY.format(group_id=GROUP_ID, step=256 * vecs, body="\n  ".join(lines))
-    return measure(Program(dev, code, [[dst, src]], dst.nbytes // (4096 * vecs)), effort).seconds
+    return Program(dev, code, [[dst, src]], dst.nbytes // (4096 * vecs))
 
 
-def _driver_copy(dev: Device, src: Tensor, dst: Tensor, effort: Effort) -> float:
+def _driver_copy(dev: Device, src: Tensor, dst: Tensor) -> Sample:
     """By the host's clock: the difference between chains of two lengths."""
     raw, nbytes = dev.wgpu_device, dst.nbytes
     a, b = src._block.buffer, dst._block.buffer
@@ -145,24 +151,18 @@ def _driver_copy(dev: Device, src: Tensor, dst: Tensor, effort: Effort) -> float
     def sample(n: int) -> float:
         return max(chain(12 * n) - chain(2 * n), 1e-9) / 10
 
-    return measure(sample, effort, clock="wall").seconds
+    return sample
 
 
-def _best_fma(
-    dev: Device, t: str, effort: Effort, slow: bool
-) -> tuple[float, Callable[[int], float]]:
+def _best_fma(dev: Device, t: str, slow: bool, time_of: TimeOf) -> tuple[float, Program]:
     """Operations per second, and the fastest program."""
-    best, fastest = 0.0, None
-    for sums, steps in ((8, 4),) if slow else ((4, 8), (8, 4), (8, 16), (8, 32)):
-        rounds = 4 if slow else 256
-        groups = 16 if slow else 4096
+    found: dict[float, Program] = {}
+    for sums, steps in ((8, 4),) if slow else ((8, 4), (8, 16), (8, 32)):
+        rounds, groups = (4, 16) if slow else (256, 4096)
         program = _fma(dev, t, sums, steps, rounds, groups)
-        seconds = measure(program, effort).seconds
-        rate = 2 * 4 * sums * steps * rounds * groups * 256 / seconds
-        if rate > best:
-            best, fastest = rate, program
-    assert fastest is not None
-    return best, fastest
+        done = 2 * 4 * sums * steps * rounds * groups * 256
+        found[done / time_of(program).seconds] = program
+    return max(found), found[max(found)]
 
 
 def _fma(dev: Device, t: str, sums: int, steps: int, rounds: int, groups: int) -> Program:

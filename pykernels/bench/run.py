@@ -7,6 +7,7 @@ import importlib.metadata
 import json
 import platform
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -198,12 +199,17 @@ class Runner:
         command: str = "",
         say: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True),
     ) -> None:
-        self.devices, self.caches, self.say = devices, caches, say
+        self.devices, self.caches = devices, caches
+        self._began, self._say = time.perf_counter(), say
         self.effort = effort or Effort.of(devices[0])
         slow = devices[0].info["type"] == "CPU"
         self.rotate = rotate if rotate is not None else (1 << 20) if slow else ROTATE
         self.report = Report(meta(devices, command), {}, [])
         self.trackers: dict[str, Tracker] = {}
+
+    def say(self, line: str) -> None:
+        """Report progress."""
+        self._say(f"{time.perf_counter() - self._began:7.1f} s  {line}")
 
     def ceilings(self, nbytes: int = 1 << 30) -> None:
         """Measure what each device itself reaches. Always warmed up, whatever the cases get."""
@@ -231,13 +237,13 @@ class Runner:
                     first = dev is self.devices[0]
                     for result in self.case(dev, case, given if first else {}):
                         self.report.results.append(result)
-                        self.say(f"  {what} {dev.engine} {result.cache}: {_said(result)}")
+                        self.say(f"{what} {dev.engine} {result.cache}: {_said(result)}")
                 except CheckFailed as e:
                     self.report.failed[f"{what} {dev.engine}"] = str(e)
-                    self.say(f"  {what} {dev.engine}: WRONG, {e}")
+                    self.say(f"{what} {dev.engine}: WRONG, {e}")
                 except PyKernelsError as e:
                     self.report.failed[f"{what} {dev.engine}"] = str(e)
-                    self.say(f"  {what} {dev.engine}: FAILED, {e}")
+                    self.say(f"{what} {dev.engine}: FAILED, {e}")
         return self.report
 
     def case(

@@ -224,7 +224,7 @@ def test_tables_say_ratio_cold_skipped_and_failed() -> None:
         assert any("f16-8x8" in line and "COLD" in line and "unsteady" in line for line in lines)
         assert "ort skipped for 1 case of softmax: onnx is not installed" in text
         assert "FAILED cpy f32-4 wgpu: 3 of 4 elements are wrong" in text
-        assert "copy 4000 GB/s" in text and "60.0 TFLOP/s" in text
+        assert "copy 4000 GB/s" in text and "60 TFLOP/s" in text
         assert "x torch" in next(line for line in lines if "TFLOP/s  " in line or "| us |" in line)
 
 
