@@ -187,9 +187,9 @@ def _warm_up(sample: Sample, effort: Effort, least: float) -> tuple[float, bool,
         times.append(max(sample(n) / n, 1e-9))
         spent = time.perf_counter() - started
         if spent >= least and _settled(times):
-            return spent, True, times[-1]
+            return spent, True, min(times[-WINDOW:])
         if spent >= effort.most:
-            return spent, False, times[-1]
+            return spent, False, min(times[-WINDOW:])
 
 
 def _settled(times: list[float]) -> bool:
