@@ -11,11 +11,11 @@ A bench file gives small functions; the decorators here make peers of them:
 from __future__ import annotations
 
 import importlib
+import itertools
 import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,16 @@ from pykernels.bench.program import GROUP_ID, Program
 from pykernels.bench.run import Peer, Skipped
 from pykernels.dtypes import numpy_dtype
 
-__all__ = ["GROUP_ID", "Node", "Skipped", "naive_peer", "numpy_peer", "onnx_peer", "torch_peer"]
+__all__ = [
+    "GROUP_ID",
+    "Node",
+    "Skipped",
+    "cuda_sample",
+    "naive_peer",
+    "numpy_peer",
+    "onnx_peer",
+    "torch_peer",
+]
 
 Array = np.ndarray[Any, Any]
 MOST_BYTES, MOST_OPERATIONS = 1 << 28, 5e9  # of a call that numpy is asked to make
@@ -69,37 +78,35 @@ def torch_peer(f: Callable[[Any, Case, dict[str, Any]], object]) -> Peer:
     def start(loaded: Loaded) -> tuple[Sample, str]:
         torch = _torch()
         sets = [_cuda(torch, loaded.case, i) for i in range(len(loaded.sets))]
-        f(torch, loaded.case, sets[0])
-
-        def timed(run: Callable[[], None]) -> float:
-            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            begin.record()
-            run()
-            end.record()
-            torch.cuda.synchronize()
-            return float(begin.elapsed_time(end)) * 1e-3
-
-        def loop(n: int) -> None:
-            for i in range(n):
-                f(torch, loaded.case, sets[i % len(sets)])
-
+        turn = itertools.cycle(sets)
+        loop = cuda_sample(torch, lambda: f(torch, loaded.case, next(turn)))
         loop(3)
-        if min(timed(lambda: loop(10)) for _ in range(3)) / 10 > SHORT:
-            return lambda n: timed(lambda: loop(n)), "CUDA events"
+        if min(loop(10) for _ in range(3)) / 10 > SHORT:
+            return loop, "CUDA events"
         graph = torch.cuda.CUDAGraph()
         size = min(max(len(sets), 32), GRAPH)
         with torch.cuda.graph(graph):
-            loop(size)
-
-        def replay(n: int) -> float:
-            times = max(-(-n // size), 1)
-            return (
-                timed(lambda: [graph.replay() for _ in range(times)] and None) * n / (size * times)
-            )
-
-        return replay, "CUDA events"
+            for i in range(size):
+                f(torch, loaded.case, sets[i % len(sets)])
+        replay = cuda_sample(torch, graph.replay)
+        return lambda n: replay(max(n // size, 1)) / max(n // size, 1) * n / size, "CUDA events"
 
     return start
+
+
+def cuda_sample(torch: Any, call: Callable[[], object]) -> Sample:
+    """n calls by CUDA events."""
+
+    def sample(n: int) -> float:
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        for _ in range(n):
+            call()
+        end.record()
+        torch.cuda.synchronize()
+        return float(begin.elapsed_time(end)) * 1e-3
+
+    return sample
 
 
 def _torch() -> Any:
@@ -216,7 +223,7 @@ def _session(onnx: Any, ort: Any, case: Case, node: Node, length: int) -> Any:
             node.op, [before if n == node.flow else n for n in node.inputs], [after],
             **node.attributes,
         )
-        for before, after in pairwise(names)
+        for before, after in itertools.pairwise(names)
     ]  # fmt: skip
     nodes.append(helper.make_node("Slice", [names[-1], "zeros", "ones"], ["first"]))
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(case.output.dtype))

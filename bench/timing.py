@@ -1,62 +1,40 @@
-"""GPU time of calls, by timestamp queries, after a warm-up."""
+"""The clock of the benches for scripts that try things out: seconds of a call, ours or torch's."""
 
 from __future__ import annotations
 
-import statistics
-import time
+import importlib.util
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 
 import pykernels as pk
+from bench.others import cuda_sample
+from pykernels.bench.ceilings import movement
+from pykernels.bench.clock import Effort, GpuSample, measure
 
-__all__ = ["gpu_time"]
+__all__ = ["HAVE_TORCH", "copy_bandwidth", "gpu_time", "torch_time"]
 
-WARM = 0.3  # s of continuous work: an idle GPU clock reads 2 to 3 times too slow
-STEADY = 0.02  # two medians in a row this close end the measurement
-MAX_ATTEMPTS = 8
+HAVE_TORCH = importlib.util.find_spec("torch") is not None
+if HAVE_TORCH:
+    import torch
+
+    HAVE_TORCH = torch.cuda.is_available()
 
 
 def gpu_time(
-    dev: pk.Device, call: Callable[[], object], rounds: int = 20, warm: float = WARM
+    dev: pk.Device, call: Callable[[], object], rounds: int = 20, warm: float = 0.3
 ) -> float:
-    """Seconds of GPU time of one call: the median of `rounds`, dispatches of a call summed.
-
-    Measured until two medians in a row agree: a clock that was idle for seconds rises slowly.
-    Without timestamp queries, wall time over all rounds divided by their number.
-    """
-    call()
-    dev.sync()
-    last = float("inf")
-    for _ in range(MAX_ATTEMPTS):
-        _warm_up(dev, call, warm)
-        seconds = _median(dev, call, rounds)
-        if abs(seconds - last) <= STEADY * seconds:
-            break
-        last = seconds
-    return min(seconds, last)
+    """Seconds of GPU time of one call: the median of `rounds` readings after a warm-up."""
+    effort = replace(Effort.of(dev), warm=warm, rounds=rounds)
+    return measure(GpuSample(dev, call), effort).seconds
 
 
-def _warm_up(dev: pk.Device, call: Callable[[], object], seconds: float) -> None:
-    """Keep the device busy for this long."""
-    started = time.perf_counter()
-    count = 1
-    while time.perf_counter() - started < seconds:
-        before = time.perf_counter()
-        for _ in range(count):
-            call()
-        dev.sync()
-        if time.perf_counter() - before < 0.02:
-            count = min(count * 2, 256)
+def torch_time(call: Callable[[], object], rounds: int = 20) -> float:
+    """The same by CUDA events."""
+    return measure(cuda_sample(torch, call), Effort(warm=0.05, rounds=rounds)).seconds
 
 
-def _median(dev: pk.Device, call: Callable[[], object], rounds: int) -> float:
-    with dev.profile() as p:
-        for _ in range(rounds):
-            call()
-    if p.clock == "wall":
-        return p.wall / rounds
-    per_call = len(p.records) // rounds
-    times = [
-        sum(r.gpu for r in p.records[i : i + per_call])
-        for i in range(0, per_call * rounds, per_call)
-    ]
-    return statistics.median(times)
+def copy_bandwidth(dev: pk.Device, nbytes: int) -> dict[str, float]:
+    """Bytes read plus bytes written per second, by way of copying; checked."""
+    ways = movement(dev, nbytes, partial(measure, effort=Effort.of(dev)))
+    return {name: rate for name, rate in ways.items() if name.startswith("copy")}

@@ -21,7 +21,7 @@ from pykernels.tensor import Tensor
 from .clock import Effort, Sample, Timing, Tracker, measure
 from .program import GROUP_ID, Program
 
-__all__ = ["Ceilings", "ceilings"]
+__all__ = ["Ceilings", "ceilings", "movement"]
 
 TimeOf = Callable[[Sample], Timing]
 
@@ -89,7 +89,7 @@ def ceilings(dev: Device, effort: Effort, nbytes: int = 1 << 30) -> tuple[Ceilin
     tracker = Tracker(lambda: probe(1), warm)
     time_of = partial(measure, effort=effort, tracker=tracker)
     fma16 = _best_fma(dev, "f16", slow, time_of)[0] if "shader-f16" in dev.features else 0.0
-    ways = _movement(dev, min(nbytes, 4 << 20) if slow else nbytes, time_of)
+    ways = movement(dev, min(nbytes, 4 << 20) if slow else nbytes, time_of)
     tick = time_of(Program(dev, _TICK, [[dev.zeros(1, "uint32")]], 1)).seconds
     best = {k: max(v for n, v in ways.items() if n.startswith(k)) for k in ("fill", "copy")}
     host = _launch_host(dev)
@@ -97,7 +97,7 @@ def ceilings(dev: Device, effort: Effort, nbytes: int = 1 << 30) -> tuple[Ceilin
     return Ceilings(best["fill"], best["copy"], fma32, fma16, tick, host, ways), tracker
 
 
-def _movement(dev: Device, nbytes: int, time_of: TimeOf) -> dict[str, float]:
+def movement(dev: Device, nbytes: int, time_of: TimeOf) -> dict[str, float]:
     """Bytes per second of several ways to fill and to copy."""
     nbytes = min(nbytes, dev.limits["max-storage-buffer-binding-size"]) // 65536 * 65536
     src, dst = dev.empty(nbytes, "uint8"), dev.zeros(nbytes, "uint8")

@@ -29,7 +29,8 @@ def headline(report: Report) -> Iterator[str]:
         yield (
             f"ceilings of {engine}: fill {c.fill / 1e9:.0f} GB/s, copy {c.copy / 1e9:.0f} GB/s, "
             f"multiply-adds {_digits(c.fma32 / 1e12)} TFLOP/s{half}, "
-            f"launch {c.launch_gpu * 1e6:.1f} us on the device, {c.launch_host * 1e6:.1f} us on the host"
+            f"launch {c.launch_gpu * 1e6:.1f} us on the device, "
+            f"{c.launch_host * 1e6:.1f} us on the host"
         )
 
 

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Every benchmark on this machine's best adapter, with all peers that are installed, on both
+# engines: bash ci/bench.sh [arguments of pykernels bench]
+#
+# Results go to bench/results/<adapter>/: results.json (all readings), results.md, results.svg.
+# What was there before is compared with them. Peers: pip install torch onnxruntime-webgpu onnx
+# into .venv; what is missing is said and skipped.
+
+set -euo pipefail
+# shellcheck source=ci/setup.sh
+. "$(dirname "$0")/setup.sh"
+
+setup_venv
+has_adapter || setup_lavapipe || true # pykernels bench says what it lacks
+setup_package
+
+adapter=$("$python" -c 'import pykernels as pk; print(pk.list_adapters("wgpu")[0]["name"])')
+name=$(printf '%s' "$adapter" | tr -cs 'A-Za-z0-9' '-' | tr 'A-Z' 'a-z' | sed 's/^-//; s/-$//')
+folder=bench/results/$name
+arguments=(--peers all --save "$folder")
+if [[ -f $folder/results.json ]]; then
+    cp "$folder/results.json" "$folder/before.json"
+    trap 'rm -f "$folder/before.json"' EXIT
+    arguments+=(--compare "$folder/before.json")
+fi
+"$python" -c 'from pykernels.cli import main; main()' bench "${arguments[@]}" "$@"
