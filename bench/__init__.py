@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-from pykernels.bench.case import Case
+from pykernels.bench.case import Case, Loaded
+from pykernels.bench.clock import GpuSample, Sample
 from pykernels.bench.run import Peer
 
-__all__ = ["cases", "files", "peers"]
+__all__ = ["cases", "config_peer", "files", "peers"]
 
 
 def files() -> list[ModuleType]:
@@ -27,6 +28,30 @@ def cases(edge: int = 0) -> Iterator[Case]:
     """All cases of all files, their sizes cut to `edge` where it is given."""
     for module in files():
         yield from module.cases(edge)
+
+
+def config_peer(kernel: str, config: str) -> Peer:
+    """The kernel itself with another choice of its plan, named as its bench file says.
+
+    Raises ValueError where the file has no `chosen`.
+    """
+    modules = [m for m in files() if any(c.kernel == kernel for c in m.cases(32))]
+    chosen = getattr(modules[0], "chosen", None) if modules else None
+    if chosen is None:
+        raise ValueError(f"the bench of {kernel} knows no configurations")
+
+    def start(loaded: Loaded) -> tuple[Sample, str]:
+        dev, plain = loaded.dev, GpuSample(loaded.dev, loaded)
+
+        def sample(n: int) -> float:
+            with chosen(dev, config):
+                return plain(n)
+
+        with chosen(dev, config):
+            loaded.check()
+        return sample, plain.clock
+
+    return start
 
 
 def peers() -> dict[str, dict[str, Peer]]:

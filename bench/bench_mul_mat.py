@@ -7,14 +7,17 @@ not the axis that lies together in memory.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+import pykernels as pk
 from bench import form, shapes
 from bench.others import GROUP_ID, Node, Skipped, naive_peer, numpy_peer, onnx_peer, torch_peer
 from pykernels.bench.case import Case, problem
+from pykernels.plans import mul_mat as plans
 
 # Shapes that are measured in other dtypes too.
 HALVES = ("4096", "llama-3-8b-down", "decode-4096", "decode-16384")
@@ -106,6 +109,25 @@ fn main(@builtin(workgroup_id) w: vec3<u32>, @builtin(local_invocation_id) l: ve
 }}
 """
     return text, batches * across * down
+
+
+@contextmanager
+def chosen(dev: pk.Device, config: str) -> Iterator[None]:
+    """The plan takes this choice: BODY or BODY/SLICES, a tile of kernels/mul_mat.wgsl or "vec"."""
+    before = plans.choose
+    body, _, slices = config.partition("/")
+    plans.choose = lambda caps, s: plans.Choice(body, int(slices or 1))
+    forget(dev)
+    try:
+        yield
+    finally:
+        plans.choose = before
+        forget(dev)
+
+
+def forget(dev: pk.Device) -> None:
+    dev._plans.clear()
+    dev._hot.clear()
 
 
 PEERS = {"numpy": numpy, "torch": torch, "ort": ort, "naive": naive}

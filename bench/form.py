@@ -86,7 +86,7 @@ def extra_info(r: Result, meta: Mapping[str, Any]) -> dict[str, Any]:
         "adapter": meta["adapter"],
         "driver": meta["driver"],
         "versions": meta["versions"] | meta["engines"],
-        "check": r.check,
+        "check": str(r.check),
         "cache": r.cache,
         "clock": r.timing.clock,
         "cold": r.timing.cold,

@@ -19,6 +19,7 @@ from pykernels.errors import PyKernelsError
 
 from .case import Case, CheckFailed, Counts, Loaded, load
 from .ceilings import Ceilings, ceilings
+from .check import Verdict
 from .clock import Effort, GpuSample, Sample, Timing, Tracker, measure, take
 
 __all__ = ["Cache", "EnginePeer", "Peer", "Report", "Result", "Runner", "Skipped"]
@@ -54,7 +55,7 @@ class Result:
     name: str
     origin: str
     counts: Counts
-    check: str
+    check: Verdict
     rotated: int
     writes_only: bool
     timing: Timing
@@ -91,7 +92,8 @@ class Result:
             k: {"skipped": v} if isinstance(v, str) else v.record() for k, v in self.peers.items()
         }
         return plain | {
-            "counts": vars(self.counts) | {},
+            "counts": dict(vars(self.counts)),
+            "check": dict(vars(self.check)),
             "timing": self.timing.record(),
             "peers": peers,
             "GB/s": self.rate / 1e9,
@@ -107,7 +109,8 @@ class Result:
         }
         return cls(**known | {
             "shape": tuple(known["shape"]), "counts": Counts(**known["counts"]),
-            "timing": Timing.of(known["timing"]), "peers": peers,
+            "timing": Timing.of(known["timing"]), "check": Verdict(**known["check"]),
+            "peers": peers,
         })  # fmt: skip
 
 
@@ -278,7 +281,7 @@ class Runner:
                     found[name] = str(e)
             yield Result(
                 case.kernel, case.id, dev.engine, cache, case.dtype,
-                case.shape or case.output.shape, case.name, case.origin, counts, str(checked),
+                case.shape or case.output.shape, case.name, case.origin, counts, checked,
                 loaded.rotated, writes_only, timing, limit, found,
             )  # fmt: skip
 

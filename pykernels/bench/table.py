@@ -51,7 +51,7 @@ class _Columns:
 
     @property
     def names(self) -> Row:
-        numbers = ["us", "±", "GB/s", "TFLOP/s", "share"]
+        numbers = ["error", "us", "±", "GB/s", "TFLOP/s", "share"]
         return [*self.left, *numbers, *(f"x {p}" for p in self.peers), ""]
 
     def row(self, r: Result) -> Row:
@@ -59,6 +59,7 @@ class _Columns:
         cells = [r.kernel, r.id]
         cells += [r.engine] if self.engines else []
         cells += [r.cache] if self.caches else []
+        cells += [f"{r.check.error:.0e}" if r.check.error else "0"]
         speed = _digits(r.speed / 1e12) if r.counts.operations else ""
         share = f"{r.share:.2f}" if r.limit else ""
         cells += [_digits(t.seconds * 1e6), f"{t.noise:.1%}", _digits(r.rate / 1e9), speed, share]

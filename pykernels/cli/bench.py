@@ -47,6 +47,9 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 )
 @click.option("--list", "listing", is_flag=True, help="List the cases, measure nothing.")
 @click.option("--peers", default="", help="all, or some of numpy,torch,ort,naive,engine.")
+@click.option(
+    "--config", default="", help="Choices of a plan to compare with: 128w/2,64 (mul_mat)."
+)
 @click.option("--cache", type=click.Choice(["cold", "hot", "both"]), default="cold")
 @click.option("--device", help="An adapter's number, or a part of its name (see doctor).")
 @click.option("--engine", type=click.Choice(["wgpu", "dawn", "both"]), default="wgpu")
@@ -149,7 +152,7 @@ def _run(names: Iterable[str], options: dict[str, Any]) -> Report:
     edge = options["edge"]
     if edge is None:
         edge = 256 if slow else 0
-        if slow:
+        if slow and not options["shapes"]:
             click.echo("a software driver: sizes are cut to 256 (--edge 0 for all)", err=True)
     cases = _cases(names, options, edge)
     if not cases:
@@ -165,12 +168,27 @@ def _run(names: Iterable[str], options: dict[str, Any]) -> Report:
     line = "pykernels bench " + shlex.join(sys.argv[2:])
     runner = Runner(devices, effort=effort, caches=caches, command=line.strip())
     chosen = list(filter(None, options["peers"].split(",")))
-    peers = _peers(chosen, {case.kernel for case in cases}, runner)
+    measured = {case.kernel for case in cases}
+    peers = _peers(chosen, measured, runner)
+    for config in filter(None, options["config"].split(",")):
+        for k in measured:
+            peers.setdefault(k, {})[config] = _config(k, config)
     runner.ceilings()
     report = runner.run(cases, peers)
     for text in table(report):
         click.echo(text)
     return report
+
+
+def _config(kernel: str, config: str) -> Peer:
+    rooms = _checkout()
+    if rooms is None:
+        raise Missing("--config needs bench/ of the checkout, which is not here")
+    try:
+        peer: Peer = rooms.config_peer(kernel, config)
+    except ValueError as e:
+        raise Missing(str(e)) from None
+    return peer
 
 
 def _peers(chosen: list[str], kernels: Iterable[str], runner: Runner) -> dict[str, dict[str, Peer]]:

@@ -12,6 +12,7 @@ import pytest
 
 from pykernels.bench.case import Counts
 from pykernels.bench.ceilings import Ceilings
+from pykernels.bench.check import Verdict
 from pykernels.bench.clock import Effort, Timing, Tracker, measure
 from pykernels.bench.compare import FLOOR, compare, describe
 from pykernels.bench.run import Report, Result
@@ -53,8 +54,8 @@ def readings(seed: int, median: float, spread: float = 0.004, drift: float = 0.0
 def result(name: str, timing: Timing, **changes: Any) -> Result:
     counts = Counts(1 << 30, 1 << 31, 1, 1 << 30, "softmax T=f32")
     found = Result(
-        "softmax", name, "wgpu", "cold", "f32", (4096, 4096), "", "", counts, "fine", 1 << 30,
-        False, timing, 1e-4,
+        "softmax", name, "wgpu", "cold", "f32", (4096, 4096), "", "", counts,
+        Verdict(1e-7, 0.1, 0, 9), 1 << 30, False, timing, 1e-4,
     )  # fmt: skip
     vars(found).update(changes)
     return found
@@ -225,7 +226,9 @@ def test_tables_say_ratio_cold_skipped_and_failed() -> None:
         assert "ort skipped for 1 case of softmax: onnx is not installed" in text
         assert "FAILED cpy f32-4 wgpu: 3 of 4 elements are wrong" in text
         assert "copy 4000 GB/s" in text and "60 TFLOP/s" in text
-        assert "x torch" in next(line for line in lines if "TFLOP/s  " in line or "| us |" in line)
+        assert "x torch" in next(
+            line for line in lines if "TFLOP/s  share" in line or "| us |" in line
+        )
 
 
 def test_share_is_of_the_nearer_ceiling() -> None:
