@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["TOLERANCES", "Verdict", "verdict"]
+__all__ = ["TOLERANCES", "Verdict", "differing", "expected", "verdict"]
 
 Array = np.ndarray[Any, Any]
 
@@ -40,23 +40,35 @@ class Verdict:
         return f"{self.size} elements, largest error {self.error:.3g}"
 
 
+def expected(
+    kernel: str, arrays: Mapping[str, Array], args: Mapping[str, Any], got: Array
+) -> Array:
+    """What the reference says; ModuleNotFoundError for a kernel that has none."""
+    reference = getattr(importlib.import_module(f"pykernels.reference.{kernel}"), kernel)
+    given = {"dtype": got.dtype, "shape": got.shape}
+    extra = {k: v for k, v in given.items() if k in inspect.signature(reference).parameters}
+    return np.asarray(reference(**arrays, **args, **extra))
+
+
+def differing(want: Array, got: Array) -> int:
+    """How many elements of one dtype differ in a bit; any NaN is a NaN."""
+    bits = f"u{got.dtype.itemsize}"
+    differ = np.ascontiguousarray(want).view(bits) != np.ascontiguousarray(got).view(bits)
+    return int((differ & ~((want != want) & (got != got))).sum())
+
+
 def verdict(
     kernel: str, arrays: Mapping[str, Array], args: Mapping[str, Any], got: Array
 ) -> Verdict:
     """Compare with `pykernels.reference`: bit for bit where the reference has the output's dtype,
     else within its `budget` (absolute, per element) if it has one, else within TOLERANCES."""
-    module = importlib.import_module(f"pykernels.reference.{kernel}")
-    reference = getattr(module, kernel)
-    given = {"dtype": got.dtype, "shape": got.shape}
-    extra = {k: v for k, v in given.items() if k in inspect.signature(reference).parameters}
-    want = np.asarray(reference(**arrays, **args, **extra))
+    want = expected(kernel, arrays, args, got)
     if want.dtype == got.dtype:
-        bits = f"u{got.dtype.itemsize}"
-        differ = np.ascontiguousarray(want).view(bits) != np.ascontiguousarray(got).view(bits)
-        wrong = int((differ & ~((want != want) & (got != got))).sum())  # any NaN is a NaN
+        wrong = differing(want, got)
         return Verdict(float("inf") if wrong else 0.0, float(wrong), wrong, got.size)
     want = np.where(np.abs(want) > np.finfo(got.dtype).max, np.copysign(np.inf, want), want)
     finite = np.isfinite(want)
+    module = importlib.import_module(f"pykernels.reference.{kernel}")
     budget = getattr(module, "budget", None)
     if budget is not None:
         allowed = np.asarray(budget(**arrays, **args))

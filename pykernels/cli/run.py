@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib
 import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -22,9 +21,6 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 __all__ = ["command"]
-
-# What --check allows: a share of each element, and of the largest one.
-TOLERANCES = {"float32": (1e-4, 1e-6), "float16": (2e-3, 1e-6), "bfloat16": (1e-2, 1e-6)}
 
 
 @click.command("run")
@@ -153,18 +149,14 @@ def _check(
     """Compare with pykernels.reference and print the largest error."""
     import numpy as np
 
+    from pykernels.bench.check import TOLERANCES, differing, expected
+
     try:
-        module = importlib.import_module(f"pykernels.reference.{name}")
+        want = expected(name, arrays, scalars, got)
     except ModuleNotFoundError:
         raise Missing(f"{name} has no reference to check with") from None
-    reference = getattr(module, name)
-    given = {"dtype": got.dtype, "shape": got.shape}
-    extra = {k: v for k, v in given.items() if k in inspect.signature(reference).parameters}
-    want = np.asarray(reference(**arrays, **scalars, **extra))
     if want.dtype == got.dtype:
-        bits = f"u{got.dtype.itemsize}"
-        differ = np.ascontiguousarray(want).view(bits) != got.view(bits)
-        wrong = int((differ & ~((want != want) & (got != got))).sum())  # any NaN is a NaN
+        wrong = differing(want, got)
         found = f"FAILED, {wrong} of {got.size} elements differ" if wrong else "passed, bit for bit"
         click.echo(f"check: {found}")
         return not wrong
