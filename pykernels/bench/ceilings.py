@@ -42,9 +42,10 @@ _FMA = """
 @group(0) @binding(1) var<storage, read_write> found: array<f32>;
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) w: vec3<u32>, @builtin(local_invocation_index) li: u32) {{
-  let a = vec4<{t}>({t}(given[0]));
-  let b = vec4<{t}>({t}(given[1]));
-  let start = given[2];
+  // Four loads each: packed multiply-adds take a splat at half the rate.
+  let a = vec4<{t}>({t}(given[0]), {t}(given[1]), {t}(given[2]), {t}(given[3]));
+  let b = vec4<{t}>({t}(given[4]), {t}(given[5]), {t}(given[6]), {t}(given[7]));
+  let start = given[8];
   {begin}
   for (var i = 0u; i < {rounds}u; i++) {{
     {body}
@@ -173,7 +174,7 @@ def _fma(dev: Device, t: str, sums: int, steps: int, rounds: int, groups: int) -
         enable="enable f16;" if t == "f16" else "", t=t, begin=begin, rounds=rounds, body=body,
         total=" + ".join(f"x{k}" for k in range(sums)), sums=4 * sums,
     )  # fmt: skip
-    given = dev.tensor(np.array([-1.0, 1.0, 3.0], np.float32))
+    given = dev.tensor(np.array([-1.0] * 4 + [1.0] * 4 + [3.0], np.float32))
     found = dev.zeros(groups * 256)
     program = Program(dev, code, [[given, found]], groups)
     program(1)
