@@ -191,7 +191,8 @@ def onnx_peer(f: Callable[[Case], Node]) -> Peer:
         short, long = (_session(onnx, ort, case, node, n) for n in (4, 4 + more))
 
         def sample(n: int) -> float:
-            return max(_run(long) - _run(short), 1e-9) / more * n
+            spent = _run(long)
+            return max(spent - _run(short), 0.01 * spent) / more * n
 
         return sample, "wall"
 

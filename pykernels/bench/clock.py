@@ -179,11 +179,12 @@ def measure(
 def _warm_up(sample: Sample, effort: Effort, least: float) -> tuple[float, bool, float]:
     """Seconds of warm-up, whether the time became steady, and the time of a call."""
     started = time.perf_counter()
-    times = [max(sample(1), 1e-9)]
+    times, n = [max(sample(1), 1e-9)], 1
     if not effort.warm:
         return 0.0, False, times[-1]
     while True:
-        n = _chain(max(effort.reading, effort.warm / 60), times[-1])
+        # One reading that is too short must not ask for thousands of long calls.
+        n = min(_chain(max(effort.reading, effort.warm / 60), times[-1]), 8 * n)
         times.append(max(sample(n) / n, 1e-9))
         spent = time.perf_counter() - started
         if spent >= least and _settled(times):
