@@ -1,4 +1,5 @@
-"""Writes README's table of kernels from the build's manifest; `--check` only compares.
+"""Writes README's tables: of kernels, from the build's manifest; of times, from bench/results.
+`--check` only compares.
 
 python ci/readme.py [--check]
 """
@@ -10,10 +11,10 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-BEGIN, END = "<!-- kernels: written by ci/readme.py -->", "<!-- end -->"
+RESULTS = "bench/results/nvidia-h200"
 
 
-def table() -> str:
+def kernels() -> str:
     """One row a kernel: what it computes, dtypes, bodies, variants."""
     manifest = json.loads((ROOT / "pykernels" / "_generated" / "manifest.json").read_text())
     lines = ["| kernel | what it does | dtypes | bodies | variants |", "|---|---|---|---|---|"]
@@ -26,16 +27,40 @@ def table() -> str:
     return "\n".join(lines)
 
 
+def times() -> str:
+    """The cases that have peers; the rest is in the file beside the readings."""
+    from pykernels.bench.run import Report
+    from pykernels.bench.table import markdown
+
+    if not (ROOT / RESULTS / "results.json").is_file():
+        return ""
+    report = Report.load(ROOT / RESULTS / "results.json")
+    report.results = [r for r in report.results if r.peers]
+    lines = [line for line in markdown(report) if not line.startswith("- ort skipped")]
+    return "\n".join([
+        *lines, "",
+        f"All cases: [results.md]({RESULTS}/results.md); all readings: "
+        f"[results.json]({RESULTS}/results.json).", "",
+        f"![Roofline and throughput over size]({RESULTS}/results.svg)",
+    ])  # fmt: skip
+
+
+SECTIONS = (
+    ("<!-- kernels: written by ci/readme.py -->", "<!-- end -->", kernels),
+    ("<!-- bench: written by ci/readme.py -->", "<!-- end of bench -->", times),
+)
+
+
 def main() -> int:
     path = ROOT / "README.md"
-    text = path.read_text(encoding="utf-8")
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    new = f"{before}{BEGIN}\n{table()}\n{END}{after}"
+    text = new = path.read_text(encoding="utf-8")
+    for begin, end, write in SECTIONS:
+        before, _, rest = new.partition(begin)
+        new = f"{before}{begin}\n{write()}\n{end}{rest.partition(end)[2]}"
     if new == text:
         return 0
     if "--check" in sys.argv:
-        print("README's table of kernels is out of date: run python ci/readme.py", file=sys.stderr)
+        print("README's tables are out of date: run python ci/readme.py", file=sys.stderr)
         return 1
     path.write_text(new, encoding="utf-8")
     return 0
