@@ -93,8 +93,8 @@ class Timing:
 
     @classmethod
     def of(cls, record: dict[str, Any]) -> Timing:
-        known = {k: v for k, v in record.items() if k not in ("seconds", "noise")}
-        return cls(**known | {"rounds": tuple(known["rounds"])})
+        known = {k: v for k, v in record.items() if k not in ("seconds", "noise", "rounds")}
+        return cls(rounds=tuple(record["rounds"]), **known)
 
 
 class GpuSample:

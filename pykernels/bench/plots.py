@@ -18,16 +18,12 @@ MARKS = "osD^vP*X"
 
 
 def plot(report: Report, path: Path) -> None:
-    """Write the figure; the file's ending says the format (svg, png, pdf)."""
-    try:
-        import matplotlib
-    except ImportError:
-        raise PyKernelsError(
-            "[bench] --plot needs matplotlib: pip install 'pykernels[bench]'"
-        ) from None
+    """Write the figure; the file's ending says the format (svg, png, pdf). Needs matplotlib."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
     if not report.results:
         raise PyKernelsError("[bench] there is nothing to plot")
-    from matplotlib.figure import Figure
 
     engine = report.results[0].engine
     results = [r for r in report.results if r.engine == engine and not r.timing.cold]

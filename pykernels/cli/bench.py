@@ -79,6 +79,8 @@ def command(names: tuple[str, ...], compare: Path | None, **options: Any) -> Non
             origin = f"  ({case.name}: {case.origin})" if case.origin else ""
             click.echo(f"{case.kernel} {case.id}{origin}")
         return
+    if (options["as_plot"] or options["save"]) and not importlib.util.find_spec("matplotlib"):
+        raise Missing("a figure needs matplotlib: pip install 'pykernels[bench]'")
     report = _run(names, options)
     _write(report, options)
     if before is not None:
