@@ -25,6 +25,7 @@ WINDOW = 6
 DRIFT = 0.03  # blocks that differ by more, each faster than the last: not warm yet
 SLOW_CLOCK = 1.25  # a probe this much slower than it was when warm: the clock is down
 LONGEST_CHAIN = 4096
+PATIENCE = 4  # times as many blocks, where blocks differ
 LONG = 2.0  # s of readings: what takes longer gets fewer
 
 
@@ -64,6 +65,7 @@ class Timing:
     steady: bool = True
     cold: str = ""  # why the device was not warm, "" if it was
     blocks: int = 1
+    pace: float = 1.0  # time of the probe meanwhile, over its time when the device is warm
 
     @property
     def seconds(self) -> float:
@@ -120,21 +122,22 @@ class Tracker:
 
     probe: Callable[[], float]
     warm: float
-    worst: float = field(default=0.0)
+    seen: list[float] = field(default_factory=list)
 
     def ready(self) -> bool:
         """Is the device as fast as when it was warm?"""
         return self.probe() <= 1.05 * self.warm
 
     def look(self) -> None:
-        self.worst = max(self.worst, self.probe() / self.warm)
+        self.seen.append(self.probe() / self.warm)
 
-    def verdict(self) -> str:
-        """Why the device is cold, since the last verdict; "" if it is not."""
-        worst, self.worst = self.worst, 0.0
-        if worst <= SLOW_CLOCK:
-            return ""
-        return f"the device ran {worst:.1f} times slower than when it is warm"
+    def verdict(self) -> tuple[float, str]:
+        """The probe's time over its warm time since the last verdict, and why the device is cold,
+        "" if it is not."""
+        seen, self.seen = self.seen or [1.0], []
+        pace, worst = statistics.median(seen), max(seen)
+        slow = f"the device ran {worst:.1f} times slower than when it is warm"
+        return pace, slow if worst > SLOW_CLOCK else ""
 
 
 def take(read: Callable[[], float], count: int) -> list[float]:
@@ -160,20 +163,31 @@ def measure(
     ready = tracker is not None and tracker.ready()
     warmed, steady, seconds = _warm_up(sample, effort, effort.warm / 5 if ready else effort.warm)
     calls = _chain(effort.reading, seconds)
-    rounds: list[float] = []
-    for block in range(effort.blocks):
-        if block and effort.warm:
+    most = math.ceil(LONG / (seconds * calls) / effort.blocks)
+    each = max(min(effort.rounds // effort.blocks, most), 1)
+    blocks: list[list[float]] = []
+    while len(blocks) < effort.blocks or (
+        len(blocks) < PATIENCE * effort.blocks and effort.blocks > 1 and _restless(blocks, tracker)
+    ):
+        if blocks and effort.warm:
             sample(_chain(min(0.02, effort.warm), seconds))
         if tracker:
             tracker.look()
-        most = math.ceil(LONG / (seconds * calls) / effort.blocks)
-        each = max(min(effort.rounds // effort.blocks, most), 1)
-        rounds += take(lambda: sample(calls) / calls, each)
+        blocks.append(take(lambda: sample(calls) / calls, each))
         if tracker:
             tracker.look()
-    name = clock or getattr(sample, "clock", "wall")
-    timing = Timing(tuple(rounds), calls, name, warmed, steady, "", effort.blocks)
-    return Timing(timing.rounds, calls, name, warmed, steady, _cold(timing, tracker), effort.blocks)
+    pace, cold = tracker.verdict() if tracker else (1.0, "")
+    return Timing(
+        tuple(t for block in blocks for t in block), calls,
+        clock or getattr(sample, "clock", "wall"), warmed, steady,
+        cold or (_trend(blocks) if tracker else ""), len(blocks), pace,
+    )  # fmt: skip
+
+
+def _restless(blocks: list[list[float]], tracker: Tracker | None) -> bool:
+    """Do the medians of the blocks differ, on a device that is watched, so that more would help?"""
+    medians = [statistics.median(b) for b in blocks]
+    return tracker is not None and max(medians) > (1 + STEADY) * min(medians)
 
 
 def _warm_up(sample: Sample, effort: Effort, least: float) -> tuple[float, bool, float]:
@@ -205,14 +219,11 @@ def _chain(wanted: float, seconds: float) -> int:
     return max(1, min(math.ceil(wanted / seconds), LONGEST_CHAIN))
 
 
-def _cold(timing: Timing, tracker: Tracker | None) -> str:
-    if tracker is None:
-        return ""
-    said = tracker.verdict()
-    medians = timing.block_medians()
+def _trend(blocks: list[list[float]]) -> str:
+    """Did the blocks become faster one after the other, by more than their readings differ?"""
+    medians = [statistics.median(b) for b in blocks]
     falling = len(medians) > 2 and all(a > b for a, b in pairwise(medians))
-    spread = (max(timing.rounds[-4:]) - min(timing.rounds[-4:])) / medians[-1]
-    if not said and falling and medians[0] > (1 + DRIFT + spread) * medians[-1]:
-        gain = medians[0] / medians[-1] - 1
-        said = f"calls became {gain:.0%} faster while they were timed"
-    return said
+    spread = (max(blocks[-1]) - min(blocks[-1])) / medians[-1]
+    if falling and medians[0] > (1 + DRIFT + spread) * medians[-1]:
+        return f"calls became {medians[0] / medians[-1] - 1:.0%} faster while they were timed"
+    return ""
