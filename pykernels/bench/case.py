@@ -19,7 +19,7 @@ from pykernels.layout import View
 from pykernels.plan import Kernel
 from pykernels.tensor import Tensor
 
-from .check import Verdict, verdict
+from .check import Verdict, asks_for, verdict
 
 __all__ = [
     "Case",
@@ -98,6 +98,7 @@ class Case:
     name, origin: of the shape, where it has one.
     part: makes of the call's tensors those of a small equal problem inside it, for the check of a
         large output; its output is a view of the whole output.
+    prepare: called once with each set of tensors, to compute inputs that depend on others.
     """
 
     kernel: str
@@ -108,6 +109,7 @@ class Case:
     name: str = ""
     origin: str = ""
     part: Part | None = None
+    prepare: Callable[[dict[str, Any]], None] | None = None
 
     @property
     def dtype(self) -> str:
@@ -216,6 +218,11 @@ class Loaded:
             n: _arena(dev, o, sets, seed + i) for i, (n, o) in enumerate(case.tensors.items())
         }
         self.sets = [{n: _at(arenas[n], case.tensors[n], i) for n in names} for i in range(sets)]
+        roles = {a.name: a.role for a in kernel_of(case.kernel).args}
+        self.outputs = [n for n in names if roles[n] == "out"]
+        if case.prepare is not None:
+            for tensors in self.sets:
+                case.prepare(tensors)
         self._turn = 0
 
     def __call__(self) -> None:
@@ -251,22 +258,20 @@ class Loaded:
     def check(self, call: Callable[[], object] | None = None) -> Verdict:
         """Poison the output of the first set, call once (the kernel, or something else that writes
         there), and compare with the reference; raises CheckFailed."""
-        tensors = self.sets[0]
-        out = list(self.case.tensors)[-1]
-        inputs = [n for n in tensors if n != out]
-        kernels.memset(tensors[out], 0xCD) if tensors[out].contiguous else kernels.fill(
-            tensors[out], 77
-        )
-        before = {} if inputs else {out: tensors[out]}
+        tensors, outputs = self.sets[0], self.outputs
+        for name in outputs:
+            _poison(tensors[name])
         parts = list(self._parts(tensors))
-        hosts = [{n: p[n].numpy() for n in inputs or before} for p in parts]
+        before = [n for n in outputs if asks_for(self.case.kernel, n)]
+        given = [n for n in tensors if n not in outputs or n in before]
+        hosts = [{n: p[n].numpy() for n in given} for p in parts]
         if call is None:
             self.call(**tensors, **self.case.args)
         else:
             call()
         found = Verdict(0.0, 0.0, 0, 0)
         for part, host in zip(parts, hosts, strict=True):
-            got = part[out].numpy()
+            got = [part[n].numpy() for n in outputs]
             found = found.joined(verdict(self.case.kernel, host, dict(self.case.args), got))
         if found.wrong:
             raise CheckFailed(f"[{self.case.kernel}] {self.case.id}: {found}")
@@ -274,7 +279,7 @@ class Loaded:
 
     def _parts(self, tensors: dict[str, Tensor]) -> Iterator[dict[str, Tensor]]:
         """The whole problem, or small ones inside it that make up part of the output."""
-        dst = tensors[list(self.case.tensors)[-1]]
+        dst = tensors[self.outputs[-1]]
         if dst.size <= WHOLE and self.case.part is None:
             yield tensors
         elif self.case.part is not None:
@@ -294,6 +299,14 @@ def load(dev: Device, case: Case, *, rotate: int = 0, seed: int = 0) -> Loaded:
     most = dev.limits["max-buffer-size"]
     largest = max(_span(o) for o in case.tensors.values())
     return Loaded(dev, case, max(min(sets, most // largest), 1), seed)
+
+
+def _poison(t: Tensor) -> None:
+    """Values that no kernel writes."""
+    if t.contiguous:
+        kernels.memset(t, 0xCD)
+    else:
+        kernels.fill(t, 77)
 
 
 def _view(t: Tensor | None) -> View | None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-__all__ = ["TOLERANCES", "Verdict", "differing", "expected", "verdict"]
+__all__ = ["TOLERANCES", "Verdict", "asks_for", "differing", "expected", "verdict"]
 
 Array = np.ndarray[Any, Any]
 
@@ -42,12 +42,23 @@ class Verdict:
 
 def expected(
     kernel: str, arrays: Mapping[str, Array], args: Mapping[str, Any], got: Array
-) -> Array:
-    """What the reference says; ModuleNotFoundError for a kernel that has none."""
+) -> tuple[Array, ...]:
+    """What the reference says of each output; ModuleNotFoundError for a kernel that has none.
+
+    `arrays` are the inputs by name, and the output as it was where the reference asks for it.
+    """
     reference = getattr(importlib.import_module(f"pykernels.reference.{kernel}"), kernel)
+    asks = inspect.signature(reference).parameters
     given = {"dtype": got.dtype, "shape": got.shape}
-    extra = {k: v for k, v in given.items() if k in inspect.signature(reference).parameters}
-    return np.asarray(reference(**arrays, **args, **extra))
+    extra = {k: v for k, v in given.items() if k in asks}
+    found = reference(**arrays, **args, **extra)
+    return tuple(map(np.asarray, found if isinstance(found, tuple) else (found,)))
+
+
+def asks_for(kernel: str, name: str) -> bool:
+    """Does the reference want the tensor of this name as it was before the call?"""
+    reference = getattr(importlib.import_module(f"pykernels.reference.{kernel}"), kernel)
+    return name in inspect.signature(reference).parameters
 
 
 def differing(want: Array, got: Array) -> int:
@@ -58,31 +69,40 @@ def differing(want: Array, got: Array) -> int:
 
 
 def verdict(
-    kernel: str, arrays: Mapping[str, Array], args: Mapping[str, Any], got: Array
+    kernel: str, arrays: Mapping[str, Array], args: Mapping[str, Any], got: Sequence[Array]
 ) -> Verdict:
-    """Compare with `pykernels.reference`: bit for bit where the reference has the output's dtype,
-    else within its `budget` (absolute, per element) if it has one, else within TOLERANCES."""
-    want = expected(kernel, arrays, args, got)
+    """Compare outputs with `pykernels.reference`: bit for bit where the reference has the output's
+    dtype, else within its `budget` (absolute, per element) if it has one, else within TOLERANCES.
+    """
+    want = expected(kernel, arrays, args, got[-1])
+    budget = getattr(importlib.import_module(f"pykernels.reference.{kernel}"), "budget", None)
+    allowed: Any = budget(**arrays, **args) if budget is not None else None
+    bounds = allowed if isinstance(allowed, tuple) else (allowed,) * len(want)
+    found = Verdict(0.0, 0.0, 0, 0)
+    for w, g, bound in zip(want, got, bounds, strict=True):
+        found = found.joined(_compared(w, g, bound))
+    return found
+
+
+def _compared(want: Array, got: Array, bound: Array | None) -> Verdict:
     if want.dtype == got.dtype:
         wrong = differing(want, got)
         return Verdict(float("inf") if wrong else 0.0, float(wrong), wrong, got.size)
     want = np.where(np.abs(want) > np.finfo(got.dtype).max, np.copysign(np.inf, want), want)
     finite = np.isfinite(want)
-    module = importlib.import_module(f"pykernels.reference.{kernel}")
-    budget = getattr(module, "budget", None)
-    if budget is not None:
-        allowed = np.asarray(budget(**arrays, **args))
-        if got.dtype != np.float32:
-            allowed = allowed + np.abs(np.where(finite, want, 0.0)) * 2.0**-10
+    size = np.where(finite, np.abs(want), 0.0)
+    if bound is not None:
+        allowed = np.asarray(bound, np.float64) + (
+            size * 2.0**-10 if got.dtype != np.float32 else 0.0
+        )
     else:
-        rtol, floor = TOLERANCES[got.dtype.name]
-        size = np.where(finite, np.abs(want), 0.0)
-        allowed = rtol * size + floor * size.max(initial=0.0)
+        share, floor = TOLERANCES[got.dtype.name]
+        allowed = share * size + floor * size.max(initial=0.0)
     with np.errstate(invalid="ignore", over="ignore"):
         got64 = got.astype(np.float64)
         error = np.where(finite, np.abs(got64 - want), np.where(got64 == want, 0.0, np.inf))
         error = np.where(np.isnan(want) & np.isnan(got64), 0.0, error)
         fine = error <= allowed
-        share = np.where(error == 0.0, 0.0, error / np.maximum(allowed, 1e-300))
-    worst = float(np.max(error, initial=0.0)), float(np.max(share, initial=0.0))
+        part = np.where(error == 0.0, 0.0, error / np.maximum(allowed, 1e-300))
+    worst = float(np.max(error, initial=0.0)), float(np.max(part, initial=0.0))
     return Verdict(*worst, int((~fine).sum()), got.size)

@@ -152,7 +152,7 @@ def _check(
     from pykernels.bench.check import TOLERANCES, differing, expected
 
     try:
-        want = expected(name, arrays, scalars, got)
+        (want,) = expected(name, arrays, scalars, got)
     except ModuleNotFoundError:
         raise Missing(f"{name} has no reference to check with") from None
     if want.dtype == got.dtype:

@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import click.testing
@@ -24,6 +25,7 @@ from bench import shapes
 from bench.others import naive_peer, numpy_peer
 from pykernels.bench.case import Case, CheckFailed, Operand, kernel_of, load, problem
 from pykernels.bench.ceilings import ceilings
+from pykernels.bench.check import verdict
 from pykernels.bench.clock import Effort, GpuSample
 from pykernels.bench.run import EnginePeer, Runner, Skipped
 from pykernels.cli import main
@@ -296,3 +298,26 @@ def test_benches_run_under_pytest_benchmark(dev: pk.Device, tmp_path: Path) -> N
     assert info["kernel"] == "fill" and info["engine"] == ENGINE and info["bytes"] > 0
     assert {"variant", "shape", "dtype", "GB/s", "adapter", "driver", "versions"} <= set(info)
     assert found[0]["stats"]["median"] > 0
+
+
+def test_several_outputs_are_compared_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("pykernels.reference.two")
+    module.two = lambda x: (x.astype("f8"), 2 * x.astype("f8"))  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    x = np.arange(5, dtype="f4")
+    assert verdict("two", {"x": x}, {}, [x, 2 * x]).wrong == 0
+    assert verdict("two", {"x": x}, {}, [x, 2 * x + 1]).wrong == 5
+    module.budget = lambda x: (0 * x, 0 * x + 1)  # type: ignore[attr-defined]
+    assert verdict("two", {"x": x}, {}, [x, 2 * x + 1]).wrong == 0
+    assert verdict("two", {"x": x}, {}, [x + 1, 2 * x]).wrong == 5
+
+
+@gpu
+def test_prepare_computes_inputs_from_others(dev: pk.Device) -> None:
+    case = problem("softmax_backward", (4, 16), "float32")
+    case = case.labelled(prepare=lambda t: pk.kernels.softmax(t["dy"], t["y"]))
+    loaded = load(dev, case, rotate=4096)
+    assert len(loaded.sets) > 1 and loaded.outputs == ["dst"]
+    for s in loaded.sets:
+        assert np.allclose(s["y"].numpy().sum(-1), 1)
+    assert loaded.check().wrong == 0
