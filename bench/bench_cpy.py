@@ -6,7 +6,16 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from bench import form, shapes
-from bench.others import GROUP_ID, Node, Skipped, naive_peer, numpy_peer, onnx_peer, torch_peer
+from bench.others import (
+    GROUP_ID,
+    Node,
+    Skipped,
+    naive_peer,
+    numpy_peer,
+    onnx_peer,
+    scalar,
+    torch_peer,
+)
 from pykernels.bench.case import Case, Operand, problem
 from pykernels.dtypes import DTYPES, DTypeName
 
@@ -60,8 +69,7 @@ def ort(case: Case) -> Node:
 def naive(case: Case) -> tuple[str, int]:
     """One element an invocation, neighbours write neighbours."""
     src, dst = case.tensors["src"], case.output
-    kinds = {"float32": "f32", "float16": "f16"}
-    s, d = kinds[src.dtype], kinds[dst.dtype]
+    s, d = scalar(src), scalar(dst)
     rows, cols = dst.shape if len(dst.shape) == 2 else (1, dst.shape[0])
     at = f"(i % {cols}u) * {rows}u + i / {cols}u" if src.order else "i"
     text = f"""

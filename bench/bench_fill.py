@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from bench import form, shapes
-from bench.others import GROUP_ID, naive_peer, numpy_peer, torch_peer
+from bench.others import GROUP_ID, naive_peer, numpy_peer, scalar, torch_peer
 from pykernels.bench.case import Case, Operand, problem
 
 
@@ -35,7 +35,7 @@ def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
 def naive(case: Case) -> tuple[str, int]:
     """One element an invocation."""
     dst = case.output
-    t = "f16" if dst.dtype == "float16" else "f32"
+    t = scalar(dst)
     count = dst.shape[0] if len(dst.shape) == 1 else dst.shape[0] * dst.shape[1]
     text = f"""
 @group(0) @binding(0) var<storage, read_write> dst: array<{t}>;

@@ -15,7 +15,16 @@ import numpy as np
 
 import pykernels as pk
 from bench import form, shapes
-from bench.others import GROUP_ID, Node, Skipped, naive_peer, numpy_peer, onnx_peer, torch_peer
+from bench.others import (
+    GROUP_ID,
+    Node,
+    Skipped,
+    naive_peer,
+    numpy_peer,
+    onnx_peer,
+    scalar,
+    torch_peer,
+)
 from pykernels.bench.case import Case, problem
 from pykernels.plans import mul_mat as plans
 
@@ -83,14 +92,13 @@ def naive(case: Case) -> tuple[str, int]:
     k, batches = a.shape[-1], int(np.prod(lead))
     if batches * n * m * k > 1 << 38 or k > 1 << 18:
         raise Skipped("it would take seconds")
-    kinds = {"float32": "f32", "float16": "f16"}
     at_a = f"kk * {m}u + col" if a.order else f"col * {k}u + kk"
     at_b = f"kk * {n}u + row" if b.order else f"row * {k}u + kk"
     across, down = -(-m // 16), -(-n // 16)
     text = f"""
-@group(0) @binding(0) var<storage, read> a: array<{kinds[a.dtype]}>;
-@group(0) @binding(1) var<storage, read> b: array<{kinds[b.dtype]}>;
-@group(0) @binding(2) var<storage, read_write> dst: array<{kinds[dst.dtype]}>;
+@group(0) @binding(0) var<storage, read> a: array<{scalar(a)}>;
+@group(0) @binding(1) var<storage, read> b: array<{scalar(b)}>;
+@group(0) @binding(2) var<storage, read_write> dst: array<{scalar(dst)}>;
 {GROUP_ID}
 @compute @workgroup_size(16, 16)
 fn main(@builtin(workgroup_id) w: vec3<u32>, @builtin(local_invocation_id) l: vec3<u32>) {{
@@ -105,7 +113,7 @@ fn main(@builtin(workgroup_id) w: vec3<u32>, @builtin(local_invocation_id) l: ve
   for (var kk = 0u; kk < {k}u; kk++) {{
     sum = fma(f32(b[from_b + {at_b}]), f32(a[from_a + {at_a}]), sum);
   }}
-  dst[(batch * {n}u + row) * {m}u + col] = {kinds[dst.dtype]}(sum);
+  dst[(batch * {n}u + row) * {m}u + col] = {scalar(dst)}(sum);
 }}
 """
     return text, batches * across * down

@@ -8,7 +8,16 @@ from typing import Any
 import numpy as np
 
 from bench import form, shapes
-from bench.others import GROUP_ID, Node, Skipped, naive_peer, numpy_peer, onnx_peer, torch_peer
+from bench.others import (
+    GROUP_ID,
+    Node,
+    Skipped,
+    naive_peer,
+    numpy_peer,
+    onnx_peer,
+    scalar,
+    torch_peer,
+)
 from pykernels.bench.case import Case, Operand, problem
 
 
@@ -48,7 +57,7 @@ def naive(case: Case) -> tuple[str, int]:
     x = case.tensors["x"]
     rows, cols = int(np.prod(x.shape[:-1])), x.shape[-1]
     at = "row + c * ROWS" if x.order else "row * COLS + c"
-    t = "f16" if x.dtype == "float16" else "f32"
+    t = scalar(x)
     result = "l - log(sum)" if case.kernel == "log_softmax" else "exp(l) / sum"
     if cols > 1 << 18:
         raise Skipped("one invocation would take seconds")

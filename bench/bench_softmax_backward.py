@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bench import form, shapes
-from bench.others import GROUP_ID, Skipped, naive_peer, numpy_peer, torch_peer
+from bench.others import GROUP_ID, Skipped, naive_peer, numpy_peer, scalar, torch_peer
 from pykernels.bench.case import Case, problem
 
 SHAPES = [
@@ -42,7 +42,7 @@ def naive(case: Case) -> tuple[str, int]:
     rows, cols = int(np.prod(y.shape[:-1])), y.shape[-1]
     if cols > 1 << 18:
         raise Skipped("one invocation would take seconds")
-    t = "f16" if y.dtype == "float16" else "f32"
+    t = scalar(y)
     text = f"""
 @group(0) @binding(0) var<storage, read> y: array<{t}>;
 @group(0) @binding(1) var<storage, read> dy: array<{t}>;

@@ -34,6 +34,7 @@ __all__ = [
     "naive_peer",
     "numpy_peer",
     "onnx_peer",
+    "scalar",
     "torch_peer",
 ]
 
@@ -135,6 +136,13 @@ def _cuda(torch: Any, case: Case, seed: int) -> dict[str, Any]:
     return tensors
 
 
+def scalar(o: Operand) -> str:
+    """The WGSL type of an operand of a naive kernel."""
+    if o.dtype not in ("float32", "float16"):
+        raise Skipped("written for float32 and float16")
+    return "f16" if o.dtype == "float16" else "f32"
+
+
 def naive_peer(f: Callable[[Case], tuple[str, int]]) -> Peer:
     """A kernel as one writes it first, on the same device, checked too."""
 
@@ -145,8 +153,6 @@ def naive_peer(f: Callable[[Case], tuple[str, int]]) -> Peer:
         halves = any(o.dtype == "float16" for o in case.tensors.values())
         if halves and "shader-f16" not in loaded.dev.features:
             raise Skipped("the device has no shader-f16")
-        if any(o.dtype not in ("float32", "float16") for o in case.tensors.values()):
-            raise Skipped("written for float32 and float16")
         code, groups = f(case)
         text = ("enable f16;\n" if halves else "") + code
         program = Program(loaded.dev, text, [list(s.values()) for s in loaded.sets], groups)

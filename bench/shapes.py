@@ -116,3 +116,11 @@ ATTENTION = [
     Shape("gpt-2-1024", (8, 16, 16, 1024, 1024, 64), "GPT-2 medium, batch 8"),
     Shape("bert-base-512", (8, 12, 12, 512, 512, 64), "BERT base, batch 8"),
 ]
+
+# rows x elements: rows that are written to, or read from, places in any order
+ROW_MOVES = [
+    Shape("rows-of-512-bytes", (131072, 128), "a head of 128 in f32: the keys of a cache"),
+    Shape("rows-of-4-KiB", (32768, 1024), POWER),
+    Shape("rows-of-16-KiB", (8192, 4096), "Llama 3 8B: a token in f32"),
+    Shape("ragged-rows", (131072, 127), RAGGED),
+]
