@@ -72,8 +72,8 @@ def verdict(
     kernel: str, arrays: Mapping[str, Array], args: Mapping[str, Any], got: Sequence[Array]
 ) -> Verdict:
     """Compare outputs with `pykernels.reference`: bit for bit where the reference has the output's
-    dtype, else within its `budget` (absolute, per element) if it has one for the arguments of the call,
-    else within TOLERANCES.
+    dtype, else within its `budget` (absolute, per element) if it has one that takes what the
+    reference takes, else within TOLERANCES.
     """
     want = expected(kernel, arrays, args, got[-1])
     allowed = _budget(kernel, arrays, args)

@@ -5,6 +5,7 @@ No time is judged here.
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import os
@@ -95,7 +96,8 @@ def test_bench_runs_and_counts(dev: pk.Device, case: Case) -> None:
     kernel = kernel_of(case.kernel)
     if "f16" not in case.dtype or "shader-f16" in dev.features or kernel.moves_bytes:
         views = load(dev, case).views()
-        options = [case.args.get(o) for o in kernel.options]
+        known = inspect.signature(kernel.operations).parameters
+        options = [case.args.get(o, known[o].default) for o in kernel.options]
         steps = kernel.plan(dev._caps, Scratch(), *views, *options)
         assert result.counts.dispatches == sum(s.groups > 0 for s in steps)
 
