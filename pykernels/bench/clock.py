@@ -201,10 +201,9 @@ def _warm_up(sample: Sample, effort: Effort, least: float) -> tuple[float, bool,
         n = min(_chain(max(effort.reading, effort.warm / 60), times[-1]), 8 * n)
         times.append(max(sample(n) / n, 1e-9))
         spent = time.perf_counter() - started
-        if spent >= least and _settled(times):
-            return spent, True, min(times[-WINDOW:])
-        if spent >= effort.most:
-            return spent, False, min(times[-WINDOW:])
+        if (spent >= least and _settled(times)) or spent >= effort.most:
+            known = [t for t in times[-WINDOW:] if t > 1e-9]
+            return spent, _settled(times), min(known or times)
 
 
 def _settled(times: list[float]) -> bool:

@@ -40,7 +40,7 @@ def plot(report: Report, path: Path) -> None:
         _roofline(left, report, engine, results, looks)
         _over_size(right, report, engine, results, looks)
         handles, labels = right.get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 6))
+        figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 8))
         figure.suptitle(
             f"{where(report).partition(';')[0]}, {report.meta['date'][:10]}", fontsize=9
         )
@@ -69,14 +69,20 @@ def _roofline(
                     f"{name} multiply-adds {peak / 1e12:.0f} TFLOP/s", (high, peak / 1e12),
                     xytext=(0, 3), textcoords="offset points", ha="right", fontsize=7.5,
                 )  # fmt: skip
+        x = min(4.0, c.fma32 / c.copy / 2)
         axis.annotate(
-            f"copy {c.copy / 1e9:.0f} GB/s", (low * 1.3, low * 1.3 * c.copy / 1e12),
-            xytext=(14, 0), textcoords="offset points", va="top", fontsize=7.5,
+            f"copy {c.copy / 1e9:.0f} GB/s", (x, x * c.copy / 1e12), xytext=(-8, 0),
+            textcoords="offset points", ha="right", fontsize=7.5,
         )  # fmt: skip
     for r in work:
-        colour, mark = looks[r.kernel]
-        x = r.counts.operations / r.counts.nbytes
-        axis.plot(x, r.speed / 1e12, mark, color=colour, ms=5, alpha=0.75, mew=0)
+        _point(axis, r.counts.operations / r.counts.nbytes, r.speed / 1e12, r, looks)
+
+
+def _point(axis: Any, x: float, y: float, r: Result, looks: dict[str, tuple[str, str]]) -> None:
+    """Hollow for what reads f16."""
+    colour, mark = looks[r.kernel]
+    inside = "none" if r.dtype.startswith("f16") else colour
+    axis.plot(x, y, mark, mec=colour, mfc=inside, ms=5, alpha=0.8, mew=1.1)
 
 
 def _over_size(
@@ -84,17 +90,20 @@ def _over_size(
 ) -> None:
     """Share of what the ceilings allow, over the bytes of a call."""
     c = report.ceilings.get(engine)
-    axis.set(xscale="log", title="Throughput over size", xlabel="bytes that a call moves")
+    axis.set(
+        xscale="log", title="Throughput over size (hollow: f16)", xlabel="bytes that a call moves"
+    )
     axis.set_ylabel("share of the measured ceiling" if c else "GB/s")
     for kernel, (colour, mark) in looks.items():
-        own = sorted((r for r in results if r.kernel == kernel), key=lambda r: r.counts.nbytes)
-        xs = [r.counts.nbytes for r in own]
-        ys = [r.share if c else r.rate / 1e9 for r in own]
-        axis.plot(xs, ys, mark, color=colour, ms=5, alpha=0.75, mew=0, label=kernel)
-        best: dict[int, float] = {}
-        for x, y in zip(xs, ys, strict=True):
-            best[x] = max(best.get(x, 0.0), y)
-        axis.plot(list(best), list(best.values()), color=colour, lw=0.8, alpha=0.5)
+        own = [r for r in results if r.kernel == kernel]
+        for r in own:
+            _point(axis, r.counts.nbytes, r.share if c else r.rate / 1e9, r, looks)
+        # A line through one form in many sizes: squares, cubes, vectors.
+        plain = [r for r in own if r.dtype in ("f32", "u8") and len(set(r.shape)) == 1]
+        plain = [r for r in plain if not r.id.count("-", r.id.find("-") + 1)]
+        ys = {r.counts.nbytes: r.share if c else r.rate / 1e9 for r in plain}
+        axis.plot(sorted(ys), [ys[x] for x in sorted(ys)], color=colour, lw=1, alpha=0.6)
+        axis.plot([], [], mark, color=colour, ms=5, label=kernel)
     if c:
         axis.axhline(1.0, color="#444444", lw=1.2)
         axis.set_ylim(0, 1.1 * max(1.0, *(r.share for r in results)))

@@ -124,15 +124,17 @@ class Report:
     failed: dict[str, str] = field(default_factory=dict)  # case: why
 
     def save(self, path: Path) -> None:
+        """As JSON, a line for each result; readings to four digits."""
         data = {
             "format": FORMAT,
             "meta": self.meta,
             "ceilings": {k: v.record() for k, v in self.ceilings.items()},
-            "results": [r.record() for r in self.results],
             "failed": self.failed,
         }
+        head = json.dumps(data, indent=1).removesuffix("\n}")
+        rows = ",\n".join(json.dumps(_short(r.record())) for r in self.results)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+        path.write_text(f'{head},\n "results": [\n{rows}\n]\n}}\n', encoding="utf-8")
 
     @classmethod
     def load(cls, path: Path) -> Report:
@@ -146,6 +148,15 @@ class Report:
             return cls(data["meta"], found, results, data["failed"])
         except (OSError, ValueError, KeyError, TypeError) as e:
             raise PyKernelsError(f"[bench] {path} is no report of pykernels bench: {e}") from None
+
+
+def _short(value: Any) -> Any:
+    """Numbers with as many digits as mean something."""
+    if isinstance(value, float):
+        return float(f"{value:.4g}")
+    if isinstance(value, dict):
+        return {k: _short(v) for k, v in value.items()}
+    return [_short(v) for v in value] if isinstance(value, (list, tuple)) else value
 
 
 def meta(devices: Iterable[Device], command: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from .run import Report, Result
 __all__ = ["headline", "markdown", "table", "where"]
 
 Row = list[str]
+PEERS = ("torch", "ort", "numpy", "naive", "wgpu", "dawn")  # in this order
 
 
 def where(report: Report) -> str:
@@ -24,6 +25,8 @@ def headline(report: Report) -> Iterator[str]:
     """What stands above the table."""
     m = report.meta
     yield f"{m['date']} UTC, {where(report)}"
+    if m.get("note"):
+        yield m["note"]
     for engine, c in report.ceilings.items():
         half = f", {_digits(c.fma16 / 1e12)} in f16" if c.fma16 else ""
         yield (
@@ -39,7 +42,8 @@ class _Columns:
 
     def __init__(self, report: Report) -> None:
         results = report.results
-        self.peers = list(dict.fromkeys(p for r in results for p in r.peers if r.ratio(p)))
+        named = {p for r in results for p in r.peers if r.ratio(p)}
+        self.peers = sorted(named, key=lambda p: (PEERS.index(p) if p in PEERS else 99, p))
         self.engines = len({r.engine for r in results}) > 1
         self.caches = len({r.cache for r in results}) > 1
 
