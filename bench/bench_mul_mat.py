@@ -27,6 +27,7 @@ from bench.others import (
 )
 from pykernels.bench.case import Case, problem
 from pykernels.plans import mul_mat as plans
+from pykernels.plans._product_choice import Choice
 
 # Shapes that are measured in other dtypes too.
 HALVES = ("4096", "llama-3-8b-down", "decode-4096", "decode-16384")
@@ -56,6 +57,8 @@ def cases(edge: int = 0) -> Iterator[Case]:
             if s.name == "4096" and dtype == "float32":
                 yield turned(case, "b")
                 yield turned(case, "a", "b")
+                fast = turned(case, "a")
+                yield replace(fast, args={"precision": "fast"}, note=f"{fast.note} fast")
     n = shapes.cut(4096, edge)
     mixed = problem("mul_mat", (n, n, n), "float32")
     tensors = dict(mixed.tensors)
@@ -124,7 +127,7 @@ def chosen(dev: pk.Device, config: str) -> Iterator[None]:
     """The plan takes this choice: BODY or BODY/SLICES, a tile of kernels/mul_mat.wgsl or "vec"."""
     before = plans.choose
     body, _, slices = config.partition("/")
-    plans.choose = lambda caps, s: plans.Choice(body, int(slices or 1))
+    plans.choose = lambda caps, s: Choice(body, int(slices or 1))
     forget(dev)
     try:
         yield

@@ -20,10 +20,12 @@ def mul_mat(
     *,
     scale: float = 1.0,
     activation: str | None = None,
+    precision: str | None = None,
 ) -> Array:
     """act(scale * sum_k a[..., m, k] b[..., n, k] + bias + residual), (..., n, m), in float64.
 
     Batch axes of a repeat to those of b as in ggml: a matrix serves neighbouring matrices of b.
+    `precision` changes what the kernel may be off by (`budget`), not what is meant.
     """
     a64, b64 = _repeat(a, b).astype(np.float64), b.astype(np.float64)
     out = float(np.float32(scale)) * np.matmul(b64, np.swapaxes(a64, -1, -2))
@@ -57,16 +59,18 @@ def budget(
     *,
     scale: float = 1.0,
     activation: str | None = None,
+    precision: str | None = None,
 ) -> Array:
     """What f32 sums of K products may be off by: 2^-23 (sqrt(K) + 4) sum|a||b|, and the epilogue.
 
     Each term of the epilogue is rounded once or twice. The slope of the activations is at most
-    1.13; their own error is absolute: |x| times 1.5e-7 (erf), or some units of exp.
+    1.13; their own error is absolute: |x| times 1.5e-7 (erf), or some units of exp. With precision
+    "fast" 2^-8 sum|a||b| comes on top.
     """
     repeated = np.abs(_repeat(a, b).astype(np.float64))
     size = np.matmul(np.abs(b.astype(np.float64)), np.swapaxes(repeated, -1, -2))
     size = size * abs(float(np.float32(scale)))
-    bound = size * (math.sqrt(a.shape[-1]) + 4)
+    bound = size * (math.sqrt(a.shape[-1]) + 4 + (2.0**15 if precision == "fast" else 0.0))
     for extra in (bias, residual):
         if extra is not None:
             size = size + np.abs(extra.astype(np.float64))
