@@ -60,13 +60,20 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--markdown", "as_markdown", type=FILE, metavar="F", help="Write the table.")
 @click.option("--plot", "as_plot", type=FILE, metavar="F", help="Write a figure (svg, png, pdf).")
 @click.option("--save", type=click.Path(path_type=Path), metavar="DIR", help="Write all three.")
+@click.option(
+    "--from", "sources", type=FILE, multiple=True, metavar="F.json",
+    help="Measure nothing: table, figure and files of what was saved; several become one.",
+)  # fmt: skip
 @click.option("--compare", type=FILE, metavar="A.json", help="With a run, or with B.json.")
-def command(names: tuple[str, ...], compare: Path | None, **options: Any) -> None:
+def command(
+    names: tuple[str, ...], compare: Path | None, sources: tuple[Path, ...], **options: Any
+) -> None:
     """Measure KERNELs (all): GPU time after a warm-up, checked, against what the device reaches.
 
     `pykernels bench --compare A.json B.json` says what got slower from A to B.
     """
     from pykernels.bench.run import Report
+    from pykernels.bench.table import table
 
     if compare is not None and len(names) == 1 and names[0].endswith(".json"):
         _compare(Report.load(compare), Report.load(Path(names[0])))
@@ -81,7 +88,9 @@ def command(names: tuple[str, ...], compare: Path | None, **options: Any) -> Non
         return
     if (options["as_plot"] or options["save"]) and not importlib.util.find_spec("matplotlib"):
         raise Missing("a figure needs matplotlib: pip install 'pykernels[bench]'")
-    report = _run(names, options)
+    report = _merged(sources) if sources else _run(names, options)
+    for text in table(report):
+        click.echo(text)
     _write(report, options)
     if before is not None:
         _compare(before, report)
@@ -147,7 +156,6 @@ def _devices(options: dict[str, Any]) -> Iterator[Device]:
 def _run(names: Iterable[str], options: dict[str, Any]) -> Report:
     from pykernels.bench.clock import Effort
     from pykernels.bench.run import Runner
-    from pykernels.bench.table import table
 
     devices = list(_devices(options))
     slow = devices[0].info["type"] == "CPU"
@@ -176,10 +184,14 @@ def _run(names: Iterable[str], options: dict[str, Any]) -> Report:
         for k in measured:
             peers.setdefault(k, {})[config] = _config(k, config)
     runner.ceilings()
-    report = runner.run(cases, peers)
-    for text in table(report):
-        click.echo(text)
-    return report
+    return runner.run(cases, peers)
+
+
+def _merged(sources: Iterable[Path]) -> Report:
+    from pykernels.bench.merge import merge
+    from pykernels.bench.run import Report
+
+    return merge([Report.load(path) for path in sources])
 
 
 def _config(kernel: str, config: str) -> Peer:

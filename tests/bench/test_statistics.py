@@ -17,6 +17,7 @@ from pykernels.bench.ceilings import Ceilings
 from pykernels.bench.check import Verdict
 from pykernels.bench.clock import Effort, Timing, Tracker, measure
 from pykernels.bench.compare import FLOOR, compare, describe
+from pykernels.bench.merge import merge
 from pykernels.bench.run import Report, Result
 from pykernels.bench.table import markdown, table
 from pykernels.errors import PyKernelsError
@@ -292,3 +293,29 @@ def test_a_reading_of_nothing_does_not_ask_for_thousands_of_calls() -> None:
 
     measure(passing(sample), QUICK)
     assert max(asked) <= 64
+
+
+def test_reports_become_one() -> None:
+    torch, dawn = readings(5, 2e-4), readings(6, 1e-4)
+    old = report(
+        result("both", readings(0, 1e-4), peers={"torch": torch, "dawn": dawn, "ort": "why not"}),
+        result("old", readings(1, 1e-4)),
+    )
+    new = report(result("both", readings(2, 0.5e-4)), result("new", readings(3, 1e-4)))
+    new.meta["date"] = "2026-11-22 12:00"
+    new.ceilings["wgpu"] = Ceilings(**CEILINGS.record() | {"copy": 2e12})
+    one = merge([old, new])
+    found = {r.id: r for r in one.results}
+    assert set(found) == {"both", "old", "new"}
+    assert found["both"].timing == new.results[0].timing
+    assert found["both"].peers == {"torch": torch}
+    assert found["old"].limit == (1 << 30) / 2e12
+    assert one.meta["date"] == "2026-11-22 12:00"
+    assert one.meta["note"] == (
+        "1 cases are of earlier runs (2026-11-21 12:00); "
+        "peers of 1 cases are of earlier runs (2026-11-21 12:00)"
+    )
+    assert merge([old]).meta["note"] == "" and old.results[1].limit == 1e-4
+    new.meta["driver"] = "2.0"
+    with pytest.raises(PyKernelsError, match=r"driver 1\.0 and 2\.0 do not"):
+        merge([old, new])

@@ -1,0 +1,62 @@
+"""Several reports of one adapter as one: the last one's results, filled up from those before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pykernels.errors import PyKernelsError
+
+from .clock import Timing
+from .run import Report, Result
+
+__all__ = ["merge"]
+
+ENGINES = ("wgpu", "dawn", "engine")  # peers that are this project's own kernels
+
+
+def merge(reports: Sequence[Report]) -> Report:
+    """Results by case: a later report's own time replaces an earlier one's. Where the later one has
+    no peers, those of the earlier stay (but the other engine's, which runs our kernels too): their
+    times do not depend on ours. Date, ceilings and limits are the last report's; a note says what
+    is older.
+
+    Raises PyKernelsError for reports of different adapters or drivers.
+    """
+    last = reports[-1]
+    for r in reports:
+        for what in ("adapter", "driver"):
+            if r.meta[what] != last.meta[what]:
+                raise PyKernelsError(
+                    f"[bench] {what} {r.meta[what]} and {last.meta[what]} do not go together"
+                )
+    found: dict[tuple[str, str, str, str], Result] = {}
+    for r in reports:
+        for result in r.results:
+            found[result.key] = _joined(found.get(result.key), result)
+    for result in found.values():
+        ceilings = last.ceilings.get(result.engine)
+        if ceilings is not None:
+            counts = result.counts
+            result.limit = ceilings.limit(counts.nbytes, counts.operations, result.writes_only)
+    now = {r.key for r in last.results}
+    older = sum(key not in now for key in found)
+    fresh = {r.key for r in last.results if r.peers}
+    kept = sum(bool(r.peers) and r.key in now - fresh for r in found.values())
+    dates = ", ".join(dict.fromkeys(r.meta["date"] for r in reports[:-1]))
+    notes = [f"{older} cases are of earlier runs ({dates})"] if older else []
+    notes += [f"peers of {kept} cases are of earlier runs ({dates})"] if kept else []
+    meta = dict(last.meta)
+    meta["versions"] = {k: v for r in reports for k, v in r.meta["versions"].items()}
+    meta["note"] = "; ".join(notes)
+    order = sorted(found.values(), key=lambda r: (r.kernel, -r.counts.nbytes, r.id, r.key))
+    return Report(meta, last.ceilings, order, last.failed)
+
+
+def _joined(old: Result | None, new: Result) -> Result:
+    if old is None or new.peers:
+        return replace(new)
+    kept: dict[str, Timing | str] = {
+        k: v for k, v in old.peers.items() if k not in ENGINES and isinstance(v, Timing)
+    }
+    return replace(new, peers=kept)
