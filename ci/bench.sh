@@ -15,7 +15,7 @@ has_adapter || setup_lavapipe || true # pykernels bench says what it lacks
 setup_package
 
 adapter=$("$python" -c 'import pykernels as pk; print(pk.list_adapters("wgpu")[0]["name"])')
-name=$(printf '%s' "$adapter" | tr -cs 'A-Za-z0-9' '-' | tr 'A-Z' 'a-z' | sed 's/^-//; s/-$//')
+name=$(printf '%s' "$adapter" | tr -cs 'A-Za-z0-9' '-' | tr '[:upper:]' '[:lower:]' | sed 's/^-//; s/-$//')
 folder=bench/results/$name
 arguments=(--peers all --save "$folder")
 if [[ -f $folder/results.json ]]; then

@@ -28,7 +28,7 @@ def run(*args: str, code: int = 0) -> click.testing.Result:
 
 def test_help_lists_the_commands() -> None:
     text = run("--help").output
-    for name in ("doctor", "list", "run", "show"):
+    for name in ("bench", "doctor", "list", "run", "show"):
         assert f"\n  {name} " in text
         assert "Usage:" in run(name, "--help").output
 

@@ -280,6 +280,10 @@ def test_command_measures_saves_and_compares(dev: pk.Device, tmp_path: Path) -> 
     slow.write_text(json.dumps(data))
     assert "slower" in command("--compare", str(path), str(slow), code=1).output
     assert "no report" in command("--compare", str(path), str(tmp_path / "no.json"), code=2).output
+    both = command("--from", str(path), "--from", str(slow), "--json", str(tmp_path / "c.json"))
+    assert "softmax  f32-9x40" in both.stdout
+    merged = json.loads((tmp_path / "c.json").read_text())["results"]
+    assert [len(r["peers"]) for r in merged] == [len(r["peers"]) for r in merged if r["peers"]]
 
 
 @gpu
