@@ -290,6 +290,10 @@ class Runner:
                     found[name] = measure(other, effort, clock=clock, tracker=tracker)
                 except Skipped as e:
                     found[name] = str(e)
+                except PyKernelsError:
+                    raise
+                except Exception as e:  # somebody else's library: the run goes on without it
+                    found[name] = f"it failed: {type(e).__name__}: {' '.join(str(e).split())[:200]}"
             yield Result(
                 case.kernel, case.id, dev.engine, cache, case.dtype,
                 case.shape or case.output.shape, case.name, case.origin, counts, checked,

@@ -22,6 +22,8 @@ __all__ = [
     "conv2d_backward_weight",
     "conv_transpose2d",
     "output_size",
+    "problem",
+    "problem_back",
 ]
 
 Array = np.ndarray[Any, Any]
@@ -227,3 +229,27 @@ def _finish(out: Array, bias: Array | None, activation: str | None, layout: str)
         out = out + bias.astype(np.float64)[:, None, None]
     out = activate(out, activation)
     return out if layout == "NCHW" else out.transpose(0, 2, 3, 1)
+
+
+LAYER = (16, 64, 56, 56, 64, 3, 3)
+Problem = dict[str, tuple[tuple[int, ...], str]]
+
+
+def problem(
+    shape: tuple[int, ...] = LAYER, dtype: str = "float32", out: str = "float32"
+) -> Problem:
+    """Shapes and dtypes of conv2d for (n, c, h, w, o, kh, kw), stride 1, no padding."""
+    n, c, h, w, o, kh, kw = shape
+    return {
+        "x": ((n, c, h, w), dtype),
+        "w": ((o, c, kh, kw), dtype),
+        "dst": ((n, o, h - kh + 1, w - kw + 1), out),
+    }
+
+
+def problem_back(image: str, shape: tuple[int, ...], dtype: str, out: str) -> Problem:
+    """The same layer from its output, called `image`, to what has the shape of its input."""
+    forward = problem(shape, dtype, out)
+    return {
+        image: (forward["dst"][0], dtype), "w": forward["w"], "dst": (forward["x"][0], out),
+    }  # fmt: skip

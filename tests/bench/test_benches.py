@@ -220,6 +220,8 @@ def test_peers_are_checked_and_skipped_with_a_reason(dev: pk.Device) -> None:
     case = problem("fill", (64,), "float32")
     report = runner(dev).run([case], {"fill": {"numpy": numpy_peer(skip)}})
     assert report.results[0].peers == {"numpy": "not today"}
+    report = runner(dev).run([case], {"fill": {"numpy": numpy_peer(lambda case, t: 1 // 0)}})
+    assert "it failed: ZeroDivisionError" in str(report.results[0].peers["numpy"])
     report = runner(dev).run([case], {"fill": {"naive": naive_peer(lambda case: (nothing, 1))}})
     assert "63 of 64 elements are wrong" in next(iter(report.failed.values()))
 

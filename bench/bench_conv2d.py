@@ -1,0 +1,116 @@
+"""conv2d, the gradient by its image, and conv_transpose2d: layers of known networks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+from bench import form, shapes
+from bench.others import GROUP_ID, Skipped, naive_peer, scalar, torch_peer
+from pykernels.bench.case import Case, Operand
+from pykernels.dtypes import DTypeName
+
+# Kernels whose output has the shape of the layer's input, from one that has that of its output.
+BACK = ("conv2d_backward_input", "conv_transpose2d")
+
+
+def layer(kernel: str, s: shapes.Shape, dtype: str) -> Case:
+    n, c, h, w, o, kh, kw, stride, padding, groups = s.dims
+    image, out = (
+        (n, c, h, w),
+        (n, o, *((m + 2 * padding - k) // stride + 1 for m, k in ((h, kh), (w, kw)))),
+    )
+    weight = Operand((o, c // groups, kh, kw), cast(DTypeName, dtype))
+    x, y = (Operand(shape, weight.dtype) for shape in (image, out))
+    tensors = {
+        "conv2d": {"x": x, "w": weight, "dst": y},
+        "conv2d_backward_input": {"dy": y, "w": weight, "dst": x},
+        "conv_transpose2d": {"x": y, "w": weight, "dst": x},
+    }[kernel]
+    args: dict[str, Any] = {"stride": stride, "padding": padding, "groups": groups}
+    over = tuple((a + 2 * padding - k) % stride for a, k in ((h, kh), (w, kw)))
+    if kernel == "conv_transpose2d" and any(over):
+        args["output_padding"] = over
+    return Case(
+        kernel, tensors, args, s.dims[:7], name=s.name, origin=s.origin,
+        note=f"groups {groups}" if groups > 1 else "",
+        part=few_channels if kernel == "conv2d" and groups == 1 else last_image,
+    )  # fmt: skip
+
+
+def last_image(t: dict[str, Any]) -> dict[str, Any]:
+    """The last image."""
+    image = next(iter(t))
+    return {image: t[image][-1:], "w": t["w"], "dst": t["dst"][-1:]}
+
+
+def few_channels(t: dict[str, Any]) -> dict[str, Any]:
+    """Some output channels of the last image."""
+    return {"x": t["x"][-1:], "w": t["w"][:16], "dst": t["dst"][-1:, :16]}
+
+
+def cases(edge: int = 0) -> Iterator[Case]:
+    for s in shapes.pick(shapes.CONVOLUTIONS, edge):
+        for dtype in ("float32", "float16"):
+            yield layer("conv2d", s, dtype)
+        if s.dims[-1] == 1 and s.dims[5] > 1:
+            for kernel in BACK:
+                yield layer(kernel, s, "float32")
+
+
+@torch_peer
+def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
+    f = torch.nn.functional
+    if case.kernel == "conv2d":
+        f.conv2d(t["x"], t["w"], **case.args)
+    elif case.kernel == "conv_transpose2d":
+        f.conv_transpose2d(t["x"], t["w"], **case.args)
+    else:
+        torch.nn.grad.conv2d_input(t["dst"].shape, t["w"], t["dy"], **case.args)
+
+
+@naive_peer
+def naive(case: Case) -> tuple[str, int]:
+    """One invocation per element of the output, tap after tap."""
+    if case.kernel != "conv2d":
+        raise Skipped("written for conv2d")
+    x, w, dst = case.tensors.values()
+    (n, c, h, width), (o, cg, kh, kw), (_, _, oh, ow) = x.shape, w.shape, dst.shape
+    given = {"stride": 1, "padding": 0, "groups": 1} | dict(case.args)
+    stride, padding, groups = (given[k] for k in ("stride", "padding", "groups"))
+    count = n * o * oh * ow
+    text = f"""
+@group(0) @binding(0) var<storage, read> x: array<{scalar(x)}>;
+@group(0) @binding(1) var<storage, read> w: array<{scalar(w)}>;
+@group(0) @binding(2) var<storage, read_write> dst: array<{scalar(dst)}>;
+{GROUP_ID}
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {{
+  let at = group_id(wg) * 256u + li;
+  if (at >= {count}u) {{ return; }}
+  let col = at % {ow}u;
+  let row = at / {ow}u % {oh}u;
+  let channel = at / {oh * ow}u % {o}u;
+  let image = at / {o * oh * ow}u;
+  let first = channel / {o // groups}u * {cg}u;
+  var sum = 0.0f;
+  for (var k = 0u; k < {cg}u; k++) {{
+    for (var i = 0u; i < {kh}u; i++) {{
+      for (var j = 0u; j < {kw}u; j++) {{
+        let r = row * {stride}u + i - {padding}u;
+        let s = col * {stride}u + j - {padding}u;
+        if ((r < {h}u) & (s < {width}u)) {{
+          let pixel = ((image * {c}u + first + k) * {h}u + r) * {width}u + s;
+          sum = fma(f32(x[pixel]), f32(w[((channel * {cg}u + k) * {kh}u + i) * {kw}u + j]), sum);
+        }}
+      }}
+    }}
+  }}
+  dst[at] = {scalar(dst)}(sum);
+}}
+"""
+    return text, -(-count // 256)
+
+
+PEERS = {"torch": torch, "naive": naive}
+bench_conv2d = form.benches(cases, PEERS)
