@@ -112,6 +112,8 @@ def _launch_cold(
         parts.append(t._key)
         if t._block is block:
             parts.append(t._offset - base)
+    if sum(arg.role == "out" for arg in kernel.args) > 1:
+        parts += _neighbours(kernel, tensors)
     key = tuple(parts)
     prepared = device._plans.get(key)
     if prepared is None:
@@ -144,6 +146,19 @@ def _launch_cold(
                 device._engine.lib.wgpuBindGroupRelease(group)
     if device._debug:
         device._debug_flush(kernel, prepared.dispatches, recorder)
+
+
+def _neighbours(kernel: Kernel, tensors: tuple[Tensor | None, ...]) -> list[int]:
+    """Where tensors lie in the buffers of outputs other than dst: output, tensor, distance."""
+    found = []
+    for i, arg in enumerate(kernel.args[:-1]):
+        out = tensors[i]
+        if arg.role == "in" or out is None:
+            continue
+        for j, t in enumerate(tensors):
+            if t is not None and j != i and t._block is out._block:
+                found += [i, j, t._offset - out._offset]
+    return found
 
 
 def _wrong_scalar(kernel: Kernel, scalars: Sequence[object]) -> PyKernelsError:

@@ -88,7 +88,7 @@ def decide(
     """
     if not shared:
         return "read", []
-    outputs = [a for a in args if a.role == "out"]
+    outputs = [a for a in args if a.role == "out" and a.name in views]
     by_name = {a.name: a for a in args}
     copies: list[str] = []
     merged: list[str] = []

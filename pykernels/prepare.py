@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from .dtypes import DTypeName
 from .errors import AliasError, DTypeError, LimitError, PyKernelsError, ShapeError
 from .layout import View
-from .overlap import decide, overlaps_itself
+from .overlap import decide, overlaps_itself, rounded, share_elements
 from .plan import Arg, Bound, Caps, Kernel, Mode, Scratch, Step
 from .recorder import SLOT_BYTES
 
@@ -79,6 +79,9 @@ def prepare(
         if halves:
             return Prepared(detour=tuple(halves))
     views, shared = _views(kernel, tensors, caps)
+    crowded = _crowded(kernel, views, tensors, caps.alignment)
+    if crowded:
+        return Prepared(detour=crowded)
     mode, copies = decide(
         kernel.args, {k: v for k, v in views.items() if v}, shared, caps.alignment, caps.max_binding
     )
@@ -101,6 +104,31 @@ def prepare(
         operations = kernel.operations(*views.values(), **named)
         dispatches[-1] = replace(dispatches[-1], operations=operations)
     return Prepared(tuple(dispatches), tuple(scratch.sizes))
+
+
+def _crowded(
+    kernel: Kernel, views: dict[str, View | None], tensors: tuple[Tensor | None, ...], align: int
+) -> tuple[tuple[int, DTypeName], ...]:
+    """Outputs whose windows touch that of a later one: two of them cannot be writable at once."""
+    outs = [
+        (i, v, t)
+        for i, (arg, v, t) in enumerate(zip(kernel.args, views.values(), tensors, strict=True))
+        if arg.role == "out" and v is not None and t is not None and v.size
+    ]
+    found: list[tuple[int, DTypeName]] = []
+    for n, (i, view, t) in enumerate(outs):
+        for j, later, other in outs[n + 1 :]:
+            if t._block is not other._block:
+                continue
+            if share_elements(view, later):
+                raise AliasError(
+                    f"[{kernel.name}] {kernel.args[i].name} and {kernel.args[j].name} share "
+                    "elements: outputs need memory of their own"
+                )
+            (a0, a1), (b0, b1) = rounded(view, align), rounded(later, align)
+            if (a0 < b1 and b0 < a1) and (i, view.dtype.name) not in found:
+                found.append((i, view.dtype.name))
+    return tuple(found)
 
 
 def args_dtype(views: dict[str, View | None], name: str) -> str:

@@ -1,0 +1,167 @@
+"""What the plans of flash_attn and flash_attn_backward share: the rules of their arguments."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Literal, NamedTuple, TypeAlias
+
+from pykernels.errors import ArgumentError, LimitError, ShapeError
+from pykernels.layout import Ints, View
+
+__all__ = ["OPEN", "Band", "Causal", "Dims", "Window", "alibi_heads", "band", "dims", "expect",
+           "mask_kind", "mask_steps", "number", "scale_of"]  # fmt: skip
+
+Causal: TypeAlias = "bool | Literal['top-left', 'bottom-right']"
+Window: TypeAlias = "tuple[int | None, int | None] | None"
+# A bound of a band that nothing reaches.
+OPEN = 1 << 30
+
+
+class Dims(NamedTuple):
+    """The sizes of one call: q (batch, heads, queries, depth), k (batch, kv_heads, keys, depth),
+    v (batch, kv_heads, keys, value_depth)."""
+
+    batch: int
+    heads: int
+    kv_heads: int
+    queries: int
+    keys: int
+    depth: int
+    value_depth: int
+
+    @property
+    def group(self) -> int:
+        """Query heads that share a KV head."""
+        return self.heads // self.kv_heads
+
+
+class Band(NamedTuple):
+    """Query i may see key j where low <= j - i <= high; -OPEN and OPEN are no bounds."""
+
+    low: int
+    high: int
+
+
+def dims(op: str, q: View, k: View, v: View, mask: View | None, sinks: View | None) -> Dims:
+    """The sizes of a call whose inputs fit together; ShapeError names what does not."""
+    for name, view in (("q", q), ("k", k), ("v", v)):
+        if view.ndim != 4:
+            raise ShapeError(
+                f"[{op}] {name} must have four axes (batch, heads, length, depth) but has shape "
+                f"{view.shape}"
+            )
+    batch, heads, queries, depth = q.shape
+    kv_heads, keys = k.shape[1], k.shape[2]
+    expect(op, "k", k, (batch, kv_heads, keys, depth))
+    expect(op, "v", v, (batch, kv_heads, keys, v.shape[3]))
+    if heads != kv_heads and (kv_heads == 0 or heads % kv_heads):
+        raise ShapeError(
+            f"[{op}] the heads of q must be a multiple of those of k and v, {kv_heads}, but are "
+            f"{heads}"
+        )
+    for name, size, most in (("D", depth, 576), ("Dv", v.shape[3], 512)):
+        if size > most:
+            raise LimitError(f"{name} may be up to {most} but is {size}")
+    if max(queries, keys) >= OPEN // 2:
+        raise LimitError(f"S and T must be below {OPEN // 2} but are {queries} and {keys}")
+    if mask is not None and not _broadcasts(mask.shape, (batch, heads, queries, keys)):
+        raise ShapeError(
+            f"[{op}] mask must broadcast to {(batch, heads, queries, keys)} but has shape "
+            f"{mask.shape}"
+        )
+    if sinks is not None:
+        expect(op, "sinks", sinks, (heads,))
+    return Dims(batch, heads, kv_heads, queries, keys, depth, v.shape[3])
+
+
+def expect(op: str, name: str, view: View | None, shape: Ints) -> None:
+    """ShapeError if a tensor that was given has another shape."""
+    if view is not None and view.shape != shape:
+        raise ShapeError(f"[{op}] {name} must have shape {shape} but has shape {view.shape}")
+
+
+def band(op: str, d: Dims, causal: Causal, window: Window) -> Band:
+    """Causal and window as one band of keys around each query.
+
+    Query i stands at key p = i + T - S. causal: keys up to p ("top-left": up to i). window (left,
+    right): keys from p - left to p + right; None is open.
+    """
+    if causal not in (False, True, "top-left", "bottom-right"):
+        raise ArgumentError(
+            f"[{op}] causal must be False, True, 'bottom-right' or 'top-left' but is {causal!r}"
+        )
+    at = d.keys - d.queries
+    low, high = -OPEN, OPEN
+    if causal:
+        high = 0 if causal == "top-left" else at
+    left, right = _window(op, window)
+    if left is not None:
+        low = max(low, at - left)
+    if right is not None:
+        high = min(high, at + right)
+    return Band(low, high)
+
+
+def _window(op: str, window: Window) -> tuple[int | None, int | None]:
+    if window is None:
+        return None, None
+    if not isinstance(window, tuple) or len(window) != 2:
+        raise ArgumentError(f"[{op}] window must be (left, right) or None but is {window!r}")
+    sides: list[int | None] = []
+    for side in window:
+        try:
+            sides.append(None if side is None else operator.index(side))
+        except TypeError:
+            raise ArgumentError(
+                f"[{op}] window must hold integers or None but is {window!r}"
+            ) from None
+        if side is not None and side < 0:
+            raise ArgumentError(
+                f"[{op}] window must hold no negative sizes (None is open) but is {window!r}"
+            )
+    return sides[0], sides[1]
+
+
+def scale_of(op: str, d: Dims, scale: float | None) -> float:
+    """The factor of q.k, 1 / sqrt(D) if none is given."""
+    if scale is None:
+        return 1.0 / math.sqrt(max(d.depth, 1))
+    return number(op, "scale", scale, least=None)
+
+
+def number(op: str, name: str, value: float, *, least: float | None = 0.0) -> float:
+    """A finite number that is at least `least`; ArgumentError for anything else."""
+    try:
+        found = float(value)
+    except (TypeError, ValueError):
+        found = math.nan
+    if not abs(found) < 3.4e38 or (least is not None and found < least):
+        rule = "a finite number" if least is None else f"a finite number of {least:g} or more"
+        raise ArgumentError(f"[{op}] {name} must be {rule} but is {value!r}")
+    return found
+
+
+def mask_kind(mask: View | None) -> int:
+    """0 none, 1 float32, 2 float16, 3 bool."""
+    return 0 if mask is None else {"f32": 1, "f16": 2, "bool": 3}[mask.dtype.short]
+
+
+def mask_steps(mask: View | None, d: Dims) -> tuple[int, int, int, int]:
+    """Strides of the mask in elements over (batch, heads, queries, keys), 0 where it repeats."""
+    if mask is None:
+        return 0, 0, 0, 0
+    full = mask.broadcast_to((d.batch, d.heads, d.queries, d.keys))
+    b, h, i, j = (s // mask.dtype.itemsize for s in full.strides)
+    return b, h, i, j
+
+
+def alibi_heads(heads: int) -> int:
+    """The largest power of two up to the number of heads."""
+    return 1 << (max(heads, 1).bit_length() - 1)
+
+
+def _broadcasts(shape: Ints, target: Ints) -> bool:
+    return len(shape) <= len(target) and all(
+        n in (1, m) for n, m in zip(shape[::-1], target[::-1], strict=False)
+    )
