@@ -1,0 +1,31 @@
+// /// kernel
+// doc = """
+// Gradients of flash_attn: dq, dk and dv of sum(do * flash_attn(q, k, v, ...)), summed in f32.
+//
+// Give the arguments of the forward call, with its result `o` and its `lse` (which holds the sinks'
+// share). The weights are computed again from q, k and lse, a bounded window of queries and keys at
+// a time: memory grows with S and T, not with their product. Without float atomics: the same call
+// gives the same bits. A query that may see no key gets and gives gradients of 0, whatever its row
+// of `do` holds; so does a key that no query may see. Gradients of mask and sinks are not computed."""
+// source = "Dao et al. 2022, FlashAttention (weights from lse, delta = sum of do * o)"
+// when = ["False"]
+// inputs.q = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(B, H, S, D)" }
+// inputs.k = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(B, Hkv, T, D): H is a multiple of Hkv." }
+// inputs.v = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(B, Hkv, T, Dv)" }
+// inputs.o = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(B, H, S, Dv), of the forward call." }
+// inputs.lse = { dtype = "f32", doc = "(B, H, S), of the forward call." }
+// inputs.do = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", like = "o" }
+// inputs.mask = { dtype = "*", dtypes = ["float32", "float16", "bool"], bind = "'u32'", optional = true, doc = "Broadcast to (B, H, S, T): added to the scores, or True where a key may be seen." }
+// inputs.sinks = { dtype = "f32", optional = true, doc = "(H,): as in the forward call; lse holds what they do." }
+// outputs.dq = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", like = "q" }
+// outputs.dk = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", like = "k" }
+// outputs.dv = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", like = "v" }
+// options.scale = { type = "float | None", doc = "Factor of q.k; None is 1 / sqrt(D)." }
+// options.causal = { type = "bool | Literal['top-left', 'bottom-right']", default = false, doc = "True: the last query sees the last key; 'top-left': query i sees keys 0 to i." }
+// options.window = { type = "tuple[int | None, int | None] | None", doc = "(left, right): query i sees keys from i + T - S - left to i + T - S + right; None is open." }
+// options.max_bias = { type = "float", default = 0.0, doc = "ALiBi: its slopes multiply the mask; 0 is none." }
+// options.softcap = { type = "float", default = 0.0, doc = "Scores become softcap * tanh(score / softcap); 0 is none." }
+// grid = "0"
+// ///
+
+// No text of its own: a call runs the bodies that are part of it, in the order of its plan.

@@ -1,0 +1,45 @@
+// /// kernel
+// doc = "What flash_attn_backward knows of a query: lse, and delta = sum of do * o (0 without a key)."
+// part_of = "flash_attn_backward"
+// axes.O = ["f32", "f16"]
+// axes.G = ["f32", "f16"]
+// axes.WG = [256]
+// pick.O = "dtype(o)"
+// pick.G = "dtype(do)"
+// pick.WG = "256"
+// inputs.o = { dtype = "O", readonly = true, doc = "(batch, heads, queries, Dv)" }
+// inputs.do = { dtype = "G", readonly = true, doc = "The same shape." }
+// inputs.lse = { dtype = "f32", readonly = true, doc = "(batch, heads, queries), repeated along Dv" }
+// outputs.stats = { dtype = "f32", index = false, doc = "(heads, padded, 2)" }
+// iterate = "rows"
+// params.cols = { type = "u32", value = "it.cols" }
+// params.queries = { type = "u32", value = "lse.shape[-2]" }
+// params.padded = { type = "u32" }
+// uses = ["reduce"]
+// grid = "cdiv(it.rows, WG // 32)"
+// ///
+
+// 32 invocations per query.
+${reduce.memory(32, WG)}
+
+@compute @workgroup_size(WG)
+fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) slot: u32) {
+  let g = group_id(wg);
+  if (g >= p.groups) { return; }
+  let lane = slot % 32u;
+  let own_row = g * (WG / 32u) + slot / 32u;
+  let row = min(own_row, p.rows - 1u);  // lanes past the end do the last row again, unseen
+  let o_base = o_row(row);
+  let do_base = do_row(row);
+  var sum = 0.0f;
+  for (var c = lane; c < p.cols; c += 32u) {
+    sum = fma(o_load(o_at(o_base, c)), do_load(do_at(do_base, c)), sum);
+  }
+  ${reduce.lanes("sum", "+", 32)}
+  if ((lane == 0u) & (own_row < p.rows)) {
+    let lse = lse_load(lse_row(row));
+    let at = p.stats_off + (row / p.queries * p.padded + row % p.queries) * 2u;
+    stats_store(at, lse);
+    stats_store(at + 1u, select(sum, 0.0f, bitcast<u32>(lse) == 0xff800000u));
+  }
+}
