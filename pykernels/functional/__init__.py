@@ -11,6 +11,7 @@ from pykernels.kernels import fill, memset
 
 from .conv2d import conv2d, conv_transpose2d
 from .creation import astype, copy, copyto, empty, full, ones, zeros
+from .flash_attn_backward import flash_attn_backward
 from .matmul import matmul
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "copyto",
     "empty",
     "fill",
+    "flash_attn_backward",
     "full",
     "matmul",
     "memset",
