@@ -98,14 +98,18 @@ def flash_attn_backward(
         )
     first = None if out is None else out[0]
     call = Call(KERNEL, q, k, v, o, lse, do, mask, sinks, out=first)
-    sources = [call.tensor(name, array) for name, array in (("q", q), ("k", k), ("v", v))]
-    results = out or tuple(call.out(t.shape, t.dtype) for t in sources)
+    q, k, v = call.tensor("q", q), call.tensor("k", k), call.tensor("v", v)
+    dq, dk, dv = out or (call.out(t.shape, t.dtype) for t in (q, k, v))
     launched(
-        *sources,
+        q,
+        k,
+        v,
         call.tensor("o", o),
         call.tensor("lse", lse),
         call.tensor("do", do),
-        *results,
+        dq,
+        dk,
+        dv,
         mask=call.tensor("mask", mask),
         sinks=call.tensor("sinks", sinks),
         scale=scale,
@@ -114,5 +118,4 @@ def flash_attn_backward(
         max_bias=max_bias,
         softcap=softcap,
     )
-    dq, dk, dv = (call.leave(t) for t in results)
-    return dq, dk, dv
+    return call.leave(dq), call.leave(dk), call.leave(dv)
