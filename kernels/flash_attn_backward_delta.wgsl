@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "What flash_attn_backward knows of a query: lse, and delta = sum of do * o (0 without a key)."
+// doc = "What flash_attn_backward knows of a query: lse, and delta = sum of do * o."
 // part_of = "flash_attn_backward"
 // axes.O = ["f32", "f16"]
 // axes.G = ["f32", "f16"]
@@ -37,9 +37,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) s
   }
   ${reduce.lanes("sum", "+", 32)}
   if ((lane == 0u) & (own_row < p.rows)) {
-    let lse = lse_load(lse_row(row));
     let at = p.stats_off + (row / p.queries * p.padded + row % p.queries) * 2u;
-    stats_store(at, lse);
-    stats_store(at + 1u, select(sum, 0.0f, bitcast<u32>(lse) == 0xff800000u));
+    stats_store(at, lse_load(lse_row(row)));
+    stats_store(at + 1u, sum);
   }
 }

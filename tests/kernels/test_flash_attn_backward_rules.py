@@ -71,6 +71,29 @@ def test_rows_and_keys_without_a_partner_give_zeros(dev: pk.Device) -> None:
 
 
 @gpu
+def test_logits_far_below_zero(dev: pk.Device) -> None:
+    """What lies past the end of queries and keys must not get a weight of e^300."""
+    calls = Calls(dev)
+    calls.add((1, 2, 1, 40, 50, 8, 12), mask=np.array(-300.0, F32))
+    low = {"q": np.full((1, 2, 40, 8), 5, F32), "k": np.full((1, 1, 50, 8), -5, F32)}
+    calls.add((1, 2, 1, 40, 50, 8, 12), values=low, scale=1.5)
+    calls.check()
+
+
+@gpu
+def test_keys_of_minus_infinity_are_masked(dev: pk.Device) -> None:
+    """Logits of -inf: some, then all of a row's; what is computed is as if they were masked."""
+    calls = Calls(dev)
+    q, k, _, _ = inputs(calls.rng, 1, 2, 1, 40, 50, 8, 12)
+    k[:, :, 10:20] = -np.inf
+    calls.add((1, 2, 1, 40, 50, 8, 12), values={"q": np.abs(q) + 0.1, "k": k})
+    calls.add(
+        (1, 2, 1, 40, 50, 8, 12), values={"q": np.abs(q) + 0.1, "k": np.full_like(k, -np.inf)}
+    )
+    calls.check()
+
+
+@gpu
 def test_a_key_that_some_may_see_does_not_leak_to_others(dev: pk.Device) -> None:
     """Keys of NaN or infinity behind the diagonal: queries before them keep their gradients."""
     rng = np.random.default_rng(1)
