@@ -3,15 +3,15 @@
 // part_of = "flash_attn_backward"
 // axes.VEC = [4]
 // axes.TILE = [32, 128]
-// inputs.a = { dtype = "f32", vec = "VEC", index = false, readonly = true, doc = "(heads, D + Dv, queries): q over do" }
-// inputs.b = { dtype = "f32", vec = "VEC", index = false, readonly = true, doc = "(KV heads, D + Dv, keys): k over v" }
+// inputs.a = { dtype = "f32", vec = "VEC", index = false, readonly = true, doc = "(KV heads, D + Dv, keys): k over v" }
+// inputs.b = { dtype = "f32", vec = "VEC", index = false, readonly = true, doc = "(heads, D + Dv, queries): q over do" }
 // inputs.stats = { dtype = "f32", index = false, readonly = true, doc = "(heads, queries, 2): lse and delta" }
 // inputs.mask = { dtype = "*", dtypes = ["float32", "float16", "bool"], bind = "'u32'", optional = true, index = false, readonly = true }
 // outputs.weights = { dtype = "f32", vec = "VEC", index = false, doc = "(window's heads, queries, keys): P" }
 // outputs.grads = { dtype = "f32", vec = "VEC", index = false, doc = "The same: dS" }
 // outputs.turned = { dtype = "f32", vec = "VEC", index = false, doc = "(window's heads, keys, queries): dS" }
-// params.a_step = { type = "u32" }
-// params.b_step = { type = "u32" }
+// params.a_rs = { type = "u32" }
+// params.b_rs = { type = "u32" }
 // params.depth = { type = "u32" }
 // params.value_depth = { type = "u32" }
 // params.down = { type = "u32" }
@@ -35,7 +35,7 @@
 // params.max_bias = { type = "f32" }
 // params.scale = { type = "f32" }
 // params.softcap = { type = "f32" }
-// uses = ["panels", "logits"]
+// uses = ["product", "logits"]
 // grid = "turned.shape[0] * down * across"
 // ///
 
@@ -48,8 +48,8 @@
 //
 // Bounds, for unchecked compilation: panels have whole tiles, windows too; indices of the mask and
 // of stats are clamped to the last key and query; those of workgroup memory are lane numbers.
-//% set NT, TR, TC = {32: (64, 4, 4), 128: (256, 8, 8)}[TILE]
-${panels.memory(TILE, TILE)}
+//% set NT, _, TR, TC, LR, LC = product.TILES[TILE ~ ""]
+${product.memory(TILE, TILE)}
 ${logits.alibi()}
 
 struct Weight {
@@ -107,57 +107,94 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let key0 = p.first_key + tile_col * ${TILE}u;
   let ahead = i32(key0) - i32(query0);
   if ((ahead + ${TILE - 1} < p.lowest) | (ahead - ${TILE - 1} > p.highest)) { return; }
-  let head = p.first_head + inside;
+  let own_head = p.first_head + inside;
   let rows = (p.depth + p.value_depth) * 16u;
 
-  ${panels.first("a", TILE, NT, "p.a_off + head * rows * p.a_step", "query0 / 4u")}
-  ${panels.first("b", TILE, NT, "p.b_off + (head / p.group) * rows * p.b_step", "key0 / 4u")}
-  ${panels.lanes(TILE, TR, TC)}
-//% for i in range(TR)
-//% for j in range(TC // 4)
-  var c${i}_${j} = vec4<f32>();
-//% endfor
-//% endfor
+  let head = 16u;  // all tiles are whole
+  let a_start = p.a_off + (own_head / p.group) * rows * p.a_rs;
+  let b_start = p.b_off + own_head * rows * p.b_rs;
+  ${product.place("a", 4, true, TILE, NT, "key0", "(p.a_rs * 4u)")}
+  ${product.place("b", 4, true, TILE, NT, "query0", "(p.b_rs * 4u)")}
+  ${product.first("a", "f32", 4, true, TILE, NT)}
+  ${product.first("b", "f32", 4, true, TILE, NT)}
+  ${product.lanes(TR, TC, LR, LC, TILE)}
+  ${product.sums(TR, TC)}
   for (var left = p.depth; left > 0u; left -= 1u) {
-    ${panels.round(TILE, TILE, NT, TR, TC, "true")}
+    workgroupBarrier();  // the last tiles have been read
+    ${product.keep("a", 4, true, TILE, NT)}
+    ${product.keep("b", 4, true, TILE, NT)}
+    workgroupBarrier();
+    ${product.next("a", 4, true, TILE, NT)}
+    ${product.next("b", 4, true, TILE, NT)}
+    ${product.multiply(TR, TC, LR, LC, false)}
   }
 
-  let slope = alibi_slope(head);
-  let mask_base = p.mask_off + (head / p.heads) * p.mask_sb + (head % p.heads) * p.mask_sh;
+  let slope = alibi_slope(own_head);
+  let mask_base = p.mask_off + (own_head / p.heads) * p.mask_sb + (own_head % p.heads) * p.mask_sh;
   let row0 = tile_row * ${TILE}u + at_row * 4u;  // in the window
   let col0 = tile_col * ${TILE // 4}u + at_col;
   let step = p.across * ${TILE // 4}u;
-  let base = inside * p.down * ${TILE}u * step + col0;
+  let base = inside * p.down * ${TILE}u * step;
   {
-    var c = ${panels.gathered(TR, TC)};
+    var c = array<vec4<f32>, ${TR * TC // 4}>(
+//% for i in range(TR)
+//% for j in range(TC // 4)
+      c${i}_${j},
+//% endfor
+//% endfor
+    );
     for (var n = 0u; n < ${TR * TC // 4}u; n += 1u) {
       let i = n / ${TC // 4}u;
-      let j = (n % ${TC // 4}u) * 8u;
-      let row = row0 + (i >> 2u) * 16u + (i & 3u);
+      let col = col0 + (n % ${TC // 4}u) * ${LC}u;
+      let row = row0 + (i >> 2u) * ${4 * LR}u + (i & 3u);
       let query = p.first_query + row;
-      let lse = stats_load(p.stats_off + (head * p.a_step * 4u + query) * 2u);
-      let w = weight(c[n], slope, mask_base, lse, query, p.first_key + (col0 + j) * 4u);
-      weights_mem[p.weights_off + base + row * step + j] = w.p;
-      grads_mem[p.grads_off + base + row * step + j] = w.d;
+      let lse = stats_load(p.stats_off + (own_head * p.b_rs * 4u + query) * 2u);
+      let w = weight(c[n], slope, mask_base, lse, query, p.first_key + col * 4u);
+      weights_mem[p.weights_off + base + row * step + col] = w.p;
+      if (p.softcap != 0.0f) { grads_mem[p.grads_off + base + row * step + col] = w.d; }
     }
   }
-  ${panels.clear(TR, TC)}
+//% for i in range(TR)
+//% for j in range(TC // 4)
+  c${i}_${j} = vec4<f32>();
+//% endfor
+//% endfor
 
   for (var left = p.value_depth; left > 0u; left -= 1u) {
-    ${panels.round(TILE, TILE, NT, TR, TC, "left > 1u")}
+    workgroupBarrier();
+    ${product.keep("a", 4, true, TILE, NT)}
+    ${product.keep("b", 4, true, TILE, NT)}
+    workgroupBarrier();
+    if (left > 1u) {
+      ${product.next("a", 4, true, TILE, NT)}
+      ${product.next("b", 4, true, TILE, NT)}
+    }
+    ${product.multiply(TR, TC, LR, LC, false)}
   }
 
-  var c = ${panels.gathered(TR, TC)};
+  var c = array<vec4<f32>, ${TR * TC // 4}>(
+//% for i in range(TR)
+//% for j in range(TC // 4)
+    c${i}_${j},
+//% endfor
+//% endfor
+  );
   let high = p.down * ${TILE // 4}u;  // vectors of a row of `turned`
   for (var block = 0u; block < ${TR * TC // 16}u; block += 1u) {
     let i = block / ${TC // 4}u;
     let j = block % ${TC // 4}u;
-    let row = row0 + i * 16u;
-    let at = base + row * step + j * 8u;
-    let stat = p.stats_off + (head * p.a_step * 4u + p.first_query + row) * 2u;
+    let col = col0 + j * ${LC}u;
+    let row = row0 + i * ${4 * LR}u;
+    let at = base + row * step + col;
+    let stat = p.stats_off + (own_head * p.b_rs * 4u + p.first_query + row) * 2u;
 //% for r in range(4)
-    let d${r} = grads_mem[p.grads_off + at + ${r}u * step];
+    var d${r} = weights_mem[p.weights_off + at + ${r}u * step] * p.scale;
 //% endfor
+    if (p.softcap != 0.0f) {
+//% for r in range(4)
+      d${r} = grads_mem[p.grads_off + at + ${r}u * step];
+//% endfor
+    }
 //% for r in range(4)
     let delta${r} = stats_load(stat + ${2 * r + 1}u);
 //% endfor
@@ -165,7 +202,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     let s${r} = select(d${r} * (c[(i * 4u + ${r}u) * ${TC // 4}u + j] - vec4<f32>(delta${r})), vec4<f32>(), d${r} == vec4<f32>());
     grads_mem[p.grads_off + at + ${r}u * step] = s${r};
 //% endfor
-    let across = p.turned_off + (inside * p.across * ${TILE}u + (col0 + j * 8u) * 4u) * high + row / 4u;
+    let across = p.turned_off + (inside * p.across * ${TILE}u + col * 4u) * high + row / 4u;
 //% for e in range(4)
     turned_mem[across + ${e}u * high] = vec4<f32>(s0[${e}], s1[${e}], s2[${e}], s3[${e}]);
 //% endfor

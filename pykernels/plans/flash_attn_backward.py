@@ -288,11 +288,11 @@ def _scores(
     depth = panels.q.shape[2] // DEEP
     mask_sb, mask_sh, mask_si, mask_sj = mask_steps(mask, d)
     return flash_attn_backward_scores.step(
-        call.caps, panels.queries, panels.keys, panels.stats, mask,
+        call.caps, panels.keys, panels.queries, panels.stats, mask,
         _shaped(room["weights"], w.heads, w.queries, w.keys),
         _shaped(room["grads"], w.heads, w.queries, w.keys),
         _shaped(room["turned"], w.heads, w.keys, w.queries),
-        VEC=4, TILE=tile, a_step=panels.queries.shape[2] // 4, b_step=panels.keys.shape[2] // 4,
+        VEC=4, TILE=tile, a_rs=panels.keys.shape[2] // 4, b_rs=panels.queries.shape[2] // 4,
         depth=depth, value_depth=panels.queries.shape[1] // DEEP - depth,
         down=w.queries // tile, across=w.keys // tile, first_head=w.head, first_query=w.query,
         first_key=w.key, queries=d.queries, keys=d.keys, heads=d.heads, group=d.group,
@@ -315,9 +315,9 @@ def _sums(call: _Call, w: _Window, room: dict[str, View], t: _Target, *, add: bo
     sb, sh, sr = (s // 16 & 0xFFFFFFFF for s in t.parts.strides[:3])
     narrow = tile == 128 and cdiv(cols, 64) % 2 == 1
     return flash_attn_backward_sums.step(
-        call.caps, _shaped(room[t.matrix], w.heads, deep, rows), t.rows, t.parts,
-        VEC=4, TILE="128x64" if narrow else str(tile), a_step=rows // 4, b_step=width // 4,
-        b_rows=panel_rows, deep=deep // tile, across=cdiv(cols, 64 if narrow else tile),
+        call.caps, t.rows, _shaped(room[t.matrix], w.heads, deep, rows), t.parts,
+        VEC=4, TILE="128x64" if narrow else str(tile), a_rs=width // 4, a_rows=panel_rows, b_rs=rows // 4,
+        deep=deep // tile, across=cdiv(cols, 64 if narrow else tile),
         down=rows // tile, first_head=w.head, first_row=row, first_k=k,
         rows=t.parts.shape[2], cols=cols // 4, heads=call.d.heads,
         sharing=call.d.batch * call.d.heads // heads,
