@@ -44,6 +44,8 @@ DEEP = 16
 # A large window keeps a large GPU busy: (1, 32, 4096, 128) takes 1024 x 1024 of all heads.
 ROOM = 1 << 25
 SMALL_ROOM = 1 << 22
+# Workgroups below which sums take tiles of 64 columns in place of 128.
+FEW = 100
 # Queries and keys of a window where there are heads enough to fill it.
 SIDE = 1024
 
@@ -313,7 +315,8 @@ def _sums(call: _Call, w: _Window, room: dict[str, View], t: _Target, *, add: bo
     heads, panel_rows, width = t.rows.shape
     cols = t.parts.shape[3]
     sb, sh, sr = (s // 16 & 0xFFFFFFFF for s in t.parts.strides[:3])
-    narrow = tile == 128 and cdiv(cols, 64) % 2 == 1
+    groups = w.heads * (rows // tile) * cdiv(cols, tile)
+    narrow = tile == 128 and (cdiv(cols, 64) % 2 == 1 or groups < FEW)
     return flash_attn_backward_sums.step(
         call.caps, t.rows, _shaped(room[t.matrix], w.heads, deep, rows), t.parts,
         VEC=4, TILE="128x64" if narrow else str(tile), a_rs=width // 4, a_rows=panel_rows, b_rs=rows // 4,
