@@ -10,7 +10,7 @@
 // inputs.o = { dtype = "O", readonly = true, doc = "(batch, heads, queries, Dv)" }
 // inputs.do = { dtype = "G", readonly = true, doc = "The same shape." }
 // inputs.lse = { dtype = "f32", readonly = true, doc = "(batch, heads, queries), repeated along Dv" }
-// outputs.stats = { dtype = "f32", index = false, doc = "(heads, padded, 2)" }
+// outputs.stats = { dtype = "f32", index = false, doc = "(heads, padded, 2): lse, +inf in place of -inf, and delta" }
 // iterate = "rows"
 // params.cols = { type = "u32", value = "it.cols" }
 // params.queries = { type = "u32", value = "lse.shape[-2]" }
@@ -38,7 +38,9 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) s
   ${reduce.lanes("sum", "+", 32)}
   if ((lane == 0u) & (own_row < p.rows)) {
     let at = p.stats_off + (row / p.queries * p.padded + row % p.queries) * 2u;
-    stats_store(at, lse_load(lse_row(row)));
+    // Without a key lse is -inf: as +inf it takes every weight to 0.
+    let lse = lse_load(lse_row(row));
+    stats_store(at, select(lse, -lse, bitcast<u32>(lse) == 0xff800000u));
     stats_store(at + 1u, sum);
   }
 }

@@ -4,7 +4,7 @@
 // axes.T = ["f32", "f16"]
 // pick.T = "dtype(x)"
 // inputs.x = { dtype = "T", readonly = true, doc = "(batch, heads, rows, cols)" }
-// inputs.stats = { dtype = "f32", index = false, readonly = true, doc = "(heads, padded_rows, 2): rows whose lse is -inf are 0, if wanted" }
+// inputs.stats = { dtype = "f32", index = false, readonly = true, doc = "(heads, padded_rows, 2): rows of a query without a key are 0, if wanted" }
 // outputs.turned = { dtype = "f32", index = false, doc = "(heads, panel_rows, padded_rows): from row first_row of a head on" }
 // outputs.plain = { dtype = "f32", index = false, optional = true, doc = "(heads, padded_rows, padded_cols)" }
 // iterate = "tiles"
@@ -48,7 +48,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   var gone${u} = (row0 + r${u} >= p.rows) | (col0 + c${u} >= p.cols);
   if (p.skip_empty == 1u) {
     let lse = stats_load(p.stats_off + (head * p.padded_rows + row0 + r${u}) * 2u);
-    gone${u} |= bitcast<u32>(lse) == 0xff800000u;
+    gone${u} |= bitcast<u32>(lse) == 0x7f800000u;
   }
   block[r${u} * 33u + c${u}] = select(v${u}, 0.0f, gone${u});
 //% endfor

@@ -39,17 +39,20 @@
 // grid = "turned.shape[0] * down * across"
 // ///
 
-// One workgroup computes a tile of the window: q.k over D, then do.v over Dv, in one run over the
-// rows of both panels. What the second half needs of the first waits in the outputs, where this
-// invocation alone reads it: registers for both would leave room for one workgroup in place of two.
+// One workgroup computes M x TILE scores of the window: q.k over D, then do.v over Dv, in one run
+// over the rows of both panels. What the second half needs of the first waits in the outputs, where
+// this invocation alone reads it: registers for both would leave room for fewer workgroups.
 // Keys and queries past the end, and what a query may not see, get weight and gradient 0 by
 // selection, so nothing that is there, NaN or infinite, gets through. A tile that causality or the
 // window hides is left as it is: nobody reads it.
 //
-// Bounds, for unchecked compilation: panels have whole tiles, windows too; indices of the mask and
-// of stats are clamped to the last key and query; those of workgroup memory are lane numbers.
-//% set NT, _, TR, TC, LR, LC = product.TILES[TILE ~ ""]
-${product.memory(TILE, TILE)}
+// Bounds, for unchecked compilation: panels have whole tiles, windows too; indices of the mask are
+// clamped to the last key and query; those of workgroup memory are lane numbers.
+//% set NT, _, TR, TC, LR, LC = product.TILES["32" if TILE == 32 else "128"]
+//% set M = 32 if TILE == 32 else 64
+//% set NT = 64 if TILE == 32 else 128
+${product.memory(TILE, M)}
+var<workgroup> stat: array<vec2<f32>, ${M}>;
 ${logits.alibi()}
 
 struct Weight {
@@ -65,19 +68,26 @@ fn mask_value(i: u32) -> f32 {
   return select(select(bitcast<f32>(word), half, p.mask_kind == 2u), byte, p.mask_kind == 3u);
 }
 
+// e^d for what is 0 or less, but for rounding; NaN stays NaN, which exp alone does not promise.
+fn power(d: vec4<f32>) -> vec4<f32> {
+  let lost = (bitcast<vec4<u32>>(d) & vec4<u32>(0x7fffffffu)) > vec4<u32>(0x7f800000u);
+  let e = select(exp(min(d, vec4<f32>(88.0f))), vec4<f32>(), d < vec4<f32>(-104.0f));
+  return select(e, d, lost);
+}
+
 // From the scores q.k of query i and keys j .. j + 3.
 fn weight(qk: vec4<f32>, slope: f32, mask_base: u32, lse: f32, i: u32, j: u32) -> Weight {
   let key = vec4<u32>(j) + vec4<u32>(0u, 1u, 2u, 3u);
   let ahead = vec4<i32>(key) - vec4<i32>(i32(i));
   var hidden = (ahead < vec4<i32>(p.lowest)) | (ahead > vec4<i32>(p.highest));
-  hidden |= (key >= vec4<u32>(p.keys)) | vec4<bool>((i >= p.queries) | (bitcast<u32>(lse) == 0xff800000u));
+  hidden |= (key >= vec4<u32>(p.keys)) | vec4<bool>(i >= p.queries);
   var x = qk * p.scale;
   var slant = vec4<f32>(p.scale);
   if (p.softcap != 0.0f) {
     // tanh and its derivative, both from e^-2|u|: no cancellation in the derivative.
     let e = exp(-2.0f * min(abs(x / p.softcap), vec4<f32>(40.0f)));
     let once = 1.0f / (1.0f + e);
-    x = select(x, p.softcap * sign(x) * ((1.0f - e) * once), x == x);
+    x = p.softcap * sign(x) * ((1.0f - e) * once);
     slant *= 4.0f * e * once * once;
   }
   if (p.mask_kind != 0u) {
@@ -87,11 +97,7 @@ fn weight(qk: vec4<f32>, slope: f32, mask_base: u32, lse: f32, i: u32, j: u32) -
     hidden |= select(bitcast<vec4<u32>>(m) == vec4<u32>(0xff800000u), m == vec4<f32>(), flags);
     x += select(slope * m, vec4<f32>(), flags);
   }
-  let d = x - vec4<f32>(lse);
-  let lost = (bitcast<vec4<u32>>(d) & vec4<u32>(0x7fffffffu)) > vec4<u32>(0x7f800000u);
-  // exp of NaN may be anything.
-  var e = select(exp(clamp(d, vec4<f32>(-104.0f), vec4<f32>(89.0f))), d, lost);
-  e = select(e, vec4<f32>(), hidden | (d < vec4<f32>(-104.0f)));
+  let e = select(power(x - vec4<f32>(lse)), vec4<f32>(), hidden);
   return Weight(e, select(e * slant, vec4<f32>(), hidden));
 }
 
@@ -103,10 +109,11 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let tile = g - inside * (p.down * p.across);
   let tile_row = tile / p.across;
   let tile_col = tile - tile_row * p.across;
-  let query0 = p.first_query + tile_row * ${TILE}u;
+  let query0 = p.first_query + tile_row * ${M}u;
   let key0 = p.first_key + tile_col * ${TILE}u;
-  let ahead = i32(key0) - i32(query0);
-  if ((ahead + ${TILE - 1} < p.lowest) | (ahead - ${TILE - 1} > p.highest)) { return; }
+  // `sums` reads tiles of TILE queries: all of one are written, or nothing.
+  let lead = i32(key0) - i32(query0 & ${4294967296 - TILE}u);
+  if ((lead + ${TILE - 1} < p.lowest) | (lead - ${TILE - 1} > p.highest)) { return; }
   let own_head = p.first_head + inside;
   let rows = (p.depth + p.value_depth) * 16u;
 
@@ -114,28 +121,43 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let a_start = p.a_off + (own_head / p.group) * rows * p.a_rs;
   let b_start = p.b_off + own_head * rows * p.b_rs;
   ${product.place("a", 4, true, TILE, NT, "key0", "(p.a_rs * 4u)")}
-  ${product.place("b", 4, true, TILE, NT, "query0", "(p.b_rs * 4u)")}
+  ${product.place("b", 4, true, M, NT, "query0", "(p.b_rs * 4u)")}
   ${product.first("a", "f32", 4, true, TILE, NT)}
-  ${product.first("b", "f32", 4, true, TILE, NT)}
+  ${product.first("b", "f32", 4, true, M, NT)}
+  let stat_at = p.stats_off + (own_head * p.b_rs * 4u + query0 + li % ${M}u) * 2u;
+  let own_stat = vec2<f32>(stats_load(stat_at), stats_load(stat_at + 1u));
   ${product.lanes(TR, TC, LR, LC, TILE)}
   ${product.sums(TR, TC)}
   for (var left = p.depth; left > 0u; left -= 1u) {
     workgroupBarrier();  // the last tiles have been read
     ${product.keep("a", 4, true, TILE, NT)}
-    ${product.keep("b", 4, true, TILE, NT)}
+    ${product.keep("b", 4, true, M, NT)}
     workgroupBarrier();
     ${product.next("a", 4, true, TILE, NT)}
-    ${product.next("b", 4, true, TILE, NT)}
+    ${product.next("b", 4, true, M, NT)}
     ${product.multiply(TR, TC, LR, LC, false)}
   }
 
-  let slope = alibi_slope(own_head);
-  let mask_base = p.mask_off + (own_head / p.heads) * p.mask_sb + (own_head % p.heads) * p.mask_sh;
-  let row0 = tile_row * ${TILE}u + at_row * 4u;  // in the window
-  let col0 = tile_col * ${TILE // 4}u + at_col;
+  if (li < ${M}u) { stat[li] = own_stat; }
+  workgroupBarrier();
   let step = p.across * ${TILE // 4}u;
-  let base = inside * p.down * ${TILE}u * step;
-  {
+  let row0 = tile_row * ${M}u + at_row * 4u;  // in the window
+  let col0 = tile_col * ${TILE // 4}u + at_col;
+  let base = (inside * p.down * ${M}u + row0) * step + col0;
+  let ahead = i32(key0) - i32(query0);
+  let whole = (ahead - ${M - 1} >= p.lowest) & (ahead + ${TILE - 1} <= p.highest) & (key0 + ${TILE}u <= p.keys) & (query0 + ${M}u <= p.queries);
+  if (whole & (p.mask_kind == 0u) & (p.softcap == 0.0f)) {
+//% for i in range(TR)
+    {
+      let at = base + ${i // 4 * 4 * LR + i % 4}u * step;
+      let lse = vec4<f32>(stat[(at_row + ${i // 4 * LR}u) * 4u + ${i % 4}u].x);
+//% for j in range(TC // 4)
+      weights_store(p.weights_off + at + ${j * LC}u, power(c${i}_${j} * p.scale - lse));
+//% endfor
+    }
+//% endfor
+  } else {
+    // A loop over an array: unrolled, it would be larger than the product.
     var c = array<vec4<f32>, ${TR * TC // 4}>(
 //% for i in range(TR)
 //% for j in range(TC // 4)
@@ -143,15 +165,15 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endfor
 //% endfor
     );
+    let slope = alibi_slope(own_head);
+    let mask_base = p.mask_off + (own_head / p.heads) * p.mask_sb + (own_head % p.heads) * p.mask_sh;
     for (var n = 0u; n < ${TR * TC // 4}u; n += 1u) {
-      let i = n / ${TC // 4}u;
-      let col = col0 + (n % ${TC // 4}u) * ${LC}u;
-      let row = row0 + (i >> 2u) * ${4 * LR}u + (i & 3u);
-      let query = p.first_query + row;
-      let lse = stats_load(p.stats_off + (own_head * p.b_rs * 4u + query) * 2u);
-      let w = weight(c[n], slope, mask_base, lse, query, p.first_key + col * 4u);
-      weights_mem[p.weights_off + base + row * step + col] = w.p;
-      if (p.softcap != 0.0f) { grads_mem[p.grads_off + base + row * step + col] = w.d; }
+      let row = (n / ${TC}u) * ${4 * LR}u + ((n / ${TC // 4}u) & 3u);
+      let col = (n % ${TC // 4}u) * ${LC}u;
+      let lse = stat[at_row * 4u + row].x;
+      let w = weight(c[n], slope, mask_base, lse, p.first_query + row0 + row, p.first_key + (col0 + col) * 4u);
+      weights_store(p.weights_off + base + row * step + col, w.p);
+      if (p.softcap != 0.0f) { grads_store(p.grads_off + base + row * step + col, w.d); }
     }
   }
 //% for i in range(TR)
@@ -163,48 +185,54 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   for (var left = p.value_depth; left > 0u; left -= 1u) {
     workgroupBarrier();
     ${product.keep("a", 4, true, TILE, NT)}
-    ${product.keep("b", 4, true, TILE, NT)}
+    ${product.keep("b", 4, true, M, NT)}
     workgroupBarrier();
     if (left > 1u) {
       ${product.next("a", 4, true, TILE, NT)}
-      ${product.next("b", 4, true, TILE, NT)}
+      ${product.next("b", 4, true, M, NT)}
     }
     ${product.multiply(TR, TC, LR, LC, false)}
   }
 
-  var c = array<vec4<f32>, ${TR * TC // 4}>(
-//% for i in range(TR)
-//% for j in range(TC // 4)
-    c${i}_${j},
-//% endfor
-//% endfor
-  );
-  let high = p.down * ${TILE // 4}u;  // vectors of a row of `turned`
-  for (var block = 0u; block < ${TR * TC // 16}u; block += 1u) {
-    let i = block / ${TC // 4}u;
-    let j = block % ${TC // 4}u;
-    let col = col0 + j * ${LC}u;
-    let row = row0 + i * ${4 * LR}u;
-    let at = base + row * step + col;
-    let stat = p.stats_off + (own_head * p.b_rs * 4u + p.first_query + row) * 2u;
+  let high = p.down * ${M // 4}u;  // vectors of a row of `turned`
+  let under = p.turned_off + (inside * p.across * ${TILE}u + col0 * 4u) * high + row0 / 4u;
+//% for i in range(TR // 4)
+  {
+    let at = base + ${i * 4 * LR}u * step;
 //% for r in range(4)
-    var d${r} = weights_mem[p.weights_off + at + ${r}u * step] * p.scale;
+//% for j in range(TC // 4)
+    var d${r}_${j} = weights_mem[p.weights_off + at + ${r}u * step + ${j * LC}u];
+//% endfor
+    let delta${r} = stat[(at_row + ${i * LR}u) * 4u + ${r}u].y;
 //% endfor
     if (p.softcap != 0.0f) {
 //% for r in range(4)
-      d${r} = grads_mem[p.grads_off + at + ${r}u * step];
+//% for j in range(TC // 4)
+      d${r}_${j} = grads_mem[p.grads_off + at + ${r}u * step + ${j * LC}u];
+//% endfor
+//% endfor
+    } else {
+//% for r in range(4)
+//% for j in range(TC // 4)
+      d${r}_${j} *= p.scale;
+//% endfor
 //% endfor
     }
 //% for r in range(4)
-    let delta${r} = stats_load(stat + ${2 * r + 1}u);
+//% for j in range(TC // 4)
+    let s${r}_${j} = select(d${r}_${j} * (c${i * 4 + r}_${j} - vec4<f32>(delta${r})), vec4<f32>(), d${r}_${j} == vec4<f32>());
+//% endfor
 //% endfor
 //% for r in range(4)
-    let s${r} = select(d${r} * (c[(i * 4u + ${r}u) * ${TC // 4}u + j] - vec4<f32>(delta${r})), vec4<f32>(), d${r} == vec4<f32>());
-    grads_mem[p.grads_off + at + ${r}u * step] = s${r};
+//% for j in range(TC // 4)
+    grads_store(p.grads_off + at + ${r}u * step + ${j * LC}u, s${r}_${j});
 //% endfor
-    let across = p.turned_off + (inside * p.across * ${TILE}u + col * 4u) * high + row / 4u;
+//% endfor
+//% for j in range(TC // 4)
 //% for e in range(4)
-    turned_mem[across + ${e}u * high] = vec4<f32>(s0[${e}], s1[${e}], s2[${e}], s3[${e}]);
+    turned_store(under + ${j * LC * 4 + e}u * high + ${i * LR}u, vec4<f32>(s0_${j}[${e}], s1_${j}[${e}], s2_${j}[${e}], s3_${j}[${e}]));
+//% endfor
 //% endfor
   }
+//% endfor
 }

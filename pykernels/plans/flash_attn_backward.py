@@ -40,6 +40,8 @@ __all__ = ["Choice", "choose", "plan"]
 OP = "flash_attn_backward"
 # k that a tile takes at a time: panels have whole ones.
 DEEP = 16
+# Rows of a workgroup of `scores`, for each tile.
+HIGH = {32: 32, 128: 64}
 # Elements of one of a window's three matrices: 128 MiB on large devices, 16 MiB on small ones.
 # A large window keeps a large GPU busy: (1, 32, 4096, 128) takes 1024 x 1024 of all heads.
 ROOM = 1 << 25
@@ -296,7 +298,7 @@ def _scores(
         _shaped(room["turned"], w.heads, w.keys, w.queries),
         VEC=4, TILE=tile, a_rs=panels.keys.shape[2] // 4, b_rs=panels.queries.shape[2] // 4,
         depth=depth, value_depth=panels.queries.shape[1] // DEEP - depth,
-        down=w.queries // tile, across=w.keys // tile, first_head=w.head, first_query=w.query,
+        down=w.queries // HIGH[tile], across=w.keys // tile, first_head=w.head, first_query=w.query,
         first_key=w.key, queries=d.queries, keys=d.keys, heads=d.heads, group=d.group,
         lowest=options.near.low, highest=options.near.high, mask_sb=mask_sb & 0xFFFFFFFF,
         mask_sh=mask_sh & 0xFFFFFFFF, mask_si=mask_si & 0xFFFFFFFF, mask_sj=mask_sj & 0xFFFFFFFF,

@@ -319,9 +319,10 @@ def test_windows_cover_each_tile_once(caps: Caps) -> None:
         seen = set()
         count = 0
         for step in (s for s in steps if s.body.name.endswith("_scores")):
-            # Params in order: a_step, b_step, depth, value_depth, then these.
+            # Params in order: a_rs, b_rs, depth, value_depth, then these.
             down, across, head, query, key = (int(v) for v in step.values[4:9])
             heads = step.groups // (down * across)
+            down = down * plans.HIGH[choice.tile] // choice.tile
             for z in range(head, head + heads):
                 for i in range(query // choice.tile, query // choice.tile + down):
                     for j in range(key // choice.tile, key // choice.tile + across):
