@@ -321,8 +321,8 @@ def _sums(call: _Call, w: _Window, room: dict[str, View], t: _Target, *, add: bo
     narrow = tile == 128 and (cdiv(cols, 64) % 2 == 1 or groups < FEW)
     return flash_attn_backward_sums.step(
         call.caps, t.rows, _shaped(room[t.matrix], w.heads, deep, rows), t.parts,
-        VEC=4, TILE="128x64" if narrow else str(tile), a_rs=width // 4, a_rows=panel_rows, b_rs=rows // 4,
-        deep=deep // tile, across=cdiv(cols, 64 if narrow else tile),
+        VEC=4, TILE="128x64" if narrow else str(tile), a_rs=width // 4, a_rows=panel_rows,
+        b_rs=rows // 4, deep=deep // tile, across=cdiv(cols, 64 if narrow else tile),
         down=rows // tile, first_head=w.head, first_row=row, first_k=k,
         rows=t.parts.shape[2], cols=cols // 4, heads=call.d.heads,
         sharing=call.d.batch * call.d.heads // heads,
