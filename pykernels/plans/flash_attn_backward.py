@@ -43,13 +43,14 @@ DEEP = 16
 # Rows of a workgroup of `scores`, for each tile.
 HIGH = {32: 32, 128: 64}
 # Elements of one of a window's three matrices: 128 MiB on large devices, 16 MiB on small ones.
-# A large window keeps a large GPU busy: (1, 32, 4096, 128) takes 1024 x 1024 of all heads.
+# Large windows keep a large GPU busy: (1, 32, 4096, 128) takes 2048 x 2048 of 8 heads.
 ROOM = 1 << 25
 SMALL_ROOM = 1 << 22
 # Workgroups below which sums take tiles of 64 columns in place of 128.
 FEW = 100
-# Queries and keys of a window where there are heads enough to fill it.
-SIDE = 1024
+# Queries and keys of a window where there are heads enough to fill it: long sums are faster, but
+# windows along the edge of a band are half empty.
+SIDE, BAND_SIDE = 2048, 512
 
 
 class Choice(NamedTuple):
@@ -61,7 +62,7 @@ class Choice(NamedTuple):
     keys: int
 
 
-def choose(caps: Caps, d: Dims) -> Choice:
+def choose(caps: Caps, d: Dims, near: Band) -> Choice:
     """The tile and the window for one call."""
     large = caps.max_invocations >= 1024
     heads = d.batch * d.heads
@@ -70,7 +71,8 @@ def choose(caps: Caps, d: Dims) -> Choice:
     room = min(ROOM if large else SMALL_ROOM, caps.max_binding // 4 - 64)
     queries, keys = cdiv(d.queries, tile), cdiv(d.keys, tile)  # in tiles from here on
     room //= tile * tile
-    side = SIDE // tile
+    banded = near.low > 1 - d.queries or near.high < d.keys - 1
+    side = (BAND_SIDE if banded else SIDE) // tile
     heads = min(heads, max(room // (min(queries, side) * min(keys, side)), 1))
     room //= heads
     wide = min(keys, max(int(room**0.5), 1))
@@ -102,7 +104,7 @@ def plan(
     outputs = [t for t in (dq, dk, dv) if t.size]
     if not outputs or min(d.queries, d.keys, d.value_depth) == 0:
         return [_zeros(caps, scratch, t) for t in outputs]
-    call = _Call(caps, scratch, d, choose(caps, d), options)
+    call = _Call(caps, scratch, d, choose(caps, d, options.near), options)
     panels = _Panels.empty(scratch, d, call.choice.tile)
     targets = _targets(call, panels, dq, dk, dv)
     return [

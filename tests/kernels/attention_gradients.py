@@ -158,7 +158,7 @@ def _repeated(values: Array, form: Form | None) -> Array:
 def forced(dev: pk.Device, choice: Choice) -> Iterator[None]:
     """Plans take this tile, and windows of at most these heads, queries and keys."""
     before = plans.choose
-    plans.choose = lambda caps, d: choice
+    plans.choose = lambda caps, d, near: choice
     try:
         with caps(dev):
             yield

@@ -13,7 +13,7 @@ from pykernels.kernels import flash_attn_backward
 from pykernels.layout import View, contiguous_strides
 from pykernels.plan import Caps, Scratch, Step
 from pykernels.plans import flash_attn_backward as plans
-from pykernels.plans._attention import Dims
+from pykernels.plans._attention import OPEN, Band, Dims
 from pykernels.plans.flash_attn_backward import Choice
 from pykernels.reference.flash_attn import attention, flash_attn
 from tests.harness import Array, assert_same_bits
@@ -312,7 +312,7 @@ def test_windows_cover_each_tile_once(caps: Caps) -> None:
     for shape in ((1, 1, 1, 1, 1, 8, 8), (2, 6, 3, 5000, 300, 64, 64), (3, 40, 8, 700, 9000, 8, 8),
                   (1, 1, 1, 20000, 20000, 8, 8)):  # fmt: skip
         b, h, hkv, s, t, d, dv = shape
-        choice = plans.choose(caps, Dims(b, h, hkv, s, t, d, dv))
+        choice = plans.choose(caps, Dims(b, h, hkv, s, t, d, dv), Band(-OPEN, OPEN))
         assert choice.heads * choice.queries * choice.keys <= max(plans.ROOM, 128 * 128)
         assert choice.queries % choice.tile == choice.keys % choice.tile == 0
         steps, _ = planned(caps, shape)
