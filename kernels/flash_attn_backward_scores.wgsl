@@ -32,6 +32,7 @@
 // params.mask_sj = { type = "u32" }
 // params.head_rows = { type = "u32", value = "1" }
 // params.alibi_heads = { type = "u32" }
+// params.alibi_first = { type = "u32" }
 // params.max_bias = { type = "f32" }
 // params.scale = { type = "f32" }
 // params.softcap = { type = "f32" }
@@ -165,7 +166,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endfor
 //% endfor
     );
-    let slope = alibi_slope(own_head);
+    let slope = alibi_slope(p.alibi_first + own_head);
     let mask_base = p.mask_off + (own_head / p.heads) * p.mask_sb + (own_head % p.heads) * p.mask_sh;
     for (var n = 0u; n < ${TR * TC // 4}u; n += 1u) {
       let row = (n / ${TC}u) * ${4 * LR}u + ((n / ${TC // 4}u) & 3u);

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from pykernels._generated.bodies import (
@@ -104,14 +104,54 @@ def plan(
     outputs = [t for t in (dq, dk, dv) if t.size]
     if not outputs or min(d.queries, d.keys, d.value_depth) == 0:
         return [_zeros(caps, scratch, t) for t in outputs]
-    call = _Call(caps, scratch, d, choose(caps, d, options.near), options)
-    panels = _Panels.empty(scratch, d, call.choice.tile)
+    if mask is not None:
+        mask = mask.broadcast_to((d.batch, d.heads, d.queries, d.keys))
+    room = _Room(scratch, {})
+    steps: list[Step] = []
+    batches, kv_heads = _fitting(caps, d)
+    part = d._replace(batch=batches, heads=kv_heads * d.group, kv_heads=kv_heads)
+    choice = choose(caps, part, options.near)
+    for batch, kv in itertools.product(range(0, d.batch, batches), range(0, d.kv_heads, kv_heads)):
+        call = _Call(caps, room, part, choice, options, d.heads, kv * d.group)
+        wide = [_cut(x, batch, batches, kv * d.group, part.heads) for x in (q, o, lse, do, dq)]
+        narrow = [_cut(x, batch, batches, kv, kv_heads) for x in (k, v, dk, dv)]
+        seen = None if mask is None else _cut(mask, batch, batches, kv * d.group, part.heads)
+        steps += _part(call, wide, narrow, seen)
+    return steps
+
+
+def _fitting(caps: Caps, d: Dims) -> tuple[int, int]:
+    """Batches and KV heads at a time, so that each panel fits one binding where it can."""
+    lengths = max(d.queries * d.group, d.keys) + 128 * d.group
+    rows = (d.depth + d.value_depth + 2 * DEEP) * lengths
+    parts = (max(d.depth, d.value_depth) + 4) * d.keys * d.group
+    most = (caps.max_binding // 4 - 64) // max(rows, parts)
+    if d.kv_heads > most:
+        return 1, max(
+            n for n in range(1, d.kv_heads + 1) if d.kv_heads % n == 0 and n <= max(most, 1)
+        )
+    return max(
+        n for n in range(1, d.batch + 1) if d.batch % n == 0 and n * d.kv_heads <= most
+    ), d.kv_heads
+
+
+def _cut(v: View, batch: int, batches: int, head: int, heads: int) -> View:
+    """These batches and heads of a view."""
+    return replace(
+        v, shape=(batches, heads, *v.shape[2:]),
+        offset=v.offset + batch * v.strides[0] + head * v.strides[1],
+    )  # fmt: skip
+
+
+def _part(call: _Call, wide: list[View], narrow: list[View], mask: View | None) -> Iterator[Step]:
+    q, o, lse, do, dq = wide
+    k, v, dk, dv = narrow
+    panels = _Panels.empty(call)
     targets = _targets(call, panels, dq, dk, dv)
-    return [
-        *panels.steps(caps, q, k, v, o, lse, do),
-        *_windows(call, panels, mask, targets),
-        *(step for t in targets for step in t.finish(caps)),
-    ]
+    yield from panels.steps(call.caps, q, k, v, o, lse, do)
+    yield from _windows(call, panels, mask, targets)
+    for target in targets:
+        yield from target.finish(call.caps)
 
 
 def _zeros(caps: Caps, scratch: Scratch, dst: View) -> Step:
@@ -127,21 +167,35 @@ class _Options(NamedTuple):
 
 
 @dataclass(frozen=True)
+class _Room:
+    """Temporaries by name: the parts of a call, all of one size, use them in turn."""
+
+    scratch: Scratch
+    found: dict[str, View]
+
+    def empty(self, name: str, *shape: int) -> View:
+        if name not in self.found:
+            self.found[name] = self.scratch.empty(shape, "float32")
+        return self.found[name]
+
+
+@dataclass(frozen=True)
 class _Call:
-    """What all parts of a plan need to know."""
+    """What the plan of one part of a call needs to know."""
 
     caps: Caps
-    scratch: Scratch
+    room: _Room
     d: Dims
     choice: Choice
     options: _Options
+    heads: int  # of the whole call
+    first_head: int
 
 
 @dataclass(frozen=True)
 class _Panels:
     """The inputs in f32, padded with zeros: lengths to whole tiles, depths to multiples of 16."""
 
-    d: Dims
     stats: View  # (B * H, S, 2): lse and delta
     queries: View  # (B * H, D + Dv, S): q over do
     keys: View  # (B * Hkv, D + Dv, T): k over v
@@ -150,19 +204,19 @@ class _Panels:
     do: View  # (B * H, S, Dv)
 
     @staticmethod
-    def empty(scratch: Scratch, d: Dims, tile: int) -> _Panels:
+    def empty(call: _Call) -> _Panels:
+        d, tile, make = call.d, call.choice.tile, call.room.empty
         heads, kv_heads = d.batch * d.heads, d.batch * d.kv_heads
         queries, keys = cdiv(d.queries, tile) * tile, cdiv(d.keys, tile) * tile
         depth, value_depth = cdiv(d.depth, DEEP) * DEEP, cdiv(d.value_depth, DEEP) * DEEP
-
-        def make(*shape: int) -> View:
-            return scratch.empty(shape, "float32")
-
         return _Panels(
-            d, make(heads, queries, 2), make(heads, depth + value_depth, queries),
-            make(kv_heads, depth + value_depth, keys), make(heads, queries, depth),
-            make(kv_heads, keys, depth), make(heads, queries, value_depth),
-        )  # fmt: skip
+            make("stats", heads, queries, 2),
+            make("queries", heads, depth + value_depth, queries),
+            make("keys", kv_heads, depth + value_depth, keys),
+            make("q", heads, queries, depth),
+            make("k", kv_heads, keys, depth),
+            make("do", heads, queries, value_depth),
+        )
 
     def steps(
         self, caps: Caps, q: View, k: View, v: View, o: View, lse: View, do: View
@@ -251,7 +305,7 @@ def _targets(call: _Call, panels: _Panels, dq: View, dk: View, dv: View) -> list
             and dst.strides[3] == 4
             and dst.aligned(16, range(3))
         )
-        parts = dst if direct else call.scratch.empty(shape, "float32")
+        parts = dst if direct else call.room.empty(f"parts of {matrix}", *shape)
         found.append(_Target(dst, parts, rows, matrix, set()))
     return found
 
@@ -264,7 +318,7 @@ def _windows(
     heads, _, queries = panels.queries.shape
     keys = panels.keys.shape[2]
     shape = (choice.heads, choice.queries, choice.keys)
-    room = {name: call.scratch.empty(shape, "float32") for name in ("weights", "grads", "turned")}
+    room = {name: call.room.empty(name, *shape) for name in ("weights", "grads", "turned")}
     for head, key, query in itertools.product(
         range(0, heads, choice.heads), range(0, keys, choice.keys),
         range(0, queries, choice.queries),
@@ -301,11 +355,11 @@ def _scores(
         VEC=4, TILE=tile, a_rs=panels.keys.shape[2] // 4, b_rs=panels.queries.shape[2] // 4,
         depth=depth, value_depth=panels.queries.shape[1] // DEEP - depth,
         down=w.queries // HIGH[tile], across=w.keys // tile, first_head=w.head, first_query=w.query,
-        first_key=w.key, queries=d.queries, keys=d.keys, heads=d.heads, group=d.group,
+        first_key=w.key, queries=d.queries, keys=d.keys, heads=call.heads, group=d.group,
         lowest=options.near.low, highest=options.near.high, mask_sb=mask_sb & 0xFFFFFFFF,
         mask_sh=mask_sh & 0xFFFFFFFF, mask_si=mask_si & 0xFFFFFFFF, mask_sj=mask_sj & 0xFFFFFFFF,
-        alibi_heads=alibi_heads(d.heads), max_bias=options.max_bias, scale=options.scale,
-        softcap=options.softcap,
+        alibi_heads=alibi_heads(call.heads), alibi_first=call.first_head,
+        max_bias=options.max_bias, scale=options.scale, softcap=options.softcap,
     )  # fmt: skip
 
 

@@ -139,6 +139,17 @@ def test_without_native_halves(dev: pk.Device) -> None:
         calls.check()
 
 
+def test_panels_beyond_one_binding(dev: pk.Device) -> None:
+    """Some batches at a time, then some KV heads: masks and slopes still know which."""
+    calls = Calls(dev)
+    for b, h, hkv in ((4, 2, 2), (2, 6, 3), (1, 4, 2)):
+        mask = calls.rng.normal(0, 2, (b, h, 60, 70)).astype(F32)
+        calls.add((b, h, hkv, 60, 70, 40, 40), F16, mask=mask, max_bias=8.0)
+        calls.add((b, h, hkv, 60, 70, 40, 40), mask=mask[:1, :, :1], max_bias=8.0, causal=True)
+    with caps(dev, max_binding=400_000):
+        calls.check()
+
+
 def random_call(calls: Calls) -> None:
     """Any call of moderate size."""
     rng = calls.rng
