@@ -49,9 +49,7 @@
 //
 // Bounds, for unchecked compilation: panels have whole tiles, windows too; indices of the mask are
 // clamped to the last key and query; those of workgroup memory are lane numbers.
-//% set NT, _, TR, TC, LR, LC = product.TILES["32" if TILE == 32 else "128"]
-//% set M = 32 if TILE == 32 else 64
-//% set NT = 64 if TILE == 32 else 128
+//% set M, NT, TR, TC, LR, LC = {32: (32, 64, 4, 4, 4, 8), 128: (64, 128, 8, 8, 4, 8)}[TILE]
 ${product.memory(TILE, M)}
 var<workgroup> stat: array<vec2<f32>, ${M}>;
 ${logits.alibi()}
@@ -136,7 +134,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     workgroupBarrier();
     ${product.next("a", 4, true, TILE, NT)}
     ${product.next("b", 4, true, M, NT)}
-    ${product.multiply(TR, TC, LR, LC, false)}
+    ${product.multiply(TR, TC, LR, LC)}
   }
 
   if (li < ${M}u) { stat[li] = own_stat; }
@@ -192,7 +190,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
       ${product.next("a", 4, true, TILE, NT)}
       ${product.next("b", 4, true, M, NT)}
     }
-    ${product.multiply(TR, TC, LR, LC, false)}
+    ${product.multiply(TR, TC, LR, LC)}
   }
 
   let high = p.down * ${M // 4}u;  // vectors of a row of `turned`

@@ -34,8 +34,7 @@
 //
 // Bounds, for unchecked compilation: panels of b are whole tiles, columns of a are clamped to its
 // last vector, k stays inside the window; stores are guarded; indices of workgroup memory are lanes.
-//% set M, N = (128, 64) if TILE == "128x64" else (TILE | int, TILE | int)
-//% set NT, _, TR, TC, LR, LC = (256, 128, 8, 4, 4, 8) if M != N else product.TILES[TILE]
+//% set M, N, NT, TR, TC, LR, LC = {"32": (32, 32, 64, 4, 4, 4, 8), "128x64": (128, 64, 256, 8, 4, 4, 8), "128": (128, 128, 256, 8, 8, 4, 8)}[TILE]
 //% set LOG = 5 if M == 32 else 7
 ${product.memory(N, M)}
 
@@ -76,7 +75,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
       ${product.next("a", 4, true, N, NT)}
       ${product.next("b", 4, true, M, NT)}
     }
-    ${product.multiply(TR, TC, LR, LC, false)}
+    ${product.multiply(TR, TC, LR, LC)}
   }
 
   let base = p.dst_off + (own_head / p.heads) * p.dst_sb + (own_head % p.heads) * p.dst_sh;
