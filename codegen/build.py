@@ -141,6 +141,10 @@ def _cross_check(specs: Sequence[Spec], plans: Collection[str]) -> None:
             raise BuildError(s.file, 1, f"part_of names {s.part_of!r}, which is no kernel")
         if s.part_of or s.name in plans:
             continue
+        if s.faults:
+            raise BuildError(
+                s.file, 1, f"faults need a plan, and there is no pykernels/plans/{s.name}.py"
+            )
         for a in s.axes:
             if not a.pick:
                 raise BuildError(
@@ -164,6 +168,9 @@ def _variants(spec: Spec, renderer: Renderer) -> Iterator[Variant]:
         body: Rendered = renderer.render(spec, axes)
         read = _params_read(spec, axes, body)
         unread = {name: line for name, line in unread.items() if name not in read}
+        for call in ("fault_started(", "fault(") if spec.faults else ():
+            if call not in body.text:
+                raise BuildError(spec.file, spec.body_line, f"faults: the body has no {call}...)")
         for mode in modes(spec, axes):
             top = head(spec, axes, mode)
             yield Variant(
@@ -221,7 +228,7 @@ def _entry(v: Variant) -> dict[str, Any]:
         "axes": v.axes,
         "mode": v.mode,
         "features": list(v.features),
-        "bindings": [t.name for t in present(v.spec, v.axes)],
+        "bindings": [t.name for t in present(v.spec, v.axes)] + ["faults"] * v.spec.faults,
         "params": [f"{name}: {kind}" for name, kind in params(v.spec, v.axes)],
         "workgroup_size": [item.cost for item in usage.entry_points],
         "workgroup_bytes": sum(item.cost or 0 for item in usage.workgroup),

@@ -29,6 +29,7 @@ _IMPORTS = {
     "typing": ("Any", "Literal", "overload"),
     "pykernels.arrays": ("LAST", "Array", "Call", "NDArray"),
     "pykernels.dtypes": ("DTypeLike",),
+    "pykernels.faults": ("Watch",),
     "pykernels.launch": ("launch",),
     "pykernels.layout": ("Nd", "Rows", "Tiles", "View"),
     "pykernels.plan": (
@@ -70,10 +71,14 @@ def emit_body(spec: Spec) -> str:
     arg_names = [n for p in args for n in p.fields]
     out.append(
         f"BODY = Body(\n    name={spec.name!r},\n    axes={_tuple([a.name for a in spec.axes])},\n"
-        f"    values={values!r},\n    args={_tuple(arg_names)},\n    args_format={fmt!r},\n)\n"
+        f"    values={values!r},\n    args={_tuple(arg_names)},\n    args_format={fmt!r},\n"
+        + ("    faults=True,\n" if spec.faults else "")
+        + ")\n"
     )
     keyword = [f"{a.name}: {a.type}" for a in spec.axes if not a.pick]
     keyword += [f"{p.name}: {_PY_TYPES[p.type]}" for p in plan_params if not p.value]
+    if spec.faults:
+        keyword.append("watch: Watch | None")
     signature = ["caps: Caps"] + [f"{t.name}: {_view_type(t)}" for t in spec.tensors]
     signature += ["*", *keyword] if keyword else []
     out.append("\ndef step(\n    " + ",\n    ".join(signature) + ",\n) -> Step:")
@@ -99,8 +104,8 @@ def _tuple(items: Sequence[str]) -> str:
 def _step_lines(spec: Spec, plan_params: Sequence[Param]) -> list[str]:
     lines = []
     if spec.iterate != "none":
-        last = [t.name for t in spec.tensors if t.index and not t.optional][-1]
-        views = ", ".join(f'"{t.name}": {t.name}' for t in spec.tensors if t.index)
+        last = [t.over or t.name for t in spec.tensors if t.index and not t.optional][-1]
+        views = ", ".join(f'"{t.name}": {t.over or t.name}' for t in spec.tensors if t.index)
         space = spec.iterate.capitalize()
         lines.append(f"    it = {space}({last}.shape, {{{views}}})")
     for a in spec.axes:
@@ -134,7 +139,9 @@ def _step_lines(spec: Spec, plan_params: Sequence[Param]) -> list[str]:
     axes = "".join(f"{a.name}, " for a in spec.axes)
     words = "it.params()" if spec.iterate != "none" else "()"
     values = "".join(f"{p.value or p.name}, " for p in plan_params)
-    lines.append(f"    return Step(BODY, ({axes}), tuple(bound), {words}, ({values}), {spec.grid})")
+    watch = ", watch" if spec.faults else ""
+    fields = f"BODY, ({axes}), tuple(bound), {words}, ({values}), {spec.grid}{watch}"
+    lines.append(f"    return Step({fields})")
     return lines
 
 

@@ -3,20 +3,23 @@
 Params and bindings are written here only. The body sees named constants, `p` (Params), and per
 tensor `x_load(i)`, `dst_store(i, v)` and, by the index space, `x_index(i)` (nd), `x_row(r)` and
 `x_at(row, c)` (rows), or `x_batch(b)` and `x_at(batch, r, c)` (tiles); tensors of any
-dtype (`dtype = "*"`) are bound as words and read through `x_mem`.
+dtype (`dtype = "*"`) are bound as words and read through `x_mem`. With `faults = true` the body
+calls `fault_started(first)` once in every invocation and `fault(position, lo, hi)` for each number
+that it finds wrong.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pykernels.faults import BITS, FAULTS, STARTED
 from pykernels.layout import Nd, Rows, Tiles
 
 from . import expr
 from .errors import BuildError
-from .spec import Spec, TensorSpec
+from .spec import Param, Spec, TensorSpec
 
 __all__ = ["ElementType", "element", "features", "head", "modes", "params", "present"]
 
@@ -25,6 +28,25 @@ _SCALARS = {"f32": "f32", "f16": "f16", "i32": "i32", "u32": "u32"}
 # What each index space is called in Params, and how many levels and kept axes it has.
 SPACES = {"rows": ("rows", Rows), "nd": ("total", Nd), "tiles": ("batches", Tiles)}
 _BIND_SIZES = {"u32": 4, "atomic<u32>": 4, "vec2<u32>": 8, "vec4<u32>": 16}
+
+
+# Each bit of a wrong number gets a word of its own, below the position counted down: the maximum
+# is what the first position has, whatever the order of the invocations.
+_FAULT = f"""\
+fn fault_started(first: bool) {{
+  if (first & (p.fault_slot != 0u)) {{ atomicAdd(&faults_mem[{STARTED}], 1u); }}
+}}
+fn fault(position: u32, lo: u32, hi: u32) {{
+  if (p.fault_slot == 0u) {{ return; }}
+  atomicAdd(&faults_mem[{FAULTS}], 1u);
+  atomicAdd(&faults_mem[p.fault_slot], 1u);
+  let rank = 0x7fffffffu - position;
+  if (atomicLoad(&faults_mem[p.fault_slot + 1u]) >> 1u > rank) {{ return; }}
+  for (var bit = 0u; bit < {BITS}u; bit += 1u) {{
+    let word = select(hi, lo, bit < 32u) >> (bit & 31u);
+    atomicMax(&faults_mem[p.fault_slot + 1u + bit], (rank << 1u) | (word & 1u));
+  }}
+}}""".splitlines()
 
 
 @dataclass(frozen=True)
@@ -95,17 +117,22 @@ def params(spec: Spec, axes: Mapping[str, Any]) -> list[tuple[str, str]]:
         out.append((f"{t.name}_off", "u32"))
         if t.index:
             out += [(f"{t.name}_{s}", "u32") for s in steps]
-    for p in spec.params:
-        if p.type == "bits":
-            out += [(f"{p.name}_lo", "u32"), (f"{p.name}_hi", "u32")]
-        else:
-            out.append((p.name, p.type))
+    given = [p for p in spec.params if not p.arg]
+    arguments = [p for p in spec.params if p.arg]
+    out += _members(given)
+    if spec.faults:
+        out.append(("fault_slot", "u32"))
+    out += _members(arguments)
     if len(out) > MAX_PARAMS:
         raise BuildError(
             spec.file, 1,
             f"Params has {len(out)} members of 4 bytes, but a launch has room for {MAX_PARAMS}",
         )  # fmt: skip
     return out
+
+
+def _members(declared: Sequence[Param]) -> list[tuple[str, str]]:
+    return [(n, "u32" if p.type == "bits" else p.type) for p in declared for n in p.fields]
 
 
 def head(spec: Spec, axes: Mapping[str, Any], mode: str) -> str:
@@ -127,6 +154,8 @@ def head(spec: Spec, axes: Mapping[str, Any], mode: str) -> str:
     lines.append("fn group_id(w: vec3<u32>) -> u32 { return w.x + (w.y << 15u); }")
     for t in tensors:
         lines += _accessors(spec, axes, mode, t)
+    if spec.faults:
+        lines += _FAULT
     return "\n".join(lines) + "\n"
 
 
@@ -147,6 +176,11 @@ def _bindings(
         storage = element(t, axes).storage
         lines.append(
             f"@group(0) @binding({number}) var<storage, {access}> {t.name}_mem: array<{storage}>;"
+        )
+        number += 1
+    if spec.faults:
+        lines.append(
+            f"@group(0) @binding({number}) var<storage, read_write> faults_mem: array<atomic<u32>>;"
         )
         number += 1
     lines.append(f"@group(0) @binding({number}) var<uniform> p: Params;")

@@ -15,7 +15,7 @@ GENERATED = Path("pykernels") / "_generated"
 def _paths(root: Path) -> Iterator[Path]:
     yield from sorted((root / "kernels").rglob("*.wgsl"))
     yield from sorted((root / "codegen").glob("*.py"))
-    yield from (root / "pykernels" / name for name in ("_version.py", "layout.py"))
+    yield from (root / "pykernels" / name for name in ("_version.py", "faults.py", "layout.py"))
     # Which functions and plans are written by hand decides what is generated around them.
     for folder in ("plans", "functional"):
         yield from sorted((root / "pykernels" / folder).glob("[a-z]*.py"))

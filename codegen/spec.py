@@ -22,17 +22,17 @@ PARAM_TYPES = {"u32": "I", "i32": "i", "f32": "f", "bits": "II"}
 _TOP = {
     "doc", "axes", "pick", "when", "inputs", "outputs", "params", "options", "iterate", "uses",
     "grid", "part_of", "wrappers", "moves_bytes", "source", "subgroups", "axis", "bytes",
-    "operations", "bodies",
+    "operations", "bodies", "faults",
 }  # fmt: skip
 _TYPES = {
     "doc": str, "grid": str, "source": str, "part_of": str, "iterate": str, "uses": list,
-    "when": list, "moves_bytes": bool, "axes": dict, "pick": dict, "inputs": dict, "outputs": dict,
-    "params": dict, "options": dict, "wrappers": dict, "axis": dict, "bytes": str,
+    "when": list, "moves_bytes": bool, "faults": bool, "axes": dict, "pick": dict, "inputs": dict,
+    "outputs": dict, "params": dict, "options": dict, "wrappers": dict, "axis": dict, "bytes": str,
     "operations": str, "bodies": list,
 }  # fmt: skip
 _TENSOR = {
     "dtype", "dtypes", "vec", "bind", "when", "optional", "readonly", "alias", "like", "broadcast",
-    "index", "doc",
+    "index", "over", "doc",
 }  # fmt: skip
 _PARAM = {"type", "value", "default", "arg", "of", "doc"}
 _OPTION = {"type", "default", "doc"}
@@ -68,6 +68,7 @@ class TensorSpec:
     like: str = ""
     broadcast: str = ""
     index: bool = True
+    over: str = ""  # expression: the view as the index space sees it, where it is another
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,7 @@ class Spec:
     bodies: tuple[str, ...] = ()  # of a kernel that has no body of its own: those its plan runs
     moves_bytes: bool = False
     subgroups: str = ""
+    faults: bool = False  # each launch has a slot to report what it finds wrong
     source: str = ""
     wrappers: dict[str, dict[str, Any]] = field(default_factory=dict)
     # The functional layer runs over any axis: inputs that it moves, arguments that forbid it.
@@ -221,6 +223,9 @@ def load(path: Path, file: str) -> Spec:
         if a.pick:
             r.expr(a.pick, names | seen, "pick", a.name)
         seen.add(a.name)
+    for t in tensors:
+        if t.over:
+            r.expr(t.over, {other.name for other in tensors}, _table(t.role), t.name)
     params, options = _params(r, names | axis_names), _options(r)
     when = tuple(d.get("when", ()))
     for w in when:
@@ -238,8 +243,8 @@ def load(path: Path, file: str) -> Spec:
         iterate=iterate, grid=d.get("grid", ""), axes=axes, tensors=tensors, params=params,
         options=options, uses=tuple(d.get("uses", ())), when=when, part_of=d.get("part_of", ""),
         bodies=tuple(d.get("bodies", ())), moves_bytes=d.get("moves_bytes", False),
-        subgroups=d.get("subgroups", ""), source=d.get("source", ""),
-        wrappers=_wrappers(r, params), **_axis(r, tensors, params),
+        subgroups=d.get("subgroups", ""), faults=d.get("faults", False),
+        source=d.get("source", ""), wrappers=_wrappers(r, params), **_axis(r, tensors, params),
         nbytes=_work(r, "bytes", tensors, params, options),
         operations=_work(r, "operations", tensors, params, options),
     )  # fmt: skip
@@ -331,9 +336,16 @@ def _tensors(r: _Reader, axes: tuple[Axis, ...]) -> tuple[TensorSpec, ...]:
     for t in out:
         for ref in (t.alias, t.like, t.broadcast):
             if ref and ref not in known:
-                table = "inputs" if t.role == "in" else "outputs"
-                r.fail(r.line(table, t.name), f"{t.name} refers to {ref!r}, which is no tensor")
+                r.fail(
+                    r.line(_table(t.role), t.name),
+                    f"{t.name} refers to {ref!r}, which is no tensor",
+                )
     return tuple(out)
+
+
+def _table(role: str) -> str:
+    """The table of the spec that holds the tensors of a role."""
+    return "inputs" if role == "in" else "outputs"
 
 
 def _params(r: _Reader, names: set[str]) -> tuple[Param, ...]:

@@ -26,6 +26,7 @@ from .errors import (
     NoAdapterError,
     PyKernelsError,
 )
+from .faults import PAGE_BYTES, Faults
 from .host import as_array, bytes_of, shape_of
 from .launch import Hot
 from .layout import contiguous_strides, layout
@@ -118,11 +119,15 @@ class Device:
         self._hot = Hot(engine.lib)
         self._pipelines = Pipelines(engine, raw, checks)
         self._pool = Pool(engine, raw, lim["max-buffer-size"], self._lock)
-        self._recorder = Recorder(engine, raw, self._pool)
+        self._faults = Faults(self._new_page, self._clear_page)
+        self._recorder = Recorder(engine, raw, self._pool, self._faults)
         self._external: dict[int, PassRecorder] = {}  # by thread
         self._pool.before_destroy = self._recorder.flush
         self._pool.before_release = self._hot.clear
-        self._transfers = Transfers(engine, raw, self._pool, self._recorder, self._lock)
+        self._transfers = Transfers(
+            engine, raw, self._pool, self._recorder, self._lock, self._faults
+        )
+        self._recorder.make_room = self._transfers.look
         self._adopted: weakref.WeakValueDictionary[int, Storage] = weakref.WeakValueDictionary()
         # Stands in for optional tensors that are not given.
         self._null = Block(self._pool.create(256 * 8, USAGE))
@@ -166,6 +171,12 @@ class Device:
                 "implicit-device-synchronization: use it on one thread only"
             )
 
+    def _new_page(self) -> Block:
+        return Block(self._pool.create(PAGE_BYTES, USAGE))
+
+    def _clear_page(self, block: Block, nbytes: int) -> None:
+        self._engine.write(self._raw, block.buffer, 0, memoryview(bytes(nbytes)))
+
     def _kill(self, reason: str) -> None:
         self._dead = reason
         self._guarded = True
@@ -199,7 +210,10 @@ class Device:
             self._recorder.flush()
 
     def sync(self) -> None:
-        """Submit all recorded launches and wait until the device has finished them."""
+        """Submit all recorded launches and wait until the device has finished them.
+
+        Raises IndexRangeError, once, for what launches since the last synchronisation found wrong.
+        """
         self._check()
         self._transfers.read(self._null, 0, 4)
 
@@ -245,6 +259,7 @@ class Device:
                     del self._external[thread]
                 else:
                     self._external[thread] = outer
+                recorder.leave_page()
                 recorder.write_params()
 
     @contextmanager

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from .dtypes import DTYPES, DType, DTypeName
+from .faults import Watch
 from .layout import Ints, View, contiguous_strides
 
 __all__ = [
@@ -68,6 +69,7 @@ class Body:
     values: str  # struct format of the params that the plan computes
     args: tuple[str, ...]  # scalar arguments of the call, packed last
     args_format: str
+    faults: bool = False  # binds a page of `faults`, and takes a slot of it before the arguments
 
     def key(self, axes: Sequence[object], mode: Mode) -> str:
         """The name of one variant, as in the manifest."""
@@ -99,6 +101,7 @@ class Step:
     words: Ints  # the index space
     values: tuple[float, ...]  # params computed by the plan
     groups: int
+    watch: Watch | None = None  # what is reported; None: nothing
 
     def prefix(self, offsets: Sequence[int]) -> bytes:
         """Params up to the scalar arguments; `offsets` holds each binding's first index."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from .dtypes import DTypeName
 from .errors import AliasError, DTypeError, LimitError, PyKernelsError, ShapeError
+from .faults import PAGE_BYTES, Watch
 from .layout import View
 from .overlap import decide, overlaps_itself, rounded, share_elements
 from .plan import Arg, Bound, Caps, Kernel, Mode, Scratch, Step
@@ -22,6 +23,7 @@ __all__ = ["Dispatch", "Prepared", "prepare", "wrong_type"]
 
 MAX_INDEX = (1 << 31) - 1
 NULL = -(1 << 30)  # the slot of an optional tensor that was not given
+FAULTS = NULL - 1  # the slot of the page of faults
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,9 @@ class Dispatch:
     pack_into: Callable[..., None]  # writes the scalars of the call behind `prefix`
     pick: tuple[int, ...] | None  # scalars of the call that this step takes; None: all
     operations: int = 0  # of the whole call, at its last step
+    op: str = ""  # the kernel
+    watch: Watch | None = None  # the launch takes a slot for what it finds wrong
+    page_entry: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,6 +306,15 @@ def _dispatch(
         for b in step.bound
         if not (mode == "merged" and b.role == "in" and _aliased(step, b))
     )
+    nbytes = sum(size for _, _, size in where)
+    prefix, scalars = step.prefix(offsets), "<" + step.body.args_format
+    if step.body.faults:
+        where = [*where, (FAULTS, 0, PAGE_BYTES)]
+        writable = (*writable, True)
+        if step.watch is None:
+            prefix += bytes(4)
+        else:
+            scalars = "<I" + step.body.args_format
     pipeline, layout = device._pipelines.get(step.body.name, key, writable)
     ffi = device._engine.ffi
     entries = ffi.new("WGPUBindGroupEntry[]", len(where) + 1)
@@ -312,6 +326,8 @@ def _dispatch(
         entries[i].size = size
         if slot == NULL:
             entries[i].buffer = device._null.handle
+        elif slot == FAULTS:
+            pass  # each recorder has a page of its own
         else:
             refs.append((entries + i, slot, delta))
     uniform = entries + len(where)
@@ -336,10 +352,13 @@ def _dispatch(
         pipeline_raw=pipeline._internal,
         grid_x=grid_x,
         grid_y=grid_y,
-        prefix=step.prefix(offsets),
-        nbytes=sum(size for _, _, size in where),
-        pack_into=struct.Struct("<" + step.body.args_format).pack_into,
+        prefix=prefix,
+        nbytes=nbytes,
+        pack_into=struct.Struct(scalars).pack_into,
         pick=None if picked == tuple(range(len(names))) else picked,
+        op=kernel.name,
+        watch=step.watch,
+        page_entry=entries + (len(where) - 1) if step.body.faults else None,
     )
 
 

@@ -105,7 +105,12 @@ class Profile:
 
     def collect(self) -> None:
         """Read all timestamps."""
-        self._device.sync()
+        try:
+            self._device.sync()
+        finally:
+            self._read()
+
+    def _read(self) -> None:
         self.wall = time.perf_counter() - self._begun
         first: int | None = None
         for buffer, records in self._done:

@@ -7,10 +7,11 @@ both engines are used here, about four times cheaper than the Python API.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .engine import Engine
+from .faults import Faults, Page
 from .memory import STORAGE, Block, Pool, Storage
 
 if TYPE_CHECKING:
@@ -31,10 +32,12 @@ UNIFORM = 0x40 | 0x08  # UNIFORM | COPY_DST
 class Recorder:
     """The launches of one device that are recorded and not yet submitted."""
 
-    def __init__(self, engine: Engine, device: Any, pool: Pool) -> None:
+    def __init__(self, engine: Engine, device: Any, pool: Pool, faults: Faults) -> None:
         self._engine = engine
         self._device = device
         self._pool = pool
+        self._faults = faults
+        self.make_room: Callable[[], None] = lambda: None  # empties the page of faults
         lib = self._lib = engine.lib
         # Looked up once: these are called for every launch.
         self._set_pipeline: Any = lib.wgpuComputePassEncoderSetPipeline
@@ -72,6 +75,8 @@ class Recorder:
             if block.exposed:
                 self._look(block, d.label)
         d.uniform_entry.buffer = self._uniform._internal
+        if d.page_entry is not None:
+            d.page_entry.buffer = self._fault_page().block.handle
         engine, group = self._engine, None
         engine.begin()
         try:
@@ -94,6 +99,8 @@ class Recorder:
         """
         if self._slot == SLOTS or self._bytes > MAX_BYTES or self._operations > MAX_OPERATIONS:
             self.flush()
+        if d.watch is not None and self._fault_page().full:
+            self.make_room()
         serial = self.serial
         for block in blocks:
             if block.exposed:
@@ -108,7 +115,11 @@ class Recorder:
         if self._prefixes[slot] is not prefix:
             self._params[at : at + len(prefix)] = prefix
             self._prefixes[slot] = prefix
-        d.pack_into(self._params, at + len(prefix), *scalars)
+        if d.watch is None:
+            d.pack_into(self._params, at + len(prefix), *scalars)
+        else:
+            number = self._fault_page().take(d.op, d.watch)
+            d.pack_into(self._params, at + len(prefix), number, *scalars)
         raw = self._raw_pass
         if self._bound is not d.pipeline_raw:
             self._set_pipeline(raw, d.pipeline_raw)
@@ -117,6 +128,10 @@ class Recorder:
         self._run(raw, d.grid_x, d.grid_y, 1)
         self._bytes += d.nbytes
         self._operations += d.operations
+
+    def _fault_page(self) -> Page:
+        """Where the next launch reports what it finds wrong."""
+        return self._faults.own
 
     def _look(self, block: Block, what: str) -> None:
         """Refuse a buffer that others hold and made unusable; once in a batch, and at its end."""
@@ -191,14 +206,17 @@ class PassRecorder(Recorder):
     """
 
     def __init__(self, own: Recorder, pass_: Any) -> None:
-        super().__init__(own._engine, own._device, own._pool)
+        super().__init__(own._engine, own._device, own._pool, own._faults)
         self._own = own
+        self._page: Page | None = None
         self._raw_pass = pass_._internal
         self._keep = pass_
 
     def bind(self, d: Dispatch, tensors: Sequence[Any], temps: Sequence[Storage]) -> Any:
         if self._slot == SLOTS:
             self.flush()
+        if d.page_entry is not None and self._fault_page().full:
+            self.leave_page()
         return super().bind(d, tensors, temps)
 
     def dispatch(
@@ -214,6 +232,17 @@ class PassRecorder(Recorder):
             super().dispatch(d, group, blocks, scalars)
         finally:
             self._engine.end(d.label)
+
+    def _fault_page(self) -> Page:
+        if self._page is None:
+            self._page = self._faults.recorded()
+        return self._page
+
+    def leave_page(self) -> None:
+        """Later launches get another page of faults."""
+        if self._page is not None:
+            self._page.closed = True
+        self._page = None
 
     def flush(self) -> None:
         """Write the params; those of later launches go elsewhere."""

@@ -319,7 +319,8 @@ class Tensor:
     def numpy(self) -> np.ndarray[Any, np.dtype[Any]]:
         """A copy on the host; submits recorded launches and waits for them.
 
-        Raises DTypeError for bfloat16 without the package ml_dtypes.
+        Raises DTypeError for bfloat16 without the package ml_dtypes, and IndexRangeError as
+        `Device.sync` does: then call again.
         """
         self._device._check()
         dt = numpy_dtype(self.dtype)

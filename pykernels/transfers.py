@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 from .engine import Engine
 from .errors import DeviceLostError
+from .faults import HEAD_BYTES, Faults, Page
 from .memory import COPY_DST, COPY_SRC, Block, Pool
 from .recorder import Recorder
 
@@ -20,10 +22,12 @@ class Transfers:
     """Moves whole words between the host and buffers, in order with recorded launches."""
 
     def __init__(
-        self, engine: Engine, device: Any, pool: Pool, recorder: Recorder, lock: threading.RLock
-    ) -> None:
+        self, engine: Engine, device: Any, pool: Pool, recorder: Recorder, lock: threading.RLock,
+        faults: Faults,
+    ) -> None:  # fmt: skip
         self._engine, self._device = engine, device
         self._pool, self._recorder, self._lock = pool, recorder, lock
+        self._faults = faults
         self._staging: Any = None
 
     def upload(self, block: Block, offset: int, data: memoryview) -> None:
@@ -36,26 +40,50 @@ class Transfers:
             self._engine.write(self._device, block.buffer, offset, data)
 
     def read(self, block: Block, offset: int, size: int) -> bytearray:
-        """Submit, wait, and read."""
+        """Submit, wait, and read; raise what launches found wrong (see `faults`)."""
         out = bytearray(size)
         with self._lock:
             self._recorder.flush()
             if block.exposed:
                 self._pool.inspect(block.buffer, COPY_SRC, "read")
-            for at in range(0, size, READ_CHUNK):
-                n = min(READ_CHUNK, size - at)
-                out[at : at + n] = self._read_chunk(block, offset + at, n)
+            pages = self._faults.waiting()
+            step = READ_CHUNK - HEAD_BYTES * len(pages)
+            for at in range(0, size, step):
+                n = min(step, size - at)
+                last = at + n == size
+                data = self._read_chunk(block, offset + at, n, pages if last else ())
+                out[at : at + n] = data[:n]
+                if last:
+                    self._faults.look(pages, data[n:], self._page)
+            self._faults.tell()
         return out
 
-    def _read_chunk(self, block: Block, offset: int, size: int) -> memoryview:
-        staging, self._staging = self._room(size), None
+    def look(self) -> None:
+        """Submit, wait, and keep what launches found wrong for the next read."""
+        with self._lock:
+            self._recorder.flush()
+            for page in self._faults.waiting():
+                self._faults.look([page], self._page(page.block, HEAD_BYTES), self._page)
+
+    def _page(self, block: Block, size: int) -> memoryview:
+        return self._read_chunk(block, 0, size, ())
+
+    def _read_chunk(
+        self, block: Block, offset: int, size: int, pages: Sequence[Page]
+    ) -> memoryview:
+        """Bytes of a block, and the heads of `pages` behind them."""
+        total = size + HEAD_BYTES * len(pages)
+        staging, self._staging = self._room(total), None
         try:
             encoder = self._device.create_command_encoder()
             encoder.copy_buffer_to_buffer(block.buffer, offset, staging, 0, size)
+            for i, page in enumerate(pages):
+                at = size + HEAD_BYTES * i
+                encoder.copy_buffer_to_buffer(page.block.buffer, 0, staging, at, HEAD_BYTES)
             # wgpu ends the process at a submit to a lost device; finish raises before that.
             self._device.queue.submit([encoder.finish()])
-            self._engine.wait(self._device, staging.map_async("READ_NOSYNC", 0, size))
-            data: memoryview = staging.read_mapped(0, size, copy=True)
+            self._engine.wait(self._device, staging.map_async("READ_NOSYNC", 0, total))
+            data: memoryview = staging.read_mapped(0, total, copy=True)
             staging.unmap()
         except self._engine.error_class as e:
             raise self._engine.error(e, "read") from None

@@ -37,3 +37,24 @@ ${mem}[${i}]
 }
 //% endif
 //% endmacro
+
+// The same where two invocations may want the same element: one of their values stays whole.
+//% macro replace(mem, size, i, value)
+{
+//% if size == 2
+  let word = (${i}) >> 1u;
+  let shift = ((${i}) & 1u) << 4u;
+  let mask = 0xffffu << shift;
+//% else
+  let word = (${i}) >> 2u;
+  let shift = ((${i}) & 3u) << 3u;
+  let mask = 0xffu << shift;
+//% endif
+  var old = atomicLoad(&${mem}[word]);
+  loop {
+    let found = atomicCompareExchangeWeak(&${mem}[word], old, (old & ~mask) | ((${value}) << shift));
+    if (found.exchanged) { break; }
+    old = found.old_value;
+  }
+}
+//% endmacro

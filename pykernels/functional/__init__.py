@@ -13,6 +13,7 @@ from .conv2d import conv2d, conv_transpose2d
 from .creation import astype, copy, copyto, empty, full, ones, zeros
 from .flash_attn_backward import flash_attn_backward
 from .matmul import matmul
+from .rows import embedding, get_rows, set_rows
 
 __all__ = [
     "astype",
@@ -20,13 +21,16 @@ __all__ = [
     "conv_transpose2d",
     "copy",
     "copyto",
+    "embedding",
     "empty",
     "fill",
     "flash_attn_backward",
     "full",
+    "get_rows",
     "matmul",
     "memset",
     "ones",
+    "set_rows",
     "zeros",
 ]
 __all__ += _generated.__all__

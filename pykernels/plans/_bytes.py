@@ -1,15 +1,23 @@
-"""Contiguous views as bytes, cut where they are larger than one binding."""
+"""Views as bytes: contiguous ones, cut where they are larger than one binding, and runs of any."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from pykernels.dtypes import DTYPES
+from pykernels.dtypes import DTYPES, DType
 from pykernels.layout import View
-from pykernels.plan import Caps
+from pykernels.plan import Caps, cdiv
 
-__all__ = ["chunks"]
+__all__ = ["KINDS", "chunks", "runs"]
+
+# The numbers of lib/convert.wgsl.
+KINDS = {
+    "float32": 0, "float16": 1, "bfloat16": 2, "int32": 3, "uint32": 4, "int16": 5, "uint16": 6,
+    "int8": 7, "uint8": 8, "bool": 9, "int64": 10,
+}  # fmt: skip
+# Runs of bytes that are copied as they are, seen as one element.
+_RUNS = {n: DType("uint8", "u8", n, "u") for n in (1, 2, 4, 8, 16)}
 
 
 def chunks(
@@ -28,3 +36,23 @@ def chunks(
             )
             for v in views
         )  # fmt: skip
+
+
+def runs(src: View, dst: View) -> tuple[View, View]:
+    """The widest elements that rows of both views consist of: bits are copied, so any will do."""
+    item = src.dtype.itemsize
+    last = src.ndim - 1
+    run = 1
+    if src.strides[last] == dst.strides[last] == item:
+        run = src.shape[last]
+    for width in (16, 8, 4, 2):
+        n = cdiv(width, item)
+        if width <= item or run % n or not (src.padded and dst.padded):
+            continue
+        if all(v.aligned(width, range(last)) for v in (src, dst)):
+            out = [
+                v.with_layout((*v.shape[:last], run // n), (*v.strides[:last], width), _RUNS[width])
+                for v in (src, dst)
+            ]
+            return out[0], out[1]
+    return src, dst

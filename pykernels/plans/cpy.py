@@ -8,21 +8,14 @@ from itertools import pairwise
 
 from pykernels._generated.bodies import cpy as cpy_body
 from pykernels._generated.bodies import cpy_block, cpy_bytes, cpy_cast, cpy_tile
-from pykernels.dtypes import DType
 from pykernels.errors import DTypeError, LimitError, ShapeError
 from pykernels.layout import View, contiguous_strides, merge_axes
-from pykernels.plan import Caps, Scratch, Step, cdiv
+from pykernels.plan import Caps, Scratch, Step
 
-from ._bytes import chunks
+from ._bytes import KINDS, chunks, runs
 
 __all__ = ["plan"]
 
-KINDS = {
-    "float32": 0, "float16": 1, "bfloat16": 2, "int32": 3, "uint32": 4, "int16": 5, "uint16": 6,
-    "int8": 7, "uint8": 8, "bool": 9, "int64": 10,
-}  # fmt: skip
-# Runs of bytes that are copied as they are, seen as one element.
-_RUNS = {n: DType("uint8", "u8", n, "u") for n in (1, 2, 4, 8, 16)}
 # A matrix smaller than this on one side gains nothing from tiles.
 _TILE_MIN = 8
 
@@ -154,7 +147,7 @@ def _strided(caps: Caps, src: View, dst: View) -> list[Step]:
         sizes = {"S": src.dtype.itemsize, "D": dst.dtype.itemsize}
         return [cpy_tile.step(caps, src, dst, **sizes, **kinds)]
     if src.dtype == dst.dtype:
-        src, dst = _runs(src, dst)
+        src, dst = runs(src, dst)
         kinds = {"src_kind": 0, "dst_kind": 0}
     return [cpy_body.step(caps, src, dst, S=src.dtype.itemsize, D=dst.dtype.itemsize, **kinds)]
 
@@ -193,23 +186,3 @@ def _last_two(view: View, axis: int) -> View:
     return view.with_layout(
         tuple(view.shape[a] for a in order), tuple(view.strides[a] for a in order)
     )
-
-
-def _runs(src: View, dst: View) -> tuple[View, View]:
-    """The widest elements that both views consist of: bits are copied, so any will do."""
-    item = src.dtype.itemsize
-    last = src.ndim - 1
-    run = 1
-    if src.strides[last] == dst.strides[last] == item:
-        run = src.shape[last]
-    for width in (16, 8, 4, 2):
-        n = cdiv(width, item)
-        if width <= item or run % n or not (src.padded and dst.padded):
-            continue
-        if all(v.aligned(width, range(last)) for v in (src, dst)):
-            shape = (*src.shape[:last], run // n)
-            return (
-                src.with_layout(shape, (*src.strides[:last], width), _RUNS[width]),
-                dst.with_layout(shape, (*dst.strides[:last], width), _RUNS[width]),
-            )
-    return src, dst

@@ -1,0 +1,46 @@
+// /// kernel
+// doc = """
+// Read rows from the places that an index gives: dst[..., i, :] = src[..., index[..., i], :].
+//
+// The leading axes of src and of index repeat to those of dst, so a matrix src and an index of any
+// shape make an embedding lookup. The same dtype is copied bit for bit; float32, float16 and bfloat16
+// convert to each other, rounded to nearest even (overflow: inf). An index outside [0, m) writes
+// nothing and raises IndexRangeError at the next synchronisation, once: no index counts from the end."""
+// source = "ggml GET_ROWS, torch index_select and embedding"
+// axes.S = [1, 2, 4, 8, 16]
+// axes.D = [1, 2, 4, 8, 16]
+// axes.V = [1, 4]
+// axes.CAST = [false, true]
+// axes.ROWS = [1]
+// axes.COLS = [2]
+// axes.WG = [256]
+// pick.ROWS = "1"
+// pick.WG = "256"
+// when = ["(S, D) in ((2, 4), (4, 2), (2, 2)) if CAST else (S == D and V == 1)"]
+// inputs.src = { dtype = "*", vec = "V", over = "src.with_layout(dst.shape, src.strides[:-2] + (0, src.strides[-1]))", bind = "'vec4<u32>' if S * V == 16 else 'vec2<u32>' if S * V == 8 else 'u32'", doc = "(..., m, k)" }
+// inputs.index = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", readonly = true, over = "index.with_layout(dst.shape, index.strides + (0,))", doc = "(..., n)" }
+// outputs.dst = { dtype = "*", vec = "V", bind = "'vec4<u32>' if D * V == 16 else 'vec2<u32>' if D * V == 8 else 'atomic<u32>' if D < 4 else 'u32'", doc = "(..., n, k)" }
+// options.check = { type = "bool", default = true, doc = "False: indices out of range are left out in silence." }
+// iterate = "rows"
+// params.width = { type = "u32", value = "dst.shape[-1] // V" }
+// params.index_words = { type = "u32", value = "index.dtype.itemsize // 4" }
+// params.limit = { type = "u32" }
+// params.last_row = { type = "u32" }
+// params.pitch = { type = "u32", value = "src.strides[-2] // (src.dtype.itemsize * V) % (1 << 32)" }
+// params.lane_bits = { type = "u32" }
+// params.tiles = { type = "u32" }
+// params.src_kind = { type = "u32" }
+// params.dst_kind = { type = "u32" }
+// faults = true
+// bytes = "dst.size * src.dtype.itemsize + touched(index, dst)"
+// moves_bytes = true
+// uses = ["convert", "rows"]
+// grid = "tiles * cdiv(it.rows, ROWS * (WG >> lane_bits))"
+// ///
+
+// How the work is split: lib/rows.wgsl. Rows of src are picked, those of dst are written in order.
+//% if CAST
+${convert.functions()}
+${rows.functions(S, D, V)}
+//% endif
+${rows.main("src", S, D, V, CAST, ROWS, COLS)}

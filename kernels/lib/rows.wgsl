@@ -1,0 +1,126 @@
+// Rows that an index picks: what set_rows and get_rows share.
+//
+// An invocation moves elements (or vectors) of ROWS rows that lie a workgroup's height apart, COLS of
+// each: 2^lane_bits lanes take neighbouring columns. `picked` names the side whose row the index
+// gives, "src" or "dst"; its step along rows in the index space is 0.
+//% import "kernels/lib/words.wgsl" as words
+
+//% macro main(picked, S, D, V, CAST, ROWS, COLS)
+@compute @workgroup_size(WG)
+fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
+  let g = group_id(wg);
+  fault_started((g | li) == 0u);
+  let block = g / p.tiles;
+  let lanes = 1u << p.lane_bits;
+  let high = WG >> p.lane_bits;
+  let c0 = (g - block * p.tiles) * (COLS * lanes) + (li & (lanes - 1u));
+  let r = block * (ROWS * high) + (li >> p.lane_bits);
+//% for u in range(1, COLS)
+  let c${u} = c0 + ${u}u * lanes;
+//% endfor
+  // All loads first, at clamped positions: behind branches they would wait for each other.
+//% for k in range(ROWS)
+  let r${k} = min(r + ${k}u * high, p.rows - 1u);
+  let i${k} = index_row(r${k}) * p.index_words;
+  let lo${k} = index_mem[i${k}];
+  let hi${k} = index_mem[i${k} + p.index_words - 1u];
+//% if picked == "dst"
+  let from${k} = src_row(r${k});
+${load(k, S, V, COLS)}
+//% endif
+//% endfor
+//% if picked == "src"
+//% for k in range(ROWS)
+  let from${k} = src_row(r${k}) + min(lo${k}, p.last_row) * p.pitch;
+${load(k, S, V, COLS)}
+//% endfor
+//% endif
+//% for k in range(ROWS)
+  // int32 has no second word: the first stands for it, and says the same of the sign.
+  let inside${k} = (lo${k} < p.limit) & ((p.index_words == 1u) | (hi${k} == 0u));
+  let live${k} = r + ${k}u * high < p.rows;
+//% if picked == "dst"
+  let to${k} = dst_row(r${k}) + lo${k} * p.pitch;
+//% else
+  let to${k} = dst_row(r${k});
+//% endif
+//% for u in range(COLS)
+  ${converted("x" ~ k ~ u, "v" ~ k ~ u, S, D, V, CAST)}
+//% endfor
+//% endfor
+//% for k in range(ROWS)
+//% for u in range(COLS)
+  if (inside${k} & live${k} & (c${u} < p.width)) {
+    let at = dst_at(to${k}, c${u});
+//% if D >= 4 or V == 4
+    dst_mem[at] = v${k}${u};
+//% else
+    ${words.replace("dst_mem", D, "at", "v" ~ k ~ u)}
+//% endif
+  }
+//% endfor
+//% endfor
+//% for k in range(ROWS)
+  if (live${k} & !inside${k} & (c0 == 0u)) {
+    let sign = select(0u, 0xffffffffu, lo${k} >= 0x80000000u);
+    fault(r${k}, lo${k}, select(hi${k}, sign, p.index_words == 1u));
+  }
+//% endfor
+}
+//% endmacro
+
+//% macro load(k, S, V, COLS)
+//% for u in range(COLS)
+  let s${k}${u} = src_at(from${k}, min(c${u}, p.width - 1u));
+  let x${k}${u} = ${words.bits("src_mem", S, "s" ~ k ~ u) if S < 4 and V == 1 else "src_mem[s" ~ k ~ u ~ "]"};
+//% endfor
+//% endmacro
+
+// What is stored of x: its bits, or four of them converted.
+//% macro converted(x, v, S, D, V, CAST)
+//% if not CAST
+  let ${v} = ${x};
+//% elif V == 1
+  let ${v} = convert(${x}, p.src_kind, p.dst_kind);
+//% else
+//% if S == 4
+  let ${x}_bits = ${x};
+//% else
+  let ${x}_bits = vec4<u32>(${x}.x & 0xffffu, ${x}.x >> 16u, ${x}.y & 0xffffu, ${x}.y >> 16u);
+//% endif
+  let ${v}_bits = convert_four(${x}_bits);
+//% if D == 4
+  let ${v} = ${v}_bits;
+//% else
+  let ${v} = vec2<u32>(${v}_bits.x | (${v}_bits.y << 16u), ${v}_bits.z | (${v}_bits.w << 16u));
+//% endif
+//% endif
+//% endmacro
+
+// Four conversions: at once where all are what most numbers are, normal halves or zero.
+//% macro functions(S, D, V)
+//% if V == 4
+fn convert_four(bits: vec4<u32>) -> vec4<u32> {
+//% if (S, D) == (4, 2)
+  let a = bits & vec4<u32>(0x7fffffffu);
+  let normal = a - 0x38800000u < vec4<u32>(0x477ff000u - 0x38800000u);
+  if ((p.dst_kind == 1u) & all(normal | (a == vec4<u32>()))) {
+    let half = (a - 0x38000000u + 0xfffu + ((a >> vec4<u32>(13u)) & vec4<u32>(1u))) >> vec4<u32>(13u);
+    return ((bits >> vec4<u32>(16u)) & vec4<u32>(0x8000u)) | select(vec4<u32>(), half, normal);
+  }
+//% elif (S, D) == (2, 4)
+  let a = bits & vec4<u32>(0x7fffu);
+  let normal = a - 0x400u < vec4<u32>(0x7c00u - 0x400u);
+  if ((p.src_kind == 1u) & all(normal | (a == vec4<u32>()))) {
+    let single = (a << vec4<u32>(13u)) + 0x38000000u;
+    return ((bits & vec4<u32>(0x8000u)) << vec4<u32>(16u)) | select(vec4<u32>(), single, normal);
+  }
+//% endif
+  return vec4<u32>(
+//% for e in range(4)
+    convert(bits[${e}], p.src_kind, p.dst_kind),
+//% endfor
+  );
+}
+//% endif
+//% endmacro

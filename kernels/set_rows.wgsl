@@ -1,0 +1,46 @@
+// /// kernel
+// doc = """
+// Write rows to the places that an index gives: dst[..., index[..., i], :] = src[..., i, :].
+//
+// The leading axes of index repeat to those of src and dst, which are the same: index[b] goes with
+// every src[b + j * len(index)]. The same dtype is copied bit for bit; float32, float16 and bfloat16
+// convert to each other, rounded to nearest even (overflow: inf). An index outside [0, m) writes
+// nothing and raises IndexRangeError at the next synchronisation, once; where several rows have one
+// index, each element of that row of dst is one of theirs. The rest of dst stays as it is."""
+// source = "ggml SET_ROWS, torch index_copy"
+// axes.S = [1, 2, 4, 8, 16]
+// axes.D = [1, 2, 4, 8, 16]
+// axes.V = [1, 4]
+// axes.CAST = [false, true]
+// axes.ROWS = [1]
+// axes.COLS = [2]
+// axes.WG = [256]
+// pick.ROWS = "1"
+// pick.WG = "256"
+// when = ["(S, D) in ((2, 4), (4, 2), (2, 2)) if CAST else (S == D and V == 1)"]
+// inputs.src = { dtype = "*", vec = "V", bind = "'vec4<u32>' if S * V == 16 else 'vec2<u32>' if S * V == 8 else 'u32'", doc = "(..., n, k)" }
+// inputs.index = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", readonly = true, over = "index.with_layout(src.shape, index.strides + (0,))", doc = "(..., n)" }
+// outputs.dst = { dtype = "*", vec = "V", over = "dst.with_layout(src.shape, dst.strides[:-2] + (0, dst.strides[-1]))", bind = "'vec4<u32>' if D * V == 16 else 'vec2<u32>' if D * V == 8 else 'atomic<u32>' if D < 4 else 'u32'", doc = "(..., m, k)" }
+// options.check = { type = "bool", default = true, doc = "False: indices out of range are left out in silence." }
+// iterate = "rows"
+// params.width = { type = "u32", value = "src.shape[-1] // V" }
+// params.index_words = { type = "u32", value = "index.dtype.itemsize // 4" }
+// params.limit = { type = "u32" }
+// params.pitch = { type = "u32", value = "dst.strides[-2] // (dst.dtype.itemsize * V) % (1 << 32)" }
+// params.lane_bits = { type = "u32" }
+// params.tiles = { type = "u32" }
+// params.src_kind = { type = "u32" }
+// params.dst_kind = { type = "u32" }
+// faults = true
+// bytes = "touched(src, index) + src.size * dst.dtype.itemsize"
+// moves_bytes = true
+// uses = ["convert", "rows"]
+// grid = "tiles * cdiv(it.rows, ROWS * (WG >> lane_bits))"
+// ///
+
+// How the work is split: lib/rows.wgsl. Rows of src are read in order, those of dst are picked.
+//% if CAST
+${convert.functions()}
+${rows.functions(S, D, V)}
+//% endif
+${rows.main("dst", S, D, V, CAST, ROWS, COLS)}

@@ -1,0 +1,140 @@
+"""Rows that an index picks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import overload
+
+from pykernels._generated import get_rows as _get_rows
+from pykernels._generated import set_rows as _set_rows
+from pykernels.arrays import Array, Call, NDArray
+from pykernels.dtypes import DTypeName
+from pykernels.errors import DTypeError, ShapeError
+from pykernels.launch import launch
+from pykernels.tensor import Tensor
+
+__all__ = ["embedding", "get_rows", "set_rows"]
+
+_EMBEDDING = replace(_get_rows.KERNEL, name="embedding")
+
+
+def set_rows(src: Array, index: Array, dst: Tensor, *, check: bool = True) -> None:
+    """Write rows to the places that an index gives: dst[..., index[..., i], :] = src[..., i, :].
+
+    Args:
+        src: Tensor or numpy array (..., n, k) of dst's dtype, or both float32, float16, bfloat16.
+        index: Tensor or numpy array (..., n), int32 or int64; sizes of leading axes may divide
+            those of src and repeat (ggml).
+        dst: Tensor (..., m, k); rows that no index names stay as they are.
+        check: False leaves out indices that are out of range in silence.
+
+    Raises:
+        IndexRangeError: at the next synchronisation, for an index outside [0, m).
+        DTypeError, ShapeError and what `pykernels.kernels.set_rows` raises.
+    """
+    if not isinstance(dst, Tensor):
+        raise DTypeError(f"[set_rows] dst must be a pykernels.Tensor but is {type(dst).__name__}")
+    call = Call(_set_rows.KERNEL, src, index, out=dst)
+    _set_rows.set_rows(call.tensor("src", src), call.tensor("index", index), dst, check=check)
+
+
+@overload
+def get_rows(
+    src: Tensor, index: Array, *, check: bool = True, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def get_rows(
+    src: Array, index: Tensor, *, check: bool = True, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def get_rows(src: Array, index: Array, *, check: bool = True, out: Tensor) -> Tensor: ...
+@overload
+def get_rows(src: NDArray, index: NDArray, *, check: bool = True, out: None = None) -> NDArray: ...
+@overload
+def get_rows(
+    src: Array, index: Array, *, check: bool = True, out: Tensor | None = None
+) -> Array: ...
+def get_rows(src: Array, index: Array, *, check: bool = True, out: Tensor | None = None) -> Array:
+    """The rows of src that an index names: result[..., i, :] = src[..., index[..., i], :].
+
+    Args:
+        src: Tensor or numpy array (..., m, k), any dtype.
+        index: Tensor or numpy array (..., n), int32 or int64. Of two sizes of a leading axis the
+            smaller one divides the larger one and repeats (ggml).
+        check: False leaves the rows of indices that are out of range as they are, in silence.
+        out: The Tensor to write to; None makes one. Floats may be converted to its dtype.
+
+    Returns:
+        A numpy array if all arguments are numpy arrays, else a Tensor.
+
+    Raises:
+        IndexRangeError: at the next synchronisation, for an index outside [0, m); at once where
+            numpy arrays come back.
+        DTypeError, ShapeError and what `pykernels.kernels.get_rows` raises.
+    """
+    call = Call(_get_rows.KERNEL, src, index, out=out)
+    rows, places = call.tensor("src", src), call.tensor("index", index)
+    if rows.ndim < 2 or places.ndim < 1:
+        raise ShapeError(
+            "[get_rows] src must have two or more axes and index one, but they have shapes "
+            f"{rows.shape} and {places.shape}"
+        )
+    a, b = rows.shape[:-2], places.shape[:-1]
+    size = max(len(a), len(b))
+    pairs = zip((1,) * (size - len(a)) + a, (1,) * (size - len(b)) + b, strict=True)
+    lead = tuple(0 if 0 in (m, n) else max(m, n) for m, n in pairs)
+    result = call.out((*lead, places.shape[-1], rows.shape[-1]), _dtype(rows, out))
+    _get_rows.get_rows(rows, places, result, check=check)
+    return call.leave(result)
+
+
+@overload
+def embedding(
+    weight: Tensor, index: Array, *, check: bool = True, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def embedding(
+    weight: Array, index: Tensor, *, check: bool = True, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def embedding(weight: Array, index: Array, *, check: bool = True, out: Tensor) -> Tensor: ...
+@overload
+def embedding(
+    weight: NDArray, index: NDArray, *, check: bool = True, out: None = None
+) -> NDArray: ...
+@overload
+def embedding(
+    weight: Array, index: Array, *, check: bool = True, out: Tensor | None = None
+) -> Array: ...
+def embedding(
+    weight: Array, index: Array, *, check: bool = True, out: Tensor | None = None
+) -> Array:
+    """weight[index]: a row of the matrix `weight` for each index, of any shape.
+
+    Args:
+        weight: Tensor or numpy array (m, k), any dtype.
+        index: Tensor or numpy array of any shape, int32 or int64; none counts from the end.
+        check: False leaves the rows of indices that are out of range as they are, in silence.
+        out: The Tensor (*index.shape, k) to write to; None makes one. Floats may be converted to
+            its dtype.
+
+    Returns:
+        A numpy array if all arguments are numpy arrays, else a Tensor.
+
+    Raises:
+        IndexRangeError: at the next synchronisation, for an index outside [0, m); at once where
+            numpy arrays come back.
+        DTypeError, ShapeError and what `pykernels.kernels.get_rows` raises.
+    """
+    call = Call(_EMBEDDING, weight, index, out=out)
+    matrix, places = call.tensor("src", weight), call.tensor("index", index)
+    if matrix.ndim != 2:
+        raise ShapeError(f"[embedding] weight must have two axes but has shape {matrix.shape}")
+    result = call.out((*places.shape, matrix.shape[1]), _dtype(matrix, out))
+    launch(_EMBEDDING, (matrix, places, result), (), (check,))
+    return call.leave(result)
+
+
+def _dtype(src: Tensor, out: Tensor | None) -> DTypeName:
+    """The result's: that of `out`, which the kernel checks, or that of the rows."""
+    return src.dtype if out is None else out.dtype
