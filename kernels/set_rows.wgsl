@@ -12,12 +12,13 @@
 // axes.D = [1, 2, 4, 8, 16]
 // axes.V = [1, 4]
 // axes.CAST = [false, true]
+// axes.PAIR = [false, true]
 // axes.ROWS = [1]
 // axes.COLS = [2]
 // axes.WG = [256]
 // pick.ROWS = "1"
 // pick.WG = "256"
-// when = ["(S, D) in ((2, 4), (4, 2), (2, 2)) if CAST else (S == D and V == 1)"]
+// when = ["(S, D) in ((2, 4), (4, 2), (2, 2)) if CAST else (S == D and V == 1)", "not PAIR or (D == 2 and V == 1)"]
 // inputs.src = { dtype = "*", vec = "V", bind = "'vec4<u32>' if S * V == 16 else 'vec2<u32>' if S * V == 8 else 'u32'", doc = "(..., n, k)" }
 // inputs.index = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", readonly = true, over = "index.with_layout(src.shape, index.strides + (0,))", doc = "(..., n)" }
 // outputs.dst = { dtype = "*", vec = "V", over = "dst.with_layout(src.shape, dst.strides[:-2] + (0, dst.strides[-1]))", bind = "'vec4<u32>' if D * V == 16 else 'vec2<u32>' if D * V == 8 else 'atomic<u32>' if D < 4 else 'u32'", doc = "(..., m, k)" }
@@ -43,4 +44,4 @@
 ${convert.functions()}
 ${rows.functions(S, D, V)}
 //% endif
-${rows.main("dst", S, D, V, CAST, ROWS, COLS)}
+${rows.main("dst", S, D, V, CAST, PAIR, ROWS, COLS)}

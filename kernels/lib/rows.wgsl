@@ -2,10 +2,11 @@
 //
 // An invocation moves elements (or vectors) of ROWS rows that lie a workgroup's height apart, COLS of
 // each: 2^lane_bits lanes take neighbouring columns. `picked` names the side whose row the index
-// gives, "src" or "dst"; its step along rows in the index space is 0.
+// gives, "src" or "dst"; its step along rows in the index space is 0. PAIR, for halves that lie next
+// to each other in dst: a column is a word of dst, with one or two halves of the row.
 //% import "kernels/lib/words.wgsl" as words
 
-//% macro main(picked, S, D, V, CAST, ROWS, COLS)
+//% macro main(picked, S, D, V, CAST, PAIR, ROWS, COLS)
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);
@@ -26,38 +27,62 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let hi${k} = index_mem[i${k} + p.index_words - 1u];
 //% if picked == "dst"
   let from${k} = src_row(r${k});
+//% if not PAIR
 ${load(k, S, V, COLS)}
 //% endif
+//% endif
 //% endfor
-//% if picked == "src"
 //% for k in range(ROWS)
+//% if picked == "src"
   let from${k} = src_row(r${k}) + min(lo${k}, p.last_row) * p.pitch;
-${load(k, S, V, COLS)}
-//% endfor
+  let to${k} = dst_row(r${k});
+//% else
+  let to${k} = dst_row(r${k}) + lo${k} * p.pitch;
 //% endif
+//% if PAIR
+${load_pairs(k, S, COLS)}
+//% elif picked == "src"
+${load(k, S, V, COLS)}
+//% endif
+//% endfor
 //% for k in range(ROWS)
   // int32 has no second word: the first stands for it, and says the same of the sign.
   let inside${k} = (lo${k} < p.limit) & ((p.index_words == 1u) | (hi${k} == 0u));
   let live${k} = r + ${k}u * high < p.rows;
-//% if picked == "dst"
-  let to${k} = dst_row(r${k}) + lo${k} * p.pitch;
-//% else
-  let to${k} = dst_row(r${k});
-//% endif
 //% for u in range(COLS)
-  ${converted("x" ~ k ~ u, "v" ~ k ~ u, S, D, V, CAST)}
+//% set n = k ~ u
+//% if PAIR
+  ${converted("x" ~ n, "low" ~ n, S, D, V, CAST)}
+  ${converted("y" ~ n, "high" ~ n, S, D, V, CAST)}
+  let mask${n} = select(0u, 0xffffu, a${n} < p.width) | select(0u, 0xffff0000u, a${n} + 1u < p.width);
+//% else
+  ${converted("x" ~ n, "v" ~ n, S, D, V, CAST)}
+//% endif
 //% endfor
 //% endfor
 //% for k in range(ROWS)
 //% for u in range(COLS)
+//% set n = k ~ u
+//% if PAIR
+  if (inside${k} & live${k} & (mask${n} != 0u)) {
+    let word = (to${k} >> 1u) + c${u};
+    let both = low${n} | (high${n} << 16u);
+    if (mask${n} == 0xffffffffu) {
+      atomicStore(&dst_mem[word], both);
+    } else {
+      ${words.merge("dst_mem", "word", "mask" ~ n, "(both & mask" ~ n ~ ")")}
+    }
+  }
+//% else
   if (inside${k} & live${k} & (c${u} < p.width)) {
     let at = dst_at(to${k}, c${u});
 //% if D >= 4 or V == 4
-    dst_mem[at] = v${k}${u};
+    dst_mem[at] = v${n};
 //% else
-    ${words.replace("dst_mem", D, "at", "v" ~ k ~ u)}
+    ${words.replace("dst_mem", D, "at", "v" ~ n)}
 //% endif
   }
+//% endif
 //% endfor
 //% endfor
 //% for k in range(ROWS)
@@ -73,6 +98,19 @@ ${load(k, S, V, COLS)}
 //% for u in range(COLS)
   let s${k}${u} = src_at(from${k}, min(c${u}, p.width - 1u));
   let x${k}${u} = ${words.bits("src_mem", S, "s" ~ k ~ u) if S < 4 and V == 1 else "src_mem[s" ~ k ~ u ~ "]"};
+//% endfor
+//% endmacro
+
+// Both halves of a word; `a` is the column of the first one, which lies before the row (and is a
+// large number) in the first word of a row that begins in the middle of it.
+//% macro load_pairs(k, S, COLS)
+//% for u in range(COLS)
+//% set n = k ~ u
+  let a${n} = 2u * c${u} - (to${k} & 1u);
+  let s${n} = src_at(from${k}, min(a${n}, p.width - 1u));
+  let t${n} = src_at(from${k}, min(a${n} + 1u, p.width - 1u));
+  let x${n} = ${words.bits("src_mem", S, "s" ~ n)};
+  let y${n} = ${words.bits("src_mem", S, "t" ~ n)};
 //% endfor
 //% endmacro
 

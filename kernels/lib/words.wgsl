@@ -40,19 +40,26 @@ ${mem}[${i}]
 
 // The same where two invocations may want the same element: one of their values stays whole.
 //% macro replace(mem, size, i, value)
-{
 //% if size == 2
-  let word = (${i}) >> 1u;
+{
   let shift = ((${i}) & 1u) << 4u;
-  let mask = 0xffffu << shift;
+  ${merge(mem, "(" ~ i ~ ") >> 1u", "(0xffffu << shift)", "((" ~ value ~ ") << shift)")}
+}
 //% else
-  let word = (${i}) >> 2u;
+{
   let shift = ((${i}) & 3u) << 3u;
-  let mask = 0xffu << shift;
+  ${merge(mem, "(" ~ i ~ ") >> 2u", "(0xffu << shift)", "((" ~ value ~ ") << shift)")}
+}
 //% endif
-  var old = atomicLoad(&${mem}[word]);
+//% endmacro
+
+// Store the bits of a mask into a word that others may be storing other bits of.
+//% macro merge(mem, word, mask, bits)
+{
+  let place = ${word};
+  var old = atomicLoad(&${mem}[place]);
   loop {
-    let found = atomicCompareExchangeWeak(&${mem}[word], old, (old & ~mask) | ((${value}) << shift));
+    let found = atomicCompareExchangeWeak(&${mem}[place], old, (old & ~${mask}) | ${bits});
     if (found.exchanged) { break; }
     old = found.old_value;
   }

@@ -26,6 +26,7 @@ class Move(NamedTuple):
     D: int
     V: int
     CAST: bool
+    PAIR: bool
     COLS: int
     lane_bits: int
     tiles: int
@@ -92,10 +93,11 @@ def move(src: View, dst: View) -> tuple[View, View, Move]:
     vec = 4 if cast and all(_by_four(v) for v in (src, dst)) else 1
     if not cast:
         src, dst = runs(src, dst)
-    width = dst.shape[-1] // vec
-    bits = lane_bits(width)
     sizes = src.dtype.itemsize, dst.dtype.itemsize
-    return src, dst, Move(*sizes, vec, cast, COLS, bits, cdiv(width, COLS << bits), *kinds)
+    pair = sizes[1] * vec == dst.strides[-1] == 2
+    width = dst.shape[-1] // 2 + 1 if pair else dst.shape[-1] // vec
+    bits = lane_bits(width)
+    return src, dst, Move(*sizes, vec, cast, pair, COLS, bits, cdiv(width, COLS << bits), *kinds)
 
 
 def _by_four(v: View) -> bool:
