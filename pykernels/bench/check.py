@@ -51,7 +51,8 @@ def expected(
     asks = inspect.signature(reference).parameters
     given = {"dtype": got.dtype, "shape": got.shape}
     extra = {k: v for k, v in given.items() if k in asks}
-    found = reference(**arrays, **args, **extra)
+    asked = {k: a for k, a in arrays.items() if k in asks}
+    found = reference(**asked, **args, **extra)
     return tuple(map(np.asarray, found if isinstance(found, tuple) else (found,)))
 
 

@@ -27,7 +27,8 @@ __all__ = ["command"]
 @click.argument("name", metavar="KERNEL")
 @click.option(
     "--in", "inputs", multiple=True, metavar="[NAME=]FILE",
-    help="A .npy file for the next input, or the named one. May be repeated.",
+    help="A .npy file for the next input, or the named one (the output, too, where it has a shape "
+    "of its own or keeps elements). May be repeated.",
 )  # fmt: skip
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="scale=0.5")
@@ -55,7 +56,7 @@ def command(
     if len(outputs) != 1:
         raise Missing(f"{name} has {len(outputs)} outputs: call it from Python")
     scalars = dict(_setting(s) for s in settings)
-    arrays = _load(inputs, [t for t in roles if t not in outputs] or outputs)
+    arrays = _load(inputs, [t for t in roles if t not in outputs] or outputs, outputs)
 
     import pykernels as pk
 
@@ -84,14 +85,14 @@ def _setting(text: str) -> tuple[str, Any]:
         return name, value
 
 
-def _load(inputs: tuple[str, ...], names: list[str]) -> dict[str, Array]:
-    """The arrays by the names of their arguments."""
+def _load(inputs: tuple[str, ...], names: list[str], outputs: list[str]) -> dict[str, Array]:
+    """The arrays by the names of their arguments; those of outputs are given by name."""
     import numpy as np
 
     arrays: dict[str, Array] = {}
     for text in inputs:
         name, equals, path = text.partition("=")
-        if not equals or name not in names:
+        if not equals or name not in (*names, *outputs):
             free = [n for n in names if n not in arrays]
             if not free:
                 raise click.UsageError(f"{text}: only {', '.join(names)} may be given")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import click.testing
 import numpy as np
@@ -181,6 +182,33 @@ def test_run_refuses(args: list[str], message: str, x: str) -> None:
     text = run("run", *args, code=2).output
     assert message in text
     assert "Traceback" not in text
+
+
+@pytest.mark.gpu
+def test_run_takes_an_output_by_name(tmp_path: Path, dev: pk.Device) -> None:
+    """One that keeps some of its elements, and one with a shape of its own."""
+    rng = np.random.default_rng(0)
+    gradient = {
+        "dy": rng.random((2, 3, 4, 4), "f4"),
+        "x": rng.random((2, 5, 6, 6), "f4"),
+        "dst": np.zeros((3, 5, 3, 3), "f4"),
+    }
+    rows = {
+        "src": rng.random((3, 5), "f4"),
+        "index": np.array([4, 0, 2]),
+        "dst": rng.random((6, 5)).astype("f2"),
+    }
+
+    def given(arrays: dict[str, np.ndarray[Any, Any]]) -> list[str]:
+        for name, array in arrays.items():
+            np.save(tmp_path / f"{name}.npy", array)
+        return [f"--in={name}={tmp_path / name}.npy" for name in arrays]
+
+    for kernel, arrays in (("conv2d_backward_weight", gradient), ("set_rows", rows)):
+        assert "passed" in run("run", kernel, *given(arrays), "--check", *ENGINE).output
+    wrong = given(rows | {"index": np.array([9, 0, 2])})
+    text = run("run", "set_rows", *wrong, *ENGINE, code=2).output
+    assert "index must be in [0, 6) but is 9 at position (0,)" in text
 
 
 @pytest.mark.gpu

@@ -1,0 +1,77 @@
+// /// kernel
+// doc = """
+// Gradient of conv2d by its bias: dst[o] is the sum of dy[n, o, y, x] over images and pixels.
+//
+// Sums are f32, by trees, in an order that depends on shapes, strides and device only."""
+// source = "torch.nn.functional.conv2d (meaning)"
+// axes.T = ["f32", "f16"]
+// axes.D = ["f32", "f16"]
+// axes.V = [1, 4]
+// axes.WG = [256]
+// when = ["T == 'f16' or D == 'f32'"]
+// pick.T = "dtype(dy)"
+// pick.D = "dtype(dst)"
+// pick.WG = "256"
+// inputs.dy = { dtype = "T", vec = "V", doc = "(N, O, OH, OW)" }
+// outputs.dst = { dtype = "D", index = false, doc = "(O,)" }
+// options.layout = { type = "Literal['NCHW', 'NHWC']", default = "NCHW", doc = "Axes of dy." }
+// iterate = "rows"
+// params.channels = { type = "u32" }
+// params.channel_step = { type = "u32" }
+// params.lane_bits = { type = "u32" }
+// params.across = { type = "u32" }
+// params.slice_depth = { type = "u32" }
+// params.dst_ss = { type = "u32" }
+// params.dst_os = { type = "u32" }
+// params.raw = { type = "u32" }
+// params.scale = { type = "f32", default = 1.0, doc = "Factor of the sums." }
+// operations = "dy.size"
+// grid = "across * cdiv(it.rows, slice_depth)"
+// ///
+
+// The rows of the index space are pixels of all images (or four of them, V), the columns channels.
+// One workgroup sums 2^lane_bits channels over one slice of the pixels: neighbouring invocations
+// take neighbouring channels, or with lane_bits = 0 neighbouring pixels; then a tree.
+//% set UNROLL = 4
+//% set kind = "f32" if V == 1 else "vec4<f32>"
+var<workgroup> shared_sums: array<f32, 256>;
+
+@compute @workgroup_size(WG)
+fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
+  let g = group_id(wg);
+  if (g >= p.groups) { return; }
+  let slice = g / p.across;
+  let wide = 1u << p.lane_bits;
+  let c = ((g - slice * p.across) << p.lane_bits) + (li & (wide - 1u));
+  let step = WG >> p.lane_bits;
+  let column = min(c, p.channels - 1u) * p.channel_step;
+  let first = slice * p.slice_depth;
+  let end = min(first + p.slice_depth, p.rows);
+//% for u in range(UNROLL)
+  var sum${u} = ${kind}();
+//% endfor
+  for (var k = first + (li >> p.lane_bits); k < end; k += ${UNROLL}u * step) {
+//% for u in range(UNROLL)
+    let v${u} = dy_load(dy_row(min(k + ${u}u * step, end - 1u)) + column);
+//% endfor
+    sum0 += v0;
+//% for u in range(1, UNROLL)
+    sum${u} += select(${kind}(), v${u}, k + ${u}u * step < end);
+//% endfor
+  }
+  let sum = (sum0 + sum1) + (sum2 + sum3);
+//% if V == 4
+  shared_sums[li] = (sum.x + sum.y) + (sum.z + sum.w);
+//% else
+  shared_sums[li] = sum;
+//% endif
+  workgroupBarrier();
+//% for half in (128, 64, 32, 16, 8, 4, 2, 1)
+  if ((${half}u >= wide) & (li < ${half}u)) { shared_sums[li] += shared_sums[li + ${half}u]; }
+  workgroupBarrier();
+//% endfor
+  if ((li < wide) & (c < p.channels)) {
+    let factor = select(p.scale, 1.0f, p.raw == 1u);
+    dst_store(p.dst_off + slice * p.dst_ss + c * p.dst_os, shared_sums[li] * factor);
+  }
+}

@@ -1,0 +1,252 @@
+// /// kernel
+// doc = """
+// Gradient of conv2d by its weights: dst[o, c, i, j] is the sum over images n and pixels (y, x') of
+// dy[n, o, y, x'] x[n, c, y s + i d - top, x' s + j d - left].
+//
+// dst has the shape of conv2d's w, x and the options are those of the forward call. Sums are f32,
+// in an order that depends on shapes, strides and device only; x counts as 0 outside of the image."""
+// source = "torch.nn.grad.conv2d_weight (meaning); Chellapilla et al. 2006 (as a product)"
+// axes.Y = ["f32", "f16"]
+// axes.X = ["f32", "f16"]
+// axes.D = ["f32", "f16"]
+// axes.TILE = ["32x32", "64x64", "64x128"]
+// axes.FORM = ["any", "fours"]
+// axes.XV = [1, 4]
+// axes.YV = [1, 4]
+// pick.Y = "dtype(dy)"
+// pick.X = "dtype(x)"
+// pick.D = "dtype(dst)"
+// when = [
+//   "X == Y and (X == 'f16' or D == 'f32')",
+//   "FORM == 'fours' or (XV == 1 and TILE != '64x128')",
+// ]
+// inputs.dy = { dtype = "Y", vec = "YV", doc = "(N, O, OH, OW)" }
+// inputs.x = { dtype = "X", vec = "XV", doc = "(N, C, H, W)" }
+// outputs.dst = { dtype = "D", doc = "(O, C / groups, KH, KW)" }
+// options.stride = { type = "int | tuple[int, int]", default = 1, doc = "Steps between windows." }
+// options.padding = { type = "int | tuple[int, int] | tuple[int, int, int, int] | Literal['same', 'valid']", default = 0, doc = "Rows and columns of zeros around x." }
+// options.dilation = { type = "int | tuple[int, int]", default = 1, doc = "Steps between taps." }
+// options.groups = { type = "int", default = 1, doc = "Output channels of one group see the input channels of that group." }
+// options.layout = { type = "Literal['NCHW', 'NHWC']", default = "NCHW", doc = "Axes of dy and x." }
+// params.rows = { type = "u32" }
+// params.cols = { type = "u32" }
+// params.channels = { type = "u32" }
+// params.kernel_w = { type = "u32" }
+// params.depth = { type = "u32" }
+// params.slice_depth = { type = "u32" }
+// params.members = { type = "u32" }
+// params.across = { type = "u32" }
+// params.down = { type = "u32" }
+// params.out_h = { type = "u32" }
+// params.out_w = { type = "u32" }
+// params.step_x = { type = "u32" }
+// params.step_y = { type = "u32" }
+// params.step_n = { type = "u32" }
+// params.height = { type = "u32" }
+// params.width = { type = "u32" }
+// params.stride_h = { type = "u32" }
+// params.stride_w = { type = "u32" }
+// params.y_first = { type = "u32" }
+// params.x_first = { type = "u32" }
+// params.tap_h = { type = "u32" }
+// params.tap_w = { type = "u32" }
+// params.x_ns = { type = "u32" }
+// params.x_gs = { type = "u32" }
+// params.x_cs = { type = "u32" }
+// params.x_hs = { type = "u32" }
+// params.x_ws = { type = "u32" }
+// params.dy_ns = { type = "u32" }
+// params.dy_gs = { type = "u32" }
+// params.dy_os = { type = "u32" }
+// params.dy_hs = { type = "u32" }
+// params.dy_ws = { type = "u32" }
+// params.dst_ss = { type = "u32" }
+// params.dst_gs = { type = "u32" }
+// params.dst_os = { type = "u32" }
+// params.dst_cs = { type = "u32" }
+// params.dst_hs = { type = "u32" }
+// params.dst_ws = { type = "u32" }
+// params.raw = { type = "u32" }
+// params.scale = { type = "f32", default = 1.0, doc = "Factor of the sums." }
+// operations = "2 * dy.size * dst.shape[1] * dst.shape[2] * dst.shape[3]"
+// uses = ["product", "pixels"]
+// grid = "cdiv(depth, slice_depth) * members * across * down"
+// ///
+
+// A product over pixels k of all images: output channels x (taps and channels of a window). One
+// workgroup computes ROWS x COLS sums of one group over one slice of k, from tiles of 16 k in
+// workgroup memory; the next tiles are on their way to registers meanwhile. A column is
+// tap * channels + channel; in form "fours" four neighbours are channels of one tap.
+//
+// Neighbouring invocations load neighbouring pixels (channels of one pixel, where they are read as
+// vectors), so they store to different rows of the tiles: a row is four floats longer than it need
+// be, so that these do not meet one bank.
+//
+// Bounds, for unchecked compilation: rows and columns are clamped to their counts; an index of x is
+// inside the image or that of its first pixel; k is clamped to `head` in the first tile and below
+// the slice's end in the others; stores are guarded; indices into workgroup memory are lane numbers
+// below the sizes of the arrays.
+//% set NT, ROWS, COLS, TR, TC, LR, LC = {"32x32": (64, 32, 32, 4, 4, 4, 8), "64x64": (128, 64, 64, 8, 4, 4, 8), "64x128": (128, 64, 128, 8, 8, 4, 8)}[TILE]
+//% set PER = NT // 16
+//% set XU = COLS // 4 // PER
+//% set YU = ROWS // 4 // PER
+//% set FOURS = FORM == "fours"
+// Loads at the pixel `at`; of x at its first pixel where the window reaches out of the image.
+//% macro loads(var)
+//% set end = "0" if var else ""
+  let row_y${end} = at.y * p.stride_h;
+  let row_x${end} = at.x * p.stride_w;
+  let x_at${end} = at.z * p.x_ns + row_y${end} * p.x_hs + row_x${end} * p.x_ws;
+  let dy_at${end} = at.z * p.dy_ns + at.y * p.dy_hs + at.x * p.dy_ws;
+//% for u in range(XU)
+//% if FOURS
+  ${var}ok${u} = (x_y${u} + row_y${end} < p.height) & (x_x${u} + row_x${end} < p.width);
+  let x_i${u}${end} = select(x_start, x_from${u} + x_at${end}, ok${u});
+//% if XV == 4
+  ${var}x_v${u} = x_mem[x_i${u}${end}];
+//% else
+//% for e in range(4)
+  ${var}x_v${u}_${e} = x_mem[x_i${u}${end} + ${e}u * p.x_cs];
+//% endfor
+//% endif
+//% else
+//% for e in range(4)
+  ${var}ok${u}_${e} = (x_y${u}_${e} + row_y${end} < p.height) & (x_x${u}_${e} + row_x${end} < p.width);
+  ${var}x_v${u}_${e} = x_mem[select(x_start, x_from${u}_${e} + x_at${end}, ok${u}_${e})];
+//% endfor
+//% endif
+//% endfor
+//% for u in range(YU)
+//% if YV == 4
+  ${var}dy_v${u} = dy_mem[dy_from${u} + dy_at${end}];
+//% else
+//% for e in range(4)
+  ${var}dy_v${u}_${e} = dy_mem[dy_from${u}_${e} + dy_at${end}];
+//% endfor
+//% endif
+//% endfor
+//% endmacro
+
+${product.memory(COLS + 4, ROWS + 4)}
+${pixels.functions()}
+
+@compute @workgroup_size(${NT})
+fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
+  let g = group_id(wg);
+  if (g >= p.groups) { return; }
+  // Workgroups of one slice follow each other: they share its pixels in the cache.
+  let part = g / (p.across * p.down);
+  let t = g - part * p.across * p.down;
+  let row0 = (t / p.across) * ${ROWS}u;
+  let col0 = (t % p.across) * ${COLS}u;
+  let slice = part / p.members;
+  let member = part - slice * p.members;
+  let k_first = slice * p.slice_depth;
+  let k_count = min(p.slice_depth, p.depth - k_first);
+  let head = ((k_count - 1u) & 15u) + 1u;
+//% if XV == 4
+  let lane_k = li / ${PER}u;
+  let lane_i = li % ${PER}u;
+//% else
+  let lane_k = li & 15u;
+  let lane_i = li >> 4u;
+//% endif
+
+  let x_start = p.x_off + member * p.x_gs;
+  let dy_start = p.dy_off + member * p.dy_gs;
+//% for u in range(XU)
+//% for e in range(1 if FOURS else 4)
+//% set n = u if FOURS else u ~ "_" ~ e
+  let m${n} = min(col0 + (lane_i + ${u * PER}u) * 4u + ${e}u, p.cols - ${4 if FOURS else 1}u);
+  let tap${n} = m${n} / p.channels;
+  let tap_i${n} = tap${n} / p.kernel_w;
+  let x_y${n} = tap_i${n} * p.tap_h + p.y_first;
+  let x_x${n} = (tap${n} - tap_i${n} * p.kernel_w) * p.tap_w + p.x_first;
+  let x_from${n} = x_start + (m${n} - tap${n} * p.channels)${" / 4u" if XV == 4 else " * p.x_cs"} + x_y${n} * p.x_hs + x_x${n} * p.x_ws;
+//% endfor
+//% endfor
+//% for u in range(YU)
+//% if YV == 4
+  let dy_from${u} = dy_start + min((row0 >> 2u) + lane_i + ${u * PER}u, p.rows / 4u - 1u);
+//% else
+//% for e in range(4)
+  let dy_from${u}_${e} = dy_start + min(row0 + (lane_i + ${u * PER}u) * 4u + ${e}u, p.rows - 1u) * p.dy_os;
+//% endfor
+//% endif
+//% endfor
+
+  // The first tile holds `head` k, the others 16.
+  let within = lane_k < head;
+  var at = pixel(k_first + min(lane_k, head - 1u));
+  ${loads("var ")}
+//% for u in range(XU)
+//% for e in range(1 if FOURS else 4)
+//% set n = u if FOURS else u ~ "_" ~ e
+  ok${n} = ok${n} & within;
+//% endfor
+//% endfor
+//% for u in range(YU)
+//% if YV == 4
+  dy_v${u} = select(vec4<Y>(), dy_v${u}, within);
+//% else
+//% for e in range(4)
+  dy_v${u}_${e} = select(Y(), dy_v${u}_${e}, within);
+//% endfor
+//% endif
+//% endfor
+  at = pixel(k_first + head + lane_k);
+
+  ${product.lanes(TR, TC, LR, LC, COLS)}
+  ${product.sums(TR, TC)}
+
+  for (var left = (k_count + 15u) >> 4u; left > 0u; left -= 1u) {
+    workgroupBarrier();  // the last tiles have been read
+//% for u in range(XU)
+    a_tile[lane_k][lane_i + ${u * PER}u] = select(
+      vec4<f32>(),
+//% if XV == 4
+      vec4<f32>(x_v${u}),
+//% else
+      vec4<f32>(vec4(x_v${u}_0, x_v${u}_1, x_v${u}_2, x_v${u}_3)),
+//% endif
+//% if FOURS
+      ok${u},
+//% else
+      vec4<bool>(ok${u}_0, ok${u}_1, ok${u}_2, ok${u}_3),
+//% endif
+    );
+//% endfor
+//% for u in range(YU)
+//% if YV == 4
+    b_tile[lane_k][lane_i + ${u * PER}u] = vec4<f32>(dy_v${u});
+//% else
+    b_tile[lane_k][lane_i + ${u * PER}u] = vec4<f32>(vec4(dy_v${u}_0, dy_v${u}_1, dy_v${u}_2, dy_v${u}_3));
+//% endif
+//% endfor
+    workgroupBarrier();
+    if (left > 1u) {
+      ${loads("")}
+      at = onward(at);
+    }
+    ${product.multiply(TR, TC, LR, LC)}
+  }
+
+  let factor = select(p.scale, 1.0f, p.raw == 1u);
+  let dst_start = p.dst_off + slice * p.dst_ss + member * p.dst_gs;
+//% for j in range(TC // 4)
+//% for e in range(4)
+  {
+    let m = col0 + (at_col + ${j * LC}u) * 4u + ${e}u;
+    let tap = m / p.channels;
+    let tap_i = tap / p.kernel_w;
+    let to = dst_start + (m - tap * p.channels) * p.dst_cs + tap_i * p.dst_hs + (tap - tap_i * p.kernel_w) * p.dst_ws;
+    if (m < p.cols) {
+//% for i in range(TR)
+      let o${i} = row0 + (at_row + ${i // 4 * LR}u) * 4u + ${i % 4}u;
+      if (o${i} < p.rows) { dst_store(to + o${i} * p.dst_os, c${i}_${j}[${e}] * factor); }
+//% endfor
+    }
+  }
+//% endfor
+//% endfor
+}

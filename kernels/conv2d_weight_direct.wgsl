@@ -1,0 +1,107 @@
+// /// kernel
+// doc = "conv2d_backward_weight for few channels in a group: one sum for each weight."
+// part_of = "conv2d_backward_weight"
+// axes.T = ["f32", "f16"]
+// axes.WG = [256]
+// pick.T = "dtype(x)"
+// pick.WG = "256"
+// inputs.dy = { dtype = "T" }
+// inputs.x = { dtype = "T" }
+// outputs.parts = { dtype = "f32", doc = "(slices, groups, O of a group, KH, KW, C of a group)" }
+// params.rows = { type = "u32" }
+// params.channels = { type = "u32" }
+// params.kernel_w = { type = "u32" }
+// params.taps = { type = "u32" }
+// params.depth = { type = "u32" }
+// params.slice_depth = { type = "u32" }
+// params.members = { type = "u32" }
+// params.out_h = { type = "u32" }
+// params.out_w = { type = "u32" }
+// params.step_x = { type = "u32" }
+// params.step_y = { type = "u32" }
+// params.step_n = { type = "u32" }
+// params.height = { type = "u32" }
+// params.width = { type = "u32" }
+// params.stride_h = { type = "u32" }
+// params.stride_w = { type = "u32" }
+// params.y_first = { type = "u32" }
+// params.x_first = { type = "u32" }
+// params.tap_h = { type = "u32" }
+// params.tap_w = { type = "u32" }
+// params.x_ns = { type = "u32" }
+// params.x_gs = { type = "u32" }
+// params.x_cs = { type = "u32" }
+// params.x_hs = { type = "u32" }
+// params.x_ws = { type = "u32" }
+// params.dy_ns = { type = "u32" }
+// params.dy_gs = { type = "u32" }
+// params.dy_os = { type = "u32" }
+// params.dy_hs = { type = "u32" }
+// params.dy_ws = { type = "u32" }
+// uses = ["pixels"]
+// grid = "cdiv(depth, slice_depth) * members * rows * channels * cdiv(taps, 9)"
+// ///
+
+// One workgroup sums nine taps (a 3 x 3 kernel) of one pair of channels over one slice of pixels:
+// its invocations take every 256th pixel, then a tree adds them up.
+//% set TAPS = 9
+var<workgroup> shared_sums: array<array<f32, 256>, ${TAPS}>;
+
+${pixels.functions()}
+
+@compute @workgroup_size(WG)
+fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
+  let g = group_id(wg);
+  if (g >= p.groups) { return; }
+  let chunks = (p.taps + ${TAPS - 1}u) / ${TAPS}u;
+  let pair = g / chunks;
+  let first_tap = (g - pair * chunks) * ${TAPS}u;
+  let line = pair / p.channels;  // of one slice, one group, one output channel
+  let channel = pair - line * p.channels;
+  let part = line / p.rows;
+  let row = line - part * p.rows;
+  let slice = part / p.members;
+  let member = part - slice * p.members;
+  let k_first = slice * p.slice_depth;
+  let k_end = min(k_first + p.slice_depth, p.depth);
+
+  let x_start = p.x_off + member * p.x_gs + channel * p.x_cs;
+  let dy_start = p.dy_off + member * p.dy_gs + row * p.dy_os;
+//% for t in range(TAPS)
+  let n${t} = min(first_tap + ${t}u, p.taps - 1u);
+  let y${t} = (n${t} / p.kernel_w) * p.tap_h + p.y_first;
+  let x${t} = (n${t} % p.kernel_w) * p.tap_w + p.x_first;
+  let from${t} = x_start + y${t} * p.x_hs + x${t} * p.x_ws;
+  var sum${t} = 0.0f;
+//% endfor
+  var at = pixel(k_first + li);
+  for (var k = k_first + li; k < k_end; k += WG) {
+    let row_y = at.y * p.stride_h;
+    let row_x = at.x * p.stride_w;
+    let x_at = at.z * p.x_ns + row_y * p.x_hs + row_x * p.x_ws;
+    let d = dy_load(dy_start + at.z * p.dy_ns + at.y * p.dy_hs + at.x * p.dy_ws);
+//% for t in range(TAPS)
+    let ok${t} = (y${t} + row_y < p.height) & (x${t} + row_x < p.width);
+    let v${t} = x_load(select(x_start, from${t} + x_at, ok${t}));
+//% endfor
+//% for t in range(TAPS)
+    sum${t} = fma(d, select(0.0f, v${t}, ok${t}), sum${t});
+//% endfor
+    at = onward(at);
+  }
+//% for t in range(TAPS)
+  shared_sums[${t}][li] = sum${t};
+//% endfor
+  workgroupBarrier();
+//% for half in (128, 64, 32, 16, 8, 4, 2, 1)
+  if (li < ${half}u) {
+//% for t in range(TAPS)
+    shared_sums[${t}][li] += shared_sums[${t}][li + ${half}u];
+//% endfor
+  }
+  workgroupBarrier();
+//% endfor
+  if ((li < ${TAPS}u) & (first_tap + li < p.taps)) {
+    parts_store(p.parts_off + (line * p.taps + first_tap + li) * p.channels + channel, shared_sums[li][0]);
+  }
+}
