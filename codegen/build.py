@@ -69,7 +69,7 @@ class Variant:
     @property
     def limits(self) -> Limits:
         """What a device must have: WebGPU's guaranteed limits, or more where the spec says so."""
-        more = getattr(self.spec, "workgroup_bytes", "")
+        more = self.spec.workgroup_bytes
         if not more:
             return LIMITS
         return replace(LIMITS, max_workgroup_storage=expr.evaluate(more, self.axes))

@@ -22,13 +22,13 @@ PARAM_TYPES = {"u32": "I", "i32": "i", "f32": "f", "bits": "II"}
 _TOP = {
     "doc", "axes", "pick", "when", "inputs", "outputs", "params", "options", "iterate", "uses",
     "grid", "part_of", "wrappers", "moves_bytes", "source", "subgroups", "axis", "bytes",
-    "operations", "bodies", "faults",
+    "operations", "bodies", "faults", "workgroup_bytes",
 }  # fmt: skip
 _TYPES = {
     "doc": str, "grid": str, "source": str, "part_of": str, "iterate": str, "uses": list,
     "when": list, "moves_bytes": bool, "faults": bool, "axes": dict, "pick": dict, "inputs": dict,
     "outputs": dict, "params": dict, "options": dict, "wrappers": dict, "axis": dict, "bytes": str,
-    "operations": str, "bodies": list,
+    "operations": str, "bodies": list, "subgroups": str, "workgroup_bytes": str,
 }  # fmt: skip
 _TENSOR = {
     "dtype", "dtypes", "vec", "bind", "when", "optional", "readonly", "alias", "like", "broadcast",
@@ -118,6 +118,7 @@ class Spec:
     moves_bytes: bool = False
     subgroups: str = ""
     faults: bool = False  # each launch has a slot to report what it finds wrong
+    workgroup_bytes: str = ""  # expression over axes: what a device must have, if not the least
     source: str = ""
     wrappers: dict[str, dict[str, Any]] = field(default_factory=dict)
     # The functional layer runs over any axis: inputs that it moves, arguments that forbid it.
@@ -236,14 +237,16 @@ def load(path: Path, file: str) -> Spec:
     given = {p.name for p in params if not p.arg and not p.value}
     if "grid" in d:
         r.expr(d["grid"], names | axis_names | given, "grid")
-    if "subgroups" in d:
-        r.expr(d["subgroups"], axis_names, "subgroups")
+    for key in ("subgroups", "workgroup_bytes"):
+        if key in d:
+            r.expr(d[key], axis_names, key)
     return Spec(
         name=path.stem, file=file, text=r.text, body_line=r.body_line, doc=d["doc"].strip(),
         iterate=iterate, grid=d.get("grid", ""), axes=axes, tensors=tensors, params=params,
         options=options, uses=tuple(d.get("uses", ())), when=when, part_of=d.get("part_of", ""),
         bodies=tuple(d.get("bodies", ())), moves_bytes=d.get("moves_bytes", False),
         subgroups=d.get("subgroups", ""), faults=d.get("faults", False),
+        workgroup_bytes=d.get("workgroup_bytes", ""),
         source=d.get("source", ""), wrappers=_wrappers(r, params), **_axis(r, tensors, params),
         nbytes=_work(r, "bytes", tensors, params, options),
         operations=_work(r, "operations", tensors, params, options),
