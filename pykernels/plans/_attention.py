@@ -133,7 +133,7 @@ def scale_of(op: str, d: Dims, scale: float | None) -> float:
 def number(op: str, name: str, value: float, *, least: float | None = 0.0) -> float:
     """A finite number that is at least `least`; ArgumentError for anything else."""
     try:
-        found = float(value)
+        found = math.nan if isinstance(value, str) else float(value)
     except (TypeError, ValueError):
         found = math.nan
     if not abs(found) < 3.4e38 or (least is not None and found < least):

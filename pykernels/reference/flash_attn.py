@@ -163,7 +163,8 @@ def _logit_units(
             slope = alibi_slopes(q.shape[1], float(options.get("max_bias", 0.0)))[:, None, None]
             units = units + 4 * np.abs(slope * mask.astype(np.float64))
         units = np.where((found.weights > 2.0**-40) & np.isfinite(units), units, 0.0)
-    return np.asarray(units.max(-1, keepdims=True) + 16 * float(options.get("softcap", 0.0)))
+    top = np.max(units, -1, keepdims=True, initial=0.0)
+    return np.asarray(top + 16 * float(options.get("softcap", 0.0)))
 
 
 def _near(

@@ -1,0 +1,312 @@
+"""flash_attn: few rows straight from q, k and v; more in tiles, from q and k turned depth first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pykernels._generated.bodies import (
+    flash_attn,
+    flash_attn_merge,
+    flash_attn_tile,
+    flash_attn_turn,
+)
+from pykernels.layout import View
+from pykernels.plan import Caps, Scratch, Step, cdiv
+
+from . import cpy
+from ._attention import (
+    Band,
+    Causal,
+    Dims,
+    Window,
+    alibi_heads,
+    band,
+    dims,
+    expect,
+    mask_kind,
+    mask_steps,
+    number,
+    scale_of,
+)
+
+__all__ = ["BLOCKS", "Choice", "choose", "plan"]
+
+OP = "flash_attn"
+LOG2E = 1.4426950408889634
+# The tiles of flash_attn_tile.wgsl: rows of a block, which is also the keys of a tile.
+BLOCKS = {"32": 32, "128": 128}
+# Rows (of the query heads that share a KV head) that the direct kernel takes.
+FEW = 32
+# Workgroups that keep a large GPU busy: three direct ones, or one tile, for each multiprocessor.
+BUSY_ROWS, BUSY_TILES = 396, 132
+# One invocation loops at most this often: a software driver ends all loops after 65,535 rounds.
+MAX_ROUNDS = 30_000
+
+
+class Choice(NamedTuple):
+    """ "rows" or a tile of flash_attn_tile.wgsl, and the number of slices of the keys."""
+
+    body: str
+    slices: int = 1
+
+
+def choose(caps: Caps, d: Dims) -> Choice:
+    """The body and the slices for one call."""
+    rows = d.group * d.queries
+    matrices = d.batch * d.kv_heads
+    if rows <= FEW:
+        groups = matrices * cdiv(rows, _held(rows, d.depth))
+        return Choice("rows", max(1, min(BUSY_ROWS // groups, d.keys // 64)))
+    tile = "128"
+    if caps.max_invocations < 1024 or caps.max_workgroup_bytes < 32768:
+        tile = "32"  # WebGPU's defaults: small devices and software drivers
+    groups = matrices * cdiv(rows, BLOCKS[tile]) * cdiv(d.value_depth, 128)
+    if tile == "128" and groups * cdiv(d.keys, 1024) < BUSY_TILES // 2:
+        tile = "32"
+        groups = matrices * cdiv(rows, BLOCKS[tile]) * cdiv(d.value_depth, 128)
+    busy = BUSY_TILES * (1 if tile == "128" else 4)
+    return Choice(tile, max(1, min(busy // groups, d.keys // 512, 64)))
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call: its tensors, sizes and rules. `lse` is scratch where nobody asked for it."""
+
+    q: View
+    k: View
+    v: View
+    mask: View | None
+    sinks: View | None
+    lse: View
+    dst: View
+    dims: Dims
+    band: Band
+    scale: float
+    max_bias: float
+    softcap: float
+
+    def rules(self) -> dict[str, float]:
+        """What says which keys count, and how much, as the kernels' params have it."""
+        b, h, i, j = mask_steps(self.mask, self.dims)
+        steps = {"mask_sb": b, "mask_sh": h, "mask_ss": i, "mask_st": j}
+        return {
+            **{name: step & 0xFFFFFFFF for name, step in steps.items()},
+            "mask_kind": mask_kind(self.mask),
+            "band_low": self.band.low,
+            "band_high": self.band.high,
+            "alibi_heads": alibi_heads(self.dims.heads),
+            "scale": self.scale * LOG2E,
+            "max_bias": self.max_bias,
+            "softcap": self.softcap,
+        }
+
+
+def plan(
+    caps: Caps,
+    scratch: Scratch,
+    q: View,
+    k: View,
+    v: View,
+    mask: View | None,
+    sinks: View | None,
+    lse: View | None,
+    dst: View,
+    scale: float | None = None,
+    causal: Causal = False,
+    window: Window = None,
+    max_bias: float = 0.0,
+    softcap: float = 0.0,
+) -> list[Step]:
+    """The dispatches of one call."""
+    d = dims(OP, q, k, v, mask, sinks)
+    expect(OP, "dst", dst, (d.batch, d.heads, d.queries, d.value_depth))
+    expect(OP, "lse", lse, dst.shape[:3])
+    near = band(OP, d, causal, window)
+    factor = scale_of(OP, d, scale)
+    bias, cap = number(OP, "max_bias", max_bias), number(OP, "softcap", softcap)
+    if dst.size == 0 and (lse is None or lse.size == 0):
+        return []
+    if d.value_depth == 0:  # lse alone: any values do
+        v = k.with_layout((*k.shape[:3], 1), k.strides)
+        d = d._replace(value_depth=1)
+        dst = scratch.empty((*dst.shape[:3], 1), "float32")
+    sums = lse or scratch.empty(dst.shape[:3], "float32")
+    v, k, before = _alike(caps, scratch, v, k)
+    call = Call(q, k, v, mask, sinks, sums, dst, d, near, factor, bias, cap)
+    if d.keys == 0 or d.depth == 0:
+        return [*before, *_empty(caps, scratch, call)]
+    choice = choose(caps, d)
+    if choice.body == "rows":
+        return [*before, *_rows(caps, scratch, call, choice.slices)]
+    return [*before, *_tiles(caps, scratch, call, choice)]
+
+
+def _alike(caps: Caps, scratch: Scratch, v: View, k: View) -> tuple[View, View, list[Step]]:
+    """k and v of one dtype: a copy stands in for the one of two bytes."""
+    if v.dtype == k.dtype:
+        return v, k, []
+    half = k if k.dtype.itemsize == 2 else v
+    copy = scratch.empty(half.shape, "float32")
+    steps = cpy.plan(caps, scratch, half, copy)
+    return (v, copy, steps) if half is k else (copy, k, steps)
+
+
+def _merge(caps: Caps, parts: View, sums: View, c: Call) -> Step:
+    """The sums of all slices as one result."""
+    return flash_attn_merge.step(
+        caps, parts, sums, c.sinks, c.lse, c.dst,
+        rows=c.dims.batch * c.dims.heads * c.dims.queries,
+        column_blocks=max(cdiv(c.dims.value_depth, 32), 1),
+    )  # fmt: skip
+
+
+def _empty(caps: Caps, scratch: Scratch, c: Call) -> list[Step]:
+    """No key: zeros, as the merge of no slices."""
+    parts = scratch.empty((1, 1, 1, 1, 4), "float32")
+    sums = scratch.empty((1,), "float32")
+    none = parts.with_layout((0, *parts.shape[1:]), parts.strides)
+    return [_merge(caps, none, sums, c)]
+
+
+# -- few rows -------------------------------------------------------------------------------------
+
+
+def _held(rows: int, depth: int) -> int:
+    """Rows that one workgroup takes."""
+    if depth > 128:
+        return 4
+    return next((n for n in (1, 4) if n >= rows), 8)
+
+
+def _wide(view: View) -> bool:
+    """May rows be read as vectors of 16 bytes?"""
+    item = view.dtype.itemsize
+    return view.strides[3] == item and view.shape[3] * item % 16 == 0 and view.aligned(16, range(3))
+
+
+def _rows(caps: Caps, scratch: Scratch, c: Call, slices: int) -> list[Step]:
+    d = c.dims
+    wide = _wide(c.k) and _wide(c.v)
+    deepest = next(n for n in (128, 256, 576) if n >= d.depth)
+    held = _held(d.group * d.queries, d.depth)
+    if not wide:
+        held, deepest = 4, 576
+    unit = 32 * (1 if deepest == 576 else {1: 4, 4: 2, 8: 1}[held])
+    longest = (512 if deepest == 576 else 1024) // held
+    if (held, deepest) == (4, 128):
+        longest = 512
+    first = max(0, min(c.band.low, d.keys))
+    last = max(first, min(d.keys, d.queries + c.band.high))
+    each = min(cdiv(cdiv(last - first, slices), unit) * unit, longest)
+    slices = cdiv(last - first, each) if last > first else 0
+    if slices == 0:
+        return _empty(caps, scratch, c)
+    width = 4 if not wide or c.k.dtype.itemsize == 4 else 8
+    parts = scratch.empty((slices, *c.dst.shape[:3], cdiv(d.value_depth, 4) * 4), "float32")
+    sums = scratch.empty((slices, *c.dst.shape[:3]), "float32")
+    step = flash_attn.step(
+        caps, c.q, c.k, c.v, c.mask, None, sums, parts,
+        WIDE=wide, ROWS=held, QD=deepest,
+        kv_heads=d.kv_heads, group=d.group, queries=d.queries, keys=d.keys, depth=d.depth,
+        value_depth=d.value_depth, matrices=d.batch * d.kv_heads,
+        row_groups=cdiv(d.group * d.queries, held), slices=slices, slice_keys=each,
+        first_key=first, last_key=last,
+        column_bits=(cdiv(d.value_depth, width) - 1).bit_length(),
+        **c.rules(),  # type: ignore[arg-type]
+    )  # fmt: skip
+    return [step, _merge(caps, parts, sums, c)]
+
+
+# -- tiles ----------------------------------------------------------------------------------------
+
+
+class _Blocks(NamedTuple):
+    """Rows of one KV head as blocks: `pitch` rows for each of its query heads.
+
+    Heads begin at a block (`head_blocks` each), or follow each other in shared blocks (1).
+    """
+
+    pitch: int
+    blocks: int
+    head_blocks: int
+
+
+def _blocks(d: Dims, edge: int, banded: bool) -> _Blocks:
+    each = cdiv(d.queries, edge)
+    shared = cdiv(d.group * d.queries, edge)
+    if each == 1 or (not banded and d.group * each * 4 > shared * 5):
+        return _Blocks(d.queries, shared, 1)
+    return _Blocks(each * edge, d.group * each, each)
+
+
+def _tiles(caps: Caps, scratch: Scratch, c: Call, choice: Choice) -> list[Step]:
+    d = c.dims
+    edge = BLOCKS[choice.body]
+    deep = cdiv(d.depth, 16) * 16
+    where = _blocks(d, edge, c.band != (-(1 << 30), 1 << 30))
+    tiles = cdiv(d.keys, edge)
+    v, before = _values(caps, scratch, c.v)
+    slices = max(choice.slices, cdiv(tiles * (deep // 16 + 20), MAX_ROUNDS))
+    slice_tiles = cdiv(tiles, slices)
+    slices = cdiv(tiles, slice_tiles)
+    out, sums, after = _target(caps, scratch, c, slices)
+    # As many KV heads at a time as turned copies of q and k fit one binding.
+    matrices = d.batch * d.kv_heads
+    largest = max(where.blocks, tiles) * edge * deep * 4
+    some = max(1, min(matrices, caps.max_binding // largest))
+    turned_q = scratch.empty((some, deep, where.blocks * edge), "float32")
+    turned_k = scratch.empty((some, deep, tiles * edge), "float32")
+    steps = list(before)
+    for first in range(0, matrices, some):
+        n = min(some, matrices - first)
+        qt, kt = (t.with_layout((n, *t.shape[1:]), t.strides) for t in (turned_q, turned_k))
+        steps += [
+            _turn(caps, c.q, qt, d, first, d.group, where.pitch),
+            _turn(caps, c.k, kt, d, first, 1, tiles * edge),
+            flash_attn_tile.step(
+                caps, qt, kt, v, c.mask, c.sinks if slices == 1 else None, sums, out,
+                TILE=choice.body, DVP=64 if d.value_depth <= 64 else 128,
+                first_matrix=first, kv_heads=d.kv_heads, group=d.group, queries=d.queries,
+                keys=d.keys, pitch=where.pitch, blocks=where.blocks,
+                head_blocks=where.head_blocks, value_depth=d.value_depth,
+                columns=cdiv(d.value_depth, 128), slices=slices, slice_tiles=slice_tiles,
+                lse_slice=sums.strides[0] // 4 if slices > 1 else 0,
+                dst_slice=out.strides[0] // 4 if slices > 1 else 0,
+                **c.rules(),  # type: ignore[arg-type]
+            ),
+        ]  # fmt: skip
+    return [*steps, *after]
+
+
+def _turn(
+    caps: Caps, src: View, dst: View, d: Dims, first: int, group: int, pitch: int
+) -> Step:  # fmt: skip
+    depth_last = abs(src.strides[3]) <= abs(src.strides[2])
+    return flash_attn_turn.step(
+        caps, src, dst, first_matrix=first, group=group, kv_heads=d.kv_heads, pitch=pitch,
+        depth_last=int(depth_last),
+    )  # fmt: skip
+
+
+def _values(caps: Caps, scratch: Scratch, v: View) -> tuple[View, list[Step]]:
+    """v so that its rows can be read as vectors of four: a copy where it cannot."""
+    item = v.dtype.itemsize
+    if v.strides[3] == item and v.shape[3] % 4 == 0 and v.aligned(4 * item, range(3)):
+        return v, []
+    copy = scratch.empty((*v.shape[:3], cdiv(v.shape[3], 4) * 4), v.dtype.name)
+    inside = copy.with_layout(v.shape, copy.strides)
+    return copy, cpy.plan(caps, scratch, v, inside)
+
+
+def _target(caps: Caps, scratch: Scratch, c: Call, slices: int) -> tuple[View, View, list[Step]]:
+    """Where tiles write dst and lse, and the steps that finish them."""
+    if slices > 1:
+        depth = cdiv(c.dims.value_depth, 4) * 4
+        parts = scratch.empty((slices, *c.dst.shape[:3], depth), "float32")
+        sums = scratch.empty((slices, *c.dst.shape[:3]), "float32")
+        return parts, sums, [_merge(caps, parts, sums, c)]
+    if c.dst.dtype.itemsize == 2 and c.v.dtype.itemsize == 4:
+        whole = scratch.empty(c.dst.shape, "float32")
+        return whole, c.lse, cpy.plan(caps, scratch, whole, c.dst)
+    return c.dst, c.lse, []
