@@ -29,7 +29,7 @@ LOADS = {
 
 
 @gpu
-@pytest.mark.sample(0.07)
+@pytest.mark.sample(0.045)
 @pytest.mark.parametrize("kinds", KINDS[:3], ids="-".join)
 @pytest.mark.parametrize("load", LOADS)
 @pytest.mark.parametrize("tile", plans.TILES)
@@ -73,7 +73,7 @@ def test_rows_of_three_taps(dev: pk.Device, slices: int, kinds: tuple[str, str, 
 
 
 @gpu
-@pytest.mark.sample(0.25)
+@pytest.mark.sample(0.2)
 @pytest.mark.parametrize("kinds", KINDS, ids="-".join)
 @pytest.mark.parametrize("o", (1, 3, 6))
 def test_direct(dev: pk.Device, o: int, kinds: tuple[str, str, str]) -> None:
