@@ -141,7 +141,7 @@ def _body(spec: Spec) -> str:
     lines.append(f"  values: {json.dumps(''.join(PARAM_TYPES[p.type] for p in plan_params))},")
     lines.append(f"  args: {json.dumps([n for p in args for n in p.fields])},")
     lines.append(f"  argsFormat: {json.dumps(''.join(PARAM_TYPES[p.type] for p in args))},")
-    if getattr(spec, "faults", False):
+    if spec.faults:
         lines.append("  faults: true,")
     lines.append(f"  step({signature}) {{")
     words = "[]"
@@ -168,7 +168,7 @@ def _body(spec: Spec) -> str:
 
 def _seen(t: TensorSpec) -> str:
     """The view of a tensor that the index space sees."""
-    over = getattr(t, "over", "")
+    over = t.over
     return expression(over) if over else _name(t.name)
 
 

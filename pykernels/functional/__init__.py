@@ -11,8 +11,8 @@ from pykernels.kernels import fill, memset
 
 from .conv2d import conv2d, conv_transpose2d
 from .creation import astype, copy, copyto, empty, full, ones, zeros
-from .flash_attn_backward import flash_attn_backward
 from .flash_attn import flash_attn, scaled_dot_product_attention
+from .flash_attn_backward import flash_attn_backward
 from .matmul import matmul
 from .rows import embedding, get_rows, set_rows
 
@@ -25,15 +25,15 @@ __all__ = [
     "embedding",
     "empty",
     "fill",
-    "flash_attn_backward",
     "flash_attn",
+    "flash_attn_backward",
     "full",
     "get_rows",
     "matmul",
     "memset",
     "ones",
-    "set_rows",
     "scaled_dot_product_attention",
+    "set_rows",
     "zeros",
 ]
 __all__ += _generated.__all__
