@@ -15,7 +15,6 @@ import pytest
 
 import pykernels as pk
 from tests.runtime._helpers import (
-    ADAPTER,
     ENGINE,
     USAGE,
     check_works,
