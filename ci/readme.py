@@ -19,8 +19,8 @@ def kernels() -> str:
     manifest = json.loads((ROOT / "pykernels" / "_generated" / "manifest.json").read_text())
     lines = ["| kernel | what it does | dtypes | bodies | variants |", "|---|---|---|---|---|"]
     for name, k in sorted(manifest["kernels"].items()):
-        output = next(t for t in k["tensors"] if t["role"] == "out")
-        dtypes = "any" if len(output["dtypes"]) > 8 else ", ".join(output["dtypes"])
+        kinds = max((t["dtypes"] for t in k["tensors"] if t["role"] == "out"), key=len)
+        dtypes = "any" if len(kinds) > 8 else ", ".join(kinds)
         bodies = ", ".join(f"`{b}`" for b in k["bodies"])
         count = sum(v["body"] in k["bodies"] for v in manifest["variants"].values())
         lines.append(f"| `{name}` | {k['doc'].splitlines()[0]} | {dtypes} | {bodies} | {count} |")

@@ -17,5 +17,5 @@ setup_package
 export PYKERNELS_CACHE=$root/.tools/cache
 "$python" -m codegen --validate
 "$python" -c 'from pykernels.cli import main; main()' \
-    validate --with naga,lint --to spv,msl,hlsl,glsl --limits webgpu
+    validate --with naga,lint --to spv,msl,hlsl,glsl
 "$python" ci/manifest.py

@@ -1,6 +1,8 @@
 // /// kernel
 // doc = """
-// Gradient of conv2d by its weights: dst[o, c, i, j] is the sum over images n and pixels (y, x') of
+// Gradient of conv2d by its weights.
+//
+// dst[o, c, i, j] is the sum over images n and pixels (y, x') of
 // dy[n, o, y, x'] x[n, c, y s + i d - top, x' s + j d - left].
 //
 // dst has the shape of conv2d's w, x and the options are those of the forward call. Sums are f32,
