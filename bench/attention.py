@@ -23,9 +23,7 @@ from typing import Any
 import numpy as np
 
 import pykernels as pk
-from bench.ceilings import copy_bandwidth
-from bench.first_wave import HAVE_TORCH, torch_time
-from bench.timing import gpu_time
+from bench.timing import HAVE_TORCH, copy_bandwidth, gpu_time, torch_time
 from pykernels.plans import flash_attn as plans
 from pykernels.reference.flash_attn import attention, budget
 

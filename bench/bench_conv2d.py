@@ -1,4 +1,4 @@
-"""conv2d, the gradient by its image, and conv_transpose2d: layers of known networks."""
+"""conv2d, its gradients by image, weights and bias, and conv_transpose2d."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from typing import Any, cast
 
 from bench import form, shapes
 from bench.others import GROUP_ID, Skipped, naive_peer, scalar, torch_peer
-from pykernels.bench.case import Case, Operand
+from pykernels.bench.case import Case, Operand, Part
 from pykernels.dtypes import DTypeName
 
 # Kernels whose output has the shape of the layer's input, from one that has that of its output.
 BACK = ("conv2d_backward_input", "conv_transpose2d")
+# Shapes of which the gradient by the bias, and that by the weights in f16, are measured too.
+SOME = ("resnet-50-conv2", "unet-64", "ragged-image")
+CHANNELS = 8  # of the gradients by weights and bias are checked, of each side
 
 
 def layer(kernel: str, s: shapes.Shape, dtype: str) -> Case:
@@ -25,16 +28,20 @@ def layer(kernel: str, s: shapes.Shape, dtype: str) -> Case:
     tensors = {
         "conv2d": {"x": x, "w": weight, "dst": y},
         "conv2d_backward_input": {"dy": y, "w": weight, "dst": x},
+        "conv2d_backward_weight": {"dy": y, "x": x, "dst": weight},
+        "conv2d_backward_bias": {"dy": y, "dst": Operand((o,), weight.dtype)},
         "conv_transpose2d": {"x": y, "w": weight, "dst": x},
     }[kernel]
     args: dict[str, Any] = {"stride": stride, "padding": padding, "groups": groups}
     over = tuple((a + 2 * padding - k) % stride for a, k in ((h, kh), (w, kw)))
     if kernel == "conv_transpose2d" and any(over):
         args["output_padding"] = over
+    if kernel == "conv2d_backward_bias":
+        return Case(kernel, tensors, {}, y.shape, name=s.name, origin=s.origin, part=some_biases)
     return Case(
         kernel, tensors, args, s.dims[:7], name=s.name, origin=s.origin,
         note=f"groups {groups}" if groups > 1 else "",
-        part=few_channels if kernel == "conv2d" and groups == 1 else last_image,
+        part=part(kernel, groups),
     )  # fmt: skip
 
 
@@ -49,6 +56,24 @@ def few_channels(t: dict[str, Any]) -> dict[str, Any]:
     return {"x": t["x"][-1:], "w": t["w"][:16], "dst": t["dst"][-1:, :16]}
 
 
+def some_weights(t: dict[str, Any]) -> dict[str, Any]:
+    """The weights between some channels of the input and of the output."""
+    some = slice(CHANNELS)
+    return {"dy": t["dy"][:, some], "x": t["x"][:, some], "dst": t["dst"][some, some]}
+
+
+def some_biases(t: dict[str, Any]) -> dict[str, Any]:
+    """Some channels."""
+    return {"dy": t["dy"][:, :CHANNELS], "dst": t["dst"][:CHANNELS]}
+
+
+def part(kernel: str, groups: int) -> Part | None:
+    """What of a layer is checked. Each weight needs all images, each group all its channels."""
+    if kernel == "conv2d_backward_weight":
+        return some_weights if groups == 1 else None
+    return few_channels if kernel == "conv2d" and groups == 1 else last_image
+
+
 def cases(edge: int = 0) -> Iterator[Case]:
     for s in shapes.pick(shapes.CONVOLUTIONS, edge):
         for dtype in ("float32", "float16"):
@@ -56,6 +81,11 @@ def cases(edge: int = 0) -> Iterator[Case]:
         if s.dims[-1] == 1 and s.dims[5] > 1:
             for kernel in BACK:
                 yield layer(kernel, s, "float32")
+        yield layer("conv2d_backward_weight", s, "float32")
+        if s.name in SOME:
+            yield layer("conv2d_backward_weight", s, "float16")
+            for dtype in ("float32", "float16"):
+                yield layer("conv2d_backward_bias", s, dtype)
 
 
 @torch_peer
@@ -65,6 +95,10 @@ def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
         f.conv2d(t["x"], t["w"], **case.args)
     elif case.kernel == "conv_transpose2d":
         f.conv_transpose2d(t["x"], t["w"], **case.args)
+    elif case.kernel == "conv2d_backward_weight":
+        torch.nn.grad.conv2d_weight(t["x"], t["dst"].shape, t["dy"], **case.args)
+    elif case.kernel == "conv2d_backward_bias":
+        torch.sum(t["dy"], (0, 2, 3), out=t["dst"])
     else:
         torch.nn.grad.conv2d_input(t["dst"].shape, t["w"], t["dy"], **case.args)
 

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 import pykernels as pk
-from bench.first_wave import HAVE_TORCH, torch_time
-from bench.timing import gpu_time
+from bench.timing import HAVE_TORCH, gpu_time, torch_time
 from pykernels.plans import conv2d_backward_weight as plans
 from pykernels.reference.conv2d import conv2d_backward_weight as reference
 

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 import pykernels as pk
-from bench.first_wave import HAVE_TORCH, torch_time
+from bench.timing import HAVE_TORCH, torch_time
 from pykernels.reference.flash_attn import attention
 from pykernels.reference.flash_attn import flash_attn_backward as reference
 

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 import pykernels as pk
-from bench.ceilings import copy_bandwidth
-from bench.first_wave import HAVE_TORCH, torch_time
+from bench.timing import HAVE_TORCH, copy_bandwidth, torch_time
 from bench.timing import gpu_time as timed
 
 if HAVE_TORCH:

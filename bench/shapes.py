@@ -14,6 +14,7 @@ __all__ = [
     "MATRICES",
     "PRODUCTS",
     "ROWS",
+    "ROW_MOVES",
     "Shape",
     "cut",
     "pick",
@@ -106,6 +107,7 @@ CONVOLUTIONS = [
     Shape("mobilenet-v2-dw", (16, 144, 56, 56, 144, 3, 3, 1, 1, 144), "MobileNetV2: depthwise"),
     Shape("unet-64", (8, 64, 256, 256, 64, 3, 3, 1, 1, 1), "a U-Net's outer layer"),
     Shape("sd-512", (1, 512, 64, 64, 512, 3, 3, 1, 1, 1), "Stable Diffusion: VAE, 64 x 64"),
+    Shape("ragged-image", (3, 13, 29, 31, 17, 3, 5, 2, 1, 1), RAGGED),
 ]
 
 # batch x heads x key heads x queries x keys x head size
@@ -113,8 +115,11 @@ ATTENTION = [
     Shape("llama-2-7b-4096", (1, 32, 32, 4096, 4096, 128), "Llama 2 7B: a prompt of 4096"),
     Shape("llama-3-8b-4096", (1, 32, 8, 4096, 4096, 128), "Llama 3 8B: a prompt of 4096"),
     Shape("llama-3-8b-decode", (1, 32, 8, 1, 16384, 128), "Llama 3 8B: one token, 16384 before"),
+    Shape("llama-3-8b-long", (1, 32, 8, 1, 65536, 128), "Llama 3 8B: one token, 65536 before"),
+    Shape("llama-3-8b-2048", (1, 32, 8, 2048, 2048, 128), "Llama 3 8B: a prompt of 2048"),
     Shape("gpt-2-1024", (8, 16, 16, 1024, 1024, 64), "GPT-2 medium, batch 8"),
     Shape("bert-base-512", (8, 12, 12, 512, 512, 64), "BERT base, batch 8"),
+    Shape("ragged-heads", (2, 6, 2, 77, 93, 40), RAGGED),
 ]
 
 # rows x elements: rows that are written to, or read from, places in any order

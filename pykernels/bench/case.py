@@ -27,6 +27,7 @@ __all__ = [
     "Counts",
     "Loaded",
     "Operand",
+    "Part",
     "cut",
     "default_shape",
     "load",

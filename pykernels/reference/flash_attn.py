@@ -9,7 +9,16 @@ import numpy as np
 
 from .softmax import alibi_slopes
 
-__all__ = ["Attention", "attention", "budget", "flash_attn", "flash_attn_backward", "lse_budget"]
+__all__ = [
+    "Attention",
+    "attention",
+    "budget",
+    "flash_attn",
+    "flash_attn_backward",
+    "lse_budget",
+    "over_groups",
+    "problem",
+]
 
 Array = np.ndarray[Any, Any]
 
@@ -112,7 +121,7 @@ def flash_attn_backward(
         dq = factor * _product(ds, k64, allowed)
         dk = factor * _product(np.swapaxes(ds, -1, -2), q.astype(np.float64), turned)
         dv = _product(np.swapaxes(f.weights, -1, -2), do64, turned)
-    return dq, _over_groups(dk, group), _over_groups(dv, group)
+    return dq, over_groups(dk, group), over_groups(dv, group)
 
 
 def budget(
@@ -210,7 +219,18 @@ def _product(weights: Array, rows: Array, allowed: Array) -> Array:
         return np.asarray(np.where(allowed[..., None], terms, 0.0).sum(-2))
 
 
-def _over_groups(grads: Array, group: int) -> Array:
+def over_groups(grads: Array, group: int) -> Array:
     """The sum over the query heads of each KV head."""
     b, h, *rest = grads.shape
     return np.asarray(grads.reshape(b, h // group, group, *rest).sum(2))
+
+
+def problem(
+    shape: tuple[int, ...] = (8, 16, 16, 1024, 1024, 64),
+    dtype: str = "float32",
+    out: str = "float32",
+) -> dict[str, tuple[tuple[int, ...], str]]:
+    """Shapes and dtypes for (batch, heads, KV heads, queries, keys, head size)."""
+    b, h, hkv, s, t, d = shape
+    wide, narrow = (b, h, s, d), (b, hkv, t, d)
+    return {"q": (wide, dtype), "k": (narrow, dtype), "v": (narrow, dtype), "dst": (wide, out)}

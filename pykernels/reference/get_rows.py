@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from .cpy import cpy
-from .set_rows import repeated
+from .set_rows import problem, repeated
 
-__all__ = ["get_rows"]
+__all__ = ["get_rows", "problem"]
 
 Array = np.ndarray[Any, Any]
 

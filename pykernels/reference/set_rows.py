@@ -8,7 +8,7 @@ import numpy as np
 
 from .cpy import cpy
 
-__all__ = ["repeated", "set_rows"]
+__all__ = ["problem", "repeated", "set_rows"]
 
 Array = np.ndarray[Any, Any]
 
@@ -27,6 +27,13 @@ def set_rows(src: Array, index: Array, dst: Array) -> Array:
         if 0 <= places[at] < dst.shape[-2]:
             out[(*at[:-1], int(places[at]))] = rows[at]
     return out
+
+
+def problem(
+    shape: tuple[int, ...] = (16384, 4096), dtype: str = "float32", out: str = "float32"
+) -> dict[str, tuple[tuple[int, ...], str]]:
+    """Shapes and dtypes of rows (..., n, k) that go to as many places."""
+    return {"src": (shape, dtype), "index": (shape[-2:-1], "int32"), "dst": (shape, out)}
 
 
 def repeated(a: Array, shape: tuple[int, ...]) -> Array:

@@ -321,6 +321,21 @@ def test_several_outputs_are_compared_each(monkeypatch: pytest.MonkeyPatch) -> N
     assert verdict("two", {"x": x}, {}, [x + 1, 2 * x]).wrong == 5
 
 
+def test_budgets_allow_the_rounding_of_float16_and_may_ask_for_the_shape(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    module = ModuleType("pykernels.reference.one")
+    module.one = lambda x, shape: x.astype("f8")  # type: ignore[attr-defined]
+    asked = []
+    module.budget = lambda x, shape: asked.append(shape) or 0.0  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    x = np.array([1.0 / 3, 1e-6 / 3, 2.0**-26])
+    assert verdict("one", {"x": x}, {}, [x.astype("f2")]).wrong == 0
+    assert verdict("one", {"x": x}, {}, [(x + 2.0**-23).astype("f2")]).wrong == 2
+    assert verdict("one", {"x": x}, {}, [x.astype("f4")]).wrong == 2
+    assert asked == [(3,)] * 3
+
+
 @gpu
 def test_prepare_computes_inputs_from_others(dev: pk.Device) -> None:
     case = problem("softmax_backward", (4, 16), "float32")
