@@ -75,7 +75,6 @@
 // params.max_bias = { type = "f32" }
 // params.softcap = { type = "f32" }
 // uses = ["attention"]
-// operations = "2 * k.shape[2] * (q.size + dst.size)"
 // grid = "matrices * row_groups * slices"
 // ///
 
