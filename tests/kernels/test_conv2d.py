@@ -53,6 +53,7 @@ def test_tile_at_its_edges(
         calls.check(f"{tile} {load}")
 
 
+@pytest.mark.sample(0.5)
 @gpu
 @pytest.mark.parametrize("kinds", KINDS[: 3 if FULL else 1], ids="-".join)
 @pytest.mark.parametrize("slices", (1, 3))
