@@ -29,7 +29,7 @@ LOADS = {
 
 
 @gpu
-@pytest.mark.sample(0.045)
+@pytest.mark.sample(0.03)
 @pytest.mark.parametrize("kinds", KINDS[:3], ids="-".join)
 @pytest.mark.parametrize("load", LOADS)
 @pytest.mark.parametrize("tile", plans.TILES)
@@ -53,7 +53,7 @@ def test_tile_at_its_edges(
         calls.check(f"{tile} {load}")
 
 
-@pytest.mark.sample(0.5)
+@pytest.mark.sample(0.25)
 @gpu
 @pytest.mark.parametrize("kinds", KINDS[: 3 if FULL else 1], ids="-".join)
 @pytest.mark.parametrize("slices", (1, 3))

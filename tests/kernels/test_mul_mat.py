@@ -39,7 +39,7 @@ LOADS = {"k": K_RUNS, "rows": ROWS_RUN, "any": NOTHING_RUNS}
 
 
 @gpu
-@pytest.mark.sample(0.02)
+@pytest.mark.sample(0.013)
 @pytest.mark.parametrize("kinds", KINDS, ids="-".join)
 @pytest.mark.parametrize("loads", [*itertools.product(LOADS, LOADS)], ids="-".join)
 @pytest.mark.parametrize("tile", EDGES)
@@ -61,7 +61,7 @@ def test_tile_at_its_edges(
 
 
 @gpu
-@pytest.mark.sample(0.06)
+@pytest.mark.sample(0.04)
 @pytest.mark.parametrize("kinds", KINDS, ids="-".join)
 @pytest.mark.parametrize("load", LOADS)
 @pytest.mark.parametrize("held", (1, 4, 8))

@@ -58,7 +58,7 @@ def add(
     )
 
 
-@pytest.mark.sample(0.6)
+@pytest.mark.sample(0.3)
 @pytest.mark.parametrize(("src", "dst"), PAIRS)
 def test_set_rows_matches_reference(dev: pk.Device, src: str, dst: str) -> None:
     case = Case(dev, seed=len(src) * 7 + len(dst))
