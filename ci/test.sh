@@ -4,7 +4,7 @@
 #
 #   bash ci/test.sh [--full] [pytest arguments]
 #
-# Each column uses at most 300 pipelines, chosen by hash; --full uses all. A column whose driver
+# Each column uses at most 350 pipelines, chosen by hash; --full uses all. A column whose driver
 # cannot be installed fails where CI=true and is skipped, with its reason, elsewhere; so does the
 # browser.
 

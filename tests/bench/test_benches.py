@@ -91,7 +91,7 @@ def test_bench_runs_and_counts(dev: pk.Device, case: Case) -> None:
     assert result.counts.nbytes == sum(sizes)
     assert (result.counts.operations > 0) != kernel_of(case.kernel).moves_bytes
     assert result.counts.bound >= result.counts.nbytes
-    assert len(result.timing.rounds) == 2 and all(t > 0 for t in result.timing.rounds)
+    assert result.timing.rounds and all(t > 0 for t in result.timing.rounds)
     for name, found in result.peers.items():
         assert not isinstance(found, str) or name == "torch" or REASON.search(found)
     kernel = kernel_of(case.kernel)
