@@ -90,15 +90,7 @@ ${product.finish()}
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);
   if (g >= p.groups) { return; }
-  // Bands of eight tiles down, column by column: neighbours share operands in the cache.
-  let batch = g / (p.across * p.down);
-  let t = g - batch * p.across * p.down;
-  let band = t / (8u * p.across);
-  let high = min(8u, p.down - band * 8u);
-  let inside = t - band * 8u * p.across;
-  let column = inside / high;
-  let row0 = (band * 8u + inside - column * high) * ${ROWS}u;
-  let col0 = column * ${COLS}u;
+  ${product.where(ROWS, COLS)}
   let k_first = (batch / p.slice_batches) * p.slice_depth;
   let k_count = min(p.slice_depth, p.depth - k_first);
   let head = ((k_count - 1u) & 15u) + 1u;
@@ -172,52 +164,5 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endfor
   }
 
-  let dst_start = dst_batch(batch);
-  let factor = select(p.scale, 1.0f, p.raw == 1u);
-//% for i in range(TR)
-//% for j in range(TC // 4)
-  c${i}_${j} *= factor;
-//% endfor
-//% endfor
-  if (finishes()) {
-    // A loop over an array: unrolled, it would be larger than the product.
-    var c = array<vec4<f32>, ${TR * TC // 4}>(
-//% for i in range(TR)
-//% for j in range(TC // 4)
-      c${i}_${j},
-//% endfor
-//% endfor
-    );
-    let bias_start = bias_batch(batch);
-    let residual_start = residual_batch(batch);
-    for (var n = 0u; n < ${TR * TC // 4}u; n += 1u) {
-      let i = n / ${TC // 4}u;
-      let j = n % ${TC // 4}u;
-      let row = min(row0 + (at_row + (i >> 2u) * ${LR}u) * 4u + (i & 3u), p.rows - 1u);
-      let m = vec4<u32>(col0 + (at_col + j * ${LC}u) * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
-      c[n] = finish(c[n], bias_at(bias_start, row, 0u), residual_at(residual_start, row, 0u), m);
-    }
-//% for i in range(TR)
-//% for j in range(TC // 4)
-    c${i}_${j} = c[${i * (TC // 4) + j}];
-//% endfor
-//% endfor
-  }
-//% for i in range(TR)
-  {
-    let row = row0 + (at_row + ${i // 4 * LR}u) * 4u + ${i % 4}u;
-    if (row < p.rows) {
-//% for j in range(TC // 4)
-      let m${j} = col0 + (at_col + ${j * LC}u) * 4u;
-//% if DV == 4
-      if (m${j} < p.cols) { dst_store(dst_at(dst_start, row, m${j} / 4u), c${i}_${j}); }
-//% else
-//% for e in range(4)
-      if (m${j} + ${e}u < p.cols) { dst_store(dst_at(dst_start, row, m${j} + ${e}u), c${i}_${j}[${e}]); }
-//% endfor
-//% endif
-//% endfor
-    }
-  }
-//% endfor
+  ${product.write(TR, TC, LR, LC, DV)}
 }
