@@ -1,6 +1,6 @@
 """Matrix products at the shapes of their speed goals, beside torch (TF32 off) where it is there.
 
-    python -m bench.matmul [--engine wgpu|dawn] [--unchecked] [--only TEXT] [--config 128w,64/2]
+    python -m bench.matmul [--engine wgpu|dawn] [--unchecked] [--only TEXT] [--config wide,64/2]
                            [--runs 5] [--scale 1.0]
 
 Every case is timed with timestamp queries after a warm-up, in runs that alternate with torch's; the

@@ -48,7 +48,7 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--list", "listing", is_flag=True, help="List the cases, measure nothing.")
 @click.option("--peers", default="", help="all, or some of numpy,torch,ort,naive,engine.")
 @click.option(
-    "--config", default="", help="Choices of a plan to compare with: 128w/2,64 (mul_mat)."
+    "--config", default="", help="Choices of a plan to compare with: wide/2,64 (mul_mat)."
 )
 @click.option("--cache", type=click.Choice(["cold", "hot", "both"]), default="cold")
 @click.option("--device", help="An adapter's number, or a part of its name (see doctor).")
