@@ -31,6 +31,7 @@ _IMPORTS = {
     "pykernels.dtypes": ("DTypeLike",),
     "pykernels.faults": ("Watch",),
     "pykernels.launch": ("launch",),
+    "pykernels.prepare": ("wrong_type",),
     "pykernels.layout": ("Nd", "Rows", "Tiles", "View"),
     "pykernels.plan": (
         "Arg", "Body", "Bound", "Caps", "Kernel", "Scratch", "Step", "cdiv", "dtype", "touched",
@@ -260,7 +261,17 @@ def _wrapper(spec: Spec, name: str) -> str:
     lines = [f"\ndef {name}(", *(f"    {s}," for s in signature), ") -> None:"]
     lines += textwrap.indent(_docstring(spec, doc, fixed), "    ").splitlines()
     launched = constant(spec, name)
-    lines.append(f"    launch({launched}, ({tensors}), ({scalars}), ({options}))")
+    spots = ", ".join(
+        f"None if {t.name} is None else {t.name}._spot" if t.optional else f"{t.name}._spot"
+        for t in spec.tensors
+    )
+    lines += [
+        "    try:",
+        f"        key = ({launched}, ({options}), {spots})",
+        "    except AttributeError:",
+        f"        raise wrong_type({launched}, ({tensors})) from None",
+        f"    launch(key, ({tensors}), ({scalars}))",
+    ]
     return "\n".join(lines) + "\n"
 
 

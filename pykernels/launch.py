@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .memory import Block
     from .tensor import Tensor
 
-__all__ = ["launch"]
+__all__ = ["key_of", "launch"]
 
 MAX_PLANS = 16384
 
@@ -50,18 +50,25 @@ class Hot:
         self.clear()
 
 
-def launch(
-    kernel: Kernel,
-    tensors: tuple[Tensor | None, ...],
-    scalars: tuple[float, ...],
-    options: tuple[Any, ...] = (),
-) -> None:
-    """Run one call of a kernel: checked completely before anything is recorded."""
+def key_of(
+    kernel: Kernel, tensors: tuple[Tensor | None, ...], options: tuple[Any, ...] = ()
+) -> tuple[Any, ...]:
+    """What `launch` knows a call by: the kernel, its options, and where each tensor lies."""
     try:
-        device = tensors[-1]._device  # type: ignore[union-attr]
-        key = (kernel, options, *[None if t is None else t._spot for t in tensors])
+        return (kernel, options, *[None if t is None else t._spot for t in tensors])
     except AttributeError:
         raise wrong_type(kernel, tensors) from None
+
+
+def launch(
+    key: tuple[Any, ...], tensors: tuple[Tensor | None, ...], scalars: tuple[float, ...]
+) -> None:
+    """Run one call of a kernel: checked completely before anything is recorded.
+
+    `key` is `key_of(kernel, tensors, options)`; generated wrappers write it out, which takes a
+    third of the time.
+    """
+    device = tensors[-1]._device  # type: ignore[union-attr]
     if device._guarded:
         device._check()
     lock = device._lock
@@ -73,18 +80,18 @@ def launch(
         try:
             records = device._hot.entries.get(key)
         except TypeError:
-            raise ArgumentError(f"[{kernel.name}] unusable options {options!r}") from None
+            raise ArgumentError(f"[{key[0].name}] unusable options {key[1]!r}") from None
         if records is None or recorder is not device._recorder:
-            _launch_cold(device, recorder, kernel, tensors, scalars, options, key)
+            _launch_cold(device, recorder, key, tensors, scalars)
             return
         for d, group, blocks in records:
             pick = d.pick
             given = scalars if pick is None else [scalars[i] for i in pick]
             recorder.dispatch(d, group, blocks, given)
         if device._debug:
-            device._debug_flush(kernel, [d for d, _, _ in records], recorder)
+            device._debug_flush(key[0], [d for d, _, _ in records], recorder)
     except (struct.error, OverflowError):
-        raise _wrong_scalar(kernel, scalars) from None
+        raise _wrong_scalar(key[0], scalars) from None
     finally:
         lock.release()
 
@@ -92,13 +99,13 @@ def launch(
 def _launch_cold(
     device: Device,
     recorder: Recorder,
-    kernel: Kernel,
+    spot: tuple[Any, ...],
     tensors: tuple[Tensor | None, ...],
     scalars: tuple[float, ...],
-    options: tuple[Any, ...],
-    spot: Any,
 ) -> None:
     """A launch on views that were not seen before: the plan is cached, bind groups are new."""
+    kernel: Kernel = spot[0]
+    options = spot[1]
     dst = tensors[-1]
     assert dst is not None
     block, base = dst._block, dst._offset
@@ -188,7 +195,8 @@ def _run_detour(
         if kernel.args[index].role == "in":
             cpy(t, stand_in)
         replaced[index] = stand_in
-    launch(kernel, tuple(replaced), scalars, options)
+    stand_ins = tuple(replaced)
+    launch(key_of(kernel, stand_ins, options), stand_ins, scalars)
     for index, _ in prepared.detour:
         target, result = tensors[index], replaced[index]
         if kernel.args[index].role == "out" and target is not None and result is not None:

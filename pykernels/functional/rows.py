@@ -10,7 +10,7 @@ from pykernels._generated import set_rows as _set_rows
 from pykernels.arrays import Array, Call, NDArray
 from pykernels.dtypes import DTypeName
 from pykernels.errors import DTypeError, ShapeError
-from pykernels.launch import launch
+from pykernels.launch import key_of, launch
 from pykernels.tensor import Tensor
 
 __all__ = ["embedding", "get_rows", "set_rows"]
@@ -131,7 +131,8 @@ def embedding(
     if matrix.ndim != 2:
         raise ShapeError(f"[embedding] weight must have two axes but has shape {matrix.shape}")
     result = call.out((*places.shape, matrix.shape[1]), _dtype(matrix, out))
-    launch(_EMBEDDING, (matrix, places, result), (), (check,))
+    tensors = (matrix, places, result)
+    launch(key_of(_EMBEDDING, tensors, (check,)), tensors, ())
     return call.leave(result)
 
 
