@@ -5,12 +5,15 @@
 // `y` is the result of the softmax. `dst` may be `dy`."""
 // axes.T = ["f32", "f16"]
 // axes.VEC = [1, 4]
-// axes.LANES = [32, 256]
+// axes.LANES = [4, 8, 16, 32, 64, 128, 256]
+// axes.N = [0, 1, 4, 16]
 // axes.WG = [256]
 // pick.T = "dtype(y)"
 // pick.VEC = "4 if it.vec(4) else 1"
-// pick.LANES = "32 if it.cols <= 256 * VEC else 256"
+// pick.LANES = "4 if it.cols <= 16 * VEC else 8 if it.cols <= 32 * VEC else 16 if it.cols <= 64 * VEC else 32 if it.cols <= 128 * VEC else 64 if it.cols <= 256 * VEC else 128 if it.cols <= 512 * VEC else 256"
+// pick.N = "1 if it.cols <= 4 * VEC else 4 if it.cols <= 1024 * VEC else 16 if it.cols <= 4096 * VEC else 0"
 // pick.WG = "256"
+// when = ["(LANES, N) in ((4, 1), (4, 4), (8, 4), (16, 4), (32, 4), (64, 4), (128, 4), (256, 4), (256, 16), (256, 0))"]
 // inputs.y = { dtype = "T", vec = "VEC", doc = "(..., cols)" }
 // inputs.dy = { dtype = "T", vec = "VEC", like = "y" }
 // outputs.dst = { dtype = "T", vec = "VEC", like = "y", alias = "dy" }
@@ -22,32 +25,50 @@
 // grid = "cdiv(it.rows, WG // LANES) if it.cols else 0"
 // ///
 
-// LANES invocations per row: one pass for the sum, one for the result.
+// LANES invocations hold one row in registers, N vectors each; N = 0: any length, read twice.
 ${reduce.memory(LANES, WG)}
+//% set V = "vec4<f32>" if VEC == 4 else "f32"
 
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) slot: u32) {
   let g = group_id(wg);
   if (g >= p.groups) { return; }
   let lane = slot % LANES;
-  let row = g * (WG / LANES) + slot / LANES;
-  let cols = select(0u, p.cols, row < p.rows);
+  let own_row = g * (WG / LANES) + slot / LANES;
+  let row = min(own_row, p.rows - 1u);  // lanes past the end do the last row again, unseen
   let y_base = y_row(row);
   let dy_base = dy_row(row);
-  let dst_base = dst_row(row);
-//% set V = "vec4<f32>" if VEC == 4 else "f32"
+//% for k in range(N)
+  let c${k} = min(lane + ${k * LANES}u, p.cols - 1u);
+  let y${k} = y_load(y_at(y_base, c${k}));
+  let dy${k} = dy_load(dy_at(dy_base, c${k}));
+//% endfor
   var acc = ${V}();
-  for (var c = lane; c < cols; c += LANES) {
+//% for k in range(N)
+  acc = select(acc, fma(dy${k}, y${k}, acc), lane + ${k * LANES}u < p.cols);
+//% endfor
+//% if N == 0
+  for (var c = lane; c < p.cols; c += LANES) {
     acc = fma(dy_load(dy_at(dy_base, c)), y_load(y_at(y_base, c)), acc);
   }
+//% endif
 //% if VEC == 4
   var sum = (acc.x + acc.y) + (acc.z + acc.w);
 //% else
   var sum = acc;
 //% endif
   ${reduce.lanes("sum", "+", LANES)}
-  for (var c = lane; c < cols; c += LANES) {
+  if (own_row >= p.rows) { return; }
+  let dst_base = dst_row(row);
+//% for k in range(N)
+  if (lane + ${k * LANES}u < p.cols) {
+    dst_store(dst_at(dst_base, lane + ${k * LANES}u), y${k} * (dy${k} - ${V}(sum)));
+  }
+//% endfor
+//% if N == 0
+  for (var c = lane; c < p.cols; c += LANES) {
     let y = y_load(y_at(y_base, c));
     dst_store(dst_at(dst_base, c), y * (dy_load(dy_at(dy_base, c)) - ${V}(sum)));
   }
+//% endif
 }

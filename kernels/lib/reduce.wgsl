@@ -33,7 +33,7 @@ ${"(" ~ x ~ " + " ~ y ~ ")" if op == "+" else op ~ "(" ~ x ~ ", " ~ y ~ ")"}
     ${value} = t;
   }
 //% else
-//% set second = 16 if LANES >= 256 else 4
+//% set second = {16: 4, 32: 4, 64: 8, 128: 16, 256: 16}[LANES]
   red_a[slot] = ${value};
   workgroupBarrier();
   if (lane < ${second}u) {
@@ -52,6 +52,8 @@ ${"(" ~ x ~ " + " ~ y ~ ")" if op == "+" else op ~ "(" ~ x ~ ", " ~ y ~ ")"}
 //% endfor
 //% if second == 4
     ${value} = t0;
+//% elif second == 8
+    ${value} = ${join(op, "t0", "t1")};
 //% else
     ${value} = ${join(op, join(op, "t0", "t1"), join(op, "t2", "t3"))};
 //% endif

@@ -16,7 +16,7 @@ __all__ = ["config", "plan"]
 # Vectors of a long row that one workgroup takes.
 PIECE = 256 * 4
 # Invocations per row and vectors per invocation, shortest rows first.
-CONFIGS = ((8, 1), (16, 1), (32, 1), (32, 4), (256, 1), (256, 4), (256, 16))
+CONFIGS = ((4, 1), (4, 4), (8, 4), (16, 4), (32, 4), (64, 4), (128, 4), (256, 4), (256, 16))
 
 
 def config(cols: int, vec: int) -> tuple[int, int] | None:
@@ -44,7 +44,7 @@ def plan(
     x, mask, dst = _spread(x, mask, dst)
     it = Rows(dst.shape, {"x": x, "mask": mask, "dst": dst})
     found = config(it.cols, 4 if it.vec(4) else 1)
-    if (found is None or found[0] == 256) and it.columns_apart("x"):
+    if (found is None or found[0] > 32) and it.columns_apart("x"):
         return _transposed(caps, scratch, x, mask, sinks, dst, head)
     return _rows(caps, scratch, x, mask, sinks, dst, head)
 
