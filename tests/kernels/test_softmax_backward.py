@@ -16,8 +16,8 @@ from tests.harness import Array, Case, Form, assert_close, caps, forms, random_f
 pytestmark = pytest.mark.gpu
 
 DTYPES = ("float32", "float16")
-COLS = (1, 2, 3, 4, 5, 16, 17, 31, 32, 33, 64, 65, 127, 128, 129, 255, 256, 257, 1023, 1024, 1025, 4097, 16385,
-        70001)  # fmt: skip
+COLS = (1, 2, 3, 4, 5, 16, 17, 31, 32, 33, 64, 65, 127, 128, 129, 255, 256, 257, 1023, 1024, 1025,
+        4097, 16385, 70001)  # fmt: skip
 
 
 def backward(y: pk.Tensor, dy: pk.Tensor, dst: pk.Tensor) -> None:
