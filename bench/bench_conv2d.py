@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any, cast
 
 from bench import form, shapes
-from bench.others import GROUP_ID, Skipped, naive_peer, scalar, torch_peer
+from bench.others import GROUP_ID, Node, Skipped, naive_peer, onnx_peer, scalar, torch_peer
 from pykernels.bench.case import Case, Operand, Part
 from pykernels.dtypes import DTypeName
 
@@ -103,6 +104,22 @@ def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
         torch.nn.grad.conv2d_input(t["dst"].shape, t["w"], t["dy"], **case.args)
 
 
+@onnx_peer
+def ort(case: Case) -> Node:
+    """Layers whose output can be the next one's input."""
+    op = {"conv2d": "Conv", "conv_transpose2d": "ConvTranspose"}.get(case.kernel)
+    if op is None:
+        raise Skipped("ONNX has no gradients")
+    given, w = {"stride": 1, "padding": 0, "groups": 1} | dict(case.args), case.tensors["w"]
+    return Node(
+        op, "x", ("x", "w"), scale=(3 / math.prod(w.shape[1:])) ** 0.5,
+        attributes={
+            "strides": [given["stride"]] * 2, "pads": [given["padding"]] * 4,
+            "group": given["groups"],
+        },
+    )  # fmt: skip
+
+
 @naive_peer
 def naive(case: Case) -> tuple[str, int]:
     """One invocation per element of the output, tap after tap."""
@@ -146,5 +163,5 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     return text, -(-count // 256)
 
 
-PEERS = {"torch": torch, "naive": naive}
+PEERS = {"torch": torch, "ort": ort, "naive": naive}
 bench_conv2d = form.benches(cases, PEERS)

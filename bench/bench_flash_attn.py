@@ -11,7 +11,16 @@ import numpy as np
 
 import pykernels as pk
 from bench import form, shapes
-from bench.others import GROUP_ID, Skipped, naive_peer, numpy_peer, scalar, torch_peer
+from bench.others import (
+    GROUP_ID,
+    Node,
+    Skipped,
+    naive_peer,
+    numpy_peer,
+    onnx_peer,
+    scalar,
+    torch_peer,
+)
 from pykernels.bench.case import Case, problem
 
 HALVES = ("llama-2-7b-4096", "gpt-2-1024", "llama-3-8b-decode", "llama-3-8b-long", "ragged-heads")
@@ -90,6 +99,26 @@ def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
     torch.autograd.grad(t["forward"], (q, k, v), t["do"], retain_graph=True)
 
 
+@onnx_peer
+def ort(case: Case) -> Node:
+    """ONNX Runtime's own MultiHeadAttention, whose output can be the next one's queries."""
+    if case.kernel != "flash_attn":
+        raise Skipped("ONNX has no gradients")
+    heads, shared = (case.tensors[n].shape[1] for n in ("q", "k"))
+    if heads != shared:
+        raise Skipped("its MultiHeadAttention has as many heads of keys as of queries")
+    return Node(
+        "MultiHeadAttention", "q", ("q", "k", "v"), domain="com.microsoft",
+        attributes={"num_heads": heads, "unidirectional": int(bool(case.args))}, arrange=tokens,
+    )  # fmt: skip
+
+
+def tokens(name: str, a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """(batch, heads, tokens, size) as (batch, tokens, heads * size)."""
+    batch, heads, count, size = a.shape
+    return a.swapaxes(1, 2).reshape(batch, count, heads * size)
+
+
 @naive_peer
 def naive(case: Case) -> tuple[str, int]:
     """One invocation per query, key after key."""
@@ -136,5 +165,5 @@ fn main(@builtin(workgroup_id) w: vec3<u32>, @builtin(local_invocation_index) li
     return text, -(-count // 64)
 
 
-PEERS = {"numpy": numpy, "torch": torch, "naive": naive}
+PEERS = {"numpy": numpy, "torch": torch, "ort": ort, "naive": naive}
 bench_flash_attn = form.benches(cases, PEERS)

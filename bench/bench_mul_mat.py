@@ -80,11 +80,16 @@ def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
 
 @onnx_peer
 def ort(case: Case) -> Node:
-    """dst = b @ a^T, and dst is the next b: square a only. Which way a lies is the same to it."""
+    """dst = b @ a^T, and dst is the next b: square a only. It gets a^T whichever way a lies."""
     a = case.tensors["a"]
     if a.shape[-1] != a.shape[-2]:
         raise Skipped("its output cannot be its input again")
-    return Node("MatMul", "b", ("b", "a"), scale=(3 / a.shape[-1]) ** 0.5)
+    return Node("MatMul", "b", ("b", "a"), scale=(3 / a.shape[-1]) ** 0.5, arrange=of_columns)
+
+
+def of_columns(name: str, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """MatMul wants a as (k, m)."""
+    return array.swapaxes(-1, -2) if name == "a" else array
 
 
 @naive_peer

@@ -9,7 +9,16 @@ from typing import Any
 import numpy as np
 
 from bench import form, shapes
-from bench.others import GROUP_ID, Skipped, naive_peer, numpy_peer, scalar, torch_peer
+from bench.others import (
+    GROUP_ID,
+    Node,
+    Skipped,
+    naive_peer,
+    numpy_peer,
+    onnx_peer,
+    scalar,
+    torch_peer,
+)
 from pykernels.bench.case import Case, Operand, cut, problem
 
 Array = np.ndarray[Any, Any]
@@ -63,6 +72,13 @@ def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
         torch.index_select(t["src"], 0, t["index"], out=t["dst"])
 
 
+@onnx_peer
+def ort(case: Case) -> Node:
+    if case.kernel != "get_rows":
+        raise Skipped("its ScatterND copies the whole tensor first")
+    return Node("Gather", "src", ("src", "index"), {"axis": 0})
+
+
 @naive_peer
 def naive(case: Case) -> tuple[str, int]:
     """One element an invocation."""
@@ -90,5 +106,5 @@ fn main(@builtin(workgroup_id) w: vec3<u32>, @builtin(local_invocation_index) li
     return text, -(-n * k // 256)
 
 
-PEERS = {"numpy": numpy, "torch": torch, "naive": naive}
+PEERS = {"numpy": numpy, "torch": torch, "ort": ort, "naive": naive}
 bench_rows = form.benches(cases, PEERS)

@@ -16,6 +16,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -171,12 +172,15 @@ class Node:
     flow: str
     inputs: tuple[str, ...]
     attributes: Mapping[str, Any] = field(default_factory=dict)
-    scale: float = 1.0  # of the inputs that do not flow: keeps a long chain finite
+    scale: float = 1.0  # of the numbers that do not flow: keeps a long chain finite
+    domain: str = ""
+    arrange: Callable[[str, Array], Array] = lambda name, a: a  # as the operation wants it
 
 
 def onnx_peer(f: Callable[[Case], Node]) -> Peer:
     """ONNX Runtime's WebGPU provider. A run has a cost of its own (submits, transfers), so the time
-    is that of chains of two lengths, subtracted; only the first element is read back."""
+    is that of chains of two lengths, subtracted; only the first element is read back. The output of
+    one node is compared with our kernel's on the same numbers."""
 
     def start(loaded: Loaded) -> tuple[Sample, str]:
         try:
@@ -191,10 +195,13 @@ def onnx_peer(f: Callable[[Case], Node]) -> Peer:
             raise Skipped("its output cannot be its input again")
         if sum(o.nbytes for o in case.tensors.values()) > 1 << 29:
             raise Skipped("too large for one model file")
+        arrays = {n: _input(case.tensors[n], i, node) for i, n in enumerate(node.inputs)}
+        chain = partial(_session, onnx, ort, case, node, arrays)
+        _compare(loaded, node, arrays, chain(1, whole=True).run(None, {})[0])
         once = GpuSample(loaded.dev, loaded)
         once(1)
         more = min(max(math.ceil(0.03 / max(once(3) / 3, 1e-7)), 8), 200)
-        short, long = (_session(onnx, ort, case, node, n) for n in (4, 4 + more))
+        short, long = chain(4), chain(4 + more)
 
         def sample(n: int) -> float:
             spent = _run(long)
@@ -205,38 +212,59 @@ def onnx_peer(f: Callable[[Case], Node]) -> Peer:
     return start
 
 
+def _input(o: Operand, seed: int, node: Node) -> Array:
+    """An operand's numbers; those that flow keep their size."""
+    found = _host(o, seed)
+    small = seed != node.inputs.index(node.flow) and found.dtype.kind == "f"
+    return (found * node.scale).astype(found.dtype) if small else found
+
+
+def _compare(loaded: Loaded, node: Node, arrays: Mapping[str, Array], got: Array) -> None:
+    """Is it the same operation? In half precision a sum may be off by a few per cent."""
+    tensors = loaded.sets[0]
+    for name, array in arrays.items():
+        tensors[name].write(np.ascontiguousarray(array))
+    loaded.call(**tensors, **loaded.case.args)
+    out = loaded.outputs[-1]
+    want = node.arrange(out, tensors[out].numpy()).astype(np.float32)
+    error, size = np.abs(got.astype(np.float32) - want).max(), np.abs(want).max()
+    if not error <= (0.05 if got.dtype == np.float16 else 1e-3) * size:
+        raise Skipped(f"its output is wrong on this device, by {error / size:.0%}")
+
+
 def _run(session: Any) -> float:
     started = time.perf_counter()
     session.run(None, {})
     return time.perf_counter() - started
 
 
-def _session(onnx: Any, ort: Any, case: Case, node: Node, length: int) -> Any:
-    """`length` times the node, one after the other."""
+def _session(
+    onnx: Any, ort: Any, case: Case, node: Node, arrays: Mapping[str, Array], length: int,
+    whole: bool = False,
+) -> Any:  # fmt: skip
+    """`length` times the node, one after the other; the result is an element, or all."""
     helper, numpy_helper = onnx.helper, onnx.numpy_helper
-    arrays = {n: _host(case.tensors[n], i) for i, n in enumerate(node.inputs)}
-    initial = [
-        numpy_helper.from_array(
-            np.ascontiguousarray(a if n == node.flow else (a * node.scale).astype(a.dtype)), n
-        )
-        for n, a in arrays.items()
-    ]
-    rank = len(case.output.shape)
-    for name, value in (("zeros", 0), ("ones", 1)):
-        initial.append(numpy_helper.from_array(np.full(rank, value, np.int64), name))
+    given = {n: np.ascontiguousarray(node.arrange(n, a)) for n, a in arrays.items()}
+    initial = [numpy_helper.from_array(a, n) for n, a in given.items()]
+    rank = given[node.flow].ndim
     names = [node.flow, *(f"v{i}" for i in range(length))]
     nodes = [
         helper.make_node(
             node.op, [before if n == node.flow else n for n in node.inputs], [after],
-            **node.attributes,
+            domain=node.domain, **node.attributes,
         )
         for before, after in itertools.pairwise(names)
     ]  # fmt: skip
-    nodes.append(helper.make_node("Slice", [names[-1], "zeros", "ones"], ["first"]))
+    if not whole:
+        for name, value in (("zeros", 0), ("ones", 1)):
+            initial.append(numpy_helper.from_array(np.full(rank, value, np.int64), name))
+        nodes.append(helper.make_node("Slice", [names[-1], "zeros", "ones"], ["first"]))
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(case.output.dtype))
-    last = helper.make_tensor_value_info("first", kind, [1] * rank)
+    size = list(given[node.flow].shape) if whole else [1] * rank
+    last = helper.make_tensor_value_info(nodes[-1].output[0], kind, size)
     graph = helper.make_graph(nodes, case.kernel, [], [last], initial)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    sets = [helper.make_opsetid(d, v) for d, v in (("", 17), ("com.microsoft", 1))]
+    model = helper.make_model(graph, opset_imports=sets)
     model.ir_version = min(model.ir_version, 10)
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
