@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
+from bench import shapes
 from pykernels.bench.case import Case, Loaded
 from pykernels.bench.clock import GpuSample, Sample
 from pykernels.bench.run import Peer
 
-__all__ = ["cases", "config_peer", "files", "peers"]
+__all__ = ["cases", "config_peer", "files", "is_main", "peers"]
 
 
 def files() -> list[ModuleType]:
@@ -28,6 +30,16 @@ def cases(edge: int = 0) -> Iterator[Case]:
     """All cases of all files, their sizes cut to `edge` where it is given."""
     for module in files():
         yield from module.cases(edge)
+
+
+def is_main(case: Case) -> bool:
+    """Is it one of the cases that stand for their kernel? All that are cut are."""
+    return case.id in shapes.MAIN[case.kernel] or case.id not in _ids()
+
+
+@cache
+def _ids() -> frozenset[str]:
+    return frozenset(case.id for case in cases())
 
 
 def config_peer(kernel: str, config: str) -> Peer:

@@ -129,3 +129,35 @@ ROW_MOVES = [
     Shape("rows-of-16-KiB", (8192, 4096), "Llama 3 8B: a token in f32"),
     Shape("ragged-rows", (131072, 127), RAGGED),
 ]
+
+# The cases that stand for their kernel, by id: where time is short, peers run beside these only,
+# and README shows them.
+_CONV2, _UNET = "16x64x56x56x64x3x3", "8x64x256x256x64x3x3"
+_LLAMA_2, _GPT_2 = "1x32x32x4096x4096x128", "8x16x16x1024x1024x64"
+MAIN: dict[str, tuple[str, ...]] = {
+    "conv2d": (
+        f"f32-{_CONV2}", f"f16-{_CONV2}", f"f32-{_UNET}", "f32-1x512x64x64x512x3x3",
+        "f32-16x256x56x56x64x1x1", "f32-16x144x56x56x144x3x3-groups_144",
+    ),
+    "conv2d_backward_bias": ("f32-8x64x256x256",),
+    "conv2d_backward_input": (f"f32-{_CONV2}", f"f32-{_UNET}"),
+    "conv2d_backward_weight": (f"f32-{_CONV2}", f"f32-{_UNET}"),
+    "conv_transpose2d": (f"f32-{_CONV2}",),
+    "cpy": ("f32-16384x16384-transposed", "f32-268435456", "f32>f16-16384x16384"),
+    "fill": ("f32-268435456",),
+    "flash_attn": (
+        f"f32-{_LLAMA_2}", f"f16-{_LLAMA_2}", f"f32-{_LLAMA_2}-causal", f"f32-{_GPT_2}",
+        "f16-1x32x8x1x16384x128",
+    ),
+    "flash_attn_backward": (f"f32-{_LLAMA_2}", f"f32-{_GPT_2}-causal"),
+    "get_rows": ("f32xi32>f32-8192x4096", "f16xi64>f16-128256x4096x4096-embedding"),
+    "log_softmax": ("f32-4096x4096",),
+    "memset": ("u8-1073741824",),
+    "mul_mat": (
+        "f32-4096x4096x4096", "f32-4096x4096x4096-a_turned", "f32-2048x2048x2048",
+        "f32-512x4096x14336", "f32-1x16384x16384", "f16-4096x4096x4096",
+    ),
+    "set_rows": ("f32xi32>f32-8192x4096",),
+    "softmax": ("f32-65536x4096", "f16-65536x4096", "f32-32768x1024", "f32-4096x4096"),
+    "softmax_backward": ("f32-65536x4096", "f32-4096x4096"),
+}  # fmt: skip

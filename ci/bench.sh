@@ -2,6 +2,9 @@
 # Every benchmark on this machine's best adapter, with all peers that are installed, on both
 # engines: bash ci/bench.sh [arguments of pykernels bench]
 #
+# Ten minutes or so; --time 180 stops after three, the main cases and their peers first.
+# BENCH_PYTHON names a Python that has pykernels already: nothing is installed then.
+#
 # Results go to bench/results/<adapter>/: results.json (all readings), results.md, results.svg.
 # What was there before is compared with them. Peers: pip install torch onnxruntime-webgpu onnx
 # into .venv; what is missing is said and skipped.
@@ -10,9 +13,13 @@ set -euo pipefail
 # shellcheck source=ci/setup.sh
 . "$(dirname "$0")/setup.sh"
 
-setup_venv
-has_adapter || setup_lavapipe || true # pykernels bench says what it lacks
-setup_package
+if [[ -n ${BENCH_PYTHON:-} ]]; then
+    python=$BENCH_PYTHON
+else
+    setup_venv
+    has_adapter || setup_lavapipe || true # pykernels bench says what it lacks
+    setup_package
+fi
 
 adapter=$("$python" -c 'import pykernels as pk; print(pk.list_adapters("wgpu")[0]["name"])')
 name=$(printf '%s' "$adapter" | tr -cs 'A-Za-z0-9' '-' | tr '[:upper:]' '[:lower:]' | sed 's/^-//; s/-$//')

@@ -211,13 +211,15 @@ def _span(o: Operand) -> int:
 class Loaded:
     """A case on a device: `sets` of tensors that are used in turn."""
 
-    def __init__(self, dev: Device, case: Case, sets: int, seed: int) -> None:
+    def __init__(self, dev: Device, case: Case, sets: int, seed: int, apart: int) -> None:
         self.dev, self.case = dev, case
         self.call = getattr(kernels, case.kernel)
         names = list(case.tensors)
-        arenas = {
-            n: _arena(dev, o, sets, seed + i) for i, (n, o) in enumerate(case.tensors.items())
-        }
+        arenas, self._between = {}, []
+        for i, (n, o) in enumerate(case.tensors.items()):
+            if apart:  # memory that nobody uses, so that the tensors come to lie elsewhere
+                self._between.append(dev.empty((2 * i + 1) * apart, "uint8"))
+            arenas[n] = _arena(dev, o, sets, seed + i)
         self.sets = [{n: _at(arenas[n], case.tensors[n], i) for n in names} for i in range(sets)]
         roles = {a.name: a.role for a in kernel_of(case.kernel).args}
         self.outputs = [n for n in names if roles[n] == "out"]
@@ -294,12 +296,13 @@ class Loaded:
             yield tensors
 
 
-def load(dev: Device, case: Case, *, rotate: int = 0, seed: int = 0) -> Loaded:
-    """The tensors of a case, in as many sets as make up `rotate` bytes."""
+def load(dev: Device, case: Case, *, rotate: int = 0, seed: int = 0, apart: int = 0) -> Loaded:
+    """The tensors of a case, in as many sets as make up `rotate` bytes; `apart`: in other places
+    than without it, by gaps of some times so many bytes."""
     sets = min(max(-(-rotate // case.footprint), 1), MOST_SETS)
     most = dev.limits["max-buffer-size"]
     largest = max(_span(o) for o in case.tensors.values())
-    return Loaded(dev, case, max(min(sets, most // largest), 1), seed)
+    return Loaded(dev, case, max(min(sets, most // largest), 1), seed, apart)
 
 
 def _poison(t: Tensor) -> None:

@@ -25,8 +25,8 @@ WINDOW = 6
 DRIFT = 0.03  # blocks that differ by more, each faster than the last: not warm yet
 SLOW_CLOCK = 1.25  # a probe this much slower than it was when warm: the clock is down
 LONGEST_CHAIN = 4096
-PATIENCE = 4  # times as many blocks, where blocks differ
-LONG = 2.0  # s of readings: what takes longer gets fewer
+EXACT = 0.005  # standard error of a time, as a share of it, from which more blocks are no use
+EXTRA = 5  # blocks more for each pass where they are
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,7 @@ class Effort:
 
     warm, most: seconds of warm-up at least, and at most while the time is not steady.
     rounds: readings, in `blocks` blocks. reading: seconds of work for one reading.
+    longest: seconds of readings; what takes longer gets fewer.
     """
 
     warm: float = 0.3
@@ -42,10 +43,18 @@ class Effort:
     rounds: int = 30
     blocks: int = 3
     reading: float = 2e-4
+    longest: float = 2.0
 
     def brief(self) -> Effort:
         """For what is slow and by the host's clock."""
-        return replace(self, warm=self.warm / 6, most=self.warm, rounds=min(self.rounds, 6))
+        return replace(
+            self, warm=self.warm / 6, most=self.warm, rounds=min(self.rounds, 6),
+            blocks=1, longest=min(self.longest, 0.5),
+        )  # fmt: skip
+
+    def once(self) -> Effort:
+        """For one pass of several: a block."""
+        return replace(self, rounds=max(self.rounds // 3, 1), blocks=1)
 
     @classmethod
     def of(cls, dev: Device) -> Effort:
@@ -66,28 +75,48 @@ class Timing:
     cold: str = ""  # why the device was not warm, "" if it was
     blocks: int = 1
     pace: float = 1.0  # time of the probe meanwhile, over its time when the device is warm
+    passes: int = 1  # each with its tensors somewhere else in memory
 
     @property
     def seconds(self) -> float:
-        return statistics.median(self.rounds)
+        """The mean of the medians of the blocks: a median takes no notice of a reading that was
+        disturbed, and where a kernel has two speeds the mean is what repeats."""
+        return statistics.mean(self.block_medians())
 
     @property
     def noise(self) -> float:
-        """How far a repetition may be off, as a share of the median: half the interquartile range
-        of the readings, or how far apart the medians of the blocks are, whichever is more."""
+        """How far a repetition may be off, as a share of the time: two standard errors of the mean
+        over the blocks; within one pass, half the interquartile range of the readings if that is
+        more, as the place in memory did not change."""
+        if self.passes > 1:
+            return 2 * self.error
         if len(self.rounds) < 4:
             return 0.0
         low, _, high = statistics.quantiles(self.rounds, n=4)
+        return max((high - low) / 2 / self.seconds, 2 * self.error)
+
+    @property
+    def error(self) -> float:
+        """The standard error of the mean over the blocks, as a share of it."""
         medians = self.block_medians()
-        return max((high - low) / 2, max(medians) - min(medians)) / self.seconds
+        if len(medians) < 2:
+            return 0.0
+        return statistics.stdev(medians) / math.sqrt(len(medians)) / self.seconds
 
     def block_medians(self) -> list[float]:
         each = max(len(self.rounds) // self.blocks, 1)
-        return [
-            statistics.median(self.rounds[i : i + each])
-            for i in range(0, each * self.blocks, each)
-            if self.rounds[i : i + each]
-        ]
+        return [statistics.median(self.rounds[i : i + each]) for i in self._starts(each)]
+
+    def _starts(self, each: int) -> range:
+        return range(0, min(each * self.blocks, len(self.rounds)), each)
+
+    def joined(self, later: Timing) -> Timing:
+        """With the blocks of a later pass, which are as long."""
+        return replace(
+            self, rounds=self.rounds + later.rounds, blocks=self.blocks + later.blocks,
+            passes=self.passes + later.passes, steady=self.steady and later.steady,
+            cold=self.cold or later.cold, pace=max(self.pace, later.pace),
+        )  # fmt: skip
 
     def record(self) -> dict[str, Any]:
         found = asdict(self)
@@ -152,22 +181,29 @@ def measure(
     clock: str = "",
     tracker: Tracker | None = None,
     take: Callable[[Callable[[], float], int], list[float]] = take,
+    before: Timing | None = None,
 ) -> Timing:
     """Warm up until the time per call is steady, then read in blocks. A device that a tracker finds
     warm already is warmed up for a fifth of the time.
 
     With a tracker there is a verdict on a cold device, of two kinds: a probe beside each block ran
     too slowly, or the blocks became faster one after the other.
+
+    before: what earlier passes found. The result has their blocks too; the new ones are as long,
+    and up to EXTRA more while the mean is not exact.
     """
     sample(1)  # compiles, allocates
     ready = tracker is not None and tracker.ready()
     warmed, steady, seconds = _warm_up(sample, effort, effort.warm / 5 if ready else effort.warm)
-    calls = _chain(effort.reading, seconds)
-    most = math.ceil(LONG / (seconds * calls) / effort.blocks)
+    calls = before.calls if before else _chain(effort.reading, seconds)
+    most = math.ceil(effort.longest / (seconds * calls) / effort.blocks)
     each = max(min(effort.rounds // effort.blocks, most), 1)
+    if before:
+        each = len(before.rounds) // before.blocks
     blocks: list[list[float]] = []
+    found = before
     while len(blocks) < effort.blocks or (
-        len(blocks) < PATIENCE * effort.blocks and effort.blocks > 1 and _restless(blocks, tracker)
+        before is not None and len(blocks) < EXTRA and found is not None and found.error > EXACT
     ):
         if blocks and effort.warm:
             sample(_chain(min(0.02, effort.warm), seconds))
@@ -176,18 +212,16 @@ def measure(
         blocks.append(take(lambda: sample(calls) / calls, each))
         if tracker:
             tracker.look()
+        rounds = tuple(t for block in blocks for t in block)
+        found = Timing(rounds, calls, "", warmed, steady, blocks=len(blocks))
+        found = before.joined(found) if before else found
+    assert found is not None
     pace, cold = tracker.verdict() if tracker else (1.0, "")
-    return Timing(
-        tuple(t for block in blocks for t in block), calls,
-        clock or getattr(sample, "clock", "wall"), warmed, steady,
-        cold or (_trend(blocks) if tracker else ""), len(blocks), pace,
+    trend = _trend(blocks) if tracker else ""
+    return replace(
+        found, clock=clock or getattr(sample, "clock", "wall"), cold=found.cold or cold or trend,
+        pace=max(found.pace, pace) if before else pace,
     )  # fmt: skip
-
-
-def _restless(blocks: list[list[float]], tracker: Tracker | None) -> bool:
-    """Do the medians of the blocks differ, on a device that is watched, so that more would help?"""
-    medians = [statistics.median(b) for b in blocks]
-    return tracker is not None and max(medians) > (1 + STEADY) * min(medians)
 
 
 def _warm_up(sample: Sample, effort: Effort, least: float) -> tuple[float, bool, float]:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from .clock import Timing
 from .run import Report, Result
 
-__all__ = ["FLOOR", "Change", "compare", "describe"]
+__all__ = ["FLOOR", "PASSES", "SINGLE", "Change", "compare", "describe"]
 
-# Two runs of the same text on the same device differ by up to this much (docs/bench.md).
-FLOOR = 0.03
+# What two runs of the same text may differ by beyond the noise that each sees (docs/bench.md):
+# of at least PASSES passes each, and of fewer, which do not know what a place in memory does.
+FLOOR, PASSES = 0.01, 3
+SINGLE = 0.03
 
 Kind = Literal["slower", "faster", "same", "only before", "only after", "cold"]
 
@@ -31,21 +35,21 @@ class Change:
         return self.after / self.before if self.before else 0.0
 
 
-def compare(a: Report, b: Report, floor: float = FLOOR) -> list[Change]:
+def compare(a: Report, b: Report) -> list[Change]:
     """The changes from a to b, worst first. A case that ran on a cold device proves nothing."""
     before, after = {r.key: r for r in a.results}, {r.key: r for r in b.results}
-    changes = [_change(before.get(key), after.get(key), floor) for key in before | after]
+    changes = [_change(before.get(key), after.get(key)) for key in before | after]
     return sorted(changes, key=lambda c: -c.ratio)
 
 
-def _change(a: Result | None, b: Result | None, floor: float) -> Change:
+def _change(a: Result | None, b: Result | None) -> Change:
     found = b or a
     assert found is not None
     what = f"{found.kernel} {found.id} ({found.engine}, {found.cache})"
     if a is None or b is None:
         return Change(what, "only after" if a is None else "only before")
     old, new = a.timing.seconds, b.timing.seconds
-    allowed = floor + a.timing.noise + b.timing.noise
+    allowed = _allowed(a.timing, b.timing)
     kind: Kind = "same"
     if a.timing.cold or b.timing.cold:
         kind = "cold"
@@ -56,6 +60,12 @@ def _change(a: Result | None, b: Result | None, floor: float) -> Change:
     return Change(what, kind, old, new, allowed)
 
 
+def _allowed(a: Timing, b: Timing) -> float:
+    """The floor, and three standard errors of the difference."""
+    floor = FLOOR if min(a.passes, b.passes) >= PASSES else SINGLE
+    return floor + 1.5 * math.hypot(a.noise, b.noise)
+
+
 def describe(a: Report, b: Report, changes: list[Change]) -> Iterator[str]:
     """In words, for people."""
     for what in ("adapter", "driver", "engines", "checks"):
@@ -64,7 +74,7 @@ def describe(a: Report, b: Report, changes: list[Change]) -> Iterator[str]:
     for engine in a.ceilings.keys() & b.ceilings.keys():
         for name in ("fill", "copy", "fma32", "fma16"):
             old, new = getattr(a.ceilings[engine], name), getattr(b.ceilings[engine], name)
-            if old and abs(new / old - 1) > FLOOR:
+            if old and abs(new / old - 1) > SINGLE:
                 yield f"the device itself: {name} of {engine} {new / old - 1:+.1%}"
     for c in changes:
         if c.kind in ("slower", "faster", "cold"):

@@ -10,7 +10,7 @@ from pykernels.errors import PyKernelsError
 from .clock import Timing
 from .run import Report, Result
 
-__all__ = ["merge"]
+__all__ = ["in_order", "merge"]
 
 ENGINES = ("wgpu", "dawn", "engine")  # peers that are this project's own kernels
 
@@ -49,8 +49,12 @@ def merge(reports: Sequence[Report]) -> Report:
     meta = dict(last.meta)
     meta["versions"] = {k: v for r in reports for k, v in r.meta["versions"].items()}
     meta["note"] = "; ".join(notes)
-    order = sorted(found.values(), key=lambda r: (r.kernel, -r.counts.nbytes, r.id, r.key))
-    return Report(meta, last.ceilings, order, last.failed)
+    return Report(meta, last.ceilings, sorted(found.values(), key=in_order), last.failed)
+
+
+def in_order(r: Result) -> tuple[object, ...]:
+    """Sorts results: by kernel, the largest first."""
+    return r.kernel, -r.counts.nbytes, r.id, r.key
 
 
 def _joined(old: Result | None, new: Result) -> Result:

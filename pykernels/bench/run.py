@@ -5,11 +5,13 @@ from __future__ import annotations
 import datetime
 import importlib.metadata
 import json
+import math
 import platform
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -200,7 +202,9 @@ class EnginePeer:
 class Runner:
     """Runs cases on the devices of one adapter, one after the other.
 
-    Peers run beside the first device only.
+    passes: how often each case is loaded and timed; each pass goes through all cases and puts
+        their tensors elsewhere in memory.
+    seconds: of the whole run; when they are over, what is left is left out, and the report says so.
     """
 
     def __init__(
@@ -210,11 +214,13 @@ class Runner:
         effort: Effort | None = None,
         caches: tuple[Cache, ...] = ("cold",),
         rotate: int | None = None,
+        passes: int = 1,
+        seconds: float = math.inf,
         command: str = "",
         say: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True),
     ) -> None:
-        self.devices, self.caches = devices, caches
-        self._began, self._say = time.perf_counter(), say
+        self.devices, self.caches, self.passes = devices, caches, passes
+        self._began, self._say, self._seconds = time.perf_counter(), say, seconds
         self.effort = effort or Effort.of(devices[0])
         slow = devices[0].info["type"] == "CPU"
         self.rotate = rotate if rotate is not None else (1 << 20) if slow else ROTATE
@@ -223,13 +229,21 @@ class Runner:
 
     def say(self, line: str) -> None:
         """Report progress."""
-        self._say(f"{time.perf_counter() - self._began:7.1f} s  {line}")
+        self._say(f"{self._spent():7.1f} s  {line}")
+
+    def _spent(self) -> float:
+        return time.perf_counter() - self._began
+
+    @property
+    def late(self) -> bool:
+        """Is the time over?"""
+        return self._spent() > self._seconds
 
     def ceilings(self, nbytes: int = 1 << 30) -> None:
         """Measure what each device itself reaches. Always warmed up, whatever the cases get."""
         for dev in self.devices:
             self.say(f"ceilings of {dev!r}")
-            found, tracker = ceilings(dev, Effort.of(dev), nbytes)
+            found, tracker = ceilings(dev, Effort.of(dev).once(), nbytes)
             self.report.ceilings[dev.engine] = found
             if dev.info["type"] != "CPU":  # no clock to watch
                 self.trackers[dev.engine] = tracker
@@ -238,67 +252,126 @@ class Runner:
         self,
         cases: Iterable[Case],
         peers: Mapping[str, Mapping[str, Peer]] | None = None,
+        beside: Callable[[Case], bool] = lambda case: True,
     ) -> Report:
         """Run all cases; one whose output is wrong has no result but stands in `failed`.
 
-        peers: by kernel, then by name.
+        peers: by kernel, then by name; they run beside the first device, and the cases that
+        `beside` chooses. Order: a pass of all cases, the peers, the other passes.
         """
-        for case in cases:
+        left, found = 0, []
+        for dev, case in ((d, c) for c in cases for d in self.devices):
+            if self.late:
+                left += 1
+                continue
+            results = self._guarded(dev, case, partial(self.case, dev, case, {}))
+            self.report.results += results
+            found.append((dev, case, results))
+        for dev, case, results in found:
             given = (peers or {}).get(case.kernel, {})
-            for dev in self.devices:
-                what = f"{case.kernel} {case.id}"
-                try:
-                    first = dev is self.devices[0]
-                    for result in self.case(dev, case, given if first else {}):
-                        self.report.results.append(result)
-                        self.say(f"{what} {dev.engine} {result.cache}: {_said(result)}")
-                except CheckFailed as e:
-                    self.report.failed[f"{what} {dev.engine}"] = str(e)
-                    self.say(f"{what} {dev.engine}: WRONG, {e}")
-                except PyKernelsError as e:
-                    self.report.failed[f"{what} {dev.engine}"] = str(e)
-                    self.say(f"{what} {dev.engine}: FAILED, {e}")
+            if given and dev is self.devices[0] and beside(case) and results and not self.late:
+                self._guarded(dev, case, partial(self._beside, dev, case, results, given))
+        for n in range(1, self.passes):
+            if found and not self.late:
+                self.say(f"pass {n + 1} of {self.passes}")
+            for dev, case, results in found:
+                if results and not self.late:
+                    self._guarded(dev, case, partial(self._again, dev, case, results, n))
+        if left:
+            self.report.meta["note"] = f"{left} cases are left out: the time was over"
         return self.report
+
+    def _guarded(
+        self, dev: Device, case: Case, work: Callable[[], Iterable[Result]]
+    ) -> list[Result]:
+        """The results of some work on a case; none, and a line in `failed`, if it fails."""
+        what = f"{case.kernel} {case.id}"
+        try:
+            results = list(work())
+        except PyKernelsError as e:
+            kind = "WRONG" if isinstance(e, CheckFailed) else "FAILED"
+            self.report.failed[f"{what} {dev.engine}"] = str(e)
+            self.say(f"{what} {dev.engine}: {kind}, {e}")
+            return []
+        for result in results:
+            self.say(f"{what} {dev.engine} {result.cache}: {_said(result)}")
+        return results
 
     def case(
         self, dev: Device, case: Case, peers: Mapping[str, Peer], take: Any = take
     ) -> Iterable[Result]:
-        """Check, count and time one case, for each state of the caches."""
+        """Check, count and time one case, for each state of the caches; its peers beside it."""
         loaded = load(dev, case, rotate=self.rotate if "cold" in self.caches else 0)
         checked = loaded.check()
         counts = loaded.count()
-        tracker = self.trackers.get(dev.engine)
         for cache in self.caches:
-            if cache == "hot":
-                del loaded.sets[1:]
-            loaded._turn = 0
-            sample = GpuSample(dev, loaded)
-            timing = measure(sample, self.effort, tracker=tracker, take=take)
-            if sample.dispatches != timing.calls * counts.dispatches:
-                raise PyKernelsError(
-                    f"[bench] {case.kernel} made {sample.dispatches} dispatches in {timing.calls} "
-                    f"calls of {counts.dispatches}"
-                )
+            timing = self._time(loaded, cache, counts.dispatches, take=take)
             writes_only = len(case.tensors) == 1
             known = self.report.ceilings.get(dev.engine)
             limit = known.limit(counts.nbytes, counts.operations, writes_only) if known else 0.0
-            found: dict[str, Timing | str] = {}
-            for name, peer in peers.items():
-                try:
-                    other, clock = peer(loaded)
-                    effort = self.effort if clock != "wall" else self.effort.brief()
-                    found[name] = measure(other, effort, clock=clock, tracker=tracker)
-                except Skipped as e:
-                    found[name] = str(e)
-                except PyKernelsError:
-                    raise
-                except Exception as e:  # somebody else's library: the run goes on without it
-                    found[name] = f"it failed: {type(e).__name__}: {' '.join(str(e).split())[:200]}"
+            found = self._peers(loaded, peers)
             yield Result(
                 case.kernel, case.id, dev.engine, cache, case.dtype,
                 case.shape or case.output.shape, case.name, case.origin, counts, checked,
                 loaded.rotated, writes_only, timing, limit, found,
             )  # fmt: skip
+
+    def _time(self, loaded: Loaded, cache: Cache, dispatches: int, **options: Any) -> Timing:
+        if cache == "hot":
+            del loaded.sets[1:]
+        loaded._turn = 0
+        sample = GpuSample(loaded.dev, loaded)
+        effort = self.effort.once() if self.passes > 1 else self.effort
+        tracker = self.trackers.get(loaded.dev.engine)
+        timing = measure(sample, effort, tracker=tracker, **options)
+        if sample.dispatches != timing.calls * dispatches:
+            raise PyKernelsError(
+                f"[bench] {loaded.case.kernel} made {sample.dispatches} dispatches in "
+                f"{timing.calls} calls of {dispatches}"
+            )
+        return timing
+
+    def _again(self, dev: Device, case: Case, results: list[Result], turn: int) -> Iterable[Result]:
+        """One more pass of a case, its tensors elsewhere."""
+        dev.trim()
+        rotate = self.rotate if "cold" in self.caches else 0
+        loaded = load(dev, case, rotate=rotate, apart=turn * self.rotate // 64)
+        for r in results:
+            r.timing = self._time(loaded, r.cache, r.counts.dispatches, before=r.timing)
+        return ()
+
+    def _beside(
+        self, dev: Device, case: Case, results: list[Result], peers: Mapping[str, Peer]
+    ) -> Iterable[Result]:
+        """The peers of a case that has been timed."""
+        dev.trim()
+        loaded = load(dev, case, rotate=self.rotate if "cold" in self.caches else 0)
+        for r in results:
+            if r.cache == "hot":
+                del loaded.sets[1:]
+            r.peers = self._peers(loaded, peers)
+        return results
+
+    def _peers(self, loaded: Loaded, peers: Mapping[str, Peer]) -> dict[str, Timing | str]:
+        """The times of the peers of a case, or why they have none."""
+        found: dict[str, Timing | str] = {}
+        tracker = self.trackers.get(loaded.dev.engine)
+        for name, peer in peers.items():
+            if self.late:
+                found[name] = "the time was over"
+                continue
+            try:
+                other, clock = peer(loaded)
+                effort = replace(self.effort, longest=self.effort.longest / 4)
+                effort = effort.brief() if clock == "wall" else effort
+                found[name] = measure(other, effort, clock=clock, tracker=tracker)
+            except Skipped as e:
+                found[name] = str(e)
+            except PyKernelsError:
+                raise
+            except Exception as e:  # somebody else's library: the run goes on without it
+                found[name] = f"it failed: {type(e).__name__}: {' '.join(str(e).split())[:200]}"
+        return found
 
 
 def _said(r: Result) -> str:

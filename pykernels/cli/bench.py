@@ -55,7 +55,23 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--engine", type=click.Choice(["wgpu", "dawn", "both"]), default="wgpu")
 @click.option("--unchecked", is_flag=True, help="Compile shaders without runtime checks.")
 @click.option("--warmup", type=float, metavar="SECONDS", help="Of each case. Default: 0.3.")
-@click.option("--rounds", type=int, help="Readings of each case. Default: 30.")
+@click.option(
+    "--rounds", type=int, help="Readings of each case; a third in each pass. Default: 30."
+)
+@click.option(
+    "--passes",
+    type=click.IntRange(1),
+    metavar="N",
+    help="How often each case is loaded and timed. Default: 5, 1 on a software driver.",
+)
+@click.option(
+    "--time",
+    "seconds",
+    type=float,
+    metavar="SECONDS",
+    default=float("inf"),
+    help="Stop after them. Main cases go first; peers run beside them only.",
+)
 @click.option("--json", "as_json", type=FILE, metavar="F", help="Write all readings.")
 @click.option("--markdown", "as_markdown", type=FILE, metavar="F", help="Write the table.")
 @click.option("--plot", "as_plot", type=FILE, metavar="F", help="Write a figure (svg, png, pdf).")
@@ -86,7 +102,7 @@ def command(
             origin = f"  ({case.name}: {case.origin})" if case.origin else ""
             click.echo(f"{case.kernel} {case.id}{origin}")
         return
-    if (options["as_plot"] or options["save"]) and not importlib.util.find_spec("matplotlib"):
+    if options["as_plot"] and not _can_plot():
         raise Missing("a figure needs matplotlib: pip install 'pykernels[bench]'")
     report = _merged(sources) if sources else _run(names, options)
     for text in table(report):
@@ -96,6 +112,10 @@ def command(
         _compare(before, report)
     if report.failed:
         raise SystemExit(1)
+
+
+def _can_plot() -> bool:
+    return importlib.util.find_spec("matplotlib") is not None
 
 
 def _checkout() -> Any:
@@ -155,6 +175,7 @@ def _devices(options: dict[str, Any]) -> Iterator[Device]:
 
 def _run(names: Iterable[str], options: dict[str, Any]) -> Report:
     from pykernels.bench.clock import Effort
+    from pykernels.bench.merge import in_order
     from pykernels.bench.run import Runner
 
     devices = list(_devices(options))
@@ -176,7 +197,11 @@ def _run(names: Iterable[str], options: dict[str, Any]) -> Report:
         ("cold", "hot") if options["cache"] == "both" else (options["cache"],)
     )
     line = "pykernels bench " + shlex.join(sys.argv[2:])
-    runner = Runner(devices, effort=effort, caches=caches, command=line.strip())
+    passes = options["passes"] or (1 if slow else 5)
+    runner = Runner(
+        devices, effort=effort, caches=caches, passes=passes, seconds=options["seconds"],
+        command=line.strip(),
+    )  # fmt: skip
     chosen = list(filter(None, options["peers"].split(",")))
     measured = {case.kernel for case in cases}
     peers = _peers(chosen, measured, runner)
@@ -184,7 +209,15 @@ def _run(names: Iterable[str], options: dict[str, Any]) -> Report:
         for k in measured:
             peers.setdefault(k, {})[config] = _config(k, config)
     runner.ceilings()
-    return runner.run(cases, peers)
+    rooms = _checkout()
+    if rooms is None or options["seconds"] == float("inf"):
+        report = runner.run(cases, peers)
+    else:
+        main = [case for case in cases if rooms.is_main(case)]
+        runner.run(main, peers)
+        report = runner.run([case for case in cases if case not in main])
+    report.results.sort(key=in_order)
+    return report
 
 
 def _merged(sources: Iterable[Path]) -> Report:
@@ -252,6 +285,12 @@ def _write(report: Report, options: dict[str, Any]) -> None:
     if files["markdown"]:
         files["markdown"].parent.mkdir(parents=True, exist_ok=True)
         files["markdown"].write_text("\n".join(markdown(report)) + "\n", encoding="utf-8")
+    if files["plot"] and not _can_plot():
+        click.echo(
+            f"no figure without matplotlib; later: pykernels bench --from {files['json']} "
+            f"--save {folder}", err=True,
+        )  # fmt: skip
+        files["plot"] = None
     if files["plot"]:
         plot(report, files["plot"])
     for path in filter(None, files.values()):

@@ -16,7 +16,7 @@ from pykernels.bench.case import Counts
 from pykernels.bench.ceilings import Ceilings
 from pykernels.bench.check import Verdict
 from pykernels.bench.clock import Effort, Timing, Tracker, measure
-from pykernels.bench.compare import FLOOR, compare, describe
+from pykernels.bench.compare import FLOOR, SINGLE, compare, describe
 from pykernels.bench.merge import merge
 from pykernels.bench.run import Report, Result
 from pykernels.bench.table import markdown, table
@@ -183,10 +183,70 @@ def test_a_faster_kernel_is_no_failure() -> None:
     assert kinds(lambda i: (readings(1, 1e-4), readings(2, 0.9e-4)), 1) == ["faster"]
 
 
+def in_passes(seed: int, seconds: float, places: float = 0.004, count: int = 5) -> Timing:
+    """A run of several passes: each place in memory has its own speed, each reading its noise."""
+    rng = np.random.default_rng(seed)
+    blocks = (
+        seconds
+        * (1 + places * rng.normal(size=(count, 1)))
+        * (1 + 0.004 * rng.normal(size=(count, 10)))
+    )
+    blocks[rng.integers(0, count, 2), 3] *= 1.5
+    rounds = tuple(map(float, blocks.ravel()))
+    return Timing(rounds, 10, "timestamps", 0.3, blocks=count, passes=count)
+
+
+@pytest.mark.parametrize("count", [3, 5])
+@pytest.mark.parametrize("places", [0.001, 0.004, 0.03])
+def test_places_in_memory_are_no_change(places: float, count: int) -> None:
+    found = kinds(
+        lambda i: tuple(in_passes(2 * i + k, 1e-4, places, count) for k in (0, 1)), 1000
+    )  # fmt: skip
+    assert found.count("same") >= 980
+
+
+def test_passes_show_two_per_cent() -> None:
+    found = kinds(lambda i: (in_passes(2 * i, 1e-4), in_passes(2 * i + 1, 1.03e-4)), 500)
+    assert found.count("slower") > 480
+    quiet = kinds(
+        lambda i: (in_passes(2 * i, 1e-4, 0.001), in_passes(2 * i + 1, 1.02e-4, 0.001)), 500
+    )
+    assert quiet.count("slower") > 480
+
+
+def test_a_kernel_of_two_speeds_repeats() -> None:
+    """Each block is fast or slow: the mean of many agrees where medians would not."""
+
+    def run(seed: int) -> Timing:
+        rng, before = np.random.default_rng(seed), None
+        for _ in range(5):
+            before = measure(
+                passing(lambda n: n * 1e-4 * (1.06 if rng.random() < 0.5 else 1.0)),
+                Effort(warm=0.0, rounds=1, blocks=1, reading=0.0), before=before,
+            )  # fmt: skip
+        assert before is not None and before.passes == 5
+        return before
+
+    times = [run(seed).seconds for seed in range(100)]
+    assert np.std(times) < 0.01 * np.mean(times)
+
+
+def test_a_steady_kernel_gets_one_block_for_each_pass() -> None:
+    gpu, before = Gpu(1e-4), None
+    for _ in range(3):
+        before = measure(gpu, QUICK.once(), before=before)
+    assert before is not None
+    assert (before.passes, before.blocks, len(before.rounds)) == (3, 3, 30)
+
+
 def test_blocks_that_disagree_are_noise() -> None:
     rounds = (1e-4,) * 10 + (1.1e-4,) * 10 + (1e-4,) * 10
-    assert Timing(rounds, 1, "timestamps", 0.3, blocks=3).noise == pytest.approx(0.1)
+    two = pytest.approx(2 * 0.1 / 3 / 1.0333, rel=0.01)
+    assert Timing(rounds, 1, "timestamps", 0.3, blocks=3).noise == two
+    assert Timing(rounds, 1, "timestamps", 0.3, blocks=3, passes=3).noise == two
     assert Timing(rounds[:3], 1, "timestamps", 0.3).noise == 0.0
+    wide = (1e-4, 1.1e-4) * 15
+    assert Timing(wide, 1, "timestamps", 0.3, blocks=3).noise == pytest.approx(0.05, rel=0.1)
 
 
 def test_cold_and_missing_cases_prove_nothing() -> None:
@@ -280,8 +340,10 @@ def test_the_plot_is_written(tmp_path: Path) -> None:
         plot(report(), tmp_path / "b.svg")
 
 
-def test_the_floor_is_what_done_means() -> None:
-    assert FLOOR == 0.03
+def test_the_floor_of_few_passes_is_what_done_means() -> None:
+    assert SINGLE == 0.03 and FLOOR < SINGLE
+    a, b = in_passes(1, 1e-4, 0.0, 2), in_passes(2, 1.025e-4, 0.0, 2)
+    assert kinds(lambda i: (a, b), 1) == ["same"]
 
 
 def test_a_reading_of_nothing_does_not_ask_for_thousands_of_calls() -> None:
