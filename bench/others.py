@@ -120,6 +120,7 @@ def _torch() -> Any:
         raise Skipped("torch sees no CUDA device")
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cudnn.benchmark = True  # it searches for its fastest convolution first
     return torch
 
 

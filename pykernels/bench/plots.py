@@ -36,7 +36,7 @@ def plot(report: Report, path: Path) -> None:
         figure = Figure(figsize=(11, 4.6), layout="constrained")
         left, right = figure.subplots(1, 2)
         kernels = list(dict.fromkeys(r.kernel for r in results))
-        looks = {k: (COLOURS[i % 8], MARKS[i % 8]) for i, k in enumerate(kernels)}
+        looks = {k: (COLOURS[i % 8], MARKS[(i + i // 8) % 8]) for i, k in enumerate(kernels)}
         _roofline(left, report, engine, results, looks)
         _over_size(right, report, engine, results, looks)
         handles, labels = right.get_legend_handles_labels()

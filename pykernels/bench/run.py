@@ -226,6 +226,7 @@ class Runner:
         self.rotate = rotate if rotate is not None else (1 << 20) if slow else ROTATE
         self.report = Report(meta(devices, command), {}, [])
         self.trackers: dict[str, Tracker] = {}
+        self.left_out = 0  # cases
 
     def say(self, line: str) -> None:
         """Report progress."""
@@ -259,10 +260,10 @@ class Runner:
         peers: by kernel, then by name; they run beside the first device, and the cases that
         `beside` chooses. Order: a pass of all cases, the peers, the other passes.
         """
-        left, found = 0, []
+        found = []
         for dev, case in ((d, c) for c in cases for d in self.devices):
             if self.late:
-                left += 1
+                self.left_out += 1
                 continue
             results = self._guarded(dev, case, partial(self.case, dev, case, {}))
             self.report.results += results
@@ -277,8 +278,8 @@ class Runner:
             for dev, case, results in found:
                 if results and not self.late:
                     self._guarded(dev, case, partial(self._again, dev, case, results, n))
-        if left:
-            self.report.meta["note"] = f"{left} cases are left out: the time was over"
+        if self.left_out:
+            self.report.meta["note"] = f"{self.left_out} cases are left out: the time was over"
         return self.report
 
     def _guarded(

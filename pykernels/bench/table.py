@@ -66,7 +66,8 @@ class _Columns:
         cells += [f"{r.check.error:.0e}" if r.check.error else "0"]
         speed = _digits(r.speed / 1e12) if r.counts.operations else ""
         share = f"{r.share:.2f}" if r.limit else ""
-        cells += [_digits(t.seconds * 1e6), f"{t.noise:.1%}", _digits(r.rate / 1e9), speed, share]
+        noise = f"{t.noise:.1%}" if t.noise else ""
+        cells += [_digits(t.seconds * 1e6), noise, _digits(r.rate / 1e9), speed, share]
         ratios = (r.ratio(p) for p in self.peers)
         cells += ["" if x is None else f"{x:.2f}" for x in ratios]
         notes = ["COLD"] if t.cold else []
