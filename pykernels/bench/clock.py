@@ -209,7 +209,7 @@ def measure(
             sample(_chain(min(0.02, effort.warm), seconds))
         if tracker:
             tracker.look()
-        blocks.append(take(lambda: sample(calls) / calls, each))
+        blocks.append(take(lambda: max(sample(calls) / calls, 1e-9), each))  # 0: below a tick
         if tracker:
             tracker.look()
         rounds = tuple(t for block in blocks for t in block)

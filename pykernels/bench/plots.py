@@ -40,7 +40,7 @@ def plot(report: Report, path: Path) -> None:
         _roofline(left, report, engine, results, looks)
         _over_size(right, report, engine, results, looks)
         handles, labels = right.get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 8))
+        figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 6))
         figure.suptitle(
             f"{where(report).partition(';')[0]}, {report.meta['date'][:10]}", fontsize=9
         )
@@ -66,7 +66,7 @@ def _roofline(
                 ys = [min(x * c.copy, peak) / 1e12 for x in xs]
                 axis.plot(xs, ys, color="#444444", lw=1.2, ls="-" if name == "f32" else "--")
                 axis.annotate(
-                    f"{name} multiply-adds {peak / 1e12:.0f} TFLOP/s", (high, peak / 1e12),
+                    f"{name} multiply-adds {peak / 1e12:.3g} TFLOP/s", (high, peak / 1e12),
                     xytext=(0, 3), textcoords="offset points", ha="right", fontsize=7.5,
                 )  # fmt: skip
         x = min(4.0, c.fma32 / c.copy / 2)
