@@ -22,8 +22,9 @@ import pytest
 
 import bench
 import pykernels as pk
-from bench import shapes
-from bench.others import naive_peer, numpy_peer
+from bench import others, shapes
+from bench.others import Node, naive_peer, numpy_peer
+from pykernels.bench import run
 from pykernels.bench.case import Case, CheckFailed, Operand, kernel_of, load, problem
 from pykernels.bench.ceilings import ceilings
 from pykernels.bench.check import verdict
@@ -146,6 +147,41 @@ def test_hot_uses_one_set_and_both_are_reported(dev: pk.Device) -> None:
 
 
 @gpu
+def test_passes_load_a_case_anew_elsewhere(dev: pk.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    gaps = []
+    real = run.load
+
+    def watched(dev: pk.Device, case: Case, **options: Any) -> Any:
+        gaps.append(options.get("apart", 0))
+        return real(dev, case, **options)
+
+    monkeypatch.setattr(run, "load", watched)
+    cases = [problem("fill", (64,), "float32"), problem("memset", (64,), "uint8")]
+    told: list[str] = []
+    r = Runner([dev], effort=QUICK, passes=3, rotate=1 << 12, say=told.append)
+    report = r.run(cases, {"fill": {"numpy": numpy_peer(lambda case, t: None)}})
+    assert [(x.timing.passes, x.timing.blocks >= 3) for x in report.results] == [(3, True)] * 2
+    assert [list(x.peers) for x in report.results] == [["numpy"], []]
+    assert gaps == [0, 0, 0, 64, 64, 128, 128]  # two cases, the one with a peer, two and two
+    assert sum("pass" in line for line in told) == 2
+    apart = real(dev, cases[0], apart=1 << 12)
+    assert apart.check().wrong == 0
+
+
+@gpu
+def test_a_run_stops_when_its_time_is_over(dev: pk.Device) -> None:
+    r = Runner([dev], effort=QUICK, passes=2, seconds=0.0, say=lambda line: None)
+    report = r.run([problem("fill", (64,), "float32")])
+    assert (report.results, report.meta["note"]) == ([], "1 cases are left out: the time was over")
+    assert r.run([problem("fill", (32,), "float32")]).meta["note"].startswith("2 cases")
+    r = Runner([dev], effort=QUICK, say=lambda line: None)
+    none = {"fill": {"numpy": numpy_peer(lambda case, t: None)}}
+    assert (
+        r.run([problem("fill", (64,), "float32")], none, lambda case: False).results[0].peers == {}
+    )
+
+
+@gpu
 def test_the_other_engine_is_a_peer(dev: pk.Device) -> None:
     r = runner(dev)
     case = problem("fill", (64,), "float32")
@@ -226,6 +262,26 @@ def test_peers_are_checked_and_skipped_with_a_reason(dev: pk.Device) -> None:
     assert "63 of 64 elements are wrong" in next(iter(report.failed.values()))
 
 
+@gpu
+def test_a_node_of_onnx_must_give_what_we_give(dev: pk.Device) -> None:
+    loaded = load(dev, problem("softmax", (4, 8), "float32"))
+    x = np.linspace(-1, 1, 32, dtype="f4").reshape(4, 8)
+    y = np.exp(x) / np.exp(x).sum(-1, keepdims=True)
+    node = Node("Softmax", "x", ("x",))
+    others._compare(loaded, node, {"x": x}, y)
+    with pytest.raises(Skipped, match="wrong on this device"):
+        others._compare(loaded, node, {"x": x}, y * 1.01)
+    with pytest.raises(Skipped, match="wrong on this device"):
+        others._compare(loaded, node, {"x": x}, y * np.nan)
+
+
+def test_main_cases_exist_and_every_kernel_has_one() -> None:
+    known = {(c.kernel, c.id) for c in bench.cases()}
+    assert {(k, i) for k, ids in shapes.MAIN.items() for i in ids} <= known
+    assert shapes.MAIN.keys() == {k for k, _ in known}
+    assert 30 < sum(map(bench.is_main, bench.cases())) < 60
+
+
 def test_problem_of_any_kernel() -> None:
     for name in pk.kernels.__all__:
         case = problem(name, (), "float32")
@@ -262,7 +318,9 @@ def test_command_lists_cases() -> None:
 
 
 @gpu
-def test_command_measures_saves_and_compares(dev: pk.Device, tmp_path: Path) -> None:
+def test_command_measures_saves_and_compares(
+    dev: pk.Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     name = dev.info["name"]
     common = ["--device", name, "--engine", ENGINE, "--warmup", "0", "--rounds", "3"]
     args = ["softmax", "fill", "--shape", "9x40", "--dtype", "float32", *common]
@@ -282,6 +340,11 @@ def test_command_measures_saves_and_compares(dev: pk.Device, tmp_path: Path) -> 
     slow.write_text(json.dumps(data))
     assert "slower" in command("--compare", str(path), str(slow), code=1).output
     assert "no report" in command("--compare", str(path), str(tmp_path / "no.json"), code=2).output
+    monkeypatch.setattr("pykernels.cli.bench._can_plot", lambda: False)
+    later = command("--from", str(path), "--save", str(tmp_path / "d"))
+    assert {p.name for p in (tmp_path / "d").iterdir()} == {"results.json", "results.md"}
+    assert "no figure without matplotlib" in later.stderr
+    monkeypatch.undo()
     both = command("--from", str(path), "--from", str(slow), "--json", str(tmp_path / "c.json"))
     assert "softmax  f32-9x40" in both.stdout
     merged = json.loads((tmp_path / "c.json").read_text())["results"]
