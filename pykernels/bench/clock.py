@@ -11,7 +11,7 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 from pykernels.device import Device
@@ -75,7 +75,7 @@ class Timing:
     cold: str = ""  # why the device was not warm, "" if it was
     blocks: int = 1
     pace: float = 1.0  # time of the probe meanwhile, over its time when the device is warm
-    passes: int = 1  # each with its tensors somewhere else in memory
+    passes: tuple[int, ...] = ()  # blocks of each pass, where there were several
 
     @property
     def seconds(self) -> float:
@@ -86,9 +86,9 @@ class Timing:
     @property
     def noise(self) -> float:
         """How far a repetition may be off, as a share of the time: two standard errors of the mean
-        over the blocks; within one pass, half the interquartile range of the readings if that is
+        over the passes; within one pass, half the interquartile range of the readings if that is
         more, as the place in memory did not change."""
-        if self.passes > 1:
+        if self.places > 1:
             return 2 * self.error
         if len(self.rounds) < 4:
             return 0.0
@@ -97,25 +97,36 @@ class Timing:
 
     @property
     def error(self) -> float:
-        """The standard error of the mean over the blocks, as a share of it."""
-        medians = self.block_medians()
-        if len(medians) < 2:
+        """The standard error of the time, as a share of it: over the passes, as the blocks of a
+        pass share a place in memory; over the blocks of a single pass."""
+        times = self.pass_means() if self.places > 1 else self.block_medians()
+        if len(times) < 2:
             return 0.0
-        return statistics.stdev(medians) / math.sqrt(len(medians)) / self.seconds
+        return statistics.stdev(times) / math.sqrt(len(times)) / self.seconds
+
+    @property
+    def places(self) -> int:
+        """How many passes there were, each with its tensors somewhere else in memory."""
+        return max(len(self.passes), 1)
 
     def block_medians(self) -> list[float]:
         each = max(len(self.rounds) // self.blocks, 1)
-        return [statistics.median(self.rounds[i : i + each]) for i in self._starts(each)]
+        starts = range(0, min(each * self.blocks, len(self.rounds)), each)
+        return [statistics.median(self.rounds[i : i + each]) for i in starts]
 
-    def _starts(self, each: int) -> range:
-        return range(0, min(each * self.blocks, len(self.rounds)), each)
+    def pass_means(self) -> list[float]:
+        medians = iter(self.block_medians())
+        counts = self.passes or (self.blocks,)
+        found = [list(islice(medians, n)) for n in counts]
+        return [statistics.mean(some) for some in found if some]
 
     def joined(self, later: Timing) -> Timing:
         """With the blocks of a later pass, which are as long."""
         return replace(
             self, rounds=self.rounds + later.rounds, blocks=self.blocks + later.blocks,
-            passes=self.passes + later.passes, steady=self.steady and later.steady,
-            cold=self.cold or later.cold, pace=max(self.pace, later.pace),
+            passes=(*(self.passes or (self.blocks,)), later.blocks),
+            steady=self.steady and later.steady, cold=self.cold or later.cold,
+            pace=max(self.pace, later.pace),
         )  # fmt: skip
 
     def record(self) -> dict[str, Any]:
@@ -125,6 +136,7 @@ class Timing:
     @classmethod
     def of(cls, record: dict[str, Any]) -> Timing:
         known = {k: v for k, v in record.items() if k not in ("seconds", "noise", "rounds")}
+        known["passes"] = tuple(known.get("passes", ()))
         return cls(rounds=tuple(record["rounds"]), **known)
 
 

@@ -62,7 +62,7 @@ def _change(a: Result | None, b: Result | None) -> Change:
 
 def _allowed(a: Timing, b: Timing) -> float:
     """The floor, and three standard errors of the difference."""
-    floor = FLOOR if min(a.passes, b.passes) >= PASSES else SINGLE
+    floor = FLOOR if min(a.places, b.places) >= PASSES else SINGLE
     return floor + 1.5 * math.hypot(a.noise, b.noise)
 
 

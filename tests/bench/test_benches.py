@@ -160,7 +160,7 @@ def test_passes_load_a_case_anew_elsewhere(dev: pk.Device, monkeypatch: pytest.M
     told: list[str] = []
     r = Runner([dev], effort=QUICK, passes=3, rotate=1 << 12, say=told.append)
     report = r.run(cases, {"fill": {"numpy": numpy_peer(lambda case, t: None)}})
-    assert [(x.timing.passes, x.timing.blocks >= 3) for x in report.results] == [(3, True)] * 2
+    assert [(x.timing.places, x.timing.blocks >= 3) for x in report.results] == [(3, True)] * 2
     assert [list(x.peers) for x in report.results] == [["numpy"], []]
     assert gaps == [0, 0, 0, 64, 64, 128, 128]  # two cases, the one with a peer, two and two
     assert sum("pass" in line for line in told) == 2
