@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from pykernels.bench.case import Case, Loaded, Operand
-from pykernels.bench.clock import GpuSample, Sample
+from pykernels.bench.clock import Sample
 from pykernels.bench.program import GROUP_ID, Program
 from pykernels.bench.run import Peer, Skipped
 from pykernels.dtypes import numpy_dtype
@@ -199,10 +199,9 @@ def onnx_peer(f: Callable[[Case], Node]) -> Peer:
         arrays = {n: _input(case.tensors[n], i, node) for i, n in enumerate(node.inputs)}
         chain = partial(_session, onnx, ort, case, node, arrays)
         _compare(loaded, node, arrays, chain(1, whole=True).run(None, {})[0])
-        once = GpuSample(loaded.dev, loaded)
-        once(1)
-        more = min(max(math.ceil(0.03 / max(once(3) / 3, 1e-7)), 8), 200)
-        short, long = chain(4), chain(4 + more)
+        short = chain(4)
+        more = min(max(math.ceil(0.03 / max(_run(short) / 4, 1e-7)), 4), 200)
+        long = chain(4 + more)
 
         def sample(n: int) -> float:
             spent = _run(long)

@@ -45,12 +45,15 @@ class Effort:
     reading: float = 2e-4
     longest: float = 2.0
 
+    def beside(self) -> Effort:
+        """For a peer: a slow one gets fewer readings."""
+        return replace(self, most=min(self.most, 0.5), longest=min(self.longest, 0.5))
+
     def brief(self) -> Effort:
         """For what is slow and by the host's clock."""
         return replace(
-            self, warm=self.warm / 6, most=self.warm, rounds=min(self.rounds, 6),
-            blocks=1, longest=min(self.longest, 0.5),
-        )  # fmt: skip
+            self.beside(), warm=self.warm / 6, most=self.warm, rounds=min(self.rounds, 4), blocks=1
+        )
 
     def once(self) -> Effort:
         """For one pass of several: a block."""

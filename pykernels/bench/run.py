@@ -10,7 +10,7 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -28,6 +28,7 @@ __all__ = ["Cache", "EnginePeer", "Peer", "Report", "Result", "Runner", "Skipped
 
 Cache = Literal["cold", "hot"]
 FORMAT = 1
+PEERS = 0.55  # of a limited time is over when no more peers begin
 ROTATE = 256 << 20  # bytes that calls go round: more than any cache that a GPU has
 
 
@@ -235,10 +236,9 @@ class Runner:
     def _spent(self) -> float:
         return time.perf_counter() - self._began
 
-    @property
-    def late(self) -> bool:
-        """Is the time over?"""
-        return self._spent() > self._seconds
+    def late(self, share: float = 1.0) -> bool:
+        """Is this share of the time over?"""
+        return self._spent() > share * self._seconds
 
     def ceilings(self, nbytes: int = 1 << 30) -> None:
         """Measure what each device itself reaches. Always warmed up, whatever the cases get."""
@@ -258,29 +258,35 @@ class Runner:
         """Run all cases; one whose output is wrong has no result but stands in `failed`.
 
         peers: by kernel, then by name; they run beside the first device, and the cases that
-        `beside` chooses. Order: a pass of all cases, the peers, the other passes.
+        `beside` chooses. These cases come first: a pass, their peers (for half the time, where it
+        is limited), the other passes. Then all other cases in the same way, without peers.
         """
-        found = []
-        for dev, case in ((d, c) for c in cases for d in self.devices):
-            if self.late:
-                self.left_out += 1
-                continue
-            results = self._guarded(dev, case, partial(self.case, dev, case, {}))
-            self.report.results += results
-            found.append((dev, case, results))
-        for dev, case, results in found:
-            given = (peers or {}).get(case.kernel, {})
-            if given and dev is self.devices[0] and beside(case) and results and not self.late:
-                self._guarded(dev, case, partial(self._beside, dev, case, results, given))
-        for n in range(1, self.passes):
-            if found and not self.late:
-                self.say(f"pass {n + 1} of {self.passes}")
+        chosen = list(cases)
+        for group in ([c for c in chosen if beside(c)], [c for c in chosen if not beside(c)]):
+            found = [(d, c, self._first(d, c)) for c in group for d in self.devices]
+            found = [one for one in found if one[2]]
             for dev, case, results in found:
-                if results and not self.late:
-                    self._guarded(dev, case, partial(self._again, dev, case, results, n))
+                given = (peers or {}).get(case.kernel, {})
+                if given and dev is self.devices[0] and beside(case):
+                    self._guarded(dev, case, partial(self._beside, dev, case, results, given))
+            for n in range(1, self.passes if found else 0):
+                if not self.late():
+                    self.say(f"pass {n + 1} of {self.passes}")
+                for dev, case, results in found:
+                    if not self.late():
+                        self._guarded(dev, case, partial(self._again, dev, case, results, n))
         if self.left_out:
             self.report.meta["note"] = f"{self.left_out} cases are left out: the time was over"
         return self.report
+
+    def _first(self, dev: Device, case: Case) -> list[Result]:
+        """The first pass of a case."""
+        if self.late():
+            self.left_out += 1
+            return []
+        results = self._guarded(dev, case, partial(self.case, dev, case, {}))
+        self.report.results += results
+        return results
 
     def _guarded(
         self, dev: Device, case: Case, work: Callable[[], Iterable[Result]]
@@ -345,6 +351,10 @@ class Runner:
         self, dev: Device, case: Case, results: list[Result], peers: Mapping[str, Peer]
     ) -> Iterable[Result]:
         """The peers of a case that has been timed."""
+        if self.late(PEERS):
+            for r in results:
+                r.peers = dict.fromkeys(peers, "the time was over")
+            return ()
         dev.trim()
         loaded = load(dev, case, rotate=self.rotate if "cold" in self.caches else 0)
         for r in results:
@@ -358,13 +368,12 @@ class Runner:
         found: dict[str, Timing | str] = {}
         tracker = self.trackers.get(loaded.dev.engine)
         for name, peer in peers.items():
-            if self.late:
+            if self.late(PEERS):
                 found[name] = "the time was over"
                 continue
             try:
                 other, clock = peer(loaded)
-                effort = replace(self.effort, longest=self.effort.longest / 4)
-                effort = effort.brief() if clock == "wall" else effort
+                effort = self.effort.brief() if clock == "wall" else self.effort.beside()
                 found[name] = measure(other, effort, clock=clock, tracker=tracker)
             except Skipped as e:
                 found[name] = str(e)

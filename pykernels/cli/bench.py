@@ -9,6 +9,7 @@ import shlex
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,8 @@ __all__ = ["command"]
 
 EPILOG = """A shape is the problem's (rows x cols; for mul_mat n x m x k). Without --shape and
 --dtype, the named shapes of the checkout's bench/ are measured; an installed package has one shape
-of its own per kernel. Exit code 1: an output was wrong, or --compare found something slower."""
+of its own per kernel. Ctrl-C ends a run with what there is. Exit code 1: an output was wrong, or
+--compare found something slower."""
 FILE = click.Path(dir_okay=False, path_type=Path)
 
 
@@ -210,14 +212,24 @@ def _run(names: Iterable[str], options: dict[str, Any]) -> Report:
             peers.setdefault(k, {})[config] = _config(k, config)
     runner.ceilings()
     rooms = _checkout()
-    if rooms is None or options["seconds"] == float("inf"):
-        report = runner.run(cases, peers)
-    else:
-        main = [case for case in cases if rooms.is_main(case)]
-        runner.run(main, peers)
-        report = runner.run([case for case in cases if case not in main])
-    report.results.sort(key=in_order)
-    return report
+    limited = rooms is not None and options["seconds"] != float("inf")
+    try:
+        if limited:
+            runner.run(_in_turn(cases), peers, rooms.is_main)
+        else:
+            runner.run(cases, peers)
+    except KeyboardInterrupt:
+        runner.report.meta["note"] = "interrupted"
+    runner.report.results.sort(key=in_order)
+    return runner.report
+
+
+def _in_turn(cases: Iterable[Case]) -> list[Case]:
+    """The first of each kernel, the second of each, and so on: what is left out is some of each."""
+    queues: dict[str, list[Case]] = {}
+    for case in cases:
+        queues.setdefault(case.kernel, []).append(case)
+    return [case for turn in zip_longest(*queues.values()) for case in turn if case is not None]
 
 
 def _merged(sources: Iterable[Path]) -> Report:

@@ -31,6 +31,7 @@ from pykernels.bench.check import verdict
 from pykernels.bench.clock import Effort, GpuSample
 from pykernels.bench.run import EnginePeer, Runner, Skipped
 from pykernels.cli import main
+from pykernels.cli.bench import _in_turn
 from pykernels.dtypes import DTYPES
 from pykernels.plan import Scratch
 from pykernels.recorder import SLOTS
@@ -349,6 +350,29 @@ def test_command_measures_saves_and_compares(
     assert "softmax  f32-9x40" in both.stdout
     merged = json.loads((tmp_path / "c.json").read_text())["results"]
     assert [len(r["peers"]) for r in merged] == [len(r["peers"]) for r in merged if r["peers"]]
+
+
+@gpu
+def test_an_interrupted_run_shows_what_there_is(
+    dev: pk.Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(self: Runner, cases: Any, *rest: Any) -> None:
+        self.report.results += self.case(self.devices[0], next(iter(cases)), {})
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Runner, "run", stop)
+    common = ["--device", dev.info["name"], "--engine", ENGINE, "--warmup", "0", "--rounds", "3"]
+    done = command("fill", "memset", "--edge", "32", "--json", str(tmp_path / "a.json"), *common)
+    assert "\ninterrupted\n" in done.stdout
+    assert [r["kernel"] for r in json.loads((tmp_path / "a.json").read_text())["results"]] == [
+        "fill"
+    ]
+
+
+def test_a_limited_run_takes_kernels_in_turn() -> None:
+    found = [c.kernel for c in _in_turn(SMALL)]
+    kinds = set(found)
+    assert len(found) == len(SMALL) and set(found[: len(kinds)]) == kinds
 
 
 @gpu
