@@ -1,0 +1,123 @@
+"""`pykernels bench` and `pytest bench`: what they list, write, compare and refuse."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import click.testing
+import pytest
+
+import bench
+import pykernels as pk
+from pykernels.bench.run import Runner
+from pykernels.cli import main
+from pykernels.cli.bench import _in_turn
+
+ROOT = Path(__file__).parents[2]
+ENGINE = os.environ.get("PYKERNELS_TEST_COLUMN", "").partition("-")[0] or "wgpu"
+gpu = pytest.mark.gpu
+
+
+def command(*args: str, code: int = 0) -> click.testing.Result:
+    result = click.testing.CliRunner().invoke(main, ["bench", *args])
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == code, result.output
+    return result
+
+
+def test_command_lists_cases() -> None:
+    lines = command("--list", "softmax").output.splitlines()
+    assert any("BERT base" in line for line in lines)
+    assert all(line.startswith("softmax ") for line in lines)
+    assert command("--list", "--shape", "3x4", "--dtype", "float16", "fill").output == (
+        "fill f16-3x4\n"
+    )
+    assert "there is no kernel" in command("paint", code=2).output
+    assert "--shape must be" in command("fill", "--shape", "3-4", code=2).output
+    assert "no case is left" in command("fill", "--only", "nothing", code=2).output
+    assert "takes no problem" in command("mul_mat", "--shape", "3", code=2).output
+
+
+@gpu
+def test_command_measures_saves_and_compares(
+    dev: pk.Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = dev.info["name"]
+    common = ["--device", name, "--engine", ENGINE, "--warmup", "0", "--rounds", "3"]
+    args = ["softmax", "fill", "--shape", "9x40", "--dtype", "float32", *common]
+    done = command(*args, "--peers", "naive,numpy", "--save", str(tmp_path / "a"))
+    assert "softmax  f32-9x40" in done.stdout and "x naive" in done.stdout
+    assert {p.name for p in (tmp_path / "a").iterdir()} == {
+        "results.json", "results.md", "results.svg",
+    }  # fmt: skip
+    path = tmp_path / "a" / "results.json"
+    data = json.loads(path.read_text())
+    assert data["meta"]["adapter"] == name and data["meta"]["engines"].keys() == {ENGINE}
+    same = command("--compare", str(path), str(path)).output
+    assert same == "2 cases: 0 slower, 2 the same within the noise\n"
+    for r in data["results"]:
+        r["timing"]["rounds"] = [4 * x for x in r["timing"]["rounds"]]
+    slow = tmp_path / "slow.json"
+    slow.write_text(json.dumps(data))
+    assert "slower" in command("--compare", str(path), str(slow), code=1).output
+    assert "no report" in command("--compare", str(path), str(tmp_path / "no.json"), code=2).output
+    monkeypatch.setattr("pykernels.cli.bench._can_plot", lambda: False)
+    later = command("--from", str(path), "--save", str(tmp_path / "d"))
+    assert {p.name for p in (tmp_path / "d").iterdir()} == {"results.json", "results.md"}
+    assert "no figure without matplotlib" in later.stderr
+    monkeypatch.undo()
+    both = command("--from", str(path), "--from", str(slow), "--json", str(tmp_path / "c.json"))
+    assert "softmax  f32-9x40" in both.stdout
+    merged = json.loads((tmp_path / "c.json").read_text())["results"]
+    assert [len(r["peers"]) for r in merged] == [len(r["peers"]) for r in merged if r["peers"]]
+
+
+@gpu
+def test_an_interrupted_run_shows_what_there_is(
+    dev: pk.Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(self: Runner, cases: Any, *rest: Any) -> None:
+        self.report.results += self.case(self.devices[0], next(iter(cases)), {})
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Runner, "run", stop)
+    common = ["--device", dev.info["name"], "--engine", ENGINE, "--warmup", "0", "--rounds", "3"]
+    done = command("fill", "memset", "--edge", "32", "--json", str(tmp_path / "a.json"), *common)
+    assert "\ninterrupted\n" in done.stdout
+    assert [r["kernel"] for r in json.loads((tmp_path / "a.json").read_text())["results"]] == [
+        "fill"
+    ]
+
+
+def test_a_limited_run_takes_kernels_in_turn() -> None:
+    cases = list(bench.cases(edge=32))
+    found = [c.kernel for c in _in_turn(cases)]
+    kinds = set(found)
+    assert len(found) == len(cases) and set(found[: len(kinds)]) == kinds
+
+
+@gpu
+@pytest.mark.usefixtures("dev")
+def test_benches_run_under_pytest_benchmark(dev: pk.Device, tmp_path: Path) -> None:
+    saved = tmp_path / "b.json"
+    done = subprocess.run(
+        [
+            sys.executable, "-m", "pytest", "bench/bench_fill.py", "-k", "fill-f32-32", "-q",
+            "-p", "no:cacheprovider", "--engine", ENGINE, "--adapter", dev.info["name"],
+            f"--benchmark-json={saved}",
+        ],
+        cwd=ROOT, capture_output=True, text=True, env=os.environ | {"PYKERNELS_BENCH_EDGE": "32"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(saved.read_text())["benchmarks"]
+    assert found and all(b["group"] == "fill" for b in found)
+    info = found[0]["extra_info"]
+    assert info["kernel"] == "fill" and info["engine"] == ENGINE and info["bytes"] > 0
+    assert {"variant", "shape", "dtype", "GB/s", "adapter", "driver", "versions"} <= set(info)
+    assert found[0]["stats"]["median"] > 0
