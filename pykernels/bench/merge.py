@@ -44,7 +44,8 @@ def merge(reports: Sequence[Report]) -> Report:
     fresh = {r.key for r in last.results if r.peers}
     kept = sum(bool(r.peers) and r.key in now - fresh for r in found.values())
     dates = ", ".join(dict.fromkeys(r.meta["date"] for r in reports[:-1]))
-    notes = [f"{older} cases are of earlier runs ({dates})"] if older else []
+    notes = [last.meta["note"]] if last.meta.get("note") else []
+    notes += [f"{older} cases are of earlier runs ({dates})"] if older else []
     notes += [f"peers of {kept} cases are of earlier runs ({dates})"] if kept else []
     meta = dict(last.meta)
     meta["versions"] = {k: v for r in reports for k, v in r.meta["versions"].items()}

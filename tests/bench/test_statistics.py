@@ -380,6 +380,8 @@ def test_reports_become_one() -> None:
         "1 cases are of earlier runs (2026-11-21 12:00); "
         "peers of 1 cases are of earlier runs (2026-11-21 12:00)"
     )
+    new.meta["note"] = "3 cases are left out"
+    assert merge([new]).meta["note"] == "3 cases are left out"
     assert merge([old]).meta["note"] == "" and old.results[1].limit == 1e-4
     new.meta["driver"] = "2.0"
     with pytest.raises(PyKernelsError, match=r"driver 1\.0 and 2\.0 do not"):
