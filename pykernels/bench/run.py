@@ -206,6 +206,7 @@ class Runner:
     passes: how often each case is loaded and timed; each pass goes through all cases and puts
         their tensors elsewhere in memory.
     seconds: of the whole run; when they are over, what is left is left out, and the report says so.
+    keep: a file that has the report so far, should somebody's driver or library end the process.
     """
 
     def __init__(
@@ -218,6 +219,7 @@ class Runner:
         passes: int = 1,
         seconds: float = math.inf,
         command: str = "",
+        keep: Path | None = None,
         say: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True),
     ) -> None:
         self.devices, self.caches, self.passes = devices, caches, passes
@@ -228,6 +230,7 @@ class Runner:
         self.report = Report(meta(devices, command), {}, [])
         self.trackers: dict[str, Tracker] = {}
         self.left_out = 0  # cases
+        self._keep = keep
 
     def say(self, line: str) -> None:
         """Report progress."""
@@ -265,19 +268,26 @@ class Runner:
         for group in ([c for c in chosen if beside(c)], [c for c in chosen if not beside(c)]):
             found = [(d, c, self._first(d, c)) for c in group for d in self.devices]
             found = [one for one in found if one[2]]
+            self._save()
             for dev, case, results in found:
                 given = (peers or {}).get(case.kernel, {})
                 if given and dev is self.devices[0] and beside(case):
                     self._guarded(dev, case, partial(self._beside, dev, case, results, given))
+                    self._save()
             for n in range(1, self.passes if found else 0):
                 if not self.late():
                     self.say(f"pass {n + 1} of {self.passes}")
                 for dev, case, results in found:
                     if not self.late():
                         self._guarded(dev, case, partial(self._again, dev, case, results, n))
+                self._save()
         if self.left_out:
             self.report.meta["note"] = f"{self.left_out} cases are left out: the time was over"
         return self.report
+
+    def _save(self) -> None:
+        if self._keep:
+            self.report.save(self._keep)
 
     def _first(self, dev: Device, case: Case) -> list[Result]:
         """The first pass of a case."""

@@ -202,7 +202,7 @@ def _run(names: Iterable[str], options: dict[str, Any]) -> Report:
     passes = options["passes"] or (1 if slow else 5)
     runner = Runner(
         devices, effort=effort, caches=caches, passes=passes, seconds=options["seconds"],
-        command=line.strip(),
+        command=line.strip(), keep=_files(options)["json"],
     )  # fmt: skip
     chosen = list(filter(None, options["peers"].split(",")))
     measured = {case.kernel for case in cases}
@@ -212,9 +212,8 @@ def _run(names: Iterable[str], options: dict[str, Any]) -> Report:
             peers.setdefault(k, {})[config] = _config(k, config)
     runner.ceilings()
     rooms = _checkout()
-    limited = rooms is not None and options["seconds"] != float("inf")
     try:
-        if limited:
+        if rooms is not None and options["seconds"] != float("inf"):
             runner.run(_in_turn(cases), peers, rooms.is_main)
         else:
             runner.run(cases, peers)
@@ -281,17 +280,23 @@ def _peers(chosen: list[str], kernels: Iterable[str], runner: Runner) -> dict[st
     return {k: {n: p for n, p in own.items() if wanted(n)} for k, own in known.items()}
 
 
-def _write(report: Report, options: dict[str, Any]) -> None:
-    from pykernels.bench.plots import plot
-    from pykernels.bench.table import markdown
-
+def _files(options: dict[str, Any]) -> dict[str, Path | None]:
+    """Where the readings, the table and the figure go."""
     files: dict[str, Path | None] = {
         "json": options["as_json"], "markdown": options["as_markdown"], "plot": options["as_plot"],
     }  # fmt: skip
     folder: Path | None = options["save"]
-    if folder is not None:
-        names = {"json": "results.json", "markdown": "results.md", "plot": "results.svg"}
-        files = {k: files[k] or folder / name for k, name in names.items()}
+    if folder is None:
+        return files
+    names = {"json": "results.json", "markdown": "results.md", "plot": "results.svg"}
+    return {k: files[k] or folder / name for k, name in names.items()}
+
+
+def _write(report: Report, options: dict[str, Any]) -> None:
+    from pykernels.bench.plots import plot
+    from pykernels.bench.table import markdown
+
+    files, folder = _files(options), options["save"]
     if files["json"]:
         report.save(files["json"])
     if files["markdown"]:

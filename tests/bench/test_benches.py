@@ -139,7 +139,9 @@ def test_hot_uses_one_set_and_both_are_reported(dev: pk.Device) -> None:
 
 
 @gpu
-def test_passes_load_a_case_anew_elsewhere(dev: pk.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_passes_load_a_case_anew_elsewhere(
+    dev: pk.Device, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     gaps = []
     real = run.load
 
@@ -150,12 +152,16 @@ def test_passes_load_a_case_anew_elsewhere(dev: pk.Device, monkeypatch: pytest.M
     monkeypatch.setattr(run, "load", watched)
     cases = [problem("fill", (64,), "float32"), problem("memset", (64,), "uint8")]
     told: list[str] = []
-    r = Runner([dev], effort=QUICK, passes=3, rotate=1 << 12, say=told.append)
+    r = Runner(
+        [dev], effort=QUICK, passes=3, rotate=1 << 12, say=told.append, keep=tmp_path / "a.json"
+    )
     report = r.run(cases, {"fill": {"numpy": numpy_peer(lambda case, t: None)}})
     assert [(x.timing.places, x.timing.blocks >= 3) for x in report.results] == [(3, True)] * 2
     assert [list(x.peers) for x in report.results] == [["numpy"], []]
     assert gaps == [0, 0, 0, 64, 64, 128, 128]  # two cases, the one with a peer, two and two
     assert sum("pass" in line for line in told) == 2
+    kept = run.Report.load(tmp_path / "a.json").results
+    assert [x.timing.places for x in kept] == [3, 3] and "numpy" in kept[0].peers
     apart = real(dev, cases[0], apart=1 << 12)
     assert apart.check().wrong == 0
 
