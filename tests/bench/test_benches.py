@@ -9,6 +9,7 @@ import inspect
 import math
 import re
 import sys
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
