@@ -28,7 +28,7 @@ __all__ = ["Cache", "EnginePeer", "Peer", "Report", "Result", "Runner", "Skipped
 
 Cache = Literal["cold", "hot"]
 FORMAT = 1
-PEERS = 0.55  # of a limited time is over when no more peers begin
+PEERS = 0.62  # of a limited time is over when no more peers begin
 ROTATE = 256 << 20  # bytes that calls go round: more than any cache that a GPU has
 
 
@@ -261,7 +261,7 @@ class Runner:
         """Run all cases; one whose output is wrong has no result but stands in `failed`.
 
         peers: by kernel, then by name; they run beside the first device, and the cases that
-        `beside` chooses. These cases come first: a pass, their peers (for half the time, where it
+        `beside` chooses. These cases come first: a pass, their peers (until PEERS of the time, where it
         is limited), the other passes. Then all other cases in the same way, without peers.
         """
         chosen = list(cases)
