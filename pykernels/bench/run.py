@@ -261,8 +261,8 @@ class Runner:
         """Run all cases; one whose output is wrong has no result but stands in `failed`.
 
         peers: by kernel, then by name; they run beside the first device, and the cases that
-        `beside` chooses. These cases come first: a pass, their peers (until PEERS of the time, where it
-        is limited), the other passes. Then all other cases in the same way, without peers.
+        `beside` chooses. These cases come first: a pass, their peers (until a share PEERS of a
+        limited time), the other passes. Then all other cases in the same way, without peers.
         """
         chosen = list(cases)
         for group in ([c for c in chosen if beside(c)], [c for c in chosen if not beside(c)]):
