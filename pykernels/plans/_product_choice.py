@@ -7,8 +7,8 @@ from typing import NamedTuple
 from pykernels.plan import Caps, cdiv
 
 __all__ = [
-    "BANDWIDTH", "DISPATCH", "EDGES", "NARROW", "RATE", "TURN", "Choice", "Shape", "choose",
-    "lane_bits",
+    "BANDWIDTH", "DISPATCH", "EDGES", "NARROW", "RATE", "SLOTS", "TURN", "Choice", "Shape", "Tail",
+    "choose", "lane_bits",
 ]  # fmt: skip
 
 # Rows and columns of dst that one workgroup of mul_mat.wgsl ("32", "64") or mul_mat_wide computes.
@@ -36,11 +36,19 @@ class Shape(NamedTuple):
     along_k: bool = True  # k is the axis of the larger operand with the smaller step
 
 
+class Tail(NamedTuple):
+    """Rows of tiles at the end of a large product whose K is cut, and in how many slices."""
+
+    rows: int = 0
+    slices: int = 1
+
+
 class Choice(NamedTuple):
-    """A body ("vec", "32", "64" or "wide") and the number of slices of K."""
+    """A body ("vec", "32", "64" or "wide"), the number of slices of K, and of "wide" the tail."""
 
     body: str
     slices: int = 1
+    tail: Tail = Tail()
 
 
 def choose(caps: Caps, s: Shape) -> Choice:
@@ -51,10 +59,9 @@ def choose(caps: Caps, s: Shape) -> Choice:
     if caps.max_invocations < 1024:  # WebGPU's defaults: small devices and software drivers
         return Choice("32", _slices(_tiles(s, "32"), s.depth, 256, 64))
     if min(s.rows, s.cols) > 64:
-        most = min(s.depth // 256, 8) if _tiles(s, "wide") < 2 * SLOTS else 1
-        slices = min(range(1, max(most, 1) + 1), key=lambda n: _wide_time(s, n))
-        if slices * _tiles(s, "wide") >= BUSY:
-            return Choice("wide", slices)
+        best = min(_wide_choices(s), key=lambda c: _wide_time(s, c))
+        if best.slices * _tiles(s, "wide") >= BUSY:
+            return best
     slices = _slices(_tiles(s, "64"), s.depth, 128)
     if slices * _tiles(s, "64") >= BUSY // 2:
         return Choice("64", slices)
@@ -66,15 +73,35 @@ def _tiles(s: Shape, tile: str) -> int:
     return s.batches * cdiv(s.rows, rows) * cdiv(s.cols, cols)
 
 
-def _wide_time(s: Shape, slices: int) -> float:
+def _wide_choices(s: Shape) -> list[Choice]:
+    """Whole tiles, all tiles in slices, or whole tiles in whole waves and a tail in slices."""
+    most = max(min(s.depth // 256, 8), 1)
+    choices = [Choice("wide", n) for n in range(1, most + 1)]
+    tiles, across = _tiles(s, "wide"), cdiv(s.cols, EDGES["wide"][1])
+    if tiles >= 2 * SLOTS:
+        choices = choices[:1]
+    if s.batches == 1 and tiles > SLOTS:
+        rows = (tiles - tiles // SLOTS * SLOTS + across - 1) // across
+        choices += [Choice("wide", 1, Tail(rows, n)) for n in range(2, min(most, 4) + 1) if rows]
+    return choices
+
+
+def _wide_time(s: Shape, choice: Choice) -> float:
     """Seconds that mul_mat_wide and the sum over its slices are expected to take."""
-    waves, rest = divmod(_tiles(s, "wide") * slices, SLOTS)
+    (rows, cols), (_, slices, tail) = EDGES["wide"], choice
+    tiles = _tiles(s, "wide")
+    each = 2 * rows * cols * SLOTS / RATE  # a wave of workgroups, for each k and for starting
+    if tail.rows:  # its slices fill what the whole tiles leave free
+        waves = tiles / SLOTS + 0.25 / tail.slices
+        return waves * (s.depth + START) * each + _sum_time(s, tail.slices, tail.rows * rows)
+    waves, rest = divmod(tiles * slices, SLOTS)
     full = waves + PARTIAL[cdiv(3 * rest, SLOTS)]
-    rows, cols = EDGES["wide"]
-    product = full * (cdiv(s.depth, slices) + START) * 2 * rows * cols * SLOTS / RATE
-    if slices == 1:
-        return product
-    return product + DISPATCH + (2 * slices + 1) * 4 * s.batches * s.rows * s.cols / BANDWIDTH
+    product = full * (cdiv(s.depth, slices) + START) * each
+    return product + (_sum_time(s, slices, s.rows) if slices > 1 else 0.0)
+
+
+def _sum_time(s: Shape, slices: int, rows: int) -> float:
+    return DISPATCH + (2 * slices + 1) * 4 * s.batches * rows * s.cols / BANDWIDTH
 
 
 def _slices(groups: int, depth: int, shortest: int, busy: int = BUSY) -> int:

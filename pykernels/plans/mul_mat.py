@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -111,9 +112,9 @@ def _steps(caps: Caps, scratch: Scratch, p: Product, fast: bool) -> list[Step]:
     if choice.body == "vec":
         return _narrow(caps, scratch, p, choice.slices)
     if choice.body == "wide" and fast and p.shape.depth % 2 == 0:
-        return _fast(caps, scratch, p, choice.slices)
+        return _fast(caps, scratch, p, choice)
     if choice.body == "wide":
-        return _wide(caps, scratch, p, choice.slices)
+        return _wide(caps, scratch, p, choice)
     return _tiled(caps, scratch, p, choice.body, choice.slices)
 
 
@@ -310,7 +311,7 @@ def _tiled(caps: Caps, scratch: Scratch, p: Product, tile: str, slices: int) -> 
     return [step, *after]
 
 
-def _wide(caps: Caps, scratch: Scratch, p: Product, slices: int) -> list[Step]:
+def _wide(caps: Caps, scratch: Scratch, p: Product, choice: Choice) -> list[Step]:
     """A large product. Where it costs little, operands are first turned so that k is the row."""
     s = p.shape
     seconds = 2 * s.batches * s.rows * s.cols * s.depth / RATE
@@ -327,38 +328,38 @@ def _wide(caps: Caps, scratch: Scratch, p: Product, slices: int) -> list[Step]:
 
     if p.a.dtype == p.b.dtype and cost(p.swapped()) < cost(p):
         p = p.swapped()
-        s = p.shape
+        if choice.tail.rows:  # in rows of the other operand
+            choice = choose(caps, p.shape)
     if turning(p.a) == math.inf:
-        return _tiled(caps, scratch, p, "64", slices)
+        return _tiled(caps, scratch, p, "64", choice.slices)
     before: list[Step] = []
     a = _turn(p.a)
     if turning(p.a):
         a, before = _turned(caps, scratch, p.a)
-    b, bv = p.b, 1
-    if turning(p.b) < TURN * seconds:
-        b, bv = _turn(p.b), 4
-        if turning(p.b):
-            b, copied = _turned(caps, scratch, p.b)
-            before += copied
-    rows, cols = EDGES["wide"]
-    cut = _cut(s.depth, slices, DEEP)
-    out, raw, after = _target(caps, scratch, p, cut)
-    turn = not _by(out, 4) and _by(_turn(out), 4)
-    step = mul_mat_wide.step(
-        caps, _spread(a, out), _spread(b, out), None if raw else p.bias,
-        None if raw else p.residual, _turn(out) if turn else out,
-        AV=4, BV=bv, DV=4 if turn or _by(out, 4) else 1, DT=turn, rows=s.rows, cols=s.cols,
-        depth=s.depth, slice_depth=cut.depth, slice_batches=s.batches,
-        across=cdiv(s.cols, cols), down=cdiv(s.rows, rows), act=0 if raw else p.act, raw=int(raw),
-    )  # fmt: skip
-    return [*before, step, *after]
+    turned = turning(p.b) < TURN * seconds
+    if turned and turning(p.b):
+        copy, copied = _turned(caps, scratch, p.b)
+        p = replace(p, b=_turn(copy))
+        before += copied
+
+    def step(part: Product, out: View, raw: bool, depth: int) -> Step:
+        flip = not _by(out, 4) and _by(_turn(out), 4)
+        b = _turn(part.b) if turned else part.b
+        return mul_mat_wide.step(
+            caps, _spread(a, out), _spread(b, out), None if raw else part.bias,
+            None if raw else part.residual, _turn(out) if flip else out,
+            AV=4, BV=4 if turned else 1, DV=4 if flip or _by(out, 4) else 1, DT=flip,
+            depth=s.depth, slice_depth=depth, **_tiling(part, raw),
+        )  # fmt: skip
+
+    return before + _in_parts(caps, scratch, p, choice, s.depth, step)
 
 
-def _fast(caps: Caps, scratch: Scratch, p: Product, slices: int) -> list[Step]:
+def _fast(caps: Caps, scratch: Scratch, p: Product, choice: Choice) -> list[Step]:
     """A large product of f16 pairs, which both operands are first copied to."""
     s, (rows, cols) = p.shape, EDGES["wide"]
     (a, before), (b, more) = (_pairs(caps, scratch, v) for v in (p.a, p.b))
-    cut = _cut(cdiv(s.depth, 2), slices, DEEP)
+    cut = _cut(cdiv(s.depth, 2), choice.slices, DEEP)
     out, raw, after = _target(caps, scratch, p, cut, direct=True)
     step = mul_mat_fast.step(
         caps, _spread(a, out), _spread(b, out), None if raw else p.bias,
@@ -368,6 +369,48 @@ def _fast(caps: Caps, scratch: Scratch, p: Product, slices: int) -> list[Step]:
         across=cdiv(s.cols, cols), down=cdiv(s.rows, rows), act=0 if raw else p.act, raw=int(raw),
     )  # fmt: skip
     return [*before, *more, step, *after]
+
+
+def _tiling(p: Product, raw: bool) -> dict[str, int]:
+    """Params of the bodies with large tiles."""
+    s, (rows, cols) = p.shape, EDGES["wide"]
+    return {
+        "rows": s.rows, "cols": s.cols, "slice_batches": s.batches, "across": cdiv(s.cols, cols),
+        "down": cdiv(s.rows, rows), "act": 0 if raw else p.act, "raw": int(raw),
+    }  # fmt: skip
+
+
+def _in_parts(
+    caps: Caps, scratch: Scratch, p: Product, choice: Choice, depth: int,
+    step: Callable[[Product, View, bool, int], Step],
+) -> list[Step]:  # fmt: skip
+    """The product of whole tiles, then that of its tail, which takes the places that the last wave
+    of the former leaves free (it does not wait: it writes to scratch); then the sums."""
+    rows, edge = p.shape.rows, EDGES["wide"][0]
+    first = min(max(cdiv(rows, edge) - choice.tail.rows, 0) * edge, rows)
+    steps, sums = list[Step](), list[Step]()
+    for start, end, slices in ((0, first, choice.slices), (first, rows, choice.tail.slices)):
+        if start < end:
+            part = _rows(p, start, end)
+            cut = _cut(depth, slices, DEEP)
+            out, raw, after = _target(caps, scratch, part, cut)
+            steps.append(step(part, out, raw, cut.depth))
+            sums += after
+    return steps + sums
+
+
+def _rows(p: Product, start: int, end: int) -> Product:
+    """The product of these rows of b."""
+    rows = p.shape.rows
+
+    def cut(v: View) -> View:
+        count = (end if end < rows else v.shape[-2]) - start  # a copy may have more rows
+        return replace(
+            v, shape=(*v.shape[:-2], count, v.shape[-1]), offset=v.offset + start * v.strides[-2]
+        )
+
+    bias, residual = (v and cut(v) for v in (p.bias, p.residual))
+    return Product(p.a, cut(p.b), bias, residual, cut(p.dst), p.act)
 
 
 def _pairs(caps: Caps, scratch: Scratch, v: View) -> tuple[View, list[Step]]:

@@ -11,9 +11,9 @@ import pytest
 import pykernels as pk
 from pykernels.dtypes import DTYPES
 from pykernels.layout import View, contiguous_strides
-from pykernels.plan import Caps, Scratch
+from pykernels.plan import Caps, Scratch, cdiv
 from pykernels.plans import mul_mat as plans
-from pykernels.plans._product_choice import Shape
+from pykernels.plans._product_choice import SLOTS, Shape
 from tests.harness import (
     assert_same_bits,
 )
@@ -101,6 +101,18 @@ def test_choices() -> None:
     assert plans.choose(LARGE, Shape(1, 1, 1, 1 << 24)).slices > 16
     for n in (9, 100, 4096):
         assert plans.choose(SMALL, Shape(1, n, n, n)).body == "32"
+
+
+def test_tails_leave_whole_waves() -> None:
+    for rows, cols in ((4096, 4096), (2048, 2048), (512, 14336), (3001, 2999)):
+        choice = plans.choose(LARGE, Shape(1, rows, cols, 4096))
+        assert choice.slices == 1
+        assert choice.tail.slices > 1
+        across, down = cdiv(cols, 128), cdiv(rows, 64)
+        whole = across * (down - choice.tail.rows)
+        waves = across * down // SLOTS * SLOTS
+        assert waves - across < whole <= waves
+    assert plans.choose(LARGE, Shape(1, 33 * 64, 60 * 128, 4096)).tail.rows == 0  # five waves
 
 
 def view(shape: tuple[int, ...], strides: tuple[int, ...] = (), slot: int = 0) -> View:

@@ -11,7 +11,7 @@ import pytest
 import pykernels as pk
 from pykernels.kernels import mul_mat
 from pykernels.plans import mul_mat as plans
-from pykernels.plans._product_choice import EDGES, Choice
+from pykernels.plans._product_choice import EDGES, Choice, Tail
 from pykernels.reference.mul_mat import mul_mat as reference
 from tests.harness import (
     Form,
@@ -115,6 +115,22 @@ def test_slices_of_k(dev: pk.Device, slices: int) -> None:
                           scale=0.5, activation="relu")  # fmt: skip
         with forced(dev, Choice(body, slices)):
             calls.check(body)
+
+
+@gpu
+@pytest.mark.sample(0.5)
+@pytest.mark.parametrize("tail", (Tail(1, 1), Tail(1, 5), Tail(2, 3)), ids=str)
+def test_tails(dev: pk.Device, tail: Tail) -> None:
+    """The last rows of tiles in slices of k, beside whole ones; with nothing left but the tail."""
+    calls = Calls(dev)
+    for n, k in ((65, 17), (150, 130), (192, 100), (128, 36)):
+        for form in (K_RUNS, ROWS_RUN):
+            calls.add((40, k), (n, k), a_form=form, b_form=form, exact=True)
+            calls.add((40, k), (n, k), b_form=form, exact=True, dst_form=ROWS_RUN)
+            calls.add((36, k), (n, k), a_form=form, bias=calls.values((n, 1), F32, False),
+                      residual=calls.values((n, 36), F32, False), scale=0.5)  # fmt: skip
+    with forced(dev, Choice("wide", 1, tail)):
+        calls.check()
 
 
 @gpu
