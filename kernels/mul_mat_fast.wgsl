@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Large products of mul_mat with precision='fast': packed f16 products, 64 of them summed in f16."
+// doc = "Large products of mul_mat with precision='fast': packed f16 products, 128 of them summed in f16."
 // part_of = "mul_mat"
 // axes.T = ["f16"]
 // axes.D = ["f32", "f16"]
@@ -8,8 +8,8 @@
 // axes.DV = [1, 4]
 // pick.T = "dtype(a)"
 // pick.D = "dtype(dst)"
-// inputs.a = { dtype = "T", vec = "AV", doc = "(..., K / 2, 2 M), columns by fours: [k, m, k % 2]" }
-// inputs.b = { dtype = "T", vec = "BV", doc = "(..., K / 2, 2 N) likewise" }
+// inputs.a = { dtype = "T", vec = "AV", doc = "(..., K, M), columns in whole vectors" }
+// inputs.b = { dtype = "T", vec = "BV", doc = "(..., K, N) likewise" }
 // inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true }
 // inputs.residual = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true }
 // outputs.dst = { dtype = "D", vec = "DV", doc = "(..., N, M)" }
@@ -30,59 +30,45 @@
 // grid = "it.batches * across * down"
 // ///
 
-// As mul_mat_wide, with pairs of k in place of single ones: a packed multiply-add takes two k of
-// one row and one column, so that no operand has to be splat over a vector (which would halve the
-// rate). The two sums of a pair are f16; after 64 pairs they are added to an f32 sum and cleared.
+// As mul_mat_wide. A packed multiply-add takes one row and two neighbouring columns: rows lie twice
+// in workgroup memory, as splatting them later would halve its rate, and one vector load brings
+// eight columns or four rows. After 128 k the f16 sums are added to f32 ones and cleared.
 //
-// Bounds, for unchecked compilation: as in mul_mat_wide, k counted in pairs.
-//% set NT, ROWS, COLS, TR, TC, LR, LC, DEEP, BLOCKS = 128, 64, 128, 8, 8, 4, 8, 8, 4
+// Bounds, for unchecked compilation: as in mul_mat_wide.
+//% set NT, ROWS, COLS, TR, TC, LR, LC, DEEP, BLOCKS = 128, 64, 128, 8, 8, 4, 8, 8, 8
+struct Eight { low: vec4<f16>, high: vec4<f16> }
 //% for s in range(2)
-var<workgroup> a_tile${s}: array<array<vec4<f16>, ${COLS // 2}>, ${DEEP}>;
-var<workgroup> b_tile${s}: array<array<vec4<f16>, ${ROWS // 2}>, ${DEEP}>;
+var<workgroup> a_tile${s}: array<array<Eight, ${COLS // 8}>, ${DEEP}>;
+var<workgroup> b_tile${s}: array<array<Eight, ${ROWS // 4}>, ${DEEP}>;
 //% endfor
 
 ${product.epilogue()}
 ${product.finish()}
 
 //% macro loads()
-//% for x, n in (("a", 2), ("b", 1))
-//% for u in range(n)
-//% for h in range(2)
-    ${x}_v${u}${h} = ${x}_mem[${x}_from${u} + ${x}_pos + ${h}u];
-//% endfor
-//% endfor
-    ${x}_pos = min(${x}_pos + ${x}_step, ${x}_end);
-//% endfor
+    a_v0 = a_mem[a_from0 + a_pos];
+    a_v1 = a_mem[a_from1 + a_pos];
+    b_v = b_mem[b_from + b_pos];
+    a_pos = min(a_pos + a_step, a_end);
+    b_pos = min(b_pos + b_step, b_end);
 //% endmacro
 
 //% macro stores(s)
-//% for x, n in (("a", 2), ("b", 1))
-//% for u in range(n)
-//% for h in range(2)
-    ${x}_tile${s}[${x}_k + ${4 * u}u][${x}_i * 2u + ${h}u] = ${x}_v${u}${h};
-//% endfor
-//% endfor
-//% endfor
+    a_tile${s}[i_k][i_at] = Eight(a_v0, a_v1);
+    b_tile${s}[i_k][i_at] = Eight(b_v.xxyy, b_v.zzww);
 //% endmacro
 
-// The first tiles, which hold `head` pairs: zero beyond.
+// The first tiles, which hold `head` k: zero beyond.
 //% macro head_loads(t)
   {
-//% for x, n in (("a", 2), ("b", 1))
-//% for u in range(n)
-    let ${x}_far${u} = ${x}_base + min(${x}_k + ${8 * t + 4 * u}u, head - 1u) * p.${x}_rs;
-//% for h in range(2)
-    let ${x}_h${u}${h} = ${x}_mem[${x}_far${u} + ${h}u];
-//% endfor
-//% endfor
-//% endfor
-//% for x, n in (("a", 2), ("b", 1))
-//% for u in range(n)
-//% for h in range(2)
-    ${x}_v${u}${h} = select(vec4<f16>(), ${x}_h${u}${h}, ${x}_k + ${8 * t + 4 * u}u < head);
-//% endfor
-//% endfor
-//% endfor
+    let far = min(i_k + ${8 * t}u, head - 1u);
+    let a_h0 = a_mem[a_base0 + far * p.a_rs];
+    let a_h1 = a_mem[a_base1 + far * p.a_rs];
+    let b_h = b_mem[b_base + far * p.b_rs];
+    let inside = i_k + ${8 * t}u < head;
+    a_v0 = select(vec4<f16>(), a_h0, inside);
+    a_v1 = select(vec4<f16>(), a_h1, inside);
+    b_v = select(vec4<f16>(), b_h, inside);
   }
 //% endmacro
 
@@ -96,30 +82,38 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let head = ((k_count - 1u) & 15u) + 1u;
   let last_tile = max(k_count, 8u) - 8u;
 
-  let a_i = li & 31u;
-  let a_k = li >> 5u;
-  let b_i = li & 15u;
-  let b_k = li >> 4u;
-//% for x, n, first, count in (("a", 2, "col0", "p.cols"), ("b", 1, "row0", "p.rows"))
-  let ${x}_base = ${x}_batch(batch) + k_first * p.${x}_rs + 2u * min(${first} / 4u + ${x}_i, (${count} + 3u) / 4u - 1u);
-//% for u in range(n)
-  let ${x}_from${u} = ${x}_base + min(${x}_k + ${4 * u}u, k_count - 1u) * p.${x}_rs;
-//% for h in range(2)
-  var ${x}_v${u}${h}: vec4<f16>;
+  // An invocation loads eight columns and four rows of one k.
+  let i_at = li & 15u;
+  let i_k = li >> 4u;
+  let near = min(i_k, k_count - 1u);
+  let a_last = (p.cols + 3u) / 4u - 1u;
+  let a_start = a_batch(batch) + k_first * p.a_rs;
+//% for u in range(2)
+  let a_base${u} = a_start + min(col0 / 4u + i_at * 2u + ${u}u, a_last);
+  let a_from${u} = a_base${u} + near * p.a_rs;
 //% endfor
-//% endfor
+  let b_base = b_batch(batch) + k_first * p.b_rs + min(row0 / 4u + i_at, (p.rows + 3u) / 4u - 1u);
+  let b_from = b_base + near * p.b_rs;
+//% for x in "ab"
   let ${x}_step = 8u * p.${x}_rs;
   let ${x}_end = last_tile * p.${x}_rs;
   var ${x}_pos = min(head * p.${x}_rs, ${x}_end);
 //% endfor
+  var a_v0: vec4<f16>;
+  var a_v1: vec4<f16>;
+  var b_v: vec4<f16>;
   ${head_loads(0)}
   ${stores(0)}
   ${head_loads(1)}
 
-  ${product.lanes(TR, TC, LR, LC, COLS)}
+  // As in the other bodies, but the two vectors of columns are neighbours.
+  let w = li >> 5u;
+  let at_row = (w / 2u) * 8u + ((li & 1u) | ((li >> 2u) & 2u));
+  let at_eight = (w % 2u) * 8u + (((li >> 1u) & 3u) | ((li >> 2u) & 4u));
+  let at_col = at_eight * 2u;
   ${product.sums(TR, TC)}
 //% for i in range(TR)
-//% for j in range(TC)
+//% for j in range(TC // 2)
   var h${i}_${j} = vec2<f16>();
 //% endfor
 //% endfor
@@ -132,16 +126,14 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% for s in range(2)
 //% for k in range(DEEP)
     {
-//% for i in range(TR // 2)
-      let r${i} = b_tile${s}[${k}][(at_row + ${i // 2 * LR}u) * 2u + ${i % 2}u];
+//% for i in range(TR // 4)
+      let r${i} = b_tile${s}[${k}][at_row + ${i * LR}u];
 //% endfor
-//% for j in range(TC // 2)
-      let q${j} = a_tile${s}[${k}][(at_col + ${j // 2 * LC}u) * 2u + ${j % 2}u];
-//% endfor
+      let q = a_tile${s}[${k}][at_eight];
 //% for i in range(TR)
-//% for n in range(TC)
-//% set j = n if i % 2 == 0 else TC - 1 - n
-      h${i}_${j} = fma(r${i // 2}.${"zw" if i % 2 else "xy"}, q${j // 2}.${"zw" if j % 2 else "xy"}, h${i}_${j});
+//% for n in range(TC // 2)
+//% set j = n if i % 2 == 0 else TC // 2 - 1 - n
+      h${i}_${j} = fma(r${i // 4}.${"low" if i % 4 < 2 else "high"}.${"zw" if i % 2 else "xy"}, q.${"low" if j < 2 else "high"}.${"zw" if j % 2 else "xy"}, h${i}_${j});
 //% endfor
 //% endfor
     }
@@ -155,14 +147,12 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     }
 //% for i in range(TR)
 //% for j in range(TC // 4)
-    c${i}_${j} += vec4<f32>(vec4(h${i}_${4 * j}.x, h${i}_${4 * j + 1}.x, h${i}_${4 * j + 2}.x, h${i}_${4 * j + 3}.x));
-    c${i}_${j} += vec4<f32>(vec4(h${i}_${4 * j}.y, h${i}_${4 * j + 1}.y, h${i}_${4 * j + 2}.y, h${i}_${4 * j + 3}.y));
-//% for e in range(4)
-    h${i}_${4 * j + e} = vec2<f16>();
-//% endfor
+    c${i}_${j} += vec4<f32>(vec4(h${i}_${2 * j}, h${i}_${2 * j + 1}));
+    h${i}_${2 * j} = vec2<f16>();
+    h${i}_${2 * j + 1} = vec2<f16>();
 //% endfor
 //% endfor
   }
 
-  ${product.write(TR, TC, LR, LC, DV)}
+  ${product.write(TR, TC, LR, 1, DV)}
 }

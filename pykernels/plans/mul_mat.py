@@ -14,7 +14,7 @@ from pykernels._generated.bodies import (
     mul_mat_vec,
     mul_mat_wide,
 )
-from pykernels.dtypes import DTYPES, DTypeName
+from pykernels.dtypes import DTypeName
 from pykernels.errors import ArgumentError, ShapeError
 from pykernels.layout import Ints, Tiles, View, merge_axes
 from pykernels.plan import Caps, Scratch, Step, cdiv
@@ -111,7 +111,7 @@ def _steps(caps: Caps, scratch: Scratch, p: Product, fast: bool) -> list[Step]:
     choice = choice._replace(slices=slices)
     if choice.body == "vec":
         return _narrow(caps, scratch, p, choice.slices)
-    if choice.body == "wide" and fast and p.shape.depth % 2 == 0:
+    if choice.body == "wide" and fast:
         return _fast(caps, scratch, p, choice)
     if choice.body == "wide":
         return _wide(caps, scratch, p, choice)
@@ -352,23 +352,24 @@ def _wide(caps: Caps, scratch: Scratch, p: Product, choice: Choice) -> list[Step
             depth=s.depth, slice_depth=depth, **_tiling(part, raw),
         )  # fmt: skip
 
-    return before + _in_parts(caps, scratch, p, choice, s.depth, step)
+    return before + _in_parts(caps, scratch, p, choice, step)
 
 
 def _fast(caps: Caps, scratch: Scratch, p: Product, choice: Choice) -> list[Step]:
-    """A large product of f16 pairs, which both operands are first copied to."""
-    s, (rows, cols) = p.shape, EDGES["wide"]
-    (a, before), (b, more) = (_pairs(caps, scratch, v) for v in (p.a, p.b))
-    cut = _cut(cdiv(s.depth, 2), choice.slices, DEEP)
-    out, raw, after = _target(caps, scratch, p, cut, direct=True)
-    step = mul_mat_fast.step(
-        caps, _spread(a, out), _spread(b, out), None if raw else p.bias,
-        None if raw else p.residual, out,
-        AV=4, BV=4, DV=4 if _by(out, 4) else 1, rows=s.rows, cols=s.cols,
-        depth=cdiv(s.depth, 2), slice_depth=cut.depth, slice_batches=s.batches,
-        across=cdiv(s.cols, cols), down=cdiv(s.rows, rows), act=0 if raw else p.act, raw=int(raw),
-    )  # fmt: skip
-    return [*before, *more, step, *after]
+    """A large product in packed f16: operands are first copied where they are not f16 with k as
+    the row."""
+    (a, before), (b, more) = (_halves(caps, scratch, v) for v in (p.a, p.b))
+    p = replace(p, b=_turn(b))
+
+    def step(part: Product, out: View, raw: bool, depth: int) -> Step:
+        return mul_mat_fast.step(
+            caps, _spread(a, out), _spread(_turn(part.b), out), None if raw else part.bias,
+            None if raw else part.residual, out,
+            AV=4, BV=4, DV=4 if _by(out, 4) else 1, depth=p.shape.depth, slice_depth=depth,
+            **_tiling(part, raw),
+        )  # fmt: skip
+
+    return before + more + _in_parts(caps, scratch, p, choice, step, direct=True)
 
 
 def _tiling(p: Product, raw: bool) -> dict[str, int]:
@@ -381,8 +382,8 @@ def _tiling(p: Product, raw: bool) -> dict[str, int]:
 
 
 def _in_parts(
-    caps: Caps, scratch: Scratch, p: Product, choice: Choice, depth: int,
-    step: Callable[[Product, View, bool, int], Step],
+    caps: Caps, scratch: Scratch, p: Product, choice: Choice,
+    step: Callable[[Product, View, bool, int], Step], direct: bool = False,
 ) -> list[Step]:  # fmt: skip
     """The product of whole tiles, then that of its tail, which takes the places that the last wave
     of the former leaves free (it does not wait: it writes to scratch); then the sums."""
@@ -392,8 +393,8 @@ def _in_parts(
     for start, end, slices in ((0, first, choice.slices), (first, rows, choice.tail.slices)):
         if start < end:
             part = _rows(p, start, end)
-            cut = _cut(depth, slices, DEEP)
-            out, raw, after = _target(caps, scratch, part, cut)
+            cut = _cut(p.shape.depth, slices, DEEP)
+            out, raw, after = _target(caps, scratch, part, cut, direct)
             steps.append(step(part, out, raw, cut.depth))
             sums += after
     return steps + sums
@@ -413,26 +414,16 @@ def _rows(p: Product, start: int, end: int) -> Product:
     return Product(p.a, cut(p.b), bias, residual, cut(p.dst), p.act)
 
 
-def _pairs(caps: Caps, scratch: Scratch, v: View) -> tuple[View, list[Step]]:
-    """A copy in f16 as (..., K / 2, rows, 2), the last two axes as one: for mul_mat_fast."""
-    lead, before = v.shape[:-2], list[Step]()
-    v = _unique(v)
-    if v.dtype.name != "float16" or not _by(v, 2):
-        half = scratch.empty(v.shape, "float16")
-        v, before = half, cpy.plan(caps, scratch, v, half)
-    words = replace(
-        v, dtype=DTYPES["uint32"], shape=(*v.shape[:-1], v.shape[-1] // 2),
-        strides=(*v.strides[:-1], 4),
-    )  # fmt: skip
-    turned, copied = _turned(caps, scratch, words)
-    strides = (
-        0 if n != m else step for n, m, step in zip(lead, v.shape, turned.strides, strict=False)
-    )
-    pairs = replace(
-        turned, dtype=DTYPES["float16"], shape=(*lead, turned.shape[-2], 2 * turned.shape[-1]),
-        strides=(*strides, turned.strides[-2], 2),
-    )  # fmt: skip
-    return pairs, before + copied
+def _halves(caps: Caps, scratch: Scratch, v: View) -> tuple[View, list[Step]]:
+    """The operand in f16 with k as the row, rows of whole vectors; and the steps that copy it."""
+    if v.dtype.name == "float16" and _by(_turn(v), 4):
+        return _turn(v), []
+    if v.dtype.name == "float16" or _runs(_turn(v)):
+        return _turned(caps, scratch, v, "float16")
+    half = scratch.empty(_unique(v).shape, "float16")
+    cast = cpy.plan(caps, scratch, _unique(v), half)
+    turned, copied = _turned(caps, scratch, half.broadcast_to(v.shape), "float16")
+    return turned, cast + copied
 
 
 def _unique(v: View) -> View:
@@ -441,15 +432,17 @@ def _unique(v: View) -> View:
     return v.with_layout((*lead, *v.shape[-2:]), v.strides)
 
 
-def _turned(caps: Caps, scratch: Scratch, v: View) -> tuple[View, list[Step]]:
+def _turned(
+    caps: Caps, scratch: Scratch, v: View, name: DTypeName | None = None
+) -> tuple[View, list[Step]]:
     """A copy with k as the row, rows of whole vectors; and the steps that make it."""
     source = _turn(_unique(v))
-    whole = scratch.empty((*source.shape[:-1], cdiv(source.shape[-1], 4) * 4), v.dtype.name)
+    shape = (*source.shape[:-1], cdiv(source.shape[-1], 4) * 4)
+    whole = scratch.empty(shape, name or v.dtype.name)
     copy = cpy.plan(caps, scratch, source, whole.with_layout(source.shape, whole.strides))
     lead = zip(v.shape[:-2], source.shape, whole.strides, strict=False)
     strides = (0 if n != m else step for n, m, step in lead)
-    shape = (*v.shape[:-2], *whole.shape[-2:])
-    return whole.with_layout(shape, (*strides, *whole.strides[-2:])), copy
+    return whole.with_layout((*v.shape[:-2], *shape[-2:]), (*strides, *whole.strides[-2:])), copy
 
 
 class _Cut(NamedTuple):

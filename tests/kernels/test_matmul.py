@@ -129,20 +129,22 @@ def test_plans_for_large_devices() -> None:
     """(groups, vectors of a, of b, of dst, dst's rows run) of mul_mat_wide, after copies."""
     square = view((4096, 4096))
     turned = view((4096, 4096), (1, 4096))
-    wide = ("mul_mat_wide", (2048, 4, 4, 4, False))
-    assert steps_of(turned, turned, square) == [wide]
-    assert steps_of(square, square, square)[2:] == [wide]  # after two copies
-    assert steps_of(turned, square, square)[1:] == [wide]
+    # Whole tiles, the tail in four slices, the sum of these.
+    wide = [("mul_mat_wide", (n, 4, 4, 4, False)) for n in (61 * 32, 3 * 32 * 4)]
+    wide += [("mul_mat_sum", (192 * 4096 // 256,))]
+    assert steps_of(turned, turned, square) == wide
+    assert steps_of(square, square, square)[2:] == wide  # after two copies
+    assert steps_of(turned, square, square)[1:] == wide
     # dst runs down its columns: the operands change places.
-    assert steps_of(turned, turned, turned) == [wide]
+    assert steps_of(turned, turned, turned) == wide
     odd = view((4095, 4095))
-    assert steps_of(odd, odd, odd)[-1] == ("mul_mat_wide", (2048, 4, 4, 1, False))
+    assert steps_of(odd, odd, odd)[-3] == ("mul_mat_wide", (61 * 32, 4, 4, 1, False))
     # A copy of the larger operand would cost more than it gives: it takes the place of b.
     few, many = view((512, 14336)), view((4096, 14336))
     assert steps_of(many, few, view((512, 4096)))[1] == ("mul_mat_wide", (768, 4, 1, 4, False))
     # Batches with one a are rows of one product.
     many = view((64, 64, 4096))
-    assert steps_of(turned, many, many)[1:] == [wide]
+    assert steps_of(turned, many, many)[1:] == wide
     names = [name for name, _ in steps_of(view((64, 1 << 16)), view((64, 1 << 16)), view((64, 64)))]
     assert names == ["mul_mat", "mul_mat_sum"]
     assert [n for n, _ in steps_of(square, view((3, 4096)), view((3, 4096)))] == ["mul_mat_vec"]
@@ -159,12 +161,19 @@ def test_cuts_cover_k() -> None:
 
 
 def test_fast_is_a_choice_of_the_plan() -> None:
-    """Pairs where the device has f16 and K is even; the default elsewhere; no other word."""
-    x = view((4096, 4096))
-    names = [s.body.name for s in plans.plan(LARGE, Scratch(), x, x, None, None, x, None, "fast")]
-    assert names[-1] == "mul_mat_fast" and set(names[:-1]) <= {"cpy", "cpy_cast", "cpy_block"}
-    plain = replace(LARGE, f16=False)
-    names = [s.body.name for s in plans.plan(plain, Scratch(), x, x, None, None, x, None, "fast")]
-    assert names[-1] == "mul_mat_wide"
+    """Packed where the device has f16; the default elsewhere; no other word."""
+    x, half = view((4096, 4096)), replace(view((4096, 4096)), dtype=DTYPES[F16])
+    turned = half.with_layout((4096, 4096), (2, 8192))
+
+    def names(x: View, y: View, caps: Caps = LARGE) -> list[str]:
+        dst = view((4096, 4096))
+        found = plans.plan(caps, Scratch(), x, y, None, None, dst, None, "fast")
+        return [step.body.name for step in found]
+
+    fast = ["mul_mat_fast", "mul_mat_fast", "mul_mat_sum"]
+    assert names(turned, turned) == fast  # no copies
+    assert names(turned, replace(half, strides=(8192, 2))) == ["cpy_block", *fast]
+    assert names(x, x)[-3:] == fast
+    assert names(x, x, replace(LARGE, f16=False))[-3] == "mul_mat_wide"
     with pytest.raises(pk.ArgumentError, match=r"\[mul_mat\] precision must be None or 'fast'"):
         plans.plan(LARGE, Scratch(), x, x, None, None, x, None, "split")
