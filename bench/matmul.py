@@ -5,8 +5,9 @@
 
 Every case is timed with timestamp queries after a warm-up, in runs that alternate with torch's; the
 medians are shown. Every output is checked: some of its elements against numpy in float64, by the
-error in units of 2^-23 sum|a||b| (allowed: sqrt(K) + 4). `--config` names choices to compare, each
-BODY or BODY/SLICES, BODY a tile of kernels/mul_mat.wgsl or "vec"; "auto" is what the plan takes.
+error in units of 2^-23 sum|a||b| (allowed: sqrt(K) + 4). `--config` names choices to compare: BODY
+or BODY/SLICES, BODY a tile of kernels/mul_mat.wgsl, "wide" or "vec"; wide/1/3x4 is the last three
+rows of tiles in four slices; "auto" is what the plan takes.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import numpy as np
 import pykernels as pk
 from bench.timing import HAVE_TORCH, copy_bandwidth, gpu_time, torch_time
 from pykernels.plans import mul_mat as plans
-from pykernels.plans._product_choice import NARROW, Choice
+from pykernels.plans._product_choice import NARROW, Choice, Tail
 
 if HAVE_TORCH:
     import torch
@@ -121,8 +122,10 @@ def chosen(dev: pk.Device, config: str) -> Iterator[None]:
     """The plan takes this choice ("auto": its own)."""
     before = plans.choose
     if config != "auto":
-        body, _, slices = config.partition("/")
-        plans.choose = lambda caps, s: Choice(body, int(slices or 1))
+        body, *counts = config.split("/")
+        slices = int(counts[0]) if counts else 1
+        tail = Tail(*map(int, counts[1].split("x"))) if len(counts) > 1 else Tail()
+        plans.choose = lambda caps, s: Choice(body, slices, tail)
     dev._plans.clear()
     dev._hot.clear()
     try:

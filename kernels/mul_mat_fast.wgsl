@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Large products of mul_mat with precision='fast': packed f16 products, 128 of them summed in f16."
+// doc = "Large products of mul_mat with precision='fast': packed f16 products, up to 256 of them summed in f16."
 // part_of = "mul_mat"
 // axes.T = ["f16"]
 // axes.D = ["f32", "f16"]
@@ -21,6 +21,7 @@
 // params.slice_batches = { type = "u32" }
 // params.across = { type = "u32" }
 // params.down = { type = "u32" }
+// params.blocks = { type = "u32" }
 // params.bias_kind = { type = "u32", value = "0 if bias is None else 1 if bias.dtype.itemsize == 4 else 2" }
 // params.residual_kind = { type = "u32", value = "0 if residual is None else 1 if residual.dtype.itemsize == 4 else 2" }
 // params.act = { type = "u32" }
@@ -32,10 +33,13 @@
 
 // As mul_mat_wide. A packed multiply-add takes one row and two neighbouring columns: rows lie twice
 // in workgroup memory, as splatting them later would halve its rate, and one vector load brings
-// eight columns or four rows. After 128 k the f16 sums are added to f32 ones and cleared.
+// eight columns or four rows. After 16 p.blocks of k the f16 sums are added to f32 ones and cleared.
+//
+// The f16 sums change their sign at every k: without that a driver sums even and odd k apart, which
+// takes twice the registers, so that fewer workgroups share a multiprocessor.
 //
 // Bounds, for unchecked compilation: as in mul_mat_wide.
-//% set NT, ROWS, COLS, TR, TC, LR, LC, DEEP, BLOCKS = 128, 64, 128, 8, 8, 4, 8, 8, 8
+//% set NT, ROWS, COLS, TR, TC, LR, LC, DEEP = 128, 64, 128, 8, 8, 4, 8, 8
 struct Eight { low: vec4<f16>, high: vec4<f16> }
 //% for s in range(2)
 var<workgroup> a_tile${s}: array<array<Eight, ${COLS // 8}>, ${DEEP}>;
@@ -120,7 +124,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 
   workgroupBarrier();
   for (var left = (k_count + 15u) >> 4u; left > 0u;) {
-    let blocks = min(left, ${BLOCKS}u);
+    let blocks = min(left, p.blocks);
     left -= blocks;
     for (var block = blocks; block > 0u; block -= 1u) {
 //% for s in range(2)
@@ -130,10 +134,12 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
       let r${i} = b_tile${s}[${k}][at_row + ${i * LR}u];
 //% endfor
       let q = a_tile${s}[${k}][at_eight];
-//% for i in range(TR)
-//% for n in range(TC // 2)
-//% set j = n if i % 2 == 0 else TC // 2 - 1 - n
-      h${i}_${j} = fma(r${i // 4}.${"low" if i % 4 < 2 else "high"}.${"zw" if i % 2 else "xy"}, q.${"low" if j < 2 else "high"}.${"zw" if j % 2 else "xy"}, h${i}_${j});
+//% for band in (0, 2)
+//% for n in range(TR)
+//% for m in range(2)
+//% set i, j = n if band == 0 else TR - 1 - n, band + (m if n % 2 == 0 else 1 - m)
+      h${i}_${j} = fma(${"-" if k % 2 else ""}r${i // 4}.${"low" if i % 4 < 2 else "high"}.${"zw" if i % 2 else "xy"}, q.${"low" if j < 2 else "high"}.${"zw" if j % 2 else "xy"}, -h${i}_${j});
+//% endfor
 //% endfor
 //% endfor
     }
@@ -147,7 +153,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     }
 //% for i in range(TR)
 //% for j in range(TC // 4)
-    c${i}_${j} += vec4<f32>(vec4(h${i}_${2 * j}, h${i}_${2 * j + 1}));
+    c${i}_${j} -= vec4<f32>(vec4(h${i}_${2 * j}, h${i}_${2 * j + 1}));
     h${i}_${2 * j} = vec2<f16>();
     h${i}_${2 * j + 1} = vec2<f16>();
 //% endfor

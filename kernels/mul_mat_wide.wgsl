@@ -45,6 +45,9 @@
 // Bounds, for unchecked compilation: rows and columns of loads are clamped to their counts; k to
 // `head` in the first two tiles, later by a_end and b_end, which end with the slice; stores to dst
 // are guarded; indices into workgroup memory are lane numbers below the sizes of the arrays.
+//
+// The order of the multiply-adds matters: each shares an operand with the one before it. Columns
+// there and back are best for f32, rows there and back for f16.
 //% set NT, ROWS, COLS, TR, TC, LR, LC, DEEP = 128, 64, 128, 8, 8, 4, 8, 8
 //% set BT = BV == 4
 //% set B_LOADS = 1 if BT else 4
@@ -161,10 +164,11 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% for j in range(TC // 4)
       let q${j} = a_tile${s}[${k}][at_col + ${j * LC}u];
 //% endfor
-//% for i in range(TR)
-//% for n in range(TC // 4)
-//% set j = n if i % 2 == 0 else TC // 4 - 1 - n
-      c${i}_${j} = fma(vec4<f32>(r${i // 4}[${i % 4}]), q${j}, c${i}_${j});
+//% for line in range(TR)
+//% for n in range(TC)
+//% set there = n if line % 2 == 0 else TC - 1 - n
+//% set i, j = (there, line) if A == "f32" else (line, there)
+      c${i}_${j // 4}[${j % 4}] = fma(r${i // 4}[${i % 4}], q${j // 4}[${j % 4}], c${i}_${j // 4}[${j % 4}]);
 //% endfor
 //% endfor
     }

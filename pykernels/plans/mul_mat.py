@@ -38,6 +38,9 @@ __all__ = ["ACTIVATIONS", "EDGES", "Choice", "Shape", "choose", "plan"]
 ACTIVATIONS = {None: 0, "relu": 1, "silu": 2, "gelu_tanh": 3, "gelu": 4}
 ALONG_K = 2  # k in a vector of an operand with k last
 DEEP = 16  # k of a tile
+# precision="fast": for K of at least so many, so many times 16 products are summed in f16. The more
+# such sums there are, the less their errors matter.
+BLOCKS = ((4096, 16), (1024, 8), (256, 4), (0, 2))
 # One invocation loops at most this often: a software driver ends all loops after 65,535 rounds.
 MAX_ROUNDS = 30_000
 
@@ -360,13 +363,14 @@ def _fast(caps: Caps, scratch: Scratch, p: Product, choice: Choice) -> list[Step
     the row."""
     (a, before), (b, more) = (_halves(caps, scratch, v) for v in (p.a, p.b))
     p = replace(p, b=_turn(b))
+    blocks = next(n for least, n in BLOCKS if p.shape.depth >= least)
 
     def step(part: Product, out: View, raw: bool, depth: int) -> Step:
         return mul_mat_fast.step(
             caps, _spread(a, out), _spread(_turn(part.b), out), None if raw else part.bias,
             None if raw else part.residual, out,
             AV=4, BV=4, DV=4 if _by(out, 4) else 1, depth=p.shape.depth, slice_depth=depth,
-            **_tiling(part, raw),
+            blocks=blocks, **_tiling(part, raw),
         )  # fmt: skip
 
     return before + more + _in_parts(caps, scratch, p, choice, step, direct=True)
