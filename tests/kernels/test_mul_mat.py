@@ -205,6 +205,7 @@ def test_fast_products(dev: pk.Device, kind: str, slices: int) -> None:
     for n, m, k, lead in (
         (64, 128, 64, ()),
         (70, 130, 514, ()),
+        (65, 20, 4100, ()),
         (33, 45, 102, (3,)),
         (5, 300, 7, ()),
     ):
