@@ -76,6 +76,33 @@ ${product.finish()}
   }
 //% endmacro
 
+// The product of two tiles, 16 k.
+//% macro tiles()
+//% for s in range(2)
+//% for k in range(DEEP)
+    {
+//% for i in range(TR // 4)
+      let r${i} = b_tile${s}[${k}][at_row + ${i * LR}u];
+//% endfor
+      let q = a_tile${s}[${k}][at_eight];
+//% for band in (0, 2)
+//% for n in range(TR)
+//% for m in range(2)
+//% set i, j = n if band == 0 else TR - 1 - n, band + (m if n % 2 == 0 else 1 - m)
+      h${i}_${j} = fma(${"-" if k % 2 else ""}r${i // 4}.${"low" if i % 4 < 2 else "high"}.${"zw" if i % 2 else "xy"}, q.${"low" if j < 2 else "high"}.${"zw" if j % 2 else "xy"}, -h${i}_${j});
+//% endfor
+//% endfor
+//% endfor
+    }
+//% if k == 3
+    ${stores(1 - s)}
+    ${loads()}
+//% endif
+//% endfor
+    workgroupBarrier();  // the other tiles are complete, these have been read
+//% endfor
+//% endmacro
+
 @compute @workgroup_size(${NT})
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);
@@ -126,30 +153,13 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   for (var left = (k_count + 15u) >> 4u; left > 0u;) {
     let blocks = min(left, p.blocks);
     left -= blocks;
-    for (var block = blocks; block > 0u; block -= 1u) {
-//% for s in range(2)
-//% for k in range(DEEP)
-    {
-//% for i in range(TR // 4)
-      let r${i} = b_tile${s}[${k}][at_row + ${i * LR}u];
-//% endfor
-      let q = a_tile${s}[${k}][at_eight];
-//% for band in (0, 2)
-//% for n in range(TR)
-//% for m in range(2)
-//% set i, j = n if band == 0 else TR - 1 - n, band + (m if n % 2 == 0 else 1 - m)
-      h${i}_${j} = fma(${"-" if k % 2 else ""}r${i // 4}.${"low" if i % 4 < 2 else "high"}.${"zw" if i % 2 else "xy"}, q.${"low" if j < 2 else "high"}.${"zw" if j % 2 else "xy"}, -h${i}_${j});
-//% endfor
-//% endfor
-//% endfor
+    // Twice in one iteration: at the end of each, the compiler moves registers.
+    for (var pair = blocks >> 1u; pair > 0u; pair -= 1u) {
+    ${tiles()}
+    ${tiles()}
     }
-//% if k == 3
-    ${stores(1 - s)}
-    ${loads()}
-//% endif
-//% endfor
-    workgroupBarrier();  // the other tiles are complete, these have been read
-//% endfor
+    if ((blocks & 1u) == 1u) {
+    ${tiles()}
     }
 //% for i in range(TR)
 //% for j in range(TC // 4)
