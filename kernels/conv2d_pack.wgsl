@@ -10,7 +10,7 @@
 // params.rows = { type = "u32", value = "w.shape[1]" }
 // params.depth = { type = "u32", value = "dst.shape[1]" }
 // params.quads = { type = "u32", value = "dst.shape[2] // 4" }
-// params.items = { type = "u32", value = "dst.size // 4" }
+// params.items = { type = "u32", value = "dst.shape[0] * dst.shape[1] * cdiv(dst.shape[2], 16) * 4" }
 // params.n0 = { type = "u32" }
 // params.n1 = { type = "u32" }
 // params.e0 = { type = "u32" }
@@ -21,24 +21,29 @@
 // params.d2 = { type = "u32" }
 // params.w_gs = { type = "u32" }
 // params.w_rs = { type = "u32" }
-// grid = "cdiv(dst.size, 4 * 64)"
+// grid = "cdiv(dst.shape[0] * dst.shape[1] * cdiv(dst.shape[2], 16) * 4, 256)"
 // ///
 
-// One invocation writes one k of four output channels; neighbours take neighbouring k in the order of
-// the weights in memory, counted as three digits (n0: radix of the lowest): e0, e1, e2 are a digit's
-// steps in w, d0, d1, d2 its steps in rows of dst. What lies behind the last channel repeats it.
+// One invocation writes one k of four output channels. Four neighbours have the same k and the next
+// channels, for whole sectors of dst; other neighbours take neighbouring k in the order of the weights
+// in memory, counted as three digits (n0: radix of the lowest): e0, e1, e2 are a digit's steps in w,
+// d0, d1, d2 its steps in rows of dst. What lies behind the last channel repeats it.
 //
-// Bounds, for unchecked compilation: rows are clamped to their count; items beyond the last end early.
-@compute @workgroup_size(64)
+// Bounds, for unchecked compilation: rows are clamped to their count; items beyond the last, and
+// those that pad the channels to four vectors, end early.
+@compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);
   if (g >= p.groups) { return; }
-  let item = g * 64u + li;
+  let item = g * 256u + li;
   if (item >= p.items) { return; }
-  let quad = item / p.depth;
-  let k = item - quad * p.depth;
-  let group = quad / p.quads;
-  let row = (quad - group * p.quads) * 4u;
+  let across = (p.quads + 3u) / 4u;
+  let many = item / 4u / p.depth;
+  let k = item / 4u - many * p.depth;
+  let group = many / across;
+  let quad = (many - group * across) * 4u + (item & 3u);
+  if (quad >= p.quads) { return; }
+  let row = quad * 4u;
   let q = k / p.n0;
   let r = q / p.n1;
   let low = k - q * p.n0;
@@ -47,5 +52,5 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let rows = min(vec4<u32>(row) + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(p.rows - 1u)) * p.w_rs;
   let v = vec4<f32>(w_load(start + rows.x), w_load(start + rows.y), w_load(start + rows.z), w_load(start + rows.w));
   let to = group * p.depth + low * p.d0 + mid * p.d1 + r * p.d2;
-  dst_store(p.dst_off + to * p.quads + row / 4u, v);
+  dst_store(p.dst_off + to * p.quads + quad, v);
 }

@@ -4,8 +4,8 @@
 // axes.A = ["f32", "f16"]
 // axes.B = ["f32", "f16"]
 // axes.D = ["f32", "f16"]
-// axes.TILE = ["32x32", "64x64", "64x128", "128x64", "128x128"]
-// axes.FORM = ["any", "taps", "vec", "row"]
+// axes.TILE = ["32x32", "64x32", "64x64", "64x128", "128x64", "128x128"]
+// axes.FORM = ["any", "taps", "vec"]
 // axes.AV = [1, 2, 4]
 // axes.BV = [1, 4]
 // axes.DV = [1, 4]
@@ -17,14 +17,14 @@
 //   "B == 'f32' or (A == 'f16' and FORM == 'any' and BV == 1)",
 //   "FORM == 'any' or BV == 4",
 //   "FORM != 'any' or (AV == 1 and DV == 1)",
+//   "TILE != '64x32' or FORM == 'any'",
 //   "FORM != 'taps' or (AV == 1 and DV == 1)",
 //   "FORM != 'vec' or AV == (4 if TILE == '64x128' else 2)",
-//   "FORM != 'row' or (AV > 1 and DV == 4 and TILE in ('64x64', '64x128'))",
 // ]
 // inputs.a = { dtype = "A", vec = "AV", doc = "The image." }
 // inputs.b = { dtype = "B", vec = "BV", doc = "The weights as rows of k; in vectors of rows where BV is 4." }
 // inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true }
-// outputs.dst = { dtype = "D", vec = "DV", doc = "In vectors of channels, or with FORM row of pixels, where DV is 4." }
+// outputs.dst = { dtype = "D", vec = "DV", doc = "In vectors of channels where DV is 4." }
 // params.rows = { type = "u32" }
 // params.pixels = { type = "u32" }
 // params.plane = { type = "u32" }
@@ -69,7 +69,7 @@
 // params.act = { type = "u32" }
 // params.raw = { type = "u32" }
 // params.scale = { type = "f32", arg = true }
-// uses = ["product", "window", "window_row"]
+// uses = ["channels", "product", "window"]
 // grid = "b.shape[0] * slices * across * down"
 // ///
 
@@ -78,19 +78,16 @@
 // meanwhile. With k in slices (dst is scratch then), a slice is one more member of the grid.
 //
 // FORM: "any", k by k; "taps", tiles of 16 channels of one tap; "vec", the same where channels lie
-// next to each other (lib/window); "row", tiles of some channels x 3 taps of a row (lib/window_row).
+// next to each other (lib/window).
 //
 // Bounds, for unchecked compilation: pixels and rows are clamped to their counts; an index of the
 // image is inside it or that of its first pixel; k is clamped to `head` in the first tile and below
 // the slice's end in the others; stores are guarded; indices into workgroup memory are lane numbers
 // below the sizes of the arrays.
-//% set NT, ROWS, COLS, TR, TC, LR, LC = {"32x32": (64, 32, 32, 4, 4, 4, 8), "64x64": (128, 64, 64, 8, 4, 4, 8), "64x128": (128, 64, 128, 8, 8, 4, 8), "128x64": (128, 128, 64, 8, 8, 4, 8), "128x128": (256, 128, 128, 8, 8, 4, 8)}[TILE]
+//% set NT, ROWS, COLS, TR, TC, LR, LC = {"32x32": (64, 32, 32, 4, 4, 4, 8), "64x32": (128, 64, 32, 4, 4, 4, 8), "64x64": (128, 64, 64, 8, 4, 4, 8), "64x128": (128, 64, 128, 8, 8, 4, 8), "128x64": (128, 128, 64, 8, 8, 4, 8), "128x128": (256, 128, 128, 8, 8, 4, 8)}[TILE]
 //% set U = 4 * COLS // NT
 //% set T = BV == 4
-//% set ROW = FORM == "row"
-//% set CH = 4 * NT // COLS
-//% set BK = 3 * CH if ROW else 16
-${product.memory(COLS, ROWS, BK)}
+${product.memory(COLS, ROWS)}
 ${product.epilogue(("bias",))}
 ${window.functions()}
 fn b_at(start: u32, row: u32, k: u32) -> u32 { return start + row * p.b_rs + k * p.b_cs; }
@@ -113,31 +110,20 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let a_start = p.a_off + group * p.a_gs;
   let b_start = p.b_off + group * p.b_gs + k_first * ${"p.b_rs" if T else "p.b_cs"};
   ${product.place("b", BV, T, ROWS, NT, "row0", "((p.rows + 3u) & 0xfffffffcu)" if T else "p.rows")}
-//% if ROW
-  ${window_row.place(COLS, AV)}
-  ${window_row.first(AV)}
-  ${window_row.weights(ROWS, NT, BK)}
-//% else
   let head = ((k_count - 1u) & 15u) + 1u;
   ${window.place(FORM, U, COLS, NT)}
   ${window.first(FORM, U, A, COLS, NT)}
   ${product.first("b", B, BV, T, ROWS, NT)}
-//% endif
 
   ${product.lanes(TR, TC, LR, LC, COLS)}
   ${product.sums(TR, TC)}
 
-  for (var left = (k_count + ${BK - 1}u) / ${BK}u; left > 0u; left -= 1u) {
+  for (var left = (k_count + 15u) / 16u; left > 0u; left -= 1u) {
     workgroupBarrier();  // the last tiles have been read
-//% if ROW
-    ${window_row.keep(AV)}
-    ${window_row.weights_keep(ROWS, NT, BK)}
-//% else
     ${window.keep(FORM, U, A, COLS, NT)}
     ${product.keep("b", BV, T, ROWS, NT)}
-//% endif
     workgroupBarrier();
-//% set BRANCH = not (FORM == "vec" or (ROW and A == "f16"))
+//% set BRANCH = FORM != "vec"
 //% if BRANCH
     if (left > 1u) {
 //% else
@@ -145,72 +131,18 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
       let go = select(0u, 1u, left > 1u);
 //% endif
 //% set go = "1u" if BRANCH else "go"
-//% if ROW
-      ${window_row.next(CH, AV, go)}
-      ${window_row.weights_next(ROWS, NT, BK, go)}
-//% else
       ${window.next(FORM, U, COLS, NT, go)}
 //% if not BRANCH
       b_pos -= (1u - go) * 16u * p.b_rs;
 //% endif
       ${product.next("b", BV, T, ROWS, NT)}
-//% endif
     }
-    ${product.multiply(TR, TC, LR, LC, BK)}
+    ${product.multiply(TR, TC, LR, LC)}
   }
 
   let channel0 = group * p.rows;
-  let factor = select(p.scale, 1.0f, p.raw == 1u);
-//% for i in range(TR)
-//% for j in range(TC // 4)
-  c${i}_${j} *= factor;
-//% endfor
-//% endfor
-  if ((p.bias_kind | p.act) != 0u) {
-    // A loop over an array: unrolled, it would be larger than the product.
-    var c = array<vec4<f32>, ${TR * TC // 4}>(
-//% for i in range(TR)
-//% for j in range(TC // 4)
-      c${i}_${j},
-//% endfor
-//% endfor
-    );
-    for (var n = 0u; n < ${TR * TC // 4}u; n += 1u) {
-      let i = n / ${TC // 4}u;
-      let row = min(row0 + (at_row + (i >> 2u) * ${LR}u) * 4u + (i & 3u), p.rows - 1u);
-      var v = c[n];
-      if (p.bias_kind != 0u) { v += bias_value(p.bias_off + (channel0 + row) * p.bias_os); }
-      if (p.act != 0u) { v = activate(v, p.act); }
-      c[n] = v;
-    }
-//% for i in range(TR)
-//% for j in range(TC // 4)
-    c${i}_${j} = c[${i * (TC // 4) + j}];
-//% endfor
-//% endfor
-  }
+  ${channels.finish(TR, TC, LR)}
   let dst_start = p.dst_off + slice * p.dst_ss + channel0 ${"/ 4u" if FORM == "vec" and DV == 4 else "* p.dst_os"};
-//% if ROW
-//% for j in range(TC // 4)
-  {
-    let m = col0 + (at_col + ${j * LC}u) * 4u;
-    if (m < p.pixels) {
-      let image = m / p.plane;
-      let inside = m - image * p.plane;
-//% if AV == 4
-      let y = inside / p.out_w;
-      let at = dst_start + image * p.dst_ns + y * p.dst_hs + (inside - y * p.out_w) / 4u;
-//% else
-      let at = dst_start + image * p.dst_ns + inside / 4u;  // a plane of dst is one run
-//% endif
-//% for i in range(TR)
-      let o${i} = row0 + (at_row + ${i // 4 * LR}u) * 4u + ${i % 4}u;
-      if (o${i} < p.rows) { dst_store(at + o${i} * p.dst_os, c${i}_${j}); }
-//% endfor
-    }
-  }
-//% endfor
-//% else
 //% for j in range(TC // 4)
 //% for e in range(4)
   {
@@ -235,5 +167,4 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   }
 //% endfor
 //% endfor
-//% endif
 }

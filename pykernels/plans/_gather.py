@@ -16,7 +16,8 @@ from pykernels.layout import View
 from pykernels.plan import Caps, Scratch, Step
 
 from ._conv import Geometry
-from ._windows import Windows, finish, steps
+from ._window_steps import finish
+from ._windows import Windows, steps
 
 __all__ = ["gather"]
 

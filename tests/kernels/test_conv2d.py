@@ -39,6 +39,8 @@ def test_tile_at_its_edges(
     """Channels and pixels around the sizes of the tile."""
     rows, cols, _ = plans.TILES[tile]
     c, pack, layout = LOADS[load]
+    if load in ("taps", "vec") and tile not in plans.SPEED[load]:
+        pytest.skip("this tile takes k by k only")
     if load == "any":
         kinds = (kinds[0], F32, kinds[2])
     calls = Calls(dev)
@@ -53,24 +55,31 @@ def test_tile_at_its_edges(
         calls.check(f"{tile} {load}")
 
 
-@pytest.mark.sample(0.25)
+@pytest.mark.sample(0.2)
 @gpu
 @pytest.mark.parametrize("kinds", KINDS[: 3 if FULL else 1], ids="-".join)
 @pytest.mark.parametrize("slices", (1, 3))
-def test_rows_of_three_taps(dev: pk.Device, slices: int, kinds: tuple[str, str, str]) -> None:
-    """The form for windows that keep the width of rows of four pixels."""
+@pytest.mark.parametrize("tile", plans.ROW_TILES)
+def test_rows_of_three_taps(
+    dev: pk.Device, tile: str, slices: int, kinds: tuple[str, str, str]
+) -> None:
+    """The body for windows of 3 x 3 that keep the width of the image."""
     calls = Calls(dev)
-    for c, o, image, rows in (
-        (8, 64, (4, 32), 3), (24, 8, (1, 124), 1), (8, 72, (5, 52), 2),
-        (16, 8, (7, 4), 5), (8, 72, (10, 14), 3), (16, 8, (2, 2), 3),
+    for c, o, image, pad in (
+        (3, 64, (4, 32), 1), (5, 72, (5, 52), 0), (4, 8, (7, 4), 1), (1, 8, (1, 124), 2),
+        (8, 72, (10, 14), 1), (3, 8, (2, 2), 1),
     ):  # fmt: skip
-        s = Sizes(image, (rows, 3), 2, c, o, 2, padding=(rows - 1, 1, 1, 1))
+        s = Sizes(image, (3, 3), 3, c, o, 2, padding=(2 - pad + pad % 2, pad, 1, 1))
         for op in OPS[:2]:
-            calls.add(s, op, kinds, exact=c == 8, x_form=Form(phase=8))
-    with forced(dev, "64x128" if slices == 1 else "64x64", slices, pack=True):
+            calls.add(s, op, kinds, exact=c == 3, x_form=Form(phase=8))
+        down = replace(s, stride=(2, 1), dilation=(3, 1), padding=(3, 4 - s.out[0] % 2, 1, 1))
+        calls.add(down, "conv2d", kinds, bias=F32, activation="gelu" if c == 5 else "relu")
+    with forced(dev, tile, slices, pack=True):
         calls.check()
     for vec in (2, 4):
-        assert any(f"FORM=row AV={vec}" in key for _, key in dev._pipelines._pipelines)
+        assert any(
+            name == "conv2d_rows" and f"AV={vec}" in key for name, key in dev._pipelines._pipelines
+        )
 
 
 @gpu
@@ -89,6 +98,28 @@ def test_direct(dev: pk.Device, o: int, kinds: tuple[str, str, str]) -> None:
                       "conv2d", kinds, exact=exact)  # fmt: skip
     with forced(dev, "direct"):
         calls.check()
+
+
+@gpu
+@pytest.mark.sample(0.2)
+@pytest.mark.parametrize("kinds", KINDS, ids="-".join)
+def test_depthwise(dev: pk.Device, kinds: tuple[str, str, str]) -> None:
+    """One channel in each group and 3 x 3 taps, in vectors of pixels or of channels."""
+    calls = Calls(dev)
+    for layout in ("NCHW", "NHWC"):
+        for groups, image, padding in (
+            (8, (9, 12), (1, 1, 1, 1)), (20, (5, 8), (1, 0, 1, 1)), (4, (1, 4), (1, 1, 1, 1)),
+            (12, (7, 5), (0, 3, 2, 0)),
+        ):  # fmt: skip
+            s = Sizes(image, n=2, c=1, o=1, groups=groups, padding=padding, layout=layout)
+            calls.add(s, kinds=kinds, exact=groups == 8)
+            calls.add(s, kinds=kinds, bias=F16, activation="relu")
+            calls.add(s, "conv2d_backward_input", kinds, exact=groups == 8)
+    calls.check()
+    for last in (True, False):
+        key = f"LAST={last}"
+        found = [k for name, k in dev._pipelines._pipelines if name == "conv2d_depthwise"]
+        assert any(key in k for k in found)
 
 
 @gpu
@@ -129,7 +160,7 @@ def test_without_native_halves(dev: pk.Device) -> None:
 
 BODIES = (("32x32", False), ("32x32", True), ("direct", False))
 # What the random sets of the long runs also use.
-MORE = (*BODIES, *((tile, pack) for tile in plans.TILES for pack in (False, True)))
+MORE = (*BODIES, *((t, pack) for t in plans.SPEED["taps"] for pack in (False, True)))
 
 
 @gpu

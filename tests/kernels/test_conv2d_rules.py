@@ -227,12 +227,14 @@ def forms_of(
     return [(s.body.name, *(str(a) for a in s.axes[4:5])) for s in found]
 
 
+def names_of(*args: Any, **options: Any) -> list[str]:
+    return [name for name, *_ in forms_of(*args, **options)]
+
+
 def test_plans() -> None:
     x, w = view((16, 64, 56, 56)), view((64, 64, 3, 3))
-    names = [name for name, *_ in forms_of(x, w, x, padding=1)]
-    assert names[-1] == "conv2d_tile"
-    assert names[0] == "conv2d_pack"
-    assert ("conv2d_tile", "row") in forms_of(x, w, x, padding=1)
+    names = names_of(x, w, x, padding=1)
+    assert names == ["conv2d_pack", "conv2d_rows"]
     large = view((64, 64, 56, 56)), w, view((64, 64, 28, 28))
     assert ("conv2d_tile", "taps") in forms_of(*large, padding=1, stride=2)
     last = view((16, 64, 56, 56), last=True)
@@ -243,9 +245,15 @@ def test_plans() -> None:
     one = view((128, 64, 1, 1))
     assert forms_of(x, one, view((16, 128, 56, 56)))[0][0].startswith("mul_mat")
     deep = view((16, 128, 56, 56))
-    assert forms_of(deep, view((128, 1, 3, 3)), deep, padding=1, groups=128) == [
-        ("conv2d_direct", "True")
-    ]
+    each = view((128, 1, 3, 3))
+    assert names_of(deep, each, deep, padding=1, groups=128) == ["conv2d_depthwise"]
+    turned = view((16, 128, 56, 56), last=True)
+    assert names_of(turned, each, turned, padding=1, groups=128) == [
+        "conv2d_pack", "conv2d_depthwise",
+    ]  # fmt: skip
+    odd, even = view((16, 128, 57, 57)), view((16, 128, 29, 29))
+    assert forms_of(odd, each, odd, padding=1, groups=128) == [("conv2d_direct", "True")]
+    assert names_of(odd, each, even, padding=1, groups=128, stride=2) == ["conv2d_direct"]
 
 
 def test_slices_fit_one_binding() -> None:
@@ -256,6 +264,6 @@ def test_slices_fit_one_binding() -> None:
 
 
 def test_cost_of_a_choice_grows_with_the_work() -> None:
-    for tile in plans.TILES:
+    for tile in (*plans.SPEED["taps"], *plans.ROW_TILES):
         few, many = (plans._seconds(Shape(1, 256, n, 2304), tile, 1) for n in (1 << 14, 1 << 18))
         assert 8 * few < many < 32 * few

@@ -1,0 +1,165 @@
+// /// kernel
+// doc = "conv2d of each channel by itself with 3 x 3 taps: four neighbouring pixels or channels at a time."
+// part_of = "conv2d"
+// axes.A = ["f32", "f16"]
+// axes.B = ["f32", "f16"]
+// axes.D = ["f32", "f16"]
+// axes.V = [4]
+// axes.LAST = [false, true]
+// axes.BV = [1, 4]
+// axes.R = [2, 4]
+// axes.C = [1, 2]
+// pick.A = "dtype(a)"
+// pick.B = "dtype(b)"
+// pick.D = "dtype(dst)"
+// pick.V = "4"
+// pick.BV = "4 if LAST else 1"
+// pick.R = "2 if LAST else 4"
+// pick.C = "2 if LAST else 1"
+// when = ["BV == (4 if LAST else 1)", "(R, C) == ((2, 2) if LAST else (4, 1))", "B == 'f32' or not LAST"]
+// inputs.a = { dtype = "A", vec = "V", doc = "The image." }
+// inputs.b = { dtype = "B", vec = "BV", doc = "The weights; where LAST, as rows of taps in vectors of channels." }
+// inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true }
+// outputs.dst = { dtype = "D", vec = "V", doc = "(N, groups, 1, OH, OW)" }
+// params.members = { type = "u32", value = "dst.shape[1] // 4 if LAST else dst.shape[1]" }
+// params.out_h = { type = "u32", value = "dst.shape[3]" }
+// params.out_w = { type = "u32", value = "dst.shape[4]" }
+// params.bands = { type = "u32", value = "cdiv(dst.shape[3], R)" }
+// params.strips = { type = "u32", value = "cdiv(dst.shape[4], C if LAST else 4)" }
+// params.items = { type = "u32", value = "dst.shape[0] * (dst.shape[1] // 4 if LAST else dst.shape[1]) * cdiv(dst.shape[3], R) * cdiv(dst.shape[4], C if LAST else 4)" }
+// params.height = { type = "u32" }
+// params.width = { type = "u32" }
+// params.y_first = { type = "u32" }
+// params.x_first = { type = "u32" }
+// params.a_ns = { type = "u32" }
+// params.a_gs = { type = "u32" }
+// params.a_hs = { type = "u32" }
+// params.a_ws = { type = "u32" }
+// params.b_gs = { type = "u32" }
+// params.b_hs = { type = "u32" }
+// params.b_ws = { type = "u32" }
+// params.dst_ns = { type = "u32" }
+// params.dst_gs = { type = "u32" }
+// params.dst_hs = { type = "u32" }
+// params.dst_ws = { type = "u32" }
+// params.bias_os = { type = "u32" }
+// params.bias_kind = { type = "u32", value = "0 if bias is None else 1 if bias.dtype.itemsize == 4 else 2" }
+// params.act = { type = "u32" }
+// params.scale = { type = "f32", arg = true }
+// uses = ["product"]
+// grid = "cdiv(dst.shape[0] * (dst.shape[1] // 4 if LAST else dst.shape[1]) * cdiv(dst.shape[3], R) * cdiv(dst.shape[4], C if LAST else 4), 128)"
+// ///
+
+// One invocation computes R rows of four neighbouring pixels of one channel, or where channels lie
+// next to each other (LAST) R x C pixels of four channels. Strides count vectors.
+//
+// Without LAST rows keep their width and the middle tap is at the pixel itself: a vector of memory
+// with one element more on each side serves three taps.
+//
+// Bounds, for unchecked compilation: an element outside of the image is read at its first pixel;
+// stores are guarded; items beyond the last end early.
+${product.epilogue(("bias",))}
+
+@compute @workgroup_size(128)
+fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
+  let g = group_id(wg);
+  if (g >= p.groups) { return; }
+  let item = g * 128u + li;
+  if (item >= p.items) { return; }
+//% if LAST
+  // (image, band, strip, channel)
+  let rest = item / p.members;
+  let member = item - rest * p.members;
+  let above = rest / p.strips;
+  let strip = rest - above * p.strips;
+  let image = above / p.bands;
+  let band = above - image * p.bands;
+//% else
+  // (image, channel, band, strip)
+  let rest = item / p.strips;
+  let strip = item - rest * p.strips;
+  let above = rest / p.bands;
+  let band = rest - above * p.bands;
+  let image = above / p.members;
+  let member = above - image * p.members;
+//% endif
+  let out_y = band * ${R}u;
+  let y0 = out_y + p.y_first;
+  let a_safe = p.a_off + image * p.a_ns + member * p.a_gs;
+  let b_start = p.b_off + member * p.b_gs;
+//% for i in range(3)
+//% for j in range(3)
+  let w${i}${j} = ${"vec4<f32>" if LAST else "f32"}(b_mem[b_start + ${i}u * p.b_hs + ${j}u * p.b_ws]);
+//% endfor
+//% endfor
+//% for r in range(R)
+//% for c in range(C)
+  var sum${r}_${c} = vec4<f32>();
+//% endfor
+//% endfor
+//% if LAST
+  let out_x = strip * ${C}u;
+  let x0 = out_x + p.x_first;
+  let a_corner = a_safe + y0 * p.a_hs + x0 * p.a_ws;
+//% for r in range(R + 2)
+//% for j in range(C + 2)
+  let ok${r}${j} = (x0 + ${j}u < p.width) & (y0 + ${r}u < p.height);
+  let h${r}${j} = a_mem[select(a_safe, a_corner + ${r}u * p.a_hs + ${j}u * p.a_ws, ok${r}${j})];
+//% endfor
+//% endfor
+//% for r in range(R + 2)
+//% for j in range(C + 2)
+  let v${r}${j} = select(vec4<f32>(), vec4<f32>(h${r}${j}), ok${r}${j});
+//% for e in range(R)
+//% for c in range(C)
+//% if 0 <= r - e < 3 and 0 <= j - c < 3
+  sum${e}_${c} = fma(v${r}${j}, w${r - e}${j - c}, sum${e}_${c});
+//% endif
+//% endfor
+//% endfor
+//% endfor
+//% endfor
+//% else
+  let inner = strip > 0u;
+  let outer = strip + 1u < p.strips;
+//% for r in range(R + 2)
+  let ok${r} = y0 + ${r}u < p.height;
+  let at${r} = a_safe + select(0u, (y0 + ${r}u) * p.a_hs + strip, ok${r});
+  let m${r} = a_mem[at${r}];
+  let l${r} = a_mem[at${r} - select(0u, 1u, ok${r} & inner)].w;
+  let h${r} = a_mem[at${r} + select(0u, 1u, ok${r} & outer)].x;
+//% endfor
+//% for r in range(R + 2)
+  let mid${r} = select(vec4<f32>(), vec4<f32>(m${r}), ok${r});
+  let low${r} = vec4<f32>(select(0.0f, f32(l${r}), ok${r} & inner), mid${r}.xyz);
+  let high${r} = vec4<f32>(mid${r}.yzw, select(0.0f, f32(h${r}), ok${r} & outer));
+//% for e in range(R)
+//% if 0 <= r - e < 3
+  sum${e}_0 = fma(low${r}, vec4<f32>(w${r - e}0), sum${e}_0);
+  sum${e}_0 = fma(mid${r}, vec4<f32>(w${r - e}1), sum${e}_0);
+  sum${e}_0 = fma(high${r}, vec4<f32>(w${r - e}2), sum${e}_0);
+//% endif
+//% endfor
+//% endfor
+//% endif
+
+  var bias = vec4<f32>();
+  if (p.bias_kind != 0u) {
+//% if LAST
+    let at = p.bias_off + member * 4u * p.bias_os;
+    bias = vec4<f32>(bias_value(at), bias_value(at + p.bias_os), bias_value(at + 2u * p.bias_os), bias_value(at + 3u * p.bias_os));
+//% else
+    bias = vec4<f32>(bias_value(p.bias_off + member * p.bias_os));
+//% endif
+  }
+  let at = p.dst_off + image * p.dst_ns + member * p.dst_gs + out_y * p.dst_hs + ${"out_x * p.dst_ws" if LAST else "strip"};
+//% for r in range(R)
+//% for c in range(C)
+  if (${"(out_x + " ~ c ~ "u < p.out_w) & " if LAST else ""}(out_y + ${r}u < p.out_h)) {
+    var v = sum${r}_${c} * p.scale + bias;
+    if (p.act != 0u) { v = activate(v, p.act); }
+    dst_store(at + ${r}u * p.dst_hs + ${c}u * p.dst_ws, v);
+  }
+//% endfor
+//% endfor
+}
