@@ -1,13 +1,14 @@
 """Convolutions at the shapes of their speed goals, beside torch (TF32 off) where it is there.
 
-    python -m bench.conv2d [--engine wgpu|dawn] [--unchecked] [--only TEXT] [--config 64x128,direct]
-                           [--runs 3] [--scale 1.0]
+    python -m bench.conv2d [--engine wgpu|dawn] [--unchecked] [--only TEXT] [--first N]
+                           [--config 64x128,direct] [--runs 3] [--scale 1.0] [--ort]
 
 Every case is timed with timestamp queries after a warm-up, repacked weights included, in runs that
 alternate with torch's (cuDNN, its own choice of algorithm after a search); the medians are shown.
 One image and some channels of every output are checked against numpy in float64, by the error in
 units of 2^-23 sum|a||b| (allowed: sqrt(K) + 4). `--config` names choices to compare, each BODY or
-BODY/SLICES, BODY a tile of kernels/conv2d_tile.wgsl or "direct"; "auto" is what the plan takes.
+BODY/SLICES, BODY a tile of pykernels/plans/_windows.py or "direct"; "auto" is what the plan takes.
+`--ort` times ONNX Runtime's WebGPU provider too.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from typing import Any
 import numpy as np
 
 import pykernels as pk
+from bench.conv2d_ort import ort_time
 from bench.timing import HAVE_TORCH, gpu_time, torch_time
+from pykernels.bench.run import Skipped
 from pykernels.plans import _windows as plans
 from pykernels.reference.conv2d import conv2d as forward
 from pykernels.reference.conv2d import conv2d_backward_input as gradient
@@ -133,10 +136,10 @@ def chosen(dev: pk.Device, config: str) -> Iterator[None]:
 
 
 class Bench:
-    def __init__(self, dev: pk.Device, runs: int) -> None:
-        self.dev, self.runs = dev, runs
+    def __init__(self, dev: pk.Device, runs: int, ort: bool = False) -> None:
+        self.dev, self.runs, self.ort = dev, runs, ort
         print(f"{'case':<36}{'config':>12}{'us':>10}{'TFLOP/s':>9}{'GB/s':>7}{'torch us':>10}"
-              f"{'x torch':>9}  error / allowed")  # fmt: skip
+              f"{'x torch':>9}{'ort us':>9}{'x ort':>7}  error / allowed")  # fmt: skip
 
     def images(self, shape: tuple[int, ...], c: Case, seed: int) -> pk.Tensor:
         """Random images in the layout of the case, axes as in its layout."""
@@ -168,9 +171,21 @@ class Bench:
                     times.append(gpu_time(self.dev, call))
             if peer is not None:
                 theirs.append(torch_time(peer))
+        best = statistics.median(theirs) if theirs else None
+        other = self.onnx(c, min(statistics.median(t) for t in ours.values()))
         for config, times in ours.items():
-            self.row(c, config, statistics.median(times), errors[config],
-                     statistics.median(theirs) if theirs else None)  # fmt: skip
+            self.row(c, config, statistics.median(times), errors[config], best, other)
+
+    def onnx(self, c: Case, about: float) -> float | None:
+        if not self.ort:
+            return None
+        try:
+            return ort_time(c, about)
+        except Skipped:
+            return None
+        except Exception as e:  # one failure does not lose the other cases
+            print(f"{c.name}: ONNX Runtime: {type(e).__name__}: {e}", flush=True)
+            return None
 
     def error(self, c: Case, given: pk.Tensor, w: pk.Tensor, dst: pk.Tensor) -> float:
         """The largest error in some channels of the last image, as a share of what is allowed."""
@@ -220,10 +235,14 @@ class Bench:
         dy = torch.rand(c.y_shape, device="cuda", dtype=kind).to(memory_format=form)
         return lambda: torch.nn.grad.conv2d_input(x.shape, w, dy, **c.options)
 
-    def row(self, c: Case, config: str, ours: float, error: float, peer: float | None) -> None:
+    def row(
+        self, c: Case, config: str, ours: float, error: float, peer: float | None,
+        other: float | None,
+    ) -> None:  # fmt: skip
         line = f"{c.name:<36}{config:>12}{ours * 1e6:>10.1f}{c.operations / ours / 1e12:>9.2f}"
         line += f"{c.nbytes / ours / 1e9:>7.0f}"
         line += f"{peer * 1e6:>10.1f}{peer / ours:>9.3f}" if peer else f"{'-':>10}{'-':>9}"
+        line += f"{other * 1e6:>9.1f}{other / ours:>7.2f}" if other else f"{'-':>9}{'-':>7}"
         print(f"{line}  {error:.1e}" + ("" if error <= 1.0 else " WRONG"), flush=True)
 
 
@@ -232,16 +251,18 @@ def main() -> None:
     parser.add_argument("--engine", choices=("wgpu", "dawn"), default="wgpu")
     parser.add_argument("--unchecked", action="store_true")
     parser.add_argument("--only", default="", help="cases whose name contains this text")
+    parser.add_argument("--first", type=int, default=len(CASES), help="only so many cases")
     parser.add_argument("--config", default="auto", help="choices to compare, by comma")
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--ort", action="store_true", help="ONNX Runtime on WebGPU beside ours")
     parser.add_argument("--scale", type=float, default=1.0, help="of the images' sides")
     args = parser.parse_args()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         dev = pk.Device(engine=args.engine, checks=not args.unchecked)
     print(f"{dev.info!r} {'unchecked' if args.unchecked else 'checked'}")
-    bench = Bench(dev, args.runs)
-    for c in CASES:
+    bench = Bench(dev, args.runs, args.ort)
+    for c in CASES[: args.first]:
         if args.only in c.name:
             bench.case(c.scaled(args.scale) if args.scale != 1.0 else c, args.config.split(","))
 
