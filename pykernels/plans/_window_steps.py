@@ -213,7 +213,8 @@ def depthwise(caps: Caps, scratch: Scratch, c: Windows) -> list[Step]:
     wide = c.first[1] == -1 and c.x.shape[4] == c.dst.shape[4]
     if not last and not (wide and vectors(c.x, 4, 4) and vectors(c.dst, 4, 4)):
         return []
-    w, before = c.w, []
+    w = c.w
+    before: list[Step] = []
     b_g, _, _, b_h, b_w = elements(w)
     if last:
         # One group that has all channels: rows of taps in vectors of channels.
