@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from pykernels._generated.bodies import (
     flash_attn,
+    flash_attn_lanes,
     flash_attn_merge,
     flash_attn_tile,
     flash_attn_turn,
@@ -38,6 +39,8 @@ LOG2E = 1.4426950408889634
 BLOCKS = {"32": 32, "128": 128}
 # Rows (of the query heads that share a KV head) that the direct kernel takes.
 FEW = 32
+# Invocations of a workgroup of flash_attn_lanes.wgsl.
+LANES = 256
 # Workgroups that keep a large GPU busy: three direct ones, or one tile, for each multiprocessor.
 BUSY_ROWS, BUSY_TILES = 396, 132
 # One invocation loops at most this often: a software driver ends all loops after 65,535 rounds.
@@ -188,6 +191,9 @@ def _wide(view: View) -> bool:
 def _rows(caps: Caps, scratch: Scratch, c: Call, slices: int) -> list[Step]:
     d = c.dims
     wide = _wide(c.k) and _wide(c.v)
+    team = next((n for n in (8, 16, 32) if 8 * n >= max(d.depth, d.value_depth)), 0)
+    if wide and team and (caps.subgroups or team <= 16):
+        return _lanes(caps, scratch, c, slices, team if caps.subgroups else 16)
     deepest = next(n for n in (128, 256, 576) if n >= d.depth)
     held = _held(d.group * d.queries, d.depth)
     if not wide:
@@ -213,6 +219,29 @@ def _rows(caps: Caps, scratch: Scratch, c: Call, slices: int) -> list[Step]:
         row_groups=cdiv(d.group * d.queries, held), slices=slices, slice_keys=each,
         first_key=first, last_key=last,
         column_bits=(cdiv(d.value_depth, width) - 1).bit_length(),
+        **c.rules(),  # type: ignore[arg-type]
+    )  # fmt: skip
+    return [step, _merge(caps, parts, sums, c)]
+
+
+def _lanes(caps: Caps, scratch: Scratch, c: Call, slices: int, team: int) -> list[Step]:
+    d = c.dims
+    held = 4 if d.group * d.queries <= 4 else 8
+    unit = LANES // team * min(team // held, 4) * (1 if c.k.dtype.itemsize == 4 else 2)
+    first = max(0, min(c.band.low, d.keys))
+    last = max(first, min(d.keys, d.queries + c.band.high))
+    each = cdiv(cdiv(last - first, slices), unit) * unit
+    slices = cdiv(last - first, each) if last > first else 0
+    if slices == 0:
+        return _empty(caps, scratch, c)
+    parts = scratch.empty((slices, *c.dst.shape[:3], cdiv(d.value_depth, 4) * 4), "float32")
+    sums = scratch.empty((slices, *c.dst.shape[:3]), "float32")
+    step = flash_attn_lanes.step(
+        caps, c.q, c.k, c.v, c.mask, sums, parts, ROWS=held, TEAM=team,
+        kv_heads=d.kv_heads, group=d.group, queries=d.queries, keys=d.keys, depth=d.depth,
+        value_depth=d.value_depth, matrices=d.batch * d.kv_heads,
+        row_groups=cdiv(d.group * d.queries, held), slices=slices, slice_keys=each,
+        first_key=first, last_key=last,
         **c.rules(),  # type: ignore[arg-type]
     )  # fmt: skip
     return [step, _merge(caps, parts, sums, c)]

@@ -1,0 +1,472 @@
+// /// kernel
+// doc = "flash_attn of a few rows, heads up to 256 deep: teams of lanes read keys in one pass."
+// part_of = "flash_attn"
+// axes.T = ["f32", "f16"]
+// axes.ROWS = [4, 8]
+// axes.TEAM = [8, 16, 32]
+// axes.SG = [true, false]
+// pick.T = "dtype(k)"
+// pick.SG = "caps.subgroups"
+// when = ["SG or TEAM == 16"]
+// subgroups = "SG"
+// inputs.q = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(B, H, S, D)" }
+// inputs.k = { dtype = "*", dtypes = ["float32", "float16"], bind = "'vec4<u32>'", doc = "(B, Hkv, T, D)" }
+// inputs.v = { dtype = "*", dtypes = ["float32", "float16"], bind = "'vec4<u32>'", doc = "(B, Hkv, T, Dv)" }
+// inputs.mask = { dtype = "*", dtypes = ["float32", "float16", "bool"], bind = "'u32'", optional = true }
+// outputs.sums = { dtype = "f32", doc = "(slices, B, H, S): lse of each part" }
+// outputs.parts = { dtype = "*", dtypes = ["float32"], bind = "'vec4<u32>'", doc = "(slices, B, H, S, padded Dv)" }
+// params.kv_heads = { type = "u32" }
+// params.group = { type = "u32" }
+// params.queries = { type = "u32" }
+// params.keys = { type = "u32" }
+// params.depth = { type = "u32" }
+// params.value_depth = { type = "u32" }
+// params.matrices = { type = "u32" }
+// params.row_groups = { type = "u32" }
+// params.slices = { type = "u32" }
+// params.slice_keys = { type = "u32" }
+// params.first_key = { type = "u32" }
+// params.last_key = { type = "u32" }
+// params.band_low = { type = "i32" }
+// params.band_high = { type = "i32" }
+// params.q_kind = { type = "u32", value = "q.dtype.itemsize" }
+// params.q_sb = { type = "u32", value = "q.strides[0] // q.dtype.itemsize & 0xffffffff" }
+// params.q_sh = { type = "u32", value = "q.strides[1] // q.dtype.itemsize & 0xffffffff" }
+// params.q_st = { type = "u32", value = "q.strides[2] // q.dtype.itemsize & 0xffffffff" }
+// params.q_sd = { type = "u32", value = "q.strides[3] // q.dtype.itemsize & 0xffffffff" }
+// params.k_sb = { type = "u32", value = "k.strides[0] // 16 & 0xffffffff" }
+// params.k_sh = { type = "u32", value = "k.strides[1] // 16 & 0xffffffff" }
+// params.k_st = { type = "u32", value = "k.strides[2] // 16 & 0xffffffff" }
+// params.v_sb = { type = "u32", value = "v.strides[0] // 16 & 0xffffffff" }
+// params.v_sh = { type = "u32", value = "v.strides[1] // 16 & 0xffffffff" }
+// params.v_st = { type = "u32", value = "v.strides[2] // 16 & 0xffffffff" }
+// params.mask_kind = { type = "u32" }
+// params.mask_sb = { type = "u32" }
+// params.mask_sh = { type = "u32" }
+// params.mask_ss = { type = "u32" }
+// params.mask_st = { type = "u32" }
+// params.alibi_heads = { type = "u32" }
+// params.minus_inf = { type = "u32", value = "0xff800000" }
+// params.nan = { type = "u32", value = "0x7fc00000" }
+// params.scale = { type = "f32" }
+// params.max_bias = { type = "f32" }
+// params.softcap = { type = "f32" }
+// uses = ["attention"]
+// grid = "matrices * row_groups * slices"
+// ///
+
+// A few query rows against all keys (decoding): one workgroup takes up to ROWS rows that share a KV
+// head and a slice of the keys, so that k and v are read once. TEAM lanes read a key together, 8
+// depths each. A team takes KEYS keys at a time and has a running maximum of its own: the products
+// of its keys and rows are added across its lanes so that each lane ends with one logit, which
+// becomes a weight there and goes back to all of them. No barrier until the teams are joined, but
+// where subgroups have fewer lanes than a team: there workgroup memory carries what lanes exchange.
+//
+// Bounds, for unchecked compilation: keys are clamped to their count, depths to theirs, rows to the
+// last; stores are guarded.
+//% set NT = 256
+//% set U = 2 if T == "f16" else 1
+//% set KEYS = [TEAM // ROWS, 4] | min
+//% set PER = 2 if ROWS * TEAM < 256 else 1
+//% set LATE = false
+//% set COND = "mul"
+//% set FALL = true
+//% set TAIL = true
+//% set QREG = true
+//% set SPREAD = false
+//% set TEAMS = NT // TEAM
+//% set STEP = U * KEYS * TEAMS
+//% set E = 8 if T == "f16" else 4
+//% set LOADS = 8 // E
+//% set VALUES = KEYS * ROWS
+//% set SHARE = TEAM // VALUES
+var<workgroup> q_tile: array<array<vec4<f32>, ${2 * TEAM}>, ${ROWS}>;
+var<workgroup> red: array<array<vec4<f32>, ${NT}>, ${PER}>;
+var<workgroup> tops: array<array<f32, ${TEAMS}>, ${ROWS}>;
+var<workgroup> shares: array<array<f32, ${TEAMS}>, ${ROWS}>;
+
+${attention.rules(1)}
+
+fn half_of(word: u32, i: u32) -> f32 {
+  let pair = unpack2x16float(word);
+  return select(pair.x, pair.y, (i & 1u) == 1u);
+}
+
+// Four elements of q, loaded at once: one after the other would take microseconds.
+fn q_values(at: vec4<u32>) -> vec4<f32> {
+  let whole = p.q_kind == 4u;
+  let i = select(at >> vec4<u32>(1u), at, whole);
+  let x = vec4<u32>(q_mem[i.x], q_mem[i.y], q_mem[i.z], q_mem[i.w]);
+  let halves = vec4<f32>(half_of(x.x, at.x), half_of(x.y, at.y), half_of(x.z, at.z), half_of(x.w, at.w));
+  return select(halves, bitcast<vec4<f32>>(x), whole);
+}
+
+fn dot8(a: vec4<f32>, b: vec4<f32>, c: vec4<f32>, d: vec4<f32>) -> f32 {
+  let near = fma(a.w, c.w, fma(a.z, c.z, fma(a.y, c.y, a.x * c.x)));
+  return fma(b.w, d.w, fma(b.z, d.z, fma(b.y, d.y, fma(b.x, d.x, near))));
+}
+
+// Elements 4 h .. of the eight that key n holds in this lane.
+//% macro part(x, n, h)
+//% if E == 8
+vec4<f32>(unpack2x16float(${x}${n}_0[${2 * h}]), unpack2x16float(${x}${n}_0[${2 * h + 1}]))
+//%- else
+bitcast<vec4<f32>>(${x}${n}_${h})
+//%- endif
+//% endmacro
+
+// From `name`0 .. of each lane (the values of a team, VALUES of them) to the sum over the team of
+// the one that the lane owns, `name`.
+//% macro across(name, by_lanes)
+//% if by_lanes
+//% set ns = namespace(n=VALUES, bit=TEAM, old="")
+//% for step in range(8)
+//% if ns.bit > 1
+//% set ns.bit = ns.bit // 2
+//% set new = name ~ "s" ~ step ~ "_"
+//% if ns.n > 1
+//% set ns.n = ns.n // 2
+//% for n in range(ns.n)
+      let ${new}${n} = select(${ns.old or name}${n}, ${ns.old or name}${n + ns.n}, up${ns.bit})
+        + subgroupShuffleXor(select(${ns.old or name}${n + ns.n}, ${ns.old or name}${n}, up${ns.bit}), ${ns.bit}u);
+//% endfor
+//% else
+      let ${new}0 = ${ns.old or name}0 + subgroupShuffleXor(${ns.old or name}0, ${ns.bit}u);
+//% endif
+//% set ns.old = new
+//% endif
+//% endfor
+      let ${name} = ${ns.old}0;
+//% else
+      var ${name} = 0.0f;
+//% for h0 in range(0, VALUES // 4, PER)
+//% for h in range(h0, [h0 + PER, VALUES // 4] | min)
+      red[${h - h0}][li] = vec4<f32>(${name}${4 * h}, ${name}${4 * h + 1}, ${name}${4 * h + 2}, ${name}${4 * h + 3});
+//% endfor
+      workgroupBarrier();
+//% for h in range(h0, [h0 + PER, VALUES // 4] | min)
+      if ((own >> 2u) == ${h}u) {
+        for (var i = 0u; i < ${TEAM}u; i += 1u) { ${name} += red[${h - h0}][team * ${TEAM}u + i][own & 3u]; }
+      }
+//% endfor
+      workgroupBarrier();  // red has been read
+//% endfor
+//% endif
+//% endmacro
+
+// value, joined over the keys that the lanes of a team own.
+//% macro over_keys(value, op)
+//% for bit in (1, 2, 4, 8, 16)
+//% if SHARE * ROWS <= bit < TEAM
+      ${value} = ${op % (value, "subgroupShuffleXor(" ~ value ~ ", " ~ bit ~ "u)")};
+//% endif
+//% endfor
+//% endmacro
+
+//% macro loop(by_lanes)
+    for (var past = 0u; past < count; past += ${STEP}u) {
+//% for u in range(U)
+//% for j in range(KEYS)
+      let near${u * KEYS + j} = min(first + past + ${(u * KEYS + j) * TEAMS if SPREAD else u * KEYS * TEAMS + j}u, p.keys - 1u);
+//% endfor
+//% endfor
+//% for n in range(U * KEYS)
+//% for c in range(LOADS)
+      let k${n}_${c} = k_mem[k_start${c} + near${n} * p.k_st];
+//% endfor
+//% endfor
+//% if not LATE
+//% for n in range(U * KEYS)
+//% for c in range(LOADS)
+      var v${n}_${c} = v_mem[v_start${c} + near${n} * p.v_st];
+//% endfor
+//% endfor
+//% endif
+//% for u in range(U)
+//% for j in range(KEYS)
+//% for h in range(2)
+      let y${u}_${j}_${h} = ${part("k", u * KEYS + j, h)};
+//% endfor
+//% for r in range(ROWS)
+      let s${u}_${j * ROWS + r} = dot8(y${u}_${j}_0, y${u}_${j}_1, ${"q" ~ r ~ "_0, q" ~ r ~ "_1" if QREG else "q_tile[" ~ r ~ "][q_at0], q_tile[" ~ r ~ "][q_at1]"});
+//% endfor
+//% endfor
+      ${across("s" ~ u ~ "_", by_lanes)}
+      let n${u} = past + own_key + ${u * KEYS * TEAMS}u;
+      let x${u} = select(none, logits(s${u}_, query, key0 + n${u}, mask_at, slope), n${u} < count);
+//% endfor
+//% if LATE
+//% for n in range(U * KEYS)
+//% for c in range(LOADS)
+      var v${n}_${c} = v_mem[v_start${c} + near${n} * p.v_st];
+//% endfor
+//% endfor
+//% endif
+      // The running maximum; sums of values shrink only where one of the subgroup grew.
+      var top = x0;
+//% for u in range(1, U)
+      top = max(top, x${u});
+//% endfor
+      var hole = x0 == none;
+//% for u in range(1, U)
+      hole |= x${u} == none;
+//% endfor
+//% if by_lanes
+      ${over_keys("top", "max(%s, %s)")}
+//% if COND == "all"
+      if (subgroupAny(top > m)) {
+//% endif
+      let higher = max(top, m);
+      let shrink = weight(m - higher);
+//% if COND != "all"
+      let grew = subgroupAny(top > m);
+//% for r in range(ROWS)
+      let f${r} = subgroupShuffle(shrink, lane0 + ${r * SHARE}u);
+//% endfor
+//% endif
+      m = higher;
+      l *= shrink;
+//% if COND == "mul"
+      if (grew) {
+//% endif
+//% for r in range(ROWS)
+//% if COND == "all"
+      let f${r} = subgroupShuffle(shrink, lane0 + ${r * SHARE}u);
+//% endif
+//% for h in range(2)
+        o${r}_${h} *= f${r};
+//% endfor
+//% endfor
+//% if COND != "none"
+      }
+//% endif
+//% else
+      red[0][li] = vec4<f32>(top);
+      workgroupBarrier();
+      top = max(top, m);
+      for (var i = own & ${ROWS - 1}u; i < ${VALUES}u; i += ${ROWS}u) { top = max(top, red[0][team * ${TEAM}u + i * ${SHARE}u].x); }
+      let shrink = weight(m - top);
+      m = top;
+      l *= shrink;
+      workgroupBarrier();  // red has been read
+//% endif
+//% for u in range(U)
+      let w${u} = weight(x${u} - m);
+      l += w${u};
+//% endfor
+//% if by_lanes
+      // Values of keys that no row sees count as 0, whatever they are.
+//% for u in range(U)
+      let sees${u} = subgroupBallot(x${u} != none)[subgroup_lane >> 5u] >> (lane0 & 31u);
+//% endfor
+      if (subgroupAny(hole)) {
+//% for u in range(U)
+//% for j in range(KEYS)
+        let seen${u}_${j} = (sees${u} & ${(2 ** (SHARE * ROWS) - 1) * 2 ** (j * SHARE * ROWS)}u) != 0u;
+//% for c in range(LOADS)
+        v${u * KEYS + j}_${c} = select(vec4<u32>(), v${u * KEYS + j}_${c}, seen${u}_${j});
+//% endfor
+//% endfor
+//% endfor
+      }
+//% else
+      // -1: a weight of 0 whose value counts as 0, whatever it is.
+      red[0][li] = vec4<f32>(shrink
+//% for u in range(3)
+        , ${"select(w" ~ u ~ ", -1.0f, x" ~ u ~ " == none)" if u < U else "0.0f"}
+//% endfor
+      );
+      workgroupBarrier();
+//% for r in range(ROWS)
+      let f${r} = red[0][lane0 + ${r * SHARE}u].x;
+//% for h in range(2)
+      o${r}_${h} *= f${r};
+//% endfor
+//% endfor
+//% endif
+//% for u in range(U)
+//% for j in range(KEYS)
+//% set n = u * KEYS + j
+      {
+//% for r in range(ROWS)
+//% if by_lanes
+        let c${r} = vec4<f32>(subgroupShuffle(w${u}, lane0 + ${(j * ROWS + r) * SHARE}u));
+//% else
+        let t${r} = red[0][lane0 + ${(j * ROWS + r) * SHARE}u][${u + 1}];
+        let c${r} = vec4<f32>(select(t${r}, 0.0f, t${r} == -1.0f));
+//% endif
+//% endfor
+//% if not by_lanes
+        let seen = !(
+//% for r in range(ROWS)
+          ${"& " if r else ""}(t${r} == -1.0f)
+//% endfor
+        );
+//% for c in range(LOADS)
+        v${n}_${c} = select(vec4<u32>(), v${n}_${c}, seen);
+//% endfor
+//% endif
+//% for h in range(2)
+        let z${h} = ${part("v", n, h)};
+//% endfor
+//% for r in range(ROWS)
+//% for h in range(2)
+        o${r}_${h} = fma(c${r}, z${h}, o${r}_${h});
+//% endfor
+//% endfor
+      }
+//% endfor
+//% endfor
+//% if not by_lanes
+      workgroupBarrier();  // red has been read
+//% endif
+    }
+//% endmacro
+
+@compute @workgroup_size(${NT})
+fn main(@builtin(workgroup_id) wg: vec3<u32>,
+//% if SG
+        @builtin(subgroup_id) subgroup: u32, @builtin(subgroup_size) subgroup_width: u32,
+        @builtin(subgroup_invocation_id) subgroup_lane: u32,
+//% else
+        @builtin(local_invocation_index) li: u32,
+//% endif
+) {
+  let g = group_id(wg);
+  if (g >= p.groups) { return; }
+//% if SG
+  let li = min(subgroup * subgroup_width + subgroup_lane, ${NT - 1}u);
+//% endif
+  let matrix = g / (p.row_groups * p.slices);
+  let rest = g - matrix * p.row_groups * p.slices;
+  let slice = rest / p.row_groups;
+  let row0 = (rest - slice * p.row_groups) * ${ROWS}u;
+  let batch = matrix / p.kv_heads;
+  let kv_head = matrix - batch * p.kv_heads;
+  let key0 = p.first_key + slice * p.slice_keys;
+  let count = min(p.slice_keys, p.last_key - key0);
+  let rows = p.group * p.queries;
+
+  // q as f32, zero beyond its depth.
+  for (var i = li; i < ${ROWS * TEAM * 2}u; i += ${NT}u) {
+    let r = i / ${TEAM * 2}u;
+    let c = (i & ${TEAM * 2 - 1}u) * 4u;
+    let row = min(row0 + r, rows - 1u);
+    let member = row / p.queries;
+    let start = p.q_off + batch * p.q_sb + (kv_head * p.group + member) * p.q_sh + (row - member * p.queries) * p.q_st;
+    let at = vec4<u32>(c) + vec4<u32>(0u, 1u, 2u, 3u);
+    let x = q_values(vec4<u32>(start) + min(at, vec4<u32>(p.depth - 1u)) * p.q_sd);
+    q_tile[r][i & ${TEAM * 2 - 1}u] = select(vec4<f32>(), x, at < vec4<u32>(p.depth));
+  }
+  workgroupBarrier();
+
+  let team = li / ${TEAM}u;
+  let lane = li & ${TEAM - 1}u;
+//% for bit in (1, 2, 4, 8, 16)
+//% if SG and bit < TEAM
+  let up${bit} = (lane & ${bit}u) != 0u;
+//% endif
+//% endfor
+  // The two vectors of four depths, or columns of v, that this lane holds.
+//% if E == 8
+  let q_at0 = lane * 2u;
+  let q_at1 = lane * 2u + 1u;
+//% else
+  let q_at0 = lane;
+  let q_at1 = lane + ${TEAM}u;
+//% endif
+//% if QREG
+//% for r in range(ROWS)
+//% for h in range(2)
+  let q${r}_${h} = q_tile[${r}][q_at${h}];
+//% endfor
+//% endfor
+//% endif
+//% for c in range(LOADS)
+  let k_start${c} = p.k_off / ${E}u + batch * p.k_sb + kv_head * p.k_sh + min(${"lane" if E == 8 else "q_at" ~ c}, p.depth / ${E}u - 1u);
+  let v_start${c} = p.v_off / ${E}u + batch * p.v_sb + kv_head * p.v_sh + min(${"lane" if E == 8 else "q_at" ~ c}, p.value_depth / ${E}u - 1u);
+//% endfor
+  let first = key0 + team * ${1 if SPREAD else KEYS}u;
+
+  // The logit that this lane ends with: number `own` of its team, of one row and key.
+  let own = lane / ${SHARE}u;
+  let own_row = own & ${ROWS - 1}u;
+  let own_key = ${"own / " ~ ROWS ~ "u * " ~ TEAMS ~ "u + team" if SPREAD else "own / " ~ ROWS ~ "u + team * " ~ KEYS ~ "u"};
+  let mine = min(row0 + own_row, rows - 1u);
+  let member = mine / p.queries;
+  let query = mine - member * p.queries;
+  let head = kv_head * p.group + member;
+  let mask_at = p.mask_off + batch * p.mask_sb + head * p.mask_sh + query * p.mask_ss;
+  let slope = slope_of(head);
+  let none = bitcast<f32>(p.minus_inf);
+
+  var m = LOWEST;  // of the keys of this lane's row that the team has seen
+  var l = 0.0f;  // weights that this lane has given
+//% for r in range(ROWS)
+//% for h in range(2)
+  var o${r}_${h} = vec4<f32>();
+//% endfor
+//% endfor
+//% if SG
+  if (subgroup_width >= ${TEAM}u) {
+    let lane0 = subgroup_lane & ~${TEAM - 1}u;
+    ${loop(true)}
+    ${over_keys("l", "%s + %s")}
+    if (lane == own_row * ${SHARE}u) {
+      tops[own_row][team] = m;
+      shares[own_row][team] = l;
+    }
+//% if FALL
+  } else {
+//% endif
+//% else
+  {
+//% endif
+//% if FALL or not SG
+    let lane0 = team * ${TEAM}u;
+    ${loop(false)}
+    red[0][li] = vec4<f32>(l);
+    workgroupBarrier();
+    if (lane == own_row * ${SHARE}u) {
+      for (var i = lane + ${SHARE * ROWS}u; i < ${TEAM}u; i += ${SHARE * ROWS}u) { l += red[0][lane0 + i].x; }
+      tops[own_row][team] = m;
+      shares[own_row][team] = l;
+    }
+//% endif
+  }
+  workgroupBarrier();
+
+  // Over the teams: what a team has counts by how far its maximum is below the highest.
+//% for r in range(ROWS)
+  var top${r} = tops[${r}][0];
+  for (var i = 1u; i < ${TEAMS}u; i += 1u) { top${r} = max(top${r}, tops[${r}][i]); }
+  var sum${r} = 0.0f;
+  for (var i = 0u; i < ${TEAMS}u; i += 1u) { sum${r} += weight(tops[${r}][i] - top${r}) * shares[${r}][i]; }
+  let factor${r} = weight(tops[${r}][team] - top${r}) * select(1.0f / sum${r}, 0.0f, sum${r} == 0.0f);
+//% endfor
+  let columns = (p.value_depth + 3u) / 4u;
+  let part_row = (slice * p.matrices + matrix) * rows + row0;
+//% for n0 in range(0, 2 * ROWS, PER)
+//% for n in range(PER)
+  red[${n}][li] = o${(n0 + n) // 2}_${(n0 + n) % 2} * factor${(n0 + n) // 2};
+//% endfor
+  workgroupBarrier();
+  if (li < ${PER * TEAM}u) {
+    let n = ${n0}u + team;
+    var sum = red[team][lane];
+    for (var i = 1u; i < ${TEAMS}u; i += 1u) { sum += red[team][lane + i * ${TEAM}u]; }
+    let r = n >> 1u;
+    let c = select(q_at0, q_at1, (n & 1u) == 1u);
+    if ((c < columns) & (row0 + r < rows)) { parts_mem[p.parts_off / 4u + (part_row + r) * columns + c] = bitcast<vec4<u32>>(sum); }
+  }
+//% if n0 + PER < 2 * ROWS
+  workgroupBarrier();  // red has been read
+//% endif
+//% endfor
+//% for r in range(ROWS)
+  if ((li == ${r}u) & (row0 + ${r}u < rows)) {
+    let s = select((top${r} + log2(sum${r})) * LN2, none, sum${r} == 0.0f);
+    sums_store(p.sums_off + part_row + ${r}u, select(s, bitcast<f32>(p.nan), is_lost(sum${r}) | is_lost(top${r})));
+  }
+//% endfor
+}
