@@ -13,36 +13,52 @@
 // outputs.dst = { dtype = "D", vec = "V" }
 // iterate = "nd"
 // params.slices = { type = "u32" }
+// params.lane_bits = { type = "u32" }
 // params.bias_kind = { type = "u32", value = "0 if bias is None else 1 if bias.dtype.itemsize == 4 else 2" }
 // params.residual_kind = { type = "u32", value = "0 if residual is None else 1 if residual.dtype.itemsize == 4 else 2" }
 // params.act = { type = "u32" }
 // params.scale = { type = "f32", arg = true }
 // uses = ["product"]
-// grid = "cdiv(it.total, V * WG)"
+// grid = "cdiv(it.total << lane_bits, V * WG)"
 // ///
 
-// One invocation per element of dst, or where dst is one run per vector of four. No slices (K = 0): the sum is 0.
+// 2^lane_bits invocations per element of dst, or where dst is one run per vector of four; they share
+// its slices, neighbours take neighbouring elements. No slices (K = 0): the sum is 0.
 //% set T = "vec4<f32>" if V == 4 else "f32"
+var<workgroup> red: array<${T}, WG>;
+
 ${product.epilogue()}
 
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);
   if (g >= p.groups) { return; }
-  let i = g * WG + li;
+  let across = WG >> p.lane_bits;
+  let lanes = 1u << p.lane_bits;
+  let lane = li / across;
+  let i = g * across + li - lane * across;
   let total = p.total / V;
-  if (i >= total) { return; }
+  let near = p.parts_off + min(i, total - 1u);
   var sum = ${T}();
   // Four loads on their way at once: one alone leaves half of the bandwidth unused.
-  for (var s = 0u; s < p.slices; s += 4u) {
-    let last = p.slices - 1u - s;
+  for (var s = lane; s < p.slices; s += 4u * lanes) {
 //% for u in range(4)
-    let v${u} = parts_load(p.parts_off + i + (s + min(${u}u, last)) * total);
+    let v${u} = parts_load(near + min(s + ${u}u * lanes, p.slices - 1u) * total);
 //% endfor
 //% for u in range(4)
-    sum += select(${T}(), v${u}, ${u}u <= last);
+    sum += select(${T}(), v${u}, s + ${u}u * lanes < p.slices);
 //% endfor
   }
+  if (p.lane_bits > 0u) {
+    red[li] = sum;
+    workgroupBarrier();
+    for (var n = lanes >> 1u; n > 0u; n >>= 1u) {
+      if (lane < n) { red[li] += red[li + n * across]; }
+      workgroupBarrier();
+    }
+    sum = red[li];
+  }
+  if ((lane > 0u) | (i >= total)) { return; }
   var v = sum * p.scale;
 //% for t in ("bias", "residual")
 //% if V == 4

@@ -1,8 +1,8 @@
 // /// kernel
 // doc = "mul_mat with up to 8 rows of b: a is read once."
 // part_of = "mul_mat"
-// axes.A = ["f32", "f16"]
-// axes.B = ["f32", "f16"]
+// axes.A = ["f32", "f16", "u32"]
+// axes.B = ["f32", "f16", "u32"]
 // axes.D = ["f32", "f16"]
 // axes.AT = [false, true]
 // axes.AV = [1, 4]
@@ -12,7 +12,9 @@
 // pick.B = "dtype(b)"
 // pick.D = "dtype(dst)"
 // when = [
-//   "(A, B, D) in (('f32', 'f32', 'f32'), ('f16', 'f16', 'f32'), ('f16', 'f16', 'f16'), ('f16', 'f32', 'f32'))",
+//   "(A, B, D) in (('f32', 'f32', 'f32'), ('f16', 'f16', 'f32'), ('f16', 'f16', 'f16'), ('f16', 'f32', 'f32'), ('u32', 'f32', 'f32'), ('u32', 'u32', 'f32'), ('u32', 'u32', 'f16'), ('u32', 'f16', 'f32'), ('u32', 'f16', 'f16'))",
+//   "AV == (1 if A == 'f16' else 4) or (A, AV) == ('f32', 1)",
+//   "A != 'u32' or B == 'f32' or B == ('f16' if AT else 'u32')",
 //   "BV == (1 if AT else AV)",
 //   "AV == 4 or S != 4",
 // ]
@@ -38,15 +40,34 @@
 // grid = "it.batches * across"
 // ///
 
-// 2^lane_bits invocations (lanes) share four rows of a and split k; each multiplies them with all
-// S rows of b (the last one again where dst has fewer). Along k, neighbouring invocations are
-// lanes; with AT (rows of a run along m) they take neighbouring rows, and lanes lie further apart.
-//% set U = {1: 4 if A == "f16" else 2, 4: 2, 8: 1}[S] * (2 if AT and AV == 4 else 1)
+// 2^lane_bits invocations (lanes) share four rows of a, or as many as a vector holds where rows run
+// along m (AT), and split k; each multiplies them with all S rows of b (the last one again where dst
+// has fewer). Along k, neighbouring invocations are lanes; with AT they take neighbouring rows, lanes
+// lie further apart, and several rows of b go through workgroup memory.
+// A = u32: words of two halves, 16 bytes a load.
+//% set WORDS = A == "u32"
+//% set OUT = 2 if WORDS and AT else 1
+//% set STAGE = AT and S > 1
+//% set CK = 2048 // S
+//% set U = {1: 8, 4: 4, 8: 4}[S] if AT else {1: 4 if A == "f16" else 2, 4: 2, 8: 1}[S]
 var<workgroup> red: array<vec4<f32>, 256>;
+//% if STAGE
+var<workgroup> xs: array<array<vec4<f32>, ${CK}>, ${S // 4}>;
+//% endif
 
 ${product.epilogue()}
 ${product.finish()}
 
+// Half h of what was loaded: four elements.
+//% macro part(x, h, T)
+//% if T == "u32"
+vec4<f32>(unpack2x16float(${x}[${2 * h}]), unpack2x16float(${x}[${2 * h + 1}]))
+//%- else
+${x}
+//%- endif
+//% endmacro
+
+// Loads u of one round, at step k (elements, or vectors, of k).
 //% macro load(u, k)
 //% if AT and AV == 4
     let w${u} = a_load(a_from + ${k} * p.a_rs);
@@ -55,30 +76,82 @@ ${product.finish()}
     let w${u}_${j} = a_load(a_from${j} + ${k}${"" if AV == 4 else " * a_step"});
 //% endfor
 //% endif
+//% if not STAGE
 //% for s in range(S)
+//% if WORDS and BV == 4 and B == "f32"
+    let x${u}_${s} = b_load(b_from${s} + 2u * ${k});
+    let t${u}_${s} = b_load(b_from${s} + 2u * ${k} + 1u);
+//% else
     let x${u}_${s} = b_load(b_from${s} + ${k}${"" if BV == 4 else " * p.b_cs"});
+//% endif
 //% endfor
+//% endif
 //% endmacro
 
-//% macro add(u, valid)
-//% for s in range(S)
-//% if AT or AV == 1
-//% set w = "w" ~ u if AV == 4 else "vec4<f32>(w" ~ u ~ "_0, w" ~ u ~ "_1, w" ~ u ~ "_2, w" ~ u ~ "_3)"
-//% if valid
-    acc${s} += select(vec4<f32>(), ${w} * x${u}_${s}, ${valid});
-//% else
-    acc${s} = fma(${w}, vec4<f32>(x${u}_${s}), acc${s});
+//% macro add(u, k, valid)
+//% if STAGE
+//% for h in range(S // 4)
+    let z${u}_${h} = xs[${h}][${k}];
+//% endfor
 //% endif
+//% if AT or AV == 1
+//% for h in range(OUT)
+    let y${u}_${h} = ${part("w" ~ u, h, A) if AV == 4 else "vec4<f32>(w" ~ u ~ "_0, w" ~ u ~ "_1, w" ~ u ~ "_2, w" ~ u ~ "_3)"};
+//% for s in range(S)
+//% set x = "z" ~ u ~ "_" ~ s // 4 ~ "[" ~ s % 4 ~ "]" if STAGE else "x" ~ u ~ "_" ~ s
+//% if valid
+    acc${s}_${h} += select(vec4<f32>(), y${u}_${h} * ${x}, ${valid});
 //% else
+    acc${s}_${h} = fma(y${u}_${h}, vec4<f32>(${x}), acc${s}_${h});
+//% endif
+//% endfor
+//% endfor
+//% else
+//% for h in range(2 if WORDS else 1)
+//% for j in range(4)
+    let y${u}_${j}_${h} = ${part("w" ~ u ~ "_" ~ j, h, A)};
+//% endfor
+//% for s in range(S)
+    let z${u}_${s}_${h} = ${part(("x", "t")[h if B == "f32" else 0] ~ u ~ "_" ~ s, h, B)};
 //% for j in range(4)
 //% if valid
-    acc${s}_${j} += select(0.0f, dot(w${u}_${j}, x${u}_${s}), ${valid});
+    acc${s}_${j} += select(0.0f, dot(y${u}_${j}_${h}, z${u}_${s}_${h}), ${valid});
 //% else
-    acc${s}_${j} = fma(w${u}_${j}.w, x${u}_${s}.w, fma(w${u}_${j}.z, x${u}_${s}.z, fma(w${u}_${j}.y, x${u}_${s}.y, fma(w${u}_${j}.x, x${u}_${s}.x, acc${s}_${j}))));
+    acc${s}_${j} = sum4(y${u}_${j}_${h}, z${u}_${s}_${h}, acc${s}_${j});
 //% endif
 //% endfor
-//% endif
 //% endfor
+//% endfor
+//% endif
+//% endmacro
+
+fn sum4(a: vec4<f32>, b: vec4<f32>, sum: f32) -> f32 {
+  return fma(a.w, b.w, fma(a.z, b.z, fma(a.y, b.y, fma(a.x, b.x, sum))));
+}
+
+// Steps of k from `start` on: `count` of them, from lane to lane.
+//% macro through(start, count)
+  {
+    let whole = ${count} / (lanes * ${U}u);
+    var k = lane;
+    for (var i = 0u; i < whole; i += 1u) {
+//% for u in range(U)
+    ${load(u, "(" ~ start ~ "k + " ~ u ~ "u * lanes)")}
+//% endfor
+//% for u in range(U)
+    ${add(u, "k + " ~ u ~ "u * lanes", "")}
+//% endfor
+      k += lanes * ${U}u;
+    }
+    let rest = (${count} - whole * lanes * ${U}u + lanes - 1u) >> p.lane_bits;
+    for (var i = 0u; i < rest; i += 1u) {
+      let inside_k = k < ${count};
+      let k_near = min(k, ${count} - 1u);
+      ${load(0, "(" ~ start ~ "k_near)")}
+      ${add(0, "k_near", "inside_k")}
+      k += lanes;
+    }
+  }
 //% endmacro
 
 @compute @workgroup_size(256)
@@ -100,22 +173,24 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let lane = li & (lanes - 1u);
   let apart = 1u;
 //% endif
+//% for h in range(OUT)
 //% if AT and AV == 1
-  let m = vec4<u32>(tile * per_group * 4u + inside) + vec4<u32>(0u, 1u, 2u, 3u) * per_group;
+  let m${h} = vec4<u32>(tile * per_group * 4u + inside) + vec4<u32>(0u, 1u, 2u, 3u) * per_group;
 //% else
-  let m = vec4<u32>((tile * per_group + inside) * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
+  let m${h} = vec4<u32>((tile * per_group + inside) * ${4 * OUT}u) + vec4<u32>(0u, 1u, 2u, 3u) + ${4 * h}u;
 //% endif
+//% endfor
 
-  // Steps of k: elements, or vectors of four along k.
-//% set along = 1 if AT or AV == 1 else 4
+  // Steps of k: elements, or vectors along k.
+//% set along = 1 if AT or AV == 1 else 8 if WORDS else 4
   let steps = k_count / ${along}u;
-  let a_start = a_batch(batch) + k_first${" * p.a_rs" if AT else " * p.a_cs" if AV == 1 else " / 4u"};
-  let b_start = b_batch(batch) + k_first${" * p.b_cs" if BV == 1 else " / 4u"};
+  let a_start = a_batch(batch) + k_first${" * p.a_rs" if AT else " * p.a_cs" if AV == 1 else " / " ~ along ~ "u"};
+  let b_start = b_batch(batch) + k_first${" * p.b_cs" if BV == 1 else " / " ~ (8 if B == "u32" else 4) ~ "u"};
 //% if AT and AV == 4
-  let a_from = a_start + min(m.x / 4u, p.cols / 4u - 1u);
+  let a_from = a_start + min(m0.x / ${4 * OUT}u, p.cols / ${4 * OUT}u - 1u);
 //% else
 //% for j in range(4)
-  let a_from${j} = a_start + min(m[${j}], p.cols - 1u) * p.${"a_cs" if AT else "a_rs"};
+  let a_from${j} = a_start + min(m0[${j}], p.cols - 1u) * p.${"a_cs" if AT else "a_rs"};
 //% endfor
 //% if AV == 1
   let a_step = p.${"a_rs" if AT else "a_cs"};
@@ -124,7 +199,9 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% for s in range(S)
   let b_from${s} = b_at(b_start, min(${s}u, p.rows - 1u), 0u);
 //% if AT or AV == 1
-  var acc${s} = vec4<f32>();
+//% for h in range(OUT)
+  var acc${s}_${h} = vec4<f32>();
+//% endfor
 //% else
 //% for j in range(4)
   var acc${s}_${j} = 0.0f;
@@ -132,51 +209,50 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endif
 //% endfor
 
-  let whole = steps / (lanes * ${U}u);
-  var k = lane;
-  for (var i = 0u; i < whole; i += 1u) {
-//% for u in range(U)
-    ${load(u, "(k + " ~ u ~ "u * lanes)")}
+//% if STAGE
+  for (var c0 = 0u; c0 < steps; c0 += ${CK}u) {
+    let count = min(${CK}u, steps - c0);
+    for (var k = li; k < count; k += 256u) {
+//% for h in range(S // 4)
+      xs[${h}][k] = vec4<f32>(b_load(b_from${4 * h} + (c0 + k) * p.b_cs), b_load(b_from${4 * h + 1} + (c0 + k) * p.b_cs),
+        b_load(b_from${4 * h + 2} + (c0 + k) * p.b_cs), b_load(b_from${4 * h + 3} + (c0 + k) * p.b_cs));
 //% endfor
-//% for u in range(U)
-    ${add(u, "")}
-//% endfor
-    k += lanes * ${U}u;
+    }
+    workgroupBarrier();
+    ${through("c0 + ", "count")}
+    workgroupBarrier();  // xs has been read
   }
-  let rest = (steps - whole * lanes * ${U}u + lanes - 1u) >> p.lane_bits;
-  for (var i = 0u; i < rest; i += 1u) {
-    let inside_k = k < steps;
-    let k_near = min(k, steps - 1u);
-    ${load(0, "k_near")}
-    ${add(0, "inside_k")}
-    k += lanes;
-  }
+//% else
+  ${through("", "steps")}
+//% endif
 
   let dst_start = dst_batch(batch);
   let bias_start = bias_batch(batch);
   let residual_start = residual_batch(batch);
 //% for s in range(S)
   if (p.rows > ${s}u) {
-//% if s > 0
+//% for h in range(OUT)
+//% if s + h > 0
     workgroupBarrier();  // the last sums have been read
 //% endif
 //% if AT or AV == 1
-    red[li] = acc${s};
+    red[li] = acc${s}_${h};
 //% else
     red[li] = vec4<f32>(acc${s}_0, acc${s}_1, acc${s}_2, acc${s}_3);
 //% endif
     workgroupBarrier();
-    for (var h = lanes >> 1u; h > 0u; h >>= 1u) {
-      if (lane < h) { red[li] += red[li + h * apart]; }
+    for (var n = lanes >> 1u; n > 0u; n >>= 1u) {
+      if (lane < n) { red[li] += red[li + n * apart]; }
       workgroupBarrier();
     }
     if (lane == 0u) {
       var v = red[li] * select(p.scale, 1.0f, p.raw == 1u);
-      if (finishes()) { v = finish(v, bias_at(bias_start, ${s}u, 0u), residual_at(residual_start, ${s}u, 0u), m); }
+      if (finishes()) { v = finish(v, bias_at(bias_start, ${s}u, 0u), residual_at(residual_start, ${s}u, 0u), m${h}); }
 //% for j in range(4)
-      if (m[${j}] < p.cols) { dst_store(dst_at(dst_start, ${s}u, m[${j}]), v[${j}]); }
+      if (m${h}[${j}] < p.cols) { dst_store(dst_at(dst_start, ${s}u, m${h}[${j}]), v[${j}]); }
 //% endfor
     }
+//% endfor
   }
 //% endfor
 }

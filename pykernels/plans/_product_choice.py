@@ -8,7 +8,7 @@ from pykernels.plan import Caps, cdiv
 
 __all__ = [
     "BANDWIDTH", "DISPATCH", "EDGES", "NARROW", "RATE", "SLOTS", "TURN", "Choice", "Shape", "Tail",
-    "choose", "lane_bits",
+    "choose", "lane_bits", "sum_bits",
 ]  # fmt: skip
 
 # Rows and columns of dst that one workgroup of mul_mat.wgsl ("32", "64") or mul_mat_wide computes.
@@ -120,5 +120,13 @@ def lane_bits(s: Shape) -> int:
     bits = 4
     length = max(s.rows, s.cols)
     while bits < 8 and (s.depth >> bits) >= 32 and s.batches * cdiv(length << bits, 1024) < 1024:
+        bits += 1
+    return bits
+
+
+def sum_bits(slices: int, size: int) -> int:
+    """How many invocations of mul_mat_sum share the slices of one element, as a power of two."""
+    bits = 0
+    while bits < 8 and slices >> bits > 8 and size << bits < 256 * BUSY:
         bits += 1
     return bits

@@ -16,6 +16,7 @@ from pykernels.layout import Ints, View
 from pykernels.plan import Caps, Scratch, Step, cdiv
 
 from ._conv import reorder
+from ._product_choice import sum_bits
 
 if TYPE_CHECKING:
     from ._windows import Windows
@@ -63,7 +64,8 @@ def finish(caps: Caps, parts: View, c: Windows, slices: int) -> Step:
     order = _by_steps(c.dst)
     bias = c.spread_bias and reorder(c.spread_bias, order)
     dst = reorder(c.dst, order)
-    return mul_mat_sum.step(caps, parts, bias, None, dst, slices=slices, act=c.act)
+    bits = sum_bits(slices, dst.size)
+    return mul_mat_sum.step(caps, parts, bias, None, dst, slices=slices, lane_bits=bits, act=c.act)
 
 
 def _by_steps(v: View) -> Ints:

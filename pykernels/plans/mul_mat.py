@@ -31,6 +31,7 @@ from ._product_choice import (
     Shape,
     choose,
     lane_bits,
+    sum_bits,
 )
 
 __all__ = ["ACTIVATIONS", "EDGES", "Choice", "Shape", "choose", "plan"]
@@ -260,34 +261,47 @@ def _narrow(caps: Caps, scratch: Scratch, p: Product, slices: int) -> list[Step]
         p, before = _small_copy(caps, scratch, p, "float32")
     along_k = _along_k(p.a)
     s = p.shape._replace(along_k=along_k)
-    a, av = (p.a, 4 if _by(p.a, 4) else 1) if along_k else _across(p.a)
-    if along_k and av == 4 and not _by(p.b, 4):
-        p, copied = _small_copy(caps, scratch, p, p.b.dtype.name)
-        before += copied
+    a = p.a if along_k else _turn(p.a)
+    a, words = _vectors(a)
+    av = 4 if words or (a.dtype.itemsize == 4 and _by(a, 4)) else 1
+    b = p.b
+    if along_k and av == 4:
+        if not _by(b, 4 if b.dtype.itemsize == 4 else 8):
+            p, copied = _small_copy(caps, scratch, p, b.dtype.name)
+            before += copied
+        b = _vectors(p.b)[0]
     bits = lane_bits(s)
     held = next(n for n in ((1, 4, 8) if av == 4 else (1, 8)) if n >= s.rows)
-    cut = _cut(s.depth, slices, (4 if along_k and av == 4 else 1) << bits)
+    cut = _cut(s.depth, slices, ((8 if words else av) if along_k else 1) << bits)
     out, raw, after = _target(caps, scratch, p, cut)
+    columns = (2048 if words and not along_k else 1024) >> bits
     return [
         *before,
         mul_mat_vec.step(
-            caps, _spread(a, out), _spread(p.b, out), None if raw else p.bias,
+            caps, _spread(a, out), _spread(b, out), None if raw else p.bias,
             None if raw else p.residual, out,
             AT=not along_k, AV=av, BV=av if along_k else 1, S=held, depth=s.depth,
-            slice_depth=cut.depth, slice_batches=s.batches, across=cdiv(s.cols, 1024 >> bits),
+            slice_depth=cut.depth, slice_batches=s.batches, across=cdiv(s.cols, columns),
             lane_bits=bits, act=0 if raw else p.act, raw=int(raw),
         ),
         *after,
     ]  # fmt: skip
 
 
+def _vectors(v: View) -> tuple[View, bool]:
+    """f16 as words, where eight halves along the last axis can be read as one vector; if so."""
+    if v.dtype.itemsize != 2 or not _by(v, 8):
+        return v, False
+    words = replace(
+        v, dtype=DTYPES["uint32"], shape=(*v.shape[:-1], v.shape[-1] // 2),
+        strides=(*v.strides[:-1], 4),
+    )  # fmt: skip
+    return words, True
+
+
 def _along_k(a: View) -> bool:
     m, k = a.shape[-2:]
     return m == 1 or (k > 1 and abs(a.strides[-1]) <= abs(a.strides[-2]))
-
-
-def _across(a: View) -> tuple[View, int]:
-    return (_turn(a), 4) if _by(_turn(a), 4) else (_turn(a), 1)
 
 
 def _small_copy(
@@ -479,7 +493,10 @@ def _target(
 
 
 def _sum(caps: Caps, parts: View, p: Product, slices: int) -> Step:
-    return mul_mat_sum.step(caps, parts, p.bias, p.residual, p.dst, slices=slices, act=p.act)
+    return mul_mat_sum.step(
+        caps, parts, p.bias, p.residual, p.dst, slices=slices,
+        lane_bits=sum_bits(slices, p.dst.size), act=p.act,
+    )  # fmt: skip
 
 
 def _spread(v: View, out: View) -> View:
