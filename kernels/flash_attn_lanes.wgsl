@@ -64,16 +64,14 @@
 //
 // Bounds, for unchecked compilation: keys are clamped to their count, depths to theirs, rows to the
 // last; stores are guarded.
-//% set NT = 256
+//% set NT = 128
 //% set U = 2 if T == "f16" else 1
 //% set KEYS = [TEAM // ROWS, 4] | min
-//% set PER = 2 if ROWS * TEAM < 256 else 1
+//% set PER = 4 if ROWS * TEAM < 256 else 2
 //% set LATE = false
-//% set COND = "mul"
+//% set COND = "none"
 //% set FALL = true
-//% set TAIL = true
 //% set QREG = true
-//% set SPREAD = false
 //% set TEAMS = NT // TEAM
 //% set STEP = U * KEYS * TEAMS
 //% set E = 8 if T == "f16" else 4
@@ -81,11 +79,20 @@
 //% set VALUES = KEYS * ROWS
 //% set SHARE = TEAM // VALUES
 var<workgroup> q_tile: array<array<vec4<f32>, ${2 * TEAM}>, ${ROWS}>;
-var<workgroup> red: array<array<vec4<f32>, ${NT}>, ${PER}>;
-var<workgroup> tops: array<array<f32, ${TEAMS}>, ${ROWS}>;
-var<workgroup> shares: array<array<f32, ${TEAMS}>, ${ROWS}>;
+var<workgroup> red: array<vec4<f32>, ${PER * NT}>;
+// Of each team and row: the maximum, the sum of weights, and how much the team's sums count.
+var<workgroup> tops: array<array<f32, ${ROWS}>, ${TEAMS}>;
+var<workgroup> shares: array<array<f32, ${ROWS}>, ${TEAMS}>;
+var<workgroup> factors: array<array<f32, ${ROWS}>, ${TEAMS}>;
 
 ${attention.rules(1)}
+
+// a / b, at once where it is trivial: a division takes as long as a load.
+fn quotient(a: u32, b: u32) -> u32 {
+  if (b == 1u) { return a; }
+  if (a < b) { return 0u; }
+  return a / b;
+}
 
 fn half_of(word: u32, i: u32) -> f32 {
   let pair = unpack2x16float(word);
@@ -141,12 +148,12 @@ bitcast<vec4<f32>>(${x}${n}_${h})
       var ${name} = 0.0f;
 //% for h0 in range(0, VALUES // 4, PER)
 //% for h in range(h0, [h0 + PER, VALUES // 4] | min)
-      red[${h - h0}][li] = vec4<f32>(${name}${4 * h}, ${name}${4 * h + 1}, ${name}${4 * h + 2}, ${name}${4 * h + 3});
+      red[${(h - h0) * NT}u + li] = vec4<f32>(${name}${4 * h}, ${name}${4 * h + 1}, ${name}${4 * h + 2}, ${name}${4 * h + 3});
 //% endfor
       workgroupBarrier();
 //% for h in range(h0, [h0 + PER, VALUES // 4] | min)
       if ((own >> 2u) == ${h}u) {
-        for (var i = 0u; i < ${TEAM}u; i += 1u) { ${name} += red[${h - h0}][team * ${TEAM}u + i][own & 3u]; }
+        for (var i = 0u; i < ${TEAM}u; i += 1u) { ${name} += red[${(h - h0) * NT}u + team * ${TEAM}u + i][own & 3u]; }
       }
 //% endfor
       workgroupBarrier();  // red has been read
@@ -167,7 +174,7 @@ bitcast<vec4<f32>>(${x}${n}_${h})
     for (var past = 0u; past < count; past += ${STEP}u) {
 //% for u in range(U)
 //% for j in range(KEYS)
-      let near${u * KEYS + j} = min(first + past + ${(u * KEYS + j) * TEAMS if SPREAD else u * KEYS * TEAMS + j}u, p.keys - 1u);
+      let near${u * KEYS + j} = min(first + past + ${u * KEYS * TEAMS + j}u, p.keys - 1u);
 //% endfor
 //% endfor
 //% for n in range(U * KEYS)
@@ -241,10 +248,10 @@ bitcast<vec4<f32>>(${x}${n}_${h})
       }
 //% endif
 //% else
-      red[0][li] = vec4<f32>(top);
+      red[li] = vec4<f32>(top);
       workgroupBarrier();
       top = max(top, m);
-      for (var i = own & ${ROWS - 1}u; i < ${VALUES}u; i += ${ROWS}u) { top = max(top, red[0][team * ${TEAM}u + i * ${SHARE}u].x); }
+      for (var i = own & ${ROWS - 1}u; i < ${VALUES}u; i += ${ROWS}u) { top = max(top, red[team * ${TEAM}u + i * ${SHARE}u].x); }
       let shrink = weight(m - top);
       m = top;
       l *= shrink;
@@ -271,14 +278,14 @@ bitcast<vec4<f32>>(${x}${n}_${h})
       }
 //% else
       // -1: a weight of 0 whose value counts as 0, whatever it is.
-      red[0][li] = vec4<f32>(shrink
+      red[li] = vec4<f32>(shrink
 //% for u in range(3)
         , ${"select(w" ~ u ~ ", -1.0f, x" ~ u ~ " == none)" if u < U else "0.0f"}
 //% endfor
       );
       workgroupBarrier();
 //% for r in range(ROWS)
-      let f${r} = red[0][lane0 + ${r * SHARE}u].x;
+      let f${r} = red[lane0 + ${r * SHARE}u].x;
 //% for h in range(2)
       o${r}_${h} *= f${r};
 //% endfor
@@ -292,7 +299,7 @@ bitcast<vec4<f32>>(${x}${n}_${h})
 //% if by_lanes
         let c${r} = vec4<f32>(subgroupShuffle(w${u}, lane0 + ${(j * ROWS + r) * SHARE}u));
 //% else
-        let t${r} = red[0][lane0 + ${(j * ROWS + r) * SHARE}u][${u + 1}];
+        let t${r} = red[lane0 + ${(j * ROWS + r) * SHARE}u][${u + 1}];
         let c${r} = vec4<f32>(select(t${r}, 0.0f, t${r} == -1.0f));
 //% endif
 //% endfor
@@ -337,11 +344,11 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>,
 //% if SG
   let li = min(subgroup * subgroup_width + subgroup_lane, ${NT - 1}u);
 //% endif
-  let matrix = g / (p.row_groups * p.slices);
+  let matrix = quotient(g, p.row_groups * p.slices);
   let rest = g - matrix * p.row_groups * p.slices;
-  let slice = rest / p.row_groups;
+  let slice = quotient(rest, p.row_groups);
   let row0 = (rest - slice * p.row_groups) * ${ROWS}u;
-  let batch = matrix / p.kv_heads;
+  let batch = quotient(matrix, p.kv_heads);
   let kv_head = matrix - batch * p.kv_heads;
   let key0 = p.first_key + slice * p.slice_keys;
   let count = min(p.slice_keys, p.last_key - key0);
@@ -352,7 +359,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>,
     let r = i / ${TEAM * 2}u;
     let c = (i & ${TEAM * 2 - 1}u) * 4u;
     let row = min(row0 + r, rows - 1u);
-    let member = row / p.queries;
+    let member = quotient(row, p.queries);
     let start = p.q_off + batch * p.q_sb + (kv_head * p.group + member) * p.q_sh + (row - member * p.queries) * p.q_st;
     let at = vec4<u32>(c) + vec4<u32>(0u, 1u, 2u, 3u);
     let x = q_values(vec4<u32>(start) + min(at, vec4<u32>(p.depth - 1u)) * p.q_sd);
@@ -386,14 +393,14 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>,
   let k_start${c} = p.k_off / ${E}u + batch * p.k_sb + kv_head * p.k_sh + min(${"lane" if E == 8 else "q_at" ~ c}, p.depth / ${E}u - 1u);
   let v_start${c} = p.v_off / ${E}u + batch * p.v_sb + kv_head * p.v_sh + min(${"lane" if E == 8 else "q_at" ~ c}, p.value_depth / ${E}u - 1u);
 //% endfor
-  let first = key0 + team * ${1 if SPREAD else KEYS}u;
+  let first = key0 + team * ${KEYS}u;
 
   // The logit that this lane ends with: number `own` of its team, of one row and key.
   let own = lane / ${SHARE}u;
   let own_row = own & ${ROWS - 1}u;
-  let own_key = ${"own / " ~ ROWS ~ "u * " ~ TEAMS ~ "u + team" if SPREAD else "own / " ~ ROWS ~ "u + team * " ~ KEYS ~ "u"};
+  let own_key = own / ${ROWS}u + team * ${KEYS}u;
   let mine = min(row0 + own_row, rows - 1u);
-  let member = mine / p.queries;
+  let member = quotient(mine, p.queries);
   let query = mine - member * p.queries;
   let head = kv_head * p.group + member;
   let mask_at = p.mask_off + batch * p.mask_sb + head * p.mask_sh + query * p.mask_ss;
@@ -413,8 +420,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>,
     ${loop(true)}
     ${over_keys("l", "%s + %s")}
     if (lane == own_row * ${SHARE}u) {
-      tops[own_row][team] = m;
-      shares[own_row][team] = l;
+      tops[team][own_row] = m;
+      shares[team][own_row] = l;
     }
 //% if FALL
   } else {
@@ -425,48 +432,60 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>,
 //% if FALL or not SG
     let lane0 = team * ${TEAM}u;
     ${loop(false)}
-    red[0][li] = vec4<f32>(l);
+    red[li] = vec4<f32>(l);
     workgroupBarrier();
     if (lane == own_row * ${SHARE}u) {
-      for (var i = lane + ${SHARE * ROWS}u; i < ${TEAM}u; i += ${SHARE * ROWS}u) { l += red[0][lane0 + i].x; }
-      tops[own_row][team] = m;
-      shares[own_row][team] = l;
+      for (var i = lane + ${SHARE * ROWS}u; i < ${TEAM}u; i += ${SHARE * ROWS}u) { l += red[lane0 + i].x; }
+      tops[team][own_row] = m;
+      shares[team][own_row] = l;
     }
 //% endif
   }
   workgroupBarrier();
 
-  // Over the teams: what a team has counts by how far its maximum is below the highest.
-//% for r in range(ROWS)
-  var top${r} = tops[${r}][0];
-  for (var i = 1u; i < ${TEAMS}u; i += 1u) { top${r} = max(top${r}, tops[${r}][i]); }
-  var sum${r} = 0.0f;
-  for (var i = 0u; i < ${TEAMS}u; i += 1u) { sum${r} += weight(tops[${r}][i] - top${r}) * shares[${r}][i]; }
-  let factor${r} = weight(tops[${r}][team] - top${r}) * select(1.0f / sum${r}, 0.0f, sum${r} == 0.0f);
+  // Over the teams: what a team has counts by how far its maximum is below the highest. Here each
+  // invocation stands for one row, and one team.
+  let row = li & ${ROWS - 1}u;
+//% for i in range(TEAMS)
+  let top${i} = tops[${i}][row];
+  let share${i} = shares[${i}][row];
 //% endfor
-  let columns = (p.value_depth + 3u) / 4u;
+  var highest = top0;
+//% for i in range(1, TEAMS)
+  highest = max(highest, top${i});
+//% endfor
+  var sum = 0.0f;
+//% for i in range(TEAMS)
+  sum = fma(weight(top${i} - highest), share${i}, sum);
+//% endfor
   let part_row = (slice * p.matrices + matrix) * rows + row0;
+  if (li < ${ROWS * TEAMS}u) {
+    let one = li / ${ROWS}u;
+    factors[one][row] = weight(tops[one][row] - highest) * select(1.0f / sum, 0.0f, sum == 0.0f);
+    if ((li < ${ROWS}u) & (row0 + row < rows)) {
+      let s = select((highest + log2(sum)) * LN2, none, sum == 0.0f);
+      sums_store(p.sums_off + part_row + row, select(s, bitcast<f32>(p.nan), is_lost(sum) | is_lost(highest)));
+    }
+  }
+  workgroupBarrier();
+  let columns = (p.value_depth + 3u) / 4u;
 //% for n0 in range(0, 2 * ROWS, PER)
 //% for n in range(PER)
-  red[${n}][li] = o${(n0 + n) // 2}_${(n0 + n) % 2} * factor${(n0 + n) // 2};
+  red[${n * NT}u + li] = o${(n0 + n) // 2}_${(n0 + n) % 2} * factors[team][${(n0 + n) // 2}];
 //% endfor
   workgroupBarrier();
   if (li < ${PER * TEAM}u) {
-    let n = ${n0}u + team;
-    var sum = red[team][lane];
-    for (var i = 1u; i < ${TEAMS}u; i += 1u) { sum += red[team][lane + i * ${TEAM}u]; }
-    let r = n >> 1u;
-    let c = select(q_at0, q_at1, (n & 1u) == 1u);
-    if ((c < columns) & (row0 + r < rows)) { parts_mem[p.parts_off / 4u + (part_row + r) * columns + c] = bitcast<vec4<u32>>(sum); }
+    let at = team * ${NT}u + lane;
+    var value = red[at];
+//% for i in range(1, TEAMS)
+    value += red[at + ${i * TEAM}u];
+//% endfor
+    let r = (${n0}u + team) >> 1u;
+    let c = select(q_at0, q_at1, (team & 1u) == 1u);
+    if ((c < columns) & (row0 + r < rows)) { parts_mem[p.parts_off / 4u + (part_row + r) * columns + c] = bitcast<vec4<u32>>(value); }
   }
 //% if n0 + PER < 2 * ROWS
   workgroupBarrier();  // red has been read
 //% endif
-//% endfor
-//% for r in range(ROWS)
-  if ((li == ${r}u) & (row0 + ${r}u < rows)) {
-    let s = select((top${r} + log2(sum${r})) * LN2, none, sum${r} == 0.0f);
-    sums_store(p.sums_off + part_row + ${r}u, select(s, bitcast<f32>(p.nan), is_lost(sum${r}) | is_lost(top${r})));
-  }
 //% endfor
 }

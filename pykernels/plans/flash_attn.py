@@ -40,7 +40,7 @@ BLOCKS = {"32": 32, "128": 128}
 # Rows (of the query heads that share a KV head) that the direct kernel takes.
 FEW = 32
 # Invocations of a workgroup of flash_attn_lanes.wgsl.
-LANES = 256
+LANES = 128
 # Workgroups that keep a large GPU busy: three direct ones, or one tile, for each multiprocessor.
 BUSY_ROWS, BUSY_TILES = 396, 132
 # One invocation loops at most this often: a software driver ends all loops after 65,535 rounds.
