@@ -12,16 +12,7 @@
 // source = "Dao et al. 2022 and 2023 (tiles, slices of the keys); Milakov and Gimelshein 2018 (online softmax); ALiBi: Press et al. 2021"
 // axes.T = ["f32", "f16"]
 // axes.WIDE = [true, false]
-// axes.ROWS = [1, 4, 8]
-// axes.QD = [128, 256, 576]
-// axes.SG = [true, false]
 // pick.T = "dtype(k)"
-// pick.SG = "caps.subgroups and WIDE"
-// when = [
-//   "(ROWS, QD) in ((1, 128), (4, 128), (8, 128), (4, 256), (4, 576))",
-//   "WIDE or (ROWS, QD, SG) == (4, 576, False)",
-// ]
-// subgroups = "SG"
 // inputs.q = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(B, H, S, D)" }
 // inputs.k = { dtype = "*", dtypes = ["float32", "float16"], bind = "'vec4<u32>' if WIDE else 'u32'", doc = "(B, Hkv, T, D)" }
 // inputs.v = { dtype = "*", dtypes = ["float32", "float16"], bind = "'vec4<u32>' if WIDE else 'u32'", doc = "(B, Hkv, T, Dv)" }
@@ -78,26 +69,25 @@
 // grid = "matrices * row_groups * slices"
 // ///
 
-// A few query rows against all keys (decoding): one workgroup takes up to ROWS rows that share a KV
-// head and a slice of the keys, so that k and v are read once. Three phases: scores (eight
+// A few query rows against all keys (decoding), for what flash_attn_lanes does not take: heads more
+// than 256 deep, and k or v that cannot be read in vectors. One workgroup takes up to ROWS rows that
+// share a KV head and a slice of the keys, so that k and v are read once. Three phases: scores (eight
 // invocations a key), softmax of the slice, sum of the values (an invocation owns columns of v and
 // every so many keys). flash_attn_merge joins the slices: dst and lse are parts in scratch here.
 //
 // Bounds, for unchecked compilation: keys are clamped to their count, depths to theirs, rows to the
 // last; scores beyond the slice are not read; stores are guarded or of clamped rows' own results.
-//% set KU = 1 if QD == 576 else {1: 4, 4: 2, 8: 1}[ROWS]
-//% set KEYS = {1: 1024, 4: 512, 8: 128}[ROWS] if QD == 128 else (512 if QD == 576 else 1024) // ROWS
+//% set QD = 576
+//% set ROWS = 4
+//% set KEYS = 512
 //% set E = 8 if WIDE and T == "f16" else 4
 // Few loads a round: registers decide how many workgroups run beside each other.
-//% set CH = (2 if QD < 576 else 3) if E == 4 else 1
+//% set CH = 3 if E == 4 else 1
 //% set HALVES = E // 4
-//% set VALUES = KU * ROWS
-//% set RV = (ROWS + 3) // 4
-//% set BITS = {1: 0, 4: 2, 8: 3}[ROWS]
 //% set VU = 4
 var<workgroup> q_tile: array<array<vec4<f32>, ${QD // 4}>, ${ROWS}>;
 var<workgroup> scores: array<f32, ${KEYS * ROWS}>;
-var<workgroup> red: array<vec4<f32>, ${256 * RV}>;
+var<workgroup> red: array<vec4<f32>, 256>;
 
 ${attention.rules(1)}
 
@@ -144,44 +134,28 @@ ${"vec4<f32>(unpack2x16float(" ~ x ~ "[" ~ (2 * h) ~ "]), unpack2x16float(" ~ x 
 
 // Over all invocations, for each row: value0, value1 and so on; all get the result.
 //% macro over_all(value, op)
-//% for h in range(RV)
-  red[${256 * h}u + li] = ${"vec4<f32>(" ~ value ~ "0)" if ROWS == 1 else "vec4<f32>(" ~ value ~ (4 * h) ~ ", " ~ value ~ (4 * h + 1) ~ ", " ~ value ~ (4 * h + 2) ~ ", " ~ value ~ (4 * h + 3) ~ ")"};
-//% endfor
+  red[li] = vec4<f32>(${value}0, ${value}1, ${value}2, ${value}3);
   workgroupBarrier();
   if (li < 16u) {
-//% for h in range(RV)
-    var t${h} = red[${256 * h}u + li];
-    for (var n = 16u; n < 256u; n += 16u) { t${h} = ${"max(t" ~ h ~ ", red[" ~ (256 * h) ~ "u + li + n])" if op == "max" else "t" ~ h ~ " + red[" ~ (256 * h) ~ "u + li + n]"}; }
-    red[${256 * h}u + li] = t${h};
-//% endfor
+    var t = red[li];
+    for (var n = 16u; n < 256u; n += 16u) { t = ${op % ("t", "red[li + n]")}; }
+    red[li] = t;
   }
   workgroupBarrier();
-//% for h in range(RV)
   {
-    var t = red[${256 * h}u];
-    for (var n = 1u; n < 16u; n += 1u) { t = ${"max(t, red[" ~ (256 * h) ~ "u + n])" if op == "max" else "t + red[" ~ (256 * h) ~ "u + n]"}; }
-//% for r in range(4 * h, [4 * h + 4, ROWS] | min)
-    ${value}${r} = t[${r - 4 * h}];
+    var t = red[0];
+    for (var n = 1u; n < 16u; n += 1u) { t = ${op % ("t", "red[n]")}; }
+//% for r in range(ROWS)
+    ${value}${r} = t[${r}];
 //% endfor
   }
-//% endfor
   workgroupBarrier();  // red has been read
 //% endmacro
 
 @compute @workgroup_size(256)
-fn main(@builtin(workgroup_id) wg: vec3<u32>,
-//% if SG
-        @builtin(subgroup_id) subgroup: u32, @builtin(subgroup_size) subgroup_width: u32,
-        @builtin(subgroup_invocation_id) subgroup_lane: u32,
-//% else
-        @builtin(local_invocation_index) li: u32,
-//% endif
-) {
+fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);
   if (g >= p.groups) { return; }
-//% if SG
-  let li = min(subgroup * subgroup_width + subgroup_lane, 255u);
-//% endif
   let matrix = g / (p.row_groups * p.slices);
   let rest = g - matrix * p.row_groups * p.slices;
   let slice = rest / p.row_groups;
@@ -207,14 +181,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>,
   workgroupBarrier();
 
   // The sum that an invocation finishes in each pass: row and key, and what the row's logits need.
-//% if SG
-  let by_lane = subgroup_width >= 8u;
-  let which = select(li >> 5u, (li & 7u)${"" if VALUES == 8 else " >> 1u"}, by_lane);
-  let own_key = select(li & 31u, li >> 3u, by_lane) + (which >> ${BITS}u) * 32u;
-//% else
   let which = li >> 5u;
-  let own_key = (li & 31u) + (which >> ${BITS}u) * 32u;
-//% endif
+  let own_key = li & 31u;
   let own_row = which & ${ROWS - 1}u;
   let mine = min(row0 + own_row, rows - 1u);
   let member = mine / p.queries;
@@ -223,83 +191,41 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>,
   let mask_at = p.mask_off + batch * p.mask_sb + head * p.mask_sh + query * p.mask_ss;
   let slope = slope_of(head);
 
-  // Scores: ${32 * KU} keys at a time, ${E} neighbouring depths a load.
+  // Scores: 32 keys at a time, ${E} neighbouring depths a load.
   let lane = li & 7u;
   let k_start = p.k_off${" / " ~ E ~ "u" if WIDE else ""} + batch * p.k_sb + kv_head * p.k_sh;
-  for (var pass0 = 0u; pass0 < count; pass0 += ${32 * KU}u) {
-//% for u in range(KU)
-    let k_at${u} = k_start + min(key0 + pass0 + ${32 * u}u + (li >> 3u), p.keys - 1u) * p.k_st;
+  for (var pass0 = 0u; pass0 < count; pass0 += 32u) {
+    let k_at = k_start + min(key0 + pass0 + (li >> 3u), p.keys - 1u) * p.k_st;
 //% for r in range(ROWS)
-    var s${u}_${r} = 0.0f;
-//% endfor
+    var s${r} = 0.0f;
 //% endfor
     for (var c0 = 0u; c0 * ${8 * E}u < p.depth; c0 += ${CH}u) {
 //% for c in range(CH)
-//% for u in range(KU)
-      ${load("x" ~ u ~ "_" ~ c, "k", "k_at" ~ u, "((c0 + " ~ c ~ "u) * 8u + lane)", "p.depth")}
-//% endfor
+      ${load("x" ~ c, "k", "k_at", "((c0 + " ~ c ~ "u) * 8u + lane)", "p.depth")}
 //% endfor
 //% for c in range(CH)
       {
         let at = ((c0 + ${c}u) * 8u + lane) * ${HALVES}u;  // q is zero beyond its depth
 //% for h in range(HALVES)
+        let y${h} = ${part("x" ~ c, h)};
 //% for r in range(ROWS)
-        let q${r}_${h} = q_tile[${r}][at + ${h}u];
-//% endfor
-//% for u in range(KU)
-        let y${u}_${h} = ${part("x" ~ u ~ "_" ~ c, h)};
-//% for r in range(ROWS)
-        s${u}_${r} += dot(y${u}_${h}, q${r}_${h});
-//% endfor
+        s${r} += dot(y${h}, q_tile[${r}][at + ${h}u]);
 //% endfor
 //% endfor
       }
 //% endfor
     }
     // Over the eight invocations of a key.
-    var sum = 0.0f;
-//% if SG
-    if (by_lane) {
-      // Each step halves what a lane holds: it keeps the values that its bit chooses.
-//% for n in range(VALUES)
-      let z0_${n} = s${n // ROWS}_${n % ROWS};
-//% endfor
-//% set ns = namespace(n=VALUES)
-//% for bit in (4, 2, 1)
-//% set old, new = "z" ~ loop.index0 ~ "_", "z" ~ loop.index ~ "_"
-      let up${bit} = (lane & ${bit}u) != 0u;
-//% if ns.n > 1
-//% set ns.n = ns.n // 2
-//% for n in range(ns.n)
-      let ${new}${n} = select(${old}${n}, ${old}${n + ns.n}, up${bit})
-        + subgroupShuffleXor(select(${old}${n + ns.n}, ${old}${n}, up${bit}), ${bit}u);
-//% endfor
-//% else
-      let ${new}0 = ${old}0 + subgroupShuffleXor(${old}0, ${bit}u);
-//% endif
-//% endfor
-      sum = z3_0;
-    } else {
-//% else
-    {
-//% endif
-//% for h in range(VALUES // 4)
-      red[li] = vec4<f32>(
-//% for n in range(4 * h, 4 * h + 4)
-        s${n // ROWS}_${n % ROWS},
-//% endfor
-      );
-      workgroupBarrier();
-      if ((which >> 2u) == ${h}u) {
-        for (var n = 0u; n < 8u; n += 1u) { sum += red[(li & 31u) * 8u + n][which & 3u]; }
-      }
-      workgroupBarrier();  // red has been read
-//% endfor
+    red[li] = vec4<f32>(s0, s1, s2, s3);
+    workgroupBarrier();
+    if (which < ${ROWS}u) {
+      var sum = 0.0f;
+      for (var n = 0u; n < 8u; n += 1u) { sum += red[own_key * 8u + n][own_row]; }
+      let n = pass0 + own_key;
+      if (n < ${KEYS}u) { scores[n * ${ROWS}u + own_row] = logits(sum, query, key0 + n, mask_at, slope); }
     }
-    let n = pass0 + own_key;
-    if (n < ${KEYS}u) { scores[n * ${ROWS}u + own_row] = logits(sum, query, key0 + n, mask_at, slope); }
+    workgroupBarrier();  // red has been read
   }
-  workgroupBarrier();
 
   // The first values are on their way during the softmax.
   let column = li & ((1u << p.column_bits) - 1u);
@@ -321,7 +247,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>,
     m${r} = max(m${r}, scores[n * ${ROWS}u + ${r}u]);
 //% endfor
   }
-  ${over_all("m", "max")}
+  ${over_all("m", "max(%s, %s)")}
   for (var n = li; n < count; n += 256u) {
 //% for r in range(ROWS)
     let w${r} = weight(scores[n * ${ROWS}u + ${r}u] - m${r});
@@ -329,7 +255,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>,
     l${r} += w${r};
 //% endfor
   }
-  ${over_all("l", "+")}
+  ${over_all("l", "%s + %s")}
 
   // Values. One that no row gives a weight counts as 0, whatever it is.
 //% for n in range(ROWS * HALVES)
@@ -347,11 +273,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>,
 //% for r in range(ROWS)
       let w${r} = select(0.0f, scores[at + ${r}u], n < count);
 //% endfor
-      let weighs = ${"w0 != 0.0f" if ROWS == 1 else ""}
-//% for r in range(ROWS if ROWS > 1 else 0)
-        ${"| " if r else ""}(w${r} != 0.0f)
-//% endfor
-      ;
+      let weighs = (w0 != 0.0f) | (w1 != 0.0f) | (w2 != 0.0f) | (w3 != 0.0f);
 //% for h in range(HALVES)
       let y${h} = select(vec4<f32>(), ${part("now" ~ u, h)}, weighs);
 //% for r in range(ROWS)
@@ -365,23 +287,18 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>,
   // Over the invocations that own the same columns.
   let columns = (p.value_depth + 3u) / 4u;
   let part_row = (slice * p.matrices + matrix) * rows + row0;
-//% set PER = RV
-//% for n0 in range(0, ROWS * HALVES, PER)
-//% for n in range(n0, n0 + PER)
-  red[${256 * (n - n0)}u + li] = o${n} * ${"select(1.0f / l" ~ (n // HALVES) ~ ", 0.0f, l" ~ (n // HALVES) ~ " == 0.0f)"};
-//% endfor
+//% for n in range(ROWS * HALVES)
+  red[li] = o${n} * ${"select(1.0f / l" ~ (n // HALVES) ~ ", 0.0f, l" ~ (n // HALVES) ~ " == 0.0f)"};
   workgroupBarrier();
-  if (li < (${PER}u << p.column_bits)) {
-    let which = li >> p.column_bits;
-    var sum = red[which * 256u + column];
-    for (var n = 1u; n < apart; n += 1u) { sum += red[which * 256u + (n << p.column_bits) + column]; }
-    let r = (${n0}u + which) / ${HALVES}u;
-    let c = column * ${HALVES}u + (${n0}u + which) % ${HALVES}u;
-    if ((c < columns) & (row0 + r < rows)) { dst_mem[p.dst_off / 4u + (part_row + r) * columns + c] = bitcast<vec4<u32>>(sum); }
+  if (li < (1u << p.column_bits)) {
+    var sum = red[column];
+    for (var n = 1u; n < apart; n += 1u) { sum += red[(n << p.column_bits) + column]; }
+    let c = column * ${HALVES}u + ${n % HALVES}u;
+    if ((c < columns) & (row0 + ${n // HALVES}u < rows)) {
+      dst_mem[p.dst_off / 4u + (part_row + ${n // HALVES}u) * columns + c] = bitcast<vec4<u32>>(sum);
+    }
   }
-//% if n0 + PER < ROWS * HALVES
   workgroupBarrier();  // red has been read
-//% endif
 //% endfor
 //% for r in range(ROWS)
   if ((li == ${r}u) & (row0 + ${r}u < rows)) {

@@ -59,7 +59,7 @@ def choose(caps: Caps, d: Dims) -> Choice:
     rows = d.group * d.queries
     matrices = d.batch * d.kv_heads
     if rows <= FEW:
-        groups = matrices * cdiv(rows, _held(rows, d.depth))
+        groups = matrices * cdiv(rows, 4 if rows <= 4 else 8)
         return Choice("rows", max(1, min(BUSY_ROWS // groups, d.keys // 64)))
     tile = "128"
     if caps.max_invocations < 1024 or caps.max_workgroup_bytes < 32768:
@@ -175,11 +175,14 @@ def _empty(caps: Caps, scratch: Scratch, c: Call) -> list[Step]:
 # -- few rows -------------------------------------------------------------------------------------
 
 
-def _held(rows: int, depth: int) -> int:
-    """Rows that one workgroup takes."""
-    if depth > 128:
-        return 4
-    return next((n for n in (1, 4) if n >= rows), 8)
+def _team(caps: Caps, c: Call) -> int:
+    """Lanes that read a key together in flash_attn_lanes; 0 where flash_attn has to do it."""
+    deep = max(c.dims.depth, c.dims.value_depth)
+    if deep > 256 or not (_wide(c.k) and _wide(c.v)):
+        return 0
+    if not caps.subgroups:
+        return 16 if deep <= 128 else 0
+    return next(n for n in (8, 16, 32) if 8 * n >= deep)
 
 
 def _wide(view: View) -> bool:
@@ -189,60 +192,40 @@ def _wide(view: View) -> bool:
 
 
 def _rows(caps: Caps, scratch: Scratch, c: Call, slices: int) -> list[Step]:
-    d = c.dims
-    wide = _wide(c.k) and _wide(c.v)
-    team = next((n for n in (8, 16, 32) if 8 * n >= max(d.depth, d.value_depth)), 0)
-    if wide and team and (caps.subgroups or team <= 16):
-        return _lanes(caps, scratch, c, slices, team if caps.subgroups else 16)
-    deepest = next(n for n in (128, 256, 576) if n >= d.depth)
-    held = _held(d.group * d.queries, d.depth)
-    if not wide:
-        held, deepest = 4, 576
-    unit = 32 * (1 if deepest == 576 else {1: 4, 4: 2, 8: 1}[held])
-    longest = (512 if deepest == 576 else 1024) // held
-    if (held, deepest) == (4, 128):
-        longest = 512
+    d, item = c.dims, c.k.dtype.itemsize
+    team = _team(caps, c)
+    held = 8 if team and d.group * d.queries > 4 else 4
+    # Keys that a workgroup takes at a time, and at most.
+    unit, longest = 32, 512
+    if team:
+        unit = LANES // team * min(team // held, 4) * (1 if item == 4 else 2)
+        longest = unit * MAX_ROUNDS
     first = max(0, min(c.band.low, d.keys))
     last = max(first, min(d.keys, d.queries + c.band.high))
     each = min(cdiv(cdiv(last - first, slices), unit) * unit, longest)
     slices = cdiv(last - first, each) if last > first else 0
     if slices == 0:
         return _empty(caps, scratch, c)
-    width = 4 if not wide or c.k.dtype.itemsize == 4 else 8
     parts = scratch.empty((slices, *c.dst.shape[:3], cdiv(d.value_depth, 4) * 4), "float32")
     sums = scratch.empty((slices, *c.dst.shape[:3]), "float32")
+    sizes = {
+        "kv_heads": d.kv_heads, "group": d.group, "queries": d.queries, "keys": d.keys,
+        "depth": d.depth, "value_depth": d.value_depth, "matrices": d.batch * d.kv_heads,
+        "row_groups": cdiv(d.group * d.queries, held), "slices": slices, "slice_keys": each,
+        "first_key": first, "last_key": last, **c.rules(),
+    }  # fmt: skip
+    if team:
+        step = flash_attn_lanes.step(
+            caps, c.q, c.k, c.v, c.mask, sums, parts, ROWS=held, TEAM=team,
+            **sizes,  # type: ignore[arg-type]
+        )  # fmt: skip
+        return [step, _merge(caps, parts, sums, c)]
+    wide = _wide(c.k) and _wide(c.v)
+    width = 8 if wide and item == 2 else 4
     step = flash_attn.step(
-        caps, c.q, c.k, c.v, c.mask, None, sums, parts,
-        WIDE=wide, ROWS=held, QD=deepest,
-        kv_heads=d.kv_heads, group=d.group, queries=d.queries, keys=d.keys, depth=d.depth,
-        value_depth=d.value_depth, matrices=d.batch * d.kv_heads,
-        row_groups=cdiv(d.group * d.queries, held), slices=slices, slice_keys=each,
-        first_key=first, last_key=last,
+        caps, c.q, c.k, c.v, c.mask, None, sums, parts, WIDE=wide,
         column_bits=(cdiv(d.value_depth, width) - 1).bit_length(),
-        **c.rules(),  # type: ignore[arg-type]
-    )  # fmt: skip
-    return [step, _merge(caps, parts, sums, c)]
-
-
-def _lanes(caps: Caps, scratch: Scratch, c: Call, slices: int, team: int) -> list[Step]:
-    d = c.dims
-    held = 4 if d.group * d.queries <= 4 else 8
-    unit = LANES // team * min(team // held, 4) * (1 if c.k.dtype.itemsize == 4 else 2)
-    first = max(0, min(c.band.low, d.keys))
-    last = max(first, min(d.keys, d.queries + c.band.high))
-    each = cdiv(cdiv(last - first, slices), unit) * unit
-    slices = cdiv(last - first, each) if last > first else 0
-    if slices == 0:
-        return _empty(caps, scratch, c)
-    parts = scratch.empty((slices, *c.dst.shape[:3], cdiv(d.value_depth, 4) * 4), "float32")
-    sums = scratch.empty((slices, *c.dst.shape[:3]), "float32")
-    step = flash_attn_lanes.step(
-        caps, c.q, c.k, c.v, c.mask, sums, parts, ROWS=held, TEAM=team,
-        kv_heads=d.kv_heads, group=d.group, queries=d.queries, keys=d.keys, depth=d.depth,
-        value_depth=d.value_depth, matrices=d.batch * d.kv_heads,
-        row_groups=cdiv(d.group * d.queries, held), slices=slices, slice_keys=each,
-        first_key=first, last_key=last,
-        **c.rules(),  # type: ignore[arg-type]
+        **sizes,  # type: ignore[arg-type]
     )  # fmt: skip
     return [step, _merge(caps, parts, sums, c)]
 
