@@ -79,7 +79,7 @@
 // last; scores beyond the slice are not read; stores are guarded or of clamped rows' own results.
 //% set QD = 576
 //% set ROWS = 4
-//% set KEYS = 512
+//% set KEYS = 128
 //% set E = 8 if WIDE and T == "f16" else 4
 // Few loads a round: registers decide how many workgroups run beside each other.
 //% set CH = 3 if E == 4 else 1

@@ -196,7 +196,7 @@ def _rows(caps: Caps, scratch: Scratch, c: Call, slices: int) -> list[Step]:
     team = _team(caps, c)
     held = 8 if team and d.group * d.queries > 4 else 4
     # Keys that a workgroup takes at a time, and at most.
-    unit, longest = 32, 512
+    unit, longest = 32, 128
     if team:
         unit = LANES // team * min(team // held, 4) * (1 if item == 4 else 2)
         longest = unit * MAX_ROUNDS
