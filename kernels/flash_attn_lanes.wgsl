@@ -70,8 +70,10 @@
 //% set PER = 4 if ROWS * TEAM < 256 else 2
 //% set LATE = false
 //% set COND = "none"
+//% set PIPE = false
+//% set EARLY = false
 //% set FALL = true
-//% set QREG = true
+//% set QREG = false
 //% set TEAMS = NT // TEAM
 //% set STEP = U * KEYS * TEAMS
 //% set E = 8 if T == "f16" else 4
@@ -170,18 +172,34 @@ bitcast<vec4<f32>>(${x}${n}_${h})
 //% endfor
 //% endmacro
 
+// k0_0 .. : what the team's next keys hold.
+//% macro load_keys(past, declare)
+//% for u in range(U)
+//% for j in range(KEYS)
+//% for c in range(LOADS)
+      ${declare}k${u * KEYS + j}_${c} = k_mem[k_start${c} + min(first + ${past}${u * KEYS * TEAMS + j}u, p.keys - 1u) * p.k_st];
+//% endfor
+//% endfor
+//% endfor
+//% endmacro
+
 //% macro loop(by_lanes)
+//% if PIPE and not EARLY
+    ${load_keys("", "var ")}
+//% endif
     for (var past = 0u; past < count; past += ${STEP}u) {
 //% for u in range(U)
 //% for j in range(KEYS)
       let near${u * KEYS + j} = min(first + past + ${u * KEYS * TEAMS + j}u, p.keys - 1u);
 //% endfor
 //% endfor
+//% if not PIPE
 //% for n in range(U * KEYS)
 //% for c in range(LOADS)
       let k${n}_${c} = k_mem[k_start${c} + near${n} * p.k_st];
 //% endfor
 //% endfor
+//% endif
 //% if not LATE
 //% for n in range(U * KEYS)
 //% for c in range(LOADS)
@@ -198,6 +216,11 @@ bitcast<vec4<f32>>(${x}${n}_${h})
       let s${u}_${j * ROWS + r} = dot8(y${u}_${j}_0, y${u}_${j}_1, ${"q" ~ r ~ "_0, q" ~ r ~ "_1" if QREG else "q_tile[" ~ r ~ "][q_at0], q_tile[" ~ r ~ "][q_at1]"});
 //% endfor
 //% endfor
+//% if PIPE and u == U - 1
+      if (past + ${STEP}u < count) {
+        ${load_keys("past + " ~ STEP ~ "u + ", "")}
+      }
+//% endif
       ${across("s" ~ u ~ "_", by_lanes)}
       let n${u} = past + own_key + ${u * KEYS * TEAMS}u;
       let x${u} = select(none, logits(s${u}_, query, key0 + n${u}, mask_at, slope), n${u} < count);
@@ -354,6 +377,25 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>,
   let count = min(p.slice_keys, p.last_key - key0);
   let rows = p.group * p.queries;
 
+  let team = li / ${TEAM}u;
+  let lane = li & ${TEAM - 1}u;
+  // The two vectors of four depths, or columns of v, that this lane holds.
+//% if E == 8
+  let q_at0 = lane * 2u;
+  let q_at1 = lane * 2u + 1u;
+//% else
+  let q_at0 = lane;
+  let q_at1 = lane + ${TEAM}u;
+//% endif
+//% for c in range(LOADS)
+  let k_start${c} = p.k_off / ${E}u + batch * p.k_sb + kv_head * p.k_sh + min(${"lane" if E == 8 else "q_at" ~ c}, p.depth / ${E}u - 1u);
+  let v_start${c} = p.v_off / ${E}u + batch * p.v_sb + kv_head * p.v_sh + min(${"lane" if E == 8 else "q_at" ~ c}, p.value_depth / ${E}u - 1u);
+//% endfor
+  let first = key0 + team * ${KEYS}u;
+//% if PIPE and EARLY
+  ${load_keys("", "var ")}
+//% endif
+
   // q as f32, zero beyond its depth.
   for (var i = li; i < ${ROWS * TEAM * 2}u; i += ${NT}u) {
     let r = i / ${TEAM * 2}u;
@@ -367,21 +409,11 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>,
   }
   workgroupBarrier();
 
-  let team = li / ${TEAM}u;
-  let lane = li & ${TEAM - 1}u;
 //% for bit in (1, 2, 4, 8, 16)
 //% if SG and bit < TEAM
   let up${bit} = (lane & ${bit}u) != 0u;
 //% endif
 //% endfor
-  // The two vectors of four depths, or columns of v, that this lane holds.
-//% if E == 8
-  let q_at0 = lane * 2u;
-  let q_at1 = lane * 2u + 1u;
-//% else
-  let q_at0 = lane;
-  let q_at1 = lane + ${TEAM}u;
-//% endif
 //% if QREG
 //% for r in range(ROWS)
 //% for h in range(2)
@@ -389,12 +421,6 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>,
 //% endfor
 //% endfor
 //% endif
-//% for c in range(LOADS)
-  let k_start${c} = p.k_off / ${E}u + batch * p.k_sb + kv_head * p.k_sh + min(${"lane" if E == 8 else "q_at" ~ c}, p.depth / ${E}u - 1u);
-  let v_start${c} = p.v_off / ${E}u + batch * p.v_sb + kv_head * p.v_sh + min(${"lane" if E == 8 else "q_at" ~ c}, p.value_depth / ${E}u - 1u);
-//% endfor
-  let first = key0 + team * ${KEYS}u;
-
   // The logit that this lane ends with: number `own` of its team, of one row and key.
   let own = lane / ${SHARE}u;
   let own_row = own & ${ROWS - 1}u;

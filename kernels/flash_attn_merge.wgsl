@@ -33,28 +33,20 @@
 // ///
 
 // One workgroup per row and 32 of its columns: 8 invocations across (four columns each) times 32 that
-// share the slices. Each joins its own slices, then all count by the maximum of the 32.
+// share the slices. Each finds the maximum of its own; then a fixed tree joins them.
 const LOWEST = -0x1.fffffep+127f;
-var<workgroup> tops: array<f32, 32>;
-var<workgroup> shares: array<f32, 32>;
+var<workgroup> tops: array<f32, 256>;
+var<workgroup> shares: array<f32, 256>;
 var<workgroup> sums4: array<vec4<f32>, 256>;
 
 fn weight(d: f32) -> f32 { return select(exp(d), 0.0f, d < -87.0f); }
 fn is_lost(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) >= 0x7f800000u; }
 
-// a / b, at once where it is trivial: a division takes as long as a load.
-fn quotient(a: u32, b: u32) -> u32 {
-  if (b == 1u) { return a; }
-  if (a < b) { return 0u; }
-  return a / b;
-}
-
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);
   if (g >= p.groups) { return; }
-  let row = quotient(g, p.column_blocks);
-  let lane = li >> 3u;
+  let row = g / p.column_blocks;
   let column = (g - row * p.column_blocks) * 8u + (li & 7u);
   let columns = (p.value_depth + 3u) >> 2u;
   let column_near = min(column, max(columns, 1u) - 1u);
@@ -62,8 +54,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   var top = LOWEST;
   var acc = vec4<f32>();
   var share = 0.0f;
-  var spoilt = false;
-  for (var s0 = lane; s0 < p.slices; s0 += 128u) {
+  var spoilt = 0.0f;
+  for (var s0 = li >> 3u; s0 < p.slices; s0 += 128u) {
 //% for u in range(4)
     let at${u} = min(s0 + ${32 * u}u, p.slices - 1u) * p.rows + row;
     let l${u} = sums_load(p.sums_off + at${u});
@@ -72,7 +64,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% for u in range(4)
     let on${u} = !is_lost(l${u}) & (s0 + ${32 * u}u < p.slices);
     let f${u} = select(LOWEST, l${u}, on${u});
-    spoilt |= is_lost(l${u}) & (bitcast<u32>(l${u}) != 0xff800000u);
+    if (is_lost(l${u}) & (bitcast<u32>(l${u}) != 0xff800000u)) { spoilt = 1.0f; }
 //% endfor
     let higher = max(max(max(f0, f1), max(f2, f3)), top);
     let shrink = weight(top - higher);
@@ -85,47 +77,44 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endfor
     top = higher;
   }
-  if ((li & 7u) == 0u) {
-    tops[lane] = top;
-    shares[lane] = select(share, -1.0f, spoilt);
+  tops[li] = top;
+  sums4[li] = acc;
+  shares[li] = select(share, -1.0f, spoilt > 0.0f);
+  workgroupBarrier();
+  for (var h = WG >> 1u; h >= 8u; h >>= 1u) {
+    if (li < h) {
+      let higher = max(top, tops[li + h]);
+      let here = weight(top - higher);
+      let there = weight(tops[li + h] - higher);
+      let other = shares[li + h];
+      let bad = (shares[li] < 0.0f) | (other < 0.0f);  // a share of -1: the row is spoilt
+      sums4[li] = sums4[li] * here + sums4[li + h] * there;
+      shares[li] = select(shares[li] * here + other * there, -1.0f, bad);
+      top = higher;
+      tops[li] = top;
+    }
+    workgroupBarrier();
   }
-  workgroupBarrier();
-//% for i in range(32)
-  let top${i} = tops[${i}];
-//% endfor
-  var highest = top0;
-//% for i in range(1, 32)
-  highest = max(highest, top${i});
-//% endfor
-  sums4[li] = acc * weight(top - highest);
-  workgroupBarrier();
   if (li >= 8u) { return; }
 
-  var sum = 0.0f;
-  var whole = vec4<f32>();
-  var lost = false;
-//% for i in range(32)
-  let share${i} = shares[${i}];
-  lost |= share${i} < 0.0f;
-  sum = fma(weight(top${i} - highest), share${i}, sum);
-  whole += sums4[li + ${8 * i}u];
-//% endfor
-  let of_batch = quotient(row, p.queries);
+  let sum = shares[li];
+  var lost = sum < 0.0f;
+  let of_batch = row / p.queries;
   let query = row - of_batch * p.queries;
-  let batch = quotient(of_batch, p.heads);
+  let batch = of_batch / p.heads;
   let head = of_batch - batch * p.heads;
   let empty = sum == 0.0f;
   var total = sum;
-  var with_sink = highest;
+  var top2 = top;
   if (p.has_sinks == 1u) {
     let sink = sinks_load(p.sinks_off + head * p.sink_step);
     let none = bitcast<u32>(sink) == 0xff800000u;
     lost |= is_lost(sink) & !none & !empty;
-    with_sink = max(highest, select(sink, LOWEST, is_lost(sink)));
-    total = sum * weight(highest - with_sink) + select(weight(sink - with_sink), 0.0f, none);
+    top2 = max(top, select(sink, LOWEST, is_lost(sink)));
+    total = sum * weight(top - top2) + select(weight(sink - top2), 0.0f, none);
   }
-  let factor = select(weight(highest - with_sink) / total, 0.0f, empty);
-  let v = whole * factor;
+  let factor = select(weight(top - top2) / total, 0.0f, empty);
+  let v = sums4[li] * factor;
   let nan = bitcast<f32>(p.nan);
   let to = p.dst_off + batch * p.dst_sb + head * p.dst_sh + query * p.dst_st;
 //% for e in range(4)
@@ -134,7 +123,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   }
 //% endfor
   if (column == 0u) {
-    let l = select(with_sink + log(total), bitcast<f32>(p.minus_inf), empty);
+    let l = select(top2 + log(total), bitcast<f32>(p.minus_inf), empty);
     lse_store(p.lse_off + batch * p.lse_sb + head * p.lse_sh + query * p.lse_st, select(l, nan, lost));
   }
 }

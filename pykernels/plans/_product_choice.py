@@ -55,7 +55,9 @@ def choose(caps: Caps, s: Shape) -> Choice:
     """The body and the slices for one product."""
     if min(s.rows, s.cols) <= NARROW:
         groups = s.batches * cdiv(max(s.rows, s.cols), 1024 >> lane_bits(s))
-        return Choice("vec", _slices(groups, s.depth, 2048 if s.along_k else 256, 4 * BUSY))
+        # Several rows hold more sums, and more has to be written and summed for each slice.
+        busy = 4 * BUSY if s.along_k or min(s.rows, s.cols) == 1 else 2 * BUSY
+        return Choice("vec", _slices(groups, s.depth, 2048 if s.along_k else 256, busy, 512))
     if caps.max_invocations < 1024:  # WebGPU's defaults: small devices and software drivers
         return Choice("32", _slices(_tiles(s, "32"), s.depth, 256, 64))
     if min(s.rows, s.cols) > 64:
@@ -104,13 +106,15 @@ def _sum_time(s: Shape, slices: int, rows: int) -> float:
     return DISPATCH + (2 * slices + 1) * 4 * s.batches * rows * s.cols / BANDWIDTH
 
 
-def _slices(groups: int, depth: int, shortest: int, busy: int = BUSY) -> int:
+def _slices(
+    groups: int, depth: int, shortest: int, busy: int = BUSY, most: int = 64
+) -> int:  # fmt: skip
     """Slices of K that keep the device busy, each at least `shortest` deep; 1 where it is.
 
     Half as many again as asked for: the slices of a last wave should not run alone.
     """
     wanted = 1 if groups >= busy else cdiv(busy * 3 // 2, max(groups, 1))
-    return max(1, min(wanted, depth // shortest, 64))
+    return max(1, min(wanted, depth // shortest, most))
 
 
 def lane_bits(s: Shape) -> int:
