@@ -69,7 +69,8 @@ def test_narrow_products(dev: pk.Device, held: int, load: str, kinds: tuple[str,
     calls = Calls(dev)
     a_kind, b_kind, dst_kind = kinds
     for rows in {1: (1,), 4: (2, 3, 4), 8: (5, 8)}[held]:
-        for cols, k in ((1, 5), (3, 300), (4, 64), (63, 1024), (64, 9), (1028, 4), (500, 260)):
+        sizes = ((1, 5), (3, 300), (4, 64), (63, 1024), (64, 9), (1028, 4), (500, 260), (136, 600))
+        for cols, k in sizes:
             exact = bool((rows + k) % 2)
             form = LOADS[load]
             calls.add((cols, k), (rows, k), kinds, a_form=form, exact=exact)
