@@ -65,19 +65,14 @@
 // Bounds, for unchecked compilation: keys are clamped to their count, depths to theirs, rows to the
 // last; stores are guarded.
 //% set NT = 128
-//% set U = 2 if T == "f16" else 1
-//% set KEYS = [TEAM // ROWS, 4] | min
-//% set PER = 4 if ROWS * TEAM < 256 else 2
-//% set LATE = false
-//% set COND = "none"
-//% set PIPE = false
-//% set EARLY = false
-//% set FALL = true
-//% set QREG = false
 //% set TEAMS = NT // TEAM
-//% set STEP = U * KEYS * TEAMS
 //% set E = 8 if T == "f16" else 4
 //% set LOADS = 8 // E
+// Four loads of k and four of v on their way: more take registers, and with them workgroups.
+//% set KEYS = [TEAM // ROWS, 4 // LOADS] | min
+//% set U = [4 // LOADS // KEYS, 2] | min
+//% set STEP = U * KEYS * TEAMS
+//% set PER = 4 if ROWS * TEAM < 256 else 2
 //% set VALUES = KEYS * ROWS
 //% set SHARE = TEAM // VALUES
 var<workgroup> q_tile: array<array<vec4<f32>, ${2 * TEAM}>, ${ROWS}>;
@@ -172,104 +167,53 @@ bitcast<vec4<f32>>(${x}${n}_${h})
 //% endfor
 //% endmacro
 
-// k0_0 .. : what the team's next keys hold.
-//% macro load_keys(past, declare)
+// x0_0 .. : what the team's keys from `past` of the slice on hold in k or v.
+//% macro load(x, past, declare)
 //% for u in range(U)
 //% for j in range(KEYS)
 //% for c in range(LOADS)
-      ${declare}k${u * KEYS + j}_${c} = k_mem[k_start${c} + min(first + ${past}${u * KEYS * TEAMS + j}u, p.keys - 1u) * p.k_st];
+      ${declare}${x}${u * KEYS + j}_${c} = ${x}_mem[${x}_start${c} + min(first + ${past} + ${u * KEYS * TEAMS + j}u, p.keys - 1u) * p.${x}_st];
 //% endfor
 //% endfor
 //% endfor
 //% endmacro
 
 //% macro loop(by_lanes)
-//% if PIPE and not EARLY
-    ${load_keys("", "var ")}
-//% endif
+    ${load("k", "0u", "var ")}
     for (var past = 0u; past < count; past += ${STEP}u) {
-//% for u in range(U)
-//% for j in range(KEYS)
-      let near${u * KEYS + j} = min(first + past + ${u * KEYS * TEAMS + j}u, p.keys - 1u);
-//% endfor
-//% endfor
-//% if not PIPE
-//% for n in range(U * KEYS)
-//% for c in range(LOADS)
-      let k${n}_${c} = k_mem[k_start${c} + near${n} * p.k_st];
-//% endfor
-//% endfor
-//% endif
-//% if not LATE
-//% for n in range(U * KEYS)
-//% for c in range(LOADS)
-      var v${n}_${c} = v_mem[v_start${c} + near${n} * p.v_st];
-//% endfor
-//% endfor
-//% endif
+      ${load("v", "past", "var ")}
 //% for u in range(U)
 //% for j in range(KEYS)
 //% for h in range(2)
       let y${u}_${j}_${h} = ${part("k", u * KEYS + j, h)};
 //% endfor
 //% for r in range(ROWS)
-      let s${u}_${j * ROWS + r} = dot8(y${u}_${j}_0, y${u}_${j}_1, ${"q" ~ r ~ "_0, q" ~ r ~ "_1" if QREG else "q_tile[" ~ r ~ "][q_at0], q_tile[" ~ r ~ "][q_at1]"});
+      let s${u}_${j * ROWS + r} = dot8(y${u}_${j}_0, y${u}_${j}_1, q_tile[${r}][q_at0], q_tile[${r}][q_at1]);
 //% endfor
 //% endfor
-//% if PIPE and u == U - 1
-      if (past + ${STEP}u < count) {
-        ${load_keys("past + " ~ STEP ~ "u + ", "")}
+//% if u == U - 1
+      if (past + ${STEP}u < count) {  // behind `if`, or the driver moves it to the end of the loop
+        ${load("k", "past + " ~ STEP ~ "u", "")}
       }
 //% endif
       ${across("s" ~ u ~ "_", by_lanes)}
       let n${u} = past + own_key + ${u * KEYS * TEAMS}u;
       let x${u} = select(none, logits(s${u}_, query, key0 + n${u}, mask_at, slope), n${u} < count);
 //% endfor
-//% if LATE
-//% for n in range(U * KEYS)
-//% for c in range(LOADS)
-      var v${n}_${c} = v_mem[v_start${c} + near${n} * p.v_st];
-//% endfor
-//% endfor
-//% endif
-      // The running maximum; sums of values shrink only where one of the subgroup grew.
+      // The running maximum of each row; what it grows by shrinks the sums.
       var top = x0;
 //% for u in range(1, U)
       top = max(top, x${u});
 //% endfor
-      var hole = x0 == none;
-//% for u in range(1, U)
-      hole |= x${u} == none;
-//% endfor
 //% if by_lanes
       ${over_keys("top", "max(%s, %s)")}
-//% if COND == "all"
-      if (subgroupAny(top > m)) {
-//% endif
       let higher = max(top, m);
       let shrink = weight(m - higher);
-//% if COND != "all"
-      let grew = subgroupAny(top > m);
-//% for r in range(ROWS)
-      let f${r} = subgroupShuffle(shrink, lane0 + ${r * SHARE}u);
-//% endfor
-//% endif
       m = higher;
       l *= shrink;
-//% if COND == "mul"
-      if (grew) {
-//% endif
 //% for r in range(ROWS)
-//% if COND == "all"
       let f${r} = subgroupShuffle(shrink, lane0 + ${r * SHARE}u);
-//% endif
-//% for h in range(2)
-        o${r}_${h} *= f${r};
 //% endfor
-//% endfor
-//% if COND != "none"
-      }
-//% endif
 //% else
       red[li] = vec4<f32>(top);
       workgroupBarrier();
@@ -289,7 +233,7 @@ bitcast<vec4<f32>>(${x}${n}_${h})
 //% for u in range(U)
       let sees${u} = subgroupBallot(x${u} != none)[subgroup_lane >> 5u] >> (lane0 & 31u);
 //% endfor
-      if (subgroupAny(hole)) {
+      if (subgroupAny(${"(x0 == none) | (x1 == none)" if U == 2 else "x0 == none"})) {
 //% for u in range(U)
 //% for j in range(KEYS)
         let seen${u}_${j} = (sees${u} & ${(2 ** (SHARE * ROWS) - 1) * 2 ** (j * SHARE * ROWS)}u) != 0u;
@@ -302,18 +246,20 @@ bitcast<vec4<f32>>(${x}${n}_${h})
 //% else
       // -1: a weight of 0 whose value counts as 0, whatever it is.
       red[li] = vec4<f32>(shrink
-//% for u in range(3)
+//% for u in range(2)
         , ${"select(w" ~ u ~ ", -1.0f, x" ~ u ~ " == none)" if u < U else "0.0f"}
 //% endfor
-      );
+        , 0.0f);
       workgroupBarrier();
 //% for r in range(ROWS)
       let f${r} = red[lane0 + ${r * SHARE}u].x;
+//% endfor
+//% endif
+//% for r in range(ROWS)
 //% for h in range(2)
       o${r}_${h} *= f${r};
 //% endfor
 //% endfor
-//% endif
 //% for u in range(U)
 //% for j in range(KEYS)
 //% set n = u * KEYS + j
@@ -392,9 +338,6 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>,
   let v_start${c} = p.v_off / ${E}u + batch * p.v_sb + kv_head * p.v_sh + min(${"lane" if E == 8 else "q_at" ~ c}, p.value_depth / ${E}u - 1u);
 //% endfor
   let first = key0 + team * ${KEYS}u;
-//% if PIPE and EARLY
-  ${load_keys("", "var ")}
-//% endif
 
   // q as f32, zero beyond its depth.
   for (var i = li; i < ${ROWS * TEAM * 2}u; i += ${NT}u) {
@@ -414,13 +357,6 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>,
   let up${bit} = (lane & ${bit}u) != 0u;
 //% endif
 //% endfor
-//% if QREG
-//% for r in range(ROWS)
-//% for h in range(2)
-  let q${r}_${h} = q_tile[${r}][q_at${h}];
-//% endfor
-//% endfor
-//% endif
   // The logit that this lane ends with: number `own` of its team, of one row and key.
   let own = lane / ${SHARE}u;
   let own_row = own & ${ROWS - 1}u;
@@ -449,13 +385,10 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>,
       tops[team][own_row] = m;
       shares[team][own_row] = l;
     }
-//% if FALL
   } else {
-//% endif
 //% else
   {
 //% endif
-//% if FALL or not SG
     let lane0 = team * ${TEAM}u;
     ${loop(false)}
     red[li] = vec4<f32>(l);
@@ -465,7 +398,6 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>,
       tops[team][own_row] = m;
       shares[team][own_row] = l;
     }
-//% endif
   }
   workgroupBarrier();
 

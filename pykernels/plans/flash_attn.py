@@ -41,8 +41,8 @@ BLOCKS = {"32": 32, "128": 128}
 FEW = 32
 # Invocations of a workgroup of flash_attn_lanes.wgsl.
 LANES = 128
-# Workgroups that keep a large GPU busy: three direct ones, or one tile, for each multiprocessor.
-BUSY_ROWS, BUSY_TILES = 396, 132
+# Workgroups that keep a large GPU busy: four direct ones, or one tile, for each multiprocessor.
+BUSY_ROWS, BUSY_TILES = 528, 132
 # One invocation loops at most this often: a software driver ends all loops after 65,535 rounds.
 MAX_ROUNDS = 30_000
 
@@ -198,7 +198,7 @@ def _rows(caps: Caps, scratch: Scratch, c: Call, slices: int) -> list[Step]:
     # Keys that a workgroup takes at a time, and at most.
     unit, longest = 32, 128
     if team:
-        unit = LANES // team * min(team // held, 4) * (1 if item == 4 else 2)
+        unit = LANES // team * 4
         longest = unit * MAX_ROUNDS
     first = max(0, min(c.band.low, d.keys))
     last = max(first, min(d.keys, d.queries + c.band.high))

@@ -309,8 +309,8 @@ def test_a_decoding_step_is_split_over_keys() -> None:
     scratch = Scratch()
     q, kv = view((1, 32, 1, 128)), view((1, 8, 16384, 128))
     steps = plans.plan(BIG, scratch, q, kv, kv, None, None, None, q)
-    assert [s.body.name for s in steps] == ["flash_attn", "flash_attn_merge"]
-    assert steps[0].groups == 344  # 8 KV heads times 43 slices of 384 keys
+    assert [s.body.name for s in steps] == ["flash_attn_lanes", "flash_attn_merge"]
+    assert steps[0].groups == 512  # 8 KV heads times 64 slices of 256 keys
 
 
 def test_scratch_grows_with_the_length() -> None:
