@@ -33,11 +33,19 @@
 // ///
 
 // One workgroup per row and 32 of its columns: 8 invocations across (four columns each) times 32 that
-// share the slices. Each finds the maximum of its own; then a fixed tree joins them.
+// share the slices. Each finds the maximum of its own; then 4 of the 32 join eight each, and one
+// these four. Short and with few barriers: at this size latency and cold instructions are all.
 const LOWEST = -0x1.fffffep+127f;
 var<workgroup> tops: array<f32, 256>;
 var<workgroup> shares: array<f32, 256>;
 var<workgroup> sums4: array<vec4<f32>, 256>;
+
+// a / b, at once where it is trivial.
+fn quotient(a: u32, b: u32) -> u32 {
+  if (b == 1u) { return a; }
+  if (a < b) { return 0u; }
+  return a / b;
+}
 
 fn weight(d: f32) -> f32 { return select(exp(d), 0.0f, d < -87.0f); }
 fn is_lost(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) >= 0x7f800000u; }
@@ -46,7 +54,12 @@ fn is_lost(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) >= 0x7f80000
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);
   if (g >= p.groups) { return; }
-  let row = g / p.column_blocks;
+  let row = quotient(g, p.column_blocks);
+  let of_batch = quotient(row, p.queries);
+  let query = row - of_batch * p.queries;
+  let batch = quotient(of_batch, p.heads);
+  let head = of_batch - batch * p.heads;
+  let to = p.dst_off + batch * p.dst_sb + head * p.dst_sh + query * p.dst_st;
   let column = (g - row * p.column_blocks) * 8u + (li & 7u);
   let columns = (p.value_depth + 3u) >> 2u;
   let column_near = min(column, max(columns, 1u) - 1u);
@@ -55,22 +68,22 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   var acc = vec4<f32>();
   var share = 0.0f;
   var spoilt = 0.0f;
-  for (var s0 = li >> 3u; s0 < p.slices; s0 += 128u) {
-//% for u in range(4)
+  for (var s0 = li >> 3u; s0 < p.slices; s0 += 64u) {
+//% for u in range(2)
     let at${u} = min(s0 + ${32 * u}u, p.slices - 1u) * p.rows + row;
     let l${u} = sums_load(p.sums_off + at${u});
     let v${u} = parts_load(p.parts_off + at${u} * columns + column_near);
 //% endfor
-//% for u in range(4)
+//% for u in range(2)
     let on${u} = !is_lost(l${u}) & (s0 + ${32 * u}u < p.slices);
     let f${u} = select(LOWEST, l${u}, on${u});
     if (is_lost(l${u}) & (bitcast<u32>(l${u}) != 0xff800000u)) { spoilt = 1.0f; }
 //% endfor
-    let higher = max(max(max(f0, f1), max(f2, f3)), top);
+    let higher = max(max(f0, f1), top);
     let shrink = weight(top - higher);
     acc *= shrink;
     share *= shrink;
-//% for u in range(4)
+//% for u in range(2)
     let w${u} = select(0.0f, weight(f${u} - higher), on${u});
     acc += w${u} * select(vec4<f32>(), v${u}, on${u});
     share += w${u};
@@ -79,30 +92,44 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   }
   tops[li] = top;
   sums4[li] = acc;
-  shares[li] = select(share, -1.0f, spoilt > 0.0f);
+  shares[li] = select(share, -1.0f, spoilt > 0.0f);  // -1: the row is spoilt
   workgroupBarrier();
-  for (var h = WG >> 1u; h >= 8u; h >>= 1u) {
-    if (li < h) {
-      let higher = max(top, tops[li + h]);
-      let here = weight(top - higher);
-      let there = weight(tops[li + h] - higher);
-      let other = shares[li + h];
-      let bad = (shares[li] < 0.0f) | (other < 0.0f);  // a share of -1: the row is spoilt
-      sums4[li] = sums4[li] * here + sums4[li + h] * there;
-      shares[li] = select(shares[li] * here + other * there, -1.0f, bad);
-      top = higher;
-      tops[li] = top;
-    }
-    workgroupBarrier();
+//% for n, step in ((8, 32), (4, 8))
+  if (li < ${step}u) {
+//% for i in range(n)
+    let t${i} = tops[li + ${i * step}u];
+    let s${i} = shares[li + ${i * step}u];
+    let a${i} = sums4[li + ${i * step}u];
+//% endfor
+    var higher = t0;
+    var bad = s0 < 0.0f;
+//% for i in range(1, n)
+    higher = max(higher, t${i});
+    bad |= s${i} < 0.0f;
+//% endfor
+    acc = vec4<f32>();
+    share = 0.0f;
+//% for i in range(n)
+    let w${i} = weight(t${i} - higher);
+    acc = fma(a${i}, vec4<f32>(w${i}), acc);
+    share = fma(s${i}, w${i}, share);
+//% endfor
+    top = higher;
+    share = select(share, -1.0f, bad);
+//% if n == 8
+    tops[li] = top;
+    sums4[li] = acc;
+    shares[li] = share;
+//% endif
   }
+//% if n == 8
+  workgroupBarrier();
+//% endif
+//% endfor
   if (li >= 8u) { return; }
 
-  let sum = shares[li];
+  let sum = share;
   var lost = sum < 0.0f;
-  let of_batch = row / p.queries;
-  let query = row - of_batch * p.queries;
-  let batch = of_batch / p.heads;
-  let head = of_batch - batch * p.heads;
   let empty = sum == 0.0f;
   var total = sum;
   var top2 = top;
@@ -114,9 +141,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     total = sum * weight(top - top2) + select(weight(sink - top2), 0.0f, none);
   }
   let factor = select(weight(top - top2) / total, 0.0f, empty);
-  let v = sums4[li] * factor;
+  let v = acc * factor;
   let nan = bitcast<f32>(p.nan);
-  let to = p.dst_off + batch * p.dst_sb + head * p.dst_sh + query * p.dst_st;
 //% for e in range(4)
   if (column * 4u + ${e}u < p.value_depth) {
     dst_store(to + (column * 4u + ${e}u) * p.dst_sd, select(v[${e}], nan, lost));
