@@ -179,7 +179,9 @@ bitcast<vec4<f32>>(${x}${n}_${h})
 //% endmacro
 
 //% macro loop(by_lanes)
+    ${load("k", "0u", "var ")}
     for (var past = 0u; past < count; past += ${STEP}u) {
+      ${load("v", "past", "var ")}
 //% for u in range(U)
 //% for j in range(KEYS)
 //% for h in range(2)
@@ -291,9 +293,6 @@ bitcast<vec4<f32>>(${x}${n}_${h})
       }
 //% endfor
 //% endfor
-      if (past + ${STEP}u < count) {
-        ${load("v", "past + " ~ STEP ~ "u", "")}
-      }
 //% if not by_lanes
       workgroupBarrier();  // red has been read
 //% endif
@@ -339,8 +338,6 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>,
   let v_start${c} = p.v_off / ${E}u + batch * p.v_sb + kv_head * p.v_sh + min(${"lane" if E == 8 else "q_at" ~ c}, p.value_depth / ${E}u - 1u);
 //% endfor
   let first = key0 + team * ${KEYS}u;
-  ${load("k", "0u", "var ")}
-  ${load("v", "0u", "var ")}
 
   // q as f32, zero beyond its depth.
   for (var i = li; i < ${ROWS * TEAM * 2}u; i += ${NT}u) {

@@ -59,7 +59,7 @@ def choose(caps: Caps, d: Dims) -> Choice:
     rows = d.group * d.queries
     matrices = d.batch * d.kv_heads
     if rows <= FEW:
-        groups = matrices * cdiv(rows, 4 if rows <= 4 else 8)
+        groups = matrices * cdiv(rows, _held(rows))
         return Choice("rows", max(1, min(BUSY_ROWS // groups, d.keys // 64)))
     tile = "128"
     if caps.max_invocations < 1024 or caps.max_workgroup_bytes < 32768:
@@ -175,6 +175,11 @@ def _empty(caps: Caps, scratch: Scratch, c: Call) -> list[Step]:
 # -- few rows -------------------------------------------------------------------------------------
 
 
+def _held(rows: int) -> int:
+    """Rows that one workgroup of flash_attn_lanes takes."""
+    return 4 if rows <= 4 else 8
+
+
 def _team(caps: Caps, c: Call) -> int:
     """Lanes that read a key together in flash_attn_lanes; 0 where flash_attn has to do it."""
     deep = max(c.dims.depth, c.dims.value_depth)
@@ -194,7 +199,7 @@ def _wide(view: View) -> bool:
 def _rows(caps: Caps, scratch: Scratch, c: Call, slices: int) -> list[Step]:
     d, item = c.dims, c.k.dtype.itemsize
     team = _team(caps, c)
-    held = 8 if team and d.group * d.queries > 4 else 4
+    held = _held(d.group * d.queries) if team else 4
     # Keys that a workgroup takes at a time, and at most.
     unit, longest = 32, 128
     if team:

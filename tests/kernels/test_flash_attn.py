@@ -79,7 +79,7 @@ def test_depths(dev: pk.Device, depths: tuple[int, int], dtype: str) -> None:
 
 @gpu
 @pytest.mark.parametrize("first", (1, 9, 130, 255))
-@pytest.mark.sample(0.5)
+@pytest.mark.sample(0.25)
 def test_odd_depths(dev: pk.Device, first: int) -> None:
     calls = Calls(dev)
     for depth in (first, first + 1):
