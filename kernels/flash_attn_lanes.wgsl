@@ -2,7 +2,6 @@
 // doc = "flash_attn of a few rows, heads up to 256 deep: teams of lanes read keys in one pass."
 // part_of = "flash_attn"
 // axes.T = ["f32", "f16"]
-// axes.ROWS = [4, 8]
 // axes.TEAM = [8, 16, 32]
 // axes.SG = [true, false]
 // pick.T = "dtype(k)"
@@ -65,6 +64,7 @@
 // Bounds, for unchecked compilation: keys are clamped to their count, depths to theirs, rows to the
 // last; stores are guarded.
 //% set NT = 128
+//% set ROWS = 4
 //% set TEAMS = NT // TEAM
 //% set E = 8 if T == "f16" else 4
 //% set LOADS = 8 // E
@@ -72,7 +72,7 @@
 //% set KEYS = [TEAM // ROWS, 4 // LOADS] | min
 //% set U = [4 // LOADS // KEYS, 2] | min
 //% set STEP = U * KEYS * TEAMS
-//% set PER = 4 if ROWS * TEAM < 256 else 2
+//% set PER = 4
 //% set VALUES = KEYS * ROWS
 //% set SHARE = TEAM // VALUES
 var<workgroup> q_tile: array<array<vec4<f32>, ${2 * TEAM}>, ${ROWS}>;

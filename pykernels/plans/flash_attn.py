@@ -39,8 +39,8 @@ LOG2E = 1.4426950408889634
 BLOCKS = {"32": 32, "128": 128}
 # Rows (of the query heads that share a KV head) that the direct kernel takes.
 FEW = 32
-# Invocations of a workgroup of flash_attn_lanes.wgsl.
-LANES = 128
+# Rows that a workgroup of the two bodies for few rows takes; invocations of flash_attn_lanes.wgsl.
+HELD, LANES = 4, 128
 # Workgroups that keep a large GPU busy: four direct ones, or one tile, for each multiprocessor.
 BUSY_ROWS, BUSY_TILES = 528, 132
 # One invocation loops at most this often: a software driver ends all loops after 65,535 rounds.
@@ -59,7 +59,7 @@ def choose(caps: Caps, d: Dims) -> Choice:
     rows = d.group * d.queries
     matrices = d.batch * d.kv_heads
     if rows <= FEW:
-        groups = matrices * cdiv(rows, _held(rows))
+        groups = matrices * cdiv(rows, HELD)
         return Choice("rows", max(1, min(BUSY_ROWS // groups, d.keys // 64)))
     tile = "128"
     if caps.max_invocations < 1024 or caps.max_workgroup_bytes < 32768:
@@ -175,11 +175,6 @@ def _empty(caps: Caps, scratch: Scratch, c: Call) -> list[Step]:
 # -- few rows -------------------------------------------------------------------------------------
 
 
-def _held(rows: int) -> int:
-    """Rows that one workgroup of flash_attn_lanes takes."""
-    return 4 if rows <= 4 else 8
-
-
 def _team(caps: Caps, c: Call) -> int:
     """Lanes that read a key together in flash_attn_lanes; 0 where flash_attn has to do it."""
     deep = max(c.dims.depth, c.dims.value_depth)
@@ -199,7 +194,6 @@ def _wide(view: View) -> bool:
 def _rows(caps: Caps, scratch: Scratch, c: Call, slices: int) -> list[Step]:
     d, item = c.dims, c.k.dtype.itemsize
     team = _team(caps, c)
-    held = _held(d.group * d.queries) if team else 4
     # Keys that a workgroup takes at a time, and at most.
     unit, longest = 32, 128
     if team:
@@ -216,12 +210,12 @@ def _rows(caps: Caps, scratch: Scratch, c: Call, slices: int) -> list[Step]:
     sizes = {
         "kv_heads": d.kv_heads, "group": d.group, "queries": d.queries, "keys": d.keys,
         "depth": d.depth, "value_depth": d.value_depth, "matrices": d.batch * d.kv_heads,
-        "row_groups": cdiv(d.group * d.queries, held), "slices": slices, "slice_keys": each,
+        "row_groups": cdiv(d.group * d.queries, HELD), "slices": slices, "slice_keys": each,
         "first_key": first, "last_key": last, **c.rules(),
     }  # fmt: skip
     if team:
         step = flash_attn_lanes.step(
-            caps, c.q, c.k, c.v, c.mask, sums, parts, ROWS=held, TEAM=team,
+            caps, c.q, c.k, c.v, c.mask, sums, parts, TEAM=team,
             **sizes,  # type: ignore[arg-type]
         )  # fmt: skip
         return [step, _merge(caps, parts, sums, c)]
