@@ -14,7 +14,7 @@ from pykernels._generated.bodies import (
     mul_mat_vec,
     mul_mat_wide,
 )
-from pykernels.dtypes import DTypeName
+from pykernels.dtypes import DTYPES, DTypeName
 from pykernels.errors import ArgumentError, ShapeError
 from pykernels.layout import Ints, Tiles, View, merge_axes
 from pykernels.plan import Caps, Scratch, Step, cdiv
