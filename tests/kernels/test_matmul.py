@@ -131,7 +131,7 @@ def test_plans_for_large_devices() -> None:
     turned = view((4096, 4096), (1, 4096))
     # Whole tiles, the tail in four slices, the sum of these.
     wide = [("mul_mat_wide", (n, 4, 4, 4, False)) for n in (61 * 32, 3 * 32 * 4)]
-    wide += [("mul_mat_sum", (192 * 4096 // 256,))]
+    wide += [("mul_mat_sum", (192 * 4096 // (4 * 256),))]
     assert steps_of(turned, turned, square) == wide
     assert steps_of(square, square, square)[2:] == wide  # after two copies
     assert steps_of(turned, square, square)[1:] == wide
