@@ -1,13 +1,14 @@
 """Attention at the shapes of its speed goals, beside torch's SDPA (TF32 off) where it is there.
 
     python -m bench.attention [--engine wgpu|dawn] [--unchecked] [--only TEXT] [--runs 5]
-                              [--scale 1.0] [--config 128,32/4] [--parts]
+                              [--scale 1.0] [--config 128,32/4] [--parts] [--onnx]
 
 Every case is timed with timestamp queries after a warm-up, in runs that alternate with torch's; the
 medians are shown. Some rows of every output are checked against numpy in float64, by the budget of
 `pykernels.reference.flash_attn`. Operations: 4 S T D for each head, half of it if causal. The rate
 of a decoding step counts the bytes of k and v. `--config` names choices to compare, BODY or
-BODY/SLICES ("auto": the plan's own); `--parts` shows the time of each dispatch.
+BODY/SLICES ("auto": the plan's own); `--parts` shows the time of each dispatch, `--onnx` ONNX
+Runtime's WebGPU provider beside the cases where heads share nothing and nothing is hidden.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import Any
 import numpy as np
 
 import pykernels as pk
+from bench.attention_onnx import HAVE_ONNX, onnx_time
 from bench.timing import HAVE_TORCH, copy_bandwidth, gpu_time, torch_time
 from pykernels.plans import flash_attn as plans
 from pykernels.reference.flash_attn import attention, budget
@@ -113,8 +115,10 @@ def chosen(dev: pk.Device, config: str) -> Iterator[None]:
 
 
 class Bench:
-    def __init__(self, dev: pk.Device, runs: int, best: float, parts: bool = False) -> None:
+    def __init__(self, dev: pk.Device, runs: int, best: float, parts: bool = False,
+                 onnx: bool = False) -> None:  # fmt: skip
         self.dev, self.runs, self.best, self.parts = dev, runs, best, parts
+        self.onnx = onnx
         print(f"{'case':<32}{'config':>9}{'us':>11}{'TFLOP/s':>9}{'GB/s':>7}{'share':>7}"
               f"{'torch us':>11}{'x torch':>9}  error / allowed")  # fmt: skip
 
@@ -152,6 +156,8 @@ class Bench:
             if self.parts:
                 with chosen(self.dev, config):
                     self.show_parts(call)
+        if self.onnx and c.heads == c.kv_heads and c.queries > 16 and not c.causal:
+            self.show_onnx(c, min(statistics.median(times) for times in ours.values()))
 
     def error(self, c: Case, q: pk.Tensor, k: pk.Tensor, v: pk.Tensor, out: pk.Tensor) -> float:
         """The largest error of a sample of rows, as a share of what is allowed."""
@@ -198,6 +204,12 @@ class Bench:
         if not error <= 1.0:
             print(f"{c.name} {config}: WRONG", flush=True)
 
+    def show_onnx(self, c: Case, ours: float) -> None:
+        theirs = onnx_time(c.batch, c.heads, c.queries, c.keys, c.depth, c.dtype)
+        rate = c.operations / theirs / 1e12
+        print(f"    ONNX Runtime, WebGPU {theirs * 1e6:.1f} us, {rate:.2f} TFLOP/s; "
+              f"{theirs / ours:.2f} times ours", flush=True)  # fmt: skip
+
     def show_parts(self, call: Callable[[], object]) -> None:
         with self.dev.profile() as p:
             call()
@@ -214,6 +226,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--scale", type=float, default=1.0, help="of S and T")
     parser.add_argument("--parts", action="store_true")
+    parser.add_argument("--onnx", action="store_true")
     args = parser.parse_args()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -221,7 +234,7 @@ def main() -> None:
     best = max(copy_bandwidth(dev, int((1 << 30) * min(args.scale, 1.0))).values())
     state = "unchecked" if args.unchecked else "checked"
     print(f"{dev.info!r} {state}; copy {best / 1e9:.0f} GB/s")
-    bench = Bench(dev, args.runs, best, args.parts)
+    bench = Bench(dev, args.runs, best, args.parts, args.onnx and HAVE_ONNX)
     for c in CASES:
         if args.only in c.name:
             bench.case(c.scaled(args.scale) if args.scale != 1.0 else c, args.config.split(","))
