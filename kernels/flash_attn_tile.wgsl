@@ -59,130 +59,139 @@
 // params.scale = { type = "f32" }
 // params.max_bias = { type = "f32" }
 // params.softcap = { type = "f32" }
-// workgroup_bytes = "32768 if TILE == '128' else 16384"
+// workgroup_bytes = "24576 if TILE == '128' else 16384"
 // uses = ["attention"]
 // grid = "q.shape[0] * blocks * columns * slices"
 // ///
 
 // One workgroup computes a block of BR query rows of one KV head (the query heads that share it
 // are rows too), in DVP columns of dst, over one slice of the keys. It goes through the keys in
-// tiles of BC: scores s = q k in registers, from chunks of 16 depths; online softmax; o += p v from
-// chunks of CG keys, each column lane giving one of its keys.
+// tiles of BC: scores s = q k in registers, from chunks of 8 depths; online softmax; then parts of
+// PK keys of p go to workgroup memory, and o += p v from chunks of 8 keys.
 //
-// Chunks go through two stages of workgroup memory, with one barrier each: in the middle of chunk
-// c the next one is stored and the one after it loaded, at clamped indices.
+// Chunks of q, k and v go through two stages of workgroup memory, with one barrier each: in the
+// middle of a chunk the next one is stored. The one after it is loaded there.
 //
-// Bounds, for unchecked compilation: q and k are padded to whole blocks, tiles and chunks; rows of
-// v are clamped to the keys, columns to its depth; mask rows and columns are clamped; stores are
-// guarded; indices into workgroup memory are lane numbers below the sizes of the arrays.
-//% set NT, BR, TR, EU = {"32": (64, 32, 4, 2), "128": (256, 128, 8, 4)}[TILE]
-//% set BC, TC, EDGE = BR, TR, BR // 4
-//% set WA = BC // (8 * TC)
-//% set CG = 8 * WA
+// Bounds, for unchecked compilation: q and k are padded to whole blocks, tiles and pairs of chunks,
+// and loads end with their last pair; rows of v are clamped to the keys, columns to its depth;
+// mask rows and columns are clamped; stores are guarded; indices into workgroup memory are lane
+// numbers below the sizes of the arrays.
+// Invocations, query rows, keys of a tile, rows of an invocation, keys of p at a time.
+//% set NT, BR, BC, TR, PK = (64, 32, 32, 4, 32) if TILE == "32" else (256, 128, 128, 8, 32) if DVP == 128 else (128, 128, 64, 8, 32)
 //% set RG = BR // TR
-//% set TD = DVP // CG
-//% set RV, CV, DV = TR // 4, TC // 4, TD // 4
-//% set CHUNKS = TC
-//% set LOADS = 16 * EDGE // NT
-//% set VLOADS = CG * DVP // 4 // NT
-//% set BW = 2 * EDGE if CG == 16 else [2 * EDGE, DVP // 4] | max
-//% set log2 = {8: 3, 16: 4, 32: 5}
-// Stage t of q, k and p begins EDGE columns further right; that of v too, or 8 rows further down.
-var<workgroup> a_tile: array<array<vec4<f32>, ${2 * EDGE}>, 16>;
+//% set CL = NT // RG
+//% set WA = CL // 8
+//% set RV, CV, DV = TR // 4, BC // CL // 4, DVP // CL // 4
+//% set QV, KV, VV = BR // 4, BC // 4, DVP // 4
+//% set QL, KL, VL = 8 * QV // NT, 8 * KV // NT, 8 * VV // NT
+//% set PARTS = BC // PK
+//% set NE = BC // CL // PARTS
+//% set WN = WA * NE
+//% set BW = [KV, VV] | max
+//% set MAXIMA, FLAGS = ("b_tile", "a_tile") if CL // 8 * QV <= BW else ("a_tile", "b_tile")
+//% set log2 = {1: 0, 2: 1, 4: 2, 8: 3, 16: 4, 32: 5}
+// Column lanes: CL, WA warps across. A part of p has WN chunks, NE from each warp.
+// Stage t of q begins at column QV * t of a_tile, that of k and v at row 8 * t of b_tile.
+var<workgroup> a_tile: array<array<vec4<f32>, ${[2 * QV, WN * QV] | max}>, 8>;
 var<workgroup> b_tile: array<array<vec4<f32>, ${BW}>, 16>;
 
 ${attention.rules(4)}
 
-// Loads of chunk c of q and k.
-//% macro load_qk(c)
-      {
-        let down = (${c}) * 16u;
-//% for u in range(LOADS)
-        q_v${u} = q_mem[q_start + (down + ${u * 16 // LOADS}u) * p.q_width];
+// Loads of the next chunk of q and k.
+//% macro load_qk()
+//% for u in range(QL)
+      q_v${u} = q_mem[q_at + ${u * 8 // QL}u * p.q_width];
 //% endfor
-//% for u in range(LOADS)
-        k_v${u} = k_mem[k_tile + (down + ${u * 16 // LOADS}u) * p.k_width];
+//% for u in range(KL)
+      k_v${u} = k_mem[k_at + ${u * 8 // KL}u * p.k_width];
 //% endfor
-      }
+      q_at = min(q_at + 8u * p.q_width, q_end);
+      k_at = min(k_at + 8u * p.k_width, k_end);
 //% endmacro
 
-// The loaded chunk to the stage that begins at column `to`.
-//% macro keep_qk(to)
-//% for u in range(LOADS)
-      a_tile[chunk_row + ${u * 16 // LOADS}u][chunk_column + ${to} * ${EDGE}u] = q_v${u};
+// The loaded chunk to stage t.
+//% macro keep_qk(t)
+//% for u in range(QL)
+      a_tile[q_row + ${u * 8 // QL}u][q_column + ${t * QV}u] = q_v${u};
 //% endfor
-//% for u in range(LOADS)
-      b_tile[chunk_row + ${u * 16 // LOADS}u][chunk_column + ${to} * ${EDGE}u] = k_v${u};
+//% for u in range(KL)
+      b_tile[k_row + ${u * 8 // KL + t * 8}u][k_column] = k_v${u};
 //% endfor
 //% endmacro
 
-//% macro multiply_qk(first, last)
-//% for n in range(first, last)
+// Adds the products of step n of a chunk in stage t: rows of a, vectors of b.
+//% macro multiply(into, n, a_at, swap, b_row, b_at, wide)
       {
 //% for r in range(RV)
-        let a${r} = a_tile[${n}][a_here + ${4 * r}u];
+        let a${r} = a_tile[${n}][${a_at} + ${4 * (RV - 1 - r if swap else r)}u];
 //% endfor
-//% for j in range(CV)
-        let b${j} = b_tile[${n}][b_here + ${8 * j}u];
+//% for j in range(wide)
+        let b${j} = b_tile[${b_row}][${b_at} + ${8 * j}u];
 //% endfor
 //% for i in range(TR)
-//% for j in range(CV)
-        s${i}_${j} = fma(vec4<f32>(a${i // 4}[${i % 4}]), b${j}, s${i}_${j});
+//% for m in range(wide)
+//% set j = wide - 1 - m if i % 2 else m
+        ${into}${i}_${j} = fma(vec4<f32>(a${i // 4}[${i % 4}]), b${j}, ${into}${i}_${j});
 //% endfor
 //% endfor
       }
-//% endfor
 //% endmacro
 
-// Loads of chunk c of v: the keys that the column lanes give to it. Values of keys that no query
-// of the block sees count as 0.
-//% macro load_v(c)
+// Loads of v: chunk `seq` of the tile.
+//% macro load_v(seq)
       {
-        let c = ${c};
-//% for u in range(VLOADS)
-        let n${u} = v_row + ${u * CG // VLOADS}u;
-        let row${u} = key0 + ((n${u} >> 3u) * ${8 * CV}u + (n${u} & 7u) + (c >> 2u) * 8u) * 4u + (c & 3u);
-        v_v${u} = v_mem[v_start + min(row${u}, p.keys - 1u) * p.v_st];
+        let seq = ${seq};
+        let comp = (seq >> ${log2[WN]}u) * ${NE}u + (seq & ${NE - 1}u);
+        let from_key = key0 + (((seq & ${WN - 1}u) >> ${log2[NE]}u) * ${CV}u + (comp >> 2u)) * 32u + (comp & 3u);
+//% for u in range(VL)
+        v_v${u} = v_mem[v_start + min(from_key + v_lane${u}, p.keys - 1u) * p.v_st];
 //% endfor
       }
 //% endmacro
 
-// Scores of each row's component e of vector j, and the loaded chunk of v, to stage t.
-//% macro keep_pv(j, e, t, c)
-//% for r in range(RV)
-      a_tile[column][at_row + ${4 * r + EDGE * t}u] = vec4<f32>(s${4 * r}_${j}[${e}], s${4 * r + 1}_${j}[${e}], s${4 * r + 2}_${j}[${e}], s${4 * r + 3}_${j}[${e}]);
+// The loaded values to stage t, `ahead` chunks after the round's first. Values that no query of the
+// block sees count as 0.
+//% macro keep_v(ahead, t)
+//% for u in range(VL)
+      b_tile[v_row + ${u * 8 // VL + 8 * t}u][v_column] = vec4<f32>(v_v${u});
 //% endfor
-      if (plain) {
-//% for u in range(VLOADS)
-      b_tile[v_row + ${u * CG // VLOADS + (8 * t if CG == 8 else 0)}u][v_column + ${EDGE * t if CG == 16 else 0}u] = vec4<f32>(v_v${u});
+//% for u in range(VL)
+      if ((shut & ${2 ** (ahead * VL + u)}u) != 0u) { b_tile[v_row + ${u * 8 // VL + 8 * t}u][v_column] = vec4<f32>(); }
 //% endfor
-      } else {
-        let c = c0 + ${c}u;
-//% for u in range(VLOADS)
-        let n${u} = v_row + ${u * CG // VLOADS}u;
-        let row${u} = key0 + ((n${u} >> 3u) * ${8 * CV}u + (n${u} & 7u) + (c >> 2u) * 8u) * 4u + (c & 3u);
-        let in${u} = (row${u} >= seen_from) & (row${u} < seen_to) & (((open >> (c * ${VLOADS}u + ${u}u)) & 1u) == 1u);
-        b_tile[v_row + ${u * CG // VLOADS + (8 * t if CG == 8 else 0)}u][v_column + ${EDGE * t if CG == 16 else 0}u] = select(vec4<f32>(), vec4<f32>(v_v${u}), in${u});
-//% endfor
-      }
 //% endmacro
 
-//% macro multiply_pv(first, last, t)
-//% for n in range(first, last)
-      {
+// Each row's scores of part `part` to a_tile: row lc, chunk after chunk.
+//% macro keep_p(part)
+//% for i in range(NE)
+//% set j, x = (part * NE + i) // 4, (part * NE + i) % 4
 //% for r in range(RV)
-        let a${r} = a_tile[${n}][at_row + ${4 * r + EDGE * t}u];
-//% endfor
-//% for d in range(DV)
-        let b${d} = b_tile[${n + (8 * t if CG == 8 else 0)}][at_value + ${8 * d + (EDGE * t if CG == 16 else 0)}u];
-//% endfor
-//% for i in range(TR)
-//% for d in range(DV)
-        o${i}_${d} = fma(vec4<f32>(a${i // 4}[${i % 4}]), b${d}, o${i}_${d});
+      a_tile[lc][p_to${r} + ${i * QV}u] = vec4<f32>(s${4 * r}_${j}[${x}], s${4 * r + 1}_${j}[${x}], s${4 * r + 2}_${j}[${x}], s${4 * r + 3}_${j}[${x}]);
 //% endfor
 //% endfor
+//% endmacro
+
+// o += p v, two chunks a round.
+//% macro values()
+    for (var q = 0u; q < ${PARTS * WN}u; q += 2u) {
+//% for k in range(1, PARTS)
+      if (q == ${k * WN}u) {
+        ${keep_p(k)}
+        workgroupBarrier();
       }
 //% endfor
+//% for t in range(2)
+      let p_at${t} = at_row + (q & ${WN - 1}u) * ${QV}u + ${t * QV}u;
+//% for n in range(8)
+      ${multiply("o", n, "p_at" ~ t, n % 2, n + (1 - t) * 8, "at_value", DV)}
+//% if n == 3
+      ${keep_v(t + 1, t)}
+      ${load_v("min(q + " ~ (t + 2) ~ "u, " ~ (PARTS * WN - 1) ~ "u)")}
+//% endif
+//% endfor
+      workgroupBarrier();
+//% endfor
+      shut >>= ${2 * VL}u;
+    }
 //% endmacro
 
 @compute @workgroup_size(${NT})
@@ -222,19 +231,34 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let at_key = (w % ${WA}u) * ${8 * CV}u + lc;
   let at_value = (w % ${WA}u) * ${8 * DV}u + lc;
   let column = (w % ${WA}u) * 8u + lc;
-  let chunk_row = li >> ${log2[EDGE]}u;
-  let chunk_column = li & ${EDGE - 1}u;
-  let v_row = li >> ${log2[DVP // 4]}u;
-  let v_column = li & ${DVP // 4 - 1}u;
+//% for r in range(RV)
+  let p_to${r} = (w % ${WA}u) * ${NE * QV}u + at_row + ${"(" ~ r ~ "u ^ (lc & 1u)) * 4u" if RV == 2 else "0u"};
+//% endfor
+  let q_row = li >> ${log2[QV]}u;
+  let q_column = li & ${QV - 1}u;
+  let k_row = li >> ${log2[KV]}u;
+  let k_column = li & ${KV - 1}u;
+  let v_row = li >> ${log2[VV]}u;
+  let v_column = li & ${VV - 1}u;
 
-  let q_start = p.q_off + local * p.chunks * 16u * p.q_width + row0 / 4u + chunk_row * p.q_width + chunk_column;
-  let k_start = p.k_off + local * p.chunks * 16u * p.k_width + chunk_row * p.k_width + chunk_column;
+  let q_start = p.q_off + local * p.chunks * 16u * p.q_width + row0 / 4u + q_row * p.q_width + q_column;
+  let k_start = p.k_off + local * p.chunks * 16u * p.k_width + k_row * p.k_width + k_column;
   let v_start = p.v_off + batch * p.v_sb + kv_head * p.v_sh + min(col0 / 4u + v_column, (p.value_depth - 1u) / 4u);
-//% for u in range(LOADS)
+  let q_end = q_start + (p.chunks * 16u - 8u) * p.q_width;
+  var k_end = k_start + (p.chunks * 16u - 8u) * p.k_width + tile_from * ${KV}u;
+  var q_at = q_start;
+  var k_at = k_start + tile_from * ${KV}u;
+  // Row n of a chunk of v is the key of column lane n, four keys a lane.
+//% for u in range(VL)
+  let v_lane${u} = (v_row + ${u * 8 // VL}u) * 4u;
+//% endfor
+//% for u in range(QL)
   var q_v${u} = vec4<f32>();
+//% endfor
+//% for u in range(KL)
   var k_v${u} = vec4<f32>();
 //% endfor
-//% for u in range(VLOADS)
+//% for u in range(VL)
   var v_v${u} = vec4<${T}>();
 //% endfor
 //% for r in range(RV)
@@ -247,8 +271,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endfor
 //% endfor
 
-  var k_tile = k_start + tile_from * ${EDGE}u;
-  if (tile_from < tile_to) { ${load_qk("0u")} }
+  if (tile_from < tile_to) { ${load_qk()} }
   for (var tile = tile_from; tile < tile_to; tile += 1u) {
     let key0 = tile * ${BC}u;
 //% for i in range(TR)
@@ -256,33 +279,31 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     var s${i}_${j} = vec4<f32>();
 //% endfor
 //% endfor
-    ${keep_qk("0u")}
-    ${load_qk("min(1u, p.chunks - 1u)")}
+    ${keep_qk(0)}
+    ${load_qk()}
     workgroupBarrier();
-    for (var c = 0u; c < p.chunks; c += 1u) {
-      let flip = c & 1u;
-      let a_here = at_row + flip * ${EDGE}u;
-      let b_here = at_key + flip * ${EDGE}u;
-      ${multiply_qk(0, 8)}
-      ${keep_qk("(1u - flip)")}
-      ${load_qk("min(c + 2u, p.chunks - 1u)")}
-      ${multiply_qk(8, 16)}
+    for (var left = p.chunks; left > 0u; left -= 1u) {
+//% for t in range(2)
+//% for n in range(8)
+      ${multiply("s", n, "at_row + " ~ t * QV ~ "u", 0, n + t * 8, "at_key", CV)}
+//% if n == 3
+      ${keep_qk(1 - t)}
+      ${load_qk()}
+//% endif
+//% endfor
       workgroupBarrier();
+//% endfor
     }
-    var open = 0xffffffffu;
-    if (p.mask_kind == 0u) { ${load_v("0u")} }
+    ${load_v("0u")}
 
     // Logits. A tile that every query of the block sees whole needs only the factor.
     let whole = (i32(key0) >= i32(last_row) + p.band_low) & (i32(key0 + ${BC - 1}u) <= i32(first_row) + p.band_high)
       & (key0 + ${BC}u <= p.keys);
     let plain = whole & (p.mask_kind == 0u);
-    if (plain & (p.softcap == 0.0f)) {
-//% for i in range(TR)
-//% for j in range(CV)
-      s${i}_${j} *= p.scale;
-//% endfor
-//% endfor
-    } else {
+    // That factor then comes with the exponential.
+    var factor = p.scale;
+    if (!(plain & (p.softcap == 0.0f) & (p.scale >= 0.0f))) {
+      factor = 1.0f;
       // A loop over an array: unrolled, it would be larger than the products.
       var held = array<vec4<f32>, ${TR * CV}>(
 //% for i in range(TR)
@@ -315,7 +336,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
       max(max(${v}.x, ${v}.y), max(${v}.z, ${v}.w)),
 //% endfor
     );
-    a_tile[column][at_row + ${4 * r}u] = t${r};
+    ${MAXIMA}[column & 7u][${"(column >> 3u) * " ~ QV ~ "u + " if CL > 8 else ""}at_row + ${4 * r}u] = t${r};
 //% endfor
     if (p.mask_kind != 0u) {
 //% for j in range(CV)
@@ -324,41 +345,56 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% for i in range(TR)
         any_row = select(any_row, vec4<f32>(1.0f), bitcast<vec4<u32>>(s${i}_${j}) != vec4<u32>(MINUS_INF));
 //% endfor
-        b_tile[(w / ${WA}u) * 4u + lr][at_key + ${8 * j}u] = any_row;
+        let group = (w / ${WA}u) * 4u + lr;
+        ${FLAGS}[${"group" if FLAGS == "b_tile" else "group & 7u"}][${"(group >> 3u) * " ~ KV ~ "u + " if FLAGS == "a_tile" and RG > 8 else ""}at_key + ${8 * j}u] = any_row;
       }
 //% endfor
     }
     workgroupBarrier();
 //% for r in range(RV)
-//% for n in range(CG)
-    t${r} = max(t${r}, a_tile[${n}][at_row + ${4 * r}u]);
+//% for n in range(CL)
+    t${r} = max(t${r}, ${MAXIMA}[${n % 8}][at_row + ${n // 8 * QV + 4 * r}u]);
 //% endfor
-    t${r} = max(m${r}, t${r});
+    t${r} = max(m${r}, t${r} * factor);
     let shrink${r} = weight(m${r} - t${r});
     m${r} = t${r};
     l${r} *= shrink${r};
 //% endfor
-    if (p.mask_kind != 0u) {
-      open = 0u;
-      for (var n = 0u; n < ${CV * VLOADS}u; n += 1u) {
-        let u = n % ${VLOADS}u;
-        let j = n / ${VLOADS}u;
-        let lane = v_row + u * ${CG // VLOADS}u;
-        let at = (lane >> 3u) * ${8 * CV}u + (lane & 7u) + j * 8u;
-        var any_row = b_tile[0][at];
+    var shut = 0u;
+    if (!plain) {
+      for (var n = 0u; n < ${CV * WA * VL}u; n += 1u) {
+        let u = n % ${VL}u;
+        let across = n / ${VL}u % ${WA}u;
+        let j = n / ${VL * WA}u;
+        let at = (across * ${CV}u + j) * 8u + v_row + u * ${8 // VL}u;
+        var any_row = vec4<f32>(1.0f);
+        if (p.mask_kind != 0u) {
+          any_row = ${FLAGS}[0][at];
 //% for n in range(1, RG)
-        any_row = max(any_row, b_tile[${n}][at]);
+          any_row = max(any_row, ${FLAGS}[${n if FLAGS == "b_tile" else n % 8}][${KV * (n // 8) if FLAGS == "a_tile" else 0}u + at]);
 //% endfor
-        let bits = select(vec4<u32>(), vec4<u32>(1u, ${1 * 2 ** VLOADS}u, ${2 ** (2 * VLOADS)}u, ${2 ** (3 * VLOADS)}u), any_row > vec4<f32>());
-        open |= (bits.x | bits.y | bits.z | bits.w) << (j * ${4 * VLOADS}u + u);
+        }
+        let keys = vec4<u32>(key0 + at * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
+        let hidden = (any_row == vec4<f32>()) | (keys < vec4<u32>(seen_from)) | (keys >= vec4<u32>(seen_to));
+//% set off = []
+//% for e in range(4)
+//% set _ = off.append(2 ** ((e // NE * WN + e % NE) * VL))
+//% endfor
+        let bits = select(vec4<u32>(), vec4<u32>(${off | join("u, ")}u), hidden);
+        let first = (4u * j / ${NE}u) * ${WN}u + across * ${NE}u + 4u * j % ${NE}u;
+        shut |= (bits.x | bits.y | bits.z | bits.w) << (first * ${VL}u + u);
       }
-      ${load_v("0u")}
     }
+//% if MAXIMA == "a_tile"
+    workgroupBarrier();
+//% else
+    if (p.mask_kind != 0u) { workgroupBarrier(); }
+//% endif
     // Only masked logits need the cut at 2^-126.
     if (plain) {
 //% for i in range(TR)
 //% for j in range(CV)
-      s${i}_${j} = exp2(s${i}_${j} - vec4<f32>(m${i // 4}[${i % 4}]));
+      s${i}_${j} = exp2(fma(s${i}_${j}, vec4<f32>(factor), -vec4<f32>(m${i // 4}[${i % 4}])));
 //% endfor
 //% endfor
     } else {
@@ -382,38 +418,28 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     );
 //% endfor
 
-    // The first chunk of p and v goes to stage 1: stage 0 is still being read.
-    { let c0 = 0u; ${keep_pv(0, 0, 1, 0)} }
+    // The first chunk of v goes to stage 1: stage 0 is still being read.
+    ${keep_p(0)}
+    ${keep_v(0, 1)}
     ${load_v("1u")}
     workgroupBarrier();
-    k_tile = k_start + min(tile + 1u, tile_to - 1u) * ${EDGE}u;
-    for (var c0 = 0u; c0 < ${CHUNKS}u; c0 += ${EU}u) {
-//% for e in range(EU)
-      ${multiply_pv(0, CG // 2, (e + 1) % 2)}
-      ${keep_pv(0 if e < 3 else CV - 1, (e + 1) % 4, e % 2, e + 1)}
-      ${load_v("min(c0 + " ~ (e + 2) ~ "u, " ~ (CHUNKS - 1) ~ "u)")}
-//% if e == EU - 1
-      ${load_qk("0u")}
-//% endif
-      ${multiply_pv(CG // 2, CG, (e + 1) % 2)}
-      workgroupBarrier();
-//% endfor
-//% for i in range(TR)
-      s${i}_0 = s${i}_${CV - 1}${".zwxy" if EU == 2 else ""};
-//% endfor
-    }
+    q_at = q_start;
+    k_at = k_start + min(tile + 1u, tile_to - 1u) * ${KV}u;
+    k_end = k_at + (p.chunks * 16u - 8u) * p.k_width;
+    ${values()}
+    ${load_qk()}
   }
 
   // The sum of each row over its column lanes.
   workgroupBarrier();
 //% for r in range(RV)
-  a_tile[column][at_row + ${4 * r}u] = l${r};
+  a_tile[column & 7u][${"(column >> 3u) * " ~ QV ~ "u + " if CL > 8 else ""}at_row + ${4 * r}u] = l${r};
 //% endfor
   workgroupBarrier();
 //% for r in range(RV)
   l${r} = a_tile[0][at_row + ${4 * r}u];
-//% for n in range(1, CG)
-  l${r} += a_tile[${n}][at_row + ${4 * r}u];
+//% for n in range(1, CL)
+  l${r} += a_tile[${n % 8}][at_row + ${n // 8 * QV + 4 * r}u];
 //% endfor
 //% endfor
   var sums = array<vec4<f32>, ${RV}>(

@@ -35,8 +35,10 @@ __all__ = ["BLOCKS", "Choice", "choose", "plan"]
 
 OP = "flash_attn"
 LOG2E = 1.4426950408889634
-# The tiles of flash_attn_tile.wgsl: rows of a block, which is also the keys of a tile.
-BLOCKS = {"32": 32, "128": 128}
+# The tiles of flash_attn_tile.wgsl, by the depth that values are padded to: rows of a block, keys.
+BLOCKS = {
+    ("32", 64): (32, 32), ("32", 128): (32, 32), ("128", 64): (128, 64), ("128", 128): (128, 128),
+}  # fmt: skip
 # Rows (of the query heads that share a KV head) that the direct kernel takes.
 FEW = 32
 # Rows that a workgroup of the two bodies for few rows takes; invocations of flash_attn_lanes.wgsl.
@@ -62,12 +64,12 @@ def choose(caps: Caps, d: Dims) -> Choice:
         groups = matrices * cdiv(rows, HELD)
         return Choice("rows", max(1, min(BUSY_ROWS // groups, d.keys // 64)))
     tile = "128"
-    if caps.max_invocations < 1024 or caps.max_workgroup_bytes < 32768:
+    if caps.max_invocations < 1024 or caps.max_workgroup_bytes < 24576:
         tile = "32"  # WebGPU's defaults: small devices and software drivers
-    groups = matrices * cdiv(rows, BLOCKS[tile]) * cdiv(d.value_depth, 128)
+    groups = matrices * cdiv(rows, _edges(tile, d)[0]) * cdiv(d.value_depth, 128)
     if tile == "128" and groups * cdiv(d.keys, 1024) < BUSY_TILES // 2:
         tile = "32"
-        groups = matrices * cdiv(rows, BLOCKS[tile]) * cdiv(d.value_depth, 128)
+        groups = matrices * cdiv(rows, _edges(tile, d)[0]) * cdiv(d.value_depth, 128)
     busy = BUSY_TILES * (1 if tile == "128" else 4)
     return Choice(tile, max(1, min(busy // groups, d.keys // 512, 64)))
 
@@ -232,6 +234,15 @@ def _rows(caps: Caps, scratch: Scratch, c: Call, slices: int) -> list[Step]:
 # -- tiles ----------------------------------------------------------------------------------------
 
 
+def _padded(d: Dims) -> int:
+    """The depth that a tile pads values to."""
+    return 64 if d.value_depth <= 64 else 128
+
+
+def _edges(tile: str, d: Dims) -> tuple[int, int]:
+    return BLOCKS[tile, _padded(d)]
+
+
 class _Blocks(NamedTuple):
     """Rows of one KV head as blocks: `pitch` rows for each of its query heads.
 
@@ -253,9 +264,9 @@ def _blocks(d: Dims, edge: int, banded: bool) -> _Blocks:
 
 def _tiles(caps: Caps, scratch: Scratch, c: Call, choice: Choice) -> list[Step]:
     d = c.dims
-    edge = BLOCKS[choice.body]
+    rows, edge = _edges(choice.body, d)
     deep = cdiv(d.depth, 16) * 16
-    where = _blocks(d, edge, c.band != (-(1 << 30), 1 << 30))
+    where = _blocks(d, rows, c.band != (-(1 << 30), 1 << 30))
     tiles = cdiv(d.keys, edge)
     v, before = _values(caps, scratch, c.v)
     slices = max(choice.slices, cdiv(tiles * (deep // 16 + 20), MAX_ROUNDS))
@@ -264,9 +275,9 @@ def _tiles(caps: Caps, scratch: Scratch, c: Call, choice: Choice) -> list[Step]:
     out, sums, after = _target(caps, scratch, c, slices)
     # As many KV heads at a time as turned copies of q and k fit one binding.
     matrices = d.batch * d.kv_heads
-    largest = max(where.blocks, tiles) * edge * deep * 4
+    largest = max(where.blocks * rows, tiles * edge) * deep * 4
     some = max(1, min(matrices, caps.max_binding // largest))
-    turned_q = scratch.empty((some, deep, where.blocks * edge), "float32")
+    turned_q = scratch.empty((some, deep, where.blocks * rows), "float32")
     turned_k = scratch.empty((some, deep, tiles * edge), "float32")
     steps = list(before)
     for first in range(0, matrices, some):
@@ -277,7 +288,7 @@ def _tiles(caps: Caps, scratch: Scratch, c: Call, choice: Choice) -> list[Step]:
             _turn(caps, c.k, kt, d, first, 1, tiles * edge),
             flash_attn_tile.step(
                 caps, qt, kt, v, c.mask, c.sinks if slices == 1 else None, sums, out,
-                TILE=choice.body, DVP=64 if d.value_depth <= 64 else 128,
+                TILE=choice.body, DVP=_padded(d),
                 first_matrix=first, kv_heads=d.kv_heads, group=d.group, queries=d.queries,
                 keys=d.keys, pitch=where.pitch, blocks=where.blocks,
                 head_blocks=where.head_blocks, value_depth=d.value_depth,

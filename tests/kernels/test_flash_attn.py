@@ -36,12 +36,14 @@ DEPTHS = [(40, 40), (64, 64), (72, 72), (80, 80), (96, 96), (112, 112), (128, 12
 @pytest.mark.parametrize("body", SOME)
 def test_body_at_its_edges(dev: pk.Device, body: str, dtype: str) -> None:
     """Lengths 1 and around the size of the tile, T < S, T > S, causal both ways, in one group."""
-    edge = plans.BLOCKS.get(body.split()[0], 32)
+    value_depth = 36 if dtype == F32 else 100  # the two shapes of a tile
+    padded = 64 if value_depth <= 64 else 128
+    rows, keys = plans.BLOCKS.get((body.split()[0], padded), (32, 32))
     calls = Calls(dev)
-    for s, t in ((1, 1), (1, edge + 1), (edge - 1, edge), (edge, edge - 1), (edge + 1, 2 * edge)):
+    for s, t in ((1, 1), (1, keys + 1), (rows - 1, keys), (rows, keys - 1), (rows + 1, 2 * keys)):
         for causal in (False, True, "top-left"):
-            calls.add((1, 2, 1), (s, t), (40, 36), dtype, causal=causal)
-    calls.add((2, 4, 2), (9, 2 * edge + 3), (64, 64), dtype, out_dtype=F32)
+            calls.add((1, 2, 1), (s, t), (40, value_depth), dtype, causal=causal)
+    calls.add((2, 4, 2), (9, 2 * keys + 3), (64, padded), dtype, out_dtype=F32)
     with forced(dev, BODIES[body]):
         calls.check(body)
 
@@ -51,16 +53,19 @@ def test_body_at_its_edges(dev: pk.Device, body: str, dtype: str) -> None:
 def test_body_with_every_option(dev: pk.Device, body: str) -> None:
     """Masks of each kind, ALiBi, sinks, soft cap and window together, over many tiles."""
     calls = Calls(dev)
+    deep = 100 if body == "128 sliced" else 24  # the other shape of the tile
     sinks = np.float32([0.5, -np.inf, 20.0, -1.0])
     for kind in (F32, F16, "bool"):
         mask = calls.mask((4, 37, 150), kind)
         mask[:, 5] = False if kind == "bool" else -np.inf
         mask[..., 32:96] = False if kind == "bool" else -np.inf
-        calls.add((2, 4, 2), (37, 150), (20, 24), mask=mask, sinks=sinks, max_bias=8.0,
+        calls.add((2, 4, 2), (37, 150), (20, deep), mask=mask, sinks=sinks, max_bias=8.0,
                   softcap=3.0)  # fmt: skip
-        calls.add((2, 4, 2), (37, 150), (20, 24), mask=mask[0, :, :1], window=(40, 2), causal=True)
-    calls.add((1, 4, 4), (37, 150), (16, 16), sinks=sinks, window=(0, 0))
-    calls.add((1, 4, 4), (37, 20), (16, 16), softcap=0.5, scale=2.0, causal=True)
+        calls.add(
+            (2, 4, 2), (37, 150), (20, deep), mask=mask[0, :, :1], window=(40, 2), causal=True
+        )
+    calls.add((1, 4, 4), (37, 150), (16, deep), sinks=sinks, window=(0, 0))
+    calls.add((1, 4, 4), (37, 20), (16, deep), softcap=0.5, scale=2.0, causal=True)
     with forced(dev, BODIES[body]):
         calls.check(body)
 
