@@ -100,35 +100,6 @@ ${product.finish()}
   }
 //% endmacro
 
-// Both tiles. Of f16, twice in one iteration: at its end the compiler moves registers.
-//% set TWICE = A == "f16" and B == "f16"
-//% macro tiles()
-//% for s in range(2)
-//% for k in range(DEEP)
-    {
-//% for i in range(TR // 4)
-      let r${i} = b_tile${s}[${k}][at_row + ${i * LR}u];
-//% endfor
-//% for j in range(TC // 4)
-      let q${j} = a_tile${s}[${k}][at_col + ${j * LC}u];
-//% endfor
-//% for line in range(TR)
-//% for n in range(TC)
-//% set there = n if line % 2 == 0 else TC - 1 - n
-//% set i, j = (there, line) if A == "f32" else (line, there)
-      c${i}_${j // 4}[${j % 4}] = fma(r${i // 4}[${i % 4}], q${j // 4}[${j % 4}], c${i}_${j // 4}[${j % 4}]);
-//% endfor
-//% endfor
-    }
-//% if k == 3
-    ${stores(1 - s)}
-    ${loads()}
-//% endif
-//% endfor
-    workgroupBarrier();  // the other tiles are complete, these have been read
-//% endfor
-//% endmacro
-
 @compute @workgroup_size(${NT})
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);
@@ -183,20 +154,32 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   ${product.sums(TR, TC)}
 
   workgroupBarrier();
-  let rounds = (k_count + 15u) >> 4u;
-//% if TWICE
-  for (var pair = rounds >> 1u; pair > 0u; pair -= 1u) {
-    ${tiles()}
-    ${tiles()}
-  }
-  if ((rounds & 1u) == 1u) {
-    ${tiles()}
-  }
-//% else
-  for (var left = rounds; left > 0u; left -= 1u) {
-    ${tiles()}
-  }
+  for (var left = (k_count + 15u) >> 4u; left > 0u; left -= 1u) {
+//% for s in range(2)
+//% for k in range(DEEP)
+    {
+//% for i in range(TR // 4)
+      let r${i} = b_tile${s}[${k}][at_row + ${i * LR}u];
+//% endfor
+//% for j in range(TC // 4)
+      let q${j} = a_tile${s}[${k}][at_col + ${j * LC}u];
+//% endfor
+//% for line in range(TR)
+//% for n in range(TC)
+//% set there = n if line % 2 == 0 else TC - 1 - n
+//% set i, j = (there, line) if A == "f32" else (line, there)
+      c${i}_${j // 4}[${j % 4}] = fma(r${i // 4}[${i % 4}], q${j // 4}[${j % 4}], c${i}_${j // 4}[${j % 4}]);
+//% endfor
+//% endfor
+    }
+//% if k == 3
+    ${stores(1 - s)}
+    ${loads()}
 //% endif
+//% endfor
+    workgroupBarrier();  // the other tiles are complete, these have been read
+//% endfor
+  }
 
   ${product.write(TR, TC, LR, LC, DV, DT)}
 }
