@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from pykernels._generated.bodies import (
@@ -15,11 +15,25 @@ from pykernels._generated.bodies import (
     mul_mat_wide,
 )
 from pykernels.dtypes import DTYPES, DTypeName
-from pykernels.errors import ArgumentError, ShapeError
-from pykernels.layout import Ints, Tiles, View, merge_axes
+from pykernels.errors import ArgumentError
+from pykernels.layout import Tiles, View
 from pykernels.plan import Caps, Scratch, Step, cdiv
 
 from . import cpy
+from ._product import (
+    Product,
+    aligned,
+    by,
+    check,
+    folded,
+    levels,
+    rows_of,
+    runs,
+    runs_along_k,
+    split,
+    turn,
+    unique,
+)
 from ._product_choice import (
     BANDWIDTH,
     DISPATCH,
@@ -46,33 +60,6 @@ BLOCKS = ((4096, 16), (1024, 8), (256, 4), (0, 2))
 MAX_ROUNDS = 30_000
 
 
-@dataclass(frozen=True)
-class Product:
-    """dst[..., n, m] = act(scale * sum_k a[..., m, k] b[..., n, k] + bias + residual).
-
-    All views have the leading axes of dst.
-    """
-
-    a: View
-    b: View
-    bias: View | None
-    residual: View | None
-    dst: View
-    act: int
-
-    @property
-    def shape(self) -> Shape:
-        rows, cols = self.dst.shape[-2:]
-        return Shape(math.prod(self.dst.shape[:-2]), rows, cols, self.a.shape[-1])
-
-    def swapped(self) -> Product:
-        """The same product with the operands exchanged and dst transposed."""
-        return Product(
-            self.b, self.a, self.bias and _turn(self.bias), self.residual and _turn(self.residual),
-            _turn(self.dst), self.act,
-        )  # fmt: skip
-
-
 def plan(
     caps: Caps,
     scratch: Scratch,
@@ -90,27 +77,27 @@ def plan(
     if activation not in ACTIVATIONS:
         names = ", ".join(map(repr, ACTIVATIONS))
         raise ArgumentError(f"[mul_mat] activation must be one of {names} but is {activation!r}")
-    _check(a, b, bias, residual, dst)
+    check(a, b, bias, residual, dst)
     if dst.size == 0:
         return []
-    p = _aligned(a, b, bias, residual, dst, ACTIVATIONS[activation])
+    p = aligned(a, b, bias, residual, dst, ACTIVATIONS[activation])
     if p.shape.depth == 0:
         return [_sum(caps, scratch.empty((1,), "float32"), p, 0)]
     # One order of each pair of operands is enough: f16 first; dst contiguous along its last axis.
     mixed = p.a.dtype != p.b.dtype
-    if (p.a.dtype.itemsize > p.b.dtype.itemsize) if mixed else _runs(_turn(p.dst)):
+    if (p.a.dtype.itemsize > p.b.dtype.itemsize) if mixed else runs(turn(p.dst)):
         p = p.swapped()
-    p = _folded(_folded(p).swapped()).swapped()
+    p = folded(folded(p).swapped()).swapped()
     fast = precision == "fast" and caps.f16
-    return [step for part in _parts(p) for step in _steps(caps, scratch, part, fast)]
+    return [step for part in split(p) for step in _steps(caps, scratch, part, fast)]
 
 
 def _steps(caps: Caps, scratch: Scratch, p: Product, fast: bool) -> list[Step]:
     if min(p.shape[1:3]) <= NARROW and p.shape.rows > p.shape.cols:
         p = p.swapped()
-    choice = choose(caps, p.shape._replace(along_k=_along_k(p.a)))
+    choice = choose(caps, p.shape._replace(along_k=runs_along_k(p.a)))
     slices = min(choice.slices, max(caps.max_binding // (4 * p.dst.size), 1))
-    if _levels(p) >= Tiles.LEVELS:
+    if levels(p) >= Tiles.LEVELS:
         slices = 1  # the slices are one more axis
     choice = choice._replace(slices=slices)
     if choice.body == "vec":
@@ -122,135 +109,12 @@ def _steps(caps: Caps, scratch: Scratch, p: Product, fast: bool) -> list[Step]:
     return _tiled(caps, scratch, p, choice.body, choice.slices)
 
 
-def _folded(p: Product) -> Product:
-    """Where all batches share one matrix a, their rows are rows of one product."""
-    lead = p.dst.shape[:-2]
-    shared = all(n == 1 or step == 0 for n, step in zip(lead, p.a.strides, strict=False))
-    if math.prod(lead) == 1 or not shared:
-        return p
-    rows = [v for v in (p.b, p.bias, p.residual, p.dst) if v is not None]
-    dims, steps = merge_axes(p.dst.shape[:-1], [v.strides[:-1] for v in rows])
-    if len(dims) != 1:
-        return p
-    step = dict(zip(map(id, rows), steps, strict=True))
-
-    def fold(v: View) -> View:
-        return v.with_layout((dims[0], v.shape[-1]), (step[id(v)][0], v.strides[-1]))
-
-    bias, residual = (v and fold(v) for v in (p.bias, p.residual))
-    a = p.a.with_layout(p.a.shape[-2:], p.a.strides[-2:])
-    return Product(a, fold(p.b), bias, residual, fold(p.dst), p.act)
-
-
-def _levels(p: Product) -> int:
-    """Batch axes that are left after merging, where no two tensors help."""
-    lead = p.dst.shape[:-2]
-    views = [v for v in (p.a, p.b, p.bias, p.residual, p.dst) if v is not None]
-    return len(merge_axes(lead, [v.strides[: len(lead)] for v in views])[0])
-
-
-def _parts(p: Product) -> list[Product]:
-    """Products with few enough batch axes: else one for each index of the first axis."""
-    if _levels(p) <= Tiles.LEVELS:
-        return [p]
-
-    def at(v: View, i: int) -> View:
-        return replace(
-            v, shape=v.shape[1:], strides=v.strides[1:], offset=v.offset + i * v.strides[0]
-        )
-
-    parts = []
-    for i in range(p.dst.shape[0]):
-        bias, residual = (v and at(v, i) for v in (p.bias, p.residual))
-        parts += _parts(Product(at(p.a, i), at(p.b, i), bias, residual, at(p.dst, i), p.act))
-    return parts
-
-
-def _check(a: View, b: View, bias: View | None, residual: View | None, dst: View) -> None:
-    for name, v in (("a", a), ("b", b)):
-        if v.ndim < 2:
-            raise ShapeError(f"[mul_mat] {name} must have two or more axes but has shape {v.shape}")
-    if a.shape[-1] != b.shape[-1]:
-        raise ShapeError(
-            f"[mul_mat] a and b must agree in their last axis, k, but have shapes {a.shape} and "
-            f"{b.shape}"
-        )
-    lead = (1,) * (b.ndim - a.ndim) + a.shape[:-2]
-    fits = a.ndim <= b.ndim and all(
-        m == n or (m > 0 and n % m == 0) for m, n in zip(lead, b.shape[:-2], strict=True)
-    )
-    if not fits:
-        raise ShapeError(
-            f"[mul_mat] the batch axes of a must divide those of b, {b.shape[:-2]}, but are "
-            f"{a.shape[:-2]}"
-        )
-    want = (*b.shape[:-2], b.shape[-2], a.shape[-2])
-    if dst.shape != want:
-        raise ShapeError(f"[mul_mat] dst must have shape {want} but has shape {dst.shape}")
-    for name, extra in (("bias", bias), ("residual", residual)):
-        if extra is not None and not _broadcasts(extra.shape, want):
-            raise ShapeError(
-                f"[mul_mat] {name} must broadcast to {want} but has shape {extra.shape}"
-            )
-
-
-def _broadcasts(shape: Ints, target: Ints) -> bool:
-    return len(shape) <= len(target) and all(
-        n in (1, m) for n, m in zip(shape[::-1], target[::-1], strict=False)
-    )
-
-
-def _aligned(
-    a: View, b: View, bias: View | None, residual: View | None, dst: View, act: int
-) -> Product:
-    """All views over the same leading axes. Where a repeats along one, that axis is cut in two."""
-    lead = b.shape[:-2]
-    a = a.as_rank(b.ndim)
-    counts = tuple(n if n != 1 else 1 for n in a.shape[:-2])
-
-    def cut(v: View, repeats: bool) -> View:
-        shape: list[int] = []
-        strides: list[int] = []
-        for n, have, step in zip(lead, counts, v.strides, strict=False):
-            if have in (1, n):
-                shape.append(n)
-                strides.append(0 if repeats and have != n else step)
-            else:
-                shape += [have, n // have]
-                strides += [step, 0] if repeats else [step * (n // have), step]
-        return v.with_layout((*shape, *v.shape[-2:]), (*strides, *v.strides[-2:]))
-
-    wide = [v and cut(v.broadcast_to(dst.shape), False) for v in (bias, residual)]
-    return Product(cut(a, True), cut(b, False), wide[0], wide[1], cut(dst, False), act)
-
-
-def _turn(v: View) -> View:
-    """The matrices transposed."""
-    return v.with_layout(
-        (*v.shape[:-2], v.shape[-1], v.shape[-2]), (*v.strides[:-2], v.strides[-1], v.strides[-2])
-    )
-
-
-def _runs(v: View) -> bool:
-    """Do the elements of its last axis, longer than 1, lie next to each other?"""
-    return v.shape[-1] > 1 and v.strides[-1] == v.dtype.itemsize
-
-
-def _by(v: View, n: int) -> bool:
-    """May it be read or written as vectors of `n` along its last axis?"""
-    return (
-        v.strides[-1] == v.dtype.itemsize
-        and v.shape[-1] % n == 0
-        and v.aligned(n * v.dtype.itemsize, range(v.ndim - 1))
-    )
-
-
 def _load(v: View) -> tuple[View, int, bool]:
     """How a tile loads an operand: the view, its vectors, and whether k is the row."""
-    if _by(v, ALONG_K):
+    if by(v, ALONG_K):
         return v, ALONG_K, False
-    if _by(_turn(v), 4):
-        return _turn(v), 4, True
+    if by(turn(v), 4):
+        return turn(v), 4, True
     return v, 1, False
 
 
@@ -259,14 +123,14 @@ def _narrow(caps: Caps, scratch: Scratch, p: Product, slices: int) -> list[Step]
     before: list[Step] = []
     if p.a.dtype.itemsize > p.b.dtype.itemsize:  # few f16 rows: as f32
         p, before = _small_copy(caps, scratch, p, "float32")
-    along_k = _along_k(p.a)
+    along_k = runs_along_k(p.a)
     s = p.shape._replace(along_k=along_k)
-    a = p.a if along_k else _turn(p.a)
+    a = p.a if along_k else turn(p.a)
     a, words = _vectors(a)
-    av = 4 if words or (a.dtype.itemsize == 4 and _by(a, 4)) else 1
+    av = 4 if words or (a.dtype.itemsize == 4 and by(a, 4)) else 1
     b = p.b
     if along_k and av == 4:
-        if not _by(b, 4 if b.dtype.itemsize == 4 else 8):
+        if not by(b, 4 if b.dtype.itemsize == 4 else 8):
             p, copied = _small_copy(caps, scratch, p, b.dtype.name)
             before += copied
         b = _vectors(p.b)[0]
@@ -290,18 +154,13 @@ def _narrow(caps: Caps, scratch: Scratch, p: Product, slices: int) -> list[Step]
 
 def _vectors(v: View) -> tuple[View, bool]:
     """f16 as words, where eight halves along the last axis can be read as one vector; if so."""
-    if v.dtype.itemsize != 2 or not _by(v, 8):
+    if v.dtype.itemsize != 2 or not by(v, 8):
         return v, False
     words = replace(
         v, dtype=DTYPES["uint32"], shape=(*v.shape[:-1], v.shape[-1] // 2),
         strides=(*v.strides[:-1], 4),
     )  # fmt: skip
     return words, True
-
-
-def _along_k(a: View) -> bool:
-    m, k = a.shape[-2:]
-    return m == 1 or (k > 1 and abs(a.strides[-1]) <= abs(a.strides[-2]))
 
 
 def _small_copy(
@@ -321,7 +180,7 @@ def _tiled(caps: Caps, scratch: Scratch, p: Product, tile: str, slices: int) -> 
         caps, _spread(a, out), _spread(b, out), None if raw else p.bias,
         None if raw else p.residual, out,
         TILE=tile, AV=av, AT=at, BV=bv, BT=bt,
-        DV=4 if tile != "32" and min(av, bv) > 1 and _by(out, 4) else 1,
+        DV=4 if tile != "32" and min(av, bv) > 1 and by(out, 4) else 1,
         depth=s.depth, slice_depth=cut.depth, slice_batches=s.batches,
         across=cdiv(s.cols, cols), down=cdiv(s.rows, rows), act=0 if raw else p.act, raw=int(raw),
     )  # fmt: skip
@@ -335,9 +194,9 @@ def _wide(caps: Caps, scratch: Scratch, p: Product, choice: Choice) -> list[Step
 
     def turning(v: View) -> float:
         """The seconds that turning it takes: 0 where k is the row, inf if no copy can be bound."""
-        if _by(_turn(v), 4):
+        if by(turn(v), 4):
             return 0.0
-        nbytes = _unique(v).size // v.shape[-2] * cdiv(v.shape[-2], 4) * 4 * v.dtype.itemsize
+        nbytes = unique(v).size // v.shape[-2] * cdiv(v.shape[-2], 4) * 4 * v.dtype.itemsize
         return DISPATCH + 2 * nbytes / BANDWIDTH if nbytes <= caps.max_binding else math.inf
 
     def cost(p: Product) -> float:
@@ -350,22 +209,22 @@ def _wide(caps: Caps, scratch: Scratch, p: Product, choice: Choice) -> list[Step
     if turning(p.a) == math.inf:
         return _tiled(caps, scratch, p, "64", choice.slices)
     before: list[Step] = []
-    a = _turn(p.a)
+    a = turn(p.a)
     if turning(p.a):
         a, before = _turned(caps, scratch, p.a)
     turned = turning(p.b) < TURN * seconds
     if turned and turning(p.b):
         copy, copied = _turned(caps, scratch, p.b)
-        p = replace(p, b=_turn(copy))
+        p = replace(p, b=turn(copy))
         before += copied
 
     def step(part: Product, out: View, raw: bool, depth: int) -> Step:
-        flip = not _by(out, 4) and _by(_turn(out), 4)
-        b = _turn(part.b) if turned else part.b
+        flip = not by(out, 4) and by(turn(out), 4)
+        b = turn(part.b) if turned else part.b
         return mul_mat_wide.step(
             caps, _spread(a, out), _spread(b, out), None if raw else part.bias,
-            None if raw else part.residual, _turn(out) if flip else out,
-            AV=4, BV=4 if turned else 1, DV=4 if flip or _by(out, 4) else 1, DT=flip,
+            None if raw else part.residual, turn(out) if flip else out,
+            AV=4, BV=4 if turned else 1, DV=4 if flip or by(out, 4) else 1, DT=flip,
             depth=s.depth, slice_depth=depth, **_tiling(part, raw),
         )  # fmt: skip
 
@@ -376,14 +235,14 @@ def _fast(caps: Caps, scratch: Scratch, p: Product, choice: Choice) -> list[Step
     """A large product in packed f16: operands are first copied where they are not f16 with k as
     the row."""
     (a, before), (b, more) = (_halves(caps, scratch, v) for v in (p.a, p.b))
-    p = replace(p, b=_turn(b))
+    p = replace(p, b=turn(b))
     blocks = next(n for least, n in BLOCKS if p.shape.depth >= least)
 
     def step(part: Product, out: View, raw: bool, depth: int) -> Step:
         return mul_mat_fast.step(
-            caps, _spread(a, out), _spread(_turn(part.b), out), None if raw else part.bias,
+            caps, _spread(a, out), _spread(turn(part.b), out), None if raw else part.bias,
             None if raw else part.residual, out,
-            AV=4, BV=4, DV=4 if _by(out, 4) else 1, depth=p.shape.depth, slice_depth=depth,
+            AV=4, BV=4, DV=4 if by(out, 4) else 1, depth=p.shape.depth, slice_depth=depth,
             blocks=blocks, **_tiling(part, raw),
         )  # fmt: skip
 
@@ -407,10 +266,11 @@ def _in_parts(
     of the former leaves free (it does not wait: it writes to scratch); then the sums."""
     rows, edge = p.shape.rows, EDGES["wide"][0]
     first = min(max(cdiv(rows, edge) - choice.tail.rows, 0) * edge, rows)
-    steps, sums = list[Step](), list[Step]()
+    steps: list[Step] = []
+    sums: list[Step] = []
     for start, end, slices in ((0, first, choice.slices), (first, rows, choice.tail.slices)):
         if start < end:
-            part = _rows(p, start, end)
+            part = rows_of(p, start, end)
             cut = _cut(p.shape.depth, slices, DEEP)
             out, raw, after = _target(caps, scratch, part, cut, direct)
             steps.append(step(part, out, raw, cut.depth))
@@ -418,43 +278,23 @@ def _in_parts(
     return steps + sums
 
 
-def _rows(p: Product, start: int, end: int) -> Product:
-    """The product of these rows of b."""
-    rows = p.shape.rows
-
-    def cut(v: View) -> View:
-        count = (end if end < rows else v.shape[-2]) - start  # a copy may have more rows
-        return replace(
-            v, shape=(*v.shape[:-2], count, v.shape[-1]), offset=v.offset + start * v.strides[-2]
-        )
-
-    bias, residual = (v and cut(v) for v in (p.bias, p.residual))
-    return Product(p.a, cut(p.b), bias, residual, cut(p.dst), p.act)
-
-
 def _halves(caps: Caps, scratch: Scratch, v: View) -> tuple[View, list[Step]]:
     """The operand in f16 with k as the row, rows of whole vectors; and the steps that copy it."""
-    if v.dtype.name == "float16" and _by(_turn(v), 4):
-        return _turn(v), []
-    if v.dtype.name == "float16" or _runs(_turn(v)):
+    if v.dtype.name == "float16" and by(turn(v), 4):
+        return turn(v), []
+    if v.dtype.name == "float16" or runs(turn(v)):
         return _turned(caps, scratch, v, "float16")
-    half = scratch.empty(_unique(v).shape, "float16")
-    cast = cpy.plan(caps, scratch, _unique(v), half)
+    half = scratch.empty(unique(v).shape, "float16")
+    cast = cpy.plan(caps, scratch, unique(v), half)
     turned, copied = _turned(caps, scratch, half.broadcast_to(v.shape), "float16")
     return turned, cast + copied
-
-
-def _unique(v: View) -> View:
-    """The view without repetitions along its batch axes."""
-    lead = (1 if step == 0 else n for n, step in zip(v.shape[:-2], v.strides, strict=False))
-    return v.with_layout((*lead, *v.shape[-2:]), v.strides)
 
 
 def _turned(
     caps: Caps, scratch: Scratch, v: View, name: DTypeName | None = None
 ) -> tuple[View, list[Step]]:
     """A copy with k as the row, rows of whole vectors; and the steps that make it."""
-    source = _turn(_unique(v))
+    source = turn(unique(v))
     shape = (*source.shape[:-1], cdiv(source.shape[-1], 4) * 4)
     whole = scratch.empty(shape, name or v.dtype.name)
     copy = cpy.plan(caps, scratch, source, whole.with_layout(source.shape, whole.strides))
