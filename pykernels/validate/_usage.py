@@ -22,6 +22,8 @@ _RESOURCE = re.compile(
 )
 _FUNCTION = re.compile(_ATTRIBUTES + r"(?<!\w)fn\s+(\w+)\s*\(")
 _STRUCT = re.compile(r"(?<!\w)struct\s+(\w+)\s*\{([^}]*)\}")
+_COMMA = re.compile(r",(?![^<]*>)")  # between members, not inside of a type
+_MEMBER = re.compile(r"\w+:(.+)")  # without attributes, which may change its size
 _INTEGER = re.compile(r"\b(0[xX][\da-fA-F]+|\d+)[iu]\b")
 _ARITHMETIC = re.compile(r"(?:\s|\b[A-Za-z_]\w*\b|\b0[xX][\da-fA-F]+\b|\b\d+\b|[-+*/%()])+")
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -92,7 +94,7 @@ class Usage:
     """Costs of a text: bytes of each workgroup variable, invocations of each entry point."""
 
     code: str  # the text with its comments blanked
-    names: Mapping[str, str]  # what each const, override and alias stands for, without blanks
+    names: Mapping[str, str]  # what each const, override, alias and struct is, without blanks
     workgroup: list[Item]
     entry_points: list[Item]
     resources: list[Resource]
@@ -147,6 +149,8 @@ def measure(text: str) -> Usage:
     for pattern in (_CONST, _ALIAS, _OVERRIDE):
         for m in pattern.finditer(code):
             names.setdefault(m[1], re.sub(r"\s", "", m[2] or ""))
+    for m in _STRUCT.finditer(code):
+        names.setdefault(m[1], "{" + re.sub(r"\s", "", m[2]) + "}")
     functions = _functions(code)
     workgroup = []
     for m in _WORKGROUP.finditer(code):
@@ -260,7 +264,7 @@ def _round_up(value: int, to: int) -> int:
 
 
 def _layout(wgsl: str, names: _Names) -> tuple[int, int]:
-    """Size and alignment of a scalar, atomic, vector or array by WGSL's rules."""
+    """Size and alignment of a scalar, atomic, vector, array or struct by WGSL's rules."""
     if wgsl in _SCALARS:
         return _SCALARS[wgsl], _SCALARS[wgsl]
     if m := re.fullmatch(r"atomic<(.+)>", wgsl):
@@ -271,6 +275,12 @@ def _layout(wgsl: str, names: _Names) -> tuple[int, int]:
     if m := re.fullmatch(r"array<(.+),([^,<>]+),?>", wgsl):
         size, align = _layout(m[1], names)
         return _round_up(size, align) * _number(m[2], names), align
+    if m := re.fullmatch(r"\{(.+)\}", wgsl):
+        end, most = 0, 1
+        for member in filter(None, _COMMA.split(m[1])):
+            size, align = _layout(_MEMBER.fullmatch(member)[1], names)  # type: ignore[index]
+            end, most = _round_up(end, align) + size, max(most, align)
+        return _round_up(end, most), most
     return _layout(names[wgsl], names)
 
 

@@ -121,11 +121,13 @@ def test_tint_reports_the_notes_of_an_error(tint: Tint) -> None:
 
 @pytest.mark.parametrize(
     "declared",
-    ["f32", "f16", "bool", "atomic<u32>", "vec3<f32>", "array<vec3h, 3>", "array<array<T, 3>, N>"],
-)
+    ["f32", "f16", "bool", "atomic<u32>", "vec3<f32>", "array<vec3h, 3>", "array<array<T, 3>, N>",
+     "array<S, 3>", "array<R, N>"],
+)  # fmt: skip
 def test_lint_and_tint_count_the_same_bytes(declared: str, tint: Tint) -> None:
     text = (
         "enable f16; alias T = vec2f; const N = 2u * (7u - 2u);\n"
+        "struct S { a: f32, b: vec3<f32>, c: array<vec2<f16>, 3>, } struct R { s: S, h: f16 }\n"
         f"var<workgroup> fill: array<u32, 4096>; var<workgroup> one: {declared};\n"
         "@compute @workgroup_size(1) fn main() { fill[0] = 1u; let p = &one; }"
     )

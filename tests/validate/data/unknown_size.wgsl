@@ -1,6 +1,6 @@
 // limits:
 // expect: lint:PK003 5 cannot tell what pairs adds to the bytes of workgroup memory
-struct Pair { key: u32, value: f32 }
+struct Pair { @size(8) key: u32, value: f32 }
 @group(0) @binding(0) var<storage, read_write> dst: array<f32>;
 var<workgroup> pairs: array<Pair, 64>;
 @compute @workgroup_size(64)
