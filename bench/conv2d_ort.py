@@ -8,12 +8,11 @@ these small operations, from a model that has no convolutions, is subtracted too
 
 from __future__ import annotations
 
-import importlib
-import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bench.onnx_session import modules, run_time, start
 from pykernels.bench.run import Skipped
 
 if TYPE_CHECKING:
@@ -26,12 +25,7 @@ SHORT, SPAN = 2, 0.03  # convolutions of the short model; seconds that the long 
 
 def ort_time(c: Case, about: float) -> float:
     """Seconds of one call; `about` is a guess of it. Skipped if there is no such provider."""
-    try:
-        onnx, ort = importlib.import_module("onnx"), importlib.import_module("onnxruntime")
-    except ImportError as e:
-        raise Skipped(f"{e.name} is not installed") from None
-    if "WebGpuExecutionProvider" not in ort.get_available_providers():
-        raise Skipped("this onnxruntime has no WebGPU provider")
+    onnx, ort = modules()
     if c.back or c.layout != "NCHW":
         raise Skipped("measured for conv2d on NCHW")
     more = min(max(round(SPAN / about), 8), 200)
@@ -39,15 +33,9 @@ def ort_time(c: Case, about: float) -> float:
 
     def each(convolves: bool) -> float:
         short, long = (_session(onnx, ort, c, n, chain, convolves) for n in (SHORT, SHORT + more))
-        return min(_run(long) - _run(short) for _ in range(5)) / more
+        return min(run_time(long) - run_time(short) for _ in range(5)) / more
 
     return each(True) - (0.0 if chain else each(False))
-
-
-def _run(session: Any) -> float:
-    started = time.perf_counter()
-    session.run(None, {})
-    return time.perf_counter() - started
 
 
 def _session(onnx: Any, ort: Any, c: Case, length: int, chain: bool, convolves: bool) -> Any:
@@ -86,15 +74,4 @@ def _session(onnx: Any, ort: Any, c: Case, length: int, chain: bool, convolves: 
     output = helper.make_tensor_value_info(total, kind, [1] * 4)
     initial = [numpy_helper.from_array(a, n) for n, a in arrays.items()]
     graph = helper.make_graph(nodes, "conv", [], [output], initial)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
-    model.ir_version = min(model.ir_version, 10)
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 3
-    session = ort.InferenceSession(
-        model.SerializeToString(), options, providers=["WebGpuExecutionProvider"]
-    )
-    if session.get_providers()[0] != "WebGpuExecutionProvider":
-        raise Skipped("ONNX Runtime fell back to another provider")
-    session.run(None, {})
-    return session
+    return start(onnx, ort, graph)

@@ -21,6 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from bench.onnx_session import modules, run_time
+from bench.onnx_session import start as start_session
 from pykernels.bench.case import Case, Loaded, Operand
 from pykernels.bench.clock import Sample
 from pykernels.bench.program import GROUP_ID, Program
@@ -185,12 +187,7 @@ def onnx_peer(f: Callable[[Case], Node]) -> Peer:
     one node is compared with our kernel's on the same numbers."""
 
     def start(loaded: Loaded) -> tuple[Sample, str]:
-        try:
-            onnx, ort = importlib.import_module("onnx"), importlib.import_module("onnxruntime")
-        except ImportError as e:
-            raise Skipped(f"{e.name} is not installed") from None
-        if "WebGpuExecutionProvider" not in ort.get_available_providers():
-            raise Skipped("this onnxruntime has no WebGPU provider")
+        onnx, ort = modules()
         node, case = f(loaded.case), loaded.case
         flow, out = case.tensors[node.flow], case.output
         if (flow.shape, flow.dtype) != (out.shape, out.dtype):
@@ -201,12 +198,12 @@ def onnx_peer(f: Callable[[Case], Node]) -> Peer:
         chain = partial(_session, onnx, ort, case, node, arrays)
         _compare(loaded, node, arrays, chain(1, whole=True).run(None, {})[0])
         short = chain(4)
-        more = min(max(math.ceil(0.03 / max(_run(short) / 4, 1e-7)), 4), 200)
+        more = min(max(math.ceil(0.03 / max(run_time(short) / 4, 1e-7)), 4), 200)
         long = chain(4 + more)
 
         def sample(n: int) -> float:
-            spent = _run(long)
-            return max(spent - _run(short), 0.01 * spent) / more * n
+            spent = run_time(long)
+            return max(spent - run_time(short), 0.01 * spent) / more * n
 
         return sample, "wall"
 
@@ -231,12 +228,6 @@ def _compare(loaded: Loaded, node: Node, arrays: Mapping[str, Array], got: Array
     error, size = np.abs(got.astype(np.float32) - want).max(), np.abs(want).max()
     if not error <= (0.05 if got.dtype == np.float16 else 1e-3) * size:
         raise Skipped(f"its output is wrong on this device, by {error / size:.0%}")
-
-
-def _run(session: Any) -> float:
-    started = time.perf_counter()
-    session.run(None, {})
-    return time.perf_counter() - started
 
 
 def _session(
@@ -264,16 +255,4 @@ def _session(
     size = list(given[node.flow].shape) if whole else [1] * rank
     last = helper.make_tensor_value_info(nodes[-1].output[0], kind, size)
     graph = helper.make_graph(nodes, case.kernel, [], [last], initial)
-    sets = [helper.make_opsetid(d, v) for d, v in (("", 17), ("com.microsoft", 1))]
-    model = helper.make_model(graph, opset_imports=sets)
-    model.ir_version = min(model.ir_version, 10)
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 3
-    session = ort.InferenceSession(
-        model.SerializeToString(), options, providers=["WebGpuExecutionProvider"]
-    )
-    if session.get_providers()[0] != "WebGpuExecutionProvider":
-        raise Skipped("ONNX Runtime fell back to another provider")
-    session.run(None, {})
-    return session
+    return start_session(onnx, ort, graph)
