@@ -205,17 +205,17 @@ class _Panels:
 
     @staticmethod
     def empty(call: _Call) -> _Panels:
-        d, tile, make = call.d, call.choice.tile, call.room.empty
+        d, tile, room = call.d, call.choice.tile, call.room
         heads, kv_heads = d.batch * d.heads, d.batch * d.kv_heads
         queries, keys = cdiv(d.queries, tile) * tile, cdiv(d.keys, tile) * tile
         depth, value_depth = cdiv(d.depth, DEEP) * DEEP, cdiv(d.value_depth, DEEP) * DEEP
         return _Panels(
-            make("stats", heads, queries, 2),
-            make("queries", heads, depth + value_depth, queries),
-            make("keys", kv_heads, depth + value_depth, keys),
-            make("q", heads, queries, depth),
-            make("k", kv_heads, keys, depth),
-            make("do", heads, queries, value_depth),
+            room.empty("stats", heads, queries, 2),
+            room.empty("queries", heads, depth + value_depth, queries),
+            room.empty("keys", kv_heads, depth + value_depth, keys),
+            room.empty("q", heads, queries, depth),
+            room.empty("k", kv_heads, keys, depth),
+            room.empty("do", heads, queries, value_depth),
         )
 
     def steps(

@@ -384,7 +384,7 @@ const py = (() => {
     // -- modules
     math: {
       prod: (x) => list(x).reduce((a, b) => a * b, 1),
-      ceil: Math.ceil, floor: Math.floor, sqrt: Math.sqrt, log2: Math.log2, inf: Infinity,
+      ceil: Math.ceil, floor: Math.floor, sqrt: Math.sqrt, log2: Math.log2, inf: Infinity, nan: NaN,
       isqrt: (n) => Math.floor(Math.sqrt(n)),
       gcd: (...ns) => ns.reduce((a, b) => { while (b) [a, b] = [b, mod(a, b)]; return Math.abs(a); }, 0),
       lcm: (...ns) => ns.reduce((a, b) => { let [x, y] = [a, b]; while (y) [x, y] = [y, mod(x, y)]; return Math.abs(a * b) / x; }, 1),
