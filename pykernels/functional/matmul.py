@@ -26,12 +26,12 @@ _CORE = "with core signature (n?,k),(k,m?)->(n?,m?)"
 @overload
 def matmul(
     a: Tensor, b: Array, *, bias: Array | None = None, activation: Activation | None = None,
-    precision: Precision | None = None,     out: Tensor | None = None,
+    precision: Precision | None = None, out: Tensor | None = None,
 ) -> Tensor: ...  # fmt: skip
 @overload
 def matmul(
     a: Array, b: Tensor, *, bias: Array | None = None, activation: Activation | None = None,
-    precision: Precision | None = None,     out: Tensor | None = None,
+    precision: Precision | None = None, out: Tensor | None = None,
 ) -> Tensor: ...  # fmt: skip
 @overload
 def matmul(
@@ -46,12 +46,12 @@ def matmul(
 @overload
 def matmul(
     a: NDArray, b: NDArray, *, bias: NDArray | None = None, activation: Activation | None = None,
-    precision: Precision | None = None,     out: None = None,
+    precision: Precision | None = None, out: None = None,
 ) -> NDArray: ...  # fmt: skip
 @overload
 def matmul(
     a: Array, b: Array, *, bias: Array | None = None, activation: Activation | None = None,
-    precision: Precision | None = None,     out: Tensor | None = None,
+    precision: Precision | None = None, out: Tensor | None = None,
 ) -> Array: ...  # fmt: skip
 def matmul(
     a: Array,
@@ -90,34 +90,9 @@ def matmul(
     """
     call = Call(_MATMUL, a, b, bias, out=out)
     left, right, extra = call.tensor("a", a), call.tensor("b", b), call.tensor("bias", bias)
+    lead, tail = _shape(left, right)
+    result = call.out((*lead, *tail), _dtype(left, right, out))
     rows, cols = left.ndim > 1, right.ndim > 1
-    for number, t in enumerate((left, right)):
-        if t.ndim == 0:
-            raise ShapeError(
-                f"[matmul] operand {number} ({'ab'[number]}) does not have enough dimensions (has "
-                f"0, {_CORE} requires 1)"
-            )
-    depth = right.shape[-2] if cols else right.shape[0]
-    if left.shape[-1] != depth:
-        raise ShapeError(
-            f"[matmul] operand 1 (b) has a mismatch in its core dimension 0, {_CORE} (size {depth} "
-            f"is different from {left.shape[-1]})"
-        )
-    try:
-        lead = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
-    except ValueError:
-        raise ShapeError(
-            f"[matmul] operands could not be broadcast together: a has shape {left.shape}, b has "
-            f"shape {right.shape}"
-        ) from None
-    tail = left.shape[-2:-1] + (right.shape[-1:] if cols else ())
-    halves = left.dtype == right.dtype == "float16"
-    dtype: DTypeName = "float16" if halves else "float32"
-    if out is not None and out.dtype in ("float32", "float16"):
-        dtype = out.dtype
-    elif out is not None:
-        raise DTypeError(f"[matmul] out must be float32 or float16 but is {out.dtype}")
-    result = call.out((*lead, *tail), dtype)
     if extra is not None:
         try:
             extra = extra.broadcast_to(result.shape)
@@ -138,6 +113,39 @@ def matmul(
         precision=precision,
     )
     return call.leave(result)
+
+
+def _shape(left: Tensor, right: Tensor) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The result's batch axes, and its rows and columns."""
+    for number, t in enumerate((left, right)):
+        if t.ndim == 0:
+            raise ShapeError(
+                f"[matmul] operand {number} ({'ab'[number]}) does not have enough dimensions (has "
+                f"0, {_CORE} requires 1)"
+            )
+    cols = right.ndim > 1
+    depth = right.shape[-2] if cols else right.shape[0]
+    if left.shape[-1] != depth:
+        raise ShapeError(
+            f"[matmul] operand 1 (b) has a mismatch in its core dimension 0, {_CORE} (size {depth} "
+            f"is different from {left.shape[-1]})"
+        )
+    try:
+        lead = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+    except ValueError:
+        raise ShapeError(
+            f"[matmul] operands could not be broadcast together: a has shape {left.shape}, b has "
+            f"shape {right.shape}"
+        ) from None
+    return lead, left.shape[-2:-1] + (right.shape[-1:] if cols else ())
+
+
+def _dtype(left: Tensor, right: Tensor, out: Tensor | None) -> DTypeName:
+    if out is None:
+        return "float16" if left.dtype == right.dtype == "float16" else "float32"
+    if out.dtype not in ("float32", "float16"):
+        raise DTypeError(f"[matmul] out must be float32 or float16 but is {out.dtype}")
+    return out.dtype
 
 
 def _with_axes(t: Tensor, rows: bool, cols: bool) -> Tensor:
