@@ -10,7 +10,7 @@
 // right). OH = (H + top + bottom - d (KH - 1) - 1) // s + 1, OW alike; neither may be 0 or less."""
 // source = "torch.nn.functional.conv2d (meaning); Chellapilla et al. 2006 (as a product)"
 // operations = "2 * dst.size * (w.size // max(w.shape[0], 1))"
-// bodies = ["conv2d_tile", "conv2d_rows", "conv2d_depthwise", "conv2d_direct", "conv2d_pack"]
+// bodies = ["conv2d_tile", "conv2d_rows", "conv2d_first", "conv2d_depthwise", "conv2d_direct", "conv2d_pack"]
 // inputs.x = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(N, C, H, W)" }
 // inputs.w = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(O, C / groups, KH, KW)" }
 // inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "(O,)" }

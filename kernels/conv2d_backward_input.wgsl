@@ -7,7 +7,7 @@
 // zero is multiplied: each residue of the strides is a convolution of its own."""
 // source = "torch.nn.grad.conv2d_input (meaning)"
 // operations = "2 * dy.size * (w.size // max(w.shape[0], 1))"
-// bodies = ["conv2d_tile", "conv2d_rows", "conv2d_depthwise", "conv2d_direct", "conv2d_pack"]
+// bodies = ["conv2d_tile", "conv2d_rows", "conv2d_first", "conv2d_few", "conv2d_depthwise", "conv2d_direct", "conv2d_pack"]
 // inputs.dy = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(N, O, OH, OW)" }
 // inputs.w = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(O, C / groups, KH, KW)" }
 // outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(N, C, H, W)" }

@@ -7,7 +7,7 @@
 // Pairs are (rows, columns), four paddings (top, bottom, left, right)."""
 // source = "torch.nn.functional.conv_transpose2d (meaning)"
 // operations = "2 * x.size * (w.size // max(w.shape[0], 1))"
-// bodies = ["conv2d_tile", "conv2d_rows", "conv2d_depthwise", "conv2d_direct", "conv2d_pack"]
+// bodies = ["conv2d_tile", "conv2d_rows", "conv2d_first", "conv2d_few", "conv2d_depthwise", "conv2d_direct", "conv2d_pack"]
 // inputs.x = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(N, C, H, W)" }
 // inputs.w = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(C, O / groups, KH, KW)" }
 // inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "(O,)" }

@@ -12,11 +12,13 @@ from dataclasses import replace
 from math import gcd
 from typing import NamedTuple
 
+from pykernels._generated.bodies import conv2d_few
 from pykernels.layout import View
-from pykernels.plan import Caps, Scratch, Step
+from pykernels.plan import Caps, Scratch, Step, cdiv
 
+from . import _windows
 from ._conv import Geometry
-from ._window_steps import finish
+from ._window_steps import MAX_ROUNDS, bias_step, elements, finish, u32, vectors
 from ._windows import Windows, steps
 
 __all__ = ["gather"]
@@ -50,6 +52,9 @@ def gather(
         _phases(dst.shape[3 + a], g.kernel[a], g.stride[a], g.dilation[a], g.padding[2 * a])
         for a in (0, 1)
     )
+    shape = whole.shape._replace(few=_few_fits(whole, g))
+    if _windows.choose(caps, shape).body == "few":
+        return [_few(caps, whole, g)]
     found: list[Step] = []
     if sum(p.pixels for p in rows) < dst.shape[3] or sum(p.pixels for p in cols) < dst.shape[4]:
         # Some residue has no tap: everything gets the epilogue of 0 first.
@@ -96,3 +101,46 @@ def _every(v: View, axis: int, first: int, count: int, step: int) -> View:
     return replace(
         v, shape=tuple(shape), strides=tuple(strides), offset=v.offset + first * v.strides[axis]
     )
+
+
+# -- three channels, step 2 -----------------------------------------------------------------------
+
+# Rows and columns of pixels of a workgroup of conv2d_few.wgsl.
+FEW_BLOCK = (16, 32)
+
+
+def _few_fits(c: Windows, g: Geometry) -> bool:
+    """Is this what conv2d_few has texts for?"""
+    top, left = g.padding[0], g.padding[2]
+    return (
+        c.dst.shape[2] == 3
+        and g.kernel in ((3, 3), (4, 4), (7, 7))
+        and g.stride == (2, 2)
+        and g.dilation == (1, 1)
+        and top % 2 == left % 2 == 1
+        and c.w.dtype is c.x.dtype
+        and c.x.dtype.itemsize <= c.dst.dtype.itemsize
+        and c.w.shape[2] < MAX_ROUNDS
+    )
+
+
+def _few(caps: Caps, c: Windows, g: Geometry) -> Step:
+    """conv2d_few: all residues in one dispatch."""
+    images, _, _, out_h, out_w = c.dst.shape
+    across, bands = cdiv(out_w, FEW_BLOCK[1]), cdiv(out_h, FEW_BLOCK[0])
+    back = g.kernel[0] // 2 - 1  # pixels of x before the one that two pixels of dst lie at
+    n_s, g_s, c_s, h_s, w_s = elements(c.x)
+    b_g, b_o, b_c, b_h, b_w = elements(c.w)
+    dv = 4 if vectors(c.dst, 4, 4) else 1
+    d_n, _, d_o, d_h, d_w = elements(c.dst, dv)
+    return conv2d_few.step(
+        caps, c.x, c.w, c.bias, c.dst, K=g.kernel[0], DV=dv,
+        across=across, bands=bands, image_groups=bands * across,
+        group_groups=images * bands * across, images=images,
+        channels=c.w.shape[2], height=c.x.shape[3], width=c.x.shape[4], out_h=out_h, out_w=out_w,
+        y_first=u32(g.padding[0] // 2 - back), x_first=u32(g.padding[2] // 2 - back),
+        a_gs=u32(g_s), a_ns=u32(n_s), a_cs=u32(c_s), a_hs=u32(h_s), a_ws=u32(w_s),
+        b_gs=u32(b_g), b_os=u32(b_o), b_cs=u32(b_c), b_hs=u32(b_h), b_ws=u32(b_w),
+        dst_ns=u32(d_n), dst_os=u32(d_o), dst_hs=u32(d_h), dst_ws=u32(d_w),
+        bias_os=bias_step(c), act=c.act,
+    )  # fmt: skip

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pykernels._generated.bodies import (
     conv2d_depthwise,
     conv2d_direct,
+    conv2d_first,
     conv2d_pack,
     conv2d_rows,
     conv2d_tile,
@@ -22,10 +23,15 @@ if TYPE_CHECKING:
     from ._windows import Windows
 
 __all__ = [
-    "DEEP", "MAX_ROUNDS", "Weights", "depthwise", "direct", "finish", "rows", "tiles", "vectors",
+    "DEEP", "MAX_ROUNDS", "Weights", "bias_step", "depthwise", "direct", "elements", "finish",
+    "first", "rows", "tiles", "u32", "vectors", "window",
 ]  # fmt: skip
 
 DEEP = 16  # k of a tile of conv2d_tile.wgsl
+# The windows of conv2d_first.wgsl: size and step.
+FIRST_WINDOWS = ("3/1", "3/2", "5/1", "7/2")
+# Up to this many input channels of a group go there.
+FIRST_CHANNELS = 8
 # One invocation loops at most this often: a software driver ends all loops after 65,535 rounds.
 MAX_ROUNDS = 30_000
 
@@ -73,7 +79,7 @@ def _by_steps(v: View) -> Ints:
     return tuple(sorted(range(v.ndim), key=lambda a: -abs(v.strides[a])))
 
 
-def _bias_step(c: Windows) -> int:
+def bias_step(c: Windows) -> int:
     return 0 if c.bias is None else u32(elements(c.bias)[0])
 
 
@@ -104,7 +110,7 @@ def tiles(
         a_gs=u32(g_s), a_ns=u32(n_s), a_hs=u32(h_s), a_ws=u32(w_s),
         b_gs=u32(b_g), b_rs=u32(b_r), b_cs=u32(b_c),
         dst_ss=u32(d_s), dst_ns=u32(d_n), dst_os=u32(d_o), dst_hs=u32(d_h), dst_ws=u32(d_w),
-        bias_os=_bias_step(c), act=0 if t.raw else c.act, raw=int(t.raw),
+        bias_os=bias_step(c), act=0 if t.raw else c.act, raw=int(t.raw),
     )  # fmt: skip
     return [*k.before, step, *t.after]
 
@@ -130,7 +136,7 @@ def rows(
         y_first=u32(c.first[0]), tap_h=u32(c.tap[0]),
         a_gs=u32(g_s), a_ns=u32(n_s), a_cs=u32(c_s), a_hs=u32(h_s), b_gs=u32(b_g), b_ks=u32(b_k),
         dst_ss=u32(d_s), dst_ns=u32(d_n), dst_os=u32(d_o), dst_hs=u32(d_h),
-        bias_os=_bias_step(c), act=0 if t.raw else c.act, raw=int(t.raw),
+        bias_os=bias_step(c), act=0 if t.raw else c.act, raw=int(t.raw),
     )  # fmt: skip
     return [*k.before, step, *t.after]
 
@@ -204,6 +210,37 @@ def _packed(caps: Caps, scratch: Scratch, w: View, order: str) -> Weights:
     return Weights(copy, True, order, [pack])
 
 
+def first(caps: Caps, c: Windows, tile: tuple[str, int]) -> Step:
+    """conv2d_first: `tile` is its name and its output channels."""
+    images, _, count, out_h, out_w = c.dst.shape
+    down, across, bands = cdiv(count, tile[1]), cdiv(out_w, 16), cdiv(out_h, 8)
+    n_s, g_s, c_s, h_s, w_s = elements(c.x)
+    b_g, b_o, b_c, b_h, b_w = elements(c.w)
+    dv = 4 if vectors(c.dst, 4, 4) else 1
+    d_n, _, d_o, d_h, d_w = elements(c.dst, dv)
+    return conv2d_first.step(
+        caps, c.x, c.w, c.bias, c.dst, TILE=tile[0], WINDOW=window(c), DV=dv,
+        rows=count, down=down, across=across, bands=bands, row_groups=across * down,
+        image_groups=bands * across * down, group_groups=images * bands * across * down,
+        images=images, channels=c.w.shape[2], height=c.x.shape[3], width=c.x.shape[4],
+        out_h=out_h, out_w=out_w, y_first=u32(c.first[0]), x_first=u32(c.first[1]),
+        a_gs=u32(g_s), a_ns=u32(n_s), a_cs=u32(c_s), a_hs=u32(h_s), a_ws=u32(w_s),
+        b_gs=u32(b_g), b_os=u32(b_o), b_cs=u32(b_c), b_hs=u32(b_h), b_ws=u32(b_w),
+        dst_ns=u32(d_n), dst_os=u32(d_o), dst_hs=u32(d_h), dst_ws=u32(d_w),
+        bias_os=bias_step(c), act=c.act,
+    )  # fmt: skip
+
+
+def window(c: Windows) -> str:
+    """The window by its name in conv2d_first.wgsl, "" if that is not for this call."""
+    name = f"{c.w.shape[3]}/{c.stride[0]}"
+    square = c.w.shape[3] == c.w.shape[4] and c.stride[0] == c.stride[1] and c.tap == (1, 1)
+    known = name in FIRST_WINDOWS and square
+    same = c.w.dtype is c.x.dtype and c.x.dtype.itemsize <= c.dst.dtype.itemsize
+    few = c.w.shape[2] <= FIRST_CHANNELS
+    return name if known and same and few else ""
+
+
 # -- few output channels --------------------------------------------------------------------------
 
 
@@ -233,7 +270,7 @@ def depthwise(caps: Caps, scratch: Scratch, c: Windows) -> list[Step]:
         a_ns=u32(n_s), a_gs=1 if last else u32(g_s), a_hs=u32(h_s), a_ws=u32(w_s),
         b_gs=u32(b_g), b_hs=u32(b_h), b_ws=u32(b_w),
         dst_ns=u32(d_n), dst_gs=1 if last else u32(d_g), dst_hs=u32(d_h), dst_ws=u32(d_w),
-        bias_os=_bias_step(c), act=c.act,
+        bias_os=bias_step(c), act=c.act,
     )  # fmt: skip
     return [*before, step]
 
@@ -255,5 +292,5 @@ def direct(caps: Caps, c: Windows) -> Step:
         a_ns=u32(n_s), a_gs=u32(g_s), a_cs=u32(c_s), a_hs=u32(h_s), a_ws=u32(w_s),
         b_gs=u32(b_g), b_os=u32(b_o), b_cs=u32(b_c), b_hs=u32(b_h), b_ws=u32(b_w),
         dst_ns=u32(d_n), dst_gs=u32(d_g), dst_os=u32(d_o), dst_hs=u32(d_h), dst_ws=u32(d_w),
-        bias_os=_bias_step(c), act=c.act,
+        bias_os=bias_step(c), act=c.act,
     )  # fmt: skip

@@ -17,12 +17,16 @@ from ._window_steps import (
     depthwise,
     direct,
     finish,
+    first,
     rows,
     tiles,
     vectors,
+    window,
 )
 
-__all__ = ["ROW_TILES", "TILES", "Choice", "Shape", "Windows", "choose", "steps"]
+__all__ = [
+    "FIRST_TILES", "ROW_TILES", "TILES", "Choice", "Shape", "Windows", "choose", "steps",
+]  # fmt: skip
 
 # The tiles of conv2d_tile.wgsl: output channels, pixels, k's of one invocation.
 TILES = {
@@ -35,6 +39,8 @@ TILES = {
 }
 # The tiles of conv2d_rows.wgsl by the names that choices give them: name there, channels, pixels.
 ROW_TILES = {"rows96": ("64x96", 64, 96), "rows128": ("64x128", 64, 128)}
+# The tiles of conv2d_first.wgsl in the same way: 8 x 16 pixels.
+FIRST_TILES = {"first16": ("16x128", 16, 128), "first32": ("32x128", 32, 128)}
 # Up to this many output channels of a group are summed straight from the image.
 FEW = 4
 # Below this many operations, repacked weights save less than the repacking takes.
@@ -82,7 +88,8 @@ class Windows:
         n, groups, rows, height, width = self.dst.shape
         forms = tuple(_form(self, tile)[0] for tile in TILES)
         depth = math.prod(self.w.shape[2:])
-        return Shape(groups, rows, n * height * width, depth, forms, bool(_row_vectors(self)))
+        three, first = bool(_row_vectors(self)), bool(window(self))
+        return Shape(groups, rows, n * height * width, depth, forms, three, first)
 
     @property
     def operations(self) -> int:
@@ -106,6 +113,8 @@ class Shape(NamedTuple):
     depth: int  # taps and channels of a window
     forms: tuple[str, ...] = ("taps",) * len(TILES)  # how each tile would load the image
     three: bool = False  # may conv2d_rows do it?
+    first: bool = False  # may conv2d_first?
+    few: bool = False  # may conv2d_few?
 
 
 class Choice(NamedTuple):
@@ -117,12 +126,17 @@ class Choice(NamedTuple):
 
 def choose(caps: Caps, s: Shape) -> Choice:
     """The body and the slices for one call."""
+    if s.few:
+        return Choice("few")
     if (
         s.rows <= FEW
         and (s.depth <= 1024 or s.groups * s.pixels >= 1 << 17)
         and s.depth < MAX_ROUNDS
     ):
         return Choice("direct")
+    if s.first and not (s.three and s.depth >= 27 and s.groups * s.pixels >= 1 << 17):
+        wide = s.rows > 16 and _tiles(s, "first32") >= 4 * UNITS
+        return Choice("first32" if wide else "first16")
     if caps.max_invocations < 1024:  # WebGPU's defaults: small devices and software drivers
         groups = _tiles(s, "32x32")
         return Choice("32x32", max(1, min(cdiv(64, groups), s.depth // 256)))
@@ -137,7 +151,8 @@ def choose(caps: Caps, s: Shape) -> Choice:
 
 
 def _tiles(s: Shape, tile: str) -> int:
-    rows, cols = ROW_TILES[tile][1:] if tile in ROW_TILES else TILES[tile][:2]
+    own = FIRST_TILES if tile in FIRST_TILES else ROW_TILES
+    rows, cols = own[tile][1:] if tile in own else TILES[tile][:2]
     return s.groups * cdiv(s.rows, rows) * cdiv(s.pixels, cols)
 
 
@@ -185,6 +200,8 @@ def steps(caps: Caps, scratch: Scratch, c: Windows) -> list[Step]:
     choice = choose(caps, c.shape)
     if choice.body == "direct":
         return depthwise(caps, scratch, c) or [direct(caps, c)]
+    if choice.body in FIRST_TILES:
+        return [first(caps, c, FIRST_TILES[choice.body][:2])]
     if choice.body in ROW_TILES:
         return rows(caps, scratch, c, ROW_TILES[choice.body], _row_vectors(c), choice.slices)
     tile = (choice.body, *TILES[choice.body][:2])

@@ -11,6 +11,7 @@ import pytest
 import pykernels as pk
 from pykernels.kernels import conv2d, conv2d_backward_input
 from pykernels.plans import _windows as plans
+from pykernels.plans._window_steps import FIRST_WINDOWS
 from pykernels.reference.conv2d import conv2d as reference
 from tests.conftest import FULL
 from tests.harness import Form, assert_same_bits, caps, forms, random_form
@@ -80,6 +81,75 @@ def test_rows_of_three_taps(
         assert any(
             name == "conv2d_rows" and f"AV={vec}" in key for name, key in dev._pipelines._pipelines
         )
+
+
+SAME = [KINDS[0], KINDS[1], KINDS[4]]  # weights of the image's dtype
+
+
+@gpu
+@pytest.mark.sample(0.05)
+@pytest.mark.parametrize("kinds", SAME, ids="-".join)
+@pytest.mark.parametrize("window", FIRST_WINDOWS)
+@pytest.mark.parametrize("tile", plans.FIRST_TILES)
+def test_first_layers(dev: pk.Device, tile: str, window: str, kinds: tuple[str, str, str]) -> None:
+    """The body for few input channels: sizes around its tile, any views."""
+    k, step = (int(v) for v in window.split("/"))
+    rows = plans.FIRST_TILES[tile][1]
+    calls = Calls(dev)
+    edges = ((0, 0, 0, 0), (k // 2,) * 4, (1, k - 1, k + 1, 2))
+    for i, (c, o, out) in enumerate((
+        (3, rows, (8, 16)), (1, rows + 1, (9, 20)), (2, rows - 1, (7, 12)), (4, 5, (1, 1)),
+        (5, 2 * rows, (3, 17)), (8, 1, (17, 15)),
+    )):  # fmt: skip
+        padding = edges[i % 3] if min(out) > 1 else edges[0]
+        size = [
+            max((out[a] - 1) * step + k - sum(padding[2 * a : 2 * a + 2]), 1) + i % step
+            for a in (0, 1)
+        ]
+        s = Sizes((size[0], size[1]), (k, k), 2, c, o, 1 + i % 2, (step, step), padding)
+        calls.add(s, kinds=kinds, exact=i % 3 == 0)
+        calls.add(s, kinds=kinds, bias=F16, activation="gelu" if i % 2 else "relu", scale=0.5)
+        form = {
+            f"{name}_form": random_form(calls.rng, 4, repeats=name != "dst")
+            for name in ("x", "w", "dst")
+        }
+        calls.add(s, kinds=kinds, exact=True, **form)
+        calls.add(replace(s, layout="NHWC"), kinds=kinds)
+    with forced(dev, tile):
+        calls.check(f"{tile} {window}")
+    for dv in (1, 4):
+        key = (f"WINDOW={window}", f"DV={dv}")
+        found = [k for name, k in dev._pipelines._pipelines if name == "conv2d_first"]
+        assert any(all(part in k for part in key) for k in found)
+
+
+@gpu
+@pytest.mark.sample(0.1)
+@pytest.mark.parametrize("kinds", SAME, ids="-".join)
+@pytest.mark.parametrize("k", (3, 4, 7))
+def test_three_channels_by_step_two(dev: pk.Device, k: int, kinds: tuple[str, str, str]) -> None:
+    """The body that has all residues of the gradient at once."""
+    calls = Calls(dev)
+    for i, (o, image, padding) in enumerate((
+        (8, (16, 32), (1, 1, 1, 1)), (1, (17, 36), (1, 0, 3, 2)), (5, (15, 31), (3, 3, 1, 4)),
+        (3, (k - 1, k), (1, 0, 1, 0)), (9, (33, 8), (5, 1, 5, 2)),
+    )):  # fmt: skip
+        s = Sizes(image, (k, k), 2, 3, o, 1 + i % 2, (2, 2), padding)
+        calls.add(s, "conv2d_backward_input", kinds, exact=i % 2 == 0)
+        calls.add(s, "conv_transpose2d", kinds, bias=F16, activation="relu", scale=0.5)
+        calls.add(s, "conv_transpose2d", kinds, output_padding=(1, 0), exact=True)
+        form = {
+            f"{name}_form": random_form(calls.rng, 4, repeats=name != "dst")
+            for name in ("x", "w", "dst")
+        }
+        calls.add(s, "conv2d_backward_input", kinds, exact=True, **form)
+        calls.add(replace(s, layout="NHWC"), "conv2d_backward_input", kinds)
+    with forced(dev, "few"):
+        calls.check(str(k))
+    for dv in (1, 4):
+        key = (f"K={k}", f"DV={dv}")
+        found = [k for name, k in dev._pipelines._pipelines if name == "conv2d_few"]
+        assert any(all(part in k for part in key) for k in found)
 
 
 @gpu

@@ -15,6 +15,8 @@ from pykernels.layout import View, contiguous_strides
 from pykernels.plan import Caps, Scratch
 from pykernels.plans import _windows as plans
 from pykernels.plans import conv2d as conv2d_plans
+from pykernels.plans import conv2d_backward_input as back_plans
+from pykernels.plans._conv import geometry
 from pykernels.plans._windows import Shape
 from pykernels.reference.conv2d import conv2d as reference
 from pykernels.reference.conv2d import conv_transpose2d as transposed
@@ -240,8 +242,8 @@ def test_plans() -> None:
     last = view((16, 64, 56, 56), last=True)
     assert ("conv2d_tile", "vec") in forms_of(last, w, x, padding=1)
     # Few operations: the weights stay where they are.
-    image, kernel, out = view((1, 3, 224, 224)), view((64, 3, 7, 7)), view((1, 64, 112, 112))
-    assert forms_of(image, kernel, out, padding=3, stride=2) == [("conv2d_tile", "any")]
+    image, kernel, out = view((1, 13, 56, 56)), view((64, 13, 5, 5)), view((1, 64, 28, 28))
+    assert forms_of(image, kernel, out, padding=2, stride=2) == [("conv2d_tile", "any")]
     one = view((128, 64, 1, 1))
     assert forms_of(x, one, view((16, 128, 56, 56)))[0][0].startswith("mul_mat")
     deep = view((16, 128, 56, 56))
@@ -254,6 +256,36 @@ def test_plans() -> None:
     odd, even = view((16, 128, 57, 57)), view((16, 128, 29, 29))
     assert forms_of(odd, each, odd, padding=1, groups=128) == [("conv2d_direct", "True")]
     assert names_of(odd, each, even, padding=1, groups=128, stride=2) == ["conv2d_direct"]
+
+
+@pytest.mark.parametrize("caps", (LARGE, SMALL))
+def test_plans_of_first_layers(caps: Caps) -> None:
+    """Few input channels and a known window; the gradient of three channels with step 2."""
+    for n, tile in ((1, "16x128"), (16, "32x128")):
+        image, w, out = view((n, 3, 224, 224)), view((64, 3, 7, 7)), view((n, 64, 112, 112))
+        found = conv2d_plans.plan(caps, Scratch(), image, w, None, out, padding=3, stride=2)
+        assert [(s.body.name, s.axes[2:4]) for s in found] == [("conv2d_first", (tile, "7/2"))]
+        back = back_plans.plan(caps, Scratch(), out, w, image, padding=3, stride=2)
+        assert [s.body.name for s in back] == ["conv2d_few"]
+        # Not with these: other dtypes of the weights, windows, steps, residues.
+        half = replace(w, dtype=DTYPES[F16], strides=contiguous_strides(w.shape, 2))
+        for other, options in (
+            (half, {"padding": 3, "stride": 2}), (view((64, 3, 6, 6)), {"padding": 3, "stride": 2}),
+            (w, {"padding": 3, "stride": (2, 3)}), (w, {"padding": 6, "stride": 2, "dilation": 2}),
+        ):  # fmt: skip
+            more = options.get("dilation", 1)
+            g = geometry("conv2d", other.shape[2:], options["stride"], options["padding"], more)
+            y = view((n, 64, *g.output("conv2d", (224, 224))))
+            for run, ins in (
+                (conv2d_plans.plan, (image, other, None, y)),
+                (back_plans.plan, (y, other, image)),
+            ):
+                names = {s.body.name for s in run(caps, Scratch(), *ins, **options)}
+                assert not names & {"conv2d_first", "conv2d_few"}, names
+    even = view((1, 64, 113, 113))
+    found = back_plans.plan(caps, Scratch(), even, view((64, 3, 4, 4)), view((1, 3, 224, 224)),
+                            padding=2, stride=2)  # fmt: skip
+    assert len(found) >= 4
 
 
 def test_slices_fit_one_binding() -> None:

@@ -1,0 +1,220 @@
+// /// kernel
+// doc = "The transpose of conv2d with step 2 to three channels: the four residues of a pixel together."
+// part_of = "conv2d_backward_input"
+// axes.A = ["f32", "f16"]
+// axes.D = ["f32", "f16"]
+// axes.K = [3, 4, 7]
+// axes.DV = [1, 4]
+// pick.A = "dtype(a)"
+// pick.D = "dtype(dst)"
+// when = ["A == 'f16' or D == 'f32'"]
+// inputs.a = { dtype = "A", doc = "The gradient of the output." }
+// inputs.b = { dtype = "A", doc = "The weights." }
+// inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true }
+// outputs.dst = { dtype = "D", vec = "DV", doc = "In vectors of pixels where DV is 4." }
+// params.across = { type = "u32" }
+// params.bands = { type = "u32" }
+// params.image_groups = { type = "u32" }
+// params.group_groups = { type = "u32" }
+// params.images = { type = "u32" }
+// params.channels = { type = "u32" }
+// params.height = { type = "u32" }
+// params.width = { type = "u32" }
+// params.out_h = { type = "u32" }
+// params.out_w = { type = "u32" }
+// params.y_first = { type = "u32" }
+// params.x_first = { type = "u32" }
+// params.a_gs = { type = "u32" }
+// params.a_ns = { type = "u32" }
+// params.a_cs = { type = "u32" }
+// params.a_hs = { type = "u32" }
+// params.a_ws = { type = "u32" }
+// params.b_gs = { type = "u32" }
+// params.b_os = { type = "u32" }
+// params.b_cs = { type = "u32" }
+// params.b_hs = { type = "u32" }
+// params.b_ws = { type = "u32" }
+// params.dst_ns = { type = "u32" }
+// params.dst_os = { type = "u32" }
+// params.dst_hs = { type = "u32" }
+// params.dst_ws = { type = "u32" }
+// params.bias_os = { type = "u32" }
+// params.bias_kind = { type = "u32", value = "0 if bias is None else 1 if bias.dtype.itemsize == 4 else 2" }
+// params.act = { type = "u32" }
+// params.scale = { type = "f32", arg = true }
+// uses = ["product"]
+// grid = "dst.shape[1] * group_groups"
+// ///
+
+// One workgroup computes 2 SY rows of 8 SX pixels of the three channels of one image. An invocation
+// has 2 x 8 of them: four neighbours of each residue. Its sums are over channels of `a`; the weights
+// of one channel serve all of its pixels. The invocations are SPLIT parts, each with channels of its
+// own: a stage is SPLIT channels. At the end the sums of the parts meet in workgroup memory, in order.
+//
+// As an odd number of rows lies before the image, pixel 2 q + r of an axis meets tap 2 t + 1 - r at
+// row q + r - t, counted from where pixel 0 is: OFFS rows for both residues.
+//
+// Bounds, for unchecked compilation: an element outside of the image is read at its first pixel;
+// channels are clamped to their count; stores are guarded; indices into workgroup memory are lane
+// numbers below the sizes of the arrays.
+//% set NT, SPLIT, SX, SY = 128, 4, 4, 8
+//% set BACK, OFFS, TAPS = K // 2 - 1, K // 2 + 1, 3 * K * K
+//% set HIGH, WIDE = SY + OFFS - 1, (SX * 4 + OFFS + 2) // 4
+//% set A_ONE, B_ONE = HIGH * WIDE, (TAPS + 3) // 4
+//% set A_ALL, B_ALL = SPLIT * A_ONE, SPLIT * B_ONE
+//% set A_LOADS, B_LOADS = (A_ALL + NT - 1) // NT, (B_ALL + NT - 1) // NT
+var<workgroup> a_tile: array<array<vec4<f32>, ${A_ONE}>, ${SPLIT}>;
+var<workgroup> b_tile: array<array<vec4<f32>, ${B_ONE}>, ${SPLIT}>;
+var<workgroup> parts: array<array<vec4<f32>, ${NT}>, 4>;
+${product.epilogue(("bias",))}
+
+// The stage of channels from `first` on; beyond the last one, zeros.
+//% macro loads()
+//% for x, count in (("a", A_LOADS), ("b", B_LOADS))
+//% for u in range(count)
+    {
+      let channel = first + ${x}_c${u};
+      let pos = min(channel, p.channels - 1u) * p.${x}_cs;
+      ${x}_in${u} = channel < p.channels;
+//% for e in range(4)
+      ${x}_v${u}${e} = ${x}_mem[${x}_at${u}${e} + pos];
+//% endfor
+    }
+//% endfor
+//% endfor
+//% endmacro
+
+@compute @workgroup_size(${NT})
+fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
+  let g = group_id(wg);
+  if (g >= p.groups) { return; }
+  // (group, image, row of blocks, block)
+  let band = g / p.across;
+  let picture = g / p.image_groups;
+  let group = g / p.group_groups;
+  let x0 = (g - band * p.across) * ${SX * 4}u;
+  let y0 = (band - picture * p.bands) * ${SY}u;
+  let image = picture - group * p.images;
+
+  let a_start = p.a_off + group * p.a_gs + image * p.a_ns;
+//% for u in range(A_LOADS)
+  let a_i${u} = ${"min(li + " ~ u * NT ~ "u, " ~ (A_ALL - 1) ~ "u)" if u == A_LOADS - 1 else "li + " ~ u * NT ~ "u"};
+  let a_c${u} = a_i${u} / ${A_ONE}u;
+  let a_k${u} = a_i${u} % ${A_ONE}u;
+  let a_y${u} = y0 + p.y_first + a_k${u} / ${WIDE}u;
+  let a_x${u} = x0 + p.x_first + a_k${u} % ${WIDE}u * 4u;
+  var a_in${u}: bool;
+//% for e in range(4)
+  let a_ok${u}${e} = (a_y${u} < p.height) & (a_x${u} + ${e}u < p.width);
+  let a_at${u}${e} = a_start + select(0u, a_y${u} * p.a_hs + (a_x${u} + ${e}u) * p.a_ws, a_ok${u}${e});
+  var a_v${u}${e}: ${A};
+//% endfor
+//% endfor
+  let b_start = p.b_off + group * p.b_gs;
+//% for u in range(B_LOADS)
+  let b_i${u} = ${"min(li + " ~ u * NT ~ "u, " ~ (B_ALL - 1) ~ "u)" if u == B_LOADS - 1 else "li + " ~ u * NT ~ "u"};
+  let b_c${u} = b_i${u} / ${B_ONE}u;
+  let b_k${u} = b_i${u} % ${B_ONE}u;
+  var b_in${u}: bool;
+//% for e in range(4)
+  let b_t${u}${e} = min(b_k${u} * 4u + ${e}u, ${TAPS - 1}u);
+  let b_at${u}${e} = b_start + (b_t${u}${e} / ${K * K}u) * p.b_os + (b_t${u}${e} / ${K}u % ${K}u) * p.b_hs + (b_t${u}${e} % ${K}u) * p.b_ws;
+  var b_v${u}${e}: ${A};
+//% endfor
+//% endfor
+  var first = 0u;
+  ${loads()}
+
+  let part = li / ${NT // SPLIT}u;
+  let strip = li % ${NT // SPLIT}u;
+  let px = strip % ${SX}u;
+  let py = strip / ${SX}u;
+  let at = py * ${WIDE}u + px;
+// Sums of channel o and residues ry, rx.
+//% for o in range(3)
+//% for r in range(4)
+  var c${o}_${r} = vec4<f32>();
+//% endfor
+//% endfor
+  loop {
+    workgroupBarrier();  // the last stage has been read
+//% for u in range(A_LOADS)
+    ${"if (li < " ~ (A_ALL - u * NT) ~ "u) {" if u == A_LOADS - 1 and A_ALL % NT else "{"}
+      a_tile[a_c${u}][a_k${u}] = select(
+        vec4<f32>(), vec4<f32>(vec4(a_v${u}0, a_v${u}1, a_v${u}2, a_v${u}3)),
+        vec4<bool>(a_ok${u}0, a_ok${u}1, a_ok${u}2, a_ok${u}3) & vec4<bool>(a_in${u}),
+      );
+    }
+//% endfor
+//% for u in range(B_LOADS)
+    ${"if (li < " ~ (B_ALL - u * NT) ~ "u) {" if u == B_LOADS - 1 and B_ALL % NT else "{"}
+      b_tile[b_c${u}][b_k${u}] = select(vec4<f32>(), vec4<f32>(vec4(b_v${u}0, b_v${u}1, b_v${u}2, b_v${u}3)), b_in${u});
+    }
+//% endfor
+    workgroupBarrier();
+    first += ${SPLIT}u;
+    if (first < p.channels) {
+      ${loads()}
+    }
+//% for v in range(B_ONE)
+    let w${v} = b_tile[part][${v}];
+//% endfor
+//% for d in range(OFFS)
+    let q${d}_0 = a_tile[part][at + ${d * WIDE}u];
+    let q${d}_1 = a_tile[part][at + ${d * WIDE + 1}u];
+//% for h in range(OFFS)
+    let x${d}_${h} = vec4<f32>(q${d}_${h // 4}[${h % 4}], q${d}_${(h + 1) // 4}[${(h + 1) % 4}], q${d}_${(h + 2) // 4}[${(h + 2) % 4}], q${d}_${(h + 3) // 4}[${(h + 3) % 4}]);
+//% endfor
+//% for ry in range(2)
+//% for rx in range(2)
+//% for h in range(OFFS)
+//% set i, j = 1 - ry + 2 * (ry - d + BACK), 1 - rx + 2 * (rx - h + BACK)
+//% if 0 <= i < K and 0 <= j < K
+//% for o in range(3)
+//% set n = o * K * K + i * K + j
+    c${o}_${2 * ry + rx} = fma(vec4<f32>(w${n // 4}[${n % 4}]), x${d}_${h}, c${o}_${2 * ry + rx});
+//% endfor
+//% endif
+//% endfor
+//% endfor
+//% endfor
+//% endfor
+    if (first >= p.channels) { break; }
+  }
+
+  // Each part finishes half a row of what its strips have.
+  let ry = part >> 1u;
+  let right = (part & 1u) == 1u;
+  let y = 2u * (y0 + py) + ry;
+  let x = 2u * (x0 + 4u * px) + select(0u, 4u, right);
+  let dst_start = p.dst_off + image * p.dst_ns + y * p.dst_hs;
+//% for o in range(3)
+  workgroupBarrier();
+//% for r in range(4)
+  parts[${r}][li] = c${o}_${r};
+//% endfor
+  workgroupBarrier();
+  {
+    var even = vec4<f32>();
+    var odd = vec4<f32>();
+//% for s in range(SPLIT)
+    even += parts[2u * ry][strip + ${s * NT // SPLIT}u];
+    odd += parts[2u * ry + 1u][strip + ${s * NT // SPLIT}u];
+//% endfor
+    let low = select(even.xy, even.zw, right);
+    let high = select(odd.xy, odd.zw, right);
+    var v = vec4<f32>(low.x, high.x, low.y, high.y) * p.scale;
+    let channel = group * 3u + ${o}u;
+    if (p.bias_kind != 0u) { v += bias_value(p.bias_off + channel * p.bias_os); }
+    if (p.act != 0u) { v = activate(v, p.act); }
+    let to = dst_start + channel * p.dst_os;
+//% if DV == 4
+    if ((y < p.out_h) & (x < p.out_w)) { dst_store(to + x / 4u, v); }
+//% else
+//% for e in range(4)
+    if ((y < p.out_h) & (x + ${e}u < p.out_w)) { dst_store(to + (x + ${e}u) * p.dst_ws, v[${e}]); }
+//% endfor
+//% endif
+  }
+//% endfor
+}
