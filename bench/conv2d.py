@@ -115,6 +115,11 @@ CASES = [
     Case(16, 128, 112, 128, 3, groups=128, layout="NHWC"),
     Case(16, 128, 112, 128, 3, groups=128, back=True),
     Case(8, 64, 128, 3, 3),
+    *(Case(1, 3, 224, 64, 7, 2, dtype=dtype, back=True) for dtype in (F32, F16)),
+    *(Case(16, 3, 224, 64, 7, 2, dtype=dtype) for dtype in (F32, F16)),
+    Case(16, 3, 224, 64, 7, 2, layout="NHWC"),
+    Case(16, 3, 224, 64, 7, 2, back=True),
+    *(Case(n, 3, 224, 64, 3) for n in (1, 16)),
 ]
 
 

@@ -88,7 +88,9 @@ class Windows:
         n, groups, rows, height, width = self.dst.shape
         forms = tuple(_form(self, tile)[0] for tile in TILES)
         depth = math.prod(self.w.shape[2:])
-        three, first = bool(_row_vectors(self)), bool(window(self))
+        three = bool(_row_vectors(self))
+        blocks = cdiv(height, 8) * cdiv(width, 16)  # of conv2d_first; the least that must be pixels
+        first = bool(window(self)) and 2 * height * width >= 128 * blocks
         return Shape(groups, rows, n * height * width, depth, forms, three, first)
 
     @property

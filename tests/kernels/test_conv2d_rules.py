@@ -269,19 +269,21 @@ def test_plans_of_first_layers(caps: Caps) -> None:
         assert [s.body.name for s in back] == ["conv2d_few"]
         # Not with these: other dtypes of the weights, windows, steps, residues.
         half = replace(w, dtype=DTYPES[F16], strides=contiguous_strides(w.shape, 2))
-        for other, options in (
+        cases: list[tuple[View, dict[str, Any]]] = [
             (half, {"padding": 3, "stride": 2}), (view((64, 3, 6, 6)), {"padding": 3, "stride": 2}),
             (w, {"padding": 3, "stride": (2, 3)}), (w, {"padding": 6, "stride": 2, "dilation": 2}),
-        ):  # fmt: skip
+        ]  # fmt: skip
+        for other, options in cases:
             more = options.get("dilation", 1)
-            g = geometry("conv2d", other.shape[2:], options["stride"], options["padding"], more)
+            kernel = other.shape[2], other.shape[3]
+            g = geometry("conv2d", kernel, options["stride"], options["padding"], more)
             y = view((n, 64, *g.output("conv2d", (224, 224))))
-            for run, ins in (
-                (conv2d_plans.plan, (image, other, None, y)),
-                (back_plans.plan, (y, other, image)),
-            ):
-                names = {s.body.name for s in run(caps, Scratch(), *ins, **options)}
-                assert not names & {"conv2d_first", "conv2d_few"}, names
+            there = conv2d_plans.plan(caps, Scratch(), image, other, None, y, **options)
+            again = back_plans.plan(caps, Scratch(), y, other, image, **options)
+            assert not {s.body.name for s in (*there, *again)} & {"conv2d_first", "conv2d_few"}
+    small = view((1, 3, 33, 33)), view((64, 3, 7, 7)), None, view((1, 64, 17, 17))
+    found = conv2d_plans.plan(caps, Scratch(), *small, padding=3, stride=2)
+    assert [s.body.name for s in found] == ["conv2d_tile"]  # blocks would be mostly empty
     even = view((1, 64, 113, 113))
     found = back_plans.plan(caps, Scratch(), even, view((64, 3, 4, 4)), view((1, 3, 224, 224)),
                             padding=2, stride=2)  # fmt: skip
