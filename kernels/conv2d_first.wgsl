@@ -6,13 +6,14 @@
 // axes.TILE = ["16x128", "32x128"]
 // axes.WINDOW = ["3/1", "3/2", "5/1", "7/2"]
 // axes.DV = [1, 4]
+// axes.LAST = [false, true]
 // pick.A = "dtype(a)"
 // pick.D = "dtype(dst)"
-// when = ["A == 'f16' or D == 'f32'"]
+// when = ["A == 'f16' or D == 'f32'", "DV == 4 or not LAST"]
 // inputs.a = { dtype = "A", doc = "The image." }
 // inputs.b = { dtype = "A", doc = "The weights." }
 // inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true }
-// outputs.dst = { dtype = "D", vec = "DV", doc = "In vectors of pixels where DV is 4." }
+// outputs.dst = { dtype = "D", vec = "DV", doc = "Where DV is 4 in vectors of pixels, or of channels if LAST." }
 // params.rows = { type = "u32" }
 // params.down = { type = "u32" }
 // params.across = { type = "u32" }
@@ -196,9 +197,20 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let channel0 = group * p.rows;
   ${channels.finish(TR, 4, 4)}
   let y = y0 + py;
+  let x = x0 + px * 4u;
   if (y < p.out_h) {
+//% if LAST
+    let at = p.dst_off + image * p.dst_ns + channel0 / 4u + y * p.dst_hs;
+//% for o in range(TR // 4)
+    {
+      let row = row0 + (at_row + ${4 * o}u) * 4u;
+//% for e in range(4)
+      if ((row < p.rows) & (x + ${e}u < p.out_w)) { dst_store(at + (x + ${e}u) * p.dst_ws + row / 4u, vec4<f32>(c${4 * o}_0[${e}], c${4 * o + 1}_0[${e}], c${4 * o + 2}_0[${e}], c${4 * o + 3}_0[${e}])); }
+//% endfor
+    }
+//% endfor
+//% else
     let at = p.dst_off + image * p.dst_ns + channel0 * p.dst_os + y * p.dst_hs;
-    let x = x0 + px * 4u;
 //% for o in range(TR)
     {
       let row = row0 + (at_row + ${o // 4 * 4}u) * 4u + ${o % 4}u;
@@ -211,5 +223,6 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endif
     }
 //% endfor
+//% endif
   }
 }

@@ -216,10 +216,11 @@ def first(caps: Caps, c: Windows, tile: tuple[str, int]) -> Step:
     down, across, bands = cdiv(count, tile[1]), cdiv(out_w, 16), cdiv(out_h, 8)
     n_s, g_s, c_s, h_s, w_s = elements(c.x)
     b_g, b_o, b_c, b_h, b_w = elements(c.w)
-    dv = 4 if vectors(c.dst, 4, 4) else 1
+    last = vectors(c.dst, 2, 4)
+    dv = 4 if last or vectors(c.dst, 4, 4) else 1
     d_n, _, d_o, d_h, d_w = elements(c.dst, dv)
     return conv2d_first.step(
-        caps, c.x, c.w, c.bias, c.dst, TILE=tile[0], WINDOW=window(c), DV=dv,
+        caps, c.x, c.w, c.bias, c.dst, TILE=tile[0], WINDOW=window(c), DV=dv, LAST=last,
         rows=count, down=down, across=across, bands=bands, row_groups=across * down,
         image_groups=bands * across * down, group_groups=images * bands * across * down,
         images=images, channels=c.w.shape[2], height=c.x.shape[3], width=c.x.shape[4],

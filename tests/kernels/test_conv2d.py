@@ -117,14 +117,14 @@ def test_first_layers(dev: pk.Device, tile: str, window: str, kinds: tuple[str, 
         calls.add(replace(s, layout="NHWC"), kinds=kinds)
     with forced(dev, tile):
         calls.check(f"{tile} {window}")
-    for dv in (1, 4):
-        key = (f"WINDOW={window}", f"DV={dv}")
+    for dv, last in ((1, False), (4, False), (4, True)):
+        key = (f"WINDOW={window}", f"DV={dv}", f"LAST={last}")
         found = [k for name, k in dev._pipelines._pipelines if name == "conv2d_first"]
         assert any(all(part in k for part in key) for k in found)
 
 
 @gpu
-@pytest.mark.sample(0.1)
+@pytest.mark.sample(0.05)
 @pytest.mark.parametrize("kinds", SAME, ids="-".join)
 @pytest.mark.parametrize("k", (3, 4, 7))
 def test_three_channels_by_step_two(dev: pk.Device, k: int, kinds: tuple[str, str, str]) -> None:
@@ -153,7 +153,7 @@ def test_three_channels_by_step_two(dev: pk.Device, k: int, kinds: tuple[str, st
 
 
 @gpu
-@pytest.mark.sample(0.1)
+@pytest.mark.sample(0.08)
 @pytest.mark.parametrize("kinds", KINDS, ids="-".join)
 @pytest.mark.parametrize("o", (1, 3, 6))
 def test_direct(dev: pk.Device, o: int, kinds: tuple[str, str, str]) -> None:
