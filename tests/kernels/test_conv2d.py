@@ -30,7 +30,7 @@ LOADS = {
 
 
 @gpu
-@pytest.mark.sample(0.02)
+@pytest.mark.sample(0.012)
 @pytest.mark.parametrize("kinds", KINDS[:3], ids="-".join)
 @pytest.mark.parametrize(
     ("tile", "load"),
@@ -124,7 +124,7 @@ def test_first_layers(dev: pk.Device, tile: str, window: str, kinds: tuple[str, 
 
 
 @gpu
-@pytest.mark.sample(0.05)
+@pytest.mark.sample(0.03)
 @pytest.mark.parametrize("kinds", SAME, ids="-".join)
 @pytest.mark.parametrize("k", (3, 4, 7))
 def test_three_channels_by_step_two(dev: pk.Device, k: int, kinds: tuple[str, str, str]) -> None:

@@ -19,6 +19,7 @@ from pykernels.plans import conv2d_backward_input as back_plans
 from pykernels.plans._conv import geometry
 from pykernels.plans._windows import Shape
 from pykernels.reference.conv2d import conv2d as reference
+from pykernels.reference.conv2d import conv2d_backward_input as gradient
 from pykernels.reference.conv2d import conv_transpose2d as transposed
 from tests.harness import Form, assert_same_bits
 from tests.kernels.conv_calls import F16, F32, Calls, Sizes, forced
@@ -59,6 +60,28 @@ def test_a_large_value_stays_in_its_windows(dev: pk.Device) -> None:
         with forced(dev, body, pack=pack):
             conv2d(given, dev.tensor(w), dst, padding=2)
         np.testing.assert_array_equal(dst.numpy(), want.astype(np.float32))
+
+
+@gpu
+def test_a_large_value_in_a_first_layer(dev: pk.Device) -> None:
+    """The same by the bodies for few channels, whose last stage is not full."""
+    x = np.ones((2, 3, 9, 21), np.float32)
+    x[:, :, 0, 0] = np.nan
+    x[1, 2, 8, 20] = np.inf
+    w = np.ones((5, 3, 3, 3), np.float32)
+    want = reference(x, w, stride=2, padding=(1, 2, 3, 2))
+    made = dev.empty(want.shape)
+    with forced(dev, "first16"):
+        conv2d(dev.tensor(x), dev.tensor(w), made, stride=2, padding=(1, 2, 3, 2))
+    np.testing.assert_array_equal(made.numpy(), want.astype(np.float32))
+    y = np.ones((2, 5, 5, 11), np.float32)
+    y[0, 0, 0, 0] = np.nan
+    y[1, 4, 4, 10] = np.inf
+    want = gradient(y, w, x.shape, stride=2, padding=1)
+    made = dev.empty(want.shape)
+    with forced(dev, "few"):
+        conv2d_backward_input(dev.tensor(y), dev.tensor(w), made, stride=2, padding=1)
+    np.testing.assert_array_equal(made.numpy(), want.astype(np.float32))
 
 
 @gpu
