@@ -1,15 +1,17 @@
 // /// kernel
 // doc = "Large products of mul_mat with precision='fast': packed f16 products, up to 256 of them summed in f16."
 // part_of = "mul_mat"
-// axes.T = ["f16"]
+// axes.A = ["u32"]
+// axes.B = ["f16"]
 // axes.D = ["f32", "f16"]
 // axes.AV = [4]
 // axes.BV = [4]
 // axes.DV = [1, 4]
-// pick.T = "dtype(a)"
+// pick.A = "dtype(a)"
+// pick.B = "dtype(b)"
 // pick.D = "dtype(dst)"
-// inputs.a = { dtype = "T", vec = "AV", doc = "(..., K, M), columns in whole vectors" }
-// inputs.b = { dtype = "T", vec = "BV", doc = "(..., K, N) likewise" }
+// inputs.a = { dtype = "A", vec = "AV", doc = "(..., K, M), eight halves a vector" }
+// inputs.b = { dtype = "B", vec = "BV", doc = "(..., K, N) in whole vectors" }
 // inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true }
 // inputs.residual = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true }
 // outputs.dst = { dtype = "D", vec = "DV", doc = "(..., N, M)" }
@@ -49,16 +51,16 @@ var<workgroup> b_tile${s}: array<array<Eight, ${ROWS // 4}>, ${DEEP}>;
 ${product.epilogue()}
 ${product.finish()}
 
-//% macro loads()
-    a_v0 = a_mem[a_from0 + a_pos];
-    a_v1 = a_mem[a_from1 + a_pos];
-    b_v = b_mem[b_from + b_pos];
-    a_pos = min(a_pos + a_step, a_end);
-    b_pos = min(b_pos + b_step, b_end);
+//% macro loads(s)
+    a_v = a_mem[a_from${s} + a_pos];
+    b_v = b_mem[b_from${s} + b_pos];
 //% endmacro
 
 //% macro stores(s)
-    a_tile${s}[i_k][i_at] = Eight(a_v0, a_v1);
+    a_tile${s}[i_k][i_at] = Eight(
+      vec4<f16>(vec2<f16>(unpack2x16float(a_v.x)), vec2<f16>(unpack2x16float(a_v.y))),
+      vec4<f16>(vec2<f16>(unpack2x16float(a_v.z)), vec2<f16>(unpack2x16float(a_v.w))),
+    );
     b_tile${s}[i_k][i_at] = Eight(b_v.xxyy, b_v.zzww);
 //% endmacro
 
@@ -66,20 +68,16 @@ ${product.finish()}
 //% macro head_loads(t)
   {
     let far = min(i_k + ${8 * t}u, head - 1u);
-    let a_h0 = a_mem[a_base0 + far * p.a_rs];
-    let a_h1 = a_mem[a_base1 + far * p.a_rs];
+    let a_h = a_mem[a_base + far * p.a_rs];
     let b_h = b_mem[b_base + far * p.b_rs];
     let inside = i_k + ${8 * t}u < head;
-    a_v0 = select(vec4<f16>(), a_h0, inside);
-    a_v1 = select(vec4<f16>(), a_h1, inside);
+    a_v = select(vec4<u32>(), a_h, inside);
     b_v = select(vec4<f16>(), b_h, inside);
   }
 //% endmacro
 
-// The product of two tiles, 16 k.
-//% macro tiles()
-//% for s in range(2)
-//% for k in range(DEEP)
+// The product at one k of the tiles s.
+//% macro product_at(s, k, odd)
     {
 //% for i in range(TR // 4)
       let r${i} = b_tile${s}[${k}][at_row + ${i * LR}u];
@@ -89,18 +87,36 @@ ${product.finish()}
 //% for n in range(TR)
 //% for m in range(2)
 //% set i, j = n if band == 0 else TR - 1 - n, band + (m if n % 2 == 0 else 1 - m)
-      h${i}_${j} = fma(${"-" if k % 2 else ""}r${i // 4}.${"low" if i % 4 < 2 else "high"}.${"zw" if i % 2 else "xy"}, q.${"low" if j < 2 else "high"}.${"zw" if j % 2 else "xy"}, -h${i}_${j});
+      h${i}_${j} = fma(${"-" if odd else ""}r${i // 4}.${"low" if i % 4 < 2 else "high"}.${"zw" if i % 2 else "xy"}, q.${"low" if j < 2 else "high"}.${"zw" if j % 2 else "xy"}, -h${i}_${j});
 //% endfor
 //% endfor
 //% endfor
     }
+//% endmacro
+
+// The product of two tiles, 16 k; in a loop where it runs but once.
+//% macro tiles(loop)
+//% for s in range(2)
+//% if loop
+    for (var k = 0u; k < ${DEEP}u; k += 2u) {
+    ${product_at(s, "k", false)}
+    ${product_at(s, "k + 1u", true)}
+    }
+    ${stores(1 - s)}
+    ${loads(s)}
+//% else
+//% for k in range(DEEP)
+    ${product_at(s, k, k % 2)}
 //% if k == 3
     ${stores(1 - s)}
-    ${loads()}
+    ${loads(s)}
 //% endif
 //% endfor
+//% endif
     workgroupBarrier();  // the other tiles are complete, these have been read
 //% endfor
+    a_pos = min(a_pos + a_step, a_end);
+    b_pos = min(b_pos + b_step, b_end);
 //% endmacro
 
 @compute @workgroup_size(${NT})
@@ -111,27 +127,22 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let k_first = (batch / p.slice_batches) * p.slice_depth;
   let k_count = min(p.slice_depth, p.depth - k_first);
   let head = ((k_count - 1u) & 15u) + 1u;
-  let last_tile = max(k_count, 8u) - 8u;
+  let last_pair = max(k_count, 16u) - 16u;
 
   // An invocation loads eight columns and four rows of one k.
   let i_at = li & 15u;
   let i_k = li >> 4u;
-  let near = min(i_k, k_count - 1u);
-  let a_last = (p.cols + 3u) / 4u - 1u;
-  let a_start = a_batch(batch) + k_first * p.a_rs;
-//% for u in range(2)
-  let a_base${u} = a_start + min(col0 / 4u + i_at * 2u + ${u}u, a_last);
-  let a_from${u} = a_base${u} + near * p.a_rs;
-//% endfor
+  let a_base = a_batch(batch) + k_first * p.a_rs + min(col0 / 8u + i_at, (p.cols + 7u) / 8u - 1u);
   let b_base = b_batch(batch) + k_first * p.b_rs + min(row0 / 4u + i_at, (p.rows + 3u) / 4u - 1u);
-  let b_from = b_base + near * p.b_rs;
 //% for x in "ab"
-  let ${x}_step = 8u * p.${x}_rs;
-  let ${x}_end = last_tile * p.${x}_rs;
+//% for s in range(2)
+  let ${x}_from${s} = ${x}_base + min(i_k + ${8 * s}u, k_count - 1u) * p.${x}_rs;
+//% endfor
+  let ${x}_step = 16u * p.${x}_rs;
+  let ${x}_end = last_pair * p.${x}_rs;
   var ${x}_pos = min(head * p.${x}_rs, ${x}_end);
 //% endfor
-  var a_v0: vec4<f16>;
-  var a_v1: vec4<f16>;
+  var a_v: vec4<u32>;
   var b_v: vec4<f16>;
   ${head_loads(0)}
   ${stores(0)}
@@ -155,11 +166,11 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     left -= blocks;
     // Twice in one iteration: at the end of each, the compiler moves registers.
     for (var pair = blocks >> 1u; pair > 0u; pair -= 1u) {
-    ${tiles()}
-    ${tiles()}
+    ${tiles(false)}
+    ${tiles(false)}
     }
     if ((blocks & 1u) == 1u) {
-    ${tiles()}
+    ${tiles(true)}
     }
 //% for i in range(TR)
 //% for j in range(TC // 4)

@@ -222,7 +222,7 @@ fn finish(scaled: vec4<f32>, bias_row: u32, residual_row: u32, columns: vec4<u32
 
 // The sums, scaled, with bias, residual and activation, to dst: in vectors of DV along its rows, or
 // where DT along its columns.
-//% macro write(TR, TC, LR, LC, DV, DT=false)
+//% macro write(TR, TC, LR, LC, DV, DT=false, times="")
   let dst_start = dst_batch(batch);
   var factor = select(p.scale, 1.0f, p.raw == 1u);  // at the stores: before them it costs 2.5 %
   if (finishes()) {
@@ -240,7 +240,7 @@ fn finish(scaled: vec4<f32>, bias_row: u32, residual_row: u32, columns: vec4<u32
       let i = n / ${TC // 4}u;
       let j = n % ${TC // 4}u;
       let row = min(row0 + (at_row + (i >> 2u) * ${LR}u) * 4u + (i & 3u), p.rows - 1u);
-      let m = vec4<u32>(col0 + (at_col + j * ${LC}u) * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
+      let m = vec4<u32>(col0 + (at_col${times} + j * ${LC}u) * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
       c[n] = finish(c[n] * factor, bias_at(bias_start, row, 0u), residual_at(residual_start, row, 0u), m);
     }
 //% for i in range(TR)
@@ -256,7 +256,7 @@ fn finish(scaled: vec4<f32>, bias_row: u32, residual_row: u32, columns: vec4<u32
     let row = row0 + (at_row + ${i * LR}u) * 4u;
     if (row < p.rows) {
 //% for j in range(TC // 4)
-      let m${j} = col0 + (at_col + ${j * LC}u) * 4u;
+      let m${j} = col0 + (at_col${times} + ${j * LC}u) * 4u;
 //% for e in range(4)
       if (m${j} + ${e}u < p.cols) { dst_store(dst_at(dst_start, m${j} + ${e}u, row / 4u), factor * vec4<f32>(c${4 * i}_${j}[${e}], c${4 * i + 1}_${j}[${e}], c${4 * i + 2}_${j}[${e}], c${4 * i + 3}_${j}[${e}])); }
 //% endfor
@@ -270,7 +270,7 @@ fn finish(scaled: vec4<f32>, bias_row: u32, residual_row: u32, columns: vec4<u32
     let row = row0 + (at_row + ${i // 4 * LR}u) * 4u + ${i % 4}u;
     if (row < p.rows) {
 //% for j in range(TC // 4)
-      let m${j} = col0 + (at_col + ${j * LC}u) * 4u;
+      let m${j} = col0 + (at_col${times} + ${j * LC}u) * 4u;
 //% if DV == 4
       if (m${j} < p.cols) { dst_store(dst_at(dst_start, row, m${j} / 4u), factor * c${i}_${j}); }
 //% else

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from pykernels.plan import Caps, cdiv
 
 __all__ = [
-    "BANDWIDTH", "DISPATCH", "EDGES", "NARROW", "RATE", "SLOTS", "TURN", "Choice", "Shape", "Tail",
-    "choose", "lane_bits", "sum_bits",
+    "BANDWIDTH", "DISPATCH", "EDGES", "LAST", "NARROW", "RATE", "SCALARS", "SLOTS", "Choice",
+    "Shape", "Tail", "choose", "lane_bits", "sum_bits",
 ]  # fmt: skip
 
 # Rows and columns of dst that one workgroup of mul_mat.wgsl ("32", "64") or mul_mat_wide computes.
@@ -21,9 +21,9 @@ BUSY = 256
 # mul_mat_wide at a time (three on each of 132 multiprocessors; PARTIAL is the time of a wave with
 # none, one, two or three on each, all the rest of the device idle), the cost of starting one in k,
 # operations and bytes per second, seconds of one more dispatch, and what a product loses by loading
-# b with k last.
+# b with k last in vectors or one by one.
 SLOTS, PARTIAL, START = 396, (0.0, 0.6, 0.72, 1.0), 48
-RATE, BANDWIDTH, DISPATCH, TURN = 47e12, 3.5e12, 2e-6, 0.06
+RATE, BANDWIDTH, DISPATCH, LAST, SCALARS = 49e12, 3.5e12, 2e-6, 0.01, 0.06
 
 
 class Shape(NamedTuple):
@@ -44,11 +44,15 @@ class Tail(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """A body ("vec", "32", "64" or "wide"), the number of slices of K, and of "wide" the tail."""
+    """A body ("vec", "32", "64" or "wide"), the number of slices of K, and of "wide" the tail.
+
+    `each`: k of all slices but the last, shorter one; 0: equal slices.
+    """
 
     body: str
     slices: int = 1
     tail: Tail = Tail()
+    each: int = 0
 
 
 def choose(caps: Caps, s: Shape) -> Choice:
@@ -76,12 +80,20 @@ def _tiles(s: Shape, tile: str) -> int:
 
 
 def _wide_choices(s: Shape) -> list[Choice]:
-    """Whole tiles, all tiles in slices, or whole tiles in whole waves and a tail in slices."""
+    """Whole tiles, all tiles in slices, or whole tiles in whole waves and a tail in slices.
+
+    Or long slices that fill whole waves but for the room of one short slice of each tile, which
+    they leave free: the long ones start first.
+    """
     most = max(min(s.depth // 256, 8), 1)
     choices = [Choice("wide", n) for n in range(1, most + 1)]
     tiles, across = _tiles(s, "wide"), cdiv(s.cols, EDGES["wide"][1])
     if tiles >= 2 * SLOTS:
         choices = choices[:1]
+    for long in range(1, most):
+        each = s.depth * tiles // (cdiv(tiles * long, SLOTS) * SLOTS) // 16 * 16
+        if each * long + 128 <= s.depth < each * (long + 1):
+            choices.append(Choice("wide", long + 1, each=each))
     if s.batches == 1 and tiles > SLOTS:
         rows = (tiles - tiles // SLOTS * SLOTS + across - 1) // across
         choices += [Choice("wide", 1, Tail(rows, n)) for n in range(2, min(most, 4) + 1) if rows]
@@ -90,12 +102,15 @@ def _wide_choices(s: Shape) -> list[Choice]:
 
 def _wide_time(s: Shape, choice: Choice) -> float:
     """Seconds that mul_mat_wide and the sum over its slices are expected to take."""
-    (rows, cols), (_, slices, tail) = EDGES["wide"], choice
+    (rows, cols), (_, slices, tail, long) = EDGES["wide"], choice
     tiles = _tiles(s, "wide")
     each = 2 * rows * cols * SLOTS / RATE  # a wave of workgroups, for each k and for starting
     if tail.rows:  # its slices fill what the whole tiles leave free
         waves = tiles / SLOTS + 0.25 / tail.slices
         return waves * (s.depth + START) * each + _sum_time(s, tail.slices, tail.rows * rows)
+    if long:
+        waves = tiles / SLOTS + 0.25 * (1.0 - long * (slices - 1) / s.depth)
+        return waves * (s.depth + slices * START) * each + _sum_time(s, slices, s.rows)
     waves, rest = divmod(tiles * slices, SLOTS)
     full = waves + PARTIAL[cdiv(3 * rest, SLOTS)]
     product = full * (cdiv(s.depth, slices) + START) * each

@@ -38,9 +38,10 @@ from ._product_choice import (
     BANDWIDTH,
     DISPATCH,
     EDGES,
+    LAST,
     NARROW,
     RATE,
-    TURN,
+    SCALARS,
     Choice,
     Shape,
     choose,
@@ -99,7 +100,8 @@ def _steps(caps: Caps, scratch: Scratch, p: Product, fast: bool) -> list[Step]:
     slices = min(choice.slices, max(caps.max_binding // (4 * p.dst.size), 1))
     if levels(p) >= Tiles.LEVELS:
         slices = 1  # the slices are one more axis
-    choice = choice._replace(slices=slices)
+    if slices != choice.slices:
+        choice = choice._replace(slices=slices, each=0)
     if choice.body == "vec":
         return _narrow(caps, scratch, p, choice.slices)
     if choice.body == "wide" and fast:
@@ -188,35 +190,44 @@ def _tiled(caps: Caps, scratch: Scratch, p: Product, tile: str, slices: int) -> 
 
 
 def _wide(caps: Caps, scratch: Scratch, p: Product, choice: Choice) -> list[Step]:
-    """A large product. Where it costs little, operands are first turned so that k is the row."""
+    """A large product. Its first operand must have k as the row, its second may have it last, too.
+    Where they do not, they are copied; the second one only where that costs little."""
     s = p.shape
     seconds = 2 * s.batches * s.rows * s.cols * s.depth / RATE
 
-    def turning(v: View) -> float:
-        """The seconds that turning it takes: 0 where k is the row, inf if no copy can be bound."""
-        if by(turn(v), 4):
-            return 0.0
-        nbytes = unique(v).size // v.shape[-2] * cdiv(v.shape[-2], 4) * 4 * v.dtype.itemsize
+    def copying(v: View) -> float:
+        """The seconds that a copy takes; inf if none can be bound."""
+        nbytes = unique(v).size // v.shape[-2] * cdiv(v.shape[-2], 8) * 8 * v.dtype.itemsize
         return DISPATCH + 2 * nbytes / BANDWIDTH if nbytes <= caps.max_binding else math.inf
 
+    def first(v: View) -> float:
+        return 0.0 if by(turn(v), _wide_vector(v)) else copying(v)
+
+    def second(v: View) -> float:
+        if by(turn(v), 4):
+            return 0.0
+        return min(copying(v), (LAST if by(v, 4) else SCALARS) * seconds)
+
     def cost(p: Product) -> float:
-        return turning(p.a) + min(turning(p.b), TURN * seconds)
+        return first(p.a) + second(p.b)
 
     if p.a.dtype == p.b.dtype and cost(p.swapped()) < cost(p):
         p = p.swapped()
         if choice.tail.rows:  # in rows of the other operand
             choice = choose(caps, p.shape)
-    if turning(p.a) == math.inf:
+    if first(p.a) == math.inf:
         return _tiled(caps, scratch, p, "64", choice.slices)
     before: list[Step] = []
     a = turn(p.a)
-    if turning(p.a):
+    if first(p.a) > 0.0:
         a, before = _turned(caps, scratch, p.a)
-    turned = turning(p.b) < TURN * seconds
-    if turned and turning(p.b):
+    if a.dtype.itemsize == 2:
+        a, _ = _vectors(a)
+    if copying(p.b) <= second(p.b):
         copy, copied = _turned(caps, scratch, p.b)
         p = replace(p, b=turn(copy))
         before += copied
+    turned = by(turn(p.b), 4)
 
     def step(part: Product, out: View, raw: bool, depth: int) -> Step:
         flip = not by(out, 4) and by(turn(out), 4)
@@ -224,23 +235,30 @@ def _wide(caps: Caps, scratch: Scratch, p: Product, choice: Choice) -> list[Step
         return mul_mat_wide.step(
             caps, _spread(a, out), _spread(b, out), None if raw else part.bias,
             None if raw else part.residual, turn(out) if flip else out,
-            AV=4, BV=4 if turned else 1, DV=4 if flip or by(out, 4) else 1, DT=flip,
+            AV=4, BV=4 if by(b, 4) else 1, BT=turned, DV=4 if flip or by(out, 4) else 1, DT=flip,
             depth=s.depth, slice_depth=depth, **_tiling(part, raw),
         )  # fmt: skip
 
-    return before + _in_parts(caps, scratch, p, choice, step)
+    return before + _in_parts(caps, scratch, p, choice, step, flips=True)
+
+
+def _wide_vector(v: View) -> int:
+    """Columns of one vector of a large product's first operand: 16 bytes."""
+    return 16 // v.dtype.itemsize
 
 
 def _fast(caps: Caps, scratch: Scratch, p: Product, choice: Choice) -> list[Step]:
     """A large product in packed f16: operands are first copied where they are not f16 with k as
     the row."""
-    (a, before), (b, more) = (_halves(caps, scratch, v) for v in (p.a, p.b))
+    a, before = _halves(caps, scratch, p.a, 8)
+    b, more = _halves(caps, scratch, p.b, 4)
+    words, _ = _vectors(a)
     p = replace(p, b=turn(b))
     blocks = next(n for least, n in BLOCKS if p.shape.depth >= least)
 
     def step(part: Product, out: View, raw: bool, depth: int) -> Step:
         return mul_mat_fast.step(
-            caps, _spread(a, out), _spread(turn(part.b), out), None if raw else part.bias,
+            caps, _spread(words, out), _spread(turn(part.b), out), None if raw else part.bias,
             None if raw else part.residual, out,
             AV=4, BV=4, DV=4 if by(out, 4) else 1, depth=p.shape.depth, slice_depth=depth,
             blocks=blocks, **_tiling(part, raw),
@@ -260,7 +278,7 @@ def _tiling(p: Product, raw: bool) -> dict[str, int]:
 
 def _in_parts(
     caps: Caps, scratch: Scratch, p: Product, choice: Choice,
-    step: Callable[[Product, View, bool, int], Step], direct: bool = False,
+    step: Callable[[Product, View, bool, int], Step], direct: bool = False, flips: bool = False,
 ) -> list[Step]:  # fmt: skip
     """The product of whole tiles, then that of its tail, which takes the places that the last wave
     of the former leaves free (it does not wait: it writes to scratch); then the sums."""
@@ -268,19 +286,20 @@ def _in_parts(
     first = min(max(cdiv(rows, edge) - choice.tail.rows, 0) * edge, rows)
     steps: list[Step] = []
     sums: list[Step] = []
-    for start, end, slices in ((0, first, choice.slices), (first, rows, choice.tail.slices)):
+    parts = ((0, first, choice.slices, choice.each), (first, rows, choice.tail.slices, 0))
+    for start, end, slices, each in parts:
         if start < end:
             part = rows_of(p, start, end)
-            cut = _cut(p.shape.depth, slices, DEEP)
-            out, raw, after = _target(caps, scratch, part, cut, direct)
+            cut = _cut(p.shape.depth, slices, DEEP, each)
+            out, raw, after = _target(caps, scratch, part, cut, direct, flips)
             steps.append(step(part, out, raw, cut.depth))
             sums += after
     return steps + sums
 
 
-def _halves(caps: Caps, scratch: Scratch, v: View) -> tuple[View, list[Step]]:
-    """The operand in f16 with k as the row, rows of whole vectors; and the steps that copy it."""
-    if v.dtype.name == "float16" and by(turn(v), 4):
+def _halves(caps: Caps, scratch: Scratch, v: View, n: int) -> tuple[View, list[Step]]:
+    """The operand in f16 with k as the row, rows of vectors of n; and the steps that copy it."""
+    if v.dtype.name == "float16" and by(turn(v), n):
         return turn(v), []
     if v.dtype.name == "float16" or runs(turn(v)):
         return _turned(caps, scratch, v, "float16")
@@ -295,7 +314,7 @@ def _turned(
 ) -> tuple[View, list[Step]]:
     """A copy with k as the row, rows of whole vectors; and the steps that make it."""
     source = turn(unique(v))
-    shape = (*source.shape[:-1], cdiv(source.shape[-1], 4) * 4)
+    shape = (*source.shape[:-1], cdiv(source.shape[-1], 8) * 8)  # whole vectors, of halves too
     whole = scratch.empty(shape, name or v.dtype.name)
     copy = cpy.plan(caps, scratch, source, whole.with_layout(source.shape, whole.strides))
     lead = zip(v.shape[:-2], source.shape, whole.strides, strict=False)
@@ -310,26 +329,32 @@ class _Cut(NamedTuple):
     depth: int
 
 
-def _cut(depth: int, slices: int, unit: int) -> _Cut:
-    """Slices that are multiples of `unit`, none of them empty or too long for one loop."""
+def _cut(depth: int, slices: int, unit: int, each: int = 0) -> _Cut:
+    """Slices of `each`, or equal ones that are multiples of `unit`, none of them empty or too long
+    for one loop."""
     slices = max(slices, cdiv(depth, unit * MAX_ROUNDS))
-    each = cdiv(cdiv(depth, slices), unit) * unit
+    if each == 0:
+        each = cdiv(cdiv(depth, slices), unit) * unit
+    each = min(each, unit * MAX_ROUNDS)
     return _Cut(cdiv(depth, each), each)
 
 
 def _target(
-    caps: Caps, scratch: Scratch, p: Product, cut: _Cut, direct: bool = False
+    caps: Caps, scratch: Scratch, p: Product, cut: _Cut, direct: bool = False, flips: bool = False
 ) -> tuple[View, bool, list[Step]]:
     """Where the sums go: to dst, or as f32 to scratch, with the step that finishes them.
 
-    `direct`: has the body texts for any dst?
+    `direct`: has the body texts for any dst? `flips`: has it some for columns that run?
     """
     kinds = (p.a.dtype, p.b.dtype)
     direct |= p.dst.dtype.name == "float32" or kinds == (p.dst.dtype, p.dst.dtype)
     if cut.slices == 1 and direct:
         return p.dst, False, []
+    flipped = flips and runs(turn(p.dst))
+    if flipped:
+        p = p.swapped()  # scratch lies as dst does, so that the sum reads and writes vectors
     parts = scratch.empty((cut.slices, *p.dst.shape), "float32")
-    return parts, True, [_sum(caps, parts, p, cut.slices)]
+    return turn(parts) if flipped else parts, True, [_sum(caps, parts, p, cut.slices)]
 
 
 def _sum(caps: Caps, parts: View, p: Product, slices: int) -> Step:

@@ -115,6 +115,15 @@ def test_tails_leave_whole_waves() -> None:
     assert plans.choose(LARGE, Shape(1, 33 * 64, 60 * 128, 4096)).tail.rows == 0  # five waves
 
 
+def test_long_slices_leave_room_for_short_ones() -> None:
+    """Two waves of three long slices of each of 256 tiles; the fourth, short one of each takes the
+    places that are left."""
+    choice = plans.choose(LARGE, Shape(1, 4096, 512, 14336))
+    assert (choice.body, choice.slices, choice.each % 16) == ("wide", 4, 0)
+    assert 14336 - 3 * choice.each >= 128
+    assert 0 <= 256 * 14336 - 2 * SLOTS * choice.each < 2 * SLOTS * 16
+
+
 def view(shape: tuple[int, ...], strides: tuple[int, ...] = (), slot: int = 0) -> View:
     steps = strides or contiguous_strides(shape, 1)
     return View(slot, DTYPES[F32], shape, tuple(4 * s for s in steps), 0)
@@ -126,25 +135,37 @@ def steps_of(a: View, b: View, dst: View, caps: Caps = LARGE) -> list[tuple[str,
 
 
 def test_plans_for_large_devices() -> None:
-    """(groups, vectors of a, of b, of dst, dst's rows run) of mul_mat_wide, after copies."""
+    """(groups, vectors of a, of b, b has k as the row, vectors of dst, dst's rows run) of
+    mul_mat_wide, after copies."""
     square = view((4096, 4096))
     turned = view((4096, 4096), (1, 4096))
     # Whole tiles, the tail in four slices, the sum of these.
-    wide = [("mul_mat_wide", (n, 4, 4, 4, False)) for n in (61 * 32, 3 * 32 * 4)]
-    wide += [("mul_mat_sum", (192 * 4096 // (4 * 256),))]
+    tiles, total = (61 * 32, 3 * 32 * 4), ("mul_mat_sum", (192 * 4096 // (4 * 256),))
+    wide = [*(("mul_mat_wide", (n, 4, 4, True, 4, False)) for n in tiles), total]
+    last = [*(("mul_mat_wide", (n, 4, 4, False, 4, False)) for n in tiles), total]
     assert steps_of(turned, turned, square) == wide
-    assert steps_of(square, square, square)[2:] == wide  # after two copies
-    assert steps_of(turned, square, square)[1:] == wide
+    assert steps_of(turned, square, square) == last
+    assert steps_of(square, square, square)[1:] == last  # after one copy
+    # Either operand may be the one with k last: dst is then written along its columns.
+    flipped = [("mul_mat_wide", (n, 4, 4, False, 4, True)) for n in tiles]
+    assert steps_of(square, turned, square)[:2] == flipped
     # dst runs down its columns: the operands change places.
     assert steps_of(turned, turned, turned) == wide
     odd = view((4095, 4095))
-    assert steps_of(odd, odd, odd)[-3] == ("mul_mat_wide", (61 * 32, 4, 4, 1, False))
+    assert steps_of(odd, odd, odd)[-3] == ("mul_mat_wide", (61 * 32, 4, 4, True, 1, False))
+    # Of a much larger product a copy costs less than the loads with k last.
+    large, rows = view((16384, 16384)), view((16384, 16384), (1, 16384))
+    assert steps_of(rows, large, large)[1][1][2:4] == (4, True)
     # A copy of the larger operand would cost more than it gives: it takes the place of b.
     few, many = view((512, 14336)), view((4096, 14336))
-    assert steps_of(many, few, view((512, 4096)))[1] == ("mul_mat_wide", (768, 4, 1, 4, False))
+    step = steps_of(many, few, view((512, 4096)))[1]
+    assert step == ("mul_mat_wide", (4 * 256, 4, 4, False, 4, True))
+    few, many = view((512, 14335)), view((4096, 14335))  # no vectors of k
+    step = steps_of(many, few, view((512, 4096)))[1]
+    assert step == ("mul_mat_wide", (4 * 256, 4, 1, False, 4, True))
     # Batches with one a are rows of one product.
     many = view((64, 64, 4096))
-    assert steps_of(turned, many, many)[1:] == wide
+    assert steps_of(turned, many, many) == last
     names = [name for name, _ in steps_of(view((64, 1 << 16)), view((64, 1 << 16)), view((64, 64)))]
     assert names == ["mul_mat", "mul_mat_sum"]
     assert [n for n, _ in steps_of(square, view((3, 4096)), view((3, 4096)))] == ["mul_mat_vec"]
@@ -158,6 +179,9 @@ def test_cuts_cover_k() -> None:
                 assert (cut.slices - 1) * cut.depth < depth <= cut.slices * cut.depth
                 assert cut.depth % unit == 0
                 assert cut.depth <= unit * plans.MAX_ROUNDS
+    assert plans._cut(14336, 4, 16, 4624) == (4, 4624)
+    assert plans._cut(100, 9, 16, 48) == (3, 48)
+    assert plans._cut(10**7, 2, 16, 9 * 10**6).depth == 16 * plans.MAX_ROUNDS
 
 
 def test_fast_is_a_choice_of_the_plan() -> None:

@@ -116,6 +116,9 @@ def test_slices_of_k(dev: pk.Device, slices: int) -> None:
                           scale=0.5, activation="relu")  # fmt: skip
         with forced(dev, Choice(body, slices)):
             calls.check(body)
+        if body == "wide":  # a short last one
+            with forced(dev, Choice(body, slices, each=48)):
+                calls.check("48 k each")
 
 
 @gpu
@@ -209,6 +212,7 @@ def test_fast_products(dev: pk.Device, kind: str, slices: int) -> None:
         (65, 20, 4100, ()),
         (33, 45, 102, (3,)),
         (5, 300, 7, ()),
+        (64, 132, 40, ()),  # whole vectors of four halves, not of eight
     ):
         for exact, turned in itertools.product((True, False), (True, False)):
             x, y = (
