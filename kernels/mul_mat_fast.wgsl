@@ -76,8 +76,10 @@ ${product.finish()}
   }
 //% endmacro
 
-// The product at one k of the tiles s.
-//% macro product_at(s, k, odd)
+// The product of two tiles, 16 k.
+//% macro tiles()
+//% for s in range(2)
+//% for k in range(DEEP)
     {
 //% for i in range(TR // 4)
       let r${i} = b_tile${s}[${k}][at_row + ${i * LR}u];
@@ -87,32 +89,16 @@ ${product.finish()}
 //% for n in range(TR)
 //% for m in range(2)
 //% set i, j = n if band == 0 else TR - 1 - n, band + (m if n % 2 == 0 else 1 - m)
-      h${i}_${j} = fma(${"-" if odd else ""}r${i // 4}.${"low" if i % 4 < 2 else "high"}.${"zw" if i % 2 else "xy"}, q.${"low" if j < 2 else "high"}.${"zw" if j % 2 else "xy"}, -h${i}_${j});
+      h${i}_${j} = fma(${"-" if k % 2 else ""}r${i // 4}.${"low" if i % 4 < 2 else "high"}.${"zw" if i % 2 else "xy"}, q.${"low" if j < 2 else "high"}.${"zw" if j % 2 else "xy"}, -h${i}_${j});
 //% endfor
 //% endfor
 //% endfor
     }
-//% endmacro
-
-// The product of two tiles, 16 k; in a loop where it runs but once.
-//% macro tiles(loop)
-//% for s in range(2)
-//% if loop
-    for (var k = 0u; k < ${DEEP}u; k += 2u) {
-    ${product_at(s, "k", false)}
-    ${product_at(s, "k + 1u", true)}
-    }
-    ${stores(1 - s)}
-    ${loads(s)}
-//% else
-//% for k in range(DEEP)
-    ${product_at(s, k, k % 2)}
 //% if k == 3
     ${stores(1 - s)}
     ${loads(s)}
 //% endif
 //% endfor
-//% endif
     workgroupBarrier();  // the other tiles are complete, these have been read
 //% endfor
     a_pos = min(a_pos + a_step, a_end);
@@ -165,12 +151,11 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     let blocks = min(left, p.blocks);
     left -= blocks;
     // Twice in one iteration: at the end of each, the compiler moves registers.
-    for (var pair = blocks >> 1u; pair > 0u; pair -= 1u) {
-    ${tiles(false)}
-    ${tiles(false)}
-    }
-    if ((blocks & 1u) == 1u) {
-    ${tiles(true)}
+    for (var n = blocks; n > 0u; n -= 1u) {
+    ${tiles()}
+      if (n == 1u) { break; }
+      n -= 1u;
+    ${tiles()}
     }
 //% for i in range(TR)
 //% for j in range(TC // 4)

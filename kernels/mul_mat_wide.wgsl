@@ -54,8 +54,8 @@
 // the padding keeps the rows at four neighbouring k and those at the next four on different banks.
 //
 // Bounds, for unchecked compilation: rows and columns of loads are clamped to their counts; k to
-// `head` in the first two tiles and to the slice in the places of the others, which move on to a_end
-// and b_end, 16 k before the end of the slice; stores to dst are guarded; indices into workgroup
+// `head` in the first two tiles and to the slice in the places of the others, which move on by 16 k
+// while two rounds of 16 are left; stores to dst are guarded; indices into workgroup
 // memory are lane numbers below the sizes of the arrays.
 //
 // The order of the multiply-adds matters: each shares an operand with the one before it, and they
@@ -155,7 +155,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let k_first = (batch / p.slice_batches) * p.slice_depth;
   let k_count = min(p.slice_depth, p.depth - k_first);
   let head = ((k_count - 1u) & 15u) + 1u;
-  let last_pair = max(k_count, 16u) - 16u;
+  let rounds = (k_count + 15u) >> 4u;
 
   let a_i = li & ${COLS // A_WIDE - 1}u;
   let a_k = li / ${COLS // A_WIDE}u;
@@ -189,11 +189,9 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endfor
 //% endfor
   let a_step = 16u * p.a_rs;
-  let a_end = last_pair * p.a_rs;
-  var a_pos = min(head * p.a_rs, a_end);
+  var a_pos = select(0u, head * p.a_rs, rounds > 1u);
   let b_step = ${16 // B_UNIT}u${B_STEP};
-  let b_end = last_pair / ${B_UNIT}u${B_STEP};
-  var b_pos = min(head / ${B_UNIT}u${B_STEP}, b_end);
+  var b_pos = select(0u, head / ${B_UNIT}u${B_STEP}, rounds > 1u);
 //% for u in range(A_LOADS)
   var a_v${u}: vec4<${A}>;
 //% endfor
@@ -208,7 +206,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   ${product.sums(TR, TC)}
 
   workgroupBarrier();
-  for (var left = (k_count + 15u) >> 4u; left > 0u; left -= 1u) {
+  for (var left = rounds; left > 0u; left -= 1u) {
 //% for s in range(2)
 //% for k in range(DEEP)
     {
@@ -236,8 +234,9 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endfor
     workgroupBarrier();  // the other tiles are complete, these have been read
 //% endfor
-    a_pos = min(a_pos + a_step, a_end);
-    b_pos = min(b_pos + b_step, b_end);
+    // They stay where the last tiles are. With min() the loop is 1 to 2 % slower.
+    a_pos += select(0u, a_step, left > 2u);
+    b_pos += select(0u, b_step, left > 2u);
   }
 
   // Columns of a vector of eight halves are neighbours, rows always half a tile apart.
