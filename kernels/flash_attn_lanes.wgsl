@@ -23,7 +23,6 @@
 // params.matrices = { type = "u32" }
 // params.row_groups = { type = "u32" }
 // params.slices = { type = "u32" }
-// params.slice_keys = { type = "u32" }
 // params.first_key = { type = "u32" }
 // params.last_key = { type = "u32" }
 // params.band_low = { type = "i32" }
@@ -67,22 +66,23 @@
 //% set ROWS = 4
 //% set TEAMS = NT // TEAM
 //% set E = 8 if T == "f16" else 4
+//% set E_BITS = 3 if E == 8 else 2
 //% set LOADS = 8 // E
 // Four loads of k and four of v on their way: more take registers, and with them workgroups.
 //% set KEYS = [TEAM // ROWS, 4 // LOADS] | min
 //% set U = [4 // LOADS // KEYS, 2] | min
 //% set STEP = U * KEYS * TEAMS
-//% set PER = 4
+// Vectors of each lane in `red`. Four of these workgroups have to fit 48 KiB.
+//% set PER = 2 if TEAM == 32 else 4
 //% set VALUES = KEYS * ROWS
 //% set SHARE = TEAM // VALUES
 var<workgroup> q_tile: array<array<vec4<f32>, ${2 * TEAM}>, ${ROWS}>;
 var<workgroup> red: array<vec4<f32>, ${PER * NT}>;
-// Of each team and row: the maximum, the sum of weights, and how much the team's sums count.
+// Of each team (or subgroup of 32, which holds several) and row: its maximum and its sum of weights.
 var<workgroup> tops: array<array<f32, ${ROWS}>, ${TEAMS}>;
 var<workgroup> shares: array<array<f32, ${ROWS}>, ${TEAMS}>;
-var<workgroup> factors: array<array<f32, ${ROWS}>, ${TEAMS}>;
 
-${attention.rules(1)}
+${attention.rules(1, false)}
 
 // a / b, at once where it is trivial: a division takes as long as a load.
 fn quotient(a: u32, b: u32) -> u32 {
@@ -178,9 +178,83 @@ bitcast<vec4<f32>>(${x}${n}_${h})
 //% endfor
 //% endmacro
 
+// Joins and stores what units of `apart` lanes have: teams, or subgroups of 32. These hold several
+// teams, which have one maximum: they are added first, so that a lane ends with half (a quarter) of
+// the rows.
+//% macro join(apart)
+//% set ns = namespace(bit=TEAM, n=2 * ROWS)
+//% for step in range(2)
+//% if ns.bit < apart
+//% set half = ns.n // 2
+    let upper${ns.bit} = (subgroup_lane & ${ns.bit}u) != 0u;
+    l += subgroupShuffleXor(l, ${ns.bit}u);
+//% for n in range(half)
+//% set a = "o" ~ (n // 2) ~ "_" ~ (n % 2)
+//% set b = "o" ~ ((n + half) // 2) ~ "_" ~ ((n + half) % 2)
+    ${a} = select(${a}, ${b}, upper${ns.bit})
+      + subgroupShuffleXor(select(${b}, ${a}, upper${ns.bit}), ${ns.bit}u);
+//% endfor
+//% set ns.n = half
+//% set ns.bit = ns.bit * 2
+//% endif
+//% endfor
+//% set units = NT // apart
+    if ((li & ${apart - 1}u) == own_row * ${SHARE}u) {
+      tops[li / ${apart}u][own_row] = m;
+      shares[li / ${apart}u][own_row] = l;
+    }
+//% set some = [ns.n, PER] | min
+//% for n0 in range(0, ns.n, some)
+//% if n0
+    workgroupBarrier();  // red has been read
+//% endif
+//% for n in range(some)
+    red[${n * NT}u + li] = o${(n0 + n) // 2}_${(n0 + n) % 2};
+//% endfor
+    workgroupBarrier();
+    if (li < ${some * apart}u) {
+      let n = li / ${apart}u;
+      let spot = li & ${apart - 1}u;
+//% if ns.n == 2 * ROWS
+      let r = (${n0}u + n) >> 1u;
+//% elif ns.n == ROWS
+      let r = (n >> 1u) + ((spot / ${TEAM}u) & 1u) * 2u;
+//% else
+      let r = ((spot / ${TEAM}u) & 1u) * 2u + ((spot / ${2 * TEAM}u) & 1u);
+//% endif
+//% for i in range(units)
+      let t${i} = tops[${i}][r];
+      let s${i} = shares[${i}][r];
+      let v${i} = red[n * ${NT}u + ${i * apart}u + spot];
+//% endfor
+      var highest = t0;
+//% for i in range(1, units)
+      highest = max(highest, t${i});
+//% endfor
+      var sum = 0.0f;
+      var value = vec4<f32>();
+//% for i in range(units)
+      let w${i} = weight(t${i} - highest);
+      sum = fma(w${i}, s${i}, sum);
+      value = fma(vec4<f32>(w${i}), v${i}, value);
+//% endfor
+      let c = select(q_at0, q_at1, (n & 1u) == 1u);
+      if (row0 + r < rows) {
+        let empty = sum == 0.0f;
+        if (c < columns) {
+          parts_mem[(p.parts_off >> 2u) + (part_row + r) * columns + c] = bitcast<vec4<u32>>(value * select(1.0f / sum, 0.0f, empty));
+        }
+        if (c == 0u) {
+          let s = select((highest + log2(sum)) * LN2, none, empty);
+          sums_store(p.sums_off + part_row + r, select(s, bitcast<f32>(p.nan), is_lost(sum) | is_lost(highest)));
+        }
+      }
+    }
+//% endfor
+//% endmacro
+
 //% macro loop(by_lanes)
-    ${load("k", "0u", "var ")}
-    for (var past = 0u; past < count; past += ${STEP}u) {
+    for (var past = 0u; past < count; past += stride) {
       ${load("v", "past", "var ")}
 //% for u in range(U)
 //% for j in range(KEYS)
@@ -192,29 +266,47 @@ bitcast<vec4<f32>>(${x}${n}_${h})
 //% endfor
 //% endfor
 //% if u == U - 1
-      if (past + ${STEP}u < count) {  // behind `if`, or the driver moves it to the end of the loop
-        ${load("k", "past + " ~ STEP ~ "u", "")}
+      if (past + stride < count) {  // behind `if`, or the driver moves it to the end of the loop
+        ${load("k", "past + stride", "")}
       }
 //% endif
       ${across("s" ~ u ~ "_", by_lanes)}
       let n${u} = past + own_key + ${u * KEYS * TEAMS}u;
-      let x${u} = select(none, logits(s${u}_, query, key0 + n${u}, mask_at, slope), n${u} < count);
+      let x${u} = select(none, logits(s${u}_, key0 + n${u}, mask_at, slope), n${u} - seen0 < seen);
 //% endfor
+//% if by_lanes
+      // The maximum follows only where a logit is far above it: weights up to 2^8 are as good.
+      var top = x0;
+//% for u in range(1, U)
+      top = max(top, x${u});
+//% endfor
+      if (subgroupAny(top > m + 8.0f)) {
+        ${over_keys("top", "max(%s, %s)")}
+//% if TEAM < 32
+        if (subgroup_width >= 32u) {  // one maximum for the teams that are joined by shuffles
+//% for bit in (8, 16)
+//% if bit >= TEAM
+          top = max(top, subgroupShuffleXor(top, ${bit}u));
+//% endif
+//% endfor
+        }
+//% endif
+        let higher = max(top, m);
+        let shrink = weight(m - higher);
+        m = higher;
+        l *= shrink;
+//% for r in range(ROWS)
+        let f${r} = subgroupShuffle(shrink, lane0 + ${r * SHARE}u);
+        o${r}_0 *= f${r};
+        o${r}_1 *= f${r};
+//% endfor
+      }
+//% else
       // The running maximum of each row; what it grows by shrinks the sums.
       var top = x0;
 //% for u in range(1, U)
       top = max(top, x${u});
 //% endfor
-//% if by_lanes
-      ${over_keys("top", "max(%s, %s)")}
-      let higher = max(top, m);
-      let shrink = weight(m - higher);
-      m = higher;
-      l *= shrink;
-//% for r in range(ROWS)
-      let f${r} = subgroupShuffle(shrink, lane0 + ${r * SHARE}u);
-//% endfor
-//% else
       red[li] = vec4<f32>(top);
       workgroupBarrier();
       top = max(top, m);
@@ -230,10 +322,10 @@ bitcast<vec4<f32>>(${x}${n}_${h})
 //% endfor
 //% if by_lanes
       // Values of keys that no row sees count as 0, whatever they are.
-//% for u in range(U)
-      let sees${u} = subgroupBallot(x${u} != none)[subgroup_lane >> 5u] >> (lane0 & 31u);
-//% endfor
       if (subgroupAny(${"(x0 == none) | (x1 == none)" if U == 2 else "x0 == none"})) {
+//% for u in range(U)
+        let sees${u} = subgroupBallot(x${u} != none)[subgroup_lane >> 5u] >> (lane0 & 31u);
+//% endfor
 //% for u in range(U)
 //% for j in range(KEYS)
         let seen${u}_${j} = (sees${u} & ${(2 ** (SHARE * ROWS) - 1) * 2 ** (j * SHARE * ROWS)}u) != 0u;
@@ -253,13 +345,11 @@ bitcast<vec4<f32>>(${x}${n}_${h})
       workgroupBarrier();
 //% for r in range(ROWS)
       let f${r} = red[lane0 + ${r * SHARE}u].x;
-//% endfor
-//% endif
-//% for r in range(ROWS)
 //% for h in range(2)
       o${r}_${h} *= f${r};
 //% endfor
 //% endfor
+//% endif
 //% for u in range(U)
 //% for j in range(KEYS)
 //% set n = u * KEYS + j
@@ -319,8 +409,9 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>,
   let row0 = (rest - slice * p.row_groups) * ${ROWS}u;
   let batch = quotient(matrix, p.kv_heads);
   let kv_head = matrix - batch * p.kv_heads;
-  let key0 = p.first_key + slice * p.slice_keys;
-  let count = min(p.slice_keys, p.last_key - key0);
+  let key0 = p.first_key + slice * ${STEP}u;
+  let stride = p.slices * ${STEP}u;
+  let count = p.last_key - key0;
   let rows = p.group * p.queries;
 
   let team = li / ${TEAM}u;
@@ -334,22 +425,25 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>,
   let q_at1 = lane + ${TEAM}u;
 //% endif
 //% for c in range(LOADS)
-  let k_start${c} = p.k_off / ${E}u + batch * p.k_sb + kv_head * p.k_sh + min(${"lane" if E == 8 else "q_at" ~ c}, p.depth / ${E}u - 1u);
-  let v_start${c} = p.v_off / ${E}u + batch * p.v_sb + kv_head * p.v_sh + min(${"lane" if E == 8 else "q_at" ~ c}, p.value_depth / ${E}u - 1u);
+  let k_start${c} = (p.k_off >> ${E_BITS}u) + batch * p.k_sb + kv_head * p.k_sh + min(${"lane" if E == 8 else "q_at" ~ c}, (p.depth >> ${E_BITS}u) - 1u);
+  let v_start${c} = (p.v_off >> ${E_BITS}u) + batch * p.v_sb + kv_head * p.v_sh + min(${"lane" if E == 8 else "q_at" ~ c}, (p.value_depth >> ${E_BITS}u) - 1u);
 //% endfor
   let first = key0 + team * ${KEYS}u;
 
-  // q as f32, zero beyond its depth.
-  for (var i = li; i < ${ROWS * TEAM * 2}u; i += ${NT}u) {
-    let r = i / ${TEAM * 2}u;
-    let c = (i & ${TEAM * 2 - 1}u) * 4u;
-    let row = min(row0 + r, rows - 1u);
-    let member = quotient(row, p.queries);
-    let start = p.q_off + batch * p.q_sb + (kv_head * p.group + member) * p.q_sh + (row - member * p.queries) * p.q_st;
-    let at = vec4<u32>(c) + vec4<u32>(0u, 1u, 2u, 3u);
-    let x = q_values(vec4<u32>(start) + min(at, vec4<u32>(p.depth - 1u)) * p.q_sd);
-    q_tile[r][i & ${TEAM * 2 - 1}u] = select(vec4<f32>(), x, at < vec4<u32>(p.depth));
-  }
+  // q as f32, zero beyond its depth; the first keys are on their way meanwhile.
+//% for n in range([ROWS * TEAM * 2 // NT, 1] | max)
+  let q_r${n} = (li + ${n * NT}u) / ${TEAM * 2}u;
+  let q_c${n} = (li & ${TEAM * 2 - 1}u) * 4u;
+  let q_row${n} = min(row0 + q_r${n}, rows - 1u);
+  let q_member${n} = quotient(q_row${n}, p.queries);
+  let q_start${n} = p.q_off + batch * p.q_sb + (kv_head * p.group + q_member${n}) * p.q_sh + (q_row${n} - q_member${n} * p.queries) * p.q_st;
+  let q_pos${n} = vec4<u32>(q_c${n}) + vec4<u32>(0u, 1u, 2u, 3u);
+  let qx${n} = q_values(vec4<u32>(q_start${n}) + min(q_pos${n}, vec4<u32>(p.depth - 1u)) * p.q_sd);
+//% endfor
+  ${load("k", "0u", "var ")}
+//% for n in range([ROWS * TEAM * 2 // NT, 1] | max)
+  if (q_r${n} < ${ROWS}u) { q_tile[q_r${n}][li & ${TEAM * 2 - 1}u] = select(vec4<f32>(), qx${n}, q_pos${n} < vec4<u32>(p.depth)); }
+//% endfor
   workgroupBarrier();
 
 //% for bit in (1, 2, 4, 8, 16)
@@ -368,6 +462,10 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>,
   let mask_at = p.mask_off + batch * p.mask_sb + head * p.mask_sh + query * p.mask_ss;
   let slope = slope_of(head);
   let none = bitcast<f32>(p.minus_inf);
+  // The keys from key0 on that this query may see: `seen` of them from `seen0` on.
+  let from_here = i32(query) - i32(key0);
+  let seen0 = u32(max(from_here + p.band_low, 0));
+  let seen = u32(max(min(from_here + p.band_high + 1, i32(count)) - i32(seen0), 0));
 
   var m = LOWEST;  // of the keys of this lane's row that the team has seen
   var l = 0.0f;  // weights that this lane has given
@@ -381,10 +479,6 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>,
     let lane0 = subgroup_lane & ~${TEAM - 1}u;
     ${loop(true)}
     ${over_keys("l", "%s + %s")}
-    if (lane == own_row * ${SHARE}u) {
-      tops[team][own_row] = m;
-      shares[team][own_row] = l;
-    }
   } else {
 //% else
   {
@@ -395,55 +489,21 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>,
     workgroupBarrier();
     if (lane == own_row * ${SHARE}u) {
       for (var i = lane + ${SHARE * ROWS}u; i < ${TEAM}u; i += ${SHARE * ROWS}u) { l += red[lane0 + i].x; }
-      tops[team][own_row] = m;
-      shares[team][own_row] = l;
     }
+    workgroupBarrier();  // red has been read
   }
-  workgroupBarrier();
 
-  // Over the teams: what a team has counts by how far its maximum is below the highest. Here each
-  // invocation stands for one row, and one team.
-  let row = li & ${ROWS - 1}u;
-//% for i in range(TEAMS)
-  let top${i} = tops[${i}][row];
-  let share${i} = shares[${i}][row];
-//% endfor
-  var highest = top0;
-//% for i in range(1, TEAMS)
-  highest = max(highest, top${i});
-//% endfor
-  var sum = 0.0f;
-//% for i in range(TEAMS)
-  sum = fma(weight(top${i} - highest), share${i}, sum);
-//% endfor
   let part_row = (slice * p.matrices + matrix) * rows + row0;
-  if (li < ${ROWS * TEAMS}u) {
-    let one = li / ${ROWS}u;
-    factors[one][row] = weight(tops[one][row] - highest) * select(1.0f / sum, 0.0f, sum == 0.0f);
-    if ((li < ${ROWS}u) & (row0 + row < rows)) {
-      let s = select((highest + log2(sum)) * LN2, none, sum == 0.0f);
-      sums_store(p.sums_off + part_row + row, select(s, bitcast<f32>(p.nan), is_lost(sum) | is_lost(highest)));
-    }
+  let columns = (p.value_depth + 3u) >> 2u;
+//% if SG and TEAM < 32
+  if (subgroup_width >= 32u) {
+    ${join(32)}
+  } else {
+    ${join(TEAM)}
   }
-  workgroupBarrier();
-  let columns = (p.value_depth + 3u) / 4u;
-//% for n0 in range(0, 2 * ROWS, PER)
-//% for n in range(PER)
-  red[${n * NT}u + li] = o${(n0 + n) // 2}_${(n0 + n) % 2} * factors[team][${(n0 + n) // 2}];
-//% endfor
-  workgroupBarrier();
-  if (li < ${PER * TEAM}u) {
-    let at = team * ${NT}u + lane;
-    var value = red[at];
-//% for i in range(1, TEAMS)
-    value += red[at + ${i * TEAM}u];
-//% endfor
-    let r = (${n0}u + team) >> 1u;
-    let c = select(q_at0, q_at1, (team & 1u) == 1u);
-    if ((c < columns) & (row0 + r < rows)) { parts_mem[p.parts_off / 4u + (part_row + r) * columns + c] = bitcast<vec4<u32>>(value); }
+//% else
+  {
+    ${join(TEAM)}
   }
-//% if n0 + PER < 2 * ROWS
-  workgroupBarrier();  // red has been read
 //% endif
-//% endfor
 }

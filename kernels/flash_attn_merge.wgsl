@@ -14,10 +14,11 @@
 // pick.VEC = "4"
 // params.slices = { type = "u32", value = "parts.shape[0]" }
 // params.rows = { type = "u32" }
+// params.column_bits = { type = "u32" }
+// params.row_step = { type = "u32" }
 // params.heads = { type = "u32", value = "dst.shape[1]" }
 // params.queries = { type = "u32", value = "dst.shape[2]" }
 // params.value_depth = { type = "u32", value = "dst.shape[3]" }
-// params.column_blocks = { type = "u32" }
 // params.sink_step = { type = "u32", value = "(sinks.strides[0] // 4 if sinks else 0) & 0xffffffff" }
 // params.has_sinks = { type = "u32", value = "1 if sinks else 0" }
 // params.lse_sb = { type = "u32", value = "lse.strides[0] // 4 & 0xffffffff" }
@@ -29,7 +30,7 @@
 // params.dst_sd = { type = "u32", value = "dst.strides[3] // dst.dtype.itemsize & 0xffffffff" }
 // params.minus_inf = { type = "u32", value = "0xff800000" }
 // params.nan = { type = "u32", value = "0x7fc00000" }
-// grid = "rows * column_blocks"
+// grid = "rows << column_bits"
 // ///
 
 // One workgroup per row and 32 of its columns: 8 invocations across (four columns each) times 32 that
@@ -54,15 +55,26 @@ fn is_lost(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) >= 0x7f80000
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);
   if (g >= p.groups) { return; }
-  let row = quotient(g, p.column_blocks);
-  let of_batch = quotient(row, p.queries);
-  let query = row - of_batch * p.queries;
-  let batch = quotient(of_batch, p.heads);
-  let head = of_batch - batch * p.heads;
-  let to = p.dst_off + batch * p.dst_sb + head * p.dst_sh + query * p.dst_st;
-  let column = (g - row * p.column_blocks) * 8u + (li & 7u);
+  let row = g >> p.column_bits;
+  let block = g - (row << p.column_bits);
   let columns = (p.value_depth + 3u) >> 2u;
+  if ((block != 0u) & (block * 8u >= columns)) { return; }
+  let column = block * 8u + (li & 7u);
   let column_near = min(column, max(columns, 1u) - 1u);
+  // Where rows of dst and lse follow each other: not one division. Else row_step is 0.
+  var to = p.dst_off + row * p.row_step;
+  var lse_at = p.lse_off + row;
+  var head = 0u;
+  var step = 1u;
+  if (p.row_step == 0u) {
+    let of_batch = quotient(row, p.queries);
+    let query = row - of_batch * p.queries;
+    let batch = quotient(of_batch, p.heads);
+    head = of_batch - batch * p.heads;
+    to = p.dst_off + batch * p.dst_sb + head * p.dst_sh + query * p.dst_st;
+    lse_at = p.lse_off + batch * p.lse_sb + head * p.lse_sh + query * p.lse_st;
+    step = p.dst_sd;
+  }
   // -inf (no key in the slice) becomes LOWEST; NaN and +inf spoil the row.
   var top = LOWEST;
   var acc = vec4<f32>();
@@ -145,11 +157,11 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let nan = bitcast<f32>(p.nan);
 //% for e in range(4)
   if (column * 4u + ${e}u < p.value_depth) {
-    dst_store(to + (column * 4u + ${e}u) * p.dst_sd, select(v[${e}], nan, lost));
+    dst_store(to + (column * 4u + ${e}u) * step, select(v[${e}], nan, lost));
   }
 //% endfor
   if (column == 0u) {
     let l = select(top2 + log(total), bitcast<f32>(p.minus_inf), empty);
-    lse_store(p.lse_off + batch * p.lse_sb + head * p.lse_sh + query * p.lse_st, select(l, nan, lost));
+    lse_store(lse_at, select(l, nan, lost));
   }
 }

@@ -1,7 +1,8 @@
 // What the bodies of flash_attn share. Logits are counted in powers of two: s * log2(e).
 //
-// `n`: how many neighbouring keys a call of `logits` handles, 1 or 4.
-//% macro rules(n)
+// `n`: how many neighbouring keys a call of `logits` handles, 1 or 4. `banded`: `logits` looks after
+// the band of keys that a query may see; else its caller does.
+//% macro rules(n, banded=true)
 //% for name, type in (("V", "f32"), ("VI", "i32"), ("VU", "u32"))
 alias ${name} = ${"vec4<" ~ type ~ ">" if n == 4 else type};
 //% endfor
@@ -47,7 +48,7 @@ fn capped(s: V) -> V {
 
 // The logits of the keys from `key` on for one query: soft cap, mask (its row begins at
 // `mask_at`), and the band of keys that the query may see. -inf: masked.
-fn logits(raw: V, query: u32, key: u32, mask_at: u32, slope: f32) -> V {
+fn logits(raw: V, ${"query: u32, " if banded else ""}key: u32, mask_at: u32, slope: f32) -> V {
   var s = raw * p.scale;
   if (p.softcap != 0.0f) { s = capped(s); }
   let none = V(bitcast<f32>(p.minus_inf));
@@ -65,8 +66,12 @@ fn logits(raw: V, query: u32, key: u32, mask_at: u32, slope: f32) -> V {
 //% endif
     s = select(fma(V(slope * LOG2E), m, s), none, bitcast<VU>(m) == VU(MINUS_INF));
   }
+//% if banded
   let apart = bitcast<VI>(keys) - VI(i32(query));
   let hidden = (apart < VI(p.band_low)) | (apart > VI(p.band_high)) | (keys >= VU(p.keys));
   return select(s, none, hidden);
+//% else
+  return s;
+//% endif
 }
 //% endmacro

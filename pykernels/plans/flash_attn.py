@@ -159,10 +159,13 @@ def _alike(caps: Caps, scratch: Scratch, v: View, k: View) -> tuple[View, View, 
 
 def _merge(caps: Caps, parts: View, sums: View, c: Call) -> Step:
     """The sums of all slices as one result."""
+    d = c.dims
+    plain = c.dst.contiguous and c.lse.contiguous and c.sinks is None
     return flash_attn_merge.step(
         caps, parts, sums, c.sinks, c.lse, c.dst,
-        rows=c.dims.batch * c.dims.heads * c.dims.queries,
-        column_blocks=max(cdiv(c.dims.value_depth, 32), 1),
+        rows=d.batch * d.heads * d.queries,
+        column_bits=(max(cdiv(d.value_depth, 32), 1) - 1).bit_length(),
+        row_step=d.value_depth if plain else 0,
     )  # fmt: skip
 
 
@@ -196,23 +199,24 @@ def _wide(view: View) -> bool:
 def _rows(caps: Caps, scratch: Scratch, c: Call, slices: int) -> list[Step]:
     d, item = c.dims, c.k.dtype.itemsize
     team = _team(caps, c)
-    # Keys that a workgroup takes at a time, and at most.
-    unit, longest = 32, 128
-    if team:
-        unit = LANES // team * 4
-        longest = unit * MAX_ROUNDS
     first = max(0, min(c.band.low, d.keys))
     last = max(first, min(d.keys, d.queries + c.band.high))
-    each = min(cdiv(cdiv(last - first, slices), unit) * unit, longest)
-    slices = cdiv(last - first, each) if last > first else 0
-    if slices == 0:
+    # Keys that a workgroup takes at a time; blocks of so many keys are the slices' in turn, or
+    # neighbours in flash_attn.
+    unit, most = 32, 4
+    if team:
+        unit, most = LANES // team * 8 // item, MAX_ROUNDS
+    blocks = cdiv(last - first, unit)
+    if blocks == 0:
         return _empty(caps, scratch, c)
+    each = min(cdiv(blocks, slices), most)
+    slices = cdiv(blocks, each)
     parts = scratch.empty((slices, *c.dst.shape[:3], cdiv(d.value_depth, 4) * 4), "float32")
     sums = scratch.empty((slices, *c.dst.shape[:3]), "float32")
     sizes = {
         "kv_heads": d.kv_heads, "group": d.group, "queries": d.queries, "keys": d.keys,
         "depth": d.depth, "value_depth": d.value_depth, "matrices": d.batch * d.kv_heads,
-        "row_groups": cdiv(d.group * d.queries, HELD), "slices": slices, "slice_keys": each,
+        "row_groups": cdiv(d.group * d.queries, HELD), "slices": slices,
         "first_key": first, "last_key": last, **c.rules(),
     }  # fmt: skip
     if team:
@@ -225,7 +229,7 @@ def _rows(caps: Caps, scratch: Scratch, c: Call, slices: int) -> list[Step]:
     width = 8 if wide and item == 2 else 4
     step = flash_attn.step(
         caps, c.q, c.k, c.v, c.mask, None, sums, parts, WIDE=wide,
-        column_bits=(cdiv(d.value_depth, width) - 1).bit_length(),
+        column_bits=(cdiv(d.value_depth, width) - 1).bit_length(), slice_keys=each * unit,
         **sizes,  # type: ignore[arg-type]
     )  # fmt: skip
     return [step, _merge(caps, parts, sums, c)]
