@@ -275,28 +275,28 @@ bitcast<vec4<f32>>(${x}${n}_${h})
       let x${u} = select(none, logits(s${u}_, key0 + n${u}, mask_at, slope), n${u} - seen0 < seen);
 //% endfor
 //% if by_lanes
-      // The maximum follows only where a logit is far above it: weights up to 2^8 are as good.
+      // The maximum of each row follows only where a logit is far above it: weights up to 2^8 are
+      // as good. Teams that shuffles will join have one.
       var top = x0;
 //% for u in range(1, U)
       top = max(top, x${u});
 //% endfor
-      if (subgroupAny(top > m + 8.0f)) {
-        ${over_keys("top", "max(%s, %s)")}
+      ${over_keys("top", "max(%s, %s)")}
 //% if TEAM < 32
-        if (subgroup_width >= 32u) {  // one maximum for the teams that are joined by shuffles
-//% for bit in (8, 16)
-//% if bit >= TEAM
-          top = max(top, subgroupShuffleXor(top, ${bit}u));
+      top = max(top, subgroupShuffleXor(top, apart16));
+//% if TEAM < 16
+      top = max(top, subgroupShuffleXor(top, apart8));
 //% endif
-//% endfor
-        }
 //% endif
-        let higher = max(top, m);
-        let shrink = weight(m - higher);
-        m = higher;
-        l *= shrink;
+      let higher = select(m, top, top > m + 8.0f);
+      let shrink = weight(m - higher);
+      m = higher;
+      l *= shrink;
 //% for r in range(ROWS)
-        let f${r} = subgroupShuffle(shrink, lane0 + ${r * SHARE}u);
+      let f${r} = subgroupShuffle(shrink, lane0 + ${r * SHARE}u);
+//% endfor
+      if (subgroupAny(shrink != 1.0f)) {
+//% for r in range(ROWS)
         o${r}_0 *= f${r};
         o${r}_1 *= f${r};
 //% endfor
@@ -322,10 +322,10 @@ bitcast<vec4<f32>>(${x}${n}_${h})
 //% endfor
 //% if by_lanes
       // Values of keys that no row sees count as 0, whatever they are.
-      if (subgroupAny(${"(x0 == none) | (x1 == none)" if U == 2 else "x0 == none"})) {
 //% for u in range(U)
-        let sees${u} = subgroupBallot(x${u} != none)[subgroup_lane >> 5u] >> (lane0 & 31u);
+      let sees${u} = subgroupBallot(x${u} != none)[subgroup_lane >> 5u] >> (lane0 & 31u);
 //% endfor
+      if (subgroupAny(${"(x0 == none) | (x1 == none)" if U == 2 else "x0 == none"})) {
 //% for u in range(U)
 //% for j in range(KEYS)
         let seen${u}_${j} = (sees${u} & ${(2 ** (SHARE * ROWS) - 1) * 2 ** (j * SHARE * ROWS)}u) != 0u;
@@ -477,6 +477,11 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>,
 //% if SG
   if (subgroup_width >= ${TEAM}u) {
     let lane0 = subgroup_lane & ~${TEAM - 1}u;
+//% for bit in (8, 16)
+//% if TEAM <= bit
+    let apart${bit} = select(0u, ${bit}u, subgroup_width >= 32u);  // 0: the lane itself
+//% endif
+//% endfor
     ${loop(true)}
     ${over_keys("l", "%s + %s")}
   } else {
