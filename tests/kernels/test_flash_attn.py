@@ -126,6 +126,21 @@ def test_without_subgroups(dev: pk.Device) -> None:
         calls.check()
 
 
+@gpu
+@pytest.mark.parametrize("climb", (0.02, 0.3, -0.3))
+def test_maxima_that_climb(dev: pk.Device, climb: float) -> None:
+    """Few rows whose logits rise or fall all along the keys, a little and far more than 2^8."""
+    calls = Calls(dev)
+    for sizes, group, slices in (((1, 700), 4, 1), ((2, 331), 2, 3)):
+        q = calls.values((1, group, sizes[0], 64))
+        q[..., 0] = 8
+        k = calls.values((1, 1, sizes[1], 64))
+        k[..., 0] = climb * np.arange(sizes[1])
+        calls.give(q, k, calls.values((1, 1, sizes[1], 64)))
+        with forced(dev, Choice("rows", slices)):
+            calls.check()
+
+
 # -- heads, grids, layouts ------------------------------------------------------------------------
 
 
