@@ -218,7 +218,7 @@ bitcast<vec4<f32>>(${x}${n}_${h})
 //% if ns.n == 2 * ROWS
       let r = (${n0}u + n) >> 1u;
 //% elif ns.n == ROWS
-      let r = (n >> 1u) + ((spot / ${TEAM}u) & 1u) * 2u;
+      let r = ((${n0}u + n) >> 1u) + ((spot / ${TEAM}u) & 1u) * 2u;
 //% else
       let r = ((spot / ${TEAM}u) & 1u) * 2u + ((spot / ${2 * TEAM}u) & 1u);
 //% endif
@@ -255,7 +255,18 @@ bitcast<vec4<f32>>(${x}${n}_${h})
 
 //% macro loop(by_lanes)
     for (var past = 0u; past < count; past += stride) {
+//% if T == "f32"
+//% for n in range(U * KEYS)
+//% for c in range(LOADS)
+      var v${n}_${c} = vec4<u32>();
+//% endfor
+//% endfor
+      if (p.value_depth != 0u) {  // always; or the driver waits for k before it loads v
+        ${load("v", "past", "")}
+      }
+//% else
       ${load("v", "past", "var ")}
+//% endif
 //% for u in range(U)
 //% for j in range(KEYS)
 //% for h in range(2)
