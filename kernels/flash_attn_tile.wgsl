@@ -59,7 +59,7 @@
 // params.scale = { type = "f32" }
 // params.max_bias = { type = "f32" }
 // params.softcap = { type = "f32" }
-// workgroup_bytes = "24576 if TILE == '128' else 16384"
+// workgroup_bytes = "25600 if TILE == '128' else 16384"
 // uses = ["attention"]
 // grid = "q.shape[0] * blocks * columns * slices"
 // ///
@@ -88,12 +88,21 @@
 //% set NE = BC // CL // PARTS
 //% set WN = WA * NE
 //% set BW = [KV, VV] | max
-//% set MAXIMA, FLAGS = ("b_tile", "a_tile") if CL // 8 * QV <= BW else ("a_tile", "b_tile")
 //% set log2 = {1: 0, 2: 1, 4: 2, 8: 3, 16: 4, 32: 5}
 // Column lanes: CL, WA warps across. A part of p has WN chunks, NE from each warp.
 // Stage t of q begins at column QV * t of a_tile, that of k and v at row 8 * t of b_tile.
 var<workgroup> a_tile: array<array<vec4<f32>, ${[2 * QV, WN * QV] | max}>, 8>;
 var<workgroup> b_tile: array<array<vec4<f32>, ${BW}>, 16>;
+// What each row's logits are counted from, as ordered integers, and the last tile (from 1) that
+// raised one of them.
+var<workgroup> tops: array<atomic<i32>, ${BR}>;
+var<workgroup> raised: atomic<u32>;
+
+// Logits may stand this far above what they are counted from, in powers of two.
+const SLACK = 8.0f;
+
+// Integers in the order of the numbers; its own inverse.
+fn ordered(bits: i32) -> i32 { return bits ^ ((bits >> 31u) & 0x7fffffff); }
 
 ${attention.rules(4)}
 
@@ -281,6 +290,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endfor
 //% endfor
 
+  if (li < ${BR}u) { atomicStore(&tops[li], ordered(bitcast<i32>(LOWEST))); }
+  if (li == 0u) { atomicStore(&raised, 0u); }
   if (tile_from < tile_to) { ${load_qk()} }
   for (var tile = tile_from; tile < tile_to; tile += 1u) {
     let key0 = tile * ${BC}u;
@@ -338,16 +349,24 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endfor
     }
 
-    // The maximum of each row over its column lanes, and which keys the mask leaves to any row.
+    // The maximum of each row over the keys of this invocation. Where it passes what the row counts
+    // from by too much, that is raised; whatever is NaN passes nothing.
 //% for r in range(RV)
-    var t${r} = vec4<f32>(
+    let t${r} = vec4<f32>(
 //% for e in range(4)
 //% set v = "max(s" ~ (4 * r + e) ~ "_0, s" ~ (4 * r + e) ~ "_" ~ (CV - 1) ~ ")"
       max(max(${v}.x, ${v}.y), max(${v}.z, ${v}.w)),
 //% endfor
     );
-    ${MAXIMA}[column & 7u][${"(column >> 3u) * " ~ QV ~ "u + " if CL > 8 else ""}at_row + ${4 * r}u] = t${r};
+    let above${r} = fma(t${r}, vec4<f32>(factor), -m${r}) > vec4<f32>(SLACK);
 //% endfor
+    if (any(above0${" | above1" if RV == 2 else ""})) {
+//% for i in range(TR)
+      atomicMax(&tops[4u * at_row + ${i // 4 * 16 + i % 4}u], ordered(bitcast<i32>(t${i // 4}[${i % 4}] * factor)));
+//% endfor
+      atomicMax(&raised, tile + 1u);
+    }
+    // Which keys the mask leaves to any row.
     if (p.mask_kind != 0u) {
 //% for j in range(CV)
       {
@@ -356,20 +375,28 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
         any_row = select(any_row, vec4<f32>(1.0f), bitcast<vec4<u32>>(s${i}_${j}) != vec4<u32>(MINUS_INF));
 //% endfor
         let group = (w / ${WA}u) * 4u + lr;
-        ${FLAGS}[${"group" if FLAGS == "b_tile" else "group & 7u"}][${"(group >> 3u) * " ~ KV ~ "u + " if FLAGS == "a_tile" and RG > 8 else ""}at_key + ${8 * j}u] = any_row;
+        b_tile[group][at_key + ${8 * j}u] = any_row;
       }
 //% endfor
     }
     workgroupBarrier();
+    if (atomicLoad(&raised) == tile + 1u) {
 //% for r in range(RV)
-//% for n in range(CL)
-    t${r} = max(t${r}, ${MAXIMA}[${n % 8}][at_row + ${n // 8 * QV + 4 * r}u]);
+      let top${r} = bitcast<vec4<f32>>(vec4<i32>(
+//% for e in range(4)
+        ordered(atomicLoad(&tops[4u * at_row + ${16 * r + e}u])),
 //% endfor
-    t${r} = max(m${r}, t${r} * factor);
-    let shrink${r} = weight(m${r} - t${r});
-    m${r} = t${r};
-    l${r} *= shrink${r};
+      ));
+      let shrink${r} = weight(m${r} - top${r});
+      m${r} = top${r};
+      l${r} *= shrink${r};
 //% endfor
+//% for i in range(TR)
+//% for j in range(DV)
+      o${i}_${j} *= shrink${i // 4}[${i % 4}];
+//% endfor
+//% endfor
+    }
     var shut = 0u;
     if (!plain) {
       for (var n = 0u; n < ${CV * WA * VL}u; n += 1u) {
@@ -379,9 +406,9 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
         let at = (across * ${CV}u + j) * 8u + v_row + u * ${8 // VL}u;
         var any_row = vec4<f32>(1.0f);
         if (p.mask_kind != 0u) {
-          any_row = ${FLAGS}[0][at];
+          any_row = b_tile[0][at];
 //% for n in range(1, RG)
-          any_row = max(any_row, ${FLAGS}[${n if FLAGS == "b_tile" else n % 8}][${KV * (n // 8) if FLAGS == "a_tile" else 0}u + at]);
+          any_row = max(any_row, b_tile[${n}][at]);
 //% endfor
         }
         let keys = vec4<u32>(key0 + at * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
@@ -395,11 +422,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
         shut |= (bits.x | bits.y | bits.z | bits.w) << (first * ${VL}u + u);
       }
     }
-//% if MAXIMA == "a_tile"
-    workgroupBarrier();
-//% else
     if (p.mask_kind != 0u) { workgroupBarrier(); }
-//% endif
     // Only masked logits need the cut at 2^-126.
     if (plain) {
 //% for i in range(TR)
@@ -414,11 +437,6 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endfor
 //% endfor
     }
-//% for i in range(TR)
-//% for j in range(DV)
-    o${i}_${j} *= shrink${i // 4}[${i % 4}];
-//% endfor
-//% endfor
 //% for r in range(RV)
     l${r} += vec4<f32>(
 //% for e in range(4)

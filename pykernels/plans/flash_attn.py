@@ -64,7 +64,7 @@ def choose(caps: Caps, d: Dims) -> Choice:
         groups = matrices * cdiv(rows, HELD)
         return Choice("rows", max(1, min(BUSY_ROWS // groups, d.keys // 64)))
     tile = "128"
-    if caps.max_invocations < 1024 or caps.max_workgroup_bytes < 24576:
+    if caps.max_invocations < 1024 or caps.max_workgroup_bytes < 25600:
         tile = "32"  # WebGPU's defaults: small devices and software drivers
     groups = matrices * cdiv(rows, _edges(tile, d)[0]) * cdiv(d.value_depth, 128)
     if tile == "128" and groups * cdiv(d.keys, 1024) < BUSY_TILES // 2:
