@@ -1,18 +1,15 @@
 // /// kernel
 // doc = "Attention of blocks of query rows: two register-tiled products and an online softmax."
 // part_of = "flash_attn"
-// axes.T = ["f32", "f16"]
 // axes.D = ["f32", "f16"]
 // axes.TILE = ["32", "128"]
 // axes.DVP = [64, 128]
 // axes.VEC = [4]
-// pick.T = "dtype(v)"
 // pick.D = "dtype(dst)"
 // pick.VEC = "4"
-// when = ["T == 'f16' or D == 'f32'"]
 // inputs.q = { dtype = "f32", vec = "VEC", readonly = true, doc = "From flash_attn_turn: (batch * kv_heads, padded depth, blocks * rows of a block)" }
 // inputs.k = { dtype = "f32", vec = "VEC", readonly = true, doc = "From flash_attn_turn: (batch * kv_heads, padded depth, tiles * keys of a tile)" }
-// inputs.v = { dtype = "T", vec = "VEC" }
+// inputs.v = { dtype = "f32", vec = "VEC", doc = "Values of the KV heads of q and k: whole batches, or some of one" }
 // inputs.mask = { dtype = "*", dtypes = ["float32", "float16", "bool"], bind = "'u32'", optional = true }
 // inputs.sinks = { dtype = "f32", optional = true }
 // outputs.lse = { dtype = "f32" }
@@ -129,7 +126,7 @@ ${attention.rules(4)}
 //% endmacro
 
 // Adds the products of step n of a chunk in stage t: rows of a, vectors of b. Row by row there and
-// back, one component at a time, is 1 % faster than vectors, but not for scores beside values in f16.
+// back, one component at a time, is 1 % faster than vectors.
 //% macro multiply(into, n, a_at, swap, b_row, b_at, wide)
       {
 //% for r in range(RV)
@@ -138,21 +135,12 @@ ${attention.rules(4)}
 //% for j in range(wide)
         let b${j} = b_tile[${b_row}][${b_at} + ${8 * j}u];
 //% endfor
-//% if into == "s" and T == "f16"
-//% for i in range(TR)
-//% for m in range(wide)
-//% set j = wide - 1 - m if i % 2 else m
-        ${into}${i}_${j} = fma(vec4<f32>(a${i // 4}[${i % 4}]), b${j}, ${into}${i}_${j});
-//% endfor
-//% endfor
-//% else
 //% for i in range(TR)
 //% for n in range(4 * wide)
 //% set c = 4 * wide - 1 - n if i % 2 else n
         ${into}${i}_${c // 4}[${c % 4}] = fma(a${i // 4}[${i % 4}], b${c // 4}[${c % 4}], ${into}${i}_${c // 4}[${c % 4}]);
 //% endfor
 //% endfor
-//% endif
       }
 //% endmacro
 
@@ -172,7 +160,7 @@ ${attention.rules(4)}
 // block sees count as 0.
 //% macro keep_v(ahead, t)
 //% for u in range(VL)
-      b_tile[v_row + ${u * 8 // VL + 8 * t}u][v_column] = vec4<f32>(v_v${u});
+      b_tile[v_row + ${u * 8 // VL + 8 * t}u][v_column] = v_v${u};
 //% endfor
 //% for u in range(VL)
       if ((shut & ${2 ** (ahead * VL + u)}u) != 0u) { b_tile[v_row + ${u * 8 // VL + 8 * t}u][v_column] = vec4<f32>(); }
@@ -262,7 +250,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 
   let q_start = p.q_off + local * p.chunks * 16u * p.q_width + row0 / 4u + q_row * p.q_width + q_column;
   let k_start = p.k_off + local * p.chunks * 16u * p.k_width + k_row * p.k_width + k_column;
-  let v_start = p.v_off + batch * p.v_sb + kv_head * p.v_sh + min(col0 / 4u + v_column, (p.value_depth - 1u) / 4u);
+  let v_batch = local / p.kv_heads;
+  let v_start = p.v_off + v_batch * p.v_sb + (local - v_batch * p.kv_heads) * p.v_sh + min(col0 / 4u + v_column, (p.value_depth - 1u) / 4u);
   let q_end = q_start + (p.chunks * 16u - 8u) * p.q_width;
   var k_end = k_start + (p.chunks * 16u - 8u) * p.k_width + tile_from * ${KV}u;
   var q_at = q_start;
@@ -278,7 +267,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   var k_v${u} = vec4<f32>();
 //% endfor
 //% for u in range(VL)
-  var v_v${u} = vec4<${T}>();
+  var v_v${u} = vec4<f32>();
 //% endfor
 //% for r in range(RV)
   var m${r} = vec4<f32>(LOWEST);

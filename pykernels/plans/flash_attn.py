@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from pykernels._generated.bodies import (
@@ -12,7 +12,7 @@ from pykernels._generated.bodies import (
     flash_attn_tile,
     flash_attn_turn,
 )
-from pykernels.layout import View
+from pykernels.layout import View, contiguous_strides
 from pykernels.plan import Caps, Scratch, Step, cdiv
 
 from . import cpy
@@ -137,24 +137,13 @@ def plan(
         d = d._replace(value_depth=1)
         dst = scratch.empty((*dst.shape[:3], 1), "float32")
     sums = lse or scratch.empty(dst.shape[:3], "float32")
-    v, k, before = _alike(caps, scratch, v, k)
     call = Call(q, k, v, mask, sinks, sums, dst, d, near, factor, bias, cap)
     if d.keys == 0 or d.depth == 0:
-        return [*before, *_empty(caps, scratch, call)]
+        return _empty(caps, scratch, call)
     choice = choose(caps, d)
     if choice.body == "rows":
-        return [*before, *_rows(caps, scratch, call, choice.slices)]
-    return [*before, *_tiles(caps, scratch, call, choice)]
-
-
-def _alike(caps: Caps, scratch: Scratch, v: View, k: View) -> tuple[View, View, list[Step]]:
-    """k and v of one dtype: a copy stands in for the one of two bytes."""
-    if v.dtype == k.dtype:
-        return v, k, []
-    half = k if k.dtype.itemsize == 2 else v
-    copy = scratch.empty(half.shape, "float32")
-    steps = cpy.plan(caps, scratch, half, copy)
-    return (v, copy, steps) if half is k else (copy, k, steps)
+        return _rows(caps, scratch, call, choice.slices)
+    return _tiles(caps, scratch, call, choice)
 
 
 def _merge(caps: Caps, parts: View, sums: View, c: Call) -> Step:
@@ -196,7 +185,18 @@ def _wide(view: View) -> bool:
     return view.strides[3] == item and view.shape[3] * item % 16 == 0 and view.aligned(16, range(3))
 
 
+def _alike(caps: Caps, scratch: Scratch, c: Call) -> tuple[Call, list[Step]]:
+    """k and v of one dtype: a copy stands in for the one of two bytes."""
+    if c.v.dtype == c.k.dtype:
+        return c, []
+    half = c.k if c.k.dtype.itemsize == 2 else c.v
+    copy = scratch.empty(half.shape, "float32")
+    steps = cpy.plan(caps, scratch, half, copy)
+    return (replace(c, k=copy) if half is c.k else replace(c, v=copy)), steps
+
+
 def _rows(caps: Caps, scratch: Scratch, c: Call, slices: int) -> list[Step]:
+    c, before = _alike(caps, scratch, c)
     d, item = c.dims, c.k.dtype.itemsize
     team = _team(caps, c)
     first = max(0, min(c.band.low, d.keys))
@@ -224,7 +224,7 @@ def _rows(caps: Caps, scratch: Scratch, c: Call, slices: int) -> list[Step]:
             caps, c.q, c.k, c.v, c.mask, sums, parts, TEAM=team,
             **sizes,  # type: ignore[arg-type]
         )  # fmt: skip
-        return [step, _merge(caps, parts, sums, c)]
+        return [*before, step, _merge(caps, parts, sums, c)]
     wide = _wide(c.k) and _wide(c.v)
     width = 8 if wide and item == 2 else 4
     step = flash_attn.step(
@@ -232,7 +232,7 @@ def _rows(caps: Caps, scratch: Scratch, c: Call, slices: int) -> list[Step]:
         column_bits=(cdiv(d.value_depth, width) - 1).bit_length(), slice_keys=each * unit,
         **sizes,  # type: ignore[arg-type]
     )  # fmt: skip
-    return [step, _merge(caps, parts, sums, c)]
+    return [*before, step, _merge(caps, parts, sums, c)]
 
 
 # -- tiles ----------------------------------------------------------------------------------------
@@ -272,21 +272,27 @@ def _tiles(caps: Caps, scratch: Scratch, c: Call, choice: Choice) -> list[Step]:
     deep = cdiv(d.depth, 16) * 16
     where = _blocks(d, rows, c.band != (-(1 << 30), 1 << 30))
     tiles = cdiv(d.keys, edge)
-    v, before = _values(caps, scratch, c.v)
     slices = max(choice.slices, cdiv(tiles * (deep // 16 + 20), MAX_ROUNDS))
     slice_tiles = cdiv(tiles, slices)
     slices = cdiv(tiles, slice_tiles)
     out, sums, after = _target(caps, scratch, c, slices)
-    # As many KV heads at a time as turned copies of q and k fit one binding.
-    matrices = d.batch * d.kv_heads
+    # Copies of q, k and v as f32, of as many KV heads at a time as one binding holds.
     largest = max(where.blocks * rows, tiles * edge) * deep * 4
-    some = max(1, min(matrices, caps.max_binding // largest))
+    width = 0 if c.v.dtype.itemsize == 4 and _wide(c.v) else cdiv(d.value_depth, 4) * 4
+    some = max(1, caps.max_binding // max(largest, d.keys * width * 4))
+    some = min(some // d.kv_heads * d.kv_heads or some, d.batch * d.kv_heads)
     turned_q = scratch.empty((some, deep, where.blocks * rows), "float32")
     turned_k = scratch.empty((some, deep, tiles * edge), "float32")
-    steps = list(before)
-    for first in range(0, matrices, some):
-        n = min(some, matrices - first)
+    values = scratch.empty((some, d.keys, width), "float32") if width else None
+    steps: list[Step] = []
+    for first, batches, heads in _turns(d, some):
+        n = batches * heads
         qt, kt = (t.with_layout((n, *t.shape[1:]), t.strides) for t in (turned_q, turned_k))
+        v = _heads(c.v, d, first, batches, heads)
+        if values:
+            copy = values.with_layout(v.shape, contiguous_strides((*v.shape[:3], width), 4))
+            steps += cpy.plan(caps, scratch, v, copy)
+            v = copy
         steps += [
             _turn(caps, c.q, qt, d, first, d.group, where.pitch),
             _turn(caps, c.k, kt, d, first, 1, tiles * edge),
@@ -305,6 +311,30 @@ def _tiles(caps: Caps, scratch: Scratch, c: Call, choice: Choice) -> list[Step]:
     return [*steps, *after]
 
 
+def _turns(d: Dims, some: int) -> list[tuple[int, int, int]]:
+    """First KV head, batches and heads of each of several turns of up to `some` KV heads.
+
+    A turn is of whole batches, or inside of one.
+    """
+    if some >= d.kv_heads:
+        each = some // d.kv_heads
+        return [
+            (b * d.kv_heads, min(each, d.batch - b), d.kv_heads) for b in range(0, d.batch, each)
+        ]
+    return [
+        (b * d.kv_heads + h, 1, min(some, d.kv_heads - h))
+        for b in range(d.batch) for h in range(0, d.kv_heads, some)
+    ]  # fmt: skip
+
+
+def _heads(v: View, d: Dims, first: int, batches: int, heads: int) -> View:
+    """(batches, heads) of v from KV head `first` on."""
+    batch = first // d.kv_heads
+    head = first - batch * d.kv_heads
+    offset = v.offset + batch * v.strides[0] + head * v.strides[1]
+    return replace(v, shape=(batches, heads, *v.shape[2:]), offset=offset)
+
+
 def _turn(
     caps: Caps, src: View, dst: View, d: Dims, first: int, group: int, pitch: int
 ) -> Step:  # fmt: skip
@@ -315,16 +345,6 @@ def _turn(
     )  # fmt: skip
 
 
-def _values(caps: Caps, scratch: Scratch, v: View) -> tuple[View, list[Step]]:
-    """v so that its rows can be read as vectors of four: a copy where it cannot."""
-    item = v.dtype.itemsize
-    if v.strides[3] == item and v.shape[3] % 4 == 0 and v.aligned(4 * item, range(3)):
-        return v, []
-    copy = scratch.empty((*v.shape[:3], cdiv(v.shape[3], 4) * 4), v.dtype.name)
-    inside = copy.with_layout(v.shape, copy.strides)
-    return copy, cpy.plan(caps, scratch, v, inside)
-
-
 def _target(caps: Caps, scratch: Scratch, c: Call, slices: int) -> tuple[View, View, list[Step]]:
     """Where tiles write dst and lse, and the steps that finish them."""
     if slices > 1:
@@ -332,7 +352,4 @@ def _target(caps: Caps, scratch: Scratch, c: Call, slices: int) -> tuple[View, V
         parts = scratch.empty((slices, *c.dst.shape[:3], depth), "float32")
         sums = scratch.empty((slices, *c.dst.shape[:3]), "float32")
         return parts, sums, [_merge(caps, parts, sums, c)]
-    if c.dst.dtype.itemsize == 2 and c.v.dtype.itemsize == 4:
-        whole = scratch.empty(c.dst.shape, "float32")
-        return whole, c.lse, cpy.plan(caps, scratch, whole, c.dst)
     return c.dst, c.lse, []

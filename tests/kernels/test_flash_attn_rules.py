@@ -9,9 +9,10 @@ import pytest
 
 import pykernels as pk
 from pykernels.kernels import flash_attn
+from pykernels.plans import flash_attn as plans
 from pykernels.reference.flash_attn import attention, budget
 from tests.harness import Array, assert_close, assert_same_bits, caps
-from tests.kernels.attention_calls import F32, forced, run
+from tests.kernels.attention_calls import F16, F32, Calls, forced, run
 from tests.kernels.test_flash_attn import BODIES
 
 INF, NAN = np.inf, np.nan
@@ -224,6 +225,38 @@ def test_huge_logits(dev: pk.Device, rng: np.random.Generator) -> None:
             got, _ = run(dev, q, k, v, scale=1e6)
         want = attention(q, k, v, scale=1e6)
         assert_close(got, want.o, budget(q, k, v, result=want, scale=1e6))
+
+
+@gpu
+@pytest.mark.parametrize("dtype", (F32, F16))
+@pytest.mark.parametrize("body", KINDS)
+def test_logits_that_grow_with_the_keys(dev: pk.Device, body: str, dtype: str) -> None:
+    """Tiles count from a top of each row that is raised where logits pass it by 2^8: never after
+    the first tile, every third tile, in each of them, for one key of one row, for some rows.
+
+    By q and k alone (whole tiles) and by a mask.
+    """
+    calls = Calls(dev)
+    rows, keys = plans.BLOCKS.get((body.split()[0], 64), (32, 32))
+    s, t, d = rows + 1, 6 * keys, 16
+    tiles = np.arange(t) // keys
+    for step in (1.0, 2.2, 15.0, 90.0, -15.0):
+        q, k, v = (calls.values((1, 1, n, d), dtype) for n in (s, t, t))
+        q[..., 0], k[..., 0] = 4.0, step * tiles  # * scale: step more in each tile
+        calls.give(q, k, v)
+        q[:, :, 3::2, 0] = 0.0
+        calls.give(q, k, v, causal="top-left")
+        q[..., 0] = 0.0
+        mask = (step * tiles + np.zeros((s, 1))).astype(F32)
+        mask[4] = -INF
+        mask[5, : 3 * keys] = -INF
+        calls.give(q, k, v, mask)
+    q, k, v = (calls.values((1, 1, n, d), dtype) for n in (s, t, t))
+    q[:, :, 7, 0], k[:, :, 5 * keys + 3, 0] = 4.0, 60.0
+    q[:, :, 8, 0] = -4.0
+    calls.give(q, k, v)
+    with forced(dev, BODIES[body]):
+        calls.check(body)
 
 
 # -- memory ---------------------------------------------------------------------------------------
