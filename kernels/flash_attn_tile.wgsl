@@ -31,6 +31,7 @@
 // params.slice_tiles = { type = "u32" }
 // params.band_low = { type = "i32" }
 // params.band_high = { type = "i32" }
+// params.spread = { type = "u32" }
 // params.v_sb = { type = "u32", value = "v.strides[0] // (4 * v.dtype.itemsize) & 0xffffffff" }
 // params.v_sh = { type = "u32", value = "v.strides[1] // (4 * v.dtype.itemsize) & 0xffffffff" }
 // params.v_st = { type = "u32", value = "v.strides[2] // (4 * v.dtype.itemsize) & 0xffffffff" }
@@ -205,10 +206,16 @@ ${attention.rules(4)}
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);
   if (g >= p.groups) { return; }
-  // Neighbours work on different heads; the blocks with the most keys (causal) come first.
-  let matrices = p.groups / (p.blocks * p.columns * p.slices);
-  let rest = g / matrices;
-  let local = g - rest * matrices;
+  // Neighbours share keys. Where blocks differ in length (causal, windows) they work on different
+  // heads instead, and the blocks with the most keys come first.
+  let each = p.blocks * p.columns * p.slices;
+  var local = g / each;
+  var rest = g - local * each;
+  if (p.spread == 1u) {
+    let matrices = p.groups / each;
+    rest = g / matrices;
+    local = g - rest * matrices;
+  }
   let matrix = p.first_matrix + local;
   let rest2 = rest / p.columns;
   let col0 = (rest - rest2 * p.columns) * ${DVP}u;

@@ -270,7 +270,8 @@ def _tiles(caps: Caps, scratch: Scratch, c: Call, choice: Choice) -> list[Step]:
     d = c.dims
     rows, edge = _edges(choice.body, d)
     deep = cdiv(d.depth, 16) * 16
-    where = _blocks(d, rows, c.band != (-(1 << 30), 1 << 30))
+    banded = c.band != (-(1 << 30), 1 << 30)
+    where = _blocks(d, rows, banded)
     tiles = cdiv(d.keys, edge)
     slices = max(choice.slices, cdiv(tiles * (deep // 16 + 20), MAX_ROUNDS))
     slice_tiles = cdiv(tiles, slices)
@@ -303,6 +304,7 @@ def _tiles(caps: Caps, scratch: Scratch, c: Call, choice: Choice) -> list[Step]:
                 keys=d.keys, pitch=where.pitch, blocks=where.blocks,
                 head_blocks=where.head_blocks, value_depth=d.value_depth,
                 columns=cdiv(d.value_depth, 128), slices=slices, slice_tiles=slice_tiles,
+                spread=int(banded),
                 lse_slice=sums.strides[0] // 4 if slices > 1 else 0,
                 dst_slice=out.strides[0] // 4 if slices > 1 else 0,
                 **c.rules(),  # type: ignore[arg-type]
