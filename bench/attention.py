@@ -104,7 +104,7 @@ def chosen(dev: pk.Device, config: str) -> Iterator[None]:
     before = plans.choose
     if config != "auto":
         body, _, slices = config.partition("/")
-        plans.choose = lambda caps, d: plans.Choice(body, int(slices or 1))
+        plans.choose = lambda *_: plans.Choice(body, int(slices or 1))
     dev._plans.clear()
     dev._hot.clear()
     try:

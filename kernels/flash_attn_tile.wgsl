@@ -2,11 +2,12 @@
 // doc = "Attention of blocks of query rows: two register-tiled products and an online softmax."
 // part_of = "flash_attn"
 // axes.D = ["f32", "f16"]
-// axes.TILE = ["32", "128"]
+// axes.TILE = ["32", "64", "128"]
 // axes.DVP = [64, 128]
 // axes.VEC = [4]
 // pick.D = "dtype(dst)"
 // pick.VEC = "4"
+// when = ["TILE != '64' or DVP == 128"]
 // inputs.q = { dtype = "f32", vec = "VEC", readonly = true, doc = "From flash_attn_turn: (batch * kv_heads, padded depth, blocks * rows of a block)" }
 // inputs.k = { dtype = "f32", vec = "VEC", readonly = true, doc = "From flash_attn_turn: (batch * kv_heads, padded depth, tiles * keys of a tile)" }
 // inputs.v = { dtype = "f32", vec = "VEC", doc = "Values of the KV heads of q and k: whole batches, or some of one" }
@@ -57,7 +58,7 @@
 // params.scale = { type = "f32" }
 // params.max_bias = { type = "f32" }
 // params.softcap = { type = "f32" }
-// workgroup_bytes = "25600 if TILE == '128' else 16384"
+// workgroup_bytes = "16384 if TILE == '32' else 25600"
 // uses = ["attention"]
 // grid = "q.shape[0] * blocks * columns * slices"
 // ///
@@ -75,7 +76,15 @@
 // mask rows and columns are clamped; stores are guarded; indices into workgroup memory are lane
 // numbers below the sizes of the arrays.
 // Invocations, query rows, keys of a tile, rows of an invocation, keys of p at a time.
-//% set NT, BR, BC, TR, PK = (64, 32, 32, 4, 32) if TILE == "32" else (256, 128, 128, 8, 32) if DVP == 128 else (128, 128, 64, 8, 32)
+//% if TILE == "32"
+//% set NT, BR, BC, TR, PK = 64, 32, 32, 4, 32
+//% elif TILE == "64"
+//% set NT, BR, BC, TR, PK = 128, 64, 128, 8, 32
+//% elif DVP == 128
+//% set NT, BR, BC, TR, PK = 256, 128, 128, 8, 32
+//% else
+//% set NT, BR, BC, TR, PK = 128, 128, 64, 8, 32
+//% endif
 //% set RG = BR // TR
 //% set CL = NT // RG
 //% set WA = CL // 8
@@ -317,9 +326,24 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     let whole = (i32(key0) >= i32(last_row) + p.band_low) & (i32(key0 + ${BC - 1}u) <= i32(first_row) + p.band_high)
       & (key0 + ${BC}u <= p.keys);
     let plain = whole & (p.mask_kind == 0u);
-    // That factor then comes with the exponential.
+    // The factor then comes with the exponential, and so it does if only a band hides keys.
+    let bare = (p.mask_kind == 0u) & (p.softcap == 0.0f) & (p.scale > 0.0f);
     var factor = p.scale;
-    if (!(plain & (p.softcap == 0.0f) & (p.scale >= 0.0f))) {
+    if (bare & !whole & ((p.head_blocks > 1u) | (p.group == 1u))) {
+//% for j in range(CV)
+      let place${j} = vec4<i32>(i32(key0 + (at_key + ${8 * j}u) * 4u)) + vec4<i32>(0, 1, 2, 3);
+//% endfor
+//% for i in range(TR)
+      {
+        let query = i32(first_row + (at_row + ${i // 4 * 4}u) * 4u + ${i % 4}u);
+        let low = vec4<i32>(query + p.band_low);
+        let high = vec4<i32>(min(query + p.band_high, i32(p.keys) - 1));
+//% for j in range(CV)
+        s${i}_${j} = select(s${i}_${j}, vec4<f32>(bitcast<f32>(p.minus_inf)), (place${j} < low) | (place${j} > high));
+//% endfor
+      }
+//% endfor
+    } else if (!(bare & whole)) {
       factor = 1.0f;
       // A loop over an array: unrolled, it would be larger than the products.
       var held = array<vec4<f32>, ${TR * CV}>(
@@ -429,7 +453,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     } else {
 //% for i in range(TR)
 //% for j in range(CV)
-      s${i}_${j} = weight(s${i}_${j} - vec4<f32>(m${i // 4}[${i % 4}]));
+      s${i}_${j} = weight(fma(s${i}_${j}, vec4<f32>(factor), -vec4<f32>(m${i // 4}[${i % 4}])));
 //% endfor
 //% endfor
     }

@@ -20,22 +20,21 @@
 // params.st = { type = "u32", value = "src.strides[2] // src.dtype.itemsize & 0xffffffff" }
 // params.sd = { type = "u32", value = "src.strides[3] // src.dtype.itemsize & 0xffffffff" }
 // params.depth_last = { type = "u32" }
-// grid = "dst.shape[0] * cdiv(dst.shape[1], 32) * cdiv(dst.shape[2], 64)"
+// grid = "dst.shape[0] * cdiv(dst.shape[1], 32) * (dst.shape[2] // 32)"
 // ///
 
-// One workgroup turns 64 positions x 32 depths in workgroup memory, so that both sides are
-// coalesced whichever way src lies. An invocation reads 8 positions of one depth, or two positions
-// at 4 depths.
-var<workgroup> tile: array<array<f32, 65>, 32>;
+// One workgroup turns 32 x 32 elements in workgroup memory, so that both sides are coalesced
+// whichever way src lies.
+var<workgroup> tile: array<array<f32, 33>, 32>;
 
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);
   if (g >= p.groups) { return; }
   let down = (p.padded + 31u) >> 5u;
-  let across = (p.width + 63u) >> 6u;
+  let across = p.width >> 5u;
   let one = g / across;
-  let first_row = (g - one * across) << 6u;
+  let first_row = (g - one * across) << 5u;
   let local = one / down;
   let matrix = p.first_matrix + local;
   let first_depth = (one - local * down) << 5u;
@@ -45,38 +44,39 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let low = li & 31u;
   let high = li >> 5u;
   let turn = p.depth_last == 1u;  // neighbouring invocations take neighbouring depths
-  let row0 = select(low, high, turn);
-  let depth0 = select(high, low, turn);
   let member = first_row / p.pitch;
   let first_place = first_row - member * p.pitch;
-  let whole = (member < p.group) & (first_place + 64u <= min(p.pitch, p.count)) & (first_depth + 32u <= p.depth);
+  let whole = (member < p.group) & (first_place + 32u <= min(p.pitch, p.count)) & (first_depth + 32u <= p.depth);
   if (whole) {
-    let at = start + (first_head + member) * p.sh + (first_place + row0) * p.st + (first_depth + depth0) * p.sd;
-    let near = select(32u, 8u, turn) * p.st;
-    let far = select(8u * p.sd, 16u * p.st, turn);
-//% for u in range(8)
-    let x${u} = src_load(at + ${u % 2}u * near + ${u // 2}u * far);
+    let place = first_place + select(low, high, turn);
+    let depth = first_depth + select(high, low, turn);
+    let at = start + (first_head + member) * p.sh + place * p.st + depth * p.sd;
+    let apart = 8u * select(p.sd, p.st, turn);
+//% for u in range(4)
+    let x${u} = src_load(at + ${u}u * apart);
 //% endfor
-//% for u in range(8)
-    tile[select(depth0 + ${u // 2 * 8}u, depth0, turn)][row0 + select(${u % 2 * 32}u, ${u * 8}u, turn)] = x${u};
+//% for u in range(4)
+    tile[select(high + ${8 * u}u, low, turn)][select(low, high + ${8 * u}u, turn)] = x${u};
 //% endfor
   } else {
-    for (var u = 0u; u < 8u; u += 1u) {
-      let depth = select(depth0 + (u >> 1u) * 8u, depth0, turn);
-      let row = row0 + select((u & 1u) * 32u, u * 8u, turn);
-      let head = (first_row + row) / p.pitch;
-      let place = first_row + row - head * p.pitch;
-      let inside = (head < p.group) & (place < p.count) & (first_depth + depth < p.depth);
-      let x = src_load(start + (first_head + min(head, p.group - 1u)) * p.sh
-        + min(place, p.count - 1u) * p.st + min(first_depth + depth, p.depth - 1u) * p.sd);
-      tile[depth][row] = select(0.0f, x, inside);
-    }
+//% for u in range(4)
+    let row${u} = select(low, high + ${8 * u}u, turn);
+    let depth${u} = first_depth + select(high + ${8 * u}u, low, turn);
+    let head${u} = (first_row + row${u}) / p.pitch;
+    let place${u} = first_row + row${u} - head${u} * p.pitch;
+    let inside${u} = (head${u} < p.group) & (place${u} < p.count) & (depth${u} < p.depth);
+    let x${u} = src_load(start + (first_head + min(head${u}, p.group - 1u)) * p.sh
+      + min(place${u}, p.count - 1u) * p.st + min(depth${u}, p.depth - 1u) * p.sd);
+//% endfor
+//% for u in range(4)
+    tile[depth${u} - first_depth][row${u}] = select(0.0f, x${u}, inside${u});
+//% endfor
   }
   workgroupBarrier();
-  let to = p.dst_off + (local * p.padded + first_depth + high) * p.width + first_row + low;
-//% for u in range(8)
-  if ((first_depth + high + ${u // 2 * 8}u < p.padded) & (first_row + low + ${u % 2 * 32}u < p.width)) {
-    dst_store(to + ${u // 2 * 8}u * p.width + ${u % 2 * 32}u, tile[high + ${u // 2 * 8}u][low + ${u % 2 * 32}u]);
+  let to = p.dst_off + (local * p.padded + first_depth) * p.width + first_row + low;
+//% for u in range(4)
+  if (first_depth + high + ${8 * u}u < p.padded) {
+    dst_store(to + (high + ${8 * u}u) * p.width, tile[high + ${8 * u}u][low]);
   }
 //% endfor
 }

@@ -17,6 +17,7 @@ from pykernels.plan import Caps, Scratch, Step, cdiv
 
 from . import cpy
 from ._attention import (
+    OPEN,
     Band,
     Causal,
     Dims,
@@ -37,14 +38,15 @@ OP = "flash_attn"
 LOG2E = 1.4426950408889634
 # The tiles of flash_attn_tile.wgsl, by the depth that values are padded to: rows of a block, keys.
 BLOCKS = {
-    ("32", 64): (32, 32), ("32", 128): (32, 32), ("128", 64): (128, 64), ("128", 128): (128, 128),
+    ("32", 64): (32, 32), ("32", 128): (32, 32), ("64", 128): (64, 128),
+    ("128", 64): (128, 64), ("128", 128): (128, 128),
 }  # fmt: skip
 # Rows (of the query heads that share a KV head) that the direct kernel takes.
 FEW = 32
 # Rows that a workgroup of the two bodies for few rows takes; invocations of flash_attn_lanes.wgsl.
 HELD, LANES = 4, 128
-# Workgroups that keep a large GPU busy: four direct ones, or one tile, for each multiprocessor.
-BUSY_ROWS, BUSY_TILES = 528, 132
+# Workgroups that keep a large GPU busy: four direct ones, or so many tiles, a multiprocessor.
+BUSY_ROWS, BUSY_TILES = 528, {"32": 528, "64": 264, "128": 132}
 # One invocation loops at most this often: a software driver ends all loops after 65,535 rounds.
 MAX_ROUNDS = 30_000
 
@@ -56,22 +58,28 @@ class Choice(NamedTuple):
     slices: int = 1
 
 
-def choose(caps: Caps, d: Dims) -> Choice:
-    """The body and the slices for one call."""
+def choose(caps: Caps, d: Dims, banded: bool = False) -> Choice:
+    """The body and the slices for one call. `banded`: causality or a window hides keys."""
     rows = d.group * d.queries
     matrices = d.batch * d.kv_heads
     if rows <= FEW:
         groups = matrices * cdiv(rows, HELD)
         return Choice("rows", max(1, min(BUSY_ROWS // groups, d.keys // 64)))
-    tile = "128"
+    # Two blocks of 64 rows on a multiprocessor, of which one multiplies while the other one does
+    # not, are faster than one of 128, but not where blocks differ in length.
+    tile = "128" if banded or _padded(d) == 64 else "64"
     if caps.max_invocations < 1024 or caps.max_workgroup_bytes < 25600:
         tile = "32"  # WebGPU's defaults: small devices and software drivers
-    groups = matrices * cdiv(rows, _edges(tile, d)[0]) * cdiv(d.value_depth, 128)
-    if tile == "128" and groups * cdiv(d.keys, 1024) < BUSY_TILES // 2:
+    groups = _groups(tile, d)
+    if tile != "32" and groups * cdiv(d.keys, 1024) < BUSY_TILES[tile] // 2:
         tile = "32"
-        groups = matrices * cdiv(rows, _edges(tile, d)[0]) * cdiv(d.value_depth, 128)
-    busy = BUSY_TILES * (1 if tile == "128" else 4)
-    return Choice(tile, max(1, min(busy // groups, d.keys // 512, 64)))
+        groups = _groups(tile, d)
+    return Choice(tile, max(1, min(BUSY_TILES[tile] // groups, d.keys // 512, 64)))
+
+
+def _groups(tile: str, d: Dims) -> int:
+    rows = _edges(tile, d)[0]
+    return d.batch * d.kv_heads * cdiv(d.group * d.queries, rows) * cdiv(d.value_depth, 128)
 
 
 @dataclass(frozen=True)
@@ -140,7 +148,7 @@ def plan(
     call = Call(q, k, v, mask, sinks, sums, dst, d, near, factor, bias, cap)
     if d.keys == 0 or d.depth == 0:
         return _empty(caps, scratch, call)
-    choice = choose(caps, d)
+    choice = choose(caps, d, near != (-OPEN, OPEN))
     if choice.body == "rows":
         return _rows(caps, scratch, call, choice.slices)
     return _tiles(caps, scratch, call, choice)
@@ -270,7 +278,7 @@ def _tiles(caps: Caps, scratch: Scratch, c: Call, choice: Choice) -> list[Step]:
     d = c.dims
     rows, edge = _edges(choice.body, d)
     deep = cdiv(d.depth, 16) * 16
-    banded = c.band != (-(1 << 30), 1 << 30)
+    banded = c.band != (-OPEN, OPEN)
     where = _blocks(d, rows, banded)
     tiles = cdiv(d.keys, edge)
     slices = max(choice.slices, cdiv(tiles * (deep // 16 + 20), MAX_ROUNDS))
