@@ -189,7 +189,8 @@ ${attention.rules(4)}
 
 // o += p v, two chunks a round.
 //% macro values()
-    for (var q = 0u; q < ${PARTS * WN}u; q += 2u) {
+    var q = 0u;
+    loop {
 //% for k in range(1, PARTS)
       if (q == ${k * WN}u) {
         ${keep_p(k)}
@@ -208,6 +209,10 @@ ${attention.rules(4)}
       workgroupBarrier();
 //% endfor
       shut >>= ${2 * VL}u;
+      continuing {
+        q += 2u;
+        break if q >= ${PARTS * WN}u;
+      }
     }
 //% endmacro
 
@@ -215,16 +220,14 @@ ${attention.rules(4)}
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);
   if (g >= p.groups) { return; }
-  // Neighbours share keys. Where blocks differ in length (causal, windows) they work on different
-  // heads instead, and the blocks with the most keys come first.
+  // Blocks of `spread` KV heads are neighbours, so that their keys stay in the cache. Among these the
+  // blocks with the most keys (causal) come first.
   let each = p.blocks * p.columns * p.slices;
-  var local = g / each;
-  var rest = g - local * each;
-  if (p.spread == 1u) {
-    let matrices = p.groups / each;
-    rest = g / matrices;
-    local = g - rest * matrices;
-  }
+  let first_head = g / (each * p.spread) * p.spread;
+  let heads = min(p.groups / each - first_head, p.spread);
+  let inside = g - first_head * each;
+  let rest = inside / heads;
+  let local = first_head + inside - rest * heads;
   let matrix = p.first_matrix + local;
   let rest2 = rest / p.columns;
   let col0 = (rest - rest2 * p.columns) * ${DVP}u;

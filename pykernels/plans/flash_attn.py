@@ -293,6 +293,8 @@ def _tiles(caps: Caps, scratch: Scratch, c: Call, choice: Choice) -> list[Step]:
     turned_q = scratch.empty((some, deep, where.blocks * rows), "float32")
     turned_k = scratch.empty((some, deep, tiles * edge), "float32")
     values = scratch.empty((some, d.keys, width), "float32") if width else None
+    # Blocks of one KV head after those of another, or two waves of them together if they differ.
+    spread = cdiv(2 * BUSY_TILES[choice.body], where.blocks) if banded else 1
     steps: list[Step] = []
     for first, batches, heads in _turns(d, some):
         n = batches * heads
@@ -312,7 +314,7 @@ def _tiles(caps: Caps, scratch: Scratch, c: Call, choice: Choice) -> list[Step]:
                 keys=d.keys, pitch=where.pitch, blocks=where.blocks,
                 head_blocks=where.head_blocks, value_depth=d.value_depth,
                 columns=cdiv(d.value_depth, 128), slices=slices, slice_tiles=slice_tiles,
-                spread=int(banded),
+                spread=spread,
                 lse_slice=sums.strides[0] // 4 if slices > 1 else 0,
                 dst_slice=out.strides[0] // 4 if slices > 1 else 0,
                 **c.rules(),  # type: ignore[arg-type]

@@ -25,7 +25,10 @@ BODIES = {
     "128 sliced": Choice("128", 2),
 }  # fmt: skip
 # Drivers on processors take half a minute for the largest text: the short run has it seldom.
-SOME = [pytest.param(n, marks=pytest.mark.sample(0.1 if "128" in n or "64" in n else 0.5)) for n in BODIES]
+SOME = [
+    pytest.param(n, marks=pytest.mark.sample(0.1 if "128" in n or "64" in n else 0.5))
+    for n in BODIES
+]
 DEPTHS = [(40, 40), (64, 64), (72, 72), (80, 80), (96, 96), (112, 112), (128, 128), (192, 128),
           (256, 256), (576, 512)]  # fmt: skip
 
