@@ -68,6 +68,9 @@
 // tiles of BC: scores s = q k in registers, from chunks of 8 depths; online softmax; then parts of
 // PK keys of p go to workgroup memory, and o += p v from chunks of 8 keys.
 //
+// A row counts its logits from a top that moves only when one passes it by SLACK. So most tiles
+// exchange nothing but a flag; in the others, invocations with such logits raise their rows' tops.
+//
 // Chunks of q, k and v go through two stages of workgroup memory, with one barrier each: in the
 // middle of a chunk the next one is stored. The one after it is loaded there.
 //
@@ -100,12 +103,11 @@
 // Stage t of q begins at column QV * t of a_tile, that of k and v at row 8 * t of b_tile.
 var<workgroup> a_tile: array<array<vec4<f32>, ${[2 * QV, WN * QV] | max}>, 8>;
 var<workgroup> b_tile: array<array<vec4<f32>, ${BW}>, 16>;
-// What each row's logits are counted from, as ordered integers, and the last tile (from 1) that
-// raised one of them.
+// The tops of all rows, as ordered integers, and the last tile (from 1) that raised one.
 var<workgroup> tops: array<atomic<i32>, ${BR}>;
 var<workgroup> raised: atomic<u32>;
 
-// Logits may stand this far above what they are counted from, in powers of two.
+// How far a logit may stand above its row's top, in powers of two.
 const SLACK = 8.0f;
 
 // Integers in the order of the numbers; its own inverse.
@@ -325,11 +327,11 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     }
     ${load_v("0u")}
 
-    // Logits. A tile that every query of the block sees whole needs only the factor.
+    // Logits. A tile that every query of the block sees whole needs only the factor, which then
+    // comes with the exponential; so does one of which a band alone hides keys.
     let whole = (i32(key0) >= i32(last_row) + p.band_low) & (i32(key0 + ${BC - 1}u) <= i32(first_row) + p.band_high)
       & (key0 + ${BC}u <= p.keys);
     let plain = whole & (p.mask_kind == 0u);
-    // The factor then comes with the exponential, and so it does if only a band hides keys.
     let bare = (p.mask_kind == 0u) & (p.softcap == 0.0f) & (p.scale > 0.0f);
     var factor = p.scale;
     if (bare & !whole & ((p.head_blocks > 1u) | (p.group == 1u))) {
@@ -372,8 +374,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endfor
     }
 
-    // The maximum of each row over the keys of this invocation. Where it passes what the row counts
-    // from by too much, that is raised; whatever is NaN passes nothing.
+    // The maximum of each row over the keys of this invocation; NaN passes no top.
 //% for r in range(RV)
     let t${r} = vec4<f32>(
 //% for e in range(4)
