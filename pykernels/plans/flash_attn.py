@@ -293,7 +293,7 @@ def _tiles(caps: Caps, scratch: Scratch, c: Call, choice: Choice) -> list[Step]:
     turned_q = scratch.empty((some, deep, where.blocks * rows), "float32")
     turned_k = scratch.empty((some, deep, tiles * edge), "float32")
     values = scratch.empty((some, d.keys, width), "float32") if width else None
-    # Blocks of one KV head after those of another; if they differ, about two waves of them together.
+    # Blocks of one KV head after those of another; if they differ, those of two waves together.
     waves = 4 * BUSY_TILES[choice.body] if _padded(d) == 64 else 2 * BUSY_TILES[choice.body]
     spread = cdiv(waves, where.blocks) if banded else 1
     steps: list[Step] = []
