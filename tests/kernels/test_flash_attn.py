@@ -170,11 +170,29 @@ def test_a_long_grid_folds(dev: pk.Device) -> None:
 
 
 @gpu
-def test_copies_larger_than_a_binding(dev: pk.Device) -> None:
-    """Turned copies of as many KV heads at a time as one binding holds."""
+@pytest.mark.parametrize("limit", (32768, 16384))
+def test_copies_larger_than_a_binding(dev: pk.Device, limit: int) -> None:
+    """Copies of as many KV heads at a time as one binding holds: a batch of three, or two of it."""
     calls = Calls(dev)
-    calls.add((2, 6, 3), (40, 60), (16, 16), sinks=calls.values((6,)), causal=True)
-    with caps(dev, max_binding=32768, max_invocations=256):
+    if limit == 32768:
+        calls.add((2, 6, 3), (40, 60), (16, 16), sinks=calls.values((6,)), causal=True)
+    calls.add((2, 6, 3), (40, 60), (16, 17), F16)
+    with caps(dev, max_binding=limit, max_invocations=256):
+        calls.check()
+
+
+@gpu
+@pytest.mark.parametrize("busy", (1, 2))
+def test_blocks_of_some_heads_together(
+    dev: pk.Device, monkeypatch: pytest.MonkeyPatch, busy: int
+) -> None:
+    """Blocks of two or four KV heads are neighbours, and what is left of five."""
+    calls = Calls(dev)
+    for h, hkv in ((5, 5), (10, 5)):
+        calls.add((1, h, hkv), (64, 70), (16, 20), causal=True)
+        calls.add((1, h, hkv), (64, 70), (16, 20), window=(9, 3))
+    monkeypatch.setitem(plans.BUSY_TILES, "32", busy)
+    with forced(dev, BODIES["32"]):
         calls.check()
 
 
