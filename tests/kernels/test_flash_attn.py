@@ -176,7 +176,7 @@ def test_copies_larger_than_a_binding(dev: pk.Device, limit: int) -> None:
     calls = Calls(dev)
     if limit == 32768:
         calls.add((2, 6, 3), (40, 60), (16, 16), sinks=calls.values((6,)), causal=True)
-    calls.add((2, 6, 3), (40, 60), (16, 17), F16)
+    calls.add((2, 6, 3), (17, 34), (20, 17), F16)
     with caps(dev, max_binding=limit, max_invocations=256):
         calls.check()
 
