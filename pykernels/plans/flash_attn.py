@@ -293,9 +293,6 @@ def _tiles(caps: Caps, scratch: Scratch, c: Call, choice: Choice) -> list[Step]:
     turned_q = scratch.empty((some, deep, where.blocks * rows), "float32")
     turned_k = scratch.empty((some, deep, tiles * edge), "float32")
     values = scratch.empty((some, d.keys, width), "float32") if width else None
-    # Blocks of one KV head after those of another; if they differ, those of two waves together.
-    waves = 4 * BUSY_TILES[choice.body] if _padded(d) == 64 else 2 * BUSY_TILES[choice.body]
-    spread = cdiv(waves, where.blocks) if banded else 1
     steps: list[Step] = []
     for first, batches, heads in _turns(d, some):
         n = batches * heads
@@ -315,13 +312,21 @@ def _tiles(caps: Caps, scratch: Scratch, c: Call, choice: Choice) -> list[Step]:
                 keys=d.keys, pitch=where.pitch, blocks=where.blocks,
                 head_blocks=where.head_blocks, value_depth=d.value_depth,
                 columns=cdiv(d.value_depth, 128), slices=slices, slice_tiles=slice_tiles,
-                spread=spread,
+                spread=_spread(n, banded),
                 lse_slice=sums.strides[0] // 4 if slices > 1 else 0,
                 dst_slice=out.strides[0] // 4 if slices > 1 else 0,
                 **c.rules(),  # type: ignore[arg-type]
             ),
         ]  # fmt: skip
     return [*steps, *after]
+
+
+def _spread(heads: int, banded: bool) -> int:
+    """KV heads whose blocks are neighbours, the longest first: all of them if blocks differ.
+
+    Groups of some heads leave long blocks of the last group for the end.
+    """
+    return heads if banded else 1
 
 
 def _turns(d: Dims, some: int) -> list[tuple[int, int, int]]:

@@ -182,16 +182,16 @@ def test_copies_larger_than_a_binding(dev: pk.Device, limit: int) -> None:
 
 
 @gpu
-@pytest.mark.parametrize("busy", (1, 2))
+@pytest.mark.parametrize("some", (2, 4))
 def test_blocks_of_some_heads_together(
-    dev: pk.Device, monkeypatch: pytest.MonkeyPatch, busy: int
+    dev: pk.Device, monkeypatch: pytest.MonkeyPatch, some: int
 ) -> None:
     """Blocks of two or four KV heads are neighbours, and what is left of five."""
     calls = Calls(dev)
     for h, hkv in ((5, 5), (10, 5)):
         calls.add((1, h, hkv), (64, 70), (16, 20), causal=True)
         calls.add((1, h, hkv), (64, 70), (16, 20), window=(9, 3))
-    monkeypatch.setitem(plans.BUSY_TILES, "32", busy)
+    monkeypatch.setattr(plans, "_spread", lambda heads, banded: some)
     with forced(dev, BODIES["32"]):
         calls.check()
 
