@@ -18,7 +18,8 @@ from pykernels.plan import Caps, Scratch, Step, cdiv
 
 from . import _windows
 from ._conv import Geometry
-from ._window_steps import MAX_ROUNDS, bias_step, elements, finish, u32, vectors
+from ._limits import MAX_ROUNDS
+from ._window_steps import bias_step, elements, finish, u32, vectors
 from ._windows import Windows, steps
 
 __all__ = ["gather"]

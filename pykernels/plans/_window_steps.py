@@ -17,13 +17,14 @@ from pykernels.layout import Ints, View
 from pykernels.plan import Caps, Scratch, Step, cdiv
 
 from ._conv import reorder
+from ._limits import MAX_ROUNDS
 from ._product_choice import sum_bits
 
 if TYPE_CHECKING:
     from ._windows import Windows
 
 __all__ = [
-    "DEEP", "MAX_ROUNDS", "Weights", "bias_step", "depthwise", "direct", "elements", "finish",
+    "DEEP", "Weights", "bias_step", "depthwise", "direct", "elements", "finish",
     "first", "rows", "tiles", "u32", "vectors", "window",
 ]  # fmt: skip
 
@@ -32,8 +33,6 @@ DEEP = 16  # k of a tile of conv2d_tile.wgsl
 FIRST_WINDOWS = ("3/1", "3/2", "5/1", "7/2")
 # Up to this many input channels of a group go there.
 FIRST_CHANNELS = 8
-# One invocation loops at most this often: a software driver ends all loops after 65,535 rounds.
-MAX_ROUNDS = 30_000
 
 
 class Weights(NamedTuple):

@@ -10,9 +10,9 @@ from pykernels.layout import Ints, View, merge_axes
 from pykernels.plan import Caps, Scratch, Step, cdiv
 
 from . import mul_mat
+from ._limits import MAX_ROUNDS
 from ._window_steps import (
     DEEP,
-    MAX_ROUNDS,
     Weights,
     depthwise,
     direct,

@@ -9,6 +9,7 @@ from pykernels.layout import View
 from pykernels.plan import Caps, Scratch, Step, cdiv
 
 from ._conv import LayoutName, channels_first
+from ._limits import MAX_ROUNDS
 
 __all__ = ["plan"]
 
@@ -16,8 +17,6 @@ OP = "conv2d_backward_bias"
 WG, UNROLL = 256, 4
 # Workgroups that keep a large GPU busy with loads: eight for each of 132 multiprocessors.
 BUSY = 1056
-# One invocation loops at most this often: a software driver ends all loops after 65,535 rounds.
-MAX_ROUNDS = 30_000
 
 
 def plan(

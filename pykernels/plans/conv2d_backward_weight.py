@@ -25,6 +25,7 @@ from ._conv import (
     geometry,
     reorder,
 )
+from ._limits import MAX_ROUNDS
 
 __all__ = ["TILES", "Choice", "Shape", "choose", "plan"]
 
@@ -33,8 +34,6 @@ OP = "conv2d_backward_weight"
 TILES = {"32x32": (32, 32, 64), "64x64": (64, 64, 128), "64x128": (64, 128, 128)}
 DEEP = 16  # k of a tile
 WG, TAPS = 256, 9  # of conv2d_weight_direct.wgsl
-# One invocation loops at most this often: a software driver ends all loops after 65,535 rounds.
-MAX_ROUNDS = 30_000
 # One large GPU: multiprocessors, and TFLOP/s of each body where it fills them.
 UNITS = 132
 SPEED = {"32x32": 24.0, "64x64": 36.0, "64x128": 38.0}

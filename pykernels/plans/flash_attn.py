@@ -31,6 +31,7 @@ from ._attention import (
     number,
     scale_of,
 )
+from ._limits import MAX_ROUNDS
 
 __all__ = ["BLOCKS", "Choice", "choose", "plan"]
 
@@ -47,8 +48,6 @@ FEW = 32
 HELD, LANES = 4, 128
 # Workgroups that keep a large GPU busy: four direct ones, or so many tiles, a multiprocessor.
 BUSY_ROWS, BUSY_TILES = 528, {"32": 528, "64": 264, "128": 132}
-# One invocation loops at most this often: a software driver ends all loops after 65,535 rounds.
-MAX_ROUNDS = 30_000
 
 
 class Choice(NamedTuple):

@@ -20,6 +20,7 @@ from pykernels.layout import Tiles, View
 from pykernels.plan import Caps, Scratch, Step, cdiv
 
 from . import cpy
+from ._limits import MAX_ROUNDS
 from ._product import (
     Product,
     aligned,
@@ -57,8 +58,6 @@ DEEP = 16  # k of a tile
 # precision="fast": for K of at least so many, so many times 16 products are summed in f16. The more
 # such sums there are, the less their errors matter.
 BLOCKS = ((4096, 16), (1024, 8), (256, 4), (0, 2))
-# One invocation loops at most this often: a software driver ends all loops after 65,535 rounds.
-MAX_ROUNDS = 30_000
 
 
 def plan(

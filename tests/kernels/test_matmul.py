@@ -13,6 +13,7 @@ from pykernels.dtypes import DTYPES
 from pykernels.layout import View, contiguous_strides
 from pykernels.plan import Caps, Scratch, cdiv
 from pykernels.plans import mul_mat as plans
+from pykernels.plans._limits import MAX_ROUNDS
 from pykernels.plans._product_choice import SLOTS, Shape
 from tests.harness import (
     assert_same_bits,
@@ -178,10 +179,10 @@ def test_cuts_cover_k() -> None:
                 cut = plans._cut(depth, slices, unit)
                 assert (cut.slices - 1) * cut.depth < depth <= cut.slices * cut.depth
                 assert cut.depth % unit == 0
-                assert cut.depth <= unit * plans.MAX_ROUNDS
+                assert cut.depth <= unit * MAX_ROUNDS
     assert plans._cut(14336, 4, 16, 4624) == (4, 4624)
     assert plans._cut(100, 9, 16, 48) == (3, 48)
-    assert plans._cut(10**7, 2, 16, 9 * 10**6).depth == 16 * plans.MAX_ROUNDS
+    assert plans._cut(10**7, 2, 16, 9 * 10**6).depth == 16 * MAX_ROUNDS
 
 
 def test_fast_is_a_choice_of_the_plan() -> None:
