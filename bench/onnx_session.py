@@ -32,6 +32,7 @@ def start(onnx: Any, ort: Any, graph: Any) -> Any:
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 3
+    options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
     try:
         session = ort.InferenceSession(model.SerializeToString(), options, providers=[PROVIDER])
         session.run(None, {})

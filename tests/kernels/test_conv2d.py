@@ -29,6 +29,11 @@ LOADS = {
 }  # fmt: skip
 
 
+def random_forms(rng: np.random.Generator) -> dict[str, Form]:
+    """Any layout of each tensor of a call."""
+    return {f"{n}_form": random_form(rng, 4, repeats=n != "dst") for n in ("x", "w", "dst")}
+
+
 @gpu
 @pytest.mark.sample(0.012)
 @pytest.mark.parametrize("kinds", KINDS[:3], ids="-".join)
@@ -109,10 +114,7 @@ def test_first_layers(dev: pk.Device, tile: str, window: str, kinds: tuple[str, 
         s = Sizes((size[0], size[1]), (k, k), 2, c, o, 1 + i % 2, (step, step), padding)
         calls.add(s, kinds=kinds, exact=i % 3 == 0)
         calls.add(s, kinds=kinds, bias=F16, activation="gelu" if i % 2 else "relu", scale=0.5)
-        form = {
-            f"{name}_form": random_form(calls.rng, 4, repeats=name != "dst")
-            for name in ("x", "w", "dst")
-        }
+        form = random_forms(calls.rng)
         calls.add(s, kinds=kinds, exact=True, **form)
         calls.add(replace(s, layout="NHWC"), kinds=kinds)
     with forced(dev, tile):
@@ -138,10 +140,7 @@ def test_three_channels_by_step_two(dev: pk.Device, k: int, kinds: tuple[str, st
         calls.add(s, "conv2d_backward_input", kinds, exact=i % 2 == 0)
         calls.add(s, "conv_transpose2d", kinds, bias=F16, activation="relu", scale=0.5)
         calls.add(s, "conv_transpose2d", kinds, output_padding=(1, 0), exact=True)
-        form = {
-            f"{name}_form": random_form(calls.rng, 4, repeats=name != "dst")
-            for name in ("x", "w", "dst")
-        }
+        form = random_forms(calls.rng)
         calls.add(s, "conv2d_backward_input", kinds, exact=True, **form)
         calls.add(replace(s, layout="NHWC"), "conv2d_backward_input", kinds)
     with forced(dev, "few"):
