@@ -296,14 +296,12 @@ def _tiles(caps: Caps, scratch: Scratch, c: Call, choice: Choice) -> list[Step]:
     for first, batches, heads in _turns(d, some):
         n = batches * heads
         qt, kt = (t.with_layout((n, *t.shape[1:]), t.strides) for t in (turned_q, turned_k))
-        v = _heads(c.v, d, first, batches, heads)
-        if values:
-            copy = values.with_layout(v.shape, contiguous_strides((*v.shape[:3], width), 4))
-            steps += cpy.plan(caps, scratch, v, copy)
-            v = copy
-        steps += [
-            _turn(caps, c.q, qt, d, first, d.group, where.pitch),
-            _turn(caps, c.k, kt, d, first, 1, tiles * edge),
+        q, k, v = (_heads(x, d, first, batches, heads) for x in (c.q, c.k, c.v))
+        copy = values and values.with_layout((n, *values.shape[1:]), values.strides)
+        steps.append(_turn(caps, q, k, v, qt, kt, copy, where.pitch))
+        if copy:
+            v = copy.with_layout(v.shape, contiguous_strides((*v.shape[:3], width), 4))
+        steps.append(
             flash_attn_tile.step(
                 caps, qt, kt, v, c.mask, c.sinks if slices == 1 else None, sums, out,
                 TILE=choice.body, DVP=_padded(d),
@@ -315,8 +313,8 @@ def _tiles(caps: Caps, scratch: Scratch, c: Call, choice: Choice) -> list[Step]:
                 lse_slice=sums.strides[0] // 4 if slices > 1 else 0,
                 dst_slice=out.strides[0] // 4 if slices > 1 else 0,
                 **c.rules(),  # type: ignore[arg-type]
-            ),
-        ]  # fmt: skip
+            )
+        )  # fmt: skip
     return [*steps, *after]
 
 
@@ -344,22 +342,31 @@ def _turns(d: Dims, some: int) -> list[tuple[int, int, int]]:
     ]  # fmt: skip
 
 
-def _heads(v: View, d: Dims, first: int, batches: int, heads: int) -> View:
-    """(batches, heads) of v from KV head `first` on."""
+def _heads(x: View, d: Dims, first: int, batches: int, heads: int) -> View:
+    """(batches, heads) of q, k or v from KV head `first` on."""
+    group = x.shape[1] // d.kv_heads
     batch = first // d.kv_heads
     head = first - batch * d.kv_heads
-    offset = v.offset + batch * v.strides[0] + head * v.strides[1]
-    return replace(v, shape=(batches, heads, *v.shape[2:]), offset=offset)
+    offset = x.offset + batch * x.strides[0] + head * group * x.strides[1]
+    return replace(x, shape=(batches, heads * group, *x.shape[2:]), offset=offset)
 
 
 def _turn(
-    caps: Caps, src: View, dst: View, d: Dims, first: int, group: int, pitch: int
+    caps: Caps, q: View, k: View, v: View, turned_q: View, turned_k: View,
+    values: View | None, pitch: int,
 ) -> Step:  # fmt: skip
-    depth_last = abs(src.strides[3]) <= abs(src.strides[2])
+    """q and k depth first, and a copy of v if one is wanted."""
     return flash_attn_turn.step(
-        caps, src, dst, first_matrix=first, group=group, kv_heads=d.kv_heads, pitch=pitch,
-        depth_last=int(depth_last),
+        caps, q, k, v, turned_q, turned_k, values, pitch=pitch,
+        q_kind=_kind(q), k_kind=_kind(k), v_kind=_kind(v),
     )  # fmt: skip
+
+
+def _kind(view: View) -> int:
+    """How flash_attn_turn reads a tensor: bit 0 is set for f16, bit 1 for vectors of four."""
+    item = view.dtype.itemsize
+    runs = view.strides[3] == item and view.shape[3] % 4 == 0 and view.aligned(8, range(3))
+    return int(item == 2) + 2 * int(runs)
 
 
 def _target(caps: Caps, scratch: Scratch, c: Call, slices: int) -> tuple[View, View, list[Step]]:
