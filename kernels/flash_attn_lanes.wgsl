@@ -4,9 +4,11 @@
 // axes.T = ["f32", "f16"]
 // axes.TEAM = [8, 16, 32]
 // axes.SG = [true, false]
+// axes.NT = [128, 256]
 // pick.T = "dtype(k)"
 // pick.SG = "caps.subgroups"
-// when = ["SG or TEAM == 16"]
+// when = ["SG or TEAM == 16", "NT == 128 or (SG and TEAM == 16)"]
+// workgroup_bytes = "16384 if NT == 128 else 25600"
 // subgroups = "SG"
 // inputs.q = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(B, H, S, D)" }
 // inputs.k = { dtype = "*", dtypes = ["float32", "float16"], bind = "'vec4<u32>'", doc = "(B, Hkv, T, D)" }
@@ -62,7 +64,6 @@
 //
 // Bounds, for unchecked compilation: keys are clamped to their count, depths to theirs, rows to the
 // last; stores are guarded.
-//% set NT = 128
 //% set ROWS = 4
 //% set TEAMS = NT // TEAM
 //% set E = 8 if T == "f16" else 4
@@ -72,7 +73,7 @@
 //% set KEYS = [TEAM // ROWS, 4 // LOADS] | min
 //% set U = [4 // LOADS // KEYS, 2] | min
 //% set STEP = U * KEYS * TEAMS
-// Vectors of each lane in `red`. Four of these workgroups have to fit 48 KiB.
+// Vectors of each lane in `red`. Four of these workgroups have to fit 48 KiB, or two of 256 lanes.
 //% set PER = 2 if TEAM == 32 else 4
 //% set VALUES = KEYS * ROWS
 //% set SHARE = TEAM // VALUES

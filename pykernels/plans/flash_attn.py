@@ -44,8 +44,8 @@ BLOCKS = {
 }  # fmt: skip
 # Rows (of the query heads that share a KV head) that the direct kernel takes.
 FEW = 32
-# Rows that a workgroup of the two bodies for few rows takes; invocations of flash_attn_lanes.wgsl.
-HELD, LANES = 4, 128
+# Rows that a workgroup of the two bodies for few rows takes.
+HELD = 4
 # Workgroups that keep a large GPU busy: four direct ones, or so many tiles, a multiprocessor.
 BUSY_ROWS, BUSY_TILES = 528, {"32": 528, "64": 264, "128": 132}
 
@@ -186,6 +186,16 @@ def _team(caps: Caps, c: Call) -> int:
     return next(n for n in (8, 16, 32) if 8 * n >= deep)
 
 
+def _lanes(caps: Caps, team: int, keys: int, slices: int) -> int:
+    """Invocations of a workgroup of flash_attn_lanes.
+
+    256 leave half as many slices to join, which pays where slices are some and long, and need
+    more workgroup memory than WebGPU promises.
+    """
+    large = caps.subgroups and caps.max_workgroup_bytes >= 25600
+    return 256 if large and team == 16 and slices >= 4 and keys >= 128 * slices else 128
+
+
 def _wide(view: View) -> bool:
     """May rows be read as vectors of 16 bytes?"""
     item = view.dtype.itemsize
@@ -210,9 +220,10 @@ def _rows(caps: Caps, scratch: Scratch, c: Call, slices: int) -> list[Step]:
     last = max(first, min(d.keys, d.queries + c.band.high))
     # Keys that a workgroup takes at a time; blocks of so many keys are the slices' in turn, or
     # neighbours in flash_attn.
-    unit, most = 32, 4
+    unit, most, lanes = 32, 4, _lanes(caps, team, last - first, slices)
     if team:
-        unit, most = LANES // team * 8 // item, MAX_ROUNDS
+        unit, most = lanes // team * 8 // item, MAX_ROUNDS
+        slices = cdiv(slices * 128, lanes)
     blocks = cdiv(last - first, unit)
     if blocks == 0:
         return _empty(caps, scratch, c)
@@ -228,7 +239,7 @@ def _rows(caps: Caps, scratch: Scratch, c: Call, slices: int) -> list[Step]:
     }  # fmt: skip
     if team:
         step = flash_attn_lanes.step(
-            caps, c.q, c.k, c.v, c.mask, sums, parts, TEAM=team,
+            caps, c.q, c.k, c.v, c.mask, sums, parts, TEAM=team, NT=lanes,
             **sizes,  # type: ignore[arg-type]
         )  # fmt: skip
         return [*before, step, _merge(caps, parts, sums, c)]

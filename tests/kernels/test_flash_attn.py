@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -146,6 +147,20 @@ def test_maxima_that_climb(dev: pk.Device, climb: float) -> None:
 
 
 # -- heads, grids, layouts ------------------------------------------------------------------------
+
+
+@gpu
+@pytest.mark.sample(0.5)
+@pytest.mark.parametrize("dtype", (F32, F16))
+def test_long_slices_of_few_rows(dev: pk.Device, dtype: str) -> None:
+    """Twice as many invocations a workgroup, where there is the memory."""
+    calls = Calls(dev)
+    calls.add((1, 4, 2), (1, 1030), (128, 100), dtype)
+    calls.add((1, 4, 1), (3, 900), (72, 128), dtype, causal=True, sinks=calls.values((4,)))
+    calls.add((2, 2, 1), (2, 1100), (80, 80), dtype, window=(700, 5), softcap=2.0)
+    calls.add((1, 2, 2), (1, 660), (96, 96), dtype, mask=calls.mask((1, 660), F16))
+    with forced(dev, Choice("rows", 5)):
+        calls.check()
 
 
 @gpu
@@ -349,11 +364,16 @@ def view(shape: tuple[int, ...], dtype: str = F32) -> View:
 
 
 def test_a_decoding_step_is_split_over_keys() -> None:
-    scratch = Scratch()
-    q, kv = view((1, 32, 1, 128)), view((1, 8, 16384, 128))
-    steps = plans.plan(BIG, scratch, q, kv, kv, None, None, None, q)
-    assert [s.body.name for s in steps] == ["flash_attn_lanes", "flash_attn_merge"]
-    assert steps[0].groups == 512  # 8 KV heads times 64 slices of 256 keys
+    less = replace(BIG, max_workgroup_bytes=16384)
+    for caps_, t, groups in (
+        (BIG, 16384, 8 * 32),  # KV heads times slices of 512 keys
+        (less, 16384, 8 * 64),  # half as many invocations each
+        (BIG, 4096, 8 * 64),  # slices of 64
+    ):
+        q, kv = view((1, 32, 1, 128)), view((1, 8, t, 128))
+        steps = plans.plan(caps_, Scratch(), q, kv, kv, None, None, None, q)
+        assert [s.body.name for s in steps] == ["flash_attn_lanes", "flash_attn_merge"]
+        assert steps[0].groups == groups
 
 
 def test_what_stands_before_the_tiles_is_one_dispatch() -> None:
