@@ -94,7 +94,7 @@ ${product.finish()}
 //% endfor
 //% endfor
     }
-//% if k == 3
+//% if k == 1
     ${stores(1 - s)}
     ${loads(s)}
 //% endif
