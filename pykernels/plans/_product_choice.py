@@ -21,9 +21,9 @@ BUSY = 256
 # mul_mat_wide at a time (three on each of 132 multiprocessors; PARTIAL is the time of a wave with
 # none, one, two or three on each, all the rest of the device idle), the cost of starting one in k,
 # operations and bytes per second, seconds of one more dispatch, and what a product loses by loading
-# b with k last in vectors or one by one.
+# b with k last in vectors (of f16, of f32) or one by one.
 SLOTS, PARTIAL, START = 396, (0.0, 0.6, 0.72, 1.0), 48
-RATE, BANDWIDTH, DISPATCH, LAST, SCALARS = 49e12, 3.5e12, 2e-6, 0.01, 0.06
+RATE, BANDWIDTH, DISPATCH, LAST, SCALARS = 51e12, 3.5e12, 2e-6, (0.004, 0.014), 0.06
 
 
 class Shape(NamedTuple):
@@ -96,7 +96,7 @@ def _wide_choices(s: Shape) -> list[Choice]:
             choices.append(Choice("wide", long + 1, each=each))
     if s.batches == 1 and tiles > SLOTS:
         rows = (tiles - tiles // SLOTS * SLOTS + across - 1) // across
-        choices += [Choice("wide", 1, Tail(rows, n)) for n in range(2, min(most, 4) + 1) if rows]
+        choices += [Choice("wide", 1, Tail(rows, n)) for n in range(2, most + 1) if rows]
     return choices
 
 
@@ -105,16 +105,23 @@ def _wide_time(s: Shape, choice: Choice) -> float:
     (rows, cols), (_, slices, tail, long) = EDGES["wide"], choice
     tiles = _tiles(s, "wide")
     each = 2 * rows * cols * SLOTS / RATE  # a wave of workgroups, for each k and for starting
-    if tail.rows:  # its slices fill what the whole tiles leave free
-        waves = tiles / SLOTS + 0.25 / tail.slices
-        return waves * (s.depth + START) * each + _sum_time(s, tail.slices, tail.rows * rows)
+    if tail.rows:  # its slices fill what the whole tiles leave free; the others come after them
+        in_tail = tail.rows * cdiv(s.cols, cols)
+        waves = cdiv(tiles - in_tail, SLOTS)
+        later = max(tiles - waves * SLOTS, 0) * tail.slices
+        k = waves * (s.depth + START) + _waves(later) * cdiv(s.depth, tail.slices)
+        return k * each + _sum_time(s, tail.slices, tail.rows * rows)
     if long:
         waves = tiles / SLOTS + 0.25 * (1.0 - long * (slices - 1) / s.depth)
         return waves * (s.depth + slices * START) * each + _sum_time(s, slices, s.rows)
-    waves, rest = divmod(tiles * slices, SLOTS)
-    full = waves + PARTIAL[cdiv(3 * rest, SLOTS)]
-    product = full * (cdiv(s.depth, slices) + START) * each
+    product = _waves(tiles * slices) * (cdiv(s.depth, slices) + START) * each
     return product + (_sum_time(s, slices, s.rows) if slices > 1 else 0.0)
+
+
+def _waves(groups: int) -> float:
+    """How long so many workgroups take, in the time of one wave."""
+    waves, rest = divmod(groups, SLOTS)
+    return waves + PARTIAL[cdiv(3 * rest, SLOTS)]
 
 
 def _sum_time(s: Shape, slices: int, rows: int) -> float:

@@ -205,7 +205,8 @@ def _wide(caps: Caps, scratch: Scratch, p: Product, choice: Choice) -> list[Step
     def second(v: View) -> float:
         if by(turn(v), 4):
             return 0.0
-        return min(copying(v), (LAST if by(v, 4) else SCALARS) * seconds)
+        loss = LAST[v.dtype.itemsize // 4] if by(v, 4) else SCALARS
+        return min(copying(v), loss * seconds)
 
     def cost(p: Product) -> float:
         return first(p.a) + second(p.b)

@@ -140,13 +140,17 @@ def test_plans_for_large_devices() -> None:
     mul_mat_wide, after copies."""
     square = view((4096, 4096))
     turned = view((4096, 4096), (1, 4096))
-    # Whole tiles, the tail in four slices, the sum of these.
-    tiles, total = (61 * 32, 3 * 32 * 4), ("mul_mat_sum", (192 * 4096 // (4 * 256),))
+    # Whole tiles, the tail in slices, the sum of these.
+    slices = plans.choose(LARGE, Shape(1, 4096, 4096, 4096)).tail.slices
+    tiles, total = (61 * 32, 3 * 32 * slices), ("mul_mat_sum", (192 * 4096 // (4 * 256),))
     wide = [*(("mul_mat_wide", (n, 4, 4, True, 4, False)) for n in tiles), total]
     last = [*(("mul_mat_wide", (n, 4, 4, False, 4, False)) for n in tiles), total]
     assert steps_of(turned, turned, square) == wide
     assert steps_of(turned, square, square) == last
     assert steps_of(square, square, square)[1:] == last  # after one copy
+    halves = [replace(v, dtype=DTYPES[F16], strides=tuple(s // 2 for s in v.strides))
+              for v in (turned, square)]  # fmt: skip
+    assert steps_of(*halves, square) == last
     # Either operand may be the one with k last: dst is then written along its columns.
     flipped = [("mul_mat_wide", (n, 4, 4, False, 4, True)) for n in tiles]
     assert steps_of(square, turned, square)[:2] == flipped
