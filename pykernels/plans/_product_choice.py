@@ -107,9 +107,9 @@ def _wide_time(s: Shape, choice: Choice) -> float:
     each = 2 * rows * cols * SLOTS / RATE  # a wave of workgroups, for each k and for starting
     if tail.rows:  # its slices fill what the whole tiles leave free; the others come after them
         in_tail = tail.rows * cdiv(s.cols, cols)
-        waves = cdiv(tiles - in_tail, SLOTS)
-        later = max(tiles - waves * SLOTS, 0) * tail.slices
-        k = waves * (s.depth + START) + _waves(later) * cdiv(s.depth, tail.slices)
+        whole = cdiv(tiles - in_tail, SLOTS)
+        later = max(tiles - whole * SLOTS, 0) * tail.slices
+        k = whole * (s.depth + START) + _waves(later) * cdiv(s.depth, tail.slices)
         return k * each + _sum_time(s, tail.slices, tail.rows * rows)
     if long:
         waves = tiles / SLOTS + 0.25 * (1.0 - long * (slices - 1) / s.depth)
