@@ -40,6 +40,9 @@
 // The f16 sums change their sign at every k: without that a driver sums even and odd k apart, which
 // takes twice the registers, so that fewer workgroups share a multiprocessor.
 //
+// The order of the multiply-adds: four rows (one vector) down and up, two columns at a time, then the
+// other four. Stores and loads early in a tile are better than in its middle.
+//
 // Bounds, for unchecked compilation: as in mul_mat_wide.
 //% set NT, ROWS, COLS, TR, TC, LR, LC, DEEP = 128, 64, 128, 8, 8, 4, 8, 8
 struct Eight { low: vec4<f16>, high: vec4<f16> }
@@ -85,10 +88,10 @@ ${product.finish()}
       let r${i} = b_tile${s}[${k}][at_row + ${i * LR}u];
 //% endfor
       let q = a_tile${s}[${k}][at_eight];
-//% for band in (0, 2)
-//% for n in range(TR)
-//% for m in range(2)
-//% set i, j = n if band == 0 else TR - 1 - n, band + (m if n % 2 == 0 else 1 - m)
+//% for half in range(2)
+//% for j in range(TC // 2)
+//% for n in range(4)
+//% set i = half * 4 + (n if (half + j) % 2 == 0 else 3 - n)
       h${i}_${j} = fma(${"-" if k % 2 else ""}r${i // 4}.${"low" if i % 4 < 2 else "high"}.${"zw" if i % 2 else "xy"}, q.${"low" if j < 2 else "high"}.${"zw" if j % 2 else "xy"}, -h${i}_${j});
 //% endfor
 //% endfor
