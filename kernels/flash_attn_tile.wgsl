@@ -74,8 +74,13 @@
 // Chunks of q, k and v go through two stages of workgroup memory, with one barrier each: in the
 // middle of a chunk the next one is stored. The one after it is loaded there.
 //
+// What the loops spend beside their multiply-adds, and the size of their text, decide the speed. So
+// the vectors of one invocation lie in an axis with a literal index, and one index into workgroup
+// memory, which is clamped once, serves all of them (for k and v alike); where an invocation loads as
+// many vectors of a chunk as it multiplies, it stores them by literal indices too.
+//
 // Bounds, for unchecked compilation: q and k are padded to whole blocks, tiles and pairs of chunks,
-// and loads end with their last pair; rows of v are clamped to the keys, columns to its depth;
+// and positions move on while two pairs are left; rows of v are clamped to the keys, columns to its depth;
 // mask rows and columns are clamped; stores are guarded; indices into workgroup memory are lane
 // numbers below the sizes of the arrays.
 // Invocations, query rows, keys of a tile, rows of an invocation, keys of p at a time.
@@ -97,12 +102,14 @@
 //% set PARTS = BC // PK
 //% set NE = BC // CL // PARTS
 //% set WN = WA * NE
-//% set BW = [KV, VV] | max
 //% set log2 = {1: 0, 2: 1, 4: 2, 8: 3, 16: 4, 32: 5}
 // Column lanes: CL, WA warps across. A part of p has WN chunks, NE from each warp.
-// Stage t of q begins at column QV * t of a_tile, that of k and v at row 8 * t of b_tile.
-var<workgroup> a_tile: array<array<vec4<f32>, ${[2 * QV, WN * QV] | max}>, 8>;
-var<workgroup> b_tile: array<array<vec4<f32>, ${BW}>, 16>;
+// a_tile: depth or key, vector of an invocation, place: stage t of q, or chunk t of p, begins at QH * t.
+// b_tile: stage, depth or key, vector of an invocation, place. An invocation's vectors of rows are QH
+// apart, of keys CL, of values 8.
+//% set QH = QV // RV
+var<workgroup> a_tile: array<array<array<vec4<f32>, ${[2, WN] | max * QH}>, ${RV}>, 8>;
+var<workgroup> b_tile: array<array<array<array<vec4<f32>, ${CL}>, ${[CV, DV] | max}>, 8>, 2>;
 // The tops of all rows, as ordered integers, and the last tile (from 1) that raised one.
 var<workgroup> tops: array<atomic<i32>, ${BR}>;
 var<workgroup> raised: atomic<u32>;
@@ -115,37 +122,35 @@ fn ordered(bits: i32) -> i32 { return bits ^ ((bits >> 31u) & 0x7fffffff); }
 
 ${attention.rules(4)}
 
-// Loads of the next chunk of q and k.
-//% macro load_qk()
+// Loads of q and k: the chunk of stage t at the positions.
+//% macro load_qk(t)
 //% for u in range(QL)
-      q_v${u} = q_mem[q_at + ${u * 8 // QL}u * p.q_width];
+      q_v${u} = q_mem[q_from${t} + q_pos + ${u * QH}u];
 //% endfor
 //% for u in range(KL)
-      k_v${u} = k_mem[k_at + ${u * 8 // KL}u * p.k_width];
+      k_v${u} = k_mem[k_from${t} + k_pos + ${u * CL}u];
 //% endfor
-      q_at = min(q_at + 8u * p.q_width, q_end);
-      k_at = min(k_at + 8u * p.k_width, k_end);
 //% endmacro
 
 // The loaded chunk to stage t.
 //% macro keep_qk(t)
 //% for u in range(QL)
-      a_tile[q_row + ${u * 8 // QL}u][q_column + ${t * QV}u] = q_v${u};
+      a_tile[q_row][${u if QL == RV else 'q_half'}][q_place + ${t * QH}u] = q_v${u};
 //% endfor
 //% for u in range(KL)
-      b_tile[k_row + ${u * 8 // KL + t * 8}u][k_column] = k_v${u};
+      b_tile[${t}][k_row][${u if KL == CV else 'k_half'}][k_place] = k_v${u};
 //% endfor
 //% endmacro
 
-// Adds the products of step n of a chunk in stage t: rows of a, vectors of b. Row by row there and
-// back, one component at a time, is 1 % faster than vectors.
-//% macro multiply(into, n, a_at, swap, b_row, b_at, wide)
+// Adds the products of step n of a chunk: rows of a, vectors of b. Row by row there and back, one
+// component at a time, is 1 % faster than vectors.
+//% macro multiply(into, n, a_at, stage, wide)
       {
 //% for r in range(RV)
-        let a${r} = a_tile[${n}][${a_at} + ${4 * (RV - 1 - r if swap else r)}u];
+        let a${r} = a_tile[${n}][${r}][${a_at}];
 //% endfor
 //% for j in range(wide)
-        let b${j} = b_tile[${b_row}][${b_at} + ${8 * j}u];
+        let b${j} = b_tile[${stage}][${n}][${j}][column];
 //% endfor
 //% for i in range(TR)
 //% for n in range(4 * wide)
@@ -156,14 +161,12 @@ ${attention.rules(4)}
       }
 //% endmacro
 
-// Loads of v: chunk `seq` of the tile.
-//% macro load_v(seq)
+// Loads of v: the chunk whose first key is `from`. The chunk behind the last one is loaded too.
+//% macro load_v(from)
       {
-        let seq = ${seq};
-        let comp = (seq >> ${log2[WN]}u) * ${NE}u + (seq & ${NE - 1}u);
-        let from_key = key0 + (((seq & ${WN - 1}u) >> ${log2[NE]}u) * ${CV}u + (comp >> 2u)) * 32u + (comp & 3u);
+        let key_at = min(${from} + v_lane, p.keys - 1u) * p.v_st;
 //% for u in range(VL)
-        v_v${u} = v_mem[v_start + min(from_key + v_lane${u}, p.keys - 1u) * p.v_st];
+        v_v${u} = v_mem[v_start${u} + key_at];
 //% endfor
       }
 //% endmacro
@@ -172,10 +175,10 @@ ${attention.rules(4)}
 // block sees count as 0.
 //% macro keep_v(ahead, t)
 //% for u in range(VL)
-      b_tile[v_row + ${u * 8 // VL + 8 * t}u][v_column] = v_v${u};
+      b_tile[${t}][v_row][${u if VL == DV else 'v_half'}][v_place] = v_v${u};
 //% endfor
 //% for u in range(VL)
-      if ((shut & ${2 ** (ahead * VL + u)}u) != 0u) { b_tile[v_row + ${u * 8 // VL + 8 * t}u][v_column] = vec4<f32>(); }
+      if ((shut & ${2 ** ahead}u) != 0u) { b_tile[${t}][v_row][${u if VL == DV else 'v_half'}][v_place] = vec4<f32>(); }
 //% endfor
 //% endmacro
 
@@ -184,7 +187,7 @@ ${attention.rules(4)}
 //% for i in range(NE)
 //% set j, x = (part * NE + i) // 4, (part * NE + i) % 4
 //% for r in range(RV)
-      a_tile[lc][p_to${r} + ${i * QV}u] = vec4<f32>(s${4 * r}_${j}[${x}], s${4 * r + 1}_${j}[${x}], s${4 * r + 2}_${j}[${x}], s${4 * r + 3}_${j}[${x}]);
+      a_tile[lc][${r}][p_to + ${i * WA * QH}u] = vec4<f32>(s${4 * r}_${j}[${x}], s${4 * r + 1}_${j}[${x}], s${4 * r + 2}_${j}[${x}], s${4 * r + 3}_${j}[${x}]);
 //% endfor
 //% endfor
 //% endmacro
@@ -199,18 +202,20 @@ ${attention.rules(4)}
         workgroupBarrier();
       }
 //% endfor
+      let p_at = at_row + (q & ${WN - 1}u) * ${QH}u;
+      let comp = ${"(q >> 1u) + 1u" if WA == 2 else "q + 2u"};
+      let from_key = key0 + (comp >> 2u) * ${4 * CL}u + (comp & 3u);
 //% for t in range(2)
-      let p_at${t} = at_row + (q & ${WN - 1}u) * ${QV}u + ${t * QV}u;
 //% for n in range(8)
-      ${multiply("o", n, "p_at" ~ t, n % 2, n + (1 - t) * 8, "at_value", DV)}
+      ${multiply("o", n, "p_at + " ~ t * QH ~ "u", 1 - t, DV)}
 //% if n == 3
       ${keep_v(t + 1, t)}
-      ${load_v("min(q + " ~ (t + 2) ~ "u, " ~ (PARTS * WN - 1) ~ "u)")}
+      ${load_v("from_key + " ~ (32 * t if WA == 2 else t) ~ "u")}
 //% endif
 //% endfor
       workgroupBarrier();
 //% endfor
-      shut >>= ${2 * VL}u;
+      shut >>= 2u;
       continuing {
         q += 2u;
         break if q >= ${PARTS * WN}u;
@@ -255,32 +260,52 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let w = li >> 5u;
   let lr = (li & 1u) | ((li >> 2u) & 2u);
   let lc = ((li >> 1u) & 3u) | ((li >> 2u) & 4u);
-  let at_row = (w / ${WA}u) * ${4 * RV}u + lr;
-  let at_key = (w % ${WA}u) * ${8 * CV}u + lc;
   let at_value = (w % ${WA}u) * ${8 * DV}u + lc;
+  let at_row = (w / ${WA}u) * 4u + lr;
   let column = (w % ${WA}u) * 8u + lc;
-//% for r in range(RV)
-  let p_to${r} = (w % ${WA}u) * ${NE * QV}u + at_row + ${"(" ~ r ~ "u ^ (lc & 1u)) * 4u" if RV == 2 else "0u"};
-//% endfor
+  let p_to = (w % ${WA}u) * ${QH}u + at_row;
+  // Loads: all vectors of a place, or one of them.
+//% if QL == RV
+  let q_row = li >> ${log2[QH]}u;
+  let q_half = 0u;
+//% else
   let q_row = li >> ${log2[QV]}u;
-  let q_column = li & ${QV - 1}u;
+  let q_half = (li >> ${log2[QH]}u) & ${RV - 1}u;
+//% endif
+  let q_place = li & ${QH - 1}u;
+//% if KL == CV
+  let k_row = li >> ${log2[CL]}u;
+  let k_half = 0u;
+//% else
   let k_row = li >> ${log2[KV]}u;
-  let k_column = li & ${KV - 1}u;
+  let k_half = (li >> ${log2[CL]}u) & ${CV - 1}u;
+//% endif
+  let k_place = li & ${CL - 1}u;
+//% if VL == DV
+  let v_row = li >> ${log2[CL]}u;
+  let v_half = 0u;
+  let v_place = li & ${CL - 1}u;
+//% else
   let v_row = li >> ${log2[VV]}u;
-  let v_column = li & ${VV - 1}u;
+  let v_half = (li >> 3u) & ${DV - 1}u;
+  let v_place = ((li >> ${log2[DV]}u) & ${CL - 8}u) | (li & 7u);
+//% endif
 
-  let q_start = p.q_off + local * p.chunks * 16u * p.q_width + row0 / 4u + q_row * p.q_width + q_column;
-  let k_start = p.k_off + local * p.chunks * 16u * p.k_width + k_row * p.k_width + k_column;
+  let q_start = p.q_off + local * p.chunks * 16u * p.q_width + row0 / 4u + q_row * p.q_width + q_half * ${QH}u + q_place;
+  let k_start = p.k_off + local * p.chunks * 16u * p.k_width + k_row * p.k_width + k_half * ${CL}u + k_place;
   let v_batch = local / p.kv_heads;
-  let v_start = p.v_off + v_batch * p.v_sb + (local - v_batch * p.kv_heads) * p.v_sh + min(col0 / 4u + v_column, (p.value_depth - 1u) / 4u);
-  let q_end = q_start + (p.chunks * 16u - 8u) * p.q_width;
-  var k_end = k_start + (p.chunks * 16u - 8u) * p.k_width + tile_from * ${KV}u;
-  var q_at = q_start;
-  var k_at = k_start + tile_from * ${KV}u;
-  // Row n of a chunk of v is the key of column lane n, four keys a lane.
+  let v_head = p.v_off + v_batch * p.v_sb + (local - v_batch * p.kv_heads) * p.v_sh;
 //% for u in range(VL)
-  let v_lane${u} = (v_row + ${u * 8 // VL}u) * 4u;
+  let v_start${u} = v_head + min(col0 / 4u + (((v_place >> 3u) * ${DV}u + v_half + ${u}u) << 3u) + (v_place & 7u), (p.value_depth - 1u) / 4u);
 //% endfor
+//% for t in range(2)
+  let q_from${t} = q_start + ${8 * t}u * p.q_width;
+  let k_from${t} = k_start + ${8 * t}u * p.k_width;
+//% endfor
+  var q_pos = 0u;
+  var k_pos = tile_from * ${KV}u;
+  // Row n of a chunk of v is the key of column lane n, four keys a lane.
+  let v_lane = v_row * 4u;
 //% for u in range(QL)
   var q_v${u} = vec4<f32>();
 //% endfor
@@ -302,7 +327,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 
   if (li < ${BR}u) { atomicStore(&tops[li], ordered(bitcast<i32>(LOWEST))); }
   if (li == 0u) { atomicStore(&raised, 0u); }
-  if (tile_from < tile_to) { ${load_qk()} }
+  if (tile_from < tile_to) { ${load_qk(0)} }
   for (var tile = tile_from; tile < tile_to; tile += 1u) {
     let key0 = tile * ${BC}u;
 //% for i in range(TR)
@@ -311,21 +336,25 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endfor
 //% endfor
     ${keep_qk(0)}
-    ${load_qk()}
+    ${load_qk(1)}
     workgroupBarrier();
+    q_pos = select(0u, 16u * p.q_width, p.chunks > 1u);
+    k_pos += select(0u, 16u * p.k_width, p.chunks > 1u);
     for (var left = p.chunks; left > 0u; left -= 1u) {
 //% for t in range(2)
 //% for n in range(8)
-      ${multiply("s", n, "at_row + " ~ t * QV ~ "u", 0, n + t * 8, "at_key", CV)}
+      ${multiply("s", n, "at_row + " ~ t * QH ~ "u", t, CV)}
 //% if n == 3
       ${keep_qk(1 - t)}
-      ${load_qk()}
+      ${load_qk(t)}
 //% endif
 //% endfor
       workgroupBarrier();
 //% endfor
+      q_pos += select(0u, 16u * p.q_width, left > 2u);
+      k_pos += select(0u, 16u * p.k_width, left > 2u);
     }
-    ${load_v("0u")}
+    ${load_v("key0")}
 
     // Logits. A tile that every query of the block sees whole needs only the factor, which then
     // comes with the exponential; so does one of which a band alone hides keys.
@@ -336,11 +365,11 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     var factor = p.scale;
     if (bare & !whole & ((p.head_blocks > 1u) | (p.group == 1u))) {
 //% for j in range(CV)
-      let place${j} = vec4<i32>(i32(key0 + (at_key + ${8 * j}u) * 4u)) + vec4<i32>(0, 1, 2, 3);
+      let place${j} = vec4<i32>(i32(key0 + (column + ${CL * j}u) * 4u)) + vec4<i32>(0, 1, 2, 3);
 //% endfor
 //% for i in range(TR)
       {
-        let query = i32(first_row + (at_row + ${i // 4 * 4}u) * 4u + ${i % 4}u);
+        let query = i32(first_row + (at_row + ${i // 4 * QH}u) * 4u + ${i % 4}u);
         let low = vec4<i32>(query + p.band_low);
         let high = vec4<i32>(min(query + p.band_high, i32(p.keys) - 1));
 //% for j in range(CV)
@@ -360,12 +389,12 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
       );
       for (var n = 0u; n < ${TR * CV}u; n += 1u) {
         let i = n / ${CV}u;
-        let row = row0 + (at_row + (i >> 2u) * 4u) * 4u + (i & 3u);
+        let row = row0 + (at_row + (i >> 2u) * ${QH}u) * 4u + (i & 3u);
         let member = row / p.pitch;
         let query = min(row - member * p.pitch, p.queries - 1u);
         let head = kv_head * p.group + min(member, p.group - 1u);
         let mask_at = p.mask_off + batch * p.mask_sb + head * p.mask_sh + query * p.mask_ss;
-        held[n] = logits(held[n], query, key0 + (at_key + (n % ${CV}u) * 8u) * 4u, mask_at, slope_of(head));
+        held[n] = logits(held[n], query, key0 + (column + (n % ${CV}u) * ${CL}u) * 4u, mask_at, slope_of(head));
       }
 //% for i in range(TR)
 //% for j in range(CV)
@@ -386,7 +415,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endfor
     if (any(above0${" | above1" if RV == 2 else ""})) {
 //% for i in range(TR)
-      atomicMax(&tops[4u * at_row + ${i // 4 * 16 + i % 4}u], ordered(bitcast<i32>(t${i // 4}[${i % 4}] * factor)));
+      atomicMax(&tops[4u * at_row + ${i // 4 * 4 * QH + i % 4}u], ordered(bitcast<i32>(t${i // 4}[${i % 4}] * factor)));
 //% endfor
       atomicMax(&raised, tile + 1u);
     }
@@ -399,7 +428,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
         any_row = select(any_row, vec4<f32>(1.0f), bitcast<vec4<u32>>(s${i}_${j}) != vec4<u32>(MINUS_INF));
 //% endfor
         let group = (w / ${WA}u) * 4u + lr;
-        b_tile[group][at_key + ${8 * j}u] = any_row;
+        b_tile[group >> 3u][group & 7u][${j}][column] = any_row;
       }
 //% endfor
     }
@@ -408,7 +437,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% for r in range(RV)
       let top${r} = bitcast<vec4<f32>>(vec4<i32>(
 //% for e in range(4)
-        ordered(atomicLoad(&tops[4u * at_row + ${16 * r + e}u])),
+        ordered(atomicLoad(&tops[4u * at_row + ${4 * QH * r + e}u])),
 //% endfor
       ));
       let shrink${r} = weight(m${r} - top${r});
@@ -423,27 +452,26 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     }
     var shut = 0u;
     if (!plain) {
-      for (var n = 0u; n < ${CV * WA * VL}u; n += 1u) {
-        let u = n % ${VL}u;
-        let across = n / ${VL}u % ${WA}u;
-        let j = n / ${VL * WA}u;
-        let at = (across * ${CV}u + j) * 8u + v_row + u * ${8 // VL}u;
+      for (var n = 0u; n < ${CV * WA}u; n += 1u) {
+        let across = n % ${WA}u;
+        let j = n / ${WA}u;
+        let at = across * 8u + v_row;
         var any_row = vec4<f32>(1.0f);
         if (p.mask_kind != 0u) {
-          any_row = b_tile[0][at];
+          any_row = b_tile[0][0][j][at];
 //% for n in range(1, RG)
-          any_row = max(any_row, b_tile[${n}][at]);
+          any_row = max(any_row, b_tile[${n // 8}][${n % 8}][j][at]);
 //% endfor
         }
-        let keys = vec4<u32>(key0 + at * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
+        let keys = vec4<u32>(key0 + (j * ${CL}u + at) * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
         let hidden = (any_row == vec4<f32>()) | (keys < vec4<u32>(seen_from)) | (keys >= vec4<u32>(seen_to));
 //% set off = []
 //% for e in range(4)
-//% set _ = off.append(2 ** ((e // NE * WN + e % NE) * VL))
+//% set _ = off.append(2 ** (e * WA))
 //% endfor
         let bits = select(vec4<u32>(), vec4<u32>(${off | join("u, ")}u), hidden);
-        let first = (4u * j / ${NE}u) * ${WN}u + across * ${NE}u + 4u * j % ${NE}u;
-        shut |= (bits.x | bits.y | bits.z | bits.w) << (first * ${VL}u + u);
+        let first = 4u * j * ${WA}u + across;
+        shut |= (bits.x | bits.y | bits.z | bits.w) << first;
       }
     }
     if (p.mask_kind != 0u) { workgroupBarrier(); }
@@ -473,25 +501,24 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     // The first chunk of v goes to stage 1: stage 0 is still being read.
     ${keep_p(0)}
     ${keep_v(0, 1)}
-    ${load_v("1u")}
+    ${load_v("key0 + " ~ (32 if WA == 2 else 1) ~ "u")}
     workgroupBarrier();
-    q_at = q_start;
-    k_at = k_start + min(tile + 1u, tile_to - 1u) * ${KV}u;
-    k_end = k_at + (p.chunks * 16u - 8u) * p.k_width;
+    q_pos = 0u;
+    k_pos = min(tile + 1u, tile_to - 1u) * ${KV}u;
     ${values()}
-    ${load_qk()}
+    ${load_qk(0)}
   }
 
   // The sum of each row over its column lanes.
   workgroupBarrier();
 //% for r in range(RV)
-  a_tile[column & 7u][${"(column >> 3u) * " ~ QV ~ "u + " if CL > 8 else ""}at_row + ${4 * r}u] = l${r};
+  a_tile[column & 7u][${r}][${"(column >> 3u) * " ~ QH ~ "u + " if CL > 8 else ""}at_row] = l${r};
 //% endfor
   workgroupBarrier();
 //% for r in range(RV)
-  l${r} = a_tile[0][at_row + ${4 * r}u];
+  l${r} = a_tile[0][${r}][at_row];
 //% for n in range(1, CL)
-  l${r} += a_tile[${n % 8}][at_row + ${n // 8 * QV + 4 * r}u];
+  l${r} += a_tile[${n % 8}][${r}][at_row + ${n // 8 * QH}u];
 //% endfor
 //% endfor
   var sums = array<vec4<f32>, ${RV}>(
@@ -512,7 +539,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endfor
   );
   for (var i = 0u; i < ${TR}u; i += 1u) {
-    let row = row0 + (at_row + (i >> 2u) * 4u) * 4u + (i & 3u);
+    let row = row0 + (at_row + (i >> 2u) * ${QH}u) * 4u + (i & 3u);
     let member = row / p.pitch;
     let query = row - member * p.pitch;
     let head = kv_head * p.group + member;
