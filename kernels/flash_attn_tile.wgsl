@@ -27,12 +27,18 @@
 // params.pitch = { type = "u32" }
 // params.blocks = { type = "u32" }
 // params.head_blocks = { type = "u32" }
+// params.run = { type = "u32" }
 // params.columns = { type = "u32" }
-// params.slices = { type = "u32" }
+// params.matrices = { type = "u32", value = "q.shape[0]" }
+// params.first_rank = { type = "u32" }
+// params.ranks = { type = "u32" }
+// params.long_tiles = { type = "u32" }
 // params.slice_tiles = { type = "u32" }
+// params.rows_before = { type = "u32" }
 // params.band_low = { type = "i32" }
 // params.band_high = { type = "i32" }
 // params.spread = { type = "u32" }
+// params.rest = { type = "u32" }
 // params.v_sb = { type = "u32", value = "v.strides[0] // (4 * v.dtype.itemsize) & 0xffffffff" }
 // params.v_sh = { type = "u32", value = "v.strides[1] // (4 * v.dtype.itemsize) & 0xffffffff" }
 // params.v_st = { type = "u32", value = "v.strides[2] // (4 * v.dtype.itemsize) & 0xffffffff" }
@@ -60,7 +66,7 @@
 // params.softcap = { type = "f32" }
 // workgroup_bytes = "16384 if TILE == '32' else 25600"
 // uses = ["attention"]
-// grid = "q.shape[0] * blocks * columns * slices"
+// grid = "ranks * (dst.shape[0] if dst_slice > 0 else 1)"
 // ///
 
 // One workgroup computes a block of BR query rows of one KV head (the query heads that share it
@@ -227,22 +233,29 @@ ${attention.rules(4)}
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);
   if (g >= p.groups) { return; }
+  // `ranks` blocks, from `first_rank` on; those of one slice of the keys after those of another.
   // Blocks of `spread` KV heads are neighbours, so that their keys stay in the cache. Among these the
-  // blocks with the most keys (causal) come first.
-  let each = p.blocks * p.columns * p.slices;
-  let first_head = g / (each * p.spread) * p.spread;
-  let heads = min(p.groups / each - first_head, p.spread);
-  let inside = g - first_head * each;
-  let rest = inside / heads;
-  let local = first_head + inside - rest * heads;
+  // blocks with the most keys (causal: the last of `run`) come first; the `rest` shortest of each run
+  // follow for all heads, so that what ends last is short.
+  let slice = g / p.ranks;
+  let rank = p.first_rank + g - slice * p.ranks;
+  let members = p.blocks / p.run;
+  let early = (p.run - p.rest) * members * p.columns;
+  let late = rank >= early * p.matrices;
+  let each = select(early, p.rest * members * p.columns, late);
+  let spread = select(p.spread, p.matrices, late);
+  let at = rank - select(0u, early * p.matrices, late);
+  let first_head = at / (each * spread) * spread;
+  let heads = min(p.matrices - first_head, spread);
+  let inside = at - first_head * each;
+  let place = inside / heads;
+  let local = first_head + inside - place * heads;
   let matrix = p.first_matrix + local;
-  let rest2 = rest / p.columns;
-  let col0 = (rest - rest2 * p.columns) * ${DVP}u;
-  let turn = rest2 / p.slices;
-  let slice = rest2 - turn * p.slices;
-  let members = p.blocks / p.head_blocks;
-  let from_last = turn / members;
-  let row0 = ((turn - from_last * members) * p.head_blocks + p.head_blocks - 1u - from_last) * ${BR}u;
+  let turn = place / p.columns;
+  let col0 = (place - turn * p.columns) * ${DVP}u;
+  let down = turn / members;
+  let from_last = down + select(0u, p.run - p.rest, late);
+  let row0 = ((turn - down * members) * p.run + p.run - 1u - from_last) * ${BR}u;
   let batch = matrix / p.kv_heads;
   let kv_head = matrix - batch * p.kv_heads;
 
@@ -253,8 +266,10 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let highest = i32(last_row) + p.band_high;
   let seen_from = u32(clamp(lowest, 0, i32(p.keys)));
   let seen_to = u32(clamp(highest + 1, 0, i32(p.keys)));
-  let tile_from = max(seen_from / ${BC}u, slice * p.slice_tiles);
-  let tile_to = min((seen_to + ${BC - 1}u) / ${BC}u, (slice + 1u) * p.slice_tiles);
+  let slice_end = p.long_tiles + slice * p.slice_tiles;
+  let slice_start = select(slice_end - p.slice_tiles, 0u, slice == 0u);
+  let tile_from = max(seen_from / ${BC}u, slice_start);
+  let tile_to = min((seen_to + ${BC - 1}u) / ${BC}u, slice_end);
 
   // 32 neighbouring invocations take 4 x 8 groups of rows and columns; a quad meets two of each.
   let w = li >> 5u;
@@ -563,7 +578,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     factor = select(factor / total, 0.0f, empty);
     if ((member < p.group) & (query < p.queries)) {
       let nan = bitcast<f32>(p.nan);
-      let to = p.dst_off + slice * p.dst_slice + batch * p.dst_sb + head * p.dst_sh + query * p.dst_st;
+      let to = p.dst_off + slice * p.dst_slice + batch * p.dst_sb + head * p.dst_sh + (query - p.rows_before) * p.dst_st;
 //% for d in range(DV)
       let v${d} = select(out[i * ${DV}u + ${d}u] * factor, vec4<f32>(nan), lost);
       let d${d} = col0 + (at_value + ${8 * d}u) * 4u;
@@ -573,7 +588,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endfor
       if ((column == 0u) & (col0 == 0u)) {
         let l = select((top + log2(total)) * LN2, bitcast<f32>(p.minus_inf), empty);
-        lse_store(p.lse_off + slice * p.lse_slice + batch * p.lse_sb + head * p.lse_sh + query * p.lse_st,
+        lse_store(p.lse_off + slice * p.lse_slice + batch * p.lse_sb + head * p.lse_sh + (query - p.rows_before) * p.lse_st,
                   select(l, nan, lost));
       }
     }

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from pykernels._generated.bodies import (
     flash_attn,
+    flash_attn_join,
     flash_attn_lanes,
     flash_attn_merge,
     flash_attn_tile,
@@ -31,54 +32,25 @@ from ._attention import (
     number,
     scale_of,
 )
+from ._attention_choice import (
+    BLOCKS,
+    HELD,
+    Blocks,
+    Choice,
+    blocks_of,
+    choose,
+    edges,
+    order,
+    padded,
+)
 from ._limits import MAX_ROUNDS
 
 __all__ = ["BLOCKS", "Choice", "choose", "plan"]
 
 OP = "flash_attn"
 LOG2E = 1.4426950408889634
-# The tiles of flash_attn_tile.wgsl, by the depth that values are padded to: rows of a block, keys.
-BLOCKS = {
-    ("32", 64): (32, 32), ("32", 128): (32, 32), ("64", 128): (64, 128),
-    ("128", 64): (128, 64), ("128", 128): (128, 128),
-}  # fmt: skip
-# Rows (of the query heads that share a KV head) that the direct kernel takes.
-FEW = 32
-# Rows that a workgroup of the two bodies for few rows takes.
-HELD = 4
-# Workgroups that keep a large GPU busy: four direct ones, or so many tiles, a multiprocessor.
-BUSY_ROWS, BUSY_TILES = 528, {"32": 528, "64": 264, "128": 132}
-
-
-class Choice(NamedTuple):
-    """ "rows" or a tile of flash_attn_tile.wgsl, and the number of slices of the keys."""
-
-    body: str
-    slices: int = 1
-
-
-def choose(caps: Caps, d: Dims, banded: bool = False) -> Choice:
-    """The body and the slices for one call. `banded`: causality or a window hides keys."""
-    rows = d.group * d.queries
-    matrices = d.batch * d.kv_heads
-    if rows <= FEW:
-        groups = matrices * cdiv(rows, HELD)
-        return Choice("rows", max(1, min(BUSY_ROWS // groups, d.keys // 64)))
-    # Two blocks of 64 rows on a multiprocessor, of which one multiplies while the other one does
-    # not, are faster than one of 128, but not where blocks differ in length.
-    tile = "128" if banded or _padded(d) == 64 else "64"
-    if caps.max_invocations < 1024 or caps.max_workgroup_bytes < 25600:
-        tile = "32"  # WebGPU's defaults: small devices and software drivers
-    groups = _groups(tile, d)
-    if tile != "32" and groups * cdiv(d.keys, 1024) < BUSY_TILES[tile] // 2:
-        tile = "32"
-        groups = _groups(tile, d)
-    return Choice(tile, max(1, min(BUSY_TILES[tile] // groups, d.keys // 512, 64)))
-
-
-def _groups(tile: str, d: Dims) -> int:
-    rows = _edges(tile, d)[0]
-    return d.batch * d.kv_heads * cdiv(d.group * d.queries, rows) * cdiv(d.value_depth, 128)
+# Slices that flash_attn_join adds one after the other; more are for flash_attn_merge.
+FEW_SLICES = 8
 
 
 @dataclass(frozen=True)
@@ -162,6 +134,16 @@ def _merge(caps: Caps, parts: View, sums: View, c: Call) -> Step:
         rows=d.batch * d.heads * d.queries,
         column_bits=(max(cdiv(d.value_depth, 32), 1) - 1).bit_length(),
         row_step=d.value_depth if plain else 0,
+    )  # fmt: skip
+
+
+def _join(caps: Caps, parts: View, sums: View, c: Call, before: int = 0) -> Step:
+    """The same for few slices of many rows: those of dst from `before` on."""
+    rows = c.dims.batch * c.dims.heads * c.dims.queries - before
+    width = parts.shape[parts.ndim - 1]
+    return flash_attn_join.step(
+        caps, parts, sums, c.sinks, c.lse, c.dst,
+        slices=parts.shape[0], rows=rows, width=width, first_row=before,
     )  # fmt: skip
 
 
@@ -256,40 +238,26 @@ def _rows(caps: Caps, scratch: Scratch, c: Call, slices: int) -> list[Step]:
 # -- tiles ----------------------------------------------------------------------------------------
 
 
-def _padded(d: Dims) -> int:
-    """The depth that a tile pads values to."""
-    return 64 if d.value_depth <= 64 else 128
+class _Part(NamedTuple):
+    """Workgroups of a turn, from `first` on: `ranks` for each slice of the keys, the first slice of
+    `long` tiles and the others of `short`. `out` and `sums` lack `rows_before` rows."""
 
-
-def _edges(tile: str, d: Dims) -> tuple[int, int]:
-    return BLOCKS[tile, _padded(d)]
-
-
-class _Blocks(NamedTuple):
-    """Rows of one KV head as blocks: `pitch` rows for each of its query heads.
-
-    Heads begin at a block (`head_blocks` each), or follow each other in shared blocks (1).
-    """
-
-    pitch: int
-    blocks: int
-    head_blocks: int
-
-
-def _blocks(d: Dims, edge: int, banded: bool) -> _Blocks:
-    each = cdiv(d.queries, edge)
-    shared = cdiv(d.group * d.queries, edge)
-    if each == 1 or (not banded and d.group * each * 4 > shared * 5):
-        return _Blocks(d.queries, shared, 1)
-    return _Blocks(each * edge, d.group * each, each)
+    first: int
+    ranks: int
+    slices: int
+    long: int
+    short: int
+    sums: View
+    out: View
+    rows_before: int = 0
 
 
 def _tiles(caps: Caps, scratch: Scratch, c: Call, choice: Choice) -> list[Step]:
     d = c.dims
-    rows, edge = _edges(choice.body, d)
+    rows, edge = edges(choice.body, d)
     deep = cdiv(d.depth, 16) * 16
     banded = c.band != (-OPEN, OPEN)
-    where = _blocks(d, rows, banded)
+    where = blocks_of(d, rows, banded)
     tiles = cdiv(d.keys, edge)
     slices = max(choice.slices, cdiv(tiles * (deep // 16 + 20), MAX_ROUNDS))
     slice_tiles = cdiv(tiles, slices)
@@ -312,29 +280,65 @@ def _tiles(caps: Caps, scratch: Scratch, c: Call, choice: Choice) -> list[Step]:
         steps.append(_turn(caps, q, k, v, qt, kt, copy, where.pitch))
         if copy:
             v = copy.with_layout(v.shape, contiguous_strides((*v.shape[:3], width), 4))
-        steps.append(
-            flash_attn_tile.step(
-                caps, qt, kt, v, c.mask, c.sinks if slices == 1 else None, sums, out,
-                TILE=choice.body, DVP=_padded(d),
-                first_matrix=first, kv_heads=d.kv_heads, group=d.group, queries=d.queries,
-                keys=d.keys, pitch=where.pitch, blocks=where.blocks,
-                head_blocks=where.head_blocks, value_depth=d.value_depth,
-                columns=cdiv(d.value_depth, 128), slices=slices, slice_tiles=slice_tiles,
-                spread=_spread(n, banded),
-                lse_slice=sums.strides[0] // 4 if slices > 1 else 0,
-                dst_slice=out.strides[0] // 4 if slices > 1 else 0,
-                **c.rules(),  # type: ignore[arg-type]
-            )
-        )  # fmt: skip
+        ranks = n * where.blocks * cdiv(d.value_depth, 128)
+        parts = [_Part(0, ranks, slices, slice_tiles, slice_tiles, sums, out)]
+        if choice.tail.blocks and slices == 1 and n == d.batch * d.kv_heads:
+            parts, after = _with_tail(caps, scratch, c, choice, where, ranks)
+        steps += [_tile(caps, c, choice.body, where, first, qt, kt, v, part) for part in parts]
     return [*steps, *after]
 
 
-def _spread(heads: int, banded: bool) -> int:
-    """KV heads whose blocks are neighbours, the longest first: all of them if blocks differ.
+def _tile(
+    caps: Caps, c: Call, tile: str, where: Blocks, first: int, q: View, k: View, v: View,
+    part: _Part,
+) -> Step:  # fmt: skip
+    """One dispatch of blocks, from KV head `first` on."""
+    d = c.dims
+    banded = c.band != (-OPEN, OPEN)
+    spread, rest = order(tile, d, where, q.shape[0]) if banded else (1, 0)
+    return flash_attn_tile.step(
+        caps, q, k, v, c.mask, c.sinks if part.slices == 1 else None, part.sums, part.out,
+        TILE=tile, DVP=padded(d),
+        first_matrix=first, kv_heads=d.kv_heads, group=d.group, queries=d.queries, keys=d.keys,
+        pitch=where.pitch, blocks=where.blocks, head_blocks=where.head_blocks,
+        run=where.head_blocks if banded else 1, spread=spread, rest=rest,
+        value_depth=d.value_depth, columns=cdiv(d.value_depth, 128),
+        first_rank=part.first, ranks=part.ranks,
+        long_tiles=part.long, slice_tiles=part.short, rows_before=part.rows_before,
+        lse_slice=part.sums.strides[0] // 4 if part.slices > 1 else 0,
+        dst_slice=part.out.strides[0] // 4 if part.slices > 1 else 0,
+        **c.rules(),  # type: ignore[arg-type]
+    )  # fmt: skip
 
-    Groups of some heads leave long blocks of the last group for the end.
+
+def _with_tail(
+    caps: Caps, scratch: Scratch, c: Call, choice: Choice, where: Blocks, ranks: int
+) -> tuple[list[_Part], list[Step]]:
+    """Whole blocks, and those of the tail in slices; and the step that joins these.
+
+    The tail is a dispatch of its own that writes to scratch only, so it does not wait: its
+    workgroups take the places that the last wave of whole blocks leaves free.
     """
-    return heads if banded else 1
+    d, tail = c.dims, choice.tail
+    rows, edge = edges(choice.body, d)
+    tiles, width = cdiv(d.keys, edge), cdiv(d.value_depth, 4) * 4
+    whole = ranks - tail.blocks
+    block = whole // cdiv(d.value_depth, 128)
+    matrix = block // where.blocks
+    block -= matrix * where.blocks
+    head = block // where.head_blocks if where.head_blocks > 1 else 0
+    before = (matrix * d.group + head) * d.queries + (block - head * where.head_blocks) * rows
+    count = d.batch * d.heads * d.queries - before
+    # Rows of dst from `before` on, one after another.
+    parts = scratch.empty((tail.slices, count, width), "float32")
+    sums = scratch.empty((tail.slices, count), "float32")
+    shape = (d.batch, d.heads, d.queries)
+    steps = contiguous_strides((*shape, width), 4)
+    out = parts.with_layout((tail.slices, 1, 1, count, width), (count * width * 4, *steps))
+    lse = sums.with_layout((tail.slices, 1, 1, count), (count * 4, *contiguous_strides(shape, 4)))
+    first = _Part(0, whole, 1, tiles, tiles, c.lse, c.dst)
+    last = _Part(whole, tail.blocks, tail.slices, tail.long, tail.short, lse, out, before)
+    return ([first, last] if whole else [last]), [_join(caps, parts, sums, c, before)]
 
 
 def _turns(d: Dims, some: int) -> list[tuple[int, int, int]]:
@@ -386,5 +390,6 @@ def _target(caps: Caps, scratch: Scratch, c: Call, slices: int) -> tuple[View, V
         depth = cdiv(c.dims.value_depth, 4) * 4
         parts = scratch.empty((slices, *c.dst.shape[:3], depth), "float32")
         sums = scratch.empty((slices, *c.dst.shape[:3]), "float32")
-        return parts, sums, [_merge(caps, parts, sums, c)]
+        finish = _join if slices <= FEW_SLICES else _merge
+        return parts, sums, [finish(caps, parts, sums, c)]
     return c.dst, c.lse, []
