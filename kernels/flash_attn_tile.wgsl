@@ -111,11 +111,11 @@
 //% set log2 = {1: 0, 2: 1, 4: 2, 8: 3, 16: 4, 32: 5}
 // Column lanes: CL, WA warps across. A part of p has WN chunks, NE from each warp.
 // a_tile: depth or key, vector of an invocation, place: stage t of q, or chunk t of p, begins at QH * t.
-// b_tile: stage, depth or key, vector of an invocation, place. An invocation's vectors of rows are QH
-// apart, of keys CL, of values 8.
+// b_tile: depth or key, vector of an invocation, place: stage t of k or v begins at CL * t.
+// An invocation's vectors of rows are QH apart, of keys CL, of values 8.
 //% set QH = QV // RV
 var<workgroup> a_tile: array<array<array<vec4<f32>, ${[2, WN] | max * QH}>, ${RV}>, 8>;
-var<workgroup> b_tile: array<array<array<array<vec4<f32>, ${CL}>, ${[CV, DV] | max}>, 8>, 2>;
+var<workgroup> b_tile: array<array<array<vec4<f32>, ${2 * CL}>, ${[CV, DV] | max}>, 8>;
 // The tops of all rows, as ordered integers, and the last tile (from 1) that raised one.
 var<workgroup> tops: array<atomic<i32>, ${BR}>;
 var<workgroup> raised: atomic<u32>;
@@ -144,23 +144,24 @@ ${attention.rules(4)}
       a_tile[q_row][${u if QL == RV else 'q_half'}][q_place + ${t * QH}u] = q_v${u};
 //% endfor
 //% for u in range(KL)
-      b_tile[${t}][k_row][${u if KL == CV else 'k_half'}][k_place] = k_v${u};
+      b_tile[k_row][${u if KL == CV else 'k_half'}][k_place + ${t * CL}u] = k_v${u};
 //% endfor
 //% endmacro
 
-// Adds the products of step n of a chunk: rows of a, vectors of b. Row by row there and back, one
-// component at a time, is 1 % faster than vectors.
-//% macro multiply(into, n, a_at, stage, wide)
+// Adds the products of step n of a chunk: rows of a, vectors of b, in the order of `loads`. One
+// component at a time there and back, down the columns or along the rows: 1 % faster than vectors.
+//% macro multiply(into, n, a_at, stage, wide, loads, down)
       {
-//% for r in range(RV)
-        let a${r} = a_tile[${n}][${r}][${a_at}];
+//% for tile in loads
+//% for u in range(RV if tile == "a" else wide)
+        let ${tile}${u} = ${tile}_tile[${n}][${u}][${a_at if tile == "a" else "column + " ~ stage * CL ~ "u"}];
 //% endfor
-//% for j in range(wide)
-        let b${j} = b_tile[${stage}][${n}][${j}][column];
 //% endfor
-//% for i in range(TR)
-//% for n in range(4 * wide)
-//% set c = 4 * wide - 1 - n if i % 2 else n
+//% set lines, steps = (4 * wide, TR) if down else (TR, 4 * wide)
+//% for line in range(lines)
+//% for n in range(steps)
+//% set there = steps - 1 - n if line % 2 else n
+//% set i, c = (there, line) if down else (line, there)
         ${into}${i}_${c // 4}[${c % 4}] = fma(a${i // 4}[${i % 4}], b${c // 4}[${c % 4}], ${into}${i}_${c // 4}[${c % 4}]);
 //% endfor
 //% endfor
@@ -181,10 +182,10 @@ ${attention.rules(4)}
 // block sees count as 0.
 //% macro keep_v(ahead, t)
 //% for u in range(VL)
-      b_tile[${t}][v_row][${u if VL == DV else 'v_half'}][v_place] = v_v${u};
+      b_tile[v_row][${u if VL == DV else 'v_half'}][v_place + ${t * CL}u] = v_v${u};
 //% endfor
 //% for u in range(VL)
-      if ((shut & ${2 ** ahead}u) != 0u) { b_tile[${t}][v_row][${u if VL == DV else 'v_half'}][v_place] = vec4<f32>(); }
+      if ((shut & ${2 ** ahead}u) != 0u) { b_tile[v_row][${u if VL == DV else 'v_half'}][v_place + ${t * CL}u] = vec4<f32>(); }
 //% endfor
 //% endmacro
 
@@ -213,7 +214,7 @@ ${attention.rules(4)}
       let from_key = key0 + (comp >> 2u) * ${4 * CL}u + (comp & 3u);
 //% for t in range(2)
 //% for n in range(8)
-      ${multiply("o", n, "p_at + " ~ t * QH ~ "u", 1 - t, DV)}
+      ${multiply("o", n, "p_at + " ~ t * QH ~ "u", 1 - t, DV, ["a", "b"], TILE == "128")}
 //% if n == 3
       ${keep_v(t + 1, t)}
       ${load_v("from_key + " ~ (32 * t if WA == 2 else t) ~ "u")}
@@ -224,7 +225,7 @@ ${attention.rules(4)}
       shut >>= 2u;
       continuing {
         q += 2u;
-        break if q >= ${PARTS * WN}u;
+        break if q >= chunks;
       }
     }
 //% endmacro
@@ -345,6 +346,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   if (tile_from < tile_to) { ${load_qk(0)} }
   for (var tile = tile_from; tile < tile_to; tile += 1u) {
     let key0 = tile * ${BC}u;
+    // Chunks of v: those of the first keys of all lanes, if no row sees the others.
+    let chunks = select(${PARTS * WN}u, ${PARTS * WN // CV}u, key0 + ${BC // CV}u >= seen_to);
 //% for i in range(TR)
 //% for j in range(CV)
     var s${i}_${j} = vec4<f32>();
@@ -358,7 +361,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     for (var left = p.chunks; left > 0u; left -= 1u) {
 //% for t in range(2)
 //% for n in range(8)
-      ${multiply("s", n, "at_row + " ~ t * QH ~ "u", t, CV)}
+      ${multiply("s", n, "at_row + " ~ t * QH ~ "u", t, CV, ["a", "b"] if TILE == "128" else ["b", "a"], true)}
 //% if n == 3
       ${keep_qk(1 - t)}
       ${load_qk(t)}
@@ -443,7 +446,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
         any_row = select(any_row, vec4<f32>(1.0f), bitcast<vec4<u32>>(s${i}_${j}) != vec4<u32>(MINUS_INF));
 //% endfor
         let group = (w / ${WA}u) * 4u + lr;
-        b_tile[group >> 3u][group & 7u][${j}][column] = any_row;
+        b_tile[group & 7u][${j}][column + (group >> 3u) * ${CL}u] = any_row;
       }
 //% endfor
     }
@@ -473,9 +476,9 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
         let at = across * 8u + v_row;
         var any_row = vec4<f32>(1.0f);
         if (p.mask_kind != 0u) {
-          any_row = b_tile[0][0][j][at];
+          any_row = b_tile[0][j][at];
 //% for n in range(1, RG)
-          any_row = max(any_row, b_tile[${n // 8}][${n % 8}][j][at]);
+          any_row = max(any_row, b_tile[${n % 8}][j][at + ${n // 8 * CL}u]);
 //% endfor
         }
         let keys = vec4<u32>(key0 + (j * ${CL}u + at) * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
