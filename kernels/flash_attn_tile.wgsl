@@ -148,14 +148,15 @@ ${attention.rules(4)}
 //% endfor
 //% endmacro
 
-// Adds the products of step n of a chunk: rows of a, vectors of b, in the order of `loads`. One
-// component at a time there and back, down the columns or along the rows: 1 % faster than vectors.
-//% macro multiply(into, n, a_at, stage, wide, loads, down)
+// Adds the products of step n of a chunk: rows of a, vectors of b, which are loaded first. One
+// component at a time there and back, along the rows or down the columns: 1 % faster than vectors.
+//% macro multiply(into, n, a_at, stage, wide, down)
       {
-//% for tile in loads
-//% for u in range(RV if tile == "a" else wide)
-        let ${tile}${u} = ${tile}_tile[${n}][${u}][${a_at if tile == "a" else "column + " ~ stage * CL ~ "u"}];
+//% for j in range(wide)
+        let b${j} = b_tile[${n}][${j}][column + ${stage * CL}u];
 //% endfor
+//% for r in range(RV)
+        let a${r} = a_tile[${n}][${r}][${a_at}];
 //% endfor
 //% set lines, steps = (4 * wide, TR) if down else (TR, 4 * wide)
 //% for line in range(lines)
@@ -214,7 +215,7 @@ ${attention.rules(4)}
       let from_key = key0 + (comp >> 2u) * ${4 * CL}u + (comp & 3u);
 //% for t in range(2)
 //% for n in range(8)
-      ${multiply("o", n, "p_at + " ~ t * QH ~ "u", 1 - t, DV, ["a", "b"], TILE == "128")}
+      ${multiply("o", n, "p_at + " ~ t * QH ~ "u", 1 - t, DV, false)}
 //% if n == 3
       ${keep_v(t + 1, t)}
       ${load_v("from_key + " ~ (32 * t if WA == 2 else t) ~ "u")}
@@ -361,7 +362,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     for (var left = p.chunks; left > 0u; left -= 1u) {
 //% for t in range(2)
 //% for n in range(8)
-      ${multiply("s", n, "at_row + " ~ t * QH ~ "u", t, CV, ["a", "b"] if TILE == "128" else ["b", "a"], true)}
+      ${multiply("s", n, "at_row + " ~ t * QH ~ "u", t, CV, TILE == "128")}
 //% if n == 3
       ${keep_qk(1 - t)}
       ${load_qk(t)}
