@@ -1,7 +1,7 @@
 """Attention at the shapes of its speed goals, beside torch's SDPA (TF32 off) where it is there.
 
     python -m bench.attention [--engine wgpu|dawn] [--unchecked] [--only TEXT] [--runs 5]
-                              [--scale 1.0] [--config 128,32/4] [--parts] [--onnx]
+                              [--scale 1.0] [--config large,32/4] [--parts] [--onnx]
 
 Every case is timed with timestamp queries after a warm-up, in runs that alternate with torch's; the
 medians are shown. Some rows of every output are checked against numpy in float64, by the budget of

@@ -2,12 +2,11 @@
 // doc = "Attention of blocks of query rows: two register-tiled products and an online softmax."
 // part_of = "flash_attn"
 // axes.D = ["f32", "f16"]
-// axes.TILE = ["32", "64", "128"]
+// axes.TILE = ["32", "large"]
 // axes.DVP = [64, 128]
 // axes.VEC = [4]
 // pick.D = "dtype(dst)"
 // pick.VEC = "4"
-// when = ["TILE != '64' or DVP == 128"]
 // inputs.q = { dtype = "f32", vec = "VEC", readonly = true, doc = "From flash_attn_turn: (batch * kv_heads, padded depth, blocks * rows of a block)" }
 // inputs.k = { dtype = "f32", vec = "VEC", readonly = true, doc = "From flash_attn_turn: (batch * kv_heads, padded depth, tiles * keys of a tile)" }
 // inputs.v = { dtype = "f32", vec = "VEC", doc = "Values of the KV heads of q and k: whole batches, or some of one" }
@@ -92,10 +91,8 @@
 // Invocations, query rows, keys of a tile, rows of an invocation, keys of p at a time.
 //% if TILE == "32"
 //% set NT, BR, BC, TR, PK = 64, 32, 32, 4, 32
-//% elif TILE == "64"
-//% set NT, BR, BC, TR, PK = 128, 64, 128, 8, 32
 //% elif DVP == 128
-//% set NT, BR, BC, TR, PK = 256, 128, 128, 8, 32
+//% set NT, BR, BC, TR, PK = 128, 64, 128, 8, 32
 //% else
 //% set NT, BR, BC, TR, PK = 128, 128, 64, 8, 32
 //% endif
@@ -362,7 +359,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     for (var left = p.chunks; left > 0u; left -= 1u) {
 //% for t in range(2)
 //% for n in range(8)
-      ${multiply("s", n, "at_row + " ~ t * QH ~ "u", t, CV, TILE == "128")}
+      ${multiply("s", n, "at_row + " ~ t * QH ~ "u", t, CV, DVP == 64)}
 //% if n == 3
       ${keep_qk(1 - t)}
       ${load_qk(t)}

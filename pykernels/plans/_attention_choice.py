@@ -15,20 +15,20 @@ __all__ = [
 
 # The tiles of flash_attn_tile.wgsl, by the depth that values are padded to: rows of a block, keys.
 BLOCKS = {
-    ("32", 64): (32, 32), ("32", 128): (32, 32), ("64", 128): (64, 128),
-    ("128", 64): (128, 64), ("128", 128): (128, 128),
+    ("32", 64): (32, 32), ("32", 128): (32, 32),
+    ("large", 64): (128, 64), ("large", 128): (64, 128),
 }  # fmt: skip
 # Rows (of the query heads that share a KV head) that the direct kernel takes.
 FEW = 32
 # Rows that a workgroup of the two bodies for few rows takes.
 HELD = 4
 # Workgroups that keep a large GPU busy: four direct ones, or so many tiles, a multiprocessor.
-BUSY_ROWS, BUSY_TILES = 528, {"32": 528, "64": 264, "128": 132}
-# What the times of large calls are weighed with, measured on such a GPU: workgroups of
-# flash_attn_tile at a time (by tile and padded depth of values), operations and bytes per second,
-# seconds of one more dispatch.
-SLOTS = {("64", 128): 264, ("128", 64): 264, ("128", 128): 132}
-RATE, BANDWIDTH, DISPATCH = 43e12, 3.5e12, 4e-6
+BUSY_ROWS = 528
+BUSY_TILES = {("32", 64): 528, ("32", 128): 528, ("large", 64): 132, ("large", 128): 264}
+# What the times of large calls are weighed with, measured on such a GPU: workgroups of the large
+# tiles at a time (two on each of 132 multiprocessors), operations and bytes per second, seconds of
+# one more dispatch.
+SLOTS, RATE, BANDWIDTH, DISPATCH = 264, 43e12, 3.5e12, 4e-6
 
 
 class Tail(NamedTuple):
@@ -60,28 +60,26 @@ def choose(caps: Caps, d: Dims, banded: bool = False) -> Choice:
     if rows <= FEW:
         groups = matrices * cdiv(rows, HELD)
         return Choice("rows", max(1, min(BUSY_ROWS // groups, d.keys // 64)))
-    # Two blocks of 64 rows on a multiprocessor, of which one multiplies while the other one does
-    # not, are faster than one of 128.
-    tile = "128" if padded(d) == 64 else "64"
+    tile = "large"
     if caps.max_invocations < 1024 or caps.max_workgroup_bytes < 25600:
         tile = "32"  # WebGPU's defaults: small devices and software drivers
     groups = _groups(tile, d)
-    if tile != "32" and groups * cdiv(d.keys, 1024) < BUSY_TILES[tile] // 2:
+    if tile != "32" and groups * cdiv(d.keys, 1024) < BUSY_TILES[tile, padded(d)] // 2:
         tile = "32"
         groups = _groups(tile, d)
-    slices = max(1, min(BUSY_TILES[tile] // groups, d.keys // 512, 64))
+    slices = max(1, min(BUSY_TILES[tile, padded(d)] // groups, d.keys // 512, 64))
     whole = tile == "32" or banded or slices > 1
-    return Choice(tile, slices, Tail() if whole else _tail(tile, d))
+    return Choice(tile, slices, Tail() if whole else _tail(d))
 
 
-def _tail(tile: str, d: Dims) -> Tail:
-    """The tail of a call whose blocks are equally long."""
-    rows, edge = edges(tile, d)
-    slots, columns = SLOTS[tile, padded(d)], cdiv(d.value_depth, 128)
+def _tail(d: Dims) -> Tail:
+    """The tail of a call in large tiles whose blocks are equally long."""
+    rows, edge = edges("large", d)
+    columns = cdiv(d.value_depth, 128)
     blocks = d.batch * d.kv_heads * blocks_of(d, rows, False).blocks * columns
-    seconds = 2 * rows * edge * (d.depth + padded(d)) * slots / RATE
+    seconds = 2 * rows * edge * (d.depth + padded(d)) * SLOTS / RATE
     nbytes = rows * min(d.value_depth, 128) * 4
-    return cut(slots, blocks, cdiv(d.keys, edge), columns, seconds, nbytes)
+    return cut(SLOTS, blocks, cdiv(d.keys, edge), columns, seconds, nbytes)
 
 
 def _groups(tile: str, d: Dims) -> int:
@@ -165,7 +163,6 @@ def order(tile: str, d: Dims, where: Blocks, heads: int) -> tuple[int, int]:
     cache; groups are alike, as a last one that is smaller would leave most of the device idle.
     """
     each = where.blocks * cdiv(d.value_depth, 128)
-    slots = SLOTS.get((tile, padded(d)), 0)
-    if slots == 0 or heads * each < 3 * slots:
+    if tile == "32" or heads * each < 3 * SLOTS:
         return heads, 0
-    return cdiv(heads, cdiv(heads, max(2 * slots // each, 1))), where.head_blocks // 4
+    return cdiv(heads, cdiv(heads, max(2 * SLOTS // each, 1))), where.head_blocks // 4

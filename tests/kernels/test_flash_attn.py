@@ -22,14 +22,10 @@ from tests.kernels.attention_calls import F16, F32, Calls, forced
 gpu = pytest.mark.gpu
 BODIES = {
     "rows": Choice("rows"), "rows sliced": Choice("rows", 5), "32": Choice("32"),
-    "32 sliced": Choice("32", 3), "64": Choice("64"), "128": Choice("128"),
-    "128 sliced": Choice("128", 2),
+    "32 sliced": Choice("32", 3), "large": Choice("large"), "large sliced": Choice("large", 2),
 }  # fmt: skip
 # Drivers on processors take half a minute for the largest text: the short run has it seldom.
-SOME = [
-    pytest.param(n, marks=pytest.mark.sample(0.1 if "128" in n or "64" in n else 0.5))
-    for n in BODIES
-]
+SOME = [pytest.param(n, marks=pytest.mark.sample(0.1 if "large" in n else 0.5)) for n in BODIES]
 DEPTHS = [(40, 40), (64, 64), (72, 72), (80, 80), (96, 96), (112, 112), (128, 128), (192, 128),
           (256, 256), (576, 512)]  # fmt: skip
 
@@ -41,7 +37,7 @@ DEPTHS = [(40, 40), (64, 64), (72, 72), (80, 80), (96, 96), (112, 112), (128, 12
 @pytest.mark.parametrize("body", SOME)
 def test_body_at_its_edges(dev: pk.Device, body: str, dtype: str) -> None:
     """Lengths 1 and around the size of the tile, T < S, T > S, causal both ways, in one group."""
-    value_depth = 36 if dtype == F32 and body != "64" else 100  # the two shapes of a tile
+    value_depth = 36 if (dtype == F32) != (body == "large") else 100  # the two shapes of a tile
     padded = 64 if value_depth <= 64 else 128
     rows, keys = plans.BLOCKS.get((body.split()[0], padded), (32, 32))
     calls = Calls(dev)
@@ -58,7 +54,7 @@ def test_body_at_its_edges(dev: pk.Device, body: str, dtype: str) -> None:
 def test_body_with_every_option(dev: pk.Device, body: str) -> None:
     """Masks of each kind, ALiBi, sinks, soft cap and window together, over many tiles."""
     calls = Calls(dev)
-    deep = 100 if body in ("64", "128 sliced") else 24  # the other shape of the tile
+    deep = 100 if body == "large sliced" else 24  # the other shape of the tile
     sinks = np.float32([0.5, -np.inf, 20.0, -1.0])
     for kind in (F32, F16, "bool"):
         mask = calls.mask((4, 37, 150), kind)
@@ -343,8 +339,8 @@ SMALL = Caps(False, False, 256, 256, 16384, 128 << 20, 65535)
 @pytest.mark.parametrize(
     "caps_, sizes, want",
     [
-        (BIG, (1, 32, 32, 4096, 4096, 128), "64"),
-        (BIG, (8, 16, 16, 1024, 1024, 64), "128"),
+        (BIG, (1, 32, 32, 4096, 4096, 128), "large"),
+        (BIG, (8, 16, 16, 1024, 1024, 64), "large"),
         (BIG, (1, 32, 8, 1, 16384, 128), "rows"),
         (BIG, (1, 8, 8, 16, 16384, 128), "rows"),
         (BIG, (1, 1, 1, 64, 64, 64), "32"),

@@ -56,14 +56,14 @@ def test_columns(dev: pk.Device) -> None:
 
 
 @gpu
-@pytest.mark.parametrize("tile", ("64", "128"))
+@pytest.mark.parametrize(("depth", "each"), ((60, 2), (100, 1)))  # 64 and 128 keys a tile
 @pytest.mark.sample(0.05)
-def test_large_tiles(dev: pk.Device, tile: str) -> None:
+def test_large_tiles(dev: pk.Device, depth: int, each: int) -> None:
     calls = Calls(dev)
-    calls.add((1, 3, 3), (200, 500), (40, 100), sinks=calls.values((3,)))
-    calls.add((1, 2, 1), (130, 400), (40, 100))
-    with forced(dev, choice(3, 2, 1, 3, tile)):
-        calls.check(tile)
+    calls.add((1, 3, 3), (200, 500), (40, depth), sinks=calls.values((3,)))
+    calls.add((1, 2, 1), (130, 400), (40, depth))
+    with forced(dev, choice(3, 2 * each, each, 3, "large")):
+        calls.check(f"{depth}")
 
 
 @gpu
@@ -160,7 +160,7 @@ def test_order_of_unlike_blocks() -> None:
     the tile is not for large devices."""
     for heads, want in ((32, (8, 16)), (33, (7, 16)), (12, (12, 0))):
         d = Dims(1, heads, heads, 4096, 4096, 128, 128)
-        assert choices.order("64", d, choices.blocks_of(d, 64, True), heads) == want
+        assert choices.order("large", d, choices.blocks_of(d, 64, True), heads) == want
     d = Dims(1, 32, 8, 4096, 4096, 128, 128)  # four query heads on each KV head
-    assert choices.order("64", d, choices.blocks_of(d, 64, True), 8) == (2, 16)
+    assert choices.order("large", d, choices.blocks_of(d, 64, True), 8) == (2, 16)
     assert choices.order("32", d, choices.blocks_of(d, 32, True), 8) == (8, 0)
