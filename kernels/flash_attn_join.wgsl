@@ -28,16 +28,14 @@
 // params.dst_sd = { type = "u32", value = "dst.strides[3] // dst.dtype.itemsize & 0xffffffff" }
 // params.minus_inf = { type = "u32", value = "0xff800000" }
 // params.nan = { type = "u32", value = "0x7fc00000" }
+// uses = ["slices"]
 // grid = "cdiv(rows, WG // 32)"
 // ///
 
 // 32 invocations per row, counted over batches, heads and queries from `first_row` on; neighbours
 // take neighbouring columns, four at a distance of 32 at a time, so that loads are on their way
 // together. Bound by one read of the parts and one write of the rows.
-const LOWEST = -0x1.fffffep+127f;
-
-fn weight(d: f32) -> f32 { return select(exp(d), 0.0f, d < -87.0f); }
-fn is_lost(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) >= 0x7f800000u; }
+${slices.rules()}
 
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
@@ -64,17 +62,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     let l = sums_load(p.sums_off + s * p.rows + row);
     sum += select(weight(l - top), 0.0f, is_lost(l));
   }
-  let empty = (sum == 0.0f) & !lost;
-  var total = sum;
-  var higher = top;
-  if (p.has_sinks == 1u) {
-    let sink = sinks_load(p.sinks_off + head * p.sink_step);
-    let none = bitcast<u32>(sink) == 0xff800000u;
-    lost |= is_lost(sink) & !none & !empty;
-    higher = max(top, select(sink, LOWEST, is_lost(sink)));
-    total = sum * weight(top - higher) + select(weight(sink - higher), 0.0f, none);
-  }
-  let factor = select(weight(top - higher) / total, 0.0f, empty);
+  ${slices.finish()}
 
   let nan = bitcast<f32>(p.nan);
   let to = p.dst_off + batch * p.dst_sb + head * p.dst_sh + query * p.dst_st;

@@ -30,13 +30,15 @@
 // params.dst_sd = { type = "u32", value = "dst.strides[3] // dst.dtype.itemsize & 0xffffffff" }
 // params.minus_inf = { type = "u32", value = "0xff800000" }
 // params.nan = { type = "u32", value = "0x7fc00000" }
+// uses = ["slices"]
 // grid = "rows << column_bits"
 // ///
 
 // One workgroup per row and 32 of its columns: 8 invocations across (four columns each) times 32 that
 // share the slices. Each finds the maximum of its own; then 4 of the 32 join eight each, and one
 // these four. Short and with few barriers: at this size latency and cold instructions are all.
-const LOWEST = -0x1.fffffep+127f;
+${slices.rules()}
+
 var<workgroup> tops: array<f32, 256>;
 var<workgroup> shares: array<f32, 256>;
 var<workgroup> sums4: array<vec4<f32>, 256>;
@@ -47,9 +49,6 @@ fn quotient(a: u32, b: u32) -> u32 {
   if (a < b) { return 0u; }
   return a / b;
 }
-
-fn weight(d: f32) -> f32 { return select(exp(d), 0.0f, d < -87.0f); }
-fn is_lost(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) >= 0x7f800000u; }
 
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
@@ -142,17 +141,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 
   let sum = share;
   var lost = sum < 0.0f;
-  let empty = sum == 0.0f;
-  var total = sum;
-  var top2 = top;
-  if (p.has_sinks == 1u) {
-    let sink = sinks_load(p.sinks_off + head * p.sink_step);
-    let none = bitcast<u32>(sink) == 0xff800000u;
-    lost |= is_lost(sink) & !none & !empty;
-    top2 = max(top, select(sink, LOWEST, is_lost(sink)));
-    total = sum * weight(top - top2) + select(weight(sink - top2), 0.0f, none);
-  }
-  let factor = select(weight(top - top2) / total, 0.0f, empty);
+  ${slices.finish()}
   let v = acc * factor;
   let nan = bitcast<f32>(p.nan);
 //% for e in range(4)
@@ -161,7 +150,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   }
 //% endfor
   if (column == 0u) {
-    let l = select(top2 + log(total), bitcast<f32>(p.minus_inf), empty);
+    let l = select(higher + log(total), bitcast<f32>(p.minus_inf), empty);
     lse_store(lse_at, select(l, nan, lost));
   }
 }
