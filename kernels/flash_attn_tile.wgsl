@@ -13,7 +13,7 @@
 // inputs.mask = { dtype = "*", dtypes = ["float32", "float16", "bool"], bind = "'u32'", optional = true }
 // inputs.sinks = { dtype = "f32", optional = true }
 // outputs.lse = { dtype = "f32" }
-// outputs.dst = { dtype = "D" }
+// outputs.dst = { dtype = "D", vec = "VEC", doc = "Rows of whole vectors." }
 // params.first_matrix = { type = "u32" }
 // params.kv_heads = { type = "u32" }
 // params.group = { type = "u32" }
@@ -50,10 +50,9 @@
 // params.lse_sh = { type = "u32", value = "lse.strides[-2] // 4 & 0xffffffff" }
 // params.lse_st = { type = "u32", value = "lse.strides[-1] // 4 & 0xffffffff" }
 // params.lse_slice = { type = "u32" }
-// params.dst_sb = { type = "u32", value = "dst.strides[-4] // dst.dtype.itemsize & 0xffffffff" }
-// params.dst_sh = { type = "u32", value = "dst.strides[-3] // dst.dtype.itemsize & 0xffffffff" }
-// params.dst_st = { type = "u32", value = "dst.strides[-2] // dst.dtype.itemsize & 0xffffffff" }
-// params.dst_sd = { type = "u32", value = "dst.strides[-1] // dst.dtype.itemsize & 0xffffffff" }
+// params.dst_sb = { type = "u32", value = "dst.strides[-4] // (4 * dst.dtype.itemsize) & 0xffffffff" }
+// params.dst_sh = { type = "u32", value = "dst.strides[-3] // (4 * dst.dtype.itemsize) & 0xffffffff" }
+// params.dst_st = { type = "u32", value = "dst.strides[-2] // (4 * dst.dtype.itemsize) & 0xffffffff" }
 // params.dst_slice = { type = "u32" }
 // params.sink_step = { type = "u32", value = "(sinks.strides[0] // 4 if sinks else 0) & 0xffffffff" }
 // params.has_sinks = { type = "u32", value = "1 if sinks else 0" }
@@ -537,61 +536,51 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   l${r} += a_tile[${n % 8}][${r}][at_row + ${n // 8 * QH}u];
 //% endfor
 //% endfor
-  var sums = array<vec4<f32>, ${RV}>(
+
+  // What each row is multiplied with: 1 / its sum, to which a sink adds.
 //% for r in range(RV)
-    l${r},
+  let rows${r} = vec4<u32>(row0 + (at_row + ${r * QH}u) * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
+  let member${r} = rows${r} / p.pitch;
+  let query${r} = rows${r} - member${r} * p.pitch;
+  let head${r} = kv_head * p.group + member${r};
+  let inside${r} = (member${r} < vec4<u32>(p.group)) & (query${r} < vec4<u32>(p.queries));
+  let empty${r} = (l${r} == vec4<f32>()) | (m${r} == vec4<f32>(LOWEST));
+  var lost${r} = is_lost(l${r}) | is_lost(m${r});
+  var factor${r} = vec4<f32>(1.0f);
 //% endfor
-  );
-  var tops = array<vec4<f32>, ${RV}>(
+  if (p.has_sinks == 1u) {
 //% for r in range(RV)
-    m${r},
+    let at${r} = p.sinks_off + min(head${r}, vec4<u32>(p.group * p.kv_heads - 1u)) * p.sink_step;
+    let sink${r} = vec4<f32>(sinks_load(at${r}.x), sinks_load(at${r}.y), sinks_load(at${r}.z), sinks_load(at${r}.w)) * LOG2E;
+    let none${r} = bitcast<vec4<u32>>(sink${r}) == vec4<u32>(MINUS_INF);
+    lost${r} |= is_lost(sink${r}) & !none${r} & !empty${r};
+    let higher${r} = max(m${r}, sink${r});
+    factor${r} = weight(m${r} - higher${r});
+    l${r} = l${r} * factor${r} + weight(sink${r} - higher${r});
+    m${r} = higher${r};
 //% endfor
-  );
-  var out = array<vec4<f32>, ${TR * DV}>(
+  }
+  let nan = bitcast<f32>(p.nan);
+  let first_vector = p.dst_off + slice * p.dst_slice + batch * p.dst_sb + col0 / 4u + at_value;
+  let vectors = (p.value_depth + 3u) / 4u - col0 / 4u;
+//% for r in range(RV)
+  factor${r} = select(factor${r} / l${r}, vec4<f32>(), empty${r});
+  let to${r} = first_vector + head${r} * p.dst_sh + (query${r} - p.rows_before) * p.dst_st;
+//% endfor
 //% for i in range(TR)
+//% set r, e = i // 4, i % 4
 //% for d in range(DV)
-    o${i}_${d},
+  if (inside${r}[${e}] & (at_value + ${8 * d}u < vectors)) { dst_store(to${r}[${e}] + ${8 * d}u, select(o${i}_${d} * factor${r}[${e}], vec4<f32>(nan), lost${r}[${e}])); }
 //% endfor
 //% endfor
-  );
-  for (var i = 0u; i < ${TR}u; i += 1u) {
-    let row = row0 + (at_row + (i >> 2u) * ${QH}u) * 4u + (i & 3u);
-    let member = row / p.pitch;
-    let query = row - member * p.pitch;
-    let head = kv_head * p.group + member;
-    let sum = sums[i >> 2u][i & 3u];
-    var top = tops[i >> 2u][i & 3u];
-    let empty = (sum == 0.0f) | (top == LOWEST);
-    var lost = is_lost(sum) | is_lost(top);
-    var total = sum;
-    var factor = 1.0f;
-    if (p.has_sinks == 1u) {
-      let sink = sinks_load(p.sinks_off + min(head, p.group * p.kv_heads - 1u) * p.sink_step) * LOG2E;
-      if (bitcast<u32>(sink) != MINUS_INF) {
-        lost |= is_lost(sink) & !empty;
-        let higher = max(top, sink);
-        let w = weight(vec4<f32>(top - higher, sink - higher, 0.0f, 0.0f));
-        factor = w.x;
-        total = sum * w.x + w.y;
-        top = higher;
-      }
-    }
-    factor = select(factor / total, 0.0f, empty);
-    if ((member < p.group) & (query < p.queries)) {
-      let nan = bitcast<f32>(p.nan);
-      let to = p.dst_off + slice * p.dst_slice + batch * p.dst_sb + head * p.dst_sh + (query - p.rows_before) * p.dst_st;
-//% for d in range(DV)
-      let v${d} = select(out[i * ${DV}u + ${d}u] * factor, vec4<f32>(nan), lost);
-      let d${d} = col0 + (at_value + ${8 * d}u) * 4u;
+  if ((column == 0u) & (col0 == 0u)) {
+//% for r in range(RV)
+    let sum${r} = select((m${r} + log2(l${r})) * LN2, vec4<f32>(bitcast<f32>(p.minus_inf)), empty${r});
+    let lse${r} = select(sum${r}, vec4<f32>(nan), lost${r});
+    let place${r} = p.lse_off + slice * p.lse_slice + batch * p.lse_sb + head${r} * p.lse_sh + (query${r} - p.rows_before) * p.lse_st;
 //% for e in range(4)
-      if (d${d} + ${e}u < p.value_depth) { dst_store(to + (d${d} + ${e}u) * p.dst_sd, v${d}[${e}]); }
+    if (inside${r}[${e}]) { lse_store(place${r}[${e}], lse${r}[${e}]); }
 //% endfor
 //% endfor
-      if ((column == 0u) & (col0 == 0u)) {
-        let l = select((top + log2(total)) * LN2, bitcast<f32>(p.minus_inf), empty);
-        lse_store(p.lse_off + slice * p.lse_slice + batch * p.lse_sb + head * p.lse_sh + (query - p.rows_before) * p.lse_st,
-                  select(l, nan, lost));
-      }
-    }
   }
 }

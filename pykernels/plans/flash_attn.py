@@ -211,7 +211,7 @@ def _rows(caps: Caps, scratch: Scratch, c: Call, slices: int) -> list[Step]:
         return _empty(caps, scratch, c)
     each = min(cdiv(blocks, slices), most)
     slices = cdiv(blocks, each)
-    parts = scratch.empty((slices, *c.dst.shape[:3], cdiv(d.value_depth, 4) * 4), "float32")
+    parts = scratch.empty((slices, *c.dst.shape[:3], _whole(d)), "float32")
     sums = scratch.empty((slices, *c.dst.shape[:3]), "float32")
     sizes = {
         "kv_heads": d.kv_heads, "group": d.group, "queries": d.queries, "keys": d.keys,
@@ -262,10 +262,13 @@ def _tiles(caps: Caps, scratch: Scratch, c: Call, choice: Choice) -> list[Step]:
     slices = max(choice.slices, cdiv(tiles * (deep // 16 + 20), MAX_ROUNDS))
     slice_tiles = cdiv(tiles, slices)
     slices = cdiv(tiles, slice_tiles)
-    out, sums, after = _target(caps, scratch, c, slices)
+    c, after = _vectors(caps, scratch, c) if slices == 1 else (c, [])
+    out, sums = c.dst, c.lse
+    if slices > 1:
+        out, sums, after = _parts(caps, scratch, c, slices)
     # Copies of q, k and v as f32, of as many KV heads at a time as one binding holds.
     largest = max(where.blocks * rows, tiles * edge) * deep * 4
-    width = 0 if c.v.dtype.itemsize == 4 and _wide(c.v) else cdiv(d.value_depth, 4) * 4
+    width = 0 if c.v.dtype.itemsize == 4 and _wide(c.v) else _whole(d)
     some = max(1, caps.max_binding // max(largest, d.keys * width * 4))
     some = min(some // d.kv_heads * d.kv_heads or some, d.batch * d.kv_heads)
     turned_q = scratch.empty((some, deep, where.blocks * rows), "float32")
@@ -283,7 +286,8 @@ def _tiles(caps: Caps, scratch: Scratch, c: Call, choice: Choice) -> list[Step]:
         ranks = n * where.blocks * cdiv(d.value_depth, 128)
         parts = [_Part(0, ranks, slices, slice_tiles, slice_tiles, sums, out)]
         if choice.tail.blocks and slices == 1 and n == d.batch * d.kv_heads:
-            parts, after = _with_tail(caps, scratch, c, choice, where, ranks)
+            parts, join = _with_tail(caps, scratch, c, choice, where, ranks)
+            after = [join, *after]
         steps += [_tile(caps, c, choice.body, where, first, qt, kt, v, part) for part in parts]
     return [*steps, *after]
 
@@ -306,14 +310,14 @@ def _tile(
         first_rank=part.first, ranks=part.ranks,
         long_tiles=part.long, slice_tiles=part.short, rows_before=part.rows_before,
         lse_slice=part.sums.strides[0] // 4 if part.slices > 1 else 0,
-        dst_slice=part.out.strides[0] // 4 if part.slices > 1 else 0,
+        dst_slice=part.out.strides[0] // 16 if part.slices > 1 else 0,
         **c.rules(),  # type: ignore[arg-type]
     )  # fmt: skip
 
 
 def _with_tail(
     caps: Caps, scratch: Scratch, c: Call, choice: Choice, where: Blocks, ranks: int
-) -> tuple[list[_Part], list[Step]]:
+) -> tuple[list[_Part], Step]:
     """Whole blocks, and those of the tail in slices; and the step that joins these.
 
     The tail is a dispatch of its own that writes to scratch only, so it does not wait: its
@@ -321,7 +325,7 @@ def _with_tail(
     """
     d, tail = c.dims, choice.tail
     rows, edge = edges(choice.body, d)
-    tiles, width = cdiv(d.keys, edge), cdiv(d.value_depth, 4) * 4
+    tiles, width = cdiv(d.keys, edge), _whole(d)
     whole = ranks - tail.blocks
     block = whole // cdiv(d.value_depth, 128)
     matrix = block // where.blocks
@@ -338,7 +342,7 @@ def _with_tail(
     lse = sums.with_layout((tail.slices, 1, 1, count), (count * 4, *contiguous_strides(shape, 4)))
     first = _Part(0, whole, 1, tiles, tiles, c.lse, c.dst)
     last = _Part(whole, tail.blocks, tail.slices, tail.long, tail.short, lse, out, before)
-    return ([first, last] if whole else [last]), [_join(caps, parts, sums, c, before)]
+    return ([first, last] if whole else [last]), _join(caps, parts, sums, c, before)
 
 
 def _turns(d: Dims, some: int) -> list[tuple[int, int, int]]:
@@ -384,12 +388,24 @@ def _kind(view: View) -> int:
     return int(item == 2) + 2 * int(runs)
 
 
-def _target(caps: Caps, scratch: Scratch, c: Call, slices: int) -> tuple[View, View, list[Step]]:
-    """Where tiles write dst and lse, and the steps that finish them."""
-    if slices > 1:
-        depth = cdiv(c.dims.value_depth, 4) * 4
-        parts = scratch.empty((slices, *c.dst.shape[:3], depth), "float32")
-        sums = scratch.empty((slices, *c.dst.shape[:3]), "float32")
-        finish = _join if slices <= FEW_SLICES else _merge
-        return parts, sums, [finish(caps, parts, sums, c)]
-    return c.dst, c.lse, []
+def _parts(caps: Caps, scratch: Scratch, c: Call, slices: int) -> tuple[View, View, list[Step]]:
+    """Where the slices of the keys write results and lse, and the step that joins them."""
+    parts = scratch.empty((slices, *c.dst.shape[:3], _whole(c.dims)), "float32")
+    sums = scratch.empty((slices, *c.dst.shape[:3]), "float32")
+    finish = _join if slices <= FEW_SLICES else _merge
+    return parts, sums, [finish(caps, parts, sums, c)]
+
+
+def _vectors(caps: Caps, scratch: Scratch, c: Call) -> tuple[Call, list[Step]]:
+    """dst in rows of whole vectors: scratch stands in for one that is not, and is copied to it."""
+    item, depth = c.dst.dtype.itemsize, c.dims.value_depth
+    if c.dst.strides[3] == item and depth % 4 == 0 and c.dst.aligned(4 * item, range(3)):
+        return c, []
+    rows = scratch.empty((*c.dst.shape[:3], _whole(c.dims)), c.dst.dtype.name)
+    copy = cpy.plan(caps, scratch, rows.with_layout(c.dst.shape, rows.strides), c.dst)
+    return replace(c, dst=rows), copy
+
+
+def _whole(d: Dims) -> int:
+    """The depth of values in whole vectors."""
+    return cdiv(d.value_depth, 4) * 4
