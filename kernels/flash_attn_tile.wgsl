@@ -14,7 +14,8 @@
 // inputs.sinks = { dtype = "f32", optional = true }
 // outputs.lse = { dtype = "f32" }
 // outputs.dst = { dtype = "D", vec = "VEC", doc = "Rows of whole vectors." }
-// params.first_matrix = { type = "u32" }
+// params.first_batch = { type = "u32" }
+// params.first_head = { type = "u32" }
 // params.kv_heads = { type = "u32" }
 // params.group = { type = "u32" }
 // params.queries = { type = "u32" }
@@ -24,9 +25,9 @@
 // params.k_width = { type = "u32", value = "k.shape[2] // 4" }
 // params.value_depth = { type = "u32" }
 // params.pitch = { type = "u32" }
-// params.blocks = { type = "u32" }
 // params.head_blocks = { type = "u32" }
 // params.run = { type = "u32" }
+// params.breadth = { type = "u32" }
 // params.columns = { type = "u32" }
 // params.matrices = { type = "u32", value = "q.shape[0]" }
 // params.first_rank = { type = "u32" }
@@ -115,6 +116,10 @@ var<workgroup> b_tile: array<array<array<vec4<f32>, ${2 * CL}>, ${[CV, DV] | max
 // The tops of all rows, as ordered integers, and the last tile (from 1) that raised one.
 var<workgroup> tops: array<atomic<i32>, ${BR}>;
 var<workgroup> raised: atomic<u32>;
+// At the end: what each row of sums is multiplied with, and its index in dst, or NONE.
+var<workgroup> factors: array<f32, ${BR}>;
+var<workgroup> rows: array<u32, ${BR}>;
+const NONE = 0xffffffffu;
 
 // How far a logit may stand above its row's top, in powers of two.
 const SLACK = 8.0f;
@@ -234,32 +239,49 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   // `ranks` blocks, from `first_rank` on; those of one slice of the keys after those of another.
   // Blocks of `spread` KV heads are neighbours, so that their keys stay in the cache. Among these the
   // blocks with the most keys (causal: the last of `run`) come first; the `rest` shortest of each run
-  // follow for all heads, so that what ends last is short.
-  let slice = g / p.ranks;
+  // follow for all heads, so that what ends last is short. `breadth` workgroups, of all runs of a KV
+  // head and all columns, stand at the same place of their run.
+  var slice = 0u;
+  if (p.ranks < p.groups) { slice = g / p.ranks; }
   let rank = p.first_rank + g - slice * p.ranks;
-  let members = p.blocks / p.run;
-  let early = (p.run - p.rest) * members * p.columns;
+  let early = (p.run - p.rest) * p.breadth;
   let late = rank >= early * p.matrices;
-  let each = select(early, p.rest * members * p.columns, late);
+  let each = select(early, p.rest * p.breadth, late);
   let spread = select(p.spread, p.matrices, late);
   let at = rank - select(0u, early * p.matrices, late);
-  let first_head = at / (each * spread) * spread;
-  let heads = min(p.matrices - first_head, spread);
-  let inside = at - first_head * each;
-  let place = inside / heads;
-  let local = first_head + inside - place * heads;
-  let matrix = p.first_matrix + local;
-  let turn = place / p.columns;
-  let col0 = (place - turn * p.columns) * ${DVP}u;
-  let down = turn / members;
-  let from_last = down + select(0u, p.run - p.rest, late);
-  let row0 = ((turn - down * members) * p.run + p.run - 1u - from_last) * ${BR}u;
-  let batch = matrix / p.kv_heads;
-  let kv_head = matrix - batch * p.kv_heads;
+  var local = at / (each * spread) * spread;
+  var place = at - local * each;
+  let heads = min(p.matrices - local, spread);
+  if (heads > 1u) {
+    let of_all = place;
+    place = of_all / heads;
+    local += of_all - place * heads;
+  }
+  var down = 0u;
+  if (p.run > 1u) {
+    down = place / p.breadth;
+    place -= down * p.breadth;
+  }
+  let in_run = p.run - 1u - down - select(0u, p.run - p.rest, late);
+  var col0 = 0u;
+  if (p.columns > 1u) {
+    let both = place;
+    place = both / p.columns;
+    col0 = (both - place * p.columns) * ${DVP}u;
+  }
+  let row0 = (place * p.run + in_run) * ${BR}u;
+  var batch = p.first_batch;
+  var kv_head = p.first_head + local;
+  if (kv_head >= p.kv_heads) {
+    let whole = kv_head / p.kv_heads;
+    batch += whole;
+    kv_head -= whole * p.kv_heads;
+  }
 
-  // The keys that the block may see. A block holds rows of one head, or of several (any query).
-  let first_row = select(0u, row0 % p.pitch, p.head_blocks > 1u);
-  let last_row = select(p.queries - 1u, min(first_row + ${BR - 1}u, p.queries - 1u), p.head_blocks > 1u);
+  // The keys that the block may see. Where queries see unlike keys a block holds rows of one head, or
+  // of several heads all queries.
+  let first_row = select(0u, in_run * ${BR}u, p.run > 1u);
+  let last_row = select(p.queries - 1u, min(first_row + ${BR - 1}u, p.queries - 1u), p.run > 1u);
   let lowest = i32(min(first_row, p.queries - 1u)) + p.band_low;
   let highest = i32(last_row) + p.band_high;
   let seen_from = u32(clamp(lowest, 0, i32(p.keys)));
@@ -306,8 +328,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 
   let q_start = p.q_off + local * p.chunks * 16u * p.q_width + row0 / 4u + q_row * p.q_width + q_half * ${QH}u + q_place;
   let k_start = p.k_off + local * p.chunks * 16u * p.k_width + k_row * p.k_width + k_half * ${CL}u + k_place;
-  let v_batch = local / p.kv_heads;
-  let v_head = p.v_off + v_batch * p.v_sb + (local - v_batch * p.kv_heads) * p.v_sh;
+  let v_head = p.v_off + (batch - p.first_batch) * p.v_sb + (kv_head - p.first_head) * p.v_sh;
 //% for u in range(VL)
   let v_start${u} = v_head + min(col0 / 4u + (((v_place >> 3u) * ${DV}u + v_half + ${u}u) << 3u) + (v_place & 7u), (p.value_depth - 1u) / 4u);
 //% endfor
@@ -394,28 +415,23 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endfor
     } else if (!(bare & whole)) {
       factor = 1.0f;
-      // A loop over an array: unrolled, it would be larger than the products.
-      var held = array<vec4<f32>, ${TR * CV}>(
-//% for i in range(TR)
-//% for j in range(CV)
-        s${i}_${j},
-//% endfor
-//% endfor
-      );
-      for (var n = 0u; n < ${TR * CV}u; n += 1u) {
-        let i = n / ${CV}u;
-        let row = row0 + (at_row + (i >> 2u) * ${QH}u) * 4u + (i & 3u);
+      // A loop, as unrolled it would be larger than the products: the first row each time, then all
+      // rows move up by one (an array of them would go through memory).
+      for (var n = 0u; n < ${TR}u; n += 1u) {
+        let row = row0 + (at_row + (n >> 2u) * ${QH}u) * 4u + (n & 3u);
         let member = row / p.pitch;
         let query = min(row - member * p.pitch, p.queries - 1u);
         let head = kv_head * p.group + min(member, p.group - 1u);
         let mask_at = p.mask_off + batch * p.mask_sb + head * p.mask_sh + query * p.mask_ss;
-        held[n] = logits(held[n], query, key0 + (column + (n % ${CV}u) * ${CL}u) * 4u, mask_at, slope_of(head));
-      }
-//% for i in range(TR)
+        let slope = slope_of(head);
 //% for j in range(CV)
-      s${i}_${j} = held[${i * CV + j}];
+        let first${j} = logits(s0_${j}, query, key0 + (column + ${CL * j}u) * 4u, mask_at, slope);
+//% for i in range(TR - 1)
+        s${i}_${j} = s${i + 1}_${j};
 //% endfor
+        s${TR - 1}_${j} = first${j};
 //% endfor
+      }
     }
 
     // The maximum of each row over the keys of this invocation; NaN passes no top.
@@ -524,63 +540,58 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     ${load_qk(0)}
   }
 
-  // The sum of each row over its column lanes.
+  // The sums of each row, of its column lanes, go to one invocation.
   workgroupBarrier();
 //% for r in range(RV)
   a_tile[column & 7u][${r}][${"(column >> 3u) * " ~ QH ~ "u + " if CL > 8 else ""}at_row] = l${r};
 //% endfor
   workgroupBarrier();
-//% for r in range(RV)
-  l${r} = a_tile[0][${r}][at_row];
+  if (li < ${BR}u) {
+    let quad = (li >> 2u) & ${QH - 1}u;
+    let half = li >> ${2 + log2[QH]}u;
+    var sum = a_tile[0][half][quad][li & 3u];
 //% for n in range(1, CL)
-  l${r} += a_tile[${n % 8}][${r}][at_row + ${n // 8 * QH}u];
+    sum += a_tile[${n % 8}][half][quad + ${n // 8 * QH}u][li & 3u];
 //% endfor
-//% endfor
-
-  // What each row is multiplied with: 1 / its sum, to which a sink adds.
-//% for r in range(RV)
-  let rows${r} = vec4<u32>(row0 + (at_row + ${r * QH}u) * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
-  let member${r} = rows${r} / p.pitch;
-  let query${r} = rows${r} - member${r} * p.pitch;
-  let head${r} = kv_head * p.group + member${r};
-  let inside${r} = (member${r} < vec4<u32>(p.group)) & (query${r} < vec4<u32>(p.queries));
-  let empty${r} = (l${r} == vec4<f32>()) | (m${r} == vec4<f32>(LOWEST));
-  var lost${r} = is_lost(l${r}) | is_lost(m${r});
-  var factor${r} = vec4<f32>(1.0f);
-//% endfor
-  if (p.has_sinks == 1u) {
-//% for r in range(RV)
-    let at${r} = p.sinks_off + min(head${r}, vec4<u32>(p.group * p.kv_heads - 1u)) * p.sink_step;
-    let sink${r} = vec4<f32>(sinks_load(at${r}.x), sinks_load(at${r}.y), sinks_load(at${r}.z), sinks_load(at${r}.w)) * LOG2E;
-    let none${r} = bitcast<vec4<u32>>(sink${r}) == vec4<u32>(MINUS_INF);
-    lost${r} |= is_lost(sink${r}) & !none${r} & !empty${r};
-    let higher${r} = max(m${r}, sink${r});
-    factor${r} = weight(m${r} - higher${r});
-    l${r} = l${r} * factor${r} + weight(sink${r} - higher${r});
-    m${r} = higher${r};
-//% endfor
+    var top = bitcast<f32>(ordered(atomicLoad(&tops[li])));
+    let row = row0 + li;
+    let member = row / p.pitch;
+    let query = row - member * p.pitch;
+    let head = kv_head * p.group + member;
+    let inside = (member < p.group) & (query < p.queries);
+    let empty = (sum == 0.0f) | (top == LOWEST);
+    var lost = is_lost(sum) | is_lost(top);
+    var factor = 1.0f;
+    if (p.has_sinks == 1u) {
+      let sink = sinks_load(p.sinks_off + min(head, p.group * p.kv_heads - 1u) * p.sink_step) * LOG2E;
+      lost |= is_lost(sink) & (bitcast<u32>(sink) != MINUS_INF) & !empty;
+      let higher = max(top, sink);
+      let shares = weight(vec4<f32>(top - higher, sink - higher, 0.0f, 0.0f));
+      factor = shares.x;
+      sum = sum * shares.x + shares.y;
+      top = higher;
+    }
+    let nan = bitcast<f32>(p.nan);
+    factors[li] = select(select(factor / sum, 0.0f, empty), nan, lost);
+    let to = p.dst_off + slice * p.dst_slice + batch * p.dst_sb + head * p.dst_sh + (query - p.rows_before) * p.dst_st;
+    rows[li] = select(NONE, to + col0 / 4u, inside);
+    if (inside & (col0 == 0u)) {
+      let lse = select((top + log2(sum)) * LN2, bitcast<f32>(p.minus_inf), empty);
+      lse_store(p.lse_off + slice * p.lse_slice + batch * p.lse_sb + head * p.lse_sh + (query - p.rows_before) * p.lse_st,
+                select(lse, nan, lost));
+    }
   }
-  let nan = bitcast<f32>(p.nan);
-  let first_vector = p.dst_off + slice * p.dst_slice + batch * p.dst_sb + col0 / 4u + at_value;
-  let vectors = (p.value_depth + 3u) / 4u - col0 / 4u;
-//% for r in range(RV)
-  factor${r} = select(factor${r} / l${r}, vec4<f32>(), empty${r});
-  let to${r} = first_vector + head${r} * p.dst_sh + (query${r} - p.rows_before) * p.dst_st;
-//% endfor
+  workgroupBarrier();
 //% for i in range(TR)
-//% set r, e = i // 4, i % 4
+//% set own = "at_row * 4u + " ~ (i // 4 * 4 * QH + i % 4) ~ "u"
+  let to${i} = rows[${own}];
+  let factor${i} = factors[${own}];
+//% endfor
 //% for d in range(DV)
-  if (inside${r}[${e}] & (at_value + ${8 * d}u < vectors)) { dst_store(to${r}[${e}] + ${8 * d}u, select(o${i}_${d} * factor${r}[${e}], vec4<f32>(nan), lost${r}[${e}])); }
-//% endfor
-//% endfor
-  if ((column == 0u) & (col0 == 0u)) {
-//% for r in range(RV)
-    let sum${r} = select((m${r} + log2(l${r})) * LN2, vec4<f32>(bitcast<f32>(p.minus_inf)), empty${r});
-    let lse${r} = select(sum${r}, vec4<f32>(nan), lost${r});
-    let place${r} = p.lse_off + slice * p.lse_slice + batch * p.lse_sb + head${r} * p.lse_sh + (query${r} - p.rows_before) * p.lse_st;
-//% for e in range(4)
-    if (inside${r}[${e}]) { lse_store(place${r}[${e}], lse${r}[${e}]); }
-//% endfor
+  if (at_value + ${8 * d}u < (p.value_depth - col0 + 3u) / 4u) {
+//% for i in range(TR)
+    if (to${i} != NONE) { dst_store(to${i} + at_value + ${8 * d}u, o${i}_${d} * factor${i}); }
 //% endfor
   }
+//% endfor
 }

@@ -3,7 +3,7 @@
 // `n`: how many neighbouring keys a call of `logits` handles, 1 or 4. `banded`: `logits` looks after
 // the band of keys that a query may see; else its caller does.
 //% macro rules(n, banded=true)
-//% for name, type in (("V", "f32"), ("VI", "i32"), ("VU", "u32"), ("VB", "bool"))
+//% for name, type in (("V", "f32"), ("VI", "i32"), ("VU", "u32"))
 alias ${name} = ${"vec4<" ~ type ~ ">" if n == 4 else type};
 //% endfor
 const LOG2E = 1.44269504f;
@@ -14,7 +14,7 @@ const MINUS_INF = 0xff800000u;
 // 2^d for d <= 0; 0 below 2^-126 and for -inf, NaN for NaN.
 fn weight(d: V) -> V { return select(exp2(d), V(), d < V(-126.0f)); }
 
-fn is_lost(x: V) -> VB { return (bitcast<VU>(x) & VU(0x7fffffffu)) >= VU(0x7f800000u); }
+fn is_lost(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) >= 0x7f800000u; }
 
 // What is added to the logit of one key: kind 1 f32, 2 f16, 3 bool.
 fn mask_value(i: u32) -> f32 {

@@ -299,14 +299,16 @@ def _tile(
     """One dispatch of blocks, from KV head `first` on."""
     d = c.dims
     banded = c.band != (-OPEN, OPEN)
+    columns, run = cdiv(d.value_depth, 128), where.head_blocks if banded else 1
     spread, rest = order(tile, d, where, q.shape[0]) if banded else (1, 0)
     return flash_attn_tile.step(
         caps, q, k, v, c.mask, c.sinks if part.slices == 1 else None, part.sums, part.out,
         TILE=tile, DVP=padded(d),
-        first_matrix=first, kv_heads=d.kv_heads, group=d.group, queries=d.queries, keys=d.keys,
-        pitch=where.pitch, blocks=where.blocks, head_blocks=where.head_blocks,
-        run=where.head_blocks if banded else 1, spread=spread, rest=rest,
-        value_depth=d.value_depth, columns=cdiv(d.value_depth, 128),
+        first_batch=first // d.kv_heads, first_head=first % d.kv_heads,
+        kv_heads=d.kv_heads, group=d.group, queries=d.queries, keys=d.keys,
+        pitch=where.pitch, head_blocks=where.head_blocks,
+        run=run, breadth=where.blocks // run * columns, spread=spread, rest=rest,
+        value_depth=d.value_depth, columns=columns,
         first_rank=part.first, ranks=part.ranks,
         long_tiles=part.long, slice_tiles=part.short, rows_before=part.rows_before,
         lse_slice=part.sums.strides[0] // 4 if part.slices > 1 else 0,
