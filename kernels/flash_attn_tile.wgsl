@@ -4,12 +4,15 @@
 // axes.D = ["f32", "f16"]
 // axes.TILE = ["32", "large"]
 // axes.DVP = [64, 128]
+// axes.VT = ["f32", "f16"]
 // axes.VEC = [4]
 // pick.D = "dtype(dst)"
+// pick.VT = "dtype(v)"
+// when = ["VT == 'f32' or DVP == 64"]
 // pick.VEC = "4"
 // inputs.q = { dtype = "f32", vec = "VEC", readonly = true, doc = "From flash_attn_turn: (batch * kv_heads, padded depth, blocks * rows of a block)" }
 // inputs.k = { dtype = "f32", vec = "VEC", readonly = true, doc = "From flash_attn_turn: (batch * kv_heads, padded depth, tiles * keys of a tile)" }
-// inputs.v = { dtype = "f32", vec = "VEC", doc = "Values of the KV heads of q and k: whole batches, or some of one" }
+// inputs.v = { dtype = "VT", vec = "VEC", doc = "Values of the KV heads of q and k: whole batches, or some of one" }
 // inputs.mask = { dtype = "*", dtypes = ["float32", "float16", "bool"], bind = "'u32'", optional = true }
 // inputs.sinks = { dtype = "f32", optional = true }
 // outputs.lse = { dtype = "f32" }
@@ -149,15 +152,17 @@ ${attention.rules(4)}
 //% endfor
 //% endmacro
 
-// Adds the products of step n of a chunk: rows of a, vectors of b, which are loaded first. One
-// component at a time there and back, along the rows or down the columns: 1 % faster than vectors.
+// Adds the products of step n of a chunk: rows of a, vectors of b. One component at a time there and
+// back, along the rows or, as `into` does best, down the columns (then a is loaded first).
 //% macro multiply(into, n, a_at, stage, wide, down)
       {
-//% for j in range(wide)
+//% for x in ("ab" if down else "ba")
+//% for j in range(wide if x == "b" else 0)
         let b${j} = b_tile[${n}][${j}][column + ${stage * CL}u];
 //% endfor
-//% for r in range(RV)
+//% for r in range(RV if x == "a" else 0)
         let a${r} = a_tile[${n}][${r}][${a_at}];
+//% endfor
 //% endfor
 //% set lines, steps = (4 * wide, TR) if down else (TR, 4 * wide)
 //% for line in range(lines)
@@ -184,7 +189,7 @@ ${attention.rules(4)}
 // block sees count as 0.
 //% macro keep_v(ahead, t)
 //% for u in range(VL)
-      b_tile[v_row][${u if VL == DV else 'v_half'}][v_place + ${t * CL}u] = v_v${u};
+      b_tile[v_row][${u if VL == DV else 'v_half'}][v_place + ${t * CL}u] = vec4<f32>(v_v${u});
 //% endfor
 //% for u in range(VL)
       if ((shut & ${2 ** ahead}u) != 0u) { b_tile[v_row][${u if VL == DV else 'v_half'}][v_place + ${t * CL}u] = vec4<f32>(); }
@@ -347,7 +352,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   var k_v${u} = vec4<f32>();
 //% endfor
 //% for u in range(VL)
-  var v_v${u} = vec4<f32>();
+  var v_v${u} = vec4<VT>();
 //% endfor
 //% for r in range(RV)
   var m${r} = vec4<f32>(LOWEST);

@@ -268,7 +268,7 @@ def _tiles(caps: Caps, scratch: Scratch, c: Call, choice: Choice) -> list[Step]:
         out, sums, after = _parts(caps, scratch, c, slices)
     # Copies of q, k and v as f32, of as many KV heads at a time as one binding holds.
     largest = max(where.blocks * rows, tiles * edge) * deep * 4
-    width = 0 if c.v.dtype.itemsize == 4 and _wide(c.v) else _whole(d)
+    width = 0 if _direct(c.v) else _whole(d)
     some = max(1, caps.max_binding // max(largest, d.keys * width * 4))
     some = min(some // d.kv_heads * d.kv_heads or some, d.batch * d.kv_heads)
     turned_q = scratch.empty((some, deep, where.blocks * rows), "float32")
@@ -381,6 +381,14 @@ def _turn(
         caps, q, k, v, turned_q, turned_k, values, pitch=pitch,
         q_kind=_kind(q), k_kind=_kind(k), v_kind=_kind(v),
     )  # fmt: skip
+
+
+def _direct(v: View) -> bool:
+    """May tiles read v as it lies? Halves only where the depth is small: their conversion, once for
+    each block of rows, then costs less than a copy does."""
+    if v.dtype.itemsize == 4:
+        return _wide(v)
+    return v.shape[3] <= 64 and _kind(v) == 3
 
 
 def _kind(view: View) -> int:
