@@ -7,12 +7,11 @@
 // axes.VT = ["f32", "f16"]
 // axes.VEC = [4]
 // pick.D = "dtype(dst)"
-// pick.VT = "dtype(v)"
-// when = ["VT == 'f32' or DVP == 64"]
+// pick.VT = "v.dtype.short"
 // pick.VEC = "4"
 // inputs.q = { dtype = "f32", vec = "VEC", readonly = true, doc = "From flash_attn_turn: (batch * kv_heads, padded depth, blocks * rows of a block)" }
 // inputs.k = { dtype = "f32", vec = "VEC", readonly = true, doc = "From flash_attn_turn: (batch * kv_heads, padded depth, tiles * keys of a tile)" }
-// inputs.v = { dtype = "VT", vec = "VEC", doc = "Values of the KV heads of q and k: whole batches, or some of one" }
+// inputs.v = { dtype = "*", vec = "VEC", dtypes = ["float32", "float16"], bind = "'vec2<u32>' if VT == 'f16' and DVP == 64 else 'vec4<u32>'", doc = "Values of the KV heads of q and k: whole batches, or some of one" }
 // inputs.mask = { dtype = "*", dtypes = ["float32", "float16", "bool"], bind = "'u32'", optional = true }
 // inputs.sinks = { dtype = "f32", optional = true }
 // outputs.lse = { dtype = "f32" }
@@ -42,9 +41,9 @@
 // params.band_high = { type = "i32" }
 // params.spread = { type = "u32" }
 // params.rest = { type = "u32" }
-// params.v_sb = { type = "u32", value = "v.strides[0] // (4 * v.dtype.itemsize) & 0xffffffff" }
-// params.v_sh = { type = "u32", value = "v.strides[1] // (4 * v.dtype.itemsize) & 0xffffffff" }
-// params.v_st = { type = "u32", value = "v.strides[2] // (4 * v.dtype.itemsize) & 0xffffffff" }
+// params.v_sb = { type = "u32", value = "v.strides[0] // (8 if VT == 'f16' and DVP == 64 else 16) & 0xffffffff" }
+// params.v_sh = { type = "u32", value = "v.strides[1] // (8 if VT == 'f16' and DVP == 64 else 16) & 0xffffffff" }
+// params.v_st = { type = "u32", value = "v.strides[2] // (8 if VT == 'f16' and DVP == 64 else 16) & 0xffffffff" }
 // params.mask_kind = { type = "u32" }
 // params.mask_sb = { type = "u32" }
 // params.mask_sh = { type = "u32" }
@@ -105,6 +104,8 @@
 //% set RV, CV, DV = TR // 4, BC // CL // 4, DVP // CL // 4
 //% set QV, KV, VV = BR // 4, BC // 4, DVP // 4
 //% set QL, KL, VL = 8 * QV // NT, 8 * KV // NT, 8 * VV // NT
+// Vectors of v that one load brings, which then are neighbours in memory.
+//% set VPL = 2 if VT == "f16" and DVP == 128 else 1
 //% set PARTS = BC // PK
 //% set NE = BC // CL // PARTS
 //% set WN = WA * NE
@@ -153,7 +154,7 @@ ${attention.rules(4)}
 //% endmacro
 
 // Adds the products of step n of a chunk: rows of a, vectors of b. One component at a time there and
-// back, along the rows or, as `into` does best, down the columns (then a is loaded first).
+// back, along the rows, or down the columns (then a is loaded first).
 //% macro multiply(into, n, a_at, stage, wide, down)
       {
 //% for x in ("ab" if down else "ba")
@@ -179,17 +180,25 @@ ${attention.rules(4)}
 //% macro load_v(from)
       {
         let key_at = min(${from} + v_lane, p.keys - 1u) * p.v_st;
-//% for u in range(VL)
+//% for u in range(VL // VPL)
         v_v${u} = v_mem[v_start${u} + key_at];
 //% endfor
       }
+//% endmacro
+
+//% macro loaded_v(u)
+//% if VT == "f32"
+bitcast<vec4<f32>>(v_v${u})
+//% else
+vec4<f32>(unpack2x16float(v_v${u // VPL}.${"xz"[u % VPL]}), unpack2x16float(v_v${u // VPL}.${"yw"[u % VPL]}))
+//% endif
 //% endmacro
 
 // The loaded values to stage t, `ahead` chunks after the round's first. Values that no query of the
 // block sees count as 0.
 //% macro keep_v(ahead, t)
 //% for u in range(VL)
-      b_tile[v_row][${u if VL == DV else 'v_half'}][v_place + ${t * CL}u] = vec4<f32>(v_v${u});
+      b_tile[v_row][${u if VL == DV else 'v_half'}][v_place + ${t * CL}u] = ${loaded_v(u)};
 //% endfor
 //% for u in range(VL)
       if ((shut & ${2 ** ahead}u) != 0u) { b_tile[v_row][${u if VL == DV else 'v_half'}][v_place + ${t * CL}u] = vec4<f32>(); }
@@ -300,9 +309,11 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let w = li >> 5u;
   let lr = (li & 1u) | ((li >> 2u) & 2u);
   let lc = ((li >> 1u) & 3u) | ((li >> 2u) & 4u);
-  let at_value = (w % ${WA}u) * ${8 * DV}u + lc;
-  let at_row = (w / ${WA}u) * 4u + lr;
   let column = (w % ${WA}u) * 8u + lc;
+  // Columns of dst: vectors from at_value on, APART from each other.
+//% set APART = 1 if VPL == 2 else 8
+  let at_value = ${"column * %du" % DV if VPL == 2 else "(w %% %du) * %du + lc" % (WA, 8 * DV)};
+  let at_row = (w / ${WA}u) * 4u + lr;
   let p_to = (w % ${WA}u) * ${QH}u + at_row;
   // Loads: all vectors of a place, or one of them.
 //% if QL == RV
@@ -333,9 +344,13 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 
   let q_start = p.q_off + local * p.chunks * 16u * p.q_width + row0 / 4u + q_row * p.q_width + q_half * ${QH}u + q_place;
   let k_start = p.k_off + local * p.chunks * 16u * p.k_width + k_row * p.k_width + k_half * ${CL}u + k_place;
-  let v_head = p.v_off + (batch - p.first_batch) * p.v_sb + (kv_head - p.first_head) * p.v_sh;
-//% for u in range(VL)
+  let v_head = p.v_off${" / 2u" if VPL == 2 else ""} + (batch - p.first_batch) * p.v_sb + (kv_head - p.first_head) * p.v_sh;
+//% for u in range(VL // VPL)
+//% if VPL == 2
+  let v_start${u} = v_head + min(col0 / 8u + v_place * ${DV // 2}u + ${u}u, (p.value_depth - 1u) / 8u);
+//% else
   let v_start${u} = v_head + min(col0 / 4u + (((v_place >> 3u) * ${DV}u + v_half + ${u}u) << 3u) + (v_place & 7u), (p.value_depth - 1u) / 4u);
+//% endif
 //% endfor
 //% for t in range(2)
   let q_from${t} = q_start + ${8 * t}u * p.q_width;
@@ -351,8 +366,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% for u in range(KL)
   var k_v${u} = vec4<f32>();
 //% endfor
-//% for u in range(VL)
-  var v_v${u} = vec4<VT>();
+//% for u in range(VL // VPL)
+  var v_v${u} = ${"vec2" if VT == "f16" and DVP == 64 else "vec4"}<u32>();
 //% endfor
 //% for r in range(RV)
   var m${r} = vec4<f32>(LOWEST);
@@ -593,9 +608,9 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let factor${i} = factors[${own}];
 //% endfor
 //% for d in range(DV)
-  if (at_value + ${8 * d}u < (p.value_depth - col0 + 3u) / 4u) {
+  if (at_value + ${APART * d}u < (p.value_depth - col0 + 3u) / 4u) {
 //% for i in range(TR)
-    if (to${i} != NONE) { dst_store(to${i} + at_value + ${8 * d}u, o${i}_${d} * factor${i}); }
+    if (to${i} != NONE) { dst_store(to${i} + at_value + ${APART * d}u, o${i}_${d} * factor${i}); }
 //% endfor
   }
 //% endfor

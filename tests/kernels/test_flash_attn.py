@@ -16,7 +16,7 @@ from pykernels.plan import Caps, Scratch
 from pykernels.plans import flash_attn as plans
 from pykernels.plans._attention import Dims
 from pykernels.plans.flash_attn import Choice
-from tests.harness import assert_same_bits, caps, forms, random_form
+from tests.harness import Form, assert_same_bits, caps, forms, random_form
 from tests.kernels.attention_calls import F16, F32, Calls, forced
 
 gpu = pytest.mark.gpu
@@ -225,6 +225,18 @@ def test_any_layout(dev: pk.Device, form: str) -> None:
 
 @gpu
 @pytest.mark.parametrize("dtype", (F32, F16))
+def test_values_that_begin_anywhere(dev: pk.Device, dtype: str) -> None:
+    """v in vectors of 8 and 16 bytes, in single elements, and beyond the first 256 bytes."""
+    calls = Calls(dev)
+    for depth, phases in ((60, (0, 4, 8)), (64, (1, 4, 8, 200)), (72, (4, 8, 136)), (136, (8, 24))):
+        for phase in phases:
+            calls.add((2, 4, 2), (35, 40), (16, depth), dtype, forms={"v": Form(phase=phase)})
+    with forced(dev, BODIES["32"]):
+        calls.check()
+
+
+@gpu
+@pytest.mark.parametrize("dtype", (F32, F16))
 def test_tokens_before_heads(dev: pk.Device, dtype: str) -> None:
     """(B, S, H, D) in memory, as models have it, and packed q, k and v."""
     rng = np.random.default_rng(0)
@@ -375,8 +387,8 @@ def test_a_decoding_step_is_split_over_keys() -> None:
 def test_what_stands_before_the_tiles_is_one_dispatch() -> None:
     """q and k depth first, and v as f32 where the tiles cannot read it as it lies."""
     for dtype, depth, squares, copied in (
-        (F32, 64, 32, 0), (F16, 64, 32, 0), (F32, 128, 64, 0), (F16, 128, 64, 32),
-        (F16, 62, 32, 16),
+        (F32, 64, 32, 0), (F16, 64, 32, 0), (F16, 60, 32, 0), (F16, 128, 64, 0),
+        (F16, 62, 32, 16), (F16, 68, 64, 32),
     ):  # fmt: skip
         x = view((1, 4, 256, depth), dtype)
         steps = plans.plan(BIG, Scratch(), x, x, x, None, None, None, x)
