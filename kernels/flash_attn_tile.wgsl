@@ -230,7 +230,7 @@ vec4<f32>(unpack2x16float(v_v${u // VPL}.${"xz"[u % VPL]}), unpack2x16float(v_v$
       let from_key = key0 + (comp >> 2u) * ${4 * CL}u + (comp & 3u);
 //% for t in range(2)
 //% for n in range(8)
-      ${multiply("o", n, "p_at + " ~ t * QH ~ "u", 1 - t, DV, false)}
+      ${multiply("o", n, "p_at + " ~ t * QH ~ "u", 1 - t, DV, VPL == 2)}
 //% if n == 3
       ${keep_v(t + 1, t)}
       ${load_v("from_key + " ~ (32 * t if WA == 2 else t) ~ "u")}
