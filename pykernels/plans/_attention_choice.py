@@ -28,7 +28,9 @@ BUSY_TILES = {("32", 64): 528, ("32", 128): 528, ("large", 64): 132, ("large", 1
 # What the times of large calls are weighed with, measured on such a GPU: workgroups of the large
 # tiles at a time (two on each of 132 multiprocessors), operations and bytes per second, seconds of
 # one more dispatch.
-SLOTS, RATE, BANDWIDTH, DISPATCH = 264, 43e12, 3.5e12, 4e-6
+SLOTS, RATE, BANDWIDTH, DISPATCH = 264, 45e12, 3.5e12, 4e-6
+# Tiles that it takes to begin and end a slice.
+ENDS = 0.25
 
 
 class Tail(NamedTuple):
@@ -108,23 +110,27 @@ def cut(slots: int, blocks: int, tiles: int, columns: int, seconds: float, nbyte
             if short > long:
                 continue
             slices = 1 + cdiv(tiles - long, short)
-            end = _end(slots, rest, long, short, slices - 1)
+            end = _end(slots, rest, tiles, long, slices - 1)
             # Parts are written, read, and joined.
             joined = 2 * DISPATCH + 2 * slices * rest * nbytes / BANDWIDTH
-            gain = (2 * tiles + 1 - end) / 2 * seconds - joined
+            gain = (tiles + ENDS - end) * seconds - joined
             if gain > saved:
                 best, saved = Tail(rest, long, short, slices), gain
     return best
 
 
-def _end(slots: int, rest: int, long: int, short: int, slices: int) -> int:
-    """When all of a tail is done, in halves of a tile; to begin and end a slice takes one of them.
+def _end(slots: int, rest: int, tiles: int, long: int, slices: int) -> float:
+    """When all of a tail is done, in tiles.
 
-    Short slices take the slots that the long ones leave free, and what is left over follows.
+    Short slices take the slots that the long ones leave free, as many each as end before the long
+    ones do. What is left over begins then, on all slots, and is a little faster, as most are free.
     """
-    first, then = 2 * long + 1, 2 * short + 1
-    over = max(rest * slices - (slots - rest) * (first // then), 0)
-    return first + cdiv(over, slots) * then
+    first, then = long + ENDS, (tiles - long) / slices + ENDS
+    each = int(first // then)
+    over = rest * slices - (slots - rest) * each
+    if over <= 0:
+        return first
+    return max(first, (each + cdiv(over, slots)) * then)
 
 
 def padded(d: Dims) -> int:
@@ -159,10 +165,12 @@ def order(tile: str, d: Dims, where: Blocks, heads: int) -> tuple[int, int]:
     """How blocks of unlike lengths follow each other: the KV heads whose blocks are neighbours, the
     longest first, and the shortest blocks of each run, which wait for the end: a quarter.
 
-    Blocks of two waves of a large GPU, of long ones and of shorter ones, keep their keys in its
-    cache; groups are alike, as a last one that is smaller would leave most of the device idle.
+    Blocks of up to three waves of a large GPU, of long ones and of shorter ones, keep their keys in
+    its cache; groups are alike, as a last one that is much smaller would leave the device idle.
     """
     each = where.blocks * cdiv(d.value_depth, 128)
     if tile == "32" or heads * each < 3 * SLOTS:
         return heads, 0
-    return cdiv(heads, cdiv(heads, max(2 * SLOTS // each, 1))), where.head_blocks // 4
+    most = max(3 * SLOTS // each, 1)
+    alike = [n for n in range(1, most + 1) if (heads - 1) % n + 1 >= 0.85 * n]  # the last group too
+    return alike[-1], where.head_blocks // 4

@@ -156,9 +156,15 @@ def test_steps_of_a_call_with_a_tail() -> None:
 
 
 def test_order_of_unlike_blocks() -> None:
-    """Groups of KV heads alike, about two waves of their blocks; all heads where blocks are few, or
+    """Groups of KV heads alike, up to three waves of their blocks; all heads where blocks are few, or
     the tile is not for large devices."""
-    for heads, want in ((32, (8, 16)), (33, (7, 16)), (12, (12, 0))):
+    for heads, want in (
+        (32, (11, 16)),
+        (33, (11, 16)),
+        (17, (9, 16)),
+        (13, (7, 16)),
+        (12, (12, 0)),
+    ):
         d = Dims(1, heads, heads, 4096, 4096, 128, 128)
         assert choices.order("large", d, choices.blocks_of(d, 64, True), heads) == want
     d = Dims(1, 32, 8, 4096, 4096, 128, 128)  # four query heads on each KV head
