@@ -156,8 +156,8 @@ def test_steps_of_a_call_with_a_tail() -> None:
 
 
 def test_order_of_unlike_blocks() -> None:
-    """Groups of KV heads alike, up to three waves of their blocks; all heads where blocks are few, or
-    the tile is not for large devices."""
+    """Groups of KV heads alike, up to three waves of their blocks; all heads where blocks are few,
+    or the tile is not for large devices."""
     for heads, want in (
         (32, (11, 16)),
         (33, (11, 16)),
