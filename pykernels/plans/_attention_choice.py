@@ -123,7 +123,7 @@ def _end(slots: int, rest: int, tiles: int, long: int, slices: int) -> float:
     """When all of a tail is done, in tiles.
 
     Short slices take the slots that the long ones leave free, as many each as end before the long
-    ones do. What is left over begins then, on all slots, and is a little faster, as most are free.
+    ones do. What is left over begins then, on all slots.
     """
     first, then = long + ENDS, (tiles - long) / slices + ENDS
     each = int(first // then)
