@@ -66,10 +66,9 @@
 // From the sums of each row in `a_tile`, by column lanes (CL, in QH places of a vector of four rows): its
 // factor and its index in dst, and its lse, which one invocation stores.
 //% macro finish(BR, QH, CL)
-//% set log2 = {4: 2, 8: 3, 16: 4}
   if (li < ${BR}u) {
     let quad = (li >> 2u) & ${QH - 1}u;
-    let half = li >> ${2 + log2[QH]}u;
+    let half = li / ${4 * QH}u;
     var sum = a_tile[0][half][quad][li & 3u];
 //% for n in range(1, CL)
     sum += a_tile[${n % 8}][half][quad + ${n // 8 * QH}u][li & 3u];

@@ -161,7 +161,7 @@ def _empty(caps: Caps, scratch: Scratch, c: Call) -> list[Step]:
 def _team(caps: Caps, c: Call) -> int:
     """Lanes that read a key together in flash_attn_lanes; 0 where flash_attn has to do it."""
     deep = max(c.dims.depth, c.dims.value_depth)
-    if deep > 256 or not (_wide(c.k) and _wide(c.v)):
+    if deep > 256 or not (_in_vectors(c.k) and _in_vectors(c.v)):
         return 0
     if not caps.subgroups:
         return 16 if deep <= 128 else 0
@@ -178,10 +178,11 @@ def _lanes(caps: Caps, team: int, keys: int, slices: int) -> int:
     return 256 if large and team == 16 and slices >= 4 and keys >= 128 * slices else 128
 
 
-def _wide(view: View) -> bool:
-    """May rows be read as vectors of 16 bytes?"""
+def _in_vectors(view: View, nbytes: int = 16) -> bool:
+    """Are rows whole vectors of so many bytes, aligned to them?"""
     item = view.dtype.itemsize
-    return view.strides[3] == item and view.shape[3] * item % 16 == 0 and view.aligned(16, range(3))
+    whole = view.strides[3] == item and view.shape[3] * item % nbytes == 0
+    return whole and view.aligned(nbytes, range(3))
 
 
 def _alike(caps: Caps, scratch: Scratch, c: Call) -> tuple[Call, list[Step]]:
@@ -225,7 +226,7 @@ def _rows(caps: Caps, scratch: Scratch, c: Call, slices: int) -> list[Step]:
             **sizes,  # type: ignore[arg-type]
         )  # fmt: skip
         return [*before, step, _merge(caps, parts, sums, c)]
-    wide = _wide(c.k) and _wide(c.v)
+    wide = _in_vectors(c.k) and _in_vectors(c.v)
     width = 8 if wide and item == 2 else 4
     step = flash_attn.step(
         caps, c.q, c.k, c.v, c.mask, None, sums, parts, WIDE=wide,
@@ -262,10 +263,11 @@ def _tiles(caps: Caps, scratch: Scratch, c: Call, choice: Choice) -> list[Step]:
     slices = max(choice.slices, cdiv(tiles * (deep // 16 + 20), MAX_ROUNDS))
     slice_tiles = cdiv(tiles, slices)
     slices = cdiv(tiles, slice_tiles)
-    c, after = _vectors(caps, scratch, c) if slices == 1 else (c, [])
-    out, sums = c.dst, c.lse
     if slices > 1:
         out, sums, after = _parts(caps, scratch, c, slices)
+    else:
+        c, after = _vector_dst(caps, scratch, c)
+        out, sums = c.dst, c.lse
     # Copies of q, k and v as f32, of as many KV heads at a time as one binding holds.
     largest = max(where.blocks * rows, tiles * edge) * deep * 4
     width = 0 if _direct(c.v) else _whole(d)
@@ -385,14 +387,13 @@ def _turn(
 
 def _direct(v: View) -> bool:
     """May tiles read v as it lies? (Eight halves a load, four of rows up to 64.)"""
-    return _wide(v) or (v.shape[3] <= 64 and _kind(v) == 3)
+    return _in_vectors(v, 8 if v.dtype.itemsize == 2 and v.shape[3] <= 64 else 16)
 
 
 def _kind(view: View) -> int:
     """How flash_attn_turn reads a tensor: bit 0 is set for f16, bit 1 for vectors of four."""
-    item = view.dtype.itemsize
-    runs = view.strides[3] == item and view.shape[3] % 4 == 0 and view.aligned(8, range(3))
-    return int(item == 2) + 2 * int(runs)
+    runs = view.shape[3] % 4 == 0 and _in_vectors(view, 8)
+    return int(view.dtype.itemsize == 2) + 2 * int(runs)
 
 
 def _parts(caps: Caps, scratch: Scratch, c: Call, slices: int) -> tuple[View, View, list[Step]]:
@@ -403,10 +404,9 @@ def _parts(caps: Caps, scratch: Scratch, c: Call, slices: int) -> tuple[View, Vi
     return parts, sums, [finish(caps, parts, sums, c)]
 
 
-def _vectors(caps: Caps, scratch: Scratch, c: Call) -> tuple[Call, list[Step]]:
+def _vector_dst(caps: Caps, scratch: Scratch, c: Call) -> tuple[Call, list[Step]]:
     """dst in rows of whole vectors: scratch stands in for one that is not, and is copied to it."""
-    item, depth = c.dst.dtype.itemsize, c.dims.value_depth
-    if c.dst.strides[3] == item and depth % 4 == 0 and c.dst.aligned(4 * item, range(3)):
+    if _in_vectors(c.dst, 4 * c.dst.dtype.itemsize):
         return c, []
     rows = scratch.empty((*c.dst.shape[:3], _whole(c.dims)), c.dst.dtype.name)
     copy = cpy.plan(caps, scratch, rows.with_layout(c.dst.shape, rows.strides), c.dst)
