@@ -27,7 +27,7 @@ import pykernels as pk
 from bench.attention_onnx import onnx_time
 from bench.timing import HAVE_TORCH, copy_bandwidth, gpu_time, torch_time
 from pykernels.bench.run import Skipped
-from pykernels.plans import flash_attn as plans
+from pykernels.plans.attention import flash_attn as plans
 from pykernels.reference.flash_attn import attention, budget
 
 if HAVE_TORCH:

@@ -26,8 +26,8 @@ from bench.others import (
     torch_peer,
 )
 from pykernels.bench.case import Case, problem
-from pykernels.plans import mul_mat as plans
-from pykernels.plans._product_choice import Choice
+from pykernels.plans.matmul import mul_mat as plans
+from pykernels.plans.matmul.select import Choice
 
 # Shapes that are measured in other dtypes too.
 HALVES = ("4096", "llama-3-8b-down", "decode-4096", "decode-16384")

@@ -28,7 +28,7 @@ import pykernels as pk
 from bench.conv2d_ort import ort_time
 from bench.timing import HAVE_TORCH, gpu_time, torch_time
 from pykernels.bench.run import Skipped
-from pykernels.plans import _windows as plans
+from pykernels.plans.conv import windows as plans
 from pykernels.reference.conv2d import conv2d as forward
 from pykernels.reference.conv2d import conv2d_backward_input as gradient
 

@@ -18,7 +18,7 @@ import numpy as np
 
 import pykernels as pk
 from bench.timing import HAVE_TORCH, gpu_time, torch_time
-from pykernels.plans import conv2d_backward_weight as plans
+from pykernels.plans.conv import conv2d_backward_weight as plans
 from pykernels.reference.conv2d import conv2d_backward_weight as reference
 
 if HAVE_TORCH:

@@ -25,8 +25,8 @@ import numpy as np
 
 import pykernels as pk
 from bench.timing import HAVE_TORCH, copy_bandwidth, gpu_time, torch_time
-from pykernels.plans import mul_mat as plans
-from pykernels.plans._product_choice import NARROW, Choice, Tail
+from pykernels.plans.matmul import mul_mat as plans
+from pykernels.plans.matmul.select import NARROW, Choice, Tail
 
 if HAVE_TORCH:
     import torch

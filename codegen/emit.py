@@ -154,7 +154,7 @@ def emit_kernel(spec: Spec, has_plan: bool) -> str:
     """`_generated/NAME.py`: the wrapper that people call, with its tensor rules."""
     out = []
     if has_plan:
-        imports = [f"from pykernels.plans.{spec.name} import plan"]
+        imports = [f"from pykernels.plans.{spec.family}.{spec.name} import plan"]
     else:
         imports = ["", f"from .bodies.{spec.name} import step"]
         views = ", ".join(f"{t.name}: {_view_type(t)}" for t in spec.tensors)

@@ -14,7 +14,7 @@ __all__ = ["emit_functional"]
 def emit_functional(specs: Sequence[Spec], by_hand: frozenset[str]) -> str:
     """`_generated/functional.py`: a function for each kernel that has one output like an input.
 
-    `by_hand` names the kernels whose functions `pykernels/functional` has in a file of their own.
+    `by_hand` names the functions that `pykernels/functional` has.
     """
     modules, functions, names = [], [], []
     for spec in specs:

@@ -229,6 +229,7 @@ def _kernel(spec: Spec, name: str, planned: bool) -> dict[str, Any]:
         **{k: v for k, v in data.items() if k != "name"},
         "doc": doc,
         "planned": planned,
+        "family": spec.family,
         "js": js,
         "dts": _declaration(spec, safe, doc, fixed),
     }

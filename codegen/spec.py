@@ -101,6 +101,7 @@ class Option:
 @dataclass(frozen=True)
 class Spec:
     name: str
+    family: str
     file: str
     text: str  # the whole file
     body_line: int  # first line (from 1) after the block
@@ -232,7 +233,7 @@ def load(path: Path, file: str) -> Spec:
     for w in when:
         r.expr(w, axis_names, "when")
     for lib in d.get("uses", ()):
-        if not (path.parent / "lib" / f"{lib}.wgsl").is_file():
+        if not (path.parents[1] / "lib" / f"{lib}.wgsl").is_file():
             r.fail(r.line("uses"), f"there is no kernels/lib/{lib}.wgsl")
     given = {p.name for p in params if not p.arg and not p.value}
     if "grid" in d:
@@ -241,7 +242,8 @@ def load(path: Path, file: str) -> Spec:
         if key in d:
             r.expr(d[key], axis_names, key)
     return Spec(
-        name=path.stem, file=file, text=r.text, body_line=r.body_line, doc=d["doc"].strip(),
+        name=path.stem, family=path.parent.name, file=file, text=r.text,
+        body_line=r.body_line, doc=d["doc"].strip(),
         iterate=iterate, grid=d.get("grid", ""), axes=axes, tensors=tensors, params=params,
         options=options, uses=tuple(d.get("uses", ())), when=when, part_of=d.get("part_of", ""),
         bodies=tuple(d.get("bodies", ())), moves_bytes=d.get("moves_bytes", False),

@@ -1,4 +1,4 @@
-// Blocks of flash_attn_tile: which one a workgroup computes, and how its rows end. All of this runs
+// Blocks of attention_tile: which one a workgroup computes, and how its rows end. All of this runs
 // once in a block and so from a cold instruction cache: it is kept short, by branches around
 // divisions that few calls need.
 //

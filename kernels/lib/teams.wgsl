@@ -1,4 +1,4 @@
-// Teams of lanes of flash_attn_lanes: a team of TEAM lanes reads a key, ROWS rows of queries share it.
+// Teams of lanes of attention_decode: a team of TEAM lanes reads a key, ROWS rows of queries share it.
 // NT: invocations; VALUES: products of a team, each the sum over all its lanes, that its lanes then
 // own, SHARE lanes each; PER: vectors of each lane that workgroup memory (`red`) holds.
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ._expressions import BINARY, MODULES, Expressions, NotTranslated, safe
 
-__all__ = ["NotTranslated", "translate"]
+__all__ = ["NotTranslated", "plan_object", "translate"]
 
 _OWN = {
     "Caps", "DType", "DTypeName", "DTYPES", "Ints", "Nd", "Rows", "Scratch", "Step", "Tiles",
@@ -25,21 +25,34 @@ _TYPES_ONLY = ("collections.abc", "__future__", "typing")
 
 
 def translate(name: str, folder: Path, done: dict[str, str]) -> None:
-    """Add the module `name` of a folder of plans, after those that it imports, to `done`."""
+    """Add the module `name` ("matmul.select") of a folder of plans, after those that it imports,
+    to `done`."""
     if name in done:
         return
-    path = folder / f"{name}.py"
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    writer = _Writer(name)
+    tree = ast.parse(_file(name, folder).read_text(encoding="utf-8"))
+    writer = _Writer(name, folder)
     for other in writer.imports(tree):
-        if not (folder / f"{other}.py").is_file():
+        if not _file(other, folder).is_file():
             raise NotTranslated(f"{name} imports {other}")
         translate(other, folder, done)
     done[name] = writer.module(tree)
 
 
+def plan_object(name: str) -> str:
+    """What a module of plans is called in JavaScript."""
+    return "plans." + name.replace(".", "$")
+
+
+def _file(name: str, folder: Path) -> Path:
+    return folder.joinpath(*name.split(".")).with_suffix(".py")
+
+
 class _Writer(Expressions):
-    """One module."""
+    """One module of a folder of plans."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        super().__init__(name)
+        self.folder = folder
 
     # -- modules ----------------------------------------------------------------------------------
 
@@ -56,15 +69,20 @@ class _Writer(Expressions):
 
     def _from(self, node: ast.ImportFrom) -> Iterator[str]:
         source = node.module or ""
+        if node.level == 1:
+            here = ["pykernels.plans", *self.name.split(".")[:-1]]
+            source = ".".join(here + ([source] if source else []))
+        module = source.removeprefix("pykernels.plans").removeprefix(".")
         for a in node.names:
             name = a.asname or a.name
-            if (node.level == 1 and not source) or source == "pykernels.plans":
-                yield a.name
-                self.globals[name] = f"plans.{a.name}"
-            elif node.level == 1 or source.startswith("pykernels.plans."):
-                module = source.rpartition(".")[2]
+            found = f"{module}.{a.name}".removeprefix(".")
+            ours = source.startswith("pykernels.plans")
+            if ours and _file(found, self.folder).is_file():
+                yield found
+                self.globals[name] = plan_object(found)
+            elif ours:
                 yield module
-                self.globals[name] = f"plans.{module}.{a.name}"
+                self.globals[name] = f"{plan_object(module)}.{a.name}"
             elif source == "pykernels._generated.bodies":
                 self.globals[name] = f"bodies.{a.name}"
             elif source == "pykernels.errors":
@@ -94,7 +112,7 @@ class _Writer(Expressions):
         known = [n for n in names if n not in {_target_name(t) for t in types}]
         inner = "\n".join(f"  {line}" for line in [f"let {', '.join(map(safe, known))};", *lines])
         out = ", ".join(n if safe(n) == n else f"{n}: {safe(n)}" for n in known)
-        return f"plans.{self.name} = (() => {{\n{inner}\n  return {{ {out} }};\n}})();\n"
+        return f"{plan_object(self.name)} = (() => {{\n{inner}\n  return {{ {out} }};\n}})();\n"
 
     # -- statements -------------------------------------------------------------------------------
 

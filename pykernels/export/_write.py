@@ -18,7 +18,7 @@ from pykernels.validate._usage import measure
 from . import _cases
 from ._layouts import Request
 from ._record import record
-from ._translate import NotTranslated, translate
+from ._translate import NotTranslated, plan_object, translate
 
 __all__ = ["Export", "collect", "live_plan", "module", "static", "write"]
 
@@ -136,10 +136,15 @@ def live_plan(facts: dict[str, Any]) -> dict[str, str] | None:
         if _cases.table(facts["of"]).get("recorded_only"):
             return None
         try:
-            translate(facts["of"], Path(plans.__path__[0]), done)
+            translate(plan_of(facts), Path(plans.__path__[0]), done)
         except NotTranslated:
             return None
     return done
+
+
+def plan_of(facts: dict[str, Any]) -> str:
+    """The module of a kernel's plan, from the folder of plans."""
+    return f"{facts['family']}.{facts['of']}"
 
 
 def _bodies_of(modules: dict[str, str]) -> list[str]:
@@ -164,7 +169,7 @@ def module(
             views = "".join(f", views.{t['name']}" for t in facts["tensors"])
             parts.append(
                 f"kernels.{name}.plan = (caps, views, scratch, options) =>\n  py.call("
-                f"plans.{facts['of']}.plan, [caps, scratch{views}, ...options], {{}});\n"
+                f"{plan_object(plan_of(facts))}.plan, [caps, scratch{views}, ...options], {{}});\n"
             )
     return "\n".join(parts)
 

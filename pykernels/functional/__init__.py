@@ -9,10 +9,9 @@ from pykernels._generated import functional as _generated
 from pykernels._generated.functional import *  # noqa: F403
 from pykernels.kernels import fill, memset
 
-from .conv2d import conv2d, conv_transpose2d
+from .attention import flash_attn, flash_attn_backward, scaled_dot_product_attention
+from .conv import conv2d, conv_transpose2d
 from .creation import astype, copy, copyto, empty, full, ones, zeros
-from .flash_attn import flash_attn, scaled_dot_product_attention
-from .flash_attn_backward import flash_attn_backward
 from .matmul import matmul
 from .rows import embedding, get_rows, set_rows
 

@@ -48,7 +48,7 @@ def test_a_missing_validator_fails_only_where_it_is_required(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = make_root(tmp_path, DATA / "param_in_spec_only")
-    source = root / "kernels" / "bad.wgsl"
+    source = root / "kernels" / "toy" / "bad.wgsl"
     text = source.read_text(encoding="utf-8").splitlines()
     source.write_text("\n".join(line for line in text if "params.offset" not in line) + "\n")
     monkeypatch.setattr("codegen.build.find_naga", lambda: None)

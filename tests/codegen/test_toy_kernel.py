@@ -95,11 +95,12 @@ def test_a_kernel_is_three_files(
 ) -> None:
     before = hashes(checkout)
     added = {
-        "kernels/toy_scale.wgsl": KERNEL,
+        "kernels/toy/toy_scale.wgsl": KERNEL,
         "pykernels/reference/toy_scale.py": REFERENCE,
-        "tests/kernels/test_toy_scale.py": TEST,
+        "tests/kernels/toy/test_toy_scale.py": TEST,
     }
     for name, text in added.items():
+        (checkout / name).parent.mkdir(exist_ok=True)
         (checkout / name).write_text(text, encoding="utf-8")
 
     def run(*args: str) -> str:
@@ -113,7 +114,7 @@ def test_a_kernel_is_three_files(
     cli = ("-c", "from pykernels.cli import main; main()")
     assert "Multiply by a scalar" in run(*cli, "list")
     assert "fn main" in run(*cli, "show", "toy_scale", "--dtype", "float16")
-    out = run("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/kernels/test_toy_scale.py")
+    out = run("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/kernels/toy/test_toy_scale.py")
     assert "4 passed" in out
     after = hashes(checkout)
     assert {n for n in after if n not in before} == set(added)

@@ -1,0 +1,173 @@
+// /// kernel
+// doc = "Large products of mul_mat with precision='fast': packed f16 products, up to 256 of them summed in f16."
+// part_of = "mul_mat"
+// axes.A = ["u32"]
+// axes.B = ["f16"]
+// axes.D = ["f32", "f16"]
+// axes.AV = [4]
+// axes.BV = [4]
+// axes.DV = [1, 4]
+// pick.A = "dtype(a)"
+// pick.B = "dtype(b)"
+// pick.D = "dtype(dst)"
+// inputs.a = { dtype = "A", vec = "AV", doc = "(..., K, M), eight halves a vector" }
+// inputs.b = { dtype = "B", vec = "BV", doc = "(..., K, N) in whole vectors" }
+// inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true }
+// inputs.residual = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true }
+// outputs.dst = { dtype = "D", vec = "DV", doc = "(..., N, M)" }
+// iterate = "tiles"
+// params.rows = { type = "u32" }
+// params.cols = { type = "u32" }
+// params.depth = { type = "u32" }
+// params.slice_depth = { type = "u32" }
+// params.slice_batches = { type = "u32" }
+// params.across = { type = "u32" }
+// params.down = { type = "u32" }
+// params.blocks = { type = "u32" }
+// params.bias_kind = { type = "u32", value = "0 if bias is None else 1 if bias.dtype.itemsize == 4 else 2" }
+// params.residual_kind = { type = "u32", value = "0 if residual is None else 1 if residual.dtype.itemsize == 4 else 2" }
+// params.act = { type = "u32" }
+// params.raw = { type = "u32" }
+// params.scale = { type = "f32", default = 1.0 }
+// uses = ["product"]
+// grid = "it.batches * across * down"
+// ///
+
+// As gemm_tile. A packed multiply-add takes one row and two neighbouring columns: rows lie twice
+// in workgroup memory, as splatting them later would halve its rate, and one vector load brings
+// eight columns or four rows. After 16 p.blocks of k the f16 sums are added to f32 ones and cleared.
+//
+// The f16 sums change their sign at every k: without that a driver sums even and odd k apart, which
+// takes twice the registers, so that fewer workgroups share a multiprocessor.
+//
+// The order of the multiply-adds: four rows (one vector) down and up, two columns at a time, then the
+// other four. Stores and loads early in a tile are better than in its middle.
+//
+// Bounds, for unchecked compilation: as in gemm_tile.
+//% set NT, ROWS, COLS, TR, TC, LR, LC, DEEP = 128, 64, 128, 8, 8, 4, 8, 8
+struct Eight { low: vec4<f16>, high: vec4<f16> }
+//% for s in range(2)
+var<workgroup> a_tile${s}: array<array<Eight, ${COLS // 8}>, ${DEEP}>;
+var<workgroup> b_tile${s}: array<array<Eight, ${ROWS // 4}>, ${DEEP}>;
+//% endfor
+
+${product.epilogue()}
+${product.finish()}
+
+//% macro loads(s)
+    a_v = a_mem[a_from${s} + a_pos];
+    b_v = b_mem[b_from${s} + b_pos];
+//% endmacro
+
+//% macro stores(s)
+    a_tile${s}[i_k][i_at] = Eight(
+      vec4<f16>(vec2<f16>(unpack2x16float(a_v.x)), vec2<f16>(unpack2x16float(a_v.y))),
+      vec4<f16>(vec2<f16>(unpack2x16float(a_v.z)), vec2<f16>(unpack2x16float(a_v.w))),
+    );
+    b_tile${s}[i_k][i_at] = Eight(b_v.xxyy, b_v.zzww);
+//% endmacro
+
+// The first tiles, which hold `head` k: zero beyond.
+//% macro head_loads(t)
+  {
+    let far = min(i_k + ${8 * t}u, head - 1u);
+    let a_h = a_mem[a_base + far * p.a_rs];
+    let b_h = b_mem[b_base + far * p.b_rs];
+    let inside = i_k + ${8 * t}u < head;
+    a_v = select(vec4<u32>(), a_h, inside);
+    b_v = select(vec4<f16>(), b_h, inside);
+  }
+//% endmacro
+
+// The product of two tiles, 16 k.
+//% macro tiles()
+//% for s in range(2)
+//% for k in range(DEEP)
+    {
+//% for i in range(TR // 4)
+      let r${i} = b_tile${s}[${k}][at_row + ${i * LR}u];
+//% endfor
+      let q = a_tile${s}[${k}][at_eight];
+//% for half in range(2)
+//% for j in range(TC // 2)
+//% for n in range(4)
+//% set i = half * 4 + (n if (half + j) % 2 == 0 else 3 - n)
+      h${i}_${j} = fma(${"-" if k % 2 else ""}r${i // 4}.${"low" if i % 4 < 2 else "high"}.${"zw" if i % 2 else "xy"}, q.${"low" if j < 2 else "high"}.${"zw" if j % 2 else "xy"}, -h${i}_${j});
+//% endfor
+//% endfor
+//% endfor
+    }
+//% if k == 1
+    ${stores(1 - s)}
+    ${loads(s)}
+//% endif
+//% endfor
+    workgroupBarrier();  // the other tiles are complete, these have been read
+//% endfor
+    a_pos = min(a_pos + a_step, a_end);
+    b_pos = min(b_pos + b_step, b_end);
+//% endmacro
+
+@compute @workgroup_size(${NT})
+fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
+  let g = group_id(wg);
+  if (g >= p.groups) { return; }
+  ${product.where(ROWS, COLS)}
+  let k_first = (batch / p.slice_batches) * p.slice_depth;
+  let k_count = min(p.slice_depth, p.depth - k_first);
+  let head = ((k_count - 1u) & 15u) + 1u;
+  let last_pair = max(k_count, 16u) - 16u;
+
+  // An invocation loads eight columns and four rows of one k.
+  let i_at = li & 15u;
+  let i_k = li >> 4u;
+  let a_base = a_batch(batch) + k_first * p.a_rs + min(col0 / 8u + i_at, (p.cols + 7u) / 8u - 1u);
+  let b_base = b_batch(batch) + k_first * p.b_rs + min(row0 / 4u + i_at, (p.rows + 3u) / 4u - 1u);
+//% for x in "ab"
+//% for s in range(2)
+  let ${x}_from${s} = ${x}_base + min(i_k + ${8 * s}u, k_count - 1u) * p.${x}_rs;
+//% endfor
+  let ${x}_step = 16u * p.${x}_rs;
+  let ${x}_end = last_pair * p.${x}_rs;
+  var ${x}_pos = min(head * p.${x}_rs, ${x}_end);
+//% endfor
+  var a_v: vec4<u32>;
+  var b_v: vec4<f16>;
+  ${head_loads(0)}
+  ${stores(0)}
+  ${head_loads(1)}
+
+  // As in the other bodies, but the two vectors of columns are neighbours.
+  let w = li >> 5u;
+  let at_row = (w / 2u) * 8u + ((li & 1u) | ((li >> 2u) & 2u));
+  let at_eight = (w % 2u) * 8u + (((li >> 1u) & 3u) | ((li >> 2u) & 4u));
+  let at_col = at_eight * 2u;
+  ${product.sums(TR, TC)}
+//% for i in range(TR)
+//% for j in range(TC // 2)
+  var h${i}_${j} = vec2<f16>();
+//% endfor
+//% endfor
+
+  workgroupBarrier();
+  for (var left = (k_count + 15u) >> 4u; left > 0u;) {
+    let blocks = min(left, p.blocks);
+    left -= blocks;
+    // Twice in one iteration: at the end of each, the compiler moves registers.
+    for (var n = blocks; n > 0u; n -= 1u) {
+    ${tiles()}
+      if (n == 1u) { break; }
+      n -= 1u;
+    ${tiles()}
+    }
+//% for i in range(TR)
+//% for j in range(TC // 4)
+    c${i}_${j} -= vec4<f32>(vec4(h${i}_${2 * j}, h${i}_${2 * j + 1}));
+    h${i}_${2 * j} = vec2<f16>();
+    h${i}_${2 * j + 1} = vec2<f16>();
+//% endfor
+//% endfor
+  }
+
+  ${product.write(TR, TC, LR, 1, DV)}
+}

@@ -1,0 +1,60 @@
+// /// kernel
+// doc = "The softmax of one piece of a long row, given the row's maximum and sum."
+// part_of = "softmax"
+// axes.T = ["f32", "f16"]
+// axes.MASK = ["", "f32", "f16"]
+// axes.VEC = [1, 4]
+// axes.N = [4]
+// axes.WG = [256]
+// pick.T = "dtype(x)"
+// pick.MASK = "dtype(mask)"
+// pick.N = "4"
+// pick.WG = "256"
+// inputs.x = { dtype = "T", vec = "VEC" }
+// inputs.mask = { dtype = "MASK", vec = "VEC", when = "MASK != ''", optional = true }
+// inputs.stats = { dtype = "f32", index = false, doc = "(rows, 3), of softmax_combine" }
+// outputs.dst = { dtype = "T", vec = "VEC", alias = "x" }
+// iterate = "rows"
+// params.cols = { type = "u32", value = "it.cols // VEC" }
+// params.pieces = { type = "u32" }
+// params.head_rows = { type = "u32" }
+// params.heads = { type = "u32" }
+// params.alibi_heads = { type = "u32" }
+// params.minus_inf = { type = "u32", value = "0xff800000" }
+// params.nan = { type = "u32", value = "0x7fc00000" }
+// params.scale = { type = "f32", arg = true }
+// params.max_bias = { type = "f32", arg = true }
+// params.log = { type = "u32", arg = true }
+// uses = ["logits"]
+// grid = "it.rows * pieces"
+// ///
+
+// One workgroup per piece of WG * N vectors; no invocation depends on another.
+${logits.types(VEC)}
+${logits.alibi()}
+
+@compute @workgroup_size(WG)
+fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
+  let g = group_id(wg);
+  if (g >= p.groups) { return; }
+  let row = g / p.pieces;
+  let first = (g - row * p.pieces) * WG * N + lane;
+  let x_base = x_row(row);
+  let dst_base = dst_row(row);
+//% if MASK
+  let mask_base = mask_row(row);
+  let slope = alibi_slope(row);
+//% endif
+  // Reads the logits again; their maximum is replaced by the whole row's.
+  ${logits.load(N, "first", WG, MASK, VEC)}
+  let top = stats_load(p.stats_off + row * 3u);
+  m = stats_load(p.stats_off + row * 3u + 1u);
+  let sum = stats_load(p.stats_off + row * 3u + 2u);
+  let lost = (bitcast<u32>(top) == PLUS_INF)
+    | ((sum == 0.0f) & (bitcast<u32>(top) != MINUS_INF));
+//% for k in range(N)
+  let e${k} = weight(l${k} - V(m));
+//% endfor
+  ${logits.keep(N)}
+  ${logits.store(N, "first", WG, VEC)}
+}

@@ -1,0 +1,348 @@
+"""flash_attn and its gradients, and torch's scaled_dot_product_attention on it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal, TypeAlias, overload
+
+import numpy as np
+
+from pykernels._generated.flash_attn import KERNEL
+from pykernels._generated.flash_attn_backward import KERNEL as BACKWARD
+from pykernels.arrays import Array, Call, NDArray
+from pykernels.errors import ArgumentError, ShapeError
+from pykernels.kernels import flash_attn as _flash_attn
+from pykernels.kernels import flash_attn_backward as _flash_attn_backward
+from pykernels.tensor import Tensor
+
+__all__ = ["flash_attn", "flash_attn_backward", "scaled_dot_product_attention"]
+
+Causal: TypeAlias = bool | Literal["top-left", "bottom-right"]
+Window: TypeAlias = tuple[int | None, int | None] | None
+
+SDPA = "scaled_dot_product_attention"
+_NAMES = {"q": "query", "k": "key", "v": "value", "mask": "attn_mask"}
+_SDPA = replace(
+    KERNEL, name=SDPA, args=tuple(replace(a, name=_NAMES.get(a.name, a.name)) for a in KERNEL.args)
+)
+
+
+@overload
+def flash_attn(
+    q: Tensor, k: Array, v: Array, *, mask: Array | None = None, sinks: Array | None = None,
+    scale: float | None = None, causal: Causal = False, window: Window = None,
+    max_bias: float = 0.0, softcap: float = 0.0, return_lse: Literal[False] = False,
+    out: Tensor | None = None,
+) -> Tensor: ...  # fmt: skip
+@overload
+def flash_attn(
+    q: Tensor, k: Array, v: Array, *, mask: Array | None = None, sinks: Array | None = None,
+    scale: float | None = None, causal: Causal = False, window: Window = None,
+    max_bias: float = 0.0, softcap: float = 0.0, return_lse: Literal[True],
+    out: Tensor | None = None,
+) -> tuple[Tensor, Tensor]: ...  # fmt: skip
+@overload
+def flash_attn(
+    q: NDArray, k: NDArray, v: NDArray, *, mask: NDArray | None = None,
+    sinks: NDArray | None = None, scale: float | None = None, causal: Causal = False,
+    window: Window = None, max_bias: float = 0.0, softcap: float = 0.0,
+    return_lse: Literal[False] = False, out: None = None,
+) -> NDArray: ...  # fmt: skip
+@overload
+def flash_attn(
+    q: NDArray, k: NDArray, v: NDArray, *, mask: NDArray | None = None,
+    sinks: NDArray | None = None, scale: float | None = None, causal: Causal = False,
+    window: Window = None, max_bias: float = 0.0, softcap: float = 0.0,
+    return_lse: Literal[True], out: None = None,
+) -> tuple[NDArray, NDArray]: ...  # fmt: skip
+@overload
+def flash_attn(
+    q: Array, k: Array, v: Array, *, mask: Array | None = None, sinks: Array | None = None,
+    scale: float | None = None, causal: Causal = False, window: Window = None,
+    max_bias: float = 0.0, softcap: float = 0.0, return_lse: bool = False,
+    out: Tensor | None = None,
+) -> Array | tuple[Array, Array]: ...  # fmt: skip
+def flash_attn(
+    q: Array,
+    k: Array,
+    v: Array,
+    *,
+    mask: Array | None = None,
+    sinks: Array | None = None,
+    scale: float | None = None,
+    causal: Causal = False,
+    window: Window = None,
+    max_bias: float = 0.0,
+    softcap: float = 0.0,
+    return_lse: bool = False,
+    out: Tensor | None = None,
+) -> Array | tuple[Array, Array]:
+    """Attention: softmax(cap(scale * q k^T) + slope * mask) v, computed in f32.
+
+    Memory grows with S and T, never with S * T. Query i stands at key p = i + T - S. A key is
+    masked if it is hidden or its logit is -inf; a row without a key is 0 and its lse -inf.
+
+    Args:
+        q: Tensor or numpy array, float32 or float16, (B, H, S, D). D up to 576.
+        k: float32 or float16, (B, Hkv, T, D); H is a multiple of Hkv, and each KV head serves
+            H / Hkv neighbouring query heads.
+        v: float32 or float16, (B, Hkv, T, Dv). Dv up to 512.
+        mask: float32 or float16, added to the logits, or bool, True where a key may be seen;
+            broadcasts to (B, H, S, T).
+        sinks: float32, (H,): one more logit per head, without a value.
+        scale: Factor of q k^T; None is 1 / sqrt(D).
+        causal: True or 'bottom-right': keys up to p; 'top-left': keys up to i.
+        window: (left, right): keys from p - left to p + right; None is open.
+        max_bias: ALiBi: the mask is multiplied by a slope per head; 0 is none.
+        softcap: cap(s) is softcap * tanh(s / softcap); 0 is none.
+        return_lse: Return (result, lse) with lse (B, H, S), float32: the logarithm of the sum of
+            exp(logit), the sink's included.
+        out: The Tensor to write to; None makes one with q's dtype.
+
+    Returns:
+        Numpy arrays if all arguments are numpy arrays, else Tensors.
+
+    Raises:
+        ShapeError, DTypeError, ArgumentError, LimitError and what `pykernels.kernels` raises.
+    """
+    call = Call(KERNEL, q, k, v, mask, sinks, out=out)
+    tq, tk, tv = call.tensor("q", q), call.tensor("k", k), call.tensor("v", v)
+    if tq.ndim != 4 or tv.ndim != 4:
+        name, t = ("q", tq) if tq.ndim != 4 else ("v", tv)
+        raise ShapeError(
+            f"[flash_attn] {name} must have four axes (batch, heads, length, depth) but has shape "
+            f"{t.shape}"
+        )
+    dtype = out.dtype if out is not None and out.dtype in ("float32", "float16") else tq.dtype
+    result = call.out((*tq.shape[:3], tv.shape[3]), dtype)
+    lse = tq.device.empty(tq.shape[:3]) if return_lse else None
+    _flash_attn(
+        tq, tk, tv, result, mask=call.tensor("mask", mask), sinks=call.tensor("sinks", sinks),
+        lse=lse, scale=scale, causal=causal, window=window, max_bias=max_bias, softcap=softcap,
+    )  # fmt: skip
+    return call.leave(result) if lse is None else (call.leave(result), call.leave(lse))
+
+
+@overload
+def scaled_dot_product_attention(
+    query: Tensor, key: Array, value: Array, attn_mask: Array | None = None,
+    dropout_p: float = 0.0, is_causal: bool = False, scale: float | None = None,
+    enable_gqa: bool = False, *, out: Tensor | None = None,
+) -> Tensor: ...  # fmt: skip
+@overload
+def scaled_dot_product_attention(
+    query: NDArray, key: NDArray, value: NDArray, attn_mask: NDArray | None = None,
+    dropout_p: float = 0.0, is_causal: bool = False, scale: float | None = None,
+    enable_gqa: bool = False, *, out: None = None,
+) -> NDArray: ...  # fmt: skip
+@overload
+def scaled_dot_product_attention(
+    query: Array, key: Array, value: Array, attn_mask: Array | None = None,
+    dropout_p: float = 0.0, is_causal: bool = False, scale: float | None = None,
+    enable_gqa: bool = False, *, out: Tensor | None = None,
+) -> Array: ...  # fmt: skip
+def scaled_dot_product_attention(
+    query: Array,
+    key: Array,
+    value: Array,
+    attn_mask: Array | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    *,
+    out: Tensor | None = None,
+) -> Array:
+    """softmax(scale * query key^T + attn_mask) value, with torch's arguments and rules.
+
+    Args:
+        query: Tensor or numpy array, float32 or float16, (..., H, L, E) or (L, E).
+        key: float32 or float16, (..., Hkv, S, E); leading axes broadcast.
+        value: float32 or float16, (..., Hkv, S, Ev).
+        attn_mask: Added to the scores (float32 or float16), or bool, True where a key takes part;
+            broadcasts to (..., H, L, S). Not together with is_causal.
+        dropout_p: Must be 0.
+        is_causal: Query i sees keys 0 .. i, also where L and S differ.
+        scale: Factor of the scores; None is 1 / sqrt(E).
+        enable_gqa: Hkv may divide H: each KV head serves H / Hkv neighbouring query heads.
+        out: The Tensor to write to; None makes one with the query's dtype.
+
+    Returns:
+        (..., H, L, Ev): a numpy array if all arguments are numpy arrays, else a Tensor. A row that
+        no key is left to is 0.
+
+    Raises:
+        ShapeError, DTypeError, ArgumentError, LimitError and what `pykernels.kernels` raises.
+    """
+    if dropout_p != 0.0:
+        raise ArgumentError(f"[{SDPA}] dropout_p must be 0 but is {dropout_p!r}")
+    if is_causal and attn_mask is not None:
+        raise ArgumentError(f"[{SDPA}] attn_mask must be None when is_causal is True")
+    call = Call(_SDPA, query, key, value, attn_mask, out=out)
+    tensors = [call.tensor(n, a) for n, a in (("query", query), ("key", key), ("value", value))]
+    q, k, v = tensors
+    for name, t in (("query", q), ("key", k), ("value", v)):
+        if t.ndim < 2:
+            raise ShapeError(f"[{SDPA}] {name} must have two or more axes but has shape {t.shape}")
+    mask = call.tensor("attn_mask", attn_mask)
+    lead = _lead(q, k, v, enable_gqa)
+    dtype = out.dtype if out is not None and out.dtype in ("float32", "float16") else q.dtype
+    result = call.out((*lead, q.shape[-2], v.shape[-1]), dtype)
+    heads = lead[-1:] or (1,)
+    grouped = enable_gqa and min(q.ndim, k.ndim, v.ndim) > 2
+    kv_heads = (k.shape[-3],) if grouped else heads
+    if mask is not None:
+        want = (*lead, q.shape[-2], k.shape[-2])
+        try:
+            mask = mask.broadcast_to(want)
+        except ValueError:
+            raise ShapeError(
+                f"[{SDPA}] attn_mask must broadcast to {want} but has shape {mask.shape}"
+            ) from None
+    full = [
+        t.broadcast_to((*lead[:-1], *h, *t.shape[-2:]))
+        for t, h in ((q, heads), (k, kv_heads), (v, kv_heads))
+    ]
+    _each(full, mask, result[None] if not lead else result, scale, is_causal)
+    return call.leave(result)
+
+
+def _lead(q: Tensor, k: Tensor, v: Tensor, enable_gqa: bool) -> tuple[int, ...]:
+    """The leading axes of the result; with `enable_gqa` the last one is the query's heads."""
+    shapes = [t.shape[:-2] for t in (q, k, v)]
+    if enable_gqa and all(len(s) > 0 for s in shapes):
+        heads, kv = q.shape[-3], {k.shape[-3], v.shape[-3]}
+        if len(kv) != 1 or min(kv) == 0 or heads % min(kv):
+            raise ShapeError(
+                f"[{SDPA}] the heads of key and value must be equal and divide the query's, "
+                f"{heads}, but are {k.shape[-3]} and {v.shape[-3]}"
+            )
+        shapes = [(*s[:-1], heads) for s in shapes]
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        hint = "" if enable_gqa else " (enable_gqa=True lets KV heads be shared)"
+        raise ShapeError(
+            f"[{SDPA}] the leading axes must broadcast{hint} but the shapes are {q.shape}, "
+            f"{k.shape} and {v.shape}"
+        ) from None
+
+
+def _each(
+    tensors: list[Tensor], mask: Tensor | None, result: Tensor, scale: float | None, causal: bool
+) -> None:
+    """One call for every index of the axes before the batch; heads alone are one batch."""
+    if result.ndim > 4:
+        for i in range(result.shape[0]):
+            _each([t[i] for t in tensors], mask if mask is None else mask[i], result[i], scale,
+                  causal)  # fmt: skip
+        return
+    q, k, v, dst = (t[None] if t.ndim == 3 else t for t in (*tensors, result))
+    if mask is not None and mask.ndim < 4:
+        mask = mask[(None,) * (4 - mask.ndim)]
+    _flash_attn(q, k, v, dst, mask=mask, scale=scale, causal="top-left" if causal else False)
+
+
+@overload
+def flash_attn_backward(
+    q: Tensor, k: Array, v: Array, o: Array, lse: Array, do: Array, *, mask: Array | None = None,
+    sinks: Array | None = None, scale: float | None = None, causal: Causal = False,
+    window: Window = None, max_bias: float = 0.0, softcap: float = 0.0,
+    out: tuple[Tensor, Tensor, Tensor] | None = None,
+) -> tuple[Tensor, Tensor, Tensor]: ...  # fmt: skip
+@overload
+def flash_attn_backward(
+    q: Array, k: Array, v: Array, o: Array, lse: Array, do: Array, *, mask: Array | None = None,
+    sinks: Array | None = None, scale: float | None = None, causal: Causal = False,
+    window: Window = None, max_bias: float = 0.0, softcap: float = 0.0,
+    out: tuple[Tensor, Tensor, Tensor],
+) -> tuple[Tensor, Tensor, Tensor]: ...  # fmt: skip
+@overload
+def flash_attn_backward(
+    q: NDArray, k: NDArray, v: NDArray, o: NDArray, lse: NDArray, do: NDArray, *,
+    mask: NDArray | None = None, sinks: NDArray | None = None, scale: float | None = None,
+    causal: Causal = False, window: Window = None, max_bias: float = 0.0, softcap: float = 0.0,
+    out: None = None,
+) -> tuple[NDArray, NDArray, NDArray]: ...  # fmt: skip
+@overload
+def flash_attn_backward(
+    q: Array, k: Array, v: Array, o: Array, lse: Array, do: Array, *, mask: Array | None = None,
+    sinks: Array | None = None, scale: float | None = None, causal: Causal = False,
+    window: Window = None, max_bias: float = 0.0, softcap: float = 0.0,
+    out: tuple[Tensor, Tensor, Tensor] | None = None,
+) -> tuple[Array, Array, Array]: ...  # fmt: skip
+def flash_attn_backward(
+    q: Array,
+    k: Array,
+    v: Array,
+    o: Array,
+    lse: Array,
+    do: Array,
+    *,
+    mask: Array | None = None,
+    sinks: Array | None = None,
+    scale: float | None = None,
+    causal: Causal = False,
+    window: Window = None,
+    max_bias: float = 0.0,
+    softcap: float = 0.0,
+    out: tuple[Tensor, Tensor, Tensor] | None = None,
+) -> tuple[Array, Array, Array]:
+    """The gradients (dq, dk, dv) of sum(do * flash_attn(q, k, v, ...)), summed in f32.
+
+    Give the arguments of the forward call again, with its result `o` and its log-sum-exp `lse`.
+    dk and dv are sums over the query heads of their KV head. A query that may see no key gets and
+    gives gradients of 0; mask and sinks get none.
+
+    Args:
+        q: Tensor or numpy array, float32 or float16, (B, H, S, D).
+        k: Likewise, (B, Hkv, T, D); H is a multiple of Hkv.
+        v: Likewise, (B, Hkv, T, Dv).
+        o: Likewise, (B, H, S, Dv): the result of the forward call.
+        lse: float32, (B, H, S): the forward call's log-sum-exp.
+        do: Like o: what comes back to it.
+        mask: float32 or float16, added to the scores, or bool, True where a key may be seen;
+            broadcast to (B, H, S, T).
+        sinks: float32, (H,): as in the forward call; lse holds what they do.
+        scale: Factor of q.k; None is 1 / sqrt(D).
+        causal: True: the last query sees the last key; 'top-left': query i sees keys 0 to i.
+        window: (left, right): query i sees keys i + T - S - left to i + T - S + right.
+        max_bias: ALiBi: its slopes multiply the mask; 0 is none.
+        softcap: Scores become softcap * tanh(score / softcap); 0 is none.
+        out: The Tensors to write to, float32 or float16; None makes them, each with the shape and
+            dtype of what it is the gradient of.
+
+    Returns:
+        numpy arrays if all arguments are numpy arrays, else Tensors.
+
+    Raises:
+        DTypeError, ShapeError, ArgumentError, LimitError and what `pykernels.kernels` raises.
+    """
+    if out is not None and (not isinstance(out, tuple) or len(out) != 3):
+        raise ArgumentError(
+            "[flash_attn_backward] out must be a tuple of three Tensors but is "
+            f"{type(out).__name__}"
+        )
+    first = None if out is None else out[0]
+    call = Call(BACKWARD, q, k, v, o, lse, do, mask, sinks, out=first)
+    q, k, v = call.tensor("q", q), call.tensor("k", k), call.tensor("v", v)
+    dq, dk, dv = out or (call.out(t.shape, t.dtype) for t in (q, k, v))
+    _flash_attn_backward(
+        q,
+        k,
+        v,
+        call.tensor("o", o),
+        call.tensor("lse", lse),
+        call.tensor("do", do),
+        dq,
+        dk,
+        dv,
+        mask=call.tensor("mask", mask),
+        sinks=call.tensor("sinks", sinks),
+        scale=scale,
+        causal=causal,
+        window=window,
+        max_bias=max_bias,
+        softcap=softcap,
+    )
+    return call.leave(dq), call.leave(dk), call.leave(dv)

@@ -1,0 +1,65 @@
+"""conv2d: the arguments of a call as sums over windows."""
+
+from __future__ import annotations
+
+from pykernels.errors import ShapeError
+from pykernels.layout import View
+from pykernels.plan import Caps, Scratch, Step
+
+from .geometry import (
+    LayoutName,
+    Padding,
+    Pair,
+    activation_number,
+    by_group,
+    channels_first,
+    check_bias,
+    check_group,
+    check_shape,
+    geometry,
+    kernel_of,
+)
+from .windows import Windows, steps
+
+__all__ = ["plan"]
+
+OP = "conv2d"
+
+
+def plan(
+    caps: Caps,
+    scratch: Scratch,
+    x: View,
+    w: View,
+    bias: View | None,
+    dst: View,
+    stride: Pair = 1,
+    padding: Padding = 0,
+    dilation: Pair = 1,
+    groups: int = 1,
+    layout: LayoutName = "NCHW",
+    activation: str | None = None,
+) -> list[Step]:
+    """The dispatches of one convolution."""
+    act = activation_number(OP, activation)
+    kernel = kernel_of(OP, w)
+    x, dst = channels_first(OP, "x", x, layout), channels_first(OP, "dst", dst, layout)
+    g = geometry(OP, kernel, stride, padding, dilation)
+    count = check_group(OP, groups, {"the channels of x": x.shape[1], "the rows of w": w.shape[0]})
+    if w.shape[1] * count != x.shape[1]:
+        raise ShapeError(
+            f"[{OP}] w must have {x.shape[1]} / {count} channels of x for each group on its axis 1 "
+            f"but has shape {w.shape}"
+        )
+    want = (x.shape[0], w.shape[0], *g.output(OP, (x.shape[2], x.shape[3])))
+    check_shape(OP, "dst", dst, want, layout)
+    check_bias(OP, bias, w.shape[0])
+    return steps(
+        caps,
+        scratch,
+        Windows(
+            x=by_group(x, count, 1), w=by_group(w, count, 0), bias=bias,
+            dst=by_group(dst, count, 1), first=(-g.padding[0], -g.padding[2]), stride=g.stride,
+            tap=g.dilation, act=act,
+        ),
+    )  # fmt: skip

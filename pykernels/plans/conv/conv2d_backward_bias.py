@@ -1,0 +1,64 @@
+"""conv2d_backward_bias: sums over slices of pixels, and the sum of the slices."""
+
+from __future__ import annotations
+
+from pykernels._generated.bodies import conv2d_backward_bias as body
+from pykernels._generated.bodies import conv_splitk_reduce
+from pykernels.errors import ShapeError
+from pykernels.layout import View
+from pykernels.plan import Caps, Scratch, Step, cdiv
+from pykernels.plans.limits import MAX_ROUNDS
+
+from .geometry import LayoutName, channels_first
+
+__all__ = ["plan"]
+
+OP = "conv2d_backward_bias"
+WG, UNROLL = 256, 4
+# Workgroups that keep a large GPU busy with loads: eight for each of 132 multiprocessors.
+BUSY = 1056
+
+
+def plan(
+    caps: Caps, scratch: Scratch, dy: View, dst: View, layout: LayoutName = "NCHW"
+) -> list[Step]:
+    """One dispatch, or two where one workgroup for each block of channels is too few."""
+    dy = channels_first(OP, "dy", dy, layout)
+    channels = dy.shape[1]
+    if dst.shape != (channels,):
+        raise ShapeError(f"[{OP}] dst must have shape ({channels},) but has shape {dst.shape}")
+    if channels == 0:
+        return []
+    if dy.size == 0:
+        return [conv_splitk_reduce.step(caps, scratch.empty((1,), "float32"), dst, slices=0)]
+    dy, vec = _pixels(dy)
+    item = dy.dtype.itemsize
+    # Neighbouring invocations take what lies next to each other.
+    bits = min((channels - 1).bit_length(), 5) if dy.strides[-1] == item else 0
+    across, step = cdiv(channels, 1 << bits), UNROLL * (WG >> bits)
+    pixels = dy.size // channels
+    slices = max(min(cdiv(BUSY, across), pixels // step), 1)
+    each = cdiv(cdiv(pixels, max(slices, cdiv(pixels, step * MAX_ROUNDS))), step) * step
+    slices = cdiv(pixels, each)
+    out, after = dst, []
+    if slices > 1 or dst.dtype.itemsize < item:
+        out = scratch.empty((slices, channels), "float32")
+        after = [conv_splitk_reduce.step(caps, out, dst, slices=slices)]
+    steps = [s // out.dtype.itemsize % (1 << 32) for s in out.strides]
+    main = body.step(
+        caps, dy, out, V=vec, channels=channels, lane_bits=bits, across=across, slice_depth=each,
+        channel_step=dy.strides[-1] // (item * vec) % (1 << 32),
+        dst_ss=steps[0] if after else 0, dst_os=steps[-1], raw=int(bool(after)),
+    )  # fmt: skip
+    return [main, *after]
+
+
+def _pixels(dy: View) -> tuple[View, int]:
+    """Channels last, and how many pixels of a row make a vector."""
+    order = (0, 2, 3, 1)
+    shape, strides = ([v[a] for a in order] for v in (dy.shape, dy.strides))
+    item = dy.dtype.itemsize
+    fours = shape[2] % 4 == 0 and strides[2] == item and dy.aligned(4 * item, (0, 1, 2))
+    if fours:
+        shape[2], strides[2] = shape[2] // 4, 4 * item
+    return dy.with_layout(shape, strides), 4 if fours else 1

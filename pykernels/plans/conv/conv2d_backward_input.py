@@ -1,0 +1,57 @@
+"""conv2d_backward_input: the arguments of a call as gathered sums."""
+
+from __future__ import annotations
+
+from pykernels.errors import ShapeError
+from pykernels.layout import View
+from pykernels.plan import Caps, Scratch, Step
+
+from .geometry import (
+    LayoutName,
+    Padding,
+    Pair,
+    by_group,
+    channels_first,
+    check_group,
+    check_shape,
+    geometry,
+    kernel_of,
+    reorder,
+)
+from .phases import gather
+
+__all__ = ["plan"]
+
+OP = "conv2d_backward_input"
+
+
+def plan(
+    caps: Caps,
+    scratch: Scratch,
+    dy: View,
+    w: View,
+    dst: View,
+    stride: Pair = 1,
+    padding: Padding = 0,
+    dilation: Pair = 1,
+    groups: int = 1,
+    layout: LayoutName = "NCHW",
+) -> list[Step]:
+    """The dispatches of one gradient."""
+    kernel = kernel_of(OP, w)
+    dy, dst = channels_first(OP, "dy", dy, layout), channels_first(OP, "dst", dst, layout)
+    g = geometry(OP, kernel, stride, padding, dilation)
+    count = check_group(
+        OP, groups, {"the channels of dst": dst.shape[1], "the rows of w": w.shape[0]}
+    )
+    if w.shape[1] * count != dst.shape[1]:
+        raise ShapeError(
+            f"[{OP}] w must have {dst.shape[1]} / {count} channels of dst for each group on its "
+            f"axis 1 but has shape {w.shape}"
+        )
+    want = (dst.shape[0], w.shape[0], *g.output(OP, (dst.shape[2], dst.shape[3])))
+    check_shape(OP, "dy", dy, want, layout)
+    turned = reorder(by_group(w, count, 0), (0, 2, 1, 3, 4))
+    return gather(
+        caps, scratch, by_group(dy, count, 1), turned, None, by_group(dst, count, 1), g, 0
+    )

@@ -1,0 +1,147 @@
+"""The transpose of a convolution, gathered: what each pixel gets from the windows that met it.
+
+Pixel y of an axis meets the windows u and taps i with u s + i d - edge = y. With y = r + s q, tap
+i counts if s divides r + edge - i d; so each residue r has its own taps, each s / gcd(s, d)-th one,
+and is a convolution with stride 1 by the taps in reverse.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from math import gcd
+from typing import NamedTuple
+
+from pykernels._generated.bodies import conv_few_outputs
+from pykernels.layout import View
+from pykernels.plan import Caps, Scratch, Step, cdiv
+from pykernels.plans.limits import MAX_ROUNDS
+
+from . import windows
+from .geometry import Geometry
+from .window_steps import bias_step, elements, finish, u32, vectors
+from .windows import Windows, steps
+
+__all__ = ["gather"]
+
+
+class _Phase(NamedTuple):
+    """One residue of an axis: its pixels and its taps."""
+
+    first_pixel: int
+    pixels: int
+    first_tap: int
+    taps: int
+    row: int  # of the first pixel's last tap
+    step: int  # rows back from one tap to the next
+
+
+def gather(
+    caps: Caps, scratch: Scratch, x: View, w: View, bias: View | None, dst: View, g: Geometry,
+    act: int,
+) -> list[Step]:  # fmt: skip
+    """dst[n, g, o, y, x'] = act(scale * sum of x[n, g, c, u, v] w[g, o, c, i, j] + bias).
+
+    x is (N, groups, C, H, W), w (groups, O, C, KH, KW), dst (N, groups, O, OH, OW).
+    """
+    if dst.size == 0:
+        return []
+    whole = Windows(x, w, bias, dst, (0, 0), (1, 1), (1, 1), act)
+    if x.size == 0 or w.size == 0:
+        return [finish(caps, scratch.empty((1,), "float32"), whole, 0)]
+    rows, cols = (
+        _phases(dst.shape[3 + a], g.kernel[a], g.stride[a], g.dilation[a], g.padding[2 * a])
+        for a in (0, 1)
+    )
+    shape = whole.shape._replace(few=_few_fits(whole, g))
+    if windows.choose(caps, shape).body == "few":
+        return [_few(caps, whole, g)]
+    found: list[Step] = []
+    if sum(p.pixels for p in rows) < dst.shape[3] or sum(p.pixels for p in cols) < dst.shape[4]:
+        # Some residue has no tap: everything gets the epilogue of 0 first.
+        found.append(finish(caps, scratch.empty((1,), "float32"), whole, 0))
+    for row, col in itertools.product(rows, cols):
+        part = Windows(
+            x=x, w=_taps(_taps(w, 3, row, g), 4, col, g), bias=bias,
+            dst=_pixels(_pixels(dst, 3, row, g), 4, col, g), first=(row.row, col.row),
+            stride=(1, 1), tap=(row.step, col.step), act=act,
+        )  # fmt: skip
+        found += steps(caps, scratch, part)
+    return found
+
+
+def _phases(pixels: int, taps: int, stride: int, dilation: int, edge: int) -> list[_Phase]:
+    """The residues of one axis that have pixels and taps."""
+    apart = stride // gcd(stride, dilation)
+    found = []
+    for first in range(min(apart, taps)):
+        residue = (first * dilation - edge) % stride
+        if residue < pixels:
+            count, step = (taps - first - 1) // apart + 1, apart * dilation // stride
+            row = (residue + edge - first * dilation) // stride - (count - 1) * step
+            found.append(
+                _Phase(residue, (pixels - residue - 1) // stride + 1, first, count, row, step)
+            )
+    return found
+
+
+def _pixels(v: View, axis: int, p: _Phase, g: Geometry) -> View:
+    return _every(v, axis, p.first_pixel, p.pixels, g.stride[axis - 3])
+
+
+def _taps(v: View, axis: int, p: _Phase, g: Geometry) -> View:
+    """The last tap first: rows of x in order."""
+    apart = g.stride[axis - 3] // gcd(g.stride[axis - 3], g.dilation[axis - 3])
+    return _every(v, axis, p.first_tap + (p.taps - 1) * apart, p.taps, -apart)
+
+
+def _every(v: View, axis: int, first: int, count: int, step: int) -> View:
+    """`count` elements of an axis, `step` apart."""
+    shape, strides = list(v.shape), list(v.strides)
+    shape[axis], strides[axis] = count, v.strides[axis] * step
+    return replace(
+        v, shape=tuple(shape), strides=tuple(strides), offset=v.offset + first * v.strides[axis]
+    )
+
+
+# -- three channels, step 2 -----------------------------------------------------------------------
+
+# Rows and columns of pixels of a workgroup of conv_few_outputs.wgsl.
+FEW_BLOCK = (16, 32)
+
+
+def _few_fits(c: Windows, g: Geometry) -> bool:
+    """Is this what conv_few_outputs has texts for?"""
+    top, left = g.padding[0], g.padding[2]
+    return (
+        c.dst.shape[2] == 3
+        and g.kernel in ((3, 3), (4, 4), (7, 7))
+        and g.stride == (2, 2)
+        and g.dilation == (1, 1)
+        and top % 2 == left % 2 == 1
+        and c.w.dtype is c.x.dtype
+        and c.x.dtype.itemsize <= c.dst.dtype.itemsize
+        and c.w.shape[2] < MAX_ROUNDS
+    )
+
+
+def _few(caps: Caps, c: Windows, g: Geometry) -> Step:
+    """conv_few_outputs: all residues in one dispatch."""
+    images, _, _, out_h, out_w = c.dst.shape
+    across, bands = cdiv(out_w, FEW_BLOCK[1]), cdiv(out_h, FEW_BLOCK[0])
+    back = g.kernel[0] // 2 - 1  # pixels of x before the one that two pixels of dst lie at
+    n_s, g_s, c_s, h_s, w_s = elements(c.x)
+    b_g, b_o, b_c, b_h, b_w = elements(c.w)
+    dv = 4 if vectors(c.dst, 4, 4) else 1
+    d_n, _, d_o, d_h, d_w = elements(c.dst, dv)
+    return conv_few_outputs.step(
+        caps, c.x, c.w, c.bias, c.dst, K=g.kernel[0], DV=dv,
+        across=across, bands=bands, image_groups=bands * across,
+        group_groups=images * bands * across, images=images,
+        channels=c.w.shape[2], height=c.x.shape[3], width=c.x.shape[4], out_h=out_h, out_w=out_w,
+        y_first=u32(g.padding[0] // 2 - back), x_first=u32(g.padding[2] // 2 - back),
+        a_gs=u32(g_s), a_ns=u32(n_s), a_cs=u32(c_s), a_hs=u32(h_s), a_ws=u32(w_s),
+        b_gs=u32(b_g), b_os=u32(b_o), b_cs=u32(b_c), b_hs=u32(b_h), b_ws=u32(b_w),
+        dst_ns=u32(d_n), dst_os=u32(d_o), dst_hs=u32(d_h), dst_ws=u32(d_w),
+        bias_os=bias_step(c), act=c.act,
+    )  # fmt: skip

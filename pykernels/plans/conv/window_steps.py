@@ -1,0 +1,298 @@
+"""The dispatches of one call of `_windows.Windows`, body by body."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from pykernels._generated.bodies import (
+    conv_depthwise,
+    conv_direct,
+    conv_pack,
+    conv_stem,
+    implicit_gemm,
+    implicit_gemm_3x3,
+    splitk_reduce,
+)
+from pykernels.layout import Ints, View
+from pykernels.plan import Caps, Scratch, Step, cdiv
+from pykernels.plans.limits import MAX_ROUNDS
+from pykernels.plans.matmul.select import sum_bits
+
+from .geometry import reorder
+
+if TYPE_CHECKING:
+    from .windows import Windows
+
+__all__ = [
+    "DEEP", "Weights", "bias_step", "depthwise", "direct", "elements", "finish",
+    "first", "rows", "tiles", "u32", "vectors", "window",
+]  # fmt: skip
+
+DEEP = 16  # k of a tile of implicit_gemm.wgsl
+# The windows of conv_stem.wgsl: size and step.
+FIRST_WINDOWS = ("3/1", "3/2", "5/1", "7/2")
+# Up to this many input channels of a group go there.
+FIRST_CHANNELS = 8
+
+
+class Weights(NamedTuple):
+    """The weights as rows of k, and the order of channels, tap rows and tap columns in k."""
+
+    b: View  # (groups, rows, depth), or in vectors of rows (groups, depth, rows)
+    packed: bool
+    order: str  # of "c", "i" (tap rows) and "j" (tap columns), the highest digit first
+    before: list[Step]
+
+
+def elements(v: View, vec: int = 1) -> Ints:
+    """Strides in elements, or vectors of them."""
+    return tuple(s // (v.dtype.itemsize * vec) for s in v.strides)
+
+
+def u32(v: int) -> int:
+    """The word that stands for v in arithmetic modulo 2^32."""
+    return v & 0xFFFFFFFF
+
+
+def vectors(v: View, axis: int, n: int) -> bool:
+    """May `n` neighbours along this axis be read or written at once?"""
+    item = v.dtype.itemsize
+    return (
+        v.strides[axis] == item
+        and v.shape[axis] % n == 0
+        and v.aligned(n * item, [a for a in range(v.ndim) if a != axis])
+    )
+
+
+def finish(caps: Caps, parts: View, c: Windows, slices: int) -> Step:
+    """The sum of the slices, and the epilogue. The parts have the axes of `_by_steps`."""
+    order = _by_steps(c.dst)
+    bias = c.spread_bias and reorder(c.spread_bias, order)
+    dst = reorder(c.dst, order)
+    bits = sum_bits(slices, dst.size)
+    return splitk_reduce.step(
+        caps, parts, bias, None, dst, slices=slices, lane_bits=bits, act=c.act
+    )
+
+
+def _by_steps(v: View) -> Ints:
+    """The axes of a view from the largest step to the smallest."""
+    return tuple(sorted(range(v.ndim), key=lambda a: -abs(v.strides[a])))
+
+
+def bias_step(c: Windows) -> int:
+    return 0 if c.bias is None else u32(elements(c.bias)[0])
+
+
+# -- products -------------------------------------------------------------------------------------
+
+
+def tiles(
+    caps: Caps, scratch: Scratch, c: Windows, tile: tuple[str, int, int], form: tuple[str, int],
+    slices: int, native: Weights | None,
+) -> list[Step]:  # fmt: skip
+    """implicit_gemm: `tile` is its name, rows and columns, `form` how it loads, in what vectors."""
+    s, (name, high, wide), (load, vec) = c.shape, tile, form
+    slices, each = _cut(caps, c, s.depth, slices, DEEP)
+    k = native or _packed(caps, scratch, c.w, "ijc")
+    t = _target(caps, scratch, c, slices)
+    dv = 4 if load == "vec" and vectors(t.out, t.out.ndim - 3, 4) else 1
+    n_s, g_s, _, h_s, w_s = elements(c.x, vec)
+    b_g, b_r, b_c = elements(k.b, 4 if k.packed else 1)
+    d_s, d_n, _, d_o, d_h, d_w = t.steps(dv)
+    step = implicit_gemm.step(
+        caps, c.x, k.b, None if t.raw else c.bias, t.out,
+        TILE=name, FORM=load, AV=vec, BV=4 if k.packed else 1, DV=dv,
+        rows=s.rows, pixels=s.pixels, plane=c.dst.shape[3] * c.dst.shape[4],
+        out_w=c.dst.shape[4], depth=s.depth, slice_depth=each, slices=slices,
+        across=cdiv(s.pixels, wide), down=cdiv(s.rows, high),
+        height=c.x.shape[3], width=c.x.shape[4], stride_h=c.stride[0], stride_w=c.stride[1],
+        y_first=u32(c.first[0]), x_first=u32(c.first[1]), **_digits(c, k.order, vec),
+        a_gs=u32(g_s), a_ns=u32(n_s), a_hs=u32(h_s), a_ws=u32(w_s),
+        b_gs=u32(b_g), b_rs=u32(b_r), b_cs=u32(b_c),
+        dst_ss=u32(d_s), dst_ns=u32(d_n), dst_os=u32(d_o), dst_hs=u32(d_h), dst_ws=u32(d_w),
+        bias_os=bias_step(c), act=0 if t.raw else c.act, raw=int(t.raw),
+    )  # fmt: skip
+    return [*k.before, step, *t.after]
+
+
+def rows(
+    caps: Caps, scratch: Scratch, c: Windows, tile: tuple[str, int, int], vec: int, slices: int
+) -> list[Step]:
+    """implicit_gemm_3x3: 3 x 3 taps that keep the width, `vec` pixels in a vector of the image."""
+    s, (name, high, wide) = c.shape, tile
+    channels = c.w.shape[2]
+    slices, each = _cut(caps, c, channels, slices, 1)
+    k = _packed(caps, scratch, c.w, "cij")
+    t = _target(caps, scratch, c, slices)
+    n_s, g_s, c_s, h_s, _ = elements(c.x, vec)
+    b_g, b_k, _ = elements(k.b, 4)
+    d_s, d_n, _, d_o, d_h, _ = t.steps(4)
+    step = implicit_gemm_3x3.step(
+        caps, c.x, k.b, None if t.raw else c.bias, t.out, TILE=name, AV=vec,
+        rows=s.rows, pixels=s.pixels, plane=c.dst.shape[3] * c.dst.shape[4],
+        out_w=c.dst.shape[4], channels=channels, slice_channels=each, slices=slices,
+        across=cdiv(s.pixels, wide), down=cdiv(s.rows, high),
+        height=c.x.shape[3], width=c.x.shape[4], stride_h=c.stride[0],
+        y_first=u32(c.first[0]), tap_h=u32(c.tap[0]),
+        a_gs=u32(g_s), a_ns=u32(n_s), a_cs=u32(c_s), a_hs=u32(h_s), b_gs=u32(b_g), b_ks=u32(b_k),
+        dst_ss=u32(d_s), dst_ns=u32(d_n), dst_os=u32(d_o), dst_hs=u32(d_h),
+        bias_os=bias_step(c), act=0 if t.raw else c.act, raw=int(t.raw),
+    )  # fmt: skip
+    return [*k.before, step, *t.after]
+
+
+def _cut(caps: Caps, c: Windows, length: int, slices: int, unit: int) -> tuple[int, int]:
+    """The number of slices, and the length of each in whole units."""
+    fit = max(caps.max_binding // (4 * c.dst.size), 1)  # their scratch is one binding
+    slices = max(min(slices, fit), cdiv(length, unit * MAX_ROUNDS))
+    each = cdiv(cdiv(length, slices), unit) * unit
+    return cdiv(length, each), each
+
+
+class _Target(NamedTuple):
+    """Where sums go: to dst, or raw to scratch, with the step that finishes them."""
+
+    out: View  # axes of dst, behind that of slices if raw
+    raw: bool
+    after: list[Step]
+
+    def steps(self, vec: int) -> Ints:
+        """Strides in vectors, the slices' first."""
+        found = elements(self.out, vec)
+        return found if self.raw else (0, *found)
+
+
+def _target(caps: Caps, scratch: Scratch, c: Windows, slices: int) -> _Target:
+    if slices == 1 and c.x.dtype.itemsize <= c.dst.dtype.itemsize:
+        return _Target(c.dst, False, [])
+    order = _by_steps(c.dst)
+    out = scratch.empty((slices, *(c.dst.shape[a] for a in order)), "float32")
+    after = finish(caps, out, c, slices)
+    return _Target(reorder(out, (0, *(1 + order.index(a) for a in range(5)))), True, [after])
+
+
+def _digits(c: Windows, order: str, vec: int) -> dict[str, int]:
+    """The digits of k: radix, steps of the index, the row and the column; and 16 in digits."""
+    _, _, c_s, h_s, w_s = elements(c.x, vec)
+    (th, tw), (kh, kw) = c.tap, c.w.shape[3:]
+    digits = {
+        "c": (c.w.shape[2], c_s, 0, 0),
+        "i": (kh, th * h_s, th, 0),
+        "j": (kw, tw * w_s, 0, tw),
+    }
+    high, mid, low = (digits[d] for d in order)
+    return {
+        "n0": low[0], "n1": mid[0],
+        "e0": u32(low[1]), "e1": u32(mid[1]), "e2": u32(high[1]),
+        "dy1": u32(mid[2]), "dy2": u32(high[2]), "dx0": u32(low[3]), "dx1": u32(mid[3]),
+        "step0": DEEP % low[0], "step1": DEEP // low[0] % mid[0],
+        "step2": DEEP // low[0] // mid[0],
+    }  # fmt: skip
+
+
+def _packed(caps: Caps, scratch: Scratch, w: View, order: str) -> Weights:
+    """A copy of the weights in this order of k."""
+    groups, rows, channels, kh, kw = w.shape
+    # Digits of k: count, step in the weights, step in rows of the copy; the smallest step first.
+    counts = {"c": channels, "i": kh, "j": kw}
+    digits, below = [], 1
+    for d in reversed(order):
+        digits.append((counts[d], elements(w)[2 + "cij".index(d)], below))
+        below *= counts[d]
+    low, mid, high = sorted(digits, key=lambda d: abs(d[1]))
+    wide = cdiv(rows, 4) * 4
+    copy = scratch.empty((groups, kh * kw * channels, wide), "float32")
+    pack = conv_pack.step(
+        caps, w, copy, n0=low[0], n1=mid[0], e0=u32(low[1]), e1=u32(mid[1]), e2=u32(high[1]),
+        d0=low[2], d1=mid[2], d2=high[2],
+        w_gs=u32(elements(w)[0]), w_rs=u32(elements(w)[1]),
+    )  # fmt: skip
+    return Weights(copy, True, order, [pack])
+
+
+def first(caps: Caps, c: Windows, tile: tuple[str, int]) -> Step:
+    """conv_stem: `tile` is its name and its output channels."""
+    images, _, count, out_h, out_w = c.dst.shape
+    down, across, bands = cdiv(count, tile[1]), cdiv(out_w, 16), cdiv(out_h, 8)
+    n_s, g_s, c_s, h_s, w_s = elements(c.x)
+    b_g, b_o, b_c, b_h, b_w = elements(c.w)
+    last = vectors(c.dst, 2, 4)
+    dv = 4 if last or vectors(c.dst, 4, 4) else 1
+    d_n, _, d_o, d_h, d_w = elements(c.dst, dv)
+    return conv_stem.step(
+        caps, c.x, c.w, c.bias, c.dst, TILE=tile[0], WINDOW=window(c), DV=dv, LAST=last,
+        rows=count, down=down, across=across, bands=bands, row_groups=across * down,
+        image_groups=bands * across * down, group_groups=images * bands * across * down,
+        images=images, channels=c.w.shape[2], height=c.x.shape[3], width=c.x.shape[4],
+        out_h=out_h, out_w=out_w, y_first=u32(c.first[0]), x_first=u32(c.first[1]),
+        a_gs=u32(g_s), a_ns=u32(n_s), a_cs=u32(c_s), a_hs=u32(h_s), a_ws=u32(w_s),
+        b_gs=u32(b_g), b_os=u32(b_o), b_cs=u32(b_c), b_hs=u32(b_h), b_ws=u32(b_w),
+        dst_ns=u32(d_n), dst_os=u32(d_o), dst_hs=u32(d_h), dst_ws=u32(d_w),
+        bias_os=bias_step(c), act=c.act,
+    )  # fmt: skip
+
+
+def window(c: Windows) -> str:
+    """The window by its name in conv_stem.wgsl, "" if that is not for this call."""
+    name = f"{c.w.shape[3]}/{c.stride[0]}"
+    square = c.w.shape[3] == c.w.shape[4] and c.stride[0] == c.stride[1] and c.tap == (1, 1)
+    known = name in FIRST_WINDOWS and square
+    same = c.w.dtype is c.x.dtype and c.x.dtype.itemsize <= c.dst.dtype.itemsize
+    few = c.w.shape[2] <= FIRST_CHANNELS
+    return name if known and same and few else ""
+
+
+# -- few output channels --------------------------------------------------------------------------
+
+
+def depthwise(caps: Caps, scratch: Scratch, c: Windows) -> list[Step]:
+    """conv_depthwise: one channel in each group, 3 x 3 taps; none if there are no vectors."""
+    if c.w.shape[1:] != (1, 1, 3, 3) or c.stride != (1, 1) or c.tap != (1, 1):
+        return []
+    last = vectors(c.x, 1, 4) and vectors(c.dst, 1, 4)
+    wide = c.first[1] == -1 and c.x.shape[4] == c.dst.shape[4]
+    if not last and not (wide and vectors(c.x, 4, 4) and vectors(c.dst, 4, 4)):
+        return []
+    w = c.w
+    before: list[Step] = []
+    b_g, _, _, b_h, b_w = elements(w)
+    if last:
+        # One group that has all channels: rows of taps in vectors of channels.
+        g_s, o_s, *others = w.strides
+        whole = w.with_layout((1, w.shape[0], *w.shape[2:]), (o_s, g_s, *others))
+        w, _, _, before = _packed(caps, scratch, whole, "cij")
+        b_w = elements(w, 4)[1]
+        b_g, b_h = 1, 3 * b_w
+    n_s, g_s, _, h_s, w_s = elements(c.x, 4)
+    d_n, d_g, _, d_h, d_w = elements(c.dst, 4)
+    step = conv_depthwise.step(
+        caps, c.x, w, c.bias, c.dst, LAST=last, height=c.x.shape[3], width=c.x.shape[4],
+        y_first=u32(c.first[0]), x_first=u32(c.first[1]),
+        a_ns=u32(n_s), a_gs=1 if last else u32(g_s), a_hs=u32(h_s), a_ws=u32(w_s),
+        b_gs=u32(b_g), b_hs=u32(b_h), b_ws=u32(b_w),
+        dst_ns=u32(d_n), dst_gs=1 if last else u32(d_g), dst_hs=u32(d_h), dst_ws=u32(d_w),
+        bias_os=bias_step(c), act=c.act,
+    )  # fmt: skip
+    return [*before, step]
+
+
+def direct(caps: Caps, c: Windows) -> Step:
+    """Sums straight from the image."""
+    n_s, g_s, c_s, h_s, w_s = elements(c.x)
+    b_g, b_o, b_c, b_h, b_w = elements(c.w)
+    d_n, d_g, d_o, d_h, d_w = elements(c.dst)
+    three = c.w.shape[3:] == (3, 3) and c.stride == c.tap == (1, 1)
+    last = c.dst.shape[1] > 1 and abs(d_g) < abs(d_w)
+    return conv_direct.step(
+        caps, c.x, c.w, c.bias, c.dst, K3=c.shape.rows == 1 and three,
+        channels_last=int(last), channels=c.w.shape[2],
+        kernel_h=c.w.shape[3], kernel_w=c.w.shape[4], height=c.x.shape[3], width=c.x.shape[4],
+        stride_h=c.stride[0], stride_w=c.stride[1],
+        y_first=u32(c.first[0]), x_first=u32(c.first[1]),
+        tap_h=u32(c.tap[0]), tap_w=u32(c.tap[1]),
+        a_ns=u32(n_s), a_gs=u32(g_s), a_cs=u32(c_s), a_hs=u32(h_s), a_ws=u32(w_s),
+        b_gs=u32(b_g), b_os=u32(b_o), b_cs=u32(b_c), b_hs=u32(b_h), b_ws=u32(b_w),
+        dst_ns=u32(d_n), dst_gs=u32(d_g), dst_os=u32(d_o), dst_hs=u32(d_h), dst_ws=u32(d_w),
+        bias_os=bias_step(c), act=c.act,
+    )  # fmt: skip

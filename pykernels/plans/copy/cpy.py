@@ -1,0 +1,187 @@
+"""cpy: bytes, a vectorised cast, tiles for transposes, or element by element."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import pairwise
+
+from pykernels._generated.bodies import cpy as cpy_body
+from pykernels._generated.bodies import cpy_block, cpy_bytes, cpy_cast, cpy_tile
+from pykernels.errors import DTypeError, LimitError, ShapeError
+from pykernels.layout import View, contiguous_strides, merge_axes
+from pykernels.plan import Caps, Scratch, Step
+from pykernels.plans.runs import KINDS, chunks, runs
+
+__all__ = ["plan"]
+
+# A matrix smaller than this on one side gains nothing from tiles.
+_TILE_MIN = 8
+
+
+def plan(caps: Caps, scratch: Scratch, src: View, dst: View) -> list[Step]:
+    """Copy src to dst; the same shape, or the same number of elements in C order."""
+    _check(src, dst)
+    if src.size == 0:
+        return []
+    if src.contiguous and dst.contiguous:
+        return _contiguous(caps, src, dst)
+    src, dst = _same_shape(src, dst)
+    parts = _split(caps, src, dst)
+    return [step for s, d in parts for step in _strided(caps, s, d)]
+
+
+def _check(src: View, dst: View) -> None:
+    if src.size != dst.size:
+        raise ShapeError(
+            f"[cpy] dst must have the shape or the number of elements of src, {src.shape}, "
+            f"but has shape {dst.shape}"
+        )
+    names = {src.dtype.name, dst.dtype.name}
+    if "int64" in names and not names <= {"int64", "int32"}:
+        raise DTypeError(
+            f"[cpy] int64 converts to and from int32 only, but src is {src.dtype.name} and dst "
+            f"{dst.dtype.name}"
+        )
+
+
+def _contiguous(caps: Caps, src: View, dst: View) -> list[Step]:
+    if src.dtype == dst.dtype:
+        return [cpy_bytes.step(caps, s, d) for s, d in chunks(caps, [src, dst])]
+    flat = [v.with_layout((v.size,), (v.dtype.itemsize,)) for v in (src, dst)]
+    if "int64" in (src.dtype.name, dst.dtype.name):
+        return [step for s, d in _split(caps, *flat) for step in _strided(caps, s, d)]
+    return [
+        cpy_cast.step(caps, s, d, src_kind=KINDS[s.dtype.name], dst_kind=KINDS[d.dtype.name])
+        for s, d in _split(caps, *flat)
+    ]
+
+
+def _same_shape(src: View, dst: View) -> tuple[View, View]:
+    """Both views over one shape. A copy may reshape: then both are seen over a common
+    refinement of their shapes, if there is one."""
+    if src.shape == dst.shape:
+        return src, dst
+    if src.contiguous:
+        strides = contiguous_strides(dst.shape, src.dtype.itemsize)
+        return src.with_layout(dst.shape, strides), dst
+    if dst.contiguous:
+        strides = contiguous_strides(src.shape, dst.dtype.itemsize)
+        return src, dst.with_layout(src.shape, strides)
+    shape = _refine(src.shape, dst.shape)
+    return _over(src, shape), _over(dst, shape)
+
+
+def _refine(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+    """The coarsest shape that both a and b arise from by merging neighbouring axes."""
+
+    def cuts(shape: tuple[int, ...]) -> set[int]:
+        return {math.prod(shape[i:]) for i in range(len(shape) + 1)}
+
+    marks = sorted(cuts(a) | cuts(b), reverse=True)
+    if any(m % n for m, n in pairwise(marks)):
+        raise LimitError(
+            f"a copy between strided views of shapes {a} and {b} has no common index; make one of "
+            "them contiguous first"
+        )
+    return tuple(m // n for m, n in pairwise(marks))
+
+
+def _over(view: View, shape: tuple[int, ...]) -> View:
+    """The view over a refinement of its shape."""
+    strides: list[int] = []
+    parts = list(shape)
+    for n, step in zip(reversed(view.shape), reversed(view.strides), strict=True):
+        inner = 1
+        while inner < n:
+            strides.append(step * inner)
+            inner *= parts.pop()
+    strides += [0] * (len(shape) - len(strides))
+    return view.with_layout(shape, tuple(reversed(strides)))
+
+
+def _split(caps: Caps, src: View, dst: View) -> list[tuple[View, View]]:
+    """Cut along the widest axis until every window fits one binding."""
+    room = caps.max_binding - 2 * caps.alignment
+    spans = [v.window[1] - v.window[0] for v in (src, dst)]
+    if max(spans) <= room:
+        return [(src, dst)]
+    reach = [
+        max(abs(v.strides[a]) for v in (src, dst)) * (src.shape[a] - 1) for a in range(src.ndim)
+    ]
+    axis = max(range(src.ndim), key=lambda a: reach[a])
+    half = src.shape[axis] // 2
+    if reach[axis] == 0 or half == 0:
+        raise LimitError(f"a view of {max(spans)} bytes does not fit one binding")
+    # Cuts of a contiguous run stay on vector boundaries.
+    half = half // 64 * 64 or half
+    out = []
+    for first, n in ((0, half), (half, src.shape[axis] - half)):
+        s, d = (
+            replace(
+                v, shape=(*v.shape[:axis], n, *v.shape[axis + 1 :]),
+                offset=v.offset + first * v.strides[axis],
+            )
+            for v in (src, dst)
+        )  # fmt: skip
+        out += _split(caps, s, d)
+    return out
+
+
+def _strided(caps: Caps, src: View, dst: View) -> list[Step]:
+    dims, (s_steps, d_steps) = merge_axes(src.shape, [src.strides, dst.strides])
+    # Axes in the order of the destination's steps: neighbouring invocations write neighbours.
+    order = sorted(range(len(dims)), key=lambda a: (-abs(d_steps[a]), -abs(s_steps[a])))
+    dims, (s_steps, d_steps) = merge_axes(
+        tuple(dims[a] for a in order),
+        [tuple(s[a] for a in order) for s in (s_steps, d_steps)],
+    )
+    src, dst = src.with_layout(dims, s_steps), dst.with_layout(dims, d_steps)
+    kinds = {"src_kind": KINDS[src.dtype.name], "dst_kind": KINDS[dst.dtype.name]}
+    tile = _tile_axis(src, dst)
+    if tile is not None:
+        src, dst = _last_two(src, tile), _last_two(dst, tile)
+        if _in_blocks(src, dst):
+            return [cpy_block.step(caps, src, dst)]
+        sizes = {"S": src.dtype.itemsize, "D": dst.dtype.itemsize}
+        return [cpy_tile.step(caps, src, dst, **sizes, **kinds)]
+    if src.dtype == dst.dtype:
+        src, dst = runs(src, dst)
+        kinds = {"src_kind": 0, "dst_kind": 0}
+    return [cpy_body.step(caps, src, dst, S=src.dtype.itemsize, D=dst.dtype.itemsize, **kinds)]
+
+
+def _tile_axis(src: View, dst: View) -> int | None:
+    """The axis along which src is contiguous, where dst is contiguous along its last."""
+    last = dst.ndim - 1
+    item_s, item_d = src.dtype.itemsize, dst.dtype.itemsize
+    if "int64" in (src.dtype.name, dst.dtype.name) and src.dtype != dst.dtype:
+        return None
+    if dst.strides[last] != item_d or src.strides[last] == item_s or dst.shape[last] < _TILE_MIN:
+        return None
+    for axis in range(last):
+        if src.strides[axis] == item_s and src.shape[axis] >= _TILE_MIN:
+            return axis if dst.ndim <= 6 else None
+    return None
+
+
+def _in_blocks(src: View, dst: View) -> bool:
+    """Can both sides be read and written as vectors of four elements?"""
+    size = 4 * src.dtype.itemsize
+    *lead, down, across = range(src.ndim)
+    return (
+        src.dtype == dst.dtype
+        and src.dtype.itemsize in (2, 4)
+        and all(n % 4 == 0 for n in src.shape[-2:])
+        and src.aligned(size, [*lead, across])
+        and dst.aligned(size, [*lead, down])
+    )
+
+
+def _last_two(view: View, axis: int) -> View:
+    """The view with `axis` moved next to the last one."""
+    order = [a for a in range(view.ndim) if a not in (axis, view.ndim - 1)]
+    order += [axis, view.ndim - 1]
+    return view.with_layout(
+        tuple(view.shape[a] for a in order), tuple(view.strides[a] for a in order)
+    )

@@ -1,0 +1,191 @@
+"""A product of matrices as views: what its shapes must be, and how its operands may be read."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from pykernels.errors import ShapeError
+from pykernels.layout import Ints, Tiles, View, merge_axes
+
+from .select import Shape
+
+__all__ = [
+    "Product", "aligned", "by", "check", "folded", "levels", "rows_of", "runs",
+    "runs_along_k", "split", "turn", "unique",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Product:
+    """dst[..., n, m] = act(scale * sum_k a[..., m, k] b[..., n, k] + bias + residual).
+
+    All views have the leading axes of dst.
+    """
+
+    a: View
+    b: View
+    bias: View | None
+    residual: View | None
+    dst: View
+    act: int
+
+    @property
+    def shape(self) -> Shape:
+        rows, cols = self.dst.shape[-2:]
+        return Shape(math.prod(self.dst.shape[:-2]), rows, cols, self.a.shape[-1])
+
+    def swapped(self) -> Product:
+        """The same product with the operands exchanged and dst transposed."""
+        return Product(
+            self.b, self.a, self.bias and turn(self.bias), self.residual and turn(self.residual),
+            turn(self.dst), self.act,
+        )  # fmt: skip
+
+
+def folded(p: Product) -> Product:
+    """Where all batches share one matrix a, their rows are rows of one product."""
+    lead = p.dst.shape[:-2]
+    shared = all(n == 1 or step == 0 for n, step in zip(lead, p.a.strides, strict=False))
+    if math.prod(lead) == 1 or not shared:
+        return p
+    rows = [v for v in (p.b, p.bias, p.residual, p.dst) if v is not None]
+    dims, steps = merge_axes(p.dst.shape[:-1], [v.strides[:-1] for v in rows])
+    if len(dims) != 1:
+        return p
+    step = dict(zip(map(id, rows), steps, strict=True))
+
+    def fold(v: View) -> View:
+        return v.with_layout((dims[0], v.shape[-1]), (step[id(v)][0], v.strides[-1]))
+
+    bias, residual = (v and fold(v) for v in (p.bias, p.residual))
+    a = p.a.with_layout(p.a.shape[-2:], p.a.strides[-2:])
+    return Product(a, fold(p.b), bias, residual, fold(p.dst), p.act)
+
+
+def levels(p: Product) -> int:
+    """Batch axes that are left after merging, where no two tensors help."""
+    lead = p.dst.shape[:-2]
+    views = [v for v in (p.a, p.b, p.bias, p.residual, p.dst) if v is not None]
+    return len(merge_axes(lead, [v.strides[: len(lead)] for v in views])[0])
+
+
+def split(p: Product) -> list[Product]:
+    """Products with few enough batch axes: else one for each index of the first axis."""
+    if levels(p) <= Tiles.LEVELS:
+        return [p]
+
+    def at(v: View, i: int) -> View:
+        return replace(
+            v, shape=v.shape[1:], strides=v.strides[1:], offset=v.offset + i * v.strides[0]
+        )
+
+    parts = []
+    for i in range(p.dst.shape[0]):
+        bias, residual = (v and at(v, i) for v in (p.bias, p.residual))
+        parts += split(Product(at(p.a, i), at(p.b, i), bias, residual, at(p.dst, i), p.act))
+    return parts
+
+
+def check(a: View, b: View, bias: View | None, residual: View | None, dst: View) -> None:
+    for name, v in (("a", a), ("b", b)):
+        if v.ndim < 2:
+            raise ShapeError(f"[mul_mat] {name} must have two or more axes but has shape {v.shape}")
+    if a.shape[-1] != b.shape[-1]:
+        raise ShapeError(
+            f"[mul_mat] a and b must agree in their last axis, k, but have shapes {a.shape} and "
+            f"{b.shape}"
+        )
+    lead = (1,) * (b.ndim - a.ndim) + a.shape[:-2]
+    fits = a.ndim <= b.ndim and all(
+        m == n or (m > 0 and n % m == 0) for m, n in zip(lead, b.shape[:-2], strict=True)
+    )
+    if not fits:
+        raise ShapeError(
+            f"[mul_mat] the batch axes of a must divide those of b, {b.shape[:-2]}, but are "
+            f"{a.shape[:-2]}"
+        )
+    want = (*b.shape[:-2], b.shape[-2], a.shape[-2])
+    if dst.shape != want:
+        raise ShapeError(f"[mul_mat] dst must have shape {want} but has shape {dst.shape}")
+    for name, extra in (("bias", bias), ("residual", residual)):
+        if extra is not None and not _broadcasts(extra.shape, want):
+            raise ShapeError(
+                f"[mul_mat] {name} must broadcast to {want} but has shape {extra.shape}"
+            )
+
+
+def _broadcasts(shape: Ints, target: Ints) -> bool:
+    return len(shape) <= len(target) and all(
+        n in (1, m) for n, m in zip(shape[::-1], target[::-1], strict=False)
+    )
+
+
+def aligned(
+    a: View, b: View, bias: View | None, residual: View | None, dst: View, act: int
+) -> Product:
+    """All views over the same leading axes. Where a repeats along one, that axis is cut in two."""
+    lead = b.shape[:-2]
+    a = a.as_rank(b.ndim)
+    counts = tuple(n if n != 1 else 1 for n in a.shape[:-2])
+
+    def cut(v: View, repeats: bool) -> View:
+        shape: list[int] = []
+        strides: list[int] = []
+        for n, have, step in zip(lead, counts, v.strides, strict=False):
+            if have in (1, n):
+                shape.append(n)
+                strides.append(0 if repeats and have != n else step)
+            else:
+                shape += [have, n // have]
+                strides += [step, 0] if repeats else [step * (n // have), step]
+        return v.with_layout((*shape, *v.shape[-2:]), (*strides, *v.strides[-2:]))
+
+    wide = [v and cut(v.broadcast_to(dst.shape), False) for v in (bias, residual)]
+    return Product(cut(a, True), cut(b, False), wide[0], wide[1], cut(dst, False), act)
+
+
+def turn(v: View) -> View:
+    """The matrices transposed."""
+    return v.with_layout(
+        (*v.shape[:-2], v.shape[-1], v.shape[-2]), (*v.strides[:-2], v.strides[-1], v.strides[-2])
+    )
+
+
+def runs(v: View) -> bool:
+    """Do the elements of its last axis, longer than 1, lie next to each other?"""
+    return v.shape[-1] > 1 and v.strides[-1] == v.dtype.itemsize
+
+
+def by(v: View, n: int) -> bool:
+    """May it be read or written as vectors of `n` along its last axis?"""
+    return (
+        v.strides[-1] == v.dtype.itemsize
+        and v.shape[-1] % n == 0
+        and v.aligned(n * v.dtype.itemsize, range(v.ndim - 1))
+    )
+
+
+def runs_along_k(a: View) -> bool:
+    m, k = a.shape[-2:]
+    return m == 1 or (k > 1 and abs(a.strides[-1]) <= abs(a.strides[-2]))
+
+
+def rows_of(p: Product, start: int, end: int) -> Product:
+    """The product of these rows of b."""
+    rows = p.shape.rows
+
+    def cut(v: View) -> View:
+        count = (end if end < rows else v.shape[-2]) - start  # a copy may have more rows
+        return replace(
+            v, shape=(*v.shape[:-2], count, v.shape[-1]), offset=v.offset + start * v.strides[-2]
+        )
+
+    bias, residual = (v and cut(v) for v in (p.bias, p.residual))
+    return Product(p.a, cut(p.b), bias, residual, cut(p.dst), p.act)
+
+
+def unique(v: View) -> View:
+    """The view without repetitions along its batch axes."""
+    lead = (1 if step == 0 else n for n, step in zip(v.shape[:-2], v.strides, strict=False))
+    return v.with_layout((*lead, *v.shape[-2:]), v.strides)

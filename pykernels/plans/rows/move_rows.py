@@ -1,0 +1,116 @@
+"""What the plans of set_rows and get_rows share: one step, one side of which an index picks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from pykernels.errors import DTypeError, ShapeError
+from pykernels.layout import Ints, View
+from pykernels.plan import cdiv
+from pykernels.plans.runs import KINDS, runs
+
+__all__ = ["Move", "check", "move", "spread"]
+
+# Columns of one invocation, in elements or vectors: see lib/rows.wgsl.
+COLS = 2
+FLOATS = ("float32", "float16", "bfloat16")
+
+
+class Move(NamedTuple):
+    """How rows are moved: the axes and params of the step."""
+
+    S: int
+    D: int
+    V: int
+    CAST: bool
+    PAIR: bool
+    COLS: int
+    lane_bits: int
+    tiles: int
+    src_kind: int
+    dst_kind: int
+
+
+def check(op: str, src: View, index: View, dst: View, rows: Ints) -> None:
+    """What holds for both: an index that repeats to `rows`, and one length of a row."""
+    if index.shape[-1:] != rows[-1:] or not repeats(index.shape, rows):
+        raise ShapeError(
+            f"[{op}] index must have shape {rows}, or sizes that divide it on leading axes, but "
+            f"has shape {index.shape}"
+        )
+    if src.shape[-1] != dst.shape[-1]:
+        raise ShapeError(
+            f"[{op}] src and dst must agree in their last axis but have shapes {src.shape} and "
+            f"{dst.shape}"
+        )
+    if src.dtype != dst.dtype and not {src.dtype.name, dst.dtype.name} <= set(FLOATS):
+        raise DTypeError(
+            f"[{op}] dst must have the dtype of src, {src.dtype.name}, or both be of "
+            f"{', '.join(FLOATS)}, but is {dst.dtype.name}"
+        )
+
+
+def repeats(shape: Ints, target: Ints) -> bool:
+    """ggml's rule: each axis divides the target's; missing ones are 1."""
+    own = (1,) * (len(target) - len(shape)) + shape
+    return len(own) == len(target) and all(
+        n == m or (n > 0 and m % n == 0) for n, m in zip(own, target, strict=True)
+    )
+
+
+def spread(op: str, lead: Ints, views: Sequence[View], tails: Sequence[int]) -> list[View]:
+    """The views over the same leading axes, cut where one of them repeats along a part.
+
+    `tails` says how many axes of each follow the leading ones.
+    """
+    ranked = [v.as_rank(len(lead) + t) for v, t in zip(views, tails, strict=True)]
+    cuts = [sorted({v.shape[axis] for v in ranked} | {n, 1}) for axis, n in enumerate(lead)]
+    for sizes in cuts:
+        if any(b % a for a, b in pairwise(sizes)):
+            raise ShapeError(
+                f"[{op}] sizes that repeat to one leading axis must divide each other but are "
+                f"{sizes[1:-1]}"
+            )
+    out = []
+    for v, tail in zip(ranked, tails, strict=True):
+        shape: list[int] = []
+        strides: list[int] = []
+        for axis, sizes in enumerate(cuts):
+            for inner, outer in reversed(list(pairwise(sizes))):
+                shape.append(outer // inner)
+                strides.append(v.strides[axis] * inner if inner < v.shape[axis] else 0)
+        out.append(v.with_layout((*shape, *v.shape[-tail:]), (*strides, *v.strides[-tail:])))
+    return out
+
+
+def move(src: View, dst: View) -> tuple[View, View, Move]:
+    """Both sides in the widest elements that they consist of, and the lanes that share a row."""
+    kinds = KINDS[src.dtype.name], KINDS[dst.dtype.name]
+    cast = src.dtype != dst.dtype
+    vec = 4 if cast and all(_by_four(v) for v in (src, dst)) else 1
+    if not cast:
+        src, dst = runs(src, dst)
+    sizes = src.dtype.itemsize, dst.dtype.itemsize
+    pair = sizes[1] * vec == dst.strides[-1] == 2
+    width = dst.shape[-1] // 2 + 1 if pair else dst.shape[-1] // vec
+    bits = lane_bits(width)
+    return src, dst, Move(*sizes, vec, cast, pair, COLS, bits, cdiv(width, COLS << bits), *kinds)
+
+
+def _by_four(v: View) -> bool:
+    return (
+        v.padded
+        and v.shape[-1] % 4 == 0
+        and v.strides[-1] == v.dtype.itemsize
+        and v.aligned(4 * v.dtype.itemsize, range(v.ndim - 1))
+    )
+
+
+def lane_bits(width: int) -> int:
+    """How many lanes take one row, as a power of two: few idle, then as many as possible."""
+    lanes = cdiv(width, COLS)
+    if lanes <= 8:
+        return (lanes - 1).bit_length()
+    return max(range(3, 9), key=lambda bits: (lanes / (cdiv(lanes, 1 << bits) << bits), bits))

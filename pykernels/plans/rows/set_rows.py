@@ -1,0 +1,35 @@
+"""set_rows: rows of src in order, to rows of dst that the index picks."""
+
+from __future__ import annotations
+
+from pykernels._generated.bodies import set_rows as body
+from pykernels.errors import ShapeError
+from pykernels.faults import Watch
+from pykernels.layout import View
+from pykernels.plan import Caps, Scratch, Step
+
+from .move_rows import check as check_rows
+from .move_rows import move, spread
+
+__all__ = ["plan"]
+
+
+def plan(
+    caps: Caps, scratch: Scratch, src: View, index: View, dst: View, check: bool = True
+) -> list[Step]:
+    """One dispatch; none without rows or columns."""
+    if src.ndim < 2 or dst.ndim != src.ndim or dst.shape[:-2] != src.shape[:-2]:
+        raise ShapeError(
+            "[set_rows] src and dst must have two or more axes, all but the last two the same, but "
+            f"have shapes {src.shape} and {dst.shape}"
+        )
+    lead, rows, limit = src.shape[:-2], src.shape[:-1], dst.shape[-2]
+    check_rows("set_rows", src, index, dst, rows)
+    if src.size == 0:
+        return []
+    if limit == 0:  # every index is out of range: nothing of this is written
+        dst = scratch.empty((*lead, 1, dst.shape[-1]), dst.dtype.name)
+    watch = Watch("index", limit, index.shape, rows) if check else None
+    src, index, dst = spread("set_rows", lead, (src, index, dst), (2, 1, 2))
+    src, dst, how = move(src, dst)
+    return [body.step(caps, src, index, dst, limit=limit, watch=watch, **how._asdict())]

@@ -1,0 +1,127 @@
+"""softmax: rows in registers; longer rows in pieces; columns far apart through a transpose."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pykernels._generated.bodies import softmax, softmax_apply, softmax_combine, softmax_partial
+from pykernels.errors import ShapeError
+from pykernels.layout import Rows, View
+from pykernels.plan import Caps, Scratch, Step, cdiv
+from pykernels.plans.copy import cpy
+
+__all__ = ["config", "plan"]
+
+# Vectors of a long row that one workgroup takes.
+PIECE = 256 * 4
+# Invocations per row and vectors per invocation, shortest rows first.
+CONFIGS = ((4, 1), (4, 4), (8, 4), (16, 4), (32, 4), (64, 4), (128, 4), (256, 4), (256, 16))
+
+
+def config(cols: int, vec: int) -> tuple[int, int] | None:
+    """The first configuration that holds a row in registers."""
+    return next(((lanes, n) for lanes, n in CONFIGS if lanes * n * vec >= cols), None)
+
+
+def plan(
+    caps: Caps,
+    scratch: Scratch,
+    x: View,
+    mask: View | None,
+    sinks: View | None,
+    dst: View,
+) -> list[Step]:
+    """The dispatches of one softmax."""
+    if x.ndim == 0:
+        raise ShapeError("[softmax] x must have at least one axis but has none")
+    heads = x.shape[-3] if x.ndim >= 3 else 1
+    if sinks is not None and sinks.shape != (heads,):
+        raise ShapeError(f"[softmax] sinks must have shape ({heads},) but has {sinks.shape}")
+    if x.size == 0:
+        return []
+    head = _Heads(heads, x.shape[-2] if x.ndim >= 3 else x.size)
+    x, mask, dst = _spread(x, mask, dst)
+    it = Rows(dst.shape, {"x": x, "mask": mask, "dst": dst})
+    found = config(it.cols, 4 if it.vec(4) else 1)
+    if (found is None or found[0] > 32) and it.columns_apart("x"):
+        return _transposed(caps, scratch, x, mask, sinks, dst, head)
+    return _rows(caps, scratch, x, mask, sinks, dst, head)
+
+
+class _Heads(NamedTuple):
+    """Number of heads (axis -3) and rows of one head; the second one starts the next head."""
+
+    heads: int
+    head_rows: int
+
+    @property
+    def alibi_heads(self) -> int:
+        """The largest power of two up to the number of heads."""
+        return 1 << (max(self.heads, 1).bit_length() - 1)
+
+
+def _rows(
+    caps: Caps,
+    scratch: Scratch,
+    x: View,
+    mask: View | None,
+    sinks: View | None,
+    dst: View,
+    head: _Heads,
+) -> list[Step]:
+    """Rows in registers, or in pieces where they are too long for that."""
+    it = Rows(dst.shape, {"x": x, "mask": mask, "dst": dst})
+    vec = 4 if it.vec(4) else 1
+    named = {"head_rows": head.head_rows, "heads": head.heads}
+    alibi = {**named, "alibi_heads": head.alibi_heads}
+    found = config(it.cols, vec)
+    if found is not None:
+        lanes, n = found
+        return [softmax.step(caps, x, mask, sinks, dst, LANES=lanes, N=n, **alibi)]
+    # The pieces of part and apply must be the same: both see the vectors that all three allow.
+    pieces = cdiv(it.cols, PIECE * vec)
+    parts = scratch.empty((it.rows, pieces, 2), "float32")
+    stats = scratch.empty((it.rows, 3), "float32")
+    return [
+        softmax_partial.step(caps, x, mask, parts, VEC=vec, pieces=pieces, **alibi),
+        softmax_combine.step(caps, parts, sinks, stats, pieces=pieces, **named),
+        softmax_apply.step(caps, x, mask, stats, dst, VEC=vec, pieces=pieces, **alibi),
+    ]
+
+
+def _transposed(
+    caps: Caps,
+    scratch: Scratch,
+    x: View,
+    mask: View | None,
+    sinks: View | None,
+    dst: View,
+    head: _Heads,
+) -> list[Step]:
+    """Columns far apart: three passes with coalesced access beat one without."""
+    given = scratch.empty(x.shape, x.dtype.name)
+    result = scratch.empty(x.shape, x.dtype.name)
+    return [
+        *cpy.plan(caps, scratch, x, given),
+        *_rows(caps, scratch, given, mask, sinks, result, head),
+        *cpy.plan(caps, scratch, result, dst),
+    ]
+
+
+def _spread(x: View, mask: View | None, dst: View) -> tuple[View, View | None, View]:
+    """The mask over the shape of x: where it repeats, an axis is split in two (stride 0 first)."""
+    if mask is None:
+        return x, None, dst
+    mask = mask.as_rank(x.ndim)
+    shape: list[int] = []
+    steps: list[tuple[int, int, int]] = []
+    for n, m, *s in zip(x.shape, mask.shape, x.strides, mask.strides, dst.strides, strict=True):
+        sx, sm, sd = s
+        if m in (1, n):
+            shape.append(n)
+            steps.append((sx, sm if m == n else 0, sd))
+        else:
+            shape += [n // m, m]
+            steps += [(m * sx, 0, m * sd), (sx, sm, sd)]
+    xs, ms, ds = (tuple(s[i] for s in steps) for i in range(3))
+    return x.with_layout(shape, xs), mask.with_layout(shape, ms), dst.with_layout(shape, ds)

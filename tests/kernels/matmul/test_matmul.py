@@ -1,0 +1,233 @@
+"""matmul by numpy's rules, and what the plans of mul_mat choose."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pykernels as pk
+from pykernels.dtypes import DTYPES
+from pykernels.layout import View, contiguous_strides
+from pykernels.plan import Caps, Scratch, cdiv
+from pykernels.plans.limits import MAX_ROUNDS
+from pykernels.plans.matmul import mul_mat as plans
+from pykernels.plans.matmul.select import SLOTS, Shape
+from tests.harness import (
+    assert_same_bits,
+)
+from tests.kernels.matmul.mul_mat_calls import (
+    F16,
+    F32,
+)
+
+gpu = pytest.mark.gpu
+
+
+# -- matmul: numpy's rules ------------------------------------------------------------------------
+
+FIT = [
+    ((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 4)), ((2, 3), (3, 4)), ((5, 2, 3), (3, 4)),
+    ((2, 3), (5, 3, 4)), ((5, 1, 2, 3), (6, 3, 4)), ((4, 0), (0, 3)), ((0, 3), (3, 4)),
+    ((5, 2, 3), (3,)), ((3,), (5, 3, 2)), ((0, 2, 3), (1, 3, 4)), ((0,), (0,)),
+    ((2, 1, 2, 3, 4), (2, 1, 4, 5)),
+]  # fmt: skip
+UNFIT = [((), (3,)), ((3,), ()), ((2, 3), (4,)), ((3,), (2, 3)), ((2, 3, 4), (3, 4, 5)),
+         ((2, 3), (2, 3))]  # fmt: skip
+
+
+@gpu
+@pytest.mark.parametrize("a_shape, b_shape", FIT, ids=str)
+def test_matmul_has_numpys_shapes(
+    dev: pk.Device, a_shape: tuple[int, ...], b_shape: tuple[int, ...]
+) -> None:
+    rng = np.random.default_rng(0)
+    a = rng.integers(-3, 4, a_shape).astype(np.float32)
+    b = rng.integers(-3, 4, b_shape).astype(np.float32)
+    want = np.asarray(np.matmul(a, b))
+    got = pk.matmul(dev.tensor(a), dev.tensor(b))
+    assert isinstance(got, pk.Tensor)
+    assert_same_bits(got.numpy(), want)
+    out = dev.empty(want.shape, F16)
+    assert pk.matmul(dev.tensor(a), b, out=out) is out
+    assert_same_bits(out.numpy(), want.astype(np.float16))
+    backwards = dev.tensor(a[..., ::-1].copy())[..., ::-1]
+    bias = rng.integers(-3, 4, want.shape).astype(np.float32)
+    got = pk.matmul(backwards, b, bias=bias, activation="relu")
+    assert_same_bits(got.numpy(), np.maximum(want + bias, 0) + np.float32(0))
+
+
+@gpu
+@pytest.mark.parametrize("a_shape, b_shape", UNFIT, ids=str)
+def test_matmul_refuses_what_numpy_refuses(
+    dev: pk.Device, a_shape: tuple[int, ...], b_shape: tuple[int, ...]
+) -> None:
+    a, b = np.ones(a_shape, np.float32), np.ones(b_shape, np.float32)
+    with pytest.raises(ValueError):
+        np.matmul(a, b)
+    with pytest.raises(pk.ShapeError, match=r"\[matmul\] operand"):
+        pk.matmul(dev.tensor(a), dev.tensor(b))
+
+
+@gpu
+def test_matmul_dtypes_and_out(dev: pk.Device) -> None:
+    half, full = dev.ones((2, 3), F16), dev.ones((3, 4))
+    assert pk.matmul(half, full).dtype == F32
+    assert pk.matmul(half, half.T).dtype == F16
+    x = np.ones((2, 3), np.float32)
+    assert isinstance(pk.matmul(x, x.T), np.ndarray)
+    with pytest.raises(pk.DTypeError, match=r"\[matmul\] a must be .* but is float64"):
+        pk.matmul(np.ones((2, 2)), full)
+    with pytest.raises(pk.DTypeError, match=r"\[matmul\] out must be .* but is int32"):
+        pk.matmul(half, full, out=dev.zeros((2, 4), "int32"))
+    with pytest.raises(pk.ShapeError, match=r"\[matmul\] out must have shape \(2, 4\)"):
+        pk.matmul(half, full, out=dev.zeros((4, 2)))
+    with pytest.raises(pk.ShapeError, match=r"\[matmul\] bias must broadcast to \(2, 4\)"):
+        pk.matmul(half, full, bias=dev.ones(3))
+
+
+# -- choices, without a GPU -----------------------------------------------------------------------
+
+LARGE = Caps(True, True, 32, 1024, 49152, 1 << 31, 65535)
+SMALL = Caps(False, False, 256, 256, 16384, 1 << 27, 65535)
+
+
+def test_choices() -> None:
+    square = [plans.choose(LARGE, Shape(1, n, n, n)).body for n in (4096, 2048, 512, 100, 8)]
+    assert square[0] == square[1] == "wide"
+    assert square[-1] == "vec"
+    assert plans.choose(LARGE, Shape(1, 64, 64, 1 << 16)).slices > 16
+    assert plans.choose(LARGE, Shape(1, 1, 1, 1 << 24)).slices > 256
+    for n in (9, 100, 4096):
+        assert plans.choose(SMALL, Shape(1, n, n, n)).body == "32"
+
+
+def test_tails_leave_whole_waves() -> None:
+    for rows, cols in ((4096, 4096), (2048, 2048), (512, 14336), (3001, 2999)):
+        choice = plans.choose(LARGE, Shape(1, rows, cols, 4096))
+        assert choice.slices == 1
+        assert choice.tail.slices > 1
+        across, down = cdiv(cols, 128), cdiv(rows, 64)
+        whole = across * (down - choice.tail.rows)
+        waves = across * down // SLOTS * SLOTS
+        assert waves - across < whole <= waves
+    assert plans.choose(LARGE, Shape(1, 33 * 64, 60 * 128, 4096)).tail.rows == 0  # five waves
+
+
+# What took at most 2 % longer than the best on one NVIDIA H200 through Vulkan: the rows of tiles in
+# the tail (0: none), and its slices.
+MEASURED = {
+    (1792, 1792, 1792): (0, {1}),
+    (2048, 2048, 2048): (8, {2, 3, 5, 6, 7, 8}),
+    (2048, 2048, 4096): (8, {2, 3}),
+    (2304, 2304, 2304): (14, {3, 4}),
+    (2560, 2560, 2560): (1, {5, 6, 7, 8}),
+    (2816, 2816, 2816): (8, {6, 7, 8}),
+    (3200, 3200, 3200): (3, {3, 4, 5, 6, 7, 8}),
+    (3584, 3584, 3584): (0, {1}),
+    (4096, 2048, 1024): (0, {1}),
+    (4096, 4096, 1024): (3, {3, 4}),
+    (4096, 4096, 4096): (3, {3, 4, 5, 6, 7, 8}),
+    (4608, 4608, 4608): (6, {3, 4, 5, 6, 7, 8}),
+    (512, 14336, 4096): (1, {5, 6, 7, 8}),
+}
+
+
+def test_choices_are_among_the_fastest_measured() -> None:
+    for sizes, (rows, slices) in MEASURED.items():
+        choice = plans.choose(LARGE, Shape(1, *sizes))
+        assert (choice.body, choice.slices, choice.tail.rows) == ("wide", 1, rows), sizes
+        assert choice.tail.slices in slices, sizes
+
+
+def test_long_slices_leave_room_for_short_ones() -> None:
+    """Two waves of three long slices of each of 256 tiles; the fourth, short one of each takes the
+    places that are left."""
+    choice = plans.choose(LARGE, Shape(1, 4096, 512, 14336))
+    assert (choice.body, choice.slices, choice.each % 16) == ("wide", 4, 0)
+    assert 14336 - 3 * choice.each >= 128
+    assert 0 <= 256 * 14336 - 2 * SLOTS * choice.each < 2 * SLOTS * 16
+
+
+def view(shape: tuple[int, ...], strides: tuple[int, ...] = (), slot: int = 0) -> View:
+    steps = strides or contiguous_strides(shape, 1)
+    return View(slot, DTYPES[F32], shape, tuple(4 * s for s in steps), 0)
+
+
+def steps_of(a: View, b: View, dst: View, caps: Caps = LARGE) -> list[tuple[str, tuple[Any, ...]]]:
+    found = plans.plan(caps, Scratch(), a, b, None, None, dst)
+    return [(s.body.name, (s.groups, *s.axes[3:])) for s in found]
+
+
+def test_plans_for_large_devices() -> None:
+    """(groups, vectors of a, of b, b has k as the row, vectors of dst, dst's rows run) of
+    gemm_tile, after copies."""
+    square = view((4096, 4096))
+    turned = view((4096, 4096), (1, 4096))
+    # Whole tiles, the tail in slices, the sum of these.
+    slices = plans.choose(LARGE, Shape(1, 4096, 4096, 4096)).tail.slices
+    tiles, total = (61 * 32, 3 * 32 * slices), ("splitk_reduce", (192 * 4096 // (4 * 256),))
+    wide = [*(("gemm_tile", (n, 4, 4, True, 4, False)) for n in tiles), total]
+    last = [*(("gemm_tile", (n, 4, 4, False, 4, False)) for n in tiles), total]
+    assert steps_of(turned, turned, square) == wide
+    assert steps_of(turned, square, square) == last
+    assert steps_of(square, square, square)[1:] == last  # after one copy
+    half = replace(square, dtype=DTYPES[F16], strides=(8192, 2))
+    assert steps_of(half.with_layout((4096, 4096), (2, 8192)), half, square) == last  # no copy
+    # Either operand may be the one with k last: dst is then written along its columns.
+    flipped = [("gemm_tile", (n, 4, 4, False, 4, True)) for n in tiles]
+    assert steps_of(square, turned, square)[:2] == flipped
+    # dst runs down its columns: the operands change places.
+    assert steps_of(turned, turned, turned) == wide
+    odd = view((4095, 4095))
+    assert steps_of(odd, odd, odd)[-3] == ("gemm_tile", (61 * 32, 4, 4, True, 1, False))
+    # Of a much larger product a copy costs less than the loads with k last.
+    large, rows = view((16384, 16384)), view((16384, 16384), (1, 16384))
+    assert steps_of(rows, large, large)[1][1][2:4] == (4, True)
+    # A copy of the larger operand would cost more than it gives: it takes the place of b.
+    few, many = view((512, 14336)), view((4096, 14336))
+    step = steps_of(many, few, view((512, 4096)))[1]
+    assert step == ("gemm_tile", (4 * 256, 4, 4, False, 4, True))
+    few, many = view((512, 14335)), view((4096, 14335))  # no vectors of k
+    step = steps_of(many, few, view((512, 4096)))[1]
+    assert step == ("gemm_tile", (4 * 256, 4, 1, False, 4, True))
+    # Batches with one a are rows of one product.
+    many = view((64, 64, 4096))
+    assert steps_of(turned, many, many) == last
+    names = [name for name, _ in steps_of(view((64, 1 << 16)), view((64, 1 << 16)), view((64, 64)))]
+    assert names == ["mul_mat", "splitk_reduce"]
+    assert [n for n, _ in steps_of(square, view((3, 4096)), view((3, 4096)))] == ["gemv"]
+
+
+def test_cuts_cover_k() -> None:
+    for depth in (1, 15, 16, 17, 100, 4097, 10**7):
+        for slices in (1, 2, 3, 64):
+            for unit in (1, 16, 1024):
+                cut = plans._cut(depth, slices, unit)
+                assert (cut.slices - 1) * cut.depth < depth <= cut.slices * cut.depth
+                assert cut.depth % unit == 0
+                assert cut.depth <= unit * MAX_ROUNDS
+    assert plans._cut(14336, 4, 16, 4624) == (4, 4624)
+    assert plans._cut(100, 9, 16, 48) == (3, 48)
+    assert plans._cut(10**7, 2, 16, 9 * 10**6).depth == 16 * MAX_ROUNDS
+
+
+def test_fast_is_a_choice_of_the_plan() -> None:
+    """Packed where the device has f16; the default elsewhere; no other word."""
+    x, half = view((4096, 4096)), replace(view((4096, 4096)), dtype=DTYPES[F16])
+    turned = half.with_layout((4096, 4096), (2, 8192))
+
+    def names(x: View, y: View, caps: Caps = LARGE) -> list[str]:
+        dst = view((4096, 4096))
+        found = plans.plan(caps, Scratch(), x, y, None, None, dst, None, "fast")
+        return [step.body.name for step in found]
+
+    fast = ["gemm_f16acc", "gemm_f16acc", "splitk_reduce"]
+    assert names(turned, turned) == fast  # no copies
+    assert names(turned, replace(half, strides=(8192, 2))) == ["cpy_block", *fast]
+    assert names(x, x)[-3:] == fast
+    assert names(x, x, replace(LARGE, f16=False))[-3] == "gemm_tile"
+    with pytest.raises(pk.ArgumentError, match=r"\[mul_mat\] precision must be None or 'fast'"):
+        plans.plan(LARGE, Scratch(), x, x, None, None, x, None, "split")
