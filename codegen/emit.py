@@ -7,10 +7,13 @@ import re
 import textwrap
 from collections.abc import Collection, Sequence
 
+from pykernels.wgsl.interface import CONFIG
+
 from .spec import DTYPE_NAMES, PARAM_TYPES, Param, Spec, TensorSpec
 
 __all__ = [
     "checked",
+    "config_is_read",
     "constant",
     "default",
     "dtype_words",
@@ -26,7 +29,7 @@ __all__ = [
 # Where the names come from that generated modules may use.
 _IMPORTS = {
     "dataclasses": ("replace",),
-    "typing": ("Any", "Literal", "overload"),
+    "typing": ("Any", "Literal", "NamedTuple", "overload"),
     "pykernels.arrays": ("LAST", "Array", "Call", "NDArray"),
     "pykernels.dtypes": ("DTypeLike",),
     "pykernels.faults": ("Watch",),
@@ -34,8 +37,8 @@ _IMPORTS = {
     "pykernels.prepare": ("wrong_type",),
     "pykernels.layout": ("Nd", "Rows", "Tiles", "View"),
     "pykernels.plan": (
-        "Arg", "Body", "Bound", "Caps", "Kernel", "Scratch", "Step", "cdiv", "dtype", "touched",
-        "unit_of",
+        "Arg", "Body", "Bound", "Caps", "Kernel", "Scratch", "Step", "axis_steps", "cdiv", "dtype",
+        "touched", "unit_of",
     ),
     "pykernels.scalars": ("bits_of",),
     "pykernels.tensor": ("Tensor",),
@@ -63,8 +66,8 @@ def _view_type(t: TensorSpec) -> str:
 
 
 def emit_body(spec: Spec) -> str:
-    """`_generated/bodies/NAME.py`: BODY and `step`, which fills in one dispatch."""
-    out = []
+    """`_generated/bodies/NAME.py`: BODY and `step`, which fills in one dispatch; CONFIGS."""
+    out = _configs(spec)
     plan_params = [p for p in spec.params if not p.arg]
     args = [p for p in spec.params if p.arg]
     values = "".join(PARAM_TYPES[p.type] for p in plan_params)
@@ -87,6 +90,27 @@ def emit_body(spec: Spec) -> str:
     out.append(f'    """{doc}"""')
     out += _step_lines(spec, plan_params)
     return module(spec.file, [], "\n".join(out))
+
+
+def _configs(spec: Spec) -> list[str]:
+    """The table of configurations as typed data."""
+    if not spec.configs:
+        return []
+    fields = next(iter(spec.configs.values()))
+    lines = ["class Config(NamedTuple):", f'    """One of the configurations of {spec.file}."""\n']
+    lines += [f"    {name}: {type(value).__name__}" for name, value in fields.items()]
+    lines.append("\n\nCONFIGS: dict[str, Config] = {")
+    for name, row in spec.configs.items():
+        values = ", ".join(f"{k}={v!r}" for k, v in row.items())
+        lines.append(f"    {name!r}: Config({values}),")
+    return [*lines, "}\n"]
+
+
+def config_is_read(spec: Spec) -> bool:
+    """Does any expression that `step` evaluates read the configuration?"""
+    texts = [spec.grid, *(a.pick for a in spec.axes), *(p.value for p in spec.params)]
+    texts += [text for t in spec.tensors for text in (t.when, t.bind)]
+    return any(re.search(rf"\b{CONFIG}\b", text) for text in texts)
 
 
 def emit_bodies(specs: Sequence[Spec]) -> str:
@@ -112,6 +136,8 @@ def _step_lines(spec: Spec, plan_params: Sequence[Param]) -> list[str]:
     for a in spec.axes:
         if a.pick:
             lines.append(f"    {a.name} = {a.pick}")
+        if a.configs and config_is_read(spec):
+            lines.append(f"    {CONFIG} = CONFIGS[{a.name}]")
     lines.append("    bound = []")
     for t in spec.tensors:
         vec = t.vec or "1"
@@ -122,11 +148,16 @@ def _step_lines(spec: Spec, plan_params: Sequence[Param]) -> list[str]:
                 f" * {t.vec}" if t.vec else ""
             )
         unit = f"unit_of({t.bind})" if t.bind else elem
-        steps = ""
+        parts = []
         if spec.iterate != "none" and t.index:
-            steps = f", it.steps({t.name!r}, {vec})"
+            parts.append(f"it.steps({t.name!r}, {vec})")
             if t.optional and not t.when:
-                steps = f", it.steps({t.name!r}, {vec}) if {t.name} else it.absent"
+                parts[0] += f" if {t.name} else it.absent"
+        if t.steps:
+            named = f"{spec.name!r}, {t.name!r}, {t.name}, {''.join(t.axes)!r}"
+            parts.append(f"axis_steps({named}, {''.join(t.steps)!r}, {elem})")
+        joined = " + ".join(f"({x})" if " if " in x and len(parts) > 1 else x for x in parts)
+        steps = f", {joined}" if parts else ""
         extra = (", readonly=True" if t.readonly else "") + (
             f", alias={t.alias!r}" if t.alias else ""
         )

@@ -12,7 +12,9 @@ import json
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from .emit import dtype_words, fixed_scalars
+from pykernels.wgsl.interface import CONFIG
+
+from .emit import config_is_read, dtype_words, fixed_scalars
 from .errors import BuildError
 from .spec import DTYPE_NAMES, PARAM_TYPES, Param, Spec, TensorSpec
 
@@ -143,6 +145,8 @@ def _body(spec: Spec) -> str:
     lines.append(f"  argsFormat: {json.dumps(''.join(PARAM_TYPES[p.type] for p in args))},")
     if spec.faults:
         lines.append("  faults: true,")
+    if spec.configs:
+        lines.append(f"  configs: {json.dumps(spec.configs)},")
     lines.append(f"  step({signature}) {{")
     words = "[]"
     if spec.iterate != "none":
@@ -154,7 +158,11 @@ def _body(spec: Spec) -> str:
         space = spec.iterate.capitalize()
         lines.append(f"    const it = new {space}({last}.shape, {{ {views} }});")
         words = "it.params()"
-    lines += [f"    const {a.name} = {expression(a.pick)};" for a in spec.axes if a.pick]
+    for a in spec.axes:
+        if a.pick:
+            lines.append(f"    const {a.name} = {expression(a.pick)};")
+        if a.configs and config_is_read(spec):
+            lines.append(f"    const {CONFIG} = this.configs[{a.name}];")
     lines.append("    const list = [];")
     lines += [f"    {line}" for t in spec.tensors for line in [_bound(spec, t)]]
     axes = ", ".join(a.name for a in spec.axes)
@@ -179,11 +187,16 @@ def _bound(spec: Spec, t: TensorSpec) -> str:
         size = f"({view} ? {size} : {2 if t.dtype == 'f16' else 4})"
     elem = size + (f" * {t.vec}" if t.vec else "")
     unit = f"unitOf({expression(t.bind)})" if t.bind else elem
-    steps = "[]"
+    parts = []
     if spec.iterate != "none" and t.index:
-        steps = f"it.steps({json.dumps(t.name)}, {t.vec or 1})"
+        parts.append(f"it.steps({json.dumps(t.name)}, {t.vec or 1})")
         if t.optional and not t.when:
-            steps = f"{view} ? {steps} : it.absent"
+            parts[0] = f"({view} ? {parts[0]} : it.absent)"
+    if t.steps:
+        told = ", ".join(map(json.dumps, ("".join(t.axes), "".join(t.steps))))
+        name = f"{json.dumps(spec.name)}, {json.dumps(t.name)}"
+        parts.append(f"axisSteps({name}, {view}, {told}, {elem})")
+    steps = parts[0] if len(parts) == 1 else f"[{', '.join(f'...{x}' for x in parts)}]"
     extra = (", readonly: true" if t.readonly else "") + (
         f", alias: {json.dumps(t.alias)}" if t.alias else ""
     )

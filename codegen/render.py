@@ -84,11 +84,12 @@ class Renderer:
         """The body of one variant."""
         if spec.file not in self._sources:
             self._sources[spec.file] = _marked(spec.text, spec.file, spec.body_line - 1)
-        values = dict(axes)
+        values = spec.values(axes)
+        given = dict(values)
         try:
             for lib in spec.uses:
                 template = self._env.get_template(f"{self._folder}/lib/{lib}.wgsl")
-                values[lib] = template.make_module(dict(axes))
+                values[lib] = template.make_module(dict(given))
             text = self._env.get_template(spec.file).render(values)
         except jinja2.TemplateSyntaxError as e:
             raise BuildError(e.name or spec.file, e.lineno, str(e.message)) from None

@@ -40,6 +40,7 @@ def _paths(root: Path) -> Iterator[Path]:
     yield from sorted((root / "kernels").rglob("*.wgsl"))
     yield from sorted((root / "codegen").glob("*.py"))
     yield from (root / "pykernels" / name for name in ("_version.py", "faults.py", "layout.py"))
+    yield from sorted((root / "pykernels" / "wgsl").glob("*.py"))
 
 
 def source_hash(root: Path) -> str:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import keyword
 import re
-import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from . import expr
-from .errors import BuildError
+from pykernels.wgsl import expr
+from pykernels.wgsl.interface import CONFIG, Axis, Interface, Param, TensorSpec, Value
+
+from .reader import Reader
 
 __all__ = ["Axis", "Option", "Param", "Spec", "TensorSpec", "load"]
 
@@ -20,72 +23,28 @@ DTYPE_NAMES = {
 }  # fmt: skip
 PARAM_TYPES = {"u32": "I", "i32": "i", "f32": "f", "bits": "II"}
 _TOP = {
-    "doc", "axes", "pick", "when", "inputs", "outputs", "params", "options", "iterate", "uses",
-    "grid", "part_of", "wrappers", "moves_bytes", "source", "subgroups", "axis", "bytes",
+    "doc", "configs", "axes", "pick", "when", "inputs", "outputs", "params", "options", "iterate",
+    "uses", "grid", "part_of", "wrappers", "moves_bytes", "source", "subgroups", "axis", "bytes",
     "operations", "bodies", "faults", "workgroup_bytes",
 }  # fmt: skip
 _TYPES = {
     "doc": str, "grid": str, "source": str, "part_of": str, "iterate": str, "uses": list,
-    "when": list, "moves_bytes": bool, "faults": bool, "axes": dict, "pick": dict, "inputs": dict,
-    "outputs": dict, "params": dict, "options": dict, "wrappers": dict, "axis": dict, "bytes": str,
-    "operations": str, "bodies": list, "subgroups": str, "workgroup_bytes": str,
+    "when": list, "moves_bytes": bool, "faults": bool, "configs": dict, "axes": dict, "pick": dict,
+    "inputs": dict, "outputs": dict, "params": dict, "options": dict, "wrappers": dict,
+    "axis": dict, "bytes": str, "operations": str, "bodies": list, "subgroups": str,
+    "workgroup_bytes": str,
 }  # fmt: skip
 _TENSOR = {
     "dtype", "dtypes", "vec", "bind", "when", "optional", "readonly", "alias", "like", "broadcast",
-    "index", "over", "doc",
+    "index", "over", "axes", "doc",
 }  # fmt: skip
 _PARAM = {"type", "value", "default", "arg", "of", "doc"}
 _OPTION = {"type", "default", "doc"}
 _AXIS = {"moves", "last_only"}
 _NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
-
-
-@dataclass(frozen=True)
-class Axis:
-    name: str
-    values: tuple[str | int | bool, ...]
-    pick: str  # "" when the plan gives it
-    line: int = 1
-
-    @property
-    def type(self) -> str:
-        return type(self.values[0]).__name__
-
-
-@dataclass(frozen=True)
-class TensorSpec:
-    name: str
-    role: str  # in | out
-    dtype: str  # an axis, a short dtype name, or "*"
-    dtypes: tuple[str, ...]  # public names that are accepted
-    doc: str = ""
-    vec: str = ""
-    bind: str = ""  # expression over axes: the element type of the bound array
-    when: str = ""
-    optional: bool = False
-    readonly: bool = False
-    alias: str = ""
-    like: str = ""
-    broadcast: str = ""
-    index: bool = True
-    over: str = ""  # expression: the view as the index space sees it, where it is another
-
-
-@dataclass(frozen=True)
-class Param:
-    name: str
-    type: str
-    value: str = ""  # expression; "" with arg False: the plan gives it
-    default: float | int | bool | None = None
-    arg: bool = False  # a scalar argument of the call
-    of: str = ""  # for bits: the tensor or dtype whose pattern it is
-    doc: str = ""
-    line: int = 1  # where the spec declares it
-
-    @property
-    def fields(self) -> list[str]:
-        """Its members of Params."""
-        return [f"{self.name}_lo", f"{self.name}_hi"] if self.type == "bits" else [self.name]
+_FIELD = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
+# Members that a tensor of an index space has anyway.
+_LEVEL_STEPS = {"rows": ("cs",), "tiles": ("rs", "cs")}
 
 
 @dataclass(frozen=True)
@@ -98,27 +57,22 @@ class Option:
     doc: str = ""
 
 
-@dataclass(frozen=True)
-class Spec:
-    name: str
+@dataclass(frozen=True, kw_only=True)
+class Spec(Interface):
+    """All that a spec block says."""
+
     family: str
     file: str
     text: str  # the whole file
     body_line: int  # first line (from 1) after the block
     doc: str
-    iterate: str
     grid: str
-    axes: tuple[Axis, ...]
-    tensors: tuple[TensorSpec, ...]
-    params: tuple[Param, ...]
     options: tuple[Option, ...] = ()
     uses: tuple[str, ...] = ()
     when: tuple[str, ...] = ()
     part_of: str = ""
     bodies: tuple[str, ...] = ()  # of a kernel that has no body of its own: those its plan runs
     moves_bytes: bool = False
-    subgroups: str = ""
-    faults: bool = False  # each launch has a slot to report what it finds wrong
     workgroup_bytes: str = ""  # expression over axes: what a device must have, if not the least
     source: str = ""
     wrappers: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -141,66 +95,12 @@ class Spec:
         names = [a.name for a in self.axes]
         product = itertools.product(*(a.values for a in self.axes))
         combos = [dict(zip(names, values, strict=True)) for values in product]
-        return [c for c in combos if all(expr.evaluate(w, c) for w in self.when)]
-
-
-class _Reader:
-    """Reads one spec and knows the line of each of its keys."""
-
-    def __init__(self, path: Path, file: str) -> None:
-        self.path, self.file = path, file
-        self.text = path.read_text(encoding="utf-8")
-        lines = self.text.splitlines()
-        if not lines or lines[0].strip() != "// /// kernel":
-            self.fail(1, "a kernel source starts with the line '// /// kernel'")
-        try:
-            end = next(i for i, line in enumerate(lines[1:], 1) if line.strip() == "// ///")
-        except StopIteration:
-            self.fail(1, "the spec block has no closing line '// ///'")
-        for i, line in enumerate(lines[1:end], 2):
-            if line.strip() != "//" and not line.startswith("// "):
-                self.fail(i, "a line of the spec block does not start with '// '")
-        self.block = [line[3:] for line in lines[1:end]]
-        self.body_line = end + 2
-        try:
-            self.data: dict[str, Any] = tomllib.loads("\n".join(self.block))
-        except tomllib.TOMLDecodeError as e:
-            found = re.search(r"at line (\d+)", str(e))
-            self.fail(1 + int(found[1]) if found else 1, f"the spec block is no TOML: {e}")
-
-    def line(self, *keys: str) -> int:
-        dotted = r"\s*\.\s*".join(re.escape(k) for k in keys)
-        for i, text in enumerate(self.block, 2):
-            if re.match(rf"\s*{dotted}\s*[.=]", text):
-                return i
-        return self.line(*keys[:-1]) if len(keys) > 1 else 1
-
-    def fail(self, line: int, message: str) -> NoReturn:
-        raise BuildError(self.file, line, message)
-
-    def known(self, table: dict[str, Any], allowed: set[str], *keys: str) -> None:
-        if not isinstance(table, dict):
-            self.fail(self.line(*keys), f"{'.'.join(keys)} must be a table")
-        for k in table:
-            if k not in allowed:
-                where = ".".join((*keys, k))
-                self.fail(
-                    self.line(*keys, k),
-                    f"unknown key {where!r}; known: {', '.join(sorted(allowed))}",
-                )
-
-    def expr(self, text: Any, names: set[str], *keys: str) -> str:
-        if not isinstance(text, str):
-            self.fail(self.line(*keys), f"{'.'.join(keys)} must be an expression in quotes")
-        try:
-            return expr.check(text, names)
-        except expr.ExprError as e:
-            self.fail(self.line(*keys), f"{'.'.join(keys)}: {e}")
+        return [c for c in combos if all(expr.evaluate(w, self.values(c)) for w in self.when)]
 
 
 def load(path: Path, file: str) -> Spec:
     """The spec of one kernel source; BuildError names file and line of what is wrong."""
-    r = _Reader(path, file)
+    r = Reader(path, file)
     d = r.data
     r.known(d, _TOP)
     for key, kind in _TYPES.items():
@@ -216,19 +116,21 @@ def load(path: Path, file: str) -> Spec:
     iterate = d.get("iterate", "none")
     if iterate not in ("rows", "nd", "tiles", "none"):
         r.fail(r.line("iterate"), f"iterate must be rows, nd, tiles or none but is {iterate!r}")
-    axes = _axes(r)
-    axis_names = {a.name for a in axes}
+    configs = _configs(r)
+    axes = _axes(r, configs)
+    axis_names = {a.name for a in axes} | ({CONFIG} if configs else set())
     tensors = _tensors(r, axes)
     names = {t.name for t in tensors} | {"caps"} | ({"it"} if iterate != "none" else set())
     seen: set[str] = set()
     for a in axes:
         if a.pick:
             r.expr(a.pick, names | seen, "pick", a.name)
-        seen.add(a.name)
+        seen |= {a.name, CONFIG} if a.configs else {a.name}
     for t in tensors:
         if t.over:
             r.expr(t.over, {other.name for other in tensors}, _table(t.role), t.name)
     params, options = _params(r, names | axis_names), _options(r)
+    _members(r, iterate, tensors, params)
     when = tuple(d.get("when", ()))
     for w in when:
         r.expr(w, axis_names, "when")
@@ -247,7 +149,7 @@ def load(path: Path, file: str) -> Spec:
         iterate=iterate, grid=d.get("grid", ""), axes=axes, tensors=tensors, params=params,
         options=options, uses=tuple(d.get("uses", ())), when=when, part_of=d.get("part_of", ""),
         bodies=tuple(d.get("bodies", ())), moves_bytes=d.get("moves_bytes", False),
-        subgroups=d.get("subgroups", ""), faults=d.get("faults", False),
+        configs=configs, subgroups=d.get("subgroups", ""), faults=d.get("faults", False),
         workgroup_bytes=d.get("workgroup_bytes", ""),
         source=d.get("source", ""), wrappers=_wrappers(r, params), **_axis(r, tensors, params),
         nbytes=_work(r, "bytes", tensors, params, options),
@@ -255,7 +157,7 @@ def load(path: Path, file: str) -> Spec:
     )  # fmt: skip
 
 
-def _wrappers(r: _Reader, params: tuple[Param, ...]) -> dict[str, dict[str, Any]]:
+def _wrappers(r: Reader, params: tuple[Param, ...]) -> dict[str, dict[str, Any]]:
     """Other names of the kernel, with scalars that they set."""
     wrappers: dict[str, dict[str, Any]] = r.data.get("wrappers", {})
     scalars = {p.name for p in params if p.arg and p.default is not None}
@@ -265,7 +167,7 @@ def _wrappers(r: _Reader, params: tuple[Param, ...]) -> dict[str, dict[str, Any]
 
 
 def _work(
-    r: _Reader,
+    r: Reader,
     key: str,
     tensors: tuple[TensorSpec, ...],
     params: tuple[Param, ...],
@@ -282,7 +184,7 @@ def _work(
 
 
 def _axis(
-    r: _Reader, tensors: tuple[TensorSpec, ...], params: tuple[Param, ...]
+    r: Reader, tensors: tuple[TensorSpec, ...], params: tuple[Param, ...]
 ) -> dict[str, tuple[str, ...]]:
     table = r.data.get("axis", {})
     r.known(table, _AXIS, "axis")
@@ -294,20 +196,56 @@ def _axis(
     return {f"axis_{key}": tuple(table.get(key, ())) for key in ("moves", "last_only")}
 
 
-def _axes(r: _Reader) -> tuple[Axis, ...]:
+def _configs(r: Reader) -> dict[str, dict[str, Value]]:
+    """The table of configurations: the same fields, of the same types, in every row."""
+    table: dict[str, dict[str, Value]] = r.data.get("configs", {})
+    first: dict[str, Value] = {}
+    for name, row in table.items():
+        where = ("configs", name)
+        if not _NAME.match(name) or not isinstance(row, dict) or not row:
+            r.fail(
+                r.line(*where), f"configs.{name} must be a name in lower case and a table of values"
+            )
+        first = first or row
+        if row.keys() != first.keys():
+            odd = ", ".join(sorted(row.keys() ^ first.keys()))
+            r.fail(r.line(*where), f"configs.{name}: every row must have the same keys, not {odd}")
+        for key, value in row.items():
+            if not _FIELD.match(key) or keyword.iskeyword(key) or key in ("count", "index"):
+                r.fail(r.line(*where), f"configs.{name}: {key!r} cannot be the name of a field")
+            if type(value) not in (int, bool, str) or type(value) is not type(first[key]):
+                r.fail(
+                    r.line(*where),
+                    f"configs.{name}: {key} must be an int, a bool or a str, of one type in all "
+                    f"rows, but is {value!r}",
+                )
+    r.fields = tuple(first)
+    takers = [name for name, values in r.data.get("axes", {}).items() if values == "configs"]
+    if table and len(takers) != 1:
+        r.fail(r.line("configs"), 'configs need one axis that takes them: axes.TILE = "configs"')
+    if takers and not table:
+        r.fail(r.line("axes", takers[0]), f"axes.{takers[0]}: the spec has no configs")
+    return {name: {key: row[key] for key in first} for name, row in table.items()}
+
+
+def _axes(r: Reader, configs: Mapping[str, object]) -> tuple[Axis, ...]:
     picks = r.data.get("pick", {})
     axes = []
     for name, values in r.data.get("axes", {}).items():
-        if not re.fullmatch(r"[A-Z][A-Z0-9_]*", name):
-            r.fail(r.line("axes", name), f"axis {name!r} must be in capitals")
+        if not re.fullmatch(r"[A-Z][A-Z0-9_]*", name) or name == CONFIG:
+            r.fail(r.line("axes", name), f"axis {name!r} must be in capitals, and not {CONFIG}")
+        line, pick = r.line("axes", name), picks.get(name, "")
+        if values == "configs":
+            axes.append(Axis(name, tuple(configs), pick, line, configs=True))
+            continue
         if not isinstance(values, list) or not values or len({type(v) for v in values}) != 1:
             r.fail(r.line("axes", name), f"axes.{name} must be a list of values of one type")
-        axes.append(Axis(name, tuple(values), picks.get(name, ""), r.line("axes", name)))
+        axes.append(Axis(name, tuple(values), pick, line))
     r.known(picks, {a.name for a in axes}, "pick")
     return tuple(axes)
 
 
-def _tensors(r: _Reader, axes: tuple[Axis, ...]) -> tuple[TensorSpec, ...]:
+def _tensors(r: Reader, axes: tuple[Axis, ...]) -> tuple[TensorSpec, ...]:
     by_name = {a.name: a for a in axes}
     out = []
     for table, role in (("inputs", "in"), ("outputs", "out")):
@@ -333,10 +271,17 @@ def _tensors(r: _Reader, axes: tuple[Axis, ...]) -> tuple[TensorSpec, ...]:
                 r.fail(r.line(*where), f"{table}.{name}: dtype '*' and 'bind' go together")
             for key in ("bind", "when"):
                 if key in fields:
-                    r.expr(fields[key], set(by_name), *where)
+                    r.expr(fields[key], {*by_name, *([CONFIG] if r.fields else [])}, *where)
+            named = _named_axes(r, fields, *where)
             if fields.get("vec", "") not in (*by_name, ""):
                 r.fail(r.line(*where), f"{table}.{name}: vec must be an axis")
-            out.append(TensorSpec(name, role, **{**fields, "dtypes": accepted}))
+            out.append(
+                TensorSpec(
+                    name,
+                    role,
+                    **{**fields, "dtypes": accepted, "axes": named, "line": r.line(*where)},
+                )
+            )
     known = {t.name for t in out}
     for t in out:
         for ref in (t.alias, t.like, t.broadcast):
@@ -348,12 +293,43 @@ def _tensors(r: _Reader, axes: tuple[Axis, ...]) -> tuple[TensorSpec, ...]:
     return tuple(out)
 
 
+def _named_axes(r: Reader, fields: dict[str, Any], *where: str) -> tuple[str, ...]:
+    """The names of a tensor's axes: one letter each, so that `x_hs` in Params is one thing only."""
+    text = fields.get("axes", "")
+    names = tuple(text.split()) if isinstance(text, str) else ()
+    fit = all(re.fullmatch("[a-z]", n) for n in names) and len(set(names)) == len(names)
+    if "axes" in fields and not (names and fit):
+        r.fail(
+            r.line(*where),
+            f"{'.'.join(where)}: axes must be different letters in lower case with spaces between "
+            f"them but is {text!r}",
+        )
+    return names
+
+
+def _members(
+    r: Reader, iterate: str, tensors: tuple[TensorSpec, ...], params: tuple[Param, ...]
+) -> None:
+    """No step of a named axis has the name of another member of Params."""
+    taken = {name for p in params for name in p.fields} | {f"{t.name}_off" for t in tensors}
+    for t in tensors:
+        levels = {f"{t.name}_{s}" for s in _LEVEL_STEPS.get(iterate, ()) if t.index}
+        for axis in t.axes:
+            if t.step(axis) in taken | levels:
+                where = (_table(t.role), t.name)
+                r.fail(
+                    r.line(*where),
+                    f"{'.'.join(where)}: the step of axis {axis!r} is p.{t.step(axis)}, but Params "
+                    "has another member of this name",
+                )
+
+
 def _table(role: str) -> str:
     """The table of the spec that holds the tensors of a role."""
     return "inputs" if role == "in" else "outputs"
 
 
-def _params(r: _Reader, names: set[str]) -> tuple[Param, ...]:
+def _params(r: Reader, names: set[str]) -> tuple[Param, ...]:
     out: list[Param] = []
     for name, fields in r.data.get("params", {}).items():
         r.known(fields, _PARAM, "params", name)
@@ -372,7 +348,7 @@ def _params(r: _Reader, names: set[str]) -> tuple[Param, ...]:
     return tuple(out)
 
 
-def _options(r: _Reader) -> tuple[Option, ...]:
+def _options(r: Reader) -> tuple[Option, ...]:
     out = []
     for name, fields in r.data.get("options", {}).items():
         r.known(fields, _OPTION, "options", name)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from .dtypes import DTYPES, DType, DTypeName
+from .errors import ShapeError
 from .faults import Watch
 from .layout import Ints, View, contiguous_strides
 
@@ -23,6 +24,7 @@ __all__ = [
     "Kernel",
     "Scratch",
     "Step",
+    "axis_steps",
     "cdiv",
     "dtype",
     "touched",
@@ -150,6 +152,21 @@ class Kernel:
 def cdiv(a: int, b: int) -> int:
     """a / b rounded up."""
     return -(-a // b)
+
+
+def axis_steps(op: str, name: str, view: View | None, axes: str, wanted: str, elem: int) -> Ints:
+    """The steps of a view along some of its axes, a letter each, in units of `elem` bytes.
+
+    An optional tensor that was not given has steps of 0.
+    """
+    if view is None:
+        return (0,) * len(wanted)
+    if view.ndim != len(axes):
+        raise ShapeError(
+            f"[{op}] {name} must have {len(axes)} axes ({' '.join(axes)}) but has shape "
+            f"{view.shape}"
+        )
+    return tuple(view.strides[axes.index(axis)] // elem for axis in wanted)
 
 
 def dtype(view: View | None) -> str:

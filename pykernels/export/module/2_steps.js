@@ -23,6 +23,15 @@ class Scratch {
   }
 }
 
+/** The steps of a view along some of its axes, a letter each, in units of `elem` bytes. */
+const axisSteps = (op, name, view, axes, wanted, elem) => {
+  if (!view) return new Array(wanted.length).fill(0);
+  if (view.ndim !== axes.length) {
+    fail(op, `${name} must have ${axes.length} axes (${[...axes].join(" ")}) but has shape [${view.shape}]`);
+  }
+  return [...wanted].map((axis) => Math.floor(view.strides[axes.indexOf(axis)] / elem));
+};
+
 const python = (value) => (value === true ? "True" : value === false ? "False" : `${value}`);
 
 const variantName = (step, mode) =>

@@ -22,8 +22,10 @@ class ExprError(ValueError):
     """An expression that a spec may not contain."""
 
 
-def check(text: str, names: Collection[str]) -> str:
-    """`text` again, if it is an allowed expression over `names`."""
+def check(
+    text: str, names: Collection[str], fields: Mapping[str, Collection[str]] | None = None
+) -> str:
+    """`text` again, if it is an allowed expression over `names`; some have only these `fields`."""
     try:
         tree = ast.parse(text, mode="eval")
     except SyntaxError as e:
@@ -35,6 +37,12 @@ def check(text: str, names: Collection[str]) -> str:
             raise ExprError(f"{text!r} names {node.id!r}; known here: {', '.join(sorted(names))}")
         if isinstance(node, ast.Attribute) and node.attr.startswith("_"):
             raise ExprError(f"{text!r} reads the private attribute {node.attr!r}")
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            known = (fields or {}).get(node.value.id)
+            if known is not None and node.attr not in known:
+                raise ExprError(
+                    f"{text!r}: {node.value.id} has no {node.attr!r}; it has {', '.join(known)}"
+                )
     return text
 
 

@@ -1,8 +1,11 @@
 """The head of a variant: everything that depends on how tensors are bound and stored.
 
+It needs nothing but the standard library; codegen makes the shipped texts with it.
+
 Params and bindings are written here only. The body sees named constants, `p` (Params), and per
 tensor `x_load(i)`, `dst_store(i, v)` and, by the index space, `x_index(i)` (nd), `x_row(r)` and
-`x_at(row, c)` (rows), or `x_batch(b)` and `x_at(batch, r, c)` (tiles); tensors of any
+`x_at(row, c)` (rows), or `x_batch(b)` and `x_at(batch, r, c)` (tiles). A tensor with named axes has
+their steps in Params: `p.x_hs` for the axis h. Tensors of any
 dtype (`dtype = "*"`) are bound as words and read through `x_mem`. With `faults = true` the body
 calls `fault_started(first)` once in every invocation and `fault(position, lo, hi)` for each number
 that it finds wrong.
@@ -14,12 +17,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pykernels.errors import LimitError
 from pykernels.faults import BITS, FAULTS, STARTED
 from pykernels.layout import Nd, Rows, Tiles
 
 from . import expr
-from .errors import BuildError
-from .spec import Param, Spec, TensorSpec
+from .interface import Interface, Param, TensorSpec
 
 __all__ = ["ElementType", "element", "features", "head", "modes", "params", "present"]
 
@@ -58,18 +61,19 @@ class ElementType:
     size: int
 
 
-def present(spec: Spec, axes: Mapping[str, Any]) -> list[TensorSpec]:
+def present(spec: Interface, axes: Mapping[str, Any]) -> list[TensorSpec]:
     """The tensors that this variant binds, in binding order."""
-    return [t for t in spec.tensors if not t.when or expr.evaluate(t.when, axes)]
+    values = spec.values(axes)
+    return [t for t in spec.tensors if not t.when or expr.evaluate(t.when, values)]
 
 
 def short_dtype(tensor: TensorSpec, axes: Mapping[str, Any]) -> str:
     return str(axes.get(tensor.dtype, tensor.dtype))
 
 
-def element(tensor: TensorSpec, axes: Mapping[str, Any]) -> ElementType:
+def element(spec: Interface, tensor: TensorSpec, axes: Mapping[str, Any]) -> ElementType:
     if tensor.bind:
-        storage = expr.evaluate(tensor.bind, axes)
+        storage = expr.evaluate(tensor.bind, spec.values(axes))
         return ElementType(storage, "", _BIND_SIZES[storage])
     short = short_dtype(tensor, axes)
     scalar = _SCALARS[short]
@@ -81,17 +85,17 @@ def element(tensor: TensorSpec, axes: Mapping[str, Any]) -> ElementType:
     return ElementType(f"vec{n}<{scalar}>", f"vec{n}<{value}>", size)
 
 
-def features(spec: Spec, axes: Mapping[str, Any]) -> list[str]:
+def features(spec: Interface, axes: Mapping[str, Any]) -> list[str]:
     """The device features that a variant needs, by WebGPU's names."""
     needs = []
-    if any(element(t, axes).storage.find("f16") >= 0 for t in present(spec, axes)):
+    if any(element(spec, t, axes).storage.find("f16") >= 0 for t in present(spec, axes)):
         needs.append("shader-f16")
-    if spec.subgroups and expr.evaluate(spec.subgroups, axes):
+    if spec.subgroups and expr.evaluate(spec.subgroups, spec.values(axes)):
         needs.append("subgroups")
     return needs
 
 
-def modes(spec: Spec, axes: Mapping[str, Any]) -> list[str]:
+def modes(spec: Interface, axes: Mapping[str, Any]) -> list[str]:
     """The binding modes of a variant: which of its windows may lie in one buffer."""
     tensors = present(spec, axes)
     names = {t.name: t for t in tensors}
@@ -99,43 +103,38 @@ def modes(spec: Spec, axes: Mapping[str, Any]) -> list[str]:
     if any(t.role == "in" and not t.readonly for t in tensors):
         out.append("rw")
     aliases = [t for t in tensors if t.alias and t.alias in names]
-    if any(element(t, axes) == element(names[t.alias], axes) for t in aliases):
+    if any(element(spec, t, axes) == element(spec, names[t.alias], axes) for t in aliases):
         out.append("merged")
     return out
 
 
-def params(spec: Spec, axes: Mapping[str, Any]) -> list[tuple[str, str]]:
+def params(spec: Interface, axes: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Name and WGSL type of each member of Params, in order."""
     out = [("groups", "u32")]
-    steps: list[str] = []
+    levels: list[str] = []
     if spec.iterate != "none":
         count, space = SPACES[spec.iterate]
         out += [(count, "u32"), ("levels", "u32")]
         out += [(f"n{i}", "u32") for i in range(space.LEVELS - 1)]
-        steps = [f"s{i}" for i in range(space.LEVELS)] + ["rs", "cs"][2 - space.TAIL :]
+        levels = [f"s{i}" for i in range(space.LEVELS)] + ["rs", "cs"][2 - space.TAIL :]
     for t in present(spec, axes):
         out.append((f"{t.name}_off", "u32"))
         if t.index:
-            out += [(f"{t.name}_{s}", "u32") for s in steps]
+            out += [(f"{t.name}_{s}", "u32") for s in levels]
+        out += [(t.step(axis), "u32") for axis in t.steps]
     given = [p for p in spec.params if not p.arg]
     arguments = [p for p in spec.params if p.arg]
     out += _members(given)
     if spec.faults:
         out.append(("fault_slot", "u32"))
-    out += _members(arguments)
-    if len(out) > MAX_PARAMS:
-        raise BuildError(
-            spec.file, 1,
-            f"Params has {len(out)} members of 4 bytes, but a launch has room for {MAX_PARAMS}",
-        )  # fmt: skip
-    return out
+    return out + _members(arguments)
 
 
 def _members(declared: Sequence[Param]) -> list[tuple[str, str]]:
     return [(n, "u32" if p.type == "bits" else p.type) for p in declared for n in p.fields]
 
 
-def head(spec: Spec, axes: Mapping[str, Any], mode: str) -> str:
+def head(spec: Interface, axes: Mapping[str, Any], mode: str) -> str:
     """The text in front of the body, for one binding mode."""
     tensors = present(spec, axes)
     lines = ["enable f16;"] if "shader-f16" in features(spec, axes) else []
@@ -147,8 +146,13 @@ def head(spec: Spec, axes: Mapping[str, Any], mode: str) -> str:
             lines.append(f"const {a.name} = {value}u;")
         elif value in _SCALARS and any(t.dtype == a.name for t in tensors):
             lines.append(f"alias {a.name} = {value};")
+    members = params(spec, axes)
+    if len(members) > MAX_PARAMS:
+        raise LimitError(
+            f"Params has {len(members)} members of 4 bytes, but a launch has room for {MAX_PARAMS}"
+        )
     lines.append("struct Params {")
-    lines += [f"  {name}: {kind}," for name, kind in params(spec, axes)]
+    lines += [f"  {name}: {kind}," for name, kind in members]
     lines.append("}")
     lines += _bindings(spec, axes, mode, tensors)
     lines.append("fn group_id(w: vec3<u32>) -> u32 { return w.x + (w.y << 15u); }")
@@ -164,7 +168,7 @@ def _alias_of(tensors: list[TensorSpec], name: str) -> str:
 
 
 def _bindings(
-    spec: Spec, axes: Mapping[str, Any], mode: str, tensors: list[TensorSpec]
+    spec: Interface, axes: Mapping[str, Any], mode: str, tensors: list[TensorSpec]
 ) -> list[str]:
     lines = []
     number = 0
@@ -173,7 +177,7 @@ def _bindings(
             continue  # read through the output's binding
         write = t.role == "out" or (mode == "rw" and not t.readonly)
         access = "read_write" if write else "read"
-        storage = element(t, axes).storage
+        storage = element(spec, t, axes).storage
         lines.append(
             f"@group(0) @binding({number}) var<storage, {access}> {t.name}_mem: array<{storage}>;"
         )
@@ -187,8 +191,8 @@ def _bindings(
     return lines
 
 
-def _accessors(spec: Spec, axes: Mapping[str, Any], mode: str, t: TensorSpec) -> list[str]:
-    kind = element(t, axes)
+def _accessors(spec: Interface, axes: Mapping[str, Any], mode: str, t: TensorSpec) -> list[str]:
+    kind = element(spec, t, axes)
     mem = f"{t.name}_mem"
     if mode == "merged" and t.role == "in":
         mem = f"{_alias_of(present(spec, axes), t.name) or t.name}_mem"

@@ -1,0 +1,97 @@
+"""What a body's head is made from: its axes, tensors and params."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+__all__ = ["CONFIG", "Axis", "Interface", "Param", "TensorSpec", "Value"]
+
+Value = str | int | bool
+CONFIG = "CFG"  # the name of a variant's configuration in templates and expressions
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A choice that is made when a text is rendered."""
+
+    name: str
+    values: tuple[Value, ...]
+    pick: str = ""  # "" when the plan gives it
+    line: int = 1
+    configs: bool = False  # its values are the names of the configurations
+
+    @property
+    def type(self) -> str:
+        return type(self.values[0]).__name__
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """A tensor argument: how it is bound, stored and indexed."""
+
+    name: str
+    role: str  # in | out
+    dtype: str  # an axis, a short dtype name, or "*"
+    dtypes: tuple[str, ...]  # public names that are accepted
+    doc: str = ""
+    vec: str = ""
+    bind: str = ""  # expression over axes: the element type of the bound array
+    when: str = ""
+    optional: bool = False
+    readonly: bool = False
+    alias: str = ""
+    like: str = ""
+    broadcast: str = ""
+    index: bool = True
+    over: str = ""  # expression: the view as the index space sees it, where it is another
+    axes: tuple[str, ...] = ()  # the names of its axes, one letter each
+    steps: tuple[str, ...] = ()  # those whose steps are members of Params
+    line: int = 1  # where the spec declares it
+
+    def step(self, axis: str) -> str:
+        """The member of Params that holds the step along one axis."""
+        return f"{self.name}_{axis}s"
+
+
+@dataclass(frozen=True)
+class Param:
+    """A number that reaches a body through Params."""
+
+    name: str
+    type: str
+    value: str = ""  # expression; "" with arg False: the plan gives it
+    default: float | int | bool | None = None
+    arg: bool = False  # a scalar argument of the call
+    of: str = ""  # for bits: the tensor or dtype whose pattern it is
+    doc: str = ""
+    line: int = 1  # where the spec declares it
+
+    @property
+    def fields(self) -> list[str]:
+        """Its members of Params."""
+        return [f"{self.name}_lo", f"{self.name}_hi"] if self.type == "bits" else [self.name]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interface:
+    """All that a head depends on, besides the values of the axes and the binding mode."""
+
+    name: str
+    axes: tuple[Axis, ...] = ()
+    tensors: tuple[TensorSpec, ...]
+    params: tuple[Param, ...] = ()
+    iterate: str = "none"
+    subgroups: str = ""  # expression over axes: are subgroup operations used?
+    faults: bool = False  # each launch has a slot to report what it finds wrong
+    configs: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
+
+    def values(self, axes: Mapping[str, Any]) -> dict[str, Any]:
+        """What expressions and templates read of a variant: its axes, and its configuration."""
+        out = dict(axes)
+        for a in self.axes:
+            if a.configs:
+                out[CONFIG] = SimpleNamespace(**self.configs[axes[a.name]])
+        return out
