@@ -12,17 +12,14 @@
 // pick.T = "dtype(dy)"
 // pick.D = "dtype(dst)"
 // pick.WG = "256"
-// inputs.dy = { dtype = "T", vec = "V", doc = "(N, O, OH, OW)" }
-// outputs.dst = { dtype = "D", index = false, doc = "(O,)" }
+// inputs.dy = { dtype = "T", vec = "V", axes = "n h w o", doc = "(N, O, OH, OW)" }
+// outputs.dst = { dtype = "D", index = false, axes = "s o", doc = "(O,)" }
 // options.layout = { type = "Literal['NCHW', 'NHWC']", default = "NCHW", doc = "Axes of dy." }
 // iterate = "rows"
 // params.channels = { type = "u32" }
-// params.channel_step = { type = "u32" }
 // params.lane_bits = { type = "u32" }
 // params.across = { type = "u32" }
 // params.slice_depth = { type = "u32" }
-// params.dst_ss = { type = "u32" }
-// params.dst_os = { type = "u32" }
 // params.raw = { type = "u32" }
 // params.scale = { type = "f32", default = 1.0, doc = "Factor of the sums." }
 // operations = "dy.size"
@@ -44,7 +41,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let wide = 1u << p.lane_bits;
   let c = ((g - slice * p.across) << p.lane_bits) + (li & (wide - 1u));
   let step = WG >> p.lane_bits;
-  let column = min(c, p.channels - 1u) * p.channel_step;
+  let column = min(c, p.channels - 1u) * p.dy_os;
   let first = slice * p.slice_depth;
   let end = min(first + p.slice_depth, p.rows);
 //% for u in range(UNROLL)

@@ -5,7 +5,7 @@
 // axes.V = [4]
 // pick.W = "dtype(w)"
 // pick.V = "4"
-// inputs.w = { dtype = "W", doc = "(groups, O, C, KH, KW)" }
+// inputs.w = { dtype = "W", axes = "g o c h w", doc = "(groups, O, C, KH, KW)" }
 // outputs.dst = { dtype = "f32", vec = "V", doc = "(groups, KH * KW * C, wide)" }
 // params.rows = { type = "u32", value = "w.shape[1]" }
 // params.depth = { type = "u32", value = "dst.shape[1]" }
@@ -19,8 +19,6 @@
 // params.d0 = { type = "u32" }
 // params.d1 = { type = "u32" }
 // params.d2 = { type = "u32" }
-// params.w_gs = { type = "u32" }
-// params.w_rs = { type = "u32" }
 // grid = "cdiv(dst.shape[0] * dst.shape[1] * cdiv(dst.shape[2], 16) * 4, 256)"
 // ///
 
@@ -49,7 +47,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let low = k - q * p.n0;
   let mid = q - r * p.n1;
   let start = p.w_off + group * p.w_gs + low * p.e0 + mid * p.e1 + r * p.e2;
-  let rows = min(vec4<u32>(row) + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(p.rows - 1u)) * p.w_rs;
+  let rows = min(vec4<u32>(row) + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(p.rows - 1u)) * p.w_os;
   let v = vec4<f32>(w_load(start + rows.x), w_load(start + rows.y), w_load(start + rows.z), w_load(start + rows.w));
   let to = group * p.depth + low * p.d0 + mid * p.d1 + r * p.d2;
   dst_store(p.dst_off + to * p.quads + quad, v);

@@ -90,7 +90,10 @@ class Expressions:
 
     def e_Attribute(self, node: ast.Attribute) -> str:
         self.known(node)
-        return f"{self.value(node.value)}.{node.attr}"
+        of = self.value(node.value)
+        if of.startswith("bodies.") and node.attr == "CONFIGS":
+            return f"py.configs({of})"
+        return f"{of}.{node.attr}"
 
     def known(self, node: ast.Attribute) -> None:
         """NotTranslated for what a module of Python's has, but 5_python.js has not."""

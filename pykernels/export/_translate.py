@@ -85,6 +85,10 @@ class _Writer(Expressions):
                 self.globals[name] = f"{plan_object(module)}.{a.name}"
             elif source == "pykernels._generated.bodies":
                 self.globals[name] = f"bodies.{a.name}"
+            elif source.startswith("pykernels._generated.bodies.") and a.name == "CONFIGS":
+                self.globals[name] = f"py.configs(bodies.{source.rpartition('.')[2]})"
+            elif source.startswith("pykernels._generated.bodies.") and a.name == "Config":
+                self.globals[name] = "null"
             elif source == "pykernels.errors":
                 self.globals[name] = "py.Failure"
             elif source in _OURS and a.name in _OWN:

@@ -159,9 +159,9 @@ def module(
     source = _generated("javascript.json")
     parts = [*map(static, PARTS)]
     texts = {name: text for modules in live.values() for name, text in (modules or {}).items()}
-    parts += [static("module/5_python.js"), *texts.values()] if texts else []
     parts += ["// -- generated from the specs " + "-" * 69 + "\n"]
-    parts += [source["bodies"][b]["js"] for b in bodies]
+    parts += [source["bodies"][b]["js"] for b in bodies]  # plans read their configurations
+    parts += [static("module/5_python.js"), *texts.values()] if texts else []
     for name in kernels:
         facts = source["kernels"][name]
         parts.append(facts["js"])

@@ -73,9 +73,10 @@ def ask(module: Path, calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def specs() -> Iterator[Any]:
+    from codegen.sources import kernel_files
     from codegen.spec import load
 
-    for path in sorted((ROOT / "kernels").glob("*.wgsl")):
+    for path in kernel_files(ROOT):
         spec = load(path, path.name)
         if any(True for _ in spec.variants()):  # a kernel may be made of others' bodies
             yield spec
@@ -89,7 +90,10 @@ def test_bodies_step_as_in_python(spec: Any, module: Path) -> None:
     calls, wants = [], []
     for _ in range(ROUNDS):
         ndim = int(rng.integers(2, 6))
-        views = {t.name: random_view(rng, slot, t, ndim) for slot, t in enumerate(spec.tensors)}
+        views = {
+            t.name: random_view(rng, slot, t, len(t.axes) or ndim)
+            for slot, t in enumerate(spec.tensors)
+        }
         given = random_given(rng, spec, variants)
         if getattr(spec, "faults", False):
             given["watch"] = None

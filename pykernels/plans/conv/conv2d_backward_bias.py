@@ -44,11 +44,9 @@ def plan(
     if slices > 1 or dst.dtype.itemsize < item:
         out = scratch.empty((slices, channels), "float32")
         after = [conv_splitk_reduce.step(caps, out, dst, slices=slices)]
-    steps = [s // out.dtype.itemsize % (1 << 32) for s in out.strides]
     main = body.step(
-        caps, dy, out, V=vec, channels=channels, lane_bits=bits, across=across, slice_depth=each,
-        channel_step=dy.strides[-1] // (item * vec) % (1 << 32),
-        dst_ss=steps[0] if after else 0, dst_os=steps[-1], raw=int(bool(after)),
+        caps, dy, out.as_rank(2), V=vec, channels=channels, lane_bits=bits, across=across,
+        slice_depth=each, raw=int(bool(after)),
     )  # fmt: skip
     return [main, *after]
 

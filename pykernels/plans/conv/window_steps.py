@@ -206,7 +206,6 @@ def _packed(caps: Caps, scratch: Scratch, w: View, order: str) -> Weights:
     pack = conv_pack.step(
         caps, w, copy, n0=low[0], n1=mid[0], e0=u32(low[1]), e1=u32(mid[1]), e2=u32(high[1]),
         d0=low[2], d1=mid[2], d2=high[2],
-        w_gs=u32(elements(w)[0]), w_rs=u32(elements(w)[1]),
     )  # fmt: skip
     return Weights(copy, True, order, [pack])
 

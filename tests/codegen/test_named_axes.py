@@ -1,0 +1,79 @@
+"""Named axes of a tensor: their steps reach Params without a param of the spec."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from codegen.build import Build
+from pykernels.dtypes import DTYPES
+from pykernels.errors import ShapeError
+from pykernels.export._record import CAPS
+from pykernels.layout import View
+
+BODY = """\
+// /// kernel
+// doc = "dst = a + bias, channels first to last."
+// axes.T = ["f32", "f16"]
+// axes.V = [4]
+// axes.BIAS = [false, true]
+// pick.T = "dtype(a)"
+// pick.V = "4"
+// pick.BIAS = "bias is not None"
+// inputs.a = { dtype = "T", vec = "V", axes = "n c w" }
+// inputs.bias = { dtype = "f32", optional = true, axes = "c" }
+// outputs.dst = { dtype = "f32", axes = "n w c" }
+// params.channels = { type = "u32", value = "a.shape[1]" }
+// grid = "a.shape[0]"
+// ///
+
+@compute @workgroup_size(64)
+fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
+  let g = group_id(wg);
+  if (g >= p.groups || li >= p.channels) { return; }
+  // p.a_ws is no member: what a comment says is not read.
+  var v = a_load(p.a_off + g * p.a_ns + li * p.a_cs);
+//% if BIAS
+  v += bias_load(p.bias_off + li * p.bias_cs);
+//% endif
+//% for i in range(4)
+  dst_store(p.dst_off + g * p.dst_ns + ${i}u * p.dst_ws + li * p.dst_cs, v[${i}]);
+//% endfor
+}
+"""
+
+
+@pytest.fixture
+def built(toy: Callable[[dict[str, str]], Build]) -> Build:
+    return toy({"kernels/toy/toy.wgsl": BODY})
+
+
+def view(slot: int, name: str, shape: tuple[int, ...], strides: tuple[int, ...]) -> View:
+    return View(slot, DTYPES[name], shape, strides, 0)  # type: ignore[index]
+
+
+A = view(0, "float16", (2, 5, 4), (400, -64, 2))
+BIAS = view(1, "float32", (5,), (12,))
+DST = view(2, "float32", (2, 4, 5), (4, 800, 40))
+
+
+def test_params_has_the_steps_that_the_body_reads(built: Build) -> None:
+    v = built.variants[0]
+    text = v.text[v.text.index("struct Params") : v.text.index("@group")]
+    members = [line.split(":")[0].strip() for line in text.splitlines() if ":" in line]
+    assert members == [
+        "groups", "a_off", "a_ns", "a_cs", "bias_off", "bias_cs",
+        "dst_off", "dst_ns", "dst_ws", "dst_cs", "channels",
+    ]  # fmt: skip
+
+
+def test_the_step_fills_them_in_the_units_of_the_index(built: Build) -> None:
+    names: dict[str, object] = {}
+    exec(compile(built.files["bodies/toy.py"], "toy.py", "exec"), names)
+    step = names["step"](CAPS, A, BIAS, DST)  # type: ignore[operator]
+    assert [b.strides for b in step.bound] == [(50, -8), (3,), (1, 200, 10)]
+    absent = names["step"](CAPS, A, None, DST)  # type: ignore[operator]
+    assert absent.bound[1].strides == (0,)
+    with pytest.raises(ShapeError, match=r"\[toy\] a must have 3 axes \(n c w\) but has shape"):
+        names["step"](CAPS, BIAS, None, DST)  # type: ignore[operator]
