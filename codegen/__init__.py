@@ -1,6 +1,7 @@
 """Build time only: kernel sources in, validated texts and typed Python modules out.
 
-    load (spec.py) -> render (render.py, head.py) -> validate -> emit (emit.py) -> write (build.py)
+    load (spec.py) -> render (render.py, pykernels.wgsl.head) -> validate -> emit (emit.py)
+    -> write (build.py)
 
 The runtime never imports this package. Importing it needs nothing but the standard library;
 `generate` needs Jinja2.

@@ -56,9 +56,8 @@ class Renderer:
 
     def __init__(self, kernels: Path) -> None:
         self._sources: dict[str, str] = {}
-        for path in sorted((kernels / "lib").glob("*.wgsl")):
-            name = f"lib/{path.name}"
-            file = f"{kernels.name}/{name}"
+        for path in sorted((kernels / "lib").rglob("*.wgsl")):
+            file = f"{kernels.name}/{path.relative_to(kernels).as_posix()}"
             self._sources[file] = _marked(path.read_text(encoding="utf-8"), file)
         self._env = jinja2.Environment(
             loader=jinja2.FunctionLoader(self._load),
@@ -85,11 +84,10 @@ class Renderer:
         if spec.file not in self._sources:
             self._sources[spec.file] = _marked(spec.text, spec.file, spec.body_line - 1)
         values = spec.values(axes)
-        given = dict(values)
         try:
-            for lib in spec.uses:
+            for name, lib in spec.libraries(axes).items():  # each sees those before it
                 template = self._env.get_template(f"{self._folder}/lib/{lib}.wgsl")
-                values[lib] = template.make_module(dict(given))
+                values[name] = template.make_module(dict(values))
             text = self._env.get_template(spec.file).render(values)
         except jinja2.TemplateSyntaxError as e:
             raise BuildError(e.name or spec.file, e.lineno, str(e.message)) from None

@@ -42,6 +42,7 @@ _PARAM = {"type", "value", "default", "arg", "of", "doc"}
 _OPTION = {"type", "default", "doc"}
 _AXIS = {"moves", "last_only"}
 _NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
+LIBRARY = re.compile(r"\$\{(.*?)\}")  # what an axis decides in the path of a library
 _FIELD = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
 # Members that a tensor of an index space has anyway.
 _LEVEL_STEPS = {"rows": ("cs",), "tiles": ("rs", "cs")}
@@ -97,6 +98,19 @@ class Spec(Interface):
         combos = [dict(zip(names, values, strict=True)) for values in product]
         return [c for c in combos if all(expr.evaluate(w, self.values(c)) for w in self.when)]
 
+    def libraries(self, axes: Mapping[str, Any]) -> dict[str, str]:
+        """The libraries of a variant: the path below `kernels/lib` by the name in templates."""
+        values = self.values(axes)
+        return {
+            library_name(path): LIBRARY.sub(lambda m: str(expr.evaluate(m[1], values)), path)
+            for path in self.uses
+        }
+
+
+def library_name(path: str) -> str:
+    """How a template calls a library: by its last part that no axis decides."""
+    return next((part for part in reversed(path.split("/")) if not LIBRARY.search(part)), "")
+
 
 def load(path: Path, file: str) -> Spec:
     """The spec of one kernel source; BuildError names file and line of what is wrong."""
@@ -134,16 +148,13 @@ def load(path: Path, file: str) -> Spec:
     when = tuple(d.get("when", ()))
     for w in when:
         r.expr(w, axis_names, "when")
-    for lib in d.get("uses", ()):
-        if not (path.parents[1] / "lib" / f"{lib}.wgsl").is_file():
-            r.fail(r.line("uses"), f"there is no kernels/lib/{lib}.wgsl")
     given = {p.name for p in params if not p.arg and not p.value}
     if "grid" in d:
         r.expr(d["grid"], names | axis_names | given, "grid")
     for key in ("subgroups", "workgroup_bytes"):
         if key in d:
             r.expr(d[key], axis_names, key)
-    return Spec(
+    spec = Spec(
         name=path.stem, family=path.parent.name, file=file, text=r.text,
         body_line=r.body_line, doc=d["doc"].strip(),
         iterate=iterate, grid=d.get("grid", ""), axes=axes, tensors=tensors, params=params,
@@ -155,6 +166,26 @@ def load(path: Path, file: str) -> Spec:
         nbytes=_work(r, "bytes", tensors, params, options),
         operations=_work(r, "operations", tensors, params, options),
     )  # fmt: skip
+    _uses(r, spec, axis_names)
+    return spec
+
+
+def _uses(r: Reader, spec: Spec, names: set[str]) -> None:
+    """Every library that a variant uses is there, and each has a name of its own."""
+    line = r.line("uses")
+    seen: set[str] = set()
+    for path in spec.uses:
+        if not isinstance(path, str) or not library_name(path):
+            r.fail(line, f"uses: {path!r} is no path of a library with a part that no axis decides")
+        for text in LIBRARY.findall(path):
+            r.expr(text, names, "uses")
+        if library_name(path) in seen:
+            r.fail(line, f"uses: templates would know two libraries as {library_name(path)!r}")
+        seen.add(library_name(path))
+    for axes in spec.variants() if spec.uses else ():
+        for lib in spec.libraries(axes).values():
+            if not (r.path.parents[1] / "lib" / f"{lib}.wgsl").is_file():
+                r.fail(line, f"there is no kernels/lib/{lib}.wgsl")
 
 
 def _wrappers(r: Reader, params: tuple[Param, ...]) -> dict[str, dict[str, Any]]:

@@ -1,0 +1,60 @@
+"""Libraries in folders, one of them chosen by an axis, and libraries that use others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from codegen.build import Build
+
+BODY = """\
+// /// kernel
+// doc = "y = 2 x."
+// axes.UNIT = ["fma", "plain"]
+// pick.UNIT = "'fma' if x.size > 999 else 'plain'"
+// inputs.x = { dtype = "f32" }
+// outputs.dst = { dtype = "f32", like = "x" }
+// iterate = "nd"
+// uses = ["mma/${UNIT}", "tile/doubled"]
+// grid = "cdiv(it.total, 64)"
+// ///
+
+@compute @workgroup_size(64)
+fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
+  let i = group_id(wg) * 64u + li;
+  if (i < p.total) {
+    ${doubled.store("x_load(x_index(i))")}
+  }
+}
+"""
+DOUBLED = """\
+//% macro store(value)
+dst_store(dst_index(i), ${mma.multiply(value, "2.0f")});
+//% endmacro
+"""
+
+
+def multiply(text: str) -> str:
+    return "//% macro multiply(a, b)\n" + text + "\n//%- endmacro\n"
+
+
+def test_an_axis_chooses_a_library_and_libraries_see_those_before_them(
+    toy: Callable[[dict[str, str]], Build],
+) -> None:
+    built = toy(
+        {
+            "kernels/toy/toy.wgsl": BODY,
+            "kernels/lib/mma/fma.wgsl": multiply("fma(${a}, ${b}, 0.0f)"),
+            "kernels/lib/mma/plain.wgsl": multiply("${a} * ${b}"),
+            "kernels/lib/tile/doubled.wgsl": DOUBLED,
+        }
+    )
+    stores = {
+        v.axes["UNIT"]: line.strip()
+        for v in built.variants
+        for line in v.text.splitlines()
+        if line.strip().startswith("dst_store")
+    }
+    assert stores == {
+        "fma": "dst_store(dst_index(i), fma(x_load(x_index(i)), 2.0f, 0.0f));",
+        "plain": "dst_store(dst_index(i), x_load(x_index(i)) * 2.0f);",
+    }
