@@ -7,7 +7,6 @@ python ci/manifest.py
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shutil
 import subprocess
@@ -15,13 +14,15 @@ import sys
 import tempfile
 from pathlib import Path
 
+from pykernels.texts import Texts, unpack_manifest
+
 ROOT = Path(__file__).resolve().parent.parent
 GENERATED = Path("pykernels") / "_generated"
 
 
 def hashes(root: Path) -> dict[str, str]:
     """The hash of each variant by the manifest."""
-    manifest = json.loads((root / GENERATED / "manifest.json").read_text(encoding="utf-8"))
+    manifest = unpack_manifest((root / GENERATED / "manifest.json").read_text(encoding="utf-8"))
     return {name: v["sha256"] for name, v in manifest["variants"].items()}
 
 
@@ -29,9 +30,8 @@ def of_texts(root: Path) -> dict[str, str]:
     """The hash of each variant by its text."""
     found = {}
     for file in (root / GENERATED / "wgsl").glob("*.json"):
-        for key, entry in json.loads(file.read_text(encoding="utf-8")).items():
-            name = f"{file.stem} {key}"
-            found[name] = hashlib.sha256(entry["wgsl"].encode()).hexdigest()
+        for key, text in Texts(file.read_text(encoding="utf-8")).items():
+            found[f"{file.stem} {key}"] = hashlib.sha256(text.wgsl.encode()).hexdigest()
     return found
 
 

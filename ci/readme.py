@@ -6,9 +6,10 @@ python ci/readme.py [--check]
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
+
+from pykernels import texts
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = "bench/results/nvidia-h200"
@@ -16,7 +17,7 @@ RESULTS = "bench/results/nvidia-h200"
 
 def kernels() -> str:
     """One row a kernel: what it computes, dtypes, bodies, variants."""
-    manifest = json.loads((ROOT / "pykernels" / "_generated" / "manifest.json").read_text())
+    manifest = texts.manifest()
     lines = ["| kernel | what it does | dtypes | bodies | variants |", "|---|---|---|---|---|"]
     for name, k in sorted(manifest["kernels"].items()):
         kinds = max((t["dtypes"] for t in k["tensors"] if t["role"] == "out"), key=len)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.resources
-import json
 from typing import Any
 
+from . import texts
 from .engine import Engine
 from .errors import ShaderError
 
@@ -28,14 +27,14 @@ class Pipelines:
         group_layout, pipeline_layout = self._layout(writable)
         pipeline = self._pipelines.get((body, key))
         if pipeline is None:
-            entry = _texts(body).get(key)
-            if entry is None:
+            text = texts.of_body(body).get(key)
+            if text is None:
                 raise ShaderError(f"[{body}] has no variant {key}")
             engine = self._engine
             try:
                 module = engine.shader(
-                    self._device, entry["wgsl"], f"{body} {key}", self._checks,
-                    "subgroups" in entry["features"],
+                    self._device, text.wgsl, f"{body} {key}", self._checks,
+                    "subgroups" in text.features,
                 )  # fmt: skip
                 pipeline = self._device.create_compute_pipeline(
                     label=f"{body} {key}",
@@ -65,14 +64,3 @@ class Pipelines:
                 raise engine.error(e, "layout") from None
             self._layouts[writable] = found = (group_layout, pipeline_layout)
         return found
-
-
-_text_cache: dict[str, dict[str, Any]] = {}
-
-
-def _texts(body: str) -> dict[str, Any]:
-    """The WGSL of every variant of a body, read once."""
-    if body not in _text_cache:
-        folder = importlib.resources.files("pykernels") / "_generated" / "wgsl"
-        _text_cache[body] = json.loads((folder / f"{body}.json").read_text(encoding="utf-8"))
-    return _text_cache[body]

@@ -2,35 +2,39 @@
 
 from __future__ import annotations
 
-import importlib.resources
 import json
 from typing import Any
 
+from pykernels import texts
+
 from . import Missing
 
-__all__ = ["kernel", "manifest", "read"]
+__all__ = ["kernel", "manifest", "read", "read_json"]
 
 
-def read(name: str) -> Any:
-    """A JSON file of pykernels/_generated."""
-    path = importlib.resources.files("pykernels") / "_generated" / name
+def read(name: str) -> str:
+    """A file of pykernels/_generated."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return texts.read(name)
     except FileNotFoundError:
         raise Missing(
             f"pykernels/_generated/{name} is missing: run python -m codegen, or install pykernels"
         ) from None
 
 
+def read_json(name: str) -> Any:
+    """A JSON file of pykernels/_generated."""
+    return json.loads(read(name))
+
+
 def manifest() -> dict[str, Any]:
     """Kernels, bodies and variants."""
-    found: dict[str, Any] = read("manifest.json")
-    return found
+    return texts.unpack_manifest(read("manifest.json"))
 
 
 def kernel(name: str) -> dict[str, Any]:
     """What the manifest says of one kernel."""
-    kernels = manifest()["kernels"]
+    kernels = read_json("manifest.json")["kernels"]
     if name not in kernels:
         raise Missing(f"there is no kernel {name!r}; there are {', '.join(sorted(kernels))}")
     found: dict[str, Any] = kernels[name]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from . import Missing
-from ._manifest import kernel, manifest, read
+from ._manifest import kernel, manifest, read_json
 
 if TYPE_CHECKING:
     from pykernels.export._layouts import Request
@@ -48,7 +48,7 @@ def command(
     """
     from pykernels.export._write import collect, write
 
-    known = read("javascript.json")["kernels"]
+    known = read_json("javascript.json")["kernels"]
     chosen = sorted(set(names)) or sorted(known)
     for name in chosen:
         kernel(name)

@@ -8,8 +8,10 @@ from typing import Any
 
 import click
 
+from pykernels import texts
+
 from . import Missing
-from ._manifest import kernel, manifest, read
+from ._manifest import kernel, manifest
 
 __all__ = ["command"]
 
@@ -52,8 +54,7 @@ def command(
     if variants:
         click.echo("\n".join(found))
         return
-    chosen, key = found[0].split(" ", 1)
-    text: str = read(f"wgsl/{chosen}.json")[key]["wgsl"]
+    text = texts.wgsl(found[0])
     if to == "wgsl":
         data = f"// {found[0]}\n{text}".encode()
     else:

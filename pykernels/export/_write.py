@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pykernels import plans
+from pykernels import plans, texts
 from pykernels._version import __version__
 from pykernels.validate._usage import measure
 
@@ -46,9 +46,10 @@ def static(name: str) -> str:
     return (importlib.resources.files("pykernels.export") / name).read_text(encoding="utf-8")
 
 
-def _generated(name: str) -> Any:
-    folder = importlib.resources.files("pykernels") / "_generated"
-    return json.loads((folder / name).read_text(encoding="utf-8"))
+def _facts() -> dict[str, Any]:
+    """What is generated for JavaScript."""
+    found: dict[str, Any] = json.loads(texts.read("javascript.json"))
+    return found
 
 
 def collect(
@@ -65,8 +66,8 @@ def collect(
     those use. Without one, or with `everything`, it launches any layout if its plan is translated
     into JavaScript, and gets all variants, or those of `dtypes` (short names).
     """
-    source = _generated("javascript.json")
-    built = _generated("manifest.json")
+    source = _facts()
+    built = texts.manifest()
     kernels: dict[str, Any] = {}
     bodies: list[str] = []
     wanted: set[str] = set()
@@ -103,7 +104,7 @@ def collect(
             "plans": records,
         }
     bodies = sorted(set(bodies))
-    texts = _texts(built, wanted, dialect)
+    rendered = _texts(built, wanted, dialect)
     manifest = {
         "$schema": "./manifest.schema.json",
         "format": 1,
@@ -112,9 +113,9 @@ def collect(
         "grid": {"max": 65535, "row": 32768},
         "kernels": kernels,
         "bodies": {b: {**built["bodies"][b], "grid": source["bodies"][b]["grid"]} for b in bodies},
-        "variants": {name: entry for name, (entry, _) in sorted(texts.items())},
+        "variants": {name: entry for name, (entry, _) in sorted(rendered.items())},
     }
-    files = {entry["file"]: text for entry, text in texts.values()}
+    files = {entry["file"]: text for entry, text in rendered.values()}
     files["manifest.json"] = json.dumps(manifest, indent=1) + "\n"
     files["manifest.schema.json"] = static("manifest.schema.json")
     files["pykernels.js"] = module(names, bodies, live)
@@ -156,12 +157,13 @@ def module(
     kernels: Sequence[str], bodies: Sequence[str], live: dict[str, dict[str, str] | None]
 ) -> str:
     """The JavaScript module of these kernels and bodies, with the plans that run in it."""
-    source = _generated("javascript.json")
+    source = _facts()
     parts = [*map(static, PARTS)]
-    texts = {name: text for modules in live.values() for name, text in (modules or {}).items()}
+    found = (plan.items() for plan in live.values() if plan)
+    translated = {name: text for plan in found for name, text in plan}
     parts += ["// -- generated from the specs " + "-" * 69 + "\n"]
     parts += [source["bodies"][b]["js"] for b in bodies]  # plans read their configurations
-    parts += [static("module/5_python.js"), *texts.values()] if texts else []
+    parts += [static("module/5_python.js"), *translated.values()] if translated else []
     for name in kernels:
         facts = source["kernels"][name]
         parts.append(facts["js"])
@@ -192,13 +194,11 @@ def _texts(
 ) -> dict[str, tuple[dict[str, Any], str]]:
     """Manifest entry and text of each variant."""
     out = {}
-    for body in sorted({built["variants"][v]["body"] for v in wanted}):
-        for key, found in _generated(f"wgsl/{body}.json").items():
-            name = f"{body} {key}"
-            if name in wanted:
-                enable = "enable subgroups;\n" if "subgroups" in found["features"] else ""
-                text = (enable if dialect == "tint" else "") + found["wgsl"]
-                out[name] = (_entry(built["variants"][name], name, text), text)
+    for name in sorted(wanted):
+        entry = built["variants"][name]
+        enable = "enable subgroups;\n" if "subgroups" in entry["features"] else ""
+        text = (enable if dialect == "tint" else "") + texts.wgsl(name)
+        out[name] = (_entry(entry, name, text), text)
     return out
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.resources
 import json
 import os
 import re
@@ -10,8 +9,8 @@ import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
+from .. import texts
 from ..errors import ArgumentError
 from ._types import Finding, Limits, Source
 
@@ -117,20 +116,15 @@ def _template(text: str) -> str:
 
 def collection(limits: Limits | None = None) -> list[Source]:
     """Every text of the installed kernels, each once, with the limits that it declares."""
-    folder = importlib.resources.files("pykernels") / "_generated"
-    if not (folder / "manifest.json").is_file():
+    try:
+        variants = texts.manifest()["variants"]
+    except FileNotFoundError:
         return []
-    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     sources: dict[tuple[str, tuple[str, ...]], Source] = {}
-    for body in manifest["bodies"]:
-        file = folder / "wgsl" / f"{body}.json"
-        texts: dict[str, dict[str, Any]] = json.loads(file.read_text(encoding="utf-8"))
-        for key, entry in texts.items():
-            name = f"{body} {key}"
-            features = tuple(entry["features"])
-            own = limits or Limits(**manifest["variants"][name]["limits"])
-            source = Source(name, entry["wgsl"], own, features)
-            sources.setdefault((source.text, features), source)
+    for name, entry in variants.items():
+        text = texts.of_body(entry["body"])[name.partition(" ")[2]]
+        own = limits or Limits(**entry["limits"])
+        sources.setdefault(text, Source(name, text.wgsl, own, text.features))
     return list(sources.values())
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -13,6 +12,7 @@ import pytest
 
 from codegen import is_fresh
 from codegen.build import Build, build, compare, write
+from pykernels.texts import Texts, unpack_manifest
 
 ROOT = Path(__file__).parents[2]
 GENERATED = Path("pykernels") / "_generated"
@@ -116,18 +116,25 @@ def test_show(python: Python) -> None:
 
 
 def test_manifest_describes_every_text(here: Build) -> None:
-    manifest = json.loads(here.files["manifest.json"])
-    texts = {}
-    for name in manifest["bodies"]:
-        for key, entry in json.loads(here.files[f"wgsl/{name}.json"]).items():
-            texts[f"{name} {key}"] = entry
+    manifest = unpack_manifest(here.files["manifest.json"])
+    texts = {
+        f"{name} {key}": text
+        for name in manifest["bodies"]
+        for key, text in Texts(here.files[f"wgsl/{name}.json"]).items()
+    }
+    assert {name: text.wgsl for name, text in texts.items()} == {
+        v.name: v.text for v in here.variants
+    }
     assert texts.keys() == manifest["variants"].keys()
+    of_variant = {v.name: v for v in here.variants}
     limits = {v.name: v.limits.max_workgroup_storage for v in here.variants}
     assert set(limits.values()) <= {16384, 25600}
     for name, variant in manifest["variants"].items():
-        text = texts[name]["wgsl"]
+        text = texts[name].wgsl
         assert variant["sha256"] == hashlib.sha256(text.encode()).hexdigest()
-        assert variant["features"] == texts[name]["features"]
+        assert variant["features"] == list(texts[name].features)
+        assert variant["axes"] == of_variant[name].axes
+        assert variant["mode"] == of_variant[name].mode
         assert variant["workgroup_bytes"] <= limits[name]
         assert "//@" not in text
         assert "${" not in text

@@ -1,0 +1,94 @@
+"""Packs texts and manifest into files that hold every line and every fact once.
+
+`pykernels/texts.py` reads them. The bytes depend on no compression library: equal builds are
+equal byte for byte on every machine, and a wheel compresses what is left.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from pykernels.texts import Texts
+
+__all__ = ["Entry", "difference", "pack_manifest", "pack_texts"]
+
+MOST = 40  # lines of a difference that are printed for one file
+
+
+class Entry(NamedTuple):
+    """One text of a body: its key, its two pieces, and the features that it needs."""
+
+    key: str
+    head: str
+    body: str
+    features: Iterable[str]
+
+
+def pack_texts(entries: Iterable[Entry]) -> str:
+    """The file of one body: distinct lines, distinct pieces, texts."""
+    lines: dict[str, int] = {}
+    pieces: dict[str, int] = {}
+    texts: dict[str, str] = {}
+    for entry in entries:
+        numbers = [pieces.setdefault(piece, len(pieces)) for piece in (entry.head, entry.body)]
+        texts[entry.key] = " ".join([*map(str, numbers), *entry.features])
+    packed = [
+        " ".join(_spans([lines.setdefault(line, len(lines)) for line in piece.split("\n")]))
+        for piece in pieces
+    ]
+    tables = {"lines": list(lines), "pieces": packed, "texts": texts}
+    return json.dumps(tables, separators=(",\n", ": ")) + "\n"
+
+
+def _spans(numbers: list[int]) -> Iterator[str]:
+    """Runs of consecutive numbers as "first-last"."""
+    first = 0
+    for i, number in enumerate(numbers):
+        if i + 1 < len(numbers) and numbers[i + 1] == number + 1:
+            continue
+        yield str(number) if i == first else f"{numbers[first]}-{number}"
+        first = i + 1
+
+
+def pack_manifest(
+    head: Mapping[str, Any], variants: Mapping[str, Mapping[str, tuple[str, dict[str, Any]]]]
+) -> str:
+    """The manifest's file; `variants` has hash and facts of each text by body and key."""
+    facts: dict[str, int] = {}
+    packed: dict[str, dict[str, str]] = {}
+    for body, texts in variants.items():
+        packed[body] = {}
+        for key, (sha256, fact) in texts.items():
+            number = facts.setdefault(json.dumps(fact, sort_keys=True), len(facts))
+            packed[body][key] = f"{sha256} {number}"
+    found = {**head, "facts": [json.loads(fact) for fact in facts], "variants": packed}
+    return json.dumps(found, indent=1) + "\n"
+
+
+def difference(name: str, old: str, new: str) -> list[str]:
+    """A readable diff of two states of a generated file, cut off; of texts, not of their tables."""
+    found: list[str] = []
+    if name.startswith("wgsl/"):
+        before, after = _texts(old), _texts(new)
+        for key in dict.fromkeys([*before, *after]):
+            if len(found) < MOST:
+                found += _diff(f"{name} {key}", before.get(key, ""), after.get(key, ""))
+    return (found or _diff(name, old, new))[:MOST]
+
+
+def _texts(content: str) -> dict[str, str]:
+    """The texts of a body by key; none where the file is missing or of another form."""
+    try:
+        return {key: text.wgsl for key, text in Texts(content).items()}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def _diff(name: str, old: str, new: str) -> list[str]:
+    lines = difflib.unified_diff(
+        old.splitlines(), new.splitlines(), f"a/{name}", f"b/{name}", lineterm="", n=1
+    )
+    return list(lines)

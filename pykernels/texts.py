@@ -1,0 +1,105 @@
+"""The rendered texts and the manifest of the installed kernels, as `codegen/store.py` writes them.
+
+`wgsl/BODY.json` has three tables: the distinct lines of all texts of a body; its pieces (heads and
+bodies, each once), as ranges of those lines; and for each text its two pieces and its features.
+A text is put together when it is asked for.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.resources
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+__all__ = ["Text", "Texts", "manifest", "names", "of_body", "read", "unpack_manifest", "wgsl"]
+
+
+class Text(NamedTuple):
+    """One text, and the device features that it needs by WebGPU's names."""
+
+    wgsl: str
+    features: tuple[str, ...]
+
+
+class Texts(Mapping[str, Text]):
+    """The texts of one body by key, from the content of its file."""
+
+    def __init__(self, content: str) -> None:
+        tables = json.loads(content)
+        self._lines: list[str] = tables["lines"]
+        self._pieces: list[str] = tables["pieces"]
+        self._texts: dict[str, str] = tables["texts"]
+
+    def __getitem__(self, key: str) -> Text:
+        head, body, *features = self._texts[key].split()
+        return Text(self._piece(head) + self._piece(body), tuple(features))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._texts)
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def _piece(self, number: str) -> str:
+        lines: list[str] = []
+        for span in self._pieces[int(number)].split():
+            first, _, last = span.partition("-")
+            lines += self._lines[int(first) : int(last or first) + 1]
+        return "\n".join(lines)
+
+
+def read(name: str) -> str:
+    """A file of `pykernels/_generated`; FileNotFoundError where it was not built."""
+    path = importlib.resources.files("pykernels") / "_generated" / name
+    return path.read_text(encoding="utf-8")
+
+
+@functools.cache
+def of_body(body: str) -> Texts:
+    """The texts of a body; its file is read once."""
+    return Texts(read(f"wgsl/{body}.json"))
+
+
+def names() -> list[str]:
+    """The names of all texts, "BODY KEY"."""
+    return list(manifest()["variants"])
+
+
+def wgsl(name: str) -> str:
+    """A text by its name, "BODY KEY"."""
+    body, _, key = name.partition(" ")
+    return of_body(body)[key].wgsl
+
+
+def manifest() -> dict[str, Any]:
+    """Kernels, bodies and variants."""
+    return unpack_manifest(read("manifest.json"))
+
+
+def unpack_manifest(content: str) -> dict[str, Any]:
+    """The manifest from the content of its file.
+
+    There, variants have their hashes and the number of their facts; equal facts stand once.
+    """
+    found: dict[str, Any] = json.loads(content)
+    facts = found.pop("facts")
+    packed = found.pop("variants")
+    found["variants"] = {}
+    for body, variants in packed.items():
+        axes = {
+            name: {str(v): v for v in values}
+            for name, values in found["bodies"][body]["axes"].items()
+        }
+        for key, entry in variants.items():
+            sha256, number = entry.split()
+            given = dict(part.split("=", 1) for part in key.split(" "))
+            found["variants"][f"{body} {key}"] = {
+                "sha256": sha256,
+                "body": body,
+                "axes": {name: values[given[name]] for name, values in axes.items()},
+                "mode": given["mode"],
+                **facts[int(number)],
+            }
+    return found
