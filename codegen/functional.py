@@ -19,7 +19,7 @@ def emit_functional(specs: Sequence[Spec], by_hand: frozenset[str]) -> str:
     modules, functions, names = [], [], []
     for spec in specs:
         dst = _allocated(spec)
-        if dst is None or spec.part_of or spec.name in by_hand:
+        if dst is None or spec.name in by_hand:
             continue
         modules.append(f"from . import {spec.name} as _{spec.name}")
         for name in spec.names:
@@ -32,10 +32,14 @@ def emit_functional(specs: Sequence[Spec], by_hand: frozenset[str]) -> str:
 def _allocated(spec: Spec) -> TensorSpec | None:
     """The only output, if its shape and dtype follow from the inputs."""
     outputs = [t for t in spec.tensors if t.role == "out"]
-    if len(outputs) != 1 or not outputs[0].like:
+    if len(outputs) != 1:
         return None
     dst = outputs[0]
-    like = next(t for t in spec.tensors if t.name == dst.like)
+    inputs = [t for t in spec.tensors if t.role == "in"]
+    expanded = inputs and all(t.expand == dst.name for t in inputs)
+    if not dst.like and not expanded:
+        return None
+    like = inputs[0] if expanded else next(t for t in spec.tensors if t.name == dst.like)
     return dst if dst.dtype in (like.dtype, *DTYPE_NAMES) else None
 
 
@@ -58,8 +62,13 @@ def _function(spec: Spec, name: str, dst: TensorSpec) -> str:
             if n in known
         )
         lines.append(f"    call.over({dst.like}_, axis, dim{last})")
-    dtype = repr(DTYPE_NAMES[dst.dtype]) if dst.dtype in DTYPE_NAMES else f"{dst.like}_.dtype"
-    lines.append(f"    result = call.out({dst.like}_.shape, {dtype})")
+    like = dst.like or ins[0].name
+    dtype = repr(DTYPE_NAMES[dst.dtype]) if dst.dtype in DTYPE_NAMES else f"{like}_.dtype"
+    shape = f"{like}_.shape"
+    if not dst.like:
+        given = "".join(f"{t.name}={t.name}_.shape, " for t in ins)
+        shape = f"call.expanded({given.rstrip(', ')})"
+    lines.append(f"    result = call.out({shape}, {dtype})")
     given = [f"{t.name}={_passed(spec, t)}" for t in ins]
     given += [f"{p.name}={p.name}" for p in args]
     given += [f"{o.name}={o.name}" for o in spec.options]
@@ -141,4 +150,5 @@ def _row(t: TensorSpec) -> tuple[str, str]:
     rules = [dtype_words(t), "optional"] if t.optional else [dtype_words(t)]
     rules += [f"the shape of {t.like}"] if t.like else []
     rules += [f"broadcast to {t.broadcast}"] if t.broadcast else []
+    rules += ["broadcast by numpy's rule"] if t.expand else []
     return t.name, f"Tensor or numpy array, {', '.join(rules)}. {t.doc}".rstrip()

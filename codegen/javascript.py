@@ -14,7 +14,7 @@ from typing import Any
 
 from pykernels.wgsl.interface import CONFIG
 
-from .emit import config_is_read, dtype_words, fixed_scalars
+from .emit import config_is_read, dtype_words, fixed_scalars, seen
 from .errors import BuildError
 from .spec import DTYPE_NAMES, PARAM_TYPES, Param, Spec, TensorSpec
 
@@ -163,6 +163,8 @@ def _body(spec: Spec) -> str:
             lines.append(f"    const {a.name} = {expression(a.pick)};")
         if a.configs and config_is_read(spec):
             lines.append(f"    const {CONFIG} = this.configs[{a.name}];")
+        if a.name == spec.vectors:
+            lines.append(f"    it.in_vectors({a.name});")
     lines.append("    const list = [];")
     lines += [f"    {line}" for t in spec.tensors for line in [_bound(spec, t)]]
     axes = ", ".join(a.name for a in spec.axes)
@@ -176,8 +178,7 @@ def _body(spec: Spec) -> str:
 
 def _seen(t: TensorSpec) -> str:
     """The view of a tensor that the index space sees."""
-    over = t.over
-    return expression(over) if over else _name(t.name)
+    return expression(seen(t)) if seen(t) != t.name else _name(t.name)
 
 
 def _bound(spec: Spec, t: TensorSpec) -> str:
@@ -215,7 +216,7 @@ def _kernel(spec: Spec, name: str, planned: bool) -> dict[str, Any]:
     fixed = fixed_scalars(spec, name)
     rules = [
         {"name": t.name, "role": t.role, "dtypes": list(t.dtypes), "optional": t.optional}
-        | {k: getattr(t, k) for k in ("like", "broadcast", "alias") if getattr(t, k)}
+        | {k: getattr(t, k) for k in ("like", "broadcast", "expand", "alias") if getattr(t, k)}
         | ({"readonly": True} if t.readonly else {})
         | ({"same": t.dtype} if t.dtype not in ("*", *DTYPE_NAMES) else {})
         for t in spec.tensors
@@ -230,7 +231,10 @@ def _kernel(spec: Spec, name: str, planned: bool) -> dict[str, Any]:
     ]
     options = [{"name": o.name, "type": o.type, "default": o.default} for o in spec.options]
     safe = _name(name)
-    plan = "null" if planned else f"(caps, views) => [bodies.{spec.name}.step(caps, views)]"
+    axes = ", ".join(f"{axis}: {json.dumps(value)}" for axis, value in spec.fixed_axes)
+    given = f"caps, views, {{ {axes} }}" if axes else "caps, views"
+    body = spec.body or spec.name
+    plan = "null" if planned else f"(caps, views) => [bodies.{body}.step({given})]"
     data = {"name": name, "of": spec.name, "tensors": rules, "scalars": scalars, "options": options}
     js = (
         f"kernels.{name} = {{\n  ...{json.dumps(data)},\n  plan: {plan},\n}};\n"
@@ -254,7 +258,7 @@ def _declaration(spec: Spec, name: str, doc: str, fixed: Collection[str]) -> str
     for t in sorted(spec.tensors, key=lambda t: t.optional):
         role = "output" if t.role == "out" else "input"
         rules = f"{role}, {dtype_words(t)}" + (f", the shape of {t.like}" if t.like else "")
-        rules += f", broadcast to {t.broadcast}" if t.broadcast else ""
+        rules += f", broadcast to {t.broadcast or t.expand}" if t.broadcast or t.expand else ""
         names = " | ".join(json.dumps(d) for d in t.dtypes)
         kind = "Tensor" if len(t.dtypes) == len(DTYPE_NAMES) else f"Tensor<{names}>"
         mark, none = ("?", " | null") if t.optional else ("", "")
@@ -303,7 +307,9 @@ def _comment(text: str, indent: str) -> list[str]:
     return [f"{indent}* {line}".rstrip() for line in text.replace("*/", "* /").split("\n")]
 
 
-def emit_javascript(specs: Sequence[Spec], has_plan: Callable[[str], bool]) -> dict[str, Any]:
+def emit_javascript(
+    specs: Sequence[Spec], kernels: Sequence[Spec], has_plan: Callable[[str], bool]
+) -> dict[str, Any]:
     """What `pykernels export` puts together: JavaScript by body, and data by kernel."""
     with_body = [s for s in specs if not s.bodies]
     return {
@@ -311,7 +317,5 @@ def emit_javascript(specs: Sequence[Spec], has_plan: Callable[[str], bool]) -> d
             s.name: {"js": _checked_body(s), "grid": s.grid, "axes": [a.name for a in s.axes]}
             for s in with_body
         },
-        "kernels": {
-            n: _kernel(s, n, has_plan(s.name)) for s in specs if not s.part_of for n in s.names
-        },
+        "kernels": {n: _kernel(s, n, has_plan(s.name)) for s in kernels for n in s.names},
     }

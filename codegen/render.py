@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 import jinja2
 
 from .errors import BuildError
+from .ops import ROW, Row, value_type
 from .spec import Spec
 
 __all__ = ["Rendered", "Renderer"]
@@ -51,10 +52,46 @@ class _Undefined(jinja2.StrictUndefined):
     __index__ = jinja2.StrictUndefined._fail_with_undefined_error
 
 
-class Renderer:
-    """Renders the bodies of one kernels folder."""
+@dataclass(frozen=True)
+class _Types:
+    """What a helper of operations writes for the type of a value, of its bits and conditions."""
 
-    def __init__(self, kernels: Path) -> None:
+    V: str
+    U: str
+    I: str  # noqa: E741
+    B: str
+
+
+@dataclass(frozen=True)
+class _Operation:
+    """A row as a body sees it."""
+
+    row: Row
+    helper: Callable[[str, _Types], str]
+
+    @property
+    def name(self) -> str:
+        return self.row.name
+
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        return self.row.dtypes
+
+    def value(self, dtype: str, vec: int) -> str:
+        """The type of a value."""
+        return value_type("V", dtype, vec)
+
+    def functions(self, dtype: str, vec: int) -> str:
+        """The helpers that the row asks for, and the operation as the function `NAME_of`."""
+        types = _Types(*(value_type(word, dtype, vec) for word in "VUIB"))
+        texts = [self.helper(name, types) for name in self.row.helpers]
+        return "\n".join([*texts, self.row.function(dtype, vec)])
+
+
+class Renderer:
+    """Renders the bodies of one kernels folder; templates know the rows for epilogues too."""
+
+    def __init__(self, kernels: Path, rows: Sequence[Row] = ()) -> None:
         self._sources: dict[str, str] = {}
         for path in sorted((kernels / "lib").rglob("*.wgsl")):
             file = f"{kernels.name}/{path.relative_to(kernels).as_posix()}"
@@ -74,6 +111,8 @@ class Renderer:
             autoescape=False,
         )
         self._folder = kernels.name
+        activations = [row for row in rows if row.activation]
+        self._env.globals["ACTIVATIONS"] = sorted(activations, key=lambda row: row.activation)
 
     def _load(self, name: str) -> tuple[str, str, Callable[[], bool]] | None:
         text = self._sources.get(name)
@@ -88,6 +127,8 @@ class Renderer:
             for name, lib in spec.libraries(axes).items():  # each sees those before it
                 template = self._env.get_template(f"{self._folder}/lib/{lib}.wgsl")
                 values[name] = template.make_module(dict(values))
+            if ROW in values:
+                values[ROW] = _Operation(values[ROW], self._helper)
             text = self._env.get_template(spec.file).render(values)
         except jinja2.TemplateSyntaxError as e:
             raise BuildError(e.name or spec.file, e.lineno, str(e.message)) from None
@@ -95,6 +136,12 @@ class Renderer:
             file, line = self._where(e, spec.file)
             raise BuildError(file, line, f"{type(e).__name__}: {e}") from None
         return _unmark(text, spec.file)
+
+    def _helper(self, name: str, types: _Types) -> str:
+        """The text of `library.macro`."""
+        library, _, macro = name.rpartition(".")
+        template = self._env.get_template(f"{self._folder}/lib/{library}.wgsl")
+        return str(getattr(template.module, macro)(types))
 
     def _where(self, error: BaseException, default: str) -> tuple[str, int]:
         for frame in reversed(traceback.extract_tb(error.__traceback__)):

@@ -38,6 +38,7 @@ def functions_by_hand(root: Path) -> frozenset[str]:
 
 def _paths(root: Path) -> Iterator[Path]:
     yield from sorted((root / "kernels").rglob("*.wgsl"))
+    yield from sorted((root / "kernels").glob("*/ops.toml"))
     yield from sorted((root / "codegen").glob("*.py"))
     yield from (root / "pykernels" / name for name in ("_version.py", "faults.py", "layout.py"))
     yield from sorted((root / "pykernels" / "wgsl").glob("*.py"))

@@ -83,6 +83,16 @@ class Call:
             raise DTypeError(f"[{self._op}] out must be {dtype} but is {out.dtype}")
         return out
 
+    def expanded(self, **shapes: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape to which the arguments repeat by numpy's rule."""
+        try:
+            return np.broadcast_shapes(*shapes.values())
+        except ValueError:
+            told = " and ".join(f"{name} {shape}" for name, shape in shapes.items())
+            raise ShapeError(
+                f"[{self._op}] shapes must broadcast together but are {told}"
+            ) from None
+
     def over(self, x: Tensor, axis: int, dim: int | None, **last_only: object) -> None:
         """Run over this axis of x in place of the last one: `moved` gives the views for it.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -205,6 +205,36 @@ class Nd(_Space):
     @property
     def total(self) -> int:
         return self.count
+
+    def repeats(self, name: str) -> bool:
+        """Does a tensor have the same element all along the innermost level?"""
+        return self.strides[name][0] == 0
+
+    def vec(self, n: int, may_repeat: Collection[str] = ()) -> bool:
+        """May all tensors be read and written as vectors of `n` along the innermost level?
+
+        Those that may repeat one element along it are then read one by one, but not all of them.
+        """
+        if self.dims[0] % n or (may_repeat and all(map(self.repeats, may_repeat))):
+            return False
+        return all(
+            (name in may_repeat and self.repeats(name))
+            or (
+                self.strides[name][0] == 1
+                and not any(s % n for s in self.strides[name][1:])
+                and v.offset % (n * v.dtype.itemsize) == 0
+            )
+            for name, v in self.views.items()
+        )
+
+    def in_vectors(self, n: int) -> Nd:
+        """The same space, of vectors of `n` along the innermost level."""
+        self.count, self.dims = self.count // n, (self.dims[0] // n, *self.dims[1:])
+        self.strides = {name: (n * s[0], *s[1:]) for name, s in self.strides.items()}
+        return self
+
+    def steps(self, name: str, vec: int = 1) -> Ints:
+        return tuple(s // vec for s in self.strides[name])
 
 
 class Rows(_Space):

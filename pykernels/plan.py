@@ -57,6 +57,7 @@ class Arg:
     same: str = ""  # arguments with the same tag have one dtype
     like: str = ""  # name of an argument that must have the same shape
     broadcast: str = ""  # name of an argument whose shape this one repeats to fill
+    expand: str = ""  # the same by numpy's rule alone: axes of size 1 repeat
     optional: bool = False
     readonly: bool = False  # steers control flow: never bound read_write
     alias: str = ""  # for an output: the input whose memory it may be

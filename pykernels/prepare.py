@@ -183,6 +183,15 @@ def _check_shapes(kernel: Kernel, args: dict[Arg, Tensor | None]) -> None:
                     f"[{op}] {arg.name} must have the shape of {arg.like}, {other.shape}, "
                     f"but has shape {t.shape}"
                 )
+        if arg.expand:
+            target = by_name[arg.expand]
+            assert target is not None
+            shape = (1,) * (target.ndim - t.ndim) + t.shape
+            pairs = zip(shape, target.shape, strict=False)
+            if len(shape) != target.ndim or any(n not in (1, m) for n, m in pairs):
+                raise ShapeError(
+                    f"[{op}] {arg.name} must broadcast to {target.shape} but has shape {t.shape}"
+                )
         if arg.broadcast:
             target = by_name[arg.broadcast]
             assert target is not None

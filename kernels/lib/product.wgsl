@@ -166,23 +166,20 @@ fn ${t}_value(i: u32) -> f32 {
 }
 //% endfor
 
-// kind: 1 relu, 2 silu, 3 gelu by tanh, 4 gelu by erf. NaN stays NaN in all of them.
+// The rows of ops.toml that have an activation's number. NaN stays NaN in all of them.
+//% set gates = ACTIVATIONS | selectattr("gate") | list
+//% set gate = namespace(text=gates[0].gate.text)
+//% for row in gates[1:]
+//% set gate.text = "select(" ~ gate.text ~ ", " ~ row.gate.text ~ ", kind == " ~ row.activation ~ "u)"
+//% endfor
 fn activate(x: vec4<f32>, kind: u32) -> vec4<f32> {
-  if (kind == 1u) {
-    // By the bits: a driver turns a comparison with zero into max(x, 0), which drops NaN.
-    let bits = bitcast<vec4<u32>>(x);
-    return select(x, vec4<f32>(), (bits >= vec4<u32>(0x80000000u)) & (bits <= vec4<u32>(0xff800000u)));
+//% for row in ACTIVATIONS if not row.gate
+  if (kind == ${row.activation}u) {
+${row.statements("f32", 4)}
   }
-  if (kind == 4u) {
-    // Abramowitz and Stegun 7.1.26: erf to 1.5e-7.
-    let z = abs(x) * 0.70710678f;
-    let t = 1.0f / (1.0f + 0.3275911f * z);
-    let poly = t * (0.254829592f + t * (-0.284496736f + t * (1.421413741f + t * (-1.453152027f + t * 1.061405429f))));
-    let tail = poly * exp(-min(z * z, vec4<f32>(80.0f)));  // 1 - erf(z)
-    return x * (0.5f * select(2.0f - tail, tail, x < vec4<f32>()));
-  }
-  // 0.5 (1 + tanh(u)) is the logistic function of 2 u.
-  let u = select(x, 1.5957691216f * (x + 0.044715f * x * x * x), kind == 3u);
+//% endfor
+  // x times the logistic function of a gate.
+  let u = ${gate.text};
   return x / (1.0f + exp(min(-u, vec4<f32>(88.0f))));
 }
 //% endmacro

@@ -22,6 +22,7 @@ class Axis:
     pick: str = ""  # "" when the plan gives it
     line: int = 1
     configs: bool = False  # its values are the names of the configurations
+    ops: bool = False  # its values are the names of operations
 
     @property
     def type(self) -> str:
@@ -47,6 +48,7 @@ class TensorSpec:
     broadcast: str = ""
     index: bool = True
     over: str = ""  # expression: the view as the index space sees it, where it is another
+    expand: str = ""  # the tensor to whose shape this one repeats, by numpy's rule
     axes: tuple[str, ...] = ()  # the names of its axes, one letter each
     steps: tuple[str, ...] = ()  # those whose steps are members of Params
     line: int = 1  # where the spec declares it

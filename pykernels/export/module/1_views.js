@@ -239,7 +239,36 @@ class Nd extends Space {
 
   constructor(shape, views) {
     super(shape, views, 6, 0);
-    this.total = this.count;
+  }
+
+  get total() {
+    return this.count;
+  }
+
+  repeats(name) {
+    return this.strides[name][0] === 0;
+  }
+
+  vec(n, mayRepeat = []) {
+    if (this.dims[0] % n !== 0) return false;
+    if (mayRepeat.length && mayRepeat.every((name) => this.repeats(name))) return false;
+    const fits = ([name, v]) => {
+      const [first, ...rest] = this.strides[name];
+      if (mayRepeat.includes(name) && first === 0) return true;
+      return first === 1 && rest.every((s) => s % n === 0) && v.offset % (n * v.dtype.itemsize) === 0;
+    };
+    return Object.entries(this.views).every(fits);
+  }
+
+  /** The same space, of vectors of `n` along the innermost level. */
+  in_vectors(n) {
+    this.count = Math.floor(this.count / n);
+    this.dims[0] = Math.floor(this.dims[0] / n);
+    for (const steps of Object.values(this.strides)) steps[0] *= n;
+  }
+
+  steps(name, vec = 1) {
+    return this.strides[name].map((s) => Math.floor(s / vec));
   }
 }
 

@@ -48,12 +48,21 @@ const checkTensors = (kernel, tensors) => {
     if (like && !same(like.shape, t.shape)) {
       fail(op, `${a.name} must have the shape of ${a.like}, [${like.shape}], not [${t.shape}]`);
     }
+    const target = by[a.expand];
+    if (target && !expandsTo(t.shape, target.shape)) {
+      fail(op, `${a.name} must broadcast to [${target.shape}] but has shape [${t.shape}]`);
+    }
     const wide = by[a.broadcast];
     if (wide && !repeatsTo(t.shape, wide.shape)) {
       fail(op, `${a.name} must broadcast to [${wide.shape}] but has shape [${t.shape}]`);
     }
   }
 };
+
+/** numpy's broadcast: axes of size 1 repeat. */
+const expandsTo = (shape, target) =>
+  shape.length <= target.length &&
+  shape.every((n, i) => n === 1 || n === target[target.length - shape.length + i]);
 
 /** numpy's broadcast, or ggml's: a leading axis may repeat if its size divides the target's. */
 const repeatsTo = (shape, target) => {

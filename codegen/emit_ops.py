@@ -1,0 +1,110 @@
+"""Emits the operations of a family as Python: what each means in numpy, and its rules as data."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import groupby
+
+from .ops import SPECIAL, Row
+from .spec import Spec
+from .tables import DTYPE_NAMES
+
+__all__ = ["activation_type", "emit_ops", "with_activations"]
+
+
+def emit_ops(rows: Sequence[Row]) -> dict[str, str]:
+    """`_generated/ops/FAMILY.py` for each family, and what the epilogues of others need."""
+    files = {}
+    for file, members in groupby(rows, key=lambda row: row.file):
+        family = file.split("/")[-2]
+        files[f"ops/{family}.py"] = _family(file, list(members))
+    activations = _activations(rows)
+    numbers = {None: 0} | {row.name: row.activation for row in activations}
+    homes = [f"from .{row.file.split('/')[-2]} import {row.name}" for row in activations]
+    table = ", ".join(f"{row.name!r}: {row.name}" for row in activations)
+    files["ops/__init__.py"] = "\n".join(
+        [
+            '"""Generated from kernels/*/ops.toml by codegen; do not edit. Activations."""',
+            "", "from __future__ import annotations", "",
+            "from typing import Literal, TypeAlias", "",
+            "from pykernels.ops import Reference", "", *homes, "",
+            "# The activations of epilogues, with the numbers that they have in shaders.",
+            f"Activation: TypeAlias = {activation_type(rows)}",
+            f"ACTIVATIONS: dict[str | None, int] = {numbers!r}",
+            f"REFERENCES: dict[str, Reference] = {{{table}}}",
+            "",
+        ]
+    )  # fmt: skip
+    return files
+
+
+def _activations(rows: Sequence[Row]) -> list[Row]:
+    return sorted((row for row in rows if row.activation), key=lambda row: row.activation)
+
+
+def activation_type(rows: Sequence[Row]) -> str:
+    """The annotation of an activation's name."""
+    names = ", ".join(repr(row.name) for row in _activations(rows))
+    return f"Literal[{names}]" if names else "None"
+
+
+def with_activations(spec: Spec, rows: Sequence[Row]) -> Spec:
+    """The spec with the names of all activations in the types of its options."""
+    names = activation_type(rows)
+    options = (replace(o, type=re.sub(r"\bActivation\b", names, o.type)) for o in spec.options)
+    return replace(spec, options=tuple(options))
+
+
+def _family(file: str, rows: Sequence[Row]) -> str:
+    lines = [f'"""Generated from {file} by codegen; do not edit."""', ""]
+    lines += ["from __future__ import annotations", "", "import numpy as np", ""]
+    lines.append("from pykernels.ops import Array, Op, wide")
+    texts = " ".join(t for row in rows for t in (row.numpy, *row.grad.values()))
+    special = [name for name in SPECIAL if re.search(rf"\b{name}\b", texts)]
+    if special:
+        lines.append(f"from pykernels.reference.special import {', '.join(special)}")
+    for row in rows:
+        lines += ["", "", *_functions(row)]
+    lines += ["", "", "OPS: dict[str, Op] = {"]
+    for row in rows:
+        lines += [f"    {row.name!r}: Op(", *(f"        {f}," for f in _fields(row)), "    ),"]
+    return "\n".join([*lines, "}", ""])
+
+
+def _functions(row: Row) -> list[str]:
+    given = ", ".join(f"{name}: Array" for name in row.inputs)
+    wide = [f"    {name} = wide({name})" for name in row.inputs]
+    names = ", ".join(row.inputs)
+    body = [
+        f"def {row.name}({given}) -> Array:",
+        f'    """{row.doc}"""',
+        *wide,
+        '    with np.errstate(all="ignore"):',
+        f"        return np.asarray({row.numpy})",
+        "", "",
+        f"def _{row.name}_grad(dy: Array, {given}) -> tuple[Array, ...]:",
+        f"    y = {row.name}({names})",
+    ]  # fmt: skip
+    if not any(re.search(r"\by\b", text) for text in row.grad.values()):
+        body.pop()
+    parts = "".join(f"np.asarray({row.grad[name]}), " for name in row.inputs)
+    return [*body, f"    return ({parts})"]
+
+
+def _fields(row: Row) -> list[str]:
+    special = ", ".join(f"({', '.join(map(_number, one))})" for one in row.special)
+    domain = ", ".join(f"({_number(a)}, {_number(b)})" for a, b in
+                       (row.domain[name] for name in row.inputs))  # fmt: skip
+    return [
+        f"name={row.name!r}", f"inputs={row.inputs!r}",
+        f"dtypes={tuple(DTYPE_NAMES[d] for d in row.dtypes)!r}", f"reference={row.name}",
+        f"gradient=_{row.name}_grad", f"domain=({domain},)", f"ulp={row.ulp!r}",
+        f"special=({special}{',' if row.special else ''})", f"operations={row.operations}",
+        f"public={bool(row.body)}",
+    ]  # fmt: skip
+
+
+def _number(value: float) -> str:
+    return repr(value) if value == value and abs(value) != float("inf") else f'float("{value}")'

@@ -1,0 +1,241 @@
+"""Reads the tables of a spec block: configurations, axes, tensors, params and options."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pykernels.wgsl.interface import CONFIG, Axis, Param, TensorSpec, Value
+
+from .errors import BuildError
+from .ops import ROW, Row, load_rows
+from .reader import Reader
+
+__all__ = [
+    "DTYPE_NAMES", "PARAM_TYPES", "Option", "check_members", "read_axes", "read_configs",
+    "read_options", "read_params", "read_rows", "read_tensors", "table_of",
+]  # fmt: skip
+
+DTYPE_NAMES = {
+    "f32": "float32", "f16": "float16", "bf16": "bfloat16", "i32": "int32", "u32": "uint32",
+    "i16": "int16", "u16": "uint16", "i8": "int8", "u8": "uint8", "i64": "int64", "bool": "bool",
+}  # fmt: skip
+PARAM_TYPES = {"u32": "I", "i32": "i", "f32": "f", "bits": "II"}
+_TENSOR = {
+    "dtype", "dtypes", "vec", "bind", "when", "optional", "readonly", "alias", "like", "broadcast",
+    "expand", "index", "over", "axes", "doc",
+}  # fmt: skip
+_PARAM = {"type", "value", "default", "arg", "of", "doc"}
+_OPTION = {"type", "default", "doc"}
+_NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
+_FIELD = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
+# Members that a tensor of an index space has anyway.
+_LEVEL_STEPS = {"rows": ("cs",), "tiles": ("rs", "cs")}
+
+
+@dataclass(frozen=True)
+class Option:
+    """A plan-time argument of the call."""
+
+    name: str
+    type: str
+    default: Any
+    doc: str = ""
+
+
+def read_configs(r: Reader) -> dict[str, dict[str, Value]]:
+    """The table of configurations: the same fields, of the same types, in every row."""
+    table: dict[str, dict[str, Value]] = r.data.get("configs", {})
+    first: dict[str, Value] = {}
+    for name, row in table.items():
+        where = ("configs", name)
+        if not _NAME.match(name) or not isinstance(row, dict) or not row:
+            r.fail(
+                r.line(*where), f"configs.{name} must be a name in lower case and a table of values"
+            )
+        first = first or row
+        if row.keys() != first.keys():
+            odd = ", ".join(sorted(row.keys() ^ first.keys()))
+            r.fail(r.line(*where), f"configs.{name}: every row must have the same keys, not {odd}")
+        for key, value in row.items():
+            if not _FIELD.match(key) or keyword.iskeyword(key) or key in ("count", "index"):
+                r.fail(r.line(*where), f"configs.{name}: {key!r} cannot be the name of a field")
+            if type(value) not in (int, bool, str) or type(value) is not type(first[key]):
+                r.fail(
+                    r.line(*where),
+                    f"configs.{name}: {key} must be an int, a bool or a str, of one type in all "
+                    f"rows, but is {value!r}",
+                )
+    r.fields = tuple(first)
+    takers = [name for name, values in r.data.get("axes", {}).items() if values == "configs"]
+    if table and len(takers) != 1:
+        r.fail(r.line("configs"), 'configs need one axis that takes them: axes.TILE = "configs"')
+    if takers and not table:
+        r.fail(r.line("axes", takers[0]), f"axes.{takers[0]}: the spec has no configs")
+    return {name: {key: row[key] for key in first} for name, row in table.items()}
+
+
+def read_rows(r: Reader) -> tuple[Row, ...]:
+    """The operations that this body computes, where an axis takes its values from them."""
+    takers = [name for name, values in r.data.get("axes", {}).items() if values == "ops"]
+    if not takers:
+        return ()
+    if len(takers) > 1:
+        r.fail(r.line("axes", takers[1]), "one axis only can take operations")
+    if "wrappers" in r.data or "part_of" in r.data:
+        r.fail(r.line("axes", takers[0]), "a body of operations has neither wrappers nor part_of")
+    path, file = r.path.with_name("ops.toml"), f"{r.file.rpartition('/')[0]}/ops.toml"
+    found = (
+        [row for row in load_rows(path, file) if row.body == r.path.stem] if path.is_file() else []
+    )
+    if not found:
+        r.fail(r.line("axes", takers[0]), f"no row of {file} has body = {r.path.stem!r}")
+    inputs = tuple(r.data.get("inputs", {}))
+    for row in found:
+        if row.inputs != inputs:
+            raise BuildError(
+                file, row.line, f"{row.name}: the inputs of {r.path.stem} are {' '.join(inputs)}"
+            )
+    return tuple(found)
+
+
+def read_axes(
+    r: Reader, configs: Mapping[str, object], rows: tuple[Row, ...] = ()
+) -> tuple[Axis, ...]:
+    picks = r.data.get("pick", {})
+    axes = []
+    for name, values in r.data.get("axes", {}).items():
+        if not re.fullmatch(r"[A-Z][A-Z0-9_]*", name) or name in (CONFIG, ROW):
+            r.fail(
+                r.line("axes", name),
+                f"axis {name!r} must be in capitals, and neither {CONFIG} nor {ROW}",
+            )
+        line, pick = r.line("axes", name), picks.get(name, "")
+        if values == "configs":
+            axes.append(Axis(name, tuple(configs), pick, line, configs=True))
+            continue
+        if values == "ops":
+            axes.append(Axis(name, tuple(row.name for row in rows), pick, line, ops=True))
+            continue
+        if not isinstance(values, list) or not values or len({type(v) for v in values}) != 1:
+            r.fail(r.line("axes", name), f"axes.{name} must be a list of values of one type")
+        axes.append(Axis(name, tuple(values), pick, line))
+    r.known(picks, {a.name for a in axes}, "pick")
+    return tuple(axes)
+
+
+def read_tensors(r: Reader, axes: tuple[Axis, ...]) -> tuple[TensorSpec, ...]:
+    by_name = {a.name: a for a in axes}
+    out = []
+    for table, role in (("inputs", "in"), ("outputs", "out")):
+        for name, fields in r.data.get(table, {}).items():
+            where = (table, name)
+            if not _NAME.match(name):
+                r.fail(r.line(*where), f"tensor {name!r} must be in lower case")
+            r.known(fields, _TENSOR, *where)
+            dtype = fields.get("dtype", "")
+            if dtype in by_name:
+                accepted = tuple(DTYPE_NAMES[str(v)] for v in by_name[dtype].values if v)
+            elif dtype == "*":
+                accepted = tuple(fields.get("dtypes", DTYPE_NAMES.values()))
+            elif dtype in DTYPE_NAMES:
+                accepted = (DTYPE_NAMES[dtype],)
+            else:
+                r.fail(
+                    r.line(*where),
+                    f"{table}.{name}: dtype must be an axis, '*' or one of "
+                    f"{', '.join(DTYPE_NAMES)} but is {dtype!r}",
+                )
+            if (dtype == "*") != ("bind" in fields):
+                r.fail(r.line(*where), f"{table}.{name}: dtype '*' and 'bind' go together")
+            for key in ("bind", "when"):
+                if key in fields:
+                    r.expr(fields[key], {*by_name, *([CONFIG] if r.fields else [])}, *where)
+            named = _named_axes(r, fields, *where)
+            if fields.get("vec", "") not in (*by_name, ""):
+                r.fail(r.line(*where), f"{table}.{name}: vec must be an axis")
+            out.append(
+                TensorSpec(
+                    name,
+                    role,
+                    **{**fields, "dtypes": accepted, "axes": named, "line": r.line(*where)},
+                )
+            )
+    known = {t.name for t in out}
+    for t in out:
+        for ref in (t.alias, t.like, t.broadcast, t.expand):
+            if ref and ref not in known:
+                r.fail(
+                    r.line(table_of(t.role), t.name),
+                    f"{t.name} refers to {ref!r}, which is no tensor",
+                )
+    return tuple(out)
+
+
+def _named_axes(r: Reader, fields: dict[str, Any], *where: str) -> tuple[str, ...]:
+    """The names of a tensor's axes: one letter each, so that `x_hs` in Params is one thing only."""
+    text = fields.get("axes", "")
+    names = tuple(text.split()) if isinstance(text, str) else ()
+    fit = all(re.fullmatch("[a-z]", n) for n in names) and len(set(names)) == len(names)
+    if "axes" in fields and not (names and fit):
+        r.fail(
+            r.line(*where),
+            f"{'.'.join(where)}: axes must be different letters in lower case with spaces between "
+            f"them but is {text!r}",
+        )
+    return names
+
+
+def check_members(
+    r: Reader, iterate: str, tensors: tuple[TensorSpec, ...], params: tuple[Param, ...]
+) -> None:
+    """No step of a named axis has the name of another member of Params."""
+    taken = {name for p in params for name in p.fields} | {f"{t.name}_off" for t in tensors}
+    for t in tensors:
+        levels = {f"{t.name}_{s}" for s in _LEVEL_STEPS.get(iterate, ()) if t.index}
+        for axis in t.axes:
+            if t.step(axis) in taken | levels:
+                where = (table_of(t.role), t.name)
+                r.fail(
+                    r.line(*where),
+                    f"{'.'.join(where)}: the step of axis {axis!r} is p.{t.step(axis)}, but Params "
+                    "has another member of this name",
+                )
+
+
+def table_of(role: str) -> str:
+    """The table of the spec that holds the tensors of a role."""
+    return "inputs" if role == "in" else "outputs"
+
+
+def read_params(r: Reader, names: set[str]) -> tuple[Param, ...]:
+    out: list[Param] = []
+    for name, fields in r.data.get("params", {}).items():
+        r.known(fields, _PARAM, "params", name)
+        if fields.get("type") not in PARAM_TYPES:
+            r.fail(
+                r.line("params", name),
+                f"params.{name}: type must be one of {', '.join(PARAM_TYPES)}",
+            )
+        if "value" in fields:
+            r.expr(fields["value"], names, "params", name)
+        arg = fields.get("arg", "default" in fields)
+        if out and out[-1].arg and not arg:
+            r.fail(r.line("params", name), f"params.{name}: arguments of the call come last")
+        line = r.line("params", name)
+        out.append(Param(name, **{**fields, "arg": arg, "line": line}))
+    return tuple(out)
+
+
+def read_options(r: Reader) -> tuple[Option, ...]:
+    out = []
+    for name, fields in r.data.get("options", {}).items():
+        r.known(fields, _OPTION, "options", name)
+        if "type" not in fields:
+            r.fail(r.line("options", name), f"options.{name} has no type")
+        default = fields.get("default")
+        out.append(Option(name, fields["type"], default, fields.get("doc", "")))
+    return tuple(out)

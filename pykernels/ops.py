@@ -1,0 +1,54 @@
+"""What a row of an `ops.toml` says of an operation, as data; codegen writes the values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from .dtypes import DTypeName
+
+__all__ = ["Array", "Op", "Reference", "wide"]
+
+Array: TypeAlias = np.ndarray[Any, Any]
+Reference: TypeAlias = Callable[..., Array]
+_TINY = 2.0**-126  # results below it may be flushed to zero
+
+
+@dataclass(frozen=True)
+class Op:
+    """One operation.
+
+    `reference` takes the inputs and returns float64, of integers their own dtype; `gradient` takes
+    the gradient of the output and the inputs, and returns that of each input. `domain` is where
+    tests draw each input from, `special` has inputs with the value that they must give, `ulp` is
+    how many units in the last place of f32 a result inside the domain may be off, on every driver,
+    before it is rounded to a smaller dtype. `operations` counts one element.
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+    dtypes: tuple[DTypeName, ...]
+    reference: Reference
+    gradient: Callable[..., tuple[Array, ...]]
+    domain: tuple[tuple[float, float], ...]
+    ulp: float
+    special: tuple[tuple[float, ...], ...]
+    operations: int
+    public: bool  # a kernel of its own, not an epilogue's part only
+
+    def budget(self, *inputs: Array, **named: Array) -> Array:
+        """What each element of the output may be off by, in absolute numbers."""
+        want = self.reference(*inputs, **named)
+        if want.dtype.kind != "f":
+            return np.zeros(want.shape)
+        with np.errstate(all="ignore"):
+            spacing = np.spacing(np.abs(want).astype(np.float32)).astype(np.float64)
+        return np.asarray(self.ulp * np.nan_to_num(spacing, nan=0.0, posinf=0.0) + _TINY)
+
+
+def wide(x: Array) -> Array:
+    """Floats as float64; integers as they are, so that they wrap."""
+    return x.astype(np.float64) if x.dtype.kind == "f" else x

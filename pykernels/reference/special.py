@@ -1,0 +1,15 @@
+"""Functions that numpy has not."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+__all__ = ["erf"]
+
+
+def erf(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The error function in float64."""
+    return np.asarray(np.vectorize(math.erf, otypes=[np.float64])(x))
