@@ -1,0 +1,19 @@
+"""The operations of kernels/elementwise/ops.toml: each by its name, and its budget beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pykernels._generated.ops.elementwise import OPS
+
+__all__ = ["OPS"]
+
+
+def __getattr__(name: str) -> Callable[..., Any]:
+    if name in OPS:
+        return OPS[name].reference
+    kernel = name.removesuffix("_budget")
+    if kernel != name and kernel in OPS:
+        return OPS[kernel].budget
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

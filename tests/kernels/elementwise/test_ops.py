@@ -1,0 +1,256 @@
+"""Every row of ops.toml that is a kernel: its values, special values, layouts and gradient."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pykernels as pk
+from pykernels.dtypes import DTYPES, numpy_dtype
+from pykernels.ops import Op
+from pykernels.reference.elementwise import OPS
+from tests.harness import Array, Case, Form, assert_close, assert_same, caps, forms, random_form
+
+KERNELS = [op for op in OPS.values() if op.public]
+EACH = [pytest.param(op, d, id=f"{op.name}-{d}") for op in KERNELS for d in op.dtypes]
+gpu = pytest.mark.gpu
+
+
+def draw(
+    op: Op, rng: np.random.Generator, dtype: str, shapes: list[tuple[int, ...]]
+) -> list[Array]:
+    """Inputs from the domain of a row, small numbers as often as large ones."""
+    dt = numpy_dtype(dtype)  # type: ignore[arg-type]
+    out = []
+    for (low, high), shape in zip(op.domain, shapes, strict=True):
+        if DTYPES[dtype].kind == "f":
+            bound = float(np.finfo(dt).max) / len(op.inputs)
+            even = rng.uniform(max(low, -bound), min(high, bound), shape)
+            near = np.clip(rng.normal(0, 3, shape), low, high)
+            out.append(np.where(rng.random(shape) < 0.5, even, near).astype(dt))
+        else:
+            info = np.iinfo(dt)
+            edges = [max(info.min, int(low)), min(info.max, int(high))]
+            some = rng.integers(edges[0], edges[1], shape, endpoint=True, dtype=np.int64)
+            ends = rng.choice(edges, shape)
+            out.append(np.where(rng.random(shape) < 0.9, some, ends).astype(dt))
+    return out
+
+
+def call(op: Op, *tensors: pk.Tensor) -> None:
+    getattr(pk.kernels, op.name)(*tensors)
+
+
+class Calls:
+    """Many calls of one operation in one case, each checked against its reference."""
+
+    def __init__(self, dev: pk.Device, op: Op, dtype: str, seed: int = 0) -> None:
+        self.op, self.dtype, self.case = op, dtype, Case(dev, seed)
+        self.calls: list[tuple[list[Any], Any]] = []
+
+    def add(
+        self, *shapes: tuple[int, ...], form: tuple[Form | None, ...] = (), dst: Form | None = None,
+        in_place: bool = False, given: list[Array] | None = None,
+    ) -> None:  # fmt: skip
+        """One shape stands for all inputs."""
+        all_shapes = list(shapes) if len(shapes) > 1 else [*shapes] * len(self.op.inputs)
+        values = given or draw(self.op, self.case.rng, self.dtype, all_shapes)
+        layouts = [*form, *[None] * len(values)]
+        ins: list[Any] = []
+        for name, v, layout in zip(self.op.inputs, values, layouts, strict=False):
+            place = self.case.in_place if in_place and not ins else self.case.input
+            ins.append(place(v, layout, buffer="dst" if in_place and not ins else name))
+        shape = np.broadcast_shapes(*(v.shape for v in values))
+        out = ins[0] if in_place else self.case.output(shape, self.dtype, dst, buffer="dst")
+        self.calls.append((ins, out))
+
+    def check(self) -> None:
+        self.case.build()
+        before = [[o.array.copy() for o in ins] for ins, _ in self.calls]
+        results = self.case.run(
+            lambda: [call(self.op, *(o.tensor for o in ins), out.tensor) for ins, out in self.calls]
+        )
+        for got, values, (ins, out) in zip(results, before, self.calls, strict=True):
+            strides = " ".join(str(o.strides) for o in (*ins, out))
+            what = f"{self.op.name} {self.dtype} {out.shape} {strides}"
+            want = self.op.reference(*values)
+            if want.dtype.kind == "f":
+                assert_close(got, want, self.op.budget(*values), what)
+            else:
+                assert_same(got, want.astype(got.dtype), what)
+
+
+@gpu
+@pytest.mark.parametrize(("op", "dtype"), EACH)
+def test_ops_match_their_references(dev: pk.Device, op: Op, dtype: str) -> None:
+    calls = Calls(dev, op, dtype)
+    odd = Form(phase=1)
+    calls.add((64, 300))
+    calls.add((5, 7, 9), form=(odd,), dst=odd)
+    calls.add((6, 8), in_place=True)
+    calls.add(())
+    calls.add((0, 3))
+    calls.check()
+
+
+@gpu
+@pytest.mark.parametrize(("op", "dtype"), [p for p in EACH if DTYPES[p.values[1]].kind == "f"])  # type: ignore[index]
+def test_special_values(dev: pk.Device, op: Op, dtype: str) -> None:
+    with np.errstate(over="ignore"):
+        columns = np.array(op.special).T.astype(numpy_dtype(dtype))  # type: ignore[arg-type]
+    # Where the dtype does not hold an input, its row says nothing.
+    held = [np.isfinite(c.astype(float)) | ~np.isfinite(s) for c, s in
+            zip(columns[:-1], np.array(op.special).T[:-1], strict=True)]  # fmt: skip
+    *values, want = columns[:, np.logical_and.reduce(held)]
+    for phase, n in ((0, 4), (1, 1)):
+        # All lanes of a vector get the same inputs.
+        case = Case(dev)
+        ins = [case.input(np.repeat(v, n), Form(phase=phase)) for v in values]
+        dst = case.output(np.repeat(want, n).shape, dtype, Form(phase=phase))
+        case.build()
+        [got] = case.run(lambda ins=ins, dst=dst: call(op, *(o.tensor for o in ins), dst.tensor))
+        assert_same(got, np.repeat(want, n), f"{op.name} {dtype} phase {phase}")
+
+
+@pytest.mark.parametrize("op", KERNELS, ids=lambda op: op.name)
+def test_references_have_the_special_values(op: Op) -> None:
+    for one in op.special:
+        with np.errstate(over="ignore"):
+            got = op.reference(*map(np.array, one[:-1])).astype(np.float32)
+        assert_same(got, np.array(one[-1], np.float32), f"{op.name} {one}")
+
+
+@gpu
+@pytest.mark.sample(0.5)
+@pytest.mark.parametrize("form", forms(3, repeats=True))
+@pytest.mark.parametrize("op", KERNELS, ids=lambda op: op.name)
+def test_any_layout(dev: pk.Device, op: Op, form: str) -> None:
+    calls = Calls(dev, op, "float32")
+    layout = forms(3, repeats=True)[form]
+    for shape in ((4, 5, 6), (2, 3, 64), (1, 1, 1), (3, 1, 8)):
+        for i in range(len(op.inputs)):
+            calls.add(shape, form=(None,) * i + (layout,))
+        if "repeat" not in form:
+            calls.add(shape, dst=layout)
+            calls.add(shape, form=(layout,), in_place=True)
+    calls.check()
+
+
+@gpu
+@pytest.mark.parametrize("op", KERNELS, ids=lambda op: op.name)
+def test_random_layouts(dev: pk.Device, op: Op) -> None:
+    rng = np.random.default_rng(7)
+    calls = Calls(dev, op, "float32")
+    for _ in range(12):
+        ndim = int(rng.integers(1, 6))
+        shape = tuple(int(n) for n in rng.choice([1, 2, 3, 4, 8], ndim))
+        some = tuple(random_form(rng, ndim, repeats=True) for _ in op.inputs)
+        calls.add(shape, form=some, dst=random_form(rng, ndim, repeats=False))
+    calls.check()
+
+
+@gpu
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_inputs_repeat_by_numpys_rule(dev: pk.Device, dtype: str) -> None:
+    calls = Calls(dev, OPS["add"], dtype)
+    for a, b in (
+        ((3, 8), (8,)), ((8,), (3, 8)), ((3, 8), (3, 1)), ((3, 1), (3, 8)), ((), (16,)),
+        ((16,), ()), ((4, 1), (1, 4)), ((2, 1, 5), (3, 1)), ((1,), (1,)), ((3, 1), (0,)),
+    ):  # fmt: skip
+        calls.add(a, b)
+    calls.check()
+
+
+@gpu
+@pytest.mark.parametrize("op", KERNELS, ids=lambda op: op.name)
+def test_without_native_halves(dev: pk.Device, op: Op) -> None:
+    with caps(dev, f16=False):
+        calls = Calls(dev, op, "float16")
+        calls.add((5, 12))
+        calls.add((7, 3), form=(Form(steps=(-1, 2)),), dst=Form(phase=1))
+        calls.add((40,), in_place=True)
+        calls.check()
+
+
+@gpu
+def test_within_one_buffer(dev: pk.Device) -> None:
+    """dst beside its inputs, in the place of the second, and across the first."""
+    add = OPS["add"]
+    for how in ("beside", "b", "overlap"):
+        case = Case(dev)
+        values = draw(add, case.rng, "float32", [(6, 8), (6, 8)])
+        a = case.input(values[0], buffer="one")
+        b = (case.in_place if how == "b" else case.input)(values[1], buffer="one", near=0)
+        where: dict[str, Any] = {"buffer": "one", "near": 0}
+        if how == "overlap":
+            where = {"over": a, "delta": 64}
+        dst = b if how == "b" else case.output((6, 8), "float32", **where)
+        case.build()
+        before = a.array.copy(), b.array.copy()
+        [got] = case.run(lambda a=a, b=b, dst=dst: call(add, a.tensor, b.tensor, dst.tensor))
+        assert_close(got, add.reference(*before), add.budget(*before), how)
+
+
+@gpu
+def test_more_workgroups_than_one_row_of_a_grid(dev: pk.Device) -> None:
+    n = 32768 * 256 + 5
+    x = np.arange(n, dtype=np.int32)
+    t = dev.tensor(x)
+    with caps(dev, max_groups=5):
+        pk.kernels.neg(t, t)
+    assert (t.numpy() == -x).all()
+
+
+@gpu
+def test_functions_allocate_their_output(dev: pk.Device) -> None:
+    x = np.linspace(-2, 2, 24, dtype="f4").reshape(4, 6)
+    y = pk.exp(x)
+    assert isinstance(y, np.ndarray)
+    assert_close(y, np.exp(x.astype(float)), OPS["exp"].budget(x))
+    row = np.arange(6, dtype="f4")
+    assert (pk.add(x, row) == x + row).all()
+    t = dev.tensor(x)
+    out = pk.add(t, row, out=t)
+    assert out is t
+    assert (t.numpy() == x + row).all()
+    assert (pk.neg(t[:, ::2]).numpy() == -(x + row)[:, ::2]).all()
+
+
+def test_add_rejects_what() -> None:
+    with pytest.raises(pk.ShapeError, match=r"\[add\] shapes must broadcast together but are a"):
+        pk.add(np.zeros((2, 3), "f4"), np.zeros(2, "f4"))
+    with pytest.raises(pk.DTypeError, match=r"\[exp\] x must be float32 or float16 but is int32"):
+        pk.exp(np.zeros(3, "i4"))
+
+
+@gpu
+def test_kernels_reject_what(dev: pk.Device) -> None:
+    a, b, dst = (dev.zeros(s) for s in ((6, 3), (2, 3), (6, 3)))
+    with pytest.raises(pk.ShapeError, match=r"\[add\] b must broadcast to \(6, 3\) but has shape"):
+        pk.kernels.add(a, b, dst)
+    with pytest.raises(pk.DTypeError, match=r"\[add\] b must have the dtype of a, float32"):
+        pk.kernels.add(a, dev.zeros((6, 3), "int32"), dst)
+    with pytest.raises(pk.ShapeError, match=r"\[neg\] dst must have the shape of x"):
+        pk.kernels.neg(a, b)
+
+
+@pytest.mark.parametrize("op", OPS.values(), ids=lambda op: op.name)
+def test_gradients_are_slopes(op: Op) -> None:
+    """Against central differences of the reference."""
+    rng = np.random.default_rng(0)
+    inputs = [np.clip(rng.normal(0, 3, 200), *bounds) for bounds in op.domain]
+    dy = rng.normal(0, 1, 200)
+    for i, got in enumerate(op.gradient(dy, *inputs)):
+        step = 1e-5
+        up, down = list(inputs), list(inputs)
+        up[i], down[i] = inputs[i] + step, inputs[i] - step
+        slope = (op.reference(*up) - op.reference(*down)) / (2 * step)
+        np.testing.assert_allclose(got, dy * slope, rtol=1e-6, atol=1e-8 * np.abs(slope).max())
+
+
+def test_budgets_count_units_in_the_last_place() -> None:
+    got = OPS["exp"].budget(np.float32([0.0, math.log(4.0)]))
+    np.testing.assert_allclose(got, [2 * 2.0**-23, 2 * 2.0**-21], rtol=1e-6)
