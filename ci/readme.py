@@ -23,7 +23,7 @@ def kernels() -> str:
         kinds = max((t["dtypes"] for t in k["tensors"] if t["role"] == "out"), key=len)
         dtypes = "any" if len(kinds) > 8 else ", ".join(kinds)
         bodies = ", ".join(f"`{b}`" for b in k["bodies"])
-        count = sum(v["body"] in k["bodies"] for v in manifest["variants"].values())
+        count = sum(texts.belongs(k, v) for v in manifest["variants"].values())
         lines.append(f"| `{name}` | {k['doc'].splitlines()[0]} | {dtypes} | {bodies} | {count} |")
     return "\n".join(lines)
 

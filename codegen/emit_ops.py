@@ -20,21 +20,15 @@ def emit_ops(rows: Sequence[Row]) -> dict[str, str]:
     for file, members in groupby(rows, key=lambda row: row.file):
         family = file.split("/")[-2]
         files[f"ops/{family}.py"] = _family(file, list(members))
-    activations = _activations(rows)
-    numbers = {None: 0} | {row.name: row.activation for row in activations}
-    homes = [f"from .{row.file.split('/')[-2]} import {row.name}" for row in activations]
-    table = ", ".join(f"{row.name!r}: {row.name}" for row in activations)
+    numbers = {None: 0} | {row.name: row.activation for row in _activations(rows)}
     files["ops/__init__.py"] = "\n".join(
         [
-            '"""Generated from kernels/*/ops.toml by codegen; do not edit. Activations."""',
-            "", "from __future__ import annotations", "",
+            '"""Generated from kernels/*/ops.toml by codegen; do not edit."""', "",
+            "from __future__ import annotations", "",
             "from typing import Literal, TypeAlias", "",
-            "from pykernels.ops import Reference", "", *homes, "",
             "# The activations of epilogues, with the numbers that they have in shaders.",
             f"Activation: TypeAlias = {activation_type(rows)}",
-            f"ACTIVATIONS: dict[str | None, int] = {numbers!r}",
-            f"REFERENCES: dict[str, Reference] = {{{table}}}",
-            "",
+            f"ACTIVATIONS: dict[str | None, int] = {numbers!r}", "",
         ]
     )  # fmt: skip
     return files

@@ -66,8 +66,8 @@ def _function(spec: Spec, name: str, dst: TensorSpec) -> str:
     dtype = repr(DTYPE_NAMES[dst.dtype]) if dst.dtype in DTYPE_NAMES else f"{like}_.dtype"
     shape = f"{like}_.shape"
     if not dst.like:
-        given = "".join(f"{t.name}={t.name}_.shape, " for t in ins)
-        shape = f"call.expanded({given.rstrip(', ')})"
+        shapes = ", ".join(f"{t.name}={t.name}_.shape" for t in ins)
+        shape = f"call.expanded({shapes})"
     lines.append(f"    result = call.out({shape}, {dtype})")
     given = [f"{t.name}={_passed(spec, t)}" for t in ins]
     given += [f"{p.name}={p.name}" for p in args]

@@ -249,7 +249,7 @@ def _check_numpy(t: _Table, name: str, inputs: set[str]) -> None:
     if set(data["grad"]) != inputs:
         t.fail(t.line(name, "grad"), f"{name}: grad must have {', '.join(sorted(inputs))}")
     known = inputs | {"np", *SPECIAL}
-    texts = [(("numpy",), data["numpy"], known)]
+    texts: list[tuple[tuple[str, ...], Any, set[str]]] = [(("numpy",), data["numpy"], known)]
     texts += [(("grad", k), v, known | {"y", "dy"}) for k, v in data["grad"].items()]
     for keys, text, names in texts:
         try:

@@ -202,7 +202,8 @@ def load(path: Path, file: str) -> Spec:
         bodies=tuple(d.get("bodies", ())), moves_bytes=d.get("moves_bytes", False),
         configs=configs, rows=rows, subgroups=d.get("subgroups", ""), faults=d.get("faults", False),
         workgroup_bytes=d.get("workgroup_bytes", ""), vectors=vectors,
-        source=d.get("source", ""), wrappers=_wrappers(r, params), **_axis(r, tensors, params),
+        source=d.get("source", ""), wrappers=_wrappers(r, params),
+        axis_moves=_axis(r, "moves", tensors), axis_last_only=_axis(r, "last_only", tensors, params),
         nbytes=_work(r, "bytes", tensors, params, options),
         operations=_work(r, "operations", tensors, params, options),
     )  # fmt: skip
@@ -255,13 +256,12 @@ def _work(
 
 
 def _axis(
-    r: Reader, tensors: tuple[TensorSpec, ...], params: tuple[Param, ...]
-) -> dict[str, tuple[str, ...]]:
+    r: Reader, key: str, tensors: tuple[TensorSpec, ...], params: tuple[Param, ...] = ()
+) -> tuple[str, ...]:
     table = r.data.get("axis", {})
     r.known(table, _AXIS, "axis")
-    inputs = {t.name for t in tensors if t.role == "in"}
-    for key, known in (("moves", inputs), ("last_only", inputs | {p.name for p in params})):
-        for name in table.get(key, ()):
-            if name not in known:
-                r.fail(r.line("axis"), f"axis.{key} names {name!r}, which is no argument")
-    return {f"axis_{key}": tuple(table.get(key, ())) for key in ("moves", "last_only")}
+    known = {t.name for t in tensors if t.role == "in"} | {p.name for p in params}
+    for name in table.get(key, ()):
+        if name not in known:
+            r.fail(r.line("axis"), f"axis.{key} names {name!r}, which is no argument")
+    return tuple(table.get(key, ()))

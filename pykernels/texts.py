@@ -13,7 +13,17 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-__all__ = ["Text", "Texts", "manifest", "names", "of_body", "read", "unpack_manifest", "wgsl"]
+__all__ = [
+    "Text",
+    "Texts",
+    "belongs",
+    "manifest",
+    "names",
+    "of_body",
+    "read",
+    "unpack_manifest",
+    "wgsl",
+]
 
 
 class Text(NamedTuple):
@@ -71,6 +81,13 @@ def wgsl(name: str) -> str:
     """A text by its name, "BODY KEY"."""
     body, _, key = name.partition(" ")
     return of_body(body)[key].wgsl
+
+
+def belongs(kernel: Mapping[str, Any], variant: Mapping[str, Any]) -> bool:
+    """Is it one of the variants that a kernel launches? Both are entries of the manifest."""
+    fixed = kernel["fixed_axes"].items()
+    ours = variant["body"] in kernel["bodies"]
+    return ours and all(variant["axes"][axis] == value for axis, value in fixed)
 
 
 def manifest() -> dict[str, Any]:

@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from pykernels import texts
+
 from ._manifest import manifest
 
 __all__ = ["command"]
@@ -19,7 +21,7 @@ def command(as_json: bool) -> None:
     built = manifest()
     rows = []
     for name, k in sorted(built["kernels"].items()):
-        count = sum(v["body"] in k["bodies"] for v in built["variants"].values())
+        count = sum(texts.belongs(k, v) for v in built["variants"].values())
         rows.append({"name": name, "variants": count, "dtypes": _dtypes(k), "doc": k["doc"]})
     if as_json:
         click.echo(json.dumps(rows, indent=1))

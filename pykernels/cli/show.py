@@ -41,12 +41,13 @@ def command(
 ) -> None:
     """Print the shader of one variant of KERNEL: the first that matches the options."""
     built = manifest()
-    bodies = kernel(name)["bodies"]
+    facts = kernel(name)
+    bodies = facts["bodies"]
     if body is not None:
         if body not in bodies:
             raise Missing(f"{name} has no body {body!r}; it has {', '.join(bodies)}")
         bodies = [body]
-    wanted = dict(_pair(a) for a in axes)
+    wanted = dict(_pair(a) for a in axes) | facts["fixed_axes"]
     found = [v for b in bodies for v in _matching(built, b, dtype, wanted)]
     if not found:
         axes_of = "; ".join(_axes(built, b) for b in bodies)

@@ -8,6 +8,7 @@ What is not translated raises `NotTranslated`: the kernel's plans are recorded t
 from __future__ import annotations
 
 import ast
+import importlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -89,6 +90,9 @@ class _Writer(Expressions):
                 self.globals[name] = f"py.configs(bodies.{source.rpartition('.')[2]})"
             elif source.startswith("pykernels._generated.bodies.") and a.name == "Config":
                 self.globals[name] = "null"
+            elif source == "pykernels._generated.ops" and a.name == "ACTIVATIONS":
+                pairs = getattr(importlib.import_module(source), a.name).items()
+                self.globals[name] = f"new py.Dict({json.dumps(list(pairs))})"
             elif source == "pykernels.errors":
                 self.globals[name] = "py.Failure"
             elif source in _OURS and a.name in _OWN:

@@ -88,7 +88,9 @@ def collect(
             own = [b for b in dict.fromkeys(named) if b in source["bodies"]]
             wanted |= {
                 v for v, entry in built["variants"].items()
-                if entry["body"] in own and _of_dtypes(built, entry, dtypes)
+                if entry["body"] in own
+                and texts.belongs({**built["kernels"][name], "bodies": own}, entry)
+                and _of_dtypes(built, entry, dtypes)
             }  # fmt: skip
             used += own
         if live[name] is None and not records:

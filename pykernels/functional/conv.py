@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias, overload
 from pykernels import kernels
 from pykernels._generated.conv2d import KERNEL
 from pykernels._generated.conv_transpose2d import KERNEL as TRANSPOSE
+from pykernels._generated.ops import Activation
 from pykernels.arrays import Array, Call, NDArray
 from pykernels.dtypes import DTypeName
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
@@ -17,7 +18,6 @@ from pykernels.tensor import Tensor
 
 __all__ = ["conv2d", "conv_transpose2d"]
 
-Activation: TypeAlias = Literal["relu", "silu", "gelu", "gelu_tanh"]
 Layout: TypeAlias = Literal["NCHW", "NHWC"]
 Pair: TypeAlias = int | Sequence[int]
 Padding: TypeAlias = Pair | Literal["same", "valid"]

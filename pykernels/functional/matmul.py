@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias, overload
 import numpy as np
 
 from pykernels._generated.mul_mat import KERNEL
+from pykernels._generated.ops import Activation
 from pykernels.arrays import Array, Call, NDArray
 from pykernels.dtypes import DTypeName
 from pykernels.errors import DTypeError, ShapeError
@@ -16,7 +17,6 @@ from pykernels.tensor import Tensor
 
 __all__ = ["matmul"]
 
-Activation: TypeAlias = Literal["relu", "silu", "gelu", "gelu_tanh"]
 Precision: TypeAlias = Literal["fast"]
 
 _MATMUL = replace(KERNEL, name="matmul")

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from .elementwise import OPS
+
 __all__ = ["activate", "budget", "mul_mat", "part", "problem"]
 
 Array = np.ndarray[Any, Any]
@@ -36,19 +38,8 @@ def mul_mat(
 
 
 def activate(x: Array, kind: str | None) -> Array:
-    """relu, silu, gelu (by erf) or gelu_tanh of x in float64."""
-    with np.errstate(over="ignore"):
-        if kind == "relu":
-            return np.where(x < 0, 0.0, x)
-        if kind == "silu":
-            return x / (1.0 + np.exp(-x))
-        if kind == "gelu":
-            return np.asarray(0.5 * x * (1.0 + _erf(x / math.sqrt(2.0))))
-        if kind == "gelu_tanh":
-            return np.asarray(
-                0.5 * x * (1.0 + np.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x**3)))
-            )
-    return x
+    """The activation of an epilogue (kernels/elementwise/ops.toml) in float64."""
+    return x if kind is None else OPS[kind].reference(x)
 
 
 def budget(
@@ -111,7 +102,3 @@ def _repeat(a: Array, b: Array) -> Array:
         if m != n:
             a = np.repeat(a, n // m, axis)
     return a
-
-
-def _erf(x: Array) -> Array:
-    return np.asarray(np.vectorize(math.erf, otypes=[np.float64])(x))

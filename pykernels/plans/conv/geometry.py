@@ -6,9 +6,9 @@ import operator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from pykernels._generated.ops import ACTIVATIONS
 from pykernels.errors import ArgumentError, ShapeError
 from pykernels.layout import Ints, View
-from pykernels.plans.matmul.mul_mat import ACTIVATIONS
 
 __all__ = [
     "Geometry",

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from pykernels._generated.ops import ACTIVATIONS
 from pykernels.layout import Ints, View, merge_axes
 from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.limits import MAX_ROUNDS
@@ -243,7 +244,7 @@ def _product(caps: Caps, scratch: Scratch, c: Windows) -> list[Step] | None:
         step = c.bias.strides[0]
         strides = (*(0,) * (len(lead) - 1), channels * step, 0, step)
         bias = c.bias.with_layout((*lead, size[0], channels), strides)
-    name = next((k for k, v in mul_mat.ACTIVATIONS.items() if v == c.act), None)
+    name = next((k for k, v in ACTIVATIONS.items() if v == c.act), None)
     return mul_mat.plan(
         caps, scratch, w, matrix(c.x, x_step), bias, None, matrix(c.dst, dst_step), name
     )

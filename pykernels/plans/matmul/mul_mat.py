@@ -14,6 +14,7 @@ from pykernels._generated.bodies import (
     mul_mat,
     splitk_reduce,
 )
+from pykernels._generated.ops import ACTIVATIONS
 from pykernels.dtypes import DTYPES, DTypeName
 from pykernels.errors import ArgumentError
 from pykernels.layout import Tiles, View
@@ -50,9 +51,8 @@ from .select import (
     sum_bits,
 )
 
-__all__ = ["ACTIVATIONS", "EDGES", "Choice", "Shape", "choose", "plan"]
+__all__ = ["EDGES", "Choice", "Shape", "choose", "plan"]
 
-ACTIVATIONS = {None: 0, "relu": 1, "silu": 2, "gelu_tanh": 3, "gelu": 4}
 ALONG_K = 2  # k in a vector of an operand with k last
 DEEP = 16  # k of a tile
 # precision="fast": for K of at least so many, so many times 16 products are summed in f16. The more

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import pykernels as pk
+from pykernels._generated.ops import ACTIVATIONS
 from pykernels.dtypes import DTYPES
 from pykernels.kernels import conv2d, conv2d_backward_input, conv_transpose2d
 from pykernels.layout import View, contiguous_strides
@@ -31,7 +32,7 @@ gpu = pytest.mark.gpu
 
 @gpu
 @pytest.mark.sample(0.5)
-@pytest.mark.parametrize("activation", plans.mul_mat.ACTIVATIONS)
+@pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_epilogue(dev: pk.Device, activation: str | None) -> None:
     for body, slices in (("32x32", 1), ("32x32", 3), ("direct", 1)):
         calls = Calls(dev)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import pykernels as pk
+from pykernels._generated.ops import ACTIVATIONS
 from pykernels.kernels import mul_mat
-from pykernels.plans.matmul import mul_mat as plans
 from pykernels.plans.matmul.select import EDGES, Choice, Tail
 from pykernels.reference.mul_mat import mul_mat as reference
 from tests.harness import (
@@ -240,7 +240,7 @@ def test_fast_products(dev: pk.Device, kind: str, slices: int) -> None:
 
 @gpu
 @pytest.mark.sample(0.3)
-@pytest.mark.parametrize("activation", plans.ACTIVATIONS)
+@pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_epilogue(dev: pk.Device, activation: str | None) -> None:
     for body, slices in (("32", 1), ("32", 3), ("vec", 1), ("64", 1), ("wide", 1), ("wide", 3)):
         calls = Calls(dev)
@@ -258,7 +258,7 @@ def test_epilogue(dev: pk.Device, activation: str | None) -> None:
 @gpu
 def test_activations_far_from_zero(dev: pk.Device) -> None:
     far = np.array([-1e30, -200, -20, -1, -0.0, 0.0, 1, 20, 200, 1e30, np.nan], np.float32)
-    for activation in plans.ACTIVATIONS:
+    for activation in ACTIVATIONS:
         dst = dev.empty((1, far.size))
         one = dev.ones((1, 1))
         mul_mat(dev.tensor(far[:, None]), one, dst, activation=activation)

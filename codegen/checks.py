@@ -1,0 +1,63 @@
+"""What is checked over the specs of all families together."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from itertools import pairwise
+
+from .errors import BuildError
+from .spec import Spec
+
+__all__ = ["MAX_TEXTS", "check_budget", "check_specs"]
+
+# What the wheel and the time of a validated build allow (docs/reference/spec.md).
+MAX_TEXTS = 8000
+
+
+def check_budget(texts: int) -> None:
+    """All families together stay within the number of texts that is planned for."""
+    if texts > MAX_TEXTS:
+        raise BuildError(
+            "kernels", 0,
+            f"{texts} texts are more than {MAX_TEXTS}: make an axis a param, or its list shorter",
+        )  # fmt: skip
+
+
+def _plan_file(spec: Spec) -> str:
+    """Where the plan of a kernel stands."""
+    return f"pykernels/plans/{spec.family}/{spec.name}.py"
+
+
+def check_specs(specs: Sequence[Spec], plans: Collection[str]) -> None:
+    """The specs of all families fit together; `plans` are the kernels that have one by hand."""
+    named = [*specs, *(k for s in specs if s.rows for k in s.kernels())]
+    for one, other in pairwise(sorted(named, key=lambda s: s.name)):
+        if one.name == other.name:
+            raise BuildError(other.file, 1, f"{one.file} has this name already")
+    public = {k.name for s in specs for k in s.kernels()}
+    runnable = {s.name for s in specs if not s.bodies}
+    for s in specs:
+        for name in s.bodies:
+            if name not in runnable:
+                raise BuildError(s.file, 1, f"bodies names {name!r}, which is no body")
+        if s.bodies and s.name not in plans:
+            raise BuildError(s.file, 1, f"a kernel without a body needs {_plan_file(s)}")
+        if s.part_of and s.part_of not in public:
+            raise BuildError(s.file, 1, f"part_of names {s.part_of!r}, which is no kernel")
+        if s.part_of or s.name in plans:
+            continue
+        if s.faults:
+            raise BuildError(s.file, 1, f"faults need a plan, and there is no {_plan_file(s)}")
+        for a in s.axes:
+            if not a.pick and not a.ops:
+                raise BuildError(
+                    s.file, a.line,
+                    f"axis {a.name} has no pick, and there is no {_plan_file(s)}",
+                )  # fmt: skip
+        for p in s.params:
+            if not p.arg and not p.value:
+                raise BuildError(
+                    s.file, p.line,
+                    f"params.{p.name} has no value and no default, and there is no "
+                    f"{_plan_file(s)}",
+                )  # fmt: skip
