@@ -118,6 +118,15 @@ class View:
             self.shape[a] == 1 or self.strides[a] % nbytes == 0 for a in axes
         )
 
+    def vectorizable(self, n: int, axis: int = -1) -> bool:
+        """May `n` neighbours along an axis be read as one vector, wherever the first one lies?"""
+        axis %= self.ndim
+        return (
+            self.shape[axis] % n == 0
+            and self.strides[axis] == self.dtype.itemsize
+            and self.aligned(n * self.dtype.itemsize, (a for a in range(self.ndim) if a != axis))
+        )
+
     def with_layout(
         self, shape: Sequence[int], strides: Sequence[int], dtype: DType | None = None
     ) -> View:
@@ -133,6 +142,23 @@ class View:
         v = self.as_rank(len(shape))
         strides = (0 if n != m else s for n, m, s in zip(v.shape, shape, v.strides, strict=True))
         return v.with_layout(shape, tuple(strides))
+
+
+def expands_to(shape: Ints, target: Ints) -> bool:
+    """numpy's broadcast: axes of size 1 repeat."""
+    extra = len(target) - len(shape)
+    return extra >= 0 and all(n in (1, m) for n, m in zip(shape, target[extra:], strict=True))
+
+
+def repeats_to(shape: Ints, target: Ints) -> bool:
+    """numpy's broadcast, or ggml's: a leading axis may repeat if its size divides the target's."""
+    if len(shape) > len(target):
+        return False
+    pairs = list(zip(shape, target[len(target) - len(shape) :], strict=True))
+    if not pairs:
+        return True
+    n, m = pairs[-1]
+    return n in (1, m) and all(a == b or (a > 0 and b % a == 0) for a, b in pairs[:-1])
 
 
 def merge_axes(shape: Ints, strides: Sequence[Ints]) -> tuple[Ints, list[Ints]]:
@@ -252,11 +278,7 @@ class Rows(_Space):
 
     def vec(self, n: int) -> bool:
         """May all tensors be read and written as vectors of `n` columns?"""
-        return self.cols % n == 0 and all(
-            (v.strides[-1] == v.dtype.itemsize)
-            and v.aligned(n * v.dtype.itemsize, range(v.ndim - 1))
-            for v in self.views.values()
-        )
+        return all(v.vectorizable(n) for v in self.views.values())
 
     def columns_apart(self, name: str) -> bool:
         """Do neighbouring columns lie further apart than neighbouring rows?"""

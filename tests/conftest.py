@@ -72,7 +72,7 @@ def dev() -> Iterator[pk.Device]:
             raise
         pytest.skip(f"{COLUMN or 'no column'}: {e}")
     yield device
-    pipelines = len(device._pipelines)
+    pipelines = len(device._context.pipelines)
     device.close()
 
 

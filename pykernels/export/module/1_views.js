@@ -1,6 +1,6 @@
 // pykernels for browsers: views of GPU buffers, index spaces, and launches. No dependencies.
 //
-// Mirrors pykernels/layout.py and prepare.py. What follows the last marked line is generated from the
+// Mirrors pykernels/layout.py and runtime/lower.py. What follows the last marked line is generated from the
 // specs of the kernels. Strides and offsets are bytes, as in numpy.
 
 const SLOT = 256; // bytes of Params of one dispatch: the largest alignment of a uniform offset
@@ -177,6 +177,17 @@ class View {
     const fits = (a) => this.shape.at(a) === 1 || this.strides.at(a) % nbytes === 0;
     return this.offset % nbytes === 0 && axes.every(fits);
   }
+
+  /** May `n` neighbours along an axis be read as one vector, wherever the first one lies? */
+  vectorizable(n, axis = -1) {
+    const along = axis < 0 ? axis + this.ndim : axis;
+    const others = [...Array(this.ndim).keys()].filter((a) => a !== along);
+    return (
+      this.shape[along] % n === 0 &&
+      this.strides[along] === this.dtype.itemsize &&
+      this.aligned(n * this.dtype.itemsize, others)
+    );
+  }
 }
 
 // -- index spaces ---------------------------------------------------------------------------------
@@ -283,10 +294,7 @@ class Rows extends Space {
   }
 
   vec(n) {
-    const fits = (v) =>
-      v.strides.at(-1) === v.dtype.itemsize &&
-      v.aligned(n * v.dtype.itemsize, [...Array(v.ndim - 1).keys()]);
-    return this.cols % n === 0 && Object.values(this.views).every(fits);
+    return Object.values(this.views).every((v) => v.vectorizable(n));
   }
 
   columns_apart(name) {

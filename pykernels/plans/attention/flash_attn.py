@@ -180,9 +180,7 @@ def _lanes(caps: Caps, team: int, keys: int, slices: int) -> int:
 
 def _in_vectors(view: View, nbytes: int = 16) -> bool:
     """Are rows whole vectors of so many bytes, aligned to them?"""
-    item = view.dtype.itemsize
-    whole = view.strides[3] == item and view.shape[3] * item % nbytes == 0
-    return whole and view.aligned(nbytes, range(3))
+    return view.vectorizable(nbytes // view.dtype.itemsize)
 
 
 def _alike(caps: Caps, scratch: Scratch, c: Call) -> tuple[Call, list[Step]]:

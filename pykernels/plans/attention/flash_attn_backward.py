@@ -299,12 +299,7 @@ def _targets(call: _Call, panels: _Panels, dq: View, dk: View, dv: View) -> list
         if dst.size == 0:
             continue
         shape = (d.batch, d.heads, dst.shape[2], cdiv(dst.shape[3], 4) * 4)
-        direct = (
-            dst.shape == shape
-            and dst.dtype.name == "float32"
-            and dst.strides[3] == 4
-            and dst.aligned(16, range(3))
-        )
+        direct = dst.shape == shape and dst.dtype.name == "float32" and dst.vectorizable(4)
         parts = dst if direct else call.room.empty(f"parts of {matrix}", *shape)
         found.append(_Target(dst, parts, rows, matrix, set()))
     return found

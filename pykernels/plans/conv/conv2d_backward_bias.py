@@ -56,7 +56,7 @@ def _pixels(dy: View) -> tuple[View, int]:
     order = (0, 2, 3, 1)
     shape, strides = ([v[a] for a in order] for v in (dy.shape, dy.strides))
     item = dy.dtype.itemsize
-    fours = shape[2] % 4 == 0 and strides[2] == item and dy.aligned(4 * item, (0, 1, 2))
+    fours = dy.vectorizable(4)
     if fours:
         shape[2], strides[2] = shape[2] // 4, 4 * item
     return dy.with_layout(shape, strides), 4 if fours else 1

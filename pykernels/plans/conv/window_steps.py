@@ -56,12 +56,7 @@ def u32(v: int) -> int:
 
 def vectors(v: View, axis: int, n: int) -> bool:
     """May `n` neighbours along this axis be read or written at once?"""
-    item = v.dtype.itemsize
-    return (
-        v.strides[axis] == item
-        and v.shape[axis] % n == 0
-        and v.aligned(n * item, [a for a in range(v.ndim) if a != axis])
-    )
+    return v.vectorizable(n, axis)
 
 
 def finish(caps: Caps, parts: View, c: Windows, slices: int) -> Step:

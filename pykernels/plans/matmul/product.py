@@ -159,11 +159,7 @@ def runs(v: View) -> bool:
 
 def by(v: View, n: int) -> bool:
     """May it be read or written as vectors of `n` along its last axis?"""
-    return (
-        v.strides[-1] == v.dtype.itemsize
-        and v.shape[-1] % n == 0
-        and v.aligned(n * v.dtype.itemsize, range(v.ndim - 1))
-    )
+    return v.vectorizable(n)
 
 
 def runs_along_k(a: View) -> bool:

@@ -100,12 +100,7 @@ def move(src: View, dst: View) -> tuple[View, View, Move]:
 
 
 def _by_four(v: View) -> bool:
-    return (
-        v.padded
-        and v.shape[-1] % 4 == 0
-        and v.strides[-1] == v.dtype.itemsize
-        and v.aligned(4 * v.dtype.itemsize, range(v.ndim - 1))
-    )
+    return v.padded and v.vectorizable(4)
 
 
 def lane_bits(width: int) -> int:
