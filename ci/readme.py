@@ -17,7 +17,7 @@ RESULTS = "bench/results/nvidia-h200"
 
 def kernels() -> str:
     """One row a kernel: what it computes, dtypes, bodies, variants."""
-    manifest = texts.manifest()
+    manifest = texts.read_manifest()
     lines = ["| kernel | what it does | dtypes | bodies | variants |", "|---|---|---|---|---|"]
     for name, k in sorted(manifest["kernels"].items()):
         kinds = max((t["dtypes"] for t in k["tensors"] if t["role"] == "out"), key=len)

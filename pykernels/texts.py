@@ -17,10 +17,10 @@ __all__ = [
     "Text",
     "Texts",
     "belongs",
-    "manifest",
     "names",
     "of_body",
     "read",
+    "read_manifest",
     "unpack_manifest",
     "wgsl",
 ]
@@ -74,7 +74,7 @@ def of_body(body: str) -> Texts:
 
 def names() -> list[str]:
     """The names of all texts, "BODY KEY"."""
-    return list(manifest()["variants"])
+    return list(read_manifest()["variants"])
 
 
 def wgsl(name: str) -> str:
@@ -90,7 +90,7 @@ def belongs(kernel: Mapping[str, Any], variant: Mapping[str, Any]) -> bool:
     return ours and all(variant["axes"][axis] == value for axis, value in fixed)
 
 
-def manifest() -> dict[str, Any]:
+def read_manifest() -> dict[str, Any]:
     """Kernels, bodies and variants."""
     return unpack_manifest(read("manifest.json"))
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from pykernels import texts
+from pykernels.texts import read as read_text
+from pykernels.texts import unpack_manifest
 
 from . import Missing
 
@@ -15,7 +16,7 @@ __all__ = ["kernel", "manifest", "read", "read_json"]
 def read(name: str) -> str:
     """A file of pykernels/_generated."""
     try:
-        return texts.read(name)
+        return read_text(name)
     except FileNotFoundError:
         raise Missing(
             f"pykernels/_generated/{name} is missing: run python -m codegen, or install pykernels"
@@ -29,7 +30,7 @@ def read_json(name: str) -> Any:
 
 def manifest() -> dict[str, Any]:
     """Kernels, bodies and variants."""
-    return texts.unpack_manifest(read("manifest.json"))
+    return unpack_manifest(read("manifest.json"))
 
 
 def kernel(name: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from pykernels import texts
+from pykernels.texts import wgsl
 
 from . import Missing
 from ._manifest import kernel, manifest
@@ -55,7 +55,7 @@ def command(
     if variants:
         click.echo("\n".join(found))
         return
-    text = texts.wgsl(found[0])
+    text = wgsl(found[0])
     if to == "wgsl":
         data = f"// {found[0]}\n{text}".encode()
     else:

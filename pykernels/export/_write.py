@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pykernels import plans, texts
+from pykernels import plans
 from pykernels._version import __version__
+from pykernels.texts import read, read_manifest, wgsl
 from pykernels.validate._usage import measure
 
 from . import _cases
@@ -48,7 +49,7 @@ def static(name: str) -> str:
 
 def _facts() -> dict[str, Any]:
     """What is generated for JavaScript."""
-    found: dict[str, Any] = json.loads(texts.read("javascript.json"))
+    found: dict[str, Any] = json.loads(read("javascript.json"))
     return found
 
 
@@ -67,7 +68,7 @@ def collect(
     into JavaScript, and gets all variants, or those of `dtypes` (short names).
     """
     source = _facts()
-    built = texts.manifest()
+    built = read_manifest()
     kernels: dict[str, Any] = {}
     bodies: list[str] = []
     wanted: set[str] = set()
@@ -199,7 +200,7 @@ def _texts(
     for name in sorted(wanted):
         entry = built["variants"][name]
         enable = "enable subgroups;\n" if "subgroups" in entry["features"] else ""
-        text = (enable if dialect == "tint" else "") + texts.wgsl(name)
+        text = (enable if dialect == "tint" else "") + wgsl(name)
         out[name] = (_entry(entry, name, text), text)
     return out
 

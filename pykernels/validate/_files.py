@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from .. import texts
 from ..errors import ArgumentError
+from ..texts import of_body, read_manifest
 from ._types import Finding, Limits, Source
 
 __all__ = ["Skipped", "collection", "fragments", "gather", "read_limits", "unique"]
@@ -117,12 +117,12 @@ def _template(text: str) -> str:
 def collection(limits: Limits | None = None) -> list[Source]:
     """Every text of the installed kernels, each once, with the limits that it declares."""
     try:
-        variants = texts.manifest()["variants"]
+        variants = read_manifest()["variants"]
     except FileNotFoundError:
         return []
     sources: dict[tuple[str, tuple[str, ...]], Source] = {}
     for name, entry in variants.items():
-        text = texts.of_body(entry["body"])[name.partition(" ")[2]]
+        text = of_body(entry["body"])[name.partition(" ")[2]]
         own = limits or Limits(**entry["limits"])
         sources.setdefault(text, Source(name, text.wgsl, own, text.features))
     return list(sources.values())
