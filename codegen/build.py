@@ -23,7 +23,7 @@ from pykernels.validate import (
     find_tint,
 )
 from pykernels.validate import validate as run_validators
-from pykernels.validate._usage import measure
+from pykernels.validate._usage import Usage, measure
 from pykernels.wgsl import expr
 from pykernels.wgsl.head import features, head, modes, params, present
 
@@ -65,10 +65,6 @@ class Variant:
     @property
     def name(self) -> str:
         return f"{self.spec.name} {self.key}"
-
-    @property
-    def head(self) -> str:
-        return "".join(self.text.splitlines(keepends=True)[: self.head_lines])
 
     def where(self, line: int) -> tuple[str, int]:
         """The template's file and line for a line of the text; the spec for the head."""
@@ -122,7 +118,7 @@ def build(root: Path) -> Build:
             continue
         files[f"bodies/{spec.name}.py"] = emit.emit_body(spec)
         files[f"wgsl/{spec.name}.json"] = pack_texts(
-            Entry(v.key, v.head, v.text[len(v.head) :], v.features) for v in by_body[spec.name]
+            Entry(v.key, v.text, v.head_lines, v.features) for v in by_body[spec.name]
         )
     files["index.py"] = emit.emit_index(kernels)
     files["functional.py"] = emit_functional(kernels, by_hand)
@@ -138,7 +134,7 @@ def build(root: Path) -> Build:
             "kernels": {n: _kernel(s, n, specs) for s in kernels for n in s.names},
             "bodies": {s.name: _body(s) for s in specs if not s.bodies},
         },
-        {body: {v.key: (_sha256(v.text), _facts(v)) for v in by_body[body]} for body in by_body},
+        {body: dict(_hashes_and_facts(found)) for body, found in by_body.items()},
     )
     return Build(dict(sorted(files.items())), variants)
 
@@ -228,9 +224,16 @@ def _body(spec: Spec) -> dict[str, Any]:
     }
 
 
-def _facts(v: Variant) -> dict[str, Any]:
+def _hashes_and_facts(variants: Sequence[Variant]) -> Iterator[tuple[str, Any]]:
+    """Key, hash and facts of each text; texts that differ in bindings only are measured once."""
+    different = {tuple(v.axes.values()): v for v in variants}
+    usages = {axes: measure(v.text) for axes, v in different.items()}
+    for v in variants:
+        yield v.key, (_sha256(v.text), _facts(v, usages[tuple(v.axes.values())]))
+
+
+def _facts(v: Variant, usage: Usage) -> dict[str, Any]:
     """What many texts of a body have in common."""
-    usage = measure(v.text)
     return {
         "features": list(v.features),
         "bindings": [t.name for t in present(v.spec, v.axes)] + ["faults"] * v.spec.faults,

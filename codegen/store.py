@@ -19,12 +19,19 @@ MOST = 40  # lines of a difference that are printed for one file
 
 
 class Entry(NamedTuple):
-    """One text of a body: its key, its two pieces, and the features that it needs."""
+    """One text of a body: its key, how many of its lines are its head, the features it needs."""
 
     key: str
-    head: str
-    body: str
+    text: str
+    head_lines: int
     features: Iterable[str]
+
+    @property
+    def pieces(self) -> tuple[str, str]:
+        """Head and body, which together are the text."""
+        lines = self.text.split("\n")
+        head = "".join(f"{line}\n" for line in lines[: self.head_lines])
+        return head, self.text[len(head) :]
 
 
 def pack_texts(entries: Iterable[Entry]) -> str:
@@ -33,7 +40,7 @@ def pack_texts(entries: Iterable[Entry]) -> str:
     pieces: dict[str, int] = {}
     texts: dict[str, str] = {}
     for entry in entries:
-        numbers = [pieces.setdefault(piece, len(pieces)) for piece in (entry.head, entry.body)]
+        numbers = [pieces.setdefault(piece, len(pieces)) for piece in entry.pieces]
         texts[entry.key] = " ".join([*map(str, numbers), *entry.features])
     packed = [
         " ".join(_spans([lines.setdefault(line, len(lines)) for line in piece.split("\n")]))

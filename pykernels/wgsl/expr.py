@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Collection, Mapping
+from types import CodeType
 from typing import Any
 
 __all__ = ["ExprError", "check", "evaluate"]
@@ -48,5 +50,10 @@ def check(
 
 def evaluate(text: str, values: Mapping[str, Any]) -> Any:
     """The value of an expression over axes, at build time."""
-    code = compile(ast.parse(check(text, values), mode="eval"), "<spec>", "eval")
+    code = _compiled(text, frozenset(values))
     return eval(code, {"__builtins__": {}, "min": min, "max": max}, dict(values))
+
+
+@functools.cache
+def _compiled(text: str, names: frozenset[str]) -> CodeType:
+    return compile(ast.parse(check(text, names), mode="eval"), "<spec>", "eval")

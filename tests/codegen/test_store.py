@@ -11,13 +11,14 @@ from pykernels import texts
 from pykernels.texts import Text, Texts, unpack_manifest
 
 PACKAGE = Path(texts.__file__).parent
+FEATURES = ("shader-f16", "subgroups")
 HEADS = ["alias T = f16;\n", "alias T = f32;\n", ""]
 BODIES = ["fn main() {\n  a();\n}\n", "fn main() {\n  a();\n  a();\n}", "\n\n", '// "ä\\" 1-2 \t\n']
 
 
 def entries() -> list[Entry]:
     return [
-        Entry(f"T={i} B={k} mode=read", head, body, ("shader-f16", "subgroups")[: (i + k) % 3])
+        Entry(f"T={i} B={k} mode=read", head + body, head.count("\n"), FEATURES[: (i + k) % 3])
         for i, head in enumerate(HEADS)
         for k, body in enumerate(BODIES)
     ]
@@ -27,7 +28,7 @@ def test_texts_are_read_back_as_they_were() -> None:
     given = entries()
     found = Texts(pack_texts(given))
     assert list(found) == [e.key for e in given]
-    assert dict(found) == {e.key: Text(e.head + e.body, tuple(e.features)) for e in given}
+    assert dict(found) == {e.key: Text(e.text, tuple(e.features)) for e in given}
     assert found.get("T=3 B=0 mode=read") is None
     assert dict(Texts(pack_texts([]))) == {}
 
@@ -69,11 +70,9 @@ def test_manifest_is_read_back_as_it_was() -> None:
 @pytest.mark.parametrize("old", ["", "{", "[]", '{"T=f32": {"wgsl": "x"}}', None])
 def test_a_difference_shows_texts(old: str | None) -> None:
     before = pack_texts(
-        [Entry("mode=read", "h\n", "a\nb\nc\n", ()), Entry("mode=rw", "", "same", ())]
+        [Entry("mode=read", "h\na\nb\nc\n", 1, ()), Entry("mode=rw", "same", 0, ())]
     )
-    after = pack_texts(
-        [Entry("mode=read", "h\n", "a\nB\nc\n", ()), Entry("mode=rw", "", "same", ())]
-    )
+    after = pack_texts([Entry("mode=read", "h\na\nB\nc\n", 1, ()), Entry("mode=rw", "same", 0, ())])
     lines = difference("wgsl/k.json", before if old is None else old, after)
     assert "+B" in lines
     assert "+++ b/wgsl/k.json mode=read" in lines
@@ -82,7 +81,7 @@ def test_a_difference_shows_texts(old: str | None) -> None:
 
 
 def test_other_features_are_a_difference() -> None:
-    old, new = (pack_texts([Entry("mode=read", "h", "b", f)]) for f in ((), ("subgroups",)))
+    old, new = (pack_texts([Entry("mode=read", "h\nb", 1, f)]) for f in ((), ("subgroups",)))
     assert [line for line in difference("wgsl/k.json", old, new) if "subgroups" in line]
 
 
