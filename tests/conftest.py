@@ -1,69 +1,127 @@
-"""The columns of the test suite: which engine and driver, how many cases, how many pipelines.
+"""The columns of the test suite: which engine and driver, and how many cases.
 
 PYKERNELS_TEST_COLUMN   wgpu-lavapipe, wgpu-swiftshader or dawn-swiftshader; unset: wgpu's first
-PYKERNELS_TEST_FULL=1   every case; else a test marked `sample(share)` runs that share of its cases,
-                        chosen by hash of the case and the column, so that columns differ, and one
-                        marked `crowd` runs on lavapipe only
+PYKERNELS_TEST_FULL=1   every case; else those marked `sample` run within the seconds of their
+                        kernel (tests/budget.py), and one marked `crowd` runs on lavapipe only
+PYKERNELS_TEST_COSTS    a folder for what each case cost, which tests/costs.py reads
 CI                      a missing driver fails instead of skipping
 """
 
 from __future__ import annotations
 
+import json
 import os
-import zlib
+import time
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import pykernels as pk
+from tests.budget import Budget, kernel_of, turns
 
 pytest.register_assert_rewrite("tests.harness")
 
 COLUMN = os.environ.get("PYKERNELS_TEST_COLUMN", "")
 FULL = os.environ.get("PYKERNELS_TEST_FULL", "") not in ("", "0")
-# What one column may compile in the short mode: pipelines are what costs (350 take 3.5 minutes on
-# two cores).
-MAX_PIPELINES = 350
 DRIVERS = {"lavapipe": "llvmpipe", "swiftshader": "SwiftShader"}
-pipelines = 0
+
+
+class Selection:
+    """Charges each case that runs for what it uses, and keeps what it cost."""
+
+    def __init__(self) -> None:
+        self._budget = Budget.of_column(COLUMN)
+        self._case: tuple[str, bool] = ("", False)
+        self._used: set[str] = set()
+        self._new: list[str] = []
+        self.costs: dict[str, tuple[float, list[str]]] = {}
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        before = _cpu()
+        self._new = []
+        try:
+            return (yield)  # type: ignore[return-value]
+        finally:
+            self.costs[item.nodeid] = (round(1e3 * (_cpu() - before), 1), self._new)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
+        sampled = not FULL and item.get_closest_marker("sample") is not None
+        kernel = kernel_of(item.path, self._budget.kernels)
+        self._case = kernel, sampled
+        try:
+            if sampled and not self._budget.start(kernel, _test(item)):
+                _leave(kernel)
+            return (yield)  # type: ignore[return-value]
+        finally:
+            self._case = "", False
+
+    def use(self, body: str, key: str) -> None:
+        """A pipeline is asked for, perhaps by a case that cannot pay for it."""
+        kernel, sampled = self._case
+        if not self._budget.use(kernel, body, key, sampled):
+            _leave(kernel)
+        variant = f"{body} {key}"
+        if variant not in self._used:
+            self._used.add(variant)
+            self._new.append(variant)
+
+
+def _leave(kernel: str) -> None:
+    pytest.skip(f"beyond the seconds of a kernel in {COLUMN}: PYKERNELS_TEST_FULL=1 runs it")
+
+
+def _cpu() -> float:
+    """Seconds of all cores: the same on a loaded machine."""
+    children = os.times()
+    return time.process_time() + children.children_user + children.children_system
+
+
+def _test(item: pytest.Item) -> str:
+    return f"{item.path.name}::{item.name.partition('[')[0]}"
+
+
+selection = pytest.StashKey[Selection]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "gpu: needs a GPU or a software Vulkan driver")
     config.addinivalue_line("markers", "browser: needs Chromium")
-    config.addinivalue_line(
-        "markers", "sample(share): runs this share of its cases, all with PYKERNELS_TEST_FULL=1"
-    )
+    config.addinivalue_line("markers", "sample: runs some of its cases, all in the full mode")
     config.addinivalue_line(
         "markers", "crowd: a million invocations with barriers, too slow for SwiftShader: not there"
     )
-
-
-def chosen(case: str, share: float) -> bool:
-    """Does this column run the case? The same answer on every machine."""
-    return zlib.crc32(f"{COLUMN}:{case}".encode()) < share * 2**32
+    config.stash[selection] = Selection()
+    config.pluginmanager.register(config.stash[selection])
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if FULL:
         return
-    kept: list[pytest.Item] = []
-    left: list[pytest.Item] = []
-    for item in items:
-        marker = item.get_closest_marker("sample")
-        run = marker is None or chosen(f"{item.path.name}:{item.name}", marker.args[0])
-        if COLUMN.endswith("swiftshader") and item.get_closest_marker("crowd"):
-            run = False
-        (kept if run else left).append(item)
+    left = [i for i in items if COLUMN.endswith("swiftshader") and i.get_closest_marker("crowd")]
     if left:
         config.hook.pytest_deselected(items=left)
-        items[:] = kept
+    items[:] = _in_turns([i for i in items if i not in left])
+
+
+def _in_turns(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Sampled cases of a file change places with each other; all else stays where it is."""
+    sampled: dict[Path, dict[str, pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sample"):
+            sampled.setdefault(item.path, {})[item.nodeid] = item
+    order = {path: iter(turns(list(found), COLUMN)) for path, found in sampled.items()}
+    return [
+        sampled[i.path][next(order[i.path])] if i.get_closest_marker("sample") else i for i in items
+    ]
 
 
 @pytest.fixture(scope="session")
-def dev() -> Iterator[pk.Device]:
+def dev(pytestconfig: pytest.Config) -> Iterator[pk.Device]:
     """The device of this column."""
-    global pipelines
     engine, _, driver = COLUMN.partition("-")
     try:
         device = pk.Device(DRIVERS.get(driver), engine=engine or "wgpu")  # type: ignore[arg-type]
@@ -71,20 +129,22 @@ def dev() -> Iterator[pk.Device]:
         if os.environ.get("CI"):
             raise
         pytest.skip(f"{COLUMN or 'no column'}: {e}")
+    kind = type(device._context.pipelines)
+    get, use = kind.get, pytestconfig.stash[selection].use
+
+    def watched(self: Any, body: str, key: str, writable: tuple[bool, ...]) -> Any:
+        use(body, key)
+        return get(self, body, key, writable)
+
+    kind.get = watched  # type: ignore[method-assign]
     yield device
-    pipelines = len(device._context.pipelines)
+    kind.get = get  # type: ignore[method-assign]
     device.close()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    if not FULL and pipelines > MAX_PIPELINES:
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if not pipelines:
-        return
-    line = f"{COLUMN or 'wgpu'}: {pipelines} pipelines"
-    if not FULL and pipelines > MAX_PIPELINES:
-        line += f" are more than {MAX_PIPELINES}: lower the share of a test marked `sample`"
-    terminalreporter.write_line(line)
+    folder = os.environ.get("PYKERNELS_TEST_COSTS")
+    if folder:
+        path = Path(folder) / f"{COLUMN or 'host'}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(session.config.stash[selection].costs, indent=0))

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from pykernels import plans
 from pykernels._version import __version__
-from pykernels.texts import read, read_manifest, wgsl
+from pykernels.texts import belongs, read, read_manifest, wgsl
 from pykernels.validate._usage import measure
 
 from . import _cases
@@ -90,7 +90,7 @@ def collect(
             wanted |= {
                 v for v, entry in built["variants"].items()
                 if entry["body"] in own
-                and texts.belongs({**built["kernels"][name], "bodies": own}, entry)
+                and belongs({**built["kernels"][name], "bodies": own}, entry)
                 and _of_dtypes(built, entry, dtypes)
             }  # fmt: skip
             used += own

@@ -72,7 +72,7 @@ def test_small_shapes_keep_what_is_special() -> None:
 
 
 @gpu
-@pytest.mark.sample(0.04)
+@pytest.mark.sample
 @pytest.mark.parametrize("case", SMALL, ids=lambda c: f"{c.kernel}-{c.id}")
 def test_bench_runs_and_counts(dev: pk.Device, case: Case) -> None:
     r = runner(dev)

@@ -25,7 +25,7 @@ BODIES = {
     "32 sliced": Choice("32", 3), "large": Choice("large"), "large sliced": Choice("large", 2),
 }  # fmt: skip
 # Drivers on processors take half a minute for the largest text: the short run has it seldom.
-SOME = [pytest.param(n, marks=pytest.mark.sample(0.1 if "large" in n else 0.5)) for n in BODIES]
+SOME = [pytest.param(n, marks=pytest.mark.sample) for n in BODIES]
 DEPTHS = [(40, 40), (64, 64), (72, 72), (80, 80), (96, 96), (112, 112), (128, 128), (192, 128),
           (256, 256), (576, 512)]  # fmt: skip
 
@@ -72,7 +72,7 @@ def test_body_with_every_option(dev: pk.Device, body: str) -> None:
 
 
 @gpu
-@pytest.mark.sample(0.2)
+@pytest.mark.sample
 @pytest.mark.parametrize("dtype", (F32, F16))
 @pytest.mark.parametrize("depths", DEPTHS, ids=str)
 def test_depths(dev: pk.Device, depths: tuple[int, int], dtype: str) -> None:
@@ -85,7 +85,7 @@ def test_depths(dev: pk.Device, depths: tuple[int, int], dtype: str) -> None:
 
 @gpu
 @pytest.mark.parametrize("first", (1, 9, 130, 255))
-@pytest.mark.sample(0.25)
+@pytest.mark.sample
 def test_odd_depths(dev: pk.Device, first: int) -> None:
     calls = Calls(dev)
     for depth in (first, first + 1):
@@ -146,7 +146,7 @@ def test_maxima_that_climb(dev: pk.Device, climb: float) -> None:
 
 
 @gpu
-@pytest.mark.sample(0.5)
+@pytest.mark.sample
 @pytest.mark.parametrize("dtype", (F32, F16))
 def test_long_slices_of_few_rows(dev: pk.Device, dtype: str) -> None:
     """Twice as many invocations a workgroup, where there is the memory."""
@@ -209,7 +209,7 @@ def test_orders_of_blocks(
 
 @gpu
 @pytest.mark.parametrize("form", forms(4, repeats=True))
-@pytest.mark.sample(0.25)
+@pytest.mark.sample
 def test_any_layout(dev: pk.Device, form: str) -> None:
     layout = forms(4, repeats=True)[form]
     calls = Calls(dev)
@@ -327,7 +327,7 @@ def random_call(calls: Calls, rng: np.random.Generator) -> None:
 
 @gpu
 @pytest.mark.parametrize("seed", range(40))
-@pytest.mark.sample(0.1)
+@pytest.mark.sample
 def test_random_calls(dev: pk.Device, seed: int) -> None:
     """26 calls each: with all 40 seeds, 1,040 sets of parameters."""
     calls = Calls(dev, seed)

@@ -33,7 +33,7 @@ def test_flash_attn_backward_matches_reference(dev: pk.Device, tile: str, dtype:
         calls.check(tile)
 
 
-@pytest.mark.sample(0.25)
+@pytest.mark.sample
 @pytest.mark.parametrize(
     ("d", "dv"),
     [(1, 1), (3, 5), (8, 200), (40, 40), (64, 64), (72, 72), (80, 80), (96, 96), (112, 112),
@@ -68,7 +68,7 @@ def masks(rng: np.random.Generator, shape: tuple[int, ...]) -> dict[str, Array]:
     }
 
 
-@pytest.mark.sample(0.3)
+@pytest.mark.sample
 @pytest.mark.parametrize("tile", CHOICES)
 @pytest.mark.parametrize(
     "options",
@@ -100,7 +100,7 @@ def test_many_windows(dev: pk.Device, choice: Choice) -> None:
         calls.check()
 
 
-@pytest.mark.sample(0.25)
+@pytest.mark.sample
 @pytest.mark.parametrize("dtype", (F32, F16))
 @pytest.mark.parametrize("form", forms(4, repeats=True))
 def test_layouts(dev: pk.Device, form: str, dtype: str) -> None:
@@ -178,7 +178,7 @@ def random_call(calls: Calls) -> None:
               **options)  # fmt: skip
 
 
-@pytest.mark.sample(0.03)
+@pytest.mark.sample
 @pytest.mark.parametrize("seed", range(50))
 def test_random_calls(dev: pk.Device, seed: int) -> None:
     """1,000 calls in all."""

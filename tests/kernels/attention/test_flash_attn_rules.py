@@ -18,7 +18,7 @@ from tests.kernels.attention.test_flash_attn import BODIES
 INF, NAN = np.inf, np.nan
 gpu = pytest.mark.gpu
 # One text of each kind; the largest only in the full run.
-KINDS = ["rows", "32", "32 sliced", pytest.param("large", marks=pytest.mark.sample(0.1))]
+KINDS = ["rows", "32", "32 sliced", pytest.param("large", marks=pytest.mark.sample)]
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ def choice(blocks: int, long: int, short: int, slices: int, tile: str = "32") ->
 
 
 @gpu
-@pytest.mark.parametrize("dtype", (F32, pytest.param(F16, marks=pytest.mark.sample(0.5))))
+@pytest.mark.parametrize("dtype", (F32, pytest.param(F16, marks=pytest.mark.sample)))
 def test_tail(dev: pk.Device, dtype: str) -> None:
     """Blocks from the middle of a head on, of a head that shares its KV head, of a shared block,
     all blocks; sinks, lse and none, ragged lengths, batches."""
@@ -57,7 +57,7 @@ def test_columns(dev: pk.Device) -> None:
 
 @gpu
 @pytest.mark.parametrize(("depth", "each"), ((60, 2), (100, 1)))  # 64 and 128 keys a tile
-@pytest.mark.sample(0.05)
+@pytest.mark.sample
 def test_large_tiles(dev: pk.Device, depth: int, each: int) -> None:
     calls = Calls(dev)
     calls.add((1, 3, 3), (200, 500), (40, depth), sinks=calls.values((3,)))

@@ -35,7 +35,7 @@ def random_forms(rng: np.random.Generator) -> dict[str, Form]:
 
 
 @gpu
-@pytest.mark.sample(0.012)
+@pytest.mark.sample
 @pytest.mark.parametrize("kinds", KINDS[:3], ids="-".join)
 @pytest.mark.parametrize(
     ("tile", "load"),
@@ -62,7 +62,7 @@ def test_tile_at_its_edges(
 
 
 @gpu
-@pytest.mark.sample(0.06)
+@pytest.mark.sample
 @pytest.mark.parametrize("kinds", KINDS[:3], ids="-".join)
 @pytest.mark.parametrize("slices", (1, 3))
 @pytest.mark.parametrize("tile", plans.ROW_TILES)
@@ -93,7 +93,7 @@ SAME = [KINDS[0], KINDS[1], KINDS[4]]  # weights of the image's dtype
 
 
 @gpu
-@pytest.mark.sample(0.05)
+@pytest.mark.sample
 @pytest.mark.parametrize("kinds", SAME, ids="-".join)
 @pytest.mark.parametrize("window", FIRST_WINDOWS)
 @pytest.mark.parametrize("tile", plans.FIRST_TILES)
@@ -127,7 +127,7 @@ def test_first_layers(dev: pk.Device, tile: str, window: str, kinds: tuple[str, 
 
 
 @gpu
-@pytest.mark.sample(0.03)
+@pytest.mark.sample
 @pytest.mark.parametrize("kinds", SAME, ids="-".join)
 @pytest.mark.parametrize("k", (3, 4, 7))
 def test_three_channels_by_step_two(dev: pk.Device, k: int, kinds: tuple[str, str, str]) -> None:
@@ -153,7 +153,7 @@ def test_three_channels_by_step_two(dev: pk.Device, k: int, kinds: tuple[str, st
 
 
 @gpu
-@pytest.mark.sample(0.08)
+@pytest.mark.sample
 @pytest.mark.parametrize("kinds", KINDS, ids="-".join)
 @pytest.mark.parametrize("o", (1, 3, 6))
 def test_direct(dev: pk.Device, o: int, kinds: tuple[str, str, str]) -> None:
@@ -171,7 +171,7 @@ def test_direct(dev: pk.Device, o: int, kinds: tuple[str, str, str]) -> None:
 
 
 @gpu
-@pytest.mark.sample(0.12)
+@pytest.mark.sample
 @pytest.mark.parametrize("kinds", KINDS, ids="-".join)
 def test_depthwise(dev: pk.Device, kinds: tuple[str, str, str]) -> None:
     """One channel in each group and 3 x 3 taps, in vectors of pixels or of channels."""
@@ -193,7 +193,7 @@ def test_depthwise(dev: pk.Device, kinds: tuple[str, str, str]) -> None:
 
 
 @gpu
-@pytest.mark.sample(0.2)
+@pytest.mark.sample
 @pytest.mark.parametrize("slices", (2, 5, 40))
 def test_slices_of_the_sums(dev: pk.Device, slices: int) -> None:
     calls = Calls(dev)
@@ -279,7 +279,7 @@ def test_the_gradient_is_the_adjoint(dev: pk.Device, seed: int) -> None:
 
 
 @gpu
-@pytest.mark.sample(0.2)
+@pytest.mark.sample
 @pytest.mark.parametrize("form", forms(4, repeats=True))
 def test_any_layout(dev: pk.Device, form: str) -> None:
     layout = forms(4, repeats=True)[form]

@@ -174,7 +174,7 @@ def test_weight_of_groups(dev: pk.Device, groups: int) -> None:
 
 
 @pytest.mark.parametrize("rows", (31, 32, 33, 65))
-@pytest.mark.sample(0.5)
+@pytest.mark.sample
 def test_weight_around_the_tiles(dev: pk.Device, rows: int) -> None:
     check(dev, [
         Call(o=rows, c=c, kernel=kernel, n=1, image=image, padding=0)
@@ -206,7 +206,7 @@ def test_weight_of_any_layout(dev: pk.Device) -> None:
     ("float16", "float16", "float32"), ("float16", "float16", "float16"),
     ("float32", "float16", "float32"), ("float16", "float32", "float16"),
 ))  # fmt: skip
-@pytest.mark.sample(0.3)
+@pytest.mark.sample
 def test_weight_of_halves(dev: pk.Device, dtypes: tuple[str, str, str]) -> None:
     calls = [
         Call(dtypes=dtypes, c=c, o=o, groups=groups, layout=layout)
@@ -227,7 +227,7 @@ def test_weight_within_the_budget(dev: pk.Device) -> None:
 @pytest.mark.parametrize(("body", "slices"), (
     ("32x32", 1), ("32x32", 7), ("64x64", 1), ("64x64", 5), ("64x128", 3), ("direct", 4),
 ))  # fmt: skip
-@pytest.mark.sample(0.2)
+@pytest.mark.sample
 def test_weight_by_every_body(dev: pk.Device, body: str, slices: int) -> None:
     with forced(dev, body, slices):
         check(dev, [
@@ -241,7 +241,7 @@ def test_weight_by_every_body(dev: pk.Device, body: str, slices: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-@pytest.mark.sample(0.2)
+@pytest.mark.sample
 def test_weight_random(dev: pk.Device, seed: int) -> None:
     """Twenty-five parameter sets each."""
     rng = np.random.default_rng(seed)

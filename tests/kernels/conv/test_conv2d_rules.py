@@ -31,7 +31,7 @@ gpu = pytest.mark.gpu
 
 
 @gpu
-@pytest.mark.sample(0.5)
+@pytest.mark.sample
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_epilogue(dev: pk.Device, activation: str | None) -> None:
     for body, slices in (("32x32", 1), ("32x32", 3), ("direct", 1)):

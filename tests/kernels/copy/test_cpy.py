@@ -64,7 +64,7 @@ def add(case: Case, src: str, dst: str, shape: tuple[int, ...], s_form: Form, d_
 
 
 @pytest.mark.parametrize(("src", "dst"), PAIRS)
-@pytest.mark.sample(0.07)
+@pytest.mark.sample
 def test_cpy_converts_by_the_reference(dev: pk.Device, src: str, dst: str) -> None:
     case = Case(dev, seed=len(src) * 31 + len(dst))
     copies = [
@@ -148,7 +148,7 @@ def test_cpy_casts_of_every_size(dev: pk.Device, n: int) -> None:
     ])  # fmt: skip
 
 
-@pytest.mark.sample(0.5)
+@pytest.mark.sample
 @pytest.mark.parametrize("tail", (0, 3, 8, 12))
 @pytest.mark.parametrize("dtype", SIZES)
 def test_cpy_at_the_end_of_a_buffer(dev: pk.Device, dtype: str, tail: int) -> None:
@@ -163,7 +163,7 @@ def test_cpy_at_the_end_of_a_buffer(dev: pk.Device, dtype: str, tail: int) -> No
 
 @pytest.mark.parametrize("dtype", SIZES)
 @pytest.mark.parametrize("form", forms(3, repeats=True))
-@pytest.mark.sample(0.3)
+@pytest.mark.sample
 def test_cpy_from_any_layout(dev: pk.Device, form: str, dtype: str) -> None:
     case = Case(dev)
     s_form = forms(3, repeats=True)[form]
@@ -176,7 +176,7 @@ def test_cpy_from_any_layout(dev: pk.Device, form: str, dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", SIZES)
 @pytest.mark.parametrize("form", forms(3, repeats=False))
-@pytest.mark.sample(0.3)
+@pytest.mark.sample
 def test_cpy_to_any_layout(dev: pk.Device, form: str, dtype: str) -> None:
     case = Case(dev)
     d_form = forms(3, repeats=False)[form]
@@ -329,7 +329,7 @@ def shared(
     return results[0], results[1]
 
 
-@pytest.mark.sample(0.3)
+@pytest.mark.sample
 @pytest.mark.parametrize("dtype", SIZES)
 @pytest.mark.parametrize("how", ("apart", "touching", "over"))
 def test_cpy_within_one_buffer(dev: pk.Device, how: str, dtype: str) -> None:

@@ -124,7 +124,7 @@ def test_references_have_the_special_values(op: Op) -> None:
 
 
 @gpu
-@pytest.mark.sample(0.5)
+@pytest.mark.sample
 @pytest.mark.parametrize("form", forms(3, repeats=True))
 @pytest.mark.parametrize("op", KERNELS, ids=lambda op: op.name)
 def test_any_layout(dev: pk.Device, op: Op, form: str) -> None:

@@ -39,7 +39,7 @@ LOADS = {"k": K_RUNS, "rows": ROWS_RUN, "any": NOTHING_RUNS}
 
 
 @gpu
-@pytest.mark.sample(0.013)
+@pytest.mark.sample
 @pytest.mark.parametrize("kinds", KINDS, ids="-".join)
 @pytest.mark.parametrize("loads", [*itertools.product(LOADS, LOADS)], ids="-".join)
 @pytest.mark.parametrize("tile", EDGES)
@@ -61,7 +61,7 @@ def test_tile_at_its_edges(
 
 
 @gpu
-@pytest.mark.sample(0.02)
+@pytest.mark.sample
 @pytest.mark.parametrize("kinds", KINDS, ids="-".join)
 @pytest.mark.parametrize("load", LOADS)
 @pytest.mark.parametrize("held", (1, 4, 8))
@@ -103,7 +103,7 @@ def test_without_native_halves(dev: pk.Device) -> None:
 
 
 @gpu
-@pytest.mark.sample(0.3)
+@pytest.mark.sample
 @pytest.mark.parametrize("slices", (2, 5, 64))
 def test_slices_of_k(dev: pk.Device, slices: int) -> None:
     for body in ("32", "vec", "wide"):
@@ -122,7 +122,7 @@ def test_slices_of_k(dev: pk.Device, slices: int) -> None:
 
 
 @gpu
-@pytest.mark.sample(0.5)
+@pytest.mark.sample
 @pytest.mark.parametrize("tail", (Tail(1, 1), Tail(1, 5), Tail(2, 3)), ids=str)
 def test_tails(dev: pk.Device, tail: Tail) -> None:
     """The last rows of tiles in slices of k, beside whole ones; with nothing left but the tail."""
@@ -200,7 +200,7 @@ def test_nothing_to_write(dev: pk.Device, batch: int, m: int, n: int) -> None:
 
 
 @gpu
-@pytest.mark.sample(0.5)
+@pytest.mark.sample
 @pytest.mark.parametrize("slices", (1, 3))
 @pytest.mark.parametrize("kind", (F16, F32))
 def test_fast_products(dev: pk.Device, kind: str, slices: int) -> None:
@@ -239,7 +239,7 @@ def test_fast_products(dev: pk.Device, kind: str, slices: int) -> None:
 
 
 @gpu
-@pytest.mark.sample(0.3)
+@pytest.mark.sample
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_epilogue(dev: pk.Device, activation: str | None) -> None:
     for body, slices in (("32", 1), ("32", 3), ("vec", 1), ("64", 1), ("wide", 1), ("wide", 3)):

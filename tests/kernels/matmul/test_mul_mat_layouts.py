@@ -31,7 +31,7 @@ gpu = pytest.mark.gpu
 
 
 @gpu
-@pytest.mark.sample(0.5)
+@pytest.mark.sample
 @pytest.mark.parametrize("form", forms(3, repeats=True))
 def test_any_layout(dev: pk.Device, form: str) -> None:
     layout = forms(3, repeats=True)[form]
@@ -48,7 +48,7 @@ def test_any_layout(dev: pk.Device, form: str) -> None:
 
 
 @gpu
-@pytest.mark.sample(0.15)
+@pytest.mark.sample
 @pytest.mark.parametrize("seed", range(10))
 def test_random_layouts(dev: pk.Device, seed: int) -> None:
     calls = Calls(dev, seed)

@@ -58,7 +58,7 @@ def add(
     )
 
 
-@pytest.mark.sample(0.3)
+@pytest.mark.sample
 @pytest.mark.parametrize(("src", "dst"), PAIRS)
 def test_set_rows_matches_reference(dev: pk.Device, src: str, dst: str) -> None:
     case = Case(dev, seed=len(src) * 7 + len(dst))
@@ -83,7 +83,7 @@ def test_set_rows_rounds_to_nearest_even(dev: pk.Device) -> None:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.sample(0.5)
+@pytest.mark.sample
 def test_set_rows_of_every_width(dev: pk.Device, width: int) -> None:
     case = Case(dev, seed=width)
     check(case, [
@@ -127,7 +127,7 @@ def test_set_rows_repeats_the_index(dev: pk.Device) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-@pytest.mark.sample(0.3)
+@pytest.mark.sample
 def test_set_rows_random(dev: pk.Device, seed: int) -> None:
     """Fifty parameter sets each: dtypes, shapes, layouts, repeats, indices out of range."""
     rng = np.random.default_rng(seed)

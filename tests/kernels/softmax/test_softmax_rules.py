@@ -23,7 +23,7 @@ MASK_SHAPES = ((), (1,), (40,), (6, 1), (6, 40), (1, 1, 6, 40), (4, 6, 40), (3, 
                (4, 2, 40))  # fmt: skip
 
 
-@pytest.mark.sample(0.2)
+@pytest.mark.sample
 @pytest.mark.parametrize("mask_dtype", DTYPES)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", MASK_SHAPES, ids=str)
@@ -53,7 +53,7 @@ def test_softmax_alibi(dev: pk.Device, heads: int) -> None:
     calls.check()
 
 
-@pytest.mark.sample(0.2)
+@pytest.mark.sample
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_softmax_sinks(dev: pk.Device, dtype: str) -> None:
     calls = Calls(dev)
@@ -101,7 +101,7 @@ RULES: dict[str, tuple[list[float], list[float] | None, float | None, Any, Any]]
 
 @pytest.mark.parametrize("cols", (4, 5, 130, 1000, 5001, 16400, 40000))
 @pytest.mark.parametrize("rule", RULES)
-@pytest.mark.sample(0.15)
+@pytest.mark.sample
 def test_softmax_rules(dev: pk.Device, rule: str, cols: int) -> None:
     """Each rule with its four columns among others that weigh nothing."""
     x4, mask4, sink, want4, want_log = RULES[rule]
@@ -137,7 +137,7 @@ def test_softmax_rules(dev: pk.Device, rule: str, cols: int) -> None:
         assert_close(got, exact, budget(exact, x, mask, log=log), rule)
 
 
-@pytest.mark.sample(0.2)
+@pytest.mark.sample
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_softmax_rows_do_not_touch_each_other(dev: pk.Device, dtype: str) -> None:
     """A row of NaN, one of -inf and ordinary ones side by side in one workgroup."""
