@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import functools
+import json
 import os
+import select
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -42,8 +45,73 @@ def run_isolated(code: str, *, timeout: float = 60, **env: str) -> subprocess.Co
     return done
 
 
+class Process:
+    """An interpreter that runs one case after another."""
+
+    def __init__(self) -> None:
+        self._errors = tempfile.TemporaryFile()
+        self._process = subprocess.Popen(
+            [sys.executable, "-W", "error", "-m", "tests.runtime._server"],
+            cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)},
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,
+        )  # fmt: skip
+
+    def run(self, case: tuple[str, str, dict[str, Any]], timeout: float) -> str | None:
+        """None if the case passed, or what is wrong, after which the process has gone."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(json.dumps(case).encode() + b"\n")
+        self._process.stdin.flush()
+        if not select.select([self._process.stdout], [], [], timeout)[0]:
+            self._process.kill()
+            return f"no answer in {timeout} s\n{self.end()[1]}"
+        line = self._process.stdout.readline()
+        answer = json.loads(line) if line else "no answer"
+        if answer == "done":
+            return None
+        status, errors = self.end()
+        return f"{answer}\nexit status {status}\n{errors}"
+
+    def end(self) -> tuple[int, str]:
+        """Exit status and what was written to stderr."""
+        self._process.communicate(timeout=60)
+        with self._errors as file:
+            file.seek(0)
+            return self._process.returncode, file.read().decode(errors="replace")
+
+
+_shared: Process | None = None
+
+
+def end_shared_process() -> None:
+    """The process of the isolated cases must leave with 0, whatever they left behind."""
+    global _shared
+    if _shared is not None:
+        status, errors = _shared.end()
+        _shared = None
+        assert status == 0, f"exit status {status}\n{errors}"
+
+
 def isolated(test: Callable[..., None]) -> Callable[..., None]:
-    """A test whose body runs in a fresh process: it must not crash or hang there."""
+    """A test whose body runs in another process, where it must not crash or hang: one process
+    for all, and a fresh one after a case that failed."""
+
+    @functools.wraps(test)
+    def wrapper(**kwargs: Any) -> None:
+        global _shared
+        process, _shared = _shared or Process(), None
+        path = sys.modules[test.__module__].__file__
+        assert path is not None
+        answer = process.run((path, test.__name__, kwargs), timeout=60)
+        if answer is not None:
+            raise AssertionError(answer)
+        _shared = process
+
+    wrapper.body = test  # type: ignore[attr-defined]
+    return wrapper
+
+
+def alone(test: Callable[..., None]) -> Callable[..., None]:
+    """A test whose body runs in a fresh process of its own, and whose exit counts."""
 
     @functools.wraps(test)
     def wrapper(**kwargs: Any) -> None:

@@ -17,6 +17,7 @@ import pykernels as pk
 from tests.runtime._helpers import (
     ENGINE,
     USAGE,
+    alone,
     check_works,
     isolated,
     open_device,
@@ -291,7 +292,7 @@ def test_interpreter_exit_with_work_in_flight() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-@isolated
+@alone
 def test_fork_with_a_live_device() -> None:
     dev = open_device()
     t = dev.tensor(np.ones((4, 16), "f4"))
