@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from pykernels import texts
+from pykernels.texts import belongs
 
 from ._manifest import manifest
 
@@ -21,7 +21,7 @@ def command(as_json: bool) -> None:
     built = manifest()
     rows = []
     for name, k in sorted(built["kernels"].items()):
-        count = sum(texts.belongs(k, v) for v in built["variants"].values())
+        count = sum(belongs(k, v) for v in built["variants"].values())
         rows.append({"name": name, "variants": count, "dtypes": _dtypes(k), "doc": k["doc"]})
     if as_json:
         click.echo(json.dumps(rows, indent=1))
