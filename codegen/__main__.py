@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from .build import build, compare, generate
+from .build import build, compare, generate, variants_of
 from .errors import BuildError
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -44,7 +44,7 @@ def _check() -> int:
 
 
 def _show(name: str, wanted: list[str]) -> int:
-    variants = [v for v in build(ROOT).variants if v.spec.name == name]
+    variants = variants_of(ROOT, name)
     found = [v for v in variants if set(wanted) <= set(v.key.split())]
     if not found:
         keys = "\n  ".join(v.key for v in variants) or "(no such kernel)"

@@ -33,13 +33,13 @@ from .emit_ops import emit_ops, with_activations
 from .errors import BuildError
 from .functional import emit_functional
 from .javascript import emit_javascript
-from .ops import all_rows
+from .ops import Row, all_rows
 from .render import Rendered, Renderer
 from .sources import GENERATED, functions_by_hand, kernel_files, plan_names, source_hash
 from .spec import DTYPE_NAMES, Spec, load
 from .store import Entry, difference, pack_manifest, pack_texts
 
-__all__ = ["Build", "Variant", "build", "check", "compare", "generate", "write"]
+__all__ = ["Build", "Variant", "build", "check", "compare", "generate", "variants_of", "write"]
 
 VALIDATION = "validation.json"  # differs by machine: no part of the build's output
 _PARAM = re.compile(r"(?<![\w.])p\.(\w+)")
@@ -92,13 +92,10 @@ class Build:
 
 def build(root: Path) -> Build:
     """Everything that the kernels of a checkout generate, in memory."""
-    folder = root / "kernels"
-    specs = [load(p, p.relative_to(root).as_posix()) for p in kernel_files(root)]
-    specs.sort(key=lambda s: s.name)
-    plans, rows = plan_names(root), all_rows(folder)
-    specs = [with_activations(spec, rows) for spec in specs]
+    plans, rows = plan_names(root), all_rows(root / "kernels")
+    specs = sorted(_specs(root, kernel_files(root), rows), key=lambda s: s.name)
     check_specs(specs, plans)
-    renderer = Renderer(folder, rows)
+    renderer = Renderer(root / "kernels", rows)
     rendered = [_render(spec, renderer) for spec in specs]
     specs = [spec for spec, _ in rendered]
     kernels = sorted((k for spec in specs for k in spec.kernels()), key=lambda k: k.name)
@@ -137,6 +134,21 @@ def build(root: Path) -> Build:
         {body: dict(_hashes_and_facts(found)) for body, found in by_body.items()},
     )
     return Build(dict(sorted(files.items())), variants)
+
+
+def variants_of(root: Path, body: str) -> list[Variant]:
+    """The texts of one body; none where there is no such body."""
+    rows = all_rows(root / "kernels")
+    files = [p for p in kernel_files(root) if p.stem == body]
+    rendered = [
+        _render(spec, Renderer(root / "kernels", rows)) for spec in _specs(root, files, rows)
+    ]
+    return [v for spec, bodies in rendered for v in _variants(spec, bodies)]
+
+
+def _specs(root: Path, files: Sequence[Path], rows: Sequence[Row]) -> list[Spec]:
+    found = [load(p, p.relative_to(root).as_posix()) for p in files]
+    return [with_activations(spec, rows) for spec in found]
 
 
 Bodies = list[tuple[dict[str, Any], Rendered]]

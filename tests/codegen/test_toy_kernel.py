@@ -1,15 +1,13 @@
-"""Adding a kernel adds three files and edits none."""
+"""A family is new files only: a kernel of one dispatch, one with a plan, and all beside them."""
 
 from __future__ import annotations
 
 import hashlib
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-import pykernels as pk
+from tests.checkout import run_python, small_checkout
 
 KERNEL = """\
 // /// kernel
@@ -34,8 +32,36 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 }
 """
 
+PLANNED = """\
+// /// kernel
+// doc = "Multiply by the square of a scalar: dst = x * factor * factor, rounded twice."
+// bodies = ["toy_scale"]
+// inputs.x = { dtype = "*", dtypes = ["float32"], bind = "'u32'" }
+// outputs.dst = { dtype = "*", dtypes = ["float32"], bind = "'u32'", like = "x" }
+// params.factor = { type = "f32", arg = true, doc = "Factor of x." }
+// ///
+"""
+
+PLAN = '''\
+"""toy_square: multiply twice."""
+
+from __future__ import annotations
+
+from pykernels._generated.bodies import toy_scale
+from pykernels.layout import View
+from pykernels.plan import Caps, Scratch, Step
+
+__all__ = ["plan"]
+
+
+def plan(caps: Caps, scratch: Scratch, x: View, dst: View) -> list[Step]:
+    """Two dispatches with a tensor between them."""
+    between = scratch.empty(x.shape, "float32")
+    return [toy_scale.step(caps, x, between), toy_scale.step(caps, between, dst)]
+'''
+
 REFERENCE = '''\
-"""toy_scale: multiply by a scalar."""
+"""Multiplication by a scalar."""
 
 import numpy as np
 
@@ -43,6 +69,11 @@ import numpy as np
 def toy_scale(x, factor):
     """x * factor in float64."""
     return x.astype(np.float64) * float(np.float32(factor))
+
+
+def toy_square(x, factor):
+    """x * factor * factor in float64."""
+    return toy_scale(toy_scale(x, factor), factor)
 '''
 
 TEST = """\
@@ -50,7 +81,7 @@ import numpy as np
 import pytest
 
 import pykernels as pk
-from pykernels.reference.toy_scale import toy_scale
+from pykernels.reference.toy import toy_scale, toy_square
 
 pytestmark = pytest.mark.gpu
 
@@ -62,6 +93,11 @@ def test_toy_scale_matches_reference(dtype):
     assert isinstance(y, np.ndarray)
     assert y.dtype == dtype
     assert (y == toy_scale(x, 0.5)).all()
+
+
+def test_toy_square_matches_reference():
+    x = np.random.default_rng(0).integers(-99, 99, (7, 33)).astype("f4")
+    assert (pk.toy_square(x, 0.5) == toy_square(x, 0.5)).all()
 
 
 def test_toy_scale_takes_views(dev):
@@ -79,6 +115,17 @@ def test_toy_scale_rejects_what():
         pk.toy_scale(np.ones(3, "i4"), 2)
 """
 
+FILES = {
+    "kernels/toy/toy_scale.wgsl": KERNEL,
+    "kernels/toy/toy_square.wgsl": PLANNED,
+    "pykernels/plans/toy/__init__.py": '"""Plans of the toy family."""\n',
+    "pykernels/plans/toy/toy_square.py": PLAN,
+    "pykernels/reference/toy.py": REFERENCE,
+    "pykernels/export/cases/toy_scale.toml": 'test = ["x=f32[3,17] factor=0.5"]\n',
+    "tests/kernels/toy/test_toy.py": TEST,
+    "docs/design/toy.md": "# The toy family\n\nIt multiplies by scalars.\n",
+}
+
 
 def hashes(root: Path) -> dict[str, str]:
     skip = {"_generated", "__pycache__", ".pytest_cache"}
@@ -90,21 +137,16 @@ def hashes(root: Path) -> dict[str, str]:
 
 
 @pytest.mark.gpu
-def test_a_kernel_is_three_files(
-    checkout: Path, python: Callable[..., subprocess.CompletedProcess[str]], dev: pk.Device
-) -> None:
+@pytest.mark.usefixtures("dev")  # skips, or fails in CI, without a driver
+def test_a_family_is_new_files(tmp_path: Path) -> None:
+    checkout = small_checkout(tmp_path / "checkout")
     before = hashes(checkout)
-    added = {
-        "kernels/toy/toy_scale.wgsl": KERNEL,
-        "pykernels/reference/toy_scale.py": REFERENCE,
-        "tests/kernels/toy/test_toy_scale.py": TEST,
-    }
-    for name, text in added.items():
-        (checkout / name).parent.mkdir(exist_ok=True)
+    for name, text in FILES.items():
+        (checkout / name).parent.mkdir(parents=True, exist_ok=True)
         (checkout / name).write_text(text, encoding="utf-8")
 
     def run(*args: str) -> str:
-        done = python(checkout, *args)
+        done = run_python(checkout, *args)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
@@ -113,9 +155,11 @@ def test_a_kernel_is_three_files(
     assert "alias T = f16;" in shown
     cli = ("-c", "from pykernels.cli import main; main()")
     assert "Multiply by a scalar" in run(*cli, "list")
-    assert "fn main" in run(*cli, "show", "toy_scale", "--dtype", "float16")
-    out = run("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/kernels/toy/test_toy_scale.py")
-    assert "4 passed" in out
+    assert "fn main" in run(*cli, "show", "toy_square", "--dtype", "float32")
+    said = run(*cli, "export", "site", "toy_scale", "toy_square")
+    assert "no layout was recorded" not in said  # the plan runs in a browser, too
+    out = run("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/kernels/toy/test_toy.py")
+    assert "5 passed" in out
     after = hashes(checkout)
-    assert {n for n in after if n not in before} == set(added)
+    assert {n for n in after if n not in before and not n.startswith("site/")} == set(FILES)
     assert {n: after[n] for n in before} == before

@@ -22,7 +22,7 @@ def load(path: str) -> ModuleType:
 
 
 def main() -> None:
-    answers = os.fdopen(os.dup(1), "w")
+    channel = os.dup(1)
     os.dup2(2, 1)  # what a case prints is no answer
     for line in sys.stdin:
         path, name, arguments = json.loads(line)
@@ -32,8 +32,7 @@ def main() -> None:
         except BaseException:
             answer = traceback.format_exc()
         gc.collect()
-        answers.write(json.dumps(answer) + "\n")
-        answers.flush()
+        os.write(channel, json.dumps(answer).encode() + b"\n")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,52 @@
+"""Copies of the checkout that build in a second or two: a few families, nothing generated."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+__all__ = ["FAMILIES", "ROOT", "run_python", "small_checkout"]
+
+ROOT = Path(__file__).parents[1]
+# What tensors need.
+FAMILIES = ("fill", "copy")
+LEAVE = shutil.ignore_patterns("_generated", "__pycache__")
+# Layer two of any families: what is generated.
+FUNCTIONS = """\
+from pykernels._generated import functional as _generated
+from pykernels._generated.functional import *
+
+__all__: list[str] = []
+__all__ += _generated.__all__
+"""
+
+
+def small_checkout(folder: Path, families: Sequence[str] = FAMILIES) -> Path:
+    """The package, codegen, these families, and what all tests share."""
+    for name in ("codegen", "pykernels"):
+        shutil.copytree(ROOT / name, folder / name, ignore=LEAVE)
+    for name in ("lib", *families):
+        shutil.copytree(ROOT / "kernels" / name, folder / "kernels" / name)
+    (folder / "tests").mkdir()
+    shared = [p for p in (ROOT / "tests").iterdir() if p.suffix in (".py", ".toml")]
+    for path in [ROOT / "pyproject.toml", *shared]:
+        shutil.copy(path, folder / path.relative_to(ROOT))
+    for path in (folder / "pykernels" / "functional").glob("*.py"):
+        path.unlink()
+    (folder / "pykernels" / "functional" / "__init__.py").write_text(FUNCTIONS)
+    return folder
+
+
+def run_python(folder: Path, *args: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """Python in a folder, with the package of that folder; warnings are errors."""
+    return subprocess.run(
+        [sys.executable, "-W", "error", *args],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(folder), **env},
+        capture_output=True,
+        text=True,
+    )
