@@ -4,9 +4,9 @@
 #
 #   bash ci/test.sh [--full] [pytest arguments]
 #
-# Each column uses at most 350 pipelines, chosen by hash; --full uses all. A column whose driver
-# cannot be installed fails where CI=true and is skipped, with its reason, elsewhere; so does the
-# browser.
+# Each kernel has its seconds in each column: tests/budget.py says which cases run in them; --full
+# runs all. A column whose driver cannot be installed fails where CI=true and is skipped, with its
+# reason, elsewhere; so does the browser.
 
 set -euo pipefail
 # shellcheck source=ci/setup.sh

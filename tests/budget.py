@@ -1,10 +1,11 @@
 """Which cases run in the short mode: by hash and committed costs, never by the clock.
 
-Every kernel has SECONDS a column for each of its bodies. A case marked `sample` pays for itself,
-and for each variant that no case of this kernel has used before, by the milliseconds that
-`tests/costs.toml` has for the body and the column; one that cannot pay is skipped. Cases come in
-the order of their hashes, those of each test in turn, so that columns differ and every test of a
-kernel gets some. A case of variants that are there already costs little, so most of those run.
+Every kernel has SECONDS a column for each of its bodies, and a row of ops.toml has ROW seconds. A
+case marked `sample` pays for itself, and for each variant that no case of this kernel has used
+before, by the milliseconds that `tests/costs.toml` has for the body and the column; one that cannot
+pay is skipped. Cases come in the order of their hashes, those of each test in turn, so that columns
+differ and every test of a kernel gets some. A case of variants that are there already costs little,
+so most of those run.
 """
 
 from __future__ import annotations
@@ -13,30 +14,43 @@ import json
 import tomllib
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["CASE", "COSTS", "SECONDS", "VARIANT", "Budget", "kernel_of", "read_costs", "turns"]
+__all__ = [
+    "CASE",
+    "COSTS",
+    "MANIFEST",
+    "SECONDS",
+    "VARIANT",
+    "Budget",
+    "kernel_of",
+    "read_costs",
+    "turns",
+]
 
-SECONDS = 3.0
+SECONDS, ROW = 3.0, 0.3
 # Milliseconds where nothing was measured: of a case without new variants, and of a variant.
 CASE, VARIANT = 20.0, 250.0
 COSTS = Path(__file__).with_name("costs.toml")
-_MANIFEST = Path(__file__).parents[1] / "pykernels" / "_generated" / "manifest.json"
+MANIFEST = Path(__file__).parents[1] / "pykernels" / "_generated" / "manifest.json"
 
 
 def read_costs(column: str, path: Path = COSTS) -> dict[str, dict[str, float]]:
     """Milliseconds of a column: `variants` by body, and `cases` by file and test."""
-    with path.open("rb") as file:
-        found = tomllib.load(file).get(column, {})
+    found = tomllib.loads(path.read_text(encoding="utf-8")).get(column, {})
     return {"variants": {}, "cases": {}} | found
 
 
-def kernel_of(path: Path, kernels: Iterable[str]) -> str:
-    """The kernel that a test file is about: the longest name that its name begins with."""
-    name = path.stem.removeprefix("test_")
-    return max((k for k in kernels if f"{name}_".startswith(f"{k}_")), key=len, default=name)
+def kernel_of(node: str, kernels: Collection[str]) -> str:
+    """The kernel that a case is about: the longest name that the name of its file begins with, or
+    in a file about many the first of its parameters; else the name of the file."""
+    file, _, test = node.partition("::")
+    name = Path(file).stem.removeprefix("test_")
+    first = test.partition("[")[2].removesuffix("]").partition("-")[0]
+    found = [k for k in kernels if f"{name}_".startswith(f"{k}_")]
+    return max(found, key=len) if found else first if first in kernels else name
 
 
 def turns(names: Sequence[str], column: str) -> list[str]:
@@ -51,18 +65,21 @@ def turns(names: Sequence[str], column: str) -> list[str]:
 
 
 class Budget:
-    """What the cases of one column may still cost, by kernel."""
+    """What the cases of one column may still cost; `kernels` has the seconds of each."""
 
-    def __init__(self, costs: dict[str, dict[str, float]], bodies: dict[str, int]) -> None:
+    def __init__(self, costs: dict[str, dict[str, float]], kernels: dict[str, float]) -> None:
         self._variants, self._cases = costs["variants"], costs["cases"]
-        self.kernels = bodies
+        self.kernels = kernels
         self._left: dict[str, float] = {}
         self._seen: dict[str, set[str]] = defaultdict(set)
 
     @classmethod
     def of_column(cls, column: str) -> Budget:
-        kernels: dict[str, Any] = json.loads(_MANIFEST.read_text(encoding="utf-8"))["kernels"]
-        return cls(read_costs(column), {name: len(k["bodies"]) for name, k in kernels.items()})
+        kernels: dict[str, Any] = json.loads(MANIFEST.read_text(encoding="utf-8"))["kernels"]
+        seconds = {
+            n: ROW if k["fixed_axes"] else SECONDS * len(k["bodies"]) for n, k in kernels.items()
+        }
+        return cls(read_costs(column), seconds)
 
     def start(self, kernel: str, test: str) -> bool:
         """May a case of this test run? It pays for itself."""
@@ -79,7 +96,7 @@ class Budget:
         return True
 
     def _pay(self, kernel: str, cost: float) -> bool:
-        left = self._left.setdefault(kernel, 1e3 * SECONDS * self.kernels.get(kernel, 1))
+        left = self._left.setdefault(kernel, 1e3 * self.kernels.get(kernel, SECONDS))
         if cost > left:
             return False
         self._left[kernel] = left - cost

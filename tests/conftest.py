@@ -50,7 +50,7 @@ class Selection:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
         sampled = not FULL and item.get_closest_marker("sample") is not None
-        kernel = kernel_of(item.path, self._budget.kernels)
+        kernel = kernel_of(item.nodeid, self._budget.kernels)
         self._case = kernel, sampled
         try:
             if sampled and not self._budget.start(kernel, _test(item)):

@@ -61,9 +61,8 @@ def seconds(columns: dict[str, Cases]) -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for column, cases in columns.items():
         for node, (cost, _) in cases.items():
-            path = Path(node.partition("::")[0])
-            of_kernel = path.parts[:2] == ("tests", "kernels")
-            name = kernel_of(path, kernels) if of_kernel else path.as_posix()
+            file = node.partition("::")[0]
+            name = kernel_of(node, kernels) if file.startswith("tests/kernels/") else file
             found[name][column] += cost / 1e3
     return found
 

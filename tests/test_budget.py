@@ -1,0 +1,138 @@
+"""The short mode: the same cases on every machine, within the seconds of each kernel."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests import budget
+from tests.budget import CASE, VARIANT, Budget, kernel_of, read_costs, turns
+from tests.checkout import ROOT, run_python
+from tests.costs import Cases, seconds, weights
+
+KERNELS = ("cpy", "conv2d", "conv2d_backward_bias", "neg", "softmax", "softmax_backward")
+NO_COSTS: dict[str, dict[str, float]] = {"variants": {}, "cases": {}}
+
+
+@pytest.mark.parametrize(
+    ("node", "kernel"),
+    [
+        ("tests/kernels/softmax/test_softmax.py::test_a[1]", "softmax"),
+        ("tests/kernels/softmax/test_softmax_rules.py::test_a[1]", "softmax"),
+        ("tests/kernels/softmax/test_softmax_backward.py::test_a", "softmax_backward"),
+        ("tests/kernels/conv/test_conv2d_rules.py::test_a[neg-1]", "conv2d"),
+        ("tests/kernels/elementwise/test_ops.py::test_any_layout[neg-swapped]", "neg"),
+        ("tests/kernels/elementwise/test_ops.py::test_names", "ops"),
+        ("tests/bench/test_benches.py::test_runs[softmax]", "softmax"),
+    ],
+)
+def test_kernel_of_a_case(node: str, kernel: str) -> None:
+    assert kernel_of(node, KERNELS) == kernel
+
+
+def test_cases_take_turns_and_columns_differ() -> None:
+    names = [f"t.py::test_{t}[{i}]" for t in "abc" for i in range(20)]
+    order = turns(names, "wgpu-lavapipe")
+    assert sorted(order) == sorted(names)
+    assert order == turns(names[::-1], "wgpu-lavapipe")
+    for i in range(0, 60, 3):  # each test in turn, whatever its hashes
+        assert {n.partition("[")[0] for n in order[i : i + 3]} == {f"t.py::test_{t}" for t in "abc"}
+    assert order[:30] != turns(names, "wgpu-swiftshader")[:30]
+
+
+def test_a_kernel_pays_for_cases_and_new_variants() -> None:
+    costs = {"variants": {"one": 400.0}, "cases": {"t.py::test_long": 700.0}}
+    b = Budget(costs, {"k": 2.0, "row": 0.3})
+    assert b.start("k", "t.py::test_long")  # 1300 are left
+    assert b.use("k", "one", "A=1", sampled=True)  # 900
+    assert b.use("k", "one", "A=1", sampled=True)  # it is there
+    assert b.use("k", "one", "A=2", sampled=False)  # a test that always runs does not pay
+    assert b.use("k", "one", "A=2", sampled=True)
+    assert b.use("k", "one", "A=3", sampled=True)  # 500
+    assert not b.start("k", "t.py::test_long")
+    assert b.use("k", "one", "A=4", sampled=True)  # 100
+    assert not b.use("k", "one", "A=5", sampled=True)
+    assert b.use("k", "one", "A=5", sampled=False)
+    assert b.start("k", "t.py::test_short")
+    # Each kernel has its own seconds, and pays for what another one has used.
+    assert b.use("row", "other", "A=1", sampled=True)
+    assert b.start("row", "t.py::test_short") and CASE + VARIANT < 300
+    assert not b.use("row", "other", "A=2", sampled=True)
+
+
+def test_an_unknown_kernel_and_column_have_defaults() -> None:
+    b = Budget(read_costs("no-column"), {})
+    count = sum(b.use("new", "new", f"A={i}", sampled=True) for i in range(100))
+    assert count == 1e3 * budget.SECONDS // VARIANT
+
+
+def test_costs_of_bodies_are_medians_beside_those_of_cases() -> None:
+    cases: Cases = {
+        "t/test_k.py::test_a[0]": (110.0, ["one A=1"]),
+        "t/test_k.py::test_a[1]": (10.0, []),
+        "t/test_k.py::test_a[2]": (310.0, ["one A=2", "one A=3", "one A=4"]),
+        "t/test_k.py::test_b": (5100.0, ["one A=5"]),
+        "t/test_k.py::test_c": (500.0, []),
+    }
+    found = weights(cases)
+    assert found["variants"] == {"one": 100.0}
+    assert found["cases"] == {"test_k.py::test_b": 5000.0, "test_k.py::test_c": 500.0}
+
+
+def test_seconds_are_those_of_kernels_and_columns() -> None:
+    cases: Cases = {
+        "tests/kernels/softmax/test_softmax.py::test_a": (1500.0, []),
+        "tests/kernels/elementwise/test_ops.py::test_any_layout[neg-1]": (250.0, []),
+        "tests/runtime/test_batch.py::test_a": (1000.0, []),
+    }
+    found = seconds({"one": cases, "two": cases})
+    assert found["softmax"] == {"one": 1.5, "two": 1.5}
+    assert found["neg"] == {"one": 0.25, "two": 0.25}
+    assert found["tests/runtime/test_batch.py"]["two"] == 1.0
+
+
+def test_committed_costs_are_of_bodies_that_are_there() -> None:
+    bodies = json.loads(budget.MANIFEST.read_text(encoding="utf-8"))["bodies"]
+    for column in ("wgpu-lavapipe", "wgpu-swiftshader", "dawn-swiftshader"):
+        assert set(read_costs(column)["variants"]) <= set(bodies)
+
+
+SUITE = """\
+import pytest
+
+from tests.conftest import selection
+
+
+@pytest.fixture
+def use(request):
+    return lambda key: request.config.stash[selection].use("softmax", key)
+
+
+@pytest.mark.sample
+@pytest.mark.parametrize("i", range(40))
+def test_sampled(use, i):
+    use(f"A={i}")
+
+
+@pytest.mark.parametrize("i", range(40, 60))
+def test_always(use, i):
+    use(f"A={i}")
+"""
+
+
+@pytest.mark.parametrize("full", ["", "1"])
+def test_a_suite_skips_what_is_beyond_its_seconds(tmp_path: Path, full: str) -> None:
+    (tmp_path / "test_new.py").write_text(SUITE)
+    given = {"FULL": full, "COLUMN": "no-column", "COSTS": str(tmp_path / "costs")}
+    done = run_python(
+        ROOT, "-m", "pytest", "-q", "-p", "tests.conftest", "-p", "no:cacheprovider",
+        f"--rootdir={tmp_path}", f"--confcutdir={tmp_path}", str(tmp_path),
+        **{f"PYKERNELS_TEST_{name}": value for name, value in given.items()},
+    )  # fmt: skip
+    count = 40 if full else int(1e3 * budget.SECONDS // (VARIANT + CASE))
+    skipped = "" if full else f", {40 - count} skipped"
+    assert f"{20 + count} passed{skipped} in" in done.stdout, done.stdout + done.stderr
+    costs = json.loads((tmp_path / "costs" / "no-column.json").read_text())
+    assert len(costs) == 60 and sum(len(new) for _, new in costs.values()) == 20 + count
