@@ -39,7 +39,8 @@ MANIFEST = Path(__file__).parents[1] / "pykernels" / "_generated" / "manifest.js
 
 def read_costs(column: str, path: Path = COSTS) -> dict[str, dict[str, float]]:
     """Milliseconds of a column: `variants` by body, and `cases` by file and test."""
-    found = tomllib.loads(path.read_text(encoding="utf-8")).get(column, {})
+    measured = path.read_text(encoding="utf-8") if path.is_file() else ""
+    found = tomllib.loads(measured).get(column, {})
     return {"variants": {}, "cases": {}} | found
 
 
