@@ -36,6 +36,7 @@ from .plan import Caps
 from .profile import Profile
 from .recorder import PassRecorder, Recorder
 from .transfers import Transfers
+from .tuning import for_adapter
 
 if TYPE_CHECKING:
     from .plan import Kernel
@@ -114,6 +115,7 @@ class Device:
             max_workgroup_bytes=lim["max-compute-workgroup-storage-size"],
             max_binding=lim["max-storage-buffer-binding-size"] // 4 * 4,
             max_groups=lim["max-compute-workgroups-per-dimension"],
+            tuning=for_adapter(self.info["name"], self.info["type"]).tuning,
         )
         self._plans: dict[Any, Prepared] = {}
         self._hot = Hot(engine.lib)

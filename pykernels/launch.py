@@ -109,7 +109,8 @@ def _launch_cold(
     dst = tensors[-1]
     assert dst is not None
     block, base = dst._block, dst._offset
-    parts: list[Any] = [kernel, options, dst._key]
+    caps = device._caps
+    parts: list[Any] = [kernel, options, caps.tuning, caps.forced, dst._key]
     for t in tensors[:-1]:
         if t is None:
             parts.append(None)

@@ -118,6 +118,15 @@ class View:
             self.shape[a] == 1 or self.strides[a] % nbytes == 0 for a in axes
         )
 
+    def vectorizable(self, n: int, axis: int = -1) -> bool:
+        """May `n` neighbours along an axis be read as one vector, wherever the first one lies?"""
+        axis %= self.ndim
+        return (
+            self.shape[axis] % n == 0
+            and self.strides[axis] == self.dtype.itemsize
+            and self.aligned(n * self.dtype.itemsize, (a for a in range(self.ndim) if a != axis))
+        )
+
     def with_layout(
         self, shape: Sequence[int], strides: Sequence[int], dtype: DType | None = None
     ) -> View:
@@ -252,11 +261,7 @@ class Rows(_Space):
 
     def vec(self, n: int) -> bool:
         """May all tensors be read and written as vectors of `n` columns?"""
-        return self.cols % n == 0 and all(
-            (v.strides[-1] == v.dtype.itemsize)
-            and v.aligned(n * v.dtype.itemsize, range(v.ndim - 1))
-            for v in self.views.values()
-        )
+        return all(v.vectorizable(n) for v in self.views.values())
 
     def columns_apart(self, name: str) -> bool:
         """Do neighbouring columns lie further apart than neighbouring rows?"""

@@ -11,10 +11,11 @@ from pykernels.errors import ArgumentError
 from pykernels.layout import View
 from pykernels.plan import Bound, Caps, Kernel, Scratch, Step
 from pykernels.prepare import repeats_to
+from pykernels.tuning import as_data, named
 
 from ._layouts import Request
 
-__all__ = ["CAPS", "plan_key", "record", "step_data"]
+__all__ = ["CAPS", "caps_data", "plan_key", "record", "step_data"]
 
 # What every WebGPU device has; a recorded plan must not hang on more. f16 is decided by the dtypes.
 CAPS = Caps(
@@ -25,7 +26,14 @@ CAPS = Caps(
     max_workgroup_bytes=16384,
     max_binding=128 << 20,
     max_groups=65535,
+    tuning=named("generic-small"),
 )
+
+
+def caps_data(caps: Caps) -> dict[str, Any]:
+    """Capabilities as JSON holds them, and JavaScript's plans take them; nothing is forced."""
+    found = {name: getattr(caps, name) for name in Caps.__slots__ if name != "forced"}
+    return found | {"tuning": as_data(caps.tuning)}
 
 
 def record(request: Request, facts: Mapping[str, Any]) -> dict[str, Any]:
