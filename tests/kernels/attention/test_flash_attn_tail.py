@@ -150,8 +150,8 @@ def test_steps_of_a_call_with_a_tail() -> None:
     """Whole blocks and slices in two dispatches that write to different buffers; then the join."""
     x = view((1, 32, 4096, 128))
     steps = plans.plan(BIG, Scratch(), x, x, x, None, None, None, x)
-    names = ["turn", "tile", "tile", "join"]
-    assert [s.body.name for s in steps] == [f"flash_attn_{n}" for n in names]
+    names = ["pack_qk", "attention_tile", "attention_tile", "attention_combine_tiles"]
+    assert [s.body.name for s in steps] == names
     tail = choose(BIG, Dims(1, 32, 32, 4096, 4096, 128, 128)).tail
     assert [s.groups for s in steps[1:3]] == [2048 - 200, 200 * tail.slices]
     written = [{b.view.slot for b in s.bound if b.role == "out" and b.view} for s in steps[1:3]]
