@@ -177,6 +177,17 @@ class View {
     const fits = (a) => this.shape.at(a) === 1 || this.strides.at(a) % nbytes === 0;
     return this.offset % nbytes === 0 && axes.every(fits);
   }
+
+  /** May `n` neighbours along an axis be read as one vector, wherever the first one lies? */
+  vectorizable(n, axis = -1) {
+    const at = mod(axis, this.ndim);
+    const others = [...this.shape.keys()].filter((a) => a !== at);
+    return (
+      this.shape[at] % n === 0 &&
+      this.strides[at] === this.dtype.itemsize &&
+      this.aligned(n * this.dtype.itemsize, others)
+    );
+  }
 }
 
 // -- index spaces ---------------------------------------------------------------------------------
@@ -283,10 +294,7 @@ class Rows extends Space {
   }
 
   vec(n) {
-    const fits = (v) =>
-      v.strides.at(-1) === v.dtype.itemsize &&
-      v.aligned(n * v.dtype.itemsize, [...Array(v.ndim - 1).keys()]);
-    return this.cols % n === 0 && Object.values(this.views).every(fits);
+    return Object.values(this.views).every((v) => v.vectorizable(n));
   }
 
   columns_apart(name) {

@@ -20,7 +20,6 @@ from pykernels.plans.conv import conv2d_backward_input as back_plans
 from pykernels.plans.conv import select
 from pykernels.plans.conv.geometry import geometry
 from pykernels.plans.conv.select import SMALLEST, TILES_3X3, Choice, Shape, choose
-from pykernels.plans.matmul.mul_mat import ACTIVATIONS
 from pykernels.reference.conv2d import conv2d as reference
 from pykernels.reference.conv2d import conv2d_backward_input as gradient
 from pykernels.reference.conv2d import conv_transpose2d as transposed
