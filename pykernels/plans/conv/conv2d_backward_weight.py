@@ -10,7 +10,7 @@ from pykernels.errors import ShapeError
 from pykernels.layout import Ints, View
 from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.copy import cpy
-from pykernels.plans.limits import MAX_ROUNDS
+from pykernels.plans.cost import split_k
 
 from .geometry import (
     Geometry,
@@ -117,12 +117,6 @@ def _target(scratch: Scratch, call: Call, slices: int) -> View:
     return scratch.empty((slices, *_channels_last(call.dst).shape), "float32")
 
 
-def _cut(depth: int, slices: int, unit: int) -> tuple[int, int]:
-    """Slices of a multiple of `unit` pixels, none empty or too long for one loop; and how long."""
-    each = cdiv(cdiv(depth, max(slices, cdiv(depth, unit * MAX_ROUNDS))), unit) * unit
-    return cdiv(depth, each), each
-
-
 def _elements(v: View, vec: int = 1) -> Ints:
     """Strides in elements, or vectors of them, modulo 2^32."""
     return tuple(s // (v.dtype.itemsize * vec) % (1 << 32) for s in v.strides)
@@ -150,7 +144,7 @@ def _common(call: Call, each: int, ahead: int, xv: int = 1, yv: int = 1) -> dict
 
 def _direct(caps: Caps, scratch: Scratch, call: Call, choice: Choice) -> list[Step]:
     s = call.shape
-    slices, each = _cut(s.pixels, choice.slices, WG)
+    slices, each = split_k(s.pixels, choice.slices, WG)
     parts = _target(scratch, call, slices)
     step = conv_weight_direct.step(
         caps, call.dy, call.x, parts, taps=s.taps, **_common(call, each, WG)
@@ -161,7 +155,7 @@ def _direct(caps: Caps, scratch: Scratch, call: Call, choice: Choice) -> list[St
 def _tiled(caps: Caps, scratch: Scratch, call: Call, choice: Choice) -> list[Step]:
     s, tile = call.shape, choice.body
     rows, cols, _, _ = TILES[tile]
-    slices, each = _cut(s.pixels, choice.slices, BK)
+    slices, each = split_k(s.pixels, choice.slices, BK)
     out, after = call.dst, []
     if slices > 1 or call.dst.dtype.itemsize < call.x.dtype.itemsize:
         out = _target(scratch, call, slices)
