@@ -117,7 +117,7 @@ def cases(kernel: str, facts: Mapping[str, Any]) -> Cases | None:
     return Cases(test, page, found.get("values", {}))
 
 
-def _of_row(facts: Mapping[str, Any]) -> dict[str, list[str]]:
+def _of_row(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Calls of an operation that is a row of a table: whole vectors and others, any layout."""
     inputs = [t["name"] for t in facts["tensors"] if t["role"] == "in"]
     dtypes = [DTYPES[name].short for name in facts["tensors"][0]["dtypes"]]
