@@ -54,7 +54,7 @@ def module(
 ) -> str:
     """A generated module: its header, the imports that the text needs, `imports`, the text."""
     code = re.sub(r'""".*?"""', "", text, flags=re.DOTALL)
-    words = set(re.findall(r"(?<![.\w])\w+", code)) - set(own)
+    words = set(re.findall(r"(?<![.\w])\w+", code))
     lines = [f'"""Generated from {file} by codegen; do not edit."""', ""]
     lines += ["from __future__ import annotations", ""]
     for home in homes:

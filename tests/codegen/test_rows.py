@@ -63,14 +63,16 @@ def with_row(text: str) -> dict[str, str]:
 
 def test_a_row_makes_wrapper_function_texts_and_reference(toy: Toy) -> None:
     before, after = toy(FILES), toy(with_row(SQUARE))
-    assert set(after.files) - set(before.files) == {"square.py"}
-    assert "def square(\n    x: Tensor,\n    dst: Tensor,\n) -> None:" in after.files["square.py"]
-    assert "return 1 * dst.size" in after.files["square.py"]
+    new = {"kernels/square.py", "wrappers/square.py"}
+    assert set(after.files) - set(before.files) == new
+    wrapper = "def square(\n    x: Tensor,\n    dst: Tensor,\n) -> None:"
+    assert wrapper in after.files["wrappers/square.py"]
+    assert "return 1 * dst.size" in after.files["kernels/square.py"]
     assert (
         "def square(x: NDArray, *, out: None = None) -> NDArray: ..."
         in (after.files["functional.py"])
     )
-    assert "from .square import square as square" in after.files["index.py"]
+    assert "from .wrappers.square import square as square" in after.files["index.py"]
     texts = {v.key: v.text for v in after.variants if v.axes["OP"] == "square"}
     assert {k.split(" mode=")[0] for k in texts} == {
         f"OP=square T={t} VEC={v}" for t in ("f32", "f16", "i32") for v in (1, 4)
