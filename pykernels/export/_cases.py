@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from pykernels.dtypes import numpy_dtype
+from pykernels.dtypes import DTYPES, numpy_dtype
 from pykernels.errors import ArgumentError
 from pykernels.layout import Layout
 
@@ -107,7 +107,7 @@ def where(kernel: str) -> str:
 
 def cases(kernel: str, facts: Mapping[str, Any]) -> Cases | None:
     """The cases of a kernel, None where nobody has written any."""
-    found = table(kernel)
+    found = table(kernel) or (_of_row(facts) if facts["row"] else {})
     if not found:
         return None
     unknown = found.keys() - {"test", "page", "values", "recorded_only"}
@@ -115,6 +115,21 @@ def cases(kernel: str, facts: Mapping[str, Any]) -> Cases | None:
         raise ArgumentError(f"[export] {where(kernel)} has unknown keys: {', '.join(unknown)}")
     test, page = ([parse(kernel, t, facts) for t in found.get(k, ())] for k in ("test", "page"))
     return Cases(test, page, found.get("values", {}))
+
+
+def _of_row(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Calls of an operation that is a row of a table: whole vectors and others, any layout."""
+    inputs = [t["name"] for t in facts["tensors"] if t["role"] == "in"]
+    dtypes = [DTYPES[name].short for name in facts["tensors"][0]["dtypes"]]
+
+    def call(dtype: str, shape: str, **others: str) -> str:
+        return " ".join(f"{n}={dtype}[{others.get(n, shape)}" for n in (*inputs, "dst"))
+
+    test = [call(d, shape) for d in dtypes for shape in ("3,17]", "2,4,12]")]
+    test.append(call(dtypes[0], "4,8]", **{inputs[0]: "4,8]:1,4"}))
+    if len(inputs) > 1:
+        test += [call(dtypes[0], "3,8]", **{n: other}) for n in inputs for other in ("8]", "3,1]")]
+    return {"test": test, "page": [call(d, "4096,4096]") for d in dtypes]}
 
 
 def table(kernel: str) -> dict[str, Any]:
