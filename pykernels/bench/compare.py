@@ -12,7 +12,7 @@ from .run import Report, Result
 
 __all__ = ["FLOOR", "PASSES", "SINGLE", "Change", "compare", "describe"]
 
-# What two runs of the same text may differ by beyond the noise that each sees (docs/bench.md):
+# What two runs of the same text may differ by beyond the noise that each sees (docs/records/bench.md):
 # of at least PASSES passes each, and of fewer, which do not know what a place in memory does.
 FLOOR, PASSES = 0.01, 3
 SINGLE = 0.03
