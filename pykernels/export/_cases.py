@@ -101,12 +101,12 @@ def arrays(request: Request, fills: Mapping[str, Fill]) -> dict[str, Array]:
 
 
 def where(kernel: str) -> str:
-    """The file that a kernel's cases belong into."""
+    """The file of a kernel's cases."""
     return f"pykernels/export/cases/{kernel}.toml"
 
 
 def cases(kernel: str, facts: Mapping[str, Any]) -> Cases | None:
-    """The cases of a kernel, None where nobody has written any."""
+    """The cases of a kernel, None where there are none."""
     found = table(kernel) or (_of_row(facts) if facts["row"] else {})
     if not found:
         return None
@@ -133,7 +133,7 @@ def _of_row(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def table(kernel: str) -> dict[str, Any]:
-    """What the file of a kernel holds, {} where there is none."""
+    """The content of a kernel's file of cases, {} where there is none."""
     file = importlib.resources.files("pykernels.export") / "cases" / f"{kernel}.toml"
     return tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
 

@@ -1,42 +1,17 @@
-"""New tensors on the default device, and copies."""
+"""Copies and conversions."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import overload
 
 from pykernels._generated.kernels.cpy import KERNEL
 from pykernels.arrays import Array, Call, NDArray
-from pykernels.device import Device, Tensor, default_device
+from pykernels.device import Tensor
 from pykernels.dtypes import DTypeLike, dtype_of
 from pykernels.errors import DTypeError, ShapeError
 from pykernels.kernels import cpy
 
-__all__ = ["astype", "copy", "copyto", "empty", "full", "ones", "zeros"]
-
-Shape = int | Sequence[int]
-
-
-def empty(shape: Shape, dtype: DTypeLike = "float32", *, device: Device | None = None) -> Tensor:
-    """An uninitialised tensor, on the default device unless one is given."""
-    return (device or default_device()).empty(shape, dtype)
-
-
-def zeros(shape: Shape, dtype: DTypeLike = "float32", *, device: Device | None = None) -> Tensor:
-    """A tensor of zeros, on the default device unless one is given."""
-    return (device or default_device()).zeros(shape, dtype)
-
-
-def ones(shape: Shape, dtype: DTypeLike = "float32", *, device: Device | None = None) -> Tensor:
-    """A tensor of ones, on the default device unless one is given."""
-    return (device or default_device()).ones(shape, dtype)
-
-
-def full(
-    shape: Shape, value: float, dtype: DTypeLike = "float32", *, device: Device | None = None
-) -> Tensor:
-    """A tensor with one value everywhere, on the default device unless one is given."""
-    return (device or default_device()).full(shape, value, dtype)
+__all__ = ["astype", "copy", "copyto"]
 
 
 @overload
