@@ -9,12 +9,13 @@ import math
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 from .dtypes import DTYPES, DType, DTypeName
 from .errors import ShapeError
 from .faults import Watch
 from .layout import Ints, View, contiguous_strides
+from .tuning import Tuning
 
 __all__ = [
     "Arg",
@@ -27,24 +28,33 @@ __all__ = [
     "axis_steps",
     "cdiv",
     "dtype",
+    "forced",
     "touched",
     "unit_of",
 ]
 
 Mode = Literal["read", "rw", "merged"]
+C = TypeVar("C")
 
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """What plans may know of a device."""
+    """What plans may know of a device: what it can, how fast it is, and choices made for it."""
 
     f16: bool
     subgroups: bool
     alignment: int
-    max_invocations: int
+    max_invocations: int  # of a workgroup
     max_workgroup_bytes: int
     max_binding: int
     max_groups: int
+    tuning: Tuning
+    forced: tuple[Any, ...] = ()  # choices that plans take instead of their own: see forcing.py
+
+
+def forced(caps: Caps, kind: type[C]) -> C | None:
+    """The choice of this kind that plans must take, if there is one."""
+    return next((c for c in caps.forced if isinstance(c, kind)), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,8 +96,21 @@ def _adapter(engine: Engine, index: int, adapter: Any) -> dict[str, Any]:
         "driver": info["description"],
         "features": [f for f in FEATURES if f in features],
         "limits": {k: adapter.limits[k] for k in LIMITS if k in adapter.limits},
+        "tuning": _tuning(info["device"], info["adapter_type"]),
         "matrix_units": _matrix_units(engine, adapter) if engine.name == "dawn" else [],
     }
+
+
+def _tuning(name: str, kind: str) -> dict[str, str | None]:
+    """The table that a device of this adapter takes, and why."""
+    from pykernels.errors import ArgumentError
+    from pykernels.tuning import for_adapter
+
+    try:
+        found = for_adapter(name, kind)
+    except ArgumentError as e:
+        return {"name": None, "problem": str(e)}
+    return {"name": found.tuning.name, "why": found.why}
 
 
 def _allow_matrix_units(engine: Engine) -> None:
@@ -198,6 +211,8 @@ def _text(r: dict[str, Any]) -> str:
             out.append(f"  [{a['index']}] {a['name']} ({a['type']}, {a['backend']}, {a['driver']})")
             out.append(f"      features: {', '.join(a['features']) or 'none'}")
             out += [f"      {k}: {v}" for k, v in a["limits"].items()]
+            t = a["tuning"]
+            out.append(f"      tuning: {t['name'] or 'none'} ({t.get('why') or t['problem']})")
             out += [f"      matrix units: {m}" for m in a["matrix_units"]]
     d = r["default_device"]
     if d["name"] is None:

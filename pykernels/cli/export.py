@@ -27,6 +27,8 @@ __all__ = ["command"]
               help="Record the plan of a call with these layouts. May be repeated.")  # fmt: skip
 @click.option("--all-variants", is_flag=True,
               help="Those that no recorded plan uses, too: for plans in JavaScript.")  # fmt: skip
+@click.option("--tuning", default="generic-small", show_default=True, metavar="NAME|FILE",
+              help="The table of the device that plans are made for.")  # fmt: skip
 @click.option(
     "--page",
     is_flag=True,
@@ -39,6 +41,7 @@ def command(
     dtypes: tuple[str, ...],
     shapes: tuple[str, ...],
     all_variants: bool,
+    tuning: str,
     page: bool,
 ) -> None:
     """Write KERNELs (default: all) as WGSL, a JSON manifest and an ES module for web pages.
@@ -60,7 +63,7 @@ def command(
 
         extra, more = page_files(chosen, known)
         requests += more
-    done = collect(chosen, dialect, short, requests, everything=all_variants)
+    done = collect(chosen, dialect, short, requests, everything=all_variants, tuning=tuning)
     write(folder, done.files | extra)
     plans = sum(len(k["plans"]) for k in done.manifest["kernels"].values())
     size = sum(len(text.encode()) for text in done.files.values())

@@ -5,16 +5,20 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from pykernels.errors import ArgumentError
 from pykernels.layout import View, repeats_to
 from pykernels.plan import Bound, Caps, Kernel, Scratch, Step
+from pykernels.tuning import Tuning, as_data, named
 
 from ._layouts import Request
 
-__all__ = ["CAPS", "plan_key", "record", "step_data"]
+__all__ = ["CAPS", "DEFAULT_TUNING", "caps_data", "plan_key", "record", "step_data"]
 
+# A page runs on any GPU.
+DEFAULT_TUNING = "generic-small"
 # What every WebGPU device has; a recorded plan must not hang on more. f16 is decided by the dtypes.
 CAPS = Caps(
     f16=True,
@@ -24,10 +28,17 @@ CAPS = Caps(
     max_workgroup_bytes=16384,
     max_binding=128 << 20,
     max_groups=65535,
+    tuning=named(DEFAULT_TUNING),
 )
 
 
-def record(request: Request, facts: Mapping[str, Any]) -> dict[str, Any]:
+def caps_data(caps: Caps) -> dict[str, Any]:
+    """Capabilities as JSON holds them, and JavaScript's plans take them; nothing is forced."""
+    found = {name: getattr(caps, name) for name in Caps.__slots__ if name != "forced"}
+    return found | {"tuning": as_data(caps.tuning)}
+
+
+def record(request: Request, facts: Mapping[str, Any], tuning: Tuning) -> dict[str, Any]:
     """The steps of one call, as the manifest holds them."""
     kernel: Kernel = importlib.import_module(f"pykernels._generated.kernels.{facts['of']}").KERNEL
     _check(request, facts)
@@ -45,8 +56,8 @@ def record(request: Request, facts: Mapping[str, Any]) -> dict[str, Any]:
                 "recorded for"
             )
     options = [request.given.get(o["name"], o["default"]) for o in facts["options"]]
-    scratch = Scratch()
-    steps = [s for s in kernel.plan(CAPS, scratch, *views, *options) if s.groups > 0]
+    caps, scratch = replace(CAPS, tuning=tuning), Scratch()
+    steps = [s for s in kernel.plan(caps, scratch, *views, *options) if s.groups > 0]
     return {
         "key": plan_key(request, facts),
         "scratch": scratch.sizes,

@@ -19,10 +19,10 @@ __all__ = ["NotTranslated", "plan_object", "translate"]
 
 _OWN = {
     "Caps", "DType", "DTypeName", "DTYPES", "Ints", "Nd", "Rows", "Scratch", "Step", "Tiles",
-    "View", "Watch", "cdiv", "contiguous_strides", "dtype", "extent", "merge_axes",
+    "View", "Watch", "cdiv", "contiguous_strides", "dtype", "extent", "forced", "merge_axes",
 }  # fmt: skip
 _OURS = ("pykernels.layout", "pykernels.plan", "pykernels.dtypes", "pykernels.faults")
-_TYPES_ONLY = ("collections.abc", "__future__", "typing")
+_TYPES_ONLY = ("collections.abc", "__future__", "typing", "pykernels.tuning")
 
 
 def translate(name: str, folder: Path, done: dict[str, str]) -> None:

@@ -14,11 +14,12 @@ from typing import Any, Literal
 from pykernels import plans
 from pykernels._version import __version__
 from pykernels.texts import belongs, read, read_manifest, wgsl
+from pykernels.tuning import as_data, load
 from pykernels.validate._usage import measure
 
 from . import _cases
 from ._layouts import Request
-from ._record import record
+from ._record import DEFAULT_TUNING, record
 from ._translate import NotTranslated, plan_object, translate
 
 __all__ = ["Export", "collect", "live_plan", "module", "static", "write"]
@@ -60,13 +61,16 @@ def collect(
     requests: Sequence[Request],
     *,
     everything: bool = False,
+    tuning: str = DEFAULT_TUNING,
 ) -> Export:
     """Everything for these kernels.
 
     A kernel with `requests` launches their layouts, by recorded plans, and gets the variants that
     those use. Without one, or with `everything`, it launches any layout if its plan is translated
-    into JavaScript, and gets all variants, or those of `dtypes` (short names).
+    into JavaScript, and gets all variants, or those of `dtypes` (short names). Plans that are
+    recorded and those that run in the page take the table `tuning`, a name or a file.
     """
+    table = load(tuning)
     source = _facts()
     built = read_manifest()
     kernels: dict[str, Any] = {}
@@ -77,7 +81,7 @@ def collect(
     for name in names:
         facts = source["kernels"][name]
         mine = [r for r in requests if r.kernel == name]
-        records = [record(r, facts) for r in mine] if facts["planned"] else []
+        records = [record(r, facts, table) for r in mine] if facts["planned"] else []
         records = list({p["key"]: p for p in records}.values())
         steps = [s for p in records for s in p["steps"]]
         wanted |= {v for s in steps for v in _variants(built, source["bodies"], s)}
@@ -114,6 +118,7 @@ def collect(
         "generator": f"pykernels {__version__}",
         "dialect": dialect,
         "grid": {"max": 65535, "row": 32768},
+        "tuning": as_data(table),
         "kernels": kernels,
         "bodies": {b: {**built["bodies"][b], "grid": source["bodies"][b]["grid"]} for b in bodies},
         "variants": {name: entry for name, (entry, _) in sorted(rendered.items())},
@@ -239,7 +244,7 @@ def _file_name(variant: str) -> str:
 def _bodies_type(bodies: Sequence[str]) -> str:
     names = " | ".join(f'"{b}"' for b in bodies)
     return (
-        "/** For plans of your own: see docs/export.md. */\n"
+        "/** For plans of your own: see docs/guide/exporting.md. */\n"
         f"export const bodies: Readonly<Record<{names}, Body>>;\n"
     )
 

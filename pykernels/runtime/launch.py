@@ -124,7 +124,8 @@ def _plan_key(
     dst = tensors[-1]
     assert dst is not None
     block, base = dst._block, dst._offset
-    parts: list[Any] = [kernel, options, dst._key]
+    caps = context.caps
+    parts: list[Any] = [kernel, options, caps.tuning, caps.forced, dst._key]
     for t in tensors[:-1]:
         if t is None:
             parts.append(None)

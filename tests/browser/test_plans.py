@@ -19,10 +19,11 @@ from pykernels.dtypes import DTYPES
 from pykernels.errors import PyKernelsError
 from pykernels.export._cases import cases, table
 from pykernels.export._layouts import Request
-from pykernels.export._record import CAPS, step_data
+from pykernels.export._record import CAPS, caps_data, step_data
 from pykernels.export._write import live_plan
 from pykernels.layout import View, contiguous_strides
 from pykernels.plan import Caps, Scratch
+from pykernels.tuning import named
 
 from .test_steps import FACTS, as_json, ask, module
 
@@ -32,7 +33,10 @@ PLANS = [
     if not table(facts["of"]).get("recorded_only")
 ]  # fmt: skip
 ROUNDS = 100
-LARGE = replace(CAPS, subgroups=True, max_invocations=1024, max_workgroup_bytes=32768, alignment=32)
+LARGE = replace(
+    CAPS, subgroups=True, max_invocations=1024, max_workgroup_bytes=32768, alignment=32,
+    tuning=named("generic-large"),
+)  # fmt: skip
 LARGEST = 1 << 32
 SECONDS = 5
 SIZES = (1, 2, 3, 4, 5, 8, 9, 16, 64, 100, 256, 1000, 1024, 4096, 20000)
@@ -61,7 +65,7 @@ def test_plans_as_in_python(kernel: str, module: Path) -> None:
         calls.append(
             {
                 "what": "plan", "kernel": kernel, "options": options,
-                "caps": {name: getattr(caps, name) for name in Caps.__slots__},
+                "caps": caps_data(caps),
                 "views": {n: v and as_json(v) for n, v in views.items()},
             }
         )  # fmt: skip

@@ -22,7 +22,7 @@ import pytest
 
 from pykernels.dtypes import DTYPES
 from pykernels.errors import PyKernelsError
-from pykernels.export._record import CAPS
+from pykernels.export._record import CAPS, caps_data
 from pykernels.export._write import live_plan
 from pykernels.export._write import module as module_text
 from pykernels.layout import View
@@ -100,7 +100,7 @@ def test_bodies_step_as_in_python(spec: Any, module: Path) -> None:
         calls.append(
             {
                 "what": "step", "body": spec.name, "given": given,
-                "caps": {name: getattr(CAPS, name) for name in CAPS.__slots__},
+                "caps": caps_data(CAPS),
                 "views": {n: v and as_json(v) for n, v in views.items()},
             }
         )  # fmt: skip

@@ -45,6 +45,7 @@ export class Kernels {
       max_workgroup_bytes: limits.maxComputeWorkgroupStorageSize,
       max_binding: limits.maxStorageBufferBindingSize,
       max_groups: Math.min(limits.maxComputeWorkgroupsPerDimension, manifest.grid.max),
+      tuning: manifest.tuning,
     };
     this.nothing = device.createBuffer({ size: 4096, usage: 0x80 }); // for absent tensors
     this.faults = device.createBuffer({ size: 1024, usage: 0x80 });

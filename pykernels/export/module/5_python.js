@@ -187,7 +187,7 @@ const py = (() => {
     return f.apply(of, Object.keys(named).length ? [...args, new Named(named)] : args);
   };
   const natives = {
-    with_layout: ["shape", "strides", "dtype"], aligned: ["nbytes", "axes"],
+    with_layout: ["shape", "strides", "dtype"], aligned: ["nbytes", "axes"], vectorizable: ["n", "axis"],
     steps: ["name", "vec"], empty: ["shape", "name"],
   };
   const step = (body, args, named) => {
@@ -282,16 +282,22 @@ const py = (() => {
     }
     return typeof x === "string" ? x.slice(from ?? 0, to ?? undefined) : Array.from(x).slice(from ?? 0, to ?? undefined);
   };
+  /** A table of `caps.tuning`: objects as JSON has them. */
+  const isTable = (x) => x !== null && typeof x === "object" && Object.getPrototypeOf(x) === Object.prototype;
   const at = (x, i) => {
     if (x instanceof Dict) {
       if (!x.has(i)) throw new RangeError(`no key ${i}`);
       return x.get(i);
     }
+    if (isTable(x)) {
+      if (!Object.hasOwn(x, i)) throw new RangeError(`no key ${i}`);
+      return x[i];
+    }
     const n = whole(i);
     if (n >= x.length || n < -x.length) throw new RangeError("index out of range");
     return x.at(n);
   };
-  const has = (x, v) => (x instanceof Dict ? x.has(v) : typeof x === "string" ? x.includes(v) : list(x).some((y) => same(y, v)));
+  const has = (x, v) => (x instanceof Dict ? x.has(v) : isTable(x) ? Object.hasOwn(x, v) : typeof x === "string" ? x.includes(v) : list(x).some((y) => same(y, v)));
   const text = (x) => {
     if (x === null) return "None";
     if (typeof x === "boolean") return python(x);
@@ -421,6 +427,7 @@ const py = (() => {
     DTYPES: new Dict(Object.entries(dtypes)),
     DType: (name, short, itemsize, kind) => ({ name, short, itemsize, kind }),
     Watch: Object.assign(() => null, { marks: null }), // what is out of range is left out in silence
+    forced: () => null, // only Python's tests and benches force choices
     Scratch: null, Caps: null, Step: null, Ints: null, DTypeName: null,
   };
 

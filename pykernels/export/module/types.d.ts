@@ -47,6 +47,8 @@ export interface Caps {
   readonly max_workgroup_bytes: number;
   readonly max_binding: number;
   readonly max_groups: number;
+  /** The manifest's table. */
+  readonly tuning: Readonly<Record<string, unknown>>;
 }
 
 /** What a plan sees of a tensor. */

@@ -34,57 +34,15 @@ from .arguments import (
     number,
     scale_of,
 )
+from .select_backward import Choice, choose
 
-__all__ = ["Choice", "choose", "plan"]
+__all__ = ["Choice", "plan"]
 
 OP = "flash_attn_backward"
 # k that a tile takes at a time: panels have whole ones.
 DEEP = 16
 # Rows of a workgroup of `scores`, for each tile.
-HIGH = {32: 32, 128: 64}
-# Elements of one of a window's three matrices: 128 MiB on large devices, 16 MiB on small ones.
-# Large windows keep a large GPU busy: (1, 32, 4096, 128) takes 2048 x 2048 of 8 heads.
-ROOM = 1 << 25
-SMALL_ROOM = 1 << 22
-# Workgroups below which sums take tiles of 64 columns in place of 128.
-FEW = 100
-# Queries and keys of a window where there are heads enough to fill it: long sums are faster, but
-# windows along the edge of a band are half empty.
-SIDE, BAND_SIDE = 2048, 512
-
-
-class Choice(NamedTuple):
-    """The tile, and the sizes of a window: heads, queries, keys (multiples of the tile)."""
-
-    tile: int
-    heads: int
-    queries: int
-    keys: int
-
-
-def choose(caps: Caps, d: Dims, near: Band) -> Choice:
-    """The tile and the window for one call."""
-    large = caps.max_invocations >= 1024
-    heads = d.batch * d.heads
-    tiles = heads * cdiv(d.queries, 128) * cdiv(d.keys, 128)
-    tile = 128 if large and min(d.queries, d.keys) > 32 and tiles >= 64 else 32
-    room = min(ROOM if large else SMALL_ROOM, caps.max_binding // 4 - 64)
-    queries, keys = cdiv(d.queries, tile), cdiv(d.keys, tile)  # in tiles from here on
-    room //= tile * tile
-    banded = near.low > 1 - d.queries or near.high < d.keys - 1
-    side = (BAND_SIDE if banded else SIDE) // tile
-    heads = min(heads, max(room // (min(queries, side) * min(keys, side)), 1))
-    room //= heads
-    wide = min(keys, max(int(room**0.5), 1))
-    high = min(queries, max(room // wide, 1))
-    wide = min(keys, max(room // high, 1))
-    return Choice(tile, _even(d.batch * d.heads, heads), _even(queries, high) * tile,
-                  _even(keys, wide) * tile)  # fmt: skip
-
-
-def _even(count: int, most: int) -> int:
-    """The size of the pieces, at most `most`, of `count` cut into as few equal ones as possible."""
-    return cdiv(count, cdiv(count, most))
+SCORE_ROWS = {32: 32, 128: 64}
 
 
 def plan(
@@ -349,8 +307,9 @@ def _scores(
         _shaped(room["turned"], w.heads, w.keys, w.queries),
         VEC=4, TILE=tile, a_rs=panels.keys.shape[2] // 4, b_rs=panels.queries.shape[2] // 4,
         depth=depth, value_depth=panels.queries.shape[1] // DEEP - depth,
-        down=w.queries // HIGH[tile], across=w.keys // tile, first_head=w.head, first_query=w.query,
-        first_key=w.key, queries=d.queries, keys=d.keys, heads=call.heads, group=d.group,
+        down=w.queries // SCORE_ROWS[tile], across=w.keys // tile,
+        first_head=w.head, first_query=w.query, first_key=w.key, queries=d.queries,
+        keys=d.keys, heads=call.heads, group=d.group,
         lowest=options.near.low, highest=options.near.high, mask_sb=mask_sb & 0xFFFFFFFF,
         mask_sh=mask_sh & 0xFFFFFFFF, mask_si=mask_si & 0xFFFFFFFF, mask_sj=mask_sj & 0xFFFFFFFF,
         alibi_heads=alibi_heads(call.heads), alibi_first=call.first_head,
@@ -369,7 +328,8 @@ def _sums(call: _Call, w: _Window, room: dict[str, View], t: _Target, *, add: bo
     cols = t.parts.shape[3]
     sb, sh, sr = (s // 16 & 0xFFFFFFFF for s in t.parts.strides[:3])
     groups = w.heads * (rows // tile) * cdiv(cols, tile)
-    narrow = tile == 128 and (cdiv(cols, 64) % 2 == 1 or groups < FEW)
+    least = call.caps.tuning.attention.flash_attn_backward.narrow_groups
+    narrow = tile == 128 and (cdiv(cols, 64) % 2 == 1 or groups < least)
     return flash_attn_backward_sums.step(
         call.caps, t.rows, _shaped(room[t.matrix], w.heads, deep, rows), t.parts,
         VEC=4, TILE="128x64" if narrow else str(tile), a_rs=width // 4, a_rows=panel_rows,

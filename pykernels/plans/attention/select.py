@@ -4,33 +4,27 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pykernels.plan import Caps, cdiv
+from pykernels.plan import Caps, cdiv, forced
+from pykernels.plans.cost import product_seconds, splitk_seconds
+from pykernels.plans.limits import fits
+from pykernels.tuning import Tuning
 
 from .arguments import Dims
 
 __all__ = [
-    "BLOCKS", "HELD", "Blocks", "Choice", "Tail", "blocks_of", "choose", "cut", "edges", "order",
-    "padded",
+    "BLOCKS", "DECODE", "HELD", "LARGE", "SMALL", "Blocks", "Choice", "Tail", "blocks_of",
+    "choose", "edges", "order", "padded", "tail_of",
 ]  # fmt: skip
 
+DECODE, SMALL, LARGE = "decode", "attention_tile/32", "attention_tile/large"
 # The tiles of attention_tile.wgsl, by the depth that values are padded to: rows of a block, keys.
 BLOCKS = {
-    ("32", 64): (32, 32), ("32", 128): (32, 32),
-    ("large", 64): (128, 64), ("large", 128): (64, 128),
+    (SMALL, 64): (32, 32), (SMALL, 128): (32, 32), (LARGE, 64): (128, 64), (LARGE, 128): (64, 128),
 }  # fmt: skip
-# Rows (of the query heads that share a KV head) that the direct kernel takes.
-FEW = 32
+# Invocations and bytes of a workgroup of the large ones.
+LARGE_NEEDS = (128, 25600)
 # Rows that a workgroup of the two bodies for few rows takes.
 HELD = 4
-# Workgroups that keep a large GPU busy: four direct ones, or so many tiles, a multiprocessor.
-BUSY_ROWS = 528
-BUSY_TILES = {("32", 64): 528, ("32", 128): 528, ("large", 64): 132, ("large", 128): 264}
-# What the times of large calls are weighed with, measured on such a GPU: workgroups of the large
-# tiles at a time (two on each of 132 multiprocessors), operations and bytes per second, seconds of
-# one more dispatch.
-SLOTS, RATE, BANDWIDTH, DISPATCH = 264, 45e12, 3.5e12, 4e-6
-# Tiles that it takes to begin and end a slice.
-ENDS = 0.25
 
 
 class Tail(NamedTuple):
@@ -47,41 +41,57 @@ class Tail(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """ "rows" or a tile of attention_tile.wgsl, and the number of slices of the keys: of all
-    blocks, or of those at the end."""
+    """DECODE or a tile, and the number of slices of the keys: of all blocks, or of those at the
+    end.
+
+    `order`: how blocks of unlike lengths follow each other, None: as `order` says.
+    """
 
     body: str
     slices: int = 1
     tail: Tail = Tail()
+    order: tuple[int, int] | None = None
 
 
 def choose(caps: Caps, d: Dims, banded: bool = False) -> Choice:
     """The body and the slices for one call. `banded`: causality or a window hides keys."""
+    given = forced(caps, Choice)
+    if given is not None:
+        return given
+    t, units = caps.tuning.attention, caps.tuning.device.units
     rows = d.group * d.queries
     matrices = d.batch * d.kv_heads
-    if rows <= FEW:
-        groups = matrices * cdiv(rows, HELD)
-        return Choice("rows", max(1, min(BUSY_ROWS // groups, d.keys // 64)))
-    tile = "large"
-    if caps.max_invocations < 1024 or caps.max_workgroup_bytes < 25600:
-        tile = "32"  # WebGPU's defaults: small devices and software drivers
-    groups = _groups(tile, d)
-    if tile != "32" and groups * cdiv(d.keys, 1024) < BUSY_TILES[tile, padded(d)] // 2:
-        tile = "32"
-        groups = _groups(tile, d)
-    slices = max(1, min(BUSY_TILES[tile, padded(d)] // groups, d.keys // 512, 64))
-    whole = tile == "32" or banded or slices > 1
-    return Choice(tile, slices, Tail() if whole else _tail(d))
+    if rows <= t.decode.rows:
+        slices = t.decode.waves * units // (matrices * cdiv(rows, HELD))
+        return Choice(DECODE, max(1, min(slices, d.keys // t.decode.shortest)))
+    own = t.attention_tile
+    tile = LARGE if LARGE in t.bodies and fits(caps, *LARGE_NEEDS) else SMALL
+    if tile == LARGE and (
+        _groups(LARGE, d) * cdiv(d.keys, own.large_keys) < _busy(caps.tuning, LARGE, d) // 2
+    ):
+        tile = SMALL
+    slices = _busy(caps.tuning, tile, d) // _groups(tile, d)
+    slices = max(1, min(slices, d.keys // own.shortest, own.most))
+    whole = tile == SMALL or banded or slices > 1
+    return Choice(tile, slices, Tail() if whole else _tail(caps.tuning, d))
 
 
-def _tail(d: Dims) -> Tail:
+def _busy(t: Tuning, tile: str, d: Dims) -> int:
+    """Workgroups that keep the device busy."""
+    each = t.attention.attention_tile.waves[f"{tile.split('/')[1]}/{padded(d)}"]
+    return each * t.device.units
+
+
+def _tail(t: Tuning, d: Dims) -> Tail:
     """The tail of a call in large tiles whose blocks are equally long."""
-    rows, edge = edges("large", d)
+    rows, edge = edges(LARGE, d)
     columns = cdiv(d.value_depth, 128)
     blocks = d.batch * d.kv_heads * blocks_of(d, rows, False).blocks * columns
-    seconds = 2 * rows * edge * (d.depth + padded(d)) * SLOTS / RATE
+    own, units = t.attention.attention_tile, t.device.units
+    depth = d.depth + padded(d)
+    seconds = product_seconds(rows, edge, depth, own.resident, units, own.rate)
     nbytes = rows * min(d.value_depth, 128) * 4
-    return cut(SLOTS, blocks, cdiv(d.keys, edge), columns, seconds, nbytes)
+    return tail_of(t, blocks, cdiv(d.keys, edge), columns, seconds, nbytes)
 
 
 def _groups(tile: str, d: Dims) -> int:
@@ -89,12 +99,18 @@ def _groups(tile: str, d: Dims) -> int:
     return d.batch * d.kv_heads * cdiv(d.group * d.queries, rows) * cdiv(d.value_depth, 128)
 
 
-def cut(slots: int, blocks: int, tiles: int, columns: int, seconds: float, nbytes: int) -> Tail:
+def _slots(t: Tuning) -> int:
+    """Workgroups of the large tiles at a time."""
+    return t.attention.attention_tile.resident * t.device.units
+
+
+def tail_of(t: Tuning, blocks: int, tiles: int, columns: int, seconds: float, nbytes: int) -> Tail:
     """The tail that saves most time, or none.
 
     `blocks` of `tiles` tiles each, `columns` of them for the same rows; `seconds` of one wave of
     tiles, and bytes of one block's result.
     """
+    slots, ends = _slots(t), t.attention.attention_tile.ends
     waves, rest = divmod(blocks, slots)
     rest = cdiv(rest, columns) * columns
     best, saved = Tail(), 0.0
@@ -110,22 +126,23 @@ def cut(slots: int, blocks: int, tiles: int, columns: int, seconds: float, nbyte
             if short > long:
                 continue
             slices = 1 + cdiv(tiles - long, short)
-            end = _end(slots, rest, tiles, long, slices - 1)
-            # Parts are written, read, and joined.
-            joined = 2 * DISPATCH + 2 * slices * rest * nbytes / BANDWIDTH
-            gain = (tiles + ENDS - end) * seconds - joined
+            end = _end(slots, ends, rest, tiles, long, slices - 1)
+            # Parts are written, read, and combined.
+            dispatches = 2 * t.attention.dispatch
+            combined = splitk_seconds(rest * nbytes, slices, dispatches, t.device.copy)
+            gain = (tiles + ends - end) * seconds - combined
             if gain > saved:
                 best, saved = Tail(rest, long, short, slices), gain
     return best
 
 
-def _end(slots: int, rest: int, tiles: int, long: int, slices: int) -> float:
+def _end(slots: int, ends: float, rest: int, tiles: int, long: int, slices: int) -> float:
     """When all of a tail is done, in tiles.
 
     Short slices take the slots that the long ones leave free, as many each as end before the long
     ones do. What is left over begins then, on all slots.
     """
-    first, then = long + ENDS, (tiles - long) / slices + ENDS
+    first, then = long + ends, (tiles - long) / slices + ends
     each = int(first // then)
     over = rest * slices - (slots - rest) * each
     if over <= 0:
@@ -161,7 +178,7 @@ def blocks_of(d: Dims, edge: int, banded: bool) -> Blocks:
     return Blocks(each * edge, d.group * each, each)
 
 
-def order(tile: str, d: Dims, where: Blocks, heads: int) -> tuple[int, int]:
+def order(t: Tuning, tile: str, d: Dims, where: Blocks, heads: int) -> tuple[int, int]:
     """How blocks of unlike lengths follow each other: the KV heads whose blocks are neighbours, the
     longest first, and the shortest blocks of each run, which wait for the end: a quarter.
 
@@ -169,8 +186,11 @@ def order(tile: str, d: Dims, where: Blocks, heads: int) -> tuple[int, int]:
     its cache; groups are alike, as a last one that is much smaller would leave the device idle.
     """
     each = where.blocks * cdiv(d.value_depth, 128)
-    if tile == "32" or heads * each < 3 * SLOTS:
+    own = t.attention.attention_tile
+    slots = own.cache_waves * _slots(t)
+    if tile == SMALL or heads * each < slots:
         return heads, 0
-    most = max(3 * SLOTS // each, 1)
-    alike = [n for n in range(1, most + 1) if (heads - 1) % n + 1 >= 0.85 * n]  # the last group too
+    most = max(slots // each, 1)
+    # The last group too.
+    alike = [n for n in range(1, most + 1) if (heads - 1) % n + 1 >= own.alike * n]
     return alike[-1], where.head_blocks // 4

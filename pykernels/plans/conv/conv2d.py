@@ -19,9 +19,10 @@ from .geometry import (
     geometry,
     kernel_of,
 )
+from .select import Choice
 from .windows import Windows, steps
 
-__all__ = ["plan"]
+__all__ = ["Choice", "plan"]
 
 OP = "conv2d"
 

@@ -7,7 +7,7 @@ from pykernels._generated.bodies import conv_splitk_reduce
 from pykernels.errors import ShapeError
 from pykernels.layout import View
 from pykernels.plan import Caps, Scratch, Step, cdiv
-from pykernels.plans.limits import MAX_ROUNDS
+from pykernels.plans.cost import split_k
 
 from .geometry import LayoutName, channels_first
 
@@ -15,8 +15,6 @@ __all__ = ["plan"]
 
 OP = "conv2d_backward_bias"
 WG, UNROLL = 256, 4
-# Workgroups that keep a large GPU busy with loads: eight for each of 132 multiprocessors.
-BUSY = 1056
 
 
 def plan(
@@ -37,9 +35,9 @@ def plan(
     bits = min((channels - 1).bit_length(), 5) if dy.strides[-1] == item else 0
     across, step = cdiv(channels, 1 << bits), UNROLL * (WG >> bits)
     pixels = dy.size // channels
-    slices = max(min(cdiv(BUSY, across), pixels // step), 1)
-    each = cdiv(cdiv(pixels, max(slices, cdiv(pixels, step * MAX_ROUNDS))), step) * step
-    slices = cdiv(pixels, each)
+    busy = caps.tuning.conv.conv2d_backward_bias.waves * caps.tuning.device.units
+    slices = max(min(cdiv(busy, across), pixels // step), 1)
+    slices, each = split_k(pixels, slices, step)
     out, after = dst, []
     if slices > 1 or dst.dtype.itemsize < item:
         out = scratch.empty((slices, channels), "float32")
@@ -55,8 +53,7 @@ def _pixels(dy: View) -> tuple[View, int]:
     """Channels last, and how many pixels of a row make a vector."""
     order = (0, 2, 3, 1)
     shape, strides = ([v[a] for a in order] for v in (dy.shape, dy.strides))
-    item = dy.dtype.itemsize
-    fours = dy.vectorizable(4)
+    fours = dy.vectorizable(4, 3)
     if fours:
-        shape[2], strides[2] = shape[2] // 4, 4 * item
+        shape[2], strides[2] = shape[2] // 4, 4 * dy.dtype.itemsize
     return dy.with_layout(shape, strides), 4 if fours else 1

@@ -19,8 +19,9 @@ from .geometry import (
     reorder,
 )
 from .phases import gather
+from .select import Choice
 
-__all__ = ["plan"]
+__all__ = ["Choice", "plan"]
 
 OP = "conv2d_backward_input"
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from pykernels._generated.bodies import conv2d_backward_weight as tile_body
 from pykernels._generated.bodies import conv_splitk_reduce, conv_weight_direct
@@ -12,7 +10,7 @@ from pykernels.errors import ShapeError
 from pykernels.layout import Ints, View
 from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.copy import cpy
-from pykernels.plans.limits import MAX_ROUNDS
+from pykernels.plans.cost import split_k
 
 from .geometry import (
     Geometry,
@@ -26,18 +24,11 @@ from .geometry import (
     geometry,
     reorder,
 )
+from .select_weight import BK, DIRECT, TILES, WG, Choice, Shape, choose
 
-__all__ = ["TILES", "Choice", "Shape", "choose", "plan"]
+__all__ = ["Choice", "plan"]
 
 OP = "conv2d_backward_weight"
-# Rows and columns of the tiles, and invocations.
-TILES = {"32x32": (32, 32, 64), "64x64": (64, 64, 128), "64x128": (64, 128, 128)}
-DEEP = 16  # k of a tile
-WG, TAPS = 256, 9  # of conv_weight_direct.wgsl
-# One large GPU: multiprocessors, and TFLOP/s of each body where it fills them.
-UNITS = 132
-SPEED = {"32x32": 24.0, "64x64": 36.0, "64x128": 38.0}
-DIRECT_SPEED = 4.0
 
 
 @dataclass(frozen=True)
@@ -54,67 +45,6 @@ class Call:
         groups, rows, channels, kh, kw = self.dst.shape
         n, _, _, height, width = self.dy.shape
         return Shape(groups, rows, channels, kh * kw, n * height * width)
-
-
-class Shape(NamedTuple):
-    """What a choice depends on, apart from the device."""
-
-    groups: int
-    rows: int  # output channels of a group
-    channels: int  # input channels of a group
-    taps: int
-    pixels: int  # of dy, all images
-
-    @property
-    def cols(self) -> int:
-        return self.channels * self.taps
-
-
-class Choice(NamedTuple):
-    """A body ("direct" or a tile) and the number of slices of the pixels."""
-
-    body: str
-    slices: int = 1
-
-
-def choose(caps: Caps, s: Shape) -> Choice:
-    """The body and the slices for one call."""
-    small = caps.max_invocations < 1024  # WebGPU's defaults: small devices and software drivers
-    filled = s.rows * s.cols / (cdiv(s.rows, 32) * cdiv(s.cols, 32) * 1024)
-    if filled * SPEED["32x32"] < DIRECT_SPEED:
-        sums = s.groups * s.rows * s.channels * cdiv(s.taps, TAPS)
-        return Choice("direct", max(1, min(cdiv(8 * UNITS, sums), s.pixels // (4 * WG))))
-    names = ["32x32"]
-    if not small:
-        names += ["64x64", "64x128"] if s.channels % 4 == 0 else ["64x64"]
-    found = [
-        (_seconds(s, tile, slices), slices, tile)
-        for tile in names
-        for slices in sorted({_slices(s, tile, n) for n in ((1,) if small else range(1, 9))})
-    ]
-    _, slices, tile = min(found)
-    return Choice(tile, slices)
-
-
-def _tiles(s: Shape, tile: str) -> int:
-    rows, cols, _ = TILES[tile]
-    return s.groups * cdiv(s.rows, rows) * cdiv(s.cols, cols)
-
-
-def _slices(s: Shape, tile: str, each: int) -> int:
-    """Slices that give each multiprocessor up to `each` workgroups."""
-    return max(1, min(each * UNITS // _tiles(s, tile), s.pixels // (8 * DEEP)))
-
-
-def _seconds(s: Shape, tile: str, slices: int) -> float:
-    """An estimate: each multiprocessor works off its workgroups, slowly where they are few."""
-    rows, cols, invocations = TILES[tile]
-    each = cdiv(_tiles(s, tile) * slices, UNITS)
-    depth = cdiv(cdiv(s.pixels, slices), DEEP) * DEEP + 2 * DEEP
-    idle = max(1.0, math.sqrt(384 / (each * invocations)))
-    work = each * 2 * rows * cols * depth * UNITS / (SPEED[tile] * 1e12) * idle
-    parts = s.groups * s.rows * s.cols * 4 * slices
-    return work + (3e-6 + 2 * parts / 3.5e12 if slices > 1 else 0.0)
 
 
 def plan(
@@ -137,7 +67,7 @@ def plan(
         return [_sum(caps, scratch.empty((1,), "float32"), call, 0)]
     call, before = _one_dtype(caps, scratch, call)
     choice = choose(caps, call.shape)
-    step = _direct if choice.body == "direct" else _tiled
+    step = _direct if choice.body == DIRECT else _tiled
     return [*before, *step(caps, scratch, call, choice)]
 
 
@@ -187,12 +117,6 @@ def _target(scratch: Scratch, call: Call, slices: int) -> View:
     return scratch.empty((slices, *_channels_last(call.dst).shape), "float32")
 
 
-def _cut(depth: int, slices: int, unit: int) -> tuple[int, int]:
-    """Slices of a multiple of `unit` pixels, none empty or too long for one loop; and how long."""
-    each = cdiv(cdiv(depth, max(slices, cdiv(depth, unit * MAX_ROUNDS))), unit) * unit
-    return cdiv(depth, each), each
-
-
 def _elements(v: View, vec: int = 1) -> Ints:
     """Strides in elements, or vectors of them, modulo 2^32."""
     return tuple(s // (v.dtype.itemsize * vec) % (1 << 32) for s in v.strides)
@@ -220,7 +144,7 @@ def _common(call: Call, each: int, ahead: int, xv: int = 1, yv: int = 1) -> dict
 
 def _direct(caps: Caps, scratch: Scratch, call: Call, choice: Choice) -> list[Step]:
     s = call.shape
-    slices, each = _cut(s.pixels, choice.slices, WG)
+    slices, each = split_k(s.pixels, choice.slices, WG)
     parts = _target(scratch, call, slices)
     step = conv_weight_direct.step(
         caps, call.dy, call.x, parts, taps=s.taps, **_common(call, each, WG)
@@ -230,8 +154,8 @@ def _direct(caps: Caps, scratch: Scratch, call: Call, choice: Choice) -> list[St
 
 def _tiled(caps: Caps, scratch: Scratch, call: Call, choice: Choice) -> list[Step]:
     s, tile = call.shape, choice.body
-    rows, cols, _ = TILES[tile]
-    slices, each = _cut(s.pixels, choice.slices, DEEP)
+    rows, cols, _, _ = TILES[tile]
+    slices, each = split_k(s.pixels, choice.slices, BK)
     out, after = call.dst, []
     if slices > 1 or call.dst.dtype.itemsize < call.x.dtype.itemsize:
         out = _target(scratch, call, slices)
@@ -240,19 +164,13 @@ def _tiled(caps: Caps, scratch: Scratch, call: Call, choice: Choice) -> list[Ste
     else:
         out_ss, (out_gs, out_os, out_cs, out_hs, out_ws) = 0, _elements(out)
     fours = s.channels % 4 == 0
-    xv = 4 if fours and _by_four(call.x) else 1
-    yv = 4 if s.rows % 4 == 0 and _by_four(call.dy) else 1
+    xv = 4 if call.x.vectorizable(4, 2) else 1
+    yv = 4 if call.dy.vectorizable(4, 2) else 1
     step = tile_body.step(
         caps, call.dy, call.x, out,
         TILE=tile, FORM="fours" if fours else "any", XV=xv, YV=yv,
         cols=s.cols, across=cdiv(s.cols, cols), down=cdiv(s.rows, rows),
         dst_ss=out_ss, dst_gs=out_gs, dst_os=out_os, dst_cs=out_cs, dst_hs=out_hs, dst_ws=out_ws,
-        raw=int(bool(after)), **_common(call, each, DEEP, xv, yv),
+        raw=int(bool(after)), **_common(call, each, BK, xv, yv),
     )  # fmt: skip
     return [step, *after]
-
-
-def _by_four(v: View) -> bool:
-    """May its channels be read as vectors?"""
-    item = v.dtype.itemsize
-    return v.strides[2] == item and v.aligned(4 * item, (0, 1, 3, 4))

@@ -23,8 +23,9 @@ from .geometry import (
     transposed_size,
 )
 from .phases import gather
+from .select import Choice
 
-__all__ = ["plan"]
+__all__ = ["Choice", "plan"]
 
 OP = "conv_transpose2d"
 

@@ -17,10 +17,10 @@ from pykernels.layout import View
 from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.limits import MAX_ROUNDS
 
-from . import windows
 from .geometry import Geometry
-from .window_steps import bias_step, elements, finish, u32, vectors
-from .windows import Windows, steps
+from .select import choose
+from .window_steps import bias_step, elements, reduce, u32
+from .windows import Windows, shape_of, steps
 
 __all__ = ["gather"]
 
@@ -48,18 +48,18 @@ def gather(
         return []
     whole = Windows(x, w, bias, dst, (0, 0), (1, 1), (1, 1), act)
     if x.size == 0 or w.size == 0:
-        return [finish(caps, scratch.empty((1,), "float32"), whole, 0)]
+        return [reduce(caps, scratch.empty((1,), "float32"), whole, 0)]
     rows, cols = (
         _phases(dst.shape[3 + a], g.kernel[a], g.stride[a], g.dilation[a], g.padding[2 * a])
         for a in (0, 1)
     )
-    shape = whole.shape._replace(few=_few_fits(whole, g))
-    if windows.choose(caps, shape).body == "few":
-        return [_few(caps, whole, g)]
+    shape = shape_of(caps, whole)._replace(fits_few_outputs=_fits_few_outputs(whole, g))
+    if choose(caps, shape).body == "conv_few_outputs":
+        return [_few_outputs(caps, whole, g)]
     found: list[Step] = []
     if sum(p.pixels for p in rows) < dst.shape[3] or sum(p.pixels for p in cols) < dst.shape[4]:
         # Some residue has no tap: everything gets the epilogue of 0 first.
-        found.append(finish(caps, scratch.empty((1,), "float32"), whole, 0))
+        found.append(reduce(caps, scratch.empty((1,), "float32"), whole, 0))
     for row, col in itertools.product(rows, cols):
         part = Windows(
             x=x, w=_taps(_taps(w, 3, row, g), 4, col, g), bias=bias,
@@ -110,7 +110,7 @@ def _every(v: View, axis: int, first: int, count: int, step: int) -> View:
 FEW_BLOCK = (16, 32)
 
 
-def _few_fits(c: Windows, g: Geometry) -> bool:
+def _fits_few_outputs(c: Windows, g: Geometry) -> bool:
     """Is this what conv_few_outputs has texts for?"""
     top, left = g.padding[0], g.padding[2]
     return (
@@ -125,14 +125,14 @@ def _few_fits(c: Windows, g: Geometry) -> bool:
     )
 
 
-def _few(caps: Caps, c: Windows, g: Geometry) -> Step:
+def _few_outputs(caps: Caps, c: Windows, g: Geometry) -> Step:
     """conv_few_outputs: all residues in one dispatch."""
     images, _, _, out_h, out_w = c.dst.shape
     across, bands = cdiv(out_w, FEW_BLOCK[1]), cdiv(out_h, FEW_BLOCK[0])
     back = g.kernel[0] // 2 - 1  # pixels of x before the one that two pixels of dst lie at
     n_s, g_s, c_s, h_s, w_s = elements(c.x)
     b_g, b_o, b_c, b_h, b_w = elements(c.w)
-    dv = 4 if vectors(c.dst, 4, 4) else 1
+    dv = 4 if c.dst.vectorizable(4, 4) else 1
     d_n, _, d_o, d_h, d_w = elements(c.dst, dv)
     return conv_few_outputs.step(
         caps, c.x, c.w, c.bias, c.dst, K=g.kernel[0], DV=dv,

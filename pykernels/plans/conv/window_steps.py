@@ -1,4 +1,4 @@
-"""The dispatches of one call of `_windows.Windows`, body by body."""
+"""The dispatches of one call of `windows.Windows`, body by body."""
 
 from __future__ import annotations
 
@@ -9,30 +9,28 @@ from pykernels._generated.bodies import (
     conv_direct,
     conv_pack,
     conv_stem,
-    implicit_gemm,
-    implicit_gemm_3x3,
     splitk_reduce,
 )
+from pykernels._generated.bodies import implicit_gemm as gemm_body
+from pykernels._generated.bodies import implicit_gemm_3x3 as gemm_3x3_body
 from pykernels.layout import Ints, View
 from pykernels.plan import Caps, Scratch, Step, cdiv
-from pykernels.plans.limits import MAX_ROUNDS
-from pykernels.plans.matmul.select import sum_bits
+from pykernels.plans.cost import Split, split_k
+from pykernels.plans.matmul.select import reduce_bits
 
 from .geometry import reorder
+from .select import BK
 
 if TYPE_CHECKING:
     from .windows import Windows
 
 __all__ = [
-    "DEEP", "Weights", "bias_step", "depthwise", "direct", "elements", "finish",
-    "first", "rows", "tiles", "u32", "vectors", "window",
+    "STEM_WINDOWS", "Weights", "bias_step", "depthwise", "direct", "elements", "implicit_gemm",
+    "implicit_gemm_3x3", "reduce", "stem", "stem_window", "u32",
 ]  # fmt: skip
 
-DEEP = 16  # k of a tile of implicit_gemm.wgsl
 # The windows of conv_stem.wgsl: size and step.
-FIRST_WINDOWS = ("3/1", "3/2", "5/1", "7/2")
-# Up to this many input channels of a group go there.
-FIRST_CHANNELS = 8
+STEM_WINDOWS = ("3/1", "3/2", "5/1", "7/2")
 
 
 class Weights(NamedTuple):
@@ -54,17 +52,12 @@ def u32(v: int) -> int:
     return v & 0xFFFFFFFF
 
 
-def vectors(v: View, axis: int, n: int) -> bool:
-    """May `n` neighbours along this axis be read or written at once?"""
-    return v.vectorizable(n, axis)
-
-
-def finish(caps: Caps, parts: View, c: Windows, slices: int) -> Step:
+def reduce(caps: Caps, parts: View, c: Windows, slices: int) -> Step:
     """The sum of the slices, and the epilogue. The parts have the axes of `_by_steps`."""
     order = _by_steps(c.dst)
     bias = c.spread_bias and reorder(c.spread_bias, order)
     dst = reorder(c.dst, order)
-    bits = sum_bits(slices, dst.size)
+    bits = reduce_bits(caps.tuning, slices, dst.size)
     return splitk_reduce.step(
         caps, parts, bias, None, dst, slices=slices, lane_bits=bits, act=c.act
     )
@@ -82,25 +75,25 @@ def bias_step(c: Windows) -> int:
 # -- products -------------------------------------------------------------------------------------
 
 
-def tiles(
+def implicit_gemm(
     caps: Caps, scratch: Scratch, c: Windows, tile: tuple[str, int, int], form: tuple[str, int],
     slices: int, native: Weights | None,
 ) -> list[Step]:  # fmt: skip
     """implicit_gemm: `tile` is its name, rows and columns, `form` how it loads, in what vectors."""
-    s, (name, high, wide), (load, vec) = c.shape, tile, form
-    slices, each = _cut(caps, c, s.depth, slices, DEEP)
+    (name, bm, bn), (load, vec) = tile, form
+    slices, each = _split(caps, c, c.depth, slices, BK)
     k = native or _packed(caps, scratch, c.w, "ijc")
     t = _target(caps, scratch, c, slices)
-    dv = 4 if load == "vec" and vectors(t.out, t.out.ndim - 3, 4) else 1
+    dv = 4 if load == "vec" and t.out.vectorizable(4, t.out.ndim - 3) else 1
     n_s, g_s, _, h_s, w_s = elements(c.x, vec)
     b_g, b_r, b_c = elements(k.b, 4 if k.packed else 1)
     d_s, d_n, _, d_o, d_h, d_w = t.steps(dv)
-    step = implicit_gemm.step(
+    step = gemm_body.step(
         caps, c.x, k.b, None if t.raw else c.bias, t.out,
         TILE=name, FORM=load, AV=vec, BV=4 if k.packed else 1, DV=dv,
-        rows=s.rows, pixels=s.pixels, plane=c.dst.shape[3] * c.dst.shape[4],
-        out_w=c.dst.shape[4], depth=s.depth, slice_depth=each, slices=slices,
-        across=cdiv(s.pixels, wide), down=cdiv(s.rows, high),
+        rows=c.rows, pixels=c.pixels, plane=c.dst.shape[3] * c.dst.shape[4],
+        out_w=c.dst.shape[4], depth=c.depth, slice_depth=each, slices=slices,
+        across=cdiv(c.pixels, bn), down=cdiv(c.rows, bm),
         height=c.x.shape[3], width=c.x.shape[4], stride_h=c.stride[0], stride_w=c.stride[1],
         y_first=u32(c.first[0]), x_first=u32(c.first[1]), **_digits(c, k.order, vec),
         a_gs=u32(g_s), a_ns=u32(n_s), a_hs=u32(h_s), a_ws=u32(w_s),
@@ -111,23 +104,23 @@ def tiles(
     return [*k.before, step, *t.after]
 
 
-def rows(
+def implicit_gemm_3x3(
     caps: Caps, scratch: Scratch, c: Windows, tile: tuple[str, int, int], vec: int, slices: int
 ) -> list[Step]:
     """implicit_gemm_3x3: 3 x 3 taps that keep the width, `vec` pixels in a vector of the image."""
-    s, (name, high, wide) = c.shape, tile
+    name, bm, bn = tile
     channels = c.w.shape[2]
-    slices, each = _cut(caps, c, channels, slices, 1)
+    slices, each = _split(caps, c, channels, slices, 1)
     k = _packed(caps, scratch, c.w, "cij")
     t = _target(caps, scratch, c, slices)
     n_s, g_s, c_s, h_s, _ = elements(c.x, vec)
     b_g, b_k, _ = elements(k.b, 4)
     d_s, d_n, _, d_o, d_h, _ = t.steps(4)
-    step = implicit_gemm_3x3.step(
+    step = gemm_3x3_body.step(
         caps, c.x, k.b, None if t.raw else c.bias, t.out, TILE=name, AV=vec,
-        rows=s.rows, pixels=s.pixels, plane=c.dst.shape[3] * c.dst.shape[4],
+        rows=c.rows, pixels=c.pixels, plane=c.dst.shape[3] * c.dst.shape[4],
         out_w=c.dst.shape[4], channels=channels, slice_channels=each, slices=slices,
-        across=cdiv(s.pixels, wide), down=cdiv(s.rows, high),
+        across=cdiv(c.pixels, bn), down=cdiv(c.rows, bm),
         height=c.x.shape[3], width=c.x.shape[4], stride_h=c.stride[0],
         y_first=u32(c.first[0]), tap_h=u32(c.tap[0]),
         a_gs=u32(g_s), a_ns=u32(n_s), a_cs=u32(c_s), a_hs=u32(h_s), b_gs=u32(b_g), b_ks=u32(b_k),
@@ -137,12 +130,9 @@ def rows(
     return [*k.before, step, *t.after]
 
 
-def _cut(caps: Caps, c: Windows, length: int, slices: int, unit: int) -> tuple[int, int]:
-    """The number of slices, and the length of each in whole units."""
-    fit = max(caps.max_binding // (4 * c.dst.size), 1)  # their scratch is one binding
-    slices = max(min(slices, fit), cdiv(length, unit * MAX_ROUNDS))
-    each = cdiv(cdiv(length, slices), unit) * unit
-    return cdiv(length, each), each
+def _split(caps: Caps, c: Windows, length: int, slices: int, unit: int) -> Split:
+    """The number of slices, as many as one binding holds, and the length of each."""
+    return split_k(length, min(slices, max(caps.max_binding // (4 * c.dst.size), 1)), unit)
 
 
 class _Target(NamedTuple):
@@ -163,7 +153,7 @@ def _target(caps: Caps, scratch: Scratch, c: Windows, slices: int) -> _Target:
         return _Target(c.dst, False, [])
     order = _by_steps(c.dst)
     out = scratch.empty((slices, *(c.dst.shape[a] for a in order)), "float32")
-    after = finish(caps, out, c, slices)
+    after = reduce(caps, out, c, slices)
     return _Target(reorder(out, (0, *(1 + order.index(a) for a in range(5)))), True, [after])
 
 
@@ -181,8 +171,8 @@ def _digits(c: Windows, order: str, vec: int) -> dict[str, int]:
         "n0": low[0], "n1": mid[0],
         "e0": u32(low[1]), "e1": u32(mid[1]), "e2": u32(high[1]),
         "dy1": u32(mid[2]), "dy2": u32(high[2]), "dx0": u32(low[3]), "dx1": u32(mid[3]),
-        "step0": DEEP % low[0], "step1": DEEP // low[0] % mid[0],
-        "step2": DEEP // low[0] // mid[0],
+        "step0": BK % low[0], "step1": BK // low[0] % mid[0],
+        "step2": BK // low[0] // mid[0],
     }  # fmt: skip
 
 
@@ -205,17 +195,17 @@ def _packed(caps: Caps, scratch: Scratch, w: View, order: str) -> Weights:
     return Weights(copy, True, order, [pack])
 
 
-def first(caps: Caps, c: Windows, tile: tuple[str, int]) -> Step:
+def stem(caps: Caps, c: Windows, tile: tuple[str, int]) -> Step:
     """conv_stem: `tile` is its name and its output channels."""
     images, _, count, out_h, out_w = c.dst.shape
     down, across, bands = cdiv(count, tile[1]), cdiv(out_w, 16), cdiv(out_h, 8)
     n_s, g_s, c_s, h_s, w_s = elements(c.x)
     b_g, b_o, b_c, b_h, b_w = elements(c.w)
-    last = vectors(c.dst, 2, 4)
-    dv = 4 if last or vectors(c.dst, 4, 4) else 1
+    last = c.dst.vectorizable(4, 2)
+    dv = 4 if last or c.dst.vectorizable(4, 4) else 1
     d_n, _, d_o, d_h, d_w = elements(c.dst, dv)
     return conv_stem.step(
-        caps, c.x, c.w, c.bias, c.dst, TILE=tile[0], WINDOW=window(c), DV=dv, LAST=last,
+        caps, c.x, c.w, c.bias, c.dst, TILE=tile[0], WINDOW=stem_window(c), DV=dv, LAST=last,
         rows=count, down=down, across=across, bands=bands, row_groups=across * down,
         image_groups=bands * across * down, group_groups=images * bands * across * down,
         images=images, channels=c.w.shape[2], height=c.x.shape[3], width=c.x.shape[4],
@@ -227,14 +217,13 @@ def first(caps: Caps, c: Windows, tile: tuple[str, int]) -> Step:
     )  # fmt: skip
 
 
-def window(c: Windows) -> str:
+def stem_window(c: Windows) -> str:
     """The window by its name in conv_stem.wgsl, "" if that is not for this call."""
     name = f"{c.w.shape[3]}/{c.stride[0]}"
     square = c.w.shape[3] == c.w.shape[4] and c.stride[0] == c.stride[1] and c.tap == (1, 1)
-    known = name in FIRST_WINDOWS and square
+    known = name in STEM_WINDOWS and square
     same = c.w.dtype is c.x.dtype and c.x.dtype.itemsize <= c.dst.dtype.itemsize
-    few = c.w.shape[2] <= FIRST_CHANNELS
-    return name if known and same and few else ""
+    return name if known and same else ""
 
 
 # -- few output channels --------------------------------------------------------------------------
@@ -244,9 +233,9 @@ def depthwise(caps: Caps, scratch: Scratch, c: Windows) -> list[Step]:
     """conv_depthwise: one channel in each group, 3 x 3 taps; none if there are no vectors."""
     if c.w.shape[1:] != (1, 1, 3, 3) or c.stride != (1, 1) or c.tap != (1, 1):
         return []
-    last = vectors(c.x, 1, 4) and vectors(c.dst, 1, 4)
+    last = c.x.vectorizable(4, 1) and c.dst.vectorizable(4, 1)
     wide = c.first[1] == -1 and c.x.shape[4] == c.dst.shape[4]
-    if not last and not (wide and vectors(c.x, 4, 4) and vectors(c.dst, 4, 4)):
+    if not last and not (wide and c.x.vectorizable(4, 4) and c.dst.vectorizable(4, 4)):
         return []
     w = c.w
     before: list[Step] = []
@@ -279,7 +268,7 @@ def direct(caps: Caps, c: Windows) -> Step:
     three = c.w.shape[3:] == (3, 3) and c.stride == c.tap == (1, 1)
     last = c.dst.shape[1] > 1 and abs(d_g) < abs(d_w)
     return conv_direct.step(
-        caps, c.x, c.w, c.bias, c.dst, K3=c.shape.rows == 1 and three,
+        caps, c.x, c.w, c.bias, c.dst, K3=c.rows == 1 and three,
         channels_last=int(last), channels=c.w.shape[2],
         kernel_h=c.w.shape[3], kernel_w=c.w.shape[4], height=c.x.shape[3], width=c.x.shape[4],
         stride_h=c.stride[0], stride_w=c.stride[1],

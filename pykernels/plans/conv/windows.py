@@ -4,67 +4,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from pykernels._generated.ops import ACTIVATIONS
 from pykernels.layout import Ints, View, merge_axes
 from pykernels.plan import Caps, Scratch, Step, cdiv
-from pykernels.plans.limits import MAX_ROUNDS
 from pykernels.plans.matmul import mul_mat
 
+from .select import BK, STEM_TILES, TILES, TILES_3X3, Choice, Shape, choose, packs, tile_of
 from .window_steps import (
-    DEEP,
     Weights,
     depthwise,
     direct,
-    finish,
-    first,
-    rows,
-    tiles,
-    vectors,
-    window,
+    implicit_gemm,
+    implicit_gemm_3x3,
+    reduce,
+    stem,
+    stem_window,
 )
 
-__all__ = [
-    "FIRST_TILES", "ROW_TILES", "TILES", "Choice", "Shape", "Windows", "choose", "steps",
-]  # fmt: skip
-
-# The tiles of implicit_gemm.wgsl: output channels, pixels, k's of one invocation.
-TILES = {
-    "32x32": (32, 32, 2),
-    "64x32": (64, 32, 1),  # form "any" only
-    "64x64": (64, 64, 2),
-    "64x128": (64, 128, 4),
-    "128x64": (128, 64, 2),
-    "128x128": (128, 128, 2),
-}
-# The tiles of implicit_gemm_3x3.wgsl by the names of choices: name there, channels, pixels.
-ROW_TILES = {"rows96": ("64x96", 64, 96), "rows128": ("64x128", 64, 128)}
-# The tiles of conv_stem.wgsl in the same way: 8 x 16 pixels.
-FIRST_TILES = {"first16": ("16x128", 16, 128), "first32": ("32x128", 32, 128)}
-# Up to this many output channels of a group are summed straight from the image.
-FEW = 4
-# Below this many operations, repacked weights save less than the repacking takes.
-PACK_FROM = 1e9
-# One large GPU: multiprocessors, and TFLOP/s of each form and tile where they fill it (measured).
-UNITS = 132
-SPEED = {
-    "taps": {"32x32": 27.0, "64x64": 37.0, "64x128": 40.0, "128x64": 40.0, "128x128": 46.3},
-    "vec": {"32x32": 20.0, "64x64": 36.0, "64x128": 36.0, "128x64": 39.0, "128x128": 41.0},
-    "any": {
-        "32x32": 22.0, "64x32": 25.5, "64x64": 27.0, "64x128": 30.0, "128x64": 33.0,
-        "128x128": 37.0,
-    },
-}  # fmt: skip
-INVOCATIONS = {
-    "32x32": 64, "64x32": 128, "64x64": 128, "64x128": 128, "128x64": 128, "128x128": 256,
-}  # fmt: skip
-# The same for implicit_gemm_3x3, and the time of a wave of workgroups with none, one, two, ...
-# of them on each multiprocessor: three warps are shared badly by four schedulers, so that the
-# smaller tile is fast with four. START: k that starting a workgroup costs.
-ROW_SPEED = {"rows96": 45.5, "rows128": 49.4}
-ROW_WAVE = {"rows96": (0.0, 0.5, 0.7, 0.97, 1.0), "rows128": (0.0, 0.57, 0.73, 1.0)}
-START = 64
+__all__ = ["Choice", "Windows", "shape_of", "steps"]
 
 
 @dataclass(frozen=True)
@@ -85,14 +43,23 @@ class Windows:
     act: int
 
     @property
-    def shape(self) -> Shape:
-        n, groups, rows, height, width = self.dst.shape
-        forms = tuple(_form(self, tile)[0] for tile in TILES)
-        depth = math.prod(self.w.shape[2:])
-        three = bool(_row_vectors(self))
-        blocks = cdiv(height, 8) * cdiv(width, 16)  # of conv_stem; the least that must be pixels
-        first = bool(window(self)) and 2 * height * width >= 128 * blocks
-        return Shape(groups, rows, n * height * width, depth, forms, three, first)
+    def groups(self) -> int:
+        return self.dst.shape[1]
+
+    @property
+    def rows(self) -> int:
+        """Output channels of a group."""
+        return self.dst.shape[2]
+
+    @property
+    def pixels(self) -> int:
+        """Of all images."""
+        return self.dst.shape[0] * self.dst.shape[3] * self.dst.shape[4]
+
+    @property
+    def depth(self) -> int:
+        """Taps and channels of a window."""
+        return math.prod(self.w.shape[2:])
 
     @property
     def operations(self) -> int:
@@ -107,88 +74,16 @@ class Windows:
         return self.bias.with_layout(self.dst.shape, (0, self.dst.shape[2] * step, step, 0, 0))
 
 
-class Shape(NamedTuple):
-    """What a choice depends on, apart from the device: a product for each group."""
-
-    groups: int
-    rows: int  # output channels of a group
-    pixels: int  # of all images
-    depth: int  # taps and channels of a window
-    forms: tuple[str, ...] = ("taps",) * len(TILES)  # how each tile would load the image
-    three: bool = False  # may implicit_gemm_3x3 do it?
-    first: bool = False  # may conv_stem?
-    few: bool = False  # may conv_few_outputs?
-
-
-class Choice(NamedTuple):
-    """A body ("direct", or a tile by its name here) and the number of slices of its sums."""
-
-    body: str
-    slices: int = 1
-
-
-def choose(caps: Caps, s: Shape) -> Choice:
-    """The body and the slices for one call."""
-    if s.few:
-        return Choice("few")
-    if (
-        s.rows <= FEW
-        and (s.depth <= 1024 or s.groups * s.pixels >= 1 << 17)
-        and s.depth < MAX_ROUNDS
-    ):
-        return Choice("direct")
-    if s.first and not (s.three and s.depth >= 27 and s.groups * s.pixels >= 1 << 17):
-        wide = s.rows > 16 and _tiles(s, "first32") >= 4 * UNITS
-        return Choice("first32" if wide else "first16")
-    if caps.max_invocations < 1024:  # WebGPU's defaults: small devices and software drivers
-        groups = _tiles(s, "32x32")
-        return Choice("32x32", max(1, min(cdiv(64, groups), s.depth // 256)))
-    own = [tile for tile, form in zip(TILES, s.forms, strict=True) if tile in SPEED[form]]
-    found = [
-        (_seconds(s, tile, slices), slices, tile)
-        for tile in (*own, *(ROW_TILES if s.three else ()))
-        for slices in range(1, max(1, min(s.depth // 128, 32)) + 1)
-    ]
-    _, slices, tile = min(found)
-    return Choice(tile, slices)
-
-
-def _tiles(s: Shape, tile: str) -> int:
-    own = FIRST_TILES if tile in FIRST_TILES else ROW_TILES
-    rows, cols = own[tile][1:] if tile in own else TILES[tile][:2]
-    return s.groups * cdiv(s.rows, rows) * cdiv(s.pixels, cols)
-
-
-def _seconds(s: Shape, tile: str, slices: int) -> float:
-    """An estimate of one call without the repacking."""
-    work = (_row_seconds if tile in ROW_TILES else _tile_seconds)(s, tile, slices)
-    parts = s.groups * s.rows * s.pixels * 4 * slices
-    return work + (3e-6 + 2 * parts / 3.5e12 if slices > 1 else 0.0)
-
-
-def _tile_seconds(s: Shape, tile: str, slices: int) -> float:
-    """Each multiprocessor works off its workgroups, slowly where they are few."""
-    rows, cols, _ = TILES[tile]
-    form = s.forms[list(TILES).index(tile)]
-    each = _tiles(s, tile) * slices / UNITS
-    if each < 8:  # with more, a multiprocessor that is ready early takes the work of others
-        each = math.ceil(each)
-    depth = cdiv(cdiv(s.depth, slices), DEEP) * DEEP + (8 if form == "any" else 4) * DEEP
-    idle = max(1.0, math.sqrt(math.sqrt(256 / (each * INVOCATIONS[tile]))))
-    return each * 2 * rows * cols * depth * UNITS / (SPEED[form][tile] * 1e12) * idle
-
-
-def _row_seconds(s: Shape, tile: str, slices: int) -> float:
-    """Whole waves of workgroups, and the rest."""
-    _, rows, cols = ROW_TILES[tile]
-    wave = ROW_WAVE[tile]
-    most = len(wave) - 1
-    each = _tiles(s, tile) * slices / UNITS
-    if each < 8:
-        waves, rest = divmod(math.ceil(each), most)
-        each = most * (waves + wave[rest])
-    depth = 9 * cdiv(s.depth // 9, slices) + START
-    return each * 2 * rows * cols * depth * UNITS / (ROW_SPEED[tile] * 1e12)
+def shape_of(caps: Caps, c: Windows) -> Shape:
+    """What the choice of a body depends on."""
+    height, width = c.dst.shape[3:]
+    native = _native(caps, c) is not None
+    forms = tuple(_form(c, body, native)[0] for body in TILES)
+    blocks = cdiv(height, 8) * cdiv(width, 16)  # of conv_stem; half of them at least must be pixels
+    few = c.w.shape[2] <= caps.tuning.conv.conv_stem.channels
+    fits_stem = few and bool(stem_window(c)) and 2 * height * width >= 128 * blocks
+    fits_3x3 = not native and _vectors_3x3(c) > 0
+    return Shape(c.groups, c.rows, c.pixels, c.depth, forms, fits_3x3, fits_stem)
 
 
 def steps(caps: Caps, scratch: Scratch, c: Windows) -> list[Step]:
@@ -196,20 +91,24 @@ def steps(caps: Caps, scratch: Scratch, c: Windows) -> list[Step]:
     if c.dst.size == 0:
         return []
     if c.x.size == 0 or c.w.size == 0:
-        return [finish(caps, scratch.empty((1,), "float32"), c, 0)]
+        return [reduce(caps, scratch.empty((1,), "float32"), c, 0)]
     product = _product(caps, scratch, c)
     if product is not None:
         return product
-    choice = choose(caps, c.shape)
-    if choice.body == "direct":
+    choice = choose(caps, shape_of(caps, c))
+    body = choice.body
+    if body == "conv_direct":
         return depthwise(caps, scratch, c) or [direct(caps, c)]
-    if choice.body in FIRST_TILES:
-        return [first(caps, c, FIRST_TILES[choice.body][:2])]
-    if choice.body in ROW_TILES:
-        return rows(caps, scratch, c, ROW_TILES[choice.body], _row_vectors(c), choice.slices)
-    tile = (choice.body, *TILES[choice.body][:2])
-    form = _form(c, choice.body)
-    return tiles(caps, scratch, c, tile, form, choice.slices, _native(c))
+    tile = tile_of(body)
+    if body in STEM_TILES:
+        return [stem(caps, c, (tile, STEM_TILES[body][0]))]
+    if body in TILES_3X3:
+        own = (tile, *TILES_3X3[body][:2])
+        return implicit_gemm_3x3(caps, scratch, c, own, _vectors_3x3(c), choice.slices)
+    native = _native(caps, c)
+    form = _form(c, body, native is not None)
+    own = (tile, *TILES[body][:2])
+    return implicit_gemm(caps, scratch, c, own, form, choice.slices, native)
 
 
 # -- 1x1: a plain product -------------------------------------------------------------------------
@@ -227,7 +126,7 @@ def _product(caps: Caps, scratch: Scratch, c: Windows) -> list[Step] | None:
     if len(size) != 1:
         size, (x_step, dst_step) = _merged(tuple(image), c.x, c.dst, (3, 4))
         lead = (n, groups)
-        if len(size) != 1 or (size[0] < 512 and n > 1):
+        if len(size) != 1 or (size[0] < caps.tuning.conv.product_pixels and n > 1):
             return None
     keep = (0, 1) if len(lead) == 2 else (1,)
 
@@ -257,39 +156,35 @@ def _merged(shape: Ints, x: View, dst: View, axes: Ints) -> tuple[Ints, list[Int
 # -- how a body may load the image and the weights ------------------------------------------------
 
 
-def _form(c: Windows, tile: str) -> tuple[str, int]:
+def _form(c: Windows, body: str, native: bool) -> tuple[str, int]:
     """How a tile loads the image, and its vectors: see implicit_gemm.wgsl."""
-    item, channels, per = c.x.dtype.itemsize, c.w.shape[2], TILES[tile][2]
-    if _native(c):
+    n = TILES[body][4]
+    if native or c.w.shape[2] % BK:
         return "any", 1
-    if channels % DEEP:
-        return "any", 1
-    if c.x.strides[2] == item and c.x.aligned(per * item, (0, 1, 3, 4)):
-        return "vec", per
-    return "taps", 1
+    return ("vec", n) if c.x.vectorizable(n, 2) else ("taps", 1)
 
 
-def _row_vectors(c: Windows) -> int:
+def _vectors_3x3(c: Windows) -> int:
     """Pixels of a vector where implicit_gemm_3x3.wgsl may read the image so, else 0."""
-    if _native(c) or c.w.shape[3:] != (3, 3):
+    if c.w.shape[3:] != (3, 3):
         return 0
     height, width = c.dst.shape[3:]
     same = (
         c.stride[1] == c.tap[1] == 1 and c.first[1] == -1 and c.x.shape[4] == width
         and height * width % 4 == 0
     )  # fmt: skip
-    if same and vectors(c.x, 4, 4) and vectors(c.dst, 4, 4):
+    if same and c.x.vectorizable(4, 4) and c.dst.vectorizable(4, 4):
         return 4
     item = c.dst.dtype.itemsize
     plane = c.dst.strides[4] == item and c.dst.strides[3] == width * item
-    if same and vectors(c.x, 4, 2) and plane and c.dst.aligned(4 * item, (0, 1, 2)):
+    if same and c.x.vectorizable(2, 4) and plane and c.dst.aligned(4 * item, (0, 1, 2)):
         return 2
     return 0
 
 
-def _native(c: Windows) -> Weights | None:
+def _native(caps: Caps, c: Windows) -> Weights | None:
     """The weights as they are, if their k have one step and repacking would not pay."""
-    if c.operations >= PACK_FROM or c.w.dtype.name not in ("float32", c.x.dtype.name):
+    if packs(caps, c.operations) or c.w.dtype.name not in ("float32", c.x.dtype.name):
         return None
     for order in ("cij", "ijc"):
         axes = [2 + "cij".index(d) for d in order]

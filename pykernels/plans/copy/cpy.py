@@ -15,9 +15,6 @@ from pykernels.plans.runs import KINDS, chunks, runs
 
 __all__ = ["plan"]
 
-# A matrix smaller than this on one side gains nothing from tiles.
-_TILE_MIN = 8
-
 
 def plan(caps: Caps, scratch: Scratch, src: View, dst: View) -> list[Step]:
     """Copy src to dst; the same shape, or the same number of elements in C order."""
@@ -138,7 +135,7 @@ def _strided(caps: Caps, src: View, dst: View) -> list[Step]:
     )
     src, dst = src.with_layout(dims, s_steps), dst.with_layout(dims, d_steps)
     kinds = {"src_kind": KINDS[src.dtype.name], "dst_kind": KINDS[dst.dtype.name]}
-    tile = _tile_axis(src, dst)
+    tile = _tile_axis(src, dst, caps.tuning.copy.tile_side)
     if tile is not None:
         src, dst = _last_two(src, tile), _last_two(dst, tile)
         if _in_blocks(src, dst):
@@ -151,30 +148,27 @@ def _strided(caps: Caps, src: View, dst: View) -> list[Step]:
     return [cpy_body.step(caps, src, dst, S=src.dtype.itemsize, D=dst.dtype.itemsize, **kinds)]
 
 
-def _tile_axis(src: View, dst: View) -> int | None:
-    """The axis along which src is contiguous, where dst is contiguous along its last."""
+def _tile_axis(src: View, dst: View, least: int) -> int | None:
+    """The axis along which src is contiguous, where dst is along its last: of `least` or more."""
     last = dst.ndim - 1
     item_s, item_d = src.dtype.itemsize, dst.dtype.itemsize
     if "int64" in (src.dtype.name, dst.dtype.name) and src.dtype != dst.dtype:
         return None
-    if dst.strides[last] != item_d or src.strides[last] == item_s or dst.shape[last] < _TILE_MIN:
+    if dst.strides[last] != item_d or src.strides[last] == item_s or dst.shape[last] < least:
         return None
     for axis in range(last):
-        if src.strides[axis] == item_s and src.shape[axis] >= _TILE_MIN:
+        if src.strides[axis] == item_s and src.shape[axis] >= least:
             return axis if dst.ndim <= 6 else None
     return None
 
 
 def _in_blocks(src: View, dst: View) -> bool:
     """Can both sides be read and written as vectors of four elements?"""
-    size = 4 * src.dtype.itemsize
-    *lead, down, across = range(src.ndim)
     return (
         src.dtype == dst.dtype
         and src.dtype.itemsize in (2, 4)
-        and all(n % 4 == 0 for n in src.shape[-2:])
-        and src.aligned(size, [*lead, across])
-        and dst.aligned(size, [*lead, down])
+        and src.vectorizable(4, -2)
+        and dst.vectorizable(4, -1)
     )
 
 

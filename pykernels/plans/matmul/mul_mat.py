@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
 
 from pykernels._generated.bodies import (
     gemm_f16acc,
@@ -20,41 +19,27 @@ from pykernels.errors import ArgumentError
 from pykernels.layout import Tiles, View
 from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.copy import cpy
-from pykernels.plans.limits import MAX_ROUNDS
+from pykernels.plans.cost import Split, copy_seconds, split_k
 
 from .product import (
     Product,
     aligned,
-    by,
     check,
+    contiguous_rows,
     folded,
     levels,
     rows_of,
-    runs,
     runs_along_k,
     split,
-    turn,
+    transposed,
     unique,
 )
-from .select import (
-    BANDWIDTH,
-    DISPATCH,
-    EDGES,
-    LAST,
-    NARROW,
-    RATE,
-    SCALARS,
-    Choice,
-    Shape,
-    choose,
-    lane_bits,
-    sum_bits,
-)
+from .select import GEMM, NARROW, TILES, Choice, choose, lane_bits, reduce_bits
 
-__all__ = ["EDGES", "Choice", "Shape", "choose", "plan"]
+__all__ = ["Choice", "plan"]
 
 ALONG_K = 2  # k in a vector of an operand with k last
-DEEP = 16  # k of a tile
+BK = 16  # k of a tile
 # precision="fast": for K of at least so many, so many times 16 products are summed in f16. The more
 # such sums there are, the less their errors matter.
 BLOCKS = ((4096, 16), (1024, 8), (256, 4), (0, 2))
@@ -85,7 +70,7 @@ def plan(
         return [_sum(caps, scratch.empty((1,), "float32"), p, 0)]
     # One order of each pair of operands is enough: f16 first; dst contiguous along its last axis.
     mixed = p.a.dtype != p.b.dtype
-    if (p.a.dtype.itemsize > p.b.dtype.itemsize) if mixed else runs(turn(p.dst)):
+    if (p.a.dtype.itemsize > p.b.dtype.itemsize) if mixed else contiguous_rows(transposed(p.dst)):
         p = p.swapped()
     p = folded(folded(p).swapped()).swapped()
     fast = precision == "fast" and caps.f16
@@ -101,44 +86,44 @@ def _steps(caps: Caps, scratch: Scratch, p: Product, fast: bool) -> list[Step]:
         slices = 1  # the slices are one more axis
     if slices != choice.slices:
         choice = choice._replace(slices=slices, each=0)
-    if choice.body == "vec":
-        return _narrow(caps, scratch, p, choice.slices)
-    if choice.body == "wide" and fast:
-        return _fast(caps, scratch, p, choice)
-    if choice.body == "wide":
-        return _wide(caps, scratch, p, choice)
+    if choice.body == "gemv":
+        return _gemv(caps, scratch, p, choice.slices)
+    if choice.body == GEMM and fast:
+        return _gemm_f16acc(caps, scratch, p, choice)
+    if choice.body == GEMM:
+        return _gemm_tile(caps, scratch, p, choice)
     return _tiled(caps, scratch, p, choice.body, choice.slices)
 
 
 def _load(v: View) -> tuple[View, int, bool]:
     """How a tile loads an operand: the view, its vectors, and whether k is the row."""
-    if by(v, ALONG_K):
+    if v.vectorizable(ALONG_K):
         return v, ALONG_K, False
-    if by(turn(v), 4):
-        return turn(v), 4, True
+    if transposed(v).vectorizable(4):
+        return transposed(v), 4, True
     return v, 1, False
 
 
-def _narrow(caps: Caps, scratch: Scratch, p: Product, slices: int) -> list[Step]:
+def _gemv(caps: Caps, scratch: Scratch, p: Product, slices: int) -> list[Step]:
     """Up to eight rows of one operand: the other one is read once."""
     before: list[Step] = []
     if p.a.dtype.itemsize > p.b.dtype.itemsize:  # few f16 rows: as f32
         p, before = _small_copy(caps, scratch, p, "float32")
     along_k = runs_along_k(p.a)
     s = p.shape._replace(along_k=along_k)
-    a = p.a if along_k else turn(p.a)
+    a = p.a if along_k else transposed(p.a)
     a, words = _vectors(a)
-    av = 4 if words or (a.dtype.itemsize == 4 and by(a, 4)) else 1
+    av = 4 if words or (a.dtype.itemsize == 4 and a.vectorizable(4)) else 1
     b = p.b
     if along_k and av == 4:
-        if not by(b, 4 if b.dtype.itemsize == 4 else 8):
+        if not b.vectorizable(4 if b.dtype.itemsize == 4 else 8):
             p, copied = _small_copy(caps, scratch, p, b.dtype.name)
             before += copied
         b = _vectors(p.b)[0]
-    bits = lane_bits(s)
+    bits = lane_bits(caps.tuning, s)
     held = next(n for n in ((1, 4, 8) if av == 4 else (1, 8)) if n >= s.rows)
-    cut = _cut(s.depth, slices, ((8 if words else av) if along_k else 1) << bits)
-    out, raw, after = _target(caps, scratch, p, cut)
+    k = split_k(s.depth, slices, ((8 if words else av) if along_k else 1) << bits)
+    out, raw, after = _target(caps, scratch, p, k)
     columns = (2048 if words and not along_k else 1024) >> bits
     return [
         *before,
@@ -146,7 +131,7 @@ def _narrow(caps: Caps, scratch: Scratch, p: Product, slices: int) -> list[Step]
             caps, _spread(a, out), _spread(b, out), None if raw else p.bias,
             None if raw else p.residual, out,
             AT=not along_k, AV=av, BV=av if along_k else 1, S=held, depth=s.depth,
-            slice_depth=cut.depth, slice_batches=s.batches, across=cdiv(s.cols, columns),
+            slice_depth=k.depth, slice_batches=s.batches, across=cdiv(s.cols, columns),
             lane_bits=bits, act=0 if raw else p.act, raw=int(raw),
         ),
         *after,
@@ -155,7 +140,7 @@ def _narrow(caps: Caps, scratch: Scratch, p: Product, slices: int) -> list[Step]
 
 def _vectors(v: View) -> tuple[View, bool]:
     """f16 as words, where eight halves along the last axis can be read as one vector; if so."""
-    if v.dtype.itemsize != 2 or not by(v, 8):
+    if v.dtype.itemsize != 2 or not v.vectorizable(8):
         return v, False
     words = replace(
         v, dtype=DTYPES["uint32"], shape=(*v.shape[:-1], v.shape[-1] // 2),
@@ -172,40 +157,44 @@ def _small_copy(
     return replace(p, b=copy), cpy.plan(caps, scratch, p.b, copy)
 
 
-def _tiled(caps: Caps, scratch: Scratch, p: Product, tile: str, slices: int) -> list[Step]:
-    s, (rows, cols) = p.shape, EDGES[tile]
+def _tiled(caps: Caps, scratch: Scratch, p: Product, body: str, slices: int) -> list[Step]:
+    s, (rows, cols, _, _) = p.shape, TILES[body]
+    tile = body.split("/")[1]
     (a, av, at), (b, bv, bt) = (_load(v) for v in (p.a, p.b))
-    cut = _cut(s.depth, slices, DEEP)
-    out, raw, after = _target(caps, scratch, p, cut)
+    k = split_k(s.depth, slices, BK)
+    out, raw, after = _target(caps, scratch, p, k)
     step = mul_mat.step(
         caps, _spread(a, out), _spread(b, out), None if raw else p.bias,
         None if raw else p.residual, out,
         TILE=tile, AV=av, AT=at, BV=bv, BT=bt,
-        DV=4 if tile != "32" and min(av, bv) > 1 and by(out, 4) else 1,
-        depth=s.depth, slice_depth=cut.depth, slice_batches=s.batches,
+        DV=4 if tile != "32" and min(av, bv) > 1 and out.vectorizable(4) else 1,
+        depth=s.depth, slice_depth=k.depth, slice_batches=s.batches,
         across=cdiv(s.cols, cols), down=cdiv(s.rows, rows), act=0 if raw else p.act, raw=int(raw),
     )  # fmt: skip
     return [step, *after]
 
 
-def _wide(caps: Caps, scratch: Scratch, p: Product, choice: Choice) -> list[Step]:
+def _gemm_tile(caps: Caps, scratch: Scratch, p: Product, choice: Choice) -> list[Step]:
     """A large product. Its first operand must have k as the row, its second may have it last, too.
     Where they do not, they are copied; the second one only where that costs little."""
-    s = p.shape
-    seconds = 2 * s.batches * s.rows * s.cols * s.depth / RATE
+    s, t = p.shape, caps.tuning
+    own = t.matmul.gemm_tile
+    seconds = 2 * s.batches * s.rows * s.cols * s.depth / own.rate
 
     def copying(v: View) -> float:
         """The seconds that a copy takes; inf if none can be bound."""
         nbytes = unique(v).size // v.shape[-2] * cdiv(v.shape[-2], 8) * 8 * v.dtype.itemsize
-        return DISPATCH + 2 * nbytes / BANDWIDTH if nbytes <= caps.max_binding else math.inf
+        if nbytes > caps.max_binding:
+            return math.inf
+        return copy_seconds(nbytes, t.matmul.dispatch, t.device.copy)
 
     def first(v: View) -> float:
-        return 0.0 if by(turn(v), _wide_vector(v)) else copying(v)
+        return 0.0 if transposed(v).vectorizable(_first_vector(v)) else copying(v)
 
     def second(v: View) -> float:
-        if by(turn(v), 4):
+        if transposed(v).vectorizable(4):
             return 0.0
-        loss = LAST[v.dtype.itemsize // 4] if by(v, 4) else SCALARS
+        loss = own.k_last[v.dtype.short] if v.vectorizable(4) else own.scalars
         return min(copying(v), loss * seconds)
 
     def cost(p: Product) -> float:
@@ -216,51 +205,52 @@ def _wide(caps: Caps, scratch: Scratch, p: Product, choice: Choice) -> list[Step
         if choice.tail.rows:  # in rows of the other operand
             choice = choose(caps, p.shape)
     if first(p.a) == math.inf:
-        return _tiled(caps, scratch, p, "64", choice.slices)
+        return _tiled(caps, scratch, p, "mul_mat/64", choice.slices)
     before: list[Step] = []
-    a = turn(p.a)
+    a = transposed(p.a)
     if first(p.a) > 0.0:
-        a, before = _turned(caps, scratch, p.a)
+        a, before = _packed(caps, scratch, p.a)
     if a.dtype.itemsize == 2:
         a, _ = _vectors(a)
     if copying(p.b) <= second(p.b):
-        copy, copied = _turned(caps, scratch, p.b)
-        p = replace(p, b=turn(copy))
+        copy, copied = _packed(caps, scratch, p.b)
+        p = replace(p, b=transposed(copy))
         before += copied
-    turned = by(turn(p.b), 4)
+    packed = transposed(p.b).vectorizable(4)
 
     def step(part: Product, out: View, raw: bool, depth: int) -> Step:
-        flip = not by(out, 4) and by(turn(out), 4)
-        b = turn(part.b) if turned else part.b
+        flip = not out.vectorizable(4) and transposed(out).vectorizable(4)
+        b = transposed(part.b) if packed else part.b
         return gemm_tile.step(
             caps, _spread(a, out), _spread(b, out), None if raw else part.bias,
-            None if raw else part.residual, turn(out) if flip else out,
-            AV=4, BV=4 if by(b, 4) else 1, BT=turned, DV=4 if flip or by(out, 4) else 1, DT=flip,
+            None if raw else part.residual, transposed(out) if flip else out,
+            AV=4, BV=4 if b.vectorizable(4) else 1, BT=packed,
+            DV=4 if flip or out.vectorizable(4) else 1, DT=flip,
             depth=s.depth, slice_depth=depth, **_tiling(part, raw),
         )  # fmt: skip
 
     return before + _in_parts(caps, scratch, p, choice, step, flips=True)
 
 
-def _wide_vector(v: View) -> int:
+def _first_vector(v: View) -> int:
     """Columns of one vector of a large product's first operand: 16 bytes."""
     return 16 // v.dtype.itemsize
 
 
-def _fast(caps: Caps, scratch: Scratch, p: Product, choice: Choice) -> list[Step]:
+def _gemm_f16acc(caps: Caps, scratch: Scratch, p: Product, choice: Choice) -> list[Step]:
     """A large product in packed f16: operands are first copied where they are not f16 with k as
     the row."""
     a, before = _halves(caps, scratch, p.a, 8)
     b, more = _halves(caps, scratch, p.b, 4)
     words, _ = _vectors(a)
-    p = replace(p, b=turn(b))
+    p = replace(p, b=transposed(b))
     blocks = next(n for least, n in BLOCKS if p.shape.depth >= least)
 
     def step(part: Product, out: View, raw: bool, depth: int) -> Step:
         return gemm_f16acc.step(
-            caps, _spread(words, out), _spread(turn(part.b), out), None if raw else part.bias,
+            caps, _spread(words, out), _spread(transposed(part.b), out), None if raw else part.bias,
             None if raw else part.residual, out,
-            AV=4, BV=4, DV=4 if by(out, 4) else 1, depth=p.shape.depth, slice_depth=depth,
+            AV=4, BV=4, DV=4 if out.vectorizable(4) else 1, depth=p.shape.depth, slice_depth=depth,
             blocks=blocks, **_tiling(part, raw),
         )  # fmt: skip
 
@@ -269,7 +259,7 @@ def _fast(caps: Caps, scratch: Scratch, p: Product, choice: Choice) -> list[Step
 
 def _tiling(p: Product, raw: bool) -> dict[str, int]:
     """Params of the bodies with large tiles."""
-    s, (rows, cols) = p.shape, EDGES["wide"]
+    s, (rows, cols, _, _) = p.shape, TILES[GEMM]
     return {
         "rows": s.rows, "cols": s.cols, "slice_batches": s.batches, "across": cdiv(s.cols, cols),
         "down": cdiv(s.rows, rows), "act": 0 if raw else p.act, "raw": int(raw),
@@ -282,7 +272,7 @@ def _in_parts(
 ) -> list[Step]:  # fmt: skip
     """The product of whole tiles, then that of its tail, which takes the places that the last wave
     of the former leaves free (it does not wait: it writes to scratch); then the sums."""
-    rows, edge = p.shape.rows, EDGES["wide"][0]
+    rows, edge = p.shape.rows, TILES[GEMM][0]
     first = min(max(cdiv(rows, edge) - choice.tail.rows, 0) * edge, rows)
     steps: list[Step] = []
     sums: list[Step] = []
@@ -290,30 +280,30 @@ def _in_parts(
     for start, end, slices, each in parts:
         if start < end:
             part = rows_of(p, start, end)
-            cut = _cut(p.shape.depth, slices, DEEP, each)
-            out, raw, after = _target(caps, scratch, part, cut, direct, flips)
-            steps.append(step(part, out, raw, cut.depth))
+            k = split_k(p.shape.depth, slices, BK, each)
+            out, raw, after = _target(caps, scratch, part, k, direct, flips)
+            steps.append(step(part, out, raw, k.depth))
             sums += after
     return steps + sums
 
 
 def _halves(caps: Caps, scratch: Scratch, v: View, n: int) -> tuple[View, list[Step]]:
     """The operand in f16 with k as the row, rows of vectors of n; and the steps that copy it."""
-    if v.dtype.name == "float16" and by(turn(v), n):
-        return turn(v), []
-    if v.dtype.name == "float16" or runs(turn(v)):
-        return _turned(caps, scratch, v, "float16")
+    if v.dtype.name == "float16" and transposed(v).vectorizable(n):
+        return transposed(v), []
+    if v.dtype.name == "float16" or contiguous_rows(transposed(v)):
+        return _packed(caps, scratch, v, "float16")
     half = scratch.empty(unique(v).shape, "float16")
     cast = cpy.plan(caps, scratch, unique(v), half)
-    turned, copied = _turned(caps, scratch, half.broadcast_to(v.shape), "float16")
+    turned, copied = _packed(caps, scratch, half.broadcast_to(v.shape), "float16")
     return turned, cast + copied
 
 
-def _turned(
+def _packed(
     caps: Caps, scratch: Scratch, v: View, name: DTypeName | None = None
 ) -> tuple[View, list[Step]]:
     """A copy with k as the row, rows of whole vectors; and the steps that make it."""
-    source = turn(unique(v))
+    source = transposed(unique(v))
     shape = (*source.shape[:-1], cdiv(source.shape[-1], 8) * 8)  # whole vectors, of halves too
     whole = scratch.empty(shape, name or v.dtype.name)
     copy = cpy.plan(caps, scratch, source, whole.with_layout(source.shape, whole.strides))
@@ -322,25 +312,8 @@ def _turned(
     return whole.with_layout((*v.shape[:-2], *shape[-2:]), (*strides, *whole.strides[-2:])), copy
 
 
-class _Cut(NamedTuple):
-    """K in `slices` slices of `depth`; the last may be shorter."""
-
-    slices: int
-    depth: int
-
-
-def _cut(depth: int, slices: int, unit: int, each: int = 0) -> _Cut:
-    """Slices of `each`, or equal ones that are multiples of `unit`, none of them empty or too long
-    for one loop."""
-    slices = max(slices, cdiv(depth, unit * MAX_ROUNDS))
-    if each == 0:
-        each = cdiv(cdiv(depth, slices), unit) * unit
-    each = min(each, unit * MAX_ROUNDS)
-    return _Cut(cdiv(depth, each), each)
-
-
 def _target(
-    caps: Caps, scratch: Scratch, p: Product, cut: _Cut, direct: bool = False, flips: bool = False
+    caps: Caps, scratch: Scratch, p: Product, k: Split, direct: bool = False, flips: bool = False
 ) -> tuple[View, bool, list[Step]]:
     """Where the sums go: to dst, or as f32 to scratch, with the step that finishes them.
 
@@ -348,19 +321,19 @@ def _target(
     """
     kinds = (p.a.dtype, p.b.dtype)
     direct |= p.dst.dtype.name == "float32" or kinds == (p.dst.dtype, p.dst.dtype)
-    if cut.slices == 1 and direct:
+    if k.slices == 1 and direct:
         return p.dst, False, []
-    flipped = flips and runs(turn(p.dst))
+    flipped = flips and contiguous_rows(transposed(p.dst))
     if flipped:
         p = p.swapped()  # scratch lies as dst does, so that the sum reads and writes vectors
-    parts = scratch.empty((cut.slices, *p.dst.shape), "float32")
-    return turn(parts) if flipped else parts, True, [_sum(caps, parts, p, cut.slices)]
+    parts = scratch.empty((k.slices, *p.dst.shape), "float32")
+    return transposed(parts) if flipped else parts, True, [_sum(caps, parts, p, k.slices)]
 
 
 def _sum(caps: Caps, parts: View, p: Product, slices: int) -> Step:
     return splitk_reduce.step(
         caps, parts, p.bias, p.residual, p.dst, slices=slices,
-        lane_bits=sum_bits(slices, p.dst.size), act=p.act,
+        lane_bits=reduce_bits(caps.tuning, slices, p.dst.size), act=p.act,
     )  # fmt: skip
 
 

@@ -11,8 +11,8 @@ from pykernels.layout import Ints, Tiles, View, merge_axes
 from .select import Shape
 
 __all__ = [
-    "Product", "aligned", "by", "check", "folded", "levels", "rows_of", "runs",
-    "runs_along_k", "split", "turn", "unique",
+    "Product", "aligned", "check", "contiguous_rows", "folded", "levels", "rows_of",
+    "runs_along_k", "split", "transposed", "unique",
 ]  # fmt: skip
 
 
@@ -37,10 +37,8 @@ class Product:
 
     def swapped(self) -> Product:
         """The same product with the operands exchanged and dst transposed."""
-        return Product(
-            self.b, self.a, self.bias and turn(self.bias), self.residual and turn(self.residual),
-            turn(self.dst), self.act,
-        )  # fmt: skip
+        bias, residual = (v and transposed(v) for v in (self.bias, self.residual))
+        return Product(self.b, self.a, bias, residual, transposed(self.dst), self.act)
 
 
 def folded(p: Product) -> Product:
@@ -145,21 +143,16 @@ def aligned(
     return Product(cut(a, True), cut(b, False), wide[0], wide[1], cut(dst, False), act)
 
 
-def turn(v: View) -> View:
+def transposed(v: View) -> View:
     """The matrices transposed."""
     return v.with_layout(
         (*v.shape[:-2], v.shape[-1], v.shape[-2]), (*v.strides[:-2], v.strides[-1], v.strides[-2])
     )
 
 
-def runs(v: View) -> bool:
+def contiguous_rows(v: View) -> bool:
     """Do the elements of its last axis, longer than 1, lie next to each other?"""
     return v.shape[-1] > 1 and v.strides[-1] == v.dtype.itemsize
-
-
-def by(v: View, n: int) -> bool:
-    """May it be read or written as vectors of `n` along its last axis?"""
-    return v.vectorizable(n)
 
 
 def runs_along_k(a: View) -> bool:

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pykernels.plan import Caps, cdiv
+from pykernels.plan import Caps, cdiv, forced
+from pykernels.plans.cost import product_seconds, splitk_seconds, waves
+from pykernels.plans.limits import fits
+from pykernels.tuning import Tuning
 
 __all__ = [
-    "BANDWIDTH", "DISPATCH", "EDGES", "LAST", "NARROW", "RATE", "SCALARS", "SLOTS", "Choice",
-    "Shape", "Tail", "choose", "lane_bits", "sum_bits",
+    "GEMM", "NARROW", "TILES", "Choice", "Shape", "Tail", "choose", "lane_bits", "reduce_bits",
 ]  # fmt: skip
 
-# Rows and columns of dst that one workgroup of mul_mat.wgsl ("32", "64") or gemm_tile computes.
-EDGES = {"32": (32, 32), "64": (64, 64), "wide": (64, 128)}
+# Rows and columns of dst that one workgroup of mul_mat.wgsl or gemm_tile.wgsl computes, its
+# invocations and bytes.
+TILES = {
+    "mul_mat/32": (32, 32, 64, 4096),
+    "mul_mat/64": (64, 64, 128, 8192),
+    "gemm_tile": (64, 128, 128, 12544),
+}
+GEMM = "gemm_tile"
 # Rows of the smaller operand that gemv holds.
 NARROW = 8
-# Workgroups that keep a large GPU busy: two for each multiprocessor of one with 132.
-BUSY = 256
-# What the times of large products are weighed with, measured on such a GPU: workgroups of
-# gemm_tile at a time (three on each of 132 multiprocessors; PARTIAL is the time of a wave with
-# none, one, two or three on each, all the rest of the device idle), the cost of starting one in k,
-# operations and bytes per second, seconds of one more dispatch, and what a product loses by loading
-# b with k last in vectors (of f16, of f32) or one by one.
-SLOTS, PARTIAL, START = 396, (0.0, 0.6, 0.72, 1.0), 48
-RATE, BANDWIDTH, DISPATCH, LAST, SCALARS = 51e12, 3.5e12, 2e-6, (0.004, 0.014), 0.06
 
 
 class Shape(NamedTuple):
@@ -44,7 +43,7 @@ class Tail(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """A body ("vec", "32", "64" or "wide"), the number of slices of K, and of "wide" the tail.
+    """A body ("gemv", or one of TILES), the number of slices of K, and of gemm_tile the tail.
 
     `each`: k of all slices but the last, shorter one; 0: equal slices.
     """
@@ -57,80 +56,108 @@ class Choice(NamedTuple):
 
 def choose(caps: Caps, s: Shape) -> Choice:
     """The body and the slices for one product."""
+    found = forced(caps, Choice)
+    if found is not None:
+        return found
+    t = caps.tuning.matmul
     if min(s.rows, s.cols) <= NARROW:
-        groups = s.batches * cdiv(max(s.rows, s.cols), 1024 >> lane_bits(s))
-        # Several rows hold more sums, and more has to be written and summed for each slice.
-        busy = 4 * BUSY if s.along_k or min(s.rows, s.cols) == 1 else 2 * BUSY
-        return Choice("vec", _slices(groups, s.depth, 2048 if s.along_k else 256, busy, 512))
-    if caps.max_invocations < 1024:  # WebGPU's defaults: small devices and software drivers
-        return Choice("32", _slices(_tiles(s, "32"), s.depth, 256, 64))
-    if min(s.rows, s.cols) > 64:
-        best = min(_wide_choices(s), key=lambda c: _wide_time(s, c))
-        if best.slices * _tiles(s, "wide") >= BUSY:
+        return Choice("gemv", _gemv_slices(caps.tuning, s))
+    if _may(caps, GEMM) and min(s.rows, s.cols) > t.gemm_tile.side:
+        best = min(_gemm_choices(caps.tuning, s), key=lambda c: _gemm_seconds(caps.tuning, s, c))
+        if best.slices * _tiles(s, GEMM) >= t.gemm_tile.least:
             return best
-    slices = _slices(_tiles(s, "64"), s.depth, 128)
-    if slices * _tiles(s, "64") >= BUSY // 2:
-        return Choice("64", slices)
-    return Choice("32", _slices(_tiles(s, "32"), s.depth, 128))
+    slices = _tile_slices(caps.tuning, s, "64")
+    if _may(caps, "mul_mat/64") and slices * _tiles(s, "mul_mat/64") >= t.mul_mat["64"].least:
+        return Choice("mul_mat/64", slices)
+    return Choice("mul_mat/32", _tile_slices(caps.tuning, s, "32"))
 
 
-def _tiles(s: Shape, tile: str) -> int:
-    rows, cols = EDGES[tile]
+def _may(caps: Caps, body: str) -> bool:
+    _, _, invocations, nbytes = TILES[body]
+    return body in caps.tuning.matmul.bodies and fits(caps, invocations, nbytes)
+
+
+def _tiles(s: Shape, body: str) -> int:
+    rows, cols, _, _ = TILES[body]
     return s.batches * cdiv(s.rows, rows) * cdiv(s.cols, cols)
 
 
-def _wide_choices(s: Shape) -> list[Choice]:
+# -- large products -------------------------------------------------------------------------------
+
+
+def _slots(t: Tuning) -> int:
+    """Workgroups of gemm_tile at a time."""
+    return (len(t.matmul.gemm_tile.partial_wave) - 1) * t.device.units
+
+
+def _gemm_choices(t: Tuning, s: Shape) -> list[Choice]:
     """Whole tiles, all tiles in slices, or whole tiles in whole waves and a tail in slices.
 
     Or long slices that fill whole waves but for the room of one short slice of each tile, which
     they leave free: the long ones start first.
     """
-    most = max(min(s.depth // 256, 8), 1)
-    choices = [Choice("wide", n) for n in range(1, most + 1)]
-    tiles, across = _tiles(s, "wide"), cdiv(s.cols, EDGES["wide"][1])
-    if tiles >= 2 * SLOTS:
+    slots, own = _slots(t), t.matmul.gemm_tile
+    most = max(min(s.depth // own.shortest, own.most), 1)
+    choices = [Choice(GEMM, n) for n in range(1, most + 1)]
+    tiles, across = _tiles(s, GEMM), cdiv(s.cols, TILES[GEMM][1])
+    if tiles >= 2 * slots:
         choices = choices[:1]
     for long in range(1, most):
-        each = s.depth * tiles // (cdiv(tiles * long, SLOTS) * SLOTS) // 16 * 16
-        if each * long + 128 <= s.depth < each * (long + 1):
-            choices.append(Choice("wide", long + 1, each=each))
-    if s.batches == 1 and tiles > SLOTS:
-        rows = (tiles - tiles // SLOTS * SLOTS + across - 1) // across
-        choices += [Choice("wide", 1, Tail(rows, n)) for n in range(2, most + 1) if rows]
+        each = s.depth * tiles // (cdiv(tiles * long, slots) * slots) // 16 * 16
+        if each * long + own.short <= s.depth < each * (long + 1):
+            choices.append(Choice(GEMM, long + 1, each=each))
+    if s.batches == 1 and tiles > slots:
+        rows = (tiles - tiles // slots * slots + across - 1) // across
+        choices += [Choice(GEMM, 1, Tail(rows, n)) for n in range(2, most + 1) if rows]
     return choices
 
 
-def _wide_time(s: Shape, choice: Choice) -> float:
+def _gemm_seconds(t: Tuning, s: Shape, choice: Choice) -> float:
     """Seconds that gemm_tile and the sum over its slices are expected to take."""
-    (rows, cols), (_, slices, tail, long) = EDGES["wide"], choice
-    tiles = _tiles(s, "wide")
-    each = 2 * rows * cols * SLOTS / RATE  # a wave of workgroups, for each k and for starting
+    (rows, cols, _, _), (_, slices, tail, long) = TILES[GEMM], choice
+    own, units, slots = t.matmul.gemm_tile, t.device.units, _slots(t)
+    tiles = _tiles(s, GEMM)
+    # A wave of workgroups, for each k and for starting.
+    each = product_seconds(rows, cols, 1, slots // units, units, own.rate)
     if tail.rows:  # its slices fill what the whole tiles leave free; the others come after them
         in_tail = tail.rows * cdiv(s.cols, cols)
-        whole = cdiv(tiles - in_tail, SLOTS)
-        later = max(tiles - whole * SLOTS, 0) * tail.slices
-        k = whole * (s.depth + START) + _waves(later) * cdiv(s.depth, tail.slices)
-        return k * each + _sum_time(s, tail.slices, tail.rows * rows)
+        whole = cdiv(tiles - in_tail, slots)
+        later = max(tiles - whole * slots, 0) * tail.slices
+        late = waves(later, units, own.partial_wave)
+        k = whole * (s.depth + own.start_k) + late * cdiv(s.depth, tail.slices)
+        return k * each + _sum_seconds(t, s, tail.slices, tail.rows * rows)
     if long:
-        waves = tiles / SLOTS + 0.25 * (1.0 - long * (slices - 1) / s.depth)
-        return waves * (s.depth + slices * START) * each + _sum_time(s, slices, s.rows)
-    product = _waves(tiles * slices) * (cdiv(s.depth, slices) + START) * each
-    return product + (_sum_time(s, slices, s.rows) if slices > 1 else 0.0)
+        idle = own.uneven * (1.0 - long * (slices - 1) / s.depth)
+        k = (tiles / slots + idle) * (s.depth + slices * own.start_k)
+        return k * each + _sum_seconds(t, s, slices, s.rows)
+    full = waves(tiles * slices, units, own.partial_wave)
+    product = full * (cdiv(s.depth, slices) + own.start_k) * each
+    return product + (_sum_seconds(t, s, slices, s.rows) if slices > 1 else 0.0)
 
 
-def _waves(groups: int) -> float:
-    """How long so many workgroups take, in the time of one wave."""
-    waves, rest = divmod(groups, SLOTS)
-    return waves + PARTIAL[cdiv(3 * rest, SLOTS)]
+def _sum_seconds(t: Tuning, s: Shape, slices: int, rows: int) -> float:
+    nbytes = 4 * s.batches * rows * s.cols
+    return splitk_seconds(nbytes, slices, t.matmul.dispatch, t.device.copy, nbytes)
 
 
-def _sum_time(s: Shape, slices: int, rows: int) -> float:
-    return DISPATCH + (2 * slices + 1) * 4 * s.batches * rows * s.cols / BANDWIDTH
+# -- slices of K ----------------------------------------------------------------------------------
 
 
-def _slices(
-    groups: int, depth: int, shortest: int, busy: int = BUSY, most: int = 64
-) -> int:  # fmt: skip
+def _gemv_slices(t: Tuning, s: Shape) -> int:
+    own = t.matmul.gemv
+    groups = s.batches * cdiv(max(s.rows, s.cols), 1024 >> lane_bits(t, s))
+    # Several rows hold more sums, and more has to be written and summed for each slice.
+    busy = own.busy if s.along_k or min(s.rows, s.cols) == 1 else own.busy_rows
+    shortest = own.shortest if s.along_k else own.shortest_rows
+    return _slices(groups, s.depth, shortest, busy, own.most)
+
+
+def _tile_slices(t: Tuning, s: Shape, tile: str) -> int:
+    own = t.matmul.mul_mat[tile]
+    return _slices(_tiles(s, f"mul_mat/{tile}"), s.depth, own.shortest, own.busy)
+
+
+def _slices(groups: int, depth: int, shortest: int, busy: int, most: int = 64) -> int:
     """Slices of K that keep the device busy, each at least `shortest` deep; 1 where it is.
 
     Half as many again as asked for: the slices of a last wave should not run alone.
@@ -139,20 +166,26 @@ def _slices(
     return max(1, min(wanted, depth // shortest, most))
 
 
-def lane_bits(s: Shape) -> int:
+def lane_bits(t: Tuning, s: Shape) -> int:
     """How many invocations of gemv split k: enough to fill the device, no more than k."""
+    own = t.matmul.gemv
     if not s.along_k:
-        return 3 if s.depth >= 64 else 0
+        return 3 if s.depth >= own.lane_k_rows else 0
     bits = 4
     length = max(s.rows, s.cols)
-    while bits < 8 and (s.depth >> bits) >= 32 and s.batches * cdiv(length << bits, 1024) < 1024:
+    while (
+        bits < 8
+        and (s.depth >> bits) >= own.lane_k
+        and s.batches * cdiv(length << bits, 1024) < own.lane_groups
+    ):
         bits += 1
     return bits
 
 
-def sum_bits(slices: int, size: int) -> int:
+def reduce_bits(t: Tuning, slices: int, size: int) -> int:
     """How many invocations of splitk_reduce share the slices of one element, as a power of two."""
+    own = t.matmul.splitk_reduce
     bits = 0
-    while bits < 8 and slices >> bits > 8 and size << bits < 256 * BUSY:
+    while bits < 8 and slices >> bits > own.lane_slices and size << bits < 256 * own.busy:
         bits += 1
     return bits

@@ -89,7 +89,7 @@ def move(src: View, dst: View) -> tuple[View, View, Move]:
     """Both sides in the widest elements that they consist of, and the lanes that share a row."""
     kinds = KINDS[src.dtype.name], KINDS[dst.dtype.name]
     cast = src.dtype != dst.dtype
-    vec = 4 if cast and all(_by_four(v) for v in (src, dst)) else 1
+    vec = 4 if cast and all(v.padded and v.vectorizable(4) for v in (src, dst)) else 1
     if not cast:
         src, dst = runs(src, dst)
     sizes = src.dtype.itemsize, dst.dtype.itemsize
@@ -97,10 +97,6 @@ def move(src: View, dst: View) -> tuple[View, View, Move]:
     width = dst.shape[-1] // 2 + 1 if pair else dst.shape[-1] // vec
     bits = lane_bits(width)
     return src, dst, Move(*sizes, vec, cast, pair, COLS, bits, cdiv(width, COLS << bits), *kinds)
-
-
-def _by_four(v: View) -> bool:
-    return v.padded and v.vectorizable(4)
 
 
 def lane_bits(width: int) -> int:

@@ -43,7 +43,7 @@ def plan(
     x, mask, dst = _spread(x, mask, dst)
     it = Rows(dst.shape, {"x": x, "mask": mask, "dst": dst})
     found = config(it.cols, 4 if it.vec(4) else 1)
-    if (found is None or found[0] > 32) and it.columns_apart("x"):
+    if (found is None or found[0] > caps.tuning.softmax.transpose_lanes) and it.columns_apart("x"):
         return _transposed(caps, scratch, x, mask, sinks, dst, head)
     return _rows(caps, scratch, x, mask, sinks, dst, head)
 

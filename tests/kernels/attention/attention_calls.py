@@ -2,33 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 import pykernels as pk
 from pykernels.kernels import flash_attn
-from pykernels.plans.attention import flash_attn as plans
-from pykernels.plans.attention.flash_attn import Choice
 from pykernels.reference.flash_attn import attention, budget, lse_budget
-from tests.harness import Array, Case, Form, Operand, assert_close, caps
+from tests.harness import Array, Case, Form, Operand, assert_close
 
 F32, F16 = "float32", "float16"
 NAMES = ("q", "k", "v", "mask", "sinks")
-
-
-@contextmanager
-def forced(dev: pk.Device, choice: Choice) -> Iterator[None]:
-    """Plans take this choice."""
-    before = plans.choose
-    plans.choose = lambda *_: choice
-    try:
-        with caps(dev):
-            yield
-    finally:
-        plans.choose = before
 
 
 class Calls:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 import pykernels as pk
 from pykernels.kernels import flash_attn_backward
-from pykernels.plans.attention import flash_attn_backward as plans
-from pykernels.plans.attention.flash_attn_backward import Choice
 from pykernels.reference.flash_attn import attention
 from pykernels.reference.flash_attn_backward import budget
 from pykernels.reference.flash_attn_backward import flash_attn_backward as reference
-from tests.harness import Array, Case, Form, Operand, assert_close, caps
+from tests.harness import Array, Case, Form, Operand, assert_close
 
 F32, F16 = "float32", "float16"
 NAMES = ("q", "k", "v", "do", "mask", "sinks")
@@ -92,15 +89,3 @@ def _repeated(values: Array, form: Form | None) -> Array:
         return values
     first = tuple(slice(0, 1) if s == 0 else slice(None) for s in form.steps)
     return np.broadcast_to(values[first], values.shape)
-
-
-@contextmanager
-def forced(dev: pk.Device, choice: Choice) -> Iterator[None]:
-    """Plans take this tile, and windows of at most these heads, queries and keys."""
-    before = plans.choose
-    plans.choose = lambda caps, d, near: choice
-    try:
-        with caps(dev):
-            yield
-    finally:
-        plans.choose = before

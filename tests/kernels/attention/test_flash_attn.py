@@ -10,19 +10,24 @@ import pytest
 
 import pykernels as pk
 from pykernels.dtypes import DTYPES
+from pykernels.forcing import force
 from pykernels.kernels import flash_attn
 from pykernels.layout import View, contiguous_strides
 from pykernels.plan import Caps, Scratch
 from pykernels.plans.attention import flash_attn as plans
 from pykernels.plans.attention.arguments import Dims
-from pykernels.plans.attention.flash_attn import Choice
+from pykernels.plans.attention.select import BLOCKS, DECODE, Choice, choose
+from pykernels.plans.attention.select import LARGE as LARGE_TILE
+from pykernels.plans.attention.select import SMALL as SMALL_TILE
+from pykernels.tuning import named
 from tests.harness import Form, assert_same_bits, caps, forms, random_form
-from tests.kernels.attention.attention_calls import F16, F32, Calls, forced
+from tests.kernels.attention.attention_calls import F16, F32, Calls
 
 gpu = pytest.mark.gpu
 BODIES = {
-    "rows": Choice("rows"), "rows sliced": Choice("rows", 5), "32": Choice("32"),
-    "32 sliced": Choice("32", 3), "large": Choice("large"), "large sliced": Choice("large", 2),
+    "decode": Choice(DECODE), "decode sliced": Choice(DECODE, 5),
+    "32": Choice(SMALL_TILE), "32 sliced": Choice(SMALL_TILE, 3),
+    "large": Choice(LARGE_TILE), "large sliced": Choice(LARGE_TILE, 2),
 }  # fmt: skip
 # Drivers on processors take half a minute for the largest text: the short run has it seldom.
 SOME = [pytest.param(n, marks=pytest.mark.sample) for n in BODIES]
@@ -39,13 +44,13 @@ def test_body_at_its_edges(dev: pk.Device, body: str, dtype: str) -> None:
     """Lengths 1 and around the size of the tile, T < S, T > S, causal both ways, in one group."""
     value_depth = 36 if (dtype == F32) != (body == "large") else 100  # the two shapes of a tile
     padded = 64 if value_depth <= 64 else 128
-    rows, keys = plans.BLOCKS.get((body.split()[0], padded), (32, 32))
+    rows, keys = BLOCKS.get((f"attention_tile/{body.split()[0]}", padded), (32, 32))
     calls = Calls(dev)
     for s, t in ((1, 1), (1, keys + 1), (rows - 1, keys), (rows, keys - 1), (rows + 1, 2 * keys)):
         for causal in (False, True, "top-left"):
             calls.add((1, 2, 1), (s, t), (40, value_depth), dtype, causal=causal)
     calls.add((2, 4, 2), (9, 2 * keys + 3), (64, padded), dtype, out_dtype=F32)
-    with forced(dev, BODIES[body]):
+    with force(dev, BODIES[body]):
         calls.check(body)
 
 
@@ -67,7 +72,7 @@ def test_body_with_every_option(dev: pk.Device, body: str) -> None:
         )
     calls.add((1, 4, 4), (37, 150), (16, deep), sinks=sinks, window=(0, 0))
     calls.add((1, 4, 4), (37, 20), (16, deep), softcap=0.5, scale=2.0, causal=True)
-    with forced(dev, BODIES[body]):
+    with force(dev, BODIES[body]):
         calls.check(body)
 
 
@@ -79,7 +84,7 @@ def test_depths(dev: pk.Device, depths: tuple[int, int], dtype: str) -> None:
     calls = Calls(dev)
     for s in (1, 8, 40):
         calls.add((1, 4, 1), (s, 67), depths, dtype, causal=True)
-    with caps(dev, max_invocations=256):
+    with caps(dev, tuning=named("generic-small")):
         calls.check()
 
 
@@ -92,7 +97,7 @@ def test_odd_depths(dev: pk.Device, first: int) -> None:
         for other in (1, 33, depth):
             calls.add((1, 2, 1), (35, 40), (depth, other))
             calls.add((1, 2, 1), (2, 40), (other, depth))
-    with caps(dev, max_invocations=256):
+    with caps(dev, tuning=named("generic-small")):
         calls.check()
 
 
@@ -105,7 +110,7 @@ def test_mixed_dtypes(dev: pk.Device, kinds: tuple[str, str], out: str) -> None:
         calls.add((1, 2, 1), (s, 50), (16, 16), kinds[0], kv_dtype=kinds[1], out_dtype=out)
     k = calls.values((1, 1, 40, 16), kinds[0])
     calls.give(k, k, calls.values((1, 1, 40, 16), kinds[1]), out_dtype=out)
-    with caps(dev, max_invocations=256):
+    with caps(dev, tuning=named("generic-small")):
         calls.check()
 
 
@@ -114,7 +119,7 @@ def test_without_native_halves(dev: pk.Device) -> None:
     calls = Calls(dev)
     for s in (2, 40):
         calls.add((1, 2, 1), (s, 50), (16, 16), F16, mask=calls.mask((s, 50), F16))
-    with caps(dev, f16=False, max_invocations=256):
+    with caps(dev, f16=False, tuning=named("generic-small")):
         calls.check()
 
 
@@ -138,7 +143,7 @@ def test_maxima_that_climb(dev: pk.Device, climb: float) -> None:
         k = calls.values((1, 1, sizes[1], 64))
         k[..., 0] = climb * np.arange(sizes[1])
         calls.give(q, k, calls.values((1, 1, sizes[1], 64)))
-        with forced(dev, Choice("rows", slices)):
+        with force(dev, Choice("decode", slices)):
             calls.check()
 
 
@@ -155,7 +160,7 @@ def test_long_slices_of_few_rows(dev: pk.Device, dtype: str) -> None:
     calls.add((1, 4, 1), (3, 900), (72, 128), dtype, causal=True, sinks=calls.values((4,)))
     calls.add((2, 2, 1), (2, 1100), (80, 80), dtype, window=(700, 5), softcap=2.0)
     calls.add((1, 2, 2), (1, 660), (96, 96), dtype, mask=calls.mask((1, 660), F16))
-    with forced(dev, Choice("rows", 5)):
+    with force(dev, Choice("decode", 5)):
         calls.check()
 
 
@@ -166,7 +171,7 @@ def test_shared_heads(dev: pk.Device) -> None:
     for h, hkv, s in ((6, 2, 20), (6, 1, 33), (4, 4, 64), (3, 1, 70), (12, 4, 5)):
         calls.add((2, h, hkv), (s, 45), (16, 20))
         calls.add((2, h, hkv), (s, 45), (16, 20), causal=True, sinks=calls.values((h,)))
-    with caps(dev, max_invocations=256):
+    with caps(dev, tuning=named("generic-small")):
         calls.check()
 
 
@@ -176,7 +181,7 @@ def test_a_long_grid_folds(dev: pk.Device) -> None:
     calls = Calls(dev)
     calls.add((3, 2, 1), (40, 40), (16, 16))
     calls.add((3, 2, 1), (3, 40), (16, 16))
-    with caps(dev, max_groups=2, max_invocations=256):
+    with caps(dev, max_groups=2, tuning=named("generic-small")):
         calls.check()
 
 
@@ -188,22 +193,19 @@ def test_copies_larger_than_a_binding(dev: pk.Device, limit: int) -> None:
     if limit == 32768:
         calls.add((2, 6, 3), (40, 60), (16, 16), sinks=calls.values((6,)), causal=True)
     calls.add((2, 6, 3), (17, 34), (20, 17), F16)
-    with caps(dev, max_binding=limit, max_invocations=256):
+    with caps(dev, max_binding=limit, tuning=named("generic-small")):
         calls.check()
 
 
 @gpu
 @pytest.mark.parametrize("order", ((2, 0), (4, 1), (5, 2), (1, 2), (3, 1)), ids=str)
-def test_orders_of_blocks(
-    dev: pk.Device, monkeypatch: pytest.MonkeyPatch, order: tuple[int, int]
-) -> None:
+def test_orders_of_blocks(dev: pk.Device, order: tuple[int, int]) -> None:
     """Some KV heads' blocks are neighbours, and what is left of five; short blocks wait."""
     calls = Calls(dev)
     for h, hkv in ((5, 5), (10, 5)):
         calls.add((1, h, hkv), (64, 70), (16, 20), causal=True)
         calls.add((1, h, hkv), (64, 70), (16, 140), window=(9, 3))
-    monkeypatch.setattr(plans, "order", lambda *_: order)
-    with forced(dev, BODIES["32"]):
+    with force(dev, Choice(SMALL_TILE, order=order)):
         calls.check()
 
 
@@ -219,7 +221,7 @@ def test_any_layout(dev: pk.Device, form: str) -> None:
             mask = calls.mask((2, 2, s, 36), F16)
             calls.add((2, 2, 1), (s, 36), (16, 8), dtype, mask=mask, forms={name: layout})
         calls.add((2, 2, 1), (s, 36), (16, 8), dtype, forms=dict.fromkeys(names, layout))
-    with caps(dev, max_invocations=256):
+    with caps(dev, tuning=named("generic-small")):
         calls.check()
 
 
@@ -231,7 +233,7 @@ def test_values_that_begin_anywhere(dev: pk.Device, dtype: str) -> None:
     for depth, phases in ((60, (0, 4, 8)), (64, (1, 4, 8, 200)), (72, (4, 8, 136)), (136, (8, 24))):
         for phase in phases:
             calls.add((2, 4, 2), (35, 40), (16, depth), dtype, forms={"v": Form(phase=phase)})
-    with forced(dev, BODIES["32"]):
+    with force(dev, BODIES["32"]):
         calls.check()
 
 
@@ -259,7 +261,7 @@ def test_one_buffer_for_everything(dev: pk.Device, s: int) -> None:
             calls = Calls(dev)
             calls.add((1, 2, 1), (s, 36), (16, 8), dtype, mask=calls.mask((s, 36), F32),
                       sinks=calls.values((2,)), buffers=some)  # fmt: skip
-            with caps(dev, max_invocations=256):
+            with caps(dev, tuning=named("generic-small")):
                 calls.check()
 
 
@@ -333,37 +335,37 @@ def test_random_calls(dev: pk.Device, seed: int) -> None:
     calls = Calls(dev, seed)
     for _ in range(26):
         random_call(calls, calls.rng)
-    body = ("rows", "32", "32 sliced", "auto")[seed % 4]
+    body = ("decode", "32", "32 sliced", "auto")[seed % 4]
     if body == "auto":
-        with caps(dev, max_invocations=256):
+        with caps(dev, tuning=named("generic-small")):
             calls.check()
     else:
-        with forced(dev, BODIES[body]):
+        with force(dev, BODIES[body]):
             calls.check(body)
 
 
 # -- plans, without a GPU -------------------------------------------------------------------------
 
-BIG = Caps(True, True, 256, 1024, 49152, (1 << 31) - 4, 65535)
-SMALL = Caps(False, False, 256, 256, 16384, 128 << 20, 65535)
+BIG = Caps(True, True, 256, 1024, 49152, (1 << 31) - 4, 65535, named("nvidia-h200"))
+SMALL = Caps(False, False, 256, 256, 16384, 128 << 20, 65535, named("generic-small"))
 
 
 @pytest.mark.parametrize(
     "caps_, sizes, want",
     [
-        (BIG, (1, 32, 32, 4096, 4096, 128), "large"),
-        (BIG, (8, 16, 16, 1024, 1024, 64), "large"),
-        (BIG, (1, 32, 8, 1, 16384, 128), "rows"),
-        (BIG, (1, 8, 8, 16, 16384, 128), "rows"),
-        (BIG, (1, 1, 1, 64, 64, 64), "32"),
-        (SMALL, (1, 32, 32, 4096, 4096, 128), "32"),
+        (BIG, (1, 32, 32, 4096, 4096, 128), LARGE_TILE),
+        (BIG, (8, 16, 16, 1024, 1024, 64), LARGE_TILE),
+        (BIG, (1, 32, 8, 1, 16384, 128), DECODE),
+        (BIG, (1, 8, 8, 16, 16384, 128), DECODE),
+        (BIG, (1, 1, 1, 64, 64, 64), SMALL_TILE),
+        (SMALL, (1, 32, 32, 4096, 4096, 128), SMALL_TILE),
     ],
 )
 def test_choice(caps_: Caps, sizes: tuple[int, ...], want: str) -> None:
     d = Dims(*sizes, sizes[-1])
-    choice = plans.choose(caps_, d)
+    choice = choose(caps_, d)
     assert choice.body == want
-    assert plans.choose(caps_, d, True).body == want
+    assert choose(caps_, d, True).body == want
     assert 1 <= choice.slices <= max(d.keys, 1)
 
 

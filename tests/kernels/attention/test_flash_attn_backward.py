@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import pykernels as pk
-from pykernels.plans.attention.flash_attn_backward import Choice
+from pykernels.forcing import force
+from pykernels.plans.attention.select_backward import Choice
 from tests.harness import Array, caps, forms, random_form
-from tests.kernels.attention.attention_gradients import F16, F32, Calls, forced
+from tests.kernels.attention.attention_gradients import F16, F32, Calls
 
 pytestmark = pytest.mark.gpu
 
@@ -29,7 +30,7 @@ def test_flash_attn_backward_matches_reference(dev: pk.Device, tile: str, dtype:
     calls = Calls(dev)
     for n, (s, t) in enumerate(LENGTHS):
         calls.add((1, 2, 1 + n % 2, s, t, 16, 24), dtype, causal=n % 3 == 2)
-    with forced(dev, CHOICES[tile]):
+    with force(dev, CHOICES[tile]):
         calls.check(tile)
 
 
@@ -43,7 +44,7 @@ def test_flash_attn_backward_matches_reference(dev: pk.Device, tile: str, dtype:
 def test_depths(dev: pk.Device, tile: str, d: int, dv: int) -> None:
     calls = Calls(dev, d)
     scale = None if d else 1.0
-    with forced(dev, CHOICES[tile]):
+    with force(dev, CHOICES[tile]):
         calls.add((1, 2, 2, 40, 50, d, dv), causal=True, scale=scale)
         calls.add((1, 2, 1, 20, 35, d, dv), F16, scale=scale)
         calls.check(tile)
@@ -85,7 +86,7 @@ def test_options(dev: pk.Device, options: dict[str, Any], tile: str) -> None:
         for name, mask in masks(calls.rng, (2, h, s, t)).items():
             sinks = calls.rng.normal(0, 2, h).astype(F32) if name in ("f32", "bool") else None
             calls.add((2, h, hkv, s, t, 12, 20), mask=mask, sinks=sinks, **options)
-    with forced(dev, CHOICES[tile]):
+    with force(dev, CHOICES[tile]):
         calls.check()
 
 
@@ -96,7 +97,7 @@ def test_many_windows(dev: pk.Device, choice: Choice) -> None:
     for options in ({}, {"causal": True}, {"window": (10, 40)}, {"causal": "top-left"}):
         calls.add((2, 4, 2, 100, 170, 20, 24), **options)
         calls.add((1, 2, 2, 170, 100, 20, 24), **options)
-    with forced(dev, choice):
+    with force(dev, choice):
         calls.check()
 
 
@@ -187,7 +188,7 @@ def test_random_calls(dev: pk.Device, seed: int) -> None:
         random_call(calls)
     tile = int(calls.rng.choice([32, 32, 32, 128]))
     sizes = calls.rng.integers(1, 5, 2) * tile
-    with forced(dev, Choice(tile, int(calls.rng.integers(1, 9)), *(int(n) for n in sizes))):
+    with force(dev, Choice(tile, int(calls.rng.integers(1, 9)), *(int(n) for n in sizes))):
         calls.check()
 
 

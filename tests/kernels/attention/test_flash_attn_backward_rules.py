@@ -9,15 +9,17 @@ import pytest
 
 import pykernels as pk
 from pykernels.dtypes import DTYPES, DTypeName
+from pykernels.forcing import force
 from pykernels.kernels import flash_attn_backward
 from pykernels.layout import View, contiguous_strides
 from pykernels.plan import Caps, Scratch, Step
 from pykernels.plans.attention import flash_attn_backward as plans
 from pykernels.plans.attention.arguments import OPEN, Band, Dims
-from pykernels.plans.attention.flash_attn_backward import Choice
+from pykernels.plans.attention.select_backward import Choice, choose
 from pykernels.reference.flash_attn import attention, flash_attn
+from pykernels.tuning import named
 from tests.harness import Array, assert_same_bits
-from tests.kernels.attention.attention_gradients import F16, F32, Calls, forced
+from tests.kernels.attention.attention_gradients import F16, F32, Calls
 
 gpu = pytest.mark.gpu
 SMALL_WINDOWS = Choice(32, 2, 64, 32)
@@ -63,7 +65,7 @@ def test_rows_and_keys_without_a_partner_give_zeros(dev: pk.Device) -> None:
         given = dict(zip(("q", "k", "v", "do"), (q, k, v, do), strict=True))
         for m, options in ((mask, {}), (added, {"max_bias": 2.0}), (added, {"softcap": 5.0})):
             calls.add((1, 4, 2, 50, 70, 12, 20), mask=m, values=given, **options)
-    with forced(dev, SMALL_WINDOWS):
+    with force(dev, SMALL_WINDOWS):
         for dq, dk, dv in calls.check():
             assert not dq[:, :, lost_rows].any()
             assert not dk[:, :, lost_keys].any()
@@ -116,7 +118,7 @@ def test_lengths_without_a_common_key(dev: pk.Device) -> None:
     calls.add((1, 2, 1, 90, 20, 8, 8), causal=True)
     calls.add((1, 2, 1, 20, 90, 8, 8), causal="top-left")
     calls.add((1, 2, 2, 90, 20, 8, 8), window=(0, 0), causal="top-left")
-    with forced(dev, SMALL_WINDOWS):
+    with force(dev, SMALL_WINDOWS):
         (dq, _, _), (_, dk, dv), (last, *_) = calls.check()
     assert not dq[:, :, :70].any()
     assert not dk[:, :, 20:].any()
@@ -161,7 +163,7 @@ def test_the_same_call_gives_the_same_bits(dev: pk.Device) -> None:
     first = gradients(dev, *arrays, causal=True)
     for a, b in zip(first, gradients(dev, *arrays, causal=True), strict=True):
         assert_same_bits(a, b)
-    with forced(dev, SMALL_WINDOWS):
+    with force(dev, SMALL_WINDOWS):
         for a, b in zip(first, gradients(dev, *arrays, causal=True), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
 
@@ -277,8 +279,8 @@ def test_functional(dev: pk.Device) -> None:
 
 # -- plans, without a GPU -------------------------------------------------------------------------
 
-LARGE = Caps(True, True, 32, 1024, 49152, (1 << 31) - 4, 65535)
-SMALL = Caps(False, False, 256, 256, 16384, 1 << 27, 65535)
+LARGE = Caps(True, True, 32, 1024, 49152, (1 << 31) - 4, 65535, named("nvidia-h200"))
+SMALL = Caps(False, False, 256, 256, 16384, 1 << 27, 65535, named("generic-small"))
 
 
 def planned(caps: Caps, shape: tuple[int, ...], **options: Any) -> tuple[list[Step], int]:
@@ -296,7 +298,7 @@ def planned(caps: Caps, shape: tuple[int, ...], **options: Any) -> tuple[list[St
 
 def test_memory_grows_with_the_lengths_not_with_their_product() -> None:
     """Panels and stats of O(S), and three matrices of at most ROOM elements."""
-    for caps, room in ((LARGE, plans.ROOM), (SMALL, plans.SMALL_ROOM)):
+    for caps, room in ((LARGE, 1 << 25), (SMALL, 1 << 22)):
         used = []
         for length in (8192, 16384, 32768):
             _, size = planned(caps, (1, 1, 1, length, length, 128, 128))
@@ -312,8 +314,8 @@ def test_windows_cover_each_tile_once(caps: Caps) -> None:
     for shape in ((1, 1, 1, 1, 1, 8, 8), (2, 6, 3, 5000, 300, 64, 64), (3, 40, 8, 700, 9000, 8, 8),
                   (1, 1, 1, 20000, 20000, 8, 8)):  # fmt: skip
         b, h, hkv, s, t, d, dv = shape
-        choice = plans.choose(caps, Dims(b, h, hkv, s, t, d, dv), Band(-OPEN, OPEN))
-        assert choice.heads * choice.queries * choice.keys <= max(plans.ROOM, 128 * 128)
+        choice = choose(caps, Dims(b, h, hkv, s, t, d, dv), Band(-OPEN, OPEN))
+        assert choice.heads * choice.queries * choice.keys <= max(1 << 25, 128 * 128)
         assert choice.queries % choice.tile == choice.keys % choice.tile == 0
         steps, _ = planned(caps, shape)
         seen = set()
@@ -322,7 +324,7 @@ def test_windows_cover_each_tile_once(caps: Caps) -> None:
             # Params in order: a_rs, b_rs, depth, value_depth, then these.
             down, across, head, query, key = (int(v) for v in step.values[4:9])
             heads = step.groups // (down * across)
-            down = down * plans.HIGH[choice.tile] // choice.tile
+            down = down * plans.SCORE_ROWS[choice.tile] // choice.tile
             for z in range(head, head + heads):
                 for i in range(query // choice.tile, query // choice.tile + down):
                     for j in range(key // choice.tile, key // choice.tile + across):

@@ -8,17 +8,19 @@ import numpy as np
 import pytest
 
 import pykernels as pk
+from pykernels.forcing import force
 from pykernels.kernels import flash_attn
-from pykernels.plans.attention import flash_attn as plans
+from pykernels.plans.attention.select import BLOCKS
 from pykernels.reference.flash_attn import attention, budget
+from pykernels.tuning import named
 from tests.harness import Array, assert_close, assert_same_bits, caps
-from tests.kernels.attention.attention_calls import F16, F32, Calls, forced, run
+from tests.kernels.attention.attention_calls import F16, F32, Calls, run
 from tests.kernels.attention.test_flash_attn import BODIES
 
 INF, NAN = np.inf, np.nan
 gpu = pytest.mark.gpu
 # One text of each kind; the largest only in the full run.
-KINDS = ["rows", "32", "32 sliced", pytest.param("large", marks=pytest.mark.sample)]
+KINDS = ["decode", "32", "32 sliced", pytest.param("large", marks=pytest.mark.sample)]
 
 
 @pytest.fixture
@@ -50,7 +52,7 @@ def test_more_masked_keys_change_nothing(
     q, k, v = qkv(rng, (2, 1), 9, 32)
     k2, v2 = (np.concatenate([a, np.full((1, 1, 40, 16), NAN, F32)], 2) for a in (k, v))
     mask = np.arange(72) < 32
-    with forced(dev, BODIES[body]):
+    with force(dev, BODIES[body]):
         want = run(dev, q, k, v, np.ones(32, bool))
         got = run(dev, q, k2, v2, mask)
         hidden = run(dev, q, k2, v2, causal="top-left")
@@ -66,7 +68,7 @@ def test_shared_heads_equal_repeated_ones(
 ) -> None:
     q, k, v = qkv(rng, (6, 2), 33, 70)
     k3, v3 = (np.repeat(a, 3, 1) for a in (k, v))
-    with forced(dev, BODIES[body]):
+    with force(dev, BODIES[body]):
         for options in ({}, {"causal": True}):
             got, want = run(dev, q, k, v, **options), run(dev, q, k3, v3, **options)
             near(q, k, v, got[0], want[0], **options)
@@ -77,7 +79,7 @@ def test_shared_heads_equal_repeated_ones(
 def test_keys_in_two_parts(dev: pk.Device, rng: np.random.Generator, body: str) -> None:
     """Parts joined by their lse are the whole."""
     q, k, v = qkv(rng, (2, 1), 33, 90)
-    with forced(dev, BODIES[body]):
+    with force(dev, BODIES[body]):
         o, lse = run(dev, q, k, v)
         (o1, l1), (o2, l2) = (
             run(dev, q, k[:, :, c], v[:, :, c]) for c in (slice(41), slice(41, 90))
@@ -100,7 +102,7 @@ def test_no_soft_cap_is_none(dev: pk.Device, rng: np.random.Generator) -> None:
 @pytest.mark.parametrize("s", (2, 40))
 def test_the_same_bits_each_time(dev: pk.Device, rng: np.random.Generator, s: int) -> None:
     q, k, v = qkv(rng, (4, 2), s, 300)
-    with caps(dev, max_invocations=256):
+    with caps(dev, tuning=named("generic-small")):
         first = run(dev, q, k, v, causal=True)
         for _ in range(3):
             again = run(dev, q, k, v, causal=True)
@@ -109,14 +111,14 @@ def test_the_same_bits_each_time(dev: pk.Device, rng: np.random.Generator, s: in
 
 
 @gpu
-@pytest.mark.parametrize("body", ("rows", "32"))
+@pytest.mark.parametrize("body", ("decode", "32"))
 def test_small_integers_are_exact(dev: pk.Device, rng: np.random.Generator, body: str) -> None:
     """Scale 0: means of small integers over a power of two of keys."""
     q, k, _ = qkv(rng, (2, 1), 33, 64)
     v = rng.integers(-8, 9, k.shape).astype(F32)
     mask = np.zeros(64, bool)
     mask[[0, 5, 31, 32, 33, 60, 62, 63]] = True
-    with forced(dev, BODIES[body]):
+    with force(dev, BODIES[body]):
         o, lse = run(dev, q, k, v, mask, scale=0.0)
     assert_same_bits(o, np.broadcast_to(v[:, :, mask].mean(2, keepdims=True), o.shape).astype(F32))
     np.testing.assert_allclose(lse, np.log(8), rtol=1e-6)
@@ -141,7 +143,7 @@ def test_masked_keys_may_hold_anything(
     seen[[3, 20]] = False
     sinks = np.float32([0.5, -1.0])
     added = np.where(seen, 0.25, -INF).astype(F32)
-    with forced(dev, BODIES[body]):
+    with force(dev, BODIES[body]):
         for mask, options in (
             (seen, {}), (added, {"softcap": 2.0}), (added.astype("f2"), {"max_bias": 8.0}),
         ):  # fmt: skip
@@ -165,7 +167,7 @@ def test_masked_keys_may_hold_anything(
 def test_rows_without_keys(dev: pk.Device, rng: np.random.Generator, body: str) -> None:
     """Fewer keys than queries: the first queries stand before the first key."""
     q, k, v = qkv(rng, (2, 1), 70, 33)
-    with forced(dev, BODIES[body]):
+    with force(dev, BODIES[body]):
         for options in ({"causal": True}, {"window": (0, 0)}, {"window": (None, 3)}):
             got, lse = run(dev, q, k, v, **options)  # type: ignore[arg-type]
             want = attention(q, k, v, **options)  # type: ignore[arg-type]
@@ -192,7 +194,7 @@ def test_a_bad_logit_spoils_its_row(
         mask[:20, 50] = -INF
     else:
         mask[4, 50] = number
-    with forced(dev, BODIES[body]):
+    with force(dev, BODIES[body]):
         for options in ({}, {"softcap": 2.0}):  # a cap makes +inf finite, NaN stays
             got, lse = run(dev, q, k, v, mask, **options)
             want = attention(q, k, v, mask, **options)
@@ -209,7 +211,7 @@ def test_a_bad_sink_spoils_its_head(dev: pk.Device, rng: np.random.Generator) ->
     mask = np.ones((40, 50), bool)
     mask[7] = False
     for s in (1, 40):
-        with caps(dev, max_invocations=256):
+        with caps(dev, tuning=named("generic-small")):
             got, lse = run(dev, q[:, :, :s], k, v, mask[:s], sinks)
         want = attention(q[:, :, :s], k, v, mask[:s], sinks)
         assert (np.isnan(got) == np.isnan(want.o)).all()
@@ -221,7 +223,7 @@ def test_huge_logits(dev: pk.Device, rng: np.random.Generator) -> None:
     """Far beyond what exp holds: the largest wins."""
     for s in (2, 40):
         q, k, v = qkv(rng, (1, 1), s, 50)
-        with caps(dev, max_invocations=256):
+        with caps(dev, tuning=named("generic-small")):
             got, _ = run(dev, q, k, v, scale=1e6)
         want = attention(q, k, v, scale=1e6)
         assert_close(got, want.o, budget(q, k, v, result=want, scale=1e6))
@@ -237,7 +239,7 @@ def test_logits_that_grow_with_the_keys(dev: pk.Device, body: str, dtype: str) -
     By q and k alone (whole tiles) and by a mask.
     """
     calls = Calls(dev)
-    rows, keys = plans.BLOCKS.get((body.split()[0], 64), (32, 32))
+    rows, keys = BLOCKS.get((f"attention_tile/{body.split()[0]}", 64), (32, 32))
     s, t, d = rows + 1, 6 * keys, 16
     tiles = np.arange(t) // keys
     for step in (1.0, 2.2, 15.0, 90.0, -15.0):
@@ -255,7 +257,7 @@ def test_logits_that_grow_with_the_keys(dev: pk.Device, body: str, dtype: str) -
     q[:, :, 7, 0], k[:, :, 5 * keys + 3, 0] = 4.0, 60.0
     q[:, :, 8, 0] = -4.0
     calls.give(q, k, v)
-    with forced(dev, BODIES[body]):
+    with force(dev, BODIES[body]):
         calls.check(body)
 
 
@@ -267,7 +269,7 @@ def test_memory_does_not_grow_with_the_square(dev: pk.Device) -> None:
     """S = T = 32,768: a window keeps the work small, and shows that hidden tiles are skipped."""
     n = 32768
     x = dev.rand((1, 1, n, 16))
-    with caps(dev, max_invocations=256):
+    with caps(dev, tuning=named("generic-small")):
         dev.sync()
         dev.trim()
         before = dev.memory_stats().current

@@ -6,15 +6,17 @@ import numpy as np
 import pytest
 
 import pykernels as pk
+from pykernels.forcing import force
 from pykernels.plan import Caps, Scratch
 from pykernels.plans.attention import flash_attn as plans
 from pykernels.plans.attention import select as choices
 from pykernels.plans.attention.arguments import Dims
-from pykernels.plans.attention.flash_attn import Choice
-from pykernels.plans.attention.select import Tail
+from pykernels.plans.attention.select import LARGE, Choice, Tail, choose
+from pykernels.plans.attention.select import SMALL as SMALL_TILE
 from pykernels.reference.flash_attn import attention
+from pykernels.tuning import named
 from tests.harness import Form
-from tests.kernels.attention.attention_calls import F16, F32, Calls, forced, run
+from tests.kernels.attention.attention_calls import F16, F32, Calls, run
 from tests.kernels.attention.test_flash_attn import BIG, view
 
 gpu = pytest.mark.gpu
@@ -22,7 +24,7 @@ NAN, INF = np.nan, np.inf
 
 
 def choice(blocks: int, long: int, short: int, slices: int, tile: str = "32") -> Choice:
-    return Choice(tile, 1, Tail(blocks, long, short, slices))
+    return Choice(f"attention_tile/{tile}", 1, Tail(blocks, long, short, slices))
 
 
 @gpu
@@ -41,7 +43,7 @@ def test_tail(dev: pk.Device, dtype: str) -> None:
         for t in (128, 101):
             calls.add(heads, (s, t), (16, 20), dtype, sinks=calls.values(heads[1:2]))
             calls.add(heads, (s, t), (16, 60), dtype, lse=False)
-        with forced(dev, cut):
+        with force(dev, cut):
             calls.check(str(cut))
 
 
@@ -51,7 +53,7 @@ def test_columns(dev: pk.Device) -> None:
     calls = Calls(dev)
     for depth in (129, 200, 33):
         calls.add((1, 2, 1), (70, 101), (16, depth), sinks=calls.values((2,)))
-    with forced(dev, choice(4, 2, 1, 3)):
+    with force(dev, choice(4, 2, 1, 3)):
         calls.check()
 
 
@@ -62,7 +64,7 @@ def test_large_tiles(dev: pk.Device, depth: int, each: int) -> None:
     calls = Calls(dev)
     calls.add((1, 3, 3), (200, 500), (40, depth), sinks=calls.values((3,)))
     calls.add((1, 2, 1), (130, 400), (40, depth))
-    with forced(dev, choice(3, 2 * each, each, 3, "large")):
+    with force(dev, choice(3, 2 * each, each, 3, "large")):
         calls.check(f"{depth}")
 
 
@@ -74,7 +76,7 @@ def test_layouts(dev: pk.Device) -> None:
         calls.add((2, 2, 1), (70, 101), (16, 20), forms={"dst": form})
     calls.add((2, 2, 1), (70, 101), (16, 20), forms={"lse": Form(steps=(-1, 2, -1), phase=3)})
     calls.add((1, 2, 1), (70, 101), (16, 20), buffers={"v": "x", "lse": "x", "dst": "x"})
-    with forced(dev, choice(4, 2, 1, 3)):
+    with force(dev, choice(4, 2, 1, 3)):
         calls.check()
 
 
@@ -90,7 +92,7 @@ def test_slices_without_keys(dev: pk.Device) -> None:
     sinks = np.float32([0.5, -INF])
     calls.add((1, 2, 2), (70, 128), (16, 20), mask=mask)
     calls.add((1, 2, 2), (70, 128), (16, 20), mask=mask, sinks=sinks, max_bias=8.0, softcap=3.0)
-    with forced(dev, choice(5, 2, 1, 3)):
+    with force(dev, choice(5, 2, 1, 3)):
         calls.check()
 
 
@@ -105,7 +107,7 @@ def test_bad_logits_and_sinks(dev: pk.Device) -> None:
     mask[2, 3] = -INF
     for sinks in (None, np.float32([1.0, NAN, -INF, INF])):
         want = attention(q, k, v, mask, sinks)
-        with forced(dev, choice(11, 2, 1, 3)):
+        with force(dev, choice(11, 2, 1, 3)):
             got, lse = run(dev, q, k, v, mask, sinks)
         assert (np.isnan(lse) == np.isnan(want.lse)).all()
         assert (np.isnan(got) == np.isnan(want.o)).all()
@@ -114,28 +116,29 @@ def test_bad_logits_and_sinks(dev: pk.Device) -> None:
 
 # -- which calls have one -------------------------------------------------------------------------
 
-SMALL = Caps(False, False, 256, 256, 16384, 128 << 20, 65535)
+TABLE = named("nvidia-h200")  # 264 workgroups of the large tiles at a time
+SMALL = Caps(False, False, 256, 256, 16384, 128 << 20, 65535, named("generic-small"))
 
 
 def test_choice_of_the_tail() -> None:
     """2,048 blocks, of which 264 run at a time: 200 of them would begin another wave."""
     large = Dims(1, 32, 32, 4096, 4096, 128, 128)
-    tail = plans.choose(BIG, large).tail
+    tail = choose(BIG, large).tail
     assert tail.blocks == 200 and tail.slices > 1
     assert tail.long + tail.short * (tail.slices - 1) >= 32 > tail.long
     whole = large._replace(heads=33, kv_heads=33, queries=512)
     for d in (whole, large._replace(keys=64)):
-        assert plans.choose(BIG, d).tail == Tail()
-    assert plans.choose(BIG, large, True).tail == Tail()
-    assert plans.choose(SMALL, large).tail == Tail()
-    assert plans.choose(BIG, large._replace(heads=4, kv_heads=4)).tail == Tail()  # less than a wave
+        assert choose(BIG, d).tail == Tail()
+    assert choose(BIG, large, True).tail == Tail()
+    assert choose(SMALL, large).tail == Tail()
+    assert choose(BIG, large._replace(heads=4, kv_heads=4)).tail == Tail()  # less than a wave
 
 
 @pytest.mark.parametrize("blocks", (265, 300, 464, 527))
 @pytest.mark.parametrize("tiles", (4, 31, 1024))
 @pytest.mark.parametrize("columns", (1, 3))
 def test_a_tail_covers_its_keys(blocks: int, tiles: int, columns: int) -> None:
-    tail = choices.cut(264, blocks, tiles, columns, 1.0, 1)
+    tail = choices.tail_of(TABLE, blocks, tiles, columns, 1.0, 1)
     if tail.blocks == 0:
         return
     assert tail.blocks % columns == 0 and blocks - 264 <= tail.blocks < blocks - 264 + columns
@@ -147,9 +150,9 @@ def test_steps_of_a_call_with_a_tail() -> None:
     """Whole blocks and slices in two dispatches that write to different buffers; then the join."""
     x = view((1, 32, 4096, 128))
     steps = plans.plan(BIG, Scratch(), x, x, x, None, None, None, x)
-    names = ["turn", "tile", "tile", "join"]
-    assert [s.body.name for s in steps] == [f"flash_attn_{n}" for n in names]
-    tail = plans.choose(BIG, Dims(1, 32, 32, 4096, 4096, 128, 128)).tail
+    names = ["pack_qk", "attention_tile", "attention_tile", "attention_combine_tiles"]
+    assert [s.body.name for s in steps] == names
+    tail = choose(BIG, Dims(1, 32, 32, 4096, 4096, 128, 128)).tail
     assert [s.groups for s in steps[1:3]] == [2048 - 200, 200 * tail.slices]
     written = [{b.view.slot for b in s.bound if b.role == "out" and b.view} for s in steps[1:3]]
     assert not written[0] & written[1]
@@ -166,7 +169,7 @@ def test_order_of_unlike_blocks() -> None:
         (12, (12, 0)),
     ):
         d = Dims(1, heads, heads, 4096, 4096, 128, 128)
-        assert choices.order("large", d, choices.blocks_of(d, 64, True), heads) == want
+        assert choices.order(TABLE, LARGE, d, choices.blocks_of(d, 64, True), heads) == want
     d = Dims(1, 32, 8, 4096, 4096, 128, 128)  # four query heads on each KV head
-    assert choices.order("large", d, choices.blocks_of(d, 64, True), 8) == (2, 16)
-    assert choices.order("32", d, choices.blocks_of(d, 32, True), 8) == (8, 0)
+    assert choices.order(TABLE, LARGE, d, choices.blocks_of(d, 64, True), 8) == (2, 16)
+    assert choices.order(TABLE, SMALL_TILE, d, choices.blocks_of(d, 32, True), 8) == (8, 0)

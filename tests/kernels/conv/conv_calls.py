@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -12,10 +10,8 @@ import numpy as np
 
 import pykernels as pk
 from pykernels import kernels
-from pykernels.plans.conv import windows as plans
-from pykernels.plans.conv.windows import Choice
 from pykernels.reference import conv2d as reference
-from tests.harness import Array, Case, Form, Operand, assert_close, assert_same_bits, caps
+from tests.harness import Array, Case, Form, Operand, assert_close, assert_same_bits
 
 F32: Final = "float32"
 F16: Final = "float16"
@@ -194,17 +190,3 @@ class Calls:
             size, c.depth, *bias, layout=options["layout"], activation=activation
         )
         assert_close(got, want, bound, text)
-
-
-@contextmanager
-def forced(dev: pk.Device, body: str, slices: int = 1, pack: bool | None = None) -> Iterator[None]:
-    """Plans take this body; `pack` says whether weights are repacked where they need not be."""
-    before = plans.choose, plans.PACK_FROM
-    plans.choose = lambda caps, s: Choice(body, slices)
-    if pack is not None:
-        plans.PACK_FROM = 0 if pack else 1 << 62
-    try:
-        with caps(dev):
-            yield
-    finally:
-        plans.choose, plans.PACK_FROM = before

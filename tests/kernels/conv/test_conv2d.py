@@ -9,19 +9,21 @@ import numpy as np
 import pytest
 
 import pykernels as pk
+from pykernels.forcing import force
 from pykernels.kernels import conv2d, conv2d_backward_input
-from pykernels.plans.conv import windows as plans
-from pykernels.plans.conv.window_steps import FIRST_WINDOWS
+from pykernels.plans.conv.select import SMALLEST, STEM_TILES, TILES, TILES_3X3, Choice
+from pykernels.plans.conv.window_steps import STEM_WINDOWS
 from pykernels.reference.conv2d import conv2d as reference
 from tests.conftest import FULL
 from tests.harness import Form, assert_same_bits, caps, forms, random_form
-from tests.kernels.conv.conv_calls import F16, F32, KINDS, Calls, Sizes, forced, random_sizes
+from tests.kernels.conv.conv_calls import F16, F32, KINDS, Calls, Sizes, random_sizes
 
 gpu = pytest.mark.gpu
 OPS = ("conv2d", "conv2d_backward_input", "conv_transpose2d")
 
 # -- every text -----------------------------------------------------------------------------------
 
+ANY_ONLY = "implicit_gemm/64x32"
 # Channels, whether weights are repacked, layout: what a tile loads, and how.
 LOADS = {
     "any": (3, False, "NCHW"), "packed": (20, True, "NCHW"), "taps": (32, True, "NCHW"),
@@ -39,13 +41,13 @@ def random_forms(rng: np.random.Generator) -> dict[str, Form]:
 @pytest.mark.parametrize("kinds", KINDS[:3], ids="-".join)
 @pytest.mark.parametrize(
     ("tile", "load"),
-    [(t, n) for n in LOADS for t in plans.SPEED["any" if n == "packed" else n]],
+    [(t, n) for n in LOADS for t in TILES if n in ("any", "packed") or t != ANY_ONLY],
 )
 def test_tile_at_its_edges(
     dev: pk.Device, tile: str, load: str, kinds: tuple[str, str, str]
 ) -> None:
     """Channels and pixels around the sizes of the tile."""
-    rows, cols, _ = plans.TILES[tile]
+    rows, cols = TILES[tile][:2]
     c, pack, layout = LOADS[load]
     if load == "any":
         kinds = (kinds[0], F32, kinds[2])
@@ -57,7 +59,7 @@ def test_tile_at_its_edges(
     for o in (5, 8):
         s = Sizes((9, 7), (2, 3), 3, c, o, 2, (2, 1), (0, 3, 1, 0), (1, 2), layout)
         calls.add(s, kinds=kinds)
-    with forced(dev, tile, pack=pack):
+    with force(dev, Choice(tile, pack=pack)):
         calls.check(f"{tile} {load}")
 
 
@@ -65,7 +67,7 @@ def test_tile_at_its_edges(
 @pytest.mark.sample
 @pytest.mark.parametrize("kinds", KINDS[:3], ids="-".join)
 @pytest.mark.parametrize("slices", (1, 3))
-@pytest.mark.parametrize("tile", plans.ROW_TILES)
+@pytest.mark.parametrize("tile", TILES_3X3)
 def test_rows_of_three_taps(
     dev: pk.Device, tile: str, slices: int, kinds: tuple[str, str, str]
 ) -> None:
@@ -80,7 +82,7 @@ def test_rows_of_three_taps(
             calls.add(s, op, kinds, exact=c == 3, x_form=Form(phase=8))
         down = replace(s, stride=(2, 1), dilation=(3, 1), padding=(3, 4, 1, 1))
         calls.add(down, "conv2d", kinds, bias=F32, activation="gelu" if c == 5 else "relu")
-    with forced(dev, tile, slices, pack=True):
+    with force(dev, Choice(tile, slices, pack=True)):
         calls.check()
     for vec in (2, 4):
         assert any(
@@ -95,12 +97,12 @@ SAME = [KINDS[0], KINDS[1], KINDS[4]]  # weights of the image's dtype
 @gpu
 @pytest.mark.sample
 @pytest.mark.parametrize("kinds", SAME, ids="-".join)
-@pytest.mark.parametrize("window", FIRST_WINDOWS)
-@pytest.mark.parametrize("tile", plans.FIRST_TILES)
+@pytest.mark.parametrize("window", STEM_WINDOWS)
+@pytest.mark.parametrize("tile", STEM_TILES)
 def test_first_layers(dev: pk.Device, tile: str, window: str, kinds: tuple[str, str, str]) -> None:
     """The body for few input channels: sizes around its tile, any views."""
     k, step = (int(v) for v in window.split("/"))
-    rows = plans.FIRST_TILES[tile][1]
+    rows = STEM_TILES[tile][0]
     calls = Calls(dev)
     edges = ((0, 0, 0, 0), (k // 2,) * 4, (1, k - 1, k + 1, 2))
     for i, (c, o, out) in enumerate((
@@ -118,7 +120,7 @@ def test_first_layers(dev: pk.Device, tile: str, window: str, kinds: tuple[str, 
         form = random_forms(calls.rng)
         calls.add(s, kinds=kinds, exact=True, **form)
         calls.add(replace(s, layout="NHWC"), kinds=kinds)
-    with forced(dev, tile):
+    with force(dev, Choice(tile)):
         calls.check(f"{tile} {window}")
     for dv, last in ((1, False), (4, False), (4, True)):
         key = (f"WINDOW={window}", f"DV={dv}", f"LAST={last}")
@@ -144,7 +146,7 @@ def test_three_channels_by_step_two(dev: pk.Device, k: int, kinds: tuple[str, st
         form = random_forms(calls.rng)
         calls.add(s, "conv2d_backward_input", kinds, exact=True, **form)
         calls.add(replace(s, layout="NHWC"), "conv2d_backward_input", kinds)
-    with forced(dev, "few"):
+    with force(dev, Choice("conv_few_outputs")):
         calls.check(str(k))
     for dv in (1, 4):
         key = (f"K={k}", f"DV={dv}")
@@ -166,7 +168,7 @@ def test_direct(dev: pk.Device, o: int, kinds: tuple[str, str, str]) -> None:
                       "conv2d", kinds, exact=exact)  # fmt: skip
             calls.add(Sizes((10, 9), n=2, c=2, o=o, groups=3, padding=(3, 1, 0, 4), layout=layout),
                       "conv2d", kinds, exact=exact)  # fmt: skip
-    with forced(dev, "direct"):
+    with force(dev, Choice("conv_direct")):
         calls.check()
 
 
@@ -202,7 +204,7 @@ def test_slices_of_the_sums(dev: pk.Device, slices: int) -> None:
             s = Sizes((6, 5), c=c, o=9, padding=(1, 1, 1, 1), layout=layout)
             calls.add(s, exact=True)
             calls.add(replace(s, groups=2), bias=F16, scale=0.5, activation="relu")
-    with forced(dev, "32x32", slices):
+    with force(dev, Choice(SMALLEST, slices)):
         calls.check()
 
 
@@ -213,7 +215,7 @@ def test_other_dtypes(dev: pk.Device) -> None:
     for kinds in KINDS:
         calls.add(Sizes((6, 5), o=9, padding=(1, 1, 1, 1)), kinds=kinds, bias=F32)
         calls.add(Sizes((6, 5), (1, 1), o=9), kinds=kinds, bias=F16)
-    with forced(dev, "32x32"):
+    with force(dev, Choice(SMALLEST)):
         calls.check()
 
 
@@ -228,9 +230,9 @@ def test_without_native_halves(dev: pk.Device) -> None:
 
 # -- any arguments --------------------------------------------------------------------------------
 
-BODIES = (("32x32", False), ("32x32", True), ("direct", False))
+BODIES = ((SMALLEST, False), (SMALLEST, True), ("conv_direct", False))
 # What the random sets of the long runs also use.
-MORE = (*BODIES, *((t, pack) for t in plans.SPEED["taps"] for pack in (False, True)))
+MORE = (*BODIES, *((t, pack) for t in TILES if t != ANY_ONLY for pack in (False, True)))
 
 
 @gpu
@@ -253,7 +255,7 @@ def test_random_arguments(dev: pk.Device, seed: int) -> None:
                 continue
             bias = str(rng.choice(["", F32, F16])) if op != "conv2d_backward_input" else ""
             calls.add(s, op, kinds, exact=i % 2 == 0, bias=bias, **form)
-    with forced(dev, body, pack=pack):
+    with force(dev, Choice(body, pack=pack)):
         calls.check(f"{body} {pack}")
 
 
@@ -266,7 +268,7 @@ def test_the_gradient_is_the_adjoint(dev: pk.Device, seed: int) -> None:
         s = random_sizes(rng)
         x, w, y = (rng.integers(-2, 3, shape).astype(np.float32) for shape in (s.x, s.w, s.y))
         made, back = dev.empty(s.y), dev.empty(s.x)
-        with forced(dev, "32x32"):
+        with force(dev, Choice(SMALLEST)):
             options = s.options
             conv2d(dev.tensor(x), dev.tensor(w), made, **options)
             conv2d_backward_input(dev.tensor(y), dev.tensor(w), back, **options)
@@ -290,7 +292,7 @@ def test_any_layout(dev: pk.Device, form: str) -> None:
         calls.add(s, op, w_form=layout)
         if "repeat" not in form:
             calls.add(s, op, x_form=layout, w_form=layout, dst_form=layout)
-    with forced(dev, "32x32"):
+    with force(dev, Choice(SMALLEST)):
         calls.check()
 
 
@@ -302,7 +304,7 @@ def test_operands_in_one_buffer(dev: pk.Device, op: str, near: int) -> None:
         calls = Calls(dev)
         bias = F32 if op != "conv2d_backward_input" else ""
         calls.add(s, op, bias=bias, buffer="one", near=near)
-        with forced(dev, "direct" if s.o == 2 else "32x32"):
+        with force(dev, Choice("conv_direct" if s.o == 2 else SMALLEST)):
             calls.check()
 
 
@@ -321,11 +323,11 @@ def test_convolution_over_its_own_image(dev: pk.Device) -> None:
 @gpu
 def test_a_long_grid_folds(dev: pk.Device) -> None:
     with caps(dev, max_groups=2):
-        for body in ("32x32", "direct"):
+        for body in (SMALLEST, "conv_direct"):
             calls = Calls(dev)
             calls.add(Sizes((16, 9), o=40, padding=(1, 1, 1, 1)), exact=True)
             calls.add(Sizes((16, 9), o=3, groups=6, stride=(2, 2)), exact=True)
-            with forced(dev, body), caps(dev, max_groups=2):
+            with force(dev, Choice(body)), caps(dev, max_groups=2):
                 calls.check()
 
 
@@ -348,7 +350,7 @@ def test_one_by_one(dev: pk.Device) -> None:
             calls.add(s, bias=F32, activation="silu")
             calls.add(s, "conv2d_backward_input", exact=True)
             calls.add(replace(s, stride=(2, 2)), exact=True)
-    with forced(dev, "32x32"):
+    with force(dev, Choice(SMALLEST)):
         calls.check()
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,11 +9,12 @@ import numpy as np
 import pytest
 
 import pykernels as pk
+from pykernels.forcing import force
 from pykernels.kernels import conv2d_backward_weight
-from pykernels.plans.conv import conv2d_backward_weight as plans
+from pykernels.plans.conv.select_weight import DIRECT, Choice
 from pykernels.reference.conv2d import budget, conv2d
 from pykernels.reference.conv2d import conv2d_backward_weight as reference
-from tests.harness import Array, Case, Form, Operand, assert_close, assert_same_bits, caps
+from tests.harness import Array, Case, Form, Operand, assert_close, assert_same_bits
 
 pytestmark = pytest.mark.gpu
 
@@ -104,18 +103,6 @@ def check(dev: pk.Device, calls: list[Call], *, real: bool = False, seed: int = 
             w = case.rng.integers(-3, 4, dst.shape)
             y = conv2d(x, w, **call.options)
             assert (y * dy).sum() == (w * got.astype("f8")).sum(), f"adjoint: {call}"
-
-
-@contextmanager
-def forced(dev: pk.Device, body: str, slices: int) -> Iterator[None]:
-    """Every call takes this body."""
-    own = plans.choose
-    plans.choose = lambda caps, s: plans.Choice(body, slices)  # type: ignore[assignment]
-    try:
-        with caps(dev):  # no plan of before or of now is kept
-            yield
-    finally:
-        plans.choose = own
 
 
 # -- kernels, strides, padding, dilation, groups --------------------------------------------------
@@ -225,17 +212,17 @@ def test_weight_within_the_budget(dev: pk.Device) -> None:
 
 
 @pytest.mark.parametrize(("body", "slices"), (
-    ("32x32", 1), ("32x32", 7), ("64x64", 1), ("64x64", 5), ("64x128", 3), ("direct", 4),
+    ("32x32", 1), ("32x32", 7), ("64x64", 1), ("64x64", 5), ("64x128", 3), (DIRECT, 4),
 ))  # fmt: skip
 @pytest.mark.sample
 def test_weight_by_every_body(dev: pk.Device, body: str, slices: int) -> None:
-    with forced(dev, body, slices):
+    with force(dev, Choice(body, slices)):
         check(dev, [
             Call(c=c, o=o, n=2, image=(12, 15), kernel=kernel, stride=stride, layout=layout)
             for layout in ("NCHW", "NHWC")
             for c, o, kernel, stride in (
                 (4, 70, (3, 3), 1), (16, 8, (3, 3), 2),
-                (132 if body != "direct" else 5, 66, (1, 1), 1),
+                (132 if body != DIRECT else 5, 66, (1, 1), 1),
             )
         ])  # fmt: skip
 

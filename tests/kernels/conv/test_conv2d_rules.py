@@ -11,19 +11,21 @@ import pytest
 import pykernels as pk
 from pykernels._generated.ops import ACTIVATIONS
 from pykernels.dtypes import DTYPES
+from pykernels.forcing import force
 from pykernels.kernels import conv2d, conv2d_backward_input, conv_transpose2d
 from pykernels.layout import View, contiguous_strides
 from pykernels.plan import Caps, Scratch
 from pykernels.plans.conv import conv2d as conv2d_plans
 from pykernels.plans.conv import conv2d_backward_input as back_plans
-from pykernels.plans.conv import windows as plans
+from pykernels.plans.conv import select
 from pykernels.plans.conv.geometry import geometry
-from pykernels.plans.conv.windows import Shape
+from pykernels.plans.conv.select import SMALLEST, TILES_3X3, Choice, Shape, choose
 from pykernels.reference.conv2d import conv2d as reference
 from pykernels.reference.conv2d import conv2d_backward_input as gradient
 from pykernels.reference.conv2d import conv_transpose2d as transposed
+from pykernels.tuning import named
 from tests.harness import Form, assert_same_bits
-from tests.kernels.conv.conv_calls import F16, F32, Calls, Sizes, forced
+from tests.kernels.conv.conv_calls import F16, F32, Calls, Sizes
 
 gpu = pytest.mark.gpu
 
@@ -34,12 +36,12 @@ gpu = pytest.mark.gpu
 @pytest.mark.sample
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_epilogue(dev: pk.Device, activation: str | None) -> None:
-    for body, slices in (("32x32", 1), ("32x32", 3), ("direct", 1)):
+    for body, slices in ((SMALLEST, 1), (SMALLEST, 3), ("conv_direct", 1)):
         calls = Calls(dev)
         for bias, form in ((F32, None), (F16, Form(phase=1)), (F32, Form(steps=(-2,)))):
             s = Sizes((6, 5), c=20, o=9, groups=2)
             calls.add(s, bias=bias, bias_form=form, scale=-0.25, activation=activation)
-        with forced(dev, body, slices):
+        with force(dev, Choice(body, slices)):
             calls.check(body)
 
 
@@ -52,13 +54,13 @@ def test_a_large_value_stays_in_its_windows(dev: pk.Device) -> None:
     w = np.ones((9, 16, 3, 3), np.float32)
     want = reference(x, w, padding=2)
     assert np.isfinite(want).sum() > 500
-    for body, pack, last in (("32x32", False, False), ("32x32", True, False),
-                             ("32x32", True, True), ("direct", False, False)):  # fmt: skip
+    for body, pack, last in ((SMALLEST, False, False), (SMALLEST, True, False),
+                             (SMALLEST, True, True), ("conv_direct", False, False)):  # fmt: skip
         given = dev.tensor(x)
         if last:
             given = given.transpose(0, 2, 3, 1).copy().transpose(0, 3, 1, 2)
         dst = dev.empty(want.shape)
-        with forced(dev, body, pack=pack):
+        with force(dev, Choice(body, pack=pack)):
             conv2d(given, dev.tensor(w), dst, padding=2)
         np.testing.assert_array_equal(dst.numpy(), want.astype(np.float32))
 
@@ -72,7 +74,7 @@ def test_a_large_value_in_a_first_layer(dev: pk.Device) -> None:
     w = np.ones((5, 3, 3, 3), np.float32)
     want = reference(x, w, stride=2, padding=(1, 2, 3, 2))
     made = dev.empty(want.shape)
-    with forced(dev, "first16"):
+    with force(dev, Choice("conv_stem/16x128")):
         conv2d(dev.tensor(x), dev.tensor(w), made, stride=2, padding=(1, 2, 3, 2))
     np.testing.assert_array_equal(made.numpy(), want.astype(np.float32))
     y = np.ones((2, 5, 5, 11), np.float32)
@@ -80,7 +82,7 @@ def test_a_large_value_in_a_first_layer(dev: pk.Device) -> None:
     y[1, 4, 4, 10] = np.inf
     want = gradient(y, w, x.shape, stride=2, padding=1)
     made = dev.empty(want.shape)
-    with forced(dev, "few"):
+    with force(dev, Choice("conv_few_outputs")):
         conv2d_backward_input(dev.tensor(y), dev.tensor(w), made, stride=2, padding=1)
     np.testing.assert_array_equal(made.numpy(), want.astype(np.float32))
 
@@ -91,7 +93,7 @@ def test_the_same_bits_again(dev: pk.Device) -> None:
     results = []
     for _ in range(3):
         dst = dev.empty((2, 40, 9, 9))
-        with forced(dev, "32x32", 4):
+        with force(dev, Choice(SMALLEST, 4)):
             conv2d(x, w, dst, padding=1)
         results.append(dst.numpy())
     assert_same_bits(results[1], results[0])
@@ -165,7 +167,7 @@ def test_functional_arguments(dev: pk.Device) -> None:
     b = rng.integers(-3, 4, 4).astype(np.float32)
     want = reference(x, w, b, stride=(2, 1), padding=(1, 0), dilation=(1, 2), groups=2)
     tensors = dev.tensor(x), dev.tensor(w), dev.tensor(b)
-    with forced(dev, "32x32"):
+    with force(dev, Choice(SMALLEST)):
         got = pk.conv2d(*tensors, [2, 1], (1, 0), [1, 2], 2)
         assert isinstance(got, pk.Tensor)
         assert_same_bits(got.numpy(), want.astype(np.float32))
@@ -195,7 +197,7 @@ def test_functional_transpose(dev: pk.Device) -> None:
     # torch's order: output_padding, groups, dilation.
     args: Any = (2, (1, 0), (1, 0), 2, 1)
     want = transposed(x, w, b, stride=2, padding=(1, 0), output_padding=(1, 0), groups=2)
-    with forced(dev, "32x32"):
+    with force(dev, Choice(SMALLEST)):
         got = pk.conv_transpose2d(dev.tensor(x), w, b, *args)
         assert_same_bits(got.numpy(), want.astype(np.float32))
         one = pk.conv_transpose2d(dev.tensor(x)[0], w, b, *args)
@@ -223,17 +225,17 @@ def test_functional_rejects(dev: pk.Device) -> None:
 
 # -- choices, without a GPU -----------------------------------------------------------------------
 
-LARGE = Caps(True, True, 32, 1024, 49152, 1 << 31, 65535)
-SMALL = Caps(False, False, 256, 256, 16384, 1 << 27, 65535)
+LARGE = Caps(True, True, 32, 1024, 49152, 1 << 31, 65535, named("nvidia-h200"))
+SMALL = Caps(False, False, 256, 256, 16384, 1 << 27, 65535, named("generic-small"))
 
 
 def test_choices() -> None:
-    assert plans.choose(LARGE, Shape(1, 512, 4096 * 16, 4608)).body == "128x128"
-    assert plans.choose(LARGE, Shape(1, 64, 16 * 56 * 56, 576)).body == "64x128"
-    assert plans.choose(LARGE, Shape(1, 256, 16 * 14 * 14, 2304)).slices > 1
-    assert plans.choose(LARGE, Shape(128, 1, 16 * 56 * 56, 9)).body == "direct"
+    assert choose(LARGE, Shape(1, 512, 4096 * 16, 4608)).body == "implicit_gemm/128x128"
+    assert choose(LARGE, Shape(1, 64, 16 * 56 * 56, 576)).body == "implicit_gemm/64x128"
+    assert choose(LARGE, Shape(1, 256, 16 * 14 * 14, 2304)).slices > 1
+    assert choose(LARGE, Shape(128, 1, 16 * 56 * 56, 9)).body == "conv_direct"
     for rows in (9, 64, 512):
-        assert plans.choose(SMALL, Shape(1, rows, 1000, 576)).body == "32x32"
+        assert choose(SMALL, Shape(1, rows, 1000, 576)).body == SMALLEST
 
 
 def view(shape: tuple[int, ...], last: bool = False) -> View:
@@ -269,7 +271,7 @@ def test_plans() -> None:
     image, kernel, out = view((1, 13, 56, 56)), view((64, 13, 5, 5)), view((1, 64, 28, 28))
     assert forms_of(image, kernel, out, padding=2, stride=2) == [("implicit_gemm", "any")]
     one = view((128, 64, 1, 1))
-    assert forms_of(x, one, view((16, 128, 56, 56)))[0][0].startswith("mul_mat")
+    assert forms_of(x, one, view((16, 128, 56, 56)))[0][0] == "gemm_tile"
     deep = view((16, 128, 56, 56))
     each = view((128, 1, 3, 3))
     assert names_of(deep, each, deep, padding=1, groups=128) == ["conv_depthwise"]
@@ -322,6 +324,9 @@ def test_slices_fit_one_binding() -> None:
 
 
 def test_cost_of_a_choice_grows_with_the_work() -> None:
-    for tile in (*plans.SPEED["taps"], *plans.ROW_TILES):
-        few, many = (plans._seconds(Shape(1, 256, n, 2304), tile, 1) for n in (1 << 14, 1 << 18))
+    t = named("nvidia-h200")
+    for body in ("implicit_gemm/64x128", "implicit_gemm/128x128", SMALLEST, *TILES_3X3):
+        few, many = (
+            select._seconds(t, Shape(1, 256, n, 2304), body, 1) for n in (1 << 14, 1 << 18)
+        )
         assert 8 * few < many < 32 * few

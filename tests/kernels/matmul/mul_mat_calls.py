@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Final
 
 import numpy as np
 
 import pykernels as pk
 from pykernels.kernels import mul_mat
-from pykernels.plans.matmul import mul_mat as plans
-from pykernels.plans.matmul.select import Choice
 from pykernels.reference.mul_mat import budget
 from pykernels.reference.mul_mat import mul_mat as reference
 from tests.harness import (
@@ -21,7 +17,6 @@ from tests.harness import (
     Operand,
     assert_close,
     assert_same_bits,
-    caps,
 )
 
 F32: Final = "float32"
@@ -83,15 +78,3 @@ class Calls:
                 assert_same_bits(got, want.astype(got.dtype) + np.zeros((), got.dtype), text)
             else:
                 assert_close(got, want, budget(*ins, **options), text)  # type: ignore[arg-type]
-
-
-@contextmanager
-def forced(dev: pk.Device, choice: Choice) -> Iterator[None]:
-    """Plans take this choice."""
-    before = plans.choose
-    plans.choose = lambda caps, s: choice
-    try:
-        with caps(dev):
-            yield
-    finally:
-        plans.choose = before

@@ -12,9 +12,11 @@ import pykernels as pk
 from pykernels.dtypes import DTYPES
 from pykernels.layout import View, contiguous_strides
 from pykernels.plan import Caps, Scratch, cdiv
+from pykernels.plans.cost import split_k
 from pykernels.plans.limits import MAX_ROUNDS
 from pykernels.plans.matmul import mul_mat as plans
-from pykernels.plans.matmul.select import SLOTS, Shape
+from pykernels.plans.matmul.select import Shape, choose
+from pykernels.tuning import named
 from tests.harness import (
     assert_same_bits,
 )
@@ -90,30 +92,31 @@ def test_matmul_dtypes_and_out(dev: pk.Device) -> None:
 
 # -- choices, without a GPU -----------------------------------------------------------------------
 
-LARGE = Caps(True, True, 32, 1024, 49152, 1 << 31, 65535)
-SMALL = Caps(False, False, 256, 256, 16384, 1 << 27, 65535)
+LARGE = Caps(True, True, 32, 1024, 49152, 1 << 31, 65535, named("nvidia-h200"))
+SMALL = Caps(False, False, 256, 256, 16384, 1 << 27, 65535, named("generic-small"))
+SLOTS = 396  # workgroups of gemm_tile at a time: three on each of 132 multiprocessors
 
 
 def test_choices() -> None:
-    square = [plans.choose(LARGE, Shape(1, n, n, n)).body for n in (4096, 2048, 512, 100, 8)]
-    assert square[0] == square[1] == "wide"
-    assert square[-1] == "vec"
-    assert plans.choose(LARGE, Shape(1, 64, 64, 1 << 16)).slices > 16
-    assert plans.choose(LARGE, Shape(1, 1, 1, 1 << 24)).slices > 256
+    square = [choose(LARGE, Shape(1, n, n, n)).body for n in (4096, 2048, 512, 100, 8)]
+    assert square[0] == square[1] == "gemm_tile"
+    assert square[-1] == "gemv"
+    assert choose(LARGE, Shape(1, 64, 64, 1 << 16)).slices > 16
+    assert choose(LARGE, Shape(1, 1, 1, 1 << 24)).slices > 256
     for n in (9, 100, 4096):
-        assert plans.choose(SMALL, Shape(1, n, n, n)).body == "32"
+        assert choose(SMALL, Shape(1, n, n, n)).body == "mul_mat/32"
 
 
 def test_tails_leave_whole_waves() -> None:
     for rows, cols in ((4096, 4096), (2048, 2048), (512, 14336), (3001, 2999)):
-        choice = plans.choose(LARGE, Shape(1, rows, cols, 4096))
+        choice = choose(LARGE, Shape(1, rows, cols, 4096))
         assert choice.slices == 1
         assert choice.tail.slices > 1
         across, down = cdiv(cols, 128), cdiv(rows, 64)
         whole = across * (down - choice.tail.rows)
         waves = across * down // SLOTS * SLOTS
         assert waves - across < whole <= waves
-    assert plans.choose(LARGE, Shape(1, 33 * 64, 60 * 128, 4096)).tail.rows == 0  # five waves
+    assert choose(LARGE, Shape(1, 33 * 64, 60 * 128, 4096)).tail.rows == 0  # five waves
 
 
 # What took at most 2 % longer than the best on one NVIDIA H200 through Vulkan: the rows of tiles in
@@ -137,16 +140,16 @@ MEASURED = {
 
 def test_choices_are_among_the_fastest_measured() -> None:
     for sizes, (rows, slices) in MEASURED.items():
-        choice = plans.choose(LARGE, Shape(1, *sizes))
-        assert (choice.body, choice.slices, choice.tail.rows) == ("wide", 1, rows), sizes
+        choice = choose(LARGE, Shape(1, *sizes))
+        assert (choice.body, choice.slices, choice.tail.rows) == ("gemm_tile", 1, rows), sizes
         assert choice.tail.slices in slices, sizes
 
 
 def test_long_slices_leave_room_for_short_ones() -> None:
     """Two waves of three long slices of each of 256 tiles; the fourth, short one of each takes the
     places that are left."""
-    choice = plans.choose(LARGE, Shape(1, 4096, 512, 14336))
-    assert (choice.body, choice.slices, choice.each % 16) == ("wide", 4, 0)
+    choice = choose(LARGE, Shape(1, 4096, 512, 14336))
+    assert (choice.body, choice.slices, choice.each % 16) == ("gemm_tile", 4, 0)
     assert 14336 - 3 * choice.each >= 128
     assert 0 <= 256 * 14336 - 2 * SLOTS * choice.each < 2 * SLOTS * 16
 
@@ -167,7 +170,7 @@ def test_plans_for_large_devices() -> None:
     square = view((4096, 4096))
     turned = view((4096, 4096), (1, 4096))
     # Whole tiles, the tail in slices, the sum of these.
-    slices = plans.choose(LARGE, Shape(1, 4096, 4096, 4096)).tail.slices
+    slices = choose(LARGE, Shape(1, 4096, 4096, 4096)).tail.slices
     tiles, total = (61 * 32, 3 * 32 * slices), ("splitk_reduce", (192 * 4096 // (4 * 256),))
     wide = [*(("gemm_tile", (n, 4, 4, True, 4, False)) for n in tiles), total]
     last = [*(("gemm_tile", (n, 4, 4, False, 4, False)) for n in tiles), total]
@@ -205,13 +208,13 @@ def test_cuts_cover_k() -> None:
     for depth in (1, 15, 16, 17, 100, 4097, 10**7):
         for slices in (1, 2, 3, 64):
             for unit in (1, 16, 1024):
-                cut = plans._cut(depth, slices, unit)
+                cut = split_k(depth, slices, unit)
                 assert (cut.slices - 1) * cut.depth < depth <= cut.slices * cut.depth
                 assert cut.depth % unit == 0
                 assert cut.depth <= unit * MAX_ROUNDS
-    assert plans._cut(14336, 4, 16, 4624) == (4, 4624)
-    assert plans._cut(100, 9, 16, 48) == (3, 48)
-    assert plans._cut(10**7, 2, 16, 9 * 10**6).depth == 16 * MAX_ROUNDS
+    assert split_k(14336, 4, 16, 4624) == (4, 4624)
+    assert split_k(100, 9, 16, 48) == (3, 48)
+    assert split_k(10**7, 2, 16, 9 * 10**6).depth == 16 * MAX_ROUNDS
 
 
 def test_fast_is_a_choice_of_the_plan() -> None:

@@ -10,8 +10,9 @@ import pytest
 
 import pykernels as pk
 from pykernels._generated.ops import ACTIVATIONS
+from pykernels.forcing import force
 from pykernels.kernels import mul_mat
-from pykernels.plans.matmul.select import EDGES, Choice, Tail
+from pykernels.plans.matmul.select import TILES, Choice, Tail
 from pykernels.reference.mul_mat import mul_mat as reference
 from tests.harness import (
     Form,
@@ -27,7 +28,6 @@ from tests.kernels.matmul.mul_mat_calls import (
     OTHERS,
     ROWS_RUN,
     Calls,
-    forced,
 )
 
 gpu = pytest.mark.gpu
@@ -42,12 +42,12 @@ LOADS = {"k": K_RUNS, "rows": ROWS_RUN, "any": NOTHING_RUNS}
 @pytest.mark.sample
 @pytest.mark.parametrize("kinds", KINDS, ids="-".join)
 @pytest.mark.parametrize("loads", [*itertools.product(LOADS, LOADS)], ids="-".join)
-@pytest.mark.parametrize("tile", EDGES)
+@pytest.mark.parametrize("tile", TILES)
 def test_tile_at_its_edges(
     dev: pk.Device, tile: str, loads: tuple[str, str], kinds: tuple[str, str, str]
 ) -> None:
     """Rows, columns and k around the sizes of the tile, and one tile of many bands."""
-    edge = max(EDGES[tile])
+    edge = max(TILES[tile][:2])
     a_form, b_form = (LOADS[name] for name in loads)
     calls = Calls(dev)
     sizes = [(1, 1), (edge, edge), (edge - 4, edge + 4), (2 * edge + 4, 8), (12, edge * 9 + 8)]
@@ -56,7 +56,7 @@ def test_tile_at_its_edges(
         for exact in (True, False):
             calls.add((m, k), (n, k), kinds, a_form=a_form, b_form=b_form, exact=exact)
     calls.add((2, edge + 4, 48), (2, 24, 48), kinds, exact=True)
-    with forced(dev, Choice(tile)):
+    with force(dev, Choice(tile)):
         calls.check(tile)
 
 
@@ -106,18 +106,18 @@ def test_without_native_halves(dev: pk.Device) -> None:
 @pytest.mark.sample
 @pytest.mark.parametrize("slices", (2, 5, 64))
 def test_slices_of_k(dev: pk.Device, slices: int) -> None:
-    for body in ("32", "vec", "wide"):
+    for body in ("mul_mat/32", "gemv", "gemm_tile"):
         calls = Calls(dev)
         for k in (16, 17, 130, 1000):
             for form in (K_RUNS, ROWS_RUN):
-                n = 4 if body == "vec" else 20
+                n = 4 if body == "gemv" else 20
                 calls.add((40, k), (n, k), a_form=form, b_form=form, exact=True)
                 calls.add((3, 36, k), (3, n, k), a_form=form, bias=calls.values((36,), F32, False),
                           scale=0.5, activation="relu")  # fmt: skip
-        with forced(dev, Choice(body, slices)):
+        with force(dev, Choice(body, slices)):
             calls.check(body)
-        if body == "wide":  # a short last one
-            with forced(dev, Choice(body, slices, each=48)):
+        if body == "gemm_tile":  # a short last one
+            with force(dev, Choice(body, slices, each=48)):
                 calls.check("48 k each")
 
 
@@ -133,7 +133,7 @@ def test_tails(dev: pk.Device, tail: Tail) -> None:
             calls.add((40, k), (n, k), b_form=form, exact=True, dst_form=ROWS_RUN)
             calls.add((36, k), (n, k), a_form=form, bias=calls.values((n, 1), F32, False),
                       residual=calls.values((n, 36), F32, False), scale=0.5)  # fmt: skip
-    with forced(dev, Choice("wide", 1, tail)):
+    with force(dev, Choice("gemm_tile", 1, tail)):
         calls.check()
 
 
@@ -225,7 +225,7 @@ def test_fast_products(dev: pk.Device, kind: str, slices: int) -> None:
             )
             out = dev.empty((*lead, n, m), "float32")
             bias = np.arange(m, dtype=np.float32)
-            with forced(dev, Choice("wide", slices)):
+            with force(dev, Choice("gemm_tile", slices)):
                 pk.matmul(left, dev.tensor(y), bias=dev.tensor(bias), precision="fast", out=out)
             want = x.astype(np.float64) @ y.astype(np.float64) + bias
             size = np.abs(x.astype(np.float64)) @ np.abs(y.astype(np.float64))
@@ -242,16 +242,23 @@ def test_fast_products(dev: pk.Device, kind: str, slices: int) -> None:
 @pytest.mark.sample
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_epilogue(dev: pk.Device, activation: str | None) -> None:
-    for body, slices in (("32", 1), ("32", 3), ("vec", 1), ("64", 1), ("wide", 1), ("wide", 3)):
+    for body, slices in (
+        ("mul_mat/32", 1),
+        ("mul_mat/32", 3),
+        ("gemv", 1),
+        ("mul_mat/64", 1),
+        ("gemm_tile", 1),
+        ("gemm_tile", 3),
+    ):
         calls = Calls(dev)
-        n = 3 if body == "vec" else 37
+        n = 3 if body == "gemv" else 37
         for shape, kind in (((n, 52), F32), ((52,), F16), ((n, 1), F16), ((1, 1), F32), ((), F32)):
             calls.add((52, 72), (n, 72), bias=calls.values(shape, kind, False), scale=0.25,
                       activation=activation)  # fmt: skip
             calls.add((52, 72), (n, 72), bias=calls.values((52,), F32, False), scale=-2.0,
                       residual=calls.values(shape, kind, False), activation=activation,
                       dst_form=ROWS_RUN)  # fmt: skip
-        with forced(dev, Choice(body, slices)):
+        with force(dev, Choice(body, slices)):
             calls.check(f"{body} {slices}")
 
 

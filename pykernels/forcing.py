@@ -1,0 +1,108 @@
+"""The one way to make plans take a choice, or a tuning table, that they would not take themselves.
+
+For tests and benches. A choice is what the `choose` of a kernel's plan returns, and carried by
+`Caps`: so this works without a GPU, and prepared calls know what they were made with.
+
+    with force(dev, choice("mul_mat", body="gemm_tile", slices=2)):
+        pk.matmul(a, b)
+    with force(dev, tuning="generic-large"):
+        ...
+    plan(with_forced(caps, choice("flash_attn", body="decode", slices=5)), ...)
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from .errors import ArgumentError
+from .plan import Caps, Kernel
+from .tuning import load
+
+if TYPE_CHECKING:
+    from .device import Device
+
+__all__ = ["choice", "force", "parse", "with_forced"]
+
+
+def with_forced(caps: Caps, *choices: Any, tuning: str | None = None) -> Caps:
+    """Capabilities with which plans take these choices, the first of a kind, and this table."""
+    table = caps.tuning if tuning is None else load(tuning)
+    return replace(caps, forced=(*choices, *caps.forced), tuning=table)
+
+
+@contextmanager
+def force(device: Device, *choices: Any, tuning: str | None = None) -> Iterator[None]:
+    """All calls on the device take these choices, and those of other threads too.
+
+    `tuning` names a table or a file, as `PYKERNELS_TUNING` does. A choice that the call does not
+    allow, or the device, ends in an error of the body or of its pipeline.
+    """
+    context = device._context
+    with context.lock:
+        before = context.caps.tuning
+        context.caps = with_forced(context.caps, *choices, tuning=tuning)
+        context.bind_groups.clear()
+    try:
+        yield
+    finally:
+        with context.lock:
+            left = list(context.caps.forced)
+            for mine in choices:
+                del left[next(i for i, c in enumerate(left) if c is mine)]
+            table = context.caps.tuning if tuning is None else before
+            context.caps = replace(context.caps, forced=tuple(left), tuning=table)
+            context.bind_groups.clear()
+
+
+def choice(kernel: str, **fields: Any) -> Any:
+    """What the plan of a kernel may be forced to: its `Choice` with these fields.
+
+    A tuple stands for a field that has fields of its own. ArgumentError says what there is.
+    """
+    kind = _kind(kernel)
+    defaults = kind._field_defaults
+    unknown = [name for name in fields if name not in kind._fields]
+    missing = [n for n in kind._fields if n not in fields and n not in defaults]
+    if unknown or missing:
+        raise ArgumentError(
+            f"[force] a choice of {kernel} has the fields {', '.join(kind._fields)}, of which "
+            f"{', '.join(n for n in kind._fields if n not in defaults)} must be given, but has "
+            f"{', '.join(fields) or 'none'}"
+        )
+    for name, value in fields.items():
+        inner = type(defaults.get(name))
+        if isinstance(value, tuple) and hasattr(inner, "_fields"):
+            fields[name] = inner(*value)
+    return kind(**fields)
+
+
+def parse(kernel: str, text: str) -> Any:
+    """A choice as text: "body=gemm_tile slices=1 tail=3,4"."""
+    fields = {}
+    for word in text.split():
+        name, equals, value = word.partition("=")
+        if not equals:
+            raise ArgumentError(f"[force] a choice is NAME=VALUE ... but has {word!r}")
+        parts = tuple(_value(v) for v in value.split(","))
+        fields[name] = parts if len(parts) > 1 else parts[0]
+    return choice(kernel, **fields)
+
+
+def _value(text: str) -> int | str | bool:
+    known = {"true": True, "false": False}
+    return known[text] if text in known else int(text) if text.isdecimal() else text
+
+
+def _kind(kernel: str) -> Any:
+    try:
+        found: Kernel = importlib.import_module(f"pykernels._generated.kernels.{kernel}").KERNEL
+    except ModuleNotFoundError:
+        raise ArgumentError(f"[force] there is no kernel {kernel!r}") from None
+    kind = getattr(importlib.import_module(found.plan.__module__), "Choice", None)
+    if kind is None:
+        raise ArgumentError(f"[force] the plan of {kernel} has nothing to choose")
+    return kind

@@ -1,0 +1,88 @@
+"""One call of flash_attn, and the end of those whose keys are cut: slices combined."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pykernels._generated.bodies import attention_combine, attention_combine_tiles
+from pykernels.layout import View
+from pykernels.plan import Caps, Scratch, Step, cdiv
+
+from .arguments import Band, Dims, alibi_heads, mask_kind, mask_steps
+
+__all__ = ["Call", "combine", "combine_tiles", "empty", "in_vectors", "whole_depth"]
+
+LOG2E = 1.4426950408889634
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call: its tensors, sizes and rules. `lse` is scratch where nobody asked for it."""
+
+    q: View
+    k: View
+    v: View
+    mask: View | None
+    sinks: View | None
+    lse: View
+    dst: View
+    dims: Dims
+    band: Band
+    scale: float
+    max_bias: float
+    softcap: float
+
+    def rules(self) -> dict[str, float]:
+        """What says which keys count, and how much, as the kernels' params have it."""
+        b, h, i, j = mask_steps(self.mask, self.dims)
+        steps = {"mask_sb": b, "mask_sh": h, "mask_ss": i, "mask_st": j}
+        return {
+            **{name: step & 0xFFFFFFFF for name, step in steps.items()},
+            "mask_kind": mask_kind(self.mask),
+            "band_low": self.band.low,
+            "band_high": self.band.high,
+            "alibi_heads": alibi_heads(self.dims.heads),
+            "scale": self.scale * LOG2E,
+            "max_bias": self.max_bias,
+            "softcap": self.softcap,
+        }
+
+
+def combine(caps: Caps, parts: View, sums: View, c: Call) -> Step:
+    """The sums of all slices as one result."""
+    d = c.dims
+    plain = c.dst.contiguous and c.lse.contiguous and c.sinks is None
+    return attention_combine.step(
+        caps, parts, sums, c.sinks, c.lse, c.dst,
+        rows=d.batch * d.heads * d.queries,
+        column_bits=(max(cdiv(d.value_depth, 32), 1) - 1).bit_length(),
+        row_step=d.value_depth if plain else 0,
+    )  # fmt: skip
+
+
+def combine_tiles(caps: Caps, parts: View, sums: View, c: Call, before: int = 0) -> Step:
+    """The same for few slices of many rows: those of dst from `before` on."""
+    rows = c.dims.batch * c.dims.heads * c.dims.queries - before
+    width = parts.shape[parts.ndim - 1]
+    return attention_combine_tiles.step(
+        caps, parts, sums, c.sinks, c.lse, c.dst,
+        slices=parts.shape[0], rows=rows, width=width, first_row=before,
+    )  # fmt: skip
+
+
+def empty(caps: Caps, scratch: Scratch, c: Call) -> list[Step]:
+    """No key: zeros, as no slices combined."""
+    parts = scratch.empty((1, 1, 1, 1, 4), "float32")
+    sums = scratch.empty((1,), "float32")
+    none = parts.with_layout((0, *parts.shape[1:]), parts.strides)
+    return [combine(caps, none, sums, c)]
+
+
+def in_vectors(view: View, nbytes: int = 16) -> bool:
+    """Are rows whole vectors of so many bytes, aligned to them?"""
+    return view.vectorizable(nbytes // view.dtype.itemsize)
+
+
+def whole_depth(d: Dims) -> int:
+    """The depth of values in whole vectors."""
+    return cdiv(d.value_depth, 4) * 4

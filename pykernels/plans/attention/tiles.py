@@ -1,0 +1,196 @@
+"""flash_attn of many query rows, in tiles: bound by multiply-adds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from pykernels._generated.bodies import attention_tile, pack_qk
+from pykernels.layout import View, contiguous_strides
+from pykernels.plan import Caps, Scratch, Step, cdiv
+from pykernels.plans.copy import cpy
+from pykernels.plans.limits import MAX_ROUNDS
+
+from .arguments import OPEN, Dims
+from .call import Call, combine, combine_tiles, in_vectors, whole_depth
+from .select import Blocks, Choice, blocks_of, edges, order, padded
+
+__all__ = ["tiles"]
+
+
+class _Part(NamedTuple):
+    """Workgroups of one dispatch, from `first` on: `ranks` for each slice of the keys, the first
+    slice of `long` tiles and the others of `short`. `out` and `sums` lack `rows_before` rows."""
+
+    first: int
+    ranks: int
+    slices: int
+    long: int
+    short: int
+    sums: View
+    out: View
+    rows_before: int = 0
+
+
+def tiles(caps: Caps, scratch: Scratch, c: Call, choice: Choice) -> list[Step]:
+    """The dispatches of a call in tiles, from q and k packed depth first."""
+    d = c.dims
+    rows, edge = edges(choice.body, d)
+    deep = cdiv(d.depth, 16) * 16
+    banded = c.band != (-OPEN, OPEN)
+    where = blocks_of(d, rows, banded)
+    key_tiles = cdiv(d.keys, edge)
+    slices = max(choice.slices, cdiv(key_tiles * (deep // 16 + 20), MAX_ROUNDS))
+    slice_tiles = cdiv(key_tiles, slices)
+    slices = cdiv(key_tiles, slice_tiles)
+    if slices > 1:
+        out, sums, after = _parts(caps, scratch, c, slices)
+    else:
+        c, after = _vector_dst(caps, scratch, c)
+        out, sums = c.dst, c.lse
+    # Copies of q, k and v as f32, of as many KV heads at a time as one binding holds.
+    largest = max(where.blocks * rows, key_tiles * edge) * deep * 4
+    width = 0 if _direct(c.v) else whole_depth(d)
+    some = max(1, caps.max_binding // max(largest, d.keys * width * 4))
+    some = min(some // d.kv_heads * d.kv_heads or some, d.batch * d.kv_heads)
+    packed_q = scratch.empty((some, deep, where.blocks * rows), "float32")
+    packed_k = scratch.empty((some, deep, key_tiles * edge), "float32")
+    values = scratch.empty((some, d.keys, width), "float32") if width else None
+    steps: list[Step] = []
+    for first, batches, heads in _batches(d, some):
+        n = batches * heads
+        qt, kt = (t.with_layout((n, *t.shape[1:]), t.strides) for t in (packed_q, packed_k))
+        q, k, v = (_heads(x, d, first, batches, heads) for x in (c.q, c.k, c.v))
+        copy = values and values.with_layout((n, *values.shape[1:]), values.strides)
+        steps.append(_pack(caps, q, k, v, qt, kt, copy, where.pitch))
+        if copy:
+            v = copy.with_layout(v.shape, contiguous_strides((*v.shape[:3], width), 4))
+        ranks = n * where.blocks * cdiv(d.value_depth, 128)
+        parts = [_Part(0, ranks, slices, slice_tiles, slice_tiles, sums, out)]
+        if choice.tail.blocks and slices == 1 and n == d.batch * d.kv_heads:
+            parts, last = _with_tail(caps, scratch, c, choice, where, ranks)
+            after = [last, *after]
+        steps += [_tile(caps, c, choice, where, first, qt, kt, v, part) for part in parts]
+    return [*steps, *after]
+
+
+def _tile(
+    caps: Caps, c: Call, choice: Choice, where: Blocks, first: int, q: View, k: View, v: View,
+    part: _Part,
+) -> Step:  # fmt: skip
+    """One dispatch of blocks, from KV head `first` on."""
+    d = c.dims
+    banded = c.band != (-OPEN, OPEN)
+    columns, run = cdiv(d.value_depth, 128), where.head_blocks if banded else 1
+    spread, rest = (1, 0)
+    if banded:
+        spread, rest = choice.order or order(caps.tuning, choice.body, d, where, q.shape[0])
+    return attention_tile.step(
+        caps, q, k, v, c.mask, c.sinks if part.slices == 1 else None, part.sums, part.out,
+        TILE=choice.body.split("/")[1], DVP=padded(d),
+        first_batch=first // d.kv_heads, first_head=first % d.kv_heads,
+        kv_heads=d.kv_heads, group=d.group, queries=d.queries, keys=d.keys,
+        pitch=where.pitch, head_blocks=where.head_blocks,
+        run=run, breadth=where.blocks // run * columns, spread=spread, rest=rest,
+        value_depth=d.value_depth, columns=columns,
+        first_rank=part.first, ranks=part.ranks,
+        long_tiles=part.long, slice_tiles=part.short, rows_before=part.rows_before,
+        lse_slice=part.sums.strides[0] // 4 if part.slices > 1 else 0,
+        dst_slice=part.out.strides[0] // 16 if part.slices > 1 else 0,
+        **c.rules(),  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def _with_tail(
+    caps: Caps, scratch: Scratch, c: Call, choice: Choice, where: Blocks, ranks: int
+) -> tuple[list[_Part], Step]:
+    """Whole blocks, and those of the tail in slices; and the step that combines these.
+
+    The tail is a dispatch of its own that writes to scratch only, so it does not wait: its
+    workgroups take the slots that the last wave of whole blocks leaves free.
+    """
+    d, tail = c.dims, choice.tail
+    rows, edge = edges(choice.body, d)
+    tiles, width = cdiv(d.keys, edge), whole_depth(d)
+    whole = ranks - tail.blocks
+    block = whole // cdiv(d.value_depth, 128)
+    matrix = block // where.blocks
+    block -= matrix * where.blocks
+    head = block // where.head_blocks if where.head_blocks > 1 else 0
+    before = (matrix * d.group + head) * d.queries + (block - head * where.head_blocks) * rows
+    count = d.batch * d.heads * d.queries - before
+    # Rows of dst from `before` on, one after another.
+    parts = scratch.empty((tail.slices, count, width), "float32")
+    sums = scratch.empty((tail.slices, count), "float32")
+    shape = (d.batch, d.heads, d.queries)
+    steps = contiguous_strides((*shape, width), 4)
+    out = parts.with_layout((tail.slices, 1, 1, count, width), (count * width * 4, *steps))
+    lse = sums.with_layout((tail.slices, 1, 1, count), (count * 4, *contiguous_strides(shape, 4)))
+    first = _Part(0, whole, 1, tiles, tiles, c.lse, c.dst)
+    last = _Part(whole, tail.blocks, tail.slices, tail.long, tail.short, lse, out, before)
+    return ([first, last] if whole else [last]), combine_tiles(caps, parts, sums, c, before)
+
+
+def _batches(d: Dims, some: int) -> list[tuple[int, int, int]]:
+    """First KV head, batches and heads of each of several dispatches of up to `some` KV heads.
+
+    One is of whole batches, or inside of one.
+    """
+    if some >= d.kv_heads:
+        each = some // d.kv_heads
+        return [
+            (b * d.kv_heads, min(each, d.batch - b), d.kv_heads) for b in range(0, d.batch, each)
+        ]
+    return [
+        (b * d.kv_heads + h, 1, min(some, d.kv_heads - h))
+        for b in range(d.batch) for h in range(0, d.kv_heads, some)
+    ]  # fmt: skip
+
+
+def _heads(x: View, d: Dims, first: int, batches: int, heads: int) -> View:
+    """(batches, heads) of q, k or v from KV head `first` on."""
+    group = x.shape[1] // d.kv_heads
+    batch = first // d.kv_heads
+    head = first - batch * d.kv_heads
+    offset = x.offset + batch * x.strides[0] + head * group * x.strides[1]
+    return replace(x, shape=(batches, heads * group, *x.shape[2:]), offset=offset)
+
+
+def _pack(
+    caps: Caps, q: View, k: View, v: View, packed_q: View, packed_k: View,
+    values: View | None, pitch: int,
+) -> Step:  # fmt: skip
+    """q and k depth first, and a copy of v if one is wanted."""
+    return pack_qk.step(
+        caps, q, k, v, packed_q, packed_k, values, pitch=pitch,
+        q_kind=_kind(q), k_kind=_kind(k), v_kind=_kind(v),
+    )  # fmt: skip
+
+
+def _direct(v: View) -> bool:
+    """May tiles read v as it lies? (Eight halves a load, four of rows up to 64.)"""
+    return in_vectors(v, 8 if v.dtype.itemsize == 2 and v.shape[3] <= 64 else 16)
+
+
+def _kind(view: View) -> int:
+    """How pack_qk reads a tensor: bit 0 is set for f16, bit 1 for vectors of four."""
+    runs = view.shape[3] % 4 == 0 and in_vectors(view, 8)
+    return int(view.dtype.itemsize == 2) + 2 * int(runs)
+
+
+def _parts(caps: Caps, scratch: Scratch, c: Call, slices: int) -> tuple[View, View, list[Step]]:
+    """Where the slices of the keys write results and lse, and the step that combines them."""
+    parts = scratch.empty((slices, *c.dst.shape[:3], whole_depth(c.dims)), "float32")
+    sums = scratch.empty((slices, *c.dst.shape[:3]), "float32")
+    few = slices <= caps.tuning.attention.combine.tile_slices
+    finish = combine_tiles if few else combine
+    return parts, sums, [finish(caps, parts, sums, c)]
+
+
+def _vector_dst(caps: Caps, scratch: Scratch, c: Call) -> tuple[Call, list[Step]]:
+    """dst in rows of whole vectors: scratch stands in for one that is not, and is copied to it."""
+    if in_vectors(c.dst, 4 * c.dst.dtype.itemsize):
+        return c, []
+    rows = scratch.empty((*c.dst.shape[:3], whole_depth(c.dims)), c.dst.dtype.name)
+    copy = cpy.plan(caps, scratch, rows.with_layout(c.dst.shape, rows.strides), c.dst)
+    return replace(c, dst=rows), copy

@@ -1,0 +1,162 @@
+"""Which body computes sums over windows, and in how many slices of K: pure functions."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from pykernels.plan import Caps, cdiv, forced
+from pykernels.plans.cost import busiest, product_seconds, splitk_seconds, waves
+from pykernels.plans.limits import MAX_ROUNDS, fits
+from pykernels.tuning import Tuning
+
+__all__ = [
+    "BK", "SMALLEST", "STEM_TILES", "TILES", "TILES_3X3", "Choice", "Shape", "choose", "packs",
+    "tile_of",
+]  # fmt: skip
+
+BK = 16  # k of a tile of implicit_gemm.wgsl
+# The tiles of implicit_gemm.wgsl: output channels, pixels, invocations, bytes, k's of one
+# invocation.
+TILES = {
+    "implicit_gemm/32x32": (32, 32, 64, 4096, 2),
+    "implicit_gemm/64x32": (64, 32, 128, 6144, 1),  # form "any" only
+    "implicit_gemm/64x64": (64, 64, 128, 8192, 2),
+    "implicit_gemm/64x128": (64, 128, 128, 12288, 4),
+    "implicit_gemm/128x64": (128, 64, 128, 12288, 2),
+    "implicit_gemm/128x128": (128, 128, 256, 16384, 2),
+}
+SMALLEST = "implicit_gemm/32x32"
+# Those of implicit_gemm_3x3.wgsl: output channels, pixels, invocations, bytes.
+TILES_3X3 = {
+    "implicit_gemm_3x3/64x96": (64, 96, 96, 11520),
+    "implicit_gemm_3x3/64x128": (64, 128, 128, 13824),
+}
+# Those of conv_stem.wgsl: output channels, pixels.
+STEM_TILES = {"conv_stem/16x128": (16, 128), "conv_stem/32x128": (32, 128)}
+
+
+class Shape(NamedTuple):
+    """What a choice depends on, apart from the device: a product for each group."""
+
+    groups: int
+    rows: int  # output channels of a group
+    pixels: int  # of all images
+    depth: int  # taps and channels of a window
+    forms: tuple[str, ...] = ("taps",) * len(TILES)  # how each tile would load the image
+    fits_3x3: bool = False  # may implicit_gemm_3x3 do it?
+    fits_stem: bool = False  # may conv_stem?
+    fits_few_outputs: bool = False  # may conv_few_outputs?
+
+
+class Choice(NamedTuple):
+    """A body, with its tile as in TILES, and the number of slices of its sums.
+
+    `pack`: are weights repacked where they need not be? None: where that pays.
+    """
+
+    body: str
+    slices: int = 1
+    pack: bool | None = None
+
+
+def choose(caps: Caps, s: Shape) -> Choice:
+    """The body and the slices for one call."""
+    given = forced(caps, Choice)
+    if given is not None:
+        return given
+    t = caps.tuning.conv
+    many = s.groups * s.pixels
+    if s.fits_few_outputs:
+        return Choice("conv_few_outputs")
+    if (
+        s.rows <= t.conv_direct.rows
+        and (s.depth <= t.conv_direct.depth or many >= t.conv_direct.pixels)
+        and s.depth < MAX_ROUNDS
+    ):
+        return Choice("conv_direct")
+    stem = t.conv_stem
+    if s.fits_stem and not (
+        s.fits_3x3 and s.depth >= stem.yield_depth and many >= stem.yield_pixels
+    ):
+        busy = stem.waves * caps.tuning.device.units
+        wide = s.rows > 16 and _tiles(s, "conv_stem/32x128") >= busy
+        return Choice("conv_stem/32x128" if wide else "conv_stem/16x128")
+    if t.fill:
+        slices = min(cdiv(t.fill, _tiles(s, SMALLEST)), s.depth // t.shortest)
+        return Choice(SMALLEST, max(1, slices))
+    found = [
+        (_seconds(caps.tuning, s, body, slices), slices, body)
+        for body in _candidates(caps, s)
+        for slices in range(1, max(1, min(s.depth // t.shortest, t.most)) + 1)
+    ]
+    _, slices, body = min(found)
+    return Choice(body, slices)
+
+
+def packs(caps: Caps, operations: int) -> bool:
+    """Should weights be repacked that need not be?"""
+    given = forced(caps, Choice)
+    if given is not None and given.pack is not None:
+        return given.pack
+    return operations >= caps.tuning.conv.pack_from
+
+
+def tile_of(body: str) -> str:
+    """The tile's name in the body's text."""
+    return body.split("/")[1]
+
+
+def _candidates(caps: Caps, s: Shape) -> list[str]:
+    rates = caps.tuning.conv.implicit_gemm.rates
+    found = [
+        body
+        for body, form in zip(TILES, s.forms, strict=True)
+        if form in rates[tile_of(body)] and _may(caps, body)
+    ]
+    return found + [body for body in TILES_3X3 if s.fits_3x3 and _may(caps, body)]
+
+
+def _may(caps: Caps, body: str) -> bool:
+    if body == SMALLEST:
+        return True
+    own = TILES_3X3[body] if body in TILES_3X3 else TILES[body]
+    return body in caps.tuning.conv.bodies and fits(caps, own[2], own[3])
+
+
+def _tiles(s: Shape, body: str) -> int:
+    own = STEM_TILES if body in STEM_TILES else TILES_3X3
+    rows, cols = own[body][:2] if body in own else TILES[body][:2]
+    return s.groups * cdiv(s.rows, rows) * cdiv(s.pixels, cols)
+
+
+def _seconds(t: Tuning, s: Shape, body: str, slices: int) -> float:
+    """An estimate of one call without the repacking."""
+    work = (_seconds_3x3 if body in TILES_3X3 else _tile_seconds)(t, s, body, slices)
+    if slices == 1:
+        return work
+    nbytes = s.groups * s.rows * s.pixels * 4
+    return work + splitk_seconds(nbytes, slices, t.conv.dispatch, t.device.copy)
+
+
+def _tile_seconds(t: Tuning, s: Shape, body: str, slices: int) -> float:
+    """Each unit works off its workgroups, slowly where they are few."""
+    rows, cols, invocations, _, _ = TILES[body]
+    own, units = t.conv.implicit_gemm, t.device.units
+    form = s.forms[list(TILES).index(body)]
+    each = busiest(_tiles(s, body) * slices, units, own.even_from)
+    depth = cdiv(cdiv(s.depth, slices), BK) * BK + own.start_k[form]
+    idle = max(1.0, math.sqrt(math.sqrt(own.busy_invocations / (each * invocations))))
+    return product_seconds(rows, cols, depth, each, units, own.rates[tile_of(body)][form]) * idle
+
+
+def _seconds_3x3(t: Tuning, s: Shape, body: str, slices: int) -> float:
+    """Whole waves of workgroups, and the rest."""
+    rows, cols, _, _ = TILES_3X3[body]
+    own, units = t.conv.implicit_gemm_3x3[tile_of(body)], t.device.units
+    groups = _tiles(s, body) * slices
+    each = groups / units
+    if each < t.conv.implicit_gemm.even_from:
+        each = (len(own.partial_wave) - 1) * waves(groups, units, own.partial_wave)
+    depth = 9 * cdiv(s.depth // 9, slices) + t.conv.implicit_gemm_3x3_start_k
+    return product_seconds(rows, cols, depth, each, units, own.rate)

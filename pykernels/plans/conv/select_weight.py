@@ -1,0 +1,101 @@
+"""Which body computes the gradient of weights, and in how many slices: pure functions."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from pykernels.plan import Caps, cdiv, forced
+from pykernels.plans.cost import product_seconds, splitk_seconds
+from pykernels.plans.limits import fits
+from pykernels.tuning import Tuning
+
+__all__ = ["BK", "DIRECT", "TILES", "WG", "Choice", "Shape", "choose"]
+
+DIRECT = "conv_weight_direct"
+# Rows and columns of the tiles of conv2d_backward_weight.wgsl, invocations and bytes.
+TILES = {
+    "32x32": (32, 32, 64, 4096),
+    "64x64": (64, 64, 128, 8704),
+    "64x128": (64, 128, 128, 12800),
+}
+SMALLEST = "32x32"
+BK = 16  # k of a tile
+WG, TAPS = 256, 9  # of conv_weight_direct.wgsl
+
+
+class Shape(NamedTuple):
+    """What a choice depends on, apart from the device."""
+
+    groups: int
+    rows: int  # output channels of a group
+    channels: int  # input channels of a group
+    taps: int
+    pixels: int  # of dy, all images
+
+    @property
+    def cols(self) -> int:
+        return self.channels * self.taps
+
+
+class Choice(NamedTuple):
+    """DIRECT or a tile, and the number of slices of the pixels."""
+
+    body: str
+    slices: int = 1
+
+
+def choose(caps: Caps, s: Shape) -> Choice:
+    """The body and the slices for one call."""
+    given = forced(caps, Choice)
+    if given is not None:
+        return given
+    own, units = caps.tuning.conv.conv2d_backward_weight, caps.tuning.device.units
+    filled = s.rows * s.cols / (cdiv(s.rows, 32) * cdiv(s.cols, 32) * 1024)
+    if filled * own.rates[SMALLEST] < own.direct_rate:
+        sums = s.groups * s.rows * s.channels * cdiv(s.taps, TAPS)
+        slices = min(cdiv(own.direct_waves * units, sums), s.pixels // (4 * WG))
+        return Choice(DIRECT, max(1, slices))
+    found = [
+        (_seconds(caps.tuning, s, tile, slices), slices, tile)
+        for tile in TILES
+        if _may(caps, s, tile)
+        for slices in sorted({_slices(caps.tuning, s, tile, n) for n in range(1, own.waves + 1)})
+    ]
+    _, slices, tile = min(found)
+    return Choice(tile, slices)
+
+
+def _may(caps: Caps, s: Shape, tile: str) -> bool:
+    if tile == SMALLEST:
+        return True
+    if tile == "64x128" and s.channels % 4:
+        return False
+    _, _, invocations, nbytes = TILES[tile]
+    bodies = caps.tuning.conv.conv2d_backward_weight.bodies
+    return tile in bodies and fits(caps, invocations, nbytes)
+
+
+def _tiles(s: Shape, tile: str) -> int:
+    rows, cols, _, _ = TILES[tile]
+    return s.groups * cdiv(s.rows, rows) * cdiv(s.cols, cols)
+
+
+def _slices(t: Tuning, s: Shape, tile: str, each: int) -> int:
+    """Slices that give each unit up to `each` workgroups."""
+    shortest = t.conv.conv2d_backward_weight.shortest
+    return max(1, min(each * t.device.units // _tiles(s, tile), s.pixels // shortest))
+
+
+def _seconds(t: Tuning, s: Shape, tile: str, slices: int) -> float:
+    """An estimate: each unit works off its workgroups, slowly where they are few."""
+    rows, cols, invocations, _ = TILES[tile]
+    own, units = t.conv.conv2d_backward_weight, t.device.units
+    each = cdiv(_tiles(s, tile) * slices, units)
+    depth = cdiv(cdiv(s.pixels, slices), BK) * BK + own.start_k
+    idle = max(1.0, math.sqrt(own.busy_invocations / (each * invocations)))
+    work = product_seconds(rows, cols, depth, each, units, own.rates[tile]) * idle
+    if slices == 1:
+        return work
+    nbytes = s.groups * s.rows * s.cols * 4
+    return work + splitk_seconds(nbytes, slices, t.conv.dispatch, t.device.copy)

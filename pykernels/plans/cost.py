@@ -1,0 +1,80 @@
+"""What a choice is expected to cost: workgroups in waves, and sums in slices of K.
+
+Estimates in seconds, or in workgroups and waves. All numbers of a device come from its table.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from pykernels.plan import cdiv
+
+from .limits import MAX_ROUNDS
+
+__all__ = [
+    "Split",
+    "busiest",
+    "copy_seconds",
+    "product_seconds",
+    "split_k",
+    "splitk_seconds",
+    "waves",
+]
+
+
+def waves(groups: int, units: int, partial: Sequence[float]) -> float:
+    """How long so many equal workgroups take, in the time of one full wave.
+
+    A unit holds `len(partial) - 1` of them at a time; `partial[n]` is the time of a wave with n on
+    each unit, 0.0 for none and 1.0 for all.
+    """
+    resident = len(partial) - 1
+    whole, rest = divmod(groups, resident * units)
+    return whole + partial[cdiv(rest, units)]
+
+
+def busiest(groups: int, units: int, even_from: int) -> float:
+    """Workgroups of the unit that has most; from `even_from` a unit on the load evens out, as a
+    unit that is ready early takes the work of others."""
+    each = groups / units
+    return each if each >= even_from else math.ceil(each)
+
+
+def product_seconds(
+    rows: int, cols: int, depth: int, each: float, units: int, rate: float
+) -> float:
+    """Seconds of `each` tiles of rows x cols x depth multiply-adds on every unit of a device that
+    does `rate` operations a second when it is full."""
+    return each * 2 * rows * cols * depth * units / rate
+
+
+def splitk_seconds(
+    nbytes: int, slices: int, dispatch: float, copy: float, result: int = 0
+) -> float:
+    """Seconds of the sum over slices of `nbytes` each, which are written and read, and of writing
+    `result` bytes; `copy` in bytes a second."""
+    return dispatch + (2 * nbytes * slices + result) / copy
+
+
+def copy_seconds(nbytes: int, dispatch: float, copy: float) -> float:
+    """Seconds of one more dispatch that reads and writes `nbytes`."""
+    return dispatch + 2 * nbytes / copy
+
+
+class Split(NamedTuple):
+    """K in `slices` slices of `depth`; the last may be shorter."""
+
+    slices: int
+    depth: int
+
+
+def split_k(depth: int, slices: int, unit: int, each: int = 0) -> Split:
+    """Slices of `each`, or equal ones that are multiples of `unit`, none of them empty or too long
+    for one loop that takes `unit` a round."""
+    slices = max(slices, cdiv(depth, unit * MAX_ROUNDS))
+    if each == 0:
+        each = cdiv(cdiv(depth, slices), unit) * unit
+    each = min(each, unit * MAX_ROUNDS)
+    return Split(cdiv(depth, each), each)

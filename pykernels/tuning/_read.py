@@ -1,0 +1,123 @@
+"""Reads tables: what a file may say, key by key, by the types of the schema."""
+
+from __future__ import annotations
+
+import math
+import re
+import types
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any, get_args, get_origin, get_type_hints
+
+from pykernels.errors import ArgumentError
+
+from .schema import Match, Tuning
+
+__all__ = ["matches", "merged", "typed"]
+
+# What is divided by, or is nothing without.
+_POSITIVE = (
+    "units", "copy", "rate", "rates", "direct_rate", "resident", "most", "shortest",
+    "shortest_rows", "cache_waves", "lane_slices", "side", "band_side", "room",
+)  # fmt: skip
+
+
+def _wrong(file: str, key: str, rule: str, value: object) -> ArgumentError:
+    return ArgumentError(f"[tuning] {file}: {key} must be {rule} but is {value!r}")
+
+
+def merged(base: Mapping[str, Any], own: Any, file: str, at: str = "") -> dict[str, Any]:
+    """`base` with the values of `own`, which may name only what `base` has."""
+    if not isinstance(own, dict):
+        raise _wrong(file, at, "a table", own)
+    out = dict(base)
+    for key, value in own.items():
+        path = f"{at}.{key}" if at else key
+        if key not in base:
+            known = ", ".join(base)
+            raise ArgumentError(f"[tuning] {file}: there is no {path}; known here: {known}")
+        inner = base[key]
+        out[key] = merged(inner, value, file, path) if isinstance(inner, dict) else value
+    return out
+
+
+def typed(name: str, data: Mapping[str, Any], root: Mapping[str, Any], file: str) -> Tuning:
+    """The table `name` from its keys and values; `root` knows the names of all bodies."""
+    made: Tuning = _value(Tuning, {"name": name, **data}, {"name": name, **root}, file, "")
+    return made
+
+
+def _value(kind: Any, value: Any, root: Any, file: str, at: str) -> Any:
+    if isinstance(kind, type) and is_dataclass(kind):
+        if not isinstance(value, dict):
+            raise _wrong(file, at, "a table", value)
+        names = [f.name for f in fields(kind)]
+        for key in names:
+            if key not in value:
+                raise ArgumentError(f"[tuning] {file}: {_path(at, key)} is missing")
+        for key in value:
+            if key not in names:
+                known = ", ".join(names)
+                raise ArgumentError(
+                    f"[tuning] {file}: there is no {_path(at, key)}; known here: {known}"
+                )
+        hints = get_type_hints(kind)
+        inner = {k: _value(hints[k], value[k], root.get(k, {}), file, _path(at, k)) for k in names}
+        return kind(**inner)
+    if get_origin(kind) is not None and get_origin(kind) is not tuple:  # a mapping
+        if not isinstance(value, dict):
+            raise _wrong(file, at, "a table", value)
+        inner = get_args(kind)[1]
+        return types.MappingProxyType(
+            {k: _value(inner, v, root.get(k, {}), file, _path(at, k)) for k, v in value.items()}
+        )
+    if kind is str:
+        return value
+    if get_origin(kind) is tuple:
+        return _list(get_args(kind)[0], value, root, file, at)
+    whole = kind is int
+    number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
+    above = any(part in _POSITIVE for part in at.split("."))
+    if not number or not math.isfinite(value) or value < 0 or (above and value == 0):
+        word = "integer" if whole else "number"
+        least = "above 0" if above else "of at least 0"
+        raise _wrong(file, at, f"{'an' if whole else 'a'} {word} {least}", value)
+    return int(value) if whole else float(value)
+
+
+def _list(kind: Any, value: Any, root: Any, file: str, at: str) -> tuple[Any, ...]:
+    if kind is float:  # a partial wave
+        steps = isinstance(value, list) and all(isinstance(v, int | float) for v in value)
+        if not steps or len(value) < 2 or value[0] != 0 or value[-1] != 1:
+            raise _wrong(file, at, "a list of numbers from 0.0 to 1.0", value)
+        return tuple(map(float, value))
+    if not isinstance(value, list) or not all(v in root for v in value):
+        raise _wrong(file, at, f"a list of some of {', '.join(map(repr, root))}", value)
+    return tuple(value)
+
+
+def _path(at: str, key: str) -> str:
+    return f"{at}.{key}" if at else key
+
+
+def matches(raw: Any, name: str, kind: str, file: str) -> list[str]:
+    """The conditions of `[match]` that hold, in words; none if one of them does not."""
+    if not isinstance(raw, dict) or not all(
+        isinstance(v, list) and all(isinstance(s, str) for s in v) for v in raw.values()
+    ):
+        raise _wrong(file, "match", "a table of lists of strings", raw)
+    unknown = raw.keys() - {f.name for f in fields(Match)}
+    if unknown:
+        raise ArgumentError(f"[tuning] {file}: there is no match.{min(unknown)}")
+    asked = Match(**{k: tuple(v) for k, v in raw.items()})
+    found = []
+    if asked.names:
+        pattern = next((p for p in asked.names if re.search(p, name)), None)
+        if pattern is None:
+            return []
+        found.append(f"its name contains {pattern}")
+    if asked.types:
+        if kind not in asked.types:
+            return []
+        found.append(f"its type is {kind}")
+    return found

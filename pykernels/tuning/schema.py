@@ -1,0 +1,236 @@
+"""What a tuning table holds: the numbers of one device, or of a kind of devices, by family.
+
+Rates are operations a second (a multiply-add is two), copies bytes a second, times seconds, and
+lengths elements of the axis that is summed. A unit is what the device has many of, and what
+runs whole workgroups: a multiprocessor, a compute unit, an Xe core. `partial_wave[n]` is the time
+of a wave with n workgroups on each unit, of a full one with as many as fit: 0.0 first, 1.0 last.
+`bodies` are those that may be chosen beside the smallest one, which always may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+__all__ = ["Attention", "Conv", "ConvBackwardWeight", "Copy", "Device", "Match", "Matmul",
+           "Softmax", "Tuning"]  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Match:
+    """Which adapters a table is for: all that is given must hold, and nothing given fits any.
+
+    The table with the most conditions that hold is taken.
+    """
+
+    names: tuple[str, ...] = ()  # patterns, one of which the device's name contains
+    types: tuple[str, ...] = ()  # adapter types: DiscreteGPU, IntegratedGPU, CPU, ...
+
+
+@dataclass(frozen=True, eq=False)
+class Device:
+    units: int
+    copy: float
+
+
+@dataclass(frozen=True, eq=False)
+class Gemv:
+    """Few rows of one operand."""
+
+    busy: int  # workgroups that keep the device busy
+    busy_rows: int  # the same where several rows hold more sums, and slices cost more
+    shortest: int  # slice
+    shortest_rows: int  # slice where k does not run along the larger operand's memory
+    most: int  # slices
+    lane_k: int  # the least k for each of the invocations that share a sum
+    lane_k_rows: int  # k from which eight share one where it does not run
+    lane_groups: int  # workgroups from which no more invocations share a sum
+
+
+@dataclass(frozen=True, eq=False)
+class Tile:
+    """A tile of mul_mat.wgsl."""
+
+    least: int  # workgroups, slices counted, below which a smaller tile is taken
+    busy: int  # workgroups that keep the device busy
+    shortest: int  # slice
+
+
+@dataclass(frozen=True, eq=False)
+class GemmTile:
+    """Large products."""
+
+    least: int  # workgroups, slices counted, below which a smaller tile is taken
+    side: int  # rows and columns that a product must have more of
+    partial_wave: tuple[float, ...]
+    start_k: int  # k that starting a workgroup costs
+    rate: float
+    shortest: int  # slice
+    most: int  # slices
+    short: int  # the least of a shorter last slice
+    uneven: float  # of a wave: what long slices with a short one each leave idle at the most
+    k_last: Mapping[str, float]  # share that loading b with k last costs, by dtype ("f16", "f32")
+    scalars: float  # and without vectors
+
+
+@dataclass(frozen=True, eq=False)
+class Reduce:
+    """splitk_reduce."""
+
+    busy: int  # workgroups from which no more invocations share an element
+    lane_slices: int  # slices for each of the invocations that share an element
+
+
+@dataclass(frozen=True, eq=False)
+class Matmul:
+    bodies: tuple[str, ...]  # of "mul_mat/64", "gemm_tile"
+    dispatch: float  # one more
+    gemv: Gemv
+    mul_mat: Mapping[str, Tile]
+    gemm_tile: GemmTile
+    splitk_reduce: Reduce
+
+
+@dataclass(frozen=True, eq=False)
+class Stem:
+    """conv_stem."""
+
+    channels: int  # input channels of a group, at the most
+    waves: int  # workgroups on each unit from which tiles are the larger ones
+    yield_depth: int  # depth of a window from which implicit_gemm_3x3 is better
+    yield_pixels: int  # and pixels
+
+
+@dataclass(frozen=True, eq=False)
+class ImplicitGemm:
+    rates: Mapping[str, Mapping[str, float]]  # by tile and form of loading
+    start_k: Mapping[str, int]  # k that starting a workgroup costs, by form
+    busy_invocations: int  # on each unit: below, it takes the fourth root longer
+    even_from: int  # workgroups on each unit from which the load evens out
+
+
+@dataclass(frozen=True, eq=False)
+class Gemm3x3:
+    """A tile of implicit_gemm_3x3."""
+
+    rate: float
+    partial_wave: tuple[float, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Direct:
+    """conv_direct."""
+
+    rows: int  # output channels of a group, at the most
+    depth: int  # of a window, at the most, unless
+    pixels: int  # there are so many
+
+
+@dataclass(frozen=True, eq=False)
+class ConvBackwardWeight:
+    bodies: tuple[str, ...]  # as "64x64"
+    rates: Mapping[str, float]
+    direct_rate: float  # conv_weight_direct
+    direct_waves: int  # workgroups on each unit that keep that body busy
+    waves: int  # workgroups on each unit that slices are cut for, at the most
+    shortest: int  # slice
+    start_k: int  # k that starting a workgroup costs
+    busy_invocations: int  # on each unit: below, it takes the square root longer
+
+
+@dataclass(frozen=True, eq=False)
+class ConvBackwardBias:
+    waves: int  # workgroups on each unit that keep the device busy
+
+
+@dataclass(frozen=True, eq=False)
+class Conv:
+    bodies: tuple[str, ...]  # as "implicit_gemm/64x64"
+    dispatch: float  # one more
+    fill: int  # workgroups that slices are cut for; 0: by the time of each number of slices
+    shortest: int  # slice
+    most: int  # slices
+    pack_from: float  # operations below which repacked weights do not pay
+    product_pixels: int  # of an image from which 1 x 1 convolutions are products image by image
+    conv_direct: Direct
+    conv_stem: Stem
+    implicit_gemm: ImplicitGemm
+    implicit_gemm_3x3: Mapping[str, Gemm3x3]
+    implicit_gemm_3x3_start_k: int
+    conv2d_backward_weight: ConvBackwardWeight
+    conv2d_backward_bias: ConvBackwardBias
+
+
+@dataclass(frozen=True, eq=False)
+class Decode:
+    """flash_attn and attention_decode: few query rows."""
+
+    rows: int  # of the heads that share a KV head, at the most
+    waves: int  # workgroups on each unit that keep the device busy
+    shortest: int  # slice
+    wide_slices: int  # slices from which workgroups of 256 pay
+    wide_keys: int  # and keys of each
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionTile:
+    """attention_tile; what is by tile and padded depth of values has keys as "large/64"."""
+
+    waves: Mapping[str, int]  # workgroups on each unit that keep the device busy
+    shortest: int  # slice
+    most: int  # slices
+    large_keys: int  # keys that a workgroup of a large tile should have at the least
+    resident: int  # workgroups of the large tiles at a time on each unit
+    rate: float
+    ends: float  # tiles that it takes to begin and end a slice
+    cache_waves: int  # waves of blocks whose keys stay in the cache
+    alike: float  # of a group of heads that the last one should have, at the least
+
+
+@dataclass(frozen=True, eq=False)
+class Combine:
+    tile_slices: int  # slices that attention_combine_tiles takes, at the most
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionBackward:
+    bodies: tuple[str, ...]  # "128"
+    room: int  # elements of one matrix of a window
+    side: int  # queries and keys of a window
+    band_side: int  # the same where a band hides keys
+    least_tiles: int  # tiles of 128 below which the small one is taken
+    least_side: int  # queries and keys up to which it is
+    narrow_groups: int  # workgroups of sums below which their tiles have 64 columns
+
+
+@dataclass(frozen=True, eq=False)
+class Attention:
+    bodies: tuple[str, ...]  # "attention_tile/large"
+    dispatch: float  # one more
+    decode: Decode
+    attention_tile: AttentionTile
+    combine: Combine
+    flash_attn_backward: AttentionBackward
+
+
+@dataclass(frozen=True, eq=False)
+class Softmax:
+    transpose_lanes: int  # lanes on a row from which far columns are transposed first
+
+
+@dataclass(frozen=True, eq=False)
+class Copy:
+    tile_side: int  # rows and columns from which cpy_tile transposes
+
+
+@dataclass(frozen=True, eq=False)
+class Tuning:
+    """One table. The same file gives the same object; plans read it through `Caps.tuning`."""
+
+    name: str
+    device: Device
+    matmul: Matmul
+    conv: Conv
+    attention: Attention
+    softmax: Softmax
+    copy: Copy

@@ -1,0 +1,194 @@
+"""Tuning tables: which one an adapter gets, what a file may say, and the errors of a bad one."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pykernels as pk
+from pykernels import tuning
+from pykernels.plan import Caps
+from pykernels.plans.attention import select as attention
+from pykernels.plans.conv import select as conv
+from pykernels.plans.conv import select_weight
+from pykernels.plans.matmul import select as matmul
+from pykernels.tuning import as_data, for_adapter, load, named
+
+LARGE = Caps(True, True, 32, 1024, 49152, 1 << 31, 65535, named("generic-large"))
+
+
+@pytest.fixture(autouse=True)
+def no_table_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYKERNELS_TUNING", raising=False)
+
+
+# -- which table ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "want"),
+    [
+        ("NVIDIA H200", "DiscreteGPU", "nvidia-h200"),
+        ("NVIDIA GeForce RTX 4090", "DiscreteGPU", "generic-large"),
+        ("Apple M2", "IntegratedGPU", "generic-large"),
+        ("Mali-G78", "IntegratedGPU", "generic-small"),
+        ("Adreno (TM) 740", "IntegratedGPU", "generic-small"),
+        ("llvmpipe (LLVM 15.0.6, 256 bits)", "CPU", "software"),
+        ("SwiftShader Device (Subzero)", "CPU", "software"),
+        ("", "Unknown", "generic-large"),
+    ],
+)
+def test_table_of_an_adapter(name: str, kind: str, want: str) -> None:
+    assert for_adapter(name, kind).tuning is named(want)
+
+
+def test_every_shipped_table_reads() -> None:
+    files = sorted(p.stem for p in Path(tuning.__path__[0]).glob("*.toml"))
+    assert files == sorted(tuning.TABLES)
+    for name in tuning.TABLES:
+        assert named(name).name == name
+
+
+def test_tables_name_the_bodies_that_there_are() -> None:
+    t = named("nvidia-h200")
+    assert {conv.SMALLEST, *t.conv.bodies} == {*conv.TILES, *conv.TILES_3X3}
+    assert {conv.tile_of(b) for b in conv.TILES} == set(t.conv.implicit_gemm.rates)
+    assert {conv.tile_of(b) for b in conv.TILES_3X3} == set(t.conv.implicit_gemm_3x3)
+    assert set(t.conv.conv2d_backward_weight.rates) == set(select_weight.TILES)
+    assert {f"mul_mat/{k}" for k in t.matmul.mul_mat} | {"gemm_tile"} == set(matmul.TILES)
+    assert {
+        f"attention_tile/{k}" for k in t.attention.attention_tile.waves
+    } == {f"{tile}/{depth}" for tile, depth in attention.BLOCKS}  # fmt: skip
+
+
+def test_large_tables_are_as_measured() -> None:
+    """What a GPU that nobody measured gets is what the measured one has."""
+    large, measured = (as_data(named(n)) for n in ("generic-large", "nvidia-h200"))
+    assert large | {"name": ""} == measured | {"name": ""}
+
+
+# -- a table of the user's ------------------------------------------------------------------------
+
+
+def test_a_file_changes_its_base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text('base = "generic-large"\n[device]\nunits = 40\n', encoding="utf-8")
+    monkeypatch.setenv("PYKERNELS_TUNING", str(file))
+    found, why = for_adapter("NVIDIA H200", "DiscreteGPU")
+    assert (found.name, found.device.units, why) == ("mine", 40, f"PYKERNELS_TUNING={file}")
+    assert found.matmul.gemm_tile.rate == named("generic-large").matmul.gemm_tile.rate
+    assert for_adapter("llvmpipe", "CPU").tuning is found  # the same text is the same table
+    monkeypatch.setenv("PYKERNELS_TUNING", "software")
+    assert for_adapter("NVIDIA H200", "DiscreteGPU").tuning is named("software")
+
+
+def test_a_whole_table_reads_back(tmp_path: Path) -> None:
+    """Every key of a table, as a file without a base."""
+    data = as_data(named("generic-small"))
+    file = tmp_path / "whole.toml"
+    file.write_text("\n".join(_toml({k: v for k, v in data.items() if k != "name"})))
+    assert as_data(load(str(file))) == data | {"name": "whole"}
+
+
+def _toml(data: Mapping[str, Any], at: str = "") -> list[str]:
+    lines = [f"[{at}]"] if at else []
+    lines += [f'"{k}" = {v!r}' for k, v in data.items() if not isinstance(v, dict)]
+    for k, v in data.items():
+        if isinstance(v, dict):
+            lines += _toml(v, f'{at}."{k}"' if at else f'"{k}"')
+    return lines
+
+
+BAD = {
+    "[device]\nunits = 0": "device.units must be an integer above 0 but is 0",
+    "[device]\nunits = 4.5": "device.units must be an integer above 0 but is 4.5",
+    "[device]\nunits = true": "device.units must be an integer above 0 but is True",
+    "[device]\ncopy = 'fast'": "device.copy must be a number above 0 but is 'fast'",
+    "[device]\ncopy = inf": "device.copy must be a number above 0 but is inf",
+    "device = 3": "device must be a table but is 3",
+    "[device]\ncores = 4": "there is no device.cores; known here: units, copy",
+    "[gpu]": "there is no gpu; known here: device, matmul, conv, attention, softmax, copy",
+    "[matmul.mul_mat.96]\nbusy = 1": "there is no matmul.mul_mat.96; known here: 32, 64",
+    "[matmul]\nbodies = ['gemm']":
+        "matmul.bodies must be a list of some of 'mul_mat/64', 'gemm_tile' but is ['gemm']",
+    "[matmul.gemm_tile]\npartial_wave = [0.0, 0.5]":
+        "matmul.gemm_tile.partial_wave must be a list of numbers from 0.0 to 1.0 but is [0.0, 0.5]",
+    "[conv]\nfill = -1": "conv.fill must be an integer of at least 0 but is -1",
+    "[conv.implicit_gemm.rates.64x64]\nany = 0":
+        "conv.implicit_gemm.rates.64x64.any must be a number above 0 but is 0",
+    "base = 'large'": "base must be one of ",
+    "[device": "is not TOML: ",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", BAD)
+def test_a_bad_file_says_which_key(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "bad.toml"
+    base = "" if text.startswith("base") else 'base = "generic-large"\n'
+    file.write_text(base + text, encoding="utf-8")
+    with pytest.raises(pk.ArgumentError, match=re.escape(BAD[text])) as e:
+        load(str(file))
+    assert str(file) in str(e.value)
+
+
+def test_a_file_without_base_lacks_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "part.toml"
+    file.write_text("[device]\nunits = 4\ncopy = 1e9\n", encoding="utf-8")
+    with pytest.raises(pk.ArgumentError, match=r"part\.toml: matmul is missing"):
+        load(str(file))
+
+
+def test_a_file_that_is_not_there() -> None:
+    with pytest.raises(pk.ArgumentError, match=r"nowhere\.toml must be a file that can be read"):
+        load("nowhere.toml")
+
+
+def test_the_suite_takes_no_table_of_the_user(tmp_path: Path) -> None:
+    """conftest.py takes the variable away before anything asks for it."""
+    code = "import os, tests.conftest; print('PYKERNELS_TUNING' in os.environ)"
+    env = os.environ | {"PYKERNELS_TUNING": str(tmp_path / "nowhere.toml")}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True,
+        cwd=Path(__file__).parents[2],
+    )  # fmt: skip
+    assert done.stdout.strip() == "False"
+
+
+# -- what a table may not do ----------------------------------------------------------------------
+
+
+def test_a_body_that_does_not_fit_is_not_chosen() -> None:
+    """Whatever the table says: a workgroup has no more invocations and bytes than the device."""
+    from dataclasses import replace
+
+    product, window = matmul.Shape(1, 4096, 4096, 4096), conv.Shape(1, 512, 1 << 16, 4608)
+    weight = select_weight.Shape(1, 512, 512, 9, 1 << 16)
+    dims = attention.Dims(1, 32, 32, 4096, 4096, 128, 128)
+    assert matmul.choose(LARGE, product).body == "gemm_tile"
+    assert conv.choose(LARGE, window).body == "implicit_gemm/128x128"
+    assert select_weight.choose(LARGE, weight).body in ("64x64", "64x128")
+    assert attention.choose(LARGE, dims).body == attention.LARGE
+    for less in ({"max_invocations": 64}, {"max_workgroup_bytes": 8000}):
+        caps = replace(LARGE, **less)  # type: ignore[arg-type]
+        assert matmul.choose(caps, product).body == "mul_mat/32"
+        assert conv.choose(caps, window).body in ("implicit_gemm/32x32", "implicit_gemm/64x32")
+        assert select_weight.choose(caps, weight).body == "32x32"
+        assert attention.choose(caps, dims).body == attention.SMALL
+
+
+def test_devices_of_one_size_differ_by_their_tables() -> None:
+    """1024 invocations do not make a large GPU."""
+    from dataclasses import replace
+
+    small = replace(LARGE, tuning=named("software"))
+    product = matmul.Shape(1, 4096, 4096, 4096)
+    assert matmul.choose(small, product).body == "mul_mat/32"
+    assert math.isclose(small.tuning.device.copy, LARGE.tuning.device.copy)
