@@ -42,7 +42,7 @@ def test_two_builds_are_byte_identical(checkout: Path, tmp_path: Path, here: Bui
 def test_check_prints_the_difference(checkout: Path) -> None:
     assert run_python(checkout, "-m", "codegen", "--no-validate").returncode == 0
     assert run_python(checkout, "-m", "codegen", "--check").returncode == 0
-    path = checkout / GENERATED / "kernels" / "memset.py"
+    path = checkout / GENERATED / "wrappers" / "memset.py"
     path.write_text(path.read_text().replace("Set bytes to one value", "Set some bytes"))
     done = run_python(checkout, "-m", "codegen", "--check")
     assert done.returncode == 1
