@@ -4,49 +4,29 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import DOCS, ROOT, files
+from tests.checkout import FAMILIES, ROOT, run_python, small_checkout
+from tests.docs.pages import DOCS, files
 
 COLUMN = os.environ.get("PYKERNELS_TEST_COLUMN", "wgpu-lavapipe")
 PAGE = (DOCS / "guide" / "adding-a-kernel.md").read_text(encoding="utf-8")
-# What tensors and the page's kernels need; a build of all takes much longer.
-FAMILIES = ("lib", "fill", "copy", "elementwise")
 TABLE_TESTS = "tests/kernels/elementwise/test_ops.py"
-LEAVE = shutil.ignore_patterns("_generated", "__pycache__")
-# Layer two of the families that are here.
-FUNCTIONS = """\
-from pykernels._generated import functional as _generated
-from pykernels._generated.functional import *
-
-__all__: list[str] = []
-__all__ += _generated.__all__
-"""
 
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A copy of the checkout with few families."""
-    for name in ("codegen", "pykernels"):
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=LEAVE)
-    for name in FAMILIES:
-        shutil.copytree(ROOT / "kernels" / name, tmp_path / "kernels" / name)
+    small_checkout(tmp_path, (*FAMILIES, "elementwise"))
     (tmp_path / TABLE_TESTS).parent.mkdir(parents=True)
-    for path in [ROOT / "pyproject.toml", ROOT / TABLE_TESTS, *(ROOT / "tests").glob("*.py")]:
-        shutil.copy(path, tmp_path / path.relative_to(ROOT))
-    (tmp_path / "pykernels" / "functional" / "__init__.py").write_text(FUNCTIONS)
+    shutil.copy(ROOT / TABLE_TESTS, tmp_path / TABLE_TESTS)
     return tmp_path
 
 
 def run(folder: Path, *args: str) -> str:
-    done = subprocess.run(
-        [sys.executable, *args],
-        cwd=folder, env={**os.environ, "PYTHONPATH": str(folder)}, capture_output=True, text=True,
-    )  # fmt: skip
+    done = run_python(folder, *args)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
