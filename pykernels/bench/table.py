@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from .run import Report, Result
 
-__all__ = ["headline", "markdown", "table", "where"]
+__all__ = ["digits", "headline", "markdown", "table", "where"]
 
 Row = list[str]
 PEERS = ("torch", "ort", "numpy", "naive", "wgpu", "dawn")  # in this order
@@ -28,10 +28,10 @@ def headline(report: Report) -> Iterator[str]:
     if m.get("note"):
         yield m["note"]
     for engine, c in report.ceilings.items():
-        half = f", {_digits(c.fma16 / 1e12)} in f16" if c.fma16 else ""
+        half = f", {digits(c.fma16 / 1e12)} in f16" if c.fma16 else ""
         yield (
             f"ceilings of {engine}: fill {c.fill / 1e9:.0f} GB/s, copy {c.copy / 1e9:.0f} GB/s, "
-            f"multiply-adds {_digits(c.fma32 / 1e12)} TFLOP/s{half}, "
+            f"multiply-adds {digits(c.fma32 / 1e12)} TFLOP/s{half}, "
             f"launch {c.launch_gpu * 1e6:.1f} us on the device, "
             f"{c.launch_host * 1e6:.1f} us on the host"
         )
@@ -64,10 +64,10 @@ class _Columns:
         cells += [r.engine] if self.engines else []
         cells += [r.cache] if self.caches else []
         cells += [f"{r.check.error:.0e}" if r.check.error else "0"]
-        speed = _digits(r.speed / 1e12) if r.counts.operations else ""
+        speed = digits(r.speed / 1e12) if r.counts.operations else ""
         share = f"{r.share:.2f}" if r.limit else ""
         noise = f"{t.noise:.1%}" if t.noise else ""
-        cells += [_digits(t.seconds * 1e6), noise, _digits(r.rate / 1e9), speed, share]
+        cells += [digits(t.seconds * 1e6), noise, digits(r.rate / 1e9), speed, share]
         ratios = (r.ratio(p) for p in self.peers)
         cells += ["" if x is None else f"{x:.2f}" for x in ratios]
         notes = ["COLD"] if t.cold else []
@@ -75,7 +75,7 @@ class _Columns:
         return [*cells, " ".join(notes)]
 
 
-def _digits(x: float) -> str:
+def digits(x: float) -> str:
     """Three digits, or all before the point."""
     return f"{x:.0f}" if x >= 100 else f"{x:.3g}" if x >= 1e-4 else "0"
 
