@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from pykernels import reference
 
 from ._layouts import Request
 
@@ -26,8 +27,7 @@ def results(
     inputs = [
         arrays.get(t["name"]) for t in facts["tensors"] if t["role"] == "in" and not t["optional"]
     ]
-    module = importlib.import_module(f"pykernels.reference.{request.kernel}")
-    function = getattr(module, request.kernel)
+    function = reference.function(request.kernel)
     known = inspect.signature(function).parameters
     dst = arrays[outputs[0]]
     optional = {t["name"] for t in facts["tensors"] if t["role"] == "in" and t["optional"]}

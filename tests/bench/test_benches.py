@@ -20,6 +20,7 @@ import bench
 import pykernels as pk
 from bench import others, shapes
 from bench.others import Node, naive_peer, numpy_peer
+from pykernels import reference
 from pykernels.bench import run
 from pykernels.bench.case import Case, CheckFailed, Operand, kernel_of, load, problem
 from pykernels.bench.ceilings import ceilings
@@ -293,13 +294,14 @@ def test_problem_of_any_kernel() -> None:
 
 
 def test_several_outputs_are_compared_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reference, "family", lambda kernel: kernel)
     module = ModuleType("pykernels.reference.two")
     module.two = lambda x: (x.astype("f8"), 2 * x.astype("f8"))  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, module.__name__, module)
     x = np.arange(5, dtype="f4")
     assert verdict("two", {"x": x}, {}, [x, 2 * x]).wrong == 0
     assert verdict("two", {"x": x}, {}, [x, 2 * x + 1]).wrong == 5
-    module.budget = lambda x: (0 * x, 0 * x + 1)  # type: ignore[attr-defined]
+    module.two_budget = lambda x: (0 * x, 0 * x + 1)  # type: ignore[attr-defined]
     assert verdict("two", {"x": x}, {}, [x, 2 * x + 1]).wrong == 0
     assert verdict("two", {"x": x}, {}, [x + 1, 2 * x]).wrong == 5
 
@@ -307,10 +309,11 @@ def test_several_outputs_are_compared_each(monkeypatch: pytest.MonkeyPatch) -> N
 def test_budgets_allow_the_rounding_of_float16_and_may_ask_for_the_shape(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(reference, "family", lambda kernel: kernel)
     module = ModuleType("pykernels.reference.one")
     module.one = lambda x, shape: x.astype("f8")  # type: ignore[attr-defined]
     asked = []
-    module.budget = lambda x, shape: asked.append(shape) or 0.0  # type: ignore[attr-defined]
+    module.one_budget = lambda x, shape: asked.append(shape) or 0.0  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, module.__name__, module)
     x = np.array([1.0 / 3, 1e-6 / 3, 2.0**-26])
     assert verdict("one", {"x": x}, {}, [x.astype("f2")]).wrong == 0

@@ -50,7 +50,7 @@ import numpy as np
 import pytest
 
 import pykernels as pk
-from pykernels.reference.toy_scale import toy_scale
+from pykernels.reference.toy import toy_scale
 
 pytestmark = pytest.mark.gpu
 
@@ -96,7 +96,7 @@ def test_a_kernel_is_three_files(
     before = hashes(checkout)
     added = {
         "kernels/toy/toy_scale.wgsl": KERNEL,
-        "pykernels/reference/toy_scale.py": REFERENCE,
+        "pykernels/reference/toy.py": REFERENCE,
         "tests/kernels/toy/test_toy_scale.py": TEST,
     }
     for name, text in added.items():
