@@ -63,7 +63,7 @@ class Unknown(Exception):
 @cache
 def report() -> Any:
     """The committed readings."""
-    from pykernels.bench.run import Report
+    from pykernels.bench.report import Report
 
     return Report.load(ROOT / RESULTS / "results.json")
 
@@ -96,7 +96,7 @@ def kernels() -> str:
 
 def some(chosen: Callable[[Any], bool]) -> Any:
     """The report with these results only."""
-    from pykernels.bench.run import Report
+    from pykernels.bench.report import Report
 
     all_ = report()
     return Report(all_.meta, all_.ceilings, [r for r in all_.results if chosen(r)], {})
