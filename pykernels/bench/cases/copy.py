@@ -30,7 +30,7 @@ def cases(edge: int = 0) -> Iterator[Case]:
         (nbytes,) = s.dims
         yield problem("cpy", (nbytes // 4,), "float32").labelled(name=s.name, origin=s.origin)
     for name in ("float32", "float16", "uint8"):
-        dtype = cast(DTypeName, name)
+        dtype: DTypeName = name
         n = cut(1 << 28, edge * edge) // DTYPES[dtype].itemsize
         yield Case(
             "cpy", {"src": Operand((n,), dtype, phase=1), "dst": Operand((n,), dtype, gap=1)},
