@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pykernels import reference
+from pykernels.reference import budget, function
 
 __all__ = ["TOLERANCES", "Verdict", "asks_for", "differing", "expected", "verdict"]
 
@@ -48,18 +48,18 @@ def expected(
 
     `arrays` are the inputs by name, and the output as it was where the reference asks for it.
     """
-    function = reference.function(kernel)
-    asks = inspect.signature(function).parameters
+    meaning = function(kernel)
+    asks = inspect.signature(meaning).parameters
     given = {"dtype": got.dtype, "shape": got.shape}
     extra = {k: v for k, v in given.items() if k in asks}
     asked = {k: a for k, a in arrays.items() if k in asks}
-    found = function(**asked, **args, **extra)
+    found = meaning(**asked, **args, **extra)
     return tuple(map(np.asarray, found if isinstance(found, tuple) else (found,)))
 
 
 def asks_for(kernel: str, name: str) -> bool:
     """Does the reference want the tensor of this name as it was before the call?"""
-    return name in inspect.signature(reference.function(kernel)).parameters
+    return name in inspect.signature(function(kernel)).parameters
 
 
 def differing(want: Array, got: Array) -> int:
@@ -86,11 +86,11 @@ def verdict(
 
 def _budget(kernel: str, arrays: Mapping[str, Array], args: Mapping[str, Any], got: Array) -> Any:
     """What the reference's budget allows, None where it has none."""
-    budget = reference.budget(kernel)
-    if budget is None:
+    bound = budget(kernel)
+    if bound is None:
         return None
-    extra = {"shape": got.shape} if "shape" in inspect.signature(budget).parameters else {}
-    return budget(**arrays, **args, **extra)
+    extra = {"shape": got.shape} if "shape" in inspect.signature(bound).parameters else {}
+    return bound(**arrays, **args, **extra)
 
 
 def _compared(want: Array, got: Array, bound: Array | None) -> Verdict:

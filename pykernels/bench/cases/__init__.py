@@ -19,10 +19,11 @@ from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING, cast
 
-from pykernels import kernels, reference
+from pykernels import kernels
 from pykernels.bench.case import Case, Operand
 from pykernels.bench.shapes import cut
 from pykernels.dtypes import DTypeName, dtype_of
+from pykernels.reference import family
 
 if TYPE_CHECKING:
     from pykernels.bench.run import Peer
@@ -68,7 +69,7 @@ def _ids() -> frozenset[str]:
 
 def _module(kernel: str) -> ModuleType | None:
     """The module of the kernel's family."""
-    name = f"{__name__}.{reference.family(kernel)}"
+    name = f"{__name__}.{family(kernel)}"
     return next((m for m in modules() if m.__name__ == name), None)
 
 
