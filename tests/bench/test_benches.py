@@ -11,6 +11,7 @@ import json
 import math
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -365,6 +366,17 @@ def test_default_problems_are_prepared() -> None:
         places = index.values(np.random.default_rng(0), index.shape)
         assert sorted(places.tolist()) == list(range(index.shape[0]))
     assert problem("flash_attn_backward", (), "float32").prepare is not None
+
+
+def test_operations_get_inputs_of_their_domain(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pykernels.bench.cases.elementwise import OPS
+
+    assert problem("exp", (9,), "float32").tensors["x"].values is None
+    monkeypatch.setitem(OPS, "exp", replace(OPS["exp"], domain=((0.5, 2.0),)))
+    values = problem("exp", (999,), "float32").tensors["x"].values
+    assert values is not None
+    x = values(np.random.default_rng(0), (999,))
+    assert 0.5 <= x.min() < 0.51 and 1.99 < x.max() <= 2.0
 
 
 def test_problem_of_any_kernel() -> None:
