@@ -16,7 +16,18 @@ from pykernels.errors import PyKernelsError
 
 from .case import Case, CheckFailed, Loaded, load
 from .ceilings import ceilings
-from .clock import Calls, Effort, GpuSample, HostSample, Timing, Tracker, loops, measure, take
+from .clock import (
+    Calls,
+    Effort,
+    GpuSample,
+    HostSample,
+    Sample,
+    Timing,
+    Tracker,
+    loops,
+    measure,
+    take,
+)
 from .report import Cache, Report, Result, meta
 
 __all__ = ["EnginePeer", "Peer", "Runner", "Skipped"]
@@ -180,7 +191,7 @@ class Runner:
         counts = loaded.count()
         for cache in self.caches:
             timing = self._time(loaded, cache, counts.dispatches, take=take)
-            timing = replace(timing, loops=loops(HostSample(dev, loaded), self.effort))
+            timing = self._looped(timing, HostSample(dev, loaded), self.effort)
             writes_only = len(case.tensors) == 1
             known = self.report.ceilings.get(dev.engine)
             limit = known.limit(counts.nbytes, counts.operations, writes_only) if known else 0.0
@@ -241,32 +252,36 @@ class Runner:
             together = [dict(peers)]
         for some in together:
             ready = {name: self._ready(loaded, peer) for name, peer in some.items()}
-            for turn in range(self.alternate):
+            for _ in range(self.alternate):
                 if self.alternate > 1:
-                    r.timing = self._time(loaded, r.cache, r.counts.dispatches, before=r.timing)
+                    again = self._time(loaded, r.cache, r.counts.dispatches, before=r.timing)
+                    r.timing = self._looped(again, HostSample(loaded.dev, loaded), self.effort)
                 for name, calls in ready.items():
                     before = r.peers.get(name)
                     if isinstance(calls, str):
                         r.peers[name] = calls
                     elif not isinstance(before, str):
-                        r.peers[name] = self._peer(loaded, calls, before, turn)
+                        r.peers[name] = self._peer(loaded, calls, before)
 
     def _ready(self, loaded: Loaded, peer: Peer) -> Calls | str:
         """The peer, or why it does not run."""
         return "the time was over" if self.late(PEERS) else _attempt(lambda: peer(loaded))
 
-    def _peer(self, loaded: Loaded, calls: Calls, before: Timing | None, turn: int) -> Timing | str:
+    def _peer(self, loaded: Loaded, calls: Calls, before: Timing | None) -> Timing | str:
         """One more timing of a peer, or why it has none."""
         effort = self.effort.brief() if calls.clock == "wall" else self.effort.beside()
         tracker = self.trackers.get(loaded.dev.engine)
 
         def timed() -> Timing:
             found = measure(calls.sample, effort, clock=calls.clock, tracker=tracker, before=before)
-            if calls.loop is None or turn:
-                return found
-            return replace(found, loops=loops(calls.loop, effort))
+            return self._looped(found, calls.loop, effort)
 
         return _attempt(timed)
+
+    @staticmethod
+    def _looped(timing: Timing, loop: Sample | None, effort: Effort) -> Timing:
+        """The timing with loops by the host's clock, where they are another time."""
+        return replace(timing, loops=timing.loops + loops(loop, effort)) if loop else timing
 
 
 def _attempt(work: Callable[[], T]) -> T | str:

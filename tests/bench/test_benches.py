@@ -231,7 +231,8 @@ def test_a_case_and_its_peers_alternate(dev: pk.Device) -> None:
     assert result.timing.places == 4  # the pass, and three times with the peers
     a, b = result.peers["a"], result.peers["b"]
     assert isinstance(a, Timing) and isinstance(b, Timing)
-    assert (a.places, b.places) == (3, 3) and len(a.loops) == len(b.loops) == 2
+    assert (a.places, b.places) == (3, 3) and len(a.loops) == len(b.loops) == 3 * 2
+    assert len(result.timing.loops) == 4 * 2
     assert order[:2] == ["a ready", "b ready"]
     assert [k for k, _ in itertools.groupby(order[2:])] == ["a", "b"] * 3
 
