@@ -28,9 +28,10 @@ A mark names a kernel, a case (as `pykernels bench --list` shows it, and results
 or a ceiling of the device: `bench: ceiling copy GB/s` (or TB/s; also fill), `bench: ceiling fma32`
 (TFLOP/s; also fma16), `bench: ceiling launch_gpu` (us; also launch_host).
 
-In README.md, docs/guide, docs/design and docs/reference a number with one of these units that is
-not in code, in a block or marked is an error: a figure comes from bench/results, or stands in a
-record. A number that nobody measured ("a loop of 20 ms") is marked 20<!-- set --> ms.
+In README.md, docs/README.md, docs/guide, docs/design and docs/reference a number with one of these
+units, or of "times faster", that is not in code, in a block or marked is an error: a figure comes
+from bench/results, or stands in a record. A number that nobody measured ("a loop of 20 ms") is
+marked 20<!-- set --> ms.
 """
 
 from __future__ import annotations
@@ -46,11 +47,14 @@ from pykernels import texts
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = "bench/results/nvidia-h200"
-STRICT = ("README.md", "docs/guide/", "docs/design/", "docs/reference/")
+STRICT = ("README.md", "docs/README.md", "docs/guide/", "docs/design/", "docs/reference/")
 
 BLOCK = re.compile(r"(<!-- (kernels|bench: main|bench: table [\w ]+) -->\n).*?(<!-- end -->)", re.S)
 MARK = re.compile(r"(\d[\d.,]*|\?)(<!-- bench: (?!main|table)([^>]+?) -->)")
-FREE = re.compile(r"\d[\d.,]*\s?(?:us|µs|ms|[GT]B/s|[GT]FLOP/s)(?![\w/])")
+FREE = re.compile(
+    r"\d[\d.,]*\s?(?:us|µs|ms|[GT]B/s|[GT]FLOP/s)(?![\w/])"
+    r"|\d[\d.,]*\s(?:times|x)\s(?:as\s)?(?:fast|slow|torch|ort\b|numpy)"
+)
 CODE = re.compile(r"```.*?```|`[^`\n]+`|^(?: {4}|\t).*?$", re.S | re.M)
 
 COMMENT = re.compile(r"<!--.*?-->", re.S)

@@ -102,7 +102,10 @@ def test_what_was_not_measured_is_an_error(
     assert capsys.readouterr().err.startswith("README.md: ")
 
 
-@pytest.mark.parametrize("text", ["in 37 us.", "at 4.2 TB/s", "| 45 TFLOP/s |", "12ms"])
+@pytest.mark.parametrize(
+    "text",
+    ["in 37 us.", "at 4.2 TB/s", "| 45 TFLOP/s |", "12ms", "1.6 times as fast", "2 times faster"],
+)
 def test_a_figure_without_a_mark_is_an_error(
     readme: ModuleType, capsys: pytest.CaptureFixture[str], text: str
 ) -> None:
@@ -116,7 +119,14 @@ def test_a_figure_without_a_mark_is_an_error(
 
 @pytest.mark.parametrize(
     "text",
-    ["`--time 20 us`", "```\n20 us\n```", "\n    20 us  # shell", "20<!-- set --> us", "20 users"],
+    [
+        "`--time 20 us`",
+        "```\n20 us\n```",
+        "\n    20 us  # shell",
+        "20<!-- set --> us",
+        "20 users",
+        "2 times",
+    ],
 )
 def test_what_is_no_figure(readme: ModuleType, text: str) -> None:
     page(readme, f"{text}\n")
