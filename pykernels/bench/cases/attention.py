@@ -5,39 +5,97 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-import pykernels as pk
-from bench import form, shapes
-from bench.others import (
-    GROUP_ID,
-    Node,
-    Skipped,
-    naive_peer,
-    numpy_peer,
-    onnx_peer,
-    scalar,
-    torch_peer,
-)
-from pykernels.bench.case import Case, problem
+from pykernels import kernels
+from pykernels.bench.case import Case, Operand
+from pykernels.bench.onnx import Node, onnx_peer
+from pykernels.bench.peers import Skipped, naive_peer, numpy_peer, scalar, torch_peer
+from pykernels.bench.program import GROUP_ID
+from pykernels.bench.shapes import RAGGED, Shape, pick
+from pykernels.dtypes import DTypeName
 
-HALVES = ("llama-2-7b-4096", "gpt-2-1024", "llama-3-8b-decode", "llama-3-8b-long", "ragged-heads")
+# batch x heads x key heads x queries x keys x head size
+ATTENTION = [
+    Shape("llama-2-7b-4096", (1, 32, 32, 4096, 4096, 128), "Llama 2 7B: a prompt of 4096"),
+    Shape("llama-3-8b-4096", (1, 32, 8, 4096, 4096, 128), "Llama 3 8B: a prompt of 4096"),
+    Shape("llama-3-8b-decode", (1, 32, 8, 1, 16384, 128), "Llama 3 8B: one token, 16384 before"),
+    Shape("llama-3-8b-long", (1, 32, 8, 1, 65536, 128), "Llama 3 8B: one token, 65536 before"),
+    Shape("llama-3-8b-2048", (1, 32, 8, 2048, 2048, 128), "Llama 3 8B: a prompt of 2048"),
+    Shape("llama-3-8b-4-tokens", (4, 32, 8, 4, 8192, 128), "Llama 3 8B: 4 guessed tokens, batch 4"),
+    Shape("llama-3-8b-chunk", (1, 32, 8, 64, 16384, 128), "Llama 3 8B: a chunk of a prompt"),
+    Shape("gpt-2-1024", (8, 16, 16, 1024, 1024, 64), "GPT-2 medium, batch 8"),
+    Shape("bert-base-512", (8, 12, 12, 512, 512, 64), "BERT base, batch 8"),
+    Shape("phi-3-2048", (1, 32, 32, 2048, 2048, 96), "Phi-3 mini: heads of 96"),
+    Shape("phi-2-2048", (1, 32, 32, 2048, 2048, 80), "Phi-2: heads of 80"),
+    Shape("gemma-2b-2048", (1, 8, 1, 2048, 2048, 256), "Gemma 2B: heads of 256"),
+    Shape("ragged-heads", (2, 6, 2, 77, 93, 40), RAGGED),
+]
+HALVES = (
+    "llama-2-7b-4096", "gpt-2-1024", "llama-3-8b-decode", "llama-3-8b-long", "llama-3-8b-4-tokens",
+    "llama-3-8b-chunk", "ragged-heads",
+)  # fmt: skip
 # The check of a gradient by a key needs all queries: with four heads to a key 2048 are enough.
 GRADIENTS = ("llama-2-7b-4096", "llama-3-8b-2048", "gpt-2-1024", "ragged-heads")
 ROWS = 64  # of the output that are checked
 LONG = 512  # queries from which torch's backward lasts longer than its launch
+_LLAMA_2, _GPT_2 = "1x32x32x4096x4096x128", "8x16x16x1024x1024x64"
+MAIN = {
+    "flash_attn": (
+        f"f32-{_LLAMA_2}", f"f16-{_LLAMA_2}", f"f32-{_LLAMA_2}-causal", f"f32-{_GPT_2}",
+        "f16-1x32x8x1x16384x128",
+    ),
+    "flash_attn_backward": (f"f32-{_LLAMA_2}", f"f32-{_GPT_2}-causal"),
+}  # fmt: skip
 
 
-def attend(kernel: str, s: shapes.Shape, dtype: str, causal: bool) -> Case:
-    case = problem(kernel, s.dims, dtype).labelled(name=s.name, origin=s.origin)
-    group = s.dims[1] // s.dims[2]
-    if causal:
-        case = replace(case, args={"causal": True}, note="causal")
-    if kernel == "flash_attn":
-        return case.labelled(part=partial(last_rows, group))
-    return case.labelled(part=partial(last_head, group), prepare=partial(forward, case.args))
+def flash_attn(
+    shape: tuple[int, ...] = (8, 16, 16, 1024, 1024, 64),
+    dtype: str = "float32",
+    out: str = "float32",
+) -> Case:
+    """(batch, heads, KV heads, queries, keys, head size)."""
+    wide, narrow, result = _tensors(shape, dtype, out)
+    tensors = {"q": wide, "k": narrow, "v": narrow, "dst": result}
+    return Case("flash_attn", tensors, {}, shape, part=partial(last_rows, shape[1] // shape[2]))
+
+
+def flash_attn_backward(
+    shape: tuple[int, ...] = (8, 16, 16, 1024, 1024, 64),
+    dtype: str = "float32",
+    out: str = "float32",
+) -> Case:
+    """(batch, heads, KV heads, queries, keys, head size); o and lse come from flash_attn."""
+    b, h, _, s, _, _ = shape
+    wide, narrow, dq = _tensors(shape, dtype, out)
+    dk = replace(narrow, dtype=dq.dtype)
+    tensors = {
+        "q": wide, "k": narrow, "v": narrow, "o": wide, "lse": Operand((b, h, s), "float32"),
+        "do": wide, "dq": dq, "dk": dk, "dv": dk,
+    }  # fmt: skip
+    return Case(
+        "flash_attn_backward", tensors, {}, shape, part=partial(last_head, shape[1] // shape[2]),
+        prepare=partial(forward, {}),
+    )  # fmt: skip
+
+
+def _tensors(shape: tuple[int, ...], dtype: str, out: str) -> tuple[Operand, Operand, Operand]:
+    """Queries, keys, and an output like the queries."""
+    b, h, shared, s, t, d = shape
+    if h % shared:
+        raise ValueError(f"{h} heads cannot share {shared} heads of keys")
+    given = cast(DTypeName, dtype)
+    wide = Operand((b, h, s, d), given)
+    return wide, Operand((b, shared, t, d), given), replace(wide, dtype=cast(DTypeName, out))
+
+
+def causal(case: Case) -> Case:
+    """The case with causal=True."""
+    args = {"causal": True}
+    case = replace(case, args=args, note="causal")
+    return case.labelled(prepare=partial(forward, args)) if case.prepare else case
 
 
 def last_rows(group: int, t: dict[str, Any]) -> dict[str, Any]:
@@ -58,18 +116,33 @@ def last_head(group: int, t: dict[str, Any]) -> dict[str, Any]:
 
 def forward(args: dict[str, Any], t: dict[str, Any]) -> None:
     """What the gradients need of the forward call."""
-    pk.kernels.flash_attn(t["q"], t["k"], t["v"], t["o"], lse=t["lse"], **args)
+    kernels.flash_attn(t["q"], t["k"], t["v"], t["o"], lse=t["lse"], **args)
 
 
 def cases(edge: int = 0) -> Iterator[Case]:
-    for s in shapes.pick(shapes.ATTENTION, edge):
+    for s in pick(ATTENTION, edge):
         for dtype in ("float32", "float16") if s.name in HALVES else ("float32",):
-            for causal in (False, True) if s.dims[3] > 1 else (False,):
-                yield attend("flash_attn", s, dtype, causal)
-                # The checks of the large ones take seconds each.
-                long = s.dims[3] > 1024 and (dtype != "float32" or (not causal and s.dims[2] == 8))
-                if s.name in GRADIENTS and not long:
-                    yield attend("flash_attn_backward", s, dtype, causal)
+            yield from attentions(s, dtype)
+            if s.name in GRADIENTS:
+                yield from gradients(s, dtype)
+
+
+def attentions(s: Shape, dtype: str) -> Iterator[Case]:
+    """With all keys, and with those before each query."""
+    case = flash_attn(s.dims, dtype, dtype).labelled(name=s.name, origin=s.origin)
+    yield case
+    if s.dims[3] > 1:
+        yield causal(case)
+
+
+def gradients(s: Shape, dtype: str) -> Iterator[Case]:
+    """The same; not all of the large ones, whose checks take seconds each."""
+    case = flash_attn_backward(s.dims, dtype, dtype).labelled(name=s.name, origin=s.origin)
+    large = s.dims[3] > 1024
+    if not large or (dtype == "float32" and s.dims[1] == s.dims[2]):
+        yield case
+    if not large or dtype == "float32":
+        yield causal(case)
 
 
 @numpy_peer
@@ -168,4 +241,3 @@ fn main(@builtin(workgroup_id) w: vec3<u32>, @builtin(local_invocation_index) li
 
 
 PEERS = {"numpy": numpy, "torch": torch, "ort": ort, "naive": naive}
-bench_flash_attn = form.benches(cases, PEERS)

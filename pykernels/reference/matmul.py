@@ -9,7 +9,7 @@ import numpy as np
 
 from .elementwise import OPS
 
-__all__ = ["activate", "budget", "mul_mat", "part", "problem"]
+__all__ = ["activate", "mul_mat", "mul_mat_budget"]
 
 Array = np.ndarray[Any, Any]
 
@@ -27,7 +27,7 @@ def mul_mat(
     """act(scale * sum_k a[..., m, k] b[..., n, k] + bias + residual), (..., n, m), in float64.
 
     Batch axes of a repeat to those of b as in ggml: a matrix serves neighbouring matrices of b.
-    `precision` changes what the kernel may be off by (`budget`), not what is meant.
+    `precision` changes what the kernel may be off by (`mul_mat_budget`), not what is meant.
     """
     a64, b64 = _repeat(a, b).astype(np.float64), b.astype(np.float64)
     out = float(np.float32(scale)) * np.matmul(b64, np.swapaxes(a64, -1, -2))
@@ -42,7 +42,7 @@ def activate(x: Array, kind: str | None) -> Array:
     return x if kind is None else OPS[kind].reference(x)
 
 
-def budget(
+def mul_mat_budget(
     a: Array,
     b: Array,
     bias: Array | None = None,
@@ -71,28 +71,6 @@ def budget(
         if activation != "relu":
             bound = bound + 16 * size
     return np.asarray(2.0**-23 * bound)
-
-
-def problem(
-    shape: tuple[int, ...] = (4096, 4096, 4096), dtype: str = "float32", out: str = "float32"
-) -> dict[str, tuple[tuple[int, ...], str]]:
-    """Shapes and dtypes of the product (..., n, m, k): dst (n, m) from b (n, k) and a (m, k)."""
-    *lead, n, m, k = shape
-    return {
-        "a": ((*lead, m, k), dtype),
-        "b": ((*lead, n, k), dtype),
-        "dst": ((*lead, n, m), out),
-    }
-
-
-def part(tensors: dict[str, Any]) -> dict[str, Any]:
-    """A small product inside a large one: about 64 rows of each operand, of the last batch."""
-    a, b, dst = (tensors[n][(-1,) * (tensors[n].ndim - 2)] for n in ("a", "b", "dst"))
-    m, n = (
-        slice(rows % 7 if rows > 64 else 0, None, max(rows // 61, 1))
-        for rows in (a.shape[0], b.shape[0])
-    )
-    return {"a": a[m], "b": b[n], "dst": dst[n, m]}
 
 
 def _repeat(a: Array, b: Array) -> Array:

@@ -12,18 +12,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .mul_mat import activate
+from .matmul import activate
 
 __all__ = [
-    "budget",
     "conv2d",
     "conv2d_backward_bias",
+    "conv2d_backward_bias_budget",
     "conv2d_backward_input",
     "conv2d_backward_weight",
+    "conv2d_backward_weight_budget",
     "conv_transpose2d",
     "output_size",
-    "problem",
-    "problem_back",
+    "window_budget",
 ]
 
 Array = np.ndarray[Any, Any]
@@ -162,7 +162,7 @@ def output_size(image: Sequence[int], kernel: Sequence[int], a: _Args) -> tuple[
     return rows, cols
 
 
-def budget(
+def window_budget(
     size: Array, depth: int, bias: Array | None = None, *, layout: str = "NCHW",
     activation: str | None = None,
 ) -> Array:  # fmt: skip
@@ -179,6 +179,21 @@ def budget(
         if activation != "relu":
             bound = bound + 16 * size
     return np.asarray(2.0**-23 * bound)
+
+
+def conv2d_backward_weight_budget(
+    dy: Array, x: Array, shape: Sequence[int], **options: Any
+) -> Array:
+    """What f32 sums over all images and pixels may be off by: 2^-23 (sqrt(K) + 4) sum|dy||x|."""
+    size = conv2d_backward_weight(np.abs(dy), np.abs(x), shape, **options)
+    pixels = dy.size // max(shape[0], 1)
+    return np.asarray(2.0**-23 * (math.sqrt(pixels) + 4) * size)
+
+
+def conv2d_backward_bias_budget(dy: Array, *, layout: str = "NCHW") -> Array:
+    """What f32 sums over all images and pixels may be off by: 2^-23 (sqrt(K) + 4) sum|dy|."""
+    size = conv2d_backward_bias(np.abs(dy), layout=layout)
+    return np.asarray(2.0**-23 * (math.sqrt(dy.size // max(len(size), 1)) + 4) * size)
 
 
 class _Args(NamedTuple):
@@ -229,27 +244,3 @@ def _finish(out: Array, bias: Array | None, activation: str | None, layout: str)
         out = out + bias.astype(np.float64)[:, None, None]
     out = activate(out, activation)
     return out if layout == "NCHW" else out.transpose(0, 2, 3, 1)
-
-
-LAYER = (16, 64, 56, 56, 64, 3, 3)
-Problem = dict[str, tuple[tuple[int, ...], str]]
-
-
-def problem(
-    shape: tuple[int, ...] = LAYER, dtype: str = "float32", out: str = "float32"
-) -> Problem:
-    """Shapes and dtypes of conv2d for (n, c, h, w, o, kh, kw), stride 1, no padding."""
-    n, c, h, w, o, kh, kw = shape
-    return {
-        "x": ((n, c, h, w), dtype),
-        "w": ((o, c, kh, kw), dtype),
-        "dst": ((n, o, h - kh + 1, w - kw + 1), out),
-    }
-
-
-def problem_back(image: str, shape: tuple[int, ...], dtype: str, out: str) -> Problem:
-    """The same layer from its output, called `image`, to what has the shape of its input."""
-    forward = problem(shape, dtype, out)
-    return {
-        image: (forward["dst"][0], dtype), "w": forward["w"], "dst": (forward["x"][0], out),
-    }  # fmt: skip

@@ -7,45 +7,46 @@ from typing import Any, cast
 
 import numpy as np
 
-from bench import form, shapes
-from bench.others import (
-    GROUP_ID,
-    Node,
-    Skipped,
-    naive_peer,
-    numpy_peer,
-    onnx_peer,
-    scalar,
-    torch_peer,
-)
-from pykernels.bench.case import Case, Operand, problem
+from pykernels.bench.case import Case, Operand
+from pykernels.bench.cases import problem
+from pykernels.bench.onnx import Node, onnx_peer
+from pykernels.bench.peers import Skipped, naive_peer, numpy_peer, scalar, torch_peer
+from pykernels.bench.program import GROUP_ID
+from pykernels.bench.shapes import BYTES, POWER, RAGGED, Shape, cut, pick
 from pykernels.dtypes import DTYPES, DTypeName
 
-TRANSPOSED = [s for s in shapes.MATRICES if s.name != "1024"]
+# rows x cols
+MATRICES = [
+    Shape("4096", (4096, 4096), POWER),
+    Shape("16384", (16384, 16384), POWER),
+    Shape("4095", (4095, 4095), RAGGED),
+    Shape("llama-3-8b-down", (4096, 14336), "Llama 3 8B: a down projection"),
+]
+MAIN = {"cpy": ("f32-16384x16384-transposed", "f32-268435456", "f32>f16-16384x16384")}
 
 
 def cases(edge: int = 0) -> Iterator[Case]:
-    for s in shapes.pick(shapes.BYTES, edge):
+    for s in pick(BYTES, edge):
         (nbytes,) = s.dims
         yield problem("cpy", (nbytes // 4,), "float32").labelled(name=s.name, origin=s.origin)
     for name in ("float32", "float16", "uint8"):
-        dtype = cast(DTypeName, name)
-        n = shapes.cut(1 << 28, edge * edge) // DTYPES[dtype].itemsize
+        dtype: DTypeName = name
+        n = cut(1 << 28, edge * edge) // DTYPES[dtype].itemsize
         yield Case(
             "cpy", {"src": Operand((n,), dtype, phase=1), "dst": Operand((n,), dtype, gap=1)},
             shape=(n,), note="one element off",
         )  # fmt: skip
-    for s in shapes.pick(TRANSPOSED, edge):
-        for dtype in ("float32", "float16"):
-            src = Operand(s.dims, cast(DTypeName, dtype), order=(1, 0))
+    for s in pick(MATRICES, edge):
+        for name in ("float32", "float16"):
+            src = Operand(s.dims, cast(DTypeName, name), order=(1, 0))
             dst = Operand(s.dims, src.dtype)
             yield Case(
                 "cpy", {"src": src, "dst": dst}, shape=s.dims, note="transposed", name=s.name,
                 origin=s.origin,
             )  # fmt: skip
-    n = shapes.cut(16384, edge)
-    for dtype in ("float32:float16", "float16:float32", "float32:bfloat16", "int32:uint8"):
-        yield problem("cpy", (n, n), dtype)
+    n = cut(16384, edge)
+    for pair in ("float32:float16", "float16:float32", "float32:bfloat16", "int32:uint8"):
+        yield problem("cpy", (n, n), pair)
     inner = Operand((n, n - 16), "float32", gap=8, phase=8)
     yield Case("cpy", {"src": inner, "dst": inner}, shape=inner.shape, note="columns 8 to -8")
 
@@ -93,4 +94,3 @@ fn main(@builtin(workgroup_id) w: vec3<u32>, @builtin(local_invocation_index) li
 
 
 PEERS = {"numpy": numpy, "torch": torch, "ort": ort, "naive": naive}
-bench_cpy = form.benches(cases, PEERS)

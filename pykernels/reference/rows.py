@@ -1,4 +1,4 @@
-"""set_rows: rows written to the places that an index gives."""
+"""set_rows and get_rows: rows written to, or read from, the places that an index gives."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from .cpy import cpy
+from .copy import cpy
 
-__all__ = ["problem", "repeated", "set_rows"]
+__all__ = ["get_rows", "repeated", "set_rows"]
 
 Array = np.ndarray[Any, Any]
 
@@ -17,7 +17,7 @@ def set_rows(src: Array, index: Array, dst: Array) -> Array:
     """`dst` after dst[..., index[..., i], :] = src[..., i, :], in the order of the rows.
 
     src (..., n, k), index (..., n) with leading axes that repeat, dst (..., m, k). Conversions as
-    in `reference.cpy`. Indices outside [0, m) write nothing. Of several rows with one index the
+    in `reference.copy`. Indices outside [0, m) write nothing. Of several rows with one index the
     last one stays here; the kernel promises for each element that it is one of theirs.
     """
     out = np.array(dst, order="C")
@@ -29,11 +29,20 @@ def set_rows(src: Array, index: Array, dst: Array) -> Array:
     return out
 
 
-def problem(
-    shape: tuple[int, ...] = (16384, 4096), dtype: str = "float32", out: str = "float32"
-) -> dict[str, tuple[tuple[int, ...], str]]:
-    """Shapes and dtypes of rows (..., n, k) that go to as many places."""
-    return {"src": (shape, dtype), "index": (shape[-2:-1], "int32"), "dst": (shape, out)}
+def get_rows(src: Array, index: Array, dst: Array) -> Array:
+    """`dst` after dst[..., i, :] = src[..., index[..., i], :].
+
+    src (..., m, k), index (..., n) with leading axes that repeat to those of dst (..., n, k).
+    Conversions as in `reference.copy`. Indices outside [0, m) leave their row of dst as it was.
+    """
+    out = np.array(dst, order="C")
+    places = repeated(index, dst.shape[:-1])
+    m = src.shape[-2]
+    rows = cpy(repeated(src, (*dst.shape[:-2], *src.shape[-2:])), dst.dtype)
+    for at in np.ndindex(*dst.shape[:-1]):
+        if 0 <= places[at] < m:
+            out[at] = rows[(*at[:-1], int(places[at]))]
+    return out
 
 
 def repeated(a: Array, shape: tuple[int, ...]) -> Array:

@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from bench import form, shapes
-from bench.others import GROUP_ID, naive_peer, numpy_peer, scalar, torch_peer
-from pykernels.bench.case import Case, Operand, problem
+from pykernels.bench.case import Case, Operand
+from pykernels.bench.cases import problem
+from pykernels.bench.peers import naive_peer, numpy_peer, scalar, torch_peer
+from pykernels.bench.program import GROUP_ID
+from pykernels.bench.shapes import BYTES, cut, pick
+
+MAIN = {"fill": ("f32-268435456",), "memset": ("u8-1073741824",)}
 
 
 def cases(edge: int = 0) -> Iterator[Case]:
-    for s in shapes.pick(shapes.BYTES, edge):
+    for s in pick(BYTES, edge):
         (nbytes,) = s.dims
         yield problem("fill", (nbytes // 4,), "float32").labelled(name=s.name, origin=s.origin)
         yield problem("memset", (nbytes,), "uint8").labelled(name=s.name, origin=s.origin)
-    yield problem("fill", (shapes.cut(1 << 28, edge * edge),), "float16")
-    n = shapes.cut(8192, edge)
+    yield problem("fill", (cut(1 << 28, edge * edge),), "float16")
+    n = cut(8192, edge)
     gaps = Operand((n, n), "float32", gap=64, phase=3)
     yield Case("fill", {"dst": gaps}, {"value": 1}, (n, n), "with gaps")
 
@@ -50,4 +54,3 @@ fn main(@builtin(workgroup_id) w: vec3<u32>, @builtin(local_invocation_index) li
 
 
 PEERS = {"numpy": numpy, "torch": torch, "naive": naive}
-bench_fill = form.benches(cases, PEERS)
