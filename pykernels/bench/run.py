@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 from pykernels.device import Device
 from pykernels.errors import PyKernelsError
+from pykernels.forcing import force
 
 from .case import Case, CheckFailed, Loaded, load
 from .ceilings import ceilings
@@ -30,7 +31,7 @@ from .clock import (
 )
 from .report import Cache, Report, Result, meta
 
-__all__ = ["EnginePeer", "Peer", "Runner", "Skipped"]
+__all__ = ["EnginePeer", "ForcedPeer", "Peer", "Runner", "Skipped"]
 
 T = TypeVar("T")
 PEERS = 0.62  # of a limited time is over when no more peers begin
@@ -62,6 +63,26 @@ class EnginePeer:
         other.check()
         sample = GpuSample(self.dev, other)
         return Calls(sample, sample.clock, HostSample(self.dev, other))
+
+
+class ForcedPeer:
+    """The case itself, the plan of its kernel forced to a choice; checked too."""
+
+    def __init__(self, choice: Any) -> None:
+        self.choice = choice
+
+    def __call__(self, loaded: Loaded) -> Calls:
+        def under(sample: Sample) -> Sample:
+            def forced(n: int) -> float:
+                with force(loaded.dev, self.choice):
+                    return sample(n)
+
+            return forced
+
+        gpu = GpuSample(loaded.dev, loaded)
+        with force(loaded.dev, self.choice):
+            loaded.check()
+        return Calls(under(gpu), gpu.clock, under(HostSample(loaded.dev, loaded)))
 
 
 class Runner:

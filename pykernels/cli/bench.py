@@ -49,8 +49,9 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--list", "listing", is_flag=True, help="List the cases, measure nothing.")
 @click.option("--peers", default="", help="all, or some of numpy,torch,ort,naive,engine.")
 @click.option(
-    "--config", default="", help="Choices of a plan to compare with: wide/2,64 (mul_mat)."
-)
+    "--config", "configs", multiple=True, metavar="'body=gemm_tile slices=2'",
+    help="A choice of the plan to time beside its own. May be repeated.",
+)  # fmt: skip
 @click.option(
     "--alternate",
     type=click.IntRange(1),
@@ -202,9 +203,9 @@ def _run(names: Iterable[str], options: dict[str, Any]) -> Report:
     chosen = list(filter(None, options["peers"].split(",")))
     measured = {case.kernel for case in cases}
     peers = _peers(chosen, measured, runner)
-    for config in filter(None, options["config"].split(",")):
-        for k in measured:
-            peers.setdefault(k, {})[config] = _config(k, config)
+    for config in options["configs"]:
+        for k, peer in _forced(measured, config).items():
+            peers.setdefault(k, {})[config] = peer
     runner.ceilings()
     try:
         if options["seconds"] != float("inf"):
@@ -232,8 +233,21 @@ def _merged(sources: Iterable[Path]) -> Report:
     return merge([Report.load(path) for path in sources])
 
 
-def _config(kernel: str, config: str) -> Peer:
-    raise Missing(f"the plan of {kernel} knows no choice {config!r}")
+def _forced(kernels: Iterable[str], config: str) -> dict[str, Peer]:
+    """The kernels whose plans know this choice, with it."""
+    from pykernels.bench.run import ForcedPeer
+    from pykernels.errors import ArgumentError
+    from pykernels.forcing import parse
+
+    found: dict[str, Peer] = {}
+    for name in kernels:
+        try:
+            found[name] = ForcedPeer(parse(name, config))
+        except ArgumentError as e:
+            why = str(e)
+    if not found:
+        raise click.UsageError(f"--config: {why}")
+    return found
 
 
 def _peers(chosen: list[str], kernels: Iterable[str], runner: Runner) -> dict[str, dict[str, Peer]]:
