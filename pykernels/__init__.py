@@ -18,26 +18,26 @@ if TYPE_CHECKING:
     from . import kernels as kernels
     from . import validate as validate
     from ._generated.functional import *  # noqa: F403  (functional's __all__ hides it from mypy)
-    from .device import AdapterInfo as AdapterInfo
     from .device import Device as Device
+    from .device import Tensor as Tensor
     from .device import default_device as default_device
-    from .device import list_adapters as list_adapters
     from .dtypes import DTypeLike as DTypeLike
     from .dtypes import DTypeName as DTypeName
     from .errors import *  # noqa: F403
     from .functional import *  # noqa: F403
-    from .tensor import Tensor as Tensor
+    from .runtime.adapters import AdapterInfo as AdapterInfo
+    from .runtime.adapters import list_adapters as list_adapters
 
 # Where the names live. Those of errors and functional come from their own __all__.
 _MODULES = ("errors", "functional", "kernels", "validate")
 _HOMES = {
-    "AdapterInfo": "device",
+    "AdapterInfo": "runtime.adapters",
     "DTypeLike": "dtypes",
     "DTypeName": "dtypes",
     "Device": "device",
-    "Tensor": "tensor",
+    "Tensor": "device",
     "default_device": "device",
-    "list_adapters": "device",
+    "list_adapters": "runtime.adapters",
 }
 
 
