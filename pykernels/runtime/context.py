@@ -57,7 +57,9 @@ class Context:
         self.features = engine.features(raw)
         self.limits: dict[str, int] = dict(raw.limits)
         info = self.info
-        self.caps = _caps(self.features, self.limits, for_adapter(info["name"], info["type"]).tuning)
+        self.caps = _caps(
+            self.features, self.limits, for_adapter(info["name"], info["type"]).tuning
+        )
         self.plans: dict[Any, Prepared] = {}
         self.bind_groups = BindGroupCache(engine.lib)
         self.pipelines = Pipelines(engine, raw, checks)
