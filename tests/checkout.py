@@ -31,6 +31,10 @@ def small_checkout(folder: Path, families: Sequence[str] = FAMILIES) -> Path:
         shutil.copytree(ROOT / name, folder / name, ignore=LEAVE)
     for name in ("lib", *families):
         shutil.copytree(ROOT / "kernels" / name, folder / "kernels" / name)
+    for name in {p.name for p in (ROOT / "kernels").iterdir()} - {"lib", *families}:
+        for room in ("bench/cases", "reference"):
+            (folder / "pykernels" / room / f"{name}.py").unlink(missing_ok=True)
+        shutil.rmtree(folder / "pykernels" / "plans" / name, ignore_errors=True)
     (folder / "tests").mkdir()
     shared = [p for p in (ROOT / "tests").iterdir() if p.suffix in (".py", ".toml")]
     for path in [ROOT / "pyproject.toml", *shared]:

@@ -120,7 +120,8 @@ def _plan_key(
     tensors: tuple[Handle | None, ...],
     options: tuple[Any, ...],
 ) -> tuple[Any, ...]:
-    """All that the dispatches of a call depend on: layouts, phases, and who shares a buffer."""
+    """All that the dispatches of a call depend on: layouts, phases, who shares a buffer, and what
+    plans are told to take."""
     dst = tensors[-1]
     assert dst is not None
     block, base = dst._block, dst._offset

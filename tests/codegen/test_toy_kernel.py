@@ -110,10 +110,32 @@ def test_toy_scale_takes_views(dev):
     assert (t.numpy() == x * 3).all()
 
 
+def test_toy_scale_is_measured(dev):
+    from pykernels.bench.case import load
+    from pykernels.bench.cases import problem
+
+    assert load(dev, problem("toy_scale", (7, 33), "float32", factor=3)).check().size == 7 * 33
+
+
 def test_toy_scale_rejects_what():
     with pytest.raises(pk.DTypeError, match=r"\\[toy_scale\\] x must be float32 or float16"):
         pk.toy_scale(np.ones(3, "i4"), 2)
 """
+
+BENCH = '''\
+"""toy_scale on a square; toy_square has the case that every kernel gets."""
+
+from collections.abc import Iterator
+
+from pykernels.bench.case import Case
+from pykernels.bench.cases import problem
+from pykernels.bench.shapes import cut
+
+
+def cases(edge: int = 0) -> Iterator[Case]:
+    n = cut(1024, edge)
+    yield problem("toy_scale", (n, n), "float32", factor=3)
+'''
 
 FILES = {
     "kernels/toy/toy_scale.wgsl": KERNEL,
@@ -121,6 +143,7 @@ FILES = {
     "pykernels/plans/toy/__init__.py": '"""Plans of the toy family."""\n',
     "pykernels/plans/toy/toy_square.py": PLAN,
     "pykernels/reference/toy.py": REFERENCE,
+    "pykernels/bench/cases/toy.py": BENCH,
     "pykernels/export/cases/toy_scale.toml": 'test = ["x=f32[3,17] factor=0.5"]\n',
     "tests/kernels/toy/test_toy.py": TEST,
     "docs/design/toy.md": "# The toy family\n\nIt multiplies by scalars.\n",
@@ -155,11 +178,13 @@ def test_a_family_is_new_files(tmp_path: Path) -> None:
     assert "alias T = f16;" in shown
     cli = ("-c", "from pykernels.cli import main; main()")
     assert "Multiply by a scalar" in run(*cli, "list")
+    listed = run(*cli, "bench", "--list", "toy_scale", "toy_square")
+    assert listed.split("\n")[:2] == ["toy_scale f32-1024x1024", "toy_square f32-4096x4096"]
     assert "fn main" in run(*cli, "show", "toy_square", "--dtype", "float32")
     said = run(*cli, "export", "site", "toy_scale", "toy_square")
     assert "no layout was recorded" not in said  # the plan runs in a browser, too
     out = run("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/kernels/toy/test_toy.py")
-    assert "5 passed" in out
+    assert "6 passed" in out
     after = hashes(checkout)
     assert {n for n in after if n not in before and not n.startswith("site/")} == set(FILES)
     assert {n: after[n] for n in before} == before
