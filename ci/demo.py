@@ -16,9 +16,9 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import bench
 import pykernels as pk
 from pykernels.bench.case import Case
+from pykernels.bench.cases import cases
 from pykernels.bench.run import Runner
 from pykernels.bench.table import table
 
@@ -28,7 +28,7 @@ SHAPES = ("256MiB", "4096", "one-row", "decode-4096", "llama-3-8b-scores")
 def chosen(edge: int) -> Iterator[Case]:
     """The first case of each kernel, the shapes named above, and whatever is special."""
     seen = set()
-    for case in bench.cases(edge):
+    for case in cases(edge):
         if case.kernel not in seen or case.name in SHAPES or case.note:
             yield case
         seen.add(case.kernel)

@@ -1,18 +1,88 @@
-"""Writes README's tables: of kernels, from the build's manifest; of times, from bench/results.
-`--check` only compares.
+"""Writes what the build and the benchmarks know into README and docs; `--check` only compares.
 
-python ci/readme.py [--check]
+    python ci/readme.py [--check]
+
+Pages: README.md and docs/**/*.md, without docs/records (dated, written once).
+
+Blocks. What stands between the first line and the end is written:
+
+    <!-- kernels -->                     the table of kernels, from the build's manifest
+    <!-- bench: main -->                 cases with peers, machine, ceilings, plot
+    <!-- bench: table mul_mat softmax --> every measured case of these kernels
+    <!-- end -->
+
+Figures. The mark stands right behind the number, which is written; the unit is the writer's:
+
+    takes 37.1<!-- bench: softmax f32-4096x4096 us --> us
+
+A mark names a kernel, a case (as `pykernels bench --list` shows it, and results.json), a quantity:
+
+    us, ms                       GPU time of a call
+    call us, call ms             wall clock of a call: a loop of calls, then one sync
+    GB/s, TB/s, TFLOP/s          rates by GPU time
+    share, share %               of what the measured ceilings allow
+    error                        the largest difference to the reference
+    torch us, torch call us      a peer's time (torch, ort, numpy, naive, dawn)
+    x torch, call x torch        how often ours is faster than the peer
+
+or a ceiling of the device: `bench: ceiling copy GB/s` (or TB/s; also fill), `bench: ceiling fma32`
+(TFLOP/s; also fma16), `bench: ceiling launch_gpu` (us; also launch_host).
+
+In README.md, docs/README.md, docs/guide, docs/design and docs/reference a number with one of these
+units, or of "times faster", that is not in code, in a block or marked is an error: a figure comes
+from bench/results, or stands in a record. A number that nobody measured ("a loop of 20 ms") is
+marked 20<!-- set --> ms.
 """
 
 from __future__ import annotations
 
+import re
 import sys
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from pykernels import texts
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = "bench/results/nvidia-h200"
+STRICT = ("README.md", "docs/README.md", "docs/guide/", "docs/design/", "docs/reference/")
+
+BLOCK = re.compile(r"(<!-- (kernels|bench: main|bench: table [\w ]+) -->\n).*?(<!-- end -->)", re.S)
+MARK = re.compile(r"(\d[\d.,]*|\?)(<!-- bench: (?!main|table)([^>]+?) -->)")
+FREE = re.compile(
+    r"\d[\d.,]*\s?(?:us|µs|ms|[GT]B/s|[GT]FLOP/s)(?![\w/])"
+    r"|\d[\d.,]*\s(?:times|x)\s(?:as\s)?(?:fast|slow|torch|ort\b|numpy)"
+)
+CODE = re.compile(r"```.*?```|`[^`\n]+`|^(?: {4}|\t).*?$", re.S | re.M)
+
+COMMENT = re.compile(r"<!--.*?-->", re.S)
+
+
+class Unknown(Exception):
+    """What a mark asks for is not in the results."""
+
+
+@cache
+def report() -> Any:
+    """The committed readings."""
+    from pykernels.bench.report import Report
+
+    return Report.load(ROOT / RESULTS / "results.json")
+
+
+# -- blocks ---------------------------------------------------------------------------------------
+
+
+def block(what: str, up: str = "") -> str:
+    """What stands between a block's lines; `up` leads from the page to the root."""
+    kind, _, names = what.removeprefix("bench: ").partition(" ")
+    if kind == "kernels":
+        return kernels()
+    if not (ROOT / RESULTS / "results.json").is_file():
+        return ""
+    return main_cases(up) if kind == "main" else table(names.split())
 
 
 def kernels() -> str:
@@ -28,43 +98,160 @@ def kernels() -> str:
     return "\n".join(lines)
 
 
-def times() -> str:
+def some(chosen: Callable[[Any], bool]) -> Any:
+    """The report with these results only."""
+    from pykernels.bench.report import Report
+
+    all_ = report()
+    return Report(all_.meta, all_.ceilings, [r for r in all_.results if chosen(r)], {})
+
+
+def main_cases(up: str) -> str:
     """The cases that have peers; the rest is in the file beside the readings."""
-    from pykernels.bench.run import Report
     from pykernels.bench.table import markdown
 
-    if not (ROOT / RESULTS / "results.json").is_file():
-        return ""
-    report = Report.load(ROOT / RESULTS / "results.json")
-    report.results = [r for r in report.results if r.peers]
-    lines = [line for line in markdown(report) if not line.startswith("- ort skipped")]
+    found = markdown(some(lambda r: bool(r.peers)))
+    lines = [line for line in found if not line.startswith("- ort skipped")]
     return "\n".join([
         *lines, "",
-        f"All cases: [results.md]({RESULTS}/results.md); all readings: "
-        f"[results.json]({RESULTS}/results.json).", "",
-        f"![Roofline and throughput over size]({RESULTS}/results.svg)",
+        f"All cases: [results.md]({up}{RESULTS}/results.md); all readings: "
+        f"[results.json]({up}{RESULTS}/results.json).", "",
+        f"![Roofline and throughput over size]({up}{RESULTS}/results.svg)",
     ])  # fmt: skip
 
 
-SECTIONS = (
-    ("<!-- kernels: written by ci/readme.py -->", "<!-- end -->", kernels),
-    ("<!-- bench: written by ci/readme.py -->", "<!-- end of bench -->", times),
-)
+def table(names: list[str]) -> str:
+    """The rows of some kernels."""
+    from pykernels.bench.table import markdown
+
+    unknown = set(names) - {r.kernel for r in report().results}
+    if unknown:
+        raise Unknown(f"no case of {', '.join(sorted(unknown))} in {RESULTS}/results.json")
+    return "\n".join(
+        line for line in markdown(some(lambda r: r.kernel in names)) if line.startswith("|")
+    )
+
+
+# -- figures --------------------------------------------------------------------------------------
+
+SCALES = {"us": 1e6, "ms": 1e3, "GB/s": 1e-9, "TB/s": 1e-12, "TFLOP/s": 1e-12}
+
+
+def figure(mark: str) -> str:
+    """The number that a mark asks for."""
+    kernel, case, *words = mark.split()
+    if kernel == "ceiling":
+        return ceiling(case, words)
+    for r in report().results:
+        if (r.kernel, r.id, r.cache) == (kernel, case, "cold"):
+            found = quantity(r, words)
+            if found is not None:
+                return found
+            raise Unknown(f"{' '.join(words)!r} of {kernel} {case} is not known")
+    raise Unknown(f"{kernel} {case} is not in {RESULTS}/results.json")
+
+
+def quantity(r: Any, words: list[str]) -> str | None:
+    """One number of a result; None where there is none of that name."""
+    from pykernels.bench.table import digits
+
+    match words:
+        case [("us" | "ms") as unit]:
+            return digits(r.timing.seconds * SCALES[unit])
+        case ["call", ("us" | "ms") as unit] if r.timing.per_call:
+            return digits(r.timing.per_call * SCALES[unit])
+        case ["GB/s" | "TB/s" as unit]:
+            return digits(r.rate * SCALES[unit])
+        case ["TFLOP/s"]:
+            return digits(r.speed * 1e-12)
+        case ["share"]:
+            return f"{r.share:.2f}"
+        case ["share", "%"]:
+            return f"{100 * r.share:.0f}"
+        case ["error"]:
+            return f"{r.check.error:.0e}"
+        case ["x", peer] if r.ratio(peer):
+            return f"{r.ratio(peer):.2f}"
+        case ["call", "x", peer] if r.call_ratio(peer):
+            return f"{r.call_ratio(peer):.2f}"
+        case [peer, ("us" | "ms") as unit] if r.ratio(peer):
+            return digits(r.peers[peer].seconds * SCALES[unit])
+        case [peer, "call", ("us" | "ms") as unit] if r.ratio(peer) and r.peers[peer].per_call:
+            return digits(r.peers[peer].per_call * SCALES[unit])
+    return None
+
+
+def ceiling(name: str, words: list[str]) -> str:
+    """What the device reaches."""
+    from pykernels.bench.table import digits
+
+    found = next(iter(report().ceilings.values()))
+    units = {"fma32": "TFLOP/s", "fma16": "TFLOP/s", "launch_gpu": "us", "launch_host": "us"}
+    unit = words[0] if words else units.get(name, "GB/s")
+    if not hasattr(found, name) or unit not in SCALES:
+        raise Unknown(f"there is no ceiling {name} in {unit}")
+    return digits(getattr(found, name) * SCALES[unit])
+
+
+# -- pages ----------------------------------------------------------------------------------------
+
+
+def pages() -> Iterator[Path]:
+    """The pages that are written."""
+    yield ROOT / "README.md"
+    for path in sorted((ROOT / "docs").rglob("*.md")):
+        if not path.is_relative_to(ROOT / "docs" / "records"):
+            yield path
+
+
+def written(text: str, up: str = "") -> str:
+    """A page with its blocks and figures as they have to be; raises Unknown."""
+    text = BLOCK.sub(lambda m: f"{m[1]}{block(m[2], up)}\n{m[3]}", text)
+    return outside_code(text, lambda part: MARK.sub(lambda m: figure(m[3]) + m[2], part))
+
+
+def outside_code(text: str, change: Callable[[str], str]) -> str:
+    """The text, changed where it is neither code nor a block."""
+    out, at = [], 0
+    kept = sorted([*CODE.finditer(text), *BLOCK.finditer(text)], key=lambda m: m.start())
+    for m in kept:
+        if m.start() >= at:
+            out += [change(text[at : m.start()]), m[0]]
+            at = m.end()
+    return "".join([*out, change(text[at:])])
+
+
+def unmarked(text: str) -> list[str]:
+    """The figures that nothing vouches for."""
+    found: list[str] = []
+
+    def look(part: str) -> str:
+        found.extend(m[0] for m in FREE.finditer(COMMENT.sub("\0", part)))
+        return part
+
+    outside_code(text, look)
+    return found
 
 
 def main() -> int:
-    path = ROOT / "README.md"
-    text = new = path.read_text(encoding="utf-8")
-    for begin, end, write in SECTIONS:
-        before, _, rest = new.partition(begin)
-        new = f"{before}{begin}\n{write()}\n{end}{rest.partition(end)[2]}"
-    if new == text:
-        return 0
-    if "--check" in sys.argv:
-        print("README's tables are out of date: run python ci/readme.py", file=sys.stderr)
-        return 1
-    path.write_text(new, encoding="utf-8")
-    return 0
+    """0, or 1 where a page is not as it has to be."""
+    wrong = []
+    for path in pages():
+        name = path.relative_to(ROOT).as_posix()
+        text = path.read_text(encoding="utf-8")
+        try:
+            new = written(text, "../" * name.count("/"))
+        except Unknown as e:
+            wrong.append(f"{name}: {e}")
+            continue
+        if new != text and "--check" in sys.argv:
+            wrong.append(f"{name}: tables or figures are out of date: run python ci/readme.py")
+        elif new != text:
+            path.write_text(new, encoding="utf-8")
+        if name.startswith(STRICT):
+            wrong += [f"{name}: {f} has no mark (see ci/readme.py)" for f in unmarked(new)]
+    print("\n".join(wrong), file=sys.stderr, end="\n" if wrong else "")
+    return bool(wrong)
 
 
 if __name__ == "__main__":

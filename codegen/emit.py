@@ -214,6 +214,7 @@ def emit_kernel(spec: Spec, has_plan: bool) -> str:
     scalars = [n for p in spec.params if p.arg for n in p.fields]
     out.append("\nKERNEL = Kernel(")
     out.append(f"    name={spec.name!r},")
+    out.append(f"    family={spec.family!r},")
     out.append("    args=(")
     out += [f"        {_arg(t)}," for t in spec.tensors]
     out.append("    ),")

@@ -155,6 +155,7 @@ class Kernel:
     """
 
     name: str
+    family: str  # the folder of its shader, plan, reference, cases and tests
     args: tuple[Arg, ...]
     scalars: tuple[str, ...]
     plan: Callable[..., list[Step]]

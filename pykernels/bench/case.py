@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 import inspect
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import statistics
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from pykernels import kernels
 from pykernels.device import Device, Tensor
-from pykernels.dtypes import DTYPES, DTypeName, dtype_of, numpy_dtype
+from pykernels.dtypes import DTYPES, DTypeName, numpy_dtype
 from pykernels.errors import PyKernelsError
 from pykernels.layout import View
 from pykernels.plan import Kernel
@@ -27,10 +28,8 @@ __all__ = [
     "Loaded",
     "Operand",
     "Part",
-    "cut",
-    "default_shape",
+    "kernel_of",
     "load",
-    "problem",
 ]
 
 Array = np.ndarray[Any, Any]
@@ -149,49 +148,6 @@ class Counts:
     variant: str  # the texts that ran
 
 
-def problem(kernel: str, shape: Sequence[int], dtype: str, **args: Any) -> Case:
-    """A case of any kernel: what its reference calls a problem of this shape (() for its default),
-    else tensors that all have it. `dtype` may give the output's after a colon: "float32:float16".
-    """
-    given, _, out = dtype.partition(":")
-    for name in filter(None, (given, out)):
-        dtype_of(name)
-    module = reference(kernel)
-    make = getattr(module, "problem", None)
-    call = getattr(kernels, kernel)
-    shape = tuple(shape) or default_shape(kernel)
-    if make is not None:
-        tensors: dict[str, tuple[tuple[int, ...], str]] = make(shape, given, out or given)
-    else:
-        names = [n for n, p in _parameters(call).items() if p.annotation == "Tensor"]
-        tensors = {n: (shape, given) for n in names}
-        tensors[names[-1]] = (shape, out or given)
-    for n, p in _parameters(call).items():
-        if p.default is inspect.Parameter.empty and p.annotation != "Tensor" and n not in args:
-            args[n] = 1
-    operands = {n: Operand(s, cast(DTypeName, d)) for n, (s, d) in tensors.items()}
-    return Case(kernel, operands, args, shape, part=getattr(module, "part", None))
-
-
-def cut(n: int, edge: int) -> int:
-    """A size, cut to about `edge` (0: not cut), as ragged as it was: to 32, 4095 becomes 63."""
-    return n if not edge or n <= edge else edge + n % 32
-
-
-def default_shape(kernel: str) -> tuple[int, ...]:
-    """A size that keeps a large GPU busy."""
-    make = getattr(reference(kernel), "problem", None)
-    if make is None:
-        return (4096, 4096)
-    found: tuple[int, ...] = inspect.signature(make).parameters["shape"].default
-    return found
-
-
-def reference(kernel: str) -> Any:
-    """The module of `pykernels.reference` that says what the kernel means."""
-    return importlib.import_module(f"pykernels.reference.{kernel}")
-
-
 def kernel_of(name: str) -> Kernel:
     """The Kernel behind a wrapper."""
     module = importlib.import_module(getattr(kernels, name).__module__)
@@ -255,6 +211,17 @@ class Loaded:
             len(p.records),
             sum(r.nbytes for r in p.records),
             " + ".join(dict.fromkeys(labels)),
+        )
+
+    def parts(self, calls: int = 5) -> tuple[tuple[str, float], ...]:
+        """Each dispatch of a call: its text, and the median of its GPU time over some calls."""
+        with self.dev.profile() as p:
+            for _ in range(calls):
+                self()
+        size = len(p.records) // calls
+        each = [p.records[i::size] for i in range(size)]
+        return tuple(
+            (r[0].label.partition(" mode=")[0], statistics.median(x.gpu for x in r)) for r in each
         )
 
     def check(self, call: Callable[[], object] | None = None) -> Verdict:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from pykernels.reference import budget, function
 
 __all__ = ["TOLERANCES", "Verdict", "asks_for", "differing", "expected", "verdict"]
 
@@ -43,23 +44,22 @@ class Verdict:
 def expected(
     kernel: str, arrays: Mapping[str, Array], args: Mapping[str, Any], got: Array
 ) -> tuple[Array, ...]:
-    """What the reference says of each output; ModuleNotFoundError for a kernel that has none.
+    """What the reference says of each output; PyKernelsError for a kernel that has none.
 
     `arrays` are the inputs by name, and the output as it was where the reference asks for it.
     """
-    reference = getattr(importlib.import_module(f"pykernels.reference.{kernel}"), kernel)
-    asks = inspect.signature(reference).parameters
+    meaning = function(kernel)
+    asks = inspect.signature(meaning).parameters
     given = {"dtype": got.dtype, "shape": got.shape}
     extra = {k: v for k, v in given.items() if k in asks}
     asked = {k: a for k, a in arrays.items() if k in asks}
-    found = reference(**asked, **args, **extra)
+    found = meaning(**asked, **args, **extra)
     return tuple(map(np.asarray, found if isinstance(found, tuple) else (found,)))
 
 
 def asks_for(kernel: str, name: str) -> bool:
     """Does the reference want the tensor of this name as it was before the call?"""
-    reference = getattr(importlib.import_module(f"pykernels.reference.{kernel}"), kernel)
-    return name in inspect.signature(reference).parameters
+    return name in inspect.signature(function(kernel)).parameters
 
 
 def differing(want: Array, got: Array) -> int:
@@ -73,8 +73,7 @@ def verdict(
     kernel: str, arrays: Mapping[str, Array], args: Mapping[str, Any], got: Sequence[Array]
 ) -> Verdict:
     """Compare outputs with `pykernels.reference`: bit for bit where the reference has the output's
-    dtype, else within its `budget` (absolute, per element) if it has one that takes what the
-    reference takes, else within TOLERANCES.
+    dtype, else within its budget (absolute, per element) if it has one, else within TOLERANCES.
     """
     want = expected(kernel, arrays, args, got[-1])
     allowed = _budget(kernel, arrays, args, got[-1])
@@ -86,17 +85,12 @@ def verdict(
 
 
 def _budget(kernel: str, arrays: Mapping[str, Array], args: Mapping[str, Any], got: Array) -> Any:
-    """What the reference's `budget` allows, None where it has none for these arguments."""
-    budget = getattr(importlib.import_module(f"pykernels.reference.{kernel}"), "budget", None)
-    if budget is None:
+    """What the reference's budget allows, None where it has none."""
+    bound = budget(kernel)
+    if bound is None:
         return None
-    call = inspect.signature(budget)
-    extra = {"shape": got.shape} if "shape" in call.parameters else {}
-    try:
-        call.bind(**arrays, **args, **extra)
-    except TypeError:
-        return None
-    return budget(**arrays, **args, **extra)
+    extra = {"shape": got.shape} if "shape" in inspect.signature(bound).parameters else {}
+    return bound(**arrays, **args, **extra)
 
 
 def _compared(want: Array, got: Array, bound: Array | None) -> Verdict:

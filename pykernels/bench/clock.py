@@ -1,7 +1,8 @@
 """Times of calls: warmed up until steady, by the GPU's own clock, many calls for each reading.
 
 A `Sample` runs n calls and says how many seconds they took, on whatever clock its owner has
-(timestamp queries, CUDA events, the host's). `measure` treats all of them alike.
+(timestamp queries, CUDA events, the host's). `measure` treats all of them alike. `loops` takes the
+second time of a call: what the host sees of a loop of calls and the sync behind it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,17 @@ from typing import Any
 
 from pykernels.device import Device
 
-__all__ = ["Effort", "GpuSample", "Sample", "Timing", "Tracker", "measure"]
+__all__ = [
+    "Calls",
+    "Effort",
+    "GpuSample",
+    "HostSample",
+    "Sample",
+    "Timing",
+    "Tracker",
+    "loops",
+    "measure",
+]
 
 Sample = Callable[[int], float]
 
@@ -27,6 +38,7 @@ SLOW_CLOCK = 1.25  # a probe this much slower than it was when warm: the clock i
 LONGEST_CHAIN = 4096
 EXACT = 0.005  # standard error of a time, as a share of it, from which more blocks are no use
 EXTRA = 5  # blocks more for each pass where they are
+LOOPS, LOOP = 5, 100  # loops of calls by the host's clock, each as long as so many readings
 
 
 @dataclass(frozen=True)
@@ -79,12 +91,21 @@ class Timing:
     blocks: int = 1
     pace: float = 1.0  # time of the probe meanwhile, over its time when the device is warm
     passes: tuple[int, ...] = ()  # blocks of each pass, where there were several
+    loops: tuple[float, ...] = ()  # s of a call by the host's clock, for each loop of calls
 
     @property
     def seconds(self) -> float:
         """The mean of the medians of the blocks: a median takes no notice of a reading that was
         disturbed, and where a kernel has two speeds the mean is what repeats."""
         return statistics.mean(self.block_medians())
+
+    @property
+    def per_call(self) -> float:
+        """Seconds of a call by the host's clock, a loop of calls and the sync behind it: the median
+        of the loops; 0 where it is not known."""
+        if self.loops:
+            return statistics.median(self.loops)
+        return self.seconds if self.clock == "wall" else 0.0
 
     @property
     def noise(self) -> float:
@@ -129,18 +150,31 @@ class Timing:
             self, rounds=self.rounds + later.rounds, blocks=self.blocks + later.blocks,
             passes=(*(self.passes or (self.blocks,)), later.blocks),
             steady=self.steady and later.steady, cold=self.cold or later.cold,
-            pace=max(self.pace, later.pace),
+            pace=max(self.pace, later.pace), loops=self.loops + later.loops,
         )  # fmt: skip
 
     def record(self) -> dict[str, Any]:
         found = asdict(self)
-        return found | {"seconds": self.seconds, "noise": self.noise}
+        known = {"seconds": self.seconds, "noise": self.noise, "per_call": self.per_call}
+        return found | known
 
     @classmethod
     def of(cls, record: dict[str, Any]) -> Timing:
-        known = {k: v for k, v in record.items() if k not in ("seconds", "noise", "rounds")}
-        known["passes"] = tuple(known.get("passes", ()))
-        return cls(rounds=tuple(record["rounds"]), **known)
+        computed = ("seconds", "noise", "per_call")
+        known = {k: v for k, v in record.items() if k not in computed}
+        for name in ("rounds", "passes", "loops"):
+            known[name] = tuple(known.get(name, ()))
+        return cls(**known)
+
+
+@dataclass(frozen=True)
+class Calls:
+    """Calls that are ready to be timed: on the clock `clock`; by the host, in a loop with one sync
+    at its end, where that is another time."""
+
+    sample: Sample
+    clock: str
+    loop: Sample | None = None
 
 
 class GpuSample:
@@ -158,6 +192,22 @@ class GpuSample:
                 call()
         self.dispatches = sum(r.dispatches for r in p.records)
         return p.wall if self.clock == "wall" else sum(r.gpu for r in p.records)
+
+
+class HostSample:
+    """n calls and the sync behind them, by the host's clock."""
+
+    def __init__(self, dev: Device, call: Callable[[], object]) -> None:
+        self.dev, self.call = dev, call
+
+    def __call__(self, n: int) -> float:
+        call = self.call
+        self.dev.sync()
+        started = time.perf_counter()
+        for _ in range(n):
+            call()
+        self.dev.sync()
+        return time.perf_counter() - started
 
 
 @dataclass
@@ -237,6 +287,15 @@ def measure(
         found, clock=clock or getattr(sample, "clock", "wall"), cold=found.cold or cold or trend,
         pace=max(found.pace, pace) if before else pace,
     )  # fmt: skip
+
+
+def loops(loop: Sample, effort: Effort) -> tuple[float, ...]:
+    """Seconds of a call, of loops that are long enough for their sync not to count."""
+    n = 1
+    while (spent := loop(n)) < LOOP * effort.reading / 4 and n < LONGEST_CHAIN:
+        n = min(4 * n, LONGEST_CHAIN)
+    n = _chain(LOOP * effort.reading, max(spent / n, 1e-9))
+    return tuple(loop(n) / n for _ in range(min(LOOPS, effort.rounds)))
 
 
 def _warm_up(sample: Sample, effort: Effort, least: float) -> tuple[float, bool, float]:

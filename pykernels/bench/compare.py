@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from .clock import Timing
-from .run import Report, Result
+from .report import Report, Result
 
 __all__ = ["FLOOR", "PASSES", "SINGLE", "Change", "compare", "describe"]
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pykernels.errors import PyKernelsError
 
 from .clock import Timing
-from .run import Report, Result
+from .report import Report, Result
 
 __all__ = ["in_order", "merge"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from pykernels.errors import PyKernelsError
 
-from .run import Report, Result
+from .report import Report, Result
 from .table import where
 
 __all__ = ["plot"]

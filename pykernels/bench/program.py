@@ -49,10 +49,30 @@ class Program:
         self.dev.flush()
         return sum(self._submit(min(MOST, n - at)) for at in range(0, n, MOST))
 
+    def loop(self, n: int) -> float:
+        """n dispatches, recorded and submitted by hand, and the sync behind them, by the host."""
+        self.dev.sync()
+        started = time.perf_counter()
+        for at in range(0, n, MOST):
+            self.raw.queue.submit([self._recorded(min(MOST, n - at))])
+        self.dev.sync()
+        return time.perf_counter() - started
+
     def _submit(self, n: int) -> float:
+        commands = self._recorded(n, stamped=self.clock == "timestamps")
+        started = time.perf_counter()
+        self.raw.queue.submit([commands])
+        if self.clock == "wall":
+            self.dev.sync()
+            return time.perf_counter() - started
+        begin, end = np.frombuffer(self.raw.queue.read_buffer(self.stamps), np.uint64).tolist()
+        return float(max(end - begin, 0) * self.period)
+
+    def _recorded(self, n: int, stamped: bool = False) -> Any:
+        """The commands of n dispatches; stamped: with timestamps in front and behind."""
         encoder = self.raw.create_command_encoder()
         writes = None
-        if self.clock == "timestamps":
+        if stamped:
             writes = {
                 "query_set": self.query,
                 "beginning_of_pass_write_index": 0,
@@ -64,15 +84,9 @@ class Program:
             p.set_bind_group(0, self.groups[i % len(self.groups)])
             p.dispatch_workgroups(*self.grid)
         p.end()
-        if self.clock == "timestamps":
+        if stamped:
             encoder.resolve_query_set(self.query, 0, 2, self.stamps, 0)
-        started = time.perf_counter()
-        self.raw.queue.submit([encoder.finish()])
-        if self.clock == "wall":
-            self.dev.sync()
-            return time.perf_counter() - started
-        begin, end = np.frombuffer(self.raw.queue.read_buffer(self.stamps), np.uint64).tolist()
-        return float(max(end - begin, 0) * self.period)
+        return encoder.finish()
 
 
 def _entry(binding: int, t: Tensor) -> dict[str, Any]:

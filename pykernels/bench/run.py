@@ -1,33 +1,39 @@
-"""Runs cases on a device and keeps what came out: one `Result` per case, cache state and engine."""
+"""Runs cases on devices: checks, counts and times each, and its peers beside it."""
 
 from __future__ import annotations
 
-import datetime
-import importlib.metadata
-import json
 import math
-import platform
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol, TypeVar
 
-from pykernels._version import __version__
 from pykernels.device import Device
 from pykernels.errors import PyKernelsError
+from pykernels.forcing import force
 
-from .case import Case, CheckFailed, Counts, Loaded, load
-from .ceilings import Ceilings, ceilings
-from .check import Verdict
-from .clock import Effort, GpuSample, Sample, Timing, Tracker, measure, take
+from .case import Case, CheckFailed, Loaded, load
+from .ceilings import ceilings
+from .clock import (
+    Calls,
+    Effort,
+    GpuSample,
+    HostSample,
+    Sample,
+    Timing,
+    Tracker,
+    loops,
+    measure,
+    take,
+)
+from .report import Cache, Report, Result, meta
 
-__all__ = ["Cache", "EnginePeer", "Peer", "Report", "Result", "Runner", "Skipped"]
+__all__ = ["EnginePeer", "ForcedPeer", "Peer", "Runner", "Skipped"]
 
-Cache = Literal["cold", "hot"]
-FORMAT = 1
+T = TypeVar("T")
 PEERS = 0.62  # of a limited time is over when no more peers begin
 ROTATE = 256 << 20  # bytes that calls go round: more than any cache that a GPU has
 
@@ -42,148 +48,7 @@ class Peer(Protocol):
     Raises Skipped, with the reason, where it cannot.
     """
 
-    def __call__(self, loaded: Loaded) -> tuple[Sample, str]: ...
-
-
-@dataclass
-class Result:
-    """What is known of one case on one device."""
-
-    kernel: str
-    id: str
-    engine: str
-    cache: Cache
-    dtype: str
-    shape: tuple[int, ...]
-    name: str
-    origin: str
-    counts: Counts
-    check: Verdict
-    rotated: int
-    writes_only: bool
-    timing: Timing
-    limit: float = 0.0  # seconds by the ceilings
-    peers: dict[str, Timing | str] = field(default_factory=dict)  # or why it was skipped
-
-    @property
-    def key(self) -> tuple[str, str, str, str]:
-        return self.engine, self.kernel, self.id, self.cache
-
-    @property
-    def rate(self) -> float:
-        """Bytes per second."""
-        return self.counts.nbytes / self.timing.seconds
-
-    @property
-    def speed(self) -> float:
-        """Operations per second."""
-        return self.counts.operations / self.timing.seconds
-
-    @property
-    def share(self) -> float:
-        """Of what the ceilings allow."""
-        return self.limit / self.timing.seconds
-
-    def ratio(self, peer: str) -> float | None:
-        """How often this is faster than a peer."""
-        found = self.peers.get(peer)
-        return found.seconds / self.timing.seconds if isinstance(found, Timing) else None
-
-    def record(self) -> dict[str, Any]:
-        plain = {k: v for k, v in vars(self).items() if k not in ("counts", "timing", "peers")}
-        peers = {
-            k: {"skipped": v} if isinstance(v, str) else v.record() for k, v in self.peers.items()
-        }
-        return plain | {
-            "counts": dict(vars(self.counts)),
-            "check": dict(vars(self.check)),
-            "timing": self.timing.record(),
-            "peers": peers,
-            "GB/s": self.rate / 1e9,
-            "TFLOP/s": self.speed / 1e12,
-            "share": self.share,
-        }
-
-    @classmethod
-    def of(cls, record: Mapping[str, Any]) -> Result:
-        known = {k: v for k, v in record.items() if k not in ("GB/s", "TFLOP/s", "share")}
-        peers = {
-            k: v["skipped"] if "skipped" in v else Timing.of(v) for k, v in known["peers"].items()
-        }
-        return cls(**known | {
-            "shape": tuple(known["shape"]), "counts": Counts(**known["counts"]),
-            "timing": Timing.of(known["timing"]), "check": Verdict(**known["check"]),
-            "peers": peers,
-        })  # fmt: skip
-
-
-@dataclass
-class Report:
-    """A run: where, when and with what; ceilings by engine; results."""
-
-    meta: dict[str, Any]
-    ceilings: dict[str, Ceilings]
-    results: list[Result]
-    failed: dict[str, str] = field(default_factory=dict)  # case: why
-
-    def save(self, path: Path) -> None:
-        """As JSON, a line for each result; readings to four digits."""
-        data = {
-            "format": FORMAT,
-            "meta": self.meta,
-            "ceilings": {k: v.record() for k, v in self.ceilings.items()},
-            "failed": self.failed,
-        }
-        head = json.dumps(data, indent=1).removesuffix("\n}")
-        rows = ",\n".join(json.dumps(_short(r.record())) for r in self.results)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f'{head},\n "results": [\n{rows}\n]\n}}\n', encoding="utf-8")
-
-    @classmethod
-    def load(cls, path: Path) -> Report:
-        """Raises PyKernelsError for a file that is no report."""
-        try:
-            data = json.loads(path.read_text(encoding="utf-8"))
-            if data["format"] != FORMAT:
-                raise PyKernelsError(f"[bench] {path} has format {data['format']}, not {FORMAT}")
-            found = {k: Ceilings(**v) for k, v in data["ceilings"].items()}
-            results = [Result.of(r) for r in data["results"]]
-            return cls(data["meta"], found, results, data["failed"])
-        except (OSError, ValueError, KeyError, TypeError) as e:
-            raise PyKernelsError(f"[bench] {path} is no report of pykernels bench: {e}") from None
-
-
-def _short(value: Any) -> Any:
-    """Numbers with as many digits as mean something."""
-    if isinstance(value, float):
-        return float(f"{value:.4g}")
-    if isinstance(value, dict):
-        return {k: _short(v) for k, v in value.items()}
-    return [_short(v) for v in value] if isinstance(value, (list, tuple)) else value
-
-
-def meta(devices: Iterable[Device], command: str) -> dict[str, Any]:
-    """Date, adapter, driver, versions and the command."""
-    found = list(devices)
-    info = found[0].info
-    versions = {"pykernels": __version__, "python": platform.python_version()}
-    for name in ("numpy", "torch", "onnxruntime-webgpu"):
-        try:
-            versions[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            pass
-    return {
-        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M"),
-        "adapter": info["name"],
-        "type": info["type"],
-        "backend": info["backend"],
-        "driver": info["driver"],
-        "engines": {d.engine: d.info["engine_version"] for d in found},
-        "checks": all(d._context.checks for d in found),
-        "versions": versions,
-        "system": f"{platform.system()} {platform.machine()}",
-        "command": command,
-    }
+    def __call__(self, loaded: Loaded) -> Calls: ...
 
 
 class EnginePeer:
@@ -192,12 +57,32 @@ class EnginePeer:
     def __init__(self, dev: Device, rotate: int) -> None:
         self.dev, self.rotate = dev, rotate
 
-    def __call__(self, loaded: Loaded) -> tuple[Sample, str]:
+    def __call__(self, loaded: Loaded) -> Calls:
         rotate = self.rotate if len(loaded.sets) > 1 else 0
         other = load(self.dev, loaded.case, rotate=rotate)
         other.check()
         sample = GpuSample(self.dev, other)
-        return sample, sample.clock
+        return Calls(sample, sample.clock, HostSample(self.dev, other))
+
+
+class ForcedPeer:
+    """The case itself, the plan of its kernel forced to a choice; checked too."""
+
+    def __init__(self, choice: Any) -> None:
+        self.choice = choice
+
+    def __call__(self, loaded: Loaded) -> Calls:
+        def under(sample: Sample) -> Sample:
+            def forced(n: int) -> float:
+                with force(loaded.dev, self.choice):
+                    return sample(n)
+
+            return forced
+
+        gpu = GpuSample(loaded.dev, loaded)
+        with force(loaded.dev, self.choice):
+            loaded.check()
+        return Calls(under(gpu), gpu.clock, under(HostSample(loaded.dev, loaded)))
 
 
 class Runner:
@@ -206,6 +91,8 @@ class Runner:
     passes: how often each case is loaded and timed; each pass goes through all cases and puts
         their tensors elsewhere in memory.
     seconds: of the whole run; when they are over, what is left is left out, and the report says so.
+    alternate: how often a case and its peers are timed in turn; 1: the peers once.
+    parts: time each dispatch of a call, too.
     keep: a file that has the report so far, should somebody's driver or library end the process.
     """
 
@@ -217,6 +104,8 @@ class Runner:
         caches: tuple[Cache, ...] = ("cold",),
         rotate: int | None = None,
         passes: int = 1,
+        alternate: int = 1,
+        parts: bool = False,
         seconds: float = math.inf,
         command: str = "",
         keep: Path | None = None,
@@ -230,7 +119,7 @@ class Runner:
         self.report = Report(meta(devices, command), {}, [])
         self.trackers: dict[str, Tracker] = {}
         self.left_out = 0  # cases
-        self._keep = keep
+        self._keep, self.alternate, self.parts = keep, alternate, parts
 
     def say(self, line: str) -> None:
         """Report progress."""
@@ -323,15 +212,18 @@ class Runner:
         counts = loaded.count()
         for cache in self.caches:
             timing = self._time(loaded, cache, counts.dispatches, take=take)
+            timing = self._looped(timing, HostSample(dev, loaded), self.effort)
             writes_only = len(case.tensors) == 1
             known = self.report.ceilings.get(dev.engine)
             limit = known.limit(counts.nbytes, counts.operations, writes_only) if known else 0.0
-            found = self._peers(loaded, peers)
-            yield Result(
+            result = Result(
                 case.kernel, case.id, dev.engine, cache, case.dtype,
                 case.shape or case.output.shape, case.name, case.origin, counts, checked,
-                loaded.rotated, writes_only, timing, limit, found,
+                loaded.rotated, writes_only, timing, limit,
+                parts=loaded.parts() if self.parts else (),
             )  # fmt: skip
+            self._peers(loaded, result, peers)
+            yield result
 
     def _time(self, loaded: Loaded, cache: Cache, dispatches: int, **options: Any) -> Timing:
         if cache == "hot":
@@ -370,28 +262,59 @@ class Runner:
         for r in results:
             if r.cache == "hot":
                 del loaded.sets[1:]
-            r.peers = self._peers(loaded, peers)
+            self._peers(loaded, r, peers)
         return results
 
-    def _peers(self, loaded: Loaded, peers: Mapping[str, Peer]) -> dict[str, Timing | str]:
-        """The times of the peers of a case, or why they have none."""
-        found: dict[str, Timing | str] = {}
+    def _peers(self, loaded: Loaded, r: Result, peers: Mapping[str, Peer]) -> None:
+        """Time the peers of a case, or say why they have no time: one after the other, or, if they
+        alternate, each in turn with the case itself."""
+        together = [{k: v} for k, v in peers.items()]
+        if peers and self.alternate > 1:
+            together = [dict(peers)]
+        for some in together:
+            ready = {name: self._ready(loaded, peer) for name, peer in some.items()}
+            for _ in range(self.alternate):
+                if self.alternate > 1:
+                    again = self._time(loaded, r.cache, r.counts.dispatches, before=r.timing)
+                    r.timing = self._looped(again, HostSample(loaded.dev, loaded), self.effort)
+                for name, calls in ready.items():
+                    before = r.peers.get(name)
+                    if isinstance(calls, str):
+                        r.peers[name] = calls
+                    elif not isinstance(before, str):
+                        r.peers[name] = self._peer(loaded, calls, before)
+
+    def _ready(self, loaded: Loaded, peer: Peer) -> Calls | str:
+        """The peer, or why it does not run."""
+        return "the time was over" if self.late(PEERS) else _attempt(lambda: peer(loaded))
+
+    def _peer(self, loaded: Loaded, calls: Calls, before: Timing | None) -> Timing | str:
+        """One more timing of a peer, or why it has none."""
+        effort = self.effort.brief() if calls.clock == "wall" else self.effort.beside()
         tracker = self.trackers.get(loaded.dev.engine)
-        for name, peer in peers.items():
-            if self.late(PEERS):
-                found[name] = "the time was over"
-                continue
-            try:
-                other, clock = peer(loaded)
-                effort = self.effort.brief() if clock == "wall" else self.effort.beside()
-                found[name] = measure(other, effort, clock=clock, tracker=tracker)
-            except Skipped as e:
-                found[name] = str(e)
-            except PyKernelsError:
-                raise
-            except Exception as e:  # somebody else's library: the run goes on without it
-                found[name] = f"it failed: {type(e).__name__}: {' '.join(str(e).split())[:200]}"
-        return found
+
+        def timed() -> Timing:
+            found = measure(calls.sample, effort, clock=calls.clock, tracker=tracker, before=before)
+            return self._looped(found, calls.loop, effort)
+
+        return _attempt(timed)
+
+    @staticmethod
+    def _looped(timing: Timing, loop: Sample | None, effort: Effort) -> Timing:
+        """The timing with loops by the host's clock, where they are another time."""
+        return replace(timing, loops=timing.loops + loops(loop, effort)) if loop else timing
+
+
+def _attempt(work: Callable[[], T]) -> T | str:
+    """Somebody else's library: where it fails, the run goes on without it, and says why."""
+    try:
+        return work()
+    except Skipped as e:
+        return str(e)
+    except PyKernelsError:
+        raise
+    except Exception as e:
+        return f"it failed: {type(e).__name__}: {' '.join(str(e).split())[:200]}"
 
 
 def _said(r: Result) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .run import Report, Result
+from .report import Report, Result
 
-__all__ = ["headline", "markdown", "table", "where"]
+__all__ = ["digits", "headline", "markdown", "table", "where"]
 
 Row = list[str]
 PEERS = ("torch", "ort", "numpy", "naive", "wgpu", "dawn")  # in this order
@@ -28,10 +28,10 @@ def headline(report: Report) -> Iterator[str]:
     if m.get("note"):
         yield m["note"]
     for engine, c in report.ceilings.items():
-        half = f", {_digits(c.fma16 / 1e12)} in f16" if c.fma16 else ""
+        half = f", {digits(c.fma16 / 1e12)} in f16" if c.fma16 else ""
         yield (
             f"ceilings of {engine}: fill {c.fill / 1e9:.0f} GB/s, copy {c.copy / 1e9:.0f} GB/s, "
-            f"multiply-adds {_digits(c.fma32 / 1e12)} TFLOP/s{half}, "
+            f"multiply-adds {digits(c.fma32 / 1e12)} TFLOP/s{half}, "
             f"launch {c.launch_gpu * 1e6:.1f} us on the device, "
             f"{c.launch_host * 1e6:.1f} us on the host"
         )
@@ -44,6 +44,8 @@ class _Columns:
         results = report.results
         named = {p for r in results for p in r.peers if r.ratio(p)}
         self.peers = sorted(named, key=lambda p: (PEERS.index(p) if p in PEERS else 99, p))
+        self.calls = any(r.timing.per_call for r in results)
+        self.call_peers = [p for p in self.peers if any(r.call_ratio(p) for r in results)]
         self.engines = len({r.engine for r in results}) > 1
         self.caches = len({r.cache for r in results}) > 1
 
@@ -55,8 +57,9 @@ class _Columns:
 
     @property
     def names(self) -> Row:
-        numbers = ["error", "us", "±", "GB/s", "TFLOP/s", "share"]
-        return [*self.left, *numbers, *(f"x {p}" for p in self.peers), ""]
+        numbers = ["error", "us", "±", *(["call us"] if self.calls else [])]
+        numbers += ["GB/s", "TFLOP/s", "share", *(f"x {p}" for p in self.peers)]
+        return [*self.left, *numbers, *(f"call x {p}" for p in self.call_peers), ""]
 
     def row(self, r: Result) -> Row:
         t = r.timing
@@ -64,18 +67,20 @@ class _Columns:
         cells += [r.engine] if self.engines else []
         cells += [r.cache] if self.caches else []
         cells += [f"{r.check.error:.0e}" if r.check.error else "0"]
-        speed = _digits(r.speed / 1e12) if r.counts.operations else ""
+        speed = digits(r.speed / 1e12) if r.counts.operations else ""
         share = f"{r.share:.2f}" if r.limit else ""
         noise = f"{t.noise:.1%}" if t.noise else ""
-        cells += [_digits(t.seconds * 1e6), noise, _digits(r.rate / 1e9), speed, share]
-        ratios = (r.ratio(p) for p in self.peers)
+        call = digits(t.per_call * 1e6) if t.per_call else ""
+        cells += [digits(t.seconds * 1e6), noise, *([call] if self.calls else [])]
+        cells += [digits(r.rate / 1e9), speed, share]
+        ratios = [r.ratio(p) for p in self.peers] + [r.call_ratio(p) for p in self.call_peers]
         cells += ["" if x is None else f"{x:.2f}" for x in ratios]
         notes = ["COLD"] if t.cold else []
         notes += [] if t.steady else ["unsteady"]
         return [*cells, " ".join(notes)]
 
 
-def _digits(x: float) -> str:
+def digits(x: float) -> str:
     """Three digits, or all before the point."""
     return f"{x:.0f}" if x >= 100 else f"{x:.3g}" if x >= 1e-4 else "0"
 
@@ -118,6 +123,9 @@ def _notes(report: Report) -> Iterator[str]:
     for r in report.results:
         if r.timing.cold:
             yield f"COLD {r.kernel} {r.id}: {r.timing.cold}; its time says nothing"
+        if r.parts:
+            parts = ", ".join(f"{seconds * 1e6:.1f} us {label}" for label, seconds in r.parts)
+            yield f"parts of {r.kernel} {r.id}: {parts}"
     reasons: dict[tuple[str, str], list[str]] = {}
     for r in report.results:
         for peer, found in r.peers.items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import re
 import shlex
@@ -20,16 +19,16 @@ from ._manifest import kernel, manifest
 
 if TYPE_CHECKING:
     from pykernels.bench.case import Case
-    from pykernels.bench.run import Cache, Peer, Report, Runner
+    from pykernels.bench.report import Cache, Report
+    from pykernels.bench.run import Peer, Runner
     from pykernels.device import Device
     from pykernels.runtime.engine import EngineName
 
 __all__ = ["command"]
 
 EPILOG = """A shape is the problem's (rows x cols; for mul_mat n x m x k). Without --shape and
---dtype, the named shapes of the checkout's bench/ are measured; an installed package has one shape
-of its own per kernel. Ctrl-C ends a run with what there is. Exit code 1: an output was wrong, or
---compare found something slower."""
+--dtype, the named shapes are measured. Ctrl-C ends a run with what there is. Exit code 1: an output
+was wrong, or --compare found something slower."""
 FILE = click.Path(dir_okay=False, path_type=Path)
 
 
@@ -50,8 +49,17 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--list", "listing", is_flag=True, help="List the cases, measure nothing.")
 @click.option("--peers", default="", help="all, or some of numpy,torch,ort,naive,engine.")
 @click.option(
-    "--config", default="", help="Choices of a plan to compare with: wide/2,64 (mul_mat)."
+    "--config", "configs", multiple=True, metavar="'body=gemm_tile slices=2'",
+    help="A choice of the plan to time beside its own. May be repeated.",
+)  # fmt: skip
+@click.option(
+    "--alternate",
+    type=click.IntRange(1),
+    metavar="N",
+    default=1,
+    help="Time a case and its peers N times in turn.",
 )
+@click.option("--parts", is_flag=True, help="The time of each dispatch of a call, too.")
 @click.option("--cache", type=click.Choice(["cold", "hot", "both"]), default="cold")
 @click.option("--device", help="An adapter's number, or a part of its name (see doctor).")
 @click.option("--engine", type=click.Choice(["wgpu", "dawn", "both"]), default="wgpu")
@@ -90,7 +98,7 @@ def command(
 
     `pykernels bench --compare A.json B.json` says what got slower from A to B.
     """
-    from pykernels.bench.run import Report
+    from pykernels.bench.report import Report
     from pykernels.bench.table import table
 
     if compare is not None and len(names) == 1 and names[0].endswith(".json"):
@@ -120,38 +128,24 @@ def _can_plot() -> bool:
     return importlib.util.find_spec("matplotlib") is not None
 
 
-def _checkout() -> Any:
-    """The package `bench` of a checkout: beside this package, or where Python finds it."""
-    root = Path(__file__).resolve().parents[2]
-    if (root / "bench" / "shapes.py").is_file() and str(root) not in sys.path:
-        sys.path.insert(0, str(root))
-    try:
-        found = importlib.util.find_spec("bench.shapes")
-    except ModuleNotFoundError:
-        found = None
-    return importlib.import_module("bench") if found else None
-
-
 def _cases(names: Iterable[str], options: dict[str, Any], edge: int) -> list[Case]:
-    from pykernels.bench.case import cut, default_shape
+    from pykernels.bench.cases import cases, default_shape
+    from pykernels.bench.shapes import cut
 
     wanted = list(names) or sorted(manifest()["kernels"])
-    rooms = _checkout()
-    if rooms is None:
-        click.echo("named shapes live in bench/ of the checkout, which is not here", err=True)
-    found: list[Case] = []
-    if not options["shapes"] and not options["dtypes"] and rooms is not None:
-        found = [case for case in rooms.cases(edge) if case.kernel in wanted]
-    measured = {case.kernel for case in found}
-    for name in (n for n in wanted if n not in measured):
-        own = [tuple(cut(n, edge) for n in default_shape(name))]
-        for shape in [_shape(s) for s in options["shapes"]] or own:
-            found += [_problem(name, shape, d) for d in options["dtypes"] or ("float32",)]
+    if not options["shapes"] and not options["dtypes"]:
+        found = [case for case in cases(edge) if case.kernel in wanted]
+    else:
+        found = []
+        for name in wanted:
+            own = [tuple(cut(n, edge) for n in default_shape(name))]
+            for shape in [_shape(s) for s in options["shapes"]] or own:
+                found += [_problem(name, shape, d) for d in options["dtypes"] or ("float32",)]
     return [c for c in found if options["only"] in f"{c.kernel} {c.id} {c.name}"]
 
 
 def _problem(name: str, shape: tuple[int, ...], dtype: str) -> Case:
-    from pykernels.bench.case import problem
+    from pykernels.bench.cases import problem
 
     try:
         return problem(name, shape, dtype)
@@ -176,6 +170,7 @@ def _devices(options: dict[str, Any]) -> Iterator[Device]:
 
 
 def _run(names: Iterable[str], options: dict[str, Any]) -> Report:
+    from pykernels.bench.cases import is_main
     from pykernels.bench.clock import Effort
     from pykernels.bench.merge import in_order
     from pykernels.bench.run import Runner
@@ -202,19 +197,19 @@ def _run(names: Iterable[str], options: dict[str, Any]) -> Report:
     passes = options["passes"] or (1 if slow else 5)
     runner = Runner(
         devices, effort=effort, caches=caches, passes=passes, seconds=options["seconds"],
-        command=line.strip(), keep=_files(options)["json"],
+        alternate=options["alternate"], parts=options["parts"], command=line.strip(),
+        keep=_files(options)["json"],
     )  # fmt: skip
     chosen = list(filter(None, options["peers"].split(",")))
     measured = {case.kernel for case in cases}
     peers = _peers(chosen, measured, runner)
-    for config in filter(None, options["config"].split(",")):
-        for k in measured:
-            peers.setdefault(k, {})[config] = _config(k, config)
+    for config in options["configs"]:
+        for k, peer in _forced(measured, config).items():
+            peers.setdefault(k, {})[config] = peer
     runner.ceilings()
-    rooms = _checkout()
     try:
-        if rooms is not None and options["seconds"] != float("inf"):
-            runner.run(_in_turn(cases), peers, rooms.is_main)
+        if options["seconds"] != float("inf"):
+            runner.run(_in_turn(cases), peers, is_main)
         else:
             runner.run(cases, peers)
     except KeyboardInterrupt:
@@ -233,31 +228,35 @@ def _in_turn(cases: Iterable[Case]) -> list[Case]:
 
 def _merged(sources: Iterable[Path]) -> Report:
     from pykernels.bench.merge import merge
-    from pykernels.bench.run import Report
+    from pykernels.bench.report import Report
 
     return merge([Report.load(path) for path in sources])
 
 
-def _config(kernel: str, config: str) -> Peer:
-    rooms = _checkout()
-    if rooms is None:
-        raise Missing("--config needs bench/ of the checkout, which is not here")
-    try:
-        peer: Peer = rooms.config_peer(kernel, config)
-    except ValueError as e:
-        raise Missing(str(e)) from None
-    return peer
+def _forced(kernels: Iterable[str], config: str) -> dict[str, Peer]:
+    """The kernels whose plans know this choice, with it."""
+    from pykernels.bench.run import ForcedPeer
+    from pykernels.errors import ArgumentError
+    from pykernels.forcing import parse
+
+    found: dict[str, Peer] = {}
+    for name in kernels:
+        try:
+            found[name] = ForcedPeer(parse(name, config))
+        except ArgumentError as e:
+            why = str(e)
+    if not found:
+        raise click.UsageError(f"--config: {why}")
+    return found
 
 
 def _peers(chosen: list[str], kernels: Iterable[str], runner: Runner) -> dict[str, dict[str, Peer]]:
     """The chosen peers of each kernel."""
     import pykernels as pk
+    from pykernels.bench.cases import peers
     from pykernels.bench.run import EnginePeer
 
-    rooms = _checkout()
-    if rooms is None and set(chosen) - {"engine"}:
-        raise Missing("peers but `engine` live in bench/ of the checkout, which is not here")
-    known: dict[str, dict[str, Peer]] = rooms.peers() if rooms and chosen else {}
+    known = peers() if chosen else {}
     first = runner.devices[0]
     if {"engine", "all"} & set(chosen) and len(runner.devices) == 1:
         name: EngineName = "dawn" if first.engine == "wgpu" else "wgpu"

@@ -4,7 +4,7 @@
     page = ["x=f32[4096,1024]", …]
     [values]                                 where random numbers would not do
     index = "distinct rows of dst"           or "rows of dst": whole numbers below dst.shape[-2]
-    o = "result of flash_attn.attention o"   what a function of pykernels.reference returns for the
+    o = "result of attention.attention o"   what a function of pykernels.reference returns for the
                                              other tensors, or an attribute of it; not on the page
 
 `recorded_only = "why"` keeps the kernel's plan from being translated into JavaScript.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from pykernels.reference import function
 
 from ._layouts import Request
 
@@ -26,9 +27,8 @@ def results(
     inputs = [
         arrays.get(t["name"]) for t in facts["tensors"] if t["role"] == "in" and not t["optional"]
     ]
-    module = importlib.import_module(f"pykernels.reference.{request.kernel}")
-    function = getattr(module, request.kernel)
-    known = inspect.signature(function).parameters
+    meaning = function(request.kernel)
+    known = inspect.signature(meaning).parameters
     dst = arrays[outputs[0]]
     optional = {t["name"] for t in facts["tensors"] if t["role"] == "in" and t["optional"]}
     named: dict[str, Any] = {n: arrays[n] for n in optional if n in arrays}
@@ -36,7 +36,7 @@ def results(
     named |= {
         k: v for k, v in {"dst": dst, "dtype": dst.dtype, "shape": dst.shape}.items() if k in known
     }
-    found = function(*inputs, **named)
+    found = meaning(*inputs, **named)
     found = found if isinstance(found, tuple) else (found,)
     return {name: np.asarray(a) for name, a in zip(outputs, found, strict=False)}
 

@@ -1,6 +1,56 @@
-"""What each kernel means, in numpy: one module and one function per kernel, of the same name.
+"""What each kernel means, in numpy: one module a family, one function a kernel, of its name.
 
-`reference.<kernel>.<kernel>(*inputs, **scalars)` returns the output: exact for data movement, else
-float64 computed from the inputs (and scalars) as the kernel gets them, rounded to their dtypes. A
-kernel without inputs takes `dst` as it was before the call and returns it as it is after it.
+`reference.<family>.<kernel>(*inputs, **scalars)` returns the output (several as a tuple): exact for
+data movement, else float64 computed from the inputs (and scalars) as the kernel gets them, rounded
+to their dtypes. It may ask for `dtype` and `shape` of the output, and, by its name, for an output
+as it was before the call.
+
+`<kernel>_budget` beside it, where there is one, takes what the kernel's function takes and returns
+what f32 may be off by in each element.
 """
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+from pykernels.errors import PyKernelsError
+
+__all__ = ["budget", "family", "function"]
+
+
+def family(kernel: str) -> str:
+    """The family of a kernel: the folder of its shader."""
+    from pykernels import kernels
+
+    found: str = importlib.import_module(getattr(kernels, kernel).__module__).KERNEL.family
+    return found
+
+
+def function(kernel: str) -> Callable[..., Any]:
+    """What the kernel means; raises PyKernelsError where nobody has written it."""
+    found: Callable[..., Any] | None = getattr(_module(kernel), kernel, None)
+    if found is None:
+        raise PyKernelsError(
+            f"[{kernel}] has no reference: pykernels/reference/{family(kernel)}.py has no such "
+            f"function"
+        )
+    return found
+
+
+def budget(kernel: str) -> Callable[..., Any] | None:
+    """What f32 may be off by; None where that is not known."""
+    found: Callable[..., Any] | None = getattr(_module(kernel), f"{kernel}_budget", None)
+    return found
+
+
+def _module(kernel: str) -> Any:
+    """The module of the kernel's family, None where there is none."""
+    name = f"{__name__}.{family(kernel)}"
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as e:
+        if e.name != name:
+            raise
+        return None

@@ -1,4 +1,4 @@
-"""fill: every element set to one scalar."""
+"""fill and memset: elements, or bytes, set to one value."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from .cpy import to_bfloat16
+from .copy import to_bfloat16
 
-__all__ = ["fill"]
+__all__ = ["fill", "memset"]
 
 Array = np.ndarray[Any, Any]
 
@@ -21,3 +21,11 @@ def fill(dst: Array, value: float) -> Array:
         else:
             one = np.asarray(value).astype(dst.dtype)
     return np.full(dst.shape, one, dst.dtype)
+
+
+def memset(dst: Array, value: int, *, offset: int = 0, size: int | None = None) -> Array:
+    """`dst` after bytes [offset, offset + size) of its elements in C order became `value`."""
+    out = np.array(dst, order="C")
+    end = out.nbytes if size is None else offset + size
+    out.reshape(-1).view(np.uint8)[offset:end] = value
+    return out

@@ -1,4 +1,4 @@
-"""softmax over the last axis, with mask, ALiBi and sinks."""
+"""softmax over the last axis, with mask, ALiBi and sinks; its logarithm and its gradient."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["alibi_slopes", "softmax"]
+__all__ = ["alibi_slopes", "log_softmax", "softmax", "softmax_backward"]
 
 Array = np.ndarray[Any, Any]
 
@@ -53,6 +53,25 @@ def softmax(
         out = logits - top - np.log(total) if log else weights / total
     out = np.where(some, out, -np.inf if log else 0.0)
     return np.where(bad | (some & (total == 0.0)), np.nan, out)
+
+
+def log_softmax(
+    x: Array,
+    mask: Array | None = None,
+    sinks: Array | None = None,
+    *,
+    scale: float = 1.0,
+    max_bias: float = 0.0,
+) -> Array:
+    """log(softmax(x * scale + slope * mask)) in float64; a skipped key, and a row of them, -inf."""
+    return softmax(x, mask, sinks, scale=scale, max_bias=max_bias, log=True)
+
+
+def softmax_backward(y: Array, dy: Array) -> Array:
+    """y * (dy - sum(dy * y)) over the last axis, in float64."""
+    y, dy = y.astype(np.float64), dy.astype(np.float64)
+    out: Array = y * (dy - (dy * y).sum(-1, keepdims=True))
+    return out
 
 
 def alibi_slopes(heads: int, max_bias: float) -> Array:

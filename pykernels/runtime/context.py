@@ -13,7 +13,7 @@ from typing import Any
 from pykernels.errors import BufferStateError, DeviceLostError, DTypeError, FeatureError
 from pykernels.faults import PAGE_BYTES
 from pykernels.plan import Caps, Kernel
-from pykernels.tuning import for_adapter
+from pykernels.tuning import Tuning, for_adapter
 
 from .adapters import AdapterInfo, info_of
 from .bind_groups import BindGroupCache
@@ -56,7 +56,10 @@ class Context:
         self.lock = threading.RLock()
         self.features = engine.features(raw)
         self.limits: dict[str, int] = dict(raw.limits)
-        self.caps = _caps(self.features, self.limits, self.info)
+        info = self.info
+        self.caps = _caps(
+            self.features, self.limits, for_adapter(info["name"], info["type"]).tuning
+        )
         self.plans: dict[Any, Prepared] = {}
         self.bind_groups = BindGroupCache(engine.lib)
         self.pipelines = Pipelines(engine, raw, checks)
@@ -203,7 +206,7 @@ class Context:
             return found
 
 
-def _caps(features: frozenset[str], limits: dict[str, int], info: AdapterInfo) -> Caps:
+def _caps(features: frozenset[str], limits: dict[str, int], tuning: Tuning) -> Caps:
     return Caps(
         f16="shader-f16" in features,
         subgroups="subgroups" in features,
@@ -212,7 +215,7 @@ def _caps(features: frozenset[str], limits: dict[str, int], info: AdapterInfo) -
         max_workgroup_bytes=limits["max-compute-workgroup-storage-size"],
         max_binding=limits["max-storage-buffer-binding-size"] // 4 * 4,
         max_groups=limits["max-compute-workgroups-per-dimension"],
-        tuning=for_adapter(info["name"], info["type"]).tuning,
+        tuning=tuning,
     )
 
 

@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 
 import pykernels as pk
-from pykernels.reference.log_softmax import log_softmax
-from pykernels.reference.softmax import softmax
-from pykernels.reference.softmax_backward import softmax_backward
+from pykernels.reference.softmax import log_softmax, softmax, softmax_backward
 
 pytestmark = pytest.mark.gpu
 Array = np.ndarray[Any, Any]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import pykernels as pk
-from pykernels.reference.get_rows import get_rows as get_reference
-from pykernels.reference.set_rows import set_rows as set_reference
+from pykernels.reference.rows import get_rows as get_reference
+from pykernels.reference.rows import set_rows as set_reference
 
 pytestmark = pytest.mark.gpu
 

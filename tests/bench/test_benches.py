@@ -6,9 +6,12 @@ No time is judged here.
 from __future__ import annotations
 
 import inspect
+import itertools
+import json
 import math
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,22 +19,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-import bench
 import pykernels as pk
-from bench import others, shapes
-from bench.others import Node, naive_peer, numpy_peer
-from pykernels.bench import run
-from pykernels.bench.case import Case, CheckFailed, Operand, kernel_of, load, problem
+from pykernels import reference
+from pykernels.bench import onnx, run, shapes
+from pykernels.bench.case import Case, CheckFailed, Operand, kernel_of, load
+from pykernels.bench.cases import cases, is_main, modules, peers, problem
 from pykernels.bench.ceilings import ceilings
 from pykernels.bench.check import verdict
-from pykernels.bench.clock import Effort, GpuSample
-from pykernels.bench.run import EnginePeer, Runner, Skipped
+from pykernels.bench.clock import Calls, Effort, GpuSample, Timing
+from pykernels.bench.onnx import Node
+from pykernels.bench.peers import naive_peer, numpy_peer
+from pykernels.bench.report import Report
+from pykernels.bench.run import EnginePeer, Peer, Runner, Skipped
 from pykernels.dtypes import DTYPES
 from pykernels.plan import Scratch
 from pykernels.runtime.recorder import MAX_LAUNCHES
 
 QUICK = Effort(warm=0.0, rounds=2, blocks=1, reading=0.0)
-SMALL = list(bench.cases(edge=32))
+SMALL = list(cases(edge=32))
 gpu = pytest.mark.gpu
 REASON = re.compile(r"written for|has no shader-f16|would take seconds")
 
@@ -45,7 +50,7 @@ def runner(dev: pk.Device, **options: Any) -> Runner:
 
 def test_every_kernel_has_a_bench() -> None:
     assert {c.kernel for c in SMALL} == set(pk.kernels.__all__)
-    full = list(bench.cases())
+    full = list(cases())
     assert {c.kernel for c in full} == set(pk.kernels.__all__)
     for found in (SMALL, full):
         names = [(c.kernel, c.id) for c in found]
@@ -54,7 +59,9 @@ def test_every_kernel_has_a_bench() -> None:
 
 
 def test_named_shapes_say_where_they_come_from() -> None:
-    lists = [getattr(shapes, n) for n in shapes.__all__ if n.isupper()]
+    every = (v for m in (shapes, *modules()) for v in vars(m).values() if isinstance(v, list))
+    lists = [v for v in every if v and isinstance(v[0], shapes.Shape)]
+    assert len(lists) > 5
     for some in lists:
         assert len({s.name for s in some}) == len({s.dims for s in some}) == len(some)
         assert all(s.origin for s in some)
@@ -76,9 +83,8 @@ def test_small_shapes_keep_what_is_special() -> None:
 @pytest.mark.parametrize("case", SMALL, ids=lambda c: f"{c.kernel}-{c.id}")
 def test_bench_runs_and_counts(dev: pk.Device, case: Case) -> None:
     r = runner(dev)
-    module = next(m for m in bench.files() if case.kernel in {c.kernel for c in m.cases(32)})
-    peers = {k: v for k, v in module.PEERS.items() if k != "ort"}
-    report = r.run([case], {case.kernel: peers})
+    beside = {k: v for k, v in peers()[case.kernel].items() if k != "ort"}
+    report = r.run([case], {case.kernel: beside})
     assert report.failed == {}
     (result,) = report.results
     sizes = [math.prod(o.shape) * DTYPES[o.dtype].itemsize for o in case.tensors.values()]
@@ -161,7 +167,7 @@ def test_passes_load_a_case_anew_elsewhere(
     assert [list(x.peers) for x in report.results] == [["numpy"], []]
     assert gaps == [0, 0, 0, 64, 64, 128, 128]  # two cases, the one with a peer, two and two
     assert sum("pass" in line for line in told) == 2
-    kept = run.Report.load(tmp_path / "a.json").results
+    kept = Report.load(tmp_path / "a.json").results
     assert [x.timing.places for x in kept] == [3, 3] and "numpy" in kept[0].peers
     apart = real(dev, cases[0], apart=1 << 12)
     assert apart.check().wrong == 0
@@ -178,6 +184,57 @@ def test_a_run_stops_when_its_time_is_over(dev: pk.Device) -> None:
     assert (
         r.run([problem("fill", (64,), "float32")], none, lambda case: False).results[0].peers == {}
     )
+
+
+@gpu
+def test_parts_are_the_dispatches_of_a_call(dev: pk.Device) -> None:
+    report = runner(dev, parts=True).run([problem("softmax", (1, 70_000), "float32")])
+    (result,) = report.results
+    assert len(result.parts) == result.counts.dispatches == 3
+    assert " + ".join(label for label, _ in result.parts) == result.counts.variant
+    again = Report.of(json.loads(json.dumps(report.record()))).results[0]
+    assert again.parts == result.parts
+
+
+@gpu
+def test_the_wall_clock_of_a_call_stands_beside_its_gpu_time(dev: pk.Device) -> None:
+    case = problem("fill", (64,), "float32")
+    known = peers()["fill"]
+    some = {"naive": known["naive"], "numpy": known["numpy"], "engine": EnginePeer(dev, 0)}
+    (result,) = runner(dev).run([case], {"fill": some}).results
+    assert len(result.timing.loops) == 2 and result.timing.per_call > result.timing.seconds / 10
+    for name in some:
+        ratio = result.call_ratio(name)
+        assert ratio is not None and ratio > 0
+    assert result.peers["numpy"].loops == ()  # its time is by that clock already
+
+
+@gpu
+def test_a_case_and_its_peers_alternate(dev: pk.Device) -> None:
+    order: list[str] = []
+
+    def peer(name: str) -> Peer:
+        def ready(loaded: Any) -> Calls:
+            order.append(f"{name} ready")
+
+            def sample(n: int) -> float:
+                order.append(name)
+                return 1e-6 * n
+
+            return Calls(sample, "events", sample)
+
+        return ready
+
+    case = problem("fill", (64,), "float32")
+    report = runner(dev, alternate=3).run([case], {"fill": {"a": peer("a"), "b": peer("b")}})
+    (result,) = report.results
+    assert result.timing.places == 4  # the pass, and three times with the peers
+    a, b = result.peers["a"], result.peers["b"]
+    assert isinstance(a, Timing) and isinstance(b, Timing)
+    assert (a.places, b.places) == (3, 3) and len(a.loops) == len(b.loops) == 3 * 2
+    assert len(result.timing.loops) == 4 * 2
+    assert order[:2] == ["a ready", "b ready"]
+    assert [k for k, _ in itertools.groupby(order[2:])] == ["a", "b"] * 3
 
 
 @gpu
@@ -267,18 +324,60 @@ def test_a_node_of_onnx_must_give_what_we_give(dev: pk.Device) -> None:
     x = np.linspace(-1, 1, 32, dtype="f4").reshape(4, 8)
     y = np.exp(x) / np.exp(x).sum(-1, keepdims=True)
     node = Node("Softmax", "x", ("x",))
-    others._compare(loaded, node, {"x": x}, y)
+    onnx._compare(loaded, node, {"x": x}, y)
     with pytest.raises(Skipped, match="wrong on this device"):
-        others._compare(loaded, node, {"x": x}, y * 1.01)
+        onnx._compare(loaded, node, {"x": x}, y * 1.01)
     with pytest.raises(Skipped, match="wrong on this device"):
-        others._compare(loaded, node, {"x": x}, y * np.nan)
+        onnx._compare(loaded, node, {"x": x}, y * np.nan)
 
 
 def test_main_cases_exist_and_every_kernel_has_one() -> None:
-    known = {(c.kernel, c.id) for c in bench.cases()}
-    assert {(k, i) for k, ids in shapes.MAIN.items() for i in ids} <= known
-    assert shapes.MAIN.keys() == {k for k, _ in known}
-    assert 30 < sum(map(bench.is_main, bench.cases())) < 60
+    known = {(c.kernel, c.id) for c in cases()}
+    main = {k: ids for m in modules() for k, ids in m.MAIN.items()}
+    assert {(k, i) for k, ids in main.items() for i in ids} <= known
+    assert main.keys() == {k for k, _ in known}
+    assert 30 < sum(map(is_main, cases())) < 60
+
+
+@gpu
+@pytest.mark.parametrize(
+    ("kernel", "shape"),
+    [
+        ("set_rows", (70, 40)), ("get_rows", (70, 40)), ("set_rows", (3, 2, 9, 40)),
+        ("flash_attn", (1, 4, 2, 40, 50, 32)), ("flash_attn_backward", (1, 4, 2, 40, 50, 32)),
+        ("conv2d_backward_weight", (2, 3, 9, 8, 5, 3, 3, 2, 1)),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_problems_have_inputs_that_mean_something(
+    dev: pk.Device, kernel: str, shape: tuple[int, ...], dtype: str
+) -> None:
+    """What `pykernels bench KERNEL --shape` measures: random numbers are no index and no lse."""
+    if dtype == "float16" and "shader-f16" not in dev.features and "rows" not in kernel:
+        pytest.skip("the device has no shader-f16")
+    loaded = load(dev, problem(kernel, shape, dtype))
+    found = loaded.check()
+    assert found.size > 0 and np.isfinite(found.error)
+
+
+def test_default_problems_are_prepared() -> None:
+    for kernel in ("set_rows", "get_rows"):
+        index = problem(kernel, (), "float32").tensors["index"]
+        assert index.values is not None
+        places = index.values(np.random.default_rng(0), index.shape)
+        assert sorted(places.tolist()) == list(range(index.shape[0]))
+    assert problem("flash_attn_backward", (), "float32").prepare is not None
+
+
+def test_operations_get_inputs_of_their_domain(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pykernels.bench.cases.elementwise import OPS
+
+    assert problem("exp", (9,), "float32").tensors["x"].values is None
+    monkeypatch.setitem(OPS, "exp", replace(OPS["exp"], domain=((0.5, 2.0),)))
+    values = problem("exp", (999,), "float32").tensors["x"].values
+    assert values is not None
+    x = values(np.random.default_rng(0), (999,))
+    assert 0.5 <= x.min() < 0.51 and 1.99 < x.max() <= 2.0
 
 
 def test_problem_of_any_kernel() -> None:
@@ -293,13 +392,14 @@ def test_problem_of_any_kernel() -> None:
 
 
 def test_several_outputs_are_compared_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reference, "family", lambda kernel: kernel)
     module = ModuleType("pykernels.reference.two")
     module.two = lambda x: (x.astype("f8"), 2 * x.astype("f8"))  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, module.__name__, module)
     x = np.arange(5, dtype="f4")
     assert verdict("two", {"x": x}, {}, [x, 2 * x]).wrong == 0
     assert verdict("two", {"x": x}, {}, [x, 2 * x + 1]).wrong == 5
-    module.budget = lambda x: (0 * x, 0 * x + 1)  # type: ignore[attr-defined]
+    module.two_budget = lambda x: (0 * x, 0 * x + 1)  # type: ignore[attr-defined]
     assert verdict("two", {"x": x}, {}, [x, 2 * x + 1]).wrong == 0
     assert verdict("two", {"x": x}, {}, [x + 1, 2 * x]).wrong == 5
 
@@ -307,10 +407,11 @@ def test_several_outputs_are_compared_each(monkeypatch: pytest.MonkeyPatch) -> N
 def test_budgets_allow_the_rounding_of_float16_and_may_ask_for_the_shape(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(reference, "family", lambda kernel: kernel)
     module = ModuleType("pykernels.reference.one")
     module.one = lambda x, shape: x.astype("f8")  # type: ignore[attr-defined]
     asked = []
-    module.budget = lambda x, shape: asked.append(shape) or 0.0  # type: ignore[attr-defined]
+    module.one_budget = lambda x, shape: asked.append(shape) or 0.0  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, module.__name__, module)
     x = np.array([1.0 / 3, 1e-6 / 3, 2.0**-26])
     assert verdict("one", {"x": x}, {}, [x.astype("f2")]).wrong == 0

@@ -12,8 +12,8 @@ from typing import Any
 import click.testing
 import pytest
 
-import bench
 import pykernels as pk
+from pykernels.bench.cases import cases
 from pykernels.bench.run import Runner
 from pykernels.cli import main
 from pykernels.cli.bench import _in_turn
@@ -79,6 +79,17 @@ def test_command_measures_saves_and_compares(
 
 
 @gpu
+def test_a_choice_of_the_plan_is_timed_beside_its_own(dev: pk.Device) -> None:
+    common = ["--device", dev.info["name"], "--engine", ENGINE, "--warmup", "0", "--rounds", "3"]
+    args = ["mul_mat", "--shape", "40x48x64", "--parts", "--alternate", "2", *common]
+    done = command(*args, "--config", "body=gemm_tile slices=2")
+    assert "x body=gemm_tile slices=2" in done.stdout
+    assert "parts of mul_mat f32-40x48x64: " in done.stdout
+    wrong = command("mul_mat", "--shape", "4x4x4", "--config", "wings=2", *common, code=2)
+    assert "--config: [force] a choice of mul_mat has the fields" in wrong.output
+
+
+@gpu
 def test_an_interrupted_run_shows_what_there_is(
     dev: pk.Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,10 +107,10 @@ def test_an_interrupted_run_shows_what_there_is(
 
 
 def test_a_limited_run_takes_kernels_in_turn() -> None:
-    cases = list(bench.cases(edge=32))
-    found = [c.kernel for c in _in_turn(cases)]
+    some = list(cases(edge=32))
+    found = [c.kernel for c in _in_turn(some)]
     kinds = set(found)
-    assert len(found) == len(cases) and set(found[: len(kinds)]) == kinds
+    assert len(found) == len(some) and set(found[: len(kinds)]) == kinds
 
 
 @gpu
@@ -108,7 +119,7 @@ def test_benches_run_under_pytest_benchmark(dev: pk.Device, tmp_path: Path) -> N
     saved = tmp_path / "b.json"
     done = subprocess.run(
         [
-            sys.executable, "-m", "pytest", "bench/bench_fill.py", "-k", "fill-f32-32", "-q",
+            sys.executable, "-m", "pytest", "bench/bench_kernels.py", "-k", "fill-f32-32", "-q",
             "-p", "no:cacheprovider", "--engine", ENGINE, "--adapter", dev.info["name"],
             f"--benchmark-json={saved}",
         ],

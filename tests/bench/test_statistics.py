@@ -18,7 +18,7 @@ from pykernels.bench.check import Verdict
 from pykernels.bench.clock import Effort, Timing, Tracker, measure
 from pykernels.bench.compare import FLOOR, SINGLE, compare, describe
 from pykernels.bench.merge import merge
-from pykernels.bench.run import Report, Result
+from pykernels.bench.report import Report, Result
 from pykernels.bench.table import markdown, table
 from pykernels.errors import PyKernelsError
 

@@ -17,7 +17,7 @@ import pytest
 from pykernels.export._cases import arrays, cases, fills
 from pykernels.export._expect import agree, results
 from pykernels.export._layouts import Request
-from pykernels.export._record import record
+from pykernels.export._record import CAPS, record
 from pykernels.export._write import Export, live_plan
 from pykernels.layout import Layout
 
@@ -77,7 +77,7 @@ def needs(request: Request, exported: Export) -> set[str]:
     """The features of the variants that a call runs."""
     facts = FACTS[request.kernel]
     found = set()
-    for step in record(request, facts)["steps"]:
+    for step in record(request, facts, CAPS.tuning)["steps"]:
         parts = zip(_axes(step["body"]), step["axes"], strict=True)
         name = " ".join([step["body"], *(f"{k}={v}" for k, v in parts), "mode=read"])
         found |= set(exported.manifest["variants"][name]["features"])

@@ -50,7 +50,7 @@ import numpy as np
 import pytest
 
 import pykernels as pk
-from pykernels.reference.toy_scale import toy_scale
+from pykernels.reference.toy import toy_scale
 
 pytestmark = pytest.mark.gpu
 
@@ -72,6 +72,13 @@ def test_toy_scale_takes_views(dev):
     assert (dst.numpy() == x.T[::-1][5:] * 2).all()
     pk.toy_scale(t, 3, out=t)
     assert (t.numpy() == x * 3).all()
+
+
+def test_toy_scale_is_measured(dev):
+    from pykernels.bench.case import load
+    from pykernels.bench.cases import problem
+
+    assert load(dev, problem("toy_scale", (7, 33), "float32", factor=3)).check().size == 7 * 33
 
 
 def test_toy_scale_rejects_what():
@@ -96,7 +103,7 @@ def test_a_kernel_is_three_files(
     before = hashes(checkout)
     added = {
         "kernels/toy/toy_scale.wgsl": KERNEL,
-        "pykernels/reference/toy_scale.py": REFERENCE,
+        "pykernels/reference/toy.py": REFERENCE,
         "tests/kernels/toy/test_toy_scale.py": TEST,
     }
     for name, text in added.items():
@@ -113,9 +120,10 @@ def test_a_kernel_is_three_files(
     assert "alias T = f16;" in shown
     cli = ("-c", "from pykernels.cli import main; main()")
     assert "Multiply by a scalar" in run(*cli, "list")
+    assert run(*cli, "bench", "--list", "toy_scale") == "toy_scale f32-4096x4096\n"
     assert "fn main" in run(*cli, "show", "toy_scale", "--dtype", "float16")
     out = run("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/kernels/toy/test_toy_scale.py")
-    assert "4 passed" in out
+    assert "5 passed" in out
     after = hashes(checkout)
     assert {n for n in after if n not in before} == set(added)
     assert {n: after[n] for n in before} == before

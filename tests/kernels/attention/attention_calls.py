@@ -8,7 +8,8 @@ import numpy as np
 
 import pykernels as pk
 from pykernels.kernels import flash_attn
-from pykernels.reference.flash_attn import attention, budget, lse_budget
+from pykernels.reference.attention import attention, lse_budget
+from pykernels.reference.attention import flash_attn_budget as budget
 from tests.harness import Array, Case, Form, Operand, assert_close
 
 F32, F16 = "float32", "float16"

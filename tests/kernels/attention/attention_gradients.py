@@ -9,9 +9,9 @@ import numpy as np
 
 import pykernels as pk
 from pykernels.kernels import flash_attn_backward
-from pykernels.reference.flash_attn import attention
-from pykernels.reference.flash_attn_backward import budget
-from pykernels.reference.flash_attn_backward import flash_attn_backward as reference
+from pykernels.reference.attention import attention
+from pykernels.reference.attention import flash_attn_backward as reference
+from pykernels.reference.attention import flash_attn_backward_budget as budget
 from tests.harness import Array, Case, Form, Operand, assert_close
 
 F32, F16 = "float32", "float16"

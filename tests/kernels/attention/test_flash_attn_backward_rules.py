@@ -16,7 +16,7 @@ from pykernels.plan import Caps, Scratch, Step
 from pykernels.plans.attention import flash_attn_backward as plans
 from pykernels.plans.attention.arguments import OPEN, Band, Dims
 from pykernels.plans.attention.select_backward import Choice, choose
-from pykernels.reference.flash_attn import attention, flash_attn
+from pykernels.reference.attention import attention, flash_attn
 from pykernels.tuning import named
 from tests.harness import Array, assert_same_bits
 from tests.kernels.attention.attention_gradients import F16, F32, Calls

@@ -11,7 +11,8 @@ import pykernels as pk
 from pykernels.forcing import force
 from pykernels.kernels import flash_attn
 from pykernels.plans.attention.select import BLOCKS
-from pykernels.reference.flash_attn import attention, budget
+from pykernels.reference.attention import attention
+from pykernels.reference.attention import flash_attn_budget as budget
 from pykernels.tuning import named
 from tests.harness import Array, assert_close, assert_same_bits, caps
 from tests.kernels.attention.attention_calls import F16, F32, Calls, run

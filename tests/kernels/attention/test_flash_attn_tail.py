@@ -13,7 +13,7 @@ from pykernels.plans.attention import select as choices
 from pykernels.plans.attention.arguments import Dims
 from pykernels.plans.attention.select import LARGE, Choice, Tail, choose
 from pykernels.plans.attention.select import SMALL as SMALL_TILE
-from pykernels.reference.flash_attn import attention
+from pykernels.reference.attention import attention
 from pykernels.tuning import named
 from tests.harness import Form
 from tests.kernels.attention.attention_calls import F16, F32, Calls, run

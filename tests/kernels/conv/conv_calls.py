@@ -10,7 +10,7 @@ import numpy as np
 
 import pykernels as pk
 from pykernels import kernels
-from pykernels.reference import conv2d as reference
+from pykernels.reference import conv as reference
 from tests.harness import Array, Case, Form, Operand, assert_close, assert_same_bits
 
 F32: Final = "float32"
@@ -186,7 +186,7 @@ class Calls:
             return
         activation = options.pop("activation", None)
         size = run(np.abs(x * np.float64(scale)), np.abs(w.astype(np.float64)), **options)
-        bound = reference.budget(
+        bound = reference.window_budget(
             size, c.depth, *bias, layout=options["layout"], activation=activation
         )
         assert_close(got, want, bound, text)

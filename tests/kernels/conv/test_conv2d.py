@@ -13,7 +13,7 @@ from pykernels.forcing import force
 from pykernels.kernels import conv2d, conv2d_backward_input
 from pykernels.plans.conv.select import SMALLEST, STEM_TILES, TILES, TILES_3X3, Choice
 from pykernels.plans.conv.window_steps import STEM_WINDOWS
-from pykernels.reference.conv2d import conv2d as reference
+from pykernels.reference.conv import conv2d as reference
 from tests.conftest import FULL
 from tests.harness import Form, assert_same_bits, caps, forms, random_form
 from tests.kernels.conv.conv_calls import F16, F32, KINDS, Calls, Sizes, random_sizes

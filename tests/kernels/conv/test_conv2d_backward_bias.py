@@ -7,7 +7,7 @@ import pytest
 
 import pykernels as pk
 from pykernels.kernels import conv2d_backward_bias
-from pykernels.reference.conv2d import conv2d_backward_bias as reference
+from pykernels.reference.conv import conv2d_backward_bias as reference
 from tests.harness import Array, Case, Form, assert_close, assert_same_bits
 
 pytestmark = pytest.mark.gpu

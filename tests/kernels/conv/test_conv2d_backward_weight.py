@@ -12,8 +12,9 @@ import pykernels as pk
 from pykernels.forcing import force
 from pykernels.kernels import conv2d_backward_weight
 from pykernels.plans.conv.select_weight import DIRECT, Choice
-from pykernels.reference.conv2d import budget, conv2d
-from pykernels.reference.conv2d import conv2d_backward_weight as reference
+from pykernels.reference.conv import conv2d
+from pykernels.reference.conv import conv2d_backward_weight as reference
+from pykernels.reference.conv import window_budget as budget
 from tests.harness import Array, Case, Form, Operand, assert_close, assert_same_bits
 
 pytestmark = pytest.mark.gpu

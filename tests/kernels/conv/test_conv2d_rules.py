@@ -20,9 +20,9 @@ from pykernels.plans.conv import conv2d_backward_input as back_plans
 from pykernels.plans.conv import select
 from pykernels.plans.conv.geometry import geometry
 from pykernels.plans.conv.select import SMALLEST, TILES_3X3, Choice, Shape, choose
-from pykernels.reference.conv2d import conv2d as reference
-from pykernels.reference.conv2d import conv2d_backward_input as gradient
-from pykernels.reference.conv2d import conv_transpose2d as transposed
+from pykernels.reference.conv import conv2d as reference
+from pykernels.reference.conv import conv2d_backward_input as gradient
+from pykernels.reference.conv import conv_transpose2d as transposed
 from pykernels.tuning import named
 from tests.harness import Form, assert_same_bits
 from tests.kernels.conv.conv_calls import F16, F32, Calls, Sizes

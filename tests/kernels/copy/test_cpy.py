@@ -10,7 +10,7 @@ import pytest
 import pykernels as pk
 from pykernels.dtypes import DTYPES, numpy_dtype
 from pykernels.kernels import cpy
-from pykernels.reference.cpy import cpy as reference
+from pykernels.reference.copy import cpy as reference
 from tests.harness import (
     DTYPE_NAMES,
     Array,

@@ -7,7 +7,7 @@ import pytest
 
 import pykernels as pk
 from pykernels.kernels import memset
-from pykernels.reference.memset import memset as reference
+from pykernels.reference.fill import memset as reference
 from tests.harness import DTYPE_NAMES, Case, Form, assert_same_bits, caps, forms, values
 
 pytestmark = pytest.mark.gpu

@@ -8,8 +8,8 @@ import numpy as np
 
 import pykernels as pk
 from pykernels.kernels import mul_mat
-from pykernels.reference.mul_mat import budget
-from pykernels.reference.mul_mat import mul_mat as reference
+from pykernels.reference.matmul import mul_mat as reference
+from pykernels.reference.matmul import mul_mat_budget as budget
 from tests.harness import (
     Array,
     Case,

@@ -13,7 +13,7 @@ from pykernels._generated.ops import ACTIVATIONS
 from pykernels.forcing import force
 from pykernels.kernels import mul_mat
 from pykernels.plans.matmul.select import TILES, Choice, Tail
-from pykernels.reference.mul_mat import mul_mat as reference
+from pykernels.reference.matmul import mul_mat as reference
 from tests.harness import (
     Form,
     assert_same_bits,

@@ -9,7 +9,7 @@ import pytest
 
 import pykernels as pk
 from pykernels.kernels import get_rows
-from pykernels.reference.get_rows import get_rows as reference
+from pykernels.reference.rows import get_rows as reference
 from tests.harness import Case, Form, Operand, caps, random_form, values
 from tests.kernels.rows.rows_cases import (
     BEYOND,

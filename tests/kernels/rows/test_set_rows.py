@@ -9,7 +9,7 @@ import pytest
 
 import pykernels as pk
 from pykernels.kernels import set_rows
-from pykernels.reference.set_rows import set_rows as reference
+from pykernels.reference.rows import set_rows as reference
 from tests.harness import Case, Form, Operand, caps, random_form, values
 from tests.kernels.copy.test_cpy import around
 from tests.kernels.rows.rows_cases import FORMS, PAIRS, WIDTHS, compare, distinct, widened

@@ -10,7 +10,7 @@ import pytest
 import pykernels as pk
 import pykernels.kernels
 from pykernels.reference.softmax import softmax
-from pykernels.reference.softmax_backward import softmax_backward as reference
+from pykernels.reference.softmax import softmax_backward as reference
 from tests.harness import Array, Case, Form, assert_close, caps, forms, random_form, sum_budget
 
 pytestmark = pytest.mark.gpu

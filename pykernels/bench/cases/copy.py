@@ -1,0 +1,96 @@
+"""cpy: contiguous, at an odd offset, transposed, columns of a matrix, conversions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+import numpy as np
+
+from pykernels.bench.case import Case, Operand
+from pykernels.bench.cases import problem
+from pykernels.bench.onnx import Node, onnx_peer
+from pykernels.bench.peers import Skipped, naive_peer, numpy_peer, scalar, torch_peer
+from pykernels.bench.program import GROUP_ID
+from pykernels.bench.shapes import BYTES, POWER, RAGGED, Shape, cut, pick
+from pykernels.dtypes import DTYPES, DTypeName
+
+# rows x cols
+MATRICES = [
+    Shape("4096", (4096, 4096), POWER),
+    Shape("16384", (16384, 16384), POWER),
+    Shape("4095", (4095, 4095), RAGGED),
+    Shape("llama-3-8b-down", (4096, 14336), "Llama 3 8B: a down projection"),
+]
+MAIN = {"cpy": ("f32-16384x16384-transposed", "f32-268435456", "f32>f16-16384x16384")}
+
+
+def cases(edge: int = 0) -> Iterator[Case]:
+    for s in pick(BYTES, edge):
+        (nbytes,) = s.dims
+        yield problem("cpy", (nbytes // 4,), "float32").labelled(name=s.name, origin=s.origin)
+    for name in ("float32", "float16", "uint8"):
+        dtype: DTypeName = name
+        n = cut(1 << 28, edge * edge) // DTYPES[dtype].itemsize
+        yield Case(
+            "cpy", {"src": Operand((n,), dtype, phase=1), "dst": Operand((n,), dtype, gap=1)},
+            shape=(n,), note="one element off",
+        )  # fmt: skip
+    for s in pick(MATRICES, edge):
+        for name in ("float32", "float16"):
+            src = Operand(s.dims, cast(DTypeName, name), order=(1, 0))
+            dst = Operand(s.dims, src.dtype)
+            yield Case(
+                "cpy", {"src": src, "dst": dst}, shape=s.dims, note="transposed", name=s.name,
+                origin=s.origin,
+            )  # fmt: skip
+    n = cut(16384, edge)
+    for pair in ("float32:float16", "float16:float32", "float32:bfloat16", "int32:uint8"):
+        yield problem("cpy", (n, n), pair)
+    inner = Operand((n, n - 16), "float32", gap=8, phase=8)
+    yield Case("cpy", {"src": inner, "dst": inner}, shape=inner.shape, note="columns 8 to -8")
+
+
+@numpy_peer
+def numpy(case: Case, t: dict[str, Any]) -> None:
+    t["dst"][...] = t["src"]
+
+
+@torch_peer
+def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
+    t["dst"].copy_(t["src"])
+
+
+@onnx_peer
+def ort(case: Case) -> Node:
+    if case.note != "transposed" or case.shape[0] != case.shape[1]:
+        raise Skipped("its output cannot be its input again, or nothing is left of the node")
+    return Node("Transpose", "src", ("src",), {"perm": [1, 0]}, arrange=as_it_lies)
+
+
+def as_it_lies(name: str, a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The transposed operand in the order of its memory."""
+    return a.T if name == "src" else a
+
+
+@naive_peer
+def naive(case: Case) -> tuple[str, int]:
+    """One element an invocation, neighbours write neighbours."""
+    src, dst = case.tensors["src"], case.output
+    s, d = scalar(src), scalar(dst)
+    rows, cols = dst.shape if len(dst.shape) == 2 else (1, dst.shape[0])
+    at = f"(i % {cols}u) * {rows}u + i / {cols}u" if src.order else "i"
+    text = f"""
+@group(0) @binding(0) var<storage, read> src: array<{s}>;
+@group(0) @binding(1) var<storage, read_write> dst: array<{d}>;
+{GROUP_ID}
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) w: vec3<u32>, @builtin(local_invocation_index) li: u32) {{
+  let i = group_id(w) * 256u + li;
+  if (i < {rows * cols}u) {{ dst[i] = {d}(src[{at}]); }}
+}}
+"""
+    return text, -(-rows * cols // 256)
+
+
+PEERS = {"numpy": numpy, "torch": torch, "ort": ort, "naive": naive}

@@ -1,0 +1,175 @@
+"""mul_mat: products by shape, by dtypes, and by which operand lies transposed.
+
+In ggml's terms: dst (n, m) from b (n, k) and a (m, k). An operand is called transposed where its k
+is not the axis that is contiguous in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+
+from pykernels.bench.case import Case, Operand
+from pykernels.bench.onnx import Node, onnx_peer
+from pykernels.bench.peers import Skipped, naive_peer, numpy_peer, scalar, torch_peer
+from pykernels.bench.program import GROUP_ID
+from pykernels.bench.shapes import POWER, RAGGED, Shape, cut, pick
+from pykernels.dtypes import DTypeName
+
+# n x m x k: dst (n, m) is a product over k; with a fourth size in front, a batch
+PRODUCTS = [
+    Shape("4096", (4096, 4096, 4096), POWER),
+    Shape("8192", (8192, 8192, 8192), POWER),
+    Shape("2048", (2048, 2048, 2048), POWER),
+    Shape("1024", (1024, 1024, 1024), POWER),
+    Shape("512", (512, 512, 512), POWER),
+    Shape("256", (256, 256, 256), POWER),
+    Shape("4095", (4095, 4095, 4095), RAGGED),
+    Shape("llama-3-8b-down", (512, 4096, 14336), "Llama 3 8B: down projection, 512 tokens"),
+    Shape("llama-3-8b-up", (512, 14336, 4096), "Llama 3 8B: up projection, 512 tokens"),
+    Shape("64-tokens", (64, 4096, 4096), "Llama 3 8B: output projection, 64 tokens"),
+    Shape("deep", (128, 128, 65536), "few sums over a long k"),
+    Shape("bert-scores", (1536, 512, 512, 64), "BERT base, batch 128: scores of 1536 heads"),
+    Shape("decode-4096", (1, 4096, 4096), "Llama 3 8B: output projection, one token"),
+    Shape("decode-16384", (1, 16384, 16384), POWER),
+    Shape("decode-lm-head", (1, 128256, 4096), "Llama 3 8B: logits of one token"),
+    Shape("decode-8", (8, 16384, 16384), "eight tokens at a time"),
+    Shape("dot", (1, 1, 1 << 24), "a dot product"),
+]
+# Shapes that are measured in other dtypes too.
+HALVES = ("4096", "llama-3-8b-down", "decode-4096", "decode-16384")
+MAIN = {
+    "mul_mat": (
+        "f32-4096x4096x4096", "f32-4096x4096x4096-a_transposed", "f32-2048x2048x2048",
+        "f32-512x4096x14336", "f32-1x16384x16384", "f16-4096x4096x4096",
+    ),
+}  # fmt: skip
+
+
+def mul_mat(
+    shape: tuple[int, ...] = (4096, 4096, 4096), dtype: str = "float32", out: str = "float32"
+) -> Case:
+    """The product (..., n, m, k): dst (n, m) from b (n, k) and a (m, k)."""
+    *lead, n, m, k = shape
+    given = cast(DTypeName, dtype)
+    tensors = {
+        "a": Operand((*lead, m, k), given),
+        "b": Operand((*lead, n, k), given),
+        "dst": Operand((*lead, n, m), cast(DTypeName, out)),
+    }
+    return Case("mul_mat", tensors, {}, shape, part=part)
+
+
+def part(tensors: dict[str, Any]) -> dict[str, Any]:
+    """A small product inside a large one: about 64 rows of each operand, of the last batch."""
+    a, b, dst = (tensors[n][(-1,) * (tensors[n].ndim - 2)] for n in ("a", "b", "dst"))
+    m, n = (
+        slice(rows % 7 if rows > 64 else 0, None, max(rows // 61, 1))
+        for rows in (a.shape[0], b.shape[0])
+    )
+    return {"a": a[m], "b": b[n], "dst": dst[n, m]}
+
+
+def transposed(case: Case, *names: str) -> Case:
+    """The case with these operands transposed in memory."""
+    tensors = dict(case.tensors)
+    for name in names:
+        rank = len(tensors[name].shape)
+        order = (*range(rank - 2), rank - 1, rank - 2)
+        tensors[name] = replace(tensors[name], order=order)
+    note = " ".join(f"{name} transposed" for name in names)
+    return replace(case, tensors=tensors, note=note)
+
+
+def fast(case: Case) -> Case:
+    """The case with precision="fast"."""
+    return replace(case, args={"precision": "fast"}, note=f"{case.note} fast".strip())
+
+
+def cases(edge: int = 0) -> Iterator[Case]:
+    for s in pick(PRODUCTS, edge):
+        pairs = [("float32", "float32")]
+        if s.name in HALVES:
+            pairs += [("float16", "float32"), ("float16", "float16")]
+        for dtype, out in pairs:
+            case = mul_mat(s.dims, dtype, out).labelled(name=s.name, origin=s.origin)
+            yield case
+            if s.name in ("4096", "decode-16384"):
+                yield transposed(case, "a")
+            if s.name == "4096" and dtype == "float32":
+                yield transposed(case, "b")
+                yield transposed(case, "a", "b")
+                yield fast(transposed(case, "a"))
+            if s.name == "4096" and dtype != out:
+                yield fast(case)
+    mixed = mul_mat((cut(4096, edge),) * 3)
+    tensors = dict(mixed.tensors)
+    tensors["a"] = replace(tensors["a"], dtype="float16")
+    yield replace(mixed, tensors=tensors)
+
+
+@numpy_peer
+def numpy(case: Case, t: dict[str, Any]) -> Any:
+    return np.matmul(t["b"], np.swapaxes(t["a"], -1, -2))
+
+
+@torch_peer
+def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
+    if len({x.dtype for x in t.values()}) > 1:
+        raise Skipped("torch multiplies and gives one dtype only")
+    torch.matmul(t["b"], t["a"].transpose(-1, -2), out=t["dst"])
+
+
+@onnx_peer
+def ort(case: Case) -> Node:
+    """dst = b @ a^T, and dst is the next b: square a only. It gets a^T whichever way a lies."""
+    a = case.tensors["a"]
+    if a.shape[-1] != a.shape[-2]:
+        raise Skipped("its output cannot be its input again")
+    return Node("MatMul", "b", ("b", "a"), scale=(3 / a.shape[-1]) ** 0.5, arrange=of_columns)
+
+
+def of_columns(name: str, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """MatMul wants a as (k, m)."""
+    return array.swapaxes(-1, -2) if name == "a" else array
+
+
+@naive_peer
+def naive(case: Case) -> tuple[str, int]:
+    """One invocation per element of dst, k after k."""
+    a, b, dst = case.tensors["a"], case.tensors["b"], case.output
+    *lead, n, m = dst.shape
+    k, batches = a.shape[-1], int(np.prod(lead))
+    if batches * n * m * k > 1 << 38 or k > 1 << 18:
+        raise Skipped("it would take seconds")
+    at_a = f"kk * {m}u + col" if a.order else f"col * {k}u + kk"
+    at_b = f"kk * {n}u + row" if b.order else f"row * {k}u + kk"
+    across, down = -(-m // 16), -(-n // 16)
+    text = f"""
+@group(0) @binding(0) var<storage, read> a: array<{scalar(a)}>;
+@group(0) @binding(1) var<storage, read> b: array<{scalar(b)}>;
+@group(0) @binding(2) var<storage, read_write> dst: array<{scalar(dst)}>;
+{GROUP_ID}
+@compute @workgroup_size(16, 16)
+fn main(@builtin(workgroup_id) w: vec3<u32>, @builtin(local_invocation_id) l: vec3<u32>) {{
+  let g = group_id(w);
+  let batch = g / {across * down}u;
+  let row = (g / {across}u) % {down}u * 16u + l.y;
+  let col = g % {across}u * 16u + l.x;
+  if (row >= {n}u || col >= {m}u || batch >= {batches}u) {{ return; }}
+  let from_a = batch * {m * k}u;
+  let from_b = batch * {n * k}u;
+  var sum = 0.0f;
+  for (var kk = 0u; kk < {k}u; kk++) {{
+    sum = fma(f32(b[from_b + {at_b}]), f32(a[from_a + {at_a}]), sum);
+  }}
+  dst[(batch * {n}u + row) * {m}u + col] = {scalar(dst)}(sum);
+}}
+"""
+    return text, batches * across * down
+
+
+PEERS = {"numpy": numpy, "torch": torch, "ort": ort, "naive": naive}

@@ -1,0 +1,246 @@
+"""conv2d, its gradients, and the transposed convolution: one multiply-add per tap and channel.
+
+Layout "NCHW" has images (N, C, H, W), "NHWC" (N, H, W, C); weights are (O, C / groups, KH, KW) in
+both, and (C, O / groups, KH, KW) for conv_transpose2d. All in float64.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .matmul import activate
+
+__all__ = [
+    "conv2d",
+    "conv2d_backward_bias",
+    "conv2d_backward_bias_budget",
+    "conv2d_backward_input",
+    "conv2d_backward_weight",
+    "conv2d_backward_weight_budget",
+    "conv_transpose2d",
+    "output_size",
+    "window_budget",
+]
+
+Array = np.ndarray[Any, Any]
+Pair = int | tuple[int, int]
+Padding = int | tuple[int, int] | tuple[int, int, int, int] | str
+
+
+def conv2d(
+    x: Array,
+    w: Array,
+    bias: Array | None = None,
+    *,
+    stride: Pair = 1,
+    padding: Padding = 0,
+    dilation: Pair = 1,
+    groups: int = 1,
+    layout: str = "NCHW",
+    activation: str | None = None,
+) -> Array:
+    """act(sum_{c,i,j} x[n, c, y s + i d - top, x s + j d - left] w[o, c, i, j] + bias[o]).
+
+    x is 0 outside; output channel o of group g sees the input channels of group g.
+    """
+    x, w = _channels_first(x, layout), w.astype(np.float64)
+    a = _Args.of(w.shape, stride, padding, dilation)
+    padded = np.pad(x, ((0, 0), (0, 0), a.padding[:2], a.padding[2:]))
+    n, size = len(x), output_size(x.shape[2:], w.shape[2:], a)
+    out = np.zeros((n, groups, w.shape[0] // groups, *size))
+    taps = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
+    for i, j, rows, cols in a.taps(size):
+        part = padded[:, :, rows, cols].reshape(n, groups, w.shape[1], *size)
+        out += np.einsum("ngcyx,goc->ngoyx", part, taps[..., i, j], optimize=True)
+    return _finish(out.reshape(n, w.shape[0], *size), bias, activation, layout)
+
+
+def conv2d_backward_input(
+    dy: Array,
+    w: Array,
+    shape: Sequence[int],
+    *,
+    stride: Pair = 1,
+    padding: Padding = 0,
+    dilation: Pair = 1,
+    groups: int = 1,
+    layout: str = "NCHW",
+) -> Array:
+    """The gradient of sum(conv2d(x, w) * dy) by x, whose shape is `shape`."""
+    dy, w = _channels_first(dy, layout), w.astype(np.float64)
+    a = _Args.of(w.shape, stride, padding, dilation)
+    n, c, *image = _first(shape, layout)
+    top, bottom, left, right = a.padding
+    padded = np.zeros((n, c, image[0] + top + bottom, image[1] + left + right))
+    size = dy.shape[2:]
+    split = dy.reshape(n, groups, w.shape[0] // groups, *size)
+    taps = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
+    for i, j, rows, cols in a.taps(size):
+        part = np.einsum("ngoyx,goc->ngcyx", split, taps[..., i, j], optimize=True)
+        padded[:, :, rows, cols] += part.reshape(n, c, *size)
+    inner = padded[:, :, top : top + image[0], left : left + image[1]]
+    return _finish(inner, None, None, layout)
+
+
+def conv2d_backward_weight(
+    dy: Array,
+    x: Array,
+    shape: Sequence[int],
+    *,
+    stride: Pair = 1,
+    padding: Padding = 0,
+    dilation: Pair = 1,
+    groups: int = 1,
+    layout: str = "NCHW",
+) -> Array:
+    """The gradient of sum(conv2d(x, w) * dy) by w: (O, C / groups, KH, KW), `shape`."""
+    dy, x = _channels_first(dy, layout), _channels_first(x, layout)
+    a = _Args.of(shape, stride, padding, dilation)
+    padded = np.pad(x, ((0, 0), (0, 0), a.padding[:2], a.padding[2:]))
+    n, size = len(x), dy.shape[2:]
+    out = np.zeros((groups, shape[0] // groups, *shape[1:]))
+    split = dy.reshape(n, groups, shape[0] // groups, *size)
+    for i, j, rows, cols in a.taps(size):
+        part = padded[:, :, rows, cols].reshape(n, groups, shape[1], *size)
+        out[..., i, j] = np.einsum("ngoyx,ngcyx->goc", split, part, optimize=True)
+    return out.reshape(tuple(shape))
+
+
+def conv2d_backward_bias(dy: Array, *, layout: str = "NCHW") -> Array:
+    """The sum of dy over images and pixels, (O,)."""
+    return np.asarray(_channels_first(dy, layout).sum((0, 2, 3)))
+
+
+def conv_transpose2d(
+    x: Array,
+    w: Array,
+    bias: Array | None = None,
+    *,
+    stride: Pair = 1,
+    padding: Padding = 0,
+    output_padding: Pair = 0,
+    dilation: Pair = 1,
+    groups: int = 1,
+    layout: str = "NCHW",
+    activation: str | None = None,
+) -> Array:
+    """act(conv2d_backward_input of x + bias), with w (C, O / groups, KH, KW).
+
+    The output has (H - 1) s - paddings + d (KH - 1) + 1 + output_padding rows, columns alike.
+    """
+    x = _channels_first(x, layout)
+    a = _Args.of(w.shape, stride, padding, dilation)
+    extra = _pair(output_padding)
+    edges = (sum(a.padding[:2]), sum(a.padding[2:]))
+    size = [
+        (n - 1) * s - edge + d * (k - 1) + 1 + more
+        for n, s, edge, d, k, more in zip(
+            x.shape[2:], a.stride, edges, a.dilation, w.shape[2:], extra, strict=True
+        )
+    ]
+    # What lies in the output's extra rows gets the rows of x that a larger padding would cut.
+    out = conv2d_backward_input(
+        x, w, (len(x), w.shape[1] * groups, *size), stride=a.stride,
+        padding=a.padding, dilation=a.dilation, groups=groups,
+    )  # fmt: skip
+    return _finish(out, bias, activation, layout)
+
+
+def output_size(image: Sequence[int], kernel: Sequence[int], a: _Args) -> tuple[int, int]:
+    """Rows and columns of conv2d's output."""
+    top, bottom, left, right = a.padding
+    rows, cols = (
+        (n + edge - d * (k - 1) - 1) // s + 1
+        for n, edge, d, k, s in zip(
+            image, (top + bottom, left + right), a.dilation, kernel, a.stride, strict=True
+        )
+    )
+    return rows, cols
+
+
+def window_budget(
+    size: Array, depth: int, bias: Array | None = None, *, layout: str = "NCHW",
+    activation: str | None = None,
+) -> Array:  # fmt: skip
+    """What f32 sums of `depth` products may be off by: 2^-23 (sqrt(depth) + 4) size; and epilogues.
+
+    `size` is the same convolution of the absolute values, without bias. The rest as in mul_mat.
+    """
+    bound = size * (math.sqrt(depth) + 4)
+    if bias is not None:
+        size = size + _finish(np.zeros((1, len(bias), 1, 1)), np.abs(bias), None, layout)
+        bound = bound + 2 * size
+    if activation is not None:
+        bound = 1.2 * bound + 2 * size
+        if activation != "relu":
+            bound = bound + 16 * size
+    return np.asarray(2.0**-23 * bound)
+
+
+def conv2d_backward_weight_budget(
+    dy: Array, x: Array, shape: Sequence[int], **options: Any
+) -> Array:
+    """What f32 sums over all images and pixels may be off by: 2^-23 (sqrt(K) + 4) sum|dy||x|."""
+    size = conv2d_backward_weight(np.abs(dy), np.abs(x), shape, **options)
+    pixels = dy.size // max(shape[0], 1)
+    return np.asarray(2.0**-23 * (math.sqrt(pixels) + 4) * size)
+
+
+def conv2d_backward_bias_budget(dy: Array, *, layout: str = "NCHW") -> Array:
+    """What f32 sums over all images and pixels may be off by: 2^-23 (sqrt(K) + 4) sum|dy|."""
+    size = conv2d_backward_bias(np.abs(dy), layout=layout)
+    return np.asarray(2.0**-23 * (math.sqrt(dy.size // max(len(size), 1)) + 4) * size)
+
+
+class _Args(NamedTuple):
+    stride: tuple[int, int]
+    padding: tuple[int, int, int, int]  # top, bottom, left, right
+    dilation: tuple[int, int]
+    kernel: tuple[int, int]
+
+    @classmethod
+    def of(cls, w: Sequence[int], stride: Pair, padding: Padding, dilation: Pair) -> _Args:
+        kernel, d = (w[2], w[3]), _pair(dilation)
+        if padding == "same":
+            both = [step * (k - 1) for step, k in zip(d, kernel, strict=True)]
+            top, left = both[0] // 2, both[1] // 2
+            sides = (top, both[0] - top, left, both[1] - left)
+        elif isinstance(padding, tuple) and len(padding) == 4:
+            sides = padding
+        else:
+            rows, cols = _pair(0 if isinstance(padding, str) else padding)
+            sides = (rows, rows, cols, cols)
+        return cls(_pair(stride), sides, d, kernel)
+
+    def taps(self, size: Sequence[int]) -> Iterator[tuple[int, int, slice, slice]]:
+        """Each tap of the kernel and the rows and columns of the padded image that it meets."""
+        for i in range(self.kernel[0]):
+            for j in range(self.kernel[1]):
+                rows, cols = (
+                    slice(d * at, d * at + s * (n - 1) + 1, s) if n else slice(0, 0)
+                    for d, at, s, n in zip(self.dilation, (i, j), self.stride, size, strict=True)
+                )
+                yield i, j, rows, cols
+
+
+def _pair(v: Any) -> tuple[int, int]:
+    return (v, v) if isinstance(v, int) else (v[0], v[1])
+
+
+def _first(shape: Sequence[int], layout: str) -> Sequence[int]:
+    return shape if layout == "NCHW" else (shape[0], shape[3], shape[1], shape[2])
+
+
+def _channels_first(x: Array, layout: str) -> Array:
+    return (x if layout == "NCHW" else x.transpose(0, 3, 1, 2)).astype(np.float64)
+
+
+def _finish(out: Array, bias: Array | None, activation: str | None, layout: str) -> Array:
+    if bias is not None:
+        out = out + bias.astype(np.float64)[:, None, None]
+    out = activate(out, activation)
+    return out if layout == "NCHW" else out.transpose(0, 2, 3, 1)

@@ -1,0 +1,82 @@
+"""mul_mat: the batched matrix product with an epilogue."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .elementwise import OPS
+
+__all__ = ["activate", "mul_mat", "mul_mat_budget"]
+
+Array = np.ndarray[Any, Any]
+
+
+def mul_mat(
+    a: Array,
+    b: Array,
+    bias: Array | None = None,
+    residual: Array | None = None,
+    *,
+    scale: float = 1.0,
+    activation: str | None = None,
+    precision: str | None = None,
+) -> Array:
+    """act(scale * sum_k a[..., m, k] b[..., n, k] + bias + residual), (..., n, m), in float64.
+
+    Batch axes of a repeat to those of b as in ggml: a matrix serves neighbouring matrices of b.
+    `precision` changes what the kernel may be off by (`mul_mat_budget`), not what is meant.
+    """
+    a64, b64 = _repeat(a, b).astype(np.float64), b.astype(np.float64)
+    out = float(np.float32(scale)) * np.matmul(b64, np.swapaxes(a64, -1, -2))
+    for extra in (bias, residual):
+        if extra is not None:
+            out = out + extra.astype(np.float64)
+    return activate(out, activation)
+
+
+def activate(x: Array, kind: str | None) -> Array:
+    """The activation of an epilogue (kernels/elementwise/ops.toml) in float64."""
+    return x if kind is None else OPS[kind].reference(x)
+
+
+def mul_mat_budget(
+    a: Array,
+    b: Array,
+    bias: Array | None = None,
+    residual: Array | None = None,
+    *,
+    scale: float = 1.0,
+    activation: str | None = None,
+    precision: str | None = None,
+) -> Array:
+    """What f32 sums of K products may be off by: 2^-23 (sqrt(K) + 4) sum|a||b|, and the epilogue.
+
+    Each term of the epilogue is rounded once or twice. The slope of the activations is at most
+    1.13; their own error is absolute: |x| times 1.5e-7 (erf), or some units of exp. With precision
+    "fast" 2^-8 sum|a||b| comes on top.
+    """
+    repeated = np.abs(_repeat(a, b).astype(np.float64))
+    size = np.matmul(np.abs(b.astype(np.float64)), np.swapaxes(repeated, -1, -2))
+    size = size * abs(float(np.float32(scale)))
+    bound = size * (math.sqrt(a.shape[-1]) + 4 + (2.0**15 if precision == "fast" else 0.0))
+    for extra in (bias, residual):
+        if extra is not None:
+            size = size + np.abs(extra.astype(np.float64))
+            bound = bound + 2 * size
+    if activation is not None:
+        bound = 1.2 * bound + 2 * size
+        if activation != "relu":
+            bound = bound + 16 * size
+    return np.asarray(2.0**-23 * bound)
+
+
+def _repeat(a: Array, b: Array) -> Array:
+    """a with the batch axes of b."""
+    a = a.reshape((1,) * (b.ndim - a.ndim) + a.shape)
+    for axis, (m, n) in enumerate(zip(a.shape[:-2], b.shape[:-2], strict=True)):
+        if m != n:
+            a = np.repeat(a, n // m, axis)
+    return a

@@ -1,0 +1,51 @@
+"""set_rows and get_rows: rows written to, or read from, the places that an index gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .copy import cpy
+
+__all__ = ["get_rows", "repeated", "set_rows"]
+
+Array = np.ndarray[Any, Any]
+
+
+def set_rows(src: Array, index: Array, dst: Array) -> Array:
+    """`dst` after dst[..., index[..., i], :] = src[..., i, :], in the order of the rows.
+
+    src (..., n, k), index (..., n) with leading axes that repeat, dst (..., m, k). Conversions as
+    in `reference.copy`. Indices outside [0, m) write nothing. Of several rows with one index the
+    last one stays here; the kernel promises for each element that it is one of theirs.
+    """
+    out = np.array(dst, order="C")
+    places = repeated(index, src.shape[:-1])
+    rows = cpy(src, dst.dtype)
+    for at in np.ndindex(*src.shape[:-1]):
+        if 0 <= places[at] < dst.shape[-2]:
+            out[(*at[:-1], int(places[at]))] = rows[at]
+    return out
+
+
+def get_rows(src: Array, index: Array, dst: Array) -> Array:
+    """`dst` after dst[..., i, :] = src[..., index[..., i], :].
+
+    src (..., m, k), index (..., n) with leading axes that repeat to those of dst (..., n, k).
+    Conversions as in `reference.copy`. Indices outside [0, m) leave their row of dst as it was.
+    """
+    out = np.array(dst, order="C")
+    places = repeated(index, dst.shape[:-1])
+    m = src.shape[-2]
+    rows = cpy(repeated(src, (*dst.shape[:-2], *src.shape[-2:])), dst.dtype)
+    for at in np.ndindex(*dst.shape[:-1]):
+        if 0 <= places[at] < m:
+            out[at] = rows[(*at[:-1], int(places[at]))]
+    return out
+
+
+def repeated(a: Array, shape: tuple[int, ...]) -> Array:
+    """ggml's broadcast: `a` as often as it fits along each axis, one after the other."""
+    own = a.reshape((1,) * (len(shape) - a.ndim) + a.shape)
+    return np.tile(own, [m // max(n, 1) for n, m in zip(own.shape, shape, strict=True)])
