@@ -15,6 +15,7 @@ from pykernels.export._cases import cases, where
 from pykernels.export._layouts import parse
 from pykernels.export._translate import NotTranslated
 from pykernels.export._write import live_plan
+from pykernels.tuning import as_data, named
 from pykernels.validate import Lints, Source, find_tint, validate
 
 ROOT = Path(__file__).parents[2]
@@ -67,6 +68,24 @@ def test_the_manifest_keeps_its_schema(tmp_path: Path) -> None:
     manifest["grid"]["row"] = 65536
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(manifest, schema)
+
+
+def test_an_export_carries_its_table(tmp_path: Path) -> None:
+    """Recorded plans are made with the table that the manifest has, and the module reads."""
+    call = "mul_mat a=f32[512,512] b=f32[512,512] dst=f32[512,512]"
+    bodies = {}
+    for name in ("generic-small", "generic-large"):
+        run(tmp_path / name, "mul_mat", "--shape", call, "--tuning", name)
+        manifest = exported(tmp_path / name)
+        assert manifest["tuning"] == as_data(named(name))
+        [plan] = manifest["kernels"]["mul_mat"]["plans"]
+        bodies[name] = [(s["body"], "32" in s["axes"]) for s in plan["steps"]]
+    assert bodies["generic-small"][0] == ("mul_mat", True)
+    assert bodies["generic-large"] != bodies["generic-small"]
+    run(tmp_path / "default", "mul_mat", "--shape", call)
+    assert exported(tmp_path / "default") == exported(tmp_path / "generic-small")
+    said = run(tmp_path / "none", "mul_mat", "--tuning", "huge", code=2).output
+    assert "huge must be a file that can be read, or one of generic-large" in said
 
 
 def test_dialects(tmp_path: Path) -> None:
