@@ -46,7 +46,7 @@
 // params.bias_kind = { type = "u32", value = "0 if bias is None else 1 if bias.dtype.itemsize == 4 else 2" }
 // params.act = { type = "u32" }
 // params.scale = { type = "f32", arg = true }
-// uses = ["product"]
+// uses = ["tile/epilogue"]
 // grid = "cdiv(dst.shape[0] * (dst.shape[1] // 4 if LAST else dst.shape[1]) * cdiv(dst.shape[3], R) * cdiv(dst.shape[4], C if LAST else 4), 128)"
 // ///
 
@@ -58,7 +58,7 @@
 //
 // Bounds, for unchecked compilation: an element outside of the image is read at its first pixel;
 // stores are guarded; items beyond the last end early.
-${product.epilogue(("bias",))}
+${epilogue.functions(("bias",))}
 
 @compute @workgroup_size(128)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {

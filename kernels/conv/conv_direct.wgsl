@@ -53,7 +53,7 @@
 // params.bias_kind = { type = "u32", value = "0 if bias is None else 1 if bias.dtype.itemsize == 4 else 2" }
 // params.act = { type = "u32" }
 // params.scale = { type = "f32", arg = true }
-// uses = ["product"]
+// uses = ["tile/epilogue"]
 // grid = "cdiv(dst.shape[0] * dst.shape[1] * cdiv(dst.shape[2], OB) * cdiv(dst.shape[3], 4 if OB == 1 else 1) * dst.shape[4], 256)"
 // ///
 
@@ -64,7 +64,7 @@
 // Bounds, for unchecked compilation: an element of the image outside of it is read at its first
 // pixel; rows of the weights are clamped; stores are guarded.
 //% set R = 4 if OB == 1 else 1
-${product.epilogue(("bias",))}
+${epilogue.functions(("bias",))}
 
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {

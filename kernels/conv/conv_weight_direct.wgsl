@@ -87,7 +87,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% for t in range(TAPS)
     sum${t} = fma(d, select(0.0f, v${t}, ok${t}), sum${t});
 //% endfor
-    at = onward(at);
+    at = next_pixel(at);
   }
 //% for t in range(TAPS)
   shared_sums[${t}][li] = sum${t};
