@@ -8,10 +8,13 @@
 // dst has the shape of conv2d's w, x and the options are those of the forward call. Sums are f32,
 // in an order that depends on shapes, strides and device only; x counts as 0 outside of the image."""
 // source = "torch.nn.grad.conv2d_weight (meaning); Chellapilla et al. 2006 (as a product)"
+// configs.32x32 = { BM = 32, BN = 32, BK = 16, threads = 64, TM = 4, TN = 4, LM = 4, LN = 8 }
+// configs.64x64 = { BM = 64, BN = 64, BK = 16, threads = 128, TM = 8, TN = 4, LM = 4, LN = 8 }
+// configs.64x128 = { BM = 64, BN = 128, BK = 16, threads = 128, TM = 8, TN = 8, LM = 4, LN = 8 }
 // axes.Y = ["f32", "f16"]
 // axes.X = ["f32", "f16"]
 // axes.D = ["f32", "f16"]
-// axes.TILE = ["32x32", "64x64", "64x128"]
+// axes.TILE = "configs"
 // axes.FORM = ["any", "fours"]
 // axes.XV = [1, 4]
 // axes.YV = [1, 4]
@@ -88,10 +91,9 @@
 // inside the image or that of its first pixel; k is clamped to `k_prologue` in the first tile and
 // below the slice's end in the others; stores are guarded; indices into workgroup memory are lane
 // numbers below the sizes of the arrays.
-//% set BM, BN, BK, threads, TM, TN, LM, LN = {"32x32": (32, 32, 16, 64, 4, 4, 4, 8), "64x64": (64, 64, 16, 128, 8, 4, 4, 8), "64x128": (64, 128, 16, 128, 8, 8, 4, 8)}[TILE]
-//% set PER = threads // BK
-//% set X_LOADS = BN // 4 // PER
-//% set Y_LOADS = BM // 4 // PER
+//% set PER = CFG.threads // CFG.BK
+//% set X_LOADS = CFG.BN // 4 // PER
+//% set Y_LOADS = CFG.BM // 4 // PER
 //% set FOURS = FORM == "fours"
 //% set X_COLUMNS = 1 if FOURS else 4
 
@@ -217,16 +219,16 @@
 //% macro store_tile()
   let factor = select(p.scale, 1.0f, p.raw == 1u);
   let dst_start = p.dst_off + slice * p.dst_ss + member * p.dst_gs;
-//% for j in range(TN // 4)
+//% for j in range(CFG.TN // 4)
 //% for e in range(4)
   {
-    let m = col0 + (at_col + ${j * LN}u) * 4u + ${e}u;
+    let m = col0 + (at_col + ${j * CFG.LN}u) * 4u + ${e}u;
     let tap = m / p.channels;
     let tap_i = tap / p.kernel_w;
     let to = dst_start + (m - tap * p.channels) * p.dst_cs + tap_i * p.dst_hs + (tap - tap_i * p.kernel_w) * p.dst_ws;
     if (m < p.cols) {
-//% for i in range(TM)
-      let o${i} = row0 + (at_row + ${i // 4 * LM}u) * 4u + ${i % 4}u;
+//% for i in range(CFG.TM)
+      let o${i} = row0 + (at_row + ${i // 4 * CFG.LM}u) * 4u + ${i % 4}u;
       if (o${i} < p.rows) { dst_store(to + o${i} * p.dst_os, c${i}_${j}[${e}] * factor); }
 //% endfor
     }
@@ -235,18 +237,18 @@
 //% endfor
 //% endmacro
 
-${outer_product.memory(BM + 4, BN + 4, BK)}
+${outer_product.memory(CFG.BM + 4, CFG.BN + 4, CFG.BK)}
 ${pixels.functions()}
 
-@compute @workgroup_size(${threads})
+@compute @workgroup_size(${CFG.threads})
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);
   if (g >= p.groups) { return; }
   // Workgroups of one slice follow each other: they share its pixels in the cache.
   let part = g / (p.across * p.down);
   let t = g - part * p.across * p.down;
-  let row0 = (t / p.across) * ${BM}u;
-  let col0 = (t % p.across) * ${BN}u;
+  let row0 = (t / p.across) * ${CFG.BM}u;
+  let col0 = (t % p.across) * ${CFG.BN}u;
   let slice = part / p.members;
   let member = part - slice * p.members;
   ${split_k.k_range("slice")}
@@ -255,8 +257,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   ${loader_init()}
   ${load_prologue()}
 
-  ${outer_product.lane_layout(TM, TN, LM, LN, BN)}
-  ${outer_product.accumulators(TM, TN)}
+  ${outer_product.lane_layout(CFG.TM, CFG.TN, CFG.LM, CFG.LN, CFG.BN)}
+  ${outer_product.accumulators(CFG.TM, CFG.TN)}
   for (var left = (k_count + 15u) >> 4u; left > 0u; left -= 1u) {
     workgroupBarrier();  // the last tiles have been read
     ${store_stage()}
@@ -265,7 +267,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
       ${load_next()}
       at = next_pixel(at);
     }
-    ${outer_product.multiply(TM, TN, LM, LN, BK)}
+    ${outer_product.multiply(CFG.TM, CFG.TN, CFG.LM, CFG.LN, CFG.BK)}
   }
   ${store_tile()}
 }

@@ -1,9 +1,11 @@
 // /// kernel
 // doc = "conv2d of few input channels by windows of known size: the image as it is in workgroup memory."
 // part_of = "conv2d"
+// configs.16x128 = { BM = 16, PIXEL_ROWS = 8, PIXEL_COLS = 16, threads = 128, TM = 4 }
+// configs.32x128 = { BM = 32, PIXEL_ROWS = 8, PIXEL_COLS = 16, threads = 128, TM = 8 }
 // axes.A = ["f32", "f16"]
 // axes.D = ["f32", "f16"]
-// axes.TILE = ["16x128", "32x128"]
+// axes.TILE = "configs"
 // axes.WINDOW = ["3/1", "3/2", "5/1", "7/2"]
 // axes.DV = [1, 4]
 // axes.LAST = [false, true]
@@ -61,16 +63,15 @@
 // Bounds, for unchecked compilation: an element outside of the image is read at its first pixel; rows
 // and channels are clamped to their counts; stores are guarded; indices into workgroup memory are
 // lane numbers below the sizes of the arrays.
-//% set TM = {"16x128": 4, "32x128": 8}[TILE]
-//% set K, S, CS = {"3/1": (3, 1, 4), "3/2": (3, 2, 2), "5/1": (5, 1, 2), "7/2": (7, 2, 1)}[WINDOW]
-//% set threads, BM, PIXEL_ROWS, PIXEL_COLS = 128, 4 * TM, 8, 16
+//% set K, S = WINDOW.split("/") | map("int")
+//% set CS = {"3/1": 4, "3/2": 2, "5/1": 2, "7/2": 1}[WINDOW]
 // Rows of the image under the pixels; vectors of one residue in each.
-//% set IMAGE_ROWS, ROW_VECTORS = (PIXEL_ROWS - 1) * S + K, (PIXEL_COLS + (K + S - 1) // S + 2) // 4
-//% set A_CHANNEL, B_CHANNEL = S * IMAGE_ROWS * ROW_VECTORS, TM * K * K
+//% set IMAGE_ROWS, ROW_VECTORS = (CFG.PIXEL_ROWS - 1) * S + K, (CFG.PIXEL_COLS + (K + S - 1) // S + 2) // 4
+//% set A_CHANNEL, B_CHANNEL = S * IMAGE_ROWS * ROW_VECTORS, CFG.TM * K * K
 //% set A_COUNT, B_COUNT = CS * A_CHANNEL, CS * B_CHANNEL
-//% set A_LOADS, B_LOADS = (A_COUNT + threads - 1) // threads, (B_COUNT + threads - 1) // threads
+//% set A_LOADS, B_LOADS = (A_COUNT + CFG.threads - 1) // CFG.threads, (B_COUNT + CFG.threads - 1) // CFG.threads
 var<workgroup> a_tile: array<array<vec4<f32>, ${IMAGE_ROWS * ROW_VECTORS}>, ${CS * S}>;
-var<workgroup> b_tile: array<array<vec4<f32>, ${TM + 1}>, ${CS * K * K}>;
+var<workgroup> b_tile: array<array<vec4<f32>, ${CFG.TM + 1}>, ${CS * K * K}>;
 ${epilogue.functions(("bias",))}
 
 // The vectors of a stage that this invocation loads: four pixels of one residue each.
@@ -79,7 +80,7 @@ ${epilogue.functions(("bias",))}
   let a_y = y0 * ${S}u + p.y_first;
   let a_x = x0 * ${S}u + p.x_first;
 //% for u in range(A_LOADS)
-  let a_i${u} = ${loader.item(u, A_COUNT, threads)};
+  let a_i${u} = ${loader.item(u, A_COUNT, CFG.threads)};
   let a_c${u} = a_i${u} / ${A_CHANNEL}u;
   let a_f${u} = a_i${u} % ${S}u;
   let a_k${u} = a_i${u} % ${A_CHANNEL}u / ${S}u;
@@ -97,7 +98,7 @@ ${epilogue.functions(("bias",))}
 //% macro b_loader_init()
   let b_start = p.b_off + group * p.b_gs;
 //% for u in range(B_LOADS)
-  let b_n${u} = ${loader.item(u, B_COUNT, threads)};
+  let b_n${u} = ${loader.item(u, B_COUNT, CFG.threads)};
   let b_c${u} = b_n${u} / ${B_CHANNEL}u;
   let b_i${u} = b_n${u} % ${B_CHANNEL}u / ${K * K}u;
   let b_k${u} = b_n${u} % ${K * K}u;
@@ -136,14 +137,14 @@ ${epilogue.functions(("bias",))}
 
 //% macro store_stage()
 //% for u in range(A_LOADS)
-    ${loader.if_item(u, A_COUNT, threads)}
+    ${loader.if_item(u, A_COUNT, CFG.threads)}
       a_tile[a_c${u} * ${S}u + a_f${u}][a_k${u}] = select(
         vec4<f32>(), vec4<f32>(vec4(a_v${u}0, a_v${u}1, a_v${u}2, a_v${u}3)), vec4<bool>(a_ok${u}0, a_ok${u}1, a_ok${u}2, a_ok${u}3),
       );
     }
 //% endfor
 //% for u in range(B_LOADS)
-    ${loader.if_item(u, B_COUNT, threads)}
+    ${loader.if_item(u, B_COUNT, CFG.threads)}
       b_tile[b_c${u} * ${K * K}u + b_k${u}][b_i${u}] = vec4<f32>(vec4(b_v${u}0, b_v${u}1, b_v${u}2, b_v${u}3));
     }
 //% endfor
@@ -158,11 +159,11 @@ ${epilogue.functions(("bias",))}
 //% endfor
 //% endfor
 //% for j in range(K)
-//% for o in range(TM // 4)
+//% for o in range(CFG.TM // 4)
         let r${j}_${o} = b_tile[${(s * K + i) * K + j}][at_row + ${4 * o}u];
 //% endfor
         let x${j} = ${outer_product.neighbours("q" ~ j % S, j // S)};
-//% for o in range(TM)
+//% for o in range(CFG.TM)
         c${o}_0 = fma(vec4<f32>(r${j}_${o // 4}[${o % 4}]), x${j}, c${o}_0);
 //% endfor
 //% endfor
@@ -175,7 +176,7 @@ ${epilogue.functions(("bias",))}
   if (y < p.out_h) {
 //% if LAST
     let at = p.dst_off + image * p.dst_ns + channel0 / 4u + y * p.dst_hs;
-//% for o in range(TM // 4)
+//% for o in range(CFG.TM // 4)
     {
       let row = row0 + (at_row + ${4 * o}u) * 4u;
 //% for e in range(4)
@@ -185,7 +186,7 @@ ${epilogue.functions(("bias",))}
 //% endfor
 //% else
     let at = p.dst_off + image * p.dst_ns + channel0 * p.dst_os + y * p.dst_hs;
-//% for o in range(TM)
+//% for o in range(CFG.TM)
     {
       let row = row0 + (at_row + ${o // 4 * 4}u) * 4u + ${o % 4}u;
 //% if DV == 4
@@ -201,7 +202,7 @@ ${epilogue.functions(("bias",))}
   }
 //% endmacro
 
-@compute @workgroup_size(${threads})
+@compute @workgroup_size(${CFG.threads})
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);
   if (g >= p.groups) { return; }
@@ -210,9 +211,9 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let block_row = g / p.row_groups;
   let picture = g / p.image_groups;
   let group = g / p.group_groups;
-  let row0 = (g - block * p.down) * ${BM}u;
-  let x0 = (block - block_row * p.across) * ${PIXEL_COLS}u;
-  let y0 = (block_row - picture * p.bands) * ${PIXEL_ROWS}u;
+  let row0 = (g - block * p.down) * ${CFG.BM}u;
+  let x0 = (block - block_row * p.across) * ${CFG.PIXEL_COLS}u;
+  let y0 = (block_row - picture * p.bands) * ${CFG.PIXEL_ROWS}u;
   let image = picture - group * p.images;
 
   ${a_loader_init()}
@@ -225,7 +226,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let px = strip & 3u;
   let py = strip >> 2u;
   let at_px = py * ${S * ROW_VECTORS}u + px;
-  ${outer_product.accumulators(TM, 4)}
+  ${outer_product.accumulators(CFG.TM, 4)}
   for (var left = p.channels; left > 0u; left -= min(left, ${CS}u)) {
     workgroupBarrier();  // the last stage has been read
     ${store_stage()}
@@ -243,6 +244,6 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   }
 
   let channel0 = group * p.rows;
-  ${epilogue.of_channels(TM, 4, 4)}
+  ${epilogue.of_channels(CFG.TM, 4, 4)}
   ${store_tile()}
 }

@@ -1,10 +1,16 @@
 // /// kernel
 // doc = "conv2d as an implicit matrix product: pixels of dst x taps and channels x output channels."
 // part_of = "conv2d"
+// configs.32x32 = { BM = 32, BN = 32, BK = 16, threads = 64, TM = 4, TN = 4, LM = 4, LN = 8 }
+// configs.64x32 = { BM = 64, BN = 32, BK = 16, threads = 128, TM = 4, TN = 4, LM = 4, LN = 8 }
+// configs.64x64 = { BM = 64, BN = 64, BK = 16, threads = 128, TM = 8, TN = 4, LM = 4, LN = 8 }
+// configs.64x128 = { BM = 64, BN = 128, BK = 16, threads = 128, TM = 8, TN = 8, LM = 4, LN = 8 }
+// configs.128x64 = { BM = 128, BN = 64, BK = 16, threads = 128, TM = 8, TN = 8, LM = 4, LN = 8 }
+// configs.128x128 = { BM = 128, BN = 128, BK = 16, threads = 256, TM = 8, TN = 8, LM = 4, LN = 8 }
 // axes.A = ["f32", "f16"]
 // axes.B = ["f32", "f16"]
 // axes.D = ["f32", "f16"]
-// axes.TILE = ["32x32", "64x32", "64x64", "64x128", "128x64", "128x128"]
+// axes.TILE = "configs"
 // axes.FORM = ["any", "taps", "vec"]
 // axes.AV = [1, 2, 4]
 // axes.BV = [1, 4]
@@ -19,7 +25,7 @@
 //   "FORM != 'any' or (AV == 1 and DV == 1)",
 //   "TILE != '64x32' or FORM == 'any'",
 //   "FORM != 'taps' or (AV == 1 and DV == 1)",
-//   "FORM != 'vec' or AV == (4 if TILE == '64x128' else 2)",
+//   "FORM != 'vec' or AV == 4 * CFG.BN // CFG.threads",
 // ]
 // inputs.a = { dtype = "A", vec = "AV", doc = "The image." }
 // inputs.b = { dtype = "B", vec = "BV", doc = "The weights as rows of k; in vectors of rows where BV is 4." }
@@ -84,11 +90,10 @@
 // image is inside it or that of its first pixel; k is clamped to `k_prologue` in the first tile and
 // below the slice's end in the others; stores are guarded; indices into workgroup memory are lane
 // numbers below the sizes of the arrays.
-//% set BM, BN, BK, threads, TM, TN, LM, LN = {"32x32": (32, 32, 16, 64, 4, 4, 4, 8), "64x32": (64, 32, 16, 128, 4, 4, 4, 8), "64x64": (64, 64, 16, 128, 8, 4, 4, 8), "64x128": (64, 128, 16, 128, 8, 8, 4, 8), "128x64": (128, 64, 16, 128, 8, 8, 4, 8), "128x128": (128, 128, 16, 256, 8, 8, 4, 8)}[TILE]
 //% set PACKED = BV == 4
-//% set A_TILE = {"FORM": FORM, "U": 4 * BN // threads, "EXTENT": BN, "BK": BK, "threads": threads}
-//% set B_TILE = {"x": "b", "storage": B, "V": BV, "K_ROWS": PACKED, "EXTENT": BM, "BK": BK, "threads": threads}
-${outer_product.memory(BM, BN, BK)}
+//% set A_TILE = {"FORM": FORM, "U": 4 * CFG.BN // CFG.threads, "EXTENT": CFG.BN, "BK": CFG.BK, "threads": CFG.threads}
+//% set B_TILE = {"x": "b", "storage": B, "V": BV, "K_ROWS": PACKED, "EXTENT": CFG.BM, "BK": CFG.BK, "threads": CFG.threads}
+${outer_product.memory(CFG.BM, CFG.BN, CFG.BK)}
 ${epilogue.functions(("bias",))}
 ${image_loader.functions()}
 fn b_at(start: u32, row: u32, k: u32) -> u32 { return start + row * p.b_rs + k * p.b_cs; }
@@ -105,7 +110,7 @@ fn b_at(start: u32, row: u32, k: u32) -> u32 { return start + row * p.b_rs + k *
     {
       let go = select(0u, 1u, left > 1u);
       ${image_loader.load_next(A_TILE, "go")}
-      b_pos -= (1u - go) * ${BK}u * p.b_rs;
+      b_pos -= (1u - go) * ${CFG.BK}u * p.b_rs;
       ${loader.load_next(B_TILE)}
     }
 //% endif
@@ -113,23 +118,23 @@ fn b_at(start: u32, row: u32, k: u32) -> u32 { return start + row * p.b_rs + k *
 
 // Stores the sums: pixel by pixel, where DV is 4 in vectors of channels.
 //% macro store_tile()
-//% for j in range(TN // 4)
+//% for j in range(CFG.TN // 4)
 //% for e in range(4)
   {
-    let m = col0 + at_col + ${j * LN + e * BN // 4}u;
+    let m = col0 + at_col + ${j * CFG.LN + e * CFG.BN // 4}u;
     if (m < p.pixels) {
       let image = m / p.plane;
       let inside = m - image * p.plane;
       let y = inside / p.out_w;
       let at = dst_start + image * p.dst_ns + y * p.dst_hs + (inside - y * p.out_w) * p.dst_ws;
 //% if DV == 4
-//% for i in range(0, TM, 4)
-      let o${i} = row0 + (at_row + ${i // 4 * LM}u) * 4u;
+//% for i in range(0, CFG.TM, 4)
+      let o${i} = row0 + (at_row + ${i // 4 * CFG.LM}u) * 4u;
       if (o${i} < p.rows) { dst_store(at + o${i} / 4u, ${epilogue.column_vector(i // 4, j, e)}); }
 //% endfor
 //% else
-//% for i in range(TM)
-      let o${i} = row0 + (at_row + ${i // 4 * LM}u) * 4u + ${i % 4}u;
+//% for i in range(CFG.TM)
+      let o${i} = row0 + (at_row + ${i // 4 * CFG.LM}u) * 4u + ${i % 4}u;
       if (o${i} < p.rows) { dst_store(at + o${i} * p.dst_os, c${i}_${j}[${e}]); }
 //% endfor
 //% endif
@@ -139,11 +144,11 @@ fn b_at(start: u32, row: u32, k: u32) -> u32 { return start + row * p.b_rs + k *
 //% endfor
 //% endmacro
 
-@compute @workgroup_size(${threads})
+@compute @workgroup_size(${CFG.threads})
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);
   if (g >= p.groups) { return; }
-  ${swizzle.channels_first(BM, BN)}
+  ${swizzle.channels_first(CFG.BM, CFG.BN)}
   ${split_k.k_range("slice")}
 
   let a_start = p.a_off + group * p.a_gs;
@@ -154,19 +159,19 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   ${image_loader.load_prologue(A_TILE)}
   ${loader.load_prologue(B_TILE)}
 
-  ${outer_product.lane_layout(TM, TN, LM, LN, BN)}
-  ${outer_product.accumulators(TM, TN)}
+  ${outer_product.lane_layout(CFG.TM, CFG.TN, CFG.LM, CFG.LN, CFG.BN)}
+  ${outer_product.accumulators(CFG.TM, CFG.TN)}
   for (var left = (k_count + 15u) / 16u; left > 0u; left -= 1u) {
     workgroupBarrier();  // the last tiles have been read
     ${image_loader.store_stage(A_TILE)}
     ${loader.store_stage(B_TILE)}
     workgroupBarrier();
     ${load_next()}
-    ${outer_product.multiply(TM, TN, LM, LN, BK)}
+    ${outer_product.multiply(CFG.TM, CFG.TN, CFG.LM, CFG.LN, CFG.BK)}
   }
 
   let channel0 = group * p.rows;
-  ${epilogue.of_channels(TM, TN, LM)}
+  ${epilogue.of_channels(CFG.TM, CFG.TN, CFG.LM)}
   let dst_start = p.dst_off + slice * p.dst_ss + channel0 ${"/ 4u" if FORM == "vec" and DV == 4 else "* p.dst_os"};
   ${store_tile()}
 }

@@ -1,9 +1,11 @@
 // /// kernel
 // doc = "conv2d with 3 x 3 taps that keep the width of the image: one channel and its nine taps at a time."
 // part_of = "conv2d"
+// configs.64x96 = { BM = 64, BN = 96, BK = 9, threads = 96, TM = 8, TN = 8, LM = 8, LN = 4 }
+// configs.64x128 = { BM = 64, BN = 128, BK = 9, threads = 128, TM = 8, TN = 8, LM = 4, LN = 8 }
 // axes.A = ["f32", "f16"]
 // axes.D = ["f32", "f16"]
-// axes.TILE = ["64x96", "64x128"]
+// axes.TILE = "configs"
 // axes.AV = [2, 4]
 // axes.BV = [4]
 // axes.DV = [4]
@@ -60,14 +62,13 @@
 // Bounds, for unchecked compilation: pixels and rows are clamped to their counts; an index of the
 // image is inside it or that of its first pixel; channels end with the slice; stores are guarded;
 // indices into workgroup memory are lane numbers below the sizes of the arrays.
-//% set BM, BN, BK, threads, TM, TN, LM, LN = {"64x96": (64, 96, 9, 96, 8, 8, 8, 4), "64x128": (64, 128, 9, 128, 8, 8, 4, 8)}[TILE]
-//% set Q, LAST = BN // 4, 4 // AV - 1
-//% set B_LOADS, B_COUNT = 2, BK * BM // 4
+//% set Q, LAST = CFG.BN // 4, 4 // AV - 1
+//% set B_LOADS, B_COUNT = 2, CFG.BK * CFG.BM // 4
 // After which k of a stage the next ones are stored and loaded: not both at once, as measured.
 //% set A_STORE_AT, B_STORE_AT = (5, 2) if TILE == "64x96" else (1, 6) if A == "f16" else (2, 5)
 //% for s in range(2)
-var<workgroup> a_tile${s}: array<array<vec4<f32>, ${Q}>, ${BK}>;
-var<workgroup> b_tile${s}: array<array<vec4<f32>, ${BM // 4}>, ${BK}>;
+var<workgroup> a_tile${s}: array<array<vec4<f32>, ${Q}>, ${CFG.BK}>;
+var<workgroup> b_tile${s}: array<array<vec4<f32>, ${CFG.BM // 4}>, ${CFG.BK}>;
 //% endfor
 ${epilogue.functions(("bias",))}
 
@@ -106,7 +107,7 @@ ${epilogue.functions(("bias",))}
   let b_i = li & 15u;
   let b_from = b_start + min(row0 / 4u + b_i, (p.rows + 3u) / 4u - 1u);
 //% for u in range(B_LOADS)
-  let b_k${u} = min((li + ${u * threads}u) >> 4u, 8u);
+  let b_k${u} = min((li + ${u * CFG.threads}u) >> 4u, 8u);
   let b_at${u} = b_from + b_k${u} * p.b_ks;
 //% endfor
   let b_end = (c_count - 1u) * 9u * p.b_ks;
@@ -164,14 +165,14 @@ ${epilogue.functions(("bias",))}
 
 //% macro b_store_stage(s)
     b_tile${s}[b_k0][b_i] = b_v0;
-    if (li < ${B_COUNT - threads}u) { b_tile${s}[b_k1][b_i] = b_v1; }
+    if (li < ${B_COUNT - CFG.threads}u) { b_tile${s}[b_k1][b_i] = b_v1; }
 //% endmacro
 
 // Stores the sums in vectors of four pixels of one channel.
 //% macro store_tile()
-//% for j in range(TN // 4)
+//% for j in range(CFG.TN // 4)
   {
-    let m = col0 + (at_col + ${j * LN}u) * 4u;
+    let m = col0 + (at_col + ${j * CFG.LN}u) * 4u;
     if (m < p.pixels) {
       let image = m / p.plane;
       let inside = m - image * p.plane;
@@ -181,8 +182,8 @@ ${epilogue.functions(("bias",))}
 //% else
       let at = dst_start + image * p.dst_ns + inside / 4u;  // a plane of dst is contiguous
 //% endif
-//% for i in range(TM)
-      let o${i} = row0 + (at_row + ${i // 4 * LM}u) * 4u + ${i % 4}u;
+//% for i in range(CFG.TM)
+      let o${i} = row0 + (at_row + ${i // 4 * CFG.LM}u) * 4u + ${i % 4}u;
       if (o${i} < p.rows) { dst_store(at + o${i} * p.dst_os, c${i}_${j}); }
 //% endfor
     }
@@ -190,11 +191,11 @@ ${epilogue.functions(("bias",))}
 //% endfor
 //% endmacro
 
-@compute @workgroup_size(${threads})
+@compute @workgroup_size(${CFG.threads})
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);
   if (g >= p.groups) { return; }
-  ${swizzle.channels_first(BM, BN)}
+  ${swizzle.channels_first(CFG.BM, CFG.BN)}
   let c_first = slice * p.slice_channels;
   let c_count = min(p.slice_channels, p.channels - c_first);
 
@@ -208,16 +209,16 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   ${a_load_next()}
   ${b_load_next()}
 
-  ${outer_product.lane_layout(TM, TN, LM, LN, BN)}
-  ${outer_product.accumulators(TM, TN)}
+  ${outer_product.lane_layout(CFG.TM, CFG.TN, CFG.LM, CFG.LN, CFG.BN)}
+  ${outer_product.accumulators(CFG.TM, CFG.TN)}
   workgroupBarrier();
   var left = c_count;
   loop {
 //% for s in range(2)
-//% for k in range(BK)
+//% for k in range(CFG.BK)
     {
-      ${outer_product.load_vectors(k, TM, TN, LM, LN, s)}
-      ${outer_product.fma_vectors(TM, TN, there_and_back=true)}
+      ${outer_product.load_vectors(k, CFG.TM, CFG.TN, CFG.LM, CFG.LN, s)}
+      ${outer_product.fma_vectors(CFG.TM, CFG.TN, there_and_back=true)}
     }
 //% if k == A_STORE_AT
     ${a_store_stage(1 - s)}
@@ -235,7 +236,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   }
 
   let channel0 = group * p.rows;
-  ${epilogue.of_channels(TM, TN, LM)}
+  ${epilogue.of_channels(CFG.TM, CFG.TN, CFG.LM)}
   let dst_start = p.dst_off + slice * p.dst_ss + channel0 * p.dst_os;
   ${store_tile()}
 }

@@ -1,12 +1,15 @@
 // /// kernel
 // doc = "Large products of mul_mat with precision='fast': packed f16 products, up to 256 of them summed in f16."
 // part_of = "mul_mat"
+// configs.64x128 = { BM = 64, BN = 128, BK = 8, threads = 128, TM = 8, TN = 8, LM = 4 }
 // axes.A = ["u32"]
 // axes.B = ["f16"]
 // axes.D = ["f32", "f16"]
 // axes.AV = [4]
 // axes.BV = [4]
 // axes.DV = [1, 4]
+// axes.TILE = "configs"
+// pick.TILE = "'64x128'"
 // pick.A = "dtype(a)"
 // pick.B = "dtype(b)"
 // pick.D = "dtype(dst)"
@@ -44,11 +47,10 @@
 // other four. Stores and loads early in a tile are better than in its middle.
 //
 // Bounds, for unchecked compilation: as in gemm_tile.
-//% set BM, BN, BK, threads, TM, TN, LM = 64, 128, 8, 128, 8, 8, 4
 struct Eight { low: vec4<f16>, high: vec4<f16> }
 //% for s in range(2)
-var<workgroup> a_tile${s}: array<array<Eight, ${BN // 8}>, ${BK}>;
-var<workgroup> b_tile${s}: array<array<Eight, ${BM // 4}>, ${BK}>;
+var<workgroup> a_tile${s}: array<array<Eight, ${CFG.BN // 8}>, ${CFG.BK}>;
+var<workgroup> b_tile${s}: array<array<Eight, ${CFG.BM // 4}>, ${CFG.BK}>;
 //% endfor
 
 ${epilogue.functions()}
@@ -62,9 +64,9 @@ ${epilogue.of_rows()}
   let b_base = b_batch(batch) + k_first * p.b_rs + min(row0 / 4u + i_at, (p.rows + 3u) / 4u - 1u);
 //% for x in "ab"
 //% for s in range(2)
-  let ${x}_from${s} = ${x}_base + min(i_k + ${BK * s}u, k_count - 1u) * p.${x}_rs;
+  let ${x}_from${s} = ${x}_base + min(i_k + ${CFG.BK * s}u, k_count - 1u) * p.${x}_rs;
 //% endfor
-  let ${x}_step = ${2 * BK}u * p.${x}_rs;
+  let ${x}_step = ${2 * CFG.BK}u * p.${x}_rs;
   let ${x}_end = last_pair * p.${x}_rs;
   var ${x}_pos = min(k_prologue * p.${x}_rs, ${x}_end);
 //% endfor
@@ -75,10 +77,10 @@ ${epilogue.of_rows()}
 // Loads one of the first two tiles, which hold `k_prologue` k: zero beyond.
 //% macro load_prologue(s)
   {
-    let far = min(i_k + ${BK * s}u, k_prologue - 1u);
+    let far = min(i_k + ${CFG.BK * s}u, k_prologue - 1u);
     let a_h = a_mem[a_base + far * p.a_rs];
     let b_h = b_mem[b_base + far * p.b_rs];
-    let inside = i_k + ${BK * s}u < k_prologue;
+    let inside = i_k + ${CFG.BK * s}u < k_prologue;
     a_v = select(vec4<u32>(), a_h, inside);
     b_v = select(vec4<f16>(), b_h, inside);
   }
@@ -107,12 +109,12 @@ ${epilogue.of_rows()}
 
 //% macro multiply(s, k)
     {
-//% for i in range(TM // 4)
-      let r${i} = b_tile${s}[${k}][at_row + ${i * LM}u];
+//% for i in range(CFG.TM // 4)
+      let r${i} = b_tile${s}[${k}][at_row + ${i * CFG.LM}u];
 //% endfor
       let q = a_tile${s}[${k}][at_eight];
 //% for half in range(2)
-//% for j in range(TN // 2)
+//% for j in range(CFG.TN // 2)
 //% for n in range(4)
 //% set i = half * 4 + (n if (half + j) % 2 == 0 else 3 - n)
       h${i}_${j} = fma(${"-" if k % 2 else ""}r${i // 4}.${"low" if i % 4 < 2 else "high"}.${"zw" if i % 2 else "xy"}, q.${"low" if j < 2 else "high"}.${"zw" if j % 2 else "xy"}, -h${i}_${j});
@@ -125,7 +127,7 @@ ${epilogue.of_rows()}
 // The product of two tiles; the loads and stores of the next two.
 //% macro two_tiles()
 //% for s in range(2)
-//% for k in range(BK)
+//% for k in range(CFG.BK)
     ${multiply(s, k)}
 //% if k == 1
     ${store_stage(1 - s)}
@@ -138,11 +140,11 @@ ${epilogue.of_rows()}
     b_pos = min(b_pos + b_step, b_end);
 //% endmacro
 
-@compute @workgroup_size(${threads})
+@compute @workgroup_size(${CFG.threads})
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);
   if (g >= p.groups) { return; }
-  ${swizzle.grouped_rows(BM, BN)}
+  ${swizzle.grouped_rows(CFG.BM, CFG.BN)}
   ${split_k.k_range("(batch / p.slice_batches)")}
   ${split_k.prologue()}
   let last_pair = max(k_count, 16u) - 16u;
@@ -153,9 +155,9 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   ${load_prologue(1)}
 
   ${lane_layout()}
-  ${outer_product.accumulators(TM, TN)}
-//% for i in range(TM)
-//% for j in range(TN // 2)
+  ${outer_product.accumulators(CFG.TM, CFG.TN)}
+//% for i in range(CFG.TM)
+//% for j in range(CFG.TN // 2)
   var h${i}_${j} = vec2<f16>();
 //% endfor
 //% endfor
@@ -171,13 +173,13 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
       n -= 1u;
     ${two_tiles()}
     }
-//% for i in range(TM)
-//% for j in range(TN // 4)
+//% for i in range(CFG.TM)
+//% for j in range(CFG.TN // 4)
     c${i}_${j} -= vec4<f32>(vec4(h${i}_${2 * j}, h${i}_${2 * j + 1}));
     h${i}_${2 * j} = vec2<f16>();
     h${i}_${2 * j + 1} = vec2<f16>();
 //% endfor
 //% endfor
   }
-  ${epilogue.store_tile(TM, TN, LM, 1, DV)}
+  ${epilogue.store_tile(CFG.TM, CFG.TN, CFG.LM, 1, DV)}
 }

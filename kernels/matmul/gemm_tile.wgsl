@@ -1,6 +1,7 @@
 // /// kernel
 // doc = "Large products of mul_mat: tiles of 64 rows and 128 columns of dst, two tiles of operands in turn."
 // part_of = "mul_mat"
+// configs.64x128 = { BM = 64, BN = 128, BK = 8, threads = 128, TM = 8, TN = 8, LM = 4, LN = 8 }
 // axes.A = ["f32", "u32"]
 // axes.B = ["f32", "f16"]
 // axes.D = ["f32", "f16"]
@@ -9,6 +10,8 @@
 // axes.BT = [false, true]
 // axes.DV = [1, 4]
 // axes.DT = [false, true]
+// axes.TILE = "configs"
+// pick.TILE = "'64x128'"
 // pick.A = "dtype(a)"
 // pick.B = "dtype(b)"
 // pick.D = "dtype(dst)"
@@ -62,7 +65,6 @@
 // should all have it on the same side, which a compiler decides by where the factors were loaded.
 // Down the columns and back, rows loaded first, is best for f32 with k as the row; along the rows and
 // back, columns loaded first, for the others (with B_K_LAST the rows are loaded in elements).
-//% set BM, BN, BK, threads, TM, TN, LM, LN = 64, 128, 8, 128, 8, 8, 4, 8
 //% set WORDS = A == "u32"
 //% set B_K_LAST = BV == 4 and not BT
 //% set DOWN_COLUMNS = not WORDS and not B_K_LAST
@@ -74,16 +76,16 @@
 //% set B_STEP = "" if B_K_LAST else " * p.b_rs" if BT else " * p.b_cs"
 //% if B_K_LAST
 struct Four {
-  k: array<array<array<array<f32, 4>, ${BM // 8}>, 2>, 4>,
+  k: array<array<array<array<f32, 4>, ${CFG.BM // 8}>, 2>, 4>,
   pad: array<f32, 16>,
 }
 //% endif
 //% for s in range(2)
-var<workgroup> a_tile${s}: array<array<array<vec4<f32>, ${BN // 8}>, 2>, ${BK}>;
+var<workgroup> a_tile${s}: array<array<array<vec4<f32>, ${CFG.BN // 8}>, 2>, ${CFG.BK}>;
 //% if B_K_LAST
-var<workgroup> b_tile${s}: array<Four, ${BK // 4}>;
+var<workgroup> b_tile${s}: array<Four, ${CFG.BK // 4}>;
 //% else
-var<workgroup> b_tile${s}: array<array<array<vec4<f32>, ${BM // 8}>, 2>, ${BK}>;
+var<workgroup> b_tile${s}: array<array<array<vec4<f32>, ${CFG.BM // 8}>, 2>, ${CFG.BK}>;
 //% endif
 //% endfor
 
@@ -91,12 +93,12 @@ ${epilogue.functions()}
 ${epilogue.of_rows()}
 
 //% macro a_loader_init()
-  let a_i = li & ${BN // A_PER_LOAD - 1}u;
-  let a_k = li / ${BN // A_PER_LOAD}u;
+  let a_i = li & ${CFG.BN // A_PER_LOAD - 1}u;
+  let a_k = li / ${CFG.BN // A_PER_LOAD}u;
   let a_base = a_batch(batch) + k_first * p.a_rs + min(col0 / ${A_PER_LOAD}u + a_i, (p.cols + ${A_PER_LOAD - 1}u) / ${A_PER_LOAD}u - 1u);
 //% for s in range(2)
 //% for u in range(A_LOADS)
-  let a_from${s}${u} = a_base + min(a_k + ${BK * s + 4 * u}u, k_count - 1u) * p.a_rs;
+  let a_from${s}${u} = a_base + min(a_k + ${CFG.BK * s + 4 * u}u, k_count - 1u) * p.a_rs;
 //% endfor
 //% endfor
 //% endmacro
@@ -120,7 +122,7 @@ ${epilogue.of_rows()}
 //% endfor
 //% endif
 //% for s in range(2)
-  let b_near${s} = min(b_k + ${BK // B_UNIT * s}u, k_count / ${B_UNIT}u - 1u)${B_STEP};
+  let b_near${s} = min(b_k + ${CFG.BK // B_UNIT * s}u, k_count / ${B_UNIT}u - 1u)${B_STEP};
 //% for u in range(B_LOADS)
   let b_from${s}${u} = b_base${u} + b_near${s};
 //% endfor
@@ -129,9 +131,9 @@ ${epilogue.of_rows()}
 
 // Positions in the operands, and the registers of the loads.
 //% macro positions()
-  let a_step = ${2 * BK}u * p.a_rs;
+  let a_step = ${2 * CFG.BK}u * p.a_rs;
   var a_pos = select(0u, k_prologue * p.a_rs, rounds > 1u);
-  let b_step = ${2 * BK // B_UNIT}u${B_STEP};
+  let b_step = ${2 * CFG.BK // B_UNIT}u${B_STEP};
   var b_pos = select(0u, k_prologue / ${B_UNIT}u${B_STEP}, rounds > 1u);
 //% for u in range(A_LOADS)
   var a_v${u}: vec4<${A}>;
@@ -145,17 +147,17 @@ ${epilogue.of_rows()}
 //% macro load_prologue(s)
   {
 //% for u in range(A_LOADS)
-    let a_h${u} = a_mem[a_base + min(a_k + ${BK * s + 4 * u}u, k_prologue - 1u) * p.a_rs];
+    let a_h${u} = a_mem[a_base + min(a_k + ${CFG.BK * s + 4 * u}u, k_prologue - 1u) * p.a_rs];
 //% endfor
-    let b_far = min(b_k + ${BK // B_UNIT * s}u, k_prologue / ${B_UNIT}u - 1u)${B_STEP};
+    let b_far = min(b_k + ${CFG.BK // B_UNIT * s}u, k_prologue / ${B_UNIT}u - 1u)${B_STEP};
 //% for u in range(B_LOADS)
     let b_h${u} = b_mem[b_base${u} + b_far];
 //% endfor
 //% for u in range(A_LOADS)
-    a_v${u} = select(vec4<${A}>(), a_h${u}, a_k + ${BK * s + 4 * u}u < k_prologue);
+    a_v${u} = select(vec4<${A}>(), a_h${u}, a_k + ${CFG.BK * s + 4 * u}u < k_prologue);
 //% endfor
 //% for u in range(B_LOADS)
-    b_v${u} = select(${B_KIND}(), b_h${u}, b_k * ${B_UNIT}u + ${BK * s}u < k_prologue);
+    b_v${u} = select(${B_KIND}(), b_h${u}, b_k * ${B_UNIT}u + ${CFG.BK * s}u < k_prologue);
 //% endfor
   }
 //% endmacro
@@ -204,11 +206,11 @@ ${epilogue.of_rows()}
 //% endfor
 //% endmacro
 
-@compute @workgroup_size(${threads})
+@compute @workgroup_size(${CFG.threads})
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);
   if (g >= p.groups) { return; }
-  ${swizzle.grouped_rows(BM, BN)}
+  ${swizzle.grouped_rows(CFG.BM, CFG.BN)}
   ${split_k.k_range("(batch / p.slice_batches)")}
   ${split_k.prologue()}
   let rounds = (k_count + 15u) >> 4u;
@@ -220,15 +222,15 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   ${store_stage(0)}
   ${load_prologue(1)}
 
-  ${outer_product.lane_layout(TM // 2, TN // 2, LM, LN, BN // 2)}
-  ${outer_product.accumulators(TM, TN)}
+  ${outer_product.lane_layout(CFG.TM // 2, CFG.TN // 2, CFG.LM, CFG.LN, CFG.BN // 2)}
+  ${outer_product.accumulators(CFG.TM, CFG.TN)}
   workgroupBarrier();
   for (var left = rounds; left > 0u; left -= 1u) {
 //% for s in range(2)
-//% for k in range(BK)
+//% for k in range(CFG.BK)
     {
       ${load_rows(s, k) ~ load_columns(s, k) if DOWN_COLUMNS else load_columns(s, k) ~ load_rows(s, k)}
-      ${outer_product.fma_components(TM, TN, DOWN_COLUMNS)}
+      ${outer_product.fma_components(CFG.TM, CFG.TN, DOWN_COLUMNS)}
     }
 //% if k == 3
     ${store_stage(1 - s)}
@@ -243,5 +245,5 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   }
 
   // Columns of a vector of eight halves are neighbours, rows always half a tile apart.
-  ${epilogue.store_tile(TM, TN, LM * 2, 1 if WORDS else LN * 2, DV, DT, " * 2u" if WORDS else "")}
+  ${epilogue.store_tile(CFG.TM, CFG.TN, CFG.LM * 2, 1 if WORDS else CFG.LN * 2, DV, DT, " * 2u" if WORDS else "")}
 }

@@ -6,10 +6,12 @@
 // matrix of `a` serves b's size / a's size neighbouring matrices of `b`. `bias` and `residual`
 // broadcast to dst by numpy's rules. K = 0 gives sums of 0."""
 // source = "ggml mul_mat (meaning); Goto and van de Geijn 2008 (blocking)"
+// configs.32 = { BM = 32, BN = 32, BK = 16, threads = 64, TM = 4, TN = 4, LM = 4, LN = 8 }
+// configs.64 = { BM = 64, BN = 64, BK = 16, threads = 128, TM = 8, TN = 4, LM = 4, LN = 8 }
 // axes.A = ["f32", "f16"]
 // axes.B = ["f32", "f16"]
 // axes.D = ["f32", "f16"]
-// axes.TILE = ["32", "64"]
+// axes.TILE = "configs"
 // axes.AV = [1, 2, 4]
 // axes.AT = [false, true]
 // axes.BV = [1, 2, 4]
@@ -57,18 +59,17 @@
 // Bounds, for unchecked compilation: rows and columns of loads are clamped to their counts, k to
 // `k_prologue` in the first tile and below the slice's end in the others; stores are guarded; indices
 // into workgroup memory are lane numbers below the sizes of the arrays.
-//% set BM, BN, BK, threads, TM, TN, LM, LN = {"32": (32, 32, 16, 64, 4, 4, 4, 8), "64": (64, 64, 16, 128, 8, 4, 4, 8)}[TILE]
-//% set A_TILE = {"x": "a", "storage": "A", "V": AV, "K_ROWS": AT, "EXTENT": BN, "BK": BK, "threads": threads}
-//% set B_TILE = {"x": "b", "storage": "B", "V": BV, "K_ROWS": BT, "EXTENT": BM, "BK": BK, "threads": threads}
-${outer_product.memory(BM, BN, BK)}
+//% set A_TILE = {"x": "a", "storage": "A", "V": AV, "K_ROWS": AT, "EXTENT": CFG.BN, "BK": CFG.BK, "threads": CFG.threads}
+//% set B_TILE = {"x": "b", "storage": "B", "V": BV, "K_ROWS": BT, "EXTENT": CFG.BM, "BK": CFG.BK, "threads": CFG.threads}
+${outer_product.memory(CFG.BM, CFG.BN, CFG.BK)}
 ${epilogue.functions()}
 ${epilogue.of_rows()}
 
-@compute @workgroup_size(${threads})
+@compute @workgroup_size(${CFG.threads})
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);
   if (g >= p.groups) { return; }
-  ${swizzle.grouped_rows(BM, BN)}
+  ${swizzle.grouped_rows(CFG.BM, CFG.BN)}
   ${split_k.k_range("(batch / p.slice_batches)")}
   ${split_k.prologue()}
 
@@ -79,8 +80,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   ${loader.load_prologue(A_TILE)}
   ${loader.load_prologue(B_TILE)}
 
-  ${outer_product.lane_layout(TM, TN, LM, LN, BN)}
-  ${outer_product.accumulators(TM, TN)}
+  ${outer_product.lane_layout(CFG.TM, CFG.TN, CFG.LM, CFG.LN, CFG.BN)}
+  ${outer_product.accumulators(CFG.TM, CFG.TN)}
   for (var left = (k_count + 15u) >> 4u; left > 0u; left -= 1u) {
     workgroupBarrier();  // the last tiles have been read
     ${loader.store_stage(A_TILE)}
@@ -90,7 +91,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
       ${loader.load_next(A_TILE)}
       ${loader.load_next(B_TILE)}
     }
-    ${outer_product.multiply(TM, TN, LM, LN, BK)}
+    ${outer_product.multiply(CFG.TM, CFG.TN, CFG.LM, CFG.LN, CFG.BK)}
   }
-  ${epilogue.store_tile(TM, TN, LM, LN, DV)}
+  ${epilogue.store_tile(CFG.TM, CFG.TN, CFG.LM, CFG.LN, DV)}
 }
