@@ -25,9 +25,9 @@
 //   "X == Y and (X == 'f16' or D == 'f32')",
 //   "FORM == 'fours' or (XV == 1 and TILE != '64x128')",
 // ]
-// inputs.dy = { dtype = "Y", vec = "YV", doc = "(N, O, OH, OW)" }
-// inputs.x = { dtype = "X", vec = "XV", doc = "(N, C, H, W)" }
-// outputs.dst = { dtype = "D", doc = "(O, C / groups, KH, KW)" }
+// inputs.dy = { dtype = "Y", vec = "YV", axes = "n g o h w", doc = "(N, O, OH, OW)" }
+// inputs.x = { dtype = "X", vec = "XV", axes = "n g c h w", doc = "(N, C, H, W)" }
+// outputs.dst = { dtype = "D", axes = "s g o c h w", doc = "(O, C / groups, KH, KW)" }
 // options.stride = { type = "int | tuple[int, int]", default = 1, doc = "Steps between windows." }
 // options.padding = { type = "int | tuple[int, int] | tuple[int, int, int, int] | Literal['same', 'valid']", default = 0, doc = "Rows and columns of zeros around x." }
 // options.dilation = { type = "int | tuple[int, int]", default = 1, doc = "Steps between taps." }
@@ -55,22 +55,6 @@
 // params.x_first = { type = "u32" }
 // params.tap_h = { type = "u32" }
 // params.tap_w = { type = "u32" }
-// params.x_ns = { type = "u32" }
-// params.x_gs = { type = "u32" }
-// params.x_cs = { type = "u32" }
-// params.x_hs = { type = "u32" }
-// params.x_ws = { type = "u32" }
-// params.dy_ns = { type = "u32" }
-// params.dy_gs = { type = "u32" }
-// params.dy_os = { type = "u32" }
-// params.dy_hs = { type = "u32" }
-// params.dy_ws = { type = "u32" }
-// params.dst_ss = { type = "u32" }
-// params.dst_gs = { type = "u32" }
-// params.dst_os = { type = "u32" }
-// params.dst_cs = { type = "u32" }
-// params.dst_hs = { type = "u32" }
-// params.dst_ws = { type = "u32" }
 // params.raw = { type = "u32" }
 // params.scale = { type = "f32", default = 1.0, doc = "Factor of the sums." }
 // operations = "2 * dy.size * dst.shape[1] * dst.shape[2] * dst.shape[3]"

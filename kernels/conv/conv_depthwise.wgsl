@@ -17,10 +17,10 @@
 // pick.R = "2 if LAST else 4"
 // pick.C = "2 if LAST else 1"
 // when = ["BV == (4 if LAST else 1)", "(R, C) == ((2, 2) if LAST else (4, 1))", "B == 'f32' or not LAST"]
-// inputs.a = { dtype = "A", vec = "V", doc = "The image." }
-// inputs.b = { dtype = "B", vec = "BV", doc = "The weights; where LAST, as rows of taps in vectors of channels." }
-// inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true }
-// outputs.dst = { dtype = "D", vec = "V", doc = "(N, groups, 1, OH, OW)" }
+// inputs.a = { dtype = "A", vec = "V", axes = "n g c h w", doc = "The image." }
+// inputs.b = { dtype = "B", vec = "BV", axes = "g o c h w", doc = "The weights; where LAST, as rows of taps in vectors of channels." }
+// inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", axes = "o", optional = true }
+// outputs.dst = { dtype = "D", vec = "V", axes = "n g o h w", doc = "(N, groups, 1, OH, OW)" }
 // params.members = { type = "u32", value = "dst.shape[1] // 4 if LAST else dst.shape[1]" }
 // params.out_h = { type = "u32", value = "dst.shape[3]" }
 // params.out_w = { type = "u32", value = "dst.shape[4]" }
@@ -31,18 +31,6 @@
 // params.width = { type = "u32" }
 // params.y_first = { type = "u32" }
 // params.x_first = { type = "u32" }
-// params.a_ns = { type = "u32" }
-// params.a_gs = { type = "u32" }
-// params.a_hs = { type = "u32" }
-// params.a_ws = { type = "u32" }
-// params.b_gs = { type = "u32" }
-// params.b_hs = { type = "u32" }
-// params.b_ws = { type = "u32" }
-// params.dst_ns = { type = "u32" }
-// params.dst_gs = { type = "u32" }
-// params.dst_hs = { type = "u32" }
-// params.dst_ws = { type = "u32" }
-// params.bias_os = { type = "u32" }
 // params.bias_kind = { type = "u32", value = "0 if bias is None else 1 if bias.dtype.itemsize == 4 else 2" }
 // params.act = { type = "u32" }
 // params.scale = { type = "f32", arg = true }
@@ -85,8 +73,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endif
   let out_y = band * ${R}u;
   let y0 = out_y + p.y_first;
-  let a_safe = p.a_off + image * p.a_ns + member * p.a_gs;
-  let b_start = p.b_off + member * p.b_gs;
+  let a_safe = p.a_off + image * p.a_ns + ${"member" if LAST else "member * p.a_gs"};
+  let b_start = p.b_off + ${"member" if LAST else "member * p.b_gs"};
 //% for i in range(3)
 //% for j in range(3)
   let w${i}${j} = ${"vec4<f32>" if LAST else "f32"}(b_mem[b_start + ${i}u * p.b_hs + ${j}u * p.b_ws]);
@@ -152,7 +140,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     bias = vec4<f32>(bias_value(p.bias_off + member * p.bias_os));
 //% endif
   }
-  let at = p.dst_off + image * p.dst_ns + member * p.dst_gs + out_y * p.dst_hs + ${"out_x * p.dst_ws" if LAST else "strip"};
+  let at = p.dst_off + image * p.dst_ns + ${"member" if LAST else "member * p.dst_gs"} + out_y * p.dst_hs + ${"out_x * p.dst_ws" if LAST else "strip"};
 //% for r in range(R)
 //% for c in range(C)
   if (${"(out_x + " ~ c ~ "u < p.out_w) & " if LAST else ""}(out_y + ${r}u < p.out_h)) {

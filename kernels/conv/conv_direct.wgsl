@@ -11,10 +11,10 @@
 // pick.D = "dtype(dst)"
 // pick.OB = "4 if dst.shape[2] > 1 else 1"
 // when = ["OB == 1 or not K3"]
-// inputs.a = { dtype = "A", doc = "The image." }
-// inputs.b = { dtype = "B", doc = "The weights." }
-// inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true }
-// outputs.dst = { dtype = "D", doc = "(N, groups, O / groups, OH, OW)" }
+// inputs.a = { dtype = "A", axes = "n g c h w", doc = "The image." }
+// inputs.b = { dtype = "B", axes = "g o c h w", doc = "The weights." }
+// inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", axes = "o", optional = true }
+// outputs.dst = { dtype = "D", axes = "n g o h w", doc = "(N, groups, O / groups, OH, OW)" }
 // params.rows = { type = "u32", value = "dst.shape[2]" }
 // params.blocks = { type = "u32", value = "cdiv(dst.shape[2], OB)" }
 // params.group_count = { type = "u32", value = "dst.shape[1]" }
@@ -34,22 +34,6 @@
 // params.x_first = { type = "u32" }
 // params.tap_h = { type = "u32" }
 // params.tap_w = { type = "u32" }
-// params.a_ns = { type = "u32" }
-// params.a_gs = { type = "u32" }
-// params.a_cs = { type = "u32" }
-// params.a_hs = { type = "u32" }
-// params.a_ws = { type = "u32" }
-// params.b_gs = { type = "u32" }
-// params.b_os = { type = "u32" }
-// params.b_cs = { type = "u32" }
-// params.b_hs = { type = "u32" }
-// params.b_ws = { type = "u32" }
-// params.dst_ns = { type = "u32" }
-// params.dst_gs = { type = "u32" }
-// params.dst_os = { type = "u32" }
-// params.dst_hs = { type = "u32" }
-// params.dst_ws = { type = "u32" }
-// params.bias_os = { type = "u32" }
 // params.bias_kind = { type = "u32", value = "0 if bias is None else 1 if bias.dtype.itemsize == 4 else 2" }
 // params.act = { type = "u32" }
 // params.scale = { type = "f32", arg = true }

@@ -8,10 +8,10 @@
 // pick.A = "dtype(a)"
 // pick.D = "dtype(dst)"
 // when = ["A == 'f16' or D == 'f32'"]
-// inputs.a = { dtype = "A", doc = "The gradient of the output." }
-// inputs.b = { dtype = "A", doc = "The weights." }
-// inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true }
-// outputs.dst = { dtype = "D", vec = "DV", doc = "In vectors of pixels where DV is 4." }
+// inputs.a = { dtype = "A", axes = "n g c h w", doc = "The gradient of the output." }
+// inputs.b = { dtype = "A", axes = "g o c h w", doc = "The weights." }
+// inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", axes = "o", optional = true }
+// outputs.dst = { dtype = "D", vec = "DV", axes = "n g o h w", doc = "In vectors of pixels where DV is 4." }
 // params.across = { type = "u32" }
 // params.bands = { type = "u32" }
 // params.image_groups = { type = "u32" }
@@ -24,21 +24,6 @@
 // params.out_w = { type = "u32" }
 // params.y_first = { type = "u32" }
 // params.x_first = { type = "u32" }
-// params.a_gs = { type = "u32" }
-// params.a_ns = { type = "u32" }
-// params.a_cs = { type = "u32" }
-// params.a_hs = { type = "u32" }
-// params.a_ws = { type = "u32" }
-// params.b_gs = { type = "u32" }
-// params.b_os = { type = "u32" }
-// params.b_cs = { type = "u32" }
-// params.b_hs = { type = "u32" }
-// params.b_ws = { type = "u32" }
-// params.dst_ns = { type = "u32" }
-// params.dst_os = { type = "u32" }
-// params.dst_hs = { type = "u32" }
-// params.dst_ws = { type = "u32" }
-// params.bias_os = { type = "u32" }
 // params.bias_kind = { type = "u32", value = "0 if bias is None else 1 if bias.dtype.itemsize == 4 else 2" }
 // params.act = { type = "u32" }
 // params.scale = { type = "f32", arg = true }

@@ -27,10 +27,10 @@
 //   "FORM != 'taps' or (AV == 1 and DV == 1)",
 //   "FORM != 'vec' or AV == 4 * CFG.BN // CFG.threads",
 // ]
-// inputs.a = { dtype = "A", vec = "AV", doc = "The image." }
-// inputs.b = { dtype = "B", vec = "BV", doc = "The weights as rows of k; in vectors of rows where BV is 4." }
-// inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true }
-// outputs.dst = { dtype = "D", vec = "DV", doc = "In vectors of channels where DV is 4." }
+// inputs.a = { dtype = "A", vec = "AV", axes = "n g c h w", doc = "The image." }
+// inputs.b = { dtype = "B", vec = "BV", axes = "g r c", doc = "The weights as rows of k; in vectors of rows where BV is 4." }
+// inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", axes = "o", optional = true }
+// outputs.dst = { dtype = "D", vec = "DV", axes = "s n g o h w", doc = "In vectors of channels where DV is 4." }
 // params.rows = { type = "u32" }
 // params.pixels = { type = "u32" }
 // params.plane = { type = "u32" }
@@ -58,19 +58,6 @@
 // params.step0 = { type = "u32" }
 // params.step1 = { type = "u32" }
 // params.step2 = { type = "u32" }
-// params.a_gs = { type = "u32" }
-// params.a_ns = { type = "u32" }
-// params.a_hs = { type = "u32" }
-// params.a_ws = { type = "u32" }
-// params.b_gs = { type = "u32" }
-// params.b_rs = { type = "u32" }
-// params.b_cs = { type = "u32" }
-// params.dst_ss = { type = "u32" }
-// params.dst_ns = { type = "u32" }
-// params.dst_os = { type = "u32" }
-// params.dst_hs = { type = "u32" }
-// params.dst_ws = { type = "u32" }
-// params.bias_os = { type = "u32" }
 // params.bias_kind = { type = "u32", value = "0 if bias is None else 1 if bias.dtype.itemsize == 4 else 2" }
 // params.act = { type = "u32" }
 // params.raw = { type = "u32" }

@@ -14,10 +14,10 @@
 // pick.BV = "4"
 // pick.DV = "4"
 // when = ["A == 'f16' or D == 'f32'"]
-// inputs.a = { dtype = "A", vec = "AV", doc = "The image." }
-// inputs.b = { dtype = "f32", vec = "BV", doc = "The weights: rows of channels and taps, in vectors of output channels." }
-// inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true }
-// outputs.dst = { dtype = "D", vec = "DV", doc = "In vectors of pixels." }
+// inputs.a = { dtype = "A", vec = "AV", axes = "n g c h w", doc = "The image." }
+// inputs.b = { dtype = "f32", vec = "BV", axes = "g k r", doc = "The weights: rows of channels and taps, in vectors of output channels." }
+// inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", axes = "o", optional = true }
+// outputs.dst = { dtype = "D", vec = "DV", axes = "s n g o h w", doc = "In vectors of pixels." }
 // params.rows = { type = "u32" }
 // params.pixels = { type = "u32" }
 // params.plane = { type = "u32" }
@@ -32,17 +32,6 @@
 // params.stride_h = { type = "u32" }
 // params.y_first = { type = "u32" }
 // params.tap_h = { type = "u32" }
-// params.a_gs = { type = "u32" }
-// params.a_ns = { type = "u32" }
-// params.a_cs = { type = "u32" }
-// params.a_hs = { type = "u32" }
-// params.b_gs = { type = "u32" }
-// params.b_ks = { type = "u32" }
-// params.dst_ss = { type = "u32" }
-// params.dst_ns = { type = "u32" }
-// params.dst_os = { type = "u32" }
-// params.dst_hs = { type = "u32" }
-// params.bias_os = { type = "u32" }
 // params.bias_kind = { type = "u32", value = "0 if bias is None else 1 if bias.dtype.itemsize == 4 else 2" }
 // params.act = { type = "u32" }
 // params.raw = { type = "u32" }
