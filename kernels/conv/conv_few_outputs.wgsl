@@ -1,10 +1,13 @@
 // /// kernel
 // doc = "The transpose of conv2d with step 2 to three channels: the four residues of a pixel together."
 // part_of = "conv2d_backward_input"
+// configs.16x32 = { SX = 4, SY = 8, SPLIT = 4, threads = 128 }
 // axes.A = ["f32", "f16"]
 // axes.D = ["f32", "f16"]
 // axes.K = [3, 4, 7]
 // axes.DV = [1, 4]
+// axes.TILE = "configs"
+// pick.TILE = "'16x32'"
 // pick.A = "dtype(a)"
 // pick.D = "dtype(dst)"
 // when = ["A == 'f16' or D == 'f32'"]
@@ -42,22 +45,21 @@
 // Bounds, for unchecked compilation: an element outside of the image is read at its first pixel;
 // channels are clamped to their count; stores are guarded; indices into workgroup memory are lane
 // numbers below the sizes of the arrays.
-//% set threads, SPLIT, SX, SY = 128, 4, 4, 8
 //% set BACK, OFFSETS, TAPS = K // 2 - 1, K // 2 + 1, 3 * K * K
-//% set IMAGE_ROWS, ROW_VECTORS = SY + OFFSETS - 1, (SX * 4 + OFFSETS + 2) // 4
+//% set IMAGE_ROWS, ROW_VECTORS = CFG.SY + OFFSETS - 1, (CFG.SX * 4 + OFFSETS + 2) // 4
 //% set A_CHANNEL, B_CHANNEL = IMAGE_ROWS * ROW_VECTORS, (TAPS + 3) // 4
-//% set A_COUNT, B_COUNT = SPLIT * A_CHANNEL, SPLIT * B_CHANNEL
-//% set A_LOADS, B_LOADS = (A_COUNT + threads - 1) // threads, (B_COUNT + threads - 1) // threads
-var<workgroup> a_tile: array<array<vec4<f32>, ${A_CHANNEL}>, ${SPLIT}>;
-var<workgroup> b_tile: array<array<vec4<f32>, ${B_CHANNEL}>, ${SPLIT}>;
-var<workgroup> parts: array<array<vec4<f32>, ${threads}>, 4>;
+//% set A_COUNT, B_COUNT = CFG.SPLIT * A_CHANNEL, CFG.SPLIT * B_CHANNEL
+//% set A_LOADS, B_LOADS = (A_COUNT + CFG.threads - 1) // CFG.threads, (B_COUNT + CFG.threads - 1) // CFG.threads
+var<workgroup> a_tile: array<array<vec4<f32>, ${A_CHANNEL}>, ${CFG.SPLIT}>;
+var<workgroup> b_tile: array<array<vec4<f32>, ${B_CHANNEL}>, ${CFG.SPLIT}>;
+var<workgroup> parts: array<array<vec4<f32>, ${CFG.threads}>, 4>;
 ${epilogue.functions(("bias",))}
 
 // The vectors of a stage that this invocation loads: four neighbouring pixels each.
 //% macro a_loader_init()
   let a_start = p.a_off + group * p.a_gs + image * p.a_ns;
 //% for u in range(A_LOADS)
-  let a_i${u} = ${loader.item(u, A_COUNT, threads)};
+  let a_i${u} = ${loader.item(u, A_COUNT, CFG.threads)};
   let a_c${u} = a_i${u} / ${A_CHANNEL}u;
   let a_k${u} = a_i${u} % ${A_CHANNEL}u;
   let a_y${u} = y0 + p.y_first + a_k${u} / ${ROW_VECTORS}u;
@@ -75,7 +77,7 @@ ${epilogue.functions(("bias",))}
 //% macro b_loader_init()
   let b_start = p.b_off + group * p.b_gs;
 //% for u in range(B_LOADS)
-  let b_i${u} = ${loader.item(u, B_COUNT, threads)};
+  let b_i${u} = ${loader.item(u, B_COUNT, CFG.threads)};
   let b_c${u} = b_i${u} / ${B_CHANNEL}u;
   let b_k${u} = b_i${u} % ${B_CHANNEL}u;
   var b_in${u}: bool;
@@ -105,7 +107,7 @@ ${epilogue.functions(("bias",))}
 
 //% macro store_stage()
 //% for u in range(A_LOADS)
-    ${loader.if_item(u, A_COUNT, threads)}
+    ${loader.if_item(u, A_COUNT, CFG.threads)}
       a_tile[a_c${u}][a_k${u}] = select(
         vec4<f32>(), vec4<f32>(vec4(a_v${u}0, a_v${u}1, a_v${u}2, a_v${u}3)),
         vec4<bool>(a_ok${u}0, a_ok${u}1, a_ok${u}2, a_ok${u}3) & vec4<bool>(a_in${u}),
@@ -113,7 +115,7 @@ ${epilogue.functions(("bias",))}
     }
 //% endfor
 //% for u in range(B_LOADS)
-    ${loader.if_item(u, B_COUNT, threads)}
+    ${loader.if_item(u, B_COUNT, CFG.threads)}
       b_tile[b_c${u}][b_k${u}] = select(vec4<f32>(), vec4<f32>(vec4(b_v${u}0, b_v${u}1, b_v${u}2, b_v${u}3)), b_in${u});
     }
 //% endfor
@@ -152,9 +154,9 @@ ${epilogue.functions(("bias",))}
   {
     var even = vec4<f32>();
     var odd = vec4<f32>();
-//% for s in range(SPLIT)
-    even += parts[2u * ry][strip + ${s * threads // SPLIT}u];
-    odd += parts[2u * ry + 1u][strip + ${s * threads // SPLIT}u];
+//% for s in range(CFG.SPLIT)
+    even += parts[2u * ry][strip + ${s * CFG.threads // CFG.SPLIT}u];
+    odd += parts[2u * ry + 1u][strip + ${s * CFG.threads // CFG.SPLIT}u];
 //% endfor
     let low = select(even.xy, even.zw, right);
     let high = select(odd.xy, odd.zw, right);
@@ -173,7 +175,7 @@ ${epilogue.functions(("bias",))}
   }
 //% endmacro
 
-@compute @workgroup_size(${threads})
+@compute @workgroup_size(${CFG.threads})
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);
   if (g >= p.groups) { return; }
@@ -181,8 +183,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let block_row = g / p.across;
   let picture = g / p.image_groups;
   let group = g / p.group_groups;
-  let x0 = (g - block_row * p.across) * ${SX * 4}u;
-  let y0 = (block_row - picture * p.bands) * ${SY}u;
+  let x0 = (g - block_row * p.across) * ${CFG.SX * 4}u;
+  let y0 = (block_row - picture * p.bands) * ${CFG.SY}u;
   let image = picture - group * p.images;
 
   ${a_loader_init()}
@@ -190,10 +192,10 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   var first = 0u;
   ${load_next()}
 
-  let part = li / ${threads // SPLIT}u;
-  let strip = li % ${threads // SPLIT}u;
-  let px = strip % ${SX}u;
-  let py = strip / ${SX}u;
+  let part = li / ${CFG.threads // CFG.SPLIT}u;
+  let strip = li % ${CFG.threads // CFG.SPLIT}u;
+  let px = strip % ${CFG.SX}u;
+  let py = strip / ${CFG.SX}u;
   let at = py * ${ROW_VECTORS}u + px;
 // Sums of channel o and residues ry, rx.
 //% for o in range(3)
@@ -205,7 +207,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     workgroupBarrier();  // the last stage has been read
     ${store_stage()}
     workgroupBarrier();
-    first += ${SPLIT}u;
+    first += ${CFG.SPLIT}u;
     if (first < p.channels) {
       ${load_next()}
     }

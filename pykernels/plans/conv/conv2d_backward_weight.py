@@ -151,7 +151,7 @@ def _direct(caps: Caps, scratch: Scratch, call: Call, choice: Choice) -> list[St
 
 def _tiled(caps: Caps, scratch: Scratch, call: Call, choice: Choice) -> list[Step]:
     s, tile = call.shape, choice.body
-    rows, cols, _, _ = TILES[tile]
+    own = TILES[tile]
     slices, each = _cut(s.pixels, choice.slices, BK)
     out, after = call.dst.with_layout((1, *call.dst.shape), (0, *call.dst.strides)), []
     if slices > 1 or call.dst.dtype.itemsize < call.x.dtype.itemsize:
@@ -164,7 +164,7 @@ def _tiled(caps: Caps, scratch: Scratch, call: Call, choice: Choice) -> list[Ste
     step = tile_body.step(
         caps, call.dy, call.x, out,
         TILE=tile, FORM="fours" if fours else "any", XV=xv, YV=yv,
-        cols=s.cols, across=cdiv(s.cols, cols), down=cdiv(s.rows, rows),
+        cols=s.cols, across=cdiv(s.cols, own.BN), down=cdiv(s.rows, own.BM),
         raw=int(bool(after)), **_common(call, each, BK),
     )  # fmt: skip
     return [step, *after]

@@ -106,8 +106,7 @@ def _every(v: View, axis: int, first: int, count: int, step: int) -> View:
 
 # -- three channels, step 2 -----------------------------------------------------------------------
 
-# Rows and columns of pixels of a workgroup of conv_few_outputs.wgsl.
-FEW_BLOCK = (16, 32)
+BLOCK = conv_few_outputs.CONFIGS["16x32"]
 
 
 def _fits_few_outputs(c: Windows, g: Geometry) -> bool:
@@ -128,7 +127,7 @@ def _fits_few_outputs(c: Windows, g: Geometry) -> bool:
 def _few_outputs(caps: Caps, c: Windows, g: Geometry) -> Step:
     """conv_few_outputs: all residues in one dispatch."""
     images, _, _, out_h, out_w = c.dst.shape
-    across, bands = cdiv(out_w, FEW_BLOCK[1]), cdiv(out_h, FEW_BLOCK[0])
+    across, bands = cdiv(out_w, 8 * BLOCK.SX), cdiv(out_h, 2 * BLOCK.SY)
     back = g.kernel[0] // 2 - 1  # pixels of x before the one that two pixels of dst lie at
     dv = 4 if c.dst.vectorizable(4, 4) else 1
     return conv_few_outputs.step(

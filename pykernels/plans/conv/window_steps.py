@@ -72,21 +72,21 @@ def _by_steps(v: View) -> Ints:
 
 
 def implicit_gemm(
-    caps: Caps, scratch: Scratch, c: Windows, tile: tuple[str, int, int], form: tuple[str, int],
+    caps: Caps, scratch: Scratch, c: Windows, tile: str, form: tuple[str, int],
     slices: int, native: Weights | None,
 ) -> list[Step]:  # fmt: skip
-    """implicit_gemm: `tile` is its name, rows and columns, `form` how it loads, in what vectors."""
-    (name, bm, bn), (load, vec) = tile, form
+    """implicit_gemm: `tile` is its configuration, `form` how it loads, in what vectors."""
+    own, (load, vec) = gemm_body.CONFIGS[tile], form
     slices, each = _cut(caps, c, c.depth, slices, BK)
     k = native or _packed(caps, scratch, c.w, "ijc")
     t = _target(caps, scratch, c, slices)
     dv = 4 if load == "vec" and t.out.vectorizable(4, 3) else 1
     step = gemm_body.step(
         caps, c.x, k.b, None if t.raw else c.bias, t.out,
-        TILE=name, FORM=load, AV=vec, BV=4 if k.packed else 1, DV=dv,
+        TILE=tile, FORM=load, AV=vec, BV=4 if k.packed else 1, DV=dv,
         rows=c.rows, pixels=c.pixels, plane=c.dst.shape[3] * c.dst.shape[4],
         out_w=c.dst.shape[4], depth=c.depth, slice_depth=each, slices=slices,
-        across=cdiv(c.pixels, bn), down=cdiv(c.rows, bm),
+        across=cdiv(c.pixels, own.BN), down=cdiv(c.rows, own.BM),
         height=c.x.shape[3], width=c.x.shape[4], stride_h=c.stride[0], stride_w=c.stride[1],
         y_first=u32(c.first[0]), x_first=u32(c.first[1]), **_digits(c, k.order, vec),
         act=0 if t.raw else c.act, raw=int(t.raw),
@@ -95,19 +95,19 @@ def implicit_gemm(
 
 
 def implicit_gemm_3x3(
-    caps: Caps, scratch: Scratch, c: Windows, tile: tuple[str, int, int], vec: int, slices: int
+    caps: Caps, scratch: Scratch, c: Windows, tile: str, vec: int, slices: int
 ) -> list[Step]:
     """implicit_gemm_3x3: 3 x 3 taps that keep the width, `vec` pixels in a vector of the image."""
-    name, bm, bn = tile
+    own = gemm_3x3_body.CONFIGS[tile]
     channels = c.w.shape[2]
     slices, each = _cut(caps, c, channels, slices, 1)
     k = _packed(caps, scratch, c.w, "cij")
     t = _target(caps, scratch, c, slices)
     step = gemm_3x3_body.step(
-        caps, c.x, k.b, None if t.raw else c.bias, t.out, TILE=name, AV=vec,
+        caps, c.x, k.b, None if t.raw else c.bias, t.out, TILE=tile, AV=vec,
         rows=c.rows, pixels=c.pixels, plane=c.dst.shape[3] * c.dst.shape[4],
         out_w=c.dst.shape[4], channels=channels, slice_channels=each, slices=slices,
-        across=cdiv(c.pixels, bn), down=cdiv(c.rows, bm),
+        across=cdiv(c.pixels, own.BN), down=cdiv(c.rows, own.BM),
         height=c.x.shape[3], width=c.x.shape[4], stride_h=c.stride[0],
         y_first=u32(c.first[0]), tap_h=u32(c.tap[0]),
         act=0 if t.raw else c.act, raw=int(t.raw),
@@ -179,14 +179,16 @@ def _packed(caps: Caps, scratch: Scratch, w: View, order: str) -> Weights:
     return Weights(copy, True, order, [pack])
 
 
-def stem(caps: Caps, c: Windows, tile: tuple[str, int]) -> Step:
-    """conv_stem: `tile` is its name and its output channels."""
+def stem(caps: Caps, c: Windows, tile: str) -> Step:
+    """conv_stem: `tile` is its configuration."""
+    own = conv_stem.CONFIGS[tile]
     images, _, count, out_h, out_w = c.dst.shape
-    down, across, bands = cdiv(count, tile[1]), cdiv(out_w, 16), cdiv(out_h, 8)
+    down, across = cdiv(count, own.BM), cdiv(out_w, own.PIXEL_COLS)
+    bands = cdiv(out_h, own.PIXEL_ROWS)
     last = c.dst.vectorizable(4, 2)
     dv = 4 if last or c.dst.vectorizable(4, 4) else 1
     return conv_stem.step(
-        caps, c.x, c.w, c.bias, c.dst, TILE=tile[0], WINDOW=stem_window(c), DV=dv, LAST=last,
+        caps, c.x, c.w, c.bias, c.dst, TILE=tile, WINDOW=stem_window(c), DV=dv, LAST=last,
         rows=count, down=down, across=across, bands=bands, row_groups=across * down,
         image_groups=bands * across * down, group_groups=images * bands * across * down,
         images=images, channels=c.w.shape[2], height=c.x.shape[3], width=c.x.shape[4],

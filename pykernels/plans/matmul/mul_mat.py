@@ -41,7 +41,7 @@ from .select import GEMM, NARROW, TILES, Choice, choose, lane_bits, reduce_bits
 __all__ = ["Choice", "plan"]
 
 ALONG_K = 2  # k in a vector of an operand with k last
-DEEP = 16  # k of a tile
+BK = TILES["mul_mat/32"].BK  # as of the other; gemm_tile takes two smaller tiles in turn
 # precision="fast": for K of at least so many, so many times 16 products are summed in f16. The more
 # such sums there are, the less their errors matter.
 BLOCKS = ((4096, 16), (1024, 8), (256, 4), (0, 2))
@@ -160,10 +160,10 @@ def _small_copy(
 
 
 def _tiled(caps: Caps, scratch: Scratch, p: Product, body: str, slices: int) -> list[Step]:
-    s, (rows, cols, _, _) = p.shape, TILES[body]
+    s, own = p.shape, TILES[body]
     tile = body.split("/")[1]
     (a, av, at), (b, bv, bt) = (_load(v) for v in (p.a, p.b))
-    cut = _cut(s.depth, slices, DEEP)
+    cut = _cut(s.depth, slices, BK)
     out, raw, after = _target(caps, scratch, p, cut)
     step = mul_mat.step(
         caps, _spread(a, out), _spread(b, out), None if raw else p.bias,
@@ -171,7 +171,8 @@ def _tiled(caps: Caps, scratch: Scratch, p: Product, body: str, slices: int) -> 
         TILE=tile, AV=av, AT=at, BV=bv, BT=bt,
         DV=4 if tile != "32" and min(av, bv) > 1 and out.vectorizable(4) else 1,
         depth=s.depth, slice_depth=cut.depth, slice_batches=s.batches,
-        across=cdiv(s.cols, cols), down=cdiv(s.rows, rows), act=0 if raw else p.act, raw=int(raw),
+        across=cdiv(s.cols, own.BN), down=cdiv(s.rows, own.BM),
+        act=0 if raw else p.act, raw=int(raw),
     )  # fmt: skip
     return [step, *after]
 
@@ -261,10 +262,10 @@ def _gemm_f16acc(caps: Caps, scratch: Scratch, p: Product, choice: Choice) -> li
 
 def _tiling(p: Product, raw: bool) -> dict[str, int]:
     """Params of the bodies with large tiles."""
-    s, (rows, cols, _, _) = p.shape, TILES[GEMM]
+    s, own = p.shape, TILES[GEMM]
     return {
-        "rows": s.rows, "cols": s.cols, "slice_batches": s.batches, "across": cdiv(s.cols, cols),
-        "down": cdiv(s.rows, rows), "act": 0 if raw else p.act, "raw": int(raw),
+        "rows": s.rows, "cols": s.cols, "slice_batches": s.batches, "across": cdiv(s.cols, own.BN),
+        "down": cdiv(s.rows, own.BM), "act": 0 if raw else p.act, "raw": int(raw),
     }  # fmt: skip
 
 
@@ -274,7 +275,7 @@ def _in_parts(
 ) -> list[Step]:  # fmt: skip
     """The product of whole tiles, then that of its tail, which takes the places that the last wave
     of the former leaves free (it does not wait: it writes to scratch); then the sums."""
-    rows, edge = p.shape.rows, TILES[GEMM][0]
+    rows, edge = p.shape.rows, TILES[GEMM].BM
     first = min(max(cdiv(rows, edge) - choice.tail.rows, 0) * edge, rows)
     steps: list[Step] = []
     sums: list[Step] = []
@@ -282,7 +283,7 @@ def _in_parts(
     for start, end, slices, each in parts:
         if start < end:
             part = rows_of(p, start, end)
-            cut = _cut(p.shape.depth, slices, DEEP, each)
+            cut = _cut(p.shape.depth, slices, BK, each)
             out, raw, after = _target(caps, scratch, part, cut, direct, flips)
             steps.append(step(part, out, raw, cut.depth))
             sums += after
