@@ -130,14 +130,12 @@ def chosen(dev: pk.Device, config: str) -> Iterator[None]:
     if config != "auto":
         body, _, slices = config.partition("/")
         plans.choose = lambda caps, s: plans.Choice(body, int(slices or 1))
-    dev._plans.clear()
-    dev._hot.clear()
+    dev._context.forget_calls()
     try:
         yield
     finally:
         plans.choose = before
-        dev._plans.clear()
-        dev._hot.clear()
+        dev._context.forget_calls()
 
 
 class Bench:

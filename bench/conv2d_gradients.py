@@ -71,7 +71,7 @@ def run(dev: pk.Device, case: tuple[int, ...], dtype: str, layout: str, sweep: b
         pk.kernels.conv2d_backward_weight(dyt, xt, dst, layout=layout, **options)
 
     shape = plans.Shape(groups, o // groups, c // groups, k * k, n * oh * ow)
-    chosen = plans.choose(dev._caps, shape)
+    chosen = plans.choose(dev._context.caps, shape)
     own = plans.choose
     tried = [chosen]
     if sweep:
@@ -83,8 +83,7 @@ def run(dev: pk.Device, case: tuple[int, ...], dtype: str, layout: str, sweep: b
     try:
         for choice in dict.fromkeys(tried):
             plans.choose = lambda caps, s, choice=choice: choice  # type: ignore[misc]
-            dev._plans.clear()
-            dev._hot.clear()
+            dev._context.forget_calls()
             seconds = gpu_time(dev, call, rounds=10, warm=0.05)
             error = float("nan")
             if want is not None:
@@ -99,8 +98,7 @@ def run(dev: pk.Device, case: tuple[int, ...], dtype: str, layout: str, sweep: b
             print(line, flush=True)
     finally:
         plans.choose = own
-        dev._plans.clear()
-        dev._hot.clear()
+        dev._context.forget_calls()
 
 
 def torch_weight(

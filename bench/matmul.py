@@ -126,14 +126,12 @@ def chosen(dev: pk.Device, config: str) -> Iterator[None]:
         slices = int(counts[0]) if counts else 1
         tail = Tail(*map(int, counts[1].split("x"))) if len(counts) > 1 else Tail()
         plans.choose = lambda caps, s: Choice(body, slices, tail)
-    dev._plans.clear()
-    dev._hot.clear()
+    dev._context.forget_calls()
     try:
         yield
     finally:
         plans.choose = before
-        dev._plans.clear()
-        dev._hot.clear()
+        dev._context.forget_calls()
 
 
 class Bench:

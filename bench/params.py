@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import pykernels as pk
-from pykernels.engine import get_engine
+from pykernels.runtime.engine import get_engine
 
 BODY = """
 struct P {{ {members} }}

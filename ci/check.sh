@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Formatting, lints, types, whether pykernels/_generated is what codegen makes, and ci/validate.sh.
+# Formatting, lints, types, imports, whether pykernels/_generated is what codegen makes, and
+# ci/validate.sh.
 # Runs all of them, also after a failure.
 
 set -euo pipefail
@@ -12,6 +13,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS=1 # no look for a newer version
 
 stage_format() { "$python" -m ruff format --check .; }
 stage_lint() { "$python" -m ruff check .; }
+stage_imports() { "${python%/*}/lint-imports" --no-logo --no-cache; }
 stage_mypy() { "$python" -m mypy --strict; }
 stage_pyright() { "$python" -m pyright --pythonpath "$python"; }
 stage_fresh() { "$python" -m codegen --check && "$python" ci/readme.py --check; }
@@ -20,5 +22,5 @@ stage_validate() { bash ci/validate.sh; }
 setup_venv
 setup_naga
 setup_package
-run_stages format lint fresh validate mypy pyright
+run_stages format lint imports fresh validate mypy pyright
 print_summary

@@ -58,7 +58,7 @@ def _family(file: str, rows: Sequence[Row]) -> str:
     texts = " ".join(t for row in rows for t in (row.numpy, *row.grad.values()))
     special = [name for name in SPECIAL if re.search(rf"\b{name}\b", texts)]
     if special:
-        lines.append(f"from pykernels.reference.special import {', '.join(special)}")
+        lines.append(f"from pykernels.special import {', '.join(special)}")
     for row in rows:
         lines += ["", "", *_functions(row)]
     lines += ["", "", "OPS: dict[str, Op] = {"]

@@ -21,7 +21,7 @@ def emit_functional(specs: Sequence[Spec], by_hand: frozenset[str]) -> str:
         dst = _allocated(spec)
         if dst is None or spec.name in by_hand:
             continue
-        modules.append(f"from . import {spec.name} as _{spec.name}")
+        modules.append(f"from .wrappers import {spec.name} as _{spec.name}")
         for name in spec.names:
             names.append(name)
             functions.append(_function(spec, name, dst))

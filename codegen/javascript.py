@@ -2,7 +2,7 @@
 
 The same spec expressions that `emit.py` writes as Python lines become JavaScript here; what they
 call (`Rows`, `cdiv`, `bound`, …) is in pykernels/export/module/, which mirrors layout.py
-and prepare.py.
+and runtime/lower.py.
 """
 
 from __future__ import annotations

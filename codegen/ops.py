@@ -22,7 +22,7 @@ ROW = "ROW"  # the name of a variant's operation in templates and in `when`
 
 # The dtypes of a class, by their short names; what is stored in 16 bits is computed in f32.
 CLASSES = {"float": ("f32", "f16"), "int": ("i32",), "uint": ("u32",)}
-SPECIAL = ("erf",)  # functions of pykernels.reference.special
+SPECIAL = ("erf",)  # functions of pykernels.special
 _KEYS = {
     "doc": str, "body": str, "inputs": str, "output": str, "wgsl": dict, "gate": str,
     "helpers": list, "numpy": str, "grad": dict, "domain": dict, "ulp": (int, float),

@@ -203,7 +203,8 @@ def load(path: Path, file: str) -> Spec:
         configs=configs, rows=rows, subgroups=d.get("subgroups", ""), faults=d.get("faults", False),
         workgroup_bytes=d.get("workgroup_bytes", ""), vectors=vectors,
         source=d.get("source", ""), wrappers=_wrappers(r, params),
-        axis_moves=_axis(r, "moves", tensors), axis_last_only=_axis(r, "last_only", tensors, params),
+        axis_moves=_axis(r, "moves", tensors),
+        axis_last_only=_axis(r, "last_only", tensors, params),
         nbytes=_work(r, "bytes", tensors, params, options),
         operations=_work(r, "operations", tensors, params, options),
     )  # fmt: skip

@@ -18,26 +18,26 @@ if TYPE_CHECKING:
     from . import kernels as kernels
     from . import validate as validate
     from ._generated.functional import *  # noqa: F403  (functional's __all__ hides it from mypy)
-    from .device import AdapterInfo as AdapterInfo
     from .device import Device as Device
+    from .device import Tensor as Tensor
     from .device import default_device as default_device
-    from .device import list_adapters as list_adapters
     from .dtypes import DTypeLike as DTypeLike
     from .dtypes import DTypeName as DTypeName
     from .errors import *  # noqa: F403
     from .functional import *  # noqa: F403
-    from .tensor import Tensor as Tensor
+    from .runtime.adapters import AdapterInfo as AdapterInfo
+    from .runtime.adapters import list_adapters as list_adapters
 
 # Where the names live. Those of errors and functional come from their own __all__.
 _MODULES = ("errors", "functional", "kernels", "validate")
 _HOMES = {
-    "AdapterInfo": "device",
+    "AdapterInfo": "runtime.adapters",
     "DTypeLike": "dtypes",
     "DTypeName": "dtypes",
     "Device": "device",
-    "Tensor": "tensor",
+    "Tensor": "device",
     "default_device": "device",
-    "list_adapters": "device",
+    "list_adapters": "runtime.adapters",
 }
 
 
@@ -50,6 +50,13 @@ def _load(name: str) -> Any:
         raise ImportError("the kernels are not built: run python -m codegen") from None
 
 
+def _is_module(name: str) -> bool:
+    """Is it a module of the package? `from pykernels import texts` asks `__getattr__` first."""
+    from importlib.util import find_spec
+
+    return find_spec(f"{__name__}.{name}") is not None
+
+
 if not TYPE_CHECKING:  # a type checker would take every name for granted
 
     def __getattr__(name: str) -> Any:
@@ -57,8 +64,12 @@ if not TYPE_CHECKING:  # a type checker would take every name for granted
             return __dir__()
         if name in _MODULES:
             return _load(name)
-        homes = (_HOMES[name],) if name in _HOMES else ("errors", "functional")
-        for home in homes if not name.startswith("_") else ():
+        homes: tuple[str, ...] = ("errors", "functional")
+        if name in _HOMES:
+            homes = (_HOMES[name],)
+        elif name.startswith("_") or _is_module(name):
+            homes = ()
+        for home in homes:
             module = _load(home)
             if name in module.__all__:
                 value = globals()[name] = getattr(module, name)

@@ -11,12 +11,11 @@ from typing import Any, Final, TypeAlias, overload
 
 import numpy as np
 
-from .device import Device, default_device
+from .device import Device, Tensor, default_device
 from .dtypes import DTypeName
 from .errors import ArgumentError, DTypeError, ShapeError
+from .layout import repeats_to
 from .plan import Arg, Kernel
-from .prepare import repeats_to
-from .tensor import Tensor
 
 __all__ = ["LAST", "Array", "Call", "NDArray"]
 

@@ -1,36 +1,32 @@
-"""Numbers out of range that kernels find on the device, and the error that says so later.
+"""What a kernel may find wrong on the device, and the page of words in which it says so.
 
-A launch of a kernel whose spec says `faults = true` takes a slot of a page, a buffer of zeros that
-all launches share. The kernel counts there what it leaves out, and keeps the first position with
-its value. Synchronisations read the head of a page along with their own data, and the slots only
-where something was found. (The build reads this module too, for the layout of a page.)
+A page is a buffer of zeros that launches share. In words: how many faults in all, how many
+launches have started; then the slots, one for each launch. A slot has the number of faults, then a
+word for each bit of the first wrong value: see `codegen.head`. `runtime.faults` reads it.
 """
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
-from .errors import IndexRangeError
+__all__ = [
+    "BITS",
+    "FAULTS",
+    "HEAD",
+    "HEAD_BYTES",
+    "PAGE_BYTES",
+    "SLOT",
+    "SLOTS",
+    "STARTED",
+    "Watch",
+]
 
-if TYPE_CHECKING:
-    from .memory import Block
-
-__all__ = ["HEAD_BYTES", "PAGE_BYTES", "Faults", "Page", "Watch"]
-
-# A page in words: how many faults in all, how many launches have started; then the slots. A slot
-# has the number of faults, then a word for each bit of the first wrong value: see `codegen.head`.
 FAULTS, STARTED, HEAD = 0, 1, 4
 BITS = 64
 SLOT = 1 + BITS
 SLOTS = 512
 HEAD_BYTES = 4 * HEAD
 PAGE_BYTES = 4 * (HEAD + SLOTS * SLOT)
-# Passes that callers recorded and did not submit yet; of more, the oldest are forgotten.
-MAX_RECORDED = 64
-_LAST = 0x7FFFFFFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,106 +48,3 @@ class Watch:
             number, i = divmod(number, n)
             at.append(i)
         return tuple(reversed(at[: len(self.shape)]))
-
-
-class Page:
-    """One buffer of slots, and the launches that have one."""
-
-    def __init__(self, block: Block, recorded: bool) -> None:
-        self.block = block
-        self.recorded = recorded  # into a pass that a caller submits when he likes
-        self.closed = False  # no more launches come
-        self.launches: list[tuple[str, Watch]] = []
-        self.seen = 0  # faults that were reported already
-
-    @property
-    def full(self) -> bool:
-        return len(self.launches) == SLOTS
-
-    def take(self, op: str, watch: Watch) -> int:
-        """The slot of one launch: its first word."""
-        self.launches.append((op, watch))
-        return HEAD + SLOT * (len(self.launches) - 1)
-
-    @property
-    def used(self) -> int:
-        """Bytes up to the last slot taken."""
-        return 4 * (HEAD + SLOT * len(self.launches))
-
-    def reports(self, data: bytes | bytearray | memoryview) -> list[str]:
-        """What the slots say, by launch."""
-        words = struct.unpack_from(f"<{self.used // 4}I", data)
-        found = []
-        for i, (op, watch) in enumerate(self.launches):
-            at = HEAD + SLOT * i
-            if not words[at]:
-                continue
-            first = words[at + 1 : at + SLOT]
-            value = sum((w & 1) << k for k, w in enumerate(first))
-            value -= (value >> (BITS - 1)) << BITS
-            where = watch.position(_LAST - (first[0] >> 1))
-            since = "recorded into the pass" if self.recorded else "since the last synchronisation"
-            found.append(
-                f"[{op}] {watch.name} must be in [0, {watch.below}) but is {value} at position "
-                f"{where} (rows left out: {words[at]}; checked launch {i + 1} {since})"
-            )
-        return found
-
-
-class Faults:
-    """The pages of one device. All methods want the device's lock held.
-
-    `create` makes a page's buffer, `clear` queues the write of zeros to its first bytes.
-    """
-
-    def __init__(self, create: Callable[[], Block], clear: Callable[[Block, int], None]) -> None:
-        self._create, self._clear = create, clear
-        self._own: Page | None = None
-        self._recorded: list[Page] = []
-        self._held: list[str] = []
-
-    @property
-    def own(self) -> Page:
-        """The page of the device's own batches."""
-        if self._own is None:
-            self._own = Page(self._create(), recorded=False)
-        return self._own
-
-    def recorded(self) -> Page:
-        """A new page for a pass of a caller's."""
-        page = Page(self._create(), recorded=True)
-        self._recorded.append(page)
-        del self._recorded[:-MAX_RECORDED]
-        return page
-
-    def waiting(self) -> list[Page]:
-        """The pages that may hold news, to be looked at by a synchronisation."""
-        own = [self._own] if self._own is not None and self._own.launches else []
-        return own + self._recorded
-
-    def look(
-        self, pages: Sequence[Page], heads: Any, read: Callable[[Block, int], memoryview]
-    ) -> None:
-        """Take in what the heads of `waiting` pages say, all their launches being done."""
-        words = struct.unpack(f"<{HEAD * len(pages)}I", heads)
-        for i, page in enumerate(pages):
-            faults, started = words[HEAD * i + FAULTS], words[HEAD * i + STARTED]
-            if faults != page.seen:
-                self._held += page.reports(read(page.block, page.used))
-                page.seen = faults
-            if not page.recorded:
-                if faults:
-                    self._clear(page.block, page.used)
-                page.launches.clear()
-                page.seen = 0
-            elif page.closed and started == len(page.launches):
-                self._recorded.remove(page)
-
-    def tell(self) -> None:
-        """Raise what was found and not yet told."""
-        if self._held:
-            first, more = self._held[0], len(self._held) - 1
-            self._held = []
-            raise IndexRangeError(
-                first + (f"; launches after it that failed: {more}" if more else "")
-            )

@@ -41,20 +41,21 @@ def force(device: Device, *choices: Any, tuning: str | None = None) -> Iterator[
     `tuning` names a table or a file, as `PYKERNELS_TUNING` does. A choice that the call does not
     allow, or the device, ends in an error of the body or of its pipeline.
     """
-    with device._lock:
-        before = device._caps.tuning
-        device._caps = with_forced(device._caps, *choices, tuning=tuning)
-        device._hot.clear()
+    context = device._context
+    with context.lock:
+        before = context.caps.tuning
+        context.caps = with_forced(context.caps, *choices, tuning=tuning)
+        context.bind_groups.clear()
     try:
         yield
     finally:
-        with device._lock:
-            left = list(device._caps.forced)
+        with context.lock:
+            left = list(context.caps.forced)
             for mine in choices:
                 del left[next(i for i, c in enumerate(left) if c is mine)]
-            table = device._caps.tuning if tuning is None else before
-            device._caps = replace(device._caps, forced=tuple(left), tuning=table)
-            device._hot.clear()
+            table = context.caps.tuning if tuning is None else before
+            context.caps = replace(context.caps, forced=tuple(left), tuning=table)
+            context.bind_groups.clear()
 
 
 def choice(kernel: str, **fields: Any) -> Any:
@@ -98,7 +99,7 @@ def _value(text: str) -> int | str | bool:
 
 def _kind(kernel: str) -> Any:
     try:
-        found: Kernel = importlib.import_module(f"pykernels._generated.{kernel}").KERNEL
+        found: Kernel = importlib.import_module(f"pykernels._generated.kernels.{kernel}").KERNEL
     except ModuleNotFoundError:
         raise ArgumentError(f"[force] there is no kernel {kernel!r}") from None
     kind = getattr(importlib.import_module(found.plan.__module__), "Choice", None)

@@ -144,6 +144,23 @@ class View:
         return v.with_layout(shape, tuple(strides))
 
 
+def expands_to(shape: Ints, target: Ints) -> bool:
+    """numpy's broadcast: axes of size 1 repeat."""
+    extra = len(target) - len(shape)
+    return extra >= 0 and all(n in (1, m) for n, m in zip(shape, target[extra:], strict=True))
+
+
+def repeats_to(shape: Ints, target: Ints) -> bool:
+    """numpy's broadcast, or ggml's: a leading axis may repeat if its size divides the target's."""
+    if len(shape) > len(target):
+        return False
+    pairs = list(zip(shape, target[len(target) - len(shape) :], strict=True))
+    if not pairs:
+        return True
+    n, m = pairs[-1]
+    return n in (1, m) and all(a == b or (a > 0 and b % a == 0) for a, b in pairs[:-1])
+
+
 def merge_axes(shape: Ints, strides: Sequence[Ints]) -> tuple[Ints, list[Ints]]:
     """The same elements in the same order with as few axes as possible (never none)."""
     dims: list[int] = []

@@ -135,9 +135,13 @@ class Scratch:
         """A contiguous temporary of this shape and dtype."""
         dt: DType = DTYPES[name]
         strides = contiguous_strides(shape, dt.itemsize)
-        view = View(~len(self.sizes), dt, tuple(shape), strides, 0)
-        self.sizes.append(max(view.nbytes, 4))
-        return view
+        slot = self.reserve(math.prod(shape) * dt.itemsize)
+        return View(slot, dt, tuple(shape), strides, 0)
+
+    def reserve(self, nbytes: int) -> int:
+        """The slot of a temporary of this size, for a view of it."""
+        self.sizes.append(max(nbytes, 4))
+        return ~(len(self.sizes) - 1)
 
 
 @dataclass(frozen=True, eq=False)  # a kernel is itself: keys of launches hash it

@@ -1,114 +1,30 @@
-"""Tensors: a buffer, a byte offset, a shape, strides and a dtype. Views share the buffer."""
+"""What tensors are without their Device: shapes, strides, views that share a buffer, copies."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import Any, Self, TypeAlias, cast
 
 import numpy as np
 
 from .dtypes import DTypeLike, DTypeName, dtype_of, numpy_dtype
-from .errors import ArgumentError, DTypeError, IndexRangeError, LimitError, ShapeError
-from .host import as_array, shape_of
-from .layout import Layout, contiguous_strides, extent, layout
-from .memory import Storage
+from .errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
+from .host import as_array, bytes_of, shape_of
+from .layout import Layout, contiguous_strides, layout
+from .runtime.handle import Handle
+from .runtime.launch import run
 
-if TYPE_CHECKING:
-    from .device import Device
-    from .protocols import GPUBuffer
-
-__all__ = ["Tensor"]
+__all__ = ["TensorBase"]
 
 _Item: TypeAlias = int | slice | EllipsisType | None
 Index: TypeAlias = _Item | tuple[_Item, ...]
 
 
-class Tensor:
-    """An n-dimensional array on a device.
+class TensorBase(Handle):
+    """What a tensor is, its views and its copies: all of it but its Device (see `device.py`)."""
 
-    Made by `Device.tensor`, `.empty` and the like, or around somebody else's buffer by
-    `Tensor.from_buffer`. Slicing, transposing, reshaping and broadcasting make views.
-    """
-
-    __slots__ = (
-        "__weakref__", "_block", "_device", "_key", "_layout", "_offset", "_padded", "_spot",
-        "_storage",
-    )  # fmt: skip
-
-    def __init__(self, device: Device, storage: Storage, offset: int, lay: Layout) -> None:
-        self._device = device
-        self._storage = storage
-        self._block = storage.block
-        self._offset = offset
-        self._layout = lay
-        align = device._caps.alignment
-        # May a binding be rounded up to 16 bytes? Only a buffer made by others can end before.
-        self._padded = -(-(offset + lay.hi) // 16) * 16 <= storage.block.size
-        self._key = (lay, offset % align, self._padded)
-        self._spot = (lay, storage.block, offset)
-
-    @classmethod
-    def from_buffer(
-        cls,
-        buffer: GPUBuffer,
-        shape: int | Sequence[int],
-        dtype: DTypeLike,
-        *,
-        offset: int = 0,
-        strides: Sequence[int] | None = None,
-        device: Device | None = None,
-    ) -> Tensor:
-        """A tensor on a GPUBuffer that somebody else made (and keeps owning).
-
-        Args:
-            buffer: a GPUBuffer with the usage STORAGE (and COPY_SRC to be read back, COPY_DST to
-                be written by the host).
-            offset: byte offset of the first element, a multiple of the item size.
-            strides: in bytes, multiples of the item size; None for C order.
-            device: the Device to use; None takes `Device.from_wgpu` of the buffer's.
-
-        Raises:
-            ShapeError: the view leaves the buffer.
-            LimitError: it ends in the last bytes of a buffer whose size is no multiple of 4.
-            DTypeError: no such dtype, or no buffer of this engine.
-            BufferStateError: the buffer is destroyed, mapped, another device's, below 4 bytes, or
-                lacks the usage STORAGE. It is looked at again before each submit.
-        """
-        from .device import Device
-
-        owner = getattr(buffer, "_device", None)
-        if owner is None:
-            raise DTypeError(
-                f"[from_buffer] buffer must be a GPUBuffer but is {type(buffer).__name__}"
-            )
-        if device is None:
-            device = Device.from_wgpu(owner)
-        storage = device.adopt(buffer)
-        dims = shape_of(shape)
-        dt = dtype_of(dtype)
-        steps = contiguous_strides(dims, dt.itemsize) if strides is None else tuple(strides)
-        if len(steps) != len(dims):
-            raise ShapeError(f"[from_buffer] {len(dims)} sizes but {len(steps)} strides")
-        for what, value in (("offset", offset), *(("stride", s) for s in steps)):
-            if not isinstance(value, (int, np.integer)) or value % dt.itemsize:
-                raise ShapeError(
-                    f"[from_buffer] {what} must be a multiple of the item size {dt.itemsize} "
-                    f"but is {value!r}"
-                )
-        offset, steps = int(offset), tuple(int(s) for s in steps)
-        lo, hi = extent(dims, steps, dt.itemsize)
-        size = buffer.size
-        if offset < 0 or offset + lo < 0 or offset + hi > size:
-            raise ShapeError(
-                f"[from_buffer] bytes {offset + lo} to {offset + hi} leave the buffer of {size}"
-            )
-        if -(-(offset + hi) // 4) * 4 > size:
-            raise LimitError(
-                f"[from_buffer] the view ends in the last {size % 4} bytes of a buffer whose size "
-                f"({size}) is no multiple of 4: they cannot be bound"
-            )
-        return cls(device, storage, offset, layout(dims, steps, dt))
+    __slots__ = ()
 
     # -- what it is -----------------------------------------------------------------------------
 
@@ -164,12 +80,7 @@ class Tensor:
         Recorded launches that use it are submitted first. From now on it is looked at before each
         submit, as others may destroy or map it, and the pool does not use it again.
         """
-        return self._device.expose(self._block)
-
-    @property
-    def device(self) -> Device:
-        """The device that the tensor lives on."""
-        return self._device
+        return self._context.expose(self._block)
 
     def __len__(self) -> int:
         if not self.shape:
@@ -179,7 +90,7 @@ class Tensor:
     def __repr__(self) -> str:
         strided = "" if self.contiguous else f", strides {self.strides}"
         where = f", offset {self._offset}" if self._offset else ""
-        name = "a closed device" if self._device._dead else self._device.info["name"]
+        name = "a closed device" if self._context.dead else self._context.info["name"]
         return f"<pykernels.Tensor {self.dtype} {self.shape}{strided}{where} on {name}>"
 
     def __bool__(self) -> bool:
@@ -187,11 +98,11 @@ class Tensor:
 
     # -- views ----------------------------------------------------------------------------------
 
-    def _view(self, shape: Sequence[int], strides: Sequence[int], offset: int) -> Tensor:
+    def _view(self, shape: Sequence[int], strides: Sequence[int], offset: int) -> Self:
         lay = layout(tuple(shape), tuple(strides), self._layout.dtype)
-        return Tensor(self._device, self._storage, offset, lay)
+        return type(self)(self._context, self._storage, offset, lay)
 
-    def __getitem__(self, index: Index) -> Tensor:
+    def __getitem__(self, index: Index) -> Self:
         """Basic slicing, as numpy does it: integers, slices with any step, None, Ellipsis."""
         items = index if isinstance(index, tuple) else (index,)
         for i in items:
@@ -240,11 +151,11 @@ class Tensor:
         return self._view(shape, strides, offset)
 
     @property
-    def T(self) -> Tensor:
+    def T(self) -> Self:
         """All axes reversed."""
         return self._view(self.shape[::-1], self.strides[::-1], self._offset)
 
-    def transpose(self, *axes: int | Sequence[int]) -> Tensor:
+    def transpose(self, *axes: int | Sequence[int]) -> Self:
         """Axes in a new order, as numbers or as one sequence (no argument: reversed)."""
         order = _numbers("transpose", axes) or tuple(range(self.ndim))[::-1]
         n = self.ndim
@@ -254,7 +165,7 @@ class Tensor:
             [self.shape[a] for a in order], [self.strides[a] for a in order], self._offset
         )
 
-    def reshape(self, *shape: int | Sequence[int]) -> Tensor:
+    def reshape(self, *shape: int | Sequence[int]) -> Self:
         """Another shape for the same elements in C order: a view where that is possible, else a
         copy (as numpy). One size may be -1."""
         dims = list(_numbers("reshape", shape))
@@ -273,7 +184,7 @@ class Tensor:
             return self.copy().reshape(dims)
         return self._view(dims, strides, self._offset)
 
-    def broadcast_to(self, shape: int | Sequence[int]) -> Tensor:
+    def broadcast_to(self, shape: int | Sequence[int]) -> Self:
         """A read-only use of the same elements in a larger shape (stride 0), numpy's rules."""
         dims = shape_of(shape)
         extra = len(dims) - self.ndim
@@ -286,23 +197,24 @@ class Tensor:
 
     # -- copies ---------------------------------------------------------------------------------
 
-    def astype(self, dtype: DTypeLike) -> Tensor:
+    def astype(self, dtype: DTypeLike) -> Self:
         """A contiguous copy in another dtype, by the rules of `kernels.cpy`."""
-        from .kernels import cpy
-
-        out = self._device.empty(self.shape, dtype)
-        cpy(self, out)
+        context = self._context
+        context.check()
+        dt = dtype_of(dtype)
+        lay = layout(self.shape, contiguous_strides(self.shape, dt.itemsize), dt)
+        out = type(self)(context, context.allocate(lay.nbytes), 0, lay)
+        run(context.copy, (self, out))
         return out
 
-    def copy(self) -> Tensor:
+    def copy(self) -> Self:
         """A contiguous copy."""
         return self.astype(self.dtype)
 
     def write(self, array: Any) -> None:
         """Set the elements from a numpy array of the same shape and dtype."""
-        from .kernels import cpy
-
-        self._device._check()
+        context = self._context
+        context.check()
         a = as_array(array, "write")
         if a.shape != self.shape:
             raise ShapeError(f"[write] array must have shape {self.shape} but has {a.shape}")
@@ -312,9 +224,11 @@ class Tensor:
             return
         if self.contiguous and self._offset % 4 == 0 and self.nbytes % 4 == 0:
             flat = np.ascontiguousarray(a).reshape(-1).view(np.uint8)
-            self._device._transfers.upload(self._block, self._offset, memoryview(flat))  # type: ignore[arg-type]
+            context.transfers.upload(self._block, self._offset, memoryview(flat))  # type: ignore[arg-type]
         else:
-            cpy(self._device.tensor(a), self)
+            lay = layout(a.shape, contiguous_strides(a.shape, self.itemsize), self._layout.dtype)
+            given = Handle(context, context.upload(bytes_of(np.ascontiguousarray(a))), 0, lay)
+            run(context.copy, (given, self))
 
     def numpy(self) -> np.ndarray[Any, np.dtype[Any]]:
         """A copy on the host; submits recorded launches and waits for them.
@@ -322,7 +236,7 @@ class Tensor:
         Raises DTypeError for bfloat16 without the package ml_dtypes, and IndexRangeError as
         `Device.sync` does: then call again.
         """
-        self._device._check()
+        self._context.check()
         dt = numpy_dtype(self.dtype)
         lay = self._layout
         if not lay.size:
@@ -331,7 +245,7 @@ class Tensor:
             return self.copy().numpy()
         first = (self._offset + lay.lo) // 4 * 4
         last = -(-(self._offset + lay.hi) // 4) * 4
-        raw = self._device._transfers.read(self._block, first, last - first)
+        raw = self._context.transfers.read(self._block, first, last - first)
         a: np.ndarray[Any, np.dtype[Any]] = np.ndarray(
             self.shape, dt, raw, self._offset - first, self.strides
         )

@@ -77,7 +77,7 @@ def dev() -> Iterator[pk.Device]:
         pytest.skip(f"{COLUMN or 'no column'}: {e}")
     with force(device, tuning="generic-large" if driver == "lavapipe" else None):
         yield device
-    pipelines = len(device._pipelines)
+    pipelines = len(device._context.pipelines)
     device.close()
 
 

@@ -265,14 +265,15 @@ def run_one(
 @contextmanager
 def caps(dev: pk.Device, **changes: Any) -> Iterator[None]:
     """The device with other capabilities for plans: f16=False, max_groups=, max_binding= ..."""
-    before, plans = dev._caps, dev._plans
-    dev._caps, dev._plans = replace(before, **changes), {}
-    dev._hot.clear()
+    context = dev._context
+    before = context.caps
+    context.forget_calls()
+    context.caps = replace(before, **changes)
     try:
         yield
     finally:
-        dev._caps, dev._plans = before, plans
-        dev._hot.clear()
+        context.forget_calls()
+        context.caps = before
 
 
 _DIRTY = """

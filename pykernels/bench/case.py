@@ -12,12 +12,11 @@ from typing import Any, cast
 import numpy as np
 
 from pykernels import kernels
-from pykernels.device import Device
+from pykernels.device import Device, Tensor
 from pykernels.dtypes import DTYPES, DTypeName, dtype_of, numpy_dtype
 from pykernels.errors import PyKernelsError
 from pykernels.layout import View
 from pykernels.plan import Kernel
-from pykernels.tensor import Tensor
 
 from .check import Verdict, asks_for, verdict
 

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from pykernels import kernels
-from pykernels.device import Device
+from pykernels.device import Device, Tensor
 from pykernels.errors import PyKernelsError
-from pykernels.tensor import Tensor
 
 from .clock import Effort, Sample, Timing, Tracker, measure
 from .program import GROUP_ID, Program

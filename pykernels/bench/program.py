@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from pykernels.device import Device
-from pykernels.prepare import fold
-from pykernels.tensor import Tensor
+from pykernels.device import Device, Tensor
+from pykernels.runtime.dispatch import fold
 
 __all__ = ["GROUP_ID", "Program"]
 
@@ -44,7 +43,7 @@ class Program:
         if self.clock == "timestamps":
             self.query = self.raw.create_query_set(type="timestamp", count=2)
             self.stamps = self.raw.create_buffer(size=16, usage=0x200 | 0x4)
-            self.period = dev._engine.timestamp_period(self.raw) * 1e-9
+            self.period = dev._context.engine.timestamp_period(self.raw) * 1e-9
 
     def __call__(self, n: int) -> float:
         self.dev.flush()

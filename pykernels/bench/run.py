@@ -179,7 +179,7 @@ def meta(devices: Iterable[Device], command: str) -> dict[str, Any]:
         "backend": info["backend"],
         "driver": info["driver"],
         "engines": {d.engine: d.info["engine_version"] for d in found},
-        "checks": all(d._checks for d in found),
+        "checks": all(d._context.checks for d in found),
         "versions": versions,
         "system": f"{platform.system()} {platform.machine()}",
         "command": command,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pykernels.bench.case import Case
     from pykernels.bench.run import Cache, Peer, Report, Runner
     from pykernels.device import Device
-    from pykernels.engine import EngineName
+    from pykernels.runtime.engine import EngineName
 
 __all__ = ["command"]
 

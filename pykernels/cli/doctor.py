@@ -17,7 +17,7 @@ from . import Missing
 from ._manifest import manifest, read, read_json
 
 if TYPE_CHECKING:
-    from pykernels.engine import Engine
+    from pykernels.runtime.engine import Engine
 
 __all__ = ["command"]
 
@@ -70,7 +70,7 @@ def _version(package: str) -> str | None:
 def _engine(name: str) -> dict[str, Any]:
     """One engine's version and adapters, or the reason why it has none."""
     try:
-        from pykernels.engine import get_engine
+        from pykernels.runtime.engine import get_engine
 
         engine = get_engine(name)
         if name == "dawn":
@@ -156,7 +156,7 @@ def _default_device() -> dict[str, Any]:
         from pykernels.device import default_device
 
         device = default_device()
-        adapter = device._engine.features(device._raw.adapter)
+        adapter = device._context.engine.features(device._context.raw.adapter)
         wanted = ("shader-f16", "subgroups", "timestamp-query")
         off = [f for f in wanted if f in adapter and f not in device.features]
         return {"name": device.info["name"], "engine": device.engine, "off": off}

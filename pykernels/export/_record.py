@@ -9,9 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from pykernels.errors import ArgumentError
-from pykernels.layout import View
+from pykernels.layout import View, repeats_to
 from pykernels.plan import Bound, Caps, Kernel, Scratch, Step
-from pykernels.prepare import repeats_to
 from pykernels.tuning import Tuning, as_data, named
 
 from ._layouts import Request
@@ -41,7 +40,7 @@ def caps_data(caps: Caps) -> dict[str, Any]:
 
 def record(request: Request, facts: Mapping[str, Any], tuning: Tuning) -> dict[str, Any]:
     """The steps of one call, as the manifest holds them."""
-    kernel: Kernel = importlib.import_module(f"pykernels._generated.{facts['of']}").KERNEL
+    kernel: Kernel = importlib.import_module(f"pykernels._generated.kernels.{facts['of']}").KERNEL
     _check(request, facts)
     views: list[View | None] = []
     for slot, t in enumerate(facts["tensors"]):
@@ -87,7 +86,7 @@ def _plain(value: Any) -> Any:
 
 
 def _check(request: Request, facts: Mapping[str, Any]) -> None:
-    """The rules that prepare.py checks before a plan."""
+    """The rules that runtime/checks.py checks before a plan."""
     first: dict[str, str] = {}
     for t in facts["tensors"]:
         lay = request.layouts.get(t["name"])

@@ -7,13 +7,13 @@ from typing import Literal, TypeAlias, overload
 
 import numpy as np
 
-from pykernels._generated.flash_attn import KERNEL
-from pykernels._generated.flash_attn_backward import KERNEL as BACKWARD
+from pykernels._generated.kernels.flash_attn import KERNEL
+from pykernels._generated.kernels.flash_attn_backward import KERNEL as BACKWARD
 from pykernels.arrays import Array, Call, NDArray
+from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, ShapeError
 from pykernels.kernels import flash_attn as _flash_attn
 from pykernels.kernels import flash_attn_backward as _flash_attn_backward
-from pykernels.tensor import Tensor
 
 __all__ = ["flash_attn", "flash_attn_backward", "scaled_dot_product_attention"]
 

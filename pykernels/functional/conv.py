@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias, overload
 
 from pykernels import kernels
-from pykernels._generated.conv2d import KERNEL
-from pykernels._generated.conv_transpose2d import KERNEL as TRANSPOSE
+from pykernels._generated.kernels.conv2d import KERNEL
+from pykernels._generated.kernels.conv_transpose2d import KERNEL as TRANSPOSE
 from pykernels._generated.ops import Activation
 from pykernels.arrays import Array, Call, NDArray
+from pykernels.device import Tensor
 from pykernels.dtypes import DTypeName
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.plan import Kernel
 from pykernels.plans.conv.geometry import LAYOUTS, check_group, geometry, pair, transposed_size
-from pykernels.tensor import Tensor
 
 __all__ = ["conv2d", "conv_transpose2d"]
 

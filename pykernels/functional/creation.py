@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import overload
 
-from pykernels._generated.cpy import KERNEL
+from pykernels._generated.kernels.cpy import KERNEL
 from pykernels.arrays import Array, Call, NDArray
-from pykernels.device import Device, default_device
+from pykernels.device import Device, Tensor, default_device
 from pykernels.dtypes import DTypeLike, dtype_of
 from pykernels.errors import DTypeError, ShapeError
 from pykernels.kernels import cpy
-from pykernels.tensor import Tensor
 
 __all__ = ["astype", "copy", "copyto", "empty", "full", "ones", "zeros"]
 

@@ -7,13 +7,13 @@ from typing import Literal, TypeAlias, overload
 
 import numpy as np
 
-from pykernels._generated.mul_mat import KERNEL
+from pykernels._generated.kernels.mul_mat import KERNEL
 from pykernels._generated.ops import Activation
 from pykernels.arrays import Array, Call, NDArray
+from pykernels.device import Tensor
 from pykernels.dtypes import DTypeName
 from pykernels.errors import DTypeError, ShapeError
 from pykernels.kernels import mul_mat
-from pykernels.tensor import Tensor
 
 __all__ = ["matmul"]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import overload
 
-from pykernels._generated import get_rows as _get_rows
-from pykernels._generated import set_rows as _set_rows
+from pykernels._generated.wrappers import get_rows as _get_rows
+from pykernels._generated.wrappers import set_rows as _set_rows
 from pykernels.arrays import Array, Call, NDArray
+from pykernels.device import Tensor
 from pykernels.dtypes import DTypeName
 from pykernels.errors import DTypeError, ShapeError
-from pykernels.launch import key_of, launch
-from pykernels.tensor import Tensor
+from pykernels.runtime.launch import run
 
 __all__ = ["embedding", "get_rows", "set_rows"]
 
@@ -132,7 +132,7 @@ def embedding(
         raise ShapeError(f"[embedding] weight must have two axes but has shape {matrix.shape}")
     result = call.out((*places.shape, matrix.shape[1]), _dtype(matrix, out))
     tensors = (matrix, places, result)
-    launch(key_of(_EMBEDDING, tensors, (check,)), tensors, ())
+    run(_EMBEDDING, tensors, options=(check,))
     return call.leave(result)
 
 

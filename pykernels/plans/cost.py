@@ -1,4 +1,4 @@
-"""What a choice is expected to cost: workgroups in waves, and the price of cutting sums.
+"""What a choice is expected to cost: workgroups in waves, and sums in slices of K.
 
 Estimates in seconds, or in workgroups and waves. All numbers of a device come from its table.
 """
@@ -7,10 +7,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from pykernels.plan import cdiv
 
-__all__ = ["busiest", "copy_seconds", "product_seconds", "splitk_seconds", "waves"]
+from .limits import MAX_ROUNDS
+
+__all__ = [
+    "Split",
+    "busiest",
+    "copy_seconds",
+    "product_seconds",
+    "split_k",
+    "splitk_seconds",
+    "waves",
+]
 
 
 def waves(groups: int, units: int, partial: Sequence[float]) -> float:
@@ -50,3 +61,20 @@ def splitk_seconds(
 def copy_seconds(nbytes: int, dispatch: float, copy: float) -> float:
     """Seconds of one more dispatch that reads and writes `nbytes`."""
     return dispatch + 2 * nbytes / copy
+
+
+class Split(NamedTuple):
+    """K in `slices` slices of `depth`; the last may be shorter."""
+
+    slices: int
+    depth: int
+
+
+def split_k(depth: int, slices: int, unit: int, each: int = 0) -> Split:
+    """Slices of `each`, or equal ones that are multiples of `unit`, none of them empty or too long
+    for one loop that takes `unit` a round."""
+    slices = max(slices, cdiv(depth, unit * MAX_ROUNDS))
+    if each == 0:
+        each = cdiv(cdiv(depth, slices), unit) * unit
+    each = min(each, unit * MAX_ROUNDS)
+    return Split(cdiv(depth, each), each)

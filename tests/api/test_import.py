@@ -40,6 +40,12 @@ def test_import_loads_nothing() -> None:
     assert min(times) < 0.1
 
 
+def test_a_module_by_its_name_loads_nothing_else() -> None:
+    """`from pykernels import texts` asks the package for the name before the module is there."""
+    out = python("import sys; from pykernels import texts; print('numpy' in sys.modules)")
+    assert out == "False\n"
+
+
 @pytest.mark.parametrize("args", [["--help"], ["run", "--help"], ["--version"], ["list"]])
 def test_command_line_loads_no_gpu_library(args: list[str]) -> None:
     code = (
@@ -62,7 +68,8 @@ def test_help_is_fast() -> None:
 @pytest.mark.parametrize(
     "module",
     ["pykernels.kernels", "pykernels.functional", "pykernels._generated.functional",
-     "pykernels.tensor", "pykernels.device", "pykernels.arrays", "pykernels.validate"],
+     "pykernels.tensor", "pykernels.device", "pykernels.runtime.launch",
+     "pykernels.arrays", "pykernels.validate"],
 )  # fmt: skip
 def test_any_module_may_be_imported_first(module: str) -> None:
     out = python(f"import sys, {module}; print('wgpu' in sys.modules)")

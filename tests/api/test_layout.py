@@ -20,7 +20,7 @@ from pykernels.layout import (
     layout,
     merge_axes,
 )
-from pykernels.overlap import overlaps_itself, share_elements
+from pykernels.runtime.overlap import overlaps_itself, share_elements
 from tests.harness import Form, random_form
 
 F32, F16, U8 = DTYPES["float32"], DTYPES["float16"], DTYPES["uint8"]
@@ -159,3 +159,28 @@ def test_overlaps_itself_at_the_edges() -> None:
     assert overlaps_itself(layout((4, 2), (8, 16), F32))
     assert overlaps_itself(layout((5000, 5000), (4, 12), F32))
     assert not overlaps_itself(layout((5000, 5000), (20000, 4), F32))
+
+
+# -- vectors --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_vectorizable_agrees_with_the_bytes(seed: int) -> None:
+    """Along the axis, each n-th element begins a run of n neighbours at a multiple of its size."""
+    rng = np.random.default_rng(seed)
+    for _ in range(20):
+        ndim, n = int(rng.integers(1, 4)), int(rng.choice([1, 2, 4]))
+        axis = int(rng.integers(-ndim, ndim))
+        shape = tuple(int(k) for k in rng.choice([1, 2, 3, 4, 8], ndim))
+        steps = [int(s) * 2 for s in rng.choice([0, 1, 3, 4, 8, -4], ndim)]
+        steps[axis] = int(rng.choice([2, 2, 2, 4]))
+        v = View(0, F16, shape, tuple(steps), int(rng.choice([0, 0, 2, 8, 16])))
+        at = np.moveaxis(
+            v.offset + sum(
+                (np.arange(k) * s).reshape([-1 if a == b else 1 for b in range(ndim)])
+                for a, (k, s) in enumerate(zip(shape, steps, strict=True))
+            ),
+            axis, -1,
+        )  # fmt: skip
+        whole = shape[axis] % n == 0 and steps[axis] == 2
+        assert v.vectorizable(n, axis) == (whole and bool((at[..., ::n] % (2 * n) == 0).all()))

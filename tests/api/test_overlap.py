@@ -6,8 +6,8 @@ import pytest
 
 from pykernels.dtypes import DTYPES
 from pykernels.layout import View, contiguous_strides
-from pykernels.overlap import decide
 from pykernels.plan import Arg
+from pykernels.runtime.overlap import decide
 
 ANY = ("float32", "float16")
 X = Arg("x", "in", ANY)

@@ -28,7 +28,7 @@ from pykernels.bench.clock import Effort, GpuSample
 from pykernels.bench.run import EnginePeer, Runner, Skipped
 from pykernels.dtypes import DTYPES
 from pykernels.plan import Scratch
-from pykernels.recorder import SLOTS
+from pykernels.runtime.recorder import MAX_LAUNCHES
 
 QUICK = Effort(warm=0.0, rounds=2, blocks=1, reading=0.0)
 SMALL = list(bench.cases(edge=32))
@@ -93,7 +93,7 @@ def test_bench_runs_and_counts(dev: pk.Device, case: Case) -> None:
         views = load(dev, case).views()
         known = inspect.signature(kernel.operations).parameters
         options = [case.args.get(o, known[o].default) for o in kernel.options]
-        steps = kernel.plan(dev._caps, Scratch(), *views, *options)
+        steps = kernel.plan(dev._context.caps, Scratch(), *views, *options)
         assert result.counts.dispatches == sum(s.groups > 0 for s in steps)
 
 
@@ -106,8 +106,8 @@ def test_a_sample_is_one_submit_and_counts_its_dispatches(dev: pk.Device) -> Non
     before = dev.submits
     assert sample(12) > 0
     assert (sample.dispatches, dev.submits - before) == (12, 1)
-    assert sample(SLOTS + 44) > 0
-    assert (sample.dispatches, dev.submits - before) == (SLOTS + 44, 3)
+    assert sample(MAX_LAUNCHES + 44) > 0
+    assert (sample.dispatches, dev.submits - before) == (MAX_LAUNCHES + 44, 3)
     long = load(dev, problem("softmax", (1, 70_000), "float32"))
     assert long.count().dispatches == 3
     assert long.count().variant.count("softmax_") == 3

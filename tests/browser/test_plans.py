@@ -77,7 +77,7 @@ def test_plans_as_in_python(kernel: str, module: Path) -> None:
 
 def planned(name: str, caps: Caps, views: list[View | None], options: list[Any]) -> Any:
     """What Python makes of it, by way of JSON; None where it refuses."""
-    kernel = importlib.import_module(f"pykernels._generated.{name}").KERNEL
+    kernel = importlib.import_module(f"pykernels._generated.kernels.{name}").KERNEL
     scratch = Scratch()
     try:
         steps = kernel.plan(caps, scratch, *views, *options)

@@ -26,7 +26,7 @@ from pykernels.export._record import CAPS, caps_data
 from pykernels.export._write import live_plan
 from pykernels.export._write import module as module_text
 from pykernels.layout import View
-from pykernels.prepare import fold
+from pykernels.runtime.dispatch import fold
 from pykernels.scalars import bits_of
 
 ROOT = Path(__file__).parents[2]

@@ -18,7 +18,7 @@ def view(*shape: int, dtype: str = "float32") -> View:
 
 
 def kernel(name: str) -> Kernel:
-    found: Kernel = importlib.import_module(f"pykernels._generated.{name}").KERNEL
+    found: Kernel = importlib.import_module(f"pykernels._generated.kernels.{name}").KERNEL
     return found
 
 

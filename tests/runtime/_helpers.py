@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import pykernels as pk
-from pykernels.engine import get_engine
+from pykernels.runtime.engine import get_engine
 
 ROOT = Path(__file__).parents[2]
 ENGINE, _, _DRIVER = os.environ.get("PYKERNELS_TEST_COLUMN", "wgpu").partition("-")

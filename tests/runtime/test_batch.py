@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import pykernels as pk
-from pykernels import recorder
-from pykernels.recorder import SLOTS
+from pykernels.runtime import recorder
+from pykernels.runtime.recorder import MAX_LAUNCHES
 from tests.runtime._helpers import (
     check_works,
     isolated,
@@ -54,7 +54,7 @@ def test_a_chain_of_a_hundred_launches(dev: pk.Device) -> None:
 
 
 def test_more_launches_than_slots(dev: pk.Device) -> None:
-    count = 2 * SLOTS + 100
+    count = 2 * MAX_LAUNCHES + 100
     x = dev.zeros((count, 4))
     dev.sync()
     before = dev.submits
@@ -128,17 +128,19 @@ def test_a_finish_that_fails_is_reported_and_forgotten() -> None:
     dev = open_device()
     x = dev.full((4, 16), 1)
     dev.sync()
-    serial = dev._recorder.serial
+    serial = dev._context.recorder.serial
     pk.kernels.fill(x, 5)
     bad = raw_buffer(dev.wgpu_device, usage=0x04)
-    dev._recorder._encoder.copy_buffer_to_buffer(bad, 0, bad, 0, 4)  # inside a pass: refused
+    dev._context.recorder._encoder.copy_buffer_to_buffer(
+        bad, 0, bad, 0, 4
+    )  # inside a pass: refused
     with pytest.raises(pk.BufferStateError, match=r"\[submit\]"):
         dev.flush()
-    assert dev._recorder.serial == serial + 1
+    assert dev._context.recorder.serial == serial + 1
     assert (x.numpy() == 1).all()
     with dev.profile() as p:
         pk.softmax(x)
-        dev._recorder._encoder.copy_buffer_to_buffer(bad, 0, bad, 0, 4)
+        dev._context.recorder._encoder.copy_buffer_to_buffer(bad, 0, bad, 0, 4)
         with pytest.raises(pk.BufferStateError):
             dev.flush()
         pk.softmax(x)

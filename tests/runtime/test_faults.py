@@ -223,7 +223,7 @@ def test_closed_device() -> None:
     repr(dev), dev.info, dev.memory_stats(), t[1:].shape, t.T
     with open_device() as another:
         check_works(another)
-    assert another._dead
+    assert another._context.dead
     for block in (pk.Device.batch, pk.Device.profile):
         dev = open_device()
         with pytest.raises(pk.DeviceLostError), block(dev):
@@ -267,7 +267,7 @@ def test_device_destroyed_in_the_middle_of_a_wait() -> None:
     raw.destroy()
     # The map may have come through before; what counts is that the wait ends.
     with contextlib.suppress(pk.DeviceLostError, RuntimeError):
-        dev._engine.wait(raw, promise)
+        dev._context.engine.wait(raw, promise)
     check_works(open_device())
 
 
@@ -358,7 +358,7 @@ def test_more_memory_than_there_is() -> None:
 @isolated
 def test_driver_out_of_memory_trims_and_tries_again() -> None:
     dev = open_device()
-    raw, engine = dev.wgpu_device, dev._engine
+    raw, engine = dev.wgpu_device, dev._context.engine
     create, failures = raw.create_buffer, 0
     if ENGINE == "dawn":
         error = engine.module.GPUOutOfMemoryError("no room")

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import pykernels as pk
-from pykernels import faults, transfers
 from pykernels.kernels import get_rows, set_rows
+from pykernels.runtime import faults, transfers
 from tests.runtime._helpers import check_works, open_device, raw_buffer
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("dev")]
@@ -24,7 +24,7 @@ def _nothing_is_left(dev: pk.Device) -> Iterator[None]:
     """Each test tells all that it found wrong, and no page waits for more."""
     yield
     dev.sync()
-    assert dev._faults.waiting() == []
+    assert dev._context.faults.waiting() == []
 
 
 def bad(dev: pk.Device, *places: int, dtype: str = "int64") -> pk.Tensor:
@@ -94,7 +94,7 @@ def test_check_false_reports_nothing(dev: pk.Device) -> None:
     dst = dev.zeros((M, 4))
     index = dev.tensor(np.array([2, -7, 8], "i4"))
     set_rows(dev.ones((3, 4)), index, dst, check=False)
-    assert dev._faults.waiting() == []
+    assert dev._context.faults.waiting() == []
     assert sums(dst) == [0, 0, 4, 0, 0, 0, 0, 0]
     got = dev.full((3, 4), 5)
     get_rows(dev.ones((M, 4)), index, got, check=False)
@@ -161,7 +161,7 @@ def test_more_launches_than_slots(dev: pk.Device, monkeypatch: pytest.MonkeyPatc
     rows = dev.ones((2, 4))
     for i in range(75):
         set_rows(rows, wrong if i in (3, 70) else good, dst)
-        assert len(dev._faults.own.launches) <= 20
+        assert len(dev._context.faults.own.launches) <= 20
     with pytest.raises(pk.IndexRangeError) as caught:
         dev.sync()
     assert "is 9 at position (0,)" in str(caught.value)
@@ -223,7 +223,7 @@ def test_a_recorded_pass_raises_after_its_submit(dev: pk.Device) -> None:
     with pytest.raises(pk.IndexRangeError, match=r"is 9 .*launch 1 recorded into the pass"):
         dev.sync()
     dev.sync()
-    assert len(dev._faults.waiting()) == 1
+    assert len(dev._context.faults.waiting()) == 1
     submit(dev, first)
     with pytest.raises(pk.IndexRangeError, match=r"is 8 at position \(1,\)"):
         dev.sync()
@@ -241,7 +241,7 @@ def test_a_recorded_pass_of_many_launches(dev: pk.Device, monkeypatch: pytest.Mo
         for i in range(50):
             set_rows(rows, places[i == 45], dst)
     compute_pass.end()
-    assert len(dev._faults.waiting()) == 3
+    assert len(dev._context.faults.waiting()) == 3
     submit(dev, encoder)
     with pytest.raises(pk.IndexRangeError, match=r"is 10 .*launch 6 recorded"):
         dst.numpy()
@@ -252,7 +252,7 @@ def test_passes_that_are_never_submitted_are_forgotten() -> None:
     dev = open_device()
     for _ in range(faults.MAX_RECORDED + 3):
         record(dev, 99)
-    assert len(dev._faults.waiting()) == faults.MAX_RECORDED
+    assert len(dev._context.faults.waiting()) == faults.MAX_RECORDED
     bad(dev, 8)
     with pytest.raises(pk.IndexRangeError, match="is 8 "):
         dev.sync()

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import pykernels as pk
-from pykernels.engine import get_engine
-from pykernels.memory import MemoryStats
+from pykernels.runtime.engine import get_engine
+from pykernels.runtime.memory import MemoryStats
 from tests.runtime._helpers import ENGINE, check_works, isolated, open_device, raw_buffer
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("dev")]
@@ -190,23 +190,23 @@ def test_thousands_of_launches_leak_nothing() -> None:
             gc.collect()
             counts.append(native_objects())
         assert counts[1] == counts[2]
-        assert len(dev._plans) < 100
+        assert len(dev._context.plans) < 100
         stats = dev.memory_stats()
         assert (stats.live_buffers, stats.pooled) == (3, 0)
-        assert not dev._hot.entries  # trimmed
+        assert not dev._context.bind_groups.entries  # trimmed
 
 
 def test_caches_are_bounded(dev: pk.Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pykernels import launch
+    from pykernels.runtime import bind_groups, launch
 
     monkeypatch.setattr(launch, "MAX_PLANS", 16)
-    monkeypatch.setattr(launch.Hot, "LIMIT", 8)
+    monkeypatch.setattr(bind_groups.BindGroupCache, "LIMIT", 8)
     whole = dev.rand((4, 64))
     for i in range(40):
         y = pk.softmax(whole[:, : i + 1]).numpy()
         np.testing.assert_allclose(y.sum(-1), 1, rtol=1e-5)
-        assert len(dev._plans) <= 16
-        assert len(dev._hot.entries) <= 8
+        assert len(dev._context.plans) <= 16
+        assert len(dev._context.bind_groups.entries) <= 8
     check_works(dev)
 
 
@@ -223,7 +223,7 @@ def test_nothing_keeps_a_buffer_alive() -> None:
         gc.collect()
         dev.memory_stats()
         assert refs[1]() is None and refs[2]() is None
-        assert not dev._adopted
+        assert not dev._context.adopted
         dev.trim()
         assert refs[0]() is None
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import pykernels as pk
-from pykernels.recorder import SLOTS
+from pykernels.runtime.recorder import MAX_LAUNCHES
 from tests.runtime._helpers import check_works, run_isolated
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("dev")]
@@ -81,15 +81,15 @@ def test_debug_names_the_variant_and_the_op() -> None:
         "t = dev.empty((4, 16)); s = dev.submits\n"
         "pk.kernels.fill(t, 1); pk.kernels.softmax(t, t)\n"
         "assert dev.submits == s + 2\n"
-        "finish = type(dev._recorder)._open\n"
+        "finish = type(dev._context.recorder)._open\n"
         "def corrupt(self, d):\n"
         "    finish(self, d)\n"
         "    b = raw_buffer(dev.wgpu_device, usage=4)\n"
         "    self._encoder.copy_buffer_to_buffer(b, 0, b, 0, 4)\n"
-        "type(dev._recorder)._open = corrupt\n"
+        "type(dev._context.recorder)._open = corrupt\n"
         "try: pk.log_softmax(t)\n"
         "except pk.BufferStateError as e: print(str(e).split()[0])\n"
-        "type(dev._recorder)._open = finish\n"
+        "type(dev._context.recorder)._open = finish\n"
         "check_works(dev)\n"
     )
     done = run_isolated(code, PYKERNELS_DEBUG="1")
@@ -117,11 +117,11 @@ def test_batches_are_timed_as_a_whole(dev: pk.Device) -> None:
     x, y = dev.rand((16, 64)), dev.empty((16, 64))
     before = dev.submits
     with dev.profile(batches=True) as p:
-        for _ in range(SLOTS + 44):
+        for _ in range(MAX_LAUNCHES + 44):
             pk.kernels.softmax(x, y)
     assert dev.submits == before + 2
-    assert [r.dispatches for r in p.records] == [SLOTS, 44]
+    assert [r.dispatches for r in p.records] == [MAX_LAUNCHES, 44]
     assert all(r.nbytes >= 2 * x.nbytes * r.dispatches for r in p.records)
-    assert str(SLOTS + 44) in p.table()
+    assert str(MAX_LAUNCHES + 44) in p.table()
     if p.clock == "timestamps":
         assert 0 < sum(r.gpu for r in p.records) <= p.wall

@@ -1,6 +1,6 @@
 // pykernels for browsers: views of GPU buffers, index spaces, and launches. No dependencies.
 //
-// Mirrors pykernels/layout.py and prepare.py. What follows the last marked line is generated from the
+// Mirrors pykernels/layout.py and runtime/lower.py. What follows the last marked line is generated from the
 // specs of the kernels. Strides and offsets are bytes, as in numpy.
 
 const SLOT = 256; // bytes of Params of one dispatch: the largest alignment of a uniform offset
@@ -180,11 +180,11 @@ class View {
 
   /** May `n` neighbours along an axis be read as one vector, wherever the first one lies? */
   vectorizable(n, axis = -1) {
-    const at = mod(axis, this.ndim);
-    const others = [...this.shape.keys()].filter((a) => a !== at);
+    const along = axis < 0 ? axis + this.ndim : axis;
+    const others = [...Array(this.ndim).keys()].filter((a) => a !== along);
     return (
-      this.shape[at] % n === 0 &&
-      this.strides[at] === this.dtype.itemsize &&
+      this.shape[along] % n === 0 &&
+      this.strides[along] === this.dtype.itemsize &&
       this.aligned(n * this.dtype.itemsize, others)
     );
   }

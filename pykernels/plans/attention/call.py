@@ -71,7 +71,7 @@ def combine_tiles(caps: Caps, parts: View, sums: View, c: Call, before: int = 0)
 
 
 def empty(caps: Caps, scratch: Scratch, c: Call) -> list[Step]:
-    """No key: zeros, as the merge of no slices."""
+    """No key: zeros, as no slices combined."""
     parts = scratch.empty((1, 1, 1, 1, 4), "float32")
     sums = scratch.empty((1,), "float32")
     none = parts.with_layout((0, *parts.shape[1:]), parts.strides)

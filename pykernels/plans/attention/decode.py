@@ -73,7 +73,7 @@ def _team(caps: Caps, c: Call) -> int:
 def _lanes(caps: Caps, team: int, keys: int, slices: int) -> int:
     """Invocations of a workgroup of attention_decode.
 
-    256 leave half as many slices to join, which pays where slices are some and long, and need
+    256 leave half as many slices to combine, which pays where slices are some and long, and need
     more workgroup memory than WebGPU promises.
     """
     own = caps.tuning.attention.decode

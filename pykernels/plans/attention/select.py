@@ -13,7 +13,7 @@ from .arguments import Dims
 
 __all__ = [
     "BLOCKS", "DECODE", "HELD", "LARGE", "SMALL", "Blocks", "Choice", "Tail", "blocks_of",
-    "choose", "cut", "edges", "order", "padded",
+    "choose", "edges", "order", "padded", "tail_of",
 ]  # fmt: skip
 
 DECODE, SMALL, LARGE = "decode", "attention_tile/32", "attention_tile/large"
@@ -91,7 +91,7 @@ def _tail(t: Tuning, d: Dims) -> Tail:
     depth = d.depth + padded(d)
     seconds = product_seconds(rows, edge, depth, own.resident, units, own.rate)
     nbytes = rows * min(d.value_depth, 128) * 4
-    return cut(t, blocks, cdiv(d.keys, edge), columns, seconds, nbytes)
+    return tail_of(t, blocks, cdiv(d.keys, edge), columns, seconds, nbytes)
 
 
 def _groups(tile: str, d: Dims) -> int:
@@ -104,7 +104,7 @@ def _slots(t: Tuning) -> int:
     return t.attention.attention_tile.resident * t.device.units
 
 
-def cut(t: Tuning, blocks: int, tiles: int, columns: int, seconds: float, nbytes: int) -> Tail:
+def tail_of(t: Tuning, blocks: int, tiles: int, columns: int, seconds: float, nbytes: int) -> Tail:
     """The tail that saves most time, or none.
 
     `blocks` of `tiles` tiles each, `columns` of them for the same rows; `seconds` of one wave of

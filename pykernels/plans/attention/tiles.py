@@ -19,8 +19,8 @@ __all__ = ["tiles"]
 
 
 class _Part(NamedTuple):
-    """Workgroups of a turn, from `first` on: `ranks` for each slice of the keys, the first slice of
-    `long` tiles and the others of `short`. `out` and `sums` lack `rows_before` rows."""
+    """Workgroups of one dispatch, from `first` on: `ranks` for each slice of the keys, the first
+    slice of `long` tiles and the others of `short`. `out` and `sums` lack `rows_before` rows."""
 
     first: int
     ranks: int
@@ -68,8 +68,8 @@ def tiles(caps: Caps, scratch: Scratch, c: Call, choice: Choice) -> list[Step]:
         ranks = n * where.blocks * cdiv(d.value_depth, 128)
         parts = [_Part(0, ranks, slices, slice_tiles, slice_tiles, sums, out)]
         if choice.tail.blocks and slices == 1 and n == d.batch * d.kv_heads:
-            parts, join = _with_tail(caps, scratch, c, choice, where, ranks)
-            after = [join, *after]
+            parts, last = _with_tail(caps, scratch, c, choice, where, ranks)
+            after = [last, *after]
         steps += [_tile(caps, c, choice, where, first, qt, kt, v, part) for part in parts]
     return [*steps, *after]
 
@@ -104,10 +104,10 @@ def _tile(
 def _with_tail(
     caps: Caps, scratch: Scratch, c: Call, choice: Choice, where: Blocks, ranks: int
 ) -> tuple[list[_Part], Step]:
-    """Whole blocks, and those of the tail in slices; and the step that joins these.
+    """Whole blocks, and those of the tail in slices; and the step that combines these.
 
     The tail is a dispatch of its own that writes to scratch only, so it does not wait: its
-    workgroups take the places that the last wave of whole blocks leaves free.
+    workgroups take the slots that the last wave of whole blocks leaves free.
     """
     d, tail = c.dims, choice.tail
     rows, edge = edges(choice.body, d)
@@ -132,9 +132,9 @@ def _with_tail(
 
 
 def _batches(d: Dims, some: int) -> list[tuple[int, int, int]]:
-    """First KV head, batches and heads of each of several turns of up to `some` KV heads.
+    """First KV head, batches and heads of each of several dispatches of up to `some` KV heads.
 
-    A turn is of whole batches, or inside of one.
+    One is of whole batches, or inside of one.
     """
     if some >= d.kv_heads:
         each = some // d.kv_heads
@@ -179,7 +179,7 @@ def _kind(view: View) -> int:
 
 
 def _parts(caps: Caps, scratch: Scratch, c: Call, slices: int) -> tuple[View, View, list[Step]]:
-    """Where the slices of the keys write results and lse, and the step that joins them."""
+    """Where the slices of the keys write results and lse, and the step that combines them."""
     parts = scratch.empty((slices, *c.dst.shape[:3], whole_depth(c.dims)), "float32")
     sums = scratch.empty((slices, *c.dst.shape[:3]), "float32")
     few = slices <= caps.tuning.attention.combine.tile_slices

@@ -7,7 +7,7 @@ from pykernels._generated.bodies import conv_splitk_reduce
 from pykernels.errors import ShapeError
 from pykernels.layout import View
 from pykernels.plan import Caps, Scratch, Step, cdiv
-from pykernels.plans.limits import MAX_ROUNDS
+from pykernels.plans.cost import split_k
 
 from .geometry import LayoutName, channels_first
 
@@ -37,8 +37,7 @@ def plan(
     pixels = dy.size // channels
     busy = caps.tuning.conv.conv2d_backward_bias.waves * caps.tuning.device.units
     slices = max(min(cdiv(busy, across), pixels // step), 1)
-    each = cdiv(cdiv(pixels, max(slices, cdiv(pixels, step * MAX_ROUNDS))), step) * step
-    slices = cdiv(pixels, each)
+    slices, each = split_k(pixels, slices, step)
     out, after = dst, []
     if slices > 1 or dst.dtype.itemsize < item:
         out = scratch.empty((slices, channels), "float32")

@@ -10,7 +10,7 @@ from pykernels.errors import ShapeError
 from pykernels.layout import View
 from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.copy import cpy
-from pykernels.plans.limits import MAX_ROUNDS
+from pykernels.plans.cost import split_k
 
 from .geometry import (
     Geometry,
@@ -117,12 +117,6 @@ def _target(scratch: Scratch, call: Call, slices: int) -> View:
     return scratch.empty((slices, *_channels_last(call.dst).shape), "float32")
 
 
-def _cut(depth: int, slices: int, unit: int) -> tuple[int, int]:
-    """Slices of a multiple of `unit` pixels, none empty or too long for one loop; and how long."""
-    each = cdiv(cdiv(depth, max(slices, cdiv(depth, unit * MAX_ROUNDS))), unit) * unit
-    return cdiv(depth, each), each
-
-
 def _common(call: Call, each: int, ahead: int) -> dict[str, int]:
     """The params that both bodies have; their digits of a pixel move on by `ahead`."""
     g, s = call.g, call.shape
@@ -141,7 +135,7 @@ def _common(call: Call, each: int, ahead: int) -> dict[str, int]:
 
 def _direct(caps: Caps, scratch: Scratch, call: Call, choice: Choice) -> list[Step]:
     s = call.shape
-    slices, each = _cut(s.pixels, choice.slices, WG)
+    slices, each = split_k(s.pixels, choice.slices, WG)
     parts = _target(scratch, call, slices)
     step = conv_weight_direct.step(
         caps, call.dy, call.x, parts, taps=s.taps, **_common(call, each, WG)
@@ -152,7 +146,7 @@ def _direct(caps: Caps, scratch: Scratch, call: Call, choice: Choice) -> list[St
 def _tiled(caps: Caps, scratch: Scratch, call: Call, choice: Choice) -> list[Step]:
     s, tile = call.shape, choice.body
     own = TILES[tile]
-    slices, each = _cut(s.pixels, choice.slices, BK)
+    slices, each = split_k(s.pixels, choice.slices, BK)
     out, after = call.dst.with_layout((1, *call.dst.shape), (0, *call.dst.strides)), []
     if slices > 1 or call.dst.dtype.itemsize < call.x.dtype.itemsize:
         parts = _target(scratch, call, slices)

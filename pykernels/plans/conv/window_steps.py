@@ -15,7 +15,7 @@ from pykernels._generated.bodies import implicit_gemm as gemm_body
 from pykernels._generated.bodies import implicit_gemm_3x3 as gemm_3x3_body
 from pykernels.layout import Ints, View
 from pykernels.plan import Caps, Scratch, Step, cdiv
-from pykernels.plans.limits import MAX_ROUNDS
+from pykernels.plans.cost import Split, split_k
 from pykernels.plans.matmul.select import reduce_bits
 
 from .geometry import reorder
@@ -77,7 +77,7 @@ def implicit_gemm(
 ) -> list[Step]:  # fmt: skip
     """implicit_gemm: `tile` is its configuration, `form` how it loads, in what vectors."""
     own, (load, vec) = gemm_body.CONFIGS[tile], form
-    slices, each = _cut(caps, c, c.depth, slices, BK)
+    slices, each = _split(caps, c, c.depth, slices, BK)
     k = native or _packed(caps, scratch, c.w, "ijc")
     t = _target(caps, scratch, c, slices)
     dv = 4 if load == "vec" and t.out.vectorizable(4, 3) else 1
@@ -100,7 +100,7 @@ def implicit_gemm_3x3(
     """implicit_gemm_3x3: 3 x 3 taps that keep the width, `vec` pixels in a vector of the image."""
     own = gemm_3x3_body.CONFIGS[tile]
     channels = c.w.shape[2]
-    slices, each = _cut(caps, c, channels, slices, 1)
+    slices, each = _split(caps, c, channels, slices, 1)
     k = _packed(caps, scratch, c.w, "cij")
     t = _target(caps, scratch, c, slices)
     step = gemm_3x3_body.step(
@@ -115,12 +115,9 @@ def implicit_gemm_3x3(
     return [*k.before, step, *t.after]
 
 
-def _cut(caps: Caps, c: Windows, length: int, slices: int, unit: int) -> tuple[int, int]:
-    """The number of slices, and the length of each in whole units."""
-    fit = max(caps.max_binding // (4 * c.dst.size), 1)  # their scratch is one binding
-    slices = max(min(slices, fit), cdiv(length, unit * MAX_ROUNDS))
-    each = cdiv(cdiv(length, slices), unit) * unit
-    return cdiv(length, each), each
+def _split(caps: Caps, c: Windows, length: int, slices: int, unit: int) -> Split:
+    """The number of slices, as many as one binding holds, and the length of each."""
+    return split_k(length, min(slices, max(caps.max_binding // (4 * c.dst.size), 1)), unit)
 
 
 class _Target(NamedTuple):

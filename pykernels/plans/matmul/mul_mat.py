@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
 
 from pykernels._generated.bodies import (
     gemm_f16acc,
@@ -20,8 +19,7 @@ from pykernels.errors import ArgumentError
 from pykernels.layout import Tiles, View
 from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.copy import cpy
-from pykernels.plans.cost import copy_seconds
-from pykernels.plans.limits import MAX_ROUNDS
+from pykernels.plans.cost import Split, copy_seconds, split_k
 
 from .product import (
     Product,
@@ -124,8 +122,8 @@ def _gemv(caps: Caps, scratch: Scratch, p: Product, slices: int) -> list[Step]:
         b = _vectors(p.b)[0]
     bits = lane_bits(caps.tuning, s)
     held = next(n for n in ((1, 4, 8) if av == 4 else (1, 8)) if n >= s.rows)
-    cut = _cut(s.depth, slices, ((8 if words else av) if along_k else 1) << bits)
-    out, raw, after = _target(caps, scratch, p, cut)
+    k = split_k(s.depth, slices, ((8 if words else av) if along_k else 1) << bits)
+    out, raw, after = _target(caps, scratch, p, k)
     columns = (2048 if words and not along_k else 1024) >> bits
     return [
         *before,
@@ -133,7 +131,7 @@ def _gemv(caps: Caps, scratch: Scratch, p: Product, slices: int) -> list[Step]:
             caps, _spread(a, out), _spread(b, out), None if raw else p.bias,
             None if raw else p.residual, out,
             AT=not along_k, AV=av, BV=av if along_k else 1, S=held, depth=s.depth,
-            slice_depth=cut.depth, slice_batches=s.batches, across=cdiv(s.cols, columns),
+            slice_depth=k.depth, slice_batches=s.batches, across=cdiv(s.cols, columns),
             lane_bits=bits, act=0 if raw else p.act, raw=int(raw),
         ),
         *after,
@@ -163,14 +161,14 @@ def _tiled(caps: Caps, scratch: Scratch, p: Product, body: str, slices: int) -> 
     s, own = p.shape, TILES[body]
     tile = body.split("/")[1]
     (a, av, at), (b, bv, bt) = (_load(v) for v in (p.a, p.b))
-    cut = _cut(s.depth, slices, BK)
-    out, raw, after = _target(caps, scratch, p, cut)
+    k = split_k(s.depth, slices, BK)
+    out, raw, after = _target(caps, scratch, p, k)
     step = mul_mat.step(
         caps, _spread(a, out), _spread(b, out), None if raw else p.bias,
         None if raw else p.residual, out,
         TILE=tile, AV=av, AT=at, BV=bv, BT=bt,
         DV=4 if tile != "32" and min(av, bv) > 1 and out.vectorizable(4) else 1,
-        depth=s.depth, slice_depth=cut.depth, slice_batches=s.batches,
+        depth=s.depth, slice_depth=k.depth, slice_batches=s.batches,
         across=cdiv(s.cols, own.BN), down=cdiv(s.rows, own.BM),
         act=0 if raw else p.act, raw=int(raw),
     )  # fmt: skip
@@ -283,9 +281,9 @@ def _in_parts(
     for start, end, slices, each in parts:
         if start < end:
             part = rows_of(p, start, end)
-            cut = _cut(p.shape.depth, slices, BK, each)
-            out, raw, after = _target(caps, scratch, part, cut, direct, flips)
-            steps.append(step(part, out, raw, cut.depth))
+            k = split_k(p.shape.depth, slices, BK, each)
+            out, raw, after = _target(caps, scratch, part, k, direct, flips)
+            steps.append(step(part, out, raw, k.depth))
             sums += after
     return steps + sums
 
@@ -315,25 +313,8 @@ def _packed(
     return whole.with_layout((*v.shape[:-2], *shape[-2:]), (*strides, *whole.strides[-2:])), copy
 
 
-class _Cut(NamedTuple):
-    """K in `slices` slices of `depth`; the last may be shorter."""
-
-    slices: int
-    depth: int
-
-
-def _cut(depth: int, slices: int, unit: int, each: int = 0) -> _Cut:
-    """Slices of `each`, or equal ones that are multiples of `unit`, none of them empty or too long
-    for one loop."""
-    slices = max(slices, cdiv(depth, unit * MAX_ROUNDS))
-    if each == 0:
-        each = cdiv(cdiv(depth, slices), unit) * unit
-    each = min(each, unit * MAX_ROUNDS)
-    return _Cut(cdiv(depth, each), each)
-
-
 def _target(
-    caps: Caps, scratch: Scratch, p: Product, cut: _Cut, direct: bool = False, flips: bool = False
+    caps: Caps, scratch: Scratch, p: Product, k: Split, direct: bool = False, flips: bool = False
 ) -> tuple[View, bool, list[Step]]:
     """Where the sums go: to dst, or as f32 to scratch, with the step that finishes them.
 
@@ -341,13 +322,13 @@ def _target(
     """
     kinds = (p.a.dtype, p.b.dtype)
     direct |= p.dst.dtype.name == "float32" or kinds == (p.dst.dtype, p.dst.dtype)
-    if cut.slices == 1 and direct:
+    if k.slices == 1 and direct:
         return p.dst, False, []
     flipped = flips and contiguous_rows(transposed(p.dst))
     if flipped:
         p = p.swapped()  # scratch lies as dst does, so that the sum reads and writes vectors
-    parts = scratch.empty((cut.slices, *p.dst.shape), "float32")
-    return transposed(parts) if flipped else parts, True, [_sum(caps, parts, p, cut.slices)]
+    parts = scratch.empty((k.slices, *p.dst.shape), "float32")
+    return transposed(parts) if flipped else parts, True, [_sum(caps, parts, p, k.slices)]
 
 
 def _sum(caps: Caps, parts: View, p: Product, slices: int) -> Step:

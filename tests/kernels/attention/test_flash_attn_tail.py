@@ -138,7 +138,7 @@ def test_choice_of_the_tail() -> None:
 @pytest.mark.parametrize("tiles", (4, 31, 1024))
 @pytest.mark.parametrize("columns", (1, 3))
 def test_a_tail_covers_its_keys(blocks: int, tiles: int, columns: int) -> None:
-    tail = choices.cut(TABLE, blocks, tiles, columns, 1.0, 1)
+    tail = choices.tail_of(TABLE, blocks, tiles, columns, 1.0, 1)
     if tail.blocks == 0:
         return
     assert tail.blocks % columns == 0 and blocks - 264 <= tail.blocks < blocks - 264 + columns

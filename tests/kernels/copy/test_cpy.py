@@ -256,7 +256,7 @@ def test_cpy_reshapes(dev: pk.Device) -> None:
 
 
 def test_cpy_splits_what_no_binding_holds(dev: pk.Device) -> None:
-    with caps(dev, max_binding=2 * dev._caps.alignment + 2048):
+    with caps(dev, max_binding=2 * dev._context.caps.alignment + 2048):
         case = Case(dev)
         swapped = Form(order=(1, 0))
         copies = [
@@ -268,7 +268,7 @@ def test_cpy_splits_what_no_binding_holds(dev: pk.Device) -> None:
                          (Form(steps=(0, -1)), Form(phase=1)), (Form(), Form(steps=(-1, 2))))
         ]  # fmt: skip
         check(case, copies)
-    with caps(dev, max_binding=2 * dev._caps.alignment + 1024):
+    with caps(dev, max_binding=2 * dev._context.caps.alignment + 1024):
         for dtype in ("uint8", "float16"):
             case = Case(dev, tail=0)
             check(case, [(case.input(values(case.rng, dtype, 2049), Form(phase=5)),

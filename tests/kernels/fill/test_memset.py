@@ -69,7 +69,7 @@ def test_memset_whole_views_of_any_dtype(dev: pk.Device, dtype: str) -> None:
 
 
 def test_memset_splits_what_no_binding_holds(dev: pk.Device) -> None:
-    with caps(dev, max_binding=2 * dev._caps.alignment + 1024):
+    with caps(dev, max_binding=2 * dev._context.caps.alignment + 1024):
         check(dev, [(phase, 1, size) for phase in (0, 5) for size in (1024, 1025, 3072, 5000)])
         # The last piece is shorter than the rounding of the window before it.
         check(dev, [(5, 0, 2049), (1, 0, 1025), (3, 0, 1029), (0, 0, 1026)], tail=0)

@@ -12,6 +12,7 @@ import pykernels as pk
 from pykernels.dtypes import DTYPES
 from pykernels.layout import View, contiguous_strides
 from pykernels.plan import Caps, Scratch, cdiv
+from pykernels.plans.cost import split_k
 from pykernels.plans.limits import MAX_ROUNDS
 from pykernels.plans.matmul import mul_mat as plans
 from pykernels.plans.matmul.select import Shape, choose
@@ -207,13 +208,13 @@ def test_cuts_cover_k() -> None:
     for depth in (1, 15, 16, 17, 100, 4097, 10**7):
         for slices in (1, 2, 3, 64):
             for unit in (1, 16, 1024):
-                cut = plans._cut(depth, slices, unit)
+                cut = split_k(depth, slices, unit)
                 assert (cut.slices - 1) * cut.depth < depth <= cut.slices * cut.depth
                 assert cut.depth % unit == 0
                 assert cut.depth <= unit * MAX_ROUNDS
-    assert plans._cut(14336, 4, 16, 4624) == (4, 4624)
-    assert plans._cut(100, 9, 16, 48) == (3, 48)
-    assert plans._cut(10**7, 2, 16, 9 * 10**6).depth == 16 * MAX_ROUNDS
+    assert split_k(14336, 4, 16, 4624) == (4, 4624)
+    assert split_k(100, 9, 16, 48) == (3, 48)
+    assert split_k(10**7, 2, 16, 9 * 10**6).depth == 16 * MAX_ROUNDS
 
 
 def test_fast_is_a_choice_of_the_plan() -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from pykernels.errors import NoAdapterError
+
 from .engine import MODULES, Engine, EngineName, get_engine, installed
-from .errors import NoAdapterError
 
 __all__ = ["AdapterInfo", "choose", "info_of", "list_adapters"]
 

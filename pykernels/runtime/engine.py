@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
-from .errors import (
+from pykernels.errors import (
     BufferStateError,
     DeviceLostError,
     NoAdapterError,

@@ -1,6 +1,6 @@
 """Records launches into one encoder and one compute pass, and submits them.
 
-Params go into 256-byte slots of one uniform buffer, written once per submit. The raw C calls of
+The params of a batch lie in one uniform buffer, written once per submit. The raw C calls of
 both engines are used here, about four times cheaper than the Python API.
 """
 
@@ -8,25 +8,39 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from .dispatch import PARAMS_BYTES, Dispatch
 from .engine import Engine
 from .faults import Faults, Page
 from .memory import STORAGE, Block, Pool, Storage
 
-if TYPE_CHECKING:
-    from .prepare import Dispatch
-    from .profile import Profile
+__all__ = ["MAX_BYTES", "MAX_LAUNCHES", "MAX_OPERATIONS", "PassRecorder", "Recorder", "Timer"]
 
-__all__ = ["MAX_BYTES", "MAX_OPERATIONS", "SLOTS", "SLOT_BYTES", "PassRecorder", "Recorder"]
-
-SLOT_BYTES = 256
-SLOTS = 1024
+MAX_LAUNCHES = 1024  # in one batch: each has its params
 # A batch is submitted before it keeps a slow device busy long enough for a driver's watchdog:
 # either of these is 15 to 25 ms on a data-centre GPU and about a second on a small one.
 MAX_BYTES = 64 << 30
 MAX_OPERATIONS = 10**12
 UNIFORM = 0x40 | 0x08  # UNIFORM | COPY_DST
+
+
+class Timer(Protocol):
+    """What a recorder tells somebody who times its dispatches, or (`batches`) whole batches."""
+
+    batches: bool
+
+    def begin(self, label: str, nbytes: int, host: float) -> dict[str, Any] | None:
+        """A compute pass begins: its timestamp writes. `host` is the time, `nbytes` are bound."""
+
+    def resolve(self, encoder: Any, dispatches: int, nbytes: int) -> None:
+        """The last pass of a batch has ended."""
+
+    def submitted(self) -> None:
+        """The batch was submitted."""
+
+    def discard(self) -> None:
+        """What was begun and not submitted is lost."""
 
 
 class Recorder:
@@ -48,10 +62,10 @@ class Recorder:
         self._pass: Any = None
         self._raw_pass: Any = None
         self._bound: Any = None  # the pipeline that the pass has set
-        self._params = bytearray(SLOT_BYTES * SLOTS)
-        self._prefixes: list[bytes] = [b""] * SLOTS  # what stands in the slots already
+        self._params = bytearray(PARAMS_BYTES * MAX_LAUNCHES)
+        self._prefixes: list[bytes] = [b""] * MAX_LAUNCHES  # what stands in the slots already
         self._offsets: list[Any] = [
-            engine.ffi.new("uint32_t[1]", [SLOT_BYTES * i]) for i in range(SLOTS)
+            engine.ffi.new("uint32_t[1]", [PARAMS_BYTES * i]) for i in range(MAX_LAUNCHES)
         ]
         self._slot = 0
         self._bytes = 0
@@ -59,8 +73,8 @@ class Recorder:
         self._exposed: dict[int, Block] = {}
         self.serial = 0
         self.submits = 0
-        self.profile: Profile | None = None
-        self._uniform: Any = pool.create(SLOT_BYTES * SLOTS, UNIFORM)
+        self.timer: Timer | None = None
+        self._uniform: Any = pool.create(PARAMS_BYTES * MAX_LAUNCHES, UNIFORM)
 
     def bind(self, d: Dispatch, tensors: Sequence[Any], temps: Sequence[Storage]) -> Any:
         """A bind group of `tensors` and, for slots below 0, `temps`; the caller releases it."""
@@ -73,7 +87,7 @@ class Recorder:
                 block = temps[~slot].block
             entry.buffer = block.handle
             if block.exposed:
-                self._look(block, d.label)
+                self._inspect(block, d.label)
         d.uniform_entry.buffer = self._uniform._internal
         if d.page_entry is not None:
             d.page_entry.buffer = self._fault_page().block.handle
@@ -97,20 +111,24 @@ class Recorder:
 
         Raises struct.error or OverflowError, and records nothing, for unusable scalars.
         """
-        if self._slot == SLOTS or self._bytes > MAX_BYTES or self._operations > MAX_OPERATIONS:
+        if (
+            self._slot == MAX_LAUNCHES
+            or self._bytes > MAX_BYTES
+            or self._operations > MAX_OPERATIONS
+        ):
             self.flush()
         if d.watch is not None and self._fault_page().full:
             self.make_room()
         serial = self.serial
         for block in blocks:
             if block.exposed:
-                self._look(block, d.label)
+                self._inspect(block, d.label)
             block.mark = serial
-        if self._raw_pass is None or (self.profile is not None and not self.profile.batches):
+        if self._raw_pass is None or (self.timer is not None and not self.timer.batches):
             self._open(d)
         slot = self._slot
         self._slot = slot + 1  # before it is used: whatever interrupts, nobody else gets it
-        at = slot * SLOT_BYTES
+        at = slot * PARAMS_BYTES
         prefix = d.prefix
         if self._prefixes[slot] is not prefix:
             self._params[at : at + len(prefix)] = prefix
@@ -133,7 +151,7 @@ class Recorder:
         """Where the next launch reports what it finds wrong."""
         return self._faults.own
 
-    def _look(self, block: Block, what: str) -> None:
+    def _inspect(self, block: Block, what: str) -> None:
         """Refuse a buffer that others hold and made unusable; once in a batch, and at its end."""
         if id(block) not in self._exposed:
             self._pool.inspect(block.buffer, STORAGE, what)
@@ -147,9 +165,9 @@ class Recorder:
             if self._pass is not None:
                 self._pass.end()
             writes = None
-            if self.profile is not None:
-                label = "batch" if self.profile.batches else d.label
-                writes = self.profile.begin(label, d.nbytes, time.perf_counter())
+            if self.timer is not None:
+                label = "batch" if self.timer.batches else d.label
+                writes = self.timer.begin(label, d.nbytes, time.perf_counter())
             self._pass = self._encoder.begin_compute_pass(timestamp_writes=writes)
             self._raw_pass = self._pass._internal
             self._bound = None
@@ -164,8 +182,8 @@ class Recorder:
         try:
             if self._pass is not None:
                 self._pass.end()
-            if self.profile is not None:
-                self.profile.resolve(self._encoder, self._slot, self._bytes)
+            if self.timer is not None:
+                self.timer.resolve(self._encoder, self._slot, self._bytes)
             for block in self._exposed.values():
                 if block.mark == self.serial:
                     self._pool.inspect(block.buffer, STORAGE, "submit")
@@ -174,8 +192,8 @@ class Recorder:
             self.write_params()
             self._device.queue.submit([commands])
             self.submits += 1
-            if self.profile is not None:
-                self.profile.submitted()
+            if self.timer is not None:
+                self.timer.submitted()
         except self._engine.error_class as e:
             raise self._engine.error(e, "submit") from None
         finally:
@@ -184,7 +202,7 @@ class Recorder:
     def write_params(self) -> None:
         """Queue the write of the params of all recorded launches."""
         if self._slot:
-            data = memoryview(self._params)[: self._slot * SLOT_BYTES]
+            data = memoryview(self._params)[: self._slot * PARAMS_BYTES]
             self._engine.write(self._device, self._uniform, 0, data)
 
     def _discard(self) -> None:
@@ -194,8 +212,8 @@ class Recorder:
         self._slot = 0
         self._bytes = self._operations = 0
         self.serial += 1
-        if self.profile is not None:
-            self.profile.discard()
+        if self.timer is not None:
+            self.timer.discard()
 
 
 class PassRecorder(Recorder):
@@ -213,7 +231,7 @@ class PassRecorder(Recorder):
         self._keep = pass_
 
     def bind(self, d: Dispatch, tensors: Sequence[Any], temps: Sequence[Storage]) -> Any:
-        if self._slot == SLOTS:
+        if self._slot == MAX_LAUNCHES:
             self.flush()
         if d.page_entry is not None and self._fault_page().full:
             self.leave_page()
@@ -248,4 +266,4 @@ class PassRecorder(Recorder):
         """Write the params; those of later launches go elsewhere."""
         self.write_params()
         self._slot = 0
-        self._uniform = self._pool.create(SLOT_BYTES * SLOTS, UNIFORM)
+        self._uniform = self._pool.create(PARAMS_BYTES * MAX_LAUNCHES, UNIFORM)

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from .engine import Engine
+from .context import Context
 from .memory import Block
-from .recorder import SLOTS
+from .recorder import MAX_LAUNCHES
 
-if TYPE_CHECKING:
-    from .device import Device
+__all__ = ["Profile", "Record", "profiled"]
 
-__all__ = ["Profile", "Record"]
-
-QUERIES = 2 * SLOTS
+QUERIES = 2 * MAX_LAUNCHES
 HOST, GPU = 1, 2  # the tracks of a trace
 
 
@@ -53,14 +52,13 @@ class Profile:
     With `batches`, a record is a batch of launches in one compute pass, timed as a whole.
     """
 
-    def __init__(self, engine: Engine, raw: Any, device: Device, batches: bool) -> None:
+    def __init__(self, context: Context, batches: bool) -> None:
         self.records: list[Record] = []
-        self.clock = "timestamps" if "timestamp-query" in device.features else "wall"
+        self.clock = "timestamps" if "timestamp-query" in context.features else "wall"
         self.batches = batches
         self.wall = 0.0
-        self._raw = raw
-        self._device = device
-        self._period = engine.timestamp_period(raw) * 1e-9
+        self._context = context
+        self._period = context.engine.timestamp_period(context.raw) * 1e-9
         self._begun = time.perf_counter()
         self._batch: list[Record] = []  # recorded, not yet submitted
         self._done: list[tuple[Any, list[Record]]] = []
@@ -71,7 +69,7 @@ class Profile:
         i = 2 * len(self._batch)
         record = Record(label, nbytes, host - self._begun)
         if self.clock == "timestamps" and self._query is None:
-            self._query = self._raw.create_query_set(type="timestamp", count=QUERIES)
+            self._query = self._context.raw.create_query_set(type="timestamp", count=QUERIES)
         self._batch.append(record)
         if self.clock == "wall":
             return None
@@ -86,7 +84,7 @@ class Profile:
         if self.batches and self._batch:
             self._batch[0].dispatches, self._batch[0].nbytes = dispatches, nbytes
         if self._query is not None:
-            buffer = self._raw.create_buffer(size=8 * QUERIES, usage=0x200 | 0x4)
+            buffer = self._context.raw.create_buffer(size=8 * QUERIES, usage=0x200 | 0x4)
             encoder.resolve_query_set(self._query, 0, 2 * len(self._batch), buffer, 0)
             self._done.append((buffer, self._batch))
 
@@ -106,7 +104,7 @@ class Profile:
     def collect(self) -> None:
         """Read all timestamps."""
         try:
-            self._device.sync()
+            self._context.sync()
         finally:
             self._read()
 
@@ -114,7 +112,7 @@ class Profile:
         self.wall = time.perf_counter() - self._begun
         first: int | None = None
         for buffer, records in self._done:
-            raw = self._device._transfers.read(Block(buffer), 0, 16 * len(records))
+            raw = self._context.transfers.read(Block(buffer), 0, 16 * len(records))
             times = np.frombuffer(raw, np.uint64).tolist()
             for i, record in enumerate(records):
                 begin, end = times[2 * i : 2 * i + 2]
@@ -157,3 +155,22 @@ class Profile:
             whole = {"name": "wall time", "ph": "X", "pid": 1, "tid": GPU, "args": {}}
             events.append(whole | {"ts": 0, "dur": self.wall * 1e6})
         Path(path).write_text(json.dumps({"traceEvents": events}), encoding="utf-8")
+
+
+@contextmanager
+def profiled(context: Context, batches: bool) -> Iterator[Profile]:
+    """Time what is launched inside."""
+    context.flush()
+    with context.lock:
+        outer = context.recorder.timer
+        profile = Profile(context, batches)
+        context.recorder.timer = profile
+    try:
+        yield profile
+    finally:
+        with context.lock:
+            try:
+                context.flush()
+            finally:
+                context.recorder.timer = outer
+            profile.collect()

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from pykernels.errors import BufferStateError, DeviceLostError, OutOfMemoryError
+
 from .engine import Engine
-from .errors import BufferStateError, DeviceLostError, OutOfMemoryError
 
 __all__ = ["Block", "MemoryStats", "Pool", "Storage"]
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import texts
+from pykernels import texts
+from pykernels.errors import ShaderError
+
 from .engine import Engine
-from .errors import ShaderError
 
 __all__ = ["Pipelines"]
 

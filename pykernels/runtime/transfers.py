@@ -6,9 +6,11 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+from pykernels.errors import DeviceLostError
+from pykernels.faults import HEAD_BYTES
+
 from .engine import Engine
-from .errors import DeviceLostError
-from .faults import HEAD_BYTES, Faults, Page
+from .faults import Faults, Page
 from .memory import COPY_DST, COPY_SRC, Block, Pool
 from .recorder import Recorder
 
@@ -54,16 +56,16 @@ class Transfers:
                 data = self._read_chunk(block, offset + at, n, pages if last else ())
                 out[at : at + n] = data[:n]
                 if last:
-                    self._faults.look(pages, data[n:], self._page)
-            self._faults.tell()
+                    self._faults.poll(pages, data[n:], self._page)
+            self._faults.raise_pending()
         return out
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Submit, wait, and keep what launches found wrong for the next read."""
         with self._lock:
             self._recorder.flush()
             for page in self._faults.waiting():
-                self._faults.look([page], self._page(page.block, HEAD_BYTES), self._page)
+                self._faults.poll([page], self._page(page.block, HEAD_BYTES), self._page)
 
     def _page(self, block: Block, size: int) -> memoryview:
         return self._read_chunk(block, 0, size, ())

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from .layout import Layout, View
-from .plan import Arg, Mode
+from pykernels.layout import Layout, View
+from pykernels.plan import Arg, Mode
 
 __all__ = ["decide", "overlaps_itself", "share_elements"]
 
@@ -45,7 +45,7 @@ def share_elements(a: View, b: View) -> bool:
         return True
 
 
-def overlaps_itself(layout: Layout) -> bool:
+def overlaps_itself(layout: Layout | View) -> bool:
     """Do two elements of one view share a byte? Exact for nested strides, else by elimination."""
     axes = sorted((abs(s), n) for n, s in zip(layout.shape, layout.strides, strict=True) if n > 1)
     if layout.size == 0:

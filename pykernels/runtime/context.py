@@ -1,0 +1,232 @@
+"""What launches share on one device: its caps, memory, pipelines, caches and recorders."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pykernels.errors import BufferStateError, DeviceLostError, DTypeError, FeatureError
+from pykernels.faults import PAGE_BYTES
+from pykernels.plan import Caps, Kernel
+from pykernels.tuning import Tuning, for_adapter
+
+from .adapters import AdapterInfo, info_of
+from .bind_groups import BindGroupCache
+from .dispatch import Prepared
+from .engine import Engine
+from .faults import Faults
+from .memory import USAGE, Block, Pool, Storage
+from .pipelines import Pipelines
+from .recorder import PassRecorder, Recorder
+from .transfers import Transfers
+
+__all__ = ["Context"]
+
+_contexts: weakref.WeakSet[Context] = weakref.WeakSet()
+
+
+class Context:
+    """One GPUDevice of an engine and everything that lives on it.
+
+    Args:
+        raw: the GPUDevice.
+        facade: what users hold; tensors give it back as their device.
+        copy: the kernel that copies inputs and outputs where a call cannot take them as they are.
+        checks: False compiles shaders without the engine's runtime checks.
+        owned: is the GPUDevice ours, to be destroyed by `close`?
+    """
+
+    def __init__(
+        self, engine: Engine, raw: Any, facade: Any, copy: Kernel, *, checks: bool, owned: bool
+    ) -> None:
+        self.engine = engine
+        self.raw = raw
+        self.facade = facade
+        self.copy = copy
+        self.checks = checks
+        self.owned = owned
+        self.dead = ""  # why it cannot be used any more
+        self.thread = threading.get_ident() if engine.one_thread_only(raw) else None
+        self.guarded = self.thread is not None  # must each launch call `check`?
+        self.lock = threading.RLock()
+        self.features = engine.features(raw)
+        self.limits: dict[str, int] = dict(raw.limits)
+        info = self.info
+        self.caps = _caps(
+            self.features, self.limits, for_adapter(info["name"], info["type"]).tuning
+        )
+        self.plans: dict[Any, Prepared] = {}
+        self.bind_groups = BindGroupCache(engine.lib)
+        self.pipelines = Pipelines(engine, raw, checks)
+        self.pool = Pool(engine, raw, self.limits["max-buffer-size"], self.lock)
+        self.faults = Faults(self._new_page, self._clear_page)
+        self.recorder = Recorder(engine, raw, self.pool, self.faults)
+        self.passes: dict[int, PassRecorder] = {}  # those of callers, by thread
+        self.pool.before_destroy = self.recorder.flush
+        self.pool.before_release = self.bind_groups.clear
+        self.transfers = Transfers(engine, raw, self.pool, self.recorder, self.lock, self.faults)
+        self.recorder.make_room = self.transfers.poll
+        self.adopted: weakref.WeakValueDictionary[int, Storage] = weakref.WeakValueDictionary()
+        # Stands in for optional tensors that are not given.
+        self.null = Block(self.pool.create(256 * 8, USAGE))
+        self.debug = os.environ.get("PYKERNELS_DEBUG", "") not in ("", "0")
+        _contexts.add(self)
+
+    def _new_page(self) -> Block:
+        return Block(self.pool.create(PAGE_BYTES, USAGE))
+
+    def _clear_page(self, block: Block, nbytes: int) -> None:
+        self.engine.write(self.raw, block.buffer, 0, memoryview(bytes(nbytes)))
+
+    @property
+    def info(self) -> AdapterInfo:
+        """Name, type, backend and driver of the adapter; engine and its version."""
+        return info_of(self.engine, self.raw.adapter)
+
+    # -- state ----------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Raise if the device cannot be used here and now."""
+        if self.dead:
+            raise DeviceLostError(f"[device] {self.dead}")
+        if self.thread is not None and threading.get_ident() != self.thread:
+            raise FeatureError(
+                "[device] this Dawn device was made by others without the feature "
+                "implicit-device-synchronization: use it on one thread only"
+            )
+
+    def kill(self, reason: str) -> None:
+        """From now on `check` raises."""
+        self.dead = reason
+        self.guarded = True
+
+    def close(self) -> None:
+        """Submit what is recorded, free what is pooled, and give the device up."""
+        if self.dead:
+            return
+        self.check()
+        with self.lock:
+            try:
+                self.recorder.flush()
+                self.pool.trim()
+            finally:
+                self.kill("the device is closed")
+                self.forget_calls()
+                self.transfers.close()
+                if self.owned:
+                    self.raw.destroy()
+
+    def forget_calls(self) -> None:
+        """Clear the caches of prepared calls and their bind groups."""
+        self.plans.clear()
+        self.bind_groups.clear()
+
+    # -- batches --------------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Submit all recorded launches without waiting for them."""
+        self.check()
+        with self.lock:
+            self.recorder.flush()
+
+    def sync(self) -> None:
+        """Submit all recorded launches, wait for them, and raise what they found wrong."""
+        self.check()
+        self.transfers.read(self.null, 0, 4)
+
+    @contextmanager
+    def record(self, compute_pass: Any) -> Iterator[None]:
+        """Record this thread's launches inside into a pass of the caller's."""
+        self.flush()
+        if not isinstance(compute_pass, self.engine.module.GPUComputePassEncoder):
+            raise BufferStateError(
+                "[record] compute_pass must be a GPUComputePassEncoder of "
+                f"{self.engine.module.__name__} but is {type(compute_pass).__name__}"
+            )
+        if compute_pass._device is not self.raw:
+            raise BufferStateError("[record] the pass belongs to another device")
+        thread = threading.get_ident()
+        with self.lock:
+            outer = self.passes.get(thread)
+            recorder = PassRecorder(self.recorder, compute_pass)
+            self.passes[thread] = recorder
+        try:
+            yield
+        finally:
+            with self.lock:
+                if outer is None:
+                    del self.passes[thread]
+                else:
+                    self.passes[thread] = outer
+                recorder.leave_page()
+                recorder.write_params()
+
+    # -- memory ---------------------------------------------------------------------------------
+
+    def allocate(self, nbytes: int) -> Storage:
+        """Uninitialised memory."""
+        return self.pool.take(max(nbytes, 4))[0]
+
+    def upload(self, data: memoryview) -> Storage:
+        """Memory with these bytes, whole words, in it."""
+        with self.lock:
+            storage, written = self.pool.take(max(data.nbytes, 4), data if data.nbytes else None)
+            if not written and data.nbytes:
+                self.transfers.upload(storage.block, 0, data)
+        return storage
+
+    def expose(self, block: Block) -> Any:
+        """A block's GPUBuffer, for somebody else."""
+        with self.lock:
+            if block.mark == self.recorder.serial and not self.dead:
+                self.recorder.flush()
+            block.exposed = True
+            block.reusable = False
+            return block.buffer
+
+    def adopt(self, buffer: Any) -> Storage:
+        """The storage around somebody else's GPUBuffer (one per buffer)."""
+        self.check()
+        if not isinstance(buffer, self.engine.module.GPUBuffer):
+            raise DTypeError(
+                f"[from_buffer] buffer must be a GPUBuffer of {self.engine.module.__name__} but "
+                f"is {type(buffer).__module__}.{type(buffer).__name__}"
+            )
+        if buffer._device is not self.raw:
+            raise BufferStateError("[from_buffer] the buffer belongs to another device")
+        with self.lock:
+            found = self.adopted.get(id(buffer))
+            if found is None:
+                found = self.adopted[id(buffer)] = self.pool.adopt(buffer)
+            return found
+
+
+def _caps(features: frozenset[str], limits: dict[str, int], tuning: Tuning) -> Caps:
+    return Caps(
+        f16="shader-f16" in features,
+        subgroups="subgroups" in features,
+        alignment=max(limits["min-storage-buffer-offset-alignment"], 32),
+        max_invocations=limits["max-compute-invocations-per-workgroup"],
+        max_workgroup_bytes=limits["max-compute-workgroup-storage-size"],
+        max_binding=limits["max-storage-buffer-binding-size"] // 4 * 4,
+        max_groups=limits["max-compute-workgroups-per-dimension"],
+        tuning=tuning,
+    )
+
+
+def _after_fork() -> None:
+    for context in list(_contexts):
+        context.kill("it belongs to the parent process, and does not survive a fork")
+        # Nothing of it may ever be released: in the child that would end in a crash or hang.
+        context.bind_groups.entries.clear()
+        for thing in (context, *context.adopted.values()):
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

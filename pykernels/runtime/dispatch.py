@@ -1,0 +1,60 @@
+"""The data of a dispatch: what is known before its buffers are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pykernels.errors import LimitError
+from pykernels.faults import Watch
+
+__all__ = ["PARAMS_BYTES", "Dispatch", "Prepared", "fold"]
+
+PARAMS_BYTES = 256  # a launch's part of the uniform buffer
+_ROW = 32768  # workgroups in a row of a folded grid
+_MAX_ROWS = 65535
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """One step, ready to be recorded: everything that does not depend on the buffers."""
+
+    label: str
+    refs: tuple[tuple[Any, int, int], ...]  # entry, slot, offset from the tensor's
+    uniform_entry: Any
+    descriptor: Any  # of the bind group: its entries are filled in per launch
+    keep: tuple[Any, ...]
+    pipeline_raw: Any
+    grid_x: int
+    grid_y: int
+    prefix: bytes
+    nbytes: int  # bound by the storage bindings
+    pack_into: Callable[..., None]  # writes the scalars of the call behind `prefix`
+    pick: tuple[int, ...] | None  # scalars of the call that this step takes; None: all
+    operations: int = 0  # of the whole call, at the kernel's last step
+    op: str = ""  # the kernel
+    watch: Watch | None = None  # the launch takes a slot for what it finds wrong
+    page_entry: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A call, planned and lowered: its dispatches in order and the sizes of its temporaries.
+
+    Where inputs or outputs are replaced by temporaries, the copies are dispatches like all others:
+    before those of the kernel and after them.
+    """
+
+    dispatches: tuple[Dispatch, ...]
+    scratch: tuple[int, ...]
+
+
+def fold(op: str, groups: int, limit: int) -> tuple[int, int]:
+    """A linear number of workgroups as a grid: x in full, or rows of 32768 (`group_id`)."""
+    if groups <= limit:
+        return groups, 1
+    rows = -(-groups // _ROW)
+    if rows > _MAX_ROWS:
+        raise LimitError(f"[{op}] {groups} workgroups are more than a grid of {_ROW} x {_MAX_ROWS}")
+    return _ROW, rows

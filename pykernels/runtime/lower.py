@@ -1,0 +1,156 @@
+"""From a step of a plan to a dispatch: binding windows, params and pipeline."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+
+from pykernels.errors import LimitError, PyKernelsError
+from pykernels.faults import PAGE_BYTES
+from pykernels.plan import Bound, Kernel, Mode, Step
+
+from .context import Context
+from .dispatch import PARAMS_BYTES, Dispatch, fold
+
+__all__ = ["lower"]
+
+MAX_INDEX = (1 << 31) - 1
+NULL = -(1 << 30)  # the slot of an optional tensor that was not given
+FAULTS = NULL - 1  # the slot of the page of faults
+
+
+def lower(
+    context: Context,
+    kernel: Kernel,
+    step: Step,
+    mode: Mode,
+    bases: Mapping[int, int],
+    scalars: Sequence[str],
+) -> Dispatch:
+    """One step of a kernel's plan, ready to be recorded.
+
+    `bases` holds, by slot, the byte of a view from which its windows are counted: a launch adds
+    the tensor's offset, or nothing for a temporary. `scalars` are those of the call, in order.
+    """
+    caps = context.caps
+    skip: Bound | None = None
+    union: tuple[int, int] | None = None
+    if mode == "merged":
+        out = next(b for b in step.bound if b.role == "out" and b.alias)
+        skip = next(b for b in step.bound if b.name == out.alias)
+        (a0, a1), (b0, b1) = (_window(b, caps.alignment) for b in (skip, out))
+        union = min(a0, b0), max(a1, b1)
+    windows: list[tuple[int, int, int]] = []  # slot, first byte, size
+    indices: list[int] = []
+    nulls = 0
+    for b in step.bound:
+        if b.view is None:
+            indices.append(0)
+            windows.append((NULL, 256 * nulls, max(b.unit, 16)))
+            nulls += 1
+            continue
+        start, end = _window(b, caps.alignment)
+        if union is not None and (b is skip or b.role == "out"):
+            start, end = union
+        if end - start > caps.max_binding:
+            raise LimitError(
+                f"[{kernel.name}] {b.name} spans {end - start} bytes, but one binding of this "
+                f"device holds {caps.max_binding}"
+            )
+        if (end - start) // b.elem > MAX_INDEX:
+            raise LimitError(f"[{kernel.name}] {b.name} has offsets beyond 2^31 elements")
+        indices.append((b.view.offset - start) // b.elem)
+        if b is not skip:
+            windows.append((b.view.slot, start - bases.get(b.view.slot, 0), end - start))
+    pick = _pick(kernel, step, scalars)
+    return _dispatch(context, kernel, step, mode, windows, indices, pick)
+
+
+def _window(b: Bound, alignment: int) -> tuple[int, int]:
+    """First and last byte of a binding, in whole elements of the bound array and whole words."""
+    assert b.view is not None
+    lo, hi = b.view.window
+    start = lo // alignment * alignment
+    end = start + max(-(-(hi - start) // b.unit), 1) * b.unit
+    return start, -(-end // 4) * 4
+
+
+def _dispatch(
+    context: Context,
+    kernel: Kernel,
+    step: Step,
+    mode: Mode,
+    windows: Sequence[tuple[int, int, int]],
+    indices: Sequence[int],
+    pick: tuple[int, ...] | None,
+) -> Dispatch:
+    body = step.body
+    key = body.key(step.axes, mode)
+    writable = tuple(
+        b.role == "out" or (mode == "rw" and not b.readonly)
+        for b in step.bound
+        if not (mode == "merged" and b.role == "in" and _aliased(step, b))
+    )
+    nbytes = sum(size for _, _, size in windows)
+    prefix, scalars = step.prefix(indices), "<" + body.args_format
+    if body.faults:
+        windows = [*windows, (FAULTS, 0, PAGE_BYTES)]
+        writable = (*writable, True)
+        if step.watch is None:
+            prefix += bytes(4)
+        else:
+            scalars = "<I" + body.args_format
+    pipeline, layout = context.pipelines.get(body.name, key, writable)
+    ffi = context.engine.ffi
+    entries = ffi.new("WGPUBindGroupEntry[]", len(windows) + 1)
+    refs = []
+    for i, (slot, first, size) in enumerate(windows):
+        entries[i].binding = i
+        if slot < 0:  # nobody else sets it
+            entries[i].offset = first
+        entries[i].size = size
+        if slot == NULL:
+            entries[i].buffer = context.null.handle
+        elif slot == FAULTS:
+            pass  # each recorder has a page of its own
+        else:
+            refs.append((entries + i, slot, first))
+    uniform = entries + len(windows)
+    uniform.binding = len(windows)
+    uniform.size = PARAMS_BYTES
+    descriptor = ffi.new("WGPUBindGroupDescriptor *")
+    descriptor.layout = layout._internal
+    descriptor.entryCount = len(windows) + 1
+    descriptor.entries = entries
+    grid_x, grid_y = fold(kernel.name, step.groups, context.caps.max_groups)
+    return Dispatch(
+        label=f"{body.name} {key}",
+        refs=tuple(refs),
+        uniform_entry=uniform,
+        descriptor=descriptor,
+        keep=(pipeline, layout, entries),
+        pipeline_raw=pipeline._internal,
+        grid_x=grid_x,
+        grid_y=grid_y,
+        prefix=prefix,
+        nbytes=nbytes,
+        pack_into=struct.Struct(scalars).pack_into,
+        pick=pick,
+        op=kernel.name,
+        watch=step.watch,
+        page_entry=entries + (len(windows) - 1) if body.faults else None,
+    )
+
+
+def _pick(kernel: Kernel, step: Step, scalars: Sequence[str]) -> tuple[int, ...] | None:
+    """Which scalars of the call a step takes; None for all of them, in their order."""
+    names = list(scalars)
+    unknown = set(step.body.args) - set(names)
+    if unknown:
+        raise PyKernelsError(f"[{kernel.name}] body {step.body.name} wants scalars {unknown}")
+    picked = tuple(names.index(n) for n in step.body.args)
+    return None if picked == tuple(range(len(names))) else picked
+
+
+def _aliased(step: Step, b: Bound) -> bool:
+    return any(o.role == "out" and o.alias == b.name for o in step.bound)

@@ -1,0 +1,223 @@
+"""A call that was not seen before: checked completely, planned, and lowered to dispatches.
+
+Where the device cannot take an argument as it is, a temporary replaces it: f32 for f16, or the
+same elements in memory of their own. The copies are planned as any call is, by the context's
+kernel `copy`, and become part of the prepared call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pykernels.dtypes import DTypeName
+from pykernels.errors import LimitError
+from pykernels.layout import View, extent
+from pykernels.plan import Kernel, Mode, Scratch, Step
+
+from .checks import check_arguments
+from .context import Context
+from .dispatch import Dispatch, Prepared
+from .handle import Handle
+from .lower import lower
+from .overlap import decide, overlaps_itself, rounded
+
+__all__ = ["prepare"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Operand:
+    """A tensor of the call, or the temporary that replaces it.
+
+    The view's slot tells which; its offset counts from the start of the memory, which others share
+    where `memory` is the same object.
+    """
+
+    view: View
+    memory: object
+
+
+def prepare(
+    context: Context,
+    kernel: Kernel,
+    tensors: Sequence[Handle | None],
+    options: tuple[Any, ...],
+) -> Prepared:
+    """The dispatches of a call; raises what is wrong with its arguments."""
+    check_arguments(kernel, tensors)
+    call = _Call(context, kernel, tensors)
+    mode = call.replace_arguments()
+    own = call.plan(kernel, call.operands, options, mode)
+    if own:
+        views = call.frame(kernel, call.operands).views
+        named = dict(zip(kernel.options, options, strict=True))
+        operations = kernel.operations(*views.values(), **named)
+        own[-1] = replace(own[-1], operations=operations)
+    dispatches = (*call.copies(call.before), *own, *call.copies(call.after))
+    return Prepared(dispatches, tuple(call.scratch.sizes))
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """What a plan sees: views whose offsets count from an origin for each memory.
+
+    An origin is a multiple of the alignment, at the first output in that memory, else at the
+    tensor. `bases` holds the byte of each slot's view from which a launch counts: the first
+    element of a tensor, the start of a temporary. `shared` are inputs in an output's memory.
+    """
+
+    views: dict[str, View | None]
+    bases: dict[int, int]
+    shared: list[str]
+
+
+class _Call:
+    """One call while it is prepared: its operands, and the copies before and after it."""
+
+    def __init__(self, context: Context, kernel: Kernel, tensors: Sequence[Handle | None]) -> None:
+        self.context = context
+        self.kernel = kernel
+        self.scratch = Scratch()
+        self.operands = [_operand(slot, t) for slot, t in enumerate(tensors)]
+        self.before: list[tuple[_Operand, _Operand]] = []  # from, to
+        self.after: list[tuple[_Operand, _Operand]] = []
+
+    # -- what the device does not take ------------------------------------------------------------
+
+    def replace_arguments(self) -> Mode:
+        """Replace what the device cannot take as it is; the binding mode of the rest."""
+        kernel, caps = self.kernel, self.context.caps
+        if not caps.f16 and not kernel.moves_bytes:
+            for i, arg in enumerate(kernel.args):
+                operand = self.operands[i]
+                is_half = operand is not None and operand.view.dtype.name == "float16"
+                if is_half and "float32" in arg.dtypes:
+                    self._replace(i, "float32")
+        for i in self._outputs_overlap():
+            self._replace(i)
+        while True:
+            frame = self.frame(kernel, self.operands)
+            views = {name: v for name, v in frame.views.items() if v is not None}
+            mode, names = decide(kernel.args, views, frame.shared, caps.alignment, caps.max_binding)
+            if not names:
+                return mode
+            for i, arg in enumerate(kernel.args):
+                if arg.name in names:
+                    self._replace(i)
+
+    def _outputs_overlap(self) -> list[int]:
+        """Outputs whose windows touch that of a later one: two of them cannot be writable."""
+        align = self.context.caps.alignment
+        outputs = [
+            (i, o.memory, rounded(o.view, align))
+            for i, (arg, o) in enumerate(zip(self.kernel.args, self.operands, strict=True))
+            if arg.role == "out" and o is not None and o.view.size
+        ]
+        return [
+            i
+            for n, (i, memory, (lo, hi)) in enumerate(outputs)
+            if any(memory is m and lo < b and a < hi for _, m, (a, b) in outputs[n + 1 :])
+        ]
+
+    def _replace(self, index: int, dtype: DTypeName | None = None) -> None:
+        """Use a temporary (of another dtype) in place of an argument, with the copies it needs."""
+        operand = self.operands[index]
+        assert operand is not None
+        stand_in = self._alike(operand) if dtype is None else None
+        if stand_in is not None:
+            self.before.append((_once(operand), _once(stand_in)))
+        else:
+            view = self.scratch.empty(operand.view.shape, dtype or operand.view.dtype.name)
+            stand_in = _Operand(view, view)
+            if dtype is None or self.kernel.args[index].role == "in":
+                self.before.append((operand, stand_in))
+        if self.kernel.args[index].role == "out":
+            self.after.insert(0, (stand_in, operand))
+        self.operands[index] = stand_in
+
+    def _alike(self, operand: _Operand) -> _Operand | None:
+        """A temporary with the same strides and phase, so that the same variant runs and the result
+        has the same bits as without a shared buffer. None where it would be too large."""
+        view, single = operand.view, _once(operand).view
+        lo, hi = extent(view.shape, view.strides, view.dtype.itemsize)
+        if hi - lo > 4 * single.nbytes + 4096 or overlaps_itself(single):
+            return None
+        align = self.context.caps.alignment
+        slot = self.scratch.reserve(hi - lo + align + 16)
+        alike = replace(view, slot=slot, offset=(view.offset + lo) % align - lo, padded=True)
+        return _Operand(alike, alike)
+
+    # -- plans ------------------------------------------------------------------------------------
+
+    def copies(self, pairs: Sequence[tuple[_Operand, _Operand]]) -> Iterator[Dispatch]:
+        """The dispatches that copy each pair."""
+        for pair in pairs:
+            yield from self.plan(self.context.copy, pair, (), "read")
+
+    def plan(
+        self,
+        kernel: Kernel,
+        operands: Sequence[_Operand | None],
+        options: tuple[Any, ...],
+        mode: Mode,
+    ) -> list[Dispatch]:
+        """The dispatches of a kernel on operands."""
+        frame = self.frame(kernel, operands)
+        try:
+            steps = kernel.plan(self.context.caps, self.scratch, *frame.views.values(), *options)
+        except LimitError as e:
+            raise LimitError(f"[{kernel.name}] {e}") from None
+        return [
+            lower(
+                self.context, kernel, s, _mode_of(s, mode, kernel, frame), frame.bases,
+                self.kernel.scalars,
+            )
+            for s in steps
+            if s.groups > 0
+        ]  # fmt: skip
+
+    def frame(self, kernel: Kernel, operands: Sequence[_Operand | None]) -> _Frame:
+        """The operands as the plan of a kernel sees them."""
+        align = self.context.caps.alignment
+        pairs = list(zip(kernel.args, operands, strict=True))
+        origins: dict[int, int] = {}
+        for arg, o in pairs:
+            if arg.role == "out" and o is not None:
+                origins.setdefault(id(o.memory), o.view.offset // align * align)
+        frame = _Frame({}, {}, [])
+        for arg, o in pairs:
+            if o is None:
+                frame.views[arg.name] = None
+                continue
+            origin = origins.get(id(o.memory), o.view.offset // align * align)
+            view = replace(o.view, offset=o.view.offset - origin)
+            frame.views[arg.name] = view
+            frame.bases[view.slot] = view.offset if view.slot >= 0 else -origin
+            if arg.role == "in" and id(o.memory) in origins and view.size:
+                frame.shared.append(arg.name)
+        return frame
+
+
+def _operand(slot: int, t: Handle | None) -> _Operand | None:
+    if t is None:
+        return None
+    lay = t._layout
+    return _Operand(View(slot, lay.dtype, lay.shape, lay.strides, t._offset, t._padded), t._block)
+
+
+def _once(operand: _Operand) -> _Operand:
+    """Each element once: broadcast axes would overlap as an output."""
+    view = operand.view
+    pairs = zip(view.shape, view.strides, strict=True)
+    shape = tuple(min(n, 1) if step == 0 else n for n, step in pairs)
+    return _Operand(view.with_layout(shape, view.strides), operand.memory)
+
+
+def _mode_of(step: Step, mode: Mode, kernel: Kernel, frame: _Frame) -> Mode:
+    """The mode of one step: that of the call only where it reads what it may overwrite."""
+    outputs = {v.slot for a in kernel.args if a.role == "out" and (v := frame.views[a.name])}
+    shared = {v.slot for name in frame.shared if (v := frame.views[name])}
+    reads = {b.view.slot for b in step.bound if b.role == "in" and b.view}
+    writes = {b.view.slot for b in step.bound if b.role == "out" and b.view}
+    return mode if reads & shared and writes & outputs else "read"
