@@ -55,7 +55,7 @@
 // params.x_first = { type = "u32" }
 // params.tap_h = { type = "u32" }
 // params.tap_w = { type = "u32" }
-// params.raw = { type = "u32" }
+// params.is_partial = { type = "u32" }
 // params.scale = { type = "f32", default = 1.0, doc = "Factor of the sums." }
 // operations = "2 * dy.size * dst.shape[1] * dst.shape[2] * dst.shape[3]"
 // uses = ["tile/outer_product", "tile/split_k", "pixels"]
@@ -201,7 +201,7 @@
 
 // Scales and stores the sums, weight by weight.
 //% macro store_tile()
-  let factor = select(p.scale, 1.0f, p.raw == 1u);
+  let factor = select(p.scale, 1.0f, p.is_partial == 1u);
   let dst_start = p.dst_off + slice * p.dst_ss + member * p.dst_gs;
 //% for j in range(CFG.TN // 4)
 //% for e in range(4)

@@ -16,7 +16,7 @@
 // inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", axes = "o", optional = true }
 // outputs.dst = { dtype = "D", vec = "DV", axes = "n g o h w", doc = "In vectors of pixels where DV is 4." }
 // params.across = { type = "u32" }
-// params.bands = { type = "u32" }
+// params.row_blocks = { type = "u32" }
 // params.image_groups = { type = "u32" }
 // params.group_groups = { type = "u32" }
 // params.images = { type = "u32" }
@@ -28,7 +28,7 @@
 // params.y_first = { type = "u32" }
 // params.x_first = { type = "u32" }
 // params.bias_kind = { type = "u32", value = "0 if bias is None else 1 if bias.dtype.itemsize == 4 else 2" }
-// params.act = { type = "u32" }
+// params.activation = { type = "u32" }
 // params.scale = { type = "f32", arg = true }
 // uses = ["tile/epilogue", "tile/loader", "tile/outer_product"]
 // grid = "dst.shape[1] * group_groups"
@@ -163,7 +163,7 @@ ${epilogue.functions(("bias",))}
     var v = vec4<f32>(low.x, high.x, low.y, high.y) * p.scale;
     let channel = group * 3u + ${o}u;
     if (p.bias_kind != 0u) { v += bias_value(p.bias_off + channel * p.bias_os); }
-    if (p.act != 0u) { v = activate(v, p.act); }
+    if (p.activation != 0u) { v = activate(v, p.activation); }
     let to = dst_start + channel * p.dst_os;
 //% if DV == 4
     if ((y < p.out_h) & (x < p.out_w)) { dst_store(to + x / 4u, v); }
@@ -184,7 +184,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let picture = g / p.image_groups;
   let group = g / p.group_groups;
   let x0 = (g - block_row * p.across) * ${CFG.SX * 4}u;
-  let y0 = (block_row - picture * p.bands) * ${CFG.SY}u;
+  let y0 = (block_row - picture * p.row_blocks) * ${CFG.SY}u;
   let image = picture - group * p.images;
 
   ${a_loader_init()}

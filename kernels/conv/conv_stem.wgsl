@@ -19,7 +19,7 @@
 // params.rows = { type = "u32" }
 // params.down = { type = "u32" }
 // params.across = { type = "u32" }
-// params.bands = { type = "u32" }
+// params.row_blocks = { type = "u32" }
 // params.row_groups = { type = "u32" }
 // params.image_groups = { type = "u32" }
 // params.group_groups = { type = "u32" }
@@ -32,8 +32,8 @@
 // params.y_first = { type = "u32" }
 // params.x_first = { type = "u32" }
 // params.bias_kind = { type = "u32", value = "0 if bias is None else 1 if bias.dtype.itemsize == 4 else 2" }
-// params.act = { type = "u32" }
-// params.raw = { type = "u32", value = "0" }
+// params.activation = { type = "u32" }
+// params.is_partial = { type = "u32", value = "0" }
 // params.scale = { type = "f32", arg = true }
 // uses = ["tile/epilogue", "tile/loader", "tile/outer_product"]
 // grid = "dst.shape[1] * group_groups"
@@ -198,7 +198,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let group = g / p.group_groups;
   let row0 = (g - block * p.down) * ${CFG.BM}u;
   let x0 = (block - block_row * p.across) * ${CFG.PIXEL_COLS}u;
-  let y0 = (block_row - picture * p.bands) * ${CFG.PIXEL_ROWS}u;
+  let y0 = (block_row - picture * p.row_blocks) * ${CFG.PIXEL_ROWS}u;
   let image = picture - group * p.images;
 
   ${a_loader_init()}

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "mul_mat with up to 8 rows of b: a is read once."
+// doc = "GEMV and skinny products of mul_mat, up to 8 rows of b: a is read once."
 // part_of = "mul_mat"
 // axes.A = ["f32", "f16", "u32"]
 // axes.B = ["f32", "f16", "u32"]
@@ -33,8 +33,8 @@
 // params.lane_bits = { type = "u32" }
 // params.bias_kind = { type = "u32", value = "0 if bias is None else 1 if bias.dtype.itemsize == 4 else 2" }
 // params.residual_kind = { type = "u32", value = "0 if residual is None else 1 if residual.dtype.itemsize == 4 else 2" }
-// params.act = { type = "u32" }
-// params.raw = { type = "u32" }
+// params.activation = { type = "u32" }
+// params.is_partial = { type = "u32" }
 // params.scale = { type = "f32", arg = true }
 // uses = ["tile/epilogue", "tile/split_k"]
 // grid = "it.batches * across"
@@ -215,7 +215,7 @@ fn sum4(a: vec4<f32>, b: vec4<f32>, sum: f32) -> f32 {
     workgroupBarrier();
     ${split_k.tree("apart")}
     if (lane == 0u) {
-      var v = partial[li] * select(p.scale, 1.0f, p.raw == 1u);
+      var v = partial[li] * select(p.scale, 1.0f, p.is_partial == 1u);
       if (has_epilogue()) { v = epilogue(v, bias_at(bias_start, ${s}u, 0u), residual_at(residual_start, ${s}u, 0u), m${h}); }
 //% for j in range(4)
       if (m${h}[${j}] < p.cols) { dst_store(dst_at(dst_start, ${s}u, m${h}[${j}]), v[${j}]); }

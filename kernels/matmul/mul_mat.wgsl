@@ -43,8 +43,8 @@
 // params.down = { type = "u32" }
 // params.bias_kind = { type = "u32", value = "0 if bias is None else 1 if bias.dtype.itemsize == 4 else 2" }
 // params.residual_kind = { type = "u32", value = "0 if residual is None else 1 if residual.dtype.itemsize == 4 else 2" }
-// params.act = { type = "u32" }
-// params.raw = { type = "u32" }
+// params.activation = { type = "u32" }
+// params.is_partial = { type = "u32" }
 // params.scale = { type = "f32", default = 1.0, doc = "Factor of the sums." }
 // operations = "2 * dst.size * a.shape[-1]"
 // uses = ["tile/epilogue", "tile/loader", "tile/outer_product", "tile/split_k", "tile/swizzle"]

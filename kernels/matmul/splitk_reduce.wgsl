@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "The sum over the slices of K, and the epilogue of mul_mat."
+// doc = "Split-K: the sum over the slices, and the epilogue of mul_mat."
 // part_of = "mul_mat"
 // axes.D = ["f32", "f16"]
 // axes.V = [1, 4]
@@ -16,7 +16,7 @@
 // params.lane_bits = { type = "u32" }
 // params.bias_kind = { type = "u32", value = "0 if bias is None else 1 if bias.dtype.itemsize == 4 else 2" }
 // params.residual_kind = { type = "u32", value = "0 if residual is None else 1 if residual.dtype.itemsize == 4 else 2" }
-// params.act = { type = "u32" }
+// params.activation = { type = "u32" }
 // params.scale = { type = "f32", arg = true }
 // uses = ["tile/epilogue", "tile/split_k"]
 // grid = "cdiv(it.total << lane_bits, V * WG)"
@@ -67,10 +67,10 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endif
 //% endfor
 //% if V == 4
-  if (p.act != 0u) { v = activate(v, p.act); }
+  if (p.activation != 0u) { v = activate(v, p.activation); }
   dst_store(p.dst_off + i, v);
 //% else
-  if (p.act != 0u) { v = activate(vec4<f32>(v), p.act).x; }
+  if (p.activation != 0u) { v = activate(vec4<f32>(v), p.activation).x; }
   dst_store(dst_index(i), v);
 //% endif
 }

@@ -33,7 +33,7 @@ ${row.statements("f32", 4)}
 
 // Bias, residual and activation of four columns of one row of dst; `has_epilogue`: is there any?
 //% macro of_rows()
-fn has_epilogue() -> bool { return (p.bias_kind | p.residual_kind | p.act) != 0u; }
+fn has_epilogue() -> bool { return (p.bias_kind | p.residual_kind | p.activation) != 0u; }
 
 fn epilogue(scaled: vec4<f32>, bias_row: u32, residual_row: u32, columns: vec4<u32>) -> vec4<f32> {
   var v = scaled;
@@ -46,7 +46,7 @@ fn epilogue(scaled: vec4<f32>, bias_row: u32, residual_row: u32, columns: vec4<u
     let i = vec4<u32>(residual_row) + cols * p.residual_cs;
     v += vec4<f32>(residual_value(i.x), residual_value(i.y), residual_value(i.z), residual_value(i.w));
   }
-  if (p.act != 0u) { v = activate(v, p.act); }
+  if (p.activation != 0u) { v = activate(v, p.activation); }
   return v;
 }
 //% endmacro
@@ -55,7 +55,7 @@ fn epilogue(scaled: vec4<f32>, bias_row: u32, residual_row: u32, columns: vec4<u
 // or along its columns where TRANSPOSED. `times`: what a step of `at_col` is multiplied with.
 //% macro store_tile(TM, TN, LM, LN, DV, TRANSPOSED=false, times="")
   let dst_start = dst_batch(batch);
-  var factor = select(p.scale, 1.0f, p.raw == 1u);  // at the stores: before them it costs 2.5 %
+  var factor = select(p.scale, 1.0f, p.is_partial == 1u);  // at the stores: before them it costs 2.5 %
   if (has_epilogue()) {
 ${_apply(TM, TN, LM, LN, times)}
     factor = 1.0f;
@@ -137,20 +137,20 @@ vec4<f32>(c${4 * i}_${j}[${e}], c${4 * i + 1}_${j}[${e}], c${4 * i + 2}_${j}[${e
 // of an invocation's block after the other passes through c0 and comes back at the end: unrolled, this
 // would be larger than the product, and an array that is indexed costs the loop its registers.
 //% macro of_channels(TM, TN, LM)
-  let factor = select(p.scale, 1.0f, p.raw == 1u);
+  let factor = select(p.scale, 1.0f, p.is_partial == 1u);
 //% for i in range(TM)
 //% for j in range(TN // 4)
   c${i}_${j} *= factor;
 //% endfor
 //% endfor
-  if ((p.bias_kind | p.act) != 0u) {
+  if ((p.bias_kind | p.activation) != 0u) {
     for (var i = 0u; i < ${TM}u; i += 1u) {
       let row = min(row0 + (at_row + (i >> 2u) * ${LM}u) * 4u + (i & 3u), p.rows - 1u);
       var bias = 0.0f;
       if (p.bias_kind != 0u) { bias = bias_value(p.bias_off + (channel0 + row) * p.bias_os); }
 //% for j in range(TN // 4)
       var v${j} = c0_${j} + bias;
-      if (p.act != 0u) { v${j} = activate(v${j}, p.act); }
+      if (p.activation != 0u) { v${j} = activate(v${j}, p.activation); }
 //% for i in range(TM - 1)
       c${i}_${j} = c${i + 1}_${j};
 //% endfor

@@ -159,6 +159,6 @@ def _tiled(caps: Caps, scratch: Scratch, call: Call, choice: Choice) -> list[Ste
         caps, call.dy, call.x, out,
         TILE=tile, FORM="fours" if fours else "any", XV=xv, YV=yv,
         cols=s.cols, across=cdiv(s.cols, own.BN), down=cdiv(s.rows, own.BM),
-        raw=int(bool(after)), **_common(call, each, BK),
+        is_partial=int(bool(after)), **_common(call, each, BK),
     )  # fmt: skip
     return [step, *after]

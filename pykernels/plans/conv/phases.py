@@ -127,14 +127,14 @@ def _fits_few_outputs(c: Windows, g: Geometry) -> bool:
 def _few_outputs(caps: Caps, c: Windows, g: Geometry) -> Step:
     """conv_few_outputs: all residues in one dispatch."""
     images, _, _, out_h, out_w = c.dst.shape
-    across, bands = cdiv(out_w, 8 * BLOCK.SX), cdiv(out_h, 2 * BLOCK.SY)
+    across, row_blocks = cdiv(out_w, 8 * BLOCK.SX), cdiv(out_h, 2 * BLOCK.SY)
     back = g.kernel[0] // 2 - 1  # pixels of x before the one that two pixels of dst lie at
     dv = 4 if c.dst.vectorizable(4, 4) else 1
     return conv_few_outputs.step(
         caps, c.x, c.w, c.bias, c.dst, K=g.kernel[0], DV=dv,
-        across=across, bands=bands, image_groups=bands * across,
-        group_groups=images * bands * across, images=images,
+        across=across, row_blocks=row_blocks, image_groups=row_blocks * across,
+        group_groups=images * row_blocks * across, images=images,
         channels=c.w.shape[2], height=c.x.shape[3], width=c.x.shape[4], out_h=out_h, out_w=out_w,
         y_first=u32(g.padding[0] // 2 - back), x_first=u32(g.padding[2] // 2 - back),
-        act=c.act,
+        activation=c.act,
     )  # fmt: skip

@@ -59,7 +59,7 @@ def reduce(caps: Caps, parts: View, c: Windows, slices: int) -> Step:
     dst = reorder(c.dst, order)
     bits = reduce_bits(caps.tuning, slices, dst.size)
     return splitk_reduce.step(
-        caps, parts, bias, None, dst, slices=slices, lane_bits=bits, act=c.act
+        caps, parts, bias, None, dst, slices=slices, lane_bits=bits, activation=c.act
     )
 
 
@@ -89,7 +89,7 @@ def implicit_gemm(
         across=cdiv(c.pixels, own.BN), down=cdiv(c.rows, own.BM),
         height=c.x.shape[3], width=c.x.shape[4], stride_h=c.stride[0], stride_w=c.stride[1],
         y_first=u32(c.first[0]), x_first=u32(c.first[1]), **_digits(c, k.order, vec),
-        act=0 if t.raw else c.act, raw=int(t.raw),
+        activation=0 if t.raw else c.act, is_partial=int(t.raw),
     )  # fmt: skip
     return [*k.before, step, *t.after]
 
@@ -110,7 +110,7 @@ def implicit_gemm_3x3(
         across=cdiv(c.pixels, own.BN), down=cdiv(c.rows, own.BM),
         height=c.x.shape[3], width=c.x.shape[4], stride_h=c.stride[0],
         y_first=u32(c.first[0]), tap_h=u32(c.tap[0]),
-        act=0 if t.raw else c.act, raw=int(t.raw),
+        activation=0 if t.raw else c.act, is_partial=int(t.raw),
     )  # fmt: skip
     return [*k.before, step, *t.after]
 
@@ -181,16 +181,17 @@ def stem(caps: Caps, c: Windows, tile: str) -> Step:
     own = conv_stem.CONFIGS[tile]
     images, _, count, out_h, out_w = c.dst.shape
     down, across = cdiv(count, own.BM), cdiv(out_w, own.PIXEL_COLS)
-    bands = cdiv(out_h, own.PIXEL_ROWS)
+    row_blocks = cdiv(out_h, own.PIXEL_ROWS)
     last = c.dst.vectorizable(4, 2)
     dv = 4 if last or c.dst.vectorizable(4, 4) else 1
     return conv_stem.step(
         caps, c.x, c.w, c.bias, c.dst, TILE=tile, WINDOW=stem_window(c), DV=dv, LAST=last,
-        rows=count, down=down, across=across, bands=bands, row_groups=across * down,
-        image_groups=bands * across * down, group_groups=images * bands * across * down,
+        rows=count, down=down, across=across, row_blocks=row_blocks, row_groups=across * down,
+        image_groups=row_blocks * across * down,
+        group_groups=images * row_blocks * across * down,
         images=images, channels=c.w.shape[2], height=c.x.shape[3], width=c.x.shape[4],
         out_h=out_h, out_w=out_w, y_first=u32(c.first[0]), x_first=u32(c.first[1]),
-        act=c.act,
+        activation=c.act,
     )  # fmt: skip
 
 
@@ -226,7 +227,7 @@ def depthwise(caps: Caps, scratch: Scratch, c: Windows) -> list[Step]:
     step = conv_depthwise.step(
         caps, c.x, w, c.bias, c.dst, LAST=last, height=c.x.shape[3], width=c.x.shape[4],
         y_first=u32(c.first[0]), x_first=u32(c.first[1]),
-        act=c.act,
+        activation=c.act,
     )  # fmt: skip
     return [*before, step]
 
@@ -242,5 +243,5 @@ def direct(caps: Caps, c: Windows) -> Step:
         stride_h=c.stride[0], stride_w=c.stride[1],
         y_first=u32(c.first[0]), x_first=u32(c.first[1]),
         tap_h=u32(c.tap[0]), tap_w=u32(c.tap[1]),
-        act=c.act,
+        activation=c.act,
     )  # fmt: skip

@@ -132,7 +132,7 @@ def _gemv(caps: Caps, scratch: Scratch, p: Product, slices: int) -> list[Step]:
             None if raw else p.residual, out,
             AT=not along_k, AV=av, BV=av if along_k else 1, S=held, depth=s.depth,
             slice_depth=k.depth, slice_batches=s.batches, across=cdiv(s.cols, columns),
-            lane_bits=bits, act=0 if raw else p.act, raw=int(raw),
+            lane_bits=bits, activation=0 if raw else p.act, is_partial=int(raw),
         ),
         *after,
     ]  # fmt: skip
@@ -170,7 +170,7 @@ def _tiled(caps: Caps, scratch: Scratch, p: Product, body: str, slices: int) -> 
         DV=4 if tile != "32" and min(av, bv) > 1 and out.vectorizable(4) else 1,
         depth=s.depth, slice_depth=k.depth, slice_batches=s.batches,
         across=cdiv(s.cols, own.BN), down=cdiv(s.rows, own.BM),
-        act=0 if raw else p.act, raw=int(raw),
+        activation=0 if raw else p.act, is_partial=int(raw),
     )  # fmt: skip
     return [step, *after]
 
@@ -263,7 +263,7 @@ def _tiling(p: Product, raw: bool) -> dict[str, int]:
     s, own = p.shape, TILES[GEMM]
     return {
         "rows": s.rows, "cols": s.cols, "slice_batches": s.batches, "across": cdiv(s.cols, own.BN),
-        "down": cdiv(s.rows, own.BM), "act": 0 if raw else p.act, "raw": int(raw),
+        "down": cdiv(s.rows, own.BM), "activation": 0 if raw else p.act, "is_partial": int(raw),
     }  # fmt: skip
 
 
@@ -334,7 +334,7 @@ def _target(
 def _sum(caps: Caps, parts: View, p: Product, slices: int) -> Step:
     return splitk_reduce.step(
         caps, parts, p.bias, p.residual, p.dst, slices=slices,
-        lane_bits=reduce_bits(caps.tuning, slices, p.dst.size), act=p.act,
+        lane_bits=reduce_bits(caps.tuning, slices, p.dst.size), activation=p.act,
     )  # fmt: skip
 
 
