@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Formatting, lints, types, imports, whether pykernels/_generated is what codegen makes, and
-# ci/validate.sh.
+# Formatting, lints, types, imports, whether pykernels/_generated and the generated pages are what
+# codegen and ci/ make, and ci/validate.sh.
 # Runs all of them, also after a failure.
 
 set -euo pipefail
@@ -16,7 +16,9 @@ stage_lint() { "$python" -m ruff check .; }
 stage_imports() { "${python%/*}/lint-imports" --no-logo --no-cache; }
 stage_mypy() { "$python" -m mypy --strict; }
 stage_pyright() { "$python" -m pyright --pythonpath "$python"; }
-stage_fresh() { "$python" -m codegen --check && "$python" ci/readme.py --check; }
+stage_fresh() {
+    "$python" -m codegen --check && "$python" ci/readme.py --check && "$python" ci/docs.py --check
+}
 stage_validate() { bash ci/validate.sh; }
 
 setup_venv

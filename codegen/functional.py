@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from .emit import constant, default, dtype_words, fixed_scalars, module, scalar_type
 from .spec import DTYPE_NAMES, Param, Spec, TensorSpec
@@ -89,16 +89,19 @@ def _overloads(
 ) -> list[str]:
     """Tensors, or a Tensor to write to, give a Tensor; numpy arrays alone give a numpy array."""
     may = "out: Tensor | None = None"
+    required = [t.name for t in ins if not t.optional]
+    # One Tensor among the arguments is enough.
+    cases = [({t: "Tensor"}, "Array", may, "Tensor") for t in required]
+    cases += [
+        ({}, "Array", "out: Tensor", "Tensor"),
+        ({}, "NDArray", "out: None = None", "NDArray"),
+        ({}, "Array", may, "Array"),
+    ]
     lines = []
-    for first, rest, out, result in (
-        ("Tensor", "Array", may, "Tensor"),
-        ("Array", "Array", "out: Tensor", "Tensor"),
-        ("NDArray", "NDArray", "out: None = None", "NDArray"),
-        ("Array", "Array", may, "Array"),
-    ):
-        signature = ", ".join(_signature(spec, ins, args, first, rest, out))
+    for kinds, rest, out, result in cases:
+        signature = ", ".join(_signature(spec, ins, args, kinds, rest, out))
         lines += ["@overload", f"def {name}({signature}) -> {result}: ..."]
-    signature = "\n    ".join(f"{s}," for s in _signature(spec, ins, args, "Array", "Array", may))
+    signature = "\n    ".join(f"{s}," for s in _signature(spec, ins, args, {}, "Array", may))
     return [*lines, f"def {name}(\n    {signature}\n) -> Array:"]
 
 
@@ -106,11 +109,11 @@ def _signature(
     spec: Spec,
     ins: Sequence[TensorSpec],
     args: Sequence[Param],
-    first: str,
+    kinds: Mapping[str, str],
     rest: str,
     out: str,
 ) -> list[str]:
-    positional = [f"{t.name}: {first}" for t in ins if not t.optional]
+    positional = [f"{t.name}: {kinds.get(t.name, rest)}" for t in ins if not t.optional]
     positional += [f"{p.name}: {scalar_type(p)}" for p in args if p.default is None]
     keyword = [f"{t.name}: {rest} | None = None" for t in ins if t.optional]
     keyword += [f"{p.name}: {scalar_type(p)}{default(p)}" for p in args if p.default is not None]

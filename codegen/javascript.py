@@ -247,6 +247,7 @@ def _kernel(spec: Spec, name: str, planned: bool) -> dict[str, Any]:
         "doc": doc,
         "planned": planned,
         "family": spec.family,
+        "row": bool(spec.fixed_axes),
         "js": js,
         "dts": _declaration(spec, safe, doc, fixed),
     }

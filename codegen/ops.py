@@ -16,7 +16,7 @@ from pykernels.wgsl import expr
 
 from .errors import BuildError
 
-__all__ = ["CLASSES", "ROW", "Row", "Text", "all_rows", "load_rows", "value_type"]
+__all__ = ["CLASSES", "ROW", "Row", "Text", "all_rows", "gated", "load_rows", "value_type"]
 
 ROW = "ROW"  # the name of a variant's operation in templates and in `when`
 
@@ -39,6 +39,12 @@ def value_type(kind: str, dtype: str, vec: int) -> str:
     value = "f32" if dtype == "f16" else dtype
     scalar = {"V": value, "U": "u32", "I": "i32", "B": "bool"}[kind]
     return scalar if vec == 1 else f"vec{vec}<{scalar}>"
+
+
+def gated(dtype: str, vec: int) -> str:
+    """The statement that returns x times the logistic function of u."""
+    limit = f"{value_type('V', dtype, vec)}(88.0f)"
+    return f"return x / (1.0f + exp(min(-u, {limit})));"
 
 
 @dataclass(frozen=True)
@@ -95,12 +101,10 @@ class Row:
         """The body of a function of the inputs: what computes the value, and its return."""
         [kind] = [c for c, dtypes in CLASSES.items() if dtype in dtypes]
         if self.gate is not None:
-            # x times the logistic function of the gate.
             first, *rest = self.gate.lines(dtype, vec)
-            limit = f"{value_type('V', dtype, vec)}(88.0f)"
             lines = [f"let u = {first}", *rest]
             lines[-1] = _ended(lines[-1], ";")
-            return "\n".join([*lines, f"return x / (1.0f + exp(min(-u, {limit})));"])
+            return "\n".join([*lines, gated(dtype, vec)])
         lines = self.wgsl[kind].lines(dtype, vec)
         if not any(line.lstrip().startswith("return ") for line in lines):
             lines[0] = f"return {lines[0]}"

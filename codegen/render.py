@@ -17,7 +17,7 @@ from typing import Any
 import jinja2
 
 from .errors import BuildError
-from .ops import ROW, Row, value_type
+from .ops import ROW, Row, gated, value_type
 from .spec import Spec
 
 __all__ = ["Rendered", "Renderer"]
@@ -111,6 +111,7 @@ class Renderer:
             autoescape=False,
         )
         self._folder = kernels.name
+        self._env.globals["gated"] = gated
         activations = [row for row in rows if row.activation]
         self._env.globals["ACTIVATIONS"] = sorted(activations, key=lambda row: row.activation)
 

@@ -12,8 +12,8 @@ from .run import Report, Result
 
 __all__ = ["FLOOR", "PASSES", "SINGLE", "Change", "compare", "describe"]
 
-# What two runs of the same text may differ by beyond the noise that each sees (docs/bench.md):
-# of at least PASSES passes each, and of fewer, which do not know what a place in memory does.
+# What two runs of the same text may differ by beyond the noise that each sees: of at least PASSES
+# passes each, and of fewer, which do not know what a place in memory does (docs/records/bench.md).
 FLOOR, PASSES = 0.01, 3
 SINGLE = 0.03
 

@@ -161,21 +161,21 @@ def _check(
         found = f"FAILED, {wrong} of {got.size} elements differ" if wrong else "passed, bit for bit"
         click.echo(f"check: {found}")
         return not wrong
-    share, floor = TOLERANCES[got.dtype.name]
-    share = share if rtol is None else rtol
+    relative, absolute = TOLERANCES[got.dtype.name]
+    relative = relative if rtol is None else rtol
     finite = np.isfinite(want)
-    top = float(np.abs(want[finite]).max(initial=0.0))
-    floor = floor * top if atol is None else atol
+    largest = float(np.abs(want[finite]).max(initial=0.0))
+    absolute = absolute * largest if atol is None else atol
     got64 = got.astype(np.float64)
     with np.errstate(invalid="ignore"):
         error = np.abs(got64 - want)
-        fine = np.where(finite, error <= share * np.abs(want) + floor, got64 == want)
+        fine = np.where(finite, error <= relative * np.abs(want) + absolute, got64 == want)
     fine |= np.isnan(got64) & np.isnan(want)
     bad = int((~fine).sum())
     worst = float(error[finite].max(initial=0.0))
     verdict = "passed" if not bad else f"FAILED, {bad} of {got.size} elements"
     click.echo(
-        f"check: largest error {worst:.3g} (allowed: {share:g} of each element + {floor:.3g}): "
-        f"{verdict}"
+        f"check: largest error {worst:.3g} (allowed: {relative:g} of each element + "
+        f"{absolute:.3g}): {verdict}"
     )
     return not bad

@@ -1,1 +1,1 @@
-"""Kernels for web pages: see docs/export.md. `pykernels export` is the command."""
+"""Kernels for web pages: see docs/guide/exporting.md. `pykernels export` is the command."""

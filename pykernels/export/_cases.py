@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from pykernels.dtypes import numpy_dtype
+from pykernels.dtypes import DTYPES, numpy_dtype
 from pykernels.errors import ArgumentError
 from pykernels.layout import Layout
 
@@ -101,13 +101,13 @@ def arrays(request: Request, fills: Mapping[str, Fill]) -> dict[str, Array]:
 
 
 def where(kernel: str) -> str:
-    """The file that a kernel's cases belong into."""
+    """The file of a kernel's cases."""
     return f"pykernels/export/cases/{kernel}.toml"
 
 
 def cases(kernel: str, facts: Mapping[str, Any]) -> Cases | None:
-    """The cases of a kernel, None where nobody has written any."""
-    found = table(kernel)
+    """The cases of a kernel, None where there are none."""
+    found = table(kernel) or (_of_row(facts) if facts["row"] else {})
     if not found:
         return None
     unknown = found.keys() - {"test", "page", "values", "recorded_only"}
@@ -117,8 +117,23 @@ def cases(kernel: str, facts: Mapping[str, Any]) -> Cases | None:
     return Cases(test, page, found.get("values", {}))
 
 
+def _of_row(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Calls of an operation that is a row of a table: whole vectors and others, any layout."""
+    inputs = [t["name"] for t in facts["tensors"] if t["role"] == "in"]
+    dtypes = [DTYPES[name].short for name in facts["tensors"][0]["dtypes"]]
+
+    def call(dtype: str, shape: str, **others: str) -> str:
+        return " ".join(f"{n}={dtype}[{others.get(n, shape)}" for n in (*inputs, "dst"))
+
+    test = [call(d, shape) for d in dtypes for shape in ("3,17]", "2,4,12]")]
+    test.append(call(dtypes[0], "4,8]", **{inputs[0]: "4,8]:1,4"}))
+    if len(inputs) > 1:
+        test += [call(dtypes[0], "3,8]", **{n: other}) for n in inputs for other in ("8]", "3,1]")]
+    return {"test": test, "page": [call(d, "4096,4096]") for d in dtypes]}
+
+
 def table(kernel: str) -> dict[str, Any]:
-    """What the file of a kernel holds, {} where there is none."""
+    """The content of a kernel's file of cases, {} where there is none."""
     file = importlib.resources.files("pykernels.export") / "cases" / f"{kernel}.toml"
     return tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
 

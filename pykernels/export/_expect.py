@@ -1,4 +1,4 @@
-"""What numpy says: results of a call by the reference, and whether others agree with them."""
+"""Results of a call by the numpy reference, and whether others agree with them."""
 
 from __future__ import annotations
 

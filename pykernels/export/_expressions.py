@@ -96,7 +96,7 @@ class Expressions:
         return f"{of}.{node.attr}"
 
     def known(self, node: ast.Attribute) -> None:
-        """NotTranslated for what a module of Python's has, but 5_python.js has not."""
+        """NotTranslated for a function of Python's modules that 5_python.js does not have."""
         module = self.value(node.value).removeprefix("py.")
         if module in MODULES and node.attr not in MODULES[module]:
             raise NotTranslated(f"{self.name}: {module}.{node.attr}")

@@ -243,7 +243,7 @@ def _file_name(variant: str) -> str:
 def _bodies_type(bodies: Sequence[str]) -> str:
     names = " | ".join(f'"{b}"' for b in bodies)
     return (
-        "/** For plans of your own: see docs/export.md. */\n"
+        "/** For plans of your own: see docs/guide/exporting.md. */\n"
         f"export const bodies: Readonly<Record<{names}, Body>>;\n"
     )
 

@@ -7,11 +7,11 @@ do more have a file here and a line below.
 
 from pykernels._generated import functional as _generated
 from pykernels._generated.functional import *  # noqa: F403
-from pykernels.kernels import fill, memset
 
 from .attention import flash_attn, flash_attn_backward, scaled_dot_product_attention
 from .conv import conv2d, conv_transpose2d
-from .creation import astype, copy, copyto, empty, full, ones, zeros
+from .copy import astype, copy, copyto
+from .fill import empty, fill, full, memset, ones, zeros
 from .matmul import matmul
 from .rows import embedding, get_rows, set_rows
 

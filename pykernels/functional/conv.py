@@ -148,8 +148,8 @@ def conv_transpose2d(
         w: Tensor or numpy array, float32 or float16, (C, O / groups, KH, KW) in every layout.
         bias: float32 or float16, (O,).
         stride: Steps of the output between neighbouring pixels of x, an integer or (rows, columns).
-        padding: Rows and columns cut off: an integer, two (rows, columns), or four (top, bottom,
-            left, right).
+        padding: Rows and columns left out at the edges: an integer, two (rows, columns), or four
+            (top, bottom, left, right).
         output_padding: Rows and columns added at the end, fewer than stride or dilation.
         groups: Number of groups of channels; output channels see the channels of their own only.
         dilation: Steps between taps, an integer or (rows, columns).

@@ -66,7 +66,7 @@ def matmul(
 
     (..., n, k) and (..., k, m) give (..., n, m); leading axes broadcast; an operand of one axis is
     a vector and its axis is not in the result. Sums are f32 whatever the operands are, and no
-    operand is rounded; any strides will do (large products may turn an operand in scratch memory).
+    operand is rounded; any strides will do (large products may pack an operand in scratch memory).
 
     Args:
         a: Tensor or numpy array, float32 or float16, one axis or more.
@@ -101,12 +101,13 @@ def matmul(
                 f"[matmul] bias must broadcast to {result.shape} but has shape {extra.shape}"
             ) from None
         extra = _with_axes(extra, rows, cols)
-    wide = left if rows else left[None, :]
-    tall = right if cols else right[:, None]
-    tall = tall.transpose(*range(tall.ndim - 2), tall.ndim - 1, tall.ndim - 2)
+    matrix_a = left if rows else left[None, :]
+    matrix_b = right if cols else right[:, None]
+    lead_b = range(matrix_b.ndim - 2)
+    columns_b = matrix_b.transpose(*lead_b, matrix_b.ndim - 1, matrix_b.ndim - 2)
     mul_mat(
-        tall.broadcast_to((*lead, *tall.shape[-2:])),
-        wide.broadcast_to((*lead, *wide.shape[-2:])),
+        columns_b.broadcast_to((*lead, *columns_b.shape[-2:])),
+        matrix_a.broadcast_to((*lead, *matrix_a.shape[-2:])),
         _with_axes(result, rows, cols),
         bias=extra,
         activation=activation,

@@ -73,18 +73,18 @@ def get_rows(src: Array, index: Array, *, check: bool = True, out: Tensor | None
         DTypeError, ShapeError and what `pykernels.kernels.get_rows` raises.
     """
     call = Call(_get_rows.KERNEL, src, index, out=out)
-    rows, places = call.tensor("src", src), call.tensor("index", index)
-    if rows.ndim < 2 or places.ndim < 1:
+    rows, indices = call.tensor("src", src), call.tensor("index", index)
+    if rows.ndim < 2 or indices.ndim < 1:
         raise ShapeError(
             "[get_rows] src must have two or more axes and index one, but they have shapes "
-            f"{rows.shape} and {places.shape}"
+            f"{rows.shape} and {indices.shape}"
         )
-    a, b = rows.shape[:-2], places.shape[:-1]
+    a, b = rows.shape[:-2], indices.shape[:-1]
     size = max(len(a), len(b))
     pairs = zip((1,) * (size - len(a)) + a, (1,) * (size - len(b)) + b, strict=True)
     lead = tuple(0 if 0 in (m, n) else max(m, n) for m, n in pairs)
-    result = call.out((*lead, places.shape[-1], rows.shape[-1]), _dtype(rows, out))
-    _get_rows.get_rows(rows, places, result, check=check)
+    result = call.out((*lead, indices.shape[-1], rows.shape[-1]), _dtype(rows, out))
+    _get_rows.get_rows(rows, indices, result, check=check)
     return call.leave(result)
 
 
@@ -127,11 +127,11 @@ def embedding(
         DTypeError, ShapeError and what `pykernels.kernels.get_rows` raises.
     """
     call = Call(_EMBEDDING, weight, index, out=out)
-    matrix, places = call.tensor("src", weight), call.tensor("index", index)
+    matrix, indices = call.tensor("src", weight), call.tensor("index", index)
     if matrix.ndim != 2:
         raise ShapeError(f"[embedding] weight must have two axes but has shape {matrix.shape}")
-    result = call.out((*places.shape, matrix.shape[1]), _dtype(matrix, out))
-    tensors = (matrix, places, result)
+    result = call.out((*indices.shape, matrix.shape[1]), _dtype(matrix, out))
+    tensors = (matrix, indices, result)
     run(_EMBEDDING, tensors, options=(check,))
     return call.leave(result)
 

@@ -13,7 +13,7 @@ from typing import Any
 from pykernels.errors import BufferStateError, DeviceLostError, DTypeError, FeatureError
 from pykernels.faults import PAGE_BYTES
 from pykernels.plan import Caps, Kernel
-from pykernels.tuning import Tuning, for_adapter
+from pykernels.tuning import for_adapter
 
 from .adapters import AdapterInfo, info_of
 from .bind_groups import BindGroupCache
@@ -56,10 +56,7 @@ class Context:
         self.lock = threading.RLock()
         self.features = engine.features(raw)
         self.limits: dict[str, int] = dict(raw.limits)
-        info = self.info
-        self.caps = _caps(
-            self.features, self.limits, for_adapter(info["name"], info["type"]).tuning
-        )
+        self.caps = _caps(self.features, self.limits, self.info)
         self.plans: dict[Any, Prepared] = {}
         self.bind_groups = BindGroupCache(engine.lib)
         self.pipelines = Pipelines(engine, raw, checks)
@@ -206,7 +203,7 @@ class Context:
             return found
 
 
-def _caps(features: frozenset[str], limits: dict[str, int], tuning: Tuning) -> Caps:
+def _caps(features: frozenset[str], limits: dict[str, int], info: AdapterInfo) -> Caps:
     return Caps(
         f16="shader-f16" in features,
         subgroups="subgroups" in features,
@@ -215,7 +212,7 @@ def _caps(features: frozenset[str], limits: dict[str, int], tuning: Tuning) -> C
         max_workgroup_bytes=limits["max-compute-workgroup-storage-size"],
         max_binding=limits["max-storage-buffer-binding-size"] // 4 * 4,
         max_groups=limits["max-compute-workgroups-per-dimension"],
-        tuning=tuning,
+        tuning=for_adapter(info["name"], info["type"]).tuning,
     )
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pykernels import texts
 from pykernels.errors import ShaderError
+from pykernels.texts import of_body
 
 from .engine import Engine
 
@@ -28,7 +28,7 @@ class Pipelines:
         group_layout, pipeline_layout = self._layout(writable)
         pipeline = self._pipelines.get((body, key))
         if pipeline is None:
-            text = texts.of_body(body).get(key)
+            text = of_body(body).get(key)
             if text is None:
                 raise ShaderError(f"[{body}] has no variant {key}")
             engine = self._engine

@@ -1,6 +1,6 @@
 """Lints on the text: what the compilers accept and a portable shader must not have.
 
-docs/validate.md explains each code. A comment suppresses what it names:
+docs/reference/lints.md explains each code. A comment suppresses what it names:
 
     // pykernels: ignore PK008            on the line, or on the line above it; without codes: all
     // pykernels: ignore-file PK009       in the whole text

@@ -177,5 +177,5 @@ def test_every_kernel_has_cases(kernel: str) -> None:
     found = cases(kernel, FACTS[kernel])
     assert found is not None and found.test, (
         f"kernel {kernel} has no case for the browser: write a few small calls into "
-        f"{where(kernel)}, as docs/export.md says (test = ['x=f32[3,17]', ...])"
+        f"{where(kernel)}, as docs/design/export.md says (test = ['x=f32[3,17]', ...])"
     )

@@ -19,7 +19,7 @@ from pykernels.validate._files import gather, read_limits
 from pykernels.validate._pool import Checker, check
 
 DATA = Path(__file__).parent / "data"
-DOCS = Path(__file__).parents[2] / "docs" / "validate.md"
+DOCS = Path(__file__).parents[2] / "docs" / "reference" / "lints.md"
 ONLY = {  # what one validator alone reports of a text: line, part of the message
     "barrier_loaded": ("tint", 8, "must only be called from uniform control flow"),
     "storage_pointer": ("naga", 5, "can't be passed into functions"),

@@ -27,7 +27,7 @@ ${row.statements("f32", 4)}
 //% endfor
   // x times the logistic function of a gate.
   let u = ${gate.text};
-  return x / (1.0f + exp(min(-u, vec4<f32>(88.0f))));
+  ${gated("f32", 4)}
 }
 //% endmacro
 

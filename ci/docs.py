@@ -1,0 +1,327 @@
+"""Writes pages of docs/reference from docstrings, signatures and the help of commands, and
+README's tables of families and dtypes. `--check` only compares.
+
+python ci/docs.py [--check]
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import is_dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+from docstrings import WIDTH, docstring, signature
+
+import pykernels as pk
+from pykernels import cli, errors, functional, kernels
+from pykernels.dtypes import DTYPES
+
+ROOT = Path(__file__).resolve().parent.parent
+REFERENCE = ROOT / "docs" / "reference"
+NOTE = "<!-- Written by ci/docs.py from {source}: edit that, and run `python ci/docs.py`. -->"
+# Methods that modules of the package call on each other: no part of the public classes.
+INTERNAL = {
+    "Device": ("adopt", "expose"),
+    "Profile": ("begin", "collect", "discard", "resolve", "submitted"),
+}
+
+
+def manifest() -> dict[str, Any]:
+    """What the build knows of kernels, dtypes and bodies."""
+    from pykernels.cli import _manifest
+
+    found: dict[str, Any] = _manifest.manifest()
+    return found
+
+
+def entry(title: str, name: str, f: Callable[..., Any], level: int = 3) -> Iterator[str]:
+    """A function: heading, signature, docstring."""
+    yield from (f"{'#' * level} {title}", "", signature(name, f), "", *docstring(f), "")
+
+
+def family(name: str) -> str:
+    """The family of a kernel, as the folder of its source says."""
+    found = re.search(r"kernels/(\w+)/", _module_of(name).__doc__ or "")
+    return found[1] if found else "other"
+
+
+def _module_of(name: str) -> Any:
+    return importlib.import_module(getattr(kernels, name).__module__)
+
+
+def kernel_families() -> dict[str, list[str]]:
+    """Names of kernels by family, both sorted."""
+    found: dict[str, list[str]] = {}
+    for name in sorted(kernels.__all__):
+        found.setdefault(family(name), []).append(name)
+    return dict(sorted(found.items()))
+
+
+def function_families() -> dict[str, list[str]]:
+    """Names of the functions of layer two by family."""
+    found: dict[str, list[str]] = {}
+    for name in sorted(functional.__all__):
+        home = getattr(functional, name).__module__.rpartition(".")[2]
+        if home == "functional" or name in kernels.__all__:
+            home = family(name)
+        found.setdefault(home, []).append(name)
+    return dict(sorted(found.items()))
+
+
+def kernels_page() -> Iterator[str]:
+    """Layer one."""
+    yield from page("Kernels", "the kernels' specs (kernels/*/*.wgsl, ops.toml)")
+    yield (
+        "Layer one, `pykernels.kernels`: views in, views out. Nothing is allocated but scratch "
+        "memory. Inputs come first, then the output, always called `dst`; options are keywords. "
+        "What a dtype of each argument may be is in [dtypes](dtypes.md); errors are in "
+        "[errors](errors.md). `python -m pykernels list` prints bodies and variants, "
+        "`pykernels show NAME` a shader."
+    )
+    yield ""
+    yield "| family | kernels | design |"
+    yield "|---|---|---|"
+    for room, names in kernel_families().items():
+        links = ", ".join(f"[`{n}`](#{n})" for n in names)
+        yield f"| {room} | {links} | [{room}](../design/{room}.md) |"
+    yield ""
+    for room, names in kernel_families().items():
+        yield from (f"## Family {room}", "")
+        for name in names:
+            yield from entry(name, f"pk.kernels.{name}", getattr(kernels, name))
+
+
+def functions_page() -> Iterator[str]:
+    """Layer two."""
+    yield from page("Functions", "the docstrings of pykernels/functional")
+    yield (
+        "Layer two, `pykernels` itself: functions that allocate their output, with the names and "
+        "arguments of numpy and torch. numpy arrays in give a numpy array out, computed on the "
+        "default device; a Tensor among the arguments makes the result a Tensor on its device. "
+        "`out=` takes a Tensor to write to."
+    )
+    yield ""
+    yield "| family | functions |"
+    yield "|---|---|"
+    for room, names in function_families().items():
+        yield f"| {room} | {', '.join(f'[`{n}`](#{n})' for n in names)} |"
+    yield ""
+    for room, names in function_families().items():
+        yield from (f"## Family {room}", "")
+        for name in names:
+            yield from entry(name, f"pk.{name}", getattr(functional, name))
+
+
+def class_entry(cls: type, name: str) -> Iterator[str]:
+    """A class: its docstring, constructor, properties as a table, methods."""
+    yield from (f"## {name}", "")
+    if "Args:" in (cls.__doc__ or "") or is_dataclass(cls):
+        yield from (signature(f"pk.{name}" if name in dir(pk) else name, cls), "")
+    yield from (*docstring(cls), "")
+    hidden = INTERNAL.get(name, ())
+    every: dict[str, Any] = {}
+    for home in reversed([c for c in cls.__mro__ if c.__module__.startswith("pykernels.")]):
+        every |= vars(home)
+    members = [(n, m) for n, m in every.items() if not n.startswith("_") and n not in hidden]
+    attributes = [(n, m) for n, m in members if isinstance(m, property) and inspect.getdoc(m)]
+    if attributes:
+        yield from ("| property | |", "|---|---|")
+        for n, m in attributes:
+            first = " ".join((inspect.getdoc(m) or "").split())
+            yield f"| `{n}` | {first.replace('|', chr(92) + '|')} |"
+        yield ""
+    for n, m in members:
+        f = m.__func__ if isinstance(m, (classmethod, staticmethod)) else m
+        if inspect.isfunction(f) and inspect.getdoc(f):
+            owner = f"pk.{name}" if isinstance(m, (classmethod, staticmethod)) else name.lower()
+            owner = {"device": "dev", "tensor": "t", "profile": "p"}.get(owner, owner)
+            yield from entry(f"{name}.{n}", f"{owner}.{n}", f)
+
+
+def device_page() -> Iterator[str]:
+    """Devices and what belongs to them."""
+    yield from page("Devices", "the docstrings of pk.Device and its relatives")
+    yield "How to use them: [devices](../guide/devices.md), [batching](../guide/batching.md)."
+    yield ""
+    yield from class_entry(pk.Device, "Device")
+    yield from entry("default_device", "pk.default_device", pk.default_device, 2)
+    yield from entry("list_adapters", "pk.list_adapters", pk.list_adapters, 2)
+    yield from class_entry(pk.AdapterInfo, "AdapterInfo")
+    module = inspect.getmodule(inspect.unwrap(pk.Device.profile))
+    profile = module.Profile  # type: ignore[union-attr]
+    yield from class_entry(profile, "Profile")
+    yield from class_entry(inspect.getmodule(profile).Record, "Record")  # type: ignore[union-attr]
+    yield from class_entry(module.MemoryStats, "MemoryStats")  # type: ignore[union-attr]
+
+
+def tensor_page() -> Iterator[str]:
+    """Tensors."""
+    yield from page("Tensors", "the docstrings of pk.Tensor")
+    yield "How to use them: [tensors and views](../guide/tensors.md)."
+    yield ""
+    yield from class_entry(pk.Tensor, "Tensor")
+
+
+def errors_page() -> Iterator[str]:
+    """The tree of errors."""
+    yield from page("Errors", "the docstrings of pykernels/errors.py")
+    yield from docstring(errors)
+    yield ""
+    yield "How to meet them: [errors](../guide/errors.md). Codes of the lints: [lints](lints.md)."
+    yield ""
+    for name in sorted(errors.__all__):
+        cls = getattr(errors, name)
+        bases = ", ".join(f"`{b.__name__}`" for b in cls.__bases__)
+        yield from (f"## {name}", "", f"Derives from {bases}.", "", *docstring(cls), "")
+
+
+def commands() -> Iterator[tuple[str, str]]:
+    """The command line: each command and its help."""
+    group = cli.main
+    top = click.Context(group, info_name="pykernels", terminal_width=WIDTH)
+    yield "pykernels", group.get_help(top)
+    for name in group.list_commands(top):
+        command = group.get_command(top, name)
+        assert command is not None
+        context = click.Context(command, parent=top, info_name=name, terminal_width=WIDTH)
+        yield f"pykernels {name}", command.get_help(context)
+
+
+def cli_page() -> Iterator[str]:
+    """The help of each command."""
+    yield from page("The command line", "the help of the commands (pykernels/cli)")
+    yield "Exit codes: 0 fine, 1 a check failed, 2 wrong use or something is missing."
+    yield ""
+    for name, text in commands():
+        yield from (f"## {name}", "", "```text", text.rstrip(), "```", "")
+
+
+def dtype_table() -> list[str]:
+    """One row a dtype: its size, and what takes it beside the kernels that move bytes."""
+    others = {
+        name: kernel["tensors"]
+        for name, kernel in sorted(manifest()["kernels"].items())
+        if not any(map(_any, kernel["tensors"]))
+    }
+    lines = ["| dtype | bytes | moved and converted | computed with |", "|---|--:|---|---|"]
+    for d, kind in DTYPES.items():
+        results = [n for n, ts in others.items() if any(_takes(t, d, "out") for t in ts)]
+        inputs: dict[str, list[str]] = {}
+        for name, kernel in sorted(manifest()["kernels"].items()):
+            for t in kernel["tensors"] if name not in results else ():
+                if _takes(t, d, "in") and not _any(t):
+                    inputs.setdefault(t["name"], []).append(f"`{name}`")
+        cells = [f"`{arg}` of {', '.join(names)}" for arg, names in inputs.items()]
+        if results:
+            cells.insert(0, "all that compute" if len(results) == len(others) else _listed(results))
+        moved = "yes" + {"int64": " (converts from and to int32 only)"}.get(d, "")
+        lines.append(f"| `{d}` | {kind.itemsize} | {moved} | {'; '.join(cells) or 'no'} |")
+    return lines
+
+
+def _takes(tensor: dict[str, Any], dtype: str, role: str) -> bool:
+    return dtype in tensor["dtypes"] and tensor["role"] == role
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{n}`" for n in names)
+
+
+def _any(tensor: dict[str, Any]) -> bool:
+    return len(tensor["dtypes"]) == len(DTYPES)
+
+
+def family_table() -> list[str]:
+    """One row a family: its kernels and functions."""
+    lines = ["| family | kernels (`pk.kernels`) | functions (`pk`) |", "|---|---|---|"]
+    kernel, function = kernel_families(), function_families()
+    for room in sorted({*kernel, *function}):
+        cells = (_listed(found.get(room, ())) for found in (kernel, function))
+        lines.append(f"| {room} | {' | '.join(cells)} |")
+    return lines
+
+
+def dtypes_page() -> Iterator[str]:
+    """Dtypes, and which kernel takes which."""
+    yield from page("Dtypes", "pykernels/dtypes.py and the kernels' specs")
+    yield (
+        "A dtype is one of numpy's names, or the numpy dtype. Short names (`i8`) are refused, as "
+        "numpy reads them otherwise. float64 arrays are refused with a hint to convert them. Sums "
+        "are float32 whatever the operands are, unless an argument (`precision`) says otherwise."
+    )
+    yield ""
+    yield from dtype_table()
+    yield ""
+    yield (
+        "float16 needs the device's feature shader-f16 where a kernel computes with it; moving "
+        "and converting it does not. A bfloat16 tensor becomes a numpy array with the package "
+        "ml_dtypes only. Elements below four bytes share words: a view may begin inside of one."
+    )
+    yield ""
+    yield from ("## Arguments of kernels", "", "| kernel | argument | dtypes |", "|---|---|---|")
+    for name, kernel in sorted(manifest()["kernels"].items()):
+        for t in kernel["tensors"]:
+            kinds = "any" if _any(t) else ", ".join(t["dtypes"])
+            yield f"| `{name}` | `{t['name']}` | {kinds} |"
+
+
+def page(title: str, source: str) -> Iterator[str]:
+    """The beginning of a page."""
+    yield from (NOTE.format(source=source), "", f"# {title}", "")
+
+
+PAGES: dict[str, Callable[[], Iterator[str]]] = {
+    "kernels": kernels_page,
+    "functions": functions_page,
+    "device": device_page,
+    "tensor": tensor_page,
+    "errors": errors_page,
+    "cli": cli_page,
+    "dtypes": dtypes_page,
+}
+
+
+def texts() -> dict[Path, str]:
+    """Each page's text."""
+    found = {}
+    for name, write in PAGES.items():
+        text = re.sub(r"\n{3,}", "\n\n", "\n".join(line.rstrip() for line in write()))
+        found[REFERENCE / f"{name}.md"] = text.strip() + "\n"
+    readme = ROOT / "README.md"
+    found[readme] = readme.read_text(encoding="utf-8")
+    for name, table in (("dtypes", dtype_table()), ("families", family_table())):
+        begin, end = f"<!-- docs: {name} -->\n", "<!-- end -->"
+        before, _, rest = found[readme].partition(begin)
+        rows = "\n".join(table)
+        found[readme] = f"{before}{begin}{rows}\n{end}{rest.partition(end)[2]}"
+    return found
+
+
+def main() -> int:
+    status = 0
+    for path, text in texts().items():
+        old = path.read_text(encoding="utf-8") if path.exists() else ""
+        if text == old:
+            continue
+        if "--check" not in sys.argv:
+            path.write_text(text, encoding="utf-8")
+            continue
+        name = str(path.relative_to(ROOT))
+        print(f"{name} is out of date: run python ci/docs.py", file=sys.stderr)
+        changes = difflib.unified_diff(
+            old.splitlines(), text.splitlines(), name, "written", "", "", 1
+        )
+        print("\n".join(list(changes)[:40]), file=sys.stderr)
+        status = 1
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,74 @@
+"""Copies and conversions."""
+
+from __future__ import annotations
+
+from typing import overload
+
+from pykernels._generated.kernels.cpy import KERNEL
+from pykernels.arrays import Array, Call, NDArray
+from pykernels.device import Tensor
+from pykernels.dtypes import DTypeLike, dtype_of
+from pykernels.errors import DTypeError, ShapeError
+from pykernels.kernels import cpy
+
+__all__ = ["astype", "copy", "copyto"]
+
+
+@overload
+def astype(x: Tensor, dtype: DTypeLike) -> Tensor: ...
+@overload
+def astype(x: NDArray, dtype: DTypeLike) -> NDArray: ...
+@overload
+def astype(x: Array, dtype: DTypeLike) -> Array: ...
+def astype(x: Array, dtype: DTypeLike) -> Array:
+    """A contiguous copy in another dtype, by the rules of `kernels.cpy` (float to int saturates).
+
+    Args:
+        x: Tensor or numpy array, any dtype that tensors have.
+        dtype: A dtype that tensors have: its name as numpy spells it, or the numpy dtype.
+
+    Returns:
+        A Tensor for a Tensor, a numpy array for a numpy array.
+
+    Raises:
+        DTypeError: for another dtype, and from or to int64 unless the other one is int32.
+    """
+    call = Call(KERNEL, x)
+    src = call.tensor("src", x)
+    dst = call.out(src.shape, dtype_of(dtype, "[astype] dtype").name)
+    cpy(src, dst)
+    return call.leave(dst)
+
+
+@overload
+def copy(x: Tensor) -> Tensor: ...
+@overload
+def copy(x: NDArray) -> NDArray: ...
+@overload
+def copy(x: Array) -> Array: ...
+def copy(x: Array) -> Array:
+    """A contiguous copy, bit for bit: `copy(x.T)` transposes. Returns what it is given."""
+    call = Call(KERNEL, x)
+    src = call.tensor("src", x)
+    dst = call.out(src.shape, src.dtype)
+    cpy(src, dst)
+    return call.leave(dst)
+
+
+def copyto(dst: Tensor, src: Array) -> None:
+    """Write `src` to all elements of `dst`, broadcast by numpy's rules and converted to its dtype.
+
+    Raises:
+        ShapeError: if the shape of src does not broadcast to that of dst.
+        DTypeError, AliasError: as `kernels.cpy`.
+    """
+    if not isinstance(dst, Tensor):
+        raise DTypeError(f"[copyto] dst must be a pykernels.Tensor but is {type(dst).__name__}")
+    source = Call(KERNEL, src, out=dst).tensor("src", src)
+    try:
+        view = source.broadcast_to(dst.shape)
+    except ValueError:
+        raise ShapeError(
+            f"[copyto] src must broadcast to {dst.shape} but has shape {source.shape}"
+        ) from None
+    cpy(view, dst)
