@@ -31,6 +31,7 @@ _TENSOR = {
 _PARAM = {"type", "value", "default", "arg", "of", "doc"}
 _OPTION = {"type", "default", "doc"}
 _NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
+_CONFIG = re.compile(r"[a-z0-9][a-z0-9_]*\Z")  # as "64x128"
 _FIELD = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
 # Members that a tensor of an index space has anyway.
 _LEVEL_STEPS = {"rows": ("cs",), "tiles": ("rs", "cs")}
@@ -52,7 +53,7 @@ def read_configs(r: Reader) -> dict[str, dict[str, Value]]:
     first: dict[str, Value] = {}
     for name, row in table.items():
         where = ("configs", name)
-        if not _NAME.match(name) or not isinstance(row, dict) or not row:
+        if not _CONFIG.match(name) or not isinstance(row, dict) or not row:
             r.fail(
                 r.line(*where), f"configs.{name} must be a name in lower case and a table of values"
             )

@@ -36,7 +36,7 @@
 // params.max_bias = { type = "f32" }
 // params.scale = { type = "f32" }
 // params.softcap = { type = "f32" }
-// uses = ["product", "logits"]
+// uses = ["tile/loader", "tile/outer_product", "logits"]
 // grid = "turned.shape[0] * down * across"
 // ///
 
@@ -50,7 +50,9 @@
 // Bounds, for unchecked compilation: panels have whole tiles, windows too; indices of the mask are
 // clamped to the last key and query; those of workgroup memory are lane numbers.
 //% set M, NT, TR, TC, LR, LC = {32: (32, 64, 4, 4, 4, 8), 128: (64, 128, 8, 8, 4, 8)}[TILE]
-${product.memory(TILE, M)}
+//% set A_TILE = {"x": "a", "storage": "f32", "V": 4, "K_ROWS": true, "EXTENT": TILE, "BK": 16, "threads": NT}
+//% set B_TILE = {"x": "b", "storage": "f32", "V": 4, "K_ROWS": true, "EXTENT": M, "BK": 16, "threads": NT}
+${outer_product.memory(M, TILE, 16)}
 var<workgroup> stat: array<vec2<f32>, ${M}>;
 ${logits.alibi()}
 
@@ -116,25 +118,25 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let own_head = p.first_head + inside;
   let rows = (p.depth + p.value_depth) * 16u;
 
-  let head = 16u;  // all tiles are whole
+  let k_prologue = 16u;  // all tiles are whole
   let a_start = p.a_off + (own_head / p.group) * rows * p.a_rs;
   let b_start = p.b_off + own_head * rows * p.b_rs;
-  ${product.place("a", 4, true, TILE, NT, "key0", "(p.a_rs * 4u)")}
-  ${product.place("b", 4, true, M, NT, "query0", "(p.b_rs * 4u)")}
-  ${product.first("a", "f32", 4, true, TILE, NT)}
-  ${product.first("b", "f32", 4, true, M, NT)}
+  ${loader.init(A_TILE, "key0", "(p.a_rs * 4u)")}
+  ${loader.init(B_TILE, "query0", "(p.b_rs * 4u)")}
+  ${loader.load_prologue(A_TILE)}
+  ${loader.load_prologue(B_TILE)}
   let stat_at = p.stats_off + (own_head * p.b_rs * 4u + query0 + li % ${M}u) * 2u;
   let own_stat = vec2<f32>(stats_load(stat_at), stats_load(stat_at + 1u));
-  ${product.lanes(TR, TC, LR, LC, TILE)}
-  ${product.sums(TR, TC)}
+  ${outer_product.lane_layout(TR, TC, LR, LC, TILE)}
+  ${outer_product.accumulators(TR, TC)}
   for (var left = p.depth; left > 0u; left -= 1u) {
     workgroupBarrier();  // the last tiles have been read
-    ${product.keep("a", 4, true, TILE, NT)}
-    ${product.keep("b", 4, true, M, NT)}
+    ${loader.store_stage(A_TILE)}
+    ${loader.store_stage(B_TILE)}
     workgroupBarrier();
-    ${product.next("a", 4, true, TILE, NT)}
-    ${product.next("b", 4, true, M, NT)}
-    ${product.multiply(TR, TC, LR, LC)}
+    ${loader.load_next(A_TILE)}
+    ${loader.load_next(B_TILE)}
+    ${outer_product.multiply(TR, TC, LR, LC, 16)}
   }
 
   if (li < ${M}u) { stat[li] = own_stat; }
@@ -183,14 +185,14 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 
   for (var left = p.value_depth; left > 0u; left -= 1u) {
     workgroupBarrier();
-    ${product.keep("a", 4, true, TILE, NT)}
-    ${product.keep("b", 4, true, M, NT)}
+    ${loader.store_stage(A_TILE)}
+    ${loader.store_stage(B_TILE)}
     workgroupBarrier();
     if (left > 1u) {
-      ${product.next("a", 4, true, TILE, NT)}
-      ${product.next("b", 4, true, M, NT)}
+      ${loader.load_next(A_TILE)}
+      ${loader.load_next(B_TILE)}
     }
-    ${product.multiply(TR, TC, LR, LC)}
+    ${outer_product.multiply(TR, TC, LR, LC, 16)}
   }
 
   let high = p.down * ${M // 4}u;  // vectors of a row of `turned`

@@ -25,7 +25,7 @@
 // params.dst_sh = { type = "u32" }
 // params.dst_sr = { type = "u32" }
 // params.add = { type = "u32" }
-// uses = ["product"]
+// uses = ["tile/loader", "tile/outer_product"]
 // grid = "b.shape[0] * down * across"
 // ///
 
@@ -36,7 +36,9 @@
 // last vector, k stays inside the window; stores are guarded; indices of workgroup memory are lanes.
 //% set M, N, NT, TR, TC, LR, LC = {"32": (32, 32, 64, 4, 4, 4, 8), "128x64": (128, 64, 256, 8, 4, 4, 8), "128": (128, 128, 256, 8, 8, 4, 8)}[TILE]
 //% set LOG = 5 if M == 32 else 7
-${product.memory(N, M)}
+//% set A_TILE = {"x": "a", "storage": "f32", "V": 4, "K_ROWS": true, "EXTENT": N, "BK": 16, "threads": NT}
+//% set B_TILE = {"x": "b", "storage": "f32", "V": 4, "K_ROWS": true, "EXTENT": M, "BK": 16, "threads": NT}
+${outer_product.memory(M, N, 16)}
 
 @compute @workgroup_size(${NT})
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
@@ -57,25 +59,25 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   if ((rounds | (1u - p.add)) == 0u) { return; }
   let k0 = min(u32(first), p.deep - 1u) * ${M}u;
 
-  let head = 16u;  // all tiles are whole
+  let k_prologue = 16u;  // all tiles are whole
   let a_start = p.a_off + ((own_head / p.sharing) * p.a_rows + p.first_k + k0) * p.a_rs;
   let b_start = p.b_off + (inside * p.deep * ${M}u + k0) * p.b_rs;
-  ${product.place("a", 4, true, N, NT, "n0", "(p.a_rs * 4u)")}
-  ${product.place("b", 4, true, M, NT, "m0", "(p.b_rs * 4u)")}
-  ${product.first("a", "f32", 4, true, N, NT)}
-  ${product.first("b", "f32", 4, true, M, NT)}
-  ${product.lanes(TR, TC, LR, LC, N)}
-  ${product.sums(TR, TC)}
+  ${loader.init(A_TILE, "n0", "(p.a_rs * 4u)")}
+  ${loader.init(B_TILE, "m0", "(p.b_rs * 4u)")}
+  ${loader.load_prologue(A_TILE)}
+  ${loader.load_prologue(B_TILE)}
+  ${outer_product.lane_layout(TR, TC, LR, LC, N)}
+  ${outer_product.accumulators(TR, TC)}
   for (var left = rounds; left > 0u; left -= 1u) {
     workgroupBarrier();  // the last tiles have been read
-    ${product.keep("a", 4, true, N, NT)}
-    ${product.keep("b", 4, true, M, NT)}
+    ${loader.store_stage(A_TILE)}
+    ${loader.store_stage(B_TILE)}
     workgroupBarrier();
     if (left > 1u) {
-      ${product.next("a", 4, true, N, NT)}
-      ${product.next("b", 4, true, M, NT)}
+      ${loader.load_next(A_TILE)}
+      ${loader.load_next(B_TILE)}
     }
-    ${product.multiply(TR, TC, LR, LC)}
+    ${outer_product.multiply(TR, TC, LR, LC, 16)}
   }
 
   let base = p.dst_off + (own_head / p.heads) * p.dst_sb + (own_head % p.heads) * p.dst_sh;

@@ -20,13 +20,13 @@
 // params.lane_bits = { type = "u32" }
 // params.across = { type = "u32" }
 // params.slice_depth = { type = "u32" }
-// params.raw = { type = "u32" }
+// params.is_partial = { type = "u32" }
 // params.scale = { type = "f32", default = 1.0, doc = "Factor of the sums." }
 // operations = "dy.size"
 // grid = "across * cdiv(it.rows, slice_depth)"
 // ///
 
-// The rows of the index space are pixels of all images (or four of them, V), the columns channels.
+// Rows of the index space are pixels of all images (or four of them, V), columns are channels.
 // One workgroup sums 2^lane_bits channels over one slice of the pixels: neighbouring invocations
 // take neighbouring channels, or with lane_bits = 0 neighbouring pixels; then a tree.
 //% set UNROLL = 4
@@ -38,8 +38,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let g = group_id(wg);
   if (g >= p.groups) { return; }
   let slice = g / p.across;
-  let wide = 1u << p.lane_bits;
-  let c = ((g - slice * p.across) << p.lane_bits) + (li & (wide - 1u));
+  let lanes = 1u << p.lane_bits;
+  let c = ((g - slice * p.across) << p.lane_bits) + (li & (lanes - 1u));
   let step = WG >> p.lane_bits;
   let column = min(c, p.channels - 1u) * p.dy_os;
   let first = slice * p.slice_depth;
@@ -64,11 +64,11 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endif
   workgroupBarrier();
 //% for half in (128, 64, 32, 16, 8, 4, 2, 1)
-  if ((${half}u >= wide) & (li < ${half}u)) { shared_sums[li] += shared_sums[li + ${half}u]; }
+  if ((${half}u >= lanes) & (li < ${half}u)) { shared_sums[li] += shared_sums[li + ${half}u]; }
   workgroupBarrier();
 //% endfor
-  if ((li < wide) & (c < p.channels)) {
-    let factor = select(p.scale, 1.0f, p.raw == 1u);
+  if ((li < lanes) & (c < p.channels)) {
+    let factor = select(p.scale, 1.0f, p.is_partial == 1u);
     dst_store(p.dst_off + slice * p.dst_ss + c * p.dst_os, shared_sums[li] * factor);
   }
 }

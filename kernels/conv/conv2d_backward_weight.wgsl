@@ -8,10 +8,13 @@
 // dst has the shape of conv2d's w, x and the options are those of the forward call. Sums are f32,
 // in an order that depends on shapes, strides and device only; x counts as 0 outside of the image."""
 // source = "torch.nn.grad.conv2d_weight (meaning); Chellapilla et al. 2006 (as a product)"
+// configs.32x32 = { BM = 32, BN = 32, BK = 16, threads = 64, TM = 4, TN = 4, LM = 4, LN = 8 }
+// configs.64x64 = { BM = 64, BN = 64, BK = 16, threads = 128, TM = 8, TN = 4, LM = 4, LN = 8 }
+// configs.64x128 = { BM = 64, BN = 128, BK = 16, threads = 128, TM = 8, TN = 8, LM = 4, LN = 8 }
 // axes.Y = ["f32", "f16"]
 // axes.X = ["f32", "f16"]
 // axes.D = ["f32", "f16"]
-// axes.TILE = ["32x32", "64x64", "64x128"]
+// axes.TILE = "configs"
 // axes.FORM = ["any", "fours"]
 // axes.XV = [1, 4]
 // axes.YV = [1, 4]
@@ -22,9 +25,9 @@
 //   "X == Y and (X == 'f16' or D == 'f32')",
 //   "FORM == 'fours' or (XV == 1 and TILE != '64x128')",
 // ]
-// inputs.dy = { dtype = "Y", vec = "YV", doc = "(N, O, OH, OW)" }
-// inputs.x = { dtype = "X", vec = "XV", doc = "(N, C, H, W)" }
-// outputs.dst = { dtype = "D", doc = "(O, C / groups, KH, KW)" }
+// inputs.dy = { dtype = "Y", vec = "YV", axes = "n g o h w", doc = "(N, O, OH, OW)" }
+// inputs.x = { dtype = "X", vec = "XV", axes = "n g c h w", doc = "(N, C, H, W)" }
+// outputs.dst = { dtype = "D", axes = "s g o c h w", doc = "(O, C / groups, KH, KW)" }
 // options.stride = { type = "int | tuple[int, int]", default = 1, doc = "Steps between windows." }
 // options.padding = { type = "int | tuple[int, int] | tuple[int, int, int, int] | Literal['same', 'valid']", default = 0, doc = "Rows and columns of zeros around x." }
 // options.dilation = { type = "int | tuple[int, int]", default = 1, doc = "Steps between taps." }
@@ -52,31 +55,15 @@
 // params.x_first = { type = "u32" }
 // params.tap_h = { type = "u32" }
 // params.tap_w = { type = "u32" }
-// params.x_ns = { type = "u32" }
-// params.x_gs = { type = "u32" }
-// params.x_cs = { type = "u32" }
-// params.x_hs = { type = "u32" }
-// params.x_ws = { type = "u32" }
-// params.dy_ns = { type = "u32" }
-// params.dy_gs = { type = "u32" }
-// params.dy_os = { type = "u32" }
-// params.dy_hs = { type = "u32" }
-// params.dy_ws = { type = "u32" }
-// params.dst_ss = { type = "u32" }
-// params.dst_gs = { type = "u32" }
-// params.dst_os = { type = "u32" }
-// params.dst_cs = { type = "u32" }
-// params.dst_hs = { type = "u32" }
-// params.dst_ws = { type = "u32" }
-// params.raw = { type = "u32" }
+// params.is_partial = { type = "u32" }
 // params.scale = { type = "f32", default = 1.0, doc = "Factor of the sums." }
 // operations = "2 * dy.size * dst.shape[1] * dst.shape[2] * dst.shape[3]"
-// uses = ["product", "pixels"]
+// uses = ["tile/outer_product", "tile/split_k", "pixels"]
 // grid = "cdiv(depth, slice_depth) * members * across * down"
 // ///
 
 // A product over pixels k of all images: output channels x (taps and channels of a window). One
-// workgroup computes ROWS x COLS sums of one group over one slice of k, from tiles of 16 k in
+// workgroup computes BM x BN sums of one group over one slice of k, from tiles of BK k in
 // workgroup memory; the next tiles are on their way to registers meanwhile. A column is
 // tap * channels + channel; in form "fours" four neighbours are channels of one tap.
 //
@@ -85,22 +72,57 @@
 // be, so that these do not meet one bank.
 //
 // Bounds, for unchecked compilation: rows and columns are clamped to their counts; an index of x is
-// inside the image or that of its first pixel; k is clamped to `head` in the first tile and below
-// the slice's end in the others; stores are guarded; indices into workgroup memory are lane numbers
-// below the sizes of the arrays.
-//% set NT, ROWS, COLS, TR, TC, LR, LC = {"32x32": (64, 32, 32, 4, 4, 4, 8), "64x64": (128, 64, 64, 8, 4, 4, 8), "64x128": (128, 64, 128, 8, 8, 4, 8)}[TILE]
-//% set PER = NT // 16
-//% set XU = COLS // 4 // PER
-//% set YU = ROWS // 4 // PER
+// inside the image or that of its first pixel; k is clamped to `k_prologue` in the first tile and
+// below the slice's end in the others; stores are guarded; indices into workgroup memory are lane
+// numbers below the sizes of the arrays.
+//% set PER = CFG.threads // CFG.BK
+//% set X_LOADS = CFG.BN // 4 // PER
+//% set Y_LOADS = CFG.BM // 4 // PER
 //% set FOURS = FORM == "fours"
+//% set X_COLUMNS = 1 if FOURS else 4
+
+// Where this invocation's rows of dy start, and the windows of its columns of x.
+//% macro loader_init()
+//% if XV == 4
+  let lane_k = li / ${PER}u;
+  let lane_i = li % ${PER}u;
+//% else
+  let lane_k = li & 15u;
+  let lane_i = li >> 4u;
+//% endif
+
+  let x_start = p.x_off + member * p.x_gs;
+  let dy_start = p.dy_off + member * p.dy_gs;
+//% for u in range(X_LOADS)
+//% for e in range(X_COLUMNS)
+//% set n = u if FOURS else u ~ "_" ~ e
+  let m${n} = min(col0 + (lane_i + ${u * PER}u) * 4u + ${e}u, p.cols - ${4 if FOURS else 1}u);
+  let tap${n} = m${n} / p.channels;
+  let tap_i${n} = tap${n} / p.kernel_w;
+  let x_y${n} = tap_i${n} * p.tap_h + p.y_first;
+  let x_x${n} = (tap${n} - tap_i${n} * p.kernel_w) * p.tap_w + p.x_first;
+  let x_from${n} = x_start + (m${n} - tap${n} * p.channels)${" / 4u" if XV == 4 else " * p.x_cs"} + x_y${n} * p.x_hs + x_x${n} * p.x_ws;
+//% endfor
+//% endfor
+//% for u in range(Y_LOADS)
+//% if YV == 4
+  let dy_from${u} = dy_start + min((row0 >> 2u) + lane_i + ${u * PER}u, p.rows / 4u - 1u);
+//% else
+//% for e in range(4)
+  let dy_from${u}_${e} = dy_start + min(row0 + (lane_i + ${u * PER}u) * 4u + ${e}u, p.rows - 1u) * p.dy_os;
+//% endfor
+//% endif
+//% endfor
+//% endmacro
+
 // Loads at the pixel `at`; of x at its first pixel where the window reaches out of the image.
-//% macro loads(var)
+//% macro load_next(var="")
 //% set end = "0" if var else ""
   let row_y${end} = at.y * p.stride_h;
   let row_x${end} = at.x * p.stride_w;
   let x_at${end} = at.z * p.x_ns + row_y${end} * p.x_hs + row_x${end} * p.x_ws;
   let dy_at${end} = at.z * p.dy_ns + at.y * p.dy_hs + at.x * p.dy_ws;
-//% for u in range(XU)
+//% for u in range(X_LOADS)
 //% if FOURS
   ${var}ok${u} = (x_y${u} + row_y${end} < p.height) & (x_x${u} + row_x${end} < p.width);
   let x_i${u}${end} = select(x_start, x_from${u} + x_at${end}, ok${u});
@@ -118,7 +140,7 @@
 //% endfor
 //% endif
 //% endfor
-//% for u in range(YU)
+//% for u in range(Y_LOADS)
 //% if YV == 4
   ${var}dy_v${u} = dy_mem[dy_from${u} + dy_at${end}];
 //% else
@@ -129,65 +151,18 @@
 //% endfor
 //% endmacro
 
-${product.memory(COLS + 4, ROWS + 4)}
-${pixels.functions()}
-
-@compute @workgroup_size(${NT})
-fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
-  let g = group_id(wg);
-  if (g >= p.groups) { return; }
-  // Workgroups of one slice follow each other: they share its pixels in the cache.
-  let part = g / (p.across * p.down);
-  let t = g - part * p.across * p.down;
-  let row0 = (t / p.across) * ${ROWS}u;
-  let col0 = (t % p.across) * ${COLS}u;
-  let slice = part / p.members;
-  let member = part - slice * p.members;
-  let k_first = slice * p.slice_depth;
-  let k_count = min(p.slice_depth, p.depth - k_first);
-  let head = ((k_count - 1u) & 15u) + 1u;
-//% if XV == 4
-  let lane_k = li / ${PER}u;
-  let lane_i = li % ${PER}u;
-//% else
-  let lane_k = li & 15u;
-  let lane_i = li >> 4u;
-//% endif
-
-  let x_start = p.x_off + member * p.x_gs;
-  let dy_start = p.dy_off + member * p.dy_gs;
-//% for u in range(XU)
-//% for e in range(1 if FOURS else 4)
-//% set n = u if FOURS else u ~ "_" ~ e
-  let m${n} = min(col0 + (lane_i + ${u * PER}u) * 4u + ${e}u, p.cols - ${4 if FOURS else 1}u);
-  let tap${n} = m${n} / p.channels;
-  let tap_i${n} = tap${n} / p.kernel_w;
-  let x_y${n} = tap_i${n} * p.tap_h + p.y_first;
-  let x_x${n} = (tap${n} - tap_i${n} * p.kernel_w) * p.tap_w + p.x_first;
-  let x_from${n} = x_start + (m${n} - tap${n} * p.channels)${" / 4u" if XV == 4 else " * p.x_cs"} + x_y${n} * p.x_hs + x_x${n} * p.x_ws;
-//% endfor
-//% endfor
-//% for u in range(YU)
-//% if YV == 4
-  let dy_from${u} = dy_start + min((row0 >> 2u) + lane_i + ${u * PER}u, p.rows / 4u - 1u);
-//% else
-//% for e in range(4)
-  let dy_from${u}_${e} = dy_start + min(row0 + (lane_i + ${u * PER}u) * 4u + ${e}u, p.rows - 1u) * p.dy_os;
-//% endfor
-//% endif
-//% endfor
-
-  // The first tile holds `head` k, the others 16.
-  let within = lane_k < head;
-  var at = pixel(k_first + min(lane_k, head - 1u));
-  ${loads("var ")}
-//% for u in range(XU)
-//% for e in range(1 if FOURS else 4)
+// Loads the first tile, which holds `k_prologue` k: zero beyond. The others hold BK.
+//% macro load_prologue()
+  let within = lane_k < k_prologue;
+  var at = pixel(k_first + min(lane_k, k_prologue - 1u));
+  ${load_next("var ")}
+//% for u in range(X_LOADS)
+//% for e in range(X_COLUMNS)
 //% set n = u if FOURS else u ~ "_" ~ e
   ok${n} = ok${n} & within;
 //% endfor
 //% endfor
-//% for u in range(YU)
+//% for u in range(Y_LOADS)
 //% if YV == 4
   dy_v${u} = select(vec4<Y>(), dy_v${u}, within);
 //% else
@@ -196,14 +171,11 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endfor
 //% endif
 //% endfor
-  at = pixel(k_first + head + lane_k);
+  at = pixel(k_first + k_prologue + lane_k);
+//% endmacro
 
-  ${product.lanes(TR, TC, LR, LC, COLS)}
-  ${product.sums(TR, TC)}
-
-  for (var left = (k_count + 15u) >> 4u; left > 0u; left -= 1u) {
-    workgroupBarrier();  // the last tiles have been read
-//% for u in range(XU)
+//% macro store_stage()
+//% for u in range(X_LOADS)
     a_tile[lane_k][lane_i + ${u * PER}u] = select(
       vec4<f32>(),
 //% if XV == 4
@@ -218,37 +190,68 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endif
     );
 //% endfor
-//% for u in range(YU)
+//% for u in range(Y_LOADS)
 //% if YV == 4
     b_tile[lane_k][lane_i + ${u * PER}u] = vec4<f32>(dy_v${u});
 //% else
     b_tile[lane_k][lane_i + ${u * PER}u] = vec4<f32>(vec4(dy_v${u}_0, dy_v${u}_1, dy_v${u}_2, dy_v${u}_3));
 //% endif
 //% endfor
-    workgroupBarrier();
-    if (left > 1u) {
-      ${loads("")}
-      at = onward(at);
-    }
-    ${product.multiply(TR, TC, LR, LC)}
-  }
+//% endmacro
 
-  let factor = select(p.scale, 1.0f, p.raw == 1u);
+// Scales and stores the sums, weight by weight.
+//% macro store_tile()
+  let factor = select(p.scale, 1.0f, p.is_partial == 1u);
   let dst_start = p.dst_off + slice * p.dst_ss + member * p.dst_gs;
-//% for j in range(TC // 4)
+//% for j in range(CFG.TN // 4)
 //% for e in range(4)
   {
-    let m = col0 + (at_col + ${j * LC}u) * 4u + ${e}u;
+    let m = col0 + (at_col + ${j * CFG.LN}u) * 4u + ${e}u;
     let tap = m / p.channels;
     let tap_i = tap / p.kernel_w;
     let to = dst_start + (m - tap * p.channels) * p.dst_cs + tap_i * p.dst_hs + (tap - tap_i * p.kernel_w) * p.dst_ws;
     if (m < p.cols) {
-//% for i in range(TR)
-      let o${i} = row0 + (at_row + ${i // 4 * LR}u) * 4u + ${i % 4}u;
+//% for i in range(CFG.TM)
+      let o${i} = row0 + (at_row + ${i // 4 * CFG.LM}u) * 4u + ${i % 4}u;
       if (o${i} < p.rows) { dst_store(to + o${i} * p.dst_os, c${i}_${j}[${e}] * factor); }
 //% endfor
     }
   }
 //% endfor
 //% endfor
+//% endmacro
+
+${outer_product.memory(CFG.BM + 4, CFG.BN + 4, CFG.BK)}
+${pixels.functions()}
+
+@compute @workgroup_size(${CFG.threads})
+fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
+  let g = group_id(wg);
+  if (g >= p.groups) { return; }
+  // Workgroups of one slice follow each other: they share its pixels in the cache.
+  let part = g / (p.across * p.down);
+  let t = g - part * p.across * p.down;
+  let row0 = (t / p.across) * ${CFG.BM}u;
+  let col0 = (t % p.across) * ${CFG.BN}u;
+  let slice = part / p.members;
+  let member = part - slice * p.members;
+  ${split_k.k_range("slice")}
+  ${split_k.prologue()}
+
+  ${loader_init()}
+  ${load_prologue()}
+
+  ${outer_product.lane_layout(CFG.TM, CFG.TN, CFG.LM, CFG.LN, CFG.BN)}
+  ${outer_product.accumulators(CFG.TM, CFG.TN)}
+  for (var left = (k_count + 15u) >> 4u; left > 0u; left -= 1u) {
+    workgroupBarrier();  // the last tiles have been read
+    ${store_stage()}
+    workgroupBarrier();
+    if (left > 1u) {
+      ${load_next()}
+      at = next_pixel(at);
+    }
+    ${outer_product.multiply(CFG.TM, CFG.TN, CFG.LM, CFG.LN, CFG.BK)}
+  }
+  ${store_tile()}
 }

@@ -17,48 +17,36 @@
 // pick.R = "2 if LAST else 4"
 // pick.C = "2 if LAST else 1"
 // when = ["BV == (4 if LAST else 1)", "(R, C) == ((2, 2) if LAST else (4, 1))", "B == 'f32' or not LAST"]
-// inputs.a = { dtype = "A", vec = "V", doc = "The image." }
-// inputs.b = { dtype = "B", vec = "BV", doc = "The weights; where LAST, as rows of taps in vectors of channels." }
-// inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true }
-// outputs.dst = { dtype = "D", vec = "V", doc = "(N, groups, 1, OH, OW)" }
+// inputs.a = { dtype = "A", vec = "V", axes = "n g c h w", doc = "The image." }
+// inputs.b = { dtype = "B", vec = "BV", axes = "g o c h w", doc = "The weights; where LAST, as rows of taps in vectors of channels." }
+// inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", axes = "o", optional = true }
+// outputs.dst = { dtype = "D", vec = "V", axes = "n g o h w", doc = "(N, groups, 1, OH, OW)" }
 // params.members = { type = "u32", value = "dst.shape[1] // 4 if LAST else dst.shape[1]" }
 // params.out_h = { type = "u32", value = "dst.shape[3]" }
 // params.out_w = { type = "u32", value = "dst.shape[4]" }
-// params.bands = { type = "u32", value = "cdiv(dst.shape[3], R)" }
-// params.strips = { type = "u32", value = "cdiv(dst.shape[4], C if LAST else 4)" }
+// params.row_blocks = { type = "u32", value = "cdiv(dst.shape[3], R)" }
+// params.col_blocks = { type = "u32", value = "cdiv(dst.shape[4], C if LAST else 4)" }
 // params.items = { type = "u32", value = "dst.shape[0] * (dst.shape[1] // 4 if LAST else dst.shape[1]) * cdiv(dst.shape[3], R) * cdiv(dst.shape[4], C if LAST else 4)" }
 // params.height = { type = "u32" }
 // params.width = { type = "u32" }
 // params.y_first = { type = "u32" }
 // params.x_first = { type = "u32" }
-// params.a_ns = { type = "u32" }
-// params.a_gs = { type = "u32" }
-// params.a_hs = { type = "u32" }
-// params.a_ws = { type = "u32" }
-// params.b_gs = { type = "u32" }
-// params.b_hs = { type = "u32" }
-// params.b_ws = { type = "u32" }
-// params.dst_ns = { type = "u32" }
-// params.dst_gs = { type = "u32" }
-// params.dst_hs = { type = "u32" }
-// params.dst_ws = { type = "u32" }
-// params.bias_os = { type = "u32" }
 // params.bias_kind = { type = "u32", value = "0 if bias is None else 1 if bias.dtype.itemsize == 4 else 2" }
-// params.act = { type = "u32" }
+// params.activation = { type = "u32" }
 // params.scale = { type = "f32", arg = true }
-// uses = ["product"]
+// uses = ["tile/epilogue"]
 // grid = "cdiv(dst.shape[0] * (dst.shape[1] // 4 if LAST else dst.shape[1]) * cdiv(dst.shape[3], R) * cdiv(dst.shape[4], C if LAST else 4), 128)"
 // ///
 
 // One invocation computes R rows of four neighbouring pixels of one channel, or where channels lie
 // next to each other (LAST) R x C pixels of four channels. Strides count vectors.
 //
-// Without LAST rows keep their width and the middle tap is at the pixel itself: a vector of memory
-// with one element more on each side serves three taps.
+// Without LAST, dst is as wide as the image and the middle tap is at the pixel itself: a vector of
+// memory with one element more on each side serves three taps.
 //
 // Bounds, for unchecked compilation: an element outside of the image is read at its first pixel;
 // stores are guarded; items beyond the last end early.
-${product.epilogue(("bias",))}
+${epilogue.functions(("bias",))}
 
 @compute @workgroup_size(128)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
@@ -67,26 +55,26 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let item = g * 128u + li;
   if (item >= p.items) { return; }
 //% if LAST
-  // (image, band, strip, channel)
+  // (image, row_block, col_block, channel)
   let rest = item / p.members;
   let member = item - rest * p.members;
-  let above = rest / p.strips;
-  let strip = rest - above * p.strips;
-  let image = above / p.bands;
-  let band = above - image * p.bands;
+  let above = rest / p.col_blocks;
+  let col_block = rest - above * p.col_blocks;
+  let image = above / p.row_blocks;
+  let row_block = above - image * p.row_blocks;
 //% else
-  // (image, channel, band, strip)
-  let rest = item / p.strips;
-  let strip = item - rest * p.strips;
-  let above = rest / p.bands;
-  let band = rest - above * p.bands;
+  // (image, channel, row_block, col_block)
+  let rest = item / p.col_blocks;
+  let col_block = item - rest * p.col_blocks;
+  let above = rest / p.row_blocks;
+  let row_block = rest - above * p.row_blocks;
   let image = above / p.members;
   let member = above - image * p.members;
 //% endif
-  let out_y = band * ${R}u;
+  let out_y = row_block * ${R}u;
   let y0 = out_y + p.y_first;
-  let a_safe = p.a_off + image * p.a_ns + member * p.a_gs;
-  let b_start = p.b_off + member * p.b_gs;
+  let a_safe = p.a_off + image * p.a_ns + ${"member" if LAST else "member * p.a_gs"};
+  let b_start = p.b_off + ${"member" if LAST else "member * p.b_gs"};
 //% for i in range(3)
 //% for j in range(3)
   let w${i}${j} = ${"vec4<f32>" if LAST else "f32"}(b_mem[b_start + ${i}u * p.b_hs + ${j}u * p.b_ws]);
@@ -98,7 +86,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endfor
 //% endfor
 //% if LAST
-  let out_x = strip * ${C}u;
+  let out_x = col_block * ${C}u;
   let x0 = out_x + p.x_first;
   let a_corner = a_safe + y0 * p.a_hs + x0 * p.a_ws;
 //% for r in range(R + 2)
@@ -120,11 +108,11 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endfor
 //% endfor
 //% else
-  let inner = strip > 0u;
-  let outer = strip + 1u < p.strips;
+  let inner = col_block > 0u;
+  let outer = col_block + 1u < p.col_blocks;
 //% for r in range(R + 2)
   let ok${r} = y0 + ${r}u < p.height;
-  let at${r} = a_safe + select(0u, (y0 + ${r}u) * p.a_hs + strip, ok${r});
+  let at${r} = a_safe + select(0u, (y0 + ${r}u) * p.a_hs + col_block, ok${r});
   let m${r} = a_mem[at${r}];
   let l${r} = a_mem[at${r} - select(0u, 1u, ok${r} & inner)].w;
   let h${r} = a_mem[at${r} + select(0u, 1u, ok${r} & outer)].x;
@@ -152,12 +140,12 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     bias = vec4<f32>(bias_value(p.bias_off + member * p.bias_os));
 //% endif
   }
-  let at = p.dst_off + image * p.dst_ns + member * p.dst_gs + out_y * p.dst_hs + ${"out_x * p.dst_ws" if LAST else "strip"};
+  let at = p.dst_off + image * p.dst_ns + ${"member" if LAST else "member * p.dst_gs"} + out_y * p.dst_hs + ${"out_x * p.dst_ws" if LAST else "col_block"};
 //% for r in range(R)
 //% for c in range(C)
   if (${"(out_x + " ~ c ~ "u < p.out_w) & " if LAST else ""}(out_y + ${r}u < p.out_h)) {
     var v = sum${r}_${c} * p.scale + bias;
-    if (p.act != 0u) { v = activate(v, p.act); }
+    if (p.activation != 0u) { v = activate(v, p.activation); }
     dst_store(at + ${r}u * p.dst_hs + ${c}u * p.dst_ws, v);
   }
 //% endfor

@@ -11,15 +11,15 @@
 // pick.D = "dtype(dst)"
 // pick.OB = "4 if dst.shape[2] > 1 else 1"
 // when = ["OB == 1 or not K3"]
-// inputs.a = { dtype = "A", doc = "The image." }
-// inputs.b = { dtype = "B", doc = "The weights." }
-// inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true }
-// outputs.dst = { dtype = "D", doc = "(N, groups, O / groups, OH, OW)" }
+// inputs.a = { dtype = "A", axes = "n g c h w", doc = "The image." }
+// inputs.b = { dtype = "B", axes = "g o c h w", doc = "The weights." }
+// inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", axes = "o", optional = true }
+// outputs.dst = { dtype = "D", axes = "n g o h w", doc = "(N, groups, O / groups, OH, OW)" }
 // params.rows = { type = "u32", value = "dst.shape[2]" }
 // params.blocks = { type = "u32", value = "cdiv(dst.shape[2], OB)" }
 // params.group_count = { type = "u32", value = "dst.shape[1]" }
 // params.out_h = { type = "u32", value = "dst.shape[3]" }
-// params.bands = { type = "u32", value = "cdiv(dst.shape[3], 4 if OB == 1 else 1)" }
+// params.row_blocks = { type = "u32", value = "cdiv(dst.shape[3], 4 if OB == 1 else 1)" }
 // params.out_w = { type = "u32", value = "dst.shape[4]" }
 // params.items = { type = "u32", value = "dst.shape[0] * dst.shape[1] * cdiv(dst.shape[2], OB) * cdiv(dst.shape[3], 4 if OB == 1 else 1) * dst.shape[4]" }
 // params.channels_last = { type = "u32" }
@@ -34,26 +34,10 @@
 // params.x_first = { type = "u32" }
 // params.tap_h = { type = "u32" }
 // params.tap_w = { type = "u32" }
-// params.a_ns = { type = "u32" }
-// params.a_gs = { type = "u32" }
-// params.a_cs = { type = "u32" }
-// params.a_hs = { type = "u32" }
-// params.a_ws = { type = "u32" }
-// params.b_gs = { type = "u32" }
-// params.b_os = { type = "u32" }
-// params.b_cs = { type = "u32" }
-// params.b_hs = { type = "u32" }
-// params.b_ws = { type = "u32" }
-// params.dst_ns = { type = "u32" }
-// params.dst_gs = { type = "u32" }
-// params.dst_os = { type = "u32" }
-// params.dst_hs = { type = "u32" }
-// params.dst_ws = { type = "u32" }
-// params.bias_os = { type = "u32" }
 // params.bias_kind = { type = "u32", value = "0 if bias is None else 1 if bias.dtype.itemsize == 4 else 2" }
-// params.act = { type = "u32" }
+// params.activation = { type = "u32" }
 // params.scale = { type = "f32", arg = true }
-// uses = ["product"]
+// uses = ["tile/epilogue"]
 // grid = "cdiv(dst.shape[0] * dst.shape[1] * cdiv(dst.shape[2], OB) * cdiv(dst.shape[3], 4 if OB == 1 else 1) * dst.shape[4], 256)"
 // ///
 
@@ -64,7 +48,7 @@
 // Bounds, for unchecked compilation: an element of the image outside of it is read at its first
 // pixel; rows of the weights are clamped; stores are guarded.
 //% set R = 4 if OB == 1 else 1
-${product.epilogue(("bias",))}
+${epilogue.functions(("bias",))}
 
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
@@ -73,7 +57,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let item = g * 256u + li;
   if (item >= p.items) { return; }
   let members = p.group_count * p.blocks;
-  let plane = p.bands * p.out_w;
+  let plane = p.row_blocks * p.out_w;
   let last = p.channels_last == 1u;
   // (image, member, pixel), or (image, pixel, member).
   let inner = select(plane, members, last);
@@ -86,9 +70,9 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let pixel = select(low, high, last);
   let group = member / p.blocks;
   let row0 = (member - group * p.blocks) * ${OB}u;
-  let band = pixel / p.out_w;
-  let out_x = pixel - band * p.out_w;
-  let out_y = band * ${R}u;
+  let row_block = pixel / p.out_w;
+  let out_x = pixel - row_block * p.out_w;
+  let out_y = row_block * ${R}u;
   let y0 = out_y * p.stride_h + p.y_first;
   let x0 = out_x * p.stride_w + p.x_first;
 
@@ -164,7 +148,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   if ((row0 + ${o}u < p.rows) & (out_y + ${e}u < p.out_h)) {
     var v = sum${o}_${e} * p.scale;
     if (p.bias_kind != 0u) { v += bias_value(p.bias_off + (group * p.rows + row0 + ${o}u) * p.bias_os); }
-    if (p.act != 0u) { v = activate(vec4<f32>(v), p.act).x; }
+    if (p.activation != 0u) { v = activate(vec4<f32>(v), p.activation).x; }
     dst_store(at + (row0 + ${o}u) * p.dst_os + ${e}u * p.dst_hs, v);
   }
 //% endfor

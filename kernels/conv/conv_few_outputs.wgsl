@@ -1,19 +1,22 @@
 // /// kernel
 // doc = "The transpose of conv2d with step 2 to three channels: the four residues of a pixel together."
 // part_of = "conv2d_backward_input"
+// configs.16x32 = { SX = 4, SY = 8, SPLIT = 4, threads = 128 }
 // axes.A = ["f32", "f16"]
 // axes.D = ["f32", "f16"]
 // axes.K = [3, 4, 7]
 // axes.DV = [1, 4]
+// axes.TILE = "configs"
+// pick.TILE = "'16x32'"
 // pick.A = "dtype(a)"
 // pick.D = "dtype(dst)"
 // when = ["A == 'f16' or D == 'f32'"]
-// inputs.a = { dtype = "A", doc = "The gradient of the output." }
-// inputs.b = { dtype = "A", doc = "The weights." }
-// inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true }
-// outputs.dst = { dtype = "D", vec = "DV", doc = "In vectors of pixels where DV is 4." }
+// inputs.a = { dtype = "A", axes = "n g c h w", doc = "The gradient of the output." }
+// inputs.b = { dtype = "A", axes = "g o c h w", doc = "The weights." }
+// inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", axes = "o", optional = true }
+// outputs.dst = { dtype = "D", vec = "DV", axes = "n g o h w", doc = "In vectors of pixels where DV is 4." }
 // params.across = { type = "u32" }
-// params.bands = { type = "u32" }
+// params.row_blocks = { type = "u32" }
 // params.image_groups = { type = "u32" }
 // params.group_groups = { type = "u32" }
 // params.images = { type = "u32" }
@@ -24,25 +27,10 @@
 // params.out_w = { type = "u32" }
 // params.y_first = { type = "u32" }
 // params.x_first = { type = "u32" }
-// params.a_gs = { type = "u32" }
-// params.a_ns = { type = "u32" }
-// params.a_cs = { type = "u32" }
-// params.a_hs = { type = "u32" }
-// params.a_ws = { type = "u32" }
-// params.b_gs = { type = "u32" }
-// params.b_os = { type = "u32" }
-// params.b_cs = { type = "u32" }
-// params.b_hs = { type = "u32" }
-// params.b_ws = { type = "u32" }
-// params.dst_ns = { type = "u32" }
-// params.dst_os = { type = "u32" }
-// params.dst_hs = { type = "u32" }
-// params.dst_ws = { type = "u32" }
-// params.bias_os = { type = "u32" }
 // params.bias_kind = { type = "u32", value = "0 if bias is None else 1 if bias.dtype.itemsize == 4 else 2" }
-// params.act = { type = "u32" }
+// params.activation = { type = "u32" }
 // params.scale = { type = "f32", arg = true }
-// uses = ["product"]
+// uses = ["tile/epilogue", "tile/loader", "tile/outer_product"]
 // grid = "dst.shape[1] * group_groups"
 // ///
 
@@ -52,24 +40,57 @@
 // own: a stage is SPLIT channels. At the end the sums of the parts meet in workgroup memory, in order.
 //
 // As an odd number of rows lies before the image, pixel 2 q + r of an axis meets tap 2 t + 1 - r at
-// row q + r - t, counted from where pixel 0 is: OFFS rows for both residues.
+// row q + r - t, counted from where pixel 0 is: OFFSETS rows for both residues.
 //
 // Bounds, for unchecked compilation: an element outside of the image is read at its first pixel;
 // channels are clamped to their count; stores are guarded; indices into workgroup memory are lane
 // numbers below the sizes of the arrays.
-//% set NT, SPLIT, SX, SY = 128, 4, 4, 8
-//% set BACK, OFFS, TAPS = K // 2 - 1, K // 2 + 1, 3 * K * K
-//% set HIGH, WIDE = SY + OFFS - 1, (SX * 4 + OFFS + 2) // 4
-//% set A_ONE, B_ONE = HIGH * WIDE, (TAPS + 3) // 4
-//% set A_ALL, B_ALL = SPLIT * A_ONE, SPLIT * B_ONE
-//% set A_LOADS, B_LOADS = (A_ALL + NT - 1) // NT, (B_ALL + NT - 1) // NT
-var<workgroup> a_tile: array<array<vec4<f32>, ${A_ONE}>, ${SPLIT}>;
-var<workgroup> b_tile: array<array<vec4<f32>, ${B_ONE}>, ${SPLIT}>;
-var<workgroup> parts: array<array<vec4<f32>, ${NT}>, 4>;
-${product.epilogue(("bias",))}
+//% set BACK, OFFSETS, TAPS = K // 2 - 1, K // 2 + 1, 3 * K * K
+//% set IMAGE_ROWS, ROW_VECTORS = CFG.SY + OFFSETS - 1, (CFG.SX * 4 + OFFSETS + 2) // 4
+//% set A_CHANNEL, B_CHANNEL = IMAGE_ROWS * ROW_VECTORS, (TAPS + 3) // 4
+//% set A_COUNT, B_COUNT = CFG.SPLIT * A_CHANNEL, CFG.SPLIT * B_CHANNEL
+//% set A_LOADS, B_LOADS = (A_COUNT + CFG.threads - 1) // CFG.threads, (B_COUNT + CFG.threads - 1) // CFG.threads
+var<workgroup> a_tile: array<array<vec4<f32>, ${A_CHANNEL}>, ${CFG.SPLIT}>;
+var<workgroup> b_tile: array<array<vec4<f32>, ${B_CHANNEL}>, ${CFG.SPLIT}>;
+var<workgroup> parts: array<array<vec4<f32>, ${CFG.threads}>, 4>;
+${epilogue.functions(("bias",))}
 
-// The stage of channels from `first` on; beyond the last one, zeros.
-//% macro loads()
+// The vectors of a stage that this invocation loads: four neighbouring pixels each.
+//% macro a_loader_init()
+  let a_start = p.a_off + group * p.a_gs + image * p.a_ns;
+//% for u in range(A_LOADS)
+  let a_i${u} = ${loader.item(u, A_COUNT, CFG.threads)};
+  let a_c${u} = a_i${u} / ${A_CHANNEL}u;
+  let a_k${u} = a_i${u} % ${A_CHANNEL}u;
+  let a_y${u} = y0 + p.y_first + a_k${u} / ${ROW_VECTORS}u;
+  let a_x${u} = x0 + p.x_first + a_k${u} % ${ROW_VECTORS}u * 4u;
+  var a_in${u}: bool;
+//% for e in range(4)
+  let a_ok${u}${e} = (a_y${u} < p.height) & (a_x${u} + ${e}u < p.width);
+  let a_at${u}${e} = a_start + select(0u, a_y${u} * p.a_hs + (a_x${u} + ${e}u) * p.a_ws, a_ok${u}${e});
+  var a_v${u}${e}: ${A};
+//% endfor
+//% endfor
+//% endmacro
+
+// The same of the weights: four neighbouring taps of all three channels each.
+//% macro b_loader_init()
+  let b_start = p.b_off + group * p.b_gs;
+//% for u in range(B_LOADS)
+  let b_i${u} = ${loader.item(u, B_COUNT, CFG.threads)};
+  let b_c${u} = b_i${u} / ${B_CHANNEL}u;
+  let b_k${u} = b_i${u} % ${B_CHANNEL}u;
+  var b_in${u}: bool;
+//% for e in range(4)
+  let b_t${u}${e} = min(b_k${u} * 4u + ${e}u, ${TAPS - 1}u);
+  let b_at${u}${e} = b_start + (b_t${u}${e} / ${K * K}u) * p.b_os + (b_t${u}${e} / ${K}u % ${K}u) * p.b_hs + (b_t${u}${e} % ${K}u) * p.b_ws;
+  var b_v${u}${e}: ${A};
+//% endfor
+//% endfor
+//% endmacro
+
+// Loads the stage of the channels from `first` on; beyond the last one, zeros.
+//% macro load_next()
 //% for x, count in (("a", A_LOADS), ("b", B_LOADS))
 //% for u in range(count)
     {
@@ -84,62 +105,9 @@ ${product.epilogue(("bias",))}
 //% endfor
 //% endmacro
 
-@compute @workgroup_size(${NT})
-fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
-  let g = group_id(wg);
-  if (g >= p.groups) { return; }
-  // (group, image, row of blocks, block)
-  let band = g / p.across;
-  let picture = g / p.image_groups;
-  let group = g / p.group_groups;
-  let x0 = (g - band * p.across) * ${SX * 4}u;
-  let y0 = (band - picture * p.bands) * ${SY}u;
-  let image = picture - group * p.images;
-
-  let a_start = p.a_off + group * p.a_gs + image * p.a_ns;
+//% macro store_stage()
 //% for u in range(A_LOADS)
-  let a_i${u} = ${"min(li + " ~ u * NT ~ "u, " ~ (A_ALL - 1) ~ "u)" if u == A_LOADS - 1 else "li + " ~ u * NT ~ "u"};
-  let a_c${u} = a_i${u} / ${A_ONE}u;
-  let a_k${u} = a_i${u} % ${A_ONE}u;
-  let a_y${u} = y0 + p.y_first + a_k${u} / ${WIDE}u;
-  let a_x${u} = x0 + p.x_first + a_k${u} % ${WIDE}u * 4u;
-  var a_in${u}: bool;
-//% for e in range(4)
-  let a_ok${u}${e} = (a_y${u} < p.height) & (a_x${u} + ${e}u < p.width);
-  let a_at${u}${e} = a_start + select(0u, a_y${u} * p.a_hs + (a_x${u} + ${e}u) * p.a_ws, a_ok${u}${e});
-  var a_v${u}${e}: ${A};
-//% endfor
-//% endfor
-  let b_start = p.b_off + group * p.b_gs;
-//% for u in range(B_LOADS)
-  let b_i${u} = ${"min(li + " ~ u * NT ~ "u, " ~ (B_ALL - 1) ~ "u)" if u == B_LOADS - 1 else "li + " ~ u * NT ~ "u"};
-  let b_c${u} = b_i${u} / ${B_ONE}u;
-  let b_k${u} = b_i${u} % ${B_ONE}u;
-  var b_in${u}: bool;
-//% for e in range(4)
-  let b_t${u}${e} = min(b_k${u} * 4u + ${e}u, ${TAPS - 1}u);
-  let b_at${u}${e} = b_start + (b_t${u}${e} / ${K * K}u) * p.b_os + (b_t${u}${e} / ${K}u % ${K}u) * p.b_hs + (b_t${u}${e} % ${K}u) * p.b_ws;
-  var b_v${u}${e}: ${A};
-//% endfor
-//% endfor
-  var first = 0u;
-  ${loads()}
-
-  let part = li / ${NT // SPLIT}u;
-  let strip = li % ${NT // SPLIT}u;
-  let px = strip % ${SX}u;
-  let py = strip / ${SX}u;
-  let at = py * ${WIDE}u + px;
-// Sums of channel o and residues ry, rx.
-//% for o in range(3)
-//% for r in range(4)
-  var c${o}_${r} = vec4<f32>();
-//% endfor
-//% endfor
-  loop {
-    workgroupBarrier();  // the last stage has been read
-//% for u in range(A_LOADS)
-    ${"if (li < " ~ (A_ALL - u * NT) ~ "u) {" if u == A_LOADS - 1 and A_ALL % NT else "{"}
+    ${loader.if_item(u, A_COUNT, CFG.threads)}
       a_tile[a_c${u}][a_k${u}] = select(
         vec4<f32>(), vec4<f32>(vec4(a_v${u}0, a_v${u}1, a_v${u}2, a_v${u}3)),
         vec4<bool>(a_ok${u}0, a_ok${u}1, a_ok${u}2, a_ok${u}3) & vec4<bool>(a_in${u}),
@@ -147,27 +115,22 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     }
 //% endfor
 //% for u in range(B_LOADS)
-    ${"if (li < " ~ (B_ALL - u * NT) ~ "u) {" if u == B_LOADS - 1 and B_ALL % NT else "{"}
+    ${loader.if_item(u, B_COUNT, CFG.threads)}
       b_tile[b_c${u}][b_k${u}] = select(vec4<f32>(), vec4<f32>(vec4(b_v${u}0, b_v${u}1, b_v${u}2, b_v${u}3)), b_in${u});
     }
 //% endfor
-    workgroupBarrier();
-    first += ${SPLIT}u;
-    if (first < p.channels) {
-      ${loads()}
-    }
-//% for v in range(B_ONE)
-    let w${v} = b_tile[part][${v}];
-//% endfor
-//% for d in range(OFFS)
-    let q${d}_0 = a_tile[part][at + ${d * WIDE}u];
-    let q${d}_1 = a_tile[part][at + ${d * WIDE + 1}u];
-//% for h in range(OFFS)
-    let x${d}_${h} = vec4<f32>(q${d}_${h // 4}[${h % 4}], q${d}_${(h + 1) // 4}[${(h + 1) % 4}], q${d}_${(h + 2) // 4}[${(h + 2) % 4}], q${d}_${(h + 3) // 4}[${(h + 3) % 4}]);
+//% endmacro
+
+// Adds the products of one row of the image: its vectors, then all taps that meet it, by residues.
+//% macro multiply(d)
+    let q${d}_0 = a_tile[part][at + ${d * ROW_VECTORS}u];
+    let q${d}_1 = a_tile[part][at + ${d * ROW_VECTORS + 1}u];
+//% for h in range(OFFSETS)
+    let x${d}_${h} = ${outer_product.neighbours("q" ~ d, h)};
 //% endfor
 //% for ry in range(2)
 //% for rx in range(2)
-//% for h in range(OFFS)
+//% for h in range(OFFSETS)
 //% set i, j = 1 - ry + 2 * (ry - d + BACK), 1 - rx + 2 * (rx - h + BACK)
 //% if 0 <= i < K and 0 <= j < K
 //% for o in range(3)
@@ -178,17 +141,11 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endfor
 //% endfor
 //% endfor
-//% endfor
-    if (first >= p.channels) { break; }
-  }
+//% endmacro
 
-  // Each part finishes half a row of what its strips have.
-  let ry = part >> 1u;
-  let right = (part & 1u) == 1u;
-  let y = 2u * (y0 + py) + ry;
-  let x = 2u * (x0 + 4u * px) + select(0u, 4u, right);
-  let dst_start = p.dst_off + image * p.dst_ns + y * p.dst_hs;
-//% for o in range(3)
+// The sums of all parts for channel o, with the epilogue, to dst: each part finishes half a row of
+// what its strips have.
+//% macro combine_and_store(o)
   workgroupBarrier();
 //% for r in range(4)
   parts[${r}][li] = c${o}_${r};
@@ -197,16 +154,16 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   {
     var even = vec4<f32>();
     var odd = vec4<f32>();
-//% for s in range(SPLIT)
-    even += parts[2u * ry][strip + ${s * NT // SPLIT}u];
-    odd += parts[2u * ry + 1u][strip + ${s * NT // SPLIT}u];
+//% for s in range(CFG.SPLIT)
+    even += parts[2u * ry][strip + ${s * CFG.threads // CFG.SPLIT}u];
+    odd += parts[2u * ry + 1u][strip + ${s * CFG.threads // CFG.SPLIT}u];
 //% endfor
     let low = select(even.xy, even.zw, right);
     let high = select(odd.xy, odd.zw, right);
     var v = vec4<f32>(low.x, high.x, low.y, high.y) * p.scale;
     let channel = group * 3u + ${o}u;
     if (p.bias_kind != 0u) { v += bias_value(p.bias_off + channel * p.bias_os); }
-    if (p.act != 0u) { v = activate(v, p.act); }
+    if (p.activation != 0u) { v = activate(v, p.activation); }
     let to = dst_start + channel * p.dst_os;
 //% if DV == 4
     if ((y < p.out_h) & (x < p.out_w)) { dst_store(to + x / 4u, v); }
@@ -216,5 +173,59 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endfor
 //% endif
   }
+//% endmacro
+
+@compute @workgroup_size(${CFG.threads})
+fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
+  let g = group_id(wg);
+  if (g >= p.groups) { return; }
+  // (group, image, row of blocks, block)
+  let block_row = g / p.across;
+  let picture = g / p.image_groups;
+  let group = g / p.group_groups;
+  let x0 = (g - block_row * p.across) * ${CFG.SX * 4}u;
+  let y0 = (block_row - picture * p.row_blocks) * ${CFG.SY}u;
+  let image = picture - group * p.images;
+
+  ${a_loader_init()}
+  ${b_loader_init()}
+  var first = 0u;
+  ${load_next()}
+
+  let part = li / ${CFG.threads // CFG.SPLIT}u;
+  let strip = li % ${CFG.threads // CFG.SPLIT}u;
+  let px = strip % ${CFG.SX}u;
+  let py = strip / ${CFG.SX}u;
+  let at = py * ${ROW_VECTORS}u + px;
+// Sums of channel o and residues ry, rx.
+//% for o in range(3)
+//% for r in range(4)
+  var c${o}_${r} = vec4<f32>();
+//% endfor
+//% endfor
+  loop {
+    workgroupBarrier();  // the last stage has been read
+    ${store_stage()}
+    workgroupBarrier();
+    first += ${CFG.SPLIT}u;
+    if (first < p.channels) {
+      ${load_next()}
+    }
+//% for v in range(B_CHANNEL)
+    let w${v} = b_tile[part][${v}];
+//% endfor
+//% for d in range(OFFSETS)
+    ${multiply(d)}
+//% endfor
+    if (first >= p.channels) { break; }
+  }
+
+  let ry = part >> 1u;
+  let right = (part & 1u) == 1u;
+  let y = 2u * (y0 + py) + ry;
+  let x = 2u * (x0 + 4u * px) + select(0u, 4u, right);
+  let dst_start = p.dst_off + image * p.dst_ns + y * p.dst_hs;
+//% for o in range(3)
+  ${combine_and_store(o)}
 //% endfor
 }

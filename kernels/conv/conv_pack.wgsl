@@ -6,7 +6,7 @@
 // pick.W = "dtype(w)"
 // pick.V = "4"
 // inputs.w = { dtype = "W", axes = "g o c h w", doc = "(groups, O, C, KH, KW)" }
-// outputs.dst = { dtype = "f32", vec = "V", doc = "(groups, KH * KW * C, wide)" }
+// outputs.dst = { dtype = "f32", vec = "V", doc = "(groups, KH * KW * C, O in whole vectors)" }
 // params.rows = { type = "u32", value = "w.shape[1]" }
 // params.depth = { type = "u32", value = "dst.shape[1]" }
 // params.quads = { type = "u32", value = "dst.shape[2] // 4" }

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "The sum over slices of partial sums, times a factor."
+// doc = "Split-K: the sum over the slices of partial sums, times a factor."
 // part_of = "conv2d_backward_weight"
 // axes.D = ["f32", "f16"]
 // axes.WG = [256]

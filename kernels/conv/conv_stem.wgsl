@@ -1,23 +1,25 @@
 // /// kernel
 // doc = "conv2d of few input channels by windows of known size: the image as it is in workgroup memory."
 // part_of = "conv2d"
+// configs.16x128 = { BM = 16, PIXEL_ROWS = 8, PIXEL_COLS = 16, threads = 128, TM = 4 }
+// configs.32x128 = { BM = 32, PIXEL_ROWS = 8, PIXEL_COLS = 16, threads = 128, TM = 8 }
 // axes.A = ["f32", "f16"]
 // axes.D = ["f32", "f16"]
-// axes.TILE = ["16x128", "32x128"]
+// axes.TILE = "configs"
 // axes.WINDOW = ["3/1", "3/2", "5/1", "7/2"]
 // axes.DV = [1, 4]
 // axes.LAST = [false, true]
 // pick.A = "dtype(a)"
 // pick.D = "dtype(dst)"
 // when = ["A == 'f16' or D == 'f32'", "DV == 4 or not LAST"]
-// inputs.a = { dtype = "A", doc = "The image." }
-// inputs.b = { dtype = "A", doc = "The weights." }
-// inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true }
-// outputs.dst = { dtype = "D", vec = "DV", doc = "Where DV is 4 in vectors of pixels, or of channels if LAST." }
+// inputs.a = { dtype = "A", axes = "n g c h w", doc = "The image." }
+// inputs.b = { dtype = "A", axes = "g o c h w", doc = "The weights." }
+// inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", axes = "o", optional = true }
+// outputs.dst = { dtype = "D", vec = "DV", axes = "n g o h w", doc = "Where DV is 4 in vectors of pixels, or of channels if LAST." }
 // params.rows = { type = "u32" }
 // params.down = { type = "u32" }
 // params.across = { type = "u32" }
-// params.bands = { type = "u32" }
+// params.row_blocks = { type = "u32" }
 // params.row_groups = { type = "u32" }
 // params.image_groups = { type = "u32" }
 // params.group_groups = { type = "u32" }
@@ -29,31 +31,16 @@
 // params.out_w = { type = "u32" }
 // params.y_first = { type = "u32" }
 // params.x_first = { type = "u32" }
-// params.a_gs = { type = "u32" }
-// params.a_ns = { type = "u32" }
-// params.a_cs = { type = "u32" }
-// params.a_hs = { type = "u32" }
-// params.a_ws = { type = "u32" }
-// params.b_gs = { type = "u32" }
-// params.b_os = { type = "u32" }
-// params.b_cs = { type = "u32" }
-// params.b_hs = { type = "u32" }
-// params.b_ws = { type = "u32" }
-// params.dst_ns = { type = "u32" }
-// params.dst_os = { type = "u32" }
-// params.dst_hs = { type = "u32" }
-// params.dst_ws = { type = "u32" }
-// params.bias_os = { type = "u32" }
 // params.bias_kind = { type = "u32", value = "0 if bias is None else 1 if bias.dtype.itemsize == 4 else 2" }
-// params.act = { type = "u32" }
-// params.raw = { type = "u32", value = "0" }
+// params.activation = { type = "u32" }
+// params.is_partial = { type = "u32", value = "0" }
 // params.scale = { type = "f32", arg = true }
-// uses = ["channels", "product"]
+// uses = ["tile/epilogue", "tile/loader", "tile/outer_product"]
 // grid = "dst.shape[1] * group_groups"
 // ///
 
-// One workgroup computes ROWS output channels of 8 x 16 pixels of one image. An invocation has 4
-// neighbouring pixels of TR channels. A stage is up to CS input channels: the taps of ROWS channels,
+// One workgroup computes BM output channels of 8 x 16 pixels of one image. An invocation has 4
+// neighbouring pixels of TM channels. A stage is up to CS input channels: the taps of BM channels,
 // and every pixel that the windows meet, as it is: the columns of an image row are split by their
 // residue modulo S, so that the vectors of one row serve all taps of that row, whatever the step is.
 // The loads of the next stage are under way while one is multiplied.
@@ -61,20 +48,59 @@
 // Bounds, for unchecked compilation: an element outside of the image is read at its first pixel; rows
 // and channels are clamped to their counts; stores are guarded; indices into workgroup memory are
 // lane numbers below the sizes of the arrays.
-//% set TR = {"16x128": 4, "32x128": 8}[TILE]
-//% set K, S, CS = {"3/1": (3, 1, 4), "3/2": (3, 2, 2), "5/1": (5, 1, 2), "7/2": (7, 2, 1)}[WINDOW]
-//% set NT, ROWS, CROWS, COLS = 128, 4 * TR, 8, 16
+//% set K, S = WINDOW.split("/") | map("int")
+//% set CS = {"3/1": 4, "3/2": 2, "5/1": 2, "7/2": 1}[WINDOW]
 // Rows of the image under the pixels; vectors of one residue in each.
-//% set HIGH, WIDE = (CROWS - 1) * S + K, (COLS + (K + S - 1) // S + 2) // 4
-//% set A_ONE, B_ONE = S * HIGH * WIDE, TR * K * K
-//% set A_ALL, B_ALL = CS * A_ONE, CS * B_ONE
-//% set A_LOADS, B_LOADS = (A_ALL + NT - 1) // NT, (B_ALL + NT - 1) // NT
-var<workgroup> a_tile: array<array<vec4<f32>, ${HIGH * WIDE}>, ${CS * S}>;
-var<workgroup> b_tile: array<array<vec4<f32>, ${TR + 1}>, ${CS * K * K}>;
-${product.epilogue(("bias",))}
+//% set IMAGE_ROWS, ROW_VECTORS = (CFG.PIXEL_ROWS - 1) * S + K, (CFG.PIXEL_COLS + (K + S - 1) // S + 2) // 4
+//% set A_CHANNEL, B_CHANNEL = S * IMAGE_ROWS * ROW_VECTORS, CFG.TM * K * K
+//% set A_COUNT, B_COUNT = CS * A_CHANNEL, CS * B_CHANNEL
+//% set A_LOADS, B_LOADS = (A_COUNT + CFG.threads - 1) // CFG.threads, (B_COUNT + CFG.threads - 1) // CFG.threads
+var<workgroup> a_tile: array<array<vec4<f32>, ${IMAGE_ROWS * ROW_VECTORS}>, ${CS * S}>;
+var<workgroup> b_tile: array<array<vec4<f32>, ${CFG.TM + 1}>, ${CS * K * K}>;
+${epilogue.functions(("bias",))}
 
-// The next stage.
-//% macro loads()
+// The vectors of a stage that this invocation loads: four pixels of one residue each.
+//% macro a_loader_init()
+  let a_start = p.a_off + group * p.a_gs + image * p.a_ns;
+  let a_y = y0 * ${S}u + p.y_first;
+  let a_x = x0 * ${S}u + p.x_first;
+//% for u in range(A_LOADS)
+  let a_i${u} = ${loader.item(u, A_COUNT, CFG.threads)};
+  let a_c${u} = a_i${u} / ${A_CHANNEL}u;
+  let a_f${u} = a_i${u} % ${S}u;
+  let a_k${u} = a_i${u} % ${A_CHANNEL}u / ${S}u;
+  let a_y${u} = a_y + a_k${u} / ${ROW_VECTORS}u;
+  let a_x${u} = a_x + a_k${u} % ${ROW_VECTORS}u * ${4 * S}u + a_f${u};
+//% for e in range(4)
+  let a_ok${u}${e} = (a_y${u} < p.height) & (a_x${u} + ${e * S}u < p.width);
+  let a_at${u}${e} = a_start + select(0u, a_y${u} * p.a_hs + (a_x${u} + ${e * S}u) * p.a_ws, a_ok${u}${e});
+  var a_v${u}${e}: ${A};
+//% endfor
+//% endfor
+//% endmacro
+
+// The same of the weights: four output channels at one tap each.
+//% macro b_loader_init()
+  let b_start = p.b_off + group * p.b_gs;
+//% for u in range(B_LOADS)
+  let b_n${u} = ${loader.item(u, B_COUNT, CFG.threads)};
+  let b_c${u} = b_n${u} / ${B_CHANNEL}u;
+  let b_i${u} = b_n${u} % ${B_CHANNEL}u / ${K * K}u;
+  let b_k${u} = b_n${u} % ${K * K}u;
+//% for e in range(4)
+  let b_at${u}${e} = b_start + (b_k${u} / ${K}u) * p.b_hs + (b_k${u} % ${K}u) * p.b_ws + min(row0 + b_i${u} * 4u + ${e}u, p.rows - 1u) * p.b_os;
+  var b_v${u}${e}: ${A};
+//% endfor
+//% endfor
+//% if CS > 1
+  var channel = 0u;
+//% else
+  var a_pos = 0u;
+  var b_pos = 0u;
+//% endif
+//% endmacro
+
+//% macro load_next()
 //% for x, count in (("a", A_LOADS), ("b", B_LOADS))
 //% for u in range(count)
 //% set pos = "min(channel + " ~ x ~ "_c" ~ u ~ ", p.channels - 1u) * p." ~ x ~ "_cs" if CS > 1 else x ~ "_pos"
@@ -94,124 +120,58 @@ ${product.epilogue(("bias",))}
 //% endif
 //% endmacro
 
-@compute @workgroup_size(${NT})
-fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
-  let g = group_id(wg);
-  if (g >= p.groups) { return; }
-  // (group, image, row of blocks, block, channels): quotients that do not wait for each other.
-  let block = g / p.down;
-  let band = g / p.row_groups;
-  let picture = g / p.image_groups;
-  let group = g / p.group_groups;
-  let row0 = (g - block * p.down) * ${ROWS}u;
-  let x0 = (block - band * p.across) * ${COLS}u;
-  let y0 = (band - picture * p.bands) * ${CROWS}u;
-  let image = picture - group * p.images;
-
-  let a_start = p.a_off + group * p.a_gs + image * p.a_ns;
-  let a_y = y0 * ${S}u + p.y_first;
-  let a_x = x0 * ${S}u + p.x_first;
+//% macro store_stage()
 //% for u in range(A_LOADS)
-  let a_i${u} = ${"min(li + " ~ u * NT ~ "u, " ~ (A_ALL - 1) ~ "u)" if u == A_LOADS - 1 else "li + " ~ u * NT ~ "u"};
-  let a_c${u} = a_i${u} / ${A_ONE}u;
-  let a_f${u} = a_i${u} % ${S}u;
-  let a_k${u} = a_i${u} % ${A_ONE}u / ${S}u;
-  let a_y${u} = a_y + a_k${u} / ${WIDE}u;
-  let a_x${u} = a_x + a_k${u} % ${WIDE}u * ${4 * S}u + a_f${u};
-//% for e in range(4)
-  let a_ok${u}${e} = (a_y${u} < p.height) & (a_x${u} + ${e * S}u < p.width);
-  let a_at${u}${e} = a_start + select(0u, a_y${u} * p.a_hs + (a_x${u} + ${e * S}u) * p.a_ws, a_ok${u}${e});
-  var a_v${u}${e}: ${A};
-//% endfor
-//% endfor
-  let b_start = p.b_off + group * p.b_gs;
-//% for u in range(B_LOADS)
-  let b_n${u} = ${"min(li + " ~ u * NT ~ "u, " ~ (B_ALL - 1) ~ "u)" if u == B_LOADS - 1 else "li + " ~ u * NT ~ "u"};
-  let b_c${u} = b_n${u} / ${B_ONE}u;
-  let b_i${u} = b_n${u} % ${B_ONE}u / ${K * K}u;
-  let b_k${u} = b_n${u} % ${K * K}u;
-//% for e in range(4)
-  let b_at${u}${e} = b_start + (b_k${u} / ${K}u) * p.b_hs + (b_k${u} % ${K}u) * p.b_ws + min(row0 + b_i${u} * 4u + ${e}u, p.rows - 1u) * p.b_os;
-  var b_v${u}${e}: ${A};
-//% endfor
-//% endfor
-//% if CS > 1
-  var channel = 0u;
-//% else
-  var a_pos = 0u;
-  var b_pos = 0u;
-//% endif
-  ${loads()}
-
-  // A quad of neighbours meets two vectors of the weights and two of the image.
-  let at_row = (li & 1u) | ((li >> 1u) & 2u);
-  let strip = ((li >> 1u) & 1u) | ((li >> 3u) << 1u);
-  let px = strip & 3u;
-  let py = strip >> 2u;
-  let at_px = py * ${S * WIDE}u + px;
-  ${product.sums(TR, 4)}
-
-  for (var left = p.channels; left > 0u; left -= min(left, ${CS}u)) {
-    workgroupBarrier();  // the last stage has been read
-//% for u in range(A_LOADS)
-    ${"if (li < " ~ (A_ALL - u * NT) ~ "u) {" if u == A_LOADS - 1 and A_ALL % NT else "{"}
+    ${loader.if_item(u, A_COUNT, CFG.threads)}
       a_tile[a_c${u} * ${S}u + a_f${u}][a_k${u}] = select(
         vec4<f32>(), vec4<f32>(vec4(a_v${u}0, a_v${u}1, a_v${u}2, a_v${u}3)), vec4<bool>(a_ok${u}0, a_ok${u}1, a_ok${u}2, a_ok${u}3),
       );
     }
 //% endfor
 //% for u in range(B_LOADS)
-    ${"if (li < " ~ (B_ALL - u * NT) ~ "u) {" if u == B_LOADS - 1 and B_ALL % NT else "{"}
+    ${loader.if_item(u, B_COUNT, CFG.threads)}
       b_tile[b_c${u} * ${K * K}u + b_k${u}][b_i${u}] = vec4<f32>(vec4(b_v${u}0, b_v${u}1, b_v${u}2, b_v${u}3));
     }
 //% endfor
-    workgroupBarrier();
-    if (left > ${CS}u) {
-      ${loads()}
-    }
-//% for s in range(CS)
-    ${"{" if s == 0 else "if (left > " ~ s ~ "u) {"}
-//% for i in range(K)
+//% endmacro
+
+// Adds the products of tap row i of the stage's channel `s`.
+//% macro multiply(s, i)
       {
 //% for f in range(S)
 //% for v in range((4 + (K - f + S - 1) // S + 2) // 4)
-        let q${f}_${v} = a_tile[${s * S + f}][at_px + ${i * WIDE + v}u];
+        let q${f}_${v} = a_tile[${s * S + f}][at_px + ${i * ROW_VECTORS + v}u];
 //% endfor
 //% endfor
 //% for j in range(K)
-//% for o in range(TR // 4)
+//% for o in range(CFG.TM // 4)
         let r${j}_${o} = b_tile[${(s * K + i) * K + j}][at_row + ${4 * o}u];
 //% endfor
-//% set f, n = j % S, j // S
-        let x${j} = vec4<f32>(q${f}_${n // 4}[${n % 4}], q${f}_${(n + 1) // 4}[${(n + 1) % 4}], q${f}_${(n + 2) // 4}[${(n + 2) % 4}], q${f}_${(n + 3) // 4}[${(n + 3) % 4}]);
-//% for o in range(TR)
+        let x${j} = ${outer_product.neighbours("q" ~ j % S, j // S)};
+//% for o in range(CFG.TM)
         c${o}_0 = fma(vec4<f32>(r${j}_${o // 4}[${o % 4}]), x${j}, c${o}_0);
 //% endfor
 //% endfor
       }
-//% endfor
-    }
-//% endfor
-  }
+//% endmacro
 
-  let channel0 = group * p.rows;
-  ${channels.finish(TR, 4, 4)}
+//% macro store_tile()
   let y = y0 + py;
   let x = x0 + px * 4u;
   if (y < p.out_h) {
 //% if LAST
     let at = p.dst_off + image * p.dst_ns + channel0 / 4u + y * p.dst_hs;
-//% for o in range(TR // 4)
+//% for o in range(CFG.TM // 4)
     {
       let row = row0 + (at_row + ${4 * o}u) * 4u;
 //% for e in range(4)
-      if ((row < p.rows) & (x + ${e}u < p.out_w)) { dst_store(at + (x + ${e}u) * p.dst_ws + row / 4u, vec4<f32>(c${4 * o}_0[${e}], c${4 * o + 1}_0[${e}], c${4 * o + 2}_0[${e}], c${4 * o + 3}_0[${e}])); }
+      if ((row < p.rows) & (x + ${e}u < p.out_w)) { dst_store(at + (x + ${e}u) * p.dst_ws + row / 4u, ${epilogue.column_vector(o, 0, e)}); }
 //% endfor
     }
 //% endfor
 //% else
     let at = p.dst_off + image * p.dst_ns + channel0 * p.dst_os + y * p.dst_hs;
-//% for o in range(TR)
+//% for o in range(CFG.TM)
     {
       let row = row0 + (at_row + ${o // 4 * 4}u) * 4u + ${o % 4}u;
 //% if DV == 4
@@ -225,4 +185,50 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endfor
 //% endif
   }
+//% endmacro
+
+@compute @workgroup_size(${CFG.threads})
+fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
+  let g = group_id(wg);
+  if (g >= p.groups) { return; }
+  // (group, image, row of blocks, block, channels): quotients that do not wait for each other.
+  let block = g / p.down;
+  let block_row = g / p.row_groups;
+  let picture = g / p.image_groups;
+  let group = g / p.group_groups;
+  let row0 = (g - block * p.down) * ${CFG.BM}u;
+  let x0 = (block - block_row * p.across) * ${CFG.PIXEL_COLS}u;
+  let y0 = (block_row - picture * p.row_blocks) * ${CFG.PIXEL_ROWS}u;
+  let image = picture - group * p.images;
+
+  ${a_loader_init()}
+  ${b_loader_init()}
+  ${load_next()}
+
+  // A quad of neighbours meets two vectors of the weights and two of the image.
+  let at_row = (li & 1u) | ((li >> 1u) & 2u);
+  let strip = ((li >> 1u) & 1u) | ((li >> 3u) << 1u);
+  let px = strip & 3u;
+  let py = strip >> 2u;
+  let at_px = py * ${S * ROW_VECTORS}u + px;
+  ${outer_product.accumulators(CFG.TM, 4)}
+  for (var left = p.channels; left > 0u; left -= min(left, ${CS}u)) {
+    workgroupBarrier();  // the last stage has been read
+    ${store_stage()}
+    workgroupBarrier();
+    if (left > ${CS}u) {
+      ${load_next()}
+    }
+//% for s in range(CS)
+    ${"{" if s == 0 else "if (left > " ~ s ~ "u) {"}
+//% for i in range(K)
+      ${multiply(s, i)}
+//% endfor
+    }
+//% endfor
+  }
+
+  let channel0 = group * p.rows;
+  ${epilogue.of_channels(CFG.TM, 4, 4)}
+  ${store_tile()}
 }

@@ -5,8 +5,8 @@
 // axes.WG = [256]
 // pick.T = "dtype(x)"
 // pick.WG = "256"
-// inputs.dy = { dtype = "T" }
-// inputs.x = { dtype = "T" }
+// inputs.dy = { dtype = "T", axes = "n g o h w" }
+// inputs.x = { dtype = "T", axes = "n g c h w" }
 // outputs.parts = { dtype = "f32", doc = "(slices, groups, O of a group, KH, KW, C of a group)" }
 // params.rows = { type = "u32" }
 // params.channels = { type = "u32" }
@@ -28,16 +28,6 @@
 // params.x_first = { type = "u32" }
 // params.tap_h = { type = "u32" }
 // params.tap_w = { type = "u32" }
-// params.x_ns = { type = "u32" }
-// params.x_gs = { type = "u32" }
-// params.x_cs = { type = "u32" }
-// params.x_hs = { type = "u32" }
-// params.x_ws = { type = "u32" }
-// params.dy_ns = { type = "u32" }
-// params.dy_gs = { type = "u32" }
-// params.dy_os = { type = "u32" }
-// params.dy_hs = { type = "u32" }
-// params.dy_ws = { type = "u32" }
 // uses = ["pixels"]
 // grid = "cdiv(depth, slice_depth) * members * rows * channels * cdiv(taps, 9)"
 // ///
@@ -87,7 +77,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% for t in range(TAPS)
     sum${t} = fma(d, select(0.0f, v${t}, ok${t}), sum${t});
 //% endfor
-    at = onward(at);
+    at = next_pixel(at);
   }
 //% for t in range(TAPS)
   shared_sums[${t}][li] = sum${t};

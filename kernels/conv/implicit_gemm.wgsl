@@ -1,10 +1,16 @@
 // /// kernel
 // doc = "conv2d as an implicit matrix product: pixels of dst x taps and channels x output channels."
 // part_of = "conv2d"
+// configs.32x32 = { BM = 32, BN = 32, BK = 16, threads = 64, TM = 4, TN = 4, LM = 4, LN = 8 }
+// configs.64x32 = { BM = 64, BN = 32, BK = 16, threads = 128, TM = 4, TN = 4, LM = 4, LN = 8 }
+// configs.64x64 = { BM = 64, BN = 64, BK = 16, threads = 128, TM = 8, TN = 4, LM = 4, LN = 8 }
+// configs.64x128 = { BM = 64, BN = 128, BK = 16, threads = 128, TM = 8, TN = 8, LM = 4, LN = 8 }
+// configs.128x64 = { BM = 128, BN = 64, BK = 16, threads = 128, TM = 8, TN = 8, LM = 4, LN = 8 }
+// configs.128x128 = { BM = 128, BN = 128, BK = 16, threads = 256, TM = 8, TN = 8, LM = 4, LN = 8 }
 // axes.A = ["f32", "f16"]
 // axes.B = ["f32", "f16"]
 // axes.D = ["f32", "f16"]
-// axes.TILE = ["32x32", "64x32", "64x64", "64x128", "128x64", "128x128"]
+// axes.TILE = "configs"
 // axes.FORM = ["any", "taps", "vec"]
 // axes.AV = [1, 2, 4]
 // axes.BV = [1, 4]
@@ -19,12 +25,12 @@
 //   "FORM != 'any' or (AV == 1 and DV == 1)",
 //   "TILE != '64x32' or FORM == 'any'",
 //   "FORM != 'taps' or (AV == 1 and DV == 1)",
-//   "FORM != 'vec' or AV == (4 if TILE == '64x128' else 2)",
+//   "FORM != 'vec' or AV == 4 * CFG.BN // CFG.threads",
 // ]
-// inputs.a = { dtype = "A", vec = "AV", doc = "The image." }
-// inputs.b = { dtype = "B", vec = "BV", doc = "The weights as rows of k; in vectors of rows where BV is 4." }
-// inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true }
-// outputs.dst = { dtype = "D", vec = "DV", doc = "In vectors of channels where DV is 4." }
+// inputs.a = { dtype = "A", vec = "AV", axes = "n g c h w", doc = "The image." }
+// inputs.b = { dtype = "B", vec = "BV", axes = "g r c", doc = "The weights as rows of k; in vectors of rows where BV is 4." }
+// inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", axes = "o", optional = true }
+// outputs.dst = { dtype = "D", vec = "DV", axes = "s n g o h w", doc = "In vectors of channels where DV is 4." }
 // params.rows = { type = "u32" }
 // params.pixels = { type = "u32" }
 // params.plane = { type = "u32" }
@@ -52,114 +58,70 @@
 // params.step0 = { type = "u32" }
 // params.step1 = { type = "u32" }
 // params.step2 = { type = "u32" }
-// params.a_gs = { type = "u32" }
-// params.a_ns = { type = "u32" }
-// params.a_hs = { type = "u32" }
-// params.a_ws = { type = "u32" }
-// params.b_gs = { type = "u32" }
-// params.b_rs = { type = "u32" }
-// params.b_cs = { type = "u32" }
-// params.dst_ss = { type = "u32" }
-// params.dst_ns = { type = "u32" }
-// params.dst_os = { type = "u32" }
-// params.dst_hs = { type = "u32" }
-// params.dst_ws = { type = "u32" }
-// params.bias_os = { type = "u32" }
 // params.bias_kind = { type = "u32", value = "0 if bias is None else 1 if bias.dtype.itemsize == 4 else 2" }
-// params.act = { type = "u32" }
-// params.raw = { type = "u32" }
+// params.activation = { type = "u32" }
+// params.is_partial = { type = "u32" }
 // params.scale = { type = "f32", arg = true }
-// uses = ["channels", "product", "window"]
+// uses = ["tile/epilogue", "tile/image_loader", "tile/loader", "tile/outer_product", "tile/split_k", "tile/swizzle"]
 // grid = "b.shape[0] * slices * across * down"
 // ///
 
-// One workgroup computes ROWS output channels of COLS pixels of one group (pixels of all images in
-// one row), from tiles of 16 k in workgroup memory; the next tiles are on their way to registers
-// meanwhile. With k in slices (dst is scratch then), a slice is one more member of the grid.
+// One workgroup computes BM output channels of BN pixels of one group (pixels of all images in one
+// row), from tiles of BK k in workgroup memory; the next tiles are on their way to registers
+// meanwhile. With split-K (dst is scratch then), a slice is one more member of the grid.
 //
-// FORM: "any", k by k; "taps", tiles of 16 channels of one tap; "vec", the same where channels lie
-// next to each other (lib/window).
+// FORM: "any", k by k; "taps", tiles of BK channels of one tap; "vec", the same where channels lie
+// next to each other (lib/tile/image_loader).
 //
 // Bounds, for unchecked compilation: pixels and rows are clamped to their counts; an index of the
-// image is inside it or that of its first pixel; k is clamped to `head` in the first tile and below
-// the slice's end in the others; stores are guarded; indices into workgroup memory are lane numbers
-// below the sizes of the arrays.
-//% set NT, ROWS, COLS, TR, TC, LR, LC = {"32x32": (64, 32, 32, 4, 4, 4, 8), "64x32": (128, 64, 32, 4, 4, 4, 8), "64x64": (128, 64, 64, 8, 4, 4, 8), "64x128": (128, 64, 128, 8, 8, 4, 8), "128x64": (128, 128, 64, 8, 8, 4, 8), "128x128": (256, 128, 128, 8, 8, 4, 8)}[TILE]
-//% set U = 4 * COLS // NT
-//% set T = BV == 4
-${product.memory(COLS, ROWS)}
-${product.epilogue(("bias",))}
-${window.functions()}
+// image is inside it or that of its first pixel; k is clamped to `k_prologue` in the first tile and
+// below the slice's end in the others; stores are guarded; indices into workgroup memory are lane
+// numbers below the sizes of the arrays.
+//% set PACKED = BV == 4
+//% set A_TILE = {"FORM": FORM, "U": 4 * CFG.BN // CFG.threads, "EXTENT": CFG.BN, "BK": CFG.BK, "threads": CFG.threads}
+//% set B_TILE = {"x": "b", "storage": B, "V": BV, "K_ROWS": PACKED, "EXTENT": CFG.BM, "BK": CFG.BK, "threads": CFG.threads}
+${outer_product.memory(CFG.BM, CFG.BN, CFG.BK)}
+${epilogue.functions(("bias",))}
+${image_loader.functions()}
 fn b_at(start: u32, row: u32, k: u32) -> u32 { return start + row * p.b_rs + k * p.b_cs; }
 
-@compute @workgroup_size(${NT})
-fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
-  let g = group_id(wg);
-  if (g >= p.groups) { return; }
-  // Workgroups with the same pixels follow each other: they share them in the cache.
-  let member = g / (p.across * p.down);
-  let t = g - member * p.across * p.down;
-  let column = t / p.down;
-  let row0 = (t - column * p.down) * ${ROWS}u;
-  let col0 = column * ${COLS}u;
-  let group = member / p.slices;
-  let slice = member - group * p.slices;
-  let k_first = slice * p.slice_depth;
-  let k_count = min(p.slice_depth, p.depth - k_first);
-
-  let a_start = p.a_off + group * p.a_gs;
-  let b_start = p.b_off + group * p.b_gs + k_first * ${"p.b_rs" if T else "p.b_cs"};
-  ${product.place("b", BV, T, ROWS, NT, "row0", "((p.rows + 3u) & 0xfffffffcu)" if T else "p.rows")}
-  let head = ((k_count - 1u) & 15u) + 1u;
-  ${window.place(FORM, U, COLS, NT)}
-  ${window.first(FORM, U, A, COLS, NT)}
-  ${product.first("b", B, BV, T, ROWS, NT)}
-
-  ${product.lanes(TR, TC, LR, LC, COLS)}
-  ${product.sums(TR, TC)}
-
-  for (var left = (k_count + 15u) / 16u; left > 0u; left -= 1u) {
-    workgroupBarrier();  // the last tiles have been read
-    ${window.keep(FORM, U, A, COLS, NT)}
-    ${product.keep("b", BV, T, ROWS, NT)}
-    workgroupBarrier();
-//% set BRANCH = FORM != "vec"
-//% if BRANCH
+// Loads the next tiles. The branch, or the last tile once more at the end: what is faster was measured
+// for each form.
+//% macro load_next()
+//% if FORM != "vec"
     if (left > 1u) {
-//% else
-    {  // the last tile again at the end: what is faster was measured for each form
-      let go = select(0u, 1u, left > 1u);
-//% endif
-//% set go = "1u" if BRANCH else "go"
-      ${window.next(FORM, U, COLS, NT, go)}
-//% if not BRANCH
-      b_pos -= (1u - go) * 16u * p.b_rs;
-//% endif
-      ${product.next("b", BV, T, ROWS, NT)}
+      ${image_loader.load_next(A_TILE, "1u")}
+      ${loader.load_next(B_TILE)}
     }
-    ${product.multiply(TR, TC, LR, LC)}
-  }
+//% else
+    {
+      let go = select(0u, 1u, left > 1u);
+      ${image_loader.load_next(A_TILE, "go")}
+      b_pos -= (1u - go) * ${CFG.BK}u * p.b_rs;
+      ${loader.load_next(B_TILE)}
+    }
+//% endif
+//% endmacro
 
-  let channel0 = group * p.rows;
-  ${channels.finish(TR, TC, LR)}
-  let dst_start = p.dst_off + slice * p.dst_ss + channel0 ${"/ 4u" if FORM == "vec" and DV == 4 else "* p.dst_os"};
-//% for j in range(TC // 4)
+// Stores the sums: pixel by pixel, where DV is 4 in vectors of channels.
+//% macro store_tile()
+//% for j in range(CFG.TN // 4)
 //% for e in range(4)
   {
-    let m = col0 + at_col + ${j * LC + e * COLS // 4}u;
+    let m = col0 + at_col + ${j * CFG.LN + e * CFG.BN // 4}u;
     if (m < p.pixels) {
       let image = m / p.plane;
       let inside = m - image * p.plane;
       let y = inside / p.out_w;
       let at = dst_start + image * p.dst_ns + y * p.dst_hs + (inside - y * p.out_w) * p.dst_ws;
 //% if DV == 4
-//% for i in range(0, TR, 4)
-      let o${i} = row0 + (at_row + ${i // 4 * LR}u) * 4u;
-      if (o${i} < p.rows) { dst_store(at + o${i} / 4u, vec4<f32>(c${i}_${j}[${e}], c${i + 1}_${j}[${e}], c${i + 2}_${j}[${e}], c${i + 3}_${j}[${e}])); }
+//% for i in range(0, CFG.TM, 4)
+      let o${i} = row0 + (at_row + ${i // 4 * CFG.LM}u) * 4u;
+      if (o${i} < p.rows) { dst_store(at + o${i} / 4u, ${epilogue.column_vector(i // 4, j, e)}); }
 //% endfor
 //% else
-//% for i in range(TR)
-      let o${i} = row0 + (at_row + ${i // 4 * LR}u) * 4u + ${i % 4}u;
+//% for i in range(CFG.TM)
+      let o${i} = row0 + (at_row + ${i // 4 * CFG.LM}u) * 4u + ${i % 4}u;
       if (o${i} < p.rows) { dst_store(at + o${i} * p.dst_os, c${i}_${j}[${e}]); }
 //% endfor
 //% endif
@@ -167,4 +129,36 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   }
 //% endfor
 //% endfor
+//% endmacro
+
+@compute @workgroup_size(${CFG.threads})
+fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
+  let g = group_id(wg);
+  if (g >= p.groups) { return; }
+  ${swizzle.channels_first(CFG.BM, CFG.BN)}
+  ${split_k.k_range("slice")}
+
+  let a_start = p.a_off + group * p.a_gs;
+  let b_start = p.b_off + group * p.b_gs + k_first * ${"p.b_rs" if PACKED else "p.b_cs"};
+  ${loader.init(B_TILE, "row0", "((p.rows + 3u) & 0xfffffffcu)" if PACKED else "p.rows")}
+  ${split_k.prologue()}
+  ${image_loader.init(A_TILE)}
+  ${image_loader.load_prologue(A_TILE)}
+  ${loader.load_prologue(B_TILE)}
+
+  ${outer_product.lane_layout(CFG.TM, CFG.TN, CFG.LM, CFG.LN, CFG.BN)}
+  ${outer_product.accumulators(CFG.TM, CFG.TN)}
+  for (var left = (k_count + 15u) / 16u; left > 0u; left -= 1u) {
+    workgroupBarrier();  // the last tiles have been read
+    ${image_loader.store_stage(A_TILE)}
+    ${loader.store_stage(B_TILE)}
+    workgroupBarrier();
+    ${load_next()}
+    ${outer_product.multiply(CFG.TM, CFG.TN, CFG.LM, CFG.LN, CFG.BK)}
+  }
+
+  let channel0 = group * p.rows;
+  ${epilogue.of_channels(CFG.TM, CFG.TN, CFG.LM)}
+  let dst_start = p.dst_off + slice * p.dst_ss + channel0 ${"/ 4u" if FORM == "vec" and DV == 4 else "* p.dst_os"};
+  ${store_tile()}
 }

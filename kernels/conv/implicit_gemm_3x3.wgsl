@@ -1,9 +1,11 @@
 // /// kernel
 // doc = "conv2d with 3 x 3 taps that keep the width of the image: one channel and its nine taps at a time."
 // part_of = "conv2d"
+// configs.64x96 = { BM = 64, BN = 96, BK = 9, threads = 96, TM = 8, TN = 8, LM = 8, LN = 4 }
+// configs.64x128 = { BM = 64, BN = 128, BK = 9, threads = 128, TM = 8, TN = 8, LM = 4, LN = 8 }
 // axes.A = ["f32", "f16"]
 // axes.D = ["f32", "f16"]
-// axes.TILE = ["64x96", "64x128"]
+// axes.TILE = "configs"
 // axes.AV = [2, 4]
 // axes.BV = [4]
 // axes.DV = [4]
@@ -12,10 +14,10 @@
 // pick.BV = "4"
 // pick.DV = "4"
 // when = ["A == 'f16' or D == 'f32'"]
-// inputs.a = { dtype = "A", vec = "AV", doc = "The image." }
-// inputs.b = { dtype = "f32", vec = "BV", doc = "The weights: rows of channels and taps, in vectors of output channels." }
-// inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true }
-// outputs.dst = { dtype = "D", vec = "DV", doc = "In vectors of pixels." }
+// inputs.a = { dtype = "A", vec = "AV", axes = "n g c h w", doc = "The image." }
+// inputs.b = { dtype = "f32", vec = "BV", axes = "g k r", doc = "The weights: rows of channels and taps, in vectors of output channels." }
+// inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", axes = "o", optional = true }
+// outputs.dst = { dtype = "D", vec = "DV", axes = "s n g o h w", doc = "In vectors of pixels." }
 // params.rows = { type = "u32" }
 // params.pixels = { type = "u32" }
 // params.plane = { type = "u32" }
@@ -30,110 +32,43 @@
 // params.stride_h = { type = "u32" }
 // params.y_first = { type = "u32" }
 // params.tap_h = { type = "u32" }
-// params.a_gs = { type = "u32" }
-// params.a_ns = { type = "u32" }
-// params.a_cs = { type = "u32" }
-// params.a_hs = { type = "u32" }
-// params.b_gs = { type = "u32" }
-// params.b_ks = { type = "u32" }
-// params.dst_ss = { type = "u32" }
-// params.dst_ns = { type = "u32" }
-// params.dst_os = { type = "u32" }
-// params.dst_hs = { type = "u32" }
-// params.bias_os = { type = "u32" }
 // params.bias_kind = { type = "u32", value = "0 if bias is None else 1 if bias.dtype.itemsize == 4 else 2" }
-// params.act = { type = "u32" }
-// params.raw = { type = "u32" }
+// params.activation = { type = "u32" }
+// params.is_partial = { type = "u32" }
 // params.scale = { type = "f32", arg = true }
-// uses = ["channels", "product"]
+// uses = ["tile/epilogue", "tile/outer_product", "tile/swizzle"]
 // grid = "b.shape[0] * slices * across * down"
 // ///
 
-// One workgroup computes 64 output channels of COLS pixels of one group (pixels of all images in one
+// One workgroup computes BM output channels of BN pixels of one group (pixels of all images in one
 // row). A stage is one channel: 9 k. An invocation that loads from the image has one tap row for the
 // whole loop: a vector of 4 neighbouring pixels is the middle tap, with one element more on each side
 // it serves the outer taps too (AV = 2: a vector is two pairs, which may lie in different rows).
 // While one stage is multiplied, the stores of the next and the loads of the one after it stand
-// between its k, so that one barrier a stage is enough. With channels in slices (dst is scratch then),
-// a slice is one more member of the grid.
+// between its k, so that one barrier a stage is enough. With split-K (slices of the channels; dst is
+// scratch then), a slice is one more member of the grid.
 //
 // Bounds, for unchecked compilation: pixels and rows are clamped to their counts; an index of the
 // image is inside it or that of its first pixel; channels end with the slice; stores are guarded;
 // indices into workgroup memory are lane numbers below the sizes of the arrays.
-//% set NT, ROWS, COLS, TR, TC, LR, LC = {"64x96": (96, 64, 96, 8, 8, 8, 4), "64x128": (128, 64, 128, 8, 8, 4, 8)}[TILE]
-//% set Q, LAST = COLS // 4, 4 // AV - 1
-//% set B_LOADS, B_ALL = 2, 9 * ROWS // 4
-// After which k of a stage the next ones are turned over: not both at once, as measured.
-//% set A_TURN, B_TURN = (5, 2) if TILE == "64x96" else (1, 6) if A == "f16" else (2, 5)
+//% set Q, LAST = CFG.BN // 4, 4 // AV - 1
+//% set B_LOADS, B_COUNT = 2, CFG.BK * CFG.BM // 4
+// After which k of a stage the next ones are stored and loaded: not both at once, as measured.
+//% set A_STORE_AT, B_STORE_AT = (5, 2) if TILE == "64x96" else (1, 6) if A == "f16" else (2, 5)
 //% for s in range(2)
-var<workgroup> a_tile${s}: array<array<vec4<f32>, ${Q}>, 9>;
-var<workgroup> b_tile${s}: array<array<vec4<f32>, ${ROWS // 4}>, 9>;
+var<workgroup> a_tile${s}: array<array<vec4<f32>, ${Q}>, ${CFG.BK}>;
+var<workgroup> b_tile${s}: array<array<vec4<f32>, ${CFG.BM // 4}>, ${CFG.BK}>;
 //% endfor
-${product.epilogue(("bias",))}
+${epilogue.functions(("bias",))}
 
-//% macro a_loads()
-//% for h in range(LAST + 1)
-    a_v${h} = a_mem[a_at${h} + a_pos];
-//% endfor
-    a_l = a_mem[a_at_left + a_pos].${{4: "w", 2: "y"}[AV]};
-    a_r = a_mem[a_at_right + a_pos].x;
-    a_pos = min(a_pos + p.a_cs, a_end);
-//% endmacro
-
-//% macro b_loads()
-//% for u in range(B_LOADS)
-    b_v${u} = b_mem[b_at${u} + b_pos];
-//% endfor
-    b_pos = min(b_pos + 9u * p.b_ks, b_end);
-//% endmacro
-
-//% macro a_stores(s)
-    {
-//% if AV == 4
-      let mid = select(vec4<f32>(), vec4<f32>(a_v0), a_ok0);
-      let low = mid.xyz;
-      let high = mid.yzw;
-//% else
-      let mid = vec4<f32>(select(vec2<f32>(), vec2<f32>(a_v0), a_ok0), select(vec2<f32>(), vec2<f32>(a_v1), a_ok1));
-      let low = vec3<f32>(mid.x, select(0.0f, mid.y, a_joined), mid.z);
-      let high = vec3<f32>(mid.y, select(0.0f, mid.z, a_joined), mid.w);
-//% endif
-      // Before the branch: 3 % of the time with f16.
-      let first = vec4<f32>(select(0.0f, f32(a_l), a_left), low);
-      let last = vec4<f32>(high, select(0.0f, f32(a_r), a_right));
-      if (a_keeps) {
-        a_tile${s}[a_k][a_i] = first;
-        a_tile${s}[a_k + 1u][a_i] = mid;
-        a_tile${s}[a_k + 2u][a_i] = last;
-      }
-    }
-//% endmacro
-
-//% macro b_stores(s)
-    b_tile${s}[b_k0][b_i] = b_v0;
-    if (li < ${B_ALL - NT}u) { b_tile${s}[b_k1][b_i] = b_v1; }
-//% endmacro
-
-@compute @workgroup_size(${NT})
-fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
-  let g = group_id(wg);
-  if (g >= p.groups) { return; }
-  // Workgroups with the same pixels follow each other: they share them in the cache.
-  let member = g / (p.across * p.down);
-  let t = g - member * p.across * p.down;
-  let column = t / p.down;
-  let row0 = (t - column * p.down) * ${ROWS}u;
-  let col0 = column * ${COLS}u;
-  let group = member / p.slices;
-  let slice = member - group * p.slices;
-  let c_first = slice * p.slice_channels;
-  let c_count = min(p.slice_channels, p.channels - c_first);
-
+// This invocation's vector of pixels and its tap row: indices of the vector (or of its pairs) and of
+// its neighbours, and whether they lie in the image.
+//% macro a_loader_init()
   let a_lane = li & 31u;
   let a_i = min(a_lane, ${Q - 1}u);
   let a_tap = min(li >> 5u, 2u);
   let a_k = a_tap * 3u;
-  let a_keeps = (li < 96u) & (a_lane < ${Q}u);
+  let a_stores = (li < 96u) & (a_lane < ${Q}u);
   let a_start = p.a_off + group * p.a_gs + c_first * p.a_cs;
   let a_p = min(col0 + a_i * 4u, p.pixels - 4u);
   let a_n = a_p / p.plane;
@@ -154,17 +89,21 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endif
   let a_end = (c_count - 1u) * p.a_cs;
   var a_pos = 0u;
+//% endmacro
 
+//% macro b_loader_init()
   let b_start = p.b_off + group * p.b_gs + c_first * 9u * p.b_ks;
   let b_i = li & 15u;
   let b_from = b_start + min(row0 / 4u + b_i, (p.rows + 3u) / 4u - 1u);
 //% for u in range(B_LOADS)
-  let b_k${u} = min((li + ${u * NT}u) >> 4u, 8u);
+  let b_k${u} = min((li + ${u * CFG.threads}u) >> 4u, 8u);
   let b_at${u} = b_from + b_k${u} * p.b_ks;
 //% endfor
   let b_end = (c_count - 1u) * 9u * p.b_ks;
   var b_pos = 0u;
+//% endmacro
 
+//% macro registers()
 //% for h in range(LAST + 1)
   var a_v${h}: vec${AV}<${A}>;
 //% endfor
@@ -173,42 +112,110 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% for u in range(B_LOADS)
   var b_v${u}: vec4<f32>;
 //% endfor
-  ${a_loads()}
-  ${b_loads()}
-  ${a_stores(0)}
-  ${b_stores(0)}
-  ${a_loads()}
-  ${b_loads()}
+//% endmacro
 
-  ${product.lanes(TR, TC, LR, LC, COLS)}
-  ${product.sums(TR, TC)}
+//% macro a_load_next()
+//% for h in range(LAST + 1)
+    a_v${h} = a_mem[a_at${h} + a_pos];
+//% endfor
+    a_l = a_mem[a_at_left + a_pos].${{4: "w", 2: "y"}[AV]};
+    a_r = a_mem[a_at_right + a_pos].x;
+    a_pos = min(a_pos + p.a_cs, a_end);
+//% endmacro
 
+//% macro b_load_next()
+//% for u in range(B_LOADS)
+    b_v${u} = b_mem[b_at${u} + b_pos];
+//% endfor
+    b_pos = min(b_pos + 9u * p.b_ks, b_end);
+//% endmacro
+
+//% macro a_store_stage(s)
+    {
+//% if AV == 4
+      let mid = select(vec4<f32>(), vec4<f32>(a_v0), a_ok0);
+      let low = mid.xyz;
+      let high = mid.yzw;
+//% else
+      let mid = vec4<f32>(select(vec2<f32>(), vec2<f32>(a_v0), a_ok0), select(vec2<f32>(), vec2<f32>(a_v1), a_ok1));
+      let low = vec3<f32>(mid.x, select(0.0f, mid.y, a_joined), mid.z);
+      let high = vec3<f32>(mid.y, select(0.0f, mid.z, a_joined), mid.w);
+//% endif
+      // Before the branch: 3 % of the time with f16.
+      let left_tap = vec4<f32>(select(0.0f, f32(a_l), a_left), low);
+      let right_tap = vec4<f32>(high, select(0.0f, f32(a_r), a_right));
+      if (a_stores) {
+        a_tile${s}[a_k][a_i] = left_tap;
+        a_tile${s}[a_k + 1u][a_i] = mid;
+        a_tile${s}[a_k + 2u][a_i] = right_tap;
+      }
+    }
+//% endmacro
+
+//% macro b_store_stage(s)
+    b_tile${s}[b_k0][b_i] = b_v0;
+    if (li < ${B_COUNT - CFG.threads}u) { b_tile${s}[b_k1][b_i] = b_v1; }
+//% endmacro
+
+// Stores the sums in vectors of four pixels of one channel.
+//% macro store_tile()
+//% for j in range(CFG.TN // 4)
+  {
+    let m = col0 + (at_col + ${j * CFG.LN}u) * 4u;
+    if (m < p.pixels) {
+      let image = m / p.plane;
+      let inside = m - image * p.plane;
+//% if AV == 4
+      let y = inside / p.out_w;
+      let at = dst_start + image * p.dst_ns + y * p.dst_hs + (inside - y * p.out_w) / 4u;
+//% else
+      let at = dst_start + image * p.dst_ns + inside / 4u;  // a plane of dst is contiguous
+//% endif
+//% for i in range(CFG.TM)
+      let o${i} = row0 + (at_row + ${i // 4 * CFG.LM}u) * 4u + ${i % 4}u;
+      if (o${i} < p.rows) { dst_store(at + o${i} * p.dst_os, c${i}_${j}); }
+//% endfor
+    }
+  }
+//% endfor
+//% endmacro
+
+@compute @workgroup_size(${CFG.threads})
+fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
+  let g = group_id(wg);
+  if (g >= p.groups) { return; }
+  ${swizzle.channels_first(CFG.BM, CFG.BN)}
+  let c_first = slice * p.slice_channels;
+  let c_count = min(p.slice_channels, p.channels - c_first);
+
+  ${a_loader_init()}
+  ${b_loader_init()}
+  ${registers()}
+  ${a_load_next()}
+  ${b_load_next()}
+  ${a_store_stage(0)}
+  ${b_store_stage(0)}
+  ${a_load_next()}
+  ${b_load_next()}
+
+  ${outer_product.lane_layout(CFG.TM, CFG.TN, CFG.LM, CFG.LN, CFG.BN)}
+  ${outer_product.accumulators(CFG.TM, CFG.TN)}
   workgroupBarrier();
   var left = c_count;
   loop {
 //% for s in range(2)
-//% for k in range(9)
+//% for k in range(CFG.BK)
     {
-//% for i in range(TR // 4)
-      let r${i} = b_tile${s}[${k}][at_row + ${i * LR}u];
-//% endfor
-//% for j in range(TC // 4)
-      let q${j} = a_tile${s}[${k}][at_col + ${j * LC}u];
-//% endfor
-//% for i in range(TR)
-//% for n in range(TC // 4)
-//% set j = n if i % 2 == 0 else TC // 4 - 1 - n
-      c${i}_${j} = fma(vec4<f32>(r${i // 4}[${i % 4}]), q${j}, c${i}_${j});
-//% endfor
-//% endfor
+      ${outer_product.load_vectors(k, CFG.TM, CFG.TN, CFG.LM, CFG.LN, s)}
+      ${outer_product.fma_vectors(CFG.TM, CFG.TN, there_and_back=true)}
     }
-//% if k == A_TURN
-    ${a_stores(1 - s)}
-    ${a_loads()}
+//% if k == A_STORE_AT
+    ${a_store_stage(1 - s)}
+    ${a_load_next()}
 //% endif
-//% if k == B_TURN
-    ${b_stores(1 - s)}
-    ${b_loads()}
+//% if k == B_STORE_AT
+    ${b_store_stage(1 - s)}
+    ${b_load_next()}
 //% endif
 //% endfor
     workgroupBarrier();  // the other stage is complete, this one has been read
@@ -218,25 +225,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   }
 
   let channel0 = group * p.rows;
-  ${channels.finish(TR, TC, LR)}
+  ${epilogue.of_channels(CFG.TM, CFG.TN, CFG.LM)}
   let dst_start = p.dst_off + slice * p.dst_ss + channel0 * p.dst_os;
-//% for j in range(TC // 4)
-  {
-    let m = col0 + (at_col + ${j * LC}u) * 4u;
-    if (m < p.pixels) {
-      let image = m / p.plane;
-      let inside = m - image * p.plane;
-//% if AV == 4
-      let y = inside / p.out_w;
-      let at = dst_start + image * p.dst_ns + y * p.dst_hs + (inside - y * p.out_w) / 4u;
-//% else
-      let at = dst_start + image * p.dst_ns + inside / 4u;  // a plane of dst is one run
-//% endif
-//% for i in range(TR)
-      let o${i} = row0 + (at_row + ${i // 4 * LR}u) * 4u + ${i % 4}u;
-      if (o${i} < p.rows) { dst_store(at + o${i} * p.dst_os, c${i}_${j}); }
-//% endfor
-    }
-  }
-//% endfor
+  ${store_tile()}
 }

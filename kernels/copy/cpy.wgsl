@@ -23,7 +23,7 @@
 // ///
 
 // Four elements per invocation, a workgroup apart, for strides that no other body of cpy takes. A
-// plan may pass wider elements than the dtype's (runs of bytes that are copied as they are).
+// plan may pass wider elements than the dtype's (contiguous bytes that are copied as they are).
 ${convert.functions()}
 
 @compute @workgroup_size(WG)

@@ -14,7 +14,7 @@
 // ///
 
 // One workgroup moves 64 x 64 elements of one dtype, one invocation a block of 4 x 4: it reads four
-// vectors along the source's rows, turns them in registers, and blocks change places through
+// vectors along the source's rows, transposes them in registers, and blocks change places through
 // workgroup memory. Everything is a multiple of four elements. Tiles that lie next to each other
 // in the destination come one after the other.
 //% set V = "vec4<u32>" if S == 4 else "vec2<u32>"

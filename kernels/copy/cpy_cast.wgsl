@@ -70,7 +70,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   if (left >= 4u) { dst_mem[j] = value; } else { dst_mem[j] = (dst_mem[j] & ~mask) | (value & mask); }
 //% else
   let value = v0 | (v1 << 8u) | (v2 << 16u) | (v3 << 24u);
-  let mask = below(min(left, 4u));
+  let mask = bytes_below(min(left, 4u));
   if (left >= 4u) { dst_mem[j] = value; } else { dst_mem[j] = (dst_mem[j] & ~mask) | (value & mask); }
 //% endif
 }

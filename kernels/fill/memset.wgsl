@@ -19,7 +19,8 @@
 // grid = "cdiv(dst.offset % (4 * VEC) + dst.nbytes, 4 * VEC * WG)"
 // ///
 
-// One invocation per vector of the destination: full ones are stored, the two at the ends merged.
+// One invocation per vector of the destination: full ones are stored, of the two at the ends the bytes
+// of the view.
 // The view arrives as bytes; its window begins at a multiple of 16.
 ${words.functions()}
 

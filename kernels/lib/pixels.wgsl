@@ -7,8 +7,8 @@ fn pixel(k: u32) -> vec3<u32> {
   return vec3<u32>(k - row * p.out_w, row - image * p.out_h, image);
 }
 
-// The pixel that the digits `step_x`, `step_y`, `step_n` lie ahead.
-fn onward(d: vec3<u32>) -> vec3<u32> {
+// The pixel that lies `step_x`, `step_y`, `step_n` ahead.
+fn next_pixel(d: vec3<u32>) -> vec3<u32> {
   let x = d.x + p.step_x;
   let over = x >= p.out_w;
   let y = d.y + p.step_y + select(0u, 1u, over);

@@ -10,7 +10,7 @@ var<workgroup> red_b: array<array<f32, 4>, ${WG // 4}>;
 //% endif
 //% endmacro
 
-//% macro join(op, x, y)
+//% macro combine(op, x, y)
 ${"(" ~ x ~ " + " ~ y ~ ")" if op == "+" else op ~ "(" ~ x ~ ", " ~ y ~ ")"}
 //% endmacro
 
@@ -28,7 +28,7 @@ ${"(" ~ x ~ " + " ~ y ~ ")" if op == "+" else op ~ "(" ~ x ~ ", " ~ y ~ ")"}
     let base = slot - lane;
     var t = red_a[base];
 //% for k in range(1, LANES)
-    t = ${join(op, "t", "red_a[base + " ~ k ~ "u]")};
+    t = ${combine(op, "t", "red_a[base + " ~ k ~ "u]")};
 //% endfor
     ${value} = t;
   }
@@ -39,7 +39,7 @@ ${"(" ~ x ~ " + " ~ y ~ ")" if op == "+" else op ~ "(" ~ x ~ ", " ~ y ~ ")"}
   if (lane < ${second}u) {
     var t = red_a[slot];
 //% for k in range(1, LANES // second)
-    t = ${join(op, "t", "red_a[slot + " ~ k * second ~ "u]")};
+    t = ${combine(op, "t", "red_a[slot + " ~ k * second ~ "u]")};
 //% endfor
     red_b[slot >> 2u][slot & 3u] = t;
   }
@@ -48,14 +48,14 @@ ${"(" ~ x ~ " + " ~ y ~ ")" if op == "+" else op ~ "(" ~ x ~ ", " ~ y ~ ")"}
     let base = (slot - lane) >> 2u;
 //% for k in range(second // 4)
     let r${k} = red_b[base + ${k}u];
-    let t${k} = ${join(op, join(op, "r" ~ k ~ "[0]", "r" ~ k ~ "[1]"), join(op, "r" ~ k ~ "[2]", "r" ~ k ~ "[3]"))};
+    let t${k} = ${combine(op, combine(op, "r" ~ k ~ "[0]", "r" ~ k ~ "[1]"), combine(op, "r" ~ k ~ "[2]", "r" ~ k ~ "[3]"))};
 //% endfor
 //% if second == 4
     ${value} = t0;
 //% elif second == 8
-    ${value} = ${join(op, "t0", "t1")};
+    ${value} = ${combine(op, "t0", "t1")};
 //% else
-    ${value} = ${join(op, join(op, "t0", "t1"), join(op, "t2", "t3"))};
+    ${value} = ${combine(op, combine(op, "t0", "t1"), combine(op, "t2", "t3"))};
 //% endif
   }
 //% endif
@@ -73,7 +73,7 @@ ${"(" ~ x ~ " + " ~ y ~ ")" if op == "+" else op ~ "(" ~ x ~ ", " ~ y ~ ")"}
     t = select(0.0f, t, subgroup_lane < subgroups);
 //% endif
     for (var i = subgroup_lane + subgroup_width; i < subgroups; i += subgroup_width) {
-      t = ${join(op, "t", "red_a[i]")};
+      t = ${combine(op, "t", "red_a[i]")};
     }
     ${value} = ${call}(t);
   }

@@ -1,9 +1,9 @@
 // Rows that an index picks: what set_rows and get_rows share.
 //
-// An invocation moves elements (or vectors) of ROWS rows that lie a workgroup's height apart, COLS of
+// An invocation moves elements (or vectors) of ROWS rows that lie a workgroup's rows apart, COLS of
 // each: 2^lane_bits lanes take neighbouring columns. `picked` names the side whose row the index
-// gives, "src" or "dst"; its step along rows in the index space is 0. PAIR, for halves that lie next
-// to each other in dst: a column is a word of dst, with one or two halves of the row.
+// gives, "src" or "dst"; its step along rows in the index space is 0. PAIR, for halves that are
+// contiguous in dst: a column is a word of dst, with one or two halves of the row.
 //% import "kernels/lib/words.wgsl" as words
 
 //% macro main(picked, S, D, V, CAST, PAIR, ROWS, COLS)
@@ -13,15 +13,15 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   fault_started((g | li) == 0u);
   let block = g / p.tiles;
   let lanes = 1u << p.lane_bits;
-  let high = WG >> p.lane_bits;
+  let group_rows = WG >> p.lane_bits;
   let c0 = (g - block * p.tiles) * (COLS * lanes) + (li & (lanes - 1u));
-  let r = block * (ROWS * high) + (li >> p.lane_bits);
+  let r = block * (ROWS * group_rows) + (li >> p.lane_bits);
 //% for u in range(1, COLS)
   let c${u} = c0 + ${u}u * lanes;
 //% endfor
   // All loads first, at clamped positions: behind branches they would wait for each other.
 //% for k in range(ROWS)
-  let r${k} = min(r + ${k}u * high, p.rows - 1u);
+  let r${k} = min(r + ${k}u * group_rows, p.rows - 1u);
   let i${k} = index_row(r${k}) * p.index_words;
   let lo${k} = index_mem[i${k}];
   let hi${k} = index_mem[i${k} + p.index_words - 1u];
@@ -48,7 +48,7 @@ ${load(k, S, V, COLS)}
 //% for k in range(ROWS)
   // int32 has no second word: the first stands for it, and says the same of the sign.
   let inside${k} = (lo${k} < p.limit) & ((p.index_words == 1u) | (hi${k} == 0u));
-  let live${k} = r + ${k}u * high < p.rows;
+  let live${k} = r + ${k}u * group_rows < p.rows;
 //% for u in range(COLS)
 //% set n = k ~ u
 //% if PAIR
@@ -70,7 +70,7 @@ ${load(k, S, V, COLS)}
     if (mask${n} == 0xffffffffu) {
       atomicStore(&dst_mem[word], both);
     } else {
-      ${words.merge("dst_mem", "word", "mask" ~ n, "(both & mask" ~ n ~ ")")}
+      ${words.store_masked("dst_mem", "word", "mask" ~ n, "(both & mask" ~ n ~ ")")}
     }
   }
 //% else

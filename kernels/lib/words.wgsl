@@ -1,12 +1,12 @@
 // Bytes and halves inside 32-bit words.
 
 //% macro functions()
-// A mask of the bytes of the word at byte `at` that lie in [first, end).
-fn below(n: u32) -> u32 { return select((1u << (n * 8u)) - 1u, 0xffffffffu, n >= 4u); }
+// The lowest n bytes of a word; and a mask of the bytes of the word at byte `at` in [first, end).
+fn bytes_below(n: u32) -> u32 { return select((1u << (n * 8u)) - 1u, 0xffffffffu, n >= 4u); }
 fn word_mask(at: u32, first: u32, end: u32) -> u32 {
   let lo = clamp(first, at, at + 4u) - at;
   let hi = clamp(end, at, at + 4u) - at;
-  return below(hi) & ~below(lo);
+  return bytes_below(hi) & ~bytes_below(lo);
 }
 //% endmacro
 
@@ -21,7 +21,7 @@ ${mem}[${i}]
 //% endif
 //% endmacro
 
-// Store element i into words that other invocations may share: only its own bits change.
+// Stores element i in a word that other invocations may share: only its own bits change.
 //% macro store_shared(mem, size, i, value)
 //% if size == 2
 {
@@ -38,28 +38,28 @@ ${mem}[${i}]
 //% endif
 //% endmacro
 
-// The same where two invocations may want the same element: one of their values stays whole.
+// The same where two invocations may store the same element: one of their values stays whole.
 //% macro replace(mem, size, i, value)
 //% if size == 2
 {
   let shift = ((${i}) & 1u) << 4u;
-  ${merge(mem, "(" ~ i ~ ") >> 1u", "(0xffffu << shift)", "((" ~ value ~ ") << shift)")}
+  ${store_masked(mem, "(" ~ i ~ ") >> 1u", "(0xffffu << shift)", "((" ~ value ~ ") << shift)")}
 }
 //% else
 {
   let shift = ((${i}) & 3u) << 3u;
-  ${merge(mem, "(" ~ i ~ ") >> 2u", "(0xffu << shift)", "((" ~ value ~ ") << shift)")}
+  ${store_masked(mem, "(" ~ i ~ ") >> 2u", "(0xffu << shift)", "((" ~ value ~ ") << shift)")}
 }
 //% endif
 //% endmacro
 
-// Store the bits of a mask into a word that others may be storing other bits of.
-//% macro merge(mem, word, mask, bits)
+// Stores the bits of a mask in a word whose other bits other invocations may store at the same time.
+//% macro store_masked(mem, word, mask, bits)
 {
-  let place = ${word};
-  var old = atomicLoad(&${mem}[place]);
+  let at = ${word};
+  var old = atomicLoad(&${mem}[at]);
   loop {
-    let found = atomicCompareExchangeWeak(&${mem}[place], old, (old & ~${mask}) | ${bits});
+    let found = atomicCompareExchangeWeak(&${mem}[at], old, (old & ~${mask}) | ${bits});
     if (found.exchanged) { break; }
     old = found.old_value;
   }

@@ -1,12 +1,15 @@
 // /// kernel
 // doc = "Large products of mul_mat with precision='fast': packed f16 products, up to 256 of them summed in f16."
 // part_of = "mul_mat"
+// configs.64x128 = { BM = 64, BN = 128, BK = 8, threads = 128, TM = 8, TN = 8, LM = 4 }
 // axes.A = ["u32"]
 // axes.B = ["f16"]
 // axes.D = ["f32", "f16"]
 // axes.AV = [4]
 // axes.BV = [4]
 // axes.DV = [1, 4]
+// axes.TILE = "configs"
+// pick.TILE = "'64x128'"
 // pick.A = "dtype(a)"
 // pick.B = "dtype(b)"
 // pick.D = "dtype(dst)"
@@ -26,10 +29,10 @@
 // params.blocks = { type = "u32" }
 // params.bias_kind = { type = "u32", value = "0 if bias is None else 1 if bias.dtype.itemsize == 4 else 2" }
 // params.residual_kind = { type = "u32", value = "0 if residual is None else 1 if residual.dtype.itemsize == 4 else 2" }
-// params.act = { type = "u32" }
-// params.raw = { type = "u32" }
+// params.activation = { type = "u32" }
+// params.is_partial = { type = "u32" }
 // params.scale = { type = "f32", default = 1.0 }
-// uses = ["product"]
+// uses = ["tile/epilogue", "tile/outer_product", "tile/split_k", "tile/swizzle"]
 // grid = "it.batches * across * down"
 // ///
 
@@ -44,22 +47,51 @@
 // other four. Stores and loads early in a tile are better than in its middle.
 //
 // Bounds, for unchecked compilation: as in gemm_tile.
-//% set NT, ROWS, COLS, TR, TC, LR, LC, DEEP = 128, 64, 128, 8, 8, 4, 8, 8
 struct Eight { low: vec4<f16>, high: vec4<f16> }
 //% for s in range(2)
-var<workgroup> a_tile${s}: array<array<Eight, ${COLS // 8}>, ${DEEP}>;
-var<workgroup> b_tile${s}: array<array<Eight, ${ROWS // 4}>, ${DEEP}>;
+var<workgroup> a_tile${s}: array<array<Eight, ${CFG.BN // 8}>, ${CFG.BK}>;
+var<workgroup> b_tile${s}: array<array<Eight, ${CFG.BM // 4}>, ${CFG.BK}>;
 //% endfor
 
-${product.epilogue()}
-${product.finish()}
+${epilogue.functions()}
+${epilogue.of_rows()}
 
-//% macro loads(s)
+// An invocation loads eight columns and four rows of one k.
+//% macro loader_init()
+  let i_at = li & 15u;
+  let i_k = li >> 4u;
+  let a_base = a_batch(batch) + k_first * p.a_rs + min(col0 / 8u + i_at, (p.cols + 7u) / 8u - 1u);
+  let b_base = b_batch(batch) + k_first * p.b_rs + min(row0 / 4u + i_at, (p.rows + 3u) / 4u - 1u);
+//% for x in "ab"
+//% for s in range(2)
+  let ${x}_from${s} = ${x}_base + min(i_k + ${CFG.BK * s}u, k_count - 1u) * p.${x}_rs;
+//% endfor
+  let ${x}_step = ${2 * CFG.BK}u * p.${x}_rs;
+  let ${x}_end = last_pair * p.${x}_rs;
+  var ${x}_pos = min(k_prologue * p.${x}_rs, ${x}_end);
+//% endfor
+  var a_v: vec4<u32>;
+  var b_v: vec4<f16>;
+//% endmacro
+
+// Loads one of the first two tiles, which hold `k_prologue` k: zero beyond.
+//% macro load_prologue(s)
+  {
+    let far = min(i_k + ${CFG.BK * s}u, k_prologue - 1u);
+    let a_h = a_mem[a_base + far * p.a_rs];
+    let b_h = b_mem[b_base + far * p.b_rs];
+    let inside = i_k + ${CFG.BK * s}u < k_prologue;
+    a_v = select(vec4<u32>(), a_h, inside);
+    b_v = select(vec4<f16>(), b_h, inside);
+  }
+//% endmacro
+
+//% macro load_next(s)
     a_v = a_mem[a_from${s} + a_pos];
     b_v = b_mem[b_from${s} + b_pos];
 //% endmacro
 
-//% macro stores(s)
+//% macro store_stage(s)
     a_tile${s}[i_k][i_at] = Eight(
       vec4<f16>(vec2<f16>(unpack2x16float(a_v.x)), vec2<f16>(unpack2x16float(a_v.y))),
       vec4<f16>(vec2<f16>(unpack2x16float(a_v.z)), vec2<f16>(unpack2x16float(a_v.w))),
@@ -67,29 +99,22 @@ ${product.finish()}
     b_tile${s}[i_k][i_at] = Eight(b_v.xxyy, b_v.zzww);
 //% endmacro
 
-// The first tiles, which hold `head` k: zero beyond.
-//% macro head_loads(t)
-  {
-    let far = min(i_k + ${8 * t}u, head - 1u);
-    let a_h = a_mem[a_base + far * p.a_rs];
-    let b_h = b_mem[b_base + far * p.b_rs];
-    let inside = i_k + ${8 * t}u < head;
-    a_v = select(vec4<u32>(), a_h, inside);
-    b_v = select(vec4<f16>(), b_h, inside);
-  }
+// As outer_product.lane_layout, but the two vectors of columns are neighbours.
+//% macro lane_layout()
+  let w = li >> 5u;
+  let at_row = (w / 2u) * 8u + ((li & 1u) | ((li >> 2u) & 2u));
+  let at_eight = (w % 2u) * 8u + (((li >> 1u) & 3u) | ((li >> 2u) & 4u));
+  let at_col = at_eight * 2u;
 //% endmacro
 
-// The product of two tiles, 16 k.
-//% macro tiles()
-//% for s in range(2)
-//% for k in range(DEEP)
+//% macro multiply(s, k)
     {
-//% for i in range(TR // 4)
-      let r${i} = b_tile${s}[${k}][at_row + ${i * LR}u];
+//% for i in range(CFG.TM // 4)
+      let r${i} = b_tile${s}[${k}][at_row + ${i * CFG.LM}u];
 //% endfor
       let q = a_tile${s}[${k}][at_eight];
 //% for half in range(2)
-//% for j in range(TC // 2)
+//% for j in range(CFG.TN // 2)
 //% for n in range(4)
 //% set i = half * 4 + (n if (half + j) % 2 == 0 else 3 - n)
       h${i}_${j} = fma(${"-" if k % 2 else ""}r${i // 4}.${"low" if i % 4 < 2 else "high"}.${"zw" if i % 2 else "xy"}, q.${"low" if j < 2 else "high"}.${"zw" if j % 2 else "xy"}, -h${i}_${j});
@@ -97,9 +122,16 @@ ${product.finish()}
 //% endfor
 //% endfor
     }
+//% endmacro
+
+// The product of two tiles; the loads and stores of the next two.
+//% macro two_tiles()
+//% for s in range(2)
+//% for k in range(CFG.BK)
+    ${multiply(s, k)}
 //% if k == 1
-    ${stores(1 - s)}
-    ${loads(s)}
+    ${store_stage(1 - s)}
+    ${load_next(s)}
 //% endif
 //% endfor
     workgroupBarrier();  // the other tiles are complete, these have been read
@@ -108,43 +140,24 @@ ${product.finish()}
     b_pos = min(b_pos + b_step, b_end);
 //% endmacro
 
-@compute @workgroup_size(${NT})
+@compute @workgroup_size(${CFG.threads})
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);
   if (g >= p.groups) { return; }
-  ${product.where(ROWS, COLS)}
-  let k_first = (batch / p.slice_batches) * p.slice_depth;
-  let k_count = min(p.slice_depth, p.depth - k_first);
-  let head = ((k_count - 1u) & 15u) + 1u;
+  ${swizzle.grouped_rows(CFG.BM, CFG.BN)}
+  ${split_k.k_range("(batch / p.slice_batches)")}
+  ${split_k.prologue()}
   let last_pair = max(k_count, 16u) - 16u;
 
-  // An invocation loads eight columns and four rows of one k.
-  let i_at = li & 15u;
-  let i_k = li >> 4u;
-  let a_base = a_batch(batch) + k_first * p.a_rs + min(col0 / 8u + i_at, (p.cols + 7u) / 8u - 1u);
-  let b_base = b_batch(batch) + k_first * p.b_rs + min(row0 / 4u + i_at, (p.rows + 3u) / 4u - 1u);
-//% for x in "ab"
-//% for s in range(2)
-  let ${x}_from${s} = ${x}_base + min(i_k + ${8 * s}u, k_count - 1u) * p.${x}_rs;
-//% endfor
-  let ${x}_step = 16u * p.${x}_rs;
-  let ${x}_end = last_pair * p.${x}_rs;
-  var ${x}_pos = min(head * p.${x}_rs, ${x}_end);
-//% endfor
-  var a_v: vec4<u32>;
-  var b_v: vec4<f16>;
-  ${head_loads(0)}
-  ${stores(0)}
-  ${head_loads(1)}
+  ${loader_init()}
+  ${load_prologue(0)}
+  ${store_stage(0)}
+  ${load_prologue(1)}
 
-  // As in the other bodies, but the two vectors of columns are neighbours.
-  let w = li >> 5u;
-  let at_row = (w / 2u) * 8u + ((li & 1u) | ((li >> 2u) & 2u));
-  let at_eight = (w % 2u) * 8u + (((li >> 1u) & 3u) | ((li >> 2u) & 4u));
-  let at_col = at_eight * 2u;
-  ${product.sums(TR, TC)}
-//% for i in range(TR)
-//% for j in range(TC // 2)
+  ${lane_layout()}
+  ${outer_product.accumulators(CFG.TM, CFG.TN)}
+//% for i in range(CFG.TM)
+//% for j in range(CFG.TN // 2)
   var h${i}_${j} = vec2<f16>();
 //% endfor
 //% endfor
@@ -155,19 +168,18 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     left -= blocks;
     // Twice in one iteration: at the end of each, the compiler moves registers.
     for (var n = blocks; n > 0u; n -= 1u) {
-    ${tiles()}
+    ${two_tiles()}
       if (n == 1u) { break; }
       n -= 1u;
-    ${tiles()}
+    ${two_tiles()}
     }
-//% for i in range(TR)
-//% for j in range(TC // 4)
+//% for i in range(CFG.TM)
+//% for j in range(CFG.TN // 4)
     c${i}_${j} -= vec4<f32>(vec4(h${i}_${2 * j}, h${i}_${2 * j + 1}));
     h${i}_${2 * j} = vec2<f16>();
     h${i}_${2 * j + 1} = vec2<f16>();
 //% endfor
 //% endfor
   }
-
-  ${product.write(TR, TC, LR, 1, DV)}
+  ${epilogue.store_tile(CFG.TM, CFG.TN, CFG.LM, 1, DV)}
 }

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "mul_mat with up to 8 rows of b: a is read once."
+// doc = "GEMV and skinny products of mul_mat, up to 8 rows of b: a is read once."
 // part_of = "mul_mat"
 // axes.A = ["f32", "f16", "u32"]
 // axes.B = ["f32", "f16", "u32"]
@@ -33,33 +33,33 @@
 // params.lane_bits = { type = "u32" }
 // params.bias_kind = { type = "u32", value = "0 if bias is None else 1 if bias.dtype.itemsize == 4 else 2" }
 // params.residual_kind = { type = "u32", value = "0 if residual is None else 1 if residual.dtype.itemsize == 4 else 2" }
-// params.act = { type = "u32" }
-// params.raw = { type = "u32" }
+// params.activation = { type = "u32" }
+// params.is_partial = { type = "u32" }
 // params.scale = { type = "f32", arg = true }
-// uses = ["product"]
+// uses = ["tile/epilogue", "tile/split_k"]
 // grid = "it.batches * across"
 // ///
 
-// 2^lane_bits invocations (lanes) share four rows of a, or as many as a vector holds where rows run
-// along m (AT), and split k; each multiplies them with all S rows of b (the last one again where dst
-// has fewer). Along k, neighbouring invocations are lanes; with AT they take neighbouring rows, lanes
-// lie further apart, and several rows of b go through workgroup memory.
+// 2^lane_bits invocations (lanes) share four rows of a, or as many as a vector holds where a's last
+// axis is m (AT), and split k; each multiplies them with all S rows of b (the last one again where dst
+// has fewer). Where k is contiguous, neighbouring invocations are lanes; with AT they take neighbouring
+// rows, lanes lie further apart, and several rows of b go through workgroup memory.
 // A = u32: words of two halves, 16 bytes a load.
 //% set WORDS = A == "u32"
 //% set OUT = 2 if WORDS and AT else 1
 //% set STAGE = AT and S > 1
-//% set CK = 2048 // S
-//% set U = {1: 8, 4: 4, 8: 4}[S] if AT else {1: 4 if A == "f16" else 2, 4: 2, 8: 1}[S]
-var<workgroup> red: array<vec4<f32>, 256>;
+//% set BK = 2048 // S
+//% set UNROLL = {1: 8, 4: 4, 8: 4}[S] if AT else {1: 4 if A == "f16" else 2, 4: 2, 8: 1}[S]
+var<workgroup> partial: array<vec4<f32>, 256>;
 //% if STAGE
-var<workgroup> xs: array<array<vec4<f32>, ${CK}>, ${S // 4}>;
+var<workgroup> b_tile: array<array<vec4<f32>, ${BK}>, ${S // 4}>;
 //% endif
 
-${product.epilogue()}
-${product.finish()}
+${epilogue.functions()}
+${epilogue.of_rows()}
 
 // Half h of what was loaded: four elements.
-//% macro part(x, h, T)
+//% macro four(x, h, T)
 //% if T == "u32"
 vec4<f32>(unpack2x16float(${x}[${2 * h}]), unpack2x16float(${x}[${2 * h + 1}]))
 //%- else
@@ -67,7 +67,7 @@ ${x}
 //%- endif
 //% endmacro
 
-// Loads u of one round, at step k (elements, or vectors, of k).
+// Load u of one round, at step k (elements, or vectors, of k).
 //% macro load(u, k)
 //% if AT and AV == 4
     let w${u} = a_load(a_from + ${k} * p.a_rs);
@@ -88,15 +88,16 @@ ${x}
 //% endif
 //% endmacro
 
-//% macro add(u, k, valid)
+// Adds the products of load u to the sums; `valid`: a condition, or "" where it always holds.
+//% macro multiply_add(u, k, valid)
 //% if STAGE
 //% for h in range(S // 4)
-    let z${u}_${h} = xs[${h}][${k}];
+    let z${u}_${h} = b_tile[${h}][${k}];
 //% endfor
 //% endif
 //% if AT or AV == 1
 //% for h in range(OUT)
-    let y${u}_${h} = ${part("w" ~ u, h, A) if AV == 4 else "vec4<f32>(w" ~ u ~ "_0, w" ~ u ~ "_1, w" ~ u ~ "_2, w" ~ u ~ "_3)"};
+    let y${u}_${h} = ${four("w" ~ u, h, A) if AV == 4 else "vec4<f32>(w" ~ u ~ "_0, w" ~ u ~ "_1, w" ~ u ~ "_2, w" ~ u ~ "_3)"};
 //% for s in range(S)
 //% set x = "z" ~ u ~ "_" ~ s // 4 ~ "[" ~ s % 4 ~ "]" if STAGE else "x" ~ u ~ "_" ~ s
 //% if valid
@@ -109,10 +110,10 @@ ${x}
 //% else
 //% for h in range(2 if WORDS else 1)
 //% for j in range(4)
-    let y${u}_${j}_${h} = ${part("w" ~ u ~ "_" ~ j, h, A)};
+    let y${u}_${j}_${h} = ${four("w" ~ u ~ "_" ~ j, h, A)};
 //% endfor
 //% for s in range(S)
-    let z${u}_${s}_${h} = ${part(("x", "t")[h if B == "f32" else 0] ~ u ~ "_" ~ s, h, B)};
+    let z${u}_${s}_${h} = ${four(("x", "t")[h if B == "f32" else 0] ~ u ~ "_" ~ s, h, B)};
 //% for j in range(4)
 //% if valid
     acc${s}_${j} += select(0.0f, dot(y${u}_${j}_${h}, z${u}_${s}_${h}), ${valid});
@@ -129,60 +130,51 @@ fn sum4(a: vec4<f32>, b: vec4<f32>, sum: f32) -> f32 {
   return fma(a.w, b.w, fma(a.z, b.z, fma(a.y, b.y, fma(a.x, b.x, sum))));
 }
 
-// Steps of k from `start` on: `count` of them, from lane to lane.
-//% macro through(start, count)
+// The sums over `count` steps of k from `start` on, dealt out to the lanes.
+//% macro sum_over_k(start, count)
   {
-    let whole = ${count} / (lanes * ${U}u);
+    let whole = ${count} / (lanes * ${UNROLL}u);
     var k = lane;
     for (var i = 0u; i < whole; i += 1u) {
-//% for u in range(U)
+//% for u in range(UNROLL)
     ${load(u, "(" ~ start ~ "k + " ~ u ~ "u * lanes)")}
 //% endfor
-//% for u in range(U)
-    ${add(u, "k + " ~ u ~ "u * lanes", "")}
+//% for u in range(UNROLL)
+    ${multiply_add(u, "k + " ~ u ~ "u * lanes", "")}
 //% endfor
-      k += lanes * ${U}u;
+      k += lanes * ${UNROLL}u;
     }
-    let rest = (${count} - whole * lanes * ${U}u + lanes - 1u) >> p.lane_bits;
+    let rest = (${count} - whole * lanes * ${UNROLL}u + lanes - 1u) >> p.lane_bits;
     for (var i = 0u; i < rest; i += 1u) {
       let inside_k = k < ${count};
       let k_near = min(k, ${count} - 1u);
       ${load(0, "(" ~ start ~ "k_near)")}
-      ${add(0, "k_near", "inside_k")}
+      ${multiply_add(0, "k_near", "inside_k")}
       k += lanes;
     }
   }
 //% endmacro
 
-@compute @workgroup_size(256)
-fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
-  let g = group_id(wg);
-  if (g >= p.groups) { return; }
-  let batch = g / p.across;
-  let tile = g - batch * p.across;
-  let k_first = (batch / p.slice_batches) * p.slice_depth;
-  let k_count = min(p.slice_depth, p.depth - k_first);
-  let lanes = 1u << p.lane_bits;
-  let per_group = 256u >> p.lane_bits;
-//% if AT
-  let lane = li / per_group;
-  let inside = li - lane * per_group;
-  let apart = per_group;
-//% else
-  let inside = li >> p.lane_bits;
-  let lane = li & (lanes - 1u);
-  let apart = 1u;
-//% endif
-//% for h in range(OUT)
-//% if AT and AV == 1
-  let m${h} = vec4<u32>(tile * per_group * 4u + inside) + vec4<u32>(0u, 1u, 2u, 3u) * per_group;
-//% else
-  let m${h} = vec4<u32>((tile * per_group + inside) * ${4 * OUT}u) + vec4<u32>(0u, 1u, 2u, 3u) + ${4 * h}u;
-//% endif
+// Several rows of b through workgroup memory, BK steps at a time.
+//% macro sum_over_stages()
+  for (var c0 = 0u; c0 < steps; c0 += ${BK}u) {
+    let count = min(${BK}u, steps - c0);
+    for (var k = li; k < count; k += 256u) {
+//% for h in range(S // 4)
+      b_tile[${h}][k] = vec4<f32>(b_load(b_from${4 * h} + (c0 + k) * p.b_cs), b_load(b_from${4 * h + 1} + (c0 + k) * p.b_cs),
+        b_load(b_from${4 * h + 2} + (c0 + k) * p.b_cs), b_load(b_from${4 * h + 3} + (c0 + k) * p.b_cs));
 //% endfor
+    }
+    workgroupBarrier();
+    ${sum_over_k("c0 + ", "count")}
+    workgroupBarrier();  // b_tile has been read
+  }
+//% endmacro
 
-  // Steps of k: elements, or vectors along k.
+// Where this invocation's rows of a and of b start, and its sums.
+//% macro loader_init()
 //% set along = 1 if AT or AV == 1 else 8 if WORDS else 4
+  // Steps of k: elements, or vectors along k.
   let steps = k_count / ${along}u;
   let a_start = a_batch(batch) + k_first${" * p.a_rs" if AT else " * p.a_cs" if AV == 1 else " / " ~ along ~ "u"};
   let b_start = b_batch(batch) + k_first${" * p.b_cs" if BV == 1 else " / " ~ (8 if B == "u32" else 4) ~ "u"};
@@ -208,22 +200,60 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endfor
 //% endif
 //% endfor
+//% endmacro
 
-//% if STAGE
-  for (var c0 = 0u; c0 < steps; c0 += ${CK}u) {
-    let count = min(${CK}u, steps - c0);
-    for (var k = li; k < count; k += 256u) {
-//% for h in range(S // 4)
-      xs[${h}][k] = vec4<f32>(b_load(b_from${4 * h} + (c0 + k) * p.b_cs), b_load(b_from${4 * h + 1} + (c0 + k) * p.b_cs),
-        b_load(b_from${4 * h + 2} + (c0 + k) * p.b_cs), b_load(b_from${4 * h + 3} + (c0 + k) * p.b_cs));
+// The sums of all lanes for row s of dst and columns m<h>, with the epilogue, to dst.
+//% macro reduce_and_store(s, h)
+//% if s + h > 0
+    workgroupBarrier();  // the last sums have been read
+//% endif
+//% if AT or AV == 1
+    partial[li] = acc${s}_${h};
+//% else
+    partial[li] = vec4<f32>(acc${s}_0, acc${s}_1, acc${s}_2, acc${s}_3);
+//% endif
+    workgroupBarrier();
+    ${split_k.tree("apart")}
+    if (lane == 0u) {
+      var v = partial[li] * select(p.scale, 1.0f, p.is_partial == 1u);
+      if (has_epilogue()) { v = epilogue(v, bias_at(bias_start, ${s}u, 0u), residual_at(residual_start, ${s}u, 0u), m${h}); }
+//% for j in range(4)
+      if (m${h}[${j}] < p.cols) { dst_store(dst_at(dst_start, ${s}u, m${h}[${j}]), v[${j}]); }
 //% endfor
     }
-    workgroupBarrier();
-    ${through("c0 + ", "count")}
-    workgroupBarrier();  // xs has been read
-  }
+//% endmacro
+
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
+  let g = group_id(wg);
+  if (g >= p.groups) { return; }
+  let batch = g / p.across;
+  let tile = g - batch * p.across;
+  ${split_k.k_range("(batch / p.slice_batches)")}
+  let lanes = 1u << p.lane_bits;
+  let per_group = 256u >> p.lane_bits;
+//% if AT
+  let lane = li / per_group;
+  let inside = li - lane * per_group;
+  let apart = per_group;
 //% else
-  ${through("", "steps")}
+  let inside = li >> p.lane_bits;
+  let lane = li & (lanes - 1u);
+  let apart = 1u;
+//% endif
+//% for h in range(OUT)
+//% if AT and AV == 1
+  let m${h} = vec4<u32>(tile * per_group * 4u + inside) + vec4<u32>(0u, 1u, 2u, 3u) * per_group;
+//% else
+  let m${h} = vec4<u32>((tile * per_group + inside) * ${4 * OUT}u) + vec4<u32>(0u, 1u, 2u, 3u) + ${4 * h}u;
+//% endif
+//% endfor
+
+  ${loader_init()}
+//% if STAGE
+  ${sum_over_stages()}
+//% else
+  ${sum_over_k("", "steps")}
 //% endif
 
   let dst_start = dst_batch(batch);
@@ -232,26 +262,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% for s in range(S)
   if (p.rows > ${s}u) {
 //% for h in range(OUT)
-//% if s + h > 0
-    workgroupBarrier();  // the last sums have been read
-//% endif
-//% if AT or AV == 1
-    red[li] = acc${s}_${h};
-//% else
-    red[li] = vec4<f32>(acc${s}_0, acc${s}_1, acc${s}_2, acc${s}_3);
-//% endif
-    workgroupBarrier();
-    for (var n = lanes >> 1u; n > 0u; n >>= 1u) {
-      if (lane < n) { red[li] += red[li + n * apart]; }
-      workgroupBarrier();
-    }
-    if (lane == 0u) {
-      var v = red[li] * select(p.scale, 1.0f, p.raw == 1u);
-      if (finishes()) { v = finish(v, bias_at(bias_start, ${s}u, 0u), residual_at(residual_start, ${s}u, 0u), m${h}); }
-//% for j in range(4)
-      if (m${h}[${j}] < p.cols) { dst_store(dst_at(dst_start, ${s}u, m${h}[${j}]), v[${j}]); }
-//% endfor
-    }
+    ${reduce_and_store(s, h)}
 //% endfor
   }
 //% endfor

@@ -6,10 +6,12 @@
 // matrix of `a` serves b's size / a's size neighbouring matrices of `b`. `bias` and `residual`
 // broadcast to dst by numpy's rules. K = 0 gives sums of 0."""
 // source = "ggml mul_mat (meaning); Goto and van de Geijn 2008 (blocking)"
+// configs.32 = { BM = 32, BN = 32, BK = 16, threads = 64, TM = 4, TN = 4, LM = 4, LN = 8 }
+// configs.64 = { BM = 64, BN = 64, BK = 16, threads = 128, TM = 8, TN = 4, LM = 4, LN = 8 }
 // axes.A = ["f32", "f16"]
 // axes.B = ["f32", "f16"]
 // axes.D = ["f32", "f16"]
-// axes.TILE = ["32", "64"]
+// axes.TILE = "configs"
 // axes.AV = [1, 2, 4]
 // axes.AT = [false, true]
 // axes.BV = [1, 2, 4]
@@ -41,57 +43,55 @@
 // params.down = { type = "u32" }
 // params.bias_kind = { type = "u32", value = "0 if bias is None else 1 if bias.dtype.itemsize == 4 else 2" }
 // params.residual_kind = { type = "u32", value = "0 if residual is None else 1 if residual.dtype.itemsize == 4 else 2" }
-// params.act = { type = "u32" }
-// params.raw = { type = "u32" }
+// params.activation = { type = "u32" }
+// params.is_partial = { type = "u32" }
 // params.scale = { type = "f32", default = 1.0, doc = "Factor of the sums." }
 // operations = "2 * dst.size * a.shape[-1]"
-// uses = ["product"]
+// uses = ["tile/epilogue", "tile/loader", "tile/outer_product", "tile/split_k", "tile/swizzle"]
 // grid = "it.batches * across * down"
 // ///
 
-// One workgroup computes a tile of dst, TR x TC sums an invocation, from tiles of 16 k in workgroup
+// One workgroup computes a tile of dst, TM x TN sums an invocation, from tiles of BK k in workgroup
 // memory; the next tiles are on their way to registers meanwhile. Rows of dst come from b, columns
-// from a. AT, BT: the operand's last axis is m or n, not k. With K in slices (dst is scratch then,
-// slice first), each slice is one more batch that starts further along k.
+// from a. AT, BT: the operand's last axis is m or n, not k. With split-K (dst is scratch then, its
+// first axis the slices), each slice is one more batch that starts further along k.
 //
 // Bounds, for unchecked compilation: rows and columns of loads are clamped to their counts, k to
-// `head` in the first tile and below the slice's end in the others; stores are guarded; indices
+// `k_prologue` in the first tile and below the slice's end in the others; stores are guarded; indices
 // into workgroup memory are lane numbers below the sizes of the arrays.
-//% set NT, EDGE, TR, TC, LR, LC = product.TILES[TILE]
-${product.memory(EDGE, EDGE)}
-${product.epilogue()}
-${product.finish()}
+//% set A_TILE = {"x": "a", "storage": "A", "V": AV, "K_ROWS": AT, "EXTENT": CFG.BN, "BK": CFG.BK, "threads": CFG.threads}
+//% set B_TILE = {"x": "b", "storage": "B", "V": BV, "K_ROWS": BT, "EXTENT": CFG.BM, "BK": CFG.BK, "threads": CFG.threads}
+${outer_product.memory(CFG.BM, CFG.BN, CFG.BK)}
+${epilogue.functions()}
+${epilogue.of_rows()}
 
-@compute @workgroup_size(${NT})
+@compute @workgroup_size(${CFG.threads})
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);
   if (g >= p.groups) { return; }
-  ${product.where(EDGE, EDGE)}
-  let k_first = (batch / p.slice_batches) * p.slice_depth;
-  let k_count = min(p.slice_depth, p.depth - k_first);
-  let head = ((k_count - 1u) & 15u) + 1u;
+  ${swizzle.grouped_rows(CFG.BM, CFG.BN)}
+  ${split_k.k_range("(batch / p.slice_batches)")}
+  ${split_k.prologue()}
 
   let a_start = a_batch(batch) + ${"k_first * p.a_rs" if AT else "k_first * p.a_cs" if AV == 1 else "k_first / " ~ AV ~ "u"};
   let b_start = b_batch(batch) + ${"k_first * p.b_rs" if BT else "k_first * p.b_cs" if BV == 1 else "k_first / " ~ BV ~ "u"};
-  ${product.place("a", AV, AT, EDGE, NT, "col0", "p.cols")}
-  ${product.place("b", BV, BT, EDGE, NT, "row0", "p.rows")}
-  ${product.first("a", "A", AV, AT, EDGE, NT)}
-  ${product.first("b", "B", BV, BT, EDGE, NT)}
+  ${loader.init(A_TILE, "col0", "p.cols")}
+  ${loader.init(B_TILE, "row0", "p.rows")}
+  ${loader.load_prologue(A_TILE)}
+  ${loader.load_prologue(B_TILE)}
 
-  ${product.lanes(TR, TC, LR, LC, EDGE)}
-  ${product.sums(TR, TC)}
-
+  ${outer_product.lane_layout(CFG.TM, CFG.TN, CFG.LM, CFG.LN, CFG.BN)}
+  ${outer_product.accumulators(CFG.TM, CFG.TN)}
   for (var left = (k_count + 15u) >> 4u; left > 0u; left -= 1u) {
     workgroupBarrier();  // the last tiles have been read
-    ${product.keep("a", AV, AT, EDGE, NT)}
-    ${product.keep("b", BV, BT, EDGE, NT)}
+    ${loader.store_stage(A_TILE)}
+    ${loader.store_stage(B_TILE)}
     workgroupBarrier();
     if (left > 1u) {
-      ${product.next("a", AV, AT, EDGE, NT)}
-      ${product.next("b", BV, BT, EDGE, NT)}
+      ${loader.load_next(A_TILE)}
+      ${loader.load_next(B_TILE)}
     }
-    ${product.multiply(TR, TC, LR, LC)}
+    ${outer_product.multiply(CFG.TM, CFG.TN, CFG.LM, CFG.LN, CFG.BK)}
   }
-
-  ${product.write(TR, TC, LR, LC, DV)}
+  ${epilogue.store_tile(CFG.TM, CFG.TN, CFG.LM, CFG.LN, DV)}
 }

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "The sum over the slices of K, and the epilogue of mul_mat."
+// doc = "Split-K: the sum over the slices, and the epilogue of mul_mat."
 // part_of = "mul_mat"
 // axes.D = ["f32", "f16"]
 // axes.V = [1, 4]
@@ -16,18 +16,18 @@
 // params.lane_bits = { type = "u32" }
 // params.bias_kind = { type = "u32", value = "0 if bias is None else 1 if bias.dtype.itemsize == 4 else 2" }
 // params.residual_kind = { type = "u32", value = "0 if residual is None else 1 if residual.dtype.itemsize == 4 else 2" }
-// params.act = { type = "u32" }
+// params.activation = { type = "u32" }
 // params.scale = { type = "f32", arg = true }
-// uses = ["product"]
+// uses = ["tile/epilogue", "tile/split_k"]
 // grid = "cdiv(it.total << lane_bits, V * WG)"
 // ///
 
-// 2^lane_bits invocations per element of dst, or where dst is one run per vector of four; they share
-// its slices, neighbours take neighbouring elements. No slices (K = 0): the sum is 0.
+// 2^lane_bits invocations for each element of dst, or for each vector of four where dst is contiguous;
+// they share its slices, and neighbours take neighbouring elements. No slices (K = 0): the sum is 0.
 //% set T = "vec4<f32>" if V == 4 else "f32"
-var<workgroup> red: array<${T}, WG>;
+var<workgroup> partial: array<${T}, WG>;
 
-${product.epilogue()}
+${epilogue.functions()}
 
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
@@ -50,13 +50,10 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endfor
   }
   if (p.lane_bits > 0u) {
-    red[li] = sum;
+    partial[li] = sum;
     workgroupBarrier();
-    for (var n = lanes >> 1u; n > 0u; n >>= 1u) {
-      if (lane < n) { red[li] += red[li + n * across]; }
-      workgroupBarrier();
-    }
-    sum = red[li];
+    ${split_k.tree("across")}
+    sum = partial[li];
   }
   if ((lane > 0u) | (i >= total)) { return; }
   var v = sum * p.scale;
@@ -70,10 +67,10 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endif
 //% endfor
 //% if V == 4
-  if (p.act != 0u) { v = activate(v, p.act); }
+  if (p.activation != 0u) { v = activate(v, p.activation); }
   dst_store(p.dst_off + i, v);
 //% else
-  if (p.act != 0u) { v = activate(vec4<f32>(v), p.act).x; }
+  if (p.activation != 0u) { v = activate(vec4<f32>(v), p.activation).x; }
   dst_store(dst_index(i), v);
 //% endif
 }

@@ -112,7 +112,7 @@ class _Writer(Expressions):
             n for n in body
             if not (isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant))
             and not (isinstance(n, ast.Assign) and _target_name(n) == "__all__")
-            and not isinstance(n, ast.AnnAssign)
+            and not (isinstance(n, ast.AnnAssign) and ast.unparse(n.annotation) == "TypeAlias")
             and not (isinstance(n, ast.If) and ast.unparse(n.test) == "TYPE_CHECKING")
         ]  # fmt: skip
         types = [n for n in kept if _is_type(n)]

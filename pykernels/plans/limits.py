@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pykernels.plan import Caps
 
-__all__ = ["MAX_ROUNDS", "fits"]
+__all__ = ["MAX_ROUNDS", "fits", "fits_tile"]
 
 # One invocation loops at most this often: a software driver ends all loops after 65,535 rounds.
 MAX_ROUNDS = 30_000
@@ -13,3 +13,8 @@ MAX_ROUNDS = 30_000
 def fits(caps: Caps, invocations: int, nbytes: int) -> bool:
     """May a workgroup have so many invocations and bytes of workgroup memory?"""
     return invocations <= caps.max_invocations and nbytes <= caps.max_workgroup_bytes
+
+
+def fits_tile(caps: Caps, threads: int, rows: int, cols: int, bk: int) -> bool:
+    """May a workgroup hold `bk` k of so many rows and columns of two operands, in f32?"""
+    return fits(caps, threads, 4 * bk * (rows + cols))

@@ -44,7 +44,7 @@ def plan(
         after = [conv_splitk_reduce.step(caps, out, dst, slices=slices)]
     main = body.step(
         caps, dy, out.as_rank(2), V=vec, channels=channels, lane_bits=bits, across=across,
-        slice_depth=each, raw=int(bool(after)),
+        slice_depth=each, is_partial=int(bool(after)),
     )  # fmt: skip
     return [main, *after]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pykernels._generated.bodies import conv2d_backward_weight as tile_body
 from pykernels._generated.bodies import conv_splitk_reduce, conv_weight_direct
 from pykernels.errors import ShapeError
-from pykernels.layout import Ints, View
+from pykernels.layout import View
 from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.copy import cpy
 from pykernels.plans.cost import split_k
@@ -117,20 +117,11 @@ def _target(scratch: Scratch, call: Call, slices: int) -> View:
     return scratch.empty((slices, *_channels_last(call.dst).shape), "float32")
 
 
-def _elements(v: View, vec: int = 1) -> Ints:
-    """Strides in elements, or vectors of them, modulo 2^32."""
-    return tuple(s // (v.dtype.itemsize * vec) % (1 << 32) for s in v.strides)
-
-
-def _common(call: Call, each: int, ahead: int, xv: int = 1, yv: int = 1) -> dict[str, int]:
+def _common(call: Call, each: int, ahead: int) -> dict[str, int]:
     """The params that both bodies have; their digits of a pixel move on by `ahead`."""
     g, s = call.g, call.shape
     out_h, out_w = call.dy.shape[3:]
-    names = ("n", "g", "c", "h", "w")
-    found = {f"x_{n}s": v for n, v in zip(names, _elements(call.x, xv), strict=True)}
-    names = ("n", "g", "o", "h", "w")
-    found |= {f"dy_{n}s": v for n, v in zip(names, _elements(call.dy, yv), strict=True)}
-    return found | {
+    return {
         "rows": s.rows, "channels": s.channels, "kernel_w": g.kernel[1], "depth": s.pixels,
         "slice_depth": each, "members": s.groups, "out_h": out_h, "out_w": out_w,
         "step_x": ahead % out_w, "step_y": ahead // out_w % out_h,
@@ -154,23 +145,20 @@ def _direct(caps: Caps, scratch: Scratch, call: Call, choice: Choice) -> list[St
 
 def _tiled(caps: Caps, scratch: Scratch, call: Call, choice: Choice) -> list[Step]:
     s, tile = call.shape, choice.body
-    rows, cols, _, _ = TILES[tile]
+    own = TILES[tile]
     slices, each = split_k(s.pixels, choice.slices, BK)
-    out, after = call.dst, []
+    out, after = call.dst.with_layout((1, *call.dst.shape), (0, *call.dst.strides)), []
     if slices > 1 or call.dst.dtype.itemsize < call.x.dtype.itemsize:
-        out = _target(scratch, call, slices)
-        after = [_sum(caps, out, call, slices)]
-        out_ss, out_gs, out_os, out_hs, out_ws, out_cs = _elements(out)
-    else:
-        out_ss, (out_gs, out_os, out_cs, out_hs, out_ws) = 0, _elements(out)
+        parts = _target(scratch, call, slices)
+        after = [_sum(caps, parts, call, slices)]
+        out = reorder(parts, (0, 1, 2, 5, 3, 4))
     fours = s.channels % 4 == 0
     xv = 4 if call.x.vectorizable(4, 2) else 1
     yv = 4 if call.dy.vectorizable(4, 2) else 1
     step = tile_body.step(
         caps, call.dy, call.x, out,
         TILE=tile, FORM="fours" if fours else "any", XV=xv, YV=yv,
-        cols=s.cols, across=cdiv(s.cols, cols), down=cdiv(s.rows, rows),
-        dst_ss=out_ss, dst_gs=out_gs, dst_os=out_os, dst_cs=out_cs, dst_hs=out_hs, dst_ws=out_ws,
-        raw=int(bool(after)), **_common(call, each, BK, xv, yv),
+        cols=s.cols, across=cdiv(s.cols, own.BN), down=cdiv(s.rows, own.BM),
+        is_partial=int(bool(after)), **_common(call, each, BK),
     )  # fmt: skip
     return [step, *after]

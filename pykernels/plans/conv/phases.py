@@ -19,7 +19,7 @@ from pykernels.plans.limits import MAX_ROUNDS
 
 from .geometry import Geometry
 from .select import choose
-from .window_steps import bias_step, elements, reduce, u32
+from .window_steps import reduce, u32
 from .windows import Windows, shape_of, steps
 
 __all__ = ["gather"]
@@ -106,8 +106,7 @@ def _every(v: View, axis: int, first: int, count: int, step: int) -> View:
 
 # -- three channels, step 2 -----------------------------------------------------------------------
 
-# Rows and columns of pixels of a workgroup of conv_few_outputs.wgsl.
-FEW_BLOCK = (16, 32)
+BLOCK = conv_few_outputs.CONFIGS["16x32"]
 
 
 def _fits_few_outputs(c: Windows, g: Geometry) -> bool:
@@ -128,20 +127,14 @@ def _fits_few_outputs(c: Windows, g: Geometry) -> bool:
 def _few_outputs(caps: Caps, c: Windows, g: Geometry) -> Step:
     """conv_few_outputs: all residues in one dispatch."""
     images, _, _, out_h, out_w = c.dst.shape
-    across, bands = cdiv(out_w, FEW_BLOCK[1]), cdiv(out_h, FEW_BLOCK[0])
+    across, row_blocks = cdiv(out_w, 8 * BLOCK.SX), cdiv(out_h, 2 * BLOCK.SY)
     back = g.kernel[0] // 2 - 1  # pixels of x before the one that two pixels of dst lie at
-    n_s, g_s, c_s, h_s, w_s = elements(c.x)
-    b_g, b_o, b_c, b_h, b_w = elements(c.w)
     dv = 4 if c.dst.vectorizable(4, 4) else 1
-    d_n, _, d_o, d_h, d_w = elements(c.dst, dv)
     return conv_few_outputs.step(
         caps, c.x, c.w, c.bias, c.dst, K=g.kernel[0], DV=dv,
-        across=across, bands=bands, image_groups=bands * across,
-        group_groups=images * bands * across, images=images,
+        across=across, row_blocks=row_blocks, image_groups=row_blocks * across,
+        group_groups=images * row_blocks * across, images=images,
         channels=c.w.shape[2], height=c.x.shape[3], width=c.x.shape[4], out_h=out_h, out_w=out_w,
         y_first=u32(g.padding[0] // 2 - back), x_first=u32(g.padding[2] // 2 - back),
-        a_gs=u32(g_s), a_ns=u32(n_s), a_cs=u32(c_s), a_hs=u32(h_s), a_ws=u32(w_s),
-        b_gs=u32(b_g), b_os=u32(b_o), b_cs=u32(b_c), b_hs=u32(b_h), b_ws=u32(b_w),
-        dst_ns=u32(d_n), dst_os=u32(d_o), dst_hs=u32(d_h), dst_ws=u32(d_w),
-        bias_os=bias_step(c), act=c.act,
+        activation=c.act,
     )  # fmt: skip

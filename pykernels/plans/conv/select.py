@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from pykernels._generated.bodies import conv_stem, implicit_gemm, implicit_gemm_3x3
 from pykernels.plan import Caps, cdiv, forced
 from pykernels.plans.cost import busiest, product_seconds, splitk_seconds, waves
-from pykernels.plans.limits import MAX_ROUNDS, fits
+from pykernels.plans.limits import MAX_ROUNDS, fits_tile
 from pykernels.tuning import Tuning
 
 __all__ = [
@@ -15,25 +16,13 @@ __all__ = [
     "tile_of",
 ]  # fmt: skip
 
-BK = 16  # k of a tile of implicit_gemm.wgsl
-# The tiles of implicit_gemm.wgsl: output channels, pixels, invocations, bytes, k's of one
-# invocation.
-TILES = {
-    "implicit_gemm/32x32": (32, 32, 64, 4096, 2),
-    "implicit_gemm/64x32": (64, 32, 128, 6144, 1),  # form "any" only
-    "implicit_gemm/64x64": (64, 64, 128, 8192, 2),
-    "implicit_gemm/64x128": (64, 128, 128, 12288, 4),
-    "implicit_gemm/128x64": (128, 64, 128, 12288, 2),
-    "implicit_gemm/128x128": (128, 128, 256, 16384, 2),
-}
+# The tiles of implicit_gemm.wgsl (BM output channels, BN pixels), implicit_gemm_3x3.wgsl and
+# conv_stem.wgsl.
+TILES = {f"implicit_gemm/{name}": tile for name, tile in implicit_gemm.CONFIGS.items()}
+TILES_3X3 = {f"implicit_gemm_3x3/{name}": tile for name, tile in implicit_gemm_3x3.CONFIGS.items()}
+STEM_TILES = {f"conv_stem/{name}": tile for name, tile in conv_stem.CONFIGS.items()}
 SMALLEST = "implicit_gemm/32x32"
-# Those of implicit_gemm_3x3.wgsl: output channels, pixels, invocations, bytes.
-TILES_3X3 = {
-    "implicit_gemm_3x3/64x96": (64, 96, 96, 11520),
-    "implicit_gemm_3x3/64x128": (64, 128, 128, 13824),
-}
-# Those of conv_stem.wgsl: output channels, pixels.
-STEM_TILES = {"conv_stem/16x128": (16, 128), "conv_stem/32x128": (32, 128)}
+BK = TILES[SMALLEST].BK  # as of the others
 
 
 class Shape(NamedTuple):
@@ -120,13 +109,18 @@ def _candidates(caps: Caps, s: Shape) -> list[str]:
 def _may(caps: Caps, body: str) -> bool:
     if body == SMALLEST:
         return True
+    stages = 2 if body in TILES_3X3 else 1
     own = TILES_3X3[body] if body in TILES_3X3 else TILES[body]
-    return body in caps.tuning.conv.bodies and fits(caps, own[2], own[3])
+    fits = fits_tile(caps, own.threads, own.BM, own.BN, stages * own.BK)
+    return body in caps.tuning.conv.bodies and fits
 
 
 def _tiles(s: Shape, body: str) -> int:
-    own = STEM_TILES if body in STEM_TILES else TILES_3X3
-    rows, cols = own[body][:2] if body in own else TILES[body][:2]
+    if body in STEM_TILES:
+        stem = STEM_TILES[body]
+        rows, cols = stem.BM, stem.PIXEL_ROWS * stem.PIXEL_COLS
+    else:
+        rows, cols = (TILES_3X3[body] if body in TILES_3X3 else TILES[body])[:2]
     return s.groups * cdiv(s.rows, rows) * cdiv(s.pixels, cols)
 
 
@@ -141,22 +135,23 @@ def _seconds(t: Tuning, s: Shape, body: str, slices: int) -> float:
 
 def _tile_seconds(t: Tuning, s: Shape, body: str, slices: int) -> float:
     """Each unit works off its workgroups, slowly where they are few."""
-    rows, cols, invocations, _, _ = TILES[body]
+    tile = TILES[body]
     own, units = t.conv.implicit_gemm, t.device.units
     form = s.forms[list(TILES).index(body)]
     each = busiest(_tiles(s, body) * slices, units, own.even_from)
     depth = cdiv(cdiv(s.depth, slices), BK) * BK + own.start_k[form]
-    idle = max(1.0, math.sqrt(math.sqrt(own.busy_invocations / (each * invocations))))
-    return product_seconds(rows, cols, depth, each, units, own.rates[tile_of(body)][form]) * idle
+    idle = max(1.0, math.sqrt(math.sqrt(own.busy_invocations / (each * tile.threads))))
+    rate = own.rates[tile_of(body)][form]
+    return product_seconds(tile.BM, tile.BN, depth, each, units, rate) * idle
 
 
 def _seconds_3x3(t: Tuning, s: Shape, body: str, slices: int) -> float:
     """Whole waves of workgroups, and the rest."""
-    rows, cols, _, _ = TILES_3X3[body]
+    tile = TILES_3X3[body]
     own, units = t.conv.implicit_gemm_3x3[tile_of(body)], t.device.units
     groups = _tiles(s, body) * slices
     each = groups / units
     if each < t.conv.implicit_gemm.even_from:
         each = (len(own.partial_wave) - 1) * waves(groups, units, own.partial_wave)
-    depth = 9 * cdiv(s.depth // 9, slices) + t.conv.implicit_gemm_3x3_start_k
-    return product_seconds(rows, cols, depth, each, units, own.rate)
+    depth = tile.BK * cdiv(s.depth // tile.BK, slices) + t.conv.implicit_gemm_3x3_start_k
+    return product_seconds(tile.BM, tile.BN, depth, each, units, own.rate)

@@ -5,22 +5,19 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from pykernels._generated.bodies import conv2d_backward_weight as tile_body
 from pykernels.plan import Caps, cdiv, forced
 from pykernels.plans.cost import product_seconds, splitk_seconds
-from pykernels.plans.limits import fits
+from pykernels.plans.limits import fits_tile
 from pykernels.tuning import Tuning
 
 __all__ = ["BK", "DIRECT", "TILES", "WG", "Choice", "Shape", "choose"]
 
 DIRECT = "conv_weight_direct"
-# Rows and columns of the tiles of conv2d_backward_weight.wgsl, invocations and bytes.
-TILES = {
-    "32x32": (32, 32, 64, 4096),
-    "64x64": (64, 64, 128, 8704),
-    "64x128": (64, 128, 128, 12800),
-}
+TILES = tile_body.CONFIGS  # BM output channels, BN weights of each
 SMALLEST = "32x32"
-BK = 16  # k of a tile
+BK = TILES[SMALLEST].BK  # as of the others
+PAD = 4  # elements between the rows of a tile
 WG, TAPS = 256, 9  # of conv_weight_direct.wgsl
 
 
@@ -71,14 +68,14 @@ def _may(caps: Caps, s: Shape, tile: str) -> bool:
         return True
     if tile == "64x128" and s.channels % 4:
         return False
-    _, _, invocations, nbytes = TILES[tile]
     bodies = caps.tuning.conv.conv2d_backward_weight.bodies
-    return tile in bodies and fits(caps, invocations, nbytes)
+    own = TILES[tile]
+    fits = fits_tile(caps, own.threads, own.BM + PAD, own.BN + PAD, BK)
+    return tile in bodies and fits
 
 
 def _tiles(s: Shape, tile: str) -> int:
-    rows, cols, _, _ = TILES[tile]
-    return s.groups * cdiv(s.rows, rows) * cdiv(s.cols, cols)
+    return s.groups * cdiv(s.rows, TILES[tile].BM) * cdiv(s.cols, TILES[tile].BN)
 
 
 def _slices(t: Tuning, s: Shape, tile: str, each: int) -> int:
@@ -89,12 +86,12 @@ def _slices(t: Tuning, s: Shape, tile: str, each: int) -> int:
 
 def _seconds(t: Tuning, s: Shape, tile: str, slices: int) -> float:
     """An estimate: each unit works off its workgroups, slowly where they are few."""
-    rows, cols, invocations, _ = TILES[tile]
+    shape = TILES[tile]
     own, units = t.conv.conv2d_backward_weight, t.device.units
     each = cdiv(_tiles(s, tile) * slices, units)
     depth = cdiv(cdiv(s.pixels, slices), BK) * BK + own.start_k
-    idle = max(1.0, math.sqrt(own.busy_invocations / (each * invocations)))
-    work = product_seconds(rows, cols, depth, each, units, own.rates[tile]) * idle
+    idle = max(1.0, math.sqrt(own.busy_invocations / (each * shape.threads)))
+    work = product_seconds(shape.BM, shape.BN, depth, each, units, own.rates[tile]) * idle
     if slices == 1:
         return work
     nbytes = s.groups * s.rows * s.cols * 4

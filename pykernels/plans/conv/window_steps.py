@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .windows import Windows
 
 __all__ = [
-    "STEM_WINDOWS", "Weights", "bias_step", "depthwise", "direct", "elements", "implicit_gemm",
+    "STEM_WINDOWS", "Weights", "depthwise", "direct", "elements", "implicit_gemm",
     "implicit_gemm_3x3", "reduce", "stem", "stem_window", "u32",
 ]  # fmt: skip
 
@@ -59,7 +59,7 @@ def reduce(caps: Caps, parts: View, c: Windows, slices: int) -> Step:
     dst = reorder(c.dst, order)
     bits = reduce_bits(caps.tuning, slices, dst.size)
     return splitk_reduce.step(
-        caps, parts, bias, None, dst, slices=slices, lane_bits=bits, act=c.act
+        caps, parts, bias, None, dst, slices=slices, lane_bits=bits, activation=c.act
     )
 
 
@@ -68,64 +68,49 @@ def _by_steps(v: View) -> Ints:
     return tuple(sorted(range(v.ndim), key=lambda a: -abs(v.strides[a])))
 
 
-def bias_step(c: Windows) -> int:
-    return 0 if c.bias is None else u32(elements(c.bias)[0])
-
-
 # -- products -------------------------------------------------------------------------------------
 
 
 def implicit_gemm(
-    caps: Caps, scratch: Scratch, c: Windows, tile: tuple[str, int, int], form: tuple[str, int],
+    caps: Caps, scratch: Scratch, c: Windows, tile: str, form: tuple[str, int],
     slices: int, native: Weights | None,
 ) -> list[Step]:  # fmt: skip
-    """implicit_gemm: `tile` is its name, rows and columns, `form` how it loads, in what vectors."""
-    (name, bm, bn), (load, vec) = tile, form
+    """implicit_gemm: `tile` is its configuration, `form` how it loads, in what vectors."""
+    own, (load, vec) = gemm_body.CONFIGS[tile], form
     slices, each = _split(caps, c, c.depth, slices, BK)
     k = native or _packed(caps, scratch, c.w, "ijc")
     t = _target(caps, scratch, c, slices)
-    dv = 4 if load == "vec" and t.out.vectorizable(4, t.out.ndim - 3) else 1
-    n_s, g_s, _, h_s, w_s = elements(c.x, vec)
-    b_g, b_r, b_c = elements(k.b, 4 if k.packed else 1)
-    d_s, d_n, _, d_o, d_h, d_w = t.steps(dv)
+    dv = 4 if load == "vec" and t.out.vectorizable(4, 3) else 1
     step = gemm_body.step(
         caps, c.x, k.b, None if t.raw else c.bias, t.out,
-        TILE=name, FORM=load, AV=vec, BV=4 if k.packed else 1, DV=dv,
+        TILE=tile, FORM=load, AV=vec, BV=4 if k.packed else 1, DV=dv,
         rows=c.rows, pixels=c.pixels, plane=c.dst.shape[3] * c.dst.shape[4],
         out_w=c.dst.shape[4], depth=c.depth, slice_depth=each, slices=slices,
-        across=cdiv(c.pixels, bn), down=cdiv(c.rows, bm),
+        across=cdiv(c.pixels, own.BN), down=cdiv(c.rows, own.BM),
         height=c.x.shape[3], width=c.x.shape[4], stride_h=c.stride[0], stride_w=c.stride[1],
         y_first=u32(c.first[0]), x_first=u32(c.first[1]), **_digits(c, k.order, vec),
-        a_gs=u32(g_s), a_ns=u32(n_s), a_hs=u32(h_s), a_ws=u32(w_s),
-        b_gs=u32(b_g), b_rs=u32(b_r), b_cs=u32(b_c),
-        dst_ss=u32(d_s), dst_ns=u32(d_n), dst_os=u32(d_o), dst_hs=u32(d_h), dst_ws=u32(d_w),
-        bias_os=bias_step(c), act=0 if t.raw else c.act, raw=int(t.raw),
+        activation=0 if t.raw else c.act, is_partial=int(t.raw),
     )  # fmt: skip
     return [*k.before, step, *t.after]
 
 
 def implicit_gemm_3x3(
-    caps: Caps, scratch: Scratch, c: Windows, tile: tuple[str, int, int], vec: int, slices: int
+    caps: Caps, scratch: Scratch, c: Windows, tile: str, vec: int, slices: int
 ) -> list[Step]:
     """implicit_gemm_3x3: 3 x 3 taps that keep the width, `vec` pixels in a vector of the image."""
-    name, bm, bn = tile
+    own = gemm_3x3_body.CONFIGS[tile]
     channels = c.w.shape[2]
     slices, each = _split(caps, c, channels, slices, 1)
     k = _packed(caps, scratch, c.w, "cij")
     t = _target(caps, scratch, c, slices)
-    n_s, g_s, c_s, h_s, _ = elements(c.x, vec)
-    b_g, b_k, _ = elements(k.b, 4)
-    d_s, d_n, _, d_o, d_h, _ = t.steps(4)
     step = gemm_3x3_body.step(
-        caps, c.x, k.b, None if t.raw else c.bias, t.out, TILE=name, AV=vec,
+        caps, c.x, k.b, None if t.raw else c.bias, t.out, TILE=tile, AV=vec,
         rows=c.rows, pixels=c.pixels, plane=c.dst.shape[3] * c.dst.shape[4],
         out_w=c.dst.shape[4], channels=channels, slice_channels=each, slices=slices,
-        across=cdiv(c.pixels, bn), down=cdiv(c.rows, bm),
+        across=cdiv(c.pixels, own.BN), down=cdiv(c.rows, own.BM),
         height=c.x.shape[3], width=c.x.shape[4], stride_h=c.stride[0],
         y_first=u32(c.first[0]), tap_h=u32(c.tap[0]),
-        a_gs=u32(g_s), a_ns=u32(n_s), a_cs=u32(c_s), a_hs=u32(h_s), b_gs=u32(b_g), b_ks=u32(b_k),
-        dst_ss=u32(d_s), dst_ns=u32(d_n), dst_os=u32(d_o), dst_hs=u32(d_h),
-        bias_os=bias_step(c), act=0 if t.raw else c.act, raw=int(t.raw),
+        activation=0 if t.raw else c.act, is_partial=int(t.raw),
     )  # fmt: skip
     return [*k.before, step, *t.after]
 
@@ -138,19 +123,15 @@ def _split(caps: Caps, c: Windows, length: int, slices: int, unit: int) -> Split
 class _Target(NamedTuple):
     """Where sums go: to dst, or raw to scratch, with the step that finishes them."""
 
-    out: View  # axes of dst, behind that of slices if raw
+    out: View  # axes of dst, behind that of slices
     raw: bool
     after: list[Step]
-
-    def steps(self, vec: int) -> Ints:
-        """Strides in vectors, the slices' first."""
-        found = elements(self.out, vec)
-        return found if self.raw else (0, *found)
 
 
 def _target(caps: Caps, scratch: Scratch, c: Windows, slices: int) -> _Target:
     if slices == 1 and c.x.dtype.itemsize <= c.dst.dtype.itemsize:
-        return _Target(c.dst, False, [])
+        out = c.dst.with_layout((1, *c.dst.shape), (0, *c.dst.strides))
+        return _Target(out, False, [])
     order = _by_steps(c.dst)
     out = scratch.empty((slices, *(c.dst.shape[a] for a in order)), "float32")
     after = reduce(caps, out, c, slices)
@@ -195,25 +176,22 @@ def _packed(caps: Caps, scratch: Scratch, w: View, order: str) -> Weights:
     return Weights(copy, True, order, [pack])
 
 
-def stem(caps: Caps, c: Windows, tile: tuple[str, int]) -> Step:
-    """conv_stem: `tile` is its name and its output channels."""
+def stem(caps: Caps, c: Windows, tile: str) -> Step:
+    """conv_stem: `tile` is its configuration."""
+    own = conv_stem.CONFIGS[tile]
     images, _, count, out_h, out_w = c.dst.shape
-    down, across, bands = cdiv(count, tile[1]), cdiv(out_w, 16), cdiv(out_h, 8)
-    n_s, g_s, c_s, h_s, w_s = elements(c.x)
-    b_g, b_o, b_c, b_h, b_w = elements(c.w)
+    down, across = cdiv(count, own.BM), cdiv(out_w, own.PIXEL_COLS)
+    row_blocks = cdiv(out_h, own.PIXEL_ROWS)
     last = c.dst.vectorizable(4, 2)
     dv = 4 if last or c.dst.vectorizable(4, 4) else 1
-    d_n, _, d_o, d_h, d_w = elements(c.dst, dv)
     return conv_stem.step(
-        caps, c.x, c.w, c.bias, c.dst, TILE=tile[0], WINDOW=stem_window(c), DV=dv, LAST=last,
-        rows=count, down=down, across=across, bands=bands, row_groups=across * down,
-        image_groups=bands * across * down, group_groups=images * bands * across * down,
+        caps, c.x, c.w, c.bias, c.dst, TILE=tile, WINDOW=stem_window(c), DV=dv, LAST=last,
+        rows=count, down=down, across=across, row_blocks=row_blocks, row_groups=across * down,
+        image_groups=row_blocks * across * down,
+        group_groups=images * row_blocks * across * down,
         images=images, channels=c.w.shape[2], height=c.x.shape[3], width=c.x.shape[4],
         out_h=out_h, out_w=out_w, y_first=u32(c.first[0]), x_first=u32(c.first[1]),
-        a_gs=u32(g_s), a_ns=u32(n_s), a_cs=u32(c_s), a_hs=u32(h_s), a_ws=u32(w_s),
-        b_gs=u32(b_g), b_os=u32(b_o), b_cs=u32(b_c), b_hs=u32(b_h), b_ws=u32(b_w),
-        dst_ns=u32(d_n), dst_os=u32(d_o), dst_hs=u32(d_h), dst_ws=u32(d_w),
-        bias_os=bias_step(c), act=c.act,
+        activation=c.act,
     )  # fmt: skip
 
 
@@ -239,34 +217,25 @@ def depthwise(caps: Caps, scratch: Scratch, c: Windows) -> list[Step]:
         return []
     w = c.w
     before: list[Step] = []
-    b_g, _, _, b_h, b_w = elements(w)
     if last:
         # One group that has all channels: rows of taps in vectors of channels.
         g_s, o_s, *others = w.strides
         whole = w.with_layout((1, w.shape[0], *w.shape[2:]), (o_s, g_s, *others))
-        w, _, _, before = _packed(caps, scratch, whole, "cij")
-        b_w = elements(w, 4)[1]
-        b_g, b_h = 1, 3 * b_w
-    n_s, g_s, _, h_s, w_s = elements(c.x, 4)
-    d_n, d_g, _, d_h, d_w = elements(c.dst, 4)
+        packed, _, _, before = _packed(caps, scratch, whole, "cij")
+        _, row, item = packed.strides
+        w = packed.with_layout((packed.shape[2], 1, 1, 3, 3), (item, 0, 0, 3 * row, row))
     step = conv_depthwise.step(
         caps, c.x, w, c.bias, c.dst, LAST=last, height=c.x.shape[3], width=c.x.shape[4],
         y_first=u32(c.first[0]), x_first=u32(c.first[1]),
-        a_ns=u32(n_s), a_gs=1 if last else u32(g_s), a_hs=u32(h_s), a_ws=u32(w_s),
-        b_gs=u32(b_g), b_hs=u32(b_h), b_ws=u32(b_w),
-        dst_ns=u32(d_n), dst_gs=1 if last else u32(d_g), dst_hs=u32(d_h), dst_ws=u32(d_w),
-        bias_os=bias_step(c), act=c.act,
+        activation=c.act,
     )  # fmt: skip
     return [*before, step]
 
 
 def direct(caps: Caps, c: Windows) -> Step:
     """Sums straight from the image."""
-    n_s, g_s, c_s, h_s, w_s = elements(c.x)
-    b_g, b_o, b_c, b_h, b_w = elements(c.w)
-    d_n, d_g, d_o, d_h, d_w = elements(c.dst)
     three = c.w.shape[3:] == (3, 3) and c.stride == c.tap == (1, 1)
-    last = c.dst.shape[1] > 1 and abs(d_g) < abs(d_w)
+    last = c.dst.shape[1] > 1 and abs(c.dst.strides[1]) < abs(c.dst.strides[4])
     return conv_direct.step(
         caps, c.x, c.w, c.bias, c.dst, K3=c.rows == 1 and three,
         channels_last=int(last), channels=c.w.shape[2],
@@ -274,8 +243,5 @@ def direct(caps: Caps, c: Windows) -> Step:
         stride_h=c.stride[0], stride_w=c.stride[1],
         y_first=u32(c.first[0]), x_first=u32(c.first[1]),
         tap_h=u32(c.tap[0]), tap_w=u32(c.tap[1]),
-        a_ns=u32(n_s), a_gs=u32(g_s), a_cs=u32(c_s), a_hs=u32(h_s), a_ws=u32(w_s),
-        b_gs=u32(b_g), b_os=u32(b_o), b_cs=u32(b_c), b_hs=u32(b_h), b_ws=u32(b_w),
-        dst_ns=u32(d_n), dst_gs=u32(d_g), dst_os=u32(d_o), dst_hs=u32(d_h), dst_ws=u32(d_w),
-        bias_os=bias_step(c), act=c.act,
+        activation=c.act,
     )  # fmt: skip

@@ -79,9 +79,11 @@ def shape_of(caps: Caps, c: Windows) -> Shape:
     height, width = c.dst.shape[3:]
     native = _native(caps, c) is not None
     forms = tuple(_form(c, body, native)[0] for body in TILES)
-    blocks = cdiv(height, 8) * cdiv(width, 16)  # of conv_stem; half of them at least must be pixels
+    stem = STEM_TILES["conv_stem/16x128"]  # half of its blocks at least must be pixels
+    block = stem.PIXEL_ROWS * stem.PIXEL_COLS
+    blocks = cdiv(height, stem.PIXEL_ROWS) * cdiv(width, stem.PIXEL_COLS)
     few = c.w.shape[2] <= caps.tuning.conv.conv_stem.channels
-    fits_stem = few and bool(stem_window(c)) and 2 * height * width >= 128 * blocks
+    fits_stem = few and bool(stem_window(c)) and 2 * height * width >= block * blocks
     fits_3x3 = not native and _vectors_3x3(c) > 0
     return Shape(c.groups, c.rows, c.pixels, c.depth, forms, fits_3x3, fits_stem)
 
@@ -101,14 +103,12 @@ def steps(caps: Caps, scratch: Scratch, c: Windows) -> list[Step]:
         return depthwise(caps, scratch, c) or [direct(caps, c)]
     tile = tile_of(body)
     if body in STEM_TILES:
-        return [stem(caps, c, (tile, STEM_TILES[body][0]))]
+        return [stem(caps, c, tile)]
     if body in TILES_3X3:
-        own = (tile, *TILES_3X3[body][:2])
-        return implicit_gemm_3x3(caps, scratch, c, own, _vectors_3x3(c), choice.slices)
+        return implicit_gemm_3x3(caps, scratch, c, tile, _vectors_3x3(c), choice.slices)
     native = _native(caps, c)
     form = _form(c, body, native is not None)
-    own = (tile, *TILES[body][:2])
-    return implicit_gemm(caps, scratch, c, own, form, choice.slices, native)
+    return implicit_gemm(caps, scratch, c, tile, form, choice.slices, native)
 
 
 # -- 1x1: a plain product -------------------------------------------------------------------------
@@ -158,7 +158,8 @@ def _merged(shape: Ints, x: View, dst: View, axes: Ints) -> tuple[Ints, list[Int
 
 def _form(c: Windows, body: str, native: bool) -> tuple[str, int]:
     """How a tile loads the image, and its vectors: see implicit_gemm.wgsl."""
-    n = TILES[body][4]
+    tile = TILES[body]
+    n = 4 * tile.BN // tile.threads  # k that one invocation loads
     if native or c.w.shape[2] % BK:
         return "any", 1
     return ("vec", n) if c.x.vectorizable(n, 2) else ("taps", 1)

@@ -39,7 +39,7 @@ from .select import GEMM, NARROW, TILES, Choice, choose, lane_bits, reduce_bits
 __all__ = ["Choice", "plan"]
 
 ALONG_K = 2  # k in a vector of an operand with k last
-BK = 16  # k of a tile
+BK = TILES["mul_mat/32"].BK  # as of the other; gemm_tile takes two smaller tiles in turn
 # precision="fast": for K of at least so many, so many times 16 products are summed in f16. The more
 # such sums there are, the less their errors matter.
 BLOCKS = ((4096, 16), (1024, 8), (256, 4), (0, 2))
@@ -132,7 +132,7 @@ def _gemv(caps: Caps, scratch: Scratch, p: Product, slices: int) -> list[Step]:
             None if raw else p.residual, out,
             AT=not along_k, AV=av, BV=av if along_k else 1, S=held, depth=s.depth,
             slice_depth=k.depth, slice_batches=s.batches, across=cdiv(s.cols, columns),
-            lane_bits=bits, act=0 if raw else p.act, raw=int(raw),
+            lane_bits=bits, activation=0 if raw else p.act, is_partial=int(raw),
         ),
         *after,
     ]  # fmt: skip
@@ -158,7 +158,7 @@ def _small_copy(
 
 
 def _tiled(caps: Caps, scratch: Scratch, p: Product, body: str, slices: int) -> list[Step]:
-    s, (rows, cols, _, _) = p.shape, TILES[body]
+    s, own = p.shape, TILES[body]
     tile = body.split("/")[1]
     (a, av, at), (b, bv, bt) = (_load(v) for v in (p.a, p.b))
     k = split_k(s.depth, slices, BK)
@@ -169,7 +169,8 @@ def _tiled(caps: Caps, scratch: Scratch, p: Product, body: str, slices: int) -> 
         TILE=tile, AV=av, AT=at, BV=bv, BT=bt,
         DV=4 if tile != "32" and min(av, bv) > 1 and out.vectorizable(4) else 1,
         depth=s.depth, slice_depth=k.depth, slice_batches=s.batches,
-        across=cdiv(s.cols, cols), down=cdiv(s.rows, rows), act=0 if raw else p.act, raw=int(raw),
+        across=cdiv(s.cols, own.BN), down=cdiv(s.rows, own.BM),
+        activation=0 if raw else p.act, is_partial=int(raw),
     )  # fmt: skip
     return [step, *after]
 
@@ -259,10 +260,10 @@ def _gemm_f16acc(caps: Caps, scratch: Scratch, p: Product, choice: Choice) -> li
 
 def _tiling(p: Product, raw: bool) -> dict[str, int]:
     """Params of the bodies with large tiles."""
-    s, (rows, cols, _, _) = p.shape, TILES[GEMM]
+    s, own = p.shape, TILES[GEMM]
     return {
-        "rows": s.rows, "cols": s.cols, "slice_batches": s.batches, "across": cdiv(s.cols, cols),
-        "down": cdiv(s.rows, rows), "act": 0 if raw else p.act, "raw": int(raw),
+        "rows": s.rows, "cols": s.cols, "slice_batches": s.batches, "across": cdiv(s.cols, own.BN),
+        "down": cdiv(s.rows, own.BM), "activation": 0 if raw else p.act, "is_partial": int(raw),
     }  # fmt: skip
 
 
@@ -272,7 +273,7 @@ def _in_parts(
 ) -> list[Step]:  # fmt: skip
     """The product of whole tiles, then that of its tail, which takes the places that the last wave
     of the former leaves free (it does not wait: it writes to scratch); then the sums."""
-    rows, edge = p.shape.rows, TILES[GEMM][0]
+    rows, edge = p.shape.rows, TILES[GEMM].BM
     first = min(max(cdiv(rows, edge) - choice.tail.rows, 0) * edge, rows)
     steps: list[Step] = []
     sums: list[Step] = []
@@ -333,7 +334,7 @@ def _target(
 def _sum(caps: Caps, parts: View, p: Product, slices: int) -> Step:
     return splitk_reduce.step(
         caps, parts, p.bias, p.residual, p.dst, slices=slices,
-        lane_bits=reduce_bits(caps.tuning, slices, p.dst.size), act=p.act,
+        lane_bits=reduce_bits(caps.tuning, slices, p.dst.size), activation=p.act,
     )  # fmt: skip
 
 

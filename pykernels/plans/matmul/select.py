@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from pykernels._generated.bodies import gemm_tile, mul_mat
 from pykernels.plan import Caps, cdiv, forced
 from pykernels.plans.cost import product_seconds, splitk_seconds, waves
-from pykernels.plans.limits import fits
+from pykernels.plans.limits import fits_tile
 from pykernels.tuning import Tuning
 
 __all__ = [
     "GEMM", "NARROW", "TILES", "Choice", "Shape", "Tail", "choose", "lane_bits", "reduce_bits",
 ]  # fmt: skip
 
-# Rows and columns of dst that one workgroup of mul_mat.wgsl or gemm_tile.wgsl computes, its
-# invocations and bytes.
-TILES = {
-    "mul_mat/32": (32, 32, 64, 4096),
-    "mul_mat/64": (64, 64, 128, 8192),
-    "gemm_tile": (64, 128, 128, 12544),
+# The tiles of mul_mat.wgsl and gemm_tile.wgsl.
+TILES: dict[str, mul_mat.Config | gemm_tile.Config] = {
+    "mul_mat/32": mul_mat.CONFIGS["32"],
+    "mul_mat/64": mul_mat.CONFIGS["64"],
+    "gemm_tile": gemm_tile.CONFIGS["64x128"],
 }
 GEMM = "gemm_tile"
 # Rows of the smaller operand that gemv holds.
@@ -73,13 +73,18 @@ def choose(caps: Caps, s: Shape) -> Choice:
 
 
 def _may(caps: Caps, body: str) -> bool:
-    _, _, invocations, nbytes = TILES[body]
-    return body in caps.tuning.matmul.bodies and fits(caps, invocations, nbytes)
+    return body in caps.tuning.matmul.bodies and _fits(caps, body)
+
+
+def _fits(caps: Caps, body: str) -> bool:
+    tile = TILES[body]
+    stages = 2 if body == GEMM else 1
+    return fits_tile(caps, tile.threads, tile.BM, tile.BN, stages * tile.BK)
 
 
 def _tiles(s: Shape, body: str) -> int:
-    rows, cols, _, _ = TILES[body]
-    return s.batches * cdiv(s.rows, rows) * cdiv(s.cols, cols)
+    tile = TILES[body]
+    return s.batches * cdiv(s.rows, tile.BM) * cdiv(s.cols, tile.BN)
 
 
 # -- large products -------------------------------------------------------------------------------
@@ -99,7 +104,7 @@ def _gemm_choices(t: Tuning, s: Shape) -> list[Choice]:
     slots, own = _slots(t), t.matmul.gemm_tile
     most = max(min(s.depth // own.shortest, own.most), 1)
     choices = [Choice(GEMM, n) for n in range(1, most + 1)]
-    tiles, across = _tiles(s, GEMM), cdiv(s.cols, TILES[GEMM][1])
+    tiles, across = _tiles(s, GEMM), cdiv(s.cols, TILES[GEMM].BN)
     if tiles >= 2 * slots:
         choices = choices[:1]
     for long in range(1, most):
@@ -114,7 +119,7 @@ def _gemm_choices(t: Tuning, s: Shape) -> list[Choice]:
 
 def _gemm_seconds(t: Tuning, s: Shape, choice: Choice) -> float:
     """Seconds that gemm_tile and the sum over its slices are expected to take."""
-    (rows, cols, _, _), (_, slices, tail, long) = TILES[GEMM], choice
+    (rows, cols), (_, slices, tail, long) = TILES[GEMM][:2], choice
     own, units, slots = t.matmul.gemm_tile, t.device.units, _slots(t)
     tiles = _tiles(s, GEMM)
     # A wave of workgroups, for each k and for starting.

@@ -161,7 +161,9 @@ def view(shape: tuple[int, ...], strides: tuple[int, ...] = (), slot: int = 0) -
 
 def steps_of(a: View, b: View, dst: View, caps: Caps = LARGE) -> list[tuple[str, tuple[Any, ...]]]:
     found = plans.plan(caps, Scratch(), a, b, None, None, dst)
-    return [(s.body.name, (s.groups, *s.axes[3:])) for s in found]
+    axes = [dict(zip(s.body.axes[3:], s.axes[3:], strict=True)) for s in found]
+    forms = [[v for name, v in a.items() if name != "TILE"] for a in axes]
+    return [(s.body.name, (s.groups, *form)) for s, form in zip(found, forms, strict=True)]
 
 
 def test_plans_for_large_devices() -> None:

@@ -1,0 +1,21 @@
+// Split-K: the sums over k are cut into slices; each slice is one more tile, and another kernel adds
+// the partial sums up.
+
+// The k of slice `index`: `k_count` of them from `k_first` on.
+//% macro k_range(index)
+  let k_first = ${index} * p.slice_depth;
+  let k_count = min(p.slice_depth, p.depth - k_first);
+//% endmacro
+
+// How many k the first tile holds: what is left of whole tiles of 16.
+//% macro prologue()
+  let k_prologue = ((k_count - 1u) & 15u) + 1u;
+//% endmacro
+
+// Sums up what `lanes` invocations, `apart` from each other, have in `partial[li]`.
+//% macro tree(apart)
+    for (var n = lanes >> 1u; n > 0u; n >>= 1u) {
+      if (lane < n) { partial[li] += partial[li + n * ${apart}]; }
+      workgroupBarrier();
+    }
+//% endmacro
