@@ -51,7 +51,7 @@
 // params.scale = { type = "f32" }
 // params.max_bias = { type = "f32" }
 // params.softcap = { type = "f32" }
-// uses = ["attention", "teams"]
+// uses = ["mask", "online_softmax", "teams"]
 // grid = "matrices * row_groups * slices"
 // ///
 
@@ -83,7 +83,8 @@ var<workgroup> red: array<vec4<f32>, ${PER * NT}>;
 var<workgroup> tops: array<array<f32, ${ROWS}>, ${TEAMS}>;
 var<workgroup> shares: array<array<f32, ${ROWS}>, ${TEAMS}>;
 
-${attention.rules(1, false)}
+${online_softmax.functions(1)}
+${mask.functions(1, false)}
 
 // a / b, at once where it is trivial: a division takes as long as a load.
 fn quotient(a: u32, b: u32) -> u32 {
@@ -178,7 +179,7 @@ bitcast<vec4<f32>>(${x}${n}_${h})
 //% endif
 //% endif
       let higher = select(m, top, top > m + 8.0f);
-      let shrink = weight(m - higher);
+      let shrink = exp2_shifted(m - higher);
       m = higher;
       l *= shrink;
 //% for r in range(ROWS)
@@ -200,13 +201,13 @@ bitcast<vec4<f32>>(${x}${n}_${h})
       workgroupBarrier();
       top = max(top, m);
       for (var i = own & ${ROWS - 1}u; i < ${VALUES}u; i += ${ROWS}u) { top = max(top, red[team * ${TEAM}u + i * ${SHARE}u].x); }
-      let shrink = weight(m - top);
+      let shrink = exp2_shifted(m - top);
       m = top;
       l *= shrink;
       workgroupBarrier();  // red has been read
 //% endif
 //% for u in range(U)
-      let w${u} = weight(x${u} - m);
+      let w${u} = exp2_shifted(x${u} - m);
       l += w${u};
 //% endfor
 //% if by_lanes
@@ -349,7 +350,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>,
   let query = mine - member * p.queries;
   let head = kv_head * p.group + member;
   let mask_at = p.mask_off + batch * p.mask_sb + head * p.mask_sh + query * p.mask_ss;
-  let slope = slope_of(head);
+  let slope = alibi_slope(head);
   let none = bitcast<f32>(p.minus_inf);
   // The keys from key0 on that this query may see: `seen` of them from `seen0` on.
   let from_here = i32(query) - i32(key0);

@@ -65,7 +65,7 @@
 // params.scale = { type = "f32" }
 // params.max_bias = { type = "f32" }
 // params.softcap = { type = "f32" }
-// uses = ["attention"]
+// uses = ["mask", "online_softmax"]
 // grid = "matrices * row_groups * slices"
 // ///
 
@@ -89,7 +89,8 @@ var<workgroup> q_tile: array<array<vec4<f32>, ${QD // 4}>, ${ROWS}>;
 var<workgroup> scores: array<f32, ${KEYS * ROWS}>;
 var<workgroup> red: array<vec4<f32>, 256>;
 
-${attention.rules(1)}
+${online_softmax.functions(1)}
+${mask.functions(1)}
 
 fn half_of(word: u32, i: u32) -> f32 {
   let pair = unpack2x16float(word);
@@ -189,7 +190,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let query = mine - member * p.queries;
   let head = kv_head * p.group + member;
   let mask_at = p.mask_off + batch * p.mask_sb + head * p.mask_sh + query * p.mask_ss;
-  let slope = slope_of(head);
+  let slope = alibi_slope(head);
 
   // Scores: 32 keys at a time, ${E} neighbouring depths a load.
   let lane = li & 7u;
@@ -250,7 +251,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   ${over_all("m", "max(%s, %s)")}
   for (var n = li; n < count; n += 256u) {
 //% for r in range(ROWS)
-    let w${r} = weight(scores[n * ${ROWS}u + ${r}u] - m${r});
+    let w${r} = exp2_shifted(scores[n * ${ROWS}u + ${r}u] - m${r});
     scores[n * ${ROWS}u + ${r}u] = w${r};
     l${r} += w${r};
 //% endfor

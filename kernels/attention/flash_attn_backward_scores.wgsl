@@ -36,7 +36,7 @@
 // params.max_bias = { type = "f32" }
 // params.scale = { type = "f32" }
 // params.softcap = { type = "f32" }
-// uses = ["tile/loader", "tile/outer_product", "logits"]
+// uses = ["mask", "tile/loader", "tile/outer_product"]
 // grid = "turned.shape[0] * down * across"
 // ///
 
@@ -54,7 +54,7 @@
 //% set B_TILE = {"x": "b", "storage": "f32", "V": 4, "K_ROWS": true, "EXTENT": M, "BK": 16, "threads": NT}
 ${outer_product.memory(M, TILE, 16)}
 var<workgroup> stat: array<vec2<f32>, ${M}>;
-${logits.alibi()}
+${mask.alibi_slope("row: u32", "(row / p.head_rows) % p.heads")}
 
 struct Weight {
   p: vec4<f32>,  // weights of four keys

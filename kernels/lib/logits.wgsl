@@ -25,19 +25,6 @@ fn is_bad(l: f32) -> bool {
 }
 //% endmacro
 
-//% macro alibi()
-// ALiBi: 2^-e for e >= 0, exact in the integer part of e.
-fn alibi_slope(row: u32) -> f32 {
-  if (p.max_bias == 0.0f) { return 1.0f; }
-  let head = (row / p.head_rows) % p.heads;
-  let lower = head < p.alibi_heads;
-  let n = select(f32(2u * (head - p.alibi_heads) + 1u) * 0.5f, f32(head + 1u), lower);
-  let e = p.max_bias * n / f32(p.alibi_heads);
-  let whole = floor(e);
-  return ldexp(exp2(whole - e), -i32(min(whole, 250.0f)));
-}
-//% endmacro
-
 // Declares l0 .. l{N-1}: the logits of the columns first, first + stride, ...: -inf where the key
 // is skipped or past the end; and `m`, their maximum with what is said above.
 // All loads come first, at clamped columns: behind branches they would wait for each other.

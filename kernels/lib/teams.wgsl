@@ -106,7 +106,7 @@
       var sum = 0.0f;
       var value = vec4<f32>();
 //% for i in range(units)
-      let w${i} = weight(t${i} - highest);
+      let w${i} = exp2_shifted(t${i} - highest);
       sum = fma(w${i}, s${i}, sum);
       value = fma(vec4<f32>(w${i}), v${i}, value);
 //% endfor

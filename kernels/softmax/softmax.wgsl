@@ -45,14 +45,14 @@
 // params.log = { type = "u32", default = false, doc = "Return the logarithm." }
 // wrappers.log_softmax = { log = true, doc = "Logarithm of the softmax over the last axis, computed in f32; arguments as in `softmax`." }
 // operations = "(6 if mask is None else 8) * x.size"
-// uses = ["logits", "reduce"]
+// uses = ["logits", "mask", "reduce"]
 // grid = "cdiv(it.rows, WG // LANES)"
 // ///
 
 // LANES invocations hold one row in registers, N vectors each: one read and one write.
 // Where rows lie closer together than columns, neighbouring invocations take neighbouring rows.
 ${logits.types(VEC)}
-${logits.alibi()}
+${mask.alibi_slope("row: u32", "(row / p.head_rows) % p.heads")}
 ${reduce.memory(LANES, WG, SG)}
 
 @compute @workgroup_size(WG)

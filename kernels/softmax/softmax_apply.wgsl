@@ -25,13 +25,13 @@
 // params.scale = { type = "f32", arg = true }
 // params.max_bias = { type = "f32", arg = true }
 // params.log = { type = "u32", arg = true }
-// uses = ["logits"]
+// uses = ["logits", "mask"]
 // grid = "it.rows * pieces"
 // ///
 
 // One workgroup per piece of WG * N vectors; no invocation depends on another.
 ${logits.types(VEC)}
-${logits.alibi()}
+${mask.alibi_slope("row: u32", "(row / p.head_rows) % p.heads")}
 
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) lane: u32) {

@@ -22,13 +22,13 @@
 // params.minus_inf = { type = "u32", value = "0xff800000" }
 // params.scale = { type = "f32", arg = true }
 // params.max_bias = { type = "f32", arg = true }
-// uses = ["logits", "reduce"]
+// uses = ["logits", "mask", "reduce"]
 // grid = "it.rows * pieces"
 // ///
 
 // One workgroup reads one piece of WG * N vectors of a row.
 ${logits.types(VEC)}
-${logits.alibi()}
+${mask.alibi_slope("row: u32", "(row / p.head_rows) % p.heads")}
 ${reduce.memory(WG, WG)}
 
 @compute @workgroup_size(WG)
