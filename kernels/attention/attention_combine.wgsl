@@ -30,14 +30,14 @@
 // params.dst_sd = { type = "u32", value = "dst.strides[3] // dst.dtype.itemsize & 0xffffffff" }
 // params.minus_inf = { type = "u32", value = "0xff800000" }
 // params.nan = { type = "u32", value = "0x7fc00000" }
-// uses = ["slices"]
+// uses = ["tile/combine"]
 // grid = "rows << column_bits"
 // ///
 
 // One workgroup per row and 32 of its columns: 8 invocations across (four columns each) times 32 that
 // share the slices. Each finds the maximum of its own; then 4 of the 32 join eight each, and one
 // these four. Short and with few barriers: at this size latency and cold instructions are all.
-${slices.rules()}
+${combine.rules()}
 
 var<workgroup> tops: array<f32, 256>;
 var<workgroup> shares: array<f32, 256>;
@@ -141,7 +141,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 
   let sum = share;
   var lost = sum < 0.0f;
-  ${slices.finish()}
+  ${combine.finish()}
   let v = acc * factor;
   let nan = bitcast<f32>(p.nan);
 //% for e in range(4)

@@ -28,14 +28,14 @@
 // params.dst_sd = { type = "u32", value = "dst.strides[3] // dst.dtype.itemsize & 0xffffffff" }
 // params.minus_inf = { type = "u32", value = "0xff800000" }
 // params.nan = { type = "u32", value = "0x7fc00000" }
-// uses = ["slices"]
+// uses = ["tile/combine"]
 // grid = "cdiv(rows, WG // 32)"
 // ///
 
 // 32 invocations per row, counted over batches, heads and queries from `first_row` on; neighbours
 // take neighbouring columns, four at a distance of 32 at a time, so that loads are on their way
 // together. Bound by one read of the parts and one write of the rows.
-${slices.rules()}
+${combine.rules()}
 
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
@@ -62,7 +62,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     let l = sums_load(p.sums_off + s * p.rows + row);
     sum += select(weight(l - top), 0.0f, is_lost(l));
   }
-  ${slices.finish()}
+  ${combine.finish()}
 
   let nan = bitcast<f32>(p.nan);
   let to = p.dst_off + batch * p.dst_sb + head * p.dst_sh + query * p.dst_st;

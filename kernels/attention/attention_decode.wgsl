@@ -51,7 +51,7 @@
 // params.scale = { type = "f32" }
 // params.max_bias = { type = "f32" }
 // params.softcap = { type = "f32" }
-// uses = ["mask", "online_softmax", "teams"]
+// uses = ["tile/lane_group", "tile/mask", "tile/online_softmax"]
 // grid = "matrices * row_groups * slices"
 // ///
 
@@ -160,7 +160,7 @@ bitcast<vec4<f32>>(${x}${n}_${h})
         ${load("k", "past + stride", "")}
       }
 //% endif
-      ${teams.across("s" ~ u ~ "_", by_lanes, NT, TEAM, VALUES, PER)}
+      ${lane_group.across("s" ~ u ~ "_", by_lanes, NT, TEAM, VALUES, PER)}
       let n${u} = past + own_key + ${u * KEYS * TEAMS}u;
       let x${u} = select(none, logits(s${u}_, key0 + n${u}, mask_at, slope), n${u} - seen0 < seen);
 //% endfor
@@ -171,7 +171,7 @@ bitcast<vec4<f32>>(${x}${n}_${h})
 //% for u in range(1, U)
       top = max(top, x${u});
 //% endfor
-      ${teams.over_keys("top", "max(%s, %s)", TEAM, SHARE * ROWS)}
+      ${lane_group.over_keys("top", "max(%s, %s)", TEAM, SHARE * ROWS)}
 //% if TEAM < 32
       top = max(top, subgroupShuffleXor(top, apart16));
 //% if TEAM < 16
@@ -373,7 +373,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>,
 //% endif
 //% endfor
     ${loop(true)}
-    ${teams.over_keys("l", "%s + %s", TEAM, SHARE * ROWS)}
+    ${lane_group.over_keys("l", "%s + %s", TEAM, SHARE * ROWS)}
   } else {
 //% else
   {
@@ -392,13 +392,13 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>,
   let columns = (p.value_depth + 3u) >> 2u;
 //% if SG and TEAM < 32
   if (subgroup_width >= 32u) {
-    ${teams.join(32, NT, TEAM, ROWS, SHARE, PER)}
+    ${lane_group.join(32, NT, TEAM, ROWS, SHARE, PER)}
   } else {
-    ${teams.join(TEAM, NT, TEAM, ROWS, SHARE, PER)}
+    ${lane_group.join(TEAM, NT, TEAM, ROWS, SHARE, PER)}
   }
 //% else
   {
-    ${teams.join(TEAM, NT, TEAM, ROWS, SHARE, PER)}
+    ${lane_group.join(TEAM, NT, TEAM, ROWS, SHARE, PER)}
   }
 //% endif
 }

@@ -66,7 +66,7 @@
 // params.max_bias = { type = "f32" }
 // params.softcap = { type = "f32" }
 // workgroup_bytes = "16384 if TILE == '32' else 25600"
-// uses = ["attention_layout", "attention_loader", "mask", "online_softmax", "query_block"]
+// uses = ["tile/attention_layout", "tile/attention_loader", "tile/mask", "tile/online_softmax", "tile/query_block"]
 // grid = "ranks * (dst.shape[0] if dst_slice > 0 else 1)"
 // ///
 

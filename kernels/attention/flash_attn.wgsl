@@ -65,7 +65,7 @@
 // params.scale = { type = "f32" }
 // params.max_bias = { type = "f32" }
 // params.softcap = { type = "f32" }
-// uses = ["mask", "online_softmax"]
+// uses = ["tile/mask", "tile/online_softmax"]
 // grid = "matrices * row_groups * slices"
 // ///
 

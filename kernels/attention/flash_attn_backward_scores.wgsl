@@ -36,7 +36,7 @@
 // params.max_bias = { type = "f32" }
 // params.scale = { type = "f32" }
 // params.softcap = { type = "f32" }
-// uses = ["mask", "tile/loader", "tile/outer_product"]
+// uses = ["tile/loader", "tile/mask", "tile/outer_product"]
 // grid = "turned.shape[0] * down * across"
 // ///
 

@@ -45,7 +45,7 @@
 // params.log = { type = "u32", default = false, doc = "Return the logarithm." }
 // wrappers.log_softmax = { log = true, doc = "Logarithm of the softmax over the last axis, computed in f32; arguments as in `softmax`." }
 // operations = "(6 if mask is None else 8) * x.size"
-// uses = ["logits", "mask", "reduce"]
+// uses = ["logits", "reduce", "tile/mask"]
 // grid = "cdiv(it.rows, WG // LANES)"
 // ///
 

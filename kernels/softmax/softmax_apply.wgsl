@@ -25,7 +25,7 @@
 // params.scale = { type = "f32", arg = true }
 // params.max_bias = { type = "f32", arg = true }
 // params.log = { type = "u32", arg = true }
-// uses = ["logits", "mask"]
+// uses = ["logits", "tile/mask"]
 // grid = "it.rows * pieces"
 // ///
 

@@ -22,7 +22,7 @@
 // params.minus_inf = { type = "u32", value = "0xff800000" }
 // params.scale = { type = "f32", arg = true }
 // params.max_bias = { type = "f32", arg = true }
-// uses = ["logits", "mask", "reduce"]
+// uses = ["logits", "reduce", "tile/mask"]
 // grid = "it.rows * pieces"
 // ///
 
