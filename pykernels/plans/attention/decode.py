@@ -46,7 +46,7 @@ def decode(caps: Caps, scratch: Scratch, c: Call, slices: int) -> list[Step]:
     }  # fmt: skip
     if team:
         step = attention_decode.step(
-            caps, c.q, c.k, c.v, c.mask, sums, parts, TEAM=team, NT=lanes,
+            caps, c.q, c.k, c.v, c.mask, sums, parts, LANES=team, WG=lanes,
             **sizes,  # type: ignore[arg-type]
         )  # fmt: skip
         return [*before, step, combine(caps, parts, sums, c)]
