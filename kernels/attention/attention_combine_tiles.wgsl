@@ -1,12 +1,12 @@
 // /// kernel
-// doc = "Joins a few slices of the keys of many rows by their lse, and adds the sinks."
+// doc = "Combines a few splits of the keys of many rows by their lse, and adds the sinks."
 // part_of = "flash_attn"
 // axes.D = ["f32", "f16"]
 // axes.WG = [256]
 // pick.D = "dtype(dst)"
 // pick.WG = "256"
-// inputs.parts = { dtype = "f32", doc = "(slices, rows, padded value depth)" }
-// inputs.sums = { dtype = "f32", doc = "(slices, rows): lse of each part" }
+// inputs.parts = { dtype = "f32", doc = "(splits, rows, padded value depth)" }
+// inputs.sums = { dtype = "f32", doc = "(splits, rows): lse of each split" }
 // inputs.sinks = { dtype = "f32", optional = true }
 // outputs.lse = { dtype = "f32" }
 // outputs.dst = { dtype = "D" }
@@ -35,7 +35,7 @@
 // 32 invocations per row, counted over batches, heads and queries from `first_row` on; neighbours
 // take neighbouring columns, four at a distance of 32 at a time, so that loads are on their way
 // together. Bound by one read of the parts and one write of the rows.
-${combine.rules()}
+${combine.functions()}
 
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
@@ -49,20 +49,20 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let batch = of_batch / p.heads;
   let head = of_batch - batch * p.heads;
 
-  // -inf: no key in the slice; NaN and +inf spoil the row.
-  var top = LOWEST;
+  // lse is -inf where the split has no key; NaN and +inf make the row NaN.
+  var m = LOWEST;
   var lost = false;
   for (var s = 0u; s < p.slices; s += 1u) {
-    let l = sums_load(p.sums_off + s * p.rows + row);
-    top = max(top, select(l, LOWEST, is_lost(l)));
-    lost |= is_lost(l) & (bitcast<u32>(l) != 0xff800000u);
+    let lse = sums_load(p.sums_off + s * p.rows + row);
+    m = max(m, select(lse, LOWEST, is_lost(lse)));
+    lost |= is_lost(lse) & (bitcast<u32>(lse) != 0xff800000u);
   }
-  var sum = 0.0f;
+  var l = 0.0f;
   for (var s = 0u; s < p.slices; s += 1u) {
-    let l = sums_load(p.sums_off + s * p.rows + row);
-    sum += select(weight(l - top), 0.0f, is_lost(l));
+    let lse = sums_load(p.sums_off + s * p.rows + row);
+    l += select(exp_shifted(lse - m), 0.0f, is_lost(lse));
   }
-  ${combine.finish()}
+  ${combine.add_sink()}
 
   let nan = bitcast<f32>(p.nan);
   let to = p.dst_off + batch * p.dst_sb + head * p.dst_sh + query * p.dst_st;
@@ -72,11 +72,11 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     let at${u} = p.parts_off + row * p.width + min(c + ${32 * u}u, p.value_depth - 1u);
 //% endfor
     for (var s = 0u; s < p.slices; s += 1u) {
-      let l = sums_load(p.sums_off + s * p.rows + row);
+      let lse = sums_load(p.sums_off + s * p.rows + row);
 //% for u in range(4)
       let x${u} = parts_load(at${u} + s * p.rows * p.width);
 //% endfor
-      let w = select(weight(l - top) * factor, 0.0f, is_lost(l));
+      let w = select(exp_shifted(lse - m) * factor, 0.0f, is_lost(lse));
 //% for u in range(4)
       v${u} = fma(x${u}, w, v${u});
 //% endfor
@@ -86,7 +86,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endfor
   }
   if (lane == 0u) {
-    let l = select(higher + log(total), bitcast<f32>(p.minus_inf), empty);
-    lse_store(p.lse_off + batch * p.lse_sb + head * p.lse_sh + query * p.lse_st, select(l, nan, lost));
+    let lse = select(new_max + log(total), bitcast<f32>(p.minus_inf), empty);
+    lse_store(p.lse_off + batch * p.lse_sb + head * p.lse_sh + query * p.lse_st, select(lse, nan, lost));
   }
 }
