@@ -51,7 +51,7 @@
 
 // LANES invocations hold one row in registers, N vectors each: one read and one write.
 // Where rows lie closer together than columns, neighbouring invocations take neighbouring rows.
-${logits.types(VEC)}
+${logits.functions(VEC)}
 ${mask.alibi_slope("row: u32", "(row / p.head_rows) % p.heads")}
 ${reduce.memory(LANES, WG, SG)}
 
@@ -83,8 +83,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endif
   ${logits.load(N, "lane", LANES, MASK, VEC)}
   ${reduce.lanes("m", "max", LANES, SG)}
-  let top = m;
-  var lost = bitcast<u32>(top) == PLUS_INF;
+  let row_max = m;
+  var lost = bitcast<u32>(row_max) == PLUS_INF;
   m = finite(m);
   var sink = 0.0f;
   if (p.has_sinks == 1u) {
@@ -94,20 +94,20 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   }
 
 //% for k in range(N)
-  let e${k} = weight(l${k} - V(m));
+  let e${k} = exp_shifted(l${k} - V(m));
 //% endfor
 //% for k in range(N)
   let acc${k} = ${"e0" if k == 0 else "acc" ~ (k - 1) ~ " + e" ~ k};
 //% endfor
-  var sum = ${logits.total("acc" ~ (N - 1), VEC)};
-  ${logits.keep(N)}
-  ${reduce.lanes("sum", "+", LANES, SG, again=true)}
-  if (p.has_sinks == 1u) { sum += weight(V(sink - m))${"[0]" if VEC == 4 else ""}; }
+  var row_sum = ${logits.vector_sum("acc" ~ (N - 1), VEC)};
+  ${logits.unnormalized(N)}
+  ${reduce.lanes("row_sum", "+", LANES, SG, again=true)}
+  if (p.has_sinks == 1u) { row_sum += exp_shifted(V(sink - m))${"[0]" if VEC == 4 else ""}; }
 
 //% if LANES != WG
   if (own_row >= p.rows) { return; }
 //% endif
-  lost |= (sum == 0.0f) & (bitcast<u32>(top) != MINUS_INF);
+  lost |= (row_sum == 0.0f) & (bitcast<u32>(row_max) != MINUS_INF);
   let dst_base = dst_row(row);
   ${logits.store(N, "lane", LANES, VEC)}
 }
