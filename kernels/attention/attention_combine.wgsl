@@ -7,9 +7,9 @@
 // pick.WG = "256"
 // inputs.parts = { dtype = "f32", vec = "VEC", doc = "(splits, batch, heads, queries, padded value depth)" }
 // inputs.sums = { dtype = "f32", doc = "(splits, batch, heads, queries): lse of each split" }
-// inputs.sinks = { dtype = "f32", optional = true }
-// outputs.lse = { dtype = "f32" }
-// outputs.dst = { dtype = "D" }
+// inputs.sinks = { dtype = "f32", optional = true, axes = "h" }
+// outputs.lse = { dtype = "f32", axes = "b h s" }
+// outputs.dst = { dtype = "D", axes = "b h s d" }
 // axes.VEC = [4]
 // pick.VEC = "4"
 // params.slices = { type = "u32", value = "parts.shape[0]" }
@@ -19,15 +19,7 @@
 // params.heads = { type = "u32", value = "dst.shape[1]" }
 // params.queries = { type = "u32", value = "dst.shape[2]" }
 // params.value_depth = { type = "u32", value = "dst.shape[3]" }
-// params.sink_step = { type = "u32", value = "(sinks.strides[0] // 4 if sinks else 0) & 0xffffffff" }
 // params.has_sinks = { type = "u32", value = "1 if sinks else 0" }
-// params.lse_sb = { type = "u32", value = "lse.strides[0] // 4 & 0xffffffff" }
-// params.lse_sh = { type = "u32", value = "lse.strides[1] // 4 & 0xffffffff" }
-// params.lse_st = { type = "u32", value = "lse.strides[2] // 4 & 0xffffffff" }
-// params.dst_sb = { type = "u32", value = "dst.strides[0] // dst.dtype.itemsize & 0xffffffff" }
-// params.dst_sh = { type = "u32", value = "dst.strides[1] // dst.dtype.itemsize & 0xffffffff" }
-// params.dst_st = { type = "u32", value = "dst.strides[2] // dst.dtype.itemsize & 0xffffffff" }
-// params.dst_sd = { type = "u32", value = "dst.strides[3] // dst.dtype.itemsize & 0xffffffff" }
 // params.minus_inf = { type = "u32", value = "0xff800000" }
 // params.nan = { type = "u32", value = "0x7fc00000" }
 // uses = ["scalar", "tile/combine"]
@@ -65,9 +57,9 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     let query = row - of_batch * p.queries;
     let batch = quotient(of_batch, p.heads);
     head = of_batch - batch * p.heads;
-    to = p.dst_off + batch * p.dst_sb + head * p.dst_sh + query * p.dst_st;
-    lse_at = p.lse_off + batch * p.lse_sb + head * p.lse_sh + query * p.lse_st;
-    step = p.dst_sd;
+    to = p.dst_off + batch * p.dst_bs + head * p.dst_hs + query * p.dst_ss;
+    lse_at = p.lse_off + batch * p.lse_bs + head * p.lse_hs + query * p.lse_ss;
+    step = p.dst_ds;
   }
   // lse is -inf (LOWEST from here on) where the split has no key; NaN and +inf make the row NaN.
   var m = LOWEST;

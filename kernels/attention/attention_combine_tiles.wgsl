@@ -7,9 +7,9 @@
 // pick.WG = "256"
 // inputs.parts = { dtype = "f32", doc = "(splits, rows, padded value depth)" }
 // inputs.sums = { dtype = "f32", doc = "(splits, rows): lse of each split" }
-// inputs.sinks = { dtype = "f32", optional = true }
-// outputs.lse = { dtype = "f32" }
-// outputs.dst = { dtype = "D" }
+// inputs.sinks = { dtype = "f32", optional = true, axes = "h" }
+// outputs.lse = { dtype = "f32", axes = "b h s" }
+// outputs.dst = { dtype = "D", axes = "b h s d" }
 // params.slices = { type = "u32" }
 // params.rows = { type = "u32" }
 // params.width = { type = "u32" }
@@ -17,15 +17,7 @@
 // params.heads = { type = "u32", value = "dst.shape[1]" }
 // params.queries = { type = "u32", value = "dst.shape[2]" }
 // params.value_depth = { type = "u32", value = "dst.shape[3]" }
-// params.sink_step = { type = "u32", value = "(sinks.strides[0] // 4 if sinks else 0) & 0xffffffff" }
 // params.has_sinks = { type = "u32", value = "1 if sinks else 0" }
-// params.lse_sb = { type = "u32", value = "lse.strides[0] // 4 & 0xffffffff" }
-// params.lse_sh = { type = "u32", value = "lse.strides[1] // 4 & 0xffffffff" }
-// params.lse_st = { type = "u32", value = "lse.strides[2] // 4 & 0xffffffff" }
-// params.dst_sb = { type = "u32", value = "dst.strides[0] // dst.dtype.itemsize & 0xffffffff" }
-// params.dst_sh = { type = "u32", value = "dst.strides[1] // dst.dtype.itemsize & 0xffffffff" }
-// params.dst_st = { type = "u32", value = "dst.strides[2] // dst.dtype.itemsize & 0xffffffff" }
-// params.dst_sd = { type = "u32", value = "dst.strides[3] // dst.dtype.itemsize & 0xffffffff" }
 // params.minus_inf = { type = "u32", value = "0xff800000" }
 // params.nan = { type = "u32", value = "0x7fc00000" }
 // uses = ["tile/combine"]
@@ -65,7 +57,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   ${combine.add_sink()}
 
   let nan = bitcast<f32>(p.nan);
-  let to = p.dst_off + batch * p.dst_sb + head * p.dst_sh + query * p.dst_st;
+  let to = p.dst_off + batch * p.dst_bs + head * p.dst_hs + query * p.dst_ss;
   for (var c = lane; c < p.value_depth; c += 128u) {
 //% for u in range(4)
     var v${u} = 0.0f;
@@ -82,11 +74,11 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endfor
     }
 //% for u in range(4)
-    if (c + ${32 * u}u < p.value_depth) { dst_store(to + (c + ${32 * u}u) * p.dst_sd, select(v${u}, nan, lost)); }
+    if (c + ${32 * u}u < p.value_depth) { dst_store(to + (c + ${32 * u}u) * p.dst_ds, select(v${u}, nan, lost)); }
 //% endfor
   }
   if (lane == 0u) {
     let lse = select(new_max + log(total), bitcast<f32>(p.minus_inf), empty);
-    lse_store(p.lse_off + batch * p.lse_sb + head * p.lse_sh + query * p.lse_st, select(lse, nan, lost));
+    lse_store(p.lse_off + batch * p.lse_bs + head * p.lse_hs + query * p.lse_ss, select(lse, nan, lost));
   }
 }

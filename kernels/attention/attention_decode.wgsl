@@ -1,19 +1,22 @@
 // /// kernel
 // doc = "flash_attn of a few rows, heads up to 256 deep: split-KV; groups of lanes read keys in one pass."
 // part_of = "flash_attn"
+// configs.lanes8 = { LANES = 8, ROWS = 4, threads = 128, workgroup_bytes = 16384 }
+// configs.lanes16 = { LANES = 16, ROWS = 4, threads = 128, workgroup_bytes = 16384 }
+// configs.lanes16x2 = { LANES = 16, ROWS = 4, threads = 256, workgroup_bytes = 25600 }
+// configs.lanes32 = { LANES = 32, ROWS = 4, threads = 128, workgroup_bytes = 16384 }
 // axes.T = ["f32", "f16"]
-// axes.LANES = [8, 16, 32]
+// axes.GROUP = "configs"
 // axes.SG = [true, false]
-// axes.WG = [128, 256]
 // pick.T = "dtype(k)"
 // pick.SG = "caps.subgroups"
-// when = ["SG or LANES == 16", "WG == 128 or (SG and LANES == 16)"]
-// workgroup_bytes = "16384 if WG == 128 else 25600"
+// when = ["SG or GROUP == 'lanes16'"]
+// workgroup_bytes = "CFG.workgroup_bytes"
 // subgroups = "SG"
-// inputs.q = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(B, H, S, D)" }
+// inputs.q = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", axes = "b h s d", doc = "(B, H, S, D)" }
 // inputs.k = { dtype = "*", dtypes = ["float32", "float16"], bind = "'vec4<u32>'", doc = "(B, Hkv, T, D)" }
 // inputs.v = { dtype = "*", dtypes = ["float32", "float16"], bind = "'vec4<u32>'", doc = "(B, Hkv, T, Dv)" }
-// inputs.mask = { dtype = "*", dtypes = ["float32", "float16", "bool"], bind = "'u32'", optional = true }
+// inputs.mask = { dtype = "*", dtypes = ["float32", "float16", "bool"], bind = "'u32'", optional = true, axes = "b h s t" }
 // outputs.sums = { dtype = "f32", doc = "(splits, B, H, S): lse of each split" }
 // outputs.parts = { dtype = "*", dtypes = ["float32"], bind = "'vec4<u32>'", doc = "(splits, B, H, S, padded Dv)" }
 // params.kv_heads = { type = "u32" }
@@ -30,21 +33,13 @@
 // params.band_low = { type = "i32" }
 // params.band_high = { type = "i32" }
 // params.q_kind = { type = "u32", value = "q.dtype.itemsize" }
-// params.q_sb = { type = "u32", value = "q.strides[0] // q.dtype.itemsize & 0xffffffff" }
-// params.q_sh = { type = "u32", value = "q.strides[1] // q.dtype.itemsize & 0xffffffff" }
-// params.q_st = { type = "u32", value = "q.strides[2] // q.dtype.itemsize & 0xffffffff" }
-// params.q_sd = { type = "u32", value = "q.strides[3] // q.dtype.itemsize & 0xffffffff" }
 // params.k_sb = { type = "u32", value = "k.strides[0] // 16 & 0xffffffff" }
 // params.k_sh = { type = "u32", value = "k.strides[1] // 16 & 0xffffffff" }
 // params.k_st = { type = "u32", value = "k.strides[2] // 16 & 0xffffffff" }
 // params.v_sb = { type = "u32", value = "v.strides[0] // 16 & 0xffffffff" }
 // params.v_sh = { type = "u32", value = "v.strides[1] // 16 & 0xffffffff" }
 // params.v_st = { type = "u32", value = "v.strides[2] // 16 & 0xffffffff" }
-// params.mask_kind = { type = "u32" }
-// params.mask_sb = { type = "u32" }
-// params.mask_sh = { type = "u32" }
-// params.mask_ss = { type = "u32" }
-// params.mask_st = { type = "u32" }
+// params.mask_kind = { type = "u32", value = "0 if mask is None else 3 if mask.dtype.name == 'bool' else 1 if mask.dtype.itemsize == 4 else 2" }
 // params.alibi_heads = { type = "u32" }
 // params.minus_inf = { type = "u32", value = "0xff800000" }
 // params.nan = { type = "u32", value = "0x7fc00000" }
@@ -124,7 +119,7 @@ ${L.functions()}
     }
 //% endmacro
 
-@compute @workgroup_size(${WG})
+@compute @workgroup_size(${L.WG})
 fn main(@builtin(workgroup_id) wg: vec3<u32>,
 //% if SG
         @builtin(subgroup_id) subgroup: u32, @builtin(subgroup_size) subgroup_width: u32,
@@ -136,7 +131,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>,
   let g = group_id(wg);
   if (g >= p.groups) { return; }
 //% if SG
-  let li = min(subgroup * subgroup_width + subgroup_lane, ${WG - 1}u);
+  let li = min(subgroup * subgroup_width + subgroup_lane, ${L.WG - 1}u);
 //% endif
   let matrix = quotient(g, p.row_groups * p.slices);
   let rest = g - matrix * p.row_groups * p.slices;
@@ -157,7 +152,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>,
   workgroupBarrier();
 
 //% for bit in (1, 2, 4, 8, 16)
-//% if SG and bit < LANES
+//% if SG and bit < L.LANES
   let up${bit} = (lane & ${bit}u) != 0u;
 //% endif
 //% endfor
@@ -169,7 +164,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>,
   let member = quotient(mine, p.queries);
   let query = mine - member * p.queries;
   let head = kv_head * p.group + member;
-  let mask_at = p.mask_off + batch * p.mask_sb + head * p.mask_sh + query * p.mask_ss;
+  let mask_at = p.mask_off + batch * p.mask_bs + head * p.mask_hs + query * p.mask_ss;
   let slope = alibi_slope(head);
   let none = bitcast<f32>(p.minus_inf);
   // The keys from key0 on that this query may see: `seen` of them from `seen0` on.
@@ -185,10 +180,10 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>,
 //% endfor
 //% endfor
 //% if SG
-  if (subgroup_width >= ${LANES}u) {
-    let lane0 = subgroup_lane & ~${LANES - 1}u;
+  if (subgroup_width >= ${L.LANES}u) {
+    let lane0 = subgroup_lane & ~${L.LANES - 1}u;
 //% for bit in (8, 16)
-//% if LANES <= bit
+//% if L.LANES <= bit
     let apart${bit} = select(0u, ${bit}u, subgroup_width >= 32u);  // 0: the lane itself
 //% endif
 //% endfor
@@ -198,22 +193,22 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>,
 //% else
   {
 //% endif
-    let lane0 = lane_group * ${LANES}u;
+    let lane0 = lane_group * ${L.LANES}u;
     ${key_loop(false)}
     ${lane_group.sum_weights(L)}
   }
 
   let part_row = (split * p.matrices + matrix) * rows + row0;
   let columns = (p.value_depth + 3u) >> 2u;
-//% if SG and LANES < 32
+//% if SG and L.LANES < 32
   if (subgroup_width >= 32u) {
     ${lane_group.combine(L, 32)}
   } else {
-    ${lane_group.combine(L, LANES)}
+    ${lane_group.combine(L, L.LANES)}
   }
 //% else
   {
-    ${lane_group.combine(L, LANES)}
+    ${lane_group.combine(L, L.LANES)}
   }
 //% endif
 }

@@ -1,9 +1,12 @@
 // /// kernel
 // doc = "Attention of blocks of query rows: two register-tiled products and an online softmax."
 // part_of = "flash_attn"
+// configs.small64 = { BR = 32, BC = 32, TR = 4, PK = 32, DVP = 64, threads = 64, workgroup_bytes = 16384 }
+// configs.small128 = { BR = 32, BC = 32, TR = 4, PK = 32, DVP = 128, threads = 64, workgroup_bytes = 16384 }
+// configs.large64 = { BR = 128, BC = 64, TR = 8, PK = 32, DVP = 64, threads = 128, workgroup_bytes = 25600 }
+// configs.large128 = { BR = 64, BC = 128, TR = 8, PK = 32, DVP = 128, threads = 128, workgroup_bytes = 25600 }
 // axes.D = ["f32", "f16"]
-// axes.TILE = ["32", "large"]
-// axes.DVP = [64, 128]
+// axes.TILE = "configs"
 // axes.VT = ["f32", "f16"]
 // axes.VEC = [4]
 // pick.D = "dtype(dst)"
@@ -11,11 +14,11 @@
 // pick.VEC = "4"
 // inputs.q = { dtype = "f32", vec = "VEC", readonly = true, doc = "From pack_qk: (batch * kv_heads, padded depth, blocks * rows of a block)" }
 // inputs.k = { dtype = "f32", vec = "VEC", readonly = true, doc = "From pack_qk: (batch * kv_heads, padded depth, tiles * keys of a tile)" }
-// inputs.v = { dtype = "*", vec = "VEC", dtypes = ["float32", "float16"], bind = "'vec2<u32>' if VT == 'f16' and DVP == 64 else 'vec4<u32>'", doc = "Values of the KV heads of q and k: whole batches, or some of one" }
-// inputs.mask = { dtype = "*", dtypes = ["float32", "float16", "bool"], bind = "'u32'", optional = true }
-// inputs.sinks = { dtype = "f32", optional = true }
-// outputs.lse = { dtype = "f32" }
-// outputs.dst = { dtype = "D", vec = "VEC", doc = "Rows of whole vectors." }
+// inputs.v = { dtype = "*", vec = "VEC", dtypes = ["float32", "float16"], bind = "'vec2<u32>' if VT == 'f16' and CFG.DVP == 64 else 'vec4<u32>'", doc = "Values of the KV heads of q and k: whole batches, or some of one" }
+// inputs.mask = { dtype = "*", dtypes = ["float32", "float16", "bool"], bind = "'u32'", optional = true, axes = "b h s t" }
+// inputs.sinks = { dtype = "f32", optional = true, axes = "h" }
+// outputs.lse = { dtype = "f32", axes = "p b h s", doc = "A part for each split of the keys" }
+// outputs.dst = { dtype = "D", vec = "VEC", axes = "p b h s d", doc = "Rows of whole vectors; a part for each split." }
 // params.first_batch = { type = "u32" }
 // params.first_head = { type = "u32" }
 // params.kv_heads = { type = "u32" }
@@ -41,23 +44,10 @@
 // params.band_high = { type = "i32" }
 // params.spread = { type = "u32" }
 // params.rest = { type = "u32" }
-// params.v_sb = { type = "u32", value = "v.strides[0] // (8 if VT == 'f16' and DVP == 64 else 16) & 0xffffffff" }
-// params.v_sh = { type = "u32", value = "v.strides[1] // (8 if VT == 'f16' and DVP == 64 else 16) & 0xffffffff" }
-// params.v_st = { type = "u32", value = "v.strides[2] // (8 if VT == 'f16' and DVP == 64 else 16) & 0xffffffff" }
-// params.mask_kind = { type = "u32" }
-// params.mask_sb = { type = "u32" }
-// params.mask_sh = { type = "u32" }
-// params.mask_ss = { type = "u32" }
-// params.mask_st = { type = "u32" }
-// params.lse_sb = { type = "u32", value = "lse.strides[-3] // 4 & 0xffffffff" }
-// params.lse_sh = { type = "u32", value = "lse.strides[-2] // 4 & 0xffffffff" }
-// params.lse_st = { type = "u32", value = "lse.strides[-1] // 4 & 0xffffffff" }
-// params.lse_slice = { type = "u32" }
-// params.dst_sb = { type = "u32", value = "dst.strides[-4] // (4 * dst.dtype.itemsize) & 0xffffffff" }
-// params.dst_sh = { type = "u32", value = "dst.strides[-3] // (4 * dst.dtype.itemsize) & 0xffffffff" }
-// params.dst_st = { type = "u32", value = "dst.strides[-2] // (4 * dst.dtype.itemsize) & 0xffffffff" }
-// params.dst_slice = { type = "u32" }
-// params.sink_step = { type = "u32", value = "(sinks.strides[0] // 4 if sinks else 0) & 0xffffffff" }
+// params.v_sb = { type = "u32", value = "v.strides[0] // (8 if VT == 'f16' and CFG.DVP == 64 else 16) & 0xffffffff" }
+// params.v_sh = { type = "u32", value = "v.strides[1] // (8 if VT == 'f16' and CFG.DVP == 64 else 16) & 0xffffffff" }
+// params.v_st = { type = "u32", value = "v.strides[2] // (8 if VT == 'f16' and CFG.DVP == 64 else 16) & 0xffffffff" }
+// params.mask_kind = { type = "u32", value = "0 if mask is None else 3 if mask.dtype.name == 'bool' else 1 if mask.dtype.itemsize == 4 else 2" }
 // params.has_sinks = { type = "u32", value = "1 if sinks else 0" }
 // params.alibi_heads = { type = "u32" }
 // params.minus_inf = { type = "u32", value = "0xff800000" }
@@ -65,9 +55,9 @@
 // params.scale = { type = "f32" }
 // params.max_bias = { type = "f32" }
 // params.softcap = { type = "f32" }
-// workgroup_bytes = "16384 if TILE == '32' else 25600"
-// uses = ["tile/attention_layout", "tile/attention_loader", "tile/mask", "tile/online_softmax", "tile/query_block"]
-// grid = "ranks * (dst.shape[0] if dst_slice > 0 else 1)"
+// workgroup_bytes = "CFG.workgroup_bytes"
+// uses = ["tile/outer_product", "tile/attention_layout", "tile/attention_loader", "tile/mask", "tile/online_softmax", "tile/query_block"]
+// grid = "ranks * dst.shape[0]"
 // ///
 
 // FlashAttention: one workgroup computes a block of BR query rows of one KV head (the query heads that
@@ -120,7 +110,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     for (var left = p.chunks; left > 0u; left -= 1u) {
 //% for t in range(2)
 //% for n in range(8)
-      ${L.multiply("s", n, "at_row + " ~ t * L.QH ~ "u", t, L.CV, DVP == 64)}
+      ${L.multiply("s", n, "at_row + " ~ t * L.QH ~ "u", t, L.CV, L.DVP == 64)}
 //% if n == 3
       ${loader.store_stage_qk(L, 1 - t)}
       ${loader.load_next_qk(L, t)}

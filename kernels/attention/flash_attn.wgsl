@@ -10,13 +10,16 @@
 // its row NaN. Values of keys that no query of a block of rows sees count as 0; a value that is not
 // finite where only some of them see it may reach the others."""
 // source = "Dao et al. 2022 and 2023 (tiles, split-KV); Milakov and Gimelshein 2018 (online softmax); ALiBi: Press et al. 2021"
+// configs.keys128 = { ROWS = 4, KEYS = 128 }
 // axes.T = ["f32", "f16"]
 // axes.WIDE = [true, false]
+// axes.SPLIT = "configs"
+// pick.SPLIT = "'keys128'"
 // pick.T = "dtype(k)"
-// inputs.q = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(B, H, S, D)" }
+// inputs.q = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", axes = "b h s d", doc = "(B, H, S, D)" }
 // inputs.k = { dtype = "*", dtypes = ["float32", "float16"], bind = "'vec4<u32>' if WIDE else 'u32'", doc = "(B, Hkv, T, D)" }
 // inputs.v = { dtype = "*", dtypes = ["float32", "float16"], bind = "'vec4<u32>' if WIDE else 'u32'", doc = "(B, Hkv, T, Dv)" }
-// inputs.mask = { dtype = "*", dtypes = ["float32", "float16", "bool"], bind = "'u32'", optional = true, doc = "Added to the logits, or True where a key may be seen; broadcasts to (B, H, S, T)." }
+// inputs.mask = { dtype = "*", dtypes = ["float32", "float16", "bool"], bind = "'u32'", optional = true, axes = "b h s t", doc = "Added to the logits, or True where a key may be seen; broadcasts to (B, H, S, T)." }
 // inputs.sinks = { dtype = "f32", optional = true, doc = "(H,): one more logit per head, without a value." }
 // outputs.lse = { dtype = "f32", optional = true, doc = "(B, H, S): logarithm of the sum of exp(logit), the sink's included." }
 // outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], bind = "'vec4<u32>'", doc = "(B, H, S, Dv)" }
@@ -42,10 +45,6 @@
 // params.band_low = { type = "i32" }
 // params.band_high = { type = "i32" }
 // params.q_kind = { type = "u32", value = "q.dtype.itemsize" }
-// params.q_sb = { type = "u32", value = "q.strides[0] // q.dtype.itemsize & 0xffffffff" }
-// params.q_sh = { type = "u32", value = "q.strides[1] // q.dtype.itemsize & 0xffffffff" }
-// params.q_st = { type = "u32", value = "q.strides[2] // q.dtype.itemsize & 0xffffffff" }
-// params.q_sd = { type = "u32", value = "q.strides[3] // q.dtype.itemsize & 0xffffffff" }
 // params.k_sb = { type = "u32", value = "k.strides[0] // (16 if WIDE else k.dtype.itemsize) & 0xffffffff" }
 // params.k_sh = { type = "u32", value = "k.strides[1] // (16 if WIDE else k.dtype.itemsize) & 0xffffffff" }
 // params.k_st = { type = "u32", value = "k.strides[2] // (16 if WIDE else k.dtype.itemsize) & 0xffffffff" }
@@ -54,11 +53,7 @@
 // params.v_sh = { type = "u32", value = "v.strides[1] // (16 if WIDE else v.dtype.itemsize) & 0xffffffff" }
 // params.v_st = { type = "u32", value = "v.strides[2] // (16 if WIDE else v.dtype.itemsize) & 0xffffffff" }
 // params.v_sd = { type = "u32", value = "v.strides[3] // v.dtype.itemsize & 0xffffffff" }
-// params.mask_kind = { type = "u32" }
-// params.mask_sb = { type = "u32" }
-// params.mask_sh = { type = "u32" }
-// params.mask_ss = { type = "u32" }
-// params.mask_st = { type = "u32" }
+// params.mask_kind = { type = "u32", value = "0 if mask is None else 3 if mask.dtype.name == 'bool' else 1 if mask.dtype.itemsize == 4 else 2" }
 // params.alibi_heads = { type = "u32" }
 // params.minus_inf = { type = "u32", value = "0xff800000" }
 // params.nan = { type = "u32", value = "0x7fc00000" }
@@ -174,7 +169,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let member = mine / p.queries;
   let query = mine - member * p.queries;
   let head = kv_head * p.group + member;
-  let mask_at = p.mask_off + batch * p.mask_sb + head * p.mask_sh + query * p.mask_ss;
+  let mask_at = p.mask_off + batch * p.mask_bs + head * p.mask_hs + query * p.mask_ss;
   let slope = alibi_slope(head);
 
   // s = q k^T: 32 keys at a time, ${L.E} neighbouring depths a load.

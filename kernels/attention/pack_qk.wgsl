@@ -3,9 +3,9 @@
 // part_of = "flash_attn"
 // axes.VEC = [4]
 // pick.VEC = "4"
-// inputs.q = { dtype = "*", dtypes = ["float32", "float16"], bind = "'vec2<u32>'", readonly = true, doc = "(B, H, S, D)" }
-// inputs.k = { dtype = "*", dtypes = ["float32", "float16"], bind = "'vec2<u32>'", readonly = true, doc = "(B, Hkv, T, D)" }
-// inputs.v = { dtype = "*", dtypes = ["float32", "float16"], bind = "'vec2<u32>'", readonly = true, doc = "(B, Hkv, T, Dv)" }
+// inputs.q = { dtype = "*", dtypes = ["float32", "float16"], bind = "'vec2<u32>'", readonly = true, axes = "b h t d", doc = "(B, H, S, D)" }
+// inputs.k = { dtype = "*", dtypes = ["float32", "float16"], bind = "'vec2<u32>'", readonly = true, axes = "b h t d", doc = "(B, Hkv, T, D)" }
+// inputs.v = { dtype = "*", dtypes = ["float32", "float16"], bind = "'vec2<u32>'", readonly = true, axes = "b h t d", doc = "(B, Hkv, T, Dv)" }
 // outputs.packed_q = { dtype = "f32", vec = "VEC", doc = "(B * Hkv, padded depth, width): head in group and position are one axis" }
 // outputs.packed_k = { dtype = "f32", vec = "VEC", doc = "(B * Hkv, padded depth, width)" }
 // outputs.values = { dtype = "f32", vec = "VEC", optional = true, doc = "(B * Hkv, T, padded Dv)" }
@@ -22,20 +22,8 @@
 // params.q_groups = { type = "u32", value = "packed_q.shape[0] * cdiv(packed_q.shape[1], 64) * cdiv(packed_q.shape[2], 64)" }
 // params.k_groups = { type = "u32", value = "packed_k.shape[0] * cdiv(packed_k.shape[1], 64) * cdiv(packed_k.shape[2], 64)" }
 // params.q_kind = { type = "u32" }
-// params.q_sb = { type = "u32", value = "q.strides[0] // q.dtype.itemsize & 0xffffffff" }
-// params.q_sh = { type = "u32", value = "q.strides[1] // q.dtype.itemsize & 0xffffffff" }
-// params.q_st = { type = "u32", value = "q.strides[2] // q.dtype.itemsize & 0xffffffff" }
-// params.q_sd = { type = "u32", value = "q.strides[3] // q.dtype.itemsize & 0xffffffff" }
 // params.k_kind = { type = "u32" }
-// params.k_sb = { type = "u32", value = "k.strides[0] // k.dtype.itemsize & 0xffffffff" }
-// params.k_sh = { type = "u32", value = "k.strides[1] // k.dtype.itemsize & 0xffffffff" }
-// params.k_st = { type = "u32", value = "k.strides[2] // k.dtype.itemsize & 0xffffffff" }
-// params.k_sd = { type = "u32", value = "k.strides[3] // k.dtype.itemsize & 0xffffffff" }
 // params.v_kind = { type = "u32" }
-// params.v_sb = { type = "u32", value = "v.strides[0] // v.dtype.itemsize & 0xffffffff" }
-// params.v_sh = { type = "u32", value = "v.strides[1] // v.dtype.itemsize & 0xffffffff" }
-// params.v_st = { type = "u32", value = "v.strides[2] // v.dtype.itemsize & 0xffffffff" }
-// params.v_sd = { type = "u32", value = "v.strides[3] // v.dtype.itemsize & 0xffffffff" }
 // grid = "packed_q.shape[0] * (cdiv(packed_q.shape[1], 64) * (cdiv(packed_q.shape[2], 64) + cdiv(packed_k.shape[2], 64)) + (cdiv(k.shape[2], 64) * cdiv(v.shape[3], 64) if values else 0))"
 // ///
 
@@ -66,7 +54,7 @@
   } else {
 //% for r in range(4)
 //% for c in range(4)
-    let i${r}_${c} = at${r} + ${"min(%du, deepest) * sd" % c if c else "0u"};
+    let i${r}_${c} = at${r} + ${"min(%du, deepest) * ds" % c if c else "0u"};
     let w${r}_${c} = ${x}_mem[i${r}_${c} >> (1u + kind)][(i${r}_${c} >> kind) & 1u];
 //% endfor
 //% endfor
@@ -92,7 +80,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let is_q = g < p.q_groups;
   let is_k = !is_q & (g < p.q_groups + p.k_groups);
   let transposes = is_q | is_k;
-//% for name in ("kind", "sb", "sh", "st", "sd")
+//% for name in ("kind", "bs", "hs", "ts", "ds")
   let ${name} = select(select(p.v_${name}, p.k_${name}, is_k), p.q_${name}, is_q);
 //% endfor
   let group = select(1u, p.group, is_q);
@@ -111,7 +99,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let first_depth = (line - local * down) << 6u;
   let batch = local / p.kv_heads;
   let first_head = (local - batch * p.kv_heads) * group;
-  let start = select(select(p.v_off, p.k_off, is_k), p.q_off, is_q) + batch * sb;
+  let start = select(select(p.v_off, p.k_off, is_k), p.q_off, is_q) + batch * bs;
 
   let row = first_row + ((li & 3u) + ((li >> 3u) & 12u)) * 4u;
   let column = first_depth + (((li >> 2u) & 7u) + ((li >> 7u) << 3u)) * 4u;
@@ -123,7 +111,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   var member${r} = first_member;
   if (apart) { member${r} = (row + ${r}u) / pitch; }
   let position${r} = row + ${r}u - member${r} * pitch;
-  let at${r} = start + (first_head + min(member${r}, group - 1u)) * sh + min(position${r}, count - 1u) * st + near * sd;
+  let at${r} = start + (first_head + min(member${r}, group - 1u)) * hs + min(position${r}, count - 1u) * ts + near * ds;
 //% endfor
 //% for r in range(4)
   var x${r} = vec4<f32>();

@@ -2,14 +2,8 @@
 // operands lie in workgroup memory. Other libraries take this module as their argument L.
 //
 // NT: invocations; BR: query rows of a block; BC: keys of a tile; TR: rows of an invocation; PK: keys
-// of p in workgroup memory at a time.
-//% if TILE == "32"
-//% set NT, BR, BC, TR, PK = 64, 32, 32, 4, 32
-//% elif DVP == 128
-//% set NT, BR, BC, TR, PK = 128, 64, 128, 8, 32
-//% else
-//% set NT, BR, BC, TR, PK = 128, 128, 64, 8, 32
-//% endif
+// of p in workgroup memory at a time; DVP: columns of dst.
+//% set NT, BR, BC, TR, PK, DVP = CFG.threads, CFG.BR, CFG.BC, CFG.TR, CFG.PK, CFG.DVP
 // Row groups; column lanes, WA warps across.
 //% set RG = BR // TR
 //% set CL = NT // RG
@@ -59,8 +53,8 @@ var<workgroup> b_tile: array<array<array<vec4<f32>, ${2 * CL}>, ${[CV, DV] | max
 //% endfor
 //% endmacro
 
-// Adds the products of step n of a chunk: rows of a, vectors of b. One component at a time there and
-// back, along the rows, or down the columns (then a is loaded first).
+// Adds the products of step n of a chunk: rows of a, vectors of b. `down`: along the columns (then a is
+// loaded first).
 //% macro multiply(into, n, a_at, stage, vectors, down)
       {
 //% for x in ("ab" if down else "ba")
@@ -71,13 +65,6 @@ var<workgroup> b_tile: array<array<array<vec4<f32>, ${2 * CL}>, ${[CV, DV] | max
         let a${r} = a_tile[${n}][${r}][${a_at}];
 //% endfor
 //% endfor
-//% set lines, steps = (4 * vectors, TR) if down else (TR, 4 * vectors)
-//% for line in range(lines)
-//% for n in range(steps)
-//% set there = steps - 1 - n if line % 2 else n
-//% set i, c = (there, line) if down else (line, there)
-        ${into}${i}_${c // 4}[${c % 4}] = fma(a${i // 4}[${i % 4}], b${c // 4}[${c % 4}], ${into}${i}_${c // 4}[${c % 4}]);
-//% endfor
-//% endfor
+        ${outer_product.fma_components(TR, 4 * vectors, down, into, "a", "b")}
       }
 //% endmacro

@@ -42,7 +42,7 @@
   var k_v${u} = vec4<f32>();
 //% endfor
 //% for u in range(L.VL // L.VPL)
-  var v_v${u} = ${"vec2" if VT == "f16" and DVP == 64 else "vec4"}<u32>();
+  var v_v${u} = ${"vec2" if VT == "f16" and L.DVP == 64 else "vec4"}<u32>();
 //% endfor
 //% endmacro
 

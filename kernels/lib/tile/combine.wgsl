@@ -15,7 +15,7 @@ fn is_lost(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) >= 0x7f80000
   var total = ${l};
   var new_max = m;
   if (p.has_sinks == 1u) {
-    let sink = sinks_load(p.sinks_off + head * p.sink_step);
+    let sink = sinks_load(p.sinks_off + head * p.sinks_hs);
     let none = bitcast<u32>(sink) == 0xff800000u;
     lost |= is_lost(sink) & !none & !empty;
     new_max = max(m, select(sink, LOWEST, is_lost(sink)));

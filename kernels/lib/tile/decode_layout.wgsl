@@ -1,7 +1,7 @@
 // How a workgroup of attention_decode divides a split of the keys, and its loads. A lane group of LANES
 // lanes reads a key together, 8 depths each; ROWS query rows share the key. WG: invocations. Other
 // libraries take this module as their argument L.
-//% set ROWS = 4
+//% set LANES, ROWS, WG = CFG.LANES, CFG.ROWS, CFG.threads
 //% set GROUPS = WG // LANES
 // Elements of a vector; vectors of a key that a lane loads.
 //% set E = 8 if T == "f16" else 4
@@ -69,9 +69,9 @@ fn dot8(a: vec4<f32>, b: vec4<f32>, c: vec4<f32>, d: vec4<f32>) -> f32 {
   let q_c${n} = (li & ${LANES * 2 - 1}u) * 4u;
   let q_row${n} = min(row0 + q_r${n}, rows - 1u);
   let q_member${n} = quotient(q_row${n}, p.queries);
-  let q_start${n} = p.q_off + batch * p.q_sb + (kv_head * p.group + q_member${n}) * p.q_sh + (q_row${n} - q_member${n} * p.queries) * p.q_st;
+  let q_start${n} = p.q_off + batch * p.q_bs + (kv_head * p.group + q_member${n}) * p.q_hs + (q_row${n} - q_member${n} * p.queries) * p.q_ss;
   let q_pos${n} = vec4<u32>(q_c${n}) + vec4<u32>(0u, 1u, 2u, 3u);
-  let qx${n} = q_values(vec4<u32>(q_start${n}) + min(q_pos${n}, vec4<u32>(p.depth - 1u)) * p.q_sd);
+  let qx${n} = q_values(vec4<u32>(q_start${n}) + min(q_pos${n}, vec4<u32>(p.depth - 1u)) * p.q_ds);
 //% endfor
 //% endmacro
 

@@ -1,8 +1,7 @@
 // What flash_attn reads: E neighbouring elements of a row of k or v at a time, one load where rows are
 // whole vectors (WIDE), else element by element. Other rows, keys and depths than there are: clamped.
 //% set QD = 576
-//% set ROWS = 4
-//% set KEYS = 128
+//% set ROWS, KEYS = CFG.ROWS, CFG.KEYS
 //% set E = 8 if WIDE and T == "f16" else 4
 // Few loads a round: registers decide how many workgroups run beside each other.
 //% set K_LOADS = 3 if E == 4 else 1
@@ -30,9 +29,9 @@ fn q_value(i: u32) -> f32 {
     let c = (i - r * ${QD // 4}u) * 4u;
     let row = min(row0 + r, rows - 1u);
     let member = row / p.queries;
-    let start = p.q_off + batch * p.q_sb + (kv_head * p.group + member) * p.q_sh + (row - member * p.queries) * p.q_st;
+    let start = p.q_off + batch * p.q_bs + (kv_head * p.group + member) * p.q_hs + (row - member * p.queries) * p.q_ss;
     let at = vec4<u32>(c) + vec4<u32>(0u, 1u, 2u, 3u);
-    let near = vec4<u32>(start) + min(at, vec4<u32>(p.depth - 1u)) * p.q_sd;
+    let near = vec4<u32>(start) + min(at, vec4<u32>(p.depth - 1u)) * p.q_ds;
     let x = vec4<f32>(q_value(near.x), q_value(near.y), q_value(near.z), q_value(near.w));
     q_tile[r][i - r * ${QD // 4}u] = select(vec4<f32>(), x, at < vec4<u32>(p.depth));
   }

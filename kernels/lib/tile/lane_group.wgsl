@@ -6,7 +6,7 @@
 // owns, `name`.
 //% macro reduce_scatter(L, name, shuffles)
 //% if shuffles
-//% set ns = namespace(n=L.VALUES, bit=LANES, old="")
+//% set ns = namespace(n=L.VALUES, bit=L.LANES, old="")
 //% for step in range(8)
 //% if ns.bit > 1
 //% set ns.bit = ns.bit // 2
@@ -28,12 +28,12 @@
       var ${name} = 0.0f;
 //% for h0 in range(0, L.VALUES // 4, L.PER)
 //% for h in range(h0, [h0 + L.PER, L.VALUES // 4] | min)
-      exchange[${(h - h0) * WG}u + li] = vec4<f32>(${name}${4 * h}, ${name}${4 * h + 1}, ${name}${4 * h + 2}, ${name}${4 * h + 3});
+      exchange[${(h - h0) * L.WG}u + li] = vec4<f32>(${name}${4 * h}, ${name}${4 * h + 1}, ${name}${4 * h + 2}, ${name}${4 * h + 3});
 //% endfor
       workgroupBarrier();
 //% for h in range(h0, [h0 + L.PER, L.VALUES // 4] | min)
       if ((own >> 2u) == ${h}u) {
-        for (var i = 0u; i < ${LANES}u; i += 1u) { ${name} += exchange[${(h - h0) * WG}u + lane_group * ${LANES}u + i][own & 3u]; }
+        for (var i = 0u; i < ${L.LANES}u; i += 1u) { ${name} += exchange[${(h - h0) * L.WG}u + lane_group * ${L.LANES}u + i][own & 3u]; }
       }
 //% endfor
       workgroupBarrier();  // exchange has been read
@@ -44,7 +44,7 @@
 // value, over the keys that the lanes of a group own; `op` takes the two operands.
 //% macro all_reduce(L, value, op)
 //% for bit in (1, 2, 4, 8, 16)
-//% if L.SHARE * L.ROWS <= bit < LANES
+//% if L.SHARE * L.ROWS <= bit < L.LANES
       ${value} = ${op % (value, "subgroupShuffleXor(" ~ value ~ ", " ~ bit ~ "u)")};
 //% endif
 //% endfor
@@ -61,9 +61,9 @@
       // Only where a logit is far above it: weights up to 2^8 are as good. Groups whose sums are
       // combined by shuffles have one.
       ${all_reduce(L, "new_max", "max(%s, %s)")}
-//% if LANES < 32
+//% if L.LANES < 32
       new_max = max(new_max, subgroupShuffleXor(new_max, apart16));
-//% if LANES < 16
+//% if L.LANES < 16
       new_max = max(new_max, subgroupShuffleXor(new_max, apart8));
 //% endif
 //% endif
@@ -84,7 +84,7 @@
       exchange[li] = vec4<f32>(new_max);
       workgroupBarrier();
       new_max = max(new_max, m);
-      for (var i = own & ${L.ROWS - 1}u; i < ${L.VALUES}u; i += ${L.ROWS}u) { new_max = max(new_max, exchange[lane_group * ${LANES}u + i * ${L.SHARE}u].x); }
+      for (var i = own & ${L.ROWS - 1}u; i < ${L.VALUES}u; i += ${L.ROWS}u) { new_max = max(new_max, exchange[lane_group * ${L.LANES}u + i * ${L.SHARE}u].x); }
       let shrink = exp2_shifted(m - new_max);
       m = new_max;
       l *= shrink;
@@ -153,7 +153,7 @@
     exchange[li] = vec4<f32>(l);
     workgroupBarrier();
     if (lane == own_row * ${L.SHARE}u) {
-      for (var i = lane + ${L.SHARE * L.ROWS}u; i < ${LANES}u; i += ${L.SHARE * L.ROWS}u) { l += exchange[lane0 + i].x; }
+      for (var i = lane + ${L.SHARE * L.ROWS}u; i < ${L.LANES}u; i += ${L.SHARE * L.ROWS}u) { l += exchange[lane0 + i].x; }
     }
     workgroupBarrier();  // exchange has been read
 //% endmacro
@@ -162,7 +162,7 @@
 // groups, which have one maximum: they are added first, so that a lane ends with half (a quarter) of
 // the rows.
 //% macro combine(L, apart)
-//% set ns = namespace(bit=LANES, n=2 * L.ROWS)
+//% set ns = namespace(bit=L.LANES, n=2 * L.ROWS)
 //% for step in range(2)
 //% if ns.bit < apart
 //% set half = ns.n // 2
@@ -188,7 +188,7 @@
     workgroupBarrier();  // exchange has been read
 //% endif
 //% for n in range(some)
-    exchange[${n * WG}u + li] = o${(n0 + n) // 2}_${(n0 + n) % 2};
+    exchange[${n * L.WG}u + li] = o${(n0 + n) // 2}_${(n0 + n) % 2};
 //% endfor
     workgroupBarrier();
     if (li < ${some * apart}u) {
@@ -197,11 +197,11 @@
 //% if ns.n == 2 * L.ROWS
       let r = (${n0}u + n) >> 1u;
 //% elif ns.n == L.ROWS
-      let r = ((${n0}u + n) >> 1u) + ((unit_lane / ${LANES}u) & 1u) * 2u;
+      let r = ((${n0}u + n) >> 1u) + ((unit_lane / ${L.LANES}u) & 1u) * 2u;
 //% else
-      let r = ((unit_lane / ${LANES}u) & 1u) * 2u + ((unit_lane / ${2 * LANES}u) & 1u);
+      let r = ((unit_lane / ${L.LANES}u) & 1u) * 2u + ((unit_lane / ${2 * L.LANES}u) & 1u);
 //% endif
-      ${_combine_row(L, WG // apart, apart)}
+      ${_combine_row(L, L.WG // apart, apart)}
     }
 //% endfor
 //% endmacro
@@ -211,7 +211,7 @@
 //% for i in range(units)
       let m${i} = row_max[${i}][r];
       let l${i} = row_sum[${i}][r];
-      let o${i} = exchange[n * ${WG}u + ${i * apart}u + unit_lane];
+      let o${i} = exchange[n * ${L.WG}u + ${i * apart}u + unit_lane];
 //% endfor
       var highest = m0;
 //% for i in range(1, units)

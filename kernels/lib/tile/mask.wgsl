@@ -55,7 +55,7 @@ fn logits(raw: V, ${"query: u32, " if banded else ""}key: u32, mask_at: u32, slo
   let keys = key;
 //% endif
   if (p.mask_kind != 0u) {
-    let at = VU(mask_at) + min(keys, VU(p.keys - 1u)) * p.mask_st;
+    let at = VU(mask_at) + min(keys, VU(p.keys - 1u)) * p.mask_ts;
 //% if N == 4
     let m = V(mask_value(at.x), mask_value(at.y), mask_value(at.z), mask_value(at.w));
 //% else
@@ -116,7 +116,7 @@ fn logits(raw: V, ${"query: u32, " if banded else ""}key: u32, mask_at: u32, slo
         let member = row / p.pitch;
         let query = min(row - member * p.pitch, p.queries - 1u);
         let head = kv_head * p.group + min(member, p.group - 1u);
-        let mask_at = p.mask_off + batch * p.mask_sb + head * p.mask_sh + query * p.mask_ss;
+        let mask_at = p.mask_off + batch * p.mask_bs + head * p.mask_hs + query * p.mask_ss;
         let slope = alibi_slope(head);
 //% for j in range(L.CV)
         let first${j} = logits(s0_${j}, query, key0 + (column + ${L.CL * j}u) * 4u, mask_at, slope);

@@ -37,7 +37,7 @@
   if (p.columns > 1u) {
     let both = index;
     index = both / p.columns;
-    col0 = (both - index * p.columns) * ${DVP}u;
+    col0 = (both - index * p.columns) * ${L.DVP}u;
   }
   let row0 = (index * p.run + in_run) * ${L.BR}u;
   var batch = p.first_batch;
@@ -111,7 +111,7 @@ const NONE = 0xffffffffu;
     var lost = is_lost(sum) | is_lost(m);
     var factor = 1.0f;
     if (p.has_sinks == 1u) {
-      let sink = sinks_load(p.sinks_off + min(head, p.group * p.kv_heads - 1u) * p.sink_step) * LOG2E;
+      let sink = sinks_load(p.sinks_off + min(head, p.group * p.kv_heads - 1u) * p.sinks_hs) * LOG2E;
       lost |= is_lost(sink) & (bitcast<u32>(sink) != MINUS_INF) & !empty;
       let new_max = max(m, sink);
       let e = exp2_shifted(vec4<f32>(m - new_max, sink - new_max, 0.0f, 0.0f));
@@ -121,11 +121,11 @@ const NONE = 0xffffffffu;
     }
     let nan = bitcast<f32>(p.nan);
     row_factor[li] = select(select(factor / sum, 0.0f, empty), nan, lost);
-    let to = p.dst_off + split * p.dst_slice + batch * p.dst_sb + head * p.dst_sh + (query - p.rows_before) * p.dst_st;
+    let to = p.dst_off + split * p.dst_ps + batch * p.dst_bs + head * p.dst_hs + (query - p.rows_before) * p.dst_ss;
     row_dst[li] = select(NONE, to + col0 / 4u, inside);
     if (inside & (col0 == 0u)) {
       let lse = select((m + log2(sum)) * LN2, bitcast<f32>(p.minus_inf), empty);
-      lse_store(p.lse_off + split * p.lse_slice + batch * p.lse_sb + head * p.lse_sh + (query - p.rows_before) * p.lse_st,
+      lse_store(p.lse_off + split * p.lse_ps + batch * p.lse_bs + head * p.lse_hs + (query - p.rows_before) * p.lse_ss,
                 select(lse, nan, lost));
     }
   }
