@@ -12,7 +12,7 @@
 // outputs.dst = { dtype = "D", axes = "b h s d" }
 // axes.VEC = [4]
 // pick.VEC = "4"
-// params.slices = { type = "u32", value = "parts.shape[0]" }
+// params.splits = { type = "u32", value = "parts.shape[0]" }
 // params.rows = { type = "u32" }
 // params.column_bits = { type = "u32" }
 // params.row_step = { type = "u32" }
@@ -66,14 +66,14 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   var o = vec4<f32>();
   var l = 0.0f;
   var nan_seen = 0.0f;
-  for (var s0 = li >> 3u; s0 < p.slices; s0 += 64u) {
+  for (var s0 = li >> 3u; s0 < p.splits; s0 += 64u) {
 //% for u in range(2)
-    let at${u} = min(s0 + ${32 * u}u, p.slices - 1u) * p.rows + row;
+    let at${u} = min(s0 + ${32 * u}u, p.splits - 1u) * p.rows + row;
     let lse${u} = sums_load(p.sums_off + at${u});
     let v${u} = parts_load(p.parts_off + at${u} * columns + column_near);
 //% endfor
 //% for u in range(2)
-    let on${u} = !is_lost(lse${u}) & (s0 + ${32 * u}u < p.slices);
+    let on${u} = !is_lost(lse${u}) & (s0 + ${32 * u}u < p.splits);
     let m${u} = select(LOWEST, lse${u}, on${u});
     if (is_lost(lse${u}) & (bitcast<u32>(lse${u}) != 0xff800000u)) { nan_seen = 1.0f; }
 //% endfor

@@ -10,7 +10,7 @@
 // inputs.sinks = { dtype = "f32", optional = true, axes = "h" }
 // outputs.lse = { dtype = "f32", axes = "b h s" }
 // outputs.dst = { dtype = "D", axes = "b h s d" }
-// params.slices = { type = "u32" }
+// params.splits = { type = "u32" }
 // params.rows = { type = "u32" }
 // params.width = { type = "u32" }
 // params.first_row = { type = "u32" }
@@ -44,13 +44,13 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   // lse is -inf where the split has no key; NaN and +inf make the row NaN.
   var m = LOWEST;
   var lost = false;
-  for (var s = 0u; s < p.slices; s += 1u) {
+  for (var s = 0u; s < p.splits; s += 1u) {
     let lse = sums_load(p.sums_off + s * p.rows + row);
     m = max(m, select(lse, LOWEST, is_lost(lse)));
     lost |= is_lost(lse) & (bitcast<u32>(lse) != 0xff800000u);
   }
   var l = 0.0f;
-  for (var s = 0u; s < p.slices; s += 1u) {
+  for (var s = 0u; s < p.splits; s += 1u) {
     let lse = sums_load(p.sums_off + s * p.rows + row);
     l += select(exp_shifted(lse - m), 0.0f, is_lost(lse));
   }
@@ -63,7 +63,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     var v${u} = 0.0f;
     let at${u} = p.parts_off + row * p.width + min(c + ${32 * u}u, p.value_depth - 1u);
 //% endfor
-    for (var s = 0u; s < p.slices; s += 1u) {
+    for (var s = 0u; s < p.splits; s += 1u) {
       let lse = sums_load(p.sums_off + s * p.rows + row);
 //% for u in range(4)
       let x${u} = parts_load(at${u} + s * p.rows * p.width);

@@ -27,7 +27,7 @@
 // params.value_depth = { type = "u32" }
 // params.matrices = { type = "u32" }
 // params.row_groups = { type = "u32" }
-// params.slices = { type = "u32" }
+// params.splits = { type = "u32" }
 // params.first_key = { type = "u32" }
 // params.last_key = { type = "u32" }
 // params.band_low = { type = "i32" }
@@ -47,7 +47,7 @@
 // params.max_bias = { type = "f32" }
 // params.softcap = { type = "f32" }
 // uses = ["scalar", "tile/decode_layout", "tile/lane_group", "tile/mask", "tile/online_softmax"]
-// grid = "matrices * row_groups * slices"
+// grid = "matrices * row_groups * splits"
 // ///
 
 // Decoding, a few query rows against all keys: one workgroup takes up to ROWS rows that share a KV
@@ -133,14 +133,14 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>,
 //% if SG
   let li = min(subgroup * subgroup_width + subgroup_lane, ${L.WG - 1}u);
 //% endif
-  let matrix = quotient(g, p.row_groups * p.slices);
-  let rest = g - matrix * p.row_groups * p.slices;
+  let matrix = quotient(g, p.row_groups * p.splits);
+  let rest = g - matrix * p.row_groups * p.splits;
   let split = quotient(rest, p.row_groups);
   let row0 = (rest - split * p.row_groups) * ${L.ROWS}u;
   let batch = quotient(matrix, p.kv_heads);
   let kv_head = matrix - batch * p.kv_heads;
   let key0 = p.first_key + split * ${L.STEP}u;
-  let stride = p.slices * ${L.STEP}u;
+  let stride = p.splits * ${L.STEP}u;
   let count = p.last_key - key0;
   let rows = p.group * p.queries;
 

@@ -38,7 +38,7 @@
 // params.first_rank = { type = "u32" }
 // params.ranks = { type = "u32" }
 // params.long_tiles = { type = "u32" }
-// params.slice_tiles = { type = "u32" }
+// params.split_tiles = { type = "u32" }
 // params.rows_before = { type = "u32" }
 // params.band_low = { type = "i32" }
 // params.band_high = { type = "i32" }

@@ -12,13 +12,13 @@
 // source = "Dao et al. 2022 and 2023 (tiles, split-KV); Milakov and Gimelshein 2018 (online softmax); ALiBi: Press et al. 2021"
 // configs.keys128 = { ROWS = 4, KEYS = 128 }
 // axes.T = ["f32", "f16"]
-// axes.WIDE = [true, false]
+// axes.VECTORIZED = [true, false]
 // axes.SPLIT = "configs"
 // pick.SPLIT = "'keys128'"
 // pick.T = "dtype(k)"
 // inputs.q = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", axes = "b h s d", doc = "(B, H, S, D)" }
-// inputs.k = { dtype = "*", dtypes = ["float32", "float16"], bind = "'vec4<u32>' if WIDE else 'u32'", doc = "(B, Hkv, T, D)" }
-// inputs.v = { dtype = "*", dtypes = ["float32", "float16"], bind = "'vec4<u32>' if WIDE else 'u32'", doc = "(B, Hkv, T, Dv)" }
+// inputs.k = { dtype = "*", dtypes = ["float32", "float16"], bind = "'vec4<u32>' if VECTORIZED else 'u32'", doc = "(B, Hkv, T, D)" }
+// inputs.v = { dtype = "*", dtypes = ["float32", "float16"], bind = "'vec4<u32>' if VECTORIZED else 'u32'", doc = "(B, Hkv, T, Dv)" }
 // inputs.mask = { dtype = "*", dtypes = ["float32", "float16", "bool"], bind = "'u32'", optional = true, axes = "b h s t", doc = "Added to the logits, or True where a key may be seen; broadcasts to (B, H, S, T)." }
 // inputs.sinks = { dtype = "f32", optional = true, doc = "(H,): one more logit per head, without a value." }
 // outputs.lse = { dtype = "f32", optional = true, doc = "(B, H, S): logarithm of the sum of exp(logit), the sink's included." }
@@ -37,21 +37,21 @@
 // params.value_depth = { type = "u32" }
 // params.matrices = { type = "u32" }
 // params.row_groups = { type = "u32" }
-// params.slices = { type = "u32" }
-// params.slice_keys = { type = "u32" }
+// params.splits = { type = "u32" }
+// params.split_keys = { type = "u32" }
 // params.first_key = { type = "u32" }
 // params.last_key = { type = "u32" }
 // params.column_bits = { type = "u32" }
 // params.band_low = { type = "i32" }
 // params.band_high = { type = "i32" }
 // params.q_kind = { type = "u32", value = "q.dtype.itemsize" }
-// params.k_sb = { type = "u32", value = "k.strides[0] // (16 if WIDE else k.dtype.itemsize) & 0xffffffff" }
-// params.k_sh = { type = "u32", value = "k.strides[1] // (16 if WIDE else k.dtype.itemsize) & 0xffffffff" }
-// params.k_st = { type = "u32", value = "k.strides[2] // (16 if WIDE else k.dtype.itemsize) & 0xffffffff" }
+// params.k_sb = { type = "u32", value = "k.strides[0] // (16 if VECTORIZED else k.dtype.itemsize) & 0xffffffff" }
+// params.k_sh = { type = "u32", value = "k.strides[1] // (16 if VECTORIZED else k.dtype.itemsize) & 0xffffffff" }
+// params.k_st = { type = "u32", value = "k.strides[2] // (16 if VECTORIZED else k.dtype.itemsize) & 0xffffffff" }
 // params.k_sd = { type = "u32", value = "k.strides[3] // k.dtype.itemsize & 0xffffffff" }
-// params.v_sb = { type = "u32", value = "v.strides[0] // (16 if WIDE else v.dtype.itemsize) & 0xffffffff" }
-// params.v_sh = { type = "u32", value = "v.strides[1] // (16 if WIDE else v.dtype.itemsize) & 0xffffffff" }
-// params.v_st = { type = "u32", value = "v.strides[2] // (16 if WIDE else v.dtype.itemsize) & 0xffffffff" }
+// params.v_sb = { type = "u32", value = "v.strides[0] // (16 if VECTORIZED else v.dtype.itemsize) & 0xffffffff" }
+// params.v_sh = { type = "u32", value = "v.strides[1] // (16 if VECTORIZED else v.dtype.itemsize) & 0xffffffff" }
+// params.v_st = { type = "u32", value = "v.strides[2] // (16 if VECTORIZED else v.dtype.itemsize) & 0xffffffff" }
 // params.v_sd = { type = "u32", value = "v.strides[3] // v.dtype.itemsize & 0xffffffff" }
 // params.mask_kind = { type = "u32", value = "0 if mask is None else 3 if mask.dtype.name == 'bool' else 1 if mask.dtype.itemsize == 4 else 2" }
 // params.alibi_heads = { type = "u32" }
@@ -61,7 +61,7 @@
 // params.max_bias = { type = "f32" }
 // params.softcap = { type = "f32" }
 // uses = ["scalar", "tile/direct_loader", "tile/mask", "tile/online_softmax"]
-// grid = "matrices * row_groups * slices"
+// grid = "matrices * row_groups * splits"
 // ///
 
 // A few query rows against all keys (decoding), for what attention_decode does not take: heads more
@@ -149,14 +149,14 @@ ${L.functions()}
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);
   if (g >= p.groups) { return; }
-  let matrix = g / (p.row_groups * p.slices);
-  let rest = g - matrix * p.row_groups * p.slices;
+  let matrix = g / (p.row_groups * p.splits);
+  let rest = g - matrix * p.row_groups * p.splits;
   let split = rest / p.row_groups;
   let row0 = (rest - split * p.row_groups) * ${L.ROWS}u;
   let batch = matrix / p.kv_heads;
   let kv_head = matrix - batch * p.kv_heads;
-  let key0 = p.first_key + split * p.slice_keys;
-  let count = min(p.slice_keys, p.last_key - key0);
+  let key0 = p.first_key + split * p.split_keys;
+  let count = min(p.split_keys, p.last_key - key0);
   let rows = p.group * p.queries;
   ${L.load_q()}
   workgroupBarrier();
@@ -174,7 +174,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 
   // s = q k^T: 32 keys at a time, ${L.E} neighbouring depths a load.
   let lane = li & 7u;
-  let k_start = p.k_off${" / " ~ L.E ~ "u" if WIDE else ""} + batch * p.k_sb + kv_head * p.k_sh;
+  let k_start = p.k_off${" / " ~ L.E ~ "u" if VECTORIZED else ""} + batch * p.k_sb + kv_head * p.k_sh;
   for (var pass0 = 0u; pass0 < count; pass0 += 32u) {
     let k_at = k_start + min(key0 + pass0 + (li >> 3u), p.keys - 1u) * p.k_st;
     ${multiply_qk()}
@@ -193,7 +193,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   // The first values are on their way during the softmax.
   let column = li & ((1u << p.column_bits) - 1u);
   let apart = 256u >> p.column_bits;
-  let v_start = p.v_off${" / " ~ L.E ~ "u" if WIDE else ""} + batch * p.v_sb + kv_head * p.v_sh;
+  let v_start = p.v_off${" / " ~ L.E ~ "u" if VECTORIZED else ""} + batch * p.v_sb + kv_head * p.v_sh;
   let v_first = li >> p.column_bits;
 //% for u in range(L.V_LOADS)
   var v${u}: vec4<u32>;

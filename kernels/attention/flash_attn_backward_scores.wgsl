@@ -39,11 +39,11 @@
 // ///
 
 // One workgroup computes BM x BN scores of the window: q.k over D, then do.v over Dv, in one run
-// over the rows of both panels. What the second half needs of the first waits in the outputs, where
-// this invocation alone reads it: registers for both would leave room for fewer workgroups.
-// Keys and queries past the end, and what a query may not see, get weight and gradient 0 by
-// selection, so nothing that is there, NaN or infinite, gets through. A tile that causality or the
-// window hides is left as it is: nobody reads it.
+// over the rows of both panels. The second half reads from the outputs what this invocation wrote
+// there in the first: registers for both would leave room for fewer workgroups.
+// Keys and queries past the end, and keys that a query may not see, get weight and gradient 0 by
+// selection, so that a NaN or infinity there has no effect. A tile that causality or the window hides
+// is not written, as it is never read.
 //
 // Bounds, for unchecked compilation: panels have whole tiles, windows too; indices of the mask are
 // clamped to the last key and query; those of workgroup memory are lane numbers.

@@ -12,7 +12,7 @@
 // params.a_rs = { type = "u32" }
 // params.a_rows = { type = "u32" }
 // params.b_rs = { type = "u32" }
-// params.deep = { type = "u32" }
+// params.k_tiles = { type = "u32" }
 // params.across = { type = "u32" }
 // params.down = { type = "u32" }
 // params.first_head = { type = "u32" }
@@ -54,14 +54,14 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   // The first and the last tile of k where some k - m lies in the band.
   let ahead = i32(p.first_row + m0) - i32(p.first_k);
   let first = max((ahead + p.lowest) >> ${LOG}u, 0);
-  let last = min((ahead + p.highest + ${BM - 1}) >> ${LOG}u, i32(p.deep) - 1);
+  let last = min((ahead + p.highest + ${BM - 1}) >> ${LOG}u, i32(p.k_tiles) - 1);
   let rounds = u32(max(last - first + 1, 0)) * ${BM // BK}u;
   if ((rounds | (1u - p.add)) == 0u) { return; }
-  let k0 = min(u32(first), p.deep - 1u) * ${BM}u;
+  let k0 = min(u32(first), p.k_tiles - 1u) * ${BM}u;
 
   let k_prologue = ${BK}u;  // all tiles are whole
   let a_start = p.a_off + ((own_head / p.sharing) * p.a_rows + p.first_k + k0) * p.a_rs;
-  let b_start = p.b_off + (inside * p.deep * ${BM}u + k0) * p.b_rs;
+  let b_start = p.b_off + (inside * p.k_tiles * ${BM}u + k0) * p.b_rs;
   ${loader.init(A_TILE, "n0", "(p.a_rs * 4u)")}
   ${loader.init(B_TILE, "m0", "(p.b_rs * 4u)")}
   ${loader.load_prologue(A_TILE)}

@@ -1,8 +1,8 @@
 // What flash_attn reads: E neighbouring elements of a row of k or v at a time, one load where rows are
-// whole vectors (WIDE), else element by element. Other rows, keys and depths than there are: clamped.
+// whole vectors (VECTORIZED), else element by element. Other rows, keys and depths than there are: clamped.
 //% set QD = 576
 //% set ROWS, KEYS = CFG.ROWS, CFG.KEYS
-//% set E = 8 if WIDE and T == "f16" else 4
+//% set E = 8 if VECTORIZED and T == "f16" else 4
 // Few loads a round: registers decide how many workgroups run beside each other.
 //% set K_LOADS = 3 if E == 4 else 1
 //% set V_LOADS = 4
@@ -39,7 +39,7 @@ fn q_value(i: u32) -> f32 {
 
 // x: E elements of a row of k or v (from `base`), the vector `c` of its columns.
 //% macro load(x, name, base, c, size)
-//% if WIDE
+//% if VECTORIZED
     let ${x} = ${name}_mem[${base} + min(${c}, ${size} / ${E}u - 1u)];
 //% else
     let ${x}_at = ${base} + min(vec4<u32>(${c} * 4u) + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(${size} - 1u)) * p.${name}_sd;

@@ -56,8 +56,8 @@
   let highest = i32(last_row) + p.band_high;
   let seen_from = u32(clamp(lowest, 0, i32(p.keys)));
   let seen_to = u32(clamp(highest + 1, 0, i32(p.keys)));
-  let split_end = p.long_tiles + split * p.slice_tiles;
-  let split_start = select(split_end - p.slice_tiles, 0u, split == 0u);
+  let split_end = p.long_tiles + split * p.split_tiles;
+  let split_start = select(split_end - p.split_tiles, 0u, split == 0u);
   let tile_from = max(seen_from / ${L.BC}u, split_start);
   let tile_to = min((seen_to + ${L.BC - 1}u) / ${L.BC}u, split_end);
 //% endmacro

@@ -65,7 +65,7 @@ def combine_tiles(caps: Caps, parts: View, sums: View, c: Call, before: int = 0)
     width = parts.shape[parts.ndim - 1]
     return attention_combine_tiles.step(
         caps, parts, sums, c.sinks, c.lse, c.dst,
-        slices=parts.shape[0], rows=rows, width=width, first_row=before,
+        splits=parts.shape[0], rows=rows, width=width, first_row=before,
     )  # fmt: skip
 
 

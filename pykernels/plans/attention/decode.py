@@ -42,7 +42,7 @@ def decode(caps: Caps, scratch: Scratch, c: Call, slices: int) -> list[Step]:
     sizes = {
         "kv_heads": d.kv_heads, "group": d.group, "queries": d.queries, "keys": d.keys,
         "depth": d.depth, "value_depth": d.value_depth, "matrices": d.batch * d.kv_heads,
-        "row_groups": cdiv(d.group * d.queries, HELD), "slices": slices,
+        "row_groups": cdiv(d.group * d.queries, HELD), "splits": slices,
         "first_key": first, "last_key": last, **c.rules(),
     }  # fmt: skip
     if group:
@@ -54,8 +54,8 @@ def decode(caps: Caps, scratch: Scratch, c: Call, slices: int) -> list[Step]:
     wide = in_vectors(c.k) and in_vectors(c.v)
     width = 8 if wide and item == 2 else 4
     step = flash_attn.step(
-        caps, c.q, c.k, c.v, c.mask, None, sums, parts, WIDE=wide,
-        column_bits=(cdiv(d.value_depth, width) - 1).bit_length(), slice_keys=each * unit,
+        caps, c.q, c.k, c.v, c.mask, None, sums, parts, VECTORIZED=wide,
+        column_bits=(cdiv(d.value_depth, width) - 1).bit_length(), split_keys=each * unit,
         **sizes,  # type: ignore[arg-type]
     )  # fmt: skip
     return [*before, step, combine(caps, parts, sums, c)]

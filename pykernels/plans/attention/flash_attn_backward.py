@@ -335,7 +335,7 @@ def _sums(call: _Call, w: _Window, room: dict[str, View], t: _Target, *, add: bo
     return flash_attn_backward_sums.step(
         call.caps, t.rows, _shaped(room[t.matrix], w.heads, deep, rows), t.parts,
         VEC=4, TILE=config, a_rs=width // 4, a_rows=panel_rows,
-        b_rs=rows // 4, deep=deep // tile, across=cdiv(cols, SUMS[config].BN),
+        b_rs=rows // 4, k_tiles=deep // tile, across=cdiv(cols, SUMS[config].BN),
         down=rows // tile, first_head=w.head, first_row=row, first_k=k,
         rows=t.parts.shape[2], cols=cols // 4, heads=call.d.heads,
         sharing=call.d.batch * call.d.heads // heads,

@@ -94,7 +94,7 @@ def _tile(
         run=run, breadth=where.blocks // run * columns, spread=spread, rest=rest,
         value_depth=d.value_depth, columns=columns,
         first_rank=part.first, ranks=part.ranks,
-        long_tiles=part.long, slice_tiles=part.short, rows_before=part.rows_before,
+        long_tiles=part.long, split_tiles=part.short, rows_before=part.rows_before,
         **c.rules(),  # type: ignore[arg-type]
     )  # fmt: skip
 
