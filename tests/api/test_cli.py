@@ -232,8 +232,8 @@ def test_doctor(dev: pk.Device) -> None:
     assert report["build"]["variants"] > 100
     assert report["build"]["kernels"] == len(pk.kernels.__all__)
     tables = {a["tuning"]["name"] for a in report["adapters"] if a["type"] == "CPU"}
-    assert tables == {"software"}
+    assert tables <= {"software"}
     text = run("doctor").output
-    assert "tuning: software (its type is CPU)" in text
+    assert f"tuning: {adapter['tuning']['name']} (" in text
     assert adapter["name"] in text
     assert "validator naga: " in text
