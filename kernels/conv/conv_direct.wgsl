@@ -1,27 +1,29 @@
 // /// kernel
 // doc = "conv2d for groups of few channels: sums in registers, straight from the image."
 // part_of = "conv2d"
+// configs.1x4 = { OB = 1, R = 4, threads = 256 }
+// configs.4x1 = { OB = 4, R = 1, threads = 256 }
 // axes.A = ["f32", "f16"]
 // axes.B = ["f32", "f16"]
 // axes.D = ["f32", "f16"]
-// axes.OB = [1, 4]
+// axes.BLOCK = "configs"
 // axes.K3 = [false, true]
 // pick.A = "dtype(a)"
 // pick.B = "dtype(b)"
 // pick.D = "dtype(dst)"
-// pick.OB = "4 if dst.shape[2] > 1 else 1"
-// when = ["OB == 1 or not K3"]
+// pick.BLOCK = "'4x1' if dst.shape[2] > 1 else '1x4'"
+// when = ["CFG.OB == 1 or not K3"]
 // inputs.a = { dtype = "A", axes = "n g c h w", doc = "The image." }
 // inputs.b = { dtype = "B", axes = "g o c h w", doc = "The weights." }
 // inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", axes = "o", optional = true }
 // outputs.dst = { dtype = "D", axes = "n g o h w", doc = "(N, groups, O / groups, OH, OW)" }
 // params.rows = { type = "u32", value = "dst.shape[2]" }
-// params.blocks = { type = "u32", value = "cdiv(dst.shape[2], OB)" }
+// params.blocks = { type = "u32", value = "cdiv(dst.shape[2], CFG.OB)" }
 // params.group_count = { type = "u32", value = "dst.shape[1]" }
 // params.out_h = { type = "u32", value = "dst.shape[3]" }
-// params.row_blocks = { type = "u32", value = "cdiv(dst.shape[3], 4 if OB == 1 else 1)" }
+// params.row_blocks = { type = "u32", value = "cdiv(dst.shape[3], CFG.R)" }
 // params.out_w = { type = "u32", value = "dst.shape[4]" }
-// params.items = { type = "u32", value = "dst.shape[0] * dst.shape[1] * cdiv(dst.shape[2], OB) * cdiv(dst.shape[3], 4 if OB == 1 else 1) * dst.shape[4]" }
+// params.items = { type = "u32", value = "dst.shape[0] * dst.shape[1] * cdiv(dst.shape[2], CFG.OB) * cdiv(dst.shape[3], CFG.R) * dst.shape[4]" }
 // params.channels_last = { type = "u32" }
 // params.channels = { type = "u32" }
 // params.kernel_h = { type = "u32" }
@@ -38,7 +40,7 @@
 // params.activation = { type = "u32" }
 // params.scale = { type = "f32", arg = true }
 // uses = ["tile/epilogue"]
-// grid = "cdiv(dst.shape[0] * dst.shape[1] * cdiv(dst.shape[2], OB) * cdiv(dst.shape[3], 4 if OB == 1 else 1) * dst.shape[4], 256)"
+// grid = "cdiv(dst.shape[0] * dst.shape[1] * cdiv(dst.shape[2], CFG.OB) * cdiv(dst.shape[3], CFG.R) * dst.shape[4], CFG.threads)"
 // ///
 
 // One invocation computes R pixels of one column for OB output channels of a group. Neighbours take
@@ -47,14 +49,13 @@
 //
 // Bounds, for unchecked compilation: an element of the image outside of it is read at its first
 // pixel; rows of the weights are clamped; stores are guarded.
-//% set R = 4 if OB == 1 else 1
 ${epilogue.functions(("bias",))}
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(${CFG.threads})
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);
   if (g >= p.groups) { return; }
-  let item = g * 256u + li;
+  let item = g * ${CFG.threads}u + li;
   if (item >= p.items) { return; }
   let members = p.group_count * p.blocks;
   let plane = p.row_blocks * p.out_w;
@@ -69,18 +70,18 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let member = select(high, low, last);
   let pixel = select(low, high, last);
   let group = member / p.blocks;
-  let row0 = (member - group * p.blocks) * ${OB}u;
+  let row0 = (member - group * p.blocks) * ${CFG.OB}u;
   let row_block = pixel / p.out_w;
   let out_x = pixel - row_block * p.out_w;
-  let out_y = row_block * ${R}u;
+  let out_y = row_block * ${CFG.R}u;
   let y0 = out_y * p.stride_h + p.y_first;
   let x0 = out_x * p.stride_w + p.x_first;
 
   let a_safe = p.a_off + image * p.a_ns + group * p.a_gs;
   let a_corner = a_safe + y0 * p.a_hs + x0 * p.a_ws;
-//% for o in range(OB)
+//% for o in range(CFG.OB)
   let b_row${o} = p.b_off + group * p.b_gs + min(row0 + ${o}u, p.rows - 1u) * p.b_os;
-//% for e in range(R)
+//% for e in range(CFG.R)
   var sum${o}_${e} = 0.0f;
 //% endfor
 //% endfor
@@ -94,16 +95,16 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     let w${i}${j} = b_load(b_row0 + c * p.b_cs + ${i}u * p.b_hs + ${j}u * p.b_ws);
 //% endfor
 //% endfor
-//% for r in range(R + 2)
+//% for r in range(CFG.R + 2)
 //% for j in range(3)
     let ok${r}${j} = in${j} & (y0 + ${r}u < p.height);
     let h${r}${j} = a_load(select(a_safe, a_corner + c * p.a_cs + ${r}u * p.a_hs + ${j}u * p.a_ws, ok${r}${j}));
 //% endfor
 //% endfor
-//% for r in range(R + 2)
+//% for r in range(CFG.R + 2)
 //% for j in range(3)
     let v${r}${j} = select(0.0f, h${r}${j}, ok${r}${j});
-//% for e in range(R)
+//% for e in range(CFG.R)
 //% if r - e >= 0 and r - e < 3
     sum0_${e} = fma(v${r}${j}, w${r - e}${j}, sum0_${e});
 //% endif
@@ -121,16 +122,16 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
       var b_at = c * p.b_cs + i * p.b_hs;
       for (var j = 0u; j < p.kernel_w; j += 1u) {
         let in_x = x < p.width;
-//% for e in range(R)
+//% for e in range(CFG.R)
         let ok${e} = in_x & (y + ${e}u * p.stride_h < p.height);
         let h${e} = a_load(select(a_safe, row + ${e}u * p.stride_h * p.a_hs + across, ok${e}));
 //% endfor
-//% for e in range(R)
+//% for e in range(CFG.R)
         let v${e} = select(0.0f, h${e}, ok${e});
 //% endfor
-//% for o in range(OB)
+//% for o in range(CFG.OB)
         let w${o} = b_load(b_row${o} + b_at);
-//% for e in range(R)
+//% for e in range(CFG.R)
         sum${o}_${e} = fma(v${e}, w${o}, sum${o}_${e});
 //% endfor
 //% endfor
@@ -143,8 +144,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endif
 
   let at = p.dst_off + image * p.dst_ns + group * p.dst_gs + out_y * p.dst_hs + out_x * p.dst_ws;
-//% for o in range(OB)
-//% for e in range(R)
+//% for o in range(CFG.OB)
+//% for e in range(CFG.R)
   if ((row0 + ${o}u < p.rows) & (out_y + ${e}u < p.out_h)) {
     var v = sum${o}_${e} * p.scale;
     if (p.bias_kind != 0u) { v += bias_value(p.bias_off + (group * p.rows + row0 + ${o}u) * p.bias_os); }

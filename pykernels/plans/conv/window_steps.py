@@ -225,9 +225,9 @@ def depthwise(caps: Caps, scratch: Scratch, c: Windows) -> list[Step]:
         _, row, item = packed.strides
         w = packed.with_layout((packed.shape[2], 1, 1, 3, 3), (item, 0, 0, 3 * row, row))
     step = conv_depthwise.step(
-        caps, c.x, w, c.bias, c.dst, LAST=last, height=c.x.shape[3], width=c.x.shape[4],
-        y_first=u32(c.first[0]), x_first=u32(c.first[1]),
-        activation=c.act,
+        caps, c.x, w, c.bias, c.dst, FORM="channels" if last else "rows",
+        height=c.x.shape[3], width=c.x.shape[4],
+        y_first=u32(c.first[0]), x_first=u32(c.first[1]), activation=c.act,
     )  # fmt: skip
     return [*before, step]
 

@@ -188,8 +188,8 @@ def test_depthwise(dev: pk.Device, kinds: tuple[str, str, str]) -> None:
             calls.add(s, kinds=kinds, bias=F16, activation="relu")
             calls.add(s, "conv2d_backward_input", kinds, exact=groups == 8)
     calls.check()
-    for last in (True, False):
-        key = f"LAST={last}"
+    for form in ("rows", "channels"):
+        key = f"FORM={form}"
         found = [k for name, k in dev._context.pipelines._pipelines if name == "conv_depthwise"]
         assert any(key in k for k in found)
 
