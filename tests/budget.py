@@ -1,7 +1,7 @@
 """Which cases run in the short mode: by hash and committed costs, never by the clock.
 
-A kernel has seconds in each column for each of its bodies: what VARIANTS of the body cost there,
-but 2 to 20 (SECONDS); a row of ops.toml has ROW. A case marked `sample` pays for itself, and for
+A kernel has seconds in each column for each of its bodies: what a tenth of the body's texts cost
+there, 10 to 40 of them (VARIANTS), but 2 to 20 seconds; a row of ops.toml has ROW. A case marked `sample` pays for itself, and for
 each variant that no case of this kernel has used before, by the milliseconds that
 `tests/costs.toml` has for the body and the column; one that cannot pay is skipped. Cases come in
 the order of their hashes, those of each test in turn, so that columns differ and every test of a
@@ -30,7 +30,7 @@ __all__ = [
     "turns",
 ]
 
-VARIANTS, SECONDS, ROW = 8, (2.0, 20.0), 0.3
+VARIANTS, SECONDS, ROW = (10, 40), (2.0, 20.0), 0.3
 # Milliseconds where nothing was measured: of a case without new variants, and of a variant.
 CASE, VARIANT = 20.0, 250.0
 COSTS = Path(__file__).with_name("costs.toml")
@@ -67,10 +67,13 @@ def turns(names: Sequence[str], column: str) -> list[str]:
     return [name for _, _, name in sorted(order)]
 
 
-def share(prices: Mapping[str, float], body: str = "") -> float:
-    """The seconds that a kernel gets for one of its bodies."""
-    least, most = SECONDS
-    return min(max(VARIANTS * prices.get(body, VARIANT) / 1e3, least), most)
+def share(price: float = VARIANT, texts: int = 1) -> float:
+    """The seconds that a kernel gets for one of its bodies, by the price of a variant."""
+    return _within(SECONDS, _within(VARIANTS, texts / 10) * price / 1e3)
+
+
+def _within(limits: tuple[float, float], value: float) -> float:
+    return min(max(value, limits[0]), limits[1])
 
 
 class Budget:
@@ -84,12 +87,15 @@ class Budget:
 
     @classmethod
     def of_column(cls, column: str) -> Budget:
-        kernels: dict[str, Any] = json.loads(MANIFEST.read_text(encoding="utf-8"))["kernels"]
+        manifest: dict[str, Any] = json.loads(MANIFEST.read_text(encoding="utf-8"))
         costs = read_costs(column)
-        prices = costs["variants"]
+        shares = {
+            body: share(costs["variants"].get(body, VARIANT), len(texts))
+            for body, texts in manifest["variants"].items()
+        }
         seconds = {
-            name: ROW if k["fixed_axes"] else sum(share(prices, body) for body in k["bodies"])
-            for name, k in kernels.items()
+            name: ROW if k["fixed_axes"] else sum(shares[body] for body in k["bodies"])
+            for name, k in manifest["kernels"].items()
         }
         return cls(costs, seconds)
 
@@ -108,7 +114,7 @@ class Budget:
         return True
 
     def _pay(self, kernel: str, cost: float) -> bool:
-        left = self._left.setdefault(kernel, 1e3 * self.kernels.get(kernel, share({})))
+        left = self._left.setdefault(kernel, 1e3 * self.kernels.get(kernel, share()))
         if cost > left:
             return False
         self._left[kernel] = left - cost
