@@ -1,54 +1,41 @@
 // /// kernel
-// doc = "Joins the results of slices of the keys by their lse, and adds the sinks."
+// doc = "Combines splits of the keys by their lse, and adds the sinks."
 // part_of = "flash_attn"
 // axes.D = ["f32", "f16"]
 // axes.WG = [256]
 // pick.D = "dtype(dst)"
 // pick.WG = "256"
-// inputs.parts = { dtype = "f32", vec = "VEC", doc = "(slices, batch, heads, queries, padded value depth)" }
-// inputs.sums = { dtype = "f32", doc = "(slices, batch, heads, queries): lse of each part" }
-// inputs.sinks = { dtype = "f32", optional = true }
-// outputs.lse = { dtype = "f32" }
-// outputs.dst = { dtype = "D" }
+// inputs.parts = { dtype = "f32", vec = "VEC", doc = "(splits, batch, heads, queries, padded value depth)" }
+// inputs.sums = { dtype = "f32", doc = "(splits, batch, heads, queries): lse of each split" }
+// inputs.sinks = { dtype = "f32", optional = true, axes = "h" }
+// outputs.lse = { dtype = "f32", axes = "b h s" }
+// outputs.dst = { dtype = "D", axes = "b h s d" }
 // axes.VEC = [4]
 // pick.VEC = "4"
-// params.slices = { type = "u32", value = "parts.shape[0]" }
+// params.splits = { type = "u32", value = "parts.shape[0]" }
 // params.rows = { type = "u32" }
 // params.column_bits = { type = "u32" }
 // params.row_step = { type = "u32" }
 // params.heads = { type = "u32", value = "dst.shape[1]" }
 // params.queries = { type = "u32", value = "dst.shape[2]" }
 // params.value_depth = { type = "u32", value = "dst.shape[3]" }
-// params.sink_step = { type = "u32", value = "(sinks.strides[0] // 4 if sinks else 0) & 0xffffffff" }
 // params.has_sinks = { type = "u32", value = "1 if sinks else 0" }
-// params.lse_sb = { type = "u32", value = "lse.strides[0] // 4 & 0xffffffff" }
-// params.lse_sh = { type = "u32", value = "lse.strides[1] // 4 & 0xffffffff" }
-// params.lse_st = { type = "u32", value = "lse.strides[2] // 4 & 0xffffffff" }
-// params.dst_sb = { type = "u32", value = "dst.strides[0] // dst.dtype.itemsize & 0xffffffff" }
-// params.dst_sh = { type = "u32", value = "dst.strides[1] // dst.dtype.itemsize & 0xffffffff" }
-// params.dst_st = { type = "u32", value = "dst.strides[2] // dst.dtype.itemsize & 0xffffffff" }
-// params.dst_sd = { type = "u32", value = "dst.strides[3] // dst.dtype.itemsize & 0xffffffff" }
 // params.minus_inf = { type = "u32", value = "0xff800000" }
 // params.nan = { type = "u32", value = "0x7fc00000" }
-// uses = ["slices"]
+// uses = ["scalar", "tile/combine"]
 // grid = "rows << column_bits"
 // ///
 
 // One workgroup per row and 32 of its columns: 8 invocations across (four columns each) times 32 that
-// share the slices. Each finds the maximum of its own; then 4 of the 32 join eight each, and one
+// share the splits. Each finds the maximum of its own; then 4 of the 32 combine eight each, and one
 // these four. Short and with few barriers: at this size latency and cold instructions are all.
-${slices.rules()}
+${combine.functions()}
 
-var<workgroup> tops: array<f32, 256>;
-var<workgroup> shares: array<f32, 256>;
-var<workgroup> sums4: array<vec4<f32>, 256>;
+var<workgroup> row_max: array<f32, 256>;
+var<workgroup> row_sum: array<f32, 256>;
+var<workgroup> row_out: array<vec4<f32>, 256>;
 
-// a / b, at once where it is trivial.
-fn quotient(a: u32, b: u32) -> u32 {
-  if (b == 1u) { return a; }
-  if (a < b) { return 0u; }
-  return a / b;
-}
+${scalar.quotient()}
 
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
@@ -70,67 +57,67 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     let query = row - of_batch * p.queries;
     let batch = quotient(of_batch, p.heads);
     head = of_batch - batch * p.heads;
-    to = p.dst_off + batch * p.dst_sb + head * p.dst_sh + query * p.dst_st;
-    lse_at = p.lse_off + batch * p.lse_sb + head * p.lse_sh + query * p.lse_st;
-    step = p.dst_sd;
+    to = p.dst_off + batch * p.dst_bs + head * p.dst_hs + query * p.dst_ss;
+    lse_at = p.lse_off + batch * p.lse_bs + head * p.lse_hs + query * p.lse_ss;
+    step = p.dst_ds;
   }
-  // -inf (no key in the slice) becomes LOWEST; NaN and +inf spoil the row.
-  var top = LOWEST;
-  var acc = vec4<f32>();
-  var share = 0.0f;
-  var spoilt = 0.0f;
-  for (var s0 = li >> 3u; s0 < p.slices; s0 += 64u) {
+  // lse is -inf (LOWEST from here on) where the split has no key; NaN and +inf make the row NaN.
+  var m = LOWEST;
+  var o = vec4<f32>();
+  var l = 0.0f;
+  var nan_seen = 0.0f;
+  for (var s0 = li >> 3u; s0 < p.splits; s0 += 64u) {
 //% for u in range(2)
-    let at${u} = min(s0 + ${32 * u}u, p.slices - 1u) * p.rows + row;
-    let l${u} = sums_load(p.sums_off + at${u});
+    let at${u} = min(s0 + ${32 * u}u, p.splits - 1u) * p.rows + row;
+    let lse${u} = sums_load(p.sums_off + at${u});
     let v${u} = parts_load(p.parts_off + at${u} * columns + column_near);
 //% endfor
 //% for u in range(2)
-    let on${u} = !is_lost(l${u}) & (s0 + ${32 * u}u < p.slices);
-    let f${u} = select(LOWEST, l${u}, on${u});
-    if (is_lost(l${u}) & (bitcast<u32>(l${u}) != 0xff800000u)) { spoilt = 1.0f; }
+    let on${u} = !is_lost(lse${u}) & (s0 + ${32 * u}u < p.splits);
+    let m${u} = select(LOWEST, lse${u}, on${u});
+    if (is_lost(lse${u}) & (bitcast<u32>(lse${u}) != 0xff800000u)) { nan_seen = 1.0f; }
 //% endfor
-    let higher = max(max(f0, f1), top);
-    let shrink = weight(top - higher);
-    acc *= shrink;
-    share *= shrink;
+    let new_max = max(max(m0, m1), m);
+    let shrink = exp_shifted(m - new_max);
+    o *= shrink;
+    l *= shrink;
 //% for u in range(2)
-    let w${u} = select(0.0f, weight(f${u} - higher), on${u});
-    acc += w${u} * select(vec4<f32>(), v${u}, on${u});
-    share += w${u};
+    let w${u} = select(0.0f, exp_shifted(m${u} - new_max), on${u});
+    o += w${u} * select(vec4<f32>(), v${u}, on${u});
+    l += w${u};
 //% endfor
-    top = higher;
+    m = new_max;
   }
-  tops[li] = top;
-  sums4[li] = acc;
-  shares[li] = select(share, -1.0f, spoilt > 0.0f);  // -1: the row is spoilt
+  row_max[li] = m;
+  row_out[li] = o;
+  row_sum[li] = select(l, -1.0f, nan_seen > 0.0f);  // -1: the row is NaN
   workgroupBarrier();
 //% for n, step in ((8, 32), (4, 8))
   if (li < ${step}u) {
 //% for i in range(n)
-    let t${i} = tops[li + ${i * step}u];
-    let s${i} = shares[li + ${i * step}u];
-    let a${i} = sums4[li + ${i * step}u];
+    let m${i} = row_max[li + ${i * step}u];
+    let l${i} = row_sum[li + ${i * step}u];
+    let o${i} = row_out[li + ${i * step}u];
 //% endfor
-    var higher = t0;
-    var bad = s0 < 0.0f;
+    var new_max = m0;
+    var bad = l0 < 0.0f;
 //% for i in range(1, n)
-    higher = max(higher, t${i});
-    bad |= s${i} < 0.0f;
+    new_max = max(new_max, m${i});
+    bad |= l${i} < 0.0f;
 //% endfor
-    acc = vec4<f32>();
-    share = 0.0f;
+    o = vec4<f32>();
+    l = 0.0f;
 //% for i in range(n)
-    let w${i} = weight(t${i} - higher);
-    acc = fma(a${i}, vec4<f32>(w${i}), acc);
-    share = fma(s${i}, w${i}, share);
+    let w${i} = exp_shifted(m${i} - new_max);
+    o = fma(o${i}, vec4<f32>(w${i}), o);
+    l = fma(l${i}, w${i}, l);
 //% endfor
-    top = higher;
-    share = select(share, -1.0f, bad);
+    m = new_max;
+    l = select(l, -1.0f, bad);
 //% if n == 8
-    tops[li] = top;
-    sums4[li] = acc;
-    shares[li] = share;
+    row_max[li] = m;
+    row_out[li] = o;
+    row_sum[li] = l;
 //% endif
   }
 //% if n == 8
@@ -139,10 +126,10 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endfor
   if (li >= 8u) { return; }
 
-  let sum = share;
+  let sum = l;
   var lost = sum < 0.0f;
-  ${slices.finish()}
-  let v = acc * factor;
+  ${combine.add_sink("sum")}
+  let v = o * factor;
   let nan = bitcast<f32>(p.nan);
 //% for e in range(4)
   if (column * 4u + ${e}u < p.value_depth) {
@@ -150,7 +137,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   }
 //% endfor
   if (column == 0u) {
-    let l = select(higher + log(total), bitcast<f32>(p.minus_inf), empty);
-    lse_store(lse_at, select(l, nan, lost));
+    let lse = select(new_max + log(total), bitcast<f32>(p.minus_inf), empty);
+    lse_store(lse_at, select(lse, nan, lost));
   }
 }

@@ -1,41 +1,33 @@
 // /// kernel
-// doc = "Joins a few slices of the keys of many rows by their lse, and adds the sinks."
+// doc = "Combines a few splits of the keys of many rows by their lse, and adds the sinks."
 // part_of = "flash_attn"
 // axes.D = ["f32", "f16"]
 // axes.WG = [256]
 // pick.D = "dtype(dst)"
 // pick.WG = "256"
-// inputs.parts = { dtype = "f32", doc = "(slices, rows, padded value depth)" }
-// inputs.sums = { dtype = "f32", doc = "(slices, rows): lse of each part" }
-// inputs.sinks = { dtype = "f32", optional = true }
-// outputs.lse = { dtype = "f32" }
-// outputs.dst = { dtype = "D" }
-// params.slices = { type = "u32" }
+// inputs.parts = { dtype = "f32", doc = "(splits, rows, padded value depth)" }
+// inputs.sums = { dtype = "f32", doc = "(splits, rows): lse of each split" }
+// inputs.sinks = { dtype = "f32", optional = true, axes = "h" }
+// outputs.lse = { dtype = "f32", axes = "b h s" }
+// outputs.dst = { dtype = "D", axes = "b h s d" }
+// params.splits = { type = "u32" }
 // params.rows = { type = "u32" }
 // params.width = { type = "u32" }
 // params.first_row = { type = "u32" }
 // params.heads = { type = "u32", value = "dst.shape[1]" }
 // params.queries = { type = "u32", value = "dst.shape[2]" }
 // params.value_depth = { type = "u32", value = "dst.shape[3]" }
-// params.sink_step = { type = "u32", value = "(sinks.strides[0] // 4 if sinks else 0) & 0xffffffff" }
 // params.has_sinks = { type = "u32", value = "1 if sinks else 0" }
-// params.lse_sb = { type = "u32", value = "lse.strides[0] // 4 & 0xffffffff" }
-// params.lse_sh = { type = "u32", value = "lse.strides[1] // 4 & 0xffffffff" }
-// params.lse_st = { type = "u32", value = "lse.strides[2] // 4 & 0xffffffff" }
-// params.dst_sb = { type = "u32", value = "dst.strides[0] // dst.dtype.itemsize & 0xffffffff" }
-// params.dst_sh = { type = "u32", value = "dst.strides[1] // dst.dtype.itemsize & 0xffffffff" }
-// params.dst_st = { type = "u32", value = "dst.strides[2] // dst.dtype.itemsize & 0xffffffff" }
-// params.dst_sd = { type = "u32", value = "dst.strides[3] // dst.dtype.itemsize & 0xffffffff" }
 // params.minus_inf = { type = "u32", value = "0xff800000" }
 // params.nan = { type = "u32", value = "0x7fc00000" }
-// uses = ["slices"]
+// uses = ["tile/combine"]
 // grid = "cdiv(rows, WG // 32)"
 // ///
 
 // 32 invocations per row, counted over batches, heads and queries from `first_row` on; neighbours
 // take neighbouring columns, four at a distance of 32 at a time, so that loads are on their way
 // together. Bound by one read of the parts and one write of the rows.
-${slices.rules()}
+${combine.functions()}
 
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
@@ -49,44 +41,44 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let batch = of_batch / p.heads;
   let head = of_batch - batch * p.heads;
 
-  // -inf: no key in the slice; NaN and +inf spoil the row.
-  var top = LOWEST;
+  // lse is -inf where the split has no key; NaN and +inf make the row NaN.
+  var m = LOWEST;
   var lost = false;
-  for (var s = 0u; s < p.slices; s += 1u) {
-    let l = sums_load(p.sums_off + s * p.rows + row);
-    top = max(top, select(l, LOWEST, is_lost(l)));
-    lost |= is_lost(l) & (bitcast<u32>(l) != 0xff800000u);
+  for (var s = 0u; s < p.splits; s += 1u) {
+    let lse = sums_load(p.sums_off + s * p.rows + row);
+    m = max(m, select(lse, LOWEST, is_lost(lse)));
+    lost |= is_lost(lse) & (bitcast<u32>(lse) != 0xff800000u);
   }
-  var sum = 0.0f;
-  for (var s = 0u; s < p.slices; s += 1u) {
-    let l = sums_load(p.sums_off + s * p.rows + row);
-    sum += select(weight(l - top), 0.0f, is_lost(l));
+  var l = 0.0f;
+  for (var s = 0u; s < p.splits; s += 1u) {
+    let lse = sums_load(p.sums_off + s * p.rows + row);
+    l += select(exp_shifted(lse - m), 0.0f, is_lost(lse));
   }
-  ${slices.finish()}
+  ${combine.add_sink()}
 
   let nan = bitcast<f32>(p.nan);
-  let to = p.dst_off + batch * p.dst_sb + head * p.dst_sh + query * p.dst_st;
+  let to = p.dst_off + batch * p.dst_bs + head * p.dst_hs + query * p.dst_ss;
   for (var c = lane; c < p.value_depth; c += 128u) {
 //% for u in range(4)
     var v${u} = 0.0f;
     let at${u} = p.parts_off + row * p.width + min(c + ${32 * u}u, p.value_depth - 1u);
 //% endfor
-    for (var s = 0u; s < p.slices; s += 1u) {
-      let l = sums_load(p.sums_off + s * p.rows + row);
+    for (var s = 0u; s < p.splits; s += 1u) {
+      let lse = sums_load(p.sums_off + s * p.rows + row);
 //% for u in range(4)
       let x${u} = parts_load(at${u} + s * p.rows * p.width);
 //% endfor
-      let w = select(weight(l - top) * factor, 0.0f, is_lost(l));
+      let w = select(exp_shifted(lse - m) * factor, 0.0f, is_lost(lse));
 //% for u in range(4)
       v${u} = fma(x${u}, w, v${u});
 //% endfor
     }
 //% for u in range(4)
-    if (c + ${32 * u}u < p.value_depth) { dst_store(to + (c + ${32 * u}u) * p.dst_sd, select(v${u}, nan, lost)); }
+    if (c + ${32 * u}u < p.value_depth) { dst_store(to + (c + ${32 * u}u) * p.dst_ds, select(v${u}, nan, lost)); }
 //% endfor
   }
   if (lane == 0u) {
-    let l = select(higher + log(total), bitcast<f32>(p.minus_inf), empty);
-    lse_store(p.lse_off + batch * p.lse_sb + head * p.lse_sh + query * p.lse_st, select(l, nan, lost));
+    let lse = select(new_max + log(total), bitcast<f32>(p.minus_inf), empty);
+    lse_store(p.lse_off + batch * p.lse_bs + head * p.lse_hs + query * p.lse_ss, select(lse, nan, lost));
   }
 }

@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "What flash_attn_backward knows of a query: lse, and delta = sum of do * o."
+// doc = "The statistics of each query: lse, and delta = sum of do * o."
 // part_of = "flash_attn_backward"
 // axes.O = ["f32", "f16"]
 // axes.G = ["f32", "f16"]

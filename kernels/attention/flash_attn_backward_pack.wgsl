@@ -1,11 +1,11 @@
 // /// kernel
-// doc = "One input of flash_attn_backward as panels: turned for the scores, in rows for the sums; padded with 0."
+// doc = "One input of flash_attn_backward as panels: transposed for the scores, in rows for the sums; padded with 0."
 // part_of = "flash_attn_backward"
 // axes.T = ["f32", "f16"]
 // pick.T = "dtype(x)"
 // inputs.x = { dtype = "T", readonly = true, doc = "(batch, heads, rows, cols)" }
 // inputs.stats = { dtype = "f32", index = false, readonly = true, doc = "(heads, padded_rows, 2): rows of a query without a key are 0, if wanted" }
-// outputs.turned = { dtype = "f32", index = false, doc = "(heads, panel_rows, padded_rows): from row first_row of a head on" }
+// outputs.transposed = { dtype = "f32", index = false, doc = "(heads, panel_rows, padded_rows): from row first_row of a head on" }
 // outputs.plain = { dtype = "f32", index = false, optional = true, doc = "(heads, padded_rows, padded_cols)" }
 // iterate = "tiles"
 // params.rows = { type = "u32", value = "x.shape[-2]" }
@@ -58,7 +58,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     let a = high + ${8 * u}u;
     if (col0 + a < p.padded_cols) {
       let at = (head * p.panel_rows + p.first_row + col0 + a) * p.padded_rows + row0 + low;
-      turned_store(p.turned_off + at, block[low * 33u + a]);
+      transposed_store(p.transposed_off + at, block[low * 33u + a]);
     }
     if ((p.has_plain == 1u) & (col0 + low < p.padded_cols)) {
       var v = block[a * 33u + low];

@@ -1,13 +1,13 @@
 // /// kernel
-// doc = "Queries and keys for attention_tile as f32, depth first, padded with zeros; values as f32."
+// doc = "Queries and keys for attention_tile transposed to depth first, as f32, padded with zeros; values as f32."
 // part_of = "flash_attn"
 // axes.VEC = [4]
 // pick.VEC = "4"
-// inputs.q = { dtype = "*", dtypes = ["float32", "float16"], bind = "'vec2<u32>'", readonly = true, doc = "(B, H, S, D)" }
-// inputs.k = { dtype = "*", dtypes = ["float32", "float16"], bind = "'vec2<u32>'", readonly = true, doc = "(B, Hkv, T, D)" }
-// inputs.v = { dtype = "*", dtypes = ["float32", "float16"], bind = "'vec2<u32>'", readonly = true, doc = "(B, Hkv, T, Dv)" }
-// outputs.turned_q = { dtype = "f32", vec = "VEC", doc = "(B * Hkv, padded depth, width): head in group and position are one axis" }
-// outputs.turned_k = { dtype = "f32", vec = "VEC", doc = "(B * Hkv, padded depth, width)" }
+// inputs.q = { dtype = "*", dtypes = ["float32", "float16"], bind = "'vec2<u32>'", readonly = true, axes = "b h t d", doc = "(B, H, S, D)" }
+// inputs.k = { dtype = "*", dtypes = ["float32", "float16"], bind = "'vec2<u32>'", readonly = true, axes = "b h t d", doc = "(B, Hkv, T, D)" }
+// inputs.v = { dtype = "*", dtypes = ["float32", "float16"], bind = "'vec2<u32>'", readonly = true, axes = "b h t d", doc = "(B, Hkv, T, Dv)" }
+// outputs.packed_q = { dtype = "f32", vec = "VEC", doc = "(B * Hkv, padded depth, width): head in group and position are one axis" }
+// outputs.packed_k = { dtype = "f32", vec = "VEC", doc = "(B * Hkv, padded depth, width)" }
 // outputs.values = { dtype = "f32", vec = "VEC", optional = true, doc = "(B * Hkv, T, padded Dv)" }
 // params.kv_heads = { type = "u32", value = "k.shape[1]" }
 // params.group = { type = "u32", value = "q.shape[1] // k.shape[1]" }
@@ -16,32 +16,20 @@
 // params.keys = { type = "u32", value = "k.shape[2]" }
 // params.depth = { type = "u32", value = "q.shape[3]" }
 // params.value_depth = { type = "u32", value = "v.shape[3]" }
-// params.padded = { type = "u32", value = "turned_q.shape[1]" }
-// params.q_width = { type = "u32", value = "turned_q.shape[2]" }
-// params.k_width = { type = "u32", value = "turned_k.shape[2]" }
-// params.q_groups = { type = "u32", value = "turned_q.shape[0] * cdiv(turned_q.shape[1], 64) * cdiv(turned_q.shape[2], 64)" }
-// params.k_groups = { type = "u32", value = "turned_k.shape[0] * cdiv(turned_k.shape[1], 64) * cdiv(turned_k.shape[2], 64)" }
+// params.padded = { type = "u32", value = "packed_q.shape[1]" }
+// params.q_width = { type = "u32", value = "packed_q.shape[2]" }
+// params.k_width = { type = "u32", value = "packed_k.shape[2]" }
+// params.q_groups = { type = "u32", value = "packed_q.shape[0] * cdiv(packed_q.shape[1], 64) * cdiv(packed_q.shape[2], 64)" }
+// params.k_groups = { type = "u32", value = "packed_k.shape[0] * cdiv(packed_k.shape[1], 64) * cdiv(packed_k.shape[2], 64)" }
 // params.q_kind = { type = "u32" }
-// params.q_sb = { type = "u32", value = "q.strides[0] // q.dtype.itemsize & 0xffffffff" }
-// params.q_sh = { type = "u32", value = "q.strides[1] // q.dtype.itemsize & 0xffffffff" }
-// params.q_st = { type = "u32", value = "q.strides[2] // q.dtype.itemsize & 0xffffffff" }
-// params.q_sd = { type = "u32", value = "q.strides[3] // q.dtype.itemsize & 0xffffffff" }
 // params.k_kind = { type = "u32" }
-// params.k_sb = { type = "u32", value = "k.strides[0] // k.dtype.itemsize & 0xffffffff" }
-// params.k_sh = { type = "u32", value = "k.strides[1] // k.dtype.itemsize & 0xffffffff" }
-// params.k_st = { type = "u32", value = "k.strides[2] // k.dtype.itemsize & 0xffffffff" }
-// params.k_sd = { type = "u32", value = "k.strides[3] // k.dtype.itemsize & 0xffffffff" }
 // params.v_kind = { type = "u32" }
-// params.v_sb = { type = "u32", value = "v.strides[0] // v.dtype.itemsize & 0xffffffff" }
-// params.v_sh = { type = "u32", value = "v.strides[1] // v.dtype.itemsize & 0xffffffff" }
-// params.v_st = { type = "u32", value = "v.strides[2] // v.dtype.itemsize & 0xffffffff" }
-// params.v_sd = { type = "u32", value = "v.strides[3] // v.dtype.itemsize & 0xffffffff" }
-// grid = "turned_q.shape[0] * (cdiv(turned_q.shape[1], 64) * (cdiv(turned_q.shape[2], 64) + cdiv(turned_k.shape[2], 64)) + (cdiv(k.shape[2], 64) * cdiv(v.shape[3], 64) if values else 0))"
+// grid = "packed_q.shape[0] * (cdiv(packed_q.shape[1], 64) * (cdiv(packed_q.shape[2], 64) + cdiv(packed_k.shape[2], 64)) + (cdiv(k.shape[2], 64) * cdiv(v.shape[3], 64) if values else 0))"
 // ///
 
-// One workgroup moves a square of 64 positions x 64 depths, one invocation 4 x 4 of it, which it
-// turns in registers: eight lanes read 128 bytes of a position, four store 64 of a depth. First
-// the squares of q, then those of k, then those of v, which stay as they lie.
+// One workgroup moves a tile of 64 positions x 64 depths, one invocation 4 x 4 of it, which it
+// transposes in registers: eight lanes read 128 bytes of a position, four store 64 of a depth. First
+// the tiles of q, then those of k, then those of v, which are not transposed.
 //
 // Kinds: 0 and 1 are f32 and f16 of any strides, element by element; 2 and 3 the same where four
 // neighbouring depths are whole vectors.
@@ -66,7 +54,7 @@
   } else {
 //% for r in range(4)
 //% for c in range(4)
-    let i${r}_${c} = at${r} + ${"min(%du, deepest) * sd" % c if c else "0u"};
+    let i${r}_${c} = at${r} + ${"min(%du, deepest) * ds" % c if c else "0u"};
     let w${r}_${c} = ${x}_mem[i${r}_${c} >> (1u + kind)][(i${r}_${c} >> kind) & 1u];
 //% endfor
 //% endfor
@@ -91,27 +79,27 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   if (g >= p.groups) { return; }
   let is_q = g < p.q_groups;
   let is_k = !is_q & (g < p.q_groups + p.k_groups);
-  let turns = is_q | is_k;
-//% for name in ("kind", "sb", "sh", "st", "sd")
+  let transposes = is_q | is_k;
+//% for name in ("kind", "bs", "hs", "ts", "ds")
   let ${name} = select(select(p.v_${name}, p.k_${name}, is_k), p.q_${name}, is_q);
 //% endfor
   let group = select(1u, p.group, is_q);
   let pitch = select(p.k_width, p.pitch, is_q);
   let count = select(p.keys, p.queries, is_q);
-  let depth = select(p.value_depth, p.depth, turns);
-  let padded = select((p.value_depth + 3u) & ~3u, p.padded, turns);
+  let depth = select(p.value_depth, p.depth, transposes);
+  let padded = select((p.value_depth + 3u) & ~3u, p.padded, transposes);
   let width = select(select(p.keys, p.k_width, is_k), p.q_width, is_q);
 
-  let square = g - select(select(p.q_groups + p.k_groups, p.q_groups, is_k), 0u, is_q);
+  let tile = g - select(select(p.q_groups + p.k_groups, p.q_groups, is_k), 0u, is_q);
   let across = (width + 63u) >> 6u;
   let down = (padded + 63u) >> 6u;
-  let line = square / across;
-  let first_row = (square - line * across) << 6u;
+  let line = tile / across;
+  let first_row = (tile - line * across) << 6u;
   let local = line / down;
   let first_depth = (line - local * down) << 6u;
   let batch = local / p.kv_heads;
   let first_head = (local - batch * p.kv_heads) * group;
-  let start = select(select(p.v_off, p.k_off, is_k), p.q_off, is_q) + batch * sb;
+  let start = select(select(p.v_off, p.k_off, is_k), p.q_off, is_q) + batch * bs;
 
   let row = first_row + ((li & 3u) + ((li >> 3u) & 12u)) * 4u;
   let column = first_depth + (((li >> 2u) & 7u) + ((li >> 7u) << 3u)) * 4u;
@@ -122,8 +110,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% for r in range(4)
   var member${r} = first_member;
   if (apart) { member${r} = (row + ${r}u) / pitch; }
-  let place${r} = row + ${r}u - member${r} * pitch;
-  let at${r} = start + (first_head + min(member${r}, group - 1u)) * sh + min(place${r}, count - 1u) * st + near * sd;
+  let position${r} = row + ${r}u - member${r} * pitch;
+  let at${r} = start + (first_head + min(member${r}, group - 1u)) * hs + min(position${r}, count - 1u) * ts + near * ds;
 //% endfor
 //% for r in range(4)
   var x${r} = vec4<f32>();
@@ -137,26 +125,26 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   }
   let inside = vec4<u32>(column) + vec4<u32>(0u, 1u, 2u, 3u) < vec4<u32>(depth);
 //% for r in range(4)
-  x${r} = select(vec4<f32>(), x${r}, inside & vec4<bool>((member${r} < group) & (place${r} < count)));
+  x${r} = select(vec4<f32>(), x${r}, inside & vec4<bool>((member${r} < group) & (position${r} < count)));
 //% endfor
   if ((column >= padded) | (row >= width)) { return; }
-  if (turns) {
+  if (transposes) {
     let to = ((local * padded + column) * width + row) >> 2u;
 //% for c in range(4)
     let y${c} = vec4<f32>(x0[${c}], x1[${c}], x2[${c}], x3[${c}]);
 //% endfor
     if (is_q) {
 //% for c in range(4)
-      turned_q_store(p.turned_q_off + to + ${c}u * (width >> 2u), y${c});
+      packed_q_store(p.packed_q_off + to + ${c}u * (width >> 2u), y${c});
 //% endfor
     } else {
 //% for c in range(4)
-      turned_k_store(p.turned_k_off + to + ${c}u * (width >> 2u), y${c});
+      packed_k_store(p.packed_k_off + to + ${c}u * (width >> 2u), y${c});
 //% endfor
     }
   } else {
 //% for r in range(4)
-    if (place${r} < count) { values_store(p.values_off + (((local * p.keys + row + ${r}u) * padded + column) >> 2u), x${r}); }
+    if (position${r} < count) { values_store(p.values_off + (((local * p.keys + row + ${r}u) * padded + column) >> 2u), x${r}); }
 //% endfor
   }
 }

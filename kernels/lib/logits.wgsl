@@ -4,8 +4,8 @@
 // a row needs to know fits its maximum: +inf says that an allowed logit is NaN or +inf, -inf that
 // no key is allowed (a key whose mask is -inf is skipped); a row of allowed -inf alone has LOWEST.
 
-// The types of a vector of VEC logits.
-//% macro types(VEC)
+// Types and functions, for vectors of VEC logits.
+//% macro functions(VEC)
 //% for name, type in (("V", "f32"), ("VI", "i32"), ("VU", "u32"), ("VB", "bool"))
 alias ${name} = ${"vec4<" ~ type ~ ">" if VEC == 4 else type};
 //% endfor
@@ -14,7 +14,7 @@ const MINUS_INF = 0xff800000u;
 const PLUS_INF = 0x7f800000u;
 
 // e^d for d <= 0 (a difference to a maximum); 0 where the true value is below 2^-150.
-fn weight(d: V) -> V { return select(exp(d), V(), d < V(-104.0f)); }
+fn exp_shifted(d: V) -> V { return select(exp(d), V(), d < V(-104.0f)); }
 
 // A maximum as a number that can be subtracted.
 fn finite(m: f32) -> f32 { return select(m, LOWEST, bitcast<u32>(m) == MINUS_INF); }
@@ -25,21 +25,8 @@ fn is_bad(l: f32) -> bool {
 }
 //% endmacro
 
-//% macro alibi()
-// ALiBi: 2^-e for e >= 0, exact in the integer part of e.
-fn alibi_slope(row: u32) -> f32 {
-  if (p.max_bias == 0.0f) { return 1.0f; }
-  let head = (row / p.head_rows) % p.heads;
-  let lower = head < p.alibi_heads;
-  let n = select(f32(2u * (head - p.alibi_heads) + 1u) * 0.5f, f32(head + 1u), lower);
-  let e = p.max_bias * n / f32(p.alibi_heads);
-  let whole = floor(e);
-  return ldexp(exp2(whole - e), -i32(min(whole, 250.0f)));
-}
-//% endmacro
-
-// Declares l0 .. l{N-1}: the logits of the columns first, first + stride, ...: -inf where the key
-// is skipped or past the end; and `m`, their maximum with what is said above.
+// Declares l0 .. l{N-1}, the logits of the columns first, first + stride, ...: -inf where the key is
+// skipped or past the end; and `m`, their maximum as described above.
 // All loads come first, at clamped columns: behind branches they would wait for each other.
 //% macro load(N, first, stride, MASK, VEC)
 //% for k in range(N)
@@ -80,37 +67,37 @@ fn alibi_slope(row: u32) -> f32 {
   m = select(m, bitcast<f32>(p.minus_inf & 0x7fffffffu), bad);
 //% endmacro
 
-// Adds up a vector.
-//% macro total(v, VEC)
+// The sum of the components of a vector.
+//% macro vector_sum(v, VEC)
 ${"(" ~ v ~ ".x + " ~ v ~ ".y) + (" ~ v ~ ".z + " ~ v ~ ".w)" if VEC == 4 else v}
 //% endmacro
 
-// What is stored of l and e^(l - m) until the sum is known: e, or l for the logarithm.
-//% macro keep(N)
+// r0 ..: what the result is made of when the sum is known: e^(l - m), or l for the logarithm.
+//% macro unnormalized(N)
   let logarithm = p.log != 0u;
 //% for k in range(N)
   let r${k} = select(e${k}, l${k}, logarithm);
 //% endfor
 //% endmacro
 
-// Stores the columns of `load`: from r0 .. of `keep`, `top` (the row's maximum over its keys), `m`
-// (the finite maximum that was subtracted), `sum`, and `lost` (the row is NaN).
+// Stores the columns of `load`: from r0 .. of `unnormalized`, `row_max` (over the keys of the row), `m`
+// (the finite maximum that was subtracted), `row_sum`, and `lost` (the row is NaN).
 //% macro store(N, first, stride, VEC)
-  let empty = bitcast<u32>(top) == MINUS_INF;
+  let empty = bitcast<u32>(row_max) == MINUS_INF;
   if (lost | empty | logarithm) {
-    let outcome = select(select(0u, p.minus_inf, logarithm), p.nan, lost);
-    let log_sum = log(max(sum, 0x1p-126f));
+    let result = select(select(0u, p.minus_inf, logarithm), p.nan, lost);
+    let log_sum = log(max(row_sum, 0x1p-126f));
 //% for k in range(N)
     if (${first} + ${k * stride}u < p.cols) {
       let skipped = bitcast<VU>(r${k}) == VU(MINUS_INF);
       let y = select((r${k} - V(m)) - V(log_sum), V(bitcast<f32>(p.minus_inf)), skipped);
       dst_store(dst_at(dst_base, ${first} + ${k * stride}u),
-                select(y, V(bitcast<f32>(outcome)), lost | empty));
+                select(y, V(bitcast<f32>(result)), lost | empty));
     }
 //% endfor
     return;
   }
-  let inverse = 1.0f / sum;
+  let inverse = 1.0f / row_sum;
 //% for k in range(N)
   if (${first} + ${k * stride}u < p.cols) {
     dst_store(dst_at(dst_base, ${first} + ${k * stride}u), r${k} * inverse);

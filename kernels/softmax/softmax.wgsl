@@ -7,22 +7,27 @@
 // with no key left is 0 (log_softmax: -inf). A row whose allowed logits are all -inf, or contain
 // NaN or +inf, is NaN. `dst` may be `x`."""
 // source = "Milakov and Gimelshein 2018 (online form, for long rows); ALiBi: Press et al. 2021"
+// configs.row4 = { LANES = 4, N = 1 }
+// configs.row16 = { LANES = 4, N = 4 }
+// configs.row32 = { LANES = 8, N = 4 }
+// configs.row64 = { LANES = 16, N = 4 }
+// configs.row128 = { LANES = 32, N = 4 }
+// configs.row256 = { LANES = 64, N = 4 }
+// configs.row512 = { LANES = 128, N = 4 }
+// configs.row1024 = { LANES = 256, N = 4 }
+// configs.row4096 = { LANES = 256, N = 16 }
 // axes.T = ["f32", "f16"]
 // axes.MASK = ["", "f32", "f16"]
 // axes.VEC = [1, 4]
-// axes.LANES = [4, 8, 16, 32, 64, 128, 256]
-// axes.N = [1, 4, 16]
+// axes.LENGTH = "configs"
 // axes.SG = [false, true]
 // axes.WG = [256]
 // pick.T = "dtype(x)"
 // pick.MASK = "dtype(mask)"
 // pick.VEC = "4 if it.vec(4) else 1"
-// pick.SG = "caps.subgroups and N == 16"
+// pick.SG = "caps.subgroups and CFG.N == 16"
 // pick.WG = "256"
-// when = [
-//   "(LANES, N) in ((4, 1), (4, 4), (8, 4), (16, 4), (32, 4), (64, 4), (128, 4), (256, 4), (256, 16))",
-//   "not SG or N == 16",
-// ]
+// when = ["not SG or CFG.N == 16"]
 // subgroups = "SG"
 // inputs.x = { dtype = "T", vec = "VEC", doc = "(..., cols)" }
 // inputs.mask = { dtype = "MASK", vec = "VEC", when = "MASK != ''", optional = true, broadcast = "x" }
@@ -31,7 +36,7 @@
 // axis = { moves = ["x", "mask"], last_only = ["sinks", "max_bias"] }
 // iterate = "rows"
 // params.cols = { type = "u32", value = "it.cols // VEC" }
-// params.per_group = { type = "u32", value = "WG // LANES" }
+// params.per_group = { type = "u32", value = "WG // CFG.LANES" }
 // params.lanes_apart = { type = "u32", value = "1 if it.columns_apart('x') else 0" }
 // params.head_rows = { type = "u32" }
 // params.heads = { type = "u32" }
@@ -45,14 +50,15 @@
 // params.log = { type = "u32", default = false, doc = "Return the logarithm." }
 // wrappers.log_softmax = { log = true, doc = "Logarithm of the softmax over the last axis, computed in f32; arguments as in `softmax`." }
 // operations = "(6 if mask is None else 8) * x.size"
-// uses = ["logits", "reduce"]
-// grid = "cdiv(it.rows, WG // LANES)"
+// uses = ["logits", "reduce", "tile/mask"]
+// grid = "cdiv(it.rows, WG // CFG.LANES)"
 // ///
 
+//% set LANES, N = CFG.LANES, CFG.N
 // LANES invocations hold one row in registers, N vectors each: one read and one write.
 // Where rows lie closer together than columns, neighbouring invocations take neighbouring rows.
-${logits.types(VEC)}
-${logits.alibi()}
+${logits.functions(VEC)}
+${mask.alibi_slope("row: u32", "(row / p.head_rows) % p.heads")}
 ${reduce.memory(LANES, WG, SG)}
 
 @compute @workgroup_size(WG)
@@ -70,9 +76,9 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let row = g;
 //% else
   let apart = p.lanes_apart == 1u;
-  let lane = select(li % LANES, li / (WG / LANES), apart);
-  let inside = select(li / LANES, li % (WG / LANES), apart);
-  let slot = inside * LANES + lane;
+  let lane = select(li % ${LANES}u, li / (WG / ${LANES}u), apart);
+  let inside = select(li / ${LANES}u, li % (WG / ${LANES}u), apart);
+  let slot = inside * ${LANES}u + lane;
   let own_row = g * p.per_group + inside;
   let row = min(own_row, p.rows - 1u);  // lanes past the end do the last row again, unseen
 //% endif
@@ -83,8 +89,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endif
   ${logits.load(N, "lane", LANES, MASK, VEC)}
   ${reduce.lanes("m", "max", LANES, SG)}
-  let top = m;
-  var lost = bitcast<u32>(top) == PLUS_INF;
+  let row_max = m;
+  var lost = bitcast<u32>(row_max) == PLUS_INF;
   m = finite(m);
   var sink = 0.0f;
   if (p.has_sinks == 1u) {
@@ -94,20 +100,20 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   }
 
 //% for k in range(N)
-  let e${k} = weight(l${k} - V(m));
+  let e${k} = exp_shifted(l${k} - V(m));
 //% endfor
 //% for k in range(N)
   let acc${k} = ${"e0" if k == 0 else "acc" ~ (k - 1) ~ " + e" ~ k};
 //% endfor
-  var sum = ${logits.total("acc" ~ (N - 1), VEC)};
-  ${logits.keep(N)}
-  ${reduce.lanes("sum", "+", LANES, SG, again=true)}
-  if (p.has_sinks == 1u) { sum += weight(V(sink - m))${"[0]" if VEC == 4 else ""}; }
+  var row_sum = ${logits.vector_sum("acc" ~ (N - 1), VEC)};
+  ${logits.unnormalized(N)}
+  ${reduce.lanes("row_sum", "+", LANES, SG, again=true)}
+  if (p.has_sinks == 1u) { row_sum += exp_shifted(V(sink - m))${"[0]" if VEC == 4 else ""}; }
 
 //% if LANES != WG
   if (own_row >= p.rows) { return; }
 //% endif
-  lost |= (sum == 0.0f) & (bitcast<u32>(top) != MINUS_INF);
+  lost |= (row_sum == 0.0f) & (bitcast<u32>(row_max) != MINUS_INF);
   let dst_base = dst_row(row);
   ${logits.store(N, "lane", LANES, VEC)}
 }

@@ -25,13 +25,13 @@
 // params.scale = { type = "f32", arg = true }
 // params.max_bias = { type = "f32", arg = true }
 // params.log = { type = "u32", arg = true }
-// uses = ["logits"]
+// uses = ["logits", "tile/mask"]
 // grid = "it.rows * pieces"
 // ///
 
 // One workgroup per piece of WG * N vectors; no invocation depends on another.
-${logits.types(VEC)}
-${logits.alibi()}
+${logits.functions(VEC)}
+${mask.alibi_slope("row: u32", "(row / p.head_rows) % p.heads")}
 
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
@@ -47,14 +47,14 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endif
   // Reads the logits again; their maximum is replaced by the whole row's.
   ${logits.load(N, "first", WG, MASK, VEC)}
-  let top = stats_load(p.stats_off + row * 3u);
+  let row_max = stats_load(p.stats_off + row * 3u);
   m = stats_load(p.stats_off + row * 3u + 1u);
-  let sum = stats_load(p.stats_off + row * 3u + 2u);
-  let lost = (bitcast<u32>(top) == PLUS_INF)
-    | ((sum == 0.0f) & (bitcast<u32>(top) != MINUS_INF));
+  let row_sum = stats_load(p.stats_off + row * 3u + 2u);
+  let lost = (bitcast<u32>(row_max) == PLUS_INF)
+    | ((row_sum == 0.0f) & (bitcast<u32>(row_max) != MINUS_INF));
 //% for k in range(N)
-  let e${k} = weight(l${k} - V(m));
+  let e${k} = exp_shifted(l${k} - V(m));
 //% endfor
-  ${logits.keep(N)}
+  ${logits.unnormalized(N)}
   ${logits.store(N, "first", WG, VEC)}
 }

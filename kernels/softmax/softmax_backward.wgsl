@@ -3,17 +3,24 @@
 // Gradient of softmax over the last axis: dst = y * (dy - sum(dy * y)), computed in f32.
 //
 // `y` is the result of the softmax. `dst` may be `dy`."""
+// configs.row4 = { LANES = 4, N = 1 }
+// configs.row16 = { LANES = 4, N = 4 }
+// configs.row32 = { LANES = 8, N = 4 }
+// configs.row64 = { LANES = 16, N = 4 }
+// configs.row128 = { LANES = 32, N = 4 }
+// configs.row256 = { LANES = 64, N = 4 }
+// configs.row512 = { LANES = 128, N = 4 }
+// configs.row1024 = { LANES = 256, N = 4 }
+// configs.row4096 = { LANES = 256, N = 16 }
+// configs.any = { LANES = 256, N = 0 }
 // axes.T = ["f32", "f16"]
 // axes.VEC = [1, 4]
-// axes.LANES = [4, 8, 16, 32, 64, 128, 256]
-// axes.N = [0, 1, 4, 16]
+// axes.LENGTH = "configs"
 // axes.WG = [256]
 // pick.T = "dtype(y)"
 // pick.VEC = "4 if it.vec(4) else 1"
-// pick.LANES = "4 if it.cols <= 16 * VEC else 8 if it.cols <= 32 * VEC else 16 if it.cols <= 64 * VEC else 32 if it.cols <= 128 * VEC else 64 if it.cols <= 256 * VEC else 128 if it.cols <= 512 * VEC else 256"
-// pick.N = "1 if it.cols <= 4 * VEC else 4 if it.cols <= 1024 * VEC else 16 if it.cols <= 4096 * VEC else 0"
+// pick.LENGTH = "'row4' if it.cols <= 4 * VEC else 'row16' if it.cols <= 16 * VEC else 'row32' if it.cols <= 32 * VEC else 'row64' if it.cols <= 64 * VEC else 'row128' if it.cols <= 128 * VEC else 'row256' if it.cols <= 256 * VEC else 'row512' if it.cols <= 512 * VEC else 'row1024' if it.cols <= 1024 * VEC else 'row4096' if it.cols <= 4096 * VEC else 'any'"
 // pick.WG = "256"
-// when = ["(LANES, N) in ((4, 1), (4, 4), (8, 4), (16, 4), (32, 4), (64, 4), (128, 4), (256, 4), (256, 16), (256, 0))"]
 // inputs.y = { dtype = "T", vec = "VEC", doc = "(..., cols)" }
 // inputs.dy = { dtype = "T", vec = "VEC", like = "y" }
 // outputs.dst = { dtype = "T", vec = "VEC", like = "y", alias = "dy" }
@@ -22,9 +29,10 @@
 // params.cols = { type = "u32", value = "it.cols // VEC" }
 // operations = "4 * y.size"
 // uses = ["reduce"]
-// grid = "cdiv(it.rows, WG // LANES) if it.cols else 0"
+// grid = "cdiv(it.rows, WG // CFG.LANES) if it.cols else 0"
 // ///
 
+//% set LANES, N = CFG.LANES, CFG.N
 // LANES invocations hold one row in registers, N vectors each; N = 0: any length, read twice.
 ${reduce.memory(LANES, WG)}
 //% set V = "vec4<f32>" if VEC == 4 else "f32"
@@ -33,8 +41,8 @@ ${reduce.memory(LANES, WG)}
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) slot: u32) {
   let g = group_id(wg);
   if (g >= p.groups) { return; }
-  let lane = slot % LANES;
-  let own_row = g * (WG / LANES) + slot / LANES;
+  let lane = slot % ${LANES}u;
+  let own_row = g * (WG / ${LANES}u) + slot / ${LANES}u;
   let row = min(own_row, p.rows - 1u);  // lanes past the end do the last row again, unseen
   let y_base = y_row(row);
   let dy_base = dy_row(row);
@@ -48,7 +56,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) s
   acc = select(acc, fma(dy${k}, y${k}, acc), lane + ${k * LANES}u < p.cols);
 //% endfor
 //% if N == 0
-  for (var c = lane; c < p.cols; c += LANES) {
+  for (var c = lane; c < p.cols; c += ${LANES}u) {
     acc = fma(dy_load(dy_at(dy_base, c)), y_load(y_at(y_base, c)), acc);
   }
 //% endif
@@ -66,7 +74,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) s
   }
 //% endfor
 //% if N == 0
-  for (var c = lane; c < p.cols; c += LANES) {
+  for (var c = lane; c < p.cols; c += ${LANES}u) {
     let y = y_load(y_at(y_base, c));
     dst_store(dst_at(dst_base, c), y * (dy_load(dy_at(dy_base, c)) - ${V}(sum)));
   }

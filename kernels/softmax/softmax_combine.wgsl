@@ -17,7 +17,7 @@
 // ///
 
 // One workgroup per row.
-${logits.types(1)}
+${logits.functions(1)}
 ${reduce.memory(WG, WG)}
 
 @compute @workgroup_size(WG)
@@ -26,26 +26,26 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   if (row >= p.groups) { return; }
   let slot = lane;
   let base = p.pieces_stats_off + row * p.pieces * 2u;
-  var top = pieces_stats_load(base);
-  for (var i = lane; i < p.pieces; i += WG) { top = max(top, pieces_stats_load(base + i * 2u)); }
-  ${reduce.lanes("top", "max", WG)}
-  var m = finite(top);
+  var row_max = pieces_stats_load(base);
+  for (var i = lane; i < p.pieces; i += WG) { row_max = max(row_max, pieces_stats_load(base + i * 2u)); }
+  ${reduce.lanes("row_max", "max", WG)}
+  var m = finite(row_max);
   var sink = 0.0f;
   if (p.has_sinks == 1u) {
     sink = sinks_load(p.sinks_off + ((row / p.head_rows) % p.heads) * p.sink_step);
     m = max(m, sink);
   }
-  var sum = 0.0f;
+  var row_sum = 0.0f;
   for (var i = lane; i < p.pieces; i += WG) {
-    sum += pieces_stats_load(base + i * 2u + 1u) * weight(finite(pieces_stats_load(base + i * 2u)) - m);
+    row_sum += pieces_stats_load(base + i * 2u + 1u) * exp_shifted(finite(pieces_stats_load(base + i * 2u)) - m);
   }
-  ${reduce.lanes("sum", "+", WG, again=true)}
-  if (p.has_sinks == 1u) { sum += weight(sink - m); }
+  ${reduce.lanes("row_sum", "+", WG, again=true)}
+  if (p.has_sinks == 1u) { row_sum += exp_shifted(sink - m); }
   if (lane == 0u) {
     let at = p.stats_off + row * 3u;
     let bad_sink = (p.has_sinks == 1u) & is_bad(sink);
-    stats_store(at, select(top, bitcast<f32>(p.plus_inf), bad_sink));
+    stats_store(at, select(row_max, bitcast<f32>(p.plus_inf), bad_sink));
     stats_store(at + 1u, m);
-    stats_store(at + 2u, sum);
+    stats_store(at + 2u, row_sum);
   }
 }

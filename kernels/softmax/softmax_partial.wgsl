@@ -22,13 +22,13 @@
 // params.minus_inf = { type = "u32", value = "0xff800000" }
 // params.scale = { type = "f32", arg = true }
 // params.max_bias = { type = "f32", arg = true }
-// uses = ["logits", "reduce"]
+// uses = ["logits", "reduce", "tile/mask"]
 // grid = "it.rows * pieces"
 // ///
 
 // One workgroup reads one piece of WG * N vectors of a row.
-${logits.types(VEC)}
-${logits.alibi()}
+${logits.functions(VEC)}
+${mask.alibi_slope("row: u32", "(row / p.head_rows) % p.heads")}
 ${reduce.memory(WG, WG)}
 
 @compute @workgroup_size(WG)
@@ -46,15 +46,15 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   ${logits.load(N, "first", WG, MASK, VEC)}
   ${reduce.lanes("m", "max", WG)}
   let finite_m = finite(m);
-  var acc = weight(l0 - V(finite_m));
+  var acc = exp_shifted(l0 - V(finite_m));
 //% for k in range(1, N)
-  acc += weight(l${k} - V(finite_m));
+  acc += exp_shifted(l${k} - V(finite_m));
 //% endfor
-  var sum = ${logits.total("acc", VEC)};
-  ${reduce.lanes("sum", "+", WG, again=true)}
+  var row_sum = ${logits.vector_sum("acc", VEC)};
+  ${reduce.lanes("row_sum", "+", WG, again=true)}
   if (lane == 0u) {
     let at = p.stats_off + g * 2u;
     stats_store(at, m);
-    stats_store(at + 1u, sum);
+    stats_store(at + 1u, row_sum);
   }
 }

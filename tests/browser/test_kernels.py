@@ -172,7 +172,7 @@ def test_a_plan_in_javascript(page: Any) -> None:
         return [
           pk.bodies.cpy_bytes.step(caps, { src: bytes(x), dst: bytes(copy) }),
           pk.bodies.softmax.step(caps, { x: copy, mask: null, sinks: null, dst },
-            { LANES: 32, N: 4, ...named }),
+            { LENGTH: "row128", ...named }),
         ];
       };
       const call = await pk.softmax(gpu, { x, dst }, plan);

@@ -10,7 +10,7 @@ from pykernels.errors import ArgumentError, LimitError, ShapeError
 from pykernels.layout import Ints, View
 
 __all__ = ["OPEN", "Band", "Causal", "Dims", "Window", "alibi_heads", "band", "dims", "expect",
-           "mask_kind", "mask_steps", "number", "scale_of"]  # fmt: skip
+           "number", "scale_of"]  # fmt: skip
 
 Causal: TypeAlias = "bool | Literal['top-left', 'bottom-right']"
 Window: TypeAlias = "tuple[int | None, int | None] | None"
@@ -140,20 +140,6 @@ def number(op: str, name: str, value: float, *, least: float | None = 0.0) -> fl
         rule = "a finite number" if least is None else f"a finite number of {least:g} or more"
         raise ArgumentError(f"[{op}] {name} must be {rule} but is {value!r}")
     return found
-
-
-def mask_kind(mask: View | None) -> int:
-    """0 none, 1 float32, 2 float16, 3 bool."""
-    return 0 if mask is None else {"f32": 1, "f16": 2, "bool": 3}[mask.dtype.short]
-
-
-def mask_steps(mask: View | None, d: Dims) -> tuple[int, int, int, int]:
-    """Strides of the mask in elements over (batch, heads, queries, keys), 0 where it repeats."""
-    if mask is None:
-        return 0, 0, 0, 0
-    full = mask.broadcast_to((d.batch, d.heads, d.queries, d.keys))
-    b, h, i, j = (s // mask.dtype.itemsize for s in full.strides)
-    return b, h, i, j
 
 
 def alibi_heads(heads: int) -> int:

@@ -8,7 +8,7 @@ from pykernels._generated.bodies import attention_combine, attention_combine_til
 from pykernels.layout import View
 from pykernels.plan import Caps, Scratch, Step, cdiv
 
-from .arguments import Band, Dims, alibi_heads, mask_kind, mask_steps
+from .arguments import Band, Dims, alibi_heads
 
 __all__ = ["Call", "combine", "combine_tiles", "empty", "in_vectors", "whole_depth"]
 
@@ -17,7 +17,10 @@ LOG2E = 1.4426950408889634
 
 @dataclass(frozen=True)
 class Call:
-    """One call: its tensors, sizes and rules. `lse` is scratch where nobody asked for it."""
+    """One call: its tensors, sizes and rules.
+
+    `lse` is scratch where nobody asked for it; `mask` is (B, H, S, T), with strides of 0.
+    """
 
     q: View
     k: View
@@ -34,11 +37,7 @@ class Call:
 
     def rules(self) -> dict[str, float]:
         """What says which keys count, and how much, as the kernels' params have it."""
-        b, h, i, j = mask_steps(self.mask, self.dims)
-        steps = {"mask_sb": b, "mask_sh": h, "mask_ss": i, "mask_st": j}
         return {
-            **{name: step & 0xFFFFFFFF for name, step in steps.items()},
-            "mask_kind": mask_kind(self.mask),
             "band_low": self.band.low,
             "band_high": self.band.high,
             "alibi_heads": alibi_heads(self.dims.heads),
@@ -66,7 +65,7 @@ def combine_tiles(caps: Caps, parts: View, sums: View, c: Call, before: int = 0)
     width = parts.shape[parts.ndim - 1]
     return attention_combine_tiles.step(
         caps, parts, sums, c.sinks, c.lse, c.dst,
-        slices=parts.shape[0], rows=rows, width=width, first_row=before,
+        splits=parts.shape[0], rows=rows, width=width, first_row=before,
     )  # fmt: skip
 
 

@@ -14,23 +14,24 @@ from .select import HELD
 
 __all__ = ["decode"]
 
-# Of a workgroup of attention_decode with 256 invocations.
-WIDE_BYTES = 25600
+CONFIGS = attention_decode.CONFIGS
 
 
 def decode(caps: Caps, scratch: Scratch, c: Call, slices: int) -> list[Step]:
     """The dispatches of a call in so many slices of the keys, or fewer."""
     c, before = _alike(caps, scratch, c)
     d, item = c.dims, c.k.dtype.itemsize
-    team = _team(caps, c)
     first = max(0, min(c.band.low, d.keys))
     last = max(first, min(d.keys, d.queries + c.band.high))
     # Keys that a workgroup takes at a time; blocks of so many keys are the slices' in turn, or
     # neighbours in flash_attn.
-    unit, most, lanes = 32, 4, _lanes(caps, team, last - first, slices)
-    if team:
-        unit, most = lanes // team * 8 // item, MAX_ROUNDS
-        slices = cdiv(slices * 128, lanes)
+    unit = 32
+    most = flash_attn.CONFIGS["keys128"].KEYS // unit
+    group = _lane_group(caps, c, last - first, slices)
+    if group:
+        lanes = CONFIGS[group]
+        unit, most = lanes.threads // lanes.LANES * 8 // item, MAX_ROUNDS
+        slices = cdiv(slices * 128, lanes.threads)
     blocks = cdiv(last - first, unit)
     if blocks == 0:
         return empty(caps, scratch, c)
@@ -41,44 +42,42 @@ def decode(caps: Caps, scratch: Scratch, c: Call, slices: int) -> list[Step]:
     sizes = {
         "kv_heads": d.kv_heads, "group": d.group, "queries": d.queries, "keys": d.keys,
         "depth": d.depth, "value_depth": d.value_depth, "matrices": d.batch * d.kv_heads,
-        "row_groups": cdiv(d.group * d.queries, HELD), "slices": slices,
+        "row_groups": cdiv(d.group * d.queries, HELD), "splits": slices,
         "first_key": first, "last_key": last, **c.rules(),
     }  # fmt: skip
-    if team:
+    if group:
         step = attention_decode.step(
-            caps, c.q, c.k, c.v, c.mask, sums, parts, TEAM=team, NT=lanes,
+            caps, c.q, c.k, c.v, c.mask, sums, parts, GROUP=group,
             **sizes,  # type: ignore[arg-type]
         )  # fmt: skip
         return [*before, step, combine(caps, parts, sums, c)]
     wide = in_vectors(c.k) and in_vectors(c.v)
     width = 8 if wide and item == 2 else 4
     step = flash_attn.step(
-        caps, c.q, c.k, c.v, c.mask, None, sums, parts, WIDE=wide,
-        column_bits=(cdiv(d.value_depth, width) - 1).bit_length(), slice_keys=each * unit,
+        caps, c.q, c.k, c.v, c.mask, None, sums, parts, VECTORIZED=wide,
+        column_bits=(cdiv(d.value_depth, width) - 1).bit_length(), split_keys=each * unit,
         **sizes,  # type: ignore[arg-type]
     )  # fmt: skip
     return [*before, step, combine(caps, parts, sums, c)]
 
 
-def _team(caps: Caps, c: Call) -> int:
-    """Lanes that read a key together in attention_decode; 0 where flash_attn has to do it."""
+def _lane_group(caps: Caps, c: Call, keys: int, slices: int) -> str:
+    """The configuration of attention_decode; "" where flash_attn has to do it.
+
+    256 invocations leave half as many slices to combine, which pays where slices are some and
+    long, and need more workgroup memory than WebGPU promises.
+    """
     deep = max(c.dims.depth, c.dims.value_depth)
     if deep > 256 or not (in_vectors(c.k) and in_vectors(c.v)):
-        return 0
+        return ""
     if not caps.subgroups:
-        return 16 if deep <= 128 else 0
-    return next(n for n in (8, 16, 32) if 8 * n >= deep)
-
-
-def _lanes(caps: Caps, team: int, keys: int, slices: int) -> int:
-    """Invocations of a workgroup of attention_decode.
-
-    256 leave half as many slices to combine, which pays where slices are some and long, and need
-    more workgroup memory than WebGPU promises.
-    """
-    own = caps.tuning.attention.decode
-    large = caps.subgroups and fits(caps, 256, WIDE_BYTES) and team == 16
-    return 256 if large and slices >= own.wide_slices and keys >= own.wide_keys * slices else 128
+        return "lanes16" if deep <= 128 else ""
+    found = next(n for n in ("lanes8", "lanes16", "lanes32") if 8 * CONFIGS[n].LANES >= deep)
+    own, wide = caps.tuning.attention.decode, CONFIGS["lanes16x2"]
+    large = found == "lanes16" and fits(caps, wide.threads, wide.workgroup_bytes)
+    if large and slices >= own.wide_slices and keys >= own.wide_keys * slices:
+        return "lanes16x2"
+    return found
 
 
 def _alike(caps: Caps, scratch: Scratch, c: Call) -> tuple[Call, list[Step]]:

@@ -45,6 +45,8 @@ def plan(
         v = k.with_layout((*k.shape[:3], 1), k.strides)
         d = d._replace(value_depth=1)
         dst = scratch.empty((*dst.shape[:3], 1), "float32")
+    if mask is not None:
+        mask = mask.broadcast_to((d.batch, d.heads, d.queries, d.keys))
     sums = lse or scratch.empty(dst.shape[:3], "float32")
     call = Call(q, k, v, mask, sinks, sums, dst, d, near, factor, bias, cap)
     if d.keys == 0 or d.depth == 0:

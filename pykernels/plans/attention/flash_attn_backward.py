@@ -30,7 +30,6 @@ from .arguments import (
     band,
     dims,
     expect,
-    mask_steps,
     number,
     scale_of,
 )
@@ -39,10 +38,12 @@ from .select_backward import Choice, choose
 __all__ = ["Choice", "plan"]
 
 OP = "flash_attn_backward"
+SCORES = flash_attn_backward_scores.CONFIGS
+SUMS = flash_attn_backward_sums.CONFIGS
 # k that a tile takes at a time: panels have whole ones.
-DEEP = 16
+DEEP = SCORES["tile32"].BK
 # Rows of a workgroup of `scores`, for each tile.
-SCORE_ROWS = {32: 32, 128: 64}
+SCORE_ROWS = {c.BN: c.BM for c in SCORES.values()}
 
 
 def plan(
@@ -194,11 +195,11 @@ class _Panels:
             found.append(self._pack(caps, k, self.keys, 0, self.k))
         return found
 
-    def _pack(self, caps: Caps, x: View, turned: View, first: int, plain: View | None) -> Step:
-        _, panel_rows, rows = turned.shape
+    def _pack(self, caps: Caps, x: View, transposed: View, first: int, plain: View | None) -> Step:
+        _, panel_rows, rows = transposed.shape
         gradient = plain is self.do
         return flash_attn_backward_pack.step(
-            caps, x, self.stats, turned, plain, padded_rows=rows,
+            caps, x, self.stats, transposed, plain, padded_rows=rows,
             padded_cols=cdiv(x.shape[3], DEEP) * DEEP, panel_rows=panel_rows, first_row=first,
             skip_empty=int(gradient), finite=int(not gradient),
         )  # fmt: skip
@@ -234,7 +235,7 @@ class _Target:
     @property
     def over_queries(self) -> bool:
         """Sums over queries, for a row of each key? Else the other way round."""
-        return self.matrix != "turned"
+        return self.matrix != "grads_t"
 
     def finish(self, caps: Caps) -> list[Step]:
         """dst from parts: one for each query head."""
@@ -252,7 +253,7 @@ def _targets(call: _Call, panels: _Panels, dq: View, dk: View, dv: View) -> list
     """Of dv, dk and dq, those that have elements."""
     d = call.d
     found = []
-    sources = ((dv, panels.do, "weights"), (dk, panels.q, "grads"), (dq, panels.k, "turned"))
+    sources = ((dv, panels.do, "weights"), (dk, panels.q, "grads"), (dq, panels.k, "grads_t"))
     for dst, rows, matrix in sources:
         if dst.size == 0:
             continue
@@ -271,7 +272,7 @@ def _windows(
     heads, _, queries = panels.queries.shape
     keys = panels.keys.shape[2]
     shape = (choice.heads, choice.queries, choice.keys)
-    room = {name: call.room.empty(name, *shape) for name in ("weights", "grads", "turned")}
+    room = {name: call.room.empty(name, *shape) for name in ("weights", "grads", "grads_t")}
     for head, key, query in itertools.product(
         range(0, heads, choice.heads), range(0, keys, choice.keys),
         range(0, queries, choice.queries),
@@ -299,19 +300,18 @@ def _scores(
 ) -> Step:
     d, tile, options = call.d, call.choice.tile, call.options
     depth = panels.q.shape[2] // DEEP
-    mask_sb, mask_sh, mask_si, mask_sj = mask_steps(mask, d)
     return flash_attn_backward_scores.step(
         call.caps, panels.keys, panels.queries, panels.stats, mask,
         _shaped(room["weights"], w.heads, w.queries, w.keys),
         _shaped(room["grads"], w.heads, w.queries, w.keys),
-        _shaped(room["turned"], w.heads, w.keys, w.queries),
-        VEC=4, TILE=tile, a_rs=panels.keys.shape[2] // 4, b_rs=panels.queries.shape[2] // 4,
+        _shaped(room["grads_t"], w.heads, w.keys, w.queries),
+        VEC=4, TILE=f"tile{tile}",
+        a_rs=panels.keys.shape[2] // 4, b_rs=panels.queries.shape[2] // 4,
         depth=depth, value_depth=panels.queries.shape[1] // DEEP - depth,
         down=w.queries // SCORE_ROWS[tile], across=w.keys // tile,
         first_head=w.head, first_query=w.query, first_key=w.key, queries=d.queries,
         keys=d.keys, heads=call.heads, group=d.group,
-        lowest=options.near.low, highest=options.near.high, mask_sb=mask_sb & 0xFFFFFFFF,
-        mask_sh=mask_sh & 0xFFFFFFFF, mask_si=mask_si & 0xFFFFFFFF, mask_sj=mask_sj & 0xFFFFFFFF,
+        lowest=options.near.low, highest=options.near.high,
         alibi_heads=alibi_heads(call.heads), alibi_first=call.first_head,
         max_bias=options.max_bias, scale=options.scale, softcap=options.softcap,
     )  # fmt: skip
@@ -326,18 +326,20 @@ def _sums(call: _Call, w: _Window, room: dict[str, View], t: _Target, *, add: bo
     )
     heads, panel_rows, width = t.rows.shape
     cols = t.parts.shape[3]
-    sb, sh, sr = (s // 16 & 0xFFFFFFFF for s in t.parts.strides[:3])
     groups = w.heads * (rows // tile) * cdiv(cols, tile)
     least = call.caps.tuning.attention.flash_attn_backward.narrow_groups
-    narrow = tile == 128 and (cdiv(cols, 64) % 2 == 1 or groups < least)
+    narrow = SUMS["tile128x64"].BN
+    config = f"tile{tile}"
+    if tile == 128 and (cdiv(cols, narrow) % 2 == 1 or groups < least):
+        config = "tile128x64"
     return flash_attn_backward_sums.step(
         call.caps, t.rows, _shaped(room[t.matrix], w.heads, deep, rows), t.parts,
-        VEC=4, TILE="128x64" if narrow else str(tile), a_rs=width // 4, a_rows=panel_rows,
-        b_rs=rows // 4, deep=deep // tile, across=cdiv(cols, 64 if narrow else tile),
+        VEC=4, TILE=config, a_rs=width // 4, a_rows=panel_rows,
+        b_rs=rows // 4, k_tiles=deep // tile, across=cdiv(cols, SUMS[config].BN),
         down=rows // tile, first_head=w.head, first_row=row, first_k=k,
         rows=t.parts.shape[2], cols=cols // 4, heads=call.d.heads,
         sharing=call.d.batch * call.d.heads // heads,
         lowest=-near.high if t.over_queries else near.low,
         highest=-near.low if t.over_queries else near.high,
-        dst_sb=sb, dst_sh=sh, dst_sr=sr, add=int(add),
+        add=int(add),
     )  # fmt: skip

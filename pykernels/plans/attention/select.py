@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from pykernels._generated.bodies import attention_decode, attention_tile
 from pykernels.plan import Caps, cdiv, forced
 from pykernels.plans.cost import product_seconds, splitk_seconds
 from pykernels.plans.limits import fits
@@ -12,19 +13,26 @@ from pykernels.tuning import Tuning
 from .arguments import Dims
 
 __all__ = [
-    "BLOCKS", "DECODE", "HELD", "LARGE", "SMALL", "Blocks", "Choice", "Tail", "blocks_of",
-    "choose", "edges", "order", "padded", "tail_of",
+    "BLOCKS", "CONFIGS", "DECODE", "HELD", "LARGE", "SMALL", "Blocks", "Choice", "Tail",
+    "blocks_of", "choose", "edges", "order", "padded", "tail_of",
 ]  # fmt: skip
 
 DECODE, SMALL, LARGE = "decode", "attention_tile/32", "attention_tile/large"
-# The tiles of attention_tile.wgsl, by the depth that values are padded to: rows of a block, keys.
-BLOCKS = {
-    (SMALL, 64): (32, 32), (SMALL, 128): (32, 32), (LARGE, 64): (128, 64), (LARGE, 128): (64, 128),
+# The configurations of attention_tile, by the depth that values are padded to.
+CONFIGS = {
+    (SMALL, 64): "small64", (SMALL, 128): "small128",
+    (LARGE, 64): "large64", (LARGE, 128): "large128",
 }  # fmt: skip
+# Query rows of a block and keys of a tile.
+BLOCKS = {
+    key: (attention_tile.CONFIGS[name].BR, attention_tile.CONFIGS[name].BC)
+    for key, name in CONFIGS.items()
+}
 # Invocations and bytes of a workgroup of the large ones.
-LARGE_NEEDS = (128, 25600)
+_LARGE = attention_tile.CONFIGS["large64"]
+LARGE_NEEDS = (_LARGE.threads, _LARGE.workgroup_bytes)
 # Rows that a workgroup of the two bodies for few rows takes.
-HELD = 4
+HELD = attention_decode.CONFIGS["lanes8"].ROWS
 
 
 class Tail(NamedTuple):

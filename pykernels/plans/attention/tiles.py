@@ -13,7 +13,7 @@ from pykernels.plans.limits import MAX_ROUNDS
 
 from .arguments import OPEN, Dims
 from .call import Call, combine, combine_tiles, in_vectors, whole_depth
-from .select import Blocks, Choice, blocks_of, edges, order, padded
+from .select import CONFIGS, Blocks, Choice, blocks_of, edges, order, padded
 
 __all__ = ["tiles"]
 
@@ -86,17 +86,15 @@ def _tile(
     if banded:
         spread, rest = choice.order or order(caps.tuning, choice.body, d, where, q.shape[0])
     return attention_tile.step(
-        caps, q, k, v, c.mask, c.sinks if part.slices == 1 else None, part.sums, part.out,
-        TILE=choice.body.split("/")[1], DVP=padded(d),
+        caps, q, k, v, c.mask, c.sinks if part.slices == 1 else None, part.sums.as_rank(4),
+        part.out.as_rank(5), TILE=CONFIGS[choice.body, padded(d)],
         first_batch=first // d.kv_heads, first_head=first % d.kv_heads,
         kv_heads=d.kv_heads, group=d.group, queries=d.queries, keys=d.keys,
         pitch=where.pitch, head_blocks=where.head_blocks,
         run=run, breadth=where.blocks // run * columns, spread=spread, rest=rest,
         value_depth=d.value_depth, columns=columns,
         first_rank=part.first, ranks=part.ranks,
-        long_tiles=part.long, slice_tiles=part.short, rows_before=part.rows_before,
-        lse_slice=part.sums.strides[0] // 4 if part.slices > 1 else 0,
-        dst_slice=part.out.strides[0] // 16 if part.slices > 1 else 0,
+        long_tiles=part.long, split_tiles=part.short, rows_before=part.rows_before,
         **c.rules(),  # type: ignore[arg-type]
     )  # fmt: skip
 

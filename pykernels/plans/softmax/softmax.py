@@ -14,13 +14,12 @@ __all__ = ["config", "plan"]
 
 # Vectors of a long row that one workgroup takes.
 PIECE = 256 * 4
-# Invocations per row and vectors per invocation, shortest rows first.
-CONFIGS = ((4, 1), (4, 4), (8, 4), (16, 4), (32, 4), (64, 4), (128, 4), (256, 4), (256, 16))
 
 
-def config(cols: int, vec: int) -> tuple[int, int] | None:
+def config(cols: int, vec: int) -> str | None:
     """The first configuration that holds a row in registers."""
-    return next(((lanes, n) for lanes, n in CONFIGS if lanes * n * vec >= cols), None)
+    rows = softmax.CONFIGS
+    return next((name for name, c in rows.items() if c.LANES * c.N * vec >= cols), None)
 
 
 def plan(
@@ -43,7 +42,8 @@ def plan(
     x, mask, dst = _spread(x, mask, dst)
     it = Rows(dst.shape, {"x": x, "mask": mask, "dst": dst})
     found = config(it.cols, 4 if it.vec(4) else 1)
-    if (found is None or found[0] > caps.tuning.softmax.transpose_lanes) and it.columns_apart("x"):
+    most = caps.tuning.softmax.transpose_lanes
+    if (found is None or softmax.CONFIGS[found].LANES > most) and it.columns_apart("x"):
         return _transposed(caps, scratch, x, mask, sinks, dst, head)
     return _rows(caps, scratch, x, mask, sinks, dst, head)
 
@@ -76,8 +76,7 @@ def _rows(
     alibi = {**named, "alibi_heads": head.alibi_heads}
     found = config(it.cols, vec)
     if found is not None:
-        lanes, n = found
-        return [softmax.step(caps, x, mask, sinks, dst, LANES=lanes, N=n, **alibi)]
+        return [softmax.step(caps, x, mask, sinks, dst, LENGTH=found, **alibi)]
     # The pieces of part and apply must be the same: both see the vectors that all three allow.
     pieces = cdiv(it.cols, PIECE * vec)
     parts = scratch.empty((it.rows, pieces, 2), "float32")

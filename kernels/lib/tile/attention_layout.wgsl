@@ -1,0 +1,70 @@
+// How a workgroup of attention_tile divides its block: what each invocation holds, and where the
+// operands lie in workgroup memory. Other libraries take this module as their argument L.
+//
+// NT: invocations; BR: query rows of a block; BC: keys of a tile; TR: rows of an invocation; PK: keys
+// of p in workgroup memory at a time; DVP: columns of dst.
+//% set NT, BR, BC, TR, PK, DVP = CFG.threads, CFG.BR, CFG.BC, CFG.TR, CFG.PK, CFG.DVP
+// Row groups; column lanes, WA warps across.
+//% set RG = BR // TR
+//% set CL = NT // RG
+//% set WA = CL // 8
+// Vectors of an invocation: of rows, keys, and columns of dst.
+//% set RV, CV, DV = TR // 4, BC // CL // 4, DVP // CL // 4
+// Vectors of a row of a chunk of q, k, v, and how many of a chunk an invocation loads.
+//% set QV, KV, VV = BR // 4, BC // 4, DVP // 4
+//% set QL, KL, VL = 8 * QV // NT, 8 * KV // NT, 8 * VV // NT
+// Vectors of v that one load brings, which then are neighbours in memory.
+//% set VPL = 2 if VT == "f16" and DVP == 128 else 1
+// Parts of p; each has WN chunks of 8 keys, NE from each warp across.
+//% set PARTS = BC // PK
+//% set NE = BC // CL // PARTS
+//% set WN = WA * NE
+// An invocation's vectors of rows are QH apart, of keys CL, of columns of dst APART.
+//% set QH = QV // RV
+//% set APART = 1 if VPL == 2 else 8
+//% set log2 = {1: 0, 2: 1, 4: 2, 8: 3, 16: 4, 32: 5}
+
+// a_tile: depth or key, vector of an invocation, position: stage t of q, or chunk t of p, begins at QH * t.
+// b_tile: depth or key, vector of an invocation, position: stage t of k or v begins at CL * t.
+//% macro memory()
+var<workgroup> a_tile: array<array<array<vec4<f32>, ${[2, WN] | max * QH}>, ${RV}>, 8>;
+var<workgroup> b_tile: array<array<array<vec4<f32>, ${2 * CL}>, ${[CV, DV] | max}>, 8>;
+//% endmacro
+
+// This invocation's vectors: of rows from `at_row` on, of keys from `column`, of columns of dst from
+// `at_value`; it stores p from `p_to` on. 32 neighbouring invocations take 4 x 8 groups of rows and
+// columns; a quad meets two of each.
+//% macro position()
+  let w = li >> 5u;
+  let lr = (li & 1u) | ((li >> 2u) & 2u);
+  let lc = ((li >> 1u) & 3u) | ((li >> 2u) & 4u);
+  let column = (w % ${WA}u) * 8u + lc;
+  let at_value = ${"column * %du" % DV if VPL == 2 else "(w %% %du) * %du + lc" % (WA, 8 * DV)};
+  let at_row = (w / ${WA}u) * 4u + lr;
+  let p_to = (w % ${WA}u) * ${QH}u + at_row;
+//% endmacro
+
+// Variables x0_0 ..: vectors of zeros.
+//% macro zeros(x, rows, vectors)
+//% for i in range(rows)
+//% for j in range(vectors)
+  var ${x}${i}_${j} = vec4<f32>();
+//% endfor
+//% endfor
+//% endmacro
+
+// Adds the products of step n of a chunk: rows of a, vectors of b. `down`: along the columns (then a is
+// loaded first).
+//% macro multiply(into, n, a_at, stage, vectors, down)
+      {
+//% for x in ("ab" if down else "ba")
+//% for j in range(vectors if x == "b" else 0)
+        let b${j} = b_tile[${n}][${j}][column + ${stage * CL}u];
+//% endfor
+//% for r in range(RV if x == "a" else 0)
+        let a${r} = a_tile[${n}][${r}][${a_at}];
+//% endfor
+//% endfor
+        ${outer_product.fma_components(TR, 4 * vectors, down, into, "a", "b")}
+      }
+//% endmacro

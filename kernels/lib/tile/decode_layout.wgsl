@@ -1,0 +1,119 @@
+// How a workgroup of attention_decode divides a split of the keys, and its loads. A lane group of LANES
+// lanes reads a key together, 8 depths each; ROWS query rows share the key. WG: invocations. Other
+// libraries take this module as their argument L.
+//% set LANES, ROWS, WG = CFG.LANES, CFG.ROWS, CFG.threads
+//% set GROUPS = WG // LANES
+// Elements of a vector; vectors of a key that a lane loads.
+//% set E = 8 if T == "f16" else 4
+//% set E_BITS = 3 if E == 8 else 2
+//% set LOADS = 8 // E
+// A group takes KEYS keys at a time, and U times as many in a round: four loads of k and four of v on
+// their way. More take registers, and with them workgroups.
+//% set KEYS = [LANES // ROWS, 4 // LOADS] | min
+//% set U = [4 // LOADS // KEYS, 2] | min
+//% set STEP = U * KEYS * GROUPS
+// Vectors of each lane in `exchange`. Four of these workgroups have to fit 48 KiB, or two of 256 lanes.
+//% set PER = 2 if LANES == 32 else 4
+// Products of a group, each the sum over all its lanes, that its lanes then own, SHARE lanes each.
+//% set VALUES = KEYS * ROWS
+//% set SHARE = LANES // VALUES
+// Rounds in which the workgroup loads its rows of q.
+//% set Q_LOADS = [ROWS * LANES * 2 // WG, 1] | max
+
+//% macro memory()
+var<workgroup> q_tile: array<array<vec4<f32>, ${2 * LANES}>, ${ROWS}>;
+var<workgroup> exchange: array<vec4<f32>, ${PER * WG}>;
+// Of each group (or subgroup of 32, which holds several) and row: m and l.
+var<workgroup> row_max: array<array<f32, ${ROWS}>, ${GROUPS}>;
+var<workgroup> row_sum: array<array<f32, ${ROWS}>, ${GROUPS}>;
+//% endmacro
+
+//% macro functions()
+// Four elements of q, loaded at once: one after the other would take microseconds.
+fn q_values(at: vec4<u32>) -> vec4<f32> {
+  let whole = p.q_kind == 4u;
+  let i = select(at >> vec4<u32>(1u), at, whole);
+  let x = vec4<u32>(q_mem[i.x], q_mem[i.y], q_mem[i.z], q_mem[i.w]);
+  let halves = vec4<f32>(half_of(x.x, at.x), half_of(x.y, at.y), half_of(x.z, at.z), half_of(x.w, at.w));
+  return select(halves, bitcast<vec4<f32>>(x), whole);
+}
+
+fn dot8(a: vec4<f32>, b: vec4<f32>, c: vec4<f32>, d: vec4<f32>) -> f32 {
+  let near = fma(a.w, c.w, fma(a.z, c.z, fma(a.y, c.y, a.x * c.x)));
+  return fma(b.w, d.w, fma(b.z, d.z, fma(b.y, d.y, fma(b.x, d.x, near))));
+}
+//% endmacro
+
+// `q_at0`, `q_at1`: the two vectors of four depths, or columns of v, that this lane holds; where it
+// loads k and v from.
+//% macro loader_init()
+  let lane_group = li / ${LANES}u;
+  let lane = li & ${LANES - 1}u;
+//% if E == 8
+  let q_at0 = lane * 2u;
+  let q_at1 = lane * 2u + 1u;
+//% else
+  let q_at0 = lane;
+  let q_at1 = lane + ${LANES}u;
+//% endif
+//% for c in range(LOADS)
+  let k_start${c} = (p.k_off >> ${E_BITS}u) + batch * p.k_sb + kv_head * p.k_sh + min(${"lane" if E == 8 else "q_at" ~ c}, (p.depth >> ${E_BITS}u) - 1u);
+  let v_start${c} = (p.v_off >> ${E_BITS}u) + batch * p.v_sb + kv_head * p.v_sh + min(${"lane" if E == 8 else "q_at" ~ c}, (p.value_depth >> ${E_BITS}u) - 1u);
+//% endfor
+  let first = key0 + lane_group * ${KEYS}u;
+//% endmacro
+
+//% macro load_q()
+//% for n in range(Q_LOADS)
+  let q_r${n} = (li + ${n * WG}u) / ${LANES * 2}u;
+  let q_c${n} = (li & ${LANES * 2 - 1}u) * 4u;
+  let q_row${n} = min(row0 + q_r${n}, rows - 1u);
+  let q_member${n} = quotient(q_row${n}, p.queries);
+  let q_start${n} = p.q_off + batch * p.q_bs + (kv_head * p.group + q_member${n}) * p.q_hs + (q_row${n} - q_member${n} * p.queries) * p.q_ss;
+  let q_pos${n} = vec4<u32>(q_c${n}) + vec4<u32>(0u, 1u, 2u, 3u);
+  let qx${n} = q_values(vec4<u32>(q_start${n}) + min(q_pos${n}, vec4<u32>(p.depth - 1u)) * p.q_ds);
+//% endfor
+//% endmacro
+
+// q as f32, zero beyond its depth.
+//% macro store_q()
+//% for n in range(Q_LOADS)
+  if (q_r${n} < ${ROWS}u) { q_tile[q_r${n}][li & ${LANES * 2 - 1}u] = select(vec4<f32>(), qx${n}, q_pos${n} < vec4<u32>(p.depth)); }
+//% endfor
+//% endmacro
+
+// x0_0 .. : what the group's keys from `offset` of the split on hold in k or v.
+//% macro load_keys(x, offset, declare="")
+//% for u in range(U)
+//% for j in range(KEYS)
+//% for c in range(LOADS)
+      ${declare}${x}${u * KEYS + j}_${c} = ${x}_mem[${x}_start${c} + min(first + ${offset} + ${u * KEYS * GROUPS + j}u, p.keys - 1u) * p.${x}_st];
+//% endfor
+//% endfor
+//% endfor
+//% endmacro
+
+// The values of this round's keys.
+//% macro load_values()
+//% if T == "f32"
+//% for n in range(U * KEYS)
+//% for c in range(LOADS)
+      var v${n}_${c} = vec4<u32>();
+//% endfor
+//% endfor
+      if (p.value_depth != 0u) {  // always; or the driver waits for k before it loads v
+        ${load_keys("v", "offset")}
+      }
+//% else
+      ${load_keys("v", "offset", "var ")}
+//% endif
+//% endmacro
+
+// Elements 4 h .. of the eight that key n holds in this lane.
+//% macro part(x, n, h)
+//% if E == 8
+vec4<f32>(unpack2x16float(${x}${n}_0[${2 * h}]), unpack2x16float(${x}${n}_0[${2 * h + 1}]))
+//%- else
+bitcast<vec4<f32>>(${x}${n}_${h})
+//%- endif
+//% endmacro

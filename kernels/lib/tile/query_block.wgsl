@@ -1,0 +1,132 @@
+// Blocks of query rows of attention_tile: which one a workgroup computes, and its epilogue. All of this
+// runs once a block and so from a cold instruction cache: it is kept short, by branches around
+// divisions that few calls need. L: attention_layout.
+
+// Which block workgroup `g` computes: split of the keys, KV head (`local` among those bound, `kv_head` of
+// `batch`), first row (`row0`) and column (`col0`); the keys that it may see and their tiles.
+//
+// `ranks` blocks, from `first_rank` on; those of one split of the keys after those of another.
+// Blocks of `spread` KV heads are neighbours, so that their keys stay in the cache. Among these the
+// blocks with the most keys (causal: the last of `run`) come first; the `rest` shortest of each run
+// follow for all heads, so that what ends last is short. `breadth` workgroups, of all runs of a KV
+// head and all columns, have the same position in their run.
+//% macro tile_index(L)
+  var split = 0u;
+  if (p.ranks < p.groups) { split = g / p.ranks; }
+  let rank = p.first_rank + g - split * p.ranks;
+  let early = (p.run - p.rest) * p.breadth;
+  let late = rank >= early * p.matrices;
+  let each = select(early, p.rest * p.breadth, late);
+  let spread = select(p.spread, p.matrices, late);
+  let at = rank - select(0u, early * p.matrices, late);
+  var local = at / (each * spread) * spread;
+  var index = at - local * each;
+  let heads = min(p.matrices - local, spread);
+  if (heads > 1u) {
+    let of_all = index;
+    index = of_all / heads;
+    local += of_all - index * heads;
+  }
+  var down = 0u;
+  if (p.run > 1u) {
+    down = index / p.breadth;
+    index -= down * p.breadth;
+  }
+  let in_run = p.run - 1u - down - select(0u, p.run - p.rest, late);
+  var col0 = 0u;
+  if (p.columns > 1u) {
+    let both = index;
+    index = both / p.columns;
+    col0 = (both - index * p.columns) * ${L.DVP}u;
+  }
+  let row0 = (index * p.run + in_run) * ${L.BR}u;
+  var batch = p.first_batch;
+  var kv_head = p.first_head + local;
+  if (kv_head >= p.kv_heads) {
+    let whole = kv_head / p.kv_heads;
+    batch += whole;
+    kv_head -= whole * p.kv_heads;
+  }
+
+  // The keys that the block may see. Where queries see unlike keys a block holds rows of one head, or
+  // of several heads all queries.
+  let first_row = select(0u, in_run * ${L.BR}u, p.run > 1u);
+  let last_row = select(p.queries - 1u, min(first_row + ${L.BR - 1}u, p.queries - 1u), p.run > 1u);
+  let lowest = i32(min(first_row, p.queries - 1u)) + p.band_low;
+  let highest = i32(last_row) + p.band_high;
+  let seen_from = u32(clamp(lowest, 0, i32(p.keys)));
+  let seen_to = u32(clamp(highest + 1, 0, i32(p.keys)));
+  let split_end = p.long_tiles + split * p.split_tiles;
+  let split_start = select(split_end - p.split_tiles, 0u, split == 0u);
+  let tile_from = max(seen_from / ${L.BC}u, split_start);
+  let tile_to = min((seen_to + ${L.BC - 1}u) / ${L.BC}u, split_end);
+//% endmacro
+
+// At the end: what each row of o is multiplied with, and its index in dst, or NONE.
+//% macro memory(L)
+var<workgroup> row_factor: array<f32, ${L.BR}>;
+var<workgroup> row_dst: array<u32, ${L.BR}>;
+const NONE = 0xffffffffu;
+//% endmacro
+
+// o / l to dst, and lse: l of a row is the sum over its column lanes, which one invocation adds.
+//% macro epilogue(L)
+  workgroupBarrier();
+//% for r in range(L.RV)
+  a_tile[column & 7u][${r}][${"(column >> 3u) * " ~ L.QH ~ "u + " if L.CL > 8 else ""}at_row] = l${r};
+//% endfor
+  workgroupBarrier();
+  ${_normalize(L)}
+  workgroupBarrier();
+//% for i in range(L.TR)
+//% set own = "at_row * 4u + " ~ (i // 4 * 4 * L.QH + i % 4) ~ "u"
+  let to${i} = row_dst[${own}];
+  let factor${i} = row_factor[${own}];
+//% endfor
+//% for d in range(L.DV)
+  if (at_value + ${L.APART * d}u < (p.value_depth - col0 + 3u) / 4u) {
+//% for i in range(L.TR)
+    if (to${i} != NONE) { dst_store(to${i} + at_value + ${L.APART * d}u, o${i}_${d} * factor${i}); }
+//% endfor
+  }
+//% endfor
+//% endmacro
+
+// One invocation a row: its sum and the sink of its head, its factor and index in dst, and its lse.
+//% macro _normalize(L)
+  if (li < ${L.BR}u) {
+    let quad = (li >> 2u) & ${L.QH - 1}u;
+    let part = li / ${4 * L.QH}u;
+    var sum = a_tile[0][part][quad][li & 3u];
+//% for n in range(1, L.CL)
+    sum += a_tile[${n % 8}][part][quad + ${n // 8 * L.QH}u][li & 3u];
+//% endfor
+    var m = bitcast<f32>(ordered(atomicLoad(&row_max[li])));
+    let row = row0 + li;
+    let member = row / p.pitch;
+    let query = row - member * p.pitch;
+    let head = kv_head * p.group + member;
+    let inside = (member < p.group) & (query < p.queries);
+    let empty = (sum == 0.0f) | (m == LOWEST);
+    var lost = is_lost(sum) | is_lost(m);
+    var factor = 1.0f;
+    if (p.has_sinks == 1u) {
+      let sink = sinks_load(p.sinks_off + min(head, p.group * p.kv_heads - 1u) * p.sinks_hs) * LOG2E;
+      lost |= is_lost(sink) & (bitcast<u32>(sink) != MINUS_INF) & !empty;
+      let new_max = max(m, sink);
+      let e = exp2_shifted(vec4<f32>(m - new_max, sink - new_max, 0.0f, 0.0f));
+      factor = e.x;
+      sum = sum * e.x + e.y;
+      m = new_max;
+    }
+    let nan = bitcast<f32>(p.nan);
+    row_factor[li] = select(select(factor / sum, 0.0f, empty), nan, lost);
+    let to = p.dst_off + split * p.dst_ps + batch * p.dst_bs + head * p.dst_hs + (query - p.rows_before) * p.dst_ss;
+    row_dst[li] = select(NONE, to + col0 / 4u, inside);
+    if (inside & (col0 == 0u)) {
+      let lse = select((m + log2(sum)) * LN2, bitcast<f32>(p.minus_inf), empty);
+      lse_store(p.lse_off + split * p.lse_ps + batch * p.lse_bs + head * p.lse_hs + (query - p.rows_before) * p.lse_ss,
+                select(lse, nan, lost));
+    }
+  }
+//% endmacro
