@@ -1,11 +1,11 @@
 """Which cases run in the short mode: by hash and committed costs, never by the clock.
 
 A kernel has seconds in each column for each of its bodies: what a tenth of the body's texts cost
-there, 10 to 40 of them (VARIANTS), but 2 to 20 seconds; a row of ops.toml has ROW. A case marked `sample` pays for itself, and for
-each variant that no case of this kernel has used before, by the milliseconds that
-`tests/costs.toml` has for the body and the column; one that cannot pay is skipped. Cases come in
-the order of their hashes, those of each test in turn, so that columns differ and every test of a
-kernel gets some. A case of variants that are there already costs little, so most of those run.
+there, 10 to 40 of them (VARIANTS), but 2 to 20 seconds; a row of ops.toml has ROW. A case marked
+`sample` pays for itself, and for each variant that no case of this kernel has used before, by the
+milliseconds that `tests/costs.toml` has for the body and the column; one that cannot pay is
+skipped. Cases come in the order of their hashes, those of each test in turn, so that columns differ
+and every test of a kernel gets some. A case of variants that are there already costs little.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import json
 import tomllib
 import zlib
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
