@@ -1,11 +1,11 @@
 """Which cases run in the short mode: by hash and committed costs, never by the clock.
 
-Every kernel has SECONDS a column for each of its bodies, and a row of ops.toml has ROW seconds. A
-case marked `sample` pays for itself, and for each variant that no case of this kernel has used
-before, by the milliseconds that `tests/costs.toml` has for the body and the column; one that cannot
-pay is skipped. Cases come in the order of their hashes, those of each test in turn, so that columns
-differ and every test of a kernel gets some. A case of variants that are there already costs little,
-so most of those run.
+A kernel has seconds in each column for each of its bodies: what a tenth of the body's texts cost
+there, 10 to 40 of them (VARIANTS), but 2 to 20 seconds; a row of ops.toml has ROW. A case marked
+`sample` pays for itself, and for each variant that no case of this kernel has used before, by the
+milliseconds that `tests/costs.toml` has for the body and the column; one that cannot pay is
+skipped. Cases come in the order of their hashes, those of each test in turn, so that columns differ
+and every test of a kernel gets some. A case of variants that are there already costs little.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
     "turns",
 ]
 
-SECONDS, ROW = 3.0, 0.3
+VARIANTS, SECONDS, ROW = (10, 40), (2.0, 20.0), 0.3
 # Milliseconds where nothing was measured: of a case without new variants, and of a variant.
 CASE, VARIANT = 20.0, 250.0
 COSTS = Path(__file__).with_name("costs.toml")
@@ -46,9 +46,11 @@ def read_costs(column: str, path: Path = COSTS) -> dict[str, dict[str, float]]:
 
 def kernel_of(node: str, kernels: Collection[str]) -> str:
     """The kernel that a case is about: the longest name that the name of its file begins with, or
-    in a file about many the first of its parameters; else the name of the file."""
+    in a file about many the first of its parameters; else, and elsewhere, the name of the file."""
     file, _, test = node.partition("::")
     name = Path(file).stem.removeprefix("test_")
+    if not file.startswith("tests/kernels/"):
+        return name
     first = test.partition("[")[2].removesuffix("]").partition("-")[0]
     found = [k for k in kernels if f"{name}_".startswith(f"{k}_")]
     return max(found, key=len) if found else first if first in kernels else name
@@ -65,6 +67,15 @@ def turns(names: Sequence[str], column: str) -> list[str]:
     return [name for _, _, name in sorted(order)]
 
 
+def share(price: float = VARIANT, texts: int = 1) -> float:
+    """The seconds that a kernel gets for one of its bodies, by the price of a variant."""
+    return _within(SECONDS, _within(VARIANTS, texts / 10) * price / 1e3)
+
+
+def _within(limits: tuple[float, float], value: float) -> float:
+    return min(max(value, limits[0]), limits[1])
+
+
 class Budget:
     """What the cases of one column may still cost; `kernels` has the seconds of each."""
 
@@ -76,11 +87,17 @@ class Budget:
 
     @classmethod
     def of_column(cls, column: str) -> Budget:
-        kernels: dict[str, Any] = json.loads(MANIFEST.read_text(encoding="utf-8"))["kernels"]
-        seconds = {
-            n: ROW if k["fixed_axes"] else SECONDS * len(k["bodies"]) for n, k in kernels.items()
+        manifest: dict[str, Any] = json.loads(MANIFEST.read_text(encoding="utf-8"))
+        costs = read_costs(column)
+        shares = {
+            body: share(costs["variants"].get(body, VARIANT), len(texts))
+            for body, texts in manifest["variants"].items()
         }
-        return cls(read_costs(column), seconds)
+        seconds = {
+            name: ROW if k["fixed_axes"] else sum(shares[body] for body in k["bodies"])
+            for name, k in manifest["kernels"].items()
+        }
+        return cls(costs, seconds)
 
     def start(self, kernel: str, test: str) -> bool:
         """May a case of this test run? It pays for itself."""
@@ -97,7 +114,7 @@ class Budget:
         return True
 
     def _pay(self, kernel: str, cost: float) -> bool:
-        left = self._left.setdefault(kernel, 1e3 * self.kernels.get(kernel, SECONDS))
+        left = self._left.setdefault(kernel, 1e3 * self.kernels.get(kernel, share()))
         if cost > left:
             return False
         self._left[kernel] = left - cost

@@ -9,6 +9,7 @@ CI                      a missing driver fails instead of skipping
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
@@ -37,44 +38,46 @@ class Selection:
     def __init__(self) -> None:
         self._budget = Budget.of_column(COLUMN)
         self._case: tuple[str, bool] = ("", False)
+        self._left_out = ""
         self._used: set[str] = set()
         self._new: list[str] = []
         self.costs: dict[str, tuple[float, list[str]]] = {}
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        before = _cpu()
-        self._new = []
-        try:
-            return (yield)  # type: ignore[return-value]
-        finally:
-            self.costs[item.nodeid] = (round(1e3 * (_cpu() - before), 1), self._new)
-
-    @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
         sampled = not FULL and item.get_closest_marker("sample") is not None
         kernel = kernel_of(item.nodeid, self._budget.kernels)
-        self._case = kernel, sampled
+        self._case, self._left_out = (kernel, sampled), ""
+        self._new, before = [], _cpu()
         try:
             if sampled and not self._budget.start(kernel, _test(item)):
-                _leave(kernel)
-            return (yield)  # type: ignore[return-value]
+                self._leave_out(kernel)
+            result = yield
+        except BaseException:
+            if not self._left_out:
+                raise
+            # What else the case says of what it did not finish counts for nothing.
+            with contextlib.suppress(pk.PyKernelsError, AttributeError):
+                item.funcargs.get("dev").sync()  # type: ignore[attr-defined]
+            pytest.skip(self._left_out)
         finally:
             self._case = "", False
+        self.costs[item.nodeid] = (round(1e3 * (_cpu() - before), 1), self._new)
+        return result
 
     def use(self, body: str, key: str) -> None:
         """A pipeline is asked for, perhaps by a case that cannot pay for it."""
         kernel, sampled = self._case
         if not self._budget.use(kernel, body, key, sampled):
-            _leave(kernel)
+            self._leave_out(kernel)
         variant = f"{body} {key}"
         if variant not in self._used:
             self._used.add(variant)
             self._new.append(variant)
 
-
-def _leave(kernel: str) -> None:
-    pytest.skip(f"beyond the seconds of a kernel in {COLUMN}: PYKERNELS_TEST_FULL=1 runs it")
+    def _leave_out(self, kernel: str) -> None:
+        self._left_out = f"beyond the seconds of {kernel}: ci/test.sh --full runs it"
+        pytest.skip(self._left_out)
 
 
 def _cpu() -> float:
