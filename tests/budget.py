@@ -4,8 +4,9 @@ A kernel has seconds in each column for each of its bodies: what a tenth of the 
 there, 10 to 40 of them (VARIANTS), but 2 to 20 seconds; a row of ops.toml has ROW. A case marked
 `sample` pays for itself, and for each variant that no case of this kernel has used before, by the
 milliseconds that `tests/costs.toml` has for the body and the column; one that cannot pay is
-skipped. Cases come in the order of their hashes, those of each test in turn, so that columns differ
-and every test of a kernel gets some. A case of variants that are there already costs little.
+skipped. Cases come in the order of their hashes, those of each test in turn, and the files of a
+kernel divide its seconds by their tests, so that columns differ and every test gets some. A case of
+variants that are there already costs little.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from __future__ import annotations
 import json
 import tomllib
 import zlib
-from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +83,8 @@ class Budget:
     def __init__(self, costs: dict[str, dict[str, float]], kernels: dict[str, float]) -> None:
         self._variants, self._cases = costs["variants"], costs["cases"]
         self.kernels = kernels
-        self._left: dict[str, float] = {}
+        self._left: dict[tuple[str, str], float] = {}
+        self._parts: dict[tuple[str, str], float] = {}
         self._seen: dict[str, set[str]] = defaultdict(set)
 
     @classmethod
@@ -99,23 +101,37 @@ class Budget:
         }
         return cls(costs, seconds)
 
+    def divide(self, tests: Iterable[tuple[str, str]]) -> None:
+        """The files of a kernel share its seconds by their sampled tests, each (kernel, test)."""
+        files = Counter((kernel, _file(test)) for kernel, test in set(tests))
+        total: Counter[str] = Counter()
+        for (kernel, _), count in files.items():
+            total[kernel] += count
+        self._parts = {place: count / total[place[0]] for place, count in files.items()}
+
     def start(self, kernel: str, test: str) -> bool:
         """May a case of this test run? It pays for itself."""
-        return self._pay(kernel, self._cases.get(test, CASE))
+        return self._pay(kernel, test, self._cases.get(test, CASE))
 
-    def use(self, kernel: str, body: str, key: str, sampled: bool) -> bool:
+    def use(self, kernel: str, test: str, body: str, key: str, sampled: bool) -> bool:
         """May it use this variant? Only a sampled case pays for one that is new to the kernel."""
         seen = self._seen[kernel]
         variant = f"{body} {key}"
         if variant not in seen:
-            if sampled and not self._pay(kernel, self._variants.get(body, VARIANT)):
+            if sampled and not self._pay(kernel, test, self._variants.get(body, VARIANT)):
                 return False
             seen.add(variant)
         return True
 
-    def _pay(self, kernel: str, cost: float) -> bool:
-        left = self._left.setdefault(kernel, 1e3 * self.kernels.get(kernel, share()))
+    def _pay(self, kernel: str, test: str, cost: float) -> bool:
+        place = kernel, _file(test)
+        seconds = self.kernels.get(kernel, share()) * self._parts.get(place, 1)
+        left = self._left.setdefault(place, 1e3 * seconds)
         if cost > left:
             return False
-        self._left[kernel] = left - cost
+        self._left[place] = left - cost
         return True
+
+
+def _file(test: str) -> str:
+    return test.partition("::")[0]

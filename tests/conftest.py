@@ -37,7 +37,7 @@ class Selection:
 
     def __init__(self) -> None:
         self._budget = Budget.of_column(COLUMN)
-        self._case: tuple[str, bool] = ("", False)
+        self._case: tuple[str, str, bool] = ("", "", False)
         self._left_out = ""
         self._used: set[str] = set()
         self._new: list[str] = []
@@ -47,7 +47,7 @@ class Selection:
     def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
         sampled = not FULL and item.get_closest_marker("sample") is not None
         kernel = kernel_of(item.nodeid, self._budget.kernels)
-        self._case, self._left_out = (kernel, sampled), ""
+        self._case, self._left_out = (kernel, _test(item), sampled), ""
         self._new, before = [], _cpu()
         try:
             if sampled and not self._budget.start(kernel, _test(item)):
@@ -61,14 +61,19 @@ class Selection:
                 item.funcargs.get("dev").sync()  # type: ignore[attr-defined]
             pytest.skip(self._left_out)
         finally:
-            self._case = "", False
+            self._case = "", "", False
         self.costs[item.nodeid] = (round(1e3 * (_cpu() - before), 1), self._new)
         return result
 
+    def divide(self, items: list[pytest.Item]) -> None:
+        sampled = [i for i in items if i.get_closest_marker("sample")]
+        kernels = self._budget.kernels
+        self._budget.divide((kernel_of(i.nodeid, kernels), _test(i)) for i in sampled)
+
     def use(self, body: str, key: str) -> None:
         """A pipeline is asked for, perhaps by a case that cannot pay for it."""
-        kernel, sampled = self._case
-        if not self._budget.use(kernel, body, key, sampled):
+        kernel, test, sampled = self._case
+        if not self._budget.use(kernel, test, body, key, sampled):
             self._leave_out(kernel)
         variant = f"{body} {key}"
         if variant not in self._used:
@@ -111,6 +116,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left:
         config.hook.pytest_deselected(items=left)
     items[:] = _in_turns([i for i in items if i not in left])
+    config.stash[selection].divide(items)
 
 
 def _in_turns(items: list[pytest.Item]) -> list[pytest.Item]:
