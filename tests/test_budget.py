@@ -90,6 +90,14 @@ def test_files_of_a_kernel_divide_its_seconds() -> None:
     assert b.use("row", "a.py::test_a", "one", "A=1", sampled=True)
 
 
+def test_a_column_without_prices_has_those_of_its_driver(tmp_path: Path) -> None:
+    path = tmp_path / "costs.toml"
+    path.write_text("[a-one.variants]\nbody = 1\n[b-two.variants]\nbody = 2\n")
+    assert read_costs("c-two", path)["variants"] == {"body": 2}
+    assert read_costs("a-one", path)["variants"] == {"body": 1}
+    assert read_costs("c-three", path) == read_costs("", path) == NO_COSTS
+
+
 def test_an_unknown_kernel_and_column_have_defaults() -> None:
     b = Budget(read_costs("no-column"), {})
     count = sum(b.use("new", "t.py::test", "new", f"A={i}", sampled=True) for i in range(100))
