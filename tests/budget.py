@@ -4,9 +4,9 @@ A kernel has seconds in each column for each of its bodies: what a tenth of the 
 there, 10 to 40 of them (VARIANTS), but 2 to 20 seconds; a row of ops.toml has ROW. A case marked
 `sample` pays for itself, and for each variant that no case of this kernel has used before, by the
 milliseconds that `tests/costs.toml` has for the body and the column; one that cannot pay is
-skipped. Cases come in the order of their hashes, those of each test in turn, and the files of a
-kernel divide its seconds by their tests, so that columns differ and every test gets some. A case of
-variants that are there already costs little.
+skipped, but for the first of its test, which runs whatever it costs. Cases come in the order of
+their hashes, those of each test in turn, and the files of a kernel divide its seconds by their
+tests, so that columns differ. A case of variants that are there already costs little.
 """
 
 from __future__ import annotations
@@ -90,6 +90,8 @@ class Budget:
         self._left: dict[tuple[str, str], float] = {}
         self._parts: dict[tuple[str, str], float] = {}
         self._seen: dict[str, set[str]] = defaultdict(set)
+        self._begun: set[str] = set()
+        self._free = False  # is this the first case of its test?
 
     @classmethod
     def of_column(cls, column: str) -> Budget:
@@ -114,7 +116,9 @@ class Budget:
         self._parts = {place: count / total[place[0]] for place, count in files.items()}
 
     def start(self, kernel: str, test: str) -> bool:
-        """May a case of this test run? It pays for itself."""
+        """May a case of this test run? It pays for itself, the first one with what is left."""
+        self._free = test not in self._begun
+        self._begun.add(test)
         return self._pay(kernel, test, self._cases.get(test, CASE))
 
     def use(self, kernel: str, test: str, body: str, key: str, sampled: bool) -> bool:
@@ -131,7 +135,7 @@ class Budget:
         place = kernel, _file(test)
         seconds = self.kernels.get(kernel, share()) * self._parts.get(place, 1)
         left = self._left.setdefault(place, 1e3 * seconds)
-        if cost > left:
+        if cost > left and not self._free:
             return False
         self._left[place] = left - cost
         return True

@@ -53,8 +53,8 @@ class Selection:
             if sampled and not self._budget.start(kernel, _test(item)):
                 self._leave_out(kernel)
             result = yield
-        except BaseException:
-            if not self._left_out:
+        except BaseException as e:
+            if not (self._left_out and _was_skipped(e)):
                 raise
             # What else the case says of what it did not finish counts for nothing.
             with contextlib.suppress(pk.PyKernelsError, AttributeError):
@@ -83,6 +83,15 @@ class Selection:
     def _leave_out(self, kernel: str) -> None:
         self._left_out = f"beyond the seconds of {kernel}: ci/test.sh --full runs it"
         pytest.skip(self._left_out)
+
+
+def _was_skipped(error: BaseException | None) -> bool:
+    """Did this error come from leaving a case out, or was raised on the way?"""
+    if isinstance(error, KeyboardInterrupt | SystemExit):
+        return False
+    while error is not None and not isinstance(error, pytest.skip.Exception):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _cpu() -> float:
@@ -150,10 +159,12 @@ def dev(pytestconfig: pytest.Config) -> Iterator[pk.Device]:
         return get(self, body, key, writable)
 
     kind.get = watched  # type: ignore[method-assign]
-    with force(device, tuning="generic-large" if driver == "lavapipe" else None):
-        yield device
-    kind.get = get  # type: ignore[method-assign]
-    device.close()
+    try:
+        with force(device, tuning="generic-large" if driver == "lavapipe" else None):
+            yield device
+    finally:
+        kind.get = get  # type: ignore[method-assign]
+        device.close()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -46,6 +46,8 @@ def test_a_kernel_pays_for_cases_and_new_variants() -> None:
     costs = {"variants": {"one": 400.0}, "cases": {"t.py::test_long": 700.0}}
     b = Budget(costs, {"k": 2.0, "row": 0.3})
     assert b.start("k", "t.py::test_long")  # 1300 are left
+    assert b.start("k", "t.py::test")  # 1280
+    assert b.start("k", "t.py::test")  # 1260: no more its first
     assert b.use("k", "t.py::test", "one", "A=1", sampled=True)  # 900
     assert b.use("k", "t.py::test", "one", "A=1", sampled=True)  # it is there
     assert b.use(
@@ -62,6 +64,16 @@ def test_a_kernel_pays_for_cases_and_new_variants() -> None:
     assert b.use("row", "t.py::test", "other", "A=1", sampled=True)
     assert b.start("row", "t.py::test_short") and CASE + VARIANT < 300
     assert not b.use("row", "t.py::test", "other", "A=2", sampled=True)
+
+
+def test_the_first_case_of_a_test_always_runs() -> None:
+    b = Budget({"variants": {"one": 400.0}, "cases": {"t.py::test_long": 700.0}}, {"k": 0.5})
+    assert b.start("k", "t.py::test_long")
+    assert b.use("k", "t.py::test_long", "one", "A=1", sampled=True)
+    assert not b.start("k", "t.py::test_long")
+    assert b.start("k", "t.py::test_other")  # though the seconds are spent
+    assert b.use("k", "t.py::test_other", "one", "A=2", sampled=True)
+    assert not b.start("k", "t.py::test_other")
 
 
 def test_a_body_has_the_seconds_of_some_variants() -> None:
