@@ -18,7 +18,6 @@ DIRECT = "conv_weight_direct"
 TILES = tile_body.CONFIGS  # BM output channels, BN weights of each
 SMALLEST = "32x32"
 BK = TILES[SMALLEST].BK  # as of the others
-PAD = 4  # elements between the rows of a tile
 CHUNK = conv_weight_direct.CONFIGS["taps9"]
 
 
@@ -73,7 +72,7 @@ def _may(caps: Caps, s: Shape, tile: str) -> bool:
         return False
     bodies = caps.tuning.conv.conv2d_backward_weight.bodies
     own = TILES[tile]
-    fits = fits_tile(caps, own.threads, own.BM + PAD, own.BN + PAD, BK)
+    fits = fits_tile(caps, own.threads, own.BM + own.PAD, own.BN + own.PAD, BK)
     return tile in bodies and fits
 
 
