@@ -82,13 +82,12 @@ def choice(kernel: str, **fields: Any) -> Any:
 
 def parse(kernel: str, text: str) -> Any:
     """A choice as text: "body=gemm_tile slices=1 tail=3,4"."""
-    fields = {}
+    fields: dict[str, Any] = {}
     for word in text.split():
         name, equals, value = word.partition("=")
         if not equals:
             raise ArgumentError(f"[force] a choice is NAME=VALUE ... but has {word!r}")
-        parts = tuple(_value(v) for v in value.split(","))
-        fields[name] = parts if len(parts) > 1 else parts[0]
+        fields[name] = tuple(map(_value, value.split(","))) if "," in value else _value(value)
     return choice(kernel, **fields)
 
 

@@ -240,6 +240,7 @@ def _forced(kernels: Iterable[str], config: str) -> dict[str, Peer]:
     from pykernels.forcing import parse
 
     found: dict[str, Peer] = {}
+    why = "no kernel was chosen"
     for name in kernels:
         try:
             found[name] = ForcedPeer(parse(name, config))
