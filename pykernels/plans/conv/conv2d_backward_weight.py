@@ -24,7 +24,7 @@ from .geometry import (
     geometry,
     reorder,
 )
-from .select_weight import BK, DIRECT, TILES, WG, Choice, Shape, choose
+from .select_weight import BK, CHUNK, DIRECT, TILES, Choice, Shape, choose
 
 __all__ = ["Choice", "plan"]
 
@@ -135,10 +135,10 @@ def _common(call: Call, each: int, ahead: int) -> dict[str, int]:
 
 def _direct(caps: Caps, scratch: Scratch, call: Call, choice: Choice) -> list[Step]:
     s = call.shape
-    slices, each = split_k(s.pixels, choice.slices, WG)
+    slices, each = split_k(s.pixels, choice.slices, CHUNK.threads)
     parts = _target(scratch, call, slices)
     step = conv_weight_direct.step(
-        caps, call.dy, call.x, parts, taps=s.taps, **_common(call, each, WG)
+        caps, call.dy, call.x, parts, taps=s.taps, **_common(call, each, CHUNK.threads)
     )
     return [step, _sum(caps, parts, call, slices)]
 
