@@ -26,7 +26,8 @@ def small_checkout(folder: Path, families: Sequence[str] = FAMILIES) -> Path:
     for name in {p.name for p in (ROOT / "kernels").iterdir()} - {"lib", *families}:
         for room in ("bench/cases", "functional", "reference"):
             (folder / "pykernels" / room / f"{name}.py").unlink(missing_ok=True)
-        shutil.rmtree(folder / "pykernels" / "plans" / name, ignore_errors=True)
+        for room in ("export/cases", "plans"):
+            shutil.rmtree(folder / "pykernels" / room / name, ignore_errors=True)
     (folder / "tests").mkdir()
     shared = [p for p in (ROOT / "tests").iterdir() if p.suffix in (".py", ".toml")]
     for path in [ROOT / "pyproject.toml", *shared]:

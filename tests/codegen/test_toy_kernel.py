@@ -176,7 +176,7 @@ FILES = {
     "pykernels/reference/toy.py": REFERENCE,
     "pykernels/functional/toy.py": FUNCTIONAL,
     "pykernels/bench/cases/toy.py": BENCH,
-    "pykernels/export/cases/toy_scale.toml": 'test = ["x=f32[3,17] factor=0.5"]\n',
+    "pykernels/export/cases/toy/toy_scale.toml": 'test = ["x=f32[3,17] factor=0.5"]\n',
     "tests/kernels/toy/test_toy.py": TEST,
     "docs/design/toy.md": "# The toy family\n\nIt multiplies by scalars.\n",
 }
