@@ -260,7 +260,7 @@ def dtypes_page() -> Iterator[str]:
     yield (
         "float16 needs the device's feature shader-f16 where a kernel computes with it; moving "
         "and converting it does not. A bfloat16 tensor becomes a numpy array with the package "
-        "ml_dtypes only. Elements below four bytes share words: a view may begin inside of one."
+        "ml_dtypes only. Elements below four bytes share words: a view may begin inside one."
     )
     yield ""
     yield from ("## Arguments of kernels", "", "| kernel | argument | dtypes |", "|---|---|---|")

@@ -168,7 +168,7 @@ class Engine:
             self.end("buffer")
 
     def wait(self, device: Any, promise: Any) -> None:
-        """Wait for a promise. wgpu's never resolves when somebody destroys the device meanwhile."""
+        """Wait for a promise. wgpu's never resolves when the device is destroyed meanwhile."""
         if self.name == "wgpu":
             while not promise._thread_event.wait(0.5):
                 if device._poller is None:
