@@ -196,7 +196,8 @@ class Engine:
 
     @property
     def error_class(self) -> type[Exception]:
-        return self.module.GPUError  # type: ignore[no-any-return]
+        found: type[Exception] = self.module.GPUError
+        return found
 
     # Raw calls report errors through a callback: `begin` and `end` put them into an exception.
 
