@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("dev")]
 
 
 def foreign(usage: int = USAGE, nbytes: int = 1024) -> tuple[pk.Device, Any, pk.Tensor]:
-    """A device and a buffer of somebody else's, and a tensor of zeros on it."""
+    """A device and a buffer that the caller owns, and a tensor of zeros on it."""
     raw = raw_device()
     dev = pk.Device.from_wgpu(raw)
     buffer = raw_buffer(raw, nbytes, usage)
