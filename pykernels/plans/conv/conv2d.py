@@ -6,6 +6,7 @@ from pykernels.errors import ShapeError
 from pykernels.layout import View
 from pykernels.plan import Caps, Scratch, Step
 
+from .call import Windows
 from .geometry import (
     LayoutName,
     Padding,
@@ -20,7 +21,7 @@ from .geometry import (
     kernel_of,
 )
 from .select import Choice
-from .windows import Windows, steps
+from .windows import steps
 
 __all__ = ["Choice", "plan"]
 

@@ -17,10 +17,11 @@ from pykernels.layout import View
 from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.limits import MAX_ROUNDS
 
+from .call import Windows
 from .geometry import Geometry
 from .select import choose
 from .window_steps import reduce, u32
-from .windows import Windows, shape_of, steps
+from .windows import shape_of, steps
 
 __all__ = ["gather"]
 

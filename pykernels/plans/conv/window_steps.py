@@ -1,8 +1,8 @@
-"""The dispatches of one call of `windows.Windows`, body by body."""
+"""The dispatches of one call of `Windows`, body by body."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from pykernels._generated.bodies import (
     conv_depthwise,
@@ -18,11 +18,9 @@ from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.cost import Split, split_k
 from pykernels.plans.matmul.select import reduce_bits
 
+from .call import Windows
 from .geometry import reorder
 from .select import BK
-
-if TYPE_CHECKING:
-    from .windows import Windows
 
 __all__ = [
     "STEM_WINDOWS", "Weights", "depthwise", "direct", "elements", "implicit_gemm",
