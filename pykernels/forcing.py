@@ -3,11 +3,11 @@
 For tests and benches. A choice is what the `choose` of a kernel's plan returns, and carried by
 `Caps`: so this works without a GPU, and prepared calls know what they were made with.
 
-    with force(dev, choice("mul_mat", body="gemm_tile", slices=2)):
+    with force(dev, choice("mul_mat", body="gemm_tile", splits=2)):
         pk.matmul(a, b)
     with force(dev, tuning="generic-large"):
         ...
-    plan(with_forced(caps, choice("flash_attn", body="decode", slices=5)), ...)
+    plan(with_forced(caps, choice("flash_attn", body="decode", splits=5)), ...)
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def choice(kernel: str, **fields: Any) -> Any:
 
 
 def parse(kernel: str, text: str) -> Any:
-    """A choice as text: "body=gemm_tile slices=1 tail=3,4"."""
+    """A choice as text: "body=gemm_tile splits=1 tail=3,4"."""
     fields: dict[str, Any] = {}
     for word in text.split():
         name, equals, value = word.partition("=")

@@ -18,12 +18,12 @@ from pykernels.tuning import named
 
 CAPS = Caps(True, True, 32, 1024, 49152, 1 << 31, 65535, named("generic-large"))
 CHOICES = {
-    "mul_mat": "body=gemm_tile slices=2",
-    "conv2d": "body=implicit_gemm/64x64 slices=2 pack=true",
+    "mul_mat": "body=gemm_tile splits=2",
+    "conv2d": "body=implicit_gemm/64x64 splits=2 pack=true",
     "conv_transpose2d": "body=implicit_gemm/64x64",
     "conv2d_backward_input": "body=implicit_gemm/64x64",
-    "conv2d_backward_weight": "body=64x64 slices=3",
-    "flash_attn": "body=decode slices=5",
+    "conv2d_backward_weight": "body=64x64 splits=3",
+    "flash_attn": "body=decode splits=5",
     "flash_attn_backward": "tile=32 heads=2 queries=64 keys=32",
 }
 
@@ -58,8 +58,8 @@ def test_choices_as_text(kernel: str) -> None:
 
 def test_choices_that_are_none() -> None:
     assert parse("mul_mat", "body=gemm_tile tail=3,4").tail == Tail(3, 4)
-    with pytest.raises(pk.ArgumentError, match="body must be given, but has slices"):
-        parse("mul_mat", "slices=3")
+    with pytest.raises(pk.ArgumentError, match="body must be given, but has splits"):
+        parse("mul_mat", "splits=3")
     with pytest.raises(pk.ArgumentError, match=r"NAME=VALUE .* but has 'gemm_tile'"):
         parse("mul_mat", "gemm_tile")
     with pytest.raises(pk.ArgumentError, match="the plan of cpy has nothing to choose"):

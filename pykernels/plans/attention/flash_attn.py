@@ -53,5 +53,5 @@ def plan(
         return empty(caps, scratch, call)
     choice = choose(caps, d, near != (-OPEN, OPEN))
     if choice.body == DECODE:
-        return decode(caps, scratch, call, choice.slices)
+        return decode(caps, scratch, call, choice.splits)
     return tiles(caps, scratch, call, choice)

@@ -1,4 +1,4 @@
-"""Which body computes sums over windows, and in how many slices of K: pure functions."""
+"""Which body computes sums over windows, and in how many splits of K: pure functions."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ class Shape(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """A body, with its tile as in TILES, and the number of slices of its sums.
+    """A body, with its tile as in TILES, and the number of splits of its sums.
 
     `pack`: are weights repacked where they need not be? None: where that pays.
     """
 
     body: str
-    slices: int = 1
+    splits: int = 1
     pack: bool | None = None
 
 
 def choose(caps: Caps, s: Shape) -> Choice:
-    """The body and the slices for one call."""
+    """The body and the splits for one call."""
     given = forced(caps, Choice)
     if given is not None:
         return given
@@ -72,15 +72,15 @@ def choose(caps: Caps, s: Shape) -> Choice:
         wide = s.rows > 16 and _tiles(s, "conv_stem/32x128") >= busy
         return Choice("conv_stem/32x128" if wide else "conv_stem/16x128")
     if t.fill:
-        slices = min(cdiv(t.fill, _tiles(s, SMALLEST)), s.depth // t.shortest)
-        return Choice(SMALLEST, max(1, slices))
+        splits = min(cdiv(t.fill, _tiles(s, SMALLEST)), s.depth // t.shortest)
+        return Choice(SMALLEST, max(1, splits))
     found = [
-        (_seconds(caps.tuning, s, body, slices), slices, body)
+        (_seconds(caps.tuning, s, body, splits), splits, body)
         for body in _candidates(caps, s)
-        for slices in range(1, max(1, min(s.depth // t.shortest, t.most)) + 1)
+        for splits in range(1, max(1, min(s.depth // t.shortest, t.most)) + 1)
     ]
-    _, slices, body = min(found)
-    return Choice(body, slices)
+    _, splits, body = min(found)
+    return Choice(body, splits)
 
 
 def packs(caps: Caps, operations: int) -> bool:
@@ -124,34 +124,34 @@ def _tiles(s: Shape, body: str) -> int:
     return s.groups * cdiv(s.rows, rows) * cdiv(s.pixels, cols)
 
 
-def _seconds(t: Tuning, s: Shape, body: str, slices: int) -> float:
+def _seconds(t: Tuning, s: Shape, body: str, splits: int) -> float:
     """An estimate of one call without the repacking."""
-    work = (_seconds_3x3 if body in TILES_3X3 else _tile_seconds)(t, s, body, slices)
-    if slices == 1:
+    work = (_seconds_3x3 if body in TILES_3X3 else _tile_seconds)(t, s, body, splits)
+    if splits == 1:
         return work
     nbytes = s.groups * s.rows * s.pixels * 4
-    return work + splitk_seconds(nbytes, slices, t.conv.dispatch, t.device.copy)
+    return work + splitk_seconds(nbytes, splits, t.conv.dispatch, t.device.copy)
 
 
-def _tile_seconds(t: Tuning, s: Shape, body: str, slices: int) -> float:
+def _tile_seconds(t: Tuning, s: Shape, body: str, splits: int) -> float:
     """Each unit works off its workgroups, slowly where they are few."""
     tile = TILES[body]
     own, units = t.conv.implicit_gemm, t.device.units
     form = s.forms[list(TILES).index(body)]
-    each = busiest(_tiles(s, body) * slices, units, own.even_from)
-    depth = cdiv(cdiv(s.depth, slices), BK) * BK + own.start_k[form]
+    each = busiest(_tiles(s, body) * splits, units, own.even_from)
+    depth = cdiv(cdiv(s.depth, splits), BK) * BK + own.start_k[form]
     idle = max(1.0, math.sqrt(math.sqrt(own.busy_invocations / (each * tile.threads))))
     rate = own.rates[tile_of(body)][form]
     return product_seconds(tile.BM, tile.BN, depth, each, units, rate) * idle
 
 
-def _seconds_3x3(t: Tuning, s: Shape, body: str, slices: int) -> float:
+def _seconds_3x3(t: Tuning, s: Shape, body: str, splits: int) -> float:
     """Whole waves of workgroups, and the rest."""
     tile = TILES_3X3[body]
     own, units = t.conv.implicit_gemm_3x3[tile_of(body)], t.device.units
-    groups = _tiles(s, body) * slices
+    groups = _tiles(s, body) * splits
     each = groups / units
     if each < t.conv.implicit_gemm.even_from:
         each = (len(own.partial_wave) - 1) * waves(groups, units, own.partial_wave)
-    depth = tile.BK * cdiv(s.depth // tile.BK, slices) + t.conv.implicit_gemm_3x3_start_k
+    depth = tile.BK * cdiv(s.depth // tile.BK, splits) + t.conv.implicit_gemm_3x3_start_k
     return product_seconds(tile.BM, tile.BN, depth, each, units, own.rate)

@@ -1,4 +1,4 @@
-"""Which body computes the gradient of weights, and in how many slices: pure functions."""
+"""Which body computes the gradient of weights, and in how many splits: pure functions."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class Shape(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """DIRECT or a tile, and the number of slices of the pixels."""
+    """DIRECT or a tile, and the number of splits of the pixels."""
 
     body: str
-    slices: int = 1
+    splits: int = 1
 
 
 def choose(caps: Caps, s: Shape) -> Choice:
-    """The body and the slices for one call."""
+    """The body and the splits for one call."""
     given = forced(caps, Choice)
     if given is not None:
         return given
@@ -51,16 +51,16 @@ def choose(caps: Caps, s: Shape) -> Choice:
     filled = s.rows * s.cols / (cdiv(s.rows, 32) * cdiv(s.cols, 32) * 1024)
     if filled * own.rates[SMALLEST] < own.direct_rate:
         sums = s.groups * s.rows * s.channels * cdiv(s.taps, TAPS)
-        slices = min(cdiv(own.direct_waves * units, sums), s.pixels // (4 * WG))
-        return Choice(DIRECT, max(1, slices))
+        splits = min(cdiv(own.direct_waves * units, sums), s.pixels // (4 * WG))
+        return Choice(DIRECT, max(1, splits))
     found = [
-        (_seconds(caps.tuning, s, tile, slices), slices, tile)
+        (_seconds(caps.tuning, s, tile, splits), splits, tile)
         for tile in TILES
         if _may(caps, s, tile)
-        for slices in sorted({_slices(caps.tuning, s, tile, n) for n in range(1, own.waves + 1)})
+        for splits in sorted({_splits(caps.tuning, s, tile, n) for n in range(1, own.waves + 1)})
     ]
-    _, slices, tile = min(found)
-    return Choice(tile, slices)
+    _, splits, tile = min(found)
+    return Choice(tile, splits)
 
 
 def _may(caps: Caps, s: Shape, tile: str) -> bool:
@@ -78,21 +78,21 @@ def _tiles(s: Shape, tile: str) -> int:
     return s.groups * cdiv(s.rows, TILES[tile].BM) * cdiv(s.cols, TILES[tile].BN)
 
 
-def _slices(t: Tuning, s: Shape, tile: str, each: int) -> int:
-    """Slices that give each unit up to `each` workgroups."""
+def _splits(t: Tuning, s: Shape, tile: str, each: int) -> int:
+    """Splits that give each unit up to `each` workgroups."""
     shortest = t.conv.conv2d_backward_weight.shortest
     return max(1, min(each * t.device.units // _tiles(s, tile), s.pixels // shortest))
 
 
-def _seconds(t: Tuning, s: Shape, tile: str, slices: int) -> float:
+def _seconds(t: Tuning, s: Shape, tile: str, splits: int) -> float:
     """An estimate: each unit works off its workgroups, slowly where they are few."""
     shape = TILES[tile]
     own, units = t.conv.conv2d_backward_weight, t.device.units
-    each = cdiv(_tiles(s, tile) * slices, units)
-    depth = cdiv(cdiv(s.pixels, slices), BK) * BK + own.start_k
+    each = cdiv(_tiles(s, tile) * splits, units)
+    depth = cdiv(cdiv(s.pixels, splits), BK) * BK + own.start_k
     idle = max(1.0, math.sqrt(own.busy_invocations / (each * shape.threads)))
     work = product_seconds(shape.BM, shape.BN, depth, each, units, own.rates[tile]) * idle
-    if slices == 1:
+    if splits == 1:
         return work
     nbytes = s.groups * s.rows * s.cols * 4
-    return work + splitk_seconds(nbytes, slices, t.conv.dispatch, t.device.copy)
+    return work + splitk_seconds(nbytes, splits, t.conv.dispatch, t.device.copy)

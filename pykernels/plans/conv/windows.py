@@ -54,10 +54,10 @@ def steps(caps: Caps, scratch: Scratch, c: Windows) -> list[Step]:
     if body in STEM_TILES:
         return [stem(caps, c, tile)]
     if body in TILES_3X3:
-        return implicit_gemm_3x3(caps, scratch, c, tile, _vectors_3x3(c), choice.slices)
+        return implicit_gemm_3x3(caps, scratch, c, tile, _vectors_3x3(c), choice.splits)
     native = _native(caps, c)
     form = _form(c, body, native is not None)
-    return implicit_gemm(caps, scratch, c, tile, form, choice.slices, native)
+    return implicit_gemm(caps, scratch, c, tile, form, choice.splits, native)
 
 
 # -- 1x1: a plain product -------------------------------------------------------------------------

@@ -79,11 +79,11 @@ def _rows(
         return [softmax.step(caps, x, mask, sinks, dst, LENGTH=found, **alibi)]
     # The pieces of part and apply must be the same: both see the vectors that all three allow.
     pieces = cdiv(it.cols, PIECE * vec)
-    parts = scratch.empty((it.rows, pieces, 2), "float32")
+    partials = scratch.empty((it.rows, pieces, 2), "float32")
     stats = scratch.empty((it.rows, 3), "float32")
     return [
-        softmax_partial.step(caps, x, mask, parts, VEC=vec, pieces=pieces, **alibi),
-        softmax_combine.step(caps, parts, sinks, stats, pieces=pieces, **named),
+        softmax_partial.step(caps, x, mask, partials, VEC=vec, pieces=pieces, **alibi),
+        softmax_combine.step(caps, partials, sinks, stats, pieces=pieces, **named),
         softmax_apply.step(caps, x, mask, stats, dst, VEC=vec, pieces=pieces, **alibi),
     ]
 

@@ -25,9 +25,9 @@ from tests.kernels.attention.attention_calls import F16, F32, Calls
 
 gpu = pytest.mark.gpu
 BODIES = {
-    "decode": Choice(DECODE), "decode sliced": Choice(DECODE, 5),
-    "32": Choice(SMALL_TILE), "32 sliced": Choice(SMALL_TILE, 3),
-    "large": Choice(LARGE_TILE), "large sliced": Choice(LARGE_TILE, 2),
+    "decode": Choice(DECODE), "decode split": Choice(DECODE, 5),
+    "32": Choice(SMALL_TILE), "32 split": Choice(SMALL_TILE, 3),
+    "large": Choice(LARGE_TILE), "large split": Choice(LARGE_TILE, 2),
 }  # fmt: skip
 # Drivers on processors take half a minute for the largest text: the short run has it seldom.
 SOME = [pytest.param(n, marks=pytest.mark.sample) for n in BODIES]
@@ -59,7 +59,7 @@ def test_body_at_its_edges(dev: pk.Device, body: str, dtype: str) -> None:
 def test_body_with_every_option(dev: pk.Device, body: str) -> None:
     """Masks of each kind, ALiBi, sinks, soft cap and window together, over many tiles."""
     calls = Calls(dev)
-    deep = 100 if body == "large sliced" else 24  # the other shape of the tile
+    deep = 100 if body == "large split" else 24  # the other shape of the tile
     sinks = np.float32([0.5, -np.inf, 20.0, -1.0])
     for kind in (F32, F16, "bool"):
         mask = calls.mask((4, 37, 150), kind)
@@ -137,13 +137,13 @@ def test_without_subgroups(dev: pk.Device) -> None:
 def test_maxima_that_climb(dev: pk.Device, climb: float) -> None:
     """Few rows whose logits rise or fall all along the keys, a little and far more than 2^8."""
     calls = Calls(dev)
-    for sizes, group, slices in (((1, 700), 4, 1), ((2, 331), 2, 3)):
+    for sizes, group, splits in (((1, 700), 4, 1), ((2, 331), 2, 3)):
         q = calls.values((1, group, sizes[0], 64))
         q[..., 0] = 8
         k = calls.values((1, 1, sizes[1], 64))
         k[..., 0] = climb * np.arange(sizes[1])
         calls.give(q, k, calls.values((1, 1, sizes[1], 64)))
-        with force(dev, Choice("decode", slices)):
+        with force(dev, Choice("decode", splits)):
             calls.check()
 
 
@@ -153,7 +153,7 @@ def test_maxima_that_climb(dev: pk.Device, climb: float) -> None:
 @gpu
 @pytest.mark.sample
 @pytest.mark.parametrize("dtype", (F32, F16))
-def test_long_slices_of_few_rows(dev: pk.Device, dtype: str) -> None:
+def test_long_splits_of_few_rows(dev: pk.Device, dtype: str) -> None:
     """Twice as many invocations a workgroup, where there is the memory."""
     calls = Calls(dev)
     calls.add((1, 4, 2), (1, 1030), (128, 100), dtype)
@@ -335,7 +335,7 @@ def test_random_calls(dev: pk.Device, seed: int) -> None:
     calls = Calls(dev, seed)
     for _ in range(26):
         random_call(calls, calls.rng)
-    body = ("decode", "32", "32 sliced", "auto")[seed % 4]
+    body = ("decode", "32", "32 split", "auto")[seed % 4]
     if body == "auto":
         with caps(dev, tuning=named("generic-small")):
             calls.check()
@@ -366,7 +366,7 @@ def test_choice(caps_: Caps, sizes: tuple[int, ...], want: str) -> None:
     choice = choose(caps_, d)
     assert choice.body == want
     assert choose(caps_, d, True).body == want
-    assert 1 <= choice.slices <= max(d.keys, 1)
+    assert 1 <= choice.splits <= max(d.keys, 1)
 
 
 def view(shape: tuple[int, ...], dtype: str = F32) -> View:
@@ -376,9 +376,9 @@ def view(shape: tuple[int, ...], dtype: str = F32) -> View:
 def test_a_decoding_step_is_split_over_keys() -> None:
     less = replace(BIG, max_workgroup_bytes=16384)
     for caps_, t, groups in (
-        (BIG, 16384, 8 * 32),  # KV heads times slices of 512 keys
+        (BIG, 16384, 8 * 32),  # KV heads times splits of 512 keys
         (less, 16384, 8 * 64),  # half as many invocations each
-        (BIG, 4096, 8 * 64),  # slices of 64
+        (BIG, 4096, 8 * 64),  # splits of 64
     ):
         q, kv = view((1, 32, 1, 128)), view((1, 8, t, 128))
         steps = plans.plan(caps_, Scratch(), q, kv, kv, None, None, None, q)

@@ -21,7 +21,7 @@ from tests.kernels.attention.test_flash_attn import BODIES
 INF, NAN = np.inf, np.nan
 gpu = pytest.mark.gpu
 # One text of each kind; the largest only in the full run.
-KINDS = ["decode", "32", "32 sliced", pytest.param("large", marks=pytest.mark.sample)]
+KINDS = ["decode", "32", "32 split", pytest.param("large", marks=pytest.mark.sample)]
 
 
 @pytest.fixture

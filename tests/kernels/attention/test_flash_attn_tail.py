@@ -1,4 +1,4 @@
-"""flash_attn: the last blocks of a large call, whose keys are cut into slices of unlike lengths."""
+"""flash_attn: the last blocks of a large call, whose keys are cut into splits of unlike lengths."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ gpu = pytest.mark.gpu
 NAN, INF = np.nan, np.inf
 
 
-def choice(blocks: int, long: int, short: int, slices: int, tile: str = "32") -> Choice:
-    return Choice(f"attention_tile/{tile}", 1, Tail(blocks, long, short, slices))
+def choice(blocks: int, long: int, short: int, splits: int, tile: str = "32") -> Choice:
+    return Choice(f"attention_tile/{tile}", 1, Tail(blocks, long, short, splits))
 
 
 @gpu
@@ -81,8 +81,8 @@ def test_layouts(dev: pk.Device) -> None:
 
 
 @gpu
-def test_slices_without_keys(dev: pk.Device) -> None:
-    """A mask hides whole slices of some rows, and all keys of others; with and without sinks."""
+def test_splits_without_keys(dev: pk.Device) -> None:
+    """A mask hides whole splits of some rows, and all keys of others; with and without sinks."""
     calls = Calls(dev)
     mask = calls.mask((2, 70, 128), F32)
     mask[:, ::3, :64] = -INF
@@ -98,7 +98,7 @@ def test_slices_without_keys(dev: pk.Device) -> None:
 
 @gpu
 def test_bad_logits_and_sinks(dev: pk.Device) -> None:
-    """NaN and inf in any slice spoil their rows, a bad sink its head; nothing else."""
+    """NaN and inf in any split spoil their rows, a bad sink its head; nothing else."""
     rng = np.random.default_rng(3)
     q, k, v = (rng.normal(0, 1, (1, 4, n, 16)).astype(F32) for n in (70, 128, 128))
     mask = np.zeros((4, 70, 128), F32)
@@ -124,8 +124,8 @@ def test_choice_of_the_tail() -> None:
     """2,048 blocks, of which 264 run at a time: 200 of them would begin another wave."""
     large = Dims(1, 32, 32, 4096, 4096, 128, 128)
     tail = choose(BIG, large).tail
-    assert tail.blocks == 200 and tail.slices > 1
-    assert tail.long + tail.short * (tail.slices - 1) >= 32 > tail.long
+    assert tail.blocks == 200 and tail.splits > 1
+    assert tail.long + tail.short * (tail.splits - 1) >= 32 > tail.long
     whole = large._replace(heads=33, kv_heads=33, queries=512)
     for d in (whole, large._replace(keys=64)):
         assert choose(BIG, d).tail == Tail()
@@ -142,18 +142,18 @@ def test_a_tail_covers_its_keys(blocks: int, tiles: int, columns: int) -> None:
     if tail.blocks == 0:
         return
     assert tail.blocks % columns == 0 and blocks - 264 <= tail.blocks < blocks - 264 + columns
-    assert tail.long + (tail.slices - 2) * tail.short < tiles
-    assert tail.long + (tail.slices - 1) * tail.short >= tiles and tail.long >= tail.short
+    assert tail.long + (tail.splits - 2) * tail.short < tiles
+    assert tail.long + (tail.splits - 1) * tail.short >= tiles and tail.long >= tail.short
 
 
 def test_steps_of_a_call_with_a_tail() -> None:
-    """Whole blocks and slices in two dispatches that write to different buffers; then the join."""
+    """Whole blocks and splits in two dispatches that write to different buffers; then the join."""
     x = view((1, 32, 4096, 128))
     steps = plans.plan(BIG, Scratch(), x, x, x, None, None, None, x)
     names = ["pack_qk", "attention_tile", "attention_tile", "attention_combine_tiles"]
     assert [s.body.name for s in steps] == names
     tail = choose(BIG, Dims(1, 32, 32, 4096, 4096, 128, 128)).tail
-    assert [s.groups for s in steps[1:3]] == [2048 - 200, 200 * tail.slices]
+    assert [s.groups for s in steps[1:3]] == [2048 - 200, 200 * tail.splits]
     written = [{b.view.slot for b in s.bound if b.role == "out" and b.view} for s in steps[1:3]]
     assert not written[0] & written[1]
 

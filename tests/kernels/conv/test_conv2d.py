@@ -66,10 +66,10 @@ def test_tile_at_its_edges(
 @gpu
 @pytest.mark.sample
 @pytest.mark.parametrize("kinds", KINDS[:3], ids="-".join)
-@pytest.mark.parametrize("slices", (1, 3))
+@pytest.mark.parametrize("splits", (1, 3))
 @pytest.mark.parametrize("tile", TILES_3X3)
 def test_rows_of_three_taps(
-    dev: pk.Device, tile: str, slices: int, kinds: tuple[str, str, str]
+    dev: pk.Device, tile: str, splits: int, kinds: tuple[str, str, str]
 ) -> None:
     """The body for windows of 3 x 3 that keep the width of the image."""
     calls = Calls(dev)
@@ -82,7 +82,7 @@ def test_rows_of_three_taps(
             calls.add(s, op, kinds, exact=c == 3, x_form=Form(phase=8))
         down = replace(s, stride=(2, 1), dilation=(3, 1), padding=(3, 4, 1, 1))
         calls.add(down, "conv2d", kinds, bias=F32, activation="gelu" if c == 5 else "relu")
-    with force(dev, Choice(tile, slices, pack=True)):
+    with force(dev, Choice(tile, splits, pack=True)):
         calls.check()
     for vec in (2, 4):
         assert any(
@@ -196,15 +196,15 @@ def test_depthwise(dev: pk.Device, kinds: tuple[str, str, str]) -> None:
 
 @gpu
 @pytest.mark.sample
-@pytest.mark.parametrize("slices", (2, 5, 40))
-def test_slices_of_the_sums(dev: pk.Device, slices: int) -> None:
+@pytest.mark.parametrize("splits", (2, 5, 40))
+def test_splits_of_the_sums(dev: pk.Device, splits: int) -> None:
     calls = Calls(dev)
     for c in (3, 20, 64):
         for layout in ("NCHW", "NHWC"):
             s = Sizes((6, 5), c=c, o=9, padding=(1, 1, 1, 1), layout=layout)
             calls.add(s, exact=True)
             calls.add(replace(s, groups=2), bias=F16, scale=0.5, activation="relu")
-    with force(dev, Choice(SMALLEST, slices)):
+    with force(dev, Choice(SMALLEST, splits)):
         calls.check()
 
 

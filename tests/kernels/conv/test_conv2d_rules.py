@@ -36,12 +36,12 @@ gpu = pytest.mark.gpu
 @pytest.mark.sample
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_epilogue(dev: pk.Device, activation: str | None) -> None:
-    for body, slices in ((SMALLEST, 1), (SMALLEST, 3), ("conv_direct", 1)):
+    for body, splits in ((SMALLEST, 1), (SMALLEST, 3), ("conv_direct", 1)):
         calls = Calls(dev)
         for bias, form in ((F32, None), (F16, Form(phase=1)), (F32, Form(steps=(-2,)))):
             s = Sizes((6, 5), c=20, o=9, groups=2)
             calls.add(s, bias=bias, bias_form=form, scale=-0.25, activation=activation)
-        with force(dev, Choice(body, slices)):
+        with force(dev, Choice(body, splits)):
             calls.check(body)
 
 
@@ -232,7 +232,7 @@ SMALL = Caps(False, False, 256, 256, 16384, 1 << 27, 65535, named("generic-small
 def test_choices() -> None:
     assert choose(LARGE, Shape(1, 512, 4096 * 16, 4608)).body == "implicit_gemm/128x128"
     assert choose(LARGE, Shape(1, 64, 16 * 56 * 56, 576)).body == "implicit_gemm/64x128"
-    assert choose(LARGE, Shape(1, 256, 16 * 14 * 14, 2304)).slices > 1
+    assert choose(LARGE, Shape(1, 256, 16 * 14 * 14, 2304)).splits > 1
     assert choose(LARGE, Shape(128, 1, 16 * 56 * 56, 9)).body == "conv_direct"
     for rows in (9, 64, 512):
         assert choose(SMALL, Shape(1, rows, 1000, 576)).body == SMALLEST
@@ -316,7 +316,7 @@ def test_plans_of_first_layers(caps: Caps) -> None:
     assert len(found) >= 4
 
 
-def test_slices_fit_one_binding() -> None:
+def test_splits_fit_one_binding() -> None:
     x, w = view((16, 256, 14, 14)), view((256, 256, 3, 3))
     assert ("splitk_reduce",) in [f[:1] for f in forms_of(x, w, x, padding=1)]
     narrow = replace(LARGE, max_binding=2 * x.nbytes - 1)

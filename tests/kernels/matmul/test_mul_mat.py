@@ -1,4 +1,4 @@
-"""mul_mat: every body and tile on all shapes it may be chosen for, slices, epilogues, precision."""
+"""mul_mat: every body and tile on all shapes it may be chosen for, splits, epilogues, precision."""
 
 from __future__ import annotations
 
@@ -99,13 +99,13 @@ def test_without_native_halves(dev: pk.Device) -> None:
         calls.check()
 
 
-# -- slices of k, grids ---------------------------------------------------------------------------
+# -- splits of k, grids ---------------------------------------------------------------------------
 
 
 @gpu
 @pytest.mark.sample
-@pytest.mark.parametrize("slices", (2, 5, 64))
-def test_slices_of_k(dev: pk.Device, slices: int) -> None:
+@pytest.mark.parametrize("splits", (2, 5, 64))
+def test_splits_of_k(dev: pk.Device, splits: int) -> None:
     for body in ("mul_mat/32", "gemv", "gemm_tile"):
         calls = Calls(dev)
         for k in (16, 17, 130, 1000):
@@ -114,10 +114,10 @@ def test_slices_of_k(dev: pk.Device, slices: int) -> None:
                 calls.add((40, k), (n, k), a_form=form, b_form=form, exact=True)
                 calls.add((3, 36, k), (3, n, k), a_form=form, bias=calls.values((36,), F32, False),
                           scale=0.5, activation="relu")  # fmt: skip
-        with force(dev, Choice(body, slices)):
+        with force(dev, Choice(body, splits)):
             calls.check(body)
         if body == "gemm_tile":  # a short last one
-            with force(dev, Choice(body, slices, each=48)):
+            with force(dev, Choice(body, splits, each=48)):
                 calls.check("48 k each")
 
 
@@ -125,7 +125,7 @@ def test_slices_of_k(dev: pk.Device, slices: int) -> None:
 @pytest.mark.sample
 @pytest.mark.parametrize("tail", (Tail(1, 1), Tail(1, 5), Tail(2, 3)), ids=str)
 def test_tails(dev: pk.Device, tail: Tail) -> None:
-    """The last rows of tiles in slices of k, beside whole ones; with nothing left but the tail."""
+    """The last rows of tiles in splits of k, beside whole ones; with nothing left but the tail."""
     calls = Calls(dev)
     for n, k in ((65, 17), (150, 130), (192, 100), (128, 36)):
         for form in (K_RUNS, ROWS_RUN):
@@ -139,7 +139,7 @@ def test_tails(dev: pk.Device, tail: Tail) -> None:
 
 @gpu
 def test_a_deep_product(dev: pk.Device) -> None:
-    """Sums of many terms: sliced by the plan."""
+    """Sums of many terms: split by the plan."""
     calls = Calls(dev)
     calls.add((20, 30000), (12, 30000))
     calls.add((1, 600000), (1, 600000), exact=True)
@@ -201,9 +201,9 @@ def test_nothing_to_write(dev: pk.Device, batch: int, m: int, n: int) -> None:
 
 @gpu
 @pytest.mark.sample
-@pytest.mark.parametrize("slices", (1, 3))
+@pytest.mark.parametrize("splits", (1, 3))
 @pytest.mark.parametrize("kind", (F16, F32))
-def test_fast_products(dev: pk.Device, kind: str, slices: int) -> None:
+def test_fast_products(dev: pk.Device, kind: str, splits: int) -> None:
     """f16 pairs and short f16 sums: exact where these are, else within what matmul states."""
     rng = np.random.default_rng(7)
     for n, m, k, lead in (
@@ -225,7 +225,7 @@ def test_fast_products(dev: pk.Device, kind: str, slices: int) -> None:
             )
             out = dev.empty((*lead, n, m), "float32")
             bias = np.arange(m, dtype=np.float32)
-            with force(dev, Choice("gemm_tile", slices)):
+            with force(dev, Choice("gemm_tile", splits)):
                 pk.matmul(left, dev.tensor(y), bias=dev.tensor(bias), precision="fast", out=out)
             want = x.astype(np.float64) @ y.astype(np.float64) + bias
             size = np.abs(x.astype(np.float64)) @ np.abs(y.astype(np.float64))
@@ -242,7 +242,7 @@ def test_fast_products(dev: pk.Device, kind: str, slices: int) -> None:
 @pytest.mark.sample
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_epilogue(dev: pk.Device, activation: str | None) -> None:
-    for body, slices in (
+    for body, splits in (
         ("mul_mat/32", 1),
         ("mul_mat/32", 3),
         ("gemv", 1),
@@ -258,8 +258,8 @@ def test_epilogue(dev: pk.Device, activation: str | None) -> None:
             calls.add((52, 72), (n, 72), bias=calls.values((52,), F32, False), scale=-2.0,
                       residual=calls.values(shape, kind, False), activation=activation,
                       dst_form=ROWS_RUN)  # fmt: skip
-        with force(dev, Choice(body, slices)):
-            calls.check(f"{body} {slices}")
+        with force(dev, Choice(body, splits)):
+            calls.check(f"{body} {splits}")
 
 
 @gpu
