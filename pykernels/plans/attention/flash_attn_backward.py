@@ -33,9 +33,9 @@ from .arguments import (
     number,
     scale_of,
 )
-from .select_backward import Choice, choose
+from .select_backward import AttentionGradChoice, choose
 
-__all__ = ["Choice", "plan"]
+__all__ = ["choose", "plan"]
 
 OP = "flash_attn_backward"
 SCORES = flash_attn_backward_scores.CONFIGS
@@ -145,7 +145,7 @@ class _Call:
     caps: Caps
     room: _Room
     d: Dims
-    choice: Choice
+    choice: AttentionGradChoice
     options: _Options
     heads: int  # of the whole call
     first_head: int

@@ -13,8 +13,8 @@ from pykernels.tuning import Tuning
 from .arguments import Dims
 
 __all__ = [
-    "BLOCKS", "CONFIGS", "DECODE", "HELD", "LARGE", "SMALL", "Blocks", "Choice", "Tail",
-    "blocks_of", "choose", "edges", "order", "padded", "tail_of",
+    "BLOCKS", "CONFIGS", "DECODE", "HELD", "LARGE", "SMALL", "AttentionChoice", "AttentionTail",
+    "Blocks", "blocks_of", "choose", "edges", "order", "padded", "tail_of",
 ]  # fmt: skip
 
 DECODE, SMALL, LARGE = "decode", "attention_tile/32", "attention_tile/large"
@@ -35,7 +35,7 @@ LARGE_NEEDS = (_LARGE.threads, _LARGE.workgroup_bytes)
 HELD = attention_decode.CONFIGS["lanes8"].ROWS
 
 
-class Tail(NamedTuple):
+class AttentionTail(NamedTuple):
     """`blocks` workgroups at the end of a call whose keys are cut into `splits`.
 
     The first split has `long` tiles, the others `short` ones. Long splits take the places of whole
@@ -48,7 +48,7 @@ class Tail(NamedTuple):
     splits: int = 1
 
 
-class Choice(NamedTuple):
+class AttentionChoice(NamedTuple):
     """DECODE or a tile, and the number of splits of the keys: of all blocks, or of those at the
     end.
 
@@ -57,13 +57,13 @@ class Choice(NamedTuple):
 
     body: str
     splits: int = 1
-    tail: Tail = Tail()
+    tail: AttentionTail = AttentionTail()
     order: tuple[int, int] | None = None
 
 
-def choose(caps: Caps, d: Dims, banded: bool = False) -> Choice:
+def choose(caps: Caps, d: Dims, banded: bool = False) -> AttentionChoice:
     """The body and the splits for one call. `banded`: causality or a window hides keys."""
-    given = forced(caps, Choice)
+    given = forced(caps, AttentionChoice)
     if given is not None:
         return given
     t, units = caps.tuning.attention, caps.tuning.device.units
@@ -71,7 +71,7 @@ def choose(caps: Caps, d: Dims, banded: bool = False) -> Choice:
     matrices = d.batch * d.kv_heads
     if rows <= t.decode.rows:
         splits = t.decode.waves * units // (matrices * cdiv(rows, HELD))
-        return Choice(DECODE, max(1, min(splits, d.keys // t.decode.shortest)))
+        return AttentionChoice(DECODE, max(1, min(splits, d.keys // t.decode.shortest)))
     own = t.attention_tile
     tile = LARGE if LARGE in t.bodies and fits(caps, *LARGE_NEEDS) else SMALL
     if tile == LARGE and (
@@ -81,7 +81,7 @@ def choose(caps: Caps, d: Dims, banded: bool = False) -> Choice:
     splits = _busy(caps.tuning, tile, d) // _groups(tile, d)
     splits = max(1, min(splits, d.keys // own.shortest, own.most))
     whole = tile == SMALL or banded or splits > 1
-    return Choice(tile, splits, Tail() if whole else _tail(caps.tuning, d))
+    return AttentionChoice(tile, splits, AttentionTail() if whole else _tail(caps.tuning, d))
 
 
 def _busy(t: Tuning, tile: str, d: Dims) -> int:
@@ -90,7 +90,7 @@ def _busy(t: Tuning, tile: str, d: Dims) -> int:
     return each * t.device.units
 
 
-def _tail(t: Tuning, d: Dims) -> Tail:
+def _tail(t: Tuning, d: Dims) -> AttentionTail:
     """The tail of a call in large tiles whose blocks are equally long."""
     rows, edge = edges(LARGE, d)
     columns = cdiv(d.value_depth, 128)
@@ -112,7 +112,9 @@ def _slots(t: Tuning) -> int:
     return t.attention.attention_tile.resident * t.device.units
 
 
-def tail_of(t: Tuning, blocks: int, tiles: int, columns: int, seconds: float, nbytes: int) -> Tail:
+def tail_of(
+    t: Tuning, blocks: int, tiles: int, columns: int, seconds: float, nbytes: int
+) -> AttentionTail:
     """The tail that saves most time, or none.
 
     `blocks` of `tiles` tiles each, `columns` of them for the same rows; `seconds` of one wave of
@@ -121,7 +123,7 @@ def tail_of(t: Tuning, blocks: int, tiles: int, columns: int, seconds: float, nb
     slots, ends = _slots(t), t.attention.attention_tile.ends
     waves, rest = divmod(blocks, slots)
     rest = cdiv(rest, columns) * columns
-    best, saved = Tail(), 0.0
+    best, saved = AttentionTail(), 0.0
     if waves == 0 or rest == 0:
         return best
     least = cdiv(rest * tiles, slots)
@@ -140,7 +142,7 @@ def tail_of(t: Tuning, blocks: int, tiles: int, columns: int, seconds: float, nb
             combined = splitk_seconds(rest * nbytes, splits, dispatches, t.device.copy)
             gain = (tiles + ends - end) * seconds - combined
             if gain > saved:
-                best, saved = Tail(rest, long, short, splits), gain
+                best, saved = AttentionTail(rest, long, short, splits), gain
     return best
 
 

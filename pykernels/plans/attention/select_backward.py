@@ -9,13 +9,13 @@ from pykernels.plans.limits import fits
 
 from .arguments import Band, Dims
 
-__all__ = ["Choice", "choose"]
+__all__ = ["AttentionGradChoice", "choose"]
 
 # Invocations and bytes of a workgroup of the large tiles.
 LARGE_NEEDS = (256, 16384)
 
 
-class Choice(NamedTuple):
+class AttentionGradChoice(NamedTuple):
     """The tile (32 or 128), and the sizes of a window: heads, queries, keys (multiples of it)."""
 
     tile: int
@@ -24,9 +24,9 @@ class Choice(NamedTuple):
     keys: int
 
 
-def choose(caps: Caps, d: Dims, near: Band) -> Choice:
+def choose(caps: Caps, d: Dims, near: Band) -> AttentionGradChoice:
     """The tile and the window for one call."""
-    given = forced(caps, Choice)
+    given = forced(caps, AttentionGradChoice)
     if given is not None:
         return given
     own = caps.tuning.attention.flash_attn_backward
@@ -45,7 +45,7 @@ def choose(caps: Caps, d: Dims, near: Band) -> Choice:
     wide = min(keys, max(int(room**0.5), 1))
     high = min(queries, max(room // wide, 1))
     wide = min(keys, max(room // high, 1))
-    return Choice(tile, _even(d.batch * d.heads, heads), _even(queries, high) * tile,
+    return AttentionGradChoice(tile, _even(d.batch * d.heads, heads), _even(queries, high) * tile,
                   _even(keys, wide) * tile)  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from pykernels.plans.limits import MAX_ROUNDS
 
 from .arguments import OPEN, Dims
 from .call import Call, combine, combine_tiles, in_vectors, whole_depth
-from .select import CONFIGS, Blocks, Choice, blocks_of, edges, order, padded
+from .select import CONFIGS, AttentionChoice, Blocks, blocks_of, edges, order, padded
 
 __all__ = ["tiles"]
 
@@ -32,7 +32,7 @@ class _Part(NamedTuple):
     rows_before: int = 0
 
 
-def tiles(caps: Caps, scratch: Scratch, c: Call, choice: Choice) -> list[Step]:
+def tiles(caps: Caps, scratch: Scratch, c: Call, choice: AttentionChoice) -> list[Step]:
     """The dispatches of a call in tiles, from q and k packed depth first."""
     d = c.dims
     rows, edge = edges(choice.body, d)
@@ -75,8 +75,8 @@ def tiles(caps: Caps, scratch: Scratch, c: Call, choice: Choice) -> list[Step]:
 
 
 def _tile(
-    caps: Caps, c: Call, choice: Choice, where: Blocks, first: int, q: View, k: View, v: View,
-    part: _Part,
+    caps: Caps, c: Call, choice: AttentionChoice, where: Blocks, first: int, q: View, k: View,
+    v: View, part: _Part,
 ) -> Step:  # fmt: skip
     """One dispatch of blocks, from KV head `first` on."""
     d = c.dims
@@ -100,7 +100,7 @@ def _tile(
 
 
 def _with_tail(
-    caps: Caps, scratch: Scratch, c: Call, choice: Choice, where: Blocks, ranks: int
+    caps: Caps, scratch: Scratch, c: Call, choice: AttentionChoice, where: Blocks, ranks: int
 ) -> tuple[list[_Part], Step]:
     """Whole blocks, and those of the tail in splits; and the step that combines these.
 

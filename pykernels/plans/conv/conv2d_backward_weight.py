@@ -24,9 +24,9 @@ from .geometry import (
     geometry,
     reorder,
 )
-from .select_weight import BK, DIRECT, TILES, WG, Choice, Shape, choose
+from .select_weight import BK, DIRECT, TILES, WG, WeightGradChoice, WeightGradShape, choose
 
-__all__ = ["Choice", "plan"]
+__all__ = ["choose", "plan"]
 
 OP = "conv2d_backward_weight"
 
@@ -41,10 +41,10 @@ class Call:
     g: Geometry
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> WeightGradShape:
         groups, rows, channels, kh, kw = self.dst.shape
         n, _, _, height, width = self.dy.shape
-        return Shape(groups, rows, channels, kh * kw, n * height * width)
+        return WeightGradShape(groups, rows, channels, kh * kw, n * height * width)
 
 
 def plan(
@@ -133,7 +133,7 @@ def _common(call: Call, each: int, ahead: int) -> dict[str, int]:
     }  # fmt: skip
 
 
-def _direct(caps: Caps, scratch: Scratch, call: Call, choice: Choice) -> list[Step]:
+def _direct(caps: Caps, scratch: Scratch, call: Call, choice: WeightGradChoice) -> list[Step]:
     s = call.shape
     splits, each = split_k(s.pixels, choice.splits, WG)
     partials = _target(scratch, call, splits)
@@ -143,7 +143,7 @@ def _direct(caps: Caps, scratch: Scratch, call: Call, choice: Choice) -> list[St
     return [step, _sum(caps, partials, call, splits)]
 
 
-def _tiled(caps: Caps, scratch: Scratch, call: Call, choice: Choice) -> list[Step]:
+def _tiled(caps: Caps, scratch: Scratch, call: Call, choice: WeightGradChoice) -> list[Step]:
     s, tile = call.shape, choice.body
     own = TILES[tile]
     splits, each = split_k(s.pixels, choice.splits, BK)

@@ -11,7 +11,7 @@ from pykernels.plans.cost import product_seconds, splitk_seconds
 from pykernels.plans.limits import fits_tile
 from pykernels.tuning import Tuning
 
-__all__ = ["BK", "DIRECT", "TILES", "WG", "Choice", "Shape", "choose"]
+__all__ = ["BK", "DIRECT", "TILES", "WG", "WeightGradChoice", "WeightGradShape", "choose"]
 
 DIRECT = "conv_weight_direct"
 TILES = tile_body.CONFIGS  # BM output channels, BN weights of each
@@ -21,7 +21,7 @@ PAD = 4  # elements between the rows of a tile
 WG, TAPS = 256, 9  # of conv_weight_direct.wgsl
 
 
-class Shape(NamedTuple):
+class WeightGradShape(NamedTuple):
     """What a choice depends on, apart from the device."""
 
     groups: int
@@ -35,16 +35,16 @@ class Shape(NamedTuple):
         return self.channels * self.taps
 
 
-class Choice(NamedTuple):
+class WeightGradChoice(NamedTuple):
     """DIRECT or a tile, and the number of splits of the pixels."""
 
     body: str
     splits: int = 1
 
 
-def choose(caps: Caps, s: Shape) -> Choice:
+def choose(caps: Caps, s: WeightGradShape) -> WeightGradChoice:
     """The body and the splits for one call."""
-    given = forced(caps, Choice)
+    given = forced(caps, WeightGradChoice)
     if given is not None:
         return given
     own, units = caps.tuning.conv.conv2d_backward_weight, caps.tuning.device.units
@@ -52,7 +52,7 @@ def choose(caps: Caps, s: Shape) -> Choice:
     if filled * own.rates[SMALLEST] < own.direct_rate:
         sums = s.groups * s.rows * s.channels * cdiv(s.taps, TAPS)
         splits = min(cdiv(own.direct_waves * units, sums), s.pixels // (4 * WG))
-        return Choice(DIRECT, max(1, splits))
+        return WeightGradChoice(DIRECT, max(1, splits))
     found = [
         (_seconds(caps.tuning, s, tile, splits), splits, tile)
         for tile in TILES
@@ -60,10 +60,10 @@ def choose(caps: Caps, s: Shape) -> Choice:
         for splits in sorted({_splits(caps.tuning, s, tile, n) for n in range(1, own.waves + 1)})
     ]
     _, splits, tile = min(found)
-    return Choice(tile, splits)
+    return WeightGradChoice(tile, splits)
 
 
-def _may(caps: Caps, s: Shape, tile: str) -> bool:
+def _may(caps: Caps, s: WeightGradShape, tile: str) -> bool:
     if tile == SMALLEST:
         return True
     if tile == "64x128" and s.channels % 4:
@@ -74,17 +74,17 @@ def _may(caps: Caps, s: Shape, tile: str) -> bool:
     return tile in bodies and fits
 
 
-def _tiles(s: Shape, tile: str) -> int:
+def _tiles(s: WeightGradShape, tile: str) -> int:
     return s.groups * cdiv(s.rows, TILES[tile].BM) * cdiv(s.cols, TILES[tile].BN)
 
 
-def _splits(t: Tuning, s: Shape, tile: str, each: int) -> int:
+def _splits(t: Tuning, s: WeightGradShape, tile: str, each: int) -> int:
     """Splits that give each unit up to `each` workgroups."""
     shortest = t.conv.conv2d_backward_weight.shortest
     return max(1, min(each * t.device.units // _tiles(s, tile), s.pixels // shortest))
 
 
-def _seconds(t: Tuning, s: Shape, tile: str, splits: int) -> float:
+def _seconds(t: Tuning, s: WeightGradShape, tile: str, splits: int) -> float:
     """An estimate: each unit works off its workgroups, slowly where they are few."""
     shape = TILES[tile]
     own, units = t.conv.conv2d_backward_weight, t.device.units

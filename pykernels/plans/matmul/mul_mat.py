@@ -34,9 +34,9 @@ from .product import (
     transposed,
     unique,
 )
-from .select import GEMM, NARROW, TILES, Choice, choose, lane_bits, reduce_bits
+from .select import GEMM, NARROW, TILES, GemmChoice, choose, lane_bits, reduce_bits
 
-__all__ = ["Choice", "plan"]
+__all__ = ["choose", "plan"]
 
 ALONG_K = 2  # k in a vector of an operand with k last
 BK = TILES["mul_mat/32"].BK  # as of the other; gemm_tile takes two smaller tiles in turn
@@ -175,7 +175,7 @@ def _tiled(caps: Caps, scratch: Scratch, p: Product, body: str, splits: int) -> 
     return [step, *after]
 
 
-def _gemm_tile(caps: Caps, scratch: Scratch, p: Product, choice: Choice) -> list[Step]:
+def _gemm_tile(caps: Caps, scratch: Scratch, p: Product, choice: GemmChoice) -> list[Step]:
     """A large product. Its first operand must have k as the row, its second may have it last, too.
     Where they do not, they are copied; the second one only where that costs little."""
     s, t = p.shape, caps.tuning
@@ -238,7 +238,7 @@ def _first_vector(v: View) -> int:
     return 16 // v.dtype.itemsize
 
 
-def _gemm_f16acc(caps: Caps, scratch: Scratch, p: Product, choice: Choice) -> list[Step]:
+def _gemm_f16acc(caps: Caps, scratch: Scratch, p: Product, choice: GemmChoice) -> list[Step]:
     """A large product in packed f16: operands are first copied where they are not f16 with k as
     the row."""
     a, before = _halves(caps, scratch, p.a, 8)
@@ -268,7 +268,7 @@ def _tiling(p: Product, raw: bool) -> dict[str, int]:
 
 
 def _in_parts(
-    caps: Caps, scratch: Scratch, p: Product, choice: Choice,
+    caps: Caps, scratch: Scratch, p: Product, choice: GemmChoice,
     step: Callable[[Product, View, bool, int], Step], direct: bool = False, flips: bool = False,
 ) -> list[Step]:  # fmt: skip
     """The product of whole tiles, then that of its tail, which takes the places that the last wave

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pykernels.errors import ShapeError
 from pykernels.layout import Ints, Tiles, View, merge_axes
 
-from .select import Shape
+from .select import GemmShape
 
 __all__ = [
     "Product", "aligned", "by_batch", "check", "contiguous_rows", "folded", "levels", "rows_of",
@@ -31,9 +31,9 @@ class Product:
     act: int
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> GemmShape:
         rows, cols = self.dst.shape[-2:]
-        return Shape(math.prod(self.dst.shape[:-2]), rows, cols, self.a.shape[-1])
+        return GemmShape(math.prod(self.dst.shape[:-2]), rows, cols, self.a.shape[-1])
 
     def swapped(self) -> Product:
         """The same product with the operands exchanged and dst transposed."""

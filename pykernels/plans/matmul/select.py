@@ -11,7 +11,8 @@ from pykernels.plans.limits import fits_tile
 from pykernels.tuning import Tuning
 
 __all__ = [
-    "GEMM", "NARROW", "TILES", "Choice", "Shape", "Tail", "choose", "lane_bits", "reduce_bits",
+    "GEMM", "NARROW", "TILES", "GemmChoice", "GemmShape", "GemmTail", "choose", "lane_bits",
+    "reduce_bits",
 ]  # fmt: skip
 
 # The tiles of mul_mat.wgsl and gemm_tile.wgsl.
@@ -25,7 +26,7 @@ GEMM = "gemm_tile"
 NARROW = 8
 
 
-class Shape(NamedTuple):
+class GemmShape(NamedTuple):
     """What a choice depends on, apart from the device: dst is batches x rows x cols."""
 
     batches: int
@@ -35,14 +36,14 @@ class Shape(NamedTuple):
     along_k: bool = True  # k is the axis of the larger operand with the smaller step
 
 
-class Tail(NamedTuple):
+class GemmTail(NamedTuple):
     """Rows of tiles at the end of a large product whose K is cut, and in how many splits."""
 
     rows: int = 0
     splits: int = 1
 
 
-class Choice(NamedTuple):
+class GemmChoice(NamedTuple):
     """A body ("gemv", or one of TILES), the number of splits of K, and of gemm_tile the tail.
 
     `each`: k of all splits but the last, shorter one; 0: equal splits.
@@ -50,26 +51,26 @@ class Choice(NamedTuple):
 
     body: str
     splits: int = 1
-    tail: Tail = Tail()
+    tail: GemmTail = GemmTail()
     each: int = 0
 
 
-def choose(caps: Caps, s: Shape) -> Choice:
+def choose(caps: Caps, s: GemmShape) -> GemmChoice:
     """The body and the splits for one product."""
-    found = forced(caps, Choice)
+    found = forced(caps, GemmChoice)
     if found is not None:
         return found
     t = caps.tuning.matmul
     if min(s.rows, s.cols) <= NARROW:
-        return Choice("gemv", _gemv_splits(caps.tuning, s))
+        return GemmChoice("gemv", _gemv_splits(caps.tuning, s))
     if _may(caps, GEMM) and min(s.rows, s.cols) > t.gemm_tile.side:
         best = min(_gemm_choices(caps.tuning, s), key=lambda c: _gemm_seconds(caps.tuning, s, c))
         if best.splits * _tiles(s, GEMM) >= t.gemm_tile.least:
             return best
     splits = _tile_splits(caps.tuning, s, "64")
     if _may(caps, "mul_mat/64") and splits * _tiles(s, "mul_mat/64") >= t.mul_mat["64"].least:
-        return Choice("mul_mat/64", splits)
-    return Choice("mul_mat/32", _tile_splits(caps.tuning, s, "32"))
+        return GemmChoice("mul_mat/64", splits)
+    return GemmChoice("mul_mat/32", _tile_splits(caps.tuning, s, "32"))
 
 
 def _may(caps: Caps, body: str) -> bool:
@@ -82,7 +83,7 @@ def _fits(caps: Caps, body: str) -> bool:
     return fits_tile(caps, tile.threads, tile.BM, tile.BN, stages * tile.BK)
 
 
-def _tiles(s: Shape, body: str) -> int:
+def _tiles(s: GemmShape, body: str) -> int:
     tile = TILES[body]
     return s.batches * cdiv(s.rows, tile.BM) * cdiv(s.cols, tile.BN)
 
@@ -95,7 +96,7 @@ def _slots(t: Tuning) -> int:
     return (len(t.matmul.gemm_tile.partial_wave) - 1) * t.device.units
 
 
-def _gemm_choices(t: Tuning, s: Shape) -> list[Choice]:
+def _gemm_choices(t: Tuning, s: GemmShape) -> list[GemmChoice]:
     """Whole tiles, all tiles in splits, or whole tiles in whole waves and a tail in splits.
 
     Or long splits that fill whole waves but for the room of one short split of each tile, which
@@ -103,21 +104,21 @@ def _gemm_choices(t: Tuning, s: Shape) -> list[Choice]:
     """
     slots, own = _slots(t), t.matmul.gemm_tile
     most = max(min(s.depth // own.shortest, own.most), 1)
-    choices = [Choice(GEMM, n) for n in range(1, most + 1)]
+    choices = [GemmChoice(GEMM, n) for n in range(1, most + 1)]
     tiles, across = _tiles(s, GEMM), cdiv(s.cols, TILES[GEMM].BN)
     if tiles >= 2 * slots:
         choices = choices[:1]
     for long in range(1, most):
         each = s.depth * tiles // (cdiv(tiles * long, slots) * slots) // 16 * 16
         if each * long + own.short <= s.depth < each * (long + 1):
-            choices.append(Choice(GEMM, long + 1, each=each))
+            choices.append(GemmChoice(GEMM, long + 1, each=each))
     if s.batches == 1 and tiles > slots:
         rows = (tiles - tiles // slots * slots + across - 1) // across
-        choices += [Choice(GEMM, 1, Tail(rows, n)) for n in range(2, most + 1) if rows]
+        choices += [GemmChoice(GEMM, 1, GemmTail(rows, n)) for n in range(2, most + 1) if rows]
     return choices
 
 
-def _gemm_seconds(t: Tuning, s: Shape, choice: Choice) -> float:
+def _gemm_seconds(t: Tuning, s: GemmShape, choice: GemmChoice) -> float:
     """Seconds that gemm_tile and the sum over its splits are expected to take."""
     (rows, cols), (_, splits, tail, long) = TILES[GEMM][:2], choice
     own, units, slots = t.matmul.gemm_tile, t.device.units, _slots(t)
@@ -140,7 +141,7 @@ def _gemm_seconds(t: Tuning, s: Shape, choice: Choice) -> float:
     return product + (_sum_seconds(t, s, splits, s.rows) if splits > 1 else 0.0)
 
 
-def _sum_seconds(t: Tuning, s: Shape, splits: int, rows: int) -> float:
+def _sum_seconds(t: Tuning, s: GemmShape, splits: int, rows: int) -> float:
     nbytes = 4 * s.batches * rows * s.cols
     return splitk_seconds(nbytes, splits, t.matmul.dispatch, t.device.copy, nbytes)
 
@@ -148,7 +149,7 @@ def _sum_seconds(t: Tuning, s: Shape, splits: int, rows: int) -> float:
 # -- splits of K ----------------------------------------------------------------------------------
 
 
-def _gemv_splits(t: Tuning, s: Shape) -> int:
+def _gemv_splits(t: Tuning, s: GemmShape) -> int:
     own = t.matmul.gemv
     groups = s.batches * cdiv(max(s.rows, s.cols), 1024 >> lane_bits(t, s))
     # Several rows hold more sums, and more has to be written and summed for each split.
@@ -157,7 +158,7 @@ def _gemv_splits(t: Tuning, s: Shape) -> int:
     return _splits(groups, s.depth, shortest, busy, own.most)
 
 
-def _tile_splits(t: Tuning, s: Shape, tile: str) -> int:
+def _tile_splits(t: Tuning, s: GemmShape, tile: str) -> int:
     own = t.matmul.mul_mat[tile]
     return _splits(_tiles(s, f"mul_mat/{tile}"), s.depth, own.shortest, own.busy)
 
@@ -171,7 +172,7 @@ def _splits(groups: int, depth: int, shortest: int, busy: int, most: int = 64) -
     return max(1, min(wanted, depth // shortest, most))
 
 
-def lane_bits(t: Tuning, s: Shape) -> int:
+def lane_bits(t: Tuning, s: GemmShape) -> int:
     """How many invocations of gemv split k: enough to fill the device, no more than k."""
     own = t.matmul.gemv
     if not s.along_k:

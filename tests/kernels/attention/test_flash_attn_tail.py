@@ -11,20 +11,20 @@ from pykernels.plan import Caps, Scratch
 from pykernels.plans.attention import flash_attn as plans
 from pykernels.plans.attention import select as choices
 from pykernels.plans.attention.arguments import Dims
-from pykernels.plans.attention.select import LARGE, Choice, Tail, choose
+from pykernels.plans.attention.select import LARGE, AttentionChoice, AttentionTail, choose
 from pykernels.plans.attention.select import SMALL as SMALL_TILE
 from pykernels.reference.attention import attention
 from pykernels.tuning import named
 from tests.harness import Form
-from tests.kernels.attention.attention_calls import F16, F32, Calls, run
+from tests.kernels.attention.attention_calls import F16, F32, AttentionCalls, run
 from tests.kernels.attention.test_flash_attn import BIG, view
 
 gpu = pytest.mark.gpu
 NAN, INF = np.nan, np.inf
 
 
-def choice(blocks: int, long: int, short: int, splits: int, tile: str = "32") -> Choice:
-    return Choice(f"attention_tile/{tile}", 1, Tail(blocks, long, short, splits))
+def choice(blocks: int, long: int, short: int, splits: int, tile: str = "32") -> AttentionChoice:
+    return AttentionChoice(f"attention_tile/{tile}", 1, AttentionTail(blocks, long, short, splits))
 
 
 @gpu
@@ -39,7 +39,7 @@ def test_tail(dev: pk.Device, dtype: str) -> None:
         (choice(3, 2, 2, 2), (2, 6, 2), 20),  # blocks hold rows of two query heads
         (choice(6, 2, 1, 3), (1, 2, 2), 90),  # no whole block
     ):
-        calls = Calls(dev)
+        calls = AttentionCalls(dev)
         for t in (128, 101):
             calls.add(heads, (s, t), (16, 20), dtype, sinks=calls.values(heads[1:2]))
             calls.add(heads, (s, t), (16, 60), dtype, lse=False)
@@ -50,7 +50,7 @@ def test_tail(dev: pk.Device, dtype: str) -> None:
 @gpu
 def test_columns(dev: pk.Device) -> None:
     """More values than a tile has columns; depths that are no multiple of what is read."""
-    calls = Calls(dev)
+    calls = AttentionCalls(dev)
     for depth in (129, 200, 33):
         calls.add((1, 2, 1), (70, 101), (16, depth), sinks=calls.values((2,)))
     with force(dev, choice(4, 2, 1, 3)):
@@ -61,7 +61,7 @@ def test_columns(dev: pk.Device) -> None:
 @pytest.mark.parametrize(("depth", "each"), ((60, 2), (100, 1)))  # 64 and 128 keys a tile
 @pytest.mark.sample
 def test_large_tiles(dev: pk.Device, depth: int, each: int) -> None:
-    calls = Calls(dev)
+    calls = AttentionCalls(dev)
     calls.add((1, 3, 3), (200, 500), (40, depth), sinks=calls.values((3,)))
     calls.add((1, 2, 1), (130, 400), (40, depth))
     with force(dev, choice(3, 2 * each, each, 3, "large")):
@@ -71,7 +71,7 @@ def test_large_tiles(dev: pk.Device, depth: int, each: int) -> None:
 @gpu
 def test_layouts(dev: pk.Device) -> None:
     """dst and lse with gaps, turned, backwards, and in the buffer of the values."""
-    calls = Calls(dev)
+    calls = AttentionCalls(dev)
     for form in (Form(gap=3, phase=5), Form(order=(3, 1, 0, 2)), Form(steps=(1, -1, 2, -1))):
         calls.add((2, 2, 1), (70, 101), (16, 20), forms={"dst": form})
     calls.add((2, 2, 1), (70, 101), (16, 20), forms={"lse": Form(steps=(-1, 2, -1), phase=3)})
@@ -83,7 +83,7 @@ def test_layouts(dev: pk.Device) -> None:
 @gpu
 def test_splits_without_keys(dev: pk.Device) -> None:
     """A mask hides whole splits of some rows, and all keys of others; with and without sinks."""
-    calls = Calls(dev)
+    calls = AttentionCalls(dev)
     mask = calls.mask((2, 70, 128), F32)
     mask[:, ::3, :64] = -INF
     mask[:, 1::3, 64:] = -INF
@@ -128,10 +128,10 @@ def test_choice_of_the_tail() -> None:
     assert tail.long + tail.short * (tail.splits - 1) >= 32 > tail.long
     whole = large._replace(heads=33, kv_heads=33, queries=512)
     for d in (whole, large._replace(keys=64)):
-        assert choose(BIG, d).tail == Tail()
-    assert choose(BIG, large, True).tail == Tail()
-    assert choose(SMALL, large).tail == Tail()
-    assert choose(BIG, large._replace(heads=4, kv_heads=4)).tail == Tail()  # less than a wave
+        assert choose(BIG, d).tail == AttentionTail()
+    assert choose(BIG, large, True).tail == AttentionTail()
+    assert choose(SMALL, large).tail == AttentionTail()
+    assert choose(BIG, large._replace(heads=4, kv_heads=4)).tail == AttentionTail()  # short
 
 
 @pytest.mark.parametrize("blocks", (265, 300, 464, 527))
