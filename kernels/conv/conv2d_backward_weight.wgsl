@@ -8,9 +8,9 @@
 // dst has the shape of conv2d's w, x and the options are those of the forward call. Sums are f32,
 // in an order that depends on shapes, strides and device only; x counts as 0 outside of the image."""
 // source = "torch.nn.grad.conv2d_weight (meaning); Chellapilla et al. 2006 (as a product)"
-// configs.32x32 = { BM = 32, BN = 32, BK = 16, threads = 64, TM = 4, TN = 4, LM = 4, LN = 8 }
-// configs.64x64 = { BM = 64, BN = 64, BK = 16, threads = 128, TM = 8, TN = 4, LM = 4, LN = 8 }
-// configs.64x128 = { BM = 64, BN = 128, BK = 16, threads = 128, TM = 8, TN = 8, LM = 4, LN = 8 }
+// configs.32x32 = { BM = 32, BN = 32, BK = 16, threads = 64, TM = 4, TN = 4, LM = 4, LN = 8, PAD = 4 }
+// configs.64x64 = { BM = 64, BN = 64, BK = 16, threads = 128, TM = 8, TN = 4, LM = 4, LN = 8, PAD = 4 }
+// configs.64x128 = { BM = 64, BN = 128, BK = 16, threads = 128, TM = 8, TN = 8, LM = 4, LN = 8, PAD = 4 }
 // axes.Y = ["f32", "f16"]
 // axes.X = ["f32", "f16"]
 // axes.D = ["f32", "f16"]
@@ -221,7 +221,7 @@
 //% endfor
 //% endmacro
 
-${outer_product.memory(CFG.BM + 4, CFG.BN + 4, CFG.BK)}
+${outer_product.memory(CFG.BM + CFG.PAD, CFG.BN + CFG.PAD, CFG.BK)}
 ${pixels.functions()}
 
 @compute @workgroup_size(${CFG.threads})

@@ -1,10 +1,11 @@
 // /// kernel
 // doc = "conv2d_backward_weight for few channels in a group: one sum for each weight."
 // part_of = "conv2d_backward_weight"
+// configs.taps9 = { TAPS = 9, threads = 256 }
 // axes.T = ["f32", "f16"]
-// axes.WG = [256]
+// axes.CHUNK = "configs"
 // pick.T = "dtype(x)"
-// pick.WG = "256"
+// pick.CHUNK = "'taps9'"
 // inputs.dy = { dtype = "T", axes = "n g o h w" }
 // inputs.x = { dtype = "T", axes = "n g c h w" }
 // outputs.partials = { dtype = "f32", doc = "(splits, groups, O of a group, KH, KW, C of a group)" }
@@ -29,17 +30,17 @@
 // params.tap_h = { type = "u32" }
 // params.tap_w = { type = "u32" }
 // uses = ["pixels"]
-// grid = "cdiv(depth, split_depth) * members * rows * channels * cdiv(taps, 9)"
+// grid = "cdiv(depth, split_depth) * members * rows * channels * cdiv(taps, CFG.TAPS)"
 // ///
 
-// One workgroup sums nine taps (a 3 x 3 kernel) of one pair of channels over one split of pixels:
-// its invocations take every 256th pixel, then a tree adds them up.
-//% set TAPS = 9
-var<workgroup> shared_sums: array<array<f32, 256>, ${TAPS}>;
+// One workgroup sums TAPS taps (of a 3 x 3 kernel all) of one pair of channels over one split of pixels:
+// its invocations take every so many pixels, then a tree adds them up.
+//% set TAPS, WG = CFG.TAPS, CFG.threads
+var<workgroup> shared_sums: array<array<f32, ${WG}>, ${TAPS}>;
 
 ${pixels.functions()}
 
-@compute @workgroup_size(WG)
+@compute @workgroup_size(${WG})
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);
   if (g >= p.groups) { return; }
@@ -65,7 +66,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   var sum${t} = 0.0f;
 //% endfor
   var at = pixel(k_first + li);
-  for (var k = k_first + li; k < k_end; k += WG) {
+  for (var k = k_first + li; k < k_end; k += ${WG}u) {
     let row_y = at.y * p.stride_h;
     let row_x = at.x * p.stride_w;
     let x_at = at.z * p.x_ns + row_y * p.x_hs + row_x * p.x_ws;

@@ -13,6 +13,7 @@ from .arguments import Band, Dims, alibi_heads
 __all__ = ["Call", "combine", "combine_tiles", "empty", "in_vectors", "whole_depth"]
 
 LOG2E = 1.4426950408889634
+COLUMNS = attention_combine.CONFIGS["cols32"].COLS  # of one workgroup
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def combine(caps: Caps, partials: View, sums: View, c: Call) -> Step:
     return attention_combine.step(
         caps, partials, sums, c.sinks, c.lse, c.dst,
         rows=d.batch * d.heads * d.queries,
-        column_bits=(max(cdiv(d.value_depth, 32), 1) - 1).bit_length(),
+        column_bits=(max(cdiv(d.value_depth, COLUMNS), 1) - 1).bit_length(),
         row_step=d.value_depth if plain else 0,
     )  # fmt: skip
 

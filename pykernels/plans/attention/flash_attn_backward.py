@@ -33,7 +33,7 @@ from .arguments import (
     number,
     scale_of,
 )
-from .select_backward import AttentionGradChoice, choose
+from .select_backward import LARGE, AttentionGradChoice, choose
 
 __all__ = ["choose", "plan"]
 
@@ -81,7 +81,7 @@ def plan(
 
 def _fitting(caps: Caps, d: Dims) -> tuple[int, int]:
     """Batches and KV heads at a time, so that each panel fits one binding where it can."""
-    lengths = max(d.queries * d.group, d.keys) + 128 * d.group
+    lengths = max(d.queries * d.group, d.keys) + LARGE * d.group
     rows = (d.depth + d.value_depth + 2 * DEEP) * lengths
     parts = (max(d.depth, d.value_depth) + 4) * d.keys * d.group
     most = (caps.max_binding // 4 - 64) // max(rows, parts)
@@ -330,7 +330,7 @@ def _sums(call: _Call, w: _Window, room: dict[str, View], t: _Target, *, add: bo
     least = call.caps.tuning.attention.flash_attn_backward.narrow_groups
     narrow = SUMS["tile128x64"].BN
     config = f"tile{tile}"
-    if tile == 128 and (cdiv(cols, narrow) % 2 == 1 or groups < least):
+    if tile == LARGE and (cdiv(cols, narrow) % 2 == 1 or groups < least):
         config = "tile128x64"
     return flash_attn_backward_sums.step(
         call.caps, t.rows, _shaped(room[t.matrix], w.heads, deep, rows), t.partials,

@@ -13,16 +13,19 @@ from pykernels.tuning import Tuning
 from .arguments import Dims
 
 __all__ = [
-    "BLOCKS", "CONFIGS", "DECODE", "HELD", "LARGE", "SMALL", "AttentionChoice", "AttentionTail",
-    "Blocks", "blocks_of", "choose", "edges", "order", "padded", "tail_of",
+    "BLOCKS", "CONFIGS", "DECODE", "HELD", "LARGE", "SMALL", "WIDEST", "AttentionChoice",
+    "AttentionTail", "Blocks", "blocks_of", "choose", "edges", "order", "padded", "tail_of",
 ]  # fmt: skip
 
 DECODE, SMALL, LARGE = "decode", "attention_tile/32", "attention_tile/large"
 # The configurations of attention_tile, by the depth that values are padded to.
 CONFIGS = {
-    (SMALL, 64): "small64", (SMALL, 128): "small128",
-    (LARGE, 64): "large64", (LARGE, 128): "large128",
-}  # fmt: skip
+    (tile, attention_tile.CONFIGS[name].DVP): name
+    for tile, names in ((SMALL, ("small64", "small128")), (LARGE, ("large64", "large128")))
+    for name in names
+}
+DEPTHS = sorted({depth for _, depth in CONFIGS})
+WIDEST = DEPTHS[-1]
 # Query rows of a block and keys of a tile.
 BLOCKS = {
     key: (attention_tile.CONFIGS[name].BR, attention_tile.CONFIGS[name].BC)
@@ -31,7 +34,7 @@ BLOCKS = {
 # Invocations and bytes of a workgroup of the large ones.
 _LARGE = attention_tile.CONFIGS["large64"]
 LARGE_NEEDS = (_LARGE.threads, _LARGE.workgroup_bytes)
-# Rows that a workgroup of the two bodies for few rows takes.
+# Rows of a workgroup of attention_decode, by which the workgroups of a call are counted.
 HELD = attention_decode.CONFIGS["lanes8"].ROWS
 
 
@@ -93,18 +96,18 @@ def _busy(t: Tuning, tile: str, d: Dims) -> int:
 def _tail(t: Tuning, d: Dims) -> AttentionTail:
     """The tail of a call in large tiles whose blocks are equally long."""
     rows, edge = edges(LARGE, d)
-    columns = cdiv(d.value_depth, 128)
+    columns = cdiv(d.value_depth, WIDEST)
     blocks = d.batch * d.kv_heads * blocks_of(d, rows, False).blocks * columns
     own, units = t.attention.attention_tile, t.device.units
     depth = d.depth + padded(d)
     seconds = product_seconds(rows, edge, depth, own.resident, units, own.rate)
-    nbytes = rows * min(d.value_depth, 128) * 4
+    nbytes = rows * min(d.value_depth, WIDEST) * 4
     return tail_of(t, blocks, cdiv(d.keys, edge), columns, seconds, nbytes)
 
 
 def _groups(tile: str, d: Dims) -> int:
     rows = edges(tile, d)[0]
-    return d.batch * d.kv_heads * cdiv(d.group * d.queries, rows) * cdiv(d.value_depth, 128)
+    return d.batch * d.kv_heads * cdiv(d.group * d.queries, rows) * cdiv(d.value_depth, WIDEST)
 
 
 def _slots(t: Tuning) -> int:
@@ -162,7 +165,7 @@ def _end(slots: int, ends: float, rest: int, tiles: int, long: int, splits: int)
 
 def padded(d: Dims) -> int:
     """The depth that a tile pads values to."""
-    return 64 if d.value_depth <= 64 else 128
+    return next((depth for depth in DEPTHS if d.value_depth <= depth), WIDEST)
 
 
 def edges(tile: str, d: Dims) -> tuple[int, int]:
@@ -195,7 +198,7 @@ def order(t: Tuning, tile: str, d: Dims, where: Blocks, heads: int) -> tuple[int
     Blocks of up to three waves of a large GPU, of long ones and of shorter ones, keep their keys in
     its cache; groups are alike, as a last one that is much smaller would leave the device idle.
     """
-    each = where.blocks * cdiv(d.value_depth, 128)
+    each = where.blocks * cdiv(d.value_depth, WIDEST)
     own = t.attention.attention_tile
     slots = own.cache_waves * _slots(t)
     if tile == SMALL or heads * each < slots:

@@ -13,7 +13,7 @@ from pykernels.plans.limits import MAX_ROUNDS
 
 from .arguments import OPEN, Dims
 from .call import Call, combine, combine_tiles, in_vectors, whole_depth
-from .select import CONFIGS, AttentionChoice, Blocks, blocks_of, edges, order, padded
+from .select import CONFIGS, WIDEST, AttentionChoice, Blocks, blocks_of, edges, order, padded
 
 __all__ = ["tiles"]
 
@@ -65,7 +65,7 @@ def tiles(caps: Caps, scratch: Scratch, c: Call, choice: AttentionChoice) -> lis
         steps.append(_pack(caps, q, k, v, qt, kt, copy, where.pitch))
         if copy:
             v = copy.with_layout(v.shape, contiguous_strides((*v.shape[:3], width), 4))
-        ranks = n * where.blocks * cdiv(d.value_depth, 128)
+        ranks = n * where.blocks * cdiv(d.value_depth, WIDEST)
         parts = [_Part(0, ranks, splits, split_tiles, split_tiles, sums, out)]
         if choice.tail.blocks and splits == 1 and n == d.batch * d.kv_heads:
             parts, last = _with_tail(caps, scratch, c, choice, where, ranks)
@@ -81,7 +81,7 @@ def _tile(
     """One dispatch of blocks, from KV head `first` on."""
     d = c.dims
     banded = c.band != (-OPEN, OPEN)
-    columns, run = cdiv(d.value_depth, 128), where.head_blocks if banded else 1
+    columns, run = cdiv(d.value_depth, WIDEST), where.head_blocks if banded else 1
     spread, rest = (1, 0)
     if banded:
         spread, rest = choice.order or order(caps.tuning, choice.body, d, where, q.shape[0])
@@ -111,7 +111,7 @@ def _with_tail(
     rows, edge = edges(choice.body, d)
     tiles, width = cdiv(d.keys, edge), whole_depth(d)
     whole = ranks - tail.blocks
-    block = whole // cdiv(d.value_depth, 128)
+    block = whole // cdiv(d.value_depth, WIDEST)
     matrix = block // where.blocks
     block -= matrix * where.blocks
     head = block // where.head_blocks if where.head_blocks > 1 else 0

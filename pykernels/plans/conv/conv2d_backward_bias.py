@@ -14,7 +14,7 @@ from .geometry import LayoutName, channels_first
 __all__ = ["plan"]
 
 OP = "conv2d_backward_bias"
-WG, UNROLL = 256, 4
+SUM = body.CONFIGS["sum256"]
 
 
 def plan(
@@ -33,7 +33,7 @@ def plan(
     item = dy.dtype.itemsize
     # Neighbouring invocations take what lies next to each other.
     bits = min((channels - 1).bit_length(), 5) if dy.strides[-1] == item else 0
-    across, step = cdiv(channels, 1 << bits), UNROLL * (WG >> bits)
+    across, step = cdiv(channels, 1 << bits), SUM.UNROLL * (SUM.threads >> bits)
     pixels = dy.size // channels
     busy = caps.tuning.conv.conv2d_backward_bias.waves * caps.tuning.device.units
     splits = max(min(cdiv(busy, across), pixels // step), 1)

@@ -24,7 +24,7 @@ from .geometry import (
     geometry,
     reorder,
 )
-from .select_weight import BK, DIRECT, TILES, WG, WeightGradChoice, WeightGradShape, choose
+from .select_weight import BK, CHUNK, DIRECT, TILES, WeightGradChoice, WeightGradShape, choose
 
 __all__ = ["choose", "plan"]
 
@@ -135,10 +135,10 @@ def _common(call: Call, each: int, ahead: int) -> dict[str, int]:
 
 def _direct(caps: Caps, scratch: Scratch, call: Call, choice: WeightGradChoice) -> list[Step]:
     s = call.shape
-    splits, each = split_k(s.pixels, choice.splits, WG)
+    splits, each = split_k(s.pixels, choice.splits, CHUNK.threads)
     partials = _target(scratch, call, splits)
     step = conv_weight_direct.step(
-        caps, call.dy, call.x, partials, taps=s.taps, **_common(call, each, WG)
+        caps, call.dy, call.x, partials, taps=s.taps, **_common(call, each, CHUNK.threads)
     )
     return [step, _sum(caps, partials, call, splits)]
 

@@ -12,15 +12,19 @@ from pykernels.plans.limits import MAX_ROUNDS, fits_tile
 from pykernels.tuning import Tuning
 
 __all__ = [
-    "BK", "SMALLEST", "STEM_TILES", "TILES", "TILES_3X3", "ConvChoice", "ConvShape", "choose",
-    "packs", "tile_of",
+    "BK", "SMALLEST", "STEM", "STEM_TILES", "TILES", "TILES_3X3", "ConvChoice", "ConvShape",
+    "choose", "packs", "tile_of",
 ]  # fmt: skip
 
 # The tiles of implicit_gemm.wgsl (BM output channels, BN pixels), implicit_gemm_3x3.wgsl and
 # conv_stem.wgsl.
 TILES = {f"implicit_gemm/{name}": tile for name, tile in implicit_gemm.CONFIGS.items()}
 TILES_3X3 = {f"implicit_gemm_3x3/{name}": tile for name, tile in implicit_gemm_3x3.CONFIGS.items()}
-STEM_TILES = {f"conv_stem/{name}": tile for name, tile in conv_stem.CONFIGS.items()}
+# Alike for all windows.
+STEM_TILES = {
+    f"conv_stem/{c.BM}x{c.PIXEL_ROWS * c.PIXEL_COLS}": c for c in conv_stem.CONFIGS.values()
+}
+STEM, WIDE_STEM = "conv_stem/16x128", "conv_stem/32x128"
 SMALLEST = "implicit_gemm/32x32"
 BK = TILES[SMALLEST].BK  # as of the others
 
@@ -69,8 +73,8 @@ def choose(caps: Caps, s: ConvShape) -> ConvChoice:
         s.fits_3x3 and s.depth >= stem.yield_depth and many >= stem.yield_pixels
     ):
         busy = stem.waves * caps.tuning.device.units
-        wide = s.rows > 16 and _tiles(s, "conv_stem/32x128") >= busy
-        return ConvChoice("conv_stem/32x128" if wide else "conv_stem/16x128")
+        wide = s.rows > STEM_TILES[STEM].BM and _tiles(s, WIDE_STEM) >= busy
+        return ConvChoice(WIDE_STEM if wide else STEM)
     if t.fill:
         splits = min(cdiv(t.fill, _tiles(s, SMALLEST)), s.depth // t.shortest)
         return ConvChoice(SMALLEST, max(1, splits))

@@ -6,19 +6,19 @@ import math
 from typing import NamedTuple
 
 from pykernels._generated.bodies import conv2d_backward_weight as tile_body
+from pykernels._generated.bodies import conv_weight_direct
 from pykernels.plan import Caps, cdiv, forced
 from pykernels.plans.cost import product_seconds, splitk_seconds
 from pykernels.plans.limits import fits_tile
 from pykernels.tuning import Tuning
 
-__all__ = ["BK", "DIRECT", "TILES", "WG", "WeightGradChoice", "WeightGradShape", "choose"]
+__all__ = ["BK", "CHUNK", "DIRECT", "TILES", "WeightGradChoice", "WeightGradShape", "choose"]
 
 DIRECT = "conv_weight_direct"
 TILES = tile_body.CONFIGS  # BM output channels, BN weights of each
 SMALLEST = "32x32"
 BK = TILES[SMALLEST].BK  # as of the others
-PAD = 4  # elements between the rows of a tile
-WG, TAPS = 256, 9  # of conv_weight_direct.wgsl
+CHUNK = conv_weight_direct.CONFIGS["taps9"]
 
 
 class WeightGradShape(NamedTuple):
@@ -48,10 +48,12 @@ def choose(caps: Caps, s: WeightGradShape) -> WeightGradChoice:
     if given is not None:
         return given
     own, units = caps.tuning.conv.conv2d_backward_weight, caps.tuning.device.units
-    filled = s.rows * s.cols / (cdiv(s.rows, 32) * cdiv(s.cols, 32) * 1024)
+    least = TILES[SMALLEST]
+    whole = cdiv(s.rows, least.BM) * cdiv(s.cols, least.BN) * least.BM * least.BN
+    filled = s.rows * s.cols / whole
     if filled * own.rates[SMALLEST] < own.direct_rate:
-        sums = s.groups * s.rows * s.channels * cdiv(s.taps, TAPS)
-        splits = min(cdiv(own.direct_waves * units, sums), s.pixels // (4 * WG))
+        sums = s.groups * s.rows * s.channels * cdiv(s.taps, CHUNK.TAPS)
+        splits = min(cdiv(own.direct_waves * units, sums), s.pixels // (4 * CHUNK.threads))
         return WeightGradChoice(DIRECT, max(1, splits))
     found = [
         (_seconds(caps.tuning, s, tile, splits), splits, tile)
@@ -70,7 +72,7 @@ def _may(caps: Caps, s: WeightGradShape, tile: str) -> bool:
         return False
     bodies = caps.tuning.conv.conv2d_backward_weight.bodies
     own = TILES[tile]
-    fits = fits_tile(caps, own.threads, own.BM + PAD, own.BN + PAD, BK)
+    fits = fits_tile(caps, own.threads, own.BM + own.PAD, own.BN + own.PAD, BK)
     return tile in bodies and fits
 
 

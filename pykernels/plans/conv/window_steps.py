@@ -23,12 +23,9 @@ from .geometry import reorder
 from .select import BK
 
 __all__ = [
-    "STEM_WINDOWS", "Weights", "depthwise", "direct", "elements", "implicit_gemm",
-    "implicit_gemm_3x3", "reduce", "stem", "stem_window", "u32",
+    "Weights", "depthwise", "direct", "elements", "implicit_gemm",
+    "implicit_gemm_3x3", "reduce", "stem", "stem_config", "u32",
 ]  # fmt: skip
-
-# The windows of conv_stem.wgsl: size and step.
-STEM_WINDOWS = ("3/1", "3/2", "5/1", "7/2")
 
 
 class Weights(NamedTuple):
@@ -174,16 +171,16 @@ def _packed(caps: Caps, scratch: Scratch, w: View, order: str) -> Weights:
     return Weights(copy, True, order, [pack])
 
 
-def stem(caps: Caps, c: Windows, tile: str) -> Step:
-    """conv_stem: `tile` is its configuration."""
-    own = conv_stem.CONFIGS[tile]
+def stem(caps: Caps, c: Windows, name: str) -> Step:
+    """conv_stem: `name` is its configuration."""
+    own = conv_stem.CONFIGS[name]
     images, _, count, out_h, out_w = c.dst.shape
     down, across = cdiv(count, own.BM), cdiv(out_w, own.PIXEL_COLS)
     row_blocks = cdiv(out_h, own.PIXEL_ROWS)
     last = c.dst.vectorizable(4, 2)
     dv = 4 if last or c.dst.vectorizable(4, 4) else 1
     return conv_stem.step(
-        caps, c.x, c.w, c.bias, c.dst, TILE=tile, WINDOW=stem_window(c), DV=dv, LAST=last,
+        caps, c.x, c.w, c.bias, c.dst, TILE=name, DV=dv, LAST=last,
         rows=count, down=down, across=across, row_blocks=row_blocks, row_groups=across * down,
         image_groups=row_blocks * across * down,
         group_groups=images * row_blocks * across * down,
@@ -193,13 +190,15 @@ def stem(caps: Caps, c: Windows, tile: str) -> Step:
     )  # fmt: skip
 
 
-def stem_window(c: Windows) -> str:
-    """The window by its name in conv_stem.wgsl, "" if that is not for this call."""
-    name = f"{c.w.shape[3]}/{c.stride[0]}"
+def stem_config(c: Windows, rows: int) -> str:
+    """The configuration of conv_stem for tiles of so many rows, "" if it is not for this call."""
     square = c.w.shape[3] == c.w.shape[4] and c.stride[0] == c.stride[1] and c.tap == (1, 1)
-    known = name in STEM_WINDOWS and square
     same = c.w.dtype is c.x.dtype and c.x.dtype.itemsize <= c.dst.dtype.itemsize
-    return name if known and same else ""
+    if not square or not same:
+        return ""
+    wanted = (rows, c.w.shape[3], c.stride[0])
+    found = (n for n, own in conv_stem.CONFIGS.items() if (own.BM, own.K, own.S) == wanted)
+    return next(found, "")
 
 
 # -- few output channels --------------------------------------------------------------------------

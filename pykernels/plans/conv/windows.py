@@ -8,7 +8,7 @@ from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.matmul import mul_mat
 
 from .call import Windows
-from .select import BK, STEM_TILES, TILES, TILES_3X3, ConvShape, choose, packs, tile_of
+from .select import BK, STEM, STEM_TILES, TILES, TILES_3X3, ConvShape, choose, packs, tile_of
 from .window_steps import (
     Weights,
     depthwise,
@@ -17,7 +17,7 @@ from .window_steps import (
     implicit_gemm_3x3,
     reduce,
     stem,
-    stem_window,
+    stem_config,
 )
 
 __all__ = ["shape_of", "steps"]
@@ -28,11 +28,11 @@ def shape_of(caps: Caps, c: Windows) -> ConvShape:
     height, width = c.dst.shape[3:]
     native = _native(caps, c) is not None
     forms = tuple(_form(c, body, native)[0] for body in TILES)
-    stem = STEM_TILES["conv_stem/16x128"]  # half of its blocks at least must be pixels
+    stem = STEM_TILES[STEM]  # half of its blocks at least must be pixels
     block = stem.PIXEL_ROWS * stem.PIXEL_COLS
     blocks = cdiv(height, stem.PIXEL_ROWS) * cdiv(width, stem.PIXEL_COLS)
     few = c.w.shape[2] <= caps.tuning.conv.conv_stem.channels
-    fits_stem = few and bool(stem_window(c)) and 2 * height * width >= block * blocks
+    fits_stem = few and bool(stem_config(c, stem.BM)) and 2 * height * width >= block * blocks
     fits_3x3 = not native and _vectors_3x3(c) > 0
     return ConvShape(c.groups, c.rows, c.pixels, c.depth, forms, fits_3x3, fits_stem)
 
@@ -52,7 +52,7 @@ def steps(caps: Caps, scratch: Scratch, c: Windows) -> list[Step]:
         return depthwise(caps, scratch, c) or [direct(caps, c)]
     tile = tile_of(body)
     if body in STEM_TILES:
-        return [stem(caps, c, tile)]
+        return [stem(caps, c, stem_config(c, STEM_TILES[body].BM))]
     if body in TILES_3X3:
         return implicit_gemm_3x3(caps, scratch, c, tile, _vectors_3x3(c), choice.splits)
     native = _native(caps, c)

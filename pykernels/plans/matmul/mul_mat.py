@@ -34,7 +34,7 @@ from .product import (
     transposed,
     unique,
 )
-from .select import GEMM, NARROW, TILES, GemmChoice, choose, lane_bits, reduce_bits
+from .select import GEMM, HELD, NARROW, TILES, GemmChoice, choose, lane_bits, reduce_bits
 
 __all__ = ["choose", "plan"]
 
@@ -121,16 +121,17 @@ def _gemv(caps: Caps, scratch: Scratch, p: Product, splits: int) -> list[Step]:
             before += copied
         b = _vectors(p.b)[0]
     bits = lane_bits(caps.tuning, s)
-    held = next(n for n in ((1, 4, 8) if av == 4 else (1, 8)) if n >= s.rows)
+    held = next(n for n, c in HELD.items() if c.ROWS >= s.rows and (av == 4 or not c.VECTORS))
+    own = HELD[held]
     k = split_k(s.depth, splits, ((8 if words else av) if along_k else 1) << bits)
     out, raw, after = _target(caps, scratch, p, k)
-    columns = (2048 if words and not along_k else 1024) >> bits
+    columns = own.threads * own.COLS * (2 if words and not along_k else 1) >> bits
     return [
         *before,
         gemv.step(
             caps, _spread(a, out), _spread(b, out), None if raw else p.bias,
             None if raw else p.residual, out,
-            AT=not along_k, AV=av, BV=av if along_k else 1, S=held, depth=s.depth,
+            AT=not along_k, AV=av, BV=av if along_k else 1, HELD=held, depth=s.depth,
             split_depth=k.depth, split_batches=s.batches, across=cdiv(s.cols, columns),
             lane_bits=bits, activation=0 if raw else p.act, is_partial=int(raw),
         ),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pykernels._generated.bodies import gemm_tile, mul_mat
+from pykernels._generated.bodies import gemm_tile, gemv, mul_mat, splitk_reduce
 from pykernels.plan import Caps, cdiv, forced
 from pykernels.plans.cost import product_seconds, splitk_seconds, waves
 from pykernels.plans.limits import fits_tile
 from pykernels.tuning import Tuning
 
 __all__ = [
-    "GEMM", "NARROW", "TILES", "GemmChoice", "GemmShape", "GemmTail", "choose", "lane_bits",
+    "GEMM", "HELD", "NARROW", "TILES", "GemmChoice", "GemmShape", "GemmTail", "choose", "lane_bits",
     "reduce_bits",
 ]  # fmt: skip
 
@@ -22,8 +22,12 @@ TILES: dict[str, mul_mat.Config | gemm_tile.Config] = {
     "gemm_tile": gemm_tile.CONFIGS["64x128"],
 }
 GEMM = "gemm_tile"
-# Rows of the smaller operand that gemv holds.
-NARROW = 8
+# Rows of the smaller operand that gemv holds, at most so many; the columns of one workgroup whose
+# invocations do not split k.
+HELD = gemv.CONFIGS
+NARROW = max(c.ROWS for c in HELD.values())
+COLUMNS = HELD["rows1"].threads * HELD["rows1"].COLS
+SUM_THREADS = splitk_reduce.CONFIGS["sum256"].threads
 
 
 class GemmShape(NamedTuple):
@@ -151,7 +155,7 @@ def _sum_seconds(t: Tuning, s: GemmShape, splits: int, rows: int) -> float:
 
 def _gemv_splits(t: Tuning, s: GemmShape) -> int:
     own = t.matmul.gemv
-    groups = s.batches * cdiv(max(s.rows, s.cols), 1024 >> lane_bits(t, s))
+    groups = s.batches * cdiv(max(s.rows, s.cols), COLUMNS >> lane_bits(t, s))
     # Several rows hold more sums, and more has to be written and summed for each split.
     busy = own.busy if s.along_k or min(s.rows, s.cols) == 1 else own.busy_rows
     shortest = own.shortest if s.along_k else own.shortest_rows
@@ -182,7 +186,7 @@ def lane_bits(t: Tuning, s: GemmShape) -> int:
     while (
         bits < 8
         and (s.depth >> bits) >= own.lane_k
-        and s.batches * cdiv(length << bits, 1024) < own.lane_groups
+        and s.batches * cdiv(length << bits, COLUMNS) < own.lane_groups
     ):
         bits += 1
     return bits
@@ -192,6 +196,6 @@ def reduce_bits(t: Tuning, splits: int, size: int) -> int:
     """How many invocations of splitk_reduce share the splits of one element, as a power of two."""
     own = t.matmul.splitk_reduce
     bits = 0
-    while bits < 8 and splits >> bits > own.lane_splits and size << bits < 256 * own.busy:
+    while bits < 8 and splits >> bits > own.lane_splits and size << bits < SUM_THREADS * own.busy:
         bits += 1
     return bits

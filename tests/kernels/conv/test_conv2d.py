@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import pykernels as pk
+from pykernels._generated.bodies import conv_stem
 from pykernels.forcing import force
 from pykernels.kernels import conv2d, conv2d_backward_input
 from pykernels.plans.conv.select import SMALLEST, STEM_TILES, TILES, TILES_3X3, ConvChoice
-from pykernels.plans.conv.window_steps import STEM_WINDOWS
 from pykernels.reference.conv import conv2d as reference
 from tests.conftest import FULL
 from tests.harness import Form, assert_same_bits, caps, forms, random_form
@@ -91,6 +91,7 @@ def test_rows_of_three_taps(
         )
 
 
+STEM_WINDOWS = sorted({f"{c.K}/{c.S}" for c in conv_stem.CONFIGS.values()})
 SAME = [KINDS[0], KINDS[1], KINDS[4]]  # weights of the image's dtype
 
 
@@ -123,7 +124,7 @@ def test_first_layers(dev: pk.Device, tile: str, window: str, kinds: tuple[str, 
     with force(dev, ConvChoice(tile)):
         calls.check(f"{tile} {window}")
     for dv, last in ((1, False), (4, False), (4, True)):
-        key = (f"WINDOW={window}", f"DV={dv}", f"LAST={last}")
+        key = (f"_k{k}s{step}", f"DV={dv}", f"LAST={last}")
         found = [k for name, k in dev._context.pipelines._pipelines if name == "conv_stem"]
         assert any(all(part in k for part in key) for k in found)
 
@@ -149,7 +150,7 @@ def test_three_channels_by_step_two(dev: pk.Device, k: int, kinds: tuple[str, st
     with force(dev, ConvChoice("conv_few_outputs")):
         calls.check(str(k))
     for dv in (1, 4):
-        key = (f"K={k}", f"DV={dv}")
+        key = (f"KERNEL=taps{k}", f"DV={dv}")
         found = [k for name, k in dev._context.pipelines._pipelines if name == "conv_few_outputs"]
         assert any(all(part in k for part in key) for k in found)
 

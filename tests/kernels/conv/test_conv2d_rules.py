@@ -290,7 +290,7 @@ def test_plans_of_first_layers(caps: Caps) -> None:
     for n, tile in ((1, "16x128"), (16, "32x128")):
         image, w, out = view((n, 3, 224, 224)), view((64, 3, 7, 7)), view((n, 64, 112, 112))
         found = conv2d_plans.plan(caps, Scratch(), image, w, None, out, padding=3, stride=2)
-        assert [(s.body.name, s.axes[2:4]) for s in found] == [("conv_stem", (tile, "7/2"))]
+        assert [(s.body.name, s.axes[2]) for s in found] == [("conv_stem", f"{tile}_k7s2")]
         back = back_plans.plan(caps, Scratch(), out, w, image, padding=3, stride=2)
         assert [s.body.name for s in back] == ["conv_few_outputs"]
         # Not with these: other dtypes of the weights, windows, steps, residues.
