@@ -6,14 +6,14 @@
 // axes.BLOCK = "configs"
 // pick.D = "dtype(dst)"
 // pick.BLOCK = "'cols32'"
-// inputs.parts = { dtype = "f32", vec = "VEC", doc = "(splits, batch, heads, queries, padded value depth)" }
+// inputs.partials = { dtype = "f32", vec = "VEC", doc = "(splits, batch, heads, queries, padded value depth)" }
 // inputs.sums = { dtype = "f32", doc = "(splits, batch, heads, queries): lse of each split" }
 // inputs.sinks = { dtype = "f32", optional = true, axes = "h" }
 // outputs.lse = { dtype = "f32", axes = "b h s" }
 // outputs.dst = { dtype = "D", axes = "b h s d" }
 // axes.VEC = [4]
 // pick.VEC = "4"
-// params.splits = { type = "u32", value = "parts.shape[0]" }
+// params.splits = { type = "u32", value = "partials.shape[0]" }
 // params.rows = { type = "u32" }
 // params.column_bits = { type = "u32" }
 // params.row_step = { type = "u32" }
@@ -73,7 +73,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% for u in range(2)
     let at${u} = min(s0 + ${DOWN * u}u, p.splits - 1u) * p.rows + row;
     let lse${u} = sums_load(p.sums_off + at${u});
-    let v${u} = parts_load(p.parts_off + at${u} * columns + column_near);
+    let v${u} = partials_load(p.partials_off + at${u} * columns + column_near);
 //% endfor
 //% for u in range(2)
     let on${u} = !is_lost(lse${u}) & (s0 + ${DOWN * u}u < p.splits);

@@ -18,7 +18,7 @@
 // inputs.v = { dtype = "*", dtypes = ["float32", "float16"], bind = "'vec4<u32>'", doc = "(B, Hkv, T, Dv)" }
 // inputs.mask = { dtype = "*", dtypes = ["float32", "float16", "bool"], bind = "'u32'", optional = true, axes = "b h s t" }
 // outputs.sums = { dtype = "f32", doc = "(splits, B, H, S): lse of each split" }
-// outputs.parts = { dtype = "*", dtypes = ["float32"], bind = "'vec4<u32>'", doc = "(splits, B, H, S, padded Dv)" }
+// outputs.partials = { dtype = "*", dtypes = ["float32"], bind = "'vec4<u32>'", doc = "(splits, B, H, S, padded Dv)" }
 // params.kv_heads = { type = "u32" }
 // params.group = { type = "u32" }
 // params.queries = { type = "u32" }

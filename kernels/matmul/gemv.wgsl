@@ -30,8 +30,8 @@
 // params.rows = { type = "u32", value = "dst.shape[-2]" }
 // params.cols = { type = "u32", value = "dst.shape[-1]" }
 // params.depth = { type = "u32" }
-// params.slice_depth = { type = "u32" }
-// params.slice_batches = { type = "u32" }
+// params.split_depth = { type = "u32" }
+// params.split_batches = { type = "u32" }
 // params.across = { type = "u32" }
 // params.lane_bits = { type = "u32" }
 // params.bias_kind = { type = "u32", value = "0 if bias is None else 1 if bias.dtype.itemsize == 4 else 2" }
@@ -233,7 +233,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   if (g >= p.groups) { return; }
   let batch = g / p.across;
   let tile = g - batch * p.across;
-  ${split_k.k_range("(batch / p.slice_batches)")}
+  ${split_k.k_range("(batch / p.split_batches)")}
   let lanes = 1u << p.lane_bits;
   let per_group = ${WG}u >> p.lane_bits;
 //% if AT

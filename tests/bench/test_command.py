@@ -82,8 +82,8 @@ def test_command_measures_saves_and_compares(
 def test_a_choice_of_the_plan_is_timed_beside_its_own(dev: pk.Device) -> None:
     common = ["--device", dev.info["name"], "--engine", ENGINE, "--warmup", "0", "--rounds", "3"]
     args = ["mul_mat", "--shape", "40x48x64", "--parts", "--alternate", "2", *common]
-    done = command(*args, "--config", "body=gemm_tile slices=2")
-    assert "x body=gemm_tile slices=2" in done.stdout
+    done = command(*args, "--config", "body=gemm_tile splits=2")
+    assert "x body=gemm_tile splits=2" in done.stdout
     assert "parts of mul_mat f32-40x48x64: " in done.stdout
     wrong = command("mul_mat", "--shape", "4x4x4", "--config", "wings=2", *common, code=2)
     assert "--config: [force] a choice of mul_mat has the fields" in wrong.output

@@ -10,7 +10,7 @@ from pykernels.plans.limits import fits_tile
 
 from .arguments import Band, Dims
 
-__all__ = ["LARGE", "Choice", "choose"]
+__all__ = ["LARGE", "AttentionGradChoice", "choose"]
 
 # The tiles that a choice names by their side.
 _SMALL = flash_attn_backward_sums.CONFIGS["tile32"]
@@ -18,7 +18,7 @@ _LARGE = flash_attn_backward_sums.CONFIGS["tile128"]
 SMALL, LARGE = _SMALL.BM, _LARGE.BM
 
 
-class Choice(NamedTuple):
+class AttentionGradChoice(NamedTuple):
     """The tile (SMALL or LARGE); the sizes of a window: heads, queries, keys (multiples of it)."""
 
     tile: int
@@ -27,9 +27,9 @@ class Choice(NamedTuple):
     keys: int
 
 
-def choose(caps: Caps, d: Dims, near: Band) -> Choice:
+def choose(caps: Caps, d: Dims, near: Band) -> AttentionGradChoice:
     """The tile and the window for one call."""
-    given = forced(caps, Choice)
+    given = forced(caps, AttentionGradChoice)
     if given is not None:
         return given
     own = caps.tuning.attention.flash_attn_backward
@@ -49,7 +49,7 @@ def choose(caps: Caps, d: Dims, near: Band) -> Choice:
     wide = min(keys, max(int(room**0.5), 1))
     high = min(queries, max(room // wide, 1))
     wide = min(keys, max(room // high, 1))
-    return Choice(tile, _even(d.batch * d.heads, heads), _even(queries, high) * tile,
+    return AttentionGradChoice(tile, _even(d.batch * d.heads, heads), _even(queries, high) * tile,
                   _even(keys, wide) * tile)  # fmt: skip
 
 

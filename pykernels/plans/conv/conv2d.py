@@ -20,10 +20,10 @@ from .geometry import (
     geometry,
     kernel_of,
 )
-from .select import Choice
+from .select import choose
 from .windows import steps
 
-__all__ = ["Choice", "plan"]
+__all__ = ["choose", "plan"]
 
 OP = "conv2d"
 

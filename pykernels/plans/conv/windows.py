@@ -8,7 +8,7 @@ from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.matmul import mul_mat
 
 from .call import Windows
-from .select import BK, STEM, STEM_TILES, TILES, TILES_3X3, Choice, Shape, choose, packs, tile_of
+from .select import BK, STEM, STEM_TILES, TILES, TILES_3X3, ConvShape, choose, packs, tile_of
 from .window_steps import (
     Weights,
     depthwise,
@@ -20,10 +20,10 @@ from .window_steps import (
     stem_config,
 )
 
-__all__ = ["Choice", "shape_of", "steps"]
+__all__ = ["shape_of", "steps"]
 
 
-def shape_of(caps: Caps, c: Windows) -> Shape:
+def shape_of(caps: Caps, c: Windows) -> ConvShape:
     """What the choice of a body depends on."""
     height, width = c.dst.shape[3:]
     native = _native(caps, c) is not None
@@ -34,7 +34,7 @@ def shape_of(caps: Caps, c: Windows) -> Shape:
     few = c.w.shape[2] <= caps.tuning.conv.conv_stem.channels
     fits_stem = few and bool(stem_config(c, stem.BM)) and 2 * height * width >= block * blocks
     fits_3x3 = not native and _vectors_3x3(c) > 0
-    return Shape(c.groups, c.rows, c.pixels, c.depth, forms, fits_3x3, fits_stem)
+    return ConvShape(c.groups, c.rows, c.pixels, c.depth, forms, fits_3x3, fits_stem)
 
 
 def steps(caps: Caps, scratch: Scratch, c: Windows) -> list[Step]:
@@ -54,10 +54,10 @@ def steps(caps: Caps, scratch: Scratch, c: Windows) -> list[Step]:
     if body in STEM_TILES:
         return [stem(caps, c, stem_config(c, STEM_TILES[body].BM))]
     if body in TILES_3X3:
-        return implicit_gemm_3x3(caps, scratch, c, tile, _vectors_3x3(c), choice.slices)
+        return implicit_gemm_3x3(caps, scratch, c, tile, _vectors_3x3(c), choice.splits)
     native = _native(caps, c)
     form = _form(c, body, native is not None)
-    return implicit_gemm(caps, scratch, c, tile, form, choice.slices, native)
+    return implicit_gemm(caps, scratch, c, tile, form, choice.splits, native)
 
 
 # -- 1x1: a plain product -------------------------------------------------------------------------

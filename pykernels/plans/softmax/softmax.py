@@ -80,11 +80,11 @@ def _rows(
         return [softmax.step(caps, x, mask, sinks, dst, LENGTH=found, **alibi)]
     pieces = cdiv(it.cols, READ.threads * READ.N * vec)
     written = cdiv(it.cols, WRITTEN.threads * WRITTEN.N * vec)
-    parts = scratch.empty((it.rows, pieces, 2), "float32")
+    partials = scratch.empty((it.rows, pieces, 2), "float32")
     stats = scratch.empty((it.rows, 3), "float32")
     return [
-        softmax_partial.step(caps, x, mask, parts, VEC=vec, pieces=pieces, **alibi),
-        softmax_combine.step(caps, parts, sinks, stats, pieces=pieces, **named),
+        softmax_partial.step(caps, x, mask, partials, VEC=vec, pieces=pieces, **alibi),
+        softmax_combine.step(caps, partials, sinks, stats, pieces=pieces, **named),
         softmax_apply.step(caps, x, mask, stats, dst, VEC=vec, pieces=written, **alibi),
     ]
 
