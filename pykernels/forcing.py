@@ -3,11 +3,11 @@
 For tests and benches. A choice is what the `choose` of a kernel's plan returns, and carried by
 `Caps`: so this works without a GPU, and prepared calls know what they were made with.
 
-    with force(dev, choice("mul_mat", body="gemm_tile", slices=2)):
+    with force(dev, choice("mul_mat", body="gemm_tile", splits=2)):
         pk.matmul(a, b)
     with force(dev, tuning="generic-large"):
         ...
-    plan(with_forced(caps, choice("flash_attn", body="decode", slices=5)), ...)
+    plan(with_forced(caps, choice("flash_attn", body="decode", splits=5)), ...)
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from .errors import ArgumentError
 from .plan import Caps, Kernel
@@ -59,7 +59,7 @@ def force(device: Device, *choices: Any, tuning: str | None = None) -> Iterator[
 
 
 def choice(kernel: str, **fields: Any) -> Any:
-    """What the plan of a kernel may be forced to: its `Choice` with these fields.
+    """What the plan of a kernel may be forced to: what its `choose` returns, with these fields.
 
     A tuple stands for a field that has fields of its own. ArgumentError says what there is.
     """
@@ -81,7 +81,7 @@ def choice(kernel: str, **fields: Any) -> Any:
 
 
 def parse(kernel: str, text: str) -> Any:
-    """A choice as text: "body=gemm_tile slices=1 tail=3,4"."""
+    """A choice as text: "body=gemm_tile splits=1 tail=3,4"."""
     fields: dict[str, Any] = {}
     for word in text.split():
         name, equals, value = word.partition("=")
@@ -101,7 +101,7 @@ def _kind(kernel: str) -> Any:
         found: Kernel = importlib.import_module(f"pykernels._generated.kernels.{kernel}").KERNEL
     except ModuleNotFoundError:
         raise ArgumentError(f"[force] there is no kernel {kernel!r}") from None
-    kind = getattr(importlib.import_module(found.plan.__module__), "Choice", None)
-    if kind is None:
+    choose = getattr(importlib.import_module(found.plan.__module__), "choose", None)
+    if choose is None:
         raise ArgumentError(f"[force] the plan of {kernel} has nothing to choose")
-    return kind
+    return get_type_hints(choose)["return"]

@@ -150,7 +150,7 @@ class Kernel:
 
     `plan(caps, scratch, *views, *options)` returns the steps in order. `nbytes` and `operations`
     take the views, and options and scalars by name; they count what the call asks for, each element
-    once and a multiply-add as two, not what a plan adds to it (padding, scratch, slices). They
+    once and a multiply-add as two, not what a plan adds to it (padding, scratch, splits). They
     expect arguments that the plan accepts.
     """
 

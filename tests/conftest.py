@@ -142,7 +142,7 @@ def _in_turns(items: list[pytest.Item]) -> list[pytest.Item]:
 
 @pytest.fixture(scope="session")
 def dev(pytestconfig: pytest.Config) -> Iterator[pk.Device]:
-    """The device of this column. Lavapipe takes the bodies and slices of large GPUs, for which its
+    """The device of this column. Lavapipe takes the bodies and splits of large GPUs, for which its
     own table has no use: SwiftShader has those of software drivers."""
     engine, _, driver = COLUMN.partition("-")
     try:

@@ -1,18 +1,19 @@
 // /// kernel
 // doc = "Combines splits of the keys by their lse, and adds the sinks."
 // part_of = "flash_attn"
+// configs.cols32 = { COLS = 32, threads = 256 }
 // axes.D = ["f32", "f16"]
-// axes.WG = [256]
+// axes.BLOCK = "configs"
 // pick.D = "dtype(dst)"
-// pick.WG = "256"
-// inputs.parts = { dtype = "f32", vec = "VEC", doc = "(splits, batch, heads, queries, padded value depth)" }
+// pick.BLOCK = "'cols32'"
+// inputs.partials = { dtype = "f32", vec = "VEC", doc = "(splits, batch, heads, queries, padded value depth)" }
 // inputs.sums = { dtype = "f32", doc = "(splits, batch, heads, queries): lse of each split" }
 // inputs.sinks = { dtype = "f32", optional = true, axes = "h" }
 // outputs.lse = { dtype = "f32", axes = "b h s" }
 // outputs.dst = { dtype = "D", axes = "b h s d" }
 // axes.VEC = [4]
 // pick.VEC = "4"
-// params.splits = { type = "u32", value = "parts.shape[0]" }
+// params.splits = { type = "u32", value = "partials.shape[0]" }
 // params.rows = { type = "u32" }
 // params.column_bits = { type = "u32" }
 // params.row_step = { type = "u32" }
@@ -26,26 +27,28 @@
 // grid = "rows << column_bits"
 // ///
 
-// One workgroup per row and 32 of its columns: 8 invocations across (four columns each) times 32 that
-// share the splits. Each finds the maximum of its own; then 4 of the 32 combine eight each, and one
+// One workgroup per row and COLS = 32 of its columns: ACROSS = 8 invocations across (four columns each)
+// times DOWN = 32 that share the splits. Each finds the maximum of its own; then 4 of the 32 combine eight each, and one
 // these four. Short and with few barriers: at this size latency and cold instructions are all.
+//% set WG, ACROSS = CFG.threads, CFG.COLS // 4
+//% set DOWN, ACROSS_BITS = WG // ACROSS, ACROSS.bit_length() - 1
 ${combine.functions()}
 
-var<workgroup> row_max: array<f32, 256>;
-var<workgroup> row_sum: array<f32, 256>;
-var<workgroup> row_out: array<vec4<f32>, 256>;
+var<workgroup> row_max: array<f32, ${WG}>;
+var<workgroup> row_sum: array<f32, ${WG}>;
+var<workgroup> row_out: array<vec4<f32>, ${WG}>;
 
 ${scalar.quotient()}
 
-@compute @workgroup_size(WG)
+@compute @workgroup_size(${WG})
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);
   if (g >= p.groups) { return; }
   let row = g >> p.column_bits;
   let block = g - (row << p.column_bits);
   let columns = (p.value_depth + 3u) >> 2u;
-  if ((block != 0u) & (block * 8u >= columns)) { return; }
-  let column = block * 8u + (li & 7u);
+  if ((block != 0u) & (block * ${ACROSS}u >= columns)) { return; }
+  let column = block * ${ACROSS}u + (li & ${ACROSS - 1}u);
   let column_near = min(column, max(columns, 1u) - 1u);
   // Where rows of dst and lse follow each other: not one division. Else row_step is 0.
   var to = p.dst_off + row * p.row_step;
@@ -66,14 +69,14 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   var o = vec4<f32>();
   var l = 0.0f;
   var nan_seen = 0.0f;
-  for (var s0 = li >> 3u; s0 < p.splits; s0 += 64u) {
+  for (var s0 = li >> ${ACROSS_BITS}u; s0 < p.splits; s0 += ${2 * DOWN}u) {
 //% for u in range(2)
-    let at${u} = min(s0 + ${32 * u}u, p.splits - 1u) * p.rows + row;
+    let at${u} = min(s0 + ${DOWN * u}u, p.splits - 1u) * p.rows + row;
     let lse${u} = sums_load(p.sums_off + at${u});
-    let v${u} = parts_load(p.parts_off + at${u} * columns + column_near);
+    let v${u} = partials_load(p.partials_off + at${u} * columns + column_near);
 //% endfor
 //% for u in range(2)
-    let on${u} = !is_lost(lse${u}) & (s0 + ${32 * u}u < p.splits);
+    let on${u} = !is_lost(lse${u}) & (s0 + ${DOWN * u}u < p.splits);
     let m${u} = select(LOWEST, lse${u}, on${u});
     if (is_lost(lse${u}) & (bitcast<u32>(lse${u}) != 0xff800000u)) { nan_seen = 1.0f; }
 //% endfor
@@ -92,7 +95,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   row_out[li] = o;
   row_sum[li] = select(l, -1.0f, nan_seen > 0.0f);  // -1: the row is NaN
   workgroupBarrier();
-//% for n, step in ((8, 32), (4, 8))
+//% for n, step in ((8, WG // 8), (4, ACROSS))
   if (li < ${step}u) {
 //% for i in range(n)
     let m${i} = row_max[li + ${i * step}u];
@@ -124,7 +127,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   workgroupBarrier();
 //% endif
 //% endfor
-  if (li >= 8u) { return; }
+  if (li >= ${ACROSS}u) { return; }
 
   let sum = l;
   var lost = sum < 0.0f;

@@ -5,7 +5,7 @@
 // axes.WG = [256]
 // pick.D = "dtype(dst)"
 // pick.WG = "256"
-// inputs.parts = { dtype = "f32", doc = "(splits, rows, padded value depth)" }
+// inputs.partials = { dtype = "f32", doc = "(splits, rows, padded value depth)" }
 // inputs.sums = { dtype = "f32", doc = "(splits, rows): lse of each split" }
 // inputs.sinks = { dtype = "f32", optional = true, axes = "h" }
 // outputs.lse = { dtype = "f32", axes = "b h s" }
@@ -26,7 +26,7 @@
 
 // 32 invocations per row, counted over batches, heads and queries from `first_row` on; neighbours
 // take neighbouring columns, four at a distance of 32 at a time, so that loads are on their way
-// together. Bound by one read of the parts and one write of the rows.
+// together. Bound by one read of the partials and one write of the rows.
 ${combine.functions()}
 
 @compute @workgroup_size(WG)
@@ -61,12 +61,12 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   for (var c = lane; c < p.value_depth; c += 128u) {
 //% for u in range(4)
     var v${u} = 0.0f;
-    let at${u} = p.parts_off + row * p.width + min(c + ${32 * u}u, p.value_depth - 1u);
+    let at${u} = p.partials_off + row * p.width + min(c + ${32 * u}u, p.value_depth - 1u);
 //% endfor
     for (var s = 0u; s < p.splits; s += 1u) {
       let lse = sums_load(p.sums_off + s * p.rows + row);
 //% for u in range(4)
-      let x${u} = parts_load(at${u} + s * p.rows * p.width);
+      let x${u} = partials_load(at${u} + s * p.rows * p.width);
 //% endfor
       let w = select(exp_shifted(lse - m) * factor, 0.0f, is_lost(lse));
 //% for u in range(4)

@@ -1,10 +1,10 @@
 // /// kernel
 // doc = "flash_attn of a few rows, heads up to 256 deep: split-KV; groups of lanes read keys in one pass."
 // part_of = "flash_attn"
-// configs.lanes8 = { LANES = 8, ROWS = 4, threads = 128, workgroup_bytes = 16384 }
-// configs.lanes16 = { LANES = 16, ROWS = 4, threads = 128, workgroup_bytes = 16384 }
-// configs.lanes16x2 = { LANES = 16, ROWS = 4, threads = 256, workgroup_bytes = 25600 }
-// configs.lanes32 = { LANES = 32, ROWS = 4, threads = 128, workgroup_bytes = 16384 }
+// configs.lanes8 = { LANES = 8, DEPTHS = 8, ROWS = 4, LOADS = 4, threads = 128, workgroup_bytes = 16384 }
+// configs.lanes16 = { LANES = 16, DEPTHS = 8, ROWS = 4, LOADS = 4, threads = 128, workgroup_bytes = 16384 }
+// configs.lanes16x2 = { LANES = 16, DEPTHS = 8, ROWS = 4, LOADS = 4, threads = 256, workgroup_bytes = 25600 }
+// configs.lanes32 = { LANES = 32, DEPTHS = 8, ROWS = 4, LOADS = 4, threads = 128, workgroup_bytes = 16384 }
 // axes.T = ["f32", "f16"]
 // axes.GROUP = "configs"
 // axes.SG = [true, false]
@@ -18,7 +18,7 @@
 // inputs.v = { dtype = "*", dtypes = ["float32", "float16"], bind = "'vec4<u32>'", doc = "(B, Hkv, T, Dv)" }
 // inputs.mask = { dtype = "*", dtypes = ["float32", "float16", "bool"], bind = "'u32'", optional = true, axes = "b h s t" }
 // outputs.sums = { dtype = "f32", doc = "(splits, B, H, S): lse of each split" }
-// outputs.parts = { dtype = "*", dtypes = ["float32"], bind = "'vec4<u32>'", doc = "(splits, B, H, S, padded Dv)" }
+// outputs.partials = { dtype = "*", dtypes = ["float32"], bind = "'vec4<u32>'", doc = "(splits, B, H, S, padded Dv)" }
 // params.kv_heads = { type = "u32" }
 // params.group = { type = "u32" }
 // params.queries = { type = "u32" }
@@ -52,7 +52,7 @@
 
 // Decoding, a few query rows against all keys: one workgroup takes up to ROWS rows that share a KV
 // head and a split of the keys, so that k and v are read once. A lane group of LANES lanes reads a key
-// together, 8 depths each. It takes KEYS keys at a time and has a running maximum of its own: the
+// together, DEPTHS depths each. It takes KEYS keys at a time and has a running maximum of its own: the
 // products of its keys and rows are added across its lanes so that each lane ends with one logit, which
 // becomes a weight there and goes back to all of them. No barrier until the groups are combined, but
 // where subgroups have fewer lanes than a group: there workgroup memory carries what lanes exchange.

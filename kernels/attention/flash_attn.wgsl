@@ -10,7 +10,7 @@
 // its row NaN. Values of keys that no query of a block of rows sees count as 0; a value that is not
 // finite where only some of them see it may reach the others."""
 // source = "Dao et al. 2022 and 2023 (tiles, split-KV); Milakov and Gimelshein 2018 (online softmax); ALiBi: Press et al. 2021"
-// configs.keys128 = { ROWS = 4, KEYS = 128 }
+// configs.keys128 = { ROWS = 4, KEYS = 128, LANES = 8, threads = 256 }
 // axes.T = ["f32", "f16"]
 // axes.VECTORIZED = [true, false]
 // axes.SPLIT = "configs"
@@ -66,8 +66,8 @@
 
 // A few query rows against all keys (decoding), for what attention_decode does not take: heads more
 // than 256 deep, and k or v that cannot be read in vectors. One workgroup takes up to ROWS rows that
-// share a KV head and a split of the keys, so that k and v are read once. Three phases: scores (eight
-// invocations a key), softmax of the split, sum of the values (an invocation owns columns of v and
+// share a KV head and a split of the keys, so that k and v are read once. Three phases: scores (LANES
+// invocations a key, so PASS keys at a time), softmax of the split, sum of the values (an invocation owns columns of v and
 // every so many keys). attention_combine adds the splits: dst and lse are scratch here, one of each
 // for a split.
 //
@@ -86,13 +86,13 @@ ${L.functions()}
 //% for r in range(L.ROWS)
     var s${r} = 0.0f;
 //% endfor
-    for (var c0 = 0u; c0 * ${8 * L.E}u < p.depth; c0 += ${L.K_LOADS}u) {
+    for (var c0 = 0u; c0 * ${L.LANES * L.E}u < p.depth; c0 += ${L.K_LOADS}u) {
 //% for c in range(L.K_LOADS)
-      ${L.load("x" ~ c, "k", "k_at", "((c0 + " ~ c ~ "u) * 8u + lane)", "p.depth")}
+      ${L.load("x" ~ c, "k", "k_at", "((c0 + " ~ c ~ "u) * " ~ L.LANES ~ "u + lane)", "p.depth")}
 //% endfor
 //% for c in range(L.K_LOADS)
       {
-        let at = ((c0 + ${c}u) * 8u + lane) * ${L.HALVES}u;  // q is zero beyond its depth
+        let at = ((c0 + ${c}u) * ${L.LANES}u + lane) * ${L.HALVES}u;  // q is zero beyond its depth
 //% for h in range(L.HALVES)
         let y${h} = ${L.part("x" ~ c, h)};
 //% for r in range(L.ROWS)
@@ -110,7 +110,7 @@ ${L.functions()}
   workgroupBarrier();
   if (li < 16u) {
     var t = red[li];
-    for (var n = 16u; n < 256u; n += 16u) { t = ${op % ("t", "red[li + n]")}; }
+    for (var n = 16u; n < ${L.WG}u; n += 16u) { t = ${op % ("t", "red[li + n]")}; }
     red[li] = t;
   }
   workgroupBarrier();
@@ -145,7 +145,7 @@ ${L.functions()}
 //% endfor
 //% endmacro
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(${L.WG})
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);
   if (g >= p.groups) { return; }
@@ -162,8 +162,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   workgroupBarrier();
 
   // The sum that an invocation finishes in each pass: row and key, and what the row's logits need.
-  let which = li >> 5u;
-  let own_key = li & 31u;
+  let which = li >> ${L.PASS_BITS}u;
+  let own_key = li & ${L.PASS - 1}u;
   let own_row = which & ${L.ROWS - 1}u;
   let mine = min(row0 + own_row, rows - 1u);
   let member = mine / p.queries;
@@ -172,18 +172,18 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let mask_at = p.mask_off + batch * p.mask_bs + head * p.mask_hs + query * p.mask_ss;
   let slope = alibi_slope(head);
 
-  // s = q k^T: 32 keys at a time, ${L.E} neighbouring depths a load.
-  let lane = li & 7u;
+  // s = q k^T: ${L.PASS} keys at a time, ${L.E} neighbouring depths a load.
+  let lane = li & ${L.LANES - 1}u;
   let k_start = p.k_off${" / " ~ L.E ~ "u" if VECTORIZED else ""} + batch * p.k_sb + kv_head * p.k_sh;
-  for (var pass0 = 0u; pass0 < count; pass0 += 32u) {
-    let k_at = k_start + min(key0 + pass0 + (li >> 3u), p.keys - 1u) * p.k_st;
+  for (var pass0 = 0u; pass0 < count; pass0 += ${L.PASS}u) {
+    let k_at = k_start + min(key0 + pass0 + (li >> ${L.LANE_BITS}u), p.keys - 1u) * p.k_st;
     ${multiply_qk()}
-    // Over the eight invocations of a key.
+    // Over the invocations of a key.
     red[li] = vec4<f32>(s0, s1, s2, s3);
     workgroupBarrier();
     if (which < ${L.ROWS}u) {
       var sum = 0.0f;
-      for (var n = 0u; n < 8u; n += 1u) { sum += red[own_key * 8u + n][own_row]; }
+      for (var n = 0u; n < ${L.LANES}u; n += 1u) { sum += red[own_key * ${L.LANES}u + n][own_row]; }
       let n = pass0 + own_key;
       if (n < ${L.KEYS}u) { scores[n * ${L.ROWS}u + own_row] = logits(sum, query, key0 + n, mask_at, slope); }
     }
@@ -192,7 +192,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 
   // The first values are on their way during the softmax.
   let column = li & ((1u << p.column_bits) - 1u);
-  let apart = 256u >> p.column_bits;
+  let apart = ${L.WG}u >> p.column_bits;
   let v_start = p.v_off${" / " ~ L.E ~ "u" if VECTORIZED else ""} + batch * p.v_sb + kv_head * p.v_sh;
   let v_first = li >> p.column_bits;
 //% for u in range(L.V_LOADS)
@@ -205,13 +205,13 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   var m${r} = LOWEST;
   var l${r} = 0.0f;
 //% endfor
-  for (var n = li; n < count; n += 256u) {
+  for (var n = li; n < count; n += ${L.WG}u) {
 //% for r in range(L.ROWS)
     m${r} = max(m${r}, scores[n * ${L.ROWS}u + ${r}u]);
 //% endfor
   }
   ${all_reduce("m", "max(%s, %s)")}
-  for (var n = li; n < count; n += 256u) {
+  for (var n = li; n < count; n += ${L.WG}u) {
 //% for r in range(L.ROWS)
     let w${r} = exp2_shifted(scores[n * ${L.ROWS}u + ${r}u] - m${r});
     scores[n * ${L.ROWS}u + ${r}u] = w${r};

@@ -1,11 +1,11 @@
 // /// kernel
-// doc = "A gradient from its parts: the sum over the query heads of a KV head, in dst's dtype and strides."
+// doc = "A gradient from its partial sums: the sum over the query heads of a KV head, in dst's dtype and strides."
 // part_of = "flash_attn_backward"
 // axes.T = ["f32", "f16"]
 // axes.WG = [256]
 // pick.T = "dtype(dst)"
 // pick.WG = "256"
-// inputs.parts = { dtype = "f32", index = false, readonly = true, doc = "(batch, KV heads, group, rows, width)" }
+// inputs.partials = { dtype = "f32", index = false, readonly = true, doc = "(batch, KV heads, group, rows, width)" }
 // outputs.dst = { dtype = "T", doc = "(batch, KV heads, rows, cols)" }
 // iterate = "nd"
 // params.group = { type = "u32" }
@@ -15,7 +15,7 @@
 // grid = "cdiv(it.total, WG)"
 // ///
 
-// One invocation per element. No parts: the sum is 0.
+// One invocation per element. No partial sums: the sum is 0.
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);
@@ -24,10 +24,10 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   if (i >= p.total) { return; }
   let row = i / p.cols;
   let head = row / p.rows;
-  var at = p.parts_off + ((head * p.group) * p.rows + row % p.rows) * p.width + i % p.cols;
+  var at = p.partials_off + ((head * p.group) * p.rows + row % p.rows) * p.width + i % p.cols;
   var sum = 0.0f;
   for (var n = 0u; n < p.group; n += 1u) {
-    sum += parts_load(at);
+    sum += partials_load(at);
     at += p.rows * p.width;
   }
   dst_store(dst_index(i), sum);

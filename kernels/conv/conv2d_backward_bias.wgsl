@@ -4,14 +4,15 @@
 //
 // Sums are f32, by trees, in an order that depends on shapes, strides and device only."""
 // source = "torch.nn.functional.conv2d (meaning)"
+// configs.sum256 = { UNROLL = 4, threads = 256 }
 // axes.T = ["f32", "f16"]
 // axes.D = ["f32", "f16"]
 // axes.V = [1, 4]
-// axes.WG = [256]
+// axes.SUM = "configs"
 // when = ["T == 'f16' or D == 'f32'"]
 // pick.T = "dtype(dy)"
 // pick.D = "dtype(dst)"
-// pick.WG = "256"
+// pick.SUM = "'sum256'"
 // inputs.dy = { dtype = "T", vec = "V", axes = "n h w o", doc = "(N, O, OH, OW)" }
 // outputs.dst = { dtype = "D", index = false, axes = "s o", doc = "(O,)" }
 // options.layout = { type = "Literal['NCHW', 'NHWC']", default = "NCHW", doc = "Axes of dy." }
@@ -19,31 +20,31 @@
 // params.channels = { type = "u32" }
 // params.lane_bits = { type = "u32" }
 // params.across = { type = "u32" }
-// params.slice_depth = { type = "u32" }
+// params.split_depth = { type = "u32" }
 // params.is_partial = { type = "u32" }
 // params.scale = { type = "f32", default = 1.0, doc = "Factor of the sums." }
 // operations = "dy.size"
-// grid = "across * cdiv(it.rows, slice_depth)"
+// grid = "across * cdiv(it.rows, split_depth)"
 // ///
 
 // Rows of the index space are pixels of all images (or four of them, V), columns are channels.
-// One workgroup sums 2^lane_bits channels over one slice of the pixels: neighbouring invocations
+// One workgroup sums 2^lane_bits channels over one split of the pixels: neighbouring invocations
 // take neighbouring channels, or with lane_bits = 0 neighbouring pixels; then a tree.
-//% set UNROLL = 4
+//% set UNROLL, WG = CFG.UNROLL, CFG.threads
 //% set kind = "f32" if V == 1 else "vec4<f32>"
-var<workgroup> shared_sums: array<f32, 256>;
+var<workgroup> shared_sums: array<f32, ${WG}>;
 
-@compute @workgroup_size(WG)
+@compute @workgroup_size(${WG})
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);
   if (g >= p.groups) { return; }
-  let slice = g / p.across;
+  let split = g / p.across;
   let lanes = 1u << p.lane_bits;
-  let c = ((g - slice * p.across) << p.lane_bits) + (li & (lanes - 1u));
-  let step = WG >> p.lane_bits;
+  let c = ((g - split * p.across) << p.lane_bits) + (li & (lanes - 1u));
+  let step = ${WG}u >> p.lane_bits;
   let column = min(c, p.channels - 1u) * p.dy_os;
-  let first = slice * p.slice_depth;
-  let end = min(first + p.slice_depth, p.rows);
+  let first = split * p.split_depth;
+  let end = min(first + p.split_depth, p.rows);
 //% for u in range(UNROLL)
   var sum${u} = ${kind}();
 //% endfor
@@ -69,6 +70,6 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endfor
   if ((li < lanes) & (c < p.channels)) {
     let factor = select(p.scale, 1.0f, p.is_partial == 1u);
-    dst_store(p.dst_off + slice * p.dst_ss + c * p.dst_os, shared_sums[li] * factor);
+    dst_store(p.dst_off + split * p.dst_ss + c * p.dst_os, shared_sums[li] * factor);
   }
 }

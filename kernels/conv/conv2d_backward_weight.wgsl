@@ -8,9 +8,9 @@
 // dst has the shape of conv2d's w, x and the options are those of the forward call. Sums are f32,
 // in an order that depends on shapes, strides and device only; x counts as 0 outside of the image."""
 // source = "torch.nn.grad.conv2d_weight (meaning); Chellapilla et al. 2006 (as a product)"
-// configs.32x32 = { BM = 32, BN = 32, BK = 16, threads = 64, TM = 4, TN = 4, LM = 4, LN = 8 }
-// configs.64x64 = { BM = 64, BN = 64, BK = 16, threads = 128, TM = 8, TN = 4, LM = 4, LN = 8 }
-// configs.64x128 = { BM = 64, BN = 128, BK = 16, threads = 128, TM = 8, TN = 8, LM = 4, LN = 8 }
+// configs.32x32 = { BM = 32, BN = 32, BK = 16, threads = 64, TM = 4, TN = 4, LM = 4, LN = 8, PAD = 4 }
+// configs.64x64 = { BM = 64, BN = 64, BK = 16, threads = 128, TM = 8, TN = 4, LM = 4, LN = 8, PAD = 4 }
+// configs.64x128 = { BM = 64, BN = 128, BK = 16, threads = 128, TM = 8, TN = 8, LM = 4, LN = 8, PAD = 4 }
 // axes.Y = ["f32", "f16"]
 // axes.X = ["f32", "f16"]
 // axes.D = ["f32", "f16"]
@@ -38,7 +38,7 @@
 // params.channels = { type = "u32" }
 // params.kernel_w = { type = "u32" }
 // params.depth = { type = "u32" }
-// params.slice_depth = { type = "u32" }
+// params.split_depth = { type = "u32" }
 // params.members = { type = "u32" }
 // params.across = { type = "u32" }
 // params.down = { type = "u32" }
@@ -59,11 +59,11 @@
 // params.scale = { type = "f32", default = 1.0, doc = "Factor of the sums." }
 // operations = "2 * dy.size * dst.shape[1] * dst.shape[2] * dst.shape[3]"
 // uses = ["tile/outer_product", "tile/split_k", "pixels"]
-// grid = "cdiv(depth, slice_depth) * members * across * down"
+// grid = "cdiv(depth, split_depth) * members * across * down"
 // ///
 
 // A product over pixels k of all images: output channels x (taps and channels of a window). One
-// workgroup computes BM x BN sums of one group over one slice of k, from tiles of BK k in
+// workgroup computes BM x BN sums of one group over one split of k, from tiles of BK k in
 // workgroup memory; the next tiles are on their way to registers meanwhile. A column is
 // tap * channels + channel; in form "fours" four neighbours are channels of one tap.
 //
@@ -73,7 +73,7 @@
 //
 // Bounds, for unchecked compilation: rows and columns are clamped to their counts; an index of x is
 // inside the image or that of its first pixel; k is clamped to `k_prologue` in the first tile and
-// below the slice's end in the others; stores are guarded; indices into workgroup memory are lane
+// below the split's end in the others; stores are guarded; indices into workgroup memory are lane
 // numbers below the sizes of the arrays.
 //% set PER = CFG.threads // CFG.BK
 //% set X_LOADS = CFG.BN // 4 // PER
@@ -202,7 +202,7 @@
 // Scales and stores the sums, weight by weight.
 //% macro store_tile()
   let factor = select(p.scale, 1.0f, p.is_partial == 1u);
-  let dst_start = p.dst_off + slice * p.dst_ss + member * p.dst_gs;
+  let dst_start = p.dst_off + split * p.dst_ss + member * p.dst_gs;
 //% for j in range(CFG.TN // 4)
 //% for e in range(4)
   {
@@ -221,21 +221,21 @@
 //% endfor
 //% endmacro
 
-${outer_product.memory(CFG.BM + 4, CFG.BN + 4, CFG.BK)}
+${outer_product.memory(CFG.BM + CFG.PAD, CFG.BN + CFG.PAD, CFG.BK)}
 ${pixels.functions()}
 
 @compute @workgroup_size(${CFG.threads})
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);
   if (g >= p.groups) { return; }
-  // Workgroups of one slice follow each other: they share its pixels in the cache.
+  // Workgroups of one split follow each other: they share its pixels in the cache.
   let part = g / (p.across * p.down);
   let t = g - part * p.across * p.down;
   let row0 = (t / p.across) * ${CFG.BM}u;
   let col0 = (t % p.across) * ${CFG.BN}u;
-  let slice = part / p.members;
-  let member = part - slice * p.members;
-  ${split_k.k_range("slice")}
+  let split = part / p.members;
+  let member = part - split * p.members;
+  ${split_k.k_range("split")}
   ${split_k.prologue()}
 
   ${loader_init()}

@@ -1,13 +1,13 @@
 // /// kernel
 // doc = "The transpose of conv2d with step 2 to three channels: the four residues of a pixel together."
 // part_of = "conv2d_backward_input"
-// configs.16x32 = { SX = 4, SY = 8, SPLIT = 4, threads = 128 }
+// configs.taps3 = { K = 3, SX = 4, SY = 8, SPLIT = 4, threads = 128 }
+// configs.taps4 = { K = 4, SX = 4, SY = 8, SPLIT = 4, threads = 128 }
+// configs.taps7 = { K = 7, SX = 4, SY = 8, SPLIT = 4, threads = 128 }
 // axes.A = ["f32", "f16"]
 // axes.D = ["f32", "f16"]
-// axes.K = [3, 4, 7]
+// axes.KERNEL = "configs"
 // axes.DV = [1, 4]
-// axes.TILE = "configs"
-// pick.TILE = "'16x32'"
 // pick.A = "dtype(a)"
 // pick.D = "dtype(dst)"
 // when = ["A == 'f16' or D == 'f32'"]
@@ -45,6 +45,7 @@
 // Bounds, for unchecked compilation: an element outside of the image is read at its first pixel;
 // channels are clamped to their count; stores are guarded; indices into workgroup memory are lane
 // numbers below the sizes of the arrays.
+//% set K = CFG.K
 //% set BACK, OFFSETS, TAPS = K // 2 - 1, K // 2 + 1, 3 * K * K
 //% set IMAGE_ROWS, ROW_VECTORS = CFG.SY + OFFSETS - 1, (CFG.SX * 4 + OFFSETS + 2) // 4
 //% set A_CHANNEL, B_CHANNEL = IMAGE_ROWS * ROW_VECTORS, (TAPS + 3) // 4

@@ -1,20 +1,20 @@
 // /// kernel
-// doc = "Split-K: the sum over the slices of partial sums, times a factor."
+// doc = "Split-K: the sum over the splits of partial sums, times a factor."
 // part_of = "conv2d_backward_weight"
 // axes.D = ["f32", "f16"]
 // axes.WG = [256]
 // pick.D = "dtype(dst)"
 // pick.WG = "256"
-// inputs.parts = { dtype = "f32", index = false, doc = "(slices, elements of dst)" }
+// inputs.partials = { dtype = "f32", index = false, doc = "(splits, elements of dst)" }
 // outputs.dst = { dtype = "D" }
 // iterate = "nd"
-// params.slices = { type = "u32" }
+// params.splits = { type = "u32" }
 // params.scale = { type = "f32", arg = true }
 // grid = "cdiv(it.total, 32)"
 // ///
 
-// 32 elements of dst a workgroup, eight invocations for each: every eighth slice, four at a time,
-// then a tree. No slices: the sum is 0.
+// 32 elements of dst a workgroup, eight invocations for each: every eighth split, four at a time,
+// then a tree. No splits: the sum is 0.
 //% set UNROLL = 4
 var<workgroup> shared_sums: array<array<f32, 32>, 8>;
 
@@ -25,13 +25,13 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let lane = li & 31u;
   let part = li >> 5u;
   let i = g * 32u + lane;
-  let start = p.parts_off + min(i, p.total - 1u);
+  let start = p.partials_off + min(i, p.total - 1u);
   var sum = 0.0f;
-  for (var s = part; s < p.slices; s += ${8 * UNROLL}u) {
+  for (var s = part; s < p.splits; s += ${8 * UNROLL}u) {
 //% for u in range(UNROLL)
-    let v${u} = parts_load(start + min(s + ${8 * u}u, p.slices - 1u) * p.total);
+    let v${u} = partials_load(start + min(s + ${8 * u}u, p.splits - 1u) * p.total);
 //% endfor
-    sum += (v0 + select(0.0f, v1, s + 8u < p.slices)) + (select(0.0f, v2, s + 16u < p.slices) + select(0.0f, v3, s + 24u < p.slices));
+    sum += (v0 + select(0.0f, v1, s + 8u < p.splits)) + (select(0.0f, v2, s + 16u < p.splits) + select(0.0f, v3, s + 24u < p.splits));
   }
   shared_sums[part][lane] = sum;
   workgroupBarrier();

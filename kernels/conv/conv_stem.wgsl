@@ -1,12 +1,17 @@
 // /// kernel
 // doc = "conv2d of few input channels by windows of known size: the image as it is in workgroup memory."
 // part_of = "conv2d"
-// configs.16x128 = { BM = 16, PIXEL_ROWS = 8, PIXEL_COLS = 16, threads = 128, TM = 4 }
-// configs.32x128 = { BM = 32, PIXEL_ROWS = 8, PIXEL_COLS = 16, threads = 128, TM = 8 }
+// configs.16x128_k3s1 = { BM = 16, PIXEL_ROWS = 8, PIXEL_COLS = 16, threads = 128, TM = 4, K = 3, S = 1, CS = 4 }
+// configs.16x128_k3s2 = { BM = 16, PIXEL_ROWS = 8, PIXEL_COLS = 16, threads = 128, TM = 4, K = 3, S = 2, CS = 2 }
+// configs.16x128_k5s1 = { BM = 16, PIXEL_ROWS = 8, PIXEL_COLS = 16, threads = 128, TM = 4, K = 5, S = 1, CS = 2 }
+// configs.16x128_k7s2 = { BM = 16, PIXEL_ROWS = 8, PIXEL_COLS = 16, threads = 128, TM = 4, K = 7, S = 2, CS = 1 }
+// configs.32x128_k3s1 = { BM = 32, PIXEL_ROWS = 8, PIXEL_COLS = 16, threads = 128, TM = 8, K = 3, S = 1, CS = 4 }
+// configs.32x128_k3s2 = { BM = 32, PIXEL_ROWS = 8, PIXEL_COLS = 16, threads = 128, TM = 8, K = 3, S = 2, CS = 2 }
+// configs.32x128_k5s1 = { BM = 32, PIXEL_ROWS = 8, PIXEL_COLS = 16, threads = 128, TM = 8, K = 5, S = 1, CS = 2 }
+// configs.32x128_k7s2 = { BM = 32, PIXEL_ROWS = 8, PIXEL_COLS = 16, threads = 128, TM = 8, K = 7, S = 2, CS = 1 }
 // axes.A = ["f32", "f16"]
 // axes.D = ["f32", "f16"]
 // axes.TILE = "configs"
-// axes.WINDOW = ["3/1", "3/2", "5/1", "7/2"]
 // axes.DV = [1, 4]
 // axes.LAST = [false, true]
 // pick.A = "dtype(a)"
@@ -41,15 +46,14 @@
 
 // One workgroup computes BM output channels of 8 x 16 pixels of one image. An invocation has 4
 // neighbouring pixels of TM channels. A stage is up to CS input channels: the taps of BM channels,
-// and every pixel that the windows meet, as it is: the columns of an image row are split by their
+// and every pixel that the windows (K x K taps, S pixels apart) meet, as it is: the columns of an image row are split by their
 // residue modulo S, so that the vectors of one row serve all taps of that row, whatever the step is.
 // The loads of the next stage are under way while one is multiplied.
 //
 // Bounds, for unchecked compilation: an element outside of the image is read at its first pixel; rows
 // and channels are clamped to their counts; stores are guarded; indices into workgroup memory are
 // lane numbers below the sizes of the arrays.
-//% set K, S = WINDOW.split("/") | map("int")
-//% set CS = {"3/1": 4, "3/2": 2, "5/1": 2, "7/2": 1}[WINDOW]
+//% set K, S, CS = CFG.K, CFG.S, CFG.CS
 // Rows of the image under the pixels; vectors of one residue in each.
 //% set IMAGE_ROWS, ROW_VECTORS = (CFG.PIXEL_ROWS - 1) * S + K, (CFG.PIXEL_COLS + (K + S - 1) // S + 2) // 4
 //% set A_CHANNEL, B_CHANNEL = S * IMAGE_ROWS * ROW_VECTORS, CFG.TM * K * K

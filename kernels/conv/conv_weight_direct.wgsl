@@ -1,19 +1,20 @@
 // /// kernel
 // doc = "conv2d_backward_weight for few channels in a group: one sum for each weight."
 // part_of = "conv2d_backward_weight"
+// configs.taps9 = { TAPS = 9, threads = 256 }
 // axes.T = ["f32", "f16"]
-// axes.WG = [256]
+// axes.CHUNK = "configs"
 // pick.T = "dtype(x)"
-// pick.WG = "256"
+// pick.CHUNK = "'taps9'"
 // inputs.dy = { dtype = "T", axes = "n g o h w" }
 // inputs.x = { dtype = "T", axes = "n g c h w" }
-// outputs.parts = { dtype = "f32", doc = "(slices, groups, O of a group, KH, KW, C of a group)" }
+// outputs.partials = { dtype = "f32", doc = "(splits, groups, O of a group, KH, KW, C of a group)" }
 // params.rows = { type = "u32" }
 // params.channels = { type = "u32" }
 // params.kernel_w = { type = "u32" }
 // params.taps = { type = "u32" }
 // params.depth = { type = "u32" }
-// params.slice_depth = { type = "u32" }
+// params.split_depth = { type = "u32" }
 // params.members = { type = "u32" }
 // params.out_h = { type = "u32" }
 // params.out_w = { type = "u32" }
@@ -29,31 +30,31 @@
 // params.tap_h = { type = "u32" }
 // params.tap_w = { type = "u32" }
 // uses = ["pixels"]
-// grid = "cdiv(depth, slice_depth) * members * rows * channels * cdiv(taps, 9)"
+// grid = "cdiv(depth, split_depth) * members * rows * channels * cdiv(taps, CFG.TAPS)"
 // ///
 
-// One workgroup sums nine taps (a 3 x 3 kernel) of one pair of channels over one slice of pixels:
-// its invocations take every 256th pixel, then a tree adds them up.
-//% set TAPS = 9
-var<workgroup> shared_sums: array<array<f32, 256>, ${TAPS}>;
+// One workgroup sums TAPS taps (of a 3 x 3 kernel all) of one pair of channels over one split of pixels:
+// its invocations take every so many pixels, then a tree adds them up.
+//% set TAPS, WG = CFG.TAPS, CFG.threads
+var<workgroup> shared_sums: array<array<f32, ${WG}>, ${TAPS}>;
 
 ${pixels.functions()}
 
-@compute @workgroup_size(WG)
+@compute @workgroup_size(${WG})
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);
   if (g >= p.groups) { return; }
   let chunks = (p.taps + ${TAPS - 1}u) / ${TAPS}u;
   let pair = g / chunks;
   let first_tap = (g - pair * chunks) * ${TAPS}u;
-  let line = pair / p.channels;  // of one slice, one group, one output channel
+  let line = pair / p.channels;  // of one split, one group, one output channel
   let channel = pair - line * p.channels;
   let part = line / p.rows;
   let row = line - part * p.rows;
-  let slice = part / p.members;
-  let member = part - slice * p.members;
-  let k_first = slice * p.slice_depth;
-  let k_end = min(k_first + p.slice_depth, p.depth);
+  let split = part / p.members;
+  let member = part - split * p.members;
+  let k_first = split * p.split_depth;
+  let k_end = min(k_first + p.split_depth, p.depth);
 
   let x_start = p.x_off + member * p.x_gs + channel * p.x_cs;
   let dy_start = p.dy_off + member * p.dy_gs + row * p.dy_os;
@@ -65,7 +66,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   var sum${t} = 0.0f;
 //% endfor
   var at = pixel(k_first + li);
-  for (var k = k_first + li; k < k_end; k += WG) {
+  for (var k = k_first + li; k < k_end; k += ${WG}u) {
     let row_y = at.y * p.stride_h;
     let row_x = at.x * p.stride_w;
     let x_at = at.z * p.x_ns + row_y * p.x_hs + row_x * p.x_ws;
@@ -92,6 +93,6 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   workgroupBarrier();
 //% endfor
   if ((li < ${TAPS}u) & (first_tap + li < p.taps)) {
-    parts_store(p.parts_off + (line * p.taps + first_tap + li) * p.channels + channel, shared_sums[li][0]);
+    partials_store(p.partials_off + (line * p.taps + first_tap + li) * p.channels + channel, shared_sums[li][0]);
   }
 }

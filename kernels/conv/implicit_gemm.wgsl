@@ -36,8 +36,8 @@
 // params.plane = { type = "u32" }
 // params.out_w = { type = "u32" }
 // params.depth = { type = "u32" }
-// params.slice_depth = { type = "u32" }
-// params.slices = { type = "u32" }
+// params.split_depth = { type = "u32" }
+// params.splits = { type = "u32" }
 // params.across = { type = "u32" }
 // params.down = { type = "u32" }
 // params.height = { type = "u32" }
@@ -63,19 +63,19 @@
 // params.is_partial = { type = "u32" }
 // params.scale = { type = "f32", arg = true }
 // uses = ["tile/epilogue", "tile/image_loader", "tile/loader", "tile/outer_product", "tile/split_k", "tile/swizzle"]
-// grid = "b.shape[0] * slices * across * down"
+// grid = "b.shape[0] * splits * across * down"
 // ///
 
 // One workgroup computes BM output channels of BN pixels of one group (pixels of all images in one
 // row), from tiles of BK k in workgroup memory; the next tiles are on their way to registers
-// meanwhile. With split-K (dst is scratch then), a slice is one more member of the grid.
+// meanwhile. With split-K (dst is scratch then), a split is one more member of the grid.
 //
 // FORM: "any", k by k; "taps", tiles of BK channels of one tap; "vec", the same where channels lie
 // next to each other (lib/tile/image_loader).
 //
 // Bounds, for unchecked compilation: pixels and rows are clamped to their counts; an index of the
 // image is inside it or that of its first pixel; k is clamped to `k_prologue` in the first tile and
-// below the slice's end in the others; stores are guarded; indices into workgroup memory are lane
+// below the split's end in the others; stores are guarded; indices into workgroup memory are lane
 // numbers below the sizes of the arrays.
 //% set PACKED = BV == 4
 //% set A_TILE = {"FORM": FORM, "U": 4 * CFG.BN // CFG.threads, "EXTENT": CFG.BN, "BK": CFG.BK, "threads": CFG.threads}
@@ -136,7 +136,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let g = group_id(wg);
   if (g >= p.groups) { return; }
   ${swizzle.channels_first(CFG.BM, CFG.BN)}
-  ${split_k.k_range("slice")}
+  ${split_k.k_range("split")}
 
   let a_start = p.a_off + group * p.a_gs;
   let b_start = p.b_off + group * p.b_gs + k_first * ${"p.b_rs" if PACKED else "p.b_cs"};
@@ -159,6 +159,6 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 
   let channel0 = group * p.rows;
   ${epilogue.of_channels(CFG.TM, CFG.TN, CFG.LM)}
-  let dst_start = p.dst_off + slice * p.dst_ss + channel0 ${"/ 4u" if FORM == "vec" and DV == 4 else "* p.dst_os"};
+  let dst_start = p.dst_off + split * p.dst_ss + channel0 ${"/ 4u" if FORM == "vec" and DV == 4 else "* p.dst_os"};
   ${store_tile()}
 }

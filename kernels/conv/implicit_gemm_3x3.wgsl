@@ -23,8 +23,8 @@
 // params.plane = { type = "u32" }
 // params.out_w = { type = "u32" }
 // params.channels = { type = "u32" }
-// params.slice_channels = { type = "u32" }
-// params.slices = { type = "u32" }
+// params.split_channels = { type = "u32" }
+// params.splits = { type = "u32" }
 // params.across = { type = "u32" }
 // params.down = { type = "u32" }
 // params.height = { type = "u32" }
@@ -37,7 +37,7 @@
 // params.is_partial = { type = "u32" }
 // params.scale = { type = "f32", arg = true }
 // uses = ["tile/epilogue", "tile/outer_product", "tile/swizzle"]
-// grid = "b.shape[0] * slices * across * down"
+// grid = "b.shape[0] * splits * across * down"
 // ///
 
 // One workgroup computes BM output channels of BN pixels of one group (pixels of all images in one
@@ -45,11 +45,11 @@
 // whole loop: a vector of 4 neighbouring pixels is the middle tap, with one element more on each side
 // it serves the outer taps too (AV = 2: a vector is two pairs, which may lie in different rows).
 // While one stage is multiplied, the stores of the next and the loads of the one after it stand
-// between its k, so that one barrier a stage is enough. With split-K (slices of the channels; dst is
-// scratch then), a slice is one more member of the grid.
+// between its k, so that one barrier a stage is enough. With split-K (splits of the channels; dst is
+// scratch then), a split is one more member of the grid.
 //
 // Bounds, for unchecked compilation: pixels and rows are clamped to their counts; an index of the
-// image is inside it or that of its first pixel; channels end with the slice; stores are guarded;
+// image is inside it or that of its first pixel; channels end with the split; stores are guarded;
 // indices into workgroup memory are lane numbers below the sizes of the arrays.
 //% set Q, LAST = CFG.BN // 4, 4 // AV - 1
 //% set B_LOADS, B_COUNT = 2, CFG.BK * CFG.BM // 4
@@ -185,8 +185,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let g = group_id(wg);
   if (g >= p.groups) { return; }
   ${swizzle.channels_first(CFG.BM, CFG.BN)}
-  let c_first = slice * p.slice_channels;
-  let c_count = min(p.slice_channels, p.channels - c_first);
+  let c_first = split * p.split_channels;
+  let c_count = min(p.split_channels, p.channels - c_first);
 
   ${a_loader_init()}
   ${b_loader_init()}
@@ -226,6 +226,6 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 
   let channel0 = group * p.rows;
   ${epilogue.of_channels(CFG.TM, CFG.TN, CFG.LM)}
-  let dst_start = p.dst_off + slice * p.dst_ss + channel0 * p.dst_os;
+  let dst_start = p.dst_off + split * p.dst_ss + channel0 * p.dst_os;
   ${store_tile()}
 }

@@ -5,17 +5,18 @@
 // gives, "src" or "dst"; its step along rows in the index space is 0. PAIR, for halves that are
 // contiguous in dst: a column is a word of dst, with one or two halves of the row.
 //% import "kernels/lib/words.wgsl" as words
+//% set ROWS, COLS, WG = CFG.ROWS, CFG.COLS, CFG.threads
 
-//% macro main(picked, S, D, V, CAST, PAIR, ROWS, COLS)
-@compute @workgroup_size(WG)
+//% macro main(picked, S, D, V, CAST, PAIR)
+@compute @workgroup_size(${WG})
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);
   fault_started((g | li) == 0u);
   let block = g / p.tiles;
   let lanes = 1u << p.lane_bits;
-  let group_rows = WG >> p.lane_bits;
-  let c0 = (g - block * p.tiles) * (COLS * lanes) + (li & (lanes - 1u));
-  let r = block * (ROWS * group_rows) + (li >> p.lane_bits);
+  let group_rows = ${WG}u >> p.lane_bits;
+  let c0 = (g - block * p.tiles) * (${COLS}u * lanes) + (li & (lanes - 1u));
+  let r = block * (${ROWS}u * group_rows) + (li >> p.lane_bits);
 //% for u in range(1, COLS)
   let c${u} = c0 + ${u}u * lanes;
 //% endfor

@@ -22,8 +22,8 @@
 // params.rows = { type = "u32" }
 // params.cols = { type = "u32" }
 // params.depth = { type = "u32" }
-// params.slice_depth = { type = "u32" }
-// params.slice_batches = { type = "u32" }
+// params.split_depth = { type = "u32" }
+// params.split_batches = { type = "u32" }
 // params.across = { type = "u32" }
 // params.down = { type = "u32" }
 // params.blocks = { type = "u32" }
@@ -145,7 +145,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let g = group_id(wg);
   if (g >= p.groups) { return; }
   ${swizzle.grouped_rows(CFG.BM, CFG.BN)}
-  ${split_k.k_range("(batch / p.slice_batches)")}
+  ${split_k.k_range("(batch / p.split_batches)")}
   ${split_k.prologue()}
   let last_pair = max(k_count, 16u) - 16u;
 

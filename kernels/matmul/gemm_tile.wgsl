@@ -29,8 +29,8 @@
 // params.rows = { type = "u32" }
 // params.cols = { type = "u32" }
 // params.depth = { type = "u32" }
-// params.slice_depth = { type = "u32" }
-// params.slice_batches = { type = "u32" }
+// params.split_depth = { type = "u32" }
+// params.split_batches = { type = "u32" }
 // params.across = { type = "u32" }
 // params.down = { type = "u32" }
 // params.bias_kind = { type = "u32", value = "0 if bias is None else 1 if bias.dtype.itemsize == 4 else 2" }
@@ -57,7 +57,7 @@
 // the padding keeps the rows at four neighbouring k and those at the next four on different banks.
 //
 // Bounds, for unchecked compilation: rows and columns of loads are clamped to their counts; k to
-// `k_prologue` in the first two tiles and to the slice in the positions of the others, which move on
+// `k_prologue` in the first two tiles and to the split in the positions of the others, which move on
 // by 16 k while two rounds of 16 are left; stores to dst are guarded; indices into workgroup memory
 // are lane numbers below the sizes of the arrays.
 //
@@ -211,7 +211,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let g = group_id(wg);
   if (g >= p.groups) { return; }
   ${swizzle.grouped_rows(CFG.BM, CFG.BN)}
-  ${split_k.k_range("(batch / p.slice_batches)")}
+  ${split_k.k_range("(batch / p.split_batches)")}
   ${split_k.prologue()}
   let rounds = (k_count + 15u) >> 4u;
 

@@ -1,13 +1,16 @@
 // /// kernel
 // doc = "GEMV and skinny products of mul_mat, up to 8 rows of b: a is read once."
 // part_of = "mul_mat"
+// configs.rows1 = { ROWS = 1, VECTORS = false, COLS = 4, threads = 256 }
+// configs.rows4 = { ROWS = 4, VECTORS = true, COLS = 4, threads = 256 }
+// configs.rows8 = { ROWS = 8, VECTORS = false, COLS = 4, threads = 256 }
 // axes.A = ["f32", "f16", "u32"]
 // axes.B = ["f32", "f16", "u32"]
 // axes.D = ["f32", "f16"]
 // axes.AT = [false, true]
 // axes.AV = [1, 4]
 // axes.BV = [1, 4]
-// axes.S = [1, 4, 8]
+// axes.HELD = "configs"
 // pick.A = "dtype(a)"
 // pick.B = "dtype(b)"
 // pick.D = "dtype(dst)"
@@ -16,7 +19,7 @@
 //   "AV == (1 if A == 'f16' else 4) or (A, AV) == ('f32', 1)",
 //   "A != 'u32' or B == 'f32' or B == ('f16' if AT else 'u32')",
 //   "BV == (1 if AT else AV)",
-//   "AV == 4 or S != 4",
+//   "AV == 4 or not CFG.VECTORS",
 // ]
 // inputs.a = { dtype = "A", vec = "AV" }
 // inputs.b = { dtype = "B", vec = "BV" }
@@ -27,8 +30,8 @@
 // params.rows = { type = "u32", value = "dst.shape[-2]" }
 // params.cols = { type = "u32", value = "dst.shape[-1]" }
 // params.depth = { type = "u32" }
-// params.slice_depth = { type = "u32" }
-// params.slice_batches = { type = "u32" }
+// params.split_depth = { type = "u32" }
+// params.split_batches = { type = "u32" }
 // params.across = { type = "u32" }
 // params.lane_bits = { type = "u32" }
 // params.bias_kind = { type = "u32", value = "0 if bias is None else 1 if bias.dtype.itemsize == 4 else 2" }
@@ -40,17 +43,18 @@
 // grid = "it.batches * across"
 // ///
 
-// 2^lane_bits invocations (lanes) share four rows of a, or as many as a vector holds where a's last
-// axis is m (AT), and split k; each multiplies them with all S rows of b (the last one again where dst
+// 2^lane_bits invocations (lanes) share COLS rows of a, or as many as a vector holds where a's last
+// axis is m (AT), and split k; each multiplies them with all ROWS rows of b (the last one again where dst
 // has fewer). Where k is contiguous, neighbouring invocations are lanes; with AT they take neighbouring
 // rows, lanes lie further apart, and several rows of b go through workgroup memory.
 // A = u32: words of two halves, 16 bytes a load.
+//% set S, COLS, WG = CFG.ROWS, CFG.COLS, CFG.threads
 //% set WORDS = A == "u32"
 //% set OUT = 2 if WORDS and AT else 1
 //% set STAGE = AT and S > 1
 //% set BK = 2048 // S
 //% set UNROLL = {1: 8, 4: 4, 8: 4}[S] if AT else {1: 4 if A == "f16" else 2, 4: 2, 8: 1}[S]
-var<workgroup> partial: array<vec4<f32>, 256>;
+var<workgroup> partial: array<vec4<f32>, ${WG}>;
 //% if STAGE
 var<workgroup> b_tile: array<array<vec4<f32>, ${BK}>, ${S // 4}>;
 //% endif
@@ -159,7 +163,7 @@ fn sum4(a: vec4<f32>, b: vec4<f32>, sum: f32) -> f32 {
 //% macro sum_over_stages()
   for (var c0 = 0u; c0 < steps; c0 += ${BK}u) {
     let count = min(${BK}u, steps - c0);
-    for (var k = li; k < count; k += 256u) {
+    for (var k = li; k < count; k += ${WG}u) {
 //% for h in range(S // 4)
       b_tile[${h}][k] = vec4<f32>(b_load(b_from${4 * h} + (c0 + k) * p.b_cs), b_load(b_from${4 * h + 1} + (c0 + k) * p.b_cs),
         b_load(b_from${4 * h + 2} + (c0 + k) * p.b_cs), b_load(b_from${4 * h + 3} + (c0 + k) * p.b_cs));
@@ -179,7 +183,7 @@ fn sum4(a: vec4<f32>, b: vec4<f32>, sum: f32) -> f32 {
   let a_start = a_batch(batch) + k_first${" * p.a_rs" if AT else " * p.a_cs" if AV == 1 else " / " ~ along ~ "u"};
   let b_start = b_batch(batch) + k_first${" * p.b_cs" if BV == 1 else " / " ~ (8 if B == "u32" else 4) ~ "u"};
 //% if AT and AV == 4
-  let a_from = a_start + min(m0.x / ${4 * OUT}u, p.cols / ${4 * OUT}u - 1u);
+  let a_from = a_start + min(m0.x / ${COLS * OUT}u, p.cols / ${COLS * OUT}u - 1u);
 //% else
 //% for j in range(4)
   let a_from${j} = a_start + min(m0[${j}], p.cols - 1u) * p.${"a_cs" if AT else "a_rs"};
@@ -223,15 +227,15 @@ fn sum4(a: vec4<f32>, b: vec4<f32>, sum: f32) -> f32 {
     }
 //% endmacro
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(${WG})
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);
   if (g >= p.groups) { return; }
   let batch = g / p.across;
   let tile = g - batch * p.across;
-  ${split_k.k_range("(batch / p.slice_batches)")}
+  ${split_k.k_range("(batch / p.split_batches)")}
   let lanes = 1u << p.lane_bits;
-  let per_group = 256u >> p.lane_bits;
+  let per_group = ${WG}u >> p.lane_bits;
 //% if AT
   let lane = li / per_group;
   let inside = li - lane * per_group;
@@ -243,9 +247,9 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endif
 //% for h in range(OUT)
 //% if AT and AV == 1
-  let m${h} = vec4<u32>(tile * per_group * 4u + inside) + vec4<u32>(0u, 1u, 2u, 3u) * per_group;
+  let m${h} = vec4<u32>(tile * per_group * ${COLS}u + inside) + vec4<u32>(0u, 1u, 2u, 3u) * per_group;
 //% else
-  let m${h} = vec4<u32>((tile * per_group + inside) * ${4 * OUT}u) + vec4<u32>(0u, 1u, 2u, 3u) + ${4 * h}u;
+  let m${h} = vec4<u32>((tile * per_group + inside) * ${COLS * OUT}u) + vec4<u32>(0u, 1u, 2u, 3u) + ${4 * h}u;
 //% endif
 //% endfor
 

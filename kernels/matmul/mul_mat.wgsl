@@ -37,8 +37,8 @@
 // params.rows = { type = "u32", value = "dst.shape[-2]" }
 // params.cols = { type = "u32", value = "dst.shape[-1]" }
 // params.depth = { type = "u32" }
-// params.slice_depth = { type = "u32" }
-// params.slice_batches = { type = "u32" }
+// params.split_depth = { type = "u32" }
+// params.split_batches = { type = "u32" }
 // params.across = { type = "u32" }
 // params.down = { type = "u32" }
 // params.bias_kind = { type = "u32", value = "0 if bias is None else 1 if bias.dtype.itemsize == 4 else 2" }
@@ -54,10 +54,10 @@
 // One workgroup computes a tile of dst, TM x TN sums an invocation, from tiles of BK k in workgroup
 // memory; the next tiles are on their way to registers meanwhile. Rows of dst come from b, columns
 // from a. AT, BT: the operand's last axis is m or n, not k. With split-K (dst is scratch then, its
-// first axis the slices), each slice is one more batch that starts further along k.
+// first axis the splits), each split is one more batch that starts further along k.
 //
 // Bounds, for unchecked compilation: rows and columns of loads are clamped to their counts, k to
-// `k_prologue` in the first tile and below the slice's end in the others; stores are guarded; indices
+// `k_prologue` in the first tile and below the split's end in the others; stores are guarded; indices
 // into workgroup memory are lane numbers below the sizes of the arrays.
 //% set A_TILE = {"x": "a", "storage": "A", "V": AV, "K_ROWS": AT, "EXTENT": CFG.BN, "BK": CFG.BK, "threads": CFG.threads}
 //% set B_TILE = {"x": "b", "storage": "B", "V": BV, "K_ROWS": BT, "EXTENT": CFG.BM, "BK": CFG.BK, "threads": CFG.threads}
@@ -70,7 +70,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let g = group_id(wg);
   if (g >= p.groups) { return; }
   ${swizzle.grouped_rows(CFG.BM, CFG.BN)}
-  ${split_k.k_range("(batch / p.slice_batches)")}
+  ${split_k.k_range("(batch / p.split_batches)")}
   ${split_k.prologue()}
 
   let a_start = a_batch(batch) + ${"k_first * p.a_rs" if AT else "k_first * p.a_cs" if AV == 1 else "k_first / " ~ AV ~ "u"};

@@ -1,52 +1,53 @@
 // /// kernel
-// doc = "Split-K: the sum over the slices, and the epilogue of mul_mat."
+// doc = "Split-K: the sum over the splits, and the epilogue of mul_mat."
 // part_of = "mul_mat"
+// configs.sum256 = { threads = 256 }
 // axes.D = ["f32", "f16"]
 // axes.V = [1, 4]
-// axes.WG = [256]
+// axes.SUM = "configs"
 // pick.D = "dtype(dst)"
-// pick.WG = "256"
-// pick.V = "4 if parts.size > 1 and dst.contiguous and dst.size % 4 == 0 and dst.aligned(4 * dst.dtype.itemsize, ()) else 1"
-// inputs.parts = { dtype = "f32", vec = "V", index = false, doc = "(slices, elements of dst)" }
+// pick.SUM = "'sum256'"
+// pick.V = "4 if partials.size > 1 and dst.contiguous and dst.size % 4 == 0 and dst.aligned(4 * dst.dtype.itemsize, ()) else 1"
+// inputs.partials = { dtype = "f32", vec = "V", index = false, doc = "(splits, elements of dst)" }
 // inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true }
 // inputs.residual = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true }
 // outputs.dst = { dtype = "D", vec = "V" }
 // iterate = "nd"
-// params.slices = { type = "u32" }
+// params.splits = { type = "u32" }
 // params.lane_bits = { type = "u32" }
 // params.bias_kind = { type = "u32", value = "0 if bias is None else 1 if bias.dtype.itemsize == 4 else 2" }
 // params.residual_kind = { type = "u32", value = "0 if residual is None else 1 if residual.dtype.itemsize == 4 else 2" }
 // params.activation = { type = "u32" }
 // params.scale = { type = "f32", arg = true }
 // uses = ["tile/epilogue", "tile/split_k"]
-// grid = "cdiv(it.total << lane_bits, V * WG)"
+// grid = "cdiv(it.total << lane_bits, V * CFG.threads)"
 // ///
 
 // 2^lane_bits invocations for each element of dst, or for each vector of four where dst is contiguous;
-// they share its slices, and neighbours take neighbouring elements. No slices (K = 0): the sum is 0.
+// they share its splits, and neighbours take neighbouring elements. No splits (K = 0): the sum is 0.
 //% set T = "vec4<f32>" if V == 4 else "f32"
-var<workgroup> partial: array<${T}, WG>;
+var<workgroup> partial: array<${T}, ${CFG.threads}>;
 
 ${epilogue.functions()}
 
-@compute @workgroup_size(WG)
+@compute @workgroup_size(${CFG.threads})
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);
   if (g >= p.groups) { return; }
-  let across = WG >> p.lane_bits;
+  let across = ${CFG.threads}u >> p.lane_bits;
   let lanes = 1u << p.lane_bits;
   let lane = li / across;
   let i = g * across + li - lane * across;
   let total = p.total / V;
-  let near = p.parts_off + min(i, total - 1u);
+  let near = p.partials_off + min(i, total - 1u);
   var sum = ${T}();
   // Four loads on their way at once: one alone leaves half of the bandwidth unused.
-  for (var s = lane; s < p.slices; s += 4u * lanes) {
+  for (var s = lane; s < p.splits; s += 4u * lanes) {
 //% for u in range(4)
-    let v${u} = parts_load(near + min(s + ${u}u * lanes, p.slices - 1u) * total);
+    let v${u} = partials_load(near + min(s + ${u}u * lanes, p.splits - 1u) * total);
 //% endfor
 //% for u in range(4)
-    sum += select(${T}(), v${u}, s + ${u}u * lanes < p.slices);
+    sum += select(${T}(), v${u}, s + ${u}u * lanes < p.splits);
 //% endfor
   }
   if (p.lane_bits > 0u) {

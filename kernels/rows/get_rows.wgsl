@@ -7,16 +7,14 @@
 // convert to each other, rounded to nearest even (overflow: inf). An index outside [0, m) writes
 // nothing and raises IndexRangeError at the next synchronisation, once: no index counts from the end."""
 // source = "ggml GET_ROWS, torch index_select and embedding"
+// configs.cols2 = { ROWS = 1, COLS = 2, threads = 256 }
 // axes.S = [1, 2, 4, 8, 16]
 // axes.D = [1, 2, 4, 8, 16]
 // axes.V = [1, 4]
 // axes.CAST = [false, true]
 // axes.PAIR = [false, true]
-// axes.ROWS = [1]
-// axes.COLS = [2]
-// axes.WG = [256]
-// pick.ROWS = "1"
-// pick.WG = "256"
+// axes.SHARE = "configs"
+// pick.SHARE = "'cols2'"
 // when = ["(S, D) in ((2, 4), (4, 2), (2, 2)) if CAST else (S == D and V == 1)", "not PAIR or (D == 2 and V == 1)"]
 // inputs.src = { dtype = "*", vec = "V", over = "src.with_layout(dst.shape, src.strides[:-2] + (0, src.strides[-1]))", bind = "'vec4<u32>' if S * V == 16 else 'vec2<u32>' if S * V == 8 else 'u32'", doc = "(..., m, k)" }
 // inputs.index = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", readonly = true, over = "index.with_layout(dst.shape, index.strides + (0,))", doc = "(..., n)" }
@@ -36,7 +34,7 @@
 // bytes = "dst.size * src.dtype.itemsize + touched(index, dst)"
 // moves_bytes = true
 // uses = ["convert", "rows"]
-// grid = "tiles * cdiv(it.rows, ROWS * (WG >> lane_bits))"
+// grid = "tiles * cdiv(it.rows, CFG.ROWS * (CFG.threads >> lane_bits))"
 // ///
 
 // How the work is split: lib/rows.wgsl. Rows of src are picked, those of dst are written in order.
@@ -44,4 +42,4 @@
 ${convert.functions()}
 ${rows.functions(S, D, V)}
 //% endif
-${rows.main("src", S, D, V, CAST, PAIR, ROWS, COLS)}
+${rows.main("src", S, D, V, CAST, PAIR)}

@@ -8,16 +8,14 @@
 // nothing and raises IndexRangeError at the next synchronisation, once; where several rows have one
 // index, each element of that row of dst is one of theirs. The rest of dst stays as it is."""
 // source = "ggml SET_ROWS, torch index_copy"
+// configs.cols2 = { ROWS = 1, COLS = 2, threads = 256 }
 // axes.S = [1, 2, 4, 8, 16]
 // axes.D = [1, 2, 4, 8, 16]
 // axes.V = [1, 4]
 // axes.CAST = [false, true]
 // axes.PAIR = [false, true]
-// axes.ROWS = [1]
-// axes.COLS = [2]
-// axes.WG = [256]
-// pick.ROWS = "1"
-// pick.WG = "256"
+// axes.SHARE = "configs"
+// pick.SHARE = "'cols2'"
 // when = ["(S, D) in ((2, 4), (4, 2), (2, 2)) if CAST else (S == D and V == 1)", "not PAIR or (D == 2 and V == 1)"]
 // inputs.src = { dtype = "*", vec = "V", bind = "'vec4<u32>' if S * V == 16 else 'vec2<u32>' if S * V == 8 else 'u32'", doc = "(..., n, k)" }
 // inputs.index = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", readonly = true, over = "index.with_layout(src.shape, index.strides + (0,))", doc = "(..., n)" }
@@ -36,7 +34,7 @@
 // bytes = "touched(src, index) + src.size * dst.dtype.itemsize"
 // moves_bytes = true
 // uses = ["convert", "rows"]
-// grid = "tiles * cdiv(it.rows, ROWS * (WG >> lane_bits))"
+// grid = "tiles * cdiv(it.rows, CFG.ROWS * (CFG.threads >> lane_bits))"
 // ///
 
 // How the work is split: lib/rows.wgsl. Rows of src are read in order, those of dst are picked.
@@ -44,4 +42,4 @@
 ${convert.functions()}
 ${rows.functions(S, D, V)}
 //% endif
-${rows.main("dst", S, D, V, CAST, PAIR, ROWS, COLS)}
+${rows.main("dst", S, D, V, CAST, PAIR)}

@@ -1,15 +1,14 @@
 // /// kernel
 // doc = "The softmax of one piece of a long row, given the row's maximum and sum."
 // part_of = "softmax"
+// configs.piece1024 = { N = 4, threads = 256 }
 // axes.T = ["f32", "f16"]
 // axes.MASK = ["", "f32", "f16"]
 // axes.VEC = [1, 4]
-// axes.N = [4]
-// axes.WG = [256]
+// axes.PIECE = "configs"
 // pick.T = "dtype(x)"
 // pick.MASK = "dtype(mask)"
-// pick.N = "4"
-// pick.WG = "256"
+// pick.PIECE = "'piece1024'"
 // inputs.x = { dtype = "T", vec = "VEC" }
 // inputs.mask = { dtype = "MASK", vec = "VEC", when = "MASK != ''", optional = true }
 // inputs.stats = { dtype = "f32", index = false, doc = "(rows, 3), of softmax_combine" }
@@ -29,16 +28,17 @@
 // grid = "it.rows * pieces"
 // ///
 
-// One workgroup per piece of WG * N vectors; no invocation depends on another.
+//% set N = CFG.N
+// One workgroup of `threads` invocations per piece of a row, N vectors each; none depends on another.
 ${logits.functions(VEC)}
 ${mask.alibi_slope("row: u32", "(row / p.head_rows) % p.heads")}
 
-@compute @workgroup_size(WG)
+@compute @workgroup_size(${CFG.threads})
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
   let g = group_id(wg);
   if (g >= p.groups) { return; }
   let row = g / p.pieces;
-  let first = (g - row * p.pieces) * WG * N + lane;
+  let first = (g - row * p.pieces) * ${CFG.threads}u * ${N}u + lane;
   let x_base = x_row(row);
   let dst_base = dst_row(row);
 //% if MASK
@@ -46,7 +46,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let slope = alibi_slope(row);
 //% endif
   // Reads the logits again; their maximum is replaced by the whole row's.
-  ${logits.load(N, "first", WG, MASK, VEC)}
+  ${logits.load(N, "first", CFG.threads, MASK, VEC)}
   let row_max = stats_load(p.stats_off + row * 3u);
   m = stats_load(p.stats_off + row * 3u + 1u);
   let row_sum = stats_load(p.stats_off + row * 3u + 2u);
@@ -56,5 +56,5 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let e${k} = exp_shifted(l${k} - V(m));
 //% endfor
   ${logits.unnormalized(N)}
-  ${logits.store(N, "first", WG, VEC)}
+  ${logits.store(N, "first", CFG.threads, VEC)}
 }

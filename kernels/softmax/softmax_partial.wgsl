@@ -1,15 +1,14 @@
 // /// kernel
 // doc = "Maximum and sum of one piece of a long row."
 // part_of = "softmax"
+// configs.piece1024 = { N = 4, threads = 256 }
 // axes.T = ["f32", "f16"]
 // axes.MASK = ["", "f32", "f16"]
 // axes.VEC = [1, 4]
-// axes.N = [4]
-// axes.WG = [256]
+// axes.PIECE = "configs"
 // pick.T = "dtype(x)"
 // pick.MASK = "dtype(mask)"
-// pick.N = "4"
-// pick.WG = "256"
+// pick.PIECE = "'piece1024'"
 // inputs.x = { dtype = "T", vec = "VEC" }
 // inputs.mask = { dtype = "MASK", vec = "VEC", when = "MASK != ''", optional = true }
 // outputs.stats = { dtype = "f32", index = false, doc = "(rows, pieces, 2): maximum, sum" }
@@ -26,32 +25,33 @@
 // grid = "it.rows * pieces"
 // ///
 
-// One workgroup reads one piece of WG * N vectors of a row.
+//% set N = CFG.N
+// One workgroup of `threads` invocations reads one piece of a row, N vectors each.
 ${logits.functions(VEC)}
 ${mask.alibi_slope("row: u32", "(row / p.head_rows) % p.heads")}
-${reduce.memory(WG, WG)}
+${reduce.memory(CFG.threads, CFG.threads)}
 
-@compute @workgroup_size(WG)
+@compute @workgroup_size(${CFG.threads})
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
   let g = group_id(wg);
   if (g >= p.groups) { return; }
   let row = g / p.pieces;
-  let first = (g - row * p.pieces) * WG * N + lane;
+  let first = (g - row * p.pieces) * ${CFG.threads}u * ${N}u + lane;
   let slot = lane;
   let x_base = x_row(row);
 //% if MASK
   let mask_base = mask_row(row);
   let slope = alibi_slope(row);
 //% endif
-  ${logits.load(N, "first", WG, MASK, VEC)}
-  ${reduce.lanes("m", "max", WG)}
+  ${logits.load(N, "first", CFG.threads, MASK, VEC)}
+  ${reduce.lanes("m", "max", CFG.threads)}
   let finite_m = finite(m);
   var acc = exp_shifted(l0 - V(finite_m));
 //% for k in range(1, N)
   acc += exp_shifted(l${k} - V(finite_m));
 //% endfor
   var row_sum = ${logits.vector_sum("acc", VEC)};
-  ${reduce.lanes("row_sum", "+", WG, again=true)}
+  ${reduce.lanes("row_sum", "+", CFG.threads, again=true)}
   if (lane == 0u) {
     let at = p.stats_off + g * 2u;
     stats_store(at, m);

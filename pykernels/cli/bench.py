@@ -49,7 +49,7 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--list", "listing", is_flag=True, help="List the cases, measure nothing.")
 @click.option("--peers", default="", help="all, or some of numpy,torch,ort,naive,engine.")
 @click.option(
-    "--config", "configs", multiple=True, metavar="'body=gemm_tile slices=2'",
+    "--config", "configs", multiple=True, metavar="'body=gemm_tile splits=2'",
     help="A choice of the plan to time beside its own. May be repeated.",
 )  # fmt: skip
 @click.option(

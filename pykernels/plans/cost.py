@@ -1,4 +1,4 @@
-"""What a choice is expected to cost: workgroups in waves, and sums in slices of K.
+"""What a choice is expected to cost: workgroups in waves, and sums in splits of K.
 
 Estimates in seconds, or in workgroups and waves. All numbers of a device come from its table.
 """
@@ -51,11 +51,11 @@ def product_seconds(
 
 
 def splitk_seconds(
-    nbytes: int, slices: int, dispatch: float, copy: float, result: int = 0
+    nbytes: int, splits: int, dispatch: float, copy: float, result: int = 0
 ) -> float:
-    """Seconds of the sum over slices of `nbytes` each, which are written and read, and of writing
+    """Seconds of the sum over splits of `nbytes` each, which are written and read, and of writing
     `result` bytes; `copy` in bytes a second."""
-    return dispatch + (2 * nbytes * slices + result) / copy
+    return dispatch + (2 * nbytes * splits + result) / copy
 
 
 def copy_seconds(nbytes: int, dispatch: float, copy: float) -> float:
@@ -64,17 +64,17 @@ def copy_seconds(nbytes: int, dispatch: float, copy: float) -> float:
 
 
 class Split(NamedTuple):
-    """K in `slices` slices of `depth`; the last may be shorter."""
+    """K in `splits` splits of `depth`; the last may be shorter."""
 
-    slices: int
+    splits: int
     depth: int
 
 
-def split_k(depth: int, slices: int, unit: int, each: int = 0) -> Split:
-    """Slices of `each`, or equal ones that are multiples of `unit`, none of them empty or too long
+def split_k(depth: int, splits: int, unit: int, each: int = 0) -> Split:
+    """Splits of `each`, or equal ones that are multiples of `unit`, none of them empty or too long
     for one loop that takes `unit` a round."""
-    slices = max(slices, cdiv(depth, unit * MAX_ROUNDS))
+    splits = max(splits, cdiv(depth, unit * MAX_ROUNDS))
     if each == 0:
-        each = cdiv(cdiv(depth, slices), unit) * unit
+        each = cdiv(cdiv(depth, splits), unit) * unit
     each = min(each, unit * MAX_ROUNDS)
     return Split(cdiv(depth, each), each)

@@ -2,7 +2,7 @@
 
 A table is chosen once, when a device is made, from the adapter's name and type; plans read it
 through `Caps.tuning`. The same call has the same bits with the same table: another one may cut a
-sum in other slices. `PYKERNELS_TUNING` names a file of the user's own, or a table that is shipped.
+sum in other splits. `PYKERNELS_TUNING` names a file of the user's own, or a table that is shipped.
 
 A file names what it changes of another table, its `base`:
 

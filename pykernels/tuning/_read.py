@@ -18,7 +18,7 @@ __all__ = ["matches", "merged", "typed"]
 # What is divided by, or is nothing without.
 _POSITIVE = (
     "units", "copy", "rate", "rates", "direct_rate", "resident", "most", "shortest",
-    "shortest_rows", "cache_waves", "lane_slices", "side", "band_side", "room",
+    "shortest_rows", "cache_waves", "lane_splits", "side", "band_side", "room",
 )  # fmt: skip
 
 

@@ -38,10 +38,10 @@ class Gemv:
     """Few rows of one operand."""
 
     busy: int  # workgroups that keep the device busy
-    busy_rows: int  # the same where several rows hold more sums, and slices cost more
-    shortest: int  # slice
-    shortest_rows: int  # slice where k does not run along the larger operand's memory
-    most: int  # slices
+    busy_rows: int  # the same where several rows hold more sums, and splits cost more
+    shortest: int  # split
+    shortest_rows: int  # split where k does not run along the larger operand's memory
+    most: int  # splits
     lane_k: int  # the least k for each of the invocations that share a sum
     lane_k_rows: int  # k from which eight share one where it does not run
     lane_groups: int  # workgroups from which no more invocations share a sum
@@ -51,24 +51,24 @@ class Gemv:
 class Tile:
     """A tile of mul_mat.wgsl."""
 
-    least: int  # workgroups, slices counted, below which a smaller tile is taken
+    least: int  # workgroups, splits counted, below which a smaller tile is taken
     busy: int  # workgroups that keep the device busy
-    shortest: int  # slice
+    shortest: int  # split
 
 
 @dataclass(frozen=True, eq=False)
 class GemmTile:
     """Large products."""
 
-    least: int  # workgroups, slices counted, below which a smaller tile is taken
+    least: int  # workgroups, splits counted, below which a smaller tile is taken
     side: int  # rows and columns that a product must have more of
     partial_wave: tuple[float, ...]
     start_k: int  # k that starting a workgroup costs
     rate: float
-    shortest: int  # slice
-    most: int  # slices
-    short: int  # the least of a shorter last slice
-    uneven: float  # of a wave: what long slices with a short one each leave idle at the most
+    shortest: int  # split
+    most: int  # splits
+    short: int  # the least of a shorter last split
+    uneven: float  # of a wave: what long splits with a short one each leave idle at the most
     k_last: Mapping[str, float]  # share that loading b with k last costs, by dtype ("f16", "f32")
     scalars: float  # and without vectors
 
@@ -78,7 +78,7 @@ class Reduce:
     """splitk_reduce."""
 
     busy: int  # workgroups from which no more invocations share an element
-    lane_slices: int  # slices for each of the invocations that share an element
+    lane_splits: int  # splits for each of the invocations that share an element
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,8 +132,8 @@ class ConvBackwardWeight:
     rates: Mapping[str, float]
     direct_rate: float  # conv_weight_direct
     direct_waves: int  # workgroups on each unit that keep that body busy
-    waves: int  # workgroups on each unit that slices are cut for, at the most
-    shortest: int  # slice
+    waves: int  # workgroups on each unit that splits are cut for, at the most
+    shortest: int  # split
     start_k: int  # k that starting a workgroup costs
     busy_invocations: int  # on each unit: below, it takes the square root longer
 
@@ -147,9 +147,9 @@ class ConvBackwardBias:
 class Conv:
     bodies: tuple[str, ...]  # as "implicit_gemm/64x64"
     dispatch: float  # one more
-    fill: int  # workgroups that slices are cut for; 0: by the time of each number of slices
-    shortest: int  # slice
-    most: int  # slices
+    fill: int  # workgroups that splits are cut for; 0: by the time of each number of splits
+    shortest: int  # split
+    most: int  # splits
     pack_from: float  # operations below which repacked weights do not pay
     product_pixels: int  # of an image from which 1 x 1 convolutions are products image by image
     conv_direct: Direct
@@ -167,8 +167,8 @@ class Decode:
 
     rows: int  # of the heads that share a KV head, at the most
     waves: int  # workgroups on each unit that keep the device busy
-    shortest: int  # slice
-    wide_slices: int  # slices from which workgroups of 256 pay
+    shortest: int  # split
+    wide_splits: int  # splits from which workgroups of 256 pay
     wide_keys: int  # and keys of each
 
 
@@ -177,19 +177,19 @@ class AttentionTile:
     """attention_tile; what is by tile and padded depth of values has keys as "large/64"."""
 
     waves: Mapping[str, int]  # workgroups on each unit that keep the device busy
-    shortest: int  # slice
-    most: int  # slices
+    shortest: int  # split
+    most: int  # splits
     large_keys: int  # keys that a workgroup of a large tile should have at the least
     resident: int  # workgroups of the large tiles at a time on each unit
     rate: float
-    ends: float  # tiles that it takes to begin and end a slice
+    ends: float  # tiles that it takes to begin and end a split
     cache_waves: int  # waves of blocks whose keys stay in the cache
     alike: float  # of a group of heads that the last one should have, at the least
 
 
 @dataclass(frozen=True, eq=False)
 class Combine:
-    tile_slices: int  # slices that attention_combine_tiles takes, at the most
+    tile_splits: int  # splits that attention_combine_tiles takes, at the most
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,17 +13,17 @@ from pykernels.forcing import choice, force, parse, with_forced
 from pykernels.layout import View, contiguous_strides
 from pykernels.plan import Caps, Scratch
 from pykernels.plans.matmul import mul_mat
-from pykernels.plans.matmul.select import Choice, Tail
+from pykernels.plans.matmul.select import GemmChoice, GemmTail
 from pykernels.tuning import named
 
 CAPS = Caps(True, True, 32, 1024, 49152, 1 << 31, 65535, named("generic-large"))
 CHOICES = {
-    "mul_mat": "body=gemm_tile slices=2",
-    "conv2d": "body=implicit_gemm/64x64 slices=2 pack=true",
+    "mul_mat": "body=gemm_tile splits=2",
+    "conv2d": "body=implicit_gemm/64x64 splits=2 pack=true",
     "conv_transpose2d": "body=implicit_gemm/64x64",
     "conv2d_backward_input": "body=implicit_gemm/64x64",
-    "conv2d_backward_weight": "body=64x64 slices=3",
-    "flash_attn": "body=decode slices=5",
+    "conv2d_backward_weight": "body=64x64 splits=3",
+    "flash_attn": "body=decode splits=5",
     "flash_attn_backward": "tile=32 heads=2 queries=64 keys=32",
 }
 
@@ -37,10 +37,10 @@ def bodies(caps: Caps) -> list[str]:
 
 def test_a_plan_takes_what_caps_force() -> None:
     own = bodies(CAPS)
-    forced = with_forced(CAPS, Choice("gemm_tile", 2))
+    forced = with_forced(CAPS, GemmChoice("gemm_tile", 2))
     assert bodies(forced) != own
     assert bodies(forced)[-2:] == ["gemm_tile", "splitk_reduce"]
-    assert bodies(with_forced(forced, Choice("mul_mat/64"))) == ["mul_mat"]  # the last one given
+    assert bodies(with_forced(forced, GemmChoice("mul_mat/64"))) == ["mul_mat"]  # the last one
     assert bodies(CAPS) == own
     assert hash(forced) != hash(CAPS)
 
@@ -57,9 +57,9 @@ def test_choices_as_text(kernel: str) -> None:
 
 
 def test_choices_that_are_none() -> None:
-    assert parse("mul_mat", "body=gemm_tile tail=3,4").tail == Tail(3, 4)
-    with pytest.raises(pk.ArgumentError, match="body must be given, but has slices"):
-        parse("mul_mat", "slices=3")
+    assert parse("mul_mat", "body=gemm_tile tail=3,4").tail == GemmTail(3, 4)
+    with pytest.raises(pk.ArgumentError, match="body must be given, but has splits"):
+        parse("mul_mat", "splits=3")
     with pytest.raises(pk.ArgumentError, match=r"NAME=VALUE .* but has 'gemm_tile'"):
         parse("mul_mat", "gemm_tile")
     with pytest.raises(pk.ArgumentError, match="the plan of cpy has nothing to choose"):
@@ -80,9 +80,9 @@ def test_a_device_forgets_what_was_forced(dev: pk.Device) -> None:
         return [r.kernel.split()[0] for r in p.records]
 
     own = ran()
-    with force(dev, Choice("mul_mat/32", 2)):
+    with force(dev, GemmChoice("mul_mat/32", 2)):
         assert ran() == ["mul_mat", "splitk_reduce"]
-        with force(dev, Choice("gemm_tile")):
+        with force(dev, GemmChoice("gemm_tile")):
             assert ran()[-1] == "gemm_tile"
         assert ran() == ["mul_mat", "splitk_reduce"]
     assert ran() == own
@@ -96,15 +96,15 @@ def test_forces_end_in_any_order(dev: pk.Device) -> None:
     inside, done = threading.Event(), threading.Event()
 
     def other() -> None:
-        with force(dev, Choice("mul_mat/64")):
+        with force(dev, GemmChoice("mul_mat/64")):
             inside.set()
             done.wait(10)
 
     thread = threading.Thread(target=other)
-    with force(dev, Choice("mul_mat/32")):
+    with force(dev, GemmChoice("mul_mat/32")):
         thread.start()
         assert inside.wait(10)
-    assert dev._context.caps.forced == (Choice("mul_mat/64"),)
+    assert dev._context.caps.forced == (GemmChoice("mul_mat/64"),)
     done.set()
     thread.join()
     assert dev._context.caps == caps

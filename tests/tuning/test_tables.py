@@ -178,8 +178,8 @@ def test_a_body_that_does_not_fit_is_not_chosen() -> None:
     """Whatever the table says: a workgroup has no more invocations and bytes than the device."""
     from dataclasses import replace
 
-    product, window = matmul.Shape(1, 4096, 4096, 4096), conv.Shape(1, 512, 1 << 16, 4608)
-    weight = select_weight.Shape(1, 512, 512, 9, 1 << 16)
+    product, window = matmul.GemmShape(1, 4096, 4096, 4096), conv.ConvShape(1, 512, 1 << 16, 4608)
+    weight = select_weight.WeightGradShape(1, 512, 512, 9, 1 << 16)
     dims = attention.Dims(1, 32, 32, 4096, 4096, 128, 128)
     assert matmul.choose(LARGE, product).body == "gemm_tile"
     assert conv.choose(LARGE, window).body == "implicit_gemm/128x128"
@@ -198,6 +198,6 @@ def test_devices_of_one_size_differ_by_their_tables() -> None:
     from dataclasses import replace
 
     small = replace(LARGE, tuning=named("software"))
-    product = matmul.Shape(1, 4096, 4096, 4096)
+    product = matmul.GemmShape(1, 4096, 4096, 4096)
     assert matmul.choose(small, product).body == "mul_mat/32"
     assert small.max_invocations == LARGE.max_invocations

@@ -1,16 +1,16 @@
 // How a workgroup of attention_decode divides a split of the keys, and its loads. A lane group of LANES
-// lanes reads a key together, 8 depths each; ROWS query rows share the key. WG: invocations. Other
+// lanes reads a key together, DEPTHS depths each; ROWS query rows share the key. WG: invocations. Other
 // libraries take this module as their argument L.
 //% set LANES, ROWS, WG = CFG.LANES, CFG.ROWS, CFG.threads
 //% set GROUPS = WG // LANES
 // Elements of a vector; vectors of a key that a lane loads.
 //% set E = 8 if T == "f16" else 4
 //% set E_BITS = 3 if E == 8 else 2
-//% set LOADS = 8 // E
-// A group takes KEYS keys at a time, and U times as many in a round: four loads of k and four of v on
-// their way. More take registers, and with them workgroups.
-//% set KEYS = [LANES // ROWS, 4 // LOADS] | min
-//% set U = [4 // LOADS // KEYS, 2] | min
+//% set LOADS = CFG.DEPTHS // E
+// A group takes KEYS keys at a time, and U times as many in a round: CFG.LOADS loads of k and as many
+// of v on their way. More take registers, and with them workgroups.
+//% set KEYS = [LANES // ROWS, CFG.LOADS // LOADS] | min
+//% set U = [CFG.LOADS // LOADS // KEYS, 2] | min
 //% set STEP = U * KEYS * GROUPS
 // Vectors of each lane in `exchange`. Four of these workgroups have to fit 48 KiB, or two of 256 lanes.
 //% set PER = 2 if LANES == 32 else 4

@@ -1,7 +1,10 @@
 // What flash_attn reads: E neighbouring elements of a row of k or v at a time, one load where rows are
 // whole vectors (VECTORIZED), else element by element. Other rows, keys and depths than there are: clamped.
 //% set QD = 576
-//% set ROWS, KEYS = CFG.ROWS, CFG.KEYS
+//% set ROWS, KEYS, LANES, WG = CFG.ROWS, CFG.KEYS, CFG.LANES, CFG.threads
+// Keys of one pass over k, whose LANES lanes each share one.
+//% set PASS = WG // LANES
+//% set LANE_BITS, PASS_BITS = LANES.bit_length() - 1, PASS.bit_length() - 1
 //% set E = 8 if VECTORIZED and T == "f16" else 4
 // Few loads a round: registers decide how many workgroups run beside each other.
 //% set K_LOADS = 3 if E == 4 else 1
@@ -12,7 +15,7 @@
 //% macro memory()
 var<workgroup> q_tile: array<array<vec4<f32>, ${QD // 4}>, ${ROWS}>;
 var<workgroup> scores: array<f32, ${KEYS * ROWS}>;
-var<workgroup> red: array<vec4<f32>, 256>;
+var<workgroup> red: array<vec4<f32>, ${WG}>;
 //% endmacro
 
 //% macro functions()
@@ -24,7 +27,7 @@ fn q_value(i: u32) -> f32 {
 
 // q as f32, zero beyond its depth.
 //% macro load_q()
-  for (var i = li; i < ${ROWS * QD // 4}u; i += 256u) {
+  for (var i = li; i < ${ROWS * QD // 4}u; i += ${WG}u) {
     let r = i / ${QD // 4}u;
     let c = (i - r * ${QD // 4}u) * 4u;
     let row = min(row0 + r, rows - 1u);

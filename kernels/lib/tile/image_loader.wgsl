@@ -39,7 +39,7 @@
 //% endfor
 //% endmacro
 
-// Loads the first tile, which holds `k_prologue` k; `k_first` is the slice's first.
+// Loads the first tile, which holds `k_prologue` k; `k_first` is the split's first.
 //% macro load_prologue(t)
 //% set per = t.threads // (t.EXTENT // 4)
 //% if t.FORM == "any"

@@ -228,7 +228,7 @@
       if (row0 + r < rows) {
         let empty = sum == 0.0f;
         if (c < columns) {
-          parts_mem[(p.parts_off >> 2u) + (part_row + r) * columns + c] = bitcast<vec4<u32>>(value * select(1.0f / sum, 0.0f, empty));
+          partials_mem[(p.partials_off >> 2u) + (part_row + r) * columns + c] = bitcast<vec4<u32>>(value * select(1.0f / sum, 0.0f, empty));
         }
         if (c == 0u) {
           let lse = select((highest + log2(sum)) * LN2, none, empty);

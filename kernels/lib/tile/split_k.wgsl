@@ -1,10 +1,10 @@
-// Split-K: the sums over k are cut into slices; each slice is one more tile, and another kernel adds
+// Split-K: the sums over k are cut into splits; each split is one more tile, and another kernel adds
 // the partial sums up.
 
-// The k of slice `index`: `k_count` of them from `k_first` on.
+// The k of split `index`: `k_count` of them from `k_first` on.
 //% macro k_range(index)
-  let k_first = ${index} * p.slice_depth;
-  let k_count = min(p.slice_depth, p.depth - k_first);
+  let k_first = ${index} * p.split_depth;
+  let k_count = min(p.split_depth, p.depth - k_first);
 //% endmacro
 
 // How many k the first tile holds: what is left of whole tiles of 16.

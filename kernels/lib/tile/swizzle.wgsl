@@ -14,7 +14,7 @@
   let col0 = column * ${BN}u;
 //% endmacro
 
-// Of a convolution: `group` and `slice` of its sums, `row0` (output channel), `col0` (pixel).
+// Of a convolution: `group` and `split` of its sums, `row0` (output channel), `col0` (pixel).
 // Workgroups with the same pixels follow each other.
 //% macro channels_first(BM, BN)
   let member = g / (p.across * p.down);
@@ -22,6 +22,6 @@
   let column = t / p.down;
   let row0 = (t - column * p.down) * ${BM}u;
   let col0 = column * ${BN}u;
-  let group = member / p.slices;
-  let slice = member - group * p.slices;
+  let group = member / p.splits;
+  let split = member - group * p.splits;
 //% endmacro

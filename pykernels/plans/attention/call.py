@@ -1,4 +1,4 @@
-"""One call of flash_attn, and the end of those whose keys are cut: slices combined."""
+"""One call of flash_attn, and the end of those whose keys are cut: splits combined."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from .arguments import Band, Dims, alibi_heads
 __all__ = ["Call", "combine", "combine_tiles", "empty", "in_vectors", "whole_depth"]
 
 LOG2E = 1.4426950408889634
+COLUMNS = attention_combine.CONFIGS["cols32"].COLS  # of one workgroup
 
 
 @dataclass(frozen=True)
@@ -47,33 +48,33 @@ class Call:
         }
 
 
-def combine(caps: Caps, parts: View, sums: View, c: Call) -> Step:
-    """The sums of all slices as one result."""
+def combine(caps: Caps, partials: View, sums: View, c: Call) -> Step:
+    """The sums of all splits as one result."""
     d = c.dims
     plain = c.dst.contiguous and c.lse.contiguous and c.sinks is None
     return attention_combine.step(
-        caps, parts, sums, c.sinks, c.lse, c.dst,
+        caps, partials, sums, c.sinks, c.lse, c.dst,
         rows=d.batch * d.heads * d.queries,
-        column_bits=(max(cdiv(d.value_depth, 32), 1) - 1).bit_length(),
+        column_bits=(max(cdiv(d.value_depth, COLUMNS), 1) - 1).bit_length(),
         row_step=d.value_depth if plain else 0,
     )  # fmt: skip
 
 
-def combine_tiles(caps: Caps, parts: View, sums: View, c: Call, before: int = 0) -> Step:
-    """The same for few slices of many rows: those of dst from `before` on."""
+def combine_tiles(caps: Caps, partials: View, sums: View, c: Call, before: int = 0) -> Step:
+    """The same for few splits of many rows: those of dst from `before` on."""
     rows = c.dims.batch * c.dims.heads * c.dims.queries - before
-    width = parts.shape[parts.ndim - 1]
+    width = partials.shape[partials.ndim - 1]
     return attention_combine_tiles.step(
-        caps, parts, sums, c.sinks, c.lse, c.dst,
-        splits=parts.shape[0], rows=rows, width=width, first_row=before,
+        caps, partials, sums, c.sinks, c.lse, c.dst,
+        splits=partials.shape[0], rows=rows, width=width, first_row=before,
     )  # fmt: skip
 
 
 def empty(caps: Caps, scratch: Scratch, c: Call) -> list[Step]:
-    """No key: zeros, as no slices combined."""
-    parts = scratch.empty((1, 1, 1, 1, 4), "float32")
+    """No key: zeros, as no splits combined."""
+    partials = scratch.empty((1, 1, 1, 1, 4), "float32")
     sums = scratch.empty((1,), "float32")
-    none = parts.with_layout((0, *parts.shape[1:]), parts.strides)
+    none = partials.with_layout((0, *partials.shape[1:]), partials.strides)
     return [combine(caps, none, sums, c)]
 
 

@@ -10,74 +10,82 @@ from pykernels.plans.copy import cpy
 from pykernels.plans.limits import MAX_ROUNDS, fits
 
 from .call import Call, combine, empty, in_vectors, whole_depth
-from .select import HELD
 
 __all__ = ["decode"]
 
 CONFIGS = attention_decode.CONFIGS
+NARROW = CONFIGS["lanes8"]
+DIRECT = flash_attn.CONFIGS["keys128"]
 
 
-def decode(caps: Caps, scratch: Scratch, c: Call, slices: int) -> list[Step]:
-    """The dispatches of a call in so many slices of the keys, or fewer."""
+def decode(caps: Caps, scratch: Scratch, c: Call, splits: int) -> list[Step]:
+    """The dispatches of a call in so many splits of the keys, or fewer."""
     c, before = _alike(caps, scratch, c)
     d, item = c.dims, c.k.dtype.itemsize
     first = max(0, min(c.band.low, d.keys))
     last = max(first, min(d.keys, d.queries + c.band.high))
-    # Keys that a workgroup takes at a time; blocks of so many keys are the slices' in turn, or
+    # Keys that a workgroup takes at a time; blocks of so many keys are the splits' in turn, or
     # neighbours in flash_attn.
-    unit = 32
-    most = flash_attn.CONFIGS["keys128"].KEYS // unit
-    group = _lane_group(caps, c, last - first, slices)
+    unit, held = DIRECT.threads // DIRECT.LANES, DIRECT.ROWS
+    most = DIRECT.KEYS // unit
+    group = _lane_group(caps, c, last - first, splits)
     if group:
         lanes = CONFIGS[group]
-        unit, most = lanes.threads // lanes.LANES * 8 // item, MAX_ROUNDS
-        slices = cdiv(slices * 128, lanes.threads)
+        loads = lanes.DEPTHS * item // 16  # of 16 bytes, of one key
+        unit, held = lanes.threads // lanes.LANES * lanes.LOADS // loads, lanes.ROWS
+        most = MAX_ROUNDS
+        splits = cdiv(splits * NARROW.threads, lanes.threads)
     blocks = cdiv(last - first, unit)
     if blocks == 0:
         return empty(caps, scratch, c)
-    each = min(cdiv(blocks, slices), most)
-    slices = cdiv(blocks, each)
-    parts = scratch.empty((slices, *c.dst.shape[:3], whole_depth(d)), "float32")
-    sums = scratch.empty((slices, *c.dst.shape[:3]), "float32")
+    each = min(cdiv(blocks, splits), most)
+    splits = cdiv(blocks, each)
+    partials = scratch.empty((splits, *c.dst.shape[:3], whole_depth(d)), "float32")
+    sums = scratch.empty((splits, *c.dst.shape[:3]), "float32")
     sizes = {
         "kv_heads": d.kv_heads, "group": d.group, "queries": d.queries, "keys": d.keys,
         "depth": d.depth, "value_depth": d.value_depth, "matrices": d.batch * d.kv_heads,
-        "row_groups": cdiv(d.group * d.queries, HELD), "splits": slices,
+        "row_groups": cdiv(d.group * d.queries, held), "splits": splits,
         "first_key": first, "last_key": last, **c.rules(),
     }  # fmt: skip
     if group:
         step = attention_decode.step(
-            caps, c.q, c.k, c.v, c.mask, sums, parts, GROUP=group,
+            caps, c.q, c.k, c.v, c.mask, sums, partials, GROUP=group,
             **sizes,  # type: ignore[arg-type]
         )  # fmt: skip
-        return [*before, step, combine(caps, parts, sums, c)]
+        return [*before, step, combine(caps, partials, sums, c)]
     wide = in_vectors(c.k) and in_vectors(c.v)
     width = 8 if wide and item == 2 else 4
     step = flash_attn.step(
-        caps, c.q, c.k, c.v, c.mask, None, sums, parts, VECTORIZED=wide,
+        caps, c.q, c.k, c.v, c.mask, None, sums, partials, VECTORIZED=wide,
         column_bits=(cdiv(d.value_depth, width) - 1).bit_length(), split_keys=each * unit,
         **sizes,  # type: ignore[arg-type]
     )  # fmt: skip
-    return [*before, step, combine(caps, parts, sums, c)]
+    return [*before, step, combine(caps, partials, sums, c)]
 
 
-def _lane_group(caps: Caps, c: Call, keys: int, slices: int) -> str:
+def _lane_group(caps: Caps, c: Call, keys: int, splits: int) -> str:
     """The configuration of attention_decode; "" where flash_attn has to do it.
 
-    256 invocations leave half as many slices to combine, which pays where slices are some and
+    256 invocations leave half as many splits to combine, which pays where splits are some and
     long, and need more workgroup memory than WebGPU promises.
     """
     deep = max(c.dims.depth, c.dims.value_depth)
-    if deep > 256 or not (in_vectors(c.k) and in_vectors(c.v)):
+    if deep > _reach("lanes32") or not (in_vectors(c.k) and in_vectors(c.v)):
         return ""
     if not caps.subgroups:
-        return "lanes16" if deep <= 128 else ""
-    found = next(n for n in ("lanes8", "lanes16", "lanes32") if 8 * CONFIGS[n].LANES >= deep)
+        return "lanes16" if deep <= _reach("lanes16") else ""
+    found = next(n for n in ("lanes8", "lanes16", "lanes32") if _reach(n) >= deep)
     own, wide = caps.tuning.attention.decode, CONFIGS["lanes16x2"]
     large = found == "lanes16" and fits(caps, wide.threads, wide.workgroup_bytes)
-    if large and slices >= own.wide_slices and keys >= own.wide_keys * slices:
+    if large and splits >= own.wide_splits and keys >= own.wide_keys * splits:
         return "lanes16x2"
     return found
+
+
+def _reach(group: str) -> int:
+    """The depth that a lane group reads."""
+    return CONFIGS[group].LANES * CONFIGS[group].DEPTHS
 
 
 def _alike(caps: Caps, scratch: Scratch, c: Call) -> tuple[Call, list[Step]]:

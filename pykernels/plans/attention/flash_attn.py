@@ -8,10 +8,10 @@ from pykernels.plan import Caps, Scratch, Step
 from .arguments import OPEN, Causal, Window, band, dims, expect, number, scale_of
 from .call import Call, empty
 from .decode import decode
-from .select import DECODE, Choice, choose
+from .select import DECODE, choose
 from .tiles import tiles
 
-__all__ = ["Choice", "plan"]
+__all__ = ["choose", "plan"]
 
 OP = "flash_attn"
 
@@ -53,5 +53,5 @@ def plan(
         return empty(caps, scratch, call)
     choice = choose(caps, d, near != (-OPEN, OPEN))
     if choice.body == DECODE:
-        return decode(caps, scratch, call, choice.slices)
+        return decode(caps, scratch, call, choice.splits)
     return tiles(caps, scratch, call, choice)

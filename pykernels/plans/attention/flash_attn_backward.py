@@ -33,9 +33,9 @@ from .arguments import (
     number,
     scale_of,
 )
-from .select_backward import Choice, choose
+from .select_backward import LARGE, AttentionGradChoice, choose
 
-__all__ = ["Choice", "plan"]
+__all__ = ["choose", "plan"]
 
 OP = "flash_attn_backward"
 SCORES = flash_attn_backward_scores.CONFIGS
@@ -81,7 +81,7 @@ def plan(
 
 def _fitting(caps: Caps, d: Dims) -> tuple[int, int]:
     """Batches and KV heads at a time, so that each panel fits one binding where it can."""
-    lengths = max(d.queries * d.group, d.keys) + 128 * d.group
+    lengths = max(d.queries * d.group, d.keys) + LARGE * d.group
     rows = (d.depth + d.value_depth + 2 * DEEP) * lengths
     parts = (max(d.depth, d.value_depth) + 4) * d.keys * d.group
     most = (caps.max_binding // 4 - 64) // max(rows, parts)
@@ -145,7 +145,7 @@ class _Call:
     caps: Caps
     room: _Room
     d: Dims
-    choice: Choice
+    choice: AttentionGradChoice
     options: _Options
     heads: int  # of the whole call
     first_head: int
@@ -227,7 +227,7 @@ class _Target:
     """Where the sums of one gradient go, and the panel that they are sums of rows of."""
 
     dst: View  # the caller's, (B, heads, rows, cols)
-    parts: View  # (B, H, rows, cols in whole vectors), f32: dst itself if that can be
+    partials: View  # (B, H, rows, cols in whole vectors), f32: dst itself if that can be
     rows: View
     matrix: str  # the window's matrix that multiplies them
     started: set[tuple[int, int]]  # heads and rows that have a first sum
@@ -238,13 +238,13 @@ class _Target:
         return self.matrix != "grads_t"
 
     def finish(self, caps: Caps) -> list[Step]:
-        """dst from parts: one for each query head."""
-        if self.parts.slot == self.dst.slot:
+        """dst from partials: one for each query head."""
+        if self.partials.slot == self.dst.slot:
             return []
-        group = self.parts.shape[1] // self.dst.shape[1]
+        group = self.partials.shape[1] // self.dst.shape[1]
         return [
             flash_attn_backward_group.step(
-                caps, self.parts, self.dst, group=group, width=self.parts.shape[3]
+                caps, self.partials, self.dst, group=group, width=self.partials.shape[3]
             )
         ]
 
@@ -259,8 +259,8 @@ def _targets(call: _Call, panels: _Panels, dq: View, dk: View, dv: View) -> list
             continue
         shape = (d.batch, d.heads, dst.shape[2], cdiv(dst.shape[3], 4) * 4)
         direct = dst.shape == shape and dst.dtype.name == "float32" and dst.vectorizable(4)
-        parts = dst if direct else call.room.empty(f"parts of {matrix}", *shape)
-        found.append(_Target(dst, parts, rows, matrix, set()))
+        partials = dst if direct else call.room.empty(f"partials of {matrix}", *shape)
+        found.append(_Target(dst, partials, rows, matrix, set()))
     return found
 
 
@@ -325,19 +325,19 @@ def _sums(call: _Call, w: _Window, room: dict[str, View], t: _Target, *, add: bo
         else (w.query, w.queries, w.key, w.keys)
     )
     heads, panel_rows, width = t.rows.shape
-    cols = t.parts.shape[3]
+    cols = t.partials.shape[3]
     groups = w.heads * (rows // tile) * cdiv(cols, tile)
     least = call.caps.tuning.attention.flash_attn_backward.narrow_groups
     narrow = SUMS["tile128x64"].BN
     config = f"tile{tile}"
-    if tile == 128 and (cdiv(cols, narrow) % 2 == 1 or groups < least):
+    if tile == LARGE and (cdiv(cols, narrow) % 2 == 1 or groups < least):
         config = "tile128x64"
     return flash_attn_backward_sums.step(
-        call.caps, t.rows, _shaped(room[t.matrix], w.heads, deep, rows), t.parts,
+        call.caps, t.rows, _shaped(room[t.matrix], w.heads, deep, rows), t.partials,
         VEC=4, TILE=config, a_rs=width // 4, a_rows=panel_rows,
         b_rs=rows // 4, k_tiles=deep // tile, across=cdiv(cols, SUMS[config].BN),
         down=rows // tile, first_head=w.head, first_row=row, first_k=k,
-        rows=t.parts.shape[2], cols=cols // 4, heads=call.d.heads,
+        rows=t.partials.shape[2], cols=cols // 4, heads=call.d.heads,
         sharing=call.d.batch * call.d.heads // heads,
         lowest=-near.high if t.over_queries else near.low,
         highest=-near.low if t.over_queries else near.high,

@@ -1,4 +1,4 @@
-"""Which body computes a call of flash_attn, in how many slices of the keys: pure functions."""
+"""Which body computes a call of flash_attn, in how many splits of the keys: pure functions."""
 
 from __future__ import annotations
 
@@ -13,16 +13,19 @@ from pykernels.tuning import Tuning
 from .arguments import Dims
 
 __all__ = [
-    "BLOCKS", "CONFIGS", "DECODE", "HELD", "LARGE", "SMALL", "Blocks", "Choice", "Tail",
-    "blocks_of", "choose", "edges", "order", "padded", "tail_of",
+    "BLOCKS", "CONFIGS", "DECODE", "HELD", "LARGE", "SMALL", "WIDEST", "AttentionChoice",
+    "AttentionTail", "Blocks", "blocks_of", "choose", "edges", "order", "padded", "tail_of",
 ]  # fmt: skip
 
 DECODE, SMALL, LARGE = "decode", "attention_tile/32", "attention_tile/large"
 # The configurations of attention_tile, by the depth that values are padded to.
 CONFIGS = {
-    (SMALL, 64): "small64", (SMALL, 128): "small128",
-    (LARGE, 64): "large64", (LARGE, 128): "large128",
-}  # fmt: skip
+    (tile, attention_tile.CONFIGS[name].DVP): name
+    for tile, names in ((SMALL, ("small64", "small128")), (LARGE, ("large64", "large128")))
+    for name in names
+}
+DEPTHS = sorted({depth for _, depth in CONFIGS})
+WIDEST = DEPTHS[-1]
 # Query rows of a block and keys of a tile.
 BLOCKS = {
     key: (attention_tile.CONFIGS[name].BR, attention_tile.CONFIGS[name].BC)
@@ -31,57 +34,57 @@ BLOCKS = {
 # Invocations and bytes of a workgroup of the large ones.
 _LARGE = attention_tile.CONFIGS["large64"]
 LARGE_NEEDS = (_LARGE.threads, _LARGE.workgroup_bytes)
-# Rows that a workgroup of the two bodies for few rows takes.
+# Rows of a workgroup of attention_decode, by which the workgroups of a call are counted.
 HELD = attention_decode.CONFIGS["lanes8"].ROWS
 
 
-class Tail(NamedTuple):
-    """`blocks` workgroups at the end of a call whose keys are cut into `slices`.
+class AttentionTail(NamedTuple):
+    """`blocks` workgroups at the end of a call whose keys are cut into `splits`.
 
-    The first slice has `long` tiles, the others `short` ones. Long slices take the places of whole
+    The first split has `long` tiles, the others `short` ones. Long splits take the places of whole
     blocks in the last wave, short ones the places that would be left free.
     """
 
     blocks: int = 0
     long: int = 0
     short: int = 0
-    slices: int = 1
+    splits: int = 1
 
 
-class Choice(NamedTuple):
-    """DECODE or a tile, and the number of slices of the keys: of all blocks, or of those at the
+class AttentionChoice(NamedTuple):
+    """DECODE or a tile, and the number of splits of the keys: of all blocks, or of those at the
     end.
 
     `order`: how blocks of unlike lengths follow each other, None: as `order` says.
     """
 
     body: str
-    slices: int = 1
-    tail: Tail = Tail()
+    splits: int = 1
+    tail: AttentionTail = AttentionTail()
     order: tuple[int, int] | None = None
 
 
-def choose(caps: Caps, d: Dims, banded: bool = False) -> Choice:
-    """The body and the slices for one call. `banded`: causality or a window hides keys."""
-    given = forced(caps, Choice)
+def choose(caps: Caps, d: Dims, banded: bool = False) -> AttentionChoice:
+    """The body and the splits for one call. `banded`: causality or a window hides keys."""
+    given = forced(caps, AttentionChoice)
     if given is not None:
         return given
     t, units = caps.tuning.attention, caps.tuning.device.units
     rows = d.group * d.queries
     matrices = d.batch * d.kv_heads
     if rows <= t.decode.rows:
-        slices = t.decode.waves * units // (matrices * cdiv(rows, HELD))
-        return Choice(DECODE, max(1, min(slices, d.keys // t.decode.shortest)))
+        splits = t.decode.waves * units // (matrices * cdiv(rows, HELD))
+        return AttentionChoice(DECODE, max(1, min(splits, d.keys // t.decode.shortest)))
     own = t.attention_tile
     tile = LARGE if LARGE in t.bodies and fits(caps, *LARGE_NEEDS) else SMALL
     if tile == LARGE and (
         _groups(LARGE, d) * cdiv(d.keys, own.large_keys) < _busy(caps.tuning, LARGE, d) // 2
     ):
         tile = SMALL
-    slices = _busy(caps.tuning, tile, d) // _groups(tile, d)
-    slices = max(1, min(slices, d.keys // own.shortest, own.most))
-    whole = tile == SMALL or banded or slices > 1
-    return Choice(tile, slices, Tail() if whole else _tail(caps.tuning, d))
+    splits = _busy(caps.tuning, tile, d) // _groups(tile, d)
+    splits = max(1, min(splits, d.keys // own.shortest, own.most))
+    whole = tile == SMALL or banded or splits > 1
+    return AttentionChoice(tile, splits, AttentionTail() if whole else _tail(caps.tuning, d))
 
 
 def _busy(t: Tuning, tile: str, d: Dims) -> int:
@@ -90,21 +93,21 @@ def _busy(t: Tuning, tile: str, d: Dims) -> int:
     return each * t.device.units
 
 
-def _tail(t: Tuning, d: Dims) -> Tail:
+def _tail(t: Tuning, d: Dims) -> AttentionTail:
     """The tail of a call in large tiles whose blocks are equally long."""
     rows, edge = edges(LARGE, d)
-    columns = cdiv(d.value_depth, 128)
+    columns = cdiv(d.value_depth, WIDEST)
     blocks = d.batch * d.kv_heads * blocks_of(d, rows, False).blocks * columns
     own, units = t.attention.attention_tile, t.device.units
     depth = d.depth + padded(d)
     seconds = product_seconds(rows, edge, depth, own.resident, units, own.rate)
-    nbytes = rows * min(d.value_depth, 128) * 4
+    nbytes = rows * min(d.value_depth, WIDEST) * 4
     return tail_of(t, blocks, cdiv(d.keys, edge), columns, seconds, nbytes)
 
 
 def _groups(tile: str, d: Dims) -> int:
     rows = edges(tile, d)[0]
-    return d.batch * d.kv_heads * cdiv(d.group * d.queries, rows) * cdiv(d.value_depth, 128)
+    return d.batch * d.kv_heads * cdiv(d.group * d.queries, rows) * cdiv(d.value_depth, WIDEST)
 
 
 def _slots(t: Tuning) -> int:
@@ -112,7 +115,9 @@ def _slots(t: Tuning) -> int:
     return t.attention.attention_tile.resident * t.device.units
 
 
-def tail_of(t: Tuning, blocks: int, tiles: int, columns: int, seconds: float, nbytes: int) -> Tail:
+def tail_of(
+    t: Tuning, blocks: int, tiles: int, columns: int, seconds: float, nbytes: int
+) -> AttentionTail:
     """The tail that saves most time, or none.
 
     `blocks` of `tiles` tiles each, `columns` of them for the same rows; `seconds` of one wave of
@@ -121,38 +126,38 @@ def tail_of(t: Tuning, blocks: int, tiles: int, columns: int, seconds: float, nb
     slots, ends = _slots(t), t.attention.attention_tile.ends
     waves, rest = divmod(blocks, slots)
     rest = cdiv(rest, columns) * columns
-    best, saved = Tail(), 0.0
+    best, saved = AttentionTail(), 0.0
     if waves == 0 or rest == 0:
         return best
     least = cdiv(rest * tiles, slots)
-    for short_slices in range(1, 8):
+    for short_splits in range(1, 8):
         for longer in range(8):
             long = least + longer * max(tiles // 32, 1)
             if long >= tiles:
                 break
-            short = cdiv(tiles - long, short_slices)
+            short = cdiv(tiles - long, short_splits)
             if short > long:
                 continue
-            slices = 1 + cdiv(tiles - long, short)
-            end = _end(slots, ends, rest, tiles, long, slices - 1)
-            # Parts are written, read, and combined.
+            splits = 1 + cdiv(tiles - long, short)
+            end = _end(slots, ends, rest, tiles, long, splits - 1)
+            # Partials are written, read, and combined.
             dispatches = 2 * t.attention.dispatch
-            combined = splitk_seconds(rest * nbytes, slices, dispatches, t.device.copy)
+            combined = splitk_seconds(rest * nbytes, splits, dispatches, t.device.copy)
             gain = (tiles + ends - end) * seconds - combined
             if gain > saved:
-                best, saved = Tail(rest, long, short, slices), gain
+                best, saved = AttentionTail(rest, long, short, splits), gain
     return best
 
 
-def _end(slots: int, ends: float, rest: int, tiles: int, long: int, slices: int) -> float:
+def _end(slots: int, ends: float, rest: int, tiles: int, long: int, splits: int) -> float:
     """When all of a tail is done, in tiles.
 
-    Short slices take the slots that the long ones leave free, as many each as end before the long
+    Short splits take the slots that the long ones leave free, as many each as end before the long
     ones do. What is left over begins then, on all slots.
     """
-    first, then = long + ends, (tiles - long) / slices + ends
+    first, then = long + ends, (tiles - long) / splits + ends
     each = int(first // then)
-    over = rest * slices - (slots - rest) * each
+    over = rest * splits - (slots - rest) * each
     if over <= 0:
         return first
     return max(first, (each + cdiv(over, slots)) * then)
@@ -160,7 +165,7 @@ def _end(slots: int, ends: float, rest: int, tiles: int, long: int, slices: int)
 
 def padded(d: Dims) -> int:
     """The depth that a tile pads values to."""
-    return 64 if d.value_depth <= 64 else 128
+    return next((depth for depth in DEPTHS if d.value_depth <= depth), WIDEST)
 
 
 def edges(tile: str, d: Dims) -> tuple[int, int]:
@@ -193,7 +198,7 @@ def order(t: Tuning, tile: str, d: Dims, where: Blocks, heads: int) -> tuple[int
     Blocks of up to three waves of a large GPU, of long ones and of shorter ones, keep their keys in
     its cache; groups are alike, as a last one that is much smaller would leave the device idle.
     """
-    each = where.blocks * cdiv(d.value_depth, 128)
+    each = where.blocks * cdiv(d.value_depth, WIDEST)
     own = t.attention.attention_tile
     slots = own.cache_waves * _slots(t)
     if tile == SMALL or heads * each < slots:

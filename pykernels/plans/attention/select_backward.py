@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from pykernels._generated.bodies import flash_attn_backward_sums
 from pykernels.plan import Caps, cdiv, forced
-from pykernels.plans.limits import fits
+from pykernels.plans.limits import fits_tile
 
 from .arguments import Band, Dims
 
-__all__ = ["Choice", "choose"]
+__all__ = ["LARGE", "AttentionGradChoice", "choose"]
 
-# Invocations and bytes of a workgroup of the large tiles.
-LARGE_NEEDS = (256, 16384)
+# The tiles that a choice names by their side.
+_SMALL = flash_attn_backward_sums.CONFIGS["tile32"]
+_LARGE = flash_attn_backward_sums.CONFIGS["tile128"]
+SMALL, LARGE = _SMALL.BM, _LARGE.BM
 
 
-class Choice(NamedTuple):
-    """The tile (32 or 128), and the sizes of a window: heads, queries, keys (multiples of it)."""
+class AttentionGradChoice(NamedTuple):
+    """The tile (SMALL or LARGE); the sizes of a window: heads, queries, keys (multiples of it)."""
 
     tile: int
     heads: int
@@ -24,17 +27,18 @@ class Choice(NamedTuple):
     keys: int
 
 
-def choose(caps: Caps, d: Dims, near: Band) -> Choice:
+def choose(caps: Caps, d: Dims, near: Band) -> AttentionGradChoice:
     """The tile and the window for one call."""
-    given = forced(caps, Choice)
+    given = forced(caps, AttentionGradChoice)
     if given is not None:
         return given
     own = caps.tuning.attention.flash_attn_backward
-    large = "128" in own.bodies and fits(caps, *LARGE_NEEDS)
+    fits = fits_tile(caps, _LARGE.threads, _LARGE.BM, _LARGE.BN, _LARGE.BK)
+    large = f"{LARGE}" in own.bodies and fits
     heads = d.batch * d.heads
-    tiles = heads * cdiv(d.queries, 128) * cdiv(d.keys, 128)
+    tiles = heads * cdiv(d.queries, LARGE) * cdiv(d.keys, LARGE)
     large = large and min(d.queries, d.keys) > own.least_side and tiles >= own.least_tiles
-    tile = 128 if large else 32
+    tile = LARGE if large else SMALL
     room = min(own.room, caps.max_binding // 4 - 64)
     queries, keys = cdiv(d.queries, tile), cdiv(d.keys, tile)  # in tiles from here on
     room //= tile * tile
@@ -45,7 +49,7 @@ def choose(caps: Caps, d: Dims, near: Band) -> Choice:
     wide = min(keys, max(int(room**0.5), 1))
     high = min(queries, max(room // wide, 1))
     wide = min(keys, max(room // high, 1))
-    return Choice(tile, _even(d.batch * d.heads, heads), _even(queries, high) * tile,
+    return AttentionGradChoice(tile, _even(d.batch * d.heads, heads), _even(queries, high) * tile,
                   _even(keys, wide) * tile)  # fmt: skip
 
 

@@ -13,18 +13,18 @@ from pykernels.plans.limits import MAX_ROUNDS
 
 from .arguments import OPEN, Dims
 from .call import Call, combine, combine_tiles, in_vectors, whole_depth
-from .select import CONFIGS, Blocks, Choice, blocks_of, edges, order, padded
+from .select import CONFIGS, WIDEST, AttentionChoice, Blocks, blocks_of, edges, order, padded
 
 __all__ = ["tiles"]
 
 
 class _Part(NamedTuple):
-    """Workgroups of one dispatch, from `first` on: `ranks` for each slice of the keys, the first
-    slice of `long` tiles and the others of `short`. `out` and `sums` lack `rows_before` rows."""
+    """Workgroups of one dispatch, from `first` on: `ranks` for each split of the keys, the first
+    split of `long` tiles and the others of `short`. `out` and `sums` lack `rows_before` rows."""
 
     first: int
     ranks: int
-    slices: int
+    splits: int
     long: int
     short: int
     sums: View
@@ -32,7 +32,7 @@ class _Part(NamedTuple):
     rows_before: int = 0
 
 
-def tiles(caps: Caps, scratch: Scratch, c: Call, choice: Choice) -> list[Step]:
+def tiles(caps: Caps, scratch: Scratch, c: Call, choice: AttentionChoice) -> list[Step]:
     """The dispatches of a call in tiles, from q and k packed depth first."""
     d = c.dims
     rows, edge = edges(choice.body, d)
@@ -40,11 +40,11 @@ def tiles(caps: Caps, scratch: Scratch, c: Call, choice: Choice) -> list[Step]:
     banded = c.band != (-OPEN, OPEN)
     where = blocks_of(d, rows, banded)
     key_tiles = cdiv(d.keys, edge)
-    slices = max(choice.slices, cdiv(key_tiles * (deep // 16 + 20), MAX_ROUNDS))
-    slice_tiles = cdiv(key_tiles, slices)
-    slices = cdiv(key_tiles, slice_tiles)
-    if slices > 1:
-        out, sums, after = _parts(caps, scratch, c, slices)
+    splits = max(choice.splits, cdiv(key_tiles * (deep // 16 + 20), MAX_ROUNDS))
+    split_tiles = cdiv(key_tiles, splits)
+    splits = cdiv(key_tiles, split_tiles)
+    if splits > 1:
+        out, sums, after = _partials(caps, scratch, c, splits)
     else:
         c, after = _vector_dst(caps, scratch, c)
         out, sums = c.dst, c.lse
@@ -65,9 +65,9 @@ def tiles(caps: Caps, scratch: Scratch, c: Call, choice: Choice) -> list[Step]:
         steps.append(_pack(caps, q, k, v, qt, kt, copy, where.pitch))
         if copy:
             v = copy.with_layout(v.shape, contiguous_strides((*v.shape[:3], width), 4))
-        ranks = n * where.blocks * cdiv(d.value_depth, 128)
-        parts = [_Part(0, ranks, slices, slice_tiles, slice_tiles, sums, out)]
-        if choice.tail.blocks and slices == 1 and n == d.batch * d.kv_heads:
+        ranks = n * where.blocks * cdiv(d.value_depth, WIDEST)
+        parts = [_Part(0, ranks, splits, split_tiles, split_tiles, sums, out)]
+        if choice.tail.blocks and splits == 1 and n == d.batch * d.kv_heads:
             parts, last = _with_tail(caps, scratch, c, choice, where, ranks)
             after = [last, *after]
         steps += [_tile(caps, c, choice, where, first, qt, kt, v, part) for part in parts]
@@ -75,18 +75,18 @@ def tiles(caps: Caps, scratch: Scratch, c: Call, choice: Choice) -> list[Step]:
 
 
 def _tile(
-    caps: Caps, c: Call, choice: Choice, where: Blocks, first: int, q: View, k: View, v: View,
-    part: _Part,
+    caps: Caps, c: Call, choice: AttentionChoice, where: Blocks, first: int, q: View, k: View,
+    v: View, part: _Part,
 ) -> Step:  # fmt: skip
     """One dispatch of blocks, from KV head `first` on."""
     d = c.dims
     banded = c.band != (-OPEN, OPEN)
-    columns, run = cdiv(d.value_depth, 128), where.head_blocks if banded else 1
+    columns, run = cdiv(d.value_depth, WIDEST), where.head_blocks if banded else 1
     spread, rest = (1, 0)
     if banded:
         spread, rest = choice.order or order(caps.tuning, choice.body, d, where, q.shape[0])
     return attention_tile.step(
-        caps, q, k, v, c.mask, c.sinks if part.slices == 1 else None, part.sums.as_rank(4),
+        caps, q, k, v, c.mask, c.sinks if part.splits == 1 else None, part.sums.as_rank(4),
         part.out.as_rank(5), TILE=CONFIGS[choice.body, padded(d)],
         first_batch=first // d.kv_heads, first_head=first % d.kv_heads,
         kv_heads=d.kv_heads, group=d.group, queries=d.queries, keys=d.keys,
@@ -100,9 +100,9 @@ def _tile(
 
 
 def _with_tail(
-    caps: Caps, scratch: Scratch, c: Call, choice: Choice, where: Blocks, ranks: int
+    caps: Caps, scratch: Scratch, c: Call, choice: AttentionChoice, where: Blocks, ranks: int
 ) -> tuple[list[_Part], Step]:
-    """Whole blocks, and those of the tail in slices; and the step that combines these.
+    """Whole blocks, and those of the tail in splits; and the step that combines these.
 
     The tail is a dispatch of its own that writes to scratch only, so it does not wait: its
     workgroups take the slots that the last wave of whole blocks leaves free.
@@ -111,22 +111,22 @@ def _with_tail(
     rows, edge = edges(choice.body, d)
     tiles, width = cdiv(d.keys, edge), whole_depth(d)
     whole = ranks - tail.blocks
-    block = whole // cdiv(d.value_depth, 128)
+    block = whole // cdiv(d.value_depth, WIDEST)
     matrix = block // where.blocks
     block -= matrix * where.blocks
     head = block // where.head_blocks if where.head_blocks > 1 else 0
     before = (matrix * d.group + head) * d.queries + (block - head * where.head_blocks) * rows
     count = d.batch * d.heads * d.queries - before
     # Rows of dst from `before` on, one after another.
-    parts = scratch.empty((tail.slices, count, width), "float32")
-    sums = scratch.empty((tail.slices, count), "float32")
+    partials = scratch.empty((tail.splits, count, width), "float32")
+    sums = scratch.empty((tail.splits, count), "float32")
     shape = (d.batch, d.heads, d.queries)
     steps = contiguous_strides((*shape, width), 4)
-    out = parts.with_layout((tail.slices, 1, 1, count, width), (count * width * 4, *steps))
-    lse = sums.with_layout((tail.slices, 1, 1, count), (count * 4, *contiguous_strides(shape, 4)))
+    out = partials.with_layout((tail.splits, 1, 1, count, width), (count * width * 4, *steps))
+    lse = sums.with_layout((tail.splits, 1, 1, count), (count * 4, *contiguous_strides(shape, 4)))
     first = _Part(0, whole, 1, tiles, tiles, c.lse, c.dst)
-    last = _Part(whole, tail.blocks, tail.slices, tail.long, tail.short, lse, out, before)
-    return ([first, last] if whole else [last]), combine_tiles(caps, parts, sums, c, before)
+    last = _Part(whole, tail.blocks, tail.splits, tail.long, tail.short, lse, out, before)
+    return ([first, last] if whole else [last]), combine_tiles(caps, partials, sums, c, before)
 
 
 def _batches(d: Dims, some: int) -> list[tuple[int, int, int]]:
@@ -176,13 +176,13 @@ def _kind(view: View) -> int:
     return int(view.dtype.itemsize == 2) + 2 * int(runs)
 
 
-def _parts(caps: Caps, scratch: Scratch, c: Call, slices: int) -> tuple[View, View, list[Step]]:
-    """Where the slices of the keys write results and lse, and the step that combines them."""
-    parts = scratch.empty((slices, *c.dst.shape[:3], whole_depth(c.dims)), "float32")
-    sums = scratch.empty((slices, *c.dst.shape[:3]), "float32")
-    few = slices <= caps.tuning.attention.combine.tile_slices
+def _partials(caps: Caps, scratch: Scratch, c: Call, splits: int) -> tuple[View, View, list[Step]]:
+    """Where the splits of the keys write results and lse, and the step that combines them."""
+    partials = scratch.empty((splits, *c.dst.shape[:3], whole_depth(c.dims)), "float32")
+    sums = scratch.empty((splits, *c.dst.shape[:3]), "float32")
+    few = splits <= caps.tuning.attention.combine.tile_splits
     finish = combine_tiles if few else combine
-    return parts, sums, [finish(caps, parts, sums, c)]
+    return partials, sums, [finish(caps, partials, sums, c)]
 
 
 def _vector_dst(caps: Caps, scratch: Scratch, c: Call) -> tuple[Call, list[Step]]:

@@ -6,6 +6,7 @@ from pykernels.errors import ShapeError
 from pykernels.layout import View
 from pykernels.plan import Caps, Scratch, Step
 
+from .call import Windows
 from .geometry import (
     LayoutName,
     Padding,
@@ -19,10 +20,10 @@ from .geometry import (
     geometry,
     kernel_of,
 )
-from .select import Choice
-from .windows import Windows, steps
+from .select import choose
+from .windows import steps
 
-__all__ = ["Choice", "plan"]
+__all__ = ["choose", "plan"]
 
 OP = "conv2d"
 

@@ -1,4 +1,4 @@
-"""conv2d_backward_bias: sums over slices of pixels, and the sum of the slices."""
+"""conv2d_backward_bias: sums over splits of pixels, and the sum of the splits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .geometry import LayoutName, channels_first
 __all__ = ["plan"]
 
 OP = "conv2d_backward_bias"
-WG, UNROLL = 256, 4
+SUM = body.CONFIGS["sum256"]
 
 
 def plan(
@@ -28,23 +28,23 @@ def plan(
     if channels == 0:
         return []
     if dy.size == 0:
-        return [conv_splitk_reduce.step(caps, scratch.empty((1,), "float32"), dst, slices=0)]
+        return [conv_splitk_reduce.step(caps, scratch.empty((1,), "float32"), dst, splits=0)]
     dy, vec = _pixels(dy)
     item = dy.dtype.itemsize
     # Neighbouring invocations take what lies next to each other.
     bits = min((channels - 1).bit_length(), 5) if dy.strides[-1] == item else 0
-    across, step = cdiv(channels, 1 << bits), UNROLL * (WG >> bits)
+    across, step = cdiv(channels, 1 << bits), SUM.UNROLL * (SUM.threads >> bits)
     pixels = dy.size // channels
     busy = caps.tuning.conv.conv2d_backward_bias.waves * caps.tuning.device.units
-    slices = max(min(cdiv(busy, across), pixels // step), 1)
-    slices, each = split_k(pixels, slices, step)
+    splits = max(min(cdiv(busy, across), pixels // step), 1)
+    splits, each = split_k(pixels, splits, step)
     out, after = dst, []
-    if slices > 1 or dst.dtype.itemsize < item:
-        out = scratch.empty((slices, channels), "float32")
-        after = [conv_splitk_reduce.step(caps, out, dst, slices=slices)]
+    if splits > 1 or dst.dtype.itemsize < item:
+        out = scratch.empty((splits, channels), "float32")
+        after = [conv_splitk_reduce.step(caps, out, dst, splits=splits)]
     main = body.step(
         caps, dy, out.as_rank(2), V=vec, channels=channels, lane_bits=bits, across=across,
-        slice_depth=each, is_partial=int(bool(after)),
+        split_depth=each, is_partial=int(bool(after)),
     )  # fmt: skip
     return [main, *after]
 

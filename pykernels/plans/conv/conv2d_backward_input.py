@@ -19,9 +19,9 @@ from .geometry import (
     reorder,
 )
 from .phases import gather
-from .select import Choice
+from .select import choose
 
-__all__ = ["Choice", "plan"]
+__all__ = ["choose", "plan"]
 
 OP = "conv2d_backward_input"
 

@@ -24,9 +24,9 @@ from .geometry import (
     geometry,
     reorder,
 )
-from .select_weight import BK, DIRECT, TILES, WG, Choice, Shape, choose
+from .select_weight import BK, CHUNK, DIRECT, TILES, WeightGradChoice, WeightGradShape, choose
 
-__all__ = ["Choice", "plan"]
+__all__ = ["choose", "plan"]
 
 OP = "conv2d_backward_weight"
 
@@ -41,10 +41,10 @@ class Call:
     g: Geometry
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> WeightGradShape:
         groups, rows, channels, kh, kw = self.dst.shape
         n, _, _, height, width = self.dy.shape
-        return Shape(groups, rows, channels, kh * kw, n * height * width)
+        return WeightGradShape(groups, rows, channels, kh * kw, n * height * width)
 
 
 def plan(
@@ -103,18 +103,18 @@ def _one_dtype(caps: Caps, scratch: Scratch, call: Call) -> tuple[Call, list[Ste
     return Call(dy, x, call.dst, call.g), before
 
 
-def _sum(caps: Caps, parts: View, call: Call, slices: int) -> Step:
-    """The sum of the slices; the channels of a tap lie together in them."""
-    return conv_splitk_reduce.step(caps, parts, _channels_last(call.dst), slices=slices)
+def _sum(caps: Caps, partials: View, call: Call, splits: int) -> Step:
+    """The sum of the splits; the channels of a tap lie together in them."""
+    return conv_splitk_reduce.step(caps, partials, _channels_last(call.dst), splits=splits)
 
 
 def _channels_last(dst: View) -> View:
     return reorder(dst, (0, 1, 3, 4, 2))
 
 
-def _target(scratch: Scratch, call: Call, slices: int) -> View:
-    """Partial sums, (slices, groups, rows, KH, KW, channels)."""
-    return scratch.empty((slices, *_channels_last(call.dst).shape), "float32")
+def _target(scratch: Scratch, call: Call, splits: int) -> View:
+    """Partial sums, (splits, groups, rows, KH, KW, channels)."""
+    return scratch.empty((splits, *_channels_last(call.dst).shape), "float32")
 
 
 def _common(call: Call, each: int, ahead: int) -> dict[str, int]:
@@ -123,7 +123,7 @@ def _common(call: Call, each: int, ahead: int) -> dict[str, int]:
     out_h, out_w = call.dy.shape[3:]
     return {
         "rows": s.rows, "channels": s.channels, "kernel_w": g.kernel[1], "depth": s.pixels,
-        "slice_depth": each, "members": s.groups, "out_h": out_h, "out_w": out_w,
+        "split_depth": each, "members": s.groups, "out_h": out_h, "out_w": out_w,
         "step_x": ahead % out_w, "step_y": ahead // out_w % out_h,
         "step_n": ahead // out_w // out_h,
         "height": call.x.shape[3], "width": call.x.shape[4],
@@ -133,25 +133,25 @@ def _common(call: Call, each: int, ahead: int) -> dict[str, int]:
     }  # fmt: skip
 
 
-def _direct(caps: Caps, scratch: Scratch, call: Call, choice: Choice) -> list[Step]:
+def _direct(caps: Caps, scratch: Scratch, call: Call, choice: WeightGradChoice) -> list[Step]:
     s = call.shape
-    slices, each = split_k(s.pixels, choice.slices, WG)
-    parts = _target(scratch, call, slices)
+    splits, each = split_k(s.pixels, choice.splits, CHUNK.threads)
+    partials = _target(scratch, call, splits)
     step = conv_weight_direct.step(
-        caps, call.dy, call.x, parts, taps=s.taps, **_common(call, each, WG)
+        caps, call.dy, call.x, partials, taps=s.taps, **_common(call, each, CHUNK.threads)
     )
-    return [step, _sum(caps, parts, call, slices)]
+    return [step, _sum(caps, partials, call, splits)]
 
 
-def _tiled(caps: Caps, scratch: Scratch, call: Call, choice: Choice) -> list[Step]:
+def _tiled(caps: Caps, scratch: Scratch, call: Call, choice: WeightGradChoice) -> list[Step]:
     s, tile = call.shape, choice.body
     own = TILES[tile]
-    slices, each = split_k(s.pixels, choice.slices, BK)
+    splits, each = split_k(s.pixels, choice.splits, BK)
     out, after = call.dst.with_layout((1, *call.dst.shape), (0, *call.dst.strides)), []
-    if slices > 1 or call.dst.dtype.itemsize < call.x.dtype.itemsize:
-        parts = _target(scratch, call, slices)
-        after = [_sum(caps, parts, call, slices)]
-        out = reorder(parts, (0, 1, 2, 5, 3, 4))
+    if splits > 1 or call.dst.dtype.itemsize < call.x.dtype.itemsize:
+        partials = _target(scratch, call, splits)
+        after = [_sum(caps, partials, call, splits)]
+        out = reorder(partials, (0, 1, 2, 5, 3, 4))
     fours = s.channels % 4 == 0
     xv = 4 if call.x.vectorizable(4, 2) else 1
     yv = 4 if call.dy.vectorizable(4, 2) else 1

@@ -23,9 +23,9 @@ from .geometry import (
     transposed_size,
 )
 from .phases import gather
-from .select import Choice
+from .select import choose
 
-__all__ = ["Choice", "plan"]
+__all__ = ["choose", "plan"]
 
 OP = "conv_transpose2d"
 

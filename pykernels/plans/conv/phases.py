@@ -17,10 +17,11 @@ from pykernels.layout import View
 from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.limits import MAX_ROUNDS
 
+from .call import Windows
 from .geometry import Geometry
 from .select import choose
 from .window_steps import reduce, u32
-from .windows import Windows, shape_of, steps
+from .windows import shape_of, steps
 
 __all__ = ["gather"]
 
@@ -106,7 +107,7 @@ def _every(v: View, axis: int, first: int, count: int, step: int) -> View:
 
 # -- three channels, step 2 -----------------------------------------------------------------------
 
-BLOCK = conv_few_outputs.CONFIGS["16x32"]
+FEW_OUTPUTS = {(c.K, c.K): name for name, c in conv_few_outputs.CONFIGS.items()}
 
 
 def _fits_few_outputs(c: Windows, g: Geometry) -> bool:
@@ -114,7 +115,7 @@ def _fits_few_outputs(c: Windows, g: Geometry) -> bool:
     top, left = g.padding[0], g.padding[2]
     return (
         c.dst.shape[2] == 3
-        and g.kernel in ((3, 3), (4, 4), (7, 7))
+        and g.kernel in FEW_OUTPUTS
         and g.stride == (2, 2)
         and g.dilation == (1, 1)
         and top % 2 == left % 2 == 1
@@ -127,11 +128,13 @@ def _fits_few_outputs(c: Windows, g: Geometry) -> bool:
 def _few_outputs(caps: Caps, c: Windows, g: Geometry) -> Step:
     """conv_few_outputs: all residues in one dispatch."""
     images, _, _, out_h, out_w = c.dst.shape
-    across, row_blocks = cdiv(out_w, 8 * BLOCK.SX), cdiv(out_h, 2 * BLOCK.SY)
+    name = FEW_OUTPUTS[g.kernel]
+    own = conv_few_outputs.CONFIGS[name]
+    across, row_blocks = cdiv(out_w, 8 * own.SX), cdiv(out_h, 2 * own.SY)
     back = g.kernel[0] // 2 - 1  # pixels of x before the one that two pixels of dst lie at
     dv = 4 if c.dst.vectorizable(4, 4) else 1
     return conv_few_outputs.step(
-        caps, c.x, c.w, c.bias, c.dst, K=g.kernel[0], DV=dv,
+        caps, c.x, c.w, c.bias, c.dst, KERNEL=name, DV=dv,
         across=across, row_blocks=row_blocks, image_groups=row_blocks * across,
         group_groups=images * row_blocks * across, images=images,
         channels=c.w.shape[2], height=c.x.shape[3], width=c.x.shape[4], out_h=out_h, out_w=out_w,

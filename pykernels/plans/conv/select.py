@@ -1,4 +1,4 @@
-"""Which body computes sums over windows, and in how many slices of K: pure functions."""
+"""Which body computes sums over windows, and in how many splits of K: pure functions."""
 
 from __future__ import annotations
 
@@ -12,20 +12,24 @@ from pykernels.plans.limits import MAX_ROUNDS, fits_tile
 from pykernels.tuning import Tuning
 
 __all__ = [
-    "BK", "SMALLEST", "STEM_TILES", "TILES", "TILES_3X3", "Choice", "Shape", "choose", "packs",
-    "tile_of",
+    "BK", "SMALLEST", "STEM", "STEM_TILES", "TILES", "TILES_3X3", "ConvChoice", "ConvShape",
+    "choose", "packs", "tile_of",
 ]  # fmt: skip
 
 # The tiles of implicit_gemm.wgsl (BM output channels, BN pixels), implicit_gemm_3x3.wgsl and
 # conv_stem.wgsl.
 TILES = {f"implicit_gemm/{name}": tile for name, tile in implicit_gemm.CONFIGS.items()}
 TILES_3X3 = {f"implicit_gemm_3x3/{name}": tile for name, tile in implicit_gemm_3x3.CONFIGS.items()}
-STEM_TILES = {f"conv_stem/{name}": tile for name, tile in conv_stem.CONFIGS.items()}
+# Alike for all windows.
+STEM_TILES = {
+    f"conv_stem/{c.BM}x{c.PIXEL_ROWS * c.PIXEL_COLS}": c for c in conv_stem.CONFIGS.values()
+}
+STEM, WIDE_STEM = "conv_stem/16x128", "conv_stem/32x128"
 SMALLEST = "implicit_gemm/32x32"
 BK = TILES[SMALLEST].BK  # as of the others
 
 
-class Shape(NamedTuple):
+class ConvShape(NamedTuple):
     """What a choice depends on, apart from the device: a product for each group."""
 
     groups: int
@@ -38,54 +42,54 @@ class Shape(NamedTuple):
     fits_few_outputs: bool = False  # may conv_few_outputs?
 
 
-class Choice(NamedTuple):
-    """A body, with its tile as in TILES, and the number of slices of its sums.
+class ConvChoice(NamedTuple):
+    """A body, with its tile as in TILES, and the number of splits of its sums.
 
     `pack`: are weights repacked where they need not be? None: where that pays.
     """
 
     body: str
-    slices: int = 1
+    splits: int = 1
     pack: bool | None = None
 
 
-def choose(caps: Caps, s: Shape) -> Choice:
-    """The body and the slices for one call."""
-    given = forced(caps, Choice)
+def choose(caps: Caps, s: ConvShape) -> ConvChoice:
+    """The body and the splits for one call."""
+    given = forced(caps, ConvChoice)
     if given is not None:
         return given
     t = caps.tuning.conv
     many = s.groups * s.pixels
     if s.fits_few_outputs:
-        return Choice("conv_few_outputs")
+        return ConvChoice("conv_few_outputs")
     if (
         s.rows <= t.conv_direct.rows
         and (s.depth <= t.conv_direct.depth or many >= t.conv_direct.pixels)
         and s.depth < MAX_ROUNDS
     ):
-        return Choice("conv_direct")
+        return ConvChoice("conv_direct")
     stem = t.conv_stem
     if s.fits_stem and not (
         s.fits_3x3 and s.depth >= stem.yield_depth and many >= stem.yield_pixels
     ):
         busy = stem.waves * caps.tuning.device.units
-        wide = s.rows > 16 and _tiles(s, "conv_stem/32x128") >= busy
-        return Choice("conv_stem/32x128" if wide else "conv_stem/16x128")
+        wide = s.rows > STEM_TILES[STEM].BM and _tiles(s, WIDE_STEM) >= busy
+        return ConvChoice(WIDE_STEM if wide else STEM)
     if t.fill:
-        slices = min(cdiv(t.fill, _tiles(s, SMALLEST)), s.depth // t.shortest)
-        return Choice(SMALLEST, max(1, slices))
+        splits = min(cdiv(t.fill, _tiles(s, SMALLEST)), s.depth // t.shortest)
+        return ConvChoice(SMALLEST, max(1, splits))
     found = [
-        (_seconds(caps.tuning, s, body, slices), slices, body)
+        (_seconds(caps.tuning, s, body, splits), splits, body)
         for body in _candidates(caps, s)
-        for slices in range(1, max(1, min(s.depth // t.shortest, t.most)) + 1)
+        for splits in range(1, max(1, min(s.depth // t.shortest, t.most)) + 1)
     ]
-    _, slices, body = min(found)
-    return Choice(body, slices)
+    _, splits, body = min(found)
+    return ConvChoice(body, splits)
 
 
 def packs(caps: Caps, operations: int) -> bool:
     """Should weights be repacked that need not be?"""
-    given = forced(caps, Choice)
+    given = forced(caps, ConvChoice)
     if given is not None and given.pack is not None:
         return given.pack
     return operations >= caps.tuning.conv.pack_from
@@ -96,7 +100,7 @@ def tile_of(body: str) -> str:
     return body.split("/")[1]
 
 
-def _candidates(caps: Caps, s: Shape) -> list[str]:
+def _candidates(caps: Caps, s: ConvShape) -> list[str]:
     rates = caps.tuning.conv.implicit_gemm.rates
     found = [
         body
@@ -115,7 +119,7 @@ def _may(caps: Caps, body: str) -> bool:
     return body in caps.tuning.conv.bodies and fits
 
 
-def _tiles(s: Shape, body: str) -> int:
+def _tiles(s: ConvShape, body: str) -> int:
     if body in STEM_TILES:
         stem = STEM_TILES[body]
         rows, cols = stem.BM, stem.PIXEL_ROWS * stem.PIXEL_COLS
@@ -124,34 +128,34 @@ def _tiles(s: Shape, body: str) -> int:
     return s.groups * cdiv(s.rows, rows) * cdiv(s.pixels, cols)
 
 
-def _seconds(t: Tuning, s: Shape, body: str, slices: int) -> float:
+def _seconds(t: Tuning, s: ConvShape, body: str, splits: int) -> float:
     """An estimate of one call without the repacking."""
-    work = (_seconds_3x3 if body in TILES_3X3 else _tile_seconds)(t, s, body, slices)
-    if slices == 1:
+    work = (_seconds_3x3 if body in TILES_3X3 else _tile_seconds)(t, s, body, splits)
+    if splits == 1:
         return work
     nbytes = s.groups * s.rows * s.pixels * 4
-    return work + splitk_seconds(nbytes, slices, t.conv.dispatch, t.device.copy)
+    return work + splitk_seconds(nbytes, splits, t.conv.dispatch, t.device.copy)
 
 
-def _tile_seconds(t: Tuning, s: Shape, body: str, slices: int) -> float:
+def _tile_seconds(t: Tuning, s: ConvShape, body: str, splits: int) -> float:
     """Each unit works off its workgroups, slowly where they are few."""
     tile = TILES[body]
     own, units = t.conv.implicit_gemm, t.device.units
     form = s.forms[list(TILES).index(body)]
-    each = busiest(_tiles(s, body) * slices, units, own.even_from)
-    depth = cdiv(cdiv(s.depth, slices), BK) * BK + own.start_k[form]
+    each = busiest(_tiles(s, body) * splits, units, own.even_from)
+    depth = cdiv(cdiv(s.depth, splits), BK) * BK + own.start_k[form]
     idle = max(1.0, math.sqrt(math.sqrt(own.busy_invocations / (each * tile.threads))))
     rate = own.rates[tile_of(body)][form]
     return product_seconds(tile.BM, tile.BN, depth, each, units, rate) * idle
 
 
-def _seconds_3x3(t: Tuning, s: Shape, body: str, slices: int) -> float:
+def _seconds_3x3(t: Tuning, s: ConvShape, body: str, splits: int) -> float:
     """Whole waves of workgroups, and the rest."""
     tile = TILES_3X3[body]
     own, units = t.conv.implicit_gemm_3x3[tile_of(body)], t.device.units
-    groups = _tiles(s, body) * slices
+    groups = _tiles(s, body) * splits
     each = groups / units
     if each < t.conv.implicit_gemm.even_from:
         each = (len(own.partial_wave) - 1) * waves(groups, units, own.partial_wave)
-    depth = tile.BK * cdiv(s.depth // tile.BK, slices) + t.conv.implicit_gemm_3x3_start_k
+    depth = tile.BK * cdiv(s.depth // tile.BK, splits) + t.conv.implicit_gemm_3x3_start_k
     return product_seconds(tile.BM, tile.BN, depth, each, units, own.rate)

@@ -1,4 +1,4 @@
-"""Which body computes the gradient of weights, and in how many slices: pure functions."""
+"""Which body computes the gradient of weights, and in how many splits: pure functions."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import math
 from typing import NamedTuple
 
 from pykernels._generated.bodies import conv2d_backward_weight as tile_body
+from pykernels._generated.bodies import conv_weight_direct
 from pykernels.plan import Caps, cdiv, forced
 from pykernels.plans.cost import product_seconds, splitk_seconds
 from pykernels.plans.limits import fits_tile
 from pykernels.tuning import Tuning
 
-__all__ = ["BK", "DIRECT", "TILES", "WG", "Choice", "Shape", "choose"]
+__all__ = ["BK", "CHUNK", "DIRECT", "TILES", "WeightGradChoice", "WeightGradShape", "choose"]
 
 DIRECT = "conv_weight_direct"
 TILES = tile_body.CONFIGS  # BM output channels, BN weights of each
 SMALLEST = "32x32"
 BK = TILES[SMALLEST].BK  # as of the others
-PAD = 4  # elements between the rows of a tile
-WG, TAPS = 256, 9  # of conv_weight_direct.wgsl
+CHUNK = conv_weight_direct.CONFIGS["taps9"]
 
 
-class Shape(NamedTuple):
+class WeightGradShape(NamedTuple):
     """What a choice depends on, apart from the device."""
 
     groups: int
@@ -35,64 +35,66 @@ class Shape(NamedTuple):
         return self.channels * self.taps
 
 
-class Choice(NamedTuple):
-    """DIRECT or a tile, and the number of slices of the pixels."""
+class WeightGradChoice(NamedTuple):
+    """DIRECT or a tile, and the number of splits of the pixels."""
 
     body: str
-    slices: int = 1
+    splits: int = 1
 
 
-def choose(caps: Caps, s: Shape) -> Choice:
-    """The body and the slices for one call."""
-    given = forced(caps, Choice)
+def choose(caps: Caps, s: WeightGradShape) -> WeightGradChoice:
+    """The body and the splits for one call."""
+    given = forced(caps, WeightGradChoice)
     if given is not None:
         return given
     own, units = caps.tuning.conv.conv2d_backward_weight, caps.tuning.device.units
-    filled = s.rows * s.cols / (cdiv(s.rows, 32) * cdiv(s.cols, 32) * 1024)
+    least = TILES[SMALLEST]
+    whole = cdiv(s.rows, least.BM) * cdiv(s.cols, least.BN) * least.BM * least.BN
+    filled = s.rows * s.cols / whole
     if filled * own.rates[SMALLEST] < own.direct_rate:
-        sums = s.groups * s.rows * s.channels * cdiv(s.taps, TAPS)
-        slices = min(cdiv(own.direct_waves * units, sums), s.pixels // (4 * WG))
-        return Choice(DIRECT, max(1, slices))
+        sums = s.groups * s.rows * s.channels * cdiv(s.taps, CHUNK.TAPS)
+        splits = min(cdiv(own.direct_waves * units, sums), s.pixels // (4 * CHUNK.threads))
+        return WeightGradChoice(DIRECT, max(1, splits))
     found = [
-        (_seconds(caps.tuning, s, tile, slices), slices, tile)
+        (_seconds(caps.tuning, s, tile, splits), splits, tile)
         for tile in TILES
         if _may(caps, s, tile)
-        for slices in sorted({_slices(caps.tuning, s, tile, n) for n in range(1, own.waves + 1)})
+        for splits in sorted({_splits(caps.tuning, s, tile, n) for n in range(1, own.waves + 1)})
     ]
-    _, slices, tile = min(found)
-    return Choice(tile, slices)
+    _, splits, tile = min(found)
+    return WeightGradChoice(tile, splits)
 
 
-def _may(caps: Caps, s: Shape, tile: str) -> bool:
+def _may(caps: Caps, s: WeightGradShape, tile: str) -> bool:
     if tile == SMALLEST:
         return True
     if tile == "64x128" and s.channels % 4:
         return False
     bodies = caps.tuning.conv.conv2d_backward_weight.bodies
     own = TILES[tile]
-    fits = fits_tile(caps, own.threads, own.BM + PAD, own.BN + PAD, BK)
+    fits = fits_tile(caps, own.threads, own.BM + own.PAD, own.BN + own.PAD, BK)
     return tile in bodies and fits
 
 
-def _tiles(s: Shape, tile: str) -> int:
+def _tiles(s: WeightGradShape, tile: str) -> int:
     return s.groups * cdiv(s.rows, TILES[tile].BM) * cdiv(s.cols, TILES[tile].BN)
 
 
-def _slices(t: Tuning, s: Shape, tile: str, each: int) -> int:
-    """Slices that give each unit up to `each` workgroups."""
+def _splits(t: Tuning, s: WeightGradShape, tile: str, each: int) -> int:
+    """Splits that give each unit up to `each` workgroups."""
     shortest = t.conv.conv2d_backward_weight.shortest
     return max(1, min(each * t.device.units // _tiles(s, tile), s.pixels // shortest))
 
 
-def _seconds(t: Tuning, s: Shape, tile: str, slices: int) -> float:
+def _seconds(t: Tuning, s: WeightGradShape, tile: str, splits: int) -> float:
     """An estimate: each unit works off its workgroups, slowly where they are few."""
     shape = TILES[tile]
     own, units = t.conv.conv2d_backward_weight, t.device.units
-    each = cdiv(_tiles(s, tile) * slices, units)
-    depth = cdiv(cdiv(s.pixels, slices), BK) * BK + own.start_k
+    each = cdiv(_tiles(s, tile) * splits, units)
+    depth = cdiv(cdiv(s.pixels, splits), BK) * BK + own.start_k
     idle = max(1.0, math.sqrt(own.busy_invocations / (each * shape.threads)))
     work = product_seconds(shape.BM, shape.BN, depth, each, units, own.rates[tile]) * idle
-    if slices == 1:
+    if splits == 1:
         return work
     nbytes = s.groups * s.rows * s.cols * 4
-    return work + splitk_seconds(nbytes, slices, t.conv.dispatch, t.device.copy)
+    return work + splitk_seconds(nbytes, splits, t.conv.dispatch, t.device.copy)

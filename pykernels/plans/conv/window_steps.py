@@ -1,8 +1,8 @@
-"""The dispatches of one call of `windows.Windows`, body by body."""
+"""The dispatches of one call of `Windows`, body by body."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from pykernels._generated.bodies import (
     conv_depthwise,
@@ -18,19 +18,14 @@ from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.cost import Split, split_k
 from pykernels.plans.matmul.select import reduce_bits
 
+from .call import Windows
 from .geometry import reorder
 from .select import BK
 
-if TYPE_CHECKING:
-    from .windows import Windows
-
 __all__ = [
-    "STEM_WINDOWS", "Weights", "depthwise", "direct", "elements", "implicit_gemm",
-    "implicit_gemm_3x3", "reduce", "stem", "stem_window", "u32",
+    "Weights", "depthwise", "direct", "elements", "implicit_gemm",
+    "implicit_gemm_3x3", "reduce", "stem", "stem_config", "u32",
 ]  # fmt: skip
-
-# The windows of conv_stem.wgsl: size and step.
-STEM_WINDOWS = ("3/1", "3/2", "5/1", "7/2")
 
 
 class Weights(NamedTuple):
@@ -52,14 +47,14 @@ def u32(v: int) -> int:
     return v & 0xFFFFFFFF
 
 
-def reduce(caps: Caps, parts: View, c: Windows, slices: int) -> Step:
-    """The sum of the slices, and the epilogue. The parts have the axes of `_by_steps`."""
+def reduce(caps: Caps, partials: View, c: Windows, splits: int) -> Step:
+    """The sum of the splits, and the epilogue. The partials have the axes of `_by_steps`."""
     order = _by_steps(c.dst)
     bias = c.spread_bias and reorder(c.spread_bias, order)
     dst = reorder(c.dst, order)
-    bits = reduce_bits(caps.tuning, slices, dst.size)
+    bits = reduce_bits(caps.tuning, splits, dst.size)
     return splitk_reduce.step(
-        caps, parts, bias, None, dst, slices=slices, lane_bits=bits, activation=c.act
+        caps, partials, bias, None, dst, splits=splits, lane_bits=bits, activation=c.act
     )
 
 
@@ -73,19 +68,19 @@ def _by_steps(v: View) -> Ints:
 
 def implicit_gemm(
     caps: Caps, scratch: Scratch, c: Windows, tile: str, form: tuple[str, int],
-    slices: int, native: Weights | None,
+    splits: int, native: Weights | None,
 ) -> list[Step]:  # fmt: skip
     """implicit_gemm: `tile` is its configuration, `form` how it loads, in what vectors."""
     own, (load, vec) = gemm_body.CONFIGS[tile], form
-    slices, each = _split(caps, c, c.depth, slices, BK)
+    splits, each = _split(caps, c, c.depth, splits, BK)
     k = native or _packed(caps, scratch, c.w, "ijc")
-    t = _target(caps, scratch, c, slices)
+    t = _target(caps, scratch, c, splits)
     dv = 4 if load == "vec" and t.out.vectorizable(4, 3) else 1
     step = gemm_body.step(
         caps, c.x, k.b, None if t.raw else c.bias, t.out,
         TILE=tile, FORM=load, AV=vec, BV=4 if k.packed else 1, DV=dv,
         rows=c.rows, pixels=c.pixels, plane=c.dst.shape[3] * c.dst.shape[4],
-        out_w=c.dst.shape[4], depth=c.depth, slice_depth=each, slices=slices,
+        out_w=c.dst.shape[4], depth=c.depth, split_depth=each, splits=splits,
         across=cdiv(c.pixels, own.BN), down=cdiv(c.rows, own.BM),
         height=c.x.shape[3], width=c.x.shape[4], stride_h=c.stride[0], stride_w=c.stride[1],
         y_first=u32(c.first[0]), x_first=u32(c.first[1]), **_digits(c, k.order, vec),
@@ -95,18 +90,18 @@ def implicit_gemm(
 
 
 def implicit_gemm_3x3(
-    caps: Caps, scratch: Scratch, c: Windows, tile: str, vec: int, slices: int
+    caps: Caps, scratch: Scratch, c: Windows, tile: str, vec: int, splits: int
 ) -> list[Step]:
     """implicit_gemm_3x3: 3 x 3 taps that keep the width, `vec` pixels in a vector of the image."""
     own = gemm_3x3_body.CONFIGS[tile]
     channels = c.w.shape[2]
-    slices, each = _split(caps, c, channels, slices, 1)
+    splits, each = _split(caps, c, channels, splits, 1)
     k = _packed(caps, scratch, c.w, "cij")
-    t = _target(caps, scratch, c, slices)
+    t = _target(caps, scratch, c, splits)
     step = gemm_3x3_body.step(
         caps, c.x, k.b, None if t.raw else c.bias, t.out, TILE=tile, AV=vec,
         rows=c.rows, pixels=c.pixels, plane=c.dst.shape[3] * c.dst.shape[4],
-        out_w=c.dst.shape[4], channels=channels, slice_channels=each, slices=slices,
+        out_w=c.dst.shape[4], channels=channels, split_channels=each, splits=splits,
         across=cdiv(c.pixels, own.BN), down=cdiv(c.rows, own.BM),
         height=c.x.shape[3], width=c.x.shape[4], stride_h=c.stride[0],
         y_first=u32(c.first[0]), tap_h=u32(c.tap[0]),
@@ -115,26 +110,26 @@ def implicit_gemm_3x3(
     return [*k.before, step, *t.after]
 
 
-def _split(caps: Caps, c: Windows, length: int, slices: int, unit: int) -> Split:
-    """The number of slices, as many as one binding holds, and the length of each."""
-    return split_k(length, min(slices, max(caps.max_binding // (4 * c.dst.size), 1)), unit)
+def _split(caps: Caps, c: Windows, length: int, splits: int, unit: int) -> Split:
+    """The number of splits, as many as one binding holds, and the length of each."""
+    return split_k(length, min(splits, max(caps.max_binding // (4 * c.dst.size), 1)), unit)
 
 
 class _Target(NamedTuple):
     """Where sums go: to dst, or raw to scratch, with the step that finishes them."""
 
-    out: View  # axes of dst, behind that of slices
+    out: View  # axes of dst, behind that of splits
     raw: bool
     after: list[Step]
 
 
-def _target(caps: Caps, scratch: Scratch, c: Windows, slices: int) -> _Target:
-    if slices == 1 and c.x.dtype.itemsize <= c.dst.dtype.itemsize:
+def _target(caps: Caps, scratch: Scratch, c: Windows, splits: int) -> _Target:
+    if splits == 1 and c.x.dtype.itemsize <= c.dst.dtype.itemsize:
         out = c.dst.with_layout((1, *c.dst.shape), (0, *c.dst.strides))
         return _Target(out, False, [])
     order = _by_steps(c.dst)
-    out = scratch.empty((slices, *(c.dst.shape[a] for a in order)), "float32")
-    after = reduce(caps, out, c, slices)
+    out = scratch.empty((splits, *(c.dst.shape[a] for a in order)), "float32")
+    after = reduce(caps, out, c, splits)
     return _Target(reorder(out, (0, *(1 + order.index(a) for a in range(5)))), True, [after])
 
 
@@ -176,16 +171,16 @@ def _packed(caps: Caps, scratch: Scratch, w: View, order: str) -> Weights:
     return Weights(copy, True, order, [pack])
 
 
-def stem(caps: Caps, c: Windows, tile: str) -> Step:
-    """conv_stem: `tile` is its configuration."""
-    own = conv_stem.CONFIGS[tile]
+def stem(caps: Caps, c: Windows, name: str) -> Step:
+    """conv_stem: `name` is its configuration."""
+    own = conv_stem.CONFIGS[name]
     images, _, count, out_h, out_w = c.dst.shape
     down, across = cdiv(count, own.BM), cdiv(out_w, own.PIXEL_COLS)
     row_blocks = cdiv(out_h, own.PIXEL_ROWS)
     last = c.dst.vectorizable(4, 2)
     dv = 4 if last or c.dst.vectorizable(4, 4) else 1
     return conv_stem.step(
-        caps, c.x, c.w, c.bias, c.dst, TILE=tile, WINDOW=stem_window(c), DV=dv, LAST=last,
+        caps, c.x, c.w, c.bias, c.dst, TILE=name, DV=dv, LAST=last,
         rows=count, down=down, across=across, row_blocks=row_blocks, row_groups=across * down,
         image_groups=row_blocks * across * down,
         group_groups=images * row_blocks * across * down,
@@ -195,13 +190,15 @@ def stem(caps: Caps, c: Windows, tile: str) -> Step:
     )  # fmt: skip
 
 
-def stem_window(c: Windows) -> str:
-    """The window by its name in conv_stem.wgsl, "" if that is not for this call."""
-    name = f"{c.w.shape[3]}/{c.stride[0]}"
+def stem_config(c: Windows, rows: int) -> str:
+    """The configuration of conv_stem for tiles of so many rows, "" if it is not for this call."""
     square = c.w.shape[3] == c.w.shape[4] and c.stride[0] == c.stride[1] and c.tap == (1, 1)
-    known = name in STEM_WINDOWS and square
     same = c.w.dtype is c.x.dtype and c.x.dtype.itemsize <= c.dst.dtype.itemsize
-    return name if known and same else ""
+    if not square or not same:
+        return ""
+    wanted = (rows, c.w.shape[3], c.stride[0])
+    found = (n for n, own in conv_stem.CONFIGS.items() if (own.BM, own.K, own.S) == wanted)
+    return next(found, "")
 
 
 # -- few output channels --------------------------------------------------------------------------

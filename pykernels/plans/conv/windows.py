@@ -1,16 +1,14 @@
-"""Sums over windows of images: conv2d, its input gradient, conv_transpose2d."""
+"""Which body computes a call of `Windows`: conv2d, its input gradient, conv_transpose2d."""
 
 from __future__ import annotations
-
-import math
-from dataclasses import dataclass
 
 from pykernels._generated.ops import ACTIVATIONS
 from pykernels.layout import Ints, View, merge_axes
 from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.matmul import mul_mat
 
-from .select import BK, STEM_TILES, TILES, TILES_3X3, Choice, Shape, choose, packs, tile_of
+from .call import Windows
+from .select import BK, STEM, STEM_TILES, TILES, TILES_3X3, ConvShape, choose, packs, tile_of
 from .window_steps import (
     Weights,
     depthwise,
@@ -19,73 +17,24 @@ from .window_steps import (
     implicit_gemm_3x3,
     reduce,
     stem,
-    stem_window,
+    stem_config,
 )
 
-__all__ = ["Choice", "Windows", "shape_of", "steps"]
+__all__ = ["shape_of", "steps"]
 
 
-@dataclass(frozen=True)
-class Windows:
-    """dst[n, g, o, y, x'] = act(scale * s + bias[g O + o]) with s the sum over c, i, j of
-    x[n, g, c, y stride + first + i tap, x' stride + first + j tap] * w[g, o, c, i, j].
-
-    x counts as 0 outside of the image. Pairs are (rows, columns).
-    """
-
-    x: View  # (N, groups, C, H, W)
-    w: View  # (groups, O, C, KH, KW)
-    bias: View | None  # (groups * O,)
-    dst: View  # (N, groups, O, OH, OW)
-    first: tuple[int, int]
-    stride: tuple[int, int]
-    tap: tuple[int, int]
-    act: int
-
-    @property
-    def groups(self) -> int:
-        return self.dst.shape[1]
-
-    @property
-    def rows(self) -> int:
-        """Output channels of a group."""
-        return self.dst.shape[2]
-
-    @property
-    def pixels(self) -> int:
-        """Of all images."""
-        return self.dst.shape[0] * self.dst.shape[3] * self.dst.shape[4]
-
-    @property
-    def depth(self) -> int:
-        """Taps and channels of a window."""
-        return math.prod(self.w.shape[2:])
-
-    @property
-    def operations(self) -> int:
-        return 2 * self.dst.size * math.prod(self.w.shape[2:])
-
-    @property
-    def spread_bias(self) -> View | None:
-        """bias over the axes of dst."""
-        if self.bias is None:
-            return None
-        step = self.bias.strides[0]
-        return self.bias.with_layout(self.dst.shape, (0, self.dst.shape[2] * step, step, 0, 0))
-
-
-def shape_of(caps: Caps, c: Windows) -> Shape:
+def shape_of(caps: Caps, c: Windows) -> ConvShape:
     """What the choice of a body depends on."""
     height, width = c.dst.shape[3:]
     native = _native(caps, c) is not None
     forms = tuple(_form(c, body, native)[0] for body in TILES)
-    stem = STEM_TILES["conv_stem/16x128"]  # half of its blocks at least must be pixels
+    stem = STEM_TILES[STEM]  # half of its blocks at least must be pixels
     block = stem.PIXEL_ROWS * stem.PIXEL_COLS
     blocks = cdiv(height, stem.PIXEL_ROWS) * cdiv(width, stem.PIXEL_COLS)
     few = c.w.shape[2] <= caps.tuning.conv.conv_stem.channels
-    fits_stem = few and bool(stem_window(c)) and 2 * height * width >= block * blocks
+    fits_stem = few and bool(stem_config(c, stem.BM)) and 2 * height * width >= block * blocks
     fits_3x3 = not native and _vectors_3x3(c) > 0
-    return Shape(c.groups, c.rows, c.pixels, c.depth, forms, fits_3x3, fits_stem)
+    return ConvShape(c.groups, c.rows, c.pixels, c.depth, forms, fits_3x3, fits_stem)
 
 
 def steps(caps: Caps, scratch: Scratch, c: Windows) -> list[Step]:
@@ -103,12 +52,12 @@ def steps(caps: Caps, scratch: Scratch, c: Windows) -> list[Step]:
         return depthwise(caps, scratch, c) or [direct(caps, c)]
     tile = tile_of(body)
     if body in STEM_TILES:
-        return [stem(caps, c, tile)]
+        return [stem(caps, c, stem_config(c, STEM_TILES[body].BM))]
     if body in TILES_3X3:
-        return implicit_gemm_3x3(caps, scratch, c, tile, _vectors_3x3(c), choice.slices)
+        return implicit_gemm_3x3(caps, scratch, c, tile, _vectors_3x3(c), choice.splits)
     native = _native(caps, c)
     form = _form(c, body, native is not None)
-    return implicit_gemm(caps, scratch, c, tile, form, choice.slices, native)
+    return implicit_gemm(caps, scratch, c, tile, form, choice.splits, native)
 
 
 # -- 1x1: a plain product -------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""mul_mat: tiles, vectors or slices of K, by shapes, strides and device."""
+"""mul_mat: tiles, vectors or splits of K, by shapes, strides and device."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from pykernels.plans.cost import Split, copy_seconds, split_k
 from .product import (
     Product,
     aligned,
+    by_batch,
     check,
     contiguous_rows,
     folded,
     levels,
     rows_of,
     runs_along_k,
-    split,
     transposed,
     unique,
 )
-from .select import GEMM, NARROW, TILES, Choice, choose, lane_bits, reduce_bits
+from .select import GEMM, HELD, NARROW, TILES, GemmChoice, choose, lane_bits, reduce_bits
 
-__all__ = ["Choice", "plan"]
+__all__ = ["choose", "plan"]
 
 ALONG_K = 2  # k in a vector of an operand with k last
 BK = TILES["mul_mat/32"].BK  # as of the other; gemm_tile takes two smaller tiles in turn
@@ -74,25 +74,25 @@ def plan(
         p = p.swapped()
     p = folded(folded(p).swapped()).swapped()
     fast = precision == "fast" and caps.f16
-    return [step for part in split(p) for step in _steps(caps, scratch, part, fast)]
+    return [step for part in by_batch(p) for step in _steps(caps, scratch, part, fast)]
 
 
 def _steps(caps: Caps, scratch: Scratch, p: Product, fast: bool) -> list[Step]:
     if min(p.shape[1:3]) <= NARROW and p.shape.rows > p.shape.cols:
         p = p.swapped()
     choice = choose(caps, p.shape._replace(along_k=runs_along_k(p.a)))
-    slices = min(choice.slices, max(caps.max_binding // (4 * p.dst.size), 1))
+    splits = min(choice.splits, max(caps.max_binding // (4 * p.dst.size), 1))
     if levels(p) >= Tiles.LEVELS:
-        slices = 1  # the slices are one more axis
-    if slices != choice.slices:
-        choice = choice._replace(slices=slices, each=0)
+        splits = 1  # the splits are one more axis
+    if splits != choice.splits:
+        choice = choice._replace(splits=splits, each=0)
     if choice.body == "gemv":
-        return _gemv(caps, scratch, p, choice.slices)
+        return _gemv(caps, scratch, p, choice.splits)
     if choice.body == GEMM and fast:
         return _gemm_f16acc(caps, scratch, p, choice)
     if choice.body == GEMM:
         return _gemm_tile(caps, scratch, p, choice)
-    return _tiled(caps, scratch, p, choice.body, choice.slices)
+    return _tiled(caps, scratch, p, choice.body, choice.splits)
 
 
 def _load(v: View) -> tuple[View, int, bool]:
@@ -104,7 +104,7 @@ def _load(v: View) -> tuple[View, int, bool]:
     return v, 1, False
 
 
-def _gemv(caps: Caps, scratch: Scratch, p: Product, slices: int) -> list[Step]:
+def _gemv(caps: Caps, scratch: Scratch, p: Product, splits: int) -> list[Step]:
     """Up to eight rows of one operand: the other one is read once."""
     before: list[Step] = []
     if p.a.dtype.itemsize > p.b.dtype.itemsize:  # few f16 rows: as f32
@@ -121,17 +121,18 @@ def _gemv(caps: Caps, scratch: Scratch, p: Product, slices: int) -> list[Step]:
             before += copied
         b = _vectors(p.b)[0]
     bits = lane_bits(caps.tuning, s)
-    held = next(n for n in ((1, 4, 8) if av == 4 else (1, 8)) if n >= s.rows)
-    k = split_k(s.depth, slices, ((8 if words else av) if along_k else 1) << bits)
+    held = next(n for n, c in HELD.items() if c.ROWS >= s.rows and (av == 4 or not c.VECTORS))
+    own = HELD[held]
+    k = split_k(s.depth, splits, ((8 if words else av) if along_k else 1) << bits)
     out, raw, after = _target(caps, scratch, p, k)
-    columns = (2048 if words and not along_k else 1024) >> bits
+    columns = own.threads * own.COLS * (2 if words and not along_k else 1) >> bits
     return [
         *before,
         gemv.step(
             caps, _spread(a, out), _spread(b, out), None if raw else p.bias,
             None if raw else p.residual, out,
-            AT=not along_k, AV=av, BV=av if along_k else 1, S=held, depth=s.depth,
-            slice_depth=k.depth, slice_batches=s.batches, across=cdiv(s.cols, columns),
+            AT=not along_k, AV=av, BV=av if along_k else 1, HELD=held, depth=s.depth,
+            split_depth=k.depth, split_batches=s.batches, across=cdiv(s.cols, columns),
             lane_bits=bits, activation=0 if raw else p.act, is_partial=int(raw),
         ),
         *after,
@@ -157,25 +158,25 @@ def _small_copy(
     return replace(p, b=copy), cpy.plan(caps, scratch, p.b, copy)
 
 
-def _tiled(caps: Caps, scratch: Scratch, p: Product, body: str, slices: int) -> list[Step]:
+def _tiled(caps: Caps, scratch: Scratch, p: Product, body: str, splits: int) -> list[Step]:
     s, own = p.shape, TILES[body]
     tile = body.split("/")[1]
     (a, av, at), (b, bv, bt) = (_load(v) for v in (p.a, p.b))
-    k = split_k(s.depth, slices, BK)
+    k = split_k(s.depth, splits, BK)
     out, raw, after = _target(caps, scratch, p, k)
     step = mul_mat.step(
         caps, _spread(a, out), _spread(b, out), None if raw else p.bias,
         None if raw else p.residual, out,
         TILE=tile, AV=av, AT=at, BV=bv, BT=bt,
         DV=4 if tile != "32" and min(av, bv) > 1 and out.vectorizable(4) else 1,
-        depth=s.depth, slice_depth=k.depth, slice_batches=s.batches,
+        depth=s.depth, split_depth=k.depth, split_batches=s.batches,
         across=cdiv(s.cols, own.BN), down=cdiv(s.rows, own.BM),
         activation=0 if raw else p.act, is_partial=int(raw),
     )  # fmt: skip
     return [step, *after]
 
 
-def _gemm_tile(caps: Caps, scratch: Scratch, p: Product, choice: Choice) -> list[Step]:
+def _gemm_tile(caps: Caps, scratch: Scratch, p: Product, choice: GemmChoice) -> list[Step]:
     """A large product. Its first operand must have k as the row, its second may have it last, too.
     Where they do not, they are copied; the second one only where that costs little."""
     s, t = p.shape, caps.tuning
@@ -206,7 +207,7 @@ def _gemm_tile(caps: Caps, scratch: Scratch, p: Product, choice: Choice) -> list
         if choice.tail.rows:  # in rows of the other operand
             choice = choose(caps, p.shape)
     if first(p.a) == math.inf:
-        return _tiled(caps, scratch, p, "mul_mat/64", choice.slices)
+        return _tiled(caps, scratch, p, "mul_mat/64", choice.splits)
     before: list[Step] = []
     a = transposed(p.a)
     if first(p.a) > 0.0:
@@ -227,7 +228,7 @@ def _gemm_tile(caps: Caps, scratch: Scratch, p: Product, choice: Choice) -> list
             None if raw else part.residual, transposed(out) if flip else out,
             AV=4, BV=4 if b.vectorizable(4) else 1, BT=packed,
             DV=4 if flip or out.vectorizable(4) else 1, DT=flip,
-            depth=s.depth, slice_depth=depth, **_tiling(part, raw),
+            depth=s.depth, split_depth=depth, **_tiling(part, raw),
         )  # fmt: skip
 
     return before + _in_parts(caps, scratch, p, choice, step, flips=True)
@@ -238,7 +239,7 @@ def _first_vector(v: View) -> int:
     return 16 // v.dtype.itemsize
 
 
-def _gemm_f16acc(caps: Caps, scratch: Scratch, p: Product, choice: Choice) -> list[Step]:
+def _gemm_f16acc(caps: Caps, scratch: Scratch, p: Product, choice: GemmChoice) -> list[Step]:
     """A large product in packed f16: operands are first copied where they are not f16 with k as
     the row."""
     a, before = _halves(caps, scratch, p.a, 8)
@@ -251,7 +252,7 @@ def _gemm_f16acc(caps: Caps, scratch: Scratch, p: Product, choice: Choice) -> li
         return gemm_f16acc.step(
             caps, _spread(words, out), _spread(transposed(part.b), out), None if raw else part.bias,
             None if raw else part.residual, out,
-            AV=4, BV=4, DV=4 if out.vectorizable(4) else 1, depth=p.shape.depth, slice_depth=depth,
+            AV=4, BV=4, DV=4 if out.vectorizable(4) else 1, depth=p.shape.depth, split_depth=depth,
             blocks=blocks, **_tiling(part, raw),
         )  # fmt: skip
 
@@ -262,13 +263,13 @@ def _tiling(p: Product, raw: bool) -> dict[str, int]:
     """Params of the bodies with large tiles."""
     s, own = p.shape, TILES[GEMM]
     return {
-        "rows": s.rows, "cols": s.cols, "slice_batches": s.batches, "across": cdiv(s.cols, own.BN),
+        "rows": s.rows, "cols": s.cols, "split_batches": s.batches, "across": cdiv(s.cols, own.BN),
         "down": cdiv(s.rows, own.BM), "activation": 0 if raw else p.act, "is_partial": int(raw),
     }  # fmt: skip
 
 
 def _in_parts(
-    caps: Caps, scratch: Scratch, p: Product, choice: Choice,
+    caps: Caps, scratch: Scratch, p: Product, choice: GemmChoice,
     step: Callable[[Product, View, bool, int], Step], direct: bool = False, flips: bool = False,
 ) -> list[Step]:  # fmt: skip
     """The product of whole tiles, then that of its tail, which takes the places that the last wave
@@ -277,11 +278,11 @@ def _in_parts(
     first = min(max(cdiv(rows, edge) - choice.tail.rows, 0) * edge, rows)
     steps: list[Step] = []
     sums: list[Step] = []
-    parts = ((0, first, choice.slices, choice.each), (first, rows, choice.tail.slices, 0))
-    for start, end, slices, each in parts:
+    parts = ((0, first, choice.splits, choice.each), (first, rows, choice.tail.splits, 0))
+    for start, end, splits, each in parts:
         if start < end:
             part = rows_of(p, start, end)
-            k = split_k(p.shape.depth, slices, BK, each)
+            k = split_k(p.shape.depth, splits, BK, each)
             out, raw, after = _target(caps, scratch, part, k, direct, flips)
             steps.append(step(part, out, raw, k.depth))
             sums += after
@@ -322,24 +323,24 @@ def _target(
     """
     kinds = (p.a.dtype, p.b.dtype)
     direct |= p.dst.dtype.name == "float32" or kinds == (p.dst.dtype, p.dst.dtype)
-    if k.slices == 1 and direct:
+    if k.splits == 1 and direct:
         return p.dst, False, []
     flipped = flips and contiguous_rows(transposed(p.dst))
     if flipped:
         p = p.swapped()  # scratch lies as dst does, so that the sum reads and writes vectors
-    parts = scratch.empty((k.slices, *p.dst.shape), "float32")
-    return transposed(parts) if flipped else parts, True, [_sum(caps, parts, p, k.slices)]
+    partials = scratch.empty((k.splits, *p.dst.shape), "float32")
+    return transposed(partials) if flipped else partials, True, [_sum(caps, partials, p, k.splits)]
 
 
-def _sum(caps: Caps, parts: View, p: Product, slices: int) -> Step:
+def _sum(caps: Caps, partials: View, p: Product, splits: int) -> Step:
     return splitk_reduce.step(
-        caps, parts, p.bias, p.residual, p.dst, slices=slices,
-        lane_bits=reduce_bits(caps.tuning, slices, p.dst.size), activation=p.act,
+        caps, partials, p.bias, p.residual, p.dst, splits=splits,
+        lane_bits=reduce_bits(caps.tuning, splits, p.dst.size), activation=p.act,
     )  # fmt: skip
 
 
 def _spread(v: View, out: View) -> View:
-    """The view with the axis of slices that scratch has."""
+    """The view with the axis of splits that scratch has."""
     if out.ndim == v.ndim:
         return v
     return v.with_layout((out.shape[0], *v.shape), (0, *v.strides))

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from pykernels.errors import ShapeError
 from pykernels.layout import Ints, Tiles, View, merge_axes
 
-from .select import Shape
+from .select import GemmShape
 
 __all__ = [
-    "Product", "aligned", "check", "contiguous_rows", "folded", "levels", "rows_of",
-    "runs_along_k", "split", "transposed", "unique",
+    "Product", "aligned", "by_batch", "check", "contiguous_rows", "folded", "levels", "rows_of",
+    "runs_along_k", "transposed", "unique",
 ]  # fmt: skip
 
 
@@ -31,9 +31,9 @@ class Product:
     act: int
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> GemmShape:
         rows, cols = self.dst.shape[-2:]
-        return Shape(math.prod(self.dst.shape[:-2]), rows, cols, self.a.shape[-1])
+        return GemmShape(math.prod(self.dst.shape[:-2]), rows, cols, self.a.shape[-1])
 
     def swapped(self) -> Product:
         """The same product with the operands exchanged and dst transposed."""
@@ -68,7 +68,7 @@ def levels(p: Product) -> int:
     return len(merge_axes(lead, [v.strides[: len(lead)] for v in views])[0])
 
 
-def split(p: Product) -> list[Product]:
+def by_batch(p: Product) -> list[Product]:
     """Products with few enough batch axes: else one for each index of the first axis."""
     if levels(p) <= Tiles.LEVELS:
         return [p]
@@ -81,7 +81,7 @@ def split(p: Product) -> list[Product]:
     parts = []
     for i in range(p.dst.shape[0]):
         bias, residual = (v and at(v, i) for v in (p.bias, p.residual))
-        parts += split(Product(at(p.a, i), at(p.b, i), bias, residual, at(p.dst, i), p.act))
+        parts += by_batch(Product(at(p.a, i), at(p.b, i), bias, residual, at(p.dst, i), p.act))
     return parts
 
 

@@ -1,17 +1,18 @@
-"""Which body computes a matrix product, and in how many slices of K: pure functions."""
+"""Which body computes a matrix product, and in how many splits of K: pure functions."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from pykernels._generated.bodies import gemm_tile, mul_mat
+from pykernels._generated.bodies import gemm_tile, gemv, mul_mat, splitk_reduce
 from pykernels.plan import Caps, cdiv, forced
 from pykernels.plans.cost import product_seconds, splitk_seconds, waves
 from pykernels.plans.limits import fits_tile
 from pykernels.tuning import Tuning
 
 __all__ = [
-    "GEMM", "NARROW", "TILES", "Choice", "Shape", "Tail", "choose", "lane_bits", "reduce_bits",
+    "GEMM", "HELD", "NARROW", "TILES", "GemmChoice", "GemmShape", "GemmTail", "choose", "lane_bits",
+    "reduce_bits",
 ]  # fmt: skip
 
 # The tiles of mul_mat.wgsl and gemm_tile.wgsl.
@@ -21,11 +22,15 @@ TILES: dict[str, mul_mat.Config | gemm_tile.Config] = {
     "gemm_tile": gemm_tile.CONFIGS["64x128"],
 }
 GEMM = "gemm_tile"
-# Rows of the smaller operand that gemv holds.
-NARROW = 8
+# Rows of the smaller operand that gemv holds, at most so many; the columns of one workgroup whose
+# invocations do not split k.
+HELD = gemv.CONFIGS
+NARROW = max(c.ROWS for c in HELD.values())
+COLUMNS = HELD["rows1"].threads * HELD["rows1"].COLS
+SUM_THREADS = splitk_reduce.CONFIGS["sum256"].threads
 
 
-class Shape(NamedTuple):
+class GemmShape(NamedTuple):
     """What a choice depends on, apart from the device: dst is batches x rows x cols."""
 
     batches: int
@@ -35,41 +40,41 @@ class Shape(NamedTuple):
     along_k: bool = True  # k is the axis of the larger operand with the smaller step
 
 
-class Tail(NamedTuple):
-    """Rows of tiles at the end of a large product whose K is cut, and in how many slices."""
+class GemmTail(NamedTuple):
+    """Rows of tiles at the end of a large product whose K is cut, and in how many splits."""
 
     rows: int = 0
-    slices: int = 1
+    splits: int = 1
 
 
-class Choice(NamedTuple):
-    """A body ("gemv", or one of TILES), the number of slices of K, and of gemm_tile the tail.
+class GemmChoice(NamedTuple):
+    """A body ("gemv", or one of TILES), the number of splits of K, and of gemm_tile the tail.
 
-    `each`: k of all slices but the last, shorter one; 0: equal slices.
+    `each`: k of all splits but the last, shorter one; 0: equal splits.
     """
 
     body: str
-    slices: int = 1
-    tail: Tail = Tail()
+    splits: int = 1
+    tail: GemmTail = GemmTail()
     each: int = 0
 
 
-def choose(caps: Caps, s: Shape) -> Choice:
-    """The body and the slices for one product."""
-    found = forced(caps, Choice)
+def choose(caps: Caps, s: GemmShape) -> GemmChoice:
+    """The body and the splits for one product."""
+    found = forced(caps, GemmChoice)
     if found is not None:
         return found
     t = caps.tuning.matmul
     if min(s.rows, s.cols) <= NARROW:
-        return Choice("gemv", _gemv_slices(caps.tuning, s))
+        return GemmChoice("gemv", _gemv_splits(caps.tuning, s))
     if _may(caps, GEMM) and min(s.rows, s.cols) > t.gemm_tile.side:
         best = min(_gemm_choices(caps.tuning, s), key=lambda c: _gemm_seconds(caps.tuning, s, c))
-        if best.slices * _tiles(s, GEMM) >= t.gemm_tile.least:
+        if best.splits * _tiles(s, GEMM) >= t.gemm_tile.least:
             return best
-    slices = _tile_slices(caps.tuning, s, "64")
-    if _may(caps, "mul_mat/64") and slices * _tiles(s, "mul_mat/64") >= t.mul_mat["64"].least:
-        return Choice("mul_mat/64", slices)
-    return Choice("mul_mat/32", _tile_slices(caps.tuning, s, "32"))
+    splits = _tile_splits(caps.tuning, s, "64")
+    if _may(caps, "mul_mat/64") and splits * _tiles(s, "mul_mat/64") >= t.mul_mat["64"].least:
+        return GemmChoice("mul_mat/64", splits)
+    return GemmChoice("mul_mat/32", _tile_splits(caps.tuning, s, "32"))
 
 
 def _may(caps: Caps, body: str) -> bool:
@@ -82,7 +87,7 @@ def _fits(caps: Caps, body: str) -> bool:
     return fits_tile(caps, tile.threads, tile.BM, tile.BN, stages * tile.BK)
 
 
-def _tiles(s: Shape, body: str) -> int:
+def _tiles(s: GemmShape, body: str) -> int:
     tile = TILES[body]
     return s.batches * cdiv(s.rows, tile.BM) * cdiv(s.cols, tile.BN)
 
@@ -95,83 +100,83 @@ def _slots(t: Tuning) -> int:
     return (len(t.matmul.gemm_tile.partial_wave) - 1) * t.device.units
 
 
-def _gemm_choices(t: Tuning, s: Shape) -> list[Choice]:
-    """Whole tiles, all tiles in slices, or whole tiles in whole waves and a tail in slices.
+def _gemm_choices(t: Tuning, s: GemmShape) -> list[GemmChoice]:
+    """Whole tiles, all tiles in splits, or whole tiles in whole waves and a tail in splits.
 
-    Or long slices that fill whole waves but for the room of one short slice of each tile, which
+    Or long splits that fill whole waves but for the room of one short split of each tile, which
     they leave free: the long ones start first.
     """
     slots, own = _slots(t), t.matmul.gemm_tile
     most = max(min(s.depth // own.shortest, own.most), 1)
-    choices = [Choice(GEMM, n) for n in range(1, most + 1)]
+    choices = [GemmChoice(GEMM, n) for n in range(1, most + 1)]
     tiles, across = _tiles(s, GEMM), cdiv(s.cols, TILES[GEMM].BN)
     if tiles >= 2 * slots:
         choices = choices[:1]
     for long in range(1, most):
         each = s.depth * tiles // (cdiv(tiles * long, slots) * slots) // 16 * 16
         if each * long + own.short <= s.depth < each * (long + 1):
-            choices.append(Choice(GEMM, long + 1, each=each))
+            choices.append(GemmChoice(GEMM, long + 1, each=each))
     if s.batches == 1 and tiles > slots:
         rows = (tiles - tiles // slots * slots + across - 1) // across
-        choices += [Choice(GEMM, 1, Tail(rows, n)) for n in range(2, most + 1) if rows]
+        choices += [GemmChoice(GEMM, 1, GemmTail(rows, n)) for n in range(2, most + 1) if rows]
     return choices
 
 
-def _gemm_seconds(t: Tuning, s: Shape, choice: Choice) -> float:
-    """Seconds that gemm_tile and the sum over its slices are expected to take."""
-    (rows, cols), (_, slices, tail, long) = TILES[GEMM][:2], choice
+def _gemm_seconds(t: Tuning, s: GemmShape, choice: GemmChoice) -> float:
+    """Seconds that gemm_tile and the sum over its splits are expected to take."""
+    (rows, cols), (_, splits, tail, long) = TILES[GEMM][:2], choice
     own, units, slots = t.matmul.gemm_tile, t.device.units, _slots(t)
     tiles = _tiles(s, GEMM)
     # A wave of workgroups, for each k and for starting.
     each = product_seconds(rows, cols, 1, slots // units, units, own.rate)
-    if tail.rows:  # its slices fill what the whole tiles leave free; the others come after them
+    if tail.rows:  # its splits fill what the whole tiles leave free; the others come after them
         in_tail = tail.rows * cdiv(s.cols, cols)
         whole = cdiv(tiles - in_tail, slots)
-        later = max(tiles - whole * slots, 0) * tail.slices
+        later = max(tiles - whole * slots, 0) * tail.splits
         late = waves(later, units, own.partial_wave)
-        k = whole * (s.depth + own.start_k) + late * cdiv(s.depth, tail.slices)
-        return k * each + _sum_seconds(t, s, tail.slices, tail.rows * rows)
+        k = whole * (s.depth + own.start_k) + late * cdiv(s.depth, tail.splits)
+        return k * each + _sum_seconds(t, s, tail.splits, tail.rows * rows)
     if long:
-        idle = own.uneven * (1.0 - long * (slices - 1) / s.depth)
-        k = (tiles / slots + idle) * (s.depth + slices * own.start_k)
-        return k * each + _sum_seconds(t, s, slices, s.rows)
-    full = waves(tiles * slices, units, own.partial_wave)
-    product = full * (cdiv(s.depth, slices) + own.start_k) * each
-    return product + (_sum_seconds(t, s, slices, s.rows) if slices > 1 else 0.0)
+        idle = own.uneven * (1.0 - long * (splits - 1) / s.depth)
+        k = (tiles / slots + idle) * (s.depth + splits * own.start_k)
+        return k * each + _sum_seconds(t, s, splits, s.rows)
+    full = waves(tiles * splits, units, own.partial_wave)
+    product = full * (cdiv(s.depth, splits) + own.start_k) * each
+    return product + (_sum_seconds(t, s, splits, s.rows) if splits > 1 else 0.0)
 
 
-def _sum_seconds(t: Tuning, s: Shape, slices: int, rows: int) -> float:
+def _sum_seconds(t: Tuning, s: GemmShape, splits: int, rows: int) -> float:
     nbytes = 4 * s.batches * rows * s.cols
-    return splitk_seconds(nbytes, slices, t.matmul.dispatch, t.device.copy, nbytes)
+    return splitk_seconds(nbytes, splits, t.matmul.dispatch, t.device.copy, nbytes)
 
 
-# -- slices of K ----------------------------------------------------------------------------------
+# -- splits of K ----------------------------------------------------------------------------------
 
 
-def _gemv_slices(t: Tuning, s: Shape) -> int:
+def _gemv_splits(t: Tuning, s: GemmShape) -> int:
     own = t.matmul.gemv
-    groups = s.batches * cdiv(max(s.rows, s.cols), 1024 >> lane_bits(t, s))
-    # Several rows hold more sums, and more has to be written and summed for each slice.
+    groups = s.batches * cdiv(max(s.rows, s.cols), COLUMNS >> lane_bits(t, s))
+    # Several rows hold more sums, and more has to be written and summed for each split.
     busy = own.busy if s.along_k or min(s.rows, s.cols) == 1 else own.busy_rows
     shortest = own.shortest if s.along_k else own.shortest_rows
-    return _slices(groups, s.depth, shortest, busy, own.most)
+    return _splits(groups, s.depth, shortest, busy, own.most)
 
 
-def _tile_slices(t: Tuning, s: Shape, tile: str) -> int:
+def _tile_splits(t: Tuning, s: GemmShape, tile: str) -> int:
     own = t.matmul.mul_mat[tile]
-    return _slices(_tiles(s, f"mul_mat/{tile}"), s.depth, own.shortest, own.busy)
+    return _splits(_tiles(s, f"mul_mat/{tile}"), s.depth, own.shortest, own.busy)
 
 
-def _slices(groups: int, depth: int, shortest: int, busy: int, most: int = 64) -> int:
-    """Slices of K that keep the device busy, each at least `shortest` deep; 1 where it is.
+def _splits(groups: int, depth: int, shortest: int, busy: int, most: int = 64) -> int:
+    """Splits of K that keep the device busy, each at least `shortest` deep; 1 where it is.
 
-    Half as many again as asked for: the slices of a last wave should not run alone.
+    Half as many again as asked for: the splits of a last wave should not run alone.
     """
     wanted = 1 if groups >= busy else cdiv(busy * 3 // 2, max(groups, 1))
     return max(1, min(wanted, depth // shortest, most))
 
 
-def lane_bits(t: Tuning, s: Shape) -> int:
+def lane_bits(t: Tuning, s: GemmShape) -> int:
     """How many invocations of gemv split k: enough to fill the device, no more than k."""
     own = t.matmul.gemv
     if not s.along_k:
@@ -181,16 +186,16 @@ def lane_bits(t: Tuning, s: Shape) -> int:
     while (
         bits < 8
         and (s.depth >> bits) >= own.lane_k
-        and s.batches * cdiv(length << bits, 1024) < own.lane_groups
+        and s.batches * cdiv(length << bits, COLUMNS) < own.lane_groups
     ):
         bits += 1
     return bits
 
 
-def reduce_bits(t: Tuning, slices: int, size: int) -> int:
-    """How many invocations of splitk_reduce share the slices of one element, as a power of two."""
+def reduce_bits(t: Tuning, splits: int, size: int) -> int:
+    """How many invocations of splitk_reduce share the splits of one element, as a power of two."""
     own = t.matmul.splitk_reduce
     bits = 0
-    while bits < 8 and slices >> bits > own.lane_slices and size << bits < 256 * own.busy:
+    while bits < 8 and splits >> bits > own.lane_splits and size << bits < SUM_THREADS * own.busy:
         bits += 1
     return bits

@@ -13,6 +13,8 @@ from .move_rows import move, repeats, spread
 
 __all__ = ["plan"]
 
+SHARE = body.CONFIGS["cols2"]  # of the work of one workgroup
+
 
 def plan(
     caps: Caps, scratch: Scratch, src: View, index: View, dst: View, check: bool = True
@@ -34,7 +36,7 @@ def plan(
         src = scratch.empty((1, src.shape[-1]), src.dtype.name)
     watch = Watch("index", limit, shape, rows) if check else None
     src, index, dst = spread("get_rows", lead, (src, index, dst), (2, 1, 2))
-    src, dst, how = move(src, dst)
+    src, dst, how = move(src, dst, SHARE.COLS, SHARE.threads)
     last_row = max(limit - 1, 0)
     return [
         body.step(

@@ -13,8 +13,6 @@ from pykernels.plans.runs import KINDS, runs
 
 __all__ = ["Move", "check", "move", "spread"]
 
-# Columns of one invocation, in elements or vectors: see lib/rows.wgsl.
-COLS = 2
 FLOATS = ("float32", "float16", "bfloat16")
 
 
@@ -26,7 +24,6 @@ class Move(NamedTuple):
     V: int
     CAST: bool
     PAIR: bool
-    COLS: int
     lane_bits: int
     tiles: int
     src_kind: int
@@ -85,8 +82,11 @@ def spread(op: str, lead: Ints, views: Sequence[View], tails: Sequence[int]) -> 
     return out
 
 
-def move(src: View, dst: View) -> tuple[View, View, Move]:
-    """Both sides in the widest elements that they consist of, and the lanes that share a row."""
+def move(src: View, dst: View, cols: int, threads: int) -> tuple[View, View, Move]:
+    """Both sides in the widest elements that they consist of, and the lanes that share a row.
+
+    `cols`: elements or vectors of one invocation, `threads` of them in a workgroup.
+    """
     kinds = KINDS[src.dtype.name], KINDS[dst.dtype.name]
     cast = src.dtype != dst.dtype
     vec = 4 if cast and all(v.padded and v.vectorizable(4) for v in (src, dst)) else 1
@@ -95,13 +95,15 @@ def move(src: View, dst: View) -> tuple[View, View, Move]:
     sizes = src.dtype.itemsize, dst.dtype.itemsize
     pair = sizes[1] * vec == dst.strides[-1] == 2
     width = dst.shape[-1] // 2 + 1 if pair else dst.shape[-1] // vec
-    bits = lane_bits(width)
-    return src, dst, Move(*sizes, vec, cast, pair, COLS, bits, cdiv(width, COLS << bits), *kinds)
+    bits = lane_bits(cdiv(width, cols), threads)
+    return src, dst, Move(*sizes, vec, cast, pair, bits, cdiv(width, cols << bits), *kinds)
 
 
-def lane_bits(width: int) -> int:
+def lane_bits(lanes: int, threads: int) -> int:
     """How many lanes take one row, as a power of two: few idle, then as many as possible."""
-    lanes = cdiv(width, COLS)
     if lanes <= 8:
         return (lanes - 1).bit_length()
-    return max(range(3, 9), key=lambda bits: (lanes / (cdiv(lanes, 1 << bits) << bits), bits))
+    return max(
+        range(3, threads.bit_length()),
+        key=lambda bits: (lanes / (cdiv(lanes, 1 << bits) << bits), bits),
+    )

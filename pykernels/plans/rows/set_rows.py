@@ -13,6 +13,8 @@ from .move_rows import move, spread
 
 __all__ = ["plan"]
 
+SHARE = body.CONFIGS["cols2"]  # of the work of one workgroup
+
 
 def plan(
     caps: Caps, scratch: Scratch, src: View, index: View, dst: View, check: bool = True
@@ -31,5 +33,5 @@ def plan(
         dst = scratch.empty((*lead, 1, dst.shape[-1]), dst.dtype.name)
     watch = Watch("index", limit, index.shape, rows) if check else None
     src, index, dst = spread("set_rows", lead, (src, index, dst), (2, 1, 2))
-    src, dst, how = move(src, dst)
+    src, dst, how = move(src, dst, SHARE.COLS, SHARE.threads)
     return [body.step(caps, src, index, dst, limit=limit, watch=watch, **how._asdict())]

@@ -12,8 +12,9 @@ from pykernels.plans.copy import cpy
 
 __all__ = ["config", "plan"]
 
-# Vectors of a long row that one workgroup takes.
-PIECE = 256 * 4
+# Pieces of a long row: how softmax_partial and softmax_apply cut it, each its own way.
+READ = softmax_partial.CONFIGS["piece1024"]
+WRITTEN = softmax_apply.CONFIGS["piece1024"]
 
 
 def config(cols: int, vec: int) -> str | None:
@@ -77,14 +78,14 @@ def _rows(
     found = config(it.cols, vec)
     if found is not None:
         return [softmax.step(caps, x, mask, sinks, dst, LENGTH=found, **alibi)]
-    # The pieces of part and apply must be the same: both see the vectors that all three allow.
-    pieces = cdiv(it.cols, PIECE * vec)
-    parts = scratch.empty((it.rows, pieces, 2), "float32")
+    pieces = cdiv(it.cols, READ.threads * READ.N * vec)
+    written = cdiv(it.cols, WRITTEN.threads * WRITTEN.N * vec)
+    partials = scratch.empty((it.rows, pieces, 2), "float32")
     stats = scratch.empty((it.rows, 3), "float32")
     return [
-        softmax_partial.step(caps, x, mask, parts, VEC=vec, pieces=pieces, **alibi),
-        softmax_combine.step(caps, parts, sinks, stats, pieces=pieces, **named),
-        softmax_apply.step(caps, x, mask, stats, dst, VEC=vec, pieces=pieces, **alibi),
+        softmax_partial.step(caps, x, mask, partials, VEC=vec, pieces=pieces, **alibi),
+        softmax_combine.step(caps, partials, sinks, stats, pieces=pieces, **named),
+        softmax_apply.step(caps, x, mask, stats, dst, VEC=vec, pieces=written, **alibi),
     ]
 
 

@@ -16,7 +16,7 @@ F32, F16 = "float32", "float16"
 NAMES = ("q", "k", "v", "mask", "sinks")
 
 
-class Calls:
+class AttentionCalls:
     """Many calls of flash_attn in one case, each checked against the reference."""
 
     def __init__(self, dev: pk.Device, seed: int = 0, **options: Any) -> None:

@@ -18,7 +18,7 @@ F32, F16 = "float32", "float16"
 NAMES = ("q", "k", "v", "do", "mask", "sinks")
 
 
-class Calls:
+class AttentionGradCalls:
     """Many calls in one case."""
 
     def __init__(self, dev: pk.Device, seed: int = 0, **options: Any) -> None:

@@ -16,18 +16,18 @@ from pykernels.layout import View, contiguous_strides
 from pykernels.plan import Caps, Scratch
 from pykernels.plans.attention import flash_attn as plans
 from pykernels.plans.attention.arguments import Dims
-from pykernels.plans.attention.select import BLOCKS, DECODE, Choice, choose
+from pykernels.plans.attention.select import BLOCKS, DECODE, AttentionChoice, choose
 from pykernels.plans.attention.select import LARGE as LARGE_TILE
 from pykernels.plans.attention.select import SMALL as SMALL_TILE
 from pykernels.tuning import named
 from tests.harness import Form, assert_same_bits, caps, forms, random_form
-from tests.kernels.attention.attention_calls import F16, F32, Calls
+from tests.kernels.attention.attention_calls import F16, F32, AttentionCalls
 
 gpu = pytest.mark.gpu
 BODIES = {
-    "decode": Choice(DECODE), "decode sliced": Choice(DECODE, 5),
-    "32": Choice(SMALL_TILE), "32 sliced": Choice(SMALL_TILE, 3),
-    "large": Choice(LARGE_TILE), "large sliced": Choice(LARGE_TILE, 2),
+    "decode": AttentionChoice(DECODE), "decode split": AttentionChoice(DECODE, 5),
+    "32": AttentionChoice(SMALL_TILE), "32 split": AttentionChoice(SMALL_TILE, 3),
+    "large": AttentionChoice(LARGE_TILE), "large split": AttentionChoice(LARGE_TILE, 2),
 }  # fmt: skip
 # Drivers on processors take half a minute for the largest text: the short run has it seldom.
 SOME = [pytest.param(n, marks=pytest.mark.sample) for n in BODIES]
@@ -45,7 +45,7 @@ def test_body_at_its_edges(dev: pk.Device, body: str, dtype: str) -> None:
     value_depth = 36 if (dtype == F32) != (body == "large") else 100  # the two shapes of a tile
     padded = 64 if value_depth <= 64 else 128
     rows, keys = BLOCKS.get((f"attention_tile/{body.split()[0]}", padded), (32, 32))
-    calls = Calls(dev)
+    calls = AttentionCalls(dev)
     for s, t in ((1, 1), (1, keys + 1), (rows - 1, keys), (rows, keys - 1), (rows + 1, 2 * keys)):
         for causal in (False, True, "top-left"):
             calls.add((1, 2, 1), (s, t), (40, value_depth), dtype, causal=causal)
@@ -58,8 +58,8 @@ def test_body_at_its_edges(dev: pk.Device, body: str, dtype: str) -> None:
 @pytest.mark.parametrize("body", SOME)
 def test_body_with_every_option(dev: pk.Device, body: str) -> None:
     """Masks of each kind, ALiBi, sinks, soft cap and window together, over many tiles."""
-    calls = Calls(dev)
-    deep = 100 if body == "large sliced" else 24  # the other shape of the tile
+    calls = AttentionCalls(dev)
+    deep = 100 if body == "large split" else 24  # the other shape of the tile
     sinks = np.float32([0.5, -np.inf, 20.0, -1.0])
     for kind in (F32, F16, "bool"):
         mask = calls.mask((4, 37, 150), kind)
@@ -81,7 +81,7 @@ def test_body_with_every_option(dev: pk.Device, body: str) -> None:
 @pytest.mark.parametrize("dtype", (F32, F16))
 @pytest.mark.parametrize("depths", DEPTHS, ids=str)
 def test_depths(dev: pk.Device, depths: tuple[int, int], dtype: str) -> None:
-    calls = Calls(dev)
+    calls = AttentionCalls(dev)
     for s in (1, 8, 40):
         calls.add((1, 4, 1), (s, 67), depths, dtype, causal=True)
     with caps(dev, tuning=named("generic-small")):
@@ -92,7 +92,7 @@ def test_depths(dev: pk.Device, depths: tuple[int, int], dtype: str) -> None:
 @pytest.mark.parametrize("first", (1, 9, 130, 255))
 @pytest.mark.sample
 def test_odd_depths(dev: pk.Device, first: int) -> None:
-    calls = Calls(dev)
+    calls = AttentionCalls(dev)
     for depth in (first, first + 1):
         for other in (1, 33, depth):
             calls.add((1, 2, 1), (35, 40), (depth, other))
@@ -105,7 +105,7 @@ def test_odd_depths(dev: pk.Device, first: int) -> None:
 @pytest.mark.parametrize("kinds", ((F32, F16), (F16, F32)), ids="-".join)
 @pytest.mark.parametrize("out", (F32, F16))
 def test_mixed_dtypes(dev: pk.Device, kinds: tuple[str, str], out: str) -> None:
-    calls = Calls(dev)
+    calls = AttentionCalls(dev)
     for s in (2, 40):
         calls.add((1, 2, 1), (s, 50), (16, 16), kinds[0], kv_dtype=kinds[1], out_dtype=out)
     k = calls.values((1, 1, 40, 16), kinds[0])
@@ -116,7 +116,7 @@ def test_mixed_dtypes(dev: pk.Device, kinds: tuple[str, str], out: str) -> None:
 
 @gpu
 def test_without_native_halves(dev: pk.Device) -> None:
-    calls = Calls(dev)
+    calls = AttentionCalls(dev)
     for s in (2, 40):
         calls.add((1, 2, 1), (s, 50), (16, 16), F16, mask=calls.mask((s, 50), F16))
     with caps(dev, f16=False, tuning=named("generic-small")):
@@ -125,7 +125,7 @@ def test_without_native_halves(dev: pk.Device) -> None:
 
 @gpu
 def test_without_subgroups(dev: pk.Device) -> None:
-    calls = Calls(dev)
+    calls = AttentionCalls(dev)
     for dtype, group in ((F32, 1), (F32, 4), (F16, 8)):
         calls.add((1, group, 1), (1, 300), (64, 64), dtype)
     with caps(dev, subgroups=False):
@@ -136,14 +136,14 @@ def test_without_subgroups(dev: pk.Device) -> None:
 @pytest.mark.parametrize("climb", (0.02, 0.3, -0.3))
 def test_maxima_that_climb(dev: pk.Device, climb: float) -> None:
     """Few rows whose logits rise or fall all along the keys, a little and far more than 2^8."""
-    calls = Calls(dev)
-    for sizes, group, slices in (((1, 700), 4, 1), ((2, 331), 2, 3)):
+    calls = AttentionCalls(dev)
+    for sizes, group, splits in (((1, 700), 4, 1), ((2, 331), 2, 3)):
         q = calls.values((1, group, sizes[0], 64))
         q[..., 0] = 8
         k = calls.values((1, 1, sizes[1], 64))
         k[..., 0] = climb * np.arange(sizes[1])
         calls.give(q, k, calls.values((1, 1, sizes[1], 64)))
-        with force(dev, Choice("decode", slices)):
+        with force(dev, AttentionChoice("decode", splits)):
             calls.check()
 
 
@@ -153,21 +153,21 @@ def test_maxima_that_climb(dev: pk.Device, climb: float) -> None:
 @gpu
 @pytest.mark.sample
 @pytest.mark.parametrize("dtype", (F32, F16))
-def test_long_slices_of_few_rows(dev: pk.Device, dtype: str) -> None:
+def test_long_splits_of_few_rows(dev: pk.Device, dtype: str) -> None:
     """Twice as many invocations a workgroup, where there is the memory."""
-    calls = Calls(dev)
+    calls = AttentionCalls(dev)
     calls.add((1, 4, 2), (1, 1030), (128, 100), dtype)
     calls.add((1, 4, 1), (3, 900), (72, 128), dtype, causal=True, sinks=calls.values((4,)))
     calls.add((2, 2, 1), (2, 1100), (80, 80), dtype, window=(700, 5), softcap=2.0)
     calls.add((1, 2, 2), (1, 660), (96, 96), dtype, mask=calls.mask((1, 660), F16))
-    with force(dev, Choice("decode", 5)):
+    with force(dev, AttentionChoice("decode", 5)):
         calls.check()
 
 
 @gpu
 def test_shared_heads(dev: pk.Device) -> None:
     """Blocks that hold rows of several query heads, heads that begin a block, several batches."""
-    calls = Calls(dev)
+    calls = AttentionCalls(dev)
     for h, hkv, s in ((6, 2, 20), (6, 1, 33), (4, 4, 64), (3, 1, 70), (12, 4, 5)):
         calls.add((2, h, hkv), (s, 45), (16, 20))
         calls.add((2, h, hkv), (s, 45), (16, 20), causal=True, sinks=calls.values((h,)))
@@ -178,7 +178,7 @@ def test_shared_heads(dev: pk.Device) -> None:
 @gpu
 @pytest.mark.crowd
 def test_a_long_grid_folds(dev: pk.Device) -> None:
-    calls = Calls(dev)
+    calls = AttentionCalls(dev)
     calls.add((3, 2, 1), (40, 40), (16, 16))
     calls.add((3, 2, 1), (3, 40), (16, 16))
     with caps(dev, max_groups=2, tuning=named("generic-small")):
@@ -189,7 +189,7 @@ def test_a_long_grid_folds(dev: pk.Device) -> None:
 @pytest.mark.parametrize("limit", (32768, 16384))
 def test_copies_larger_than_a_binding(dev: pk.Device, limit: int) -> None:
     """Copies of as many KV heads at a time as one binding holds: a batch of three, or two of it."""
-    calls = Calls(dev)
+    calls = AttentionCalls(dev)
     if limit == 32768:
         calls.add((2, 6, 3), (40, 60), (16, 16), sinks=calls.values((6,)), causal=True)
     calls.add((2, 6, 3), (17, 34), (20, 17), F16)
@@ -201,11 +201,11 @@ def test_copies_larger_than_a_binding(dev: pk.Device, limit: int) -> None:
 @pytest.mark.parametrize("order", ((2, 0), (4, 1), (5, 2), (1, 2), (3, 1)), ids=str)
 def test_orders_of_blocks(dev: pk.Device, order: tuple[int, int]) -> None:
     """Some KV heads' blocks are neighbours, and what is left of five; short blocks wait."""
-    calls = Calls(dev)
+    calls = AttentionCalls(dev)
     for h, hkv in ((5, 5), (10, 5)):
         calls.add((1, h, hkv), (64, 70), (16, 20), causal=True)
         calls.add((1, h, hkv), (64, 70), (16, 140), window=(9, 3))
-    with force(dev, Choice(SMALL_TILE, order=order)):
+    with force(dev, AttentionChoice(SMALL_TILE, order=order)):
         calls.check()
 
 
@@ -214,7 +214,7 @@ def test_orders_of_blocks(dev: pk.Device, order: tuple[int, int]) -> None:
 @pytest.mark.sample
 def test_any_layout(dev: pk.Device, form: str) -> None:
     layout = forms(4, repeats=True)[form]
-    calls = Calls(dev)
+    calls = AttentionCalls(dev)
     for s, dtype in ((3, F32), (40, F32), (3, F16), (40, F16)):
         names = ["q", "k", "v", "mask"] + ([] if "repeat" in form else ["dst"])
         for name in names:
@@ -229,7 +229,7 @@ def test_any_layout(dev: pk.Device, form: str) -> None:
 @pytest.mark.parametrize("dtype", (F32, F16))
 def test_values_that_begin_anywhere(dev: pk.Device, dtype: str) -> None:
     """v in vectors of 8 and 16 bytes, in single elements, and beyond the first 256 bytes."""
-    calls = Calls(dev)
+    calls = AttentionCalls(dev)
     for depth, phases in ((60, (0, 4, 8)), (64, (1, 4, 8, 200)), (72, (4, 8, 136)), (136, (8, 24))):
         for phase in phases:
             calls.add((2, 4, 2), (35, 40), (16, depth), dtype, forms={"v": Form(phase=phase)})
@@ -258,7 +258,7 @@ def test_one_buffer_for_everything(dev: pk.Device, s: int) -> None:
     for some in (everything, {"lse": "out", "dst": "out"}, {"v": "x", "dst": "x"},
                  {"k": "x", "lse": "x"}):  # fmt: skip
         for dtype in (F32, F16):
-            calls = Calls(dev)
+            calls = AttentionCalls(dev)
             calls.add((1, 2, 1), (s, 36), (16, 8), dtype, mask=calls.mask((s, 36), F32),
                       sinks=calls.values((2,)), buffers=some)  # fmt: skip
             with caps(dev, tuning=named("generic-small")):
@@ -295,7 +295,7 @@ def test_result_over_an_input(dev: pk.Device) -> None:
 # -- random calls ---------------------------------------------------------------------------------
 
 
-def random_call(calls: Calls, rng: np.random.Generator) -> None:
+def random_call(calls: AttentionCalls, rng: np.random.Generator) -> None:
     """Any sizes, layouts and options."""
     hkv, group = int(rng.integers(1, 4)), int(rng.choice([1, 1, 2, 3, 5]))
     b, h = int(rng.integers(1, 3)), hkv * group
@@ -332,10 +332,10 @@ def random_call(calls: Calls, rng: np.random.Generator) -> None:
 @pytest.mark.sample
 def test_random_calls(dev: pk.Device, seed: int) -> None:
     """26 calls each: with all 40 seeds, 1,040 sets of parameters."""
-    calls = Calls(dev, seed)
+    calls = AttentionCalls(dev, seed)
     for _ in range(26):
         random_call(calls, calls.rng)
-    body = ("decode", "32", "32 sliced", "auto")[seed % 4]
+    body = ("decode", "32", "32 split", "auto")[seed % 4]
     if body == "auto":
         with caps(dev, tuning=named("generic-small")):
             calls.check()
@@ -366,7 +366,7 @@ def test_choice(caps_: Caps, sizes: tuple[int, ...], want: str) -> None:
     choice = choose(caps_, d)
     assert choice.body == want
     assert choose(caps_, d, True).body == want
-    assert 1 <= choice.slices <= max(d.keys, 1)
+    assert 1 <= choice.splits <= max(d.keys, 1)
 
 
 def view(shape: tuple[int, ...], dtype: str = F32) -> View:
@@ -376,9 +376,9 @@ def view(shape: tuple[int, ...], dtype: str = F32) -> View:
 def test_a_decoding_step_is_split_over_keys() -> None:
     less = replace(BIG, max_workgroup_bytes=16384)
     for caps_, t, groups in (
-        (BIG, 16384, 8 * 32),  # KV heads times slices of 512 keys
+        (BIG, 16384, 8 * 32),  # KV heads times splits of 512 keys
         (less, 16384, 8 * 64),  # half as many invocations each
-        (BIG, 4096, 8 * 64),  # slices of 64
+        (BIG, 4096, 8 * 64),  # splits of 64
     ):
         q, kv = view((1, 32, 1, 128)), view((1, 8, t, 128))
         steps = plans.plan(caps_, Scratch(), q, kv, kv, None, None, None, q)

@@ -9,16 +9,16 @@ import pytest
 
 import pykernels as pk
 from pykernels.forcing import force
-from pykernels.plans.attention.select_backward import Choice
+from pykernels.plans.attention.select_backward import AttentionGradChoice
 from tests.harness import Array, caps, forms, random_form
-from tests.kernels.attention.attention_gradients import F16, F32, Calls
+from tests.kernels.attention.attention_gradients import F16, F32, AttentionGradCalls
 
 pytestmark = pytest.mark.gpu
 
 # One tile a call, and windows of several tiles.
 CHOICES = {
-    "32": Choice(32, 8, 64, 96),
-    "128": Choice(128, 8, 128, 256),
+    "32": AttentionGradChoice(32, 8, 64, 96),
+    "128": AttentionGradChoice(128, 8, 128, 256),
 }
 LENGTHS = ((1, 1), (31, 33), (32, 64), (33, 31), (1, 70), (70, 1), (127, 129), (130, 260))
 
@@ -27,7 +27,7 @@ LENGTHS = ((1, 1), (31, 33), (32, 64), (33, 31), (1, 70), (70, 1), (127, 129), (
 @pytest.mark.parametrize("tile", CHOICES)
 def test_flash_attn_backward_matches_reference(dev: pk.Device, tile: str, dtype: str) -> None:
     """Lengths around the tiles."""
-    calls = Calls(dev)
+    calls = AttentionGradCalls(dev)
     for n, (s, t) in enumerate(LENGTHS):
         calls.add((1, 2, 1 + n % 2, s, t, 16, 24), dtype, causal=n % 3 == 2)
     with force(dev, CHOICES[tile]):
@@ -42,7 +42,7 @@ def test_flash_attn_backward_matches_reference(dev: pk.Device, tile: str, dtype:
 )  # fmt: skip
 @pytest.mark.parametrize("tile", CHOICES)
 def test_depths(dev: pk.Device, tile: str, d: int, dv: int) -> None:
-    calls = Calls(dev, d)
+    calls = AttentionGradCalls(dev, d)
     scale = None if d else 1.0
     with force(dev, CHOICES[tile]):
         calls.add((1, 2, 2, 40, 50, d, dv), causal=True, scale=scale)
@@ -80,7 +80,7 @@ def masks(rng: np.random.Generator, shape: tuple[int, ...]) -> dict[str, Array]:
 )  # fmt: skip
 def test_options(dev: pk.Device, options: dict[str, Any], tile: str) -> None:
     """Causality, windows, soft cap and ALiBi, with masks of every kind and sinks."""
-    calls = Calls(dev)
+    calls = AttentionGradCalls(dev)
     for h, hkv, s, t in ((4, 4, 40, 70), (6, 2, 70, 40), (5, 1, 65, 65)):
         calls.add((2, h, hkv, s, t, 12, 20), **options)
         for name, mask in masks(calls.rng, (2, h, s, t)).items():
@@ -90,14 +90,14 @@ def test_options(dev: pk.Device, options: dict[str, Any], tile: str) -> None:
         calls.check()
 
 
-@pytest.mark.parametrize("choice", [Choice(32, 1, 32, 32), Choice(32, 3, 96, 32)], ids=str)
-def test_many_windows(dev: pk.Device, choice: Choice) -> None:
+@pytest.mark.parametrize("sizes", ((1, 32, 32), (3, 96, 32)), ids=str)
+def test_many_windows(dev: pk.Device, sizes: tuple[int, int, int]) -> None:
     """Sums over several windows, hidden ones and short ones among them."""
-    calls = Calls(dev)
+    calls = AttentionGradCalls(dev)
     for options in ({}, {"causal": True}, {"window": (10, 40)}, {"causal": "top-left"}):
         calls.add((2, 4, 2, 100, 170, 20, 24), **options)
         calls.add((1, 2, 2, 170, 100, 20, 24), **options)
-    with force(dev, choice):
+    with force(dev, AttentionGradChoice(32, *sizes)):
         calls.check()
 
 
@@ -113,7 +113,7 @@ def test_layouts(dev: pk.Device, form: str, dtype: str) -> None:
         layouts |= {name: four for name in ("o", "dq", "dk", "dv")}
     else:
         layouts.pop("lse")
-    calls = Calls(dev)
+    calls = AttentionGradCalls(dev)
     calls.add((2, 4, 2, 9, 35, 8, 12), dtype, forms=layouts, causal=True)
     if "repeat" not in form:
         mask = calls.rng.normal(0, 1, (2, 4, 34, 9)).astype(dtype)
@@ -124,7 +124,7 @@ def test_layouts(dev: pk.Device, form: str, dtype: str) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_one_buffer(dev: pk.Device, seed: int) -> None:
     """All tensors of a call, and of several calls, in one buffer; kinds of both sizes mixed."""
-    calls = Calls(dev, seed)
+    calls = AttentionGradCalls(dev, seed)
     names = ("q", "k", "v", "o", "do", "dq", "dk", "dv")
     for n in range(3):
         kinds = {name: str(calls.rng.choice((F32, F16))) for name in names}
@@ -135,14 +135,14 @@ def test_one_buffer(dev: pk.Device, seed: int) -> None:
 
 def test_without_native_halves(dev: pk.Device) -> None:
     with caps(dev, f16=False):
-        calls = Calls(dev)
+        calls = AttentionGradCalls(dev)
         calls.add((1, 2, 1, 20, 30, 8, 12), F16, mask=np.zeros((20, 30), F16), causal=True)
         calls.check()
 
 
 def test_panels_beyond_one_binding(dev: pk.Device) -> None:
     """Some batches at a time, then some KV heads: masks and slopes still know which."""
-    calls = Calls(dev)
+    calls = AttentionGradCalls(dev)
     for b, h, hkv in ((4, 2, 2), (2, 6, 3), (1, 4, 2)):
         mask = calls.rng.normal(0, 2, (b, h, 60, 70)).astype(F32)
         calls.add((b, h, hkv, 60, 70, 40, 40), F16, mask=mask, max_bias=8.0)
@@ -151,7 +151,7 @@ def test_panels_beyond_one_binding(dev: pk.Device) -> None:
         calls.check()
 
 
-def random_call(calls: Calls) -> None:
+def random_call(calls: AttentionGradCalls) -> None:
     """Any call of moderate size."""
     rng = calls.rng
     hkv, group = int(rng.integers(1, 4)), int(rng.integers(1, 5))
@@ -183,18 +183,20 @@ def random_call(calls: Calls) -> None:
 @pytest.mark.parametrize("seed", range(50))
 def test_random_calls(dev: pk.Device, seed: int) -> None:
     """1,000 calls in all."""
-    calls = Calls(dev, seed)
+    calls = AttentionGradCalls(dev, seed)
     for _ in range(20):
         random_call(calls)
     tile = int(calls.rng.choice([32, 32, 32, 128]))
     sizes = calls.rng.integers(1, 5, 2) * tile
-    with force(dev, Choice(tile, int(calls.rng.integers(1, 9)), *(int(n) for n in sizes))):
+    with force(
+        dev, AttentionGradChoice(tile, int(calls.rng.integers(1, 9)), *(int(n) for n in sizes))
+    ):
         calls.check()
 
 
 @pytest.mark.crowd
 def test_a_long_grid_folds(dev: pk.Device) -> None:
     with caps(dev, max_groups=3):
-        calls = Calls(dev)
+        calls = AttentionGradCalls(dev)
         calls.add((1, 1, 1, 40, 40, 8, 40))
         calls.check()

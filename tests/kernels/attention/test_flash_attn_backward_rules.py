@@ -15,14 +15,14 @@ from pykernels.layout import View, contiguous_strides
 from pykernels.plan import Caps, Scratch, Step
 from pykernels.plans.attention import flash_attn_backward as plans
 from pykernels.plans.attention.arguments import OPEN, Band, Dims
-from pykernels.plans.attention.select_backward import Choice, choose
+from pykernels.plans.attention.select_backward import AttentionGradChoice, choose
 from pykernels.reference.attention import attention, flash_attn
 from pykernels.tuning import named
 from tests.harness import Array, assert_same_bits
-from tests.kernels.attention.attention_gradients import F16, F32, Calls
+from tests.kernels.attention.attention_gradients import F16, F32, AttentionGradCalls
 
 gpu = pytest.mark.gpu
-SMALL_WINDOWS = Choice(32, 2, 64, 32)
+SMALL_WINDOWS = AttentionGradChoice(32, 2, 64, 32)
 
 
 def inputs(rng: np.random.Generator, *shape: int) -> list[Array]:
@@ -52,7 +52,7 @@ def gradients(
 @gpu
 def test_rows_and_keys_without_a_partner_give_zeros(dev: pk.Device) -> None:
     """Their own gradients are 0, whatever they hold, and the others' are as without them."""
-    calls = Calls(dev)
+    calls = AttentionGradCalls(dev)
     for bad in (np.nan, np.inf, -np.inf, 3e38):
         q, k, v, do = inputs(calls.rng, 1, 4, 2, 50, 70, 12, 20)
         mask = calls.rng.random((1, 1, 50, 70)) < 0.5
@@ -75,7 +75,7 @@ def test_rows_and_keys_without_a_partner_give_zeros(dev: pk.Device) -> None:
 @gpu
 def test_logits_far_below_zero(dev: pk.Device) -> None:
     """What lies past the end of queries and keys must not get a weight of e^300."""
-    calls = Calls(dev)
+    calls = AttentionGradCalls(dev)
     calls.add((1, 2, 1, 40, 50, 8, 12), mask=np.array(-300.0, F32))
     low = {"q": np.full((1, 2, 40, 8), 5, F32), "k": np.full((1, 1, 50, 8), -5, F32)}
     calls.add((1, 2, 1, 40, 50, 8, 12), values=low, scale=1.5)
@@ -85,7 +85,7 @@ def test_logits_far_below_zero(dev: pk.Device) -> None:
 @gpu
 def test_keys_of_minus_infinity_are_masked(dev: pk.Device) -> None:
     """Logits of -inf: some, then all of a row's; what is computed is as if they were masked."""
-    calls = Calls(dev)
+    calls = AttentionGradCalls(dev)
     q, k, _, _ = inputs(calls.rng, 1, 2, 1, 40, 50, 8, 12)
     k[:, :, 10:20] = -np.inf
     calls.add((1, 2, 1, 40, 50, 8, 12), values={"q": np.abs(q) + 0.1, "k": k})
@@ -114,7 +114,7 @@ def test_a_key_that_some_may_see_does_not_leak_to_others(dev: pk.Device) -> None
 @gpu
 def test_lengths_without_a_common_key(dev: pk.Device) -> None:
     """More queries than keys: causality leaves the first ones nothing. Windows beyond the end."""
-    calls = Calls(dev)
+    calls = AttentionGradCalls(dev)
     calls.add((1, 2, 1, 90, 20, 8, 8), causal=True)
     calls.add((1, 2, 1, 20, 90, 8, 8), causal="top-left")
     calls.add((1, 2, 2, 90, 20, 8, 8), window=(0, 0), causal="top-left")

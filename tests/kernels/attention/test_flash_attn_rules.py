@@ -15,13 +15,13 @@ from pykernels.reference.attention import attention
 from pykernels.reference.attention import flash_attn_budget as budget
 from pykernels.tuning import named
 from tests.harness import Array, assert_close, assert_same_bits, caps
-from tests.kernels.attention.attention_calls import F16, F32, Calls, run
+from tests.kernels.attention.attention_calls import F16, F32, AttentionCalls, run
 from tests.kernels.attention.test_flash_attn import BODIES
 
 INF, NAN = np.inf, np.nan
 gpu = pytest.mark.gpu
 # One text of each kind; the largest only in the full run.
-KINDS = ["decode", "32", "32 sliced", pytest.param("large", marks=pytest.mark.sample)]
+KINDS = ["decode", "32", "32 split", pytest.param("large", marks=pytest.mark.sample)]
 
 
 @pytest.fixture
@@ -239,7 +239,7 @@ def test_logits_that_grow_with_the_keys(dev: pk.Device, body: str, dtype: str) -
 
     By q and k alone (whole tiles) and by a mask.
     """
-    calls = Calls(dev)
+    calls = AttentionCalls(dev)
     rows, keys = BLOCKS.get((f"attention_tile/{body.split()[0]}", 64), (32, 32))
     s, t, d = rows + 1, 6 * keys, 16
     tiles = np.arange(t) // keys

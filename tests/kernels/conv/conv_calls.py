@@ -104,7 +104,7 @@ class Call:
     shape: tuple[int, ...] = field(default=())
 
 
-class Calls:
+class ConvCalls:
     """Many convolutions in one case, each checked against the reference."""
 
     def __init__(self, dev: pk.Device, seed: int = 0, **options: Any) -> None:

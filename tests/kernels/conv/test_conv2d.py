@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import pykernels as pk
+from pykernels._generated.bodies import conv_stem
 from pykernels.forcing import force
 from pykernels.kernels import conv2d, conv2d_backward_input
-from pykernels.plans.conv.select import SMALLEST, STEM_TILES, TILES, TILES_3X3, Choice
-from pykernels.plans.conv.window_steps import STEM_WINDOWS
+from pykernels.plans.conv.select import SMALLEST, STEM_TILES, TILES, TILES_3X3, ConvChoice
 from pykernels.reference.conv import conv2d as reference
 from tests.conftest import FULL
 from tests.harness import Form, assert_same_bits, caps, forms, random_form
-from tests.kernels.conv.conv_calls import F16, F32, KINDS, Calls, Sizes, random_sizes
+from tests.kernels.conv.conv_calls import F16, F32, KINDS, ConvCalls, Sizes, random_sizes
 
 gpu = pytest.mark.gpu
 OPS = ("conv2d", "conv2d_backward_input", "conv_transpose2d")
@@ -51,7 +51,7 @@ def test_tile_at_its_edges(
     c, pack, layout = LOADS[load]
     if load == "any":
         kinds = (kinds[0], F32, kinds[2])
-    calls = Calls(dev)
+    calls = ConvCalls(dev)
     shapes = ((rows, (8, cols // 8)), (rows + 1, (cols + 1, 1)), (rows - 1, (1, cols - 1)))
     for (o, image), exact in itertools.product((*shapes, (3, (2, 3))), (True, False)):
         s = Sizes(image, (3, 3), 1, c, o, padding=(1, 1, 2, 1), layout=layout)
@@ -59,20 +59,20 @@ def test_tile_at_its_edges(
     for o in (5, 8):
         s = Sizes((9, 7), (2, 3), 3, c, o, 2, (2, 1), (0, 3, 1, 0), (1, 2), layout)
         calls.add(s, kinds=kinds)
-    with force(dev, Choice(tile, pack=pack)):
+    with force(dev, ConvChoice(tile, pack=pack)):
         calls.check(f"{tile} {load}")
 
 
 @gpu
 @pytest.mark.sample
 @pytest.mark.parametrize("kinds", KINDS[:3], ids="-".join)
-@pytest.mark.parametrize("slices", (1, 3))
+@pytest.mark.parametrize("splits", (1, 3))
 @pytest.mark.parametrize("tile", TILES_3X3)
 def test_rows_of_three_taps(
-    dev: pk.Device, tile: str, slices: int, kinds: tuple[str, str, str]
+    dev: pk.Device, tile: str, splits: int, kinds: tuple[str, str, str]
 ) -> None:
     """The body for windows of 3 x 3 that keep the width of the image."""
-    calls = Calls(dev)
+    calls = ConvCalls(dev)
     for c, o, image, rows in (
         (3, 64, (4, 32), (1, 1)), (5, 72, (5, 52), (2, 0)), (4, 8, (7, 4), (0, 1)),
         (1, 8, (1, 124), (2, 1)), (8, 72, (10, 14), (1, 1)), (3, 8, (2, 2), (2, 2)),
@@ -82,7 +82,7 @@ def test_rows_of_three_taps(
             calls.add(s, op, kinds, exact=c == 3, x_form=Form(phase=8))
         down = replace(s, stride=(2, 1), dilation=(3, 1), padding=(3, 4, 1, 1))
         calls.add(down, "conv2d", kinds, bias=F32, activation="gelu" if c == 5 else "relu")
-    with force(dev, Choice(tile, slices, pack=True)):
+    with force(dev, ConvChoice(tile, splits, pack=True)):
         calls.check()
     for vec in (2, 4):
         assert any(
@@ -91,6 +91,7 @@ def test_rows_of_three_taps(
         )
 
 
+STEM_WINDOWS = sorted({f"{c.K}/{c.S}" for c in conv_stem.CONFIGS.values()})
 SAME = [KINDS[0], KINDS[1], KINDS[4]]  # weights of the image's dtype
 
 
@@ -103,7 +104,7 @@ def test_first_layers(dev: pk.Device, tile: str, window: str, kinds: tuple[str, 
     """The body for few input channels: sizes around its tile, any views."""
     k, step = (int(v) for v in window.split("/"))
     rows = STEM_TILES[tile][0]
-    calls = Calls(dev)
+    calls = ConvCalls(dev)
     edges = ((0, 0, 0, 0), (k // 2,) * 4, (1, k - 1, k + 1, 2))
     for i, (c, o, out) in enumerate((
         (3, rows, (8, 16)), (1, rows + 1, (9, 20)), (2, rows - 1, (7, 12)), (4, 5, (1, 1)),
@@ -120,10 +121,10 @@ def test_first_layers(dev: pk.Device, tile: str, window: str, kinds: tuple[str, 
         form = random_forms(calls.rng)
         calls.add(s, kinds=kinds, exact=True, **form)
         calls.add(replace(s, layout="NHWC"), kinds=kinds)
-    with force(dev, Choice(tile)):
+    with force(dev, ConvChoice(tile)):
         calls.check(f"{tile} {window}")
     for dv, last in ((1, False), (4, False), (4, True)):
-        key = (f"WINDOW={window}", f"DV={dv}", f"LAST={last}")
+        key = (f"_k{k}s{step}", f"DV={dv}", f"LAST={last}")
         found = [k for name, k in dev._context.pipelines._pipelines if name == "conv_stem"]
         assert any(all(part in k for part in key) for k in found)
 
@@ -134,7 +135,7 @@ def test_first_layers(dev: pk.Device, tile: str, window: str, kinds: tuple[str, 
 @pytest.mark.parametrize("k", (3, 4, 7))
 def test_three_channels_by_step_two(dev: pk.Device, k: int, kinds: tuple[str, str, str]) -> None:
     """The body that has all residues of the gradient at once."""
-    calls = Calls(dev)
+    calls = ConvCalls(dev)
     for i, (o, image, padding) in enumerate((
         (8, (16, 32), (1, 1, 1, 1)), (1, (17, 36), (1, 0, 3, 2)), (5, (15, 31), (3, 3, 1, 4)),
         (3, (k - 1, k), (1, 0, 1, 0)), (9, (33, 8), (5, 1, 5, 2)),
@@ -146,10 +147,10 @@ def test_three_channels_by_step_two(dev: pk.Device, k: int, kinds: tuple[str, st
         form = random_forms(calls.rng)
         calls.add(s, "conv2d_backward_input", kinds, exact=True, **form)
         calls.add(replace(s, layout="NHWC"), "conv2d_backward_input", kinds)
-    with force(dev, Choice("conv_few_outputs")):
+    with force(dev, ConvChoice("conv_few_outputs")):
         calls.check(str(k))
     for dv in (1, 4):
-        key = (f"K={k}", f"DV={dv}")
+        key = (f"KERNEL=taps{k}", f"DV={dv}")
         found = [k for name, k in dev._context.pipelines._pipelines if name == "conv_few_outputs"]
         assert any(all(part in k for part in key) for k in found)
 
@@ -159,7 +160,7 @@ def test_three_channels_by_step_two(dev: pk.Device, k: int, kinds: tuple[str, st
 @pytest.mark.parametrize("kinds", KINDS, ids="-".join)
 @pytest.mark.parametrize("o", (1, 3, 6))
 def test_direct(dev: pk.Device, o: int, kinds: tuple[str, str, str]) -> None:
-    calls = Calls(dev)
+    calls = ConvCalls(dev)
     for layout in ("NCHW", "NHWC"):
         for exact in (True, False):
             calls.add(Sizes((17, 19), n=3, c=2, o=o, groups=2, layout=layout), "conv2d", kinds,
@@ -168,7 +169,7 @@ def test_direct(dev: pk.Device, o: int, kinds: tuple[str, str, str]) -> None:
                       "conv2d", kinds, exact=exact)  # fmt: skip
             calls.add(Sizes((10, 9), n=2, c=2, o=o, groups=3, padding=(3, 1, 0, 4), layout=layout),
                       "conv2d", kinds, exact=exact)  # fmt: skip
-    with force(dev, Choice("conv_direct")):
+    with force(dev, ConvChoice("conv_direct")):
         calls.check()
 
 
@@ -177,7 +178,7 @@ def test_direct(dev: pk.Device, o: int, kinds: tuple[str, str, str]) -> None:
 @pytest.mark.parametrize("kinds", KINDS, ids="-".join)
 def test_depthwise(dev: pk.Device, kinds: tuple[str, str, str]) -> None:
     """One channel in each group and 3 x 3 taps, in vectors of pixels or of channels."""
-    calls = Calls(dev)
+    calls = ConvCalls(dev)
     for layout in ("NCHW", "NHWC"):
         for groups, image, padding in (
             (8, (9, 12), (1, 1, 1, 1)), (20, (5, 8), (1, 0, 1, 1)), (4, (1, 4), (1, 1, 1, 1)),
@@ -196,33 +197,33 @@ def test_depthwise(dev: pk.Device, kinds: tuple[str, str, str]) -> None:
 
 @gpu
 @pytest.mark.sample
-@pytest.mark.parametrize("slices", (2, 5, 40))
-def test_slices_of_the_sums(dev: pk.Device, slices: int) -> None:
-    calls = Calls(dev)
+@pytest.mark.parametrize("splits", (2, 5, 40))
+def test_splits_of_the_sums(dev: pk.Device, splits: int) -> None:
+    calls = ConvCalls(dev)
     for c in (3, 20, 64):
         for layout in ("NCHW", "NHWC"):
             s = Sizes((6, 5), c=c, o=9, padding=(1, 1, 1, 1), layout=layout)
             calls.add(s, exact=True)
             calls.add(replace(s, groups=2), bias=F16, scale=0.5, activation="relu")
-    with force(dev, Choice(SMALLEST, slices)):
+    with force(dev, ConvChoice(SMALLEST, splits)):
         calls.check()
 
 
 @gpu
 def test_other_dtypes(dev: pk.Device) -> None:
     """Sums that no text stores as they are go through scratch."""
-    calls = Calls(dev)
+    calls = ConvCalls(dev)
     for kinds in KINDS:
         calls.add(Sizes((6, 5), o=9, padding=(1, 1, 1, 1)), kinds=kinds, bias=F32)
         calls.add(Sizes((6, 5), (1, 1), o=9), kinds=kinds, bias=F16)
-    with force(dev, Choice(SMALLEST)):
+    with force(dev, ConvChoice(SMALLEST)):
         calls.check()
 
 
 @gpu
 def test_without_native_halves(dev: pk.Device) -> None:
     with caps(dev, f16=False):
-        calls = Calls(dev)
+        calls = ConvCalls(dev)
         for op in OPS:
             calls.add(Sizes((6, 5), o=9, stride=(2, 1)), op, (F16, F16, F16), x_form=Form(phase=1))
         calls.check()
@@ -240,7 +241,7 @@ MORE = (*BODIES, *((t, pack) for t in TILES if t != ANY_ONLY for pack in (False,
 def test_random_arguments(dev: pk.Device, seed: int) -> None:
     """Ten sets of arguments for each of the three kernels, any layout of the tensors."""
     body, pack = (MORE if FULL else BODIES)[seed % len(MORE if FULL else BODIES)]
-    calls = Calls(dev, seed)
+    calls = ConvCalls(dev, seed)
     rng = calls.rng
     for i in range(10):
         s = random_sizes(rng)
@@ -255,7 +256,7 @@ def test_random_arguments(dev: pk.Device, seed: int) -> None:
                 continue
             bias = str(rng.choice(["", F32, F16])) if op != "conv2d_backward_input" else ""
             calls.add(s, op, kinds, exact=i % 2 == 0, bias=bias, **form)
-    with force(dev, Choice(body, pack=pack)):
+    with force(dev, ConvChoice(body, pack=pack)):
         calls.check(f"{body} {pack}")
 
 
@@ -268,7 +269,7 @@ def test_the_gradient_is_the_adjoint(dev: pk.Device, seed: int) -> None:
         s = random_sizes(rng)
         x, w, y = (rng.integers(-2, 3, shape).astype(np.float32) for shape in (s.x, s.w, s.y))
         made, back = dev.empty(s.y), dev.empty(s.x)
-        with force(dev, Choice(SMALLEST)):
+        with force(dev, ConvChoice(SMALLEST)):
             options = s.options
             conv2d(dev.tensor(x), dev.tensor(w), made, **options)
             conv2d_backward_input(dev.tensor(y), dev.tensor(w), back, **options)
@@ -285,14 +286,14 @@ def test_the_gradient_is_the_adjoint(dev: pk.Device, seed: int) -> None:
 @pytest.mark.parametrize("form", forms(4, repeats=True))
 def test_any_layout(dev: pk.Device, form: str) -> None:
     layout = forms(4, repeats=True)[form]
-    calls = Calls(dev)
+    calls = ConvCalls(dev)
     for op, c, layouts in itertools.product(OPS[:2], (3, 16), ("NCHW", "NHWC")):
         s = Sizes((6, 7), (3, 2), c=c, o=9, stride=(1, 2), padding=(1, 0, 1, 1), layout=layouts)
         calls.add(s, op, x_form=layout)
         calls.add(s, op, w_form=layout)
         if "repeat" not in form:
             calls.add(s, op, x_form=layout, w_form=layout, dst_form=layout)
-    with force(dev, Choice(SMALLEST)):
+    with force(dev, ConvChoice(SMALLEST)):
         calls.check()
 
 
@@ -301,10 +302,10 @@ def test_any_layout(dev: pk.Device, form: str) -> None:
 @pytest.mark.parametrize("op", OPS)
 def test_operands_in_one_buffer(dev: pk.Device, op: str, near: int) -> None:
     for s in (Sizes((6, 5), o=9), Sizes((6, 5), (1, 1), n=1, c=16, o=12), Sizes((5, 5), o=2)):
-        calls = Calls(dev)
+        calls = ConvCalls(dev)
         bias = F32 if op != "conv2d_backward_input" else ""
         calls.add(s, op, bias=bias, buffer="one", near=near)
-        with force(dev, Choice("conv_direct" if s.o == 2 else SMALLEST)):
+        with force(dev, ConvChoice("conv_direct" if s.o == 2 else SMALLEST)):
             calls.check()
 
 
@@ -324,16 +325,16 @@ def test_convolution_over_its_own_image(dev: pk.Device) -> None:
 def test_a_long_grid_folds(dev: pk.Device) -> None:
     with caps(dev, max_groups=2):
         for body in (SMALLEST, "conv_direct"):
-            calls = Calls(dev)
+            calls = ConvCalls(dev)
             calls.add(Sizes((16, 9), o=40, padding=(1, 1, 1, 1)), exact=True)
             calls.add(Sizes((16, 9), o=3, groups=6, stride=(2, 2)), exact=True)
-            with force(dev, Choice(body)), caps(dev, max_groups=2):
+            with force(dev, ConvChoice(body)), caps(dev, max_groups=2):
                 calls.check()
 
 
 @gpu
 def test_more_images_times_channels_than_a_grid_axis(dev: pk.Device) -> None:
-    calls = Calls(dev)
+    calls = ConvCalls(dev)
     calls.add(Sizes((2, 2), (2, 2), 3, 1, 1, 23_000, padding=(1, 0, 0, 0)), exact=True)
     calls.add(Sizes((2, 1), (1, 1), 70_001, 1, 9, stride=(2, 1)), exact=True)
     with caps(dev):
@@ -343,21 +344,21 @@ def test_more_images_times_channels_than_a_grid_axis(dev: pk.Device) -> None:
 @gpu
 def test_one_by_one(dev: pk.Device) -> None:
     """As products where pixels lie evenly, as convolutions where not."""
-    calls = Calls(dev)
+    calls = ConvCalls(dev)
     for layout, groups, n in itertools.product(("NCHW", "NHWC"), (1, 2), (1, 3)):
         for image in ((5, 4), (16, 33)):
             s = Sizes(image, (1, 1), n, 12, 20, groups, layout=layout)
             calls.add(s, bias=F32, activation="silu")
             calls.add(s, "conv2d_backward_input", exact=True)
             calls.add(replace(s, stride=(2, 2)), exact=True)
-    with force(dev, Choice(SMALLEST)):
+    with force(dev, ConvChoice(SMALLEST)):
         calls.check()
 
 
 @gpu
 @pytest.mark.parametrize("op", OPS)
 def test_nothing_to_sum_or_write(dev: pk.Device, op: str) -> None:
-    calls = Calls(dev)
+    calls = ConvCalls(dev)
     bias = F32 if op != "conv2d_backward_input" else ""
     for n, c, o in ((0, 3, 4), (2, 0, 4), (2, 3, 0)):
         calls.add(Sizes((5, 4), n=n, c=c, o=o), op, bias=bias, exact=True)
@@ -367,7 +368,7 @@ def test_nothing_to_sum_or_write(dev: pk.Device, op: str) -> None:
 @gpu
 def test_residues_without_taps(dev: pk.Device) -> None:
     """A stride larger than the kernel: most pixels of the gradient meet no window."""
-    calls = Calls(dev)
+    calls = ConvCalls(dev)
     for stride, kernel in (((5, 4), (2, 3)), ((3, 100), (1, 1)), ((6, 6), (3, 3))):
         s = Sizes((13, 11), kernel, stride=stride, dilation=(2, 3))
         calls.add(s, "conv2d_backward_input", exact=True)

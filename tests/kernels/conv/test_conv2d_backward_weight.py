@@ -11,7 +11,7 @@ import pytest
 import pykernels as pk
 from pykernels.forcing import force
 from pykernels.kernels import conv2d_backward_weight
-from pykernels.plans.conv.select_weight import DIRECT, Choice
+from pykernels.plans.conv.select_weight import DIRECT, WeightGradChoice
 from pykernels.reference.conv import conv2d
 from pykernels.reference.conv import conv2d_backward_weight as reference
 from pykernels.reference.conv import window_budget as budget
@@ -171,7 +171,7 @@ def test_weight_around_the_tiles(dev: pk.Device, rows: int) -> None:
     ])  # fmt: skip
 
 
-# -- layouts, dtypes, slices ----------------------------------------------------------------------
+# -- layouts, dtypes, splits ----------------------------------------------------------------------
 
 
 def test_weight_of_any_layout(dev: pk.Device) -> None:
@@ -212,12 +212,12 @@ def test_weight_within_the_budget(dev: pk.Device) -> None:
     ], real=True)  # fmt: skip
 
 
-@pytest.mark.parametrize(("body", "slices"), (
+@pytest.mark.parametrize(("body", "splits"), (
     ("32x32", 1), ("32x32", 7), ("64x64", 1), ("64x64", 5), ("64x128", 3), (DIRECT, 4),
 ))  # fmt: skip
 @pytest.mark.sample
-def test_weight_by_every_body(dev: pk.Device, body: str, slices: int) -> None:
-    with force(dev, Choice(body, slices)):
+def test_weight_by_every_body(dev: pk.Device, body: str, splits: int) -> None:
+    with force(dev, WeightGradChoice(body, splits)):
         check(dev, [
             Call(c=c, o=o, n=2, image=(12, 15), kernel=kernel, stride=stride, layout=layout)
             for layout in ("NCHW", "NHWC")

@@ -19,13 +19,13 @@ from pykernels.plans.conv import conv2d as conv2d_plans
 from pykernels.plans.conv import conv2d_backward_input as back_plans
 from pykernels.plans.conv import select
 from pykernels.plans.conv.geometry import geometry
-from pykernels.plans.conv.select import SMALLEST, TILES_3X3, Choice, Shape, choose
+from pykernels.plans.conv.select import SMALLEST, TILES_3X3, ConvChoice, ConvShape, choose
 from pykernels.reference.conv import conv2d as reference
 from pykernels.reference.conv import conv2d_backward_input as gradient
 from pykernels.reference.conv import conv_transpose2d as transposed
 from pykernels.tuning import named
 from tests.harness import Form, assert_same_bits
-from tests.kernels.conv.conv_calls import F16, F32, Calls, Sizes
+from tests.kernels.conv.conv_calls import F16, F32, ConvCalls, Sizes
 
 gpu = pytest.mark.gpu
 
@@ -36,12 +36,12 @@ gpu = pytest.mark.gpu
 @pytest.mark.sample
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_epilogue(dev: pk.Device, activation: str | None) -> None:
-    for body, slices in ((SMALLEST, 1), (SMALLEST, 3), ("conv_direct", 1)):
-        calls = Calls(dev)
+    for body, splits in ((SMALLEST, 1), (SMALLEST, 3), ("conv_direct", 1)):
+        calls = ConvCalls(dev)
         for bias, form in ((F32, None), (F16, Form(phase=1)), (F32, Form(steps=(-2,)))):
             s = Sizes((6, 5), c=20, o=9, groups=2)
             calls.add(s, bias=bias, bias_form=form, scale=-0.25, activation=activation)
-        with force(dev, Choice(body, slices)):
+        with force(dev, ConvChoice(body, splits)):
             calls.check(body)
 
 
@@ -60,7 +60,7 @@ def test_a_large_value_stays_in_its_windows(dev: pk.Device) -> None:
         if last:
             given = given.transpose(0, 2, 3, 1).copy().transpose(0, 3, 1, 2)
         dst = dev.empty(want.shape)
-        with force(dev, Choice(body, pack=pack)):
+        with force(dev, ConvChoice(body, pack=pack)):
             conv2d(given, dev.tensor(w), dst, padding=2)
         np.testing.assert_array_equal(dst.numpy(), want.astype(np.float32))
 
@@ -74,7 +74,7 @@ def test_a_large_value_in_a_first_layer(dev: pk.Device) -> None:
     w = np.ones((5, 3, 3, 3), np.float32)
     want = reference(x, w, stride=2, padding=(1, 2, 3, 2))
     made = dev.empty(want.shape)
-    with force(dev, Choice("conv_stem/16x128")):
+    with force(dev, ConvChoice("conv_stem/16x128")):
         conv2d(dev.tensor(x), dev.tensor(w), made, stride=2, padding=(1, 2, 3, 2))
     np.testing.assert_array_equal(made.numpy(), want.astype(np.float32))
     y = np.ones((2, 5, 5, 11), np.float32)
@@ -82,7 +82,7 @@ def test_a_large_value_in_a_first_layer(dev: pk.Device) -> None:
     y[1, 4, 4, 10] = np.inf
     want = gradient(y, w, x.shape, stride=2, padding=1)
     made = dev.empty(want.shape)
-    with force(dev, Choice("conv_few_outputs")):
+    with force(dev, ConvChoice("conv_few_outputs")):
         conv2d_backward_input(dev.tensor(y), dev.tensor(w), made, stride=2, padding=1)
     np.testing.assert_array_equal(made.numpy(), want.astype(np.float32))
 
@@ -93,7 +93,7 @@ def test_the_same_bits_again(dev: pk.Device) -> None:
     results = []
     for _ in range(3):
         dst = dev.empty((2, 40, 9, 9))
-        with force(dev, Choice(SMALLEST, 4)):
+        with force(dev, ConvChoice(SMALLEST, 4)):
             conv2d(x, w, dst, padding=1)
         results.append(dst.numpy())
     assert_same_bits(results[1], results[0])
@@ -167,7 +167,7 @@ def test_functional_arguments(dev: pk.Device) -> None:
     b = rng.integers(-3, 4, 4).astype(np.float32)
     want = reference(x, w, b, stride=(2, 1), padding=(1, 0), dilation=(1, 2), groups=2)
     tensors = dev.tensor(x), dev.tensor(w), dev.tensor(b)
-    with force(dev, Choice(SMALLEST)):
+    with force(dev, ConvChoice(SMALLEST)):
         got = pk.conv2d(*tensors, [2, 1], (1, 0), [1, 2], 2)
         assert isinstance(got, pk.Tensor)
         assert_same_bits(got.numpy(), want.astype(np.float32))
@@ -197,7 +197,7 @@ def test_functional_transpose(dev: pk.Device) -> None:
     # torch's order: output_padding, groups, dilation.
     args: Any = (2, (1, 0), (1, 0), 2, 1)
     want = transposed(x, w, b, stride=2, padding=(1, 0), output_padding=(1, 0), groups=2)
-    with force(dev, Choice(SMALLEST)):
+    with force(dev, ConvChoice(SMALLEST)):
         got = pk.conv_transpose2d(dev.tensor(x), w, b, *args)
         assert_same_bits(got.numpy(), want.astype(np.float32))
         one = pk.conv_transpose2d(dev.tensor(x)[0], w, b, *args)
@@ -230,12 +230,12 @@ SMALL = Caps(False, False, 256, 256, 16384, 1 << 27, 65535, named("generic-small
 
 
 def test_choices() -> None:
-    assert choose(LARGE, Shape(1, 512, 4096 * 16, 4608)).body == "implicit_gemm/128x128"
-    assert choose(LARGE, Shape(1, 64, 16 * 56 * 56, 576)).body == "implicit_gemm/64x128"
-    assert choose(LARGE, Shape(1, 256, 16 * 14 * 14, 2304)).slices > 1
-    assert choose(LARGE, Shape(128, 1, 16 * 56 * 56, 9)).body == "conv_direct"
+    assert choose(LARGE, ConvShape(1, 512, 4096 * 16, 4608)).body == "implicit_gemm/128x128"
+    assert choose(LARGE, ConvShape(1, 64, 16 * 56 * 56, 576)).body == "implicit_gemm/64x128"
+    assert choose(LARGE, ConvShape(1, 256, 16 * 14 * 14, 2304)).splits > 1
+    assert choose(LARGE, ConvShape(128, 1, 16 * 56 * 56, 9)).body == "conv_direct"
     for rows in (9, 64, 512):
-        assert choose(SMALL, Shape(1, rows, 1000, 576)).body == SMALLEST
+        assert choose(SMALL, ConvShape(1, rows, 1000, 576)).body == SMALLEST
 
 
 def view(shape: tuple[int, ...], last: bool = False) -> View:
@@ -291,7 +291,7 @@ def test_plans_of_first_layers(caps: Caps) -> None:
         tile = "16x128" if n == 1 and caps is LARGE else "32x128"  # too few of those for 132 units
         image, w, out = view((n, 3, 224, 224)), view((64, 3, 7, 7)), view((n, 64, 112, 112))
         found = conv2d_plans.plan(caps, Scratch(), image, w, None, out, padding=3, stride=2)
-        assert [(s.body.name, s.axes[2:4]) for s in found] == [("conv_stem", (tile, "7/2"))]
+        assert [(s.body.name, s.axes[2]) for s in found] == [("conv_stem", f"{tile}_k7s2")]
         back = back_plans.plan(caps, Scratch(), out, w, image, padding=3, stride=2)
         assert [s.body.name for s in back] == ["conv_few_outputs"]
         # Not with these: other dtypes of the weights, windows, steps, residues.
@@ -317,7 +317,7 @@ def test_plans_of_first_layers(caps: Caps) -> None:
     assert len(found) >= 4
 
 
-def test_slices_fit_one_binding() -> None:
+def test_splits_fit_one_binding() -> None:
     x, w = view((16, 256, 14, 14)), view((256, 256, 3, 3))
     assert ("splitk_reduce",) in [f[:1] for f in forms_of(x, w, x, padding=1)]
     narrow = replace(LARGE, max_binding=2 * x.nbytes - 1)
@@ -328,6 +328,6 @@ def test_cost_of_a_choice_grows_with_the_work() -> None:
     t = named("nvidia-h200")
     for body in ("implicit_gemm/64x128", "implicit_gemm/128x128", SMALLEST, *TILES_3X3):
         few, many = (
-            select._seconds(t, Shape(1, 256, n, 2304), body, 1) for n in (1 << 14, 1 << 18)
+            select._seconds(t, ConvShape(1, 256, n, 2304), body, 1) for n in (1 << 14, 1 << 18)
         )
         assert 8 * few < many < 32 * few

@@ -44,7 +44,7 @@ def call(op: Op, *tensors: pk.Tensor) -> None:
     getattr(pk.kernels, op.name)(*tensors)
 
 
-class Calls:
+class OpCalls:
     """Many calls of one operation in one case, each checked against its reference."""
 
     def __init__(self, dev: pk.Device, op: Op, dtype: str, seed: int = 0) -> None:
@@ -86,7 +86,7 @@ class Calls:
 @gpu
 @pytest.mark.parametrize(("op", "dtype"), EACH)
 def test_ops_match_their_references(dev: pk.Device, op: Op, dtype: str) -> None:
-    calls = Calls(dev, op, dtype)
+    calls = OpCalls(dev, op, dtype)
     odd = Form(phase=1)
     calls.add((64, 300))
     calls.add((5, 7, 9), form=(odd,), dst=odd)
@@ -128,7 +128,7 @@ def test_references_have_the_special_values(op: Op) -> None:
 @pytest.mark.parametrize("form", forms(3, repeats=True))
 @pytest.mark.parametrize("op", KERNELS, ids=lambda op: op.name)
 def test_any_layout(dev: pk.Device, op: Op, form: str) -> None:
-    calls = Calls(dev, op, "float32")
+    calls = OpCalls(dev, op, "float32")
     layout = forms(3, repeats=True)[form]
     for shape in ((4, 5, 6), (2, 3, 64), (1, 1, 1), (3, 1, 8)):
         for i in range(len(op.inputs)):
@@ -143,7 +143,7 @@ def test_any_layout(dev: pk.Device, op: Op, form: str) -> None:
 @pytest.mark.parametrize("op", KERNELS, ids=lambda op: op.name)
 def test_random_layouts(dev: pk.Device, op: Op) -> None:
     rng = np.random.default_rng(7)
-    calls = Calls(dev, op, "float32")
+    calls = OpCalls(dev, op, "float32")
     for _ in range(12):
         ndim = int(rng.integers(1, 6))
         shape = tuple(int(n) for n in rng.choice([1, 2, 3, 4, 8], ndim))
@@ -155,7 +155,7 @@ def test_random_layouts(dev: pk.Device, op: Op) -> None:
 @gpu
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_inputs_repeat_by_numpys_rule(dev: pk.Device, dtype: str) -> None:
-    calls = Calls(dev, OPS["add"], dtype)
+    calls = OpCalls(dev, OPS["add"], dtype)
     for a, b in (
         ((3, 8), (8,)), ((8,), (3, 8)), ((3, 8), (3, 1)), ((3, 1), (3, 8)), ((), (16,)),
         ((16,), ()), ((4, 1), (1, 4)), ((2, 1, 5), (3, 1)), ((1,), (1,)), ((3, 1), (0,)),
@@ -168,7 +168,7 @@ def test_inputs_repeat_by_numpys_rule(dev: pk.Device, dtype: str) -> None:
 @pytest.mark.parametrize("op", KERNELS, ids=lambda op: op.name)
 def test_without_native_halves(dev: pk.Device, op: Op) -> None:
     with caps(dev, f16=False):
-        calls = Calls(dev, op, "float16")
+        calls = OpCalls(dev, op, "float16")
         calls.add((5, 12))
         calls.add((7, 3), form=(Form(steps=(-1, 2)),), dst=Form(phase=1))
         calls.add((40,), in_place=True)

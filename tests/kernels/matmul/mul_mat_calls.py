@@ -27,7 +27,7 @@ OTHERS = [(F32, F32, F16), (F32, F16, F32), (F16, F32, F16), (F32, F16, F16)]
 K_RUNS, ROWS_RUN, NOTHING_RUNS = Form(), Form(order=(1, 0)), Form(phase=1, gap=1)
 
 
-class Calls:
+class GemmCalls:
     """Many products in one case, each checked against the reference."""
 
     def __init__(self, dev: pk.Device, seed: int = 0, **options: Any) -> None:

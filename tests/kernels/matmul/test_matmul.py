@@ -15,7 +15,7 @@ from pykernels.plan import Caps, Scratch, cdiv
 from pykernels.plans.cost import split_k
 from pykernels.plans.limits import MAX_ROUNDS
 from pykernels.plans.matmul import mul_mat as plans
-from pykernels.plans.matmul.select import Shape, choose
+from pykernels.plans.matmul.select import GemmShape, choose
 from pykernels.tuning import named
 from tests.harness import (
     assert_same_bits,
@@ -98,29 +98,29 @@ SLOTS = 396  # workgroups of gemm_tile at a time: three on each of 132 multiproc
 
 
 def test_choices() -> None:
-    square = [choose(LARGE, Shape(1, n, n, n)).body for n in (4096, 2048, 512, 100, 8)]
+    square = [choose(LARGE, GemmShape(1, n, n, n)).body for n in (4096, 2048, 512, 100, 8)]
     assert square[0] == square[1] == "gemm_tile"
     assert square[-1] == "gemv"
-    assert choose(LARGE, Shape(1, 64, 64, 1 << 16)).slices > 16
-    assert choose(LARGE, Shape(1, 1, 1, 1 << 24)).slices > 256
+    assert choose(LARGE, GemmShape(1, 64, 64, 1 << 16)).splits > 16
+    assert choose(LARGE, GemmShape(1, 1, 1, 1 << 24)).splits > 256
     for n in (9, 100, 4096):
-        assert choose(SMALL, Shape(1, n, n, n)).body == "mul_mat/32"
+        assert choose(SMALL, GemmShape(1, n, n, n)).body == "mul_mat/32"
 
 
 def test_tails_leave_whole_waves() -> None:
     for rows, cols in ((4096, 4096), (2048, 2048), (512, 14336), (3001, 2999)):
-        choice = choose(LARGE, Shape(1, rows, cols, 4096))
-        assert choice.slices == 1
-        assert choice.tail.slices > 1
+        choice = choose(LARGE, GemmShape(1, rows, cols, 4096))
+        assert choice.splits == 1
+        assert choice.tail.splits > 1
         across, down = cdiv(cols, 128), cdiv(rows, 64)
         whole = across * (down - choice.tail.rows)
         waves = across * down // SLOTS * SLOTS
         assert waves - across < whole <= waves
-    assert choose(LARGE, Shape(1, 33 * 64, 60 * 128, 4096)).tail.rows == 0  # five waves
+    assert choose(LARGE, GemmShape(1, 33 * 64, 60 * 128, 4096)).tail.rows == 0  # five waves
 
 
 # What took at most 2 % longer than the best on one NVIDIA H200 through Vulkan: the rows of tiles in
-# the tail (0: none), and its slices.
+# the tail (0: none), and its splits.
 MEASURED = {
     (1792, 1792, 1792): (0, {1}),
     (2048, 2048, 2048): (8, {2, 3, 5, 6, 7, 8}),
@@ -139,17 +139,17 @@ MEASURED = {
 
 
 def test_choices_are_among_the_fastest_measured() -> None:
-    for sizes, (rows, slices) in MEASURED.items():
-        choice = choose(LARGE, Shape(1, *sizes))
-        assert (choice.body, choice.slices, choice.tail.rows) == ("gemm_tile", 1, rows), sizes
-        assert choice.tail.slices in slices, sizes
+    for sizes, (rows, splits) in MEASURED.items():
+        choice = choose(LARGE, GemmShape(1, *sizes))
+        assert (choice.body, choice.splits, choice.tail.rows) == ("gemm_tile", 1, rows), sizes
+        assert choice.tail.splits in splits, sizes
 
 
-def test_long_slices_leave_room_for_short_ones() -> None:
-    """Two waves of three long slices of each of 256 tiles; the fourth, short one of each takes the
+def test_long_splits_leave_room_for_short_ones() -> None:
+    """Two waves of three long splits of each of 256 tiles; the fourth, short one of each takes the
     places that are left."""
-    choice = choose(LARGE, Shape(1, 4096, 512, 14336))
-    assert (choice.body, choice.slices, choice.each % 16) == ("gemm_tile", 4, 0)
+    choice = choose(LARGE, GemmShape(1, 4096, 512, 14336))
+    assert (choice.body, choice.splits, choice.each % 16) == ("gemm_tile", 4, 0)
     assert 14336 - 3 * choice.each >= 128
     assert 0 <= 256 * 14336 - 2 * SLOTS * choice.each < 2 * SLOTS * 16
 
@@ -171,9 +171,9 @@ def test_plans_for_large_devices() -> None:
     gemm_tile, after copies."""
     square = view((4096, 4096))
     turned = view((4096, 4096), (1, 4096))
-    # Whole tiles, the tail in slices, the sum of these.
-    slices = choose(LARGE, Shape(1, 4096, 4096, 4096)).tail.slices
-    tiles, total = (61 * 32, 3 * 32 * slices), ("splitk_reduce", (192 * 4096 // (4 * 256),))
+    # Whole tiles, the tail in splits, the sum of these.
+    splits = choose(LARGE, GemmShape(1, 4096, 4096, 4096)).tail.splits
+    tiles, total = (61 * 32, 3 * 32 * splits), ("splitk_reduce", (192 * 4096 // (4 * 256),))
     wide = [*(("gemm_tile", (n, 4, 4, True, 4, False)) for n in tiles), total]
     last = [*(("gemm_tile", (n, 4, 4, False, 4, False)) for n in tiles), total]
     assert steps_of(turned, turned, square) == wide
@@ -208,10 +208,10 @@ def test_plans_for_large_devices() -> None:
 
 def test_cuts_cover_k() -> None:
     for depth in (1, 15, 16, 17, 100, 4097, 10**7):
-        for slices in (1, 2, 3, 64):
+        for splits in (1, 2, 3, 64):
             for unit in (1, 16, 1024):
-                cut = split_k(depth, slices, unit)
-                assert (cut.slices - 1) * cut.depth < depth <= cut.slices * cut.depth
+                cut = split_k(depth, splits, unit)
+                assert (cut.splits - 1) * cut.depth < depth <= cut.splits * cut.depth
                 assert cut.depth % unit == 0
                 assert cut.depth <= unit * MAX_ROUNDS
     assert split_k(14336, 4, 16, 4624) == (4, 4624)

@@ -1,4 +1,4 @@
-"""mul_mat: every body and tile on all shapes it may be chosen for, slices, epilogues, precision."""
+"""mul_mat: every body and tile on all shapes it may be chosen for, splits, epilogues, precision."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pykernels as pk
 from pykernels._generated.ops import ACTIVATIONS
 from pykernels.forcing import force
 from pykernels.kernels import mul_mat
-from pykernels.plans.matmul.select import TILES, Choice, Tail
+from pykernels.plans.matmul.select import TILES, GemmChoice, GemmTail
 from pykernels.reference.matmul import mul_mat as reference
 from tests.harness import (
     Form,
@@ -27,7 +27,7 @@ from tests.kernels.matmul.mul_mat_calls import (
     NOTHING_RUNS,
     OTHERS,
     ROWS_RUN,
-    Calls,
+    GemmCalls,
 )
 
 gpu = pytest.mark.gpu
@@ -49,14 +49,14 @@ def test_tile_at_its_edges(
     """Rows, columns and k around the sizes of the tile, and one tile of many bands."""
     edge = max(TILES[tile][:2])
     a_form, b_form = (LOADS[name] for name in loads)
-    calls = Calls(dev)
+    calls = GemmCalls(dev)
     sizes = [(1, 1), (edge, edge), (edge - 4, edge + 4), (2 * edge + 4, 8), (12, edge * 9 + 8)]
     sizes += [(edge - 1, edge + 1), (2 * edge + 1, 3)]
     for (m, n), k in zip(sizes, (16, 64, 36, 4, 20, 17, 31), strict=True):
         for exact in (True, False):
             calls.add((m, k), (n, k), kinds, a_form=a_form, b_form=b_form, exact=exact)
     calls.add((2, edge + 4, 48), (2, 24, 48), kinds, exact=True)
-    with force(dev, Choice(tile)):
+    with force(dev, GemmChoice(tile)):
         calls.check(tile)
 
 
@@ -66,7 +66,7 @@ def test_tile_at_its_edges(
 @pytest.mark.parametrize("load", LOADS)
 @pytest.mark.parametrize("held", (1, 4, 8))
 def test_narrow_products(dev: pk.Device, held: int, load: str, kinds: tuple[str, str, str]) -> None:
-    calls = Calls(dev)
+    calls = GemmCalls(dev)
     a_kind, b_kind, dst_kind = kinds
     for rows in {1: (1,), 4: (2, 3, 4), 8: (5, 8)}[held]:
         sizes = ((1, 5), (3, 300), (4, 64), (63, 1024), (64, 9), (1028, 4), (500, 260), (136, 600))
@@ -82,7 +82,7 @@ def test_narrow_products(dev: pk.Device, held: int, load: str, kinds: tuple[str,
 @gpu
 @pytest.mark.parametrize("kinds", OTHERS, ids="-".join)
 def test_other_dtypes(dev: pk.Device, kinds: tuple[str, str, str]) -> None:
-    calls = Calls(dev)
+    calls = GemmCalls(dev)
     for m, n, k in ((40, 36, 20), (33, 9, 7), (100, 2, 64), (1, 70, 33), (20, 20, 0)):
         calls.add((m, k), (n, k), kinds)
         calls.add((2, m, k), (4, n, k), kinds, exact=True)
@@ -92,55 +92,55 @@ def test_other_dtypes(dev: pk.Device, kinds: tuple[str, str, str]) -> None:
 @gpu
 def test_without_native_halves(dev: pk.Device) -> None:
     with caps(dev, f16=False):
-        calls = Calls(dev)
+        calls = GemmCalls(dev)
         for kinds in KINDS:
             calls.add((40, 20), (36, 20), kinds, b_form=Form(phase=1))
             calls.add((40, 20), (3, 20), kinds, bias=np.ones(40, np.float16))
         calls.check()
 
 
-# -- slices of k, grids ---------------------------------------------------------------------------
+# -- splits of k, grids ---------------------------------------------------------------------------
 
 
 @gpu
 @pytest.mark.sample
-@pytest.mark.parametrize("slices", (2, 5, 64))
-def test_slices_of_k(dev: pk.Device, slices: int) -> None:
+@pytest.mark.parametrize("splits", (2, 5, 64))
+def test_splits_of_k(dev: pk.Device, splits: int) -> None:
     for body in ("mul_mat/32", "gemv", "gemm_tile"):
-        calls = Calls(dev)
+        calls = GemmCalls(dev)
         for k in (16, 17, 130, 1000):
             for form in (K_RUNS, ROWS_RUN):
                 n = 4 if body == "gemv" else 20
                 calls.add((40, k), (n, k), a_form=form, b_form=form, exact=True)
                 calls.add((3, 36, k), (3, n, k), a_form=form, bias=calls.values((36,), F32, False),
                           scale=0.5, activation="relu")  # fmt: skip
-        with force(dev, Choice(body, slices)):
+        with force(dev, GemmChoice(body, splits)):
             calls.check(body)
         if body == "gemm_tile":  # a short last one
-            with force(dev, Choice(body, slices, each=48)):
+            with force(dev, GemmChoice(body, splits, each=48)):
                 calls.check("48 k each")
 
 
 @gpu
 @pytest.mark.sample
-@pytest.mark.parametrize("tail", (Tail(1, 1), Tail(1, 5), Tail(2, 3)), ids=str)
-def test_tails(dev: pk.Device, tail: Tail) -> None:
-    """The last rows of tiles in slices of k, beside whole ones; with nothing left but the tail."""
-    calls = Calls(dev)
+@pytest.mark.parametrize("tail", (GemmTail(1, 1), GemmTail(1, 5), GemmTail(2, 3)), ids=str)
+def test_tails(dev: pk.Device, tail: GemmTail) -> None:
+    """The last rows of tiles in splits of k, beside whole ones; with nothing left but the tail."""
+    calls = GemmCalls(dev)
     for n, k in ((65, 17), (150, 130), (192, 100), (128, 36)):
         for form in (K_RUNS, ROWS_RUN):
             calls.add((40, k), (n, k), a_form=form, b_form=form, exact=True)
             calls.add((40, k), (n, k), b_form=form, exact=True, dst_form=ROWS_RUN)
             calls.add((36, k), (n, k), a_form=form, bias=calls.values((n, 1), F32, False),
                       residual=calls.values((n, 36), F32, False), scale=0.5)  # fmt: skip
-    with force(dev, Choice("gemm_tile", 1, tail)):
+    with force(dev, GemmChoice("gemm_tile", 1, tail)):
         calls.check()
 
 
 @gpu
 def test_a_deep_product(dev: pk.Device) -> None:
-    """Sums of many terms: sliced by the plan."""
-    calls = Calls(dev)
+    """Sums of many terms: split by the plan."""
+    calls = GemmCalls(dev)
     calls.add((20, 30000), (12, 30000))
     calls.add((1, 600000), (1, 600000), exact=True)
     calls.add((5, 70000), (2, 70000), a_form=ROWS_RUN)
@@ -151,7 +151,7 @@ def test_a_deep_product(dev: pk.Device) -> None:
 @pytest.mark.crowd
 def test_a_long_grid_folds(dev: pk.Device) -> None:
     with caps(dev, max_groups=2):
-        calls = Calls(dev)
+        calls = GemmCalls(dev)
         calls.add((100, 20), (70, 20))
         calls.add((5, 500, 20), (5, 3, 20))
         calls.check()
@@ -160,7 +160,7 @@ def test_a_long_grid_folds(dev: pk.Device) -> None:
 @gpu
 @pytest.mark.crowd
 def test_many_matrices(dev: pk.Device) -> None:
-    calls = Calls(dev)
+    calls = GemmCalls(dev)
     calls.add((1536, 12, 20), (1536, 9, 20), exact=True)
     calls.add((384, 10, 8), (1536, 3, 8), exact=True)
     calls.check()
@@ -168,7 +168,7 @@ def test_many_matrices(dev: pk.Device) -> None:
 
 @gpu
 def test_65537_rows(dev: pk.Device) -> None:
-    calls = Calls(dev)
+    calls = GemmCalls(dev)
     for form in (K_RUNS, ROWS_RUN):
         calls.add((65537, 8), (1, 8), a_form=form, exact=True)
     calls.add((1, 8), (65537, 8), exact=True)
@@ -180,7 +180,7 @@ def test_65537_rows(dev: pk.Device) -> None:
 
 @gpu
 def test_no_k_gives_the_epilogue(dev: pk.Device) -> None:
-    calls = Calls(dev)
+    calls = GemmCalls(dev)
     calls.add((5, 0), (7, 0))
     calls.add((2, 5, 0), (4, 7, 0), (F16, F16, F16), dst_form=Form(phase=1))
     calls.add((5, 0), (1, 0), bias=calls.values((5,), F32, False), activation="silu")
@@ -190,7 +190,7 @@ def test_no_k_gives_the_epilogue(dev: pk.Device) -> None:
 @gpu
 @pytest.mark.parametrize("batch, m, n", ((0, 3, 4), (2, 0, 4), (2, 3, 0)))
 def test_nothing_to_write(dev: pk.Device, batch: int, m: int, n: int) -> None:
-    calls = Calls(dev)
+    calls = GemmCalls(dev)
     calls.add((batch, m, 5), (batch, n, 5))
     calls.add((m, 0), (n, 0))
     calls.check()
@@ -201,9 +201,9 @@ def test_nothing_to_write(dev: pk.Device, batch: int, m: int, n: int) -> None:
 
 @gpu
 @pytest.mark.sample
-@pytest.mark.parametrize("slices", (1, 3))
+@pytest.mark.parametrize("splits", (1, 3))
 @pytest.mark.parametrize("kind", (F16, F32))
-def test_fast_products(dev: pk.Device, kind: str, slices: int) -> None:
+def test_fast_products(dev: pk.Device, kind: str, splits: int) -> None:
     """f16 pairs and short f16 sums: exact where these are, else within what matmul states."""
     rng = np.random.default_rng(7)
     for n, m, k, lead in (
@@ -225,7 +225,7 @@ def test_fast_products(dev: pk.Device, kind: str, slices: int) -> None:
             )
             out = dev.empty((*lead, n, m), "float32")
             bias = np.arange(m, dtype=np.float32)
-            with force(dev, Choice("gemm_tile", slices)):
+            with force(dev, GemmChoice("gemm_tile", splits)):
                 pk.matmul(left, dev.tensor(y), bias=dev.tensor(bias), precision="fast", out=out)
             want = x.astype(np.float64) @ y.astype(np.float64) + bias
             size = np.abs(x.astype(np.float64)) @ np.abs(y.astype(np.float64))
@@ -242,7 +242,7 @@ def test_fast_products(dev: pk.Device, kind: str, slices: int) -> None:
 @pytest.mark.sample
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_epilogue(dev: pk.Device, activation: str | None) -> None:
-    for body, slices in (
+    for body, splits in (
         ("mul_mat/32", 1),
         ("mul_mat/32", 3),
         ("gemv", 1),
@@ -250,7 +250,7 @@ def test_epilogue(dev: pk.Device, activation: str | None) -> None:
         ("gemm_tile", 1),
         ("gemm_tile", 3),
     ):
-        calls = Calls(dev)
+        calls = GemmCalls(dev)
         n = 3 if body == "gemv" else 37
         for shape, kind in (((n, 52), F32), ((52,), F16), ((n, 1), F16), ((1, 1), F32), ((), F32)):
             calls.add((52, 72), (n, 72), bias=calls.values(shape, kind, False), scale=0.25,
@@ -258,8 +258,8 @@ def test_epilogue(dev: pk.Device, activation: str | None) -> None:
             calls.add((52, 72), (n, 72), bias=calls.values((52,), F32, False), scale=-2.0,
                       residual=calls.values(shape, kind, False), activation=activation,
                       dst_form=ROWS_RUN)  # fmt: skip
-        with force(dev, Choice(body, slices)):
-            calls.check(f"{body} {slices}")
+        with force(dev, GemmChoice(body, splits)):
+            calls.check(f"{body} {splits}")
 
 
 @gpu

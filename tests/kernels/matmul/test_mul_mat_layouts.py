@@ -21,7 +21,7 @@ from tests.kernels.matmul.mul_mat_calls import (
     F16,
     F32,
     KINDS,
-    Calls,
+    GemmCalls,
 )
 
 gpu = pytest.mark.gpu
@@ -35,7 +35,7 @@ gpu = pytest.mark.gpu
 @pytest.mark.parametrize("form", forms(3, repeats=True))
 def test_any_layout(dev: pk.Device, form: str) -> None:
     layout = forms(3, repeats=True)[form]
-    calls = Calls(dev)
+    calls = GemmCalls(dev)
     for m, n, k in ((36, 20, 24), (33, 17, 9), (40, 2, 64), (3, 50, 12)):
         calls.add((2, m, k), (2, n, k), a_form=layout)
         calls.add((2, m, k), (2, n, k), b_form=layout)
@@ -51,7 +51,7 @@ def test_any_layout(dev: pk.Device, form: str) -> None:
 @pytest.mark.sample
 @pytest.mark.parametrize("seed", range(10))
 def test_random_layouts(dev: pk.Device, seed: int) -> None:
-    calls = Calls(dev, seed)
+    calls = GemmCalls(dev, seed)
     rng = calls.rng
     for _ in range(8):
         m, n, k = (int(rng.choice([1, 2, 7, 8, 16, 33, 64, 100])) for _ in range(3))
@@ -70,7 +70,7 @@ def test_random_layouts(dev: pk.Device, seed: int) -> None:
 @gpu
 def test_batches_of_a_repeat(dev: pk.Device) -> None:
     """As in ggml: neighbouring matrices of b share one of a."""
-    calls = Calls(dev)
+    calls = GemmCalls(dev)
     for a_lead, b_lead in (((2,), (6,)), ((1, 3), (4, 6)), ((2, 1), (4, 3)), ((3,), (5, 3)),
                            ((), (2, 2)), ((2, 2, 2, 2), (4, 4, 4, 4))):  # fmt: skip
         calls.add((*a_lead, 12, 20), (*b_lead, 10, 20), exact=True)
@@ -80,7 +80,7 @@ def test_batches_of_a_repeat(dev: pk.Device) -> None:
 
 @gpu
 def test_more_batch_axes_than_a_launch_has(dev: pk.Device) -> None:
-    calls = Calls(dev)
+    calls = GemmCalls(dev)
     apart = Form(steps=(1, 1, 1, 1, 1, 1, 1), gap=3)
     calls.add((2, 1, 2, 1, 2, 9, 8), (2, 3, 2, 2, 2, 10, 8), a_form=apart, b_form=apart, exact=True)
     calls.check()

@@ -60,7 +60,7 @@ def run_softmax(x: pk.Tensor, dst: pk.Tensor, *, log: bool = False, **options: A
     (log_softmax if log else softmax)(x, dst, **options)
 
 
-class Calls:
+class SoftmaxCalls:
     """Many calls of softmax in one case, each checked against the reference."""
 
     def __init__(self, dev: pk.Device, seed: int = 0, **options: Any) -> None:

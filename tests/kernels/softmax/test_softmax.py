@@ -21,7 +21,7 @@ from tests.harness import (
     forms,
     random_form,
 )
-from tests.kernels.softmax.softmax_calls import DTYPES, Calls, budget, logits
+from tests.kernels.softmax.softmax_calls import DTYPES, SoftmaxCalls, budget, logits
 
 pytestmark = [pytest.mark.gpu, pytest.mark.sample]
 
@@ -35,7 +35,7 @@ COLS = (1, 2, 3, 4, 5, 16, 17, 31, 32, 33, 64, 65, 127, 128, 129, 256, 257, 511,
 @pytest.mark.parametrize("cols", COLS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_softmax_matches_reference(dev: pk.Device, dtype: str, cols: int) -> None:
-    calls = Calls(dev, cols)
+    calls = SoftmaxCalls(dev, cols)
     for rows in (1, 37) if cols < 2000 else (2,):
         for phase in (0, 1):
             x = logits(calls.rng, (rows, cols), dtype)
@@ -47,7 +47,7 @@ def test_softmax_matches_reference(dev: pk.Device, dtype: str, cols: int) -> Non
 @pytest.mark.parametrize("cols", (5, 33, 128, 1025, 20000))
 def test_softmax_without_native_halves(dev: pk.Device, cols: int) -> None:
     with caps(dev, f16=False):
-        calls = Calls(dev, cols)
+        calls = SoftmaxCalls(dev, cols)
         for form in (Form(), Form(phase=1), Form(steps=(-1, 2), phase=1)):
             calls.add(logits(calls.rng, (7, cols), "float16"), x_form=form, dst_form=form)
             mask = calls.rng.normal(0, 2, (7, cols)).astype(np.float16)
@@ -57,7 +57,7 @@ def test_softmax_without_native_halves(dev: pk.Device, cols: int) -> None:
 
 @pytest.mark.parametrize("scale", (0.125, -1.0, 0.0, 3.5))
 def test_softmax_scales(dev: pk.Device, scale: float) -> None:
-    calls = Calls(dev)
+    calls = SoftmaxCalls(dev)
     for cols in (6, 200, 1500):
         x = calls.rng.normal(0, 10, (5, cols)).astype(np.float32)
         calls.add(x, scale=scale)
@@ -85,7 +85,7 @@ def test_softmax_gives_the_same_bits_again(dev: pk.Device, dtype: str) -> None:
 @pytest.mark.parametrize("form", forms(3, repeats=True))
 @pytest.mark.sample
 def test_softmax_from_any_layout(dev: pk.Device, form: str, dtype: str) -> None:
-    calls = Calls(dev)
+    calls = SoftmaxCalls(dev)
     layout = forms(3, repeats=True)[form]
     for shape in ((4, 5, 6), (3, 2, 64), (2, 33, 130), (2, 1, 1), (1, 3, 1200), (0, 2, 3)):
         x = logits(calls.rng, shape, dtype)
@@ -99,7 +99,7 @@ def test_softmax_from_any_layout(dev: pk.Device, form: str, dtype: str) -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_softmax_over_far_columns(dev: pk.Device, dtype: str) -> None:
     """Columns further apart than rows: through a transpose where the rows are long."""
-    calls = Calls(dev)
+    calls = SoftmaxCalls(dev)
     for shape in ((40, 1030), (33, 5000), (3, 9, 1500), (9, 17000)):
         order = (*range(len(shape) - 2), len(shape) - 1, len(shape) - 2)
         x = logits(calls.rng, shape, dtype)
@@ -115,7 +115,7 @@ def test_softmax_over_far_columns(dev: pk.Device, dtype: str) -> None:
 @pytest.mark.sample
 def test_softmax_random_layouts(dev: pk.Device, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    calls = Calls(dev, seed)
+    calls = SoftmaxCalls(dev, seed)
     for _ in range(8):
         ndim = int(rng.integers(1, 5))
         lead = tuple(int(n) for n in rng.integers(1, 5, ndim - 1))
@@ -141,7 +141,7 @@ def test_softmax_at_the_end_of_a_buffer(dev: pk.Device, tail: int) -> None:
     for dtype in DTYPES:
         for shape in ((3, 5), (1, 8), (7, 33), (2, 1025)):
             x = logits(np.random.default_rng(0), shape, dtype)
-            calls = Calls(dev, tail=tail)
+            calls = SoftmaxCalls(dev, tail=tail)
             calls.add(x)
             calls.check()
             case = Case(dev, tail=tail)
@@ -154,7 +154,7 @@ def test_softmax_at_the_end_of_a_buffer(dev: pk.Device, tail: int) -> None:
 @pytest.mark.crowd
 def test_softmax_folds_a_long_grid(dev: pk.Device) -> None:
     with caps(dev, max_groups=2):
-        calls = Calls(dev)
+        calls = SoftmaxCalls(dev)
         calls.add(logits(calls.rng, (70, 7), "float32"))
         calls.check()
 
@@ -171,7 +171,7 @@ def test_softmax_of_more_than_65535_workgroups(dev: pk.Device) -> None:
 
 @pytest.mark.parametrize("shape", ((0,), (0, 5), (5, 0), (2, 0, 3), (3, 2, 0)), ids=str)
 def test_softmax_of_nothing(dev: pk.Device, shape: tuple[int, ...]) -> None:
-    calls = Calls(dev)
+    calls = SoftmaxCalls(dev)
     calls.add(np.zeros(shape, np.float32))
     calls.add(np.zeros(shape, np.float16), np.zeros(shape, np.float16), max_bias=8.0)
     calls.check()

@@ -36,7 +36,7 @@ def budget(y: Array, dy: Array) -> Array:
     return np.abs(a) * (sum_budget(a * b) + 2.0**-23 * 2 * np.abs(b)) + 2.0**-126
 
 
-class Calls:
+class SoftmaxGradCalls:
     """Many calls in one case, each checked against the reference."""
 
     def __init__(self, dev: pk.Device, seed: int = 0, **options: Any) -> None:
@@ -73,7 +73,7 @@ class Calls:
 @pytest.mark.parametrize("cols", COLS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_softmax_backward_matches_reference(dev: pk.Device, dtype: str, cols: int) -> None:
-    calls = Calls(dev, cols)
+    calls = SoftmaxGradCalls(dev, cols)
     for rows in (1, 19) if cols < 5000 else (2,):
         for phase in (0, 1):
             form = Form(phase=phase)
@@ -85,7 +85,7 @@ def test_softmax_backward_matches_reference(dev: pk.Device, dtype: str, cols: in
 @pytest.mark.parametrize("cols", (7, 300, 5000))
 def test_softmax_backward_without_native_halves(dev: pk.Device, cols: int) -> None:
     with caps(dev, f16=False):
-        calls = Calls(dev)
+        calls = SoftmaxGradCalls(dev)
         calls.add((5, cols), "float16", Form(phase=1))
         calls.add((5, cols), "float16", Form(steps=(-1, 2)), in_place=True)
         calls.check()
@@ -95,7 +95,7 @@ def test_softmax_backward_without_native_halves(dev: pk.Device, cols: int) -> No
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("form", forms(3, repeats=True))
 def test_softmax_backward_in_any_layout(dev: pk.Device, form: str, dtype: str) -> None:
-    calls = Calls(dev)
+    calls = SoftmaxGradCalls(dev)
     layout = forms(3, repeats=True)[form]
     for shape in ((4, 5, 6), (2, 33, 130), (1, 1, 1), (1, 3, 1200), (0, 2, 3), (2, 3, 0)):
         calls.add(shape, dtype, y_form=layout)
@@ -109,7 +109,7 @@ def test_softmax_backward_in_any_layout(dev: pk.Device, form: str, dtype: str) -
 @pytest.mark.parametrize("seed", range(6))
 def test_softmax_backward_random_layouts(dev: pk.Device, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    calls = Calls(dev, seed)
+    calls = SoftmaxGradCalls(dev, seed)
     for _ in range(8):
         ndim = int(rng.integers(1, 5))
         lead = tuple(int(n) for n in rng.integers(1, 5, ndim - 1))
@@ -142,7 +142,7 @@ def test_softmax_backward_within_one_buffer(dev: pk.Device, how: str) -> None:
 @pytest.mark.crowd
 def test_softmax_backward_folds_a_long_grid(dev: pk.Device) -> None:
     with caps(dev, max_groups=1):
-        calls = Calls(dev)
+        calls = SoftmaxGradCalls(dev)
         calls.add((41, 7), "float32")
         calls.check()
 

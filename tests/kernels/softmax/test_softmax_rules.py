@@ -10,7 +10,7 @@ import pytest
 import pykernels as pk
 from pykernels.reference.softmax import softmax as reference
 from tests.harness import Case, Form, assert_close
-from tests.kernels.softmax.softmax_calls import DTYPES, Calls, budget, logits, run_softmax
+from tests.kernels.softmax.softmax_calls import DTYPES, SoftmaxCalls, budget, logits, run_softmax
 
 pytestmark = pytest.mark.gpu
 
@@ -31,7 +31,7 @@ def test_softmax_mask_repeats(
     dev: pk.Device, shape: tuple[int, ...], dtype: str, mask_dtype: str
 ) -> None:
     """numpy's rules for axes of size 1 and missing ones, modulo for divisors."""
-    calls = Calls(dev)
+    calls = SoftmaxCalls(dev)
     for mask_form in (Form(), Form(phase=1), Form(gap=3)):
         mask = calls.rng.normal(0, 3, shape).astype(mask_dtype)
         mask[calls.rng.random(shape) < 0.3] = -INF
@@ -43,7 +43,7 @@ def test_softmax_mask_repeats(
 
 @pytest.mark.parametrize("heads", (1, 2, 3, 4, 6, 8, 12, 16, 20))
 def test_softmax_alibi(dev: pk.Device, heads: int) -> None:
-    calls = Calls(dev, heads)
+    calls = SoftmaxCalls(dev, heads)
     for cols in (7, 64, 1500):
         distance = -np.abs(np.arange(cols) - np.arange(3)[:, None])
         for max_bias in (8.0, 1.5, 0.0):
@@ -56,7 +56,7 @@ def test_softmax_alibi(dev: pk.Device, heads: int) -> None:
 @pytest.mark.sample
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_softmax_sinks(dev: pk.Device, dtype: str) -> None:
-    calls = Calls(dev)
+    calls = SoftmaxCalls(dev)
     sinks = np.float32([-INF, -5.0, 0.0, 3.0, 30.0, 1000.0])
     for cols in (4, 33, 700, 5000, 17001):
         x = (logits(calls.rng, (2, 6, 2, cols), dtype) / 8).astype(dtype)
@@ -141,7 +141,7 @@ def test_softmax_rules(dev: pk.Device, rule: str, cols: int) -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_softmax_rows_do_not_touch_each_other(dev: pk.Device, dtype: str) -> None:
     """A row of NaN, one of -inf and ordinary ones side by side in one workgroup."""
-    calls = Calls(dev)
+    calls = SoftmaxCalls(dev)
     for cols in (3, 8, 30, 120, 1000, 4100, 17000):
         x = logits(calls.rng, (19, cols), dtype)
         x[1, cols // 2] = NAN
