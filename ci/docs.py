@@ -22,6 +22,7 @@ from docstrings import WIDTH, docstring, signature
 import pykernels as pk
 from pykernels import cli, errors, functional, kernels
 from pykernels.dtypes import DTYPES
+from pykernels.plan import Kernel
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "reference"
@@ -47,13 +48,10 @@ def entry(title: str, name: str, f: Callable[..., Any], level: int = 3) -> Itera
 
 
 def family(name: str) -> str:
-    """The family of a kernel, as the folder of its source says."""
-    found = re.search(r"kernels/(\w+)/", _module_of(name).__doc__ or "")
-    return found[1] if found else "other"
-
-
-def _module_of(name: str) -> Any:
-    return importlib.import_module(getattr(kernels, name).__module__)
+    """The family of a kernel."""
+    of = getattr(kernels, name).__module__.rpartition(".")[2]
+    kernel: Kernel = importlib.import_module(f"pykernels._generated.kernels.{of}").KERNEL
+    return kernel.family
 
 
 def kernel_families() -> dict[str, list[str]]:
@@ -262,7 +260,7 @@ def dtypes_page() -> Iterator[str]:
     yield (
         "float16 needs the device's feature shader-f16 where a kernel computes with it; moving "
         "and converting it does not. A bfloat16 tensor becomes a numpy array with the package "
-        "ml_dtypes only. Elements below four bytes share words: a view may begin inside of one."
+        "ml_dtypes only. Elements below four bytes share words: a view may begin inside one."
     )
     yield ""
     yield from ("## Arguments of kernels", "", "| kernel | argument | dtypes |", "|---|---|---|")

@@ -28,7 +28,7 @@ run_pytest() {
     local status=0
     "$python" -m pytest --color=no -o "cache_dir=.pytest_cache/$1" -m "$2" "${arguments[@]}" ||
         status=$?
-    # No tests is a failure, unless somebody chose which tests to run.
+    # No tests is a failure, unless the caller chose which tests to run.
     [[ $status == 5 && ${#arguments[@]} != 0 ]] || return "$status"
 }
 

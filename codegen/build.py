@@ -31,7 +31,7 @@ from . import emit
 from .checks import check_budget, check_specs
 from .emit_ops import emit_ops, with_activations
 from .errors import BuildError
-from .functional import emit_functional
+from .functional import emit_functional, emit_functions
 from .javascript import emit_javascript
 from .ops import Row, all_rows
 from .render import Rendered, Renderer
@@ -119,6 +119,7 @@ def build(root: Path) -> Build:
         )
     files["index.py"] = emit.emit_index(kernels)
     files["functional.py"] = emit_functional(kernels, by_hand)
+    files["functions.py"] = emit_functions(kernels, by_hand)
     for name, text in files.items():
         if name.endswith(".py"):
             emit.checked(name, text)

@@ -8,6 +8,8 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from .errors import BuildError
+
 __all__ = [
     "GENERATED", "functions_by_hand", "kernel_files", "plan_names", "recorded_hash", "source_hash",
 ]  # fmt: skip
@@ -27,13 +29,34 @@ def plan_names(root: Path) -> frozenset[str]:
     return frozenset(p.stem for p in files if (root / "kernels" / p.parent.name).is_dir())
 
 
-def functions_by_hand(root: Path) -> frozenset[str]:
-    """The functions of layer two that are written by hand: what `pykernels/functional` defines."""
-    found: set[str] = set()
+def functions_by_hand(root: Path) -> dict[str, str]:
+    """The functions of layer two that are written by hand, and the family whose file has each.
+
+    `__all__` of `pykernels/functional/FAMILY.py` names them, as a list of strings.
+    """
+    found: dict[str, str] = {}
     for path in sorted((root / "pykernels" / "functional").glob("[a-z]*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        found |= {n.name for n in tree.body if isinstance(n, ast.FunctionDef)}
-    return frozenset(n for n in found if not n.startswith("_"))
+        file = path.relative_to(root).as_posix()
+        line, names = _exported(path, file)
+        for name in names:
+            if name in found:
+                raise BuildError(file, line, f"{name} is in {found[name]}.py already")
+            found[name] = path.stem
+    return found
+
+
+def _exported(path: Path, file: str) -> tuple[int, list[str]]:
+    """`__all__` of a file, which is not run, and its line."""
+    line = 1
+    for node in ast.parse(path.read_text(encoding="utf-8"), file).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            line = node.lineno
+            try:
+                names = ast.literal_eval(node.value)
+            except ValueError:
+                break
+            return line, [str(name) for name in names]
+    raise BuildError(file, line, "__all__ must list the file's functions")
 
 
 def _paths(root: Path) -> Iterator[Path]:
@@ -51,7 +74,8 @@ def source_hash(root: Path) -> str:
         digest.update(path.relative_to(root).as_posix().encode() + b"\0")
         digest.update(path.read_bytes().replace(b"\r\n", b"\n") + b"\0")
     # Which functions and plans are written by hand decides what is generated around them.
-    for names in (plan_names(root), functions_by_hand(root)):
+    functions = [f"{family}.{name}" for name, family in functions_by_hand(root).items()]
+    for names in (plan_names(root), functions):
         digest.update("\0".join(sorted(names)).encode() + b"\1")
     return digest.hexdigest()
 

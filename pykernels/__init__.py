@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from . import functional as functional
     from . import kernels as kernels
     from . import validate as validate
-    from ._generated.functional import *  # noqa: F403  (functional's __all__ hides it from mypy)
     from .device import Device as Device
     from .device import Tensor as Tensor
     from .device import default_device as default_device

@@ -67,7 +67,7 @@ class Device:
 
     @classmethod
     def from_wgpu(cls, device: GPUDevice) -> Device:
-        """Work on a GPUDevice that somebody else made; it stays theirs.
+        """Work on a GPUDevice that the caller made and keeps owning.
 
         Each GPUDevice has one Device: asking again returns it, until it is closed. A Dawn device
         without the feature implicit-device-synchronization works only on the thread that asks
@@ -118,7 +118,7 @@ class Device:
     def close(self) -> None:
         """Submit what is recorded and give the device up; its tensors become unusable.
 
-        A device of somebody else's is not destroyed. Closing twice is fine.
+        A device that the caller made is not destroyed. Closing twice is fine.
         """
         self._context.close()
 
@@ -146,11 +146,11 @@ class Device:
             self.flush()
 
     def record(self, compute_pass: GPUComputePass) -> AbstractContextManager[None]:
-        """Record this thread's launches inside into a GPUComputePassEncoder of the caller's.
+        """Record this thread's launches inside into a GPUComputePassEncoder that the caller owns.
 
-        Ending the pass and submitting are the caller's, and so are errors of `finish()`. The
-        launches run when he submits: a read, or a write from the host, before that does not wait
-        for them. Their buffers are not used again by the pool, so tensors may be let go.
+        The caller ends the pass, submits it, and gets the errors of `finish()`. The launches run
+        when it is submitted: a read, or a write from the host, before that does not wait for
+        them. Their buffers are not used again by the pool, so tensors may be let go.
 
         Raises:
             BufferStateError: it is no pass of this device, or has ended.
@@ -238,7 +238,7 @@ class Device:
 class Tensor(TensorBase):
     """An n-dimensional array on a device.
 
-    Made by `Device.tensor`, `.empty` and the like, or around somebody else's buffer by
+    Made by `Device.tensor`, `.empty` and the like, or around a buffer that the caller owns by
     `Tensor.from_buffer`. Slicing, transposing, reshaping and broadcasting make views.
     """
 
@@ -255,7 +255,7 @@ class Tensor(TensorBase):
         strides: Sequence[int] | None = None,
         device: Device | None = None,
     ) -> Tensor:
-        """A tensor on a GPUBuffer that somebody else made (and keeps owning).
+        """A tensor on a GPUBuffer that the caller owns.
 
         Args:
             buffer: a GPUBuffer with the usage STORAGE (and COPY_SRC to be read back, COPY_DST to

@@ -59,7 +59,7 @@ def _from_numpy(dtype: np.dtype[Any]) -> DType | None:
     return DTYPES.get(dtype.name) if dtype.isnative else None
 
 
-def dtype_of(value: object, what: str = "dtype") -> DType:
+def dtype_of(value: Any, what: str = "dtype") -> DType:
     """The :class:`DType` of a name or numpy dtype; DTypeError for everything else.
 
     Only numpy's full names are taken: short ones collide (numpy reads "i8" as int64).
@@ -70,7 +70,7 @@ def dtype_of(value: object, what: str = "dtype") -> DType:
             raise DTypeError(f"{what} must be one of {', '.join(DTYPES)} but is {value!r}")
         return found
     try:
-        dtype = np.dtype(value)  # type: ignore[call-overload]
+        dtype = np.dtype(value)
     except TypeError:
         raise DTypeError(f"{what} must be a dtype name or a numpy dtype but is {value!r}") from None
     found = _from_numpy(dtype)

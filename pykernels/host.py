@@ -37,4 +37,4 @@ def bytes_of(a: np.ndarray[Any, Any]) -> memoryview:
     flat = a.reshape(-1).view(np.uint8)
     if flat.size % 4:
         flat = np.concatenate([flat, np.zeros(-flat.size % 4, np.uint8)])
-    return memoryview(flat)  # type: ignore[arg-type]
+    return flat.data

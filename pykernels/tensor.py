@@ -224,7 +224,7 @@ class TensorBase(Handle):
             return
         if self.contiguous and self._offset % 4 == 0 and self.nbytes % 4 == 0:
             flat = np.ascontiguousarray(a).reshape(-1).view(np.uint8)
-            context.transfers.upload(self._block, self._offset, memoryview(flat))  # type: ignore[arg-type]
+            context.transfers.upload(self._block, self._offset, flat.data)
         else:
             lay = layout(a.shape, contiguous_strides(a.shape, self.itemsize), self._layout.dtype)
             given = Handle(context, context.upload(bytes_of(np.ascontiguousarray(a))), 0, lay)

@@ -4,8 +4,9 @@ A kernel has seconds in each column for each of its bodies: what a tenth of the 
 there, 10 to 40 of them (VARIANTS), but 2 to 20 seconds; a row of ops.toml has ROW. A case marked
 `sample` pays for itself, and for each variant that no case of this kernel has used before, by the
 milliseconds that `tests/costs.toml` has for the body and the column; one that cannot pay is
-skipped. Cases come in the order of their hashes, those of each test in turn, so that columns differ
-and every test of a kernel gets some. A case of variants that are there already costs little.
+skipped, but for the first of its test, which runs whatever it costs. Cases come in the order of
+their hashes, those of each test in turn, and the files of a kernel divide its seconds by their
+tests, so that columns differ. A case of variants that are there already costs little.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from __future__ import annotations
 import json
 import tomllib
 import zlib
-from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +39,13 @@ MANIFEST = Path(__file__).parents[1] / "pykernels" / "_generated" / "manifest.js
 
 
 def read_costs(column: str, path: Path = COSTS) -> dict[str, dict[str, float]]:
-    """Milliseconds of a column: `variants` by body, and `cases` by file and test."""
+    """Milliseconds of a column, or of another one of its driver: `variants` by body, and `cases` by
+    file and test."""
     measured = path.read_text(encoding="utf-8") if path.is_file() else ""
-    found = tomllib.loads(measured).get(column, {})
+    columns = tomllib.loads(measured)
+    driver = column.partition("-")[2]
+    near = (table for name, table in columns.items() if name.partition("-")[2] == driver)
+    found = columns[column] if column in columns else next(near, {})
     return {"variants": {}, "cases": {}} | found
 
 
@@ -82,8 +87,11 @@ class Budget:
     def __init__(self, costs: dict[str, dict[str, float]], kernels: dict[str, float]) -> None:
         self._variants, self._cases = costs["variants"], costs["cases"]
         self.kernels = kernels
-        self._left: dict[str, float] = {}
+        self._left: dict[tuple[str, str], float] = {}
+        self._parts: dict[tuple[str, str], float] = {}
         self._seen: dict[str, set[str]] = defaultdict(set)
+        self._begun: set[str] = set()
+        self._free = False  # is this the first case of its test?
 
     @classmethod
     def of_column(cls, column: str) -> Budget:
@@ -99,23 +107,39 @@ class Budget:
         }
         return cls(costs, seconds)
 
-    def start(self, kernel: str, test: str) -> bool:
-        """May a case of this test run? It pays for itself."""
-        return self._pay(kernel, self._cases.get(test, CASE))
+    def divide(self, tests: Iterable[tuple[str, str]]) -> None:
+        """The files of a kernel share its seconds by their sampled tests, each (kernel, test)."""
+        files = Counter((kernel, _file(test)) for kernel, test in set(tests))
+        total: Counter[str] = Counter()
+        for (kernel, _), count in files.items():
+            total[kernel] += count
+        self._parts = {place: count / total[place[0]] for place, count in files.items()}
 
-    def use(self, kernel: str, body: str, key: str, sampled: bool) -> bool:
+    def start(self, kernel: str, test: str) -> bool:
+        """May a case of this test run? It pays for itself, the first one with what is left."""
+        self._free = test not in self._begun
+        self._begun.add(test)
+        return self._pay(kernel, test, self._cases.get(test, CASE))
+
+    def use(self, kernel: str, test: str, body: str, key: str, sampled: bool) -> bool:
         """May it use this variant? Only a sampled case pays for one that is new to the kernel."""
         seen = self._seen[kernel]
         variant = f"{body} {key}"
         if variant not in seen:
-            if sampled and not self._pay(kernel, self._variants.get(body, VARIANT)):
+            if sampled and not self._pay(kernel, test, self._variants.get(body, VARIANT)):
                 return False
             seen.add(variant)
         return True
 
-    def _pay(self, kernel: str, cost: float) -> bool:
-        left = self._left.setdefault(kernel, 1e3 * self.kernels.get(kernel, share()))
-        if cost > left:
+    def _pay(self, kernel: str, test: str, cost: float) -> bool:
+        place = kernel, _file(test)
+        seconds = self.kernels.get(kernel, share()) * self._parts.get(place, 1)
+        left = self._left.setdefault(place, 1e3 * seconds)
+        if cost > left and not self._free:
             return False
-        self._left[kernel] = left - cost
+        self._left[place] = left - cost
         return True
+
+
+def _file(test: str) -> str:
+    return test.partition("::")[0]

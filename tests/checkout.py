@@ -15,14 +15,6 @@ ROOT = Path(__file__).parents[1]
 # What tensors need.
 FAMILIES = ("fill", "copy")
 LEAVE = shutil.ignore_patterns("_generated", "__pycache__")
-# Layer two of any families: what is generated.
-FUNCTIONS = """\
-from pykernels._generated import functional as _generated
-from pykernels._generated.functional import *
-
-__all__: list[str] = []
-__all__ += _generated.__all__
-"""
 
 
 def small_checkout(folder: Path, families: Sequence[str] = FAMILIES) -> Path:
@@ -32,16 +24,14 @@ def small_checkout(folder: Path, families: Sequence[str] = FAMILIES) -> Path:
     for name in ("lib", *families):
         shutil.copytree(ROOT / "kernels" / name, folder / "kernels" / name)
     for name in {p.name for p in (ROOT / "kernels").iterdir()} - {"lib", *families}:
-        for room in ("bench/cases", "reference"):
+        for room in ("bench/cases", "functional", "reference"):
             (folder / "pykernels" / room / f"{name}.py").unlink(missing_ok=True)
-        shutil.rmtree(folder / "pykernels" / "plans" / name, ignore_errors=True)
+        for room in ("export/cases", "plans"):
+            shutil.rmtree(folder / "pykernels" / room / name, ignore_errors=True)
     (folder / "tests").mkdir()
     shared = [p for p in (ROOT / "tests").iterdir() if p.suffix in (".py", ".toml")]
     for path in [ROOT / "pyproject.toml", *shared]:
         shutil.copy(path, folder / path.relative_to(ROOT))
-    for path in (folder / "pykernels" / "functional").glob("*.py"):
-        path.unlink()
-    (folder / "pykernels" / "functional" / "__init__.py").write_text(FUNCTIONS)
     return folder
 
 

@@ -37,7 +37,7 @@ class Selection:
 
     def __init__(self) -> None:
         self._budget = Budget.of_column(COLUMN)
-        self._case: tuple[str, bool] = ("", False)
+        self._case: tuple[str, str, bool] = ("", "", False)
         self._left_out = ""
         self._used: set[str] = set()
         self._new: list[str] = []
@@ -47,28 +47,33 @@ class Selection:
     def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
         sampled = not FULL and item.get_closest_marker("sample") is not None
         kernel = kernel_of(item.nodeid, self._budget.kernels)
-        self._case, self._left_out = (kernel, sampled), ""
+        self._case, self._left_out = (kernel, _test(item), sampled), ""
         self._new, before = [], _cpu()
         try:
             if sampled and not self._budget.start(kernel, _test(item)):
                 self._leave_out(kernel)
             result = yield
-        except BaseException:
-            if not self._left_out:
+        except BaseException as e:
+            if not (self._left_out and _was_skipped(e)):
                 raise
             # What else the case says of what it did not finish counts for nothing.
             with contextlib.suppress(pk.PyKernelsError, AttributeError):
                 item.funcargs.get("dev").sync()  # type: ignore[attr-defined]
             pytest.skip(self._left_out)
         finally:
-            self._case = "", False
+            self._case = "", "", False
         self.costs[item.nodeid] = (round(1e3 * (_cpu() - before), 1), self._new)
         return result
 
+    def divide(self, items: list[pytest.Item]) -> None:
+        sampled = [i for i in items if i.get_closest_marker("sample")]
+        kernels = self._budget.kernels
+        self._budget.divide((kernel_of(i.nodeid, kernels), _test(i)) for i in sampled)
+
     def use(self, body: str, key: str) -> None:
         """A pipeline is asked for, perhaps by a case that cannot pay for it."""
-        kernel, sampled = self._case
-        if not self._budget.use(kernel, body, key, sampled):
+        kernel, test, sampled = self._case
+        if not self._budget.use(kernel, test, body, key, sampled):
             self._leave_out(kernel)
         variant = f"{body} {key}"
         if variant not in self._used:
@@ -78,6 +83,15 @@ class Selection:
     def _leave_out(self, kernel: str) -> None:
         self._left_out = f"beyond the seconds of {kernel}: ci/test.sh --full runs it"
         pytest.skip(self._left_out)
+
+
+def _was_skipped(error: BaseException | None) -> bool:
+    """Did this error come from leaving a case out, or was raised on the way?"""
+    if isinstance(error, KeyboardInterrupt | SystemExit):
+        return False
+    while error is not None and not isinstance(error, pytest.skip.Exception):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _cpu() -> float:
@@ -111,6 +125,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left:
         config.hook.pytest_deselected(items=left)
     items[:] = _in_turns([i for i in items if i not in left])
+    config.stash[selection].divide(items)
 
 
 def _in_turns(items: list[pytest.Item]) -> list[pytest.Item]:
@@ -144,10 +159,12 @@ def dev(pytestconfig: pytest.Config) -> Iterator[pk.Device]:
         return get(self, body, key, writable)
 
     kind.get = watched  # type: ignore[method-assign]
-    with force(device, tuning="generic-large" if driver == "lavapipe" else None):
-        yield device
-    kind.get = get  # type: ignore[method-assign]
-    device.close()
+    try:
+        with force(device, tuning="generic-large" if driver == "lavapipe" else None):
+            yield device
+    finally:
+        kind.get = get  # type: ignore[method-assign]
+        device.close()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -245,7 +245,7 @@ class Case:
             if o.buffer == name
         )
         return (
-            f"{wrong.size} bytes outside of the outputs changed, the first at {first}, the last at "
+            f"{wrong.size} bytes outside the outputs changed, the first at {first}, the last at "
             f"{int(wrong[-1])}; views there: {near}"
         )
 

@@ -46,20 +46,34 @@ def test_a_kernel_pays_for_cases_and_new_variants() -> None:
     costs = {"variants": {"one": 400.0}, "cases": {"t.py::test_long": 700.0}}
     b = Budget(costs, {"k": 2.0, "row": 0.3})
     assert b.start("k", "t.py::test_long")  # 1300 are left
-    assert b.use("k", "one", "A=1", sampled=True)  # 900
-    assert b.use("k", "one", "A=1", sampled=True)  # it is there
-    assert b.use("k", "one", "A=2", sampled=False)  # a test that always runs does not pay
-    assert b.use("k", "one", "A=2", sampled=True)
-    assert b.use("k", "one", "A=3", sampled=True)  # 500
+    assert b.start("k", "t.py::test")  # 1280
+    assert b.start("k", "t.py::test")  # 1260: no more its first
+    assert b.use("k", "t.py::test", "one", "A=1", sampled=True)  # 900
+    assert b.use("k", "t.py::test", "one", "A=1", sampled=True)  # it is there
+    assert b.use(
+        "k", "t.py::test", "one", "A=2", sampled=False
+    )  # a test that always runs does not pay
+    assert b.use("k", "t.py::test", "one", "A=2", sampled=True)
+    assert b.use("k", "t.py::test", "one", "A=3", sampled=True)  # 500
     assert not b.start("k", "t.py::test_long")
-    assert b.use("k", "one", "A=4", sampled=True)  # 100
-    assert not b.use("k", "one", "A=5", sampled=True)
-    assert b.use("k", "one", "A=5", sampled=False)
+    assert b.use("k", "t.py::test", "one", "A=4", sampled=True)  # 100
+    assert not b.use("k", "t.py::test", "one", "A=5", sampled=True)
+    assert b.use("k", "t.py::test", "one", "A=5", sampled=False)
     assert b.start("k", "t.py::test_short")
     # Each kernel has its own seconds, and pays for what another one has used.
-    assert b.use("row", "other", "A=1", sampled=True)
+    assert b.use("row", "t.py::test", "other", "A=1", sampled=True)
     assert b.start("row", "t.py::test_short") and CASE + VARIANT < 300
-    assert not b.use("row", "other", "A=2", sampled=True)
+    assert not b.use("row", "t.py::test", "other", "A=2", sampled=True)
+
+
+def test_the_first_case_of_a_test_always_runs() -> None:
+    b = Budget({"variants": {"one": 400.0}, "cases": {"t.py::test_long": 700.0}}, {"k": 0.5})
+    assert b.start("k", "t.py::test_long")
+    assert b.use("k", "t.py::test_long", "one", "A=1", sampled=True)
+    assert not b.start("k", "t.py::test_long")
+    assert b.start("k", "t.py::test_other")  # though the seconds are spent
+    assert b.use("k", "t.py::test_other", "one", "A=2", sampled=True)
+    assert not b.start("k", "t.py::test_other")
 
 
 def test_a_body_has_the_seconds_of_some_variants() -> None:
@@ -69,9 +83,36 @@ def test_a_body_has_the_seconds_of_some_variants() -> None:
     assert Budget.of_column("no-column").kernels["add"] == budget.ROW
 
 
+def test_files_of_a_kernel_divide_its_seconds() -> None:
+    b = Budget(NO_COSTS, {"k": 4.0, "row": 0.3})
+    tests = [
+        ("k", "a.py::test_a"),
+        ("k", "b.py::test_a"),
+        ("k", "b.py::test_b"),
+        ("k", "b.py::test_c"),
+    ]
+    b.divide([*tests, *tests, ("row", "a.py::test_a")])
+    count = {
+        file: sum(
+            b.use("k", f"{file}::test_a", "one", f"{file}{i}", sampled=True) for i in range(99)
+        )
+        for file in ("a.py", "b.py")
+    }
+    assert count == {"a.py": 1000 // VARIANT, "b.py": 3000 // VARIANT}
+    assert b.use("row", "a.py::test_a", "one", "A=1", sampled=True)
+
+
+def test_a_column_without_prices_has_those_of_its_driver(tmp_path: Path) -> None:
+    path = tmp_path / "costs.toml"
+    path.write_text("[a-one.variants]\nbody = 1\n[b-two.variants]\nbody = 2\n")
+    assert read_costs("c-two", path)["variants"] == {"body": 2}
+    assert read_costs("a-one", path)["variants"] == {"body": 1}
+    assert read_costs("c-three", path) == read_costs("", path) == NO_COSTS
+
+
 def test_an_unknown_kernel_and_column_have_defaults() -> None:
     b = Budget(read_costs("no-column"), {})
-    count = sum(b.use("new", "new", f"A={i}", sampled=True) for i in range(100))
+    count = sum(b.use("new", "t.py::test", "new", f"A={i}", sampled=True) for i in range(100))
     assert count == 1e3 * share() // VARIANT
 
 

@@ -84,7 +84,7 @@ def torch_peer(f: Callable[[Any, Case, dict[str, Any]], object]) -> Peer:
             f(torch, loaded.case, next(turn))
 
         events, loop = cuda_sample(torch, call), cuda_loop(torch, call)
-        events(len(sets) + 2)  # what a call keeps for the next one is made outside of a graph
+        events(len(sets) + 2)  # what a call keeps for the next one is made outside a graph
         if min(events(10) for _ in range(3)) / 10 > SHORT:
             return Calls(events, "CUDA events", loop)
         graph = torch.cuda.CUDAGraph()

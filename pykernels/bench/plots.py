@@ -106,4 +106,4 @@ def _over_size(
         axis.plot([], [], mark, color=colour, ms=5, label=kernel)
     if c:
         axis.axhline(1.0, color="#444444", lw=1.2)
-        axis.set_ylim(0, 1.1 * max(1.0, *(r.share for r in results)))
+        axis.set_ylim(0, 1.1 * max([1.0, *(r.share for r in results)]))

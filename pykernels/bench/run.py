@@ -93,7 +93,7 @@ class Runner:
     seconds: of the whole run; when they are over, what is left is left out, and the report says so.
     alternate: how often a case and its peers are timed in turn; 1: the peers once.
     parts: time each dispatch of a call, too.
-    keep: a file that has the report so far, should somebody's driver or library end the process.
+    keep: a file that has the report so far, should a driver or a library end the process.
     """
 
     def __init__(

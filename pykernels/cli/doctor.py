@@ -119,7 +119,7 @@ def _allow_matrix_units(engine: Engine) -> None:
     try:
         extras.set_instance_extras(enable_toggles=["allow_unsafe_apis"])
     except RuntimeError:
-        pass  # somebody asked for an adapter before us
+        pass  # an adapter was asked for before
 
 
 def _matrix_units(engine: Engine, adapter: Any) -> list[str]:

@@ -127,6 +127,8 @@ def _run(
     dtype: str | None,
     scalars: Mapping[str, Any],
 ) -> Array:
+    from pykernels.dtypes import dtype_of
+
     for p in inspect.signature(call).parameters.values():
         needed = p.default is inspect.Parameter.empty and p.annotation == "Tensor"
         if needed and p.name not in arrays and (p.name != output or not arrays):
@@ -134,7 +136,8 @@ def _run(
     tensors = {name: dev.tensor(a) for name, a in arrays.items()}
     if output not in tensors:
         first = next(tensors[p] for p in inspect.signature(call).parameters if p in tensors)
-        tensors[output] = dev.empty(first.shape, dtype or first.dtype)  # type: ignore[arg-type]
+        kind = first.dtype if dtype is None else dtype_of(dtype, "--dtype").name
+        tensors[output] = dev.empty(first.shape, kind)
     call(**tensors, **scalars)
     return tensors[output].numpy()
 

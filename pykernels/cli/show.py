@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -12,6 +12,9 @@ from pykernels.texts import wgsl
 
 from . import Missing
 from ._manifest import kernel, manifest
+
+if TYPE_CHECKING:
+    from pykernels.validate import Target
 
 __all__ = ["command"]
 
@@ -35,7 +38,7 @@ def command(
     dtype: str | None,
     axes: tuple[str, ...],
     body: str | None,
-    to: str,
+    to: Literal["wgsl"] | Target,
     output: Path | None,
     variants: bool,
 ) -> None:
@@ -113,7 +116,7 @@ def _axes(built: dict[str, Any], body: str) -> str:
     return f"{body}: {named} mode={','.join(_MODES)}"
 
 
-def _translated(name: str, text: str, to: str) -> bytes:
+def _translated(name: str, text: str, to: Target) -> bytes:
     from pykernels.validate import Source, find_naga
 
     naga = find_naga()
@@ -122,4 +125,4 @@ def _translated(name: str, text: str, to: str) -> bytes:
             f"--to {to} needs naga-cli: cargo install naga-cli --version 29.0.4, "
             "or let PYKERNELS_NAGA name the binary"
         )
-    return naga.translate(Source(name, text), to)  # type: ignore[arg-type]
+    return naga.translate(Source(name, text), to)

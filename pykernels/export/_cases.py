@@ -1,4 +1,4 @@
-"""Calls to try: cases/KERNEL.toml holds small ones for the tests and large ones for the page.
+"""Calls to try: cases/FAMILY/KERNEL.toml has small ones for tests and large ones for the page.
 
     test = ["x=f32[3,17] scale=0.5", …]      as in `--shape`, scalars too
     page = ["x=f32[4096,1024]", …]
@@ -100,19 +100,21 @@ def arrays(request: Request, fills: Mapping[str, Fill]) -> dict[str, Array]:
     return out
 
 
-def where(kernel: str) -> str:
+def where(kernel: str, facts: Mapping[str, Any]) -> str:
     """The file of a kernel's cases."""
-    return f"pykernels/export/cases/{kernel}.toml"
+    return f"pykernels/export/cases/{facts['family']}/{kernel}.toml"
 
 
 def cases(kernel: str, facts: Mapping[str, Any]) -> Cases | None:
     """The cases of a kernel, None where there are none."""
-    found = table(kernel) or (_of_row(facts) if facts["row"] else {})
+    found = table(kernel, facts) or (_of_row(facts) if facts["row"] else {})
     if not found:
         return None
     unknown = found.keys() - {"test", "page", "values", "recorded_only"}
     if unknown:
-        raise ArgumentError(f"[export] {where(kernel)} has unknown keys: {', '.join(unknown)}")
+        raise ArgumentError(
+            f"[export] {where(kernel, facts)} has unknown keys: {', '.join(unknown)}"
+        )
     test, page = ([parse(kernel, t, facts) for t in found.get(k, ())] for k in ("test", "page"))
     return Cases(test, page, found.get("values", {}))
 
@@ -132,9 +134,10 @@ def _of_row(facts: Mapping[str, Any]) -> dict[str, Any]:
     return {"test": test, "page": [call(d, "4096,4096]") for d in dtypes]}
 
 
-def table(kernel: str) -> dict[str, Any]:
+def table(kernel: str, facts: Mapping[str, Any]) -> dict[str, Any]:
     """The content of a kernel's file of cases, {} where there is none."""
-    file = importlib.resources.files("pykernels.export") / "cases" / f"{kernel}.toml"
+    folder = importlib.resources.files("pykernels.export") / "cases" / facts["family"]
+    file = folder / f"{kernel}.toml"
     return tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
 
 
@@ -155,5 +158,7 @@ def fills(request: Request, facts: Mapping[str, Any], values: Mapping[str, str])
             step = next(s for s in _STEPS if math.gcd(s, rows) == 1)
             out[name] = Fill(seed, rows, step if words[0] == "distinct" else 0)
         else:
-            raise ArgumentError(f"[export] {where(request.kernel)}: values.{name} is not known")
+            raise ArgumentError(
+                f"[export] {where(request.kernel, facts)}: values.{name} is not known"
+            )
     return out

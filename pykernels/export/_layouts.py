@@ -1,4 +1,4 @@
-"""Calls as text: what `--shape` takes, and the files in cases/.
+"""Calls as text: what `--shape` takes, and the files in cases/FAMILY/.
 
     x=f32[8,1000] dst=f32[8,1000] scale=0.5
     a=f32[64,32]:1,64 b=f32[16,32] dst=f32[16,64] activation=relu     strides in elements behind :

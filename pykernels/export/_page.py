@@ -50,7 +50,7 @@ def _entry(request: Request, facts: Mapping[str, Any], values: Mapping[str, str]
     made = fills(request, facts, values)
     if any(f.of for f in made.values()):
         raise ArgumentError(
-            f"[export] {where(request.kernel)}: the page makes no 'result of' values"
+            f"[export] {where(request.kernel, facts)}: the page makes no 'result of' values"
         )
     values_of = arrays(request, made)
     given = [t for t in facts["tensors"] if t["name"] in request.layouts]

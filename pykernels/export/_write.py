@@ -142,7 +142,7 @@ def live_plan(facts: dict[str, Any]) -> dict[str, str] | None:
     that is not translated, or if the kernel's cases say `recorded_only`."""
     done: dict[str, str] = {}
     if facts["planned"]:
-        if _cases.table(facts["of"]).get("recorded_only"):
+        if _cases.table(facts["of"], facts).get("recorded_only"):
             return None
         try:
             translate(plan_of(facts), Path(plans.__path__[0]), done)

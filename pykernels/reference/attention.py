@@ -60,7 +60,7 @@ def attention(
     q (B, H, S, D), k (B, Hkv, T, D), v (B, Hkv, T, Dv); each KV head serves H / Hkv neighbouring
     query heads. `mask` (float: added; bool: True may be seen) broadcasts to (B, H, S, T). Query i
     stands at key p = i + T - S: `causal` hides the keys behind p ("top-left": behind i), `window`
-    (left, right) those outside of p - left .. p + right. cap(s) is softcap * tanh(s / softcap).
+    (left, right) those outside p - left .. p + right. cap(s) is softcap * tanh(s / softcap).
     `sinks` (H,) is one more logit per head, without a value.
 
     A key is masked if it is hidden, or if its logit is -inf. What a masked key and its value hold

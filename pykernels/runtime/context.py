@@ -181,7 +181,7 @@ class Context:
         return storage
 
     def expose(self, block: Block) -> Any:
-        """A block's GPUBuffer, for somebody else."""
+        """A block's GPUBuffer, for the caller."""
         with self.lock:
             if block.mark == self.recorder.serial and not self.dead:
                 self.recorder.flush()
@@ -190,7 +190,7 @@ class Context:
             return block.buffer
 
     def adopt(self, buffer: Any) -> Storage:
-        """The storage around somebody else's GPUBuffer (one per buffer)."""
+        """The storage around a GPUBuffer that the caller owns (one per buffer)."""
         self.check()
         if not isinstance(buffer, self.engine.module.GPUBuffer):
             raise DTypeError(

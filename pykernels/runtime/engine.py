@@ -168,7 +168,7 @@ class Engine:
             self.end("buffer")
 
     def wait(self, device: Any, promise: Any) -> None:
-        """Wait for a promise. wgpu's never resolves when somebody destroys the device meanwhile."""
+        """Wait for a promise. wgpu's never resolves when the device is destroyed meanwhile."""
         if self.name == "wgpu":
             while not promise._thread_event.wait(0.5):
                 if device._poller is None:
@@ -196,7 +196,8 @@ class Engine:
 
     @property
     def error_class(self) -> type[Exception]:
-        return self.module.GPUError  # type: ignore[no-any-return]
+        found: type[Exception] = self.module.GPUError
+        return found
 
     # Raw calls report errors through a callback: `begin` and `end` put them into an exception.
 

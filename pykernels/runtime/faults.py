@@ -29,7 +29,7 @@ class Page:
 
     def __init__(self, block: Block, recorded: bool) -> None:
         self.block = block
-        self.recorded = recorded  # into a pass that a caller submits when he likes
+        self.recorded = recorded  # into a pass that the caller submits at any time
         self.closed = False  # no more launches come
         self.launches: list[tuple[str, Watch]] = []
         self.seen = 0  # faults that were reported already

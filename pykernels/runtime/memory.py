@@ -1,7 +1,7 @@
 """GPU buffers: a pool of size classes with exact statistics and a byte budget.
 
 A `Block` is one GPU buffer. A `Storage` is what tensors hold: when the last tensor lets go of it,
-its block returns to the pool, or is forgotten where somebody else may still use the buffer.
+its block returns to the pool, or is forgotten where the caller may still use the buffer.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ class Block:
     """One GPU buffer.
 
     Attributes:
-        foreign: somebody else made it.
-        exposed: somebody else holds it, and may destroy or map it: it is looked at before use.
+        foreign: the caller made it and owns it.
+        exposed: the caller holds it, and may destroy or map it: it is looked at before use.
         reusable: back to the pool when no tensor holds it; not if it is exposed, or used by work
-            that a caller submits when he likes.
+            that the caller submits at any time.
         mark: serial number of the last batch that uses it.
     """
 
@@ -212,10 +212,10 @@ class Pool:
                 sum(len(b) for b in self._free.values()), self._hits, self._misses, self.budget,
             )  # fmt: skip
 
-    # -- buffers that others hold ---------------------------------------------------------------
+    # -- buffers that callers hold ---------------------------------------------------------------
 
     def adopt(self, buffer: Any) -> Storage:
-        """A storage around a buffer that somebody else made and keeps owning."""
+        """A storage around a buffer that the caller owns."""
         self.inspect(buffer, STORAGE, "from_buffer")
         return Storage(Block(buffer, foreign=True), self)
 

@@ -26,7 +26,7 @@ UNIFORM = 0x40 | 0x08  # UNIFORM | COPY_DST
 
 
 class Timer(Protocol):
-    """What a recorder tells somebody who times its dispatches, or (`batches`) whole batches."""
+    """What a recorder tells a profile that times its dispatches, or (`batches`) whole batches."""
 
     batches: bool
 
@@ -217,7 +217,7 @@ class Recorder:
 
 
 class PassRecorder(Recorder):
-    """Records into a compute pass that a caller owns, ends and submits when he likes.
+    """Records into a compute pass that the caller owns, and ends and submits at any time.
 
     So its uniform buffers are never used again, and the buffers of its tensors never go back to
     the pool.
@@ -243,8 +243,8 @@ class PassRecorder(Recorder):
         for block in blocks:
             block.reusable = False
         self.serial = self._own.serial  # the mark of a block is about the device's own batch
-        self._bound = None  # the caller may have set a pipeline of his
-        self._bytes = self._operations = 0  # he decides when to submit
+        self._bound = None  # the caller may have set another pipeline
+        self._bytes = self._operations = 0  # the caller decides when to submit
         self._engine.begin()
         try:
             super().dispatch(d, group, blocks, scalars)

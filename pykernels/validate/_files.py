@@ -176,7 +176,7 @@ def fragments(
     """Findings without those on fragments, and the fragments.
 
     A fragment is a text without an entry point of which the compilers say no more than that it
-    uses names which it does not define, or that it has statements outside of functions.
+    uses names which it does not define, or that it has statements outside functions.
     """
     by_source: dict[str, list[Finding]] = {}
     for f in findings:
@@ -192,7 +192,7 @@ def fragments(
         ):
             continue
         names = ", ".join(sorted({m[1] for m in needs if m}))
-        what = f"names not defined here: {names}" if names else "statements outside of functions"
+        what = f"names not defined here: {names}" if names else "statements outside functions"
         skipped.append(Skipped(s.name, f"a fragment without an entry point ({what})"))
         del by_source[s.name]
     return [f for f in findings if f.source in by_source], skipped

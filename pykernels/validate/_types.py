@@ -33,9 +33,8 @@ class Limits:
 class Source:
     """One WGSL text under a readable, unique name, such as ``softmax T=f16 WG=256``.
 
-    The limit lints run only on a source with ``limits``. ``features`` are those that whoever
-    loads the text enables for the compiler that asks for it: with ``subgroups``, Tint gets
-    ``enable subgroups;`` in front.
+    The limit lints run only on a source with ``limits``. ``features`` are those that the
+    compiler must have enabled: with ``subgroups``, Tint gets ``enable subgroups;`` in front.
     """
 
     name: str

@@ -22,7 +22,7 @@ _RESOURCE = re.compile(
 )
 _FUNCTION = re.compile(_ATTRIBUTES + r"(?<!\w)fn\s+(\w+)\s*\(")
 _STRUCT = re.compile(r"(?<!\w)struct\s+(\w+)\s*\{([^}]*)\}")
-_COMMA = re.compile(r",(?![^<]*>)")  # between members, not inside of a type
+_COMMA = re.compile(r",(?![^<]*>)")  # between members, not inside a type
 _MEMBER = re.compile(r"\w+:(.+)")  # without attributes, which may change its size
 _INTEGER = re.compile(r"\b(0[xX][\da-fA-F]+|\d+)[iu]\b")
 _ARITHMETIC = re.compile(r"(?:\s|\b[A-Za-z_]\w*\b|\b0[xX][\da-fA-F]+\b|\b\d+\b|[-+*/%()])+")

@@ -117,13 +117,15 @@ def test_a_limited_run_takes_kernels_in_turn() -> None:
 @pytest.mark.usefixtures("dev")
 def test_benches_run_under_pytest_benchmark(dev: pk.Device, tmp_path: Path) -> None:
     saved = tmp_path / "b.json"
+    # Under xdist pytest-benchmark would measure nothing.
+    alone = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_XDIST")}
     done = subprocess.run(
         [
             sys.executable, "-m", "pytest", "bench/bench_kernels.py", "-k", "fill-f32-32", "-q",
             "-p", "no:cacheprovider", "--engine", ENGINE, "--adapter", dev.info["name"],
             f"--benchmark-json={saved}",
         ],
-        cwd=ROOT, capture_output=True, text=True, env=os.environ | {"PYKERNELS_BENCH_EDGE": "32"},
+        cwd=ROOT, capture_output=True, text=True, env=alone | {"PYKERNELS_BENCH_EDGE": "32"},
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads(saved.read_text())["benchmarks"]

@@ -1,7 +1,7 @@
 """Every exported kernel in headless Chromium, through the exported module, against numpy.
 
-The cases are in pykernels/export/cases/KERNEL.toml. Every tensor lies inside a buffer of random
-bytes, and after a call every byte that is no element of an output must be what it was.
+The cases are in pykernels/export/cases/FAMILY/KERNEL.toml. Every tensor lies inside a buffer of
+random bytes, and after a call every byte that is no element of an output must be what it was.
 """
 
 from __future__ import annotations

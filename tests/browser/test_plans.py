@@ -30,7 +30,7 @@ from .test_steps import FACTS, as_json, ask, module
 __all__ = ["module"]
 PLANS = [
     n for n, facts in sorted(FACTS["kernels"].items())
-    if not table(facts["of"]).get("recorded_only")
+    if not table(facts["of"], facts).get("recorded_only")
 ]  # fmt: skip
 ROUNDS = 100
 LARGE = replace(

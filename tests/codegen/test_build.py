@@ -89,7 +89,7 @@ def test_is_fresh_until_a_source_changes(checkout: Path) -> None:
     kernel.write_bytes(before)
     # A function written by hand takes the place of a generated one.
     by_hand = checkout / "pykernels" / "functional" / "copying.py"
-    by_hand.write_text("def cpy(x):\n    return x\n")
+    by_hand.write_text('__all__ = ["cpy"]\n\n\ndef cpy(x):\n    return x\n')
     assert not is_fresh(checkout)
 
 

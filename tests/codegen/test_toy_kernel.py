@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from codegen import BuildError
+from codegen.build import Build
 from tests.checkout import run_python, small_checkout
 
 KERNEL = """\
@@ -76,6 +80,28 @@ def toy_square(x, factor):
     return toy_scale(toy_scale(x, factor), factor)
 '''
 
+FUNCTIONAL = '''\
+"""What toys do beside their kernels."""
+
+from __future__ import annotations
+
+from pykernels._generated.kernels.toy_square import KERNEL
+from pykernels.arrays import Array, Call
+from pykernels.kernels import toy_square
+
+__all__ = ["toy_fourth"]
+
+
+def toy_fourth(x: Array, factor: float) -> Array:
+    """x times the fourth power of a factor."""
+    call = Call(KERNEL, x)
+    src = call.tensor("x", x)
+    result = call.out(src.shape, src.dtype)
+    toy_square(src, result, factor)
+    toy_square(result, result, factor)
+    return call.leave(result)
+'''
+
 TEST = """\
 import numpy as np
 import pytest
@@ -98,6 +124,11 @@ def test_toy_scale_matches_reference(dtype):
 def test_toy_square_matches_reference():
     x = np.random.default_rng(0).integers(-99, 99, (7, 33)).astype("f4")
     assert (pk.toy_square(x, 0.5) == toy_square(x, 0.5)).all()
+
+
+def test_toy_fourth_is_a_function_of_the_package():
+    assert {"toy_fourth", "toy_scale", "toy_square"} <= {*pk.functional.__all__} & {*pk.__all__}
+    assert (pk.toy_fourth(np.ones(3, "f4"), 2) == 16).all()
 
 
 def test_toy_scale_takes_views(dev):
@@ -143,8 +174,9 @@ FILES = {
     "pykernels/plans/toy/__init__.py": '"""Plans of the toy family."""\n',
     "pykernels/plans/toy/toy_square.py": PLAN,
     "pykernels/reference/toy.py": REFERENCE,
+    "pykernels/functional/toy.py": FUNCTIONAL,
     "pykernels/bench/cases/toy.py": BENCH,
-    "pykernels/export/cases/toy_scale.toml": 'test = ["x=f32[3,17] factor=0.5"]\n',
+    "pykernels/export/cases/toy/toy_scale.toml": 'test = ["x=f32[3,17] factor=0.5"]\n',
     "tests/kernels/toy/test_toy.py": TEST,
     "docs/design/toy.md": "# The toy family\n\nIt multiplies by scalars.\n",
 }
@@ -184,7 +216,24 @@ def test_a_family_is_new_files(tmp_path: Path) -> None:
     said = run(*cli, "export", "site", "toy_scale", "toy_square")
     assert "no layout was recorded" not in said  # the plan runs in a browser, too
     out = run("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/kernels/toy/test_toy.py")
-    assert "6 passed" in out
+    assert "7 passed" in out
     after = hashes(checkout)
     assert {n for n in after if n not in before and not n.startswith("site/")} == set(FILES)
     assert {n: after[n] for n in before} == before
+
+
+def test_functions_by_hand_are_those_that_a_file_lists(toy: Callable[..., Build]) -> None:
+    files = {
+        "kernels/toy/toy_scale.wgsl": KERNEL,
+        "pykernels/functional/toy.py": '"""A toy."""\n\n__all__ = ["zoom", "zap"]\n',
+    }
+    lines = toy(files).files["functions.py"].splitlines()
+    assert "from pykernels.functional.toy import zap as zap" in lines
+    assert lines[-1] == "__all__ = ['toy_scale', 'zap', 'zoom']"
+    for text, error in {
+        "def zap(): ...\n": "zoo.py:1: __all__ must list the file's functions",
+        "\n__all__ = sorted(names)\n": "zoo.py:2: __all__ must list the file's functions",
+        '__all__ = ["zap"]\n': "zoo.py:1: zap is in toy.py already",
+    }.items():
+        with pytest.raises(BuildError, match=re.escape(f"pykernels/functional/{error}")):
+            toy({**files, "pykernels/functional/zoo.py": text})

@@ -10,7 +10,7 @@ DOCS = ROOT / "docs"
 GUIDE = [ROOT / "README.md", *sorted((DOCS / "guide").glob("*.md"))]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md"))]
 
-# Also inside of a list, where a block is indented.
+# Also inside a list, where a block is indented.
 _BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^\1```$", re.DOTALL | re.MULTILINE)
 # A file that readers make: its path on a line of its own, then its text.
 _FILE = re.compile(r"^`([\w./-]+)`( \(append\))?:\n\n```\w+\n(.*?)^```$", re.DOTALL | re.MULTILINE)

@@ -133,7 +133,7 @@ def test_a_plan_may_be_kept_from_translation(monkeypatch: pytest.MonkeyPatch) ->
     assert live_plan(FACTS["softmax_backward"]) == {}
     assert list(live_plan(FACTS["softmax"]) or {}) == ["runs", "copy.cpy", "softmax.softmax"]
     kept = {"test": [], "recorded_only": "it flies"}
-    monkeypatch.setattr("pykernels.export._cases.table", lambda kernel: kept)
+    monkeypatch.setattr("pykernels.export._cases.table", lambda kernel, facts: kept)
     assert live_plan(FACTS["softmax"]) is None
 
 
@@ -193,8 +193,9 @@ def test_layouts_in_words() -> None:
 
 @pytest.mark.parametrize("kernel", sorted(FACTS))
 def test_every_kernel_has_cases(kernel: str) -> None:
-    found = cases(kernel, FACTS[kernel])
+    facts = FACTS[kernel]
+    found = cases(kernel, facts)
     assert found is not None and found.test, (
         f"kernel {kernel} has no case for the browser: write a few small calls into "
-        f"{where(kernel)}, as docs/design/export.md says (test = ['x=f32[3,17]', ...])"
+        f"{where(kernel, facts)}, as docs/design/export.md says (test = ['x=f32[3,17]', ...])"
     )

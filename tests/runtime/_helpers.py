@@ -129,7 +129,7 @@ def open_device() -> pk.Device:
 
 
 def raw_device() -> Any:
-    """A plain GPUDevice, as somebody else would make it: no features."""
+    """A plain GPUDevice, as a caller would make it: no features."""
     return get_engine(ENGINE).module.gpu.request_adapter_sync().request_device_sync()
 
 

@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("dev")]
 
 
 def foreign(usage: int = USAGE, nbytes: int = 1024) -> tuple[pk.Device, Any, pk.Tensor]:
-    """A device and a buffer of somebody else's, and a tensor of zeros on it."""
+    """A device and a buffer that the caller owns, and a tensor of zeros on it."""
     raw = raw_device()
     dev = pk.Device.from_wgpu(raw)
     buffer = raw_buffer(raw, nbytes, usage)
@@ -297,7 +297,9 @@ def test_fork_with_a_live_device() -> None:
     dev = open_device()
     t = dev.tensor(np.ones((4, 16), "f4"))
     pk.softmax(t)  # recorded, not submitted
-    mesa = "llvmpipe" in repr(dev.info)
+    # Exit handlers that cannot run after a fork, without us too: of Mesa 22's libGL, which wgpu
+    # loads, and of NVIDIA's driver 580 (a fault or a hang; docs/records/runtime.md).
+    foreign = any(name in repr(dev.info) for name in ("llvmpipe", "NVIDIA"))
     child = os.fork()
     if child == 0:
         uses = [
@@ -316,8 +318,7 @@ def test_fork_with_a_live_device() -> None:
         dev.close()
         del t, dev
         gc.collect()
-        # Mesa 22's libGL, which wgpu loads, cannot run its exit handlers after a fork.
-        os._exit(0) if mesa else sys.exit(0)
+        os._exit(0) if foreign else sys.exit(0)
     end = time.monotonic() + 20
     while time.monotonic() < end:
         done, status = os.waitpid(child, os.WNOHANG)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,8 @@ def no_table_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
         ("Apple M2", "IntegratedGPU", "generic-large"),
         ("Mali-G78", "IntegratedGPU", "generic-small"),
         ("Adreno (TM) 740", "IntegratedGPU", "generic-small"),
+        ("PowerVR Rogue GE8320", "Unknown", "generic-small"),
+        ("Adreno (TM) of a card", "DiscreteGPU", "generic-large"),
         ("llvmpipe (LLVM 15.0.6, 256 bits)", "CPU", "software"),
         ("SwiftShader Device (Subzero)", "CPU", "software"),
         ("", "Unknown", "generic-large"),
@@ -73,6 +75,13 @@ def test_large_tables_are_as_measured() -> None:
     """What a GPU that nobody measured gets is what the measured one has."""
     large, measured = (as_data(named(n)) for n in ("generic-large", "nvidia-h200"))
     assert large | {"name": ""} == measured | {"name": ""}
+
+
+@pytest.mark.parametrize("name", ["generic-large", "generic-small", "software"])
+def test_a_table_of_many_devices_says_what_a_device_is(name: str) -> None:
+    """Units and copies of one GPU are nobody else's by mere inheritance."""
+    file = Path(tuning.__path__[0]) / f"{name}.toml"
+    assert tomllib.loads(file.read_text(encoding="utf-8"))["device"].keys() == {"units", "copy"}
 
 
 # -- a table of the user's ------------------------------------------------------------------------
@@ -191,4 +200,4 @@ def test_devices_of_one_size_differ_by_their_tables() -> None:
     small = replace(LARGE, tuning=named("software"))
     product = matmul.GemmShape(1, 4096, 4096, 4096)
     assert matmul.choose(small, product).body == "mul_mat/32"
-    assert math.isclose(small.tuning.device.copy, LARGE.tuning.device.copy)
+    assert small.max_invocations == LARGE.max_invocations

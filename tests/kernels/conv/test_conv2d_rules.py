@@ -47,7 +47,7 @@ def test_epilogue(dev: pk.Device, activation: str | None) -> None:
 
 @gpu
 def test_a_large_value_stays_in_its_windows(dev: pk.Device) -> None:
-    """What lies outside of the image is not multiplied, not even by zero."""
+    """What lies outside the image is not multiplied, not even by zero."""
     x = np.ones((2, 16, 5, 5), np.float32)
     x[:, :, 0, 0] = np.nan
     x[1, :, 4, 4] = np.inf
@@ -287,7 +287,8 @@ def test_plans() -> None:
 @pytest.mark.parametrize("caps", (LARGE, SMALL))
 def test_plans_of_first_layers(caps: Caps) -> None:
     """Few input channels and a known window; the gradient of three channels with step 2."""
-    for n, tile in ((1, "16x128"), (16, "32x128")):
+    for n in (1, 16):
+        tile = "16x128" if n == 1 and caps is LARGE else "32x128"  # too few of those for 132 units
         image, w, out = view((n, 3, 224, 224)), view((64, 3, 7, 7)), view((n, 64, 112, 112))
         found = conv2d_plans.plan(caps, Scratch(), image, w, None, out, padding=3, stride=2)
         assert [(s.body.name, s.axes[2]) for s in found] == [("conv_stem", f"{tile}_k7s2")]

@@ -152,7 +152,7 @@ def test_cpy_casts_of_every_size(dev: pk.Device, n: int) -> None:
 @pytest.mark.parametrize("tail", (0, 3, 8, 12))
 @pytest.mark.parametrize("dtype", SIZES)
 def test_cpy_at_the_end_of_a_buffer(dev: pk.Device, dtype: str, tail: int) -> None:
-    """No binding may be rounded up past the end of a buffer that somebody else made."""
+    """No binding may be rounded up past the end of a buffer that the caller owns."""
     for shape, form in (((5,), Form()), ((13,), Form(phase=1)), ((3, 8), Form(gap=8)),
                         ((9, 10), Form(order=(1, 0)))):  # fmt: skip
         for dst in {dtype, "int32", "uint8" if dtype != "int64" else "int32"}:
