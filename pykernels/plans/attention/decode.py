@@ -78,7 +78,7 @@ def _lane_group(caps: Caps, c: Call, keys: int, splits: int) -> str:
     found = next(n for n in ("lanes8", "lanes16", "lanes32") if _reach(n) >= depth)
     own, doubled = caps.tuning.attention.decode, CONFIGS["lanes16x2"]
     large = found == "lanes16" and fits(caps, doubled.threads, doubled.workgroup_bytes)
-    if large and splits >= own.wide_splits and keys >= own.wide_keys * splits:
+    if large and splits >= own.lanes16x2_splits and keys >= own.lanes16x2_keys * splits:
         return "lanes16x2"
     return found
 

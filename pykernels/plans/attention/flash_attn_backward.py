@@ -184,10 +184,10 @@ class _Panels:
     ) -> list[Step]:
         """Fill the panels."""
         depth = self.q.shape[2]
-        wide = lse.with_layout((*lse.shape, 1), (*lse.strides, 0)).broadcast_to(do.shape)
+        lse_of_depth = lse.with_layout((*lse.shape, 1), (*lse.strides, 0)).broadcast_to(do.shape)
         found = [
             flash_attn_backward_delta.step(
-                caps, o, do, wide, self.stats, padded=self.stats.shape[1]
+                caps, o, do, lse_of_depth, self.stats, padded=self.stats.shape[1]
             ),
             self._pack(caps, do, self.queries, depth, self.do),
             self._pack(caps, v, self.keys, depth, None),

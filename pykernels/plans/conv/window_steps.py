@@ -162,8 +162,8 @@ def _packed(caps: Caps, scratch: Scratch, w: View, order: str) -> Weights:
         digits.append((counts[d], elements(w)[2 + "cij".index(d)], below))
         below *= counts[d]
     low, mid, high = sorted(digits, key=lambda d: abs(d[1]))
-    wide = cdiv(rows, 4) * 4
-    copy = scratch.empty((groups, kh * kw * channels, wide), "float32")
+    padded_rows = cdiv(rows, 4) * 4
+    copy = scratch.empty((groups, kh * kw * channels, padded_rows), "float32")
     pack = conv_pack.step(
         caps, w, copy, n0=low[0], n1=mid[0], e0=u32(low[1]), e1=u32(mid[1]), e2=u32(high[1]),
         d0=low[2], d1=mid[2], d2=high[2],
@@ -209,8 +209,8 @@ def depthwise(caps: Caps, scratch: Scratch, c: Windows) -> list[Step]:
     if c.w.shape[1:] != (1, 1, 3, 3) or c.stride != (1, 1) or c.tap != (1, 1):
         return []
     last = c.x.vectorizable(4, 1) and c.dst.vectorizable(4, 1)
-    wide = c.origin[1] == -1 and c.x.shape[4] == c.dst.shape[4]
-    if not last and not (wide and c.x.vectorizable(4, 4) and c.dst.vectorizable(4, 4)):
+    same_width = c.origin[1] == -1 and c.x.shape[4] == c.dst.shape[4]
+    if not last and not (same_width and c.x.vectorizable(4, 4) and c.dst.vectorizable(4, 4)):
         return []
     w = c.w
     before: list[Step] = []

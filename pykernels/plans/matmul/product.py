@@ -141,8 +141,8 @@ def aligned(
                 strides += [step, 0] if repeats else [step * (n // have), step]
         return v.with_layout((*shape, *v.shape[-2:]), (*strides, *v.strides[-2:]))
 
-    wide = [v and cut(v.broadcast_to(dst.shape), False) for v in (bias, residual)]
-    return Product(cut(a, True), cut(b, False), wide[0], wide[1], cut(dst, False), activation)
+    bias, residual = (v and cut(v.broadcast_to(dst.shape), False) for v in (bias, residual))
+    return Product(cut(a, True), cut(b, False), bias, residual, cut(dst, False), activation)
 
 
 def transposed(v: View) -> View:
