@@ -222,7 +222,7 @@ class Tracker:
         """Is the device as fast as when it was warm?"""
         return self.probe() <= 1.05 * self.warm
 
-    def look(self) -> None:
+    def poll(self) -> None:
         self.seen.append(self.probe() / self.warm)
 
     def verdict(self) -> tuple[float, str]:
@@ -273,10 +273,10 @@ def measure(
         if blocks and effort.warm:
             sample(_chain(min(0.02, effort.warm), seconds))
         if tracker:
-            tracker.look()
+            tracker.poll()
         blocks.append(take(lambda: max(sample(calls) / calls, 1e-9), each))  # 0: below a tick
         if tracker:
-            tracker.look()
+            tracker.poll()
         rounds = tuple(t for block in blocks for t in block)
         found = Timing(rounds, calls, "", warmed, steady, blocks=len(blocks))
         found = before.joined(found) if before else found

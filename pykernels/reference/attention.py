@@ -120,10 +120,10 @@ def flash_attn_backward(
         delta = (do64 * f.o).sum(-1, keepdims=True)
         dp = np.where(allowed, do64 @ np.swapaxes(v64, -1, -2), 0.0)
         ds = np.where(allowed, f.weights * (dp - delta) * f.slopes, 0.0)
-        turned = np.swapaxes(allowed, -1, -2)
+        transposed = np.swapaxes(allowed, -1, -2)
         dq = factor * _product(ds, k64, allowed)
-        dk = factor * _product(np.swapaxes(ds, -1, -2), q.astype(np.float64), turned)
-        dv = _product(np.swapaxes(f.weights, -1, -2), do64, turned)
+        dk = factor * _product(np.swapaxes(ds, -1, -2), q.astype(np.float64), transposed)
+        dv = _product(np.swapaxes(f.weights, -1, -2), do64, transposed)
     return dq, over_groups(dk, group), over_groups(dv, group)
 
 
@@ -189,8 +189,8 @@ def flash_attn_backward_budget(
     f = attention(q, k, v, mask, sinks, **options)
     scale = options.get("scale")
     scale = abs(1.0 / math.sqrt(q.shape[3]) if scale is None else scale)
-    turned = [np.swapaxes(np.abs(a), -1, -2) for a in (k, v)]
-    score = (math.sqrt(q.shape[3]) + 4) * scale * (np.abs(q) @ turned[0])
+    transposed = [np.swapaxes(np.abs(a), -1, -2) for a in (k, v)]
+    score = (math.sqrt(q.shape[3]) + 4) * scale * (np.abs(q) @ transposed[0])
     allowed = f.logits != -np.inf
     logits = np.where(allowed, f.logits, 0.0)
     lse = np.where(np.isfinite(f.lse), f.lse, 0.0)[..., None]
@@ -199,7 +199,7 @@ def flash_attn_backward_budget(
     if mask is not None and mask.dtype != bool:
         slopes = alibi_slopes(q.shape[1], float(options.get("max_bias", 0.0)))[:, None, None]
         weight = weight + 4 * np.abs(slopes * np.where(np.isfinite(mask), mask, 0.0))
-    products = (math.sqrt(v.shape[3]) + 4) * (np.abs(do) @ turned[1])
+    products = (math.sqrt(v.shape[3]) + 4) * (np.abs(do) @ transposed[1])
     rounding = 2.0**-11 / u if o.dtype == np.float16 else 1.0
     delta = (do * f.o).sum(-1, keepdims=True)
     sums = (math.sqrt(v.shape[3]) + 4 + rounding) * (np.abs(do) * np.abs(f.o)).sum(

@@ -135,11 +135,11 @@ def conv_transpose2d(
     x = _channels_first(x, layout)
     a = _Args.of(w.shape, stride, padding, dilation)
     extra = _pair(output_padding)
-    edges = (sum(a.padding[:2]), sum(a.padding[2:]))
+    paddings = (sum(a.padding[:2]), sum(a.padding[2:]))
     size = [
-        (n - 1) * s - edge + d * (k - 1) + 1 + more
-        for n, s, edge, d, k, more in zip(
-            x.shape[2:], a.stride, edges, a.dilation, w.shape[2:], extra, strict=True
+        (n - 1) * s - padding_sum + d * (k - 1) + 1 + more
+        for n, s, padding_sum, d, k, more in zip(
+            x.shape[2:], a.stride, paddings, a.dilation, w.shape[2:], extra, strict=True
         )
     ]
     # What lies in the output's extra rows gets the rows of x that a larger padding would cut.
@@ -154,8 +154,8 @@ def output_size(image: Sequence[int], kernel: Sequence[int], a: _Args) -> tuple[
     """Rows and columns of conv2d's output."""
     top, bottom, left, right = a.padding
     rows, cols = (
-        (n + edge - d * (k - 1) - 1) // s + 1
-        for n, edge, d, k, s in zip(
+        (n + padding_sum - d * (k - 1) - 1) // s + 1
+        for n, padding_sum, d, k, s in zip(
             image, (top + bottom, left + right), a.dilation, kernel, a.stride, strict=True
         )
     )

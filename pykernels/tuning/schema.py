@@ -39,9 +39,9 @@ class Gemv:
 
     busy: int  # workgroups that keep the device busy
     busy_rows: int  # the same where several rows hold more sums, and splits cost more
-    shortest: int  # split
-    shortest_rows: int  # split where k does not run along the larger operand's memory
-    most: int  # splits
+    shortest: int  # length of a split, at the least
+    shortest_rows: int  # the same where k does not run along the larger operand's memory
+    most: int  # splits, at the most
     lane_k: int  # the least k for each of the invocations that share a sum
     lane_k_rows: int  # k from which eight share one where it does not run
     lane_groups: int  # workgroups from which no more invocations share a sum
@@ -53,7 +53,7 @@ class Tile:
 
     least: int  # workgroups, splits counted, below which a smaller tile is taken
     busy: int  # workgroups that keep the device busy
-    shortest: int  # split
+    shortest: int  # length of a split, at the least
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,8 +65,8 @@ class GemmTile:
     partial_wave: tuple[float, ...]
     start_k: int  # k that starting a workgroup costs
     rate: float
-    shortest: int  # split
-    most: int  # splits
+    shortest: int  # length of a split, at the least
+    most: int  # splits, at the most
     short: int  # the least of a shorter last split
     uneven: float  # of a wave: what long splits with a short one each leave idle at the most
     k_last: Mapping[str, float]  # share that loading b with k last costs, by dtype ("f16", "f32")
@@ -133,7 +133,7 @@ class ConvBackwardWeight:
     direct_rate: float  # conv_weight_direct
     direct_waves: int  # workgroups on each unit that keep that body busy
     waves: int  # workgroups on each unit that splits are cut for, at the most
-    shortest: int  # split
+    shortest: int  # length of a split, at the least
     start_k: int  # k that starting a workgroup costs
     busy_invocations: int  # on each unit: below, it takes the square root longer
 
@@ -148,8 +148,8 @@ class Conv:
     bodies: tuple[str, ...]  # as "implicit_gemm/64x64"
     dispatch: float  # one more
     fill: int  # workgroups that splits are cut for; 0: by the time of each number of splits
-    shortest: int  # split
-    most: int  # splits
+    shortest: int  # length of a split, at the least
+    most: int  # splits, at the most
     pack_from: float  # operations below which repacked weights do not pay
     product_pixels: int  # of an image from which 1 x 1 convolutions are products image by image
     conv_direct: Direct
@@ -167,9 +167,9 @@ class Decode:
 
     rows: int  # of the heads that share a KV head, at the most
     waves: int  # workgroups on each unit that keep the device busy
-    shortest: int  # split
-    wide_splits: int  # splits from which workgroups of 256 pay
-    wide_keys: int  # and keys of each
+    shortest: int  # length of a split, at the least
+    lanes16x2_splits: int  # splits from which workgroups of 256 pay
+    lanes16x2_keys: int  # and keys of each
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,8 +177,8 @@ class AttentionTile:
     """attention_tile; what is by tile and padded depth of values has keys as "large/64"."""
 
     waves: Mapping[str, int]  # workgroups on each unit that keep the device busy
-    shortest: int  # split
-    most: int  # splits
+    shortest: int  # length of a split, at the least
+    most: int  # splits, at the most
     large_keys: int  # keys that a workgroup of a large tile should have at the least
     resident: int  # workgroups of the large tiles at a time on each unit
     rate: float

@@ -191,7 +191,7 @@ class _Divergence:
         elif s.kind == "block":
             self.block(s.blocks[0], why)
         elif s.kind in ("if", "switch"):
-            self.look(s, now)
+            self.inspect(s, now)
             inner = why
             if self.differs(s.text):
                 inner = why or f"in a branch that only some invocations take ({self.line(s)})"
@@ -229,7 +229,7 @@ class _Divergence:
 
     def simple(self, s: _Statement, now: str) -> None:
         text = s.text.strip()
-        self.look(s, now)
+        self.inspect(s, now)
         word = re.match(r"(return|break|continue|discard)\b", text)
         if word:
             if now and word[1] in ("return", "discard"):
@@ -257,7 +257,7 @@ class _Divergence:
         elif assign[1] == "=" and not re.search(r"[.\[]", text[: assign.start()]):
             self.different.discard(name)
 
-    def look(self, s: _Statement, now: str) -> None:
+    def inspect(self, s: _Statement, now: str) -> None:
         if not now:
             return
         at = self.usage.code.find(s.text, s.at) if s.text else s.at

@@ -22,20 +22,20 @@ def decode(caps: Caps, scratch: Scratch, c: Call, splits: int) -> list[Step]:
     """The dispatches of a call in so many splits of the keys, or fewer."""
     c, before = _alike(caps, scratch, c)
     d, item = c.dims, c.k.dtype.itemsize
-    first = max(0, min(c.band.low, d.keys))
-    last = max(first, min(d.keys, d.queries + c.band.high))
+    first_key = max(0, min(c.band.low, d.keys))
+    last_key = max(first_key, min(d.keys, d.queries + c.band.high))
     # Keys that a workgroup takes at a time; blocks of so many keys are the splits' in turn, or
     # neighbours in flash_attn.
     unit, held = DIRECT.threads // DIRECT.LANES, DIRECT.ROWS
     most = DIRECT.KEYS // unit
-    group = _lane_group(caps, c, last - first, splits)
+    group = _lane_group(caps, c, last_key - first_key, splits)
     if group:
         lanes = CONFIGS[group]
         loads = lanes.DEPTHS * item // 16  # of 16 bytes, of one key
         unit, held = lanes.threads // lanes.LANES * lanes.LOADS // loads, lanes.ROWS
         most = MAX_ROUNDS
         splits = cdiv(splits * NARROW.threads, lanes.threads)
-    blocks = cdiv(last - first, unit)
+    blocks = cdiv(last_key - first_key, unit)
     if blocks == 0:
         return empty(caps, scratch, c)
     each = min(cdiv(blocks, splits), most)
@@ -46,7 +46,7 @@ def decode(caps: Caps, scratch: Scratch, c: Call, splits: int) -> list[Step]:
         "kv_heads": d.kv_heads, "group": d.group, "queries": d.queries, "keys": d.keys,
         "depth": d.depth, "value_depth": d.value_depth, "matrices": d.batch * d.kv_heads,
         "row_groups": cdiv(d.group * d.queries, held), "splits": splits,
-        "first_key": first, "last_key": last, **c.rules(),
+        "first_key": first_key, "last_key": last_key, **c.rules(),
     }  # fmt: skip
     if group:
         step = attention_decode.step(
@@ -54,10 +54,10 @@ def decode(caps: Caps, scratch: Scratch, c: Call, splits: int) -> list[Step]:
             **sizes,  # type: ignore[arg-type]
         )  # fmt: skip
         return [*before, step, combine(caps, partials, sums, c)]
-    wide = in_vectors(c.k) and in_vectors(c.v)
-    width = 8 if wide and item == 2 else 4
+    vectorized = in_vectors(c.k) and in_vectors(c.v)
+    width = 8 if vectorized and item == 2 else 4
     step = flash_attn.step(
-        caps, c.q, c.k, c.v, c.mask, None, sums, partials, VECTORIZED=wide,
+        caps, c.q, c.k, c.v, c.mask, None, sums, partials, VECTORIZED=vectorized,
         column_bits=(cdiv(d.value_depth, width) - 1).bit_length(), split_keys=each * unit,
         **sizes,  # type: ignore[arg-type]
     )  # fmt: skip
@@ -70,15 +70,15 @@ def _lane_group(caps: Caps, c: Call, keys: int, splits: int) -> str:
     256 invocations leave half as many splits to combine, which pays where splits are some and
     long, and need more workgroup memory than WebGPU promises.
     """
-    deep = max(c.dims.depth, c.dims.value_depth)
-    if deep > _reach("lanes32") or not (in_vectors(c.k) and in_vectors(c.v)):
+    depth = max(c.dims.depth, c.dims.value_depth)
+    if depth > _reach("lanes32") or not (in_vectors(c.k) and in_vectors(c.v)):
         return ""
     if not caps.subgroups:
-        return "lanes16" if deep <= _reach("lanes16") else ""
-    found = next(n for n in ("lanes8", "lanes16", "lanes32") if _reach(n) >= deep)
-    own, wide = caps.tuning.attention.decode, CONFIGS["lanes16x2"]
-    large = found == "lanes16" and fits(caps, wide.threads, wide.workgroup_bytes)
-    if large and splits >= own.wide_splits and keys >= own.wide_keys * splits:
+        return "lanes16" if depth <= _reach("lanes16") else ""
+    found = next(n for n in ("lanes8", "lanes16", "lanes32") if _reach(n) >= depth)
+    own, doubled = caps.tuning.attention.decode, CONFIGS["lanes16x2"]
+    large = found == "lanes16" and fits(caps, doubled.threads, doubled.workgroup_bytes)
+    if large and splits >= own.lanes16x2_splits and keys >= own.lanes16x2_keys * splits:
         return "lanes16x2"
     return found
 

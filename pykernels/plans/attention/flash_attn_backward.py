@@ -72,10 +72,10 @@ def plan(
     choice = choose(caps, part, options.near)
     for batch, kv in itertools.product(range(0, d.batch, batches), range(0, d.kv_heads, kv_heads)):
         call = _Call(caps, room, part, choice, options, d.heads, kv * d.group)
-        wide = [_cut(x, batch, batches, kv * d.group, part.heads) for x in (q, o, lse, do, dq)]
-        narrow = [_cut(x, batch, batches, kv, kv_heads) for x in (k, v, dk, dv)]
+        of_heads = [_cut(x, batch, batches, kv * d.group, part.heads) for x in (q, o, lse, do, dq)]
+        of_kv_heads = [_cut(x, batch, batches, kv, kv_heads) for x in (k, v, dk, dv)]
         seen = None if mask is None else _cut(mask, batch, batches, kv * d.group, part.heads)
-        steps += _part(call, wide, narrow, seen)
+        steps += _part(call, of_heads, of_kv_heads, seen)
     return steps
 
 
@@ -102,9 +102,11 @@ def _cut(v: View, batch: int, batches: int, head: int, heads: int) -> View:
     )  # fmt: skip
 
 
-def _part(call: _Call, wide: list[View], narrow: list[View], mask: View | None) -> Iterator[Step]:
-    q, o, lse, do, dq = wide
-    k, v, dk, dv = narrow
+def _part(
+    call: _Call, of_heads: list[View], of_kv_heads: list[View], mask: View | None
+) -> Iterator[Step]:
+    q, o, lse, do, dq = of_heads
+    k, v, dk, dv = of_kv_heads
     panels = _Panels.empty(call)
     targets = _targets(call, panels, dq, dk, dv)
     yield from panels.steps(call.caps, q, k, v, o, lse, do)
@@ -182,10 +184,10 @@ class _Panels:
     ) -> list[Step]:
         """Fill the panels."""
         depth = self.q.shape[2]
-        wide = lse.with_layout((*lse.shape, 1), (*lse.strides, 0)).broadcast_to(do.shape)
+        lse_of_depth = lse.with_layout((*lse.shape, 1), (*lse.strides, 0)).broadcast_to(do.shape)
         found = [
             flash_attn_backward_delta.step(
-                caps, o, do, wide, self.stats, padded=self.stats.shape[1]
+                caps, o, do, lse_of_depth, self.stats, padded=self.stats.shape[1]
             ),
             self._pack(caps, do, self.queries, depth, self.do),
             self._pack(caps, v, self.keys, depth, None),
@@ -195,12 +197,14 @@ class _Panels:
             found.append(self._pack(caps, k, self.keys, 0, self.k))
         return found
 
-    def _pack(self, caps: Caps, x: View, transposed: View, first: int, plain: View | None) -> Step:
+    def _pack(
+        self, caps: Caps, x: View, transposed: View, first_row: int, plain: View | None
+    ) -> Step:
         _, panel_rows, rows = transposed.shape
         gradient = plain is self.do
         return flash_attn_backward_pack.step(
             caps, x, self.stats, transposed, plain, padded_rows=rows,
-            padded_cols=cdiv(x.shape[3], DEEP) * DEEP, panel_rows=panel_rows, first_row=first,
+            padded_cols=cdiv(x.shape[3], DEEP) * DEEP, panel_rows=panel_rows, first_row=first_row,
             skip_empty=int(gradient), finite=int(not gradient),
         )  # fmt: skip
 
@@ -319,7 +323,7 @@ def _scores(
 
 def _sums(call: _Call, w: _Window, room: dict[str, View], t: _Target, *, add: bool) -> Step:
     tile, near = call.choice.tile, call.options.near
-    row, rows, k, deep = (
+    row, rows, k, depth = (
         (w.key, w.keys, w.query, w.queries)
         if t.over_queries
         else (w.query, w.queries, w.key, w.keys)
@@ -333,9 +337,9 @@ def _sums(call: _Call, w: _Window, room: dict[str, View], t: _Target, *, add: bo
     if tile == LARGE and (cdiv(cols, narrow) % 2 == 1 or groups < least):
         config = "tile128x64"
     return flash_attn_backward_sums.step(
-        call.caps, t.rows, _shaped(room[t.matrix], w.heads, deep, rows), t.partials,
+        call.caps, t.rows, _shaped(room[t.matrix], w.heads, depth, rows), t.partials,
         VEC=4, TILE=config, a_rs=width // 4, a_rows=panel_rows,
-        b_rs=rows // 4, k_tiles=deep // tile, across=cdiv(cols, SUMS[config].BN),
+        b_rs=rows // 4, k_tiles=depth // tile, across=cdiv(cols, SUMS[config].BN),
         down=rows // tile, first_head=w.head, first_row=row, first_k=k,
         rows=t.partials.shape[2], cols=cols // 4, heads=call.d.heads,
         sharing=call.d.batch * call.d.heads // heads,

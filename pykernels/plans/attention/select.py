@@ -14,7 +14,8 @@ from .arguments import Dims
 
 __all__ = [
     "BLOCKS", "CONFIGS", "DECODE", "HELD", "LARGE", "SMALL", "WIDEST", "AttentionChoice",
-    "AttentionTail", "Blocks", "blocks_of", "choose", "edges", "order", "padded", "tail_of",
+    "AttentionTail", "RowBlocks", "blocks_of", "choose", "order", "padded", "tail_of",
+    "tile_sizes",
 ]  # fmt: skip
 
 DECODE, SMALL, LARGE = "decode", "attention_tile/32", "attention_tile/large"
@@ -41,8 +42,8 @@ HELD = attention_decode.CONFIGS["lanes8"].ROWS
 class AttentionTail(NamedTuple):
     """`blocks` workgroups at the end of a call whose keys are cut into `splits`.
 
-    The first split has `long` tiles, the others `short` ones. Long splits take the places of whole
-    blocks in the last wave, short ones the places that would be left free.
+    The first split has `long` tiles, the others `short` ones. Long splits begin the last wave in
+    place of whole blocks, short ones fill it.
     """
 
     blocks: int = 0
@@ -95,22 +96,22 @@ def _busy(t: Tuning, tile: str, d: Dims) -> int:
 
 def _tail(t: Tuning, d: Dims) -> AttentionTail:
     """The tail of a call in large tiles whose blocks are equally long."""
-    rows, edge = edges(LARGE, d)
+    tile_rows, tile_keys = tile_sizes(LARGE, d)
     columns = cdiv(d.value_depth, WIDEST)
-    blocks = d.batch * d.kv_heads * blocks_of(d, rows, False).blocks * columns
+    blocks = d.batch * d.kv_heads * blocks_of(d, tile_rows, False).total * columns
     own, units = t.attention.attention_tile, t.device.units
     depth = d.depth + padded(d)
-    seconds = product_seconds(rows, edge, depth, own.resident, units, own.rate)
-    nbytes = rows * min(d.value_depth, WIDEST) * 4
-    return tail_of(t, blocks, cdiv(d.keys, edge), columns, seconds, nbytes)
+    seconds = product_seconds(tile_rows, tile_keys, depth, own.resident, units, own.rate)
+    nbytes = tile_rows * min(d.value_depth, WIDEST) * 4
+    return tail_of(t, blocks, cdiv(d.keys, tile_keys), columns, seconds, nbytes)
 
 
 def _groups(tile: str, d: Dims) -> int:
-    rows = edges(tile, d)[0]
+    rows = tile_sizes(tile, d)[0]
     return d.batch * d.kv_heads * cdiv(d.group * d.queries, rows) * cdiv(d.value_depth, WIDEST)
 
 
-def _slots(t: Tuning) -> int:
+def _resident_workgroups(t: Tuning) -> int:
     """Workgroups of the large tiles at a time."""
     return t.attention.attention_tile.resident * t.device.units
 
@@ -123,13 +124,13 @@ def tail_of(
     `blocks` of `tiles` tiles each, `columns` of them for the same rows; `seconds` of one wave of
     tiles, and bytes of one block's result.
     """
-    slots, ends = _slots(t), t.attention.attention_tile.ends
-    waves, rest = divmod(blocks, slots)
+    resident, ends = _resident_workgroups(t), t.attention.attention_tile.ends
+    waves, rest = divmod(blocks, resident)
     rest = cdiv(rest, columns) * columns
     best, saved = AttentionTail(), 0.0
     if waves == 0 or rest == 0:
         return best
-    least = cdiv(rest * tiles, slots)
+    least = cdiv(rest * tiles, resident)
     for short_splits in range(1, 8):
         for longer in range(8):
             long = least + longer * max(tiles // 32, 1)
@@ -139,7 +140,7 @@ def tail_of(
             if short > long:
                 continue
             splits = 1 + cdiv(tiles - long, short)
-            end = _end(slots, ends, rest, tiles, long, splits - 1)
+            end = _end(resident, ends, rest, tiles, long, splits - 1)
             # Partials are written, read, and combined.
             dispatches = 2 * t.attention.dispatch
             combined = splitk_seconds(rest * nbytes, splits, dispatches, t.device.copy)
@@ -149,18 +150,18 @@ def tail_of(
     return best
 
 
-def _end(slots: int, ends: float, rest: int, tiles: int, long: int, splits: int) -> float:
+def _end(resident: int, ends: float, rest: int, tiles: int, long: int, splits: int) -> float:
     """When all of a tail is done, in tiles.
 
-    Short splits take the slots that the long ones leave free, as many each as end before the long
-    ones do. What is left over begins then, on all slots.
+    Short splits run beside the long ones, as many each as end before the long ones do. What is left
+    over begins then, on the whole device.
     """
-    first, then = long + ends, (tiles - long) / splits + ends
-    each = int(first // then)
-    over = rest * splits - (slots - rest) * each
+    long_end, short_end = long + ends, (tiles - long) / splits + ends
+    each = int(long_end // short_end)
+    over = rest * splits - (resident - rest) * each
     if over <= 0:
-        return first
-    return max(first, (each + cdiv(over, slots)) * then)
+        return long_end
+    return max(long_end, (each + cdiv(over, resident)) * short_end)
 
 
 def padded(d: Dims) -> int:
@@ -168,42 +169,42 @@ def padded(d: Dims) -> int:
     return next((depth for depth in DEPTHS if d.value_depth <= depth), WIDEST)
 
 
-def edges(tile: str, d: Dims) -> tuple[int, int]:
+def tile_sizes(tile: str, d: Dims) -> tuple[int, int]:
     return BLOCKS[tile, padded(d)]
 
 
-class Blocks(NamedTuple):
+class RowBlocks(NamedTuple):
     """Rows of one KV head as blocks: `pitch` rows for each of its query heads.
 
     Heads begin at a block (`head_blocks` each), or follow each other in shared blocks (1).
     """
 
     pitch: int
-    blocks: int
+    total: int
     head_blocks: int
 
 
-def blocks_of(d: Dims, edge: int, banded: bool) -> Blocks:
-    each = cdiv(d.queries, edge)
-    shared = cdiv(d.group * d.queries, edge)
+def blocks_of(d: Dims, block_rows: int, banded: bool) -> RowBlocks:
+    each = cdiv(d.queries, block_rows)
+    shared = cdiv(d.group * d.queries, block_rows)
     if each == 1 or (not banded and d.group * each * 4 > shared * 5):
-        return Blocks(d.queries, shared, 1)
-    return Blocks(each * edge, d.group * each, each)
+        return RowBlocks(d.queries, shared, 1)
+    return RowBlocks(each * block_rows, d.group * each, each)
 
 
-def order(t: Tuning, tile: str, d: Dims, where: Blocks, heads: int) -> tuple[int, int]:
+def order(t: Tuning, tile: str, d: Dims, blocks: RowBlocks, heads: int) -> tuple[int, int]:
     """How blocks of unlike lengths follow each other: the KV heads whose blocks are neighbours, the
     longest first, and the shortest blocks of each run, which wait for the end: a quarter.
 
     Blocks of up to three waves of a large GPU, of long ones and of shorter ones, keep their keys in
     its cache; groups are alike, as a last one that is much smaller would leave the device idle.
     """
-    each = where.blocks * cdiv(d.value_depth, WIDEST)
+    each = blocks.total * cdiv(d.value_depth, WIDEST)
     own = t.attention.attention_tile
-    slots = own.cache_waves * _slots(t)
-    if tile == SMALL or heads * each < slots:
+    cached = own.cache_waves * _resident_workgroups(t)
+    if tile == SMALL or heads * each < cached:
         return heads, 0
-    most = max(slots // each, 1)
+    most = max(cached // each, 1)
     # The last group too.
     alike = [n for n in range(1, most + 1) if (heads - 1) % n + 1 >= own.alike * n]
-    return alike[-1], where.head_blocks // 4
+    return alike[-1], blocks.head_blocks // 4

@@ -46,11 +46,11 @@ def choose(caps: Caps, d: Dims, near: Band) -> AttentionGradChoice:
     side = (own.band_side if banded else own.side) // tile
     heads = min(heads, max(room // (min(queries, side) * min(keys, side)), 1))
     room //= heads
-    wide = min(keys, max(int(room**0.5), 1))
-    high = min(queries, max(room // wide, 1))
-    wide = min(keys, max(room // high, 1))
-    return AttentionGradChoice(tile, _even(d.batch * d.heads, heads), _even(queries, high) * tile,
-                  _even(keys, wide) * tile)  # fmt: skip
+    across = min(keys, max(int(room**0.5), 1))
+    down = min(queries, max(room // across, 1))
+    across = min(keys, max(room // down, 1))
+    return AttentionGradChoice(tile, _even(d.batch * d.heads, heads), _even(queries, down) * tile,
+                  _even(keys, across) * tile)  # fmt: skip
 
 
 def _even(count: int, most: int) -> int:

@@ -13,16 +13,26 @@ from pykernels.plans.limits import MAX_ROUNDS
 
 from .arguments import OPEN, Dims
 from .call import Call, combine, combine_tiles, in_vectors, whole_depth
-from .select import CONFIGS, WIDEST, AttentionChoice, Blocks, blocks_of, edges, order, padded
+from .select import (
+    CONFIGS,
+    WIDEST,
+    AttentionChoice,
+    RowBlocks,
+    blocks_of,
+    order,
+    padded,
+    tile_sizes,
+)
 
 __all__ = ["tiles"]
 
 
 class _Part(NamedTuple):
-    """Workgroups of one dispatch, from `first` on: `ranks` for each split of the keys, the first
-    split of `long` tiles and the others of `short`. `out` and `sums` lack `rows_before` rows."""
+    """Workgroups of one dispatch, from `first_rank` on: `ranks` for each split of the keys, the
+    first split of `long` tiles and the others of `short`. `out` and `sums` lack `rows_before`
+    rows."""
 
-    first: int
+    first_rank: int
     ranks: int
     splits: int
     long: int
@@ -35,12 +45,12 @@ class _Part(NamedTuple):
 def tiles(caps: Caps, scratch: Scratch, c: Call, choice: AttentionChoice) -> list[Step]:
     """The dispatches of a call in tiles, from q and k packed depth first."""
     d = c.dims
-    rows, edge = edges(choice.body, d)
-    deep = cdiv(d.depth, 16) * 16
+    tile_rows, tile_keys = tile_sizes(choice.body, d)
+    padded_depth = cdiv(d.depth, 16) * 16
     banded = c.band != (-OPEN, OPEN)
-    where = blocks_of(d, rows, banded)
-    key_tiles = cdiv(d.keys, edge)
-    splits = max(choice.splits, cdiv(key_tiles * (deep // 16 + 20), MAX_ROUNDS))
+    blocks = blocks_of(d, tile_rows, banded)
+    key_tiles = cdiv(d.keys, tile_keys)
+    splits = max(choice.splits, cdiv(key_tiles * (padded_depth // 16 + 20), MAX_ROUNDS))
     split_tiles = cdiv(key_tiles, splits)
     splits = cdiv(key_tiles, split_tiles)
     if splits > 1:
@@ -49,73 +59,73 @@ def tiles(caps: Caps, scratch: Scratch, c: Call, choice: AttentionChoice) -> lis
         c, after = _vector_dst(caps, scratch, c)
         out, sums = c.dst, c.lse
     # Copies of q, k and v as f32, of as many KV heads at a time as one binding holds.
-    largest = max(where.blocks * rows, key_tiles * edge) * deep * 4
+    largest = max(blocks.total * tile_rows, key_tiles * tile_keys) * padded_depth * 4
     width = 0 if _direct(c.v) else whole_depth(d)
     some = max(1, caps.max_binding // max(largest, d.keys * width * 4))
     some = min(some // d.kv_heads * d.kv_heads or some, d.batch * d.kv_heads)
-    packed_q = scratch.empty((some, deep, where.blocks * rows), "float32")
-    packed_k = scratch.empty((some, deep, key_tiles * edge), "float32")
+    packed_q = scratch.empty((some, padded_depth, blocks.total * tile_rows), "float32")
+    packed_k = scratch.empty((some, padded_depth, key_tiles * tile_keys), "float32")
     values = scratch.empty((some, d.keys, width), "float32") if width else None
     steps: list[Step] = []
-    for first, batches, heads in _batches(d, some):
+    for kv_head, batches, heads in _batches(d, some):
         n = batches * heads
         qt, kt = (t.with_layout((n, *t.shape[1:]), t.strides) for t in (packed_q, packed_k))
-        q, k, v = (_heads(x, d, first, batches, heads) for x in (c.q, c.k, c.v))
+        q, k, v = (_heads(x, d, kv_head, batches, heads) for x in (c.q, c.k, c.v))
         copy = values and values.with_layout((n, *values.shape[1:]), values.strides)
-        steps.append(_pack(caps, q, k, v, qt, kt, copy, where.pitch))
+        steps.append(_pack(caps, q, k, v, qt, kt, copy, blocks.pitch))
         if copy:
             v = copy.with_layout(v.shape, contiguous_strides((*v.shape[:3], width), 4))
-        ranks = n * where.blocks * cdiv(d.value_depth, WIDEST)
+        ranks = n * blocks.total * cdiv(d.value_depth, WIDEST)
         parts = [_Part(0, ranks, splits, split_tiles, split_tiles, sums, out)]
         if choice.tail.blocks and splits == 1 and n == d.batch * d.kv_heads:
-            parts, last = _with_tail(caps, scratch, c, choice, where, ranks)
+            parts, last = _with_tail(caps, scratch, c, choice, blocks, ranks)
             after = [last, *after]
-        steps += [_tile(caps, c, choice, where, first, qt, kt, v, part) for part in parts]
+        steps += [_tile(caps, c, choice, blocks, kv_head, qt, kt, v, part) for part in parts]
     return [*steps, *after]
 
 
 def _tile(
-    caps: Caps, c: Call, choice: AttentionChoice, where: Blocks, first: int, q: View, k: View,
+    caps: Caps, c: Call, choice: AttentionChoice, blocks: RowBlocks, kv_head: int, q: View, k: View,
     v: View, part: _Part,
 ) -> Step:  # fmt: skip
-    """One dispatch of blocks, from KV head `first` on."""
+    """One dispatch of blocks, from KV head `kv_head` on."""
     d = c.dims
     banded = c.band != (-OPEN, OPEN)
-    columns, run = cdiv(d.value_depth, WIDEST), where.head_blocks if banded else 1
+    columns, run = cdiv(d.value_depth, WIDEST), blocks.head_blocks if banded else 1
     spread, rest = (1, 0)
     if banded:
-        spread, rest = choice.order or order(caps.tuning, choice.body, d, where, q.shape[0])
+        spread, rest = choice.order or order(caps.tuning, choice.body, d, blocks, q.shape[0])
     return attention_tile.step(
         caps, q, k, v, c.mask, c.sinks if part.splits == 1 else None, part.sums.as_rank(4),
         part.out.as_rank(5), TILE=CONFIGS[choice.body, padded(d)],
-        first_batch=first // d.kv_heads, first_head=first % d.kv_heads,
+        first_batch=kv_head // d.kv_heads, first_head=kv_head % d.kv_heads,
         kv_heads=d.kv_heads, group=d.group, queries=d.queries, keys=d.keys,
-        pitch=where.pitch, head_blocks=where.head_blocks,
-        run=run, breadth=where.blocks // run * columns, spread=spread, rest=rest,
+        pitch=blocks.pitch, head_blocks=blocks.head_blocks,
+        run=run, breadth=blocks.total // run * columns, spread=spread, rest=rest,
         value_depth=d.value_depth, columns=columns,
-        first_rank=part.first, ranks=part.ranks,
+        first_rank=part.first_rank, ranks=part.ranks,
         long_tiles=part.long, split_tiles=part.short, rows_before=part.rows_before,
         **c.rules(),  # type: ignore[arg-type]
     )  # fmt: skip
 
 
 def _with_tail(
-    caps: Caps, scratch: Scratch, c: Call, choice: AttentionChoice, where: Blocks, ranks: int
+    caps: Caps, scratch: Scratch, c: Call, choice: AttentionChoice, blocks: RowBlocks, ranks: int
 ) -> tuple[list[_Part], Step]:
     """Whole blocks, and those of the tail in splits; and the step that combines these.
 
     The tail is a dispatch of its own that writes to scratch only, so it does not wait: its
-    workgroups take the slots that the last wave of whole blocks leaves free.
+    workgroups fill the last wave of the whole blocks.
     """
     d, tail = c.dims, choice.tail
-    rows, edge = edges(choice.body, d)
-    tiles, width = cdiv(d.keys, edge), whole_depth(d)
+    tile_rows, tile_keys = tile_sizes(choice.body, d)
+    tiles, width = cdiv(d.keys, tile_keys), whole_depth(d)
     whole = ranks - tail.blocks
     block = whole // cdiv(d.value_depth, WIDEST)
-    matrix = block // where.blocks
-    block -= matrix * where.blocks
-    head = block // where.head_blocks if where.head_blocks > 1 else 0
-    before = (matrix * d.group + head) * d.queries + (block - head * where.head_blocks) * rows
+    matrix = block // blocks.total
+    block -= matrix * blocks.total
+    head = block // blocks.head_blocks if blocks.head_blocks > 1 else 0
+    before = (matrix * d.group + head) * d.queries + (block - head * blocks.head_blocks) * tile_rows
     count = d.batch * d.heads * d.queries - before
     # Rows of dst from `before` on, one after another.
     partials = scratch.empty((tail.splits, count, width), "float32")
@@ -124,9 +134,9 @@ def _with_tail(
     steps = contiguous_strides((*shape, width), 4)
     out = partials.with_layout((tail.splits, 1, 1, count, width), (count * width * 4, *steps))
     lse = sums.with_layout((tail.splits, 1, 1, count), (count * 4, *contiguous_strides(shape, 4)))
-    first = _Part(0, whole, 1, tiles, tiles, c.lse, c.dst)
-    last = _Part(whole, tail.blocks, tail.splits, tail.long, tail.short, lse, out, before)
-    return ([first, last] if whole else [last]), combine_tiles(caps, partials, sums, c, before)
+    main = _Part(0, whole, 1, tiles, tiles, c.lse, c.dst)
+    rest = _Part(whole, tail.blocks, tail.splits, tail.long, tail.short, lse, out, before)
+    return ([main, rest] if whole else [rest]), combine_tiles(caps, partials, sums, c, before)
 
 
 def _batches(d: Dims, some: int) -> list[tuple[int, int, int]]:
@@ -145,11 +155,11 @@ def _batches(d: Dims, some: int) -> list[tuple[int, int, int]]:
     ]  # fmt: skip
 
 
-def _heads(x: View, d: Dims, first: int, batches: int, heads: int) -> View:
-    """(batches, heads) of q, k or v from KV head `first` on."""
+def _heads(x: View, d: Dims, kv_head: int, batches: int, heads: int) -> View:
+    """(batches, heads) of q, k or v from KV head `kv_head` on."""
     group = x.shape[1] // d.kv_heads
-    batch = first // d.kv_heads
-    head = first - batch * d.kv_heads
+    batch = kv_head // d.kv_heads
+    head = kv_head - batch * d.kv_heads
     offset = x.offset + batch * x.strides[0] + head * group * x.strides[1]
     return replace(x, shape=(batches, heads * group, *x.shape[2:]), offset=offset)
 

@@ -12,8 +12,8 @@ __all__ = ["Windows"]
 
 @dataclass(frozen=True)
 class Windows:
-    """dst[n, g, o, y, x'] = act(scale * s + bias[g O + o]) with s the sum over c, i, j of
-    x[n, g, c, y stride + first + i tap, x' stride + first + j tap] * w[g, o, c, i, j].
+    """dst[n, g, o, y, x'] = activation(scale * s + bias[g O + o]) with s the sum over c, i, j of
+    x[n, g, c, y stride + origin + i tap, x' stride + origin + j tap] * w[g, o, c, i, j].
 
     x counts as 0 outside of the image. Pairs are (rows, columns).
     """
@@ -22,10 +22,10 @@ class Windows:
     w: View  # (groups, O, C, KH, KW)
     bias: View | None  # (groups * O,)
     dst: View  # (N, groups, O, OH, OW)
-    first: tuple[int, int]
+    origin: tuple[int, int]
     stride: tuple[int, int]
     tap: tuple[int, int]
-    act: int
+    activation: int
 
     @property
     def groups(self) -> int:

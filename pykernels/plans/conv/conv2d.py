@@ -43,7 +43,6 @@ def plan(
     activation: str | None = None,
 ) -> list[Step]:
     """The dispatches of one convolution."""
-    act = activation_number(OP, activation)
     kernel = kernel_of(OP, w)
     x, dst = channels_first(OP, "x", x, layout), channels_first(OP, "dst", dst, layout)
     g = geometry(OP, kernel, stride, padding, dilation)
@@ -61,7 +60,7 @@ def plan(
         scratch,
         Windows(
             x=by_group(x, count, 1), w=by_group(w, count, 0), bias=bias,
-            dst=by_group(dst, count, 1), first=(-g.padding[0], -g.padding[2]), stride=g.stride,
-            tap=g.dilation, act=act,
+            dst=by_group(dst, count, 1), origin=(-g.padding[0], -g.padding[2]), stride=g.stride,
+            tap=g.dilation, activation=activation_number(OP, activation),
         ),
     )  # fmt: skip

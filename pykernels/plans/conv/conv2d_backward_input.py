@@ -1,4 +1,4 @@
-"""conv2d_backward_input: the arguments of a call as gathered sums."""
+"""conv2d_backward_input: the arguments of a call as a transposed convolution."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .geometry import (
     kernel_of,
     reorder,
 )
-from .phases import gather
+from .phases import by_phases
 from .select import choose
 
 __all__ = ["choose", "plan"]
@@ -52,7 +52,7 @@ def plan(
         )
     want = (dst.shape[0], w.shape[0], *g.output(OP, (dst.shape[2], dst.shape[3])))
     check_shape(OP, "dy", dy, want, layout)
-    turned = reorder(by_group(w, count, 0), (0, 2, 1, 3, 4))
-    return gather(
-        caps, scratch, by_group(dy, count, 1), turned, None, by_group(dst, count, 1), g, 0
+    transposed = reorder(by_group(w, count, 0), (0, 2, 1, 3, 4))
+    return by_phases(
+        caps, scratch, by_group(dy, count, 1), transposed, None, by_group(dst, count, 1), g, 0
     )

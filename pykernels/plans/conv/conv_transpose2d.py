@@ -1,4 +1,4 @@
-"""conv_transpose2d: the arguments of a call as gathered sums."""
+"""conv_transpose2d: the arguments of a call as a transposed convolution."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .geometry import (
     reorder,
     transposed_size,
 )
-from .phases import gather
+from .phases import by_phases
 from .select import choose
 
 __all__ = ["choose", "plan"]
@@ -46,7 +46,6 @@ def plan(
     activation: str | None = None,
 ) -> list[Step]:
     """The dispatches of one transposed convolution."""
-    act = activation_number(OP, activation)
     kernel = kernel_of(OP, w)
     x, dst = channels_first(OP, "x", x, layout), channels_first(OP, "dst", dst, layout)
     if isinstance(padding, str):
@@ -62,7 +61,14 @@ def plan(
     want = (x.shape[0], channels, *transposed_size(OP, (x.shape[2], x.shape[3]), g, more))
     check_shape(OP, "dst", dst, want, layout)
     check_bias(OP, bias, channels)
-    turned = reorder(by_group(w, count, 0), (0, 2, 1, 3, 4))
-    return gather(
-        caps, scratch, by_group(x, count, 1), turned, bias, by_group(dst, count, 1), g, act
+    transposed = reorder(by_group(w, count, 0), (0, 2, 1, 3, 4))
+    return by_phases(
+        caps,
+        scratch,
+        by_group(x, count, 1),
+        transposed,
+        bias,
+        by_group(dst, count, 1),
+        g,
+        activation_number(OP, activation),
     )

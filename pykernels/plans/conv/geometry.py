@@ -48,18 +48,18 @@ class Geometry:
         """Rows and columns of the output; ShapeError if there are none."""
         top, bottom, left, right = self.padding
         out = []
-        for n, edges, k, s, d in zip(
+        for n, padding, k, s, d in zip(
             image, (top + bottom, left + right), self.kernel, self.stride, self.dilation,
             strict=True,
         ):  # fmt: skip
             reach = d * (k - 1) + 1
-            if n + edges < reach:
+            if n + padding < reach:
                 padded = (image[0] + top + bottom, image[1] + left + right)
                 raise ShapeError(
                     f"[{op}] the padded image must be as large as the kernel's reach, "
                     f"{self.reach}, but is {padded}: the output would be empty"
                 )
-            out.append((n + edges - reach) // s + 1)
+            out.append((n + padding - reach) // s + 1)
         return out[0], out[1]
 
     @property

@@ -1,8 +1,8 @@
-"""The transpose of a convolution, gathered: what each pixel gets from the windows that met it.
+"""Transposed convolution by phases: what each pixel gets from the windows that met it.
 
-Pixel y of an axis meets the windows u and taps i with u s + i d - edge = y. With y = r + s q, tap
-i counts if s divides r + edge - i d; so each residue r has its own taps, each s / gcd(s, d)-th one,
-and is a convolution with stride 1 by the taps in reverse.
+Pixel y of an axis meets the windows u and taps i with u s + i d - padding = y. With y = r + s q,
+tap i counts if s divides r + padding - i d; so each residue r has its own taps, each
+s / gcd(s, d)-th one, and is a convolution with stride 1 by the taps in reverse.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .select import choose
 from .window_steps import reduce, u32
 from .windows import shape_of, steps
 
-__all__ = ["gather"]
+__all__ = ["by_phases"]
 
 
 class _Phase(NamedTuple):
@@ -37,17 +37,17 @@ class _Phase(NamedTuple):
     step: int  # rows back from one tap to the next
 
 
-def gather(
+def by_phases(
     caps: Caps, scratch: Scratch, x: View, w: View, bias: View | None, dst: View, g: Geometry,
-    act: int,
+    activation: int,
 ) -> list[Step]:  # fmt: skip
-    """dst[n, g, o, y, x'] = act(scale * sum of x[n, g, c, u, v] w[g, o, c, i, j] + bias).
+    """dst[n, g, o, y, x'] = activation(scale * sum of x[n, g, c, u, v] w[g, o, c, i, j] + bias).
 
     x is (N, groups, C, H, W), w (groups, O, C, KH, KW), dst (N, groups, O, OH, OW).
     """
     if dst.size == 0:
         return []
-    whole = Windows(x, w, bias, dst, (0, 0), (1, 1), (1, 1), act)
+    whole = Windows(x, w, bias, dst, (0, 0), (1, 1), (1, 1), activation)
     if x.size == 0 or w.size == 0:
         return [reduce(caps, scratch.empty((1,), "float32"), whole, 0)]
     rows, cols = (
@@ -64,24 +64,24 @@ def gather(
     for row, col in itertools.product(rows, cols):
         part = Windows(
             x=x, w=_taps(_taps(w, 3, row, g), 4, col, g), bias=bias,
-            dst=_pixels(_pixels(dst, 3, row, g), 4, col, g), first=(row.row, col.row),
-            stride=(1, 1), tap=(row.step, col.step), act=act,
+            dst=_pixels(_pixels(dst, 3, row, g), 4, col, g), origin=(row.row, col.row),
+            stride=(1, 1), tap=(row.step, col.step), activation=activation,
         )  # fmt: skip
         found += steps(caps, scratch, part)
     return found
 
 
-def _phases(pixels: int, taps: int, stride: int, dilation: int, edge: int) -> list[_Phase]:
+def _phases(pixels: int, taps: int, stride: int, dilation: int, padding: int) -> list[_Phase]:
     """The residues of one axis that have pixels and taps."""
     apart = stride // gcd(stride, dilation)
     found = []
-    for first in range(min(apart, taps)):
-        residue = (first * dilation - edge) % stride
+    for first_tap in range(min(apart, taps)):
+        residue = (first_tap * dilation - padding) % stride
         if residue < pixels:
-            count, step = (taps - first - 1) // apart + 1, apart * dilation // stride
-            row = (residue + edge - first * dilation) // stride - (count - 1) * step
+            count, step = (taps - first_tap - 1) // apart + 1, apart * dilation // stride
+            row = (residue + padding - first_tap * dilation) // stride - (count - 1) * step
             found.append(
-                _Phase(residue, (pixels - residue - 1) // stride + 1, first, count, row, step)
+                _Phase(residue, (pixels - residue - 1) // stride + 1, first_tap, count, row, step)
             )
     return found
 
@@ -139,5 +139,5 @@ def _few_outputs(caps: Caps, c: Windows, g: Geometry) -> Step:
         group_groups=images * row_blocks * across, images=images,
         channels=c.w.shape[2], height=c.x.shape[3], width=c.x.shape[4], out_h=out_h, out_w=out_w,
         y_first=u32(g.padding[0] // 2 - back), x_first=u32(g.padding[2] // 2 - back),
-        activation=c.act,
+        activation=c.activation,
     )  # fmt: skip

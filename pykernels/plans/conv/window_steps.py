@@ -54,7 +54,7 @@ def reduce(caps: Caps, partials: View, c: Windows, splits: int) -> Step:
     dst = reorder(c.dst, order)
     bits = reduce_bits(caps.tuning, splits, dst.size)
     return splitk_reduce.step(
-        caps, partials, bias, None, dst, splits=splits, lane_bits=bits, activation=c.act
+        caps, partials, bias, None, dst, splits=splits, lane_bits=bits, activation=c.activation
     )
 
 
@@ -77,14 +77,14 @@ def implicit_gemm(
     t = _target(caps, scratch, c, splits)
     dv = 4 if load == "vec" and t.out.vectorizable(4, 3) else 1
     step = gemm_body.step(
-        caps, c.x, k.b, None if t.raw else c.bias, t.out,
+        caps, c.x, k.b, None if t.is_partial else c.bias, t.out,
         TILE=tile, FORM=load, AV=vec, BV=4 if k.packed else 1, DV=dv,
         rows=c.rows, pixels=c.pixels, plane=c.dst.shape[3] * c.dst.shape[4],
         out_w=c.dst.shape[4], depth=c.depth, split_depth=each, splits=splits,
         across=cdiv(c.pixels, own.BN), down=cdiv(c.rows, own.BM),
         height=c.x.shape[3], width=c.x.shape[4], stride_h=c.stride[0], stride_w=c.stride[1],
-        y_first=u32(c.first[0]), x_first=u32(c.first[1]), **_digits(c, k.order, vec),
-        activation=0 if t.raw else c.act, is_partial=int(t.raw),
+        y_first=u32(c.origin[0]), x_first=u32(c.origin[1]), **_digits(c, k.order, vec),
+        activation=0 if t.is_partial else c.activation, is_partial=int(t.is_partial),
     )  # fmt: skip
     return [*k.before, step, *t.after]
 
@@ -99,13 +99,13 @@ def implicit_gemm_3x3(
     k = _packed(caps, scratch, c.w, "cij")
     t = _target(caps, scratch, c, splits)
     step = gemm_3x3_body.step(
-        caps, c.x, k.b, None if t.raw else c.bias, t.out, TILE=tile, AV=vec,
+        caps, c.x, k.b, None if t.is_partial else c.bias, t.out, TILE=tile, AV=vec,
         rows=c.rows, pixels=c.pixels, plane=c.dst.shape[3] * c.dst.shape[4],
         out_w=c.dst.shape[4], channels=channels, split_channels=each, splits=splits,
         across=cdiv(c.pixels, own.BN), down=cdiv(c.rows, own.BM),
         height=c.x.shape[3], width=c.x.shape[4], stride_h=c.stride[0],
-        y_first=u32(c.first[0]), tap_h=u32(c.tap[0]),
-        activation=0 if t.raw else c.act, is_partial=int(t.raw),
+        y_first=u32(c.origin[0]), tap_h=u32(c.tap[0]),
+        activation=0 if t.is_partial else c.activation, is_partial=int(t.is_partial),
     )  # fmt: skip
     return [*k.before, step, *t.after]
 
@@ -116,10 +116,10 @@ def _split(caps: Caps, c: Windows, length: int, splits: int, unit: int) -> Split
 
 
 class _Target(NamedTuple):
-    """Where sums go: to dst, or raw to scratch, with the step that finishes them."""
+    """Where sums go: to dst, or as partials to scratch, with the step that finishes them."""
 
     out: View  # axes of dst, behind that of splits
-    raw: bool
+    is_partial: bool
     after: list[Step]
 
 
@@ -162,8 +162,8 @@ def _packed(caps: Caps, scratch: Scratch, w: View, order: str) -> Weights:
         digits.append((counts[d], elements(w)[2 + "cij".index(d)], below))
         below *= counts[d]
     low, mid, high = sorted(digits, key=lambda d: abs(d[1]))
-    wide = cdiv(rows, 4) * 4
-    copy = scratch.empty((groups, kh * kw * channels, wide), "float32")
+    padded_rows = cdiv(rows, 4) * 4
+    copy = scratch.empty((groups, kh * kw * channels, padded_rows), "float32")
     pack = conv_pack.step(
         caps, w, copy, n0=low[0], n1=mid[0], e0=u32(low[1]), e1=u32(mid[1]), e2=u32(high[1]),
         d0=low[2], d1=mid[2], d2=high[2],
@@ -185,8 +185,8 @@ def stem(caps: Caps, c: Windows, name: str) -> Step:
         image_groups=row_blocks * across * down,
         group_groups=images * row_blocks * across * down,
         images=images, channels=c.w.shape[2], height=c.x.shape[3], width=c.x.shape[4],
-        out_h=out_h, out_w=out_w, y_first=u32(c.first[0]), x_first=u32(c.first[1]),
-        activation=c.act,
+        out_h=out_h, out_w=out_w, y_first=u32(c.origin[0]), x_first=u32(c.origin[1]),
+        activation=c.activation,
     )  # fmt: skip
 
 
@@ -209,8 +209,8 @@ def depthwise(caps: Caps, scratch: Scratch, c: Windows) -> list[Step]:
     if c.w.shape[1:] != (1, 1, 3, 3) or c.stride != (1, 1) or c.tap != (1, 1):
         return []
     last = c.x.vectorizable(4, 1) and c.dst.vectorizable(4, 1)
-    wide = c.first[1] == -1 and c.x.shape[4] == c.dst.shape[4]
-    if not last and not (wide and c.x.vectorizable(4, 4) and c.dst.vectorizable(4, 4)):
+    same_width = c.origin[1] == -1 and c.x.shape[4] == c.dst.shape[4]
+    if not last and not (same_width and c.x.vectorizable(4, 4) and c.dst.vectorizable(4, 4)):
         return []
     w = c.w
     before: list[Step] = []
@@ -224,7 +224,7 @@ def depthwise(caps: Caps, scratch: Scratch, c: Windows) -> list[Step]:
     step = conv_depthwise.step(
         caps, c.x, w, c.bias, c.dst, FORM="channels" if last else "rows",
         height=c.x.shape[3], width=c.x.shape[4],
-        y_first=u32(c.first[0]), x_first=u32(c.first[1]), activation=c.act,
+        y_first=u32(c.origin[0]), x_first=u32(c.origin[1]), activation=c.activation,
     )  # fmt: skip
     return [*before, step]
 
@@ -238,7 +238,7 @@ def direct(caps: Caps, c: Windows) -> Step:
         channels_last=int(last), channels=c.w.shape[2],
         kernel_h=c.w.shape[3], kernel_w=c.w.shape[4], height=c.x.shape[3], width=c.x.shape[4],
         stride_h=c.stride[0], stride_w=c.stride[1],
-        y_first=u32(c.first[0]), x_first=u32(c.first[1]),
+        y_first=u32(c.origin[0]), x_first=u32(c.origin[1]),
         tap_h=u32(c.tap[0]), tap_w=u32(c.tap[1]),
-        activation=c.act,
+        activation=c.activation,
     )  # fmt: skip

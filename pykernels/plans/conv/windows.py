@@ -65,7 +65,7 @@ def steps(caps: Caps, scratch: Scratch, c: Windows) -> list[Step]:
 
 def _product(caps: Caps, scratch: Scratch, c: Windows) -> list[Step] | None:
     """A 1x1 convolution as a matrix product, where pixels lie evenly in x and dst."""
-    if c.w.shape[3:] != (1, 1) or c.stride != (1, 1) or c.first != (0, 0):
+    if c.w.shape[3:] != (1, 1) or c.stride != (1, 1) or c.origin != (0, 0):
         return None
     if c.x.shape[3:] != c.dst.shape[3:]:
         return None
@@ -92,7 +92,7 @@ def _product(caps: Caps, scratch: Scratch, c: Windows) -> list[Step] | None:
         step = c.bias.strides[0]
         strides = (*(0,) * (len(lead) - 1), channels * step, 0, step)
         bias = c.bias.with_layout((*lead, size[0], channels), strides)
-    name = next((k for k, v in ACTIVATIONS.items() if v == c.act), None)
+    name = next((k for k, v in ACTIVATIONS.items() if v == c.activation), None)
     return mul_mat.plan(
         caps, scratch, w, matrix(c.x, x_step), bias, None, matrix(c.dst, dst_step), name
     )
@@ -120,7 +120,7 @@ def _vectors_3x3(c: Windows) -> int:
         return 0
     height, width = c.dst.shape[3:]
     same = (
-        c.stride[1] == c.tap[1] == 1 and c.first[1] == -1 and c.x.shape[4] == width
+        c.stride[1] == c.tap[1] == 1 and c.origin[1] == -1 and c.x.shape[4] == width
         and height * width % 4 == 0
     )  # fmt: skip
     if same and c.x.vectorizable(4, 4) and c.dst.vectorizable(4, 4):

@@ -124,16 +124,17 @@ def _gemv(caps: Caps, scratch: Scratch, p: Product, splits: int) -> list[Step]:
     held = next(n for n, c in HELD.items() if c.ROWS >= s.rows and (av == 4 or not c.VECTORS))
     own = HELD[held]
     k = split_k(s.depth, splits, ((8 if words else av) if along_k else 1) << bits)
-    out, raw, after = _target(caps, scratch, p, k)
+    out, is_partial, after = _target(caps, scratch, p, k)
     columns = own.threads * own.COLS * (2 if words and not along_k else 1) >> bits
     return [
         *before,
         gemv.step(
-            caps, _spread(a, out), _spread(b, out), None if raw else p.bias,
-            None if raw else p.residual, out,
+            caps, _spread(a, out), _spread(b, out), None if is_partial else p.bias,
+            None if is_partial else p.residual, out,
             AT=not along_k, AV=av, BV=av if along_k else 1, HELD=held, depth=s.depth,
             split_depth=k.depth, split_batches=s.batches, across=cdiv(s.cols, columns),
-            lane_bits=bits, activation=0 if raw else p.act, is_partial=int(raw),
+            lane_bits=bits, activation=0 if is_partial else p.activation,
+            is_partial=int(is_partial),
         ),
         *after,
     ]  # fmt: skip
@@ -163,15 +164,15 @@ def _tiled(caps: Caps, scratch: Scratch, p: Product, body: str, splits: int) -> 
     tile = body.split("/")[1]
     (a, av, at), (b, bv, bt) = (_load(v) for v in (p.a, p.b))
     k = split_k(s.depth, splits, BK)
-    out, raw, after = _target(caps, scratch, p, k)
+    out, is_partial, after = _target(caps, scratch, p, k)
     step = mul_mat.step(
-        caps, _spread(a, out), _spread(b, out), None if raw else p.bias,
-        None if raw else p.residual, out,
+        caps, _spread(a, out), _spread(b, out), None if is_partial else p.bias,
+        None if is_partial else p.residual, out,
         TILE=tile, AV=av, AT=at, BV=bv, BT=bt,
         DV=4 if tile != "32" and min(av, bv) > 1 and out.vectorizable(4) else 1,
         depth=s.depth, split_depth=k.depth, split_batches=s.batches,
         across=cdiv(s.cols, own.BN), down=cdiv(s.rows, own.BM),
-        activation=0 if raw else p.act, is_partial=int(raw),
+        activation=0 if is_partial else p.activation, is_partial=int(is_partial),
     )  # fmt: skip
     return [step, *after]
 
@@ -190,45 +191,45 @@ def _gemm_tile(caps: Caps, scratch: Scratch, p: Product, choice: GemmChoice) -> 
             return math.inf
         return copy_seconds(nbytes, t.matmul.dispatch, t.device.copy)
 
-    def first(v: View) -> float:
+    def cost_of_a(v: View) -> float:
         return 0.0 if transposed(v).vectorizable(_first_vector(v)) else copying(v)
 
-    def second(v: View) -> float:
+    def cost_of_b(v: View) -> float:
         if transposed(v).vectorizable(4):
             return 0.0
         loss = own.k_last[v.dtype.short] if v.vectorizable(4) else own.scalars
         return min(copying(v), loss * seconds)
 
     def cost(p: Product) -> float:
-        return first(p.a) + second(p.b)
+        return cost_of_a(p.a) + cost_of_b(p.b)
 
     if p.a.dtype == p.b.dtype and cost(p.swapped()) < cost(p):
         p = p.swapped()
         if choice.tail.rows:  # in rows of the other operand
             choice = choose(caps, p.shape)
-    if first(p.a) == math.inf:
+    if cost_of_a(p.a) == math.inf:
         return _tiled(caps, scratch, p, "mul_mat/64", choice.splits)
     before: list[Step] = []
     a = transposed(p.a)
-    if first(p.a) > 0.0:
+    if cost_of_a(p.a) > 0.0:
         a, before = _packed(caps, scratch, p.a)
     if a.dtype.itemsize == 2:
         a, _ = _vectors(a)
-    if copying(p.b) <= second(p.b):
+    if copying(p.b) <= cost_of_b(p.b):
         copy, copied = _packed(caps, scratch, p.b)
         p = replace(p, b=transposed(copy))
         before += copied
     packed = transposed(p.b).vectorizable(4)
 
-    def step(part: Product, out: View, raw: bool, depth: int) -> Step:
+    def step(part: Product, out: View, is_partial: bool, depth: int) -> Step:
         flip = not out.vectorizable(4) and transposed(out).vectorizable(4)
         b = transposed(part.b) if packed else part.b
         return gemm_tile.step(
-            caps, _spread(a, out), _spread(b, out), None if raw else part.bias,
-            None if raw else part.residual, transposed(out) if flip else out,
+            caps, _spread(a, out), _spread(b, out), None if is_partial else part.bias,
+            None if is_partial else part.residual, transposed(out) if flip else out,
             AV=4, BV=4 if b.vectorizable(4) else 1, BT=packed,
             DV=4 if flip or out.vectorizable(4) else 1, DT=flip,
-            depth=s.depth, split_depth=depth, **_tiling(part, raw),
+            depth=s.depth, split_depth=depth, **_tiling(part, is_partial),
         )  # fmt: skip
 
     return before + _in_parts(caps, scratch, p, choice, step, flips=True)
@@ -248,23 +249,24 @@ def _gemm_f16acc(caps: Caps, scratch: Scratch, p: Product, choice: GemmChoice) -
     p = replace(p, b=transposed(b))
     blocks = next(n for least, n in BLOCKS if p.shape.depth >= least)
 
-    def step(part: Product, out: View, raw: bool, depth: int) -> Step:
+    def step(part: Product, out: View, is_partial: bool, depth: int) -> Step:
         return gemm_f16acc.step(
-            caps, _spread(words, out), _spread(transposed(part.b), out), None if raw else part.bias,
-            None if raw else part.residual, out,
+            caps, _spread(words, out), _spread(transposed(part.b), out),
+            None if is_partial else part.bias, None if is_partial else part.residual, out,
             AV=4, BV=4, DV=4 if out.vectorizable(4) else 1, depth=p.shape.depth, split_depth=depth,
-            blocks=blocks, **_tiling(part, raw),
+            blocks=blocks, **_tiling(part, is_partial),
         )  # fmt: skip
 
     return before + more + _in_parts(caps, scratch, p, choice, step, direct=True)
 
 
-def _tiling(p: Product, raw: bool) -> dict[str, int]:
+def _tiling(p: Product, is_partial: bool) -> dict[str, int]:
     """Params of the bodies with large tiles."""
     s, own = p.shape, TILES[GEMM]
     return {
         "rows": s.rows, "cols": s.cols, "split_batches": s.batches, "across": cdiv(s.cols, own.BN),
-        "down": cdiv(s.rows, own.BM), "activation": 0 if raw else p.act, "is_partial": int(raw),
+        "down": cdiv(s.rows, own.BM), "activation": 0 if is_partial else p.activation,
+        "is_partial": int(is_partial),
     }  # fmt: skip
 
 
@@ -272,19 +274,19 @@ def _in_parts(
     caps: Caps, scratch: Scratch, p: Product, choice: GemmChoice,
     step: Callable[[Product, View, bool, int], Step], direct: bool = False, flips: bool = False,
 ) -> list[Step]:  # fmt: skip
-    """The product of whole tiles, then that of its tail, which takes the places that the last wave
-    of the former leaves free (it does not wait: it writes to scratch); then the sums."""
-    rows, edge = p.shape.rows, TILES[GEMM].BM
-    first = min(max(cdiv(rows, edge) - choice.tail.rows, 0) * edge, rows)
+    """The product of whole tiles, then that of its tail, which fills the last wave of the
+    former (it does not wait: it writes to scratch); then the sums."""
+    rows, tile_rows = p.shape.rows, TILES[GEMM].BM
+    tail_row = min(max(cdiv(rows, tile_rows) - choice.tail.rows, 0) * tile_rows, rows)
     steps: list[Step] = []
     sums: list[Step] = []
-    parts = ((0, first, choice.splits, choice.each), (first, rows, choice.tail.splits, 0))
+    parts = ((0, tail_row, choice.splits, choice.each), (tail_row, rows, choice.tail.splits, 0))
     for start, end, splits, each in parts:
         if start < end:
             part = rows_of(p, start, end)
             k = split_k(p.shape.depth, splits, BK, each)
-            out, raw, after = _target(caps, scratch, part, k, direct, flips)
-            steps.append(step(part, out, raw, k.depth))
+            out, is_partial, after = _target(caps, scratch, part, k, direct, flips)
+            steps.append(step(part, out, is_partial, k.depth))
             sums += after
     return steps + sums
 
@@ -297,8 +299,8 @@ def _halves(caps: Caps, scratch: Scratch, v: View, n: int) -> tuple[View, list[S
         return _packed(caps, scratch, v, "float16")
     half = scratch.empty(unique(v).shape, "float16")
     cast = cpy.plan(caps, scratch, unique(v), half)
-    turned, copied = _packed(caps, scratch, half.broadcast_to(v.shape), "float16")
-    return turned, cast + copied
+    packed, copied = _packed(caps, scratch, half.broadcast_to(v.shape), "float16")
+    return packed, cast + copied
 
 
 def _packed(
@@ -335,7 +337,7 @@ def _target(
 def _sum(caps: Caps, partials: View, p: Product, splits: int) -> Step:
     return splitk_reduce.step(
         caps, partials, p.bias, p.residual, p.dst, splits=splits,
-        lane_bits=reduce_bits(caps.tuning, splits, p.dst.size), activation=p.act,
+        lane_bits=reduce_bits(caps.tuning, splits, p.dst.size), activation=p.activation,
     )  # fmt: skip
 
 

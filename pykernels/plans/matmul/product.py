@@ -18,7 +18,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Product:
-    """dst[..., n, m] = act(scale * sum_k a[..., m, k] b[..., n, k] + bias + residual).
+    """dst[..., n, m] = activation(scale * sum_k a[..., m, k] b[..., n, k] + bias + residual).
 
     All views have the leading axes of dst.
     """
@@ -28,7 +28,7 @@ class Product:
     bias: View | None
     residual: View | None
     dst: View
-    act: int
+    activation: int
 
     @property
     def shape(self) -> GemmShape:
@@ -38,7 +38,7 @@ class Product:
     def swapped(self) -> Product:
         """The same product with the operands exchanged and dst transposed."""
         bias, residual = (v and transposed(v) for v in (self.bias, self.residual))
-        return Product(self.b, self.a, bias, residual, transposed(self.dst), self.act)
+        return Product(self.b, self.a, bias, residual, transposed(self.dst), self.activation)
 
 
 def folded(p: Product) -> Product:
@@ -58,7 +58,7 @@ def folded(p: Product) -> Product:
 
     bias, residual = (v and fold(v) for v in (p.bias, p.residual))
     a = p.a.with_layout(p.a.shape[-2:], p.a.strides[-2:])
-    return Product(a, fold(p.b), bias, residual, fold(p.dst), p.act)
+    return Product(a, fold(p.b), bias, residual, fold(p.dst), p.activation)
 
 
 def levels(p: Product) -> int:
@@ -81,7 +81,9 @@ def by_batch(p: Product) -> list[Product]:
     parts = []
     for i in range(p.dst.shape[0]):
         bias, residual = (v and at(v, i) for v in (p.bias, p.residual))
-        parts += by_batch(Product(at(p.a, i), at(p.b, i), bias, residual, at(p.dst, i), p.act))
+        parts += by_batch(
+            Product(at(p.a, i), at(p.b, i), bias, residual, at(p.dst, i), p.activation)
+        )
     return parts
 
 
@@ -120,7 +122,7 @@ def _broadcasts(shape: Ints, target: Ints) -> bool:
 
 
 def aligned(
-    a: View, b: View, bias: View | None, residual: View | None, dst: View, act: int
+    a: View, b: View, bias: View | None, residual: View | None, dst: View, activation: int
 ) -> Product:
     """All views over the same leading axes. Where a repeats along one, that axis is cut in two."""
     lead = b.shape[:-2]
@@ -139,8 +141,8 @@ def aligned(
                 strides += [step, 0] if repeats else [step * (n // have), step]
         return v.with_layout((*shape, *v.shape[-2:]), (*strides, *v.strides[-2:]))
 
-    wide = [v and cut(v.broadcast_to(dst.shape), False) for v in (bias, residual)]
-    return Product(cut(a, True), cut(b, False), wide[0], wide[1], cut(dst, False), act)
+    bias, residual = (v and cut(v.broadcast_to(dst.shape), False) for v in (bias, residual))
+    return Product(cut(a, True), cut(b, False), bias, residual, cut(dst, False), activation)
 
 
 def transposed(v: View) -> View:
@@ -171,7 +173,7 @@ def rows_of(p: Product, start: int, end: int) -> Product:
         )
 
     bias, residual = (v and cut(v) for v in (p.bias, p.residual))
-    return Product(p.a, cut(p.b), bias, residual, cut(p.dst), p.act)
+    return Product(p.a, cut(p.b), bias, residual, cut(p.dst), p.activation)
 
 
 def unique(v: View) -> View:

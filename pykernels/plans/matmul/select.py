@@ -95,7 +95,7 @@ def _tiles(s: GemmShape, body: str) -> int:
 # -- large products -------------------------------------------------------------------------------
 
 
-def _slots(t: Tuning) -> int:
+def _resident_workgroups(t: Tuning) -> int:
     """Workgroups of gemm_tile at a time."""
     return (len(t.matmul.gemm_tile.partial_wave) - 1) * t.device.units
 
@@ -106,18 +106,18 @@ def _gemm_choices(t: Tuning, s: GemmShape) -> list[GemmChoice]:
     Or long splits that fill whole waves but for the room of one short split of each tile, which
     they leave free: the long ones start first.
     """
-    slots, own = _slots(t), t.matmul.gemm_tile
+    resident, own = _resident_workgroups(t), t.matmul.gemm_tile
     most = max(min(s.depth // own.shortest, own.most), 1)
     choices = [GemmChoice(GEMM, n) for n in range(1, most + 1)]
     tiles, across = _tiles(s, GEMM), cdiv(s.cols, TILES[GEMM].BN)
-    if tiles >= 2 * slots:
+    if tiles >= 2 * resident:
         choices = choices[:1]
     for long in range(1, most):
-        each = s.depth * tiles // (cdiv(tiles * long, slots) * slots) // 16 * 16
+        each = s.depth * tiles // (cdiv(tiles * long, resident) * resident) // 16 * 16
         if each * long + own.short <= s.depth < each * (long + 1):
             choices.append(GemmChoice(GEMM, long + 1, each=each))
-    if s.batches == 1 and tiles > slots:
-        rows = (tiles - tiles // slots * slots + across - 1) // across
+    if s.batches == 1 and tiles > resident:
+        rows = (tiles - tiles // resident * resident + across - 1) // across
         choices += [GemmChoice(GEMM, 1, GemmTail(rows, n)) for n in range(2, most + 1) if rows]
     return choices
 
@@ -125,20 +125,20 @@ def _gemm_choices(t: Tuning, s: GemmShape) -> list[GemmChoice]:
 def _gemm_seconds(t: Tuning, s: GemmShape, choice: GemmChoice) -> float:
     """Seconds that gemm_tile and the sum over its splits are expected to take."""
     (rows, cols), (_, splits, tail, long) = TILES[GEMM][:2], choice
-    own, units, slots = t.matmul.gemm_tile, t.device.units, _slots(t)
+    own, units, resident = t.matmul.gemm_tile, t.device.units, _resident_workgroups(t)
     tiles = _tiles(s, GEMM)
     # A wave of workgroups, for each k and for starting.
-    each = product_seconds(rows, cols, 1, slots // units, units, own.rate)
+    each = product_seconds(rows, cols, 1, resident // units, units, own.rate)
     if tail.rows:  # its splits fill what the whole tiles leave free; the others come after them
         in_tail = tail.rows * cdiv(s.cols, cols)
-        whole = cdiv(tiles - in_tail, slots)
-        later = max(tiles - whole * slots, 0) * tail.splits
+        whole = cdiv(tiles - in_tail, resident)
+        later = max(tiles - whole * resident, 0) * tail.splits
         late = waves(later, units, own.partial_wave)
         k = whole * (s.depth + own.start_k) + late * cdiv(s.depth, tail.splits)
         return k * each + _sum_seconds(t, s, tail.splits, tail.rows * rows)
     if long:
         idle = own.uneven * (1.0 - long * (splits - 1) / s.depth)
-        k = (tiles / slots + idle) * (s.depth + splits * own.start_k)
+        k = (tiles / resident + idle) * (s.depth + splits * own.start_k)
         return k * each + _sum_seconds(t, s, splits, s.rows)
     full = waves(tiles * splits, units, own.partial_wave)
     product = full * (cdiv(s.depth, splits) + own.start_k) * each

@@ -94,7 +94,7 @@ def test_matmul_dtypes_and_out(dev: pk.Device) -> None:
 
 LARGE = Caps(True, True, 32, 1024, 49152, 1 << 31, 65535, named("nvidia-h200"))
 SMALL = Caps(False, False, 256, 256, 16384, 1 << 27, 65535, named("generic-small"))
-SLOTS = 396  # workgroups of gemm_tile at a time: three on each of 132 multiprocessors
+RESIDENT = 396  # workgroups of gemm_tile at a time: three on each of 132 multiprocessors
 
 
 def test_choices() -> None:
@@ -114,7 +114,7 @@ def test_tails_leave_whole_waves() -> None:
         assert choice.tail.splits > 1
         across, down = cdiv(cols, 128), cdiv(rows, 64)
         whole = across * (down - choice.tail.rows)
-        waves = across * down // SLOTS * SLOTS
+        waves = across * down // RESIDENT * RESIDENT
         assert waves - across < whole <= waves
     assert choose(LARGE, GemmShape(1, 33 * 64, 60 * 128, 4096)).tail.rows == 0  # five waves
 
@@ -151,7 +151,7 @@ def test_long_splits_leave_room_for_short_ones() -> None:
     choice = choose(LARGE, GemmShape(1, 4096, 512, 14336))
     assert (choice.body, choice.splits, choice.each % 16) == ("gemm_tile", 4, 0)
     assert 14336 - 3 * choice.each >= 128
-    assert 0 <= 256 * 14336 - 2 * SLOTS * choice.each < 2 * SLOTS * 16
+    assert 0 <= 256 * 14336 - 2 * RESIDENT * choice.each < 2 * RESIDENT * 16
 
 
 def view(shape: tuple[int, ...], strides: tuple[int, ...] = (), slot: int = 0) -> View:
