@@ -71,22 +71,27 @@ def test_quantities(readme: ModuleType, quantity: str) -> None:
 def test_the_wall_clock_of_a_call(readme: ModuleType) -> None:
     path = readme.ROOT / readme.RESULTS / "results.json"
     data = json.loads(path.read_text())
-    with pytest.raises(readme.Unknown):  # measured before there was such a time
+    (found,) = (r for r in data["results"] if f"{r['kernel']} {r['id']}" == CASE)
+
+    def measured(ours: list[float], torch: list[float]) -> None:
+        found["timing"]["loops"], found["peers"]["torch"]["loops"] = ours, torch
+        path.write_text(json.dumps(data))
+        readme.report.cache_clear()
+
+    measured([], [])  # before there was such a time
+    with pytest.raises(readme.Unknown):
         readme.figure(f"{CASE} call us")
-    for r in data["results"]:
-        if f"{r['kernel']} {r['id']}" == CASE:
-            r["timing"]["loops"] = [2e-3, 4e-3, 3e-3]
-            r["peers"]["torch"]["loops"] = [6e-3]
-    path.write_text(json.dumps(data))
-    readme.report.cache_clear()
+    measured([2e-3, 4e-3, 3e-3], [6e-3])
     assert readme.figure(f"{CASE} call ms") == "3"
     assert readme.figure(f"{CASE} torch call ms") == "6"
     assert readme.figure(f"{CASE} call x torch") == "2.00"
 
 
 def test_ceilings(readme: ModuleType) -> None:
-    assert readme.figure("ceiling copy TB/s") == "4.26"
-    assert readme.figure("ceiling copy GB/s") == "4264"
+    path = readme.ROOT / readme.RESULTS / "results.json"
+    copy = json.loads(path.read_text())["ceilings"]["wgpu"]["copy"] / 1e9
+    assert readme.figure("ceiling copy GB/s") == f"{copy:.0f}"
+    assert readme.figure("ceiling copy TB/s") == f"{copy / 1e3:.2f}"
     assert float(readme.figure("ceiling fma32")) > 1
 
 

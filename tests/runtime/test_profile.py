@@ -109,7 +109,8 @@ def test_timestamps_are_in_nanoseconds(dev: pk.Device) -> None:
     with dev.profile() as p:
         for _ in range(10):
             pk.kernels.softmax(x, y)
-    assert 0.05 * p.wall < sum(r.gpu for r in p.records) <= p.wall
+    # A wrong unit would be a factor of 1000; other processes on the device make the wall longer.
+    assert 0.005 * p.wall < sum(r.gpu for r in p.records) <= p.wall
     assert np.isfinite(y.numpy()).all()
 
 
