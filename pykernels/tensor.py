@@ -215,6 +215,7 @@ class TensorBase(Handle):
         """Set the elements from a numpy array of the same shape and dtype."""
         context = self._context
         context.check()
+        context.refuse_in_capture("write")
         a = as_array(array, "write")
         if a.shape != self.shape:
             raise ShapeError(f"[write] array must have shape {self.shape} but has {a.shape}")
@@ -237,6 +238,7 @@ class TensorBase(Handle):
         `Device.sync` does: then call again.
         """
         self._context.check()
+        self._context.refuse_in_capture("read")
         dt = numpy_dtype(self.dtype)
         lay = self._layout
         if not lay.size:

@@ -133,6 +133,19 @@ class Engine:
         raw = self._api.libf.wgpuDeviceCreateShaderModuleTrusted(device._internal, desc, 0)
         return self.module.backends.wgpu_native.GPUShaderModule(label, raw, device)
 
+    def completion(self, device: Any) -> Any:
+        return _Completion(self, device)
+
+    def bind_group(self, device: Any, descriptor: Any, what: str) -> Any:
+        """A raw bind group, released with the last reference to it."""
+        self.begin()
+        try:
+            raw = self.lib.wgpuDeviceCreateBindGroup(device._internal, descriptor)
+            group = self.ffi.gc(raw, self.lib.wgpuBindGroupRelease) if raw else raw
+        finally:
+            self.end(what)
+        return group
+
     # -- what would end the process, or hang, in the Python API of an engine ----------------------
 
     def write(self, device: Any, buffer: Any, offset: int, data: memoryview) -> None:
@@ -262,3 +275,15 @@ def engine_of(device: Any) -> Engine:
 def installed(name: EngineName) -> bool:
     """Is the engine's package there? Imports nothing."""
     return importlib.util.find_spec(MODULES[name][0]) is not None
+
+
+class _Completion:
+    def __init__(self, engine: Engine, device: Any) -> None:
+        self._lib, self._raw, self._null = engine.lib, device._internal, engine.ffi.NULL
+        self._wgpu = engine.name == "wgpu"
+
+    def submitted(self) -> None:
+        pass
+
+    def idle(self) -> bool:
+        return not self._wgpu or bool(self._lib.wgpuDevicePoll(self._raw, False, self._null) & 0xFF)

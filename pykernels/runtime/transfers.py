@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
 from typing import Any
 
 from pykernels.errors import DeviceLostError
-from pykernels.faults import HEAD_BYTES
 
 from .engine import Engine
-from .faults import Faults, Page
+from .faults import Faults
 from .memory import COPY_DST, COPY_SRC, Block, Pool
 from .recorder import Recorder
 
@@ -35,7 +33,7 @@ class Transfers:
     def upload(self, block: Block, offset: int, data: memoryview) -> None:
         """Queue a write; recorded launches that use the block go first."""
         with self._lock:
-            if block.mark == self._recorder.serial:
+            if block.mark >= self._recorder.serial:
                 self._recorder.flush()
             if block.exposed:
                 self._pool.inspect(block.buffer, COPY_DST, "write")
@@ -48,15 +46,11 @@ class Transfers:
             self._recorder.flush()
             if block.exposed:
                 self._pool.inspect(block.buffer, COPY_SRC, "read")
-            pages = self._faults.waiting()
-            step = READ_CHUNK - HEAD_BYTES * len(pages)
-            for at in range(0, size, step):
-                n = min(step, size - at)
-                last = at + n == size
-                data = self._read_chunk(block, offset + at, n, pages if last else ())
-                out[at : at + n] = data[:n]
-                if last:
-                    self._faults.poll(pages, data[n:], self._page)
+            waiting = self._faults.waiting()
+            for at in range(0, size, READ_CHUNK):
+                n = min(READ_CHUNK, size - at)
+                out[at : at + n] = self._read_chunk(block, offset + at, n)
+            self._faults.found(waiting, [self._read_chunk(w.block, 0, w.nbytes) for w in waiting])
             self._faults.raise_pending()
         return out
 
@@ -64,24 +58,15 @@ class Transfers:
         """Submit, wait, and keep what launches found wrong for the next read."""
         with self._lock:
             self._recorder.flush()
-            for page in self._faults.waiting():
-                self._faults.poll([page], self._page(page.block, HEAD_BYTES), self._page)
+            waiting = self._faults.waiting()
+            self._faults.found(waiting, [self._read_chunk(w.block, 0, w.nbytes) for w in waiting])
 
-    def _page(self, block: Block, size: int) -> memoryview:
-        return self._read_chunk(block, 0, size, ())
-
-    def _read_chunk(
-        self, block: Block, offset: int, size: int, pages: Sequence[Page]
-    ) -> memoryview:
-        """Bytes of a block, and the heads of `pages` behind them."""
-        total = size + HEAD_BYTES * len(pages)
+    def _read_chunk(self, block: Block, offset: int, size: int) -> memoryview:
+        total = size
         staging, self._staging = self._room(total), None
         try:
             encoder = self._device.create_command_encoder()
             encoder.copy_buffer_to_buffer(block.buffer, offset, staging, 0, size)
-            for i, page in enumerate(pages):
-                at = size + HEAD_BYTES * i
-                encoder.copy_buffer_to_buffer(page.block.buffer, 0, staging, at, HEAD_BYTES)
             # wgpu ends the process at a submit to a lost device; finish raises before that.
             self._device.queue.submit([encoder.finish()])
             self._engine.wait(self._device, staging.map_async("READ_NOSYNC", 0, total))
