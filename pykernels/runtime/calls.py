@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from .dispatch import PARAMS_BYTES, Dispatch, Prepared
+from .dispatch import PARAMS_BYTES, Prepared
 from .engine import Engine
 from .faults import Page
 from .memory import STORAGE, Block, Pool

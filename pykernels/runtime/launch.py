@@ -93,8 +93,8 @@ def _prepared(
         count, watched = len(prepared.dispatches), len(prepared.watched)
         if count > MAX_LAUNCHES or watched > SLOTS:
             raise LimitError(
-                f"[{kernel.name}] the call needs {count} dispatches, {watched} of them with checked "
-                f"indices: one batch holds {MAX_LAUNCHES} and {SLOTS}"
+                f"[{kernel.name}] the call needs {count} dispatches, {watched} of them with "
+                f"checked indices: one batch holds {MAX_LAUNCHES} and {SLOTS}"
             )
         if len(context.plans) >= MAX_PLANS:
             context.plans.clear()
