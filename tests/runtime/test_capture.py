@@ -210,7 +210,8 @@ def test_what_a_capture_refuses(dev: pk.Device) -> None:
         for call in (
             x.numpy, lambda: x.write(before), lambda: dev.tensor(before), dev.sync, other,
             lambda: pk.softmax(before, out=y), lambda: dev.capture().__enter__(),
-            lambda: dev.record(compute_pass).__enter__(), lambda: dev.profile().__enter__(), lambda: program(), dev.close,
+            lambda: dev.record(compute_pass).__enter__(),
+            lambda: dev.profile().__enter__(), lambda: program(), dev.close,
         ):  # fmt: skip
             with pytest.raises(pk.BufferStateError, match="capture"):
                 call()  # type: ignore[operator]
