@@ -15,7 +15,6 @@ from pykernels.bench.check import verdict
 __all__ = ["LARGE", "SMALL", "Chain", "Size"]
 
 Array: TypeAlias = np.ndarray[Any, Any]
-SHARPNESS = 4.0  # of the logits: about as far apart as those of a model
 
 
 @dataclass(frozen=True)
@@ -48,15 +47,14 @@ class Chain:
         rng = np.random.default_rng(0)
         n, width = size.shared, size.width
 
-        def uniform(*shape: int, bound: float = 1.0) -> pk.Tensor:
-            values = (rng.random(shape, np.float32) * 2 - 1) * bound
-            return dev.tensor(values.astype(np.float16))
+        def uniform(*shape: int) -> pk.Tensor:
+            return dev.tensor((rng.random(shape, np.float32) * 2 - 1).astype(np.float16))
 
         self.token = uniform(1, width)
         self.layers = [
             (
                 uniform(width, width), uniform(1, n, size.keys, size.head),
-                uniform(1, n, size.keys, size.head), uniform(width, width, bound=SHARPNESS),
+                uniform(1, n, size.keys, size.head), uniform(width, width),
             )
             for _ in range(size.layers)
         ]  # fmt: skip
