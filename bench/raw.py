@@ -23,36 +23,9 @@ NEVER = (1 << 64) - 1
 def recorded(dev: pk.Device, call: Callable[[], object]) -> list[Command]:
     """Run a call, and give what it dispatched: to be dispatched again before any other launch, as
     its params stay where they are until then."""
-    recorder, lib, ffi = dev._context.recorder, dev._context.engine.lib, dev._context.engine.ffi
-    set_pipeline, set_group, run = recorder._set_pipeline, recorder._set_group, recorder._run
-    found: list[Command] = []
-    pipeline: list[Any] = [None]
-    bound: list[Any] = []
-
-    def keep_pipeline(raw: Any, given: Any) -> None:
-        pipeline[0] = given
-        set_pipeline(raw, given)
-
-    def keep_group(raw: Any, index: int, group: Any, count: int, offset: Any) -> None:
-        lib.wgpuBindGroupAddRef(group)  # a call with scratch releases its groups at once
-        bound[:] = ffi.gc(group, lib.wgpuBindGroupRelease), offset
-        set_group(raw, index, group, count, offset)
-
-    def keep_grid(raw: Any, x: int, y: int, z: int) -> None:
-        group, offset = bound
-        found.append((pipeline[0], group, offset, x, y))
-        run(raw, x, y, z)
-
-    recorder._set_pipeline = keep_pipeline
-    recorder._set_group = keep_group
-    recorder._run = keep_grid
-    try:
-        with dev.batch():
-            call()
-    finally:
-        recorder._set_pipeline, recorder._set_group = set_pipeline, set_group
-        recorder._run = run
-    return found
+    with dev.batch():
+        call()
+        return list(dev._context.recorder._queue)
 
 
 def waiter(dev: pk.Device) -> Callable[[], None]:
