@@ -63,7 +63,7 @@ class Call:
         taken = prepared.scalars
         indices = tuple(i for i, _ in taken)
         scalars = struct.Struct("<" + "".join(f for _, f in taken))
-        self.order = None if indices == tuple(range(len(indices))) else indices
+        self.order = None if indices == tuple(range(prepared.arity)) else indices
         self.pack, self.unpack = scalars.pack, scalars.unpack
         self.last: bytes | None = None
         self.kept: bytes | None = None

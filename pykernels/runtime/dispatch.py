@@ -49,6 +49,7 @@ class Prepared:
 
     dispatches: tuple[Dispatch, ...]
     scratch: tuple[int, ...]
+    arity: int  # scalars of the call
 
     @property
     def watched(self) -> tuple[tuple[str, Watch], ...]:
