@@ -2,13 +2,12 @@
 
 A launch of a kernel whose spec says `faults = true` takes a slot of a page (see
 `pykernels.faults`). The kernel counts there what it leaves out, and keeps the first position with
-its value. Synchronisations read the head of a page along with their own data, and the slots only
-where something was found.
+its value. Synchronisations copy the pages along with their own data, and take in what they say once
+that is done. Meanwhile other launches may take slots: a snapshot knows which ones it covers.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,7 +16,7 @@ from pykernels.faults import BITS, FAULTS, HEAD, SLOT, SLOTS, STARTED, Watch
 
 from .memory import Block
 
-__all__ = ["Faults", "Page"]
+__all__ = ["Faults", "Page", "Snapshot"]
 
 # Passes that callers recorded and did not submit yet; of more, the oldest are forgotten.
 MAX_RECORDED = 64
@@ -31,8 +30,8 @@ class Page:
         self.block = block
         self.recorded = recorded  # into a pass that the caller submits at any time
         self.closed = False  # no more launches come
-        self.launches: list[tuple[str, Watch]] = []
-        self.seen = 0  # faults that were reported already
+        self.launches: list[tuple[str, Watch]] = []  # another list when slots are given out again
+        self.reported: frozenset[int] = frozenset()  # the launches whose faults are known
 
     @property
     def full(self) -> bool:
@@ -43,25 +42,33 @@ class Page:
         self.launches.append((op, watch))
         return HEAD + SLOT * (len(self.launches) - 1)
 
-    @property
-    def used(self) -> int:
-        """Bytes up to the last slot taken."""
-        return 4 * (HEAD + SLOT * len(self.launches))
 
-    def reports(self, data: bytes | bytearray | memoryview) -> list[str]:
-        """What the slots say, by launch."""
-        words = struct.unpack_from(f"<{self.used // 4}I", data)
-        found = []
-        for i, (op, watch) in enumerate(self.launches):
+class Snapshot:
+    """What a synchronisation copies of a page: the slots that are taken now."""
+
+    __slots__ = ("block", "launches", "nbytes", "page", "taken")
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.block = page.block
+        self.launches = page.launches
+        self.taken = len(page.launches)
+        self.nbytes = 4 * (HEAD + SLOT * self.taken)
+
+    def news(self, words: Sequence[int]) -> dict[int, str]:
+        """What the slots say that was not reported yet, by launch."""
+        found = {}
+        for i, (op, watch) in enumerate(self.launches[: self.taken]):
             at = HEAD + SLOT * i
-            if not words[at]:
+            if not words[at] or i in self.page.reported:
                 continue
             first = words[at + 1 : at + SLOT]
             value = sum((w & 1) << k for k, w in enumerate(first))
             value -= (value >> (BITS - 1)) << BITS
             where = watch.position(_LAST - (first[0] >> 1))
-            since = "recorded into the pass" if self.recorded else "since the last synchronisation"
-            found.append(
+            recorded = self.page.recorded
+            since = "recorded into the pass" if recorded else "since the last synchronisation"
+            found[i] = (
                 f"[{op}] {watch.name} must be in [0, {watch.below}) but is {value} at position "
                 f"{where} (rows left out: {words[at]}; checked launch {i + 1} {since})"
             )
@@ -94,34 +101,39 @@ class Faults:
         del self._recorded[:-MAX_RECORDED]
         return page
 
-    def waiting(self) -> list[Page]:
-        """The pages that may hold news: a synchronisation polls them."""
+    def waiting(self) -> list[Snapshot]:
+        """What a synchronisation is to copy, once all that is recorded was submitted."""
         own = [self._own] if self._own is not None and self._own.launches else []
-        return own + self._recorded
+        return [Snapshot(page) for page in own + self._recorded]
 
-    def poll(
-        self, pages: Sequence[Page], heads: Any, read: Callable[[Block, int], memoryview]
-    ) -> None:
-        """Take in what the heads of `waiting` pages say, all their launches being done."""
-        words = struct.unpack(f"<{HEAD * len(pages)}I", heads)
-        for i, page in enumerate(pages):
-            faults, started = words[HEAD * i + FAULTS], words[HEAD * i + STARTED]
-            if faults != page.seen:
-                self._pending += page.reports(read(page.block, page.used))
-                page.seen = faults
-            if not page.recorded:
-                if faults:
-                    self._clear(page.block, page.used)
-                page.launches.clear()
-                page.seen = 0
-            elif page.closed and started == len(page.launches):
-                self._recorded.remove(page)
+    def found(self, waiting: Sequence[Snapshot], data: Sequence[memoryview]) -> None:
+        """Take in the copied bytes of `waiting`.
+
+        Each step leaves a state that a repetition may start from: an interrupt loses no report.
+        """
+        for snapshot, copied in zip(waiting, data, strict=True):
+            page = snapshot.page
+            if page.launches is not snapshot.launches:
+                continue  # one that came later has been here before
+            words = copied.cast("I")
+            if words[FAULTS]:
+                news = snapshot.news(words)
+                reported, reports = page.reported.union(news), [*self._pending, *news.values()]
+                page.reported, self._pending = reported, reports
+            if page.recorded:
+                if page.closed and words[STARTED] == len(page.launches):
+                    self._recorded = [p for p in self._recorded if p is not page]
+            elif snapshot.taken == len(page.launches):
+                if words[FAULTS]:
+                    self._clear(page.block, snapshot.nbytes)
+                page.launches, page.reported = [], frozenset()
 
     def raise_pending(self) -> None:
         """Raise what was found and not yet raised."""
         if self._pending:
             first, more = self._pending[0], len(self._pending) - 1
-            self._pending = []
-            raise IndexRangeError(
+            error = IndexRangeError(
                 first + (f"; launches after it that failed: {more}" if more else "")
             )
+            self._pending = []
+            raise error

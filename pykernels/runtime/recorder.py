@@ -14,6 +14,7 @@ from .dispatch import PARAMS_BYTES, Dispatch
 from .engine import Engine
 from .faults import Faults, Page
 from .memory import STORAGE, Block, Pool, Storage
+from .signals import Completion
 
 __all__ = ["MAX_BYTES", "MAX_LAUNCHES", "MAX_OPERATIONS", "PassRecorder", "Recorder", "Timer"]
 
@@ -46,8 +47,11 @@ class Timer(Protocol):
 class Recorder:
     """The launches of one device that are recorded and not yet submitted."""
 
-    def __init__(self, engine: Engine, device: Any, pool: Pool, faults: Faults) -> None:
+    def __init__(
+        self, engine: Engine, device: Any, pool: Pool, faults: Faults, completion: Completion
+    ) -> None:
         self._engine = engine
+        self._completion = completion
         self._device = device
         self._pool = pool
         self._faults = faults
@@ -192,6 +196,7 @@ class Recorder:
             self.write_params()
             self._device.queue.submit([commands])
             self.submits += 1
+            self._completion.submitted()
             if self.timer is not None:
                 self.timer.submitted()
         except self._engine.error_class as e:
@@ -224,7 +229,7 @@ class PassRecorder(Recorder):
     """
 
     def __init__(self, own: Recorder, pass_: Any) -> None:
-        super().__init__(own._engine, own._device, own._pool, own._faults)
+        super().__init__(own._engine, own._device, own._pool, own._faults, own._completion)
         self._own = own
         self._page: Page | None = None
         self._raw_pass = pass_._internal
