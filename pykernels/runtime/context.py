@@ -66,7 +66,7 @@ class Context:
         self.pool = Pool(engine, raw, self.limits["max-buffer-size"], self.lock)
         self.faults = Faults(self._new_page, self._clear_page)
         self.completion = engine.completion(raw)
-        self.recorder = Recorder(engine, raw, self.pool, self.faults, self.completion)
+        self.recorder = Recorder(engine, raw, self.pool, self.faults)
         self.passes: dict[int, PassRecorder] = {}  # those of callers, by thread
         self.pool.before_destroy = self.recorder.flush
         self.pool.before_release = self.bind_groups.clear

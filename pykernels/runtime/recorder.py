@@ -14,7 +14,6 @@ from .dispatch import PARAMS_BYTES, Dispatch
 from .engine import Engine
 from .faults import Faults, Page
 from .memory import STORAGE, Block, Pool, Storage
-from .signals import Completion
 
 __all__ = ["MAX_BYTES", "MAX_LAUNCHES", "MAX_OPERATIONS", "PassRecorder", "Recorder", "Timer"]
 
@@ -47,11 +46,8 @@ class Timer(Protocol):
 class Recorder:
     """The launches of one device that are recorded and not yet submitted."""
 
-    def __init__(
-        self, engine: Engine, device: Any, pool: Pool, faults: Faults, completion: Completion
-    ) -> None:
+    def __init__(self, engine: Engine, device: Any, pool: Pool, faults: Faults) -> None:
         self._engine = engine
-        self._completion = completion
         self._device = device
         self._pool = pool
         self._faults = faults
@@ -196,7 +192,6 @@ class Recorder:
             self.write_params()
             self._device.queue.submit([commands])
             self.submits += 1
-            self._completion.submitted()
             if self.timer is not None:
                 self.timer.submitted()
         except self._engine.error_class as e:
@@ -229,7 +224,7 @@ class PassRecorder(Recorder):
     """
 
     def __init__(self, own: Recorder, pass_: Any) -> None:
-        super().__init__(own._engine, own._device, own._pool, own._faults, own._completion)
+        super().__init__(own._engine, own._device, own._pool, own._faults)
         self._own = own
         self._page: Page | None = None
         self._raw_pass = pass_._internal

@@ -191,22 +191,19 @@ class DawnSignals(Signals):
 
 
 class Completion:
-    """Is the work of one device done? `submitted` and `idle` want the device's lock, `wait` none."""
+    """Is the work of one device done? `idle` wants the device's lock, `wait` none."""
 
     def __init__(self, signals: Signals, device: Any) -> None:
         self._signals = signals
         self._device = device
 
-    def submitted(self) -> None:
-        """Work was submitted."""
-
     def idle(self) -> bool:
         """Is all of our work done? Never blocks; work of others on the device may count as ours."""
         raise NotImplementedError
 
-    def lost(self) -> bool:
-        """Is the device destroyed or lost, as far as that can be told at once?"""
-        raise NotImplementedError
+    def destroyed(self) -> bool:
+        """Must no mapped memory be asked for, as that would end the process?"""
+        return False
 
     def wait(self) -> None:
         """Return when all that was submitted to the device so far is done."""
@@ -226,37 +223,24 @@ class WgpuCompletion(Completion):
         # A C bool: only its lowest byte is defined.
         return bool(self._poll(self._device._internal, 0, self._null) & 0xFF)
 
-    def lost(self) -> bool:
-        return self._device._poller is None  # destroyed; a lost one tells in the next call
+    def destroyed(self) -> bool:
+        return self._device._poller is None
 
 
 class DawnCompletion(Completion):
-    """The future of an end is made when the question comes: a submit costs nothing."""
+    """Asks for the end of what was submitted when the question comes: a submit costs nothing."""
 
     def __init__(self, signals: DawnSignals, device: Any) -> None:
         super().__init__(signals, device)
         self._signal: Signal | None = None
-        self._new = False  # was anything submitted since the signal was started?
-        self._lost = Signal()
-        self._lost.future = signals._ffi.new("WGPUFutureWaitInfo *")
-        self._lost.future.future = signals._lib.wgpuDeviceGetLostFuture(device._internal)
-
-    def submitted(self) -> None:
-        self._new = True
 
     def idle(self) -> bool:
         signals, device = self._signals, self._device
-        signal = self._signal
-        if signal is not None:
-            if not signals.done(device._internal, signal):
+        if self._signal is not None:
+            if not signals.done(device._internal, self._signal):
                 return False
             self._signal = None
-        if not self._new:
-            return True
         signal = signals.new("QueueWorkDone")
         signals.after_submitted(signal, device.queue._internal)
-        self._signal, self._new = signal, False
+        self._signal = signal
         return signals.done(device._internal, signal)
-
-    def lost(self) -> bool:
-        return self._signals.done(self._device._internal, self._lost)

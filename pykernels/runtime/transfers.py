@@ -121,8 +121,13 @@ class Transfers:
             self._finish(staging, 0, waiting, None)
         elif not idle:
             self._completion.wait()
-        if self._completion.lost():
-            raise DeviceLostError("[sync] the device is lost")
+        self._engine.begin()
+        try:
+            self._completion.idle()  # Dawn tells in it that the device is lost
+        finally:
+            self._engine.end("sync")
+        if self._completion.destroyed():
+            raise DeviceLostError("[sync] the device was destroyed")
 
     def raise_pending(self) -> None:
         with self._lock:
@@ -139,7 +144,6 @@ class Transfers:
             end += page.nbytes
         staging = self._room(end)
         self._engine.copy_and_map(self._device, copies, staging.buffer._internal, staging.signal)
-        self._completion.submitted()
         return staging
 
     def _finish(
@@ -147,7 +151,7 @@ class Transfers:
         take: Callable[[memoryview], None] | None,
     ) -> None:  # fmt: skip
         """Take in what was mapped: the data, and what the fault pages say."""
-        if self._completion.lost():
+        if self._completion.destroyed():
             raise DeviceLostError("[read] the device was lost while it was read from")
         raw, end = staging.buffer._internal, nbytes + sum(page.nbytes for page in waiting)
         mapped = self._engine.mapped(raw, end, staging.signal)
