@@ -23,6 +23,7 @@ from .host import as_array, bytes_of, shape_of
 from .layout import contiguous_strides, extent, layout
 from .protocols import GPUBuffer, GPUComputePass, GPUDevice
 from .runtime.adapters import AdapterInfo, choose
+from .runtime.capture import Program, capturing
 from .runtime.context import Context
 from .runtime.engine import Engine, EngineName, engine_of, get_engine
 from .runtime.launch import run
@@ -138,11 +139,14 @@ class Device:
     @contextmanager
     def batch(self) -> Iterator[None]:
         """Launches inside are submitted together at the end (earlier only for a read, or when a
-        bounded number of dispatches or bytes is reached)."""
+        bounded number of dispatches or of bytes and operations is reached)."""
         self.flush()
+        pace = self._context.recorder.pace
+        pace.held += 1
         try:
             yield
         finally:
+            pace.held -= 1
             self.flush()
 
     def record(self, compute_pass: GPUComputePass) -> AbstractContextManager[None]:
@@ -156,6 +160,24 @@ class Device:
             BufferStateError: it is no pass of this device, or has ended.
         """
         return self._context.record(compute_pass)
+
+    def capture(self, **inputs: Tensor) -> AbstractContextManager[Program]:
+        """Capture this thread's calls inside: `with dev.capture() as program:`. Nothing runs yet.
+
+        `program()` runs the chain, each time with what is then in the same tensors: a replay costs
+        the host a fraction of the calls. Tensors made inside belong to the program, as does the
+        memory that its calls need; scalars are frozen. Indices out of range are reported for each
+        replay, by the next synchronisation.
+
+        Args:
+            inputs: tensors that `program(name=other)` may replace; see `Program`.
+
+        Raises:
+            BufferStateError: inside, for reads, uploads, writes and synchronisations; for a capture
+                inside another one or in a recorded pass.
+            DTypeError: an input is no tensor.
+        """
+        return capturing(self._context, inputs)
 
     def profile(self, *, batches: bool = False) -> AbstractContextManager[Profile]:
         """Time each launch inside on the GPU, or each batch of them; see `Profile`."""

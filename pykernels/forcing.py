@@ -45,7 +45,7 @@ def force(device: Device, *choices: Any, tuning: str | None = None) -> Iterator[
     with context.lock:
         before = context.caps.tuning
         context.caps = with_forced(context.caps, *choices, tuning=tuning)
-        context.bind_groups.clear()
+        context.calls.clear()
     try:
         yield
     finally:
@@ -55,7 +55,7 @@ def force(device: Device, *choices: Any, tuning: str | None = None) -> Iterator[
                 del left[next(i for i, c in enumerate(left) if c is mine)]
             table = context.caps.tuning if tuning is None else before
             context.caps = replace(context.caps, forced=tuple(left), tuning=table)
-            context.bind_groups.clear()
+            context.calls.clear()
 
 
 def choice(kernel: str, **fields: Any) -> Any:

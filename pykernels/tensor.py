@@ -219,6 +219,7 @@ class TensorBase(Handle):
         """Set the elements from a numpy array of the same shape and dtype."""
         context = self._context
         context.check()
+        context.refuse_in_capture("write")
         a = as_array(array, "write")
         if a.shape != self.shape:
             raise ShapeError(f"[write] array must have shape {self.shape} but has {a.shape}")
@@ -273,6 +274,7 @@ class TensorBase(Handle):
     def _target(self, out: NDArray | None) -> NDArray:
         """The array to copy into."""
         self._context.check()
+        self._context.refuse_in_capture("read")
         dt = numpy_dtype(self.dtype)
         if out is None:
             return np.empty(self.shape, dt)

@@ -27,7 +27,9 @@ from .run import Peer, Skipped
 
 __all__ = [
     "Skipped",
+    "cuda_loop",
     "cuda_sample",
+    "cuda_torch",
     "host_array",
     "naive_peer",
     "numpy_peer",
@@ -76,7 +78,7 @@ def torch_peer(f: Callable[[Any, Case, dict[str, Any]], object]) -> Peer:
     host's clock in a plain loop."""
 
     def start(loaded: Loaded) -> Calls:
-        torch = _torch()
+        torch = cuda_torch()
         sets = [_cuda(torch, loaded.case, i) for i in range(len(loaded.sets))]
         turn = itertools.cycle(sets)
 
@@ -132,7 +134,8 @@ def cuda_loop(torch: Any, call: Callable[[], object]) -> Sample:
     return sample
 
 
-def _torch() -> Any:
+def cuda_torch() -> Any:
+    """torch, where it sees a GPU: TF32 off, the fastest convolution searched for."""
     try:
         torch = importlib.import_module("torch")
     except ImportError:
@@ -141,7 +144,7 @@ def _torch() -> Any:
         raise Skipped("torch sees no CUDA device")
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
-    torch.backends.cudnn.benchmark = True  # it searches for its fastest convolution first
+    torch.backends.cudnn.benchmark = True
     return torch
 
 

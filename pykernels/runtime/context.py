@@ -16,11 +16,11 @@ from pykernels.plan import Caps, Kernel
 from pykernels.tuning import Tuning, for_adapter
 
 from .adapters import AdapterInfo, info_of
-from .bind_groups import BindGroupCache
+from .calls import Calls
 from .dispatch import Prepared
 from .engine import Engine
 from .faults import Faults
-from .memory import USAGE, Block, Pool, Storage
+from .memory import USAGE, Arena, Block, Pool, Storage
 from .pipelines import Pipelines
 from .recorder import PassRecorder, Recorder
 from .transfers import Transfers
@@ -61,19 +61,20 @@ class Context:
             self.features, self.limits, for_adapter(info["name"], info["type"]).tuning
         )
         self.plans: dict[Any, Prepared] = {}
-        self.bind_groups = BindGroupCache(engine.lib)
+        self.calls = Calls()
         self.pipelines = Pipelines(engine, raw, checks)
         self.pool = Pool(engine, raw, self.limits["max-buffer-size"], self.lock)
         self.faults = Faults(self._new_page, self._clear_page)
-        self.completion = engine.completion(raw)
-        self.recorder = Recorder(engine, raw, self.pool, self.faults)
-        self.passes: dict[int, PassRecorder] = {}  # those of callers, by thread
+        completion = engine.completion(raw)
+        self.recorder = Recorder(engine, raw, self.pool, self.faults, completion)
+        # Other than the device's own, by thread: of captures, and of passes of callers.
+        self.recorders: dict[int, Any] = {}
         self.pool.before_destroy = self.recorder.flush
-        self.pool.before_release = self.bind_groups.clear
+        self.pool.before_release = self.forget_bind_groups
+        self.pool.before_dissolve = lambda recording: self.faults.close(recording.pages)
         self.transfers = Transfers(
-            engine, raw, self.pool, self.recorder, self.lock, self.faults, self.completion
+            engine, raw, self.pool, self.recorder, self.lock, self.faults, completion
         )
-        self.recorder.make_room = self.transfers.poll
         self.adopted: weakref.WeakValueDictionary[int, Storage] = weakref.WeakValueDictionary()
         # Stands in for optional tensors that are not given.
         self.null = Block(self.pool.create(256 * 8, USAGE))
@@ -103,6 +104,24 @@ class Context:
                 "implicit-device-synchronization: use it on one thread only"
             )
 
+    def refuse(self, what: str, where: str) -> None:
+        """Raise inside a capture, or where this thread records into a pass of a caller's."""
+        if self.recorders and threading.get_ident() in self.recorders:
+            raise BufferStateError(f"[{what}] not possible {where}")
+
+    def refuse_in_capture(self, what: str) -> None:
+        """Raise where this thread captures: the host cannot take part in a program."""
+        if self.recorders and self._arena() is not None:
+            raise BufferStateError(
+                f"[{what}] not possible inside a capture, which records launches only: do it "
+                "before or after"
+            )
+
+    def _arena(self) -> Arena | None:
+        """Where memory comes from that this thread takes while it captures."""
+        recorder = self.recorders.get(threading.get_ident())
+        return None if recorder is None else recorder.arena
+
     def kill(self, reason: str) -> None:
         """From now on `check` raises."""
         self.dead = reason
@@ -113,6 +132,7 @@ class Context:
         if self.dead:
             return
         self.check()
+        self.refuse_in_capture("close")
         with self.lock:
             try:
                 self.recorder.flush()
@@ -127,7 +147,13 @@ class Context:
     def forget_calls(self) -> None:
         """Clear the caches of prepared calls and their bind groups."""
         self.plans.clear()
-        self.bind_groups.clear()
+        self.forget_bind_groups()
+
+    def forget_bind_groups(self) -> None:
+        """Keep no buffer alive that the pool frees."""
+        self.calls.clear()
+        for recording in self.pool.contents():
+            recording.variants.clear()
 
     # -- batches --------------------------------------------------------------------------------
 
@@ -140,11 +166,13 @@ class Context:
     def sync(self) -> None:
         """Submit all recorded launches, wait for them, and raise what they found wrong."""
         self.check()
+        self.refuse_in_capture("sync")
         self.transfers.sync()
 
     @contextmanager
     def record(self, compute_pass: Any) -> Iterator[None]:
         """Record this thread's launches inside into a pass of the caller's."""
+        self.refuse_in_capture("record")
         self.flush()
         if not isinstance(compute_pass, self.engine.module.GPUComputePassEncoder):
             raise BufferStateError(
@@ -154,29 +182,30 @@ class Context:
         if compute_pass._device is not self.raw:
             raise BufferStateError("[record] the pass belongs to another device")
         thread = threading.get_ident()
-        with self.lock:
-            outer = self.passes.get(thread)
-            recorder = PassRecorder(self.recorder, compute_pass)
-            self.passes[thread] = recorder
+        recorder = PassRecorder(self.engine, self.raw, self.pool, self.faults, compute_pass)
+        outer = self.recorders.get(thread)
+        self.recorders[thread] = recorder
         try:
             yield
         finally:
+            if outer is None:
+                del self.recorders[thread]
+            else:
+                self.recorders[thread] = outer
             with self.lock:
-                if outer is None:
-                    del self.passes[thread]
-                else:
-                    self.passes[thread] = outer
                 recorder.leave_page()
-                recorder.write_params()
+                recorder.params.write()
 
     # -- memory ---------------------------------------------------------------------------------
 
     def allocate(self, nbytes: int) -> Storage:
         """Uninitialised memory."""
-        return self.pool.take(max(nbytes, 4))[0]
+        arena = self._arena() if self.recorders else None
+        return self.pool.take(max(nbytes, 4), arena=arena)[0]
 
     def upload(self, data: memoryview) -> Storage:
         """Memory with these bytes, whole words, in it."""
+        self.refuse_in_capture("upload")
         with self.lock:
             storage, written = self.pool.take(max(data.nbytes, 4), data if data.nbytes else None)
             if not written and data.nbytes:
@@ -186,7 +215,7 @@ class Context:
     def expose(self, block: Block) -> Any:
         """A block's GPUBuffer, for the caller."""
         with self.lock:
-            if block.mark == self.recorder.serial and not self.dead:
+            if block.mark >= self.recorder.serial and not self.dead:
                 self.recorder.flush()
             block.exposed = True
             block.reusable = False
@@ -226,7 +255,6 @@ def _after_fork() -> None:
     for context in list(_contexts):
         context.kill("it belongs to the parent process, and does not survive a fork")
         # Nothing of it may ever be released: in the child that would end in a crash or hang.
-        context.bind_groups.entries.clear()
         for thing in (context, *context.adopted.values()):
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 

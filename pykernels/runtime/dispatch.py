@@ -49,6 +49,19 @@ class Prepared:
     dispatches: tuple[Dispatch, ...]
     scratch: tuple[int, ...]
 
+    @property
+    def watched(self) -> tuple[tuple[str, Watch], ...]:
+        """The dispatches that report what they find wrong."""
+        return tuple((d.op, d.watch) for d in self.dispatches if d.watch is not None)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(d.nbytes for d in self.dispatches)
+
+    @property
+    def operations(self) -> int:
+        return sum(d.operations for d in self.dispatches)
+
 
 def fold(op: str, groups: int, limit: int) -> tuple[int, int]:
     """A linear number of workgroups as a grid: x in full, or rows of 32768 (`group_id`)."""

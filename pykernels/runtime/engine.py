@@ -140,6 +140,16 @@ class Engine:
         raw = self._api.libf.wgpuDeviceCreateShaderModuleTrusted(device._internal, desc, 0)
         return self.module.backends.wgpu_native.GPUShaderModule(label, raw, device)
 
+    def bind_group(self, device: Any, descriptor: Any, what: str) -> Any:
+        """A raw bind group, released with the last reference to it."""
+        self.begin()
+        try:
+            raw = self.lib.wgpuDeviceCreateBindGroup(device._internal, descriptor)
+            group = self.ffi.gc(raw, self.lib.wgpuBindGroupRelease) if raw else raw
+        finally:
+            self.end(what)
+        return group
+
     # -- what would end the process, or hang, in the Python API of an engine ----------------------
 
     def write(self, device: Any, buffer: Any, offset: int, data: memoryview) -> None:

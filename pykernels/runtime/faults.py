@@ -2,17 +2,17 @@
 
 A launch of a kernel whose spec says `faults = true` takes a slot of a page (see
 `pykernels.faults`). The kernel counts there what it leaves out, and keeps the first position with
-its value. Synchronisations copy the pages along with their own data, and take in what they say once
-that is done. Meanwhile other launches may take slots: a snapshot knows which ones it covers.
+its value. Synchronisations read pages along with their own data.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from pykernels.errors import IndexRangeError
-from pykernels.faults import BITS, FAULTS, HEAD, SLOT, SLOTS, STARTED, Watch
+from pykernels.faults import BITS, HEAD, SLOT, SLOTS, STARTED, Watch
 
 from .memory import Block
 
@@ -20,59 +20,71 @@ __all__ = ["Faults", "Page", "Snapshot"]
 
 # Passes that callers recorded and did not submit yet; of more, the oldest are forgotten.
 MAX_RECORDED = 64
+# Full pages that no synchronisation has read: a launch that needs one more waits for the device.
+MAX_FULL = 16
 _LAST = 0x7FFFFFFF
 
 
 class Page:
     """One buffer of slots, and the launches that have one."""
 
-    def __init__(self, block: Block, recorded: bool) -> None:
+    STEP = SLOT  # words from the slot of one launch to the next
+
+    def __init__(self, block: Block, since: str) -> None:
         self.block = block
-        self.recorded = recorded  # into a pass that the caller submits at any time
+        self.since = since  # what the launches are counted from
         self.closed = False  # no more launches come
-        self.launches: list[tuple[str, Watch]] = []  # another list when slots are given out again
-        self.reported: frozenset[int] = frozenset()  # the launches whose faults are known
+        self.launches: list[tuple[str, Watch]] = []
+        self.told = 0  # launches whose slots a synchronisation of the device has seen
+        self.counts: dict[int, int] = {}  # rows left out, by launch, that were reported
+        self.counter = [0]  # of the runs of a program, all its pages have one
+        self.seen = 0  # runs that a synchronisation has seen
 
     @property
-    def full(self) -> bool:
-        return len(self.launches) == SLOTS
+    def runs(self) -> int:
+        return self.counter[0]
 
-    def take(self, op: str, watch: Watch) -> int:
-        """The slot of one launch: its first word."""
-        self.launches.append((op, watch))
-        return HEAD + SLOT * (len(self.launches) - 1)
+    @property
+    def next_slot(self) -> int:
+        """The first word of the slot that the next launch has."""
+        return HEAD + SLOT * len(self.launches)
+
+    def has_room(self, launches: int) -> bool:
+        return len(self.launches) + launches <= SLOTS
 
 
 class Snapshot:
-    """What a synchronisation copies of a page: the slots that are taken now."""
-
-    __slots__ = ("block", "launches", "nbytes", "page", "taken")
+    """A page as a synchronisation finds it: `nbytes` of `block` are to be copied."""
 
     def __init__(self, page: Page) -> None:
         self.page = page
         self.block = page.block
-        self.launches = page.launches
-        self.taken = len(page.launches)
-        self.nbytes = 4 * (HEAD + SLOT * self.taken)
+        self.taken = page.launches  # another list when slots count from the start again
+        self.launches = len(page.launches)
+        self.runs = page.runs
+        self.nbytes = 4 * (HEAD + SLOT * self.launches)
 
-    def news(self, words: Sequence[int]) -> dict[int, str]:
-        """What the slots say that was not reported yet, by launch."""
-        found = {}
-        for i, (op, watch) in enumerate(self.launches[: self.taken]):
+    def news(self, data: Any) -> tuple[list[str], dict[int, int], int]:
+        """What the slots say that was not reported, by launch; rows left out; launches started."""
+        page = self.page
+        words = struct.unpack_from(f"<{self.nbytes // 4}I", data)
+        found, counts = [], dict(page.counts)
+        for i in range(self.launches):
             at = HEAD + SLOT * i
-            if not words[at] or i in self.page.reported:
+            rows = words[at] - counts.get(i, 0)
+            if rows <= 0:
                 continue
+            counts[i] = words[at]
+            op, watch = page.launches[i]
             first = words[at + 1 : at + SLOT]
             value = sum((w & 1) << k for k, w in enumerate(first))
             value -= (value >> (BITS - 1)) << BITS
             where = watch.position(_LAST - (first[0] >> 1))
-            recorded = self.page.recorded
-            since = "recorded into the pass" if recorded else "since the last synchronisation"
-            found[i] = (
+            found.append(
                 f"[{op}] {watch.name} must be in [0, {watch.below}) but is {value} at position "
-                f"{where} (rows left out: {words[at]}; checked launch {i + 1} {since})"
+                f"{where} (rows left out: {rows}; checked launch {i - page.told + 1} {page.since})"
             )
-        return found
+        return found, counts, words[STARTED]
 
 
 class Faults:
@@ -84,49 +96,111 @@ class Faults:
     def __init__(self, create: Callable[[], Block], clear: Callable[[Block, int], None]) -> None:
         self._create, self._clear = create, clear
         self._own: Page | None = None
+        self._full: list[Page] = []
+        self._spare: list[Page] = []
         self._recorded: list[Page] = []
+        self._programs: list[Page] = []
         self._pending: list[str] = []
 
     @property
-    def own(self) -> Page:
-        """The page of the device's own batches."""
-        if self._own is None:
-            self._own = Page(self._create(), recorded=False)
-        return self._own
+    def crowded(self) -> bool:
+        """Should a launch that needs another page wait for the device first?"""
+        return len(self._full) >= MAX_FULL
+
+    def own(self, launches: int) -> Page:
+        """The page of the device's own batches, with room for some more launches."""
+        page = self._own
+        if page is not None and not page.has_room(launches):
+            self._reuse(page)
+        if page is not None and not page.has_room(launches):
+            self._full += (page,)
+            self._own = page = None
+        if page is None:
+            page = self._spare[-1] if self._spare else self._page("since the last synchronisation")
+            self._own = page
+            del self._spare[-1:]
+        return page
+
+    def _page(self, since: str) -> Page:
+        return Page(self._create(), since)
+
+    def _reuse(self, page: Page) -> None:
+        """Slots count from the start again, if a synchronisation has seen all of them."""
+        if page.launches and page.told == len(page.launches):
+            if page.counts:
+                self._clear(page.block, 4 * page.next_slot)
+            page.launches = []
+            page.counts = {}
+            page.told = 0
+
+    def run(self, page: Page) -> None:
+        """A program is about to run: what was reported of the runs before does not count again."""
+        if page.counts and page.seen == page.runs:
+            self._clear(page.block, 4 * page.next_slot)
+            page.counts = {}
 
     def recorded(self) -> Page:
         """A new page for a pass of a caller's."""
-        page = Page(self._create(), recorded=True)
+        page = self._page("recorded into the pass")
         self._recorded.append(page)
         del self._recorded[:-MAX_RECORDED]
         return page
 
+    def program(self, counter: list[int]) -> Page:
+        """A new page for a captured program, whose runs are counted there."""
+        page = self._page("of the program")
+        page.counter = counter
+        self._programs.append(page)
+        return page
+
+    def close(self, pages: Sequence[Page]) -> None:
+        """The program of these pages is gone."""
+        for page in pages:
+            page.closed = True
+        self._forget_programs()
+
+    def _forget_programs(self) -> None:
+        """Pages of programs that are gone wait until their last run was seen."""
+        self._programs = [p for p in self._programs if not p.closed or p.seen < p.runs]
+
     def waiting(self) -> list[Snapshot]:
-        """What a synchronisation is to copy, once all that is recorded was submitted."""
+        """The pages that may hold news."""
         own = [self._own] if self._own is not None and self._own.launches else []
-        return [Snapshot(page) for page in own + self._recorded]
+        pages = [p for p in (*self._full, *own) if p.told < len(p.launches)]
+        ran = [p for p in self._programs if p.seen < p.runs]
+        return [Snapshot(p) for p in (*pages, *self._recorded, *ran)]
 
-    def found(self, waiting: Sequence[Snapshot], data: Sequence[memoryview]) -> None:
-        """Take in the copied bytes of `waiting`.
-
-        Each step leaves a state that a repetition may start from: an interrupt loses no report.
-        """
-        for snapshot, copied in zip(waiting, data, strict=True):
+    def found(self, snapshots: Sequence[Snapshot], data: Sequence[Any]) -> None:
+        """Take in what copies of `waiting` pages say, the launches before them being done."""
+        for snapshot, words in zip(snapshots, data, strict=True):
             page = snapshot.page
-            if page.launches is not snapshot.launches:
-                continue  # one that came later has been here before
-            words = copied.cast("I")
-            if words[FAULTS]:
-                news = snapshot.news(words)
-                reported, reports = page.reported.union(news), [*self._pending, *news.values()]
-                page.reported, self._pending = reported, reports
-            if page.recorded:
-                if page.closed and words[STARTED] == len(page.launches):
-                    self._recorded = [p for p in self._recorded if p is not page]
-            elif snapshot.taken == len(page.launches):
-                if words[FAULTS]:
-                    self._clear(page.block, snapshot.nbytes)
-                page.launches, page.reported = [], frozenset()
+            if page.launches is not snapshot.taken:
+                continue  # another thread's, which was later, has told all of it
+            news, counts, started = snapshot.news(words)
+            if page in self._recorded:
+                rest = self._recorded
+                if page.closed and started == len(page.launches):
+                    rest = [p for p in rest if p is not page]
+                self._pending += news
+                page.counts = counts
+                self._recorded = rest
+            elif page in self._programs:
+                if page.seen >= snapshot.runs:
+                    continue  # the same
+                self._pending += news
+                page.counts = counts
+                page.seen = snapshot.runs
+            elif page.told < snapshot.launches:
+                self._pending += news
+                page.counts = counts
+                page.told = snapshot.launches
+        self._forget_programs()
+        for page in (*self._full, *([self._own] if self._own is not None else [])):
+            self._reuse(page)
+        emptied = [p for p in self._full if not p.launches]
+        full = [p for p in self._full if p.launches]
+        self._full = full
+        self._spare += emptied
 
     def raise_pending(self) -> None:
         """Raise what was found and not yet raised."""

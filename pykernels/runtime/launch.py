@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import struct
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from threading import get_ident
 from typing import Any
 
-from pykernels.errors import ArgumentError, BufferStateError, PyKernelsError
+from pykernels.errors import ArgumentError, BufferStateError, LimitError, PyKernelsError
+from pykernels.faults import SLOTS
 from pykernels.plan import Kernel
 
-from .bind_groups import Record
+from .calls import MAX_LAUNCHES, Call, bind
 from .checks import wrong_type
 from .context import Context
-from .dispatch import Dispatch
+from .dispatch import Prepared
 from .handle import Handle
 from .prepare import prepare
-from .recorder import Recorder
 
 __all__ = ["launch", "run", "wrong_type"]
 
@@ -45,73 +45,61 @@ def launch(
 
     `key` is the kernel, its options, and the location of each tensor.
     """
-    context = tensors[-1]._context  # type: ignore[union-attr]
+    context: Context = tensors[-1]._context  # type: ignore[union-attr]
     if context.guarded:
         context.check()
-    lock = context.lock
-    lock.acquire()  # half the cost of a with statement
-    try:
-        recorder: Recorder = context.recorder
-        if context.passes:
-            recorder = context.passes.get(get_ident(), recorder)
+    with context.lock:
         try:
-            records = context.bind_groups.entries.get(key)
+            call = context.calls.entries.get(key)
         except TypeError:
             raise ArgumentError(f"[{key[0].name}] unusable options {key[1]!r}") from None
-        if records is None or recorder is not context.recorder:
-            _launch_cold(context, recorder, key, tensors, scalars)
-            return
-        for d, group, blocks in records:
-            pick = d.pick
-            given = scalars if pick is None else [scalars[i] for i in pick]
-            recorder.dispatch(d, group, blocks, given)
+        try:
+            if call is None or context.recorders or not context.recorder.record(call, scalars):
+                call = _launch_cold(context, key, tensors, scalars)
+        except (struct.error, OverflowError):
+            raise _wrong_scalar(key[0], scalars) from None
         if context.debug:
-            _submit_alone(key[0], [d for d, _, _ in records], recorder)
-    except (struct.error, OverflowError):
-        raise _wrong_scalar(key[0], scalars) from None
-    finally:
-        lock.release()
+            _submit_alone(context, key[0], call)
 
 
 def _launch_cold(
     context: Context,
-    recorder: Recorder,
     key: tuple[Any, ...],
     tensors: tuple[Handle | None, ...],
     scalars: tuple[float, ...],
-) -> None:
+) -> Call:
     """A launch on views that were not seen before: its bind groups are new."""
-    kernel: Kernel = key[0]
-    options = key[1]
+    recorder: Any = context.recorders.get(get_ident(), context.recorder)
+    prepared = _prepared(context, key[0], tensors, key[1])
+    scratch, page = recorder.room(prepared, tensors)
+    call = bind(context, prepared, tensors, scratch, recorder.params, page)
+    recorder.record(call, scalars)
+    if recorder is context.recorder and not any(b.foreign for b in call.blocks):
+        context.calls.add(key, call)
+    return call
+
+
+def _prepared(
+    context: Context,
+    kernel: Kernel,
+    tensors: tuple[Handle | None, ...],
+    options: tuple[Any, ...],
+) -> Prepared:
+    """The dispatches of a call, from the cache where layouts are known."""
     plan_key = _plan_key(context, kernel, tensors, options)
     prepared = context.plans.get(plan_key)
     if prepared is None:
         prepared = prepare(context, kernel, tensors, options)
+        count, watched = len(prepared.dispatches), len(prepared.watched)
+        if count > MAX_LAUNCHES or watched > SLOTS:
+            raise LimitError(
+                f"[{kernel.name}] the call needs {count} dispatches, {watched} of them with "
+                f"checked indices: one batch holds {MAX_LAUNCHES} and {SLOTS}"
+            )
         if len(context.plans) >= MAX_PLANS:
             context.plans.clear()
         context.plans[plan_key] = prepared
-    temps = [context.pool.take(n)[0] for n in prepared.scratch]
-    records: list[Record] = []
-    kept = False
-    try:
-        for d in prepared.dispatches:
-            blocks = tuple(
-                tensors[slot]._block if slot >= 0 else temps[~slot].block  # type: ignore[union-attr]
-                for _, slot, _ in d.refs
-            )
-            records.append((d, recorder.bind(d, tensors, temps), blocks))
-            given = scalars if d.pick is None else [scalars[i] for i in d.pick]
-            recorder.dispatch(*records[-1], given)
-        owned = not temps and not any(b.foreign for _, _, blocks in records for b in blocks)
-        if owned and recorder is context.recorder:
-            context.bind_groups.add(key, tuple(records))
-            kept = True
-    finally:
-        if not kept:
-            for _, group, _ in records:
-                context.engine.lib.wgpuBindGroupRelease(group)
-    if context.debug:
-        _submit_alone(kernel, prepared.dispatches, recorder)
+    return prepared
 
 
 def _plan_key(
@@ -159,12 +147,12 @@ def _wrong_scalar(kernel: Kernel, scalars: Sequence[object]) -> PyKernelsError:
     return ArgumentError(f"[{kernel.name}] scalar arguments must be numbers that fit: {given}")
 
 
-def _submit_alone(kernel: Kernel, dispatches: Iterable[Dispatch], recorder: Recorder) -> None:
+def _submit_alone(context: Context, kernel: Kernel, call: Call) -> None:
     """PYKERNELS_DEBUG: say what was launched, and submit it by itself."""
-    for d in dispatches:
+    for d in call.prepared.dispatches:
         line = f"pykernels: {d.op}: {d.label} grid {d.grid_x}x{d.grid_y}"
         print(line, file=sys.stderr)
     try:
-        recorder.flush()
+        context.recorder.flush()
     except PyKernelsError as e:
         raise type(e)(f"[{kernel.name}] {e}") from None

@@ -2,13 +2,17 @@
 
 A `Block` is one GPU buffer. A `Storage` is what tensors hold: when the last tensor lets go of it,
 its block returns to the pool, or is forgotten where the caller may still use the buffer.
+
+Signals may interrupt any call: what counts a block and what lists it change together, in
+statements without a call between them.
 """
 
 from __future__ import annotations
 
 import threading
+import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +20,7 @@ from pykernels.errors import BufferStateError, DeviceLostError, OutOfMemoryError
 
 from .engine import Engine
 
-__all__ = ["Block", "MemoryStats", "Pool", "Storage"]
+__all__ = ["Arena", "Block", "MemoryStats", "Pool", "Storage"]
 
 # The usage flags of WebGPU, the same numbers in both engines.
 COPY_SRC, COPY_DST, STORAGE = 0x04, 0x08, 0x80
@@ -28,9 +32,9 @@ USAGE = STORAGE | COPY_SRC | COPY_DST
 class MemoryStats:
     """A snapshot of a device's memory, in bytes of whole buffers.
 
-    `current` is held by tensors (and temporaries in flight), `pooled` waits for reuse; `peak` is
-    the largest `current + pooled` so far. Buffers made by others are not counted, nor are the
-    device's own for params and readbacks.
+    `current` is held by tensors and captured programs, `pooled` waits for reuse (the scratch of
+    calls among it); `peak` is the largest `current + pooled` so far. Buffers made by others are not
+    counted, nor are the device's own for params and readbacks.
     """
 
     current: int
@@ -51,10 +55,11 @@ class Block:
         exposed: the caller holds it, and may destroy or map it: it is looked at before use.
         reusable: back to the pool when no tensor holds it; not if it is exposed, or used by work
             that the caller submits at any time.
-        mark: serial number of the last batch that uses it.
+        mark: serial number of the last batch that may use it.
+        arena: the arena that keeps it, for a program that uses it at any time.
     """
 
-    __slots__ = ("buffer", "exposed", "foreign", "handle", "mark", "reusable", "size")
+    __slots__ = ("arena", "buffer", "exposed", "foreign", "handle", "mark", "reusable", "size")
 
     def __init__(self, buffer: Any, foreign: bool = False) -> None:
         self.buffer = buffer
@@ -63,25 +68,38 @@ class Block:
         self.foreign = self.exposed = foreign
         self.reusable = not foreign
         self.mark = -1
+        self.arena: Arena | None = None
 
 
 class Storage:
     """Shared ownership of a block by tensors."""
 
-    __slots__ = ("__weakref__", "block", "pool")
+    __slots__ = ("__weakref__", "block")
 
-    def __init__(self, block: Block, pool: Pool) -> None:
+    def __init__(self, block: Block) -> None:
         self.block = block
-        self.pool = pool
 
-    def __del__(self) -> None:
-        # A finaliser may run at any point of any thread: only an atomic append here. And so late
-        # that this module has no names left: no contextlib.
-        try:
-            if not self.block.foreign:
-                self.pool.returned.append(self.block)
-        except AttributeError:
-            pass
+
+class _Lease(weakref.ref[Any]):
+    """What the pool knows of a storage (or an arena's owner): once that is gone, the lease is
+    appended to `returned`. No Python code runs for it, which a signal could interrupt."""
+
+    __slots__ = ("held",)
+
+    held: Block | Arena
+
+
+class Arena:
+    """The blocks that a captured program may use at any time, taken while it was captured.
+
+    Those that no tensor holds are reused inside the capture, and by nobody else until the owner of
+    the arena is gone. `content` is kept as long.
+    """
+
+    def __init__(self, content: Any) -> None:
+        self.content = content
+        self.blocks: list[Block] = []
+        self.free: dict[int, list[Block]] = {}
 
 
 def size_class(nbytes: int) -> int:
@@ -100,51 +118,182 @@ class Pool:
         self._device = device
         self._max_size = max_size // 16 * 16
         self._free: dict[int, list[Block]] = {}
+        self._scratch: list[Block] = []
         self._lock = lock
         self._layout: Any = None
-        # Blocks that tensors hold. Were they held by storages alone, then garbage collection of a
-        # cycle with a tensor in it would finalise the buffer before its block comes back.
-        self._taken: set[Block] = set()
-        self.returned: deque[Block] = deque()
+        # Blocks that are not free, with the lease of the storage that holds each (None: an arena).
+        # Were blocks held by storages alone, then garbage collection of a cycle with a tensor in it
+        # would finalise the buffer before its block comes back.
+        self._taken: dict[Block, _Lease | None] = {}
+        self._arenas: dict[Arena, _Lease] = {}
+        self._returned: deque[_Lease] = deque()
         self.budget: int | None = None
         self.before_destroy: Callable[[], None] = lambda: None  # submits what uses the buffers
         self.before_release: Callable[[], None] = lambda: None  # forgets what keeps buffers alive
+        self.before_dissolve: Callable[[Any], None] = lambda content: None
+        self._stale = False  # must `before_release` be called?
         self._current = self._pooled = self._peak = 0
         self._hits = self._misses = 0
 
     def _collect(self) -> None:
-        gone = False
-        while self.returned:
-            block = self.returned.popleft()
-            self._current -= block.size
-            self._taken.remove(block)
-            if block.reusable:
-                self._pooled += block.size
-                self._free.setdefault(block.size, []).append(block)
-            else:
-                gone = True
-        if gone:
+        returned = self._returned
+        while returned:
+            lease = returned[0]
+            held = lease.held
+            if isinstance(held, Arena):
+                self._dissolve(held)
+            elif self._taken.get(held) is lease:
+                self._put_back(held, held.arena)
+            del returned[0]
+        if self._stale:
             self.before_release()
+            self._stale = False
 
-    def take(self, nbytes: int, data: memoryview | None = None) -> tuple[Storage, bool]:
-        """A storage of at least `nbytes`. A new buffer is born with `data` in it (then True)."""
+    def _put_back(self, block: Block, arena: Arena | None) -> None:
+        """A block that nobody holds goes where it may be used again: to an arena, or to all."""
+        free = self._free if arena is None else arena.free
+        size = block.size
+        line = free.get(size)
+        if line is None:
+            line = free[size] = []
+        if not block.reusable:
+            del self._taken[block]
+            self._current -= size
+            self._stale = True
+        elif arena is None:
+            block.arena = None
+            del self._taken[block]
+            self._current -= size
+            self._pooled += size
+            line += (block,)
+        else:
+            self._taken[block] = None
+            line += (block,)
+
+    def _dissolve(self, arena: Arena) -> None:
+        """The owner of an arena is gone: its blocks belong to their tensors, or to nobody."""
+        blocks = arena.blocks
+        while blocks:
+            block = blocks[-1]
+            if block.arena is arena:
+                if self._taken.get(block, arena) is None:
+                    self._put_back(block, None)
+                block.arena = None
+            del blocks[-1]
+        self.before_dissolve(arena.content)
+        self._arenas.pop(arena, None)
+
+    def contents(self) -> list[Any]:
+        """What the arenas keep."""
+        with self._lock:
+            return [arena.content for arena in self._arenas]
+
+    def take(
+        self, nbytes: int, data: memoryview | None = None, arena: Arena | None = None
+    ) -> tuple[Storage, bool]:
+        """A storage of at least `nbytes`. A new buffer is born with `data` in it (then True).
+
+        One for an `arena` comes from what is free there, or belongs to it from now on.
+        """
         size = size_class(nbytes)
         if size > self._max_size >= nbytes:
             size = self._max_size
         with self._lock:
-            self._collect()
-            free = self._free.get(size)
-            if free:
-                block, written = free.pop(), False
+            if self._returned:
+                self._collect()
+            if arena is not None and arena.free.get(size):
+                return self._again(arena.free[size]), False
+            line = self._free.get(size)
+            if line:
+                block, written = line[-1], False
+            else:
+                line = None
+                block, written = self._new(size, nbytes, data)
+            storage = Storage(block)
+            lease = _Lease(storage, self._returned.append)
+            lease.held = block
+            if line is not None:
+                del line[-1]
                 self._pooled -= size
                 self._hits += 1
             else:
-                block, written = self._new(size, nbytes, data)
                 self._misses += 1
+            self._taken[block] = lease
             self._current += size
-            self._taken.add(block)
-            self._peak = max(self._peak, self._current + self._pooled)
-        return Storage(block, self), written
+            if self._current + self._pooled > self._peak:
+                self._peak = self._current + self._pooled
+            if arena is not None:
+                block.arena = arena
+                arena.blocks += (block,)
+        return storage, written
+
+    def _again(self, line: list[Block]) -> Storage:
+        """A storage of a block that an arena has free."""
+        block = line[-1]
+        storage = Storage(block)
+        lease = _Lease(storage, self._returned.append)
+        lease.held = block
+        del line[-1]
+        self._taken[block] = lease
+        self._hits += 1
+        return storage
+
+    def arena(self, owner: object, content: Any) -> Arena:
+        """An arena whose blocks are free once `owner` is gone."""
+        arena = Arena(content)
+        lease = _Lease(owner, self._returned.append)
+        lease.held = arena
+        with self._lock:
+            self._arenas[arena] = lease
+        return arena
+
+    def scratch(self, sizes: Sequence[int]) -> Sequence[Block]:
+        """Blocks of these sizes for the temporaries of one call: the n-th is the same for all
+        calls, and grows. Launches are in order, so each has it for itself. Counted as pooled."""
+        with self._lock:
+            for _ in range(2):
+                for i, nbytes in enumerate(sizes):
+                    if i >= len(self._scratch) or self._scratch[i].size < nbytes:
+                        self._grow_scratch(i, nbytes)
+                if len(self._scratch) >= len(sizes):
+                    return self._scratch[: len(sizes)]
+        raise OutOfMemoryError(f"[memory] no room for {sum(sizes)} bytes of scratch")
+
+    def _grow_scratch(self, index: int, nbytes: int) -> None:
+        """The block at `index` is replaced by a larger one; nothing, if making room for it freed
+        the blocks before it."""
+        self._collect()
+        if index < len(self._scratch):
+            self.before_release()  # calls that know the smaller one
+        size = size_class(nbytes)
+        if size > self._max_size >= nbytes:
+            size = self._max_size
+        line = self._free.get(size)
+        if line:
+            block = line[-1]
+        else:
+            line = None
+            block = self._new(size, nbytes, None)[0]
+        have = len(self._scratch)
+        old = self._scratch[index] if index < have else None
+        if old is not None:
+            self._free.setdefault(old.size, [])
+        spare = self._free.setdefault(size, [])
+        if line is not None:
+            del line[-1]
+            self._hits += 1
+        else:
+            self._pooled += size
+            self._misses += 1
+        if old is not None:
+            self._scratch[index] = block
+            self._free[old.size] += (old,)
+        elif index == have:
+            self._scratch += (block,)
+        else:
+            spare += (block,)
+        if self._current + self._pooled > self._peak:
+            self._peak = self._current + self._pooled
 
     def _new(self, size: int, nbytes: int, data: memoryview | None) -> tuple[Block, bool]:
         if nbytes > self._max_size:
@@ -191,25 +340,28 @@ class Pool:
         """Free all pooled buffers; the bytes freed."""
         with self._lock:
             self._collect()
-            if not self._free:
+            if not self._free and not self._scratch:
                 return 0
             self.before_destroy()
             self.before_release()
             freed = 0
-            for blocks in self._free.values():
-                for block in blocks:
-                    block.buffer.destroy()
+            for line in (self._scratch, *self._free.values()):
+                while line:
+                    block = line[-1]
+                    del line[-1]
+                    self._pooled -= block.size
                     freed += block.size
+                    block.buffer.destroy()
             self._free.clear()
-            self._pooled -= freed
             return freed
 
     def stats(self) -> MemoryStats:
         with self._lock:
             self._collect()
+            pooled = len(self._scratch) + sum(len(line) for line in self._free.values())
             return MemoryStats(
-                self._current, self._peak, self._pooled, len(self._taken),
-                sum(len(b) for b in self._free.values()), self._hits, self._misses, self.budget,
+                self._current, self._peak, self._pooled, len(self._taken), pooled, self._hits,
+                self._misses, self.budget,
             )  # fmt: skip
 
     # -- buffers that callers hold ---------------------------------------------------------------
@@ -217,7 +369,7 @@ class Pool:
     def adopt(self, buffer: Any) -> Storage:
         """A storage around a buffer that the caller owns."""
         self.inspect(buffer, STORAGE, "from_buffer")
-        return Storage(Block(buffer, foreign=True), self)
+        return Storage(Block(buffer, foreign=True))
 
     def inspect(self, buffer: Any, usage: int, what: str) -> None:
         """Raise if a buffer that others hold cannot be used: a submit would end the process."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,13 +12,15 @@ from typing import Any
 
 import numpy as np
 
+from .calls import MAX_LAUNCHES
 from .context import Context
-from .memory import Block
-from .recorder import MAX_LAUNCHES
+from .memory import COPY_SRC, Block
+from .recorder import Note
 
 __all__ = ["Profile", "Record", "profiled"]
 
 QUERIES = 2 * MAX_LAUNCHES
+QUERY_RESOLVE = 0x200  # a buffer's usage
 HOST, GPU = 1, 2  # the tracks of a trace
 
 
@@ -41,6 +43,50 @@ class Record:
         return self.label.partition(" ")[0]
 
 
+class _Batch:
+    """The records of one batch, and the buffer that gets their timestamps."""
+
+    def __init__(self, context: Context, begun: float, timestamps: bool) -> None:
+        self.records: list[Record] = []
+        self.buffer: Any = None
+        self._context, self._begun = context, begun
+        self._query: Any = None
+        if timestamps:
+            raw = context.raw
+            try:
+                self._query = raw.create_query_set(type="timestamp", count=QUERIES)
+                self.buffer = raw.create_buffer(size=8 * QUERIES, usage=QUERY_RESOLVE | COPY_SRC)
+            except context.engine.error_class as e:
+                raise context.engine.error(e, "profile") from None
+
+    def begin(self, notes: Sequence[Note]) -> Any:
+        """The descriptor of a pass with these dispatches: one record, or one each."""
+        label, _, host = notes[0]
+        if len(notes) > 1:
+            label = "batch"
+        ffi = self._context.engine.ffi
+        at = 2 * len(self.records)
+        nbytes = sum(n for _, n, _ in notes)
+        self.records.append(Record(label, nbytes, host - self._begun, dispatches=len(notes)))
+        if self._query is None:
+            return ffi.NULL
+        self._writes = ffi.new("WGPUPassTimestampWrites *")
+        self._writes.querySet = self._query._internal
+        self._writes.beginningOfPassWriteIndex = at
+        self._writes.endOfPassWriteIndex = at + 1
+        descriptor = ffi.new("WGPUComputePassDescriptor *")
+        descriptor.timestampWrites = self._writes
+        return descriptor
+
+    def resolve(self, raw_encoder: Any) -> None:
+        """Copy the timestamps into the buffer."""
+        if self._query is not None:
+            self._context.engine.lib.wgpuCommandEncoderResolveQuerySet(
+                raw_encoder, self._query._internal, 0, 2 * len(self.records),
+                self.buffer._internal, 0,
+            )  # fmt: skip
+
+
 class Profile:
     """What ran inside `with dev.profile() as p:`; complete after the block.
 
@@ -57,49 +103,14 @@ class Profile:
         self.clock = "timestamps" if "timestamp-query" in context.features else "wall"
         self.batches = batches
         self.wall = 0.0
+        self.done: list[_Batch] = []
         self._context = context
         self._period = context.engine.timestamp_period(context.raw) * 1e-9
         self._begun = time.perf_counter()
-        self._batch: list[Record] = []  # recorded, not yet submitted
-        self._done: list[tuple[Any, list[Record]]] = []
-        self._query: Any = None
 
-    def begin(self, label: str, nbytes: int, host: float) -> dict[str, Any] | None:
-        """The timestamp writes of the next dispatch."""
-        i = 2 * len(self._batch)
-        record = Record(label, nbytes, host - self._begun)
-        if self.clock == "timestamps" and self._query is None:
-            self._query = self._context.raw.create_query_set(type="timestamp", count=QUERIES)
-        self._batch.append(record)
-        if self.clock == "wall":
-            return None
-        return {
-            "query_set": self._query,
-            "beginning_of_pass_write_index": i,
-            "end_of_pass_write_index": i + 1,
-        }
-
-    def resolve(self, encoder: Any, dispatches: int, nbytes: int) -> None:
-        """Copy this batch's timestamps into a buffer."""
-        if self.batches and self._batch:
-            self._batch[0].dispatches, self._batch[0].nbytes = dispatches, nbytes
-        if self._query is not None:
-            buffer = self._context.raw.create_buffer(size=8 * QUERIES, usage=0x200 | 0x4)
-            encoder.resolve_query_set(self._query, 0, 2 * len(self._batch), buffer, 0)
-            self._done.append((buffer, self._batch))
-
-    def submitted(self) -> None:
-        """This batch ran."""
-        self.records += self._batch
-        self._batch = []
-        self._query = None
-
-    def discard(self) -> None:
-        """Forget what was begun and not submitted."""
-        if self._done and self._done[-1][1] is self._batch:
-            self._done.pop()
-        self._batch = []
-        self._query = None
+    def batch(self) -> _Batch:
+        """A batch is encoded."""
+        return _Batch(self._context, self._begun, self.clock == "timestamps")
 
     def collect(self) -> None:
         """Read all timestamps."""
@@ -111,15 +122,19 @@ class Profile:
     def _read(self) -> None:
         self.wall = time.perf_counter() - self._begun
         first: int | None = None
-        for buffer, records in self._done:
-            raw = self._context.transfers.read(Block(buffer), 0, 16 * len(records))
+        for batch in self.done:
+            self.records += batch.records
+            if batch.buffer is None:
+                continue
+            nbytes = 16 * len(batch.records)
+            raw = self._context.transfers.read(Block(batch.buffer), 0, nbytes)
             times = np.frombuffer(raw, np.uint64).tolist()
-            for i, record in enumerate(records):
+            for i, record in enumerate(batch.records):
                 begin, end = times[2 * i : 2 * i + 2]
                 first = begin if first is None else first
                 record.start = (begin - first) * self._period
                 record.gpu = max(end - begin, 0) * self._period
-        self._done.clear()
+        self.done = []
 
     def table(self) -> str:
         """Calls, GPU time and throughput per kernel, the costliest first."""
@@ -160,17 +175,18 @@ class Profile:
 @contextmanager
 def profiled(context: Context, batches: bool) -> Iterator[Profile]:
     """Time what is launched inside."""
+    context.refuse_in_capture("profile")
     context.flush()
-    with context.lock:
-        outer = context.recorder.timer
-        profile = Profile(context, batches)
-        context.recorder.timer = profile
+    recorder = context.recorder
+    profile, outer = Profile(context, batches), recorder.timer
+    recorder.timer = profile
+    recorder.pace.held += batches
     try:
         yield profile
     finally:
-        with context.lock:
-            try:
-                context.flush()
-            finally:
-                context.recorder.timer = outer
-            profile.collect()
+        try:
+            context.flush()
+        finally:
+            recorder.timer = outer
+            recorder.pace.held -= batches
+        profile.collect()

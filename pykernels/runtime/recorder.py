@@ -1,269 +1,333 @@
-"""Records launches into one encoder and one compute pass, and submits them.
+"""Records launches and submits them in batches.
 
-The params of a batch lie in one uniform buffer, written once per submit. The raw C calls of
-both engines are used here, about four times cheaper than the Python API.
+A launch packs its params and appends commands to a queue, all of a call's at once. What is recorded
+reaches the engine at `flush`, in one encoder and one compute pass, by raw C calls of both engines:
+about four times cheaper than the Python API. The params of a batch lie in one uniform buffer,
+written once per submit.
+
+Signals may interrupt any call. So an interrupted launch has recorded nothing, an interrupted flush
+has submitted nothing and keeps the queue: where state changes together, there is no call between.
 """
 
 from __future__ import annotations
 
+import operator
 import time
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from itertools import starmap
+from typing import Any, Protocol, TypeAlias
 
-from .dispatch import PARAMS_BYTES, Dispatch
+from pykernels.errors import PyKernelsError
+
+from .calls import MAX_LAUNCHES, Call, Command, Params
+from .dispatch import Prepared
 from .engine import Engine
 from .faults import Faults, Page
 from .memory import STORAGE, Block, Pool, Storage
+from .pace import Pace
+from .signals import Completion
 
-__all__ = ["MAX_BYTES", "MAX_LAUNCHES", "MAX_OPERATIONS", "PassRecorder", "Recorder", "Timer"]
+__all__ = ["Note", "PassRecorder", "Recorder", "TimedBatch", "Timer"]
 
-MAX_LAUNCHES = 1024  # in one batch: each has its params
-# A batch is submitted before it keeps a slow device busy long enough for a driver's watchdog:
-# either of these is 15 to 25 ms on a data-centre GPU and about a second on a small one.
-MAX_BYTES = 64 << 30
-MAX_OPERATIONS = 10**12
-UNIFORM = 0x40 | 0x08  # UNIFORM | COPY_DST
+
+Note: TypeAlias = tuple[str, int, float]  # of a dispatch: label, bytes bound, time recorded
+
+
+class TimedBatch(Protocol):
+    """The times of one batch."""
+
+    def begin(self, notes: Sequence[Note]) -> Any:
+        """A compute pass with these dispatches begins: what its descriptor points to."""
+
+    def resolve(self, raw_encoder: Any) -> None:
+        """The last pass has ended."""
 
 
 class Timer(Protocol):
-    """What a recorder tells a profile that times its dispatches, or (`batches`) whole batches."""
+    """A profile that times dispatches, or (`batches`) whole batches."""
 
     batches: bool
+    done: list[Any]  # the batches that were submitted
 
-    def begin(self, label: str, nbytes: int, host: float) -> dict[str, Any] | None:
-        """A compute pass begins: its timestamp writes. `host` is the time, `nbytes` are bound."""
-
-    def resolve(self, encoder: Any, dispatches: int, nbytes: int) -> None:
-        """The last pass of a batch has ended."""
-
-    def submitted(self) -> None:
-        """The batch was submitted."""
-
-    def discard(self) -> None:
-        """What was begun and not submitted is lost."""
+    def batch(self) -> TimedBatch:
+        """A batch is encoded."""
+        ...
 
 
 class Recorder:
-    """The launches of one device that are recorded and not yet submitted."""
+    """The launches of one device that are recorded and not yet submitted.
 
-    def __init__(self, engine: Engine, device: Any, pool: Pool, faults: Faults) -> None:
+    All methods want the device's lock held.
+
+    Attributes:
+        serial: number of the batch that is recorded.
+    """
+
+    def __init__(
+        self, engine: Engine, device: Any, pool: Pool, faults: Faults, completion: Completion
+    ) -> None:
+        self._engine = engine
+        self._device = device
+        self._raw_device = device._internal
+        self._raw_queue = device.queue._internal
+        self._pool = pool
+        self._faults = faults
+        self._completion = completion
+        self.params = Params(engine, device, pool)
+        self.pace = Pace()
+        self._queue: list[Command] = []
+        self._notes: list[Note] = []  # of the queue's commands, while there is a timer
+        self._size = self._work = 0.0  # of the queue: units, and those of them that are work
+        self._exposed: dict[Block, None] = {}
+        self.serial = 0
+        self.submits = 0
+        self.timer: Timer | None = None
+
+    # -- recording ------------------------------------------------------------------------------
+
+    def room(
+        self, prepared: Prepared, tensors: Sequence[Any]
+    ) -> tuple[Sequence[Block], Page | None]:
+        """Scratch for a call, and a page of faults in which its launches have slots."""
+        faulty = any(d.page_entry is not None for d in prepared.dispatches)
+        page = self._faults.own(len(prepared.watched)) if faulty else None
+        return self._pool.scratch(prepared.scratch), page
+
+    def record(self, call: Call, scalars: Sequence[float]) -> bool:
+        """Record a call as a whole; False if its bind groups do not fit any more.
+
+        Raises struct.error or OverflowError, and records nothing, for unusable scalars.
+        """
+        if len(self._queue) + call.count > MAX_LAUNCHES:
+            self.flush()
+        params, page, number = self.params, call.page, 0
+        if page is not None:
+            if page is not self._faults.own(len(call.watched)):
+                return False
+            number = page.next_slot
+        serial, used = self.serial, params.used
+        for block in call.blocks:
+            if block.exposed:
+                self._inspect(block, call.label)
+            block.mark = serial
+        commands = params.pack(call, scalars, number)
+        if self.serial != serial or params.used != used:
+            # The __float__ of a scalar has used the device; plain numbers do not.
+            return self.record(call, plain_numbers(scalars))
+        notes = () if self.timer is None else call.notes(time.perf_counter())
+        self._queue += commands
+        self._notes += notes
+        params.used = used + call.count
+        self._size += call.size
+        self._work += call.work
+        if page is not None:
+            page.launches += call.watched
+        pace = self.pace
+        if self._work >= pace.most or (self._size >= pace.due and not pace.held):
+            self.flush()
+        return True
+
+    def replay(self, program: Any) -> None:
+        """Record a captured program (`capture.Variant`): all its commands, or none."""
+        pace, before = self.pace, len(self._queue)
+        for block in program.blocks:
+            if block.exposed:
+                self._inspect(block, "program")
+            block.mark = self.serial + len(program.pieces)  # the last batch that may use it
+        notes = () if self.timer is None else program.notes(time.perf_counter())
+        for page in program.pages:
+            self._faults.run(page)
+        self._queue += program.commands
+        self._notes += notes
+        program.runs[0] += 1
+        for count, size, amount in program.pieces:
+            if before and before + count > MAX_LAUNCHES:
+                self.flush(before)
+                before = 0
+            before += count
+            self._size += size
+            self._work += amount
+            if self._work >= pace.most or (self._size >= pace.due and not pace.held):
+                self.flush(before)
+                before = 0
+
+    def _inspect(self, block: Block, what: str) -> None:
+        """Refuse a buffer that others hold and made unusable; once in a batch, and at its end."""
+        if block not in self._exposed:
+            self._pool.inspect(block.buffer, STORAGE, what)
+            self._exposed[block] = None
+
+    # -- submitting -----------------------------------------------------------------------------
+
+    def flush(self, count: int | None = None) -> None:
+        """Submit what is recorded, or the first `count` commands.
+
+        If the engine refuses it, it is lost as a whole; if a signal interrupts, it is kept.
+        """
+        queue = self._queue[:count]
+        if not queue:
+            return
+        engine, timer = self._engine, self.timer
+        batch = None if timer is None else timer.batch()
+        try:
+            for block in self._exposed:
+                if block.mark >= self.serial:
+                    self._pool.inspect(block.buffer, STORAGE, "submit")
+            commands = self._encode(queue, batch)
+            self.params.write()
+            idle = self._completion.idle()
+            buffers = engine.ffi.new("WGPUCommandBuffer[1]", [commands])
+            rest, rest_notes = self._queue[len(queue) :], self._notes[len(queue) :]
+            amount = self._work
+            engine.begin()
+        except PyKernelsError:
+            self._queue, self._notes, self._exposed = [], [], {}
+            self.params.used = 0
+            self._size = self._work = 0.0
+            self.serial += 1
+            raise
+        try:
+            # wgpu ends the process at a submit to a lost device; encoding raised before that.
+            _ = [*map(engine.lib.wgpuQueueSubmit, (self._raw_queue,), (1,), (buffers,))]
+            self._queue, self._notes = rest, rest_notes
+            if not rest:
+                self._exposed = {}
+            self.params.used = 0
+            self._size = self._work = 0.0
+            self.serial += 1
+            self.submits += 1
+            if timer is not None:
+                timer.done += (batch,)
+        finally:
+            engine.end("submit")
+        self.pace.submitted(amount, idle)
+
+    def _encode(self, queue: Sequence[Command], batch: TimedBatch | None) -> Any:
+        """A raw command buffer; where dispatches are timed, with a pass for each."""
+        engine = self._engine
+        lib, gc, null = engine.lib, engine.ffi.gc, engine.ffi.NULL
+        engine.begin()
+        try:
+            encoder = lib.wgpuDeviceCreateCommandEncoder(self._raw_device, null)
+        finally:
+            engine.end("submit")
+        encoder = gc(encoder, lib.wgpuCommandEncoderRelease)
+        each = batch is not None and self.timer is not None and not self.timer.batches
+        step = 1 if each else len(queue)
+        engine.begin()
+        try:
+            for first in range(0, len(queue), step):
+                descriptor = null
+                if batch is not None:
+                    descriptor = batch.begin(self._notes[first : first + step])
+                raw_pass = gc(
+                    lib.wgpuCommandEncoderBeginComputePass(encoder, descriptor),
+                    lib.wgpuComputePassEncoderRelease,
+                )
+                encode(lib, raw_pass, queue[first : first + step])
+                lib.wgpuComputePassEncoderEnd(raw_pass)
+            if batch is not None:
+                batch.resolve(encoder)
+            commands = lib.wgpuCommandEncoderFinish(encoder, null)
+        finally:
+            engine.end("submit")
+        return gc(commands, lib.wgpuCommandBufferRelease)
+
+
+def plain_numbers(scalars: Sequence[Any]) -> list[Any]:
+    """Scalars whose packing runs no code of the caller's; what is no number stays as it is."""
+    numbers: list[Any] = []
+    for s in scalars:
+        try:
+            numbers.append(operator.index(s) if hasattr(s, "__index__") else float(s))
+        except (TypeError, ValueError):
+            numbers.append(s)
+    return numbers
+
+
+def encode(lib: Any, raw_pass: Any, commands: Sequence[Command]) -> None:
+    """Commands into a pass that is ours."""
+    set_pipeline = lib.wgpuComputePassEncoderSetPipeline
+    set_group = lib.wgpuComputePassEncoderSetBindGroup
+    run = lib.wgpuComputePassEncoderDispatchWorkgroups
+    bound = None
+    for pipeline, group, offset, x, y in commands:
+        if pipeline is not bound:
+            set_pipeline(raw_pass, pipeline)
+            bound = pipeline
+        set_group(raw_pass, 0, group, 1, offset)
+        run(raw_pass, x, y, 1)
+
+
+def encode_whole(lib: Any, raw_pass: Any, commands: Sequence[Command]) -> None:
+    """Commands into a pass of a caller's: all of them, or none if a signal comes before."""
+    calls: list[tuple[Any, ...]] = []
+    for pipeline, group, offset, x, y in commands:
+        calls += (
+            (lib.wgpuComputePassEncoderSetPipeline, raw_pass, pipeline),
+            (lib.wgpuComputePassEncoderSetBindGroup, raw_pass, 0, group, 1, offset),
+            (lib.wgpuComputePassEncoderDispatchWorkgroups, raw_pass, x, y, 1),
+        )
+    _ = [*starmap(operator.call, calls)]
+
+
+class PassRecorder:
+    """Records into a compute pass that the caller owns, and ends and submits at any time.
+
+    So its uniform buffers are never used again, and the buffers of its tensors and its scratch
+    never go back to the pool.
+    """
+
+    arena = None  # new tensors are of the pool
+
+    def __init__(self, engine: Engine, device: Any, pool: Pool, faults: Faults, pass_: Any) -> None:
         self._engine = engine
         self._device = device
         self._pool = pool
         self._faults = faults
-        self.make_room: Callable[[], None] = lambda: None  # empties the page of faults
-        lib = self._lib = engine.lib
-        # Looked up once: these are called for every launch.
-        self._set_pipeline: Any = lib.wgpuComputePassEncoderSetPipeline
-        self._set_group: Any = lib.wgpuComputePassEncoderSetBindGroup
-        self._run: Any = lib.wgpuComputePassEncoderDispatchWorkgroups
-        self._raw_device = device._internal
-        self._encoder: Any = None
-        self._pass: Any = None
-        self._raw_pass: Any = None
-        self._bound: Any = None  # the pipeline that the pass has set
-        self._params = bytearray(PARAMS_BYTES * MAX_LAUNCHES)
-        self._prefixes: list[bytes] = [b""] * MAX_LAUNCHES  # what stands in the slots already
-        self._offsets: list[Any] = [
-            engine.ffi.new("uint32_t[1]", [PARAMS_BYTES * i]) for i in range(MAX_LAUNCHES)
-        ]
-        self._slot = 0
-        self._bytes = 0
-        self._operations = 0
-        self._exposed: dict[int, Block] = {}
-        self.serial = 0
-        self.submits = 0
-        self.timer: Timer | None = None
-        self._uniform: Any = pool.create(PARAMS_BYTES * MAX_LAUNCHES, UNIFORM)
-
-    def bind(self, d: Dispatch, tensors: Sequence[Any], temps: Sequence[Storage]) -> Any:
-        """A bind group of `tensors` and, for slots below 0, `temps`; the caller releases it."""
-        for entry, slot, delta in d.refs:
-            if slot >= 0:
-                t = tensors[slot]
-                block = t._block
-                entry.offset = t._offset + delta
-            else:
-                block = temps[~slot].block
-            entry.buffer = block.handle
-            if block.exposed:
-                self._inspect(block, d.label)
-        d.uniform_entry.buffer = self._uniform._internal
-        if d.page_entry is not None:
-            d.page_entry.buffer = self._fault_page().block.handle
-        engine, group = self._engine, None
-        engine.begin()
-        try:
-            group = self._lib.wgpuDeviceCreateBindGroup(self._raw_device, d.descriptor)
-        finally:
-            try:
-                engine.end(d.label)
-            except BaseException:
-                if group:
-                    self._lib.wgpuBindGroupRelease(group)
-                raise
-        return group
-
-    def dispatch(
-        self, d: Dispatch, group: Any, blocks: Sequence[Block], scalars: Sequence[float]
-    ) -> None:
-        """Record one dispatch; `blocks` are the buffers that `group` binds.
-
-        Raises struct.error or OverflowError, and records nothing, for unusable scalars.
-        """
-        if (
-            self._slot == MAX_LAUNCHES
-            or self._bytes > MAX_BYTES
-            or self._operations > MAX_OPERATIONS
-        ):
-            self.flush()
-        if d.watch is not None and self._fault_page().full:
-            self.make_room()
-        serial = self.serial
-        for block in blocks:
-            if block.exposed:
-                self._inspect(block, d.label)
-            block.mark = serial
-        if self._raw_pass is None or (self.timer is not None and not self.timer.batches):
-            self._open(d)
-        slot = self._slot
-        self._slot = slot + 1  # before it is used: whatever interrupts, nobody else gets it
-        at = slot * PARAMS_BYTES
-        prefix = d.prefix
-        if self._prefixes[slot] is not prefix:
-            self._params[at : at + len(prefix)] = prefix
-            self._prefixes[slot] = prefix
-        if d.watch is None:
-            d.pack_into(self._params, at + len(prefix), *scalars)
-        else:
-            number = self._fault_page().take(d.op, d.watch)
-            d.pack_into(self._params, at + len(prefix), number, *scalars)
-        raw = self._raw_pass
-        if self._bound is not d.pipeline_raw:
-            self._set_pipeline(raw, d.pipeline_raw)
-            self._bound = d.pipeline_raw
-        self._set_group(raw, 0, group, 1, self._offsets[slot])
-        self._run(raw, d.grid_x, d.grid_y, 1)
-        self._bytes += d.nbytes
-        self._operations += d.operations
-
-    def _fault_page(self) -> Page:
-        """Where the next launch reports what it finds wrong."""
-        return self._faults.own
-
-    def _inspect(self, block: Block, what: str) -> None:
-        """Refuse a buffer that others hold and made unusable; once in a batch, and at its end."""
-        if id(block) not in self._exposed:
-            self._pool.inspect(block.buffer, STORAGE, what)
-            self._exposed[id(block)] = block
-
-    def _open(self, d: Dispatch) -> None:
-        """An encoder and a pass; while profiling dispatches, a pass with timestamps for each."""
-        try:
-            if self._encoder is None:
-                self._encoder = self._device.create_command_encoder(label="pykernels")
-            if self._pass is not None:
-                self._pass.end()
-            writes = None
-            if self.timer is not None:
-                label = "batch" if self.timer.batches else d.label
-                writes = self.timer.begin(label, d.nbytes, time.perf_counter())
-            self._pass = self._encoder.begin_compute_pass(timestamp_writes=writes)
-            self._raw_pass = self._pass._internal
-            self._bound = None
-        except self._engine.error_class as e:
-            self._discard()
-            raise self._engine.error(e, d.label) from None
-
-    def flush(self) -> None:
-        """Submit what is recorded; if that fails, it is lost as a whole."""
-        if self._encoder is None:
-            return
-        try:
-            if self._pass is not None:
-                self._pass.end()
-            if self.timer is not None:
-                self.timer.resolve(self._encoder, self._slot, self._bytes)
-            for block in self._exposed.values():
-                if block.mark == self.serial:
-                    self._pool.inspect(block.buffer, STORAGE, "submit")
-            # wgpu ends the process at a submit to a lost device; finish raises before that.
-            commands = self._encoder.finish()
-            self.write_params()
-            self._device.queue.submit([commands])
-            self.submits += 1
-            if self.timer is not None:
-                self.timer.submitted()
-        except self._engine.error_class as e:
-            raise self._engine.error(e, "submit") from None
-        finally:
-            self._discard()
-
-    def write_params(self) -> None:
-        """Queue the write of the params of all recorded launches."""
-        if self._slot:
-            data = memoryview(self._params)[: self._slot * PARAMS_BYTES]
-            self._engine.write(self._device, self._uniform, 0, data)
-
-    def _discard(self) -> None:
-        """Forget what is recorded."""
-        self._encoder = self._pass = self._raw_pass = self._bound = None
-        self._exposed.clear()
-        self._slot = 0
-        self._bytes = self._operations = 0
-        self.serial += 1
-        if self.timer is not None:
-            self.timer.discard()
-
-
-class PassRecorder(Recorder):
-    """Records into a compute pass that the caller owns, and ends and submits at any time.
-
-    So its uniform buffers are never used again, and the buffers of its tensors never go back to
-    the pool.
-    """
-
-    def __init__(self, own: Recorder, pass_: Any) -> None:
-        super().__init__(own._engine, own._device, own._pool, own._faults)
-        self._own = own
+        self._pass = pass_
+        self.params = Params(engine, device, pool)
         self._page: Page | None = None
-        self._raw_pass = pass_._internal
-        self._keep = pass_
+        self._scratch: list[Storage] = []
 
-    def bind(self, d: Dispatch, tensors: Sequence[Any], temps: Sequence[Storage]) -> Any:
-        if self._slot == MAX_LAUNCHES:
-            self.flush()
-        if d.page_entry is not None and self._fault_page().full:
-            self.leave_page()
-        return super().bind(d, tensors, temps)
+    def room(
+        self, prepared: Prepared, tensors: Sequence[Any]
+    ) -> tuple[Sequence[Block], Page | None]:
+        """Scratch for a call, and a page of faults in which its launches have slots."""
+        if self.params.used + len(prepared.dispatches) > self.params.slots:
+            self.params.write()
+            self.params = Params(self._engine, self._device, self._pool)
+        page = None
+        if any(d.page_entry is not None for d in prepared.dispatches):
+            if self._page is not None and not self._page.has_room(len(prepared.watched)):
+                self.leave_page()
+            if self._page is None:
+                self._page = self._faults.recorded()
+            page = self._page
+        self._scratch = [self._pool.take(n)[0] for n in prepared.scratch]
+        return [s.block for s in self._scratch], page
 
-    def dispatch(
-        self, d: Dispatch, group: Any, blocks: Sequence[Block], scalars: Sequence[float]
-    ) -> None:
-        for block in blocks:
+    def record(self, call: Call, scalars: Sequence[float]) -> bool:
+        """Encode a call, after `room` for it."""
+        page = call.page
+        for block in call.blocks:
             block.reusable = False
-        self.serial = self._own.serial  # the mark of a block is about the device's own batch
-        self._bound = None  # the caller may have set another pipeline
-        self._bytes = self._operations = 0  # the caller decides when to submit
+            if block.exposed:
+                self._pool.inspect(block.buffer, STORAGE, call.label)
+        number = 0 if page is None else page.next_slot
+        commands = self.params.pack(call, plain_numbers(scalars), number)
+        self.params.used += call.count
+        if page is not None:
+            page.launches += call.watched
         self._engine.begin()
         try:
-            super().dispatch(d, group, blocks, scalars)
+            encode_whole(self._engine.lib, self._pass._internal, commands)
         finally:
-            self._engine.end(d.label)
-
-    def _fault_page(self) -> Page:
-        if self._page is None:
-            self._page = self._faults.recorded()
-        return self._page
+            self._engine.end(call.label)
+        return True
 
     def leave_page(self) -> None:
         """Later launches get another page of faults."""
         if self._page is not None:
             self._page.closed = True
         self._page = None
-
-    def flush(self) -> None:
-        """Write the params; those of later launches go elsewhere."""
-        self.write_params()
-        self._slot = 0
-        self._uniform = self._pool.create(PARAMS_BYTES * MAX_LAUNCHES, UNIFORM)

@@ -58,7 +58,7 @@ class Transfers:
     def upload(self, block: Block, offset: int, data: memoryview) -> None:
         """Queue a write; recorded launches that use the block go first."""
         with self._lock:
-            if block.mark == self._recorder.serial:
+            if block.mark >= self._recorder.serial:
                 self._recorder.flush()
             if block.exposed:
                 self._pool.inspect(block.buffer, COPY_DST, "write")

@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 import pykernels as pk
 from pykernels.runtime.engine import get_engine
+from pykernels.runtime.recorder import encode as recorder_encode
 
 ROOT = Path(__file__).parents[2]
 ENGINE, _, _DRIVER = os.environ.get("PYKERNELS_TEST_COLUMN", "wgpu").partition("-")
@@ -151,3 +153,18 @@ def check_works(dev: pk.Device) -> None:
     pk.kernels.cpy(t, copy)
     np.testing.assert_allclose(y.numpy(), softmax(x), rtol=1e-5, atol=1e-7)
     np.testing.assert_array_equal(copy.numpy(), x)
+
+
+def encode_too_much(lib: Any, raw_pass: Any, commands: Any) -> None:
+    """In place of `recorder.encode`: a dispatch that no engine accepts, noticed at the end."""
+    recorder_encode(lib, raw_pass, commands)
+    lib.wgpuComputePassEncoderDispatchWorkgroups(raw_pass, 1 << 20, 1, 1)
+
+
+def unpaced(dev: pk.Device, monkeypatch: pytest.MonkeyPatch, most: float = float("inf")) -> None:
+    """Batches end where the test says, or with this much work."""
+    pace = dev._context.recorder.pace
+    monkeypatch.setattr(pace, "submitted", lambda amount, idle: None)
+    monkeypatch.setattr(pace, "waited", lambda: None)
+    monkeypatch.setattr(pace, "due", float("inf"))
+    monkeypatch.setattr(pace, "most", most)

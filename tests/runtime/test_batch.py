@@ -9,15 +9,17 @@ import numpy as np
 import pytest
 
 import pykernels as pk
-from pykernels.runtime import recorder
-from pykernels.runtime.recorder import MAX_LAUNCHES
+from pykernels.runtime import pace, recorder
+from pykernels.runtime.calls import MAX_LAUNCHES
 from tests.runtime._helpers import (
     check_works,
+    encode_too_much,
     isolated,
     open_device,
     raw_buffer,
     raw_device,
     softmax,
+    unpaced,
 )
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("dev")]
@@ -53,7 +55,8 @@ def test_a_chain_of_a_hundred_launches(dev: pk.Device) -> None:
     np.testing.assert_allclose(t.numpy(), expected, rtol=1e-4)
 
 
-def test_more_launches_than_slots(dev: pk.Device) -> None:
+def test_more_launches_than_slots(dev: pk.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    unpaced(dev, monkeypatch)
     count = 2 * MAX_LAUNCHES + 100
     x = dev.zeros((count, 4))
     dev.sync()
@@ -67,24 +70,22 @@ def test_more_launches_than_slots(dev: pk.Device) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("bound", "each"), [("MAX_BYTES", 2 * 64 * 64 * 4), ("MAX_OPERATIONS", 2 * 64**3)]
-)
-def test_a_batch_is_bounded(
-    dev: pk.Device, monkeypatch: pytest.MonkeyPatch, bound: str, each: int
-) -> None:
+@pytest.mark.parametrize("name", ("cpy", "mul_mat"))
+def test_a_batch_is_bounded(dev: pk.Device, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """By the bytes that its launches bind, and by the operations that their specs count."""
     x, y, out = (dev.ones((64, 64)) for _ in range(3))
+    calls = {
+        "cpy": lambda: pk.kernels.cpy(x, out),
+        "mul_mat": lambda: pk.kernels.mul_mat(x, y, out),
+    }
+    each = {"cpy": pace.work(2 * x.nbytes, 0), "mul_mat": pace.work(3 * x.nbytes, 2 * 64**3)}
     dev.sync()
-    monkeypatch.setattr(recorder, bound, 3 * each)
+    unpaced(dev, monkeypatch, most=2.5 * each[name])
     before = dev.submits
     with dev.batch():
-        for _ in range(10):  # a batch is full when more than three are in it
-            if bound == "MAX_BYTES":
-                pk.kernels.cpy(x, out)
-            else:
-                pk.kernels.mul_mat(x, y, out)
-    assert dev.submits - before == 3
+        for _ in range(10):  # a batch is full with three
+            calls[name]()
+    assert dev.submits - before == 4
 
 
 def test_nested_batches_and_exceptions(dev: pk.Device) -> None:
@@ -124,25 +125,24 @@ def test_refused_calls_change_nothing(dev: pk.Device) -> None:
     check_works(dev)
 
 
-def test_a_finish_that_fails_is_reported_and_forgotten() -> None:
+def test_a_finish_that_fails_is_reported_and_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     dev = open_device()
     x = dev.full((4, 16), 1)
     dev.sync()
     serial = dev._context.recorder.serial
     pk.kernels.fill(x, 5)
-    bad = raw_buffer(dev.wgpu_device, usage=0x04)
-    dev._context.recorder._encoder.copy_buffer_to_buffer(
-        bad, 0, bad, 0, 4
-    )  # inside a pass: refused
-    with pytest.raises(pk.BufferStateError, match=r"\[submit\]"):
-        dev.flush()
+    with monkeypatch.context() as m:
+        m.setattr(recorder, "encode", encode_too_much)
+        with pytest.raises(pk.BufferStateError, match=r"\[submit\]"):
+            dev.flush()
     assert dev._context.recorder.serial == serial + 1
     assert (x.numpy() == 1).all()
     with dev.profile() as p:
         pk.softmax(x)
-        dev._context.recorder._encoder.copy_buffer_to_buffer(bad, 0, bad, 0, 4)
-        with pytest.raises(pk.BufferStateError):
-            dev.flush()
+        with monkeypatch.context() as m:
+            m.setattr(recorder, "encode", encode_too_much)
+            with pytest.raises(pk.BufferStateError):
+                dev.flush()
         pk.softmax(x)
     assert len(p.records) == 1
     assert p.records[0].start == 0

@@ -30,13 +30,13 @@ def bodies(dev: pk.Device, call: Any) -> list[str]:
 
 @pytest.fixture
 def launches(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The kernels of all launches that were not in the cache of bind groups."""
+    """The kernels of all launches that were not in the cache of calls."""
     found: list[str] = []
     cold = launch._launch_cold
 
-    def counted(context: Any, recorder: Any, key: Any, *rest: Any) -> None:
+    def counted(context: Any, key: Any, *rest: Any) -> Any:
         found.append(key[0].name)
-        cold(context, recorder, key, *rest)
+        return cold(context, key, *rest)
 
     monkeypatch.setattr(launch, "_launch_cold", counted)
     return found
@@ -135,20 +135,42 @@ def test_an_error_leaves_no_copies_behind(dev: pk.Device) -> None:
         with pytest.raises(pk.LimitError, match=r"\[softmax\]"):
             pk.kernels.softmax(x, dst)
         assert not dev._context.plans
-    assert recorder._slot == 0 and recorder._encoder is None
+    assert not recorder._queue and not recorder.params.used
     assert dev.memory_stats().current == before
     check_works(dev)
 
 
-def test_temporaries_go_back_to_the_pool(dev: pk.Device) -> None:
-    memory = dev.rand((8, 128))
+def test_temporaries_are_the_scratch_of_all_calls(dev: pk.Device, launches: list[str]) -> None:
+    values = RNG.standard_normal((8, 128), np.float32)
+    memory, larger = dev.tensor(values), dev.rand((64, 1024))
+    dev.trim()
+    start = dev.memory_stats()
     pk.kernels.softmax(memory[0:4], memory[2:6])
     before = dev.memory_stats()
+    assert before.current == start.current and before.pooled > start.pooled == 0
+    launches.clear()
     for _ in range(20):
         pk.kernels.softmax(memory[0:4], memory[2:6])
-    after = dev.memory_stats()
-    assert (after.current, after.live_buffers) == (before.current, before.live_buffers)
-    assert (after.hits - before.hits, after.misses) == (20, before.misses)
+    assert launches == []  # in the cache
+    assert dev.memory_stats() == before
+    pk.kernels.softmax(larger[0:32], larger[16:48])  # the scratch grows: known calls are forgotten
+    grown = dev.memory_stats()
+    assert grown.current == start.current
+    assert grown.pooled_buffers == 2 and grown.pooled > before.pooled
+    memory.write(values)
+    pk.kernels.softmax(memory[0:4], memory[2:6])
+    assert launches == ["softmax", "softmax"]
+    np.testing.assert_allclose(memory[2:6].numpy(), softmax(values[0:4]), rtol=1e-5, atol=1e-7)
+    pooled = dev.memory_stats().pooled
+    assert dev.trim() == pooled > 0 and dev.memory_stats().pooled == 0
+    pk.kernels.softmax(memory[0:4], memory[2:6])
+    dev.set_memory_budget(dev.memory_stats().current + dev.memory_stats().pooled)
+    try:
+        with pytest.raises(pk.OutOfMemoryError, match="budget"):
+            pk.kernels.softmax(larger[0:32], larger[16:48])
+    finally:
+        dev.set_memory_budget(None)
+    check_works(dev)
 
 
 def test_copies_in_a_pass_of_a_caller(dev: pk.Device) -> None:
@@ -202,41 +224,49 @@ def test_what_is_no_tensor_is_named(dev: pk.Device) -> None:
 class FakeTimer:
     """Writes down what a recorder tells it."""
 
-    def __init__(self, batches: bool) -> None:
+    def __init__(self, dev: pk.Device, batches: bool) -> None:
         self.batches = batches
-        self.told: list[tuple[Any, ...]] = []
+        self.done: list[FakeBatch] = []
+        self.null = dev._context.engine.ffi.NULL
 
-    def begin(self, label: str, nbytes: int, host: float) -> None:
-        assert host > 0
-        self.told.append(("begin", label.partition(" ")[0], nbytes))
+    def batch(self) -> FakeBatch:
+        return FakeBatch(self.null)
 
-    def resolve(self, encoder: Any, dispatches: int, nbytes: int) -> None:
-        assert encoder is not None
-        self.told.append(("resolve", dispatches, nbytes))
 
-    def submitted(self) -> None:
-        self.told.append(("submitted",))
+class FakeBatch:
+    def __init__(self, null: Any) -> None:
+        self.null = null
+        self.begun: list[list[tuple[str, int]]] = []
+        self.resolved = 0
 
-    def discard(self) -> None:
-        self.told.append(("discard",))
+    def begin(self, notes: Any) -> Any:
+        assert all(host > 0 for _, _, host in notes)
+        self.begun.append([(label.partition(" ")[0], nbytes) for label, nbytes, _ in notes])
+        return self.null
+
+    def resolve(self, raw_encoder: Any) -> None:
+        assert raw_encoder != self.null
+        self.resolved += 1
 
 
 @pytest.mark.parametrize("batches", (False, True))
 def test_a_recorder_takes_any_timer(dev: pk.Device, batches: bool) -> None:
     x, y = dev.zeros((4, 64)), dev.zeros((4, 64))
     dev.sync()
-    timer = FakeTimer(batches)
+    timer = FakeTimer(dev, batches)
     dev._context.recorder.timer = timer
     try:
         pk.kernels.cpy(x, y)
         pk.kernels.softmax(y, y)
+        assert not timer.done
         dev.flush()
     finally:
         dev._context.recorder.timer = None
-    begun = [t[1] for t in timer.told if t[0] == "begin"]
-    assert begun == (["batch"] if batches else ["cpy_bytes", "softmax"])
-    nbytes = 2 * x.nbytes + x.nbytes + 16  # in place: one binding; 16 for a mask not given
-    assert timer.told[-3:] == [("resolve", 2, nbytes), ("submitted",), ("discard",)]
+    copied = ("cpy_bytes", 2 * x.nbytes)
+    in_place = ("softmax", x.nbytes + 16)  # one binding; 16 for a mask not given
+    (batch,) = timer.done
+    assert batch.begun == ([[copied, in_place]] if batches else [[copied], [in_place]])
+    assert batch.resolved == 1
     pk.kernels.cpy(x, y)
     dev.flush()
-    assert len(timer.told) == len(begun) + 3
+    assert len(timer.done) == 1

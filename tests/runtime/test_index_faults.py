@@ -161,7 +161,7 @@ def test_more_launches_than_slots(dev: pk.Device, monkeypatch: pytest.MonkeyPatc
     rows = dev.ones((2, 4))
     for i in range(75):
         set_rows(rows, wrong if i in (3, 70) else good, dst)
-        assert len(dev._context.faults.own.launches) <= 20
+        assert len(dev._context.faults.own(1).launches) <= 20
     with pytest.raises(pk.IndexRangeError) as caught:
         dev.sync()
     assert "is 9 at position (0,)" in str(caught.value)

@@ -193,20 +193,20 @@ def test_thousands_of_launches_leak_nothing() -> None:
         assert len(dev._context.plans) < 100
         stats = dev.memory_stats()
         assert (stats.live_buffers, stats.pooled) == (3, 0)
-        assert not dev._context.bind_groups.entries  # trimmed
+        assert not dev._context.calls.entries  # trimmed
 
 
 def test_caches_are_bounded(dev: pk.Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pykernels.runtime import bind_groups, launch
+    from pykernels.runtime import calls, launch
 
     monkeypatch.setattr(launch, "MAX_PLANS", 16)
-    monkeypatch.setattr(bind_groups.BindGroupCache, "LIMIT", 8)
+    monkeypatch.setattr(calls.Calls, "LIMIT", 8)
     whole = dev.rand((4, 64))
     for i in range(40):
         y = pk.softmax(whole[:, : i + 1]).numpy()
         np.testing.assert_allclose(y.sum(-1), 1, rtol=1e-5)
         assert len(dev._context.plans) <= 16
-        assert len(dev._context.bind_groups.entries) <= 8
+        assert len(dev._context.calls.entries) <= 8
     check_works(dev)
 
 

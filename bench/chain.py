@@ -1,0 +1,126 @@
+"""A step of decoding, cut down to its launches: products with one row, attention, softmax."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+import pykernels as pk
+from pykernels.bench.case import CheckFailed
+from pykernels.bench.check import verdict
+
+__all__ = ["LARGE", "SMALL", "Chain", "Size"]
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Size:
+    """Blocks of four launches; heads of queries and of keys, their size, and how many keys there
+    are. Each of `layers` has its own weights and keys; the blocks go round them."""
+
+    blocks: int
+    layers: int
+    heads: int
+    shared: int
+    head: int
+    keys: int
+
+    @property
+    def width(self) -> int:
+        return self.heads * self.head
+
+
+LARGE = Size(blocks=50, layers=8, heads=32, shared=8, head=64, keys=1000)  # as Llama 3.2 1B
+SMALL = Size(blocks=4, layers=2, heads=4, shared=2, head=16, keys=40)
+
+
+class Chain:
+    """200 launches that depend on one another, on the same buffers each time; called to launch
+    them. `result` is what the last one writes."""
+
+    def __init__(self, dev: pk.Device, size: Size) -> None:
+        self.dev, self.size = dev, size
+        rng = np.random.default_rng(0)
+        n, width = size.shared, size.width
+
+        def uniform(*shape: int) -> pk.Tensor:
+            return dev.tensor((rng.random(shape, np.float32) * 2 - 1).astype(np.float16))
+
+        self.token = uniform(1, width)
+        self.layers = [
+            (
+                uniform(width, width), uniform(1, n, size.keys, size.head),
+                uniform(1, n, size.keys, size.head), uniform(width, width),
+            )
+            for _ in range(size.layers)
+        ]  # fmt: skip
+        self.q, self.o, self.y, self.result = (dev.empty((1, width), "float16") for _ in range(4))
+        heads = (1, size.heads, 1, size.head)
+        self.q_heads, self.o_heads = self.q.reshape(heads), self.o.reshape(heads)
+
+    @property
+    def launches(self) -> int:
+        return 4 * self.size.blocks
+
+    def __call__(self) -> None:
+        self.run(lambda kernel, names, *tensors: kernel(*tensors))
+
+    def run(self, launch: Callable[..., object]) -> None:
+        """Give each call to `launch`: kernel, names of its arguments, their tensors."""
+        kernels, x = pk.kernels, self.token
+        for i in range(self.size.blocks):
+            wq, k, v, wo = self.layers[i % self.size.layers]
+            launch(kernels.mul_mat, "a b dst", wq, x, self.q)
+            launch(kernels.flash_attn, "q k v dst", self.q_heads, k, v, self.o_heads)
+            launch(kernels.mul_mat, "a b dst", wo, self.o, self.y)
+            launch(kernels.softmax, "x dst", self.y, self.result)
+            x = self.result
+
+    def check(self) -> Array:
+        """Compare the launches of each layer with their references; the result of the chain.
+        Raises CheckFailed."""
+        left = 4 * self.size.layers
+
+        def launch(kernel: Any, names: str, *tensors: pk.Tensor) -> None:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                kernel(*tensors)
+                return
+            arrays = dict(zip(names.split(), (t.numpy() for t in tensors[:-1]), strict=False))
+            kernel(*tensors)
+            found = verdict(kernel.__name__, arrays, {}, [tensors[-1].numpy()])
+            if found.wrong:
+                raise CheckFailed(f"[chain] {kernel.__name__}: {found}")
+
+        self.run(launch)
+        return self.result.numpy()
+
+    def same(self, want: Array, launch: Callable[[], object], what: str) -> None:
+        """Raise CheckFailed unless a way to launch the chain gives these bits."""
+        self.result.write(np.zeros_like(want))
+        launch()
+        if not np.array_equal(self.result.numpy().view(np.uint16), want.view(np.uint16)):
+            raise CheckFailed(f"[chain] {what}: not the bits of its calls one by one")
+
+    def torch(self, torch: Any) -> tuple[Callable[[], Any], Callable[[], Any]]:
+        """The same for torch, eager: launches that give the result, and those with its read."""
+        layers = [[torch.from_numpy(t.numpy()).cuda() for t in layer] for layer in self.layers]
+        token = torch.from_numpy(self.token.numpy()).cuda()
+        f, size = torch.nn.functional, self.size
+        heads = (1, size.heads, 1, size.head)
+
+        def launch() -> Any:
+            x = token
+            for i in range(size.blocks):
+                wq, k, v, wo = layers[i % size.layers]
+                q = f.linear(x, wq).view(heads)
+                o = f.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+                x = torch.softmax(f.linear(o.view(1, size.width), wo), -1)
+            return x
+
+        return launch, lambda: launch().cpu()

@@ -1,0 +1,156 @@
+"""Dispatches and reads by raw calls of an engine: what the launch path is compared with."""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+
+import pykernels as pk
+
+__all__ = ["Command", "RawLoop", "RawRead", "recorded", "waiter"]
+
+Array: TypeAlias = np.ndarray[Any, Any]
+# Pipeline, bind group, its dynamic offset, grid: raw handles of the engine.
+Command: TypeAlias = tuple[Any, Any, Any, int, int]
+MAP_READ, COPY_DST = 0x1, 0x08
+NEVER = (1 << 64) - 1
+
+
+def recorded(dev: pk.Device, call: Callable[[], object]) -> list[Command]:
+    """Run a call, and give what it dispatched: to be dispatched again before any other launch, as
+    its params stay where they are until then."""
+    with dev.batch():
+        call()
+        return list(dev._context.recorder._queue)
+
+
+def waiter(dev: pk.Device) -> Callable[[], None]:
+    """Waits for all that was submitted."""
+    engine, raw = dev._context.engine, dev._context.raw
+    lib, ffi = engine.lib, engine.ffi
+    if engine.name == "wgpu":
+        device = raw._internal
+        return lambda: lib.wgpuDevicePoll(device, True, ffi.NULL)
+    queue, wait = raw.queue._internal, _future_waiter(engine)
+    info = ffi.new("WGPUQueueWorkDoneCallbackInfo *")
+    info.mode = lib.WGPUCallbackMode_AllowProcessEvents
+    info.callback = lib._wgpu_dawn_WGPUQueueWorkDoneCallback
+    return lambda: wait(lib.wgpuQueueOnSubmittedWorkDone(queue, info[0]))
+
+
+def _future_waiter(engine: Any) -> Callable[[Any], None]:
+    """Waits for a future of Dawn's."""
+    lib = engine.lib
+    instance = importlib.import_module("wgpudawn.backends.dawn._helpers").get_wgpu_instance()
+    info = engine.ffi.new("WGPUFutureWaitInfo *")
+
+    def wait(future: Any) -> None:
+        info.future.id, info.completed = future.id, 0
+        lib.wgpuInstanceWaitAny(instance, 1, info, NEVER)
+
+    return wait
+
+
+class RawLoop:
+    """The dispatches of a call, repeated: bind groups and params made beforehand, no call of ours
+    in between."""
+
+    def __init__(self, dev: pk.Device, call: Callable[[], object]) -> None:
+        self.dev, self.call = dev, call
+        engine, raw = dev._context.engine, dev._context.raw
+        self._lib, self._null = engine.lib, engine.ffi.NULL
+        self._device, self._queue = raw._internal, raw.queue._internal
+        self._buffers = engine.ffi.new("WGPUCommandBuffer[1]")
+        self._wait = waiter(dev)
+
+    def __call__(self, n: int, submits: int) -> float:
+        """Seconds of n calls in so many submits, and of the wait behind them."""
+        return self.repeat(recorded(self.dev, self.call), n, submits)
+
+    def repeat(self, commands: list[Command], n: int, submits: int) -> float:
+        """Seconds of n times these dispatches."""
+        work = commands * n
+        size = -(-len(work) // submits)
+        parts = [work[at : at + size] for at in range(0, len(work), size)]
+        self._wait()
+        started = time.perf_counter()
+        for part in parts:
+            self._submit(part)
+        self._wait()
+        return time.perf_counter() - started
+
+    def _submit(self, commands: list[Command]) -> None:
+        lib, null = self._lib, self._null
+        set_pipeline, set_group, run = (
+            lib.wgpuComputePassEncoderSetPipeline, lib.wgpuComputePassEncoderSetBindGroup,
+            lib.wgpuComputePassEncoderDispatchWorkgroups,
+        )  # fmt: skip
+        encoder = lib.wgpuDeviceCreateCommandEncoder(self._device, null)
+        compute = lib.wgpuCommandEncoderBeginComputePass(encoder, null)
+        bound = None
+        for pipeline, group, offset, x, y in commands:
+            if pipeline is not bound:
+                set_pipeline(compute, pipeline)
+                bound = pipeline
+            set_group(compute, 0, group, 1, offset)
+            run(compute, x, y, 1)
+        lib.wgpuComputePassEncoderEnd(compute)
+        self._buffers[0] = lib.wgpuCommandEncoderFinish(encoder, null)
+        lib.wgpuQueueSubmit(self._queue, 1, self._buffers)
+        lib.wgpuCommandBufferRelease(self._buffers[0])
+        lib.wgpuComputePassEncoderRelease(compute)
+        lib.wgpuCommandEncoderRelease(encoder)
+
+
+class RawRead:
+    """The read path written by hand: a copy into a staging buffer that is kept, a map with one
+    callback for all, a poll on the calling thread, one copy to the host."""
+
+    def __init__(self, dev: pk.Device, t: pk.Tensor) -> None:
+        context = dev._context
+        engine = self._engine = context.engine
+        lib, ffi = engine.lib, engine.ffi
+        self._t, self._device = t, context.raw._internal
+        self._queue, self._buffers = context.raw.queue._internal, ffi.new("WGPUCommandBuffer[1]")
+        self._keep = context.raw.create_buffer(size=t.nbytes, usage=MAP_READ | COPY_DST)
+        self._staging = self._keep._internal
+        self._done: list[int] = []
+        info = self._info = ffi.new("WGPUBufferMapCallbackInfo *")
+        info.mode = lib.WGPUCallbackMode_AllowProcessEvents
+        if engine.name == "dawn":
+            info.callback = lib._wgpu_dawn_WGPUBufferMapCallback
+            self._wait = _future_waiter(engine)
+        else:
+            kind = "void(WGPUMapAsyncStatus, WGPUStringView, void *, void *)"
+            self._callback = ffi.callback(kind, lambda status, *rest: self._done.append(status))
+            info.callback = self._callback
+            self._wait = self._poll
+
+    def _poll(self, future: Any) -> None:
+        lib, null = self._engine.lib, self._engine.ffi.NULL
+        while not self._done:
+            lib.wgpuDevicePoll(self._device, True, null)
+        self._done.clear()
+
+    def __call__(self, out: Array | None = None) -> Array:
+        """The tensor's elements, in `out` or in a new array."""
+        lib, ffi, t = self._engine.lib, self._engine.ffi, self._t
+        null, nbytes = ffi.NULL, t.nbytes
+        encoder = lib.wgpuDeviceCreateCommandEncoder(self._device, null)
+        lib.wgpuCommandEncoderCopyBufferToBuffer(
+            encoder, t._block.handle, t.offset, self._staging, 0, nbytes
+        )
+        self._buffers[0] = lib.wgpuCommandEncoderFinish(encoder, null)
+        lib.wgpuQueueSubmit(self._queue, 1, self._buffers)
+        self._wait(lib.wgpuBufferMapAsync(self._staging, MAP_READ, 0, nbytes, self._info[0]))
+        found = np.empty(t.shape, t.dtype) if out is None else out
+        source = lib.wgpuBufferGetConstMappedRange(self._staging, 0, nbytes)
+        ffi.memmove(ffi.from_buffer(found), source, nbytes)
+        lib.wgpuBufferUnmap(self._staging)
+        lib.wgpuCommandBufferRelease(self._buffers[0])
+        lib.wgpuCommandEncoderRelease(encoder)
+        return found

@@ -1,0 +1,165 @@
+"""Calls with their bind groups made: all that a launch needs besides its scalars."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from .dispatch import PARAMS_BYTES, Prepared
+from .engine import Engine
+from .faults import Page
+from .memory import STORAGE, Block, Pool
+from .pace import work
+
+__all__ = ["MAX_LAUNCHES", "Call", "Calls", "Command", "Params", "bind"]
+
+MAX_LAUNCHES = 1024  # in one batch: each has its params
+UNIFORM = 0x40 | 0x08  # UNIFORM | COPY_DST
+
+# One dispatch as an encoder takes it: pipeline, bind group, offset of the params, grid.
+Command: TypeAlias = tuple[Any, Any, Any, int, int]
+
+
+class Call:
+    """One call on certain buffers.
+
+    Attributes:
+        steps: for each dispatch what its params are made of, and the parts of its command.
+        blocks: the buffers that the bind groups bind, of tensors and temporaries.
+        page: the page of faults that the bind groups bind, if a dispatch reports any.
+        watched: the dispatches that take a slot of the page.
+        size, work: what the call asks for, in units of `pace`.
+    """
+
+    __slots__ = (
+        "blocks", "count", "label", "page", "prepared", "size", "steps", "watched", "work",
+    )  # fmt: skip
+
+    def __init__(
+        self, prepared: Prepared, groups: Sequence[Any], blocks: tuple[Block, ...],
+        page: Page | None,
+    ) -> None:  # fmt: skip
+        self.prepared = prepared
+        self.count = len(prepared.dispatches)
+        self.label = prepared.dispatches[0].label if prepared.dispatches else ""
+        self.work = work(prepared.nbytes, prepared.operations)
+        self.size = self.count + self.work
+        self.blocks = blocks
+        self.watched = prepared.watched
+        self.page = page if any(d.page_entry is not None for d in prepared.dispatches) else None
+        self.steps = tuple(
+            (
+                d.prefix, len(d.prefix), d.pack_into, d.pick, d.watch is not None, d.pipeline_raw,
+                group, d.grid_x, d.grid_y,
+            )
+            for d, group in zip(prepared.dispatches, groups, strict=True)
+        )  # fmt: skip
+
+    def notes(self, host: float) -> list[tuple[str, int, float]]:
+        """What a profile wants to know of the dispatches."""
+        return [(d.label, d.nbytes, host) for d in self.prepared.dispatches]
+
+
+class Calls:
+    """Calls by kernel, options and the locations of all tensors.
+
+    Only buffers of the pool are in it, and it is cleared before the pool destroys any: it never
+    keeps memory alive.
+    """
+
+    LIMIT = 8192
+
+    def __init__(self) -> None:
+        self.entries: dict[Any, Call] = {}
+
+    def add(self, key: Any, call: Call) -> None:
+        if len(self.entries) >= self.LIMIT:
+            self.clear()
+        self.entries[key] = call
+
+    def clear(self) -> None:
+        self.entries.clear()
+
+
+class Params:
+    """A uniform buffer with a slot of params for each launch, written at once.
+
+    `used` slots are taken. Whoever packs sets it, together with what it records.
+    """
+
+    def __init__(self, engine: Engine, device: Any, pool: Pool, slots: int = MAX_LAUNCHES) -> None:
+        self._engine, self._device = engine, device
+        self.slots = slots
+        self.used = 0
+        self.buffer: Any = pool.create(PARAMS_BYTES * slots, UNIFORM)
+        self._data = bytearray(PARAMS_BYTES * slots)
+        self._prefixes: list[bytes] = [b""] * slots  # what stands in the slots already
+        self._offsets = _offsets(engine)
+
+    def pack(self, call: Call, scalars: Sequence[float], number: int) -> list[Command]:
+        """The commands of a call, its params in the next slots; `number` is its first slot of the
+        page of faults. Raises struct.error or OverflowError for unusable scalars."""
+        data, prefixes, offsets = self._data, self._prefixes, self._offsets
+        slot = self.used
+        commands: list[Command] = []
+        for prefix, size, pack_into, pick, watched, pipeline, group, x, y in call.steps:
+            at = slot * PARAMS_BYTES
+            end = at + size
+            if prefixes[slot] is not prefix:
+                data[at:end] = prefix
+                prefixes[slot] = prefix
+            given = scalars if pick is None else [scalars[i] for i in pick]
+            if watched:
+                pack_into(data, end, number, *given)
+                number += Page.STEP
+            else:
+                pack_into(data, end, *given)
+            commands += ((pipeline, group, offsets[slot], x, y),)
+            slot += 1
+        return commands
+
+    def write(self) -> None:
+        """Queue the write of the params in use."""
+        if self.used:
+            data = memoryview(self._data)[: self.used * PARAMS_BYTES]
+            self._engine.write(self._device, self.buffer, 0, data)
+
+
+_known_offsets: dict[str, list[Any]] = {}
+
+
+def _offsets(engine: Engine) -> list[Any]:
+    """The offset of each slot, as a set_bind_group takes it."""
+    found = _known_offsets.get(engine.name)
+    if found is None:
+        new = engine.ffi.new
+        found = [new("uint32_t[1]", [PARAMS_BYTES * i]) for i in range(MAX_LAUNCHES)]
+        _known_offsets[engine.name] = found
+    return found
+
+
+def bind(
+    context: Any, prepared: Prepared, tensors: Sequence[Any], scratch: Sequence[Block],
+    params: Params, page: Page | None,
+) -> Call:  # fmt: skip
+    """A prepared call on these tensors and, for slots below 0, these blocks of scratch."""
+    blocks: dict[Block, None] = {}
+    groups = []
+    for d in prepared.dispatches:
+        for entry, slot, delta in d.refs:
+            if slot >= 0:
+                t = tensors[slot]
+                block = t._block
+                entry.offset = t._offset + delta
+            else:
+                block = scratch[~slot]
+            entry.buffer = block.handle
+            if block.exposed and block not in blocks:
+                context.pool.inspect(block.buffer, STORAGE, d.label)
+            blocks[block] = None
+        d.uniform_entry.buffer = params.buffer._internal
+        if d.page_entry is not None:
+            assert page is not None
+            d.page_entry.buffer = page.block.handle
+        groups.append(context.engine.bind_group(context.raw, d.descriptor, d.label))
+    return Call(prepared, groups, tuple(blocks), page)

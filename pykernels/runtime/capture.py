@@ -1,0 +1,323 @@
+"""Chains of calls that are captured once and replayed: what CUDA graphs are for CUDA.
+
+A captured call is planned, bound and packed as any other, but into commands, params and memory that
+belong to the program. A replay appends these commands to the device's batch.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from pykernels.errors import ArgumentError, BufferStateError, DTypeError
+
+from .calls import MAX_LAUNCHES, Call, Command, Params, bind
+from .context import Context
+from .dispatch import Prepared
+from .faults import Page
+from .handle import Handle
+from .memory import Arena, Block, Storage
+from .recorder import Note, plain_numbers
+
+__all__ = ["Program", "capturing"]
+
+MAX_VARIANTS = 16  # sets of inputs with which a program is remembered
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a tensor of a captured call lies; like a handle, for `bind`."""
+
+    _block: Block
+    _offset: int
+    window: tuple[int, int]  # its first and last byte
+
+
+@dataclass(frozen=True, slots=True)
+class _Captured:
+    """One captured call, to be bound to other inputs."""
+
+    prepared: Prepared
+    places: tuple[_Place | None, ...]
+    scratch: Sequence[Block]
+    params: Params
+    page: Page | None
+    commands: int  # the first of its own
+
+
+class Variant:
+    """A program on certain inputs: what a replay records."""
+
+    def __init__(self, recording: Recording, calls: Sequence[Call], commands: Sequence[Command]):
+        self.calls, self.commands = calls, commands
+        self.blocks = tuple(dict.fromkeys(b for call in calls for b in call.blocks))
+        self.pieces = tuple((call.count, call.size, call.work) for call in calls)
+        self.pages = tuple(recording.pages)
+        self.runs = recording.runs
+
+    def notes(self, host: float) -> list[Note]:
+        """What a profile wants to know of the dispatches."""
+        return [note for call in self.calls for note in call.notes(host)]
+
+
+class Recording:
+    """What a program holds, apart from the memory in its arena."""
+
+    def __init__(self, context: Context, inputs: Mapping[str, Handle]) -> None:
+        self.context = context
+        self.inputs = dict(inputs)
+        self.state = "is still captured"  # why it cannot run; empty: it can
+        self.captured: list[_Captured] = []
+        self.calls: list[Call] = []
+        self.commands: list[Command] = []
+        self.pages: list[Page] = []
+        self.storages: list[Storage] = []  # of tensors made outside
+        self.runs = [0]  # one number that pages share
+        self.base: Variant  # on the inputs of the capture
+        self.variants: dict[tuple[Any, ...], Variant] = {}  # on others
+
+    def finish(self) -> None:
+        """The capture has ended."""
+        self.base = Variant(self, self.calls, self.commands)
+        self.state = ""
+
+    def variant(self, given: Mapping[str, Handle]) -> Variant:
+        """The program on these inputs, and those of the capture where none is given."""
+        unknown = [name for name in given if name not in self.inputs]
+        if unknown:
+            names = ", ".join(self.inputs) or "none"
+            raise ArgumentError(f"[program] no input {unknown[0]!r}: it was captured with {names}")
+        if not given:
+            return self.base
+        inputs = {**self.inputs, **given}
+        try:
+            key = tuple((t._block, t._offset) for t in inputs.values())
+        except AttributeError:
+            name, wrong = next((n, t) for n, t in given.items() if not isinstance(t, Handle))
+            raise DTypeError(
+                f"[program] {name} must be a pykernels.Tensor but is {type(wrong).__name__}"
+            ) from None
+        found = self.variants.get(key)
+        if found is None:
+            self._check(inputs)
+            found = self._bind(inputs)
+            if len(self.variants) >= MAX_VARIANTS:
+                del self.variants[next(iter(self.variants))]
+            self.variants[key] = found
+        return found
+
+    def _check(self, inputs: Mapping[str, Handle]) -> None:
+        """Raise for inputs on which the same dispatches would not be right."""
+        others = [p for c in self.captured for p in c.places if p is not None]
+        kept = {p._block for p in others} | {b for c in self.captured for b in c.scratch}
+        kept -= {t._block for t in self.inputs.values()}
+        for i, (name, t) in enumerate(inputs.items()):
+            x = self.inputs[name]
+            if t._context is not self.context:
+                raise BufferStateError(f"[program] {name} belongs to another device")
+            if t._key != x._key:
+                raise ArgumentError(
+                    f"[program] {name} must have the dtype, shape, strides and alignment of the "
+                    f"captured one ({_told(x)}) but is {_told(t)}: copy it into that, or capture "
+                    "again"
+                )
+            if t._block is x._block and t._offset == x._offset:
+                continue
+            lo, hi = _window(x)
+            alone = all(
+                lo <= p.window[0] and p.window[1] <= hi for p in others if p._block is x._block
+            )
+            rest = [u for n, u in self.inputs.items() if n != name]
+            shared = any(u._block is x._block for u in rest) or not alone
+            taken = kept | {u._block for u in list(inputs.values())[:i]}
+            taken |= {u._block for u in list(inputs.values())[i + 1 :]}
+            if shared or t._block in taken:
+                raise ArgumentError(
+                    f"[program] {name} shares its buffer with other tensors of the program, "
+                    "or would: copy it into the captured one"
+                )
+
+    def _bind(self, inputs: Mapping[str, Handle]) -> Variant:
+        """The captured calls with inputs in other places."""
+        moved = {
+            x._block: (inputs[name]._block, inputs[name]._offset - x._offset)
+            for name, x in self.inputs.items()
+        }
+        calls: list[Call] = []
+        commands: list[Command] = []
+        for c, call in zip(self.captured, self.calls, strict=True):
+            own = self.commands[c.commands : c.commands + call.count]
+            if any(b in moved for b in call.blocks):
+                places = [None if p is None else _shifted(p, moved) for p in c.places]
+                call = bind(self.context, c.prepared, places, c.scratch, c.params, c.page)
+                groups = [step[6] for step in call.steps]
+                own = [
+                    (pipeline, group, offset, x, y)
+                    for (pipeline, _, offset, x, y), group in zip(own, groups, strict=True)
+                ]
+            calls.append(call)
+            commands += own
+        return Variant(self, calls, commands)
+
+
+def _shifted(place: _Place, moved: Mapping[Block, tuple[Block, int]]) -> _Place:
+    block, distance = moved.get(place._block, (place._block, 0))
+    return _Place(block, place._offset + distance, place.window)
+
+
+def _window(t: Handle) -> tuple[int, int]:
+    return t._offset + t._layout.lo, t._offset + t._layout.hi
+
+
+def _told(t: Handle) -> str:
+    lay = t._layout
+    return f"{lay.dtype.name} {lay.shape}, strides {lay.strides}, at byte {t._offset}"
+
+
+class CaptureRecorder:
+    """Turns the launches of one thread into the commands of a program."""
+
+    def __init__(self, context: Context, recording: Recording, arena: Arena) -> None:
+        self.arena: Arena | None = arena
+        self._context = context
+        self._recording = recording
+        self._kept: set[Block] = set()
+        self._scratch: list[Storage] = []
+        self._tensors: Sequence[Handle | None] = ()
+        self._page: Page | None = None
+        self.params = Params(context.engine, context.raw, context.pool, 16)
+        self._written: list[Params] = []
+
+    def room(
+        self, prepared: Prepared, tensors: Sequence[Handle | None]
+    ) -> tuple[Sequence[Block], Page | None]:
+        """Scratch for a call, and a page of faults in which its launches have slots."""
+        count, context = len(prepared.dispatches), self._context
+        if self.params.used + count > self.params.slots:
+            slots = min(max(2 * self.params.slots, count), MAX_LAUNCHES)
+            self._written.append(self.params)
+            self.params = Params(context.engine, context.raw, context.pool, slots)
+        page = None
+        if any(d.page_entry is not None for d in prepared.dispatches):
+            watched = len(prepared.watched)
+            if self._page is None or not self._page.has_room(watched):
+                self._page = context.faults.program(self._recording.runs)
+                self._recording.pages.append(self._page)
+            page = self._page
+        for i, nbytes in enumerate(prepared.scratch):
+            if i == len(self._scratch):
+                self._scratch.append(context.pool.take(nbytes, arena=self.arena)[0])
+            elif self._scratch[i].block.size < nbytes:
+                self._scratch[i] = context.pool.take(nbytes, arena=self.arena)[0]
+        self._tensors = tensors
+        return [s.block for s in self._scratch[: len(prepared.scratch)]], page
+
+    def record(self, call: Call, scalars: Sequence[float]) -> bool:
+        """Append a call, after `room` for it."""
+        recording, page = self._recording, call.page
+        number = 0 if page is None else page.next_slot
+        commands = self.params.pack(call, plain_numbers(scalars), number)
+        places = tuple(
+            None if t is None else _Place(t._block, t._offset, _window(t)) for t in self._tensors
+        )
+        storages = [
+            t._storage for t in self._tensors if t is not None and t._block.arena is not self.arena
+        ]
+        first = len(recording.commands)
+        scratch = [s.block for s in self._scratch]
+        captured = _Captured(call.prepared, places, scratch, self.params, page, first)
+        recording.commands += commands
+        recording.calls += (call,)
+        recording.captured += (captured,)
+        recording.storages += storages
+        self.params.used += call.count
+        if page is not None:
+            page.launches += call.watched
+        return True
+
+    def finish(self) -> None:
+        """Write all params."""
+        for params in (*self._written, self.params):
+            params.write()
+
+
+class Program:
+    """A captured chain of calls, made by `Device.capture`. Calling it runs the chain.
+
+    It keeps the tensors it uses, and those made while it was captured, until it is let go.
+    """
+
+    __slots__ = ("__weakref__", "_recording")
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+
+    def __call__(self, **inputs: Any) -> None:
+        """Run the captured calls, with what is in their tensors when they run.
+
+        They are recorded into the current batch and submitted by the rules of calls.
+
+        Args:
+            inputs: tensors in place of those that the capture declared, by name. Each must have the
+                same dtype, shape, strides and alignment as the captured one, and a buffer that
+                other tensors of the program do not use.
+
+        Raises:
+            ArgumentError: no such input, or it does not fit.
+            BufferStateError: the capture has failed or has not ended; a buffer of the caller's
+                was destroyed; inside a capture or a recorded pass.
+            DeviceLostError: the device is closed or lost.
+        """
+        recording = self._recording
+        context = recording.context
+        context.check()
+        with context.lock:
+            context.refuse("program", "inside a capture or a recorded pass")
+            if recording.state:
+                raise BufferStateError(f"[program] it {recording.state}")
+            context.recorder.replay(recording.variant(inputs))
+            if context.debug:
+                context.recorder.flush()
+
+    def __len__(self) -> int:
+        """Number of dispatches."""
+        return len(self._recording.commands)
+
+    def __repr__(self) -> str:
+        state = f", {self._recording.state}" if self._recording.state else ""
+        return f"<pykernels.Program of {len(self)} dispatches{state}>"
+
+
+@contextmanager
+def capturing(context: Context, inputs: Mapping[str, Any]) -> Iterator[Program]:
+    """Capture this thread's launches inside."""
+    context.check()
+    context.refuse("capture", "inside another one or in a recorded pass")
+    for name, t in inputs.items():
+        if not isinstance(t, Handle):
+            raise DTypeError(
+                f"[capture] {name} must be a pykernels.Tensor but is {type(t).__name__}"
+            )
+        if t._context is not context:
+            raise BufferStateError(f"[capture] {name} belongs to another device")
+    recording = Recording(context, inputs)
+    program = Program(recording)
+    with context.lock:
+        recorder = CaptureRecorder(context, recording, context.pool.arena(program, recording))
+    recording.storages += [t._storage for t in inputs.values()]
+    thread = threading.get_ident()
+    context.recorders[thread] = recorder
+    try:
+        yield program
+    except BaseException:
+        recording.state = "was not captured to its end"
+        raise
+    finally:
+        del context.recorders[thread]
+        recorder.arena = None
+    with context.lock:
+        recorder.finish()
+        recording.finish()

@@ -1,0 +1,82 @@
+"""When recorded launches are submitted: soon after the device was idle, in growing batches.
+
+A device that has nothing to do should start early, and each submit costs the host as much as
+several launches. So the first batch after a pause is small, and each is twice the one before:
+up to `STEADY` while the device keeps up with the host, without end while it does not.
+
+Sizes are counted in units: a launch, or what a data-centre GPU does in the time that the host
+records one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+__all__ = ["FIRST", "STEADY", "Pace", "next_size", "work"]
+
+UNIT_BYTES = 8 << 20
+UNIT_OPERATIONS = 125_000_000
+FIRST = 8.0
+STEADY = 64.0
+# A driver ends a process whose batch keeps the device busy for some seconds. A batch should stay
+# under this time (s), as far as the times of earlier batches tell. A unit of work takes 2.5 us on a
+# data-centre GPU; what is assumed at first is that of a slow integrated one.
+LONGEST = 0.05
+SLOW_UNIT = 200e-6
+MAX_WORK = 16384.0
+_MEASURABLE = 0.005  # s: in less, launches take more time than work
+
+
+def work(nbytes: int, operations: int) -> float:
+    """Units of work, besides launches, in this many bound bytes and operations."""
+    return nbytes / UNIT_BYTES + operations / UNIT_OPERATIONS
+
+
+def next_size(size: float, idle: bool) -> float:
+    """Units of the batch after one of `size`; had the device nothing to do when it came?"""
+    return min(2 * size, max(STEADY, size / 2)) if idle else 2 * size
+
+
+class Pace:
+    """The sizes of a device's batches.
+
+    Attributes:
+        due: units (launches and work) with which a batch is submitted.
+        most: units of work with which it is submitted even where batches are held.
+        held: how many ask for batches that end where they say (0: nobody).
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._clock = clock
+        self.due = FIRST
+        self.held = 0
+        self._unit = SLOW_UNIT  # seconds of a unit of work, at most
+        self.most = LONGEST / SLOW_UNIT
+        self._since = 0.0  # when the device began with what it is busy with
+        self._busy = 0.0  # units of work in it
+
+    def submitted(self, amount: float, idle: bool) -> None:
+        """A batch with this much work went to a device that was idle, or was not."""
+        now = self._clock()
+        if idle:
+            self._learn(now)
+            self._since = now
+        elif self._busy and now - self._since > _MEASURABLE:
+            self._unit = max(self._unit, (now - self._since) / self._busy)
+        self._busy += amount
+        self.due = next_size(self.due, idle)
+        self.most = min(LONGEST / self._unit, MAX_WORK)
+
+    def waited(self) -> None:
+        """The device has finished everything, and the host has waited for it."""
+        self._learn(self._clock())
+        self.due = FIRST
+
+    def _learn(self, now: float) -> None:
+        """The device is done with what it was busy with: it took no longer than until now."""
+        if self._busy:
+            found = (now - self._since) / self._busy
+            if found < self._unit:
+                self._unit = max(found, self._unit / 2)
+        self._busy = 0.0
