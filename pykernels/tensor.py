@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Coroutine, Iterator, Sequence
+from functools import partial
 from types import EllipsisType
 from typing import Any, Self, TypeAlias, cast
 
@@ -14,10 +15,13 @@ from .host import as_array, bytes_of, shape_of
 from .layout import Layout, contiguous_strides, layout
 from .runtime.handle import Handle
 from .runtime.launch import run
+from .runtime.signals import Signal
+from .runtime.transfers import READ_CHUNK, Take, copy_bytes
 
 __all__ = ["TensorBase"]
 
 _Item: TypeAlias = int | slice | EllipsisType | None
+NDArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Index: TypeAlias = _Item | tuple[_Item, ...]
 
 
@@ -231,27 +235,77 @@ class TensorBase(Handle):
             given = Handle(context, context.upload(bytes_of(np.ascontiguousarray(a))), 0, lay)
             run(context.copy, (given, self))
 
-    def numpy(self) -> np.ndarray[Any, np.dtype[Any]]:
+    def numpy(self, out: NDArray | None = None) -> NDArray:
         """A copy on the host; submits recorded launches and waits for them.
 
-        Raises DTypeError for bfloat16 without the package ml_dtypes, and IndexRangeError as
-        `Device.sync` does: then call again.
+        Other threads go on recording meanwhile; Ctrl-C comes through within 50 ms. More than 64 MiB
+        are read in pieces: what another thread does to the tensor meanwhile may come in between.
+
+        Args:
+            out: a writable array of the same shape and dtype, contiguous in C order, to copy into
+                and to return; saves the memory of a new one, and half the time of a large read.
+
+        Raises:
+            DTypeError: `out` is no array or has another dtype; or bfloat16 without the package
+                ml_dtypes.
+            ShapeError: `out` has another shape.
+            ArgumentError: `out` is read-only or not contiguous.
+            IndexRangeError: as in `Device.sync`; then call again.
         """
+        target = self._target(out)
+        source, nbytes, take = self._window(target)
+        if nbytes:
+            source._context.transfers.read_into(source._block, source._first, nbytes, take)
+        return target
+
+    def numpy_async(self, out: NDArray | None = None) -> Coroutine[Any, Any, NDArray]:
+        """`numpy` under asyncio: `await` it for the array, other tasks run meanwhile.
+
+        The copy is submitted at once: the array has what the tensor holds at the time of the call,
+        whatever is recorded before it is awaited. (One above 64 MiB is copied on the device first.)
+        Cancelling the task leaves `out` undefined. Arguments and errors are those of `numpy`.
+        """
+        target = self._target(out)
+        source, nbytes, take = (self if self.nbytes <= READ_CHUNK else self.copy())._window(target)
+        submit = source._context.transfers.submit_read
+        steps = submit(source._block, source._first, nbytes, take) if nbytes else iter(())
+        return _awaited(source, steps, target)
+
+    def _target(self, out: NDArray | None) -> NDArray:
+        """The array to copy into."""
         self._context.check()
         self._context.refuse_in_capture("read")
         dt = numpy_dtype(self.dtype)
-        lay = self._layout
-        if not lay.size:
+        if out is None:
             return np.empty(self.shape, dt)
-        if lay.hi - lay.lo > 2 * lay.nbytes + 64:
-            return self.copy().numpy()
-        first = (self._offset + lay.lo) // 4 * 4
-        last = -(-(self._offset + lay.hi) // 4) * 4
-        raw = self._context.transfers.read(self._block, first, last - first)
-        a: np.ndarray[Any, np.dtype[Any]] = np.ndarray(
-            self.shape, dt, raw, self._offset - first, self.strides
-        )
-        return a if lay.contiguous else a.copy()
+        if not isinstance(out, np.ndarray):
+            raise DTypeError(f"[numpy] out must be a numpy array but is {type(out).__name__}")
+        if out.dtype != dt:
+            raise DTypeError(f"[numpy] out must be {dt} but is {out.dtype}")
+        if out.shape != self.shape:
+            raise ShapeError(f"[numpy] out must have shape {self.shape} but has {out.shape}")
+        if not (out.flags.c_contiguous and out.flags.writeable):
+            raise ArgumentError("[numpy] out must be writable and contiguous in C order")
+        return out
+
+    @property
+    def _first(self) -> int:
+        """The whole word of the buffer in which the elements begin."""
+        return (self._offset + self._layout.lo) // 4 * 4
+
+    def _window(self, target: NDArray) -> tuple[Self, int, Take]:
+        """What to read of which tensor, in bytes from its first word, and how to take it in."""
+        lay, first = self._layout, self._first
+        if not lay.size:
+            return self, 0, _nothing
+        end = self._offset + lay.hi
+        nbytes = -(-end // 4) * 4 - first
+        if lay.contiguous:
+            flat = np.asarray(target).reshape(-1).view(np.uint8)
+            return self, nbytes, partial(copy_bytes, flat, self._offset - first)
+        if nbytes > min(2 * lay.nbytes + 64, READ_CHUNK):
+            return self.copy()._window(target)
+        return self, nbytes, partial(_copy_strided, target, self._offset - first, self.strides)
 
     def item(self) -> float | int | bool:
         """The only element, as a Python number."""
@@ -261,9 +315,7 @@ class TensorBase(Handle):
             return self.astype("float32").item()
         return cast("float | int | bool", self.numpy().reshape(-1)[0].item())
 
-    def __array__(
-        self, dtype: Any = None, copy: bool | None = None
-    ) -> np.ndarray[Any, np.dtype[Any]]:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray:
         if copy is False:
             raise ValueError("a tensor on a device becomes an array only by a copy")
         a = self.numpy()
@@ -319,3 +371,20 @@ def _reshaped(lay: Layout, shape: tuple[int, ...]) -> tuple[int, ...] | None:
         steps = contiguous_strides(shape[first:last], step)
         strides += steps
     return tuple(strides)
+
+
+def _copy_strided(
+    target: NDArray, offset: int, strides: tuple[int, ...], at: int, data: memoryview
+) -> None:
+    # No name is bound to what is unmapped soon.
+    np.copyto(target, np.ndarray(target.shape, target.dtype, data, offset, strides))
+
+
+def _nothing(at: int, data: memoryview) -> None:
+    pass
+
+
+async def _awaited(source: TensorBase, steps: Iterator[Signal], target: NDArray) -> NDArray:
+    """The array, when the read from `source`, which must live until then, is done."""
+    await source._context.transfers.follow(steps)
+    return target

@@ -72,7 +72,9 @@ class Context:
         self.pool.before_destroy = self.recorder.flush
         self.pool.before_release = self.forget_bind_groups
         self.pool.before_dissolve = lambda recording: self.faults.close(recording.pages)
-        self.transfers = Transfers(engine, raw, self.pool, self.recorder, self.lock, self.faults)
+        self.transfers = Transfers(
+            engine, raw, self.pool, self.recorder, self.lock, self.faults, completion
+        )
         self.adopted: weakref.WeakValueDictionary[int, Storage] = weakref.WeakValueDictionary()
         # Stands in for optional tensors that are not given.
         self.null = Block(self.pool.create(256 * 8, USAGE))
@@ -165,7 +167,7 @@ class Context:
         """Submit all recorded launches, wait for them, and raise what they found wrong."""
         self.check()
         self.refuse_in_capture("sync")
-        self.transfers.read(self.null, 0, 4)
+        self.transfers.sync()
 
     @contextmanager
     def record(self, compute_pass: Any) -> Iterator[None]:

@@ -10,7 +10,7 @@ import importlib
 import importlib.util
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias
 
 from pykernels.errors import (
@@ -22,7 +22,9 @@ from pykernels.errors import (
     ShaderError,
 )
 
-__all__ = ["Engine", "EngineName", "engine_of", "get_engine"]
+from .signals import Completion, DawnSignals, Signal, Signals, WgpuSignals
+
+__all__ = ["Copy", "Engine", "EngineName", "engine_of", "get_engine"]
 
 EngineName: TypeAlias = Literal["wgpu", "dawn"]
 MODULES: dict[EngineName, tuple[str, str]] = {
@@ -34,6 +36,9 @@ _FEATURES: dict[EngineName, dict[str, str]] = {"wgpu": {"subgroups": "subgroup"}
 # What a device of ours asks for where the adapter has it.
 _WANTED = ("shader-f16", "subgroups", "timestamp-query")
 COPY_DST = 0x08
+# Of a raw buffer, from a byte offset, to a byte offset in the target, so many bytes.
+Copy: TypeAlias = tuple[Any, int, int, int]
+_SLOT = "pykernels"  # of wgpu's error handler
 # `Parent device is lost`, `[Device "label"] is lost`, `Device is destroyed`
 _LOST = re.compile(r"\bdevice\b[^\n]{0,80}\bis (lost|destroyed)", re.IGNORECASE)
 
@@ -58,8 +63,10 @@ class Engine:
         if name == "wgpu":
             self.begin: Callable[[], None] = self._begin_wgpu
             self.end: Callable[[str], None] = self._end_wgpu
+            self.signals: Signals = WgpuSignals(self.ffi, self.lib)
         else:
             self.begin, self.end = _nothing, self._end_dawn
+            self.signals = DawnSignals(self.ffi, self.lib, self._api.get_wgpu_instance)
 
     @property
     def version(self) -> str:
@@ -133,9 +140,6 @@ class Engine:
         raw = self._api.libf.wgpuDeviceCreateShaderModuleTrusted(device._internal, desc, 0)
         return self.module.backends.wgpu_native.GPUShaderModule(label, raw, device)
 
-    def completion(self, device: Any) -> Any:
-        return _Completion(self, device)
-
     def bind_group(self, device: Any, descriptor: Any, what: str) -> Any:
         """A raw bind group, released with the last reference to it."""
         self.begin()
@@ -180,13 +184,61 @@ class Engine:
             self.lib.wgpuQueueWriteBuffer(device.queue._internal, buffer._internal, 0, null, 0)
             self.end("buffer")
 
-    def wait(self, device: Any, promise: Any) -> None:
-        """Wait for a promise. wgpu's never resolves when the device is destroyed meanwhile."""
-        if self.name == "wgpu":
-            while not promise._thread_event.wait(0.5):
-                if device._poller is None:
-                    raise DeviceLostError("[read] the device was destroyed while it was read from")
-        promise.sync_wait()
+    # -- copies to the host ------------------------------------------------------------------------
+
+    def completion(self, device: Any) -> Completion:
+        """Tells whether the work of this device is done, and waits for it."""
+        return self.signals.completion(device)
+
+    def copy_and_map(
+        self, device: Any, copies: Sequence[Copy], target: Any, signal: Signal
+    ) -> None:
+        """Submit copies into a raw buffer, and map what they fill for reading."""
+        lib, ffi = self.lib, self.ffi
+        end = 0
+        self.begin()
+        try:
+            encoder = ffi.gc(
+                lib.wgpuDeviceCreateCommandEncoder(device._internal, ffi.NULL),
+                lib.wgpuCommandEncoderRelease,
+            )
+            for source, offset, at, nbytes in copies:
+                lib.wgpuCommandEncoderCopyBufferToBuffer(
+                    encoder, source, offset, target, at, nbytes
+                )
+                end = at + nbytes
+            commands = ffi.gc(
+                lib.wgpuCommandEncoderFinish(encoder, ffi.NULL), lib.wgpuCommandBufferRelease
+            )
+        finally:
+            # wgpu ends the process at a submit to a lost device: this raises before that.
+            self.end("read")
+        self.begin()
+        try:
+            lib.wgpuQueueSubmit(
+                device.queue._internal, 1, ffi.new("WGPUCommandBuffer[1]", [commands])
+            )
+            self.signals.map(signal, target, end)
+        finally:
+            self.end("read")
+
+    def mapped(self, target: Any, nbytes: int, signal: Signal) -> memoryview:
+        """The bytes of a raw buffer that was mapped, valid until it is unmapped.
+
+        wgpu ends the process if its device was destroyed: ask `Completion.lost` before.
+        """
+        found = self.signals.mapped(signal, target, nbytes)
+        if not found:
+            raise DeviceLostError("[read] the device was lost while it was read from")
+        return memoryview(self.ffi.buffer(found, nbytes))
+
+    def unmap(self, buffer: Any) -> None:
+        """Unmap a raw buffer."""
+        self.begin()
+        try:
+            self.lib.wgpuBufferUnmap(buffer)
+        finally:
+            self.end("read")
 
     def timestamp_period(self, device: Any) -> float:
         """Nanoseconds of one step of a timestamp."""
@@ -214,11 +266,17 @@ class Engine:
 
     # Raw calls report errors through a callback: `begin` and `end` put them into an exception.
 
+    # An interrupt may leave a slot of wgpu's handler behind: the next `begin` drops it. So pairs of
+    # `begin` and `end` do not nest.
+
     def _begin_wgpu(self) -> None:
-        self._handler.capture("pykernels")
+        stack = self._handler._get_proxy_stack()
+        while stack and stack[-1].name == _SLOT:
+            stack.pop()
+        self._handler.capture(_SLOT)
 
     def _end_wgpu(self, what: str) -> None:
-        found = self._handler.release("pykernels")
+        found = self._handler.release(_SLOT)
         if found is not None:
             raise self.error(self.module.GPUError(found[1]), what)
 
@@ -275,15 +333,3 @@ def engine_of(device: Any) -> Engine:
 def installed(name: EngineName) -> bool:
     """Is the engine's package there? Imports nothing."""
     return importlib.util.find_spec(MODULES[name][0]) is not None
-
-
-class _Completion:
-    def __init__(self, engine: Engine, device: Any) -> None:
-        self._lib, self._raw, self._null = engine.lib, device._internal, engine.ffi.NULL
-        self._wgpu = engine.name == "wgpu"
-
-    def submitted(self) -> None:
-        pass
-
-    def idle(self) -> bool:
-        return not self._wgpu or bool(self._lib.wgpuDevicePoll(self._raw, False, self._null) & 0xFF)

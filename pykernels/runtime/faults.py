@@ -59,6 +59,7 @@ class Snapshot:
     def __init__(self, page: Page) -> None:
         self.page = page
         self.block = page.block
+        self.taken = page.launches  # another list when slots count from the start again
         self.launches = len(page.launches)
         self.runs = page.runs
         self.nbytes = 4 * (HEAD + SLOT * self.launches)
@@ -173,6 +174,8 @@ class Faults:
         """Take in what copies of `waiting` pages say, the launches before them being done."""
         for snapshot, words in zip(snapshots, data, strict=True):
             page = snapshot.page
+            if page.launches is not snapshot.taken:
+                continue  # another thread's, which was later, has told all of it
             news, counts, started = snapshot.news(words)
             if page in self._recorded:
                 rest = self._recorded
@@ -182,6 +185,8 @@ class Faults:
                 page.counts = counts
                 self._recorded = rest
             elif page in self._programs:
+                if page.seen >= snapshot.runs:
+                    continue  # the same
                 self._pending += news
                 page.counts = counts
                 page.seen = snapshot.runs

@@ -25,6 +25,7 @@ from .engine import Engine
 from .faults import Faults, Page
 from .memory import STORAGE, Block, Pool, Storage
 from .pace import Pace
+from .signals import Completion
 
 __all__ = ["Note", "PassRecorder", "Recorder", "TimedBatch", "Timer"]
 
@@ -64,7 +65,7 @@ class Recorder:
 
     def __init__(
         self, engine: Engine, device: Any, pool: Pool, faults: Faults, calls: Calls,
-        completion: Any,
+        completion: Completion,
     ) -> None:  # fmt: skip
         self._engine = engine
         self._device = device
@@ -211,7 +212,6 @@ class Recorder:
                 self._exposed = {}
         finally:
             engine.end("submit")
-        self._completion.submitted()
         self.pace.submitted(amount, idle)
 
     def _encode(self, queue: Sequence[Command], batch: TimedBatch | None) -> Any:

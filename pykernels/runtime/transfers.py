@@ -1,21 +1,46 @@
-"""Uploads into and readbacks from the buffers of one device."""
+"""Uploads into and reads of the buffers of one device.
+
+A read submits a copy into a staging buffer under the device's lock, waits for it without, and then
+copies once, out of the mapped memory into where the caller wants it. Chunks bound the memory of it.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import functools
+import itertools
 import threading
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
 
 from pykernels.errors import DeviceLostError
 
-from .engine import Engine
-from .faults import Faults
+from .engine import Copy, Engine
+from .faults import Faults, Snapshot
 from .memory import COPY_DST, COPY_SRC, Block, Pool
 from .recorder import Recorder
+from .signals import Completion, Signal, pauses
 
-__all__ = ["Transfers"]
+__all__ = ["READ_CHUNK", "Take", "Transfers", "copy_bytes"]
 
 MAP_READ = 0x1 | COPY_DST
 READ_CHUNK = 64 << 20
+KEPT = 2 * READ_CHUNK  # bytes of staging buffers, those in use not counted
+NDArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+# Called for each chunk: its first byte in the whole, and the bytes, valid until it returns.
+Take: TypeAlias = Callable[[int, memoryview], None]
+
+
+class Staging:
+    """A buffer that is mapped for reading, and the signal that says so."""
+
+    __slots__ = ("buffer", "signal", "size")
+
+    def __init__(self, buffer: Any, signal: Signal) -> None:
+        self.buffer, self.signal = buffer, signal
+        self.size: int = buffer.size
 
 
 class Transfers:
@@ -23,12 +48,12 @@ class Transfers:
 
     def __init__(
         self, engine: Engine, device: Any, pool: Pool, recorder: Recorder, lock: threading.RLock,
-        faults: Faults,
+        faults: Faults, completion: Completion,
     ) -> None:  # fmt: skip
         self._engine, self._device = engine, device
         self._pool, self._recorder, self._lock = pool, recorder, lock
-        self._faults = faults
-        self._staging: Any = None
+        self._faults, self._completion = faults, completion
+        self._free: list[Staging] = []  # of several sizes, as several threads may read
 
     def upload(self, block: Block, offset: int, data: memoryview) -> None:
         """Queue a write; recorded launches that use the block go first."""
@@ -39,53 +64,131 @@ class Transfers:
                 self._pool.inspect(block.buffer, COPY_DST, "write")
             self._engine.write(self._device, block.buffer, offset, data)
 
-    def read(self, block: Block, offset: int, size: int) -> bytearray:
+    # -- reads ----------------------------------------------------------------------------------
+
+    def read(self, block: Block, offset: int, nbytes: int) -> memoryview:
         """Submit, wait, and read; raise what launches found wrong (see `faults`)."""
-        out = bytearray(size)
-        with self._lock:
-            self._recorder.flush()
-            if block.exposed:
-                self._pool.inspect(block.buffer, COPY_SRC, "read")
-            waiting = self._faults.waiting()
-            for at in range(0, size, READ_CHUNK):
-                n = min(READ_CHUNK, size - at)
-                out[at : at + n] = self._read_chunk(block, offset + at, n)
-            self._faults.found(waiting, [self._read_chunk(w.block, 0, w.nbytes) for w in waiting])
-            self._faults.raise_pending()
-        return out
+        out = np.empty(nbytes, np.uint8)
+        self.read_into(block, offset, nbytes, functools.partial(copy_bytes, out, 0))
+        return out.data
+
+    def read_into(self, block: Block, offset: int, nbytes: int, take: Take) -> None:
+        """The same, chunk by chunk handed to `take`."""
+        for signal in self._read(block, offset, nbytes, take):
+            self._engine.signals.wait(self._device._internal, signal)
+
+    def submit_read(self, block: Block, offset: int, nbytes: int, take: Take) -> Iterator[Signal]:
+        """The same for `follow`. The first chunk is what the block holds now."""
+        steps = self._read(block, offset, nbytes, take)
+        return itertools.chain([next(steps)], steps)
+
+    async def follow(self, steps: Iterator[Signal]) -> None:
+        """Wait under asyncio for what was submitted; other tasks run meanwhile."""
+        for signal in steps:
+            for pause in pauses():
+                if self._engine.signals.done(self._device._internal, signal):
+                    break
+                await asyncio.sleep(pause)
+
+    def _read(self, block: Block, offset: int, nbytes: int, take: Take) -> Iterator[Signal]:
+        """Chunk by chunk: submit, let the caller wait for what is yielded, and copy."""
+        for at in range(0, nbytes, READ_CHUNK):
+            n = min(READ_CHUNK, nbytes - at)
+            with self._lock:
+                self._recorder.flush()
+                if block.exposed:
+                    self._pool.inspect(block.buffer, COPY_SRC, "read")
+                waiting = self._faults.waiting()
+                staging = self._start([(block.handle, offset + at, 0, n)], waiting)
+            yield staging.signal
+            self._finish(staging, n, waiting, functools.partial(take, at))
+            self.raise_pending()
+
+    def sync(self) -> None:
+        """Submit, wait, and raise what launches found wrong; reads only if it must for that."""
+        self.poll()
+        self.raise_pending()
 
     def poll(self) -> None:
-        """Submit, wait, and keep what launches found wrong for the next read."""
+        """The same, but keep what launches found wrong for the next read."""
         with self._lock:
             self._recorder.flush()
+            idle = self._completion.idle()
             waiting = self._faults.waiting()
-            self._faults.found(waiting, [self._read_chunk(w.block, 0, w.nbytes) for w in waiting])
-
-    def _read_chunk(self, block: Block, offset: int, size: int) -> memoryview:
-        total = size
-        staging, self._staging = self._room(total), None
+            staging = self._start([], waiting) if waiting else None
+        if staging is not None:
+            self._engine.signals.wait(self._device._internal, staging.signal)
+            self._finish(staging, 0, waiting, None)
+        elif not idle:
+            self._completion.wait()
+        self._engine.begin()
         try:
-            encoder = self._device.create_command_encoder()
-            encoder.copy_buffer_to_buffer(block.buffer, offset, staging, 0, size)
-            # wgpu ends the process at a submit to a lost device; finish raises before that.
-            self._device.queue.submit([encoder.finish()])
-            self._engine.wait(self._device, staging.map_async("READ_NOSYNC", 0, total))
-            data: memoryview = staging.read_mapped(0, total, copy=True)
-            staging.unmap()
-        except self._engine.error_class as e:
-            raise self._engine.error(e, "read") from None
-        except (RuntimeError, AttributeError) as e:
-            raise DeviceLostError(f"[read] the device was lost while it was read from: {e}") from e
-        self._staging = staging  # only one that nothing happened to is used again
-        return data.cast("B")
+            self._completion.idle()  # Dawn tells in it that the device is lost
+        finally:
+            self._engine.end("sync")
+        if self._completion.destroyed():
+            raise DeviceLostError("[sync] the device was destroyed")
 
-    def _room(self, size: int) -> Any:
-        """A mappable buffer of at least `size` bytes."""
-        if self._staging is None or self._staging.size < size:
-            room = min(max(1 << max(size - 1, 1).bit_length(), 65536), READ_CHUNK)
-            self._staging = self._pool.create(room, MAP_READ)
-        return self._staging
+    def raise_pending(self) -> None:
+        with self._lock:
+            self._recorder.pace.waited()
+            self._faults.raise_pending()
+
+    # Whoever is interrupted between these two drops the staging buffer: only one that nothing
+    # happened to is used again. Fault pages then keep waiting.
+
+    def _start(self, copies: list[Copy], waiting: Sequence[Snapshot]) -> Staging:
+        """Submit copies, and those of fault pages behind them, into a buffer to be mapped."""
+        end = sum(copy[3] for copy in copies)
+        for page in waiting:
+            copies = [*copies, (page.block.handle, 0, end, page.nbytes)]
+            end += page.nbytes
+        staging = self._room(end)
+        self._engine.copy_and_map(self._device, copies, staging.buffer._internal, staging.signal)
+        return staging
+
+    def _finish(
+        self, staging: Staging, nbytes: int, waiting: Sequence[Snapshot],
+        take: Callable[[memoryview], None] | None,
+    ) -> None:  # fmt: skip
+        """Take in what was mapped: the data, and what the fault pages say."""
+        if self._completion.destroyed():
+            raise DeviceLostError("[read] the device was lost while it was read from")
+        raw, end = staging.buffer._internal, nbytes + sum(page.nbytes for page in waiting)
+        mapped = self._engine.mapped(raw, end, staging.signal)
+        if take is not None:
+            take(mapped[:nbytes])
+        if waiting:
+            parts = []
+            for page in waiting:
+                parts.append(mapped[nbytes : nbytes + page.nbytes])
+                nbytes += page.nbytes
+            with self._lock:
+                self._faults.found(waiting, parts)
+        self._engine.unmap(raw)
+        if staging.size + sum(kept.size for kept in self._free) <= KEPT:
+            self._free.append(staging)
+
+    def _room(self, nbytes: int) -> Staging:
+        """A staging buffer of at least `nbytes`."""
+        fitting = [kept for kept in self._free if kept.size >= nbytes]
+        if fitting:
+            staging = min(fitting, key=lambda kept: kept.size)
+            self._free.remove(staging)
+            return staging
+        size = max(min(1 << (nbytes - 1).bit_length(), READ_CHUNK), 65536, nbytes)
+        return Staging(self._pool.create(size, MAP_READ), self._engine.signals.new("BufferMap"))
 
     def close(self) -> None:
-        """Let the readback buffer go."""
-        self._staging = None
+        """Let the staging buffers go."""
+        self._free.clear()
+
+
+def copy_bytes(target: NDArray, skip: int, at: int, data: memoryview) -> None:
+    """A `Take` into an array of bytes, without the first `skip` bytes of the whole."""
+    begin, end = max(at, skip), min(at + len(data), skip + target.size)
+    # numpy lets other threads run meanwhile. No name is bound to what is unmapped soon.
+    np.copyto(
+        target[begin - skip : end - skip],
+        np.frombuffer(data[begin - at : end - at], np.uint8),
+    )

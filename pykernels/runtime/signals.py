@@ -1,0 +1,246 @@
+"""What an engine says when a map, or the work submitted to a queue, is done.
+
+A wait holds no lock and comes back to Python at least every 10 ms, where Ctrl-C comes through. A
+wait that is given up needs no care: nothing is freed that the engine may still use.
+"""
+
+from __future__ import annotations
+
+import functools
+import struct
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, TypeAlias
+
+__all__ = ["Completion", "DawnSignals", "Kind", "Signals", "WgpuSignals", "pauses"]
+
+Kind: TypeAlias = Literal["BufferMap", "QueueWorkDone"]
+_STATUS: dict[Kind, str] = {
+    "BufferMap": "WGPUMapAsyncStatus",
+    "QueueWorkDone": "WGPUQueueWorkDoneStatus",
+}
+# The arguments of a callback: status, message (is there one? always), userdata1, userdata2.
+_ARGUMENTS = struct.Struct("<i?QQ")
+SUCCESS = 1
+MAP_READ = 1
+SPIN = 2e-4  # s, without a pause
+SHORTEST, LONGEST = 5e-5, 1e-3  # s, of a pause
+WAIT_NS = 10_000_000
+
+
+def pauses() -> Iterator[float]:
+    """How long to sleep before asking again, in seconds: an eighth of the time waited so far."""
+    begun = time.perf_counter()
+    while (waited := time.perf_counter() - begun) < SPIN:
+        yield 0.0
+    while True:
+        yield min(max(waited / 8, SHORTEST), LONGEST)
+        waited = time.perf_counter() - begun
+
+
+class Signal:
+    """One end to be waited for. Used again only after it came.
+
+    Attributes:
+        info: what the raw call takes.
+        status: wgpu's, 0 until its callback was called.
+        future: Dawn's, with what `wgpuInstanceWaitAny` says of it.
+    """
+
+    __slots__ = ("callback", "future", "info", "status")
+
+
+class Signals:
+    """The signals of one engine."""
+
+    def __init__(self, ffi: Any, lib: Any) -> None:
+        self._ffi, self._lib = ffi, lib
+
+    def new(self, kind: Kind) -> Signal:
+        raise NotImplementedError
+
+    def map(self, signal: Signal, buffer: Any, nbytes: int) -> None:
+        """Map the first bytes of a raw buffer for reading."""
+        raise NotImplementedError
+
+    def after_submitted(self, signal: Signal, queue: Any) -> None:
+        """Comes when everything submitted to the raw queue so far is done."""
+        raise NotImplementedError
+
+    def done(self, device: Any, signal: Signal) -> bool:
+        """Has it come? Never blocks. `device` is the raw one."""
+        raise NotImplementedError
+
+    def mapped(self, signal: Signal, buffer: Any, nbytes: int) -> Any:
+        """The address of what was mapped, NULL if it was not."""
+        raise NotImplementedError
+
+    def completion(self, device: Any) -> Completion:
+        """Of a GPUDevice."""
+        raise NotImplementedError
+
+    def wait(self, device: Any, signal: Signal) -> None:
+        """Return when it has come."""
+        for pause in pauses():
+            if self.done(device, signal):
+                return
+            if pause:
+                self._pause(signal, pause)
+
+    def _pause(self, signal: Signal, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def _info(self, kind: Kind, mode: str, status: bytearray) -> tuple[Any, Any]:
+        """What a raw call takes, and the callback in it, which writes its arguments to `status`.
+
+        It is C alone, struct's pack_into: in a Python function a KeyboardInterrupt could be raised,
+        which cffi would print and drop.
+        """
+        callback = self._ffi.callback(
+            f"void({_STATUS[kind]}, WGPUStringView, uintptr_t, uintptr_t)",
+            functools.partial(_ARGUMENTS.pack_into, status, 0),
+        )
+        info = self._ffi.new(f"WGPU{kind}CallbackInfo *")
+        info.mode = getattr(self._lib, f"WGPUCallbackMode_{mode}")
+        info.callback = self._ffi.cast(f"WGPU{kind}Callback", callback)
+        return info, callback
+
+
+class WgpuSignals(Signals):
+    """wgpu calls back from any poll, of any thread; its own blocking poll cannot be interrupted."""
+
+    def __init__(self, ffi: Any, lib: Any) -> None:
+        super().__init__(ffi, lib)
+        self._waiting: set[Signal] = set()  # not called back yet: they must live
+
+    def new(self, kind: Kind) -> Signal:
+        for given_up in [s for s in self._waiting.copy() if s.status[0]]:
+            self._waiting.discard(given_up)
+        signal = Signal()
+        signal.status = bytearray(_ARGUMENTS.size)
+        signal.info, signal.callback = self._info(kind, "AllowProcessEvents", signal.status)
+        return signal
+
+    def map(self, signal: Signal, buffer: Any, nbytes: int) -> None:
+        signal.status[0] = 0
+        self._waiting.add(signal)
+        self._lib.wgpuBufferMapAsync(buffer, MAP_READ, 0, nbytes, signal.info[0])
+
+    def after_submitted(self, signal: Signal, queue: Any) -> None:
+        signal.status[0] = 0
+        self._waiting.add(signal)
+        self._lib.wgpuQueueOnSubmittedWorkDone(queue, signal.info[0])
+
+    def done(self, device: Any, signal: Signal) -> bool:
+        if not signal.status[0]:
+            self._lib.wgpuDevicePoll(device, 0, self._ffi.NULL)
+            if not signal.status[0]:
+                return False
+        self._waiting.discard(signal)
+        return True
+
+    def mapped(self, signal: Signal, buffer: Any, nbytes: int) -> Any:
+        if signal.status[0] != SUCCESS:
+            return self._ffi.NULL
+        return self._lib.wgpuBufferGetConstMappedRange(buffer, 0, nbytes)
+
+    def completion(self, device: Any) -> Completion:
+        return WgpuCompletion(self, device)
+
+
+class DawnSignals(Signals):
+    """Dawn's futures say themselves that they are done; the callbacks, which must be, do nothing.
+
+    They are called inside WaitAny only. A future that is given up stays in Dawn, some 100 bytes.
+    """
+
+    def __init__(self, ffi: Any, lib: Any, instance: Callable[[], Any]) -> None:
+        super().__init__(ffi, lib)
+        self._instance = instance  # made when it is first used, with what callers set before
+        ignored = bytearray(_ARGUMENTS.size)
+        self._infos = {kind: self._info(kind, "WaitAnyOnly", ignored) for kind in _STATUS}
+
+    def new(self, kind: Kind) -> Signal:
+        signal = Signal()
+        signal.info = self._infos[kind][0]
+        signal.future = self._ffi.new("WGPUFutureWaitInfo *")
+        return signal
+
+    def map(self, signal: Signal, buffer: Any, nbytes: int) -> None:
+        signal.future.completed = 0
+        future = self._lib.wgpuBufferMapAsync(buffer, MAP_READ, 0, nbytes, signal.info[0])
+        signal.future.future = future
+
+    def after_submitted(self, signal: Signal, queue: Any) -> None:
+        signal.future.completed = 0
+        signal.future.future = self._lib.wgpuQueueOnSubmittedWorkDone(queue, signal.info[0])
+
+    def done(self, device: Any, signal: Signal) -> bool:
+        if not signal.future.completed:
+            self._lib.wgpuInstanceWaitAny(self._instance(), 1, signal.future, 0)
+        return bool(signal.future.completed)
+
+    def mapped(self, signal: Signal, buffer: Any, nbytes: int) -> Any:
+        return self._lib.wgpuBufferGetConstMappedRange(buffer, 0, nbytes)
+
+    def completion(self, device: Any) -> Completion:
+        return DawnCompletion(self, device)
+
+    def _pause(self, signal: Signal, seconds: float) -> None:
+        self._lib.wgpuInstanceWaitAny(self._instance(), 1, signal.future, WAIT_NS)
+
+
+class Completion:
+    """Is the work of one device done? `idle` wants the device's lock, `wait` none."""
+
+    def __init__(self, signals: Signals, device: Any) -> None:
+        self._signals = signals
+        self._device = device
+
+    def idle(self) -> bool:
+        """Is all of our work done? Never blocks; work of others on the device may count as ours."""
+        raise NotImplementedError
+
+    def destroyed(self) -> bool:
+        """Must no mapped memory be asked for, as that would end the process?"""
+        return False
+
+    def wait(self) -> None:
+        """Return when all that was submitted to the device so far is done."""
+        signal = self._signals.new("QueueWorkDone")
+        self._signals.after_submitted(signal, self._device.queue._internal)
+        self._signals.wait(self._device._internal, signal)
+
+
+class WgpuCompletion(Completion):
+    """A poll says whether the queue is empty."""
+
+    def __init__(self, signals: WgpuSignals, device: Any) -> None:
+        super().__init__(signals, device)
+        self._poll, self._null = signals._lib.wgpuDevicePoll, signals._ffi.NULL
+
+    def idle(self) -> bool:
+        # A C bool: only its lowest byte is defined.
+        return bool(self._poll(self._device._internal, 0, self._null) & 0xFF)
+
+    def destroyed(self) -> bool:
+        return self._device._poller is None
+
+
+class DawnCompletion(Completion):
+    """Asks for the end of what was submitted when the question comes: a submit costs nothing."""
+
+    def __init__(self, signals: DawnSignals, device: Any) -> None:
+        super().__init__(signals, device)
+        self._signal: Signal | None = None
+
+    def idle(self) -> bool:
+        signals, device = self._signals, self._device
+        if self._signal is not None:
+            if not signals.done(device._internal, self._signal):
+                return False
+            self._signal = None
+        signal = signals.new("QueueWorkDone")
+        signals.after_submitted(signal, device.queue._internal)
+        self._signal = signal
+        return signals.done(device._internal, signal)
