@@ -200,8 +200,9 @@ class Context:
 
     def allocate(self, nbytes: int) -> Storage:
         """Uninitialised memory."""
-        arena = self._arena() if self.recorders else None
-        return self.pool.take(max(nbytes, 4), arena=arena)[0]
+        if self.recorders:
+            return self.pool.take(nbytes, arena=self._arena())[0]
+        return self.pool.take(nbytes)[0]
 
     def upload(self, data: memoryview) -> Storage:
         """Memory with these bytes, whole words, in it."""

@@ -147,11 +147,11 @@ class Pool:
         returned = self._returned
         while returned:
             lease = returned[0]
-            held = lease.held
-            if isinstance(held, Arena):
-                self._dissolve(held)
-            elif self._taken.get(held) is lease:
+            held: Any = lease.held
+            if self._taken.get(held) is lease:
                 self._put_back(held, held.arena)
+            elif isinstance(held, Arena):
+                self._dissolve(held)
             del returned[0]
         if self._stale:
             self.before_release()
@@ -206,6 +206,9 @@ class Pool:
             size = self._max_size
         with self._lock:
             if self._returned:
+                storage = self._swap(size, arena)
+                if storage is not None:
+                    return storage, False
                 self._collect()
             if arena is not None and arena.free.get(size):
                 return self._again(arena.free[size]), False
@@ -231,6 +234,23 @@ class Pool:
                 block.arena = arena
                 arena.blocks += (block,)
         return storage, written
+
+    def _swap(self, size: int, arena: Arena | None) -> Storage | None:
+        """A storage of the block that came back first, if it is of this size: a loop that makes
+        the same tensors again needs no list of free blocks."""
+        old = self._returned[0]
+        block: Any = old.held
+        if self._taken.get(block) is not old:
+            return None
+        if block.size != size or not block.reusable or block.arena is not arena:
+            return None
+        storage = storage_of(block)
+        lease = _Lease(storage, self._returned.append)
+        lease.held = block
+        self._taken[block] = lease
+        del self._returned[0]
+        self._hits += 1
+        return storage
 
     def _again(self, line: list[Block]) -> Storage:
         """A storage of a block that an arena has free."""

@@ -19,7 +19,7 @@ from .recorder import Note
 
 __all__ = ["Profile", "Record", "profiled"]
 
-QUERIES = 2 * MAX_LAUNCHES
+QUERIES = 4 * MAX_LAUNCHES  # a batch ends with the call that has its last launch
 QUERY_RESOLVE = 0x200  # a buffer's usage
 HOST, GPU = 1, 2  # the tracks of a trace
 

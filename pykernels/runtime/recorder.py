@@ -105,13 +105,14 @@ class Recorder:
         packed = call.pack(*(scalars if order is None else [scalars[i] for i in order]))
         if generation != self._calls.generation:
             return False  # the __float__ of a scalar did it
-        if len(self._queue) + call.count > MAX_LAUNCHES:
+        params, page, number = self.params, call.page, 0
+        if params.used + call.count > MAX_LAUNCHES:
             self.flush()
-        serial, params, page, number = self.serial, self.params, call.page, 0
         if page is not None:
             if page is not self._faults.own(len(call.watched)):
                 return False
             number = page.next_slot
+        serial = self.serial
         for block in call.blocks:
             if block.exposed:
                 self._inspect(block, call.label)
@@ -124,7 +125,8 @@ class Recorder:
             used += call.count
         notes = () if self.timer is None else call.notes(time.perf_counter())
         self._queue += commands
-        self._notes += notes
+        if notes:
+            self._notes += notes
         params.used = used
         params.serial = kept
         call.last = packed
@@ -134,9 +136,14 @@ class Recorder:
         if page is not None:
             page.launches += call.watched
         pace = self.pace
-        if self._work >= pace.most or (self._size >= pace.due and not pace.held):
-            self.flush()
+        if self._size >= pace.due or self._work >= pace.most:
+            self._submit_if_due()
         return True
+
+    def _submit_if_due(self) -> None:
+        pace, limit = self.pace, MAX_LAUNCHES
+        if self._work >= pace.most or not pace.held or len(self._queue) >= limit:
+            self.flush()
 
     def replay(self, program: Any) -> None:
         """Record a captured program (`capture.Variant`): all its commands, or none."""
@@ -152,13 +159,11 @@ class Recorder:
         self._notes += notes
         program.runs[0] += 1
         for count, size, amount in program.pieces:
-            if before and before + count > MAX_LAUNCHES:
-                self.flush(before)
-                before = 0
             before += count
             self._size += size
             self._work += amount
-            if self._work >= pace.most or (self._size >= pace.due and not pace.held):
+            due = self._size >= pace.due and not pace.held
+            if due or self._work >= pace.most or before >= MAX_LAUNCHES:
                 self.flush(before)
                 before = 0
 
@@ -260,12 +265,15 @@ def encode(lib: Any, raw_pass: Any, commands: Sequence[Command]) -> None:
     set_pipeline = lib.wgpuComputePassEncoderSetPipeline
     set_group = lib.wgpuComputePassEncoderSetBindGroup
     run = lib.wgpuComputePassEncoderDispatchWorkgroups
-    bound = None
-    for pipeline, group, offset, x, y in commands:
-        if pipeline is not bound:
-            set_pipeline(raw_pass, pipeline)
-            bound = pipeline
-        set_group(raw_pass, 0, group, 1, offset)
+    bound = last = None
+    for command in commands:
+        pipeline, group, offset, x, y = command
+        if command is not last:  # else all is set
+            if pipeline is not bound:
+                set_pipeline(raw_pass, pipeline)
+                bound = pipeline
+            set_group(raw_pass, 0, group, 1, offset)
+            last = command
         run(raw_pass, x, y, 1)
 
 

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import pykernels as pk
+from pykernels.runtime.calls import MAX_LAUNCHES
 from pykernels.runtime.engine import get_engine
 from pykernels.runtime.recorder import encode as recorder_encode
 
@@ -166,5 +167,5 @@ def unpaced(dev: pk.Device, monkeypatch: pytest.MonkeyPatch, most: float = float
     pace = dev._context.recorder.pace
     monkeypatch.setattr(pace, "submitted", lambda amount, idle: None)
     monkeypatch.setattr(pace, "waited", lambda: None)
-    monkeypatch.setattr(pace, "due", float("inf"))
+    monkeypatch.setattr(pace, "due", float(MAX_LAUNCHES))
     monkeypatch.setattr(pace, "most", most)
