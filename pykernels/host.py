@@ -9,7 +9,7 @@ import numpy as np
 
 from .errors import ArgumentError, ShapeError
 
-__all__ = ["as_array", "bytes_of", "shape_of"]
+__all__ = ["as_array", "bytes_in", "bytes_of", "shape_of"]
 
 
 def shape_of(shape: object) -> tuple[int, ...]:
@@ -28,6 +28,13 @@ def as_array(values: Any, op: str) -> np.ndarray[Any, Any]:
         raise ArgumentError(
             f"[{op}] numpy makes no array of {type(values).__name__}: {e}"
         ) from None
+
+
+def bytes_in(a: np.ndarray[Any, Any]) -> memoryview:
+    """The memory of a contiguous array."""
+    if a.dtype.kind == "V":  # bfloat16, of which memoryview knows nothing
+        return np.asarray(a).reshape(-1).view(np.uint8).data
+    return memoryview(a).cast("B")
 
 
 def bytes_of(a: np.ndarray[Any, Any]) -> memoryview:
