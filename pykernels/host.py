@@ -9,7 +9,7 @@ import numpy as np
 
 from .errors import ArgumentError, ShapeError
 
-__all__ = ["as_array", "bytes_in", "bytes_of", "shape_of"]
+__all__ = ["as_array", "bytes_of", "shape_of"]
 
 
 def shape_of(shape: object) -> tuple[int, ...]:
@@ -30,18 +30,8 @@ def as_array(values: Any, op: str) -> np.ndarray[Any, Any]:
         ) from None
 
 
-def bytes_in(a: np.ndarray[Any, Any]) -> memoryview:
+def bytes_of(a: np.ndarray[Any, Any]) -> memoryview:
     """The memory of a contiguous array."""
-    if a.dtype.kind == "V":  # bfloat16, of which memoryview knows nothing
+    if a.dtype.kind == "V" or not a.size:  # memoryview knows no bfloat16, and casts no empty one
         return np.asarray(a).reshape(-1).view(np.uint8).data
     return memoryview(a).cast("B")
-
-
-def bytes_of(a: np.ndarray[Any, Any]) -> memoryview:
-    """The bytes of a contiguous array, padded to whole words."""
-    if a.nbytes == 0:
-        return memoryview(b"")
-    flat = a.reshape(-1).view(np.uint8)
-    if flat.size % 4:
-        flat = np.concatenate([flat, np.zeros(-flat.size % 4, np.uint8)])
-    return flat.data

@@ -11,7 +11,7 @@ import numpy as np
 
 from .dtypes import DTypeLike, DTypeName, dtype_of, numpy_dtype
 from .errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
-from .host import as_array, bytes_in, bytes_of, shape_of
+from .host import as_array, bytes_of, shape_of
 from .layout import Layout, contiguous_strides, layout
 from .runtime.handle import Handle
 from .runtime.launch import run
@@ -228,8 +228,8 @@ class TensorBase(Handle):
         if not self.size:
             return
         if self.contiguous and self._offset % 4 == 0 and self.nbytes % 4 == 0:
-            flat = np.ascontiguousarray(a).reshape(-1).view(np.uint8)
-            context.transfers.upload(self._block, self._offset, flat.data)
+            data = bytes_of(np.ascontiguousarray(a))
+            context.transfers.upload(self._block, self._offset, data)
         else:
             lay = layout(a.shape, contiguous_strides(a.shape, self.itemsize), self._layout.dtype)
             given = Handle(context, context.upload(bytes_of(np.ascontiguousarray(a))), 0, lay)
@@ -301,7 +301,7 @@ class TensorBase(Handle):
         end = self._offset + lay.hi
         nbytes = -(-end // 4) * 4 - first
         if lay.contiguous:
-            return self, nbytes, partial(copy_bytes, bytes_in(target), self._offset - first)
+            return self, nbytes, partial(copy_bytes, bytes_of(target), self._offset - first)
         if nbytes > min(2 * lay.nbytes + 64, READ_CHUNK):
             return self.copy()._window(target)
         return self, nbytes, partial(_copy_strided, target, self._offset - first, self.strides)

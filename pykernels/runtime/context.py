@@ -201,15 +201,13 @@ class Context:
     def allocate(self, nbytes: int) -> Storage:
         """Uninitialised memory."""
         arena = self._arena() if self.recorders else None
-        return self.pool.take(max(nbytes, 4), arena=arena)[0]
+        return self.pool.take(max(nbytes, 4), arena=arena)
 
     def upload(self, data: memoryview) -> Storage:
-        """Memory with these bytes, whole words, in it."""
+        """Memory with these bytes in it."""
         self.refuse_in_capture("upload")
-        with self.lock:
-            storage, written = self.pool.take(max(data.nbytes, 4), data if data.nbytes else None)
-            if not written and data.nbytes:
-                self.transfers.upload(storage.block, 0, data)
+        storage = self.pool.take(max(data.nbytes, 4))
+        self.transfers.upload(storage.block, 0, data)
         return storage
 
     def expose(self, block: Block) -> Any:

@@ -57,13 +57,19 @@ class Transfers:
         self._free: list[Staging] = []  # of several sizes, as several threads may read
 
     def upload(self, block: Block, offset: int, data: memoryview) -> None:
-        """Queue a write; recorded launches that use the block go first."""
+        """Queue a write; recorded launches that use the block go first. The last word is filled up
+        with zeros."""
         with self._lock:
             if block.mark >= self._recorder.serial:
                 self._recorder.flush()
             if block.exposed:
                 self._pool.inspect(block.buffer, COPY_DST, "write")
-            self._engine.write(self._device, block.buffer, offset, data)
+            whole = len(data) // 4 * 4
+            if whole:
+                self._engine.write(self._device, block.buffer, offset, data[:whole])
+            if whole < len(data):
+                last = memoryview(bytes(data[whole:]).ljust(4, b"\0"))
+                self._engine.write(self._device, block.buffer, offset + whole, last)
 
     # -- reads ----------------------------------------------------------------------------------
 
