@@ -234,8 +234,8 @@ class TensorBase(Handle):
         if not self.size:
             return
         if self.contiguous and self._offset % 4 == 0 and self.nbytes % 4 == 0:
-            flat = np.ascontiguousarray(a).reshape(-1).view(np.uint8)
-            context.transfers.upload(self._block, self._offset, flat.data)
+            data = bytes_of(np.ascontiguousarray(a))
+            context.transfers.upload(self._block, self._offset, data)
         else:
             lay = contiguous_layout(a.shape, self._layout.dtype)
             given = Handle(context, context.upload(bytes_of(np.ascontiguousarray(a))), 0, lay)
@@ -307,8 +307,7 @@ class TensorBase(Handle):
         end = self._offset + lay.hi
         nbytes = -(-end // 4) * 4 - first
         if lay.contiguous:
-            flat = np.asarray(target).reshape(-1).view(np.uint8)
-            return self, nbytes, partial(copy_bytes, flat, self._offset - first)
+            return self, nbytes, partial(copy_bytes, bytes_of(target), self._offset - first)
         if nbytes > min(2 * lay.nbytes + 64, READ_CHUNK):
             return self.copy()._window(target)
         return self, nbytes, partial(_copy_strided, target, self._offset - first, self.strides)

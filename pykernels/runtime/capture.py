@@ -209,9 +209,9 @@ class CaptureRecorder:
             page = self._page
         for i, nbytes in enumerate(prepared.scratch):
             if i == len(self._scratch):
-                self._scratch.append(context.pool.take(nbytes, arena=self.arena)[0])
+                self._scratch.append(context.pool.take(nbytes, arena=self.arena))
             elif self._scratch[i].block.size < nbytes:
-                self._scratch[i] = context.pool.take(nbytes, arena=self.arena)[0]
+                self._scratch[i] = context.pool.take(nbytes, arena=self.arena)
         self._tensors = tensors
         return [s.block for s in self._scratch[: len(prepared.scratch)]], page
 

@@ -201,16 +201,14 @@ class Context:
     def allocate(self, nbytes: int) -> Storage:
         """Uninitialised memory."""
         if self.recorders:
-            return self.pool.take(nbytes, arena=self._arena())[0]
-        return self.pool.take(nbytes)[0]
+            return self.pool.take(nbytes, arena=self._arena())
+        return self.pool.take(nbytes)
 
     def upload(self, data: memoryview) -> Storage:
-        """Memory with these bytes, whole words, in it."""
+        """Memory with these bytes in it."""
         self.refuse_in_capture("upload")
-        with self.lock:
-            storage, written = self.pool.take(max(data.nbytes, 4), data if data.nbytes else None)
-            if not written and data.nbytes:
-                self.transfers.upload(storage.block, 0, data)
+        storage = self.pool.take(max(data.nbytes, 4))
+        self.transfers.upload(storage.block, 0, data)
         return storage
 
     def expose(self, block: Block) -> Any:

@@ -63,9 +63,12 @@ class Engine:
         if name == "wgpu":
             self.begin: Callable[[], None] = self._begin_wgpu
             self.end: Callable[[str], None] = self._end_wgpu
+            # Where wgpu need not be asked, as a signal tells, or nobody cares.
+            self.raise_told: Callable[[str], None] = _nothing
             self.signals: Signals = WgpuSignals(self.ffi, self.lib)
         else:
             self.begin, self.end = _nothing, self._end_dawn
+            self.raise_told = self._end_dawn
             self.signals = DawnSignals(self.ffi, self.lib, self._api.get_wgpu_instance)
 
     @property
@@ -213,14 +216,10 @@ class Engine:
         finally:
             # wgpu ends the process at a submit to a lost device: this raises before that.
             self.end("read")
-        self.begin()
-        try:
-            lib.wgpuQueueSubmit(
-                device.queue._internal, 1, ffi.new("WGPUCommandBuffer[1]", [commands])
-            )
-            self.signals.map(signal, target, end)
-        finally:
-            self.end("read")
+        buffers = ffi.new("WGPUCommandBuffer[1]", [commands])
+        lib.wgpuQueueSubmit(device.queue._internal, 1, buffers)
+        self.signals.map(signal, target, end)
+        self.raise_told("read")
 
     def mapped(self, target: Any, nbytes: int, signal: Signal) -> memoryview:
         """The bytes of a raw buffer that was mapped, valid until it is unmapped.
@@ -234,11 +233,8 @@ class Engine:
 
     def unmap(self, buffer: Any) -> None:
         """Unmap a raw buffer."""
-        self.begin()
-        try:
-            self.lib.wgpuBufferUnmap(buffer)
-        finally:
-            self.end("read")
+        self.lib.wgpuBufferUnmap(buffer)
+        self.raise_told("read")
 
     def timestamp_period(self, device: Any) -> float:
         """Nanoseconds of one step of a timestamp."""
@@ -288,7 +284,7 @@ class Engine:
             raise self.error(classes.get(kind, self.module.GPUError)(message), what)
 
 
-def _nothing() -> None:
+def _nothing(what: str = "") -> None:
     pass
 
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pykernels.errors import BufferStateError, DeviceLostError, OutOfMemoryError
+from pykernels.errors import BufferStateError, OutOfMemoryError
 
 from .engine import Engine
 
@@ -194,10 +194,8 @@ class Pool:
         with self._lock:
             return [arena.content for arena in self._arenas]
 
-    def take(
-        self, nbytes: int, data: memoryview | None = None, arena: Arena | None = None
-    ) -> tuple[Storage, bool]:
-        """A storage of at least `nbytes`. A new buffer is born with `data` in it (then True).
+    def take(self, nbytes: int, arena: Arena | None = None) -> Storage:
+        """A storage of at least `nbytes`.
 
         One for an `arena` comes from what is free there, or belongs to it from now on.
         """
@@ -208,16 +206,16 @@ class Pool:
             if self._returned:
                 storage = self._swap(size, arena)
                 if storage is not None:
-                    return storage, False
+                    return storage
                 self._collect()
             if arena is not None and arena.free.get(size):
-                return self._again(arena.free[size]), False
+                return self._again(arena.free[size])
             line = self._free.get(size)
             if line:
-                block, written = line[-1], False
+                block = line[-1]
             else:
                 line = None
-                block, written = self._new(size, nbytes, data)
+                block = self._new(size, nbytes)
             storage = storage_of(block)
             lease = _Lease(storage, self._returned.append)
             lease.held = block
@@ -233,7 +231,7 @@ class Pool:
             if arena is not None:
                 block.arena = arena
                 arena.blocks += (block,)
-        return storage, written
+        return storage
 
     def _swap(self, size: int, arena: Arena | None) -> Storage | None:
         """A storage of the block that came back first, if it is of this size: a loop that makes
@@ -298,7 +296,7 @@ class Pool:
             block = line[-1]
         else:
             line = None
-            block = self._new(size, nbytes, None)[0]
+            block = self._new(size, nbytes)
         have = len(self._scratch)
         old = self._scratch[index] if index < have else None
         if old is not None:
@@ -320,29 +318,20 @@ class Pool:
         else:
             spare += (block,)
 
-    def _new(self, size: int, nbytes: int, data: memoryview | None) -> tuple[Block, bool]:
+    def _new(self, size: int, nbytes: int) -> Block:
         if nbytes > self._max_size:
             raise OutOfMemoryError(
                 f"[memory] {nbytes} bytes are more than the largest buffer of this device, "
                 f"{self._max_size}"
             )
         self._fit(size)
-        buffer = self.create(size, USAGE, mapped=data is not None)
-        if data is not None:
-            try:
-                buffer.write_mapped(data, 0)
-                buffer.unmap()
-            except (self._engine.error_class, RuntimeError) as e:
-                raise DeviceLostError(f"[memory] a new buffer could not be written: {e}") from None
-        return Block(buffer), data is not None
+        return Block(self.create(size, USAGE))
 
-    def create(self, size: int, usage: int, mapped: bool = False) -> Any:
+    def create(self, size: int, usage: int) -> Any:
         """A new GPUBuffer outside the statistics; the pool makes room if the device has none."""
         for last in (False, True):
             try:
-                return self._device.create_buffer(
-                    label="pykernels", size=size, usage=usage, mapped_at_creation=mapped
-                )
+                return self._device.create_buffer(label="pykernels", size=size, usage=usage)
             except self._engine.error_class as e:
                 error = self._engine.error(e, "memory")
                 if last or not isinstance(error, OutOfMemoryError):

@@ -322,7 +322,7 @@ class PassRecorder:
             if self._page is None:
                 self._page = self._faults.recorded()
             page = self._page
-        self._scratch = [self._pool.take(n)[0] for n in prepared.scratch]
+        self._scratch = [self._pool.take(n) for n in prepared.scratch]
         return [s.block for s in self._scratch], page
 
     def record(self, call: Call, scalars: Sequence[float]) -> bool:

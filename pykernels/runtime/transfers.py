@@ -27,6 +27,7 @@ __all__ = ["READ_CHUNK", "Take", "Transfers", "copy_bytes"]
 
 MAP_READ = 0x1 | COPY_DST
 READ_CHUNK = 64 << 20
+LARGE = 1 << 20  # bytes
 KEPT = 2 * READ_CHUNK  # bytes of staging buffers, those in use not counted
 NDArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 # Called for each chunk: its first byte in the whole, and the bytes, valid until it returns.
@@ -36,10 +37,10 @@ Take: TypeAlias = Callable[[int, memoryview], None]
 class Staging:
     """A buffer that is mapped for reading, and the signal that says so."""
 
-    __slots__ = ("buffer", "signal", "size")
+    __slots__ = ("_buffer", "raw", "signal", "size")
 
     def __init__(self, buffer: Any, signal: Signal) -> None:
-        self.buffer, self.signal = buffer, signal
+        self._buffer, self.raw, self.signal = buffer, buffer._internal, signal
         self.size: int = buffer.size
 
 
@@ -56,21 +57,27 @@ class Transfers:
         self._free: list[Staging] = []  # of several sizes, as several threads may read
 
     def upload(self, block: Block, offset: int, data: memoryview) -> None:
-        """Queue a write; recorded launches that use the block go first."""
+        """Queue a write; recorded launches that use the block go first. The last word is filled up
+        with zeros."""
         with self._lock:
             if block.mark >= self._recorder.serial:
                 self._recorder.flush()
             if block.exposed:
                 self._pool.inspect(block.buffer, COPY_DST, "write")
-            self._engine.write(self._device, block.buffer, offset, data)
+            whole = len(data) // 4 * 4
+            if whole:
+                self._engine.write(self._device, block.buffer, offset, data[:whole])
+            if whole < len(data):
+                last = memoryview(bytes(data[whole:]).ljust(4, b"\0"))
+                self._engine.write(self._device, block.buffer, offset + whole, last)
 
     # -- reads ----------------------------------------------------------------------------------
 
     def read(self, block: Block, offset: int, nbytes: int) -> memoryview:
         """Submit, wait, and read; raise what launches found wrong (see `faults`)."""
-        out = np.empty(nbytes, np.uint8)
+        out = np.empty(nbytes, np.uint8).data
         self.read_into(block, offset, nbytes, functools.partial(copy_bytes, out, 0))
-        return out.data
+        return out
 
     def read_into(self, block: Block, offset: int, nbytes: int, take: Take) -> None:
         """The same, chunk by chunk handed to `take`."""
@@ -102,18 +109,22 @@ class Transfers:
                 staging = self._start([(block.handle, offset + at, 0, n)], waiting)
             yield staging.signal
             self._finish(staging, n, waiting, functools.partial(take, at))
-            self.raise_pending()
+            self._raise_pending()
 
     def sync(self) -> None:
         """Submit, wait, and raise what launches found wrong; reads only if it must for that."""
         self.poll()
-        self.raise_pending()
+        self._raise_pending()
 
     def poll(self) -> None:
         """The same, but keep what launches found wrong for the next read."""
         with self._lock:
             self._recorder.flush()
-            idle = self._completion.idle()
+            self._engine.begin()
+            try:
+                idle = self._completion.idle()
+            finally:
+                self._engine.end("sync")  # Dawn tells here that the device is lost
             waiting = self._faults.waiting()
             staging = self._start([], waiting) if waiting else None
         if staging is not None:
@@ -121,15 +132,10 @@ class Transfers:
             self._finish(staging, 0, waiting, None)
         elif not idle:
             self._completion.wait()
-        self._engine.begin()
-        try:
-            self._completion.idle()  # Dawn tells in it that the device is lost
-        finally:
-            self._engine.end("sync")
         if self._completion.destroyed():
             raise DeviceLostError("[sync] the device was destroyed")
 
-    def raise_pending(self) -> None:
+    def _raise_pending(self) -> None:
         with self._lock:
             self._recorder.pace.waited()
             self._faults.raise_pending()
@@ -139,12 +145,12 @@ class Transfers:
 
     def _start(self, copies: list[Copy], waiting: Sequence[Snapshot]) -> Staging:
         """Submit copies, and those of fault pages behind them, into a buffer to be mapped."""
-        end = sum(copy[3] for copy in copies)
+        end = copies[0][3] if copies else 0
         for page in waiting:
             copies = [*copies, (page.block.handle, 0, end, page.nbytes)]
             end += page.nbytes
         staging = self._room(end)
-        self._engine.copy_and_map(self._device, copies, staging.buffer._internal, staging.signal)
+        self._engine.copy_and_map(self._device, copies, staging.raw, staging.signal)
         return staging
 
     def _finish(
@@ -154,8 +160,8 @@ class Transfers:
         """Take in what was mapped: the data, and what the fault pages say."""
         if self._completion.destroyed():
             raise DeviceLostError("[read] the device was lost while it was read from")
-        raw, end = staging.buffer._internal, nbytes + sum(page.nbytes for page in waiting)
-        mapped = self._engine.mapped(raw, end, staging.signal)
+        end = nbytes + sum([page.nbytes for page in waiting])
+        mapped = self._engine.mapped(staging.raw, end, staging.signal)
         if take is not None:
             take(mapped[:nbytes])
         if waiting:
@@ -165,17 +171,19 @@ class Transfers:
                 nbytes += page.nbytes
             with self._lock:
                 self._faults.found(waiting, parts)
-        self._engine.unmap(raw)
-        if staging.size + sum(kept.size for kept in self._free) <= KEPT:
+        self._engine.unmap(staging.raw)
+        if staging.size + sum([kept.size for kept in self._free]) <= KEPT:
             self._free.append(staging)
 
     def _room(self, nbytes: int) -> Staging:
         """A staging buffer of at least `nbytes`."""
-        fitting = [kept for kept in self._free if kept.size >= nbytes]
-        if fitting:
-            staging = min(fitting, key=lambda kept: kept.size)
-            self._free.remove(staging)
-            return staging
+        best: Staging | None = None
+        for kept in self._free:
+            if kept.size >= nbytes and (best is None or kept.size < best.size):
+                best = kept
+        if best is not None:
+            self._free.remove(best)
+            return best
         size = max(min(1 << (nbytes - 1).bit_length(), READ_CHUNK), 65536, nbytes)
         return Staging(self._pool.create(size, MAP_READ), self._engine.signals.new("BufferMap"))
 
@@ -184,11 +192,11 @@ class Transfers:
         self._free.clear()
 
 
-def copy_bytes(target: NDArray, skip: int, at: int, data: memoryview) -> None:
-    """A `Take` into an array of bytes, without the first `skip` bytes of the whole."""
-    begin, end = max(at, skip), min(at + len(data), skip + target.size)
-    # numpy lets other threads run meanwhile. No name is bound to what is unmapped soon.
-    np.copyto(
-        target[begin - skip : end - skip],
-        np.frombuffer(data[begin - at : end - at], np.uint8),
-    )
+def copy_bytes(target: memoryview, skip: int, at: int, data: memoryview) -> None:
+    """A `Take` into bytes, without the first `skip` bytes of the whole."""
+    begin, end = max(at, skip), min(at + len(data), skip + len(target))
+    source, target = data[begin - at : end - at], target[begin - skip : end - skip]
+    if len(source) < LARGE:
+        target[:] = source
+    else:  # numpy lets other threads run meanwhile; no name is bound to what is unmapped soon
+        np.copyto(np.frombuffer(target, np.uint8), np.frombuffer(source, np.uint8))

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import os
+import textwrap
+import threading
+import time
 from typing import Any
 
 import numpy as np
 import pytest
 
 import pykernels as pk
+from pykernels import tensor
 from pykernels.dtypes import DTYPES
-from tests.runtime._helpers import check_works, raw_buffer, softmax
+from pykernels.runtime import transfers
+from tests.runtime._helpers import check_works, open_device, raw_buffer, run_isolated, softmax
 
 pytestmark = pytest.mark.gpu
+COLUMN = os.environ.get("PYKERNELS_TEST_COLUMN", "")
 NAMES = [n for n in DTYPES if n != "bfloat16"]
 Array = np.ndarray[Any, Any]
 
@@ -281,3 +290,234 @@ def test_results_on_views(dev: pk.Device) -> None:
     t = dev.tensor(x)
     for got, expected in ((t[::2, 1:], x[::2, 1:]), (t.T, x.T), (t[:, 3], x[:, 3])):
         np.testing.assert_allclose(pk.softmax(got).numpy(), softmax(expected), rtol=1e-5)
+
+
+# -- reads ----------------------------------------------------------------------------------------
+
+
+def test_out_is_filled_and_returned(dev: pk.Device) -> None:
+    a = some(np.random.default_rng(4), (6, 10), "float32")
+    t = dev.tensor(a)
+    odd = dev.tensor(np.arange(64, dtype="u1"))
+    for view, expected in (
+        (t, a), (t[1:3], a[1:3]), (t[::-2, 1::3], a[::-2, 1::3]), (t.T, a.T), (t[2, 3], a[2, 3]),
+        (t[3:3], a[3:3]), (t[:, :1].broadcast_to((6, 7)), np.repeat(a[:, :1], 7, 1)),
+        (odd[3:58], np.arange(3, 58)), (odd[61:2:-7], np.arange(61, 2, -7)),
+    ):  # fmt: skip
+        out = np.full((3, *view.shape), 111, view.dtype)
+        into = out[1:2].reshape(view.shape)
+        assert view.numpy(into) is into
+        np.testing.assert_array_equal(into, expected)
+        assert (out[::2] == 111).all()
+    assert t.numpy(out=np.empty((6, 10), "f4").view(np.matrix)).tolist() == a.tolist()
+
+
+def test_unusable_outs(dev: pk.Device) -> None:
+    t = dev.zeros((4, 6))
+    read_only = np.ones((4, 6), "f4")
+    read_only.flags.writeable = False
+    cases: list[tuple[Any, type[Exception], str]] = [
+        ([[0.0] * 6] * 4, pk.DTypeError, "must be a numpy array but is list"),
+        (np.ones((4, 6)), pk.DTypeError, "must be float32 but is float64"),
+        (np.ones((4, 6), ">f4"), pk.DTypeError, "must be float32 but is >f4"),
+        (np.ones((6, 4), "f4"), pk.ShapeError, r"must have shape \(4, 6\)"),
+        (np.ones((6, 4), "f4").T, pk.ArgumentError, "contiguous"),
+        (np.ones((4, 12), "f4")[:, ::2], pk.ArgumentError, "contiguous"),
+        (read_only, pk.ArgumentError, "writable"),
+    ]
+    pk.softmax(t)  # recorded
+    submits = dev.submits
+    for out, error, words in cases:
+        with pytest.raises(error, match=words):
+            t.numpy(out)
+        with pytest.raises(error, match=words):
+            t.numpy_async(out)
+        assert np.asarray(out).max() <= 1
+    assert dev.submits == submits  # nothing before the check
+    assert (t.numpy() == 0).all()
+
+
+def test_reads_in_chunks(dev: pk.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (transfers, tensor):
+        monkeypatch.setattr(module, "READ_CHUNK", 64)
+    a = np.arange(1000, dtype="u1").astype("u1")
+    t = dev.tensor(a)
+    for view, expected in (
+        (t, a),
+        (t[3:501], a[3:501]),
+        (t[::2], a[::2]),
+        (t[997:6:-9], a[997:6:-9]),
+    ):
+        np.testing.assert_array_equal(view.numpy(), expected)
+        np.testing.assert_array_equal(asyncio.run(awaited(view)), expected)
+
+
+def test_staging_buffers_are_used_again_and_bounded(
+    dev: pk.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    t, moves = dev.zeros(100_000), dev._context.transfers
+    t.numpy(), t[0].numpy()
+    created = 0
+    create = type(dev._context.pool).create
+
+    def counted(*args: Any) -> Any:
+        nonlocal created
+        created += 1
+        return create(*args)
+
+    monkeypatch.setattr(type(dev._context.pool), "create", counted)
+    for _ in range(5):
+        t.numpy(), t[0].numpy()
+    assert created == 0
+    monkeypatch.setattr(transfers, "KEPT", 1 << 20)
+    for n in (300_000, 400_000):  # not kept
+        dev.zeros(n).numpy()
+    assert sum(kept.size for kept in moves._free) <= 1 << 20
+
+
+def test_threads_read_at_once_while_another_records() -> None:
+    dev = open_device()
+    slow, tensors = dev.rand((128, 128)), [dev.full(1000, i) for i in range(4)]
+    errors: list[BaseException] = []
+
+    def read(i: int) -> None:
+        try:
+            for _ in range(20):
+                assert (tensors[i].numpy() == i).all()
+        except BaseException as e:
+            errors.append(e)
+
+    threads = [threading.Thread(target=read, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    out = dev.empty((128, 128))
+    for _ in range(40):
+        pk.kernels.mul_mat(slow, slow, out)
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    assert not errors
+
+
+def busy(dev: pk.Device) -> pk.Tensor:
+    """A launch that has just begun, and takes long, on a tensor."""
+    a, out = dev.rand((256, 512)), dev.empty((256, 256))
+    pk.kernels.mul_mat(a, a, out)
+    out.numpy()  # compiled
+    for _ in range(4):
+        pk.kernels.mul_mat(a, a, out)
+    return out
+
+
+# Lavapipe runs a submit to its end before it takes the next one, inside the call.
+BLOCKS = pytest.mark.skipif("lavapipe" in COLUMN, reason="this driver waits inside a submit")
+
+
+@BLOCKS
+def test_no_wait_holds_the_lock() -> None:
+    dev = open_device()
+    out, other = busy(dev), dev.zeros(16)
+    dev.flush()
+    for wait in (out.numpy, dev.sync):
+        thread = threading.Thread(target=wait)
+        began = time.perf_counter()
+        thread.start()
+        longest = 0.0
+        while thread.is_alive():
+            t = time.perf_counter()
+            with dev._context.lock:
+                pk.kernels.fill(other, 1)
+            longest = max(longest, time.perf_counter() - t)
+            time.sleep(0.001)
+        whole = time.perf_counter() - began
+        thread.join()
+        assert longest < max(0.05, whole / 2)
+        busy_again = busy(dev)
+    assert busy_again.shape == (256, 256)
+
+
+async def awaited(t: pk.Tensor, out: Array | None = None) -> Array:
+    return await t.numpy_async(out)
+
+
+def test_numpy_async(dev: pk.Device) -> None:
+    a = np.arange(4096, dtype="f4")
+    t, out = dev.tensor(a), np.empty(4096, "f4")
+
+    async def main() -> None:
+        ticks = 0
+
+        async def tick() -> None:
+            nonlocal ticks
+            while True:
+                ticks += 1
+                await asyncio.sleep(0)
+
+        ticker = asyncio.create_task(tick())
+        first = t.numpy_async(out)
+        t.write(np.zeros(4096, "f4"))  # after the copy
+        pk.kernels.fill(t, 5)
+        strided = t[::-3].numpy_async()
+        pk.kernels.fill(t, 6)
+        whole, part, empty = await asyncio.gather(first, strided, t[:0].numpy_async())
+        assert whole is out and empty.shape == (0,)
+        np.testing.assert_array_equal(whole, a)
+        assert (part == 5).all() and ticks > 0
+        ticker.cancel()
+        for ticks_before in (0, 1):
+            cancelled = asyncio.create_task(awaited(t))
+            await asyncio.gather(*[asyncio.sleep(0)] * ticks_before)
+            cancelled.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await cancelled
+
+    asyncio.run(main())
+    assert (t.numpy() == 6).all()
+    check_works(dev)
+
+
+def test_numpy_async_raises_what_numpy_does(dev: pk.Device) -> None:
+    rows, out = dev.zeros((4, 4)), dev.empty((2, 4))
+    pk.kernels.get_rows(rows, dev.tensor(np.array([1, 9], "i4")), out)
+    with pytest.raises(pk.IndexRangeError, match="is 9"):
+        asyncio.run(awaited(out))
+    asyncio.run(awaited(out))
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        pytest.param("out.numpy()", marks=BLOCKS),
+        "dev.sync()",
+        pytest.param("asyncio.run(read(out))", marks=BLOCKS),
+    ],
+)
+def test_ctrl_c_comes_through_a_wait(wait: str) -> None:
+    code = f"""
+        import asyncio, os, signal, threading, time
+        import numpy as np
+        import pykernels as pk
+        from tests.runtime._helpers import check_works, open_device
+        from tests.runtime.test_transfers import awaited as read, busy
+        dev = open_device()
+        late = []
+        for _ in range(3):
+            out = busy(dev)
+            sent = []
+            def send():
+                time.sleep(0.02)
+                sent.append(time.perf_counter())
+                os.kill(os.getpid(), signal.SIGINT)
+            threading.Thread(target=send).start()
+            try:
+                {wait}
+                time.sleep(1)
+            except KeyboardInterrupt:
+                late.append(time.perf_counter() - sent[0])
+            assert np.isfinite(out.numpy()).all()
+            check_works(dev)
+        print(min(late))
+        """
+    done = run_isolated(textwrap.dedent(code))
+    assert done.stderr == ""
+    assert float(done.stdout) < 0.05
