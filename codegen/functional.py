@@ -61,7 +61,7 @@ def _function(spec: Spec, name: str, dst: TensorSpec) -> str:
     fixed = fixed_scalars(spec, name)
     ins = [t for t in spec.tensors if t.role == "in"]
     args = [p for p in spec.params if p.arg and p.name not in fixed]
-    lines = ["", f"_{name}_results: Results = {{}}", "", "", *_overloads(spec, name, ins, args)]
+    lines = ["", f"_{name}_known: Known = {{}}", "", "", *_overloads(spec, name, ins, args)]
     doc = str(spec.wrappers.get(name, {}).get("doc", spec.doc))
     lines += textwrap.indent(_docstring(spec, doc, ins, args), "    ").splitlines()
     arrays = ", ".join(t.name for t in ins)
@@ -91,7 +91,12 @@ def _function(spec: Spec, name: str, dst: TensorSpec) -> str:
     given.insert(sum(not t.optional for t in ins), f"{dst.name}={made}")
     lines.append(f"    _{spec.name}.{name}(")
     lines += [f"        {g}," for g in given]
-    lines += ["    )", f"    return call.leave(result, _{name}_results)", ""]
+    lines += [
+        "    )",
+        f"    call.remember(_{name}_known, result)",
+        "    return call.leave(result)",
+        "",
+    ]
     return "\n".join(lines)
 
 
@@ -115,9 +120,9 @@ def _known(spec: Spec, name: str, ins: Sequence[TensorSpec], args: Sequence[Para
     given = [t.name for t in ins if not t.optional] + ["result"] + [f"{n}={n}" for n in rest]
     return [
         f"    if {' and '.join(conditions)}:",
-        f"        lay = _{name}_results.get(({layouts}))",
-        "        if lay is not None:",
-        f"            result = {ins[0].name}._fresh(lay)",
+        f"        known = _{name}_known.get(({layouts}))",
+        "        if known is not None:",
+        f"            result = {ins[0].name}._fresh(known[0])",
         f"            _{spec.name}.{name}({', '.join(given)})",
         "            return result",
     ]

@@ -18,13 +18,13 @@ from .errors import ArgumentError, DTypeError, ShapeError
 from .layout import Layout, contiguous_layout, repeats_to
 from .plan import Arg, Kernel
 
-__all__ = ["LAST", "Array", "Call", "NDArray", "Results", "is_last"]
+__all__ = ["LAST", "Array", "Call", "Known", "NDArray", "is_last"]
 
 NDArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Array: TypeAlias = Tensor | NDArray
-# The result's layout, by those of the arguments: of calls of one function that went well.
-Results: TypeAlias = dict[tuple[Layout | None, ...], Layout]
-MAX_RESULTS = 4096  # of a function
+# Layouts of the result and of views, by those of the arguments: calls of a function that went well.
+Known: TypeAlias = dict[tuple[Layout | bool | None, ...], tuple[Any, ...]]
+MAX_KNOWN = 4096  # of a function
 
 
 class _Default(int):
@@ -160,22 +160,24 @@ class Call:
             )
         return full.transpose(*self._order)
 
-    def leave(self, result: Tensor, known: Results | None = None) -> Array:
-        """The result as the caller gets it. `known` learns its layout, for calls on tensors of the
-        same layouts, where no axis was moved and the result is new."""
-        if self._given is None:
-            return result.numpy()
-        if known is None or self._out is not None or self._order is not None:
-            return result
-        layouts: list[Layout | None] = []
+    def leave(self, result: Tensor) -> Array:
+        """The result as the caller gets it."""
+        return result.numpy() if self._given is None else result
+
+    def remember(self, known: Known, *views: Tensor | None, flags: tuple[bool, ...] = ()) -> None:
+        """Keep the layouts of the result and of the views that the kernel got, for calls on tensors
+        of the same layouts: where all arguments were tensors, the result is new, and no axis was
+        moved. `flags` are what else they depend on. Each view begins where its tensor does."""
+        if self._given is None or self._out is not None or self._order is not None:
+            return
+        key: list[Layout | bool | None] = []
         for a in self._arrays:
             if isinstance(a, np.ndarray):
-                return result
-            layouts.append(None if a is None else a._layout)
-        if len(known) >= MAX_RESULTS:
+                return
+            key.append(None if a is None else a._layout)
+        if len(known) >= MAX_KNOWN:
             known.clear()
-        known[tuple(layouts)] = result._layout
-        return result
+        known[*key, *flags] = tuple([None if v is None else v._layout for v in views])
 
 
 @functools.cache

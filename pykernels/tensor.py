@@ -109,6 +109,12 @@ class TensorBase(Handle):
 
     # -- views ----------------------------------------------------------------------------------
 
+    def _with(self, lay: Layout) -> Self:
+        """A view that begins where this one does; itself where it is the same."""
+        if lay is self._layout:
+            return self
+        return type(self)(self._context, self._storage, self._offset, lay)
+
     def _view(self, shape: Sequence[int], strides: Sequence[int], offset: int) -> Self:
         lay = layout(tuple(shape), tuple(strides), self._layout.dtype)
         return type(self)(self._context, self._storage, offset, lay)

@@ -9,7 +9,7 @@ import numpy as np
 
 from pykernels._generated.kernels.flash_attn import KERNEL
 from pykernels._generated.kernels.flash_attn_backward import KERNEL as BACKWARD
-from pykernels.arrays import Array, Call, NDArray
+from pykernels.arrays import Array, Call, Known, NDArray
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, ShapeError
 from pykernels.kernels import flash_attn as _flash_attn
@@ -25,6 +25,7 @@ _NAMES = {"q": "query", "k": "key", "v": "value", "mask": "attn_mask"}
 _SDPA = replace(
     KERNEL, name=SDPA, args=tuple(replace(a, name=_NAMES.get(a.name, a.name)) for a in KERNEL.args)
 )
+_known: Known = {}
 
 
 @overload
@@ -178,6 +179,25 @@ def scaled_dot_product_attention(
         raise ArgumentError(f"[{SDPA}] dropout_p must be 0 but is {dropout_p!r}")
     if is_causal and attn_mask is not None:
         raise ArgumentError(f"[{SDPA}] attn_mask must be None when is_causal is True")
+    flags = bool(is_causal), bool(enable_gqa)
+    if (
+        out is None
+        and isinstance(query, Tensor)
+        and isinstance(key, Tensor)
+        and isinstance(value, Tensor)
+        and (attn_mask is None or isinstance(attn_mask, Tensor))
+    ):
+        extra = None if attn_mask is None else attn_mask._layout
+        known = _known.get((query._layout, key._layout, value._layout, extra, *flags))
+        if known is not None:
+            lay, q_lay, k_lay, v_lay, dst, added = known
+            result = query._fresh(lay)
+            _flash_attn(
+                query._with(q_lay), key._with(k_lay), value._with(v_lay), result._with(dst),
+                mask=None if attn_mask is None else attn_mask._with(added), scale=scale,
+                causal="top-left" if is_causal else False,
+            )  # fmt: skip
+            return result
     call = Call(_SDPA, query, key, value, attn_mask, out=out)
     tensors = [call.tensor(n, a) for n, a in (("query", query), ("key", key), ("value", value))]
     q, k, v = tensors
@@ -203,7 +223,9 @@ def scaled_dot_product_attention(
         t.broadcast_to((*lead[:-1], *h, *t.shape[-2:]))
         for t, h in ((q, heads), (k, kv_heads), (v, kv_heads))
     ]
-    _each(full, mask, result[None] if not lead else result, scale, is_causal)
+    views = _each(full, mask, result[None] if not lead else result, scale, is_causal)
+    if len(lead) <= 2:  # one call of the kernel
+        call.remember(_known, result, *views, flags=flags)
     return call.leave(result)
 
 
@@ -230,17 +252,20 @@ def _lead(q: Tensor, k: Tensor, v: Tensor, enable_gqa: bool) -> tuple[int, ...]:
 
 def _each(
     tensors: list[Tensor], mask: Tensor | None, result: Tensor, scale: float | None, causal: bool
-) -> None:
-    """One call for every index of the axes before the batch; heads alone are one batch."""
+) -> tuple[Tensor | None, ...]:
+    """One call for every index of the axes before the batch; heads alone are one batch. The tensors
+    of the last one."""
     if result.ndim > 4:
+        views: tuple[Tensor | None, ...] = ()
         for i in range(result.shape[0]):
-            _each([t[i] for t in tensors], mask if mask is None else mask[i], result[i], scale,
-                  causal)  # fmt: skip
-        return
+            views = _each([t[i] for t in tensors], mask if mask is None else mask[i], result[i],
+                          scale, causal)  # fmt: skip
+        return views
     q, k, v, dst = (t[None] if t.ndim == 3 else t for t in (*tensors, result))
     if mask is not None and mask.ndim < 4:
         mask = mask[(None,) * (4 - mask.ndim)]
     _flash_attn(q, k, v, dst, mask=mask, scale=scale, causal="top-left" if causal else False)
+    return q, k, v, dst, mask
 
 
 @overload

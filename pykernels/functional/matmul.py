@@ -9,7 +9,7 @@ import numpy as np
 
 from pykernels._generated.kernels.mul_mat import KERNEL
 from pykernels._generated.ops import Activation
-from pykernels.arrays import Array, Call, NDArray
+from pykernels.arrays import Array, Call, Known, NDArray
 from pykernels.device import Tensor
 from pykernels.dtypes import DTypeName
 from pykernels.errors import DTypeError, ShapeError
@@ -20,6 +20,7 @@ __all__ = ["matmul"]
 Precision: TypeAlias = Literal["fast"]
 
 _MATMUL = replace(KERNEL, name="matmul")
+_known: Known = {}
 _CORE = "with core signature (n?,k),(k,m?)->(n?,m?)"
 
 
@@ -88,6 +89,22 @@ def matmul(
         ShapeError: if the shapes do not fit by numpy's rules.
         DTypeError, ArgumentError and what `pykernels.kernels.mul_mat` raises.
     """
+    if (
+        out is None
+        and isinstance(a, Tensor)
+        and isinstance(b, Tensor)
+        and (bias is None or isinstance(bias, Tensor))
+    ):
+        known = _known.get((a._layout, b._layout, None if bias is None else bias._layout))
+        if known is not None:
+            lay, wide, tall, dst, added = known
+            result = a._fresh(lay)
+            mul_mat(
+                b._with(wide), a._with(tall), result._with(dst),
+                bias=None if bias is None else bias._with(added), activation=activation,
+                precision=precision,
+            )  # fmt: skip
+            return result
     call = Call(_MATMUL, a, b, bias, out=out)
     left, right, extra = call.tensor("a", a), call.tensor("b", b), call.tensor("bias", bias)
     lead, tail = _shape(left, right)
@@ -105,14 +122,13 @@ def matmul(
     matrix_b = right if cols else right[:, None]
     lead_b = range(matrix_b.ndim - 2)
     columns_b = matrix_b.transpose(*lead_b, matrix_b.ndim - 1, matrix_b.ndim - 2)
-    mul_mat(
+    views = (
         columns_b.broadcast_to((*lead, *columns_b.shape[-2:])),
         matrix_a.broadcast_to((*lead, *matrix_a.shape[-2:])),
         _with_axes(result, rows, cols),
-        bias=extra,
-        activation=activation,
-        precision=precision,
     )
+    mul_mat(*views, bias=extra, activation=activation, precision=precision)
+    call.remember(_known, result, *views, extra)
     return call.leave(result)
 
 
