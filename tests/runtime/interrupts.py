@@ -52,6 +52,7 @@ class Injector:
         self._at = 0
         self._target = -1
         self._seen: list[str] | None = None
+        self.sent = False
         self.swallowed: list[str] = []  # by finalisers, as CPython does it
         self.unraisable: list[str] = []
 
@@ -66,6 +67,7 @@ class Injector:
     def run(self, work: Callable[[], None], k: int) -> str | None:
         """What came out of `work`: None if it ended well, the interrupt's place, or an error."""
         self._at, self._target = 0, k
+        self.sent = False
         self.swallowed, self.unraisable = [], []
         hook, sys.unraisablehook = sys.unraisablehook, self._unraisable
         try:
@@ -84,12 +86,11 @@ class Injector:
         return None
 
     def _unraisable(self, what: Any) -> None:
-        swallowed = issubclass(what.exc_type, KeyboardInterrupt)
-        # wgpu's objects complain when their construction was interrupted.
-        if "GPUObjectBase.__del__" not in repr(what.object):
-            (self.swallowed if swallowed else self.unraisable).append(
-                f"{what.exc_type.__name__} in {what.object!r}"
-            )
+        told = f"{what.exc_type.__name__} in {what.object!r}"
+        if issubclass(what.exc_type, KeyboardInterrupt):
+            self.swallowed.append(told)
+        elif "GPUObjectBase.__del__" not in told:  # of one whose construction was interrupted
+            self.unraisable.append(told)
 
     def _stops_of(self, code: CodeType) -> dict[int, str] | None:
         """The instructions of interest by their offsets; None for frames that are of none."""
@@ -120,6 +121,7 @@ class Injector:
         if self._seen is not None:
             self._seen.append(f"{_place(code.co_filename)}:{frame.f_lineno} {code.co_name} start")
         if i == self._target:
+            self.sent = True
             sys.settrace(None)
             [*map(interrupt_main, (signal.SIGINT,))]
             return None
@@ -136,6 +138,7 @@ class Injector:
         if self._seen is not None:
             self._seen.append(f"{_place(code.co_filename)}:{frame.f_lineno} {code.co_name} {name}")
         if i == self._target:
+            self.sent = True
             sys.settrace(None)  # else the next event of the trace would be such a place
             [*map(interrupt_main, (signal.SIGINT,))]
             return None
@@ -292,6 +295,7 @@ def attempt(bench: Bench, scenario: Scenario, injector: Injector, k: int) -> dic
         bench.begin(scenario, k)
         out = injector.run(scenario.run, k)
         answer["out"] = out or ("swallowed by a finaliser" if injector.swallowed else "nothing")
+        assert out or injector.swallowed or not injector.sent, "the interrupt is lost"
         assert not injector.unraisable, injector.unraisable
         if out is not None and not out.startswith("interrupt "):
             raise AssertionError(f"in place of the interrupt: {out}")
