@@ -19,18 +19,22 @@ __all__ = ["bits_of", "integer", "integers", "real"]
 
 def integer(op: str, name: str, value: Any) -> int:
     """What has an `__index__` as an int, else ArgumentError."""
-    if not hasattr(value, "__index__"):
-        raise ArgumentError(f"[{op}] {name} must be an integer but is {value!r}")
-    return operator.index(value)
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise ArgumentError(f"[{op}] {name} must be an integer but is {value!r}") from None
 
 
 def integers(op: str, name: str, value: Any) -> Any:
     """An integer or a tuple of them (and of None) as ints; a string stays what it is."""
     if isinstance(value, str):
         return value
-    if isinstance(value, tuple):
-        return tuple([None if v is None else integer(op, name, v) for v in value])
-    return integer(op, name, value)
+    try:
+        if isinstance(value, tuple):
+            return tuple([None if v is None else operator.index(v) for v in value])
+        return operator.index(value)
+    except TypeError:
+        raise ArgumentError(f"[{op}] {name} must hold integers but is {value!r}") from None
 
 
 def real(op: str, name: str, value: Any) -> float:
