@@ -66,10 +66,7 @@ class Engine:
             self.signals: Signals = WgpuSignals(self.ffi, self.lib)
         else:
             self.begin, self.end = _nothing, self._end_dawn
-<<<<<<< HEAD
             self.signals = DawnSignals(self.ffi, self.lib, self._api.get_wgpu_instance)
-=======
->>>>>>> 37ab0a7 (runtime: the class that passes really have)
         _mark_ended(self._api.GPUComputePassEncoder)
 
     @property
