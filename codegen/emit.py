@@ -339,9 +339,10 @@ def _plain(op: str, name: str, type_: str) -> list[str]:
     if not convert:
         return []
     plain = "float" if convert == "real" else "int"
-    given = f"{name} is not None and " if type_.endswith(" | None") else ""
+    tests = [f"{name} is not None"] if type_ != kind else []
+    tests += [] if kind.startswith("tuple[") else [f"type({name}) is not {plain}"]
     return [
-        f"    if {given}type({name}) is not {plain}:",
+        f"    if {' and '.join(tests)}:",
         f"        {name} = {convert}({op!r}, {name!r}, {name})",
     ]
 
