@@ -42,7 +42,7 @@ _IMPORTS = {
         "touched", "unit_of",
     ),
     "pykernels.runtime.launch": ("launch", "wrong_type"),
-    "pykernels.scalars": ("bits_of",),
+    "pykernels.scalars": ("bits_of", "integer", "integers", "real"),
 }  # fmt: skip
 # Bodies and kernels are data: an axis of theirs may have the name of something that calls.
 _DATA = ("dataclasses", "typing", "pykernels.faults", "pykernels.layout", "pykernels.plan")
@@ -319,6 +319,9 @@ def _wrapper(spec: Spec, name: str) -> str:
         f"None if {t.name} is None else {t.name}._location" if t.optional else f"{t.name}._location"
         for t in spec.tensors
     )
+    given = [(p.name, scalar_type(p)) for p in args if p.type != "bits" and p.name not in fixed]
+    for argument, type_ in given + [(o.name, o.type) for o in spec.options]:
+        lines += _plain(name, argument, type_)
     lines += [
         "    try:",
         f"        key = ({launched}, ({options}), {locations})",
@@ -327,6 +330,21 @@ def _wrapper(spec: Spec, name: str) -> str:
         f"    launch(key, ({tensors}), ({scalars}))",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _plain(op: str, name: str, type_: str) -> list[str]:
+    """Turns a number given as another type into a plain one; the plain one costs a comparison."""
+    kind = type_.removesuffix(" | None")
+    convert = "integers" if "tuple[" in kind else {"int": "integer", "float": "real"}.get(kind)
+    if not convert:
+        return []
+    plain = "float" if convert == "real" else "int"
+    tests = [f"{name} is not None"] if type_ != kind else []
+    tests += [] if kind.startswith("tuple[") else [f"type({name}) is not {plain}"]
+    return [
+        f"    if {' and '.join(tests)}:",
+        f"        {name} = {convert}({op!r}, {name!r}, {name})",
+    ]
 
 
 def _scalar(spec: Spec, p: Param, fixed: dict[str, object]) -> str:

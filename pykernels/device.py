@@ -119,6 +119,10 @@ class Device:
         """Submit what is recorded and give the device up; its tensors become unusable.
 
         A device that the caller made is not destroyed. Closing twice is fine.
+
+        Raises:
+            IndexRangeError: launches found an index out of range that no synchronisation has
+                reported; the device is closed all the same.
         """
         self._context.close()
 

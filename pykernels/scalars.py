@@ -1,13 +1,51 @@
-"""Scalar arguments of kernels as bits."""
+"""Scalar arguments and options of kernels as plain numbers, or as bits.
+
+Wrappers convert before they look for the call in a cache: 1.0 equals 1 there, and a conversion may
+run code of the caller's.
+"""
 
 from __future__ import annotations
+
+import operator
+from typing import Any
 
 import numpy as np
 
 from .dtypes import DType, DTypeName, dtype_of, numpy_dtype
 from .errors import ArgumentError, DTypeError
 
-__all__ = ["bits_of"]
+__all__ = ["bits_of", "integer", "integers", "real"]
+
+
+def integer(op: str, name: str, value: Any) -> int:
+    """What has an `__index__` as an int, else ArgumentError."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise ArgumentError(f"[{op}] {name} must be an integer but is {value!r}") from None
+
+
+def integers(op: str, name: str, value: Any) -> Any:
+    """An integer or a tuple of them (and of None) as ints; a string stays what it is."""
+    if isinstance(value, str):
+        return value
+    try:
+        if isinstance(value, tuple):
+            return tuple([None if v is None else operator.index(v) for v in value])
+        return operator.index(value)
+    except TypeError:
+        raise ArgumentError(f"[{op}] {name} must hold integers but is {value!r}") from None
+
+
+def real(op: str, name: str, value: Any) -> float:
+    """What has a `__float__` or an `__index__` as a float, else ArgumentError."""
+    number = hasattr(value, "__float__") or hasattr(value, "__index__")
+    if not number or isinstance(value, np.complexfloating):
+        raise ArgumentError(f"[{op}] {name} must be a real number but is {value!r}")
+    try:
+        return float(value)
+    except (OverflowError, TypeError):
+        raise ArgumentError(f"[{op}] {name} must be one number but is {value!r:.40}") from None
 
 
 def bits_of(op: str, value: object, dtype: DType | DTypeName) -> tuple[int, int]:

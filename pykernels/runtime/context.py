@@ -7,7 +7,7 @@ import os
 import threading
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from pykernels.errors import BufferStateError, DeviceLostError, DTypeError, FeatureError
@@ -128,7 +128,8 @@ class Context:
         self.guarded = True
 
     def close(self) -> None:
-        """Submit what is recorded, free what is pooled, and give the device up."""
+        """Submit what is recorded, free what is pooled, and give the device up; then raise what
+        launches found wrong and no synchronisation reported."""
         if self.dead:
             return
         self.check()
@@ -136,6 +137,8 @@ class Context:
         with self.lock:
             try:
                 self.recorder.flush()
+                with suppress(DeviceLostError):  # then nothing can be known
+                    self.transfers.poll()
                 self.pool.trim()
             finally:
                 self.kill("the device is closed")
@@ -143,6 +146,7 @@ class Context:
                 self.transfers.close()
                 if self.owned:
                     self.raw.destroy()
+            self.faults.raise_pending()
 
     def forget_calls(self) -> None:
         """Clear the caches of prepared calls and their bind groups."""
@@ -181,6 +185,8 @@ class Context:
             )
         if compute_pass._device is not self.raw:
             raise BufferStateError("[record] the pass belongs to another device")
+        if getattr(compute_pass, "_pykernels_ended", False):
+            raise BufferStateError("[record] the pass has ended")
         thread = threading.get_ident()
         recorder = PassRecorder(self.engine, self.raw, self.pool, self.faults, compute_pass)
         outer = self.recorders.get(thread)

@@ -70,6 +70,7 @@ class Engine:
             self.begin, self.end = _nothing, self._end_dawn
             self.raise_told = self._end_dawn
             self.signals = DawnSignals(self.ffi, self.lib, self._api.get_wgpu_instance)
+        _mark_ended(self._api.GPUComputePassEncoder)
 
     @property
     def version(self) -> str:
@@ -286,6 +287,17 @@ class Engine:
 
 def _nothing(what: str = "") -> None:
     pass
+
+
+def _mark_ended(passes: Any) -> None:
+    """Let a pass remember that it has ended: Dawn tells only when its encoder is finished."""
+    end = passes.end
+
+    def marked(self: Any) -> None:
+        end(self)
+        self._pykernels_ended = True
+
+    passes.end = marked
 
 
 _process: list[int] = []

@@ -141,7 +141,7 @@ REFUSED = {
                   lambda: pk.softmax(ONE, 0, out=pk.empty(3))),
     "out dtype": (pk.DTypeError, "out must be float32 but is float16",
                   lambda: pk.softmax(ONE, out=pk.empty(SHAPE, "float16"))),
-    "scale no number": (pk.ArgumentError, "scale='a'",
+    "scale no number": (pk.ArgumentError, "scale must be a real number but is 'a'",
                         lambda: pk.softmax(ONE, scale="a")),  # type: ignore[call-overload]
 }  # fmt: skip
 

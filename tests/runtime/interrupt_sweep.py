@@ -64,9 +64,8 @@ def serve() -> None:
         except Skip as e:
             say({"end": str(e)})
             continue
-        bench.begin(scenario, 0)
-        scenario.run()  # once undisturbed: what is compiled and imported once
-        scenario.drop()
+        undisturbed = attempt(bench, scenario, injector, -1)  # leaves the state of any other
+        assert not undisturbed["wrong"], undisturbed["trace"]
         bench.begin(scenario, 0)
         places = injector.count(scenario.run)
         scenario.check(True)

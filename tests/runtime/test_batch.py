@@ -254,9 +254,12 @@ def test_record_refuses(dev: pk.Device) -> None:
         raise KeyError
     submit(raw, encoder, compute_pass)
     assert (y.numpy() == 1 / 16).all()
-    if dev.engine == "wgpu":  # Dawn says so at the caller's finish
-        with pytest.raises(pk.BufferStateError), dev.record(compute_pass):
-            pk.softmax(x)
+    ended_encoder, ended_pass = pass_on(raw)
+    ended_pass.end()
+    for ended in (compute_pass, ended_pass):  # submitted, and not even finished
+        with pytest.raises(pk.BufferStateError, match="has ended"), dev.record(ended):
+            raise AssertionError
+    ended_encoder.finish()  # nothing was recorded into it
     other_pass.end()
     other_encoder.finish()
     check_works(dev)

@@ -313,3 +313,19 @@ def test_a_batch_that_fails_takes_its_faults_with_it() -> None:
     with pytest.raises(pk.IndexRangeError, match="launch 1 since"):
         dev.sync()
     dev.close()
+
+
+@pytest.mark.parametrize("with_block", (False, True))
+def test_close_reports_what_no_synchronisation_did(with_block: bool) -> None:
+    device = open_device()
+    bad(device, 0, M)
+    device.flush()
+    with pytest.raises(pk.IndexRangeError, match=r"\[set_rows\] index must be in"):
+        if with_block:
+            with device:
+                pass
+        else:
+            device.close()
+    device.close()  # once
+    with pytest.raises(pk.DeviceLostError):
+        device.zeros(3)
