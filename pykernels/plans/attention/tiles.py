@@ -97,8 +97,8 @@ def _tile(
     if banded:
         spread, rest = choice.order or order(caps.tuning, choice.body, d, blocks, q.shape[0])
     return attention_tile.step(
-        caps, q, k, v, c.mask, c.sinks if part.splits == 1 else None, c.lengths, part.sums.as_rank(4),
-        part.out.as_rank(5), TILE=CONFIGS[choice.body, padded(d)],
+        caps, q, k, v, c.mask, c.sinks if part.splits == 1 else None, c.lengths,
+        part.sums.as_rank(4), part.out.as_rank(5), TILE=CONFIGS[choice.body, padded(d)],
         first_batch=kv_head // d.kv_heads, first_head=kv_head % d.kv_heads,
         kv_heads=d.kv_heads, group=d.group, queries=d.queries, keys=d.keys,
         pitch=blocks.pitch, head_blocks=blocks.head_blocks,
