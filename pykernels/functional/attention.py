@@ -93,8 +93,8 @@ def flash_attn(
         sinks: float32, (H,): one more logit per head, without a value.
         lengths: int32, (B,): as many keys of each batch count, from the first on, as if k, v and
             the mask ended there: p is i + lengths[b] - S. Clamped to 0 .. T; 0 gives 0 and an lse
-            of -inf. What lies behind may be anything. Read on the device: one call, captured or
-            not, serves a cache that grows. The gradients take none.
+            of -inf. What lies behind may be anything. Read on the device: the same call serves
+            every position of a cache that grows. The gradients take none.
         scale: Factor of q k^T; None is 1 / sqrt(D).
         causal: True or 'bottom-right': keys up to p; 'top-left': keys up to i.
         window: (left, right): keys from p - left to p + right; None is open.

@@ -299,6 +299,11 @@ def test_eight_bindings_at_most(caps_: Caps) -> None:
             assert len(step.bound) <= 8
 
 
+# The first params of attention_decode.
+PARAMS = ("kv_heads", "group", "queries", "keys", "depth", "value_depth", "matrices", "row_groups",
+          "splits", "first_key", "last_key")  # fmt: skip
+
+
 def test_a_window_needs_few_splits() -> None:
     """As many keys as the window may show, wherever lengths put it; top-left as many as queries."""
     for options, keys in (
@@ -306,19 +311,13 @@ def test_a_window_needs_few_splits() -> None:
         ({"causal": "top-left"}, 4), ({"causal": "top-left", "window": (1, 1)}, 4),
     ):  # fmt: skip
         step = planned(BIG, (1, 4, 5000), True, **options)[0]
-        named_values = dict(zip(PARAMS, step.values, strict=False))
-        assert named_values["last_key"] - named_values["first_key"] == keys, options
+        values = dict(zip(PARAMS, step.values, strict=False))
+        assert values["last_key"] - values["first_key"] == keys, options
 
 
-PARAMS = ("kv_heads", "group", "queries", "keys", "depth", "value_depth", "matrices", "row_groups",
-          "splits", "first_key", "last_key")  # fmt: skip
-
-
-def test_lengths_leave_other_calls_alone() -> None:
-    """A call without them takes the same texts and bindings as if there were none."""
-    for s in (1, 600):
-        for without, having in zip(
-            planned(BIG, (1, s, 5000), False), planned(BIG, (1, s, 5000), True), strict=False
-        ):
-            assert "lengths" not in [b.name for b in without.bound]
-            assert "combine" in having.body.name or "lengths" in [b.name for b in having.bound]
+@pytest.mark.parametrize("s", (1, 600))
+def test_only_calls_with_lengths_bind_them(s: int) -> None:
+    for given in (False, True):
+        steps = planned(BIG, (1, s, 5000), given)
+        bound = [s.body.name for s in steps if "lengths" in [b.name for b in s.bound]]
+        assert bound == [s.body.name for s in steps if given and "combine" not in s.body.name]
