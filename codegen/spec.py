@@ -180,7 +180,7 @@ def load(path: Path, file: str) -> Spec:
     for t in tensors:
         if t.over:
             r.expr(t.over, {other.name for other in tensors}, table_of(t.role), t.name)
-    params, options = read_params(r, names | axis_names), read_options(r)
+    params, options = read_params(r, names | axis_names, axis_names), read_options(r)
     check_members(r, iterate, tensors, params)
     vectors = d.get("vectors", "")
     if vectors and (iterate != "nd" or not any(a.name == vectors and a.pick for a in axes)):

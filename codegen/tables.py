@@ -28,7 +28,7 @@ _TENSOR = {
     "dtype", "dtypes", "vec", "bind", "when", "optional", "readonly", "alias", "like", "broadcast",
     "expand", "index", "over", "axes", "doc",
 }  # fmt: skip
-_PARAM = {"type", "value", "default", "arg", "of", "doc"}
+_PARAM = {"type", "value", "default", "arg", "of", "when", "doc"}
 _OPTION = {"type", "default", "doc"}
 _NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
 _CONFIG = re.compile(r"[a-z0-9][a-z0-9_]*\Z")  # as "64x128"
@@ -212,7 +212,8 @@ def table_of(role: str) -> str:
     return "inputs" if role == "in" else "outputs"
 
 
-def read_params(r: Reader, names: set[str]) -> tuple[Param, ...]:
+def read_params(r: Reader, names: set[str], axes: set[str]) -> tuple[Param, ...]:
+    """`names`: what a value may read; `axes`: those of the text, and its configuration."""
     out: list[Param] = []
     for name, fields in r.data.get("params", {}).items():
         r.known(fields, _PARAM, "params", name)
@@ -226,6 +227,15 @@ def read_params(r: Reader, names: set[str]) -> tuple[Param, ...]:
         arg = fields.get("arg", "default" in fields)
         if out and out[-1].arg and not arg:
             r.fail(r.line("params", name), f"params.{name}: arguments of the call come last")
+        when, before = fields.get("when", ""), out[-1].when if out else ""
+        if when:
+            r.expr(when, axes, "params", name)
+        if (before and when != before) or (when and (arg or r.data.get("faults", False))):
+            r.fail(
+                r.line("params", name),
+                f"params.{name}: params of some texts only come last, all with one 'when'; they "
+                "are no arguments, and no slot of faults follows",
+            )
         line = r.line("params", name)
         out.append(Param(name, **{**fields, "arg": arg, "line": line}))
     return tuple(out)

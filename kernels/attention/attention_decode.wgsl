@@ -8,8 +8,10 @@
 // axes.T = ["f32", "f16"]
 // axes.GROUP = "configs"
 // axes.SG = [true, false]
+// axes.LENGTHS = ["", "i32"]
 // pick.T = "dtype(k)"
 // pick.SG = "caps.subgroups"
+// pick.LENGTHS = "dtype(lengths)"
 // when = ["SG or GROUP == 'lanes16'"]
 // workgroup_bytes = "CFG.workgroup_bytes"
 // subgroups = "SG"
@@ -17,6 +19,7 @@
 // inputs.k = { dtype = "*", dtypes = ["float32", "float16"], bind = "'vec4<u32>'", doc = "(B, Hkv, T, D)" }
 // inputs.v = { dtype = "*", dtypes = ["float32", "float16"], bind = "'vec4<u32>'", doc = "(B, Hkv, T, Dv)" }
 // inputs.mask = { dtype = "*", dtypes = ["float32", "float16", "bool"], bind = "'u32'", optional = true, axes = "b h s t" }
+// inputs.lengths = { dtype = "LENGTHS", when = "LENGTHS != ''", optional = true, readonly = true, axes = "b" }
 // outputs.sums = { dtype = "f32", doc = "(splits, B, H, S): lse of each split" }
 // outputs.partials = { dtype = "*", dtypes = ["float32"], bind = "'vec4<u32>'", doc = "(splits, B, H, S, padded Dv)" }
 // params.kv_heads = { type = "u32" }
@@ -46,7 +49,8 @@
 // params.scale = { type = "f32" }
 // params.max_bias = { type = "f32" }
 // params.softcap = { type = "f32" }
-// uses = ["scalar", "tile/decode_layout", "tile/lane_group", "tile/mask", "tile/online_softmax"]
+// params.band_top = { type = "i32", when = "LENGTHS != ''" }
+// uses = ["scalar", "tile/key_range", "tile/decode_layout", "tile/lane_group", "tile/mask", "tile/online_softmax"]
 // grid = "matrices * row_groups * splits"
 // ///
 
@@ -139,10 +143,12 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>,
   let row0 = (rest - split * p.row_groups) * ${L.ROWS}u;
   let batch = quotient(matrix, p.kv_heads);
   let kv_head = matrix - batch * p.kv_heads;
-  let key0 = p.first_key + split * ${L.STEP}u;
+  ${key_range.ends()}
+  let key0 = ${key_range.FIRST} + split * ${L.STEP}u;
   let stride = p.splits * ${L.STEP}u;
-  let count = p.last_key - key0;
+  let count = ${key_range.LAST} - key0;
   let rows = p.group * p.queries;
+  ${key_range.leave_without_keys("sums", L.ROWS)}
 
   // The first keys are on their way while q is stored.
   ${L.loader_init()}
@@ -169,8 +175,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>,
   let none = bitcast<f32>(p.minus_inf);
   // The keys from key0 on that this query may see: `seen` of them from `seen0` on.
   let from_here = i32(query) - i32(key0);
-  let seen0 = u32(max(from_here + p.band_low, 0));
-  let seen = u32(max(min(from_here + p.band_high + 1, i32(count)) - i32(seen0), 0));
+  let seen0 = u32(max(from_here + ${key_range.LOW}, 0));
+  let seen = u32(max(min(from_here + ${key_range.HIGH} + 1, i32(count)) - i32(seen0), 0));
 
   var m = LOWEST;  // of the keys of this lane's row that the group has seen
   var l = 0.0f;  // weights that this lane has given

@@ -8,15 +8,18 @@
 // axes.D = ["f32", "f16"]
 // axes.TILE = "configs"
 // axes.VT = ["f32", "f16"]
+// axes.LENGTHS = ["", "i32"]
 // axes.VEC = [4]
 // pick.D = "dtype(dst)"
 // pick.VT = "v.dtype.short"
+// pick.LENGTHS = "dtype(lengths)"
 // pick.VEC = "4"
 // inputs.q = { dtype = "f32", vec = "VEC", readonly = true, doc = "From pack_qk: (batch * kv_heads, padded depth, blocks * rows of a block)" }
 // inputs.k = { dtype = "f32", vec = "VEC", readonly = true, doc = "From pack_qk: (batch * kv_heads, padded depth, tiles * keys of a tile)" }
 // inputs.v = { dtype = "*", vec = "VEC", dtypes = ["float32", "float16"], bind = "'vec2<u32>' if VT == 'f16' and CFG.DVP == 64 else 'vec4<u32>'", doc = "Values of the KV heads of q and k: whole batches, or some of one" }
 // inputs.mask = { dtype = "*", dtypes = ["float32", "float16", "bool"], bind = "'u32'", optional = true, axes = "b h s t" }
 // inputs.sinks = { dtype = "f32", optional = true, axes = "h" }
+// inputs.lengths = { dtype = "LENGTHS", when = "LENGTHS != ''", optional = true, readonly = true, axes = "b" }
 // outputs.lse = { dtype = "f32", axes = "p b h s", doc = "A part for each split of the keys" }
 // outputs.dst = { dtype = "D", vec = "VEC", axes = "p b h s d", doc = "Rows of whole vectors; a part for each split." }
 // params.first_batch = { type = "u32" }
@@ -55,8 +58,9 @@
 // params.scale = { type = "f32" }
 // params.max_bias = { type = "f32" }
 // params.softcap = { type = "f32" }
+// params.band_top = { type = "i32", when = "LENGTHS != ''" }
 // workgroup_bytes = "CFG.workgroup_bytes"
-// uses = ["tile/outer_product", "tile/attention_layout", "tile/attention_loader", "tile/mask", "tile/online_softmax", "tile/query_block"]
+// uses = ["tile/outer_product", "tile/key_range", "tile/attention_layout", "tile/attention_loader", "tile/mask", "tile/online_softmax", "tile/query_block"]
 // grid = "ranks * dst.shape[0]"
 // ///
 

@@ -14,13 +14,16 @@
 // axes.T = ["f32", "f16"]
 // axes.VECTORIZED = [true, false]
 // axes.SPLIT = "configs"
+// axes.LENGTHS = ["", "i32"]
 // pick.SPLIT = "'keys128'"
+// pick.LENGTHS = "dtype(lengths)"
 // pick.T = "dtype(k)"
 // inputs.q = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", axes = "b h s d", doc = "(B, H, S, D)" }
 // inputs.k = { dtype = "*", dtypes = ["float32", "float16"], bind = "'vec4<u32>' if VECTORIZED else 'u32'", doc = "(B, Hkv, T, D)" }
 // inputs.v = { dtype = "*", dtypes = ["float32", "float16"], bind = "'vec4<u32>' if VECTORIZED else 'u32'", doc = "(B, Hkv, T, Dv)" }
 // inputs.mask = { dtype = "*", dtypes = ["float32", "float16", "bool"], bind = "'u32'", optional = true, axes = "b h s t", doc = "Added to the logits, or True where a key may be seen; broadcasts to (B, H, S, T)." }
 // inputs.sinks = { dtype = "f32", optional = true, doc = "(H,): one more logit per head, without a value." }
+// inputs.lengths = { dtype = "LENGTHS", when = "LENGTHS != ''", optional = true, readonly = true, axes = "b", doc = "(B,): how many keys of each batch count, from the first on, as if k and v (and mask) ended there; clamped to 0 .. T, and read on the device." }
 // outputs.lse = { dtype = "f32", optional = true, doc = "(B, H, S): logarithm of the sum of exp(logit), the sink's included." }
 // outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], bind = "'vec4<u32>'", doc = "(B, H, S, Dv)" }
 // options.scale = { type = "float | None", doc = "Factor of q k^T; None is 1 / sqrt(D)." }
@@ -60,7 +63,8 @@
 // params.scale = { type = "f32" }
 // params.max_bias = { type = "f32" }
 // params.softcap = { type = "f32" }
-// uses = ["scalar", "tile/direct_loader", "tile/mask", "tile/online_softmax"]
+// params.band_top = { type = "i32", when = "LENGTHS != ''" }
+// uses = ["scalar", "tile/key_range", "tile/direct_loader", "tile/mask", "tile/online_softmax"]
 // grid = "matrices * row_groups * splits"
 // ///
 
@@ -155,9 +159,11 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let row0 = (rest - split * p.row_groups) * ${L.ROWS}u;
   let batch = matrix / p.kv_heads;
   let kv_head = matrix - batch * p.kv_heads;
-  let key0 = p.first_key + split * p.split_keys;
-  let count = min(p.split_keys, p.last_key - key0);
+  ${key_range.ends()}
+  let key0 = ${key_range.FIRST} + split * p.split_keys;
+  let count = min(p.split_keys, ${key_range.LAST} - key0);
   let rows = p.group * p.queries;
+  ${key_range.leave_without_keys("lse", L.ROWS)}
   ${L.load_q()}
   workgroupBarrier();
 
@@ -176,7 +182,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let lane = li & ${L.LANES - 1}u;
   let k_start = p.k_off${" / " ~ L.E ~ "u" if VECTORIZED else ""} + batch * p.k_sb + kv_head * p.k_sh;
   for (var pass0 = 0u; pass0 < count; pass0 += ${L.PASS}u) {
-    let k_at = k_start + min(key0 + pass0 + (li >> ${L.LANE_BITS}u), p.keys - 1u) * p.k_st;
+    let k_at = k_start + min(key0 + pass0 + (li >> ${L.LANE_BITS}u), ${key_range.COUNT} - 1u) * p.k_st;
     ${multiply_qk()}
     // Over the invocations of a key.
     red[li] = vec4<f32>(s0, s1, s2, s3);
@@ -185,7 +191,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
       var sum = 0.0f;
       for (var n = 0u; n < ${L.LANES}u; n += 1u) { sum += red[own_key * ${L.LANES}u + n][own_row]; }
       let n = pass0 + own_key;
-      if (n < ${L.KEYS}u) { scores[n * ${L.ROWS}u + own_row] = logits(sum, query, key0 + n, mask_at, slope); }
+      if (n < ${L.KEYS}u) { scores[n * ${L.ROWS}u + own_row] = logits(sum, query, key0 + n, mask_at, slope${key_range.ARGUMENTS}); }
     }
     workgroupBarrier();  // red has been read
   }

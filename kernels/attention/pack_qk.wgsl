@@ -2,10 +2,13 @@
 // doc = "Queries and keys for attention_tile transposed to depth first, as f32, padded with zeros; values as f32."
 // part_of = "flash_attn"
 // axes.VEC = [4]
+// axes.LENGTHS = ["", "i32"]
 // pick.VEC = "4"
+// pick.LENGTHS = "dtype(lengths)"
 // inputs.q = { dtype = "*", dtypes = ["float32", "float16"], bind = "'vec2<u32>'", readonly = true, axes = "b h t d", doc = "(B, H, S, D)" }
 // inputs.k = { dtype = "*", dtypes = ["float32", "float16"], bind = "'vec2<u32>'", readonly = true, axes = "b h t d", doc = "(B, Hkv, T, D)" }
 // inputs.v = { dtype = "*", dtypes = ["float32", "float16"], bind = "'vec2<u32>'", readonly = true, axes = "b h t d", doc = "(B, Hkv, T, Dv)" }
+// inputs.lengths = { dtype = "LENGTHS", when = "LENGTHS != ''", optional = true, readonly = true, axes = "b" }
 // outputs.packed_q = { dtype = "f32", vec = "VEC", doc = "(B * Hkv, padded depth, width): head in group and position are one axis" }
 // outputs.packed_k = { dtype = "f32", vec = "VEC", doc = "(B * Hkv, padded depth, width)" }
 // outputs.values = { dtype = "f32", vec = "VEC", optional = true, doc = "(B * Hkv, T, padded Dv)" }
@@ -24,6 +27,7 @@
 // params.q_kind = { type = "u32" }
 // params.k_kind = { type = "u32" }
 // params.v_kind = { type = "u32" }
+// uses = ["tile/key_range"]
 // grid = "packed_q.shape[0] * (cdiv(packed_q.shape[1], 64) * (cdiv(packed_q.shape[2], 64) + cdiv(packed_k.shape[2], 64)) + (cdiv(k.shape[2], 64) * cdiv(v.shape[3], 64) if values else 0))"
 // ///
 
@@ -85,7 +89,9 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endfor
   let group = select(1u, p.group, is_q);
   let pitch = select(p.k_width, p.pitch, is_q);
+//% if not LENGTHS
   let count = select(p.keys, p.queries, is_q);
+//% endif
   let depth = select(p.value_depth, p.depth, transposes);
   let padded = select((p.value_depth + 3u) & ~3u, p.padded, transposes);
   let width = select(select(p.keys, p.k_width, is_k), p.q_width, is_q);
@@ -98,6 +104,11 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let local = line / down;
   let first_depth = (line - local * down) << 6u;
   let batch = local / p.kv_heads;
+//% if LENGTHS
+  ${key_range.count()}
+  if (!is_q & (first_row >= key_count)) { return; }  // nothing reads these keys
+  let count = select(key_count, p.queries, is_q);
+//% endif
   let first_head = (local - batch * p.kv_heads) * group;
   let start = select(select(p.v_off, p.k_off, is_k), p.q_off, is_q) + batch * bs;
 

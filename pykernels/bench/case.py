@@ -98,6 +98,7 @@ class Case:
     part: makes of the call's tensors those of a small equal problem inside it, for the check of a
         large output; its output is a view of the whole output.
     prepare: called once with each set of tensors, to compute inputs that depend on others.
+    used: the shape that counts as work of a tensor of which the device is told to use a part only.
     """
 
     kernel: str
@@ -109,6 +110,7 @@ class Case:
     origin: str = ""
     part: Part | None = None
     prepare: Callable[[dict[str, Any]], None] | None = None
+    used: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def dtype(self) -> str:
@@ -199,7 +201,11 @@ class Loaded:
 
     def count(self) -> Counts:
         """Run one call and count."""
-        kernel, views = kernel_of(self.case.kernel), self.views()
+        kernel = kernel_of(self.case.kernel)
+        views = [
+            v.with_layout(self.case.used.get(a.name, v.shape), v.strides) if v else None
+            for a, v in zip(kernel.args, self.views(), strict=True)
+        ]
         names = {*_parameters(kernel.operations)} - {a.name for a in kernel.args}
         args = {k: v for k, v in self.case.args.items() if k in names}
         with self.dev.profile() as p:

@@ -31,36 +31,36 @@ _known: Known = {}
 @overload
 def flash_attn(
     q: Tensor, k: Array, v: Array, *, mask: Array | None = None, sinks: Array | None = None,
-    scale: float | None = None, causal: Causal = False, window: Window = None,
-    max_bias: float = 0.0, softcap: float = 0.0, return_lse: Literal[False] = False,
-    out: Tensor | None = None,
+    lengths: Array | None = None, scale: float | None = None, causal: Causal = False,
+    window: Window = None, max_bias: float = 0.0, softcap: float = 0.0,
+    return_lse: Literal[False] = False, out: Tensor | None = None,
 ) -> Tensor: ...  # fmt: skip
 @overload
 def flash_attn(
     q: Tensor, k: Array, v: Array, *, mask: Array | None = None, sinks: Array | None = None,
-    scale: float | None = None, causal: Causal = False, window: Window = None,
-    max_bias: float = 0.0, softcap: float = 0.0, return_lse: Literal[True],
-    out: Tensor | None = None,
+    lengths: Array | None = None, scale: float | None = None, causal: Causal = False,
+    window: Window = None, max_bias: float = 0.0, softcap: float = 0.0,
+    return_lse: Literal[True], out: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]: ...  # fmt: skip
 @overload
 def flash_attn(
     q: NDArray, k: NDArray, v: NDArray, *, mask: NDArray | None = None,
-    sinks: NDArray | None = None, scale: float | None = None, causal: Causal = False,
-    window: Window = None, max_bias: float = 0.0, softcap: float = 0.0,
+    sinks: NDArray | None = None, lengths: NDArray | None = None, scale: float | None = None,
+    causal: Causal = False, window: Window = None, max_bias: float = 0.0, softcap: float = 0.0,
     return_lse: Literal[False] = False, out: None = None,
 ) -> NDArray: ...  # fmt: skip
 @overload
 def flash_attn(
     q: NDArray, k: NDArray, v: NDArray, *, mask: NDArray | None = None,
-    sinks: NDArray | None = None, scale: float | None = None, causal: Causal = False,
-    window: Window = None, max_bias: float = 0.0, softcap: float = 0.0,
+    sinks: NDArray | None = None, lengths: NDArray | None = None, scale: float | None = None,
+    causal: Causal = False, window: Window = None, max_bias: float = 0.0, softcap: float = 0.0,
     return_lse: Literal[True], out: None = None,
 ) -> tuple[NDArray, NDArray]: ...  # fmt: skip
 @overload
 def flash_attn(
     q: Array, k: Array, v: Array, *, mask: Array | None = None, sinks: Array | None = None,
-    scale: float | None = None, causal: Causal = False, window: Window = None,
-    max_bias: float = 0.0, softcap: float = 0.0, return_lse: bool = False,
+    lengths: Array | None = None, scale: float | None = None, causal: Causal = False,
+    window: Window = None, max_bias: float = 0.0, softcap: float = 0.0, return_lse: bool = False,
     out: Tensor | None = None,
 ) -> Array | tuple[Array, Array]: ...  # fmt: skip
 def flash_attn(
@@ -70,6 +70,7 @@ def flash_attn(
     *,
     mask: Array | None = None,
     sinks: Array | None = None,
+    lengths: Array | None = None,
     scale: float | None = None,
     causal: Causal = False,
     window: Window = None,
@@ -91,6 +92,10 @@ def flash_attn(
         mask: float32 or float16, added to the logits, or bool, True where a key may be seen;
             broadcasts to (B, H, S, T).
         sinks: float32, (H,): one more logit per head, without a value.
+        lengths: int32, (B,): as many keys of each batch count, from the first on, as if k, v and
+            the mask ended there: p is i + lengths[b] - S. Clamped to 0 .. T; 0 gives 0 and an lse
+            of -inf. What lies behind may be anything. Read on the device: the same call serves
+            every position of a cache that grows. The gradients take none.
         scale: Factor of q k^T; None is 1 / sqrt(D).
         causal: True or 'bottom-right': keys up to p; 'top-left': keys up to i.
         window: (left, right): keys from p - left to p + right; None is open.
@@ -106,7 +111,7 @@ def flash_attn(
     Raises:
         ShapeError, DTypeError, ArgumentError, LimitError and what `pykernels.kernels` raises.
     """
-    call = Call(KERNEL, q, k, v, mask, sinks, out=out)
+    call = Call(KERNEL, q, k, v, mask, sinks, lengths, out=out)
     tq, tk, tv = call.tensor("q", q), call.tensor("k", k), call.tensor("v", v)
     if tq.ndim != 4 or tv.ndim != 4:
         name, t = ("q", tq) if tq.ndim != 4 else ("v", tv)
@@ -119,7 +124,8 @@ def flash_attn(
     lse = tq.device.empty(tq.shape[:3]) if return_lse else None
     _flash_attn(
         tq, tk, tv, result, mask=call.tensor("mask", mask), sinks=call.tensor("sinks", sinks),
-        lse=lse, scale=scale, causal=causal, window=window, max_bias=max_bias, softcap=softcap,
+        lengths=call.tensor("lengths", lengths), lse=lse, scale=scale, causal=causal,
+        window=window, max_bias=max_bias, softcap=softcap,
     )  # fmt: skip
     return call.leave(result) if lse is None else (call.leave(result), call.leave(lse))
 

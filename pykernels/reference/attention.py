@@ -36,10 +36,12 @@ class Attention(NamedTuple):
     slopes: Array  # (B, H, S, T): d logit / d (scale * q.k), 1 without softcap, 0 where masked
 
 
-def flash_attn(q: Array, k: Array, v: Array, mask: Array | None = None,
-               sinks: Array | None = None, **options: Any) -> Array:  # fmt: skip
+def flash_attn(
+    q: Array, k: Array, v: Array, mask: Array | None = None, sinks: Array | None = None,
+    lengths: Array | None = None, **options: Any,
+) -> Array:  # fmt: skip
     """The output of `attention`, (B, H, S, Dv)."""
-    return attention(q, k, v, mask, sinks, **options).o
+    return attention(q, k, v, mask, sinks, lengths, **options).o
 
 
 def attention(
@@ -48,6 +50,7 @@ def attention(
     v: Array,
     mask: Array | None = None,
     sinks: Array | None = None,
+    lengths: Array | None = None,
     *,
     scale: float | None = None,
     causal: bool | str = False,
@@ -61,7 +64,8 @@ def attention(
     query heads. `mask` (float: added; bool: True may be seen) broadcasts to (B, H, S, T). Query i
     stands at key p = i + T - S: `causal` hides the keys behind p ("top-left": behind i), `window`
     (left, right) those outside p - left .. p + right. cap(s) is softcap * tanh(s / softcap).
-    `sinks` (H,) is one more logit per head, without a value.
+    `sinks` (H,) is one more logit per head, without a value. `lengths` (B,): batch b has as many
+    keys, clamped to 0 .. T, in place of T; those behind are hidden.
 
     A key is masked if it is hidden, or if its logit is -inf. What a masked key and its value hold
     does not matter. A row without a key is 0, and its lse -inf, sink or not. A logit of NaN or
@@ -77,7 +81,9 @@ def attention(
         if softcap:
             bent = np.tanh(logits / float(np.float32(softcap)))
             logits, slopes = float(np.float32(softcap)) * bent, 1.0 - bent**2
-        allowed = np.broadcast_to(_near(q.shape[2], k.shape[2], causal, window), logits.shape)
+        allowed = np.zeros(logits.shape, bool)
+        for b, keys in enumerate(_counts(q.shape[0], k.shape[2], lengths)):
+            allowed[b, ..., :keys] = _near(q.shape[2], keys, causal, window)
         if mask is not None and mask.dtype == bool:
             allowed = allowed & mask
         elif mask is not None:
@@ -133,6 +139,7 @@ def flash_attn_budget(
     v: Array,
     mask: Array | None = None,
     sinks: Array | None = None,
+    lengths: Array | None = None,
     *,
     result: Attention | None = None,
     **options: Any,
@@ -143,7 +150,7 @@ def flash_attn_budget(
     of the largest |slope * mask| of the row's keys that weigh something, for a soft cap 16 units
     of it (its tanh is good to 2^-20 of it).
     """
-    found = result or attention(q, k, v, mask, sinks, **options)
+    found = result or attention(q, k, v, mask, sinks, lengths, **options)
     v64 = np.abs(np.repeat(v.astype(np.float64), q.shape[1] // k.shape[1], axis=1))
     allowed = found.logits != -np.inf
     size = _product(found.weights, v64, allowed)
@@ -235,6 +242,11 @@ def _logit_units(
         units = np.where((found.weights > 2.0**-40) & np.isfinite(units), units, 0.0)
     top = np.max(units, -1, keepdims=True, initial=0.0)
     return np.asarray(top + 16 * float(options.get("softcap", 0.0)))
+
+
+def _counts(batch: int, keys: int, lengths: Array | None) -> list[int]:
+    """The number of keys of each batch."""
+    return [keys] * batch if lengths is None else np.clip(lengths, 0, keys).tolist()
 
 
 def _near(

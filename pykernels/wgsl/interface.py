@@ -68,6 +68,7 @@ class Param:
     default: float | int | bool | None = None
     arg: bool = False  # a scalar argument of the call
     of: str = ""  # for bits: the tensor or dtype whose pattern it is
+    when: str = ""  # expression over axes; such params are the last, so that no other one moves
     doc: str = ""
     line: int = 1  # where the spec declares it
 

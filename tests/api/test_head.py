@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import pykernels as pk
@@ -38,6 +40,17 @@ def test_names_of_a_head() -> None:
     ]  # fmt: skip
     assert modes(SCALE, {"N": 3}) == ["read", "rw", "merged"]
     assert features(SCALE, {"N": 3}) == []
+
+
+def test_a_param_of_some_texts() -> None:
+    """The others lie where they do without it."""
+    last = Param("top", "i32", when="N == 4")
+    some = replace(
+        SCALE, axes=(Axis("N", (3, 4)),), params=(Param("low", "i32"), Param("high", "i32"), last)
+    )
+    without = [name for name, _ in params(some, {"N": 3})]
+    assert without[-2:] == ["low", "high"]
+    assert [name for name, _ in params(some, {"N": 4})] == [*without, "top"]
 
 
 @pytest.mark.gpu

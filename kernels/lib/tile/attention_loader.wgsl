@@ -69,7 +69,7 @@
 // Loads of v: the chunk whose first key is `from`. The chunk behind the last one is loaded too.
 //% macro load_next_v(L, from)
       {
-        let key_at = min(${from} + v_lane, p.keys - 1u) * p.v_st;
+        let key_at = min(${from} + v_lane, ${key_range.COUNT} - 1u) * p.v_st;
 //% for u in range(L.VL // L.VPL)
         v_v${u} = v_mem[v_start${u} + key_at];
 //% endfor

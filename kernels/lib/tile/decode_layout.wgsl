@@ -87,7 +87,7 @@ fn dot8(a: vec4<f32>, b: vec4<f32>, c: vec4<f32>, d: vec4<f32>) -> f32 {
 //% for u in range(U)
 //% for j in range(KEYS)
 //% for c in range(LOADS)
-      ${declare}${x}${u * KEYS + j}_${c} = ${x}_mem[${x}_start${c} + min(first + ${offset} + ${u * KEYS * GROUPS + j}u, p.keys - 1u) * p.${x}_st];
+      ${declare}${x}${u * KEYS + j}_${c} = ${x}_mem[${x}_start${c} + min(first + ${offset} + ${u * KEYS * GROUPS + j}u, ${key_range.COUNT} - 1u) * p.${x}_st];
 //% endfor
 //% endfor
 //% endfor

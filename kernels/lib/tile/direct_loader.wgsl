@@ -59,7 +59,7 @@ fn q_value(i: u32) -> f32 {
 //% macro load_values(n)
   {
 //% for u in range(V_LOADS)
-    ${load("x" ~ u, "v", "(v_start + min(key0 + " ~ n ~ " + " ~ u ~ "u * apart, p.keys - 1u) * p.v_st)", "column", "p.value_depth")}
+    ${load("x" ~ u, "v", "(v_start + min(key0 + " ~ n ~ " + " ~ u ~ "u * apart, " ~ key_range.COUNT ~ " - 1u) * p.v_st)", "column", "p.value_depth")}
 //% endfor
 //% for u in range(V_LOADS)
     v${u} = x${u};

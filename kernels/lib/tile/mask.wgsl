@@ -45,7 +45,7 @@ fn capped(s: V) -> V {
 
 // The logits of the keys from `key` on for one query: soft cap, mask (its row begins at
 // `mask_at`), and the band of keys that the query may see. -inf: masked.
-fn logits(raw: V, ${"query: u32, " if banded else ""}key: u32, mask_at: u32, slope: f32) -> V {
+fn logits(raw: V, ${"query: u32, " if banded else ""}key: u32, mask_at: u32, slope: f32${key_range.PARAMETERS if banded else ""}) -> V {
   var s = raw * p.scale;
   if (p.softcap != 0.0f) { s = capped(s); }
   let none = V(bitcast<f32>(p.minus_inf));
@@ -65,7 +65,7 @@ fn logits(raw: V, ${"query: u32, " if banded else ""}key: u32, mask_at: u32, slo
   }
 //% if banded
   let apart = bitcast<VI>(keys) - VI(i32(query));
-  let hidden = (apart < VI(p.band_low)) | (apart > VI(p.band_high)) | (keys >= VU(p.keys));
+  let hidden = (apart < VI(${key_range.LOW})) | (apart > VI(${key_range.HIGH})) | (keys >= VU(${key_range.COUNT}));
   return select(s, none, hidden);
 //% else
   return s;
@@ -79,8 +79,8 @@ fn logits(raw: V, ${"query: u32, " if banded else ""}key: u32, mask_at: u32, slo
 // the block sees whole needs only the scale, which then comes with the exponential (`plain`); so does
 // one of which a band alone hides keys.
 //% macro apply(L)
-    let whole = (i32(key0) >= i32(last_row) + p.band_low) & (i32(key0 + ${L.BC - 1}u) <= i32(first_row) + p.band_high)
-      & (key0 + ${L.BC}u <= p.keys);
+    let whole = (i32(key0) >= i32(last_row) + ${key_range.LOW}) & (i32(key0 + ${L.BC - 1}u) <= i32(first_row) + ${key_range.HIGH})
+      & (key0 + ${L.BC}u <= ${key_range.COUNT});
     let plain = whole & (p.mask_kind == 0u);
     let bare = (p.mask_kind == 0u) & (p.softcap == 0.0f) & (p.scale > 0.0f);
     var factor = p.scale;
@@ -99,8 +99,8 @@ fn logits(raw: V, ${"query: u32, " if banded else ""}key: u32, mask_at: u32, slo
 //% for i in range(L.TR)
       {
         let query = i32(first_row + (at_row + ${i // 4 * L.QH}u) * 4u + ${i % 4}u);
-        let low = vec4<i32>(query + p.band_low);
-        let high = vec4<i32>(min(query + p.band_high, i32(p.keys) - 1));
+        let low = vec4<i32>(query + ${key_range.LOW});
+        let high = vec4<i32>(min(query + ${key_range.HIGH}, i32(${key_range.COUNT}) - 1));
 //% for j in range(L.CV)
         s${i}_${j} = select(s${i}_${j}, vec4<f32>(bitcast<f32>(p.minus_inf)), (keys${j} < low) | (keys${j} > high));
 //% endfor
@@ -119,7 +119,7 @@ fn logits(raw: V, ${"query: u32, " if banded else ""}key: u32, mask_at: u32, slo
         let mask_at = p.mask_off + batch * p.mask_bs + head * p.mask_hs + query * p.mask_ss;
         let slope = alibi_slope(head);
 //% for j in range(L.CV)
-        let first${j} = logits(s0_${j}, query, key0 + (column + ${L.CL * j}u) * 4u, mask_at, slope);
+        let first${j} = logits(s0_${j}, query, key0 + (column + ${L.CL * j}u) * 4u, mask_at, slope${key_range.ARGUMENTS});
 //% for i in range(L.TR - 1)
         s${i}_${j} = s${i + 1}_${j};
 //% endfor

@@ -48,14 +48,15 @@
     kv_head -= whole * p.kv_heads;
   }
 
+  ${key_range.count_and_band()}
   // The keys that the block may see. Where queries see unlike keys a block holds rows of one head, or
   // of several heads all queries.
   let first_row = select(0u, in_run * ${L.BR}u, p.run > 1u);
   let last_row = select(p.queries - 1u, min(first_row + ${L.BR - 1}u, p.queries - 1u), p.run > 1u);
-  let lowest = i32(min(first_row, p.queries - 1u)) + p.band_low;
-  let highest = i32(last_row) + p.band_high;
-  let seen_from = u32(clamp(lowest, 0, i32(p.keys)));
-  let seen_to = u32(clamp(highest + 1, 0, i32(p.keys)));
+  let lowest = i32(min(first_row, p.queries - 1u)) + ${key_range.LOW};
+  let highest = i32(last_row) + ${key_range.HIGH};
+  let seen_from = u32(clamp(lowest, 0, i32(${key_range.COUNT})));
+  let seen_to = u32(clamp(highest + 1, 0, i32(${key_range.COUNT})));
   let split_end = p.long_tiles + split * p.split_tiles;
   let split_start = select(split_end - p.split_tiles, 0u, split == 0u);
   let tile_from = max(seen_from / ${L.BC}u, split_start);

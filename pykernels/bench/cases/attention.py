@@ -39,6 +39,8 @@ HALVES = (
 )  # fmt: skip
 # The check of a gradient by a key needs all queries: with four heads to a key 2048 are enough.
 GRADIENTS = ("llama-2-7b-4096", "llama-3-8b-2048", "gpt-2-1024", "ragged-heads")
+# Decoding with a cache of which only the device knows what is filled: all, a quarter.
+FILLED = {"llama-3-8b-decode": (1, 4)}
 ROWS = 64  # of the output that are checked
 LONG = 512  # queries from which torch's backward lasts longer than its launch
 _LLAMA_2, _GPT_2 = "1x32x32x4096x4096x128", "8x16x16x1024x1024x64"
@@ -98,13 +100,25 @@ def causal(case: Case) -> Case:
     return case.labelled(prepare=partial(forward, args)) if case.prepare else case
 
 
+def filled(keys: int, case: Case) -> Case:
+    """The case with lengths: so many keys of each batch count."""
+    tensors = dict(case.tensors)
+    dst = tensors.pop("dst")
+    b, h, _, d = tensors["k"].shape
+    lengths = Operand((b,), "int32", values=lambda rng, shape: np.full(shape, keys))
+    used = {n: (b, h, keys, d) for n in ("k", "v")}
+    tensors |= {"lengths": lengths, "dst": dst}
+    return case.labelled(tensors=tensors, used=used, note=f"{keys} keys filled")
+
+
 def last_rows(group: int, t: dict[str, Any]) -> dict[str, Any]:
     """The last queries of the heads that share the last KV head."""
     own, shared = (slice(-1, None), slice(-group, None), slice(-ROWS, None)), slice(-1, None)
-    return {
+    some = {
         "q": t["q"][own], "k": t["k"][shared, shared], "v": t["v"][shared, shared],
         "dst": t["dst"][own],
     }  # fmt: skip
+    return some | ({"lengths": t["lengths"][shared]} if "lengths" in t else {})
 
 
 def last_head(group: int, t: dict[str, Any]) -> dict[str, Any]:
@@ -128,11 +142,13 @@ def cases(edge: int = 0) -> Iterator[Case]:
 
 
 def attentions(s: Shape, dtype: str) -> Iterator[Case]:
-    """With all keys, and with those before each query."""
+    """With all keys, with those before each query, and with those that lengths tell."""
     case = flash_attn(s.dims, dtype, dtype).labelled(name=s.name, origin=s.origin)
     yield case
     if s.dims[3] > 1:
         yield causal(case)
+    for part in FILLED.get(s.name, ()):
+        yield filled(s.dims[4] // part, case)
 
 
 def gradients(s: Shape, dtype: str) -> Iterator[Case]:
@@ -147,8 +163,8 @@ def gradients(s: Shape, dtype: str) -> Iterator[Case]:
 
 @numpy_peer
 def numpy(case: Case, t: dict[str, Any]) -> Any:
-    if case.kernel != "flash_attn" or case.args:
-        raise Skipped("written for the output, without a mask")
+    if case.kernel != "flash_attn" or case.args or case.used:
+        raise Skipped("written for the output, without a mask and lengths")
     group = t["q"].shape[1] // t["k"].shape[1]
     k, v = (np.repeat(t[n], group, axis=1) for n in ("k", "v"))
     scores = t["q"] @ np.swapaxes(k, -1, -2) * t["q"].dtype.type(t["q"].shape[-1] ** -0.5)
@@ -159,6 +175,8 @@ def numpy(case: Case, t: dict[str, Any]) -> Any:
 @torch_peer
 def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
     q, k, v = (t[n] for n in ("q", "k", "v"))
+    if case.used:  # torch's host knows the lengths
+        k, v = (a[:, :, : case.used["k"][2]] for a in (k, v))
     causal = bool(case.args)
     if causal and q.shape[2] != k.shape[2]:
         raise Skipped("torch's first query sees the first key")
@@ -182,6 +200,8 @@ def ort(case: Case) -> Node:
     heads, shared = (case.tensors[n].shape[1] for n in ("q", "k"))
     if heads != shared:
         raise Skipped("its MultiHeadAttention has as many heads of keys as of queries")
+    if case.used:
+        raise Skipped("written without lengths")
     return Node(
         "MultiHeadAttention", "q", ("q", "k", "v"), domain="com.microsoft",
         attributes={"num_heads": heads, "unidirectional": int(bool(case.args))}, arrange=tokens,
@@ -197,8 +217,8 @@ def tokens(name: str, a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 @naive_peer
 def naive(case: Case) -> tuple[str, int]:
     """One invocation per query, key after key."""
-    if case.kernel != "flash_attn":
-        raise Skipped("written for the output")
+    if case.kernel != "flash_attn" or case.used:
+        raise Skipped("written for the output, without lengths")
     q, k = case.tensors["q"], case.tensors["k"]
     (batch, heads, queries, depth), (_, kv_heads, keys, _) = q.shape, k.shape
     if keys * depth > 1 << 18:

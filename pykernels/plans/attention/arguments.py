@@ -37,10 +37,22 @@ class Dims(NamedTuple):
 
 
 class Band(NamedTuple):
-    """Query i may see key j where low <= j - i <= high; -OPEN and OPEN are no bounds."""
+    """Query i may see key j where low <= j - i <= high and j - i <= top; -OPEN and OPEN are no
+    bounds. `low` and `high` count from the last key, `top` (causal="top-left") from the first."""
 
     low: int
     high: int
+    top: int
+
+    @property
+    def highest(self) -> int:
+        """The bound of j - i."""
+        return min(self.high, self.top)
+
+    @property
+    def hides(self) -> bool:
+        """Is there a bound?"""
+        return self.low > -OPEN or self.highest < OPEN
 
 
 def dims(op: str, q: View, k: View, v: View, mask: View | None, sinks: View | None) -> Dims:
@@ -92,15 +104,17 @@ def band(op: str, d: Dims, causal: Causal, window: Window) -> Band:
             f"[{op}] causal must be False, True, 'bottom-right' or 'top-left' but is {causal!r}"
         )
     at = d.keys - d.queries
-    low, high = -OPEN, OPEN
-    if causal:
-        high = 0 if causal == "top-left" else at
+    low, high, top = -OPEN, OPEN, OPEN
+    if causal == "top-left":
+        top = 0
+    elif causal:
+        high = at
     left, right = _window(op, window)
     if left is not None:
         low = max(low, at - left)
     if right is not None:
         high = min(high, at + right)
-    return Band(low, high)
+    return Band(low, high, top)
 
 
 def _window(op: str, window: Window) -> tuple[int | None, int | None]:

@@ -20,7 +20,8 @@ COLUMNS = attention_combine.CONFIGS["cols32"].COLS  # of one workgroup
 class Call:
     """One call: its tensors, sizes and rules.
 
-    `lse` is scratch where nobody asked for it; `mask` is (B, H, S, T), with strides of 0.
+    `lse` is scratch where nobody asked for it; `mask` is (B, H, S, T), with strides of 0. With
+    `lengths` (B,), `band` is that of a batch with all keys.
     """
 
     q: View
@@ -28,6 +29,7 @@ class Call:
     v: View
     mask: View | None
     sinks: View | None
+    lengths: View | None
     lse: View
     dst: View
     dims: Dims
@@ -40,7 +42,8 @@ class Call:
         """What says which keys count, and how much, as the kernels' params have it."""
         return {
             "band_low": self.band.low,
-            "band_high": self.band.high,
+            "band_high": self.band.highest if self.lengths is None else self.band.high,
+            "band_top": self.band.top,
             "alibi_heads": alibi_heads(self.dims.heads),
             "scale": self.scale * LOG2E,
             "max_bias": self.max_bias,

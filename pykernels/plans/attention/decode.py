@@ -22,8 +22,7 @@ def decode(caps: Caps, scratch: Scratch, c: Call, splits: int) -> list[Step]:
     """The dispatches of a call in so many splits of the keys, or fewer."""
     c, before = _alike(caps, scratch, c)
     d, item = c.dims, c.k.dtype.itemsize
-    first_key = max(0, min(c.band.low, d.keys))
-    last_key = max(first_key, min(d.keys, d.queries + c.band.high))
+    first_key, last_key = _ends(c)
     # Keys that a workgroup takes at a time; blocks of so many keys are the splits' in turn, or
     # neighbours in flash_attn.
     unit, held = DIRECT.threads // DIRECT.LANES, DIRECT.ROWS
@@ -50,18 +49,27 @@ def decode(caps: Caps, scratch: Scratch, c: Call, splits: int) -> list[Step]:
     }  # fmt: skip
     if group:
         step = attention_decode.step(
-            caps, c.q, c.k, c.v, c.mask, sums, partials, GROUP=group,
+            caps, c.q, c.k, c.v, c.mask, c.lengths, sums, partials, GROUP=group,
             **sizes,  # type: ignore[arg-type]
         )  # fmt: skip
         return [*before, step, combine(caps, partials, sums, c)]
     vectorized = in_vectors(c.k) and in_vectors(c.v)
     width = 8 if vectorized and item == 2 else 4
     step = flash_attn.step(
-        caps, c.q, c.k, c.v, c.mask, None, sums, partials, VECTORIZED=vectorized,
+        caps, c.q, c.k, c.v, c.mask, None, c.lengths, sums, partials, VECTORIZED=vectorized,
         column_bits=(cdiv(d.value_depth, width) - 1).bit_length(), split_keys=each * unit,
         **sizes,  # type: ignore[arg-type]
     )  # fmt: skip
     return [*before, step, combine(caps, partials, sums, c)]
+
+
+def _ends(c: Call) -> tuple[int, int]:
+    """The keys that any query may see. With lengths: as many as that are for any length."""
+    d = c.dims
+    first_key = max(0, min(c.band.low, d.keys))
+    if c.lengths is not None:
+        return first_key, first_key + min(d.keys - first_key, d.queries + c.band.top)
+    return first_key, max(first_key, min(d.keys, d.queries + c.band.highest))
 
 
 def _lane_group(caps: Caps, c: Call, keys: int, splits: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pykernels.layout import View
 from pykernels.plan import Caps, Scratch, Step
 
-from .arguments import OPEN, Causal, Window, band, dims, expect, number, scale_of
+from .arguments import Causal, Window, band, dims, expect, number, scale_of
 from .call import Call, empty
 from .decode import decode
 from .select import DECODE, choose
@@ -24,6 +24,7 @@ def plan(
     v: View,
     mask: View | None,
     sinks: View | None,
+    lengths: View | None,
     lse: View | None,
     dst: View,
     scale: float | None = None,
@@ -36,6 +37,7 @@ def plan(
     d = dims(OP, q, k, v, mask, sinks)
     expect(OP, "dst", dst, (d.batch, d.heads, d.queries, d.value_depth))
     expect(OP, "lse", lse, dst.shape[:3])
+    expect(OP, "lengths", lengths, (d.batch,))
     near = band(OP, d, causal, window)
     factor = scale_of(OP, d, scale)
     bias, cap = number(OP, "max_bias", max_bias), number(OP, "softcap", softcap)
@@ -48,10 +50,10 @@ def plan(
     if mask is not None:
         mask = mask.broadcast_to((d.batch, d.heads, d.queries, d.keys))
     sums = lse or scratch.empty(dst.shape[:3], "float32")
-    call = Call(q, k, v, mask, sinks, sums, dst, d, near, factor, bias, cap)
+    call = Call(q, k, v, mask, sinks, lengths, sums, dst, d, near, factor, bias, cap)
     if d.keys == 0 or d.depth == 0:
         return empty(caps, scratch, call)
-    choice = choose(caps, d, near != (-OPEN, OPEN))
+    choice = choose(caps, d, near.hides or lengths is not None)
     if choice.body == DECODE:
         return decode(caps, scratch, call, choice.splits)
     return tiles(caps, scratch, call, choice)

@@ -223,7 +223,7 @@ class _Window:
     def hidden(self, near: Band) -> bool:
         """May no query see a key?"""
         ahead = self.key - self.query
-        return ahead + self.keys - 1 < near.low or ahead - self.queries + 1 > near.high
+        return ahead + self.keys - 1 < near.low or ahead - self.queries + 1 > near.highest
 
 
 @dataclass(frozen=True)
@@ -315,7 +315,7 @@ def _scores(
         down=w.queries // SCORE_ROWS[tile], across=w.keys // tile,
         first_head=w.head, first_query=w.query, first_key=w.key, queries=d.queries,
         keys=d.keys, heads=call.heads, group=d.group,
-        lowest=options.near.low, highest=options.near.high,
+        lowest=options.near.low, highest=options.near.highest,
         alibi_heads=alibi_heads(call.heads), alibi_first=call.first_head,
         max_bias=options.max_bias, scale=options.scale, softcap=options.softcap,
     )  # fmt: skip
@@ -343,7 +343,7 @@ def _sums(call: _Call, w: _Window, room: dict[str, View], t: _Target, *, add: bo
         down=rows // tile, first_head=w.head, first_row=row, first_k=k,
         rows=t.partials.shape[2], cols=cols // 4, heads=call.d.heads,
         sharing=call.d.batch * call.d.heads // heads,
-        lowest=-near.high if t.over_queries else near.low,
-        highest=-near.low if t.over_queries else near.high,
+        lowest=-near.highest if t.over_queries else near.low,
+        highest=-near.low if t.over_queries else near.highest,
         add=int(add),
     )  # fmt: skip

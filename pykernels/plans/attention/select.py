@@ -66,7 +66,8 @@ class AttentionChoice(NamedTuple):
 
 
 def choose(caps: Caps, d: Dims, banded: bool = False) -> AttentionChoice:
-    """The body and the splits for one call. `banded`: causality or a window hides keys."""
+    """The body and the splits for one call. `banded`: causality, a window or lengths
+    hide keys."""
     given = forced(caps, AttentionChoice)
     if given is not None:
         return given

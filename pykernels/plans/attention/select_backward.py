@@ -42,7 +42,7 @@ def choose(caps: Caps, d: Dims, near: Band) -> AttentionGradChoice:
     room = min(own.room, caps.max_binding // 4 - 64)
     queries, keys = cdiv(d.queries, tile), cdiv(d.keys, tile)  # in tiles from here on
     room //= tile * tile
-    banded = near.low > 1 - d.queries or near.high < d.keys - 1
+    banded = near.low > 1 - d.queries or near.highest < d.keys - 1
     side = (own.band_side if banded else own.side) // tile
     heads = min(heads, max(room // (min(queries, side) * min(keys, side)), 1))
     room //= heads

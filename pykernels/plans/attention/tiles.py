@@ -11,7 +11,7 @@ from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.copy import cpy
 from pykernels.plans.limits import MAX_ROUNDS
 
-from .arguments import OPEN, Dims
+from .arguments import Dims
 from .call import Call, combine, combine_tiles, in_vectors, whole_depth
 from .select import (
     CONFIGS,
@@ -47,7 +47,7 @@ def tiles(caps: Caps, scratch: Scratch, c: Call, choice: AttentionChoice) -> lis
     d = c.dims
     tile_rows, tile_keys = tile_sizes(choice.body, d)
     padded_depth = cdiv(d.depth, 16) * 16
-    banded = c.band != (-OPEN, OPEN)
+    banded = c.band.hides
     blocks = blocks_of(d, tile_rows, banded)
     key_tiles = cdiv(d.keys, tile_keys)
     splits = max(choice.splits, cdiv(key_tiles * (padded_depth // 16 + 20), MAX_ROUNDS))
@@ -72,7 +72,8 @@ def tiles(caps: Caps, scratch: Scratch, c: Call, choice: AttentionChoice) -> lis
         qt, kt = (t.with_layout((n, *t.shape[1:]), t.strides) for t in (packed_q, packed_k))
         q, k, v = (_heads(x, d, kv_head, batches, heads) for x in (c.q, c.k, c.v))
         copy = values and values.with_layout((n, *values.shape[1:]), values.strides)
-        steps.append(_pack(caps, q, k, v, qt, kt, copy, blocks.pitch))
+        lengths = c.lengths and _of_batches(c.lengths, kv_head // d.kv_heads, batches)
+        steps.append(_pack(caps, q, k, v, lengths, qt, kt, copy, blocks.pitch))
         if copy:
             v = copy.with_layout(v.shape, contiguous_strides((*v.shape[:3], width), 4))
         ranks = n * blocks.total * cdiv(d.value_depth, WIDEST)
@@ -90,14 +91,14 @@ def _tile(
 ) -> Step:  # fmt: skip
     """One dispatch of blocks, from KV head `kv_head` on."""
     d = c.dims
-    banded = c.band != (-OPEN, OPEN)
+    banded = c.band.hides
     columns, run = cdiv(d.value_depth, WIDEST), blocks.head_blocks if banded else 1
     spread, rest = (1, 0)
     if banded:
         spread, rest = choice.order or order(caps.tuning, choice.body, d, blocks, q.shape[0])
     return attention_tile.step(
-        caps, q, k, v, c.mask, c.sinks if part.splits == 1 else None, part.sums.as_rank(4),
-        part.out.as_rank(5), TILE=CONFIGS[choice.body, padded(d)],
+        caps, q, k, v, c.mask, c.sinks if part.splits == 1 else None, c.lengths,
+        part.sums.as_rank(4), part.out.as_rank(5), TILE=CONFIGS[choice.body, padded(d)],
         first_batch=kv_head // d.kv_heads, first_head=kv_head % d.kv_heads,
         kv_heads=d.kv_heads, group=d.group, queries=d.queries, keys=d.keys,
         pitch=blocks.pitch, head_blocks=blocks.head_blocks,
@@ -164,13 +165,18 @@ def _heads(x: View, d: Dims, kv_head: int, batches: int, heads: int) -> View:
     return replace(x, shape=(batches, heads * group, *x.shape[2:]), offset=offset)
 
 
+def _of_batches(lengths: View, first: int, count: int) -> View:
+    """The lengths of `count` batches."""
+    return replace(lengths, shape=(count,), offset=lengths.offset + first * lengths.strides[0])
+
+
 def _pack(
-    caps: Caps, q: View, k: View, v: View, packed_q: View, packed_k: View,
+    caps: Caps, q: View, k: View, v: View, lengths: View | None, packed_q: View, packed_k: View,
     values: View | None, pitch: int,
 ) -> Step:  # fmt: skip
     """q and k depth first, and a copy of v if one is wanted."""
     return pack_qk.step(
-        caps, q, k, v, packed_q, packed_k, values, pitch=pitch,
+        caps, q, k, v, lengths, packed_q, packed_k, values, pitch=pitch,
         q_kind=_kind(q), k_kind=_kind(k), v_kind=_kind(v),
     )  # fmt: skip
 

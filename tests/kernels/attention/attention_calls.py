@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from pykernels.reference.attention import flash_attn_budget as budget
 from tests.harness import Array, Case, Form, Operand, assert_close
 
 F32, F16 = "float32", "float16"
-NAMES = ("q", "k", "v", "mask", "sinks")
+NAMES = ("q", "k", "v", "mask", "sinks", "lengths")
 
 
 class AttentionCalls:
@@ -37,20 +38,23 @@ class AttentionCalls:
     def add(
         self, heads: tuple[int, int, int], sizes: tuple[int, int], depths: tuple[int, int],
         dtype: str = F32, *, kv_dtype: str = "", out_dtype: str = "", mask: Array | None = None,
-        sinks: Array | None = None, lse: bool = True, forms: dict[str, Form] | None = None,
-        buffers: dict[str, str] | None = None, **options: Any,
+        sinks: Array | None = None, lengths: Sequence[int] | None = None, lse: bool = True,
+        forms: dict[str, Form] | None = None, buffers: dict[str, str] | None = None, **options: Any,
     ) -> None:  # fmt: skip
-        """`heads`: B, H, Hkv; `sizes`: S, T; `depths`: D, Dv."""
+        """`heads`: B, H, Hkv; `sizes`: S, T; `depths`: D, Dv. Behind `lengths` lies no number."""
         (b, h, hkv), (s, t), (d, dv) = heads, sizes, depths
         kv = kv_dtype or dtype
         q, k = self.values((b, h, s, d), dtype), self.values((b, hkv, t, d), kv)
-        self.give(q, k, self.values((b, hkv, t, dv), kv), mask, sinks, lse=lse, forms=forms,
-                  out_dtype=out_dtype, buffers=buffers, **options)  # fmt: skip
+        v = self.values((b, hkv, t, dv), kv)
+        for i, n in enumerate(lengths or ()):
+            k[i, :, max(n, 0) :], v[i, :, max(n, 0) :] = np.nan, np.inf
+        self.give(q, k, v, mask, sinks, None if lengths is None else np.int32(lengths), lse=lse,
+                  forms=forms, out_dtype=out_dtype, buffers=buffers, **options)  # fmt: skip
 
     def give(
         self, q: Array, k: Array, v: Array, mask: Array | None = None, sinks: Array | None = None,
-        *, out_dtype: str = "", lse: bool = True, forms: dict[str, Form] | None = None,
-        buffers: dict[str, str] | None = None, **options: Any,
+        lengths: Array | None = None, *, out_dtype: str = "", lse: bool = True,
+        forms: dict[str, Form] | None = None, buffers: dict[str, str] | None = None, **options: Any,
     ) -> None:  # fmt: skip
         f, where = forms or {}, buffers or {}
 
@@ -59,7 +63,7 @@ class AttentionCalls:
 
         ins: list[Operand | None] = [
             None if a is None else self.case.input(a, **place(name))
-            for name, a in zip(NAMES, (q, k, v, mask, sinks), strict=True)
+            for name, a in zip(NAMES, (q, k, v, mask, sinks, lengths), strict=True)
         ]
         shape = q.shape[:3]
         sums = self.case.output(shape, F32, **place("lse")) if lse else None
@@ -73,18 +77,18 @@ class AttentionCalls:
         arrays = [[None if o is None else o.array.copy() for o in ins] for ins, *_ in self.calls]
 
         def run() -> None:
-            for (q, k, v, mask, sinks), lse, dst, options in self.calls:
+            for (q, k, v, mask, sinks, lengths), lse, dst, options in self.calls:
                 assert q and k and v
                 flash_attn(q.tensor, k.tensor, v.tensor, dst.tensor, mask=mask and mask.tensor,
-                           sinks=sinks and sinks.tensor, lse=lse and lse.tensor,
-                           **options)  # fmt: skip
+                           sinks=sinks and sinks.tensor, lengths=lengths and lengths.tensor,
+                           lse=lse and lse.tensor, **options)  # fmt: skip
 
         results = iter(self.case.run(run))
         for ins, (_, lse, dst, options) in zip(arrays, self.calls, strict=True):
-            q, k, v, mask, sinks = ins
-            want = attention(q, k, v, mask, sinks, **options)  # type: ignore[arg-type]
+            q, k, _, mask, *_ = ins
+            want = attention(*ins, **options)  # type: ignore[arg-type]
             shapes = [None if a is None else (a.dtype.name, a.shape) for a in ins]
-            text = f"{what} {shapes} -> {dst.dtype} {dst.strides} {options}"
+            text = f"{what} {shapes} {ins[5]} -> {dst.dtype} {dst.strides} {options}"
             if lse is not None:
                 bound = lse_budget(q, k, mask, want, **options)  # type: ignore[arg-type]
                 assert_close(next(results), want.lse, bound, text + " lse")

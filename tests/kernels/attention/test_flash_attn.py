@@ -381,7 +381,7 @@ def test_a_decoding_step_is_split_over_keys() -> None:
         (BIG, 4096, 8 * 64),  # splits of 64
     ):
         q, kv = view((1, 32, 1, 128)), view((1, 8, t, 128))
-        steps = plans.plan(caps_, Scratch(), q, kv, kv, None, None, None, q)
+        steps = plans.plan(caps_, Scratch(), q, kv, kv, None, None, None, None, q)
         assert [s.body.name for s in steps] == ["attention_decode", "attention_combine"]
         assert steps[0].groups == groups
 
@@ -393,7 +393,7 @@ def test_what_stands_before_the_tiles_is_one_dispatch() -> None:
         (F16, 62, 32, 16), (F16, 68, 64, 32),
     ):  # fmt: skip
         x = view((1, 4, 256, depth), dtype)
-        steps = plans.plan(BIG, Scratch(), x, x, x, None, None, None, x)
+        steps = plans.plan(BIG, Scratch(), x, x, x, None, None, None, None, x)
         assert [s.body.name for s in steps][:2] == ["pack_qk", "attention_tile"]
         assert steps[0].groups == squares + copied  # of 64 x 64
 
@@ -402,7 +402,7 @@ def test_scratch_grows_with_the_length() -> None:
     def nbytes(n: int) -> int:
         scratch = Scratch()
         x = view((1, 1, n, 64))
-        plans.plan(BIG, scratch, x, x, x, None, None, None, x)
+        plans.plan(BIG, scratch, x, x, x, None, None, None, None, x)
         return sum(scratch.sizes)
 
     assert nbytes(32768) <= 2.1 * nbytes(16384)

@@ -314,7 +314,7 @@ def test_windows_cover_each_tile_once(caps: Caps) -> None:
     for shape in ((1, 1, 1, 1, 1, 8, 8), (2, 6, 3, 5000, 300, 64, 64), (3, 40, 8, 700, 9000, 8, 8),
                   (1, 1, 1, 20000, 20000, 8, 8)):  # fmt: skip
         b, h, hkv, s, t, d, dv = shape
-        choice = choose(caps, Dims(b, h, hkv, s, t, d, dv), Band(-OPEN, OPEN))
+        choice = choose(caps, Dims(b, h, hkv, s, t, d, dv), Band(-OPEN, OPEN, OPEN))
         assert choice.heads * choice.queries * choice.keys <= max(1 << 25, 128 * 128)
         assert choice.queries % choice.tile == choice.keys % choice.tile == 0
         steps, _ = planned(caps, shape)

@@ -149,7 +149,7 @@ def test_a_tail_covers_its_keys(blocks: int, tiles: int, columns: int) -> None:
 def test_steps_of_a_call_with_a_tail() -> None:
     """Whole blocks and splits in two dispatches that write to different buffers; then the join."""
     x = view((1, 32, 4096, 128))
-    steps = plans.plan(BIG, Scratch(), x, x, x, None, None, None, x)
+    steps = plans.plan(BIG, Scratch(), x, x, x, None, None, None, None, x)
     names = ["pack_qk", "attention_tile", "attention_tile", "attention_combine_tiles"]
     assert [s.body.name for s in steps] == names
     tail = choose(BIG, Dims(1, 32, 32, 4096, 4096, 128, 128)).tail
