@@ -466,7 +466,8 @@ def test_numpy_async(dev: pk.Device) -> None:
         ticker.cancel()
         for ticks_before in (0, 1):
             cancelled = asyncio.create_task(awaited(t))
-            await asyncio.gather(*[asyncio.sleep(0)] * ticks_before)
+            for _ in range(ticks_before):
+                await asyncio.sleep(0)
             cancelled.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await cancelled
