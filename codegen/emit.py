@@ -32,7 +32,7 @@ __all__ = [
 _IMPORTS = {
     "dataclasses": ("replace",),
     "typing": ("Any", "Literal", "NamedTuple", "overload"),
-    "pykernels.arrays": ("LAST", "Array", "Call", "NDArray"),
+    "pykernels.arrays": ("LAST", "Array", "Call", "NDArray", "Results", "is_last"),
     "pykernels.device": ("Tensor",),
     "pykernels.dtypes": ("DTypeLike",),
     "pykernels.faults": ("Watch",),

@@ -61,10 +61,11 @@ def _function(spec: Spec, name: str, dst: TensorSpec) -> str:
     fixed = fixed_scalars(spec, name)
     ins = [t for t in spec.tensors if t.role == "in"]
     args = [p for p in spec.params if p.arg and p.name not in fixed]
-    lines = ["", *_overloads(spec, name, ins, args)]
+    lines = ["", f"_{name}_results: Results = {{}}", "", "", *_overloads(spec, name, ins, args)]
     doc = str(spec.wrappers.get(name, {}).get("doc", spec.doc))
     lines += textwrap.indent(_docstring(spec, doc, ins, args), "    ").splitlines()
     arrays = ", ".join(t.name for t in ins)
+    lines += _known(spec, name, ins, args)
     lines.append(f"    call = Call(_{spec.name}.{constant(spec, name)}, {arrays}, out=out)")
     lines += [f"    {t.name}_ = call.tensor({t.name!r}, {t.name})" for t in ins]
     if spec.axis_moves:
@@ -90,8 +91,36 @@ def _function(spec: Spec, name: str, dst: TensorSpec) -> str:
     given.insert(sum(not t.optional for t in ins), f"{dst.name}={made}")
     lines.append(f"    _{spec.name}.{name}(")
     lines += [f"        {g}," for g in given]
-    lines += ["    )", "    return call.leave(result)", ""]
+    lines += ["    )", f"    return call.leave(result, _{name}_results)", ""]
     return "\n".join(lines)
+
+
+def _known(spec: Spec, name: str, ins: Sequence[TensorSpec], args: Sequence[Param]) -> list[str]:
+    """The short way: tensors whose layouts a call before had, over the last axis, and no `out`."""
+    conditions = ["out is None"]
+    if spec.axis_moves:
+        conditions.append("(axis is LAST and dim is None or is_last(axis, dim))")
+    conditions += [
+        f"({t.name} is None or isinstance({t.name}, Tensor))"
+        if t.optional
+        else f"isinstance({t.name}, Tensor)"
+        for t in ins
+    ]
+    layouts = "".join(
+        f"None if {t.name} is None else {t.name}._layout, " if t.optional else f"{t.name}._layout, "
+        for t in ins
+    )
+    rest = [t.name for t in ins if t.optional] + [p.name for p in args]
+    rest += [o.name for o in spec.options]
+    given = [t.name for t in ins if not t.optional] + ["result"] + [f"{n}={n}" for n in rest]
+    return [
+        f"    if {' and '.join(conditions)}:",
+        f"        lay = _{name}_results.get(({layouts}))",
+        "        if lay is not None:",
+        f"            result = {ins[0].name}._fresh(lay)",
+        f"            _{spec.name}.{name}({', '.join(given)})",
+        "            return result",
+    ]
 
 
 def _passed(spec: Spec, t: TensorSpec) -> str:

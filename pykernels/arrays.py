@@ -6,21 +6,25 @@ again. Where one is, the others follow it to its device and the result is a Tens
 
 from __future__ import annotations
 
+import functools
 import operator
 from typing import Any, Final, TypeAlias, overload
 
 import numpy as np
 
 from .device import Device, Tensor, default_device
-from .dtypes import DTypeName
+from .dtypes import DTYPES, DTypeName
 from .errors import ArgumentError, DTypeError, ShapeError
-from .layout import repeats_to
+from .layout import Layout, contiguous_layout, repeats_to
 from .plan import Arg, Kernel
 
-__all__ = ["LAST", "Array", "Call", "NDArray"]
+__all__ = ["LAST", "Array", "Call", "NDArray", "Results", "is_last"]
 
 NDArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Array: TypeAlias = Tensor | NDArray
+# The result's layout, by those of the arguments: of calls of one function that went well.
+Results: TypeAlias = dict[tuple[Layout | None, ...], Layout]
+MAX_RESULTS = 4096  # of a function
 
 
 class _Default(int):
@@ -30,18 +34,30 @@ class _Default(int):
 LAST: Final[int] = _Default(-1)
 
 
+def is_last(axis: int, dim: int | None) -> bool:
+    """Is one of both given, and a plain -1? `Call.over` knows all other ways to name an axis."""
+    given = axis if dim is None else dim
+    return type(given) is int and given == -1 and (dim is None or axis is LAST)
+
+
 class Call:
     """The arrays of one call of a kernel, and the device that it runs on."""
 
+    __slots__ = ("_args", "_arrays", "_given", "_op", "_order", "_out", "_shape")
+
     def __init__(self, kernel: Kernel, *arrays: Array | None, out: Tensor | None = None) -> None:
         self._op = kernel.name
-        self._args: dict[str, Arg] = {a.name: a for a in kernel.args}
+        self._args = _arguments(kernel)
         if out is not None and not isinstance(out, Tensor):
             raise DTypeError(
                 f"[{self._op}] out must be a pykernels.Tensor but is {type(out).__name__}"
             )
-        self._given = next((a for a in (*arrays, out) if isinstance(a, Tensor)), None)
-        self._out = out
+        self._arrays, self._out = arrays, out
+        self._given: Tensor | None = None  # the first tensor, whose device it is
+        for a in (*arrays, out):
+            if isinstance(a, Tensor):
+                self._given = a
+                break
         self._order: tuple[int, ...] | None = None  # of the axes, where they are moved
         self._shape: tuple[int, ...] = ()
 
@@ -75,7 +91,9 @@ class Call:
         """The tensor given as `out`, else a new one."""
         out = self._out
         if out is None:
-            return self._device.empty(shape, dtype)
+            if self._given is None:
+                return default_device().empty(shape, dtype)
+            return self._given._fresh(contiguous_layout(shape, DTYPES[dtype]))
         if out.shape != shape:
             raise ShapeError(f"[{self._op}] out must have shape {shape} but has {out.shape}")
         if out.dtype != dtype:
@@ -142,6 +160,24 @@ class Call:
             )
         return full.transpose(*self._order)
 
-    def leave(self, result: Tensor) -> Array:
-        """The result as the caller gets it."""
-        return result.numpy() if self._given is None else result
+    def leave(self, result: Tensor, known: Results | None = None) -> Array:
+        """The result as the caller gets it. `known` learns its layout, for calls on tensors of the
+        same layouts, where no axis was moved and the result is new."""
+        if self._given is None:
+            return result.numpy()
+        if known is None or self._out is not None or self._order is not None:
+            return result
+        layouts: list[Layout | None] = []
+        for a in self._arrays:
+            if isinstance(a, np.ndarray):
+                return result
+            layouts.append(None if a is None else a._layout)
+        if len(known) >= MAX_RESULTS:
+            known.clear()
+        known[tuple(layouts)] = result._layout
+        return result
+
+
+@functools.cache
+def _arguments(kernel: Kernel) -> dict[str, Arg]:
+    return {a.name: a for a in kernel.args}

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import threading
 import weakref
@@ -20,7 +19,7 @@ from ._generated.kernels import fill as _fill
 from .dtypes import DTypeLike, dtype_of
 from .errors import ArgumentError, DTypeError, LimitError, NoAdapterError, ShapeError
 from .host import as_array, bytes_of, shape_of
-from .layout import contiguous_strides, extent, layout
+from .layout import contiguous_layout, contiguous_strides, extent, layout
 from .protocols import GPUBuffer, GPUComputePass, GPUDevice
 from .runtime.adapters import AdapterInfo, choose
 from .runtime.capture import Program, capturing
@@ -209,13 +208,10 @@ class Device:
 
     def empty(self, shape: int | Sequence[int], dtype: DTypeLike = "float32") -> Tensor:
         """An uninitialised tensor."""
-        self._context.check()
-        dims = shape_of(shape)
-        dt = dtype_of(dtype)
-        storage = self._context.allocate(math.prod(dims) * dt.itemsize)
-        return Tensor(
-            self._context, storage, 0, layout(dims, contiguous_strides(dims, dt.itemsize), dt)
-        )
+        context = self._context
+        context.check()
+        lay = contiguous_layout(shape_of(shape), dtype_of(dtype))
+        return Tensor(context, context.allocate(lay.nbytes), 0, lay)
 
     def zeros(self, shape: int | Sequence[int], dtype: DTypeLike = "float32") -> Tensor:
         """A tensor of zeros."""
@@ -253,8 +249,7 @@ class Device:
         a = as_array(array, "tensor")
         dt = dtype_of(a.dtype, "array dtype")
         storage = self._context.upload(bytes_of(np.ascontiguousarray(a)))
-        lay = layout(a.shape, contiguous_strides(a.shape, dt.itemsize), dt)
-        return Tensor(self._context, storage, 0, lay)
+        return Tensor(self._context, storage, 0, contiguous_layout(a.shape, dt))
 
 
 class Tensor(TensorBase):

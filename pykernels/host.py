@@ -14,7 +14,16 @@ __all__ = ["as_array", "bytes_of", "shape_of"]
 
 def shape_of(shape: object) -> tuple[int, ...]:
     """A shape as a tuple of Python integers from 0 up."""
-    dims: tuple[Any, ...] = tuple(shape) if isinstance(shape, Sequence) else (shape,)
+    dims: tuple[Any, ...]
+    if type(shape) is tuple:
+        dims = shape
+    else:
+        dims = tuple(shape) if isinstance(shape, Sequence) else (shape,)
+    for n in dims:  # most often, and five times faster than what follows
+        if type(n) is not int or n < 0:
+            break
+    else:
+        return dims
     if not all(isinstance(n, (int, np.integer)) and n >= 0 for n in dims):
         raise ShapeError(f"[shape] sizes must be integers from 0 up but are {shape!r}")
     return tuple(int(n) for n in dims)
@@ -34,4 +43,4 @@ def bytes_of(a: np.ndarray[Any, Any]) -> memoryview:
     """The memory of a contiguous array."""
     if a.dtype.kind == "V" or not a.size:  # memoryview knows no bfloat16, and casts no empty one
         return np.asarray(a).reshape(-1).view(np.uint8).data
-    return memoryview(a).cast("B")
+    return a.data.cast("B")

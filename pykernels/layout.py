@@ -16,7 +16,17 @@ from .errors import LimitError
 if TYPE_CHECKING:
     from .dtypes import DType  # the build reads this module too, without numpy
 
-__all__ = ["Layout", "Nd", "Rows", "Tiles", "View", "contiguous_strides", "extent", "layout"]
+__all__ = [
+    "Layout",
+    "Nd",
+    "Rows",
+    "Tiles",
+    "View",
+    "contiguous_layout",
+    "contiguous_strides",
+    "extent",
+    "layout",
+]
 
 Ints = tuple[int, ...]
 
@@ -59,6 +69,12 @@ class Layout:
 def layout(shape: Ints, strides: Ints, dtype: DType) -> Layout:
     """The layout of these values (the same object each time while it is cached)."""
     return Layout(shape, strides, dtype)
+
+
+@functools.lru_cache(maxsize=65536)
+def contiguous_layout(shape: Ints, dtype: DType) -> Layout:
+    """The layout of a C-contiguous array."""
+    return layout(shape, contiguous_strides(shape, dtype.itemsize), dtype)
 
 
 def is_contiguous(shape: Ints, strides: Ints, itemsize: int) -> bool:

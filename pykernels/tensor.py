@@ -12,7 +12,7 @@ import numpy as np
 from .dtypes import DTypeLike, DTypeName, dtype_of, numpy_dtype
 from .errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from .host import as_array, bytes_of, shape_of
-from .layout import Layout, contiguous_strides, layout
+from .layout import Layout, contiguous_layout, contiguous_strides, layout
 from .runtime.handle import Handle
 from .runtime.launch import run
 from .runtime.signals import Signal
@@ -99,6 +99,13 @@ class TensorBase(Handle):
 
     def __bool__(self) -> bool:
         raise TypeError("the truth of a tensor would need a read: use .numpy() or .item()")
+
+    def _fresh(self, lay: Layout) -> Self:
+        """An uninitialised tensor on the same device; its layout is contiguous."""
+        context = self._context
+        if context.guarded:
+            context.check()
+        return type(self)(context, context.allocate(lay.nbytes), 0, lay)
 
     # -- views ----------------------------------------------------------------------------------
 
@@ -206,8 +213,7 @@ class TensorBase(Handle):
         context = self._context
         context.check()
         dt = dtype_of(dtype)
-        lay = layout(self.shape, contiguous_strides(self.shape, dt.itemsize), dt)
-        out = type(self)(context, context.allocate(lay.nbytes), 0, lay)
+        out = self._fresh(contiguous_layout(self.shape, dt))
         run(context.copy, (self, out))
         return out
 
@@ -231,7 +237,7 @@ class TensorBase(Handle):
             data = bytes_of(np.ascontiguousarray(a))
             context.transfers.upload(self._block, self._offset, data)
         else:
-            lay = layout(a.shape, contiguous_strides(a.shape, self.itemsize), self._layout.dtype)
+            lay = contiguous_layout(a.shape, self._layout.dtype)
             given = Handle(context, context.upload(bytes_of(np.ascontiguousarray(a))), 0, lay)
             run(context.copy, (given, self))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -11,7 +12,7 @@ from .faults import Page
 from .memory import STORAGE, Block, Pool
 from .pace import work
 
-__all__ = ["MAX_LAUNCHES", "Call", "Calls", "Command", "Params", "bind"]
+__all__ = ["MAX_LAUNCHES", "BatchParams", "Call", "Calls", "Command", "Params", "bind"]
 
 MAX_LAUNCHES = 1024  # in one batch: each has its params
 UNIFORM = 0x40 | 0x08  # UNIFORM | COPY_DST
@@ -29,10 +30,15 @@ class Call:
         page: the page of faults that the bind groups bind, if a dispatch reports any.
         watched: the dispatches that take a slot of the page.
         size, work: what the call asks for, in units of `pace`.
+        pack: the scalars as bytes; `order` says which, None for all in order.
+        last: the scalars of the last launch.
+        commands, kept: those of slots that are the call's own, and the scalars that stand there.
+        serial: of the last batch that uses these slots.
     """
 
     __slots__ = (
-        "blocks", "count", "label", "page", "prepared", "size", "steps", "watched", "work",
+        "blocks", "commands", "count", "kept", "label", "last", "order", "pack", "page", "prepared",
+        "serial", "size", "steps", "unpack", "watched", "work",
     )  # fmt: skip
 
     def __init__(
@@ -54,6 +60,23 @@ class Call:
             )
             for d, group in zip(prepared.dispatches, groups, strict=True)
         )  # fmt: skip
+        taken = prepared.scalars
+        indices = tuple(i for i, _ in taken)
+        scalars = struct.Struct("<" + "".join(f for _, f in taken))
+        self.order = None if indices == tuple(range(prepared.arity)) else indices
+        self.pack, self.unpack = scalars.pack, scalars.unpack
+        self.last: bytes | None = None
+        self.kept: bytes | None = None
+        self.commands: list[Command] = []
+        self.serial = -1
+
+    def plain(self, packed: bytes) -> Sequence[float]:
+        """Packed scalars as numbers, in the places that the steps expect."""
+        numbers: tuple[float, ...] = self.unpack(packed)
+        if self.order is None:
+            return numbers
+        places = dict(zip(self.order, numbers, strict=True))
+        return [places.get(i, 0) for i in range(max(places, default=-1) + 1)]
 
     def notes(self, host: float) -> list[tuple[str, int, float]]:
         """What a profile wants to know of the dispatches."""
@@ -71,6 +94,7 @@ class Calls:
 
     def __init__(self) -> None:
         self.entries: dict[Any, Call] = {}
+        self.generation = 0  # how often it was cleared
 
     def add(self, key: Any, call: Call) -> None:
         if len(self.entries) >= self.LIMIT:
@@ -78,6 +102,7 @@ class Calls:
         self.entries[key] = call
 
     def clear(self) -> None:
+        self.generation += 1
         self.entries.clear()
 
 
@@ -94,13 +119,16 @@ class Params:
         self.buffer: Any = pool.create(PARAMS_BYTES * slots, UNIFORM)
         self._data = bytearray(PARAMS_BYTES * slots)
         self._prefixes: list[bytes] = [b""] * slots  # what stands in the slots already
-        self._offsets = _offsets(engine)
+        self._offsets = _offsets(engine, slots)
 
-    def pack(self, call: Call, scalars: Sequence[float], number: int) -> list[Command]:
+    def pack(
+        self, call: Call, scalars: Sequence[float], number: int = 0, slot: int | None = None
+    ) -> list[Command]:
         """The commands of a call, its params in the next slots; `number` is its first slot of the
         page of faults. Raises struct.error or OverflowError for unusable scalars."""
         data, prefixes, offsets = self._data, self._prefixes, self._offsets
-        slot = self.used
+        if slot is None:
+            slot = self.used
         commands: list[Command] = []
         for prefix, size, pack_into, pick, watched, pipeline, group, x, y in call.steps:
             at = slot * PARAMS_BYTES
@@ -121,20 +149,62 @@ class Params:
     def write(self) -> None:
         """Queue the write of the params in use."""
         if self.used:
-            data = memoryview(self._data)[: self.used * PARAMS_BYTES]
-            self._engine.write(self._device, self.buffer, 0, data)
+            self._write(0, self.used)
+
+    def _write(self, first: int, count: int) -> None:
+        start, end = first * PARAMS_BYTES, (first + count) * PARAMS_BYTES
+        self._engine.write(self._device, self.buffer, start, memoryview(self._data)[start:end])
+
+
+class BatchParams(Params):
+    """The params of a device's batches. Behind the slots of one batch are slots that calls keep:
+    a call that comes again with the same scalars needs no new params.
+
+    A slot is written only while no recorded launch uses it: `serial` is that of the last batch with
+    launches whose slots are kept.
+    """
+
+    KEPT = 3072
+
+    def __init__(self, engine: Engine, device: Any, pool: Pool, calls: Calls) -> None:
+        super().__init__(engine, device, pool, MAX_LAUNCHES + self.KEPT)
+        self._calls = calls
+        self._next = MAX_LAUNCHES
+        self._generation = calls.generation
+        self.serial = -1
+
+    def keep(self, call: Call, packed: bytes, serial: int) -> bool:
+        """Give a call slots with these scalars, if that is possible now."""
+        if call.watched or call.serial == serial:
+            return False
+        if self._generation != self._calls.generation:  # the calls that had slots are forgotten
+            if self.serial == serial:
+                return False
+            self._generation = self._calls.generation
+            self._next = MAX_LAUNCHES
+        if call.commands:
+            first = call.commands[0][2][0] // PARAMS_BYTES
+        elif self._next + call.count <= self.slots:
+            first = self._next
+            self._next = first + call.count
+        else:
+            return False
+        call.kept = None
+        commands = self.pack(call, call.plain(packed), slot=first)
+        self._write(first, call.count)
+        call.commands = commands
+        call.kept = packed
+        return True
 
 
 _known_offsets: dict[str, list[Any]] = {}
 
 
-def _offsets(engine: Engine) -> list[Any]:
+def _offsets(engine: Engine, slots: int) -> list[Any]:
     """The offset of each slot, as a set_bind_group takes it."""
-    found = _known_offsets.get(engine.name)
-    if found is None:
-        new = engine.ffi.new
-        found = [new("uint32_t[1]", [PARAMS_BYTES * i]) for i in range(MAX_LAUNCHES)]
-        _known_offsets[engine.name] = found
+    found = _known_offsets.setdefault(engine.name, [])
+    for i in range(len(found), slots):
+        found.append(engine.ffi.new("uint32_t[1]", [PARAMS_BYTES * i]))
     return found
 
 

@@ -20,7 +20,7 @@ from .dispatch import Prepared
 from .faults import Page
 from .handle import Handle
 from .memory import Arena, Block, Storage
-from .recorder import Note, plain_numbers
+from .recorder import Note
 
 __all__ = ["Program", "capturing"]
 
@@ -219,7 +219,7 @@ class CaptureRecorder:
         """Append a call, after `room` for it."""
         recording, page = self._recording, call.page
         number = 0 if page is None else page.next_slot
-        commands = self.params.pack(call, plain_numbers(scalars), number)
+        commands = self.params.pack(call, scalars, number)
         places = tuple(
             None if t is None else _Place(t._block, t._offset, _window(t)) for t in self._tensors
         )

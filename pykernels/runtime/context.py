@@ -66,7 +66,7 @@ class Context:
         self.pool = Pool(engine, raw, self.limits["max-buffer-size"], self.lock)
         self.faults = Faults(self._new_page, self._clear_page)
         completion = engine.completion(raw)
-        self.recorder = Recorder(engine, raw, self.pool, self.faults, completion)
+        self.recorder = Recorder(engine, raw, self.pool, self.faults, self.calls, completion)
         # Other than the device's own, by thread: of captures, and of passes of callers.
         self.recorders: dict[int, Any] = {}
         self.pool.before_destroy = self.recorder.flush

@@ -32,6 +32,7 @@ class Dispatch:
     nbytes: int  # bound by the storage bindings
     pack_into: Callable[..., None]  # writes the scalars of the call behind `prefix`
     pick: tuple[int, ...] | None  # scalars of the call that this step takes; None: all
+    formats: str  # of these scalars
     operations: int = 0  # of the whole call, at the kernel's last step
     op: str = ""  # the kernel
     watch: Watch | None = None  # the launch takes a slot for what it finds wrong
@@ -48,11 +49,21 @@ class Prepared:
 
     dispatches: tuple[Dispatch, ...]
     scratch: tuple[int, ...]
+    arity: int  # scalars of the call
 
     @property
     def watched(self) -> tuple[tuple[str, Watch], ...]:
         """The dispatches that report what they find wrong."""
         return tuple((d.op, d.watch) for d in self.dispatches if d.watch is not None)
+
+    @property
+    def scalars(self) -> tuple[tuple[int, str], ...]:
+        """The scalars of the call that its dispatches take, each with its format."""
+        found: dict[tuple[int, str], None] = {}
+        for d in self.dispatches:
+            taken = range(len(d.formats)) if d.pick is None else d.pick
+            found |= dict.fromkeys(zip(taken, d.formats, strict=True))
+        return tuple(found)
 
     @property
     def nbytes(self) -> int:

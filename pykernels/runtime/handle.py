@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pykernels.layout import Layout
 
 from .context import Context
@@ -13,22 +15,28 @@ __all__ = ["Handle"]
 class Handle:
     """Elements in a buffer: the context that the buffer belongs to, and where they lie in it.
 
-    `_key` is all that a plan depends on, `_location` all that a bind group depends on.
+    `_location` is all that a bind group depends on; every launch reads it.
     """
 
     __slots__ = (
-        "__weakref__", "_block", "_context", "_key", "_layout", "_location", "_offset", "_padded",
-        "_storage",
+        "__weakref__", "_block", "_context", "_layout", "_location", "_offset", "_storage",
     )  # fmt: skip
 
     def __init__(self, context: Context, storage: Storage, offset: int, lay: Layout) -> None:
-        block = storage.block
         self._context = context
         self._storage = storage
-        self._block = block
+        block = self._block = storage.block
         self._offset = offset
         self._layout = lay
-        # May a binding be rounded up to 16 bytes? Only a buffer made by others can end before.
-        self._padded = padded = -(-(offset + lay.hi) // 16) * 16 <= block.size
-        self._key = (lay, offset % context.caps.alignment, padded)
         self._location = (lay, block, offset)
+
+    @property
+    def _padded(self) -> bool:
+        """May a binding be rounded up to 16 bytes? Only a buffer made by others can end before."""
+        return -(-(self._offset + self._layout.hi) // 16) * 16 <= self._block.size
+
+    @property
+    def _key(self) -> tuple[Any, ...]:
+        """All that a plan depends on."""
+        alignment = self._context.caps.alignment
+        return self._layout, self._offset % alignment, self._padded

@@ -18,6 +18,7 @@ from .context import Context
 from .dispatch import Prepared
 from .handle import Handle
 from .prepare import prepare
+from .recorder import plain_numbers
 
 __all__ = ["launch", "run", "wrong_type"]
 
@@ -73,7 +74,7 @@ def _launch_cold(
     prepared = _prepared(context, key[0], tensors, key[1])
     scratch, page = recorder.room(prepared, tensors)
     call = bind(context, prepared, tensors, scratch, recorder.params, page)
-    recorder.record(call, scalars)
+    recorder.record(call, plain_numbers(scalars))
     if recorder is context.recorder and not any(b.foreign for b in call.blocks):
         context.calls.add(key, call)
     return call

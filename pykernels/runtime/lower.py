@@ -136,6 +136,7 @@ def _dispatch(
         nbytes=nbytes,
         pack_into=struct.Struct(scalars).pack_into,
         pick=pick,
+        formats=body.args_format,
         op=kernel.name,
         watch=step.watch,
         page_entry=entries + (len(windows) - 1) if body.faults else None,

@@ -18,7 +18,7 @@ __all__ = ["FIRST", "STEADY", "Pace", "next_size", "work"]
 UNIT_BYTES = 8 << 20
 UNIT_OPERATIONS = 125_000_000
 FIRST = 8.0
-STEADY = 64.0
+STEADY = 128.0
 # A driver ends a process whose batch keeps the device busy for some seconds. A batch should stay
 # under this time (s), as far as the times of earlier batches tell. A unit of work takes 2.5 us on a
 # data-centre GPU; what is assumed at first is that of a slow integrated one.

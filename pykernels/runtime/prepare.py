@@ -55,7 +55,7 @@ def prepare(
         operations = kernel.operations(*views.values(), **named)
         own[-1] = replace(own[-1], operations=operations)
     dispatches = (*call.copies(call.before), *own, *call.copies(call.after))
-    return Prepared(dispatches, tuple(call.scratch.sizes))
+    return Prepared(dispatches, tuple(call.scratch.sizes), len(kernel.scalars))
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeAlias
 
 from pykernels.errors import PyKernelsError
 
-from .calls import MAX_LAUNCHES, Call, Command, Params
+from .calls import MAX_LAUNCHES, BatchParams, Call, Calls, Command, Params
 from .dispatch import Prepared
 from .engine import Engine
 from .faults import Faults, Page
@@ -64,16 +64,18 @@ class Recorder:
     """
 
     def __init__(
-        self, engine: Engine, device: Any, pool: Pool, faults: Faults, completion: Completion
-    ) -> None:
+        self, engine: Engine, device: Any, pool: Pool, faults: Faults, calls: Calls,
+        completion: Completion,
+    ) -> None:  # fmt: skip
         self._engine = engine
         self._device = device
         self._raw_device = device._internal
         self._raw_queue = device.queue._internal
         self._pool = pool
         self._faults = faults
+        self._calls = calls
         self._completion = completion
-        self.params = Params(engine, device, pool)
+        self.params = BatchParams(engine, device, pool, calls)
         self.pace = Pace()
         self._queue: list[Command] = []
         self._notes: list[Note] = []  # of the queue's commands, while there is a timer
@@ -98,26 +100,35 @@ class Recorder:
 
         Raises struct.error or OverflowError, and records nothing, for unusable scalars.
         """
+        generation = self._calls.generation
+        order = call.order
+        packed = call.pack(*(scalars if order is None else [scalars[i] for i in order]))
+        if generation != self._calls.generation:
+            return False  # the __float__ of a scalar did it
         if len(self._queue) + call.count > MAX_LAUNCHES:
             self.flush()
-        params, page, number = self.params, call.page, 0
+        serial, params, page, number = self.serial, self.params, call.page, 0
         if page is not None:
             if page is not self._faults.own(len(call.watched)):
                 return False
             number = page.next_slot
-        serial, used = self.serial, params.used
         for block in call.blocks:
             if block.exposed:
                 self._inspect(block, call.label)
             block.mark = serial
-        commands = params.pack(call, scalars, number)
-        if self.serial != serial or params.used != used:
-            # The __float__ of a scalar has used the device; plain numbers do not.
-            return self.record(call, plain_numbers(scalars))
+        used, kept = params.used, params.serial
+        if packed == call.kept or (packed == call.last and params.keep(call, packed, serial)):
+            commands, kept = call.commands, serial
+        else:
+            commands = params.pack(call, call.plain(packed), number)
+            used += call.count
         notes = () if self.timer is None else call.notes(time.perf_counter())
         self._queue += commands
         self._notes += notes
-        params.used = used + call.count
+        params.used = used
+        params.serial = kept
+        call.last = packed
+        call.serial = serial
         self._size += call.size
         self._work += call.work
         if page is not None:
@@ -164,9 +175,11 @@ class Recorder:
 
         If the engine refuses it, it is lost as a whole; if a signal interrupts, it is kept.
         """
-        queue = self._queue[:count]
+        queue, rest, rest_notes = self._queue, [], []
         if not queue:
             return
+        if count is not None:
+            queue, rest, rest_notes = queue[:count], queue[count:], self._notes[count:]
         engine, timer = self._engine, self.timer
         batch = None if timer is None else timer.batch()
         try:
@@ -177,27 +190,26 @@ class Recorder:
             self.params.write()
             idle = self._completion.idle()
             buffers = engine.ffi.new("WGPUCommandBuffer[1]", [commands])
-            rest, rest_notes = self._queue[len(queue) :], self._notes[len(queue) :]
             amount = self._work
             engine.begin()
         except PyKernelsError:
             self._queue, self._notes, self._exposed = [], [], {}
-            self.params.used = 0
             self._size = self._work = 0.0
+            self.params.used = 0
             self.serial += 1
             raise
         try:
             # wgpu ends the process at a submit to a lost device; encoding raised before that.
             _ = [*map(engine.lib.wgpuQueueSubmit, (self._raw_queue,), (1,), (buffers,))]
             self._queue, self._notes = rest, rest_notes
-            if not rest:
-                self._exposed = {}
-            self.params.used = 0
             self._size = self._work = 0.0
             self.serial += 1
             self.submits += 1
+            self.params.used = 0
             if timer is not None:
                 timer.done += (batch,)
+            if not rest:
+                self._exposed = {}
         finally:
             engine.end("submit")
         self.pace.submitted(amount, idle)
@@ -206,16 +218,14 @@ class Recorder:
         """A raw command buffer; where dispatches are timed, with a pass for each."""
         engine = self._engine
         lib, gc, null = engine.lib, engine.ffi.gc, engine.ffi.NULL
-        engine.begin()
-        try:
-            encoder = lib.wgpuDeviceCreateCommandEncoder(self._raw_device, null)
-        finally:
-            engine.end("submit")
-        encoder = gc(encoder, lib.wgpuCommandEncoderRelease)
         each = batch is not None and self.timer is not None and not self.timer.batches
         step = 1 if each else len(queue)
         engine.begin()
         try:
+            encoder = gc(
+                lib.wgpuDeviceCreateCommandEncoder(self._raw_device, null),
+                lib.wgpuCommandEncoderRelease,
+            )
             for first in range(0, len(queue), step):
                 descriptor = null
                 if batch is not None:
@@ -315,7 +325,7 @@ class PassRecorder:
             if block.exposed:
                 self._pool.inspect(block.buffer, STORAGE, call.label)
         number = 0 if page is None else page.next_slot
-        commands = self.params.pack(call, plain_numbers(scalars), number)
+        commands = self.params.pack(call, scalars, number)
         self.params.used += call.count
         if page is not None:
             page.launches += call.watched

@@ -137,6 +137,7 @@ class Transfers:
 
     def _raise_pending(self) -> None:
         with self._lock:
+            self._recorder.pace.waited()
             self._faults.raise_pending()
 
     # Whoever is interrupted between these two drops the staging buffer: only one that nothing

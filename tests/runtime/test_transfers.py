@@ -331,7 +331,7 @@ def test_unusable_outs(dev: pk.Device) -> None:
         with pytest.raises(error, match=words):
             t.numpy(out)
         with pytest.raises(error, match=words):
-            t.numpy_async(out)
+            asyncio.run(awaited(t, out))
         assert np.asarray(out).max() <= 1
     assert dev.submits == submits  # nothing before the check
     assert (t.numpy() == 0).all()

@@ -1,0 +1,163 @@
+"""More of what is interrupted: context managers, and programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pykernels as pk
+from tests.runtime.interrupt_scenarios import Chain, Scenario, Skip, numbers
+
+# -- blocks ---------------------------------------------------------------------------------------
+
+
+class Batch(Chain):
+    def run(self) -> None:
+        with self.dev.batch():
+            super().run()
+
+
+class Record(Chain):
+    """Into a pass of the caller's, who ends it and submits it whatever happened."""
+
+    def prepare(self) -> None:
+        super().prepare()
+        self.begin_pass()
+
+    def warm(self) -> None:
+        self.begin_pass()
+        super().warm()
+
+    def begin_pass(self) -> None:
+        self.encoder: Any = self.dev.wgpu_device.create_command_encoder()
+        self.compute_pass = self.encoder.begin_compute_pass()
+
+    def run(self) -> None:
+        with self.dev.record(self.compute_pass):
+            super().run()
+
+    def finish(self) -> None:
+        if self.encoder is not None:
+            self.compute_pass.end()
+            self.dev.wgpu_device.queue.submit([self.encoder.finish()])
+            self.encoder = None
+
+    def drop(self) -> None:
+        super().drop()
+        self.encoder = self.compute_pass = None
+
+
+class Profile(Chain):
+    """A profile ends with its block, whatever happened in it."""
+
+    batches = False
+
+    def setup(self) -> None:
+        super().setup()
+        self.profile: Any = None
+
+    def run(self) -> None:
+        with self.dev.profile(batches=self.batches) as p:
+            self.profile = p
+            super().run()
+
+    def check(self, whole: bool) -> None:
+        super().check(whole)
+        if self.profile is not None:
+            count = len(self.profile.records)
+            assert count == (1 if self.batches else 4) or not whole
+            pk.kernels.fill(self.y[0], 9)
+            self.dev.sync()
+            assert len(self.profile.records) == count, "launches after the block are profiled"
+        assert self.dev._context.recorder.timer is None, "the profile is still there"
+
+    def drop(self) -> None:
+        super().drop()
+        self.profile = None
+
+
+class ProfileBatches(Profile):
+    batches = True
+
+
+# -- capture --------------------------------------------------------------------------------------
+
+
+class Capture(Chain):
+    """Calls are recorded into a program, which then runs."""
+
+    def setup(self) -> None:
+        super().setup()
+        if not hasattr(pk.Device, "capture"):
+            raise Skip("devices have no capture")
+        self.program: Any = None
+
+    def run(self) -> None:
+        with self.dev.capture() as program:  # type: ignore[attr-defined]
+            super().run()
+        self.program = program
+        program()
+
+    def check(self, whole: bool) -> None:
+        super().check(whole)
+        with self.dev.capture() as program:  # type: ignore[attr-defined]  # none is left open
+            super().run()
+        program()
+        super().check(True)
+
+    def drop(self) -> None:
+        super().drop()
+        self.program = None
+
+
+class CaptureTemporaries(Capture):
+    """Tensors made inside belong to the program, and scratch does."""
+
+    def setup(self) -> None:
+        super().setup()
+        self.outputs.clear()
+        self.x, self.y = self.dev.tensor(numbers(2, 30_000)), []
+        self.z = self.output((2, 30_000))
+
+    def run(self) -> None:
+        with self.dev.capture() as program:  # type: ignore[attr-defined]
+            pk.kernels.neg(pk.softmax(self.x), self.z)
+        self.program = program
+        program()
+
+    def check(self, whole: bool) -> None:
+        Scenario.check(self, whole)
+
+
+class Replay(Capture):
+    """A program that is there already."""
+
+    def prepare(self) -> None:
+        self.drop()
+        if self.program is None:
+            with self.dev.capture() as self.program:  # type: ignore[attr-defined]
+                Chain.run(self)
+        super().prepare()
+
+    def run(self) -> None:
+        self.program()
+
+    def check(self, whole: bool) -> None:
+        Scenario.check(self, whole)
+
+    def drop(self) -> None:
+        self.result = None
+
+
+class ReplayInputs(Scenario):
+    """With another tensor in place of the one that was captured."""
+
+    def setup(self) -> None:
+        if not hasattr(pk.Device, "capture"):
+            raise Skip("devices have no capture")
+        self.x, self.other = self.dev.tensor(numbers(4, 16)), self.dev.tensor(-numbers(4, 16))
+        self.y = self.output((4, 16))
+        with self.dev.capture(x=self.x) as self.program:  # type: ignore[attr-defined]
+            pk.kernels.softmax(self.x, self.y)
+
+    def run(self) -> None:
+        self.program(x=self.other)
