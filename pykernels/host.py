@@ -43,4 +43,4 @@ def bytes_of(a: np.ndarray[Any, Any]) -> memoryview:
     """The memory of a contiguous array."""
     if a.dtype.kind == "V" or not a.size:  # memoryview knows no bfloat16, and casts no empty one
         return np.asarray(a).reshape(-1).view(np.uint8).data
-    return memoryview(a).cast("B")
+    return a.data.cast("B")

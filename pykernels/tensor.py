@@ -250,8 +250,8 @@ class TensorBase(Handle):
     def numpy(self, out: NDArray | None = None) -> NDArray:
         """A copy on the host; submits recorded launches and waits for them.
 
-        Other threads go on recording meanwhile; Ctrl-C comes through within 50 ms. More than 64 MiB
-        are read in pieces: what another thread does to the tensor meanwhile may come in between.
+        Other threads go on recording meanwhile, and Ctrl-C comes through. More than 64 MiB are
+        read in pieces: what another thread does to the tensor meanwhile may come in between.
 
         Args:
             out: a writable array of the same shape and dtype, contiguous in C order, to copy into

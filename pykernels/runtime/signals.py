@@ -49,6 +49,11 @@ class Signal:
 
     __slots__ = ("callback", "future", "info", "status")
 
+    callback: Any
+    future: Any
+    info: Any
+    status: bytearray
+
 
 class Signals:
     """The signals of one engine."""

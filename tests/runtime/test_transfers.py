@@ -331,7 +331,7 @@ def test_unusable_outs(dev: pk.Device) -> None:
         with pytest.raises(error, match=words):
             t.numpy(out)
         with pytest.raises(error, match=words):
-            t.numpy_async(out)
+            asyncio.run(awaited(t, out))
         assert np.asarray(out).max() <= 1
     assert dev.submits == submits  # nothing before the check
     assert (t.numpy() == 0).all()
@@ -466,7 +466,8 @@ def test_numpy_async(dev: pk.Device) -> None:
         ticker.cancel()
         for ticks_before in (0, 1):
             cancelled = asyncio.create_task(awaited(t))
-            await asyncio.gather(*[asyncio.sleep(0)] * ticks_before)
+            for _ in range(ticks_before):
+                await asyncio.sleep(0)
             cancelled.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await cancelled
