@@ -85,6 +85,16 @@ class Spec(Interface):
         """The kernel's name and those of its other wrappers."""
         return [self.name, *self.wrappers]
 
+    @property
+    def filled(self) -> TensorSpec:
+        """The tensor whose shape the index space has."""
+        return [t for t in self.tensors if t.index and not t.optional][-1]
+
+    @property
+    def repeats(self) -> list[str]:
+        """The tensors that repeat to fill the index space."""
+        return [t.name for t in self.tensors if t.index and (t.broadcast or t.expand)]
+
     def values(self, axes: Mapping[str, Any]) -> dict[str, Any]:
         out = super().values(axes)
         for a in self.axes:
