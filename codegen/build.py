@@ -12,17 +12,7 @@ from typing import Any, Literal
 
 from pykernels._version import __version__
 from pykernels.errors import LimitError
-from pykernels.validate import (
-    FLOW,
-    Finding,
-    Limits,
-    Lints,
-    Source,
-    Validator,
-    find_naga,
-    find_tint,
-)
-from pykernels.validate import validate as run_validators
+from pykernels.validate import Limits
 from pykernels.validate._usage import Usage, measure
 from pykernels.wgsl import expr
 from pykernels.wgsl.head import features, head, modes, params, present
@@ -33,13 +23,19 @@ from .emit_ops import emit_ops, with_activations
 from .errors import BuildError
 from .functional import emit_functional, emit_functions
 from .javascript import emit_javascript
+from .keys import meant
 from .ops import Row, all_rows
+from .progress import Part, told
 from .render import Rendered, Renderer
 from .sources import GENERATED, functions_by_hand, kernel_files, plan_names, source_hash
 from .spec import DTYPE_NAMES, Spec, load
 from .store import Entry, difference, pack_manifest, pack_texts
+from .validation import validated
 
-__all__ = ["Build", "Variant", "build", "check", "compare", "generate", "variants_of", "write"]
+__all__ = [
+    "Build", "Variant", "build", "compare", "generate", "matching", "try_kernel", "variants_of",
+    "write",
+]  # fmt: skip
 
 VALIDATION = "validation.json"  # differs by machine: no part of the build's output
 _PARAM = re.compile(r"(?<![\w.])p\.(\w+)")
@@ -90,13 +86,14 @@ class Build:
     variants: list[Variant]
 
 
-def build(root: Path) -> Build:
+def build(root: Path, report: Callable[[str], None] = lambda line: None) -> Build:
     """Everything that the kernels of a checkout generate, in memory."""
     plans, rows = plan_names(root), all_rows(root / "kernels")
-    specs = sorted(_specs(root, kernel_files(root), rows), key=lambda s: s.name)
+    specs = _specs(root, rows)
     check_specs(specs, plans)
     renderer = Renderer(root / "kernels", rows)
-    rendered = [_render(spec, renderer) for spec in specs]
+    parts = [Part(1, len(spec.variants())) for spec in specs]
+    rendered = [_render(specs[i], renderer) for i in told(parts, "bodies rendered", report)]
     specs = [spec for spec, _ in rendered]
     kernels = sorted((k for spec in specs for k in spec.kernels()), key=lambda k: k.name)
     variants = [v for spec, bodies in rendered for v in _variants(spec, bodies)]
@@ -124,6 +121,9 @@ def build(root: Path) -> Build:
         if name.endswith(".py"):
             emit.checked(name, text)
     files["javascript.json"] = _json(emit_javascript(specs, kernels, plans.__contains__))
+    named = list(by_body)
+    parts = [Part(1, sum(len(v.text) for v in by_body[body])) for body in named]
+    measured = (named[i] for i in told(parts, "bodies measured", report))
     files["manifest.json"] = pack_manifest(
         {
             "generator": __version__,
@@ -132,24 +132,56 @@ def build(root: Path) -> Build:
             "kernels": {n: _kernel(s, n, specs) for s in kernels for n in s.names},
             "bodies": {s.name: _body(s) for s in specs if not s.bodies},
         },
-        {body: dict(_hashes_and_facts(found)) for body, found in by_body.items()},
+        {body: dict(_hashes_and_facts(by_body[body])) for body in measured},
     )
     return Build(dict(sorted(files.items())), variants)
 
 
-def variants_of(root: Path, body: str) -> list[Variant]:
-    """The texts of one body; none where there is no such body."""
-    rows = all_rows(root / "kernels")
-    files = [p for p in kernel_files(root) if p.stem == body]
-    rendered = [
-        _render(spec, Renderer(root / "kernels", rows)) for spec in _specs(root, files, rows)
-    ]
-    return [v for spec, bodies in rendered for v in _variants(spec, bodies)]
+def variants_of(root: Path, name: str) -> list[Variant]:
+    """The texts of a body, or of all bodies of a kernel; BuildError where there is neither."""
+    plans, rows = plan_names(root), all_rows(root / "kernels")
+    specs = _specs(root, rows)
+    check_specs(specs, plans)
+    kernels = {n: k for s in specs for k in s.kernels() for n in k.names}
+    kernel = kernels.get(name)
+    bodies = [name] if kernel is None else _bodies_of(kernel, specs)
+    chosen = [s for body in bodies for s in specs if s.name == body]
+    if not chosen:
+        known = {*kernels, *(s.name for s in specs)}
+        raise BuildError(
+            "kernels", 0, f"there is no kernel and no body {name!r}{meant(name, known)}"
+        )
+    renderer = Renderer(root / "kernels", rows)
+    rendered = [_render(spec, renderer) for spec in chosen]
+    emit_javascript([spec for spec, _ in rendered], [], plans.__contains__)  # it may refuse them
+    fixed = kernel.fixed_axes if kernel else ()
+    found = (v for spec, texts in rendered for v in _variants(spec, texts))
+    return [v for v in found if all(v.axes.get(axis) == value for axis, value in fixed)]
 
 
-def _specs(root: Path, files: Sequence[Path], rows: Sequence[Row]) -> list[Spec]:
-    found = [load(p, p.relative_to(root).as_posix()) for p in files]
-    return [with_activations(spec, rows) for spec in found]
+def matching(variants: Sequence[Variant], wanted: Sequence[str]) -> list[Variant]:
+    """The texts that have all of `wanted`, as "T=f16"; BuildError where none has."""
+    found = [v for v in variants if {*wanted} <= {*v.key.split()}]
+    if found:
+        return found
+    there = dict.fromkeys(part for v in variants for part in v.key.split())
+    body = variants[0].spec
+    raise BuildError(
+        body.file,
+        0,
+        f"no variant of {body.name} matches {' '.join(wanted)}; there are {' '.join(there)}",
+    )
+
+
+def _specs(root: Path, rows: Sequence[Row]) -> list[Spec]:
+    found = [load(p, p.relative_to(root).as_posix()) for p in kernel_files(root)]
+    return sorted((with_activations(spec, rows) for spec in found), key=lambda s: s.name)
+
+
+def _bodies_of(kernel: Spec, specs: Sequence[Spec]) -> list[str]:
+    """The bodies that the plan of a kernel runs, its own first."""
+    parts = [s.name for s in specs if s.part_of == kernel.name and s.name not in kernel.bodies]
+    return [*(kernel.bodies or [kernel.body or kernel.name]), *parts]
 
 
 Bodies = list[tuple[dict[str, Any], Rendered]]
@@ -215,10 +247,7 @@ def _kernel(spec: Spec, name: str, specs: Sequence[Spec]) -> dict[str, Any]:
     """What a list of kernels says about one wrapper."""
     return {
         "doc": str(spec.wrappers.get(name, {}).get("doc", spec.doc)).splitlines()[0],
-        "bodies": [
-            *(spec.bodies or [spec.body or spec.name]),
-            *(s.name for s in specs if s.part_of == spec.name and s.name not in spec.bodies),
-        ],
+        "bodies": _bodies_of(spec, specs),
         "fixed_axes": dict(spec.fixed_axes),
         "tensors": [
             {"name": t.name, "role": t.role, "dtypes": list(t.dtypes), "optional": t.optional}
@@ -302,35 +331,6 @@ def write(root: Path, result: Build) -> int:
     return touched
 
 
-def check(result: Build, validators: Sequence[Validator]) -> list[Finding]:
-    """What the validators say, with file and line of the template in the message."""
-    by_name = {v.name: v for v in result.variants}
-    # Equal texts are checked once: the first variant's name stands for all of them.
-    texts: dict[str, Variant] = {}
-    for v in result.variants:
-        texts.setdefault(v.text, v)
-    sources = [Source(v.name, text, v.limits, v.features) for text, v in texts.items()]
-    findings = [f for validator in validators for f in run_validators(sources, [validator])]
-    out = []
-    for f in findings:
-        file, line = by_name[f.source].where(f.line)
-        message = f"{f.message} (in {f.source}, line {f.line} of the rendered text)"
-        out.append(
-            Finding(file, line, f.column, f.severity, message, f.validator, f.code, f.detail)
-        )
-    return out
-
-
-def found_validators() -> list[Validator]:
-    # Lints on control flow take as long as Tint does; ci/validate.sh runs them.
-    found: list[Validator] = [Lints(ignore=FLOW)]
-    for finder in (find_naga, find_tint):
-        validator = finder()
-        if validator is not None:
-            found.append(validator)
-    return found
-
-
 def generate(
     root: Path,
     *,
@@ -342,10 +342,13 @@ def generate(
     "auto" validates with what is found and says so when nothing is; "require" needs naga and
     Tint. Raises BuildError for a source that does not build or a text that a validator refuses.
     """
-    result = build(root)
+    result = build(root, report)
     verdicts: dict[str, Any] = {}
     if validate != "skip":
-        verdicts = _validated(result, validate == "require", report)
+        verdicts = {
+            "validators": validated(result.variants, validate == "require", report),
+            "manifest": _sha256(result.files["manifest.json"]),  # it has the hashes of all texts
+        }
     touched = write(root, result)
     path = root / GENERATED / VALIDATION
     path.write_text(_json(verdicts), encoding="utf-8")
@@ -357,26 +360,14 @@ def generate(
     )
 
 
-def _validated(result: Build, require: bool, report: Callable[[str], None]) -> dict[str, Any]:
-    validators = found_validators()
-    names = {v.name for v in validators}
-    missing = sorted({"naga", "tint"} - names)
-    if missing and require:
-        raise BuildError("codegen", 0, f"validator not found: {', '.join(missing)}")
-    if len(missing) == 2:
-        report("pykernels: WARNING: neither naga nor Tint was found, NOTHING WAS VALIDATED")
-    findings = [f for f in check(result, validators) if f.severity == "error"]
-    if findings:
-        first = findings[0]
-        for f in findings[:20]:
-            report(str(f))
-        raise BuildError(
-            first.source, first.line, f"{first.message} [{first.validator}]"
-            + (f"; and {len(findings) - 1} more" if len(findings) > 1 else ""),
-        )  # fmt: skip
-    checked = ", ".join(f"{v.name} {v.version}" for v in validators)
-    report(f"pykernels: validated with {checked}" + (f"; not found: {missing}" if missing else ""))
-    return {
-        "validators": {v.name: v.version for v in validators},
-        "manifest": _sha256(result.files["manifest.json"]),  # it has the hashes of all texts
-    }
+def try_kernel(
+    root: Path, name: str, wanted: Sequence[str] = (), report: Callable[[str], None] = print
+) -> None:
+    """Render and validate the texts of one kernel or body that have `wanted`; write nothing.
+
+    Raises BuildError for a source that does not build or a text that a validator refuses.
+    """
+    variants = matching(variants_of(root, name), wanted)
+    validated(variants, False, report)
+    bodies = {v.spec.name for v in variants}
+    report(f"pykernels: {len(variants)} texts of {', '.join(sorted(bodies))}, nothing written")
