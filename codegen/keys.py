@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from enum import Enum
 from typing import Any
 
-__all__ = ["TABLES", "Takes", "contradictions", "meant"]
+__all__ = ["EXCLUDE", "TABLES", "Takes", "contradictions", "meant"]
 
 
 class Takes(Enum):
@@ -54,7 +54,7 @@ TABLES: dict[str, dict[str, Takes]] = {
 }  # fmt: skip
 
 # A key, those that cannot stand beside it, and why.
-_EXCLUDE = {
+EXCLUDE = {
     "the block": (
         ("bodies", ("grid", "axes", "pick", "configs", "when", "iterate", "vectors", "uses",
                     "subgroups", "faults", "workgroup_bytes"),
@@ -87,7 +87,7 @@ def meant(key: str, known: Collection[str], table: str = "") -> str:
 def contradictions(table: str, given: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     """Pairs of keys that exclude each other, and why; a key that is false is as one left out."""
     said = {key for key, value in given.items() if value is not False}
-    for key, others, why in _EXCLUDE.get(table, ()):
+    for key, others, why in EXCLUDE.get(table, ()):
         for other in others:
             if {key, other} <= said:
                 yield key, other, why
