@@ -154,9 +154,9 @@ def _body(spec: Spec) -> str:
         views = ", ".join(
             t.name if _seen(t) == t.name else f"{t.name}: {_seen(t)}" for t in indexed
         )
-        given = f"{_seen(spec.filled)}.shape, {{ {views} }}"
-        given += f", {json.dumps(spec.repeats)}" if spec.repeats else ""
-        lines.append(f"    const it = new {spec.iterate.capitalize()}({given});")
+        of = f"{_seen(spec.filled)}.shape, {{ {views} }}"
+        of += f", {json.dumps(spec.repeats)}" if spec.repeats else ""
+        lines.append(f"    const it = new {spec.iterate.capitalize()}({of});")
         words = "it.params()"
     for a in spec.axes:
         if a.pick:

@@ -7,32 +7,23 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterator, Mapping
-from enum import Enum
+from dataclasses import dataclass
 from typing import Any
 
 __all__ = ["EXCLUDE", "TABLES", "Takes", "contradictions", "meant"]
 
 
-class Takes(Enum):
-    """What the value of a key is, in words and as types of Python."""
+@dataclass(frozen=True)
+class Takes:
+    """What the value of a key is: in words, and the types that it may have."""
 
-    TEXT = "a text in quotes", (str,)
-    FLAG = "true or false", (bool,)
-    LIST = "a list", (list,)
-    TABLE = "a table", (dict,)
-    NUMBER = "a number, true or false", (int, float)
-    VALUE = "a value", (object,)
-
-    @property
-    def words(self) -> str:
-        return self.value[0]
-
-    @property
-    def kinds(self) -> tuple[type, ...]:
-        return self.value[1]
+    words: str
+    kinds: tuple[type, ...]
 
 
-TEXT, FLAG, LIST, TABLE = Takes.TEXT, Takes.FLAG, Takes.LIST, Takes.TABLE
+TEXT, FLAG = Takes("a text in quotes", (str,)), Takes("true or false", (bool,))
+LIST, TABLE = Takes("a list", (list,)), Takes("a table", (dict,))
+NUMBER, ANY = Takes("a number, true or false", (int, float)), Takes("a value", (object,))
 TABLES: dict[str, dict[str, Takes]] = {
     "the block": {
         "doc": TEXT, "source": TEXT, "axes": TABLE, "configs": TABLE, "pick": TABLE, "when": LIST,
@@ -47,9 +38,9 @@ TABLES: dict[str, dict[str, Takes]] = {
         "index": FLAG, "over": TEXT, "axes": TEXT, "doc": TEXT,
     },
     "a param": {
-        "type": TEXT, "value": TEXT, "default": Takes.NUMBER, "arg": FLAG, "of": TEXT, "doc": TEXT,
+        "type": TEXT, "value": TEXT, "default": NUMBER, "arg": FLAG, "of": TEXT, "doc": TEXT,
     },
-    "an option": {"type": TEXT, "default": Takes.VALUE, "doc": TEXT},
+    "an option": {"type": TEXT, "default": ANY, "doc": TEXT},
     "axis": {"moves": LIST, "last_only": LIST},
 }  # fmt: skip
 

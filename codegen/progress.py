@@ -14,13 +14,13 @@ EVERY = 3.0  # seconds between two lines
 class Part(NamedTuple):
     """A part of the work: how many things it does, and its share of the time."""
 
-    count: int
+    number: int
     work: float
 
 
 def told(parts: Sequence[Part], what: str, report: Callable[[str], None]) -> Iterator[int]:
     """The index of each part in turn, and a line from time to time while they are done."""
-    count, work = sum(p.count for p in parts), sum(p.work for p in parts)
+    count, work = sum(p.number for p in parts), sum(p.work for p in parts)
     done, spent = 0, 0.0
     start = last = time.monotonic()
     for index, part in enumerate(parts):
@@ -29,4 +29,4 @@ def told(parts: Sequence[Part], what: str, report: Callable[[str], None]) -> Ite
             last, left = now, (now - start) * (work - spent) / spent
             report(f"pykernels: {what}: {done} of {count}, about {left:.0f} s left")
         yield index
-        done, spent = done + part.count, spent + part.work
+        done, spent = done + part.number, spent + part.work

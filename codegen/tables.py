@@ -176,17 +176,17 @@ def read_tensors(r: Reader, axes: tuple[Axis, ...], iterate: str) -> tuple[Tenso
             )
     known = {t.name: t for t in out}
     for t in out:
-        where = r.line(table_of(t.role), t.name)
+        line = r.line(table_of(t.role), t.name)
         for ref in (t.alias, t.like, t.broadcast, t.expand):
             if ref and ref not in known:
-                r.fail(where, f"{t.name} refers to {ref!r}, which is no tensor{meant(ref, known)}")
+                r.fail(line, f"{t.name} refers to {ref!r}, which is no tensor{meant(ref, known)}")
             if ref == t.name:
-                r.fail(where, f"{t.name} refers to itself")
+                r.fail(line, f"{t.name} refers to itself")
         if t.alias and known[t.alias].role == "out":
-            r.fail(where, f"{t.name}: alias names an input, not the output {t.alias!r}")
+            r.fail(line, f"{t.name}: alias names an input, not the output {t.alias!r}")
         for ref in (t.broadcast, t.expand):
             if ref and known[ref].optional:
-                r.fail(where, f"{t.name} repeats to the shape of {ref!r}, which may be absent")
+                r.fail(line, f"{t.name} repeats to the shape of {ref!r}, which may be absent")
     if iterate != "none" and not any(t.index and not t.optional for t in out):
         r.fail(r.line("iterate"), "iterate needs a tensor whose shape the index space has")
     return tuple(out)
