@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from pykernels.validate import FLOW, Finding, Lints, Source, Validator, find_naga, find_tint
 from pykernels.validate import validate as run_validators
 
 from .errors import BuildError
 from .progress import Part, told
-
-if TYPE_CHECKING:
-    from .build import Variant
+from .variants import Variant
 
 __all__ = ["validated"]
 
