@@ -1,4 +1,9 @@
-"""python -m codegen [--check | --validate | --show KERNEL AXIS=VALUE ...]"""
+"""Make pykernels/_generated from kernels/, or try one kernel.
+
+python -m codegen                       render all kernels, validate them with what is found, write
+python -m codegen softmax               render and validate one kernel, or one body; write nothing
+python -m codegen softmax T=f16 VEC=4   the same for some of its texts
+"""
 
 from __future__ import annotations
 
@@ -6,25 +11,40 @@ import argparse
 import sys
 from pathlib import Path
 
-from .build import build, compare, generate, variants_of
+from .build import build, compare, generate, matching, try_kernel, variants_of
 from .errors import BuildError
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m codegen", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m codegen",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("name", nargs="?", help="a kernel or a body")
+    parser.add_argument("values", nargs="*", metavar="AXIS=VALUE", help="of the texts to try")
     group = parser.add_mutually_exclusive_group()
     group.add_argument("--check", action="store_true", help="fail if the files are out of date")
     group.add_argument("--validate", action="store_true", help="require naga and Tint")
-    group.add_argument("--show", nargs="+", metavar="NAME", help="print variants: softmax T=f16")
-    parser.add_argument("--no-validate", action="store_true", help="render and write only")
+    group.add_argument("--show", action="store_true", help="print the first of one kernel's texts")
+    group.add_argument("--no-validate", action="store_true", help="render and write only")
     args = parser.parse_args()
+    if args.name and (args.check or args.validate or args.no_validate):
+        parser.error(
+            "--check, --validate and --no-validate are for all kernels: leave out the name"
+        )
+    if args.show and not args.name:
+        parser.error("--show needs the name of a kernel")
     try:
         if args.check:
             return _check()
         if args.show:
-            return _show(args.show[0], args.show[1:])
+            return _show(args.name, args.values)
+        if args.name:
+            try_kernel(ROOT, args.name, args.values)
+            return 0
         how = "require" if args.validate else "skip" if args.no_validate else "auto"
         generate(ROOT, validate=how)  # type: ignore[arg-type]
     except BuildError as e:
@@ -44,16 +64,10 @@ def _check() -> int:
 
 
 def _show(name: str, wanted: list[str]) -> int:
-    variants = variants_of(ROOT, name)
-    found = [v for v in variants if set(wanted) <= set(v.key.split())]
-    if not found:
-        keys = "\n  ".join(v.key for v in variants) or "(no such kernel)"
-        print(f"error: no variant of {name} matches {' '.join(wanted)}:\n  {keys}", file=sys.stderr)
-        return 2
-    v = found[0]
-    print(f"// {v.name}\n{v.text}", end="")
-    if len(found) > 1:
-        print(f"// and {len(found) - 1} more variants match", file=sys.stderr)
+    first, *more = matching(variants_of(ROOT, name), wanted)
+    print(f"// {first.name}\n{first.text}", end="")
+    if more:
+        print(f"// and {len(more)} more variants match", file=sys.stderr)
     return 0
 
 

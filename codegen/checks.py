@@ -46,8 +46,10 @@ def check_specs(specs: Sequence[Spec], plans: Collection[str]) -> None:
             raise BuildError(s.file, 1, f"part_of names {s.part_of!r}, which is no kernel")
         if s.part_of or s.name in plans:
             continue
-        if s.faults:
-            raise BuildError(s.file, 1, f"faults need a plan, and there is no {_plan_file(s)}")
+        for key, given in (("faults", s.faults), ("options", s.options)):
+            if given:
+                raise BuildError(s.file, 1, f"{key} need a plan, and there is no {_plan_file(s)}")
+        _check_shapes(s)
         for a in s.axes:
             if not a.pick and not a.ops:
                 raise BuildError(
@@ -61,3 +63,25 @@ def check_specs(specs: Sequence[Spec], plans: Collection[str]) -> None:
                     f"params.{p.name} has no value and no default, and there is no "
                     f"{_plan_file(s)}",
                 )  # fmt: skip
+
+
+def _check_shapes(s: Spec) -> None:
+    """Where no plan sees to it, a rule ties each tensor of the index space to its shape."""
+    if s.iterate == "none":
+        return
+    tied = {s.filled.name}
+    there = {t.name for t in s.tensors if not t.optional}
+    for _ in s.tensors:
+        for t in s.tensors:
+            rule = t.like or t.broadcast or t.expand
+            if rule in tied & there:
+                tied.add(t.name)
+            if t.like and t.name in tied & there:
+                tied.add(t.like)
+    for t in s.tensors:
+        if t.index and not t.over and t.name not in tied:
+            raise BuildError(
+                s.file, t.line,
+                f"{t.name} need not have the shape of the index space, that of {s.filled.name}: "
+                "say like, broadcast or expand, or index = false",
+            )  # fmt: skip

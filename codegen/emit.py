@@ -129,7 +129,7 @@ def emit_package(specs: Sequence[Spec]) -> str:
 
 def seen(t: TensorSpec) -> str:
     """The view of a tensor that the index space sees."""
-    return f"{t.name}.broadcast_to({t.expand}.shape)" if t.expand else t.over or t.name
+    return t.over or t.name
 
 
 def _tuple(items: Sequence[str]) -> str:
@@ -139,10 +139,10 @@ def _tuple(items: Sequence[str]) -> str:
 def _step_lines(spec: Spec, plan_params: Sequence[Param]) -> list[str]:
     lines = []
     if spec.iterate != "none":
-        last = [seen(t) for t in spec.tensors if t.index and not t.optional][-1]
         views = ", ".join(f'"{t.name}": {seen(t)}' for t in spec.tensors if t.index)
-        space = spec.iterate.capitalize()
-        lines.append(f"    it = {space}({last}.shape, {{{views}}})")
+        given = [f"{seen(spec.filled)}.shape", f"{{{views}}}"]
+        given += [_tuple(spec.repeats)] if spec.repeats else []
+        lines.append(f"    it = {spec.iterate.capitalize()}({', '.join(given)})")
     for a in spec.axes:
         if a.pick:
             lines.append(f"    {a.name} = {a.pick}")

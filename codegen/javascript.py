@@ -151,12 +151,12 @@ def _body(spec: Spec) -> str:
     words = "[]"
     if spec.iterate != "none":
         indexed = [t for t in spec.tensors if t.index]
-        last = [_seen(t) for t in indexed if not t.optional][-1]
         views = ", ".join(
             t.name if _seen(t) == t.name else f"{t.name}: {_seen(t)}" for t in indexed
         )
-        space = spec.iterate.capitalize()
-        lines.append(f"    const it = new {space}({last}.shape, {{ {views} }});")
+        of = f"{_seen(spec.filled)}.shape, {{ {views} }}"
+        of += f", {json.dumps(spec.repeats)}" if spec.repeats else ""
+        lines.append(f"    const it = new {spec.iterate.capitalize()}({of});")
         words = "it.params()"
     for a in spec.axes:
         if a.pick:

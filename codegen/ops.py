@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 from pykernels.wgsl import expr
 
 from .errors import BuildError
+from .keys import meant
 
 __all__ = ["CLASSES", "ROW", "Row", "Text", "all_rows", "gated", "load_rows", "value_type"]
 
@@ -209,8 +210,7 @@ def _row(t: _Table, name: str) -> Row:
         t.fail(t.line(name), f"{name!r} must be a name in lower case and a table")
     for key, value in data.items():
         if key not in _KEYS:
-            known = ", ".join(sorted(_KEYS))
-            t.fail(t.line(name, key), f"{name}: unknown key {key!r}; known: {known}")
+            t.fail(t.line(name, key), f"{name}: unknown key {key!r}{meant(key, _KEYS)}")
         if not isinstance(value, _KEYS[key]) or isinstance(value, bool):  # type: ignore[arg-type]
             t.fail(t.line(name, key), f"{name}: {key} cannot be {value!r}")
     for key in _REQUIRED:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -11,6 +12,7 @@ from pykernels.wgsl import expr
 from pykernels.wgsl.interface import CONFIG
 
 from .errors import BuildError
+from .keys import TABLES, contradictions, meant
 
 __all__ = ["Reader"]
 
@@ -50,16 +52,30 @@ class Reader:
     def fail(self, line: int, message: str) -> NoReturn:
         raise BuildError(self.file, line, message)
 
-    def known(self, table: dict[str, Any], allowed: set[str], *keys: str) -> None:
+    def known(self, table: Any, allowed: Collection[str], *keys: str, kind: str = "") -> None:
+        """All keys of a table are known; `kind` names the table of `keys.TABLES` that it is."""
         if not isinstance(table, dict):
             self.fail(self.line(*keys), f"{'.'.join(keys)} must be a table")
         for k in table:
             if k not in allowed:
                 where = ".".join((*keys, k))
+                self.fail(self.line(*keys, k), f"unknown key {where!r}{meant(k, allowed, kind)}")
+
+    def checked(self, table: Any, kind: str, *keys: str) -> None:
+        """All keys of a table are known, have a value of their type, and go together."""
+        types = TABLES[kind]
+        self.known(table, types, *keys, kind=kind)
+        where = "".join(f"{k}." for k in keys)
+        for k, value in table.items():
+            if not isinstance(value, types[k].kinds):
                 self.fail(
-                    self.line(*keys, k),
-                    f"unknown key {where!r}; known: {', '.join(sorted(allowed))}",
+                    self.line(*keys, k), f"{where}{k} must be {types[k].words} but is {value!r}"
                 )
+        for one, other, why in contradictions(kind, table):
+            self.fail(
+                self.line(*keys, other),
+                f"{where}{one} and {where}{other} exclude each other: {why}",
+            )
 
     def expr(self, text: Any, names: set[str], *keys: str) -> str:
         if not isinstance(text, str):

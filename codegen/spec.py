@@ -33,19 +33,6 @@ __all__ = [
     "DTYPE_NAMES", "PARAM_TYPES", "Axis", "Option", "Param", "Spec", "TensorSpec", "load",
 ]  # fmt: skip
 
-_TOP = {
-    "doc", "configs", "axes", "pick", "when", "inputs", "outputs", "params", "options", "iterate",
-    "uses", "grid", "part_of", "wrappers", "moves_bytes", "source", "subgroups", "axis", "bytes",
-    "operations", "bodies", "faults", "vectors", "workgroup_bytes",
-}  # fmt: skip
-_TYPES = {
-    "doc": str, "grid": str, "source": str, "part_of": str, "iterate": str, "uses": list,
-    "when": list, "moves_bytes": bool, "faults": bool, "configs": dict, "axes": dict, "pick": dict,
-    "inputs": dict, "outputs": dict, "params": dict, "options": dict, "wrappers": dict,
-    "axis": dict, "bytes": str, "operations": str, "bodies": list, "subgroups": str,
-    "vectors": str, "workgroup_bytes": str,
-}  # fmt: skip
-_AXIS = {"moves", "last_only"}
 LIBRARY = re.compile(r"\$\{(.*?)\}")  # what an axis decides in the path of a library
 
 
@@ -84,6 +71,16 @@ class Spec(Interface):
     def names(self) -> list[str]:
         """The kernel's name and those of its other wrappers."""
         return [self.name, *self.wrappers]
+
+    @property
+    def filled(self) -> TensorSpec:
+        """The tensor whose shape the index space has."""
+        return [t for t in self.tensors if t.index and not t.optional][-1]
+
+    @property
+    def repeats(self) -> list[str]:
+        """The tensors that repeat to fill the index space."""
+        return [t.name for t in self.tensors if t.index and (t.broadcast or t.expand)]
 
     def values(self, axes: Mapping[str, Any]) -> dict[str, Any]:
         out = super().values(axes)
@@ -153,14 +150,11 @@ def load(path: Path, file: str) -> Spec:
     """The spec of one kernel source; BuildError names file and line of what is wrong."""
     r = Reader(path, file)
     d = r.data
-    r.known(d, _TOP)
-    for key, kind in _TYPES.items():
-        if key in d and not isinstance(d[key], kind):
-            r.fail(r.line(key), f"{key} must be a {kind.__name__} but is {d[key]!r}")
+    r.checked(d, "the block")
     for key in ("doc", "outputs"):
         if key not in d:
             r.fail(1, f"the spec has no {key!r}")
-    if ("grid" in d) == ("bodies" in d):
+    if not {"grid", "bodies"} & d.keys():
         r.fail(1, "the spec must have either 'grid' or, without a body of its own, 'bodies'")
     if "bodies" in d and any(r.text.splitlines()[r.body_line - 1 :]):
         r.fail(r.body_line, "a kernel with 'bodies' has no body of its own")
@@ -170,7 +164,7 @@ def load(path: Path, file: str) -> Spec:
     configs, rows = read_configs(r), read_rows(r)
     axes = read_axes(r, configs, rows)
     axis_names = {a.name for a in axes} | ({CONFIG} if configs else set())
-    tensors = read_tensors(r, axes)
+    tensors = read_tensors(r, axes, iterate)
     names = {t.name for t in tensors} | {"caps"} | ({"it"} if iterate != "none" else set())
     seen: set[str] = set()
     for a in axes:
@@ -249,8 +243,6 @@ def _work(
     """What a call moves or computes; it counts the call, however a plan cuts it into steps."""
     if key not in r.data:
         return ""
-    if "part_of" in r.data:
-        r.fail(r.line(key), f"{key} is said of a call: it stands in the kernel's own file")
     names = {t.name for t in tensors} | {o.name for o in options}
     names |= {p.name for p in params if p.arg and p.default is not None}
     return r.expr(r.data[key], names, key)
@@ -260,7 +252,7 @@ def _axis(
     r: Reader, key: str, tensors: tuple[TensorSpec, ...], params: tuple[Param, ...] = ()
 ) -> tuple[str, ...]:
     table = r.data.get("axis", {})
-    r.known(table, _AXIS, "axis")
+    r.checked(table, "axis", "axis")
     known = {t.name for t in tensors if t.role == "in"} | {p.name for p in params}
     for name in table.get(key, ()):
         if name not in known:

@@ -11,6 +11,7 @@ from typing import Any
 from pykernels.wgsl.interface import CONFIG, Axis, Param, TensorSpec, Value
 
 from .errors import BuildError
+from .keys import meant
 from .ops import ROW, Row, load_rows
 from .reader import Reader
 
@@ -24,12 +25,6 @@ DTYPE_NAMES = {
     "i16": "int16", "u16": "uint16", "i8": "int8", "u8": "uint8", "i64": "int64", "bool": "bool",
 }  # fmt: skip
 PARAM_TYPES = {"u32": "I", "i32": "i", "f32": "f", "bits": "II"}
-_TENSOR = {
-    "dtype", "dtypes", "vec", "bind", "when", "optional", "readonly", "alias", "like", "broadcast",
-    "expand", "index", "over", "axes", "doc",
-}  # fmt: skip
-_PARAM = {"type", "value", "default", "arg", "of", "when", "doc"}
-_OPTION = {"type", "default", "doc"}
 _NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
 _CONFIG = re.compile(r"[a-z0-9][a-z0-9_]*\Z")  # as "64x128"
 _FIELD = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
@@ -128,7 +123,7 @@ def read_axes(
     return tuple(axes)
 
 
-def read_tensors(r: Reader, axes: tuple[Axis, ...]) -> tuple[TensorSpec, ...]:
+def read_tensors(r: Reader, axes: tuple[Axis, ...], iterate: str) -> tuple[TensorSpec, ...]:
     by_name = {a.name: a for a in axes}
     out = []
     for table, role in (("inputs", "in"), ("outputs", "out")):
@@ -136,7 +131,8 @@ def read_tensors(r: Reader, axes: tuple[Axis, ...]) -> tuple[TensorSpec, ...]:
             where = (table, name)
             if not _NAME.match(name):
                 r.fail(r.line(*where), f"tensor {name!r} must be in lower case")
-            r.known(fields, _TENSOR, *where)
+            r.checked(fields, "a tensor", *where)
+            _check_role(r, fields, iterate, *where)
             dtype = fields.get("dtype", "")
             if dtype in by_name:
                 accepted = tuple(DTYPE_NAMES[str(v)] for v in by_name[dtype].values if v)
@@ -152,6 +148,19 @@ def read_tensors(r: Reader, axes: tuple[Axis, ...]) -> tuple[TensorSpec, ...]:
                 )
             if (dtype == "*") != ("bind" in fields):
                 r.fail(r.line(*where), f"{table}.{name}: dtype '*' and 'bind' go together")
+            if "dtypes" in fields and dtype != "*":
+                r.fail(
+                    r.line(*where),
+                    f"{table}.{name}: dtypes goes with dtype = '*' only: the values of an axis, or "
+                    f"{dtype!r}, say what is accepted",
+                )
+            for public in fields.get("dtypes", ()):
+                if public not in DTYPE_NAMES.values():
+                    r.fail(
+                        r.line(*where),
+                        f"{table}.{name}: dtypes has {public!r}"
+                        + meant(str(public), DTYPE_NAMES.values()),
+                    )
             for key in ("bind", "when"):
                 if key in fields:
                     r.expr(fields[key], {*by_name, *([CONFIG] if r.fields else [])}, *where)
@@ -165,15 +174,36 @@ def read_tensors(r: Reader, axes: tuple[Axis, ...]) -> tuple[TensorSpec, ...]:
                     **{**fields, "dtypes": accepted, "axes": named, "line": r.line(*where)},
                 )
             )
-    known = {t.name for t in out}
+    known = {t.name: t for t in out}
     for t in out:
+        line = r.line(table_of(t.role), t.name)
         for ref in (t.alias, t.like, t.broadcast, t.expand):
             if ref and ref not in known:
-                r.fail(
-                    r.line(table_of(t.role), t.name),
-                    f"{t.name} refers to {ref!r}, which is no tensor",
-                )
+                r.fail(line, f"{t.name} refers to {ref!r}, which is no tensor{meant(ref, known)}")
+            if ref == t.name:
+                r.fail(line, f"{t.name} refers to itself")
+        if t.alias and known[t.alias].role == "out":
+            r.fail(line, f"{t.name}: alias names an input, not the output {t.alias!r}")
+        for ref in (t.broadcast, t.expand):
+            if ref and known[ref].optional:
+                r.fail(line, f"{t.name} repeats to the shape of {ref!r}, which may be absent")
+    if iterate != "none" and not any(t.index and not t.optional for t in out):
+        r.fail(r.line("iterate"), "iterate needs a tensor whose shape the index space has")
     return tuple(out)
+
+
+def _check_role(r: Reader, fields: dict[str, Any], iterate: str, *where: str) -> None:
+    """Keys that mean something in one table, or in an index space, only."""
+    name = ".".join(where)
+    for key, table in (("readonly", "inputs"), ("alias", "outputs"), ("broadcast", "inputs"),
+                       ("expand", "inputs")):  # fmt: skip
+        if fields.get(key) and where[0] != table:
+            r.fail(r.line(*where), f"{name}: {key} is said of {table} only")
+    for key in ("over", "broadcast", "expand"):
+        if key in fields and fields.get("index") is False:
+            r.fail(r.line(*where), f"{name}: {key} is for the index space, which it is left out of")
+        if key in fields and iterate == "none" and "bodies" not in r.data:
+            r.fail(r.line(*where), f"{name}: {key} needs an index space: there is no 'iterate'")
 
 
 def _named_axes(r: Reader, fields: dict[str, Any], *where: str) -> tuple[str, ...]:
@@ -216,7 +246,7 @@ def read_params(r: Reader, names: set[str], axes: set[str]) -> tuple[Param, ...]
     """`names`: what a value may read; `axes`: those of the text, and its configuration."""
     out: list[Param] = []
     for name, fields in r.data.get("params", {}).items():
-        r.known(fields, _PARAM, "params", name)
+        r.checked(fields, "a param", "params", name)
         if fields.get("type") not in PARAM_TYPES:
             r.fail(
                 r.line("params", name),
@@ -225,6 +255,15 @@ def read_params(r: Reader, names: set[str], axes: set[str]) -> tuple[Param, ...]
         if "value" in fields:
             r.expr(fields["value"], names, "params", name)
         arg = fields.get("arg", "default" in fields)
+        if "default" in fields and not arg:
+            r.fail(
+                r.line("params", name), f"params.{name} has a default, which only arguments have"
+            )
+        if (fields["type"] == "bits") != ("of" in fields) or ("of" in fields and not arg):
+            r.fail(
+                r.line("params", name),
+                f"params.{name}: type 'bits' and 'of' go together, and with arg = true",
+            )
         if out and out[-1].arg and not arg:
             r.fail(r.line("params", name), f"params.{name}: arguments of the call come last")
         when, before = fields.get("when", ""), out[-1].when if out else ""
@@ -244,7 +283,7 @@ def read_params(r: Reader, names: set[str], axes: set[str]) -> tuple[Param, ...]
 def read_options(r: Reader) -> tuple[Option, ...]:
     out = []
     for name, fields in r.data.get("options", {}).items():
-        r.known(fields, _OPTION, "options", name)
+        r.checked(fields, "an option", "options", name)
         if "type" not in fields:
             r.fail(r.line("options", name), f"options.{name} has no type")
         default = fields.get("default")

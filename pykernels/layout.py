@@ -6,12 +6,13 @@ Pure arithmetic on Python integers: nothing here knows a GPU. Strides and offset
 from __future__ import annotations
 
 import functools
+import itertools
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from .errors import LimitError
+from .errors import LimitError, ShapeError
 
 if TYPE_CHECKING:
     from .dtypes import DType  # the build reads this module too, without numpy
@@ -199,17 +200,72 @@ def merge_axes(shape: Ints, strides: Sequence[Ints]) -> tuple[Ints, list[Ints]]:
     return tuple(dims), [tuple(s) for s in steps]
 
 
+def _cut(n: int, sizes: Iterable[int]) -> Ints:
+    """The axes, outermost first, that an axis of n becomes for views of these sizes along it.
+
+    A size between 1 and n repeats by modulo: the axes inside some cut have that size together.
+    """
+    inner = sorted({*sizes} - {1, n})
+    if any(b % a for a, b in itertools.pairwise(inner)):
+        raise LimitError(f"an axis of {n} cannot repeat {' and '.join(map(str, inner))} at once")
+    return tuple(b // a for a, b in zip([1, *inner], [*inner, n], strict=True))[::-1]
+
+
+def _along(cut: Ints, size: int, stride: int) -> Ints:
+    """The strides of a view along an axis that was cut: 0 where it repeats."""
+    steps, inner = [], 1
+    for n in reversed(cut):
+        steps.append(stride * inner if inner < size else 0)
+        inner *= n
+    return tuple(reversed(steps))
+
+
+def _repeated(
+    shape: Ints, lead: int, views: Mapping[str, View], repeats: Collection[str]
+) -> tuple[Ints, dict[str, View]]:
+    """`shape` and the views over it, those of `repeats` by `repeats_to`.
+
+    Where one repeats by modulo, an axis is cut for all; only the first `lead` axes can be.
+    """
+    for name, v in views.items():
+        if name in repeats:
+            fits = repeats_to(v.shape, shape)
+        else:
+            fits = v.ndim == len(shape) and v.shape[:lead] == shape[:lead]
+        if not fits:
+            raise ShapeError(f"{name} of shape {v.shape} does not fill an index space of {shape}")
+    if not repeats:
+        return shape, dict(views)
+    full = {k: v.as_rank(len(shape)) for k, v in views.items()}
+    cuts = [_cut(n, {full[k].shape[a] for k in repeats}) for a, n in enumerate(shape)]
+    if any(len(cut) > 1 for cut in cuts[lead:]):
+        raise LimitError(f"the last {len(shape) - lead} axes of {shape} cannot repeat by modulo")
+    front = tuple(n for cut in cuts[:lead] for n in cut)
+    out = {}
+    for name, v in full.items():
+        steps = map(_along, cuts, v.shape, v.strides)
+        tail = (shape if name in repeats else v.shape)[lead:]
+        out[name] = v.with_layout(front + tail, tuple(itertools.chain(*steps)))
+    return front + shape[lead:], out
+
+
 class _Space:
     """Leading axes merged into levels, the innermost first, and `TAIL` axes kept as they are.
 
-    `strides[name]` holds the step of each level, then of each kept axis, in elements.
+    Views have the shape of the space but for the kept axes; those of `repeats` repeat to fill all
+    of it. `strides[name]` holds the step of each level, then of each kept axis, in elements.
     """
 
     LEVELS: int
     TAIL: int
 
-    def __init__(self, shape: Ints, views: dict[str, View | None]) -> None:
-        self.views = {k: v for k, v in views.items() if v is not None}
+    def __init__(
+        self, shape: Ints, views: Mapping[str, View | None], repeats: Collection[str] = ()
+    ) -> None:
+        given = {k: v for k, v in views.items() if v is not None}
+        shape, self.views = _repeated(
+            shape, len(shape) - self.TAIL, given, [k for k in repeats if k in given]
+        )
         lead = len(shape) - self.TAIL
         dims, steps = merge_axes(shape[:lead], [v.strides[:lead] for v in self.views.values()])
         if len(dims) > self.LEVELS:
@@ -284,8 +340,10 @@ class Rows(_Space):
 
     LEVELS, TAIL = 5, 1
 
-    def __init__(self, shape: Ints, views: dict[str, View | None]) -> None:
-        super().__init__(shape, views)
+    def __init__(
+        self, shape: Ints, views: Mapping[str, View | None], repeats: Collection[str] = ()
+    ) -> None:
+        super().__init__(shape, views, repeats)
         self.cols = shape[-1]
 
     @property

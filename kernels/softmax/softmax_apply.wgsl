@@ -10,7 +10,7 @@
 // pick.MASK = "dtype(mask)"
 // pick.PIECE = "'piece1024'"
 // inputs.x = { dtype = "T", vec = "VEC" }
-// inputs.mask = { dtype = "MASK", vec = "VEC", when = "MASK != ''", optional = true }
+// inputs.mask = { dtype = "MASK", vec = "VEC", when = "MASK != ''", optional = true, broadcast = "x" }
 // inputs.stats = { dtype = "f32", index = false, doc = "(rows, 3), of softmax_combine" }
 // outputs.dst = { dtype = "T", vec = "VEC", alias = "x" }
 // iterate = "rows"

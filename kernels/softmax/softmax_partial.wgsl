@@ -10,7 +10,7 @@
 // pick.MASK = "dtype(mask)"
 // pick.PIECE = "'piece1024'"
 // inputs.x = { dtype = "T", vec = "VEC" }
-// inputs.mask = { dtype = "MASK", vec = "VEC", when = "MASK != ''", optional = true }
+// inputs.mask = { dtype = "MASK", vec = "VEC", when = "MASK != ''", optional = true, broadcast = "x" }
 // outputs.stats = { dtype = "f32", index = false, doc = "(rows, pieces, 2): maximum, sum" }
 // iterate = "rows"
 // params.cols = { type = "u32", value = "it.cols // VEC" }

@@ -1,16 +1,21 @@
-"""What got slower between two runs, beyond the noise of both."""
+"""What got slower between two runs, beyond the noise of both, and what to run to find out."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from pykernels.dtypes import DTYPES
+
+from .case import Case
+from .cases import cases, problem
 from .clock import Timing
 from .report import Report, Result
 
-__all__ = ["FLOOR", "PASSES", "SINGLE", "Change", "compare", "describe"]
+__all__ = ["FLOOR", "PASSES", "SINGLE", "Change", "again", "compare", "describe"]
 
 # What two runs of the same text may differ by beyond the noise that each sees: of at least PASSES
 # passes each, and of fewer, which do not know what a place in memory does (docs/records/bench.md).
@@ -87,3 +92,24 @@ def describe(a: Report, b: Report, changes: list[Change]) -> Iterator[str]:
     same = sum(c.kind == "same" for c in changes)
     slower = sum(c.kind == "slower" for c in changes)
     yield f"{len(changes)} cases: {slower} slower, {same} the same within the noise"
+
+
+def again(report: Report) -> Iterator[Case]:
+    """The cases of a run, those that there still are."""
+    edges = {0, 256, *map(int, re.findall(r"--edge[ =](\d+)", report.meta["command"]))}
+    known = {(c.kernel, c.id): c for edge in sorted(edges) for c in cases(edge)}
+    results = {(r.kernel, r.id): r for r in report.results}
+    for key, result in results.items():
+        yield from [known[key]] if key in known else _problem(result)
+
+
+def _problem(r: Result) -> list[Case]:
+    """The case of a result that --shape and --dtype asked for."""
+    names = {d.short: name for name, d in DTYPES.items()}
+    inputs, _, out = r.dtype.partition(">")
+    first = inputs.split("x")[0]
+    try:
+        case = problem(r.kernel, r.shape, f"{names[first]}:{names[out or first]}")
+    except (ValueError, TypeError, AttributeError):  # no such kernel, or no such problem of it
+        return []
+    return [case] if case.id == r.id else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator
 
 from .report import Report, Result
@@ -61,6 +62,15 @@ class _Columns:
         numbers += ["GB/s", "TFLOP/s", "share", *(f"x {p}" for p in self.peers)]
         return [*self.left, *numbers, *(f"call x {p}" for p in self.call_peers), ""]
 
+    @property
+    def spare(self) -> Row:
+        """What a narrow table does without, from the first on; without the column of kernels, their
+        names get lines of their own. Case, time and speed always stay."""
+        calls = ["call us"] if self.calls else []
+        called = [f"call x {p}" for p in reversed(self.call_peers)]
+        peers = [f"x {p}" for p in reversed(self.peers)]
+        return ["error", "±", "kernel", *called, *calls, *peers, "share"]
+
     def row(self, r: Result) -> Row:
         t = r.timing
         cells = [r.kernel, r.id]
@@ -85,20 +95,41 @@ def digits(x: float) -> str:
     return f"{x:.0f}" if x >= 100 else f"{x:.3g}" if x >= 1e-4 else "0"
 
 
-def table(report: Report) -> Iterator[str]:
-    """The table as text."""
+def table(report: Report, width: int = 100) -> Iterator[str]:
+    """The table as text, of at most `width` columns where that can be."""
     columns = _Columns(report)
-    rows = [columns.names, *(columns.row(r) for r in report.results)]
-    yield from headline(report)
+    names = columns.names
+    rows = [names, *(columns.row(r) for r in report.results)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    left = len(columns.left)
+    kept, left_out = list(range(len(names))), []
+    for name in columns.spare:
+        indent = 0 if 0 in kept else 2
+        if indent + sum(widths[i] + 2 for i in kept) - 2 > width:
+            kept.remove(names.index(name))
+            left_out.append(name)
+    for line in headline(report):
+        yield from _wrapped(line, width)
+    title, titled = names[0], 0 not in kept
     for row in rows:
+        if titled and row[0] != title:
+            title = row[0]
+            yield title
         cells = (
-            c.ljust(w) if i < left else c.rjust(w)
-            for i, (c, w) in enumerate(zip(row, widths, strict=True))
+            row[i].ljust(widths[i]) if i < len(columns.left) else row[i].rjust(widths[i])
+            for i in kept
         )
-        yield "  ".join(cells).rstrip()
-    yield from _notes(report)
+        yield "  " * titled + "  ".join(cells).rstrip()
+    missing = ", ".join(name for name in left_out if name != "kernel")
+    if missing:
+        yield from _wrapped(f"no room for {missing}: --markdown writes all columns", width)
+    for line in _notes(report):
+        yield from _wrapped(line, width)
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    return textwrap.wrap(
+        line, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
 
 
 def markdown(report: Report) -> Iterator[str]:

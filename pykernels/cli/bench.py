@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import shlex
+import shutil
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -96,7 +97,8 @@ def command(
 ) -> None:
     """Measure KERNELs (all): GPU time after a warm-up, checked, against what the device reaches.
 
-    `pykernels bench --compare A.json B.json` says what got slower from A to B.
+    `pykernels bench --compare A.json B.json` says what got slower from A to B; with A.json alone,
+    and neither --shape nor --dtype, what A has is measured again first.
     """
     from pykernels.bench.report import Report
     from pykernels.bench.table import table
@@ -114,8 +116,8 @@ def command(
         return
     if options["as_plot"] and not _can_plot():
         raise Missing("a figure needs matplotlib: pip install 'pykernels[bench]'")
-    report = _merged(sources) if sources else _run(names, options)
-    for text in table(report):
+    report = _merged(sources) if sources else _run(names, options, before)
+    for text in table(report, shutil.get_terminal_size((100, 24)).columns):
         click.echo(text)
     _write(report, options)
     if before is not None:
@@ -169,7 +171,33 @@ def _devices(options: dict[str, Any]) -> Iterator[Device]:
         yield pk.Device(adapter, engine=name, checks=not options["unchecked"])
 
 
-def _run(names: Iterable[str], options: dict[str, Any]) -> Report:
+def _measurable(cases: Iterable[Case]) -> list[Case]:
+    """The cases that can be checked here; says of the others why not."""
+    found = list(cases)
+    if importlib.util.find_spec("ml_dtypes") is not None:
+        return found
+    fit = [c for c in found if all(o.dtype != "bfloat16" for o in c.tensors.values())]
+    if len(fit) < len(found):
+        click.echo(
+            f"{len(found) - len(fit)} cases of bfloat16 are left out, without ml_dtypes: "
+            "pip install 'pykernels[bench]'", err=True,
+        )  # fmt: skip
+    return fit
+
+
+def _chosen(
+    names: tuple[str, ...], options: dict[str, Any], edge: int, before: Report | None
+) -> list[Case]:
+    """The cases to measure: those of an earlier run, unless others are asked for."""
+    if before is None or options["shapes"] or options["dtypes"]:
+        return _measurable(_cases(names, options, edge))
+    from pykernels.bench.compare import again
+
+    found = (c for c in again(before) if not names or c.kernel in names)
+    return _measurable(c for c in found if options["only"] in f"{c.kernel} {c.id} {c.name}")
+
+
+def _run(names: tuple[str, ...], options: dict[str, Any], before: Report | None) -> Report:
     from pykernels.bench.cases import is_main
     from pykernels.bench.clock import Effort
     from pykernels.bench.merge import in_order
@@ -180,9 +208,9 @@ def _run(names: Iterable[str], options: dict[str, Any]) -> Report:
     edge = options["edge"]
     if edge is None:
         edge = 256 if slow else 0
-        if slow and not options["shapes"]:
+        if slow and not options["shapes"] and before is None:
             click.echo("a software driver: sizes are cut to 256 (--edge 0 for all)", err=True)
-    cases = _cases(names, options, edge)
+    cases = _chosen(names, options, edge, before)
     if not cases:
         raise Missing("no case is left: --list shows them")
     effort = Effort.of(devices[0])

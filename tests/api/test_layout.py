@@ -100,6 +100,60 @@ def test_index_spaces_refuse_too_many_axes() -> None:
     Nd((2,) * 9, {"x": view((2,) * 9)})  # all of them merge
 
 
+def elements(it: Nd | Rows | Tiles, name: str, tail: tuple[int, ...]) -> list[int]:
+    """The element that each index of the space means, in C order."""
+    dims = (*it.dims[: it.levels][::-1], *tail)
+    steps = it.strides[name]
+    strides = (*steps[: it.levels][::-1], *steps[it.LEVELS :])
+    return positions(dims, strides).tolist()
+
+
+REPEAT = [(4, 6), (1, 6), (4, 1), (6,), (1,), (), (4, 4, 6), (1, 4, 1), (3, 2, 4, 6), (3, 1, 1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("space", "shape"),
+    [
+        *((space, shape) for space in (Nd, Rows, Tiles) for shape in REPEAT),
+        *((space, shape) for space in (Nd, Rows) for shape in ((2, 6), (2, 1), (4, 2, 1))),
+    ],
+)
+def test_index_spaces_repeat_views(space: type[Nd | Rows | Tiles], shape: tuple[int, ...]) -> None:
+    full = (3, 8, 4, 6)
+    strides = contiguous_strides(shape, 4)
+    it = space(full, {"w": view(shape), "x": view(full)}, ("w",))
+    grid = np.indices(full).reshape(4, -1)[4 - len(shape) :] % np.array(shape, int)[:, None]
+    tail = full[4 - space.TAIL :]
+    assert elements(it, "w", tail) == (np.array(strides, int) @ grid // 4).tolist()
+    assert elements(it, "x", tail) == list(range(math.prod(full)))
+
+
+def test_index_spaces_repeat_two_views_at_once() -> None:
+    views = {"a": view((2, 5)), "b": view((4, 5)), "x": view((8, 5))}
+    it = Nd((8, 5), views, ("a", "b"))
+    assert elements(it, "a", ()) == [i % 10 for i in range(40)]
+    assert elements(it, "b", ()) == [i % 20 for i in range(40)]
+    views = {"a": view((2, 5)), "b": view((3, 5)), "x": view((6, 5))}
+    with pytest.raises(pk.LimitError, match="an axis of 6 cannot repeat 2 and 3 at once"):
+        Nd((6, 5), views, ("a", "b"))
+
+
+def test_index_spaces_refuse_views_that_do_not_fill_them() -> None:
+    def space(kind: type[Nd | Rows | Tiles], *shape: int, repeats: tuple[str, ...] = ()) -> None:
+        kind((4, 6), {"w": view(shape), "x": view((4, 6))}, repeats)
+
+    for shape in ((6,), (1, 6), (4, 1), (1, 4, 6)):
+        with pytest.raises(pk.ShapeError, match=r"w of shape .* does not fill an index space"):
+            space(Nd, *shape)
+    space(Rows, 4, 1)  # the columns are the body's
+    space(Tiles, 5, 2)
+    for shape in ((3, 6), (4, 3), (4,), (1, 4, 6)):
+        with pytest.raises(pk.ShapeError, match=r"w of shape .* does not fill an index space"):
+            space(Nd, *shape, repeats=("w",))
+    with pytest.raises(pk.LimitError, match=r"the last 2 axes of \(4, 6\) cannot repeat by modulo"):
+        space(Tiles, 2, 6, repeats=("w",))
+
+
 def test_rows_take_vectors_only_where_everything_is_aligned() -> None:
     def vec(shape: tuple[int, ...], form: Form, offset: int = 0, dtype: str = "float32") -> bool:
         return Rows(shape, {"x": view(shape, form, dtype, offset)}).vec(4)

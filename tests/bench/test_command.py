@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -49,6 +50,7 @@ def test_command_measures_saves_and_compares(
     dev: pk.Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = dev.info["name"]
+    monkeypatch.setenv("COLUMNS", "200")
     common = ["--device", name, "--engine", ENGINE, "--warmup", "0", "--rounds", "3"]
     args = ["softmax", "fill", "--shape", "9x40", "--dtype", "float32", *common]
     done = command(*args, "--peers", "naive,numpy", "--save", str(tmp_path / "a"))
@@ -69,15 +71,43 @@ def test_command_measures_saves_and_compares(
     slow.write_text(json.dumps(data))
     assert "slower" in command("--compare", str(path), str(slow), code=1).output
     assert "no report" in command("--compare", str(path), str(tmp_path / "no.json"), code=2).output
-    monkeypatch.setattr("pykernels.cli.bench._can_plot", lambda: False)
-    later = command("--from", str(path), "--save", str(tmp_path / "d"))
+    with monkeypatch.context() as patch:
+        patch.setattr("pykernels.cli.bench._can_plot", lambda: False)
+        later = command("--from", str(path), "--save", str(tmp_path / "d"))
     assert {p.name for p in (tmp_path / "d").iterdir()} == {"results.json", "results.md"}
     assert "no figure without matplotlib" in later.stderr
-    monkeypatch.undo()
     both = command("--from", str(path), "--from", str(slow), "--json", str(tmp_path / "c.json"))
     assert "softmax  f32-9x40" in both.stdout
     merged = json.loads((tmp_path / "c.json").read_text())["results"]
     assert [len(r["peers"]) for r in merged] == [len(r["peers"]) for r in merged if r["peers"]]
+
+
+@gpu
+def test_compare_measures_what_the_earlier_run_has(dev: pk.Device, tmp_path: Path) -> None:
+    common = ["--device", dev.info["name"], "--engine", ENGINE, "--warmup", "0", "--rounds", "2"]
+    path = str(tmp_path / "a.json")
+    command("softmax", "fill", "--shape", "9x40", "--dtype", "float16", *common, "--json", path)
+    again = click.testing.CliRunner().invoke(main, ["bench", "--compare", path, *common])
+    assert again.exit_code in (0, 1), again.output  # a device that others use may be slower
+    assert "only before" not in again.output and "only after" not in again.output
+    assert re.search("^2 cases: ", again.output, re.MULTILINE)
+    one = click.testing.CliRunner().invoke(main, ["bench", "fill", "--compare", path, *common])
+    assert "only before: softmax f16-9x40" in one.output
+    assert "no case is left" in command("cpy", "--compare", path, *common, code=2).output
+
+
+@gpu
+def test_cases_that_numpy_cannot_check_are_left_out(
+    dev: pk.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    common = ["--device", dev.info["name"], "--engine", ENGINE, "--warmup", "0", "--rounds", "2"]
+    done = command(
+        "cpy", "--shape", "4x4", "--dtype", "float32:bfloat16", "--dtype", "float32", *common
+    )
+    assert "1 cases of bfloat16 are left out, without ml_dtypes" in done.stderr
+    assert "f32-4x4" in done.stdout and "bf16" not in done.stdout
 
 
 @gpu

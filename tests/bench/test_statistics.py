@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +17,7 @@ from pykernels.bench.case import Counts
 from pykernels.bench.ceilings import Ceilings
 from pykernels.bench.check import Verdict
 from pykernels.bench.clock import Effort, Timing, Tracker, measure
-from pykernels.bench.compare import FLOOR, SINGLE, compare, describe
+from pykernels.bench.compare import FLOOR, SINGLE, again, compare, describe
 from pykernels.bench.merge import merge
 from pykernels.bench.report import Report, Result
 from pykernels.bench.table import markdown, table
@@ -386,3 +387,40 @@ def test_reports_become_one() -> None:
     new.meta["driver"] = "2.0"
     with pytest.raises(PyKernelsError, match=r"driver 1\.0 and 2\.0 do not"):
         merge([old, new])
+
+
+WIDE = Path(__file__).parents[2] / "bench" / "results" / "nvidia-h200" / "results.json"
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_tables_fit_a_terminal_and_keep_case_time_and_speed(width: int) -> None:
+    report = Report.load(WIDE)
+    lines = list(table(report, width))
+    assert max(map(len, lines)) <= width
+    said = next(line for line in lines if line.startswith("no room for error, ±"))
+    assert "--markdown" in said
+    names = next(line for line in lines if line.startswith("  case"))
+    assert {"us", "GB/s", "TFLOP/s"} <= {*names.split()}
+    for r in report.results:
+        assert any(line.startswith(f"  {r.id} ") for line in lines)
+    assert {r.kernel for r in report.results} <= {*lines}
+    wide = list(table(report, 1000))
+    assert not any("no room" in line for line in wide)
+    assert any(line.startswith("kernel  ") and "±" in line for line in wide)
+
+
+def test_what_a_run_has_can_be_measured_again() -> None:
+    report = Report.load(WIDE)
+    found = [(c.kernel, c.id) for c in again(report)]
+    assert sorted(found) == sorted({(r.kernel, r.id) for r in report.results})
+    first = report.results[0]
+    asked = [
+        ("softmax", "f16-3x7", "f16", (3, 7)),
+        ("set_rows", "f32xi32>f16-5x9", "f32xi32>f16", (5, 9)),
+    ]
+    gone = [("softmax", "f16-3x7-sideways", "f16", (3, 7)), ("paint", "f32-4", "f32", (4,))]
+    report.results = [
+        replace(first, kernel=k, id=name, dtype=dtype, shape=shape)
+        for k, name, dtype, shape in (*asked, *gone)
+    ]
+    assert [(c.kernel, c.id) for c in again(report)] == [(k, name) for k, name, _, _ in asked]

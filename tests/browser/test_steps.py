@@ -91,8 +91,8 @@ def test_bodies_step_as_in_python(spec: Any, module: Path) -> None:
     for _ in range(ROUNDS):
         ndim = int(rng.integers(2, 6))
         views = {
-            t.name: random_view(rng, slot, t, len(t.axes) or ndim)
-            for slot, t in enumerate(spec.tensors)
+            t.name: random_view(rng, slot, t, shape)
+            for slot, (t, shape) in enumerate(random_shapes(rng, spec, ndim))
         }
         given = random_given(rng, spec, variants)
         if getattr(spec, "faults", False):
@@ -117,11 +117,33 @@ def test_bodies_step_as_in_python(spec: Any, module: Path) -> None:
     assert compared >= 3
 
 
-def random_view(rng: np.random.Generator, slot: int, t: Any, ndim: int) -> View | None:
+def random_shapes(
+    rng: np.random.Generator, spec: Any, ndim: int
+) -> Iterator[tuple[Any, tuple[int, ...]]]:
+    """A shape for each tensor: one for all of the index space, but for axes that it keeps."""
+    space = tuple(int(n) for n in rng.choice([1, 2, 3, 4, 8, 60, 256], ndim))
+    kept = {"nd": 0, "rows": 1, "tiles": 2, "none": ndim}[spec.iterate]
+    for t in spec.tensors:
+        own = tuple(int(n) for n in rng.choice([1, 2, 3, 4, 8, 60, 256], len(t.axes) or ndim))
+        if not t.index or t.over or len(own) != ndim:
+            yield t, own
+        elif t.broadcast or t.expand:
+            yield t, repeating(rng, space)
+        else:
+            yield t, (*space[: ndim - kept], *own[ndim - kept :])
+
+
+def repeating(rng: np.random.Generator, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape that repeats to another: ones, divisors along leading axes, or fewer axes."""
+    sizes = [n // int(rng.choice([f for f in (1, 1, 2, 3, n) if n % f == 0])) for n in shape]
+    sizes[-1] = shape[-1] if rng.random() < 0.5 else 1
+    return tuple(sizes[int(rng.integers(len(sizes))) if rng.random() < 0.3 else 0 :])
+
+
+def random_view(rng: np.random.Generator, slot: int, t: Any, shape: tuple[int, ...]) -> View | None:
     if t.optional and rng.random() < 0.5:
         return None
     dtype = DTYPES[str(rng.choice(t.dtypes))]
-    shape = tuple(int(n) for n in rng.choice([1, 2, 3, 4, 8, 60, 256], ndim))
     order = rng.permutation(len(shape)) if rng.random() < 0.5 else np.arange(len(shape))
     strides = [0] * len(shape)
     step = dtype.itemsize * int(rng.choice([1, 1, 1, 2]))

@@ -10,6 +10,7 @@ import pytest
 
 from codegen.build import Build, build
 from tests.checkout import ROOT, small_checkout
+from tests.codegen.toys import build_files
 
 
 @pytest.fixture
@@ -29,13 +30,7 @@ def toy(tmp_path: Path) -> Callable[[dict[str, str]], Build]:
     """Builds a checkout that has these files only, and what a build reads of the package."""
 
     def make(files: dict[str, str]) -> Build:
-        for name in ("_version.py", "errors.py", "faults.py", "layout.py"):
-            files = {**files, f"pykernels/{name}": (ROOT / "pykernels" / name).read_text()}
-        for name, text in files.items():
-            path = tmp_path / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-        return build(tmp_path)
+        return build_files(tmp_path, files)
 
     return make
 

@@ -51,8 +51,8 @@ def test_a_missing_validator_fails_only_where_it_is_required(
     source = root / "kernels" / "toy" / "bad.wgsl"
     text = source.read_text(encoding="utf-8").splitlines()
     source.write_text("\n".join(line for line in text if "params.offset" not in line) + "\n")
-    monkeypatch.setattr("codegen.build.find_naga", lambda: None)
-    monkeypatch.setattr("codegen.build.find_tint", lambda: None)
+    monkeypatch.setattr("codegen.validation.find_naga", lambda: None)
+    monkeypatch.setattr("codegen.validation.find_tint", lambda: None)
     with pytest.raises(BuildError, match="validator not found: naga, tint"):
         generate(root, validate="require", report=lambda line: None)
     lines: list[str] = []

@@ -7,26 +7,35 @@ from pathlib import Path
 
 import pytest
 
-from codegen import ops, spec, tables
+from codegen import ops
+from codegen.keys import EXCLUDE, TABLES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "spec.md").read_text(encoding="utf-8")
-SECTIONS = {
-    "Keys of the block": spec._TOP,
-    "Keys of a tensor": tables._TENSOR,
-    "Keys of a param": tables._PARAM,
-    "Keys of an option": tables._OPTION,
-    "Keys of axis": spec._AXIS,
-    "Keys of a row": set(ops._KEYS),
-}
+SECTIONS = {f"Keys of {table}": set(keys) for table, keys in TABLES.items()}
+SECTIONS["Keys of a row"] = set(ops._KEYS)
+
+
+def section(title: str) -> str:
+    found = re.search(rf"^#+ {title}\n(.*?)(?=^#|\Z)", PAGE, re.DOTALL | re.MULTILINE)
+    assert found is not None
+    return found[1]
 
 
 @pytest.mark.parametrize("title", SECTIONS)
 def test_every_key_has_its_line(title: str) -> None:
-    section = re.search(rf"^#+ {title}\n(.*?)(?=^#|\Z)", PAGE, re.DOTALL | re.MULTILINE)
-    assert section is not None
-    cells = [line.split("|")[1] for line in section[1].splitlines() if line.startswith("| `")]
+    cells = [line.split("|")[1] for line in section(title).splitlines() if line.startswith("| `")]
     named = {key for cell in cells for key in re.findall(r"`(\w+)`", cell)}
-    assert named == set(SECTIONS[title])
+    assert named == SECTIONS[title]
+
+
+def test_keys_that_exclude_each_other_are_those_of_codegen() -> None:
+    rows = re.findall(
+        r"^\| `(\w+)`(?: of (a \w+))? \| ([^:;|]*)", section("Keys that exclude each other"), re.M
+    )
+    told = {(table or "the block", key): re.findall(r"`(\w+)`", rest) for key, table, rest in rows}
+    assert told == {
+        (t, key): list(others) for t, all_ in EXCLUDE.items() for key, others, _ in all_
+    }
 
 
 def test_the_budget_is_the_one_that_a_build_checks() -> None:

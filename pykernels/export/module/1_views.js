@@ -210,10 +210,58 @@ const mergeAxes = (shape, strides) => {
 
 const pad = (values, n, fill) => [...values, ...new Array(n - values.length).fill(fill)];
 
+/** The axes that an axis of n becomes for views of these sizes: proper divisors repeat by modulo. */
+const cutAxis = (n, sizes) => {
+  const inner = [...new Set(sizes)].filter((m) => m !== 1 && m !== n).sort((a, b) => a - b);
+  if (inner.some((m, i) => i && m % inner[i - 1])) {
+    throw new KernelError(`an axis of ${n} cannot repeat ${inner.join(" and ")} at once`);
+  }
+  const from = [1, ...inner];
+  return [...inner, n].map((m, i) => m / from[i]).reverse();
+};
+
+/** The strides of a view along an axis that was cut: 0 where it repeats. */
+const alongCut = (cut, size, stride) => {
+  let inner = 1;
+  const steps = [...cut].reverse().map((n) => {
+    const step = inner < size ? stride * inner : 0;
+    inner *= n;
+    return step;
+  });
+  return steps.reverse();
+};
+
+/** The shape and the views over it; those of `repeats` fill it by repeatsTo. */
+const repeated = (shape, lead, views, repeats) => {
+  for (const [name, v] of Object.entries(views)) {
+    const fits = repeats.includes(name)
+      ? repeatsTo(v.shape, shape)
+      : v.ndim === shape.length && same(v.shape.slice(0, lead), shape.slice(0, lead));
+    if (!fits) throw new KernelError(`${name} of shape [${v.shape}] does not fill [${shape}]`);
+  }
+  if (!repeats.length) return [shape, views];
+  const full = Object.entries(views).map(([name, v]) => [name, v.as_rank(shape.length)]);
+  const sizes = full.filter(([name]) => repeats.includes(name)).map(([, v]) => v.shape);
+  const cuts = shape.map((n, axis) => cutAxis(n, sizes.map((size) => size[axis])));
+  if (cuts.slice(lead).some((cut) => cut.length > 1)) {
+    throw new KernelError(`the last ${shape.length - lead} axes cannot repeat by modulo: [${shape}]`);
+  }
+  const front = cuts.slice(0, lead).flat();
+  const made = full.map(([name, v]) => {
+    const strides = cuts.flatMap((cut, axis) => alongCut(cut, v.shape[axis], v.strides[axis]));
+    const tail = (repeats.includes(name) ? shape : v.shape).slice(lead);
+    return [name, v.with_layout([...front, ...tail], strides)];
+  });
+  return [[...front, ...shape.slice(lead)], Object.fromEntries(made)];
+};
+
 /** Leading axes merged into levels, the innermost first, and the last axes as they are. */
 class Space {
-  constructor(shape, views, levels, tail) {
-    this.views = Object.fromEntries(Object.entries(views).filter(([, v]) => v));
+  constructor(full, all, levels, tail, repeats) {
+    const given = Object.fromEntries(Object.entries(all).filter(([, v]) => v));
+    const those = repeats.filter((name) => given[name]);
+    const [shape, views] = repeated(full, full.length - tail, given, those);
+    this.views = views;
     const lead = shape.length - tail;
     const names = Object.keys(this.views);
     const strides = names.map((name) => this.views[name].strides.slice(0, lead));
@@ -248,8 +296,8 @@ class Nd extends Space {
   static LEVELS = 6;
   static TAIL = 0;
 
-  constructor(shape, views) {
-    super(shape, views, 6, 0);
+  constructor(shape, views, repeats = []) {
+    super(shape, views, 6, 0, repeats);
   }
 
   get total() {
@@ -287,8 +335,8 @@ class Rows extends Space {
   static LEVELS = 5;
   static TAIL = 1;
 
-  constructor(shape, views) {
-    super(shape, views, 5, 1);
+  constructor(shape, views, repeats = []) {
+    super(shape, views, 5, 1, repeats);
     this.rows = this.count;
     this.cols = shape.at(-1);
   }
@@ -307,8 +355,8 @@ class Tiles extends Space {
   static LEVELS = 4;
   static TAIL = 2;
 
-  constructor(shape, views) {
-    super(shape, views, 4, 2);
+  constructor(shape, views, repeats = []) {
+    super(shape, views, 4, 2, repeats);
     this.batches = this.count;
   }
 }

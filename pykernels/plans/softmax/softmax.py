@@ -40,8 +40,7 @@ def plan(
     if x.size == 0:
         return []
     head = _Heads(heads, x.shape[-2] if x.ndim >= 3 else x.size)
-    x, mask, dst = _spread(x, mask, dst)
-    it = Rows(dst.shape, {"x": x, "mask": mask, "dst": dst})
+    it = Rows(dst.shape, {"x": x, "mask": mask, "dst": dst}, ("mask",))
     found = config(it.cols, 4 if it.vec(4) else 1)
     most = caps.tuning.softmax.transpose_lanes
     if (found is None or softmax.CONFIGS[found].LANES > most) and it.columns_apart("x"):
@@ -71,7 +70,7 @@ def _rows(
     head: _Heads,
 ) -> list[Step]:
     """Rows in registers, or in pieces where they are too long for that."""
-    it = Rows(dst.shape, {"x": x, "mask": mask, "dst": dst})
+    it = Rows(dst.shape, {"x": x, "mask": mask, "dst": dst}, ("mask",))
     vec = 4 if it.vec(4) else 1
     named = {"head_rows": head.head_rows, "heads": head.heads}
     alibi = {**named, "alibi_heads": head.alibi_heads}
@@ -106,22 +105,3 @@ def _transposed(
         *_rows(caps, scratch, given, mask, sinks, result, head),
         *cpy.plan(caps, scratch, result, dst),
     ]
-
-
-def _spread(x: View, mask: View | None, dst: View) -> tuple[View, View | None, View]:
-    """The mask over the shape of x: where it repeats, an axis is split in two (stride 0 first)."""
-    if mask is None:
-        return x, None, dst
-    mask = mask.as_rank(x.ndim)
-    shape: list[int] = []
-    steps: list[tuple[int, int, int]] = []
-    for n, m, *s in zip(x.shape, mask.shape, x.strides, mask.strides, dst.strides, strict=True):
-        sx, sm, sd = s
-        if m in (1, n):
-            shape.append(n)
-            steps.append((sx, sm if m == n else 0, sd))
-        else:
-            shape += [n // m, m]
-            steps += [(m * sx, 0, m * sd), (sx, sm, sd)]
-    xs, ms, ds = (tuple(s[i] for s in steps) for i in range(3))
-    return x.with_layout(shape, xs), mask.with_layout(shape, ms), dst.with_layout(shape, ds)

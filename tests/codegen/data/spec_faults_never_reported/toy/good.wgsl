@@ -2,7 +2,7 @@
 // doc = "y = x."
 // axes.WG = [64]
 // pick.WG = "64"
-// inputs.x = { dtype = "f32" }
+// inputs.x = { dtype = "f32", like = "dst" }
 // outputs.dst = { dtype = "f32" }
 // iterate = "nd"
 // grid = "cdiv(it.total, WG)"

@@ -1,0 +1,85 @@
+"""The keys of a spec block: what each takes, which exclude each other, and what a wrong one meant.
+
+Every key is described in docs/reference/spec.md.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["EXCLUDE", "TABLES", "Takes", "contradictions", "meant"]
+
+
+@dataclass(frozen=True)
+class Takes:
+    """What the value of a key is: in words, and the types that it may have."""
+
+    words: str
+    kinds: tuple[type, ...]
+
+
+TEXT, FLAG = Takes("a text in quotes", (str,)), Takes("true or false", (bool,))
+LIST, TABLE = Takes("a list", (list,)), Takes("a table", (dict,))
+NUMBER, ANY = Takes("a number, true or false", (int, float)), Takes("a value", (object,))
+TABLES: dict[str, dict[str, Takes]] = {
+    "the block": {
+        "doc": TEXT, "source": TEXT, "axes": TABLE, "configs": TABLE, "pick": TABLE, "when": LIST,
+        "inputs": TABLE, "outputs": TABLE, "params": TABLE, "options": TABLE, "iterate": TEXT,
+        "vectors": TEXT, "grid": TEXT, "uses": LIST, "bodies": LIST, "part_of": TEXT,
+        "wrappers": TABLE, "moves_bytes": FLAG, "subgroups": TEXT, "faults": FLAG,
+        "workgroup_bytes": TEXT, "axis": TABLE, "bytes": TEXT, "operations": TEXT,
+    },
+    "a tensor": {
+        "dtype": TEXT, "dtypes": LIST, "bind": TEXT, "vec": TEXT, "when": TEXT, "optional": FLAG,
+        "readonly": FLAG, "alias": TEXT, "like": TEXT, "broadcast": TEXT, "expand": TEXT,
+        "index": FLAG, "over": TEXT, "axes": TEXT, "doc": TEXT,
+    },
+    "a param": {
+        "type": TEXT, "value": TEXT, "default": NUMBER, "arg": FLAG, "of": TEXT, "when": TEXT,
+        "doc": TEXT,
+    },
+    "an option": {"type": TEXT, "default": ANY, "doc": TEXT},
+    "axis": {"moves": LIST, "last_only": LIST},
+}  # fmt: skip
+
+# A key, those that cannot stand beside it, and why.
+EXCLUDE = {
+    "the block": (
+        ("bodies", ("grid", "axes", "pick", "configs", "when", "iterate", "vectors", "uses",
+                    "subgroups", "faults", "workgroup_bytes"),
+         "a kernel with 'bodies' has no body of its own"),
+        ("part_of", ("bodies", "wrappers", "options", "axis", "moves_bytes", "bytes",
+                     "operations"),
+         "nobody calls a part by itself, so what is said of a call stands in the kernel's own "
+         "file"),
+    ),
+    "a tensor": (
+        ("like", ("broadcast", "expand"), "each gives the rule of the shape"),
+        ("broadcast", ("expand",), "each gives the rule of the shape"),
+        ("over", ("broadcast", "expand"), "each says what the index space sees"),
+    ),
+    "a param": (
+        ("value", ("arg", "default"), "`step` computes it, or the caller gives it"),
+    ),
+}  # fmt: skip
+
+
+def meant(key: str, known: Collection[str], table: str = "") -> str:
+    """The end of the message on an unknown key of a table: what was meant, or what there is."""
+    if close := difflib.get_close_matches(key, known, 1):
+        return f": did you mean {close[0]!r}?"
+    owners = [name for name, keys in TABLES.items() if table and key in keys]
+    told = f", which is a key of {' and of '.join(owners)}" if owners else ""
+    return f"{told}; known: {', '.join(sorted(known))}"
+
+
+def contradictions(table: str, given: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Pairs of keys that exclude each other, and why; a key that is false is as one left out."""
+    said = {key for key, value in given.items() if value is not False}
+    for key, others, why in EXCLUDE.get(table, ()):
+        for other in others:
+            if {key, other} <= said:
+                yield key, other, why

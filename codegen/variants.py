@@ -1,0 +1,118 @@
+"""The texts of a body: a variant for each combination of its axes, and for each binding mode."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pykernels.errors import LimitError
+from pykernels.validate import Limits
+from pykernels.wgsl import expr
+from pykernels.wgsl.head import features, head, modes, params
+
+from .errors import BuildError
+from .render import Rendered, Renderer
+from .spec import Spec
+
+__all__ = ["LIMITS", "Variant", "in_modes", "render_bodies"]
+
+_PARAM = re.compile(r"(?<![\w.])p\.(\w+)")
+LIMITS = Limits()  # WebGPU's guaranteed limits: what a variant may need that declares no more
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One text of one body."""
+
+    spec: Spec
+    axes: dict[str, Any]
+    mode: str
+    text: str
+    features: tuple[str, ...]
+    head_lines: int
+    origin: tuple[tuple[str, int], ...]
+
+    @property
+    def key(self) -> str:
+        return " ".join([*(f"{k}={v}" for k, v in self.axes.items()), f"mode={self.mode}"])
+
+    @property
+    def name(self) -> str:
+        return f"{self.spec.name} {self.key}"
+
+    def where(self, line: int) -> tuple[str, int]:
+        """The template's file and line for a line of the text; the spec for the head."""
+        index = line - 1 - self.head_lines
+        return self.origin[index] if 0 <= index < len(self.origin) else (self.spec.file, 1)
+
+    @property
+    def limits(self) -> Limits:
+        """What a device must have: WebGPU's guaranteed limits, or more where the spec says so."""
+        more = self.spec.workgroup_bytes
+        if not more:
+            return LIMITS
+        return replace(
+            LIMITS, max_workgroup_storage=expr.evaluate(more, self.spec.values(self.axes))
+        )
+
+
+Bodies = list[tuple[dict[str, Any], Rendered]]
+
+
+def render_bodies(spec: Spec, renderer: Renderer) -> tuple[Spec, Bodies]:
+    """The bodies of all variants, and the spec with the steps of those axes that they read."""
+    full = replace(spec, tensors=tuple(replace(t, steps=t.axes) for t in spec.tensors))
+    bodies: Bodies = []
+    found: set[str] = set()
+    for axes in [] if spec.bodies else spec.variants():
+        body = renderer.render(spec, axes)
+        found |= _params_read(full, axes, body)
+        for call in ("fault_started(", "fault(") if spec.faults else ():
+            if call not in body.text:
+                raise BuildError(spec.file, spec.body_line, f"faults: the body has no {call}...)")
+        bodies.append((axes, body))
+    for p in spec.params if bodies else ():
+        for name in p.fields:
+            if name not in found:
+                raise BuildError(spec.file, p.line, f"params.{name} is read by no variant")
+    tensors = []
+    for t in spec.tensors:
+        steps = tuple(axis for axis in t.axes if t.step(axis) in found)
+        if t.axes and bodies and not steps:
+            raise BuildError(
+                spec.file,
+                t.line,
+                f"{t.name}: no variant reads the step of any axis (p.{t.step(t.axes[0])}, ...)",
+            )
+        tensors.append(replace(t, steps=steps))
+    return replace(spec, tensors=tuple(tensors)), bodies
+
+
+def in_modes(spec: Spec, bodies: Bodies) -> Iterator[Variant]:
+    """The texts of rendered bodies: one for each binding mode."""
+    for axes, body in bodies:
+        for mode in modes(spec, axes):
+            try:
+                top = head(spec, axes, mode)
+            except LimitError as e:
+                raise BuildError(spec.file, 1, str(e)) from None
+            yield Variant(
+                spec, axes, mode, top + body.text, tuple(features(spec, axes)),
+                top.count("\n"), body.origin,
+            )  # fmt: skip
+
+
+def _params_read(spec: Spec, axes: dict[str, Any], body: Rendered) -> set[str]:
+    """The params that a body reads; BuildError for one that the spec does not have."""
+    known = {name for name, _ in params(spec, axes)}
+    found = set()
+    for line, (file, number) in zip(body.text.splitlines(), body.origin, strict=True):
+        for name in _PARAM.findall(line.partition("//")[0]):
+            if name not in known:
+                raise BuildError(
+                    file, number, f"p.{name} is read, but the spec has no params.{name}"
+                )
+            found.add(name)
+    return found

@@ -1,0 +1,82 @@
+"""One kernel alone, and how far a build is."""
+
+from __future__ import annotations
+
+import resource
+import time
+from pathlib import Path
+
+import pytest
+
+from codegen import progress
+from tests.checkout import ROOT, run_python
+
+SECONDS = 3.0  # of the processor, to render and validate one kernel
+
+
+def spent() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+@pytest.mark.parametrize(
+    ("args", "texts"),
+    [
+        ("fill", "of fill"),
+        ("exp", "of unary"),
+        ("get_rows", "of get_rows"),
+        ("softmax T=f16 VEC=4 mode=read", "of softmax, softmax_apply, softmax_partial"),
+    ],
+)
+def test_one_kernel_is_rendered_and_validated(args: str, texts: str) -> None:
+    written = {p: p.stat().st_mtime_ns for p in (ROOT / "pykernels" / "_generated").iterdir()}
+    before = spent()
+    done = run_python(ROOT, "-m", "codegen", *args.split())
+    assert spent() - before < SECONDS
+    assert done.returncode == 0, done.stderr
+    assert f"{texts}, nothing written\n" in done.stdout
+    assert "validated with lint" in done.stdout
+    for path, time_ in written.items():
+        assert path.stat().st_mtime_ns == time_
+
+
+def test_one_kernel_that_is_wrong(checkout: Path) -> None:
+    path = checkout / "kernels" / "fill" / "fill.wgsl"
+    path.write_text(path.read_text().replace("dst_index(i)", "dst_indx(i)"))
+    done = run_python(checkout, "-m", "codegen", "fill")
+    if "NOTHING WAS VALIDATED" in done.stdout:
+        pytest.skip("needs naga or Tint")
+    assert done.returncode == 1
+    assert "error: kernels/fill/fill.wgsl:" in done.stderr and "dst_indx" in done.stderr
+    assert run_python(checkout, "-m", "codegen", "memset").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        ("sofmax", "there is no kernel and no body 'sofmax': did you mean 'softmax'?"),
+        ("softmax T=f64", "no variant of softmax matches T=f64; there are T=f32 MASK="),
+        ("softmax --check", "are for all kernels: leave out the name"),
+        ("--show", "--show needs the name of a kernel"),
+    ],
+)
+def test_one_kernel_that_is_not_there(args: str, said: str) -> None:
+    done = run_python(ROOT, "-m", "codegen", *args.split())
+    assert done.returncode in (1, 2)
+    assert said in done.stderr
+
+
+def test_progress_says_how_many_are_done_and_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    lines: list[str] = []
+    parts = [progress.Part(10, work) for work in (1, 1, 2, 4)]
+    done = []
+    for index in progress.told(parts, "texts validated", lines.append):
+        done.append(index)
+        now += 2 * parts[index].work
+    assert done == [0, 1, 2, 3]
+    assert lines == [
+        "pykernels: texts validated: 20 of 40, about 12 s left",
+        "pykernels: texts validated: 30 of 40, about 8 s left",
+    ]
