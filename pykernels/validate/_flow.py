@@ -9,10 +9,12 @@ a mistake, and silence proves nothing: Tint's analysis does.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Literal
 
-from ._usage import Function, Usage, closing, position, structs
+from ._usage import BARRIERS, Function, Usage
 
 __all__ = ["Flaw", "flaws"]
 
@@ -21,13 +23,23 @@ _DIFFERENT = (
     "|subgroup_id|global_invocation_index"
 )
 _BUILTIN = re.compile(r"@builtin\s*\(\s*(\w+)\s*,?\s*\)\s*(\w+)")
-_BARRIERS = ("workgroupBarrier", "storageBarrier", "textureBarrier", "workgroupUniformLoad")
-_BARRIER = re.compile(rf"\b({'|'.join(_BARRIERS)})\b")
 _CALL = re.compile(r"(?<![\w.])([A-Za-z_]\w*)\s*\(")
 _HEAD = re.compile(r"\s*(?:(if|while|switch|for)\b|(loop|continuing|else)\b)\s*")
+_WORD = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
+_MEMBER = re.compile(r"([A-Za-z_]\w*)\s*\.\s*([A-Za-z_]\w*)")
 _MARKS = re.compile(r"[()\[\]{};]")
 _ASSIGN = re.compile(r"(?<![=!<>])(=|\+=|-=|\*=|/=|%=|&=|\|=|\^=|<<=|>>=|\+\+|--)(?!=)")
 _UNIFORM = re.compile(r"\bworkgroupUniformLoad\s*\([^()]*\)")
+_PART = re.compile(r"\s*(?:(\[)|\.\s*\w+)")
+_EQUAL = re.compile(r"\s*=(?!=)")
+_ATOMIC = re.compile(r"\batomic(Load|Add|Sub|Max|Min|And|Or|Xor)\s*\(\s*&$")
+_AND = re.compile(r"[\w)\]]\s*&$")
+_DECLARED = re.compile(r"\bvar\s*<\s*workgroup\s*>\s*$")
+_NEAR = 80  # characters in front of a name that are looked at
+# Loops inside as many others are walked once, not twice: each level doubles the work.
+_TWICE = 3
+# Uses of workgroup memory that are followed for all entry points together.
+_MOST_USES = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -44,50 +56,33 @@ class _Statement:
 
     kind: str  # if, for, while, loop, switch, block, simple
     at: int
+    start: int  # of the text
     text: str  # condition, header or the statement itself
     blocks: list[list[_Statement]] = field(default_factory=list)
 
 
 def flaws(usage: Usage) -> Iterator[Flaw]:
-    """PK007 in every function, PK008 for every compute entry point."""
-    code = usage.code
-    bodies = {
-        name: _parse(code, *f.body) for name, f in usage.functions.items() if _needed(usage, f)
-    }
-    barriers = _with_barriers(usage)
-    for name, body in bodies.items():
-        if name in barriers:
-            yield from _Divergence(usage, usage.functions[name], barriers).run(body)
-    for f in usage.functions.values():
-        if f.compute and usage.shared(f.name):
-            yield from _first_uses(usage, f, bodies)
-
-
-def _needed(usage: Usage, f: Function) -> bool:
-    """Does a function, or one that it calls, name workgroup memory or a barrier?"""
-    words = usage.words(f.name)
-    return not words.isdisjoint(_BARRIERS) or any(w.name in words for w in usage.workgroup)
-
-
-def _with_barriers(usage: Usage) -> frozenset[str]:
-    """The functions that contain a barrier, or call one that does."""
-    found = {n for n, f in usage.functions.items() if _BARRIER.search(usage.code, *f.body)}
-    while True:
-        more = {
-            n
-            for n, f in usage.functions.items()
-            if n not in found and found & set(_CALL.findall(usage.code, *f.body))
-        }
-        if not more:
-            return frozenset(found)
-        found |= more
+    """PK007 in every function, PK008 for every compute entry point; each flaw once."""
+    bodies: dict[str, list[_Statement]] = {}
+    for name, f in usage.functions.items():
+        memory, barrier = usage.touches(name)
+        try:
+            if memory or barrier:
+                bodies[name] = _parse(usage, *f.body)
+            if barrier:
+                yield from _Divergence(usage, f).run(bodies[name])
+        except RecursionError:  # hundreds of nested blocks are more than compilers take, too
+            bodies.pop(name, None)
+    uses = {name: list(_uses(usage, body)) for name, body in bodies.items()}
+    yield from _first_uses(usage, uses)
 
 
 # -- statements -----------------------------------------------------------------------------------
 
 
-def _parse(code: str, start: int, end: int) -> list[_Statement]:
+def _parse(usage: Usage, start: int, end: int) -> list[_Statement]:
     """The statements between two indices."""
+    code = usage.code
     out: list[_Statement] = []
     at = start
     while True:
@@ -97,7 +92,7 @@ def _parse(code: str, start: int, end: int) -> list[_Statement]:
             return out
         head = _HEAD.match(code, at, end)
         if head and (head[1] or head[2]):
-            statement, at = _compound(code, at, end, head[1] or head[2], head.end())
+            statement, at = _compound(usage, at, end, head[1] or head[2], head.end())
             if head[2] == "else" and out and out[-1].kind == "if":
                 out[-1].blocks.append(
                     [statement] if statement.kind == "if" else statement.blocks[0]
@@ -106,12 +101,12 @@ def _parse(code: str, start: int, end: int) -> list[_Statement]:
                 out.append(statement)
             continue
         if code[at] == "{":
-            last = min(closing(code, at), end)
-            out.append(_Statement("block", at, "", [_parse(code, at + 1, last)]))
+            last = min(usage.ends[at], end)
+            out.append(_Statement("block", at, at, "", [_parse(usage, at + 1, last)]))
             at = last + 1
             continue
         last = _semicolon(code, at, end)
-        out.append(_Statement("simple", at, code[at:last]))
+        out.append(_Statement("simple", at, at, code[at:last]))
         at = last + 1
 
 
@@ -127,25 +122,25 @@ def _semicolon(code: str, at: int, end: int) -> int:
     return end
 
 
-def _compound(code: str, at: int, end: int, kind: str, after: int) -> tuple[_Statement, int]:
+def _compound(usage: Usage, at: int, end: int, kind: str, after: int) -> tuple[_Statement, int]:
+    code = usage.code
     if kind == "else" and (inner := _HEAD.match(code, after, end)) and inner[1] == "if":
-        return _compound(code, after, end, "if", inner.end())
+        return _compound(usage, after, end, "if", inner.end())
     start = code.find("{", after, end)
     if start < 0:
-        return _Statement("simple", at, code[at:end]), end
-    last = min(closing(code, start), end)
-    text = code[after:start]
+        return _Statement("simple", at, at, code[at:end]), end
+    last = min(usage.ends[start], end)
     if kind == "switch":
         blocks = []
         inside = start + 1
         while 0 <= (brace := code.find("{", inside, last)):
-            close = min(closing(code, brace), last)
-            blocks.append(_parse(code, brace + 1, close))
+            close = min(usage.ends[brace], last)
+            blocks.append(_parse(usage, brace + 1, close))
             inside = close + 1
     else:
-        blocks = [_parse(code, start + 1, last)]
+        blocks = [_parse(usage, start + 1, last)]
     kind = {"else": "block", "continuing": "block"}.get(kind, kind)
-    return _Statement(kind, at, text, blocks), last + 1
+    return _Statement(kind, at, after, code[after:start], blocks), last + 1
 
 
 # -- PK007: barriers where invocations went different ways ----------------------------------------
@@ -154,31 +149,38 @@ def _compound(code: str, at: int, end: int, kind: str, after: int) -> tuple[_Sta
 class _Divergence:
     """Walks one function with the names whose values differ between invocations."""
 
-    def __init__(self, usage: Usage, f: Function, barriers: frozenset[str]) -> None:
-        self.usage, self.f = usage, f
+    def __init__(self, usage: Usage, f: Function) -> None:
+        self.usage = usage
         self.different, self.members = _different(usage, f)
-        self.barrier = re.compile(
-            _BARRIER.pattern + "|" + "|".join(rf"(?<![\w.]){n}(?=\s*\()" for n in sorted(barriers))
-        )
-        self.found: dict[int, str] = {}
+        self.changes: list[str] = []  # names that entered or left `different`
+        self.found: dict[int, tuple[str, str]] = {}
         # Why the rest of the function, or of the loop, is reached by some only; "" if by all.
         self.left = ""
         self.left_loop = ""
         self.switches = 0  # around this statement, inside the innermost loop
+        self.loops = 0
 
     def run(self, body: list[_Statement]) -> Iterator[Flaw]:
         self.block(body, "")
-        for at, why in sorted(self.found.items()):
-            m = self.barrier.match(self.usage.code, at)
-            name = m[0] if m else "barrier"
-            yield Flaw("PK007", *position(self.usage.code, at), f"{name} {why}")
+        for at, (name, why) in sorted(self.found.items()):
+            yield Flaw("PK007", *self.usage.places.of(at), f"{name} {why}")
 
     def differs(self, text: str) -> bool:
         text = _UNIFORM.sub("0", text)
-        if any(re.search(rf"\b{a}\s*\.\s*{b}\b", text) for a, b in self.members):
+        if self.members and not self.members.isdisjoint(_MEMBER.findall(text)):
             return True
         # A member of another name is none of ours.
-        return bool(self.different & set(re.findall(r"(?<![\w.])[A-Za-z_]\w*", text)))
+        return not self.different.isdisjoint(_WORD.findall(text))
+
+    def change(self, name: str, differs: bool) -> None:
+        if differs != (name in self.different):
+            self.different ^= {name}
+            self.changes.append(name)
+
+    def changed(self, start: int) -> tuple[set[str], set[str]]:
+        """The names that differ now and did not at `start` of the changes; and the reverse."""
+        odd = {name for name, n in Counter(self.changes[start:]).items() if n % 2}
+        return odd & self.different, odd - self.different
 
     def block(self, body: list[_Statement], why: str) -> None:
         for s in body:
@@ -195,36 +197,49 @@ class _Divergence:
             inner = why
             if self.differs(s.text):
                 inner = why or f"in a branch that only some invocations take ({self.line(s)})"
-            before = set(self.different)
-            after: set[str] = set()
             self.switches += s.kind == "switch"
-            for b in s.blocks:
-                self.different = set(before)
-                self.block(b, inner)
-                after |= self.different
+            self.branches(s.blocks, inner)
             self.switches -= s.kind == "switch"
-            self.different = after | before
         else:
             self.loop(s, why)
+
+    def branches(self, blocks: list[list[_Statement]], why: str) -> None:
+        """What differs before the branches, or after one of them, differs after all."""
+        start = len(self.changes)
+        after: set[str] = set()
+        for b in blocks:
+            self.block(b, why)
+            after |= self.changed(start)[0]
+            while len(self.changes) > start:
+                self.different ^= {self.changes.pop()}
+        for name in after:
+            self.change(name, True)
 
     def loop(self, s: _Statement, why: str) -> None:
         header = s.text.strip().removeprefix("(").removesuffix(")")
         init, condition, step = (
             [*header.split(";"), "", ""][:3] if s.kind == "for" else ("", header, "")
         )
-        self.simple(_Statement("simple", s.at, init), why or self.left or self.left_loop)
+        self.simple(_Statement("simple", s.at, s.start, init), why or self.left or self.left_loop)
         outer, switches, self.switches = self.left_loop, self.switches, 0
-        for _ in range(2):  # what the end of the body makes different is so at its start
+        self.loops += 1
+        for _ in range(2 if self.loops <= _TWICE else 1):
             inner = why
             if self.differs(condition):
                 inner = (
                     why or f"in a loop that invocations leave at different times ({self.line(s)})"
                 )
-            before = set(self.different)
+            start, left = len(self.changes), (self.left, self.left_loop)
             self.block(s.blocks[0], inner)
             now = inner or self.left or self.left_loop
-            self.simple(_Statement("simple", s.at, step), now)
-            self.different |= before
+            self.simple(_Statement("simple", s.at, s.start, step), now)
+            more, fewer = self.changed(start)
+            for name in fewer:
+                self.change(name, True)
+            # What the end of the body makes different is so at its start.
+            if not more and left == (self.left, self.left_loop):
+                break
+        self.loops -= 1
         self.left_loop, self.switches = outer, switches
 
     def simple(self, s: _Statement, now: str) -> None:
@@ -253,105 +268,112 @@ class _Divergence:
             or self.differs(text[assign.end() :])
             or self.differs(text[: assign.start()][target.end() :])
         ):
-            self.different.add(name)
+            self.change(name, True)
         elif assign[1] == "=" and not re.search(r"[.\[]", text[: assign.start()]):
-            self.different.discard(name)
+            self.change(name, False)
 
     def inspect(self, s: _Statement, now: str) -> None:
+        """Note the barriers of a statement, and the calls of functions that have one."""
         if not now:
             return
-        at = self.usage.code.find(s.text, s.at) if s.text else s.at
-        for m in self.barrier.finditer(s.text):
-            self.found.setdefault(at + m.start(), now)
+        for m in _WORD.finditer(s.text):
+            name = m[0]
+            if name in BARRIERS or (name in self.usage.functions and self.usage.touches(name)[1]):
+                self.found.setdefault(s.start + m.start(), (name, now))
 
     def line(self, s: _Statement) -> str:
-        return f"line {position(self.usage.code, s.at)[0]}"
+        return f"line {self.usage.places.of(s.at)[0]}"
 
 
-def _different(usage: Usage, f: Function) -> tuple[set[str], list[tuple[str, str]]]:
+def _different(usage: Usage, f: Function) -> tuple[set[str], set[tuple[str, str]]]:
     """Parameters, and members of parameters, that differ between invocations."""
     params = usage.code[f.params[0] : f.params[1]]
     direct = {name for what, name in _BUILTIN.findall(params) if re.fullmatch(_DIFFERENT, what)}
-    members = []
-    known = structs(usage.code)
+    members = set()
     for name, kind in re.findall(r"(\w+)\s*:\s*(\w+)", params):
-        for what, member in _BUILTIN.findall(known.get(kind, "")):
+        for what, member in usage.builtins.get(kind, ()):
             if re.fullmatch(_DIFFERENT, what):
-                members.append((name, member))
+                members.add((name, member))
     return direct, members
 
 
 # -- PK008: workgroup memory read before it is written --------------------------------------------
 
 
-def _first_uses(
-    usage: Usage, entry: Function, bodies: dict[str, list[_Statement]]
-) -> Iterator[Flaw]:
-    names = [w.name for w in usage.shared(entry.name)]
-    patterns = {n: re.compile(rf"(?<![\w.]){n}\b") for n in names}
-    any_name = re.compile(rf"(?<![\w.])(?:{'|'.join(names)})\b")
-    written = {
-        n for n in names
-        if any(_writes(p, usage.code, m) for p in [patterns[n]] for m in p.finditer(usage.code))
-    }  # fmt: skip
-    done: set[str] = set()
-    called: set[tuple[str, bool]] = set()  # a second walk through a function finds nothing new
+@dataclass(frozen=True)
+class _Use:
+    """A read or a write of workgroup memory, or a call, in the order in which they happen."""
 
-    def walk(body: list[_Statement], certain: bool) -> Iterator[Flaw]:
-        for s in body:
-            # The step of a loop comes after its body.
-            text = ";".join(s.text.split(";")[:2]) if s.kind == "for" else s.text
-            yield from uses(s.at, text, certain)
-            for b in s.blocks:
-                # Written in one branch: it may be written. Read in one: it may not be reached.
-                yield from walk(b, certain and s.kind not in ("if", "switch"))
+    kind: Literal["read", "write", "call"]
+    name: str
+    at: int
+    certain: bool  # it happens whenever the function runs
 
-    def uses(at: int, text: str, certain: bool) -> Iterator[Flaw]:
-        where = usage.code.find(text, at) if text else at
-        marks: list[tuple[int, str, bool]] = []
-        for n in names if any_name.search(text) else ():
-            if n in done:
+
+def _uses(usage: Usage, body: list[_Statement], certain: bool = True) -> Iterator[_Use]:
+    variables = usage.variables
+    for s in body:
+        # The step of a loop comes after its body.
+        text = ";".join(s.text.split(";")[:2]) if s.kind == "for" else s.text
+        found: dict[str, list[_Use]] = {"read": [], "write": [], "call": []}
+        for m in _WORD.finditer(text):
+            at = s.start + m.start()
+            kind: Literal["read", "write", "call"]
+            if m[0] in variables:
+                kind = "write" if _writes(usage, at, s.start + m.end()) else "read"
+            elif m[0] in usage.functions:
+                kind = "call"
+            else:
                 continue
-            for m in patterns[n].finditer(text):
-                marks.append((m.start(), n, _writes(patterns[n], text, m)))
+            found[kind].append(_Use(kind, m[0], at, certain))
         # The right side of an assignment is read before the left side is written.
-        for offset, n, writes in sorted(marks, key=lambda m: (m[2], m[0])):
-            if n in done:
+        yield from [*found["read"], *found["write"], *found["call"]]
+        for b in s.blocks:
+            # Written in one branch: it may be written. Read in one: it may not be reached.
+            yield from list(_uses(usage, b, certain and s.kind not in ("if", "switch")))
+
+
+def _first_uses(usage: Usage, uses: dict[str, list[_Use]]) -> Iterator[Flaw]:
+    written = {u.name for body in uses.values() for u in body if u.kind == "write"}
+    said: set[int] = set()
+    left = _MOST_USES
+    for entry in (f.name for f in usage.functions.values() if f.compute and f.name in uses):
+        done: set[str] = set()
+        called: set[tuple[str, bool]] = set()  # a second walk through a function finds nothing new
+        walk = [(iter(uses[entry]), True)]
+        while walk and left:
+            left -= 1
+            body, sure = walk[-1]
+            use = next(body, None)
+            if use is None:
+                walk.pop()
                 continue
-            if writes:
-                done.add(n)
-            elif certain or n not in written:
-                done.add(n)
-                yield Flaw(
-                    "PK008", *position(usage.code, where + offset),
-                    f"workgroup memory {n} is read before it is written"
-                    if n in written else f"workgroup memory {n} is read, but never written",
-                )  # fmt: skip
-        for m in _CALL.finditer(text):
-            if m[1] in bodies and (m[1], certain) not in called:
-                called.add((m[1], certain))
-                yield from walk(bodies[m[1]], certain)
+            certain = sure and use.certain
+            if use.kind == "call":
+                if use.name in uses and (use.name, certain) not in called:
+                    called.add((use.name, certain))
+                    walk.append((iter(uses[use.name]), certain))
+            elif use.name in done:
+                continue
+            elif use.kind == "write":
+                done.add(use.name)
+            elif certain or use.name not in written:
+                done.add(use.name)
+                if use.at not in said:
+                    said.add(use.at)
+                    why = "before it is written" if use.name in written else ", but never written"
+                    message = f"workgroup memory {use.name} is read {why}".replace(" ,", ",")
+                    yield Flaw("PK008", *usage.places.of(use.at), message)
 
-    yield from walk(bodies[entry.name], True)
 
-
-def _writes(name: re.Pattern[str], text: str, m: re.Match[str]) -> bool:
+def _writes(usage: Usage, start: int, end: int) -> bool:
     """Is this use of a variable a write, or one that cannot be followed?"""
-    before = text[: m.start()].rstrip()
-    if (
-        before.endswith("&")
-        and not before.endswith("&&")
-        and not re.search(r"[\w)\]]\s*&$", before)
-    ):
-        return re.search(r"\batomic(Load|Add|Sub|Max|Min|And|Or|Xor)\s*\(\s*&$", before) is None
-    if re.search(r"\bvar\s*<\s*workgroup\s*>\s*$", before):
+    code = usage.code
+    before = code[max(start - _NEAR, 0) : start].rstrip()
+    if before.endswith("&") and not before.endswith("&&") and not _AND.search(before):
+        return _ATOMIC.search(before) is None
+    if _DECLARED.search(before):
         return False
-    at = m.end()
-    while True:  # past the indices and members
-        rest = text[at:]
-        step = re.match(r"\s*(\[|\.\s*\w+)", rest)
-        if not step:
-            break
-        bracket = at + step.end() - 1
-        at = closing(text, bracket) + 1 if step[1] == "[" else at + step.end()
-    return re.match(r"\s*=(?!=)", text[at:]) is not None
+    while part := _PART.match(code, end):  # past the indices and members
+        end = usage.ends[part.end() - 1] + 1 if part[1] else part.end()
+    return _EQUAL.match(code, end) is not None

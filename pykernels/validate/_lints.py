@@ -8,16 +8,15 @@ docs/reference/lints.md explains each code. A comment suppresses what it names:
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Literal, TypeAlias
 
 from ._flow import flaws
 from ._types import Finding, Limits, Severity, Source
-from ._usage import Item, Usage, measure, position
+from ._usage import Item, Places, Usage, measure
 
-__all__ = ["CODES", "FLOW", "Lints", "over_limits"]
+__all__ = ["CODES", "FLOW", "OPINIONS", "Lints", "over_limits"]
 
 CODES = {
     "PK001": "an override sizes a workgroup or workgroup memory",
@@ -35,10 +34,10 @@ CODES = {
     "PK013": "more bindings of a kind than declared",
 }
 FLOW = frozenset({"PK007", "PK008"})  # these walk every statement: most of the time of the lints
+OPINIONS = frozenset({"PK001", "PK002", "PK009"})  # house rules: legal, and right elsewhere
 _BITCAST = re.compile(r"bitcast\s*<\s*(\w+(?:\s*<\s*\w+\s*>)?)\s*>")
-_ENABLE = re.compile(r"(?<!\w)enable\s+([^;]+);")
-_TINT_ONLY = re.compile(r"enable\s[^;]*\bchromium_")
-_NAGA_ONLY = re.compile(r"enable\s[^;]*\bwgpu_")
+_ENABLE = re.compile(r"(?<!\w)enable\s+([^;]*)")
+_REQUIRES = re.compile(r"(?<!\w)requires\s+[^;]*")
 _F16_VECTOR = re.compile(r"vec[24](<f16>|h)")
 _IGNORE = re.compile(r"//\s*pykernels:\s*ignore(-file)?\b([^\n]*)")
 _CODE = re.compile(r"\bPK\d{3}\b")
@@ -50,7 +49,7 @@ _NOT_FINITE = re.compile(
 )
 _TOO_LARGE = re.compile(r"(?<![\w.])3\.4028235[eE]\+?38f?\b")
 _BUILTIN = re.compile(r"@builtin\s*\(\s*(workgroup_id|global_invocation_id)\s*,?\s*\)\s*(\w+)")
-_UNSIZED = re.compile(r"array\s*<[^,;]+>\s*$")
+_UNSIZED = re.compile(r"array\s*<[^,;]+>")
 _Found: TypeAlias = tuple[str, Severity, int, int, str]
 
 
@@ -58,7 +57,7 @@ class Lints:
     """The lints as a validator. `ignore` names codes that are left out everywhere."""
 
     name = "lint"
-    version = "2"
+    version = "3"
 
     def __init__(self, ignore: Collection[str] = ()) -> None:
         self.ignore = frozenset(ignore)
@@ -82,11 +81,9 @@ def _all(source: Source, ignore: Collection[str]) -> Iterator[_Found]:
     yield from _overrides(usage)
     yield from _half_vectors(usage)
     if not set(ignore) >= FLOW:
-        # Thousands of nested blocks are more than this walk takes, and than compilers do.
-        with contextlib.suppress(RecursionError):
-            for flaw in flaws(usage):
-                severity: Severity = "error" if flaw.code == "PK007" else "warning"
-                yield flaw.code, severity, flaw.line, flaw.column, flaw.message
+        for flaw in flaws(usage):
+            severity: Severity = "error" if flaw.code == "PK007" else "warning"
+            yield flaw.code, severity, flaw.line, flaw.column, flaw.message
     yield from _grid(usage)
     yield from _dialects(usage, source.features)
     if source.limits:
@@ -97,13 +94,14 @@ def _suppressed(text: str) -> Callable[[str, int], bool]:
     """Does a comment silence this code on this line?"""
     everywhere: set[str] = set()
     lines: dict[int, set[str]] = {}
+    places = Places(text)
     for m in _IGNORE.finditer(text):
         codes = set(_CODE.findall(m[2])) or set(CODES)
         if m[1]:
             everywhere |= codes
             continue
-        line, column = position(text, m.start())
-        alone = not text.splitlines()[line - 1][: column - 1].strip()
+        line, column = places.of(m.start())
+        alone = not text[m.start() - column + 1 : m.start()].strip()
         lines.setdefault(line + alone, set()).update(codes)
     return lambda code, line: code in everywhere or code in lines.get(line, ())
 
@@ -111,7 +109,7 @@ def _suppressed(text: str) -> Callable[[str, int], bool]:
 def _found(
     usage: Usage, code: str, severity: Severity, at: int, message: str
 ) -> tuple[str, Severity, int, int, str]:
-    return code, severity, *position(usage.code, at), message
+    return code, severity, *usage.places.of(at), message
 
 
 def _overrides(usage: Usage) -> Iterator[_Found]:
@@ -122,8 +120,11 @@ def _overrides(usage: Usage) -> Iterator[_Found]:
         + re.findall(r"var\s*<\s*workgroup\s*>[^;]+", usage.code)
     )
     sizing = set(re.findall(r"[A-Za-z_]\w*", sizes)) & values.keys()
-    while more := {n for s in sizing for n in values[s] & values.keys()} - sizing:
+    waiting = list(sizing)
+    while waiting:
+        more = (values[waiting.pop()] & values.keys()) - sizing
         sizing |= more
+        waiting += more
     for o in usage.overrides:
         if o.name in sizing:
             message = f"{o.name} sizes a workgroup: use const text, not an override declaration"
@@ -135,7 +136,7 @@ def _overrides(usage: Usage) -> Iterator[_Found]:
 
 
 def _half_vectors(usage: Usage) -> Iterator[_Found]:
-    if _TINT_ONLY.search(usage.code):
+    if _dialect(_enabled(usage)) == "tint":
         return  # naga never sees this text
     for m in _BITCAST.finditer(usage.code):
         name = re.sub(r"\s", "", m[1])
@@ -146,7 +147,7 @@ def _half_vectors(usage: Usage) -> Iterator[_Found]:
 
 def _grid(usage: Usage) -> Iterator[_Found]:
     """PK009: an unsized array behind a grid of which only x counts."""
-    if not any(r.kind == "storage" and _UNSIZED.search(r.type) for r in usage.resources):
+    if not any(r.kind == "storage" and _UNSIZED.fullmatch(r.type) for r in usage.resources):
         return
     for entry in usage.entry_points:
         f = usage.functions[entry.name]
@@ -171,14 +172,8 @@ def _grid(usage: Usage) -> Iterator[_Found]:
 def _dialects(usage: Usage, features: Sequence[str]) -> Iterator[_Found]:
     """PK010 and PK011. A text that enables an extension of one compiler speaks its dialect."""
     code = usage.code
-    enabled = {
-        name.strip() for m in _ENABLE.finditer(code) for name in m[1].split(",")
-    } | set(features)  # fmt: skip
-    dialect: Literal["", "tint", "naga"] = ""
-    if _TINT_ONLY.search(code):
-        dialect = "tint"
-    elif _NAGA_ONLY.search(code):
-        dialect = "naga"
+    enabled = _enabled(usage)
+    dialect = _dialect(enabled)
     for m in _ENABLE.finditer(code):
         names = {name.strip() for name in m[1].split(",")}
         for name in sorted(names):
@@ -187,7 +182,7 @@ def _dialects(usage: Usage, features: Sequence[str]) -> Iterator[_Found]:
             elif name.startswith("wgpu_"):
                 yield _found(usage, "PK011", "warning", m.start(), f"Tint refuses enable {name}")
     if dialect != "tint":
-        for m in re.finditer(r"(?<!\w)requires\s+[^;]+;", code):
+        for m in _REQUIRES.finditer(code):
             yield _found(usage, "PK010", "warning", m.start(), "naga refuses requires directives")
         for f in usage.functions.values():
             for m in _POINTER.finditer(code, *f.params):
@@ -197,7 +192,17 @@ def _dialects(usage: Usage, features: Sequence[str]) -> Iterator[_Found]:
                 message = f"naga refuses an assignment to .{m[1]}"
                 yield _found(usage, "PK010", "warning", m.start(1) - 1, message)
     if dialect != "naga":
-        yield from _for_naga_alone(usage, enabled)
+        yield from _for_naga_alone(usage, enabled | set(features))
+
+
+def _enabled(usage: Usage) -> set[str]:
+    return {name.strip() for m in _ENABLE.finditer(usage.code) for name in m[1].split(",")}
+
+
+def _dialect(enabled: set[str]) -> Literal["", "tint", "naga"]:
+    if any(name.startswith("chromium_") for name in enabled):
+        return "tint"
+    return "naga" if any(name.startswith("wgpu_") for name in enabled) else ""
 
 
 def _for_naga_alone(usage: Usage, enabled: set[str]) -> Iterator[_Found]:
@@ -220,7 +225,9 @@ def over_limits(usage: Usage, limits: Limits) -> list[_Found]:
     Memory and bindings count for each entry point; in a text without any, all of them do.
     """
     found: list[_Found] = []
-    entries = [item.name for item in usage.entry_points]
+    # One of those that reach the same declarations stands for all of them.
+    reached = {usage.reach[item.name]: item.name for item in reversed(usage.entry_points)}
+    entries = list(reversed(reached.values()))
     memory = [usage.shared(name) for name in entries] or [usage.workgroup]
     for items in memory:
         what = "bytes of workgroup memory"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ._apart import TIMEOUT, apart
 from ._cache import Cache
 from ._files import unique
 from ._lints import Lints
@@ -98,8 +98,12 @@ def _finish(store: Cache | None, known: list[Finding], jobs: list[Any]) -> list[
         sources, found = job.result()
         findings += found
         if store:
+            by_name: dict[str, list[Finding]] = {s.name: [] for s in sources}
+            for f in found:
+                by_name[f.source].append(f)
             for s in sources:
-                store.put(s, [f for f in found if f.source == s.name])
+                if all(f.code != TIMEOUT for f in by_name[s.name]):
+                    store.put(s, by_name[s.name])
     if store:
         store.save()
     return findings
@@ -110,25 +114,7 @@ def _here(checker: Checker, sources: list[Source]) -> tuple[list[Source], list[F
 
 
 def _elsewhere(checker: Checker, sources: list[Source]) -> tuple[list[Source], list[Finding]]:
-    job = {"checker": asdict(checker), "sources": [asdict(s) for s in sources]}
-    root = str(Path(__file__).parents[2])
-    path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
-    done = subprocess.run(
-        [sys.executable, "-m", __name__],
-        input=json.dumps(job),
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        encoding="utf-8",
-    )
-    if done.returncode != 0:
-        if len(sources) == 1:  # this text kills the validator
-            why = f"{checker.name} ended with {done.returncode}"
-            finding = Finding(sources[0].name, 1, 1, "error", why, checker.name, "", done.stderr)
-            return sources, [finding]
-        half = len(sources) // 2
-        parts = [_elsewhere(checker, part)[1] for part in (sources[:half], sources[half:])]
-        return sources, [f for part in parts for f in part]
-    return sources, [Finding(**fields) for fields in json.loads(done.stdout)]
+    return sources, apart(asdict(checker), sources)
 
 
 def _work() -> None:
@@ -144,7 +130,9 @@ def _work() -> None:
         )
         for s in job["sources"]
     ]  # fmt: skip
-    json.dump([asdict(f) for f in checker.run(sources)], sys.stdout)
+    tint = find_tint() if checker.name == "tint" else None
+    found = tint.check_here(sources) if tint else checker.run(sources)
+    json.dump([asdict(f) for f in found], sys.stdout)
 
 
 if __name__ == "__main__":

@@ -1,43 +1,41 @@
-"""What a WGSL text uses, read off its module-scope declarations and its functions' words."""
+"""What a WGSL text uses, read off its module-scope declarations and its functions' words.
+
+Everything here is linear in the text, whatever it says: shaders may be made by programs, or by
+somebody who wishes harm. So no pattern that may fail looks further than the declaration.
+"""
 
 from __future__ import annotations
 
-import ast
 import functools
-import math
 import operator
 import re
-from collections.abc import Callable, Mapping
+from array import array
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-_CONST = re.compile(r"const\s+(\w+)\s*(?::[^=;]+)?=([^;]+);")
-_ALIAS = re.compile(r"alias\s+(\w+)\s*=([^;]+);")
-_OVERRIDE = re.compile(r"(?<!\w)override\s+(\w+)\s*(?::[^=;]+)?(?:=([^;]+))?;")
-_WORKGROUP = re.compile(r"var\s*<\s*workgroup\s*>\s*(\w+)\s*:([^;]+);")
-_ATTRIBUTES = r"((?:@\w+(?:\s*\([^)]*\))?\s*)*)"
-_RESOURCE = re.compile(
-    _ATTRIBUTES + r"var\s*(?:<\s*(storage|uniform)\b[^>]*>)?\s*(\w+)\s*:\s*([^;=]+)"
-)
-_FUNCTION = re.compile(_ATTRIBUTES + r"(?<!\w)fn\s+(\w+)\s*\(")
-_STRUCT = re.compile(r"(?<!\w)struct\s+(\w+)\s*\{([^}]*)\}")
-_COMMA = re.compile(r",(?![^<]*>)")  # between members, not inside a type
-_MEMBER = re.compile(r"\w+:(.+)")  # without attributes, which may change its size
-_INTEGER = re.compile(r"\b(0[xX][\da-fA-F]+|\d+)[iu]\b")
-_ARITHMETIC = re.compile(r"(?:\s|\b[A-Za-z_]\w*\b|\b0[xX][\da-fA-F]+\b|\b\d+\b|[-+*/%()])+")
+from ._sizes import Sizes, arguments, known
+
+_CONST = re.compile(r"(?<!\w)const\s+(\w+)([^;]*)")
+_ALIAS = re.compile(r"(?<!\w)alias\s+(\w+)([^;]*)")
+_OVERRIDE = re.compile(r"(?<!\w)override\s+(\w+)([^;]*)")
+_WORKGROUP = re.compile(r"(?<!\w)var\s*<\s*workgroup\s*>\s*(\w+)\s*:([^;]*)")
+_RESOURCE = re.compile(r"(?<!\w)var\s*(?:<\s*(storage|uniform)\b[^<>;]*>)?\s*(\w+)\s*:\s*([^;=]*)")
+_FUNCTION = re.compile(r"(?<!\w)fn\s+(\w+)\s*\(")
+_STRUCT = re.compile(r"(?<!\w)struct\s+(\w+)\s*\{([^{}]*)\}")
+_PLACE = {a: re.compile(rf"@{a}\s*\(([^()]*)\)") for a in ("group", "binding")}
+_COMPUTE = re.compile(r"@compute\b")
+_BUILTIN = re.compile(r"@builtin\s*\(\s*(\w+)\s*,?\s*\)\s*(\w+)")
 _WORD = re.compile(r"[A-Za-z_]\w*")
-
-_SCALARS = {"f32": 4, "i32": 4, "u32": 4, "bool": 4, "f16": 2}
-_SUFFIXES = {"f": "f32", "i": "i32", "u": "u32", "h": "f16"}
-_BINARY: dict[type[ast.operator], Callable[[int, int], int]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.floordiv,
-    ast.Mod: operator.mod,
-}
-
+_BRACKET = re.compile(r"[()\[\]{}]")
+_COMMENT = re.compile(r"//|/\*")
+_IN_COMMENT = re.compile(r"/\*|\*/")
+_VISIBLE = re.compile(r"[^\n]")
+_LINE_BREAK = re.compile(r"\n")
+BARRIERS = ("workgroupBarrier", "storageBarrier", "textureBarrier", "workgroupUniformLoad")
+_T = TypeVar("_T")
 Kind: TypeAlias = Literal["storage", "uniform", "texture", "sampler", "storage_texture"]
 
 
@@ -80,13 +78,13 @@ class Function:
 
     name: str
     attributes: str
-    at: int  # of the first attribute, or of `fn`
+    at: int  # of the attributes
     params: tuple[int, int]
     body: tuple[int, int]  # inside the braces
 
     @property
     def compute(self) -> bool:
-        return re.search(r"@compute\b", self.attributes) is not None
+        return _COMPUTE.search(self.attributes) is not None
 
 
 @dataclass(frozen=True)
@@ -94,7 +92,10 @@ class Usage:
     """Costs of a text: bytes of each workgroup variable, invocations of each entry point."""
 
     code: str  # the text with its comments blanked
+    ends: array[int]  # for each opening bracket the index of the one that closes it
+    places: Places
     names: Mapping[str, str]  # what each const, override, alias and struct is, without blanks
+    sizes: Sizes
     workgroup: list[Item]
     entry_points: list[Item]
     resources: list[Resource]
@@ -108,85 +109,159 @@ class Usage:
 
     def size(self, entry: str) -> list[int | None]:
         """The workgroup size of an entry point, axis by axis."""
-        sizes = _size_arguments(self.functions[entry].attributes)
-        return [_known(_number, size, self.names) for size in sizes]
+        sizes = arguments(self.functions[entry].attributes)
+        return [known(self.sizes.number, size) for size in sizes]
 
-    def words(self, entry: str) -> frozenset[str]:
-        """The identifiers in a function and in those that it calls, directly or not."""
-        return _reach(self, entry)
+    @functools.cached_property
+    def variables(self) -> frozenset[str]:
+        """The names of the workgroup variables."""
+        return frozenset(w.name for w in self.workgroup)
+
+    @functools.cached_property
+    def builtins(self) -> Mapping[str, list[tuple[str, str]]]:
+        """The built-in values among the members of each struct: what, and the member's name."""
+        return {name: _BUILTIN.findall(text) for name, text in structs(self.code).items()}
+
+    @functools.cached_property
+    def reach(self) -> Mapping[str, int]:
+        """What each function, or one that it calls, names.
+
+        A bit for each workgroup variable, then for each resource, then one for any barrier.
+        """
+        return _reach(self)
 
     def used(self, entry: str) -> list[Resource]:
         """The resources that an entry point reaches."""
-        return [r for r in self.resources if r.name in self.words(entry)]
+        return _picked(self.resources, self.reach[entry] >> len(self.workgroup))
 
     def shared(self, entry: str) -> list[Item]:
         """The workgroup variables that an entry point reaches."""
-        return [w for w in self.workgroup if w.name in self.words(entry)]
+        return _picked(self.workgroup, self.reach[entry])
+
+    def touches(self, function: str) -> tuple[bool, bool]:
+        """Does a function, or one that it calls, name workgroup memory; and a barrier?"""
+        mask = self.reach[function]
+        return bool(mask & ((1 << len(self.workgroup)) - 1)), bool(
+            mask >> (len(self.workgroup) + len(self.resources))
+        )
 
     # Usage hashes by identity: it is made once per text.
     __hash__ = object.__hash__
 
 
-@functools.lru_cache(maxsize=512)
-def _reach(usage: Usage, entry: str) -> frozenset[str]:
-    found: set[str] = set()
-    queue, seen = [entry], {entry}
-    while queue:
-        f = usage.functions[queue.pop()]
-        words = set(_WORD.findall(usage.code, *f.body)) | set(_WORD.findall(usage.code, *f.params))
-        found |= words
-        for name in words & usage.functions.keys() - seen:
-            seen.add(name)
-            queue.append(name)
-    return frozenset(found)
+def _picked(items: list[_T], mask: int) -> list[_T]:
+    return [item for item, bit in zip(items, f"{mask:b}"[::-1], strict=False) if bit == "1"]
 
 
-@functools.lru_cache(maxsize=32)
+def _reach(usage: Usage) -> Mapping[str, int]:
+    declared = [*(w.name for w in usage.workgroup), *(r.name for r in usage.resources)]
+    bits: dict[str, int] = dict.fromkeys(BARRIERS, 1 << len(declared))
+    for index, name in enumerate(declared):
+        bits[name] = bits.get(name, 0) | 1 << index
+    found: dict[str, int] = {}
+    calls: dict[str, list[str]] = {}
+    for f in usage.functions.values():
+        words = {*_WORD.findall(usage.code, *f.body), *_WORD.findall(usage.code, *f.params)}
+        found[f.name] = functools.reduce(operator.or_, (bits[w] for w in words if w in bits), 0)
+        calls[f.name] = [w for w in words if w in usage.functions]
+    # Callees before callers; WGSL has no recursion.
+    done: set[str] = set()
+    for first in usage.functions:
+        waiting = [(first, iter(calls[first]))] if first not in done else []
+        done.add(first)
+        while waiting:
+            name, rest = waiting[-1]
+            callee = next(rest, None)
+            if callee is None:
+                waiting.pop()
+                if waiting:
+                    found[waiting[-1][0]] |= found[name]
+            elif callee in done:
+                found[name] |= found[callee]
+            else:
+                done.add(callee)
+                waiting.append((callee, iter(calls[callee])))
+    return found
+
+
+@functools.lru_cache(maxsize=8)
 def measure(text: str) -> Usage:
     """The usage of a text. As in WebGPU, a workgroup variable that is never named costs nothing."""
-    code = _COMMENT.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)
+    code = without_comments(text)
+    ends, places = _closing(code), Places(code)
     names: dict[str, str] = {}
     for pattern in (_CONST, _ALIAS, _OVERRIDE):
         for m in pattern.finditer(code):
-            names.setdefault(m[1], re.sub(r"\s", "", m[2] or ""))
-    for m in _STRUCT.finditer(code):
-        names.setdefault(m[1], "{" + re.sub(r"\s", "", m[2]) + "}")
-    functions = _functions(code)
-    workgroup = []
-    for m in _WORKGROUP.finditer(code):
-        if len(re.findall(rf"\b{m[1]}\b", code)) > 1:
-            cost = _known(_storage_bytes, m[2], names)
-            workgroup.append(Item(m[1], cost, *position(text, m.start())))
+            names.setdefault(m[1], re.sub(r"\s", "", m[2].partition("=")[2]))
+    for name, members in structs(code).items():
+        names.setdefault(name, "{" + re.sub(r"\s", "", members) + "}")
+    sizes = Sizes(names)
+    functions = _functions(code, ends)
+    variables = list(_WORKGROUP.finditer(code))
+    wanted = {m[1] for m in variables}
+    count = Counter(w for w in _WORD.findall(code) if w in wanted) if wanted else Counter()
+    workgroup = [
+        Item(m[1], known(sizes.storage_bytes, m[2]), *places.of(m.start()))
+        for m in variables
+        if count[m[1]] > 1
+    ]
     entry_points = []
     for f in functions.values():
-        if f.compute:
-            cost = _known(_invocations, f.attributes, names)
-            at = f.at + f.attributes.index("@compute")
-            entry_points.append(Item(f.name, cost, *position(text, at)))
+        if compute := _COMPUTE.search(f.attributes):
+            cost = known(sizes.invocations, f.attributes)
+            entry_points.append(Item(f.name, cost, *places.of(f.at + compute.start())))
     overrides = [
-        Override(m[1], (m[2] or "").strip(), *position(text, m.start()))
+        Override(m[1], m[2].partition("=")[2].strip(), *places.of(m.start()))
         for m in _OVERRIDE.finditer(code)
     ]
+    resources = _resources(code, sizes, places)
     return Usage(
-        code, names, workgroup, entry_points, _resources(code, names), overrides, functions
-    )
+        code, ends, places, names, sizes, workgroup, entry_points, resources, overrides, functions
+    )  # fmt: skip
 
 
-def position(text: str, at: int) -> tuple[int, int]:
-    """Line and column of an index into the text, both from 1."""
-    return text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
+class Places:
+    """Lines and columns of a text."""
+
+    def __init__(self, text: str) -> None:
+        self._starts = [0, *(m.end() for m in _LINE_BREAK.finditer(text))]
+
+    def of(self, at: int) -> tuple[int, int]:
+        """Line and column of an index into the text, both from 1."""
+        line = bisect_right(self._starts, at)
+        return line, at - self._starts[line - 1] + 1
 
 
-def closing(code: str, at: int) -> int:
-    """The index of the bracket that closes the one at ``at``; the end where none does."""
-    opening = code[at]
-    other = {"(": ")", "{": "}", "[": "]"}[opening]
-    depth = 0
-    for m in re.compile(f"[{re.escape(opening + other)}]").finditer(code, at):
-        depth += 1 if m[0] == opening else -1
-        if depth == 0:
-            return m.start()
-    return len(code)
+def without_comments(text: str) -> str:
+    """The text with blanks for its comments, which may nest; line breaks stay."""
+    kept: list[str] = []
+    at = 0
+    while m := _COMMENT.search(text, at):
+        if m[0] == "//":
+            end = text.find("\n", m.end())
+            end = len(text) if end < 0 else end
+        else:
+            depth, end = 1, m.end()
+            while depth and (mark := _IN_COMMENT.search(text, end)):
+                depth += 1 if mark[0] == "/*" else -1
+                end = mark.end()
+            end = len(text) if depth else end
+        kept += [text[at : m.start()], _VISIBLE.sub(" ", text[m.start() : end])]
+        at = end
+    return "".join([*kept, text[at:]])
+
+
+def _closing(code: str) -> array[int]:
+    """For each opening bracket the index of the one of its kind that closes it, or the end."""
+    ends = array("q", [len(code)]) * len(code)
+    open_: dict[str, list[int]] = {")": [], "]": [], "}": []}
+    of = {"(": open_[")"], "[": open_["]"], "{": open_["}"]}
+    for m in _BRACKET.finditer(code):
+        if m[0] in of:
+            of[m[0]].append(m.start())
+        elif open_[m[0]]:
+            ends[open_[m[0]].pop()] = m.start()
+    return ends
 
 
 def structs(code: str) -> dict[str, str]:
@@ -194,32 +269,45 @@ def structs(code: str) -> dict[str, str]:
     return {m[1]: m[2] for m in _STRUCT.finditer(code)}
 
 
-def _functions(code: str) -> dict[str, Function]:
+def _functions(code: str, ends: array[int]) -> dict[str, Function]:
     found: dict[str, Function] = {}
-    for m in _FUNCTION.finditer(code):
-        end = closing(code, m.end() - 1)
-        start = code.find("{", end)
+    at = 0
+    while m := _FUNCTION.search(code, at):
+        start = code.find("{", ends[m.end() - 1])
         if start < 0:
-            continue
-        body = start + 1, closing(code, start)
-        found.setdefault(m[2], Function(m[2], m[1], m.start(), (m.end(), end), body))
+            break
+        attributes = _attributes(code, at, m.start())
+        function = Function(
+            m[1], code[attributes : m.start()], attributes,
+            (m.end(), ends[m.end() - 1]), (start + 1, ends[start]),
+        )  # fmt: skip
+        found.setdefault(m[1], function)
+        at = ends[start]
     return found
 
 
-def _resources(code: str, names: _Names) -> list[Resource]:
+def _attributes(code: str, start: int, at: int) -> int:
+    """Where the attributes of a declaration begin: behind the last one, no sooner than `start`."""
+    return max(start, code.rfind(";", start, at) + 1, code.rfind("}", start, at) + 1)
+
+
+def _resources(code: str, sizes: Sizes, places: Places) -> list[Resource]:
     found = []
+    last = 0
     for m in _RESOURCE.finditer(code):
-        kind = _kind(m[2], names.get(m[4].strip(), m[4].strip()))
+        attributes = code[_attributes(code, last, m.start()) : m.start()]
+        last = m.end()
+        wgsl = m[3].strip()
+        kind = _kind(m[1], sizes.names.get(wgsl, wgsl))
         if kind is None:
             continue
         numbers = [
-            _known(_number, at[1], names) if at else None
-            for at in (re.search(rf"@{a}\s*\(([^)]*)\)", m[1]) for a in ("group", "binding"))
+            known(sizes.number, at[1]) if at else None
+            for at in (_PLACE[a].search(attributes) for a in ("group", "binding"))
         ]
         group, binding = (-1 if n is None else n for n in numbers)
         # The place is that of `var`, where people look.
-        at = m.start() + len(m[1])
-        found.append(Resource(m[3], kind, m[4].strip(), group, binding, *position(code, at)))
+        found.append(Resource(m[2], kind, wgsl, group, binding, *places.of(m.start())))
     return found
 
 
@@ -231,73 +319,3 @@ def _kind(space: str | None, wgsl: str) -> Kind | None:
     if wgsl.startswith("texture"):
         return "texture"
     return "sampler" if wgsl.startswith("sampler") else None
-
-
-_Names: TypeAlias = Mapping[str, str]
-
-
-def _known(cost: Callable[[str, _Names], int], text: str, names: _Names) -> int | None:
-    try:
-        return cost(text, names)
-    except (SyntaxError, LookupError, ArithmeticError, TypeError, ValueError, RecursionError):
-        return None
-
-
-def _storage_bytes(wgsl: str, names: _Names) -> int:
-    return _round_up(_layout(re.sub(r"\s", "", wgsl), names)[0], 16)
-
-
-def _size_arguments(attributes: str) -> list[str]:
-    found = re.findall(r"@workgroup_size\s*\(([^)]*)\)", attributes)
-    return found[0].rstrip(", ").split(",") if found else []
-
-
-def _invocations(attributes: str, names: _Names) -> int:
-    sizes = _size_arguments(attributes)
-    if not sizes:
-        raise ValueError(attributes)
-    return math.prod(_number(size, names) for size in sizes)
-
-
-def _round_up(value: int, to: int) -> int:
-    return -(-value // to) * to
-
-
-def _layout(wgsl: str, names: _Names) -> tuple[int, int]:
-    """Size and alignment of a scalar, atomic, vector, array or struct by WGSL's rules."""
-    if wgsl in _SCALARS:
-        return _SCALARS[wgsl], _SCALARS[wgsl]
-    if m := re.fullmatch(r"atomic<(.+)>", wgsl):
-        return _layout(m[1], names)
-    if m := re.fullmatch(r"vec([234])(?:<(.+)>|([fiuh]))", wgsl):
-        size, _ = _layout(m[2] or _SUFFIXES[m[3]], names)
-        return size * int(m[1]), size * (2 if m[1] == "2" else 4)
-    if m := re.fullmatch(r"array<(.+),([^,<>]+),?>", wgsl):
-        size, align = _layout(m[1], names)
-        return _round_up(size, align) * _number(m[2], names), align
-    if m := re.fullmatch(r"\{(.+)\}", wgsl):
-        end, most = 0, 1
-        for member in filter(None, _COMMA.split(m[1])):
-            size, align = _layout(_MEMBER.fullmatch(member)[1], names)  # type: ignore[index]
-            end, most = _round_up(end, align) + size, max(most, align)
-        return _round_up(end, most), most
-    return _layout(names[wgsl], names)
-
-
-def _number(text: str, names: _Names) -> int:
-    """The value of a constant integer expression of literals, consts and operators."""
-
-    def value(node: ast.expr) -> int:
-        match node:
-            case ast.Constant(value=int(number)):
-                return number
-            case ast.Name(id=name):
-                return _number(names[name], names)
-            case ast.BinOp(left=left, op=op, right=right):
-                return _BINARY[type(op)](value(left), value(right))
-        raise ValueError(text)
-
-    plain = _INTEGER.sub(r"\1", text.strip())
-    if not _ARITHMETIC.fullmatch(plain):
-        raise ValueError(text)
-    return value(ast.parse(plain, mode="eval").body)
