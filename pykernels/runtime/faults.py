@@ -16,13 +16,17 @@ from pykernels.faults import BITS, HEAD, SLOT, SLOTS, STARTED, Watch
 
 from .memory import Block
 
-__all__ = ["Faults", "Page", "Snapshot"]
+__all__ = ["Crowded", "Faults", "Page", "Snapshot"]
 
 # Passes that callers recorded and did not submit yet; of more, the oldest are forgotten.
 MAX_RECORDED = 64
-# Full pages that no synchronisation has read: a launch that needs one more waits for the device.
+# Full pages that no synchronisation has read; a launch that would need one more waits first.
 MAX_FULL = 16
 _LAST = 0x7FFFFFFF
+
+
+class Crowded(Exception):
+    """A launch must wait for the device before it can be recorded."""
 
 
 class Page:
@@ -102,17 +106,17 @@ class Faults:
         self._programs: list[Page] = []
         self._pending: list[str] = []
 
-    @property
-    def crowded(self) -> bool:
-        """Should a launch that needs another page wait for the device first?"""
-        return len(self._full) >= MAX_FULL
-
     def own(self, launches: int) -> Page:
-        """The page of the device's own batches, with room for some more launches."""
+        """The page of the device's own batches, with room for some more launches.
+
+        Raises Crowded where full pages wait to be read: then `Transfers.poll` makes room.
+        """
         page = self._own
         if page is not None and not page.has_room(launches):
             self._reuse(page)
         if page is not None and not page.has_room(launches):
+            if len(self._full) >= MAX_FULL:
+                raise Crowded
             self._full += (page,)
             self._own = page = None
         if page is None:

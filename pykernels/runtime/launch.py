@@ -16,6 +16,7 @@ from .calls import MAX_LAUNCHES, Call, bind
 from .checks import wrong_type
 from .context import Context
 from .dispatch import Prepared
+from .faults import Crowded
 from .handle import Handle
 from .prepare import prepare
 from .recorder import plain_numbers
@@ -49,18 +50,22 @@ def launch(
     context: Context = tensors[-1]._context  # type: ignore[union-attr]
     if context.guarded:
         context.check()
-    with context.lock:
-        try:
-            call = context.calls.entries.get(key)
-        except TypeError:
-            raise ArgumentError(f"[{key[0].name}] unusable options {key[1]!r}") from None
-        try:
-            if call is None or context.recorders or not context.recorder.record(call, scalars):
-                call = _launch_cold(context, key, tensors, scalars)
-        except (struct.error, OverflowError):
-            raise _wrong_scalar(key[0], scalars) from None
-        if context.debug:
-            _submit_alone(context, key[0], call)
+    try:
+        with context.lock:
+            try:
+                call = context.calls.entries.get(key)
+            except TypeError:
+                raise ArgumentError(f"[{key[0].name}] unusable options {key[1]!r}") from None
+            try:
+                if call is None or context.recorders or not context.recorder.record(call, scalars):
+                    call = _launch_cold(context, key, tensors, scalars)
+            except (struct.error, OverflowError):
+                raise _wrong_scalar(key[0], scalars) from None
+            if context.debug:
+                _submit_alone(context, key[0], call)
+    except Crowded:
+        context.transfers.poll()  # the lock is not held while it waits
+        launch(key, tensors, scalars)
 
 
 def _launch_cold(

@@ -123,9 +123,7 @@ def params(spec: Interface, axes: Mapping[str, Any]) -> list[tuple[str, str]]:
             out += [(f"{t.name}_{s}", "u32") for s in levels]
         out += [(t.step(axis), "u32") for axis in t.steps]
     values = spec.values(axes)
-    given = [
-        p for p in spec.params if not p.arg and (not p.when or expr.evaluate(p.when, values))
-    ]
+    given = [p for p in spec.params if not p.arg and (not p.when or expr.evaluate(p.when, values))]
     arguments = [p for p in spec.params if p.arg]
     out += _members(given)
     if spec.faults:

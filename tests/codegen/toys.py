@@ -305,7 +305,8 @@ OF_PARAM = {
     ),
     "when": Toy(
         {"axes": {"N": [1, 2]}, "pick": {"N": "2"}, **factor(value="2", when="N == 2")},
-        [False, False, True, True], "sorted('factor' in t.wgsl for t in of_body('NAME').values())",
+        [False, False, True, True],
+        "sorted('factor' in t.wgsl for t in of_body('NAME').values())",
         value="x_load(x_index(i)) * ${'p.factor' if N == 2 else '1.0'}",
     ),
     "doc": Toy(factor(default=2.0, doc="Of x."), True, "'factor: Of x.' in doc", value=FACTOR),

@@ -172,6 +172,20 @@ def test_more_launches_than_slots(dev: pk.Device, monkeypatch: pytest.MonkeyPatc
     dev.sync()
 
 
+def test_pages_are_read_when_too_many_are_full(
+    dev: pk.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(faults, "SLOTS", 4)
+    monkeypatch.setattr(faults, "MAX_FULL", 2)
+    good, wrong, dst = dev.zeros(2, "int32"), dev.full(2, 9, "int32"), dev.zeros((M, 4))
+    rows = dev.ones((2, 4))
+    for i in range(61):
+        set_rows(rows, wrong if i in (3, 60) else good, dst)
+        assert len(dev._context.faults._full) <= 2
+    with pytest.raises(pk.IndexRangeError, match="after it that failed: 1"):
+        dev.sync()
+
+
 def test_a_read_in_pieces(dev: pk.Device, monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.arange(40_000, dtype="f4")
     t = dev.tensor(x)
