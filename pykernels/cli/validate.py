@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, cast
 
 import click
@@ -32,7 +33,7 @@ def _names(option: str, given: tuple[str, ...], known: tuple[str, ...]) -> list[
 
 
 @click.command("validate")
-@click.argument("paths", nargs=-1, metavar="[FILE or FOLDER]...")
+@click.argument("paths", nargs=-1, metavar="[FILE or FOLDER or -]...")
 @click.option("--with", "tools", metavar=",".join(_VALIDATORS), multiple=True,
               help="Use these validators. Default: every one that is found.")  # fmt: skip
 @click.option("--to", "targets", metavar=",".join(_TARGETS), multiple=True,
@@ -45,7 +46,8 @@ def _names(option: str, given: tuple[str, ...], known: tuple[str, ...]) -> list[
 @click.option("--ignore", metavar="CODES", default="", help="Leave out lints: PK009,PK012")
 @click.option("--level", type=click.Choice(["warning", "error"]), default="warning",
               help="The least severity that is reported.")  # fmt: skip
-@click.option("--strict", is_flag=True, help="Exit with 1 if a file was skipped (a template).")
+@click.option("--strict", is_flag=True,
+              help="Exit with 1 for warnings, too, and if a file was skipped (a template).")  # fmt: skip
 @click.option("--format", "form", type=click.Choice(["text", "json", "github"]), default="text")
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option("--jobs", type=click.IntRange(1), help="Processes. Default: one for each core.")
@@ -65,32 +67,44 @@ def command(
 ) -> None:
     """Validate WGSL with naga, Tint and lints; without arguments, the installed kernels.
 
-    A folder stands for the *.wgsl files in it. Exit code: 0 nothing found, 1 findings, 2 wrong
-    use or a missing tool. A comment `// pykernels: ignore PK008` silences a lint on its line, or
-    on the line below it.
+    A folder stands for the *.wgsl files in it, - for standard input. A comment `// pykernels:
+    ignore PK008` silences a lint on its line, or on the line below it.
+
+    \b
+    Exit codes:
+      0  no errors; there may be warnings
+      1  errors; with --strict also warnings and skipped files
+      2  wrong use, or a tool is missing
     """
-    from pykernels.validate import arrange
+    from pykernels.validate import OPINIONS, arrange
     from pykernels.validate._cache import default_folder
-    from pykernels.validate._files import collection, fragments, gather, read_limits
+    from pykernels.validate._files import MOST_BYTES, collection, fragments, gather, read_limits
     from pykernels.validate._pool import check
     from pykernels.validate._report import FORMATS, Report
 
     wanted = cast("list[Target]", _names("--to", targets, _TARGETS))
-    checkers = _checkers(_names("--with", tools, _VALIDATORS), wanted, _codes(ignore))
+    # House rules are for the house.
+    silent = tuple(sorted({*_codes(ignore), *(OPINIONS if paths else ())}))
+    checkers = _checkers(_names("--with", tools, _VALIDATORS), wanted, silent)
     declared = read_limits(limits) if limits else None
-    sources, skipped = gather(paths, declared) if paths else (collection(declared), [])
-    if not sources and not skipped:
+    if paths:
+        stdin = sys.stdin.buffer.read(MOST_BYTES + 1) if "-" in paths else b""
+        sources, skipped, unfit = gather(paths, declared, stdin)
+    else:
+        sources, skipped, unfit = collection(declared), [], []
+    if not sources and not skipped and not unfit:
         what = "there is no .wgsl file there" if paths else "nothing was built"
         raise Missing(f"{what}: nothing to validate")
     findings = check(
         sources, checkers, cache=None if no_cache else default_folder(), jobs=jobs or 0
     )
     findings, pieces = fragments(sources, arrange(sources, findings))
+    findings = [*unfit, *findings]
     kept = [f for f in findings if level == "warning" or f.severity == "error"]
     used = {c.name: c.version for c in checkers}
-    report = Report(kept, [*skipped, *pieces], len(sources) - len(pieces), used)
+    report = Report(kept, [*skipped, *pieces], len(sources) + len(unfit) - len(pieces), used)
     click.echo(FORMATS["json" if as_json else form](report))
-    if kept or (strict and report.skipped):
+    if any(f.severity == "error" for f in kept) or (strict and (kept or report.skipped)):
         raise SystemExit(1)
 
 

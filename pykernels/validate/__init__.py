@@ -14,9 +14,11 @@ The package imports neither wgpu nor numpy nor anything generated, so the build 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 
-from ._lints import CODES, FLOW, Lints
+from ._lints import CODES, FLOW, OPINIONS, Lints
 from ._naga import Naga, TranslationError, find_naga
 from ._tint import Tint, find_tint
 from ._types import TARGETS, Finding, Limits, Source, Target, Validator
@@ -24,6 +26,7 @@ from ._types import TARGETS, Finding, Limits, Source, Target, Validator
 __all__ = [
     "CODES",
     "FLOW",
+    "OPINIONS",
     "TARGETS",
     "Finding",
     "Limits",
@@ -48,13 +51,47 @@ def validate(sources: Sequence[Source], validators: Sequence[Validator]) -> list
 
 # Lints that stand in for a compiler: where it speaks itself, they are silent.
 _STANDS_IN = {"PK007": "tint", "PK010": "naga", "PK011": "tint"}
+# Lints on limits that Tint's pipelines have, too: they know the better place.
+_OF_LIMITS = {"PK003", "PK004", "PK005", "PK012", "PK013"}
+_SHOWN = re.compile(r"^ *(\d+)(?: │|:\d)", re.MULTILINE)
 
 
 def arrange(sources: Sequence[Source], findings: Sequence[Finding]) -> list[Finding]:
-    """Findings in the order of the sources, then by line; none said twice."""
+    """Findings in the order of the sources, then by line; no fault said twice."""
     order = {source.name: index for index, source in reversed(list(enumerate(sources)))}
     said = {(f.source, f.line, f.validator) for f in findings if f.severity == "error"}
-    kept = [
-        f for f in findings if (f.source, f.line, _STANDS_IN.get(f.code, "")) not in said
-    ]  # fmt: skip
-    return sorted(kept, key=lambda f: (order[f.source], f.line))
+    kept = [f for f in findings if (f.source, f.line, _STANDS_IN.get(f.code, "")) not in said]
+    return sorted(_once(kept), key=lambda f: (order[f.source], f.line))
+
+
+def _once(findings: Sequence[Finding]) -> list[Finding]:
+    """Findings without naga's and Tint's on faults that others have found, too."""
+    errors: dict[tuple[str, str], list[Finding]] = {}
+    for f in findings:
+        if f.severity == "error" and not f.code.startswith("translate"):
+            errors.setdefault((f.source, f.validator), []).append(f)
+    said: dict[Finding, Finding | None] = {}
+    for (source, validator), found in errors.items():
+        if validator == "tint":
+            limits = [f for f in errors.get((source, "lint"), ()) if f.code in _OF_LIMITS]
+            for f in found:
+                if any(_same_limit(limit, f) for limit in limits):
+                    said[f] = None
+                elif twins := [n for n in errors.get((source, "naga"), ()) if _same_fault(n, f)]:
+                    # Tint points at the operand where naga points at the statement.
+                    said[f] = replace(f, validator="naga, tint")
+                    said.update(dict.fromkeys(twins))
+    return [kept for f in findings if (kept := said.get(f, f)) is not None]
+
+
+def _same_fault(naga: Finding, tint: Finding) -> bool:
+    """Both stop at the first error: is it at the same place, or has naga's none?"""
+    lines = [{f.line, *map(int, _SHOWN.findall(f.detail))} for f in (naga, tint)]
+    return "┌─" not in naga.detail or any(abs(a - b) <= 1 for a in lines[0] for b in lines[1])
+
+
+def _same_limit(lint: Finding, tint: Finding) -> bool:
+    """Does a pipeline fail by the number that a lint has counted?"""
+    return "maximum" in tint.message and lint.message.split()[0] in re.findall(
+        r"\d+", tint.message
+    )

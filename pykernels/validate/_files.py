@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
+import stat
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,13 +14,18 @@ from pathlib import Path
 
 from ..errors import ArgumentError
 from ..texts import of_body, read_manifest
-from ._types import Finding, Limits, Source
+from ._types import Finding, Limits, Source, printable
+from ._usage import without_comments
 
-__all__ = ["Skipped", "collection", "fragments", "gather", "read_limits", "unique"]
+__all__ = ["MOST_BYTES", "Skipped", "collection", "fragments", "gather", "read_limits", "unique"]
+
+# Larger texts are not checked: programs that write them know better, and Tint takes minutes.
+MOST_BYTES = 5_000_000
+_MOST_FUNCTIONS = 20_000
 
 # Folders that hold other people's files, or none at all.
 _LEAVE = {"node_modules", "__pycache__", "site-packages", "target"}
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_FUNCTION = re.compile(r"\bfn\s")
 # What stands where WGSL has no such text: shader sources are often templates.
 _TEMPLATES = (
     ("jinja", re.compile(r"\{\{|\{%|\{\$|\{#|^[ \t]*\$\$", re.MULTILINE)),
@@ -71,31 +78,76 @@ class Skipped:
 
 
 def gather(
-    paths: Iterable[str | Path], limits: Limits | None = None
-) -> tuple[list[Source], list[Skipped]]:
-    """The texts under files and folders (``*.wgsl``, hidden folders left out), each once."""
+    paths: Iterable[str | Path], limits: Limits | None = None, stdin: bytes = b""
+) -> tuple[list[Source], list[Skipped], list[Finding]]:
+    """The texts under files and folders, each once, and those that cannot be checked.
+
+    A folder stands for its ``*.wgsl`` files, hidden folders left out, and ``-`` for `stdin`. A
+    file that cannot be read, or is too large, is an error of that file. ArgumentError if there is
+    nothing of a name.
+    """
     sources: list[Source] = []
     skipped: list[Skipped] = []
+    findings: list[Finding] = []
     seen: set[str] = set()
     for path in map(Path, paths):
+        if str(path) != "-" and not os.path.lexists(path):
+            raise ArgumentError(f"[validate] {path.as_posix()} cannot be read: there is no such file")
         for file in _files(path) if path.is_dir() else [path]:
-            name = file.as_posix()
-            if os.path.realpath(file) in seen:
+            real = os.path.realpath(file)
+            if real in seen:
                 continue
-            seen.add(os.path.realpath(file))
+            seen.add(real)
+            name = "<stdin>" if str(file) == "-" else _name(file)
             try:
-                text = file.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
-            except OSError as e:
-                raise ArgumentError(f"[validate] {name} cannot be read: {e.strerror}") from None
-            except UnicodeDecodeError:
-                skipped.append(Skipped(name, "no UTF-8"))
+                text = _text(stdin if str(file) == "-" else _read(file))
+                _refuse_large(text)
+            except _Unfit as e:
+                message = str(e)
+                findings.append(Finding(name, 1, 1, "error", message, "file", "", message))
                 continue
-            kind = _template(text)
-            if kind:
+            if kind := _template(text):
                 skipped.append(Skipped(name, f"a template ({kind}): render it first"))
             else:
                 sources.append(Source(name, text, limits))
-    return sources, skipped
+    return sources, skipped, findings
+
+
+class _Unfit(Exception):
+    """Why a file cannot be checked."""
+
+
+def _name(file: Path) -> str:
+    """A file's name as it can be printed: file systems know more than UTF-8 does."""
+    return printable(file.as_posix().encode(errors="backslashreplace").decode())
+
+
+def _read(file: Path) -> bytes:
+    try:
+        if not stat.S_ISREG(file.stat().st_mode):
+            raise _Unfit("no regular file (- reads standard input)")
+        with file.open("rb") as opened:
+            return opened.read(MOST_BYTES + 1)
+    except OSError as e:
+        if e.errno == errno.ENOENT and file.is_symlink():
+            raise _Unfit("a link to nothing") from None
+        raise _Unfit(f"cannot be read: {e.strerror}") from None
+
+
+def _text(data: bytes) -> str:
+    if len(data) > MOST_BYTES:
+        raise _Unfit(f"more than {MOST_BYTES / 1e6:g} MB: not checked")
+    try:
+        return data.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as e:
+        line = data.count(b"\n", 0, e.start) + 1
+        raise _Unfit(f"no UTF-8 in line {line} (byte {e.start})") from None
+
+
+def _refuse_large(text: str) -> None:
+    functions = len(_FUNCTION.findall(text))
+    if functions > _MOST_FUNCTIONS:
+        raise _Unfit(f"{functions:,} functions, more than {_MOST_FUNCTIONS:,}: not checked")
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -110,7 +162,7 @@ def _template(text: str) -> str:
     """The kind of template that a text is, "" for plain WGSL."""
     if _KERNEL.search(text):
         return "a kernel source of pykernels"
-    code = _COMMENT.sub("", text)
+    code = without_comments(text)
     return next((kind for kind, pattern in _TEMPLATES if pattern.search(code)), "")
 
 
@@ -138,9 +190,9 @@ def read_limits(value: str) -> Limits:
         return Limits()
     path = Path(value)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = _text(_read(path))
         table = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
-    except (OSError, ValueError) as e:
+    except (_Unfit, ValueError, RecursionError) as e:
         raise ArgumentError(
             f"[validate] limits must be webgpu, or a JSON or TOML file, but {value} is none: {e}"
         ) from None

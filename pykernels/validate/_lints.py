@@ -16,7 +16,7 @@ from ._flow import flaws
 from ._types import Finding, Limits, Severity, Source
 from ._usage import Item, Places, Usage, measure
 
-__all__ = ["CODES", "FLOW", "Lints", "over_limits"]
+__all__ = ["CODES", "FLOW", "OPINIONS", "Lints", "over_limits"]
 
 CODES = {
     "PK001": "an override sizes a workgroup or workgroup memory",
@@ -34,6 +34,7 @@ CODES = {
     "PK013": "more bindings of a kind than declared",
 }
 FLOW = frozenset({"PK007", "PK008"})  # these walk every statement: most of the time of the lints
+OPINIONS = frozenset({"PK001", "PK002", "PK009"})  # house rules: legal, and right elsewhere
 _BITCAST = re.compile(r"bitcast\s*<\s*(\w+(?:\s*<\s*\w+\s*>)?)\s*>")
 _ENABLE = re.compile(r"(?<!\w)enable\s+([^;]*)")
 _REQUIRES = re.compile(r"(?<!\w)requires\s+[^;]*")
@@ -56,7 +57,7 @@ class Lints:
     """The lints as a validator. `ignore` names codes that are left out everywhere."""
 
     name = "lint"
-    version = "2"
+    version = "3"
 
     def __init__(self, ignore: Collection[str] = ()) -> None:
         self.ignore = frozenset(ignore)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ..errors import ArgumentError, ShaderError
 from ._types import Finding, Source, Target
+from ._usage import without_comments
 
 _SUFFIX: dict[Target, str] = {"spv": ".spv", "msl": ".metal", "hlsl": ".hlsl", "glsl": ".comp"}
 # Language versions that have subgroup operations; bounds checks as wgpu asks for on Metal.
@@ -22,8 +23,9 @@ _OPTIONS = (
 )
 # GLSL has one entry point a file, and its suffix is the stage.
 _STAGES = {"compute": "comp", "vertex": "vert", "fragment": "frag"}
-_ENTRY = re.compile(r"@(compute|vertex|fragment)\b(?:\s*@\w+(?:\s*\([^)]*\))?)*\s*fn\s+(\w+)")
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_ENTRY = re.compile(
+    r"@(compute|vertex|fragment)\b(?:\s*+@\w++(?:\s*+\([^()]*+\))?+)*+\s*+fn\s+(\w+)"
+)
 _CHUNK = 256  # texts per process: past the cost of starting one, below any limit on arguments
 _FAILED = "Validation failed for the following inputs:\n"
 _F16 = re.compile(r"\benable\s[^;]*\bf16\b")
@@ -91,7 +93,7 @@ class Naga:
                 wanted: list[Target] = [t for t in targets if t != "glsl"]
                 errors = self._translate(folder, str(index), wanted)
                 if "glsl" in targets and not f16:
-                    entries = _ENTRY.findall(_COMMENT.sub("", source.text))
+                    entries = _ENTRY.findall(without_comments(source.text))
                     error = self._glsl(folder, str(index), entries)
                     if error is not None:
                         errors["glsl"] = error

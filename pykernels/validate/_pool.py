@@ -23,11 +23,13 @@ from ._naga import find_naga
 from ._tint import find_tint
 from ._types import Finding, Limits, Source, Target, Validator
 
-__all__ = ["Checker", "check"]
+__all__ = ["Checker", "apart", "check"]
 
 # A worker costs about 0.2 s to start: fewer texts than this are checked here.
 _FEW = 64
 _CHUNK = 200
+_MOST_SECONDS = 60  # of a worker: Tint takes longer than that for some texts
+_TIMEOUT = "timeout"
 
 
 @dataclass(frozen=True)
@@ -98,8 +100,12 @@ def _finish(store: Cache | None, known: list[Finding], jobs: list[Any]) -> list[
         sources, found = job.result()
         findings += found
         if store:
+            by_name: dict[str, list[Finding]] = {s.name: [] for s in sources}
+            for f in found:
+                by_name[f.source].append(f)
             for s in sources:
-                store.put(s, [f for f in found if f.source == s.name])
+                if all(f.code != _TIMEOUT for f in by_name[s.name]):
+                    store.put(s, by_name[s.name])
     if store:
         store.save()
     return findings
@@ -110,25 +116,34 @@ def _here(checker: Checker, sources: list[Source]) -> tuple[list[Source], list[F
 
 
 def _elsewhere(checker: Checker, sources: list[Source]) -> tuple[list[Source], list[Finding]]:
+    return sources, apart(checker, sources)
+
+
+def apart(checker: Checker, sources: list[Source]) -> list[Finding]:
+    """Check in another process; a text that ends it, or takes for ever, gets a finding."""
     job = {"checker": asdict(checker), "sources": [asdict(s) for s in sources]}
+    code = ""
     root = str(Path(__file__).parents[2])
     path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
-    done = subprocess.run(
-        [sys.executable, "-m", __name__],
-        input=json.dumps(job),
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        encoding="utf-8",
-    )
-    if done.returncode != 0:
-        if len(sources) == 1:  # this text kills the validator
-            why = f"{checker.name} ended with {done.returncode}"
-            finding = Finding(sources[0].name, 1, 1, "error", why, checker.name, "", done.stderr)
-            return sources, [finding]
-        half = len(sources) // 2
-        parts = [_elsewhere(checker, part)[1] for part in (sources[:half], sources[half:])]
-        return sources, [f for part in parts for f in part]
-    return sources, [Finding(**fields) for fields in json.loads(done.stdout)]
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", __name__],
+            input=json.dumps(job),
+            env={**os.environ, "PYTHONPATH": path},
+            capture_output=True,
+            encoding="utf-8",
+            timeout=_MOST_SECONDS,
+        )
+        why, detail = f"{checker.name} ended with {done.returncode}", done.stderr
+    except subprocess.TimeoutExpired:
+        done, code = None, _TIMEOUT
+        why = detail = f"{checker.name} took longer than {_MOST_SECONDS} s"
+    if done is not None and done.returncode == 0:
+        return [Finding(**fields) for fields in json.loads(done.stdout)]
+    if len(sources) == 1:  # this text kills the validator
+        return [Finding(sources[0].name, 1, 1, "error", why, checker.name, code, detail)]
+    half = len(sources) // 2
+    return [*apart(checker, sources[:half]), *apart(checker, sources[half:])]
 
 
 def _work() -> None:
@@ -144,7 +159,9 @@ def _work() -> None:
         )
         for s in job["sources"]
     ]  # fmt: skip
-    json.dump([asdict(f) for f in checker.run(sources)], sys.stdout)
+    tint = find_tint() if checker.name == "tint" else None
+    found = tint.check_here(sources) if tint else checker.run(sources)
+    json.dump([asdict(f) for f in found], sys.stdout)
 
 
 if __name__ == "__main__":

@@ -19,15 +19,21 @@ class Report:
 
     findings: Sequence[Finding]
     skipped: Sequence[Skipped]
-    checked: int
+    checked: int  # and those that could not be, an error each
     validators: dict[str, str]  # name: version
 
     def summary(self) -> str:
         kinds = Counter(f.severity for f in self.findings)
-        counts = [f"{kinds[k]} {k}{'s' * (kinds[k] != 1)}" for k in ("error", "warning")]
+        counts = {k: f"{kinds[k]} {k}{'s' * (kinds[k] != 1)}" for k in ("error", "warning")}
         where = len({f.source for f in self.findings})
+        if kinds["error"] or not self.checked:
+            lines = f"{', '.join(counts.values())} in {where} of {self.checked} shaders"
+        else:
+            lines = f"All {self.checked} shaders valid" if self.checked > 1 else "1 shader valid"
+            if kinds["warning"]:
+                lines += f", {counts['warning']} in {where}"
         tools = ", ".join(f"{n} {v}" for n, v in self.validators.items())
-        lines = f"{', '.join(counts)} in {where} of {self.checked} shaders ({tools})"
+        lines += f" ({tools})"
         if self.skipped:
             lines += f"; {len(self.skipped)} skipped, not checked"
         return lines

@@ -24,6 +24,8 @@ _FEATURES = (
     "chromium-experimental-subgroup-matrix",  # there only with the toggle allow_unsafe_apis
 )
 _BACKEND = "WGPU_BACKEND_TYPE"
+# Tint recurses along calls: some larger texts overflow its stack, which ends the process.
+_MOST_HERE = 100_000
 _lock = threading.Lock()  # error scopes are a stack of the device
 
 
@@ -56,7 +58,20 @@ class Tint:
         _null_device(os.getpid())
 
     def check(self, sources: Sequence[Source]) -> list[Finding]:
-        """All errors and warnings of each text, then of its pipelines."""
+        """All errors and warnings of each text, then of its pipelines.
+
+        Large texts are checked in processes of their own: see `check_here`.
+        """
+        from ._pool import Checker, apart
+
+        large = [s for s in sources if len(s.text) > _MOST_HERE]
+        found = self.check_here([s for s in sources if len(s.text) <= _MOST_HERE])
+        for s in large:
+            found += apart(Checker(self.name, self.version), [s])
+        return found
+
+    def check_here(self, sources: Sequence[Source]) -> list[Finding]:
+        """The same in this process, which ends with a text that overflows Tint's stack."""
         with _lock:
             device = _null_device(os.getpid())
             return [finding for source in sources for finding in _check(device, source)]

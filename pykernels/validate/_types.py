@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, get_args
@@ -9,6 +10,7 @@ from typing import Literal, Protocol, TypeAlias, get_args
 Severity: TypeAlias = Literal["error", "warning"]
 Target: TypeAlias = Literal["spv", "msl", "hlsl", "glsl"]
 TARGETS: tuple[Target, ...] = get_args(Target)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 @dataclass(frozen=True)
@@ -52,14 +54,19 @@ class Finding:
     column: int
     severity: Severity
     message: str  # one line
-    validator: str  # "naga", "tint" or "lint"
-    code: str = ""  # of a lint ("PK001") or of a failed translation ("translate-msl")
+    validator: str  # "naga", "tint", "naga, tint" where both say so, "lint", or "file"
+    code: str = ""  # of a lint ("PK001"), of a failed translation ("translate-msl"), "timeout"
     detail: str = ""  # everything that the validator said
 
     def __str__(self) -> str:
         label = f"{self.validator} {self.code}".rstrip()
         where = f"{self.source}:{self.line}:{self.column}"
-        return f"{where}: {self.severity}: {self.message} [{label}]"
+        return printable(f"{where}: {self.severity}: {self.message} [{label}]")
+
+
+def printable(text: str) -> str:
+    """A text whose control characters cannot speak to a terminal."""
+    return _CONTROL.sub(lambda m: f"\\x{ord(m[0]):02x}", text)
 
 
 class Validator(Protocol):

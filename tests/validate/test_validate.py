@@ -106,7 +106,7 @@ def test_findings_follow_the_order_of_the_sources(naga: Naga, tint: Tint) -> Non
     keys = [(names.index(f.source), f.line) for f in found]
     assert keys == sorted(keys)
     assert {f.source for f in found} == set(names) - {"clean"}
-    assert str(found[0]) == "type_error:7:16: error: cannot assign 'u32' to 'f32' [tint]"
+    assert str(found[0]) == "type_error:7:16: error: cannot assign 'u32' to 'f32' [naga, tint]"
 
 
 def test_a_warning_is_no_error(tint: Tint) -> None:
