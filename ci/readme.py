@@ -90,8 +90,7 @@ def kernels() -> str:
     manifest = texts.read_manifest()
     lines = ["| kernel | what it does | dtypes | bodies | variants |", "|---|---|---|---|---|"]
     for name, k in sorted(manifest["kernels"].items()):
-        kinds = max((t["dtypes"] for t in k["tensors"] if t["role"] == "out"), key=len)
-        dtypes = "any" if len(kinds) > 8 else ", ".join(kinds)
+        dtypes = texts.output_dtypes(k)
         bodies = ", ".join(f"`{b}`" for b in k["bodies"])
         count = sum(texts.belongs(k, v) for v in manifest["variants"].values())
         lines.append(f"| `{name}` | {k['doc'].splitlines()[0]} | {dtypes} | {bodies} | {count} |")

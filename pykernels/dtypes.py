@@ -24,7 +24,11 @@ DTypeName: TypeAlias = Literal[
     "int64",
     "bool",
 ]
-DTypeLike: TypeAlias = "DTypeName | np.dtype[Any] | type[np.generic]"
+DTypeSpelling: TypeAlias = Literal[
+    "f32", "f16", "bf16", "i32", "u32", "i16", "u16",
+    "f4", "f2", "i4", "u4", "i2", "u2", "i1", "u1",
+]  # fmt: skip
+DTypeLike: TypeAlias = "DTypeName | DTypeSpelling | np.dtype[Any] | type[np.generic]"
 
 
 class DType(NamedTuple):
@@ -54,6 +58,16 @@ DTYPES: dict[str, DType] = {
 }
 
 
+# Short names that are taken beside the full ones: WGSL's and numpy's, which differ in two.
+_SHORT: dict[str, DTypeName] = {
+    "f32": "float32", "f16": "float16", "bf16": "bfloat16",
+    "i32": "int32", "u32": "uint32", "i16": "int16", "u16": "uint16",
+    "f4": "float32", "f2": "float16",
+    "i4": "int32", "u4": "uint32", "i2": "int16", "u2": "uint16", "i1": "int8", "u1": "uint8",
+}  # fmt: skip
+_TWO_READINGS = {"i8": ("int64", "int8"), "u8": ("uint64", "uint8")}
+
+
 @functools.lru_cache(maxsize=256)
 def _from_numpy(dtype: np.dtype[Any]) -> DType | None:
     return DTYPES.get(dtype.name) if dtype.isnative else None
@@ -62,10 +76,16 @@ def _from_numpy(dtype: np.dtype[Any]) -> DType | None:
 def dtype_of(value: Any, what: str = "dtype") -> DType:
     """The :class:`DType` of a name or numpy dtype; DTypeError for everything else.
 
-    Only numpy's full names are taken: short ones collide (numpy reads "i8" as int64).
+    Names are numpy's full ones and the short ones of WGSL and numpy, but not i8 and u8, which are
+    eight bits in WGSL and eight bytes in numpy.
     """
     if isinstance(value, str):
-        found = DTYPES.get(value)
+        found = DTYPES.get(_SHORT.get(value, value))
+        if found is None and value in _TWO_READINGS:
+            numpys, wgsls = _TWO_READINGS[value]
+            raise DTypeError(
+                f"{what} {value!r} is {numpys} in numpy and {wgsls} in WGSL: write the full name"
+            )
         if found is None:
             raise DTypeError(f"{what} must be one of {', '.join(DTYPES)} but is {value!r}")
         return found

@@ -19,6 +19,7 @@ __all__ = [
     "belongs",
     "names",
     "of_body",
+    "output_dtypes",
     "read",
     "read_manifest",
     "unpack_manifest",
@@ -88,6 +89,13 @@ def belongs(kernel: Mapping[str, Any], variant: Mapping[str, Any]) -> bool:
     fixed = kernel["fixed_axes"].items()
     ours = variant["body"] in kernel["bodies"]
     return ours and all(variant["axes"][axis] == value for axis, value in fixed)
+
+
+def output_dtypes(kernel: Mapping[str, Any]) -> str:
+    """The dtypes of the output of an entry of the manifest, as people read them."""
+    outputs = [t["dtypes"] for t in kernel["tensors"] if t["role"] == "out"]
+    most: list[str] = max(outputs, key=len)
+    return "any" if len(most) > 8 else ", ".join(most)
 
 
 def read_manifest() -> dict[str, Any]:

@@ -7,6 +7,7 @@ import importlib
 import importlib.metadata
 import json
 import platform
+import re
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,7 +22,13 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-PACKAGES = ("wgpu", "wgpudawn", "numpy", "click", "ml_dtypes")
+PACKAGES = {  # and what is missing without them
+    "wgpu": "the engine wgpu",
+    "wgpudawn": "the engine dawn; Tint for pykernels validate",
+    "numpy": "all arrays",
+    "click": "the command line",
+    "ml_dtypes": "bfloat16 as numpy arrays",
+}
 FEATURES = (
     "shader-f16", "subgroups", "timestamp-query", "chromium-experimental-subgroup-matrix",
     "implicit-device-synchronization",
@@ -47,15 +54,18 @@ def command(ctx: click.Context, as_json: bool) -> None:
 def _report() -> dict[str, Any]:
     engines = {name: _engine(name) for name in ("wgpu", "dawn")}
     adapters = [a for e in engines.values() for a in e.pop("adapters")]
+    packages = {name: _version(name) for name in PACKAGES}
+    validators = _validators()
     return {
         "pykernels": __version__,
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "packages": {name: _version(name) for name in PACKAGES},
+        "packages": packages,
+        "missing": _missing(packages, validators),
         "engines": engines,
         "adapters": adapters,
         "default_device": _default_device(),
-        "validators": _validators(),
+        "validators": validators,
         "build": _build(),
     }
 
@@ -65,6 +75,29 @@ def _version(package: str) -> str | None:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return None
+
+
+def _missing(packages: dict[str, str | None], validators: dict[str, Any]) -> list[dict[str, str]]:
+    """What is not installed, what it would give, and the line that installs it."""
+    lines = [
+        {"what": name, "gives": PACKAGES[name], "install": f"pip install '{_requirement(name)}'"}
+        for name, version in packages.items()
+        if version is None
+    ]
+    if validators["naga"] is None:
+        how = "cargo install naga-cli --version 29.0.4 --locked"
+        gives = "naga for pykernels validate; pykernels show --to"
+        lines.append({"what": "naga-cli", "gives": gives, "install": how})
+    return lines
+
+
+def _requirement(package: str) -> str:
+    """The package with the versions that pykernels asks for, if it names it."""
+    for line in importlib.metadata.requires("pykernels") or ():
+        spec = line.partition(";")[0].strip()
+        if re.match(rf"{package}\b", spec):
+            return spec
+    return package
 
 
 def _engine(name: str) -> dict[str, Any]:
@@ -226,6 +259,7 @@ def _text(r: dict[str, Any]) -> str:
         out.append(f"validator {name}: {known.rstrip()}")
     if "problem" in v:
         out.append(f"  {v['problem']}")
+    out += [f"missing: {m['what']} ({m['gives']}): {m['install']}" for m in r["missing"]]
     b = r["build"]
     if "problem" in b:
         out.append(f"build: {b['problem']}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from . import Missing
-from ._manifest import kernel, manifest, read_json
+from ._manifest import kernel, read_json
 
 if TYPE_CHECKING:
     from pykernels.export._layouts import Request
@@ -49,13 +49,14 @@ def command(
     A kernel of one dispatch launches any layout. One that chooses its dispatches in Python
     launches the layouts that --shape names; `pykernels show KERNEL --variants` lists its texts.
     """
+    from pykernels.dtypes import dtype_of
     from pykernels.export._write import collect, write
 
     known = read_json("javascript.json")["kernels"]
     chosen = sorted(set(names)) or sorted(known)
     for name in chosen:
         kernel(name)
-    short = [_short(d) for d in dtypes]
+    short = [dtype_of(d, "--dtype").short for d in dtypes]
     requests = [_request(text, chosen, known) for text in shapes]
     extra: dict[str, str] = {}
     if page:
@@ -77,13 +78,6 @@ def command(
             "before --shape names one",
             err=True,
         )
-
-
-def _short(dtype: str) -> str:
-    names = manifest()["dtypes"]
-    if dtype not in names and dtype not in names.values():
-        raise click.UsageError(f"--dtype: {dtype!r} is not one of {', '.join(names)}")
-    return str(names.get(dtype, dtype))
 
 
 def _request(text: str, chosen: list[str], known: dict[str, Any]) -> Request:

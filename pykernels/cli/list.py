@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import click
 
-from pykernels.texts import belongs
+from pykernels.texts import belongs, output_dtypes
 
 from ._manifest import manifest
 
@@ -22,7 +21,7 @@ def command(as_json: bool) -> None:
     rows = []
     for name, k in sorted(built["kernels"].items()):
         count = sum(belongs(k, v) for v in built["variants"].values())
-        rows.append({"name": name, "variants": count, "dtypes": _dtypes(k), "doc": k["doc"]})
+        rows.append({"name": name, "variants": count, "dtypes": output_dtypes(k), "doc": k["doc"]})
     if as_json:
         click.echo(json.dumps(rows, indent=1))
         return
@@ -30,9 +29,3 @@ def command(as_json: bool) -> None:
     wide = max(len(r["dtypes"]) for r in rows)
     for r in rows:
         click.echo(f"{r['name']:<{width}}  {r['variants']:>4}  {r['dtypes']:<{wide}}  {r['doc']}")
-
-
-def _dtypes(kernel: dict[str, Any]) -> str:
-    """The dtypes of the output."""
-    output = next(t for t in kernel["tensors"] if t["role"] == "out")
-    return "any" if len(output["dtypes"]) > 8 else ", ".join(output["dtypes"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,17 +23,29 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
+# What --set may give where a signature says so, and how to name it.
+_NUMBERS: dict[str, tuple[tuple[type, ...], str]] = {
+    "float": ((int, float), "a number"),
+    "float | None": ((int, float, type(None)), "a number or None"),
+    "int": ((int,), "an integer"),
+    "int | None": ((int, type(None)), "an integer or None"),
+    "bool": ((bool,), "true or false"),
+}
+
 
 @click.command("run")
 @click.argument("name", metavar="KERNEL")
 @click.option(
     "--in", "inputs", multiple=True, metavar="[NAME=]FILE",
-    help="A .npy file for the next input, or the named one (the output, too, where it has a shape "
-    "of its own or keeps elements). May be repeated.",
+    help="A .npy file for the next input, or the named one (the output, too, where it keeps "
+    "elements or no input tells its shape). May be repeated.",
 )  # fmt: skip
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE")
+@click.option(
+    "--out", "outs", multiple=True, metavar="[NAME=]FILE",
+    help="Where the next output goes, or the named one. May be repeated.",
+)  # fmt: skip
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="scale=0.5")
-@click.option("--dtype", help="The output's dtype, where it is free (cpy).")
+@click.option("--dtype", help="The outputs' dtype, where it is free (cpy).")
 @click.option("--check", is_flag=True, help="Compare with the float64 reference; 1 if it fails.")
 @click.option("--rtol", type=float, help="Allowed by --check: this share of each element.")
 @click.option("--atol", type=float, help="Allowed by --check: this error of any element.")
@@ -41,7 +54,7 @@ __all__ = ["command"]
 def command(
     name: str,
     inputs: tuple[str, ...],
-    out: Path | None,
+    outs: tuple[str, ...],
     settings: tuple[str, ...],
     dtype: str | None,
     check: bool,
@@ -52,27 +65,63 @@ def command(
 ) -> None:
     """Run KERNEL on numpy files. A kernel without inputs changes a copy of the first file."""
     roles = {t["name"]: t["role"] for t in kernel(name)["tensors"]}
-    outputs = [t for t, role in roles.items() if role == "out"]
-    if len(outputs) != 1:
-        raise Missing(f"{name} has {len(outputs)} outputs: call it from Python")
     scalars = dict(_setting(s) for s in settings)
-    arrays = _load(inputs, [t for t in roles if t not in outputs] or outputs, outputs)
 
     import pykernels as pk
 
     call = getattr(pk.kernels, name)
+    signature = inspect.signature(call).parameters
+    outputs = [t for t in signature if roles.get(t) == "out"]
+    files = _files(outs, outputs)
+    arrays = _load(inputs, [t for t in roles if t not in outputs] or outputs, outputs)
     _refuse_unknown(call, scalars)
+    wanted = [t for t in outputs if _required(signature[t]) or t in files]
     with pk.Device(_adapter(device), engine=engine) as dev:
-        result = _run(dev, call, arrays, outputs[0], dtype, scalars)
+        results = _run(dev, call, arrays, wanted, dtype, scalars)
         where = dev.info
-    click.echo(f"{name}: {outputs[0]} {result.dtype} {result.shape} on {where['name']}", err=True)
-    if out is not None:
-        import numpy as np
-
-        with out.open("wb") as file:
-            np.save(file, result, allow_pickle=False)
-    if check and not _check(name, arrays, scalars, result, rtol, atol):
+    made = ", ".join(f"{n} {r.dtype} {r.shape}" for n, r in results.items())
+    click.echo(f"{name}: {made} on {where['name']}", err=True)
+    for output, path in files.items():
+        _save(path, results[output])
+    if check and not _check(name, arrays, scalars, results, rtol, atol):
         raise SystemExit(1)
+
+
+def _required(p: inspect.Parameter) -> bool:
+    return p.default is inspect.Parameter.empty
+
+
+def _files(outs: tuple[str, ...], outputs: list[str]) -> dict[str, Path]:
+    """Where each output goes; refused before anything is computed if it cannot."""
+    files: dict[str, Path] = {}
+    for text in outs:
+        name, equals, path = text.partition("=")
+        if not equals or name not in outputs:
+            free = [n for n in outputs if n not in files]
+            if not free:
+                raise click.UsageError(f"--out {text}: the outputs are {', '.join(outputs)}")
+            name, path = free[0], text
+        if name in files or Path(path) in files.values():
+            raise click.UsageError(f"--out {text}: given twice")
+        files[name] = Path(path)
+        folder = files[name].parent
+        if not folder.is_dir():
+            raise Missing(f"--out {path}: there is no folder {folder}")
+        if files[name].is_dir():
+            raise Missing(f"--out {path}: that is a folder")
+        if not os.access(files[name] if files[name].exists() else folder, os.W_OK):
+            raise Missing(f"--out {path}: may not be written")
+    return files
+
+
+def _save(path: Path, result: Array) -> None:
+    import numpy as np
+
+    try:
+        with path.open("wb") as file:
+            np.save(file, result, allow_pickle=False)
+    except OSError as e:
+        raise Missing(f"--out {path}: {e.strerror}") from None
 
 
 def _setting(text: str) -> tuple[str, Any]:
@@ -87,7 +136,6 @@ def _setting(text: str) -> tuple[str, Any]:
 
 def _load(inputs: tuple[str, ...], names: list[str], outputs: list[str]) -> dict[str, Array]:
     """The arrays by the names of their arguments; those of outputs are given by name."""
-    import numpy as np
 
     arrays: dict[str, Array] = {}
     for text in inputs:
@@ -97,11 +145,21 @@ def _load(inputs: tuple[str, ...], names: list[str], outputs: list[str]) -> dict
             if not free:
                 raise click.UsageError(f"{text}: only {', '.join(names)} may be given")
             name, path = free[0], text
-        try:
-            arrays[name] = np.load(path, allow_pickle=False)
-        except (OSError, ValueError, EOFError) as e:
-            raise Missing(f"{path} cannot be read: {e}") from None
+        arrays[name] = _array(path)
     return arrays
+
+
+def _array(path: str) -> Array:
+    import numpy as np
+
+    try:
+        # A header may claim more than there is: a file is mapped before anything is allocated.
+        found = np.load(path, mmap_mode="r", allow_pickle=False)
+        if isinstance(found, np.ndarray):
+            return np.array(found)
+    except (OSError, ValueError, EOFError, SyntaxError, RecursionError, MemoryError) as e:
+        raise Missing(f"{path} cannot be read: {e}") from None
+    raise Missing(f"{path} cannot be read: it is no .npy file")
 
 
 def _adapter(text: str | None) -> int | str | None:
@@ -111,11 +169,16 @@ def _adapter(text: str | None) -> int | str | None:
 def _refuse_unknown(call: Callable[..., None], scalars: Mapping[str, Any]) -> None:
     signature = inspect.signature(call).parameters
     known = [p for p in signature if "Tensor" not in str(signature[p].annotation)]
-    for name in scalars:
+    for name, value in scalars.items():
         if name not in known:
             raise click.UsageError(f"--set {name}: there are {', '.join(known) or 'none'}")
+        kinds, words = _NUMBERS.get(str(signature[name].annotation), ((object,), ""))
+        if not isinstance(value, kinds) or (
+            isinstance(value, bool) and bool not in kinds and words
+        ):
+            raise click.UsageError(f"--set {name} must be {words} but is {value!r}")
     for p in known:
-        if signature[p].default is inspect.Parameter.empty and p not in scalars:
+        if _required(signature[p]) and p not in scalars:
             raise click.UsageError(f"{call.__name__} needs --set {p}=VALUE")
 
 
@@ -123,43 +186,84 @@ def _run(
     dev: Device,
     call: Callable[..., None],
     arrays: Mapping[str, Array],
-    output: str,
+    outputs: list[str],
     dtype: str | None,
     scalars: Mapping[str, Any],
-) -> Array:
+) -> dict[str, Array]:
     from pykernels.dtypes import dtype_of
 
-    for p in inspect.signature(call).parameters.values():
-        needed = p.default is inspect.Parameter.empty and p.annotation == "Tensor"
-        if needed and p.name not in arrays and (p.name != output or not arrays):
+    signature = inspect.signature(call).parameters
+    for p in signature.values():
+        needed = _required(p) and p.annotation == "Tensor"
+        if needed and p.name not in arrays and (p.name not in outputs or not arrays):
             raise click.UsageError(f"{call.__name__} needs --in {p.name}=FILE")
+    kind = None if dtype is None else dtype_of(dtype, "--dtype").name
+    found = _shapes(call, arrays, outputs, scalars)
     tensors = {name: dev.tensor(a) for name, a in arrays.items()}
-    if output not in tensors:
-        first = next(tensors[p] for p in inspect.signature(call).parameters if p in tensors)
-        kind = first.dtype if dtype is None else dtype_of(dtype, "--dtype").name
-        tensors[output] = dev.empty(first.shape, kind)
+    first = next(tensors[p] for p in signature if p in tensors)
+    fixed = {t["name"]: t["dtypes"] for t in kernel(call.__name__)["tensors"]}
+    for name, shape in found.items():
+        (only,) = fixed[name] if len(fixed[name]) == 1 else (kind or first.dtype,)
+        tensors[name] = dev.empty(shape, only)
     call(**tensors, **scalars)
-    return tensors[output].numpy()
+    return {name: tensors[name].numpy() for name in outputs}
+
+
+def _shapes(
+    call: Callable[..., None],
+    arrays: Mapping[str, Array],
+    outputs: list[str],
+    scalars: Mapping[str, Any],
+) -> dict[str, tuple[int, ...]]:
+    """The shapes of the outputs that were not given."""
+    from ._outputs import shapes
+
+    missing = [name for name in outputs if name not in arrays]
+    if not missing:
+        return {}
+    signature = inspect.signature(call).parameters
+    given = {n: a.shape for n, a in arrays.items() if _required(signature[n])}
+    try:
+        found = shapes(call, given, scalars)
+    except (LookupError, ValueError):  # the kernel says what does not fit
+        found = dict.fromkeys(missing, next(iter(given.values())))
+    for name in missing:
+        if name not in found:
+            raise click.UsageError(f"{call.__name__} needs --in {name}=FILE")
+    return {name: found[name] for name in missing}
 
 
 def _check(
     name: str,
     arrays: Mapping[str, Array],
     scalars: Mapping[str, Any],
-    got: Array,
+    results: Mapping[str, Array],
     rtol: float | None,
     atol: float | None,
 ) -> bool:
-    """Compare with pykernels.reference and print the largest error."""
+    """Compare with pykernels.reference and print the largest error of each output."""
+    from pykernels.bench.check import expected
+
+    names = list(results)
+    found = expected(name, arrays, scalars, results[names[0]])
+    fine = True
+    for output, want in zip(names, found, strict=False):
+        label = "check" if len(names) == 1 else f"check of {output}"
+        fine &= _compare(label, want, results[output], rtol, atol)
+    for output in names[len(found) :]:
+        click.echo(f"check of {output}: there is no reference")
+    return fine
+
+
+def _compare(label: str, want: Array, got: Array, rtol: float | None, atol: float | None) -> bool:
     import numpy as np
 
-    from pykernels.bench.check import TOLERANCES, differing, expected
+    from pykernels.bench.check import TOLERANCES, differing
 
-    (want,) = expected(name, arrays, scalars, got)
     if want.dtype == got.dtype:
         wrong = differing(want, got)
         found = f"FAILED, {wrong} of {got.size} elements differ" if wrong else "passed, bit for bit"
-        click.echo(f"check: {found}")
+        click.echo(f"{label}: {found}")
         return not wrong
     relative, absolute = TOLERANCES[got.dtype.name]
     relative = relative if rtol is None else rtol
@@ -175,7 +279,7 @@ def _check(
     worst = float(error[finite].max(initial=0.0))
     verdict = "passed" if not bad else f"FAILED, {bad} of {got.size} elements"
     click.echo(
-        f"check: largest error {worst:.3g} (allowed: {relative:g} of each element + "
+        f"{label}: largest error {worst:.3g} (allowed: {relative:g} of each element + "
         f"{absolute:.3g}): {verdict}"
     )
     return not bad

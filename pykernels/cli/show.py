@@ -24,7 +24,7 @@ _MODES = ("read", "rw", "merged")
 
 @click.command("show")
 @click.argument("name", metavar="KERNEL")
-@click.option("--dtype", metavar="DTYPE", help="The output's dtype, for example float16.")
+@click.option("--dtype", metavar="DTYPE", help="The output's dtype, for example f16.")
 @click.option(
     "--axis", "axes", metavar="NAME=VALUE", multiple=True,
     help="A compile-time choice, for example VEC=4 or mode=rw. May be repeated.",
@@ -45,6 +45,10 @@ def command(
     """Print the shader of one variant of KERNEL: the first that matches the options."""
     built = manifest()
     facts = kernel(name)
+    if dtype is not None:
+        from pykernels.dtypes import dtype_of
+
+        dtype = dtype_of(dtype, "--dtype").name
     bodies = facts["bodies"]
     if body is not None:
         if body not in bodies:
@@ -94,7 +98,7 @@ def _matching(
     """The variants of a body that match, the plainest first."""
     info = built["bodies"][body]
     if dtype is not None:
-        if not info["dtype_axes"] or dtype not in built["dtypes"]:
+        if not info["dtype_axes"]:
             return []
         wanted = wanted | {info["dtype_axes"][0]: built["dtypes"][dtype]}
     axes: dict[str, list[Any]] = info["axes"]

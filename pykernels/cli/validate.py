@@ -47,7 +47,7 @@ def _names(option: str, given: tuple[str, ...], known: tuple[str, ...]) -> list[
 @click.option("--level", type=click.Choice(["warning", "error"]), default="warning",
               help="The least severity that is reported.")  # fmt: skip
 @click.option("--strict", is_flag=True,
-              help="Exit with 1 for warnings, too, and if a file was skipped (a template).")  # fmt: skip
+              help="Exit with 1 for warnings and skipped files, too.")  # fmt: skip
 @click.option("--format", "form", type=click.Choice(["text", "json", "github"]), default="text")
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option("--jobs", type=click.IntRange(1), help="Processes. Default: one for each core.")

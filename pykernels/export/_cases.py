@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from pykernels.dtypes import DTYPES, numpy_dtype
+from pykernels.dtypes import numpy_dtype
 from pykernels.errors import ArgumentError
 from pykernels.layout import Layout
 
@@ -122,7 +122,7 @@ def cases(kernel: str, facts: Mapping[str, Any]) -> Cases | None:
 def _of_row(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Calls of an operation that is a row of a table: whole vectors and others, any layout."""
     inputs = [t["name"] for t in facts["tensors"] if t["role"] == "in"]
-    dtypes = [DTYPES[name].short for name in facts["tensors"][0]["dtypes"]]
+    dtypes = facts["tensors"][0]["dtypes"]
 
     def call(dtype: str, shape: str, **others: str) -> str:
         return " ".join(f"{n}={dtype}[{others.get(n, shape)}" for n in (*inputs, "dst"))

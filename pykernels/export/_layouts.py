@@ -14,14 +14,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pykernels.dtypes import DTYPES
+from pykernels.dtypes import dtype_of
 from pykernels.errors import ArgumentError
 from pykernels.layout import Layout, contiguous_strides, layout
 
 __all__ = ["Request", "parse"]
 
 _TENSOR = re.compile(r"(\w+)\[([\d,]*)\](?::([-\d,]*))?")
-_SHORT = {d.short: d.name for d in DTYPES.values()}
 
 
 @dataclass(frozen=True)
@@ -67,14 +66,16 @@ def parse(kernel: str, text: str, facts: Mapping[str, Any]) -> Request:
 
 def _layout(kernel: str, word: str, value: str) -> Layout:
     m = _TENSOR.fullmatch(value)
-    name = _SHORT.get(m[1], m[1]) if m else ""
-    if not m or name not in DTYPES:
+    if not m:
         raise ArgumentError(f"[export] {kernel}: {word!r} is not like x=f32[8,1000]")
-    dtype = DTYPES[name]
-    shape = tuple(int(n) for n in m[2].split(",") if n)
-    strides = contiguous_strides(shape, dtype.itemsize)
-    if m[3] is not None:
-        strides = tuple(int(n) * dtype.itemsize for n in m[3].split(",") if n)
+    dtype = dtype_of(m[1], f"[export] {kernel}: in {word!r} the dtype")
+    try:
+        shape = tuple(int(n) for n in m[2].split(",") if n)
+        strides = contiguous_strides(shape, dtype.itemsize)
+        if m[3] is not None:
+            strides = tuple(int(n) * dtype.itemsize for n in m[3].split(",") if n)
+    except ValueError:
+        raise ArgumentError(f"[export] {kernel}: {word!r} is not like x=f32[8,1000]") from None
     if len(strides) != len(shape):
         raise ArgumentError(f"[export] {kernel}: {word!r} has {len(strides)} strides")
     return layout(shape, strides, dtype)

@@ -136,6 +136,9 @@ class Profile:
                 record.gpu = max(end - begin, 0) * self._period
         self.done = []
 
+    def __str__(self) -> str:
+        return self.table()
+
     def table(self) -> str:
         """Calls, GPU time and throughput per kernel, the costliest first."""
         totals: dict[str, list[float]] = {}

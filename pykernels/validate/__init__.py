@@ -92,6 +92,4 @@ def _same_fault(naga: Finding, tint: Finding) -> bool:
 
 def _same_limit(lint: Finding, tint: Finding) -> bool:
     """Does a pipeline fail by the number that a lint has counted?"""
-    return "maximum" in tint.message and lint.message.split()[0] in re.findall(
-        r"\d+", tint.message
-    )
+    return "maximum" in tint.message and lint.message.split()[0] in re.findall(r"\d+", tint.message)

@@ -92,7 +92,9 @@ def gather(
     seen: set[str] = set()
     for path in map(Path, paths):
         if str(path) != "-" and not os.path.lexists(path):
-            raise ArgumentError(f"[validate] {path.as_posix()} cannot be read: there is no such file")
+            raise ArgumentError(
+                f"[validate] {path.as_posix()} cannot be read: there is no such file"
+            )
         for file in _files(path) if path.is_dir() else [path]:
             real = os.path.realpath(file)
             if real in seen:

@@ -22,9 +22,7 @@ _CONST = re.compile(r"(?<!\w)const\s+(\w+)([^;]*)")
 _ALIAS = re.compile(r"(?<!\w)alias\s+(\w+)([^;]*)")
 _OVERRIDE = re.compile(r"(?<!\w)override\s+(\w+)([^;]*)")
 _WORKGROUP = re.compile(r"(?<!\w)var\s*<\s*workgroup\s*>\s*(\w+)\s*:([^;]*)")
-_RESOURCE = re.compile(
-    r"(?<!\w)var\s*(?:<\s*(storage|uniform)\b[^<>;]*>)?\s*(\w+)\s*:\s*([^;=]*)"
-)
+_RESOURCE = re.compile(r"(?<!\w)var\s*(?:<\s*(storage|uniform)\b[^<>;]*>)?\s*(\w+)\s*:\s*([^;=]*)")
 _FUNCTION = re.compile(r"(?<!\w)fn\s+(\w+)\s*\(")
 _STRUCT = re.compile(r"(?<!\w)struct\s+(\w+)\s*\{([^{}]*)\}")
 _PLACE = {a: re.compile(rf"@{a}\s*\(([^()]*)\)") for a in ("group", "binding")}

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import inspect
 import json
 import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +17,11 @@ import numpy as np
 import pytest
 
 import pykernels as pk
+from pykernels.bench.case import kernel_of
+from pykernels.bench.cases import cases
 from pykernels.cli import main
+from pykernels.cli._outputs import GIVEN, shapes
+from pykernels.dtypes import DTYPES, dtype_of
 from pykernels.validate import find_naga
 
 COLUMN = os.environ.get("PYKERNELS_TEST_COLUMN", "").partition("-")[0]
@@ -29,7 +38,7 @@ def run(*args: str, code: int = 0) -> click.testing.Result:
 
 def test_help_lists_the_commands() -> None:
     text = run("--help").output
-    for name in ("bench", "doctor", "list", "run", "show"):
+    for name in ("bench", "doctor", "export", "list", "run", "show", "validate"):
         assert f"\n  {name} " in text
         assert "Usage:" in run(name, "--help").output
 
@@ -170,6 +179,24 @@ def test_run_takes_inputs_by_name(x: str, tmp_path: Path, dev: pk.Device) -> Non
         (["softmax"], "softmax needs --in x=FILE"),
         (["softmax", "--in", "nowhere.npy"], "nowhere.npy cannot be read"),
         (["softmax", "--in", "X", "--set", "scal=1"], "--set scal: there are scale, max_bias"),
+        (
+            ["softmax", "--in", "X", "--set", "scale=abc"],
+            "--set scale must be a number but is 'abc'",
+        ),
+        (
+            ["softmax", "--in", "X", "--set", "scale=true"],
+            "--set scale must be a number but is True",
+        ),
+        (
+            ["get_rows", "--in", "X", "--set", "check=1"],
+            "--set check must be true or false but is 1",
+        ),
+        (["softmax", "--in", "X", "--out", "/nonexist/x.npy"], "there is no folder /nonexist"),
+        (["softmax", "--in", "X", "--out", "/"], "--out /: that is a folder"),
+        (["softmax", "--in", "X", "--out", "a", "--out", "b"], "--out b: the outputs are dst"),
+        (["flash_attn", "--in", "X", "--out", "a", "--out", "lse=a"], "--out lse=a: given twice"),
+        (["set_rows", "--in", "X", "--in", "X"], "set_rows needs --in dst=FILE"),
+        (["cpy", "--in", "X", "--dtype", "i8"], "'i8' is int64 in numpy and int8 in WGSL"),
         (["softmax", "--in", "X", "--set", "scale"], "--set must be NAME=VALUE"),
         (["fill", "--in", "X"], "fill needs --set value=VALUE"),
         (["memset", "--in", "X", "--in", "X"], "only dst may be given"),
@@ -237,3 +264,160 @@ def test_doctor(dev: pk.Device) -> None:
     assert f"tuning: {adapter['tuning']['name']} (" in text
     assert adapter["name"] in text
     assert "validator naga: " in text
+
+
+def test_list_shows_the_dtypes_that_the_docs_show() -> None:
+    page = Path(__file__).parents[2] / "docs" / "reference" / "bodies.md"
+    table = page.read_text(encoding="utf-8")
+    for row in json.loads(run("list", "--json").output):
+        (shown,) = re.findall(rf"^\| `{row['name']}` \| .*? \| ([\w, ]+) \| `", table, re.MULTILINE)
+        assert row["dtypes"] == shown
+
+
+def test_python_m_is_the_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "pykernels", "list"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == run("list").output
+
+
+@pytest.mark.gpu
+def test_an_output_that_cannot_be_written_is_refused_before_it_is_computed(
+    x: str, dev: pk.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pk, "Device", None)
+    run("run", "softmax", "--in", x, "--out", "/nonexist/x.npy", code=2)
+
+
+@pytest.mark.parametrize("kernel", sorted(set(pk.kernels.__all__) - GIVEN))
+def test_outputs_have_the_shapes_that_follow(kernel: str) -> None:
+    call = getattr(pk.kernels, kernel)
+    outputs = {a.name for a in kernel_of(kernel).args if a.role == "out"}
+    for case in cases():
+        if case.kernel != kernel:
+            continue
+        given = {n: o.shape for n, o in case.tensors.items() if n not in outputs}
+        given = {n: s for n, s in given.items() if _required(call, n)}
+        found = shapes(call, given, case.args)
+        if found:  # fill and memset change what they are given
+            assert found == found | {n: o.shape for n, o in case.tensors.items() if n in outputs}
+        else:
+            assert not given
+
+
+def _required(call: Any, name: str) -> bool:
+    return inspect.signature(call).parameters[name].default is inspect.Parameter.empty
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Any:
+    """Saves arrays, and returns the options that name their files in order."""
+
+    def save(*shapes: tuple[int, ...]) -> list[str]:
+        files = [tmp_path / f"{i}.npy" for i in range(len(shapes))]
+        for file, shape in zip(files, shapes, strict=True):
+            np.save(file, np.random.default_rng(len(shape)).standard_normal(shape).astype("f4"))
+        return [f"--in={file}" for file in files]
+
+    return save
+
+
+@pytest.mark.gpu
+def test_run_finds_the_shape_of_the_output(saved: Any, tmp_path: Path, dev: pk.Device) -> None:
+    for kernel, given, args, made in (
+        ("mul_mat", [(5, 7), (3, 7)], [], (3, 5)),
+        ("conv2d", [(1, 3, 8, 9), (4, 3, 3, 3)], ["--set", "padding=(1, 1, 0, 0)"], (1, 4, 8, 7)),
+        ("add", [(4, 1), (1, 3)], [], (4, 3)),
+    ):
+        out = tmp_path / "out.npy"
+        result = run("run", kernel, *saved(*given), *args, "--out", str(out), "--check", *ENGINE)
+        assert "passed" in result.output and np.load(out).shape == made
+    text = run("run", "mul_mat", *saved((5, 7), (3, 8)), *ENGINE, code=2).output
+    assert "must agree in their last axis, k" in text
+
+
+@pytest.mark.gpu
+def test_run_writes_several_outputs(saved: Any, tmp_path: Path, dev: pk.Device) -> None:
+    q, k, v = (1, 4, 6, 8), (1, 2, 9, 8), (1, 2, 9, 8)
+    o, lse = tmp_path / "o.npy", tmp_path / "l.npy"
+    result = run(
+        "run", "flash_attn", *saved(q, k, v), "--out", str(o), "--out", str(lse), "--check", *ENGINE
+    )  # fmt: skip
+    assert "check of dst: " in result.output and "check of lse: there is no" in result.output
+    assert np.load(o).shape == q and np.load(lse).shape == q[:-1]
+    given = [*saved(q, k, v), f"--in={o}", f"--in={lse}", f"--in={o}"]
+    outs = [f"--out={n}={tmp_path / n}.npy" for n in ("dv", "dk", "dq")]
+    assert (
+        run("run", "flash_attn_backward", *given, *outs, "--check", *ENGINE).output.count("passed")
+        == 3
+    )
+    assert [np.load(tmp_path / f"{n}.npy").shape for n in ("dq", "dk", "dv")] == [q, k, v]
+    run("run", "flash_attn", *saved(q, k, v), "--out", str(o), *ENGINE)  # lse may stay away
+
+
+def test_files_that_claim_too_much_are_one_line(tmp_path: Path) -> None:
+    claim = {"descr": "<f4", "fortran_order": False, "shape": (1 << 40,)}
+    for name, size in (("short.npy", 200), ("sparse.npy", 1 << 42)):
+        with (tmp_path / name).open("wb") as file:
+            np.lib.format.write_array_header_1_0(file, claim)
+            file.truncate(size)
+        text = run("run", "softmax", "--in", str(tmp_path / name), code=2).output
+        assert text.count("\n") == 1 and f"{name} cannot be read" in text
+    np.savez(tmp_path / "z.npz", a=np.ones(3))
+    assert "no .npy file" in run("run", "softmax", "--in", str(tmp_path / "z.npz"), code=2).output
+
+
+def test_one_set_of_dtype_spellings() -> None:
+    spelled = dict.fromkeys(DTYPES, "") | {
+        "float32": "f32 f4", "float16": "f16 f2", "bfloat16": "bf16", "int32": "i32 i4",
+        "uint32": "u32 u4", "int16": "i16 i2", "uint16": "u16 u2", "int8": "i1", "uint8": "u1",
+    }  # fmt: skip
+    for name, short in spelled.items():
+        assert {dtype_of(s).name for s in (name, *short.split())} == {name}
+    for short, readings in (("i8", "int64 in numpy and int8"), ("u8", "uint64 in numpy and uint8")):
+        with pytest.raises(pk.DTypeError, match=f"'{short}' is {readings} in WGSL"):
+            dtype_of(short)
+    with pytest.raises(pk.DTypeError, match="must be one of float32, float16, "):
+        dtype_of("f8")
+
+
+def test_commands_take_all_spellings(tmp_path: Path) -> None:
+    for short in ("f2", "f16", "float16"):
+        text = run("show", "softmax", "--dtype", short).stdout
+        assert text.startswith("// softmax T=f16 ")
+        shape = f"cpy src={short}[8] dst=f32[8]"
+        run("export", str(tmp_path / short), "cpy", "--dtype", short, "--shape", shape)
+        written = json.loads((tmp_path / short / "manifest.json").read_text())
+        assert "src=float16[8]:1 " in str(written["kernels"]["cpy"]["plans"])
+    for args in (
+        ["show", "cpy", "--dtype", "u8"],
+        ["export", str(tmp_path), "--dtype", "u8"],
+        ["export", str(tmp_path), "cpy", "--shape", "cpy src=u8[4] dst=f32[4]"],
+    ):
+        assert "'u8' is uint64 in numpy and uint8 in WGSL" in run(*args, code=2).output
+
+
+@pytest.mark.gpu
+def test_doctor_says_how_to_get_what_is_missing(
+    dev: pk.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pykernels.validate.find_naga", lambda: None)
+    real = importlib.metadata.version
+
+    def version(package: str) -> str:
+        if package in ("wgpudawn", "ml_dtypes"):
+            raise importlib.metadata.PackageNotFoundError
+        return real(package)
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    text = run("doctor").output
+    assert re.search(r"missing: wgpudawn \(.*Tint.*\): pip install 'wgpudawn~=[\d.]+'", text)
+    assert re.search(r"missing: ml_dtypes \(bfloat16 .*\): pip install 'ml_dtypes'", text)
+    assert "missing: naga-cli (naga for pykernels validate; " in text
+
+
+@pytest.mark.gpu
+def test_a_profile_prints_its_table(dev: pk.Device) -> None:
+    with dev.profile() as p:
+        pk.kernels.fill(dev.empty(64), 1.0)
+    assert str(p) == p.table() and str(p).startswith("kernel ")

@@ -47,6 +47,10 @@ def layer_two(a: np.ndarray[tuple[int, int], np.dtype[np.float32]], t: pk.Tensor
     return pk.zeros((2, 3), "bfloat16") if a.size else pk.full(3, 1.0, np.dtype("uint8"))
 
 
+def short_dtypes() -> tuple[pk.Tensor, pk.Tensor]:
+    return pk.zeros(3, "bf16"), pk.zeros(3, "u1")
+
+
 def both(x: pk.Tensor | Array) -> pk.Tensor | Array:
     return pk.softmax(x)
 

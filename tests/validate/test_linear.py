@@ -81,7 +81,7 @@ TEXTS: dict[str, Callable[[int], str]] = {
         "struct S {" + ", ".join(f"m{i}: f32" for i in range(n)) + "}\n"
         "var<workgroup> w: S; @compute @workgroup_size(1) fn main() { w.m0 = 1.0; }"
     ),
-    "silenced": lambda n: "".join(f"const a{i} = 1; // pykernels: ignore PK008\n" for i in range(n)),
+    "silenced": lambda n: "".join(f"const a{i} = 1; // pykernels: ignore\n" for i in range(n)),
     "nested comments": lambda n: "/* " * n + "*/ " * n + ENTRY,
     "indices": lambda n: (
         "var<workgroup> w: array<u32, 4>;\n"
@@ -109,12 +109,18 @@ def seconds(text: str) -> float:
 
 
 def test_nested_loops_do_not_double_the_work() -> None:
-    body = "x = lid.x; " + "for (;;) { var x = 0u; " * 60 + "x = lid.x; workgroupBarrier(); " + "}" * 60
+    body = (
+        "x = lid.x; "
+        + "for (;;) { var x = 0u; " * 60
+        + "x = lid.x; workgroupBarrier(); "
+        + "}" * 60
+    )
     assert seconds(f"{ENTRY[:-8]} {body} }}") < 1
 
 
 @pytest.mark.parametrize("doubled", [
-    "const c{0} = c{1} + c{1};\n", "struct c{0} {{ a: c{1}, b: c{1} }}\n", "const c{0} = c{1} * c{1};\n",
+    "const c{0} = c{1} + c{1};\n", "const c{0} = c{1} * c{1};\n",
+    "struct c{0} {{ a: c{1}, b: c{1} }}\n",
 ])  # fmt: skip
 def test_constants_do_not_explode(doubled: str) -> None:
     text = "const c0 = 2;" if "const" in doubled else "struct c0 { a: f32 }"

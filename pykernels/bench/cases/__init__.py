@@ -76,9 +76,7 @@ def _module(kernel: str) -> ModuleType | None:
 def problem(kernel: str, shape: Sequence[int], dtype: str, **args: object) -> Case:
     """A case of any kernel, () for its default shape. `dtype` may give the output's after a colon:
     "float32:float16". Raises ValueError or TypeError where the kernel has no such problem."""
-    given, _, out = dtype.partition(":")
-    for name in filter(None, (given, out)):
-        dtype_of(name)
+    given, out = (dtype_of(n).name if n else "" for n in dtype.partition(":")[::2])
     shape = tuple(shape) or default_shape(kernel)
     make = getattr(_module(kernel), kernel, None)
     case: Case

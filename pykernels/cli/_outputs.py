@@ -1,0 +1,95 @@
+"""The shape of each output, where it follows from the inputs and the options."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from pykernels.plans.conv.geometry import ORDERS, geometry, pair, transposed_size
+
+Shape: TypeAlias = tuple[int, ...]
+Shapes: TypeAlias = Mapping[str, Shape]
+Options: TypeAlias = Mapping[str, Any]
+
+__all__ = ["GIVEN", "shapes"]
+
+# Outputs that keep elements, or have sizes that no input tells.
+GIVEN = frozenset({"set_rows", "conv2d_backward_input", "conv2d_backward_weight"})
+
+
+def shapes(call: Callable[..., None], given: Shapes, options: Options) -> dict[str, Shape]:
+    """Shapes of a kernel's outputs by name; {} where one must be given.
+
+    LookupError or ValueError for inputs that do not fit, which the kernel refuses in its own words.
+    """
+    if call.__name__ in GIVEN:
+        return {}
+    known = _SHAPES.get(call.__name__)
+    if known is not None:
+        defaults = {
+            n: p.default
+            for n, p in inspect.signature(call).parameters.items()
+            if p.default is not inspect.Parameter.empty
+        }
+        return known(given, defaults | dict(options))
+    return {"dst": np.broadcast_shapes(*given.values())} if given else {}
+
+
+def _mul_mat(t: Shapes, o: Options) -> dict[str, Shape]:
+    return {"dst": (*t["b"][:-1], *t["a"][-2:-1])}
+
+
+def _get_rows(t: Shapes, o: Options) -> dict[str, Shape]:
+    src, index = t["src"], t["index"]
+    lead = src[:-2] if len(index) == 1 else index[:-1]
+    return {"dst": (*lead, *index[-1:], *src[-1:])}
+
+
+def _flash_attn(t: Shapes, o: Options) -> dict[str, Shape]:
+    return {"dst": (*t["q"][:-1], *t["v"][-1:]), "lse": t["q"][:-1]}
+
+
+def _flash_attn_backward(t: Shapes, o: Options) -> dict[str, Shape]:
+    return {"dq": t["q"], "dk": t["k"], "dv": t["v"]}
+
+
+def _conv2d(t: Shapes, o: Options) -> dict[str, Shape]:
+    images, rows, cols = _image(t["x"], o)
+    g = geometry("conv2d", t["w"][2:4], o["stride"], o["padding"], o["dilation"])
+    return {"dst": _ordered((images, t["w"][0], *g.output("conv2d", (rows, cols))), o)}
+
+
+def _conv_transpose2d(t: Shapes, o: Options) -> dict[str, Shape]:
+    op = "conv_transpose2d"
+    images, rows, cols = _image(t["x"], o)
+    g = geometry(op, t["w"][2:4], o["stride"], o["padding"], o["dilation"])
+    size = transposed_size(op, (rows, cols), g, pair(op, "output_padding", o["output_padding"], 0))
+    return {"dst": _ordered((images, t["w"][1] * o["groups"], *size), o)}
+
+
+def _conv2d_backward_bias(t: Shapes, o: Options) -> dict[str, Shape]:
+    return {"dst": (t["dy"][o["layout"].index("C")],)}
+
+
+def _image(x: Shape, o: Options) -> Shape:
+    """Images, rows and columns."""
+    by_axis = dict(zip(o["layout"], x, strict=True))
+    return by_axis["N"], by_axis["H"], by_axis["W"]
+
+
+def _ordered(shape: Shape, o: Options) -> Shape:
+    return tuple(shape[axis] for axis in ORDERS[o["layout"]])
+
+
+_SHAPES: dict[str, Callable[[Shapes, Options], dict[str, Shape]]] = {
+    "conv2d": _conv2d,
+    "conv2d_backward_bias": _conv2d_backward_bias,
+    "conv_transpose2d": _conv_transpose2d,
+    "flash_attn": _flash_attn,
+    "flash_attn_backward": _flash_attn_backward,
+    "get_rows": _get_rows,
+    "mul_mat": _mul_mat,
+}
