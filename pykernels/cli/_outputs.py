@@ -58,20 +58,24 @@ def _flash_attn_backward(t: Shapes, o: Options) -> dict[str, Shape]:
 
 def _conv2d(t: Shapes, o: Options) -> dict[str, Shape]:
     images, rows, cols = _image(t["x"], o)
-    g = geometry("conv2d", t["w"][2:4], o["stride"], o["padding"], o["dilation"])
+    g = geometry("conv2d", _kernel(t["w"]), o["stride"], o["padding"], o["dilation"])
     return {"dst": _ordered((images, t["w"][0], *g.output("conv2d", (rows, cols))), o)}
 
 
 def _conv_transpose2d(t: Shapes, o: Options) -> dict[str, Shape]:
     op = "conv_transpose2d"
     images, rows, cols = _image(t["x"], o)
-    g = geometry(op, t["w"][2:4], o["stride"], o["padding"], o["dilation"])
+    g = geometry(op, _kernel(t["w"]), o["stride"], o["padding"], o["dilation"])
     size = transposed_size(op, (rows, cols), g, pair(op, "output_padding", o["output_padding"], 0))
     return {"dst": _ordered((images, t["w"][1] * o["groups"], *size), o)}
 
 
 def _conv2d_backward_bias(t: Shapes, o: Options) -> dict[str, Shape]:
     return {"dst": (t["dy"][o["layout"].index("C")],)}
+
+
+def _kernel(w: Shape) -> tuple[int, int]:
+    return w[2], w[3]
 
 
 def _image(x: Shape, o: Options) -> Shape:

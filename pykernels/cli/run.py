@@ -157,6 +157,7 @@ def _array(path: str) -> Array:
         found = np.load(path, mmap_mode="r", allow_pickle=False)
         if isinstance(found, np.ndarray):
             return np.array(found)
+        found.close()
     except (OSError, ValueError, EOFError, SyntaxError, RecursionError, MemoryError) as e:
         raise Missing(f"{path} cannot be read: {e}") from None
     raise Missing(f"{path} cannot be read: it is no .npy file")

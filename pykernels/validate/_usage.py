@@ -226,9 +226,9 @@ def measure(text: str) -> Usage:
     ]
     entry_points = []
     for f in functions.values():
-        if m := _COMPUTE.search(f.attributes):
+        if compute := _COMPUTE.search(f.attributes):
             cost = _known(sizes.invocations, f.attributes)
-            entry_points.append(Item(f.name, cost, *places.of(f.at + m.start())))
+            entry_points.append(Item(f.name, cost, *places.of(f.at + compute.start())))
     overrides = [
         Override(m[1], m[2].partition("=")[2].strip(), *places.of(m.start()))
         for m in _OVERRIDE.finditer(code)
