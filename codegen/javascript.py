@@ -270,7 +270,8 @@ def _declaration(spec: Spec, name: str, doc: str, fixed: Collection[str]) -> str
             lines += _field(p.name, p.doc, _scalar_type(p), p.default)
     for o in spec.options:
         lines += _field(o.name, o.doc, _ts_type(o.type), o.default)
-    return "\n".join([*lines, "}, plan?: Plan): Promise<Call>;", ""])
+    views = "; ".join(f"{t.name}: View{' | null' if t.optional else ''}" for t in spec.tensors)
+    return "\n".join([*lines, f"}}, plan?: Plan<{{ {views} }}>): Promise<Call>;", ""])
 
 
 def _field(name: str, doc: str, kind: str, default: object) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,9 +26,9 @@ __all__ = ["command"]
 @click.option("--dtype", "dtypes", multiple=True, metavar="DTYPE",
               help="Only variants of these dtypes. May be repeated.")  # fmt: skip
 @click.option("--shape", "shapes", multiple=True, metavar="'KERNEL x=f32[8,1000] ...'",
-              help="Record the plan of a call with these layouts. May be repeated.")  # fmt: skip
+              help="Launch this layout alone, by a recorded plan. May be repeated.")  # fmt: skip
 @click.option("--all-variants", is_flag=True,
-              help="Those that no recorded plan uses, too: for plans in JavaScript.")  # fmt: skip
+              help="With --shape: any other layout, too.")  # fmt: skip
 @click.option("--tuning", default="generic-small", show_default=True, metavar="NAME|FILE",
               help="The table of the device that plans are made for.")  # fmt: skip
 @click.option(
@@ -34,6 +36,7 @@ __all__ = ["command"]
     is_flag=True,
     help="Add index.html, which runs, times and checks kernels on the visitor's GPU.",
 )
+@click.option("--force", is_flag=True, help="Overwrite files that are not from an export.")
 def command(
     folder: Path,
     names: tuple[str, ...],
@@ -43,11 +46,12 @@ def command(
     all_variants: bool,
     tuning: str,
     page: bool,
+    force: bool,
 ) -> None:
     """Write KERNELs (default: all) as WGSL, a JSON manifest and an ES module for web pages.
 
-    A kernel of one dispatch launches any layout. One that chooses its dispatches in Python
-    launches the layouts that --shape names; `pykernels show KERNEL --variants` lists its texts.
+    Without --shape, a kernel launches any layout, with all its variants. With it, the kernel
+    launches the layouts that it names, and has the variants that those use: the small export.
     """
     from pykernels.dtypes import dtype_of
     from pykernels.export._write import collect, write
@@ -62,10 +66,13 @@ def command(
     if page:
         from pykernels.export._page import page_files
 
-        extra, more = page_files(chosen, known)
+        extra, more = page_files(_watched("page", chosen), known)
         requests += more
-    done = collect(chosen, dialect, short, requests, everything=all_variants, tuning=tuning)
-    write(folder, done.files | extra)
+    done = collect(
+        chosen, dialect, short, requests, everything=all_variants, tuning=tuning, extra=extra,
+        watch=_watched,
+    )  # fmt: skip
+    write(folder, done.files, force=force)
     plans = sum(len(k["plans"]) for k in done.manifest["kernels"].values())
     size = sum(len(text.encode()) for text in done.files.values())
     click.echo(
@@ -78,6 +85,18 @@ def command(
             "before --shape names one",
             err=True,
         )
+
+
+def _watched(label: str, items: Sequence[str]) -> Iterable[str]:
+    """The items, with a bar that says n of m and the time left where somebody looks."""
+    if not sys.stderr.isatty():
+        return items
+    return _bar(label, items)
+
+
+def _bar(label: str, items: Sequence[str]) -> Iterator[str]:
+    with click.progressbar(items, label=label, show_pos=True, file=sys.stderr) as bar:
+        yield from bar
 
 
 def _request(text: str, chosen: list[str], known: dict[str, Any]) -> Request:

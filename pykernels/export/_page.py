@@ -7,7 +7,7 @@ and a sum.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ SAMPLES = 1000
 
 
 def page_files(
-    kernels: Sequence[str],
+    kernels: Iterable[str],
     known: Mapping[str, Any],
     chosen: Callable[[Cases], list[Request]] = lambda c: c.page,
 ) -> tuple[dict[str, str], list[Request]]:

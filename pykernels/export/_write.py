@@ -6,13 +6,14 @@ import hashlib
 import importlib.resources
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from pykernels import plans
 from pykernels._version import __version__
+from pykernels.errors import ArgumentError
 from pykernels.texts import belongs, read, read_manifest, wgsl
 from pykernels.tuning import as_data, load
 from pykernels.validate._usage import measure
@@ -25,6 +26,7 @@ from ._translate import NotTranslated, plan_object, translate
 __all__ = ["Export", "collect", "live_plan", "module", "static", "write"]
 
 Dialect = Literal["naga", "tint"]
+Watch: TypeAlias = Callable[[str, Sequence[str]], Iterable[str]]
 _MEMBERS = re.compile(r"struct Params \{(.*?)\}", re.DOTALL)
 _BINDING = re.compile(
     r"@binding\((\d+)\) var<(storage, (?:read|read_write)|uniform)> (\w+): ([^;]+);"
@@ -62,8 +64,10 @@ def collect(
     *,
     everything: bool = False,
     tuning: str = DEFAULT_TUNING,
+    extra: Mapping[str, str] | None = None,
+    watch: Watch = lambda label, items: items,
 ) -> Export:
-    """Everything for these kernels.
+    """Everything for these kernels, and `extra` files; `watch` sees the long loop go.
 
     A kernel with `requests` launches their layouts, by recorded plans, and gets the variants that
     those use. Without one, or with `everything`, it launches any layout if its plan is translated
@@ -111,7 +115,7 @@ def collect(
             "plans": records,
         }
     bodies = sorted(set(bodies))
-    rendered = _texts(built, wanted, dialect)
+    rendered = _texts(built, watch("texts", sorted(wanted)), dialect)
     manifest = {
         "$schema": "./manifest.schema.json",
         "format": 1,
@@ -124,7 +128,6 @@ def collect(
         "variants": {name: entry for name, (entry, _) in sorted(rendered.items())},
     }
     files = {entry["file"]: text for entry, text in rendered.values()}
-    files["manifest.json"] = json.dumps(manifest, indent=1) + "\n"
     files["manifest.schema.json"] = static("manifest.schema.json")
     files["pykernels.js"] = module(names, bodies, live)
     files["pykernels.d.ts"] = "\n".join(
@@ -134,7 +137,14 @@ def collect(
             *(source["kernels"][n]["dts"] for n in names),
         ]
     )
+    files |= extra or {}
+    manifest["files"] = {n: _sha256(files[n]) for n in sorted(files) if not n.startswith("wgsl/")}
+    files["manifest.json"] = json.dumps(manifest, indent=1) + "\n"
     return Export(files, manifest, idle)
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def live_plan(facts: dict[str, Any]) -> dict[str, str] | None:
@@ -198,11 +208,11 @@ def _of_dtypes(built: dict[str, Any], entry: dict[str, Any], dtypes: Sequence[st
 
 
 def _texts(
-    built: dict[str, Any], wanted: set[str], dialect: Dialect
+    built: dict[str, Any], wanted: Iterable[str], dialect: Dialect
 ) -> dict[str, tuple[dict[str, Any], str]]:
     """Manifest entry and text of each variant."""
     out = {}
-    for name in sorted(wanted):
+    for name in wanted:
         entry = built["variants"][name]
         enable = "enable subgroups;\n" if "subgroups" in entry["features"] else ""
         text = (enable if dialect == "tint" else "") + wgsl(name)
@@ -217,7 +227,7 @@ def _entry(entry: dict[str, Any], name: str, text: str) -> dict[str, Any]:
     sizes = [*usage.size(point.name), 1, 1][:3]
     return {
         "file": f"wgsl/{_file_name(name)}.wgsl",
-        "sha256": hashlib.sha256(text.encode()).hexdigest(),
+        "sha256": _sha256(text),
         "body": entry["body"],
         "axes": entry["axes"],
         "mode": entry["mode"],
@@ -249,9 +259,50 @@ def _bodies_type(bodies: Sequence[str]) -> str:
     )
 
 
-def write(folder: Path, files: dict[str, str]) -> None:
-    """Write the files; what else lies there stays."""
+def write(folder: Path, files: dict[str, str], *, force: bool = False) -> None:
+    """Write the files; what else lies there stays.
+
+    ArgumentError, before anything is written, if a file is there that is not as an export left it,
+    or a link in its place, or on the way from the folder to it. With `force` such a file is
+    replaced, and a link with it.
+    """
+    if not force:
+        ours = _hashes(folder)
+        alien = [why for name, text in files.items() if (why := _alien(folder, name, text, ours))]
+        if alien:
+            more = f", and {len(alien) - 3} more" if len(alien) > 3 else ""
+            raise ArgumentError(f"[export] {', '.join(alien[:3])}{more}: --force overwrites")
     for name, text in files.items():
         path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8", newline="\n")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if path.is_symlink():
+                path.unlink()
+            path.write_text(text, encoding="utf-8", newline="\n")
+        except OSError as e:
+            raise ArgumentError(f"[export] {path} cannot be written: {e.strerror}") from None
+
+
+def _hashes(folder: Path) -> dict[str, str]:
+    """The hashes of the files that an export has written there, as its manifest has them."""
+    try:
+        manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+        files = {v["file"]: v["sha256"] for v in manifest["variants"].values()}
+        return {**files, **manifest["files"], "manifest.json": ""}
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return {}
+
+
+def _alien(folder: Path, name: str, text: str, ours: dict[str, str]) -> str:
+    """What stands where a file belongs and is not an export's, "" for nothing."""
+    path = folder / name
+    links = [p for p in (path, *path.parents) if p.is_symlink() and p.is_relative_to(folder)]
+    if any(p != folder for p in links):
+        return f"{next(p for p in links if p != folder)} is a link"
+    if not path.exists() or ours.get(name) == "":
+        return ""
+    if not path.is_file():
+        return f"{path} is no file"
+    data = path.read_bytes()
+    known = {ours.get(name), _sha256(text)}
+    return "" if hashlib.sha256(data).hexdigest() in known else f"{path} is not from an export"

@@ -37,6 +37,7 @@ def tab(browser: Any) -> Iterator[Any]:
     tab = browser.new_page()
     tab.problems = []
     tab.on("pageerror", lambda e: tab.problems.append(str(e)))
+    tab.on("response", lambda r: r.ok or tab.problems.append(f"{r.status} {r.url}"))
     yield tab
     tab.close()
 
@@ -65,6 +66,24 @@ def test_every_kernel_runs_on_the_page(tab: Any, address: str) -> None:
     tab.click("#run")
     ready(tab)
     assert "shader-f16 is missing" in tab.inner_text("#results tbody tr:last-child")
+    assert tab.problems == []
+
+
+def test_the_page_fits_a_phone(tab: Any, address: str) -> None:
+    tab.set_viewport_size({"width": 400, "height": 800})
+    tab.goto(f"{address}/index.html")
+    ready(tab)
+    for kernel in ("flash_attn", "softmax"):
+        tab.select_option("#kernel", kernel)
+        tab.click("#run")
+        ready(tab)
+    outside = """[...document.querySelectorAll("body *")].filter((e) => {
+      const box = e.getBoundingClientRect();
+      return box.width && (box.left < 0 || box.right > 400);
+    }).map((e) => e.outerHTML.slice(0, 80))"""
+    assert tab.evaluate(outside) == []
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 400
+    assert tab.is_visible("text=✓ agrees with numpy")
     assert tab.problems == []
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -156,11 +160,12 @@ def test_recorded_and_live_plans(tmp_path: Path) -> None:
     ("args", "said"),
     [
         (["paint"], "there is no kernel 'paint'"),
-        (["fill", "--dtype", "f64"], "'f64' is not one of"),
+        (["fill", "--dtype", "f64"], "--dtype must be one of float32, "),
         (["fill", "--dialect", "glsl"], "'glsl'"),
         (["fill", "--shape", SOFTMAX], "'softmax' is not among fill"),
         (["softmax", "--shape", "softmax x=f32[8"], "is not like x=f32[8,1000]"),
-        (["softmax", "--shape", "softmax x=f64[8]"], "is not like x=f32[8,1000]"),
+        (["softmax", "--shape", "softmax x=f64[8]"], "in 'x=f64[8]' the dtype must be one of"),
+        (["softmax", "--shape", f"softmax x=f32[{'9' * 5000}]"], "is not like x=f32[8,1000]"),
         (["softmax", "--shape", "softmax x=f32[8,2]:2"], "has 1 strides"),
         (["softmax", "--shape", "softmax y=f32[8]"], "softmax has x, mask, sinks, dst"),
         (["softmax", "--shape", "softmax dst=f32[8]"], "softmax needs x"),
@@ -178,6 +183,95 @@ def test_recorded_and_live_plans(tmp_path: Path) -> None:
 def test_wrong_use_ends_with_2(args: list[str], said: str, tmp_path: Path) -> None:
     assert said in run(tmp_path, *args, code=2).stderr
     assert not any(tmp_path.iterdir())
+
+
+def test_an_export_replaces_its_own_files_only(tmp_path: Path) -> None:
+    run(tmp_path, "exp")
+    run(tmp_path, "exp", "neg", "--dialect", "naga")  # its own, changed
+    run(tmp_path, "neg", "--page", "--shape", "neg x=f32[8]")
+    before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
+    mine = {"index.html": "my page", "pykernels.js": "// my work\n"}
+    for name, text in mine.items():
+        before[tmp_path / name] = text.encode()
+        (tmp_path / name).write_text(text)
+    said = run(tmp_path, "exp", "neg", "--page", code=2).stderr
+    assert "pykernels.js is not from an export, " in said and "index.html is not from an ex" in said
+    assert said.count("\n") == 1 and "--force" in said
+    assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
+    run(tmp_path, "neg", "--page", "--force")
+    assert (tmp_path / "index.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_a_manifest_of_another_application_stays(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text('{"name": "my app", "icons": []}')
+    assert "manifest.json is not from an export" in run(tmp_path, "exp", code=2).stderr
+    assert "my app" in (tmp_path / "manifest.json").read_text()
+
+
+@pytest.mark.parametrize("link", ["pykernels.js", "wgsl", "dangling", "loop"])
+def test_nothing_is_written_through_a_link(link: str, tmp_path: Path) -> None:
+    site, elsewhere = tmp_path / "site", tmp_path / "elsewhere"
+    site.mkdir()
+    elsewhere.mkdir()
+    (elsewhere / "pykernels.js").write_text("mine")
+    if link == "pykernels.js":
+        (site / link).symlink_to(elsewhere / link)
+    elif link == "wgsl":
+        (site / link).symlink_to(elsewhere)
+    else:
+        target = tmp_path / "nowhere" if link == "dangling" else site / "manifest.json"
+        (site / "manifest.json").symlink_to(target)
+    said = run(site, "exp", code=2).stderr
+    assert " is a link" in said and said.count("\n") == 1
+    assert [p.name for p in elsewhere.iterdir()] == ["pykernels.js"] and len(
+        list(site.iterdir())
+    ) == 1
+    run(site, "exp", "--force")
+    assert (elsewhere / "pykernels.js").read_text() == "mine"  # the link was replaced
+    (tmp_path / "shortcut").symlink_to(site)
+    run(tmp_path / "shortcut", "exp", *(["--force"] if link == "wgsl" else []))  # the folder may be
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    said = run(tmp_path / "file" / "site", "exp", code=2).stderr
+    assert "cannot be written: Not a directory" in said and said.count("\n") == 1
+
+
+def test_help_and_docs_say_the_same() -> None:
+    """What --shape means, in the words of both."""
+    told = " ".join(run("--help").stdout.split())
+    guide = (ROOT / "docs" / "guide" / "exporting.md").read_text(encoding="utf-8")
+    assert "Without --shape, a kernel launches any layout, with all its variants." in told
+    assert "Without `--shape` the functions launch **any layout**" in guide
+    for option in (
+        "--all-variants",
+        "--dialect",
+        "--dtype",
+        "--shape",
+        "--tuning",
+        "--page",
+        "--force",
+    ):
+        assert option in told and f"`{option}" in guide
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a terminal of POSIX")
+def test_a_terminal_sees_how_far_it_is(tmp_path: Path) -> None:
+    import pty
+
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "pykernels", "export", str(tmp_path), "neg"]
+    with subprocess.Popen(command, stderr=theirs, stdout=subprocess.PIPE) as process:
+        os.close(theirs)
+        seen = b""
+        with contextlib.suppress(OSError):  # how Linux says that the other end was closed
+            while more := os.read(ours, 4096):
+                seen += more
+        assert process.wait() == 0
+    os.close(ours)
+    count = len(exported(tmp_path)["variants"])
+    assert f" {count}/{count}" in seen.decode()
 
 
 def test_layouts_in_words() -> None:

@@ -5,6 +5,45 @@ export type DType =
   | "float32" | "float16" | "bfloat16" | "int32" | "uint32" | "int16" | "uint16" | "int8"
   | "uint8" | "int64" | "bool";
 
+/** The dtype of a typed array's elements, by the array's name. */
+export interface DTypes {
+  Float32Array: "float32";
+  Float16Array: "float16";
+  Int32Array: "int32";
+  Uint32Array: "uint32";
+  Int16Array: "int16";
+  Uint16Array: "uint16";
+  Int8Array: "int8";
+  Uint8Array: "uint8";
+  BigInt64Array: "int64";
+}
+
+/** A typed array of a name. */
+export interface Typed<N extends string> extends ArrayBufferView {
+  readonly length: number;
+  readonly [Symbol.toStringTag]: N;
+}
+
+/** A Float16Array, which TypeScript knows in its newest library only. */
+export interface HalfArray extends Typed<"Float16Array">, Iterable<number> {
+  readonly [index: number]: number;
+}
+
+/** What the elements of a dtype are read as: float16 as bits where there is no Float16Array. */
+export interface Elements {
+  float32: Float32Array;
+  float16: HalfArray | Uint16Array;
+  bfloat16: Uint16Array;
+  int32: Int32Array;
+  uint32: Uint32Array;
+  int16: Int16Array;
+  uint16: Uint16Array;
+  int8: Int8Array;
+  uint8: Uint8Array;
+  int64: BigInt64Array;
+  bool: Uint8Array;
+}
+
 /** A rule was broken, a plan was not exported, or the device lacks something. */
 export class KernelError extends Error {}
 
@@ -81,9 +120,9 @@ export interface Body {
 }
 
 /** Steps of a call, from the views of its tensors by name; `scratch` makes temporary ones. */
-export type Plan = (
+export type Plan<Views = Readonly<Record<string, View | null>>> = (
   caps: Caps,
-  views: Readonly<Record<string, View | null>>,
+  views: Views,
   scratch: { empty(shape: readonly number[], dtype: DType): View },
 ) => Step[];
 
@@ -97,16 +136,13 @@ export class Kernels {
   readonly device: GPUDevice;
   readonly manifest: Manifest;
   readonly caps: Caps;
-  /** A tensor of its own buffer with these elements. */
-  tensor<D extends DType = DType>(
-    data: ArrayBufferView & { readonly length: number },
-    shape?: readonly number[],
-    dtype?: D,
-  ): Tensor<D>;
+  /** A tensor of its own buffer with these elements, and their dtype where none is given. */
+  tensor<N extends keyof DTypes>(data: Typed<N>, shape?: readonly number[]): Tensor<DTypes[N]>;
+  tensor<D extends DType>(data: Typed<string>, shape: readonly number[], dtype: D): Tensor<D>;
   /** A tensor of its own buffer, filled with zeros. */
   empty<D extends DType>(shape: readonly number[], dtype: D): Tensor<D>;
   /** The elements of a contiguous tensor (float16 without Float16Array, and bfloat16, as bits). */
-  data(tensor: Tensor): Promise<ArrayBufferView & ArrayLike<number | bigint>>;
+  data<D extends DType>(tensor: Tensor<D>): Promise<Elements[D]>;
 }
 
 /** manifest.json; manifest.schema.json says more. */
@@ -118,6 +154,7 @@ export interface Manifest {
   readonly kernels: Readonly<Record<string, unknown>>;
   readonly bodies: Readonly<Record<string, unknown>>;
   readonly variants: Readonly<Record<string, Variant>>;
+  readonly files: Readonly<Record<string, string>>;
 }
 
 export interface Variant {
