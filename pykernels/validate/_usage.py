@@ -6,17 +6,17 @@ somebody who wishes harm. So no pattern that may fail looks further than the dec
 
 from __future__ import annotations
 
-import ast
 import functools
-import math
 import operator
 import re
 from array import array
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, TypeVar
+
+from ._sizes import Sizes, arguments, known
 
 _CONST = re.compile(r"(?<!\w)const\s+(\w+)([^;]*)")
 _ALIAS = re.compile(r"(?<!\w)alias\s+(\w+)([^;]*)")
@@ -26,34 +26,15 @@ _RESOURCE = re.compile(r"(?<!\w)var\s*(?:<\s*(storage|uniform)\b[^<>;]*>)?\s*(\w
 _FUNCTION = re.compile(r"(?<!\w)fn\s+(\w+)\s*\(")
 _STRUCT = re.compile(r"(?<!\w)struct\s+(\w+)\s*\{([^{}]*)\}")
 _PLACE = {a: re.compile(rf"@{a}\s*\(([^()]*)\)") for a in ("group", "binding")}
-_SIZES = re.compile(r"@workgroup_size\s*\(([^)]*)")
 _COMPUTE = re.compile(r"@compute\b")
 _BUILTIN = re.compile(r"@builtin\s*\(\s*(\w+)\s*,?\s*\)\s*(\w+)")
-_MEMBER = re.compile(r"\w+:(.+)")  # without attributes, which may change its size
-_INTEGER = re.compile(r"\b(0[xX][\da-fA-F]+|\d+)[iu]\b")
-_ARITHMETIC = re.compile(r"(?:\s|\b[A-Za-z_]\w*\b|\b0[xX][\da-fA-F]+\b|\b\d+\b|[-+*/%()])+")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _BRACKET = re.compile(r"[()\[\]{}]")
-_COMMA = re.compile(r"[<>,]")
 _COMMENT = re.compile(r"//|/\*")
 _IN_COMMENT = re.compile(r"/\*|\*/")
 _VISIBLE = re.compile(r"[^\n]")
 _LINE_BREAK = re.compile(r"\n")
 BARRIERS = ("workgroupBarrier", "storageBarrier", "textureBarrier", "workgroupUniformLoad")
-# Longer expressions and types than this are not evaluated, nor integers past WGSL's 64 bits.
-_LONGEST = 1000
-_LARGEST = 2**63
-
-_SCALARS = {"f32": 4, "i32": 4, "u32": 4, "bool": 4, "f16": 2}
-_SUFFIXES = {"f": "f32", "i": "i32", "u": "u32", "h": "f16"}
-_BINARY: dict[type[ast.operator], Callable[[int, int], int]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.floordiv,
-    ast.Mod: operator.mod,
-}
-
 _T = TypeVar("_T")
 Kind: TypeAlias = Literal["storage", "uniform", "texture", "sampler", "storage_texture"]
 
@@ -128,8 +109,8 @@ class Usage:
 
     def size(self, entry: str) -> list[int | None]:
         """The workgroup size of an entry point, axis by axis."""
-        sizes = _size_arguments(self.functions[entry].attributes)
-        return [_known(self.sizes.number, size) for size in sizes]
+        sizes = arguments(self.functions[entry].attributes)
+        return [known(self.sizes.number, size) for size in sizes]
 
     @functools.cached_property
     def variables(self) -> frozenset[str]:
@@ -220,14 +201,14 @@ def measure(text: str) -> Usage:
     wanted = {m[1] for m in variables}
     count = Counter(w for w in _WORD.findall(code) if w in wanted) if wanted else Counter()
     workgroup = [
-        Item(m[1], _known(sizes.storage_bytes, m[2]), *places.of(m.start()))
+        Item(m[1], known(sizes.storage_bytes, m[2]), *places.of(m.start()))
         for m in variables
         if count[m[1]] > 1
     ]
     entry_points = []
     for f in functions.values():
         if compute := _COMPUTE.search(f.attributes):
-            cost = _known(sizes.invocations, f.attributes)
+            cost = known(sizes.invocations, f.attributes)
             entry_points.append(Item(f.name, cost, *places.of(f.at + compute.start())))
     overrides = [
         Override(m[1], m[2].partition("=")[2].strip(), *places.of(m.start()))
@@ -321,7 +302,7 @@ def _resources(code: str, sizes: Sizes, places: Places) -> list[Resource]:
         if kind is None:
             continue
         numbers = [
-            _known(sizes.number, at[1]) if at else None
+            known(sizes.number, at[1]) if at else None
             for at in (_PLACE[a].search(attributes) for a in ("group", "binding"))
         ]
         group, binding = (-1 if n is None else n for n in numbers)
@@ -338,124 +319,3 @@ def _kind(space: str | None, wgsl: str) -> Kind | None:
     if wgsl.startswith("texture"):
         return "texture"
     return "sampler" if wgsl.startswith("sampler") else None
-
-
-def _known(cost: Callable[[str], int], text: str) -> int | None:
-    try:
-        return cost(text)
-    except (SyntaxError, LookupError, ArithmeticError, TypeError, ValueError, RecursionError):
-        return None
-
-
-def _size_arguments(attributes: str) -> list[str]:
-    found = _SIZES.search(attributes)
-    return found[1].rstrip(", ").split(",") if found else []
-
-
-def _round_up(value: int, to: int) -> int:
-    return -(-value // to) * to
-
-
-class Sizes:
-    """Values of constants and sizes of types, each name's found once. Errors: see `_known`."""
-
-    def __init__(self, names: Mapping[str, str]) -> None:
-        self.names = names
-        self._values: dict[str, int | None] = {}
-        self._layouts: dict[str, tuple[int, int] | None] = {}
-
-    def storage_bytes(self, wgsl: str) -> int:
-        return _round_up(self._layout(re.sub(r"\s", "", wgsl))[0], 16)
-
-    def invocations(self, attributes: str) -> int:
-        sizes = _size_arguments(attributes)
-        if not sizes:
-            raise ValueError(attributes)
-        return math.prod(self.number(size) for size in sizes)
-
-    def number(self, text: str) -> int:
-        """The value of a constant integer expression of literals, consts and operators."""
-        waiting = self._unknown(text)
-        opened: set[str] = set()
-        while waiting:  # those that a name needs before the name
-            name = waiting[-1]
-            more = self._unknown(self.names[name]) if name not in opened else []
-            opened.add(name)
-            if more:
-                waiting += more
-            else:
-                waiting.pop()
-                self._values.setdefault(name, _known(self._evaluate, self.names[name]))
-        return self._evaluate(text)
-
-    def _unknown(self, text: str) -> list[str]:
-        words = _WORD.findall(text) if len(text) <= _LONGEST else []
-        return [w for w in words if w in self.names and w not in self._values]
-
-    def _evaluate(self, text: str) -> int:
-        def value(node: ast.expr) -> int:
-            match node:
-                case ast.Constant(value=int(number)):
-                    found: int | None = number
-                case ast.Name(id=name):
-                    found = self._values[name]
-                case ast.BinOp(left=left, op=op, right=right):
-                    found = _BINARY[type(op)](value(left), value(right))
-                case _:
-                    found = None
-            if found is None or abs(found) > _LARGEST:
-                raise ValueError(text)
-            return found
-
-        plain = _INTEGER.sub(r"\1", text.strip())
-        if len(plain) > _LONGEST or not _ARITHMETIC.fullmatch(plain):
-            raise ValueError(text)
-        return value(ast.parse(plain, mode="eval").body)
-
-    def _layout(self, wgsl: str) -> tuple[int, int]:
-        """Size and alignment of a scalar, atomic, vector, array or struct by WGSL's rules."""
-        if wgsl in _SCALARS:
-            return _SCALARS[wgsl], _SCALARS[wgsl]
-        if wgsl in self.names:
-            return self._named(wgsl)
-        if wgsl.startswith("{"):
-            return self._struct(wgsl[1:-1])
-        if len(wgsl) > _LONGEST:
-            raise ValueError(wgsl)
-        if m := re.fullmatch(r"atomic<(.+)>", wgsl):
-            return self._layout(m[1])
-        if m := re.fullmatch(r"vec([234])(?:<(.+)>|([fiuh]))", wgsl):
-            size, _ = self._layout(m[2] or _SUFFIXES[m[3]])
-            return size * int(m[1]), size * (2 if m[1] == "2" else 4)
-        if m := re.fullmatch(r"array<(.+),([^,<>]+),?>", wgsl):
-            size, align = self._layout(m[1])
-            return _round_up(size, align) * self.number(m[2]), align
-        raise ValueError(wgsl)
-
-    def _named(self, name: str) -> tuple[int, int]:
-        if name not in self._layouts:
-            self._layouts[name] = None  # while it is unknown, and where it contains itself
-            self._layouts[name] = self._layout(self.names[name])
-        found = self._layouts[name]
-        if found is None:
-            raise ValueError(name)
-        return found
-
-    def _struct(self, members: str) -> tuple[int, int]:
-        end, most = 0, 1
-        for member in filter(None, _members(members)):
-            size, align = self._layout(_MEMBER.fullmatch(member)[1])  # type: ignore[index]
-            end, most = _round_up(end, align) + size, max(most, align)
-        return _round_up(end, most), most
-
-
-def _members(text: str) -> list[str]:
-    """The parts between the commas that stand in no type."""
-    parts: list[str] = []
-    depth = start = 0
-    for m in _COMMA.finditer(text):
-        depth += {"<": 1, ">": -1, ",": 0}[m[0]]
-        if m[0] == "," and depth == 0:
-            parts.append(text[start : m.start()])
-            start = m.end()
-    return [*parts, text[start:]]
