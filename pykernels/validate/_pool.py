@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ._apart import TIMEOUT, apart
 from ._cache import Cache
 from ._files import unique
 from ._lints import Lints
@@ -23,13 +23,11 @@ from ._naga import find_naga
 from ._tint import find_tint
 from ._types import Finding, Limits, Source, Target, Validator
 
-__all__ = ["Checker", "apart", "check"]
+__all__ = ["Checker", "check"]
 
 # A worker costs about 0.2 s to start: fewer texts than this are checked here.
 _FEW = 64
 _CHUNK = 200
-_MOST_SECONDS = 60  # of a worker: Tint takes longer than that for some texts
-_TIMEOUT = "timeout"
 
 
 @dataclass(frozen=True)
@@ -104,7 +102,7 @@ def _finish(store: Cache | None, known: list[Finding], jobs: list[Any]) -> list[
             for f in found:
                 by_name[f.source].append(f)
             for s in sources:
-                if all(f.code != _TIMEOUT for f in by_name[s.name]):
+                if all(f.code != TIMEOUT for f in by_name[s.name]):
                     store.put(s, by_name[s.name])
     if store:
         store.save()
@@ -116,34 +114,7 @@ def _here(checker: Checker, sources: list[Source]) -> tuple[list[Source], list[F
 
 
 def _elsewhere(checker: Checker, sources: list[Source]) -> tuple[list[Source], list[Finding]]:
-    return sources, apart(checker, sources)
-
-
-def apart(checker: Checker, sources: list[Source]) -> list[Finding]:
-    """Check in another process; a text that ends it, or takes for ever, gets a finding."""
-    job = {"checker": asdict(checker), "sources": [asdict(s) for s in sources]}
-    code = ""
-    root = str(Path(__file__).parents[2])
-    path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
-    try:
-        done = subprocess.run(
-            [sys.executable, "-m", __name__],
-            input=json.dumps(job),
-            env={**os.environ, "PYTHONPATH": path},
-            capture_output=True,
-            encoding="utf-8",
-            timeout=_MOST_SECONDS,
-        )
-        why, detail = f"{checker.name} ended with {done.returncode}", done.stderr
-    except subprocess.TimeoutExpired:
-        done, code = None, _TIMEOUT
-        why = detail = f"{checker.name} took longer than {_MOST_SECONDS} s"
-    if done is not None and done.returncode == 0:
-        return [Finding(**fields) for fields in json.loads(done.stdout)]
-    if len(sources) == 1:  # this text kills the validator
-        return [Finding(sources[0].name, 1, 1, "error", why, checker.name, code, detail)]
-    half = len(sources) // 2
-    return [*apart(checker, sources[:half]), *apart(checker, sources[half:])]
+    return sources, apart(asdict(checker), sources)
 
 
 def _work() -> None:

@@ -12,6 +12,7 @@ from dataclasses import astuple
 from itertools import pairwise
 from typing import Any
 
+from ._apart import apart
 from ._lints import over_limits
 from ._types import Finding, Limits, Severity, Source
 from ._usage import measure
@@ -62,12 +63,11 @@ class Tint:
 
         Large texts are checked in processes of their own: see `check_here`.
         """
-        from ._pool import Checker, apart
-
         large = [s for s in sources if len(s.text) > _MOST_HERE]
         found = self.check_here([s for s in sources if len(s.text) <= _MOST_HERE])
         for s in large:
-            found += apart(Checker(self.name, self.version), [s])
+            checker = {"name": self.name, "version": self.version, "targets": (), "ignore": ()}
+            found += apart(checker, [s])
         return found
 
     def check_here(self, sources: Sequence[Source]) -> list[Finding]:

@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 
 from pykernels.cli import main
 from pykernels.errors import ArgumentError
-from pykernels.validate import CODES, Limits, Lints, Source, _pool, find_naga, find_tint
+from pykernels.validate import CODES, Limits, Lints, Source, _apart, _pool, find_naga, find_tint
 from pykernels.validate._cache import Cache
 from pykernels.validate._files import gather, read_limits
 from pykernels.validate._pool import Checker, check
@@ -232,7 +232,7 @@ def test_a_text_that_kills_a_worker_is_found(monkeypatch: pytest.MonkeyPatch) ->
         return real(*args, **kwargs)
 
     monkeypatch.setattr(_pool, "_FEW", 1)
-    monkeypatch.setattr("pykernels.validate._pool.subprocess.run", run_or_die)
+    monkeypatch.setattr("pykernels.validate._apart.subprocess.run", run_or_die)
     text = (DATA / "grid_x.wgsl").read_text()
     sources = [Source(f"{i}", f"{text}// {i}") for i in range(5)]
     sources[2] = Source("2", "// killer")
@@ -369,7 +369,7 @@ def test_a_text_that_overflows_tints_stack_is_a_finding(tmp_path: Path) -> None:
     tool = find_tint()
     assert tool is not None and tool.check([Source("t", text + "//" * 50_000)]) == []
     with pytest.MonkeyPatch.context() as patch:  # what it does for 20,000 of them, after minutes
-        patch.setattr("pykernels.validate._pool.sys.executable", "false")
+        patch.setattr("pykernels.validate._apart.sys.executable", "false")
         [found] = tool.check([Source("t", text + "//" * 50_000)])
     assert found.message == "tint ended with 1"
 
@@ -377,12 +377,12 @@ def test_a_text_that_overflows_tints_stack_is_a_finding(tmp_path: Path) -> None:
 def test_a_text_that_takes_for_ever_is_a_finding(
     own_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_pool, "_MOST_SECONDS", 0.01)
+    monkeypatch.setattr(_apart, "_MOST_SECONDS", 0.01)
     text = (DATA / "clean.wgsl").read_text() + "//" * 50_000
     for _ in range(2):  # the verdict is not kept
         [found] = check([Source("t", text)], [Checker("tint", "0")], cache=own_cache)
         assert (found.code, found.message) == ("timeout", "tint took longer than 0.01 s")
-    monkeypatch.setattr(_pool, "_MOST_SECONDS", 60)
+    monkeypatch.setattr(_apart, "_MOST_SECONDS", 60)
     assert check([Source("t", text)], [Checker("tint", "0")], cache=own_cache) == []
 
 

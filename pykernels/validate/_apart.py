@@ -1,0 +1,48 @@
+"""One job of a validator in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ._types import Finding, Source
+
+__all__ = ["TIMEOUT", "apart"]
+
+_WORKER = "pykernels.validate._pool"
+_MOST_SECONDS = 60  # of a worker: Tint takes longer than that for some texts
+TIMEOUT = "timeout"  # the code of such a finding
+
+
+def apart(checker: Mapping[str, Any], sources: list[Source]) -> list[Finding]:
+    """Check in another process; a text that ends it, or takes for ever, gets a finding."""
+    name = checker["name"]
+    job = {"checker": dict(checker), "sources": [asdict(s) for s in sources]}
+    code = ""
+    root = str(Path(__file__).parents[2])
+    path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", _WORKER],
+            input=json.dumps(job),
+            env={**os.environ, "PYTHONPATH": path},
+            capture_output=True,
+            encoding="utf-8",
+            timeout=_MOST_SECONDS,
+        )
+        why, detail = f"{name} ended with {done.returncode}", done.stderr
+    except subprocess.TimeoutExpired:
+        done, code = None, TIMEOUT
+        why = detail = f"{name} took longer than {_MOST_SECONDS} s"
+    if done is not None and done.returncode == 0:
+        return [Finding(**fields) for fields in json.loads(done.stdout)]
+    if len(sources) == 1:  # this text kills the validator
+        return [Finding(sources[0].name, 1, 1, "error", why, name, code, detail)]
+    half = len(sources) // 2
+    return [*apart(checker, sources[:half]), *apart(checker, sources[half:])]
