@@ -227,7 +227,8 @@ def _shapes(
     try:
         found = shapes(call, given, scalars)
     except (LookupError, ValueError):  # the kernel says what does not fit
-        found = dict.fromkeys(missing, next(iter(given.values())))
+        first: tuple[int, ...] = next(iter(given.values()))
+        found = {name: first for name in missing}
     for name in missing:
         if name not in found:
             raise click.UsageError(f"{call.__name__} needs --in {name}=FILE")
