@@ -7,7 +7,7 @@ import pykernels as pk
 dev = pk.Device()
 t = dev.zeros((2, 3), "float32")
 dev.empty(3, "float64")  # wrong
-dev.full(3, 1, "f4")  # wrong
+dev.full(3, 1, "f8")  # wrong
 t.astype("half")  # wrong
 pk.astype(t, "complex64")  # wrong
 pk.zeros(3, dtype="i8")  # wrong
