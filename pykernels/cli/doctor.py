@@ -93,7 +93,11 @@ def _missing(packages: dict[str, str | None], validators: dict[str, Any]) -> lis
 
 def _requirement(package: str) -> str:
     """The package with the versions that pykernels asks for, if it names it."""
-    for line in importlib.metadata.requires("pykernels") or ():
+    try:
+        lines = importlib.metadata.requires("pykernels") or ()
+    except importlib.metadata.PackageNotFoundError:  # used from a folder
+        return package
+    for line in lines:
         spec = line.partition(";")[0].strip()
         if re.match(rf"{package}\b", spec):
             return spec

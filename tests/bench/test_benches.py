@@ -87,7 +87,7 @@ def test_bench_runs_and_counts(dev: pk.Device, case: Case) -> None:
     report = r.run([case], {case.kernel: beside})
     assert report.failed == {}
     (result,) = report.results
-    touched = {name: o.shape for name, o in case.tensors.items()}
+    touched = {name: o.shape for name, o in case.tensors.items()} | dict(case.used)
     if case.kernel == "set_rows":  # rows of dst that no index names are not touched
         touched["dst"] = touched["src"]
     sizes = [math.prod(touched[n]) * DTYPES[o.dtype].itemsize for n, o in case.tensors.items()]

@@ -356,6 +356,7 @@ def test_staging_buffers_are_used_again_and_bounded(
     dev: pk.Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     t, moves = dev.zeros(100_000), dev._context.transfers
+    moves.close()
     t.numpy(), t[0].numpy()
     created = 0
     create = type(dev._context.pool).create
