@@ -43,7 +43,7 @@ def is_last(axis: int, dim: int | None) -> bool:
 class Call:
     """The arrays of one call of a kernel, and the device that it runs on."""
 
-    __slots__ = ("_args", "_arrays", "_given", "_op", "_order", "_out", "_shape")
+    __slots__ = ("_args", "_arrays", "_given", "_host", "_op", "_order", "_out", "_shape")
 
     def __init__(self, kernel: Kernel, *arrays: Array | None, out: Tensor | None = None) -> None:
         self._op = kernel.name
@@ -58,6 +58,7 @@ class Call:
             if isinstance(a, Tensor):
                 self._given = a
                 break
+        self._host: Device | None = None  # for numpy arrays
         self._order: tuple[int, ...] | None = None  # of the axes, where they are moved
         self._shape: tuple[int, ...] = ()
 
@@ -75,7 +76,7 @@ class Call:
                 f"[{self._op}] {name} must be a pykernels.Tensor or a numpy array but is "
                 f"{type(array).__name__}"
             )
-        dtype = str(array.dtype)
+        dtype = array.dtype if isinstance(array, Tensor) else _name(array.dtype)
         if dtype not in arg.dtypes:
             raise DTypeError(
                 f"[{self._op}] {name} must be {' or '.join(arg.dtypes)} but is {dtype}: convert "
@@ -85,14 +86,18 @@ class Call:
 
     @property
     def _device(self) -> Device:
-        return default_device() if self._given is None else self._given.device
+        if self._given is not None:
+            return self._given.device
+        if self._host is None:
+            self._host = default_device()
+        return self._host
 
     def out(self, shape: tuple[int, ...], dtype: DTypeName) -> Tensor:
         """The tensor given as `out`, else a new one."""
         out = self._out
         if out is None:
             if self._given is None:
-                return default_device().empty(shape, dtype)
+                return self._device.empty(shape, dtype)
             return self._given._fresh(contiguous_layout(shape, DTYPES[dtype]))
         if out.shape != shape:
             raise ShapeError(f"[{self._op}] out must have shape {shape} but has {out.shape}")
@@ -178,6 +183,11 @@ class Call:
         if len(known) >= MAX_KNOWN:
             known.clear()
         known[*key, *flags] = tuple([None if v is None else v._layout for v in views])
+
+
+@functools.lru_cache(maxsize=256)
+def _name(dtype: np.dtype[Any]) -> str:
+    return str(dtype)  # takes numpy some microseconds
 
 
 @functools.cache
