@@ -18,7 +18,7 @@ from ._generated.kernels import cpy as _cpy
 from ._generated.kernels import fill as _fill
 from .dtypes import DTypeLike, dtype_of
 from .errors import ArgumentError, DTypeError, LimitError, NoAdapterError, ShapeError
-from .host import as_array, bytes_of, shape_of
+from .host import as_array, bytes_of, shape_of, type_name
 from .layout import contiguous_layout, contiguous_strides, extent, layout
 from .protocols import GPUBuffer, GPUComputePass, GPUDevice
 from .runtime.adapters import AdapterInfo, choose
@@ -31,7 +31,7 @@ from .runtime.profile import Profile, profiled
 from .scalars import bits_of
 from .tensor import TensorBase
 
-__all__ = ["Device", "Tensor", "default_device"]
+__all__ = ["Device", "Tensor", "default_device", "device_of"]
 
 _devices: weakref.WeakSet[Device] = weakref.WeakSet()
 _devices_lock = threading.RLock()
@@ -47,7 +47,8 @@ class Device:
         checks: False compiles shaders without the runtime checks of naga or Tint.
 
     Raises:
-        NoAdapterError: no adapter fits.
+        NoAdapterError: no adapter fits, or there is no such engine.
+        ArgumentError: `adapter` is something else.
     """
 
     def __init__(
@@ -57,7 +58,14 @@ class Device:
         engine: EngineName | None = None,
         checks: bool = True,
     ) -> None:
-        e = get_engine(engine or "wgpu")
+        if not (adapter is None or _is_index(adapter) or (isinstance(adapter, str) and adapter)):
+            raise ArgumentError(
+                "[device] adapter must be None, a number or a part of a name but is "
+                f"{adapter!r}"
+            )
+        if not (engine is None or isinstance(engine, str)):
+            raise ArgumentError(f"[device] engine must be 'wgpu' or 'dawn' but is {engine!r}")
+        e = get_engine("wgpu" if engine is None else engine)
         chosen = choose(e.adapters(), adapter, e)
         try:
             raw = e.open(chosen, checks)
@@ -295,11 +303,10 @@ class Tensor(TensorBase):
         owner = getattr(buffer, "_device", None)
         if owner is None:
             raise DTypeError(
-                f"[from_buffer] buffer must be a GPUBuffer but is {type(buffer).__name__}"
+                f"[from_buffer] buffer must be a GPUBuffer but is {type_name(buffer)}"
             )
-        if device is None:
-            device = Device.from_wgpu(owner)
-        context = device._context
+        given = Device.from_wgpu(owner) if device is None else device_of(device)
+        context = given._context
         storage = context.adopt(buffer)
         dims = shape_of(shape)
         dt = dtype_of(dtype)
@@ -348,6 +355,19 @@ def default_device() -> Device:
             device = Device.from_wgpu(engine.default_device())
             _default["device"] = device
         return device
+
+
+def device_of(device: Device | None) -> Device:
+    """The device that a caller gave, else the default one; DTypeError for anything else."""
+    if device is None:
+        return default_device()
+    if not isinstance(device, Device):
+        raise DTypeError(f"device must be a pykernels.Device or None but is {device!r}")
+    return device
+
+
+def _is_index(value: object) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
 def _after_fork() -> None:

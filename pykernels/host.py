@@ -9,7 +9,7 @@ import numpy as np
 
 from .errors import ArgumentError, ShapeError
 
-__all__ = ["as_array", "bytes_of", "shape_of"]
+__all__ = ["as_array", "bytes_of", "shape_of", "type_name"]
 
 
 def shape_of(shape: object) -> tuple[int, ...]:
@@ -24,9 +24,15 @@ def shape_of(shape: object) -> tuple[int, ...]:
             break
     else:
         return dims
-    if not all(isinstance(n, (int, np.integer)) and n >= 0 for n in dims):
+    if not all(isinstance(n, (int, np.integer)) and type(n) is not bool and n >= 0 for n in dims):
         raise ShapeError(f"[shape] sizes must be integers from 0 up but are {shape!r}")
     return tuple(int(n) for n in dims)
+
+
+def type_name(value: object) -> str:
+    """The name of a value's type, with the module unless it is built in: torch.Tensor."""
+    kind = type(value)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
 def as_array(values: Any, op: str) -> np.ndarray[Any, Any]:

@@ -9,10 +9,11 @@ from typing import Any, Self, TypeAlias, cast
 
 import numpy as np
 
-from .dtypes import DTypeLike, DTypeName, dtype_of, numpy_dtype
+from .dtypes import NAMES, DTypeLike, DTypeName, dtype_of, numpy_dtype
 from .errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from .host import as_array, bytes_of, shape_of
 from .layout import Layout, contiguous_layout, contiguous_strides, layout
+from .operators import NoOperators
 from .runtime.handle import Handle
 from .runtime.launch import run
 from .runtime.signals import Signal
@@ -25,7 +26,7 @@ NDArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Index: TypeAlias = _Item | tuple[_Item, ...]
 
 
-class TensorBase(Handle):
+class TensorBase(NoOperators, Handle):
     """What a tensor is, its views and its copies: all of it but its Device (see `device.py`)."""
 
     __slots__ = ()
@@ -39,8 +40,8 @@ class TensorBase(Handle):
 
     @property
     def dtype(self) -> DTypeName:
-        """The dtype's name, as numpy spells it."""
-        return self._layout.dtype.name
+        """The dtype's name, as numpy spells it; it also equals numpy's dtype."""
+        return NAMES[self._layout.dtype.name]
 
     @property
     def strides(self) -> tuple[int, ...]:
@@ -332,10 +333,28 @@ class TensorBase(Handle):
         a = self.numpy()
         return a if dtype is None else a.astype(dtype)
 
-    def __dlpack__(self, **options: Any) -> Any:
-        """A host copy, as a DLPack capsule (of kind CPU)."""
-        if options.get("copy") is False:
+    def __dlpack__(
+        self,
+        *,
+        stream: None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A host copy, as a DLPack capsule (of kind CPU).
+
+        Raises:
+            ArgumentError: a stream is given; the host has none.
+            BufferError: for another device than the host, for `copy=False`, and for bfloat16, which
+                numpy does not export.
+        """
+        if stream is not None:
+            raise ArgumentError(f"[dlpack] stream must be None, for a host copy, but is {stream!r}")
+        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+            raise BufferError(f"a tensor is exported to the host, (1, 0), not to {dl_device}")
+        if copy is False:
             raise BufferError("a tensor on a device is exported only by a copy")
+        options = {} if max_version is None else {"max_version": max_version}
         return self.numpy().__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -347,7 +366,7 @@ def _numbers(op: str, values: tuple[int | Sequence[int], ...]) -> tuple[int, ...
     """Integers given one by one, or as one sequence."""
     one = len(values) == 1 and isinstance(values[0], Sequence)
     found = cast("tuple[int, ...]", tuple(cast("Sequence[int]", values[0])) if one else values)
-    if not all(isinstance(n, (int, np.integer)) for n in found):
+    if not all(isinstance(n, (int, np.integer)) and type(n) is not bool for n in found):
         raise ArgumentError(f"[{op}] needs integers but got {values!r}")
     return tuple(int(n) for n in found)
 
