@@ -50,9 +50,7 @@ class Call:
         self._op = kernel.name
         self._args = _arguments(kernel)
         if out is not None and not isinstance(out, Tensor):
-            raise DTypeError(
-                f"[{self._op}] out must be a pykernels.Tensor but is {type_name(out)}"
-            )
+            raise DTypeError(f"[{self._op}] out must be a pykernels.Tensor but is {type_name(out)}")
         self._arrays, self._out = arrays, out
         self._given: Tensor | None = None  # the first tensor, whose device it is
         for a in (*arrays, out):
@@ -133,7 +131,8 @@ class Call:
         if index == x.ndim - 1:
             return
         for name, value in last_only.items():
-            if value is not None and value != 0:
+            given = value is not None if isinstance(value, Tensor | None) else value != 0
+            if given:
                 raise ArgumentError(
                     f"[{op}] {name} counts its heads on axis -3 and needs axis=-1 but axis is "
                     f"{index - x.ndim}: transpose x instead"
@@ -189,7 +188,7 @@ def _name(dtype: np.dtype[Any]) -> str:
 
 
 def _conversion(arg: Arg, array: Array) -> str:
-    """The hint how to convert an array that the argument does not take, where one keeps its meaning.
+    """The hint how to convert an array that the argument does not take, if it keeps its meaning.
 
     An integer mask means a bool one: 0 and 1 are no logits to be added.
     """
@@ -200,7 +199,7 @@ def _conversion(arg: Arg, array: Array) -> str:
     else:
         fits = [d for d in arg.dtypes if DTYPES[d].kind in kinds]
         same = [d for d in fits if DTYPES[d].kind in ("iu" if kind in "iu" else kind)]
-        found = (same or fits or [""])[0]
+        found = next(iter(same or fits), "")
     if isinstance(array, Tensor) and array.dtype == "int64" and found != "int32":
         return ""  # of the dtypes of tensors it becomes int32 only
     hint = "bool" if found == "bool" else repr(found)

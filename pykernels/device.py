@@ -1,6 +1,6 @@
 """Devices and tensors: what users hold, on top of `runtime`. They name each other, hence one file.
 
-`tensor.py` has what a tensor is apart from its device.
+`views.py` has what a tensor is apart from its device.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import numpy as np
 
 from ._generated.kernels import cpy as _cpy
 from ._generated.kernels import fill as _fill
-from .dtypes import DTypeLike, dtype_of
+from .dtypes import DTypeLike, DTypeName, completes, dtype_of
 from .errors import ArgumentError, DTypeError, LimitError, NoAdapterError, ShapeError
-from .host import as_array, bytes_of, shape_of, type_name
-from .layout import contiguous_layout, contiguous_strides, extent, layout
+from .host import array_of, bytes_of, shape_of, type_name
+from .layout import contiguous_layout, contiguous_strides, expands_to, extent, layout
 from .protocols import GPUBuffer, GPUComputePass, GPUDevice
 from .runtime.adapters import AdapterInfo, choose
 from .runtime.capture import Program, capturing
@@ -29,7 +29,7 @@ from .runtime.launch import run
 from .runtime.memory import MemoryStats
 from .runtime.profile import Profile, profiled
 from .scalars import bits_of
-from .tensor import TensorBase
+from .views import Index, TensorBase
 
 __all__ = ["Device", "Tensor", "default_device", "device_of"]
 
@@ -60,8 +60,7 @@ class Device:
     ) -> None:
         if not (adapter is None or _is_index(adapter) or (isinstance(adapter, str) and adapter)):
             raise ArgumentError(
-                "[device] adapter must be None, a number or a part of a name but is "
-                f"{adapter!r}"
+                f"[device] adapter must be None, a number or a part of a name but is {adapter!r}"
             )
         if not (engine is None or isinstance(engine, str)):
             raise ArgumentError(f"[device] engine must be 'wgpu' or 'dawn' but is {engine!r}")
@@ -105,6 +104,7 @@ class Device:
         return self._context.info
 
     @property
+    @completes
     def engine(self) -> EngineName:
         """The engine's name."""
         return self._context.engine.name
@@ -252,26 +252,50 @@ class Device:
         t = self.tensor(values)
         return t if dt.name == "float32" else t.astype(dt.name)
 
-    def tensor(self, array: Any) -> Tensor:
-        """A copy of a numpy array (or of what `numpy.asarray` takes) on the device.
+    def tensor(self, array: Any, dtype: DTypeLike | None = None) -> Tensor:
+        """A copy on the device of a numpy array, or of what `numpy.asarray` takes.
 
-        Raises DTypeError for a dtype that tensors do not have, float64 among them.
+        Numbers and lists of numbers become float32, bools bool. Tensors of other devices, and
+        torch's on the CPU (bfloat16 too), come through the host.
+
+        Args:
+            dtype: What to convert to, by numpy's rules; None keeps an array's dtype.
+
+        Raises:
+            DTypeError: a dtype that tensors do not have (without `dtype`, float64 among them).
+            ArgumentError: numpy makes no array of it.
         """
-        self._context.check()
-        a = as_array(array, "tensor")
-        dt = dtype_of(a.dtype, "array dtype")
-        storage = self._context.upload(bytes_of(np.ascontiguousarray(a)))
-        return Tensor(self._context, storage, 0, contiguous_layout(a.shape, dt))
+        context = self._context
+        context.check()
+        wanted = None if dtype is None else dtype_of(dtype)
+        if isinstance(array, Tensor):
+            name = (wanted or array._layout.dtype).name
+            if array._context is context:
+                return array.astype(name)
+            array, wanted = array.astype("float32") if name == "bfloat16" else array, dtype_of(name)
+        a, dt = array_of(array, "tensor", wanted)
+        storage = context.upload(bytes_of(np.ascontiguousarray(a)))
+        t = Tensor(context, storage, 0, contiguous_layout(a.shape, dt))
+        return t if wanted is None or wanted == dt else t.astype(wanted.name)
 
 
 class Tensor(TensorBase):
     """An n-dimensional array on a device.
 
-    Made by `Device.tensor`, `.empty` and the like, or around a buffer that the caller owns by
-    `Tensor.from_buffer`. Slicing, transposing, reshaping and broadcasting make views.
+    Made by `pk.tensor(values)`, `Device.tensor`, `.empty` and the like, or around a buffer that
+    the caller owns by `Tensor.from_buffer`. Slicing, transposing, reshaping and broadcasting make
+    views.
     """
 
     __slots__ = ()
+
+    def __init__(self, *made: Any, **named: Any) -> None:
+        if named or len(made) != 4 or type(made[0]) is not Context:
+            raise TypeError(
+                "tensors are made by pk.tensor(values), pk.zeros(shape) and the like, and by "
+                "Tensor.from_buffer"
+            )
+        super().__init__(*made)
 
     @classmethod
     def from_buffer(
@@ -302,9 +326,7 @@ class Tensor(TensorBase):
         """
         owner = getattr(buffer, "_device", None)
         if owner is None:
-            raise DTypeError(
-                f"[from_buffer] buffer must be a GPUBuffer but is {type_name(buffer)}"
-            )
+            raise DTypeError(f"[from_buffer] buffer must be a GPUBuffer but is {type_name(buffer)}")
         given = Device.from_wgpu(owner) if device is None else device_of(device)
         context = given._context
         storage = context.adopt(buffer)
@@ -338,6 +360,41 @@ class Tensor(TensorBase):
         """The device that the tensor lives on."""
         device: Device = self._context.facade
         return device
+
+    def __setitem__(self, index: Index, value: Any) -> None:
+        """Set elements to a number, or to an array or tensor that broadcasts to them; it is
+        converted to the tensor's dtype, arrays by numpy's rules, tensors by those of `cpy`."""
+        target = self[index]
+        if isinstance(value, (bool, int, float, np.generic)):
+            run(_fill.KERNEL, (target,), bits_of("setitem", value, target.dtype))
+            return
+        source = value if isinstance(value, Tensor) else self.device.tensor(value, self.dtype)
+        if not expands_to(source.shape, target.shape):
+            raise ShapeError(
+                f"[setitem] value must broadcast to {target.shape} but has shape {source.shape}"
+            )
+        run(self._context.copy, (source.broadcast_to(target.shape), target))
+
+    def __copy__(self) -> Tensor:
+        return self.copy()
+
+    def __deepcopy__(self, memo: object) -> Tensor:
+        return self.copy()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled with its elements, for the default device of whoever reads it."""
+        dt = self._layout.dtype
+        words = self
+        if dt.name == "bfloat16":  # which numpy does not know by itself
+            words = self.copy()
+            lay = contiguous_layout(self.shape, dtype_of("uint16"))
+            words = Tensor(words._context, words._storage, 0, lay)
+        return _unpickled, (words.numpy(), dt.name)
+
+
+def _unpickled(words: np.ndarray[Any, Any], dtype: DTypeName) -> Tensor:
+    t = default_device().tensor(words)
+    return Tensor(t._context, t._storage, 0, contiguous_layout(t.shape, dtype_of(dtype)))
 
 
 _default: dict[Literal["device"], Device] = {}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Literal, NamedTuple, TypeAlias, cast
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
 
 from .errors import DTypeError
 
-__all__ = ["DTYPES", "NAMES", "DType", "DTypeLike", "DTypeName", "dtype_of"]
+__all__ = ["DTYPES", "NAMES", "DType", "DTypeLike", "DTypeName", "completes", "dtype_of"]
 
 DTypeName: TypeAlias = Literal[
     "float32",
@@ -28,7 +29,15 @@ DTypeSpelling: TypeAlias = Literal[
     "f32", "f16", "bf16", "i32", "u32", "i16", "u16",
     "f4", "f2", "i4", "u4", "i2", "u2", "i1", "u1",
 ]  # fmt: skip
+Getter = TypeVar("Getter", bound=Callable[..., str])
 DTypeLike: TypeAlias = "DTypeName | DTypeSpelling | np.dtype[Any] | type[np.generic]"
+
+
+def completes(getter: Getter) -> Getter:
+    """For a property of a Literal type: jedi, which completes names in IPython, reads the types of
+    properties and fails on every Literal, so it is told that this one is a str."""
+    getter.__annotations__["return"] = "str"
+    return getter
 
 
 class DType(NamedTuple):
@@ -77,7 +86,9 @@ class _Name(str):
         return str.__hash__(self)
 
 
-NAMES: dict[DTypeName, DTypeName] = {d.name: cast("DTypeName", _Name(d.name)) for d in DTYPES.values()}
+NAMES: dict[DTypeName, DTypeName] = {
+    d.name: cast("DTypeName", _Name(d.name)) for d in DTYPES.values()
+}
 
 # Short names that are taken beside the full ones: WGSL's and numpy's, which differ in two.
 _SHORT: dict[str, DTypeName] = {

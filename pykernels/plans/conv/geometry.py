@@ -143,7 +143,8 @@ def _sides(
     if found is None or len(found) not in (1, 2, 4):
         raise ArgumentError(
             f"[{op}] padding must be an integer of at least 0 and below 2**31, a pair of them "
-            f"(rows, columns), four (top, bottom, left, right), 'same' or 'valid', but is {padding!r}"
+            "(rows, columns), four (top, bottom, left, right), 'same' or 'valid', but is "
+            f"{padding!r}"
         )
     if len(found) == 4:
         return found[0], found[1], found[2], found[3]

@@ -9,7 +9,7 @@ from typing import Any, Self, TypeAlias, cast
 
 import numpy as np
 
-from .dtypes import NAMES, DTypeLike, DTypeName, dtype_of, numpy_dtype
+from .dtypes import NAMES, DTypeLike, DTypeName, completes, dtype_of, numpy_dtype
 from .errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from .host import as_array, bytes_of, shape_of
 from .layout import Layout, contiguous_layout, contiguous_strides, layout
@@ -19,7 +19,7 @@ from .runtime.launch import run
 from .runtime.signals import Signal
 from .runtime.transfers import READ_CHUNK, Take, copy_bytes
 
-__all__ = ["TensorBase"]
+__all__ = ["Index", "TensorBase"]
 
 _Item: TypeAlias = int | slice | EllipsisType | None
 NDArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -39,6 +39,7 @@ class TensorBase(NoOperators, Handle):
         return self._layout.shape
 
     @property
+    @completes
     def dtype(self) -> DTypeName:
         """The dtype's name, as numpy spells it; it also equals numpy's dtype."""
         return NAMES[self._layout.dtype.name]
@@ -91,6 +92,12 @@ class TensorBase(NoOperators, Handle):
         if not self.shape:
             raise TypeError("len() of a tensor without axes")
         return self.shape[0]
+
+    def __iter__(self) -> Iterator[Self]:
+        """Views along the first axis."""
+        if not self.shape:
+            raise TypeError("iteration over a tensor without axes")
+        return (self[i] for i in range(self.shape[0]))
 
     def __repr__(self) -> str:
         strided = "" if self.contiguous else f", strides {self.strides}"
@@ -327,6 +334,12 @@ class TensorBase(NoOperators, Handle):
             return self.astype("float32").item()
         return cast("float | int | bool", self.numpy().reshape(-1)[0].item())
 
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray:
         if copy is False:
             raise ValueError("a tensor on a device becomes an array only by a copy")
@@ -354,8 +367,10 @@ class TensorBase(NoOperators, Handle):
             raise BufferError(f"a tensor is exported to the host, (1, 0), not to {dl_device}")
         if copy is False:
             raise BufferError("a tensor on a device is exported only by a copy")
-        options = {} if max_version is None else {"max_version": max_version}
-        return self.numpy().__dlpack__(**options)
+        array = self.numpy()
+        if max_version is None:
+            return array.__dlpack__()
+        return array.__dlpack__(max_version=max_version)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """The export is a copy on the host."""
