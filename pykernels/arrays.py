@@ -79,7 +79,7 @@ class Call:
         if dtype not in arg.dtypes:
             raise DTypeError(
                 f"[{self._op}] {name} must be {' or '.join(arg.dtypes)} but is {dtype}"
-                f"{_conversion(arg, array)}"
+                f"{_conversion(arg, array, dtype)}"
             )
         return array if isinstance(array, Tensor) else self._device.tensor(array)
 
@@ -187,20 +187,20 @@ def _name(dtype: np.dtype[Any]) -> str:
     return str(dtype)  # takes numpy some microseconds
 
 
-def _conversion(arg: Arg, array: Array) -> str:
+def _conversion(arg: Arg, array: Array, dtype: str) -> str:
     """The hint how to convert an array that the argument does not take, if it keeps its meaning.
 
     An integer mask means a bool one: 0 and 1 are no logits to be added.
     """
-    kind = np.dtype(array.dtype).kind if array.dtype != "bfloat16" else "f"
-    kinds = {"f": "f", "i": "fiu", "u": "fiu", "b": "fiub"}.get(kind, "")
+    kind = DTYPES[dtype].kind if dtype in DTYPES else np.dtype(array.dtype).kind
+    found = ""
     if "mask" in arg.name and kind != "f":
         found = "bool" if "bool" in arg.dtypes else ""
     else:
-        fits = [d for d in arg.dtypes if DTYPES[d].kind in kinds]
-        same = [d for d in fits if DTYPES[d].kind in ("iu" if kind in "iu" else kind)]
-        found = next(iter(same or fits), "")
-    if isinstance(array, Tensor) and array.dtype == "int64" and found != "int32":
+        same, fits = {"f": ("f", ""), "b": ("b", "fiu")}.get(kind, ("iu", "f"))
+        for kinds in (same, fits) if kind in "fiub" else ():
+            found = found or next((d for d in arg.dtypes if DTYPES[d].kind in kinds), "")
+    if isinstance(array, Tensor) and dtype == "int64" and found != "int32":
         return ""  # of the dtypes of tensors it becomes int32 only
     hint = "bool" if found == "bool" else repr(found)
     return f": convert it with .astype({hint}) first" if found else ""

@@ -10,7 +10,7 @@ import threading
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from .runtime.adapters import AdapterInfo, choose
 from .runtime.capture import Program, capturing
 from .runtime.context import Context
 from .runtime.engine import Engine, EngineName, engine_of, get_engine
+from .runtime.handle import Handle
 from .runtime.launch import run
 from .runtime.memory import MemoryStats
 from .runtime.profile import Profile, profiled
@@ -223,7 +224,7 @@ class Device:
         context = self._context
         context.check()
         lay = contiguous_layout(shape_of(shape), dtype_of(dtype))
-        return Tensor(context, context.allocate(lay.nbytes), 0, lay)
+        return _Tensor(context, context.allocate(lay.nbytes), 0, lay)
 
     def zeros(self, shape: int | Sequence[int], dtype: DTypeLike = "float32") -> Tensor:
         """A tensor of zeros."""
@@ -275,7 +276,7 @@ class Device:
             array, wanted = array.astype("float32") if name == "bfloat16" else array, dtype_of(name)
         a, dt = array_of(array, "tensor", wanted)
         storage = context.upload(bytes_of(np.ascontiguousarray(a)))
-        t = Tensor(context, storage, 0, contiguous_layout(a.shape, dt))
+        t = _Tensor(context, storage, 0, contiguous_layout(a.shape, dt))
         return t if wanted is None or wanted == dt else t.astype(wanted.name)
 
 
@@ -289,13 +290,11 @@ class Tensor(TensorBase):
 
     __slots__ = ()
 
-    def __init__(self, *made: Any, **named: Any) -> None:
-        if named or len(made) != 4 or type(made[0]) is not Context:
-            raise TypeError(
-                "tensors are made by pk.tensor(values), pk.zeros(shape) and the like, and by "
-                "Tensor.from_buffer"
-            )
-        super().__init__(*made)
+    def __init__(self, *args: Any, **named: Any) -> None:
+        raise TypeError(
+            "tensors are made by pk.tensor(values), pk.zeros(shape) and the like, and by "
+            "Tensor.from_buffer"
+        )
 
     @classmethod
     def from_buffer(
@@ -353,7 +352,7 @@ class Tensor(TensorBase):
                 f"[from_buffer] the view ends in the last {size % 4} bytes of a buffer whose size "
                 f"({size}) is no multiple of 4: they cannot be bound"
             )
-        return cls(context, storage, offset, layout(dims, steps, dt))
+        return _Tensor(context, storage, offset, layout(dims, steps, dt))
 
     @property
     def device(self) -> Device:
@@ -388,13 +387,24 @@ class Tensor(TensorBase):
         if dt.name == "bfloat16":  # which numpy does not know by itself
             words = self.copy()
             lay = contiguous_layout(self.shape, dtype_of("uint16"))
-            words = Tensor(words._context, words._storage, 0, lay)
+            words = _Tensor(words._context, words._storage, 0, lay)
         return _unpickled, (words.numpy(), dt.name)
+
+
+class _Tensor(Tensor):
+    """What all tensors are: `Tensor` itself tells how they are made, which costs these nothing."""
+
+    __slots__ = ()
+    if not TYPE_CHECKING:
+        __init__ = Handle.__init__
+
+
+_Tensor.__name__ = _Tensor.__qualname__ = "Tensor"
 
 
 def _unpickled(words: np.ndarray[Any, Any], dtype: DTypeName) -> Tensor:
     t = default_device().tensor(words)
-    return Tensor(t._context, t._storage, 0, contiguous_layout(t.shape, dtype_of(dtype)))
+    return _Tensor(t._context, t._storage, 0, contiguous_layout(t.shape, dtype_of(dtype)))
 
 
 _default: dict[Literal["device"], Device] = {}

@@ -41,10 +41,13 @@ def test_hints_are_right_where_they_are_given(dev: pk.Device) -> None:
         pk.softmax(x)
     with pytest.raises(pk.DTypeError, match=r"convert it with \.astype\('int32'\)"):
         pk.embedding(table, np.array([1, 2], "u1"))
+    with pytest.raises(pk.DTypeError, match=r"convert it with \.astype\('float32'\)"):
+        pk.softmax(dev.zeros((4, 8), "bool"))
     # Fractions would be lost, and tensors of int64 become nothing but int32.
     for call in (
         lambda: pk.embedding(table, np.array([1.5, 2], "f4")),
         lambda: pk.softmax(dev.tensor(np.ones((4, 8), "i8"))),
+        lambda: pk.softmax(np.ones((4, 8), "c8")),
         lambda: pk.zeros(3, np.float64, device=dev),
     ):
         with pytest.raises(pk.DTypeError) as e:
