@@ -42,7 +42,7 @@ _IMPORTS = {
         "touched", "unit_of",
     ),
     "pykernels.runtime.launch": ("launch", "wrong_type"),
-    "pykernels.scalars": ("bits_of", "integer", "integers", "real"),
+    "pykernels.scalars": ("bits_of", "flag", "integer", "integers", "real"),
 }  # fmt: skip
 # Bodies and kernels are data: an axis of theirs may have the name of something that calls.
 _DATA = ("dataclasses", "typing", "pykernels.faults", "pykernels.layout", "pykernels.plan")
@@ -332,15 +332,21 @@ def _wrapper(spec: Spec, name: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+# Of the types that options and scalars have: who makes a plain value of another one.
+_CONVERT = {"int": "integer", "float": "real", "bool": "flag"}
+
+
 def _plain(op: str, name: str, type_: str) -> list[str]:
-    """Turns a number given as another type into a plain one; the plain one costs a comparison."""
+    """Turns a value given as another type into a plain one; the plain one costs a comparison."""
     kind = type_.removesuffix(" | None")
-    convert = "integers" if "tuple[" in kind else {"int": "integer", "float": "real"}.get(kind)
+    first = kind.split(" | Literal")[0]
+    convert = "integers" if "tuple[" in kind else _CONVERT.get(first)
     if not convert:
         return []
-    plain = "float" if convert == "real" else "int"
+    plain = {"real": "float", "flag": "bool"}.get(convert, "int")
     tests = [f"{name} is not None"] if type_ != kind else []
     tests += [] if kind.startswith("tuple[") else [f"type({name}) is not {plain}"]
+    tests += [f"type({name}) is not str"] if first == "bool" != kind else []
     return [
         f"    if {' and '.join(tests)}:",
         f"        {name} = {convert}({op!r}, {name!r}, {name})",

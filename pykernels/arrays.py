@@ -7,7 +7,6 @@ again. Where one is, the others follow it to its device and the result is a Tens
 from __future__ import annotations
 
 import functools
-import operator
 from typing import Any, Final, TypeAlias, overload
 
 import numpy as np
@@ -15,8 +14,10 @@ import numpy as np
 from .device import Device, Tensor, default_device
 from .dtypes import DTYPES, DTypeName
 from .errors import ArgumentError, DTypeError, ShapeError
+from .host import type_name
 from .layout import Layout, contiguous_layout, repeats_to
 from .plan import Arg, Kernel
+from .scalars import integer
 
 __all__ = ["LAST", "Array", "Call", "Known", "NDArray", "is_last"]
 
@@ -49,9 +50,7 @@ class Call:
         self._op = kernel.name
         self._args = _arguments(kernel)
         if out is not None and not isinstance(out, Tensor):
-            raise DTypeError(
-                f"[{self._op}] out must be a pykernels.Tensor but is {type(out).__name__}"
-            )
+            raise DTypeError(f"[{self._op}] out must be a pykernels.Tensor but is {type_name(out)}")
         self._arrays, self._out = arrays, out
         self._given: Tensor | None = None  # the first tensor, whose device it is
         for a in (*arrays, out):
@@ -74,13 +73,13 @@ class Call:
         if not isinstance(array, (Tensor, np.ndarray)):
             raise DTypeError(
                 f"[{self._op}] {name} must be a pykernels.Tensor or a numpy array but is "
-                f"{type(array).__name__}"
+                f"{type_name(array)}: pk.tensor(x) makes one"
             )
-        dtype = array.dtype if isinstance(array, Tensor) else _name(array.dtype)
+        dtype = array._layout.dtype.name if isinstance(array, Tensor) else _name(array.dtype)
         if dtype not in arg.dtypes:
             raise DTypeError(
-                f"[{self._op}] {name} must be {' or '.join(arg.dtypes)} but is {dtype}: convert "
-                f"it with .astype({arg.dtypes[0]!r}) first"
+                f"[{self._op}] {name} must be {' or '.join(arg.dtypes)} but is {dtype}"
+                f"{_conversion(arg, array, dtype)}"
             )
         return array if isinstance(array, Tensor) else self._device.tensor(array)
 
@@ -125,17 +124,15 @@ class Call:
             if axis is not LAST:
                 raise ArgumentError(f"[{op}] axis and dim are the same thing: give one of them")
             axis = dim
-        try:
-            index = operator.index(axis)
-        except TypeError:
-            raise ArgumentError(f"[{op}] axis must be an integer but is {axis!r}") from None
+        index = integer(op, "axis", axis)
         if not -x.ndim <= index < x.ndim:
             raise ShapeError(f"[{op}] axis {index} does not exist in shape {x.shape}")
         index %= x.ndim
         if index == x.ndim - 1:
             return
         for name, value in last_only.items():
-            if value is not None and value != 0:
+            given = value is not None if isinstance(value, Tensor | None) else value != 0
+            if given:
                 raise ArgumentError(
                     f"[{op}] {name} counts its heads on axis -3 and needs axis=-1 but axis is "
                     f"{index - x.ndim}: transpose x instead"
@@ -188,6 +185,25 @@ class Call:
 @functools.lru_cache(maxsize=256)
 def _name(dtype: np.dtype[Any]) -> str:
     return str(dtype)  # takes numpy some microseconds
+
+
+def _conversion(arg: Arg, array: Array, dtype: str) -> str:
+    """The hint how to convert an array that the argument does not take, if it keeps its meaning.
+
+    An integer mask means a bool one: 0 and 1 are no logits to be added.
+    """
+    kind = DTYPES[dtype].kind if dtype in DTYPES else np.dtype(array.dtype).kind
+    found = ""
+    if "mask" in arg.name and kind != "f":
+        found = "bool" if "bool" in arg.dtypes else ""
+    else:
+        same, fits = {"f": ("f", ""), "b": ("b", "fiu")}.get(kind, ("iu", "f"))
+        for kinds in (same, fits) if kind in "fiub" else ():
+            found = found or next((d for d in arg.dtypes if DTYPES[d].kind in kinds), "")
+    if isinstance(array, Tensor) and dtype == "int64" and found != "int32":
+        return ""  # of the dtypes of tensors it becomes int32 only
+    hint = "bool" if found == "bool" else repr(found)
+    return f": convert it with .astype({hint}) first" if found else ""
 
 
 @functools.cache

@@ -1,6 +1,6 @@
 """Devices and tensors: what users hold, on top of `runtime`. They name each other, hence one file.
 
-`tensor.py` has what a tensor is apart from its device.
+`views.py` has what a tensor is apart from its device.
 """
 
 from __future__ import annotations
@@ -10,28 +10,29 @@ import threading
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from ._generated.kernels import cpy as _cpy
 from ._generated.kernels import fill as _fill
-from .dtypes import DTypeLike, dtype_of
+from .dtypes import DTypeLike, DTypeName, completes, dtype_of
 from .errors import ArgumentError, DTypeError, LimitError, NoAdapterError, ShapeError
-from .host import as_array, bytes_of, shape_of
-from .layout import contiguous_layout, contiguous_strides, extent, layout
+from .host import array_of, bytes_of, shape_of, type_name
+from .layout import contiguous_layout, contiguous_strides, expands_to, extent, layout
 from .protocols import GPUBuffer, GPUComputePass, GPUDevice
 from .runtime.adapters import AdapterInfo, choose
 from .runtime.capture import Program, capturing
 from .runtime.context import Context
 from .runtime.engine import Engine, EngineName, engine_of, get_engine
+from .runtime.handle import Handle
 from .runtime.launch import run
 from .runtime.memory import MemoryStats
 from .runtime.profile import Profile, profiled
 from .scalars import bits_of
-from .tensor import TensorBase
+from .views import Index, TensorBase
 
-__all__ = ["Device", "Tensor", "default_device"]
+__all__ = ["Device", "Tensor", "default_device", "device_of"]
 
 _devices: weakref.WeakSet[Device] = weakref.WeakSet()
 _devices_lock = threading.RLock()
@@ -47,7 +48,8 @@ class Device:
         checks: False compiles shaders without the runtime checks of naga or Tint.
 
     Raises:
-        NoAdapterError: no adapter fits.
+        NoAdapterError: no adapter fits, or there is no such engine.
+        ArgumentError: `adapter` is something else.
     """
 
     def __init__(
@@ -57,7 +59,13 @@ class Device:
         engine: EngineName | None = None,
         checks: bool = True,
     ) -> None:
-        e = get_engine(engine or "wgpu")
+        if not (adapter is None or _is_index(adapter) or (isinstance(adapter, str) and adapter)):
+            raise ArgumentError(
+                f"[device] adapter must be None, a number or a part of a name but is {adapter!r}"
+            )
+        if not (engine is None or isinstance(engine, str)):
+            raise ArgumentError(f"[device] engine must be 'wgpu' or 'dawn' but is {engine!r}")
+        e = get_engine("wgpu" if engine is None else engine)
         chosen = choose(e.adapters(), adapter, e)
         try:
             raw = e.open(chosen, checks)
@@ -97,6 +105,7 @@ class Device:
         return self._context.info
 
     @property
+    @completes
     def engine(self) -> EngineName:
         """The engine's name."""
         return self._context.engine.name
@@ -215,7 +224,7 @@ class Device:
         context = self._context
         context.check()
         lay = contiguous_layout(shape_of(shape), dtype_of(dtype))
-        return Tensor(context, context.allocate(lay.nbytes), 0, lay)
+        return _Tensor(context, context.allocate(lay.nbytes), 0, lay)
 
     def zeros(self, shape: int | Sequence[int], dtype: DTypeLike = "float32") -> Tensor:
         """A tensor of zeros."""
@@ -244,26 +253,48 @@ class Device:
         t = self.tensor(values)
         return t if dt.name == "float32" else t.astype(dt.name)
 
-    def tensor(self, array: Any) -> Tensor:
-        """A copy of a numpy array (or of what `numpy.asarray` takes) on the device.
+    def tensor(self, array: Any, dtype: DTypeLike | None = None) -> Tensor:
+        """A copy on the device of a numpy array, or of what `numpy.asarray` takes.
 
-        Raises DTypeError for a dtype that tensors do not have, float64 among them.
+        Numbers and lists of numbers become float32, bools bool. Tensors of other devices, and
+        torch's on the CPU (bfloat16 too), come through the host.
+
+        Args:
+            dtype: What to convert to, by numpy's rules; None keeps an array's dtype.
+
+        Raises:
+            DTypeError: a dtype that tensors do not have (without `dtype`, float64 among them).
+            ArgumentError: numpy makes no array of it.
         """
-        self._context.check()
-        a = as_array(array, "tensor")
-        dt = dtype_of(a.dtype, "array dtype")
-        storage = self._context.upload(bytes_of(np.ascontiguousarray(a)))
-        return Tensor(self._context, storage, 0, contiguous_layout(a.shape, dt))
+        context = self._context
+        context.check()
+        wanted = None if dtype is None else dtype_of(dtype)
+        if isinstance(array, Tensor):
+            name = (wanted or array._layout.dtype).name
+            if array._context is context:
+                return array.astype(name)
+            array, wanted = array.astype("float32") if name == "bfloat16" else array, dtype_of(name)
+        a, dt = array_of(array, "tensor", wanted)
+        storage = context.upload(bytes_of(np.ascontiguousarray(a)))
+        t = _Tensor(context, storage, 0, contiguous_layout(a.shape, dt))
+        return t if wanted is None or wanted == dt else t.astype(wanted.name)
 
 
 class Tensor(TensorBase):
     """An n-dimensional array on a device.
 
-    Made by `Device.tensor`, `.empty` and the like, or around a buffer that the caller owns by
-    `Tensor.from_buffer`. Slicing, transposing, reshaping and broadcasting make views.
+    Made by `pk.tensor(values)`, `Device.tensor`, `.empty` and the like, or around a buffer that
+    the caller owns by `Tensor.from_buffer`. Slicing, transposing, reshaping and broadcasting make
+    views.
     """
 
     __slots__ = ()
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        raise TypeError(
+            "tensors are made by pk.tensor(values), pk.zeros(shape) and the like, and by "
+            "Tensor.from_buffer"
+        )
 
     @classmethod
     def from_buffer(
@@ -294,12 +325,9 @@ class Tensor(TensorBase):
         """
         owner = getattr(buffer, "_device", None)
         if owner is None:
-            raise DTypeError(
-                f"[from_buffer] buffer must be a GPUBuffer but is {type(buffer).__name__}"
-            )
-        if device is None:
-            device = Device.from_wgpu(owner)
-        context = device._context
+            raise DTypeError(f"[from_buffer] buffer must be a GPUBuffer but is {type_name(buffer)}")
+        given = Device.from_wgpu(owner) if device is None else device_of(device)
+        context = given._context
         storage = context.adopt(buffer)
         dims = shape_of(shape)
         dt = dtype_of(dtype)
@@ -324,13 +352,59 @@ class Tensor(TensorBase):
                 f"[from_buffer] the view ends in the last {size % 4} bytes of a buffer whose size "
                 f"({size}) is no multiple of 4: they cannot be bound"
             )
-        return cls(context, storage, offset, layout(dims, steps, dt))
+        return _Tensor(context, storage, offset, layout(dims, steps, dt))
 
     @property
     def device(self) -> Device:
         """The device that the tensor lives on."""
         device: Device = self._context.facade
         return device
+
+    def __setitem__(self, index: Index, value: Any) -> None:
+        """Set elements to a number, or to an array or tensor that broadcasts to them; it is
+        converted to the tensor's dtype, arrays by numpy's rules, tensors by those of `cpy`."""
+        target = self[index]
+        if isinstance(value, (bool, int, float, np.generic)):
+            run(_fill.KERNEL, (target,), bits_of("setitem", value, target.dtype))
+            return
+        source = value if isinstance(value, Tensor) else self.device.tensor(value, self.dtype)
+        if not expands_to(source.shape, target.shape):
+            raise ShapeError(
+                f"[setitem] value must broadcast to {target.shape} but has shape {source.shape}"
+            )
+        run(self._context.copy, (source.broadcast_to(target.shape), target))
+
+    def __copy__(self) -> Tensor:
+        return self.copy()
+
+    def __deepcopy__(self, memo: object) -> Tensor:
+        return self.copy()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled with its elements, for the default device of whoever reads it."""
+        dt = self._layout.dtype
+        words = self
+        if dt.name == "bfloat16":  # which numpy does not know by itself
+            words = self.copy()
+            lay = contiguous_layout(self.shape, dtype_of("uint16"))
+            words = _Tensor(words._context, words._storage, 0, lay)
+        return _unpickled, (words.numpy(), dt.name)
+
+
+class _Tensor(Tensor):
+    """What all tensors are: `Tensor` itself tells how they are made, which costs these nothing."""
+
+    __slots__ = ()
+    if not TYPE_CHECKING:
+        __init__ = Handle.__init__
+
+
+_Tensor.__name__ = _Tensor.__qualname__ = "Tensor"
+
+
+def _unpickled(words: np.ndarray[Any, Any], dtype: DTypeName) -> Tensor:
+    t = default_device().tensor(words)
+    return _Tensor(t._context, t._storage, 0, contiguous_layout(t.shape, dtype_of(dtype)))
 
 
 _default: dict[Literal["device"], Device] = {}
@@ -348,6 +422,19 @@ def default_device() -> Device:
             device = Device.from_wgpu(engine.default_device())
             _default["device"] = device
         return device
+
+
+def device_of(device: Device | None) -> Device:
+    """The device that a caller gave, else the default one; DTypeError for anything else."""
+    if device is None:
+        return default_device()
+    if not isinstance(device, Device):
+        raise DTypeError(f"device must be a pykernels.Device or None but is {device!r}")
+    return device
+
+
+def _is_index(value: object) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
 def _after_fork() -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Literal, NamedTuple, TypeAlias
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
 
 from .errors import DTypeError
 
-__all__ = ["DTYPES", "DType", "DTypeLike", "DTypeName", "dtype_of"]
+__all__ = ["DTYPES", "NAMES", "DType", "DTypeLike", "DTypeName", "completes", "dtype_of"]
 
 DTypeName: TypeAlias = Literal[
     "float32",
@@ -28,7 +29,15 @@ DTypeSpelling: TypeAlias = Literal[
     "f32", "f16", "bf16", "i32", "u32", "i16", "u16",
     "f4", "f2", "i4", "u4", "i2", "u2", "i1", "u1",
 ]  # fmt: skip
+Getter = TypeVar("Getter", bound=Callable[..., str])
 DTypeLike: TypeAlias = "DTypeName | DTypeSpelling | np.dtype[Any] | type[np.generic]"
+
+
+def completes(getter: Getter) -> Getter:
+    """For a property of a Literal type: jedi, which completes names in IPython, reads the types of
+    properties and fails on every Literal, so it is told that this one is a str."""
+    getter.__annotations__["return"] = "str"
+    return getter
 
 
 class DType(NamedTuple):
@@ -57,6 +66,29 @@ DTYPES: dict[str, DType] = {
     )
 }
 
+
+class _Name(str):
+    """A dtype's name as tensors give it: it equals numpy's dtype of that name, and its type."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, type) and issubclass(other, (np.generic, bool)):
+            other = np.dtype(other)
+        if isinstance(other, np.dtype):
+            return other.isnative and str.__eq__(self, other.name)
+        return isinstance(other, str) and str.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return str.__hash__(self)
+
+
+NAMES: dict[DTypeName, DTypeName] = {
+    d.name: cast("DTypeName", _Name(d.name)) for d in DTYPES.values()
+}
 
 # Short names that are taken beside the full ones: WGSL's and numpy's, which differ in two.
 _SHORT: dict[str, DTypeName] = {
@@ -95,7 +127,8 @@ def dtype_of(value: Any, what: str = "dtype") -> DType:
         raise DTypeError(f"{what} must be a dtype name or a numpy dtype but is {value!r}") from None
     found = _from_numpy(dtype)
     if found is None:
-        hint = "; convert it with .astype('float32') first" if dtype.name == "float64" else ""
+        array = what == "array dtype" and dtype.name == "float64"
+        hint = "; convert it with .astype('float32') first" if array else ""
         if not dtype.isnative:
             hint = "; byte-swapped arrays are not taken: .astype(dtype.newbyteorder('=')) first"
         raise DTypeError(f"{what} {dtype} is not one of {', '.join(DTYPES)}{hint}")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from .errors import ArgumentError, ShapeError
+from .dtypes import DTYPES, DType, dtype_of
+from .errors import ArgumentError, DTypeError, ShapeError
 
-__all__ = ["as_array", "bytes_of", "shape_of"]
+__all__ = ["array_of", "as_array", "bytes_of", "is_torch", "shape_of", "type_name"]
+
+NDArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 def shape_of(shape: object) -> tuple[int, ...]:
@@ -24,22 +28,76 @@ def shape_of(shape: object) -> tuple[int, ...]:
             break
     else:
         return dims
-    if not all(isinstance(n, (int, np.integer)) and n >= 0 for n in dims):
+    if not all(isinstance(n, (int, np.integer)) and type(n) is not bool and n >= 0 for n in dims):
         raise ShapeError(f"[shape] sizes must be integers from 0 up but are {shape!r}")
     return tuple(int(n) for n in dims)
 
 
-def as_array(values: Any, op: str) -> np.ndarray[Any, Any]:
+def type_name(value: object) -> str:
+    """The name of a value's type, with the module unless it is built in: torch.Tensor."""
+    kind = type(value)
+    return (
+        kind.__qualname__
+        if kind.__module__ == "builtins"
+        else f"{kind.__module__}.{kind.__qualname__}"
+    )
+
+
+def as_array(values: Any, op: str) -> NDArray:
     """What `numpy.asarray` makes of it; ArgumentError where it makes nothing."""
     try:
         return np.asarray(values)
-    except (TypeError, ValueError) as e:
-        raise ArgumentError(
-            f"[{op}] numpy makes no array of {type(values).__name__}: {e}"
-        ) from None
+    except (TypeError, ValueError, RuntimeError) as e:
+        raise ArgumentError(f"[{op}] numpy makes no array of {type_name(values)}: {e}") from None
 
 
-def bytes_of(a: np.ndarray[Any, Any]) -> memoryview:
+def array_of(values: Any, op: str, wanted: DType | None) -> tuple[NDArray, DType]:
+    """An array on the host and the dtype that its words have on the device.
+
+    Python numbers are float32 and bools bool, unless another dtype is wanted: conversions are
+    numpy's. bfloat16 that is wanted of another dtype stays float32 here, for the device to round.
+    """
+    if is_torch(values):
+        values, words = _of_torch(values, op)
+        if words:
+            return values, DTYPES["bfloat16"]
+    a = as_array(values, op)
+    if wanted is None and _python_numbers(values) and a.dtype.kind in "iuf":
+        wanted = DTYPES["float32"]
+    if wanted is None or a.dtype.name == "bfloat16":
+        return a, dtype_of(a.dtype, "array dtype")
+    if a.dtype.kind not in "biuf":
+        raise DTypeError(f"[{op}] an array of {a.dtype} does not become {wanted.name}")
+    near = DTYPES["float32"] if wanted.name == "bfloat16" else wanted
+    return a.astype(near.name, copy=False), near
+
+
+def _python_numbers(values: Any) -> bool:
+    """Numbers of Python's, alone or in lists, as far as the first one tells."""
+    while isinstance(values, (list, tuple)):
+        if not values:
+            return True
+        values = values[0]
+    return isinstance(values, (int, float)) and not isinstance(values, np.generic)
+
+
+def is_torch(values: Any) -> bool:
+    """Is it a tensor of torch? Who has one has imported it."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(values, getattr(torch, "Tensor", ()))
+
+
+def _of_torch(t: Any, op: str) -> tuple[NDArray, bool]:
+    """The array of a tensor of torch, and whether it has the words of bfloat16."""
+    if t.device.type != "cpu":
+        raise ArgumentError(f"[{op}] the torch.Tensor is on {t.device}: move it with .cpu() first")
+    torch, t = sys.modules["torch"], t.detach()
+    if t.dtype != torch.bfloat16:
+        return t, False
+    return t.contiguous().view(torch.int16).numpy(), True
+
+
+def bytes_of(a: NDArray) -> memoryview:
     """The memory of a contiguous array."""
     if a.dtype.kind == "V" or not a.size:  # memoryview knows no bfloat16, and casts no empty one
         return np.asarray(a).reshape(-1).view(np.uint8).data

@@ -14,13 +14,13 @@ import numpy as np
 from .dtypes import DType, DTypeName, dtype_of, numpy_dtype
 from .errors import ArgumentError, DTypeError
 
-__all__ = ["bits_of", "integer", "integers", "real"]
+__all__ = ["bits_of", "flag", "integer", "integers", "real"]
 
 
 def integer(op: str, name: str, value: Any) -> int:
-    """What has an `__index__` as an int, else ArgumentError."""
+    """What has an `__index__` and is no bool as an int, else ArgumentError."""
     try:
-        return operator.index(value)
+        return _index(value)
     except TypeError:
         raise ArgumentError(f"[{op}] {name} must be an integer but is {value!r}") from None
 
@@ -31,10 +31,23 @@ def integers(op: str, name: str, value: Any) -> Any:
         return value
     try:
         if isinstance(value, tuple):
-            return tuple([None if v is None else operator.index(v) for v in value])
-        return operator.index(value)
+            return tuple([None if v is None else _index(v) for v in value])
+        return _index(value)
     except TypeError:
         raise ArgumentError(f"[{op}] {name} must hold integers but is {value!r}") from None
+
+
+def _index(value: Any) -> int:
+    if isinstance(value, bool):  # numpy's has no __index__
+        raise TypeError
+    return operator.index(value)
+
+
+def flag(op: str, name: str, value: Any) -> bool:
+    """True or False, also numpy's, else ArgumentError."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    raise ArgumentError(f"[{op}] {name} must be True or False but is {value!r}")
 
 
 def real(op: str, name: str, value: Any) -> float:

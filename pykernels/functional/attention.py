@@ -14,6 +14,7 @@ from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, ShapeError
 from pykernels.kernels import flash_attn as _flash_attn
 from pykernels.kernels import flash_attn_backward as _flash_attn_backward
+from pykernels.scalars import flag
 
 __all__ = ["flash_attn", "flash_attn_backward", "scaled_dot_product_attention"]
 
@@ -111,6 +112,7 @@ def flash_attn(
     Raises:
         ShapeError, DTypeError, ArgumentError, LimitError and what `pykernels.kernels` raises.
     """
+    return_lse = flag("flash_attn", "return_lse", return_lse)
     call = Call(KERNEL, q, k, v, mask, sinks, lengths, out=out)
     tq, tk, tv = call.tensor("q", q), call.tensor("k", k), call.tensor("v", v)
     if tq.ndim != 4 or tv.ndim != 4:
@@ -181,11 +183,12 @@ def scaled_dot_product_attention(
     Raises:
         ShapeError, DTypeError, ArgumentError, LimitError and what `pykernels.kernels` raises.
     """
+    is_causal = flag(SDPA, "is_causal", is_causal)
+    flags = is_causal, flag(SDPA, "enable_gqa", enable_gqa)
     if dropout_p != 0.0:
         raise ArgumentError(f"[{SDPA}] dropout_p must be 0 but is {dropout_p!r}")
     if is_causal and attn_mask is not None:
         raise ArgumentError(f"[{SDPA}] attn_mask must be None when is_causal is True")
-    flags = bool(is_causal), bool(enable_gqa)
     if (
         out is None
         and isinstance(query, Tensor)

@@ -9,6 +9,7 @@ from pykernels.arrays import Array, Call, NDArray
 from pykernels.device import Tensor
 from pykernels.dtypes import DTypeLike, dtype_of
 from pykernels.errors import DTypeError, ShapeError
+from pykernels.host import type_name
 from pykernels.kernels import cpy
 
 __all__ = ["astype", "copy", "copyto"]
@@ -63,7 +64,7 @@ def copyto(dst: Tensor, src: Array) -> None:
         DTypeError, AliasError: as `kernels.cpy`.
     """
     if not isinstance(dst, Tensor):
-        raise DTypeError(f"[copyto] dst must be a pykernels.Tensor but is {type(dst).__name__}")
+        raise DTypeError(f"[copyto] dst must be a pykernels.Tensor but is {type_name(dst)}")
     source = Call(KERNEL, src, out=dst).tensor("src", src)
     try:
         view = source.broadcast_to(dst.shape)

@@ -144,8 +144,8 @@ def _shape(left: Tensor, right: Tensor) -> tuple[tuple[int, ...], tuple[int, ...
     depth = right.shape[-2] if cols else right.shape[0]
     if left.shape[-1] != depth:
         raise ShapeError(
-            f"[matmul] operand 1 (b) has a mismatch in its core dimension 0, {_CORE} (size {depth} "
-            f"is different from {left.shape[-1]})"
+            f"[matmul] the last axis of a and the {'second last' if cols else 'only'} axis of b "
+            f"must have one size but a has shape {left.shape} and b has shape {right.shape}"
         )
     try:
         lead = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])

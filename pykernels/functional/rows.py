@@ -11,7 +11,9 @@ from pykernels.arrays import Array, Call, NDArray
 from pykernels.device import Tensor
 from pykernels.dtypes import DTypeName
 from pykernels.errors import DTypeError, ShapeError
+from pykernels.host import type_name
 from pykernels.runtime.launch import run
+from pykernels.scalars import flag
 
 __all__ = ["embedding", "get_rows", "set_rows"]
 
@@ -33,7 +35,7 @@ def set_rows(src: Array, index: Array, dst: Tensor, *, check: bool = True) -> No
         DTypeError, ShapeError and what `pykernels.kernels.set_rows` raises.
     """
     if not isinstance(dst, Tensor):
-        raise DTypeError(f"[set_rows] dst must be a pykernels.Tensor but is {type(dst).__name__}")
+        raise DTypeError(f"[set_rows] dst must be a pykernels.Tensor but is {type_name(dst)}")
     call = Call(_set_rows.KERNEL, src, index, out=dst)
     _set_rows.set_rows(call.tensor("src", src), call.tensor("index", index), dst, check=check)
 
@@ -132,7 +134,7 @@ def embedding(
         raise ShapeError(f"[embedding] weight must have two axes but has shape {matrix.shape}")
     result = call.out((*indices.shape, matrix.shape[1]), _dtype(matrix, out))
     tensors = (matrix, indices, result)
-    run(_EMBEDDING, tensors, options=(check,))
+    run(_EMBEDDING, tensors, options=(flag("embedding", "check", check),))
     return call.leave(result)
 
 

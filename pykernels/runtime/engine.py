@@ -10,7 +10,8 @@ import importlib
 import importlib.util
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal, TypeAlias
 
 from pykernels.errors import (
@@ -81,7 +82,8 @@ class Engine:
     def adapters(self) -> list[Any]:
         """All adapters that can compute, GPUs first, then software; OpenGL only if nothing else."""
         claim_process()
-        found = list(self.module.gpu.enumerate_adapters_sync())
+        with _without_display():
+            found = list(self.module.gpu.enumerate_adapters_sync())
         proper = [a for a in found if a.info["backend_type"] not in ("OpenGL", "OpenGLES", "Null")]
         rank = {"DiscreteGPU": 0, "IntegratedGPU": 1, "CPU": 3}
         return sorted(proper or found, key=lambda a: rank.get(a.info["adapter_type"], 2))
@@ -312,6 +314,25 @@ def claim_process() -> None:
             "[device] a GPU was in use when this process was forked, and drivers do not survive "
             "that: start the process with the method 'spawn'"
         )
+
+
+@contextmanager
+def _without_display() -> Iterator[None]:
+    """Makes no use of Mesa's layer that asks the display for its GPU, where there is no display.
+
+    Each look at the adapters prints `error: XDG_RUNTIME_DIR is invalid` otherwise. The Vulkan
+    loader reads the variable when the engine makes its instance, in the first look.
+    """
+    asked = ("DISPLAY", "DRI_PRIME", "MESA_VK_DEVICE_SELECT", "NODEVICE_SELECT")
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    if runtime.startswith("/") or any(name in os.environ for name in asked):
+        yield
+        return
+    os.environ["NODEVICE_SELECT"] = "1"
+    try:
+        yield
+    finally:
+        os.environ.pop("NODEVICE_SELECT", None)
 
 
 _engines: dict[str, Engine] = {}

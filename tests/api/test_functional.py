@@ -135,7 +135,7 @@ REFUSED = {
                                 lambda: pk.softmax(ONE, 0, sinks=np.ones(3, "f4"))),
     "max_bias off the last axis": (pk.ArgumentError, "max_bias counts its heads on axis -3",
                                    lambda: pk.softmax(ONE, 0, max_bias=8.0)),
-    "out no tensor": (pk.DTypeError, "out must be a pykernels.Tensor but is ndarray",
+    "out no tensor": (pk.DTypeError, "out must be a pykernels.Tensor but is numpy.ndarray",
                       lambda: pk.softmax(ONE, out=ONE)),  # type: ignore[call-overload]
     "out shape": (pk.ShapeError, r"out must have shape \(3, 5, 7\) but has \(3,\)",
                   lambda: pk.softmax(ONE, 0, out=pk.empty(3))),

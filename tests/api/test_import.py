@@ -68,7 +68,7 @@ def test_help_is_fast() -> None:
 @pytest.mark.parametrize(
     "module",
     ["pykernels.kernels", "pykernels.functional", "pykernels._generated.functional",
-     "pykernels.tensor", "pykernels.device", "pykernels.runtime.launch",
+     "pykernels.views", "pykernels.device", "pykernels.runtime.launch",
      "pykernels.arrays", "pykernels.validate"],
 )  # fmt: skip
 def test_any_module_may_be_imported_first(module: str) -> None:

@@ -87,7 +87,7 @@ def test_what_is_out_of_range(dev: pk.Device) -> None:
 def test_refusals(dev: pk.Device) -> None:
     x, index = normal(3, 4), np.array([0, 1])
     with pytest.raises(
-        pk.DTypeError, match=r"\[set_rows\] dst must be a pykernels.Tensor but is nd"
+        pk.DTypeError, match=r"\[set_rows\] dst must be a pykernels.Tensor but is numpy.nd"
     ):
         pk.set_rows(x, index, x)  # type: ignore[arg-type]
     with pytest.raises(pk.DTypeError, match=r"\[embedding\] index must be .* or a numpy array"):

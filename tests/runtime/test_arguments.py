@@ -40,10 +40,11 @@ def softmax(dev: pk.Device) -> Call:
 
 # An option, what it should be, and values that equal it: of the type, and of others.
 CASES: list[tuple[Callable[[pk.Device], Call], str, Any, list[Any], list[Any]]] = [
-    (conv2d, "stride", 1, [True, np.int64(1), (1, np.int32(1))], [1.0, Fraction(1), (1.0, 1)]),
-    (conv2d, "padding", 0, [False, np.uint8(0)], [0.0, -0.0, (0.0, 0), np.float32(0)]),
-    (conv2d, "groups", 1, [True, np.int64(1)], [1.0, np.float64(1), Fraction(1)]),
-    (flash_attn, "window", (2, 0), [(np.int64(2), False)], [(2.0, 0), (2, 0.0)]),
+    (conv2d, "stride", 1, [np.int64(1), (1, np.int32(1))], [True, 1.0, Fraction(1), (1.0, 1)]),
+    (conv2d, "padding", 0, [np.uint8(0)], [False, 0.0, -0.0, (0.0, 0), np.float32(0)]),
+    (conv2d, "groups", 1, [np.int64(1)], [True, 1.0, np.float64(1), Fraction(1)]),
+    (flash_attn, "window", (2, 0), [(np.int64(2), np.uint8(0))], [(2.0, 0), (2, 0.0), (2, False)]),
+    (flash_attn, "causal", True, [np.True_], [1, 1.0, np.float32(1), None, "no"]),
     (flash_attn, "scale", 1.0, [1, True, np.float32(1), Fraction(1)], [1 + 0j, "1"]),
     (
         flash_attn,

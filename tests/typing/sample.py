@@ -51,6 +51,17 @@ def short_dtypes() -> tuple[pk.Tensor, pk.Tensor]:
     return pk.zeros(3, "bf16"), pk.zeros(3, "u1")
 
 
+def making(torch_tensor: Any) -> list[float]:
+    t = pk.tensor([[1, 2], [3, 4.5]])
+    assert_type(pk.asarray(t, "f2", device=t.device), pk.Tensor)
+    assert_type(pk.from_dlpack(torch_tensor), pk.Tensor)
+    assert_type(pk.rand((2, 2), seed=1), pk.Tensor)
+    t[0] = 1
+    t[:, 1] = np.ones(2)
+    assert t.dtype == "float32"
+    return [float(v) for row in t for v in row]
+
+
 def both(x: pk.Tensor | Array) -> pk.Tensor | Array:
     return pk.softmax(x)
 

@@ -107,13 +107,15 @@ def pair(op: str, name: str, value: object, least: int) -> tuple[int, int]:
     found = _integers(given, least)
     if found is None or len(found) != 2:
         raise ArgumentError(
-            f"[{op}] {name} must be an integer of at least {least}, or a pair of them, but is "
-            f"{value!r}"
+            f"[{op}] {name} must be an integer of at least {least} and below 2**31, or a pair of "
+            f"them, but is {value!r}"
         )
     return found[0], found[1]
 
 
 def _integers(values: tuple[object, ...], least: int) -> tuple[int, ...] | None:
+    if any(isinstance(v, bool) for v in values):
+        return None
     try:
         found = tuple(operator.index(v) for v in values)  # type: ignore[arg-type]
     except TypeError:
@@ -140,8 +142,9 @@ def _sides(
     found = _integers(given, 0)
     if found is None or len(found) not in (1, 2, 4):
         raise ArgumentError(
-            f"[{op}] padding must be an integer of at least 0, a pair of them (rows, columns), "
-            f"four (top, bottom, left, right), 'same' or 'valid', but is {padding!r}"
+            f"[{op}] padding must be an integer of at least 0 and below 2**31, a pair of them "
+            "(rows, columns), four (top, bottom, left, right), 'same' or 'valid', but is "
+            f"{padding!r}"
         )
     if len(found) == 4:
         return found[0], found[1], found[2], found[3]

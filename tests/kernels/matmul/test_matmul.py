@@ -69,8 +69,10 @@ def test_matmul_refuses_what_numpy_refuses(
     a, b = np.ones(a_shape, np.float32), np.ones(b_shape, np.float32)
     with pytest.raises(ValueError):
         np.matmul(a, b)
-    with pytest.raises(pk.ShapeError, match=r"\[matmul\] operand"):
+    with pytest.raises(pk.ShapeError, match=r"\[matmul\]") as e:
         pk.matmul(dev.tensor(a), dev.tensor(b))
+    if a_shape and b_shape:
+        assert str(a_shape) in str(e.value) and str(b_shape) in str(e.value)
 
 
 @gpu

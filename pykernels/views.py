@@ -9,23 +9,24 @@ from typing import Any, Self, TypeAlias, cast
 
 import numpy as np
 
-from .dtypes import DTypeLike, DTypeName, dtype_of, numpy_dtype
+from .dtypes import NAMES, DTypeLike, DTypeName, completes, dtype_of, numpy_dtype
 from .errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from .host import as_array, bytes_of, shape_of
 from .layout import Layout, contiguous_layout, contiguous_strides, layout
+from .operators import NoOperators
 from .runtime.handle import Handle
 from .runtime.launch import run
 from .runtime.signals import Signal
 from .runtime.transfers import READ_CHUNK, Take, copy_bytes
 
-__all__ = ["TensorBase"]
+__all__ = ["Index", "TensorBase"]
 
 _Item: TypeAlias = int | slice | EllipsisType | None
 NDArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Index: TypeAlias = _Item | tuple[_Item, ...]
 
 
-class TensorBase(Handle):
+class TensorBase(NoOperators, Handle):
     """What a tensor is, its views and its copies: all of it but its Device (see `device.py`)."""
 
     __slots__ = ()
@@ -38,9 +39,10 @@ class TensorBase(Handle):
         return self._layout.shape
 
     @property
+    @completes
     def dtype(self) -> DTypeName:
-        """The dtype's name, as numpy spells it."""
-        return self._layout.dtype.name
+        """The dtype's name, as numpy spells it; it also equals numpy's dtype."""
+        return NAMES[self._layout.dtype.name]
 
     @property
     def strides(self) -> tuple[int, ...]:
@@ -90,6 +92,12 @@ class TensorBase(Handle):
         if not self.shape:
             raise TypeError("len() of a tensor without axes")
         return self.shape[0]
+
+    def __iter__(self) -> Iterator[Self]:
+        """Views along the first axis."""
+        if not self.shape:
+            raise TypeError("iteration over a tensor without axes")
+        return (self[i] for i in range(self.shape[0]))
 
     def __repr__(self) -> str:
         strided = "" if self.contiguous else f", strides {self.strides}"
@@ -326,17 +334,43 @@ class TensorBase(Handle):
             return self.astype("float32").item()
         return cast("float | int | bool", self.numpy().reshape(-1)[0].item())
 
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray:
         if copy is False:
             raise ValueError("a tensor on a device becomes an array only by a copy")
         a = self.numpy()
         return a if dtype is None else a.astype(dtype)
 
-    def __dlpack__(self, **options: Any) -> Any:
-        """A host copy, as a DLPack capsule (of kind CPU)."""
-        if options.get("copy") is False:
+    def __dlpack__(
+        self,
+        *,
+        stream: None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A host copy, as a DLPack capsule (of kind CPU).
+
+        Raises:
+            ArgumentError: a stream is given; the host has none.
+            BufferError: for another device than the host, for `copy=False`, and for bfloat16, which
+                numpy does not export.
+        """
+        if stream is not None:
+            raise ArgumentError(f"[dlpack] stream must be None, for a host copy, but is {stream!r}")
+        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+            raise BufferError(f"a tensor is exported to the host, (1, 0), not to {dl_device}")
+        if copy is False:
             raise BufferError("a tensor on a device is exported only by a copy")
-        return self.numpy().__dlpack__(**options)
+        array = self.numpy()
+        if max_version is None:
+            return array.__dlpack__()
+        return array.__dlpack__(max_version=max_version)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """The export is a copy on the host."""
@@ -347,7 +381,7 @@ def _numbers(op: str, values: tuple[int | Sequence[int], ...]) -> tuple[int, ...
     """Integers given one by one, or as one sequence."""
     one = len(values) == 1 and isinstance(values[0], Sequence)
     found = cast("tuple[int, ...]", tuple(cast("Sequence[int]", values[0])) if one else values)
-    if not all(isinstance(n, (int, np.integer)) for n in found):
+    if not all(isinstance(n, (int, np.integer)) and type(n) is not bool for n in found):
         raise ArgumentError(f"[{op}] needs integers but got {values!r}")
     return tuple(int(n) for n in found)
 
