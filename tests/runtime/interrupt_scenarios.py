@@ -24,10 +24,12 @@ class Skip(Exception):
 class Scenario:
     """Calls, and the tensors that they write in this order.
 
-    `fresh`: nothing is recorded when it begins. A run may leave something in `result`.
+    `fresh`: nothing is recorded when it begins. A run may leave something in `result`. `reported`
+    counts the errors of indices out of range, in the run and behind it.
     """
 
     fresh = False
+    reported = 0
 
     def __init__(self, dev: pk.Device) -> None:
         self.dev = dev
@@ -284,12 +286,11 @@ class FaultSync(WatchLaunch):
         super().setup()
         self.bad = self.dev.tensor(np.array([3, 1, 8, 0], "i4"))
         self.z = self.dev.zeros((4, 16))
-        self.reported = 0
 
     def prepare(self) -> None:
         super().prepare()
-        self.reported = 0
         self.dev.sync()
+        self.reported = 0
         pk.kernels.get_rows(self.x, self.bad, self.z)
 
     def warm(self) -> None:
@@ -311,6 +312,10 @@ class FaultSync(WatchLaunch):
                 self.dev.sync()
             except pk.IndexRangeError:
                 self.reported += 1
+
+    def check(self, whole: bool) -> None:
+        super().check(whole)
+        assert self.reported == 1, f"the index was reported {self.reported} times"
 
 
 class Upload(Scenario):
