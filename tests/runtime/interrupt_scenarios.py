@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 import pykernels as pk
-from tests.runtime._helpers import raw_buffer
 
 __all__ = ["SCENARIOS", "Scenario", "Skip"]
 
@@ -124,12 +123,36 @@ class FreshLaunch(Launch):
     fresh = True
 
 
+class SecondLaunch(Launch):
+    """The second one with the same scalars: the call gets params of its own."""
+
+    def prepare(self) -> None:
+        self.dev._context.forget_bind_groups()
+        super().prepare()
+
+
+class DueLaunch(Launch):
+    """The last one of a batch, which it submits."""
+
+    def run(self) -> None:
+        self.dev._context.recorder.pace.due = 1.0
+        pk.kernels.softmax(self.x, self.y)
+
+
 class ColdLaunch(Launch):
     """A call whose plan is not known: all but its pipeline is made again."""
 
     def prepare(self) -> None:
         super().prepare()
         self.dev._context.forget_calls()
+
+
+class CompileLaunch(ColdLaunch):
+    """Its pipeline, too."""
+
+    def prepare(self) -> None:
+        super().prepare()
+        self.dev._context.pipelines._pipelines.clear()
 
 
 class CopiedViews(Launch):
@@ -371,28 +394,3 @@ class WriteStrided(Scenario):
 
     def run(self) -> None:
         self.x[::-1].write(self.a)
-
-
-class Trim(Functional):
-    """With something to free, and work that uses it."""
-
-    def prepare(self) -> None:
-        super().prepare()
-        for n in (100, 1000, 5000):
-            self.dev.zeros(n)
-
-    def run(self) -> None:
-        self.result = pk.softmax(self.x)
-        self.dev.trim()
-
-
-class Adopt(Scenario):
-    """A buffer of the caller's."""
-
-    def prepare(self) -> None:
-        self.buffer = raw_buffer(self.dev.wgpu_device, 256)
-
-    def run(self) -> None:
-        t = pk.Tensor.from_buffer(self.buffer, (4, 16), "float32", device=self.dev)
-        pk.kernels.fill(t, 3)
-        self.result = t
