@@ -149,9 +149,10 @@ class Params:
     def write(self) -> None:
         """Queue the write of the params in use."""
         if self.used:
-            self._write(0, self.used)
+            self.write_slots(0, self.used)
 
-    def _write(self, first: int, count: int) -> None:
+    def write_slots(self, first: int, count: int) -> None:
+        """Queue the write of some slots."""
         start, end = first * PARAMS_BYTES, (first + count) * PARAMS_BYTES
         self._engine.write(self._device, self.buffer, start, memoryview(self._data)[start:end])
 
@@ -191,7 +192,7 @@ class BatchParams(Params):
             return False
         call.kept = None
         commands = self.pack(call, call.plain(packed), slot=first)
-        self._write(first, call.count)
+        self.write_slots(first, call.count)
         call.commands = commands
         call.kept = packed
         return True

@@ -200,7 +200,6 @@ class Context:
                 self.recorders[thread] = outer
             with self.lock:
                 recorder.leave_page()
-                recorder.params.write()
 
     # -- memory ---------------------------------------------------------------------------------
 

@@ -146,13 +146,14 @@ class Pool:
     def _collect(self) -> None:
         returned = self._returned
         while returned:
-            lease = returned[0]
+            lease: Any = returned[0]
             held: Any = lease.held
             if self._taken.get(held) is lease:
                 self._put_back(held, held.arena)
             elif isinstance(held, Arena):
                 self._dissolve(held)
             del returned[0]
+            lease = held = None  # what a program kept comes back in this loop, too
         if self._stale:
             self.before_release()
             self._stale = False

@@ -313,7 +313,6 @@ class PassRecorder:
     ) -> tuple[Sequence[Block], Page | None]:
         """Scratch for a call, and a page of faults in which its launches have slots."""
         if self.params.used + len(prepared.dispatches) > self.params.slots:
-            self.params.write()
             self.params = Params(self._engine, self._device, self._pool)
         page = None
         if any(d.page_entry is not None for d in prepared.dispatches):
@@ -333,8 +332,11 @@ class PassRecorder:
             if block.exposed:
                 self._pool.inspect(block.buffer, STORAGE, call.label)
         number = 0 if page is None else page.next_slot
-        commands = self.params.pack(call, scalars, number)
-        self.params.used += call.count
+        params = self.params
+        commands = params.pack(call, scalars, number)
+        # Before it is encoded: after an interrupt the caller may submit what the pass holds.
+        params.write_slots(params.used, call.count)
+        params.used += call.count
         if page is not None:
             page.launches += call.watched
         self._engine.begin()

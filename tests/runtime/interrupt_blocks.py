@@ -1,11 +1,15 @@
-"""More of what is interrupted: context managers, and programs."""
+"""More of what is interrupted: context managers, programs, what frees memory, and the end."""
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
+import numpy as np
+
 import pykernels as pk
-from tests.runtime.interrupt_scenarios import Chain, Scenario, Skip, numbers
+from tests.runtime._helpers import open_device, raw_buffer
+from tests.runtime.interrupt_scenarios import Chain, Functional, Scenario, Skip, numbers
 
 # -- blocks ---------------------------------------------------------------------------------------
 
@@ -148,6 +152,14 @@ class Replay(Capture):
         self.result = None
 
 
+class ReplayDue(Replay):
+    """Every call of it ends a batch."""
+
+    def run(self) -> None:
+        self.dev._context.recorder.pace.due = 0.0
+        self.program()
+
+
 class ReplayInputs(Scenario):
     """With another tensor in place of the one that was captured."""
 
@@ -161,3 +173,67 @@ class ReplayInputs(Scenario):
 
     def run(self) -> None:
         self.program(x=self.other)
+
+
+# -- memory, and the end --------------------------------------------------------------------------
+
+
+class Trim(Functional):
+    """With something to free, and work that uses it."""
+
+    def prepare(self) -> None:
+        super().prepare()
+        for n in (100, 1000, 5000):
+            self.dev.zeros(n)
+
+    def run(self) -> None:
+        self.result = pk.softmax(self.x)
+        self.dev.trim()
+
+
+class Adopt(Scenario):
+    """A buffer of the caller's."""
+
+    def prepare(self) -> None:
+        self.buffer = raw_buffer(self.dev.wgpu_device, 256)
+
+    def run(self) -> None:
+        t = pk.Tensor.from_buffer(self.buffer, (4, 16), "float32", device=self.dev)
+        pk.kernels.fill(t, 3)
+        self.result = t
+
+
+class Close(Scenario):
+    """The end of a device of its own, whose work waits."""
+
+    fresh = True
+
+    def prepare(self) -> None:
+        self.other: Any = open_device()
+        self.x = self.other.tensor(numbers(4, 16))
+        self.y: Any = self.other.zeros((4, 16))
+        pk.kernels.neg(self.x, self.y)
+
+    def run(self) -> None:
+        self.other.close()
+
+    def check(self, whole: bool) -> None:
+        closed = False
+        try:
+            np.testing.assert_array_equal(self.y.numpy(), -self.x.numpy())
+        except pk.DeviceLostError:
+            closed = True
+        assert closed or not whole, "a closed device works"
+        thread = threading.Thread(target=self.other.close, daemon=True)
+        thread.start()
+        thread.join(5)
+        assert not thread.is_alive(), "another thread waits for the lock"
+        for call in (self.y.numpy, self.other.sync, lambda: pk.kernels.neg(self.x, self.y)):
+            try:
+                call()
+            except pk.DeviceLostError:
+                continue
+            raise AssertionError("a closed device works")
+
+    def drop(self) -> None:
+        self.other = self.x = self.y = None

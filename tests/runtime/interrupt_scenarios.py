@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 import pykernels as pk
-from tests.runtime._helpers import raw_buffer
 
 __all__ = ["SCENARIOS", "Scenario", "Skip"]
 
@@ -24,10 +23,12 @@ class Skip(Exception):
 class Scenario:
     """Calls, and the tensors that they write in this order.
 
-    `fresh`: nothing is recorded when it begins. A run may leave something in `result`.
+    `fresh`: nothing is recorded when it begins. A run may leave something in `result`. `reported`
+    counts the errors of indices out of range, in the run and behind it.
     """
 
     fresh = False
+    reported = 0
 
     def __init__(self, dev: pk.Device) -> None:
         self.dev = dev
@@ -122,12 +123,38 @@ class FreshLaunch(Launch):
     fresh = True
 
 
+class SecondLaunch(Launch):
+    """The second one with the same scalars: the call gets params of its own."""
+
+    def prepare(self) -> None:
+        self.dev._context.forget_bind_groups()
+        super().prepare()
+
+
+class DueLaunch(Launch):
+    """The last one of a batch, which it submits."""
+
+    def run(self) -> None:
+        self.dev._context.recorder.pace.due = 1.0
+        pk.kernels.softmax(self.x, self.y)
+
+
 class ColdLaunch(Launch):
     """A call whose plan is not known: all but its pipeline is made again."""
 
     def prepare(self) -> None:
         super().prepare()
         self.dev._context.forget_calls()
+
+
+class CompileLaunch(ColdLaunch):
+    """Its pipeline, too."""
+
+    def prepare(self) -> None:
+        super().prepare()
+        known = self.dev._context.pipelines._pipelines
+        for key in [k for k in known if k[0].startswith("softmax")]:
+            del known[key]
 
 
 class CopiedViews(Launch):
@@ -284,12 +311,11 @@ class FaultSync(WatchLaunch):
         super().setup()
         self.bad = self.dev.tensor(np.array([3, 1, 8, 0], "i4"))
         self.z = self.dev.zeros((4, 16))
-        self.reported = 0
 
     def prepare(self) -> None:
         super().prepare()
-        self.reported = 0
         self.dev.sync()
+        self.reported = 0
         pk.kernels.get_rows(self.x, self.bad, self.z)
 
     def warm(self) -> None:
@@ -311,6 +337,10 @@ class FaultSync(WatchLaunch):
                 self.dev.sync()
             except pk.IndexRangeError:
                 self.reported += 1
+
+    def check(self, whole: bool) -> None:
+        super().check(whole)
+        assert self.reported == 1, f"the index was reported {self.reported} times"
 
 
 class Upload(Scenario):
@@ -366,28 +396,3 @@ class WriteStrided(Scenario):
 
     def run(self) -> None:
         self.x[::-1].write(self.a)
-
-
-class Trim(Functional):
-    """With something to free, and work that uses it."""
-
-    def prepare(self) -> None:
-        super().prepare()
-        for n in (100, 1000, 5000):
-            self.dev.zeros(n)
-
-    def run(self) -> None:
-        self.result = pk.softmax(self.x)
-        self.dev.trim()
-
-
-class Adopt(Scenario):
-    """A buffer of the caller's."""
-
-    def prepare(self) -> None:
-        self.buffer = raw_buffer(self.dev.wgpu_device, 256)
-
-    def run(self) -> None:
-        t = pk.Tensor.from_buffer(self.buffer, (4, 16), "float32", device=self.dev)
-        pk.kernels.fill(t, 3)
-        self.result = t

@@ -19,7 +19,7 @@ import numpy as np
 
 import pykernels as pk
 from tests.runtime.interrupt_scenarios import Scenario, numbers
-from tests.runtime.interrupts import Bench
+from tests.runtime.interrupts import Bench, Unraisable
 
 __all__ = ["CALLS"]
 
@@ -47,6 +47,7 @@ class Mixed(Scenario, register=False):
             self.output((2, 30_000)),
         )
         self.d, self.e = self.output((8, 16)), self.output((8, 16))
+        self.f, self.array = self.output((8, 16)), np.zeros((8, 16), "f4")
         self.given = numbers(9, 16)[1:]
 
     def run(self) -> None:
@@ -67,7 +68,11 @@ class Mixed(Scenario, register=False):
         dev.sync()
         t[::-1].write(self.given)
         dev.trim()
-        self.a.numpy()
+        with dev.capture(x=self.x) as program:
+            pk.kernels.neg(pk.softmax(self.x), self.f)
+        program()
+        program(x=self.x)
+        self.a.numpy(out=self.array)
 
 
 class Reads(Scenario, register=False):
@@ -86,18 +91,19 @@ CALLS = {"mixed": Mixed, "reads": Reads}
 
 def send(bench: Bench, scenario: Scenario, k: int, sender: Any, delay: float) -> bool:
     """One round: did the interrupt come out?"""
-    swallowed: list[object] = []
-    sys.unraisablehook = swallowed.append
+    swallowed = Unraisable()
+    sys.unraisablehook = swallowed
     bench.begin(scenario, k)
     came = False
     try:
         end = time.monotonic() + delay + 2
         sender.stdin.write(f"{delay}\n".encode())
-        while time.monotonic() < end and not swallowed:
+        while time.monotonic() < end and not swallowed.interrupts:
             scenario.run()
     except KeyboardInterrupt:
         came = True
-    assert came or swallowed, "the interrupt is lost"
+    assert came or swallowed.interrupts, "the interrupt is lost"
+    assert not swallowed.errors, swallowed.errors
     bench.check(scenario, k, whole=False)
     return came
 
@@ -118,7 +124,7 @@ def main() -> None:
         try:
             swallowed += not send(bench, scenario, k, sender, rng.uniform(0, longest))
         except BaseException:
-            print(f"after {k} interrupts", flush=True)
+            print(f"after {k} interrupts, {swallowed} of them in finalisers", flush=True)
             raise
     sender.kill()
     print(f"{rounds} interrupts, {swallowed} of them in finalisers")

@@ -64,12 +64,10 @@ def serve() -> None:
         except Skip as e:
             say({"end": str(e)})
             continue
-        undisturbed = attempt(bench, scenario, injector, -1)  # leaves the state of any other
-        assert not undisturbed["wrong"], undisturbed["trace"]
-        bench.begin(scenario, 0)
-        places = injector.count(scenario.run)
-        scenario.check(True)
-        scenario.drop()
+        for _ in range(3):  # the third one begins in the state that any later one begins in
+            bench.begin(scenario, 0)
+            places = injector.count(scenario.run)
+            bench.check(scenario, 0, whole=True)
         column = os.environ.get("PYKERNELS_TEST_COLUMN", "")
         chosen = pick(places, limit, f"{column} {name} {frames}")
         say({"places": len(places), "chosen": len(chosen)})

@@ -175,6 +175,20 @@ def test_record_into_a_pass(dev: pk.Device) -> None:
     np.testing.assert_array_equal(w.numpy(), a)
 
 
+def test_a_recorded_call_is_whole_at_once(dev: pk.Device) -> None:
+    """A caller may submit after an interrupt: what the pass holds must have its params by then."""
+    x, y, none = dev.zeros((4, 16)), dev.zeros((4, 16)), dev.zeros((0, 16))
+    dev.sync()
+    encoder, compute_pass = pass_on(dev.wgpu_device)
+    with dev.record(compute_pass):
+        pk.kernels.fill(x, 3.0)
+        pk.kernels.softmax(none, dev.zeros((0, 16)))
+        pk.kernels.softmax(x, y)
+        submit(dev.wgpu_device, encoder, compute_pass)
+    np.testing.assert_array_equal(x.numpy(), 3)
+    np.testing.assert_array_equal(y.numpy(), 1 / 16)
+
+
 @isolated
 def test_two_recordings_that_are_submitted_late() -> None:
     """Nothing that they use may be used again before they run: params, scratch, temporaries."""

@@ -174,6 +174,18 @@ def test_memory_belongs_to_the_program(dev: pk.Device) -> None:
     assert dev.memory_stats().current == start.current
 
 
+def test_what_a_program_kept_is_counted_no_more_when_it_is_gone(dev: pk.Device) -> None:
+    gc.collect()
+    start = dev.memory_stats()
+    x, y = dev.zeros((4, 16)), dev.zeros((4, 16))
+    with dev.capture() as program:
+        pk.kernels.softmax(x, y)
+    del x, y
+    assert dev.memory_stats().live_buffers - start.live_buffers == 2  # the program's
+    del program
+    assert dev.memory_stats().live_buffers == start.live_buffers
+
+
 def test_faults_are_reported_for_each_replay(dev: pk.Device) -> None:
     rows, index = dev.tensor(normal(8, 4)), dev.tensor(np.array([1, 2], np.int32))
     out = dev.zeros((2, 4))
