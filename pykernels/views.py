@@ -86,7 +86,7 @@ class TensorBase(NoOperators, Handle):
         Recorded launches that use it are submitted first. From now on it is looked at before each
         submit, as others may destroy or map it, and the pool does not use it again.
         """
-        return self._context.expose(self._block)
+        return self._context.expose(self._storage)
 
     def __len__(self) -> int:
         if not self.shape:

@@ -203,9 +203,10 @@ _known_offsets: dict[str, list[Any]] = {}
 
 def _offsets(engine: Engine, slots: int) -> list[Any]:
     """The offset of each slot, as a set_bind_group takes it."""
-    found = _known_offsets.setdefault(engine.name, [])
-    for i in range(len(found), slots):
-        found.append(engine.ffi.new("uint32_t[1]", [PARAMS_BYTES * i]))
+    found = _known_offsets.get(engine.name, [])
+    if len(found) < slots:  # a new list: two threads may open devices at once
+        found = [engine.ffi.new("uint32_t[1]", [PARAMS_BYTES * i]) for i in range(slots)]
+        _known_offsets[engine.name] = found
     return found
 
 

@@ -143,9 +143,7 @@ class Context:
             finally:
                 self.kill("the device is closed")
                 self.forget_calls()
-                self.transfers.close()
-                if self.owned:
-                    self.raw.destroy()
+                self.transfers.close(self.raw.destroy if self.owned else None)
             self.faults.raise_pending()
 
     def forget_calls(self) -> None:
@@ -188,7 +186,9 @@ class Context:
         if getattr(compute_pass, "_pykernels_ended", False):
             raise BufferStateError("[record] the pass has ended")
         thread = threading.get_ident()
-        recorder = PassRecorder(self.engine, self.raw, self.pool, self.faults, compute_pass)
+        recorder = PassRecorder(
+            self.engine, self.raw, self.pool, self.faults, self.recorder, compute_pass
+        )
         outer = self.recorders.get(thread)
         self.recorders[thread] = recorder
         try:
@@ -216,17 +216,19 @@ class Context:
         self.transfers.upload(storage.block, 0, data)
         return storage
 
-    def expose(self, block: Block) -> Any:
-        """A block's GPUBuffer, for the caller."""
+    def expose(self, storage: Storage) -> Any:
+        """The GPUBuffer of a storage, for the caller; `adopt` knows it again."""
+        block = storage.block
         with self.lock:
             if block.mark >= self.recorder.serial and not self.dead:
                 self.recorder.flush()
             block.exposed = True
             block.reusable = False
+            self.adopted[id(block.buffer)] = storage
             return block.buffer
 
     def adopt(self, buffer: Any) -> Storage:
-        """The storage around a GPUBuffer that the caller owns (one per buffer)."""
+        """The storage around a GPUBuffer that the caller holds (one per buffer)."""
         self.check()
         if not isinstance(buffer, self.engine.module.GPUBuffer):
             raise DTypeError(
@@ -258,6 +260,7 @@ def _caps(features: frozenset[str], limits: dict[str, int], tuning: Tuning) -> C
 def _after_fork() -> None:
     for context in list(_contexts):
         context.kill("it belongs to the parent process, and does not survive a fork")
+        context.pool.abandon()
         # Nothing of it may ever be released: in the child that would end in a crash or hang.
         for thing in (context, *context.adopted.values()):
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))

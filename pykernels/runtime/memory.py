@@ -370,6 +370,12 @@ class Pool:
             self._free.clear()
             return freed
 
+    def abandon(self) -> None:
+        """After a fork: what tensors let go of stays where it is, and a lock that another thread
+        had taken is nobody's."""
+        self._returned, self._stale = deque(), False
+        self._lock = threading.RLock()
+
     def stats(self) -> MemoryStats:
         with self._lock:
             self._collect()

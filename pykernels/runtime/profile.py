@@ -15,7 +15,7 @@ import numpy as np
 from .calls import MAX_LAUNCHES
 from .context import Context
 from .memory import COPY_SRC, Block
-from .recorder import Note
+from .recorder import Note, Recorder, Timer
 
 __all__ = ["Profile", "Record", "profiled"]
 
@@ -104,6 +104,7 @@ class Profile:
         self.batches = batches
         self.wall = 0.0
         self.done: list[_Batch] = []
+        self.outer: Timer | None = None  # has its turn again when this one ends
         self._context = context
         self._period = context.engine.timestamp_period(context.raw) * 1e-9
         self._begun = time.perf_counter()
@@ -179,17 +180,33 @@ class Profile:
 def profiled(context: Context, batches: bool) -> Iterator[Profile]:
     """Time what is launched inside."""
     context.refuse_in_capture("profile")
-    context.flush()
-    recorder = context.recorder
-    profile, outer = Profile(context, batches), recorder.timer
-    recorder.timer = profile
-    recorder.pace.held += batches
+    context.check()
+    recorder, profile, held = context.recorder, Profile(context, batches), False
     try:
+        with context.lock:  # what another thread records between would have no notes
+            recorder.flush()
+            profile.outer = recorder.timer
+            recorder.timer = profile
+            recorder.pace.held += batches
+            held = batches
         yield profile
     finally:
         try:
             context.flush()
         finally:
-            recorder.timer = outer
-            recorder.pace.held -= batches
+            _remove(recorder, profile)
+            recorder.pace.held -= held
         profile.collect()
+
+
+def _remove(recorder: Recorder, profile: Profile) -> None:
+    """End a profile; those of several threads end in any order."""
+    if recorder.timer is profile:
+        recorder.timer = profile.outer
+        return
+    inner: Any = recorder.timer
+    while inner is not None:
+        if inner.outer is profile:
+            inner.outer = profile.outer
+            return
+        inner = inner.outer

@@ -106,7 +106,7 @@ class Recorder:
         if generation != self._calls.generation:
             return False  # the __float__ of a scalar did it
         params, page, number = self.params, call.page, 0
-        if params.used + call.count > MAX_LAUNCHES:
+        if len(self._queue) + call.count > MAX_LAUNCHES:
             self.flush()
         if page is not None:
             if page is not self._faults.own(len(call.watched)):
@@ -298,7 +298,11 @@ class PassRecorder:
 
     arena = None  # new tensors are of the pool
 
-    def __init__(self, engine: Engine, device: Any, pool: Pool, faults: Faults, pass_: Any) -> None:
+    def __init__(
+        self, engine: Engine, device: Any, pool: Pool, faults: Faults, batches: Recorder,
+        pass_: Any,
+    ) -> None:  # fmt: skip
+        self._batches = batches
         self._engine = engine
         self._device = device
         self._pool = pool
@@ -327,6 +331,9 @@ class PassRecorder:
     def record(self, call: Call, scalars: Sequence[float]) -> bool:
         """Encode a call, after `room` for it."""
         page = call.page
+        # Other threads may have recorded launches on memory that the pool gave to this one.
+        if any(block.mark >= self._batches.serial for block in call.blocks):
+            self._batches.flush()
         for block in call.blocks:
             block.reusable = False
             if block.exposed:

@@ -7,9 +7,11 @@ copies once, out of the mapped memory into where the caller wants it. Chunks bou
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import itertools
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
@@ -35,13 +37,17 @@ Take: TypeAlias = Callable[[int, memoryview], None]
 
 
 class Staging:
-    """A buffer that is mapped for reading, and the signal that says so."""
+    """A buffer that is mapped for reading, and the signal that says so.
 
-    __slots__ = ("_buffer", "raw", "signal", "size")
+    `mapped` is locked while somebody looks at its memory.
+    """
+
+    __slots__ = ("__weakref__", "_buffer", "mapped", "raw", "signal", "size")
 
     def __init__(self, buffer: Any, signal: Signal) -> None:
         self._buffer, self.raw, self.signal = buffer, buffer._internal, signal
         self.size: int = buffer.size
+        self.mapped = threading.RLock()
 
 
 class Transfers:
@@ -55,6 +61,7 @@ class Transfers:
         self._pool, self._recorder, self._lock = pool, recorder, lock
         self._faults, self._completion = faults, completion
         self._free: list[Staging] = []  # of several sizes, as several threads may read
+        self._all: weakref.WeakSet[Staging] = weakref.WeakSet()
 
     def upload(self, block: Block, offset: int, data: memoryview) -> None:
         """Queue a write; recorded launches that use the block go first. The last word is filled up
@@ -158,20 +165,21 @@ class Transfers:
         take: Callable[[memoryview], None] | None,
     ) -> None:  # fmt: skip
         """Take in what was mapped: the data, and what the fault pages say."""
-        if self._completion.destroyed():
-            raise DeviceLostError("[read] the device was lost while it was read from")
         end = nbytes + sum([page.nbytes for page in waiting])
-        mapped = self._engine.mapped(staging.raw, end, staging.signal)
-        if take is not None:
-            take(mapped[:nbytes])
-        if waiting:
-            parts = []
+        parts = []
+        with staging.mapped:  # `close` waits: a device takes what is mapped with it
+            if self._completion.destroyed():
+                raise DeviceLostError("[read] the device was lost while it was read from")
+            mapped = self._engine.mapped(staging.raw, end, staging.signal)
+            if take is not None:
+                take(mapped[:nbytes])
             for page in waiting:
-                parts.append(mapped[nbytes : nbytes + page.nbytes])
+                parts.append(bytes(mapped[nbytes : nbytes + page.nbytes]))
                 nbytes += page.nbytes
+            self._engine.unmap(staging.raw)
+        if waiting:
             with self._lock:
                 self._faults.found(waiting, parts)
-        self._engine.unmap(staging.raw)
         if staging.size + sum([kept.size for kept in self._free]) <= KEPT:
             self._free.append(staging)
 
@@ -185,11 +193,18 @@ class Transfers:
             self._free.remove(best)
             return best
         size = max(min(1 << (nbytes - 1).bit_length(), READ_CHUNK), 65536, nbytes)
-        return Staging(self._pool.create(size, MAP_READ), self._engine.signals.new("BufferMap"))
+        staging = Staging(self._pool.create(size, MAP_READ), self._engine.signals.new("BufferMap"))
+        self._all.add(staging)
+        return staging
 
-    def close(self) -> None:
-        """Let the staging buffers go."""
+    def close(self, destroy: Callable[[], None] | None = None) -> None:
+        """Let the staging buffers go, and destroy the device while nobody copies out of one."""
         self._free.clear()
+        with contextlib.ExitStack() as stack:
+            for staging in list(self._all):
+                stack.enter_context(staging.mapped)
+            if destroy is not None:
+                destroy()
 
 
 def copy_bytes(target: memoryview, skip: int, at: int, data: memoryview) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 from typing import Any
 
 import numpy as np
@@ -293,3 +294,26 @@ def test_a_plain_device_of_others_needs_no_feature() -> None:
     check_works(dev)
     dev.close()
     dev.wgpu_device.create_buffer(size=16, usage=8)  # still theirs
+
+
+def test_a_pass_on_memory_that_another_thread_let_go(
+    dev: pk.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What that thread recorded runs before, though the pass is submitted before its batch."""
+    x = dev.full((777, 31), 5)
+    dev.trim()
+    raw = dev.wgpu_device
+    encoder, compute_pass = pass_on(raw)
+    unpaced(dev, monkeypatch)
+
+    def work() -> None:
+        dev.full(x.shape, 7)  # recorded, and its block is free again
+
+    with dev.record(compute_pass):
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        y = dev.empty(x.shape)
+        pk.kernels.cpy(x, y)
+    submit(raw, encoder, compute_pass)
+    assert (y.numpy() == 5).all()

@@ -299,6 +299,8 @@ def test_fork_with_a_live_device() -> None:
     dev = open_device()
     t = dev.tensor(np.ones((4, 16), "f4"))
     pk.softmax(t)  # recorded, not submitted
+    handed_out = dev.ones(3)
+    _ = handed_out.buffer
     # Exit handlers that cannot run after a fork, without us too: of Mesa 22's libGL, which wgpu
     # loads, and of NVIDIA's driver 580 (a fault or a hang; docs/records/runtime.md).
     foreign = any(name in repr(dev.info) for name in ("llvmpipe", "NVIDIA"))
@@ -317,6 +319,11 @@ def test_fork_with_a_live_device() -> None:
             except pk.NoAdapterError:  # wgpu's default device, in the column of the other engine
                 continue
             os._exit(3)
+        live = dev.memory_stats().live_buffers
+        del handed_out
+        gc.collect()
+        if dev.memory_stats().live_buffers != live:  # it would have been released here
+            os._exit(4)
         dev.close()
         del t, dev
         gc.collect()

@@ -247,3 +247,15 @@ def test_one_device_for_each_gpudevice() -> None:
     dev.close()
     assert pk.Device.from_wgpu(raw) is not dev
     check_works(pk.Device.from_wgpu(raw))
+
+
+def test_a_buffer_that_was_handed_out_comes_back_as_what_it_is(dev: pk.Device) -> None:
+    a = np.arange(16, dtype="f4")
+    x, y = dev.tensor(a), dev.empty((16,))
+    again = pk.Tensor.from_buffer(x.buffer, (16,), "float32", device=dev)
+    with dev.batch():
+        pk.kernels.cpy(x, y)
+        again.write(a + 1)  # behind the launch
+    np.testing.assert_array_equal(y.numpy(), a)
+    pk.kernels.add(x, y, again)  # one buffer, read and written
+    np.testing.assert_array_equal(x.numpy(), 2 * a + 1)

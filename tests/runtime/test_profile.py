@@ -123,3 +123,32 @@ def test_batches_are_timed_as_a_whole(dev: pk.Device, monkeypatch: pytest.Monkey
     assert str(MAX_LAUNCHES + 44) in p.table()
     if p.clock == "timestamps":
         assert 0 < sum(r.gpu for r in p.records) <= p.wall
+
+
+def test_calls_that_come_again_end_batches_too(
+    dev: pk.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, y = dev.ones((4,)), dev.empty((4,))
+    for _ in range(4):
+        pk.kernels.neg(x, y)
+    dev.sync()
+    n = 3 * MAX_LAUNCHES
+    unpaced(dev, monkeypatch)
+    monkeypatch.setattr(dev._context.recorder.pace, "due", float("inf"))
+    with dev.profile() as p:
+        for _ in range(n):
+            pk.kernels.neg(x, y)
+            assert len(dev._context.recorder._queue) <= MAX_LAUNCHES
+    assert len(p.records) == n
+
+
+def test_profiles_that_end_in_another_order(dev: pk.Device) -> None:
+    x = dev.rand((4, 16))
+    first, second = dev.profile(), dev.profile(batches=True)
+    p, q = first.__enter__(), second.__enter__()
+    pk.softmax(x)
+    first.__exit__(None, None, None)
+    pk.softmax(x)
+    second.__exit__(None, None, None)
+    assert dev._context.recorder.timer is None and not dev._context.recorder.pace.held
+    assert (len(p.records), len(q.records)) == (0, 2)  # the last one to begin has all

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+import time
 from typing import Any
 
 import numpy as np
 import pytest
 
 import pykernels as pk
+from pykernels.runtime import calls
+from pykernels.runtime.dispatch import PARAMS_BYTES
+from pykernels.runtime.engine import get_engine
 from tests.runtime._helpers import ENGINE, check_works, isolated, open_device, raw_device
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("dev")]
@@ -107,3 +112,33 @@ def test_a_device_of_others_without_synchronisation_stays_on_its_thread() -> Non
     assert len(refused) == 5
     assert "closed" not in repr(t)
     check_works(dev)
+
+
+@isolated
+def test_closed_while_others_read() -> None:
+    dev = open_device()
+    x = dev.ones((8 << 20,))
+    x.numpy()
+
+    def work(i: int) -> None:
+        if i == 0:
+            time.sleep(0.3)
+            dev.close()
+            return
+        with pytest.raises(pk.DeviceLostError):
+            while True:
+                x.numpy()
+
+    in_threads(4, work)
+
+
+def test_two_devices_at_once_have_right_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calls, "_known_offsets", {})
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        in_threads(4, lambda i: calls._offsets(get_engine(ENGINE), 4096))
+    finally:
+        sys.setswitchinterval(interval)
+    found = calls._offsets(get_engine(ENGINE), 4096)
+    assert [o[0] for o in found] == [PARAMS_BYTES * i for i in range(len(found))]
