@@ -306,7 +306,7 @@ const py = (() => {
 
   const VIEW = ["slot", "dtype", "shape", "strides", "offset", "padded"];
   const space = (Kind) =>
-    Object.assign((shape, views) => new Kind(shape, keywords(views)),
+    Object.assign((shape, views, repeats = []) => new Kind(shape, keywords(views), repeats),
       { LEVELS: Kind.LEVELS, TAIL: Kind.TAIL });
 
   return {
