@@ -38,7 +38,7 @@ class Call:
 
     __slots__ = (
         "blocks", "commands", "count", "kept", "label", "last", "order", "pack", "page", "prepared",
-        "serial", "size", "steps", "unpack", "watched", "work",
+        "serial", "size", "steps", "watched", "work",
     )  # fmt: skip
 
     def __init__(
@@ -52,7 +52,7 @@ class Call:
         self.size = self.count + self.work
         self.blocks = blocks
         self.watched = prepared.watched
-        self.page = page if any(d.page_entry is not None for d in prepared.dispatches) else None
+        self.page = page if prepared.reports else None
         self.steps = tuple(
             (
                 d.prefix, len(d.prefix), d.pack_into, d.pick, d.watch is not None, d.pipeline_raw,
@@ -62,21 +62,12 @@ class Call:
         )  # fmt: skip
         taken = prepared.scalars
         indices = tuple(i for i, _ in taken)
-        scalars = struct.Struct("<" + "".join(f for _, f in taken))
         self.order = None if indices == tuple(range(prepared.arity)) else indices
-        self.pack, self.unpack = scalars.pack, scalars.unpack
+        self.pack = struct.Struct("<" + "".join(f for _, f in taken)).pack
         self.last: bytes | None = None
         self.kept: bytes | None = None
         self.commands: list[Command] = []
         self.serial = -1
-
-    def plain(self, packed: bytes) -> Sequence[float]:
-        """Packed scalars as numbers, in the places that the steps expect."""
-        numbers: tuple[float, ...] = self.unpack(packed)
-        if self.order is None:
-            return numbers
-        places = dict(zip(self.order, numbers, strict=True))
-        return [places.get(i, 0) for i in range(max(places, default=-1) + 1)]
 
     def notes(self, host: float) -> list[tuple[str, int, float]]:
         """What a profile wants to know of the dispatches."""
@@ -174,7 +165,7 @@ class BatchParams(Params):
         self._generation = calls.generation
         self.serial = -1
 
-    def keep(self, call: Call, packed: bytes, serial: int) -> bool:
+    def keep(self, call: Call, scalars: Sequence[float], packed: bytes, serial: int) -> bool:
         """Give a call slots with these scalars, if that is possible now."""
         if call.watched or call.serial == serial:
             return False
@@ -191,7 +182,7 @@ class BatchParams(Params):
         else:
             return False
         call.kept = None
-        commands = self.pack(call, call.plain(packed), slot=first)
+        commands = self.pack(call, scalars, slot=first)
         self.write_slots(first, call.count)
         call.commands = commands
         call.kept = packed

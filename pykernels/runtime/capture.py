@@ -184,7 +184,6 @@ class CaptureRecorder:
         self.arena: Arena | None = arena
         self._context = context
         self._recording = recording
-        self._kept: set[Block] = set()
         self._scratch: list[Storage] = []
         self._tensors: Sequence[Handle | None] = ()
         self._page: Page | None = None
@@ -201,7 +200,7 @@ class CaptureRecorder:
             self._written.append(self.params)
             self.params = Params(context.engine, context.raw, context.pool, slots)
         page = None
-        if any(d.page_entry is not None for d in prepared.dispatches):
+        if prepared.reports:
             watched = len(prepared.watched)
             if self._page is None or not self._page.has_room(watched):
                 self._page = context.faults.program(self._recording.runs)

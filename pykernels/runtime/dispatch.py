@@ -57,6 +57,11 @@ class Prepared:
         return tuple((d.op, d.watch) for d in self.dispatches if d.watch is not None)
 
     @property
+    def reports(self) -> bool:
+        """Does a dispatch bind the page of faults?"""
+        return any(d.page_entry is not None for d in self.dispatches)
+
+    @property
     def scalars(self) -> tuple[tuple[int, str], ...]:
         """The scalars of the call that its dispatches take, each with its format."""
         found: dict[tuple[int, str], None] = {}

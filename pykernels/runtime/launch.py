@@ -1,4 +1,4 @@
-"""The launcher: a call -> its dispatches (cached) -> bind groups (cached) -> one dispatch site."""
+"""The launcher: a call -> its dispatches (cached) -> bind groups (cached) -> the queue."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from .dispatch import Prepared
 from .faults import Crowded
 from .handle import Handle
 from .prepare import prepare
-from .recorder import plain_numbers
 
 __all__ = ["launch", "run", "wrong_type"]
 
@@ -45,7 +44,7 @@ def launch(
 ) -> None:
     """What `run` does, where the caller has made the key of the call: a third of the time.
 
-    `key` is the kernel, its options, and the location of each tensor.
+    `key` is the kernel, its options, and the location of each tensor; `scalars` are plain numbers.
     """
     context: Context = tensors[-1]._context  # type: ignore[union-attr]
     if context.guarded:
@@ -79,7 +78,7 @@ def _launch_cold(
     prepared = _prepared(context, key[0], tensors, key[1])
     scratch, page = recorder.room(prepared, tensors)
     call = bind(context, prepared, tensors, scratch, recorder.params, page)
-    recorder.record(call, plain_numbers(scalars))
+    recorder.record(call, scalars)
     if recorder is context.recorder and not any(b.foreign for b in call.blocks):
         context.calls.add(key, call)
     return call

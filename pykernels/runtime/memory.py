@@ -200,39 +200,48 @@ class Pool:
 
         One for an `arena` comes from what is free there, or belongs to it from now on.
         """
-        size = size_class(nbytes)
-        if size > self._max_size >= nbytes:
-            size = self._max_size
+        size = self._class(nbytes)
         with self._lock:
             if self._returned:
                 storage = self._swap(size, arena)
                 if storage is not None:
                     return storage
                 self._collect()
-            if arena is not None and arena.free.get(size):
-                return self._again(arena.free[size])
-            line = self._free.get(size)
-            if line:
-                block = line[-1]
-            else:
-                line = None
-                block = self._new(size, nbytes)
+            line = arena.free.get(size) if arena is not None else None
+            again = bool(line)
+            line = line or self._line(size, nbytes)
+            block = line[-1]
             storage = storage_of(block)
             lease = _Lease(storage, self._returned.append)
             lease.held = block
-            if line is not None:
-                del line[-1]
-                self._hits += 1
-            else:
-                self._misses += 1
-                self._total += size
-                if self._total > self._peak:
-                    self._peak = self._total
+            del line[-1]
             self._taken[block] = lease
-            if arena is not None:
+            if again:
+                self._hits += 1
+            elif arena is not None:
                 block.arena = arena
                 arena.blocks += (block,)
         return storage
+
+    def _class(self, nbytes: int) -> int:
+        """The size of a block for this many bytes."""
+        size = size_class(nbytes)
+        return self._max_size if size > self._max_size >= nbytes else size
+
+    def _line(self, size: int, nbytes: int) -> list[Block]:
+        """The free blocks of a class, one at least."""
+        line = self._free.get(size)
+        if not line:
+            block = self._new(size, nbytes)
+            line = self._free.setdefault(size, [])
+            line += (block,)
+            self._misses += 1
+            self._total += size
+            if self._total > self._peak:
+                self._peak = self._total
+        else:
+            self._hits += 1
+        return line
 
     def _swap(self, size: int, arena: Arena | None) -> Storage | None:
         """A storage of the block that came back first, if it is of this size: a loop that makes
@@ -248,17 +257,6 @@ class Pool:
         lease.held = block
         self._taken[block] = lease
         del self._returned[0]
-        self._hits += 1
-        return storage
-
-    def _again(self, line: list[Block]) -> Storage:
-        """A storage of a block that an arena has free."""
-        block = line[-1]
-        storage = storage_of(block)
-        lease = _Lease(storage, self._returned.append)
-        lease.held = block
-        del line[-1]
-        self._taken[block] = lease
         self._hits += 1
         return storage
 
@@ -289,35 +287,18 @@ class Pool:
         self._collect()
         if index < len(self._scratch):
             self.before_release()  # calls that know the smaller one
-        size = size_class(nbytes)
-        if size > self._max_size >= nbytes:
-            size = self._max_size
-        line = self._free.get(size)
-        if line:
-            block = line[-1]
-        else:
-            line = None
-            block = self._new(size, nbytes)
+        line = self._line(self._class(nbytes), nbytes)
         have = len(self._scratch)
-        old = self._scratch[index] if index < have else None
-        if old is not None:
-            self._free.setdefault(old.size, [])
-        spare = self._free.setdefault(size, [])
-        if line is not None:
+        block = line[-1]
+        if index < have:
+            old = self._scratch[index]
+            olds = self._free.setdefault(old.size, [])
             del line[-1]
-            self._hits += 1
-        else:
-            self._misses += 1
-            self._total += size
-            if self._total > self._peak:
-                self._peak = self._total
-        if old is not None:
             self._scratch[index] = block
-            self._free[old.size] += (old,)
+            olds += (old,)
         elif index == have:
+            del line[-1]
             self._scratch += (block,)
-        else:
-            spare += (block,)
 
     def _new(self, size: int, nbytes: int) -> Block:
         if nbytes > self._max_size:

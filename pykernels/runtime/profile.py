@@ -194,16 +194,17 @@ def profiled(context: Context, batches: bool) -> Iterator[Profile]:
         try:
             context.flush()
         finally:
-            _remove(recorder, profile)
+            # No call in between: an interrupt would leave the profile behind.
             recorder.pace.held -= held
+            if recorder.timer is profile:
+                recorder.timer = profile.outer
+            else:
+                _remove(recorder, profile)
         profile.collect()
 
 
 def _remove(recorder: Recorder, profile: Profile) -> None:
-    """End a profile; those of several threads end in any order."""
-    if recorder.timer is profile:
-        recorder.timer = profile.outer
-        return
+    """End a profile that is not the innermost one: those of several threads end in any order."""
     inner: Any = recorder.timer
     while inner is not None:
         if inner.outer is profile:

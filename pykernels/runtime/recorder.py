@@ -68,12 +68,10 @@ class Recorder:
         completion: Completion,
     ) -> None:  # fmt: skip
         self._engine = engine
-        self._device = device
         self._raw_device = device._internal
         self._raw_queue = device.queue._internal
         self._pool = pool
         self._faults = faults
-        self._calls = calls
         self._completion = completion
         self.params = BatchParams(engine, device, pool, calls)
         self.pace = Pace()
@@ -91,20 +89,17 @@ class Recorder:
         self, prepared: Prepared, tensors: Sequence[Any]
     ) -> tuple[Sequence[Block], Page | None]:
         """Scratch for a call, and a page of faults in which its launches have slots."""
-        faulty = any(d.page_entry is not None for d in prepared.dispatches)
-        page = self._faults.own(len(prepared.watched)) if faulty else None
+        page = self._faults.own(len(prepared.watched)) if prepared.reports else None
         return self._pool.scratch(prepared.scratch), page
 
     def record(self, call: Call, scalars: Sequence[float]) -> bool:
         """Record a call as a whole; False if its bind groups do not fit any more.
 
-        Raises struct.error or OverflowError, and records nothing, for unusable scalars.
+        `scalars` are plain numbers: packing them must run no code of the caller's. Raises
+        struct.error or OverflowError, and records nothing, if they do not fit.
         """
-        generation = self._calls.generation
         order = call.order
         packed = call.pack(*(scalars if order is None else [scalars[i] for i in order]))
-        if generation != self._calls.generation:
-            return False  # the __float__ of a scalar did it
         params, page, number = self.params, call.page, 0
         if len(self._queue) + call.count > MAX_LAUNCHES:
             self.flush()
@@ -118,10 +113,12 @@ class Recorder:
                 self._inspect(block, call.label)
             block.mark = serial
         used, kept = params.used, params.serial
-        if packed == call.kept or (packed == call.last and params.keep(call, packed, serial)):
+        if packed == call.kept or (
+            packed == call.last and params.keep(call, scalars, packed, serial)
+        ):
             commands, kept = call.commands, serial
         else:
-            commands = params.pack(call, call.plain(packed), number)
+            commands = params.pack(call, scalars, number)
             used += call.count
         notes = () if self.timer is None else call.notes(time.perf_counter())
         self._queue += commands
@@ -249,17 +246,6 @@ class Recorder:
         return gc(commands, lib.wgpuCommandBufferRelease)
 
 
-def plain_numbers(scalars: Sequence[Any]) -> list[Any]:
-    """Scalars whose packing runs no code of the caller's; what is no number stays as it is."""
-    numbers: list[Any] = []
-    for s in scalars:
-        try:
-            numbers.append(operator.index(s) if hasattr(s, "__index__") else float(s))
-        except (TypeError, ValueError):
-            numbers.append(s)
-    return numbers
-
-
 def encode(lib: Any, raw_pass: Any, commands: Sequence[Command]) -> None:
     """Commands into a pass that is ours."""
     set_pipeline = lib.wgpuComputePassEncoderSetPipeline
@@ -319,7 +305,7 @@ class PassRecorder:
         if self.params.used + len(prepared.dispatches) > self.params.slots:
             self.params = Params(self._engine, self._device, self._pool)
         page = None
-        if any(d.page_entry is not None for d in prepared.dispatches):
+        if prepared.reports:
             if self._page is not None and not self._page.has_room(len(prepared.watched)):
                 self.leave_page()
             if self._page is None:

@@ -6,6 +6,7 @@ wait that is given up needs no care: nothing is freed that the engine may still 
 
 from __future__ import annotations
 
+import abc
 import functools
 import struct
 import time
@@ -55,34 +56,35 @@ class Signal:
     status: bytearray
 
 
-class Signals:
+class Signals(abc.ABC):
     """The signals of one engine."""
 
     def __init__(self, ffi: Any, lib: Any) -> None:
         self._ffi, self._lib = ffi, lib
 
+    @abc.abstractmethod
     def new(self, kind: Kind) -> Signal:
-        raise NotImplementedError
+        """One that has not come."""
 
+    @abc.abstractmethod
     def map(self, signal: Signal, buffer: Any, nbytes: int) -> None:
         """Map the first bytes of a raw buffer for reading."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def after_submitted(self, signal: Signal, queue: Any) -> None:
         """Comes when everything submitted to the raw queue so far is done."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def done(self, device: Any, signal: Signal) -> bool:
         """Has it come? Never blocks. `device` is the raw one."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def mapped(self, signal: Signal, buffer: Any, nbytes: int) -> Any:
         """The address of what was mapped, NULL if it was not."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def completion(self, device: Any) -> Completion:
         """Of a GPUDevice."""
-        raise NotImplementedError
 
     def wait(self, device: Any, signal: Signal) -> None:
         """Return when it has come."""
@@ -195,16 +197,16 @@ class DawnSignals(Signals):
         self._lib.wgpuInstanceWaitAny(self._instance(), 1, signal.future, WAIT_NS)
 
 
-class Completion:
+class Completion(abc.ABC):
     """Is the work of one device done? `idle` wants the device's lock, `wait` none."""
 
     def __init__(self, signals: Signals, device: Any) -> None:
         self._signals = signals
         self._device = device
 
+    @abc.abstractmethod
     def idle(self) -> bool:
         """Is all of our work done? Never blocks; work of others on the device may count as ours."""
-        raise NotImplementedError
 
     def destroyed(self) -> bool:
         """Must no mapped memory be asked for, as that would end the process?"""
