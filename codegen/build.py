@@ -62,7 +62,7 @@ def build(root: Path, report: Callable[[str], None] = lambda line: None) -> Buil
     files["bodies/__init__.py"] = emit.emit_package([s for s in specs if not s.bodies])
     files["kernels/__init__.py"] = files["wrappers/__init__.py"] = emit.emit_package(kernels)
     by_hand = functions_by_hand(root)
-    files |= emit_ops(rows)
+    files |= emit_ops(rows, renderer.helper)
     for kernel in kernels:
         files[f"kernels/{kernel.name}.py"] = emit.emit_kernel(kernel, kernel.name in plans)
         files[f"wrappers/{kernel.name}.py"] = emit.emit_wrappers(kernel)

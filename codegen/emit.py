@@ -23,6 +23,7 @@ __all__ = [
     "emit_package",
     "emit_wrappers",
     "fixed_scalars",
+    "has_bools",
     "module",
     "scalar_type",
     "seen",
@@ -132,6 +133,11 @@ def seen(t: TensorSpec) -> str:
     return t.over or t.name
 
 
+def has_bools(t: TensorSpec) -> bool:
+    """May its elements be bytes, which are bound as words?"""
+    return not t.bind and "bool" in t.dtypes
+
+
 def _tuple(items: Sequence[str]) -> str:
     return repr(tuple(items))
 
@@ -159,7 +165,7 @@ def _step_lines(spec: Spec, plan_params: Sequence[Param]) -> list[str]:
             elem = f"({t.name}.dtype.itemsize if {t.name} else {size})" + (
                 f" * {t.vec}" if t.vec else ""
             )
-        unit = f"unit_of({t.bind})" if t.bind else elem
+        unit = f"unit_of({t.bind})" if t.bind else f"max({elem}, 4)" if has_bools(t) else elem
         parts = []
         if spec.iterate != "none" and t.index:
             parts.append(f"it.steps({t.name!r}, {vec})")
@@ -246,7 +252,7 @@ def _work(spec: Spec) -> list[str]:
     named = [
         f"{p.name}: {scalar_type(p)}{default(p)}"
         for p in spec.params
-        if p.arg and p.default is not None
+        if p.arg and p.default is not None and not p.fixed
     ]
     named += [f"{o.name}: {o.type} = {o.default!r}" for o in spec.options]
     signature += ["*", *named] if named else []
@@ -289,6 +295,7 @@ def scalar_type(p: Param) -> str:
 def fixed_scalars(spec: Spec, wrapper: str) -> dict[str, object]:
     """The scalars that a wrapper sets; the kernel itself has the defaults of what others set."""
     given = {k for w in spec.wrappers.values() for k in w if k != "doc"}
+    given |= {p.name for p in spec.params if p.fixed}
     defaults: dict[str, object] = {p.name: p.default for p in spec.params if p.name in given}
     return defaults | {k: v for k, v in spec.wrappers.get(wrapper, {}).items() if k != "doc"}
 

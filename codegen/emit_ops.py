@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import groupby
 
@@ -14,12 +14,12 @@ from .tables import DTYPE_NAMES
 __all__ = ["activation_type", "emit_ops", "with_activations"]
 
 
-def emit_ops(rows: Sequence[Row]) -> dict[str, str]:
+def emit_ops(rows: Sequence[Row], helper: Callable[[str], str]) -> dict[str, str]:
     """`_generated/ops/FAMILY.py` for each family, and what the epilogues of others need."""
     files = {}
     for file, members in groupby(rows, key=lambda row: row.file):
         family = file.split("/")[-2]
-        files[f"ops/{family}.py"] = _family(file, list(members))
+        files[f"ops/{family}.py"] = _family(file, list(members), helper)
     numbers = {None: 0} | {row.name: row.activation for row in _activations(rows)}
     files["ops/__init__.py"] = "\n".join(
         [
@@ -51,7 +51,7 @@ def with_activations(spec: Spec, rows: Sequence[Row]) -> Spec:
     return replace(spec, options=tuple(options))
 
 
-def _family(file: str, rows: Sequence[Row]) -> str:
+def _family(file: str, rows: Sequence[Row], helper: Callable[[str], str]) -> str:
     lines = [f'"""Generated from {file} by codegen; do not edit."""', ""]
     lines += ["from __future__ import annotations", "", "import numpy as np", ""]
     lines.append("from pykernels.ops import Array, Op, wide")
@@ -64,13 +64,23 @@ def _family(file: str, rows: Sequence[Row]) -> str:
     lines += ["", "", "OPS: dict[str, Op] = {"]
     for row in rows:
         lines += [f"    {row.name!r}: Op(", *(f"        {f}," for f in _fields(row)), "    ),"]
+    lines += ["}", "", "# What the texts call, by name.", "HELPERS: dict[str, str] = {"]
+    for name in dict.fromkeys(h for row in rows for h in row.helpers):
+        lines.append(f"    {name.rpartition('.')[2]!r}: {_plain(helper(name))!r},")
     return "\n".join([*lines, "}", ""])
 
 
+def _plain(text: str) -> str:
+    """A text of WGSL without marks and comments."""
+    lines = (line.partition("//")[0].rstrip() for line in text.split("\n"))
+    return "\n".join(line for line in lines if line)
+
+
 def _functions(row: Row) -> list[str]:
-    given = ", ".join(f"{name}: Array" for name in row.inputs)
+    scalars = "".join(f", {name}: float = {value!r}" for name, value in row.params.items())
+    given = ", ".join(f"{name}: Array" for name in row.inputs) + scalars
     wide = [f"    {name} = wide({name})" for name in row.inputs]
-    names = ", ".join(row.inputs)
+    names = ", ".join([*row.inputs, *row.params])
     body = [
         f"def {row.name}({given}) -> Array:",
         f'    """{row.doc}"""',
@@ -83,20 +93,27 @@ def _functions(row: Row) -> list[str]:
     ]  # fmt: skip
     if not any(re.search(r"\by\b", text) for text in row.grad.values()):
         body.pop()
-    parts = "".join(f"np.asarray({row.grad[name]}), " for name in row.inputs)
+    if not row.grad:
+        del body[-3:]
+        return body
+    values = (name for name in row.inputs if name not in row.conditions)
+    parts = "".join(f"np.asarray({row.grad[name]}), " for name in values)
     return [*body, f"    return ({parts})"]
 
 
 def _fields(row: Row) -> list[str]:
     special = ", ".join(f"({', '.join(map(_number, one))})" for one in row.special)
     domain = ", ".join(f"({_number(a)}, {_number(b)})" for a, b in
-                       (row.domain[name] for name in row.inputs))  # fmt: skip
+                       (row.domain[name] for name in row.inputs if name in row.domain))  # fmt: skip
+    texts = {kind: _plain(row.text(kind)) for kind in row.classes}
     return [
-        f"name={row.name!r}", f"inputs={row.inputs!r}",
-        f"dtypes={tuple(DTYPE_NAMES[d] for d in row.dtypes)!r}", f"reference={row.name}",
-        f"gradient=_{row.name}_grad", f"domain=({domain},)", f"ulp={row.ulp!r}",
-        f"special=({special}{',' if row.special else ''})", f"operations={row.operations}",
-        f"public={bool(row.body)}",
+        f"name={row.name!r}", f"inputs={row.inputs!r}", f"conditions={row.conditions!r}",
+        f"dtypes={tuple(DTYPE_NAMES[d] for d in row.dtypes)!r}", f"output={row.output!r}",
+        f"params={row.params!r}", f"aliases={row.aliases!r}", f"reference={row.name}",
+        f"gradient={f'_{row.name}_grad' if row.grad else None}", f"domain=({domain},)",
+        f"ulp={row.ulp!r}", f"special=({special}{',' if row.special else ''})",
+        f"operations={row.operations}", f"public={bool(row.body)}", f"texts={texts!r}",
+        f"helpers={tuple(h.rpartition('.')[2] for h in row.helpers)!r}",
     ]  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from pykernels.wgsl.interface import CONFIG
 
-from .emit import config_is_read, dtype_words, fixed_scalars, seen
+from .emit import config_is_read, dtype_words, fixed_scalars, has_bools, seen
 from .errors import BuildError
 from .spec import DTYPE_NAMES, PARAM_TYPES, Param, Spec, TensorSpec
 
@@ -187,7 +187,8 @@ def _bound(spec: Spec, t: TensorSpec) -> str:
     if t.optional:
         size = f"({view} ? {size} : {2 if t.dtype == 'f16' else 4})"
     elem = size + (f" * {t.vec}" if t.vec else "")
-    unit = f"unitOf({expression(t.bind)})" if t.bind else elem
+    unit = f"Math.max({elem}, 4)" if has_bools(t) else elem
+    unit = f"unitOf({expression(t.bind)})" if t.bind else unit
     parts = []
     if spec.iterate != "none" and t.index:
         parts.append(f"it.steps({json.dumps(t.name)}, {t.vec or 1})")

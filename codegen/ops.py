@@ -13,39 +13,31 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from pykernels.wgsl import expr
+from pykernels.wgsl.rows import CLASSES, class_of, typed
 
 from .errors import BuildError
 from .keys import meant
 
-__all__ = ["CLASSES", "ROW", "Row", "Text", "all_rows", "gated", "load_rows", "value_type"]
+__all__ = ["ROW", "Row", "Text", "all_rows", "gated", "load_rows"]
 
 ROW = "ROW"  # the name of a variant's operation in templates and in `when`
-
-# The dtypes of a class, by their short names; what is stored in 16 bits is computed in f32.
-CLASSES = {"float": ("f32", "f16"), "int": ("i32",), "uint": ("u32",)}
 SPECIAL = ("erf",)  # functions of pykernels.special
 _KEYS = {
     "doc": str, "body": str, "inputs": str, "output": str, "wgsl": dict, "gate": str,
     "helpers": list, "numpy": str, "grad": dict, "domain": dict, "ulp": (int, float),
-    "special": list, "operations": int, "activation": int, "source": str,
+    "special": list, "operations": int, "activation": int, "source": str, "params": dict,
+    "aliases": list,
 }  # fmt: skip
-_REQUIRED = ("doc", "inputs", "output", "numpy", "grad", "domain", "operations")
-_OUTPUTS = ("same",)
+_REQUIRED = ("doc", "inputs", "output", "numpy", "domain", "operations")
+_OUTPUTS = ("same", "bool")
 _NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
-_TYPE_WORD = re.compile(r"\b[VUIB]\b")
-
-
-def value_type(kind: str, dtype: str, vec: int) -> str:
-    """What V, U, I or B stands for: the type of a value, and those of its bits and conditions."""
-    value = "f32" if dtype == "f16" else dtype
-    scalar = {"V": value, "U": "u32", "I": "i32", "B": "bool"}[kind]
-    return scalar if vec == 1 else f"vec{vec}<{scalar}>"
+_INPUT = re.compile(r"([a-z][a-z0-9_]*)(:bool)?\Z")
+_GATED = "return x / (1.0f + exp(min(-u, V(88.0f))));"
 
 
 def gated(dtype: str, vec: int) -> str:
     """The statement that returns x times the logistic function of u."""
-    limit = f"{value_type('V', dtype, vec)}(88.0f)"
-    return f"return x / (1.0f + exp(min(-u, {limit})));"
+    return typed(_GATED, dtype, vec)
 
 
 @dataclass(frozen=True)
@@ -56,14 +48,10 @@ class Text:
     file: str
     line: int
 
-    def lines(self, dtype: str, vec: int) -> list[str]:
-        """Its lines for values of a dtype, each with the mark that leads an error back to it."""
-        out = []
-        for number, line in enumerate(self.text.rstrip("\n").split("\n"), self.line):
-            if line.strip():
-                typed = _TYPE_WORD.sub(lambda m: value_type(m[0], dtype, vec), line)
-                out.append(f"{typed} //@{self.file}:{number}@")
-        return out
+    def lines(self) -> list[str]:
+        """Its lines, each with the mark that leads an error back to it."""
+        numbered = enumerate(self.text.rstrip("\n").split("\n"), self.line)
+        return [f"{line} //@{self.file}:{n}@" for n, line in numbered if line.strip()]
 
 
 @dataclass(frozen=True)
@@ -75,6 +63,7 @@ class Row:
     line: int
     doc: str
     inputs: tuple[str, ...]
+    conditions: tuple[str, ...]  # those of the inputs that are bool, whatever the others are
     output: str  # the dtype rule
     numpy: str
     grad: Mapping[str, str]
@@ -88,6 +77,8 @@ class Row:
     special: tuple[tuple[float, ...], ...] = ()
     activation: int = 0  # its number in epilogues
     source: str = ""
+    params: Mapping[str, float] = field(default_factory=dict)  # scalars of a call, with defaults
+    aliases: tuple[str, ...] = ()  # numpy's other spellings
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -98,29 +89,37 @@ class Row:
         """Short names of the dtypes that it takes."""
         return tuple(d for c in CLASSES if c in self.classes for d in CLASSES[c])
 
-    def statements(self, dtype: str, vec: int) -> str:
+    def out(self, dtype: str) -> str:
+        """The dtype of the result, by its short name."""
+        return "bool" if self.output == "bool" else dtype
+
+    def statements(self, kind: str) -> str:
         """The body of a function of the inputs: what computes the value, and its return."""
-        [kind] = [c for c, dtypes in CLASSES.items() if dtype in dtypes]
         if self.gate is not None:
-            first, *rest = self.gate.lines(dtype, vec)
+            first, *rest = self.gate.lines()
             lines = [f"let u = {first}", *rest]
             lines[-1] = _ended(lines[-1], ";")
-            return "\n".join([*lines, gated(dtype, vec)])
-        lines = self.wgsl[kind].lines(dtype, vec)
-        if not any(line.lstrip().startswith("return ") for line in lines):
+            return "\n".join([*lines, _GATED])
+        lines = self.wgsl[kind].lines()
+        if not any(re.match(r"\s*(return|if|switch) ?\b", line) for line in lines):
             lines[0] = f"return {lines[0]}"
             lines[-1] = _ended(lines[-1], ";")
         return "\n".join(lines)
 
-    def function(self, dtype: str, vec: int) -> str:
-        """The operation as a WGSL function of its inputs, `NAME_of`."""
-        kind = value_type("V", dtype, vec)
-        args = ", ".join(f"{name}: {kind}" for name in self.inputs)
-        return f"fn {self.name}_of({args}) -> {kind} {{\n{self.statements(dtype, vec)}\n}}"
+    def text(self, kind: str) -> str:
+        """The operation as a WGSL function of its inputs and params, `NAME_of`, for a class."""
+        args = [f"{name}: {'B' if name in self.conditions else 'V'}" for name in self.inputs]
+        args += [f"{name}: f32" for name in self.params]
+        result = "B" if self.output == "bool" else "V"
+        return f"fn {self.name}_of({', '.join(args)}) -> {result} {{\n{self.statements(kind)}\n}}"
 
-    def value(self, dtype: str, vec: int) -> str:
-        """The type of its inputs and output."""
-        return value_type("V", dtype, vec)
+    def function(self, dtype: str, vec: int) -> str:
+        """The same for values of a dtype."""
+        return typed(self.text(class_of(dtype)), dtype, vec)
+
+    def inline(self, dtype: str, vec: int) -> str:
+        """The statements for values of a dtype, for a function of a template's own."""
+        return typed(self.statements(class_of(dtype)), dtype, vec)
 
 
 def _ended(line: str, end: str) -> str:
@@ -216,9 +215,19 @@ def _row(t: _Table, name: str) -> Row:
     for key in _REQUIRED:
         if key not in data:
             t.fail(t.line(name), f"{name} has no {key!r}")
-    inputs = tuple(data["inputs"].split())
-    if not inputs or not all(map(_NAME.match, inputs)) or {"y", "dy", "np"} & set(inputs):
+    words = data["inputs"].split()
+    found = [_INPUT.match(word) for word in words]
+    inputs = tuple(word.partition(":")[0] for word in words)
+    params = data.get("params", {})
+    named = [*inputs, *params]
+    if not inputs or not all(found) or {"y", "dy", "np"} & {*named} or len({*named}) < len(named):
         t.fail(t.line(name, "inputs"), f"{name}: inputs must be names but are {data['inputs']!r}")
+    for key, value in params.items():
+        if not _NAME.match(key) or type(value) not in (int, float):
+            t.fail(t.line(name, "params"), f"{name}: params.{key} must be a name with a number")
+    for alias in data.get("aliases", ()):
+        if not isinstance(alias, str) or not _NAME.match(alias):
+            t.fail(t.line(name, "aliases"), f"{name}: aliases must be names but has {alias!r}")
     if data["output"] not in _OUTPUTS:
         t.fail(t.line(name, "output"), f"{name}: output must be one of {', '.join(_OUTPUTS)}")
     if "body" in data and "ulp" not in data:
@@ -232,11 +241,15 @@ def _row(t: _Table, name: str) -> Row:
             )
     if "gate" in data and inputs != ("x",):
         t.fail(t.line(name, "gate"), f"{name}: a gate has the one input x")
-    _check_numpy(t, name, set(inputs))
-    _check_numbers(t, name, inputs)
+    if params and data.get("wgsl", {}).keys() != {"float"}:
+        t.fail(t.line(name, "params"), f"{name}: params are f32, and so is all that they go with")
+    conditions = tuple(i for i, word in zip(inputs, words, strict=True) if ":" in word)
+    _check_numpy(t, name, {*inputs} - {*conditions}, {*named})
+    _check_numbers(t, name, inputs, {*inputs} - {*conditions})
     return Row(
         name=name, file=t.file, line=t.line(name), doc=data["doc"].strip(), inputs=inputs,
-        output=data["output"], numpy=data["numpy"].strip(), grad=data["grad"],
+        conditions=conditions,
+        output=data["output"], numpy=data["numpy"].strip(), grad=data.get("grad", {}),
         domain={k: (float(v[0]), float(v[1])) for k, v in data["domain"].items()},
         ulp=float(data.get("ulp", 0)), operations=data["operations"], body=data.get("body", ""),
         wgsl={kind: t.text(name, "wgsl", kind) for kind in data.get("wgsl", ())},
@@ -244,17 +257,20 @@ def _row(t: _Table, name: str) -> Row:
         helpers=tuple(data.get("helpers", ())),
         special=tuple(tuple(float(v) for v in one) for one in data.get("special", ())),
         activation=data.get("activation", 0), source=data.get("source", ""),
+        params={k: float(v) for k, v in params.items()}, aliases=tuple(data.get("aliases", ())),
     )  # fmt: skip
 
 
-def _check_numpy(t: _Table, name: str, inputs: set[str]) -> None:
-    """numpy and grad are expressions over the inputs; grad reads the output y and dy too."""
+def _check_numpy(t: _Table, name: str, values: set[str], named: set[str]) -> None:
+    """numpy and grad are expressions over inputs and params; grad reads the output y and dy too."""
     data = t.rows[name]
-    if set(data["grad"]) != inputs:
-        t.fail(t.line(name, "grad"), f"{name}: grad must have {', '.join(sorted(inputs))}")
-    known = inputs | {"np", *SPECIAL}
+    if data["output"] == "bool":
+        values = set()  # nothing flows back
+    if {*data.get("grad", {})} != values:
+        t.fail(t.line(name, "grad"), f"{name}: grad must have {', '.join(sorted(values)) or 'no'}")
+    known = named | {"np", *SPECIAL}
     texts: list[tuple[tuple[str, ...], Any, set[str]]] = [(("numpy",), data["numpy"], known)]
-    texts += [(("grad", k), v, known | {"y", "dy"}) for k, v in data["grad"].items()]
+    texts += [(("grad", k), v, known | {"y", "dy"}) for k, v in data.get("grad", {}).items()]
     for keys, text, names in texts:
         try:
             expr.check(text, names)
@@ -262,10 +278,10 @@ def _check_numpy(t: _Table, name: str, inputs: set[str]) -> None:
             t.fail(t.line(name, *keys), f"{name}: {'.'.join(keys)}: {e}")
 
 
-def _check_numbers(t: _Table, name: str, inputs: Sequence[str]) -> None:
+def _check_numbers(t: _Table, name: str, inputs: Sequence[str], values: set[str]) -> None:
     data = t.rows[name]
-    if set(data["domain"]) != set(inputs):
-        t.fail(t.line(name, "domain"), f"{name}: domain must have {', '.join(inputs)}")
+    if set(data["domain"]) != values:
+        t.fail(t.line(name, "domain"), f"{name}: domain must have {', '.join(sorted(values))}")
     for key, value in data["domain"].items():
         if not (_numbers(value) and len(value) == 2 and value[0] < value[1]):
             t.fail(t.line(name, "domain", key), f"{name}: domain.{key} must be [low, high]")

@@ -16,8 +16,10 @@ from typing import Any
 
 import jinja2
 
+from pykernels.wgsl.rows import typed, value_type
+
 from .errors import BuildError
-from .ops import ROW, Row, gated, value_type
+from .ops import ROW, Row, gated
 from .spec import Spec
 
 __all__ = ["Rendered", "Renderer"]
@@ -53,21 +55,11 @@ class _Undefined(jinja2.StrictUndefined):
 
 
 @dataclass(frozen=True)
-class _Types:
-    """What a helper of operations writes for the type of a value, of its bits and conditions."""
-
-    V: str
-    U: str
-    I: str  # noqa: E741
-    B: str
-
-
-@dataclass(frozen=True)
 class _Operation:
     """A row as a body sees it."""
 
     row: Row
-    helper: Callable[[str, _Types], str]
+    helper: Callable[[str], str]
 
     @property
     def name(self) -> str:
@@ -77,14 +69,17 @@ class _Operation:
     def dtypes(self) -> tuple[str, ...]:
         return self.row.dtypes
 
+    def scalars(self) -> str:
+        """The row's numbers as further arguments of its function."""
+        return "".join(f", p.c{i}" for i in range(len(self.row.params)))
+
     def value(self, dtype: str, vec: int) -> str:
         """The type of a value."""
         return value_type("V", dtype, vec)
 
     def functions(self, dtype: str, vec: int) -> str:
         """The helpers that the row asks for, and the operation as the function `NAME_of`."""
-        types = _Types(*(value_type(word, dtype, vec) for word in "VUIB"))
-        texts = [self.helper(name, types) for name in self.row.helpers]
+        texts = [typed(self.helper(name), dtype, vec) for name in self.row.helpers]
         return "\n".join([*texts, self.row.function(dtype, vec)])
 
 
@@ -129,7 +124,7 @@ class Renderer:
                 template = self._env.get_template(f"{self._folder}/lib/{lib}.wgsl")
                 values[name] = template.make_module(dict(values))
             if ROW in values:
-                values[ROW] = _Operation(values[ROW], self._helper)
+                values[ROW] = _Operation(values[ROW], self.helper)
             text = self._env.get_template(spec.file).render(values)
         except jinja2.TemplateSyntaxError as e:
             raise BuildError(e.name or spec.file, e.lineno, str(e.message)) from None
@@ -138,11 +133,11 @@ class Renderer:
             raise BuildError(file, line, f"{type(e).__name__}: {e}") from None
         return _unmark(text, spec.file)
 
-    def _helper(self, name: str, types: _Types) -> str:
-        """The text of `library.macro`."""
+    def helper(self, name: str) -> str:
+        """The text of `library.macro`, for any type of values."""
         library, _, macro = name.rpartition(".")
         template = self._env.get_template(f"{self._folder}/lib/{library}.wgsl")
-        return str(getattr(template.module, macro)(types))
+        return str(getattr(template.module, macro)())
 
     def _where(self, error: BaseException, default: str) -> tuple[str, int]:
         for frame in reversed(traceback.extract_tb(error.__traceback__)):

@@ -61,6 +61,7 @@ class Spec(Interface):
     axis_last_only: tuple[str, ...] = ()
     # Of a body of operations: its rows. Of one row as a kernel: the body, and the axis it sets.
     rows: tuple[Row, ...] = ()
+    row: Row | None = None
     body: str = ""
     fixed_axes: tuple[tuple[str, str], ...] = ()
     # What a call moves and computes: expressions over its tensors, options and defaulted scalars.
@@ -97,31 +98,36 @@ class Spec(Interface):
         _, _, rest = self.doc.partition("\n\n")
         out = []
         for row in self.rows:
-            dtypes = tuple(DTYPE_NAMES[d] for d in row.dtypes)
-            for t in self.tensors:
-                if not set(dtypes) <= set(t.dtypes):
-                    raise BuildError(
-                        row.file,
-                        row.line,
-                        f"{row.name}: {self.name} takes {' '.join(t.dtypes)} only",
-                    )
             doc = "\n\n".join(t for t in (row.doc, rest) if t)
-            tensors = tuple(replace(t, dtypes=dtypes) for t in self.tensors)
-            work = f"{row.operations} * {self.tensors[-1].name}.size"
             out.append(
                 replace(
                     self,
                     name=row.name,
                     rows=(),
+                    row=row,
                     body=self.name,
                     doc=doc,
                     source=row.source,
-                    tensors=tensors,
-                    operations=work,
+                    tensors=tuple(self._of_row(row, t) for t in self.tensors),
+                    params=_of_call(row, self.params),
+                    operations=f"{row.operations} * {self.tensors[-1].name}.size",
                     fixed_axes=((axis, row.name),),
                 )
             )
         return out
+
+    def _of_row(self, row: Row, t: TensorSpec) -> TensorSpec:
+        """A tensor of the body as one of its rows has it."""
+        if t.name in row.conditions:
+            return t
+        if t.role == "out" and row.output == "bool":
+            return replace(t, dtype="bool", dtypes=("bool",))
+        dtypes = tuple(DTYPE_NAMES[d] for d in row.dtypes)
+        if not set(dtypes) <= set(t.dtypes):
+            told = f"{row.name}: {self.name} takes {' '.join(t.dtypes)} only"
+            raise BuildError(row.file, row.line, told)
+        first = next(x for x in self.tensors if x.name not in row.conditions)
+        return replace(t, dtype=first.dtype, dtypes=dtypes)
 
     def variants(self) -> list[dict[str, Any]]:
         """The product of the axes, filtered by the `when` conditions; none without a body."""
@@ -139,6 +145,19 @@ class Spec(Interface):
             library_name(path): LIBRARY.sub(lambda m: str(expr.evaluate(m[1], values)), path)
             for path in self.uses
         }
+
+
+def _of_call(row: Row, params: tuple[Param, ...]) -> tuple[Param, ...]:
+    """The scalars of a body under a row's names; what a row has not is always its default."""
+    named = iter(row.params.items())
+    out = []
+    for p in params:
+        name, default = next(named, ("", 0.0)) if p.arg else ("", 0.0)
+        if name:
+            out.append(replace(p, name=name, default=default, member=p.name))
+        else:
+            out.append(replace(p, fixed=p.arg))
+    return tuple(out)
 
 
 def library_name(path: str) -> str:

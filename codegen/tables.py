@@ -90,11 +90,17 @@ def read_rows(r: Reader) -> tuple[Row, ...]:
     if not found:
         r.fail(r.line("axes", takers[0]), f"no row of {file} has body = {r.path.stem!r}")
     inputs = tuple(r.data.get("inputs", {}))
+    conditions = tuple(n for n, t in r.data.get("inputs", {}).items() if t.get("dtype") == "bool")
+    scalars = sum(p.get("type") == "f32" for p in r.data.get("params", {}).values())
     for row in found:
-        if row.inputs != inputs:
+        if row.inputs != inputs or row.conditions != conditions:
+            told = " ".join(f"{n}:bool" if n in conditions else n for n in inputs)
+            raise BuildError(file, row.line, f"{row.name}: the inputs of {r.path.stem} are {told}")
+        if len(row.params) > scalars or bool(row.params) != bool(scalars):
             raise BuildError(
-                file, row.line, f"{row.name}: the inputs of {r.path.stem} are {' '.join(inputs)}"
-            )
+                file, row.line, f"{row.name}: {r.path.stem} takes {scalars} params at most, and "
+                "rows that have some" if scalars else f"{row.name}: {r.path.stem} takes no params"
+            )  # fmt: skip
     return tuple(found)
 
 

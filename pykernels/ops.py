@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -21,23 +21,31 @@ _TINY = 2.0**-126  # results below it may be flushed to zero
 class Op:
     """One operation.
 
-    `reference` takes the inputs and returns float64, of integers their own dtype; `gradient` takes
-    the gradient of the output and the inputs, and returns that of each input. `domain` is where
-    tests draw each input from, `special` has inputs with the value that they must give, `ulp` is
-    how many units in the last place of f32 a result inside the domain may be off, on every driver,
-    before it is rounded to a smaller dtype. `operations` counts one element.
+    `reference` takes the inputs (and params by name) and returns float64, of integers their own
+    dtype; `gradient` takes the gradient of the output and the inputs, and returns that of each
+    input that is no condition. `domain` is where tests draw each of these from, `special` has
+    inputs with the value that they must give, `ulp` is how many units in the last place of f32 a
+    result inside the domain may be off, on every driver, before it is rounded to a smaller dtype.
+    `operations` counts one element. `texts` has its WGSL for each class of dtypes, which calls
+    `helpers`.
     """
 
     name: str
     inputs: tuple[str, ...]
-    dtypes: tuple[DTypeName, ...]
+    conditions: tuple[str, ...]  # the inputs that are bool, whatever the others are
+    dtypes: tuple[DTypeName, ...]  # of the other inputs
+    output: Literal["same", "bool"]
+    params: Mapping[str, float]  # numbers of a call, with their defaults
+    aliases: tuple[str, ...]
     reference: Reference
-    gradient: Callable[..., tuple[Array, ...]]
+    gradient: Callable[..., tuple[Array, ...]] | None
     domain: tuple[tuple[float, float], ...]
     ulp: float
     special: tuple[tuple[float, ...], ...]
     operations: int
     public: bool  # a kernel of its own, not an epilogue's part only
+    texts: Mapping[str, str]
+    helpers: tuple[str, ...]
 
     def budget(self, *inputs: Array, **named: Array) -> Array:
         """What each element of the output may be off by, in absolute numbers."""

@@ -76,6 +76,8 @@ def element(spec: Interface, tensor: TensorSpec, axes: Mapping[str, Any]) -> Ele
         storage = expr.evaluate(tensor.bind, spec.values(axes))
         return ElementType(storage, "", _BIND_SIZES[storage])
     short = short_dtype(tensor, axes)
+    if short == "bool":
+        return _bools(tensor, axes[tensor.vec] if tensor.vec else 1)
     scalar = _SCALARS[short]
     value = "f32" if scalar == "f16" else scalar
     n = axes[tensor.vec] if tensor.vec else 1
@@ -83,6 +85,13 @@ def element(spec: Interface, tensor: TensorSpec, axes: Mapping[str, Any]) -> Ele
     if n == 1:
         return ElementType(scalar, value, size)
     return ElementType(f"vec{n}<{scalar}>", f"vec{n}<{value}>", size)
+
+
+def _bools(tensor: TensorSpec, n: int) -> ElementType:
+    """Bytes that are 0 or not, in words; others write the other bytes of a word."""
+    if n == 4:
+        return ElementType("u32", "vec4<bool>", 4)
+    return ElementType("u32" if tensor.role == "in" else "atomic<u32>", "bool", 1)
 
 
 def features(spec: Interface, axes: Mapping[str, Any]) -> list[str]:
@@ -103,9 +112,14 @@ def modes(spec: Interface, axes: Mapping[str, Any]) -> list[str]:
     if any(t.role == "in" and not t.readonly for t in tensors):
         out.append("rw")
     aliases = [t for t in tensors if t.alias and t.alias in names]
-    if any(element(spec, t, axes) == element(spec, names[t.alias], axes) for t in aliases):
+    if any(_alike(element(spec, t, axes), element(spec, names[t.alias], axes)) for t in aliases):
         out.append("merged")
     return out
+
+
+def _alike(a: ElementType, b: ElementType) -> bool:
+    """May one binding serve both?"""
+    return a == b or (a.value == b.value == "bool")
 
 
 def params(spec: Interface, axes: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -198,7 +212,12 @@ def _accessors(spec: Interface, axes: Mapping[str, Any], mode: str, t: TensorSpe
     if mode == "merged" and t.role == "in":
         mem = f"{_alias_of(present(spec, axes), t.name) or t.name}_mem"
     lines = []
-    if kind.value and t.role == "in":
+    if kind.value.endswith(("bool", "bool>")):
+        shared = mem != f"{t.name}_mem" and kind.value == "bool"
+        lines += _bool_access(
+            t, kind, f"atomicLoad(&{mem}[i >> 2u])" if shared else f"{mem}[i >> 2u]"
+        )
+    elif kind.value and t.role == "in":
         load = f"{mem}[i]" if kind.value == kind.storage else f"{kind.value}({mem}[i])"
         lines.append(f"fn {t.name}_load(i: u32) -> {kind.value} {{ return {load}; }}")
     elif kind.value:
@@ -219,6 +238,34 @@ def _accessors(spec: Interface, axes: Mapping[str, Any], mode: str, t: TensorSpe
     else:
         lines += _index_function(f"{t.name}_index", t.name, Nd.LEVELS)
     return lines
+
+
+def _bool_access(t: TensorSpec, kind: ElementType, word: str) -> list[str]:
+    """`word` holds element i of a tensor that is read element by element."""
+    name, mem = t.name, f"{t.name}_mem"
+    if kind.value != "bool" and t.role == "in":
+        bits = "vec4<u32>(0xffu, 0xff00u, 0xff0000u, 0xff000000u)"
+        word = word.replace("i >> 2u", "i")
+        test = f"(vec4<u32>({word}) & {bits}) != vec4<u32>()"
+        return [f"fn {name}_load(i: u32) -> vec4<bool> {{ return {test}; }}"]
+    if kind.value != "bool":
+        ones = "vec4<u32>(1u, 0x100u, 0x10000u, 0x1000000u)"
+        return [
+            f"fn {name}_store(i: u32, v: vec4<bool>) {{",
+            f"  let bits = select(vec4<u32>(), {ones}, v);",
+            f"  {mem}[i] = bits.x | bits.y | bits.z | bits.w;",
+            "}",
+        ]
+    if t.role == "in":
+        test = f"({word} & (0xffu << ((i & 3u) << 3u))) != 0u"
+        return [f"fn {name}_load(i: u32) -> bool {{ return {test}; }}"]
+    return [
+        f"fn {name}_store(i: u32, v: bool) {{",
+        "  let shift = (i & 3u) << 3u;",
+        f"  atomicAnd(&{mem}[i >> 2u], ~(0xffu << shift));",
+        f"  if (v) {{ atomicOr(&{mem}[i >> 2u], 1u << shift); }}",
+        "}",
+    ]
 
 
 def _index_function(name: str, tensor: str, levels: int) -> list[str]:

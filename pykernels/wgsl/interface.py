@@ -71,11 +71,14 @@ class Param:
     when: str = ""  # expression over axes; such params are the last, so that no other one moves
     doc: str = ""
     line: int = 1  # where the spec declares it
+    member: str = ""  # its member of Params, where the call has another name for it
+    fixed: bool = False  # always its default: the call does not have it
 
     @property
     def fields(self) -> list[str]:
         """Its members of Params."""
-        return [f"{self.name}_lo", f"{self.name}_hi"] if self.type == "bits" else [self.name]
+        name = self.member or self.name
+        return [f"{name}_lo", f"{name}_hi"] if self.type == "bits" else [name]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,7 @@ fn ${t}_value(i: u32) -> f32 {
 fn activate(x: vec4<f32>, kind: u32) -> vec4<f32> {
 //% for row in ACTIVATIONS if not row.gate
   if (kind == ${row.activation}u) {
-${row.statements("f32", 4)}
+${row.inline("f32", 4)}
   }
 //% endfor
   // x times the logistic function of a gate.

@@ -22,11 +22,20 @@ gpu = pytest.mark.gpu
 def draw(
     op: Op, rng: np.random.Generator, dtype: str, shapes: list[tuple[int, ...]]
 ) -> list[Array]:
-    """Inputs from the domain of a row, small numbers as often as large ones."""
+    """Inputs from the domain of a row, small numbers as often as large ones, many of them equal."""
     dt = numpy_dtype(dtype)  # type: ignore[arg-type]
     out = []
-    for (low, high), shape in zip(op.domain, shapes, strict=True):
-        if DTYPES[dtype].kind == "f":
+    domain = iter(op.domain)
+    for name, shape in zip(op.inputs, shapes, strict=True):
+        if name in op.conditions:
+            out.append(rng.random(shape) < 0.5)
+            continue
+        low, high = next(domain)
+        if dtype == "bool":
+            out.append(rng.random(shape) < 0.5)
+        elif out and op.output == "bool" and rng.random() < 0.5:
+            out.append(rng.permutation(out[-1].ravel())[: math.prod(shape)].reshape(shape))
+        elif DTYPES[dtype].kind == "f":
             bound = float(np.finfo(dt).max) / len(op.inputs)
             even = rng.uniform(max(low, -bound), min(high, bound), shape)
             near = np.clip(rng.normal(0, 3, shape), low, high)
@@ -55,16 +64,24 @@ class OpCalls:
         self, *shapes: tuple[int, ...], form: tuple[Form | None, ...] = (), dst: Form | None = None,
         in_place: bool = False, given: list[Array] | None = None,
     ) -> None:  # fmt: skip
-        """One shape stands for all inputs."""
+        """One shape stands for all inputs; `in_place` says nothing where dtypes differ."""
+        in_place = in_place and (self.op.output == "same" or self.dtype == "bool")
         all_shapes = list(shapes) if len(shapes) > 1 else [*shapes] * len(self.op.inputs)
         values = given or draw(self.op, self.case.rng, self.dtype, all_shapes)
         layouts = [*form, *[None] * len(values)]
         ins: list[Any] = []
+        over = next(n for n in self.op.inputs if n not in self.op.conditions)
         for name, v, layout in zip(self.op.inputs, values, layouts, strict=False):
-            place = self.case.in_place if in_place and not ins else self.case.input
-            ins.append(place(v, layout, buffer="dst" if in_place and not ins else name))
+            here = in_place and name == over
+            place = self.case.in_place if here else self.case.input
+            ins.append(place(v, layout, buffer="dst" if here else name))
         shape = np.broadcast_shapes(*(v.shape for v in values))
-        out = ins[0] if in_place else self.case.output(shape, self.dtype, dst, buffer="dst")
+        dtype = self.dtype if self.op.output == "same" else "bool"
+        out = (
+            ins[self.op.inputs.index(over)]
+            if in_place
+            else self.case.output(shape, dtype, dst, buffer="dst")
+        )
         self.calls.append((ins, out))
 
     def check(self) -> None:
@@ -99,17 +116,20 @@ def test_ops_match_their_references(dev: pk.Device, op: Op, dtype: str) -> None:
 @gpu
 @pytest.mark.parametrize(("op", "dtype"), [p for p in EACH if DTYPES[p.values[1]].kind == "f"])  # type: ignore[index]
 def test_special_values(dev: pk.Device, op: Op, dtype: str) -> None:
-    with np.errstate(over="ignore"):
-        columns = np.array(op.special).T.astype(numpy_dtype(dtype))  # type: ignore[arg-type]
+    result = "bool" if op.output == "bool" else dtype
+    given = np.array(op.special).T
+    kinds = ["bool" if name in op.conditions else dtype for name in op.inputs]
+    with np.errstate(over="ignore", invalid="ignore"):
+        columns = [c.astype(k) for c, k in zip(given, [*kinds, result], strict=True)]
     # Where the dtype does not hold an input, its row says nothing.
     held = [np.isfinite(c.astype(float)) | ~np.isfinite(s) for c, s in
-            zip(columns[:-1], np.array(op.special).T[:-1], strict=True)]  # fmt: skip
-    *values, want = columns[:, np.logical_and.reduce(held)]
+            zip(columns[:-1], given[:-1], strict=True)]  # fmt: skip
+    *values, want = (c[np.logical_and.reduce(held)] for c in columns)
     for phase, n in ((0, 4), (1, 1)):
         # All lanes of a vector get the same inputs.
         case = Case(dev)
         ins = [case.input(np.repeat(v, n), Form(phase=phase)) for v in values]
-        dst = case.output(np.repeat(want, n).shape, dtype, Form(phase=phase))
+        dst = case.output(np.repeat(want, n).shape, result, Form(phase=phase))
         case.build()
         [got] = case.run(lambda ins=ins, dst=dst: call(op, *(o.tensor for o in ins), dst.tensor))
         assert_same(got, np.repeat(want, n), f"{op.name} {dtype} phase {phase}")
@@ -119,7 +139,9 @@ def test_special_values(dev: pk.Device, op: Op, dtype: str) -> None:
 def test_references_have_the_special_values(op: Op) -> None:
     for one in op.special:
         with np.errstate(over="ignore"):
-            got = op.reference(*map(np.array, one[:-1])).astype(np.float32)
+            inputs = zip(op.inputs, one[:-1], strict=True)
+            values = [np.array(v, bool if n in op.conditions else float) for n, v in inputs]
+            got = op.reference(*values).astype(np.float32)
         assert_same(got, np.array(one[-1], np.float32), f"{op.name} {one}")
 
 
@@ -237,13 +259,22 @@ def test_kernels_reject_what(dev: pk.Device) -> None:
         pk.kernels.neg(a, b)
 
 
-@pytest.mark.parametrize("op", OPS.values(), ids=lambda op: op.name)
+@pytest.mark.parametrize(
+    "op", [op for op in OPS.values() if op.gradient], ids=lambda op: op.name
+)  # fmt: skip
 def test_gradients_are_slopes(op: Op) -> None:
     """Against central differences of the reference."""
+    assert op.gradient is not None
     rng = np.random.default_rng(0)
-    inputs = [np.clip(rng.normal(0, 3, 200), *bounds) for bounds in op.domain]
+    domain = iter(op.domain)
+    inputs = [
+        rng.random(200) < 0.5
+        if n in op.conditions
+        else np.clip(rng.normal(0, 3, 200), *next(domain))
+        for n in op.inputs
+    ]
     dy = rng.normal(0, 1, 200)
-    for i, got in enumerate(op.gradient(dy, *inputs)):
+    for i, got in enumerate(op.gradient(dy, *inputs), len(op.conditions)):
         step = 1e-5
         up, down = list(inputs), list(inputs)
         up[i], down[i] = inputs[i] + step, inputs[i] - step

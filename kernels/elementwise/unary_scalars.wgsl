@@ -1,0 +1,32 @@
+// /// kernel
+// doc = """
+// Operations on each element of one tensor: the rows of ops.toml with body = "unary_scalars", which
+// take up to three numbers.
+//
+// Any layout; `dst` may be `x`."""
+// axes.OP = "ops"
+// axes.T = ["f32", "f16"]
+// axes.VEC = [1, 4]
+// pick.T = "dtype(x)"
+// pick.VEC = "4 if it.vec(4) else 1"
+// when = ["T in ROW.dtypes"]
+// inputs.x = { dtype = "T", vec = "VEC" }
+// outputs.dst = { dtype = "T", vec = "VEC", like = "x", alias = "x" }
+// params.c0 = { type = "f32", default = 0.0 }
+// params.c1 = { type = "f32", default = 0.0 }
+// params.c2 = { type = "f32", default = 0.0 }
+// iterate = "nd"
+// vectors = "VEC"
+// grid = "cdiv(it.total, 256)"
+// ///
+
+// One invocation computes one element, or a vector of four where all tensors have whole vectors along
+// the level that runs fastest. Bytes: each element is read once and written once.
+${ROW.functions(T, VEC)}
+
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
+  let i = group_id(wg) * 256u + li;
+  if (i >= p.total) { return; }
+  dst_store(dst_index(i), ${ROW.name}_of(x_load(x_index(i))${ROW.scalars()}));
+}
