@@ -1,0 +1,77 @@
+"""The dtype of a result that is computed from operands of several dtypes.
+
+The rules, which docs/reference/promotion.md shows as a table:
+
+- bool goes up to any number, an integer to any float, float16 to float32.
+- Two integers become the smallest signed or unsigned integer that holds both, but none larger
+  than 32 bits: int32 with uint32 gives int32, and wraps.
+- Two kinds of 16-bit floats give float32.
+- A Python number is weak: it takes the dtype of the tensors, but an int makes int32 of bools and a
+  float makes float32 of integers.
+- int64 is stored and moved, not computed with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import reduce
+
+from .dtypes import DTYPES, DTypeName
+from .errors import DTypeError
+
+__all__ = ["WEAK", "promote", "result_type", "weak"]
+
+# What Python's numbers count as: kind of a dtype, and what they are where nothing is stronger.
+WEAK: dict[type, DTypeName] = {bool: "bool", int: "int32", float: "float32"}
+
+
+def weak(dtype: str) -> str:
+    """The mark of a Python number that would be this dtype alone."""
+    return f"weak {dtype}"
+
+
+def promote(a: DTypeName, b: DTypeName) -> DTypeName:
+    """The dtype of a result of operands of two dtypes.
+
+    Raises:
+        DTypeError: of int64 and another dtype.
+    """
+    if a == b:
+        return a
+    if "int64" in (a, b):
+        raise DTypeError(
+            f"{a} and {b} have no common dtype: int64 is stored and moved, but not computed with; "
+            "convert it with .astype('int32') first"
+        )
+    x, y = sorted((DTYPES[a], DTYPES[b]), key=lambda d: (d.kind == "f", d.kind != "b", d.itemsize))
+    if y.kind == "f":
+        return "float32" if x.kind == "f" else y.name
+    if x.kind in ("b", y.kind):
+        return y.name
+    signed, unsigned = (x, y) if x.kind == "i" else (y, x)
+    if signed.itemsize > unsigned.itemsize:
+        return signed.name
+    return "int16" if unsigned.itemsize == 1 else "int32"
+
+
+def result_type(operands: Iterable[str]) -> DTypeName:
+    """The dtype of a result of operands: names of dtypes, and marks of `weak`.
+
+    Raises:
+        DTypeError: as `promote`.
+    """
+    strong: list[DTypeName] = []
+    weaker: list[DTypeName] = []
+    for name in operands:
+        mark, _, rest = name.rpartition(" ")
+        (weaker if mark else strong).append(rest)  # type: ignore[arg-type]
+    if not weaker:
+        return reduce(promote, strong)
+    number = reduce(promote, weaker)
+    found = reduce(promote, strong) if strong else number
+    return found if _level(found) >= _level(number) else number
+
+
+def _level(dtype: DTypeName) -> int:
+    """bool, integer or float."""
+    return {"b": 0, "f": 2}.get(DTYPES[dtype].kind, 1)
