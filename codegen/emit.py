@@ -35,6 +35,7 @@ _IMPORTS = {
     "typing": ("Any", "Literal", "NamedTuple", "overload"),
     "pykernels.arrays": ("LAST", "Array", "Call", "Known", "NDArray", "is_last"),
     "pykernels.device": ("Tensor",),
+    "pykernels.apply": ("Operations", "operate"),
     "pykernels.dtypes": ("DTypeLike",),
     "pykernels.faults": ("Watch",),
     "pykernels.layout": ("Nd", "Rows", "Tiles", "View"),

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Collection, Mapping, Sequence
 
 from .emit import constant, default, dtype_words, fixed_scalars, module, scalar_type
+from .ops import Row
 from .spec import DTYPE_NAMES, Param, Spec, TensorSpec
 
 __all__ = ["emit_functional", "emit_functions"]
@@ -20,6 +21,9 @@ def emit_functional(specs: Sequence[Spec], by_hand: Collection[str]) -> str:
     for spec in specs:
         dst = _allocated(spec)
         if dst is None or spec.name in by_hand:
+            continue
+        if spec.row is not None:
+            functions.append(_operation(spec.row, spec))
             continue
         modules.append(f"from .wrappers import {spec.name} as _{spec.name}")
         functions += [_function(spec, name, dst) for name in spec.names]
@@ -40,7 +44,9 @@ def emit_functions(specs: Sequence[Spec], by_hand: Mapping[str, str]) -> str:
 def _generated(specs: Sequence[Spec], by_hand: Collection[str]) -> list[str]:
     """The functions that are not written by hand."""
     made = [s for s in specs if s.name not in by_hand and _allocated(s) is not None]
-    return [name for spec in made for name in spec.names]
+    return [
+        name for spec in made for name in (*spec.names, *(spec.row.aliases if spec.row else ()))
+    ]
 
 
 def _allocated(spec: Spec) -> TensorSpec | None:
@@ -49,12 +55,81 @@ def _allocated(spec: Spec) -> TensorSpec | None:
     if len(outputs) != 1:
         return None
     dst = outputs[0]
+    if spec.row is not None:
+        return dst
     inputs = [t for t in spec.tensors if t.role == "in"]
     expanded = inputs and all(t.expand == dst.name for t in inputs)
     if not dst.like and not expanded:
         return None
     like = inputs[0] if expanded else next(t for t in spec.tensors if t.name == dst.like)
     return dst if dst.dtype in (like.dtype, *DTYPE_NAMES) else None
+
+
+def _operation(row: Row, spec: Spec) -> str:
+    """The function of a row: tensors, arrays and numbers in any mix of dtypes."""
+    name, ins = row.name, row.inputs
+    numbers = "".join(f"{p}: float = {v!r}, " for p, v in row.params.items())
+
+    def signature(kinds: Mapping[str, str], rest: str, out: str) -> str:
+        given = ", ".join(f"{i}: {kinds.get(i, rest)}" for i in ins)
+        return f"{given}, *, {numbers}{out}"
+
+    may = "out: Tensor | None = None"
+    cases = [({i: "Tensor"}, "Array | float", may, "Tensor") for i in ins]
+    cases += [
+        ({}, "Array | float", "out: Tensor", "Tensor"),
+        ({}, "NDArray | float", "out: None = None", "NDArray"),
+        ({}, "Array | float", may, "Array"),
+    ]
+    lines = ["", f"_{name}_known: Operations = {{}}", "", ""]
+    for kinds, rest, out, result in cases:
+        lines += ["@overload", f"def {name}({signature(kinds, rest, out)}) -> {result}: ..."]
+    lines.append(f"def {name}({signature({}, 'Array | float', may)}) -> Array:")
+    lines += textwrap.indent(_told(row, spec), "    ").splitlines()
+    tensors = ", ".join(ins)
+    given = "".join(f"{p}, " for p in row.params)
+    for p in row.params:
+        lines += [f"    if type({p}) is not float:", f"        {p} = real({name!r}, {p!r}, {p})"]
+    lines += [
+        f"    if out is None and {' and '.join(f'isinstance({i}, Tensor)' for i in ins)}:",
+        f"        ran = _{name}_known.get(({''.join(f'{i}._layout, ' for i in ins)}None))",
+        "        if ran is not None:",
+        f"            result = {ins[0]}._fresh(ran.layout)",
+        f"            key = (ran.kernel, (), {', '.join(f'{i}._location' for i in ins)}, "
+        "result._location)",
+        f"            launch(key, ({tensors}, result), ({given}*ran.unused, ))"
+        if row.params
+        else f"            launch(key, ({tensors}, result), ())",
+        "            return result",
+        f"    return operate({name!r}, _{name}_known, ({tensors}, ), ({given}), out)  "
+        "# type: ignore[no-any-return]",
+        "",
+    ]
+    lines += [f"\n{alias} = {name}" for alias in row.aliases]
+    return "\n".join(lines)
+
+
+def _told(row: Row, spec: Spec) -> str:
+    """The docstring of a row's function."""
+    takes = " or ".join(DTYPE_NAMES[d] for d in row.dtypes)
+    lines = ['"""' + row.doc, ""]
+    if len(row.inputs) > 1:
+        lines += ["Operands repeat by numpy's rule. ", ""]
+    lines += ["Args:"]
+    for name in row.inputs:
+        kind = "bool" if name in row.conditions else takes
+        text = f"    {name}: Tensor, numpy array or number, computed as {kind}."
+        lines += textwrap.wrap(text, 96, subsequent_indent=" " * 8)
+    lines += [f"    {p.name}: {p.doc or 'A number.'}" for p in spec.params if p.arg and not p.fixed]
+    result = "bool" if row.output == "bool" else "of the dtype to which the operands are promoted"
+    lines += [
+        "    out: The Tensor to write to, one of the operands too; None makes one.",
+        "", "Returns:",
+        f"    A Tensor if one is given, else a numpy array; {result}.",
+        "", "Raises:",
+        "    DTypeError, ShapeError, ArgumentError and what `pykernels.kernels` raises.", '"""',
+    ]  # fmt: skip
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def _function(spec: Spec, name: str, dst: TensorSpec) -> str:

@@ -1,41 +1,56 @@
-"""The operators that tensors do not have: each raises TypeError and names what to call instead.
-
-Left alone, Python compares tensors by identity, and numpy takes them to the host in silence.
-"""
+"""Python's operators on tensors, and numpy's functions of them: all run on the device."""
 
 from __future__ import annotations
 
+import functools
+import importlib
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
-__all__ = ["NoOperators"]
+import numpy as np
 
-_COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
-# Those with a reflected form, which has r before its name.
-_BINARY = {
-    "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%",
-    "divmod": "divmod()", "pow": "**", "matmul": "@", "and": "&", "or": "|", "xor": "^",
-    "lshift": "<<", "rshift": ">>",
+if TYPE_CHECKING:
+    from .device import Tensor
+
+__all__ = ["Operators"]
+
+Operand: TypeAlias = "Tensor | np.ndarray[Any, np.dtype[Any]] | np.generic | float"
+# Functions of numpy that we call otherwise, and what reducing with a function is.
+_REDUCTIONS = {
+    "add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_or": "any",
+    "logical_and": "all",
 }  # fmt: skip
-_UNARY = {"neg": "-", "pos": "+", "abs": "abs()", "invert": "~"}
-_FUNCTIONS = {"add": "pk.add", "matmul": "pk.matmul", "neg": "pk.neg"}
 
 
-def _refusal(what: str, function: str | None = None) -> Callable[..., NoReturn]:
-    host = "compute with .numpy() on the host"
-    hint = f"use {function}, or {host}" if function else host
-
-    def refuse(*operands: Any) -> NoReturn:
-        raise TypeError(f"tensors have no operator {what}: {hint}")
-
-    return refuse
+@functools.cache
+def _function(name: str) -> Callable[..., Any]:
+    """A function of layer two, which is loaded when an operator is first used."""
+    found: Callable[..., Any] = getattr(importlib.import_module("pykernels.functional"), name)
+    return found
 
 
-class NoOperators:
-    """Comparisons, arithmetic and `in` raise; hashes stay those of objects."""
+def _fits(other: object) -> bool:
+    return isinstance(other, (Operators, np.ndarray, np.generic, int, float))
+
+
+def _two(name: str, a: Any, b: Any) -> Any:
+    if not (_fits(a) and _fits(b)):
+        return NotImplemented
+    return _function(name)(a, b)
+
+
+def _into(name: str, a: Any, b: Any) -> Any:
+    return _function(name)(a, b, out=a) if _fits(b) else NotImplemented
+
+
+class Operators:
+    """Arithmetic and comparisons, element by element; hashes stay those of objects.
+
+    The other operand is a tensor, a numpy array or a number; dtypes are promoted as
+    docs/reference/promotion.md says. In place, the result must have the tensor's dtype.
+    """
 
     __slots__ = ()
-    __array_ufunc__ = None  # numpy's operators and functions leave the operation to us
 
     def __hash__(self) -> int:
         return object.__hash__(self)
@@ -43,10 +58,171 @@ class NoOperators:
     def __contains__(self, item: object) -> bool:
         raise TypeError("`in` would need a read of the tensor: look in .numpy()")
 
+    def __add__(self, other: Operand) -> Self:
+        return _two("add", self, other)  # type: ignore[no-any-return]
 
-# Not in the class: checkers of types go on to refuse what is not there.
-for _name, _sign in (*_COMPARISONS.items(), *_UNARY.items()):
-    setattr(NoOperators, f"__{_name}__", _refusal(_sign, _FUNCTIONS.get(_name)))
-for _name, _sign in _BINARY.items():
-    for _reflected in ("", "r"):
-        setattr(NoOperators, f"__{_reflected}{_name}__", _refusal(_sign, _FUNCTIONS.get(_name)))
+    def __radd__(self, other: Operand) -> Self:
+        return _two("add", other, self)  # type: ignore[no-any-return]
+
+    def __iadd__(self, other: Operand) -> Self:
+        return _into("add", self, other)  # type: ignore[no-any-return]
+
+    def __sub__(self, other: Operand) -> Self:
+        return _two("sub", self, other)  # type: ignore[no-any-return]
+
+    def __rsub__(self, other: Operand) -> Self:
+        return _two("sub", other, self)  # type: ignore[no-any-return]
+
+    def __isub__(self, other: Operand) -> Self:
+        return _into("sub", self, other)  # type: ignore[no-any-return]
+
+    def __mul__(self, other: Operand) -> Self:
+        return _two("mul", self, other)  # type: ignore[no-any-return]
+
+    def __rmul__(self, other: Operand) -> Self:
+        return _two("mul", other, self)  # type: ignore[no-any-return]
+
+    def __imul__(self, other: Operand) -> Self:
+        return _into("mul", self, other)  # type: ignore[no-any-return]
+
+    def __truediv__(self, other: Operand) -> Self:
+        return _two("div", self, other)  # type: ignore[no-any-return]
+
+    def __rtruediv__(self, other: Operand) -> Self:
+        return _two("div", other, self)  # type: ignore[no-any-return]
+
+    def __itruediv__(self, other: Operand) -> Self:
+        return _into("div", self, other)  # type: ignore[no-any-return]
+
+    def __floordiv__(self, other: Operand) -> Self:
+        return _two("floor_divide", self, other)  # type: ignore[no-any-return]
+
+    def __rfloordiv__(self, other: Operand) -> Self:
+        return _two("floor_divide", other, self)  # type: ignore[no-any-return]
+
+    def __ifloordiv__(self, other: Operand) -> Self:
+        return _into("floor_divide", self, other)  # type: ignore[no-any-return]
+
+    def __mod__(self, other: Operand) -> Self:
+        return _two("remainder", self, other)  # type: ignore[no-any-return]
+
+    def __rmod__(self, other: Operand) -> Self:
+        return _two("remainder", other, self)  # type: ignore[no-any-return]
+
+    def __imod__(self, other: Operand) -> Self:
+        return _into("remainder", self, other)  # type: ignore[no-any-return]
+
+    def __pow__(self, other: Operand) -> Self:
+        return _two("pow", self, other)  # type: ignore[no-any-return]
+
+    def __rpow__(self, other: Operand) -> Self:
+        return _two("pow", other, self)  # type: ignore[no-any-return]
+
+    def __ipow__(self, other: Operand) -> Self:
+        return _into("pow", self, other)  # type: ignore[no-any-return]
+
+    def __matmul__(self, other: Operand) -> Self:
+        return _two("matmul", self, other)  # type: ignore[no-any-return]
+
+    def __rmatmul__(self, other: Operand) -> Self:
+        return _two("matmul", other, self)  # type: ignore[no-any-return]
+
+    def __and__(self, other: Operand) -> Self:
+        return _two("bitwise_and", self, other)  # type: ignore[no-any-return]
+
+    def __rand__(self, other: Operand) -> Self:
+        return _two("bitwise_and", other, self)  # type: ignore[no-any-return]
+
+    def __iand__(self, other: Operand) -> Self:
+        return _into("bitwise_and", self, other)  # type: ignore[no-any-return]
+
+    def __or__(self, other: Operand) -> Self:
+        return _two("bitwise_or", self, other)  # type: ignore[no-any-return]
+
+    def __ror__(self, other: Operand) -> Self:
+        return _two("bitwise_or", other, self)  # type: ignore[no-any-return]
+
+    def __ior__(self, other: Operand) -> Self:
+        return _into("bitwise_or", self, other)  # type: ignore[no-any-return]
+
+    def __xor__(self, other: Operand) -> Self:
+        return _two("bitwise_xor", self, other)  # type: ignore[no-any-return]
+
+    def __rxor__(self, other: Operand) -> Self:
+        return _two("bitwise_xor", other, self)  # type: ignore[no-any-return]
+
+    def __ixor__(self, other: Operand) -> Self:
+        return _into("bitwise_xor", self, other)  # type: ignore[no-any-return]
+
+    def __lshift__(self, other: Operand) -> Self:
+        return _two("left_shift", self, other)  # type: ignore[no-any-return]
+
+    def __rlshift__(self, other: Operand) -> Self:
+        return _two("left_shift", other, self)  # type: ignore[no-any-return]
+
+    def __ilshift__(self, other: Operand) -> Self:
+        return _into("left_shift", self, other)  # type: ignore[no-any-return]
+
+    def __rshift__(self, other: Operand) -> Self:
+        return _two("right_shift", self, other)  # type: ignore[no-any-return]
+
+    def __rrshift__(self, other: Operand) -> Self:
+        return _two("right_shift", other, self)  # type: ignore[no-any-return]
+
+    def __irshift__(self, other: Operand) -> Self:
+        return _into("right_shift", self, other)  # type: ignore[no-any-return]
+
+    def __lt__(self, other: Operand) -> Self:
+        return _two("less", self, other)  # type: ignore[no-any-return]
+
+    def __le__(self, other: Operand) -> Self:
+        return _two("less_equal", self, other)  # type: ignore[no-any-return]
+
+    def __gt__(self, other: Operand) -> Self:
+        return _two("greater", self, other)  # type: ignore[no-any-return]
+
+    def __ge__(self, other: Operand) -> Self:
+        return _two("greater_equal", self, other)  # type: ignore[no-any-return]
+
+    def __eq__(self, other: object) -> Self:  # type: ignore[override]
+        return _two("equal", self, other)  # type: ignore[no-any-return]
+
+    def __ne__(self, other: object) -> Self:  # type: ignore[override]
+        return _two("not_equal", self, other)  # type: ignore[no-any-return]
+
+    def __neg__(self) -> Self:
+        return _function("neg")(self)  # type: ignore[no-any-return]
+
+    def __abs__(self) -> Self:
+        return _function("abs")(self)  # type: ignore[no-any-return]
+
+    def __invert__(self) -> Self:
+        return _function("bitwise_not")(self)  # type: ignore[no-any-return]
+
+    def __pos__(self) -> Self:
+        return self.copy()  # type: ignore[attr-defined, no-any-return]
+
+    def __divmod__(self, other: Operand) -> tuple[Self, Self]:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Operand) -> tuple[Self, Self]:
+        return other // self, other % self
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **named: Any) -> Any:
+        """`np.exp(t)`, `array + t`, `np.add.reduce(t)`: on the device, where we have them."""
+        name = ufunc.__name__ if method == "__call__" else _REDUCTIONS.get(ufunc.__name__, "")
+        if method not in ("__call__", "reduce"):
+            name = ""
+        try:
+            function = _function(name)
+        except AttributeError:
+            called = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
+            raise TypeError(
+                f"tensors have no numpy.{called}: compute with .numpy() on the host"
+            ) from None
+        [out] = named.pop("out", (None,))
+        if out is None or isinstance(out, Operators):
+            return function(*inputs, **named, out=out)
+        result = function(*inputs, **named)
+        np.copyto(out, result.numpy(), casting="same_kind")
+        return out

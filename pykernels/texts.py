@@ -10,13 +10,17 @@ from __future__ import annotations
 import functools
 import importlib.resources
 import json
+import weakref
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 __all__ = [
+    "Made",
     "Text",
     "Texts",
+    "add_texts",
     "belongs",
+    "made",
     "names",
     "of_body",
     "output_dtypes",
@@ -67,9 +71,28 @@ def read(name: str) -> str:
     return path.read_text(encoding="utf-8")
 
 
+class Made(Protocol):
+    """The texts of a body that is made while the program runs."""
+
+    def get(self, key: str) -> Text | None: ...
+
+
+_made: weakref.WeakValueDictionary[str, Made] = weakref.WeakValueDictionary()
+
+
+def add_texts(body: str, texts: Made) -> None:
+    """Make the texts of such a body known, as long as the caller holds them."""
+    _made[body] = texts
+
+
+def made(body: str) -> Made | None:
+    """The texts of such a body: nobody has validated them before."""
+    return _made.get(body)
+
+
 @functools.cache
 def of_body(body: str) -> Texts:
-    """The texts of a body; its file is read once."""
+    """The texts of a body of the build; its file is read once."""
     return Texts(read(f"wgsl/{body}.json"))
 
 

@@ -13,7 +13,7 @@ from .dtypes import NAMES, DTypeLike, DTypeName, completes, dtype_of, numpy_dtyp
 from .errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from .host import as_array, bytes_of, shape_of
 from .layout import Layout, contiguous_layout, contiguous_strides, layout
-from .operators import NoOperators
+from .operators import Operators
 from .runtime.handle import Handle
 from .runtime.launch import run
 from .runtime.signals import Signal
@@ -26,7 +26,7 @@ NDArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Index: TypeAlias = _Item | tuple[_Item, ...]
 
 
-class TensorBase(NoOperators, Handle):
+class TensorBase(Operators, Handle):
     """What a tensor is, its views and its copies: all of it but its Device (see `device.py`)."""
 
     __slots__ = ()

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 from pykernels.errors import ShaderError
-from pykernels.texts import of_body
+from pykernels.texts import made, of_body
 
 from .engine import Engine
 
 __all__ = ["Pipelines"]
+
+MAX_MADE = 1024  # variants of bodies made while the program runs; the oldest ones make room
 
 
 class Pipelines:
@@ -19,6 +22,7 @@ class Pipelines:
         self._engine, self._device, self._checks = engine, device, checks
         self._layouts: dict[tuple[bool, ...], tuple[Any, Any]] = {}
         self._pipelines: dict[tuple[str, str], Any] = {}
+        self._made: deque[tuple[str, str]] = deque()  # those of bodies made while the program runs
 
     def __len__(self) -> int:
         return len(self._pipelines)
@@ -28,13 +32,14 @@ class Pipelines:
         group_layout, pipeline_layout = self._layout(writable)
         pipeline = self._pipelines.get((body, key))
         if pipeline is None:
-            text = of_body(body).get(key)
+            new = made(body)
+            text = (new or of_body(body)).get(key)
             if text is None:
                 raise ShaderError(f"[{body}] has no variant {key}")
-            engine = self._engine
+            engine, checks = self._engine, self._checks or new is not None
             try:
                 module = engine.shader(
-                    self._device, text.wgsl, f"{body} {key}", self._checks,
+                    self._device, text.wgsl, f"{body} {key}", checks,
                     "subgroups" in text.features,
                 )  # fmt: skip
                 pipeline = self._device.create_compute_pipeline(
@@ -45,6 +50,10 @@ class Pipelines:
             except (engine.error_class, engine.module.GPUPipelineError) as e:
                 raise engine.error(e, "shader") from None
             self._pipelines[body, key] = pipeline
+            if new is not None:
+                self._made.append((body, key))
+                if len(self._made) > MAX_MADE:
+                    del self._pipelines[self._made.popleft()]
         return pipeline, group_layout
 
     def _layout(self, writable: tuple[bool, ...]) -> tuple[Any, Any]:

@@ -1,0 +1,103 @@
+"""Elementwise functions of several operations, and expressions of the caller's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pykernels.arrays import Array
+from pykernels.device import Tensor
+from pykernels.apply import evaluate
+
+__all__ = ["clamp", "clip", "elementwise", "isclose", "masked_fill"]
+
+
+def elementwise(expression: str, *, out: Tensor | None = None, **operands: Array | float) -> Array:
+    """The value of an expression, element by element, in one pass over memory.
+
+        pk.elementwise("silu(gate) * up", gate=g, up=u)
+
+    The language is Python's: names, numbers, `+ - * / // % **`, `& | ^ ~ << >>`, comparisons (also
+    chained), `and or not`, `a if condition else b`, the constants `pi e inf nan`, the elementwise
+    functions of this module by name, and the conversions `float32 int32 uint32 bool`. Operands are
+    float32, float16, int32, uint32 or bool; others are converted first. Operands repeat by numpy's
+    rule, dtypes are promoted as everywhere. Floats are computed in float32 (a float16 result is
+    rounded once, at its end), integers of up to 16 bits in 32 bits.
+
+    An expression is compiled when its text meets new dtypes or layouts; numbers are no part of it,
+    neither those of the text nor those given as operands. It is never taken as shader text.
+
+    Args:
+        expression: The text.
+        out: The Tensor to write to, one of the operands too; None makes one.
+        operands: Tensors, numpy arrays or numbers, by the names that the text has. At most seven
+            are no numbers.
+
+    Returns:
+        A Tensor if one is given, else a numpy array.
+
+    Raises:
+        ArgumentError: a ValueError that shows the place where the text is no expression.
+        LimitError: more tensors or numbers than one launch can have.
+        DTypeError, ShapeError and what `pykernels.kernels` raises.
+    """
+    return evaluate("elementwise", expression, operands, out)  # type: ignore[no-any-return]
+
+
+def clamp(
+    x: Array, min: Array | float | None = None, max: Array | float | None = None, *,
+    out: Tensor | None = None,
+) -> Array:  # fmt: skip
+    """The elements of x, none below `min` and none above `max`; NaN stays NaN.
+
+    Where min is above max, the result is max. Dtypes are promoted.
+
+    Args:
+        x: Tensor or numpy array.
+        min: Number, Tensor or numpy array that repeats by numpy's rule; None is no limit.
+        max: The same.
+        out: The Tensor to write to, x too; None makes one.
+    """
+    operands: dict[str, Any] = {"x": x}
+    text = "x"
+    if min is not None:
+        text, operands["low"] = f"maximum({text}, low)", min
+    if max is not None:
+        text, operands["high"] = f"minimum({text}, high)", max
+    return evaluate("clamp", text, operands, out)  # type: ignore[no-any-return]
+
+
+clip = clamp
+
+
+def masked_fill(x: Array, mask: Array, value: float, *, out: Tensor | None = None) -> Array:
+    """x with a number where the mask is True; mask and x repeat by numpy's rule.
+
+    Args:
+        x: Tensor or numpy array.
+        mask: Tensor or numpy array, bool.
+        value: A number.
+        out: The Tensor to write to, x too; None makes one.
+    """
+    operands: dict[str, Any] = {"mask": mask, "value": value, "x": x}
+    return evaluate("masked_fill", "where(mask, value, x)", operands, out)  # type: ignore[no-any-return]
+
+
+def isclose(
+    a: Array | float, b: Array | float, rtol: float = 1e-5, atol: float = 1e-8,
+    equal_nan: bool = False, *, out: Tensor | None = None,
+) -> Array:  # fmt: skip
+    """True where |a - b| <= atol + rtol |b|, in float32, or where both are the same infinity.
+
+    Args:
+        a: Tensor, numpy array or number.
+        b: The same; operands repeat by numpy's rule.
+        rtol: Relative to b.
+        atol: Absolute.
+        equal_nan: Is NaN close to NaN?
+        out: The Tensor to write to, bool; None makes one.
+    """
+    text = "a == b or isfinite(a - b) and abs(a - b) <= atol + rtol * abs(b) and isfinite(b)"
+    if equal_nan:
+        text += " or isnan(a) and isnan(b)"
+    operands: dict[str, Any] = {"a": a, "b": b, "rtol": rtol, "atol": atol}
+    return evaluate("isclose", text, operands, out)  # type: ignore[no-any-return]

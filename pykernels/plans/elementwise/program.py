@@ -1,0 +1,294 @@
+"""A kernel made of an expression: one pass over tensors, its text written when it first runs."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pykernels.dtypes import DTYPES
+from pykernels.errors import LimitError
+from pykernels.layout import Nd, View
+from pykernels.plan import Arg, Body, Bound, Caps, Kernel, Scratch, Step, cdiv, touched
+from pykernels.texts import Text, add_texts
+from pykernels.wgsl.head import features, head
+from pykernels.wgsl.interface import Axis, Interface, Param, TensorSpec
+from pykernels.wgsl.rows import value_type
+
+from .resolve import Typed, strong
+from .text import Scalar, functions, operations, scalars, value
+from .tiles import TILE, Tiling, along_output, tiling
+
+__all__ = ["Program", "scalar_values"]
+
+WORKGROUP = 256
+MAX_INPUTS = 7  # with the output, the storage bindings that every device has
+_FORMATS = {"f32": "f", "i32": "i", "u32": "I", "bool": "I"}
+_MEMBERS = {"f32": "f32", "i32": "i32", "u32": "u32", "bool": "u32"}
+_START = """\
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {"""
+# Where a tile begins: the groups along both levels, then the levels between and outside them.
+_TILE = """\
+  var g = group_id(wg);
+  if (g >= p.groups) { return; }
+  let tiles_c = (p.t_inner + SIDEu - 1u) / SIDEu;
+  let tiles_r = (p.t_outer + SIDEu - 1u) / SIDEu;
+  let c0 = g % tiles_c * SIDEu; g = g / tiles_c;
+  let r0 = g % tiles_r * SIDEu; g = g / tiles_r;
+  let first = (g / p.t_between) * (p.t_step * p.t_outer) + (g % p.t_between) * p.t_inner;"""
+_TILE_PARAMS = ("t_inner", "t_outer", "t_between", "t_step")
+
+
+class Program:
+    """The kernel of a typed expression over tensors of these dtypes, by name.
+
+    `kernel` takes the tensors in their order, then the output, and `scalars` as numbers.
+    """
+
+    def __init__(self, name: str, root: Typed, tensors: Mapping[str, str]) -> None:
+        self.tensors = tuple(tensors)
+        if len(tensors) > MAX_INPUTS:
+            raise LimitError(
+                f"[{name}] an expression reads at most {MAX_INPUTS} tensors but has {len(tensors)}"
+            )
+        self._root = root
+        shorts = {f"x{i}": DTYPES[d].short for i, d in enumerate(tensors.values())}
+        self._shorts = shorts | {"dst": _stored(root)}
+        self._alias = next((x for x, s in shorts.items() if s == self._shorts["dst"]), "")
+        self.scalars: tuple[Scalar, ...] = scalars(root)
+        members = tuple([f"c{i}" for i in range(len(self.scalars))])
+        told = repr((root, self._shorts))
+        self._interface = self._described(name, members)
+        self._body = Body(
+            name=f"elementwise-{hashlib.sha256(told.encode()).hexdigest()[:24]}",
+            axes=tuple([a.name for a in self._interface.axes]),
+            values="I" * (len(_TILE_PARAMS) + len(self._shorts)),
+            args=members,
+            args_format="".join([_FORMATS[kind] for _, kind in self.scalars]),
+        )
+        self.kernel = Kernel(
+            name=name,
+            family="elementwise",
+            args=tuple(
+                [
+                    Arg(x, "in", _dtypes(s), expand="dst")
+                    if x != "dst"
+                    else Arg(x, "out", _dtypes(s), alias=self._alias)
+                    for x, s in self._shorts.items()
+                ]
+            ),
+            scalars=members,
+            plan=self.plan,
+            nbytes=touched,
+            operations=functools.partial(_operations, operations(root)),
+        )
+        add_texts(self._body.name, self)
+
+    def _described(self, name: str, members: Sequence[str]) -> Interface:
+        """What its head is made from: for each tensor axes of its dtype, vectors and reading."""
+        axes = [Axis("TILE", (0, 1, 4))]
+        tensors = []
+        for x, short in self._shorts.items():
+            number = x.removeprefix("x").upper()
+            if short == "f16":  # as f32 where the device has no f16
+                axes.append(Axis(f"T_{number}", ("f16", "f32")))
+            axes += [Axis(f"V_{number}", (1, 4)), Axis(f"R_{number}", ("", "row", "col", "one"))]
+            tensors.append(
+                TensorSpec(
+                    x, "out" if x == "dst" else "in", f"T_{number}" if short == "f16" else short,
+                    (), vec=f"V_{number}", alias=self._alias if x == "dst" else "",
+                )
+            )  # fmt: skip
+        sizes = [Param(n, "u32") for n in (*_TILE_PARAMS, *[f"t_{x}" for x in self._shorts])]
+        numbers = [
+            Param(m, _MEMBERS[kind], arg=True)
+            for m, (_, kind) in zip(members, self.scalars, strict=True)
+        ]
+        return Interface(
+            name=name, axes=tuple(axes), tensors=tuple(tensors), params=(*sizes, *numbers),
+            iterate="nd",
+        )  # fmt: skip
+
+    # -- a call -----------------------------------------------------------------------------------
+
+    def plan(self, caps: Caps, scratch: Scratch, *views: View) -> list[Step]:
+        """A single dispatch."""
+        named = dict(zip(self._shorts, along_output(views), strict=True))
+        it = Nd(named["dst"].shape, named, [x for x in named if x != "dst"])
+        vec = 4 if it.vec(4, [x for x in named if x != "dst"]) else 1
+        if not self.tensors:
+            vec = 4 if it.vec(4) else 1
+        tiles = tiling(it, it.views) if vec == 1 else None
+        return [self._tiled(it, tiles) if tiles else self._straight(it, vec)]
+
+    def _straight(self, it: Nd, vec: int) -> Step:
+        widths = {x: 1 if x != "dst" and it.repeats(x) else vec for x in it.views}
+        it.in_vectors(vec)
+        bound = [
+            self._bound(x, v, widths[x], widths[x] * v.dtype.itemsize, it.steps(x, widths[x]))
+            for x, v in it.views.items()
+        ]
+        axes = self._axes(it, 0, widths, ("",) * len(bound))
+        values = (0,) * len(self._body.values)
+        groups = cdiv(it.total, WORKGROUP)
+        return Step(self._body, axes, tuple(bound), it.params(), values, groups)
+
+    def _tiled(self, it: Nd, tiles: Tiling) -> Step:
+        reads: Sequence[str] = tiles.reads or ("",) * len(it.views)
+        widths = {x: 4 if r in ("row", "col") else 1 for x, r in zip(it.views, reads, strict=True)}
+        bound = [
+            self._bound(x, v, widths[x], v.dtype.itemsize, it.steps(x)) for x, v in it.views.items()
+        ]
+        axes = self._axes(it, tiles.block, widths, reads)
+        values = (*tiles.values, *tiles.steps)
+        words = [v & 0xFFFFFFFF for v in values]
+        return Step(self._body, axes, tuple(bound), it.params(), tuple(words), tiles.groups)
+
+    def _bound(self, x: str, view: View, width: int, elem: int, steps: Sequence[int]) -> Bound:
+        unit = max(width * view.dtype.itemsize, 4)
+        if x == "dst":
+            return Bound(x, "out", view, unit, elem, tuple(steps), alias=self._alias)
+        return Bound(x, "in", view, unit, elem, tuple(steps))
+
+    def _axes(
+        self, it: Nd, tile: int, widths: Mapping[str, int], reads: Sequence[str]
+    ) -> tuple[object, ...]:
+        """The values of the axes, in order."""
+        found: list[object] = [tile]
+        for (x, view), read in zip(it.views.items(), reads, strict=True):
+            if self._shorts[x] == "f16":
+                found.append(view.dtype.short)
+            found += [widths[x], read]
+        return tuple(found)
+
+    # -- its text ---------------------------------------------------------------------------------
+
+    def get(self, key: str) -> Text:
+        """The text of a variant."""
+        given = dict(part.split("=", 1) for part in key.split(" "))
+        mode = given.pop("mode")
+        axes: dict[str, Any] = {k: int(v) if v.isdigit() else v for k, v in given.items()}
+        top = head(self._interface, axes, mode)
+        main = {0: self._vectors, 1: self._elements, 4: self._blocks}[axes["TILE"]](axes)
+        return Text(top + main, tuple(features(self._interface, axes)))
+
+    def _vectors(self, axes: Mapping[str, Any]) -> str:
+        """One vector, or element, an invocation."""
+        lines = [
+            _START,
+            "  let i = group_id(wg) * 256u + li;",
+            "  if (i >= p.total) { return; }",
+        ]
+        vec = axes["V_DST"]
+        loads = {x: f"{x}_load({x}_index(i))" for x in self._shorts}
+        result = self._computed(lines, vec, [loads])
+        return self._ended(vec, lines, [f"  dst_store(dst_index(i), {result[0]});"])
+
+    def _elements(self, axes: Mapping[str, Any]) -> str:
+        """Four elements of a column of the tile an invocation."""
+        side = TILE[1]
+        lines = [_START, _TILE.replace("SIDE", str(side))]
+        lines += [f"  let c = c0 + li % {side}u;", f"  let r = r0 + li / {side}u;"]
+        lines.append("  let column = first + min(c, p.t_inner - 1u);")
+        loads, ends = [], []
+        for k in range(side * side // WORKGROUP):
+            down = f"r + {k * WORKGROUP // side}u"
+            lines.append(f"  let i{k} = column + min({down}, p.t_outer - 1u) * p.t_step;")
+            loads.append({x: f"{x}_load({x}_index(i{k}))" for x in self._shorts})
+            ends.append(f"  if ((c < p.t_inner) & ({down} < p.t_outer)) {{ RESULT }}")
+        results = self._computed(lines, 1, loads)
+        stores = [
+            end.replace("RESULT", f"dst_store(dst_index(i{k}), {v});")
+            for k, (end, v) in enumerate(zip(ends, results, strict=True))
+        ]
+        return self._ended(1, lines, stores)
+
+    def _blocks(self, axes: Mapping[str, Any]) -> str:
+        """A block of 4 x 4 elements an invocation: a tensor that lies along the other level is
+        transposed in registers. 32 neighbours read and write 128 and 64 bytes in a row."""
+        lines = [_START, _TILE.replace("SIDE", str(TILE[4]))]
+        lines += [
+            "  let c = c0 + ((li & 7u) + ((li >> 5u) & 1u) * 8u) * 4u;",
+            "  let r = r0 + (((li >> 3u) & 3u) + (li >> 6u) * 4u) * 4u;",
+            "  if ((c >= p.t_inner) | (r >= p.t_outer)) { return; }",
+            "  let i = first + c + r * p.t_step;",
+        ]
+        loads: list[dict[str, str]] = [{}, {}, {}, {}]
+        for x in self._shorts:
+            read = axes[f"R_{x.removeprefix('x').upper()}"]
+            if x == "dst":
+                continue
+            lines.append(f"  let {x}_at = {x}_index(i);")
+            step = {"row": f"p.t_{x}", "col": f"p.{x}_s0", "one": ""}[read]
+            for k in range(4):
+                if read == "one":
+                    loads[k][x] = f"{x}_load({x}_at)"
+                    continue
+                lines.append(f"  let {x}_{k} = {x}_load(({x}_at + {k}u * {step}) >> 2u);")
+                kind = value_type("V", self._kind(x), 4)
+                parts = ", ".join(f"{x}_{n}[{k}]" for n in range(4))
+                loads[k][x] = f"{x}_{k}" if read == "row" else f"{kind}({parts})"
+        results = self._computed(lines, 4, loads)
+        stores = ["  let dst_at = dst_index(i);"]
+        stores += [
+            f"  dst_store((dst_at + {k}u * p.t_dst) >> 2u, {v});" for k, v in enumerate(results)
+        ]
+        return self._ended(4, lines, stores)
+
+    def _kind(self, x: str) -> str:
+        return "f32" if self._shorts[x] == "f16" else self._shorts[x]
+
+    def _computed(
+        self, lines: list[str], vec: int, loads: Sequence[Mapping[str, str]]
+    ) -> list[str]:
+        """Adds the lines that compute a result for each set of loads, all loads first; the names of
+        the results."""
+        known: dict[str, str] = {}
+
+        def let(expression: str) -> str:
+            if expression not in known:
+                known[expression] = f"v{len(known)}"
+                lines.append(f"  let {known[expression]} = {expression};")
+            return known[expression]
+
+        names = dict(zip(self.tensors, self._shorts, strict=False))
+        values = [
+            {n: let(f"{value_type('V', self._kind(x), vec)}({one[x]})") for n, x in names.items()}
+            for one in loads
+        ]
+        members = {s: f"p.c{i}" for i, s in enumerate(self.scalars)}
+        return [value(self._root, vec, let, one, members) for one in values]
+
+    def _ended(self, vec: int, lines: Sequence[str], stores: Sequence[str]) -> str:
+        return "\n".join([*functions(self._root, vec), *lines, *stores, "}\n"])
+
+
+def _stored(root: Typed) -> str:
+    """How the result is stored, by a short name."""
+    return "f16" if strong(root.dtype) == "float16" else root.kind
+
+
+def _dtypes(short: str) -> Any:
+    name = next(d.name for d in DTYPES.values() if d.short == short)
+    return (name, "float32") if short == "f16" else (name,)
+
+
+def _operations(each: int, *views: View, **numbers: float) -> int:
+    return each * views[-1].size
+
+
+def scalar_values(
+    wanted: Sequence[Scalar], named: Mapping[str, Any], numbers: Sequence[float]
+) -> tuple[float, ...]:
+    """The numbers of a call, as the kernel takes them."""
+    found = []
+    for source, kind in wanted:
+        given = numbers[source] if isinstance(source, int) else named[source]
+        if kind == "f32":
+            given = float(given)
+        elif kind == "bool":
+            given = given != 0
+        found.append(given)
+    return tuple(found)

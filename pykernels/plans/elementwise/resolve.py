@@ -1,0 +1,106 @@
+"""Gives each node of an expression its dtype, and the type that it is computed in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pykernels._generated.ops.elementwise import OPS
+from pykernels.dtypes import DTYPES, DTypeName
+from pykernels.errors import ArgumentError, DTypeError
+from pykernels.promotion import WEAK, result_type, weak
+from pykernels.wgsl.rows import class_of
+
+from .language import CASTS, Call, Input, Node, Number
+
+__all__ = ["Typed", "computed", "resolve", "strong"]
+
+# What is taken where an operation has no text for a type, in order.
+_UP = {"bool": ("i32", "f32"), "i32": ("f32",), "u32": ("f32",), "f32": ()}
+_NAMES: dict[str, DTypeName] = {"f32": "float32", "i32": "int32", "u32": "uint32", "bool": "bool"}
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """A node with its type: `dtype` as promotion sees it, `kind` as WGSL computes it."""
+
+    node: Node
+    dtype: str  # a name, or the mark of a number that takes the dtype of others
+    kind: str  # f32, i32, u32 or bool
+    args: tuple[Typed, ...] = ()
+
+
+def strong(dtype: str) -> DTypeName:
+    """A dtype without the mark of a number."""
+    return dtype.rpartition(" ")[2]  # type: ignore[return-value]
+
+
+def computed(dtype: str) -> str:
+    """The type that a dtype is computed in."""
+    dt = DTYPES[strong(dtype)]
+    if dt.kind == "b":
+        return "bool"
+    if dt.kind == "f":
+        return "f32"
+    return "u32" if dt.name == "uint32" else "i32"
+
+
+def resolve(op: str, node: Node, operands: Mapping[str, str]) -> Typed:
+    """The typed tree of an expression over operands: their dtypes, or marks of numbers."""
+    if isinstance(node, Input):
+        if node.name not in operands:
+            raise ArgumentError(f"[{op}] {node.name} is not given")
+        dtype = operands[node.name]
+        return Typed(node, dtype, computed(dtype))
+    if isinstance(node, Number):
+        dtype = weak(WEAK[node.kind])
+        return Typed(node, dtype, computed(dtype))
+    args = tuple([resolve(op, a, operands) for a in node.args])
+    if node.name in CASTS:
+        return Typed(node, node.name, computed(node.name), args)
+    return _operation(op, node, args)
+
+
+def _operation(op: str, node: Call, args: tuple[Typed, ...]) -> Typed:
+    row = OPS[node.name]
+    values = [a for a, name in zip(args, row.inputs, strict=True) if name not in row.conditions]
+    found: str = result_type(v.dtype for v in values)
+    if found == "int64":
+        raise DTypeError(
+            f"[{op}] int64 is stored and moved, but not computed with: convert it with "
+            ".astype('int32') first"
+        )
+    kind = computed(found)
+    fits = [k for k in (kind, *_UP[kind]) if class_of(k) in row.texts]
+    if not fits:
+        takes = " or ".join(row.dtypes)
+        raise DTypeError(f"[{op}] {node.name} takes {takes} but got {found}")
+    if fits[0] != kind:
+        kind = fits[0]
+        found = _NAMES[kind]
+    if all(v.dtype.startswith("weak ") for v in values):
+        found = weak(found)
+    if row.output == "bool":
+        return Typed(node, "bool", "bool", _given(args, row.conditions, row.inputs, kind))
+    return Typed(node, found, kind, _given(args, row.conditions, row.inputs, kind))
+
+
+def _given(
+    args: tuple[Typed, ...], conditions: tuple[str, ...], names: tuple[str, ...], kind: str
+) -> tuple[Typed, ...]:
+    """The arguments, converted to the type that an operation computes in."""
+    return tuple(
+        [
+            _converted(a, "bool" if name in conditions else kind)
+            for a, name in zip(args, names, strict=True)
+        ]
+    )
+
+
+def _converted(typed: Typed, kind: str) -> Typed:
+    """A number becomes another one; all else goes through a conversion."""
+    if typed.kind == kind:
+        return typed
+    if typed.dtype.startswith("weak ") and not isinstance(typed.node, Call):
+        return Typed(typed.node, typed.dtype, kind)
+    return Typed(Call(_NAMES[kind], (typed.node,)), _NAMES[kind], kind, (typed,))

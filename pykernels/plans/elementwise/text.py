@@ -1,0 +1,121 @@
+"""Writes the WGSL of a typed expression: its functions, and the value of one vector."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+
+from pykernels._generated.ops.elementwise import HELPERS, OPS
+from pykernels.wgsl.rows import class_of, typed, value_type
+
+from .language import CASTS, Call, Node, Number
+from .resolve import Typed
+
+__all__ = ["Scalar", "functions", "operations", "scalars", "value"]
+
+# A number as the kernel takes it: an input's name, or which number of the text; and its type.
+Scalar = tuple[str | int, str]
+# One value as another type. Drivers take for granted that nothing is NaN, so bits are compared.
+_CASTS = {
+    ("f32", "i32"): "select(I(clamp(x, V(-2147483648.0f), V(2147483520.0f))), "
+    "select(I(), I(2147483647), x >= V(2147483648.0f)), "
+    "(NAN) | (x >= V(2147483648.0f)))",
+    ("f32", "u32"): "select(U(clamp(x, V(), V(4294967040.0f))), "
+    "select(U(), U(4294967295u), x >= V(4294967296.0f)), "
+    "(NAN) | (x >= V(4294967296.0f)))",
+    ("f32", "bool"): "(bitcast<U>(x) & U(0x7fffffffu)) != U()",
+    ("i32", "bool"): "x != V()",
+    ("u32", "bool"): "x != V()",
+    ("i32", "u32"): "bitcast<U>(x)",
+    ("u32", "i32"): "bitcast<I>(x)",
+}
+_NAN = "(bitcast<U>(x) & U(0x7fffffffu)) > U(0x7f800000u)"
+
+
+def scalars(root: Typed) -> tuple[Scalar, ...]:
+    """The numbers that reach the kernel, each in the types that it is used in."""
+    found: dict[Scalar, None] = {}
+    for t in _walk(root):
+        if isinstance(t.node, Call):
+            found |= {_scalar(n, "f32"): None for n in t.node.params}
+        elif isinstance(t.node, Number) or t.dtype.startswith("weak "):
+            found[_scalar(t.node, t.kind)] = None
+    return tuple(found)
+
+
+def operations(root: Typed) -> int:
+    """Operations of one element."""
+    calls = [t.node.name for t in _walk(root) if isinstance(t.node, Call)]
+    return sum(OPS[name].operations if name in OPS else 1 for name in calls)
+
+
+def functions(root: Typed, vec: int) -> list[str]:
+    """The operations and their helpers, named by type too: WGSL has no overloads."""
+    found: dict[str, str] = {}
+    for t in _walk(root):
+        if not isinstance(t.node, Call) or t.node.name in CASTS:
+            continue
+        row, kind = OPS[t.node.name], _computing(t)
+        known = {h: f"{h}_{kind}" for h in HELPERS} | {f"{row.name}_of": f"{row.name}_{kind}"}
+        for helper in row.helpers:
+            found[known[helper]] = _renamed(typed(HELPERS[helper], kind, vec), known)
+        text = typed(row.texts[class_of(kind)], kind, vec)
+        found[f"{row.name}_{kind}"] = _renamed(text, known)
+    return list(found.values())
+
+
+def value(
+    t: Typed, vec: int, let: Callable[[str], str], loads: Mapping[str, str],
+    members: Mapping[Scalar, str],
+) -> str:  # fmt: skip
+    """The name of a node's value.
+
+    `let` gives an expression a name, `loads` holds the values of tensors, `members` those of
+    numbers.
+    """
+    kind = value_type("V", t.kind, vec)
+    node = t.node
+    if not isinstance(node, Call):
+        if not isinstance(node, Number) and node.name in loads:
+            return loads[node.name]
+        member = members[_scalar(node, t.kind)]
+        return let(f"{kind}({member} != 0u)" if t.kind == "bool" else f"{kind}({member})")
+    args = [value(a, vec, let, loads, members) for a in t.args]
+    if node.name in CASTS:
+        return let(_cast(args[0], t.args[0].kind, t.kind, vec))
+    numbers = [members[_scalar(n, "f32")] for n in node.params]
+    return let(f"{node.name}_{_computing(t)}({', '.join([*args, *numbers])})")
+
+
+def _computing(t: Typed) -> str:
+    """The type that an operation computes in: that of its values, whatever its result is."""
+    assert isinstance(t.node, Call)
+    row = OPS[t.node.name]
+    values = (a.kind for a, n in zip(t.args, row.inputs, strict=True) if n not in row.conditions)
+    return next(values)
+
+
+def _scalar(node: Node, kind: str) -> Scalar:
+    assert not isinstance(node, Call)
+    return (node.index if isinstance(node, Number) else node.name, kind)
+
+
+def _walk(t: Typed) -> Iterator[Typed]:
+    yield t
+    for a in t.args:
+        yield from _walk(a)
+
+
+def _renamed(text: str, names: Mapping[str, str]) -> str:
+    return re.sub(r"\b[a-z]\w*(?=\()", lambda m: names.get(m[0], m[0]), text)
+
+
+def _cast(x: str, source: str, target: str, vec: int) -> str:
+    if source == "bool" and target != "bool":
+        zero, one = (f"{value_type('V', target, vec)}({n})" for n in (0, 1))
+        return f"select({zero}, {one}, {x})"
+    text = _CASTS.get((source, target))
+    if text is None:
+        return f"{value_type('V', target, vec)}({x})"
+    text = typed(text.replace("NAN", _NAN), source, vec)
+    return re.sub(r"\bx\b", x, text)

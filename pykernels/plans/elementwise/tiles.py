@@ -1,0 +1,82 @@
+"""Which elementwise calls go through tiles: those that read a tensor across its memory.
+
+One level of the index space runs along the output's memory, another one along an input's. Tiles of
+both levels read and write whole sectors: blocks of 4 x 4 elements where all tensors have whole
+vectors of four along one of the two, else single elements, where caches hold what a row leaves.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from pykernels.layout import Ints, Nd, View
+from pykernels.plan import cdiv
+
+__all__ = ["TILE", "Tiling", "along_output", "tiling"]
+
+TILE = {4: 64, 1: 32}  # elements along both levels, by how many a block has
+MIN = 16  # below, a tile is mostly empty
+# How a block of four by four is read: vectors along the output, along the other level, or one
+# element for all.
+Reads = Literal["row", "col", "one"]
+
+
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """Blocks of `block` x `block` elements over two levels."""
+
+    block: int
+    reads: tuple[Reads, ...]  # of the tensors in order; () for single elements
+    steps: Ints  # along the other level, of each tensor, in elements
+    values: Ints  # sizes: both levels, the levels between them, and the step of a linear index
+    groups: int
+
+
+def along_output(views: Sequence[View]) -> list[View]:
+    """The same elements with the axes in the order of the output's memory."""
+    dst = views[-1]
+    order = sorted(range(dst.ndim), key=lambda a: -abs(dst.strides[a]) if dst.shape[a] > 1 else 0)
+    if order == list(range(dst.ndim)):
+        return list(views)
+    full = [v.broadcast_to(dst.shape) for v in views]
+    return [v.with_layout([v.shape[a] for a in order], [v.strides[a] for a in order]) for v in full]
+
+
+def tiling(it: Nd, views: Mapping[str, View]) -> Tiling | None:
+    """The tiles of a call, or None where it needs none. The output is the last of `views`."""
+    if it.levels < 2 or it.dims[0] < MIN:
+        return None
+    other = next(
+        (j for n in views for j in range(1, it.levels) if it.strides[n][j] == 1 != it.dims[j]), 0
+    )
+    if not other or it.dims[other] < MIN or not _worth(it, other):
+        return None
+    inner, outer = it.dims[0], it.dims[other]
+    span = math.prod(it.dims[:other])
+    reads = tuple([_reads(it, name, v, other) for name, v in views.items()])
+    block = 4 if None not in reads and reads[-1] == "row" and not (inner | outer) % 4 else 1
+    rest = it.total // (inner * outer)
+    groups = cdiv(inner, TILE[block]) * cdiv(outer, TILE[block]) * rest
+    steps = tuple([it.strides[n][other] for n in views])
+    values = (inner, outer, span // inner, span)
+    return Tiling(block, reads if block == 4 else (), steps, values, groups)  # type: ignore[arg-type]
+
+
+def _worth(it: Nd, other: int) -> bool:
+    """Does some tensor lie along the other level and not along the first?"""
+    return any(s[other] == 1 and abs(s[0]) > 1 for s in it.strides.values())
+
+
+def _reads(it: Nd, name: str, view: View, other: int) -> Reads | None:
+    steps = it.strides[name]
+    if steps[0] == 0 == steps[other]:
+        return "one"
+    aligned = view.offset % (4 * view.dtype.itemsize) == 0
+    for along, how in ((0, "row"), (other, "col")):
+        rest = (s for i, s in enumerate(steps[: it.levels]) if i != along)
+        if steps[along] == 1 and aligned and not any(s % 4 for s in rest):
+            return how  # type: ignore[return-value]
+    return None
