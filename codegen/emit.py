@@ -205,14 +205,15 @@ def emit_kernel(spec: Spec, has_plan: bool) -> str:
     out = []
     if has_plan:
         imports = [f"from pykernels.plans.{spec.family}.{spec.name} import plan"]
+    elif spec.row is not None:
+        imports = ["", f"from pykernels._generated.bodies.{spec.body} import step"]
+        imports.append("from pykernels.plans.elementwise.rows import plan_of")
+        out.append(f"\nplan = plan_of({spec.name!r}, step)\n")
     else:
-        imports = ["", f"from pykernels._generated.bodies.{spec.body or spec.name} import step"]
+        imports = ["", f"from pykernels._generated.bodies.{spec.name} import step"]
         views = ", ".join(f"{t.name}: {_view_type(t)}" for t in spec.tensors)
         options = "".join(f", {o.name}: {o.type}" for o in spec.options)
-        given = ", ".join(
-            [t.name for t in spec.tensors]
-            + [f"{axis}={value!r}" for axis, value in spec.fixed_axes]
-        )
+        given = ", ".join(t.name for t in spec.tensors)
         out.append(
             f"\ndef plan(caps: Caps, scratch: Scratch, {views}{options}) -> list[Step]:\n"
             f'    """A single dispatch."""\n    return [step(caps, {given})]\n'

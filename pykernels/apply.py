@@ -18,9 +18,10 @@ from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.host import type_name
 from pykernels.layout import Layout, contiguous_layout
 from pykernels.plan import Kernel
-from pykernels.plans.elementwise.language import Call, Input, Node, parse
+from pykernels.plans.elementwise.language import Node, parse
 from pykernels.plans.elementwise.program import Program, scalar_values
-from pykernels.plans.elementwise.resolve import resolve, strong
+from pykernels.plans.elementwise.resolve import native, resolve, strong
+from pykernels.plans.elementwise.rows import row_program
 from pykernels.plans.elementwise.text import Scalar
 from pykernels.promotion import WEAK, weak
 from pykernels.runtime.launch import launch
@@ -30,9 +31,6 @@ __all__ = ["Operations", "evaluate", "operate"]
 # By the layouts of tensors and the types of numbers (and the layout of `out`): how a call ran.
 Operations: TypeAlias = "dict[tuple[Any, ...], _Ran]"
 Operand = Array | float
-# What kernels read and write as it lies; other dtypes are converted before and after.
-_NATIVE = {"float32", "float16", "int32", "uint32", "bool"}
-_INSTEAD: dict[str, DTypeName] = {"bfloat16": "float32", "int64": "int64"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +100,10 @@ def evaluate(op: str, text: str, operands: Mapping[str, Operand], out: Tensor | 
         if name not in operands:
             raise ArgumentError(f"[{op}] the expression names {name}, which is not given")
     types = tuple([(n, _type(op, n, operands[n])) for n in expression.inputs])
-    program, dtype = _program(op, expression.root, types)
-    plan = _Plan(program.kernel, program.tensors, program.scalars, expression.numbers, dtype)
+    program = _program(op, expression.root, types)
+    plan = _Plan(
+        program.kernel, program.tensors, program.scalars, expression.numbers, program.dtype
+    )  # fmt: skip
     if out is not None:
         _layout_of(op, out)
     return _run(op, plan, operands, {}, out)[0]
@@ -134,7 +134,6 @@ def _type(op: str, name: str, value: object) -> str:
 def _plan_of_row(name: str, types: tuple[tuple[str, str], ...]) -> _Plan:
     """The kernel of the build where it takes these dtypes, else one that is made."""
     op = OPS[name]
-    root: Node = Call(name, tuple([Input(n) for n, _ in types]), tuple(map(Input, op.params)))
     values = {t for n, t in types if n not in op.conditions}
     conditions = {t for n, t in types if n in op.conditions}
     if op.public and len(values) == 1 and values <= {*op.dtypes} and conditions <= {"bool"}:
@@ -145,24 +144,15 @@ def _plan_of_row(name: str, types: tuple[tuple[str, str], ...]) -> _Plan:
         scalars += tuple((i, "f32") for i in range(len(unused)))
         result = "bool" if op.output == "bool" else strong(dtype)
         return _Plan(kernel, op.inputs, scalars, unused, result)
-    marks = tuple((p, weak("float32")) for p in op.params)
-    program, dtype = _program(name, root, (*types, *marks))
-    return _Plan(program.kernel, program.tensors, program.scalars, (), dtype)
+    program = row_program(name, types)
+    return _Plan(program.kernel, program.tensors, program.scalars, (), program.dtype)
 
 
 @functools.lru_cache(maxsize=512)
-def _program(op: str, root: Node, types: tuple[tuple[str, str], ...]) -> tuple[Program, DTypeName]:
-    """The program of an expression, and the dtype of its result."""
-    typed = resolve(op, root, dict(types))
-    tensors = {n: _native(t) for n, t in types if not t.startswith("weak ")}
-    return Program(op, typed, tensors), strong(typed.dtype)
-
-
-def _native(dtype: str) -> DTypeName:
-    """A dtype that kernels read: itself, or the one that it is converted to before."""
-    if dtype in _NATIVE:
-        return dtype  # type: ignore[return-value]
-    return _INSTEAD.get(dtype, "int32")
+def _program(op: str, root: Node, types: tuple[tuple[str, str], ...]) -> Program:
+    """The program of an expression."""
+    tensors = {n: t for n, t in types if not t.startswith("weak ")}
+    return Program(op, resolve(op, root, dict(types)), tensors)
 
 
 def _run(
@@ -176,26 +166,26 @@ def _run(
         value = operands[name]
         if not isinstance(value, Tensor):
             value, direct = device.tensor(np.asarray(value)), False
-        if value.dtype not in _NATIVE:
-            value, direct = value.astype(_native(value.dtype)), False
+        if value.dtype != native(value.dtype):
+            value, direct = value.astype(native(value.dtype)), False
         tensors.append(value)
     shape = _shape(op, dict(zip(plan.tensors, tensors, strict=True)))
     if out is not None and (out.shape != shape or out.dtype != plan.dtype):
         if out.shape != shape:
             raise ShapeError(f"[{op}] out must have shape {shape} but has {out.shape}")
         raise DTypeError(f"[{op}] out must be {plan.dtype} but is {out.dtype}")
-    native = plan.dtype in _NATIVE
-    if out is not None and native:
+    written = native(plan.dtype)
+    if out is not None and written == plan.dtype:
         result = out
     else:
-        lay = contiguous_layout(shape, DTYPES[plan.dtype if native else _native(plan.dtype)])
+        lay = contiguous_layout(shape, DTYPES[written])
         result = tensors[0]._fresh(lay) if tensors else device.empty(shape, lay.dtype.name)
     numbers = scalar_values(plan.scalars, {**operands, **params}, plan.numbers)
     launch(
         (plan.kernel, (), *[t._location for t in tensors], result._location),
         (*tensors, result), numbers,
     )  # fmt: skip
-    if not native:
+    if written != plan.dtype:
         direct = False
         if out is None:
             result = result.astype(plan.dtype)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from pykernels.apply import evaluate
 from pykernels.arrays import Array
 from pykernels.device import Tensor
-from pykernels.apply import evaluate
 
 __all__ = ["clamp", "clip", "elementwise", "isclose", "masked_fill"]
 

@@ -16,9 +16,9 @@ from pykernels.wgsl.head import features, head
 from pykernels.wgsl.interface import Axis, Interface, Param, TensorSpec
 from pykernels.wgsl.rows import value_type
 
-from .resolve import Typed, strong
+from .resolve import Typed, native, strong
 from .text import Scalar, functions, operations, scalars, value
-from .tiles import TILE, Tiling, along_output, tiling
+from .tiles import TILE, Tiling, each_part, tiling
 
 __all__ = ["Program", "scalar_values"]
 
@@ -42,21 +42,27 @@ _TILE_PARAMS = ("t_inner", "t_outer", "t_between", "t_step")
 
 
 class Program:
-    """The kernel of a typed expression over tensors of these dtypes, by name.
+    """The kernel of a typed expression over tensors of these dtypes, by name, each in its `native`.
 
-    `kernel` takes the tensors in their order, then the output, and `scalars` as numbers.
+    `kernel` takes the tensors in their order, then the output, and `scalars` as numbers. The output
+    may overwrite the input `alias`, or the first of its dtype.
     """
 
-    def __init__(self, name: str, root: Typed, tensors: Mapping[str, str]) -> None:
+    def __init__(
+        self, name: str, root: Typed, tensors: Mapping[str, str], *, alias: str | None = None
+    ) -> None:
         self.tensors = tuple(tensors)
         if len(tensors) > MAX_INPUTS:
             raise LimitError(
                 f"[{name}] an expression reads at most {MAX_INPUTS} tensors but has {len(tensors)}"
             )
         self._root = root
-        shorts = {f"x{i}": DTYPES[d].short for i, d in enumerate(tensors.values())}
+        self.dtype = strong(root.dtype)  # of the result; `native` of it is what the kernel writes
+        shorts = {f"x{i}": DTYPES[native(d)].short for i, d in enumerate(tensors.values())}
         self._shorts = shorts | {"dst": _stored(root)}
-        self._alias = next((x for x, s in shorts.items() if s == self._shorts["dst"]), "")
+        may = dict(zip(shorts, tensors, strict=True))
+        same = (x for x, s in shorts.items() if s == self._shorts["dst"])
+        self._alias = next((x for x in same if alias in (None, may[x])), "")
         self.scalars: tuple[Scalar, ...] = scalars(root)
         members = tuple([f"c{i}" for i in range(len(self.scalars))])
         told = repr((root, self._shorts))
@@ -114,14 +120,17 @@ class Program:
     # -- a call -----------------------------------------------------------------------------------
 
     def plan(self, caps: Caps, scratch: Scratch, *views: View) -> list[Step]:
-        """A single dispatch."""
-        named = dict(zip(self._shorts, along_output(views), strict=True))
-        it = Nd(named["dst"].shape, named, [x for x in named if x != "dst"])
-        vec = 4 if it.vec(4, [x for x in named if x != "dst"]) else 1
-        if not self.tensors:
-            vec = 4 if it.vec(4) else 1
+        """A dispatch for each part."""
+        return each_part(caps, views, self.step)
+
+    def step(self, caps: Caps, views: Sequence[View]) -> Step:
+        """A single dispatch; the axes are in the order of the output's memory."""
+        named = dict(zip(self._shorts, views, strict=True))
+        inputs = [x for x in named if x != "dst"]
+        it = Nd(views[-1].shape, named, inputs)
+        vec = 4 if it.vec(4, inputs) else 1
         tiles = tiling(it, it.views) if vec == 1 else None
-        return [self._tiled(it, tiles) if tiles else self._straight(it, vec)]
+        return self._tiled(it, tiles) if tiles else self._straight(it, vec)
 
     def _straight(self, it: Nd, vec: int) -> Step:
         widths = {x: 1 if x != "dst" and it.repeats(x) else vec for x in it.views}

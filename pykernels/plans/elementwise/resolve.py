@@ -13,10 +13,11 @@ from pykernels.wgsl.rows import class_of
 
 from .language import CASTS, Call, Input, Node, Number
 
-__all__ = ["Typed", "computed", "resolve", "strong"]
+__all__ = ["Typed", "computed", "native", "resolve", "strong"]
 
 # What is taken where an operation has no text for a type, in order.
 _UP = {"bool": ("i32", "f32"), "i32": ("f32",), "u32": ("f32",), "f32": ()}
+_NATIVE = ("float32", "float16", "int32", "uint32", "bool")
 _NAMES: dict[str, DTypeName] = {"f32": "float32", "i32": "int32", "u32": "uint32", "bool": "bool"}
 
 
@@ -43,6 +44,13 @@ def computed(dtype: str) -> str:
     if dt.kind == "f":
         return "f32"
     return "u32" if dt.name == "uint32" else "i32"
+
+
+def native(dtype: str) -> DTypeName:
+    """The dtype that a kernel reads and writes in place of one: itself, where it is no other."""
+    if dtype in _NATIVE:
+        return dtype  # type: ignore[return-value]
+    return "float32" if dtype == "bfloat16" else "int32"
 
 
 def resolve(op: str, node: Node, operands: Mapping[str, str]) -> Typed:
