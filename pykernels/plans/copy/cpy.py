@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from itertools import pairwise
 
 from pykernels._generated.bodies import cpy as cpy_body
@@ -11,6 +10,7 @@ from pykernels._generated.bodies import cpy_block, cpy_bytes, cpy_cast, cpy_tile
 from pykernels.errors import DTypeError, LimitError, ShapeError
 from pykernels.layout import View, contiguous_strides, merge_axes
 from pykernels.plan import Caps, Scratch, Step
+from pykernels.plans.parts import parts
 from pykernels.plans.runs import KINDS, chunks, runs
 
 __all__ = ["plan"]
@@ -24,8 +24,7 @@ def plan(caps: Caps, scratch: Scratch, src: View, dst: View) -> list[Step]:
     if src.contiguous and dst.contiguous:
         return _contiguous(caps, src, dst)
     src, dst = _same_shape(src, dst)
-    parts = _split(caps, src, dst)
-    return [step for s, d in parts for step in _strided(caps, s, d)]
+    return [step for s, d in _split(caps, src, dst) for step in _strided(caps, s, d)]
 
 
 def _check(src: View, dst: View) -> None:
@@ -98,31 +97,10 @@ def _over(view: View, shape: tuple[int, ...]) -> View:
 
 
 def _split(caps: Caps, src: View, dst: View) -> list[tuple[View, View]]:
-    """Cut along the widest axis until every window fits one binding."""
-    room = caps.max_binding - 2 * caps.alignment
-    spans = [v.window[1] - v.window[0] for v in (src, dst)]
-    if max(spans) <= room:
-        return [(src, dst)]
-    reach = [
-        max(abs(v.strides[a]) for v in (src, dst)) * (src.shape[a] - 1) for a in range(src.ndim)
-    ]
-    axis = max(range(src.ndim), key=lambda a: reach[a])
-    half = src.shape[axis] // 2
-    if reach[axis] == 0 or half == 0:
-        raise LimitError(f"a view of {max(spans)} bytes does not fit one binding")
-    # Cuts of a contiguous run stay on vector boundaries.
-    half = half // 64 * 64 or half
-    out = []
-    for first, n in ((0, half), (half, src.shape[axis] - half)):
-        s, d = (
-            replace(
-                v, shape=(*v.shape[:axis], n, *v.shape[axis + 1 :]),
-                offset=v.offset + first * v.strides[axis],
-            )
-            for v in (src, dst)
-        )  # fmt: skip
-        out += _split(caps, s, d)
-    return out
+    """The copy in parts whose windows fit one binding."""
+    axes = [{"src": axis, "dst": axis} for axis in range(src.ndim)]
+    found = parts(caps, {"src": src, "dst": dst}, axes)
+    return [(part.views["src"], part.views["dst"]) for part in found]
 
 
 def _strided(caps: Caps, src: View, dst: View) -> list[Step]:
