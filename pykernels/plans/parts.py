@@ -1,16 +1,16 @@
-"""Calls in parts, where a tensor is larger than one storage binding."""
+"""Calls in parts: where a tensor is larger than one storage binding, or axes are too many."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from pykernels.errors import LimitError
-from pykernels.layout import Ints, View
+from pykernels.layout import Ints, Rows, View, merge_axes, repeated
 from pykernels.plan import Caps
 
-__all__ = ["Part", "fits_binding", "parts"]
+__all__ = ["Part", "fits_binding", "narrow", "parts", "row_parts"]
 
 # Each is a dispatch at least, and one batch holds no more.
 MAX_PARTS = 1024
@@ -28,45 +28,96 @@ def fits_binding(caps: Caps, view: View) -> bool:
     return _bytes_bound(caps, view) <= caps.max_binding
 
 
-def parts(caps: Caps, views: Mapping[str, View], axes: Sequence[Mapping[str, int]]) -> list[Part]:
+def parts(
+    caps: Caps,
+    views: Mapping[str, View],
+    axes: Sequence[Mapping[str, int]],
+    levels: int | None = None,
+) -> list[Part]:
     """The call in so many parts that each view of a part fits one binding: one, if all fit whole.
 
     Each of `axes` may be cut, and names the axis of each view that goes with it; a view that it
     does not name is the same in all parts. So the product of a (b, m, k) and w (n, k) to dst
     (b, m, n) has the axes {"a": 0, "dst": 0}, {"a": 1, "dst": 1} and {"w": 0, "dst": 2}. Cuts are
-    at multiples of 64 where they can be, so that what is read in vectors stays so.
+    at multiples of 64 where they can be, so that what is read in vectors stays so. With `levels`,
+    the axes of a part merge into no more than so many.
     """
     found: list[Part] = []
-    _add(caps, Part(dict(views), (0,) * len(axes)), axes, found)
+    _add(caps, Part(dict(views), (0,) * len(axes)), axes, levels, found)
     return found
 
 
-def _add(caps: Caps, part: Part, axes: Sequence[Mapping[str, int]], found: list[Part]) -> None:
-    """Append the part, or its halves along the axis on which its large views reach furthest."""
+def row_parts(
+    caps: Caps, shape: Ints, views: Mapping[str, View], repeats: Collection[str] = ()
+) -> list[Part]:
+    """The parts of a call over rows: all axes but the last of `shape` may be cut.
+
+    `repeats` are views that fill `shape` by `layout.repeats_to`. Where one does so by modulo, that
+    axis is two in all views of the parts.
+    """
+    full, over = repeated(shape, len(shape) - 1, views, [n for n in repeats if n in views])
+    axes = [{name: axis for name in over} for axis in range(len(full) - 1)]
+    return parts(caps, over, axes, Rows.LEVELS)
+
+
+def _add(
+    caps: Caps,
+    part: Part,
+    axes: Sequence[Mapping[str, int]],
+    levels: int | None,
+    found: list[Part],
+) -> None:
+    """Append the part if it needs no cut, else those that it is cut into."""
     large = {name: v for name, v in part.views.items() if not fits_binding(caps, v)}
-    if not large:
-        if len(found) == MAX_PARTS:
-            raise LimitError(f"the call needs more than {MAX_PARTS} parts that fit one binding")
+    if large:
+        reach = [_reach(large, axis) for axis in axes]
+        if max(reach, default=0) == 0:
+            name = min(large)
+            raise LimitError(
+                f"{name} has parts of {_bytes_bound(caps, large[name])} bytes that cannot be cut, "
+                f"but one binding of this device holds {caps.max_binding}"
+            )
+        axis = reach.index(max(reach))
+        n = _length(part, axes[axis])
+        half = n // 2 // 64 * 64 or n // 2
+        cuts = [(0, half), (half, n - half)]
+    elif levels is not None and _levels(part, axes) > levels:
+        # One at a time along the shortest of the axes without which fewest are left.
+        lengths = [_length(part, axis) for axis in axes]
+        left = [_levels(_cut(part, axes, i, 0, 1), axes) for i in range(len(axes))]
+        axis = min((i for i, n in enumerate(lengths) if n > 1), key=lambda i: (left[i], lengths[i]))
+        cuts = [(first, 1) for first in range(lengths[axis])]
+    elif len(found) == MAX_PARTS:
+        raise LimitError(f"the call needs more than {MAX_PARTS} parts")
+    else:
         found.append(part)
         return
-    reach = [_reach(large, axis) for axis in axes]
-    if max(reach, default=0) == 0:
-        name = min(large)
-        raise LimitError(
-            f"{name} has parts of {_bytes_bound(caps, large[name])} bytes that cannot be cut, but "
-            f"one binding of this device holds {caps.max_binding}"
-        )
-    axis = reach.index(max(reach))
-    n = next(part.views[name].shape[a] for name, a in axes[axis].items())
-    half = n // 2 // 64 * 64 or n // 2
-    for first, size in ((0, half), (half, n - half)):
-        views = {
-            name: _narrow(v, axes[axis][name], first, size) if name in axes[axis] else v
-            for name, v in part.views.items()
-        }
-        start = [*part.first]
-        start[axis] += first
-        _add(caps, Part(views, tuple(start)), axes, found)
+    for first, size in cuts:
+        _add(caps, _cut(part, axes, axis, first, size), axes, levels, found)
+
+
+def _cut(part: Part, axes: Sequence[Mapping[str, int]], axis: int, first: int, size: int) -> Part:
+    """`size` from `first` on, along one of the axes."""
+    along = axes[axis]
+    views = {
+        n: narrow(v, along[n], first, size) if n in along else v for n, v in part.views.items()
+    }
+    start = [at + (first if i == axis else 0) for i, at in enumerate(part.first)]
+    return Part(views, tuple(start))
+
+
+def _length(part: Part, axis: Mapping[str, int]) -> int:
+    return max(part.views[name].shape[a] for name, a in axis.items())
+
+
+def _levels(part: Part, axes: Sequence[Mapping[str, int]]) -> int:
+    """How many axes are left when neighbours are merged."""
+    shape = tuple(_length(part, axis) for axis in axes)
+    steps = [
+        tuple(v.strides[axis[name]] if name in axis else 0 for axis in axes)
+        for name, v in part.views.items()
+    ]
+    return len(merge_axes(shape, steps)[0])
 
 
 def _reach(views: Mapping[str, View], axis: Mapping[str, int]) -> int:
@@ -75,7 +126,7 @@ def _reach(views: Mapping[str, View], axis: Mapping[str, int]) -> int:
     return max(ends, default=0)
 
 
-def _narrow(view: View, axis: int, first: int, size: int) -> View:
+def narrow(view: View, axis: int, first: int, size: int) -> View:
     """The elements from `first` on along one axis."""
     shape = (*view.shape[:axis], size, *view.shape[axis + 1 :])
     return replace(view, shape=shape, offset=view.offset + first * view.strides[axis])
