@@ -10,7 +10,7 @@ from pykernels.errors import LimitError
 from pykernels.layout import Ints, Rows, View, merge_axes, repeated
 from pykernels.plan import Caps
 
-__all__ = ["Part", "fits_binding", "narrow", "parts", "row_parts"]
+__all__ = ["Part", "fits_binding", "in_levels", "narrow", "parts", "row_parts"]
 
 # Each is a dispatch at least, and one batch holds no more.
 MAX_PARTS = 1024
@@ -28,22 +28,35 @@ def fits_binding(caps: Caps, view: View) -> bool:
     return _bytes_bound(caps, view) <= caps.max_binding
 
 
-def parts(
-    caps: Caps,
-    views: Mapping[str, View],
-    axes: Sequence[Mapping[str, int]],
-    levels: int | None = None,
-) -> list[Part]:
+def parts(caps: Caps, views: Mapping[str, View], axes: Sequence[Mapping[str, int]]) -> list[Part]:
     """The call in so many parts that each view of a part fits one binding: one, if all fit whole.
 
     Each of `axes` may be cut, and names the axis of each view that goes with it; a view that it
     does not name is the same in all parts. So the product of a (b, m, k) and w (n, k) to dst
     (b, m, n) has the axes {"a": 0, "dst": 0}, {"a": 1, "dst": 1} and {"w": 0, "dst": 2}. Cuts are
-    at multiples of 64 where they can be, so that what is read in vectors stays so. With `levels`,
-    the axes of a part merge into no more than so many.
+    at multiples of 64 where they can be, so that what is read in vectors stays so.
     """
     found: list[Part] = []
-    _add(caps, Part(dict(views), (0,) * len(axes)), axes, levels, found)
+    _halve(caps, Part(dict(views), (0,) * len(axes)), axes, found)
+    return found
+
+
+def in_levels(part: Part, axes: Sequence[Mapping[str, int]], levels: int) -> list[Part]:
+    """A part in so many that their axes merge into no more than `levels`.
+
+    `axes` are those of an index space, the first of those that `first` counts along.
+    """
+    if _levels(part, axes) <= levels:
+        return [part]
+    # One at a time along an axis without which fewest are left, the shortest of those.
+    lengths = [_length(part, axis) for axis in axes]
+    left = [_levels(_cut(part, axes, i, 0, 1), axes) for i in range(len(axes))]
+    axis = min((i for i, n in enumerate(lengths) if n > 1), key=lambda i: (left[i], lengths[i]))
+    _check_count(lengths[axis])
+    found: list[Part] = []
+    for first in range(lengths[axis]):
+        found += in_levels(_cut(part, axes, axis, first, 1), axes, levels)
+        _check_count(len(found))
     return found
 
 
@@ -57,43 +70,35 @@ def row_parts(
     """
     full, over = repeated(shape, len(shape) - 1, views, [n for n in repeats if n in views])
     axes = [{name: axis for name in over} for axis in range(len(full) - 1)]
-    return parts(caps, over, axes, Rows.LEVELS)
+    found = [p for part in parts(caps, over, axes) for p in in_levels(part, axes, Rows.LEVELS)]
+    _check_count(len(found))
+    return found
 
 
-def _add(
-    caps: Caps,
-    part: Part,
-    axes: Sequence[Mapping[str, int]],
-    levels: int | None,
-    found: list[Part],
-) -> None:
-    """Append the part if it needs no cut, else those that it is cut into."""
+def _halve(caps: Caps, part: Part, axes: Sequence[Mapping[str, int]], found: list[Part]) -> None:
+    """Append the part, or its halves along the axis on which its large views reach furthest."""
     large = {name: v for name, v in part.views.items() if not fits_binding(caps, v)}
-    if large:
-        reach = [_reach(large, axis) for axis in axes]
-        if max(reach, default=0) == 0:
-            name = min(large)
-            raise LimitError(
-                f"{name} has parts of {_bytes_bound(caps, large[name])} bytes that cannot be cut, "
-                f"but one binding of this device holds {caps.max_binding}"
-            )
-        axis = reach.index(max(reach))
-        n = _length(part, axes[axis])
-        half = n // 2 // 64 * 64 or n // 2
-        cuts = [(0, half), (half, n - half)]
-    elif levels is not None and _levels(part, axes) > levels:
-        # One at a time along the shortest of the axes without which fewest are left.
-        lengths = [_length(part, axis) for axis in axes]
-        left = [_levels(_cut(part, axes, i, 0, 1), axes) for i in range(len(axes))]
-        axis = min((i for i, n in enumerate(lengths) if n > 1), key=lambda i: (left[i], lengths[i]))
-        cuts = [(first, 1) for first in range(lengths[axis])]
-    elif len(found) == MAX_PARTS:
-        raise LimitError(f"the call needs more than {MAX_PARTS} parts")
-    else:
+    if not large:
         found.append(part)
+        _check_count(len(found))
         return
-    for first, size in cuts:
-        _add(caps, _cut(part, axes, axis, first, size), axes, levels, found)
+    reach = [_reach(large, axis) for axis in axes]
+    if max(reach, default=0) == 0:
+        name = min(large)
+        raise LimitError(
+            f"{name} has parts of {_bytes_bound(caps, large[name])} bytes that cannot be cut, but "
+            f"one binding of this device holds {caps.max_binding}"
+        )
+    axis = reach.index(max(reach))
+    n = _length(part, axes[axis])
+    half = n // 2 // 64 * 64 or n // 2
+    for first, size in ((0, half), (half, n - half)):
+        _halve(caps, _cut(part, axes, axis, first, size), axes, found)
+
+
+def _check_count(parts: int) -> None:
+    if parts > MAX_PARTS:
+        raise LimitError(f"the call needs more than {MAX_PARTS} parts")
 
 
 def _cut(part: Part, axes: Sequence[Mapping[str, int]], axis: int, first: int, size: int) -> Part:
