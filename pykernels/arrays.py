@@ -125,10 +125,11 @@ class Call:
                 raise ArgumentError(f"[{op}] axis and dim are the same thing: give one of them")
             axis = dim
         index = integer(op, "axis", axis)
-        if not -x.ndim <= index < x.ndim:
+        ndim = max(x.ndim, 1)  # one number is a row of one
+        if not -ndim <= index < ndim:
             raise ShapeError(f"[{op}] axis {index} does not exist in shape {x.shape}")
-        index %= x.ndim
-        if index == x.ndim - 1:
+        index %= ndim
+        if index == ndim - 1:
             return
         for name, value in last_only.items():
             given = value is not None if isinstance(value, Tensor | None) else value != 0

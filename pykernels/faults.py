@@ -7,7 +7,7 @@ word for each bit of the first wrong value: see `codegen.head`. `runtime.faults`
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 __all__ = [
     "BITS",
@@ -33,18 +33,49 @@ PAGE_BYTES = 4 * (HEAD + SLOTS * SLOT)
 class Watch:
     """What a step may find wrong: elements of the argument `name` outside [0, `below`).
 
-    A position counts the elements of `space`, to which the argument of shape `shape` repeats.
+    A position counts the elements of `space`, to which the argument of shape `shape` repeats. The
+    steps of one call are numbered by `step`; where there are more, each has the elements of a block
+    `sizes` that begins at `first` of `whole`, which is `space` with more axes.
     """
 
     name: str
     below: int
     shape: tuple[int, ...]
     space: tuple[int, ...]
+    step: int = 0
+    first: tuple[int, ...] = ()
+    sizes: tuple[int, ...] = ()
+    whole: tuple[int, ...] = ()
+
+    def part(
+        self,
+        step: int,
+        first: tuple[int, ...],
+        sizes: tuple[int, ...],
+        whole: tuple[int, ...],
+    ) -> Watch:
+        """What one of several steps may find."""
+        return replace(self, step=step, first=first, sizes=sizes, whole=whole)
+
+    def number(self, own: int) -> int:
+        """An element of `space`, by its number within the step."""
+        if not self.whole:
+            return own
+        at = _position(own, self.sizes)
+        found = 0
+        for i, first, n in zip(at, self.first, self.whole, strict=True):
+            found = found * n + first + i
+        return found
 
     def position(self, number: int) -> tuple[int, ...]:
-        """The element that the first number found stands for: it lies in the first repeat."""
-        at = []
-        for n in reversed(self.space):
-            number, i = divmod(number, n)
-            at.append(i)
-        return tuple(reversed(at[: len(self.shape)]))
+        """The element of the argument that is repeated there."""
+        at = _position(number, self.space)[len(self.space) - len(self.shape) :]
+        return tuple([i % n for i, n in zip(at, self.shape, strict=True)])
+
+
+def _position(number: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    at = []
+    for n in reversed(shape):
+        number, i = divmod(number, n)
+        at.append(i)
+    return tuple(reversed(at))

@@ -27,6 +27,7 @@ __all__ = [
     "contiguous_strides",
     "extent",
     "layout",
+    "repeated",
 ]
 
 Ints = tuple[int, ...]
@@ -220,7 +221,7 @@ def _along(cut: Ints, size: int, stride: int) -> Ints:
     return tuple(reversed(steps))
 
 
-def _repeated(
+def repeated(
     shape: Ints, lead: int, views: Mapping[str, View], repeats: Collection[str]
 ) -> tuple[Ints, dict[str, View]]:
     """`shape` and the views over it, those of `repeats` by `repeats_to`.
@@ -263,7 +264,7 @@ class _Space:
         self, shape: Ints, views: Mapping[str, View | None], repeats: Collection[str] = ()
     ) -> None:
         given = {k: v for k, v in views.items() if v is not None}
-        shape, self.views = _repeated(
+        shape, self.views = repeated(
             shape, len(shape) - self.TAIL, given, [k for k in repeats if k in given]
         )
         lead = len(shape) - self.TAIL

@@ -5,16 +5,13 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from .device import Tensor
-
 __all__ = ["Operators"]
 
-Operand: TypeAlias = "Tensor | np.ndarray[Any, np.dtype[Any]] | np.generic | float"
+Operand: TypeAlias = "Operators | np.ndarray[Any, np.dtype[Any]] | np.generic | float"
 # Functions of numpy that we call otherwise, and what reducing with a function is.
 _REDUCTIONS = {
     "add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_or": "any",

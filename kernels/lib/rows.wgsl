@@ -2,7 +2,8 @@
 //
 // An invocation moves elements (or vectors) of ROWS rows that lie a workgroup's rows apart, COLS of
 // each: 2^lane_bits lanes take neighbouring columns. `picked` names the side whose row the index
-// gives, "src" or "dst"; its step along rows in the index space is 0. PAIR, for halves that are
+// gives, "src" or "dst"; its step along rows in the index space is 0. Of its rows, `limit` in all, a
+// dispatch has `own_rows` from `first_row` on, and leaves the others alone. PAIR, for halves that are
 // contiguous in dst: a column is a word of dst, with one or two halves of the row.
 //% import "kernels/lib/words.wgsl" as words
 //% set ROWS, COLS, WG = CFG.ROWS, CFG.COLS, CFG.threads
@@ -35,10 +36,10 @@ ${load(k, S, V, COLS)}
 //% endfor
 //% for k in range(ROWS)
 //% if picked == "src"
-  let from${k} = src_row(r${k}) + min(lo${k}, p.last_row) * p.pitch;
+  let from${k} = src_row(r${k}) + min(lo${k} - p.first_row, p.last_row) * p.pitch;
   let to${k} = dst_row(r${k});
 //% else
-  let to${k} = dst_row(r${k}) + lo${k} * p.pitch;
+  let to${k} = dst_row(r${k}) + (lo${k} - p.first_row) * p.pitch;
 //% endif
 //% if PAIR
 ${load_pairs(k, S, COLS)}
@@ -48,7 +49,8 @@ ${load(k, S, V, COLS)}
 //% endfor
 //% for k in range(ROWS)
   // int32 has no second word: the first stands for it, and says the same of the sign.
-  let inside${k} = (lo${k} < p.limit) & ((p.index_words == 1u) | (hi${k} == 0u));
+  let small${k} = (p.index_words == 1u) | (hi${k} == 0u);
+  let inside${k} = (lo${k} - p.first_row < p.own_rows) & small${k};
   let live${k} = r + ${k}u * group_rows < p.rows;
 //% for u in range(COLS)
 //% set n = k ~ u
@@ -87,7 +89,7 @@ ${load(k, S, V, COLS)}
 //% endfor
 //% endfor
 //% for k in range(ROWS)
-  if (live${k} & !inside${k} & (c0 == 0u)) {
+  if (live${k} & !((lo${k} < p.limit) & small${k}) & (c0 == 0u)) {
     let sign = select(0u, 0xffffffffu, lo${k} >= 0x80000000u);
     fault(r${k}, lo${k}, select(hi${k}, sign, p.index_words == 1u));
   }

@@ -24,6 +24,8 @@
 // params.width = { type = "u32", value = "dst.shape[-1] // V" }
 // params.index_words = { type = "u32", value = "index.dtype.itemsize // 4" }
 // params.limit = { type = "u32" }
+// params.first_row = { type = "u32" }
+// params.own_rows = { type = "u32" }
 // params.last_row = { type = "u32" }
 // params.pitch = { type = "u32", value = "src.strides[-2] // (src.dtype.itemsize * V) % (1 << 32)" }
 // params.lane_bits = { type = "u32" }

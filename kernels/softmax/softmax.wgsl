@@ -40,6 +40,7 @@
 // params.lanes_apart = { type = "u32", value = "1 if it.columns_apart('x') else 0" }
 // params.head_rows = { type = "u32" }
 // params.heads = { type = "u32" }
+// params.first_head = { type = "u32" }
 // params.alibi_heads = { type = "u32" }
 // params.sink_step = { type = "u32", value = "(sinks.strides[0] // 4 if sinks else 0) & 0xffffffff" }
 // params.has_sinks = { type = "u32", value = "1 if sinks else 0" }
@@ -58,7 +59,7 @@
 // LANES invocations hold one row in registers, N vectors each: one read and one write.
 // Where rows lie closer together than columns, neighbouring invocations take neighbouring rows.
 ${logits.functions(VEC)}
-${mask.alibi_slope("row: u32", "(row / p.head_rows) % p.heads")}
+${mask.alibi_slope("row: u32", "p.first_head + (row / p.head_rows) % p.heads")}
 ${reduce.memory(LANES, WG, SG)}
 
 @compute @workgroup_size(WG)
@@ -94,7 +95,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   m = finite(m);
   var sink = 0.0f;
   if (p.has_sinks == 1u) {
-    sink = sinks_load(p.sinks_off + ((row / p.head_rows) % p.heads) * p.sink_step);
+    sink = sinks_load(p.sinks_off + (p.first_head + (row / p.head_rows) % p.heads) * p.sink_step);
     lost |= is_bad(sink);
     m = max(m, sink);
   }

@@ -18,6 +18,7 @@
 // params.pieces = { type = "u32" }
 // params.head_rows = { type = "u32" }
 // params.heads = { type = "u32" }
+// params.first_head = { type = "u32" }
 // params.alibi_heads = { type = "u32" }
 // params.minus_inf = { type = "u32", value = "0xff800000" }
 // params.nan = { type = "u32", value = "0x7fc00000" }
@@ -31,7 +32,7 @@
 //% set N = CFG.N
 // One workgroup of `threads` invocations per piece of a row, N vectors each; none depends on another.
 ${logits.functions(VEC)}
-${mask.alibi_slope("row: u32", "(row / p.head_rows) % p.heads")}
+${mask.alibi_slope("row: u32", "p.first_head + (row / p.head_rows) % p.heads")}
 
 @compute @workgroup_size(${CFG.threads})
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) lane: u32) {

@@ -1,8 +1,8 @@
 // /// kernel
 // doc = """
-// Gradient of softmax over the last axis: dst = y * (dy - sum(dy * y)), computed in f32.
+// Gradient of softmax over the last axis: dst = scale * y * (dy - sum(dy * y)), computed in f32.
 //
-// `y` is the result of the softmax. `dst` may be `dy`."""
+// `y` is the result of the softmax, and `scale` what that one got. `dst` may be `dy`."""
 // configs.row4 = { LANES = 4, N = 1 }
 // configs.row16 = { LANES = 4, N = 4 }
 // configs.row32 = { LANES = 8, N = 4 }
@@ -27,9 +27,10 @@
 // axis = { moves = ["y", "dy"] }
 // iterate = "rows"
 // params.cols = { type = "u32", value = "it.cols // VEC" }
-// operations = "4 * y.size"
+// params.scale = { type = "f32", default = 1.0, doc = "Factor of the logits, as in `softmax`." }
+// operations = "5 * y.size"
 // uses = ["reduce"]
-// grid = "cdiv(it.rows, WG // CFG.LANES) if it.cols else 0"
+// grid = "cdiv(it.rows, WG // CFG.LANES)"
 // ///
 
 //% set LANES, N = CFG.LANES, CFG.N
@@ -70,13 +71,13 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) s
   let dst_base = dst_row(row);
 //% for k in range(N)
   if (lane + ${k * LANES}u < p.cols) {
-    dst_store(dst_at(dst_base, lane + ${k * LANES}u), y${k} * (dy${k} - ${V}(sum)));
+    dst_store(dst_at(dst_base, lane + ${k * LANES}u), p.scale * (y${k} * (dy${k} - ${V}(sum))));
   }
 //% endfor
 //% if N == 0
   for (var c = lane; c < p.cols; c += ${LANES}u) {
     let y = y_load(y_at(y_base, c));
-    dst_store(dst_at(dst_base, c), y * (dy_load(dy_at(dy_base, c)) - ${V}(sum)));
+    dst_store(dst_at(dst_base, c), p.scale * (y * (dy_load(dy_at(dy_base, c)) - ${V}(sum))));
   }
 //% endif
 }

@@ -9,6 +9,7 @@
 // params.pieces = { type = "u32" }
 // params.head_rows = { type = "u32" }
 // params.heads = { type = "u32" }
+// params.first_head = { type = "u32" }
 // params.sink_step = { type = "u32", value = "(sinks.strides[0] // 4 if sinks else 0) & 0xffffffff" }
 // params.has_sinks = { type = "u32", value = "1 if sinks else 0" }
 // params.plus_inf = { type = "u32", value = "0x7f800000" }
@@ -32,7 +33,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   var m = finite(row_max);
   var sink = 0.0f;
   if (p.has_sinks == 1u) {
-    sink = sinks_load(p.sinks_off + ((row / p.head_rows) % p.heads) * p.sink_step);
+    sink = sinks_load(p.sinks_off + (p.first_head + (row / p.head_rows) % p.heads) * p.sink_step);
     m = max(m, sink);
   }
   var row_sum = 0.0f;

@@ -17,6 +17,7 @@
 // params.pieces = { type = "u32" }
 // params.head_rows = { type = "u32" }
 // params.heads = { type = "u32" }
+// params.first_head = { type = "u32" }
 // params.alibi_heads = { type = "u32" }
 // params.minus_inf = { type = "u32", value = "0xff800000" }
 // params.scale = { type = "f32", arg = true }
@@ -28,7 +29,7 @@
 //% set N = CFG.N
 // One workgroup of `threads` invocations reads one piece of a row, N vectors each.
 ${logits.functions(VEC)}
-${mask.alibi_slope("row: u32", "(row / p.head_rows) % p.heads")}
+${mask.alibi_slope("row: u32", "p.first_head + (row / p.head_rows) % p.heads")}
 ${reduce.memory(CFG.threads, CFG.threads)}
 
 @compute @workgroup_size(${CFG.threads})

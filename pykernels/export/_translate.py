@@ -20,6 +20,7 @@ __all__ = ["NotTranslated", "plan_object", "translate"]
 _OWN = {
     "Caps", "DType", "DTypeName", "DTYPES", "Ints", "Nd", "Rows", "Scratch", "Step", "Tiles",
     "View", "Watch", "cdiv", "contiguous_strides", "dtype", "extent", "forced", "merge_axes",
+    "repeated",
 }  # fmt: skip
 _OURS = ("pykernels.layout", "pykernels.plan", "pykernels.dtypes", "pykernels.faults")
 _TYPES_ONLY = ("collections.abc", "__future__", "typing", "pykernels.tuning")

@@ -1,16 +1,16 @@
-"""Calls in parts, where a tensor is larger than one storage binding."""
+"""Calls in parts: where a tensor is larger than one storage binding, or axes are too many."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from pykernels.errors import LimitError
-from pykernels.layout import Ints, View
+from pykernels.layout import Ints, Rows, View, merge_axes, repeated
 from pykernels.plan import Caps
 
-__all__ = ["Part", "fits_binding", "parts"]
+__all__ = ["Part", "fits_binding", "in_levels", "narrow", "parts", "row_parts"]
 
 # Each is a dispatch at least, and one batch holds no more.
 MAX_PARTS = 1024
@@ -37,17 +37,50 @@ def parts(caps: Caps, views: Mapping[str, View], axes: Sequence[Mapping[str, int
     at multiples of 64 where they can be, so that what is read in vectors stays so.
     """
     found: list[Part] = []
-    _add(caps, Part(dict(views), (0,) * len(axes)), axes, found)
+    _halve(caps, Part(dict(views), (0,) * len(axes)), axes, found)
     return found
 
 
-def _add(caps: Caps, part: Part, axes: Sequence[Mapping[str, int]], found: list[Part]) -> None:
+def in_levels(part: Part, axes: Sequence[Mapping[str, int]], levels: int) -> list[Part]:
+    """A part in so many that their axes merge into no more than `levels`.
+
+    `axes` are those of an index space, the first of those that `first` counts along.
+    """
+    if _levels(part, axes) <= levels:
+        return [part]
+    # One at a time along an axis without which fewest are left, the shortest of those.
+    lengths = [_length(part, axis) for axis in axes]
+    left = [_levels(_cut(part, axes, i, 0, 1), axes) for i in range(len(axes))]
+    axis = min((i for i, n in enumerate(lengths) if n > 1), key=lambda i: (left[i], lengths[i]))
+    _check_count(lengths[axis])
+    found: list[Part] = []
+    for first in range(lengths[axis]):
+        found += in_levels(_cut(part, axes, axis, first, 1), axes, levels)
+        _check_count(len(found))
+    return found
+
+
+def row_parts(
+    caps: Caps, shape: Ints, views: Mapping[str, View], repeats: Collection[str] = ()
+) -> list[Part]:
+    """The parts of a call over rows: all axes but the last of `shape` may be cut.
+
+    `repeats` are views that fill `shape` by `layout.repeats_to`. Where one does so by modulo, that
+    axis is two in all views of the parts.
+    """
+    full, over = repeated(shape, len(shape) - 1, views, [n for n in repeats if n in views])
+    axes = [{name: axis for name in over} for axis in range(len(full) - 1)]
+    found = [p for part in parts(caps, over, axes) for p in in_levels(part, axes, Rows.LEVELS)]
+    _check_count(len(found))
+    return found
+
+
+def _halve(caps: Caps, part: Part, axes: Sequence[Mapping[str, int]], found: list[Part]) -> None:
     """Append the part, or its halves along the axis on which its large views reach furthest."""
     large = {name: v for name, v in part.views.items() if not fits_binding(caps, v)}
     if not large:
-        if len(found) == MAX_PARTS:
-            raise LimitError(f"the call needs more than {MAX_PARTS} parts that fit one binding")
         found.append(part)
+        _check_count(len(found))
         return
     reach = [_reach(large, axis) for axis in axes]
     if max(reach, default=0) == 0:
@@ -57,16 +90,39 @@ def _add(caps: Caps, part: Part, axes: Sequence[Mapping[str, int]], found: list[
             f"one binding of this device holds {caps.max_binding}"
         )
     axis = reach.index(max(reach))
-    n = next(part.views[name].shape[a] for name, a in axes[axis].items())
+    n = _length(part, axes[axis])
     half = n // 2 // 64 * 64 or n // 2
     for first, size in ((0, half), (half, n - half)):
-        views = {
-            name: _narrow(v, axes[axis][name], first, size) if name in axes[axis] else v
-            for name, v in part.views.items()
-        }
-        start = [*part.first]
-        start[axis] += first
-        _add(caps, Part(views, tuple(start)), axes, found)
+        _halve(caps, _cut(part, axes, axis, first, size), axes, found)
+
+
+def _check_count(parts: int) -> None:
+    if parts > MAX_PARTS:
+        raise LimitError(f"the call needs more than {MAX_PARTS} parts")
+
+
+def _cut(part: Part, axes: Sequence[Mapping[str, int]], axis: int, first: int, size: int) -> Part:
+    """`size` from `first` on, along one of the axes."""
+    along = axes[axis]
+    views = {
+        n: narrow(v, along[n], first, size) if n in along else v for n, v in part.views.items()
+    }
+    start = [at + (first if i == axis else 0) for i, at in enumerate(part.first)]
+    return Part(views, tuple(start))
+
+
+def _length(part: Part, axis: Mapping[str, int]) -> int:
+    return max(part.views[name].shape[a] for name, a in axis.items())
+
+
+def _levels(part: Part, axes: Sequence[Mapping[str, int]]) -> int:
+    """How many axes are left when neighbours are merged."""
+    shape = tuple(_length(part, axis) for axis in axes)
+    steps = [
+        tuple(v.strides[axis[name]] if name in axis else 0 for axis in axes)
+        for name, v in part.views.items()
+    ]
+    return len(merge_axes(shape, steps)[0])
 
 
 def _reach(views: Mapping[str, View], axis: Mapping[str, int]) -> int:
@@ -75,7 +131,7 @@ def _reach(views: Mapping[str, View], axis: Mapping[str, int]) -> int:
     return max(ends, default=0)
 
 
-def _narrow(view: View, axis: int, first: int, size: int) -> View:
+def narrow(view: View, axis: int, first: int, size: int) -> View:
     """The elements from `first` on along one axis."""
     shape = (*view.shape[:axis], size, *view.shape[axis + 1 :])
     return replace(view, shape=shape, offset=view.offset + first * view.strides[axis])

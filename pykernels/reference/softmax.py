@@ -27,10 +27,14 @@ def softmax(
     holds one more logit per head (axis -3; one head below three axes): it counts in the maximum
     and the sum and has no output.
 
-    A row with no key allowed is 0 (its logarithm -inf). Else, if an allowed logit or the sink is
-    NaN or +inf, or if all logits that count are -inf, the row is NaN. A finite sink counts: with
-    it, a row whose allowed logits are all -inf is 0 (its logarithm -inf), not NaN.
+    An array without axes is a row of one. A row with no key allowed is 0 (its logarithm -inf).
+    Else, if an allowed logit or the sink is NaN or +inf, or if all logits that count are -inf, the
+    row is NaN. A finite sink counts: with it, a row whose allowed logits are all -inf is 0 (its
+    logarithm -inf), not NaN.
     """
+    if x.ndim == 0:
+        row = softmax(x[None], mask, sinks, scale=scale, max_bias=max_bias, log=log)
+        return row.reshape(())
     x = x.astype(np.float64)
     with np.errstate(all="ignore"):
         logits = x * float(np.float32(scale))
@@ -67,10 +71,11 @@ def log_softmax(
     return softmax(x, mask, sinks, scale=scale, max_bias=max_bias, log=True)
 
 
-def softmax_backward(y: Array, dy: Array) -> Array:
-    """y * (dy - sum(dy * y)) over the last axis, in float64."""
-    y, dy = y.astype(np.float64), dy.astype(np.float64)
-    out: Array = y * (dy - (dy * y).sum(-1, keepdims=True))
+def softmax_backward(y: Array, dy: Array, *, scale: float = 1.0) -> Array:
+    """scale * y * (dy - sum(dy * y)) over the last axis, in float64."""
+    y, dy = np.asarray(y, np.float64), np.asarray(dy, np.float64)
+    total = np.sum(dy * y, -1 if y.ndim else None, keepdims=True)
+    out: Array = float(np.float32(scale)) * y * (dy - total)
     return out
 
 

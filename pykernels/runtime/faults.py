@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from typing import Any
+from itertools import groupby
+from typing import Any, NamedTuple
 
 from pykernels.errors import IndexRangeError
 from pykernels.faults import BITS, HEAD, SLOT, SLOTS, STARTED, Watch
@@ -72,23 +73,52 @@ class Snapshot:
         """What the slots say that was not reported, by launch; rows left out; launches started."""
         page = self.page
         words = struct.unpack_from(f"<{self.nbytes // 4}I", data)
-        found, counts = [], dict(page.counts)
+        found: list[_Fault] = []
+        counts = dict(page.counts)
+        launch = 0
         for i in range(self.launches):
+            op, watch = page.launches[i]
+            launch += i >= page.told and watch.step == 0
             at = HEAD + SLOT * i
             rows = words[at] - counts.get(i, 0)
             if rows <= 0:
                 continue
             counts[i] = words[at]
-            op, watch = page.launches[i]
             first = words[at + 1 : at + SLOT]
             value = sum((w & 1) << k for k, w in enumerate(first))
             value -= (value >> (BITS - 1)) << BITS
-            where = watch.position(_LAST - (first[0] >> 1))
-            found.append(
-                f"[{op}] {watch.name} must be in [0, {watch.below}) but is {value} at position "
-                f"{where} (rows left out: {rows}; checked launch {i - page.told + 1} {page.since})"
-            )
-        return found, counts, words[STARTED]
+            fault = _Fault(watch.number(_LAST - (first[0] >> 1)), op, watch, value, rows, launch)
+            found.append(fault)
+        return [f.text(page.since) for f in _by_launch(found)], counts, words[STARTED]
+
+
+class _Fault(NamedTuple):
+    """The first element that one step left out, and how many rows it left out."""
+
+    number: int
+    op: str
+    watch: Watch
+    value: int
+    rows: int
+    launch: int
+
+    def text(self, since: str) -> str:
+        watch = self.watch
+        return (
+            f"[{self.op}] {watch.name} must be in [0, {watch.below}) but is {self.value} at "
+            f"position {watch.position(self.number)} (rows left out: {self.rows}; checked launch "
+            f"{self.launch} {since})"
+        )
+
+
+def _by_launch(found: Sequence[_Fault]) -> list[_Fault]:
+    """One for each launch: the first element of all its steps, and how many rows they left out."""
+    out = []
+    for _, steps in groupby(found, lambda f: f.launch):
+        each = list(steps)
+        first = min(each, key=lambda f: f.number)
+        out.append(first._replace(rows=sum(f.rows for f in each)))
+    return out
 
 
 class Faults:

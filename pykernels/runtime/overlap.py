@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from pykernels.layout import Layout, View
-from pykernels.plan import Arg, Mode
+from pykernels.plan import Arg, Bound, Mode
 
-__all__ = ["decide", "overlaps_itself", "share_elements"]
+__all__ = ["decide", "overlaps_itself", "rounded", "share_elements"]
 
 _MAX_WORK = 10_000
 _BASE = 1 << 40
@@ -75,21 +75,21 @@ def rounded(view: View, align: int) -> tuple[int, int]:
 
 
 def decide(
-    args: Sequence[Arg],
+    args: Sequence[Arg] | Sequence[Bound],
     views: Mapping[str, View],
     shared: Sequence[str],
     align: int,
-    max_window: int,
+    max_window: int | None = None,
 ) -> tuple[Mode, list[str]]:
-    """The binding mode of a call and the inputs that must be copied before it.
+    """The binding mode of a call, or of one step, and the inputs that must be copied before it.
 
     `shared` names the inputs that live in an output's buffer; offsets of those and of the output
-    count from one origin.
+    count from one origin. `max_window` is what one binding holds, None where that does not matter.
     """
     if not shared:
         return "read", []
     outputs = [a for a in args if a.role == "out" and a.name in views]
-    by_name = {a.name: a for a in args}
+    by_name: dict[str, Arg | Bound] = {a.name: a for a in args}
     copies: list[str] = []
     merged: list[str] = []
     writable: list[str] = []
@@ -113,7 +113,7 @@ def decide(
         # In this mode every other input is bound read-only. A wide union cannot be bound.
         alias_view = views[next(o.name for o in outputs if o.alias == merged[0])]
         (a0, a1), (b0, b1) = rounded(views[merged[0]], align), rounded(alias_view, align)
-        if max(a1, b1) - min(a0, b0) > max_window:
+        if max_window is not None and max(a1, b1) - min(a0, b0) > max_window:
             return "read", list(shared)
         return "merged", copies + writable
     if writable and not _disjoint(
@@ -123,7 +123,7 @@ def decide(
     return ("rw" if writable else "read"), copies
 
 
-def _is_input(by_name: Mapping[str, Arg], name: str, copies: Sequence[str]) -> bool:
+def _is_input(by_name: Mapping[str, Arg | Bound], name: str, copies: Sequence[str]) -> bool:
     return by_name[name].role == "in" and not by_name[name].readonly and name not in copies
 
 

@@ -47,7 +47,7 @@ def prepare(
     """The dispatches of a call; raises what is wrong with its arguments."""
     check_arguments(kernel, tensors)
     call = _Call(context, kernel, tensors)
-    mode = call.replace_arguments()
+    mode = call.replace_arguments(options)
     own = call.plan(kernel, call.operands, options, mode)
     if own:
         views = call.frame(kernel, call.operands).views
@@ -69,6 +69,7 @@ class _Frame:
 
     views: dict[str, View | None]
     bases: dict[int, int]
+    outputs: list[str]
     shared: list[str]
 
 
@@ -82,10 +83,11 @@ class _Call:
         self.operands = [_operand(slot, t) for slot, t in enumerate(tensors)]
         self.before: list[tuple[_Operand, _Operand]] = []  # from, to
         self.after: list[tuple[_Operand, _Operand]] = []
+        self.by_step = False  # the union of a merged call is wide: each step has its own mode
 
     # -- what the device does not take ------------------------------------------------------------
 
-    def replace_arguments(self) -> Mode:
+    def replace_arguments(self, options: tuple[Any, ...]) -> Mode:
         """Replace what the device cannot take as it is; the binding mode of the rest."""
         kernel, caps = self.kernel, self.context.caps
         if not caps.f16 and not kernel.moves_bytes:
@@ -99,12 +101,21 @@ class _Call:
         while True:
             frame = self.frame(kernel, self.operands)
             views = {name: v for name, v in frame.views.items() if v is not None}
-            mode, names = decide(kernel.args, views, frame.shared, caps.alignment, caps.max_binding)
+            given = kernel.args, views, frame.shared, caps.alignment
+            mode, names = decide(*given)
+            if mode == "merged" and not names and decide(*given, caps.max_binding)[1]:
+                self.by_step = True
+                names = self._unbindable(frame, options)
             if not names:
                 return mode
             for i, arg in enumerate(kernel.args):
                 if arg.name in names:
                     self._replace(i)
+
+    def _unbindable(self, frame: _Frame, options: tuple[Any, ...]) -> list[str]:
+        """The inputs to be copied where a step of the plan cannot be bound by itself."""
+        steps = self._steps(self.kernel, Scratch(), frame, options)
+        return frame.shared if any(self._decide_step(s, frame)[1] for s in steps) else []
 
     def _outputs_overlap(self) -> list[int]:
         """Outputs whose windows touch that of a later one: two of them cannot be writable."""
@@ -164,18 +175,35 @@ class _Call:
     ) -> list[Dispatch]:
         """The dispatches of a kernel on operands."""
         frame = self.frame(kernel, operands)
-        try:
-            steps = kernel.plan(self.context.caps, self.scratch, *frame.views.values(), *options)
-        except LimitError as e:
-            raise LimitError(f"[{kernel.name}] {e}") from None
         return [
             lower(
-                self.context, kernel, s, _mode_of(s, mode, kernel, frame), frame.bases,
+                self.context, kernel, s, self._mode_of(s, mode, frame), frame.bases,
                 self.kernel.scalars,
             )
-            for s in steps
-            if s.groups > 0
+            for s in self._steps(kernel, self.scratch, frame, options)
         ]  # fmt: skip
+
+    def _steps(
+        self, kernel: Kernel, scratch: Scratch, frame: _Frame, options: tuple[Any, ...]
+    ) -> list[Step]:
+        """What the plan of a kernel makes of a frame."""
+        try:
+            steps = kernel.plan(self.context.caps, scratch, *frame.views.values(), *options)
+        except LimitError as e:
+            raise LimitError(f"[{kernel.name}] {e}") from None
+        return [s for s in steps if s.groups > 0]
+
+    def _mode_of(self, step: Step, mode: Mode, frame: _Frame) -> Mode:
+        """The mode of one step of a call in this mode."""
+        if self.by_step:
+            return self._decide_step(step, frame)[0]
+        return mode if _shared(step, frame) else "read"
+
+    def _decide_step(self, step: Step, frame: _Frame) -> tuple[Mode, list[str]]:
+        """What `decide` says of one step by itself."""
+        caps = self.context.caps
+        views = {b.name: b.view for b in step.bound if b.view}
+        return decide(step.bound, views, _shared(step, frame), caps.alignment, caps.max_binding)
 
     def frame(self, kernel: Kernel, operands: Sequence[_Operand | None]) -> _Frame:
         """The operands as the plan of a kernel sees them."""
@@ -185,7 +213,7 @@ class _Call:
         for arg, o in pairs:
             if arg.role == "out" and o is not None:
                 origins.setdefault(id(o.memory), o.view.offset // align * align)
-        frame = _Frame({}, {}, [])
+        frame = _Frame({}, {}, [a.name for a in kernel.args if a.role == "out"], [])
         for arg, o in pairs:
             if o is None:
                 frame.views[arg.name] = None
@@ -214,10 +242,10 @@ def _once(operand: _Operand) -> _Operand:
     return _Operand(view.with_layout(shape, view.strides), operand.memory)
 
 
-def _mode_of(step: Step, mode: Mode, kernel: Kernel, frame: _Frame) -> Mode:
-    """The mode of one step: that of the call only where it reads what it may overwrite."""
-    outputs = {v.slot for a in kernel.args if a.role == "out" and (v := frame.views[a.name])}
+def _shared(step: Step, frame: _Frame) -> list[str]:
+    """The inputs of a step that may be what it overwrites: none where it writes no output."""
+    outputs = {v.slot for name in frame.outputs if (v := frame.views[name])}
     shared = {v.slot for name in frame.shared if (v := frame.views[name])}
-    reads = {b.view.slot for b in step.bound if b.role == "in" and b.view}
-    writes = {b.view.slot for b in step.bound if b.role == "out" and b.view}
-    return mode if reads & shared and writes & outputs else "read"
+    if not any(b.role == "out" and b.view and b.view.slot in outputs for b in step.bound):
+        return []
+    return [b.name for b in step.bound if b.role == "in" and b.view and b.view.slot in shared]

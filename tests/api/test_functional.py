@@ -115,8 +115,8 @@ REFUSED = {
                lambda: pk.softmax([1.0])),  # type: ignore[call-overload]
     "nothing": (pk.DTypeError, "x must be a pykernels.Tensor or a numpy array but is NoneType",
                 lambda: pk.softmax(None)),  # type: ignore[call-overload]
-    "no axes": (pk.ShapeError, r"axis -1 does not exist in shape \(\)",
-                lambda: pk.softmax(np.array(1, "f4"))),
+    "no such axis of a number": (pk.ShapeError, r"axis -2 does not exist in shape \(\)",
+                                 lambda: pk.softmax(np.array(1, "f4"), -2)),
     "axis too large": (pk.ShapeError, r"axis 3 does not exist in shape \(3, 5, 7\)",
                        lambda: pk.softmax(ONE, 3)),
     "axis no integer": (pk.ArgumentError, "axis must be an integer but is 1.0",

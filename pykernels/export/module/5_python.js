@@ -422,6 +422,10 @@ const py = (() => {
       (...fields) => new View(...fields)),
     Nd: space(Nd), Rows: space(Rows), Tiles: space(Tiles),
     merge_axes: mergeAxes,
+    repeated: (shape, lead, views, names) => {
+      const [full, over] = repeated(shape, lead, keywords(views), list(names));
+      return [full, new Dict(Object.entries(over))];
+    },
     contiguous_strides: contiguousStrides,
     extent,
     DTYPES: new Dict(Object.entries(dtypes)),

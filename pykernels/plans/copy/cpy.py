@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from pykernels._generated.bodies import cpy as cpy_body
 from pykernels._generated.bodies import cpy_block, cpy_bytes, cpy_cast, cpy_tile
-from pykernels.errors import DTypeError, LimitError, ShapeError
+from pykernels.errors import DTypeError, ShapeError
 from pykernels.layout import View, contiguous_strides, merge_axes
 from pykernels.plan import Caps, Scratch, Step
 from pykernels.plans.parts import parts
@@ -23,8 +23,12 @@ def plan(caps: Caps, scratch: Scratch, src: View, dst: View) -> list[Step]:
         return []
     if src.contiguous and dst.contiguous:
         return _contiguous(caps, src, dst)
-    src, dst = _same_shape(src, dst)
-    return [step for s, d in _split(caps, src, dst) for step in _strided(caps, s, d)]
+    pair = _same_shape(src, dst)
+    if pair is None:
+        dtype = src.dtype if src.dtype.itemsize <= dst.dtype.itemsize else dst.dtype
+        between = scratch.empty(src.shape, dtype.name)
+        return [*plan(caps, scratch, src, between), *plan(caps, scratch, between, dst)]
+    return [step for s, d in _split(caps, *pair) for step in _strided(caps, s, d)]
 
 
 def _check(src: View, dst: View) -> None:
@@ -53,9 +57,9 @@ def _contiguous(caps: Caps, src: View, dst: View) -> list[Step]:
     ]
 
 
-def _same_shape(src: View, dst: View) -> tuple[View, View]:
+def _same_shape(src: View, dst: View) -> tuple[View, View] | None:
     """Both views over one shape. A copy may reshape: then both are seen over a common
-    refinement of their shapes, if there is one."""
+    refinement of their shapes; None where there is none."""
     if src.shape == dst.shape:
         return src, dst
     if src.contiguous:
@@ -65,21 +69,18 @@ def _same_shape(src: View, dst: View) -> tuple[View, View]:
         strides = contiguous_strides(src.shape, dst.dtype.itemsize)
         return src, dst.with_layout(src.shape, strides)
     shape = _refine(src.shape, dst.shape)
-    return _over(src, shape), _over(dst, shape)
+    return None if shape is None else (_over(src, shape), _over(dst, shape))
 
 
-def _refine(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
-    """The coarsest shape that both a and b arise from by merging neighbouring axes."""
+def _refine(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The coarsest shape that both a and b arise from by merging neighbouring axes, if any."""
 
     def cuts(shape: tuple[int, ...]) -> set[int]:
         return {math.prod(shape[i:]) for i in range(len(shape) + 1)}
 
     marks = sorted(cuts(a) | cuts(b), reverse=True)
     if any(m % n for m, n in pairwise(marks)):
-        raise LimitError(
-            f"a copy between strided views of shapes {a} and {b} has no common index; make one of "
-            "them contiguous first"
-        )
+        return None
     return tuple(m // n for m, n in pairwise(marks))
 
 

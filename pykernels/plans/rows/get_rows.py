@@ -8,8 +8,8 @@ from pykernels.faults import Watch
 from pykernels.layout import View
 from pykernels.plan import Caps, Scratch, Step
 
+from .move_rows import Share, move, repeats, shares, spread
 from .move_rows import check as check_rows
-from .move_rows import move, repeats, spread
 
 __all__ = ["plan"]
 
@@ -19,7 +19,7 @@ SHARE = body.CONFIGS["cols2"]  # of the work of one workgroup
 def plan(
     caps: Caps, scratch: Scratch, src: View, index: View, dst: View, check: bool = True
 ) -> list[Step]:
-    """One dispatch; none for an empty dst."""
+    """One dispatch; none for an empty dst, more where a tensor is larger than one binding."""
     shape = index.shape
     if index.ndim == 0 and dst.ndim == 1:  # one row
         index, dst = index.as_rank(1), dst.as_rank(2)
@@ -36,10 +36,13 @@ def plan(
         src = scratch.empty((1, src.shape[-1]), src.dtype.name)
     watch = Watch("index", limit, shape, rows) if check else None
     src, index, dst = spread("get_rows", lead, (src, index, dst), (2, 1, 2))
-    src, dst, how = move(src, dst, SHARE.COLS, SHARE.threads)
-    last_row = max(limit - 1, 0)
-    return [
-        body.step(
-            caps, src, index, dst, limit=limit, last_row=last_row, watch=watch, **how._asdict()
-        )
-    ]  # fmt: skip
+    return [_step(caps, share, limit) for share in shares(caps, src, index, dst, "src", watch)]
+
+
+def _step(caps: Caps, share: Share, limit: int) -> Step:
+    src, dst, how = move(share.src, share.dst, SHARE.COLS, SHARE.threads)
+    own_rows = min(src.shape[-2], limit)
+    return body.step(
+        caps, src, share.index, dst, limit=limit, first_row=share.first_row, own_rows=own_rows,
+        last_row=max(own_rows - 1, 0), watch=share.watch, **how._asdict(),
+    )  # fmt: skip

@@ -1,17 +1,20 @@
-"""What the plans of set_rows and get_rows share: one step, one side of which an index picks."""
+"""What the plans of set_rows and get_rows share: steps, one side of which an index picks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
 from pykernels.errors import DTypeError, ShapeError
-from pykernels.layout import Ints, View
-from pykernels.plan import cdiv
+from pykernels.faults import Watch
+from pykernels.layout import Ints, Rows, View
+from pykernels.plan import Caps, cdiv
+from pykernels.plans.parts import in_levels, parts
 from pykernels.plans.runs import KINDS, runs
 
-__all__ = ["Move", "check", "move", "spread"]
+__all__ = ["Move", "Share", "check", "move", "shares", "spread"]
 
 FLOATS = ("float32", "float16", "bfloat16")
 
@@ -79,6 +82,48 @@ def spread(op: str, lead: Ints, views: Sequence[View], tails: Sequence[int]) -> 
                 shape.append(outer // inner)
                 strides.append(v.strides[axis] * inner if inner < v.shape[axis] else 0)
         out.append(v.with_layout((*shape, *v.shape[-tail:]), (*strides, *v.strides[-tail:])))
+    return out
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one step moves: rows of the picked side from `first_row` on, and what it reports."""
+
+    src: View
+    index: View
+    dst: View
+    first_row: int
+    watch: Watch | None
+
+
+def shares(
+    caps: Caps, src: View, index: View, dst: View, picked: str, watch: Watch | None
+) -> list[Share]:
+    """The steps of views that `spread` made: one, if each of them fits one binding.
+
+    Else rows, columns, leading axes and the rows that the index picks are cut. Only steps with the
+    first of those and of the columns report what is out of range, so each index once.
+    """
+    lead = index.ndim - 1
+    rows = [{"src": axis, "index": axis, "dst": axis} for axis in range(lead)]
+    rows.append({"index": lead, "dst" if picked == "src" else "src": lead})
+    axes = [*rows, {"src": lead + 1, "dst": lead + 1}, {picked: lead}]
+    found = [
+        part
+        for each in parts(caps, {"src": src, "index": index, "dst": dst}, axes)
+        for part in in_levels(each, rows, Rows.LEVELS)
+    ]
+    out = []
+    number = 0
+    for part in found:
+        *first, column, row = part.first
+        own = None
+        if watch is not None and column == row == 0:
+            own = watch
+            if len(found) > 1:
+                own = watch.part(number, tuple(first), part.views["index"].shape, index.shape)
+            number += 1
+        out.append(Share(part.views["src"], part.views["index"], part.views["dst"], row, own))
     return out
 
 

@@ -8,8 +8,8 @@ from pykernels.faults import Watch
 from pykernels.layout import View
 from pykernels.plan import Caps, Scratch, Step
 
+from .move_rows import Share, move, shares, spread
 from .move_rows import check as check_rows
-from .move_rows import move, spread
 
 __all__ = ["plan"]
 
@@ -19,7 +19,7 @@ SHARE = body.CONFIGS["cols2"]  # of the work of one workgroup
 def plan(
     caps: Caps, scratch: Scratch, src: View, index: View, dst: View, check: bool = True
 ) -> list[Step]:
-    """One dispatch; none without rows or columns."""
+    """One dispatch; none for an empty src, more where a tensor is larger than one binding."""
     if src.ndim < 2 or dst.ndim != src.ndim or dst.shape[:-2] != src.shape[:-2]:
         raise ShapeError(
             "[set_rows] src and dst must have two or more axes, all but the last two the same, but "
@@ -33,5 +33,12 @@ def plan(
         dst = scratch.empty((*lead, 1, dst.shape[-1]), dst.dtype.name)
     watch = Watch("index", limit, index.shape, rows) if check else None
     src, index, dst = spread("set_rows", lead, (src, index, dst), (2, 1, 2))
-    src, dst, how = move(src, dst, SHARE.COLS, SHARE.threads)
-    return [body.step(caps, src, index, dst, limit=limit, watch=watch, **how._asdict())]
+    return [_step(caps, share, limit) for share in shares(caps, src, index, dst, "dst", watch)]
+
+
+def _step(caps: Caps, share: Share, limit: int) -> Step:
+    src, dst, how = move(share.src, share.dst, SHARE.COLS, SHARE.threads)
+    return body.step(
+        caps, src, share.index, dst, limit=limit, first_row=share.first_row,
+        own_rows=min(dst.shape[-2], limit), watch=share.watch, **how._asdict(),
+    )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from pykernels._generated.bodies import softmax, softmax_apply, softmax_combine, softmax_partial
@@ -9,6 +10,9 @@ from pykernels.errors import ShapeError
 from pykernels.layout import Rows, View
 from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.copy import cpy
+from pykernels.plans.parts import Part, narrow, row_parts
+
+from .close import close
 
 __all__ = ["config", "plan"]
 
@@ -31,33 +35,85 @@ def plan(
     sinks: View | None,
     dst: View,
 ) -> list[Step]:
-    """The dispatches of one softmax."""
-    if x.ndim == 0:
-        raise ShapeError("[softmax] x must have at least one axis but has none")
+    """The dispatches of one softmax: of each of its parts, where it is cut into some."""
     heads = x.shape[-3] if x.ndim >= 3 else 1
     if sinks is not None and sinks.shape != (heads,):
         raise ShapeError(f"[softmax] sinks must have shape ({heads},) but has {sinks.shape}")
     if x.size == 0:
         return []
-    head = _Heads(heads, x.shape[-2] if x.ndim >= 3 else x.size)
+    if x.ndim == 0:  # a row of one
+        x, dst = x.as_rank(1), dst.as_rank(1)
+    head = _Heads(heads, x.shape[-2] if x.ndim >= 3 else x.size, 0, 1 << (heads.bit_length() - 1))
+    given = {"x": x, "dst": dst} if mask is None else {"x": x, "mask": mask, "dst": dst}
+    views, before, after = close(caps, scratch, given)
+    own = [
+        step
+        for part, of in _parts(caps, views, head)
+        for step in _part(caps, scratch, part["x"], part.get("mask"), sinks, part["dst"], of)
+    ]
+    return [*before, *own, *after]
+
+
+class _Heads(NamedTuple):
+    """Which head a row is of: row r is of head first + r / head_rows % heads (axis -3)."""
+
+    heads: int
+    head_rows: int
+    first: int
+    alibi_heads: int  # the largest power of two up to the number of all heads
+
+
+def _parts(
+    caps: Caps, views: dict[str, View], head: _Heads
+) -> list[tuple[dict[str, View], _Heads]]:
+    """The views and heads of each part."""
+    shape = views["dst"].shape
+    found = row_parts(caps, shape, views, ("mask",))
+    if len(found) == 1:
+        return [(views, head)]
+    mask = views.get("mask")
+    own = mask.shape[-3] if mask is not None and mask.ndim >= 3 else 1
+    if 1 < own < head.heads:  # repeats by modulo: heads of a part must follow one another
+        axis = len(shape) - 3
+        return [
+            part
+            for first in range(0, head.heads, own)
+            for part in _parts(
+                caps,
+                {n: v if n == "mask" else narrow(v, axis, first, own) for n, v in views.items()},
+                _Heads(own, head.head_rows, first, head.alibi_heads),
+            )
+        ]
+    in_two = mask is not None and mask.ndim >= 2 and 1 < mask.shape[-2] < head.head_rows
+    return [(part.views, _heads_of(part, head, 2 if in_two else 1)) for part in found]
+
+
+def _heads_of(part: Part, head: _Heads, row_axes: int) -> _Heads:
+    """The heads of a part, whose last axes are one of heads, `row_axes`, and the columns."""
+    if head.heads == 1:
+        return head
+    shape = part.views["dst"].shape
+    axis = len(shape) - row_axes - 2
+    rows = math.prod(shape[axis + 1 : -1])
+    return _Heads(shape[axis], rows, head.first + part.first[axis], head.alibi_heads)
+
+
+def _part(
+    caps: Caps,
+    scratch: Scratch,
+    x: View,
+    mask: View | None,
+    sinks: View | None,
+    dst: View,
+    head: _Heads,
+) -> list[Step]:
+    """Rows in registers or in pieces, through a transpose where columns lie far apart."""
     it = Rows(dst.shape, {"x": x, "mask": mask, "dst": dst}, ("mask",))
     found = config(it.cols, 4 if it.vec(4) else 1)
     most = caps.tuning.softmax.transpose_lanes
     if (found is None or softmax.CONFIGS[found].LANES > most) and it.columns_apart("x"):
         return _transposed(caps, scratch, x, mask, sinks, dst, head)
     return _rows(caps, scratch, x, mask, sinks, dst, head)
-
-
-class _Heads(NamedTuple):
-    """Number of heads (axis -3) and rows of one head; the second one starts the next head."""
-
-    heads: int
-    head_rows: int
-
-    @property
-    def alibi_heads(self) -> int:
-        """The largest power of two up to the number of heads."""
-        return 1 << (max(self.heads, 1).bit_length() - 1)
 
 
 def _rows(
@@ -72,7 +128,7 @@ def _rows(
     """Rows in registers, or in pieces where they are too long for that."""
     it = Rows(dst.shape, {"x": x, "mask": mask, "dst": dst}, ("mask",))
     vec = 4 if it.vec(4) else 1
-    named = {"head_rows": head.head_rows, "heads": head.heads}
+    named = {"head_rows": head.head_rows, "heads": head.heads, "first_head": head.first}
     alibi = {**named, "alibi_heads": head.alibi_heads}
     found = config(it.cols, vec)
     if found is not None:

@@ -35,13 +35,12 @@ def budget(
         a = np.abs(x.astype(np.float64) * float(np.float32(scale)))
         noise = np.zeros_like(a) if mask is None and scale == 1.0 else a
         if mask is not None:
-            ones = np.zeros((*x.shape[:-1], x.shape[-1]), np.float32)
-            lone = reference_logits(ones, mask, max_bias)
+            lone = reference_logits(x, mask, max_bias)
             noise = noise + 8 * np.abs(lone)
         noise = np.where(np.isfinite(noise), noise, 0.0)
         noise = noise + noise.max(-1, keepdims=True, initial=0.0)
         if log:
-            whole = 16 + 2 * np.log(x.shape[-1] + 1) + 2 * np.abs(want) + noise
+            whole = 16 + 2 * np.log(x.shape[-1] + 1 if x.ndim else 2) + 2 * np.abs(want) + noise
             return 2.0**-21 + 2.0**-23 * whole
         depth = -np.log(np.maximum(want, 2.0**-149))
         return want * (8 + 2 * depth + noise) * 2.0**-23 + 2.0**-126

@@ -20,8 +20,8 @@ COLS = (1, 2, 3, 4, 5, 16, 17, 31, 32, 33, 64, 65, 127, 128, 129, 255, 256, 257,
         4097, 16385, 70001)  # fmt: skip
 
 
-def backward(y: pk.Tensor, dy: pk.Tensor, dst: pk.Tensor) -> None:
-    pykernels.kernels.softmax_backward(y, dy, dst)
+def backward(y: pk.Tensor, dy: pk.Tensor, dst: pk.Tensor, scale: float = 1.0) -> None:
+    pykernels.kernels.softmax_backward(y, dy, dst, scale=scale)
 
 
 def gradients(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> tuple[Array, Array]:
@@ -30,10 +30,11 @@ def gradients(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> t
     return y.astype(dtype), rng.normal(0, 2, shape).astype(dtype)
 
 
-def budget(y: Array, dy: Array) -> Array:
-    """|y| times what the sum and the difference may cost, and the rounding of the product."""
-    a, b = y.astype(np.float64), dy.astype(np.float64)
-    return np.abs(a) * (sum_budget(a * b) + 2.0**-23 * 2 * np.abs(b)) + 2.0**-126
+def budget(y: Array, dy: Array, scale: float = 1.0) -> Array:
+    """|y| times what the sum and the difference may cost, and the rounding of the products."""
+    a, b = np.asarray(y, np.float64), np.asarray(dy, np.float64)
+    once = np.abs(a) * (sum_budget(a * b) + 2.0**-23 * 2 * np.abs(b)) + 2.0**-126
+    return abs(scale) * once + (scale != 1) * 2.0**-23 * np.abs(reference(y, dy, scale=scale))
 
 
 class SoftmaxGradCalls:
@@ -42,11 +43,12 @@ class SoftmaxGradCalls:
     def __init__(self, dev: pk.Device, seed: int = 0, **options: Any) -> None:
         self.case = Case(dev, seed, **options)
         self.rng = self.case.rng
-        self.calls: list[tuple[Any, Any, Any]] = []
+        self.calls: list[tuple[Any, Any, Any, float]] = []
 
     def add(
         self, shape: tuple[int, ...], dtype: str, y_form: Form | None = None,
         dy_form: Form | None = None, dst_form: Form | None = None, *, in_place: bool = False,
+        scale: float = 1.0,
     ) -> None:  # fmt: skip
         y, dy = gradients(self.rng, shape, dtype)
         first = self.case.input(y, y_form, buffer="y")
@@ -55,18 +57,18 @@ class SoftmaxGradCalls:
         else:
             second = self.case.input(dy, dy_form, buffer="dy")
             dst = self.case.output(shape, dtype, dst_form, buffer="dst")
-        self.calls.append((first, second, dst))
+        self.calls.append((first, second, dst, scale))
 
     def check(self) -> None:
         self.case.build()
-        before = [(y.array.copy(), dy.array.copy()) for y, dy, _ in self.calls]
+        before = [(y.array.copy(), dy.array.copy()) for y, dy, *_ in self.calls]
         results = self.case.run(
-            lambda: [backward(y.tensor, dy.tensor, dst.tensor) for y, dy, dst in self.calls]
+            lambda: [backward(y.tensor, dy.tensor, dst.tensor, s) for y, dy, dst, s in self.calls]
         )
-        for got, (y, dy), (first, _, dst) in zip(results, before, self.calls, strict=True):
-            want = reference(y, dy)
-            what = f"{dst.dtype} {dst.shape} {first.strides} -> {dst.strides}"
-            assert_close(got, want, budget(y, dy), what)
+        for got, (y, dy), (first, _, dst, s) in zip(results, before, self.calls, strict=True):
+            want = reference(y, dy, scale=s)
+            what = f"{dst.dtype} {dst.shape} {first.strides} -> {dst.strides} {s}"
+            assert_close(got, want, budget(y, dy, s), what)
 
 
 @pytest.mark.sample
@@ -80,6 +82,46 @@ def test_softmax_backward_matches_reference(dev: pk.Device, dtype: str, cols: in
             calls.add((rows, cols), dtype, form, form, form)
             calls.add((rows, cols), dtype, form, form, in_place=True)
     calls.check()
+
+
+@pytest.mark.parametrize("scale", (0.125, -3.0, 0.0, 0.1))
+def test_softmax_backward_scales(dev: pk.Device, scale: float) -> None:
+    """The gradient of softmax(x * scale), as ggml has it."""
+    calls = SoftmaxGradCalls(dev)
+    for dtype in DTYPES:
+        for cols in (6, 200, 5000, 20000):
+            calls.add((3, cols), dtype, scale=scale)
+            calls.add((3, cols), dtype, Form(phase=1), scale=scale, in_place=True)
+    calls.check()
+
+
+def test_softmax_backward_is_the_gradient_with_a_scale(dev: pk.Device) -> None:
+    """Against differences of the float64 reference."""
+    rng = np.random.default_rng(0)
+    x, dy, step = rng.normal(0, 1, (5, 6)), rng.normal(0, 1, (5, 6)).astype(np.float32), 1e-6
+    want = np.zeros((5, 6))
+    for j in range(6):
+        moved = step * (np.arange(6) == j)
+        difference = softmax(x + moved, scale=0.7) - softmax(x - moved, scale=0.7)
+        want[:, j] = (difference * dy).sum(-1) / (2 * step)
+    y = softmax(x, scale=0.7).astype(np.float32)
+    got = pk.softmax_backward(dev.tensor(y), dev.tensor(dy), scale=0.7)
+    np.testing.assert_allclose(got.numpy(), want, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_softmax_backward_in_parts(dev: pk.Device, dtype: str) -> None:
+    """Tensors larger than one binding, in any layout and in place."""
+    with caps(dev, max_binding=dev._context.caps.alignment + 2048):
+        calls = SoftmaxGradCalls(dev)
+        for shape in ((70, 36), (2, 3, 20, 33)):
+            far = Form(order=tuple(range(len(shape)))[::-1], phase=1)
+            for form in (Form(), Form(phase=1, gap=3), far):
+                calls.add(shape, dtype, form, dst_form=form, scale=0.5)
+                calls.add(shape, dtype, None, form)
+                calls.add(shape, dtype, form, form, in_place=True)
+        calls.add((2, 3, 2, 3, 2, 3, 2, 9), dtype)
+        calls.check()
 
 
 @pytest.mark.parametrize("cols", (7, 300, 5000))
