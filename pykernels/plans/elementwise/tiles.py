@@ -15,7 +15,7 @@ from typing import Literal
 
 from pykernels.layout import Ints, Nd, View
 from pykernels.plan import Caps, Step, cdiv
-from pykernels.plans.parts import parts
+from pykernels.plans.parts import in_levels, parts
 
 __all__ = ["TILE", "Tiling", "each_part", "tiling"]
 
@@ -54,7 +54,9 @@ def each_part(
     ordered = _along_output(views)
     full = {str(i): v.broadcast_to(ordered[-1].shape) for i, v in enumerate(ordered)}
     axes = [{name: a for name in full} for a in range(ordered[-1].ndim)]
-    return [step(caps, list(p.views.values())) for p in parts(caps, full, axes, Nd.LEVELS)]
+    whole = parts(caps, full, axes)
+    found = [p for part in whole for p in in_levels(part, axes, Nd.LEVELS)]
+    return [step(caps, list(p.views.values())) for p in found]
 
 
 def tiling(it: Nd, views: Mapping[str, View]) -> Tiling | None:
