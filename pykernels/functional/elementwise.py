@@ -17,7 +17,7 @@ def elementwise(expression: str, *, out: Tensor | None = None, **operands: Array
         pk.elementwise("silu(gate) * up", gate=g, up=u)
 
     The language is Python's: names, numbers, `+ - * / // % **`, `& | ^ ~ << >>`, comparisons (also
-    chained), `and or not`, `a if condition else b`, the constants `pi e inf nan`, the elementwise
+    chained), `and or not`, `a if condition else b`, the constants `pi inf nan`, the elementwise
     functions of this module by name, and the conversions `float32 int32 uint32 bool`. Operands are
     float32, float16, int32, uint32 or bool; others are converted first. Operands repeat by numpy's
     rule, dtypes are promoted as everywhere. Floats are computed in float32 (a float16 result is

@@ -16,8 +16,7 @@ __all__ = ["CASTS", "Call", "Expression", "Input", "Node", "Number", "named", "p
 CASTS = ("float32", "int32", "uint32", "bool")
 MAX_TEXT = 10_000
 MAX_DEPTH = 100
-_CONSTANTS = {"pi": 3.141592653589793, "e": 2.718281828459045, "inf": float("inf"),
-              "nan": float("nan")}  # fmt: skip
+_CONSTANTS = {"pi": 3.141592653589793, "inf": float("inf"), "nan": float("nan")}
 _OPERATORS: dict[type[ast.AST], str] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.Mod: "remainder",
     ast.FloorDiv: "floor_divide", ast.Pow: "pow", ast.BitAnd: "bitwise_and",

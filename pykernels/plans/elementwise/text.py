@@ -57,10 +57,12 @@ def functions(root: Typed, vec: int) -> list[str]:
             continue
         row, kind = OPS[t.node.name], _computing(t)
         known = {h: f"{h}_{kind}" for h in HELPERS} | {f"{row.name}_of": f"{row.name}_{kind}"}
-        for helper in row.helpers:
-            found[known[helper]] = _renamed(typed(HELPERS[helper], kind, vec), known)
-        text = typed(row.texts[class_of(kind)], kind, vec)
-        found[f"{row.name}_{kind}"] = _renamed(text, known)
+        texts = {f"{row.name}_of": row.texts[class_of(kind)]}
+        for helper in reversed(row.helpers):  # those of other classes are not called
+            if any(re.search(rf"\b{helper}\(", text) for text in texts.values()):
+                texts[helper] = HELPERS[helper]
+        for name, text in reversed(texts.items()):
+            found.setdefault(known[name], _renamed(typed(text, kind, vec), known))
     return list(found.values())
 
 
