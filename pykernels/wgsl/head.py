@@ -128,9 +128,10 @@ def params(spec: Interface, axes: Mapping[str, Any]) -> list[tuple[str, str]]:
     levels: list[str] = []
     if spec.iterate != "none":
         count, space = SPACES[spec.iterate]
+        depth = _levels(spec, axes)
         out += [(count, "u32"), ("levels", "u32")]
-        out += [(f"n{i}", "u32") for i in range(space.LEVELS - 1)]
-        levels = [f"s{i}" for i in range(space.LEVELS)] + ["rs", "cs"][2 - space.TAIL :]
+        out += [(f"n{i}", "u32") for i in range(depth - 1)]
+        levels = [f"s{i}" for i in range(depth)] + ["rs", "cs"][2 - space.TAIL :]
     for t in present(spec, axes):
         out.append((f"{t.name}_off", "u32"))
         if t.index:
@@ -143,6 +144,11 @@ def params(spec: Interface, axes: Mapping[str, Any]) -> list[tuple[str, str]]:
     if spec.faults:
         out.append(("fault_slot", "u32"))
     return out + _members(arguments)
+
+
+def _levels(spec: Interface, axes: Mapping[str, Any]) -> int:
+    """How many levels of its index space a variant has."""
+    return int(axes[spec.levels]) if spec.levels else SPACES[spec.iterate][1].LEVELS
 
 
 def _members(declared: Sequence[Param]) -> list[tuple[str, str]]:
@@ -225,18 +231,19 @@ def _accessors(spec: Interface, axes: Mapping[str, Any], mode: str, t: TensorSpe
         lines.append(f"fn {t.name}_store(i: u32, v: {kind.value}) {{ {mem}[i] = {value}; }}")
     if not t.index or spec.iterate == "none":
         return lines
+    depth = _levels(spec, axes)
     col = "c" if t.vec and axes[t.vec] > 1 else f"c * p.{t.name}_cs"
     if spec.iterate == "rows":
-        lines += _index_function(f"{t.name}_row", t.name, Rows.LEVELS)
+        lines += _index_function(f"{t.name}_row", t.name, depth)
         lines.append(f"fn {t.name}_at(row: u32, c: u32) -> u32 {{ return row + {col}; }}")
     elif spec.iterate == "tiles":
-        lines += _index_function(f"{t.name}_batch", t.name, Tiles.LEVELS)
+        lines += _index_function(f"{t.name}_batch", t.name, depth)
         lines.append(
             f"fn {t.name}_at(batch: u32, r: u32, c: u32) -> u32 "
             f"{{ return batch + r * p.{t.name}_rs + {col}; }}"
         )
     else:
-        lines += _index_function(f"{t.name}_index", t.name, Nd.LEVELS)
+        lines += _index_function(f"{t.name}_index", t.name, depth)
     return lines
 
 

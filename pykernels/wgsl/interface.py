@@ -93,6 +93,7 @@ class Interface:
     subgroups: str = ""  # expression over axes: are subgroup operations used?
     faults: bool = False  # each launch has a slot to report what it finds wrong
     configs: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
+    levels: str = ""  # the axis that says how many levels the index space has, where some suffice
 
     def values(self, axes: Mapping[str, Any]) -> dict[str, Any]:
         """What expressions and templates read of a variant: its axes, and its configuration."""

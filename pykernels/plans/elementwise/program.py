@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pykernels.dtypes import DTYPES
@@ -12,7 +13,7 @@ from pykernels.errors import LimitError
 from pykernels.layout import Nd, View
 from pykernels.plan import Arg, Body, Bound, Caps, Kernel, Scratch, Step, cdiv, touched
 from pykernels.texts import Text, add_texts
-from pykernels.wgsl.head import features, head
+from pykernels.wgsl.head import MAX_PARAMS, features, head, params
 from pykernels.wgsl.interface import Axis, Interface, Param, TensorSpec
 from pykernels.wgsl.rows import value_type
 
@@ -23,6 +24,7 @@ from .tiles import TILE, Tiling, each_part, tiling
 __all__ = ["Program", "scalar_values"]
 
 WORKGROUP = 256
+LEVELS = (2, 4, 6)  # of an index space; fewer leave room for params
 MAX_INPUTS = 7  # with the output, the storage bindings that every device has
 _FORMATS = {"f32": "f", "i32": "i", "u32": "I", "bool": "I"}
 _MEMBERS = {"f32": "f32", "i32": "i32", "u32": "u32", "bool": "u32"}
@@ -70,10 +72,13 @@ class Program:
         self._body = Body(
             name=f"elementwise-{hashlib.sha256(told.encode()).hexdigest()[:24]}",
             axes=tuple([a.name for a in self._interface.axes]),
-            values="I" * (len(_TILE_PARAMS) + len(self._shorts)),
+            values="",
             args=members,
             args_format="".join([_FORMATS[kind] for _, kind in self.scalars]),
         )
+        tile_params = "I" * (len(_TILE_PARAMS) + len(self._shorts))
+        self._tiled_body = replace(self._body, values=tile_params)
+        self._levels = self._most_levels(name)
         self.kernel = Kernel(
             name=name,
             family="elementwise",
@@ -94,7 +99,7 @@ class Program:
 
     def _described(self, name: str, members: Sequence[str]) -> Interface:
         """What its head is made from: for each tensor axes of its dtype, vectors and reading."""
-        axes = [Axis("TILE", (0, 1, 4))]
+        axes = [Axis("TILE", (0, 1, 4)), Axis("LEVELS", LEVELS)]
         tensors = []
         for x, short in self._shorts.items():
             number = x.removeprefix("x").upper()
@@ -107,21 +112,36 @@ class Program:
                     (), vec=f"V_{number}", alias=self._alias if x == "dst" else "",
                 )
             )  # fmt: skip
-        sizes = [Param(n, "u32") for n in (*_TILE_PARAMS, *[f"t_{x}" for x in self._shorts])]
+        sizes = [
+            Param(n, "u32", when="TILE != 0")
+            for n in (*_TILE_PARAMS, *[f"t_{x}" for x in self._shorts])
+        ]
         numbers = [
             Param(m, _MEMBERS[kind], arg=True)
             for m, (_, kind) in zip(members, self.scalars, strict=True)
         ]
         return Interface(
             name=name, axes=tuple(axes), tensors=tuple(tensors), params=(*sizes, *numbers),
-            iterate="nd",
+            iterate="nd", levels="LEVELS",
         )  # fmt: skip
+
+    def _most_levels(self, name: str) -> int:
+        """The levels for which Params has room, in tiles too; LimitError where it has none."""
+        axes = self._axes(dict.fromkeys(self._shorts, "f32"), 1, 0, {}, {})
+        values = dict(zip(self._body.axes, axes, strict=True))
+        for levels in reversed(LEVELS):
+            if len(params(self._interface, {**values, "LEVELS": levels})) <= MAX_PARAMS:
+                return levels
+        raise LimitError(
+            f"[{name}] an expression of {len(self.tensors)} tensors and {len(self.scalars)} "
+            f"numbers is more than the {MAX_PARAMS} params of a launch hold"
+        )
 
     # -- a call -----------------------------------------------------------------------------------
 
     def plan(self, caps: Caps, scratch: Scratch, *views: View) -> list[Step]:
         """A dispatch for each part."""
-        return each_part(caps, views, self.step)
+        return each_part(caps, views, self.step, self._levels)
 
     def step(self, caps: Caps, views: Sequence[View]) -> Step:
         """A single dispatch; the axes are in the order of the output's memory."""
@@ -135,41 +155,46 @@ class Program:
     def _straight(self, it: Nd, vec: int) -> Step:
         widths = {x: 1 if x != "dst" and it.repeats(x) else vec for x in it.views}
         it.in_vectors(vec)
-        bound = [
-            self._bound(x, v, widths[x], widths[x] * v.dtype.itemsize, it.steps(x, widths[x]))
-            for x, v in it.views.items()
-        ]
-        axes = self._axes(it, 0, widths, ("",) * len(bound))
-        values = (0,) * len(self._body.values)
+        elems = {x: widths[x] * v.dtype.itemsize for x, v in it.views.items()}
         groups = cdiv(it.total, WORKGROUP)
-        return Step(self._body, axes, tuple(bound), it.params(), values, groups)
+        return self._dispatch(self._body, it, widths, elems, groups)
 
     def _tiled(self, it: Nd, tiles: Tiling) -> Step:
-        reads: Sequence[str] = tiles.reads or ("",) * len(it.views)
-        widths = {x: 4 if r in ("row", "col") else 1 for x, r in zip(it.views, reads, strict=True)}
-        bound = [
-            self._bound(x, v, widths[x], v.dtype.itemsize, it.steps(x)) for x, v in it.views.items()
-        ]
-        axes = self._axes(it, tiles.block, widths, reads)
-        values = (*tiles.values, *tiles.steps)
-        words = [v & 0xFFFFFFFF for v in values]
-        return Step(self._body, axes, tuple(bound), it.params(), tuple(words), tiles.groups)
+        widths = {x: 1 if r in ("", "one") else 4 for x, r in tiles.reads.items()}
+        elems = {x: v.dtype.itemsize for x, v in it.views.items()}
+        return self._dispatch(self._tiled_body, it, widths, elems, tiles.groups, tiles)
 
-    def _bound(self, x: str, view: View, width: int, elem: int, steps: Sequence[int]) -> Bound:
-        unit = max(width * view.dtype.itemsize, 4)
-        if x == "dst":
-            return Bound(x, "out", view, unit, elem, tuple(steps), alias=self._alias)
-        return Bound(x, "in", view, unit, elem, tuple(steps))
+    def _dispatch(
+        self, body: Body, it: Nd, widths: Mapping[str, int], elems: Mapping[str, int], groups: int,
+        tiles: Tiling | None = None,
+    ) -> Step:  # fmt: skip
+        """`widths` are elements of a vector, `elems` the bytes that an index counts."""
+        levels = next(n for n in LEVELS if n >= it.levels)
+        bound = []
+        for x, view in it.views.items():
+            unit = max(widths[x] * view.dtype.itemsize, 4)
+            steps = it.steps(x, elems[x] // view.dtype.itemsize)[:levels]
+            if x == "dst":
+                bound.append(Bound(x, "out", view, unit, elems[x], steps, alias=self._alias))
+            else:
+                bound.append(Bound(x, "in", view, unit, elems[x], steps))
+        shorts = {x: v.dtype.short for x, v in it.views.items()}
+        reads = tiles.reads if tiles else {}
+        axes = self._axes(shorts, tiles.block if tiles else 0, levels, widths, reads)
+        values = (*tiles.sizes, *[s & 0xFFFFFFFF for s in tiles.steps]) if tiles else ()
+        words = it.params()[: levels + 1]
+        return Step(body, axes, tuple(bound), words, values, groups)
 
     def _axes(
-        self, it: Nd, tile: int, widths: Mapping[str, int], reads: Sequence[str]
-    ) -> tuple[object, ...]:
+        self, shorts: Mapping[str, str], tile: int, levels: int, widths: Mapping[str, int],
+        reads: Mapping[str, str],
+    ) -> tuple[object, ...]:  # fmt: skip
         """The values of the axes, in order."""
-        found: list[object] = [tile]
-        for (x, view), read in zip(it.views.items(), reads, strict=True):
-            if self._shorts[x] == "f16":
-                found.append(view.dtype.short)
-            found += [widths[x], read]
+        found: list[object] = [tile, levels]
+        for x, short in self._shorts.items():
+            if short == "f16":
+                found.append(shorts[x])
+            found += [widths.get(x, 1), reads.get(x, "")]
         return tuple(found)
 
     # -- its text ---------------------------------------------------------------------------------

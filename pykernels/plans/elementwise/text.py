@@ -58,10 +58,13 @@ def functions(root: Typed, vec: int) -> list[str]:
         row, kind = OPS[t.node.name], _computing(t)
         known = {h: f"{h}_{kind}" for h in HELPERS} | {f"{row.name}_of": f"{row.name}_{kind}"}
         texts = {f"{row.name}_of": row.texts[class_of(kind)]}
-        for helper in reversed(row.helpers):  # those of other classes are not called
-            if any(re.search(rf"\b{helper}\(", text) for text in texts.values()):
-                texts[helper] = HELPERS[helper]
-        for name, text in reversed(texts.items()):
+        todo = list(texts.values())
+        while todo:  # those helpers that this type's text calls, and those that they call
+            text = todo.pop()
+            called = [h for h in row.helpers if h not in texts and re.search(rf"\b{h}\(", text)]
+            texts |= {h: HELPERS[h] for h in called}
+            todo += [HELPERS[h] for h in called]
+        for name, text in texts.items():
             found.setdefault(known[name], _renamed(typed(text, kind, vec), known))
     return list(found.values())
 

@@ -21,9 +21,9 @@ __all__ = ["TILE", "Tiling", "each_part", "tiling"]
 
 TILE = {4: 64, 1: 32}  # elements along both levels, by how many a block has
 MIN = 16  # below, a tile is mostly empty
-# How a block of four by four is read: vectors along the output, along the other level, or one
-# element for all.
-Reads = Literal["row", "col", "one"]
+# How a block of four by four is read: vectors along the output, along the other level, one element
+# for all; or not so.
+Reads = Literal["row", "col", "one", ""]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +31,9 @@ class Tiling:
     """Blocks of `block` x `block` elements over two levels."""
 
     block: int
-    reads: tuple[Reads, ...]  # of the tensors in order; () for single elements
-    steps: Ints  # along the other level, of each tensor, in elements
-    values: Ints  # sizes: both levels, the levels between them, and the step of a linear index
+    reads: dict[str, Reads]  # of each tensor
+    sizes: Ints  # both levels, those between them, and what a step along the other one counts
+    steps: Ints  # of each tensor along the other level, in elements
     groups: int
 
 
@@ -48,35 +48,38 @@ def _along_output(views: Sequence[View]) -> list[View]:
 
 
 def each_part(
-    caps: Caps, views: Sequence[View], step: Callable[[Caps, Sequence[View]], Step]
-) -> list[Step]:
-    """The step of each part of a call; axes come in the order of the output's memory."""
+    caps: Caps, views: Sequence[View], step: Callable[[Caps, Sequence[View]], Step],
+    levels: int = Nd.LEVELS,
+) -> list[Step]:  # fmt: skip
+    """The step of each part of a call; axes come in the order of the output's memory, and merge
+    into no more than `levels`."""
     ordered = _along_output(views)
     full = {str(i): v.broadcast_to(ordered[-1].shape) for i, v in enumerate(ordered)}
     axes = [{name: a for name in full} for a in range(ordered[-1].ndim)]
     whole = parts(caps, full, axes)
-    found = [p for part in whole for p in in_levels(part, axes, Nd.LEVELS)]
+    found = [p for part in whole for p in in_levels(part, axes, levels)]
     return [step(caps, list(p.views.values())) for p in found]
 
 
 def tiling(it: Nd, views: Mapping[str, View]) -> Tiling | None:
     """The tiles of a call, or None where it needs none. The output is the last of `views`."""
     if it.levels < 2 or it.dims[0] < MIN:
-        return None
+        return ""
     other = next(
         (j for n in views for j in range(1, it.levels) if it.strides[n][j] == 1 != it.dims[j]), 0
     )
     if not other or it.dims[other] < MIN or not _worth(it, other):
-        return None
+        return ""
     inner, outer = it.dims[0], it.dims[other]
     span = math.prod(it.dims[:other])
-    reads = tuple([_reads(it, name, v, other) for name, v in views.items()])
-    block = 4 if None not in reads and reads[-1] == "row" and not (inner | outer) % 4 else 1
+    reads = {name: _reads(it, name, v, other) for name, v in views.items()}
+    whole = all(reads.values()) and list(reads.values())[-1] == "row" and not (inner | outer) % 4
+    block = 4 if whole else 1
     rest = it.total // (inner * outer)
     groups = cdiv(inner, TILE[block]) * cdiv(outer, TILE[block]) * rest
     steps = tuple([it.strides[n][other] for n in views])
-    values = (inner, outer, span // inner, span)
-    return Tiling(block, reads if block == 4 else (), steps, values, groups)  # type: ignore[arg-type]
+    sizes = (inner, outer, span // inner, span)
+    return Tiling(block, reads if whole else dict.fromkeys(reads, ""), sizes, steps, groups)
 
 
 def _worth(it: Nd, other: int) -> bool:
@@ -84,7 +87,7 @@ def _worth(it: Nd, other: int) -> bool:
     return any(s[other] == 1 and abs(s[0]) > 1 for s in it.strides.values())
 
 
-def _reads(it: Nd, name: str, view: View, other: int) -> Reads | None:
+def _reads(it: Nd, name: str, view: View, other: int) -> Reads:
     steps = it.strides[name]
     if steps[0] == 0 == steps[other]:
         return "one"
@@ -93,4 +96,4 @@ def _reads(it: Nd, name: str, view: View, other: int) -> Reads | None:
         rest = (s for i, s in enumerate(steps[: it.levels]) if i != along)
         if steps[along] == 1 and aligned and not any(s % 4 for s in rest):
             return how  # type: ignore[return-value]
-    return None
+    return ""

@@ -396,9 +396,9 @@ def _keys(program: Program, rng: np.random.Generator) -> list[str]:
     """One variant of vectors, one of elements and one of blocks, with inputs read either way."""
     keys = []
     for tile in (0, 1, 4):
-        parts = [f"TILE={tile}"]
+        parts = [f"TILE={tile}", f"LEVELS={rng.choice([2, 4, 6])}"]
         vec = int(rng.choice([1, 4])) if tile == 0 else tile
-        for axis in program._interface.axes[1:]:
+        for axis in program._interface.axes[2:]:
             out = axis.name.endswith("DST")
             if axis.name.startswith("V_"):
                 parts.append(f"{axis.name}={vec}")
