@@ -56,17 +56,26 @@ def functions(root: Typed, vec: int) -> list[str]:
         if not isinstance(t.node, Call) or t.node.name in CASTS:
             continue
         row, kind = OPS[t.node.name], _computing(t)
-        known = {h: f"{h}_{kind}" for h in HELPERS} | {f"{row.name}_of": f"{row.name}_{kind}"}
-        texts = {f"{row.name}_of": row.texts[class_of(kind)]}
+        texts = {row.name: row.texts[class_of(kind)]}
         todo = list(texts.values())
         while todo:  # those helpers that this type's text calls, and those that they call
             text = todo.pop()
-            called = [h for h in row.helpers if h not in texts and re.search(rf"\b{h}\(", text)]
+            called = [h for h in row.helpers if h not in texts and _calls(text, HELPERS[h])]
             texts |= {h: HELPERS[h] for h in called}
             todo += [HELPERS[h] for h in called]
+        names = {f: f"{f}_{kind}" for text in texts.values() for f in _defined(text)}
+        names[f"{row.name}_of"] = f"{row.name}_{kind}"
         for name, text in texts.items():
-            found.setdefault(known[name], _renamed(typed(text, kind, vec), known))
+            found.setdefault(f"{name} {kind}", _renamed(typed(text, kind, vec), names))
     return list(found.values())
+
+
+def _defined(text: str) -> list[str]:
+    return re.findall(r"\bfn (\w+)\(", text)
+
+
+def _calls(text: str, helper: str) -> bool:
+    return any(re.search(rf"\b{name}\(", text) for name in _defined(helper))
 
 
 def value(

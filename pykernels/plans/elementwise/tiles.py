@@ -64,12 +64,12 @@ def each_part(
 def tiling(it: Nd, views: Mapping[str, View]) -> Tiling | None:
     """The tiles of a call, or None where it needs none. The output is the last of `views`."""
     if it.levels < 2 or it.dims[0] < MIN:
-        return ""
+        return None
     other = next(
         (j for n in views for j in range(1, it.levels) if it.strides[n][j] == 1 != it.dims[j]), 0
     )
     if not other or it.dims[other] < MIN or not _worth(it, other):
-        return ""
+        return None
     inner, outer = it.dims[0], it.dims[other]
     span = math.prod(it.dims[:other])
     reads = {name: _reads(it, name, v, other) for name, v in views.items()}
