@@ -20,7 +20,7 @@ import click
 from docstrings import WIDTH, docstring, signature
 
 import pykernels as pk
-from pykernels import cli, errors, functional, kernels
+from pykernels import cli, errors, functional, kernels, promotion
 from pykernels.dtypes import DTYPES
 from pykernels.plan import Kernel
 
@@ -215,10 +215,11 @@ def dtype_table() -> list[str]:
         for name, kernel in sorted(manifest()["kernels"].items()):
             for t in kernel["tensors"] if name not in results else ():
                 if _takes(t, d, "in") and not _any(t):
-                    inputs.setdefault(t["name"], []).append(f"`{name}`")
-        cells = [f"`{arg}` of {', '.join(names)}" for arg, names in inputs.items()]
+                    inputs.setdefault(t["name"], []).append(name)
+        cells = [f"`{arg}` of {_by_family(names)}" for arg, names in inputs.items()]
         if results:
-            cells.insert(0, "all that compute" if len(results) == len(others) else _listed(results))
+            every = len(results) == len(others)
+            cells.insert(0, "all that compute" if every else _by_family(results))
         moved = "yes" + {"int64": " (converts from and to int32 only)"}.get(d, "")
         lines.append(f"| `{d}` | {kind.itemsize} | {moved} | {'; '.join(cells) or 'no'} |")
     return lines
@@ -228,8 +229,23 @@ def _takes(tensor: dict[str, Any], dtype: str, role: str) -> bool:
     return dtype in tensor["dtypes"] and tensor["role"] == role
 
 
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(f"`{n}`" for n in names)
+def _listed(names: Iterable[str], most: int = 8) -> str:
+    """The names; of a long list the first ones, and how many more."""
+    found = [f"`{n}`" for n in names]
+    if len(found) > most + 1:
+        found[most:] = [f"and {len(found) - most} more"]
+    return ", ".join(found)
+
+
+def _by_family(names: Iterable[str]) -> str:
+    """The names, but a family of many by its own."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        found.setdefault(family(name), []).append(name)
+    return ", ".join(
+        _listed(members) if len(members) < 6 else f"{len(members)} of {room}"
+        for room, members in found.items()
+    )
 
 
 def _any(tensor: dict[str, Any]) -> bool:
@@ -272,6 +288,28 @@ def dtypes_page() -> Iterator[str]:
             yield f"| `{name}` | `{t['name']}` | {kinds} |"
 
 
+def promotion_page() -> Iterator[str]:
+    """The dtype of a result of two operands."""
+    yield from page("Promotion", "pykernels/promotion.py")
+    rules = [r for r in (promotion.__doc__ or "").split("\n\n") if r.startswith("- ")]
+    yield "The dtype of a result that is computed from operands of several dtypes:"
+    yield from ("", *rules, "")
+    computed = [d for d in DTYPES if d != "int64"]
+    kinds = {"float": 1.0, "int": 1, "bool": True}
+    yield f"| | {' | '.join(DTYPES[d].short for d in computed)} | {' | '.join(kinds)} |"
+    yield "|---" * (len(computed) + len(kinds) + 1) + "|"
+    for a in computed:
+        cells = [promotion.result_type((a, b)) for b in computed]
+        marks = [promotion.weak(promotion.WEAK[type(v)]) for v in kinds.values()]
+        cells += [promotion.result_type((a, mark)) for mark in marks]
+        yield f"| `{a}` | {' | '.join(DTYPES[c].short for c in cells)} |"
+    yield ""
+    yield (
+        "Division of integers gives float32, as do functions that are defined for floats only; "
+        "comparisons give bool. Operations that bool has none of take it as int32."
+    )
+
+
 def page(title: str, source: str) -> Iterator[str]:
     """The beginning of a page."""
     yield from (NOTE.format(source=source), "", f"# {title}", "")
@@ -285,6 +323,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "errors": errors_page,
     "cli": cli_page,
     "dtypes": dtypes_page,
+    "promotion": promotion_page,
 }
 
 

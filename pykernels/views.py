@@ -106,7 +106,12 @@ class TensorBase(Operators, Handle):
         return f"<pykernels.Tensor {self.dtype} {self.shape}{strided}{where} on {name}>"
 
     def __bool__(self) -> bool:
-        raise TypeError("the truth of a tensor would need a read: use .numpy() or .item()")
+        if self._layout.size != 1:
+            raise ArgumentError(
+                f"[bool] the truth of a tensor of shape {self.shape} is that of no single element: "
+                "reduce it first, or compare .numpy()"
+            )
+        return bool(self.item())
 
     def _fresh(self, lay: Layout) -> Self:
         """An uninitialised tensor on the same device; its layout is contiguous."""
