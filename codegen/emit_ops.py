@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from .ops import SPECIAL, Row
+from .ops import Row
 from .spec import Spec
 from .tables import DTYPE_NAMES
 
@@ -54,11 +54,10 @@ def with_activations(spec: Spec, rows: Sequence[Row]) -> Spec:
 def _family(file: str, rows: Sequence[Row], helper: Callable[[str], str]) -> str:
     lines = [f'"""Generated from {file} by codegen; do not edit."""', ""]
     lines += ["from __future__ import annotations", "", "import numpy as np", ""]
-    lines.append("from pykernels.ops import Array, Op, wide")
     texts = " ".join(t for row in rows for t in (row.numpy, *row.grad.values()))
-    special = [name for name in SPECIAL if re.search(rf"\b{name}\b", texts)]
-    if special:
-        lines.append(f"from pykernels.special import {', '.join(special)}")
+    if re.search(r"\bspecial\.", texts):
+        lines.append("from pykernels import special")
+    lines.append("from pykernels.ops import Array, Op, wide")
     for row in rows:
         lines += ["", "", *_functions(row)]
     lines += ["", "", "OPS: dict[str, Op] = {"]

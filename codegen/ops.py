@@ -21,12 +21,11 @@ from .keys import meant
 __all__ = ["ROW", "Row", "Text", "all_rows", "gated", "load_rows"]
 
 ROW = "ROW"  # the name of a variant's operation in templates and in `when`
-SPECIAL = ("erf",)  # functions of pykernels.special
 _KEYS = {
     "doc": str, "body": str, "inputs": str, "output": str, "wgsl": dict, "gate": str,
     "helpers": list, "numpy": str, "grad": dict, "domain": dict, "ulp": (int, float),
     "special": list, "operations": int, "activation": int, "source": str, "params": dict,
-    "aliases": list,
+    "aliases": list, "epilogue": str,
 }  # fmt: skip
 _REQUIRED = ("doc", "inputs", "output", "numpy", "domain", "operations")
 _OUTPUTS = ("same", "bool")
@@ -73,6 +72,7 @@ class Row:
     body: str = ""  # the shader that makes a kernel of it; "" where only epilogues use it
     wgsl: Mapping[str, Text] = field(default_factory=dict)  # by class of dtypes
     gate: Text | None = None
+    epilogue: Text | None = None  # in place of wgsl["float"] in epilogues
     helpers: tuple[str, ...] = ()
     special: tuple[tuple[float, ...], ...] = ()
     activation: int = 0  # its number in epilogues
@@ -82,7 +82,7 @@ class Row:
 
     @property
     def classes(self) -> tuple[str, ...]:
-        return ("float",) if self.gate else tuple(self.wgsl)
+        return tuple(self.wgsl) or ("float",)
 
     @property
     def dtypes(self) -> tuple[str, ...]:
@@ -95,16 +95,12 @@ class Row:
 
     def statements(self, kind: str) -> str:
         """The body of a function of the inputs: what computes the value, and its return."""
-        if self.gate is not None:
+        if self.gate is not None and not self.wgsl:
             first, *rest = self.gate.lines()
             lines = [f"let u = {first}", *rest]
             lines[-1] = _ended(lines[-1], ";")
             return "\n".join([*lines, _GATED])
-        lines = self.wgsl[kind].lines()
-        if not any(re.match(r"\s*(return|if|switch) ?\b", line) for line in lines):
-            lines[0] = f"return {lines[0]}"
-            lines[-1] = _ended(lines[-1], ";")
-        return "\n".join(lines)
+        return _returned(self.wgsl[kind])
 
     def text(self, kind: str) -> str:
         """The operation as a WGSL function of its inputs and params, `NAME_of`, for a class."""
@@ -118,8 +114,20 @@ class Row:
         return typed(self.text(class_of(dtype)), dtype, vec)
 
     def inline(self, dtype: str, vec: int) -> str:
-        """The statements for values of a dtype, for a function of a template's own."""
-        return typed(self.statements(class_of(dtype)), dtype, vec)
+        """The statements of an epilogue for values of a dtype."""
+        text = (
+            self.statements(class_of(dtype)) if self.epilogue is None else _returned(self.epilogue)
+        )
+        return typed(text, dtype, vec)
+
+
+def _returned(text: Text) -> str:
+    """The lines of a text, which return its value."""
+    lines = text.lines()
+    if not any(re.match(r"\s*(return|if|switch) ?\b", line) for line in lines):
+        lines[0] = f"return {lines[0]}"
+        lines[-1] = _ended(lines[-1], ";")
+    return "\n".join(lines)
 
 
 def _ended(line: str, end: str) -> str:
@@ -232,8 +240,8 @@ def _row(t: _Table, name: str) -> Row:
         t.fail(t.line(name, "output"), f"{name}: output must be one of {', '.join(_OUTPUTS)}")
     if "body" in data and "ulp" not in data:
         t.fail(t.line(name), f"{name} has a body and no 'ulp'")
-    if ("wgsl" in data) == ("gate" in data):
-        t.fail(t.line(name), f"{name} must have either 'wgsl' or 'gate'")
+    if "wgsl" not in data and "gate" not in data:
+        t.fail(t.line(name), f"{name} must have 'wgsl' or 'gate'")
     for kind in data.get("wgsl", ()):
         if kind not in CLASSES:
             t.fail(
@@ -254,6 +262,7 @@ def _row(t: _Table, name: str) -> Row:
         ulp=float(data.get("ulp", 0)), operations=data["operations"], body=data.get("body", ""),
         wgsl={kind: t.text(name, "wgsl", kind) for kind in data.get("wgsl", ())},
         gate=t.text(name, "gate") if "gate" in data else None,
+        epilogue=t.text(name, "epilogue") if "epilogue" in data else None,
         helpers=tuple(data.get("helpers", ())),
         special=tuple(tuple(float(v) for v in one) for one in data.get("special", ())),
         activation=data.get("activation", 0), source=data.get("source", ""),
@@ -264,11 +273,11 @@ def _row(t: _Table, name: str) -> Row:
 def _check_numpy(t: _Table, name: str, values: set[str], named: set[str]) -> None:
     """numpy and grad are expressions over inputs and params; grad reads the output y and dy too."""
     data = t.rows[name]
-    if data["output"] == "bool":
+    if data["output"] == "bool" or not {"float", "gate"} & {*data.get("wgsl", data)}:
         values = set()  # nothing flows back
     if {*data.get("grad", {})} != values:
         t.fail(t.line(name, "grad"), f"{name}: grad must have {', '.join(sorted(values)) or 'no'}")
-    known = named | {"np", *SPECIAL}
+    known = named | {"np", "special"}
     texts: list[tuple[tuple[str, ...], Any, set[str]]] = [(("numpy",), data["numpy"], known)]
     texts += [(("grad", k), v, known | {"y", "dy"}) for k, v in data.get("grad", {}).items()]
     for keys, text, names in texts:

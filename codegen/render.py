@@ -16,7 +16,7 @@ from typing import Any
 
 import jinja2
 
-from pykernels.wgsl.rows import typed, value_type
+from pykernels.wgsl.rows import class_of, typed, value_type
 
 from .errors import BuildError
 from .ops import ROW, Row, gated
@@ -79,7 +79,8 @@ class _Operation:
 
     def functions(self, dtype: str, vec: int) -> str:
         """The helpers that the row asks for, and the operation as the function `NAME_of`."""
-        texts = [typed(self.helper(name), dtype, vec) for name in self.row.helpers]
+        names = self.row.helpers if class_of(dtype) == "float" else ()
+        texts = [typed(self.helper(name), dtype, vec) for name in names]
         return "\n".join([*texts, self.row.function(dtype, vec)])
 
 

@@ -7,9 +7,14 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["erf"]
+__all__ = ["erf", "erfc"]
 
 
 def erf(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The error function in float64."""
     return np.asarray(np.vectorize(math.erf, otypes=[np.float64])(x))
+
+
+def erfc(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """1 less the error function, in float64; good far out too."""
+    return np.asarray(np.vectorize(math.erfc, otypes=[np.float64])(x))
