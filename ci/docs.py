@@ -65,12 +65,18 @@ def kernel_families() -> dict[str, list[str]]:
 def function_families() -> dict[str, list[str]]:
     """Names of the functions of layer two by family."""
     found: dict[str, list[str]] = {}
-    for name in sorted(functional.__all__):
+    for name in sorted({*functional.__all__} - {*aliases()}):
         home = getattr(functional, name).__module__.rpartition(".")[2]
         if home == "functional" or name in kernels.__all__:
             home = family(name)
         found.setdefault(home, []).append(name)
     return dict(sorted(found.items()))
+
+
+def aliases() -> dict[str, str]:
+    """Other spellings of functions, with the names that their functions have."""
+    names = {n: getattr(functional, n).__name__ for n in sorted(functional.__all__)}
+    return {alias: name for alias, name in names.items() if alias != name}
 
 
 def kernels_page() -> Iterator[str]:
@@ -110,6 +116,9 @@ def functions_page() -> Iterator[str]:
     yield "|---|---|"
     for room, names in function_families().items():
         yield f"| {room} | {', '.join(f'[`{n}`](#{n})' for n in names)} |"
+    yield ""
+    told = (f"`{alias}` ([{name}](#{name}))" for alias, name in aliases().items())
+    yield f"Other spellings, numpy's mostly: {', '.join(told)}."
     yield ""
     for room, names in function_families().items():
         yield from (f"## Family {room}", "")
