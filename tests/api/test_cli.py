@@ -70,7 +70,8 @@ def test_show_chooses_a_variant() -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["sofmax"], "there is no kernel 'sofmax'; there are "),
+        (["sofmax"], "there is no kernel 'sofmax': did you mean 'softmax'?"),
+        (["paint"], "there is no kernel 'paint'; there are add, conv2d"),
         (["softmax", "--dtype", "int8"], "no variant of softmax matches; its axes are softmax: "),
         (["softmax", "--axis", "VEC=3"], "no variant of softmax matches"),
         (["softmax", "--axis", "VEC"], "--axis must be NAME=VALUE"),
