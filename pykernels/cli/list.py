@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import textwrap
 
 import click
 
@@ -27,5 +29,8 @@ def command(as_json: bool) -> None:
         return
     width = max(len(r["name"]) for r in rows)
     wide = max(len(r["dtypes"]) for r in rows)
+    columns = shutil.get_terminal_size((100, 24)).columns
     for r in rows:
-        click.echo(f"{r['name']:<{width}}  {r['variants']:>4}  {r['dtypes']:<{wide}}  {r['doc']}")
+        line = f"{r['name']:<{width}}  {r['variants']:>4}  {r['dtypes']:<{wide}}  "
+        room = max(columns - len(line), 24)  # for a doc that says something
+        click.echo(line + textwrap.shorten(r["doc"], room, placeholder=" ..."))

@@ -275,11 +275,13 @@ def test_list_shows_the_dtypes_that_the_docs_show() -> None:
         assert row["dtypes"] == shown
 
 
-def test_python_m_is_the_command() -> None:
+def test_python_m_is_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     done = subprocess.run(
         [sys.executable, "-m", "pykernels", "list"], capture_output=True, text=True, check=True
     )
     assert done.stdout == run("list").output
+    assert max(map(len, done.stdout.splitlines())) <= 85  # dtypes in full, and some of each doc
 
 
 @pytest.mark.gpu

@@ -48,7 +48,7 @@ LARGE = UNWRITTEN.replace("64>", "5000>").replace("{ o", "{ shared_x[l] = 1.0; o
 
 
 def pykernels(*args, code=0, stdin=""):
-    """What the command prints, its message if it was used in a wrong way; it ends with this code."""
+    """What the command prints (and its message, for code 2); it ends with this code."""
     done = subprocess.run(
         ["pykernels", *map(str, args)], input=stdin, capture_output=True, text=True, timeout=120
     )
