@@ -281,7 +281,7 @@ def test_python_m_is_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
         [sys.executable, "-m", "pykernels", "list"], capture_output=True, text=True, check=True
     )
     assert done.stdout == run("list").output
-    assert max(map(len, done.stdout.splitlines())) <= 85  # dtypes in full, and some of each doc
+    assert max(map(len, done.stdout.splitlines())) <= 80
 
 
 @pytest.mark.gpu
