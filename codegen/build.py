@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pykernels._version import __version__
+from pykernels.validate._cache import default_folder
 from pykernels.validate._usage import Usage, measure
 from pykernels.wgsl.head import params, present
 
@@ -265,9 +266,10 @@ def try_kernel(
 ) -> None:
     """Render and validate the texts of one kernel or body that have `wanted`; write nothing.
 
+    Verdicts are remembered in the user's cache folder, as those of `pykernels validate`.
     Raises BuildError for a source that does not build or a text that a validator refuses.
     """
     variants = matching(variants_of(root, name), wanted)
-    validated(variants, False, report)
+    validated(variants, False, report, default_folder())
     bodies = {v.spec.name for v in variants}
     report(f"pykernels: {len(variants)} texts of {', '.join(sorted(bodies))}, nothing written")

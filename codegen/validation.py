@@ -4,9 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import TypeAlias
 
-from pykernels.validate import FLOW, Finding, Lints, Source, Validator, find_naga, find_tint
-from pykernels.validate import validate as run_validators
+from pykernels.validate import (
+    FLOW,
+    Finding,
+    Lints,
+    Source,
+    Validator,
+    arrange,
+    find_naga,
+    find_tint,
+)
+from pykernels.validate._apart import TIMEOUT
+from pykernels.validate._cache import Cache
 
 from .errors import BuildError
 from .progress import Part, told
@@ -18,16 +30,22 @@ AT_ONCE = 32  # texts between two looks at the clock
 
 
 def validated(
-    variants: Sequence[Variant], require: bool, report: Callable[[str], None]
+    variants: Sequence[Variant],
+    require: bool,
+    report: Callable[[str], None],
+    memory: Path | None = None,
 ) -> dict[str, str]:
-    """The versions of the validators that found no error; BuildError for the first error."""
+    """The versions of the validators that found no error; BuildError for the first error.
+
+    `memory` is a folder of verdicts: a text that it knows is not looked at again.
+    """
     validators = _found()
     missing = sorted({"naga", "tint"} - {v.name for v in validators})
     if missing and require:
         raise BuildError("codegen", 0, f"validator not found: {', '.join(missing)}")
     if len(missing) == 2:
         report("pykernels: WARNING: neither naga nor Tint was found, NOTHING WAS VALIDATED")
-    findings = [f for f in _findings(variants, validators, report) if f.severity == "error"]
+    findings = [f for f in _findings(variants, validators, report, memory) if f.severity == "error"]
     if findings:
         first = findings[0]
         for f in findings[:20]:
@@ -52,7 +70,10 @@ def _found() -> list[Validator]:
 
 
 def _findings(
-    variants: Sequence[Variant], validators: Sequence[Validator], report: Callable[[str], None]
+    variants: Sequence[Variant],
+    validators: Sequence[Validator],
+    report: Callable[[str], None],
+    memory: Path | None,
 ) -> list[Finding]:
     """What the validators say, with file and line of the template in the message."""
     by_name = {v.name: v for v in variants}
@@ -61,20 +82,55 @@ def _findings(
     for v in variants:
         texts.setdefault(v.text, v)
     sources = [Source(v.name, text, v.limits, v.features) for text, v in texts.items()]
+    checked = _checked(sources, validators, report)
+    if memory is not None:
+        options = [f"{v.name} {v.version}" for v in validators]
+        checked = _remembered(sources, Cache(memory, "codegen", options), validators, report)
     out = []
-    for f in _checked(sources, validators, report):
+    for f in (f for _, found in checked for f in found):
         file, line = by_name[f.source].where(f.line)
         message = f"{f.message} (in {f.source}, line {f.line} of the rendered text)"
         out.append(replace(f, source=file, line=line, message=message))
     return out
 
 
+_Checked: TypeAlias = Iterator[tuple[Source, list[Finding]]]
+
+
+def _remembered(
+    sources: Sequence[Source],
+    cache: Cache,
+    validators: Sequence[Validator],
+    report: Callable[[str], None],
+) -> _Checked:
+    """The same, without another look at texts that all of these validators have seen."""
+    known = [(s, cache.get(s)) for s in sources]
+    new = [s for s, found in known if found is None]
+    if len(new) < len(sources):
+        report(
+            f"pykernels: {len(sources) - len(new)} of {len(sources)} texts were validated before"
+        )
+    yield from ((s, found) for s, found in known if found is not None)
+    for source, found in _checked(new, validators, report):
+        if all(f.code != TIMEOUT for f in found):
+            cache.put(source, found)
+        yield source, found
+    cache.save()
+
+
 def _checked(
     sources: Sequence[Source], validators: Sequence[Validator], report: Callable[[str], None]
-) -> Iterator[Finding]:
-    """What each validator says, some texts at a time, in the order of the texts."""
+) -> _Checked:
+    """Each text and what all validators say of it, in the order of the texts."""
+    together = [v for v in validators if v.name == "naga"]  # a process for many texts
+    alone = [v for v in validators if v.name != "naga"]  # these share what they measure of a text
     chunks = [sources[i : i + AT_ONCE] for i in range(0, len(sources), AT_ONCE)]
     parts = [Part(len(chunk), sum(len(s.text) for s in chunk)) for chunk in chunks]
     for index in told(parts, "texts validated", report):
-        for validator in validators:
-            yield from run_validators(chunks[index], [validator])
+        chunk = chunks[index]
+        said = [f for v in together for f in v.check(chunk)]
+        said += [f for source in chunk for v in alone for f in v.check([source])]
+        by_name: dict[str, list[Finding]] = {s.name: [] for s in chunk}
+        for f in arrange(chunk, said):
+            by_name[f.source].append(f)
+        yield from ((s, by_name[s.name]) for s in chunk)

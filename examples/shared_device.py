@@ -2,15 +2,14 @@
 
     python examples/shared_device.py [--save heatmap.npy]
 
-pykernels works on wgpu's default device, the one that pygfx and fastplotlib use too. A kernel
-writes into a storage buffer made with plain wgpu; a render pass of the same device reads it in its
-fragment shader. Where pygfx is installed, the example also checks that it shares the device.
+pykernels works on wgpu's default device. A kernel writes into a storage buffer made with plain
+wgpu; a render pass of the same device reads it in its fragment shader. examples/pygfx_points.py
+does the like with pygfx.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 from typing import Any
 
 import numpy as np
@@ -81,10 +80,6 @@ def main() -> None:
     device = wgpu.utils.get_default_device()
     if dev.wgpu_device is not device:
         raise SystemExit("pykernels is not on wgpu's default device")
-    if importlib.util.find_spec("pygfx"):
-        from pygfx.renderers.wgpu import get_shared
-
-        print("pygfx shares the device:", get_shared().device is device)
 
     buffer = device.create_buffer(size=SIZE * SIZE * 4, usage="STORAGE | COPY_SRC")
     heat = pk.Tensor.from_buffer(buffer, (SIZE, SIZE), "float32", device=dev)

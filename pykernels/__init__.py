@@ -8,6 +8,7 @@ Importing this module starts no GPU and loads nothing; everything is loaded on f
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 from ._version import __version__ as __version__
@@ -73,7 +74,10 @@ if not TYPE_CHECKING:  # a type checker would take every name for granted
             if name in module.__all__:
                 value = globals()[name] = getattr(module, name)
                 return value
-        raise AttributeError(f"module 'pykernels' has no attribute {name!r}")
+        # With what Python needs for its "Did you mean".
+        raise AttributeError(
+            f"module 'pykernels' has no attribute {name!r}", name=name, obj=sys.modules[__name__]
+        )
 
 
 def __dir__() -> list[str]:

@@ -429,7 +429,9 @@ def device_of(device: Device | None) -> Device:
     if device is None:
         return default_device()
     if not isinstance(device, Device):
-        raise DTypeError(f"device must be a pykernels.Device or None but is {device!r}")
+        raise DTypeError(
+            f"device must be a pykernels.Device or None but is {device!r}: pk.Device(...) makes one"
+        )
     return device
 
 

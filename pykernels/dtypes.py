@@ -124,11 +124,17 @@ def dtype_of(value: Any, what: str = "dtype") -> DType:
     try:
         dtype = np.dtype(value)
     except TypeError:
-        raise DTypeError(f"{what} must be a dtype name or a numpy dtype but is {value!r}") from None
+        size = isinstance(value, (int, np.integer))  # as in zeros(2, 3), which torch takes
+        hint = ": a shape is one argument, as in zeros((2, 3))" if size else ""
+        raise DTypeError(
+            f"{what} must be a dtype name or a numpy dtype but is {value!r}{hint}"
+        ) from None
     found = _from_numpy(dtype)
     if found is None:
-        array = what == "array dtype" and dtype.name == "float64"
-        hint = "; convert it with .astype('float32') first" if array else ""
+        hint = ""
+        if what.endswith("array dtype") and dtype.name == "float64":
+            given = "give dtype='float32', or " if what.startswith("[") else ""  # by who has dtype=
+            hint = f"; {given}convert it with .astype('float32') first"
         if not dtype.isnative:
             hint = "; byte-swapped arrays are not taken: .astype(dtype.newbyteorder('=')) first"
         raise DTypeError(f"{what} {dtype} is not one of {', '.join(DTYPES)}{hint}")

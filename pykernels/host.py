@@ -65,7 +65,7 @@ def array_of(values: Any, op: str, wanted: DType | None) -> tuple[NDArray, DType
     if wanted is None and _python_numbers(values) and a.dtype.kind in "iuf":
         wanted = DTYPES["float32"]
     if wanted is None or a.dtype.name == "bfloat16":
-        return a, dtype_of(a.dtype, "array dtype")
+        return a, dtype_of(a.dtype, f"[{op}] array dtype")
     if a.dtype.kind not in "biuf":
         raise DTypeError(f"[{op}] an array of {a.dtype} does not become {wanted.name}")
     near = DTYPES["float32"] if wanted.name == "bfloat16" else wanted

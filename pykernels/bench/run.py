@@ -120,6 +120,7 @@ class Runner:
         self.trackers: dict[str, Tracker] = {}
         self.left_out = 0  # cases
         self._keep, self.alternate, self.parts = keep, alternate, parts
+        self._timed, self._to_time, self._first_at = 0, 0, 0.0  # passes of cases
 
     def say(self, line: str) -> None:
         """Report progress."""
@@ -131,6 +132,13 @@ class Runner:
     def late(self, share: float = 1.0) -> bool:
         """Is this share of the time over?"""
         return self._spent() > share * self._seconds
+
+    def _far(self) -> str:
+        """How far the run is, and about how much longer it takes."""
+        spent = self._spent()
+        each = (spent - self._first_at) / max(self._timed, 1)
+        left = min(each * (self._to_time - self._timed), max(self._seconds - spent, 0))
+        return f"{self._timed} of {self._to_time}, about {left:.0f} s left"
 
     def ceilings(self, nbytes: int = 1 << 30) -> None:
         """Measure what each device itself reaches. Always warmed up, whatever the cases get."""
@@ -154,6 +162,8 @@ class Runner:
         limited time), the other passes. Then all other cases in the same way, without peers.
         """
         chosen = list(cases)
+        self._to_time = len(chosen) * len(self.devices) * self.passes
+        self._first_at = self._spent()
         for group in ([c for c in chosen if beside(c)], [c for c in chosen if not beside(c)]):
             found = [(d, c, self._first(d, c)) for c in group for d in self.devices]
             found = [one for one in found if one[2]]
@@ -161,11 +171,12 @@ class Runner:
             for dev, case, results in found:
                 given = (peers or {}).get(case.kernel, {})
                 if given and dev is self.devices[0] and beside(case):
-                    self._guarded(dev, case, partial(self._beside, dev, case, results, given))
+                    work = partial(self._beside, dev, case, results, given)
+                    self._guarded(dev, case, work, passes=0)
                     self._save()
             for n in range(1, self.passes if found else 0):
                 if not self.late():
-                    self.say(f"pass {n + 1} of {self.passes}")
+                    self.say(f"{self._far()}: pass {n + 1} of {self.passes}")
                 for dev, case, results in found:
                     if not self.late():
                         self._guarded(dev, case, partial(self._again, dev, case, results, n))
@@ -188,7 +199,7 @@ class Runner:
         return results
 
     def _guarded(
-        self, dev: Device, case: Case, work: Callable[[], Iterable[Result]]
+        self, dev: Device, case: Case, work: Callable[[], Iterable[Result]], passes: int = 1
     ) -> list[Result]:
         """The results of some work on a case; none, and a line in `failed`, if it fails."""
         what = f"{case.kernel} {case.id}"
@@ -197,10 +208,12 @@ class Runner:
         except PyKernelsError as e:
             kind = "WRONG" if isinstance(e, CheckFailed) else "FAILED"
             self.report.failed[f"{what} {dev.engine}"] = str(e)
-            self.say(f"{what} {dev.engine}: {kind}, {e}")
-            return []
-        for result in results:
-            self.say(f"{what} {dev.engine} {result.cache}: {_said(result)}")
+            results, said = [], [f"{what} {dev.engine}: {kind}, {e}"]
+        else:
+            said = [f"{what} {dev.engine} {r.cache}: {_said(r)}" for r in results]
+        self._timed += passes
+        for line in said:
+            self.say(f"{self._far()}: {line}")
         return results
 
     def case(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 from typing import Any
 
@@ -37,6 +38,12 @@ def kernel(name: str) -> dict[str, Any]:
     """What the manifest says of one kernel."""
     kernels = read_json("manifest.json")["kernels"]
     if name not in kernels:
-        raise Missing(f"there is no kernel {name!r}; there are {', '.join(sorted(kernels))}")
+        close = difflib.get_close_matches(name, kernels, 1)
+        meant = (
+            f": did you mean {close[0]!r}?"
+            if close
+            else f"; there are {', '.join(sorted(kernels))}"
+        )
+        raise Missing(f"there is no kernel {name!r}{meant}")
     found: dict[str, Any] = kernels[name]
     return found

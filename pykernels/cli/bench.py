@@ -237,7 +237,8 @@ def _run(names: tuple[str, ...], options: dict[str, Any], before: Report | None)
     runner.ceilings()
     try:
         if options["seconds"] != float("inf"):
-            runner.run(_in_turn(cases), peers, is_main)
+            # Cut to one size, a case stands for its kernel, whichever other has that size uncut.
+            runner.run(_in_turn(cases), peers, (lambda case: True) if edge else is_main)
         else:
             runner.run(cases, peers)
     except KeyboardInterrupt:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import textwrap
 
 import click
 
@@ -25,7 +27,12 @@ def command(as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(rows, indent=1))
         return
+    columns = shutil.get_terminal_size((100, 24)).columns
     width = max(len(r["name"]) for r in rows)
-    wide = max(len(r["dtypes"]) for r in rows)
     for r in rows:
-        click.echo(f"{r['name']:<{width}}  {r['variants']:>4}  {r['dtypes']:<{wide}}  {r['doc']}")
+        line = f"{r['name']:<{width}}  {r['variants']:>4}  {_cut(r['dtypes'], 32):<32}  "
+        click.echo(line + _cut(r["doc"], max(columns - len(line), 16)))
+
+
+def _cut(text: str, width: int) -> str:
+    return textwrap.shorten(text, width, placeholder=" ...")

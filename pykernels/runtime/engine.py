@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeAlias
 from pykernels.errors import (
     BufferStateError,
     DeviceLostError,
+    FeatureError,
     NoAdapterError,
     OutOfMemoryError,
     PyKernelsError,
@@ -36,6 +37,8 @@ MODULES: dict[EngineName, tuple[str, str]] = {
 _FEATURES: dict[EngineName, dict[str, str]] = {"wgpu": {"subgroups": "subgroup"}, "dawn": {}}
 # What a device of ours asks for where the adapter has it.
 _WANTED = ("shader-f16", "subgroups", "timestamp-query")
+# What the default device has besides, as pygfx requires it.
+_OF_OTHERS = ("float32-filterable",)
 COPY_DST = 0x08
 # Of a raw buffer, from a byte offset, to a byte offset in the target, so many bytes.
 Copy: TypeAlias = tuple[Any, int, int, int]
@@ -108,13 +111,14 @@ class Engine:
     def default_device(self) -> Any:
         """The device that other users of this engine's module share; made if there is none yet."""
         claim_process()
-        device_module = self.module.utils.device
-        if device_module.helper._the_device is None:
-            wanted = {self.feature(f) for f in _WANTED}
+        shared = self.module.utils.device
+        if shared.helper._the_device is None:
+            wanted = {self.feature(f) for f in (*_WANTED, *_OF_OTHERS)}
             if self.name == "dawn":
                 wanted.add("implicit-device-synchronization")
-            device_module.preconfigure_default_device("pykernels", preferred_features=wanted)
-        return device_module.get_default_device()
+            shared.preconfigure_default_device("pykernels", preferred_features=wanted)
+            _allow_late_configuration(self.module, shared.get_default_device())
+        return shared.get_default_device()
 
     def feature(self, name: str) -> str:
         """This engine's name of a feature."""
@@ -289,6 +293,29 @@ class Engine:
 
 def _nothing(what: str = "") -> None:
     pass
+
+
+def _allow_late_configuration(module: Any, device: Any) -> None:
+    """Let others ask for features that the default device has, now that we made it.
+
+    wgpu refuses any configuration of a device that exists, and pygfx configures it when it is
+    imported: without this, pygfx could not be imported after our first call.
+    """
+
+    def configure(caller_info: str, **wanted: Any) -> None:
+        asked = {k: wanted.pop(k, None) or () for k in ("required_features", "preferred_features")}
+        features = {str(f).lower().replace("_", "-") for names in asked.values() for f in names}
+        missing = sorted(features - set(device.features))
+        missing += sorted(k for k, v in wanted.items() if v is not None)
+        if missing:
+            raise FeatureError(
+                f"[default_device] {caller_info} asks wgpu's default device for "
+                f"{', '.join(missing)}, but pykernels has made it already: import and configure "
+                f"{caller_info} before the first call of pykernels"
+            )
+
+    for place in (module, module.utils, module.utils.device):
+        place.preconfigure_default_device = configure
 
 
 def _mark_ended(passes: Any) -> None:

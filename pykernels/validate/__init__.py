@@ -77,7 +77,11 @@ def _once(findings: Sequence[Finding]) -> list[Finding]:
             for f in found:
                 if any(_same_limit(limit, f) for limit in limits):
                     said[f] = None
-                elif twins := [n for n in errors.get((source, "naga"), ()) if _same_fault(n, f)]:
+                elif twins := [
+                    n
+                    for n in errors.get((source, "naga"), ())
+                    if n not in said and _same_fault(n, f)
+                ]:
                     # Tint points at the operand where naga points at the statement.
                     said[f] = replace(f, validator="naga, tint")
                     said.update(dict.fromkeys(twins))

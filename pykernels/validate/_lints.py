@@ -36,18 +36,21 @@ CODES = {
 FLOW = frozenset({"PK007", "PK008"})  # these walk every statement: most of the time of the lints
 OPINIONS = frozenset({"PK001", "PK002", "PK009"})  # house rules: legal, and right elsewhere
 _BITCAST = re.compile(r"bitcast\s*<\s*(\w+(?:\s*<\s*\w+\s*>)?)\s*>")
-_ENABLE = re.compile(r"(?<!\w)enable\s+([^;]*)")
-_REQUIRES = re.compile(r"(?<!\w)requires\s+[^;]*")
+_ENABLE = re.compile(r"enable(?<!\wenable)\s+([^;]*)")
+_REQUIRES = re.compile(r"requires(?<!\wrequires)\s+[^;]*")
 _F16_VECTOR = re.compile(r"vec[24](<f16>|h)")
 _IGNORE = re.compile(r"//\s*pykernels:\s*ignore(-file)?\b([^\n]*)")
 _CODE = re.compile(r"\bPK\d{3}\b")
 _POINTER = re.compile(r":\s*ptr\s*<\s*(storage|workgroup|uniform)\b")
-_SWIZZLE = re.compile(r"[\w\])]\s*\.\s*([xyzw]{2,4}|[rgba]{2,4})\s*[-+*/%&|^]?=(?!=)")
-_SUBGROUP = re.compile(r"(?<![\w.])(?:subgroup|quad)[A-Z]\w*\s*\(|@builtin\s*\(\s*subgroup_\w+")
+_SWIZZLE = re.compile(r"\.\s*([xyzw]{2,4}|[rgba]{2,4})\s*[-+*/%&|^]?=(?!=)")
+_SUBGROUP = re.compile(
+    r"subgroup(?<![\w.]subgroup)[A-Z]\w*\s*\(|quad(?<![\w.]quad)[A-Z]\w*\s*\("
+    r"|@builtin\s*\(\s*subgroup_\w+"
+)
 _NOT_FINITE = re.compile(
     r"bitcast\s*<\s*f32\s*>\s*\(\s*(0[xX][7fF][fF][89a-fA-F][\da-fA-F]{5}u?)\s*\)"
 )
-_TOO_LARGE = re.compile(r"(?<![\w.])3\.4028235[eE]\+?38f?\b")
+_TOO_LARGE = re.compile(r"3\.4028235(?<![\w.]3\.4028235)[eE]\+?38f?\b")
 _BUILTIN = re.compile(r"@builtin\s*\(\s*(workgroup_id|global_invocation_id)\s*,?\s*\)\s*(\w+)")
 _UNSIZED = re.compile(r"array\s*<[^,;]+>")
 _Found: TypeAlias = tuple[str, Severity, int, int, str]

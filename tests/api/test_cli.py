@@ -70,7 +70,8 @@ def test_show_chooses_a_variant() -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["sofmax"], "there is no kernel 'sofmax'; there are "),
+        (["sofmax"], "there is no kernel 'sofmax': did you mean 'softmax'?"),
+        (["paint"], "there is no kernel 'paint'; there are add, conv2d"),
         (["softmax", "--dtype", "int8"], "no variant of softmax matches; its axes are softmax: "),
         (["softmax", "--axis", "VEC=3"], "no variant of softmax matches"),
         (["softmax", "--axis", "VEC"], "--axis must be NAME=VALUE"),
@@ -274,11 +275,13 @@ def test_list_shows_the_dtypes_that_the_docs_show() -> None:
         assert row["dtypes"] == shown
 
 
-def test_python_m_is_the_command() -> None:
+def test_python_m_is_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     done = subprocess.run(
         [sys.executable, "-m", "pykernels", "list"], capture_output=True, text=True, check=True
     )
     assert done.stdout == run("list").output
+    assert max(map(len, done.stdout.splitlines())) <= 80
 
 
 @pytest.mark.gpu

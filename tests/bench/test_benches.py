@@ -170,6 +170,8 @@ def test_passes_load_a_case_anew_elsewhere(
     assert [list(x.peers) for x in report.results] == [["numpy"], []]
     assert gaps == [0, 0, 0, 64, 64, 128, 128]  # two cases, the one with a peer, two and two
     assert sum("pass" in line for line in told) == 2
+    far = [m[0] for line in told if (m := re.search(r"\d of 6, about \d+ s left", line))]
+    assert [line[0] for line in far] == ["1", "2", "2", "2", "4"]  # two, a peer, two more passes
     kept = Report.load(tmp_path / "a.json").results
     assert [x.timing.places for x in kept] == [3, 3] and "numpy" in kept[0].peers
     apart = real(dev, cases[0], apart=1 << 12)

@@ -109,6 +109,13 @@ def test_findings_follow_the_order_of_the_sources(naga: Naga, tint: Tint) -> Non
     assert str(found[0]) == "type_error:7:16: error: cannot assign 'u32' to 'f32' [naga, tint]"
 
 
+def test_an_error_of_naga_is_one_of_tints(naga: Naga, tint: Tint) -> None:
+    """Tint goes on behind a missing semicolon, and stumbles again; naga stops."""
+    text = "@compute @workgroup_size(1)\nfn main() {\n  let i = 1\n  if (i > 0) { let j = 2; }\n}\n"
+    found = [f.validator for f in validate([Source("t", text)], [naga, tint])]
+    assert found == ["naga, tint", "tint"]
+
+
 def test_a_warning_is_no_error(tint: Tint) -> None:
     found = validate([source("unreachable"), source("unknown_size")], [tint, Lints()])
     assert [f.severity for f in found] == ["warning", "warning"]

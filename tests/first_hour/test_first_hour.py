@@ -1,0 +1,111 @@
+"""The first hour of three kinds of users, from the installed wheel alone.
+
+numpy_user.py       knows numpy and torch
+wgsl_user.py        has a repository of WGSL; installs the extra `validate`
+measuring_user.py   measures
+
+Each is a script that asserts what it sees. It is copied into an empty folder and run by a virtual
+environment that has the wheel and what the wheel asks for, and nothing else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.checkout import ROOT
+
+HERE = Path(__file__).parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+# What the wheel asks for, and what its extras add.
+NEEDS = {"": ["click", "numpy", "wgpu"], "validate": ["click", "numpy", "wgpu", "wgpudawn"]}
+
+
+def run(*args: object, cwd: Path = ROOT, **env: str) -> str:
+    """What a command prints; nothing else of it may go to the terminal."""
+    done = subprocess.run(
+        [str(a) for a in args], cwd=cwd, env={**os.environ, **env}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, f"{args}\n{done.stdout}{done.stderr}"
+    return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of an sdist of this checkout, as pip makes it: what is built already is taken."""
+    folder = tmp_path_factory.mktemp("wheel")
+    build = (sys.executable, "-m", "hatchling", "build", "-d", folder, "-t")
+    run(*build, "sdist", HATCH_BUILD_NO_HOOKS="1")
+    (sdist,) = folder.glob("*.tar.gz")
+    with tarfile.open(sdist) as tar:
+        tar.extractall(folder, filter="data")
+    run(*build, "wheel", cwd=folder / sdist.name.removesuffix(".tar.gz"))
+    (found,) = folder.glob("*.whl")
+    return found
+
+
+def environment(wheel: Path, extra: str) -> Path:
+    """The folder `bin` of an environment with this wheel; the others stay for the next time."""
+    pins = [
+        pin for name in NEEDS[extra] for pin in PROJECT["dependency-groups"]["dev"]
+        if pin.startswith(f"{name}==")
+    ]  # fmt: skip
+    digest = hashlib.sha256("\n".join([sys.version, *pins]).encode()).hexdigest()[:12]
+    folder = ROOT / ".tools" / "first_hour" / f"{extra or 'alone'}-{digest}"
+    python = folder / "bin" / "python"
+    if not (folder / "ready").is_file():
+        shutil.rmtree(folder, ignore_errors=True)
+        run(sys.executable, "-m", "venv", "--without-pip", folder)
+    pip = (sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check")
+    try:
+        if not (folder / "ready").is_file():
+            run(*pip, "install", "--quiet", *pins)
+            (folder / "ready").touch()
+    except AssertionError as e:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(f"pip installs nothing here: {str(e).splitlines()[-1]}")
+    run(*pip, "install", "--quiet", "--no-deps", "--no-index", "--force-reinstall", wheel)
+    asked = f"pykernels[{extra}]" if extra else "pykernels"
+    run(*pip, "install", "--quiet", "--no-index", asked)  # fails if the wheel asks for more
+    return python.parent
+
+
+def spend(script: str, wheel: Path, folder: Path, extra: str = "") -> None:
+    """Run the script where there is nothing but it, with the programs of a bare system."""
+    tools = environment(wheel, extra)
+    shutil.copy(HERE / script, folder)
+    kept = ("CI", "HOME", "LANG", "VK_ICD_FILENAMES", "VK_DRIVER_FILES")
+    env = {k: os.environ[k] for k in kept if k in os.environ}
+    env["PATH"] = os.pathsep.join([str(tools), str(ROOT / ".tools" / "bin"), "/usr/bin", "/bin"])
+    env["PYKERNELS_CACHE"] = str(folder / ".cache")
+    done = subprocess.run(
+        [str(tools / "python"), "-I", "-W", "error", script],
+        cwd=folder, env=env, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr == ""  # no noise of drivers either
+
+
+def on_lavapipe() -> None:
+    if os.environ.get("PYKERNELS_TEST_COLUMN", "wgpu-lavapipe") != "wgpu-lavapipe":
+        pytest.skip("one driver is enough")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("script", ["numpy_user.py", "measuring_user.py"])
+def test_on_a_device(script: str, wheel: Path, tmp_path: Path) -> None:
+    on_lavapipe()
+    spend(script, wheel, tmp_path)
+
+
+def test_wgsl_needs_no_device(wheel: Path, tmp_path: Path) -> None:
+    spend("wgsl_user.py", wheel, tmp_path, "validate")
