@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pykernels.errors import AliasError, DTypeError, PyKernelsError, ShapeError
+from pykernels.host import type_name
 from pykernels.layout import View, expands_to, repeats_to
 from pykernels.plan import Arg, Kernel
 
@@ -19,7 +20,7 @@ def wrong_type(kernel: Kernel, tensors: Sequence[object]) -> PyKernelsError:
     for arg, t in zip(kernel.args, tensors, strict=True):
         if not isinstance(t, Handle) and not (t is None and arg.optional):
             return DTypeError(
-                f"[{kernel.name}] {arg.name} must be a pykernels.Tensor but is {type(t).__name__}"
+                f"[{kernel.name}] {arg.name} must be a pykernels.Tensor but is {type_name(t)}"
             )
     raise AssertionError("unreachable")
 

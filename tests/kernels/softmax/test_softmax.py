@@ -279,7 +279,11 @@ def test_softmax_rejects(dev: pk.Device) -> None:
     refused(pk.DTypeError, "dst must have the dtype of x, float32, but is float16", x,
             dev.zeros((2, 3, 4), "float16"))  # fmt: skip
     refused(pk.DTypeError, "x must be float32 or float16 but is int32", dev.zeros(4, "int32"), dst)
-    refused(pk.DTypeError, "x must be a pykernels.Tensor but is ndarray", np.zeros(3), dst)
+    for given, name in (
+        (np.zeros(3), "numpy.ndarray"),
+        (type("Tensor", (), {"__module__": "torch"})(), "torch.Tensor"),
+    ):
+        refused(pk.DTypeError, f"x must be a pykernels.Tensor but is {name}", given, dst)
     refused(pk.AliasError, "dst is broadcast or overlaps itself", x,
             dev.zeros((1, 3, 4)).broadcast_to((2, 3, 4)))  # fmt: skip
     for shape in ((3,), (2, 4), (5, 3, 4), (2, 2, 3, 4), (2, 3, 2), (4, 3, 4), (0, 3, 4)):
