@@ -6,10 +6,8 @@
 // of the position; int32 and uint32 wrap. `dst` may be `x`. The order of the sums depends on shape,
 // strides and device only: two runs give the same bits."""
 // source = "Merrill and Grimshaw 2009 (reduce, then scan)"
-// wrappers.cumprod = { product = true, doc = "Running products along the last axis; arguments and numbers as in `cumsum`." }
 // operations = "x.size"
 // bodies = ["scan_rows", "scan_totals", "scan_pieces", "scan_columns", "scan_column_totals"]
 // inputs.x = { dtype = "*", dtypes = ["float32", "float16", "int32", "uint32"], bind = "'u32'", doc = "(..., cols)" }
 // outputs.dst = { dtype = "*", dtypes = ["float32", "float16", "int32", "uint32"], bind = "'u32'", like = "x", alias = "x" }
-// params.product = { type = "u32", default = false, doc = "Multiply in place of adding." }
 // ///

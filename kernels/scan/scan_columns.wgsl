@@ -17,7 +17,7 @@
 // params.blocks = { type = "u32" }
 // params.run = { type = "u32" }
 // params.lane_bits = { type = "u32" }
-// params.product = { type = "u32", arg = true }
+// params.product = { type = "u32" }
 // uses = ["scan"]
 // grid = "blocks * cdiv(it.cols, run * (CFG.threads >> lane_bits))"
 // ///

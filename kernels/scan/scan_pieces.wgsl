@@ -17,7 +17,7 @@
 // params.cols = { type = "u32", value = "it.cols // VEC" }
 // params.pieces = { type = "u32" }
 // params.tiles = { type = "u32" }
-// params.product = { type = "u32", arg = true }
+// params.product = { type = "u32" }
 // uses = ["scan"]
 // grid = "it.rows * pieces"
 // ///

@@ -16,7 +16,7 @@
 // outputs.dst = { dtype = "T", vec = "VEC", alias = "x" }
 // iterate = "rows"
 // params.cols = { type = "u32", value = "it.cols // VEC" }
-// params.product = { type = "u32", arg = true }
+// params.product = { type = "u32" }
 // uses = ["scan"]
 // grid = "cdiv(it.rows, WG // CFG.LANES)"
 // ///

@@ -7,7 +7,8 @@ from typing import overload
 
 import numpy as np
 
-from pykernels._generated.kernels.cumsum import CUMPROD, KERNEL
+from pykernels._generated.kernels.cumprod import KERNEL as CUMPROD
+from pykernels._generated.kernels.cumsum import KERNEL as CUMSUM
 from pykernels.arrays import Array, Call, NDArray
 from pykernels.device import Tensor
 from pykernels.dtypes import DTypeName
@@ -52,7 +53,7 @@ def cumsum(x: Array, axis: int | None = None, *, out: Tensor | None = None) -> A
         ShapeError: an axis that x does not have, or an `out` of another shape.
         DTypeError and what `pykernels.kernels.cumsum` raises.
     """
-    return _running(KERNEL, _cumsum, x, axis, out)
+    return _running(CUMSUM, _cumsum, x, axis, out)
 
 
 @overload
