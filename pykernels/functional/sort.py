@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from typing import overload
+from typing import Literal, overload
+
+import numpy as np
 
 from pykernels._generated.kernels.argsort import KERNEL as _ARGSORT
+from pykernels._generated.kernels.median import KERNEL as _MEDIAN
+from pykernels._generated.kernels.searchsorted import KERNEL as _SEARCHSORTED
 from pykernels._generated.kernels.sort import KERNEL as _SORT
+from pykernels._generated.kernels.top_k import KERNEL as _TOP_K
 from pykernels.arrays import Array, Call, NDArray
 from pykernels.device import Tensor
+from pykernels.errors import ArgumentError, ShapeError
 from pykernels.kernels import argsort as _argsort
+from pykernels.kernels import median as _median
+from pykernels.kernels import searchsorted as _searchsorted
 from pykernels.kernels import sort as _sort
-from pykernels.scalars import flag
+from pykernels.kernels import top_k as _top_k
+from pykernels.scalars import flag, integer
 
-__all__ = ["argsort", "sort"]
+__all__ = ["argsort", "median", "searchsorted", "sort", "top_k"]
 
 
 @overload
@@ -125,3 +134,149 @@ def argsort(
     result = call.out(given.shape, "int32")
     _argsort(call.moved("x", given), call.moved("dst", result), descending=descending)
     return call.leave(result)
+
+
+@overload
+def top_k(x: Tensor, k: int, axis: int = -1, *, largest: bool = True) -> tuple[Tensor, Tensor]: ...
+@overload
+def top_k(
+    x: NDArray, k: int, axis: int = -1, *, largest: bool = True
+) -> tuple[NDArray, NDArray]: ...
+@overload
+def top_k(x: Array, k: int, axis: int = -1, *, largest: bool = True) -> tuple[Array, Array]: ...
+def top_k(x: Array, k: int, axis: int = -1, *, largest: bool = True) -> tuple[Array, Array]:
+    """The k largest elements along an axis, and their positions, in descending order.
+
+    Of equal elements those in front. NaN comes only where there are fewer than k numbers.
+
+    Args:
+        x: Tensor or numpy array, any dtype but int64.
+        k: How many, up to the size of the axis.
+        axis: The axis.
+        largest: False: the smallest, in ascending order.
+
+    Returns:
+        Values, of x's dtype, and positions, int32: numpy arrays if x is one, else Tensors.
+
+    Raises:
+        ArgumentError: a k that is negative or more than the axis has.
+        ShapeError, DTypeError and what `pykernels.kernels.top_k` raises.
+    """
+    call = Call(_TOP_K, x)
+    given = _last("top_k", call.tensor("x", x), axis)
+    count = integer("top_k", "k", k)
+    if not 0 <= count <= given.shape[-1]:
+        raise ArgumentError(
+            f"[top_k] k must be from 0 to the size of the axis, {given.shape[-1]}, but is {count}"
+        )
+    shape = (*given.shape[:-1], count)
+    back = (axis % given.ndim,)
+    order = [*range(given.ndim - 1)]
+    order.insert(back[0], given.ndim - 1)
+    values, index = (
+        call.out(tuple(shape[a] for a in order), dtype) for dtype in (given.dtype, "int32")
+    )
+    _top_k(given, _last("top_k", values, axis), _last("top_k", index, axis), largest=largest)
+    return call.leave(values), call.leave(index)
+
+
+@overload
+def searchsorted(
+    sorted: Tensor, values: Array, side: Literal["left", "right"] = "left"
+) -> Tensor: ...
+@overload
+def searchsorted(
+    sorted: Array, values: Tensor, side: Literal["left", "right"] = "left"
+) -> Tensor: ...
+@overload
+def searchsorted(
+    sorted: NDArray, values: NDArray, side: Literal["left", "right"] = "left"
+) -> NDArray: ...
+@overload
+def searchsorted(
+    sorted: Array, values: Array, side: Literal["left", "right"] = "left"
+) -> Array: ...
+def searchsorted(sorted: Array, values: Array, side: Literal["left", "right"] = "left") -> Array:
+    """Where values belong in a sorted array, so that it stays sorted: positions, int32.
+
+    Args:
+        sorted: Tensor or numpy array (n,) in ascending order, NaN last, any dtype but int64; or
+            (..., n) with the leading axes of values: rows for its rows (torch).
+        values: Tensor or numpy array (..., m) of the same dtype.
+        side: 'left' counts the elements below a value, 'right' those that are not above it.
+
+    Returns:
+        A numpy array if both arguments are, else a Tensor, of the shape of values.
+
+    Raises:
+        ShapeError, DTypeError, ArgumentError and what `pykernels.kernels.searchsorted` raises.
+    """
+    call = Call(_SEARCHSORTED, sorted, values)
+    rows, given = call.tensor("sorted", sorted), call.tensor("values", values)
+    result = call.out(given.shape, "int32")
+    _searchsorted(rows, given, result, side=side)
+    return call.leave(result)
+
+
+@overload
+def median(
+    x: Tensor, axis: int | None = None, *, keepdims: bool = False, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def median(
+    x: NDArray, axis: int | None = None, *, keepdims: bool = False, out: None = None
+) -> NDArray: ...
+@overload
+def median(
+    x: Array, axis: int | None = None, *, keepdims: bool = False, out: Tensor | None = None
+) -> Array: ...
+def median(
+    x: Array, axis: int | None = None, *, keepdims: bool = False, out: Tensor | None = None
+) -> Array:
+    """The median along an axis: the middle element, or (a + b) / 2 of the middle two (numpy).
+
+    Computed in f32; NaN where there is a NaN.
+
+    Args:
+        x: Tensor or numpy array; float32, float16, or integers of up to 32 bits and bool, which are
+            converted to float32 first.
+        axis: The axis; None takes all elements.
+        keepdims: Keep the axis, with size 1.
+        out: The Tensor to write to; None makes one, float16 for float16, else float32.
+
+    Returns:
+        A numpy array if x is one, else a Tensor.
+
+    Raises:
+        ShapeError: an axis that x does not have, or one without elements.
+        DTypeError and what `pykernels.kernels.median` raises.
+    """
+    if isinstance(x, (Tensor, np.ndarray)) and str(x.dtype) in _INTEGERS:
+        x = x.astype("float32")
+    call = Call(_MEDIAN, x, out=out)
+    given = call.tensor("x", x)
+    shape: tuple[int, ...] = (1,) * given.ndim
+    if axis is None:
+        given = given.reshape(-1)
+    else:
+        given = _last("median", given, axis)
+        shape = given.shape[:-1]
+        if flag("median", "keepdims", keepdims):
+            at = axis % given.ndim
+            shape = (*shape[:at], 1, *shape[at:])
+    if axis is None and not flag("median", "keepdims", keepdims):
+        shape = ()
+    result = call.out(shape, given.dtype)
+    _median(given, result.reshape(given.shape[:-1]))
+    return call.leave(result)
+
+
+_INTEGERS = ("int32", "uint32", "int16", "uint16", "int8", "uint8", "bool")
+
+
+def _last(op: str, t: Tensor, axis: int) -> Tensor:
+    """A view with this axis last."""
+    index = integer(op, "axis", axis)
+    if not -t.ndim <= index < t.ndim:
+        raise ShapeError(f"[{op}] axis {index} does not exist in shape {t.shape}")
+    return t.transpose(*(a for a in range(t.ndim) if a != index % t.ndim), index)
