@@ -75,7 +75,7 @@ def cases(edge: int = 0) -> Iterator[Case]:
     for s in pick(ROWS, edge):
         for case in (argsort(s.dims), problem("sort", s.dims, "float32")):
             yield case.labelled(name=s.name, origin=s.origin)
-    yield top_k((cut(512, edge), cut(128256, edge)), cut(50, edge)).labelled(
+    yield top_k((cut(512, edge), cut(128256, edge)), min(50, cut(128256, edge))).labelled(
         name="llama-3-logits", origin="Llama 3: the 50 best of 512 tokens"
     )
     n = cut(1 << 24, edge)
