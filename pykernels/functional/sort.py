@@ -7,6 +7,8 @@ from typing import Literal, overload
 import numpy as np
 
 from pykernels._generated.kernels.argsort import KERNEL as _ARGSORT
+from pykernels._generated.kernels.bincount import KERNEL as _COUNTS
+from pykernels._generated.kernels.bincount_weights import KERNEL as _SUMS
 from pykernels._generated.kernels.median import KERNEL as _MEDIAN
 from pykernels._generated.kernels.searchsorted import KERNEL as _SEARCHSORTED
 from pykernels._generated.kernels.sort import KERNEL as _SORT
@@ -15,13 +17,15 @@ from pykernels.arrays import Array, Call, NDArray
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, ShapeError
 from pykernels.kernels import argsort as _argsort
+from pykernels.kernels import bincount as _bincount
+from pykernels.kernels import bincount_weights as _bincount_weights
 from pykernels.kernels import median as _median
 from pykernels.kernels import searchsorted as _searchsorted
 from pykernels.kernels import sort as _sort
 from pykernels.kernels import top_k as _top_k
 from pykernels.scalars import flag, integer
 
-__all__ = ["argsort", "median", "searchsorted", "sort", "top_k"]
+__all__ = ["argsort", "bincount", "median", "searchsorted", "sort", "top_k"]
 
 
 @overload
@@ -269,6 +273,119 @@ def median(
     result = call.out(shape, given.dtype)
     _median(given, result.reshape(given.shape[:-1]))
     return call.leave(result)
+
+
+@overload
+def bincount(
+    x: Tensor,
+    weights: Array | None = None,
+    minlength: int = 0,
+    *,
+    length: int | None = None,
+    out: Tensor | None = None,
+) -> Tensor: ...
+@overload
+def bincount(
+    x: NDArray,
+    weights: NDArray | None = None,
+    minlength: int = 0,
+    *,
+    length: int | None = None,
+    out: None = None,
+) -> NDArray: ...
+@overload
+def bincount(
+    x: Array,
+    weights: Array | None = None,
+    minlength: int = 0,
+    *,
+    length: int | None = None,
+    out: Tensor | None = None,
+) -> Array: ...
+def bincount(
+    x: Array,
+    weights: Array | None = None,
+    minlength: int = 0,
+    *,
+    length: int | None = None,
+    out: Tensor | None = None,
+) -> Array:
+    """How often each number from 0 up is in x, or the sum of the weights of its elements.
+
+    Two runs give the same bits: counts are integers, and weights are summed in f32 over x sorted, as
+    trees of a fixed shape.
+
+    Args:
+        x: Tensor or numpy array of one axis: integers of up to 32 bits; int64 in numpy arrays.
+        weights: Numbers of x's shape, float32 or float16, or None.
+        minlength: The least length of the result.
+        length: The length of the result; no maximum is read then, as it is of a Tensor otherwise
+            (which a captured program refuses).
+        out: The Tensor to write to, whose length is the result's; None makes one.
+
+    Returns:
+        int32, or float32 with weights: a numpy array if all arguments are, else a Tensor; of
+        `length`, else max(minlength, largest element + 1).
+
+    Raises:
+        IndexRangeError: at the next synchronisation, for an element that is negative, or from
+            `length` up; at once where numpy arrays come back.
+        ShapeError: x or weights that have not one axis of one size.
+        DTypeError, ArgumentError and what `pykernels.kernels.bincount` raises.
+    """
+    op = "bincount"
+    x, weights = _int32(x), _float32(weights)
+    call = Call(_COUNTS if weights is None else _SUMS, x, weights, out=out)
+    given = call.tensor("x", x)
+    if given.ndim != 1:
+        raise ShapeError(f"[{op}] x must have one axis but has shape {given.shape}")
+    least = integer(op, "minlength", minlength)
+    if least < 0:
+        raise ArgumentError(f"[{op}] minlength must not be negative but is {least}")
+    if out is not None:
+        size = out.size
+    elif length is not None:
+        size = integer(op, "length", length)
+    else:
+        size = _bins(given, x) if given.size else 0
+    if size < 0:
+        raise ArgumentError(f"[{op}] length must not be negative but is {size}")
+    size = max(size, least) if length is None and out is None else size
+    result = call.out((size,), "int32" if weights is None else "float32")
+    if weights is None:
+        _bincount(given, result)
+    else:
+        _bincount_weights(given, call.tensor("weights", weights), result)
+    return call.leave(result)
+
+
+def _bins(given: Tensor, x: Array) -> int:
+    """One more than the largest element, which is read from the device where it is not here."""
+    if isinstance(x, np.ndarray):
+        return max(int(x.max()) + 1, 0)
+    given.device._context.refuse_in_capture("bincount without a length")
+    return max(int(top_k(given, 1)[0].item()) + 1, 0)
+
+
+def _int32(x: Array) -> Array:
+    """Integers that 32 bits hold, in 32 bits."""
+    if isinstance(x, np.ndarray) and x.dtype.kind in "iu" and x.dtype.itemsize == 8:
+        info = np.iinfo(np.int32)
+        if x.size and not info.min <= x.min() <= x.max() <= info.max:
+            raise ArgumentError("[bincount] x must hold numbers of 32 bits but has larger ones")
+        return x.astype(np.int32)
+    if isinstance(x, (Tensor, np.ndarray)) and str(x.dtype) in ("int8", "int16"):
+        return x.astype("int32")
+    if isinstance(x, (Tensor, np.ndarray)) and str(x.dtype) in ("uint8", "uint16", "bool"):
+        return x.astype("uint32")
+    return x
+
+
+def _float32(weights: Array | None) -> Array | None:
+    """float16 and numpy's float64 as float32."""
+    if isinstance(weights, (Tensor, np.ndarray)) and str(weights.dtype) in ("float16", "float64"):
+        return weights.astype("float32")
+    return weights
 
 
 _INTEGERS = ("int32", "uint32", "int16", "uint16", "int8", "uint8", "bool")

@@ -6,7 +6,17 @@ from typing import Any, Literal
 
 import numpy as np
 
-__all__ = ["argsort", "median", "rows_of", "searchsorted", "sort", "top_k"]
+__all__ = [
+    "argsort",
+    "bincount",
+    "bincount_weights",
+    "bincount_weights_budget",
+    "median",
+    "rows_of",
+    "searchsorted",
+    "sort",
+    "top_k",
+]
 
 Array = np.ndarray[Any, Any]
 
@@ -34,6 +44,28 @@ def searchsorted(sorted: Array, values: Array, *, side: Literal["left", "right"]
     out = np.empty(values.shape, np.int32)
     for at in np.ndindex(*values.shape[:-1]):
         out[at] = np.searchsorted(_keys(rows[at], False), _keys(values[at], False), side)
+    return out
+
+
+def bincount(x: Array, dst: Array) -> Array:
+    """Counts, as many as dst has, int32; what is outside is not counted."""
+    inside = (x >= 0) & (x < dst.size)
+    return np.bincount(x[inside].astype(np.int64), minlength=dst.size).astype(np.int32)
+
+
+def bincount_weights(x: Array, weights: Array, dst: Array) -> Array:
+    """Sums of weights in float64."""
+    inside = (x >= 0) & (x < dst.size)
+    found: Array = np.bincount(
+        x[inside].astype(np.int64), weights[inside].astype(np.float64), dst.size
+    )
+    return found
+
+
+def bincount_weights_budget(x: Array, weights: Array, dst: Array) -> Array:
+    """Trees over lanes that add up to n / 1024 or some elements one after the other."""
+    counts = bincount(x, dst)
+    out: Array = 2.0**-23 * (np.sqrt(counts) + 4) * bincount_weights(x, np.abs(weights), dst)
     return out
 
 

@@ -24,6 +24,8 @@ ROWS = [
 ]
 MAIN = {
     "argsort": ("f32>i32-1x16777216",),
+    "bincount": ("i32-16777216x256",),
+    "bincount_weights": ("i32xf32>f32-16777216x256",),
     "median": ("f32-4096x4096",),
     "searchsorted": ("f32>i32-1048576x16777216",),
     "sort": ("f32-1x16777216",),
@@ -71,6 +73,22 @@ def median(shape: tuple[int, ...] = (4096, 4096)) -> Case:
     return Case("median", tensors, {}, shape)
 
 
+def bincount(n: int = 1 << 24, bins: int = 256) -> Case:
+    """Numbers below 100 in so many bins."""
+    return Case(
+        "bincount", {"x": Operand((n,), "int32"), "dst": Operand((bins,), "int32")}, {}, (n, bins)
+    )
+
+
+def bincount_weights(n: int = 1 << 24, bins: int = 256) -> Case:
+    """The same with weights."""
+    tensors = {
+        "x": Operand((n,), "int32"), "weights": Operand((n,), "float32"),
+        "dst": Operand((bins,), "float32"),
+    }  # fmt: skip
+    return Case("bincount_weights", tensors, {}, (n, bins))
+
+
 def cases(edge: int = 0) -> Iterator[Case]:
     for s in pick(ROWS, edge):
         for case in (argsort(s.dims), problem("sort", s.dims, "float32")):
@@ -80,6 +98,9 @@ def cases(edge: int = 0) -> Iterator[Case]:
     )
     n = cut(1 << 24, edge)
     yield searchsorted((n,), cut(1 << 20, edge))
+    yield bincount(n)
+    yield bincount(n, 1 << 20)
+    yield bincount_weights(n)
     yield median((cut(4096, edge), cut(4096, edge)))
     yield argsort((1, n), "float16")
     yield argsort((1, n), "uint32")
@@ -87,6 +108,8 @@ def cases(edge: int = 0) -> Iterator[Case]:
 
 @numpy_peer
 def numpy(case: Case, t: dict[str, Any]) -> Any:
+    if case.kernel.startswith("bincount"):
+        return np.bincount(t["x"], t.get("weights"), t["dst"].size)
     if case.kernel == "median":
         return np.median(t["x"], -1)
     if case.kernel == "searchsorted":
@@ -100,6 +123,8 @@ def numpy(case: Case, t: dict[str, Any]) -> Any:
 def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
     if case.kernel == "searchsorted":
         torch.searchsorted(t["sorted"], t["values"], out_int32=True, out=t["dst"])
+    elif case.kernel.startswith("bincount"):
+        torch.bincount(t["x"], t.get("weights"), t["dst"].numel())
     elif t["x"].dtype == torch.uint32:
         raise Skipped("torch sorts no uint32")
     elif case.kernel == "top_k":

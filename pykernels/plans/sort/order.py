@@ -9,7 +9,7 @@ from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.copy import cpy
 from pykernels.plans.scan import running as scan
 
-__all__ = ["check", "ordered", "radix", "short_rows"]
+__all__ = ["check", "front", "ordered", "radix", "short_rows", "words"]
 
 BLOCK = sort_rows.CONFIGS["block2048"].SIZE
 TILE = sort_scatter.CONFIGS["tile2048"].PER * sort_scatter.CONFIGS["tile2048"].threads
@@ -30,8 +30,8 @@ def ordered(
         return []
     if x.shape[-1] <= BLOCK:
         return short_rows(caps, scratch, x, None, values, index, x.shape[-1], descending)
-    items = scratch.empty((*x.shape[:-1], padded(x.shape[-1])), "uint32")
-    steps = radix(caps, scratch, x, items, values is not None, descending)
+    items = words(scratch, x)
+    steps = radix(caps, scratch, x, words(scratch, x), items, values is not None, descending)
     if values is not None:
         steps += cpy.plan(caps, scratch, front(items, x.shape, x), values)
     if index is not None:
@@ -39,9 +39,9 @@ def ordered(
     return steps
 
 
-def padded(cols: int) -> int:
-    """The length of a row in whole tiles."""
-    return cdiv(cols, TILE) * TILE
+def words(scratch: Scratch, x: View) -> View:
+    """A word for each element of rows that are filled up to whole tiles."""
+    return scratch.empty((*x.shape[:-1], cdiv(x.shape[-1], TILE) * TILE), "uint32")
 
 
 def front(items: View, shape: tuple[int, ...], like: View) -> View:
@@ -88,9 +88,17 @@ def _apart(v: View) -> bool:
 
 
 def radix(
-    caps: Caps, scratch: Scratch, x: View, items: View, of_bits: bool, descending: bool
+    caps: Caps,
+    scratch: Scratch,
+    x: View,
+    keys: View,
+    items: View,
+    of_bits: bool,
+    descending: bool,
+    keep_keys: bool = False,
 ) -> list[Step]:
-    """Positions, or bits, of the elements of each row in order, as words: `items` (..., padded)."""
+    """Positions, or bits, of the elements of each row in order: `items`, and their `keys` if asked
+    for."""
     steps: list[Step] = []
     if _apart(x):
         near = scratch.empty(x.shape, x.dtype.name)
@@ -99,9 +107,7 @@ def radix(
     length = items.shape[-1]
     rows = items.size // length
     tiles = length // TILE
-    keys = scratch.empty((rows, length), "uint32")
-    keys_out = scratch.empty((rows, length), "uint32")
-    items_out = scratch.empty((rows, length), "uint32")
+    keys_out, items_out = words(scratch, x), words(scratch, x)
     table = scratch.empty((rows, DIGITS * tiles), "uint32")
     running = scratch.empty((rows, DIGITS * tiles), "uint32")
     counted = scan.steps(caps, scratch, table, running)
@@ -117,7 +123,7 @@ def radix(
         steps.append(
             sort_scatter.step(
                 caps, keys, items, running, keys_out, items_out, tiles=tiles, shift=4 * n,
-                last=int(n == passes - 1),
+                last=int(n == passes - 1 and not keep_keys),
             )
         )  # fmt: skip
         keys, keys_out = keys_out, keys

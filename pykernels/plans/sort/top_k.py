@@ -8,7 +8,7 @@ from pykernels.layout import View
 from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.copy import cpy
 
-from .order import BLOCK, check, front, padded, radix, short_rows
+from .order import BLOCK, check, front, radix, short_rows, words
 
 __all__ = ["plan"]
 
@@ -37,10 +37,10 @@ def plan(
     keep = dst.shape[-1]
     if keep <= MOST or x.shape[-1] <= BLOCK:
         return _rounds(caps, scratch, x, None, dst, index, keep, largest)
-    items = scratch.empty((*x.shape[:-1], padded(x.shape[-1])), "uint32")
+    items = words(scratch, x)
     found = scratch.empty(index.shape, "int32")
     return [
-        *radix(caps, scratch, x, items, False, largest),
+        *radix(caps, scratch, x, words(scratch, x), items, False, largest),
         *cpy.plan(caps, scratch, front(items, index.shape, index), found),
         *cpy.plan(caps, scratch, found, index),
         sort_pick.step(caps, x, found, dst),
