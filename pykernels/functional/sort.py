@@ -312,8 +312,8 @@ def bincount(
 ) -> Array:
     """How often each number from 0 up is in x, or the sum of the weights of its elements.
 
-    Two runs give the same bits: counts are integers, and weights are summed in f32 over x sorted, as
-    trees of a fixed shape.
+    Two runs give the same bits: counts are integers, and weights are summed in f32, in trees
+    of a fixed shape over x sorted.
 
     Args:
         x: Tensor or numpy array of one axis: integers of up to 32 bits; int64 in numpy arrays.
