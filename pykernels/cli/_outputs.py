@@ -17,7 +17,12 @@ Options: TypeAlias = Mapping[str, Any]
 __all__ = ["GIVEN", "shapes"]
 
 # Outputs that keep elements, or have sizes that no input tells.
-GIVEN = frozenset({"set_rows", "conv2d_backward_input", "conv2d_backward_weight"})
+GIVEN = frozenset(
+    {
+        "bincount", "bincount_weights", "conv2d_backward_input", "conv2d_backward_weight",
+        "set_rows", "top_k",
+    }
+)  # fmt: skip
 
 
 def shapes(call: Callable[..., None], given: Shapes, options: Options) -> dict[str, Shape]:
@@ -89,6 +94,8 @@ def _ordered(shape: Shape, o: Options) -> Shape:
 
 
 _SHAPES: dict[str, Callable[[Shapes, Options], dict[str, Shape]]] = {
+    "median": lambda t, o: {"dst": t["x"][:-1]},
+    "searchsorted": lambda t, o: {"dst": t["values"]},
     "conv2d": _conv2d,
     "conv2d_backward_bias": _conv2d_backward_bias,
     "conv_transpose2d": _conv_transpose2d,

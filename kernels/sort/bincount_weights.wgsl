@@ -1,0 +1,14 @@
+// /// kernel
+// doc = """
+// The sum of the weights of the elements that equal each number: dst[b] = sum of weights[i], x[i] = b.
+//
+// Sums are f32, as trees of a fixed shape over x sorted: two runs give the same bits. An element outside of [0, length) is left out and raises
+// IndexRangeError at the next synchronisation."""
+// source = "numpy.bincount (meaning)"
+// operations = "x.size"
+// bodies = ["bincount_sums", "sort_keys", "sort_count", "sort_scatter", "scan_rows", "scan_totals", "scan_pieces", "cpy", "cpy_block", "cpy_bytes", "cpy_cast", "cpy_tile"]
+// inputs.x = { dtype = "*", dtypes = ["int32", "uint32"], bind = "'u32'", doc = "(n,)" }
+// inputs.weights = { dtype = "f32", like = "x", doc = "(n,)" }
+// outputs.dst = { dtype = "f32", doc = "(length,)" }
+// bytes = "touched(x, weights, dst)"
+// ///

@@ -1,0 +1,84 @@
+// /// kernel
+// doc = "Moves keys, and what goes with them, to their places by one digit of four bits; stable."
+// part_of = "sort"
+// configs.tile2048 = { PER = 8, threads = 256 }
+// axes.TILE = "configs"
+// pick.TILE = "'tile2048'"
+// inputs.keys = { dtype = "*", bind = "'vec4<u32>'", index = false, doc = "(rows, padded)" }
+// inputs.items = { dtype = "*", bind = "'vec4<u32>'", index = false, doc = "(rows, padded)" }
+// inputs.running = { dtype = "u32", index = false, doc = "(rows, 16 * tiles): running sums of the counts" }
+// outputs.keys_out = { dtype = "u32", index = false }
+// outputs.items_out = { dtype = "u32", index = false }
+// iterate = "none"
+// params.tiles = { type = "u32" }
+// params.shift = { type = "u32" }
+// params.last = { type = "u32" }
+// uses = ["radix", "scan"]
+// grid = "keys.size // (CFG.PER * CFG.threads)"
+// ///
+
+//% set PER, WG = CFG.PER, CFG.threads
+// One workgroup a tile: sorted by the digit in workgroup memory first, so that neighbours write to
+// neighbours.
+${radix.memory()}
+alias Sum = u32;
+fn combine(a: u32, b: u32) -> u32 { return a + b; }
+fn neutral() -> u32 { return 0u; }
+${scan.memory(WG, WG, 1)}
+var<workgroup> starts: array<u32, 16>;
+
+@compute @workgroup_size(${WG})
+fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
+  let g = group_id(wg);
+  if (g >= p.groups) { return; }
+  let lane = li;
+  ${radix.count()}
+  let first_item = (p.items_off >> 2u) + g * ${PER * WG // 4}u + li * ${PER // 4}u;
+//% for v in range(PER // 4)
+  let items${v} = items_mem[first_item + ${v}u];
+//% endfor
+  workgroupBarrier();
+  // Counts in the order of digits, then lanes: a lane runs over eight of them.
+//% for k in range(8)
+  let w${k} = cells[cell(8u * li + ${k}u)];
+//% endfor
+  var total = 0u;
+  ${scan.lanes("((w0 + w1) + (w2 + w3)) + ((w4 + w5) + (w6 + w7))", "before", WG, "total")}
+//% for k in range(8)
+  cells[cell(8u * li + ${k}u)] = before;
+  before += w${k};
+//% endfor
+  workgroupBarrier();
+  let lower = total & 0xffffu;  // keys with a digit below 8
+//% for k in range(PER)
+  let count${k} = cells[cell((d${k} & 7u) * ${WG}u + li)];
+  let to${k} = rank${k} + select(count${k} & 0xffffu, lower + (count${k} >> 16u), up${k});
+//% endfor
+  if (li < 16u) {
+    let row = g / p.tiles;
+    let at = li * p.tiles + (g - row * p.tiles);
+    let count = cells[cell((li & 7u) * ${WG}u)];
+    let own = select(count & 0xffffu, lower + (count >> 16u), li >= 8u);
+    var start = row * p.tiles * ${PER * WG}u;
+    if (at > 0u) { start += running_load(p.running_off + row * 16u * p.tiles + at - 1u); }
+    starts[li] = start - own;
+  }
+  workgroupBarrier();
+//% for k in range(PER)
+  cells[to${k}] = k${k};
+//% endfor
+  workgroupBarrier();
+//% for k in range(PER)
+  let key${k} = cells[li + ${k * WG}u];
+  let place${k} = starts[(key${k} >> p.shift) & 15u] + li + ${k * WG}u;
+  if (p.last == 0u) { keys_out_store(p.keys_out_off + place${k}, key${k}); }
+//% endfor
+  workgroupBarrier();
+//% for k in range(PER)
+  cells[to${k}] = items${k // 4}[${k % 4}];
+//% endfor
+  workgroupBarrier();
+//% for k in range(PER)
+  items_out_store(p.items_out_off + place${k}, cells[li + ${k * WG}u]);
+//% endfor
+}

@@ -1,0 +1,399 @@
+"""Sorted rows, and what is found by sorting."""
+
+from __future__ import annotations
+
+from typing import Literal, overload
+
+import numpy as np
+
+from pykernels._generated.kernels.argsort import KERNEL as _ARGSORT
+from pykernels._generated.kernels.bincount import KERNEL as _COUNTS
+from pykernels._generated.kernels.bincount_weights import KERNEL as _SUMS
+from pykernels._generated.kernels.median import KERNEL as _MEDIAN
+from pykernels._generated.kernels.searchsorted import KERNEL as _SEARCHSORTED
+from pykernels._generated.kernels.sort import KERNEL as _SORT
+from pykernels._generated.kernels.top_k import KERNEL as _TOP_K
+from pykernels.arrays import Array, Call, NDArray
+from pykernels.device import Tensor
+from pykernels.errors import ArgumentError, ShapeError
+from pykernels.kernels import argsort as _argsort
+from pykernels.kernels import bincount as _bincount
+from pykernels.kernels import bincount_weights as _bincount_weights
+from pykernels.kernels import median as _median
+from pykernels.kernels import searchsorted as _searchsorted
+from pykernels.kernels import sort as _sort
+from pykernels.kernels import top_k as _top_k
+from pykernels.scalars import flag, integer
+
+__all__ = ["argsort", "bincount", "median", "searchsorted", "sort", "top_k"]
+
+
+@overload
+def sort(
+    x: Tensor,
+    axis: int | None = -1,
+    *,
+    descending: bool = False,
+    stable: bool = True,
+    out: Tensor | None = None,
+) -> Tensor: ...
+@overload
+def sort(
+    x: NDArray,
+    axis: int | None = -1,
+    *,
+    descending: bool = False,
+    stable: bool = True,
+    out: None = None,
+) -> NDArray: ...
+@overload
+def sort(
+    x: Array,
+    axis: int | None = -1,
+    *,
+    descending: bool = False,
+    stable: bool = True,
+    out: Tensor | None = None,
+) -> Array: ...
+def sort(
+    x: Array,
+    axis: int | None = -1,
+    *,
+    descending: bool = False,
+    stable: bool = True,
+    out: Tensor | None = None,
+) -> Array:
+    """The elements along an axis in order, bit for bit.
+
+    -0 equals 0. NaN is last in both orders, so that the first elements are numbers as long as there
+    are any (numpy has no descending order; torch puts NaN first there).
+
+    Args:
+        x: Tensor or numpy array, any dtype but int64.
+        axis: The axis; None sorts all elements, and gives one axis (numpy).
+        descending: Largest first.
+        stable: Equal elements keep their order; they do so in any case.
+        out: The Tensor to write to; None makes one.
+
+    Returns:
+        A numpy array if x is one, else a Tensor.
+
+    Raises:
+        ShapeError: an axis that x does not have, or an `out` of another shape.
+        DTypeError and what `pykernels.kernels.sort` raises.
+    """
+    flag("sort", "stable", stable)
+    call = Call(_SORT, x, out=out)
+    given = call.tensor("x", x)
+    if axis is None:
+        given, axis = given.reshape(-1), -1
+    call.over(given, axis, None)
+    result = call.out(given.shape, given.dtype)
+    _sort(call.moved("x", given), call.moved("dst", result), descending=descending)
+    return call.leave(result)
+
+
+@overload
+def argsort(
+    x: Tensor,
+    axis: int | None = -1,
+    *,
+    descending: bool = False,
+    stable: bool = True,
+    out: Tensor | None = None,
+) -> Tensor: ...
+@overload
+def argsort(
+    x: NDArray,
+    axis: int | None = -1,
+    *,
+    descending: bool = False,
+    stable: bool = True,
+    out: None = None,
+) -> NDArray: ...
+@overload
+def argsort(
+    x: Array,
+    axis: int | None = -1,
+    *,
+    descending: bool = False,
+    stable: bool = True,
+    out: Tensor | None = None,
+) -> Array: ...
+def argsort(
+    x: Array,
+    axis: int | None = -1,
+    *,
+    descending: bool = False,
+    stable: bool = True,
+    out: Tensor | None = None,
+) -> Array:
+    """The positions, int32, of the elements along an axis in order; all else as in `sort`."""
+    flag("argsort", "stable", stable)
+    call = Call(_ARGSORT, x, out=out)
+    given = call.tensor("x", x)
+    if axis is None:
+        given, axis = given.reshape(-1), -1
+    call.over(given, axis, None)
+    result = call.out(given.shape, "int32")
+    _argsort(call.moved("x", given), call.moved("dst", result), descending=descending)
+    return call.leave(result)
+
+
+@overload
+def top_k(x: Tensor, k: int, axis: int = -1, *, largest: bool = True) -> tuple[Tensor, Tensor]: ...
+@overload
+def top_k(
+    x: NDArray, k: int, axis: int = -1, *, largest: bool = True
+) -> tuple[NDArray, NDArray]: ...
+@overload
+def top_k(x: Array, k: int, axis: int = -1, *, largest: bool = True) -> tuple[Array, Array]: ...
+def top_k(x: Array, k: int, axis: int = -1, *, largest: bool = True) -> tuple[Array, Array]:
+    """The k largest elements along an axis, and their positions, in descending order.
+
+    Of equal elements those in front. NaN comes only where there are fewer than k numbers.
+
+    Args:
+        x: Tensor or numpy array, any dtype but int64.
+        k: How many, up to the size of the axis.
+        axis: The axis.
+        largest: False: the smallest, in ascending order.
+
+    Returns:
+        Values, of x's dtype, and positions, int32: numpy arrays if x is one, else Tensors.
+
+    Raises:
+        ArgumentError: a k that is negative or more than the axis has.
+        ShapeError, DTypeError and what `pykernels.kernels.top_k` raises.
+    """
+    call = Call(_TOP_K, x)
+    given = _last("top_k", call.tensor("x", x), axis)
+    count = integer("top_k", "k", k)
+    if not 0 <= count <= given.shape[-1]:
+        raise ArgumentError(
+            f"[top_k] k must be from 0 to the size of the axis, {given.shape[-1]}, but is {count}"
+        )
+    shape = (*given.shape[:-1], count)
+    back = (axis % given.ndim,)
+    order = [*range(given.ndim - 1)]
+    order.insert(back[0], given.ndim - 1)
+    values, index = (
+        call.out(tuple(shape[a] for a in order), dtype) for dtype in (given.dtype, "int32")
+    )
+    _top_k(given, _last("top_k", values, axis), _last("top_k", index, axis), largest=largest)
+    return call.leave(values), call.leave(index)
+
+
+@overload
+def searchsorted(
+    sorted: Tensor, values: Array, side: Literal["left", "right"] = "left"
+) -> Tensor: ...
+@overload
+def searchsorted(
+    sorted: Array, values: Tensor, side: Literal["left", "right"] = "left"
+) -> Tensor: ...
+@overload
+def searchsorted(
+    sorted: NDArray, values: NDArray, side: Literal["left", "right"] = "left"
+) -> NDArray: ...
+@overload
+def searchsorted(
+    sorted: Array, values: Array, side: Literal["left", "right"] = "left"
+) -> Array: ...
+def searchsorted(sorted: Array, values: Array, side: Literal["left", "right"] = "left") -> Array:
+    """Where values belong in a sorted array, so that it stays sorted: positions, int32.
+
+    Args:
+        sorted: Tensor or numpy array (n,) in ascending order, NaN last, any dtype but int64; or
+            (..., n) with the leading axes of values: rows for its rows (torch).
+        values: Tensor or numpy array (..., m) of the same dtype.
+        side: 'left' counts the elements below a value, 'right' those that are not above it.
+
+    Returns:
+        A numpy array if both arguments are, else a Tensor, of the shape of values.
+
+    Raises:
+        ShapeError, DTypeError, ArgumentError and what `pykernels.kernels.searchsorted` raises.
+    """
+    call = Call(_SEARCHSORTED, sorted, values)
+    rows, given = call.tensor("sorted", sorted), call.tensor("values", values)
+    result = call.out(given.shape, "int32")
+    _searchsorted(rows, given, result, side=side)
+    return call.leave(result)
+
+
+@overload
+def median(
+    x: Tensor, axis: int | None = None, *, keepdims: bool = False, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def median(
+    x: NDArray, axis: int | None = None, *, keepdims: bool = False, out: None = None
+) -> NDArray: ...
+@overload
+def median(
+    x: Array, axis: int | None = None, *, keepdims: bool = False, out: Tensor | None = None
+) -> Array: ...
+def median(
+    x: Array, axis: int | None = None, *, keepdims: bool = False, out: Tensor | None = None
+) -> Array:
+    """The median along an axis: the middle element, or (a + b) / 2 of the middle two (numpy).
+
+    Computed in f32; NaN where there is a NaN.
+
+    Args:
+        x: Tensor or numpy array; float32, float16, or integers of up to 32 bits and bool, which are
+            converted to float32 first.
+        axis: The axis; None takes all elements.
+        keepdims: Keep the axis, with size 1.
+        out: The Tensor to write to; None makes one, float16 for float16, else float32.
+
+    Returns:
+        A numpy array if x is one, else a Tensor.
+
+    Raises:
+        ShapeError: an axis that x does not have, or one without elements.
+        DTypeError and what `pykernels.kernels.median` raises.
+    """
+    if isinstance(x, (Tensor, np.ndarray)) and str(x.dtype) in _INTEGERS:
+        x = x.astype("float32")
+    call = Call(_MEDIAN, x, out=out)
+    given = call.tensor("x", x)
+    shape: tuple[int, ...] = (1,) * given.ndim
+    if axis is None:
+        given = given.reshape(-1)
+    else:
+        given = _last("median", given, axis)
+        shape = given.shape[:-1]
+        if flag("median", "keepdims", keepdims):
+            at = axis % given.ndim
+            shape = (*shape[:at], 1, *shape[at:])
+    if axis is None and not flag("median", "keepdims", keepdims):
+        shape = ()
+    result = call.out(shape, given.dtype)
+    _median(given, result.reshape(given.shape[:-1]))
+    return call.leave(result)
+
+
+@overload
+def bincount(
+    x: Tensor,
+    weights: Array | None = None,
+    minlength: int = 0,
+    *,
+    length: int | None = None,
+    out: Tensor | None = None,
+) -> Tensor: ...
+@overload
+def bincount(
+    x: NDArray,
+    weights: NDArray | None = None,
+    minlength: int = 0,
+    *,
+    length: int | None = None,
+    out: None = None,
+) -> NDArray: ...
+@overload
+def bincount(
+    x: Array,
+    weights: Array | None = None,
+    minlength: int = 0,
+    *,
+    length: int | None = None,
+    out: Tensor | None = None,
+) -> Array: ...
+def bincount(
+    x: Array,
+    weights: Array | None = None,
+    minlength: int = 0,
+    *,
+    length: int | None = None,
+    out: Tensor | None = None,
+) -> Array:
+    """How often each number from 0 up is in x, or the sum of the weights of its elements.
+
+    Two runs give the same bits: counts are integers, and weights are summed in f32, in trees
+    of a fixed shape over x sorted.
+
+    Args:
+        x: Tensor or numpy array of one axis: integers of up to 32 bits; int64 in numpy arrays.
+        weights: Numbers of x's shape, float32 or float16, or None.
+        minlength: The least length of the result.
+        length: The length of the result; no maximum is read then, as it is of a Tensor otherwise
+            (which a captured program refuses).
+        out: The Tensor to write to, whose length is the result's; None makes one.
+
+    Returns:
+        int32, or float32 with weights: a numpy array if all arguments are, else a Tensor; of
+        `length`, else max(minlength, largest element + 1).
+
+    Raises:
+        IndexRangeError: at the next synchronisation, for an element that is negative, or from
+            `length` up; at once where numpy arrays come back.
+        ShapeError: x or weights that have not one axis of one size.
+        DTypeError, ArgumentError and what `pykernels.kernels.bincount` raises.
+    """
+    op = "bincount"
+    x, weights = _int32(x), _float32(weights)
+    call = Call(_COUNTS if weights is None else _SUMS, x, weights, out=out)
+    given = call.tensor("x", x)
+    if given.ndim != 1:
+        raise ShapeError(f"[{op}] x must have one axis but has shape {given.shape}")
+    least = integer(op, "minlength", minlength)
+    if least < 0:
+        raise ArgumentError(f"[{op}] minlength must not be negative but is {least}")
+    if out is not None:
+        size = out.size
+    elif length is not None:
+        size = integer(op, "length", length)
+    else:
+        size = _bins(given, x) if given.size else 0
+    if size < 0:
+        raise ArgumentError(f"[{op}] length must not be negative but is {size}")
+    size = max(size, least) if length is None and out is None else size
+    result = call.out((size,), "int32" if weights is None else "float32")
+    if weights is None:
+        _bincount(given, result)
+    else:
+        _bincount_weights(given, call.tensor("weights", weights), result)
+    return call.leave(result)
+
+
+def _bins(given: Tensor, x: Array) -> int:
+    """One more than the largest element, which is read from the device where it is not here."""
+    if isinstance(x, np.ndarray):
+        return max(int(x.max()) + 1, 0)
+    given.device._context.refuse_in_capture("bincount without a length")
+    return max(int(top_k(given, 1)[0].item()) + 1, 0)
+
+
+def _int32(x: Array) -> Array:
+    """Integers that 32 bits hold, in 32 bits."""
+    if isinstance(x, np.ndarray) and x.dtype.kind in "iu" and x.dtype.itemsize == 8:
+        info = np.iinfo(np.int32)
+        if x.size and not info.min <= x.min() <= x.max() <= info.max:
+            raise ArgumentError("[bincount] x must hold numbers of 32 bits but has larger ones")
+        return x.astype(np.int32)
+    if isinstance(x, (Tensor, np.ndarray)) and str(x.dtype) in ("int8", "int16"):
+        return x.astype("int32")
+    if isinstance(x, (Tensor, np.ndarray)) and str(x.dtype) in ("uint8", "uint16", "bool"):
+        return x.astype("uint32")
+    return x
+
+
+def _float32(weights: Array | None) -> Array | None:
+    """float16 and numpy's float64 as float32."""
+    if isinstance(weights, (Tensor, np.ndarray)) and str(weights.dtype) in ("float16", "float64"):
+        return weights.astype("float32")
+    return weights
+
+
+_INTEGERS = ("int32", "uint32", "int16", "uint16", "int8", "uint8", "bool")
+
+
+def _last(op: str, t: Tensor, axis: int) -> Tensor:
+    """A view with this axis last."""
+    index = integer(op, "axis", axis)
+    if not -t.ndim <= index < t.ndim:
+        raise ShapeError(f"[{op}] axis {index} does not exist in shape {t.shape}")
+    return t.transpose(*(a for a in range(t.ndim) if a != index % t.ndim), index)

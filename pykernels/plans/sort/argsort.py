@@ -1,0 +1,16 @@
+"""argsort: rows in order."""
+
+from __future__ import annotations
+
+from pykernels.layout import View
+from pykernels.plan import Caps, Scratch, Step
+
+from .order import check, ordered
+
+__all__ = ["plan"]
+
+
+def plan(caps: Caps, scratch: Scratch, x: View, dst: View, descending: bool = False) -> list[Step]:
+    """One dispatch for short rows, else some for each four bits of an element."""
+    check("argsort", x)
+    return ordered(caps, scratch, x, None, dst, descending)

@@ -1,0 +1,29 @@
+"""bincount: zeros, then atomic additions; through workgroup memory where that holds all counts."""
+
+from __future__ import annotations
+
+from pykernels._generated.bodies import bincount as body
+from pykernels._generated.bodies import bincount_clear
+from pykernels.errors import ShapeError
+from pykernels.faults import Watch
+from pykernels.layout import View
+from pykernels.plan import Caps, Scratch, Step
+
+__all__ = ["plan"]
+
+
+def plan(caps: Caps, scratch: Scratch, x: View, dst: View) -> list[Step]:
+    """Two dispatches, one without elements, none without counts and elements."""
+    if dst.ndim != 1:
+        raise ShapeError(f"[bincount] dst must have one axis but has shape {dst.shape}")
+    bins = dst.shape[0]
+    steps: list[Step] = []
+    if bins > 0:
+        steps.append(bincount_clear.step(caps, dst))
+    else:  # every element is out of range: nothing of this is written
+        dst = scratch.empty((1,), "int32")
+    if x.size > 0:
+        local = bins <= body.CONFIGS["each16"].SIZE
+        watch = Watch("x", bins, x.shape, x.shape)
+        steps.append(body.step(caps, x, dst, LOCAL=local, bins=bins, watch=watch))
+    return steps

@@ -1,0 +1,53 @@
+"""bincount_weights: a sort, and sums over what lies together then."""
+
+from __future__ import annotations
+
+from pykernels._generated.bodies import bincount_sums as body
+from pykernels.errors import LimitError, ShapeError
+from pykernels.faults import Watch
+from pykernels.layout import View
+from pykernels.plan import Caps, Scratch, Step, cdiv
+from pykernels.plans.limits import MAX_ROUNDS
+
+from .order import radix, words
+
+__all__ = ["plan"]
+
+SHARE = body.CONFIGS["each4"]
+
+
+def plan(caps: Caps, scratch: Scratch, x: View, weights: View, dst: View) -> list[Step]:
+    """The dispatches of a sort and one more."""
+    if x.ndim != 1 or dst.ndim != 1:
+        raise ShapeError(
+            f"[bincount_weights] x and dst must have one axis but have shapes {x.shape} and "
+            f"{dst.shape}"
+        )
+    length = x.size
+    if length > MAX_ROUNDS * SHARE.UNROLL * SHARE.threads:
+        raise LimitError(
+            f"[bincount_weights] x must have at most {MAX_ROUNDS * SHARE.UNROLL * SHARE.threads} "
+            f"elements but has {length}"
+        )
+    if dst.size == 0 and length == 0:
+        return []
+    if dst.size == 0:
+        raise ShapeError("[bincount_weights] dst must have bins for x but has none")
+    # As many invocations as a bin has elements, four each; more where one bin may have them all.
+    each = max(cdiv(length, SHARE.UNROLL * dst.size), cdiv(length, SHARE.UNROLL * MAX_ROUNDS), 1)
+    bits = min((each - 1).bit_length(), SHARE.threads.bit_length() - 1)
+    sign = 0x80000000 if x.dtype.kind == "i" else 0
+    watch = Watch("x", dst.size, x.shape, x.shape)
+    keys, items = words(scratch, x), words(scratch, x)
+    steps: list[Step] = []
+    if length > 0:
+        steps += radix(caps, scratch, x, keys, items, False, False, True)
+    else:  # nothing is read of these
+        keys, items = scratch.empty((1,), "uint32"), scratch.empty((1,), "uint32")
+        weights = scratch.empty((1,), "float32")
+    steps.append(
+        body.step(
+            caps, keys, items, weights, dst, length=length, lane_bits=bits, sign=sign, watch=watch
+        )
+    )
+    return steps

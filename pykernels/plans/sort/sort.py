@@ -1,0 +1,19 @@
+"""sort: rows in order."""
+
+from __future__ import annotations
+
+from pykernels.errors import DTypeError
+from pykernels.layout import View
+from pykernels.plan import Caps, Scratch, Step
+
+from .order import check, ordered
+
+__all__ = ["plan"]
+
+
+def plan(caps: Caps, scratch: Scratch, x: View, dst: View, descending: bool = False) -> list[Step]:
+    """One dispatch for short rows, else some for each four bits of an element."""
+    check("sort", x)
+    if x.dtype != dst.dtype:
+        raise DTypeError(f"[sort] dst must be {x.dtype.name}, as x is, but is {dst.dtype.name}")
+    return ordered(caps, scratch, x, dst, None, descending)

@@ -1,0 +1,71 @@
+"""top_k: the best of each piece, then the best of those; or the first of a whole sort."""
+
+from __future__ import annotations
+
+from pykernels._generated.bodies import sort_pick
+from pykernels.errors import DTypeError, ShapeError
+from pykernels.layout import View
+from pykernels.plan import Caps, Scratch, Step, cdiv
+from pykernels.plans.copy import cpy
+
+from .order import BLOCK, check, front, radix, short_rows, words
+
+__all__ = ["plan"]
+
+# Half a block: a round leaves half of what it gets, or less.
+MOST = BLOCK // 2
+
+
+def plan(
+    caps: Caps, scratch: Scratch, x: View, dst: View, index: View, largest: bool = True
+) -> list[Step]:
+    """One dispatch for short rows, some for long ones."""
+    check("top_k", x)
+    if x.dtype != dst.dtype:
+        raise DTypeError(f"[top_k] dst must be {x.dtype.name}, as x is, but is {dst.dtype.name}")
+    if dst.ndim != x.ndim or dst.shape[:-1] != x.shape[:-1] or dst.shape[-1] > x.shape[-1]:
+        raise ShapeError(
+            f"[top_k] dst must have the shape of x, {x.shape}, with up to {x.shape[-1]} columns "
+            f"but has {dst.shape}"
+        )
+    if index.shape != dst.shape:
+        raise ShapeError(
+            f"[top_k] index must have the shape of dst, {dst.shape}, but has {index.shape}"
+        )
+    if dst.size == 0:
+        return []
+    keep = dst.shape[-1]
+    if keep <= MOST or x.shape[-1] <= BLOCK:
+        return _rounds(caps, scratch, x, None, dst, index, keep, largest)
+    items = words(scratch, x)
+    found = scratch.empty(index.shape, "int32")
+    return [
+        *radix(caps, scratch, x, words(scratch, x), items, False, largest),
+        *cpy.plan(caps, scratch, front(items, index.shape, index), found),
+        *cpy.plan(caps, scratch, found, index),
+        sort_pick.step(caps, x, found, dst),
+    ]
+
+
+def _rounds(
+    caps: Caps,
+    scratch: Scratch,
+    x: View,
+    positions: View | None,
+    dst: View,
+    index: View,
+    keep: int,
+    largest: bool,
+) -> list[Step]:
+    """Pieces of a block each, until one holds all that is left of a row."""
+    cols = x.shape[-1]
+    if cols <= BLOCK:
+        return short_rows(caps, scratch, x, positions, dst, index, keep, largest)
+    whole = cdiv(cols, BLOCK) - 1
+    left = whole * keep + min(keep, cols - whole * BLOCK)
+    best = scratch.empty((*x.shape[:-1], left), x.dtype.name)
+    places = scratch.empty((*x.shape[:-1], left), "int32")
+    return [
+        *short_rows(caps, scratch, x, positions, best, places, keep, largest),
+        *_rounds(caps, scratch, best, places, dst, index, keep, largest),
+    ]
