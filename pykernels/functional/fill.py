@@ -14,7 +14,7 @@ from pykernels.host import is_torch, type_name
 from pykernels.kernels import fill, memset
 
 __all__ = [
-    "asarray", "empty", "fill", "from_dlpack", "full", "memset", "ones", "rand", "tensor", "zeros",
+    "asarray", "empty", "fill", "from_dlpack", "full", "memset", "ones", "tensor", "zeros",
 ]  # fmt: skip
 
 Shape = int | Sequence[int]
@@ -40,14 +40,6 @@ def full(
 ) -> Tensor:
     """A tensor with one value everywhere, on the default device unless one is given."""
     return device_of(device).full(shape, value, dtype)
-
-
-def rand(
-    shape: Shape, dtype: DTypeLike = "float32", *, seed: int = 0, device: Device | None = None
-) -> Tensor:
-    """Uniform random numbers in [0, 1) from numpy's generator on the host (float dtypes), on the
-    default device unless one is given."""
-    return device_of(device).rand(shape, dtype, seed=seed)
 
 
 def tensor(array: Any, dtype: DTypeLike | None = None, *, device: Device | None = None) -> Tensor:
