@@ -32,5 +32,5 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let u = vec4<f32>(draw(p.first + q) >> vec4<u32>(8u)) * 0x1p-24f;
   let value = convert(bitcast<u32>(p.value), 0u, p.kind);
   let bits = select(vec4<u32>(), vec4<u32>(value), u < vec4<f32>(p.p));
-  ${philox.store_four(words, S, V, "q", "bits")}
+  ${words.store_four(S, V, "q", "bits")}
 }

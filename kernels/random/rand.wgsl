@@ -41,5 +41,5 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     float_target(x.x, p.kind), float_target(x.y, p.kind), float_target(x.z, p.kind), float_target(x.w, p.kind),
   );
 //% endif
-  ${philox.store_four(words, S, V, "q", "bits")}
+  ${words.store_four(S, V, "q", "bits")}
 }

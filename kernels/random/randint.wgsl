@@ -55,5 +55,5 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let bits = p.low_lo + vec4<u32>(
     below(v.x, v.y, range), below(v.z, v.w, range), below(w.x, w.y, range), below(w.z, w.w, range),
   );
-  ${philox.store_four(words, S, V, "q", "bits")}
+  ${words.store_four(S, V, "q", "bits")}
 }

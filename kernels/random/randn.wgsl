@@ -108,5 +108,5 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     float_target(a.x, p.kind), float_target(b.x, p.kind), float_target(a.y, p.kind), float_target(b.y, p.kind),
   );
 //% endif
-  ${philox.store_four(words, S, V, "q", "bits")}
+  ${words.store_four(S, V, "q", "bits")}
 }

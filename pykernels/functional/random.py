@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 from pykernels import kernels
+from pykernels.arrays import NDArray
 from pykernels.device import Device, Tensor, device_of
 from pykernels.dtypes import DTypeLike, DTypeName, dtype_of
 from pykernels.errors import ArgumentError, DTypeError
 from pykernels.host import shape_of, type_name
 from pykernels.plan import cdiv
-from pykernels.plans.random.pieces import STATE
+from pykernels.plans.random.state import STATE
 from pykernels.scalars import integer, real
 
-__all__ = ["bernoulli", "dropout_mask", "rand", "randint", "randn", "random_state"]
+__all__ = [
+    "bernoulli", "dropout_mask", "rand", "rand_like", "randint", "randn", "randn_like",
+    "random_state",
+]  # fmt: skip
 
 Shape = int | Sequence[int]
+Given = TypeVar("Given", Tensor, NDArray)
 FLOATS: tuple[DTypeName, ...] = ("float32", "float16", "bfloat16")
 
 
@@ -90,6 +96,29 @@ def randn(
     kernels.randn(dst, state=state, seed=_key("randn", seed, state))
     _count_on(state, cdiv(dst.size, 4))
     return dst
+
+
+def rand_like(
+    x: Given, dtype: DTypeLike | None = None, *, seed: int = 0, state: Tensor | None = None
+) -> Given:
+    """Uniform random numbers in x's shape: a Tensor on its device, or a numpy array.
+
+    Args:
+        x: Tensor or numpy array, whose dtype they have where none is given.
+        dtype, seed, state: as in `rand`.
+    """
+    found = rand(x.shape, x.dtype if dtype is None else dtype, seed=seed, state=state,
+                 device=x.device if isinstance(x, Tensor) else None)  # fmt: skip
+    return found if isinstance(x, Tensor) else found.numpy()
+
+
+def randn_like(
+    x: Given, dtype: DTypeLike | None = None, *, seed: int = 0, state: Tensor | None = None
+) -> Given:
+    """Random numbers of the standard normal distribution in x's shape; else as `rand_like`."""
+    found = randn(x.shape, x.dtype if dtype is None else dtype, seed=seed, state=state,
+                  device=x.device if isinstance(x, Tensor) else None)  # fmt: skip
+    return found if isinstance(x, Tensor) else found.numpy()
 
 
 def randint(

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pykernels._generated.bodies import randint as body
 from pykernels.layout import View
 from pykernels.plan import Caps, Scratch, Step
+from pykernels.plans.fours import pieces
 
-from .pieces import check_state, pieces
+from .state import check_state
 
 __all__ = ["plan"]
 

@@ -6,7 +6,7 @@ from pykernels._generated.bodies import random_advance as body
 from pykernels.layout import View
 from pykernels.plan import Caps, Scratch, Step
 
-from .pieces import check_state
+from .state import check_state
 
 __all__ = ["plan"]
 

@@ -1,17 +1,15 @@
-"""What the plans of random numbers share: the pieces of dst that one dispatch each fills."""
+"""Outputs whose elements depend on their numbers alone: pieces for one dispatch each."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from pykernels.dtypes import DType
-from pykernels.errors import ShapeError
 from pykernels.layout import View
 from pykernels.plan import Caps
 
-__all__ = ["STATE", "Piece", "check_state", "pieces"]
+__all__ = ["Piece", "pieces"]
 
-STATE = 6  # words: two of the key, four of the counter
 # Four elements as one, by the size of each.
 _FOURS = {n: DType("uint8", "u8", 4 * n, "u") for n in (1, 2, 4)}
 
@@ -22,12 +20,6 @@ class Piece(NamedTuple):
     view: View
     V: int
     first: int
-
-
-def check_state(op: str, state: View | None) -> None:
-    """A generator's state has six words."""
-    if state is not None and state.shape != (STATE,):
-        raise ShapeError(f"[{op}] state must have shape ({STATE},) but has shape {state.shape}")
 
 
 def pieces(caps: Caps, dst: View) -> list[Piece]:
