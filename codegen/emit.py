@@ -365,7 +365,8 @@ def _plain(op: str, name: str, type_: str) -> list[str]:
 def _scalar(spec: Spec, p: Param, fixed: dict[str, object]) -> str:
     if p.type == "bits":
         of = repr(p.of) if p.of in DTYPE_NAMES.values() else f"{p.of}.dtype"
-        return f"*bits_of({spec.name!r}, {p.name}, {of})"
+        name = "" if p.name == "value" else f", {p.name!r}"
+        return f"*bits_of({spec.name!r}, {p.name}, {of}{name})"
     return repr(fixed[p.name]) if p.name in fixed else p.name
 
 

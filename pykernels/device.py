@@ -16,6 +16,7 @@ import numpy as np
 
 from ._generated.kernels import cpy as _cpy
 from ._generated.kernels import fill as _fill
+from ._generated.kernels import rand as _rand
 from .dtypes import DTypeLike, DTypeName, completes, dtype_of
 from .errors import ArgumentError, DTypeError, LimitError, NoAdapterError, ShapeError
 from .host import array_of, bytes_of, shape_of, type_name
@@ -245,13 +246,13 @@ class Device:
     def rand(
         self, shape: int | Sequence[int], dtype: DTypeLike = "float32", *, seed: int = 0
     ) -> Tensor:
-        """Uniform random numbers in [0, 1) from numpy's generator on the host (float dtypes)."""
+        """Uniform random numbers in [0, 1), the same for a seed on every device; see `pk.rand`."""
         dt = dtype_of(dtype)
         if dt.kind != "f":
             raise DTypeError(f"[rand] dtype must be a float dtype but is {dt.name}")
-        values = np.random.default_rng(seed).random(shape_of(shape), np.float32)
-        t = self.tensor(values)
-        return t if dt.name == "float32" else t.astype(dt.name)
+        t = self.empty(shape, dt.name)
+        run(_rand.KERNEL, (None, t), bits_of("rand", seed, "int64", "seed"))
+        return t
 
     def tensor(self, array: Any, dtype: DTypeLike | None = None) -> Tensor:
         """A copy on the device of a numpy array, or of what `numpy.asarray` takes.

@@ -61,20 +61,23 @@ def real(op: str, name: str, value: Any) -> float:
         raise ArgumentError(f"[{op}] {name} must be one number but is {value!r:.40}") from None
 
 
-def bits_of(op: str, value: object, dtype: DType | DTypeName) -> tuple[int, int]:
-    """Eight bytes filled with the scalar as `dtype`, as two words. Integers must fit."""
+def bits_of(
+    op: str, value: object, dtype: DType | DTypeName, name: str = "value"
+) -> tuple[int, int]:
+    """Eight bytes filled with the scalar as `dtype`, as two words. Integers must fit. `name` is
+    what errors call it."""
     dt = dtype if isinstance(dtype, DType) else dtype_of(dtype)
     if not isinstance(value, (bool, int, float, np.generic)) or (
         isinstance(value, np.generic) and value.dtype.kind not in "biuf"
     ):
-        raise DTypeError(f"[{op}] value must be a real number or bool but is {value!r}")
+        raise DTypeError(f"[{op}] {name} must be a real number or bool but is {value!r}")
     if dt.kind in "iu":
         info = np.iinfo(dt.name)
         if isinstance(value, (float, np.floating)) and not float(value).is_integer():
-            raise ArgumentError(f"[{op}] value must be an integer for {dt.name} but is {value!r}")
+            raise ArgumentError(f"[{op}] {name} must be an integer for {dt.name} but is {value!r}")
         if not info.min <= int(value) <= info.max:
             raise ArgumentError(
-                f"[{op}] value must be in [{info.min}, {info.max}] for {dt.name} but is {value!r}"
+                f"[{op}] {name} must be in [{info.min}, {info.max}] for {dt.name} but is {value!r}"
             )
     try:
         with np.errstate(over="ignore"):
@@ -83,7 +86,7 @@ def bits_of(op: str, value: object, dtype: DType | DTypeName) -> tuple[int, int]
             else:
                 raw = np.array(value).astype(numpy_dtype(dt.name)).tobytes()
     except OverflowError:
-        raise ArgumentError(f"[{op}] value does not fit {dt.name}: {value!r:.40}...") from None
+        raise ArgumentError(f"[{op}] {name} does not fit {dt.name}: {value!r:.40}...") from None
     words = np.frombuffer(raw * (8 // len(raw)), "<u4")
     return int(words[0]), int(words[1])
 

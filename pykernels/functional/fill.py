@@ -1,23 +1,26 @@
-"""New tensors on the default device, and what fills one."""
+"""New tensors on the default device, and what fills one; sequences are in sequences.py."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from pykernels.device import Device, Tensor, device_of
+from pykernels.arrays import Array, NDArray
+from pykernels.device import Device, Tensor, default_device, device_of
 from pykernels.dtypes import DTypeLike, dtype_of
 from pykernels.errors import ArgumentError, DTypeError
 from pykernels.host import is_torch, type_name
 from pykernels.kernels import fill, memset
 
 __all__ = [
-    "asarray", "empty", "fill", "from_dlpack", "full", "memset", "ones", "rand", "tensor", "zeros",
+    "asarray", "empty", "empty_like", "fill", "from_dlpack", "full", "full_like", "memset", "ones",
+    "ones_like", "tensor", "zeros", "zeros_like",
 ]  # fmt: skip
 
 Shape = int | Sequence[int]
+Given = TypeVar("Given", Tensor, NDArray)
 
 
 def empty(shape: Shape, dtype: DTypeLike = "float32", *, device: Device | None = None) -> Tensor:
@@ -42,12 +45,44 @@ def full(
     return device_of(device).full(shape, value, dtype)
 
 
-def rand(
-    shape: Shape, dtype: DTypeLike = "float32", *, seed: int = 0, device: Device | None = None
-) -> Tensor:
-    """Uniform random numbers in [0, 1) from numpy's generator on the host (float dtypes), on the
-    default device unless one is given."""
-    return device_of(device).rand(shape, dtype, seed=seed)
+def empty_like(x: Given, dtype: DTypeLike | None = None) -> Given:
+    """An uninitialised array of x's shape: a Tensor on its device, or a numpy array.
+
+    Args:
+        x: Tensor or numpy array, whose dtype it has where none is given.
+        dtype: a dtype that tensors have.
+    """
+    found, host = new_like("empty_like", x, dtype)
+    return cast(Given, found.numpy() if host else found)
+
+
+def zeros_like(x: Given, dtype: DTypeLike | None = None) -> Given:
+    """Zeros in x's shape; arguments as in `empty_like`."""
+    return full_like(x, 0, dtype)
+
+
+def ones_like(x: Given, dtype: DTypeLike | None = None) -> Given:
+    """Ones in x's shape; arguments as in `empty_like`."""
+    return full_like(x, 1, dtype)
+
+
+def full_like(x: Given, value: float, dtype: DTypeLike | None = None) -> Given:
+    """One value everywhere in x's shape; other arguments as in `empty_like`."""
+    found, host = new_like("full_like", x, dtype)
+    fill(found, value)
+    return cast(Given, found.numpy() if host else found)
+
+
+def new_like(op: str, x: Array, dtype: DTypeLike | None) -> tuple[Tensor, bool]:
+    """A new tensor of x's shape, and whether the result goes to the host as x is there."""
+    if not isinstance(x, Tensor | np.ndarray):
+        raise DTypeError(
+            f"[{op}] x must be a pykernels.Tensor or a numpy array but is {type_name(x)}"
+        )
+    name = dtype_of(x.dtype if dtype is None else dtype, f"[{op}] dtype").name
+    if isinstance(x, Tensor):
+        return x.device.empty(x.shape, name), False
+    return default_device().empty(x.shape, name), True
 
 
 def tensor(array: Any, dtype: DTypeLike | None = None, *, device: Device | None = None) -> Tensor:

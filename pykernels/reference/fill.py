@@ -1,14 +1,15 @@
-"""fill and memset: elements, or bytes, set to one value."""
+"""fill, memset and arange: elements, or bytes, set to one value or at equal steps."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from .copy import to_bfloat16
 
-__all__ = ["fill", "memset"]
+__all__ = ["arange", "fill", "memset"]
 
 Array = np.ndarray[Any, Any]
 
@@ -29,3 +30,14 @@ def memset(dst: Array, value: int, *, offset: int = 0, size: int | None = None) 
     end = out.nbytes if size is None else offset + size
     out.reshape(-1).view(np.uint8)[offset:end] = value
     return out
+
+
+def arange(shape: tuple[int, ...], dtype: np.dtype[Any], start: float, step: float) -> Array:
+    """start + i * step of each element's number i, each operation rounded in the dtype."""
+    i = np.arange(math.prod(shape), dtype=np.int64)
+    if dtype.kind == "f":
+        with np.errstate(over="ignore"):
+            out: Array = i.astype(dtype) * dtype.type(step) + dtype.type(start)
+    else:
+        out = (int(start) + i * int(step)).astype(dtype)
+    return out.reshape(shape)

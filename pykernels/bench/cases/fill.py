@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from pykernels.bench.case import Case, Operand
 from pykernels.bench.cases import problem
-from pykernels.bench.peers import naive_peer, numpy_peer, scalar, torch_peer
+from pykernels.bench.peers import Skipped, naive_peer, numpy_peer, scalar, torch_peer
 from pykernels.bench.program import GROUP_ID
 from pykernels.bench.shapes import BYTES, cut, pick
+from pykernels.dtypes import DTypeName
 
 MAIN = {"fill": ("f32-268435456",), "memset": ("u8-1073741824",)}
 
@@ -21,23 +22,41 @@ def cases(edge: int = 0) -> Iterator[Case]:
         yield problem("memset", (nbytes,), "uint8").labelled(name=s.name, origin=s.origin)
     yield problem("fill", (cut(1 << 28, edge * edge),), "float16")
     n = cut(8192, edge)
+    yield arange((cut(1 << 28, edge * edge),))
     gaps = Operand((n, n), "float32", gap=64, phase=3)
     yield Case("fill", {"dst": gaps}, {"value": 1}, (n, n), "with gaps")
 
 
+def arange(shape: tuple[int, ...] = (1 << 28,), dtype: str = "int32", out: str = "") -> Case:
+    """Numbers in a row; those at the beginning are a small equal problem."""
+    dst = Operand(shape, cast(DTypeName, dtype))
+    return Case("arange", {"dst": dst}, {"start": 3, "step": 2}, shape, part=beginning)
+
+
+def beginning(t: dict[str, Any]) -> dict[str, Any]:
+    return {"dst": t["dst"][: 1 << 19]}
+
+
 @numpy_peer
 def numpy(case: Case, t: dict[str, Any]) -> None:
+    if case.kernel == "arange":
+        raise Skipped("numpy makes a new array")
     t["dst"].fill(1)
 
 
 @torch_peer
 def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
-    t["dst"].fill_(1)
+    if case.kernel == "arange":
+        torch.arange(3, 3 + 2 * t["dst"].numel(), 2, out=t["dst"])
+    else:
+        t["dst"].fill_(1)
 
 
 @naive_peer
 def naive(case: Case) -> tuple[str, int]:
     """One element an invocation."""
+    if case.kernel == "arange":
+        raise Skipped("written for one value")
     dst = case.output
     t = scalar(dst)
     count = dst.shape[0] if len(dst.shape) == 1 else dst.shape[0] * dst.shape[1]

@@ -1,0 +1,36 @@
+// /// kernel
+// doc = """
+// `value` where `rand`'s float32 number of the same seed or state is below p, else 0.
+//
+// The mask of dropout is p = keep, value = 1 / keep. `value` is converted to the dtype of dst as by
+// `cpy`, to bool as value != 0; p is rounded to float32."""
+// source = "Salmon, Moraes, Dror and Shaw 2011"
+// axes.S = [1, 2, 4]
+// axes.V = [1, 4]
+// inputs.state = { dtype = "u32", optional = true, index = false, axes = "w", doc = "(6,): two words of the key, four of the counter." }
+// outputs.dst = { dtype = "*", dtypes = ["bool", "float32", "float16", "bfloat16", "uint8"], bind = "'vec4<u32>' if S * V == 16 else 'vec2<u32>' if S * V == 8 else 'u32' if S * V == 4 else 'atomic<u32>'" }
+// params.has_state = { type = "u32", value = "1 if state else 0" }
+// params.first = { type = "u32" }
+// params.kind = { type = "u32" }
+// params.p = { type = "f32", arg = true, doc = "The probability of `value`; from 1 on always, from 0 down (and NaN) never." }
+// params.value = { type = "f32", default = 1.0, doc = "What is not 0." }
+// params.seed = { type = "bits", of = "int64", default = 0, doc = "The key, where there is no state." }
+// moves_bytes = true
+// iterate = "nd"
+// uses = ["convert", "words", "philox"]
+// grid = "cdiv(it.total, 256) if V == 4 else cdiv(it.total, 1024)"
+// ///
+
+// One invocation draws one block: four neighbours.
+${convert.functions()}
+${philox.functions()}
+
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
+  let q = group_id(wg) * 256u + li;
+  if (q >= ${"p.total" if V == 4 else "(p.total + 3u) / 4u"}) { return; }
+  let u = vec4<f32>(draw(p.first + q) >> vec4<u32>(8u)) * 0x1p-24f;
+  let value = convert(bitcast<u32>(p.value), 0u, p.kind);
+  let bits = select(vec4<u32>(), vec4<u32>(value), u < vec4<f32>(p.p));
+  ${words.store_four(S, V, "q", "bits")}
+}

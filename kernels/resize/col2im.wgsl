@@ -1,0 +1,72 @@
+// /// kernel
+// doc = """
+// Sums of columns at the pixels that they come from: the gradient of im2col by its image.
+//
+// dst[n, c, h, w] is the sum of x[n, (c KH + i) KW + j, y OW + x'] over the taps and windows with y s
+// + i d - p = h and x' s + j d - p = w, in f32, in the order of i and j: two runs give the same bits.
+// Pairs are (rows, columns)."""
+// source = "torch.nn.functional.fold"
+// axes.T = ["f32", "f16"]
+// pick.T = "dtype(x)"
+// inputs.x = { dtype = "T", axes = "n k l", index = false, doc = "(N, C KH KW, OH OW)" }
+// outputs.dst = { dtype = "T", doc = "(N, C, H, W)" }
+// options.kernel = { type = "int | tuple[int, int]", default = 1, doc = "KH, KW." }
+// options.stride = { type = "int | tuple[int, int]", default = 1, doc = "Steps s between windows." }
+// options.padding = { type = "int | tuple[int, int]", default = 0, doc = "Rows and columns p around the image." }
+// options.dilation = { type = "int | tuple[int, int]", default = 1, doc = "Steps d between taps." }
+// params.channels = { type = "u32", value = "dst.shape[1]" }
+// params.height = { type = "u32", value = "dst.shape[2]" }
+// params.width = { type = "u32", value = "dst.shape[3]" }
+// params.out_h = { type = "u32" }
+// params.out_w = { type = "u32" }
+// params.kernel_h = { type = "u32" }
+// params.kernel_w = { type = "u32" }
+// params.stride_h = { type = "u32" }
+// params.stride_w = { type = "u32" }
+// params.pad_h = { type = "u32" }
+// params.pad_w = { type = "u32" }
+// params.dilation_h = { type = "u32" }
+// params.dilation_w = { type = "u32" }
+// params.common_h = { type = "u32" }
+// params.common_w = { type = "u32" }
+// params.next_h = { type = "u32" }
+// params.next_w = { type = "u32" }
+// params.inverse_h = { type = "u32" }
+// params.inverse_w = { type = "u32" }
+// iterate = "nd"
+// operations = "x.size"
+// grid = "cdiv(it.total, 256)"
+// ///
+
+// One invocation gathers one pixel. Along an axis tap i meets pixel h where h + p - i d is a multiple
+// of s: with g = gcd(s, d) (common) only if g divides h + p, and then for every s / g th tap (next),
+// from (h + p) / g times the inverse of d / g modulo s / g on.
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
+  let i = group_id(wg) * 256u + li;
+  if (i >= p.total) { return; }
+  let row = i / p.width;
+  let plane = row / p.height;
+  let w = i - row * p.width + p.pad_w;
+  let h = row - plane * p.height + p.pad_h;
+  let image = plane / p.channels;
+  let taps = p.kernel_h * p.kernel_w;
+  let base = p.x_off + image * p.x_ns + (plane - image * p.channels) * taps * p.x_ks;
+  let met = (h % p.common_h == 0u) & (w % p.common_w == 0u);
+  let first_h = select(p.kernel_h, (h / p.common_h) % p.next_h * p.inverse_h % p.next_h, met);
+  let first_w = (w / p.common_w) % p.next_w * p.inverse_w % p.next_w;
+  var sum = 0.0f;
+  for (var ky = first_h; ky < p.kernel_h; ky += p.next_h) {
+    // A window before the first one is a large number.
+    let y = (h - ky * p.dilation_h) / p.stride_h;
+    let fits_y = (ky * p.dilation_h <= h) & (y < p.out_h);
+    for (var kx = first_w; kx < p.kernel_w; kx += p.next_w) {
+      let x = (w - kx * p.dilation_w) / p.stride_w;
+      let fits = fits_y & (kx * p.dilation_w <= w) & (x < p.out_w);
+      let column = min(y, p.out_h - 1u) * p.out_w + min(x, p.out_w - 1u);
+      let v = x_load(base + (ky * p.kernel_w + kx) * p.x_ks + column * p.x_ls);
+      sum += select(0.0f, v, fits);
+    }
+  }
+  dst_store(dst_index(i), sum);
+}

@@ -1,0 +1,74 @@
+// /// kernel
+// doc = """
+// Windows of images as columns: dst[n, (c KH + i) KW + j, y OW + x] = x[n, c, y s + i d - p, x s + j d - p].
+//
+// Outside of the image x counts as 0. Pairs are (rows, columns). OH = (H + 2 p - d (KH - 1) - 1) // s
+// + 1, OW alike."""
+// source = "torch.nn.functional.unfold; Chellapilla et al. 2006"
+// axes.T = ["f32", "f16"]
+// axes.V = [1, 4]
+// pick.T = "dtype(x)"
+// pick.V = "4 if dst.vectorizable(4) else 1"
+// inputs.x = { dtype = "T", axes = "n c h w", index = false, doc = "(N, C, H, W)" }
+// outputs.dst = { dtype = "T", vec = "V", doc = "(N, C KH KW, OH OW)" }
+// options.kernel = { type = "int | tuple[int, int]", default = 1, doc = "KH, KW." }
+// options.stride = { type = "int | tuple[int, int]", default = 1, doc = "Steps s between windows." }
+// options.padding = { type = "int | tuple[int, int]", default = 0, doc = "Rows and columns p of zeros on each side." }
+// options.dilation = { type = "int | tuple[int, int]", default = 1, doc = "Steps d between taps." }
+// params.channels = { type = "u32", value = "x.shape[1]" }
+// params.height = { type = "u32", value = "x.shape[2]" }
+// params.width = { type = "u32", value = "x.shape[3]" }
+// params.windows = { type = "u32", value = "dst.shape[2]" }
+// params.quads = { type = "u32", value = "cdiv(dst.shape[2], 4)" }
+// params.out_w = { type = "u32" }
+// params.kernel_h = { type = "u32" }
+// params.kernel_w = { type = "u32" }
+// params.stride_h = { type = "u32" }
+// params.stride_w = { type = "u32" }
+// params.pad_h = { type = "u32" }
+// params.pad_w = { type = "u32" }
+// params.dilation_h = { type = "u32" }
+// params.dilation_w = { type = "u32" }
+// iterate = "rows"
+// grid = "cdiv(it.rows * cdiv(dst.shape[2], 4), 256)"
+// ///
+
+// Rows of the index space are those of dst, a tap each. One invocation copies four neighbouring
+// windows of one tap. Bytes: dst written once, x read KH KW times, from caches.
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
+  let i = group_id(wg) * 256u + li;
+  if (i >= p.rows * p.quads) { return; }
+  let tap = i / p.quads;
+  let first = 4u * (i - tap * p.quads);
+  let above = tap / p.kernel_w;
+  let kx = tap - above * p.kernel_w;
+  let plane = above / p.kernel_h;
+  let ky = above - plane * p.kernel_h;
+  let image = plane / p.channels;
+  let base = p.x_off + image * p.x_ns + (plane - image * p.channels) * p.x_cs;
+  let y0 = first / p.out_w;
+  let x0 = first - y0 * p.out_w;
+//% for k in range(1, 4)
+  let over${k} = x${k - 1} + 1u == p.out_w;
+  let x${k} = select(x${k - 1} + 1u, 0u, over${k});
+  let y${k} = y${k - 1} + select(0u, 1u, over${k});
+//% endfor
+  // All loads first, at clamped positions; a position before the image is a large number.
+//% for k in range(4)
+  let h${k} = y${k} * p.stride_h + ky * p.dilation_h - p.pad_h;
+  let w${k} = x${k} * p.stride_w + kx * p.dilation_w - p.pad_w;
+  let v${k} = x_load(base + min(h${k}, p.height - 1u) * p.x_hs + min(w${k}, p.width - 1u) * p.x_ws);
+//% endfor
+//% for k in range(4)
+  let r${k} = select(0.0f, v${k}, (h${k} < p.height) & (w${k} < p.width));
+//% endfor
+  let row = dst_row(tap);
+//% if V == 4
+  dst_store(dst_at(row, first / 4u), vec4<f32>(r0, r1, r2, r3));
+//% else
+//% for k in range(4)
+  if (first + ${k}u < p.windows) { dst_store(dst_at(row, first + ${k}u), r${k}); }
+//% endfor
+//% endif
+}

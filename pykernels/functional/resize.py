@@ -1,0 +1,380 @@
+"""Images of another size, and their windows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Literal, TypeAlias, overload
+
+from pykernels import kernels
+from pykernels._generated.kernels.col2im import KERNEL as COL2IM
+from pykernels._generated.kernels.cpy import KERNEL as CPY
+from pykernels._generated.kernels.im2col import KERNEL as IM2COL
+from pykernels._generated.kernels.resize import KERNEL
+from pykernels.arrays import Array, Call, NDArray
+from pykernels.device import Tensor
+from pykernels.errors import ArgumentError, ShapeError
+from pykernels.host import shape_of
+from pykernels.plans.resize.windows import windows
+from pykernels.scalars import flag, integer, real
+
+__all__ = [
+    "fold", "interpolate", "pixel_shuffle", "pixel_unshuffle", "resize", "unfold",
+]  # fmt: skip
+
+Mode: TypeAlias = Literal["nearest", "linear", "cubic"]
+Coordinates: TypeAlias = Literal["half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners"]
+Nearest: TypeAlias = Literal["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]
+Pair: TypeAlias = int | Sequence[int]
+_INTERPOLATE = replace(KERNEL, name="interpolate")
+_UNFOLD, _FOLD = replace(IM2COL, name="unfold"), replace(COL2IM, name="fold")
+_SHUFFLES = {op: replace(CPY, name=op) for op in ("pixel_shuffle", "pixel_unshuffle")}
+# torch's modes: ours, the number of axes that they resize, and whether corners may be aligned.
+_MODES: dict[str, tuple[Mode, tuple[int, ...], bool]] = {
+    "nearest": ("nearest", (1, 2), False), "nearest-exact": ("nearest", (1, 2), False),
+    "linear": ("linear", (1,), True), "bilinear": ("linear", (2,), True),
+    "bicubic": ("cubic", (2,), True),
+}  # fmt: skip
+
+
+@overload
+def resize(
+    x: Tensor, size: Pair, mode: Mode = "linear", *, coordinates: Coordinates = "half_pixel",
+    nearest: Nearest = "round_prefer_floor", out: Tensor | None = None,
+) -> Tensor: ...  # fmt: skip
+@overload
+def resize(
+    x: NDArray, size: Pair, mode: Mode = "linear", *, coordinates: Coordinates = "half_pixel",
+    nearest: Nearest = "round_prefer_floor", out: None = None,
+) -> NDArray: ...  # fmt: skip
+@overload
+def resize(
+    x: Array, size: Pair, mode: Mode = "linear", *, coordinates: Coordinates = "half_pixel",
+    nearest: Nearest = "round_prefer_floor", out: Tensor | None = None,
+) -> Array: ...  # fmt: skip
+def resize(
+    x: Array,
+    size: Pair,
+    mode: Mode = "linear",
+    *,
+    coordinates: Coordinates = "half_pixel",
+    nearest: Nearest = "round_prefer_floor",
+    out: Tensor | None = None,
+) -> Array:
+    """Images of another size, over the last two axes, with the rules of ONNX's Resize.
+
+    Computed in f32; beyond the edge its pixel repeats. With i a row of the result, columns alike,
+    it lies at (i + 1/2) H / OH - 1/2 (half_pixel; pytorch_half_pixel: 0 where OH is 1), i H / OH
+    (asymmetric) or i (H - 1) / (OH - 1) (align_corners), an exact fraction.
+
+    Args:
+        x: Tensor or numpy array, float32 or float16, (..., H, W).
+        size: (OH, OW), or one integer for both.
+        mode: 'nearest' takes one pixel, 'linear' two in each direction, 'cubic' four (a = -0.75).
+        coordinates: where the pixels of the result lie.
+        nearest: how 'nearest' rounds a position.
+        out: The Tensor (..., OH, OW) to write to; None makes one of x's dtype.
+
+    Returns:
+        A Tensor for a Tensor, a numpy array for a numpy array.
+
+    Raises:
+        ShapeError, DTypeError, ArgumentError, LimitError: as `pykernels.kernels.resize`.
+    """
+    call = Call(KERNEL, x, out=out)
+    t = call.tensor("x", x)
+    if t.ndim < 2:
+        raise ShapeError(f"[resize] x must have two or more axes but has shape {t.shape}")
+    rows, cols = shape_of(_pair("resize", "size", size))
+    result = call.out((*t.shape[:-2], rows, cols), t.dtype)
+    kernels.resize(t, result, mode=mode, coordinates=coordinates, nearest=nearest)
+    return call.leave(result)
+
+
+@overload
+def interpolate(
+    input: Tensor, size: Pair | None = None, scale_factor: float | Sequence[float] | None = None,
+    mode: str = "nearest", align_corners: bool = False, *, out: Tensor | None = None,
+) -> Tensor: ...  # fmt: skip
+@overload
+def interpolate(
+    input: NDArray, size: Pair | None = None, scale_factor: float | Sequence[float] | None = None,
+    mode: str = "nearest", align_corners: bool = False, *, out: None = None,
+) -> NDArray: ...  # fmt: skip
+@overload
+def interpolate(
+    input: Array, size: Pair | None = None, scale_factor: float | Sequence[float] | None = None,
+    mode: str = "nearest", align_corners: bool = False, *, out: Tensor | None = None,
+) -> Array: ...  # fmt: skip
+def interpolate(
+    input: Array,
+    size: Pair | None = None,
+    scale_factor: float | Sequence[float] | None = None,
+    mode: str = "nearest",
+    align_corners: bool = False,
+    *,
+    out: Tensor | None = None,
+) -> Array:
+    """Images or signals of another size, as torch.nn.functional.interpolate.
+
+    Computed in f32. There is no antialiasing and no 3-D mode.
+
+    Args:
+        input: Tensor or numpy array, float32 or float16, (N, C, L) or (N, C, H, W).
+        size: of the result's L, or H and W (one integer for both).
+        scale_factor: in place of size: a factor of each axis, whose product is rounded down. It
+            gives the size only, as with torch's recompute_scale_factor=True.
+        mode: 'nearest', 'nearest-exact', 'linear' (3 axes), 'bilinear' or 'bicubic' (4 axes).
+        align_corners: do the corners' centres stay where they are? Not of nearest modes.
+        out: The Tensor to write to; None makes one of the input's dtype.
+
+    Returns:
+        A Tensor for a Tensor, a numpy array for a numpy array.
+
+    Raises:
+        ShapeError, DTypeError, ArgumentError, LimitError: as `pykernels.kernels.resize`.
+    """
+    op = "interpolate"
+    call = Call(_INTERPOLATE, input, out=out)
+    t = call.tensor("x", input)
+    if mode not in _MODES:
+        raise ArgumentError(f"[{op}] mode must be one of {', '.join(_MODES)} but is {mode!r}")
+    ours, axes, corners = _MODES[mode]
+    spatial = t.ndim - 2
+    if spatial not in axes:
+        names = " or ".join(str(a + 2) for a in axes)
+        raise ShapeError(f"[{op}] input must have {names} axes for {mode} but has shape {t.shape}")
+    aligned = flag(op, "align_corners", align_corners)
+    if aligned and not corners:
+        raise ArgumentError(f"[{op}] align_corners goes with linear and cubic modes, not {mode}")
+    result = call.out((*t.shape[:2], *_size(op, t.shape[2:], size, scale_factor)), t.dtype)
+    image, dst = (t[:, :, None], result[:, :, None]) if spatial == 1 else (t, result)
+    coordinates: Coordinates = "half_pixel"
+    if aligned or mode == "nearest":
+        coordinates = "align_corners" if aligned else "asymmetric"
+    nearest: Nearest = "floor" if mode == "nearest" else "round_prefer_ceil"
+    kernels.resize(image, dst, mode=ours, coordinates=coordinates, nearest=nearest)
+    return call.leave(result)
+
+
+def _size(
+    op: str, old: tuple[int, ...], size: Pair | None, factor: float | Sequence[float] | None
+) -> tuple[int, ...]:
+    """The new sizes of the spatial axes."""
+    if (size is None) == (factor is None):
+        raise ArgumentError(f"[{op}] either size or scale_factor must be given")
+    given: Any = size if factor is None else factor
+    values = tuple(given) if isinstance(given, Sequence) else (given,) * len(old)
+    if len(values) != len(old):
+        raise ArgumentError(f"[{op}] there are {len(old)} axes to resize but {given!r}")
+    if factor is None:
+        return shape_of(values)
+    factors = [real(op, "scale_factor", v) for v in values]
+    if not all(math.isfinite(f) and f > 0 for f in factors):
+        raise ArgumentError(f"[{op}] scale_factor must be above 0 but is {factor!r}")
+    return tuple(math.floor(n * f) for n, f in zip(old, factors, strict=True))
+
+
+@overload
+def pixel_shuffle(x: Tensor, upscale_factor: int, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def pixel_shuffle(x: NDArray, upscale_factor: int, *, out: None = None) -> NDArray: ...
+@overload
+def pixel_shuffle(x: Array, upscale_factor: int, *, out: Tensor | None = None) -> Array: ...
+def pixel_shuffle(x: Array, upscale_factor: int, *, out: Tensor | None = None) -> Array:
+    """(..., C r^2, H, W) to (..., C, H r, W r), as torch.nn.functional.pixel_shuffle.
+
+    Bits are copied.
+
+    Args:
+        x: Tensor or numpy array, any dtype.
+        upscale_factor: r, from 1 up.
+        out: The Tensor to write to; None makes one.
+
+    Raises:
+        ShapeError: fewer than 3 axes, or channels that r^2 does not divide.
+        ArgumentError: another factor.
+    """
+    op = "pixel_shuffle"
+    call, t, r = _shuffled(op, x, upscale_factor, out)
+    *lead, channels, rows, cols = t.shape
+    if channels % (r * r):
+        raise ShapeError(f"[{op}] the channels must be a multiple of {r * r} but are {channels}")
+    result = call.out((*lead, channels // (r * r), rows * r, cols * r), t.dtype)
+    src = t.reshape(*lead, channels // (r * r), r, r, rows, cols)
+    dst = result.reshape(*lead, channels // (r * r), rows, r, cols, r)
+    n = len(lead)
+    kernels.cpy(src.transpose(*range(n + 1), n + 3, n + 1, n + 4, n + 2), dst)
+    return call.leave(result)
+
+
+@overload
+def pixel_unshuffle(x: Tensor, downscale_factor: int, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def pixel_unshuffle(x: NDArray, downscale_factor: int, *, out: None = None) -> NDArray: ...
+@overload
+def pixel_unshuffle(x: Array, downscale_factor: int, *, out: Tensor | None = None) -> Array: ...
+def pixel_unshuffle(x: Array, downscale_factor: int, *, out: Tensor | None = None) -> Array:
+    """(..., C, H r, W r) to (..., C r^2, H, W), as torch.nn.functional.pixel_unshuffle.
+
+    Bits are copied.
+
+    Args:
+        x: Tensor or numpy array, any dtype.
+        downscale_factor: r, from 1 up.
+        out: The Tensor to write to; None makes one.
+
+    Raises:
+        ShapeError: fewer than 3 axes, or rows or columns that r does not divide.
+        ArgumentError: another factor.
+    """
+    op = "pixel_unshuffle"
+    call, t, r = _shuffled(op, x, downscale_factor, out)
+    *lead, channels, rows, cols = t.shape
+    if rows % r or cols % r:
+        raise ShapeError(f"[{op}] rows and columns must be multiples of {r} but are {rows}, {cols}")
+    result = call.out((*lead, channels * r * r, rows // r, cols // r), t.dtype)
+    src = t.reshape(*lead, channels, rows // r, r, cols // r, r)
+    dst = result.reshape(*lead, channels, r, r, rows // r, cols // r)
+    n = len(lead)
+    kernels.cpy(src.transpose(*range(n + 1), n + 2, n + 4, n + 1, n + 3), dst)
+    return call.leave(result)
+
+
+def _shuffled(op: str, x: Array, factor: int, out: Tensor | None) -> tuple[Call, Tensor, int]:
+    call = Call(_SHUFFLES[op], x, out=out)
+    t, r = call.tensor("src", x), integer(op, "the factor", factor)
+    if r < 1:
+        raise ArgumentError(f"[{op}] the factor must be from 1 up but is {r}")
+    if t.ndim < 3:
+        raise ShapeError(f"[{op}] x must have axes (..., C, H, W) but has shape {t.shape}")
+    return call, t, r
+
+
+@overload
+def unfold(
+    x: Tensor, kernel_size: Pair, dilation: Pair = 1, padding: Pair = 0, stride: Pair = 1, *,
+    out: Tensor | None = None,
+) -> Tensor: ...  # fmt: skip
+@overload
+def unfold(
+    x: NDArray, kernel_size: Pair, dilation: Pair = 1, padding: Pair = 0, stride: Pair = 1, *,
+    out: None = None,
+) -> NDArray: ...  # fmt: skip
+@overload
+def unfold(
+    x: Array, kernel_size: Pair, dilation: Pair = 1, padding: Pair = 0, stride: Pair = 1, *,
+    out: Tensor | None = None,
+) -> Array: ...  # fmt: skip
+def unfold(
+    x: Array,
+    kernel_size: Pair,
+    dilation: Pair = 1,
+    padding: Pair = 0,
+    stride: Pair = 1,
+    *,
+    out: Tensor | None = None,
+) -> Array:
+    """Windows of images as columns (im2col), as torch.nn.functional.unfold.
+
+    Args:
+        x: Tensor or numpy array, float32 or float16, (N, C, H, W) or (C, H, W).
+        kernel_size, dilation, padding, stride: an integer or (rows, columns).
+        out: The Tensor to write to; None makes one.
+
+    Returns:
+        (N, C KH KW, OH OW), without N if x has none.
+
+    Raises:
+        ShapeError, DTypeError, ArgumentError: as `pykernels.kernels.im2col`.
+    """
+    call = Call(_UNFOLD, x, out=out)
+    t = call.tensor("x", x)
+    if t.ndim not in (3, 4):
+        raise ShapeError(f"[unfold] x must have axes (N, C, H, W) but has shape {t.shape}")
+    given = _windows("unfold", kernel_size, dilation, padding, stride)
+    found = windows("unfold", (t.shape[-2], t.shape[-1]), *given)
+    taps = found.kernel[0] * found.kernel[1]
+    shape = (*t.shape[:-3], t.shape[-3] * taps, found.out[0] * found.out[1])
+    result = call.out(shape, t.dtype)
+    single = t.ndim == 3
+    kernels.im2col(
+        t[None] if single else t, result[None] if single else result, kernel=found.kernel,
+        stride=found.stride, padding=found.padding, dilation=found.dilation,
+    )  # fmt: skip
+    return call.leave(result)
+
+
+@overload
+def fold(
+    x: Tensor, output_size: Pair, kernel_size: Pair, dilation: Pair = 1, padding: Pair = 0,
+    stride: Pair = 1, *, out: Tensor | None = None,
+) -> Tensor: ...  # fmt: skip
+@overload
+def fold(
+    x: NDArray, output_size: Pair, kernel_size: Pair, dilation: Pair = 1, padding: Pair = 0,
+    stride: Pair = 1, *, out: None = None,
+) -> NDArray: ...  # fmt: skip
+@overload
+def fold(
+    x: Array, output_size: Pair, kernel_size: Pair, dilation: Pair = 1, padding: Pair = 0,
+    stride: Pair = 1, *, out: Tensor | None = None,
+) -> Array: ...  # fmt: skip
+def fold(
+    x: Array,
+    output_size: Pair,
+    kernel_size: Pair,
+    dilation: Pair = 1,
+    padding: Pair = 0,
+    stride: Pair = 1,
+    *,
+    out: Tensor | None = None,
+) -> Array:
+    """Sums of columns in an image (col2im), as torch.nn.functional.fold; sums are f32 and in order.
+
+    Args:
+        x: Tensor or numpy array, float32 or float16, (N, C KH KW, OH OW) or without N.
+        output_size: (H, W) of the image, or one integer for both.
+        kernel_size, dilation, padding, stride: an integer or (rows, columns).
+        out: The Tensor to write to; None makes one.
+
+    Returns:
+        (N, C, H, W), without N if x has none.
+
+    Raises:
+        ShapeError, DTypeError, ArgumentError: as `pykernels.kernels.col2im`.
+    """
+    call = Call(_FOLD, x, out=out)
+    t = call.tensor("x", x)
+    if t.ndim not in (2, 3):
+        raise ShapeError(f"[fold] x must have axes (N, C KH KW, windows) but has shape {t.shape}")
+    rows, cols = shape_of(_pair("fold", "output_size", output_size))
+    found = windows("fold", (rows, cols), *_windows("fold", kernel_size, dilation, padding, stride))
+    taps = found.kernel[0] * found.kernel[1]
+    if t.shape[-2] % taps:
+        raise ShapeError(
+            f"[fold] the second last axis must be a multiple of {taps} taps but x has {t.shape}"
+        )
+    result = call.out((*t.shape[:-2], t.shape[-2] // taps, rows, cols), t.dtype)
+    single = t.ndim == 2
+    kernels.col2im(
+        t[None] if single else t, result[None] if single else result, kernel=found.kernel,
+        stride=found.stride, padding=found.padding, dilation=found.dilation,
+    )  # fmt: skip
+    return call.leave(result)
+
+
+def _windows(op: str, kernel: Pair, dilation: Pair, padding: Pair, stride: Pair) -> Any:
+    """The arguments of `windows`, in its order."""
+    pairs = (("kernel_size", kernel), ("stride", stride), ("padding", padding),
+             ("dilation", dilation))  # fmt: skip
+    return tuple(_pair(op, name, value) for name, value in pairs)
+
+
+def _pair(op: str, name: str, value: Pair) -> tuple[int, int]:
+    if not isinstance(value, Sequence):
+        return (integer(op, name, value),) * 2
+    if len(value) != 2:
+        raise ArgumentError(f"[{op}] {name} must be an integer or two but is {value!r}")
+    return integer(op, name, value[0]), integer(op, name, value[1])

@@ -1,0 +1,16 @@
+"""arange: four neighbours an invocation, as vectors where dst has them."""
+
+from __future__ import annotations
+
+from pykernels._generated.bodies import arange as body
+from pykernels.layout import View
+from pykernels.plan import Caps, Scratch, Step
+from pykernels.plans.fours import pieces
+
+__all__ = ["plan"]
+
+
+def plan(caps: Caps, scratch: Scratch, dst: View) -> list[Step]:
+    """One dispatch, more for what is larger than a binding; none for an empty dst."""
+    kind = "f32" if dst.dtype.kind == "f" else "u32"
+    return [body.step(caps, view, T=kind, V=v, first=first) for view, v, first in pieces(caps, dst)]

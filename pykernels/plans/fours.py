@@ -1,0 +1,59 @@
+"""Outputs whose elements depend on their numbers alone: pieces for one dispatch each."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pykernels.dtypes import DType
+from pykernels.layout import View
+from pykernels.plan import Caps
+
+__all__ = ["Piece", "pieces"]
+
+# Four elements as one, by the size of each.
+_FOURS = {n: DType("uint8", "u8", 4 * n, "u") for n in (1, 2, 4)}
+
+
+class Piece(NamedTuple):
+    """A part of dst, in vectors of V elements, and the number of its first four."""
+
+    view: View
+    V: int
+    first: int
+
+
+def pieces(caps: Caps, dst: View) -> list[Piece]:
+    """Views that begin at every fourth element: contiguous ones fit a binding each, and what is
+    left behind the last whole four comes last."""
+    item = dst.dtype.itemsize
+    if dst.size == 0:
+        return []
+    if not dst.contiguous:
+        return [_piece(dst, 0)]
+    flat = dst.with_layout((dst.size,), (item,))
+    most = (caps.max_binding - 2 * caps.alignment) // (4 * item) * 4
+    whole = dst.size // 4 * 4 if flat.aligned(4 * item, ()) else dst.size
+    ends = [*range(most, whole, most), whole, dst.size]
+    out: list[Piece] = []
+    first = 0
+    for end in ends:
+        if end > first:
+            out.append(_piece(_part(flat, first, end), first // 4))
+        first = end
+    return out
+
+
+def _part(flat: View, first: int, end: int) -> View:
+    """Elements from `first` up to `end` of a contiguous view."""
+    item = flat.dtype.itemsize
+    return View(
+        flat.slot, flat.dtype, (end - first,), (item,), flat.offset + first * item, flat.padded
+    )
+
+
+def _piece(view: View, first: int) -> Piece:
+    item = view.dtype.itemsize
+    if view.ndim == 0 or not view.vectorizable(4):
+        return Piece(view, 1, first)
+    shape, strides = (*view.shape[:-1], view.shape[-1] // 4), (*view.strides[:-1], 4 * item)
+    return Piece(view.with_layout(shape, strides, _FOURS[item]), 4, first)

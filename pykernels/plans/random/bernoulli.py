@@ -1,0 +1,23 @@
+"""bernoulli: four neighbours an invocation, as vectors where dst has them."""
+
+from __future__ import annotations
+
+from pykernels._generated.bodies import bernoulli as body
+from pykernels.layout import View
+from pykernels.plan import Caps, Scratch, Step
+from pykernels.plans.fours import pieces
+from pykernels.plans.runs import KINDS
+
+from .state import check_state
+
+__all__ = ["plan"]
+
+
+def plan(caps: Caps, scratch: Scratch, state: View | None, dst: View) -> list[Step]:
+    """One dispatch, more for what is larger than a binding; none for an empty dst."""
+    check_state("bernoulli", state)
+    size, kind = dst.dtype.itemsize, KINDS[dst.dtype.name]
+    return [
+        body.step(caps, state, view, S=size, V=v, first=first, kind=kind)
+        for view, v, first in pieces(caps, dst)
+    ]

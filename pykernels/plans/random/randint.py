@@ -1,0 +1,20 @@
+"""randint: four neighbours an invocation, as vectors where dst has them."""
+
+from __future__ import annotations
+
+from pykernels._generated.bodies import randint as body
+from pykernels.layout import View
+from pykernels.plan import Caps, Scratch, Step
+from pykernels.plans.fours import pieces
+
+from .state import check_state
+
+__all__ = ["plan"]
+
+
+def plan(caps: Caps, scratch: Scratch, state: View | None, dst: View) -> list[Step]:
+    """One dispatch, more for what is larger than a binding; none for an empty dst."""
+    check_state("randint", state)
+    return [
+        body.step(caps, state, view, S=4, V=v, first=first) for view, v, first in pieces(caps, dst)
+    ]

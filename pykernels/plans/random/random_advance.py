@@ -1,0 +1,17 @@
+"""random_advance: one invocation."""
+
+from __future__ import annotations
+
+from pykernels._generated.bodies import random_advance as body
+from pykernels.layout import View
+from pykernels.plan import Caps, Scratch, Step
+
+from .state import check_state
+
+__all__ = ["plan"]
+
+
+def plan(caps: Caps, scratch: Scratch, dst: View) -> list[Step]:
+    """One dispatch."""
+    check_state("random_advance", dst)
+    return [body.step(caps, dst)]

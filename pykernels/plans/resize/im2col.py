@@ -1,0 +1,40 @@
+"""im2col: one dispatch."""
+
+from __future__ import annotations
+
+from pykernels._generated.bodies import im2col as body
+from pykernels.errors import ShapeError
+from pykernels.layout import View
+from pykernels.plan import Caps, Scratch, Step
+
+from .windows import Pair, check, windows
+
+__all__ = ["plan"]
+
+
+def plan(
+    caps: Caps,
+    scratch: Scratch,
+    x: View,
+    dst: View,
+    kernel: Pair = 1,
+    stride: Pair = 1,
+    padding: Pair = 0,
+    dilation: Pair = 1,
+) -> list[Step]:
+    """One step, none for an empty dst."""
+    if x.ndim != 4:
+        raise ShapeError(f"[im2col] x must have axes (N, C, H, W) but has shape {x.shape}")
+    w = windows("im2col", (x.shape[2], x.shape[3]), kernel, stride, padding, dilation)
+    check("im2col", x, dst, w)
+    if dst.size == 0:
+        return []
+    if x.size == 0:
+        raise ShapeError(f"[im2col] x must have pixels but has shape {x.shape}")
+    return [
+        body.step(
+            caps, x, dst, out_w=w.out[1], kernel_h=w.kernel[0], kernel_w=w.kernel[1],
+            stride_h=w.stride[0], stride_w=w.stride[1], pad_h=w.padding[0], pad_w=w.padding[1],
+            dilation_h=w.dilation[0], dilation_w=w.dilation[1],
+        )
+    ]  # fmt: skip

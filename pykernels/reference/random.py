@@ -1,0 +1,147 @@
+"""Random numbers, bit for bit: Philox4x32-10 and what is made of its words."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .copy import cpy, to_bfloat16
+
+__all__ = ["bernoulli", "philox", "rand", "randint", "randn", "random_advance"]
+
+Array = np.ndarray[Any, Any]
+U32, U64, F32 = np.uint32, np.uint64, np.float32
+FACTORS = U64(0xD2511F53), U64(0xCD9E8D57)
+KEY_STEPS = 0x9E3779B9, 0xBB67AE85
+BITS = {"float32": 24, "float16": 11, "bfloat16": 8}  # of `rand`
+# Polynomials of `randn`, the constant first, through Chebyshev's points of their ranges:
+# (ln(1 + r) - r + r^2 / 2) / r^3; in t^2 sin(pi t / 2) / t and (cos(pi t / 2) - 1) / t^2.
+LOGARITHM = [0.3333333134651184, -0.25000306963920593, 0.20001044869422913, -0.166412815451622,
+             0.14214496314525604, -0.12998183071613312, 0.12622319161891937,
+             -0.0790274366736412]  # fmt: skip
+SINE = [1.5707963705062866, -0.6459634900093079, 0.07968021929264069, -0.004602149128913879]
+COSINE = [-1.2337005138397217, 0.253669410943985, -0.02086152881383896, 0.0009067398495972157]
+
+
+def philox(counter: Array, key: Array) -> Array:
+    """Philox4x32-10 of counters (n, 4) and keys (n, 2): words (n, 4), all uint32."""
+    c = [counter[:, i].astype(U64) for i in range(4)]
+    k = [key[:, i].astype(U64) for i in range(2)]
+    low = U64(0xFFFFFFFF)
+    for _ in range(10):
+        a, b = c[0] * FACTORS[0], c[2] * FACTORS[1]
+        c = [(b >> U64(32)) ^ c[1] ^ k[0], b & low, (a >> U64(32)) ^ c[3] ^ k[1], a & low]
+        k = [(x + U64(step)) & low for x, step in zip(k, KEY_STEPS, strict=True)]
+    return np.stack(c, axis=1).astype(U32)
+
+
+def words(size: int, state: Array | None, seed: int) -> Array:
+    """The first `size` words of a call."""
+    blocks = np.arange(-(-size // 4), dtype=U64)
+    s = np.zeros(6, U32) if state is None else np.asarray(state, U32)
+    if state is None:
+        s[:2] = [seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF]
+    with np.errstate(over="ignore"):
+        first = U64(s[2]) + (U64(s[3]) << U64(32)) + blocks
+    counter = np.empty((len(blocks), 4), U32)
+    counter[:, 0], counter[:, 1] = first & U64(0xFFFFFFFF), first >> U64(32)
+    counter[:, 2:] = s[4:]
+    return philox(counter, np.broadcast_to(s[:2], (len(blocks), 2))).reshape(-1)[:size]
+
+
+def rand(
+    shape: tuple[int, ...], dtype: np.dtype[Any], state: Array | None = None, seed: int = 0
+) -> Array:
+    """Numbers in [0, 1): the highest bits of a word each, as many as the dtype holds exactly."""
+    bits = BITS[dtype.name]
+    w = words(math.prod(shape), state, seed) >> U32(32 - bits)
+    return (w.astype(F32) * F32(2.0**-bits)).astype(dtype).reshape(shape)
+
+
+def randn(
+    shape: tuple[int, ...], dtype: np.dtype[Any], state: Array | None = None, seed: int = 0
+) -> Array:
+    """Box and Muller's pairs, in float32 operations of numpy's, each of which rounds."""
+    size = math.prod(shape)
+    w = words(-(-size // 2) * 2, state, seed)
+    distance, (cosine, sine) = _radius(_minus_log(w[0::2])), _direction(w[1::2])
+    found = np.stack([distance * cosine, distance * sine], axis=1).reshape(-1)[:size]
+    if dtype.name == "bfloat16":
+        found = to_bfloat16(found).view(dtype)
+    rounded: Array = found.astype(dtype).reshape(shape)
+    return rounded
+
+
+def _horner(coefficients: list[float], x: Array) -> Array:
+    y = np.full_like(x, F32(coefficients[-1]))
+    for c in coefficients[-2::-1]:
+        y = y * x + F32(c)
+    return y
+
+
+def _minus_log(x: Array) -> Array:
+    given = x | U32(1)
+    zeros = (31 - np.log2(given.astype(np.float64)).astype(int)).astype(U32)
+    mantissa = ((given << zeros) >> U32(8)) & U32(0x7FFFFF) | U32(0x3F800000)
+    large = mantissa > U32(0x3FB504F3)
+    r = (mantissa - large * U32(0x800000)).view(F32) - F32(1)
+    n = (zeros + U32(1) - large).astype(F32)
+    square = r * r
+    tail = square * r * _horner(LOGARITHM, r) - square * F32(0.5)
+    found: Array = n * F32(0.6931471824645996) - (tail + r)
+    return found
+
+
+def _radius(w: Array) -> Array:
+    twice = w + w
+    y = (U32(0x5F3759DF) - (twice.view(U32) >> U32(1))).view(F32)
+    for _ in range(3):
+        y = y * (F32(1.5) - w * y * y)
+    return twice * y
+
+
+def _direction(x: Array) -> tuple[Array, Array]:
+    quarter = x >> U32(30)
+    t = ((x << U32(2)).view(np.int32) >> np.int32(8)).astype(F32) * F32(2.0**-24)
+    square = t * t
+    sine, cosine = _horner(SINE, square) * t, _horner(COSINE, square) * square + F32(1)
+    odd, high = quarter % 2 == 1, quarter >= 2
+    a, b = np.where(odd, sine, cosine), np.where(odd, cosine, sine)
+    return np.where(high != odd, -a, a), np.where(high, -b, b)
+
+
+def randint(
+    shape: tuple[int, ...], dtype: np.dtype[Any], low: int, high: int, state: Array | None = None,
+    seed: int = 0,
+) -> Array:  # fmt: skip
+    """low + floor(u (high - low) / 2^64), two words for each number."""
+    size = math.prod(shape)
+    w = words(2 * size, state, seed).astype(U64)
+    span = U64((high - low) & 0xFFFFFFFF or 1 << 32)
+    carry = (w[1::2] * span) >> U64(32)
+    # Below 2^64: (2^32 - 1) 2^32 + 2^32 - 1.
+    found = (w[0::2] * span + carry) >> U64(32)
+    with np.errstate(over="ignore"):
+        out: Array = (found.astype(U32) + U32(low & 0xFFFFFFFF)).view(dtype).reshape(shape)
+    return out
+
+
+def bernoulli(
+    shape: tuple[int, ...], dtype: np.dtype[Any], p: float, value: float = 1.0,
+    state: Array | None = None, seed: int = 0,
+) -> Array:  # fmt: skip
+    """`value` where `rand` is below p, else 0."""
+    chosen = rand(shape, np.dtype(F32), state, seed) < F32(p)
+    one = cpy(np.array([value], F32), dtype)
+    found: Array = np.where(chosen, one[0], np.zeros(1, dtype)[0]).astype(dtype)
+    return found
+
+
+def random_advance(dst: Array, blocks: int) -> Array:
+    """The state after so many blocks."""
+    out = np.array(dst, U32)
+    count = (int(out[2]) + (int(out[3]) << 32) + blocks) % (1 << 64)
+    out[2], out[3] = count & 0xFFFFFFFF, count >> 32
+    return out
