@@ -93,8 +93,9 @@ class Spec(Interface):
         out = super().values(axes)
         for a in self.axes:
             if a.ops:
-                known = (*self.rows, *self.reductions)
-                out[ROW] = next(row for row in known if row.name == axes[a.name])
+                known: dict[str, Row | Reduction] = {r.name: r for r in self.rows}
+                known |= {r.name: r for r in self.reductions}
+                out[ROW] = known[axes[a.name]]
         return out
 
     def kernels(self) -> list[Spec]:

@@ -30,14 +30,15 @@
 // params.nan = { type = "u32", value = "0x7fc00000" }
 // params.plus_inf = { type = "u32", value = "0x7f800000" }
 // uses = ["words", "convert", "reductions"]
-// grid = "it.batches * tiles * pieces"
+// grid = "tiles * pieces"
 // ///
 
 //% set N, WG = CFG.N, CFG.threads
 //% set V, U = ROW.value(T, VEC), "u32" if VEC == 1 else "vec4<u32>"
-// A workgroup takes 2^across_bits neighbouring columns (or vectors of four), so that its reads are
-// whole lines, and a piece of `depth` rows, which the lanes of a column share: each takes N rows at a
-// time, whose loads are on their way at once, and the lanes' states meet in workgroup memory.
+// A workgroup takes 2^across_bits neighbouring columns (or vectors of four), of one batch after the
+// other, so that its reads are whole lines, and a piece of `depth` rows, which the lanes of a column
+// share: each takes N rows at a time, whose loads are on their way at once, and the lanes' states meet
+// in workgroup memory.
 // Batches of one result that lie apart (`outs` batches of results) follow each other; another dispatch
 // combines them. Bytes: each element is read once.
 var<workgroup> shared_states: array<S, ${WG}>;
@@ -59,11 +60,12 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let lanes = ${WG}u >> p.across_bits;
   let lane = li >> p.across_bits;
   // Tiles of columns follow each other: workgroups that run at the same time read whole rows.
-  let line = g / p.tiles;
-  let own_col = ((g - line * p.tiles) << p.across_bits) + (li & (across - 1u));
-  let c = min(own_col, p.cols - 1u);  // lanes past the end do the last column again, unseen
-  let number = line / p.pieces;
-  let piece = line - number * p.pieces;
+  let piece = g / p.tiles;
+  let own_column = ((g - piece * p.tiles) << p.across_bits) + (li & (across - 1u));
+  // Lanes past the end do the last column again, unseen.
+  let column = min(own_column, p.batches * p.cols - 1u);
+  let number = column / p.cols;
+  let c = column - number * p.cols;
   let base = value_batch(number);
   let first = number / p.outs * p.rows;  // the batch's first row among those of its results
   let end = min((piece + 1u) * p.depth, p.rows);
@@ -92,7 +94,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     }
     workgroupBarrier();
   }
-  if ((lane > 0u) | (own_col >= p.cols)) { return; }
+  if ((lane > 0u) | (own_column > column)) { return; }
   let at = dst_batch(number);
 //% for e in range(VEC)
   {

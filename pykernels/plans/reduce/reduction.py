@@ -24,7 +24,7 @@ COMBINE = reduce_combine.CONFIGS["batch4"]
 LANES = COLUMNS.threads  # of a workgroup
 # One lane adds at most this many terms one after the other, so that its sum keeps its bits.
 TERMS = 128
-ACROSS = 64  # columns of a workgroup, at the most
+ACROSS = 64  # columns of a workgroup, unless they are short
 STATES = 8192  # that a workgroup combines where there are few results, at the most
 
 
@@ -180,10 +180,11 @@ def _columns(caps: Caps, scratch: Scratch, p: Problem, result: _Result) -> list[
     )
     batches, outs = math.prod(lead), math.prod(p.kept[:-1])
     vectors = cols // 4 if x.vectorizable(4) else cols
-    across = _power(min(vectors, ACROSS))
-    tiles = cdiv(vectors, across)
+    lanes = _power(min(cdiv(depth, COLUMNS.N), LANES))
+    across = max(min(_power(batches * vectors), ACROSS), LANES // lanes)
+    tiles = cdiv(batches * vectors, across)
     each = LANES // across * COLUMNS.N  # rows of a round
-    pieces = choose(caps, batches * tiles, cdiv(depth, each)).pieces
+    pieces = choose(caps, tiles, cdiv(depth, each)).pieces
     rows = cdiv(depth, pieces)
     if pieces > 1:
         rows = cdiv(rows, each) * each
