@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -43,6 +43,7 @@ class Reduction:
     batch: str = ""  # the macro of lib/reductions that takes several values at once
     helpers: Text | None = None
     typed_helpers: Text | None = None
+    outputs: tuple[str, ...] = ()  # of the kernels that it is
 
     @property
     def dtypes(self) -> tuple[str, ...]:
@@ -50,8 +51,9 @@ class Reduction:
         return tuple(d for c in self.classes for d in CLASSES[c])
 
     def packed(self, dtype: str) -> bool:
-        """May its results be narrower than a word, where x has this dtype?"""
-        return dtype == "f16" or self.name in ("magnitude", "range")
+        """May a result be narrower than a word, where x is read as this dtype?"""
+        outputs = set(self.outputs)
+        return bool(outputs & {"same", "bool"} or (dtype == "f16" and outputs - {"int32"}))
 
     def value(self, dtype: str, vec: int) -> str:
         """The type of a value."""
@@ -218,7 +220,17 @@ def read_table(path: Path, file: str) -> tuple[list[Reduction], list[Reduced]]:
     """Those of one table; BuildError names file and line of what is wrong."""
     table = _Table(path, file)
     rows = [_reduction(table, name) for name in table.data.get("reductions", {})]
-    return rows, [_kernel(table, name, rows) for name in table.data.get("kernels", {})]
+    kernels = [_kernel(table, name, rows) for name in table.data.get("kernels", {})]
+    return [replace(row, outputs=_outputs(row, kernels)) for row in rows], kernels
+
+
+def _outputs(row: Reduction, kernels: Sequence[Reduced]) -> tuple[str, ...]:
+    return tuple(k.output for k in kernels if any(_is_of(f, k.name) for f in row.finishes))
+
+
+def _is_of(finish: str, kernel: str) -> bool:
+    """Is it the finish of a kernel, or that of one of its orders?"""
+    return finish == kernel or finish.startswith(f"{kernel}_")
 
 
 def _reduction(t: _Table, name: str) -> Reduction:
@@ -263,7 +275,7 @@ def _kernel(t: _Table, name: str, rows: Sequence[Reduction]) -> Reduced:
     if data["output"] not in OUTPUTS:
         t.fail(line, f"{name}: output must be one of {', '.join(OUTPUTS)}")
     finishes = [f for row in rows for f in row.finishes]
-    if not any(f == name or f.startswith(f"{name}_") for f in finishes):
+    if not any(_is_of(f, name) for f in finishes):
         t.fail(line, f"{name}: there is no finish of this name")
     option = data.get("option")
     if option is not None and (option.keys() != _OPTION.keys()):

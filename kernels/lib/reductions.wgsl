@@ -44,17 +44,18 @@ ${s ~ first if N == 1 else f ~ "(" ~ tree(f, s, N // 2, first) ~ ", " ~ tree(f, 
 ${s ~ first if N == 1 else "(" ~ plus(s, N // 2, first) ~ " + " ~ plus(s, N // 2, first + N // 2) ~ ")"}
 //%- endmacro
 
-// Mean first, then differences from it: what cancels is gone before squares are taken.
+// The rounded mean first, then differences from it, their mean and their squares: what cancels is gone
+// before anything is squared.
 //% macro moments(N, V)
 //% for u in range(N)
   let v${u} = ${"x0" if u == 0 else "select(" ~ V ~ "(), x" ~ u ~ ", n > " ~ u ~ "u)"};
 //% endfor
-  let mean = ${plus("v", N)} / f32(n);
+  let pivot = ${plus("v", N)} / f32(n);
 //% for u in range(N)
-  let d${u} = ${"x0 - mean" if u == 0 else "select(" ~ V ~ "(), x" ~ u ~ " - mean, n > " ~ u ~ "u)"};
+  let d${u} = ${"x0 - pivot" if u == 0 else "select(" ~ V ~ "(), x" ~ u ~ " - pivot, n > " ~ u ~ "u)"};
   let q${u} = d${u} * d${u};
 //% endfor
-  return S(mean, ${plus("q", N)}, f32(n));
+  return S(pivot, ${plus("d", N)} / f32(n), ${plus("q", N)}, f32(n));
 //% endmacro
 
 //% macro exponentials(N, V, U)

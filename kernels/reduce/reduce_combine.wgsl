@@ -8,7 +8,7 @@
 // axes.BATCH = "configs"
 // pick.PACKED = "dst.dtype.itemsize < 4"
 // pick.BATCH = "'batch4'"
-// when = ["T in ROW.dtypes", "not PACKED or T == 'f32' or ROW.packed(T)"]
+// when = ["T in ROW.dtypes", "not PACKED or ROW.packed(T) or (T == 'f32' and ROW.packed('f16'))"]
 // inputs.states = { dtype = "u32", readonly = true, doc = "(..., words of a state * count)" }
 // outputs.dst = { dtype = "*", bind = "'atomic<u32>' if PACKED else 'u32'", doc = "(..., 1), or for pieces (..., words of a state * pieces)" }
 // iterate = "rows"

@@ -44,7 +44,10 @@ def _reduced(
 ) -> Array:
     """One call of a reduction; `numbers` are its options besides axis."""
     if axis is not None and type(axis) is not int:
-        axis = integers(kernel.name, "axis", tuple(axis) if isinstance(axis, list) else axis)
+        if isinstance(axis, (tuple, list)):
+            axis = integers(kernel.name, "axis", tuple(axis))
+        else:
+            axis = integer(kernel.name, "axis", axis)
     if type(keepdims) is not bool:
         keepdims = flag(kernel.name, "keepdims", keepdims)
     options = (axis, *numbers)
@@ -391,26 +394,26 @@ def std(
 
 @overload
 def norm(
-    x: Tensor, ord: float = 2, axis: Axis = None, keepdims: bool = False, out: Out = None
+    x: Tensor, axis: Axis = None, keepdims: bool = False, out: Out = None, *, ord: float = 2
 ) -> Tensor: ...
 @overload
 def norm(
-    x: NDArray, ord: float = 2, axis: Axis = None, keepdims: bool = False, out: None = None
+    x: NDArray, axis: Axis = None, keepdims: bool = False, out: None = None, *, ord: float = 2
 ) -> NDArray: ...
 def norm(
-    x: Array, ord: float = 2, axis: Axis = None, keepdims: bool = False, out: Out = None
+    x: Array, axis: Axis = None, keepdims: bool = False, out: Out = None, *, ord: float = 2
 ) -> Array:
-    """The norm of vectors over axes, in f32: sqrt(sum(x * x)), of which squares may overflow.
+    """The norm of vectors over axes, in f32: sqrt(sum(x * x)), whose squares may overflow.
 
-    All axes together are one vector: norms of matrices are none of this. Float16 for float16, else
-    float32.
+    The axes together hold one vector; norms of matrices are another thing. Float16 for float16,
+    else float32.
 
     Args:
         x: Tensor or numpy array, any dtype but bfloat16 and int64.
-        ord: 2, or 1 for the sum of magnitudes, or inf for the largest.
         axis: An axis or several of them; None for all.
         keepdims: Do reduced axes stay, with size 1?
         out: The Tensor to write to; None makes one.
+        ord: 2, or 1 for the sum of magnitudes, or inf for the largest.
 
     Returns:
         A numpy array for a numpy array, else a Tensor.

@@ -176,7 +176,9 @@ def std_budget(x: Array, axis: Axis = None, ddof: int = 0, shape: Shape = None) 
 
 def norm_budget(x: Array, axis: Axis = None, ord: float = 2.0, shape: Shape = None) -> Array:
     """A share of the norm; nothing for the largest magnitude."""
-    return _finite(SUM * norm(x, axis, ord) * (ord != math.inf), shape)
+    share = SUM if ord != math.inf else 0.0
+    with np.errstate(all="ignore"):
+        return _finite(share * norm(x, axis, ord), shape)
 
 
 def logsumexp_budget(x: Array, axis: Axis = None, shape: Shape = None) -> Array:

@@ -31,7 +31,7 @@ def reduced_axes(name: str, x: View, dst: View, axis: int | tuple[int, ...] | No
     """The axes, counted from 0; ShapeError for one that is not there and for a wrong dst."""
     given = tuple(range(x.ndim)) if axis is None else (axis,) if isinstance(axis, int) else axis
     for a in given:
-        if not -x.ndim <= a < x.ndim:
+        if not isinstance(a, int) or not -x.ndim <= a < x.ndim:
             raise ShapeError(f"[{name}] axis {a} does not exist in shape {x.shape}")
     axes = tuple([a % x.ndim for a in given])
     if len(set(axes)) < len(axes):

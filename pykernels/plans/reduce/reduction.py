@@ -25,6 +25,8 @@ LANES = COLUMNS.threads  # of a workgroup
 # One lane adds at most this many terms one after the other, so that its sum keeps its bits.
 TERMS = 128
 ACROSS = 64  # columns of a workgroup, unless they are short
+NARROW = 8  # columns of a workgroup where units would be idle otherwise
+NARROW_ROWS = 1024  # below which they are
 STATES = 8192  # that a workgroup combines where there are few results, at the most
 
 
@@ -180,8 +182,11 @@ def _columns(caps: Caps, scratch: Scratch, p: Problem, result: _Result) -> list[
     )
     batches, outs = math.prod(lead), math.prod(p.kept[:-1])
     vectors = cols // 4 if x.vectorizable(4) else cols
+    units = caps.tuning.device.units
     lanes = _power(min(cdiv(depth, COLUMNS.N), LANES))
     across = max(min(_power(batches * vectors), ACROSS), LANES // lanes)
+    while across > NARROW and depth < NARROW_ROWS and batches * vectors < across * units:
+        across //= 2  # more workgroups instead of pieces and a second dispatch
     tiles = cdiv(batches * vectors, across)
     each = LANES // across * COLUMNS.N  # rows of a round
     pieces = choose(caps, tiles, cdiv(depth, each)).pieces
