@@ -153,10 +153,13 @@ def _reduction(kernel: Reduced, specs: Sequence[Spec]) -> Spec:
     shape = "The shape of x without the axes that are reduced, or with 1 in their place."
     axis = Option("axis", "int | tuple[int, ...] | None", None, "Axes of x; None for all.")
     option = (Option(**kernel.option),) if kernel.option else ()
+    bodies = [s for s in specs if s.reductions and s.family == family]
+    [axis_of_rows] = {a.name for s in bodies for a in s.axes if a.ops}
+    fixed = ((axis_of_rows, kernel.rows[0]),) if len(kernel.rows) == 1 else ()
     return Spec(
         name=kernel.name, family=family, file=kernel.file, text="", body_line=kernel.line,
         doc=kernel.doc, grid="", plan="reduction", operations="x.size", options=(axis, *option),
-        bodies=tuple(sorted(s.name for s in specs if s.reductions and s.family == family)),
+        bodies=tuple(sorted(s.name for s in bodies)), fixed_axes=fixed,
         tensors=(
             TensorSpec("x", "in", "*", (*numbers, *small), bind="'u32'", line=kernel.line),
             TensorSpec("dst", "out", "*", given, shape, bind="'u32'", line=kernel.line),

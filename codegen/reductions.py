@@ -128,6 +128,7 @@ class Reduced:
     output: str
     empty: bool  # may there be no elements?
     option: Mapping[str, Any] | None
+    rows: tuple[str, ...]  # the reductions that it may be
 
 
 def _class(dtype: str) -> str:
@@ -225,7 +226,7 @@ def read_table(path: Path, file: str) -> tuple[list[Reduction], list[Reduced]]:
 
 
 def _outputs(row: Reduction, kernels: Sequence[Reduced]) -> tuple[str, ...]:
-    return tuple(k.output for k in kernels if any(_is_of(f, k.name) for f in row.finishes))
+    return tuple(k.output for k in kernels if row.name in k.rows)
 
 
 def _is_of(finish: str, kernel: str) -> bool:
@@ -274,14 +275,21 @@ def _kernel(t: _Table, name: str, rows: Sequence[Reduction]) -> Reduced:
     line = t.line("kernels", name)
     if data["output"] not in OUTPUTS:
         t.fail(line, f"{name}: output must be one of {', '.join(OUTPUTS)}")
-    finishes = [f for row in rows for f in row.finishes]
-    if not any(_is_of(f, name) for f in finishes):
+    own = tuple(row.name for row in rows if any(_is_of(f, name) for f in row.finishes))
+    if not own:
         t.fail(line, f"{name}: there is no finish of this name")
     option = data.get("option")
     if option is not None and (option.keys() != _OPTION.keys()):
         t.fail(t.line("kernels", name, "option"), f"{name}: an option has {', '.join(_OPTION)}")
     return Reduced(
-        name, t.file, line, data["doc"].strip(), data["output"], data.get("empty", False), option
+        name,
+        t.file,
+        line,
+        data["doc"].strip(),
+        data["output"],
+        data.get("empty", False),
+        option,
+        own,
     )
 
 
