@@ -12,9 +12,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
+from pykernels.wgsl.rows import CLASSES, class_of, typed, value_type
+
 from .errors import BuildError
 from .keys import meant
-from .ops import CLASSES, Text, value_type
+from .ops import Text
 
 __all__ = ["FILE", "Reduced", "Reduction", "emit_reductions", "load_reductions", "read_table"]
 
@@ -78,13 +80,13 @@ class Reduction:
                 )
                 lines.append(f"fn component_{e}(s: S) -> Z {{ return Z({parts}); }}")
         if reads and "one" in self.texts:
-            one = self.texts["one"][_class(dtype)]
+            one = self.texts["one"][class_of(dtype)]
             lines += _function("one(x: V, i: U) -> S", one, dtype, vec)
         if reads:
-            follow = self.texts.get("follow", self.texts["combine"])[_class(dtype)]
+            follow = self.texts.get("follow", self.texts["combine"])[class_of(dtype)]
             lines += _function("follow(a: S, b: S) -> S", follow, dtype, vec)
         if self.helpers:
-            lines += self.helpers.lines(dtype, 1)
+            lines += _lines(self.helpers, dtype, 1)
         return "\n".join([*lines, *self._finish(dtype)])
 
     def _states(self, dtype: str, vec: int, name: str, suffix: str) -> list[str]:
@@ -94,9 +96,9 @@ class Reduction:
             for field, kind in self.state.items()
         )
         lines = [f"struct {name} {{ {members} }}"]
-        lines += self.typed_helpers.lines(dtype, vec) if self.typed_helpers else []
+        lines += _lines(self.typed_helpers, dtype, vec) if self.typed_helpers else []
         for key, head in (("init", "init() -> S"), ("combine", "combine(a: S, b: S) -> S")):
-            lines += _function(head, self.texts[key][_class(dtype)], dtype, vec)
+            lines += _function(head, self.texts[key][class_of(dtype)], dtype, vec)
         if not suffix:
             return lines
         renamed = {n: n + suffix for n in ("init", "combine", *_names(self.typed_helpers))}
@@ -109,8 +111,8 @@ class Reduction:
         lines = []
         chosen = []
         for number, (name, texts) in enumerate(self.finishes.items()):
-            if _class(dtype) in texts:
-                text = texts[_class(dtype)]
+            if class_of(dtype) in texts:
+                text = texts[class_of(dtype)]
                 lines += _function(f"{name}_of(a: Z) -> u32", text, dtype, 1)
                 chosen.append(f"  if (p.finish == {number}u) {{ return {name}_of(a); }}")
         last = chosen.pop().partition("return ")[2].partition(";")[0]
@@ -131,8 +133,9 @@ class Reduced:
     rows: tuple[str, ...]  # the reductions that it may be
 
 
-def _class(dtype: str) -> str:
-    return next(c for c, dtypes in CLASSES.items() if dtype in dtypes)
+def _lines(text: Text, dtype: str, vec: int) -> list[str]:
+    """The lines of a text for values of a dtype, with their marks."""
+    return [typed(line, dtype, vec) for line in text.lines()]
 
 
 def _scalar(kind: str, dtype: str) -> str:
@@ -146,12 +149,11 @@ def _names(text: Text | None) -> list[str]:
 
 def _function(head: str, text: Text, dtype: str, vec: int) -> list[str]:
     """A function of an expression, or of statements."""
-    lines = text.lines(dtype, vec)
-    typed = re.sub(r"\b[VUI]\b", lambda m: value_type(m[0], dtype, vec), head)
+    lines = _lines(text, dtype, vec)
     if not any(line.lstrip().startswith("return ") for line in lines):
         body, mark, where = lines[0].partition(" //@")
         lines = [f"return {body};{mark}{where}"]
-    return [f"fn {typed} {{", *lines, "}"]
+    return [typed(f"fn {head} {{", dtype, vec), *lines, "}"]
 
 
 class _Table:
