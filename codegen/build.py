@@ -23,9 +23,10 @@ from .javascript import emit_javascript
 from .keys import meant
 from .ops import Row, all_rows
 from .progress import Part, told
+from .reductions import Reduced, emit_reductions, load_reductions
 from .render import Renderer
 from .sources import GENERATED, functions_by_hand, kernel_files, plan_names, source_hash
-from .spec import DTYPE_NAMES, Spec, load
+from .spec import DTYPE_NAMES, Option, Spec, TensorSpec, load
 from .store import Entry, difference, pack_manifest, pack_texts
 from .validation import validated
 from .variants import LIMITS, Variant, in_modes, render_bodies
@@ -48,8 +49,8 @@ class Build:
 
 def build(root: Path, report: Callable[[str], None] = lambda line: None) -> Build:
     """Everything that the kernels of a checkout generate, in memory."""
-    plans, rows = plan_names(root), all_rows(root / "kernels")
-    specs = _specs(root, rows)
+    rows = all_rows(root / "kernels")
+    specs, plans = _specs(root, rows)
     check_specs(specs, plans)
     renderer = Renderer(root / "kernels", rows)
     parts = [Part(1, len(spec.variants())) for spec in specs]
@@ -64,6 +65,7 @@ def build(root: Path, report: Callable[[str], None] = lambda line: None) -> Buil
     files["kernels/__init__.py"] = files["wrappers/__init__.py"] = emit.emit_package(kernels)
     by_hand = functions_by_hand(root)
     files |= emit_ops(rows, renderer.helper)
+    files["ops/reductions.py"] = emit_reductions(*load_reductions(root))
     for kernel in kernels:
         files[f"kernels/{kernel.name}.py"] = emit.emit_kernel(kernel, kernel.name in plans)
         files[f"wrappers/{kernel.name}.py"] = emit.emit_wrappers(kernel)
@@ -99,8 +101,8 @@ def build(root: Path, report: Callable[[str], None] = lambda line: None) -> Buil
 
 def variants_of(root: Path, name: str) -> list[Variant]:
     """The texts of a body, or of all bodies of a kernel; BuildError where there is neither."""
-    plans, rows = plan_names(root), all_rows(root / "kernels")
-    specs = _specs(root, rows)
+    rows = all_rows(root / "kernels")
+    specs, plans = _specs(root, rows)
     check_specs(specs, plans)
     kernels = {n: k for s in specs for k in s.kernels() for n in k.names}
     kernel = kernels.get(name)
@@ -133,9 +135,37 @@ def matching(variants: Sequence[Variant], wanted: Sequence[str]) -> list[Variant
     )
 
 
-def _specs(root: Path, rows: Sequence[Row]) -> list[Spec]:
+def _specs(root: Path, rows: Sequence[Row]) -> tuple[list[Spec], frozenset[str]]:
+    """All specs, by name, and the kernels that have a plan."""
     found = [load(p, p.relative_to(root).as_posix()) for p in kernel_files(root)]
-    return sorted((with_activations(spec, rows) for spec in found), key=lambda s: s.name)
+    _, reduced = load_reductions(root)
+    kernels = [_reduction(kernel, found) for kernel in reduced]
+    specs = sorted((with_activations(s, rows) for s in (*found, *kernels)), key=lambda s: s.name)
+    return specs, plan_names(root) | {kernel.name for kernel in kernels}
+
+
+def _reduction(kernel: Reduced, specs: Sequence[Spec]) -> Spec:
+    """A public kernel that is a reduction: its plan runs the bodies of reductions."""
+    family = kernel.file.split("/")[-2]
+    small = ("int8", "uint8", "int16", "uint16", "bool")
+    numbers = ("float32", "float16", "int32", "uint32")
+    results = {"float": numbers[:2], "int32": ("int32",), "bool": ("bool",), "wide": numbers}
+    given = results.get(kernel.output, (*numbers, *small))
+    shape = "The shape of x without the axes that are reduced, or with 1 in their place."
+    axis = Option("axis", "int | tuple[int, ...] | None", None, "Axes of x; None for all.")
+    option = (Option(**kernel.option),) if kernel.option else ()
+    bodies = [s for s in specs if s.reductions and s.family == family]
+    [axis_of_rows] = {a.name for s in bodies for a in s.axes if a.ops}
+    fixed = ((axis_of_rows, kernel.rows[0]),) if len(kernel.rows) == 1 else ()
+    return Spec(
+        name=kernel.name, family=family, file=kernel.file, text="", body_line=kernel.line,
+        doc=kernel.doc, grid="", plan="reduction", operations="x.size", options=(axis, *option),
+        bodies=tuple(sorted(s.name for s in bodies)), fixed_axes=fixed,
+        tensors=(
+            TensorSpec("x", "in", "*", (*numbers, *small), bind="'u32'", line=kernel.line),
+            TensorSpec("dst", "out", "*", given, shape, bind="'u32'", line=kernel.line),
+        ),
+    )  # fmt: skip
 
 
 def _bodies_of(kernel: Spec, specs: Sequence[Spec]) -> list[str]:

@@ -203,7 +203,21 @@ def _dtype_size(t: TensorSpec) -> int:
 def emit_kernel(spec: Spec, has_plan: bool) -> str:
     """`_generated/kernels/NAME.py`: the rules of its tensors, its plan and its work, as data."""
     out = []
-    if has_plan:
+    if spec.plan:
+        home = f"pykernels.plans.{spec.family}.{spec.plan}"
+        imports = [
+            f"from {home} import choose as choose",
+            f"from {home} import plan as {spec.plan}",
+        ]
+        views = ", ".join(f"{t.name}: View" for t in spec.tensors)
+        options = "".join(f", {o.name}: {o.type}" for o in spec.options)
+        given = ", ".join([t.name for t in spec.tensors] + [o.name for o in spec.options])
+        out.append(
+            f"\ndef plan(caps: Caps, scratch: Scratch, {views}{options}) -> list[Step]:\n"
+            f'    """Those of {spec.plan}."""\n'
+            f"    return {spec.plan}(caps, scratch, {given}, name={spec.name!r})\n"
+        )
+    elif has_plan:
         imports = [f"from pykernels.plans.{spec.family}.{spec.name} import plan"]
     elif spec.row is not None:
         imports = ["", f"from pykernels._generated.bodies.{spec.body} import step"]

@@ -247,6 +247,7 @@ def _kernel(spec: Spec, name: str, planned: bool) -> dict[str, Any]:
         **{k: v for k, v in data.items() if k != "name"},
         "doc": doc,
         "planned": planned,
+        "plan": spec.plan,
         "family": spec.family,
         "row": bool(spec.fixed_axes),
         "js": js,
@@ -302,6 +303,8 @@ def _ts(node: ast.expr) -> str:
         if ast.unparse(node.value) == "Literal":
             return " | ".join(map(_js, inner))
         if ast.unparse(node.value) == "tuple":
+            if ast.unparse(inner[-1]) == "...":
+                return f"readonly {_ts(inner[0])}[]"
             return f"readonly [{', '.join(map(_ts, inner))}]"
     return _TS_TYPES.get(ast.unparse(node), "unknown")
 

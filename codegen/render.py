@@ -124,7 +124,7 @@ class Renderer:
             for name, lib in spec.libraries(axes).items():  # each sees those before it
                 template = self._env.get_template(f"{self._folder}/lib/{lib}.wgsl")
                 values[name] = template.make_module(dict(values))
-            if ROW in values:
+            if isinstance(values.get(ROW), Row):
                 values[ROW] = _Operation(values[ROW], self.helper)
             text = self._env.get_template(spec.file).render(values)
         except jinja2.TemplateSyntaxError as e:

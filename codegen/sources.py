@@ -61,7 +61,8 @@ def _exported(path: Path, file: str) -> tuple[int, list[str]]:
 
 def _paths(root: Path) -> Iterator[Path]:
     yield from sorted((root / "kernels").rglob("*.wgsl"))
-    yield from sorted((root / "kernels").glob("*/ops.toml"))
+    for table in ("ops", "reductions"):
+        yield from sorted((root / "kernels").glob(f"*/{table}.toml"))
     yield from sorted((root / "codegen").glob("*.py"))
     yield from (root / "pykernels" / name for name in ("_version.py", "faults.py", "layout.py"))
     yield from sorted((root / "pykernels" / "wgsl").glob("*.py"))

@@ -15,6 +15,7 @@ from pykernels.wgsl.interface import CONFIG, Axis, Interface, Param, TensorSpec
 from .errors import BuildError
 from .ops import ROW, Row
 from .reader import Reader
+from .reductions import Reduction
 from .tables import (
     DTYPE_NAMES,
     PARAM_TYPES,
@@ -24,6 +25,7 @@ from .tables import (
     read_configs,
     read_options,
     read_params,
+    read_reductions,
     read_rows,
     read_tensors,
     table_of,
@@ -64,6 +66,10 @@ class Spec(Interface):
     row: Row | None = None
     body: str = ""
     fixed_axes: tuple[tuple[str, str], ...] = ()
+    # Of a body of reductions: those that it computes. Of a kernel that is one: the module of its
+    # plan, which gets the kernel's name.
+    reductions: tuple[Reduction, ...] = ()
+    plan: str = ""
     # What a call moves and computes: expressions over its tensors, options and defaulted scalars.
     nbytes: str = ""
     operations: str = ""
@@ -87,7 +93,9 @@ class Spec(Interface):
         out = super().values(axes)
         for a in self.axes:
             if a.ops:
-                out[ROW] = next(row for row in self.rows if row.name == axes[a.name])
+                known: dict[str, Row | Reduction] = {r.name: r for r in self.rows}
+                known |= {r.name: r for r in self.reductions}
+                out[ROW] = known[axes[a.name]]
         return out
 
     def kernels(self) -> list[Spec]:
@@ -180,8 +188,8 @@ def load(path: Path, file: str) -> Spec:
     iterate = d.get("iterate", "none")
     if iterate not in ("rows", "nd", "tiles", "none"):
         r.fail(r.line("iterate"), f"iterate must be rows, nd, tiles or none but is {iterate!r}")
-    configs, rows = read_configs(r), read_rows(r)
-    axes = read_axes(r, configs, rows)
+    configs, rows, reductions = read_configs(r), read_rows(r), read_reductions(r)
+    axes = read_axes(r, configs, rows, reductions)
     axis_names = {a.name for a in axes} | ({CONFIG} if configs else set())
     tensors = read_tensors(r, axes, iterate)
     names = {t.name for t in tensors} | {"caps"} | ({"it"} if iterate != "none" else set())
@@ -200,7 +208,7 @@ def load(path: Path, file: str) -> Spec:
         r.fail(r.line("vectors"), 'vectors must be an axis with a pick, and iterate = "nd"')
     when = tuple(d.get("when", ()))
     for w in when:
-        r.expr(w, axis_names | ({ROW} if rows else set()), "when")
+        r.expr(w, axis_names | ({ROW} if rows or reductions else set()), "when")
     given = {p.name for p in params if not p.arg and not p.value}
     if "grid" in d:
         r.expr(d["grid"], names | axis_names | given, "grid")
@@ -213,7 +221,8 @@ def load(path: Path, file: str) -> Spec:
         iterate=iterate, grid=d.get("grid", ""), axes=axes, tensors=tensors, params=params,
         options=options, uses=tuple(d.get("uses", ())), when=when, part_of=d.get("part_of", ""),
         bodies=tuple(d.get("bodies", ())), moves_bytes=d.get("moves_bytes", False),
-        configs=configs, rows=rows, subgroups=d.get("subgroups", ""), faults=d.get("faults", False),
+        configs=configs, rows=rows, reductions=reductions, subgroups=d.get("subgroups", ""),
+        faults=d.get("faults", False),
         workgroup_bytes=d.get("workgroup_bytes", ""), vectors=vectors,
         source=d.get("source", ""), wrappers=_wrappers(r, params),
         axis_moves=_axis(r, "moves", tensors),

@@ -14,10 +14,11 @@ from .errors import BuildError
 from .keys import meant
 from .ops import ROW, Row, load_rows
 from .reader import Reader
+from .reductions import FILE, Reduction, read_table
 
 __all__ = [
     "DTYPE_NAMES", "PARAM_TYPES", "Option", "check_members", "read_axes", "read_configs",
-    "read_options", "read_params", "read_rows", "read_tensors", "table_of",
+    "read_options", "read_params", "read_reductions", "read_rows", "read_tensors", "table_of",
 ]  # fmt: skip
 
 DTYPE_NAMES = {
@@ -104,8 +105,24 @@ def read_rows(r: Reader) -> tuple[Row, ...]:
     return tuple(found)
 
 
+def read_reductions(r: Reader) -> tuple[Reduction, ...]:
+    """The reductions beside this body, where an axis takes its values from them."""
+    takers = [name for name, values in r.data.get("axes", {}).items() if values == "reductions"]
+    if not takers:
+        return ()
+    if len(takers) > 1 or "part_of" not in r.data:
+        r.fail(r.line("axes", takers[-1]), "one axis of a part of a kernel can take reductions")
+    path, file = r.path.with_name(FILE), f"{r.file.rpartition('/')[0]}/{FILE}"
+    if not path.is_file():
+        r.fail(r.line("axes", takers[0]), f"there is no {file}")
+    return tuple(read_table(path, file)[0])
+
+
 def read_axes(
-    r: Reader, configs: Mapping[str, object], rows: tuple[Row, ...] = ()
+    r: Reader,
+    configs: Mapping[str, object],
+    rows: tuple[Row, ...] = (),
+    reductions: tuple[Reduction, ...] = (),
 ) -> tuple[Axis, ...]:
     picks = r.data.get("pick", {})
     axes = []
@@ -121,6 +138,10 @@ def read_axes(
             continue
         if values == "ops":
             axes.append(Axis(name, tuple(row.name for row in rows), pick, line, ops=True))
+            continue
+        if values == "reductions":
+            named = tuple(reduction.name for reduction in reductions)
+            axes.append(Axis(name, named, pick, line, ops=True))
             continue
         if not isinstance(values, list) or not values or len({type(v) for v in values}) != 1:
             r.fail(r.line("axes", name), f"axes.{name} must be a list of values of one type")

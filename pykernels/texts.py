@@ -111,7 +111,7 @@ def belongs(kernel: Mapping[str, Any], variant: Mapping[str, Any]) -> bool:
     """Is it one of the variants that a kernel launches? Both are entries of the manifest."""
     fixed = kernel["fixed_axes"].items()
     ours = variant["body"] in kernel["bodies"]
-    return ours and all(variant["axes"][axis] == value for axis, value in fixed)
+    return ours and all(variant["axes"].get(axis, value) == value for axis, value in fixed)
 
 
 def output_dtypes(kernel: Mapping[str, Any]) -> str:

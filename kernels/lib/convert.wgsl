@@ -3,16 +3,8 @@
 //
 // `kind` numbers: 0 f32, 1 f16, 2 bf16, 3 i32, 4 u32, 5 i16, 6 u16, 7 i8, 8 u8, 9 bool.
 
-//% macro functions()
-fn f32_bits_of_f16(h: u32) -> u32 {
-  let sign = (h & 0x8000u) << 16u;
-  let rest = h & 0x7fffu;
-  if (rest >= 0x7c00u) { return sign | 0x7f800000u | ((rest & 0x3ffu) << 13u); }
-  // Subnormal halves are exact as an integer times 2^-24, a normal f32.
-  if (rest < 0x400u) { return sign | bitcast<u32>(f32(rest) * 0x1p-24f); }
-  return sign | ((rest << 13u) + 0x38000000u);
-}
-
+// The bits of the f16 nearest to an f32, ties to even.
+//% macro half()
 fn f16_bits_of_f32(bits: u32) -> u32 {
   let sign = (bits >> 16u) & 0x8000u;
   let a = bits & 0x7fffffffu;
@@ -31,6 +23,19 @@ fn f16_bits_of_f32(bits: u32) -> u32 {
   let up = (lost > half) | ((lost == half) & ((kept & 1u) == 1u));
   return sign | (kept + select(0u, 1u, up));
 }
+//% endmacro
+
+//% macro functions()
+fn f32_bits_of_f16(h: u32) -> u32 {
+  let sign = (h & 0x8000u) << 16u;
+  let rest = h & 0x7fffu;
+  if (rest >= 0x7c00u) { return sign | 0x7f800000u | ((rest & 0x3ffu) << 13u); }
+  // Subnormal halves are exact as an integer times 2^-24, a normal f32.
+  if (rest < 0x400u) { return sign | bitcast<u32>(f32(rest) * 0x1p-24f); }
+  return sign | ((rest << 13u) + 0x38000000u);
+}
+
+${half()}
 
 fn bf16_bits_of_f32(bits: u32) -> u32 {
   if ((bits & 0x7fffffffu) > 0x7f800000u) { return (bits >> 16u) | 0x40u; }

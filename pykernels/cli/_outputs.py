@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from pykernels._generated.ops.reductions import RESULTS
 from pykernels.plans.conv.geometry import ORDERS, geometry, pair, transposed_size
 
 Shape: TypeAlias = tuple[int, ...]
@@ -32,7 +33,7 @@ def shapes(call: Callable[..., None], given: Shapes, options: Options) -> dict[s
     """
     if call.__name__ in GIVEN:
         return {}
-    known = _SHAPES.get(call.__name__)
+    known = _reduced if call.__name__ in RESULTS else _SHAPES.get(call.__name__)
     if known is not None:
         defaults = {
             n: p.default
@@ -45,6 +46,13 @@ def shapes(call: Callable[..., None], given: Shapes, options: Options) -> dict[s
 
 def _mul_mat(t: Shapes, o: Options) -> dict[str, Shape]:
     return {"dst": (*t["b"][:-1], *t["a"][-2:-1])}
+
+
+def _reduced(t: Shapes, o: Options) -> dict[str, Shape]:
+    axis = o["axis"]
+    given = range(len(t["x"])) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    axes = {range(len(t["x"]))[a] for a in given}
+    return {"dst": tuple(n for a, n in enumerate(t["x"]) if a not in axes)}
 
 
 def _get_rows(t: Shapes, o: Options) -> dict[str, Shape]:

@@ -204,8 +204,8 @@ def _run(
     first = next(tensors[p] for p in signature if p in tensors)
     fixed = {t["name"]: t["dtypes"] for t in kernel(call.__name__)["tensors"]}
     for name, shape in found.items():
-        (only,) = fixed[name] if len(fixed[name]) == 1 else (kind or first.dtype,)
-        tensors[name] = dev.empty(shape, only)
+        fits = kind or (first.dtype if first.dtype in fixed[name] else fixed[name][0])
+        tensors[name] = dev.empty(shape, fixed[name][0] if len(fixed[name]) == 1 else fits)
     call(**tensors, **scalars)
     return {name: tensors[name].numpy() for name in outputs}
 

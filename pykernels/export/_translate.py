@@ -94,6 +94,9 @@ class _Writer(Expressions):
             elif source == "pykernels._generated.ops" and a.name == "ACTIVATIONS":
                 pairs = getattr(importlib.import_module(source), a.name).items()
                 self.globals[name] = f"new py.Dict({json.dumps(list(pairs))})"
+            elif source == "pykernels._generated.ops.reductions":
+                pairs = getattr(importlib.import_module(source), a.name).items()
+                self.globals[name] = f"new py.Dict({json.dumps(list(pairs))})"
             elif source == "pykernels.errors":
                 self.globals[name] = "py.Failure"
             elif source in _OURS and a.name in _OWN:

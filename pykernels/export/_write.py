@@ -163,7 +163,7 @@ def live_plan(facts: dict[str, Any]) -> dict[str, str] | None:
 
 def plan_of(facts: dict[str, Any]) -> str:
     """The module of a kernel's plan, from the folder of plans."""
-    return f"{facts['family']}.{facts['of']}"
+    return f"{facts['family']}.{facts['plan'] or facts['of']}"
 
 
 def _bodies_of(modules: dict[str, str]) -> list[str]:
@@ -187,9 +187,11 @@ def module(
         parts.append(facts["js"])
         if live[name]:
             views = "".join(f", views.{t['name']}" for t in facts["tensors"])
+            named = f'{{ name: "{facts["of"]}" }}' if facts["plan"] else "{}"
             parts.append(
                 f"kernels.{name}.plan = (caps, views, scratch, options) =>\n  py.call("
-                f"{plan_object(plan_of(facts))}.plan, [caps, scratch{views}, ...options], {{}});\n"
+                f"{plan_object(plan_of(facts))}.plan, [caps, scratch{views}, ...options], {named});"
+                "\n"
             )
     return "\n".join(parts)
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 __all__ = ["Attention", "Conv", "ConvBackwardWeight", "Copy", "Device", "Match", "Matmul",
-           "Softmax", "Tuning"]  # fmt: skip
+           "Reduction", "Softmax", "Tuning"]  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,6 +219,11 @@ class Softmax:
 
 
 @dataclass(frozen=True, eq=False)
+class Reduction:
+    groups: int  # workgroups on each unit that keep memory busy
+
+
+@dataclass(frozen=True, eq=False)
 class Copy:
     tile_side: int  # rows and columns from which cpy_tile transposes
 
@@ -234,3 +239,4 @@ class Tuning:
     attention: Attention
     softmax: Softmax
     copy: Copy
+    reduce: Reduction

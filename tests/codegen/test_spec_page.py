@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from codegen import ops
+from codegen import ops, reductions
 from codegen.keys import EXCLUDE, TABLES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "spec.md").read_text(encoding="utf-8")
 SECTIONS = {f"Keys of {table}": set(keys) for table, keys in TABLES.items()}
 SECTIONS["Keys of a row"] = set(ops._KEYS)
+SECTIONS["Keys of a reduction"] = set(reductions._ROW)
+SECTIONS["Keys of a kernel that is a reduction"] = set(reductions._KERNEL)
 
 
 def section(title: str) -> str:

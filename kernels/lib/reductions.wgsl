@@ -1,0 +1,94 @@
+// What the bodies of reductions share: the values they read, several of them as one state, and the
+// state of a row, over lanes and into memory.
+
+// `batch`: the state of up to N values, of which the first n count: x0 at position i, the others
+// `step` apart.
+//% macro batch(ROW, N, V, U)
+fn batch(
+//% for u in range(N)
+  x${u}: ${V},
+//% endfor
+  i: ${U}, step: u32, n: u32,
+) -> S {
+//% if ROW.batch == "moments"
+  ${moments(N, V)}
+//% elif ROW.batch == "exponentials"
+  ${exponentials(N, V, U)}
+//% else
+//% for u in range(N)
+//% if u == 0
+  let s0 = one(x0, i);
+//% else
+  var s${u} = init();
+  if (n > ${u}u) { s${u} = one(x${u}, i + ${u}u * step); }
+//% endif
+//% endfor
+  return ${tree("follow", "s", N)};
+//% endif
+}
+//% endmacro
+
+// x0, x1, ...
+//% macro values(N)
+//% for u in range(N)
+x${u},
+//% endfor
+//%- endmacro
+
+// f(f(f(s0, s1), f(s2, s3)), ...): sums of many terms lose least in pairs.
+//% macro tree(f, s, N, first=0)
+${s ~ first if N == 1 else f ~ "(" ~ tree(f, s, N // 2, first) ~ ", " ~ tree(f, s, N // 2, first + N // 2) ~ ")"}
+//%- endmacro
+
+//% macro plus(s, N, first=0)
+${s ~ first if N == 1 else "(" ~ plus(s, N // 2, first) ~ " + " ~ plus(s, N // 2, first + N // 2) ~ ")"}
+//%- endmacro
+
+// The rounded mean first, then differences from it, their mean and their squares: what cancels is gone
+// before anything is squared.
+//% macro moments(N, V)
+//% for u in range(N)
+  let v${u} = ${"x0" if u == 0 else "select(" ~ V ~ "(), x" ~ u ~ ", n > " ~ u ~ "u)"};
+//% endfor
+  let pivot = ${plus("v", N)} / f32(n);
+//% for u in range(N)
+  let d${u} = ${"x0 - pivot" if u == 0 else "select(" ~ V ~ "(), x" ~ u ~ " - pivot, n > " ~ u ~ "u)"};
+  let q${u} = d${u} * d${u};
+//% endfor
+  return S(pivot, ${plus("d", N)} / f32(n), ${plus("q", N)}, f32(n));
+//% endmacro
+
+//% macro exponentials(N, V, U)
+//% set I = U.replace("u32", "i32")
+//% for u in range(N)
+  let v${u} = ${"x0" if u == 0 else "select(x0, x" ~ u ~ ", n > " ~ u ~ "u)"};
+  let b${u} = bitcast<${I}>(v${u});
+  let k${u} = b${u} ^ ((b${u} >> ${U}(31u)) & ${I}(0x7fffffff));
+//% endfor
+  let high = ${tree("max", "k", N)};
+  let low = ${tree("min", "k", N)};
+  let top = finite(high);
+//% for u in range(N)
+  let e${u} = ${"exp_shifted(v0 - top)" if u == 0 else "select(" ~ V ~ "(), exp_shifted(v" ~ u ~ " - top), n > " ~ u ~ "u)"};
+//% endfor
+  return S(select(high, ${I}(0x7fffffff), low < ${I}(-0x7f800001)), ${plus("e", N)});
+//% endmacro
+
+// Bits of a result at element `at` of dst: a word, or a part of one (p.kind).
+//% macro store(at, bits, PACKED)
+//% if PACKED
+  {
+    let at = ${at};
+    let bits = ${bits};
+    if (p.kind == 1u) {
+      ${words.store_shared("dst_mem", 2, "at", "f16_bits_of_f32(bits)")}
+    } else if (p.kind == 2u) {
+      ${words.store_shared("dst_mem", 2, "at", "(bits & 0xffffu)")}
+    } else {
+      ${words.store_shared("dst_mem", 1, "at", "(bits & 0xffu)")}
+    }
+  }
+//% else
+  dst_mem[${at}] = ${bits};
+//% endif
+//% endmacro

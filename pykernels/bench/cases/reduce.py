@@ -1,0 +1,128 @@
+"""Reductions: of everything, of rows and of columns, long and short."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+
+from pykernels._generated.ops.reductions import RESULTS
+from pykernels.bench.case import Case, Operand
+from pykernels.bench.peers import numpy_peer, torch_peer
+from pykernels.bench.shapes import POWER, RAGGED, Shape, pick
+from pykernels.dtypes import DTypeName
+
+# shape, and the axis that is reduced: None for all
+SHAPES = {
+    "all": [Shape("1GiB", (1 << 28,), POWER)],
+    "rows": [
+        Shape("16384", (16384, 16384), POWER),
+        Shape("hidden", (8192, 4096), "rows of a hidden state: 8192 tokens of 4096"),
+        Shape("short-rows", (4194304, 8), POWER),
+        Shape("imagenet-logits", (4096, 1000), "ImageNet classes, batch 4096"),
+        Shape("llama-3-logits", (512, 128256), "Llama 3: logits of 512 tokens"),
+        Shape("4095", (4095, 4095), RAGGED),
+        Shape("small", (64, 256), "as small as calls get"),
+    ],
+    "columns": [
+        Shape("16384", (16384, 16384), POWER),
+        Shape("hidden", (8192, 4096), "gradient of a bias: 8192 tokens of 4096"),
+        Shape("4095", (4095, 4095), RAGGED),
+        Shape("colors", (1 << 24, 3), "the colors of 16 Mi pixels"),
+    ],
+}
+AXES = {"all": None, "rows": -1, "columns": 0}
+# All kernels run on the first shape of each; these on the rest, too.
+EVERYWHERE = ("sum", "argmax")
+HALVES = ("sum", "argmax", "var")
+MAIN = {
+    name: (
+        "f32-268435456-all", "f32-16384x16384-rows", "f32-16384x16384-columns",
+        *(("f16-268435456-all", "f16-16384x16384-rows") if name in HALVES else ()),
+    )
+    for name in RESULTS
+}  # fmt: skip
+for _name, (_output, _) in RESULTS.items():
+    _short = {"int32": "i32", "bool": "bool"}.get(_output)
+    if _short:
+        MAIN[_name] = tuple(i.replace("-", f">{_short}-", 1) for i in MAIN[_name])
+
+
+def cases(edge: int = 0) -> Iterator[Case]:
+    for kernel in RESULTS:
+        for note, shapes in SHAPES.items():
+            chosen = shapes if kernel in EVERYWHERE else shapes[:1]
+            for s in pick(chosen, edge):
+                for dtype in ("float32", "float16"):
+                    case = reduction(kernel, s.dims, dtype, axis=AXES[note])
+                    yield case.labelled(name=s.name, origin=s.origin, note=note)
+
+
+def __getattr__(name: str) -> Callable[..., Case]:
+    if name in RESULTS:
+        return partial(reduction, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def reduction(
+    kernel: str,
+    shape: tuple[int, ...] = (4096, 4096),
+    dtype: str = "float32",
+    out: str = "",
+    axis: int | None = -1,
+) -> Case:
+    """A reduction over one axis or all; products are of numbers about 1."""
+    output = RESULTS[kernel][0]
+    result = output if output in ("int32", "bool") else dtype
+    rest = [n for a, n in enumerate(shape) if axis is not None and a != axis % len(shape)]
+    values = near_one if kernel == "prod" else None
+    return Case(
+        kernel,
+        {
+            "x": Operand(shape, cast(DTypeName, dtype), values=values),
+            "dst": Operand(tuple(rest), cast(DTypeName, result)),
+        },
+        {"axis": axis},
+        shape,
+    )
+
+
+def near_one(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
+    """Factors whose product stays in range: their signs only."""
+    return rng.choice([-1.0, 1.0], shape)
+
+
+@numpy_peer
+def numpy(case: Case, t: dict[str, Any]) -> Any:
+    axis, x = case.args["axis"], t["x"]
+    if case.kernel == "norm":
+        return np.sqrt((x * x).sum(axis))
+    if case.kernel == "logsumexp":
+        top = x.max(axis, keepdims=True)
+        return np.log(np.exp(x - top).sum(axis)) + top.squeeze(axis)
+    return getattr(np, case.kernel)(x, axis)
+
+
+@torch_peer
+def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
+    axis, x, dst = case.args["axis"], t["x"], t["dst"]
+    axes = tuple(range(x.ndim)) if axis is None else (axis,)
+    kernel = case.kernel
+    if kernel in ("var", "std"):
+        getattr(torch, kernel)(x, axes, correction=0, out=dst)
+    elif kernel == "norm":
+        torch.linalg.vector_norm(x, 2, axes, out=dst)
+    elif kernel in ("max", "min"):
+        getattr(torch, f"a{kernel}")(x, axes, out=dst)
+    elif kernel == "count_nonzero":
+        dst.copy_(torch.count_nonzero(x, axes))
+    elif kernel in ("argmax", "argmin", "prod", "any", "all"):
+        found = getattr(torch, kernel)
+        dst.copy_(found(x) if axis is None else found(x, axis))  # in its own dtype
+    else:
+        getattr(torch, kernel)(x, axes, out=dst)
+
+
+PEERS = {"numpy": numpy, "torch": torch}

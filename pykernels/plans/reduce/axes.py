@@ -1,0 +1,65 @@
+"""What a reduction is over, whatever the layout: axes that are kept, and axes that are reduced."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pykernels.errors import ShapeError
+from pykernels.layout import Ints, View, merge_axes
+
+__all__ = ["Problem", "problem", "reduced_axes"]
+
+
+class Problem(NamedTuple):
+    """Axes by their steps, the largest first, merged; `x` and `dst` give what else a view has.
+
+    `steps` are those of x along kept axes, `out_steps` those of dst, `inner` those of x along the
+    axes that are reduced. With `columns` results lie closer together than what is reduced.
+    """
+
+    x: View
+    dst: View
+    kept: Ints
+    steps: Ints
+    out_steps: Ints
+    reduced: Ints
+    inner: Ints
+    columns: bool
+
+
+def reduced_axes(name: str, x: View, dst: View, axis: int | tuple[int, ...] | None) -> Ints:
+    """The axes, counted from 0; ShapeError for one that is not there and for a wrong dst."""
+    given = tuple(range(x.ndim)) if axis is None else (axis,) if isinstance(axis, int) else axis
+    for a in given:
+        if not isinstance(a, int) or not -x.ndim <= a < x.ndim:
+            raise ShapeError(f"[{name}] axis {a} does not exist in shape {x.shape}")
+    axes = tuple([a % x.ndim for a in given])
+    if len(set(axes)) < len(axes):
+        raise ShapeError(f"[{name}] axis must name each axis once but is {axis}")
+    shape = tuple([n for a, n in enumerate(x.shape) if a not in axes])
+    full = tuple([1 if a in axes else n for a, n in enumerate(x.shape)])
+    if dst.shape not in (shape, full):
+        raise ShapeError(f"[{name}] dst must have shape {shape} or {full} but has {dst.shape}")
+    return axes
+
+
+def problem(x: View, dst: View, axes: Ints, in_order: bool) -> Problem:
+    """The reduction of x over `axes`; `in_order` keeps the axes that are reduced in C order."""
+    rest = [a for a in range(x.ndim) if a not in axes]
+    to = {a: dst.strides[a if dst.ndim == x.ndim else i] for i, a in enumerate(rest)}
+    rest = sorted(rest, key=lambda a: (-abs(x.strides[a]), -abs(to[a])))
+    kept, (steps, out_steps) = merge_axes(
+        tuple([x.shape[a] for a in rest]),
+        [tuple([x.strides[a] for a in rest]), tuple([to[a] for a in rest])],
+    )
+    over = sorted(axes) if in_order else sorted(axes, key=lambda a: -abs(x.strides[a]))
+    reduced, (inner,) = merge_axes(
+        tuple([x.shape[a] for a in over]), [tuple([x.strides[a] for a in over])]
+    )
+    columns = kept[-1] > 1 and reduced[-1] > 1 and abs(steps[-1]) < abs(inner[-1])
+    if columns and not in_order:  # the longest axis last: lanes and pieces share that one
+        longest = max(range(len(reduced)), key=lambda a: reduced[a])
+        order = [*[a for a in range(len(reduced)) if a != longest], longest]
+        reduced = tuple([reduced[a] for a in order])
+        inner = tuple([inner[a] for a in order])
+    return Problem(x, dst, kept, steps, out_steps, reduced, inner, columns)

@@ -1,0 +1,279 @@
+"""Reductions over any axes: rows or columns in one dispatch, or pieces of them and a second one."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from pykernels._generated.bodies import reduce_columns, reduce_combine, reduce_rows
+from pykernels._generated.ops.reductions import FINISHES, RESULTS
+from pykernels.dtypes import DTypeName
+from pykernels.errors import ArgumentError, DTypeError, ShapeError
+from pykernels.layout import Ints, View, contiguous_strides
+from pykernels.plan import Caps, Scratch, Step, cdiv, forced
+from pykernels.plans.copy import cpy
+from pykernels.plans.limits import MAX_ROUNDS
+
+from .axes import Problem, problem, reduced_axes
+
+__all__ = ["ReductionChoice", "choose", "plan"]
+
+ROWS = reduce_rows.CONFIGS
+COLUMNS = reduce_columns.CONFIGS["batch8"]
+COMBINE = reduce_combine.CONFIGS["batch4"]
+LANES = COLUMNS.threads  # of a workgroup
+# One lane adds at most this many terms one after the other, so that its sum keeps its bits.
+TERMS = 128
+ACROSS = 64  # columns of a workgroup, unless they are short
+NARROW = 8  # columns of a workgroup where units would be idle otherwise
+NARROW_ROWS = 1024  # below which they are
+STATES = 8192  # that a workgroup combines where there are few results, at the most
+
+
+class ReductionChoice(NamedTuple):
+    """Into how many pieces the axis is cut, about."""
+
+    pieces: int
+
+
+class _Result(NamedTuple):
+    """What every step of a call is told: the reduction, and what comes of its state."""
+
+    op: str
+    finish: int
+    words: int
+    divisor: float
+    flip: int
+
+
+def choose(caps: Caps, groups: int, rounds: int) -> ReductionChoice:
+    """Pieces for `groups` workgroups of so many rounds each: enough to keep all units busy, where
+    half of them would be idle otherwise."""
+    given = forced(caps, ReductionChoice)
+    if given is not None:
+        return given
+    busy = caps.tuning.device.units * caps.tuning.reduce.groups
+    pieces = 1
+    if 2 * groups <= busy and rounds >= 4:
+        pieces = min(busy // groups, rounds)
+    return ReductionChoice(max(pieces, cdiv(rounds, TERMS)))
+
+
+def plan(
+    caps: Caps,
+    scratch: Scratch,
+    x: View,
+    dst: View,
+    axis: int | tuple[int, ...] | None,
+    number: float = 0.0,
+    *,
+    name: str,
+) -> list[Step]:
+    """The dispatches of the reduction `name`; `number` is ddof of var and std, ord of norm."""
+    axes = reduced_axes(name, x, dst, axis)
+    output, may_be_empty = RESULTS[name]
+    finish = _finish(name, number)
+    _check_dtypes(name, output, x, dst)
+    if dst.size == 0:
+        return []
+    count = math.prod([x.shape[a] for a in axes])
+    if count == 0 and (not may_be_empty or finish == "norm_inf"):
+        raise ShapeError(
+            f"[{name}] x must have elements along the axes that are reduced, {axes}, but has "
+            f"shape {x.shape}"
+        )
+    op, number_of, words, classes = FINISHES[finish]
+    divisor = 1.0
+    if name in ("mean", "var", "std"):
+        divisor = max(count - (number if name != "mean" else 0), 0)
+    result = _Result(op, number_of, words, divisor, -1 if name == "argmin" else 0)
+    before: list[Step] = []
+    wanted = _readable(x.dtype.name, classes)
+    if wanted != x.dtype.name:
+        given = scratch.empty(x.shape, wanted)
+        before = cpy.plan(caps, scratch, x, given) if count else []
+        x = given
+    p = problem(x, dst, axes, in_order=op == "position")
+    if count == 0:
+        return [_of_nothing(caps, scratch, p, result)]
+    if p.columns:
+        return before + _columns(caps, scratch, p, result)
+    return before + _rows(caps, scratch, p, result)
+
+
+def _finish(name: str, number: float) -> str:
+    """Which finish a kernel takes: that of its name, but for norms."""
+    if name != "norm":
+        return name
+    known = {1.0: "norm_1", 2.0: "norm_2", math.inf: "norm_inf"}
+    if number not in known:
+        raise ArgumentError(f"[norm] ord must be 1, 2 or inf but is {number}")
+    return known[number]
+
+
+def _check_dtypes(name: str, output: str, x: View, dst: View) -> None:
+    """The dtype of dst by the rule of the kernel; a float16 may be given as the float32 that it is
+    computed in."""
+    given = x.dtype.name
+    wide = "int32" if x.dtype.kind in "ib" else "uint32"
+    allowed: tuple[str, ...] = (output,)
+    if output == "same":
+        allowed = (given,)
+    elif output == "wide" and x.dtype.kind != "f":
+        allowed = (wide,)
+    elif output in ("wide", "float"):
+        allowed = ("float16", "float32") if given == "float16" else ("float32",)
+    if dst.dtype.name not in allowed:
+        raise DTypeError(
+            f"[{name}] dst must be {' or '.join(allowed)} for x of {given} but is {dst.dtype.name}"
+        )
+
+
+def _readable(dtype: DTypeName, classes: tuple[str, ...]) -> DTypeName:
+    """What the bodies read x as: float32 where only floats will do, 32 bits for narrow integers."""
+    if dtype in ("float32", "float16"):
+        return dtype
+    if classes == ("float",):
+        return "float32"
+    return "uint32" if dtype in ("uint8", "uint16", "uint32") else "int32"
+
+
+def _rows(caps: Caps, scratch: Scratch, p: Problem, result: _Result) -> list[Step]:
+    """Rows of neighbours, or of whatever lies apart by one step."""
+    lead = p.reduced[:-1] + p.kept
+    cols = p.reduced[-1]
+    x = p.x.with_layout((*lead, cols), (*p.inner[:-1], *p.steps, p.inner[-1]))
+    rows, outs = math.prod(lead), math.prod(p.kept)
+    vectors = cols // 4 if x.vectorizable(4) else cols
+    batch = ROWS["batch8"].N
+    lanes = _power(min(cdiv(vectors, batch), LANES))
+    if rows * lanes <= caps.tuning.device.units * LANES:
+        lanes = _power(min(vectors, LANES))  # too few to keep the device busy: shorter ways
+    rounds = cdiv(vectors, LANES * batch)
+    pieces = choose(caps, cdiv(rows, LANES // lanes), rounds).pieces
+    if pieces > 1:
+        lanes = LANES
+    depth = cdiv(vectors, pieces)
+    if pieces > 1:
+        depth = cdiv(depth, LANES * batch) * LANES * batch
+    pieces = cdiv(vectors, depth)
+    partial = pieces > 1 or rows > outs
+    if partial:
+        room = scratch.empty((result.words * pieces * rows,), "uint32")
+        dst = _states(room, lead, result.words * pieces)
+    else:
+        dst = p.dst.with_layout((*p.kept, 1), (*p.out_steps, 0))
+    step = reduce_rows.step(
+        caps, x, dst, OP=result.op, BATCH="batch8" if vectors > 2 * lanes else "batch1",
+        outs=outs, lane_bits=_bits(lanes), pieces=pieces, depth=depth, is_partial=int(partial),
+        finish=result.finish, kind=_kind(dst), flip=result.flip, divisor=result.divisor,
+    )  # fmt: skip
+    if not partial:
+        return [step]
+    return [step, *_combine(caps, scratch, p, result, room, pieces * (rows // outs))]
+
+
+def _columns(caps: Caps, scratch: Scratch, p: Problem, result: _Result) -> list[Step]:
+    """Columns that are neighbours."""
+    lead = p.reduced[:-1] + p.kept[:-1]
+    depth, cols = p.reduced[-1], p.kept[-1]
+    x = p.x.with_layout(
+        (*lead, depth, cols), (*p.inner[:-1], *p.steps[:-1], p.inner[-1], p.steps[-1])
+    )
+    batches, outs = math.prod(lead), math.prod(p.kept[:-1])
+    vectors = cols // 4 if x.vectorizable(4) else cols
+    units = caps.tuning.device.units
+    lanes = _power(min(cdiv(depth, COLUMNS.N), LANES))
+    across = max(min(_power(batches * vectors), ACROSS), LANES // lanes)
+    while across > NARROW and depth < NARROW_ROWS and batches * vectors < across * units:
+        across //= 2  # more workgroups instead of pieces and a second dispatch
+    tiles = cdiv(batches * vectors, across)
+    each = LANES // across * COLUMNS.N  # rows of a round
+    pieces = choose(caps, tiles, cdiv(depth, each)).pieces
+    rows = cdiv(depth, pieces)
+    if pieces > 1:
+        rows = cdiv(rows, each) * each
+    pieces = cdiv(depth, rows)
+    partial = pieces > 1 or batches > outs
+    if partial:
+        room = scratch.empty((result.words * pieces * batches * cols,), "uint32")
+        dst = _states(room, (*lead, cols), result.words * pieces)
+        order = (*range(len(lead)), len(lead) + 1, len(lead))
+        dst = dst.with_layout([dst.shape[a] for a in order], [dst.strides[a] for a in order])
+    else:
+        dst = p.dst.with_layout((*p.kept[:-1], 1, cols), (*p.out_steps[:-1], 0, p.out_steps[-1]))
+    step = reduce_columns.step(
+        caps, x, dst, OP=result.op, outs=outs, across_bits=_bits(across), tiles=tiles,
+        pieces=pieces, depth=rows, is_partial=int(partial), finish=result.finish,
+        kind=_kind(dst), flip=result.flip, divisor=result.divisor,
+    )  # fmt: skip
+    if not partial:
+        return [step]
+    return [step, *_combine(caps, scratch, p, result, room, pieces * (batches // outs))]
+
+
+def _combine(
+    caps: Caps, scratch: Scratch, p: Problem, result: _Result, room: View, count: int
+) -> list[Step]:
+    """The results from `count` states each: fewer and fewer of them where they are many."""
+    steps = []
+    outs = math.prod(p.kept)
+    short = p.x.dtype.short if p.x.dtype.name != "float16" else "f32"
+    while True:
+        across = min(_power(outs), 32)
+        lanes = min(_power(cdiv(count, COMBINE.N)), LANES // across)
+        groups = cdiv(outs, LANES // lanes)
+        most = lanes * COMBINE.N * MAX_ROUNDS
+        last = count <= STATES or (groups >= caps.tuning.device.units and count <= most)
+        depth = count if last else STATES // 2
+        pieces = cdiv(count, depth)
+        states = _states(room, p.kept, result.words * count)
+        dst = p.dst.with_layout((*p.kept, 1), (*p.out_steps, 0))
+        if not last:
+            room = scratch.empty((result.words * pieces * outs,), "uint32")
+            dst = _states(room, p.kept, result.words * pieces)
+        steps.append(
+            reduce_combine.step(
+                caps, states, dst, OP=result.op, T=short, count=count, lane_bits=_bits(lanes),
+                pieces=pieces, depth=depth, is_partial=int(not last), finish=result.finish,
+                kind=_kind(dst), divisor=result.divisor,
+            )
+        )  # fmt: skip
+        if last:
+            return steps
+        count = pieces
+
+
+def _of_nothing(caps: Caps, scratch: Scratch, p: Problem, result: _Result) -> Step:
+    """The results of no elements."""
+    room = scratch.empty((1,), "uint32")
+    states = room.with_layout((*p.kept, 1), (0,) * (len(p.kept) + 1))
+    dst = p.dst.with_layout((*p.kept, 1), (*p.out_steps, 0))
+    short = p.x.dtype.short if p.x.dtype.name != "float16" else "f32"
+    return reduce_combine.step(
+        caps, states, dst, OP=result.op, T=short, count=0, lane_bits=0, pieces=1, depth=0,
+        is_partial=0, finish=result.finish, kind=_kind(dst), divisor=result.divisor,
+    )  # fmt: skip
+
+
+def _states(room: View, lead: Ints, states: int) -> View:
+    """States as columns of the rows of `lead`; a row's neighbours are its neighbours in memory."""
+    strides = contiguous_strides(lead, 4)
+    return room.with_layout((*lead, states), (*strides, 4 * math.prod(lead)))
+
+
+def _kind(dst: View) -> int:
+    """How results are stored: as words, halves of floats or of integers, bytes."""
+    if dst.dtype.itemsize == 2:
+        return 1 if dst.dtype.kind == "f" else 2
+    return 3 if dst.dtype.itemsize == 1 else 0
+
+
+def _bits(power: int) -> int:
+    """The exponent of a power of two."""
+    return power.bit_length() - 1
+
+
+def _power(n: int) -> int:
+    """The smallest power of two that is n or more."""
+    return 1 << max(n - 1, 0).bit_length()
