@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from pykernels.plans.conv.geometry import ORDERS, geometry, pair, transposed_size
+from pykernels.plans.move.nonzero_offsets import CHUNK
 
 Shape: TypeAlias = tuple[int, ...]
 Shapes: TypeAlias = Mapping[str, Shape]
@@ -17,7 +19,9 @@ Options: TypeAlias = Mapping[str, Any]
 __all__ = ["GIVEN", "shapes"]
 
 # Outputs that keep elements, or have sizes that no input tells.
-GIVEN = frozenset({"set_rows", "conv2d_backward_input", "conv2d_backward_weight"})
+GIVEN = frozenset(
+    {"set_rows", "conv2d_backward_input", "conv2d_backward_weight", "nonzero", "pad", "scatter"}
+)
 
 
 def shapes(call: Callable[..., None], given: Shapes, options: Options) -> dict[str, Shape]:
@@ -46,6 +50,14 @@ def _get_rows(t: Shapes, o: Options) -> dict[str, Shape]:
     src, index = t["src"], t["index"]
     lead = src[:-2] if len(index) == 1 else index[:-1]
     return {"dst": (*lead, *index[-1:], *src[-1:])}
+
+
+def _gather(t: Shapes, o: Options) -> dict[str, Shape]:
+    return {"dst": t["index"]}
+
+
+def _nonzero_offsets(t: Shapes, o: Options) -> dict[str, Shape]:
+    return {"offsets": (-(-math.prod(t["src"]) // CHUNK) + 1,)}
 
 
 def _flash_attn(t: Shapes, o: Options) -> dict[str, Shape]:
@@ -94,6 +106,8 @@ _SHAPES: dict[str, Callable[[Shapes, Options], dict[str, Shape]]] = {
     "conv_transpose2d": _conv_transpose2d,
     "flash_attn": _flash_attn,
     "flash_attn_backward": _flash_attn_backward,
+    "gather": _gather,
     "get_rows": _get_rows,
     "mul_mat": _mul_mat,
+    "nonzero_offsets": _nonzero_offsets,
 }

@@ -17,7 +17,7 @@ from pykernels.arrays import Array, Call, NDArray
 from pykernels.axes import along, axes_of, axis_of
 from pykernels.axes import parts as cut
 from pykernels.device import Tensor, default_device
-from pykernels.dtypes import dtype_of
+from pykernels.dtypes import DTYPES
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.host import type_name
 from pykernels.layout import Layout, contiguous_layout, layout
@@ -65,7 +65,7 @@ def concatenate(
 
     Raises:
         ShapeError: the shapes differ in another axis, or the axis is not there.
-        DTypeError: int64 beside a dtype other than int32, or `out` of another dtype.
+        DTypeError: int64 beside another dtype, or `out` of another dtype than that.
         ArgumentError: no arrays.
     """
     parts, on_host = _tensors("concatenate", arrays, out)
@@ -152,17 +152,18 @@ def _joined(
     """The layout of the result, and of each part in it: its first byte and its layout."""
     shape = layouts[0].shape
     at = axis_of(op, axis, len(shape))
-    dtype: str = layouts[0].dtype.name
     for lay in layouts:
         if len(lay.shape) != len(shape) or any(
             a != at and n != m for a, (n, m) in enumerate(zip(lay.shape, shape, strict=True))
         ):
             shapes = ", ".join(str(each.shape) for each in layouts)
             raise ShapeError(f"[{op}] arrays must agree but for axis {axis} but have {shapes}")
-        if lay.dtype.name != dtype:
-            dtype = promote(dtype, lay.dtype.name)
+    try:
+        dtype = functools.reduce(promote, [lay.dtype.name for lay in layouts])
+    except DTypeError as e:
+        raise DTypeError(f"[{op}] {e}") from None
     size = sum(lay.shape[at] for lay in layouts)
-    whole = contiguous_layout((*shape[:at], size, *shape[at + 1 :]), dtype_of(dtype))
+    whole = contiguous_layout((*shape[:at], size, *shape[at + 1 :]), DTYPES[dtype])
     slices, start = [], 0
     for lay in layouts:
         slices.append((start, layout(lay.shape, whole.strides, whole.dtype)))

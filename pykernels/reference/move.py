@@ -20,7 +20,7 @@ def gather(src: Array, index: Array, dst: Array, axis: int = -1) -> Array:
     """
     out = np.array(dst, order="C")
     inside = (index >= 0) & (index < src.shape[axis])
-    places = list(np.indices(index.shape))
+    places: list[Array] = [*np.indices(index.shape)]
     places[axis] = index
     out[inside] = src[tuple(p[inside].astype(np.int64) for p in places)]
     return out
@@ -34,7 +34,7 @@ def scatter(src: Array, index: Array, dst: Array, axis: int = -1) -> Array:
     """
     out = np.array(dst, order="C")
     inside = (index >= 0) & (index < dst.shape[axis])
-    places = list(np.indices(index.shape))
+    places: list[Array] = [*np.indices(index.shape)]
     places[axis] = index
     out[tuple(p[inside].astype(np.int64) for p in places)] = src[inside]
     return out
