@@ -35,11 +35,13 @@ def tile_sides(height: int, width: int, bits: int, nbytes: int) -> Sides:
 
 
 def block_sides(height: int, width: int, bits: int, nbytes: int) -> Sides:
-    """Up to 2^bits vectors of a matrix, by the same rules: none wider or higher than it needs."""
+    """Up to 2^bits vectors of a matrix, by the same rules: only a small matrix has
+    fewer."""
     tall, wide = (height - 1).bit_length(), (width - 1).bit_length()
     cols = max(
         range(min(2, wide), min(bits - min(2, tall), wide) + 1),
         key=lambda c: (
+            min(bits - c, tall) + c,
             _used(height, 1 << min(bits - c, tall)) * _used(width, 1 << c) // 800,
             -abs(2 * c - bits),
         ),

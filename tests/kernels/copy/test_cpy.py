@@ -262,6 +262,7 @@ def test_sides_of_tiles() -> None:
     assert tile_sides(4096, 16, 12, 4)[:2] == (8, 4)
     assert tile_sides(3, 9999, 12, 4)[:2] == (2, 10)
     assert block_sides(1024, 4, 8, 16)[:2] == (6, 2)
+    assert block_sides(4, 1024, 8, 16)[:2] == (2, 6)
     assert block_sides(2, 2, 8, 16)[:2] == (1, 1)
 
 
