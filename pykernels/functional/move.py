@@ -97,11 +97,7 @@ def stack(arrays: Sequence[Array], axis: int = 0, *, out: Tensor | None = None) 
         DTypeError, ArgumentError: as `concatenate`.
     """
     parts, on_host = _tensors("stack", arrays, out)
-    at = axis_of("stack", axis, parts[0].ndim + 1)
-    if any(p.shape != parts[0].shape for p in parts):
-        shapes = ", ".join(str(p.shape) for p in parts)
-        raise ShapeError(f"[stack] arrays must have one shape but have {shapes}")
-    result = _join("stack", [p[along(at, None)] for p in parts], at, out)
+    result = _join("stack", parts, integer("stack", "axis", axis), out)
     return result.numpy() if on_host else result
 
 
@@ -137,11 +133,11 @@ def _join(op: str, parts: list[Tensor], axis: int, out: Tensor | None) -> Tensor
     else:
         # A copy must not overwrite what a later one reads.
         parts = [p.copy() if p._block is out._block else p for p in parts]
-        ends = accumulate(p.shape[axis] for p in parts)
-        views = cut(out, axis % out.ndim, [0, *ends])
-    context = out._context
+        sizes = [1] * len(parts) if op == "stack" else [p.shape[axis] for p in parts]
+        views = cut(out, axis % out.ndim, [0, *accumulate(sizes)])
+    copy = out._context.copy
     for part, view in zip(parts, views, strict=True):
-        run(context.copy, (part, view))
+        run(copy, (part, view))
     return out
 
 
@@ -150,24 +146,29 @@ def _joined(
     op: str, layouts: tuple[Layout, ...], axis: int
 ) -> tuple[Layout, tuple[tuple[int, Layout], ...]]:
     """The layout of the result, and of each part in it: its first byte and its layout."""
-    shape = layouts[0].shape
-    at = axis_of(op, axis, len(shape))
-    for lay in layouts:
-        if len(lay.shape) != len(shape) or any(
-            a != at and n != m for a, (n, m) in enumerate(zip(lay.shape, shape, strict=True))
-        ):
-            shapes = ", ".join(str(each.shape) for each in layouts)
-            raise ShapeError(f"[{op}] arrays must agree but for axis {axis} but have {shapes}")
+    shapes = [lay.shape for lay in layouts]
+    shape = shapes[0]
+    told = ", ".join(map(str, shapes))
+    if op == "stack":
+        at = axis_of(op, axis, len(shape) + 1)
+        if any(s != shape for s in shapes):
+            raise ShapeError(f"[stack] arrays must have one shape but have {told}")
+        shape, sizes = (*shape[:at], 1, *shape[at:]), [1] * len(shapes)
+    else:
+        at = axis_of(op, axis, len(shape))
+        if any((*s[:at], shape[at], *s[at + 1 :]) != shape for s in shapes):
+            raise ShapeError(f"[{op}] arrays must agree but for axis {axis} but have {told}")
+        sizes = [s[at] for s in shapes]
     try:
         dtype = functools.reduce(promote, [lay.dtype.name for lay in layouts])
     except DTypeError as e:
         raise DTypeError(f"[{op}] {e}") from None
-    size = sum(lay.shape[at] for lay in layouts)
-    whole = contiguous_layout((*shape[:at], size, *shape[at + 1 :]), DTYPES[dtype])
-    slices, start = [], 0
-    for lay in layouts:
-        slices.append((start, layout(lay.shape, whole.strides, whole.dtype)))
-        start += lay.shape[at] * whole.strides[at]
+    whole = contiguous_layout((*shape[:at], sum(sizes), *shape[at + 1 :]), DTYPES[dtype])
+    firsts = [0, *accumulate(n * whole.strides[at] for n in sizes)]
+    slices = []
+    for size, first in zip(sizes, firsts, strict=False):
+        part = (*shape[:at], size, *shape[at + 1 :])
+        slices.append((first, layout(part, whole.strides, whole.dtype)))
     return whole, tuple(slices)
 
 
