@@ -21,6 +21,7 @@ from .dtypes import DTypeLike, DTypeName, completes, dtype_of
 from .errors import ArgumentError, DTypeError, LimitError, NoAdapterError, ShapeError
 from .host import array_of, bytes_of, shape_of, type_name
 from .layout import contiguous_layout, contiguous_strides, expands_to, extent, layout
+from .methods import TensorMethods
 from .protocols import GPUBuffer, GPUComputePass, GPUDevice
 from .runtime.adapters import AdapterInfo, choose
 from .runtime.capture import Program, capturing
@@ -281,7 +282,7 @@ class Device:
         return t if wanted is None or wanted == dt else t.astype(wanted.name)
 
 
-class Tensor(TensorBase):
+class Tensor(TensorMethods):
     """An n-dimensional array on a device.
 
     Made by `pk.tensor(values)`, `Device.tensor`, `.empty` and the like, or around a buffer that
@@ -364,6 +365,8 @@ class Tensor(TensorBase):
     def __setitem__(self, index: Index, value: Any) -> None:
         """Set elements to a number, or to an array or tensor that broadcasts to them; it is
         converted to the tensor's dtype, arrays by numpy's rules, tensors by those of `cpy`."""
+        if isinstance(index, (TensorBase, np.ndarray)):
+            raise ArgumentError("[setitem] a tensor or array as index only reads: use pk.scatter")
         target = self[index]
         if isinstance(value, (bool, int, float, np.generic)):
             run(_fill.KERNEL, (target,), bits_of("setitem", value, target.dtype))

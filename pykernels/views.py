@@ -19,7 +19,7 @@ from .runtime.launch import run
 from .runtime.signals import Signal
 from .runtime.transfers import READ_CHUNK, Take, copy_bytes
 
-__all__ = ["Index", "TensorBase", "reshaped"]
+__all__ = ["Index", "TensorBase", "reshaped_strides"]
 
 _Item: TypeAlias = int | slice | EllipsisType | None
 NDArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -209,7 +209,7 @@ class TensorBase(Operators, Handle):
             known = self.size
         if known != self.size or -1 in dims:
             raise ShapeError(f"[reshape] {self.shape} has {self.size} elements, {dims} has not")
-        strides = reshaped(self._layout, tuple(dims))
+        strides = reshaped_strides(self._layout, tuple(dims))
         if strides is None:
             return self.copy().reshape(dims)
         return self._view(dims, strides, self._offset)
@@ -391,7 +391,7 @@ def _numbers(op: str, values: tuple[int | Sequence[int], ...]) -> tuple[int, ...
     return tuple(int(n) for n in found)
 
 
-def reshaped(lay: Layout, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+def reshaped_strides(lay: Layout, shape: tuple[int, ...]) -> tuple[int, ...] | None:
     """Strides of the new shape over the same memory, None where a copy is needed."""
     if lay.size == 0 or lay.contiguous:
         return contiguous_strides(shape, lay.dtype.itemsize)

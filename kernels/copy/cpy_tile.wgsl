@@ -1,88 +1,96 @@
 // /// kernel
 // doc = "Copy and convert a transposed matrix (or a batch of them) through tiles."
 // part_of = "cpy"
-// axes.S = [1, 2, 4, 8]
-// axes.D = [1, 2, 4, 8]
-// when = ["S == D or (S <= 4 and D <= 4)", "TILE == (32 if D == 8 else 64)"]
-// axes.TILE = [32, 64]
+// axes.S = [1, 2, 4, 8, 16]
+// axes.D = [1, 2, 4, 8, 16]
+// when = ["S == D or (S <= 4 and D <= 4)", "BITS == (10 if D >= 8 else 12)"]
+// axes.BITS = [10, 12]
 // axes.WG = [256]
-// pick.TILE = "32 if dst.dtype.itemsize == 8 else 64"
+// pick.BITS = "10 if dst.dtype.itemsize >= 8 else 12"
 // pick.WG = "256"
-// inputs.src = { dtype = "*", bind = "'u32' if S <= 4 else 'vec2<u32>'" }
-// outputs.dst = { dtype = "*", bind = "'atomic<u32>' if D < 4 else 'u32' if D == 4 else 'vec2<u32>'" }
+// inputs.src = { dtype = "*", bind = "'u32' if S <= 4 else 'vec2<u32>' if S == 8 else 'vec4<u32>'" }
+// outputs.dst = { dtype = "*", bind = "'atomic<u32>' if D < 4 else 'u32' if D == 4 else 'vec2<u32>' if D == 8 else 'vec4<u32>'" }
 // params.src_kind = { type = "u32" }
 // params.dst_kind = { type = "u32" }
 // params.height = { type = "u32", value = "dst.shape[-2]" }
 // params.width = { type = "u32", value = "dst.shape[-1]" }
+// params.row_bits = { type = "u32" }
+// params.left = { type = "u32" }
+// params.right = { type = "u32" }
 // iterate = "tiles"
 // uses = ["convert", "words"]
-// grid = "it.batches * cdiv(dst.shape[-2], TILE) * cdiv(dst.shape[-1], TILE)"
+// grid = "it.batches * cdiv(dst.shape[-2], 1 << row_bits) * cdiv(dst.shape[-1], 1 << (BITS - row_bits))"
 // ///
 
-// One workgroup moves a tile of TILE x TILE elements. The source's rows are contiguous in memory,
-// the destination's columns: reads run along the first, writes along the second. A destination of
-// sub-words is written by whole words; only the words at the ends of a row of the tile are shared.
+// One workgroup moves a tile of 2^BITS elements, square where the matrix has as many rows and columns,
+// else as wide or as high as it is. The source's rows are contiguous in memory, the destination's
+// columns: reads run along the first, writes along the second. A destination of sub-words is written
+// by whole words; only the words at the ends of a row of the tile are shared.
 ${convert.functions()}
 
-//% set cell = "vec2<u32>" if D == 8 else "u32"
-//% set width = TILE
-//% set rows_at_once = WG // width
-// No padding: it would pass 16 KiB. Column c of row r lies at c ^ (r & 31), so that neither a row
-// nor a column meets one bank twice.
-var<workgroup> tile: array<array<${cell}, ${TILE}>, ${TILE}>;
+//% set cell = "u32" if D <= 4 else "vec2<u32>" if D == 8 else "vec4<u32>"
+//% set rounds = 2 ** BITS // WG
+// No padding: it would pass 16 KiB. Column c is permuted by XOR with c, shifted by the plan so that
+// neither a row nor a column meets one bank twice.
+var<workgroup> tile: array<${cell}, ${2 ** BITS}>;
+
+fn cell_of(r: u32, c: u32) -> u32 {
+  return (c << p.row_bits) + (r ^ (((c << p.left) >> p.right) & ((1u << p.row_bits) - 1u)));
+}
 
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);
   if (g >= p.groups) { return; }
-  let across = (p.width + TILE - 1u) / TILE;
-  let down = (p.height + TILE - 1u) / TILE;
+  let col_bits = BITS - p.row_bits;
+  let rows = 1u << p.row_bits;
+  let cols = 1u << col_bits;
+  let across = (p.width + cols - 1u) >> col_bits;
+  let down = (p.height + rows - 1u) >> p.row_bits;
   let line = g / across;
-  let c0 = (g - line * across) * TILE;
+  let c0 = (g - line * across) << col_bits;
   let batch = line / down;
-  let r0 = (line - batch * down) * TILE;
-  let lane = li % TILE;
-  let y = li / TILE;
+  let r0 = (line - batch * down) << p.row_bits;
 
   // All loads first, at clamped positions: behind branches they would wait for each other.
   let source = src_batch(batch);
-//% for k in range(TILE // rows_at_once)
-  let s${k} = src_at(source, min(r0 + lane, p.height - 1u), min(c0 + y + ${k * rows_at_once}u, p.width - 1u));
-  let x${k} = ${"src_mem[s" ~ k ~ "]" if D == 8 else words.bits("src_mem", S, "s" ~ k)};
+//% for k in range(rounds)
+  let e${k} = li + ${k * WG}u;
+  let s${k} = src_at(source, min(r0 + (e${k} & (rows - 1u)), p.height - 1u), min(c0 + (e${k} >> p.row_bits), p.width - 1u));
+  let x${k} = ${"src_mem[s" ~ k ~ "]" if D >= 8 else words.bits("src_mem", S, "s" ~ k)};
 //% endfor
-//% for k in range(TILE // rows_at_once)
-  let b${k} = y + ${k * rows_at_once}u;
-  tile[b${k}][lane ^ (b${k} & 31u)] = ${"x" ~ k if D == 8 else "convert(x" ~ k ~ ", p.src_kind, p.dst_kind)"};
+//% for k in range(rounds)
+  tile[cell_of(e${k} & (rows - 1u), e${k} >> p.row_bits)] = ${"x" ~ k if D >= 8 else "convert(x" ~ k ~ ", p.src_kind, p.dst_kind)"};
 //% endfor
   workgroupBarrier();
 
-  let target_first = dst_at(dst_batch(batch), r0 + y, c0);
-  let target_step = ${rows_at_once}u * p.dst_rs;
+  let target_first = dst_at(dst_batch(batch), r0, c0);
 //% if D >= 4
-  if (c0 + lane < p.width) {
-//% for k in range(TILE // rows_at_once)
-    if (r0 + y + ${k * rows_at_once}u < p.height) {
-      let a = y + ${k * rows_at_once}u;
-      dst_mem[target_first + ${k}u * target_step + lane * p.dst_cs] = tile[lane][a ^ (lane & 31u)];
+//% for k in range(rounds)
+  {
+    let c = e${k} & (cols - 1u);
+    let r = e${k} >> col_bits;
+    if ((c0 + c < p.width) & (r0 + r < p.height)) {
+      dst_mem[target_first + r * p.dst_rs + c * p.dst_cs] = tile[cell_of(r, c)];
     }
-//% endfor
   }
+//% endfor
 //% else
-//% for k in range(TILE // rows_at_once)
+//% for k in range(rounds)
   {
     // Elements [first, end) of the destination's row; this lane's word holds ${4 // D} of them.
-    let a = y + ${k * rows_at_once}u;
-    let first = target_first + ${k}u * target_step;
-    let end = first + min(TILE, p.width - c0);
-    let word = first / ${4 // D}u + lane;
-    if ((r0 + a < p.height) & (word * ${4 // D}u < end)) {
+    let r = e${k} >> col_bits;
+    let first = target_first + r * p.dst_rs;
+    let end = first + min(cols, p.width - c0);
+    let word = first / ${4 // D}u + (e${k} & (cols - 1u));
+    if ((r0 + r < p.height) & (word * ${4 // D}u < end)) {
       var bits = 0u;
       var mask = 0u;
 //% for h in range(4 // D)
       {
         let e = word * ${4 // D}u + ${h}u;
         if ((e >= first) & (e < end)) {
-          bits |= tile[e - first][a ^ ((e - first) & 31u)] << ${8 * D * h}u;
+          bits |= tile[cell_of(r, e - first)] << ${8 * D * h}u;
           mask |= ${"0xffffu" if D == 2 else "0xffu"} << ${8 * D * h}u;
         }
       }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from pykernels._generated.ops.reductions import RESULTS
 from pykernels.plans.conv.geometry import ORDERS, geometry, pair, transposed_size
+from pykernels.plans.move.nonzero_offsets import CHUNK
 
 Shape: TypeAlias = tuple[int, ...]
 Shapes: TypeAlias = Mapping[str, Shape]
@@ -21,7 +23,7 @@ __all__ = ["GIVEN", "shapes"]
 GIVEN = frozenset(
     {
         "bincount", "bincount_weights", "conv2d_backward_input", "conv2d_backward_weight",
-        "set_rows", "top_k",
+        "nonzero", "pad", "scatter", "set_rows", "top_k",
     }
 )  # fmt: skip
 
@@ -59,6 +61,14 @@ def _get_rows(t: Shapes, o: Options) -> dict[str, Shape]:
     src, index = t["src"], t["index"]
     lead = src[:-2] if len(index) == 1 else index[:-1]
     return {"dst": (*lead, *index[-1:], *src[-1:])}
+
+
+def _gather(t: Shapes, o: Options) -> dict[str, Shape]:
+    return {"dst": t["index"]}
+
+
+def _nonzero_offsets(t: Shapes, o: Options) -> dict[str, Shape]:
+    return {"offsets": (-(-math.prod(t["src"]) // CHUNK) + 1,)}
 
 
 def _flash_attn(t: Shapes, o: Options) -> dict[str, Shape]:
@@ -109,6 +119,8 @@ _SHAPES: dict[str, Callable[[Shapes, Options], dict[str, Shape]]] = {
     "conv_transpose2d": _conv_transpose2d,
     "flash_attn": _flash_attn,
     "flash_attn_backward": _flash_attn_backward,
+    "gather": _gather,
     "get_rows": _get_rows,
     "mul_mat": _mul_mat,
+    "nonzero_offsets": _nonzero_offsets,
 }

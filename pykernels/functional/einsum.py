@@ -205,7 +205,7 @@ def _contract(
     order = [output.index(x) for x in (*batch, *rows, *cols)]
     target = result.transpose(order)
     shape = tuple(math.prod(sizes[x] for x in group) for group in (*groups, rows, cols))
-    strides = reshaped(target._layout, shape)
+    strides = reshaped_strides(target._layout, shape)
     if strides is None:  # the result's axes do not merge: a product, then a copy in its order
         product = target._fresh(contiguous_layout(shape, target._layout.dtype))
         mul_mat(b, a, product)

@@ -22,6 +22,18 @@ MATRICES = [
     Shape("4095", (4095, 4095), RAGGED),
     Shape("llama-3-8b-down", (4096, 14336), "Llama 3 8B: a down projection"),
 ]
+# The shape of dst, the order of its axes in the memory of src, and who needs it
+PERMUTES = [
+    ((4096, 4096, 16), (0, 2, 1), "few columns"),
+    ((4096, 16, 4096), (0, 2, 1), "few rows"),
+    ((1024, 1024, 256), (2, 1, 0), "all axes"),
+    ((256, 1024, 1024), (1, 2, 0), "rotated"),
+    ((32, 1024, 32, 128), (0, 2, 1, 3), "heads"),
+    ((64, 3, 512, 512), (0, 2, 3, 1), "images to channels first"),
+    ((64, 512, 512, 3), (0, 3, 1, 2), "images to channels last"),
+    ((4096, 4096, 4), (1, 0, 2), "pairs of pairs"),
+    ((1048576, 8, 8), (0, 2, 1), "small matrices"),
+]
 MAIN = {"cpy": ("f32-16384x16384-transposed", "f32-268435456", "f32>f16-16384x16384")}
 
 
@@ -44,6 +56,17 @@ def cases(edge: int = 0) -> Iterator[Case]:
                 "cpy", {"src": src, "dst": dst}, shape=s.dims, note="transposed", name=s.name,
                 origin=s.origin,
             )  # fmt: skip
+    for shape, order, note in PERMUTES:
+        for name in ("float32", "float16"):
+            dims = tuple(cut(size, edge) for size in shape)
+            src = Operand(dims, cast(DTypeName, name), order=order)
+            dst = Operand(dims, src.dtype)
+            yield Case("cpy", {"src": src, "dst": dst}, shape=dims, note=f"permuted {note}")
+    for name in ("float32", "float16"):
+        for width in (128, 127):  # a part of a concatenation along the last axis
+            part = Operand((cut(1 << 20, edge * edge), width), cast(DTypeName, name))
+            slot = Operand(part.shape, part.dtype, gap=width)
+            yield Case("cpy", {"src": part, "dst": slot}, shape=part.shape, note="concatenated")
     n = cut(16384, edge)
     for pair in ("float32:float16", "float16:float32", "float32:bfloat16", "int32:uint8"):
         yield problem("cpy", (n, n), pair)
@@ -78,6 +101,8 @@ def naive(case: Case) -> tuple[str, int]:
     """One element an invocation, neighbours write neighbours."""
     src, dst = case.tensors["src"], case.output
     s, d = scalar(src), scalar(dst)
+    if len(dst.shape) > 2:
+        raise Skipped("written for matrices")
     rows, cols = dst.shape if len(dst.shape) == 2 else (1, dst.shape[0])
     at = f"(i % {cols}u) * {rows}u + i / {cols}u" if src.order else "i"
     text = f"""

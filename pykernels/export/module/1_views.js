@@ -208,7 +208,7 @@ const mergeAxes = (shape, strides) => {
   return dims.length ? [dims, steps] : [[1], strides.map(() => [0])];
 };
 
-const pad = (values, n, fill) => [...values, ...new Array(n - values.length).fill(fill)];
+const filled = (values, n, fill) => [...values, ...new Array(n - values.length).fill(fill)];
 
 /** The axes that an axis of n becomes for views of these sizes: proper divisors repeat by modulo. */
 const cutAxis = (n, sizes) => {
@@ -271,11 +271,11 @@ class Space {
     }
     this.count = product(shape.slice(0, lead));
     this.levels = dims.length;
-    this.dims = pad(dims.reverse(), levels, 1);
+    this.dims = filled(dims.reverse(), levels, 1);
     this.strides = {};
     names.forEach((name, i) => {
       const view = this.views[name];
-      const all = [...pad(steps[i].reverse(), levels, 0), ...view.strides.slice(lead)];
+      const all = [...filled(steps[i].reverse(), levels, 0), ...view.strides.slice(lead)];
       this.strides[name] = all.map((s) => Math.floor(s / view.dtype.itemsize));
     });
     this.absent = new Array(levels + tail).fill(0);

@@ -13,7 +13,11 @@ from pykernels.plan import Caps, Scratch, Step
 from pykernels.plans.parts import parts
 from pykernels.plans.runs import KINDS, chunks, runs
 
+from .tiles import block_sides, tile_sides
+
 __all__ = ["plan"]
+
+LONG = 64  # a side from which a tile pays, however short the other one is
 
 
 def plan(caps: Caps, scratch: Scratch, src: View, dst: View) -> list[Step]:
@@ -114,30 +118,54 @@ def _strided(caps: Caps, src: View, dst: View) -> list[Step]:
     )
     src, dst = src.with_layout(dims, s_steps), dst.with_layout(dims, d_steps)
     kinds = {"src_kind": KINDS[src.dtype.name], "dst_kind": KINDS[dst.dtype.name]}
+    if src.dtype == dst.dtype:
+        wide, wide_dst = runs(src, dst)
+        if src.ndim > 1 and wide.shape[-1] == 1:  # runs of one element: others may be transposed
+            src, dst = _without_last(wide), _without_last(wide_dst)
+            kinds = {"src_kind": 0, "dst_kind": 0}
     tile = _tile_axis(src, dst, caps.tuning.copy.tile_side)
     if tile is not None:
-        src, dst = _last_two(src, tile), _last_two(dst, tile)
-        if _in_blocks(src, dst):
-            return [cpy_block.step(caps, src, dst)]
-        sizes = {"S": src.dtype.itemsize, "D": dst.dtype.itemsize}
-        return [cpy_tile.step(caps, src, dst, **sizes, **kinds)]
+        return [_transposed(caps, _last_two(src, tile), _last_two(dst, tile), kinds)]
     if src.dtype == dst.dtype:
         src, dst = runs(src, dst)
         kinds = {"src_kind": 0, "dst_kind": 0}
     return [cpy_body.step(caps, src, dst, S=src.dtype.itemsize, D=dst.dtype.itemsize, **kinds)]
 
 
+def _without_last(view: View) -> View:
+    return view.with_layout(view.shape[:-1], view.strides[:-1])
+
+
+def _transposed(caps: Caps, src: View, dst: View, kinds: dict[str, int]) -> Step:
+    """A matrix, or a batch, whose columns are contiguous in src and whose rows are in dst."""
+    height, width = dst.shape[-2], dst.shape[-1]
+    size = dst.dtype.itemsize
+    if _in_blocks(src, dst):
+        b = block_sides(height // 4, width // 4, 8, 4 * size)
+        return cpy_block.step(
+            caps, src, dst, row_bits=b.rows, col_bits=b.cols, left=b.left, right=b.right
+        )
+    t = tile_sides(height, width, 10 if size >= 8 else 12, size)
+    return cpy_tile.step(
+        caps, src, dst, S=src.dtype.itemsize, D=size, row_bits=t.rows, left=t.left, right=t.right,
+        **kinds,
+    )  # fmt: skip
+
+
 def _tile_axis(src: View, dst: View, least: int) -> int | None:
-    """The axis along which src is contiguous, where dst is along its last: of `least` or more."""
+    """The axis along which src is contiguous, where dst is along its last: both of `least` or more,
+    or one of them long."""
     last = dst.ndim - 1
     item_s, item_d = src.dtype.itemsize, dst.dtype.itemsize
     if "int64" in (src.dtype.name, dst.dtype.name) and src.dtype != dst.dtype:
         return None
-    if dst.strides[last] != item_d or src.strides[last] == item_s or dst.shape[last] < least:
+    if dst.strides[last] != item_d or src.strides[last] == item_s or dst.ndim > 6:
         return None
     for axis in range(last):
-        if src.strides[axis] == item_s and src.shape[axis] >= least:
-            return axis if dst.ndim <= 6 else None
+        low = min(src.shape[axis], dst.shape[last])
+        high = max(src.shape[axis], dst.shape[last])
+        if src.strides[axis] == item_s and (low >= least or (low > 1 and high >= LONG)):
+            return axis
     return None
 
 
@@ -146,6 +174,7 @@ def _in_blocks(src: View, dst: View) -> bool:
     return (
         src.dtype == dst.dtype
         and src.dtype.itemsize in (2, 4)
+        and dst.shape[-1] >= 8  # a store of narrower rows leaves parts of sectors
         and src.vectorizable(4, -2)
         and dst.vectorizable(4, -1)
     )

@@ -10,6 +10,7 @@ import pytest
 import pykernels as pk
 from pykernels.dtypes import DTYPES, numpy_dtype
 from pykernels.kernels import cpy
+from pykernels.plans.copy.tiles import block_sides, tile_sides
 from pykernels.reference.copy import cpy as reference
 from tests.harness import (
     DTYPE_NAMES,
@@ -212,6 +213,57 @@ def test_cpy_transposes_blocks(dev: pk.Device, dtype: str) -> None:
         for height, width in ((8, 8), (12, 64), (64, 60), (68, 128))
         for f in swapped for g in straight
     ])  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", SIZES)
+def test_cpy_transposes_narrow_matrices(dev: pk.Device, dtype: str) -> None:
+    """One side short, alone and in batches: tiles that are not square, some matrices in one."""
+    case = Case(dev)
+    swapped = Form(order=(0, 2, 1))
+    check(case, [
+        add(case, dtype, dtype, shape, f, g)
+        for shape in ((2, 3, 700), (2, 700, 3), (3, 16, 600), (3, 600, 16), (2, 5, 1100),
+                      (1, 1100, 2), (2, 4, 300), (2, 300, 4), (70, 8, 8), (9, 12, 20), (2, 68, 300))
+        for f, g in ((swapped, Form()), (Form(order=(0, 2, 1), gap=1), Form(phase=1)))
+    ])  # fmt: skip
+
+
+@pytest.mark.parametrize("run", (1, 2, 4, 6))
+@pytest.mark.parametrize("dtype", ("uint8", "float16", "float32"))
+def test_cpy_permutes_runs(dev: pk.Device, dtype: str, run: int) -> None:
+    """Elements that stay together: transposed as one where they are 2, 4, 8 or 16 bytes."""
+    case = Case(dev)
+    check(case, [
+        add(case, dtype, dtype, shape, Form(order=order), Form(phase=phase))
+        for order in ((1, 0, 2, 3), (2, 1, 0, 3), (1, 2, 0, 3), (0, 2, 1, 3), (3, 1, 2, 0))
+        for shape in ((9, 3, 70, run), (33, 10, 12, run))
+        for phase in (0, run)
+    ])  # fmt: skip
+
+
+def test_sides_of_tiles() -> None:
+    """As much of a tile as its matrix allows, and no bank twice for neighbours on either side."""
+    for bits, nbytes, choose in ((12, 4, tile_sides), (10, 16, tile_sides), (8, 16, block_sides)):
+        for height, width in itertools.product((2, 3, 5, 16, 17, 100, 4096), repeat=2):
+            sides = choose(height, width, bits, nbytes)
+            rows, cols = 1 << sides.rows, 1 << sides.cols
+            assert sides.rows + sides.cols <= bits
+            if {height, width} <= {4096}:
+                assert rows == cols
+            r, c = np.meshgrid(np.arange(rows), np.arange(cols), indexing="ij")
+            cells = c * rows + (r ^ (((c << sides.left) >> sides.right) & (rows - 1)))
+            assert sorted(cells.reshape(-1)) == list(range(rows * cols))
+            if sides.rows + sides.cols < bits:
+                continue
+            banks = 128 // nbytes
+            along_rows, along_cols = cells.T.reshape(-1, banks), cells.reshape(-1, banks)
+            for lanes in (along_rows, along_cols):
+                assert all(len(set(some % banks)) == banks for some in lanes), sides
+    assert tile_sides(4096, 16, 12, 4)[:2] == (8, 4)
+    assert tile_sides(3, 9999, 12, 4)[:2] == (2, 10)
+    assert block_sides(1024, 4, 8, 16)[:2] == (6, 2)
+    assert block_sides(4, 1024, 8, 16)[:2] == (2, 6)
+    assert block_sides(2, 2, 8, 16)[:2] == (1, 1)
 
 
 def test_cpy_without_axes(dev: pk.Device) -> None:

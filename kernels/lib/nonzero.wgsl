@@ -1,0 +1,11 @@
+// Which elements are not zero: what the bodies of nonzero share. A chunk has 4096 elements.
+//% import "kernels/lib/words.wgsl" as words
+
+// Is element i of src not zero? `keep` leaves out the sign of a float.
+//% macro test(S, i)
+//% if S == 8
+any((src_mem[${i}] & vec2<u32>(p.keep_lo, p.keep_hi)) != vec2<u32>())
+//% else
+(${words.bits("src_mem", S, i)} & p.keep_lo) != 0u
+//% endif
+//% endmacro

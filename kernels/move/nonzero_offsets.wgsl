@@ -1,0 +1,11 @@
+// /// kernel
+// doc = """
+// How many elements that are not zero lie before each chunk of 4096, in C order, and how many in all.
+//
+// offsets has cdiv(src.size, 4096) + 1 elements; the last one is the count. NaN is not zero, -0.0 is."""
+// bodies = ["nonzero_count", "nonzero_scan"]
+// inputs.src = { dtype = "*", bind = "'u32'" }
+// outputs.offsets = { dtype = "*", dtypes = ["int32"], bind = "'u32'" }
+// moves_bytes = true
+// bytes = "touched(src, offsets)"
+// ///

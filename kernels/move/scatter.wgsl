@@ -1,0 +1,62 @@
+// /// kernel
+// doc = """
+// Write elements to the places along one axis that an index gives: dst[i, index[i, j, k], k] = src[i, j, k].
+//
+// src has the shape of index; dst has as many axes, and along all but `axis` at least their sizes. The
+// elements are copied bit for bit; those of dst that no index names stay as they are. An index outside
+// [0, m) writes nothing and raises IndexRangeError at the next synchronisation, once; where several
+// elements go to one place, it gets one of them."""
+// source = "torch scatter, numpy put_along_axis"
+// axes.S = [1, 2, 4, 8]
+// axes.WG = [256]
+// pick.WG = "256"
+// inputs.src = { dtype = "*", bind = "'u32' if S <= 4 else 'vec2<u32>'" }
+// inputs.index = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", readonly = true }
+// outputs.dst = { dtype = "*", bind = "'atomic<u32>' if S < 4 else 'u32' if S == 4 else 'vec2<u32>'", over = "dst.with_layout(src.shape, dst.strides[:-1])" }
+// options.axis = { type = "int", default = -1, doc = "The axis along which the index counts." }
+// options.check = { type = "bool", default = true, doc = "False: indices out of range are left out in silence." }
+// params.index_words = { type = "u32", value = "index.dtype.itemsize // 4" }
+// params.limit = { type = "u32" }
+// params.pitch = { type = "u32", value = "dst.strides[-1] // dst.dtype.itemsize % (1 << 32)" }
+// iterate = "nd"
+// faults = true
+// bytes = "touched(src, index) + src.nbytes"
+// moves_bytes = true
+// uses = ["words"]
+// grid = "cdiv(it.total, 4 * WG)"
+// ///
+
+// Four elements per invocation, a workgroup apart. The plan gives dst the picked axis as its last one,
+// behind axes that have the shape of src.
+@compute @workgroup_size(WG)
+fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
+  let g = group_id(wg);
+  fault_started((g | li) == 0u);
+  let first = g * (4u * WG) + li;
+  let last = p.total - 1u;
+  // All loads first, at clamped positions: behind branches they would wait for each other.
+//% for k in range(4)
+  let e${k} = min(first + ${k}u * WG, last);
+  let i${k} = index_index(e${k}) * p.index_words;
+  let lo${k} = index_mem[i${k}];
+  let hi${k} = index_mem[i${k} + p.index_words - 1u];
+  let s${k} = src_index(e${k});
+  let x${k} = ${words.bits("src_mem", S, "s" ~ k) if S < 4 else "src_mem[s" ~ k ~ "]"};
+//% endfor
+//% for k in range(4)
+  if (first + ${k}u * WG <= last) {
+    // int32 has no second word: the first stands for it, and says the same of the sign.
+    if ((lo${k} < p.limit) & ((p.index_words == 1u) | (hi${k} == 0u))) {
+      let d = dst_index(e${k}) + lo${k} * p.pitch;
+//% if S >= 4
+      dst_mem[d] = x${k};
+//% else
+      ${words.replace("dst_mem", S, "d", "x" ~ k)}
+//% endif
+    } else {
+      let sign = select(0u, 0xffffffffu, lo${k} >= 0x80000000u);
+      fault(e${k}, lo${k}, select(hi${k}, sign, p.index_words == 1u));
+    }
+  }
+//% endfor
+}

@@ -1,0 +1,66 @@
+// /// kernel
+// doc = """
+// Keep one side of a diagonal of each matrix and set the rest to one scalar, converted as numpy does.
+//
+// With `upper` false dst[..., i, j] is src[..., i, j] where j <= i + diagonal, and `value` elsewhere; with
+// `upper` true it is src where j >= i + diagonal. The elements are copied bit for bit."""
+// source = "numpy tril and triu, ggml diag_mask_inf and diag_mask_zero"
+// axes.W = [1, 2, 4, 8, 16]
+// axes.WG = [256]
+// pick.WG = "256"
+// inputs.src = { dtype = "*", bind = "'u32' if W <= 4 else 'vec2<u32>' if W == 8 else 'vec4<u32>'", doc = "(..., m, n)" }
+// outputs.dst = { dtype = "*", bind = "'atomic<u32>' if W < 4 else 'u32' if W == 4 else 'vec2<u32>' if W == 8 else 'vec4<u32>'", doc = "(..., m, n)" }
+// options.upper = { type = "bool", default = false, doc = "Keep what lies above the diagonal." }
+// options.diagonal = { type = "int", default = 0, doc = "The last diagonal kept, the first with `upper`; 0 is the main one." }
+// params.height = { type = "u32", value = "dst.shape[-2]" }
+// params.width = { type = "u32", value = "dst.shape[-1]" }
+// params.lane_bits = { type = "u32" }
+// params.across = { type = "u32" }
+// params.shift = { type = "u32" }
+// params.item = { type = "u32" }
+// params.flip = { type = "u32" }
+// params.value = { type = "bits", of = "dst", default = 0, doc = "What the other side becomes." }
+// moves_bytes = true
+// iterate = "tiles"
+// uses = ["words"]
+// grid = "across * cdiv(it.batches * dst.shape[-2], WG >> lane_bits)"
+// ///
+
+// A column is W bytes, one element or several; 2^lane_bits lanes take neighbouring columns of a row, and
+// a workgroup as many rows as it has lanes for. Of a column the first `kept` bytes lie at or before the
+// diagonal: they are those of src, or with `upper` (flip = ~0) the others are.
+${words.functions()}
+
+@compute @workgroup_size(WG)
+fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
+  let g = group_id(wg);
+  let block = g / p.across;
+  let c = ((g - block * p.across) << p.lane_bits) + (li & ((1u << p.lane_bits) - 1u));
+  let row = block * (WG >> p.lane_bits) + (li >> p.lane_bits);
+  let batch = row / p.height;
+  if ((batch >= p.batches) | (c >= p.width)) { return; }
+  let r = row - batch * p.height;
+  let s = src_at(src_batch(batch), r, c);
+  let d = dst_at(dst_batch(batch), r, c);
+  // Bytes of the row up to the diagonal, which `shift` has in two's complement.
+  let edge = clamp(bitcast<i32>(r + p.shift), 0, i32(p.width * W / p.item)) * i32(p.item);
+  let kept = u32(clamp(edge - bitcast<i32>(c * W), 0, bitcast<i32>(W)));
+//% if W == 16
+  let mask = vec4<u32>(word_mask(0u, 0u, kept), word_mask(4u, 0u, kept), word_mask(8u, 0u, kept),
+                       word_mask(12u, 0u, kept)) ^ vec4<u32>(p.flip);
+  let value = vec4<u32>(p.value_lo, p.value_hi, p.value_lo, p.value_hi);
+  dst_mem[d] = (src_mem[s] & mask) | (value & ~mask);
+//% elif W == 8
+  let mask = vec2<u32>(word_mask(0u, 0u, kept), word_mask(4u, 0u, kept)) ^ vec2<u32>(p.flip);
+  dst_mem[d] = (src_mem[s] & mask) | (vec2<u32>(p.value_lo, p.value_hi) & ~mask);
+//% else
+  let mask = word_mask(0u, 0u, kept) ^ p.flip;
+  let x = (${words.bits("src_mem", W, "s")} & mask) | (p.value_lo & ~mask);
+//% if W == 4
+  dst_mem[d] = x;
+//% else
+  ${words.store_shared("dst_mem", W, "d", "(x & " ~ ("0xffffu" if W == 2 else "0xffu") ~ ")")}
+//% endif
+  _ = p.value_hi;  // the other half of a pattern of eight bytes
+//% endif
+}

@@ -1,0 +1,192 @@
+"""Picks by index, triangles, borders, and where a mask is True."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+import numpy as np
+
+from pykernels.bench.case import Case, Operand
+from pykernels.bench.peers import Skipped, numpy_peer, torch_peer
+from pykernels.bench.shapes import cut
+from pykernels.dtypes import DTypeName
+
+Array = np.ndarray[Any, Any]
+MAIN = {
+    "gather": ("f32xi32>f32-16384x4096-axis_0",),
+    "nonzero": ("boolxi32>i32-67108864",),
+    "nonzero_offsets": ("bool>i32-67108864",),
+    "pad": ("f32-262144x128-rows_of_512_bytes",),
+    "scatter": ("f32xi32>f32-16384x4096-axis_0",),
+    "tri": ("f32-16384x16384",),
+}
+
+
+def columns(t: dict[str, Any]) -> dict[str, Any]:
+    """The last two columns."""
+    return {n: a[:, -2:] for n, a in t.items()}
+
+
+def picks(kernel: str, shape: tuple[int, ...], dtype: str, axis: int) -> Case:
+    """As many elements as there are, from or to other places along an axis, each once."""
+
+    def places(rng: np.random.Generator, of: tuple[int, ...]) -> Array:
+        order = rng.permutation(of[axis]).astype(np.int32)
+        return np.broadcast_to(order if axis else order[:, None], of)
+
+    side = Operand(shape, cast(DTypeName, dtype))
+    tensors = {"src": side, "index": Operand(shape, "int32", values=places), "dst": side}
+    return Case(
+        kernel, tensors, {"axis": axis}, shape, note=f"axis {axis}",
+        part=columns if axis == 0 else rows,
+    )  # fmt: skip
+
+
+def rows(t: dict[str, Any]) -> dict[str, Any]:
+    """The last two rows."""
+    return {n: a[-2:] for n, a in t.items()}
+
+
+def gather(
+    shape: tuple[int, ...] = (16384, 4096), dtype: str = "float32", out: str = "float32"
+) -> Case:
+    return picks("gather", shape, dtype, 0)
+
+
+def scatter(
+    shape: tuple[int, ...] = (16384, 4096), dtype: str = "float32", out: str = "float32"
+) -> Case:
+    return picks("scatter", shape, dtype, 0)
+
+
+def pad(
+    shape: tuple[int, ...] = (262144, 128), dtype: str = "float32", out: str = "float32"
+) -> Case:
+    """Matrices with a border of four columns."""
+    return padded(shape, ((0, 0),) * (len(shape) - 1) + ((4, 4),), dtype, "constant")
+
+
+def padded(
+    shape: tuple[int, ...], widths: tuple[tuple[int, int], ...], dtype: str, mode: str
+) -> Case:
+    whole = tuple(n + a + b for n, (a, b) in zip(shape, widths, strict=True))
+    tensors = {
+        "src": Operand(shape, cast(DTypeName, dtype)), "dst": Operand(whole, cast(DTypeName, dtype))
+    }  # fmt: skip
+    args = {"before": tuple(a for a, _ in widths), "mode": mode}
+    return Case("pad", tensors, args, shape, note=mode if mode != "constant" else "", part=first)
+
+
+def first(t: dict[str, Any]) -> dict[str, Any]:
+    """The first ones along the first axis, which has no border."""
+    return {n: a[:2] for n, a in t.items()}
+
+
+def nonzero_offsets(
+    shape: tuple[int, ...] = (1 << 26,), dtype: str = "bool", out: str = "int32"
+) -> Case:
+    """Half of the elements are zero."""
+    return counting("nonzero_offsets", shape)
+
+
+def nonzero(shape: tuple[int, ...] = (1 << 26,), dtype: str = "bool", out: str = "int32") -> Case:
+    """Half of the elements are zero."""
+    return counting("nonzero", shape)
+
+
+def mask(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    return rng.integers(0, 2, shape).astype(bool)
+
+
+def counting(kernel: str, shape: tuple[int, ...]) -> Case:
+    size = int(np.prod(shape))
+    chunks = -(-size // 4096)
+    tensors = {"src": Operand(shape, "bool", values=mask)}
+    if kernel == "nonzero_offsets":
+        return Case(kernel, tensors | {"offsets": Operand((chunks + 1,), "int32")}, {}, shape)
+    # Which offsets they are: those of chunks that are half full.
+    tensors |= {
+        "offsets": Operand((chunks + 1,), "int32"),
+        "dst": Operand((len(shape), size // 2), "int32"),
+    }
+    return Case(kernel, tensors, {}, shape, prepare=count, part=indices)
+
+
+def count(t: dict[str, Any]) -> None:
+    from pykernels import kernels
+
+    kernels.nonzero_offsets(t["src"], t["offsets"])
+
+
+def indices(t: dict[str, Any]) -> dict[str, Any]:
+    """All of it: a part of the places needs the whole mask."""
+    return t
+
+
+def cases(edge: int = 0) -> Iterator[Case]:
+    n, m = cut(16384, edge), cut(4096, edge)
+    for kernel in ("gather", "scatter"):
+        for dtype in ("float32", "float16"):
+            for axis in (0, 1):
+                yield picks(kernel, (n, m), dtype, axis)
+    for dtype in ("float32", "float16"):
+        for upper in (False, True):
+            whole = Operand((n, n), cast(DTypeName, dtype))
+            yield Case(
+                "tri", {"src": whole, "dst": whole}, {"upper": upper}, (n, n),
+                note="upper" if upper else "", part=first,
+            )  # fmt: skip
+        some = (cut(262144, edge * edge), 128)
+        yield padded(some, ((0, 0), (4, 4)), dtype, "constant").labelled(note="rows of 512 bytes")
+        images = (cut(32, edge), cut(64, edge), cut(224, edge), cut(224, edge))
+        around = ((0, 0), (0, 0), (1, 1), (1, 1))
+        for mode in ("constant", "reflect", "replicate", "circular"):
+            yield padded(images, around, dtype, mode)
+    size = (cut(1 << 26, edge * edge),)
+    yield counting("nonzero_offsets", size)
+    yield counting("nonzero", size)
+
+
+@numpy_peer
+def numpy(case: Case, t: dict[str, Any]) -> None:
+    if case.kernel == "gather":
+        t["dst"][...] = np.take_along_axis(t["src"], t["index"], case.args["axis"])
+    elif case.kernel == "scatter":
+        np.put_along_axis(t["dst"], t["index"], t["src"], case.args["axis"])
+    elif case.kernel == "tri":
+        t["dst"][...] = (np.triu if case.args.get("upper") else np.tril)(t["src"])
+    elif case.kernel == "nonzero":
+        np.nonzero(t["src"])
+    else:
+        raise Skipped("written for torch")
+
+
+@torch_peer
+def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
+    args = case.args
+    if case.kernel == "gather":
+        torch.gather(t["src"], args["axis"], _long(case, t), out=t["dst"])
+    elif case.kernel == "scatter":
+        t["dst"].scatter_(args["axis"], _long(case, t), t["src"])
+    elif case.kernel == "tri":
+        (torch.triu if args.get("upper") else torch.tril)(t["src"], out=t["dst"])
+    elif case.kernel == "pad":
+        widths: list[int] = []
+        pairs = zip(args["before"], t["src"].shape, t["dst"].shape, strict=True)
+        for before, n, whole in pairs:
+            widths = [before, whole - n - before, *widths]
+        used = widths if args["mode"] == "constant" else widths[:4]
+        torch.nn.functional.pad(t["src"], used, args["mode"])
+    else:
+        raise Skipped("torch's nonzero counts and reads in one call")
+
+
+def _long(case: Case, t: dict[str, Any]) -> Any:
+    """torch's index is int64: converted once."""
+    if "long" not in t:
+        t["long"] = t["index"].long()
+    return t["long"]
+
+
+PEERS = {"numpy": numpy, "torch": torch}

@@ -1,0 +1,146 @@
+"""Diagonals: triangles, masks, matrices of a diagonal, and ones at places that an index gives."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import overload
+
+import numpy as np
+
+from pykernels._generated.kernels import cpy as _cpy
+from pykernels._generated.kernels import fill as _fill
+from pykernels._generated.kernels import scatter as _scatter
+from pykernels._generated.kernels import tri as _tri
+from pykernels._generated.wrappers import tri as _tri_wrapper
+from pykernels.arrays import Array, Call, NDArray
+from pykernels.device import Tensor
+from pykernels.dtypes import DTYPES, DTypeLike, DTypeName, dtype_of
+from pykernels.errors import ArgumentError, DTypeError, ShapeError
+from pykernels.runtime.launch import run
+from pykernels.scalars import bits_of, integer
+
+__all__ = ["diag", "diag_mask_inf", "diag_mask_zero", "one_hot", "tril", "triu"]
+
+_DIAG = replace(_cpy.KERNEL, name="diag")
+_ONE_HOT = replace(_scatter.KERNEL, name="one_hot")
+_TRI = {
+    n: replace(_tri.KERNEL, name=n) for n in ("tril", "triu", "diag_mask_inf", "diag_mask_zero")
+}
+
+
+@overload
+def tril(x: Tensor, k: int = 0, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def tril(x: NDArray, k: int = 0, *, out: None = None) -> NDArray: ...
+@overload
+def tril(x: Array, k: int = 0, *, out: Tensor | None = None) -> Array: ...
+def tril(x: Array, k: int = 0, *, out: Tensor | None = None) -> Array:
+    """Matrices (..., m, n) with zeros above the k-th diagonal (numpy, torch)."""
+    return _triangle("tril", x, k, False, 0, out)
+
+
+@overload
+def triu(x: Tensor, k: int = 0, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def triu(x: NDArray, k: int = 0, *, out: None = None) -> NDArray: ...
+@overload
+def triu(x: Array, k: int = 0, *, out: Tensor | None = None) -> Array: ...
+def triu(x: Array, k: int = 0, *, out: Tensor | None = None) -> Array:
+    """Matrices (..., m, n) with zeros below the k-th diagonal (numpy, torch)."""
+    return _triangle("triu", x, k, True, 0, out)
+
+
+@overload
+def diag_mask_inf(x: Tensor, n_past: int = 0, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def diag_mask_inf(x: NDArray, n_past: int = 0, *, out: None = None) -> NDArray: ...
+@overload
+def diag_mask_inf(x: Array, n_past: int = 0, *, out: Tensor | None = None) -> Array: ...
+def diag_mask_inf(x: Array, n_past: int = 0, *, out: Tensor | None = None) -> Array:
+    """Matrices (..., m, n) of a float dtype with -inf where j > i + n_past (ggml)."""
+    return _triangle("diag_mask_inf", x, n_past, False, -math.inf, out)
+
+
+@overload
+def diag_mask_zero(x: Tensor, n_past: int = 0, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def diag_mask_zero(x: NDArray, n_past: int = 0, *, out: None = None) -> NDArray: ...
+@overload
+def diag_mask_zero(x: Array, n_past: int = 0, *, out: Tensor | None = None) -> Array: ...
+def diag_mask_zero(x: Array, n_past: int = 0, *, out: Tensor | None = None) -> Array:
+    """Matrices (..., m, n) with 0 where j > i + n_past (ggml)."""
+    return _triangle("diag_mask_zero", x, n_past, False, 0, out)
+
+
+def _triangle(op: str, x: Array, k: int, upper: bool, value: float, out: Tensor | None) -> Array:
+    call = Call(_TRI[op], x, out=out)
+    src = call.tensor("src", x)
+    diagonal = integer(op, "diagonal", k)
+    if src.ndim < 2:
+        raise ShapeError(f"[{op}] x must have two or more axes but has shape {src.shape}")
+    if value and DTYPES[src.dtype].kind != "f":
+        raise DTypeError(f"[{op}] x must have a float dtype but is {src.dtype}")
+    result = call.out(src.shape, src.dtype)
+    _tri_wrapper.tri(src, result, upper=upper, diagonal=diagonal, value=value)
+    return call.leave(result)
+
+
+@overload
+def diag(x: Tensor, k: int = 0) -> Tensor: ...
+@overload
+def diag(x: NDArray, k: int = 0) -> NDArray: ...
+def diag(x: Array, k: int = 0) -> Array:
+    """A matrix with x on its k-th diagonal and zeros elsewhere; of a matrix a view of the diagonal.
+
+    Args:
+        x: Tensor or numpy array, one axis or two, any dtype.
+        k: The diagonal, counted upwards from the main one.
+
+    Raises:
+        ShapeError: x has another number of axes.
+    """
+    call = Call(_DIAG, x)
+    offset = integer("diag", "k", k)
+    if isinstance(x, np.ndarray) and x.ndim == 2:
+        return np.diagonal(x, offset)
+    src = call.tensor("src", x)
+    if src.ndim == 2:
+        return src.diagonal(offset)
+    if src.ndim != 1:
+        raise ShapeError(f"[diag] x must have one axis or two but has shape {src.shape}")
+    n = src.size + abs(offset)
+    result = call.out((n, n), src.dtype)
+    run(_fill.KERNEL, (result,), bits_of("diag", 0, src.dtype))
+    run(_DIAG, (src, result.diagonal(offset)))
+    return call.leave(result)
+
+
+@overload
+def one_hot(index: Tensor, num_classes: int, *, dtype: DTypeLike = "int32") -> Tensor: ...
+@overload
+def one_hot(index: NDArray, num_classes: int, *, dtype: DTypeLike = "int32") -> NDArray: ...
+def one_hot(index: Array, num_classes: int, *, dtype: DTypeLike = "int32") -> Array:
+    """Along a new last axis a 1 at the place that the index gives, and zeros (torch).
+
+    Args:
+        index: Tensor or numpy array, int32 or int64, any shape.
+        num_classes: Size of the new axis; none is read off the index.
+        dtype: Of the result.
+
+    Raises:
+        IndexRangeError: at the next synchronisation, for an index outside [0, num_classes); at once
+            where a numpy array comes back.
+        ArgumentError: num_classes is negative, or no integer.
+    """
+    call = Call(_ONE_HOT, index)
+    places = call.tensor("index", index)
+    count = integer("one_hot", "num_classes", num_classes)
+    if count < 0:
+        raise ArgumentError(f"[one_hot] num_classes must be from 0 up but is {count}")
+    name: DTypeName = dtype_of(dtype, "[one_hot] dtype").name
+    result = call.out((*places.shape, count), name)
+    run(_fill.KERNEL, (result,), bits_of("one_hot", 0, name))
+    ones = places.device.full((1,), 1, name).broadcast_to((*places.shape, 1))
+    run(_ONE_HOT, (ones, places[..., None], result), options=(-1, True))
+    return call.leave(result)

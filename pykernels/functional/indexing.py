@@ -1,0 +1,296 @@
+"""Elements that an index, or a mask, picks: gather and scatter, rows, what is not zero."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast, overload
+
+import numpy as np
+
+from pykernels import selecting
+from pykernels._generated.kernels import gather as _gather
+from pykernels._generated.kernels import get_rows as _get_rows
+from pykernels._generated.kernels import nonzero as _nonzero
+from pykernels._generated.kernels import scatter as _scatter
+from pykernels._generated.wrappers import gather as _gather_wrapper
+from pykernels._generated.wrappers import scatter as _scatter_wrapper
+from pykernels.arrays import Array, Call, NDArray
+from pykernels.axes import axis_of
+from pykernels.device import Tensor
+from pykernels.errors import DTypeError, ShapeError
+from pykernels.runtime.launch import run
+from pykernels.scalars import bits_of, flag
+
+__all__ = [
+    "gather", "index_select", "masked_select", "nonzero", "scatter", "take_along_axis",
+]  # fmt: skip
+
+_SELECT = replace(_get_rows.KERNEL, name="index_select")
+_TAKE = replace(_gather.KERNEL, name="take_along_axis")
+_MASKED = replace(_nonzero.KERNEL, name="masked_select")
+
+
+@overload
+def gather(
+    x: Tensor, axis: int, index: Array, *, check: bool = True, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def gather(
+    x: NDArray, axis: int, index: NDArray, *, check: bool = True, out: None = None
+) -> NDArray: ...
+@overload
+def gather(
+    x: Array, axis: int, index: Array, *, check: bool = True, out: Tensor | None = None
+) -> Array: ...
+def gather(
+    x: Array, axis: int, index: Array, *, check: bool = True, out: Tensor | None = None
+) -> Array:
+    """Elements of x from the places along an axis that an index gives (torch):
+    result[i, j, k] = x[i, index[i, j, k], k] for axis 1.
+
+    Args:
+        x: Tensor or numpy array, any dtype.
+        axis: The axis along which the index counts.
+        index: Tensor or numpy array, int32 or int64, with as many axes as x; along the others its
+            sizes may be smaller. None counts from the end.
+        check: False leaves elements whose index is out of range as they are, in silence.
+        out: The Tensor of the shape of index to write to; None makes one.
+
+    Returns:
+        A numpy array if all arguments are numpy arrays, else a Tensor.
+
+    Raises:
+        IndexRangeError: at the next synchronisation, for an index outside [0, m); at once where
+            numpy arrays come back.
+        DTypeError, ShapeError and what `pykernels.kernels.gather` raises.
+    """
+    call = Call(_gather.KERNEL, x, index, out=out)
+    src, places = call.tensor("src", x), call.tensor("index", index)
+    result = call.out(places.shape, src.dtype)
+    _gather_wrapper.gather(src, places, result, axis=axis, check=check)
+    return call.leave(result)
+
+
+@overload
+def take_along_axis(
+    x: Tensor, indices: Array, axis: int | None = -1, *, check: bool = True,
+    out: Tensor | None = None,
+) -> Tensor: ...  # fmt: skip
+@overload
+def take_along_axis(
+    x: NDArray, indices: NDArray, axis: int | None = -1, *, check: bool = True, out: None = None
+) -> NDArray: ...
+@overload
+def take_along_axis(
+    x: Array, indices: Array, axis: int | None = -1, *, check: bool = True,
+    out: Tensor | None = None,
+) -> Array: ...  # fmt: skip
+def take_along_axis(
+    x: Array, indices: Array, axis: int | None = -1, *, check: bool = True,
+    out: Tensor | None = None,
+) -> Array:  # fmt: skip
+    """Elements of x from the places along an axis that `indices` gives, such as argsort's (numpy).
+
+    Args:
+        x: Tensor or numpy array, any dtype.
+        indices: Tensor or numpy array, int32 or int64; along other axes both broadcast. Unlike
+            numpy's, none counts from the end.
+        axis: The axis along which the indices count; None takes all elements of x in C order.
+        check: False leaves elements whose index is out of range as they are, in silence.
+        out: The Tensor to write to; None makes one.
+
+    Returns:
+        A numpy array if all arguments are numpy arrays, else a Tensor.
+
+    Raises:
+        IndexRangeError: at the next synchronisation, for an index outside [0, m); at once where
+            numpy arrays come back.
+        DTypeError, ShapeError and what `pykernels.kernels.gather` raises.
+    """
+    call = Call(_TAKE, x, indices, out=out)
+    src, places = call.tensor("src", x), call.tensor("index", indices)
+    if axis is None:
+        src, axis = src.reshape(src.size), 0
+    at = axis_of("take_along_axis", axis, src.ndim)
+    if places.ndim != src.ndim:
+        raise ShapeError(
+            "[take_along_axis] x and indices must have as many axes but have shapes "
+            f"{src.shape} and {places.shape}"
+        )
+    one = (*src.shape[:at], 1, *src.shape[at + 1 :])
+    full = call.expanded(x=one, indices=places.shape)
+    src = src.broadcast_to((*full[:at], src.shape[at], *full[at + 1 :]))
+    places = places.broadcast_to((*full[:at], places.shape[at], *full[at + 1 :]))
+    result = call.out(places.shape, src.dtype)
+    run(_TAKE, (src, places, result), options=(at, flag("take_along_axis", "check", check)))
+    return call.leave(result)
+
+
+@overload
+def index_select(
+    x: Tensor, axis: int, index: Array, *, check: bool = True, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def index_select(
+    x: NDArray, axis: int, index: NDArray, *, check: bool = True, out: None = None
+) -> NDArray: ...
+@overload
+def index_select(
+    x: Array, axis: int, index: Array, *, check: bool = True, out: Tensor | None = None
+) -> Array: ...
+def index_select(
+    x: Array, axis: int, index: Array, *, check: bool = True, out: Tensor | None = None
+) -> Array:
+    """The parts of x along an axis that an index names, in its order (torch): the work of get_rows.
+
+    Args:
+        x: Tensor or numpy array, any dtype.
+        axis: The axis of x.
+        index: Tensor or numpy array (n,), int32 or int64; none counts from the end.
+        check: False leaves parts whose index is out of range as they are, in silence.
+        out: The Tensor to write to, x's shape with n along the axis; None makes one.
+
+    Returns:
+        A numpy array if all arguments are numpy arrays, else a Tensor.
+
+    Raises:
+        IndexRangeError: at the next synchronisation, for an index outside [0, m); at once where
+            numpy arrays come back.
+        DTypeError, ShapeError and what `pykernels.kernels.get_rows` raises.
+    """
+    call = Call(_SELECT, x, index, out=out)
+    src, places = call.tensor("src", x), call.tensor("index", index)
+    at = axis_of("index_select", axis, src.ndim)
+    if places.ndim != 1:
+        raise ShapeError(f"[index_select] index must have one axis but has shape {places.shape}")
+    result = call.out((*src.shape[:at], places.size, *src.shape[at + 1 :]), src.dtype)
+    checked = flag("index_select", "check", check)
+    selecting.select(_SELECT, src, at, places, result, checked)
+    return call.leave(result)
+
+
+@overload
+def scatter(
+    x: Tensor, axis: int, index: Array, src: Array | float, *, check: bool = True,
+    out: Tensor | None = None,
+) -> Tensor: ...  # fmt: skip
+@overload
+def scatter(
+    x: NDArray, axis: int, index: NDArray, src: NDArray | float, *, check: bool = True,
+    out: None = None,
+) -> NDArray: ...  # fmt: skip
+@overload
+def scatter(
+    x: Array, axis: int, index: Array, src: Array | float, *, check: bool = True,
+    out: Tensor | None = None,
+) -> Array: ...  # fmt: skip
+def scatter(
+    x: Array, axis: int, index: Array, src: Array | float, *, check: bool = True,
+    out: Tensor | None = None,
+) -> Array:  # fmt: skip
+    """x with elements written to the places along an axis that an index gives (torch):
+    result[i, index[i, j, k], k] = src[i, j, k] for axis 1.
+
+    Args:
+        x: Tensor or numpy array, any dtype.
+        axis: The axis along which the index counts.
+        index: Tensor or numpy array, int32 or int64, with as many axes as x; along the others its
+            sizes may be smaller. None counts from the end.
+        src: Tensor or numpy array of the dtype of x, along each axis at least as large as index; or
+            a number.
+        check: False leaves out indices that are out of range in silence.
+        out: The Tensor of the shape of x to write to, x itself for a call in place; None makes one.
+
+    Returns:
+        A numpy array if all arguments are numpy arrays, else a Tensor. Where several elements go to
+        one place, it has one of them.
+
+    Raises:
+        IndexRangeError: at the next synchronisation, for an index outside [0, m); at once where
+            numpy arrays come back.
+        DTypeError, ShapeError and what `pykernels.kernels.scatter` raises.
+    """
+    arrays = (x, index, src) if isinstance(src, (Tensor, np.ndarray)) else (x, index)
+    call = Call(_scatter.KERNEL, *arrays, out=out)
+    whole, places = call.tensor("dst", x), call.tensor("index", index)
+    if isinstance(src, (Tensor, np.ndarray)):
+        values = call.tensor("src", src)
+        fits = values.ndim == places.ndim and all(
+            n <= m for n, m in zip(places.shape, values.shape, strict=True)
+        )
+        if not fits:
+            raise ShapeError(
+                f"[scatter] src must be as large as index, {places.shape}, along each axis but has "
+                f"shape {values.shape}"
+            )
+        values = values[(*(slice(n) for n in places.shape), ...)]
+    else:
+        bits_of("scatter", src, whole.dtype)
+        values = whole.device.full((), src, whole.dtype).broadcast_to(places.shape)
+    if values.dtype != whole.dtype:
+        raise DTypeError(
+            f"[scatter] src must have the dtype of x, {whole.dtype}, but is {values.dtype}"
+        )
+    result = call.out(whole.shape, whole.dtype)
+    if not (result._location == whole._location):
+        run(result._context.copy, (whole, result))
+    _scatter_wrapper.scatter(values, places, result, axis=axis, check=check)
+    return call.leave(result)
+
+
+@overload
+def nonzero(x: Tensor) -> tuple[Tensor, ...]: ...
+@overload
+def nonzero(x: NDArray) -> tuple[NDArray, ...]: ...
+def nonzero(x: Array) -> tuple[Array, ...]:
+    """The indices of the elements that are not zero, in C order: one array for each axis (numpy).
+
+    Reads their number, so it waits for the device, and captures refuse it. NaN is not zero.
+
+    Args:
+        x: Tensor or numpy array, any dtype, one axis to six.
+
+    Returns:
+        For each axis int32 (count,).
+
+    Raises:
+        ShapeError: x has no axes.
+        BufferStateError: inside a capture.
+    """
+    call = Call(_nonzero.KERNEL, x)
+    found = call.leave(selecting.nonzero(call.tensor("src", x)))
+    return tuple(cast("Array", found[i]) for i in range(found.shape[0]))
+
+
+@overload
+def masked_select(x: Tensor, mask: Array) -> Tensor: ...
+@overload
+def masked_select(x: NDArray, mask: NDArray) -> NDArray: ...
+@overload
+def masked_select(x: Array, mask: Array) -> Array: ...
+def masked_select(x: Array, mask: Array) -> Array:
+    """The elements of x where a mask is True, in C order (torch); both broadcast.
+
+    Reads their number, so it waits for the device, and captures refuse it.
+
+    Args:
+        x: Tensor or numpy array, any dtype.
+        mask: Tensor or numpy array, bool.
+
+    Returns:
+        (count,) of the dtype of x: a numpy array if both are numpy arrays, else a Tensor.
+
+    Raises:
+        DTypeError: the mask is not bool.
+        ShapeError: the shapes do not broadcast.
+        BufferStateError: inside a capture.
+    """
+    call = Call(_MASKED, x, mask)
+    src, chosen = call.tensor("src", x), call.tensor("src", mask)
+    if chosen.dtype != "bool":
+        raise DTypeError(f"[masked_select] mask must be bool but is {chosen.dtype}")
+    shape = call.expanded(x=src.shape, mask=chosen.shape)
+    src, chosen = src.broadcast_to(shape), chosen.broadcast_to(shape)
+    if not shape:
+        src, chosen = src[None], chosen[None]
+    return call.leave(selecting.selected(src, chosen, "masked_select"))

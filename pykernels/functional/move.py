@@ -1,0 +1,352 @@
+"""Joining, repeating, padding and cutting out: copies of views, bit for bit in every dtype."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import accumulate
+from typing import Any, Literal, overload
+
+import numpy as np
+
+from pykernels._generated.kernels import cpy as _cpy
+from pykernels._generated.kernels import pad as _pad
+from pykernels._generated.wrappers import pad as _pad_wrapper
+from pykernels.arrays import Array, Call, NDArray
+from pykernels.axes import along, axes_of, axis_of
+from pykernels.axes import parts as cut
+from pykernels.device import Tensor, default_device
+from pykernels.dtypes import DTYPES
+from pykernels.errors import ArgumentError, DTypeError, ShapeError
+from pykernels.host import type_name
+from pykernels.layout import Layout, contiguous_layout, layout
+from pykernels.promotion import promote
+from pykernels.runtime.launch import run
+from pykernels.scalars import integer, integers
+
+__all__ = ["concatenate", "pad", "repeat", "roll", "stack", "tile"]
+
+Mode = Literal["constant", "reflect", "replicate", "circular", "edge", "wrap"]
+_ALIASES = {"edge": "replicate", "wrap": "circular"}  # numpy's names
+_REPEAT = replace(_cpy.KERNEL, name="repeat")
+_ROLL = replace(_cpy.KERNEL, name="roll")
+_TILE = replace(_cpy.KERNEL, name="tile")
+
+
+# -- joining --------------------------------------------------------------------------------------
+
+
+@overload
+def concatenate(
+    arrays: Sequence[Tensor], axis: int | None = 0, *, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def concatenate(
+    arrays: Sequence[NDArray], axis: int | None = 0, *, out: None = None
+) -> NDArray: ...
+@overload
+def concatenate(
+    arrays: Sequence[Array], axis: int | None = 0, *, out: Tensor | None = None
+) -> Array: ...
+def concatenate(
+    arrays: Sequence[Array], axis: int | None = 0, *, out: Tensor | None = None
+) -> Array:
+    """Arrays one behind the other along an axis: one copy for each.
+
+    Args:
+        arrays: Tensors or numpy arrays of one shape but for the size of that axis. Different dtypes
+            are promoted (f16 with f32 gives f32, an int with a float the float).
+        axis: The axis; None joins all elements in C order.
+        out: The Tensor to write to; None makes one.
+
+    Returns:
+        A numpy array if all arguments are numpy arrays, else a Tensor.
+
+    Raises:
+        ShapeError: the shapes differ in another axis, or the axis is not there.
+        DTypeError: int64 beside another dtype, or `out` of another dtype than that.
+        ArgumentError: no arrays.
+    """
+    parts, on_host = _tensors("concatenate", arrays, out)
+    if axis is None:
+        parts, axis = [p.reshape(p.size) for p in parts], 0
+    result = _join("concatenate", parts, integer("concatenate", "axis", axis), out)
+    return result.numpy() if on_host else result
+
+
+@overload
+def stack(arrays: Sequence[Tensor], axis: int = 0, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def stack(arrays: Sequence[NDArray], axis: int = 0, *, out: None = None) -> NDArray: ...
+@overload
+def stack(arrays: Sequence[Array], axis: int = 0, *, out: Tensor | None = None) -> Array: ...
+def stack(arrays: Sequence[Array], axis: int = 0, *, out: Tensor | None = None) -> Array:
+    """Arrays of one shape along a new axis: one copy for each.
+
+    Args:
+        arrays: Tensors or numpy arrays of one shape. Different dtypes are promoted.
+        axis: The place of the new axis in the result.
+        out: The Tensor to write to; None makes one.
+
+    Returns:
+        A numpy array if all arguments are numpy arrays, else a Tensor.
+
+    Raises:
+        ShapeError: the shapes differ, or the result has no such axis.
+        DTypeError, ArgumentError: as `concatenate`.
+    """
+    parts, on_host = _tensors("stack", arrays, out)
+    result = _join("stack", parts, integer("stack", "axis", axis), out)
+    return result.numpy() if on_host else result
+
+
+def _tensors(op: str, arrays: Sequence[Array], out: Tensor | None) -> tuple[list[Tensor], bool]:
+    """All arrays as tensors of one device, and whether all were numpy's."""
+    if out is not None and not isinstance(out, Tensor):
+        raise DTypeError(f"[{op}] out must be a pykernels.Tensor but is {type_name(out)}")
+    given = list(arrays) if isinstance(arrays, (list, tuple)) else []
+    for a in given:
+        if not isinstance(a, (Tensor, np.ndarray)):
+            raise DTypeError(
+                f"[{op}] arrays must hold pykernels.Tensors or numpy arrays but has {type_name(a)}"
+            )
+    if not given:
+        raise ArgumentError(f"[{op}] arrays must be a list of one or more but is {arrays!r:.40}")
+    first = next((a for a in (*given, out) if isinstance(a, Tensor)), None)
+    device = default_device() if first is None else first.device
+    tensors = [a if isinstance(a, Tensor) else device.tensor(a) for a in given]
+    return tensors, first is None
+
+
+def _join(op: str, parts: list[Tensor], axis: int, out: Tensor | None) -> Tensor:
+    """A copy of each part into its slice of the result."""
+    whole, slices = _joined(op, tuple([p._layout for p in parts]), axis)
+    if out is None:
+        out = parts[0]._fresh(whole)
+        kind, storage = type(out), out._storage
+        views = [kind(out._context, storage, first, lay) for first, lay in slices]
+    elif out.shape != whole.shape:
+        raise ShapeError(f"[{op}] out must have shape {whole.shape} but has {out.shape}")
+    elif out.dtype != whole.dtype.name:
+        raise DTypeError(f"[{op}] out must be {whole.dtype.name} but is {out.dtype}")
+    else:
+        # A copy must not overwrite what a later one reads.
+        parts = [p.copy() if p._block is out._block else p for p in parts]
+        sizes = [1] * len(parts) if op == "stack" else [p.shape[axis] for p in parts]
+        views = cut(out, axis % out.ndim, [0, *accumulate(sizes)])
+    copy = out._context.copy
+    for part, view in zip(parts, views, strict=True):
+        run(copy, (part, view))
+    return out
+
+
+@functools.lru_cache(maxsize=4096)
+def _joined(
+    op: str, layouts: tuple[Layout, ...], axis: int
+) -> tuple[Layout, tuple[tuple[int, Layout], ...]]:
+    """The layout of the result, and of each part in it: its first byte and its layout."""
+    shapes = [lay.shape for lay in layouts]
+    shape = shapes[0]
+    told = ", ".join(map(str, shapes))
+    if op == "stack":
+        at = axis_of(op, axis, len(shape) + 1)
+        if any(s != shape for s in shapes):
+            raise ShapeError(f"[stack] arrays must have one shape but have {told}")
+        shape, sizes = (*shape[:at], 1, *shape[at:]), [1] * len(shapes)
+    else:
+        at = axis_of(op, axis, len(shape))
+        if any((*s[:at], shape[at], *s[at + 1 :]) != shape for s in shapes):
+            raise ShapeError(f"[{op}] arrays must agree but for axis {axis} but have {told}")
+        sizes = [s[at] for s in shapes]
+    try:
+        dtype = functools.reduce(promote, [lay.dtype.name for lay in layouts])
+    except DTypeError as e:
+        raise DTypeError(f"[{op}] {e}") from None
+    whole = contiguous_layout((*shape[:at], sum(sizes), *shape[at + 1 :]), DTYPES[dtype])
+    firsts = [0, *accumulate(n * whole.strides[at] for n in sizes)]
+    slices = []
+    for size, first in zip(sizes, firsts, strict=False):
+        part = (*shape[:at], size, *shape[at + 1 :])
+        slices.append((first, layout(part, whole.strides, whole.dtype)))
+    return whole, tuple(slices)
+
+
+# -- repeating ------------------------------------------------------------------------------------
+
+
+@overload
+def repeat(x: Tensor, repeats: int, axis: int | None = None) -> Tensor: ...
+@overload
+def repeat(x: NDArray, repeats: int, axis: int | None = None) -> NDArray: ...
+def repeat(x: Array, repeats: int, axis: int | None = None) -> Array:
+    """Each element `repeats` times, one after the other, along an axis (numpy).
+
+    Args:
+        x: Tensor or numpy array, any dtype.
+        repeats: One number for all elements.
+        axis: The axis; None takes all elements in C order.
+
+    Raises:
+        ShapeError: the axis is not there.
+        ArgumentError: repeats is negative, or no integer.
+    """
+    call = Call(_REPEAT, x)
+    src = call.tensor("src", x)
+    count = integer("repeat", "repeats", repeats)
+    if count < 0:
+        raise ArgumentError(f"[repeat] repeats must be from 0 up but is {count}")
+    if axis is None:
+        src, axis = src.reshape(src.size), 0
+    at = axis_of("repeat", axis, src.ndim)
+    shape = src.shape
+    view = src[along(at + 1, None)]
+    view = view.broadcast_to((*shape[: at + 1], count, *shape[at + 1 :]))
+    result = call.out((*shape[:at], shape[at] * count, *shape[at + 1 :]), src.dtype)
+    run(_REPEAT, (view, result))
+    return call.leave(result)
+
+
+@overload
+def tile(x: Tensor, reps: int | Sequence[int]) -> Tensor: ...
+@overload
+def tile(x: NDArray, reps: int | Sequence[int]) -> NDArray: ...
+def tile(x: Array, reps: int | Sequence[int]) -> Array:
+    """The whole of x as often along each axis as `reps` says (numpy).
+
+    Missing numbers at the front are 1, and so are missing axes of x.
+
+    Raises:
+        ArgumentError: a number is negative, or no integer.
+        LimitError: more than six axes are left in the copy; a repeated axis counts twice.
+    """
+    call = Call(_TILE, x)
+    src = call.tensor("src", x)
+    given = integers("tile", "reps", tuple(reps) if isinstance(reps, (tuple, list)) else (reps,))
+    if any(n is None or n < 0 for n in given):
+        raise ArgumentError(f"[tile] reps must be from 0 up but are {given}")
+    ndim = max(src.ndim, len(given))
+    counts = (1,) * (ndim - len(given)) + given
+    src = src[(*(None,) * (ndim - src.ndim), ...)]
+    shape = src.shape
+    view = src[(*(item for _ in range(ndim) for item in (None, slice(None))), ...)]
+    view = view.broadcast_to(tuple(n for pair in zip(counts, shape, strict=True) for n in pair))
+    result = call.out(tuple(n * m for n, m in zip(counts, shape, strict=True)), src.dtype)
+    run(_TILE, (view, result))
+    return call.leave(result)
+
+
+@overload
+def roll(
+    x: Tensor, shift: int | Sequence[int], axis: int | Sequence[int] | None = None
+) -> Tensor: ...
+@overload
+def roll(
+    x: NDArray, shift: int | Sequence[int], axis: int | Sequence[int] | None = None
+) -> NDArray: ...
+def roll(x: Array, shift: int | Sequence[int], axis: int | Sequence[int] | None = None) -> Array:
+    """The elements moved on by `shift` places along axes, the last ones to the front: two copies
+    for each axis that is rolled, multiplied.
+
+    Args:
+        x: Tensor or numpy array, any dtype.
+        shift: How far, one number for all axes or one for each.
+        axis: One axis or several; None rolls all elements in C order.
+
+    Raises:
+        ShapeError: an axis is not there or named twice, or not as many shifts as axes.
+        ArgumentError: a shift is no integer.
+    """
+    call = Call(_ROLL, x)
+    src = call.tensor("src", x)
+    result = call.out(src.shape, src.dtype)
+    source, target = src, result
+    if axis is None:
+        source, target, axis = src.reshape(src.size), result.reshape(src.size), 0
+    axes = axes_of("roll", axis, source.ndim)
+    given = tuple(shift) if isinstance(shift, (tuple, list)) else (shift,) * len(axes)
+    shifts = integers("roll", "shift", given)
+    if len(shifts) != len(axes):
+        raise ShapeError(f"[roll] shift and axis must be as many but are {shift} and {axis}")
+    pieces = [(source, target)] if source.size else []
+    for at, by in zip(axes, shifts, strict=True):
+        pieces = [piece for s, t in pieces for piece in _rolled(s, t, at, by)]
+    for s, t in pieces:
+        run(_ROLL, (s, t))
+    return call.leave(result)
+
+
+def _rolled(s: Tensor, t: Tensor, axis: int, by: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Both parts of an axis that is rolled, in s and in t."""
+    n = s.shape[axis]
+    by %= n
+    for there, here in ((slice(by, n), slice(0, n - by)), (slice(0, by), slice(n - by, n))):
+        if there.stop > there.start:
+            yield s[along(axis, here)], t[along(axis, there)]
+
+
+# -- borders --------------------------------------------------------------------------------------
+
+
+@overload
+def pad(
+    x: Tensor, pad_width: Any, mode: Mode = "constant", *, constant_values: float = 0,
+    out: Tensor | None = None,
+) -> Tensor: ...  # fmt: skip
+@overload
+def pad(
+    x: NDArray, pad_width: Any, mode: Mode = "constant", *, constant_values: float = 0,
+    out: None = None,
+) -> NDArray: ...  # fmt: skip
+@overload
+def pad(
+    x: Array, pad_width: Any, mode: Mode = "constant", *, constant_values: float = 0,
+    out: Tensor | None = None,
+) -> Array: ...  # fmt: skip
+def pad(
+    x: Array, pad_width: Any, mode: Mode = "constant", *, constant_values: float = 0,
+    out: Tensor | None = None,
+) -> Array:  # fmt: skip
+    """x with a border around it.
+
+    Args:
+        x: Tensor or numpy array, any dtype.
+        pad_width: Elements (in front, behind) for each axis, one such pair for all, or one number,
+            as numpy's.
+        mode: "constant"; "replicate" repeats the element at the edge (numpy: "edge"), "reflect"
+            mirrors without repeating it, "circular" goes on at the other end (numpy: "wrap"). A
+            mirror needs more elements than it makes, a circle as many (torch).
+        constant_values: The number that a constant border has.
+        out: The Tensor to write to; None makes one.
+
+    Returns:
+        A numpy array if all arguments are numpy arrays, else a Tensor.
+
+    Raises:
+        ShapeError: widths that do not fit the axes, or are too large for the mode.
+        ArgumentError: negative widths, an unknown mode, or a number that the dtype does not hold.
+    """
+    call = Call(_pad.KERNEL, x, out=out)
+    src = call.tensor("src", x)
+    widths = _widths(pad_width, src.ndim)
+    before = tuple(a for a, _ in widths)
+    shape = tuple(n + a + b for n, (a, b) in zip(src.shape, widths, strict=True))
+    result = call.out(shape, src.dtype)
+    named: Any = _ALIASES.get(mode, mode)
+    _pad_wrapper.pad(src, result, value=constant_values, before=before, mode=named)
+    return call.leave(result)
+
+
+def _widths(pad_width: Any, ndim: int) -> list[tuple[int, int]]:
+    try:
+        given = np.asarray(pad_width)
+        if given.dtype.kind not in "iu":
+            raise TypeError
+        widths = np.broadcast_to(given, (ndim, 2))
+    except (TypeError, ValueError):
+        raise ShapeError(
+            f"[pad] pad_width must be integers that repeat to ({ndim}, 2) but is {pad_width!r:.60}"
+        ) from None
+    if (widths < 0).any():
+        raise ArgumentError(f"[pad] pad_width must be from 0 up but is {pad_width!r:.60}")
+    return [(int(a), int(b)) for a, b in widths]

@@ -1,0 +1,210 @@
+"""Views with axes removed, added, moved or cut: nothing runs, and the result shares memory.
+
+A Tensor gives a Tensor, a numpy array a view of it by numpy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast, overload
+
+import numpy as np
+
+from pykernels import axes
+from pykernels.arrays import Array, NDArray
+from pykernels.device import Tensor
+from pykernels.errors import DTypeError, ShapeError
+from pykernels.host import shape_of, type_name
+
+__all__ = [
+    "broadcast_to", "chunk", "diagonal", "expand", "expand_dims", "flatten", "flip", "moveaxis",
+    "split", "squeeze", "swapaxes", "unsqueeze",
+]  # fmt: skip
+
+Axes = int | Sequence[int]
+
+
+@overload
+def squeeze(x: Tensor, axis: Axes | None = None) -> Tensor: ...
+@overload
+def squeeze(x: NDArray, axis: Axes | None = None) -> NDArray: ...
+def squeeze(x: Array, axis: Axes | None = None) -> Array:
+    """A view without the axes of size 1, or without those that `axis` names.
+
+    Raises:
+        ShapeError: a named axis has another size, or is not there.
+    """
+    return cast(Array, axes.squeeze(_array("squeeze", x), axis))
+
+
+@overload
+def unsqueeze(x: Tensor, axis: int) -> Tensor: ...
+@overload
+def unsqueeze(x: NDArray, axis: int) -> NDArray: ...
+def unsqueeze(x: Array, axis: int) -> Array:
+    """A view with an axis of size 1 more, at place `axis` of the result.
+
+    Raises:
+        ShapeError: the result has no such axis.
+    """
+    return cast(Array, axes.expand_dims(_array("unsqueeze", x), axis, "unsqueeze"))
+
+
+@overload
+def expand_dims(x: Tensor, axis: Axes) -> Tensor: ...
+@overload
+def expand_dims(x: NDArray, axis: Axes) -> NDArray: ...
+def expand_dims(x: Array, axis: Axes) -> Array:
+    """A view with axes of size 1 more, at these places of the result.
+
+    Raises:
+        ShapeError: the result has no such axis, or one is named twice.
+    """
+    return cast(Array, axes.expand_dims(_array("expand_dims", x), axis))
+
+
+@overload
+def expand(x: Tensor, shape: Axes) -> Tensor: ...
+@overload
+def expand(x: NDArray, shape: Axes) -> NDArray: ...
+def expand(x: Array, shape: Axes) -> Array:
+    """`broadcast_to`, where a size of -1 keeps that of the axis (torch).
+
+    Raises:
+        ShapeError: the shape of x does not broadcast to it.
+    """
+    return _broadcast(_array("expand", x), axes.expand(x, shape))
+
+
+@overload
+def broadcast_to(x: Tensor, shape: Axes) -> Tensor: ...
+@overload
+def broadcast_to(x: NDArray, shape: Axes) -> NDArray: ...
+def broadcast_to(x: Array, shape: Axes) -> Array:
+    """The same elements in a larger shape, by steps of 0: a view that is only read.
+
+    Raises:
+        ShapeError: the shape of x does not broadcast to it by numpy's rules.
+    """
+    return _broadcast(_array("broadcast_to", x), shape_of(shape))
+
+
+@overload
+def flatten(x: Tensor, start_axis: int = 0, end_axis: int = -1) -> Tensor: ...
+@overload
+def flatten(x: NDArray, start_axis: int = 0, end_axis: int = -1) -> NDArray: ...
+def flatten(x: Array, start_axis: int = 0, end_axis: int = -1) -> Array:
+    """The axes from `start_axis` to `end_axis` as one: a view where that is possible, else a copy.
+
+    Raises:
+        ShapeError: an axis is not there, or the first one lies behind the last one.
+    """
+    return cast(Array, axes.flatten(_array("flatten", x), start_axis, end_axis))
+
+
+@overload
+def moveaxis(x: Tensor, source: Axes, destination: Axes) -> Tensor: ...
+@overload
+def moveaxis(x: NDArray, source: Axes, destination: Axes) -> NDArray: ...
+def moveaxis(x: Array, source: Axes, destination: Axes) -> Array:
+    """A view with axes moved to new places, the others in their order.
+
+    Raises:
+        ShapeError: an axis is not there or named twice, or not as many places as axes are given.
+    """
+    return cast(Array, axes.moveaxis(_array("moveaxis", x), source, destination))
+
+
+@overload
+def swapaxes(x: Tensor, axis1: int, axis2: int) -> Tensor: ...
+@overload
+def swapaxes(x: NDArray, axis1: int, axis2: int) -> NDArray: ...
+def swapaxes(x: Array, axis1: int, axis2: int) -> Array:
+    """A view with two axes exchanged.
+
+    Raises:
+        ShapeError: an axis is not there.
+    """
+    return cast(Array, axes.swapaxes(_array("swapaxes", x), axis1, axis2))
+
+
+@overload
+def flip(x: Tensor, axis: Axes | None = None) -> Tensor: ...
+@overload
+def flip(x: NDArray, axis: Axes | None = None) -> NDArray: ...
+def flip(x: Array, axis: Axes | None = None) -> Array:
+    """A view that runs backwards along these axes, along all without any.
+
+    Raises:
+        ShapeError: an axis is not there, or named twice.
+    """
+    return cast(Array, axes.flip(_array("flip", x), axis))
+
+
+@overload
+def diagonal(x: Tensor, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor: ...
+@overload
+def diagonal(x: NDArray, offset: int = 0, axis1: int = 0, axis2: int = 1) -> NDArray: ...
+def diagonal(x: Array, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
+    """A view of the diagonals over two axes, as the last axis; `offset` above the main one.
+
+    Raises:
+        ShapeError: an axis is not there, or both are the same.
+    """
+    found = _array("diagonal", x)
+    if isinstance(found, Tensor):
+        return found.diagonal(offset, axis1, axis2)
+    axes.diagonal_axes(found, axis1, axis2)
+    return np.diagonal(found, offset, axis1, axis2)
+
+
+@overload
+def split(x: Tensor, indices_or_sections: Axes, axis: int = 0) -> list[Tensor]: ...
+@overload
+def split(x: NDArray, indices_or_sections: Axes, axis: int = 0) -> list[NDArray]: ...
+def split(x: Array, indices_or_sections: Axes, axis: int = 0) -> Any:
+    """Views of parts along an axis, by numpy's rules: torch's `split` takes sizes, this does not.
+
+    Args:
+        x: Tensor or numpy array.
+        indices_or_sections: How many parts; where that does not divide the size, the first ones
+            are longer by one (numpy's `array_split`). Or the places of the cuts.
+        axis: The axis to cut.
+
+    Raises:
+        ShapeError: the axis is not there.
+        ArgumentError: fewer sections than one, or places that are no integers.
+    """
+    return axes.split(_array("split", x), indices_or_sections, axis)
+
+
+@overload
+def chunk(x: Tensor, chunks: int, axis: int = 0) -> list[Tensor]: ...
+@overload
+def chunk(x: NDArray, chunks: int, axis: int = 0) -> list[NDArray]: ...
+def chunk(x: Array, chunks: int, axis: int = 0) -> Any:
+    """Views of up to `chunks` parts along an axis, by torch's rule: all of the size rounded up, but
+    the last one, so there may be fewer.
+
+    Raises:
+        ShapeError: the axis is not there.
+        ArgumentError: fewer chunks than one.
+    """
+    return axes.chunk(_array("chunk", x), chunks, axis)
+
+
+def _array(op: str, x: Array) -> Array:
+    if not isinstance(x, (Tensor, np.ndarray)):
+        raise DTypeError(
+            f"[{op}] x must be a pykernels.Tensor or a numpy array but is {type_name(x)}"
+        )
+    return x
+
+
+def _broadcast(x: Array, shape: tuple[int, ...]) -> Array:
+    if isinstance(x, Tensor):
+        return x.broadcast_to(shape)
+    try:
+        return np.broadcast_to(x, shape)
+    except ValueError:
+        raise ShapeError(f"[broadcast_to] {x.shape} does not broadcast to {shape}") from None

@@ -1,0 +1,89 @@
+"""Methods of tensors that rearrange axes or pick elements by tensors; `views.py` has the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self, cast
+
+import numpy as np
+
+from . import axes
+from .errors import ArgumentError
+from .selecting import rows_at, selected
+from .views import Index, TensorBase
+
+__all__ = ["TensorMethods"]
+
+Axes = int | Sequence[int]
+
+
+class TensorMethods(TensorBase):
+    """What comes on top of views by slices: by the names of numpy and torch."""
+
+    __slots__ = ()
+
+    def __getitem__(self, index: Index | TensorBase) -> Self:
+        """Basic slicing, as numpy does it: integers, slices with any step, None, Ellipsis; a view.
+
+        One tensor of integers (int32 or int64, none counting from the end) picks along the first
+        axis, one of bools over the leading axes picks where it is True: copies. A mask reads the
+        number of elements, so captures refuse it.
+
+        Raises:
+            IndexRangeError: for an integer out of range; at the next synchronisation for a tensor
+                that has one.
+        """
+        if isinstance(index, TensorBase):
+            return (selected if index.dtype == "bool" else rows_at)(self, index)
+        if isinstance(index, np.ndarray):
+            raise ArgumentError("[getitem] an array picks once it is a tensor: pk.tensor(index)")
+        return super().__getitem__(index)
+
+    def squeeze(self, axis: Axes | None = None) -> Self:
+        """A view without the axes of size 1, or without those named, which must have size 1."""
+        return cast(Self, axes.squeeze(self, axis))
+
+    def unsqueeze(self, axis: int) -> Self:
+        """A view with an axis of size 1 more, at this place of the result."""
+        return cast(Self, axes.expand_dims(self, axis, "unsqueeze"))
+
+    def expand(self, *shape: int | Sequence[int]) -> Self:
+        """`broadcast_to`, where a size of -1 keeps that of the axis."""
+        one = len(shape) == 1 and isinstance(shape[0], Sequence)
+        return self.broadcast_to(axes.expand(self, shape[0] if one else shape))
+
+    def flatten(self, start_axis: int = 0, end_axis: int = -1) -> Self:
+        """The axes from `start_axis` to `end_axis` as one: a view where that is possible, else a
+        copy."""
+        return cast(Self, axes.flatten(self, start_axis, end_axis))
+
+    def moveaxis(self, source: Axes, destination: Axes) -> Self:
+        """A view with axes moved to new places, the others in their order."""
+        return cast(Self, axes.moveaxis(self, source, destination))
+
+    def swapaxes(self, axis1: int, axis2: int) -> Self:
+        """A view with two axes exchanged."""
+        return cast(Self, axes.swapaxes(self, axis1, axis2))
+
+    def flip(self, axis: Axes | None = None) -> Self:
+        """A view that runs backwards along these axes, along all without any."""
+        return cast(Self, axes.flip(self, axis))
+
+    def chunk(self, chunks: int, axis: int = 0) -> list[Self]:
+        """Views of up to `chunks` parts along an axis, the last one shorter where they must be, as
+        torch does it."""
+        found: list[Any] = axes.chunk(self, chunks, axis)
+        return found
+
+    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Self:
+        """A view of the diagonals over two axes, as the last axis; `offset` above the main one."""
+        a, b = axes.diagonal_axes(self, axis1, axis2)
+        start, n = axes.diagonal_start(self.shape[a], self.shape[b], offset)
+        rest = [x for x in range(self.ndim) if x not in (a, b)]
+        strides = self.strides
+        first = self._offset + (start[0] * strides[a] + start[1] * strides[b] if n else 0)
+        return self._view(
+            [*(self.shape[x] for x in rest), n],
+            [*(strides[x] for x in rest), strides[a] + strides[b]],
+            first,
+        )

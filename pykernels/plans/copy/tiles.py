@@ -1,0 +1,61 @@
+"""Tiles of transposes: how many rows and columns, and where their elements lie."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pykernels.plan import cdiv
+
+__all__ = ["Sides", "block_sides", "tile_sides"]
+
+# Bits of the number of banks of workgroup memory, in elements of so many bytes.
+BANKS = {1: 5, 2: 5, 4: 5, 8: 4, 16: 3}
+
+
+class Sides(NamedTuple):
+    """A tile of 2^rows x 2^cols elements or blocks; column c is permuted by XOR with c, shifted."""
+
+    rows: int
+    cols: int
+    left: int
+    right: int
+
+
+def tile_sides(height: int, width: int, bits: int, nbytes: int) -> Sides:
+    """2^bits elements of a matrix: few idle ones, then as square as possible, but no side shorter
+    than 16 where the matrix is not."""
+    tall, wide = (height - 1).bit_length(), (width - 1).bit_length()
+    cols = max(
+        range(min(4, wide), bits - min(4, tall) + 1),
+        key=lambda c: (
+            _used(height, 1 << (bits - c)) * _used(width, 1 << c) // 800, -abs(2 * c - bits)
+        ),
+    )  # fmt: skip
+    return _permuted(bits - cols, cols, BANKS[nbytes])
+
+
+def block_sides(height: int, width: int, bits: int, nbytes: int) -> Sides:
+    """Up to 2^bits vectors of a matrix, by the same rules: only a small matrix has
+    fewer."""
+    tall, wide = (height - 1).bit_length(), (width - 1).bit_length()
+    cols = max(
+        range(min(2, wide), min(bits - min(2, tall), wide) + 1),
+        key=lambda c: (
+            min(bits - c, tall) + c,
+            _used(height, 1 << min(bits - c, tall)) * _used(width, 1 << c) // 800,
+            -abs(2 * c - bits),
+        ),
+    )
+    return _permuted(min(bits - cols, tall), cols, BANKS[nbytes])
+
+
+def _used(size: int, side: int) -> int:
+    """How much of tiles with a side covers a matrix, in hundredths."""
+    return 100 * size // (cdiv(size, side) * side)
+
+
+def _permuted(rows: int, cols: int, banks: int) -> Sides:
+    """Neighbours along rows lie in neighbouring banks; the shifts spread those along columns."""
+    if rows >= banks:
+        return Sides(rows, cols, max(banks - cols, 0), 0)
+    return Sides(rows, cols, 0, banks - rows)

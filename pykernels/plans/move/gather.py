@@ -1,0 +1,35 @@
+"""gather: elements of src that the index picks, to dst in order."""
+
+from __future__ import annotations
+
+from pykernels._generated.bodies import gather as body
+from pykernels.faults import Watch
+from pykernels.layout import View
+from pykernels.plan import Caps, Scratch, Step
+
+from .picked import check as check_views
+from .picked import picked
+
+__all__ = ["plan"]
+
+
+def plan(
+    caps: Caps, scratch: Scratch, src: View, index: View, dst: View, axis: int = -1,
+    check: bool = True,
+) -> list[Step]:  # fmt: skip
+    """One dispatch; none for an empty dst."""
+    if dst.ndim == 0 and src.ndim == 0:
+        src, index, dst = src.as_rank(1), index.as_rank(1), dst.as_rank(1)
+    at = check_views("gather", src, index, dst, axis, "src")
+    if dst.size == 0:
+        return []
+    limit = src.shape[at]
+    watch = Watch("index", limit, index.shape, dst.shape) if check else None
+    if limit == 0:  # every index is out of range: what is read of this is not used
+        shape = (*src.shape[:at], 1, *src.shape[at + 1 :])
+        src = scratch.empty((1,), src.dtype.name).with_layout(shape, (0,) * src.ndim)
+    step = body.step(
+        caps, picked(src, index, at), index, dst, S=src.dtype.itemsize, limit=limit,
+        last=max(limit - 1, 0), watch=watch,
+    )  # fmt: skip
+    return [step]

@@ -1,0 +1,16 @@
+"""The bits of an element that say whether it is zero."""
+
+from __future__ import annotations
+
+from pykernels.layout import View
+
+__all__ = ["keep"]
+
+ALL = (1 << 32) - 1
+
+
+def keep(src: View) -> tuple[int, int]:
+    """All but the sign of a float, as two words."""
+    if src.dtype.kind == "f":
+        return (1 << (8 * src.dtype.itemsize - 1)) - 1, 0
+    return ALL, ALL

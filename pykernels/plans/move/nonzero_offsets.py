@@ -1,0 +1,28 @@
+"""nonzero_offsets: the counts of chunks, then their sums."""
+
+from __future__ import annotations
+
+from pykernels._generated.bodies import nonzero_count, nonzero_scan
+from pykernels.errors import ShapeError
+from pykernels.layout import View
+from pykernels.plan import Caps, Scratch, Step, cdiv
+
+from .keeping import keep
+
+__all__ = ["CHUNK", "plan"]
+
+CHUNK = 4096
+
+
+def plan(caps: Caps, scratch: Scratch, src: View, offsets: View) -> list[Step]:
+    """Two dispatches; without elements only the one that writes a zero."""
+    wanted = (cdiv(src.size, CHUNK) + 1,)
+    if offsets.shape != wanted:
+        raise ShapeError(
+            f"[nonzero_offsets] offsets must have shape {wanted} but has {offsets.shape}"
+        )
+    scan = nonzero_scan.step(caps, offsets)
+    if src.size == 0:
+        return [scan]
+    lo, hi = keep(src)
+    return [nonzero_count.step(caps, src, offsets, keep_lo=lo, keep_hi=hi), scan]

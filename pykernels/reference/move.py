@@ -1,0 +1,75 @@
+"""gather, scatter, tri, pad, nonzero: movements of elements, in their own dtype."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = ["gather", "nonzero", "nonzero_offsets", "pad", "scatter", "tri"]
+
+Array = np.ndarray[Any, Any]
+CHUNK = 4096
+_MODES: dict[str, Any] = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+
+
+def gather(src: Array, index: Array, dst: Array, axis: int = -1) -> Array:
+    """`dst` after dst[i, j, k] = src[i, index[i, j, k], k] for axis 1.
+
+    Indices outside of src leave their element of dst as it was.
+    """
+    out = np.array(dst, order="C")
+    inside = (index >= 0) & (index < src.shape[axis])
+    places: list[Array] = [*np.indices(index.shape)]
+    places[axis] = index
+    out[inside] = src[tuple(p[inside].astype(np.int64) for p in places)]
+    return out
+
+
+def scatter(src: Array, index: Array, dst: Array, axis: int = -1) -> Array:
+    """`dst` after dst[i, index[i, j, k], k] = src[i, j, k] for axis 1, in C order.
+
+    Indices outside of dst write nothing. Of several elements for one place the last one stays here;
+    the kernel promises one of them.
+    """
+    out = np.array(dst, order="C")
+    inside = (index >= 0) & (index < dst.shape[axis])
+    places: list[Array] = [*np.indices(index.shape)]
+    places[axis] = index
+    out[tuple(p[inside].astype(np.int64) for p in places)] = src[inside]
+    return out
+
+
+def tri(src: Array, upper: bool = False, diagonal: int = 0, value: float = 0) -> Array:
+    """src on one side of a diagonal of each matrix, `value` on the other."""
+    rows, cols = np.indices(src.shape[-2:])
+    keep = cols >= rows + diagonal if upper else cols <= rows + diagonal
+    return np.where(keep, src, np.array(value).astype(src.dtype))
+
+
+def pad(
+    src: Array, dst: Array, value: float = 0, before: tuple[int, ...] | None = None,
+    mode: str = "constant",
+) -> Array:  # fmt: skip
+    """src with a border that makes it as large as dst, by numpy's `pad`."""
+    front = before or (0,) * src.ndim
+    widths = [(a, n - a - m) for a, n, m in zip(front, dst.shape, src.shape, strict=True)]
+    if mode == "constant":
+        return np.pad(src, widths, constant_values=np.array(value).astype(src.dtype))
+    return np.pad(src, widths, mode=_MODES[mode])
+
+
+def nonzero_offsets(src: Array) -> Array:
+    """Elements that are not zero before each chunk of 4096, and in all, int32."""
+    flat = (src != 0).reshape(-1)
+    counts = [int(flat[i : i + CHUNK].sum()) for i in range(0, flat.size, CHUNK)]
+    return np.cumsum([0, *counts]).astype(np.int32)
+
+
+def nonzero(src: Array, offsets: Array, dst: Array) -> Array:
+    """`dst`, int32 (ndim, count), with the indices of what is not zero, in C order; places beyond
+    their number stay as they are."""
+    out = np.array(dst, order="C")
+    found = np.array(np.nonzero(src), np.int32).reshape(src.ndim, -1)[:, : dst.shape[1]]
+    out[:, : found.shape[1]] = found
+    return out
