@@ -15,7 +15,6 @@ from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.kernels import cpy, mul_mat
 from pykernels.layout import contiguous_layout
 from pykernels.scalars import integer
-from pykernels.views import reshaped
 
 __all__ = ["einsum", "tensordot"]
 
