@@ -17,14 +17,19 @@ from pykernels.bench.shapes import POWER, Shape, pick
 from pykernels.reference.elementwise import OPS
 
 SIZES = [Shape("256MiB", (1 << 26,), POWER), Shape("4096", (4096, 4096), POWER)]
-NUMPY = {"neg": "negative"}  # operations that numpy calls otherwise
-MAIN = {name: ("f32-67108864",) for name, op in OPS.items() if op.public}
+SMALLER = ("neg", "exp", "add")  # those that are measured in the second size too
+SHOWN = ("neg", "exp", "add", "gelu", "where")  # those of which a case stands in README
+TORCH = {
+    "equal": "eq", "not_equal": "ne", "less": "lt", "less_equal": "le", "greater": "gt",
+    "greater_equal": "ge", "left_shift": "bitwise_left_shift", "right_shift": "bitwise_right_shift",
+    "logsigmoid": "log_sigmoid",
+}  # fmt: skip
 
 
 def cases(edge: int = 0) -> Iterator[Case]:
     for name in MAIN:
-        for s in pick(SIZES, edge):
-            for dtype in ("float32", "float16"):
+        for s in pick(SIZES if name in SMALLER else SIZES[:1], edge):
+            for dtype in OPS[name].dtypes[:2]:
                 case = operation(name, s.dims, dtype, dtype)
                 yield case.labelled(name=s.name, origin=s.origin)
 
@@ -38,15 +43,20 @@ def __getattr__(name: str) -> Callable[..., Case]:
 def operation(
     kernel: str,
     shape: tuple[int, ...] = (4096, 4096),
-    dtype: str = "float32",
-    out: str = "float32",
+    dtype: str = "",
+    out: str = "",
 ) -> Case:
-    """Tensors of one shape, with inputs from the operation's domain where [-1, 1) is not in it."""
-    case = plain(kernel, shape, dtype, out)
-    tensors = dict(case.tensors)
+    """Tensors of one shape, with inputs from the operation's domain where [-1, 1) is not in it, or
+    integers. Without a dtype it is the first one that the operation takes."""
     op = OPS[kernel]
-    for name, (low, high) in zip(op.inputs, op.domain, strict=True):
-        if low > -1 or high < 1:
+    given = dtype if dtype in op.dtypes else op.dtypes[0]
+    case = plain(kernel, shape, given, "bool" if op.output == "bool" else out or given)
+    tensors = dict(case.tensors)
+    for name in op.conditions:
+        tensors[name] = replace(tensors[name], dtype="bool")
+    values = [name for name in op.inputs if name not in op.conditions]
+    for name, (low, high) in zip(values, op.domain, strict=True):
+        if (low > -1 or high < 1) and given != "bool":
             tensors[name] = replace(tensors[name], values=partial(between, low, high))
     return replace(case, tensors=tensors)
 
@@ -56,10 +66,23 @@ def between(low: float, high: float, rng: np.random.Generator, shape: tuple[int,
     return rng.uniform(max(low, -6e4), min(high, 6e4), shape)
 
 
+MAIN = {
+    name: (operation(name, SIZES[0].dims).id,) if name in SHOWN else ()
+    for name, op in OPS.items()
+    if op.public
+}
+
+
+def named(home: Any, kernel: str) -> Any:
+    """The function of a library, by one of the operation's names."""
+    found = (getattr(home, n, None) for n in (kernel, *OPS[kernel].aliases))
+    return next((f for f in found if f is not None), None)
+
+
 @numpy_peer
 def numpy(case: Case, t: dict[str, Any]) -> None:
-    function = getattr(np, NUMPY.get(case.kernel, case.kernel), None)
-    if function is None:
+    function = named(np, case.kernel)
+    if not isinstance(function, np.ufunc):
         raise Skipped("numpy has no such function")
     *inputs, dst = t.values()
     function(*inputs, out=dst)
@@ -67,7 +90,10 @@ def numpy(case: Case, t: dict[str, Any]) -> None:
 
 @torch_peer
 def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
-    function = getattr(torch, case.kernel, None)
+    name = TORCH.get(case.kernel, case.kernel)
+    function = getattr(torch, name, None)
+    if function is None:  # of torch.nn.functional, which takes no output
+        function = getattr(getattr(torch.ops.aten, name, None), "out", None)
     if function is None:
         raise Skipped("torch has no such function")
     *inputs, dst = t.values()
