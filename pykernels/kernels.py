@@ -1,7 +1,14 @@
 """Layer one: the kernels themselves. Views in, views out; nothing is allocated but scratch."""
 
-from ._generated import index as _index
-from ._generated.index import *  # noqa: F403
+import sys
+from typing import TYPE_CHECKING
+
+from ._generated.index import HOMES as HOMES
+from .lazy import Lazy
+
+if TYPE_CHECKING:
+    from ._generated.index import *  # noqa: F403
 
 __all__: list[str] = []
-__all__ += _index.__all__
+__all__ += sorted(HOMES)
+sys.modules[__name__].__class__ = Lazy

@@ -5,5 +5,15 @@ arguments makes the result a Tensor on its device. What only allocates is genera
 do more are in FAMILY.py here, and its `__all__` names them.
 """
 
-from pykernels._generated.functions import *  # noqa: F403
-from pykernels._generated.functions import __all__ as __all__
+import sys
+from typing import TYPE_CHECKING
+
+from pykernels._generated.functions import HOMES as HOMES
+from pykernels.lazy import Lazy
+
+if TYPE_CHECKING:
+    from pykernels._generated.functions import *  # noqa: F403
+
+__all__: list[str] = []
+__all__ += sorted(HOMES)
+sys.modules[__name__].__class__ = Lazy

@@ -1,0 +1,34 @@
+"""Names of a module that are loaded when they are first asked for."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+__all__ = ["Lazy"]
+
+
+class Lazy(ModuleType):
+    """A module whose `HOMES` says which module has each of its names.
+
+    A module below it never hides a name: `pykernels.functional.sort` is the function.
+    """
+
+    HOMES: Mapping[str, str]
+
+    def __getattr__(self, name: str) -> Any:
+        home = self.HOMES.get(name)
+        if home is None:
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        value = getattr(importlib.import_module(home), name)
+        setattr(self, name, value)
+        return value
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (isinstance(value, ModuleType) and name in self.HOMES):
+            super().__setattr__(name, value)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self.HOMES})
