@@ -10,8 +10,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from pykernels import arrays
 from pykernels._generated.ops.elementwise import OPS
-from pykernels.arrays import MAX_KNOWN, Array
+from pykernels.arrays import Array
 from pykernels.device import Device, Tensor, default_device
 from pykernels.dtypes import DTYPES, DTypeName, dtype_of
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
@@ -81,7 +82,7 @@ def operate(
     if direct:
         places = {n: i for i, n in enumerate(op.inputs)}
         given = [source for source, _ in plan.scalars if source in places]
-        if len(known) >= MAX_KNOWN:
+        if len(known) >= arrays.MAX_KNOWN:
             known.clear()
         known[key] = _Ran(
             plan.kernel, result._layout, tuple([places[n] for n in plan.tensors]),

@@ -13,7 +13,7 @@ __all__ = ["FAMILIES", "ROOT", "run_python", "small_checkout"]
 
 ROOT = Path(__file__).parents[1]
 # What tensors need.
-FAMILIES = ("fill", "copy")
+FAMILIES = ("fill", "copy", "random", "rows", "move")
 LEAVE = shutil.ignore_patterns("_generated", "__pycache__")
 
 

@@ -72,10 +72,13 @@ def test_a_row_makes_wrapper_function_texts_and_reference(toy: Toy) -> None:
     assert wrapper in after.files["wrappers/square.py"]
     assert "return 1 * dst.size" in after.files["kernels/square.py"]
     assert (
-        "def square(x: NDArray, *, out: None = None) -> NDArray: ..."
+        "def square(x: NDArray | float, *, out: None = None) -> NDArray: ..."
         in (after.files["functional.py"])
     )
-    assert "from .wrappers.square import square as square" in after.files["index.py"]
+    assert (
+        "from pykernels._generated.wrappers.square import square as square"
+        in after.files["index.py"]
+    )
     texts = {v.key: v.text for v in after.variants if v.axes["OP"] == "square"}
     assert {k.split(" mode=")[0] for k in texts} == {
         f"OP=square T={t} OUT={t} VEC={v}" for t in ("f32", "f16", "i32") for v in (1, 4)

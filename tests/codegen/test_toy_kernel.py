@@ -228,7 +228,7 @@ def test_functions_by_hand_are_those_that_a_file_lists(toy: Callable[..., Build]
         "pykernels/functional/toy.py": '"""A toy."""\n\n__all__ = ["zoom", "zap"]\n',
     }
     lines = toy(files).files["functions.py"].splitlines()
-    assert "from pykernels.functional.toy import zap as zap" in lines
+    assert "    from pykernels.functional.toy import zap as zap" in lines
     assert lines[-1] == "__all__ = ['toy_scale', 'zap', 'zoom']"
     for text, error in {
         "def zap(): ...\n": "zoo.py:1: __all__ must list the file's functions",
