@@ -168,7 +168,7 @@ def test_a_plan_in_javascript(page: Any) -> None:
         const copy = scratch.empty(x.shape, "float32");
         const bytes = (v) => Object.assign(v.with_layout([v.nbytes], [1]), { dtype: u8 });
         const u8 = { name: "uint8", short: "u8", itemsize: 1, kind: "u" };
-        const named = { head_rows: 6, heads: 1, alibi_heads: 1 };
+        const named = { head_rows: 6, heads: 1, first_head: 0, alibi_heads: 1 };
         return [
           pk.bodies.cpy_bytes.step(caps, { src: bytes(x), dst: bytes(copy) }),
           pk.bodies.softmax.step(caps, { x: copy, mask: null, sinks: null, dst },
