@@ -96,8 +96,8 @@ def _halve(caps: Caps, part: Part, axes: Sequence[Mapping[str, int]], found: lis
     if not pieces:
         name = min(large)
         raise LimitError(
-            f"{name} has parts of {_bytes_bound(caps, large[name])} bytes that cannot be cut, but "
-            f"one binding of this device holds {caps.max_binding}"
+            f"{name} spans {_bytes_bound(caps, large[name])} bytes in a part that cannot be cut "
+            f"further, but one binding of this device holds {caps.max_binding}"
         )
     for piece in pieces:
         _halve(caps, piece, axes, found)

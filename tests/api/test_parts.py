@@ -98,9 +98,11 @@ def test_cuts_are_where_vectors_begin() -> None:
 
 
 def test_a_row_that_no_binding_holds_is_refused() -> None:
-    with pytest.raises(pk.LimitError, match=r"x has parts of 4112 bytes .* device holds 4096"):
+    with pytest.raises(pk.LimitError, match=r"x spans 4112 bytes .* device holds 4096"):
         parts(CAPS, {"mask": view((9,)), "x": view((9, 1025))}, [{"x": 0, "mask": 0}])
-    with pytest.raises(pk.LimitError, match="dst has parts of 40000 bytes that cannot be cut"):
+    with pytest.raises(
+        pk.LimitError, match="dst spans 40000 bytes in a part that cannot be cut further"
+    ):
         parts(CAPS, {"dst": view((100, 100))}, [])
 
 

@@ -95,6 +95,16 @@ def test_softmax_in_parts_within_one_buffer(dev: pk.Device, how: str, dtype: str
                 in_one_buffer(dev, x, mask, how, form, form, delta)
 
 
+def test_softmax_in_parts_without_native_halves(dev: pk.Device) -> None:
+    """The temporaries in f32 are larger than the tensors, and than a binding."""
+    with caps(dev, f16=False, max_binding=dev._context.caps.alignment + 4096):
+        calls = SoftmaxCalls(dev)
+        x = logits(calls.rng, (40, 36), "float16")
+        calls.add(x, x_form=Form(phase=1), dst_form=Form(order=(1, 0)))
+        calls.add(x, calls.rng.normal(0, 1, (40, 36)).astype(np.float16), max_bias=8.0)
+        calls.check()
+
+
 def test_softmax_in_place_is_cut_without_copies(dev: pk.Device) -> None:
     x = logits(np.random.default_rng(0), (64, 36), "float32")
     with small(dev, 2400):
@@ -167,7 +177,7 @@ def test_softmax_mask_repeats_along_many_axes(dev: pk.Device, log: bool) -> None
 def test_softmax_of_a_row_that_no_binding_holds(dev: pk.Device) -> None:
     with small(dev, 2048):
         x = dev.ones((3, 2000))
-        with pytest.raises(pk.LimitError, match=r"\[softmax\] dst has parts of 8000 bytes"):
+        with pytest.raises(pk.LimitError, match=r"\[softmax\] dst spans 8000 bytes in a part"):
             softmax(x, dev.zeros((3, 2000)))
     dev.sync()
 
