@@ -48,6 +48,8 @@ def cases(edge: int = 0) -> Iterator[Case]:
     transposed = Operand((n, n), "float32", order=(1, 0))
     yield Case("softmax", {"x": transposed, "dst": transposed}, shape=(n, n), note="axis 0")
     yield problem("log_softmax", (n, n), "float32")
+    wide = problem("softmax", (cut(163840, edge), n), "float32")
+    yield wide.labelled(note="in parts", origin="2.5 GiB: more than one binding of a large GPU")
 
 
 @numpy_peer
@@ -90,6 +92,8 @@ def naive(case: Case) -> tuple[str, int]:
     result = "l - log(sum)" if case.kernel == "log_softmax" else "exp(l) / sum"
     if cols > 1 << 18:
         raise Skipped("one invocation would take seconds")
+    if rows * cols > 1 << 29:
+        raise Skipped("one binding does not hold it")
     text = f"""
 const ROWS = {rows}u;
 const COLS = {cols}u;
