@@ -7,6 +7,7 @@ again. Where one is, the others follow it to its device and the result is a Tens
 from __future__ import annotations
 
 import functools
+from collections.abc import Hashable
 from typing import Any, Final, TypeAlias, overload
 
 import numpy as np
@@ -23,8 +24,9 @@ __all__ = ["LAST", "Array", "Call", "Known", "NDArray", "is_last"]
 
 NDArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Array: TypeAlias = Tensor | NDArray
-# Layouts of the result and of views, by those of the arguments: calls of a function that went well.
-Known: TypeAlias = dict[tuple[Layout | bool | None, ...], tuple[Any, ...]]
+# Layouts of the result and of views, by those of the arguments and what else they depend on: calls
+# of a function that went well.
+Known: TypeAlias = dict[tuple[Hashable, ...], tuple[Any, ...]]
 MAX_KNOWN = 4096  # of a function
 
 
@@ -176,13 +178,15 @@ class Call:
         """The result as the caller gets it."""
         return result.numpy() if self._given is None else result
 
-    def remember(self, known: Known, *views: Tensor | None, flags: tuple[bool, ...] = ()) -> None:
+    def remember(
+        self, known: Known, *views: Tensor | None, flags: tuple[Hashable, ...] = ()
+    ) -> None:
         """Keep the layouts of the result and of the views that the kernel got, for calls on tensors
         of the same layouts: where all arguments were tensors, the result is new, and no axis was
         moved. `flags` are what else they depend on. Each view begins where its tensor does."""
         if self._given is None or self._out is not None or self._order is not None:
             return
-        key: list[Layout | bool | None] = []
+        key: list[Layout | None] = []
         for a in self._arrays:
             if isinstance(a, np.ndarray):
                 return

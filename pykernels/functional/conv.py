@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias, overload
+from typing import overload
 
 from pykernels import kernels
 from pykernels._generated.kernels.conv2d import KERNEL
 from pykernels._generated.kernels.conv_transpose2d import KERNEL as TRANSPOSE
 from pykernels._generated.ops import Activation
-from pykernels.arrays import Array, Call, NDArray
+from pykernels.arrays import Array, Known, NDArray
 from pykernels.device import Tensor
-from pykernels.dtypes import DTypeName
-from pykernels.errors import ArgumentError, DTypeError, ShapeError
-from pykernels.plan import Kernel
-from pykernels.plans.conv.geometry import LAYOUTS, check_group, geometry, pair, transposed_size
+from pykernels.errors import ArgumentError
+from pykernels.plans.conv.geometry import check_group, geometry, pair, transposed_size
+from pykernels.scalars import integer
+
+from ._images import ImageCall, Layout, Padding, Pair, numbers
 
 __all__ = ["conv2d", "conv_transpose2d"]
 
-Layout: TypeAlias = Literal["NCHW", "NHWC"]
-Pair: TypeAlias = int | Sequence[int]
-Padding: TypeAlias = Pair | Literal["same", "valid"]
+_known: Known = {}
 
 
 @overload
@@ -87,16 +85,36 @@ def conv2d(
         ArgumentError: if another argument is unusable.
         DTypeError and what `pykernels.kernels.conv2d` raises.
     """
-    call = _Call(KERNEL, x, w, bias, layout, out)
-    steps, apart = _numbers("stride", stride), _numbers("dilation", dilation)
-    edges = padding if isinstance(padding, str) else _numbers("padding", padding)
-    g = geometry(call.op, call.kernel, steps, edges, apart)
-    result = call.out(call.w.shape[0], g.output(call.op, call.image))
+    op = KERNEL.name
+    steps, edges = numbers(op, "stride", stride), numbers(op, "padding", padding)
+    apart, count = numbers(op, "dilation", dilation), integer(op, "groups", groups)
+    if (
+        out is None
+        and isinstance(layout, str)
+        and isinstance(x, Tensor)
+        and isinstance(w, Tensor)
+        and (bias is None or isinstance(bias, Tensor))
+    ):
+        extra = None if bias is None else bias._layout
+        known = _known.get((x._layout, w._layout, extra, steps, edges, apart, count, layout))
+        if known is not None:
+            lay, dst, src = known
+            result = x._fresh(lay)
+            kernels.conv2d(
+                x._with(src), w, result._with(dst), bias=bias, stride=steps, padding=edges,
+                dilation=apart, groups=count, layout=layout, activation=activation,
+            )  # fmt: skip
+            return result
+    call = ImageCall(KERNEL, layout, x, w, bias, out=out)
+    tx, tw, tb = call.images("x", x), call.weights("w", w), call.tensor("bias", bias)
+    g = geometry(op, (tw.shape[2], tw.shape[3]), steps, edges, apart)
+    result, dst = call.result_images(tw.shape[0], g.output(op, call.image(tx)), tx, tw)
     kernels.conv2d(
-        call.x, call.w, result, bias=call.bias, stride=steps, padding=g.padding, dilation=apart,
-        groups=groups, layout=layout, activation=activation,
+        tx, tw, dst, bias=tb, stride=steps, padding=edges, dilation=apart, groups=count,
+        layout=layout, activation=activation,
     )  # fmt: skip
-    return call.leave()
+    call.remember(_known, result, dst, tx, flags=(steps, edges, apart, count, layout))
+    return call.leave(result)
 
 
 @overload
@@ -166,77 +184,18 @@ def conv_transpose2d(
         ArgumentError: if another argument is unusable.
         DTypeError and what `pykernels.kernels.conv_transpose2d` raises.
     """
-    call = _Call(TRANSPOSE, x, w, bias, layout, out)
-    steps, apart = _numbers("stride", stride), _numbers("dilation", dilation)
-    edges, more = _numbers("padding", padding), _numbers("output_padding", output_padding)
+    op = TRANSPOSE.name
+    steps, edges = numbers(op, "stride", stride), numbers(op, "padding", padding)
+    apart, more = numbers(op, "dilation", dilation), numbers(op, "output_padding", output_padding)
     if isinstance(edges, str):
-        raise ArgumentError(f"[{call.op}] padding must be integers but is {padding!r}")
-    g = geometry(call.op, call.kernel, steps, edges, apart)
-    size = transposed_size(call.op, call.image, g, pair(call.op, "output_padding", more, 0))
-    result = call.out(call.w.shape[1] * check_group(call.op, groups, {}), size)
+        raise ArgumentError(f"[{op}] padding must be integers but is {padding!r}")
+    call = ImageCall(TRANSPOSE, layout, x, w, bias, out=out)
+    tx, tw, tb = call.images("x", x), call.weights("w", w), call.tensor("bias", bias)
+    g = geometry(op, (tw.shape[2], tw.shape[3]), steps, edges, apart)
+    size = transposed_size(op, call.image(tx), g, pair(op, "output_padding", more, 0))
+    result, dst = call.result_images(tw.shape[1] * check_group(op, groups, {}), size, tx, tw)
     kernels.conv_transpose2d(
-        call.x, call.w, result, bias=call.bias, stride=steps, padding=edges, output_padding=more,
-        dilation=apart, groups=groups, layout=layout, activation=activation,
+        tx, tw, dst, bias=tb, stride=steps, padding=edges, output_padding=more, dilation=apart,
+        groups=groups, layout=layout, activation=activation,
     )  # fmt: skip
-    return call.leave()
-
-
-def _numbers(name: str, value: Any) -> Any:
-    """torch's forms of a pair: an integer, or a sequence of one or two (of padding, four)."""
-    if isinstance(value, list | tuple):
-        return value[0] if len(value) == 1 else tuple(value)
-    return value
-
-
-class _Call:
-    """The tensors of one call: x with its axis of images, and the result that fits it."""
-
-    def __init__(
-        self, kernel: Kernel, x: Array, w: Array, bias: Array | None, layout: str,
-        out: Tensor | None,
-    ) -> None:  # fmt: skip
-        self.op = kernel.name
-        if layout not in LAYOUTS:
-            raise ArgumentError(f"[{self.op}] layout must be 'NCHW' or 'NHWC' but is {layout!r}")
-        self._layout, self._given = layout, out
-        self._call = Call(kernel, x, w, bias, out=out)
-        self.x, self.w = self._call.tensor("x", x), self._call.tensor("w", w)
-        self.bias = self._call.tensor("bias", bias)
-        if self.x.ndim not in (3, 4):
-            axes = ", ".join(layout)
-            raise ShapeError(
-                f"[{self.op}] x must have the axes ({axes}), the first may be missing, but has "
-                f"shape {self.x.shape}"
-            )
-        if self.w.ndim != 4:
-            raise ShapeError(f"[{self.op}] w must have four axes but has shape {self.w.shape}")
-        self._single = self.x.ndim == 3
-        if self._single:
-            self.x = self.x[None]
-
-    @property
-    def image(self) -> tuple[int, int]:
-        first = 2 if self._layout == "NCHW" else 1
-        return self.x.shape[first], self.x.shape[first + 1]
-
-    @property
-    def kernel(self) -> tuple[int, int]:
-        return self.w.shape[2], self.w.shape[3]
-
-    def out(self, channels: int, size: tuple[int, int]) -> Tensor:
-        """The tensor to write to, with its axis of images."""
-        shape = (channels, *size) if self._layout == "NCHW" else (*size, channels)
-        halves = self.x.dtype == self.w.dtype == "float16"
-        dtype: DTypeName = "float16" if halves else "float32"
-        if self._given is not None:
-            if self._given.dtype not in ("float32", "float16"):
-                raise DTypeError(
-                    f"[{self.op}] out must be float32 or float16 but is {self._given.dtype}"
-                )
-            dtype = self._given.dtype
-        whole = shape if self._single else (self.x.shape[0], *shape)
-        self._result = self._call.out(whole, dtype)
-        return self._result[None] if self._single else self._result
-
-    def leave(self) -> Array:
-        return self._call.leave(self._result)
+    return call.leave(result)

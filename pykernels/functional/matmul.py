@@ -14,6 +14,7 @@ from pykernels.device import Tensor
 from pykernels.dtypes import DTypeName
 from pykernels.errors import DTypeError, ShapeError
 from pykernels.kernels import mul_mat
+from pykernels.scalars import real
 
 __all__ = ["matmul"]
 
@@ -26,13 +27,15 @@ _CORE = "with core signature (n?,k),(k,m?)->(n?,m?)"
 
 @overload
 def matmul(
-    a: Tensor, b: Array, *, bias: Array | None = None, activation: Activation | None = None,
-    precision: Precision | None = None, out: Tensor | None = None,
+    a: Tensor, b: Array, *, bias: Array | None = None, residual: Array | None = None,
+    scale: float = 1.0, activation: Activation | None = None, precision: Precision | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...  # fmt: skip
 @overload
 def matmul(
-    a: Array, b: Tensor, *, bias: Array | None = None, activation: Activation | None = None,
-    precision: Precision | None = None, out: Tensor | None = None,
+    a: Array, b: Tensor, *, bias: Array | None = None, residual: Array | None = None,
+    scale: float = 1.0, activation: Activation | None = None, precision: Precision | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...  # fmt: skip
 @overload
 def matmul(
@@ -40,30 +43,36 @@ def matmul(
     b: Array,
     *,
     bias: Array | None = None,
+    residual: Array | None = None,
+    scale: float = 1.0,
     activation: Activation | None = None,
     precision: Precision | None = None,
     out: Tensor,
 ) -> Tensor: ...
 @overload
 def matmul(
-    a: NDArray, b: NDArray, *, bias: NDArray | None = None, activation: Activation | None = None,
-    precision: Precision | None = None, out: None = None,
+    a: NDArray, b: NDArray, *, bias: NDArray | None = None, residual: NDArray | None = None,
+    scale: float = 1.0, activation: Activation | None = None, precision: Precision | None = None,
+    out: None = None,
 ) -> NDArray: ...  # fmt: skip
 @overload
 def matmul(
-    a: Array, b: Array, *, bias: Array | None = None, activation: Activation | None = None,
-    precision: Precision | None = None, out: Tensor | None = None,
+    a: Array, b: Array, *, bias: Array | None = None, residual: Array | None = None,
+    scale: float = 1.0, activation: Activation | None = None, precision: Precision | None = None,
+    out: Tensor | None = None,
 ) -> Array: ...  # fmt: skip
 def matmul(
     a: Array,
     b: Array,
     *,
     bias: Array | None = None,
+    residual: Array | None = None,
+    scale: float = 1.0,
     activation: Activation | None = None,
     precision: Precision | None = None,
     out: Tensor | None = None,
 ) -> Array:
-    """The matrix product act(a @ b + bias), with numpy's rules for the shapes of a and b.
+    """The matrix product act(scale * (a @ b) + bias + residual), with numpy's rules for a and b.
 
     (..., n, k) and (..., k, m) give (..., n, m); leading axes broadcast; an operand of one axis is
     a vector and its axis is not in the result. Sums are f32 whatever the operands are, and no
@@ -72,7 +81,9 @@ def matmul(
     Args:
         a: Tensor or numpy array, float32 or float16, one axis or more.
         b: Tensor or numpy array, float32 or float16, one axis or more.
-        bias: float32 or float16, added to the sums; broadcast to the result's shape.
+        bias: float32 or float16, added to the scaled sums; broadcast to the result's shape.
+        residual: As bias: a second one, such as what the product is an update of. May be out.
+        scale: Factor of the sums.
         activation: Applied last; 'gelu' is by erf.
         precision: 'fast' lets large products on devices with f16 round float32 operands to
             float16 (beyond 65,504 they are inf) and sum 32 products at a time in float16, 64 from
@@ -89,35 +100,36 @@ def matmul(
         ShapeError: if the shapes do not fit by numpy's rules.
         DTypeError, ArgumentError and what `pykernels.kernels.mul_mat` raises.
     """
+    if type(scale) is not float:
+        scale = real("matmul", "scale", scale)
     if (
         out is None
         and isinstance(a, Tensor)
         and isinstance(b, Tensor)
         and (bias is None or isinstance(bias, Tensor))
+        and (residual is None or isinstance(residual, Tensor))
     ):
-        known = _known.get((a._layout, b._layout, None if bias is None else bias._layout))
+        known = _known.get((
+            a._layout, b._layout, None if bias is None else bias._layout,
+            None if residual is None else residual._layout,
+        ))  # fmt: skip
         if known is not None:
-            lay, wide, tall, dst, added = known
+            lay, wide, tall, dst, added, more = known
             result = a._fresh(lay)
             mul_mat(
                 b._with(wide), a._with(tall), result._with(dst),
-                bias=None if bias is None else bias._with(added), activation=activation,
-                precision=precision,
+                bias=None if bias is None else bias._with(added),
+                residual=None if residual is None else residual._with(more), scale=scale,
+                activation=activation, precision=precision,
             )  # fmt: skip
             return result
-    call = Call(_MATMUL, a, b, bias, out=out)
-    left, right, extra = call.tensor("a", a), call.tensor("b", b), call.tensor("bias", bias)
+    call = Call(_MATMUL, a, b, bias, residual, out=out)
+    left, right = call.tensor("a", a), call.tensor("b", b)
+    extra = {"bias": call.tensor("bias", bias), "residual": call.tensor("residual", residual)}
     lead, tail = _shape(left, right)
     result = call.out((*lead, *tail), _dtype(left, right, out))
     rows, cols = left.ndim > 1, right.ndim > 1
-    if extra is not None:
-        try:
-            extra = extra.broadcast_to(result.shape)
-        except ValueError:
-            raise ShapeError(
-                f"[matmul] bias must broadcast to {result.shape} but has shape {extra.shape}"
-            ) from None
-        extra = _with_axes(extra, rows, cols)
+    added, more = (_spread(name, t, result.shape, rows, cols) for name, t in extra.items())
     matrix_a = left if rows else left[None, :]
     matrix_b = right if cols else right[:, None]
     lead_b = range(matrix_b.ndim - 2)
@@ -127,8 +139,10 @@ def matmul(
         matrix_a.broadcast_to((*lead, *matrix_a.shape[-2:])),
         _with_axes(result, rows, cols),
     )
-    mul_mat(*views, bias=extra, activation=activation, precision=precision)
-    call.remember(_known, result, *views, extra)
+    mul_mat(
+        *views, bias=added, residual=more, scale=scale, activation=activation, precision=precision
+    )
+    call.remember(_known, result, *views, added, more)
     return call.leave(result)
 
 
@@ -163,6 +177,20 @@ def _dtype(left: Tensor, right: Tensor, out: Tensor | None) -> DTypeName:
     if out.dtype not in ("float32", "float16"):
         raise DTypeError(f"[matmul] out must be float32 or float16 but is {out.dtype}")
     return out.dtype
+
+
+def _spread(
+    name: str, t: Tensor | None, shape: tuple[int, ...], rows: bool, cols: bool
+) -> Tensor | None:
+    """What is added, over the result with the axes that vectors left out."""
+    if t is None:
+        return None
+    try:
+        return _with_axes(t.broadcast_to(shape), rows, cols)
+    except ValueError:
+        raise ShapeError(
+            f"[matmul] {name} must broadcast to {shape} but has shape {t.shape}"
+        ) from None
 
 
 def _with_axes(t: Tensor, rows: bool, cols: bool) -> Tensor:

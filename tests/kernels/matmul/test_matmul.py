@@ -92,6 +92,39 @@ def test_matmul_dtypes_and_out(dev: pk.Device) -> None:
         pk.matmul(half, full, bias=dev.ones(3))
 
 
+@gpu
+def test_matmul_with_residual_and_scale(dev: pk.Device) -> None:
+    """act(scale * (a @ b) + bias + residual), for every place where a vector has no axis."""
+    rng = np.random.default_rng(0)
+    for a_shape, b_shape in (((5, 2, 3), (3, 4)), ((2, 3), (3,)), ((3,), (5, 3, 4)), ((3,), (3,))):
+        a, b = (rng.integers(-3, 4, s).astype(F32) for s in (a_shape, b_shape))
+        plain = np.asarray(np.matmul(a, b))
+        bias = rng.integers(-3, 4, plain.shape[-1:]).astype(F32)
+        residual = rng.integers(-3, 4, plain.shape).astype(F16)
+        want = np.maximum(-2 * plain + bias + residual, 0).astype(F32) + np.float32(0)
+        more: dict[str, Any] = {"scale": -2, "activation": "relu"}
+        x = dev.tensor(a)
+        for _ in range(2):  # the second call is known
+            got = pk.matmul(x, dev.tensor(b), bias=dev.tensor(bias), residual=dev.tensor(residual),
+                            **more)  # fmt: skip
+            assert_same_bits(got.numpy(), want)
+        assert_same_bits(pk.matmul(a, b, bias=bias, residual=residual, **more), want)
+        # bias and residual are not each other's, known or not.
+        got = pk.matmul(x, dev.tensor(b), residual=dev.tensor(residual))
+        assert_same_bits(got.numpy() + 0, (plain + residual).astype(F32) + 0)
+        got = pk.matmul(x, dev.tensor(b), bias=dev.tensor(residual))
+        assert_same_bits(got.numpy() + 0, (plain + residual).astype(F32) + 0)
+    x, same = dev.ones((2, 3)), dev.ones((2, 2))
+    assert (pk.matmul(x, x.T, residual=same, out=same).numpy() == 4).all()
+    with pytest.raises(pk.ShapeError, match=r"\[matmul\] residual must broadcast to \(2, 2\)"):
+        pk.matmul(x, x.T, residual=dev.ones(3))
+    with pytest.raises(pk.DTypeError, match=r"\[matmul\] residual must be float32 or float16"):
+        pk.matmul(x, x.T, residual=dev.ones(2, "int32"))
+    for call in (lambda v: pk.matmul(x, x.T, scale=v), lambda v: pk.matmul(x, x, scale=v)):
+        with pytest.raises(pk.PyKernelsError, match=r"\[matmul\]"):
+            call("2")
+
+
 # -- choices, without a GPU -----------------------------------------------------------------------
 
 LARGE = Caps(True, True, 32, 1024, 49152, 1 << 31, 65535, named("nvidia-h200"))
