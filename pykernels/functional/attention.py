@@ -1,4 +1,4 @@
-"""flash_attn and its gradients, and torch's scaled_dot_product_attention on it."""
+"""flash_attn, and torch's scaled_dot_product_attention on it."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Literal, TypeAlias, overload
 import numpy as np
 
 from pykernels._generated.kernels.flash_attn import KERNEL
-from pykernels._generated.kernels.flash_attn_backward import KERNEL as BACKWARD
 from pykernels.arrays import Array, Call, Known, NDArray
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, ShapeError
 from pykernels.kernels import flash_attn as _flash_attn
-from pykernels.kernels import flash_attn_backward as _flash_attn_backward
-from pykernels.scalars import flag
+from pykernels.plans.attention.arguments import number
+from pykernels.runtime.launch import launch
+from pykernels.scalars import flag, real
 
-__all__ = ["flash_attn", "flash_attn_backward", "scaled_dot_product_attention"]
+__all__ = ["flash_attn", "scaled_dot_product_attention"]
 
 Causal: TypeAlias = bool | Literal["top-left", "bottom-right"]
 Window: TypeAlias = tuple[int | None, int | None] | None
@@ -26,7 +26,8 @@ _NAMES = {"q": "query", "k": "key", "v": "value", "mask": "attn_mask"}
 _SDPA = replace(
     KERNEL, name=SDPA, args=tuple(replace(a, name=_NAMES.get(a.name, a.name)) for a in KERNEL.args)
 )
-_known: Known = {}
+_flash_known: Known = {}
+_sdpa_known: Known = {}
 
 
 @overload
@@ -113,6 +114,27 @@ def flash_attn(
         ShapeError, DTypeError, ArgumentError, LimitError and what `pykernels.kernels` raises.
     """
     return_lse = flag("flash_attn", "return_lse", return_lse)
+    if (
+        out is None
+        and isinstance(q, Tensor)
+        and isinstance(k, Tensor)
+        and isinstance(v, Tensor)
+        and (mask is None or isinstance(mask, Tensor))
+        and (sinks is None or isinstance(sinks, Tensor))
+        and (lengths is None or isinstance(lengths, Tensor))
+    ):
+        known = _flash_known.get((
+            q._layout, k._layout, v._layout, None if mask is None else mask._layout,
+            None if sinks is None else sinks._layout,
+            None if lengths is None else lengths._layout, return_lse,
+        ))  # fmt: skip
+        if known is not None:
+            result, lse = q._fresh(known[0]), q._fresh(known[1]) if return_lse else None
+            _flash_attn(
+                q, k, v, result, mask=mask, sinks=sinks, lengths=lengths, lse=lse, scale=scale,
+                causal=causal, window=window, max_bias=max_bias, softcap=softcap,
+            )  # fmt: skip
+            return result if lse is None else (result, lse)
     call = Call(KERNEL, q, k, v, mask, sinks, lengths, out=out)
     tq, tk, tv = call.tensor("q", q), call.tensor("k", k), call.tensor("v", v)
     if tq.ndim != 4 or tv.ndim != 4:
@@ -129,6 +151,7 @@ def flash_attn(
         lengths=call.tensor("lengths", lengths), lse=lse, scale=scale, causal=causal,
         window=window, max_bias=max_bias, softcap=softcap,
     )  # fmt: skip
+    call.remember(_flash_known, result, lse, flags=(return_lse,))
     return call.leave(result) if lse is None else (call.leave(result), call.leave(lse))
 
 
@@ -189,6 +212,8 @@ def scaled_dot_product_attention(
         raise ArgumentError(f"[{SDPA}] dropout_p must be 0 but is {dropout_p!r}")
     if is_causal and attn_mask is not None:
         raise ArgumentError(f"[{SDPA}] attn_mask must be None when is_causal is True")
+    if scale is not None:
+        scale = number(SDPA, "scale", real(SDPA, "scale", scale), least=None)
     if (
         out is None
         and isinstance(query, Tensor)
@@ -197,14 +222,14 @@ def scaled_dot_product_attention(
         and (attn_mask is None or isinstance(attn_mask, Tensor))
     ):
         extra = None if attn_mask is None else attn_mask._layout
-        known = _known.get((query._layout, key._layout, value._layout, extra, *flags))
+        known = _sdpa_known.get((query._layout, key._layout, value._layout, extra, *flags))
         if known is not None:
             lay, q_lay, k_lay, v_lay, dst, added = known
             result = query._fresh(lay)
-            _flash_attn(
-                query._with(q_lay), key._with(k_lay), value._with(v_lay), result._with(dst),
-                mask=None if attn_mask is None else attn_mask._with(added), scale=scale,
-                causal="top-left" if is_causal else False,
+            _attend(
+                query._with(q_lay), key._with(k_lay), value._with(v_lay),
+                None if attn_mask is None else attn_mask._with(added), result._with(dst), scale,
+                is_causal,
             )  # fmt: skip
             return result
     call = Call(_SDPA, query, key, value, attn_mask, out=out)
@@ -215,6 +240,8 @@ def scaled_dot_product_attention(
             raise ShapeError(f"[{SDPA}] {name} must have two or more axes but has shape {t.shape}")
     mask = call.tensor("attn_mask", attn_mask)
     lead = _lead(q, k, v, enable_gqa)
+    _fit("key", k, (*k.shape[:-1], q.shape[-1]))
+    _fit("value", v, (*v.shape[:-2], k.shape[-2], v.shape[-1]))
     dtype = out.dtype if out is not None and out.dtype in ("float32", "float16") else q.dtype
     result = call.out((*lead, q.shape[-2], v.shape[-1]), dtype)
     heads = lead[-1:] or (1,)
@@ -234,7 +261,7 @@ def scaled_dot_product_attention(
     ]
     views = _each(full, mask, result[None] if not lead else result, scale, is_causal)
     if len(lead) <= 2:  # one call of the kernel
-        call.remember(_known, result, *views, flags=flags)
+        call.remember(_sdpa_known, result, *views, flags=flags)
     return call.leave(result)
 
 
@@ -259,6 +286,11 @@ def _lead(q: Tensor, k: Tensor, v: Tensor, enable_gqa: bool) -> tuple[int, ...]:
         ) from None
 
 
+def _fit(name: str, t: Tensor, shape: tuple[int, ...]) -> None:
+    if t.shape != shape:
+        raise ShapeError(f"[{SDPA}] {name} must have shape {shape} but has shape {t.shape}")
+
+
 def _each(
     tensors: list[Tensor], mask: Tensor | None, result: Tensor, scale: float | None, causal: bool
 ) -> tuple[Tensor | None, ...]:
@@ -273,110 +305,19 @@ def _each(
     q, k, v, dst = (t[None] if t.ndim == 3 else t for t in (*tensors, result))
     if mask is not None and mask.ndim < 4:
         mask = mask[(None,) * (4 - mask.ndim)]
-    _flash_attn(q, k, v, dst, mask=mask, scale=scale, causal="top-left" if causal else False)
+    _attend(q, k, v, mask, dst, scale, causal)
     return q, k, v, dst, mask
 
 
-@overload
-def flash_attn_backward(
-    q: Tensor, k: Array, v: Array, o: Array, lse: Array, do: Array, *, mask: Array | None = None,
-    sinks: Array | None = None, scale: float | None = None, causal: Causal = False,
-    window: Window = None, max_bias: float = 0.0, softcap: float = 0.0,
-    out: tuple[Tensor, Tensor, Tensor] | None = None,
-) -> tuple[Tensor, Tensor, Tensor]: ...  # fmt: skip
-@overload
-def flash_attn_backward(
-    q: Array, k: Array, v: Array, o: Array, lse: Array, do: Array, *, mask: Array | None = None,
-    sinks: Array | None = None, scale: float | None = None, causal: Causal = False,
-    window: Window = None, max_bias: float = 0.0, softcap: float = 0.0,
-    out: tuple[Tensor, Tensor, Tensor],
-) -> tuple[Tensor, Tensor, Tensor]: ...  # fmt: skip
-@overload
-def flash_attn_backward(
-    q: NDArray, k: NDArray, v: NDArray, o: NDArray, lse: NDArray, do: NDArray, *,
-    mask: NDArray | None = None, sinks: NDArray | None = None, scale: float | None = None,
-    causal: Causal = False, window: Window = None, max_bias: float = 0.0, softcap: float = 0.0,
-    out: None = None,
-) -> tuple[NDArray, NDArray, NDArray]: ...  # fmt: skip
-@overload
-def flash_attn_backward(
-    q: Array, k: Array, v: Array, o: Array, lse: Array, do: Array, *, mask: Array | None = None,
-    sinks: Array | None = None, scale: float | None = None, causal: Causal = False,
-    window: Window = None, max_bias: float = 0.0, softcap: float = 0.0,
-    out: tuple[Tensor, Tensor, Tensor] | None = None,
-) -> tuple[Array, Array, Array]: ...  # fmt: skip
-def flash_attn_backward(
-    q: Array,
-    k: Array,
-    v: Array,
-    o: Array,
-    lse: Array,
-    do: Array,
-    *,
-    mask: Array | None = None,
-    sinks: Array | None = None,
-    scale: float | None = None,
-    causal: Causal = False,
-    window: Window = None,
-    max_bias: float = 0.0,
-    softcap: float = 0.0,
-    out: tuple[Tensor, Tensor, Tensor] | None = None,
-) -> tuple[Array, Array, Array]:
-    """The gradients (dq, dk, dv) of sum(do * flash_attn(q, k, v, ...)), summed in f32.
-
-    Give the arguments of the forward call again, with its result `o` and its log-sum-exp `lse`.
-    dk and dv are sums over the query heads of their KV head. A query that may see no key gets and
-    gives gradients of 0; mask and sinks get none.
-
-    Args:
-        q: Tensor or numpy array, float32 or float16, (B, H, S, D).
-        k: Likewise, (B, Hkv, T, D); H is a multiple of Hkv.
-        v: Likewise, (B, Hkv, T, Dv).
-        o: Likewise, (B, H, S, Dv): the result of the forward call.
-        lse: float32, (B, H, S): the forward call's log-sum-exp.
-        do: Like o: what comes back to it.
-        mask: float32 or float16, added to the scores, or bool, True where a key may be seen;
-            broadcast to (B, H, S, T).
-        sinks: float32, (H,): as in the forward call; lse holds what they do.
-        scale: Factor of q.k; None is 1 / sqrt(D).
-        causal: True: the last query sees the last key; 'top-left': query i sees keys 0 to i.
-        window: (left, right): query i sees keys i + T - S - left to i + T - S + right.
-        max_bias: ALiBi: its slopes multiply the mask; 0 is none.
-        softcap: Scores become softcap * tanh(score / softcap); 0 is none.
-        out: The Tensors to write to, float32 or float16; None makes them, each with the shape and
-            dtype of what it is the gradient of.
-
-    Returns:
-        numpy arrays if all arguments are numpy arrays, else Tensors.
-
-    Raises:
-        DTypeError, ShapeError, ArgumentError, LimitError and what `pykernels.kernels` raises.
-    """
-    if out is not None and (not isinstance(out, tuple) or len(out) != 3):
-        raise ArgumentError(
-            "[flash_attn_backward] out must be a tuple of three Tensors but is "
-            f"{type(out).__name__}"
-        )
-    first = None if out is None else out[0]
-    call = Call(BACKWARD, q, k, v, o, lse, do, mask, sinks, out=first)
-    q, k, v = call.tensor("q", q), call.tensor("k", k), call.tensor("v", v)
-    dq, dk, dv = out or (call.out(t.shape, t.dtype) for t in (q, k, v))
-    _flash_attn_backward(
-        q,
-        k,
-        v,
-        call.tensor("o", o),
-        call.tensor("lse", lse),
-        call.tensor("do", do),
-        dq,
-        dk,
-        dv,
-        mask=call.tensor("mask", mask),
-        sinks=call.tensor("sinks", sinks),
-        scale=scale,
-        causal=causal,
-        window=window,
-        max_bias=max_bias,
-        softcap=softcap,
+def _attend(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dst: Tensor, scale: float | None,
+    causal: bool,
+) -> None:  # fmt: skip
+    """flash_attn, whose errors have this function's name and its arguments'."""
+    options = (scale, "top-left" if causal else False, None, 0.0, 0.0)
+    places = (q._location, k._location, v._location, None if mask is None else mask._location)
+    launch(
+        (_SDPA, options, *places, None, None, None, dst._location),
+        (q, k, v, mask, None, None, None, dst),
+        (),
     )
-    return call.leave(dq), call.leave(dk), call.leave(dv)

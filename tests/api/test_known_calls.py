@@ -37,7 +37,28 @@ def _causal(x: pk.Tensor, mask: pk.Tensor) -> pk.Tensor:
     return pk.scaled_dot_product_attention(x[0], x[0], mask[0], is_causal=True)
 
 
-CALLS = (_softmax, _matmul, _vector, _attention, _causal)
+def _residual(x: pk.Tensor, mask: pk.Tensor) -> pk.Tensor:
+    return pk.matmul(x, mask, residual=mask[0], scale=0.5)
+
+
+def _flash(x: pk.Tensor, mask: pk.Tensor) -> pk.Tensor:
+    return pk.flash_attn(x[None], mask[None], x[None], mask=mask[0], causal=True)
+
+
+def _lse(x: pk.Tensor, mask: pk.Tensor) -> pk.Tensor:
+    return pk.flash_attn(x[None], mask[None], x[None], sinks=mask[:, 0, 0], return_lse=True)[1]
+
+
+def _convolution(x: pk.Tensor, mask: pk.Tensor) -> pk.Tensor:
+    return pk.conv2d(x[None], mask[None, :, :3, :3], x[:1, 0, 0], (1, 2), "valid", groups=1)
+
+
+def _image(x: pk.Tensor, mask: pk.Tensor) -> pk.Tensor:
+    return pk.conv2d(x, mask[:3, :1, None, :5], None, [2], padding=1, groups=3, layout="NCHW")
+
+
+CALLS = (_softmax, _matmul, _residual, _vector, _attention, _causal, _flash, _lse, _convolution,
+         _image)  # fmt: skip
 
 
 @pytest.fixture
@@ -66,7 +87,7 @@ def test_a_known_call_computes_the_same(
     short = [call(*p).numpy() for p in places]
     assert made == []
     monkeypatch.setattr(Call, "remember", lambda *args, **more: None)
-    for function in (pk.softmax, pk.matmul, pk.scaled_dot_product_attention):
+    for function in (pk.softmax, pk.matmul, pk.scaled_dot_product_attention, pk.conv2d):
         for name, value in function.__globals__.items():
             if name.endswith("_known"):
                 value.clear()

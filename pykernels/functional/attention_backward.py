@@ -1,0 +1,120 @@
+"""The gradients of flash_attn."""
+
+from __future__ import annotations
+
+from typing import overload
+
+from pykernels._generated.kernels.flash_attn_backward import KERNEL
+from pykernels.arrays import Array, Call, NDArray
+from pykernels.device import Tensor
+from pykernels.errors import ArgumentError
+from pykernels.kernels import flash_attn_backward as _flash_attn_backward
+
+from .attention import Causal, Window
+
+__all__ = ["flash_attn_backward"]
+
+
+@overload
+def flash_attn_backward(
+    q: Tensor, k: Array, v: Array, o: Array, lse: Array, do: Array, *, mask: Array | None = None,
+    sinks: Array | None = None, scale: float | None = None, causal: Causal = False,
+    window: Window = None, max_bias: float = 0.0, softcap: float = 0.0,
+    out: tuple[Tensor, Tensor, Tensor] | None = None,
+) -> tuple[Tensor, Tensor, Tensor]: ...  # fmt: skip
+@overload
+def flash_attn_backward(
+    q: Array, k: Array, v: Array, o: Array, lse: Array, do: Array, *, mask: Array | None = None,
+    sinks: Array | None = None, scale: float | None = None, causal: Causal = False,
+    window: Window = None, max_bias: float = 0.0, softcap: float = 0.0,
+    out: tuple[Tensor, Tensor, Tensor],
+) -> tuple[Tensor, Tensor, Tensor]: ...  # fmt: skip
+@overload
+def flash_attn_backward(
+    q: NDArray, k: NDArray, v: NDArray, o: NDArray, lse: NDArray, do: NDArray, *,
+    mask: NDArray | None = None, sinks: NDArray | None = None, scale: float | None = None,
+    causal: Causal = False, window: Window = None, max_bias: float = 0.0, softcap: float = 0.0,
+    out: None = None,
+) -> tuple[NDArray, NDArray, NDArray]: ...  # fmt: skip
+@overload
+def flash_attn_backward(
+    q: Array, k: Array, v: Array, o: Array, lse: Array, do: Array, *, mask: Array | None = None,
+    sinks: Array | None = None, scale: float | None = None, causal: Causal = False,
+    window: Window = None, max_bias: float = 0.0, softcap: float = 0.0,
+    out: tuple[Tensor, Tensor, Tensor] | None = None,
+) -> tuple[Array, Array, Array]: ...  # fmt: skip
+def flash_attn_backward(
+    q: Array,
+    k: Array,
+    v: Array,
+    o: Array,
+    lse: Array,
+    do: Array,
+    *,
+    mask: Array | None = None,
+    sinks: Array | None = None,
+    scale: float | None = None,
+    causal: Causal = False,
+    window: Window = None,
+    max_bias: float = 0.0,
+    softcap: float = 0.0,
+    out: tuple[Tensor, Tensor, Tensor] | None = None,
+) -> tuple[Array, Array, Array]:
+    """The gradients (dq, dk, dv) of sum(do * flash_attn(q, k, v, ...)), summed in f32.
+
+    Give the arguments of the forward call again, with its result `o` and its log-sum-exp `lse`.
+    dk and dv are sums over the query heads of their KV head. A query that may see no key gets and
+    gives gradients of 0; mask and sinks get none.
+
+    Args:
+        q: Tensor or numpy array, float32 or float16, (B, H, S, D).
+        k: Likewise, (B, Hkv, T, D); H is a multiple of Hkv.
+        v: Likewise, (B, Hkv, T, Dv).
+        o: Likewise, (B, H, S, Dv): the result of the forward call.
+        lse: float32, (B, H, S): the forward call's log-sum-exp.
+        do: Like o: what comes back to it.
+        mask: float32 or float16, added to the scores, or bool, True where a key may be seen;
+            broadcast to (B, H, S, T).
+        sinks: float32, (H,): as in the forward call; lse holds what they do.
+        scale: Factor of q.k; None is 1 / sqrt(D).
+        causal: True: the last query sees the last key; 'top-left': query i sees keys 0 to i.
+        window: (left, right): query i sees keys i + T - S - left to i + T - S + right.
+        max_bias: ALiBi: its slopes multiply the mask; 0 is none.
+        softcap: Scores become softcap * tanh(score / softcap); 0 is none.
+        out: The Tensors to write to, float32 or float16; None makes them, each with the shape and
+            dtype of what it is the gradient of.
+
+    Returns:
+        numpy arrays if all arguments are numpy arrays, else Tensors.
+
+    Raises:
+        DTypeError, ShapeError, ArgumentError, LimitError and what `pykernels.kernels` raises.
+    """
+    if out is not None and (not isinstance(out, tuple) or len(out) != 3):
+        raise ArgumentError(
+            "[flash_attn_backward] out must be a tuple of three Tensors but is "
+            f"{type(out).__name__}"
+        )
+    first = None if out is None else out[0]
+    call = Call(KERNEL, q, k, v, o, lse, do, mask, sinks, out=first)
+    q, k, v = call.tensor("q", q), call.tensor("k", k), call.tensor("v", v)
+    dq, dk, dv = out or (call.out(t.shape, t.dtype) for t in (q, k, v))
+    _flash_attn_backward(
+        q,
+        k,
+        v,
+        call.tensor("o", o),
+        call.tensor("lse", lse),
+        call.tensor("do", do),
+        dq,
+        dk,
+        dv,
+        mask=call.tensor("mask", mask),
+        sinks=call.tensor("sinks", sinks),
+        scale=scale,
+        causal=causal,
+        window=window,
+        max_bias=max_bias,
+        softcap=softcap,
+    )
+    return call.leave(dq), call.leave(dk), call.leave(dv)
