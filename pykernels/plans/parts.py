@@ -10,7 +10,9 @@ from pykernels.errors import LimitError
 from pykernels.layout import Ints, Rows, View, merge_axes, repeated
 from pykernels.plan import Caps
 
-__all__ = ["Part", "fits_binding", "in_levels", "narrow", "parts", "row_parts"]
+__all__ = [
+    "MAX_PARTS", "Part", "fits_binding", "halves", "in_levels", "narrow", "parts", "row_parts",
+]  # fmt: skip
 
 # Each is a dispatch at least, and one batch holds no more.
 MAX_PARTS = 1024
@@ -90,18 +92,26 @@ def _halve(caps: Caps, part: Part, axes: Sequence[Mapping[str, int]], found: lis
         found.append(part)
         _check_count(len(found))
         return
-    reach = [_reach(large, axis) for axis in axes]
-    if max(reach, default=0) == 0:
+    pieces = halves(part, axes, large)
+    if not pieces:
         name = min(large)
         raise LimitError(
             f"{name} has parts of {_bytes_bound(caps, large[name])} bytes that cannot be cut, but "
             f"one binding of this device holds {caps.max_binding}"
         )
+    for piece in pieces:
+        _halve(caps, piece, axes, found)
+
+
+def halves(part: Part, axes: Sequence[Mapping[str, int]], views: Mapping[str, View]) -> list[Part]:
+    """Two parts along the axis on which these views reach furthest, none where all are short."""
+    reach = [_reach(views, axis) for axis in axes]
+    if max(reach, default=0) == 0:
+        return []
     axis = reach.index(max(reach))
     n = _length(part, axes[axis])
     half = n // 2 // 64 * 64 or n // 2
-    for first, size in ((0, half), (half, n - half)):
-        _halve(caps, _cut(part, axes, axis, first, size), axes, found)
+    return [_cut(part, axes, axis, first, size) for first, size in ((0, half), (half, n - half))]
 
 
 def _check_count(parts: int) -> None:

@@ -18,6 +18,7 @@ from pykernels.dtypes import DTYPES, DTypeName
 from pykernels.errors import ArgumentError
 from pykernels.layout import Tiles, View
 from pykernels.plan import Caps, Scratch, Step, cdiv
+from pykernels.plans.bindings import in_parts
 from pykernels.plans.copy import cpy
 from pykernels.plans.cost import Split, copy_seconds, split_k
 
@@ -67,14 +68,29 @@ def plan(
         return []
     p = aligned(a, b, bias, residual, dst, ACTIVATIONS[activation])
     if p.shape.depth == 0:
-        return [_sum(caps, scratch.empty((1,), "float32"), p, 0)]
+        return _bound(
+            caps, scratch, p, lambda part: [_sum(caps, scratch.empty((1,), "float32"), part, 0)]
+        )
     # One order of each pair of operands is enough: f16 first; dst contiguous along its last axis.
     mixed = p.a.dtype != p.b.dtype
     if (p.a.dtype.itemsize > p.b.dtype.itemsize) if mixed else contiguous_rows(transposed(p.dst)):
         p = p.swapped()
     p = folded(folded(p).swapped()).swapped()
     fast = precision == "fast" and caps.f16
-    return [step for part in by_batch(p) for step in _steps(caps, scratch, part, fast)]
+
+    def steps(part: Product) -> list[Step]:
+        return [step for one in by_batch(part) for step in _steps(caps, scratch, one, fast)]
+
+    return _bound(caps, scratch, p, steps)
+
+
+def _bound(
+    caps: Caps, scratch: Scratch, p: Product, steps: Callable[[Product], list[Step]]
+) -> list[Step]:
+    """The steps of a product, in parts where a tensor or a temporary is larger than one binding."""
+    return in_parts(
+        caps, scratch, p.views, p.axes, lambda part: steps(p.of(part.views)), ("a", "b")
+    )
 
 
 def _steps(caps: Caps, scratch: Scratch, p: Product, fast: bool) -> list[Step]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from pykernels.errors import ShapeError
@@ -34,6 +35,26 @@ class Product:
     def shape(self) -> GemmShape:
         rows, cols = self.dst.shape[-2:]
         return GemmShape(math.prod(self.dst.shape[:-2]), rows, cols, self.a.shape[-1])
+
+    @property
+    def views(self) -> dict[str, View]:
+        """The tensors that are given, by name."""
+        added = {"bias": self.bias, "residual": self.residual}
+        given = {name: v for name, v in added.items() if v is not None}
+        return {"a": self.a, "b": self.b, **given, "dst": self.dst}
+
+    def of(self, views: Mapping[str, View]) -> Product:
+        """The product of parts of these views."""
+        bias, residual = views.get("bias"), views.get("residual")
+        return Product(views["a"], views["b"], bias, residual, views["dst"], self.activation)
+
+    @property
+    def axes(self) -> list[dict[str, int]]:
+        """The axes of each view that are cut together: batches, rows of b, and rows of a."""
+        lead, names = self.dst.ndim - 2, list(self.views)
+        rows = {name: lead for name in names if name != "a"}
+        cols = {name: lead + int(name != "a") for name in names if name != "b"}
+        return [*({name: axis for name in names} for axis in range(lead)), rows, cols]
 
     def swapped(self) -> Product:
         """The same product with the operands exchanged and dst transposed."""

@@ -1,0 +1,79 @@
+"""The steps of a call in parts, where a tensor or a temporary does not fit one storage binding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from pykernels.errors import LimitError
+from pykernels.layout import View
+from pykernels.plan import Caps, Scratch, Step
+from pykernels.plans.copy import cpy
+from pykernels.plans.parts import MAX_PARTS, Part, fits_binding, halves, parts
+
+__all__ = ["in_parts"]
+
+
+def in_parts(
+    caps: Caps,
+    scratch: Scratch,
+    views: Mapping[str, View],
+    axes: Sequence[Mapping[str, int]],
+    plan: Callable[[Part], list[Step]],
+    inputs: Sequence[str] = (),
+) -> list[Step]:
+    """The steps that `plan` gives for the call, for all of it where what they bind fits.
+
+    Else it is cut as `parts` says; and where a temporary of a part does not fit (sums in float32 of
+    a float16 result, splits of K), that part is halved. `inputs` are copied first where what
+    belongs together lies too far apart to be cut.
+    """
+    found: list[Step] = []
+    given = dict(views)
+    for name in inputs:
+        if name in given and _is_spread(caps, given[name], [a[name] for a in axes if name in a]):
+            given[name], copies = _close(caps, scratch, given[name])
+            found += copies
+    waiting = parts(caps, given, axes)[::-1]
+    while waiting:
+        part = waiting.pop()
+        before = len(scratch.sizes)
+        steps = plan(part)
+        bound = [b.view for step in steps for b in step.bound if b.view is not None]
+        large = [v for v in bound if not fits_binding(caps, v)]
+        if not large:
+            found += steps
+            if len(found) > MAX_PARTS:
+                raise LimitError(f"the call needs more than {MAX_PARTS} dispatches")
+            continue
+        while len(scratch.sizes) > before:
+            scratch.sizes.pop()
+        smaller = halves(part, axes, part.views)
+        if not smaller:
+            raise LimitError(
+                f"a temporary of {large[0].nbytes} bytes is needed, but one binding of this device "
+                f"holds {caps.max_binding}"
+            )
+        waiting += smaller[::-1]
+    return found
+
+
+def _is_spread(caps: Caps, v: View, cut: Sequence[int]) -> bool:
+    """Does a view that is too large reach through half a binding along axes that cannot be cut,
+    while its elements along these are few?"""
+    if fits_binding(caps, v):
+        return False
+    reach, size = v.dtype.itemsize, v.dtype.itemsize
+    for axis in range(v.ndim):
+        if axis not in cut:
+            reach += abs(v.strides[axis]) * (v.shape[axis] - 1)
+            size *= v.shape[axis]
+    return 2 * reach > caps.max_binding and size < reach
+
+
+def _close(caps: Caps, scratch: Scratch, v: View) -> tuple[View, list[Step]]:
+    """A contiguous copy without repetitions, and the steps that make it."""
+    shape = tuple(1 if step == 0 else n for n, step in zip(v.shape, v.strides, strict=True))
+    copy = scratch.empty(shape, v.dtype.name)
+    return copy.broadcast_to(v.shape), cpy.plan(
+        caps, scratch, v.with_layout(shape, v.strides), copy
+    )
