@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from pykernels.layout import View
+from pykernels.plan import Caps, Scratch, Step
+from pykernels.plans.bindings import in_parts
+from pykernels.plans.groups import by_group, ungrouped
+from pykernels.plans.parts import Part
 
-__all__ = ["Windows"]
+__all__ = ["Windows", "bound"]
 
 
 @dataclass(frozen=True)
@@ -57,3 +62,26 @@ class Windows:
             return None
         step = self.bias.strides[0]
         return self.bias.with_layout(self.dst.shape, (0, self.dst.shape[2] * step, step, 0, 0))
+
+
+def bound(
+    caps: Caps, scratch: Scratch, c: Windows, steps: Callable[[Windows], list[Step]], image: str
+) -> list[Step]:
+    """The steps of a call, in parts where a tensor or a temporary is larger than one binding: some
+    images, or of one image some groups, or of one group some of the output channels.
+
+    `image` is what the caller calls x.
+    """
+    views = {image: c.x, "w": c.w, "dst": c.dst}
+    groups, rows = {image: 1, "w": 0, "dst": 1}, {"w": 1, "dst": 2}
+    if c.bias is not None:
+        views["bias"] = by_group(c.bias, c.groups, 0)
+        groups, rows = {**groups, "bias": 0}, {**rows, "bias": 1}
+
+    def of(part: Part) -> list[Step]:
+        # Groups are cut before the channels of one are: they reach further.
+        bias = None if c.bias is None else ungrouped(part.views["bias"], 0)
+        own = part.views
+        return steps(replace(c, x=own[image], w=own["w"], bias=bias, dst=own["dst"]))
+
+    return in_parts(caps, scratch, views, [{image: 0, "dst": 0}, groups, rows], of, (image, "w"))

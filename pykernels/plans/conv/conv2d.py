@@ -5,14 +5,14 @@ from __future__ import annotations
 from pykernels.errors import ShapeError
 from pykernels.layout import View
 from pykernels.plan import Caps, Scratch, Step
+from pykernels.plans.groups import by_group
 
-from .call import Windows
+from .call import Windows, bound
 from .geometry import (
     LayoutName,
     Padding,
     Pair,
     activation_number,
-    by_group,
     channels_first,
     check_bias,
     check_group,
@@ -55,12 +55,9 @@ def plan(
     want = (x.shape[0], w.shape[0], *g.output(OP, (x.shape[2], x.shape[3])))
     check_shape(OP, "dst", dst, want, layout)
     check_bias(OP, bias, w.shape[0])
-    return steps(
-        caps,
-        scratch,
-        Windows(
-            x=by_group(x, count, 1), w=by_group(w, count, 0), bias=bias,
-            dst=by_group(dst, count, 1), origin=(-g.padding[0], -g.padding[2]), stride=g.stride,
-            tap=g.dilation, activation=activation_number(OP, activation),
-        ),
+    call = Windows(
+        x=by_group(x, count, 1), w=by_group(w, count, 0), bias=bias,
+        dst=by_group(dst, count, 1), origin=(-g.padding[0], -g.padding[2]), stride=g.stride,
+        tap=g.dilation, activation=activation_number(OP, activation),
     )  # fmt: skip
+    return bound(caps, scratch, call, lambda part: steps(caps, scratch, part), "x")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pykernels.errors import ShapeError
 from pykernels.layout import View
 from pykernels.plan import Caps, Scratch, Step
+from pykernels.plans.groups import by_group
 
 from .geometry import (
     LayoutName,
     Padding,
     Pair,
-    by_group,
     channels_first,
     check_group,
     check_shape,
@@ -54,5 +54,13 @@ def plan(
     check_shape(OP, "dy", dy, want, layout)
     transposed = reorder(by_group(w, count, 0), (0, 2, 1, 3, 4))
     return by_phases(
-        caps, scratch, by_group(dy, count, 1), transposed, None, by_group(dst, count, 1), g, 0
+        caps,
+        scratch,
+        by_group(dy, count, 1),
+        transposed,
+        None,
+        by_group(dst, count, 1),
+        g,
+        0,
+        "dy",
     )

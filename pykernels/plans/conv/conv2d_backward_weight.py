@@ -11,13 +11,13 @@ from pykernels.layout import View
 from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.copy import cpy
 from pykernels.plans.cost import split_k
+from pykernels.plans.groups import by_group
 
 from .geometry import (
     Geometry,
     LayoutName,
     Padding,
     Pair,
-    by_group,
     channels_first,
     check_group,
     check_shape,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pykernels.errors import ArgumentError, ShapeError
 from pykernels.layout import View
 from pykernels.plan import Caps, Scratch, Step
+from pykernels.plans.groups import by_group
 
 from .geometry import (
     LayoutName,
     Padding,
     Pair,
     activation_number,
-    by_group,
     channels_first,
     check_bias,
     check_group,
@@ -71,4 +71,5 @@ def plan(
         by_group(dst, count, 1),
         g,
         activation_number(OP, activation),
+        "x",
     )

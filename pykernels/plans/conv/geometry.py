@@ -16,7 +16,6 @@ __all__ = [
     "Padding",
     "Pair",
     "activation_number",
-    "by_group",
     "channels_first",
     "check_bias",
     "check_group",
@@ -191,15 +190,6 @@ def activation_number(op: str, name: str | None) -> int:
         names = ", ".join(map(repr, ACTIVATIONS))
         raise ArgumentError(f"[{op}] activation must be one of {names} but is {name!r}")
     return ACTIVATIONS[name]
-
-
-def by_group(v: View, groups: int, axis: int) -> View:
-    """The view with this axis cut in two: group, and channel of the group."""
-    n, step = v.shape[axis] // groups, v.strides[axis]
-    return v.with_layout(
-        (*v.shape[:axis], groups, n, *v.shape[axis + 1 :]),
-        (*v.strides[:axis], n * step, step, *v.strides[axis + 1 :]),
-    )
 
 
 def check_group(op: str, groups: object, channels: dict[str, int]) -> int:

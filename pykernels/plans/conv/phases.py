@@ -17,7 +17,7 @@ from pykernels.layout import View
 from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.limits import MAX_ROUNDS
 
-from .call import Windows
+from .call import Windows, bound
 from .geometry import Geometry
 from .select import choose
 from .window_steps import reduce, u32
@@ -39,15 +39,22 @@ class _Phase(NamedTuple):
 
 def by_phases(
     caps: Caps, scratch: Scratch, x: View, w: View, bias: View | None, dst: View, g: Geometry,
-    activation: int,
+    activation: int, image: str,
 ) -> list[Step]:  # fmt: skip
     """dst[n, g, o, y, x'] = activation(scale * sum of x[n, g, c, u, v] w[g, o, c, i, j] + bias).
 
-    x is (N, groups, C, H, W), w (groups, O, C, KH, KW), dst (N, groups, O, OH, OW).
+    x is (N, groups, C, H, W), w (groups, O, C, KH, KW), dst (N, groups, O, OH, OW); `image` is what
+    the caller calls x.
     """
     if dst.size == 0:
         return []
     whole = Windows(x, w, bias, dst, (0, 0), (1, 1), (1, 1), activation)
+    return bound(caps, scratch, whole, lambda part: _steps(caps, scratch, part, g), image)
+
+
+def _steps(caps: Caps, scratch: Scratch, whole: Windows, g: Geometry) -> list[Step]:
+    """The dispatches of a call that fits, which has the windows of a convolution with stride 1."""
+    x, w, dst = whole.x, whole.w, whole.dst
     if x.size == 0 or w.size == 0:
         return [reduce(caps, scratch.empty((1,), "float32"), whole, 0)]
     rows, cols = (
@@ -63,9 +70,9 @@ def by_phases(
         found.append(reduce(caps, scratch.empty((1,), "float32"), whole, 0))
     for row, col in itertools.product(rows, cols):
         part = Windows(
-            x=x, w=_taps(_taps(w, 3, row, g), 4, col, g), bias=bias,
+            x=x, w=_taps(_taps(w, 3, row, g), 4, col, g), bias=whole.bias,
             dst=_pixels(_pixels(dst, 3, row, g), 4, col, g), origin=(row.row, col.row),
-            stride=(1, 1), tap=(row.step, col.step), activation=activation,
+            stride=(1, 1), tap=(row.step, col.step), activation=whole.activation,
         )  # fmt: skip
         found += steps(caps, scratch, part)
     return found

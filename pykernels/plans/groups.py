@@ -1,0 +1,25 @@
+"""An axis of groups as two axes, and as one again."""
+
+from __future__ import annotations
+
+from pykernels.layout import View
+
+__all__ = ["by_group", "ungrouped"]
+
+
+def by_group(v: View, groups: int, axis: int) -> View:
+    """The view with this axis cut in two: group, and member of the group."""
+    n, step = v.shape[axis] // groups, v.strides[axis]
+    return v.with_layout(
+        (*v.shape[:axis], groups, n, *v.shape[axis + 1 :]),
+        (*v.strides[:axis], n * step, step, *v.strides[axis + 1 :]),
+    )
+
+
+def ungrouped(v: View, axis: int) -> View:
+    """The view of `by_group` with one axis again, where it still has whole groups, or one."""
+    groups, n = v.shape[axis : axis + 2]
+    return v.with_layout(
+        (*v.shape[:axis], groups * n, *v.shape[axis + 2 :]),
+        (*v.strides[:axis], *v.strides[axis + 1 :]),
+    )
