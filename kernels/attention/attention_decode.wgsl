@@ -44,6 +44,7 @@
 // params.v_st = { type = "u32", value = "v.strides[2] // 16 & 0xffffffff" }
 // params.mask_kind = { type = "u32", value = "0 if mask is None else 3 if mask.dtype.name == 'bool' else 1 if mask.dtype.itemsize == 4 else 2" }
 // params.alibi_heads = { type = "u32" }
+// params.alibi_first = { type = "u32" }
 // params.minus_inf = { type = "u32", value = "0xff800000" }
 // params.nan = { type = "u32", value = "0x7fc00000" }
 // params.scale = { type = "f32" }
@@ -171,7 +172,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>,
   let query = mine - member * p.queries;
   let head = kv_head * p.group + member;
   let mask_at = p.mask_off + batch * p.mask_bs + head * p.mask_hs + query * p.mask_ss;
-  let slope = alibi_slope(head);
+  let slope = alibi_slope(p.alibi_first + head);
   let none = bitcast<f32>(p.minus_inf);
   // The keys from key0 on that this query may see: `seen` of them from `seen0` on.
   let from_here = i32(query) - i32(key0);

@@ -53,6 +53,7 @@
 // params.mask_kind = { type = "u32", value = "0 if mask is None else 3 if mask.dtype.name == 'bool' else 1 if mask.dtype.itemsize == 4 else 2" }
 // params.has_sinks = { type = "u32", value = "1 if sinks else 0" }
 // params.alibi_heads = { type = "u32" }
+// params.alibi_first = { type = "u32" }
 // params.minus_inf = { type = "u32", value = "0xff800000" }
 // params.nan = { type = "u32", value = "0x7fc00000" }
 // params.scale = { type = "f32" }

@@ -58,6 +58,7 @@
 // params.v_sd = { type = "u32", value = "v.strides[3] // v.dtype.itemsize & 0xffffffff" }
 // params.mask_kind = { type = "u32", value = "0 if mask is None else 3 if mask.dtype.name == 'bool' else 1 if mask.dtype.itemsize == 4 else 2" }
 // params.alibi_heads = { type = "u32" }
+// params.alibi_first = { type = "u32" }
 // params.minus_inf = { type = "u32", value = "0xff800000" }
 // params.nan = { type = "u32", value = "0x7fc00000" }
 // params.scale = { type = "f32" }
@@ -176,7 +177,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let query = mine - member * p.queries;
   let head = kv_head * p.group + member;
   let mask_at = p.mask_off + batch * p.mask_bs + head * p.mask_hs + query * p.mask_ss;
-  let slope = alibi_slope(head);
+  let slope = alibi_slope(p.alibi_first + head);
 
   // s = q k^T: ${L.PASS} keys at a time, ${L.E} neighbouring depths a load.
   let lane = li & ${L.LANES - 1}u;

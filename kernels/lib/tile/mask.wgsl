@@ -117,7 +117,7 @@ fn logits(raw: V, ${"query: u32, " if banded else ""}key: u32, mask_at: u32, slo
         let query = min(row - member * p.pitch, p.queries - 1u);
         let head = kv_head * p.group + min(member, p.group - 1u);
         let mask_at = p.mask_off + batch * p.mask_bs + head * p.mask_hs + query * p.mask_ss;
-        let slope = alibi_slope(head);
+        let slope = alibi_slope(p.alibi_first + head);
 //% for j in range(L.CV)
         let first${j} = logits(s0_${j}, query, key0 + (column + ${L.CL * j}u) * 4u, mask_at, slope${key_range.ARGUMENTS});
 //% for i in range(L.TR - 1)

@@ -10,7 +10,7 @@ from pykernels.errors import ArgumentError, LimitError, ShapeError
 from pykernels.layout import Ints, View
 
 __all__ = ["OPEN", "Band", "Causal", "Dims", "Window", "alibi_heads", "band", "dims", "expect",
-           "number", "scale_of"]  # fmt: skip
+           "number", "scale_of", "sizes"]  # fmt: skip
 
 Causal: TypeAlias = "bool | Literal['top-left', 'bottom-right']"
 Window: TypeAlias = "tuple[int | None, int | None] | None"
@@ -54,6 +54,12 @@ class Band(NamedTuple):
         """Is there a bound?"""
         return self.low > -OPEN or self.highest < OPEN
 
+    def of_queries(self, first: int) -> Band:
+        """The band of the queries from `first` on, counted from there."""
+        low = self.low + first if self.low > -OPEN else self.low
+        high, top = (bound + first if bound < OPEN else bound for bound in (self.high, self.top))
+        return Band(low, high, top)
+
 
 def dims(op: str, q: View, k: View, v: View, mask: View | None, sinks: View | None) -> Dims:
     """The sizes of a call whose inputs fit together; ShapeError names what does not."""
@@ -84,7 +90,12 @@ def dims(op: str, q: View, k: View, v: View, mask: View | None, sinks: View | No
         )
     if sinks is not None:
         expect(op, "sinks", sinks, (heads,))
-    return Dims(batch, heads, kv_heads, queries, keys, depth, v.shape[3])
+    return sizes(q, k, v)
+
+
+def sizes(q: View, k: View, v: View) -> Dims:
+    """The sizes of inputs that fit together."""
+    return Dims(q.shape[0], q.shape[1], k.shape[1], q.shape[2], k.shape[2], q.shape[3], v.shape[3])
 
 
 def expect(op: str, name: str, view: View | None, shape: Ints) -> None:

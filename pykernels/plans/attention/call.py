@@ -8,7 +8,7 @@ from pykernels._generated.bodies import attention_combine, attention_combine_til
 from pykernels.layout import View
 from pykernels.plan import Caps, Scratch, Step, cdiv
 
-from .arguments import Band, Dims, alibi_heads
+from .arguments import Band, Dims
 
 __all__ = ["Call", "combine", "combine_tiles", "empty", "in_vectors", "whole_depth"]
 
@@ -21,7 +21,8 @@ class Call:
     """One call: its tensors, sizes and rules.
 
     `lse` is scratch where nobody asked for it; `mask` is (B, H, S, T), with strides of 0. With
-    `lengths` (B,), `band` is that of a batch with all keys.
+    `lengths` (B,), `band` is that of a batch with all keys. For slopes, its heads are those from
+    `first_head` on of as many as `alibi_heads` stands for.
     """
 
     q: View
@@ -37,6 +38,8 @@ class Call:
     scale: float
     max_bias: float
     softcap: float
+    alibi_heads: int
+    first_head: int = 0
 
     def rules(self) -> dict[str, float]:
         """What says which keys count, and how much, as the kernels' params have it."""
@@ -44,7 +47,8 @@ class Call:
             "band_low": self.band.low,
             "band_high": self.band.highest if self.lengths is None else self.band.high,
             "band_top": self.band.top,
-            "alibi_heads": alibi_heads(self.dims.heads),
+            "alibi_heads": self.alibi_heads,
+            "alibi_first": self.first_head,
             "scale": self.scale * LOG2E,
             "max_bias": self.max_bias,
             "softcap": self.softcap,
