@@ -10,7 +10,19 @@ from pykernels.plan import Caps, Scratch, Step
 from pykernels.plans.copy import cpy
 from pykernels.plans.parts import MAX_PARTS, Part, fits_binding, halves, parts
 
-__all__ = ["in_parts"]
+__all__ = ["in_parts", "whole"]
+
+
+def whole(
+    caps: Caps, scratch: Scratch, views: Sequence[View | None], plan: Callable[[], list[Step]]
+) -> list[Step] | None:
+    """The steps of a call, where its tensors and what else they bind fit: most calls."""
+    for v in views:
+        if v is not None and not fits_binding(caps, v):
+            return None
+    before = len(scratch.sizes)
+    steps = plan()
+    return steps if _fit(caps, scratch, before, steps) else None
 
 
 def in_parts(
@@ -19,42 +31,56 @@ def in_parts(
     views: Mapping[str, View],
     axes: Sequence[Mapping[str, int]],
     plan: Callable[[Part], list[Step]],
-    inputs: Sequence[str] = (),
+    outputs: Sequence[str] = ("dst",),
 ) -> list[Step]:
-    """The steps that `plan` gives for the call, for all of it where what they bind fits.
+    """The steps that `plan` gives for the parts of a call, which are cut as `parts` says.
 
-    Else it is cut as `parts` says; and where a temporary of a part does not fit (sums in float32 of
-    a float16 result, splits of K), that part is halved. `inputs` are copied first where what
-    belongs together lies too far apart to be cut.
+    Where a temporary of a part does not fit (sums in float32 of a float16 result, splits of K),
+    that part is halved. Views in which what belongs together lies too far apart to be cut are
+    copied, before the call or, those of `outputs`, after it.
     """
     found: list[Step] = []
+    after: list[Step] = []
     given = dict(views)
-    for name in inputs:
-        if name in given and _is_spread(caps, given[name], [a[name] for a in axes if name in a]):
-            given[name], copies = _close(caps, scratch, given[name])
-            found += copies
+    for name, v in views.items():
+        if _is_spread(caps, v, [axis[name] for axis in axes if name in axis]):
+            once = _once(v)
+            copy = scratch.empty(once.shape, v.dtype.name)
+            given[name] = copy.broadcast_to(v.shape)
+            if name in outputs:
+                after += cpy.plan(caps, scratch, copy, once)
+            else:
+                found += cpy.plan(caps, scratch, once, copy)
     waiting = parts(caps, given, axes)[::-1]
     while waiting:
         part = waiting.pop()
         before = len(scratch.sizes)
         steps = plan(part)
-        bound = [b.view for step in steps for b in step.bound if b.view is not None]
-        large = [v for v in bound if not fits_binding(caps, v)]
-        if not large:
+        if _fit(caps, scratch, before, steps):
             found += steps
             if len(found) > MAX_PARTS:
                 raise LimitError(f"the call needs more than {MAX_PARTS} dispatches")
             continue
-        while len(scratch.sizes) > before:
-            scratch.sizes.pop()
         smaller = halves(part, axes, part.views)
         if not smaller:
             raise LimitError(
-                f"a temporary of {large[0].nbytes} bytes is needed, but one binding of this device "
-                f"holds {caps.max_binding}"
+                "the call needs a temporary that is larger than one binding of this device, "
+                f"{caps.max_binding} bytes, and cannot be cut"
             )
         waiting += smaller[::-1]
-    return found
+    return found + after
+
+
+def _fit(caps: Caps, scratch: Scratch, before: int, steps: Sequence[Step]) -> bool:
+    """Does all fit that these steps bind? Else temporaries are taken back but for the first."""
+    if max(scratch.sizes[before:], default=0) + caps.alignment <= caps.max_binding:
+        return True
+    bound = [b.view for step in steps for b in step.bound]
+    if all(v is None or fits_binding(caps, v) for v in bound):
+        return True
+    while len(scratch.sizes) > before:
+        scratch.sizes.pop()
+    return False
 
 
 def _is_spread(caps: Caps, v: View, cut: Sequence[int]) -> bool:
@@ -70,10 +96,7 @@ def _is_spread(caps: Caps, v: View, cut: Sequence[int]) -> bool:
     return 2 * reach > caps.max_binding and size < reach
 
 
-def _close(caps: Caps, scratch: Scratch, v: View) -> tuple[View, list[Step]]:
-    """A contiguous copy without repetitions, and the steps that make it."""
+def _once(v: View) -> View:
+    """The view without repetitions."""
     shape = tuple(1 if step == 0 else n for n, step in zip(v.shape, v.strides, strict=True))
-    copy = scratch.empty(shape, v.dtype.name)
-    return copy.broadcast_to(v.shape), cpy.plan(
-        caps, scratch, v.with_layout(shape, v.strides), copy
-    )
+    return v.with_layout(shape, v.strides)
