@@ -46,7 +46,9 @@ def is_last(axis: int, dim: int | None) -> bool:
 class Call:
     """The arrays of one call of a kernel, and the device that it runs on."""
 
-    __slots__ = ("_args", "_arrays", "_given", "_host", "_op", "_order", "_out", "_shape")
+    __slots__ = (
+        "_args", "_arrays", "_given", "_host", "_made", "_op", "_order", "_out", "_shape",
+    )  # fmt: skip
 
     def __init__(self, kernel: Kernel, *arrays: Array | None, out: Tensor | None = None) -> None:
         self._op = kernel.name
@@ -60,6 +62,7 @@ class Call:
                 self._given = a
                 break
         self._host: Device | None = None  # for numpy arrays
+        self._made: Tensor | None = None  # of the last of them
         self._order: tuple[int, ...] | None = None  # of the axes, where they are moved
         self._shape: tuple[int, ...] = ()
 
@@ -83,7 +86,10 @@ class Call:
                 f"[{self._op}] {name} must be {' or '.join(arg.dtypes)} but is {dtype}"
                 f"{_conversion(arg, array, dtype)}"
             )
-        return array if isinstance(array, Tensor) else self._device.tensor(array)
+        if isinstance(array, Tensor):
+            return array
+        self._made = self._device.tensor(array)
+        return self._made
 
     @property
     def _device(self) -> Device:
@@ -97,9 +103,10 @@ class Call:
         """The tensor given as `out`, else a new one."""
         out = self._out
         if out is None:
-            if self._given is None:
+            like = self._made if self._given is None else self._given
+            if like is None:
                 return self._device.empty(shape, dtype)
-            return self._given._fresh(contiguous_layout(shape, DTYPES[dtype]))
+            return like._fresh(contiguous_layout(shape, DTYPES[dtype]))
         if out.shape != shape:
             raise ShapeError(f"[{self._op}] out must have shape {shape} but has {out.shape}")
         if out.dtype != dtype:
@@ -121,6 +128,8 @@ class Call:
 
         `dim` is a synonym of `axis`; what is in `last_only` goes with the last axis only.
         """
+        if axis is LAST and dim is None:
+            return
         op = self._op
         if dim is not None:
             if axis is not LAST:
