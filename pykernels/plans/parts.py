@@ -27,6 +27,9 @@ class Part(NamedTuple):
 
 def fits_binding(caps: Caps, view: View) -> bool:
     """Can one storage binding hold the whole view?"""
+    most = sum([abs(step) * n for n, step in zip(view.shape, view.strides, strict=True)])
+    if most + caps.alignment + 32 <= caps.max_binding:  # most calls, in half the time
+        return True
     return _bytes_bound(caps, view) <= caps.max_binding
 
 
@@ -68,13 +71,18 @@ def row_parts(
     """The parts of a call over rows: all axes but the last of `shape` may be cut.
 
     `repeats` are views that fill `shape` by `layout.repeats_to`. Where one does so by modulo, that
-    axis is two in all views of the parts.
+    axis is two in all views, unless the call stays whole.
     """
-    full, over = repeated(shape, len(shape) - 1, views, [n for n in repeats if n in views])
+    given = [n for n in repeats if n in views]
+    whole = Part(dict(views), (0,) * (len(shape) - 1))
+    at_most = (len(shape) - 1) * (2 if given else 1)
+    if at_most <= Rows.LEVELS and all(fits_binding(caps, v) for v in views.values()):
+        return [whole]
+    full, over = repeated(shape, len(shape) - 1, views, given)
     axes = [{name: axis for name in over} for axis in range(len(full) - 1)]
     found = [p for part in parts(caps, over, axes) for p in in_levels(part, axes, Rows.LEVELS)]
     _check_count(len(found))
-    return found
+    return found if len(found) > 1 else [whole]
 
 
 def _halve(caps: Caps, part: Part, axes: Sequence[Mapping[str, int]], found: list[Part]) -> None:

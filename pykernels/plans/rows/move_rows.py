@@ -11,7 +11,7 @@ from pykernels.errors import DTypeError, ShapeError
 from pykernels.faults import Watch
 from pykernels.layout import Ints, Rows, View
 from pykernels.plan import Caps, cdiv
-from pykernels.plans.parts import in_levels, parts
+from pykernels.plans.parts import fits_binding, in_levels, parts
 from pykernels.plans.runs import KINDS, runs
 
 __all__ = ["Move", "Share", "check", "move", "shares", "spread"]
@@ -104,14 +104,15 @@ def shares(
     Else rows, columns, leading axes and the rows that the index picks are cut. Only steps with the
     first of those and of the columns report what is out of range, so each index once.
     """
+    views = {"src": src, "index": index, "dst": dst}
+    if all(fits_binding(caps, v) for v in views.values()) and index.ndim <= Rows.LEVELS:
+        return [Share(src, index, dst, 0, watch)]
     lead = index.ndim - 1
     rows = [{"src": axis, "index": axis, "dst": axis} for axis in range(lead)]
     rows.append({"index": lead, "dst" if picked == "src" else "src": lead})
     axes = [*rows, {"src": lead + 1, "dst": lead + 1}, {picked: lead}]
     found = [
-        part
-        for each in parts(caps, {"src": src, "index": index, "dst": dst}, axes)
-        for part in in_levels(each, rows, Rows.LEVELS)
+        part for each in parts(caps, views, axes) for part in in_levels(each, rows, Rows.LEVELS)
     ]
     out = []
     number = 0

@@ -113,12 +113,13 @@ def _part(
     most = caps.tuning.softmax.transpose_lanes
     if (found is None or softmax.CONFIGS[found].LANES > most) and it.columns_apart("x"):
         return _transposed(caps, scratch, x, mask, sinks, dst, head)
-    return _rows(caps, scratch, x, mask, sinks, dst, head)
+    return _rows(caps, scratch, it, x, mask, sinks, dst, head)
 
 
 def _rows(
     caps: Caps,
     scratch: Scratch,
+    it: Rows,
     x: View,
     mask: View | None,
     sinks: View | None,
@@ -126,7 +127,6 @@ def _rows(
     head: _Heads,
 ) -> list[Step]:
     """Rows in registers, or in pieces where they are too long for that."""
-    it = Rows(dst.shape, {"x": x, "mask": mask, "dst": dst}, ("mask",))
     vec = 4 if it.vec(4) else 1
     named = {"head_rows": head.head_rows, "heads": head.heads, "first_head": head.first}
     alibi = {**named, "alibi_heads": head.alibi_heads}
@@ -156,8 +156,9 @@ def _transposed(
     """Columns far apart: three passes with coalesced access beat one without."""
     given = scratch.empty(x.shape, x.dtype.name)
     result = scratch.empty(x.shape, x.dtype.name)
+    it = Rows(dst.shape, {"x": given, "mask": mask, "dst": result}, ("mask",))
     return [
         *cpy.plan(caps, scratch, x, given),
-        *_rows(caps, scratch, given, mask, sinks, result, head),
+        *_rows(caps, scratch, it, given, mask, sinks, result, head),
         *cpy.plan(caps, scratch, result, dst),
     ]
