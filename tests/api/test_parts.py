@@ -9,9 +9,9 @@ import pytest
 
 import pykernels as pk
 from pykernels.dtypes import DTYPES
-from pykernels.layout import View, contiguous_strides
+from pykernels.layout import Rows, View, contiguous_strides
 from pykernels.plan import Caps
-from pykernels.plans.parts import fits_binding, parts
+from pykernels.plans.parts import fits_binding, parts, row_parts
 from pykernels.tuning import named
 from tests.api.test_layout import positions
 from tests.harness import random_form
@@ -104,8 +104,40 @@ def test_a_row_that_no_binding_holds_is_refused() -> None:
         parts(CAPS, {"dst": view((100, 100))}, [])
 
 
+@pytest.mark.parametrize("most", (1 << 20, 96))
+def test_rows_of_many_axes_are_parts_of_few(most: int) -> None:
+    """A mask that repeats by modulo makes two of an axis; a part has no more than rows may have."""
+    caps = replace(CAPS, max_binding=most)
+    for shape, own in (
+        ((3, 4, 4, 7, 7), (3, 2, 2, 1, 7)), ((4, 4, 4, 6, 5), (2, 2, 2, 3, 1)), ((6, 5), (3, 1)),
+        ((2, 2, 2, 2, 2, 2, 2, 3), (2, 1, 2, 1, 2, 1, 2, 3)), ((2, 3, 5), (2, 3, 5)),
+    ):  # fmt: skip
+        views = {"x": view(shape), "mask": view(own)}
+        want = np.tile(
+            places(views["mask"]),
+            [1 if n == 1 else m // n for n, m in zip(own, shape, strict=True)],
+        )
+        want = np.broadcast_to(want, shape)
+        beside = dict(zip(places(views["x"]).ravel().tolist(), want.ravel().tolist(), strict=True))
+        found = row_parts(caps, shape, views, ("mask",))
+        if len(found) == 1:
+            assert found[0].views == views
+            continue
+        for part in found:
+            x, mask = part.views["x"], part.views["mask"]
+            Rows(x.shape, part.views, ("mask",))  # raises for too many
+            for at, m in zip(places(x).ravel(), places(mask).ravel(), strict=True):
+                assert beside.pop(int(at)) == m
+        assert not beside
+
+
 def test_too_many_parts_are_refused_at_once() -> None:
     x = view((1 << 30, 1024))
     with pytest.raises(pk.LimitError, match="more than 1024 parts"):
         parts(CAPS, {"x": x}, [{"x": 0}])
     assert len(parts(CAPS, {"x": view((1024, 1024))}, [{"x": 0}])) == 1024
+    turned = view((99,) * 8, contiguous_strides((99,) * 8, 4)[::-1])
+    with pytest.raises(pk.LimitError, match="more than 1024 parts"):
+        row_parts(
+            replace(CAPS, max_binding=1 << 60), (99,) * 8, {"x": turned, "y": view((99,) * 8)}
+        )

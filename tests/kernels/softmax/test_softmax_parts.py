@@ -111,6 +111,19 @@ def test_softmax_in_place_is_cut_without_copies(dev: pk.Device) -> None:
         assert len(labels) == 8 and all("mode=merged" in label for label in labels), labels
 
 
+def test_softmax_copies_what_no_part_can_bind(dev: pk.Device) -> None:
+    """Each of x and dst fits a binding, but not what lies between their ends."""
+    x = logits(np.random.default_rng(0), (2, 10, 36), "float32")
+    t = dev.zeros((4, 10, 36))
+    t[::2].write(x)
+    with small(dev, 4 * 36 * 32), dev.profile() as profile:
+        softmax(t[::2], t[1::2])
+    assert [r.label.split()[0] for r in profile.records] == ["cpy", "softmax"]
+    want = reference(x)
+    assert_close(t[1::2].numpy(), want, budget(want, x))
+    assert (t[::2].numpy() == x).all()
+
+
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.sample
 def test_softmax_random_parts(dev: pk.Device, seed: int) -> None:
