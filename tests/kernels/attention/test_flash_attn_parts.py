@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -22,6 +24,12 @@ gpu = pytest.mark.gpu
 TOKENS_FIRST, BATCH_LAST = Form(order=(0, 2, 1, 3)), Form(order=(2, 1, 0, 3), gap=4, phase=4)
 
 
+def small(dev: pk.Device, nbytes: int) -> Any:
+    """The device with bindings of so many bytes, and what aligning their beginning takes."""
+    limit = dev._context.caps.alignment + nbytes
+    return caps(dev, max_binding=limit, tuning=named("generic-small"))
+
+
 @gpu
 @pytest.mark.parametrize("s", (2, 20))
 @pytest.mark.parametrize("form", (Form(), TOKENS_FIRST, BATCH_LAST), ids=("bhsd", "bshd", "shbd"))
@@ -38,8 +46,8 @@ def test_batches_and_heads(dev: pk.Device, s: int, form: Form) -> None:
         mask = calls.mask((1, h, s, 36), "bool")
         calls.add(heads, sizes, (16, 12), mask=mask, lengths=[36, 17], causal=True, forms=lay)
         calls.add(heads, sizes, (16, 12), lengths=[5, 0], lse=False, window=(9, 3), forms=lay)
-        calls.add(heads, sizes, (32, 16), F16, sinks=sinks, softcap=3.0, forms=lay)
-    with caps(dev, max_binding=4096, tuning=named("generic-small")):
+        calls.add(heads, sizes, (24, 16), F16, sinks=sinks, softcap=3.0, forms=lay)
+    with small(dev, 4096):
         calls.check()
 
 
@@ -57,7 +65,7 @@ def test_queries(dev: pk.Device, limit: int) -> None:
             calls.add((1, 2, 1), (s, t), (16, 16), mask=mask, max_bias=8.0, **rules)
             calls.add((2, 1, 1), (s, t), (16, 20), mask=mask, lengths=[t, t - 9], **rules)
         calls.add((1, 2, 2), (200, t), (16, 16), causal=True)
-    with caps(dev, max_binding=limit, tuning=named("generic-small")):
+    with small(dev, limit):
         calls.check()
 
 
@@ -69,7 +77,7 @@ def test_random_parts(dev: pk.Device, seed: int) -> None:
     calls = AttentionCalls(dev, seed)
     for _ in range(6):
         random_call(calls, rng)
-    with caps(dev, max_binding=int(rng.integers(60_000, 200_000)), tuning=named("generic-small")):
+    with small(dev, int(rng.integers(60_000, 200_000))):
         calls.check()
 
 
@@ -79,7 +87,7 @@ def test_one_buffer_for_everything(dev: pk.Device) -> None:
     names = ("q", "k", "v", "mask", "lse", "dst")
     mask = calls.mask((2, 4, 20, 36), F32)
     calls.add((2, 4, 2), (20, 36), (16, 16), mask=mask, buffers=dict.fromkeys(names, "all"))
-    with caps(dev, max_binding=4096, tuning=named("generic-small")):
+    with small(dev, 4096):
         calls.check()
 
 
