@@ -33,6 +33,7 @@ def small(dev: pk.Device, nbytes: int) -> Any:
 @gpu
 @pytest.mark.parametrize("s", (2, 20))
 @pytest.mark.parametrize("form", (Form(), TOKENS_FIRST, BATCH_LAST), ids=("bhsd", "bshd", "shbd"))
+@pytest.mark.sample
 def test_batches_and_heads(dev: pk.Device, s: int, form: Form) -> None:
     """Masks of every kind, sinks, slopes, lengths and lse go with what they belong to."""
     calls = AttentionCalls(dev)

@@ -45,6 +45,7 @@ def small(dev: pk.Device, nbytes: int) -> Any:
 @gpu
 @pytest.mark.parametrize("layout", ("NCHW", "NHWC"))
 @pytest.mark.parametrize("kinds", KINDS[:2], ids="-".join)
+@pytest.mark.sample
 def test_images_groups_and_channels(
     dev: pk.Device, kinds: tuple[str, str, str], layout: str
 ) -> None:

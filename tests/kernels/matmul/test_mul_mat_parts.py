@@ -37,6 +37,7 @@ def small(dev: pk.Device, nbytes: int) -> Any:
 
 @gpu
 @pytest.mark.parametrize("kinds", KINDS + OTHERS, ids="-".join)
+@pytest.mark.sample
 def test_rows_columns_and_batches(dev: pk.Device, kinds: tuple[str, str, str]) -> None:
     """Bias and residual are cut along with dst, and each matrix of a serves its own of b."""
     calls = GemmCalls(dev)
@@ -64,6 +65,7 @@ def test_rows_columns_and_batches(dev: pk.Device, kinds: tuple[str, str, str]) -
 @gpu
 @pytest.mark.parametrize("body", ("gemm_tile", "mul_mat/32", "gemv"))
 @pytest.mark.parametrize("splits", (1, 3))
+@pytest.mark.sample
 def test_bodies(dev: pk.Device, body: str, splits: int) -> None:
     calls = GemmCalls(dev)
     rows = 5 if body == "gemv" else 70
