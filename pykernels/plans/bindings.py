@@ -10,7 +10,17 @@ from pykernels.plan import Caps, Scratch, Step
 from pykernels.plans.copy import cpy
 from pykernels.plans.parts import MAX_PARTS, Part, fits_binding, halves, parts
 
-__all__ = ["in_parts"]
+__all__ = ["in_parts", "whole"]
+
+
+def whole(
+    caps: Caps, scratch: Scratch, views: Sequence[View | None], plan: Callable[[], list[Step]]
+) -> list[Step] | None:
+    """The steps of a call, where its tensors and what else they bind fit: most calls."""
+    for v in views:
+        if v is not None and not fits_binding(caps, v):
+            return None
+    return _planned(caps, scratch, plan)
 
 
 def in_parts(
@@ -21,11 +31,11 @@ def in_parts(
     plan: Callable[[Part], list[Step]],
     inputs: Sequence[str] = (),
 ) -> list[Step]:
-    """The steps that `plan` gives for the call, for all of it where what they bind fits.
+    """The steps that `plan` gives for the parts of a call, which are cut as `parts` says.
 
-    Else it is cut as `parts` says; and where a temporary of a part does not fit (sums in float32 of
-    a float16 result, splits of K), that part is halved. `inputs` are copied first where what
-    belongs together lies too far apart to be cut.
+    Where a temporary of a part does not fit (sums in float32 of a float16 result, splits of K),
+    that part is halved. `inputs` are copied first where what belongs together lies too far apart
+    to be cut.
     """
     found: list[Step] = []
     given = dict(views)
@@ -36,25 +46,34 @@ def in_parts(
     waiting = parts(caps, given, axes)[::-1]
     while waiting:
         part = waiting.pop()
-        before = len(scratch.sizes)
-        steps = plan(part)
-        bound = [b.view for step in steps for b in step.bound if b.view is not None]
-        large = [v for v in bound if not fits_binding(caps, v)]
-        if not large:
+        steps = _planned(caps, scratch, lambda: plan(part))  # noqa: B023
+        if steps is not None:
             found += steps
             if len(found) > MAX_PARTS:
                 raise LimitError(f"the call needs more than {MAX_PARTS} dispatches")
             continue
-        while len(scratch.sizes) > before:
-            scratch.sizes.pop()
         smaller = halves(part, axes, part.views)
         if not smaller:
             raise LimitError(
-                f"a temporary of {large[0].nbytes} bytes is needed, but one binding of this device "
-                f"holds {caps.max_binding}"
+                "the call needs a temporary that is larger than one binding of this device, "
+                f"{caps.max_binding} bytes, and cannot be cut"
             )
         waiting += smaller[::-1]
     return found
+
+
+def _planned(caps: Caps, scratch: Scratch, plan: Callable[[], list[Step]]) -> list[Step] | None:
+    """The steps of a plan; None, and no temporaries, where these do not fit."""
+    before = len(scratch.sizes)
+    steps = plan()
+    if max(scratch.sizes[before:], default=0) + caps.alignment <= caps.max_binding:
+        return steps
+    bound = [b.view for step in steps for b in step.bound]
+    if all(v is None or fits_binding(caps, v) for v in bound):
+        return steps
+    while len(scratch.sizes) > before:
+        scratch.sizes.pop()
+    return None
 
 
 def _is_spread(caps: Caps, v: View, cut: Sequence[int]) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pykernels.layout import View
 from pykernels.plan import Caps, Scratch, Step
-from pykernels.plans.bindings import in_parts
+from pykernels.plans.bindings import in_parts, whole
 from pykernels.plans.groups import by_group, ungrouped
 from pykernels.plans.parts import Part
 
@@ -60,12 +60,22 @@ def plan(
         return []
     if mask is not None:
         mask = mask.broadcast_to((d.batch, d.heads, d.queries, d.keys))
+    sums = lse or scratch.empty(dst.shape[:3], "float32")
+    slopes = alibi_heads(d.heads)
+    call = Call(q, k, v, mask, sinks, lengths, sums, dst, d, near, factor, bias, cap, slopes)
+    tensors = (q, k, v, mask, sinks, lengths, sums, dst)
+    found = whole(caps, scratch, tensors, lambda: _steps(caps, scratch, call))
+    return _in_parts(caps, scratch, call) if found is None else found
+
+
+def _in_parts(caps: Caps, scratch: Scratch, c: Call) -> list[Step]:
+    """The dispatches of a call with a tensor, or a temporary, that is larger than one binding."""
     given = {
-        "q": q, "k": k, "v": v, "mask": mask, "sinks": sinks, "lengths": lengths, "lse": lse,
-        "dst": dst,
+        "q": c.q, "k": c.k, "v": c.v, "mask": c.mask, "sinks": c.sinks, "lengths": c.lengths,
+        "lse": c.lse, "dst": c.dst,
     }  # fmt: skip
     views = {
-        name: by_group(view, d.kv_heads, HEADS[name]) if name in HEADS else view
+        name: by_group(view, c.dims.kv_heads, HEADS[name]) if name in HEADS else view
         for name, view in given.items() if view is not None
     }  # fmt: skip
     axes = [{name: at for name, at in axis.items() if name in views} for axis in AXES]
@@ -73,11 +83,11 @@ def plan(
     def steps(part: Part) -> list[Step]:
         _, kv_head, member, query = part.first
         own = {n: ungrouped(x, HEADS[n]) if n in HEADS else x for n, x in part.views.items()}
-        call = Call(
-            own["q"], own["k"], own["v"], own.get("mask"), own.get("sinks"), own.get("lengths"),
-            own.get("lse") or scratch.empty(own["dst"].shape[:3], "float32"), own["dst"],
-            sizes(own["q"], own["k"], own["v"]), near.of_queries(query), factor, bias, cap,
-            alibi_heads(d.heads), kv_head * d.group + member,
+        q, k, v = own["q"], own["k"], own["v"]
+        call = replace(
+            c, q=q, k=k, v=v, mask=own.get("mask"), sinks=own.get("sinks"),
+            lengths=own.get("lengths"), lse=own["lse"], dst=own["dst"], dims=sizes(q, k, v),
+            band=c.band.of_queries(query), first_head=kv_head * c.dims.group + member,
         )  # fmt: skip
         return _steps(caps, scratch, call)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from pykernels.layout import View
 from pykernels.plan import Caps, Scratch, Step
-from pykernels.plans.bindings import in_parts
+from pykernels.plans.bindings import in_parts, whole
 from pykernels.plans.groups import by_group, ungrouped
 from pykernels.plans.parts import Part
 
@@ -72,6 +72,9 @@ def bound(
 
     `image` is what the caller calls x.
     """
+    found = whole(caps, scratch, (c.x, c.w, c.bias, c.dst), lambda: steps(c))
+    if found is not None:
+        return found
     views = {image: c.x, "w": c.w, "dst": c.dst}
     groups, rows = {image: 1, "w": 0, "dst": 1}, {"w": 1, "dst": 2}
     if c.bias is not None:

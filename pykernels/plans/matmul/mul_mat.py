@@ -18,7 +18,7 @@ from pykernels.dtypes import DTYPES, DTypeName
 from pykernels.errors import ArgumentError
 from pykernels.layout import Tiles, View
 from pykernels.plan import Caps, Scratch, Step, cdiv
-from pykernels.plans.bindings import in_parts
+from pykernels.plans.bindings import in_parts, whole
 from pykernels.plans.copy import cpy
 from pykernels.plans.cost import Split, copy_seconds, split_k
 
@@ -88,6 +88,10 @@ def _bound(
     caps: Caps, scratch: Scratch, p: Product, steps: Callable[[Product], list[Step]]
 ) -> list[Step]:
     """The steps of a product, in parts where a tensor or a temporary is larger than one binding."""
+    tensors = (p.a, p.b, p.bias, p.residual, p.dst)
+    found = whole(caps, scratch, tensors, lambda: steps(p))
+    if found is not None:
+        return found
     return in_parts(
         caps, scratch, p.views, p.axes, lambda part: steps(p.of(part.views)), ("a", "b")
     )
