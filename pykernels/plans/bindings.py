@@ -20,7 +20,9 @@ def whole(
     for v in views:
         if v is not None and not fits_binding(caps, v):
             return None
-    return _planned(caps, scratch, plan)
+    before = len(scratch.sizes)
+    steps = plan()
+    return steps if _fit(caps, scratch, before, steps) else None
 
 
 def in_parts(
@@ -29,25 +31,32 @@ def in_parts(
     views: Mapping[str, View],
     axes: Sequence[Mapping[str, int]],
     plan: Callable[[Part], list[Step]],
-    inputs: Sequence[str] = (),
+    outputs: Sequence[str] = ("dst",),
 ) -> list[Step]:
     """The steps that `plan` gives for the parts of a call, which are cut as `parts` says.
 
     Where a temporary of a part does not fit (sums in float32 of a float16 result, splits of K),
-    that part is halved. `inputs` are copied first where what belongs together lies too far apart
-    to be cut.
+    that part is halved. Views in which what belongs together lies too far apart to be cut are
+    copied, before the call or, those of `outputs`, after it.
     """
     found: list[Step] = []
+    after: list[Step] = []
     given = dict(views)
-    for name in inputs:
-        if name in given and _is_spread(caps, given[name], [a[name] for a in axes if name in a]):
-            given[name], copies = _close(caps, scratch, given[name])
-            found += copies
+    for name, v in views.items():
+        if _is_spread(caps, v, [axis[name] for axis in axes if name in axis]):
+            once = _once(v)
+            copy = scratch.empty(once.shape, v.dtype.name)
+            given[name] = copy.broadcast_to(v.shape)
+            if name in outputs:
+                after += cpy.plan(caps, scratch, copy, once)
+            else:
+                found += cpy.plan(caps, scratch, once, copy)
     waiting = parts(caps, given, axes)[::-1]
     while waiting:
         part = waiting.pop()
-        steps = _planned(caps, scratch, lambda: plan(part))  # noqa: B023
-        if steps is not None:
+        before = len(scratch.sizes)
+        steps = plan(part)
+        if _fit(caps, scratch, before, steps):
             found += steps
             if len(found) > MAX_PARTS:
                 raise LimitError(f"the call needs more than {MAX_PARTS} dispatches")
@@ -59,21 +68,19 @@ def in_parts(
                 f"{caps.max_binding} bytes, and cannot be cut"
             )
         waiting += smaller[::-1]
-    return found
+    return found + after
 
 
-def _planned(caps: Caps, scratch: Scratch, plan: Callable[[], list[Step]]) -> list[Step] | None:
-    """The steps of a plan; None, and no temporaries, where these do not fit."""
-    before = len(scratch.sizes)
-    steps = plan()
+def _fit(caps: Caps, scratch: Scratch, before: int, steps: Sequence[Step]) -> bool:
+    """Does all fit that these steps bind? Else temporaries are taken back but for the first."""
     if max(scratch.sizes[before:], default=0) + caps.alignment <= caps.max_binding:
-        return steps
+        return True
     bound = [b.view for step in steps for b in step.bound]
     if all(v is None or fits_binding(caps, v) for v in bound):
-        return steps
+        return True
     while len(scratch.sizes) > before:
         scratch.sizes.pop()
-    return None
+    return False
 
 
 def _is_spread(caps: Caps, v: View, cut: Sequence[int]) -> bool:
@@ -89,10 +96,7 @@ def _is_spread(caps: Caps, v: View, cut: Sequence[int]) -> bool:
     return 2 * reach > caps.max_binding and size < reach
 
 
-def _close(caps: Caps, scratch: Scratch, v: View) -> tuple[View, list[Step]]:
-    """A contiguous copy without repetitions, and the steps that make it."""
+def _once(v: View) -> View:
+    """The view without repetitions."""
     shape = tuple(1 if step == 0 else n for n, step in zip(v.shape, v.strides, strict=True))
-    copy = scratch.empty(shape, v.dtype.name)
-    return copy.broadcast_to(v.shape), cpy.plan(
-        caps, scratch, v.with_layout(shape, v.strides), copy
-    )
+    return v.with_layout(shape, v.strides)

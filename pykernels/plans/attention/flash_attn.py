@@ -91,7 +91,7 @@ def _in_parts(caps: Caps, scratch: Scratch, c: Call) -> list[Step]:
         )  # fmt: skip
         return _steps(caps, scratch, call)
 
-    return in_parts(caps, scratch, views, axes, steps, ("q", "k", "v"))
+    return in_parts(caps, scratch, views, axes, steps, ("lse", "dst"))
 
 
 def _steps(caps: Caps, scratch: Scratch, call: Call) -> list[Step]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from pykernels.layout import View
 from pykernels.plan import Caps, Scratch, Step
 from pykernels.plans.bindings import in_parts, whole
 from pykernels.plans.groups import by_group, ungrouped
-from pykernels.plans.parts import Part
+from pykernels.plans.parts import fits_binding, narrow
 
 __all__ = ["Windows", "bound"]
 
@@ -76,15 +76,23 @@ def bound(
     if found is not None:
         return found
     views = {image: c.x, "w": c.w, "dst": c.dst}
+    images = {image: 0, "dst": 0}
     groups, rows = {image: 1, "w": 0, "dst": 1}, {"w": 1, "dst": 2}
     if c.bias is not None:
         views["bias"] = by_group(c.bias, c.groups, 0)
         groups, rows = {**groups, "bias": 0}, {**rows, "bias": 1}
 
-    def of(part: Part) -> list[Step]:
-        # Groups are cut before the channels of one are: they reach further.
-        bias = None if c.bias is None else ungrouped(part.views["bias"], 0)
-        own = part.views
-        return steps(replace(c, x=own[image], w=own["w"], bias=bias, dst=own["dst"]))
+    def of(own: Mapping[str, View]) -> Windows:
+        bias = None if c.bias is None else ungrouped(own["bias"], 0)
+        return replace(c, x=own[image], w=own["w"], bias=bias, dst=own["dst"])
 
-    return in_parts(caps, scratch, views, [{image: 0, "dst": 0}, groups, rows], of, (image, "w"))
+    if c.groups > 1:
+        apart = [
+            of({name: narrow(v, groups[name], g, 1) for name, v in views.items()})
+            for g in range(c.groups)
+        ]
+        one = (narrow(apart[0].x, 0, 0, 1), apart[0].w, narrow(apart[0].dst, 0, 0, 1))
+        if not all(fits_binding(caps, v) for v in one):
+            return [step for part in apart for step in bound(caps, scratch, part, steps, image)]
+    axes = [images, groups if c.groups > 1 else rows]
+    return in_parts(caps, scratch, views, axes, lambda part: steps(of(part.views)))

@@ -92,9 +92,7 @@ def _bound(
     found = whole(caps, scratch, tensors, lambda: steps(p))
     if found is not None:
         return found
-    return in_parts(
-        caps, scratch, p.views, p.axes, lambda part: steps(p.of(part.views)), ("a", "b")
-    )
+    return in_parts(caps, scratch, p.views, p.axes, lambda part: steps(p.of(part.views)))
 
 
 def _steps(caps: Caps, scratch: Scratch, p: Product, fast: bool) -> list[Step]:

@@ -63,7 +63,9 @@ def test_queries(dev: pk.Device, limit: int) -> None:
             {"causal": True, "window": (4, None)}, {},
         ):  # fmt: skip
             mask = calls.mask((s, t), F32, 0.1)
+            keys_apart = {"mask": Form(order=(1, 0))}
             calls.add((1, 2, 1), (s, t), (16, 16), mask=mask, max_bias=8.0, **rules)
+            calls.add((2, 1, 1), (s, t), (16, 16), mask=mask, forms=keys_apart, **rules)
             calls.add((2, 1, 1), (s, t), (16, 20), mask=mask, lengths=[t, t - 9], **rules)
         calls.add((1, 2, 2), (200, t), (16, 16), causal=True)
     with small(dev, limit):
@@ -88,6 +90,15 @@ def test_one_buffer_for_everything(dev: pk.Device) -> None:
     names = ("q", "k", "v", "mask", "lse", "dst")
     mask = calls.mask((2, 4, 20, 36), F32)
     calls.add((2, 4, 2), (20, 36), (16, 16), mask=mask, buffers=dict.fromkeys(names, "all"))
+    with small(dev, 4096):
+        calls.check()
+
+
+@gpu
+def test_results_that_lie_between_each_other(dev: pk.Device) -> None:
+    calls = AttentionCalls(dev)
+    for form in (Form(order=(3, 2, 1, 0)), Form(order=(2, 3, 0, 1), gap=1)):
+        calls.add((2, 4, 2), (20, 36), (16, 16), forms={"q": form, "v": form, "dst": form})
     with small(dev, 4096):
         calls.check()
 

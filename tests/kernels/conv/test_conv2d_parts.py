@@ -64,6 +64,20 @@ def test_images_groups_and_channels(
 
 
 @gpu
+def test_channels_of_groups_that_lie_between_each_other(dev: pk.Device) -> None:
+    """The weights' output channels reach further than their groups: groups are cut first."""
+    calls = ConvCalls(dev)
+    s = Sizes((4, 1), (3, 5), c=16, o=5, groups=3, padding=(1, 1, 2, 2))
+    for op in OPS[1:]:
+        more = {"bias": F32} if op == "conv_transpose2d" else {}
+        calls.add(s, op, exact=True, w_form=Form(order=(1, 3, 2, 0), steps=(-2, 1, 1, 1)), **more)
+        wide = replace(s, c=40, o=2, groups=2)
+        calls.add(wide, op, exact=True, w_form=Form(order=(1, 0, 2, 3)), **more)
+    with small(dev, 6000):
+        calls.check()
+
+
+@gpu
 def test_temporaries(dev: pk.Device) -> None:
     """Sums in float32 of a float16 result, of several splits, and weights that are repacked."""
     calls = ConvCalls(dev)
@@ -76,10 +90,13 @@ def test_temporaries(dev: pk.Device) -> None:
 
 @gpu
 def test_images_that_lie_between_each_other(dev: pk.Device) -> None:
-    """An image reaches through the whole tensor: it is copied."""
+    """An image, or a channel of one, reaches through the whole tensor: it goes through a copy."""
     calls = ConvCalls(dev)
     for order in ((1, 2, 3, 0), (2, 3, 1, 0)):
         calls.add(IMAGES[0], exact=True, x_form=Form(order=order, gap=1))
+        calls.add(IMAGES[0], exact=True, dst_form=Form(order=order, gap=1))
+    calls.add(replace(WIDE[0], layout="NHWC"), exact=True, bias=F32)
+    calls.add(replace(DEEP[0], layout="NHWC"), "conv2d_backward_input", exact=True)
     with small(dev, 4096):
         calls.check()
 
