@@ -366,7 +366,10 @@ class Tensor(TensorMethods):
         """Set elements to a number, or to an array or tensor that broadcasts to them; it is
         converted to the tensor's dtype, arrays by numpy's rules, tensors by those of `cpy`."""
         if isinstance(index, (TensorBase, np.ndarray)):
-            raise ArgumentError("[setitem] a tensor or array as index only reads: use pk.scatter")
+            raise ArgumentError(
+                "[setitem] a tensor or array as index only reads: use pk.where, pk.masked_fill or "
+                "pk.scatter"
+            )
         target = self[index]
         if isinstance(value, (bool, int, float, np.generic)):
             run(_fill.KERNEL, (target,), bits_of("setitem", value, target.dtype))

@@ -3,24 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 
 from . import axes
 from .errors import ArgumentError
+from .operators import is_function
 from .selecting import rows_at, selected
 from .views import Index, TensorBase
 
 __all__ = ["TensorMethods"]
 
 Axes = int | Sequence[int]
+# What numpy and torch have, and how it is said here.
+_OTHERWISE = {
+    "clone": ".copy()", "cpu": ".numpy()", "detach": ".numpy()", "dim": ".ndim",
+    "double": ".numpy()", "fill_": "pk.fill", "float": ".astype('float32')",
+    "half": ".astype('float16')", "int": ".astype('int32')", "is_contiguous": ".contiguous",
+    "long": ".astype('int64')", "numel": ".size", "permute": ".transpose", "ravel": ".flatten()",
+    "stride": ".strides", "t": ".T", "to": ".astype(dtype) or device.tensor(t)",
+    "tolist": ".numpy().tolist()", "view": ".reshape",
+}  # fmt: skip
 
 
 class TensorMethods(TensorBase):
     """What comes on top of views by slices: by the names of numpy and torch."""
 
     __slots__ = ()
+
+    if not TYPE_CHECKING:  # a type checker would take every name for granted
+
+        def __getattr__(self, name: str) -> Any:
+            """Say how it is spelled here: most operations are functions."""
+            hint = ""
+            if name in _OTHERWISE:
+                hint = f": use {_OTHERWISE[name]}"
+            elif not name.startswith("_") and is_function(name):
+                hint = f": use pk.{name}"
+            raise AttributeError(
+                f"'Tensor' object has no attribute {name!r}{hint}", name=name, obj=self
+            )
 
     def __getitem__(self, index: Index | TensorBase) -> Self:
         """Basic slicing, as numpy does it: integers, slices with any step, None, Ellipsis; a view.
@@ -35,8 +58,11 @@ class TensorMethods(TensorBase):
         """
         if isinstance(index, TensorBase):
             return (selected if index.dtype == "bool" else rows_at)(self, index)
-        if isinstance(index, np.ndarray):
-            raise ArgumentError("[getitem] an array picks once it is a tensor: pk.tensor(index)")
+        if isinstance(index, (np.ndarray, list)):
+            given = "a list" if isinstance(index, list) else "an array"
+            raise ArgumentError(
+                f"[getitem] {given} picks once it is a tensor: pk.tensor(index, 'int32' or 'bool')"
+            )
         return super().__getitem__(index)
 
     def squeeze(self, axis: Axes | None = None) -> Self:

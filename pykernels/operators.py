@@ -40,6 +40,11 @@ def _into(name: str, a: Any, b: Any) -> Any:
     return _function(name)(a, b, out=a) if _fits(b) else NotImplemented
 
 
+def is_function(name: str) -> bool:
+    """Does layer two have it?"""
+    return hasattr(importlib.import_module("pykernels.functional"), name)
+
+
 class Operators:
     """Arithmetic and comparisons, element by element; hashes stay those of objects.
 
@@ -217,6 +222,10 @@ class Operators:
             raise TypeError(
                 f"tensors have no numpy.{called}: compute with .numpy() on the host"
             ) from None
+        if method == "reduce":
+            named.setdefault("axis", 0)  # as numpy has it; np.sum gives None
+            if named.get("dtype") is None or name in ("any", "all"):
+                named.pop("dtype", None)
         [out] = named.pop("out", (None,))
         if out is None or isinstance(out, Operators):
             return function(*inputs, **named, out=out)

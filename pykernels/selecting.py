@@ -29,7 +29,10 @@ def rows_at(x: T, index: TensorBase) -> T:
     if x.ndim == 0:
         raise ShapeError("[getitem] a tensor without axes has no elements to pick")
     if index.dtype not in ("int32", "int64"):
-        raise DTypeError(f"[getitem] an index must be int32, int64 or bool but is {index.dtype}")
+        raise DTypeError(
+            f"[getitem] an index must be int32, int64 or bool but is {index.dtype}: "
+            "pk.tensor(values, 'int32') makes one"
+        )
     shape = (*index.shape, *x.shape[1:])
     result = x._fresh(contiguous_layout((index.size, *x.shape[1:]), x._layout.dtype))
     select(_get_rows.KERNEL, x, 0, index.reshape(-1), result, True)

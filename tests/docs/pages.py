@@ -43,3 +43,13 @@ def prose(text: str) -> str:
     for form in (_FILE, _BLOCK):
         text = form.sub(lambda m: "\n" * m[0].count("\n"), text)
     return text
+
+
+def in_code(text: str) -> str:
+    """The lines of fenced and of indented blocks; each line keeps its number."""
+    fenced, lines = False, []
+    for line in text.splitlines():
+        fence = line.lstrip().startswith("```")
+        fenced ^= fence
+        lines.append(line if (fenced and not fence) or line.startswith("    ") else "")
+    return "\n".join(lines)

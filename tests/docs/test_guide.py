@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import pykernels as pk
 from pykernels.cli import main
-from tests.docs.pages import GUIDE, blocks, name_of
+from pykernels.validate import find_naga, find_tint
+from tests.docs.pages import GUIDE, blocks, in_code, name_of
 
 
 @pytest.mark.gpu
@@ -31,19 +35,19 @@ def test_python_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.M
             value.close()
 
 
+# In fenced blocks, and in indented ones.
+_COMMAND = re.compile(r"^(?: {4})?pykernels (\w+.*)$", re.MULTILINE)
 COMMANDS = [
-    (name_of(page), line)
+    (name_of(page), m[1])
     for page in GUIDE
-    for _, block in blocks(page.read_text(encoding="utf-8"), "sh")
-    for line in block.splitlines()
-    if line.startswith("pykernels ")
+    for m in _COMMAND.finditer(in_code(page.read_text(encoding="utf-8")))
 ]
 
 
 @pytest.mark.parametrize(("page", "line"), COMMANDS)
 def test_a_command_has_its_options(page: str, line: str) -> None:
     """Only parsed: names of commands and options, and the number of arguments."""
-    name, *arguments = shlex.split(line, comments=True)[1:]
+    name, *arguments = shlex.split(line, comments=True)
     top = click.Context(main, info_name="pykernels")
     command = main.get_command(top, name)
     assert command is not None, f"{page}: there is no command {name}"
@@ -52,7 +56,36 @@ def test_a_command_has_its_options(page: str, line: str) -> None:
     assert not left
 
 
+# Whole benches, all texts and the page of all kernels take long, and have their own tests.
+_LONG = re.compile(r"bench.*|validate|export site --page")
+QUICK = [(page, line) for page, line in COMMANDS if not _LONG.fullmatch(line)]
+
+
+@pytest.mark.gpu
+@pytest.mark.usefixtures("dev")
+@pytest.mark.parametrize(("page", "line"), QUICK)
+def test_a_command_runs(
+    page: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it stands, in a folder that has the files that it names."""
+    if os.environ.get("PYKERNELS_TEST_COLUMN", "wgpu-lavapipe") != "wgpu-lavapipe":
+        pytest.skip("one driver is enough")
+    if find_naga() is None and ("--to" in line or "naga" in line):
+        pytest.skip("needs naga")
+    if find_tint() is None and "tint" in line:
+        pytest.skip("needs Tint")
+    monkeypatch.chdir(tmp_path)
+    np.save("x.npy", np.ones((4, 100), np.float32))
+    shader = "@compute @workgroup_size(64)\nfn main() {}\n"
+    Path("shaders").mkdir()
+    for file in ("shaders/a.wgsl", "other.wgsl"):
+        Path(file).write_text(shader)
+    arguments = shlex.split(line, comments=True)
+    done = CliRunner().invoke(main, arguments, input=shader)
+    assert done.exit_code == 0, f"{page}: {line}\n{done.output}"
+
+
 def test_the_pages_have_what_is_tested() -> None:
     """So that a change of the form of blocks cannot empty the tests above."""
     assert sum(len(blocks(p.read_text(), "python")) for p in GUIDE) > 25
-    assert len(COMMANDS) > 12
+    assert len(COMMANDS) > 24

@@ -187,6 +187,13 @@ def test_wrong_use_ends_with_2(args: list[str], said: str, tmp_path: Path) -> No
     assert not any(tmp_path.iterdir())
 
 
+def test_a_page_expects_conditions_to_be_exact(tmp_path: Path) -> None:
+    """Their memory is bytes on the device and integers on the page."""
+    run(tmp_path, "equal", "--page", "--shape", "equal a=f32[8] b=f32[8] dst=bool[8]")
+    entries = json.loads((tmp_path / "page.json").read_text(encoding="utf-8"))["entries"]
+    assert entries and all(e["expect"]["dst"]["share"] == 0 for e in entries)
+
+
 def test_an_export_replaces_its_own_files_only(tmp_path: Path) -> None:
     run(tmp_path, "exp")
     run(tmp_path, "exp", "neg", "--dialect", "naga")  # its own, changed

@@ -118,8 +118,54 @@ def views_as_in_numpy():
         t[9]
     with told(ValueError, "24"):
         t.reshape(5, 5)
-    with told(TypeError, ".numpy()"):
+    with told(ValueError, "(4, 6)", "reduce"):
         bool(t)
+    rows = pk.tensor([0, 2], "int32")
+    np.testing.assert_array_equal(t[rows].numpy(), x[[0, 2]])
+    np.testing.assert_array_equal(t[t > 0].numpy(), x[x > 0])
+    with told(ValueError, "a list", "pk.tensor(index, 'int32'"):
+        t[[0, 2]]
+    with told(ValueError, "pk.masked_fill"):
+        t[t > 0] = 0
+    for torchs, ours in (("view", ".reshape"), ("cpu", ".numpy()"), ("mean", "pk.mean")):
+        with told(AttributeError, torchs, ours):
+            getattr(t, torchs)
+
+
+def arithmetic_as_in_numpy():
+    x, y = normal(4, 6), normal(4, 6)
+    t, u = pk.tensor(x), pk.tensor(y)
+    close(t + u, x + y)
+    close((t * 2 - 1) / (abs(u) + 1), (x * 2 - 1) / (abs(y) + 1))
+    close(t @ u.T, x @ y.T, atol=1e-5)
+    close(-t + y, y - x)  # numpy arrays come along
+    close(y + t, x + y)
+    close(t + u[0], x + y[0])  # broadcast
+    assert isinstance(y + t, pk.Tensor) and isinstance(np.exp(t), pk.Tensor)
+    close(np.exp(t), np.exp(x))
+    close(pk.sqrt(t * t), abs(x), atol=1e-5)
+    assert (t > 0).dtype == bool and ((t > 0) & (u > 0)).numpy().sum() == ((x > 0) & (y > 0)).sum()
+    close(pk.where(t > 0, t, 0), np.maximum(x, 0))
+    close(pk.relu(t), np.maximum(x, 0))
+    t += 1
+    t[0] *= 2
+    x += 1
+    x[0] *= 2
+    close(t, x)
+    close(pk.sum(t, axis=1), x.sum(1), atol=1e-5)
+    close(np.sum(t), x.sum(), atol=1e-4)
+    assert abs(pk.mean(t).item() - x.mean()) < 1e-5 and isinstance(float(pk.max(t)), float)
+    np.testing.assert_array_equal(pk.argmax(t, axis=1).numpy(), x.argmax(1))
+    np.testing.assert_array_equal(pk.sort(t, axis=0).numpy(), np.sort(x, 0))
+    np.testing.assert_array_equal(pk.concatenate([t, u]).numpy(), np.concatenate([x, y]))
+    assert pk.arange(5).numpy().tolist() == [0, 1, 2, 3, 4] and pk.eye(2).shape == (2, 2)
+    close(pk.elementwise("silu(a) * b", a=t, b=u), x / (1 + np.exp(-x)) * y, atol=1e-5)
+    with told(ValueError, "(4, 6)", "(2, 2)"):
+        t + pk.zeros((2, 2))
+    with told(TypeError, "float64", "float32"):
+        t + np.ones((4, 6))
+    with told(TypeError, "str"):
+        t + "a"
 
 
 def functions_beside_numpy():
@@ -253,8 +299,9 @@ def keeping_tensors():
 
 
 for part in (
-    what_is_here, making_tensors, views_as_in_numpy, functions_beside_numpy, outputs_of_mine,
-    errors_say_what_to_do, time_and_batches, keeping_tensors,
+    what_is_here, making_tensors, views_as_in_numpy, arithmetic_as_in_numpy,
+    functions_beside_numpy, outputs_of_mine, errors_say_what_to_do, time_and_batches,
+    keeping_tensors,
 ):  # fmt: skip
     part()
     print(f"{part.__name__.replace('_', ' ')}: as expected")

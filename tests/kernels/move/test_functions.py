@@ -274,7 +274,7 @@ def test_index_tensors_refuse(dev: pk.Device) -> None:
         dev.zeros(())[index]
     with pytest.raises(pk.ArgumentError, match=r"\[getitem\] an array picks once it is a tensor"):
         t[np.array([0])]  # type: ignore[index]
-    with pytest.raises(pk.ArgumentError, match=r"\[setitem\] .* only reads: use pk.scatter"):
+    with pytest.raises(pk.ArgumentError, match=r"\[setitem\] .* only reads: use .*pk.scatter"):
         t[index] = 1  # type: ignore[index]
     with pytest.raises(pk.ShapeError, match=r"\[index_select\] index must have one axis"):
         pk.index_select(t, 0, index[None])
