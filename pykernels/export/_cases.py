@@ -122,10 +122,12 @@ def cases(kernel: str, facts: Mapping[str, Any]) -> Cases | None:
 def _of_row(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Calls of an operation that is a row of a table: whole vectors and others, any layout."""
     inputs = [t["name"] for t in facts["tensors"] if t["role"] == "in"]
-    dtypes = facts["tensors"][0]["dtypes"]
+    takes = {t["name"]: t["dtypes"] for t in facts["tensors"]}
+    dtypes = takes[inputs[-1]]  # a condition comes first
 
     def call(dtype: str, shape: str, **others: str) -> str:
-        return " ".join(f"{n}={dtype}[{others.get(n, shape)}" for n in (*inputs, "dst"))
+        kinds = {n: dtype if dtype in takes[n] else takes[n][0] for n in (*inputs, "dst")}
+        return " ".join(f"{n}={kind}[{others.get(n, shape)}" for n, kind in kinds.items())
 
     test = [call(d, shape) for d in dtypes for shape in ("3,17]", "2,4,12]")]
     test.append(call(dtypes[0], "4,8]", **{inputs[0]: "4,8]:1,4"}))
