@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import inspect
+import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -26,6 +27,7 @@ from pykernels.plan import Kernel
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "reference"
+ACCURACY = ROOT / "bench" / "results" / "accuracy"
 NOTE = "<!-- Written by ci/docs.py from {source}: edit that, and run `python ci/docs.py`. -->"
 # Methods that modules of the package call on each other: no part of the public classes.
 INTERNAL = {
@@ -319,6 +321,36 @@ def promotion_page() -> Iterator[str]:
     )
 
 
+def accuracy_page() -> Iterator[str]:
+    """The errors of operations that were seen on devices."""
+    from pykernels.reference.elementwise import OPS
+
+    yield from page("Accuracy", "bench/results/accuracy (python -m bench.accuracy) and ops.toml")
+    yield (
+        "The largest errors of the elementwise operations, in units in the last place, against "
+        "float64. The bound is that of float32 inside the domain, on every driver; tests hold each "
+        "operation to it. Below it is what was seen on some of them: of float32 in a dense sample "
+        "of the domain, of float16 (computed in float32 and rounded once) on every number, of two "
+        "inputs on pairs at random; behind `at` the inputs. 0.5 is correct rounding. Numbers and "
+        "results below 2^-126 may count as zero."
+    )
+    yield ""
+    found = [json.loads(f.read_text(encoding="utf-8")) for f in sorted(ACCURACY.glob("*.json"))]
+    names = [f"{f['device']}, {f['engine']}" for f in found]
+    yield f"| operation | domain | bound | {' | | '.join(names)} | |"
+    yield f"|---|---|--:|{'---|--:|' * len(names)}"
+    yield f"| | | | {'float32 | float16 | ' * len(names)}"
+    for name in dict.fromkeys(n for f in found for n in f["rows"]):
+        op = OPS[name]
+        domain = ", ".join(f"[{low:g}, {high:g}]" for low, high in op.domain)
+        cells = []
+        for f in found:
+            (error, at), (half, _) = f["rows"][name]["float32"], f["rows"][name]["float16"]
+            where = ", ".join(f"{x:.7g}" for x in at)
+            cells += [f"{error:.3g}" + (f" at {where}" if error else ""), f"{half:.3g}"]
+        yield f"| `{name}` | {domain} | {op.ulp:g} | {' | '.join(cells)} |"
+
+
 def page(title: str, source: str) -> Iterator[str]:
     """The beginning of a page."""
     yield from (NOTE.format(source=source), "", f"# {title}", "")
@@ -333,6 +365,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "cli": cli_page,
     "dtypes": dtypes_page,
     "promotion": promotion_page,
+    "accuracy": accuracy_page,
 }
 
 

@@ -227,8 +227,8 @@ def _kernel(spec: Spec, name: str, planned: bool) -> dict[str, Any]:
         | ({"of": p.of} if p.of else {})
         | ({"default": p.default} if p.default is not None else {})
         | ({"fixed": fixed[p.name]} if p.name in fixed else {})
-        for p in spec.params
-        if p.arg
+        | ({"member": f"c{i}"} if spec.row is not None and p.name != f"c{i}" else {})
+        for i, p in enumerate(p for p in spec.params if p.arg)
     ]
     options = [{"name": o.name, "type": o.type, "default": o.default} for o in spec.options]
     safe = _name(name)

@@ -242,6 +242,8 @@ def _row(t: _Table, name: str) -> Row:
         t.fail(t.line(name), f"{name} has a body and no 'ulp'")
     if "wgsl" not in data and "gate" not in data:
         t.fail(t.line(name), f"{name} must have 'wgsl' or 'gate'")
+    if "epilogue" in data and "activation" not in data:
+        t.fail(t.line(name, "epilogue"), f"{name} has an 'epilogue' and no 'activation'")
     for kind in data.get("wgsl", ()):
         if kind not in CLASSES:
             t.fail(

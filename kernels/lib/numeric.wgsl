@@ -75,11 +75,11 @@ fn quotient(a: V, b: V) -> V {
 
 // e^x 2^SHIFT to 1.5 units in the last place: x = n ln 2 + r (Cody and Waite), a polynomial in r
 // (Moshier's Cephes), and 2^n in two factors, as one would leave the range of f32.
-//% macro _exp(name, SHIFT=0, LOW=false)
-fn ${name}(x: V${", rest: V" if LOW else ""}) -> V {
+//% macro _exp(name, SHIFT=0)
+fn ${name}(x: V) -> V {
   let bounded = clamp(x, V(-104.0f), V(90.0f));
   let n = floor(bounded * 1.44269504f + 0.5f);
-  let r = (bounded - n * 0.693359375f) + n * 2.12194440e-4f${" + rest" if LOW else ""};
+  let r = (bounded - n * 0.693359375f) + n * 2.12194440e-4f;
   var q = 1.9875691500e-4f * r + 1.3981999507e-3f;
   q = q * r + 8.3334519073e-3f;
   q = q * r + 4.1665795894e-2f;
@@ -102,11 +102,6 @@ ${_exp("accurate_exp")}
 // e^x / 2, which is finite for a little longer.
 //% macro half_exp()
 ${_exp("half_exp", -1)}
-//% endmacro
-
-// e^(x + rest), where rest is small beside 1.
-//% macro exp_of_sum()
-${_exp("exp_of_sum", 0, true)}
 //% endmacro
 
 // 2^(r + n) for |r| to 1/2.
@@ -291,12 +286,22 @@ fn arc_tangent(s: V) -> V {
 //% endmacro
 
 // x times the normal distribution function of x. 1 - Phi(s) = e^(-s^2 / 2) t P(t), t = 1 / (1 + 0.35 s);
-// of the two parts of the square, the first has twelve bits times twelve, and is exact.
+// of the two parts of the square, the first has twelve bits times twelve, and is exact. e^r 2^n is
+// the bits of e^r and n in the exponent: n is the last bits of n + 1.5 2^23. From 13.2 on it is 0.
 //% macro accurate_gelu()
 fn accurate_gelu(x: V) -> V {
-  let s = min(abs(x), V(16.0f));
+  let s = min(abs(x), V(13.2f));
   let high = bitcast<V>(bitcast<U>(s) & U(0xfffff000u));
-  let e = exp_of_sum(-0.5f * (high * high), -0.5f * ((s - high) * (s + high)));
+  let square = high * high;
+  let n = round(square * -0.72134752f);
+  let r = ((-0.5f * square - n * 0.693359375f) + n * 2.12194440e-4f) - 0.5f * ((s - high) * (s + high));
+  var p = 1.3941192e-3f * r + 8.368832e-3f;
+  p = p * r + 4.1666396e-2f;
+  p = p * r + 1.666652e-1f;
+  p = p * r + 0.5f;
+  p = p * (r * r) + r + 1.0f;
+  let power = bitcast<V>(bitcast<U>(p) + (bitcast<U>(n + 12582912.0f) << U(23u)));
+  let e = select(power, V(), s >= V(13.2f));
   let t = 1.0f / (1.0f + 0.35f * s);
   var q = -2.9114572e-2f * t + 1.4381655e-1f;
   q = q * t - 2.5538778e-1f;
@@ -306,7 +311,7 @@ fn accurate_gelu(x: V) -> V {
   q = q * t + 1.19863145e-1f;
   q = q * t + 1.3985756e-1f;
   q = (q * t + 1.3962166e-1f) * t;
-  return keep_nan(select(x * (1.0f - q * e), (-s * e) * q, is_negative(x)), x);
+  return select(x * (1.0f - q * e), (-s * e) * q, is_negative(x));
 }
 //% endmacro
 

@@ -121,15 +121,13 @@ def cases(kernel: str, facts: Mapping[str, Any]) -> Cases | None:
 
 def _of_row(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Calls of an operation that is a row of a table: whole vectors and others, any layout."""
-    tensors = {t["name"]: t["dtypes"] for t in facts["tensors"]}
     inputs = [t["name"] for t in facts["tensors"] if t["role"] == "in"]
-    dtypes = max(tensors.values(), key=len)  # conditions are bool whatever the others are
+    takes = {t["name"]: t["dtypes"] for t in facts["tensors"]}
+    dtypes = takes[inputs[-1]]  # a condition comes first
 
     def call(dtype: str, shape: str, **others: str) -> str:
-        return " ".join(
-            f"{n}={dtype if dtype in known else known[0]}[{others.get(n, shape)}"
-            for n, known in tensors.items()
-        )
+        kinds = {n: dtype if dtype in takes[n] else takes[n][0] for n in (*inputs, "dst")}
+        return " ".join(f"{n}={kind}[{others.get(n, shape)}" for n, kind in kinds.items())
 
     test = [call(d, shape) for d in dtypes for shape in ("3,17]", "2,4,12]")]
     test.append(call(dtypes[0], "4,8]", **{inputs[0]: "4,8]:1,4"}))

@@ -14,7 +14,7 @@ const split = (kernel, args) => {
       Object.assign(scalars, { [`${s.name}_lo`]: lo, [`${s.name}_hi`]: hi });
     } else if (s.type !== "f32" && !Number.isInteger(Number(value))) {
       fail(kernel.name, `${s.name} must be a whole number but is ${value}`);
-    } else scalars[s.name] = Number(value);
+    } else scalars[s.member ?? s.name] = Number(value);
   }
   const options = kernel.options.map((o) => args[o.name] ?? o.default ?? null);
   const free = kernel.scalars.filter((s) => !("fixed" in s));
