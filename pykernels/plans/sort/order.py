@@ -77,8 +77,8 @@ def short_rows(
     cols = x.shape[-1]
     bits = (min(cols, BLOCK) - 1).bit_length()
     step = sort_rows.step(
-        caps, x, positions, values, index, bits=bits, pieces=cdiv(cols, BLOCK), keep=keep,
-        descending=int(descending),
+        caps, x, positions, values, index, bits=bits, keep_bits=min(bits, (keep - 1).bit_length()),
+        pieces=cdiv(cols, BLOCK), keep=keep, descending=int(descending),
     )  # fmt: skip
     return [*before, step, *after]
 
