@@ -12,6 +12,7 @@
 // iterate = "none"
 // params.tiles = { type = "u32" }
 // params.shift = { type = "u32" }
+// params.by_place = { type = "u32" }
 // params.last = { type = "u32" }
 // uses = ["radix", "scan"]
 // grid = "keys.size // (CFG.PER * CFG.threads)"
@@ -33,12 +34,19 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   if (g >= p.groups) { return; }
   let lane = li;
   ${radix.count()}
-  let first_item = (p.items_off >> 2u) + g * ${PER * WG // 4}u + li * ${PER // 4}u;
-//% for v in range(PER // 4)
-  let items${v} = items_mem[first_item + ${v}u];
-//% endfor
-  // Where the digit of each of the first lanes begins; loaded before it is needed.
+  // What moves with the keys: in the first pass the position, which nobody has written.
   let row = g / p.tiles;
+  let position = (g - row * p.tiles) * ${PER * WG}u + li * ${PER}u;
+//% for v in range(PER // 4)
+  var items${v} = vec4<u32>(0u, 1u, 2u, 3u) + (position + ${4 * v}u);
+//% endfor
+  if (p.by_place == 0u) {
+    let first_item = (p.items_off >> 2u) + g * ${PER * WG // 4}u + li * ${PER // 4}u;
+//% for v in range(PER // 4)
+    items${v} = items_mem[first_item + ${v}u];
+//% endfor
+  }
+  // Where the digit of each of the first lanes begins; loaded before it is needed.
   let at = (li & 15u) * p.tiles + (g - row * p.tiles);
   let in_row = running_load(p.running_off + row * 16u * p.tiles + max(at, 1u) - 1u);
   let begin = row * p.tiles * ${PER * WG}u + select(in_row, 0u, at == 0u);

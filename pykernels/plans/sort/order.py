@@ -129,6 +129,7 @@ def radix(
         steps.append(
             sort_scatter.step(
                 caps, keys, items, running, keys_out, items_out, tiles=tiles, shift=4 * n,
+                by_place=int(n == 0 and not of_bits),
                 last=int(n == passes - 1 and not keep_keys),
             )
         )  # fmt: skip
