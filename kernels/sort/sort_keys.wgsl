@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "The sort key of each element, and its position or its bits; rows are filled up to whole tiles."
+// doc = "The sort key of each element, and its bits where they move with it; rows are filled up to whole tiles."
 // part_of = "sort"
 // configs.each4 = { UNROLL = 4, threads = 256 }
 // axes.S = [1, 2, 4]
@@ -8,7 +8,7 @@
 // pick.SHARE = "'each4'"
 // inputs.x = { dtype = "*", bind = "'u32'" }
 // outputs.keys = { dtype = "u32", index = false, doc = "(rows, padded)" }
-// outputs.items = { dtype = "u32", index = false, doc = "(rows, padded): what moves with the keys" }
+// outputs.items = { dtype = "u32", index = false, doc = "(rows, padded): bits" }
 // iterate = "rows"
 // params.cols = { type = "u32", value = "it.cols" }
 // params.padded = { type = "u32" }
@@ -40,6 +40,6 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let base = row * p.padded;
 //% for k in range(UNROLL)
   keys_store(p.keys_off + base + c${k}, select(0xffffffffu, order_of(b${k}), c${k} < p.cols));
-  items_store(p.items_off + base + c${k}, select(c${k}, b${k}, p.of_bits == 1u));
+  if (p.of_bits == 1u) { items_store(p.items_off + base + c${k}, b${k}); }
 //% endfor
 }

@@ -15,6 +15,7 @@
 // iterate = "rows"
 // params.cols = { type = "u32", value = "it.cols" }
 // params.bits = { type = "u32" }
+// params.keep_bits = { type = "u32" }
 // params.pieces = { type = "u32" }
 // params.keep = { type = "u32" }
 // params.has_values = { type = "u32", value = "1 if values else 0" }
@@ -27,11 +28,26 @@
 // ///
 
 //% set SIZE, WG = CFG.SIZE, CFG.threads
+//% set PAIRS = SIZE // WG // 2
 // One workgroup sorts blocks of 2^bits elements, as many as it holds, by a bitonic network on keys
-// and positions: no two are equal, so the order is that of a stable sort.
+// and positions: no two are equal, so the order is that of a stable sort. Where only the first
+// 2^keep_bits are wanted, runs of that length are sorted, and halved pair by pair.
 ${order.functions(S)}
 var<workgroup> keys: array<u32, ${SIZE}>;
 var<workgroup> order: array<u32, ${SIZE}>;
+
+fn exchange(i: u32, j: u32, up: bool) {
+  let ki = keys[i];
+  let kj = keys[j];
+  let oi = order[i];
+  let oj = order[j];
+  if (((ki > kj) | ((ki == kj) & (oi > oj))) == up) {
+    keys[i] = kj;
+    keys[j] = ki;
+    order[i] = oj;
+    order[j] = oi;
+  }
+}
 
 @compute @workgroup_size(${WG})
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
@@ -54,26 +70,44 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   order[e${k}] = e${k} & (size - 1u);
 //% endfor
   workgroupBarrier();
-  for (var run = 2u; run <= size; run <<= 1u) {
+  // Runs go up and down in turn, the only one of a block up.
+  let most = 1u << p.keep_bits;
+  for (var run = 2u; run <= most; run <<= 1u) {
     for (var step = run >> 1u; step > 0u; step >>= 1u) {
-//% for k in range(SIZE // WG // 2)
+//% for k in range(PAIRS)
       {
-        let t = li + ${k * WG}u;
-        let i = 2u * t - (t & (step - 1u));
-        let j = i + step;
-        let ki = keys[i];
-        let kj = keys[j];
-        let oi = order[i];
-        let oj = order[j];
-        // Runs go up and down in turn; the last one goes up.
-        let up = (i & run & (size - 1u)) == 0u;
-        let above = (ki > kj) | ((ki == kj) & (oi > oj));
-        if (above == up) {
-          keys[i] = kj;
-          keys[j] = ki;
-          order[i] = oj;
-          order[j] = oi;
-        }
+        let i = 2u * e${k} - (e${k} & (step - 1u));
+        exchange(i, i + step, (i & run & (size - 1u)) == 0u);
+      }
+//% endfor
+      workgroupBarrier();
+    }
+  }
+  for (var length = size >> 1u; length >= most; length >>= 1u) {
+    // The smaller one of each pair of an upward and a downward run: these go up, then down.
+    let left = (${SIZE}u >> p.bits) * length;
+//% for k in range(PAIRS)
+    let i${k} = min(((e${k} >> p.keep_bits) << (p.keep_bits + 1u)) + (e${k} & (most - 1u)), ${SIZE - 1}u - most);
+    let j${k} = i${k} + most;
+    let ki${k} = keys[i${k}];
+    let kj${k} = keys[j${k}];
+    let oi${k} = order[i${k}];
+    let oj${k} = order[j${k}];
+    let above${k} = (ki${k} > kj${k}) | ((ki${k} == kj${k}) & (oi${k} > oj${k}));
+//% endfor
+    workgroupBarrier();
+//% for k in range(PAIRS)
+    if (e${k} < left) {
+      keys[e${k}] = select(ki${k}, kj${k}, above${k});
+      order[e${k}] = select(oi${k}, oj${k}, above${k});
+    }
+//% endfor
+    workgroupBarrier();
+    for (var step = most >> 1u; step > 0u; step >>= 1u) {
+//% for k in range(PAIRS // 2)
+      {
+        let i = 2u * e${k} - (e${k} & (step - 1u));
+        if (i < left) { exchange(i, i + step, (i & most & (length - 1u)) == 0u); }
       }
 //% endfor
       workgroupBarrier();
@@ -81,9 +115,9 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   }
   let kept = min(p.keep, p.cols - base);
   let first = (g - block * p.pieces) * p.keep;
-  for (var e = li; e < ${SIZE}u; e += ${WG}u) {
-    let n = e & (size - 1u);
-    let row = first_row + (e >> p.bits);
+  for (var e = li; e < (${SIZE}u >> p.bits) << p.keep_bits; e += ${WG}u) {
+    let n = e & (most - 1u);
+    let row = first_row + (e >> p.keep_bits);
     if ((n < kept) & (row < p.rows)) {
       let c = base + order[e];
       if (p.has_values == 1u) {

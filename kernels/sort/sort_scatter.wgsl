@@ -12,6 +12,7 @@
 // iterate = "none"
 // params.tiles = { type = "u32" }
 // params.shift = { type = "u32" }
+// params.by_place = { type = "u32" }
 // params.last = { type = "u32" }
 // uses = ["radix", "scan"]
 // grid = "keys.size // (CFG.PER * CFG.threads)"
@@ -33,10 +34,22 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   if (g >= p.groups) { return; }
   let lane = li;
   ${radix.count()}
-  let first_item = (p.items_off >> 2u) + g * ${PER * WG // 4}u + li * ${PER // 4}u;
+  // What moves with the keys: in the first pass the position, which nobody has written.
+  let row = g / p.tiles;
+  let position = (g - row * p.tiles) * ${PER * WG}u + li * ${PER}u;
 //% for v in range(PER // 4)
-  let items${v} = items_mem[first_item + ${v}u];
+  var items${v} = vec4<u32>(0u, 1u, 2u, 3u) + (position + ${4 * v}u);
 //% endfor
+  if (p.by_place == 0u) {
+    let first_item = (p.items_off >> 2u) + g * ${PER * WG // 4}u + li * ${PER // 4}u;
+//% for v in range(PER // 4)
+    items${v} = items_mem[first_item + ${v}u];
+//% endfor
+  }
+  // Where the digit of each of the first lanes begins; loaded before it is needed.
+  let at = (li & 15u) * p.tiles + (g - row * p.tiles);
+  let in_row = running_load(p.running_off + row * 16u * p.tiles + max(at, 1u) - 1u);
+  let begin = row * p.tiles * ${PER * WG}u + select(in_row, 0u, at == 0u);
   workgroupBarrier();
   // Counts in the order of digits, then lanes: a lane runs over eight of them.
 //% for k in range(8)
@@ -55,13 +68,9 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let to${k} = rank${k} + select(count${k} & 0xffffu, lower + (count${k} >> 16u), up${k});
 //% endfor
   if (li < 16u) {
-    let row = g / p.tiles;
-    let at = li * p.tiles + (g - row * p.tiles);
     let count = cells[cell((li & 7u) * ${WG}u)];
     let own = select(count & 0xffffu, lower + (count >> 16u), li >= 8u);
-    var start = row * p.tiles * ${PER * WG}u;
-    if (at > 0u) { start += running_load(p.running_off + row * 16u * p.tiles + at - 1u); }
-    starts[li] = start - own;
+    starts[li] = begin - own;
   }
   workgroupBarrier();
 //% for k in range(PER)

@@ -30,12 +30,15 @@ def ordered(
         return []
     if x.shape[-1] <= BLOCK:
         return short_rows(caps, scratch, x, None, values, index, x.shape[-1], descending)
-    items = words(scratch, x)
-    steps = radix(caps, scratch, x, words(scratch, x), items, values is not None, descending)
-    if values is not None:
-        steps += cpy.plan(caps, scratch, front(items, x.shape, x), values)
-    if index is not None:
-        steps += cpy.plan(caps, scratch, front(items, x.shape, index), index)
+    items, last = words(scratch, x), values or index
+    assert last is not None
+    near = items
+    if last.shape == items.shape and last.contiguous and last.dtype.itemsize == 4:
+        near = last.with_layout(items.shape, items.strides, items.dtype)
+    keys, of_bits = words(scratch, x), values is not None
+    steps = radix(caps, scratch, x, keys, items, of_bits, descending, last=near)
+    if near is items:
+        steps += cpy.plan(caps, scratch, front(items, x.shape, last), last)
     return steps
 
 
@@ -77,8 +80,8 @@ def short_rows(
     cols = x.shape[-1]
     bits = (min(cols, BLOCK) - 1).bit_length()
     step = sort_rows.step(
-        caps, x, positions, values, index, bits=bits, pieces=cdiv(cols, BLOCK), keep=keep,
-        descending=int(descending),
+        caps, x, positions, values, index, bits=bits, keep_bits=min(bits, (keep - 1).bit_length()),
+        pieces=cdiv(cols, BLOCK), keep=keep, descending=int(descending),
     )  # fmt: skip
     return [*before, step, *after]
 
@@ -96,9 +99,10 @@ def radix(
     of_bits: bool,
     descending: bool,
     keep_keys: bool = False,
+    last: View | None = None,
 ) -> list[Step]:
     """Positions, or bits, of the elements of each row in order: `items`, and their `keys` if asked
-    for."""
+    for. `last`: words that the last pass writes to in place of `items`."""
     steps: list[Step] = []
     if _apart(x):
         near = scratch.empty(x.shape, x.dtype.name)
@@ -118,11 +122,14 @@ def radix(
     )
     passes = 2 * x.dtype.itemsize  # an even number: the last one writes to `items` again
     for n in range(passes):
+        if n == passes - 1 and last is not None:
+            items_out = last
         steps.append(sort_count.step(caps, keys, table, tiles=tiles, shift=4 * n))
         steps += counted
         steps.append(
             sort_scatter.step(
                 caps, keys, items, running, keys_out, items_out, tiles=tiles, shift=4 * n,
+                by_place=int(n == 0 and not of_bits),
                 last=int(n == passes - 1 and not keep_keys),
             )
         )  # fmt: skip
