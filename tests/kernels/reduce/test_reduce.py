@@ -32,7 +32,8 @@ OTHERS = [
     *((name, "float16") for name in KERNELS),
     *((name, dtype) for name in ("sum", "max", "argmax", "all")
       for dtype in ("int32", "uint32", "uint8", "bool")),
-    ("min", "int16"), ("prod", "int32"), ("count_nonzero", "bool"), ("mean", "int16"), ("any", "bool"),
+    ("min", "int16"), ("prod", "int32"), ("count_nonzero", "bool"), ("mean", "int16"),
+    ("any", "bool"),
 ]  # fmt: skip
 
 
