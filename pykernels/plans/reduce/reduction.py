@@ -146,7 +146,8 @@ def _rows(caps: Caps, scratch: Scratch, p: Problem, result: _Result) -> list[Ste
     rows, outs = math.prod(lead), math.prod(p.kept)
     vectors = cols // 4 if x.vectorizable(4) else cols
     batch = ROWS["batch8"].N
-    lanes = _power(min(cdiv(vectors, batch), LANES))
+    # Rows of up to a batch are one load of each lane.
+    lanes = _power(min(vectors if vectors <= batch else cdiv(vectors, batch), LANES))
     if rows * lanes <= caps.tuning.device.units * LANES:
         lanes = _power(min(vectors, LANES))  # too few to keep the device busy: shorter ways
     rounds = cdiv(vectors, LANES * batch)
