@@ -25,7 +25,7 @@ def check_budget(texts: int) -> None:
 
 def _plan_file(spec: Spec) -> str:
     """Where the plan of a kernel stands."""
-    return f"pykernels/plans/{spec.family}/{spec.name}.py"
+    return f"pykernels/plans/{spec.family}/{spec.plan or spec.name}.py"
 
 
 def check_specs(specs: Sequence[Spec], plans: Collection[str]) -> None:
@@ -40,7 +40,7 @@ def check_specs(specs: Sequence[Spec], plans: Collection[str]) -> None:
         for name in s.bodies:
             if name not in runnable:
                 raise BuildError(s.file, 1, f"bodies names {name!r}, which is no body")
-        if s.bodies and s.name not in plans:
+        if s.bodies and (s.plan or s.name) not in plans:
             raise BuildError(s.file, 1, f"a kernel without a body needs {_plan_file(s)}")
         if s.part_of and s.part_of not in public:
             raise BuildError(s.file, 1, f"part_of names {s.part_of!r}, which is no kernel")

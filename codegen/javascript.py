@@ -239,8 +239,8 @@ def _kernel(spec: Spec, name: str, planned: bool) -> dict[str, Any]:
     data = {"name": name, "of": spec.name, "tensors": rules, "scalars": scalars, "options": options}
     js = (
         f"kernels.{name} = {{\n  ...{json.dumps(data)},\n  plan: {plan},\n}};\n"
-        f"export function {safe}(gpu, args, plan = undefined) {{\n"
-        f"  return gpu.call(kernels.{name}, args, plan);\n}}\n"
+        f"{'export ' if safe == name else ''}function {safe}(gpu, args, plan = undefined) {{\n"
+        f"  return gpu.call(kernels.{name}, args, plan);\n}}\n{_exported(name)}"
     )
     doc = str(spec.wrappers.get(name, {}).get("doc", spec.doc))
     return {
@@ -251,13 +251,19 @@ def _kernel(spec: Spec, name: str, planned: bool) -> dict[str, Any]:
         "family": spec.family,
         "row": bool(spec.fixed_axes),
         "js": js,
-        "dts": _declaration(spec, safe, doc, fixed),
+        "dts": _declaration(spec, name, doc, fixed),
     }
+
+
+def _exported(name: str) -> str:
+    """The export of a function whose name JavaScript keeps for itself: a member may have it."""
+    return "" if _name(name) == name else f"export {{ {_name(name)} as {name} }};\n"
 
 
 def _declaration(spec: Spec, name: str, doc: str, fixed: Collection[str]) -> str:
     lines = ["/**", *_comment(doc, " ")]
-    lines += [" */", f"export function {name}(gpu: Kernels, args: {{"]
+    word = "export" if _name(name) == name else "declare"
+    lines += [" */", f"{word} function {_name(name)}(gpu: Kernels, args: {{"]
     for t in sorted(spec.tensors, key=lambda t: t.optional):
         role = "output" if t.role == "out" else "input"
         rules = f"{role}, {dtype_words(t)}" + (f", the shape of {t.like}" if t.like else "")
@@ -273,7 +279,8 @@ def _declaration(spec: Spec, name: str, doc: str, fixed: Collection[str]) -> str
     for o in spec.options:
         lines += _field(o.name, o.doc, _ts_type(o.type), o.default)
     views = "; ".join(f"{t.name}: View{' | null' if t.optional else ''}" for t in spec.tensors)
-    return "\n".join([*lines, f"}}, plan?: Plan<{{ {views} }}>): Promise<Call>;", ""])
+    end = f"}}, plan?: Plan<{{ {views} }}>): Promise<Call>;"
+    return "\n".join([*lines, end, _exported(name)])
 
 
 def _field(name: str, doc: str, kind: str, default: object) -> list[str]:

@@ -108,15 +108,14 @@ class Reduction:
 
     def _finish(self, dtype: str) -> list[str]:
         """`finish`: the bits of the result that `p.finish` names."""
+        kind = class_of(dtype)
+        found = [(i, n, t[kind]) for i, (n, t) in enumerate(self.finishes.items()) if kind in t]
         lines = []
-        chosen = []
-        for number, (name, texts) in enumerate(self.finishes.items()):
-            if class_of(dtype) in texts:
-                text = texts[class_of(dtype)]
-                lines += _function(f"{name}_of(a: Z) -> u32", text, dtype, 1)
-                chosen.append(f"  if (p.finish == {number}u) {{ return {name}_of(a); }}")
-        last = chosen.pop().partition("return ")[2].partition(";")[0]
-        return [*lines, "fn finish(a: Z) -> u32 {", *chosen, f"  return {last};", "}"]
+        for _, name, text in found:
+            lines += _function(f"{name}_of(a: Z) -> u32", text, dtype, 1)
+        *others, (_, last, _) = found
+        chosen = [f"  if (p.finish == {i}u) {{ return {n}_of(a); }}" for i, n, _ in others]
+        return [*lines, "fn finish(a: Z) -> u32 {", *chosen, f"  return {last}_of(a);", "}"]
 
 
 @dataclass(frozen=True)

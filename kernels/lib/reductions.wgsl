@@ -12,6 +12,8 @@ fn batch(
 ) -> S {
 //% if ROW.batch == "moments"
   ${moments(N, V)}
+//% elif ROW.batch == "positions"
+  ${positions(N, V, U)}
 //% elif ROW.batch == "exponentials"
   ${exponentials(N, V, U)}
 //% else
@@ -56,6 +58,54 @@ ${s ~ first if N == 1 else "(" ~ plus(s, N // 2, first) ~ " + " ~ plus(s, N // 2
   let q${u} = d${u} * d${u};
 //% endfor
   return S(pivot, ${plus("d", N)} / f32(n), ${plus("q", N)}, f32(n));
+//% endmacro
+
+// Keys of floats take three operations each, as long as no NaN is there and the largest is no zero:
+// then both zeros get one key, and NaN the largest. Those have the same bits when the order is flipped.
+//% macro positions(N, V, U)
+//% set I = U.replace("u32", "i32")
+//% for u in range(N)
+  let v${u} = ${"x0" if u == 0 else "select(x0, x" ~ u ~ ", n > " ~ u ~ "u)"};
+//% if "f32" in V
+  let b${u} = bitcast<${I}>(v${u});
+  let k${u} = b${u} ^ (((b${u} >> ${U}(31u)) & ${I}(0x7fffffff)) ^ ${I}(p.flip));
+//% elif "u32" in V
+  let k${u} = bitcast<${I}>(v${u} ^ ${U}(0x80000000u)) ^ ${I}(p.flip);
+//% else
+  let k${u} = v${u} ^ ${I}(p.flip);
+//% endif
+//% endfor
+  ${first_of("k", N, U)}
+//% if "f32" in V
+  let low = ${tree("min", "k", N)};
+  let zero = (k_top == ${I}()) | (k_top == ${I}(-1));
+  let odd = zero | (k_top > ${I}(0x7f800000)) | (low < ${I}(-0x7f800001));
+  if (${"any(odd)" if U != "u32" else "odd"}) {
+//% for u in range(N)
+    let a${u} = b${u} & ${I}(0x7fffffff);
+    let c${u} = select(select(k${u}, ${I}(), a${u} == ${I}()), ${I}(0x7fffffff), a${u} > ${I}(0x7f800000));
+//% endfor
+    ${first_of("c", N, U)}
+    return S(c_top, i + step * c_at);
+  }
+//% endif
+  return S(k_top, i + step * k_at);
+//% endmacro
+
+// The largest of k0, k1, ... as k_top, and as k_at the number of the first that has it.
+//% macro first_of(k, N, U)
+//% for left in [4, 2, 1] if left < N
+//% for j in range(left)
+//% set a = k ~ 2 * j if 2 * left == N else k ~ "_" ~ 2 * left ~ "_" ~ 2 * j
+//% set b = k ~ (2 * j + 1) if 2 * left == N else k ~ "_" ~ 2 * left ~ "_" ~ (2 * j + 1)
+//% set at_a = U ~ "(" ~ 2 * j ~ "u)" if 2 * left == N else a ~ "_at"
+//% set at_b = U ~ "(" ~ (2 * j + 1) ~ "u)" if 2 * left == N else b ~ "_at"
+  let ${k}_${left}_${j}_at = select(${at_a}, ${at_b}, ${b} > ${a});
+  let ${k}_${left}_${j} = max(${a}, ${b});
+//% endfor
+//% endfor
+  let ${k}_top = ${k ~ "0" if N == 1 else k ~ "_1_0"};
+  let ${k}_at = ${U ~ "()" if N == 1 else k ~ "_1_0_at"};
 //% endmacro
 
 //% macro exponentials(N, V, U)

@@ -3,7 +3,7 @@
 // part_of = "sum"
 // configs.batch8 = { N = 8, threads = 256 }
 // axes.OP = "reductions"
-// axes.T = ["f32", "f16", "i32", "u32"]
+// axes.T = ["f32", "f16", "i32", "u32", "bool"]
 // axes.PACKED = [false, true]
 // axes.VEC = [1, 4]
 // axes.BATCH = "configs"

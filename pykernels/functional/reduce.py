@@ -25,7 +25,7 @@ from pykernels.dtypes import DTypeName
 from pykernels.errors import ShapeError
 from pykernels.layout import Layout
 from pykernels.plan import Kernel
-from pykernels.runtime.launch import run
+from pykernels.runtime.launch import launch, run
 from pykernels.scalars import flag, integer, integers, real
 
 __all__ = [
@@ -57,7 +57,7 @@ def _reduced(
         lay = _known.get(key)
         if lay is not None:
             result = x._fresh(lay)
-            run(kernel, (x, result), (), options)
+            launch((kernel, options, x._location, result._location), (x, result), ())
             return result
     call = Call(kernel, x, out=out)
     x_ = call.tensor("x", x)

@@ -72,7 +72,7 @@ def plan(
     """The dispatches of the reduction `name`; `number` is ddof of var and std, ord of norm."""
     axes = reduced_axes(name, x, dst, axis)
     output, may_be_empty = RESULTS[name]
-    finish = _finish(name, number)
+    finish = "count_nonzero" if name == "sum" and x.dtype.kind == "b" else _finish(name, number)
     _check_dtypes(name, output, x, dst)
     if dst.size == 0:
         return []
@@ -131,7 +131,7 @@ def _check_dtypes(name: str, output: str, x: View, dst: View) -> None:
 
 def _readable(dtype: DTypeName, classes: tuple[str, ...]) -> DTypeName:
     """What the bodies read x as: float32 where only floats will do, 32 bits for narrow integers."""
-    if dtype in ("float32", "float16"):
+    if dtype in ("float32", "float16") or (dtype == "bool" and "bool" in classes):
         return dtype
     if classes == ("float",):
         return "float32"
@@ -146,7 +146,8 @@ def _rows(caps: Caps, scratch: Scratch, p: Problem, result: _Result) -> list[Ste
     rows, outs = math.prod(lead), math.prod(p.kept)
     vectors = cols // 4 if x.vectorizable(4) else cols
     batch = ROWS["batch8"].N
-    lanes = _power(min(cdiv(vectors, batch), LANES))
+    # Rows of up to a batch are one load of each lane.
+    lanes = _power(min(vectors if vectors <= batch else cdiv(vectors, batch), LANES))
     if rows * lanes <= caps.tuning.device.units * LANES:
         lanes = _power(min(vectors, LANES))  # too few to keep the device busy: shorter ways
     rounds = cdiv(vectors, LANES * batch)
@@ -218,7 +219,7 @@ def _combine(
     """The results from `count` states each: fewer and fewer of them where they are many."""
     steps = []
     outs = math.prod(p.kept)
-    short = p.x.dtype.short if p.x.dtype.name != "float16" else "f32"
+    short = _computed(p.x)
     while True:
         across = min(_power(outs), 32)
         lanes = min(_power(cdiv(count, COMBINE.N)), LANES // across)
@@ -249,7 +250,7 @@ def _of_nothing(caps: Caps, scratch: Scratch, p: Problem, result: _Result) -> St
     room = scratch.empty((1,), "uint32")
     states = room.with_layout((*p.kept, 1), (0,) * (len(p.kept) + 1))
     dst = p.dst.with_layout((*p.kept, 1), (*p.out_steps, 0))
-    short = p.x.dtype.short if p.x.dtype.name != "float16" else "f32"
+    short = _computed(p.x)
     return reduce_combine.step(
         caps, states, dst, OP=result.op, T=short, count=0, lane_bits=0, pieces=1, depth=0,
         is_partial=0, finish=result.finish, kind=_kind(dst), divisor=result.divisor,
@@ -267,6 +268,11 @@ def _kind(dst: View) -> int:
     if dst.dtype.itemsize == 2:
         return 1 if dst.dtype.kind == "f" else 2
     return 3 if dst.dtype.itemsize == 1 else 0
+
+
+def _computed(x: View) -> str:
+    """The type that states of x are computed in."""
+    return {"f16": "f32", "bool": "u32"}.get(x.dtype.short, x.dtype.short)
 
 
 def _bits(power: int) -> int:
