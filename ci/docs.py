@@ -68,7 +68,7 @@ def function_families() -> dict[str, list[str]]:
     """Names of the functions of layer two by family."""
     found: dict[str, list[str]] = {}
     for name in sorted({*functional.__all__} - {*aliases()}):
-        home = getattr(functional, name).__module__.rpartition(".")[2]
+        home = getattr(functional, name).__module__.rpartition(".")[2].partition("_")[0]
         if home == "functional" or name in kernels.__all__:
             home = family(name)
         found.setdefault(home, []).append(name)

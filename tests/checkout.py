@@ -25,7 +25,9 @@ def small_checkout(folder: Path, families: Sequence[str] = FAMILIES) -> Path:
         shutil.copytree(ROOT / "kernels" / name, folder / "kernels" / name)
     for name in {p.name for p in (ROOT / "kernels").iterdir()} - {"lib", *families}:
         for room in ("bench/cases", "functional", "reference"):
-            (folder / "pykernels" / room / f"{name}.py").unlink(missing_ok=True)
+            for file in (f"{name}.py", f"{name}_*.py"):
+                for path in (folder / "pykernels" / room).glob(file):
+                    path.unlink()
         for room in ("export/cases", "plans"):
             shutil.rmtree(folder / "pykernels" / room / name, ignore_errors=True)
     (folder / "tests").mkdir()

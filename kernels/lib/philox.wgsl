@@ -1,12 +1,18 @@
 // Philox4x32-10, the counter-based generator of Salmon et al. 2011, and what kernels make of its words.
 
-// The high half of the product of a u32 and a constant, by halves: WGSL has no such product.
+// The high half of the product of a u32 and a constant, by halves: WGSL has no such product. Where the
+// constant's halves add up to less than 2^16, the two products in the middle and a carry fit 32 bits.
 //% macro high(name, x, factor)
+//% set low, top = factor % 65536, factor // 65536
   let ${name}_l = ${x} & 0xffffu;
   let ${name}_h = ${x} >> 16u;
-  let ${name}_m = ${name}_h * ${factor % 65536}u + ((${name}_l * ${factor % 65536}u) >> 16u);
-  let ${name}_n = ${name}_l * ${factor // 65536}u + (${name}_m & 0xffffu);
-  let ${name} = ${name}_h * ${factor // 65536}u + (${name}_m >> 16u) + (${name}_n >> 16u);
+  let ${name}_m = ${name}_h * ${low}u + ((${name}_l * ${low}u) >> 16u);
+//% if low + top < 65536
+  let ${name} = ${name}_h * ${top}u + ((${name}_l * ${top}u + ${name}_m) >> 16u);
+//% else
+  let ${name}_n = ${name}_l * ${top}u + (${name}_m & 0xffffu);
+  let ${name} = ${name}_h * ${top}u + (${name}_m >> 16u) + (${name}_n >> 16u);
+//% endif
 //% endmacro
 
 // draw(i): the four words of block i of a call. The state holds the key in two words, the counter of

@@ -59,10 +59,9 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   for (var ky = first_h; ky < p.kernel_h; ky += p.next_h) {
     // A window before the first one is a large number.
     let y = (h - ky * p.dilation_h) / p.stride_h;
-    let fits_y = (ky * p.dilation_h <= h) & (y < p.out_h);
     for (var kx = first_w; kx < p.kernel_w; kx += p.next_w) {
       let x = (w - kx * p.dilation_w) / p.stride_w;
-      let fits = fits_y & (kx * p.dilation_w <= w) & (x < p.out_w);
+      let fits = (y < p.out_h) & (x < p.out_w);
       let column = min(y, p.out_h - 1u) * p.out_w + min(x, p.out_w - 1u);
       let v = x_load(base + (ky * p.kernel_w + kx) * p.x_ks + column * p.x_ls);
       sum += select(0.0f, v, fits);

@@ -12,6 +12,7 @@ import numpy as np
 from pykernels._generated.ops.reductions import RESULTS
 from pykernels.plans.conv.geometry import ORDERS, geometry, pair, transposed_size
 from pykernels.plans.move.nonzero_offsets import CHUNK
+from pykernels.plans.resize.windows import windows
 
 Shape: TypeAlias = tuple[int, ...]
 Shapes: TypeAlias = Mapping[str, Shape]
@@ -23,7 +24,8 @@ __all__ = ["GIVEN", "shapes"]
 GIVEN = frozenset(
     {
         "bincount", "bincount_weights", "conv2d_backward_input", "conv2d_backward_weight",
-        "col2im", "im2col", "nonzero", "pad", "resize", "scatter", "set_rows", "top_k",
+        "col2im", "nonzero", "pad", "resize", "scatter", "set_rows",
+        "timestep_embedding", "top_k",
     }
 )  # fmt: skip
 
@@ -97,6 +99,13 @@ def _conv2d_backward_bias(t: Shapes, o: Options) -> dict[str, Shape]:
     return {"dst": (t["dy"][o["layout"].index("C")],)}
 
 
+def _im2col(t: Shapes, o: Options) -> dict[str, Shape]:
+    n, c, h, w = t["x"]
+    sizes = (o[name] for name in ("kernel", "stride", "padding", "dilation"))
+    found = windows("im2col", (h, w), *sizes)
+    return {"dst": (n, c * math.prod(found.kernel), math.prod(found.out))}
+
+
 def _kernel(w: Shape) -> tuple[int, int]:
     return w[2], w[3]
 
@@ -121,6 +130,7 @@ _SHAPES: dict[str, Callable[[Shapes, Options], dict[str, Shape]]] = {
     "flash_attn_backward": _flash_attn_backward,
     "gather": _gather,
     "get_rows": _get_rows,
+    "im2col": _im2col,
     "mul_mat": _mul_mat,
     "nonzero_offsets": _nonzero_offsets,
 }

@@ -1,4 +1,4 @@
-"""New tensors on the default device, and what fills one; sequences are in sequences.py."""
+"""New tensors on the default device, and what fills one; sequences are in fill_sequences.py."""
 
 from __future__ import annotations
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from .copy import cpy
 
-__all__ = ["get_rows", "repeated", "set_rows"]
+__all__ = ["get_rows", "repeated", "set_rows", "timestep_embedding", "timestep_embedding_budget"]
 
 Array = np.ndarray[Any, Any]
 
@@ -49,3 +50,25 @@ def repeated(a: Array, shape: tuple[int, ...]) -> Array:
     """ggml's broadcast: `a` as often as it fits along each axis, one after the other."""
     own = a.reshape((1,) * (len(shape) - a.ndim) + a.shape)
     return np.tile(own, [m // max(n, 1) for n, m in zip(own.shape, shape, strict=True)])
+
+
+def timestep_embedding(x: Array, shape: tuple[int, ...], max_period: float = 10000.0) -> Array:
+    """Cosines, then sines, of each timestep times falling frequencies; an odd width ends with 0."""
+    half = shape[1] // 2
+    angles = x.astype(np.float64)[:, None] * max_period ** (-np.arange(half) / max(half, 1))
+    out = np.zeros(shape)
+    out[:, :half], out[:, half : 2 * half] = np.cos(angles), np.sin(angles)
+    return out
+
+
+def timestep_embedding_budget(
+    x: Array, shape: tuple[int, ...], max_period: float = 10000.0
+) -> Array:
+    """The rounding of frequencies, whose exponents are rounded, and of the angle."""
+    half = shape[1] // 2
+    exponent = np.arange(half) / max(half, 1) * math.log(max_period)
+    angles = np.abs(x.astype(np.float64))[:, None] * np.exp(-exponent)
+    out = np.zeros(shape)
+    found = angles * (6 + 2 * np.abs(exponent)) * 2.0**-24 + 2.0**-22
+    out[:, :half], out[:, half : 2 * half] = found, found
+    return out

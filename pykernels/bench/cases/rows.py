@@ -73,8 +73,22 @@ def cases(edge: int = 0) -> Iterator[Case]:
             for dtype, out in pairs:
                 case = rows(kernel, s.dims, dtype, out)
                 yield case.labelled(name=s.name, origin=s.origin)
+    yield timestep_embedding((cut(4096, edge), cut(320, edge)))
     yield lookup(*(cut(size, edge) for size in (128256, 4096, 4096)))
     yield append(*(cut(size, edge) for size in (4, 8, 8192, 128)))
+
+
+def timestep_embedding(
+    shape: tuple[int, ...] = (4096, 320), dtype: str = "float32", out: str = "float32"
+) -> Case:
+    """Embeddings of so many timesteps, of this width."""
+
+    def timesteps(rng: np.random.Generator, size: tuple[int, ...]) -> Array:
+        return rng.uniform(0, 1000, size)
+
+    x = Operand(shape[:1], cast(DTypeName, dtype), values=timesteps)
+    dst = Operand(shape, cast(DTypeName, out))
+    return Case("timestep_embedding", {"x": x, "dst": dst}, {}, shape)
 
 
 def lookup(m: int, n: int, k: int) -> Case:
@@ -114,6 +128,8 @@ def append(batch: int, heads: int, tokens: int, width: int) -> Case:
 
 @numpy_peer
 def numpy(case: Case, t: dict[str, Any]) -> None:
+    if "index" not in t:
+        raise Skipped("written for indices")
     if case.kernel == "set_rows":
         t["dst"][..., t["index"], :] = t["src"]
     else:
@@ -122,6 +138,8 @@ def numpy(case: Case, t: dict[str, Any]) -> None:
 
 @torch_peer
 def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
+    if "index" not in t:
+        raise Skipped("written for indices")
     if t["src"].dtype != t["dst"].dtype:
         raise Skipped("torch's rows keep their dtype")
     if case.kernel == "set_rows":
@@ -140,6 +158,8 @@ def ort(case: Case) -> Node:
 @naive_peer
 def naive(case: Case) -> tuple[str, int]:
     """One element an invocation."""
+    if "index" not in case.tensors:
+        raise Skipped("written for indices")
     src, dst = case.tensors["src"], case.output
     if len(dst.shape) != 2:
         raise Skipped("written for matrices")

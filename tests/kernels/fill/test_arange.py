@@ -51,9 +51,13 @@ def test_arange_any_layout(dev: pk.Device, dtype: str) -> None:
     check(dev, dtype, [(s, random_form(rng, len(s), repeats=False)) for s in random])
 
 
-def test_arange_folds_and_splits(dev: pk.Device) -> None:
+@pytest.mark.crowd
+def test_arange_folds_a_long_grid(dev: pk.Device) -> None:
     with caps(dev, max_groups=2):
         check(dev, "float32", [((4099,), Form(phase=1))])
+
+
+def test_arange_of_views_larger_than_a_binding(dev: pk.Device) -> None:
     with caps(dev, max_binding=4096 + 2 * dev._context.caps.alignment):
         check(dev, "int32", [((n,), Form(phase=p)) for n in (5003, 4096) for p in (0, 1)])
 

@@ -113,6 +113,7 @@ def test_random_sizes_and_phases(dev: pk.Device, name: str, dtype: str) -> None:
 
 
 @pytest.mark.gpu
+@pytest.mark.crowd
 def test_random_folds_a_long_grid(dev: pk.Device) -> None:
     with caps(dev, max_groups=2):
         check(dev, "rand", "float32", [((4099,), Form(phase=1))], False)

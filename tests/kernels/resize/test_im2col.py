@@ -81,6 +81,11 @@ def test_windows_any_layout(dev: pk.Device, check: Any) -> None:
         pair = random_form(rng, axes[0], repeats=True), random_form(rng, axes[1], repeats=False)
         calls.append((WINDOWS[i], *pair))
     check(dev, "float32", calls)
+
+
+@pytest.mark.crowd
+@pytest.mark.parametrize("check", (check_im2col, check_col2im))
+def test_windows_fold_a_long_grid(dev: pk.Device, check: Any) -> None:
     with caps(dev, max_groups=2):
         check(dev, "float32", [(WINDOWS[0], Form(), Form())])
 

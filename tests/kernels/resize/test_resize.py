@@ -80,6 +80,7 @@ def test_resize_any_layout(dev: pk.Device, mode: str) -> None:
 
 
 @pytest.mark.gpu
+@pytest.mark.crowd
 def test_resize_folds_a_long_grid(dev: pk.Device) -> None:
     with caps(dev, max_groups=2):
         check(dev, "float32", "linear", [((2, 9, 9), (2, 40, 41), Form(), Form(), {})])
