@@ -31,6 +31,7 @@ def places(
     return np.where(wrong, rng.choice(out_there, shape), index).astype(dtype)
 
 
+@pytest.mark.sample
 @pytest.mark.parametrize("op", ["gather", "scatter"])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("bad", [0.0, 0.2])
@@ -70,6 +71,8 @@ def test_picks_of_any_layout(dev: pk.Device, op: str, dtype: str, bad: float) ->
         assert_same_bits(got, expected)
 
 
+@pytest.mark.crowd
+@pytest.mark.sample
 def test_a_long_grid(dev: pk.Device) -> None:
     with caps(dev, max_groups=1):
         x = np.arange(5000, dtype="f4")

@@ -13,6 +13,7 @@ from tests.harness import Case, Form, assert_same_bits, caps, random_form, value
 pytestmark = pytest.mark.gpu
 
 
+@pytest.mark.sample
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "float32", "int64"])
 def test_tri_of_any_layout(dev: pk.Device, dtype: str) -> None:
     case = Case(dev, seed=3)
@@ -41,6 +42,7 @@ def test_tri_of_any_diagonal(dev: pk.Device) -> None:
         assert (pk.triu(t, k).numpy() == np.triu(x, k)).all(), k
 
 
+@pytest.mark.crowd
 def test_tri_folds_a_long_grid_and_works_in_place(dev: pk.Device) -> None:
     x = np.random.default_rng(0).random((3, 70, 130), "f4")
     t = dev.tensor(x)
