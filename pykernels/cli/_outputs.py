@@ -23,7 +23,8 @@ __all__ = ["GIVEN", "shapes"]
 GIVEN = frozenset(
     {
         "bincount", "bincount_weights", "conv2d_backward_input", "conv2d_backward_weight",
-        "col2im", "im2col", "nonzero", "pad", "resize", "scatter", "set_rows", "top_k",
+        "col2im", "im2col", "nonzero", "pad", "resize", "scatter", "scatter_add",
+        "set_rows", "top_k",
     }
 )  # fmt: skip
 
