@@ -85,6 +85,29 @@ def test_a_long_grid(dev: pk.Device) -> None:
 
 
 @pytest.mark.parametrize("op", ["gather", "scatter"])
+def test_in_parts(dev: pk.Device, op: str) -> None:
+    """Tensors larger than a binding, and more axes than an index space has levels."""
+    rng = np.random.default_rng(4)
+    shapes = (((30, 40), (50, 90), 1), ((40, 30), (60, 40), 0), ((5, 20, 30), (6, 22, 70), 2),
+              ((2, 2, 2, 2, 2, 2, 2, 3), (3, 3, 3, 3, 3, 3, 3, 4), 7))  # fmt: skip
+    for shape, side, axis in shapes:
+        index = places(rng, shape, axis, side[axis], "int32", op == "scatter")
+        index[(-1,) * index.ndim] = -7
+        picked, other = (side, shape) if op == "gather" else (shape, side)
+        src, dst = rng.random(picked, "f4"), rng.random(other, "f4")
+        t, i, d = dev.tensor(src), dev.tensor(index), dev.tensor(dst)
+        room = 1024 + max(side[axis] * 4 * side[-1] * (axis == 0), 2048)
+        with caps(dev, max_binding=room):
+            getattr(kernels, op)(t, i, d, axis=axis)
+            last = ", ".join(str(n - 1) for n in shape)
+            with pytest.raises(
+                pk.IndexRangeError, match=rf"is -7 at position \({last}\) .*out: 1;"
+            ):
+                dev.sync()
+        assert_same_bits(d.numpy(), getattr(reference, op)(src, index, dst, axis))
+
+
+@pytest.mark.parametrize("op", ["gather", "scatter"])
 def test_says_what_is_out_of_range(dev: pk.Device, op: str) -> None:
     index = dev.tensor(np.array([[0, 7], [-5, 1]]))
     small, large = dev.ones((2, 2)), dev.ones((2, 3))
