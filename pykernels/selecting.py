@@ -5,6 +5,7 @@ What `Tensor.__getitem__` and functions share: they allocate the result themselv
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import TypeVar
 
@@ -13,7 +14,7 @@ from ._generated.kernels import nonzero as _nonzero
 from ._generated.kernels import nonzero_offsets as _offsets
 from .dtypes import DTYPES
 from .errors import DTypeError, ShapeError
-from .layout import Layout, contiguous_layout
+from .layout import Layout, contiguous_layout, layout
 from .plan import Kernel, cdiv
 from .runtime.launch import run
 from .views import TensorBase, reshaped_strides
@@ -33,35 +34,45 @@ def rows_at(x: T, index: TensorBase) -> T:
             f"[getitem] an index must be int32, int64 or bool but is {index.dtype}: "
             "pk.tensor(values, 'int32') makes one"
         )
-    shape = (*index.shape, *x.shape[1:])
     result = x._fresh(contiguous_layout((index.size, *x.shape[1:]), x._layout.dtype))
-    select(_get_rows.KERNEL, x, 0, index.reshape(-1), result, True)
-    return result.reshape(shape)
+    flat = index if index.ndim == 1 else index.reshape(-1)
+    select(_get_rows.KERNEL, x, 0, flat, result, True)
+    return result if index.ndim == 1 else result.reshape((*index.shape, *x.shape[1:]))
 
 
 def select(
     kernel: Kernel, x: TensorBase, axis: int, index: TensorBase, result: TensorBase, check: bool
 ) -> None:
     """The parts of x along an axis that an index (n,) names; `kernel` is get_rows by some name."""
-    tensors = (_as_rows(x, axis, result), index, _as_rows(result, axis, x))
-    run(kernel, tensors, options=(check,))
+    src, dst = _as_rows(x._layout, result._layout, axis)
+    run(kernel, (x._with(src), index, result._with(dst)), options=(check,))
 
 
-def _as_rows(t: TensorBase, axis: int, other: TensorBase) -> TensorBase:
-    """A view (..., n, k) with `axis` next to the last one; both tensors get the same axes."""
-    if axis == t.ndim - 1:
-        return t[..., None]
-    layouts = t._layout, other._layout
-    if all(_joins(lay, axis) for lay in layouts):
-        return t.reshape((*t.shape[: axis + 1], -1))
-    order = [a for a in range(t.ndim) if a not in (axis, t.ndim - 1)]
-    return t.transpose((*order, axis, t.ndim - 1))
+@functools.lru_cache(maxsize=4096)
+def _as_rows(x: Layout, result: Layout, axis: int) -> tuple[Layout, Layout]:
+    """Both over the same axes (..., n, k), with `axis` next to the last one."""
+    last = len(x.shape) - 1
+    if axis == last:
+        return _permuted(x, (*range(last + 1), None)), _permuted(result, (*range(last + 1), None))
+    joined = _joined(x, axis), _joined(result, axis)
+    if joined[0] is not None and joined[1] is not None:
+        return joined[0], joined[1]
+    order = (*(a for a in range(last) if a != axis), axis, last)
+    return _permuted(x, order), _permuted(result, order)
 
 
-def _joins(lay: Layout, axis: int) -> bool:
-    """Can the axes behind `axis` be seen as one?"""
-    inner = lay.size // max(1, math.prod(lay.shape[: axis + 1]))
-    return lay.size > 0 and reshaped_strides(lay, (*lay.shape[: axis + 1], inner)) is not None
+def _joined(lay: Layout, axis: int) -> Layout | None:
+    """The axes behind `axis` as one, where that needs no copy."""
+    shape = (*lay.shape[: axis + 1], math.prod(lay.shape[axis + 1 :]))
+    strides = reshaped_strides(lay, shape)
+    return None if strides is None else layout(shape, strides, lay.dtype)
+
+
+def _permuted(lay: Layout, order: tuple[int | None, ...]) -> Layout:
+    """The axes in another order; None is a new one."""
+    shape = tuple(1 if a is None else lay.shape[a] for a in order)
+    strides = tuple(0 if a is None else lay.strides[a] for a in order)
+    return layout(shape, strides, lay.dtype)
 
 
 def nonzero(x: T, op: str = "nonzero") -> T:

@@ -8,7 +8,7 @@
 // mirror needs more elements than it makes, a circle as many. The elements are copied bit for bit, by
 // one dispatch, and one for each side that is filled, or for each side, edge and corner in other modes."""
 // source = "numpy pad, torch.nn.functional.pad"
-// bodies = ["cpy", "cpy_block", "cpy_bytes", "cpy_tile", "fill", "memset"]
+// bodies = ["cpy", "cpy_block", "cpy_bytes", "cpy_rows", "cpy_tile", "fill", "memset"]
 // inputs.src = { dtype = "*", bind = "'u32'" }
 // outputs.dst = { dtype = "*", bind = "'u32'" }
 // params.value = { type = "bits", of = "dst", default = 0, doc = "What a constant border has." }

@@ -24,7 +24,7 @@ __all__ = ["GIVEN", "shapes"]
 GIVEN = frozenset(
     {
         "bincount", "bincount_weights", "conv2d_backward_input", "conv2d_backward_weight",
-        "col2im", "nonzero", "pad", "resize", "scatter", "set_rows",
+        "col2im", "nonzero", "pad", "resize", "scatter", "scatter_add", "set_rows",
         "timestep_embedding", "top_k",
     }
 )  # fmt: skip

@@ -12,8 +12,10 @@ from pykernels._generated.kernels import gather as _gather
 from pykernels._generated.kernels import get_rows as _get_rows
 from pykernels._generated.kernels import nonzero as _nonzero
 from pykernels._generated.kernels import scatter as _scatter
+from pykernels._generated.kernels import scatter_add as _scatter_add
 from pykernels._generated.wrappers import gather as _gather_wrapper
 from pykernels._generated.wrappers import scatter as _scatter_wrapper
+from pykernels._generated.wrappers import scatter_add as _scatter_add_wrapper
 from pykernels.arrays import Array, Call, NDArray
 from pykernels.axes import axis_of
 from pykernels.device import Tensor
@@ -22,12 +24,21 @@ from pykernels.runtime.launch import run
 from pykernels.scalars import bits_of, flag
 
 __all__ = [
-    "gather", "index_select", "masked_select", "nonzero", "scatter", "take_along_axis",
+    "gather", "index_select", "masked_select", "nonzero", "scatter", "scatter_add",
+    "take_along_axis",
 ]  # fmt: skip
 
 _SELECT = replace(_get_rows.KERNEL, name="index_select")
 _TAKE = replace(_gather.KERNEL, name="take_along_axis")
 _MASKED = replace(_nonzero.KERNEL, name="masked_select")
+# What the function takes: float16 is converted for the kernel.
+_SCATTER_ADD = replace(
+    _scatter_add.KERNEL,
+    args=tuple(
+        arg if arg.name == "index" else replace(arg, dtypes=(*arg.dtypes, "float16"))
+        for arg in _scatter_add.KERNEL.args
+    ),
+)
 
 
 @overload
@@ -214,28 +225,91 @@ def scatter(
     call = Call(_scatter.KERNEL, *arrays, out=out)
     whole, places = call.tensor("dst", x), call.tensor("index", index)
     if isinstance(src, (Tensor, np.ndarray)):
-        values = call.tensor("src", src)
-        fits = values.ndim == places.ndim and all(
-            n <= m for n, m in zip(places.shape, values.shape, strict=True)
-        )
-        if not fits:
-            raise ShapeError(
-                f"[scatter] src must be as large as index, {places.shape}, along each axis but has "
-                f"shape {values.shape}"
-            )
-        values = values[(*(slice(n) for n in places.shape), ...)]
+        values = _as_index("scatter", call.tensor("src", src), places, whole)
     else:
         bits_of("scatter", src, whole.dtype)
         values = whole.device.full((), src, whole.dtype).broadcast_to(places.shape)
-    if values.dtype != whole.dtype:
-        raise DTypeError(
-            f"[scatter] src must have the dtype of x, {whole.dtype}, but is {values.dtype}"
-        )
     result = call.out(whole.shape, whole.dtype)
-    if not (result._location == whole._location):
+    if result._location != whole._location:
         run(result._context.copy, (whole, result))
     _scatter_wrapper.scatter(values, places, result, axis=axis, check=check)
     return call.leave(result)
+
+
+@overload
+def scatter_add(
+    x: Tensor, axis: int, index: Array, src: Array, *, check: bool = True,
+    out: Tensor | None = None,
+) -> Tensor: ...  # fmt: skip
+@overload
+def scatter_add(
+    x: NDArray, axis: int, index: NDArray, src: NDArray, *, check: bool = True, out: None = None
+) -> NDArray: ...
+@overload
+def scatter_add(
+    x: Array, axis: int, index: Array, src: Array, *, check: bool = True,
+    out: Tensor | None = None,
+) -> Array: ...  # fmt: skip
+def scatter_add(
+    x: Array, axis: int, index: Array, src: Array, *, check: bool = True,
+    out: Tensor | None = None,
+) -> Array:  # fmt: skip
+    """x with elements added to the places along an axis that an index gives (torch):
+    result[i, index[i, j, k], k] += src[i, j, k] for axis 1.
+
+    Deterministic: the index is sorted, and the elements of each place are added to each other in an
+    order that follows from it alone; it costs a sort and three reads of the index and of src.
+
+    Args:
+        x: Tensor or numpy array, float32, float16 (summed in f32, rounded once), int32 or uint32
+            (sums wrap).
+        axis: The axis along which the index counts.
+        index: Tensor or numpy array, int32 or int64, with as many axes as x; along the others its
+            sizes may be smaller. None counts from the end.
+        src: Tensor or numpy array of the dtype of x, along each axis at least as large as index.
+        check: False leaves out indices that are out of range in silence.
+        out: The Tensor of the shape of x to write to, x itself for a call in place; None makes one.
+
+    Returns:
+        A numpy array if all arguments are numpy arrays, else a Tensor.
+
+    Raises:
+        IndexRangeError: at the next synchronisation, for an index outside [0, m); at once where
+            numpy arrays come back.
+        DTypeError, ShapeError and what `pykernels.kernels.scatter_add` raises.
+    """
+    call = Call(_SCATTER_ADD, x, index, src, out=out)
+    whole, places, values = (
+        call.tensor("dst", x), call.tensor("index", index), call.tensor("src", src)
+    )  # fmt: skip
+    values = _as_index("scatter_add", values, places, whole)
+    result = call.out(whole.shape, whole.dtype)
+    half = whole.dtype == "float16"
+    sums = whole.astype("float32") if half else result
+    if not half and result._location != whole._location:
+        run(result._context.copy, (whole, result))
+    values = values.astype("float32") if half else values
+    _scatter_add_wrapper.scatter_add(values, places, sums, axis=axis, check=check)
+    if half:
+        run(result._context.copy, (sums, result))
+    return call.leave(result)
+
+
+def _as_index(op: str, values: Tensor, places: Tensor, whole: Tensor) -> Tensor:
+    """The part of the values that goes with an index."""
+    fits = values.ndim == places.ndim and all(
+        n <= m for n, m in zip(places.shape, values.shape, strict=True)
+    )
+    if not fits:
+        raise ShapeError(
+            f"[{op}] src must be as large as index, {places.shape}, along each axis but has shape "
+            f"{values.shape}"
+        )
+    if values.dtype != whole.dtype:
+        raise DTypeError(
+            f"[{op}] src must have the dtype of x, {whole.dtype}, but is {values.dtype}"
+        )
+    return values[(*(slice(n) for n in places.shape), ...)]
 
 
 @overload

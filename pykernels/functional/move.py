@@ -28,6 +28,7 @@ from pykernels.scalars import integer, integers
 __all__ = ["concatenate", "pad", "repeat", "roll", "stack", "tile"]
 
 Mode = Literal["constant", "reflect", "replicate", "circular", "edge", "wrap"]
+Ints = tuple[int, ...]
 _ALIASES = {"edge": "replicate", "wrap": "circular"}  # numpy's names
 _REPEAT = replace(_cpy.KERNEL, name="repeat")
 _ROLL = replace(_cpy.KERNEL, name="roll")
@@ -328,13 +329,22 @@ def pad(
     """
     call = Call(_pad.KERNEL, x, out=out)
     src = call.tensor("src", x)
-    widths = _widths(pad_width, src.ndim)
-    before = tuple(a for a, _ in widths)
-    shape = tuple(n + a + b for n, (a, b) in zip(src.shape, widths, strict=True))
+    try:
+        before, shape = _bordered(src.shape, pad_width)
+    except TypeError:  # a list or an array
+        before, shape = _bordered.__wrapped__(src.shape, pad_width)
     result = call.out(shape, src.dtype)
     named: Any = _ALIASES.get(mode, mode)
     _pad_wrapper.pad(src, result, value=constant_values, before=before, mode=named)
     return call.leave(result)
+
+
+@functools.lru_cache(maxsize=4096, typed=True)
+def _bordered(shape: Ints, pad_width: Any) -> tuple[Ints, Ints]:
+    """Elements in front along each axis, and the shape with a border."""
+    widths = _widths(pad_width, len(shape))
+    whole = tuple(n + a + b for n, (a, b) in zip(shape, widths, strict=True))
+    return tuple(a for a, _ in widths), whole
 
 
 def _widths(pad_width: Any, ndim: int) -> list[tuple[int, int]]:

@@ -9,7 +9,7 @@ from pykernels.dtypes import DTYPES, DType
 from pykernels.layout import View
 from pykernels.plan import Caps, cdiv
 
-__all__ = ["KINDS", "chunks", "runs"]
+__all__ = ["KINDS", "chunks", "lane_bits", "runs"]
 
 # The numbers of lib/convert.wgsl.
 KINDS = {
@@ -56,3 +56,13 @@ def runs(src: View, dst: View) -> tuple[View, View]:
             ]
             return out[0], out[1]
     return src, dst
+
+
+def lane_bits(lanes: int, threads: int) -> int:
+    """How many lanes take one row, as a power of two: few idle, then as many as possible."""
+    if lanes <= 8:
+        return (lanes - 1).bit_length()
+    return max(
+        range(3, threads.bit_length()),
+        key=lambda bits: (lanes / (cdiv(lanes, 1 << bits) << bits), bits),
+    )

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["gather", "nonzero", "nonzero_offsets", "pad", "scatter", "tri"]
+__all__ = ["gather", "nonzero", "nonzero_offsets", "pad", "scatter", "scatter_add", "tri"]
 
 Array = np.ndarray[Any, Any]
 CHUNK = 4096
@@ -72,4 +72,17 @@ def nonzero(src: Array, offsets: Array, dst: Array) -> Array:
     out = np.array(dst, order="C")
     found = np.array(np.nonzero(src), np.int32).reshape(src.ndim, -1)[:, : dst.shape[1]]
     out[:, : found.shape[1]] = found
+    return out
+
+
+def scatter_add(src: Array, index: Array, dst: Array, axis: int = -1) -> Array:
+    """`dst` after dst[i, index[i, j, k], k] += src[i, j, k] for axis 1, floats in float64.
+
+    Indices outside of dst add nothing. Integers wrap.
+    """
+    out = np.array(dst, np.float64 if dst.dtype.kind == "f" else dst.dtype, order="C")
+    inside = (index >= 0) & (index < dst.shape[axis])
+    places: list[Array] = [*np.indices(index.shape)]
+    places[axis] = index
+    np.add.at(out, tuple(p[inside].astype(np.int64) for p in places), src[inside])
     return out

@@ -19,6 +19,7 @@ MAIN = {
     "nonzero_offsets": ("bool>i32-67108864",),
     "pad": ("f32-262144x128-rows_of_512_bytes",),
     "scatter": ("f32xi32>f32-16384x4096-axis_0",),
+    "scatter_add": ("f32xi32>f32-1048576x1",),
     "tri": ("f32-16384x16384",),
 }
 
@@ -58,6 +59,31 @@ def scatter(
     shape: tuple[int, ...] = (16384, 4096), dtype: str = "float32", out: str = "float32"
 ) -> Case:
     return picks("scatter", shape, dtype, 0)
+
+
+def scatter_add(
+    shape: tuple[int, ...] = (1 << 20, 1), dtype: str = "float32", out: str = "float32"
+) -> Case:
+    return adding(shape, max(shape[0] // 16, 1))
+
+
+def adding(shape: tuple[int, ...], m: int) -> Case:
+    """Elements to m rows, any number of them to each."""
+
+    def places(rng: np.random.Generator, of: tuple[int, ...]) -> Array:
+        return np.broadcast_to(rng.integers(0, m, (of[0], 1)).astype(np.int32), of)
+
+    tensors = {
+        "src": Operand(shape, "float32", values=whole),
+        "index": Operand(shape, "int32", values=places),
+        "dst": Operand((m, *shape[1:]), "float32", values=whole),
+    }
+    return Case("scatter_add", tensors, {"axis": 0}, shape, part=columns)
+
+
+def whole(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Small whole numbers, whose sums are exact."""
+    return rng.integers(0, 8, shape).astype(np.float32)
 
 
 def pad(
@@ -132,9 +158,9 @@ def cases(edge: int = 0) -> Iterator[Case]:
                 yield picks(kernel, (n, m), dtype, axis)
     for dtype in ("float32", "float16"):
         for upper in (False, True):
-            whole = Operand((n, n), cast(DTypeName, dtype))
+            square = Operand((n, n), cast(DTypeName, dtype))
             yield Case(
-                "tri", {"src": whole, "dst": whole}, {"upper": upper}, (n, n),
+                "tri", {"src": square, "dst": square}, {"upper": upper}, (n, n),
                 note="upper" if upper else "", part=first,
             )  # fmt: skip
         some = (cut(262144, edge * edge), 128)
@@ -143,6 +169,9 @@ def cases(edge: int = 0) -> Iterator[Case]:
         around = ((0, 0), (0, 0), (1, 1), (1, 1))
         for mode in ("constant", "reflect", "replicate", "circular"):
             yield padded(images, around, dtype, mode)
+    yield adding((cut(1 << 20, edge * edge), 1), cut(1 << 16, edge))
+    yield adding((cut(1 << 24, edge * edge), 1), cut(1 << 20, edge))
+    yield adding((cut(65536, edge), 128), cut(8192, edge))
     size = (cut(1 << 26, edge * edge),)
     yield counting("nonzero_offsets", size)
     yield counting("nonzero", size)
@@ -169,6 +198,8 @@ def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
         torch.gather(t["src"], args["axis"], _long(case, t), out=t["dst"])
     elif case.kernel == "scatter":
         t["dst"].scatter_(args["axis"], _long(case, t), t["src"])
+    elif case.kernel == "scatter_add":
+        t["dst"].scatter_add_(args["axis"], _long(case, t), t["src"])
     elif case.kernel == "tri":
         (torch.triu if args.get("upper") else torch.tril)(t["src"], out=t["dst"])
     elif case.kernel == "pad":

@@ -6,17 +6,19 @@ import math
 from itertools import pairwise
 
 from pykernels._generated.bodies import cpy as cpy_body
-from pykernels._generated.bodies import cpy_block, cpy_bytes, cpy_cast, cpy_tile
+from pykernels._generated.bodies import cpy_block, cpy_bytes, cpy_cast, cpy_rows, cpy_tile
+from pykernels.dtypes import DTYPES
 from pykernels.errors import DTypeError, ShapeError
 from pykernels.layout import View, contiguous_strides, merge_axes
-from pykernels.plan import Caps, Scratch, Step
+from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.parts import parts
-from pykernels.plans.runs import KINDS, chunks, runs
+from pykernels.plans.runs import KINDS, chunks, lane_bits, runs
 
 from .tiles import block_sides, tile_sides
 
 __all__ = ["plan"]
 
+SHORTEST = 32  # bytes of rows that lanes share
 LONG = 64  # a side from which a tile pays, however short the other one is
 
 
@@ -129,6 +131,8 @@ def _strided(caps: Caps, src: View, dst: View) -> list[Step]:
     if src.dtype == dst.dtype:
         src, dst = runs(src, dst)
         kinds = {"src_kind": 0, "dst_kind": 0}
+        if _in_rows(src, dst):
+            return [_rows(caps, src, dst)]
     return [cpy_body.step(caps, src, dst, S=src.dtype.itemsize, D=dst.dtype.itemsize, **kinds)]
 
 
@@ -178,6 +182,34 @@ def _in_blocks(src: View, dst: View) -> bool:
         and src.vectorizable(4, -2)
         and dst.vectorizable(4, -1)
     )
+
+
+def _in_rows(src: View, dst: View) -> bool:
+    """Are there rows of words, or of bytes that a phase keeps from being words?"""
+    item = src.dtype.itemsize
+    spans = [v.window[1] - v.window[0] for v in (src, dst)]
+    return (
+        item <= 4
+        and src.strides[-1] == dst.strides[-1] == item
+        and src.shape[-1] * item >= SHORTEST
+        and max(spans) < 1 << 31  # bytes are counted
+        and src.ndim <= 6
+    )
+
+
+def _rows(caps: Caps, src: View, dst: View) -> Step:
+    width = src.shape[-1]
+    if src.dtype.itemsize < 4:
+        src, dst = _bytes(src), _bytes(dst)
+        width = src.shape[-1] // 4 + 2
+    bits = lane_bits(cdiv(width, 4), 256)
+    return cpy_rows.step(caps, src, dst, lane_bits=bits, tiles=cdiv(width, 4 << bits))
+
+
+def _bytes(view: View) -> View:
+    """The last axis, which is contiguous, in bytes."""
+    n = view.shape[-1] * view.dtype.itemsize
+    return view.with_layout((*view.shape[:-1], n), (*view.strides[:-1], 1), DTYPES["uint8"])
 
 
 def _last_two(view: View, axis: int) -> View:

@@ -8,7 +8,7 @@ from pykernels.layout import View
 from pykernels.plan import Caps, Scratch, Step
 
 from .picked import check as check_views
-from .picked import picked
+from .picked import shares
 
 __all__ = ["plan"]
 
@@ -17,7 +17,7 @@ def plan(
     caps: Caps, scratch: Scratch, src: View, index: View, dst: View, axis: int = -1,
     check: bool = True,
 ) -> list[Step]:  # fmt: skip
-    """One dispatch; none for an empty dst."""
+    """One dispatch; none for an empty dst, more where a tensor is larger than one binding."""
     if dst.ndim == 0 and src.ndim == 0:
         src, index, dst = src.as_rank(1), index.as_rank(1), dst.as_rank(1)
     at = check_views("gather", src, index, dst, axis, "src")
@@ -28,8 +28,10 @@ def plan(
     if limit == 0:  # every index is out of range: what is read of this is not used
         shape = (*src.shape[:at], 1, *src.shape[at + 1 :])
         src = scratch.empty((1,), src.dtype.name).with_layout(shape, (0,) * src.ndim)
-    step = body.step(
-        caps, picked(src, index, at), index, dst, S=src.dtype.itemsize, limit=limit,
-        last=max(limit - 1, 0), watch=watch,
-    )  # fmt: skip
-    return [step]
+    return [
+        body.step(
+            caps, share.src, share.index, share.dst, S=src.dtype.itemsize, limit=limit,
+            last=max(limit - 1, 0), watch=share.watch,
+        )
+        for share in shares(caps, src, index, dst, at, "src", watch)
+    ]  # fmt: skip

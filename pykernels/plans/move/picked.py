@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
-from pykernels.errors import DTypeError, ShapeError
-from pykernels.layout import View
+from dataclasses import dataclass
 
-__all__ = ["check", "picked"]
+from pykernels.errors import DTypeError, ShapeError
+from pykernels.faults import Watch
+from pykernels.layout import Nd, View
+from pykernels.plan import Caps
+from pykernels.plans.parts import in_levels, parts
+
+__all__ = ["Share", "check", "shares"]
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The views of one step, the picked side by `_picked`, and what it reports."""
+
+    src: View
+    index: View
+    dst: View
+    watch: Watch | None
 
 
 def check(op: str, src: View, index: View, dst: View, axis: int, name: str) -> int:
@@ -33,7 +48,36 @@ def check(op: str, src: View, index: View, dst: View, axis: int, name: str) -> i
     return at
 
 
-def picked(side: View, index: View, at: int) -> View:
+def shares(
+    caps: Caps, src: View, index: View, dst: View, at: int, name: str, watch: Watch | None
+) -> list[Share]:
+    """The steps: one, if each view fits one binding and few axes are left; else any axis is cut,
+    but the picked one of the picked side, which is `name`."""
+    rest = "dst" if name == "src" else "src"
+    views = {"src": src, "index": index, "dst": dst}
+    side = views[name]
+    views[name] = side.with_layout(
+        (*index.shape[:at], side.shape[at], *index.shape[at + 1 :]), side.strides
+    )
+    axes = [
+        {"index": a, rest: a} if a == at else {"src": a, "index": a, "dst": a}
+        for a in range(index.ndim)
+    ]
+    found = [part for each in parts(caps, views, axes) for part in in_levels(each, axes, Nd.LEVELS)]
+    out = []
+    for number, part in enumerate(found):
+        own = watch
+        if watch is not None and len(found) > 1:
+            own = watch.part(number, part.first, part.views["index"].shape, index.shape)
+        s, i, d = part.views["src"], part.views["index"], part.views["dst"]
+        if name == "src":
+            out.append(Share(_picked(s, i, at), i, d, own))
+        else:
+            out.append(Share(s, i, _picked(d, i, at), own))
+    return out
+
+
+def _picked(side: View, index: View, at: int) -> View:
     """The side with the axis `at` as its last one, behind those of index, where it has size 1."""
     shape = (*index.shape[:at], 1, *index.shape[at + 1 :], side.shape[at])
     strides = (*side.strides[:at], 0, *side.strides[at + 1 :], side.strides[at])

@@ -8,7 +8,7 @@ from pykernels.layout import View
 from pykernels.plan import Caps, Scratch, Step
 
 from .picked import check as check_views
-from .picked import picked
+from .picked import shares
 
 __all__ = ["plan"]
 
@@ -17,7 +17,7 @@ def plan(
     caps: Caps, scratch: Scratch, src: View, index: View, dst: View, axis: int = -1,
     check: bool = True,
 ) -> list[Step]:  # fmt: skip
-    """One dispatch; none for an empty src."""
+    """One dispatch; none for an empty src, more where a tensor is larger than one binding."""
     if dst.ndim == 0 and src.ndim == 0:
         src, index, dst = src.as_rank(1), index.as_rank(1), dst.as_rank(1)
     at = check_views("scatter", src, index, dst, axis, "dst")
@@ -27,7 +27,10 @@ def plan(
     watch = Watch("index", limit, index.shape, src.shape) if check else None
     if limit == 0:  # every index is out of range: nothing of this is written
         dst = scratch.empty((*dst.shape[:at], 1, *dst.shape[at + 1 :]), dst.dtype.name)
-    step = body.step(
-        caps, src, index, picked(dst, index, at), S=src.dtype.itemsize, limit=limit, watch=watch
-    )
-    return [step]
+    return [
+        body.step(
+            caps, share.src, share.index, share.dst, S=src.dtype.itemsize, limit=limit,
+            watch=share.watch,
+        )
+        for share in shares(caps, src, index, dst, at, "dst", watch)
+    ]  # fmt: skip

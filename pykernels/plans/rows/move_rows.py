@@ -12,7 +12,7 @@ from pykernels.faults import Watch
 from pykernels.layout import Ints, Rows, View
 from pykernels.plan import Caps, cdiv
 from pykernels.plans.parts import fits_binding, in_levels, parts
-from pykernels.plans.runs import KINDS, runs
+from pykernels.plans.runs import KINDS, lane_bits, runs
 
 __all__ = ["Move", "Share", "check", "move", "shares", "spread"]
 
@@ -143,13 +143,3 @@ def move(src: View, dst: View, cols: int, threads: int) -> tuple[View, View, Mov
     width = dst.shape[-1] // 2 + 1 if pair else dst.shape[-1] // vec
     bits = lane_bits(cdiv(width, cols), threads)
     return src, dst, Move(*sizes, vec, cast, pair, bits, cdiv(width, cols << bits), *kinds)
-
-
-def lane_bits(lanes: int, threads: int) -> int:
-    """How many lanes take one row, as a power of two: few idle, then as many as possible."""
-    if lanes <= 8:
-        return (lanes - 1).bit_length()
-    return max(
-        range(3, threads.bit_length()),
-        key=lambda bits: (lanes / (cdiv(lanes, 1 << bits) << bits), bits),
-    )

@@ -241,6 +241,17 @@ def test_cpy_permutes_runs(dev: pk.Device, dtype: str, run: int) -> None:
     ])  # fmt: skip
 
 
+@pytest.mark.parametrize("dtype", ("uint8", "float16", "float32"))
+def test_cpy_moves_rows_at_every_phase(dev: pk.Device, dtype: str) -> None:
+    """Rows whose sides differ in phase: lanes that share one, rows that share a word, long rows."""
+    case = Case(dev)
+    check(case, [
+        add(case, dtype, dtype, shape, Form(gap=a, phase=p), Form(gap=b, phase=q))
+        for shape in ((5, 33), (3, 2, 67), (40, 129), (2, 5000))
+        for a, b, p, q in ((1, 0, 0, 0), (1, 1, 1, 2), (0, 1, 3, 0), (3, 2, 2, 3), (0, 5, 0, 1))
+    ])  # fmt: skip
+
+
 def test_sides_of_tiles() -> None:
     """As much of a tile as its matrix allows, and no bank twice for neighbours on either side."""
     for bits, nbytes, choose in ((12, 4, tile_sides), (10, 16, tile_sides), (8, 16, block_sides)):

@@ -31,6 +31,7 @@ def places(
     return np.where(wrong, rng.choice(out_there, shape), index).astype(dtype)
 
 
+@pytest.mark.sample
 @pytest.mark.parametrize("op", ["gather", "scatter"])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("bad", [0.0, 0.2])
@@ -70,6 +71,8 @@ def test_picks_of_any_layout(dev: pk.Device, op: str, dtype: str, bad: float) ->
         assert_same_bits(got, expected)
 
 
+@pytest.mark.crowd
+@pytest.mark.sample
 def test_a_long_grid(dev: pk.Device) -> None:
     with caps(dev, max_groups=1):
         x = np.arange(5000, dtype="f4")
@@ -79,6 +82,29 @@ def test_a_long_grid(dev: pk.Device) -> None:
         assert (out.numpy() == x[index]).all()
         kernels.scatter(t, i, out)
         assert (out.numpy()[index] == x).all()
+
+
+@pytest.mark.parametrize("op", ["gather", "scatter"])
+def test_in_parts(dev: pk.Device, op: str) -> None:
+    """Tensors larger than a binding, and more axes than an index space has levels."""
+    rng = np.random.default_rng(4)
+    shapes = (((30, 40), (50, 90), 1), ((40, 30), (60, 40), 0), ((5, 20, 30), (6, 22, 70), 2),
+              ((2, 2, 2, 2, 2, 2, 2, 3), (3, 3, 3, 3, 3, 3, 3, 4), 7))  # fmt: skip
+    for shape, side, axis in shapes:
+        index = places(rng, shape, axis, side[axis], "int32", op == "scatter")
+        index[(-1,) * index.ndim] = -7
+        picked, other = (side, shape) if op == "gather" else (shape, side)
+        src, dst = rng.random(picked, "f4"), rng.random(other, "f4")
+        t, i, d = dev.tensor(src), dev.tensor(index), dev.tensor(dst)
+        room = 1024 + max(side[axis] * 4 * side[-1] * (axis == 0), 2048)
+        with caps(dev, max_binding=room):
+            getattr(kernels, op)(t, i, d, axis=axis)
+            last = ", ".join(str(n - 1) for n in shape)
+            with pytest.raises(
+                pk.IndexRangeError, match=rf"is -7 at position \({last}\) .*out: 1;"
+            ):
+                dev.sync()
+        assert_same_bits(d.numpy(), getattr(reference, op)(src, index, dst, axis))
 
 
 @pytest.mark.parametrize("op", ["gather", "scatter"])

@@ -20,6 +20,7 @@ def chunks(shape: tuple[int, ...]) -> int:
     return -(-math.prod(shape) // 4096)
 
 
+@pytest.mark.sample
 @pytest.mark.parametrize("dtype", ["bool", "int8", "float16", "float32", "int64"])
 def test_nonzero_of_any_layout(dev: pk.Device, dtype: str) -> None:
     case = Case(dev, seed=1)
@@ -59,6 +60,8 @@ def test_nonzero_through_strides(dev: pk.Device) -> None:
     assert [a.tolist() for a in found] == [a.tolist() for a in np.nonzero(x)]
 
 
+@pytest.mark.crowd
+@pytest.mark.sample
 def test_nonzero_over_a_long_grid(dev: pk.Device) -> None:
     x = np.random.default_rng(0).random(4096 * 300 + 5) < 0.01
     with caps(dev, max_groups=2):

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.gpu
 MODES = ("constant", "reflect", "replicate", "circular")
 
 
+@pytest.mark.sample
 @pytest.mark.parametrize("dtype", ["bool", "float16", "float32", "int64"])
 @pytest.mark.parametrize("mode", MODES)
 def test_pad_of_any_layout(dev: pk.Device, mode: str, dtype: str) -> None:

@@ -13,6 +13,7 @@ from tests.harness import Case, Form, assert_same_bits, caps, random_form, value
 pytestmark = pytest.mark.gpu
 
 
+@pytest.mark.sample
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "float32", "int64"])
 def test_tri_of_any_layout(dev: pk.Device, dtype: str) -> None:
     case = Case(dev, seed=3)
@@ -41,6 +42,19 @@ def test_tri_of_any_diagonal(dev: pk.Device) -> None:
         assert (pk.triu(t, k).numpy() == np.triu(x, k)).all(), k
 
 
+def test_tri_in_parts(dev: pk.Device) -> None:
+    x = np.random.default_rng(1).random((2, 3, 50, 70), "f4")
+    many = np.random.default_rng(1).random((2, 2, 2, 2, 2, 3, 4), "f4")
+    with caps(dev, max_binding=3072):
+        for k in (-20, 0, 33):
+            assert (pk.tril(dev.tensor(x), k).numpy() == np.tril(x, k)).all()
+            assert (pk.triu(dev.tensor(x), k).numpy() == np.triu(x, k)).all()
+    order = (5, 4, 3, 2, 1, 0, 6)
+    got = pk.tril(dev.tensor(many).transpose(order)).numpy()
+    assert (got == np.tril(many.transpose(order))).all()
+
+
+@pytest.mark.crowd
 def test_tri_folds_a_long_grid_and_works_in_place(dev: pk.Device) -> None:
     x = np.random.default_rng(0).random((3, 70, 130), "f4")
     t = dev.tensor(x)

@@ -1,0 +1,109 @@
+"""scatter_add: sums of all that goes to one place, the same bits each time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pykernels as pk
+from pykernels import kernels
+from pykernels.reference.move import scatter_add as reference
+from tests.harness import Case, assert_close, assert_same_bits, caps, random_form
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.mark.parametrize("bad", [0.0, 0.2])
+@pytest.mark.parametrize("dtype", ["float32", "int32", "uint32"])
+def test_scatter_add_of_any_layout(dev: pk.Device, dtype: str, bad: float) -> None:
+    """Any axis, lists shorter and longer than a piece and than pieces of pieces, few and many
+    places. Small integers add up exactly."""
+    case = Case(dev, seed=2)
+    rng = case.rng
+    calls = []
+    for n in range(10):
+        ndim = int(rng.integers(1, 4))
+        axis = int(rng.integers(ndim))
+        shape = [int(v) for v in rng.integers(1, 5, ndim)]
+        shape[axis] = (1, 31, 32, 33, 64, 65, 600, 1100, 5, 90)[n]
+        side = [v + int(rng.integers(0, 3)) for v in shape]
+        side[axis] = int(rng.choice([1, 3, 40, 700]))
+        index = rng.integers(0, side[axis], shape)
+        wrong = rng.random(shape) < bad
+        index = np.where(wrong, rng.choice([-1, side[axis], 2**31 - 1], shape), index)
+        i = case.input(
+            index.astype(("int32", "int64")[n % 2]), random_form(rng, ndim, repeats=False)
+        )
+        data = rng.integers(0 if dtype == "uint32" else -99, 99, shape).astype(dtype)
+        s = case.input(data, random_form(rng, ndim, repeats=True))
+        start = rng.integers(0, 9, side).astype(dtype)
+        calls.append((s, i, case.in_place(start, random_form(rng, ndim, repeats=False)), axis))
+    case.build()
+    want = [reference(s.array, i.array, d.array, axis).astype(dtype) for s, i, d, axis in calls]
+
+    def run() -> None:
+        for s, i, d, axis in calls:
+            kernels.scatter_add(s.tensor, i.tensor, d.tensor, axis=axis)
+        if bad:
+            with pytest.raises(pk.IndexRangeError, match=r"\[scatter_add\] index must be in \[0, "):
+                dev.sync()
+
+    for got, expected in zip(case.run(run), want, strict=True):
+        assert_same_bits(got, expected)
+
+
+def test_scatter_add_is_exact_enough_and_repeatable(dev: pk.Device) -> None:
+    """One place takes half of all: pieces of pieces; a tree of sums, the same each time."""
+    rng = np.random.default_rng(0)
+    n, m = 70_000, 50
+    index = np.where(rng.random(n) < 0.5, 7, rng.integers(0, m, n)).astype("i4")
+    src, x = rng.random(n, "f4"), rng.random(m, "f4")
+    t, i, s = dev.tensor(x), dev.tensor(index), dev.tensor(src)
+    want = reference(src, index, x)
+    first = pk.scatter_add(t, 0, i, s).numpy()
+    assert_close(first, want, want * 2.0**-21)
+    assert_same_bits(pk.scatter_add(t, 0, i, s).numpy(), first)
+    assert_same_bits(t.numpy(), x)
+    ones = pk.scatter_add(dev.zeros(m), 0, i, dev.ones(n))
+    assert (ones.numpy() == np.bincount(index, minlength=m)).all()
+
+
+def test_scatter_add_of_halves_and_arrays(dev: pk.Device) -> None:
+    rng = np.random.default_rng(1)
+    x, src = rng.random((3, 5)).astype("f2"), rng.random((3, 40)).astype("f2")
+    index = rng.integers(0, 5, (3, 40))
+    got = pk.scatter_add(x, 1, index, src)
+    assert got.dtype == np.float16
+    want = reference(src, index, x)
+    assert_close(got, want, want * 2.0**-20)
+    t = dev.tensor(x)
+    assert pk.scatter_add(t, 1, index, src, out=t) is t
+    assert_same_bits(t.numpy(), got)
+    ints = pk.scatter_add(np.int32([2**31 - 1, 0]), 0, np.int32([0, 1, 0]), np.int32([1, 5, 1]))
+    assert ints.tolist() == [-(2**31) + 1, 5]
+    zeros = pk.scatter_add(np.float32([-0.0, 1]), 0, np.int32([0]), np.float32([-0.0]))
+    assert np.signbit(zeros[0])
+
+
+def test_scatter_add_over_a_long_grid(dev: pk.Device) -> None:
+    rng = np.random.default_rng(3)
+    index, src = rng.integers(0, 9, (300, 40)), rng.integers(0, 9, (300, 40)).astype("f4")
+    with caps(dev, max_groups=1):
+        got = pk.scatter_add(dev.zeros((300, 9)), 1, index, src).numpy()
+    assert (got == reference(src, index, np.zeros((300, 9), "f4"))).all()
+
+
+def test_scatter_add_rejects(dev: pk.Device) -> None:
+    x, index = dev.zeros((2, 3)), dev.zeros((2, 4), "int32")
+    with pytest.raises(pk.ShapeError, match=r"\[scatter_add\] src must be as large as index"):
+        pk.scatter_add(x, 1, index, x)
+    with pytest.raises(pk.DTypeError, match=r"\[scatter_add\] src must have the dtype of x"):
+        pk.scatter_add(x, 1, index, index)
+    with pytest.raises(pk.DTypeError, match=r"\[scatter_add\] dst must be float32 .* is int8"):
+        pk.scatter_add(dev.zeros((2, 3), "int8"), 1, index, dev.zeros((2, 4), "int8"))
+    with pytest.raises(pk.ShapeError, match=r"\[scatter_add\] axis 2 does not exist"):
+        kernels.scatter_add(dev.zeros((2, 4)), index, x, axis=2)
+    kernels.scatter_add(dev.zeros((2, 0)), index[:, :0], x)
+    kernels.scatter_add(dev.zeros((2, 4)), index, dev.zeros((2, 0)))
+    with pytest.raises(pk.IndexRangeError, match=r"\[scatter_add\] .* in \[0, 0\) .*out: 8"):
+        dev.sync()
