@@ -90,21 +90,39 @@ def _operation(row: Row, spec: Spec) -> str:
         lines += [f"    if type({p}) is not float:", f"        {p} = real({name!r}, {p!r}, {p})"]
     lines += [
         f"    if out is None and {' and '.join(f'isinstance({i}, Tensor)' for i in ins)}:",
-        f"        ran = _{name}_known.get(({''.join(f'{i}._layout, ' for i in ins)}None))",
-        "        if ran is not None:",
-        f"            result = {ins[0]}._fresh(ran.layout)",
-        f"            key = (ran.kernel, (), {', '.join(f'{i}._location' for i in ins)}, "
-        "result._location)",
-        f"            launch(key, ({tensors}, result), ({given}*ran.unused, ))"
-        if row.params
-        else f"            launch(key, ({tensors}, result), ())",
-        "            return result",
+        *_ran(name, ins, (), given),
+    ]
+    if len(ins) == 2:
+        lines += [
+            f"    elif out is None and isinstance({ins[0]}, Tensor) "
+            f"and isinstance({ins[1]}, (float, int)):",
+            *_ran(name, ins[:1], ins[1:], given),
+        ]
+    lines += [
         f"    return operate({name!r}, _{name}_known, ({tensors}, ), ({given}), out)  "
         "# type: ignore[no-any-return]",
         "",
     ]
     lines += [f"\n{alias} = {name}" for alias in row.aliases]
     return "\n".join(lines)
+
+
+def _ran(name: str, tensors: Sequence[str], numbers: Sequence[str], params: str) -> list[str]:
+    """The short way of a call that has run before on such operands, into a new tensor."""
+    key = "".join([*(f"{t}._layout, " for t in tensors), *(f"type({n}), " for n in numbers)])
+    scalars = params + "".join(f"{n}, " for n in numbers)
+    locations = ", ".join(f"{t}._location" for t in tensors)
+    unused = "*ran.unused" if params else ""
+    return [
+        f"        ran = _{name}_known.get(({key}None))",
+        "        if ran is not None:",
+        f"            result = {tensors[0]}._fresh(ran.layout)",
+        "            launch(",
+        f"                (ran.kernel, (), {locations}, result._location),",
+        f"                ({', '.join(tensors)}, result), ({scalars}{unused}),",
+        "            )",
+        "            return result",
+    ]
 
 
 def _told(row: Row, spec: Spec) -> str:

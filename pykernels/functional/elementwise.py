@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, overload
 
-from pykernels.apply import evaluate
-from pykernels.arrays import Array
+from pykernels.apply import Operations, evaluate, operate
+from pykernels.arrays import Array, NDArray
 from pykernels.device import Tensor
+from pykernels.errors import ShapeError
+from pykernels.scalars import flag, integer
 
-__all__ = ["clamp", "clip", "elementwise", "isclose", "masked_fill"]
+__all__ = [
+    "allclose", "clamp", "clip", "elementwise", "geglu", "isclose", "masked_fill", "reglu",
+    "swiglu",
+]  # fmt: skip
 
 
 def elementwise(expression: str, *, out: Tensor | None = None, **operands: Array | float) -> Array:
@@ -101,3 +106,147 @@ def isclose(
         text += " or isnan(a) and isnan(b)"
     operands: dict[str, Any] = {"a": a, "b": b, "rtol": rtol, "atol": atol}
     return evaluate("isclose", text, operands, out)  # type: ignore[no-any-return]
+
+
+def allclose(
+    a: Array | float, b: Array | float, rtol: float = 1e-5, atol: float = 1e-8,
+    equal_nan: bool = False,
+) -> bool:  # fmt: skip
+    """Are all elements close? One read of the device; arguments as in `isclose`."""
+    from pykernels.functional import all as every
+
+    return bool(every(isclose(a, b, rtol, atol, equal_nan)))
+
+
+_swiglu_known: Operations = {}
+
+
+@overload
+def swiglu(
+    x: Tensor, gate: Array | None = None, *, axis: int = -1, swapped: bool = False,
+    out: Tensor | None = None,
+) -> Tensor: ...  # fmt: skip
+@overload
+def swiglu(
+    x: NDArray, gate: NDArray | None = None, *, axis: int = -1, swapped: bool = False,
+    out: None = None,
+) -> NDArray: ...  # fmt: skip
+@overload
+def swiglu(
+    x: Array, gate: Array | None = None, *, axis: int = -1, swapped: bool = False,
+    out: Tensor | None = None,
+) -> Array: ...  # fmt: skip
+def swiglu(
+    x: Array, gate: Array | None = None, *, axis: int = -1, swapped: bool = False,
+    out: Tensor | None = None,
+) -> Array:  # fmt: skip
+    """x times silu of the gate, in one pass.
+
+    Args:
+        x: Tensor or numpy array, float32 or float16; without `gate`, gate and x as its halves.
+        gate: Tensor or numpy array that repeats with x by numpy's rule; None takes halves of x.
+        axis: The axis of the halves.
+        swapped: Is the second half the gate, in place of the first?
+        out: The Tensor to write to; None makes one.
+
+    Raises:
+        ShapeError: the axis has an odd size.
+        DTypeError, ShapeError and what `pykernels.kernels.swiglu` raises.
+
+    Source: Shazeer 2020.
+    """
+    x, gate = (x, gate) if gate is not None else _halves("swiglu", x, axis, swapped)
+    return operate("swiglu", _swiglu_known, (x, gate), (), out)  # type: ignore[no-any-return]
+
+
+_geglu_known: Operations = {}
+
+
+@overload
+def geglu(
+    x: Tensor, gate: Array | None = None, *, axis: int = -1, swapped: bool = False,
+    out: Tensor | None = None,
+) -> Tensor: ...  # fmt: skip
+@overload
+def geglu(
+    x: NDArray, gate: NDArray | None = None, *, axis: int = -1, swapped: bool = False,
+    out: None = None,
+) -> NDArray: ...  # fmt: skip
+@overload
+def geglu(
+    x: Array, gate: Array | None = None, *, axis: int = -1, swapped: bool = False,
+    out: Tensor | None = None,
+) -> Array: ...  # fmt: skip
+def geglu(
+    x: Array, gate: Array | None = None, *, axis: int = -1, swapped: bool = False,
+    out: Tensor | None = None,
+) -> Array:  # fmt: skip
+    """x times gelu of the gate, in one pass.
+
+    Args:
+        x: Tensor or numpy array, float32 or float16; without `gate`, gate and x as its halves.
+        gate: Tensor or numpy array that repeats with x by numpy's rule; None takes halves of x.
+        axis: The axis of the halves.
+        swapped: Is the second half the gate, in place of the first?
+        out: The Tensor to write to; None makes one.
+
+    Raises:
+        ShapeError: the axis has an odd size.
+        DTypeError, ShapeError and what `pykernels.kernels.geglu` raises.
+
+    Source: Shazeer 2020.
+    """
+    x, gate = (x, gate) if gate is not None else _halves("geglu", x, axis, swapped)
+    return operate("geglu", _geglu_known, (x, gate), (), out)  # type: ignore[no-any-return]
+
+
+_reglu_known: Operations = {}
+
+
+@overload
+def reglu(
+    x: Tensor, gate: Array | None = None, *, axis: int = -1, swapped: bool = False,
+    out: Tensor | None = None,
+) -> Tensor: ...  # fmt: skip
+@overload
+def reglu(
+    x: NDArray, gate: NDArray | None = None, *, axis: int = -1, swapped: bool = False,
+    out: None = None,
+) -> NDArray: ...  # fmt: skip
+@overload
+def reglu(
+    x: Array, gate: Array | None = None, *, axis: int = -1, swapped: bool = False,
+    out: Tensor | None = None,
+) -> Array: ...  # fmt: skip
+def reglu(
+    x: Array, gate: Array | None = None, *, axis: int = -1, swapped: bool = False,
+    out: Tensor | None = None,
+) -> Array:  # fmt: skip
+    """x times relu of the gate, in one pass.
+
+    Args:
+        x: Tensor or numpy array, float32 or float16; without `gate`, gate and x as its halves.
+        gate: Tensor or numpy array that repeats with x by numpy's rule; None takes halves of x.
+        axis: The axis of the halves.
+        swapped: Is the second half the gate, in place of the first?
+        out: The Tensor to write to; None makes one.
+
+    Raises:
+        ShapeError: the axis has an odd size.
+        DTypeError, ShapeError and what `pykernels.kernels.reglu` raises.
+
+    Source: Shazeer 2020.
+    """
+    x, gate = (x, gate) if gate is not None else _halves("reglu", x, axis, swapped)
+    return operate("reglu", _reglu_known, (x, gate), (), out)  # type: ignore[no-any-return]
+
+
+def _halves(op: str, x: Array, axis: int, swapped: bool) -> tuple[Array, Array]:
+    """What is gated, and the gate."""
+    at = integer(op, "axis", axis)
+    if not -x.ndim <= at < x.ndim or x.shape[at] % 2:
+        raise ShapeError(f"[{op}] axis {at} of shape {x.shape} has no two halves")
+    half = x.shape[at] // 2
+    before = (slice(None),) * (at % x.ndim)
+    first, second = x[(*before, slice(half))], x[(*before, slice(half, None))]
+    return (first, second) if flag(op, "swapped", swapped) else (second, first)
