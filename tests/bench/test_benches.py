@@ -339,9 +339,11 @@ def test_a_node_of_onnx_must_give_what_we_give(dev: pk.Device) -> None:
 def test_main_cases_exist_and_every_kernel_has_one() -> None:
     known = {(c.kernel, c.id) for c in cases()}
     main = {k: ids for m in modules() for k, ids in m.MAIN.items()}
-    assert {(k, i) for k, ids in main.items() for i in ids} <= known
     assert main.keys() == {k for k, _ in known}
-    assert 30 < sum(map(is_main, cases())) < 60
+    listed = {(k, i) for k, ids in main.items() for i in ids}
+    assert listed <= known
+    assert {(c.kernel, c.id) for c in cases() if is_main(c)} == listed
+    assert len(listed) < len(known) / 2  # they are measured where time is short
 
 
 @gpu

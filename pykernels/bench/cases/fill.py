@@ -12,7 +12,9 @@ from pykernels.bench.program import GROUP_ID
 from pykernels.bench.shapes import BYTES, cut, pick
 from pykernels.dtypes import DTypeName
 
-MAIN = {"fill": ("f32-268435456",), "memset": ("u8-1073741824",)}
+MAIN = {
+    "arange": ("i32-268435456",), "fill": ("f32-268435456",), "memset": ("u8-1073741824",),
+}  # fmt: skip
 
 
 def cases(edge: int = 0) -> Iterator[Case]:

@@ -9,10 +9,16 @@ import numpy as np
 
 from pykernels.bench.case import Case, Operand
 from pykernels.bench.peers import Skipped, numpy_peer, torch_peer
-from pykernels.bench.shapes import cut
+from pykernels.bench.shapes import POWER, Shape, cut, pick
 from pykernels.dtypes import DTypeName
 
 Array = np.ndarray[Any, Any]
+# elements x their width x the rows that they are added to
+SUMS = [
+    Shape("few-to-each", (1 << 20, 1, 1 << 16), POWER),
+    Shape("16-to-each", (1 << 24, 1, 1 << 20), POWER),
+    Shape("rows-of-128", (65536, 128, 8192), POWER),
+]
 MAIN = {
     "gather": ("f32xi32>f32-16384x4096-axis_0",),
     "nonzero": ("boolxi32>i32-67108864",),
@@ -169,9 +175,9 @@ def cases(edge: int = 0) -> Iterator[Case]:
         around = ((0, 0), (0, 0), (1, 1), (1, 1))
         for mode in ("constant", "reflect", "replicate", "circular"):
             yield padded(images, around, dtype, mode)
-    yield adding((cut(1 << 20, edge * edge), 1), cut(1 << 16, edge))
-    yield adding((cut(1 << 24, edge * edge), 1), cut(1 << 20, edge))
-    yield adding((cut(65536, edge), 128), cut(8192, edge))
+    for s in pick(SUMS, edge):
+        *shape, rows_of_dst = s.dims
+        yield adding(tuple(shape), rows_of_dst).labelled(name=s.name, origin=s.origin)
     size = (cut(1 << 26, edge * edge),)
     yield counting("nonzero_offsets", size)
     yield counting("nonzero", size)

@@ -13,7 +13,7 @@ from pykernels.dtypes import DTypeName
 SIZES = [Shape("256MiB", (1 << 26,), POWER), Shape("1GiB", (1 << 28,), POWER)]
 MAIN = {
     "rand": ("f32-268435456",), "randn": ("f32-268435456",), "randint": ("i32-268435456",),
-    "bernoulli": ("bool-268435456", "f16-268435456"),
+    "bernoulli": ("bool-268435456", "f16-268435456"), "random_advance": ("u32-6",),
 }  # fmt: skip
 ARGS: dict[str, dict[str, Any]] = {
     "rand": {}, "randn": {}, "randint": {"low": -5, "high": 1000},

@@ -26,6 +26,7 @@ MOVES = [
 MAIN = {
     "get_rows": ("f32xi32>f32-8192x4096", "f16xi64>f16-128256x4096x4096-embedding"),
     "set_rows": ("f32xi32>f32-8192x4096",),
+    "timestep_embedding": ("f32-4096x320",),
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -33,32 +33,42 @@ MAIN = {
 }
 
 
-def argsort(shape: tuple[int, ...] = (1, 1 << 24), dtype: DTypeName = "float32") -> Case:
+def argsort(
+    shape: tuple[int, ...] = (1, 1 << 24), dtype: str = "float32", out: str = "int32"
+) -> Case:
     """Positions of rows in order."""
-    return Case("argsort", {"x": Operand(shape, dtype), "dst": Operand(shape, "int32")}, {}, shape)
+    x = Operand(shape, cast(DTypeName, dtype))
+    return Case("argsort", {"x": x, "dst": Operand(shape, "int32")}, {}, shape)
 
 
-def top_k(shape: tuple[int, ...] = (512, 128256), k: int = 50) -> Case:
-    """The k largest of rows."""
-    found = (*shape[:-1], k)
+def top_k(
+    shape: tuple[int, ...] = (512, 128256, 50), dtype: str = "float32", out: str = "float32"
+) -> Case:
+    """The largest of rows: (..., n, k)."""
+    kept = cast(DTypeName, dtype)
+    found = (*shape[:-2], shape[-1])
     tensors = {
-        "x": Operand(shape, "float32"), "dst": Operand(found, "float32"),
+        "x": Operand(shape[:-1], kept), "dst": Operand(found, kept),
         "index": Operand(found, "int32"),
     }  # fmt: skip
-    return Case("top_k", tensors, {}, (*shape, k))
+    return Case("top_k", tensors, {}, shape)
 
 
-def searchsorted(shape: tuple[int, ...] = (1 << 24,), n: int = 1 << 20) -> Case:
-    """Values to look up in one sorted row."""
+def searchsorted(
+    shape: tuple[int, ...] = (1 << 20, 1 << 24), dtype: str = "float32", out: str = "int32"
+) -> Case:
+    """(n, m): m values to look up in one sorted row of n."""
+    kept = cast(DTypeName, dtype)
 
     def ascending(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-        return np.sort(rng.random(shape, np.float32))
+        numbers = rng.random(shape, np.float32)
+        return np.sort(100 * numbers if "int" in dtype else numbers)
 
     tensors = {
-        "sorted": Operand((n,), "float32", values=ascending), "values": Operand(shape, "float32"),
-        "dst": Operand(shape, "int32"),
+        "sorted": Operand(shape[:1], kept, values=ascending), "values": Operand(shape[1:], kept),
+        "dst": Operand(shape[1:], "int32"),
     }  # fmt: skip
-    return Case("searchsorted", tensors, {}, (n, *shape), part=some)
+    return Case("searchsorted", tensors, {}, shape, part=some)
 
 
 def some(t: dict[str, Any]) -> dict[str, Any]:
@@ -67,40 +77,46 @@ def some(t: dict[str, Any]) -> dict[str, Any]:
     return {n: a if n == "sorted" else a[::step] for n, a in t.items()}
 
 
-def median(shape: tuple[int, ...] = (4096, 4096)) -> Case:
+def median(
+    shape: tuple[int, ...] = (4096, 4096), dtype: str = "float32", out: str = "float32"
+) -> Case:
     """The median of each row."""
-    tensors = {"x": Operand(shape, "float32"), "dst": Operand(shape[:-1], "float32")}
+    kept = cast(DTypeName, dtype)
+    tensors = {"x": Operand(shape, kept), "dst": Operand(shape[:-1], kept)}
     return Case("median", tensors, {}, shape)
 
 
-def bincount(n: int = 1 << 24, bins: int = 256) -> Case:
-    """Numbers below 100 in so many bins."""
-    return Case(
-        "bincount", {"x": Operand((n,), "int32"), "dst": Operand((bins,), "int32")}, {}, (n, bins)
-    )
+def bincount(
+    shape: tuple[int, ...] = (1 << 24, 256), dtype: str = "int32", out: str = "int32"
+) -> Case:
+    """(n, bins): n numbers below 100 in so many bins."""
+    tensors = {"x": Operand(shape[:1], "int32"), "dst": Operand(shape[1:], "int32")}
+    return Case("bincount", tensors, {}, shape)
 
 
-def bincount_weights(n: int = 1 << 24, bins: int = 256) -> Case:
+def bincount_weights(
+    shape: tuple[int, ...] = (1 << 24, 256), dtype: str = "float32", out: str = "float32"
+) -> Case:
     """The same with weights."""
     tensors = {
-        "x": Operand((n,), "int32"), "weights": Operand((n,), "float32"),
-        "dst": Operand((bins,), "float32"),
+        "x": Operand(shape[:1], "int32"), "weights": Operand(shape[:1], "float32"),
+        "dst": Operand(shape[1:], "float32"),
     }  # fmt: skip
-    return Case("bincount_weights", tensors, {}, (n, bins))
+    return Case("bincount_weights", tensors, {}, shape)
 
 
 def cases(edge: int = 0) -> Iterator[Case]:
     for s in pick(ROWS, edge):
         for case in (argsort(s.dims), problem("sort", s.dims, "float32")):
             yield case.labelled(name=s.name, origin=s.origin)
-    yield top_k((cut(512, edge), cut(128256, edge)), min(50, cut(128256, edge))).labelled(
+    yield top_k((cut(512, edge), cut(128256, edge), min(50, cut(128256, edge)))).labelled(
         name="llama-3-logits", origin="Llama 3: the 50 best of 512 tokens"
     )
     n = cut(1 << 24, edge)
-    yield searchsorted((n,), cut(1 << 20, edge))
-    yield bincount(n)
-    yield bincount(n, 1 << 20)
-    yield bincount_weights(n)
+    yield searchsorted((cut(1 << 20, edge), n))
+    yield bincount((n, 256))
+    yield bincount((n, 1 << 20))
+    yield bincount_weights((n, 256))
     yield median((cut(4096, edge), cut(4096, edge)))
     yield argsort((1, n), "float16")
     yield argsort((1, n), "uint32")
