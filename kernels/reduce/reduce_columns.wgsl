@@ -26,6 +26,7 @@
 // params.finish = { type = "u32" }
 // params.kind = { type = "u32" }
 // params.flip = { type = "i32" }
+// params.start = { type = "u32" }
 // params.divisor = { type = "f32" }
 // params.nan = { type = "u32", value = "0x7fc00000" }
 // params.plus_inf = { type = "u32", value = "0x7f800000" }
@@ -73,7 +74,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% for u in range(N)
     let x${u} = value(base, ${"r" if u == 0 else "r + " ~ u ~ "u * lanes" if n == N else "min(r + " ~ u ~ "u * lanes, end - 1u)"}, c);
 //% endfor
-    acc = follow(acc, batch(${reductions.values(N)} ${U}(first + r), lanes, ${n}${"u" if n == N else ""}));
+    acc = follow(acc, batch(${reductions.values(N)} ${U}(p.start + first + r), lanes, ${n}${"u" if n == N else ""}));
 //% endmacro
   var acc = init();
   var r = piece * p.depth + lane;

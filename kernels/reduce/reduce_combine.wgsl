@@ -17,6 +17,7 @@
 // params.pieces = { type = "u32" }
 // params.depth = { type = "u32" }
 // params.is_partial = { type = "u32" }
+// params.apart = { type = "u32" }
 // params.finish = { type = "u32" }
 // params.kind = { type = "u32" }
 // params.divisor = { type = "f32" }
@@ -81,7 +82,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% if not PACKED
   if (p.is_partial == 1u) {
 //% for name, _ in ROW.fields(T)
-    dst_mem[dst_at(at, ${loop.index0}u * p.pieces + piece)] = bitcast<u32>(state.${name});
+    dst_mem[dst_at(at, ${loop.index0}u * p.apart + piece)] = bitcast<u32>(state.${name});
 //% endfor
     return;
   }

@@ -24,6 +24,7 @@
 // params.finish = { type = "u32" }
 // params.kind = { type = "u32" }
 // params.flip = { type = "i32" }
+// params.start = { type = "u32" }
 // params.divisor = { type = "f32" }
 // params.nan = { type = "u32", value = "0x7fc00000" }
 // params.plus_inf = { type = "u32", value = "0x7f800000" }
@@ -65,7 +66,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% for u in range(N)
     let x${u} = value(base, ${"c" if u == 0 else "c + " ~ u ~ "u * lanes" if n == N else "min(c + " ~ u ~ "u * lanes, end - 1u)"});
 //% endfor
-    let i = ${U}((first + c) * VEC)${" + vec4<u32>(0u, 1u, 2u, 3u)" if VEC == 4 else ""};
+    let i = ${U}(p.start + (first + c) * VEC)${" + vec4<u32>(0u, 1u, 2u, 3u)" if VEC == 4 else ""};
     acc = follow(acc, batch(${reductions.values(N)} i, lanes * VEC, ${n}${"u" if n == N else ""}));
 //% endmacro
   var acc = init();

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import NamedTuple
 
 from pykernels._generated.bodies import reduce_columns, reduce_combine, reduce_rows
 from pykernels._generated.ops.reductions import FINISHES, RESULTS
 from pykernels.dtypes import DTypeName
-from pykernels.errors import ArgumentError, DTypeError, ShapeError
+from pykernels.errors import ArgumentError, DTypeError, LimitError, ShapeError
 from pykernels.layout import Ints, View, contiguous_strides
 from pykernels.plan import Caps, Scratch, Step, cdiv, forced
 from pykernels.plans.copy import cpy
 from pykernels.plans.limits import MAX_ROUNDS
+from pykernels.plans.parts import fits_binding, narrow
 
 from .axes import Problem, problem, reduced_axes
 
@@ -44,6 +46,15 @@ class _Result(NamedTuple):
     words: int
     divisor: float
     flip: int
+    start: int  # position of the first element
+
+
+class _Target(NamedTuple):
+    """Where the states of one part of several go: those of all parts lie side by side."""
+
+    room: View
+    parts: int
+    part: int
 
 
 def choose(caps: Caps, groups: int, rounds: int) -> ReductionChoice:
@@ -86,19 +97,96 @@ def plan(
     divisor = 1.0
     if name in ("mean", "var", "std"):
         divisor = max(count - (number if name != "mean" else 0), 0)
-    result = _Result(op, number_of, words, divisor, -1 if name == "argmin" else 0)
+    result = _Result(op, number_of, words, divisor, -1 if name == "argmin" else 0, 0)
     before: list[Step] = []
     wanted = _readable(x.dtype.name, classes)
     if wanted != x.dtype.name:
         given = scratch.empty(x.shape, wanted)
         before = cpy.plan(caps, scratch, x, given) if count else []
         x = given
-    p = problem(x, dst, axes, in_order=op == "position")
     if count == 0:
-        return [_of_nothing(caps, scratch, p, result)]
+        return [_of_nothing(caps, scratch, problem(x, dst, axes, in_order=True), result)]
+    return before + _bounded(caps, scratch, x, dst, axes, result)
+
+
+def _bounded(
+    caps: Caps, scratch: Scratch, x: View, dst: View, axes: Ints, result: _Result
+) -> list[Step]:
+    """The call in parts that bindings hold, along the axis on which x reaches furthest."""
+    if fits_binding(caps, x):
+        return _whole(caps, scratch, x, dst, axes, result, None)
+    long = [a for a in range(x.ndim) if x.shape[a] > 1 and x.strides[a] != 0]
+    first_reduced = min([a for a in axes if a in long], default=-1)
+    for a in sorted(long, key=lambda a: -abs(x.strides[a]) * (x.shape[a] - 1)):
+        n = x.shape[a]
+        if a not in axes:
+            to = a if dst.ndim == x.ndim else a - len([b for b in axes if b < a])
+            half = n // 2 // 64 * 64 or n // 2
+            steps = []
+            for first, size in ((0, half), (half, n - half)):
+                part, result_of = narrow(x, a, first, size), narrow(dst, to, first, size)
+                steps += _bounded(caps, scratch, part, result_of, axes, result)
+            return steps
+        if result.op == "position" and a != first_reduced:
+            continue  # its chunks are not one after the other
+        size = _chunk(caps, x, a)
+        if size and 4 * result.words * dst.size * cdiv(n, size) <= caps.max_binding:
+            return _in_chunks(caps, scratch, x, dst, axes, result, a, size)
+    raise LimitError(
+        f"x has parts of {x.nbytes} bytes that cannot be cut, but one binding of this device "
+        f"holds {caps.max_binding}"
+    )
+
+
+def _chunk(caps: Caps, x: View, axis: int) -> int:
+    """Elements along an axis that one binding holds, whole vectors of them; 0 for none."""
+    lo, hi = narrow(x, axis, 0, 1).window
+    room = caps.max_binding - 2 * caps.alignment - (hi - lo)
+    size = room // abs(x.strides[axis]) + 1 if room >= 0 else 0
+    return size // 64 * 64 or size
+
+
+def _in_chunks(
+    caps: Caps,
+    scratch: Scratch,
+    x: View,
+    dst: View,
+    axes: Ints,
+    result: _Result,
+    axis: int,
+    size: int,
+) -> list[Step]:
+    """One state for each result from each chunk of an axis that is reduced, then the results."""
+    n = x.shape[axis]
+    inner = math.prod([x.shape[a] for a in axes if a > axis])
+    p = problem(x, dst, axes, result.op == "position")
+    parts = cdiv(n, size)
+    room = scratch.empty((result.words * parts * math.prod(p.kept),), "uint32")
+    steps: list[Step] = []
+    for i in range(parts):
+        part = narrow(x, axis, i * size, min(size, n - i * size))
+        of_part = _Result(
+            result.op, result.finish, result.words, result.divisor, result.flip, i * size * inner
+        )
+        target = _Target(room, parts, i)
+        steps += _whole(caps, scratch, part, dst, axes, of_part, target)
+    return steps + _combine(caps, scratch, p, result, room, parts, None)
+
+
+def _whole(
+    caps: Caps,
+    scratch: Scratch,
+    x: View,
+    dst: View,
+    axes: Ints,
+    result: _Result,
+    target: _Target | None,
+) -> list[Step]:
+    """What one binding holds: the results, or the states of a part."""
+    p = problem(x, dst, axes, in_order=result.op == "position")
     if p.columns:
-        return before + _columns(caps, scratch, p, result)
-    return before + _rows(caps, scratch, p, result)
+        return _columns(caps, scratch, p, result, target)
+    return _rows(caps, scratch, p, result, target)
 
 
 def _finish(name: str, number: float) -> str:
@@ -138,7 +226,9 @@ def _readable(dtype: DTypeName, classes: tuple[str, ...]) -> DTypeName:
     return "uint32" if dtype in ("uint8", "uint16", "uint32") else "int32"
 
 
-def _rows(caps: Caps, scratch: Scratch, p: Problem, result: _Result) -> list[Step]:
+def _rows(
+    caps: Caps, scratch: Scratch, p: Problem, result: _Result, target: _Target | None
+) -> list[Step]:
     """Rows of neighbours, or of whatever lies apart by one step."""
     lead = p.reduced[:-1] + p.kept
     cols = p.reduced[-1]
@@ -158,7 +248,7 @@ def _rows(caps: Caps, scratch: Scratch, p: Problem, result: _Result) -> list[Ste
     if pieces > 1:
         depth = cdiv(depth, LANES * batch) * LANES * batch
     pieces = cdiv(vectors, depth)
-    partial = pieces > 1 or rows > outs
+    partial = pieces > 1 or rows > outs or target is not None
     if partial:
         room = scratch.empty((result.words * pieces * rows,), "uint32")
         dst = _states(room, lead, result.words * pieces)
@@ -167,14 +257,17 @@ def _rows(caps: Caps, scratch: Scratch, p: Problem, result: _Result) -> list[Ste
     step = reduce_rows.step(
         caps, x, dst, OP=result.op, BATCH="batch8" if vectors > 2 * lanes else "batch1",
         outs=outs, lane_bits=_bits(lanes), pieces=pieces, depth=depth, is_partial=int(partial),
-        finish=result.finish, kind=_kind(dst), flip=result.flip, divisor=result.divisor,
+        finish=result.finish, kind=_kind(dst), flip=result.flip, start=result.start,
+        divisor=result.divisor,
     )  # fmt: skip
     if not partial:
         return [step]
-    return [step, *_combine(caps, scratch, p, result, room, pieces * (rows // outs))]
+    return [step, *_combine(caps, scratch, p, result, room, pieces * (rows // outs), target)]
 
 
-def _columns(caps: Caps, scratch: Scratch, p: Problem, result: _Result) -> list[Step]:
+def _columns(
+    caps: Caps, scratch: Scratch, p: Problem, result: _Result, target: _Target | None
+) -> list[Step]:
     """Columns that are neighbours."""
     lead = p.reduced[:-1] + p.kept[:-1]
     depth, cols = p.reduced[-1], p.kept[-1]
@@ -195,7 +288,7 @@ def _columns(caps: Caps, scratch: Scratch, p: Problem, result: _Result) -> list[
     if pieces > 1:
         rows = cdiv(rows, each) * each
     pieces = cdiv(depth, rows)
-    partial = pieces > 1 or batches > outs
+    partial = pieces > 1 or batches > outs or target is not None
     if partial:
         room = scratch.empty((result.words * pieces * batches * cols,), "uint32")
         dst = _states(room, (*lead, cols), result.words * pieces)
@@ -206,17 +299,23 @@ def _columns(caps: Caps, scratch: Scratch, p: Problem, result: _Result) -> list[
     step = reduce_columns.step(
         caps, x, dst, OP=result.op, outs=outs, across_bits=_bits(across), tiles=tiles,
         pieces=pieces, depth=rows, is_partial=int(partial), finish=result.finish,
-        kind=_kind(dst), flip=result.flip, divisor=result.divisor,
+        kind=_kind(dst), flip=result.flip, start=result.start, divisor=result.divisor,
     )  # fmt: skip
     if not partial:
         return [step]
-    return [step, *_combine(caps, scratch, p, result, room, pieces * (batches // outs))]
+    return [step, *_combine(caps, scratch, p, result, room, pieces * (batches // outs), target)]
 
 
 def _combine(
-    caps: Caps, scratch: Scratch, p: Problem, result: _Result, room: View, count: int
+    caps: Caps,
+    scratch: Scratch,
+    p: Problem,
+    result: _Result,
+    room: View,
+    count: int,
+    target: _Target | None,
 ) -> list[Step]:
-    """The results from `count` states each: fewer and fewer of them where they are many."""
+    """The results from `count` states each, or one state: fewer and fewer where they are many."""
     steps = []
     outs = math.prod(p.kept)
     short = _computed(p.x)
@@ -229,15 +328,19 @@ def _combine(
         depth = count if last else STATES // 2
         pieces = cdiv(count, depth)
         states = _states(room, p.kept, result.words * count)
-        dst = p.dst.with_layout((*p.kept, 1), (*p.out_steps, 0))
+        dst, apart = p.dst.with_layout((*p.kept, 1), (*p.out_steps, 0)), pieces
         if not last:
             room = scratch.empty((result.words * pieces * outs,), "uint32")
             dst = _states(room, p.kept, result.words * pieces)
+        elif target is not None:
+            apart = target.parts
+            dst = _states(target.room, p.kept, (result.words - 1) * apart + 1)
+            dst = replace(dst, offset=dst.offset + 4 * outs * target.part)
         steps.append(
             reduce_combine.step(
                 caps, states, dst, OP=result.op, T=short, count=count, lane_bits=_bits(lanes),
-                pieces=pieces, depth=depth, is_partial=int(not last), finish=result.finish,
-                kind=_kind(dst), divisor=result.divisor,
+                pieces=pieces, depth=depth, is_partial=int(not last or target is not None),
+                apart=apart, finish=result.finish, kind=_kind(dst), divisor=result.divisor,
             )
         )  # fmt: skip
         if last:
@@ -253,7 +356,7 @@ def _of_nothing(caps: Caps, scratch: Scratch, p: Problem, result: _Result) -> St
     short = _computed(p.x)
     return reduce_combine.step(
         caps, states, dst, OP=result.op, T=short, count=0, lane_bits=0, pieces=1, depth=0,
-        is_partial=0, finish=result.finish, kind=_kind(dst), divisor=result.divisor,
+        is_partial=0, apart=0, finish=result.finish, kind=_kind(dst), divisor=result.divisor,
     )  # fmt: skip
 
 

@@ -110,6 +110,18 @@ def test_more_states_than_one_workgroup_combines(dev: pk.Device, name: str) -> N
 
 
 @gpu
+@pytest.mark.parametrize("name", ["sum", "argmin", "std", "all"])
+def test_more_than_one_binding_holds(dev: pk.Device, name: str) -> None:
+    calls = ReduceCalls(dev)
+    for axis in (None, 0, 1, 2, (0, 2), (1, 2)):
+        calls.add(name, (10, 30, 50), axis, form=Form(phase=3))
+    calls.add(name, (5, 9000), 1)
+    calls.add(name, (30, 40, 20), 0, form=Form(order=(2, 0, 1)))
+    with caps(dev, max_binding=12_288):
+        calls.check()
+
+
+@gpu
 def test_a_long_grid_folds(dev: pk.Device) -> None:
     calls = ReduceCalls(dev)
     calls.add("sum", (1031, 3), 1)
