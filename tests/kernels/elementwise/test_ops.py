@@ -29,7 +29,7 @@ gpu = pytest.mark.gpu
 
 def kind(op: Op) -> tuple[Any, ...]:
     """What layouts depend on: the body, and where four elements are one word."""
-    return op.inputs, op.conditions, len(op.params), op.output, "bool" in op.dtypes[0]
+    return op.inputs, op.conditions, bool(op.params), op.output, "bool" in op.dtypes[0]
 
 
 # The first row of each kind.
