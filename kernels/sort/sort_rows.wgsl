@@ -94,36 +94,37 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   order[cell(e${k})] = e${k} & (size - 1u);
 //% endfor
   workgroupBarrier();
-  // Runs go up and down in turn, the only one of a block up.
   let most = 1u << p.keep_bits;
-  for (var r = 1u; r <= p.keep_bits; r += 1u) {
-    for (var n = (r + 2u) / 3u; n > 0u; n -= 1u) {
-      exchange_eight(li, 3u * n - 3u, min(3u * n, r), (1u << r) & (size - 1u), ${SIZE}u);
+  for (var phase = 1u; phase <= p.bits; phase += 1u) {
+    // Runs of 2^r go up and down in turn, the only one of a block up.
+    let r = min(phase, p.keep_bits);
+    var left = ${SIZE}u;
+    var down = (1u << r) & (size - 1u);
+    if (phase > p.keep_bits) {
+      // The smaller one of each pair of an upward and a downward run: these go up, then down.
+      let length = size >> (phase - p.keep_bits);
+      left = (${SIZE}u >> p.bits) * length;
+      down = most & (length - 1u);
+//% for k in range(PAIRS)
+      let i${k} = min(((e${k} >> p.keep_bits) << (p.keep_bits + 1u)) + (e${k} & (most - 1u)), ${SIZE - 1}u - most);
+      let j${k} = i${k} + most;
+      let ki${k} = keys[cell(i${k})];
+      let kj${k} = keys[cell(j${k})];
+      let oi${k} = order[cell(i${k})];
+      let oj${k} = order[cell(j${k})];
+      let above${k} = (ki${k} > kj${k}) | ((ki${k} == kj${k}) & (oi${k} > oj${k}));
+//% endfor
+      workgroupBarrier();
+//% for k in range(PAIRS)
+      if (e${k} < left) {
+        keys[cell(e${k})] = select(ki${k}, kj${k}, above${k});
+        order[cell(e${k})] = select(oi${k}, oj${k}, above${k});
+      }
+//% endfor
       workgroupBarrier();
     }
-  }
-  for (var length = size >> 1u; length >= most; length >>= 1u) {
-    // The smaller one of each pair of an upward and a downward run: these go up, then down.
-    let left = (${SIZE}u >> p.bits) * length;
-//% for k in range(PAIRS)
-    let i${k} = min(((e${k} >> p.keep_bits) << (p.keep_bits + 1u)) + (e${k} & (most - 1u)), ${SIZE - 1}u - most);
-    let j${k} = i${k} + most;
-    let ki${k} = keys[cell(i${k})];
-    let kj${k} = keys[cell(j${k})];
-    let oi${k} = order[cell(i${k})];
-    let oj${k} = order[cell(j${k})];
-    let above${k} = (ki${k} > kj${k}) | ((ki${k} == kj${k}) & (oi${k} > oj${k}));
-//% endfor
-    workgroupBarrier();
-//% for k in range(PAIRS)
-    if (e${k} < left) {
-      keys[cell(e${k})] = select(ki${k}, kj${k}, above${k});
-      order[cell(e${k})] = select(oi${k}, oj${k}, above${k});
-    }
-//% endfor
-    workgroupBarrier();
-    for (var n = (p.keep_bits + 2u) / 3u; n > 0u; n -= 1u) {
-      exchange_eight(li, 3u * n - 3u, min(3u * n, p.keep_bits), most & (length - 1u), left);
+    for (var n = (r + 2u) / 3u; n > 0u; n -= 1u) {
+      exchange_eight(li, 3u * n - 3u, min(3u * n, r), down, left);
       workgroupBarrier();
     }
   }
