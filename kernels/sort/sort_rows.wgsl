@@ -29,6 +29,7 @@
 
 //% set SIZE, WG = CFG.SIZE, CFG.threads
 //% set PAIRS = SIZE // WG // 2
+//% set SIZE_BITS = SIZE.bit_length() - 1
 // One workgroup sorts blocks of 2^bits elements, as many as it holds, by a bitonic network on keys
 // and positions: no two are equal, so the order is that of a stable sort. Where only the first
 // 2^keep_bits are wanted, runs of that length are sorted, and halved pair by pair.
@@ -36,17 +37,40 @@ ${order.functions(S)}
 var<workgroup> keys: array<u32, ${SIZE}>;
 var<workgroup> order: array<u32, ${SIZE}>;
 
-fn exchange(i: u32, j: u32, up: bool) {
-  let ki = keys[i];
-  let kj = keys[j];
-  let oi = order[i];
-  let oj = order[j];
-  if (((ki > kj) | ((ki == kj) & (oi > oj))) == up) {
-    keys[i] = kj;
-    keys[j] = ki;
-    order[i] = oj;
-    order[j] = oi;
+// Where element i lies: lanes that take eight elements each, any power of two apart, meet no bank
+// twice.
+fn cell(i: u32) -> u32 { return i ^ ((i >> 3u) & 31u); }
+
+// Three steps of the network at a time: an invocation takes the eight elements that differ in three
+// bits of their index, of which those from `low` to below `high` are compared. Where a bit of
+// `down` is set, larger ones come first.
+fn exchange_eight(t: u32, low: u32, high: u32, down: u32, left: u32) {
+  let bit = min(low, ${SIZE_BITS - 3}u);
+  let base = ((t >> bit) << (bit + 3u)) | (t & ((1u << bit) - 1u));
+  if (base >= left) { return; }
+//% for e in range(8)
+  let i${e} = base + (${e}u << bit);
+  var k${e} = keys[cell(i${e})];
+  var o${e} = order[cell(i${e})];
+//% endfor
+//% for k in (2, 1, 0)
+  if ((bit + ${k}u >= low) & (bit + ${k}u < high)) {
+//% for e in range(8) if not (e // 2 ** k) % 2
+//% set f = e + 2 ** k
+    let swap${e} = ((k${e} > k${f}) | ((k${e} == k${f}) & (o${e} > o${f}))) == ((i${e} & down) == 0u);
+    let key${e} = select(k${e}, k${f}, swap${e});
+    k${f} = select(k${f}, k${e}, swap${e});
+    k${e} = key${e};
+    let place${e} = select(o${e}, o${f}, swap${e});
+    o${f} = select(o${f}, o${e}, swap${e});
+    o${e} = place${e};
+//% endfor
   }
+//% endfor
+//% for e in range(8)
+  keys[cell(i${e})] = k${e};
+  order[cell(i${e})] = o${e};
+//% endfor
 }
 
 @compute @workgroup_size(${WG})
@@ -66,50 +90,41 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let b${k} = ${words.bits("x_mem", S, "s" ~ k)};
 //% endfor
 //% for k in range(SIZE // WG)
-  keys[e${k}] = select(0xffffffffu, order_of(b${k}), at${k} < p.cols);
-  order[e${k}] = e${k} & (size - 1u);
+  keys[cell(e${k})] = select(0xffffffffu, order_of(b${k}), at${k} < p.cols);
+  order[cell(e${k})] = e${k} & (size - 1u);
 //% endfor
   workgroupBarrier();
-  // Runs go up and down in turn, the only one of a block up.
   let most = 1u << p.keep_bits;
-  for (var run = 2u; run <= most; run <<= 1u) {
-    for (var step = run >> 1u; step > 0u; step >>= 1u) {
+  for (var phase = 1u; phase <= p.bits; phase += 1u) {
+    // Runs of 2^r go up and down in turn, the only one of a block up.
+    let r = min(phase, p.keep_bits);
+    var left = ${SIZE}u;
+    var down = (1u << r) & (size - 1u);
+    if (phase > p.keep_bits) {
+      // The smaller one of each pair of an upward and a downward run: these go up, then down.
+      let length = size >> (phase - p.keep_bits);
+      left = (${SIZE}u >> p.bits) * length;
+      down = most & (length - 1u);
 //% for k in range(PAIRS)
-      {
-        let i = 2u * e${k} - (e${k} & (step - 1u));
-        exchange(i, i + step, (i & run & (size - 1u)) == 0u);
+      let i${k} = min(((e${k} >> p.keep_bits) << (p.keep_bits + 1u)) + (e${k} & (most - 1u)), ${SIZE - 1}u - most);
+      let j${k} = i${k} + most;
+      let ki${k} = keys[cell(i${k})];
+      let kj${k} = keys[cell(j${k})];
+      let oi${k} = order[cell(i${k})];
+      let oj${k} = order[cell(j${k})];
+      let above${k} = (ki${k} > kj${k}) | ((ki${k} == kj${k}) & (oi${k} > oj${k}));
+//% endfor
+      workgroupBarrier();
+//% for k in range(PAIRS)
+      if (e${k} < left) {
+        keys[cell(e${k})] = select(ki${k}, kj${k}, above${k});
+        order[cell(e${k})] = select(oi${k}, oj${k}, above${k});
       }
 //% endfor
       workgroupBarrier();
     }
-  }
-  for (var length = size >> 1u; length >= most; length >>= 1u) {
-    // The smaller one of each pair of an upward and a downward run: these go up, then down.
-    let left = (${SIZE}u >> p.bits) * length;
-//% for k in range(PAIRS)
-    let i${k} = min(((e${k} >> p.keep_bits) << (p.keep_bits + 1u)) + (e${k} & (most - 1u)), ${SIZE - 1}u - most);
-    let j${k} = i${k} + most;
-    let ki${k} = keys[i${k}];
-    let kj${k} = keys[j${k}];
-    let oi${k} = order[i${k}];
-    let oj${k} = order[j${k}];
-    let above${k} = (ki${k} > kj${k}) | ((ki${k} == kj${k}) & (oi${k} > oj${k}));
-//% endfor
-    workgroupBarrier();
-//% for k in range(PAIRS)
-    if (e${k} < left) {
-      keys[e${k}] = select(ki${k}, kj${k}, above${k});
-      order[e${k}] = select(oi${k}, oj${k}, above${k});
-    }
-//% endfor
-    workgroupBarrier();
-    for (var step = most >> 1u; step > 0u; step >>= 1u) {
-//% for k in range(PAIRS // 2)
-      {
-        let i = 2u * e${k} - (e${k} & (step - 1u));
-        if (i < left) { exchange(i, i + step, (i & most & (length - 1u)) == 0u); }
-      }
-//% endfor
+    for (var n = (r + 2u) / 3u; n > 0u; n -= 1u) {
+      exchange_eight(li, 3u * n - 3u, min(3u * n, r), down, left);
       workgroupBarrier();
     }
   }
@@ -119,7 +134,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     let n = e & (most - 1u);
     let row = first_row + (e >> p.keep_bits);
     if ((n < kept) & (row < p.rows)) {
-      let c = base + order[e];
+      let c = base + order[cell(e)];
       if (p.has_values == 1u) {
         let s = x_at(x_row(row), c);
         let v = ${words.bits("x_mem", S, "s")};
