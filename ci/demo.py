@@ -18,18 +18,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import pykernels as pk
 from pykernels.bench.case import Case
-from pykernels.bench.cases import cases
+from pykernels.bench.cases import cases, is_main
 from pykernels.bench.run import Runner
 from pykernels.bench.table import table
 
-SHAPES = ("256MiB", "4096", "one-row", "decode-4096", "llama-3-8b-scores")
-
 
 def chosen(edge: int) -> Iterator[Case]:
-    """The first case of each kernel, the shapes named above, and whatever is special."""
+    """The first case of each kernel, and in full size the main cases of all."""
     seen = set()
     for case in cases(edge):
-        if case.kernel not in seen or case.name in SHAPES or case.note:
+        if case.kernel not in seen or (not edge and is_main(case)):
             yield case
         seen.add(case.kernel)
 
@@ -59,14 +57,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--adapter")
     parser.add_argument("--engine", choices=("wgpu", "dawn"), default="wgpu")
-    parser.add_argument("--edge", type=int, help="cut sizes to this; 128 on a software driver")
+    parser.add_argument("--edge", type=int, help="cut sizes to this; 32 on a software driver")
     args = parser.parse_args()
     try:
         dev = pk.Device(args.adapter, engine=args.engine)
     except pk.NoAdapterError as e:
         raise SystemExit(f"demo: {e}") from None
     slow = dev.info["type"] == "CPU"
-    edge = args.edge if args.edge is not None else 128 if slow else 0
+    edge = args.edge if args.edge is not None else 32 if slow else 0
     runner = Runner([dev], command="python ci/demo.py")
     runner.ceilings()
     report = runner.run(chosen(edge))

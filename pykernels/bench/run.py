@@ -120,7 +120,8 @@ class Runner:
         self.trackers: dict[str, Tracker] = {}
         self.left_out = 0  # cases
         self._keep, self.alternate, self.parts = keep, alternate, parts
-        self._timed, self._to_time, self._first_at = 0, 0, 0.0  # passes of cases
+        self._ends: list[float] = []  # of passes of cases
+        self._to_time = 0
 
     def say(self, line: str) -> None:
         """Report progress."""
@@ -135,10 +136,11 @@ class Runner:
 
     def _far(self) -> str:
         """How far the run is, and about how much longer it takes."""
-        spent = self._spent()
-        each = (spent - self._first_at) / max(self._timed, 1)
-        left = min(each * (self._to_time - self._timed), max(self._seconds - spent, 0))
-        return f"{self._timed} of {self._to_time}, about {left:.0f} s left"
+        done = len(self._ends) - 1
+        last = self._ends[-11:]  # cases of a family come together, and take about as long
+        each = (last[-1] - last[0]) / max(len(last) - 1, 1)
+        left = min(each * (self._to_time - done), max(self._seconds - self._spent(), 0))
+        return f"{done} of {self._to_time}, about {left:.0f} s left"
 
     def ceilings(self, nbytes: int = 1 << 30) -> None:
         """Measure what each device itself reaches. Always warmed up, whatever the cases get."""
@@ -163,7 +165,7 @@ class Runner:
         """
         chosen = list(cases)
         self._to_time = len(chosen) * len(self.devices) * self.passes
-        self._first_at = self._spent()
+        self._ends = [self._spent()]
         for group in ([c for c in chosen if beside(c)], [c for c in chosen if not beside(c)]):
             found = [(d, c, self._first(d, c)) for c in group for d in self.devices]
             found = [one for one in found if one[2]]
@@ -172,7 +174,7 @@ class Runner:
                 given = (peers or {}).get(case.kernel, {})
                 if given and dev is self.devices[0] and beside(case):
                     work = partial(self._beside, dev, case, results, given)
-                    self._guarded(dev, case, work, passes=0)
+                    self._guarded(dev, case, work, counts=False)
                     self._save()
             for n in range(1, self.passes if found else 0):
                 if not self.late():
@@ -199,7 +201,7 @@ class Runner:
         return results
 
     def _guarded(
-        self, dev: Device, case: Case, work: Callable[[], Iterable[Result]], passes: int = 1
+        self, dev: Device, case: Case, work: Callable[[], Iterable[Result]], counts: bool = True
     ) -> list[Result]:
         """The results of some work on a case; none, and a line in `failed`, if it fails."""
         what = f"{case.kernel} {case.id}"
@@ -211,7 +213,8 @@ class Runner:
             results, said = [], [f"{what} {dev.engine}: {kind}, {e}"]
         else:
             said = [f"{what} {dev.engine} {r.cache}: {_said(r)}" for r in results]
-        self._timed += passes
+        if counts:
+            self._ends.append(self._spent())
         for line in said:
             self.say(f"{self._far()}: {line}")
         return results
