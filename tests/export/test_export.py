@@ -136,7 +136,7 @@ def test_a_plan_that_is_python_only_is_named(
 def test_a_plan_may_be_kept_from_translation(monkeypatch: pytest.MonkeyPatch) -> None:
     assert live_plan(FACTS["neg"]) == {}
     assert list(live_plan(FACTS["softmax"]) or {}) == [
-        "parts", "runs", "copy.cpy", "softmax.close", "softmax.softmax",
+        "parts", "runs", "copy.tiles", "copy.cpy", "softmax.close", "softmax.softmax",
     ]  # fmt: skip
     kept = {"test": [], "recorded_only": "it flies"}
     monkeypatch.setattr("pykernels.export._cases.table", lambda kernel, facts: kept)
