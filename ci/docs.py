@@ -12,6 +12,7 @@ import inspect
 import json
 import re
 import sys
+import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import is_dataclass
 from pathlib import Path
@@ -351,6 +352,37 @@ def accuracy_page() -> Iterator[str]:
         yield f"| `{name}` | {domain} | {op.ulp:g} | {' | '.join(cells)} |"
 
 
+def operations_page() -> Iterator[str]:
+    """What ggml and Born compute, and ours for each."""
+    yield from page("Operations of ggml and Born", "ci/operations.toml")
+    yield (
+        "Each operation of the two backends that this collection comes from, and the function that "
+        'does it here; "later" names the topic that it comes with. A function may do more than '
+        "the operation beside it."
+    )
+    tables = tomllib.loads((ROOT / "ci" / "operations.toml").read_text(encoding="utf-8"))
+    for table in tables.values():
+        yield from ("", f"## {table['title']}", "", f"Source: {table['source']}.", "")
+        later = sum(ours.startswith("later") for ours in table["operations"].values())
+        count = len(table["operations"])
+        yield from (
+            f"{count - later} of {count} are here.",
+            "",
+            "| operation | here |",
+            "|---|---|",
+        )
+        for name, ours in table["operations"].items():
+            functions, _, note = ours.partition(": ")
+            if functions == "later":
+                yield f"| `{name}` | later: {note} |"
+                continue
+            for function in functions.split():
+                if function not in functional.__all__:
+                    raise KeyError(f"ci/operations.toml: {name}: there is no function {function}")
+            links = ", ".join(f"[`{f}`](functions.md#{f})" for f in functions.split())
+            yield f"| `{name}` | {links}{f': {note}' if note else ''} |"
+
+
 def page(title: str, source: str) -> Iterator[str]:
     """The beginning of a page."""
     yield from (NOTE.format(source=source), "", f"# {title}", "")
@@ -365,6 +397,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "cli": cli_page,
     "dtypes": dtypes_page,
     "promotion": promotion_page,
+    "operations": operations_page,
     "accuracy": accuracy_page,
 }
 
