@@ -66,21 +66,21 @@ ${mem}[${i}]
 }
 //% endmacro
 
-// Stores the bits of four neighbours, elements 4 q to 4 q + 3 of the index space: at once (V == 4), or
-// one by one as far as they are there.
-//% macro store_four(S, V, q, bits)
+// Stores the bits of four neighbours, elements 4 q to 4 q + 3 of the index space (or of a row, with its
+// function of positions and its length): at once (V == 4), or one by one as far as they are there.
+//% macro store_four(S, V, q, bits, place="dst_index(", end="p.total")
 //% if V == 4
 //% if S == 4
-  dst_mem[dst_index(${q})] = ${bits};
+  dst_mem[${place}${q})] = ${bits};
 //% elif S == 2
-  dst_mem[dst_index(${q})] = vec2<u32>(${bits}.x | (${bits}.y << 16u), ${bits}.z | (${bits}.w << 16u));
+  dst_mem[${place}${q})] = vec2<u32>(${bits}.x | (${bits}.y << 16u), ${bits}.z | (${bits}.w << 16u));
 //% else
-  dst_mem[dst_index(${q})] = ${bits}.x | (${bits}.y << 8u) | (${bits}.z << 16u) | (${bits}.w << 24u);
+  dst_mem[${place}${q})] = ${bits}.x | (${bits}.y << 8u) | (${bits}.z << 16u) | (${bits}.w << 24u);
 //% endif
 //% else
 //% for k in range(4)
-  if (4u * ${q} + ${k}u < p.total) {
-    let d = dst_index(4u * ${q} + ${k}u);
+  if (4u * (${q}) + ${k}u < ${end}) {
+    let d = ${place}4u * (${q}) + ${k}u);
 //% if S == 4
     dst_mem[d] = ${bits}[${k}];
 //% else

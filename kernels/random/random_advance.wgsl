@@ -5,6 +5,7 @@
 // A call of n elements takes cdiv(n, 4) blocks, one of `randint` cdiv(n, 2)."""
 // outputs.dst = { dtype = "u32", axes = "w", doc = "The state, (6,): two words of the key, four of the counter." }
 // params.blocks = { type = "u32", arg = true, doc = "Blocks to pass over." }
+// moves_bytes = true
 // grid = "1"
 // ///
 

@@ -2,15 +2,13 @@
 // doc = """
 // Windows of images as columns: dst[n, (c KH + i) KW + j, y OW + x] = x[n, c, y s + i d - p, x s + j d - p].
 //
-// Outside of the image x counts as 0. Pairs are (rows, columns). OH = (H + 2 p - d (KH - 1) - 1) // s
+// Outside of the image x counts as 0. Bits are copied. Pairs are (rows, columns). OH = (H + 2 p - d (KH - 1) - 1) // s
 // + 1, OW alike."""
 // source = "torch.nn.functional.unfold; Chellapilla et al. 2006"
-// axes.T = ["f32", "f16"]
+// axes.S = [1, 2, 4]
 // axes.V = [1, 4]
-// pick.T = "dtype(x)"
-// pick.V = "4 if dst.vectorizable(4) else 1"
-// inputs.x = { dtype = "T", axes = "n c h w", index = false, doc = "(N, C, H, W)" }
-// outputs.dst = { dtype = "T", vec = "V", doc = "(N, C KH KW, OH OW)" }
+// inputs.x = { dtype = "*", dtypes = ["float32", "float16", "bfloat16", "int32", "uint32", "int16", "uint16", "int8", "uint8", "bool"], bind = "'u32'", axes = "n c h w", index = false, doc = "(N, C, H, W)" }
+// outputs.dst = { dtype = "*", dtypes = ["float32", "float16", "bfloat16", "int32", "uint32", "int16", "uint16", "int8", "uint8", "bool"], bind = "'vec4<u32>' if S * V == 16 else 'vec2<u32>' if S * V == 8 else 'u32' if S * V == 4 else 'atomic<u32>'", doc = "(N, C KH KW, OH OW)" }
 // options.kernel = { type = "int | tuple[int, int]", default = 1, doc = "KH, KW." }
 // options.stride = { type = "int | tuple[int, int]", default = 1, doc = "Steps s between windows." }
 // options.padding = { type = "int | tuple[int, int]", default = 0, doc = "Rows and columns p of zeros on each side." }
@@ -18,8 +16,8 @@
 // params.channels = { type = "u32", value = "x.shape[1]" }
 // params.height = { type = "u32", value = "x.shape[2]" }
 // params.width = { type = "u32", value = "x.shape[3]" }
-// params.windows = { type = "u32", value = "dst.shape[2]" }
-// params.quads = { type = "u32", value = "cdiv(dst.shape[2], 4)" }
+// params.windows = { type = "u32" }
+// params.quads = { type = "u32" }
 // params.out_w = { type = "u32" }
 // params.kernel_h = { type = "u32" }
 // params.kernel_w = { type = "u32" }
@@ -29,8 +27,10 @@
 // params.pad_w = { type = "u32" }
 // params.dilation_h = { type = "u32" }
 // params.dilation_w = { type = "u32" }
+// moves_bytes = true
 // iterate = "rows"
-// grid = "cdiv(it.rows * cdiv(dst.shape[2], 4), 256)"
+// uses = ["words"]
+// grid = "cdiv(it.rows * quads, 256)"
 // ///
 
 // Rows of the index space are those of dst, a tap each. One invocation copies four neighbouring
@@ -58,17 +58,13 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% for k in range(4)
   let h${k} = y${k} * p.stride_h + ky * p.dilation_h - p.pad_h;
   let w${k} = x${k} * p.stride_w + kx * p.dilation_w - p.pad_w;
-  let v${k} = x_load(base + min(h${k}, p.height - 1u) * p.x_hs + min(w${k}, p.width - 1u) * p.x_ws);
+  let at${k} = base + min(h${k}, p.height - 1u) * p.x_hs + min(w${k}, p.width - 1u) * p.x_ws;
+  let v${k} = ${words.bits("x_mem", S, "at" ~ k)};
 //% endfor
 //% for k in range(4)
-  let r${k} = select(0.0f, v${k}, (h${k} < p.height) & (w${k} < p.width));
+  let r${k} = select(0u, v${k}, (h${k} < p.height) & (w${k} < p.width));
 //% endfor
+  let bits = vec4<u32>(r0, r1, r2, r3);
   let row = dst_row(tap);
-//% if V == 4
-  dst_store(dst_at(row, first / 4u), vec4<f32>(r0, r1, r2, r3));
-//% else
-//% for k in range(4)
-  if (first + ${k}u < p.windows) { dst_store(dst_at(row, first + ${k}u), r${k}); }
-//% endfor
-//% endif
+  ${words.store_four(S, V, "first / 4u", "bits", "dst_at(row, ", "p.windows")}
 }

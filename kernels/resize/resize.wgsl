@@ -33,7 +33,7 @@
 // params.col_whole = { type = "u32" }
 // params.col_rest = { type = "u32" }
 // iterate = "tiles"
-// operations = "dst.size * (0 if mode == 'nearest' else 6 if mode == 'linear' else 40)"
+// operations = "dst.size * (1 if mode == 'nearest' else 6 if mode == 'linear' else 40)"
 // grid = "cdiv(it.batches * dst.shape[-2] * cdiv(dst.shape[-1], 4), 256)"
 // ///
 

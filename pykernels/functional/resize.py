@@ -279,7 +279,7 @@ def unfold(
     """Windows of images as columns (im2col), as torch.nn.functional.unfold.
 
     Args:
-        x: Tensor or numpy array, float32 or float16, (N, C, H, W) or (C, H, W).
+        x: Tensor or numpy array, any dtype but int64, (N, C, H, W) or (C, H, W). Bits are copied.
         kernel_size, dilation, padding, stride: an integer or (rows, columns).
         out: The Tensor to write to; None makes one.
 

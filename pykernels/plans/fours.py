@@ -8,7 +8,7 @@ from pykernels.dtypes import DType
 from pykernels.layout import View
 from pykernels.plan import Caps
 
-__all__ = ["Piece", "pieces"]
+__all__ = ["Piece", "in_fours", "pieces"]
 
 # Four elements as one, by the size of each.
 _FOURS = {n: DType("uint8", "u8", 4 * n, "u") for n in (1, 2, 4)}
@@ -52,8 +52,14 @@ def _part(flat: View, first: int, end: int) -> View:
 
 
 def _piece(view: View, first: int) -> Piece:
+    fours = in_fours(view)
+    return Piece(view, 1, first) if fours is None else Piece(fours, 4, first)
+
+
+def in_fours(view: View) -> View | None:
+    """The view with four neighbours as one element; None where they cannot be written at once."""
     item = view.dtype.itemsize
     if view.ndim == 0 or not view.vectorizable(4):
-        return Piece(view, 1, first)
+        return None
     shape, strides = (*view.shape[:-1], view.shape[-1] // 4), (*view.strides[:-1], 4 * item)
-    return Piece(view.with_layout(shape, strides, _FOURS[item]), 4, first)
+    return view.with_layout(shape, strides, _FOURS[item])

@@ -10,7 +10,16 @@ import pytest
 import pykernels as pk
 from pykernels import kernels
 from pykernels.reference.resize import col2im, col2im_budget, im2col
-from tests.harness import Case, Form, assert_close, assert_same_bits, caps, forms, random_form
+from tests.harness import (
+    Case,
+    Form,
+    assert_close,
+    assert_same_bits,
+    caps,
+    forms,
+    random_form,
+    values,
+)
 
 pytestmark = pytest.mark.gpu
 
@@ -32,7 +41,7 @@ def check_im2col(dev: pk.Device, dtype: str, calls: Calls) -> None:
     case = Case(dev)
     views = []
     for windows, x_form, dst_form in calls:
-        x = case.input(case.rng.uniform(-4, 4, SIZE).astype(dtype), x_form, buffer="inputs")
+        x = case.input(values(case.rng, dtype, SIZE), x_form, buffer="inputs")
         shape = im2col(np.zeros(SIZE), **windows).shape
         views.append((x, case.output(shape, dtype, dst_form, buffer="outputs")))
     case.build()
@@ -63,10 +72,14 @@ def check_col2im(dev: pk.Device, dtype: str, calls: Calls) -> None:
         assert_close(got, want, col2im_budget(x.array, dst.shape, **windows), str(windows))
 
 
+@pytest.mark.parametrize("dtype", ("float32", "float16", "uint8", "bool", "bfloat16"))
+def test_im2col_matches_reference(dev: pk.Device, dtype: str) -> None:
+    check_im2col(dev, dtype, [(w, Form(), Form(phase=p)) for w in WINDOWS for p in (0, 1)])
+
+
 @pytest.mark.parametrize("dtype", ("float32", "float16"))
-def test_windows_match_reference(dev: pk.Device, dtype: str) -> None:
-    for check in (check_im2col, check_col2im):
-        check(dev, dtype, [(w, Form(), Form(phase=p)) for w in WINDOWS for p in (0, 1)])
+def test_col2im_matches_reference(dev: pk.Device, dtype: str) -> None:
+    check_col2im(dev, dtype, [(w, Form(), Form(phase=p)) for w in WINDOWS for p in (0, 1)])
 
 
 @pytest.mark.parametrize("check", (check_im2col, check_col2im))
@@ -105,16 +118,18 @@ def test_unfold_and_fold(dev: pk.Device) -> None:
 
 def test_windows_reject(dev: pk.Device) -> None:
     x, columns = dev.zeros((1, 2, 4, 4)), dev.zeros((1, 8, 9))
+    whole = columns.astype("int32")
     calls: list[tuple[Any, type[Exception], str]] = [
         (lambda: pk.unfold(x, 5), pk.ShapeError, r"\[unfold\] the image with its padding"),
         (lambda: pk.unfold(x, 0), pk.ArgumentError, r"\[unfold\] kernel must be .* from 1"),
         (lambda: pk.unfold(x, 2, stride=(1, 2, 3)), pk.ArgumentError, "stride must be an integer"),
         (lambda: pk.unfold(x, 2, padding=-1), pk.ArgumentError, "padding must be"),
         (lambda: pk.unfold(x[0, 0], 2), pk.ShapeError, r"\(N, C, H, W\)"),
-        (lambda: pk.unfold(x.astype("int32"), 2), pk.DTypeError, "float32 or float16"),
+        (lambda: pk.unfold(x.astype("int32").astype("int64"), 2), pk.DTypeError, "but is int64"),
         (lambda: pk.fold(columns, 4, 3), pk.ShapeError, "multiple of 9 taps"),
         (lambda: pk.fold(columns, 5, 2), pk.ShapeError, "columns of images"),
         (lambda: kernels.im2col(x, columns, kernel=2, stride=2), pk.ShapeError, "columns of"),
+        (lambda: kernels.im2col(x, whole, kernel=2), pk.DTypeError, "dtype of x, float32"),
         (lambda: kernels.im2col(x, columns, kernel="2"), pk.ArgumentError, "kernel must be one or"),  # type: ignore[arg-type]
         (lambda: kernels.col2im(x, x, kernel=2), pk.ShapeError, "x must have axes"),
     ]  # fmt: skip
