@@ -64,6 +64,8 @@ def test_ties_give_the_first_position(dev: pk.Device) -> None:
     for shape, axis in (((3, 5000), 1), ((700, 8), 0), ((40, 50, 3), (0, 1)), ((2, 3, 4, 5), None)):
         for name in ("argmax", "argmin"):
             calls.add(name, rng.integers(0, 3, shape).astype(np.float32), axis)
+            zeros = np.where(rng.random(shape) < 0.5, 0.0, -0.0).astype(np.float32)
+            calls.add(name, zeros, axis)  # both are one number
     calls.check()
 
 
