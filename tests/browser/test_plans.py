@@ -37,6 +37,7 @@ LARGE = replace(
     CAPS, subgroups=True, max_invocations=1024, max_workgroup_bytes=32768, alignment=32,
     tuning=named("generic-large"),
 )  # fmt: skip
+TIGHT = replace(CAPS, max_binding=1 << 18)  # most calls in parts, or refused
 LARGEST = 1 << 32
 SECONDS = 5
 SIZES = (1, 2, 3, 4, 5, 8, 9, 16, 64, 100, 256, 1000, 1024, 4096, 20000)
@@ -60,7 +61,7 @@ def test_plans_as_in_python(kernel: str, module: Path) -> None:
         if i >= len(requests) and time.perf_counter() - start > SECONDS:
             break  # a plan of thousands of steps
         options = [request.given.get(o["name"], o["default"]) for o in facts["options"]]
-        caps = LARGE if i % 3 == 2 else CAPS
+        caps = CAPS if i < len(requests) else (CAPS, TIGHT, LARGE)[i % 3]
         wants.append(planned(facts["of"], caps, list(views.values()), options))
         calls.append(
             {
