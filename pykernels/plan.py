@@ -50,6 +50,7 @@ class Caps:
     max_groups: int
     tuning: Tuning
     forced: tuple[Any, ...] = ()  # choices that plans take instead of their own: see forcing.py
+    built_only: bool = False  # no texts that are made while the program runs: exports have none
 
 
 def forced(caps: Caps, kind: type[C]) -> C | None:

@@ -29,12 +29,14 @@ CAPS = Caps(
     max_binding=128 << 20,
     max_groups=65535,
     tuning=named(DEFAULT_TUNING),
+    built_only=True,
 )
 
 
 def caps_data(caps: Caps) -> dict[str, Any]:
     """Capabilities as JSON holds them, and JavaScript's plans take them; nothing is forced."""
-    found = {name: getattr(caps, name) for name in Caps.__slots__ if name != "forced"}
+    python_only = ("forced", "built_only")
+    found = {name: getattr(caps, name) for name in Caps.__slots__ if name not in python_only}
     return found | {"tuning": as_data(caps.tuning)}
 
 

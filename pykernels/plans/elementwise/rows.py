@@ -30,6 +30,8 @@ def plan_of(name: str, step: Callable[..., Step]) -> Plan:
     inputs = OPS[name].inputs
 
     def plan(caps: Caps, scratch: Scratch, *views: View) -> list[Step]:
+        if caps.built_only:
+            return [step(caps, *views, OP=name)]
         return each_part(caps, views, one)
 
     def one(caps: Caps, views: Sequence[View]) -> Step:
