@@ -12,8 +12,8 @@ from pathlib import Path
 __all__ = ["FAMILIES", "ROOT", "run_python", "small_checkout"]
 
 ROOT = Path(__file__).parents[1]
-# What tensors need.
-FAMILIES = ("fill", "copy", "random", "rows", "move")
+# What tensors need, and what that is made of.
+FAMILIES = ("fill", "copy", "random", "rows", "move", "scan", "sort")
 LEAVE = shutil.ignore_patterns("_generated", "__pycache__")
 
 
