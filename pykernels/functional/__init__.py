@@ -13,7 +13,7 @@ from pykernels.lazy import Lazy
 
 if TYPE_CHECKING:
     from pykernels._generated.functions import *  # noqa: F403
+else:  # a list that is computed is an empty one to mypy, and pykernels would have no function
+    __all__ = sorted(HOMES)
 
-__all__: list[str] = []
-__all__ += sorted(HOMES)
 sys.modules[__name__].__class__ = Lazy
