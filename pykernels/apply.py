@@ -176,7 +176,7 @@ def _plan_of_row(name: str, types: tuple[tuple[str, str], ...]) -> _Plan:
         scalars: tuple[Scalar, ...] = tuple((p, "f32") for p in op.params)
         unused = (0.0,) * (len(kernel.scalars) - len(scalars))
         scalars += tuple((i, "f32") for i in range(len(unused)))
-        result = "bool" if op.output == "bool" else strong(dtype)
+        result: DTypeName = "bool" if op.output == "bool" else strong(dtype)
         return _Plan(kernel, op.inputs, scalars, unused, result)
     program = row_program(name, types)
     return _Plan(program.kernel, program.tensors, program.scalars, (), program.dtype)

@@ -8,7 +8,7 @@ from .lazy import Lazy
 
 if TYPE_CHECKING:
     from ._generated.index import *  # noqa: F403
+else:  # as in functional
+    __all__ = sorted(HOMES)
 
-__all__: list[str] = []
-__all__ += sorted(HOMES)
 sys.modules[__name__].__class__ = Lazy

@@ -205,10 +205,10 @@ class Operators:
         return self.copy()  # type: ignore[attr-defined, no-any-return]
 
     def __divmod__(self, other: Operand) -> tuple[Self, Self]:
-        return self // other, self % other
+        return _two("floor_divide", self, other), _two("remainder", self, other)
 
     def __rdivmod__(self, other: Operand) -> tuple[Self, Self]:
-        return other // self, other % self
+        return _two("floor_divide", other, self), _two("remainder", other, self)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **named: Any) -> Any:
         """`np.exp(t)`, `array + t`, `np.add.reduce(t)`: on the device, where we have them."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pykernels import kernels
 from pykernels.arrays import NDArray
@@ -107,18 +107,18 @@ def rand_like(
         x: Tensor or numpy array, whose dtype they have where none is given.
         dtype, seed, state: as in `rand`.
     """
-    found = rand(x.shape, x.dtype if dtype is None else dtype, seed=seed, state=state,
+    found: Any = rand(x.shape, x.dtype if dtype is None else dtype, seed=seed, state=state,
                  device=x.device if isinstance(x, Tensor) else None)  # fmt: skip
-    return found if isinstance(x, Tensor) else found.numpy()
+    return found if isinstance(x, Tensor) else found.numpy()  # type: ignore[no-any-return]
 
 
 def randn_like(
     x: Given, dtype: DTypeLike | None = None, *, seed: int = 0, state: Tensor | None = None
 ) -> Given:
     """Random numbers of the standard normal distribution in x's shape; else as `rand_like`."""
-    found = randn(x.shape, x.dtype if dtype is None else dtype, seed=seed, state=state,
+    found: Any = randn(x.shape, x.dtype if dtype is None else dtype, seed=seed, state=state,
                   device=x.device if isinstance(x, Tensor) else None)  # fmt: skip
-    return found if isinstance(x, Tensor) else found.numpy()
+    return found if isinstance(x, Tensor) else found.numpy()  # type: ignore[no-any-return]
 
 
 def randint(

@@ -374,7 +374,8 @@ def _windows(op: str, kernel: Pair, dilation: Pair, padding: Pair, stride: Pair)
 
 def _pair(op: str, name: str, value: Pair) -> tuple[int, int]:
     if not isinstance(value, Sequence):
-        return (integer(op, name, value),) * 2
+        both = integer(op, name, value)
+        return both, both
     if len(value) != 2:
         raise ArgumentError(f"[{op}] {name} must be an integer or two but is {value!r}")
     return integer(op, name, value[0]), integer(op, name, value[1])

@@ -113,6 +113,7 @@ def test_timestamps_are_in_nanoseconds(dev: pk.Device) -> None:
 def test_batches_are_timed_as_a_whole(dev: pk.Device, monkeypatch: pytest.MonkeyPatch) -> None:
     unpaced(dev, monkeypatch)
     x, y = dev.rand((16, 64)), dev.empty((16, 64))
+    dev.sync()
     before = dev.submits
     with dev.profile(batches=True) as p:
         for _ in range(MAX_LAUNCHES + 44):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -103,7 +104,7 @@ def naive(case: Case) -> tuple[str, int]:
     s, d = scalar(src), scalar(dst)
     if len(dst.shape) > 2:
         raise Skipped("written for matrices")
-    rows, cols = dst.shape if len(dst.shape) == 2 else (1, dst.shape[0])
+    rows, cols = dst.shape if len(dst.shape) == 2 else (1, math.prod(dst.shape))
     at = f"(i % {cols}u) * {rows}u + i / {cols}u" if src.order else "i"
     text = f"""
 @group(0) @binding(0) var<storage, read> src: array<{s}>;

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pykernels.dtypes import DTYPES
+from pykernels.dtypes import DTYPES, DTypeName
 from pykernels.errors import LimitError
 from pykernels.layout import Nd, View
 from pykernels.plan import Arg, Body, Bound, Caps, Kernel, Scratch, Step, cdiv, touched
@@ -59,7 +59,9 @@ class Program:
                 f"[{name}] an expression reads at most {MAX_INPUTS} tensors but has {len(tensors)}"
             )
         self._root = root
-        self.dtype = strong(root.dtype)  # of the result; `native` of it is what the kernel writes
+        self.dtype: DTypeName = strong(
+            root.dtype
+        )  # of the result; `native` of it is what the kernel writes
         shorts = {f"x{i}": DTYPES[native(d)].short for i, d in enumerate(tensors.values())}
         self._shorts = shorts | {"dst": _stored(root)}
         may = dict(zip(shorts, tensors, strict=True))

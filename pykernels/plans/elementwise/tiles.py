@@ -79,7 +79,9 @@ def tiling(it: Nd, views: Mapping[str, View]) -> Tiling | None:
     groups = cdiv(inner, TILE[block]) * cdiv(outer, TILE[block]) * rest
     steps = tuple([it.strides[n][other] for n in views])
     sizes = (inner, outer, span // inner, span)
-    return Tiling(block, reads if whole else dict.fromkeys(reads, ""), sizes, steps, groups)
+    if not whole:
+        reads = {name: "" for name in reads}
+    return Tiling(block, reads, sizes, steps, groups)
 
 
 def _worth(it: Nd, other: int) -> bool:

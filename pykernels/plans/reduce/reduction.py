@@ -249,8 +249,8 @@ def _rows(
         depth = cdiv(depth, LANES * batch) * LANES * batch
     pieces = cdiv(vectors, depth)
     partial = pieces > 1 or rows > outs or target is not None
+    room = scratch.empty((result.words * pieces * rows,), "uint32") if partial else p.dst
     if partial:
-        room = scratch.empty((result.words * pieces * rows,), "uint32")
         dst = _states(room, lead, result.words * pieces)
     else:
         dst = p.dst.with_layout((*p.kept, 1), (*p.out_steps, 0))
@@ -289,8 +289,8 @@ def _columns(
         rows = cdiv(rows, each) * each
     pieces = cdiv(depth, rows)
     partial = pieces > 1 or batches > outs or target is not None
+    room = scratch.empty((result.words * pieces * batches * cols,), "uint32") if partial else p.dst
     if partial:
-        room = scratch.empty((result.words * pieces * batches * cols,), "uint32")
         dst = _states(room, (*lead, cols), result.words * pieces)
         order = (*range(len(lead)), len(lead) + 1, len(lead))
         dst = dst.with_layout([dst.shape[a] for a in order], [dst.strides[a] for a in order])
