@@ -8,6 +8,7 @@ from .lazy import Lazy
 
 if TYPE_CHECKING:
     from ._generated.index import *  # noqa: F403
+    from ._generated.index import __all__ as __all__
 else:  # as in functional
     __all__ = sorted(HOMES)
 

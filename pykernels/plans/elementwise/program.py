@@ -162,7 +162,7 @@ class Program:
         return self._dispatch(self._body, it, widths, elems, groups)
 
     def _tiled(self, it: Nd, tiles: Tiling) -> Step:
-        widths = {x: 1 if r in ("", "one") else 4 for x, r in tiles.reads.items()}
+        widths = {x: 4 if tiles.reads.get(x) in ("row", "col") else 1 for x in it.views}
         elems = {x: v.dtype.itemsize for x, v in it.views.items()}
         return self._dispatch(self._tiled_body, it, widths, elems, tiles.groups, tiles)
 

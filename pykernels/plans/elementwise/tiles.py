@@ -31,7 +31,7 @@ class Tiling:
     """Blocks of `block` x `block` elements over two levels."""
 
     block: int
-    reads: dict[str, Reads]  # of each tensor
+    reads: dict[str, Reads]  # of each tensor, where blocks are read
     sizes: Ints  # both levels, those between them, and what a step along the other one counts
     steps: Ints  # of each tensor along the other level, in elements
     groups: int
@@ -72,7 +72,7 @@ def tiling(it: Nd, views: Mapping[str, View]) -> Tiling | None:
         return None
     inner, outer = it.dims[0], it.dims[other]
     span = math.prod(it.dims[:other])
-    reads = {name: _reads(it, name, v, other) for name, v in views.items()}
+    reads: dict[str, Reads] = {n: _reads(it, n, v, other) for n, v in views.items()}
     whole = all(reads.values()) and list(reads.values())[-1] == "row" and not (inner | outer) % 4
     block = 4 if whole else 1
     rest = it.total // (inner * outer)
@@ -80,7 +80,7 @@ def tiling(it: Nd, views: Mapping[str, View]) -> Tiling | None:
     steps = tuple([it.strides[n][other] for n in views])
     sizes = (inner, outer, span // inner, span)
     if not whole:
-        reads = {name: "" for name in reads}
+        reads = {}
     return Tiling(block, reads, sizes, steps, groups)
 
 
