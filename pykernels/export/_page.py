@@ -42,7 +42,7 @@ def page_files(
     page = {"generator": f"pykernels {__version__}", "entries": entries}
     return {
         "index.html": static("page.html"),
-        "page.json": json.dumps(page, separators=(",", ":")) + "\n",
+        "page.json": json.dumps(page, separators=(",", ":"), allow_nan=False) + "\n",
     }, requests
 
 
@@ -99,20 +99,27 @@ def _expected(want: Array, before: Array) -> dict[str, Any]:
     flat = want.reshape(-1)
     wide = flat.astype(np.float64)
     share, floor = tolerance(before.dtype, exact)
-    allowed = floor * float(np.abs(wide).max(initial=0.0))
+    finite = wide[np.isfinite(wide)]
+    allowed = floor * float(np.abs(finite).max(initial=0.0))
     if want.size:
         places = np.unique(Fill(99, want.size).array(_positions()).astype(np.int64))
     else:
         places = np.zeros(0, np.int64)
     return {
         "places": places.tolist(),
-        "values": [float(v) for v in wide[places]],
+        # JSON has no NaN and no infinity: they are texts, of which Number() makes them again.
+        "values": [float(v) if np.isfinite(v) else _number(v) for v in wide[places]],
         "share": share,
         "floor": allowed,
-        "sum": float(wide.sum()),
+        "sum": float(finite.sum()),
         # Sums are taken in float64 on both sides, in another order.
-        "sum_allowed": float((share + 1e-9) * np.abs(wide).sum() + allowed * want.size**0.5),
+        "sum_allowed": float((share + 1e-9) * np.abs(finite).sum() + allowed * want.size**0.5),
     }
+
+
+def _number(value: float) -> str:
+    """A number that is not finite, as JavaScript writes it."""
+    return "NaN" if np.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 def _positions() -> Any:
