@@ -34,6 +34,7 @@ from pykernels.bench.run import EnginePeer, Peer, Runner, Skipped
 from pykernels.dtypes import DTYPES
 from pykernels.plan import Scratch
 from pykernels.runtime.calls import MAX_LAUNCHES
+from tests.runtime._helpers import unpaced
 
 QUICK = Effort(warm=0.0, rounds=2, blocks=1, reading=0.0)
 SMALL = list(cases(edge=32))
