@@ -163,7 +163,8 @@ def random_given(
     given: dict[str, Any] = {a.name: axes[a.name] for a in spec.axes if not a.pick}
     for p in spec.params:
         if not p.arg and not p.value:
-            given[p.name] = 1.5 if p.type == "f32" else int(rng.integers(1, 9))
+            low, high = (0, 5) if p.name.endswith("_bits") else (1, 9)  # of 256 invocations
+            given[p.name] = 1.5 if p.type == "f32" else int(rng.integers(low, high))
     return given
 
 
