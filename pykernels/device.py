@@ -85,9 +85,9 @@ class Device:
         """
         engine = engine_of(device)
         with _devices_lock:
-            for known in list(_devices):
-                if known.wgpu_device is device and not known._context.dead:
-                    return known
+            known = _known(device)
+            if known is not None:
+                return known
             self = cls.__new__(cls)
             self._init(engine, device, checks=True, owned=False)
             return self
@@ -429,6 +429,14 @@ def default_device() -> Device:
             device = Device.from_wgpu(engine.default_device())
             _default["device"] = device
         return device
+
+
+def _known(device: GPUDevice) -> Device | None:
+    """The Device of a GPUDevice that is not closed."""
+    for known in list(_devices):
+        if known.wgpu_device is device and not known._context.dead:
+            return known
+    return None
 
 
 def device_of(device: Device | None) -> Device:

@@ -50,12 +50,17 @@ def force(device: Device, *choices: Any, tuning: str | None = None) -> Iterator[
         yield
     finally:
         with context.lock:
-            left = list(context.caps.forced)
-            for mine in choices:
-                del left[next(i for i, c in enumerate(left) if c is mine)]
             table = context.caps.tuning if tuning is None else before
-            context.caps = replace(context.caps, forced=tuple(left), tuning=table)
+            left = _without(context.caps.forced, choices)
+            context.caps = replace(context.caps, forced=left, tuning=table)
             context.calls.clear()
+
+
+def _without(forced: tuple[Any, ...], choices: tuple[Any, ...]) -> tuple[Any, ...]:
+    left = list(forced)
+    for mine in choices:
+        del left[next(i for i, c in enumerate(left) if c is mine)]
+    return tuple(left)
 
 
 def choice(kernel: str, **fields: Any) -> Any:

@@ -273,12 +273,15 @@ class Pool:
         """Blocks of these sizes for the temporaries of one call: the n-th is the same for all
         calls, and grows. Launches are in order, so each has it for itself. Counted as pooled."""
         with self._lock:
-            for _ in range(2):
-                for i, nbytes in enumerate(sizes):
-                    if i >= len(self._scratch) or self._scratch[i].size < nbytes:
-                        self._grow_scratch(i, nbytes)
-                if len(self._scratch) >= len(sizes):
-                    return self._scratch[: len(sizes)]
+            return self._scratch_of(sizes)
+
+    def _scratch_of(self, sizes: Sequence[int]) -> Sequence[Block]:
+        for _ in range(2):
+            for i, nbytes in enumerate(sizes):
+                if i >= len(self._scratch) or self._scratch[i].size < nbytes:
+                    self._grow_scratch(i, nbytes)
+            if len(self._scratch) >= len(sizes):
+                return self._scratch[: len(sizes)]
         raise OutOfMemoryError(f"[memory] no room for {sum(sizes)} bytes of scratch")
 
     def _grow_scratch(self, index: int, nbytes: int) -> None:
@@ -340,16 +343,19 @@ class Pool:
                 return 0
             self.before_destroy()
             self.before_release()
-            freed = 0
-            for line in (self._scratch, *self._free.values()):
-                while line:
-                    block = line[-1]
-                    del line[-1]
-                    self._total -= block.size
-                    freed += block.size
-                    block.buffer.destroy()
-            self._free.clear()
-            return freed
+            return self._destroy_free()
+
+    def _destroy_free(self) -> int:
+        freed = 0
+        for line in (self._scratch, *self._free.values()):
+            while line:
+                block = line[-1]
+                del line[-1]
+                self._total -= block.size
+                freed += block.size
+                block.buffer.destroy()
+        self._free.clear()
+        return freed
 
     def abandon(self) -> None:
         """After a fork: what tensors let go of stays where it is, and a lock that another thread
