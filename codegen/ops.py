@@ -25,7 +25,7 @@ _KEYS = {
     "doc": str, "body": str, "inputs": str, "output": str, "wgsl": dict, "gate": str,
     "helpers": list, "numpy": str, "grad": dict, "domain": dict, "ulp": (int, float),
     "special": list, "operations": int, "activation": int, "source": str, "params": dict,
-    "aliases": list, "epilogue": str,
+    "aliases": list, "epilogue": str, "half": str,
 }  # fmt: skip
 _REQUIRED = ("doc", "inputs", "output", "numpy", "domain", "operations")
 _OUTPUTS = ("same", "bool")
@@ -73,6 +73,7 @@ class Row:
     wgsl: Mapping[str, Text] = field(default_factory=dict)  # by class of dtypes
     gate: Text | None = None
     epilogue: Text | None = None  # in place of wgsl["float"] in epilogues
+    half: Text | None = None  # in place of wgsl["float"] where x is f16
     helpers: tuple[str, ...] = ()
     special: tuple[tuple[float, ...], ...] = ()
     activation: int = 0  # its number in epilogues
@@ -104,13 +105,18 @@ class Row:
 
     def text(self, kind: str) -> str:
         """The operation as a WGSL function of its inputs and params, `NAME_of`, for a class."""
+        return self._function(self.statements(kind))
+
+    def _function(self, statements: str) -> str:
         args = [f"{name}: {'B' if name in self.conditions else 'V'}" for name in self.inputs]
         args += [f"{name}: f32" for name in self.params]
         result = "B" if self.output == "bool" else "V"
-        return f"fn {self.name}_of({', '.join(args)}) -> {result} {{\n{self.statements(kind)}\n}}"
+        return f"fn {self.name}_of({', '.join(args)}) -> {result} {{\n{statements}\n}}"
 
     def function(self, dtype: str, vec: int) -> str:
         """The same for values of a dtype."""
+        if dtype == "f16" and self.half is not None:
+            return typed(self._function(_returned(self.half)), dtype, vec)
         return typed(self.text(class_of(dtype)), dtype, vec)
 
     def inline(self, dtype: str, vec: int) -> str:
@@ -265,6 +271,7 @@ def _row(t: _Table, name: str) -> Row:
         wgsl={kind: t.text(name, "wgsl", kind) for kind in data.get("wgsl", ())},
         gate=t.text(name, "gate") if "gate" in data else None,
         epilogue=t.text(name, "epilogue") if "epilogue" in data else None,
+        half=t.text(name, "half") if "half" in data else None,
         helpers=tuple(data.get("helpers", ())),
         special=tuple(tuple(float(v) for v in one) for one in data.get("special", ())),
         activation=data.get("activation", 0), source=data.get("source", ""),

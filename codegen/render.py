@@ -78,8 +78,10 @@ class _Operation:
         return value_type("V", dtype, vec)
 
     def functions(self, dtype: str, vec: int) -> str:
-        """The helpers that the row asks for, and the operation as the function `NAME_of`."""
-        names = self.row.helpers if class_of(dtype) == "float" else ()
+        """The helpers that the row asks for, and the operation as the function `NAME_of`; a text
+        for f16 alone needs none."""
+        plain = class_of(dtype) == "float" and (dtype != "f16" or self.row.half is None)
+        names = self.row.helpers if plain else ()
         texts = [typed(self.helper(name), dtype, vec) for name in names]
         return "\n".join([*texts, self.row.function(dtype, vec)])
 

@@ -17,16 +17,31 @@
 // params.c2 = { type = "f32", default = 0.0 }
 // iterate = "nd"
 // vectors = "VEC"
-// grid = "cdiv(it.total, 256)"
+// grid = "cdiv(it.total, 512 if VEC == 4 else 256)"
 // ///
 
-// One invocation computes one element, or a vector of four where all tensors have whole vectors along
-// the level that runs fastest. Bytes: each element is read once and written once.
+// One invocation computes one element, or two vectors of four where all tensors have whole vectors
+// along the level that runs fastest: both loads are on their way before the first value is needed.
+// Bytes: each element is read once and written once.
 ${ROW.functions(T, VEC)}
 
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
+//% if VEC == 4
+  let i = group_id(wg) * 512u + li;
+  if (i >= p.total) { return; }
+  let j = i + 256u;
+  let x = x_load(x_index(i));
+  if (j >= p.total) {
+    dst_store(dst_index(i), ${ROW.name}_of(x${ROW.scalars()}));
+    return;
+  }
+  let other = x_load(x_index(j));
+  dst_store(dst_index(i), ${ROW.name}_of(x${ROW.scalars()}));
+  dst_store(dst_index(j), ${ROW.name}_of(other${ROW.scalars()}));
+//% else
   let i = group_id(wg) * 256u + li;
   if (i >= p.total) { return; }
   dst_store(dst_index(i), ${ROW.name}_of(x_load(x_index(i))${ROW.scalars()}));
+//% endif
 }

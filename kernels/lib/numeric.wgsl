@@ -285,9 +285,10 @@ fn arc_tangent(s: V) -> V {
 }
 //% endmacro
 
-// x times the normal distribution function of x. 1 - Phi(s) = e^(-s^2 / 2) t P(t), t = 1 / (1 + 0.35 s);
-// of the two parts of the square, the first has twelve bits times twelve, and is exact. e^r 2^n is
-// the bits of e^r and n in the exponent: n is the last bits of n + 1.5 2^23. From 13.2 on it is 0.
+// x times the normal distribution function of x: max(x, 0) - s e^(-s^2 / 2) P(t) with s = |x| and
+// t = 1 / (1 + 0.3 s). Of the two parts of the square, the first has twelve bits times twelve, and is
+// exact. e^r 2^n is the bits of e^r and n in the exponent: n is the last bits of n + 1.5 2^23. From
+// 13.2 on it is 0. |r| is at most 0.35, where 2 to its power is as good as a polynomial anywhere.
 //% macro accurate_gelu()
 fn accurate_gelu(x: V) -> V {
   let s = min(abs(x), V(13.2f));
@@ -295,23 +296,19 @@ fn accurate_gelu(x: V) -> V {
   let square = high * high;
   let n = round(square * -0.72134752f);
   let r = ((-0.5f * square - n * 0.693359375f) + n * 2.12194440e-4f) - 0.5f * ((s - high) * (s + high));
-  var p = 1.3941192e-3f * r + 8.368832e-3f;
-  p = p * r + 4.1666396e-2f;
-  p = p * r + 1.666652e-1f;
-  p = p * r + 0.5f;
-  p = p * (r * r) + r + 1.0f;
-  let power = bitcast<V>(bitcast<U>(p) + (bitcast<U>(n + 12582912.0f) << U(23u)));
+  let power = bitcast<V>(bitcast<U>(exp2(r * 1.44269504f)) + (bitcast<U>(n + 12582912.0f) << U(23u)));
   let e = select(power, V(), s >= V(13.2f));
-  let t = 1.0f / (1.0f + 0.35f * s);
-  var q = -2.9114572e-2f * t + 1.4381655e-1f;
-  q = q * t - 2.5538778e-1f;
-  q = q * t + 1.5879363e-1f;
-  q = q * t - 2.2841927e-2f;
-  q = q * t + 1.05391726e-1f;
-  q = q * t + 1.19863145e-1f;
-  q = q * t + 1.3985756e-1f;
-  q = (q * t + 1.3962166e-1f) * t;
-  return select(x * (1.0f - q * e), (-s * e) * q, is_negative(x));
+  let t = 1.0f / (1.0f + 0.3f * s);
+  var q = 3.8298953e-2f * t - 1.6877988e-1f;
+  q = q * t + 2.2786081e-1f;
+  q = q * t - 7.5590529e-2f;
+  q = q * t + 1.4190143e-1f;
+  q = q * t + 9.4954327e-2f;
+  q = q * t + 1.21850848e-1f;
+  q = q * t + 1.19497463e-1f;
+  q = q * t + 6.5927152e-6f;
+  // s e first: q e may be smaller than the smallest normal number.
+  return select(x, V(-0.0f), x < V()) - (s * e) * q;
 }
 //% endmacro
 

@@ -145,10 +145,8 @@ def _transposed(caps: Caps, src: View, dst: View, kinds: dict[str, int]) -> Step
     height, width = dst.shape[-2], dst.shape[-1]
     size = dst.dtype.itemsize
     if _in_blocks(src, dst):
-        b = block_sides(height // 4, width // 4, 8, 4 * size)
-        return cpy_block.step(
-            caps, src, dst, row_bits=b.rows, col_bits=b.cols, left=b.left, right=b.right
-        )
+        rows, cols = block_sides(height // 4, width // 4, 8)
+        return cpy_block.step(caps, src, dst, row_bits=rows, col_bits=cols)
     t = tile_sides(height, width, 10 if size >= 8 else 12, size)
     return cpy_tile.step(
         caps, src, dst, S=src.dtype.itemsize, D=size, row_bits=t.rows, left=t.left, right=t.right,

@@ -13,7 +13,7 @@ BANKS = {1: 5, 2: 5, 4: 5, 8: 4, 16: 3}
 
 
 class Sides(NamedTuple):
-    """A tile of 2^rows x 2^cols elements or blocks; column c is permuted by XOR with c, shifted."""
+    """A tile of 2^rows x 2^cols elements; column c is permuted by XOR with c, shifted."""
 
     rows: int
     cols: int
@@ -34,9 +34,9 @@ def tile_sides(height: int, width: int, bits: int, nbytes: int) -> Sides:
     return _permuted(bits - cols, cols, BANKS[nbytes])
 
 
-def block_sides(height: int, width: int, bits: int, nbytes: int) -> Sides:
-    """Up to 2^bits vectors of a matrix, by the same rules: only a small matrix has
-    fewer."""
+def block_sides(height: int, width: int, bits: int) -> tuple[int, int]:
+    """Bits of the rows and columns of up to 2^bits blocks of a matrix, by the same rules: only a
+    small matrix has fewer."""
     tall, wide = (height - 1).bit_length(), (width - 1).bit_length()
     cols = max(
         range(min(2, wide), min(bits - min(2, tall), wide) + 1),
@@ -46,7 +46,7 @@ def block_sides(height: int, width: int, bits: int, nbytes: int) -> Sides:
             -abs(2 * c - bits),
         ),
     )
-    return _permuted(min(bits - cols, tall), cols, BANKS[nbytes])
+    return min(bits - cols, tall), cols
 
 
 def _used(size: int, side: int) -> int:
