@@ -59,7 +59,7 @@ class _Operation:
     """A row as a body sees it."""
 
     row: Row
-    helper: Callable[[str], str]
+    helper: Callable[[str, str], str]
 
     @property
     def name(self) -> str:
@@ -82,7 +82,7 @@ class _Operation:
         for f16 alone needs none."""
         plain = class_of(dtype) == "float" and (dtype != "f16" or self.row.half is None)
         names = self.row.helpers if plain else ()
-        texts = [typed(self.helper(name), dtype, vec) for name in names]
+        texts = [typed(self.helper(name, dtype), dtype, vec) for name in names]
         return "\n".join([*texts, self.row.function(dtype, vec)])
 
 
@@ -136,11 +136,12 @@ class Renderer:
             raise BuildError(file, line, f"{type(e).__name__}: {e}") from None
         return _unmark(text, spec.file)
 
-    def helper(self, name: str) -> str:
-        """The text of `library.macro`, for any type of values."""
+    def helper(self, name: str, dtype: str = "f32") -> str:
+        """The text of `library.macro`, for any type of values; of `macro_f16` for f16, if there is
+        one that is shorter and as exact as 11 bits show."""
         library, _, macro = name.rpartition(".")
-        template = self._env.get_template(f"{self._folder}/lib/{library}.wgsl")
-        return str(getattr(template.module, macro)())
+        module: Any = self._env.get_template(f"{self._folder}/lib/{library}.wgsl").module
+        return str(getattr(module, f"{macro}_{dtype}", getattr(module, macro))())
 
     def _where(self, error: BaseException, default: str) -> tuple[str, int]:
         for frame in reversed(traceback.extract_tb(error.__traceback__)):
