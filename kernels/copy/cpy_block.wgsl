@@ -1,27 +1,30 @@
 // /// kernel
-// doc = "Copy a transposed matrix (or a batch of them) in blocks of 4 x 4 elements."
+// doc = "Copy a transposed matrix (or a batch of them) in blocks of 4 x 4 or 8 x 8 elements."
 // part_of = "cpy"
 // axes.S = [2, 4]
+// axes.SIDE = [4, 8]
+// when = ["SIDE == 4 or S == 2"]
 // pick.S = "src.dtype.itemsize"
 // axes.WG = [256]
 // pick.WG = "256"
-// inputs.src = { dtype = "*", bind = "'vec4<u32>' if S == 4 else 'vec2<u32>'" }
-// outputs.dst = { dtype = "*", bind = "'vec4<u32>' if S == 4 else 'vec2<u32>'" }
-// params.height = { type = "u32", value = "dst.shape[-2] // 4" }
-// params.width = { type = "u32", value = "dst.shape[-1] // 4" }
+// inputs.src = { dtype = "*", bind = "'vec4<u32>' if S * SIDE == 16 else 'vec2<u32>'" }
+// outputs.dst = { dtype = "*", bind = "'vec4<u32>' if S * SIDE == 16 else 'vec2<u32>'" }
+// params.height = { type = "u32", value = "dst.shape[-2] // SIDE" }
+// params.width = { type = "u32", value = "dst.shape[-1] // SIDE" }
 // params.row_bits = { type = "u32" }
 // params.col_bits = { type = "u32" }
 // iterate = "tiles"
-// grid = "cdiv(it.batches, WG >> (row_bits + col_bits)) * cdiv(dst.shape[-2], 4 << row_bits) * cdiv(dst.shape[-1], 4 << col_bits)"
+// grid = "cdiv(it.batches, WG >> (row_bits + col_bits)) * cdiv(dst.shape[-2], SIDE << row_bits) * cdiv(dst.shape[-1], SIDE << col_bits)"
 // ///
 
-// One workgroup moves 256 blocks of 4 x 4 elements of one dtype, one an invocation: it reads four
-// vectors along the source's rows, transposes them in registers, and writes four along the
-// destination's. A tile has 2^row_bits x 2^col_bits blocks, 16 x 16 where both sides have as many,
-// else as wide or as high as the matrix; where that makes less than 256, several matrices of the batch
-// are moved together. Everything is a multiple of four elements. Of 32 neighbours, eight write along a
-// row of the destination and four read along one of the source: whole sectors on both sides. Tiles that
-// lie next to each other in the destination come one after the other.
+// One workgroup moves 256 blocks of SIDE x SIDE elements of one dtype, one an invocation: it reads
+// SIDE vectors along the source's rows, transposes them in registers, and writes as many along the
+// destination's. A tile has 2^row_bits x 2^col_bits blocks, 16 x 16 where both sides have as many, else
+// as wide or as high as the matrix; where that makes less than 256, several matrices of the batch are
+// moved together. Sizes and steps are multiples of SIDE. Of 32 neighbours, eight write along a row of
+// the destination and four read along one of the source: whole sectors on both sides. Tiles that lie
+// next to each other in the destination come one after the other.
+//% set LOG = 2 if SIDE == 4 else 3
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);
@@ -42,21 +45,23 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   if ((r >= p.height) | (c >= p.width) | (batch >= p.batches)) { return; }
 
   // All positions count vectors; strides may be negative: an arithmetic shift.
-  let source = src_batch(batch) / 4u + r;
-  let src_step = bitcast<u32>(bitcast<i32>(p.src_cs) >> 2u);
-//% for k in range(4)
-  let x${k} = src_mem[source + (c * 4u + ${k}u) * src_step];
+  let source = src_batch(batch) / ${SIDE}u + r;
+  let src_step = bitcast<u32>(bitcast<i32>(p.src_cs) >> ${LOG}u);
+//% for k in range(SIDE)
+  let x${k} = src_mem[source + (c * ${SIDE}u + ${k}u) * src_step];
 //% endfor
-  let target_first = dst_batch(batch) / 4u + r * p.dst_rs + c;
-  let dst_step = bitcast<u32>(bitcast<i32>(p.dst_rs) >> 2u);
-//% for k in range(4)
+  let target_first = dst_batch(batch) / ${SIDE}u + r * p.dst_rs + c;
+  let dst_step = bitcast<u32>(bitcast<i32>(p.dst_rs) >> ${LOG}u);
+//% for k in range(SIDE)
 //% if S == 4
   dst_mem[target_first + ${k}u * dst_step] = vec4<u32>(x0[${k}], x1[${k}], x2[${k}], x3[${k}]);
 //% else
 //% set half = "& 0xffffu" if k % 2 == 0 else ">> 16u"
-  dst_mem[target_first + ${k}u * dst_step] =
-    vec2<u32>((x0[${k // 2}] ${half}) | ((x1[${k // 2}] ${half}) << 16u),
-              (x2[${k // 2}] ${half}) | ((x3[${k // 2}] ${half}) << 16u));
+  dst_mem[target_first + ${k}u * dst_step] = vec${SIDE // 2}<u32>(
+//% for n in range(0, SIDE, 2)
+    (x${n}[${k // 2}] ${half}) | ((x${n + 1}[${k // 2}] ${half}) << 16u),
+//% endfor
+  );
 //% endif
 //% endfor
 }

@@ -132,6 +132,10 @@ fn accurate_exp2(x: V) -> V {
 }
 //% endmacro
 
+//% macro accurate_exp2_f16()
+fn accurate_exp2(x: V) -> V { return exp2(x); }
+//% endmacro
+
 // e^x - 1 = 2 (2^(n-1) (e^r - 1) + (2^(n-1) - 1/2)) with x = n ln 2 + r.
 //% macro accurate_expm1()
 fn accurate_expm1(x: V) -> V {
@@ -148,6 +152,14 @@ fn accurate_expm1(x: V) -> V {
   let y = 2.0f * (half * p + (half - 0.5f));
   let size = bitcast<U>(x) & U(0x7fffffffu);
   return select(y, x, (size < U(0x33000000u)) | (size > U(0x7f800000u)));  // below 2^-25 it is x
+}
+//% endmacro
+
+// Of a small x, the terms to x^4.
+//% macro accurate_expm1_f16()
+fn accurate_expm1(x: V) -> V {
+  let small = x * (((4.1666668e-2f * x + 1.6666667e-1f) * x + 0.5f) * x + 1.0f);
+  return select(exp(x) - 1.0f, small, abs(x) < V(0.25f));
 }
 //% endmacro
 
@@ -322,8 +334,8 @@ fn accurate_gelu(x: V) -> V {
   q = q * t + 1.21850848e-1f;
   q = q * t + 1.19497463e-1f;
   q = q * t + 6.5927152e-6f;
-  // s e first: q e may be smaller than the smallest normal number.
-  return select(x, V(-0.0f), x < V()) - (s * e) * q;
+  // s e first: q e may be smaller than the smallest normal number. Tint loses the sign of -0.0f.
+  return select(x, bitcast<V>(bitcast<U>(x) & U(0x80000000u)), x < V()) - (s * e) * q;
 }
 //% endmacro
 

@@ -144,9 +144,10 @@ def _transposed(caps: Caps, src: View, dst: View, kinds: dict[str, int]) -> Step
     """A matrix, or a batch, whose columns are contiguous in src and whose rows are in dst."""
     height, width = dst.shape[-2], dst.shape[-1]
     size = dst.dtype.itemsize
-    if _in_blocks(src, dst):
-        rows, cols = block_sides(height // 4, width // 4, 8)
-        return cpy_block.step(caps, src, dst, row_bits=rows, col_bits=cols)
+    side = _block(src, dst)
+    if side:
+        rows, cols = block_sides(height // side, width // side, 8)
+        return cpy_block.step(caps, src, dst, SIDE=side, row_bits=rows, col_bits=cols)
     t = tile_sides(height, width, 10 if size >= 8 else 12, size)
     return cpy_tile.step(
         caps, src, dst, S=src.dtype.itemsize, D=size, row_bits=t.rows, left=t.left, right=t.right,
@@ -171,15 +172,15 @@ def _tile_axis(src: View, dst: View, least: int) -> int | None:
     return None
 
 
-def _in_blocks(src: View, dst: View) -> bool:
-    """Can both sides be read and written as vectors of four elements?"""
-    return (
-        src.dtype == dst.dtype
-        and src.dtype.itemsize in (2, 4)
-        and dst.shape[-1] >= 8  # a store of narrower rows leaves parts of sectors
-        and src.vectorizable(4, -2)
-        and dst.vectorizable(4, -1)
-    )
+def _block(src: View, dst: View) -> int:
+    """The side of blocks whose rows are vectors on both sides, of 16 bytes where it can be; 0 where
+    there are none."""
+    size = src.dtype.itemsize
+    # A store of rows that are narrower than 8 elements leaves parts of sectors.
+    if src.dtype != dst.dtype or size not in (2, 4) or dst.shape[-1] < 8:
+        return 0
+    fits = (n for n in (16 // size, 4) if src.vectorizable(n, -2) and dst.vectorizable(n, -1))
+    return next(fits, 0)
 
 
 def _in_rows(src: View, dst: View) -> bool:

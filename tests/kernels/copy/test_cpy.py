@@ -203,14 +203,14 @@ def test_cpy_transposes(dev: pk.Device, width: int) -> None:
 
 @pytest.mark.parametrize("dtype", ("float16", "float32"))
 def test_cpy_transposes_blocks(dev: pk.Device, dtype: str) -> None:
-    """Sides that are multiples of four, aligned: any sign of the strides, around 64."""
+    """Sides that are multiples of four or eight, aligned: any sign of the strides, around 64."""
     case = Case(dev)
     swapped = (Form(order=(0, 2, 1)), Form(order=(0, 2, 1), steps=(1, 1, -1)),
                Form(order=(0, 2, 1), steps=(-1, 1, 1), gap=4, phase=4))  # fmt: skip
-    straight = (Form(), Form(steps=(1, -1, 1)), Form(steps=(-1, -2, 1), gap=4, phase=8))
+    straight = (Form(), Form(steps=(1, -1, 1)), Form(steps=(-1, -2, 1), gap=8, phase=8))
     check(case, [
         add(case, dtype, dtype, (2, height, width), f, g)
-        for height, width in ((8, 8), (12, 64), (64, 60), (68, 128))
+        for height, width in ((8, 8), (12, 64), (64, 60), (68, 128), (72, 136))
         for f in swapped for g in straight
     ])  # fmt: skip
 
