@@ -28,7 +28,7 @@ from pykernels.plans.elementwise.resolve import Typed
 from pykernels.tape import Taped, reads
 
 
-def _read(kernel: Kernel) -> set[str]:
+def _read(kernel: Kernel, options: dict[str, Any]) -> set[str]:
     """The arguments that the gradients of a kernel read."""
     names = tree_of(kernel).names
     used = {i for name in names for i in derived(kernel, name).inputs}

@@ -19,7 +19,7 @@ from pykernels.plan import Kernel
 from .handle import Handle
 from .memory import Storage
 
-__all__ = ["Observer", "Record", "Window", "active", "live", "observe", "outputs", "record_of",
+__all__ = ["Observer", "Record", "Window", "active", "live", "observe", "outputs", "record_of", "recording",
            "replayed", "written"]  # fmt: skip
 
 Window = tuple[Storage, int, int]  # and the first and last byte in it
@@ -67,6 +67,11 @@ class Observer(Protocol):
 
 
 active: dict[int, Observer] = {}  # the tape that records, by thread
+
+
+def recording() -> bool:
+    """Does a tape record in this thread? Then a call may keep what its gradient will need."""
+    return bool(active) and get_ident() in active
 
 
 @functools.lru_cache(maxsize=4096)

@@ -8,7 +8,7 @@ from typing import Any
 from pykernels import functional as F
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, ShapeError, TapeError
-from pykernels.layout import Ints
+from pykernels.layout import Ints, layout
 from pykernels.plan import Kernel
 from pykernels.runtime.observe import Record, outputs
 
@@ -79,15 +79,28 @@ class Taped:
         scalars: tuple[float, ...] = self._entry.scalars
         return scalars[self.kernel.scalars.index(name)]
 
-    def give(self, name: str, gradient: Tensor | None) -> None:
+    def repeats(self, name: str) -> Ints:
+        """The axes along which an argument is one element at stride 0."""
+        place = self._place(name)
+        assert place is not None
+        return tuple(
+            a for a, s in enumerate(place.layout.strides) if not s and place.layout.shape[a] > 1
+        )
+
+    def give(self, name: str, gradient: Any, *, summed: bool = False) -> None:
         """Add the gradient of an argument.
 
         It may have the shape to which the argument was repeated, which is summed back, or one that
         repeats to the argument's; and any float dtype. None, and what no source needs, is left out.
+        `summed`: along the axes of `repeats` it is the sum already, of size 1.
         """
         place = self._place(name)
         if gradient is None or place is None or name not in self._wanted:
             return
+        if summed:
+            lay, axes = place.layout, self.repeats(name)
+            shape = tuple(1 if a in axes else n for a, n in enumerate(lay.shape))
+            place = Place(place.record, layout(shape, lay.strides, lay.dtype), place.offset, None)
         gradient = _summed_to(gradient, place.layout.shape, self.kernel.name, name)
         dtype = place.layout.dtype.name
         self.given.append((place, gradient if gradient.dtype == dtype else gradient.astype(dtype)))

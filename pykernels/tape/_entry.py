@@ -16,7 +16,7 @@ from pykernels.runtime.observe import Record, Window, outputs, record_of
 __all__ = ["Entry", "Place", "Rule", "Written", "place_of", "reads", "rule_of"]
 
 Rule = Callable[[Any], None]
-Named = Collection[str] | Callable[[Kernel], Collection[str]]
+Named = Callable[[Kernel, dict[str, Any]], Collection[str]]
 
 
 class Place:
@@ -55,7 +55,7 @@ class Entry:
     ) -> None:  # fmt: skip
         self.kernel, self.options, self.scalars, self.serial = kernel, options, scalars, serial
         self.rule = rule_of(kernel)
-        kept = _kept(kernel)
+        kept = _kept(kernel, options)
         self.places = tuple(
             [None if t is None else place_of(t, k) for t, k in zip(tensors, kept, strict=True)]
         )
@@ -79,12 +79,11 @@ class Written:
         self.program = program
 
 
-def reads(
-    *names: str, of: Callable[[Kernel], Collection[str]] | None = None
-) -> Callable[[Rule], Rule]:
+def reads(*names: str, of: Named | None = None) -> Callable[[Rule], Rule]:
     """Of a rule: the tensors of a call that it asks `saved` for, by name. Others are not kept.
 
-    `of` gives them for a kernel, where that matters. A rule without this may read all of them.
+    `of` gives them for a kernel and its options by name, where these matter. A rule without this
+    may read all of them.
     """
 
     def marked(rule: Rule) -> Rule:
@@ -111,12 +110,23 @@ def rule_of(kernel: Kernel) -> Rule | None:
     return None
 
 
-@functools.lru_cache(maxsize=4096)
-def _kept(kernel: Kernel) -> tuple[bool, ...]:
+def _kept(kernel: Kernel, options: tuple[Any, ...]) -> tuple[bool, ...]:
     """Which tensors of a call its rule may read."""
+    try:
+        return _kept_by(kernel, options)
+    except TypeError:  # options that cannot be hashed: the launch will say so
+        return (False,) * len(kernel.args)
+
+
+@functools.lru_cache(maxsize=4096)
+def _kept_by(kernel: Kernel, options: tuple[Any, ...]) -> tuple[bool, ...]:
     rule = rule_of(kernel)
     if rule is None:
         return (False,) * len(kernel.args)
-    names: Named = getattr(rule, "reads", [arg.name for arg in kernel.args])
-    found = names(kernel) if callable(names) else names
+    names: Any = getattr(rule, "reads", [arg.name for arg in kernel.args])
+    found = (
+        names(kernel, dict(zip(kernel.options, options, strict=False)))
+        if callable(names)
+        else names
+    )
     return tuple([arg.name in found for arg in kernel.args])
