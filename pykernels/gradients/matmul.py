@@ -46,7 +46,7 @@ class _Options:
         self._scale, self._precision = call.scalar("scale"), call.option("precision")
 
     def product(self, left: Any, right: Any, over: set[int]) -> Any:
-        """sum left[..., c, p] right[..., c, q] over c and some of the axes before it: (..., p, q)."""
+        """left[..., c, p] right[..., c, q] summed over c and some axes before it: (..., p, q)."""
         count = left.ndim - 2
         shape = [max(m, n) for m, n in zip(left.shape, right.shape, strict=True)][:-2]
         rest = [axis for axis in range(count) if axis not in over]

@@ -19,8 +19,10 @@ from pykernels.plan import Kernel
 from .handle import Handle
 from .memory import Storage
 
-__all__ = ["Observer", "Record", "Window", "active", "live", "observe", "outputs", "record_of", "recording",
-           "replayed", "written"]  # fmt: skip
+__all__ = [
+    "Observer", "Record", "Window", "active", "live", "observe", "outputs", "record_of",
+    "recording", "replayed", "written",
+]  # fmt: skip
 
 Window = tuple[Storage, int, int]  # and the first and last byte in it
 MAX_WINDOWS = 256  # of one allocation that are told apart

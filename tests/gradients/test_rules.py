@@ -208,7 +208,8 @@ def get_rows_of_several(rng: Rng) -> Example:
     index = np.array([[1, 1], [2, 0]], np.int32)
     return Example(
         lambda s, i: pk.get_rows(s, i),
-        lambda s, i: np.take_along_axis(s, i[..., None].astype(int), 1), [normal(rng, 2, 3, 3)], [index],
+        lambda s, i: np.take_along_axis(s, i[..., None].astype(int), 1), [normal(rng, 2, 3, 3)],
+        [index],
     )  # fmt: skip
 
 

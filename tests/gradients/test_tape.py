@@ -104,7 +104,7 @@ def test_a_result_as_a_source_means_its_last_value(x: pk.Tensor) -> None:
         z = pk.sum(y) + pk.sum(h * 5)
     got = of(tape, z, h, x)
     np.testing.assert_array_equal(got[0], np.full((2, 3), 5, np.float32))
-    with pytest.raises(pk.TapeError, match=r"\[tape\] the gradient of mul needs its argument a"):
+    with pytest.raises(pk.TapeError, match=r"\[tape\] the gradient of mul needs its argument"):
         with pk.Tape() as tape:
             h = x * x
             y = h * h
