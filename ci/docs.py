@@ -179,6 +179,14 @@ def tensor_page() -> Iterator[str]:
     yield from class_entry(pk.Tensor, "Tensor")
 
 
+def tape_page() -> Iterator[str]:
+    """Tapes, and what their rules see."""
+    yield from page("Tapes", "the docstrings of pk.Tape")
+    yield "How to use them: [gradients](../guide/gradients.md)."
+    yield ""
+    yield from class_entry(pk.Tape, "Tape")
+
+
 def errors_page() -> Iterator[str]:
     """The tree of errors."""
     yield from page("Errors", "the docstrings of pykernels/errors.py")
@@ -393,6 +401,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "functions": functions_page,
     "device": device_page,
     "tensor": tensor_page,
+    "tape": tape_page,
     "errors": errors_page,
     "cli": cli_page,
     "dtypes": dtypes_page,

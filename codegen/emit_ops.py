@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
+from .errors import BuildError
+from .gradients import in_language
 from .ops import Row
 from .spec import Spec
 from .tables import DTYPE_NAMES
@@ -61,8 +63,10 @@ def _family(file: str, rows: Sequence[Row], helper: Callable[[str], str]) -> str
     for row in rows:
         lines += ["", "", *_functions(row)]
     lines += ["", "", "OPS: dict[str, Op] = {"]
+    names = {name: row.name for row in rows for name in (row.name, *row.aliases)}
     for row in rows:
-        lines += [f"    {row.name!r}: Op(", *(f"        {f}," for f in _fields(row)), "    ),"]
+        fields = [*_fields(row), f"gradients={_gradients(row, names)!r}"]
+        lines += [f"    {row.name!r}: Op(", *(f"        {f}," for f in fields), "    ),"]
     lines += ["}", "", "# What the texts call, by name.", "HELPERS: dict[str, str] = {"]
     for name in dict.fromkeys(h for row in rows for h in row.helpers):
         lines.append(f"    {name.rpartition('.')[2]!r}: {_plain(helper(name))!r},")
@@ -114,6 +118,14 @@ def _fields(row: Row) -> list[str]:
         f"operations={row.operations}", f"public={bool(row.body)}", f"texts={texts!r}",
         f"helpers={tuple(h.rpartition('.')[2] for h in row.helpers)!r}",
     ]  # fmt: skip
+
+
+def _gradients(row: Row, names: Mapping[str, str]) -> dict[str, str]:
+    """The gradients of a row as expressions of shaders."""
+    try:
+        return {name: in_language(text, names) for name, text in row.grad.items()}
+    except ValueError as e:
+        raise BuildError(row.file, row.line, f"{row.name}: grad: {e}") from None
 
 
 def _number(value: float) -> str:

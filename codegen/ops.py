@@ -288,7 +288,8 @@ def _check_numpy(t: _Table, name: str, values: set[str], named: set[str]) -> Non
         t.fail(t.line(name, "grad"), f"{name}: grad must have {', '.join(sorted(values)) or 'no'}")
     known = named | {"np", "special"}
     texts: list[tuple[tuple[str, ...], Any, set[str]]] = [(("numpy",), data["numpy"], known)]
-    texts += [(("grad", k), v, known | {"y", "dy"}) for k, v in data.get("grad", {}).items()]
+    backward = known | {"y", "dy", *t.rows}
+    texts += [(("grad", k), v, backward) for k, v in data.get("grad", {}).items()]
     for keys, text, names in texts:
         try:
             expr.check(text, names)

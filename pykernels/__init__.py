@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .functional import *  # noqa: F403
     from .runtime.adapters import AdapterInfo as AdapterInfo
     from .runtime.adapters import list_adapters as list_adapters
+    from .tape import Tape as Tape
 
 # Where the names live. Those of errors and functional come from their own __all__.
 _MODULES = ("errors", "functional", "kernels", "validate")
@@ -35,6 +36,7 @@ _HOMES = {
     "DTypeLike": "dtypes",
     "DTypeName": "dtypes",
     "Device": "device",
+    "Tape": "tape",
     "Tensor": "device",
     "default_device": "device",
     "list_adapters": "runtime.adapters",

@@ -19,7 +19,7 @@ from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.host import type_name
 from pykernels.layout import Layout, contiguous_layout
 from pykernels.plan import Kernel
-from pykernels.plans.elementwise.language import Node, parse
+from pykernels.plans.elementwise.language import Expression, Node, parse
 from pykernels.plans.elementwise.program import Program, scalar_values
 from pykernels.plans.elementwise.resolve import native, resolve, strong
 from pykernels.plans.elementwise.rows import row_program
@@ -105,8 +105,10 @@ def operate(
     return result
 
 
-def evaluate(op: str, text: str, operands: Mapping[str, Operand], out: Tensor | None) -> Any:
-    """The value of an expression over named operands."""
+def evaluate(
+    op: str, text: str | Expression, operands: Mapping[str, Operand], out: Tensor | None
+) -> Any:
+    """The value of an expression, as a text or parsed, over named operands."""
     given = [v._layout if isinstance(v, Tensor) else type(v) for v in operands.values()]
     key = (op, text, None if out is None else _layout_of(op, out), *operands, *given)
     seen = _seen.get(key)
@@ -121,7 +123,7 @@ def evaluate(op: str, text: str, operands: Mapping[str, Operand], out: Tensor | 
             numbers,
         )
         return result
-    expression = parse(op, text)
+    expression = text if isinstance(text, Expression) else parse(op, text)
     for name in operands:
         if name not in expression.inputs:
             raise ArgumentError(f"[{op}] {name} is given, but the expression does not name it")

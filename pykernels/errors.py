@@ -14,6 +14,7 @@ exception that a caller would catch anyway::
     |- NoAdapterError(RuntimeError)     no adapter, engine or driver fits the request
     |- DeviceLostError(RuntimeError)    the device is closed, lost, or was inherited through fork
     |- BufferStateError(RuntimeError)   the buffer is destroyed, mapped, or another device's
+    |- TapeError(RuntimeError)          a gradient that a tape cannot give
     |- OutOfMemoryError(MemoryError)    the device, or the byte budget, has no room
     `- ShaderError(RuntimeError)        the driver refused a shader or a pipeline
 
@@ -35,6 +36,7 @@ __all__ = [
     "PyKernelsError",
     "ShaderError",
     "ShapeError",
+    "TapeError",
 ]
 
 
@@ -80,6 +82,10 @@ class DeviceLostError(PyKernelsError, RuntimeError):
 
 class BufferStateError(PyKernelsError, RuntimeError):
     """The buffer is destroyed, mapped, lacks a usage flag, or belongs to another device."""
+
+
+class TapeError(PyKernelsError, RuntimeError):
+    """A gradient that a tape cannot give, or a tape that is not used as it must be."""
 
 
 class OutOfMemoryError(PyKernelsError, MemoryError):

@@ -27,7 +27,7 @@ class Op:
     inputs with the value that they must give, `ulp` is how many units in the last place of f32 a
     result inside the domain may be off, on every driver, before it is rounded to a smaller dtype.
     `operations` counts one element. `texts` has its WGSL for each class of dtypes, which calls
-    `helpers`.
+    `helpers`; `gradients` is `gradient` in the language of expressions, for each input.
     """
 
     name: str
@@ -46,6 +46,7 @@ class Op:
     public: bool  # a kernel of its own, not an epilogue's part only
     texts: Mapping[str, str]
     helpers: tuple[str, ...]
+    gradients: Mapping[str, str]
 
     def budget(self, *inputs: Array, **named: Array) -> Array:
         """What each element of the output may be off by, in absolute numbers."""

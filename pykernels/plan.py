@@ -164,6 +164,7 @@ class Kernel:
     operations: Callable[..., int]
     options: tuple[str, ...] = ()
     moves_bytes: bool = False  # copies bits: handles every dtype without features
+    source: Any = None  # what it was made of, where that is no file
 
 
 def cdiv(a: int, b: int) -> int:

@@ -16,6 +16,7 @@ from .layout import Layout, contiguous_layout, contiguous_strides, layout
 from .operators import Operators
 from .runtime.handle import Handle
 from .runtime.launch import run
+from .runtime.observe import live, written
 from .runtime.signals import Signal
 from .runtime.transfers import READ_CHUNK, Take, copy_bytes
 
@@ -254,6 +255,8 @@ class TensorBase(Operators, Handle):
             return
         if self.contiguous and self._offset % 4 == 0 and self.nbytes % 4 == 0:
             data = bytes_of(np.ascontiguousarray(a))
+            if live:
+                written(self)
             context.transfers.upload(self._block, self._offset, data)
         else:
             lay = contiguous_layout(a.shape, self._layout.dtype)

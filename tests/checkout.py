@@ -24,7 +24,7 @@ def small_checkout(folder: Path, families: Sequence[str] = FAMILIES) -> Path:
     for name in ("lib", *families):
         shutil.copytree(ROOT / "kernels" / name, folder / "kernels" / name)
     for name in {p.name for p in (ROOT / "kernels").iterdir()} - {"lib", *families}:
-        for room in ("bench/cases", "functional", "reference"):
+        for room in ("bench/cases", "functional", "gradients", "reference"):
             for file in (f"{name}.py", f"{name}_*.py"):
                 for path in (folder / "pykernels" / room).glob(file):
                     path.unlink()

@@ -14,6 +14,7 @@ from pykernels.errors import ArgumentError, ShapeError
 from pykernels.kernels import flash_attn as _flash_attn
 from pykernels.plans.attention.arguments import number
 from pykernels.runtime.launch import launch
+from pykernels.runtime.observe import recording
 from pykernels.scalars import flag, real
 
 __all__ = ["flash_attn", "scaled_dot_product_attention"]
@@ -114,6 +115,7 @@ def flash_attn(
         ShapeError, DTypeError, ArgumentError, LimitError and what `pykernels.kernels` raises.
     """
     return_lse = flag("flash_attn", "return_lse", return_lse)
+    keeps_lse = return_lse or recording()  # its gradient needs it
     if (
         out is None
         and isinstance(q, Tensor)
@@ -126,15 +128,15 @@ def flash_attn(
         known = _flash_known.get((
             q._layout, k._layout, v._layout, None if mask is None else mask._layout,
             None if sinks is None else sinks._layout,
-            None if lengths is None else lengths._layout, return_lse,
+            None if lengths is None else lengths._layout, keeps_lse,
         ))  # fmt: skip
         if known is not None:
-            result, lse = q._fresh(known[0]), q._fresh(known[1]) if return_lse else None
+            result, lse = q._fresh(known[0]), q._fresh(known[1]) if keeps_lse else None
             _flash_attn(
                 q, k, v, result, mask=mask, sinks=sinks, lengths=lengths, lse=lse, scale=scale,
                 causal=causal, window=window, max_bias=max_bias, softcap=softcap,
             )  # fmt: skip
-            return result if lse is None else (result, lse)
+            return (result, lse) if return_lse and lse is not None else result
     call = Call(KERNEL, q, k, v, mask, sinks, lengths, out=out)
     tq, tk, tv = call.tensor("q", q), call.tensor("k", k), call.tensor("v", v)
     if tq.ndim != 4 or tv.ndim != 4:
@@ -145,14 +147,16 @@ def flash_attn(
         )
     dtype = out.dtype if out is not None and out.dtype in ("float32", "float16") else tq.dtype
     result = call.out((*tq.shape[:3], tv.shape[3]), dtype)
-    lse = tq.device.empty(tq.shape[:3]) if return_lse else None
+    lse = tq.device.empty(tq.shape[:3]) if keeps_lse else None
     _flash_attn(
         tq, tk, tv, result, mask=call.tensor("mask", mask), sinks=call.tensor("sinks", sinks),
         lengths=call.tensor("lengths", lengths), lse=lse, scale=scale, causal=causal,
         window=window, max_bias=max_bias, softcap=softcap,
     )  # fmt: skip
-    call.remember(_flash_known, result, lse, flags=(return_lse,))
-    return call.leave(result) if lse is None else (call.leave(result), call.leave(lse))
+    call.remember(_flash_known, result, lse, flags=(keeps_lse,))
+    if return_lse and lse is not None:
+        return call.leave(result), call.leave(lse)
+    return call.leave(result)
 
 
 @overload
@@ -315,9 +319,7 @@ def _attend(
 ) -> None:  # fmt: skip
     """flash_attn, whose errors have this function's name and its arguments'."""
     options = (scale, "top-left" if causal else False, None, 0.0, 0.0)
-    places = (q._location, k._location, v._location, None if mask is None else mask._location)
-    launch(
-        (_SDPA, options, *places, None, None, None, dst._location),
-        (q, k, v, mask, None, None, None, dst),
-        (),
-    )
+    lse = q.device.empty(q.shape[:3]) if recording() else None  # its gradient needs it
+    tensors = (q, k, v, mask, None, None, lse, dst)
+    places = [None if t is None else t._location for t in tensors]
+    launch((_SDPA, options, *places), tensors, ())

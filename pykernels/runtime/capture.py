@@ -7,7 +7,8 @@ belong to the program. A replay appends these commands to the device's batch.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+import weakref
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -20,10 +21,12 @@ from .dispatch import Prepared
 from .faults import Page
 from .handle import Handle
 from .memory import Arena, Block, Storage
+from .observe import Window, live, replayed
 from .recorder import Note
 
 __all__ = ["Program", "capturing"]
 
+_Told = tuple[weakref.ref[Storage], int, int]
 MAX_VARIANTS = 16  # sets of inputs with which a program is remembered
 
 
@@ -75,6 +78,9 @@ class Recording:
         self.commands: list[Command] = []
         self.pages: list[Page] = []
         self.storages: list[Storage] = []  # of tensors made outside
+        # What its calls read and write, by storages that may be gone: first and last byte.
+        self.reads: dict[_Told, None] = {}
+        self.writes: dict[_Told, None] = {}
         self.runs = [0]  # one number that pages share
         self.base: Variant  # on the inputs of the capture
         self.variants: dict[tuple[Any, ...], Variant] = {}  # on others
@@ -108,6 +114,22 @@ class Recording:
                 del self.variants[next(iter(self.variants))]
             self.variants[key] = found
         return found
+
+    def tell(self, given: Mapping[str, Handle]) -> None:
+        """Tell tapes what a replay on these inputs reads and writes."""
+        moved = {self.inputs[name]._storage: t for name, t in given.items()}
+        shift = {self.inputs[name]._storage: t._offset - self.inputs[name]._offset
+                 for name, t in given.items()}  # fmt: skip
+
+        def windows(found: Iterable[_Told]) -> list[Window]:
+            known = [(storage(), lo, hi) for storage, lo, hi in found]
+            return [
+                (moved[s]._storage, lo + shift[s], hi + shift[s]) if s in moved else (s, lo, hi)
+                for s, lo, hi in known
+                if s is not None
+            ]
+
+        replayed(windows(self.reads), windows(self.writes))
 
     def _check(self, inputs: Mapping[str, Handle]) -> None:
         """Raise for inputs on which the same dispatches would not be right."""
@@ -225,6 +247,12 @@ class CaptureRecorder:
         storages = [
             t._storage for t in self._tensors if t is not None and t._block.arena is not self.arena
         ]
+        windows = [
+            None if t is None else (weakref.ref(t._storage), *_window(t)) for t in self._tensors
+        ]
+        written = call.prepared.written
+        writes = [w for i, w in enumerate(windows) if w is not None and i in written]
+        reads = [w for i, w in enumerate(windows) if w is not None and i not in written]
         first = len(recording.commands)
         scratch = [s.block for s in self._scratch]
         captured = _Captured(call.prepared, places, scratch, self.params, page, first)
@@ -232,6 +260,8 @@ class CaptureRecorder:
         recording.calls += (call,)
         recording.captured += (captured,)
         recording.storages += storages
+        recording.reads |= dict.fromkeys(reads)
+        recording.writes |= dict.fromkeys(writes)
         self.params.used += call.count
         if page is not None:
             page.launches += call.watched
@@ -277,7 +307,10 @@ class Program:
             context.refuse("program", "inside a capture or a recorded pass")
             if recording.state:
                 raise BufferStateError(f"[program] it {recording.state}")
-            context.recorder.replay(recording.variant(inputs))
+            variant = recording.variant(inputs)
+            if live:
+                recording.tell(inputs)
+            context.recorder.replay(variant)
             if context.debug:
                 context.recorder.flush()
 

@@ -50,6 +50,7 @@ class Prepared:
     dispatches: tuple[Dispatch, ...]
     scratch: tuple[int, ...]
     arity: int  # scalars of the call
+    written: tuple[int, ...]  # which of its tensors it writes
 
     @property
     def watched(self) -> tuple[tuple[str, Watch], ...]:

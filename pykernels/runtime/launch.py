@@ -18,6 +18,7 @@ from .context import Context
 from .dispatch import Prepared
 from .faults import Crowded
 from .handle import Handle
+from .observe import live, observe
 from .prepare import prepare
 
 __all__ = ["launch", "run", "wrong_type"]
@@ -40,12 +41,17 @@ def run(
 
 
 def launch(
-    key: tuple[Any, ...], tensors: tuple[Handle | None, ...], scalars: tuple[float, ...]
-) -> None:
+    key: tuple[Any, ...], tensors: tuple[Handle | None, ...], scalars: tuple[float, ...],
+    observed: bool = False,
+) -> None:  # fmt: skip
     """What `run` does, where the caller has made the key of the call: a third of the time.
 
     `key` is the kernel, its options, and the location of each tensor; `scalars` are plain numbers.
+    Tapes see the call unless it is `observed`.
     """
+    if live and not observed:
+        observe(launch, key, tensors, scalars)
+        return
     context: Context = tensors[-1]._context  # type: ignore[union-attr]
     if context.guarded:
         context.check()
@@ -64,7 +70,7 @@ def launch(
                 _submit_alone(context, key[0], call)
     except Crowded:
         context.transfers.poll()  # the lock is not held while it waits
-        launch(key, tensors, scalars)
+        launch(key, tensors, scalars, True)
 
 
 def _launch_cold(

@@ -73,11 +73,12 @@ class Block:
 
 
 class Storage:
-    """Shared ownership of a block by tensors."""
+    """Shared ownership of a block by tensors; `record` is there once a tape has seen it."""
 
-    __slots__ = ("__weakref__", "block")
+    __slots__ = ("__weakref__", "block", "record")
 
     block: Block
+    record: Any
 
 
 def storage_of(block: Block) -> Storage:

@@ -21,6 +21,7 @@ from .context import Context
 from .dispatch import Dispatch, Prepared
 from .handle import Handle
 from .lower import lower
+from .observe import outputs
 from .overlap import decide, overlaps_itself, rounded
 
 __all__ = ["prepare"]
@@ -55,7 +56,8 @@ def prepare(
         operations = kernel.operations(*views.values(), **named)
         own[-1] = replace(own[-1], operations=operations)
     dispatches = (*call.copies(call.before), *own, *call.copies(call.after))
-    return Prepared(dispatches, tuple(call.scratch.sizes), len(kernel.scalars))
+    scratch = tuple(call.scratch.sizes)
+    return Prepared(dispatches, scratch, len(kernel.scalars), outputs(kernel))
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ class Call:
 Node = Input | Number | Call
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)  # keys of calls hash it
 class Expression:
     """A parsed text. Texts that differ in their numbers only have one `root`."""
 

@@ -58,7 +58,7 @@ class Program:
             raise LimitError(
                 f"[{name}] an expression reads at most {MAX_INPUTS} tensors but has {len(tensors)}"
             )
-        self._root = root
+        self.root = root
         self.dtype: DTypeName = strong(
             root.dtype
         )  # of the result; `native` of it is what the kernel writes
@@ -96,6 +96,7 @@ class Program:
             plan=self.plan,
             nbytes=touched,
             operations=functools.partial(_operations, operations(root)),
+            source=self,
         )
         add_texts(self._body.name, self)
 
@@ -295,10 +296,10 @@ class Program:
             for one in loads
         ]
         members = {s: f"p.c{i}" for i, s in enumerate(self.scalars)}
-        return [value(self._root, vec, let, one, members) for one in values]
+        return [value(self.root, vec, let, one, members) for one in values]
 
     def _ended(self, vec: int, lines: Sequence[str], stores: Sequence[str]) -> str:
-        return "\n".join([*functions(self._root, vec), *lines, *stores, "}\n"])
+        return "\n".join([*functions(self.root, vec), *lines, *stores, "}\n"])
 
 
 def _stored(root: Typed) -> str:

@@ -1,0 +1,80 @@
+"""Convolutions: dst = act(scale * (x * w) + bias), and the transposed one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pykernels import kernels
+from pykernels.plans.conv.geometry import geometry, pair
+from pykernels.tape import Taped, reads
+
+from ._epilogue import before_activation, epilogue_reads
+
+
+@reads(of=epilogue_reads("x", "w"))
+def conv2d(call: Taped) -> None:
+    x, w, scale = call.saved("x"), call.saved("w"), call.scalar("scale")
+    window: Any = {n: call.option(n) for n in ("stride", "padding", "dilation", "groups", "layout")}
+
+    def sums() -> Any:
+        dst = x.device.empty(call.shape("dst") or ())
+        kernels.conv2d(x, w, dst, bias=call.saved("bias"), scale=scale, **window)
+        return dst
+
+    dz = before_activation(call, sums)
+    if call.wants("x"):
+        dx = x.device.empty(x.shape, x.dtype)
+        kernels.conv2d_backward_input(dz, w, dx, scale=scale, **window)
+        call.give("x", dx)
+    if call.wants("w"):
+        dw = x.device.empty(w.shape, w.dtype)
+        kernels.conv2d_backward_weight(dz, x, dw, scale=scale, **window)
+        call.give("w", dw)
+    _give_bias(call, dz)
+
+
+def _give_bias(call: Taped, dz: Any) -> None:
+    if call.wants("bias"):
+        db = dz.device.empty(call.shape("bias") or ())
+        kernels.conv2d_backward_bias(dz, db, layout=call.option("layout"))
+        call.give("bias", db)
+
+
+@reads(of=epilogue_reads("x", "w"))
+def conv_transpose2d(call: Taped) -> None:
+    """It is conv2d's gradient by its input: so x goes the way of a dy here, and dz that of x."""
+    x, w, scale = call.saved("x"), call.saved("w"), call.scalar("scale")
+    layout = call.option("layout")
+    window: Any = {n: call.option(n) for n in ("stride", "dilation", "groups", "layout")}
+
+    def sums() -> Any:
+        dst = x.device.empty(call.shape("dst") or ())
+        more = {"padding": call.option("padding"), "output_padding": call.option("output_padding")}
+        kernels.conv_transpose2d(x, w, dst, bias=call.saved("bias"), scale=scale, **window, **more)
+        return dst
+
+    dz = before_activation(call, sums)
+    _give_bias(call, dz)
+    # The convolution of dz has x's size where no row was added: fewer at the end, or no padding.
+    g = geometry("conv_transpose2d", (w.shape[2], w.shape[3]), call.option("stride"),
+                 call.option("padding"), call.option("dilation"))  # fmt: skip
+    top, bottom, left, right = g.padding
+    down, across = pair("conv_transpose2d", "output_padding", call.option("output_padding"), 0)
+    cut: list[slice] = [slice(None)] * 4
+    cut[layout.index("H")] = _but(dz.shape[layout.index("H")], down - bottom)
+    cut[layout.index("W")] = _but(dz.shape[layout.index("W")], across - right)
+    dz = dz[tuple(cut)]
+    window["padding"] = (top, max(bottom - down, 0), left, max(right - across, 0))
+    if call.wants("x"):
+        dx = x.device.empty(x.shape, x.dtype)
+        kernels.conv2d(dz, w, dx, scale=scale, **window)
+        call.give("x", dx)
+    if call.wants("w"):
+        dw = x.device.empty(w.shape, w.dtype)
+        kernels.conv2d_backward_weight(x, dz, dw, scale=scale, **window)
+        call.give("w", dw)
+
+
+def _but(size: int, last: int) -> slice:
+    """All but the last few."""
+    return slice(size - max(last, 0))

@@ -1,0 +1,124 @@
+"""Operations on each element, and expressions: the gradient of an input is another expression.
+
+The texts are those of `ops.toml`; see `plans/elementwise/derive.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pykernels._generated.ops.elementwise import OPS
+from pykernels.apply import evaluate
+from pykernels.device import Tensor
+from pykernels.errors import LimitError
+from pykernels.plan import Kernel
+from pykernels.plans.elementwise.derive import (
+    DY,
+    ZERO,
+    Derived,
+    Y,
+    depends,
+    derived,
+    expression_of,
+    named,
+    tree_of,
+)  # fmt: skip
+from pykernels.plans.elementwise.language import CASTS, Expression, Input, Node, Number, parse
+from pykernels.plans.elementwise.resolve import Typed
+from pykernels.tape import Taped, reads
+
+
+def _read(kernel: Kernel, options: dict[str, Any]) -> set[str]:
+    """The arguments that the gradients of a kernel read."""
+    names = tree_of(kernel).names
+    used = {i for name in names for i in derived(kernel, name).inputs}
+    return {names[i] for i in used if i in names} | ({"dst"} if Y in used else set())
+
+
+@reads(of=_read)
+def default(call: Taped) -> None:
+    tree, dy = tree_of(call.kernel), call.dy()
+    assert dy is not None
+    for name, arg in tree.names.items():
+        if not call.wants(arg):
+            continue
+        found = derived(call.kernel, name)
+        if found.expression is None:
+            call.give(arg, dy.device.zeros((), dy.dtype))
+        elif found.expression.root == Input(DY):
+            call.give(arg, dy)
+        else:
+            call.give(arg, _evaluated(call, name, found, dy))
+
+
+def _evaluated(call: Taped, name: str, found: Derived, dy: Tensor) -> Any:
+    """The gradient of an input, as one dispatch where that can be."""
+    tree = tree_of(call.kernel)
+    known: dict[str, Any] = {**_numbers(call), **found.constants, DY: dy}
+    for n in found.inputs:
+        if n in tree.names:
+            known[n] = call.saved(tree.names[n])
+        elif n == Y:
+            known[n] = call.saved("dst")
+    assert found.expression is not None
+    try:
+        return _value(f"{call.kernel.name} gradient", found.expression, known)
+    except LimitError:  # too many tensors or numbers for one kernel
+        return _Steps(call, name, known).sum()
+
+
+def _value(op: str, expression: Expression, known: dict[str, Any]) -> Any:
+    return evaluate(op, expression, {n: known[n] for n in expression.inputs}, None)
+
+
+def _numbers(call: Taped) -> dict[str, float]:
+    """The numbers of a call by the names that they have in its gradients."""
+    found: dict[str, float] = {}
+    for i, (source, kind) in enumerate(tree_of(call.kernel).scalars):
+        value = call.scalar(f"c{i}")
+        name = source if isinstance(source, str) else f"#n{source}"
+        found[name] = bool(value) if kind == "bool" else value
+    return found
+
+
+class _Steps:
+    """The gradient of an input, one operation after the other."""
+
+    def __init__(self, call: Taped, name: str, known: dict[str, Any]) -> None:
+        self._op, self._name, self._known = f"{call.kernel.name} gradient", name, known
+        self._root = tree_of(call.kernel).root
+        self._sum: Any = None
+
+    def sum(self) -> Any:
+        self._follow(self._root, self._known[DY], self._known.get(Y))
+        return self._sum
+
+    def _follow(self, t: Typed, dy: Any, y: Any = None) -> None:
+        node = t.node
+        if t.kind != "f32" or isinstance(node, Number):
+            return
+        if isinstance(node, Input):
+            if node.name == self._name:
+                self._sum = dy if self._sum is None else self._sum + dy
+            return
+        if node.name in CASTS:
+            self._follow(t.args[0], dy)
+            return
+        row = OPS[node.name]
+        given = dict(zip((*row.inputs, *row.params), (*node.args, *node.params), strict=True))
+        for n, a in zip(row.inputs, t.args, strict=True):
+            text = row.gradients.get(n)
+            if text is None or text == ZERO or not depends(a, self._name):
+                continue
+            local = parse(row.name, text)
+            known = {i: self._computed(given[i]) for i in local.inputs if i in given}
+            if "y" in local.inputs:
+                known["y"] = self._computed(node) if y is None else y
+            self._follow(a, _value(self._op, local, {**known, "dy": dy}))
+
+    def _computed(self, node: Node) -> Any:
+        """The value of a node."""
+        expression = expression_of(named(node))
+        if isinstance(expression.root, Input):
+            return self._known[expression.root.name]
+        return _value(self._op, expression, self._known)

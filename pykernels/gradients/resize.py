@@ -1,0 +1,44 @@
+"""Images of other sizes, and windows: sums where the forward pass reads, by the same weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pykernels import functional as F
+from pykernels.tape import Taped, reads
+
+
+@reads()
+def im2col(call: Taped) -> None:
+    kernel, stride, padding, dilation = _window(call)
+    size = (call.shape("x") or ())[-2:]
+    call.give("x", F.fold(call.dy(), size, kernel, dilation, padding, stride))
+
+
+@reads()
+def col2im(call: Taped) -> None:
+    kernel, stride, padding, dilation = _window(call)
+    call.give("x", F.unfold(call.dy(), kernel, dilation, padding, stride))
+
+
+def _window(call: Taped) -> Any:
+    return (call.option(name) for name in ("kernel", "stride", "padding", "dilation"))
+
+
+@reads()
+def resize(call: Taped) -> None:
+    """Both directions are matrices: what resizing makes of single pixels. So this is their
+    transposes."""
+    dy = call.dy()
+    rows, cols = (call.shape("x") or ())[-2:]
+    out_rows, out_cols = dy.shape[-2:]
+    down = _resized(call, F.eye(rows, device=dy.device)[..., None], (out_rows, 1))[..., 0]
+    across = _resized(call, F.eye(cols, device=dy.device)[:, None], (1, out_cols))[:, 0]
+    call.give("x", F.matmul(F.matmul(down, dy), across.T))
+
+
+def _resized(call: Taped, x: Any, size: tuple[int, int]) -> Any:
+    return F.resize(
+        x, size, call.option("mode"), coordinates=call.option("coordinates"),
+        nearest=call.option("nearest"),
+    )  # fmt: skip

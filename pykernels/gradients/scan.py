@@ -1,0 +1,30 @@
+"""Running sums and products: their gradients are running sums from the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pykernels import functional as F
+from pykernels.tape import Taped, reads
+
+
+def _from_the_end(x: Any) -> Any:
+    return F.cumsum(x[..., ::-1], axis=-1)[..., ::-1]
+
+
+@reads()
+def cumsum(call: Taped) -> None:
+    call.give("x", _from_the_end(call.dy()))
+
+
+@reads("x", "dst")
+def cumprod(call: Taped) -> None:
+    """dx[i] = sum_k>=i dy[k] y[k] / x[i]; at the first zero of a row y without that factor; behind
+    it 0."""
+    x, y, dy = (t.astype("float32") for t in (call.saved("x"), call.saved("dst"), call.dy()))
+    zeros = F.cumsum((x == 0).astype("int32"), axis=-1)
+    text = "where(x == 0 and zeros == 1, 1, x)"
+    others = F.cumprod(F.elementwise(text, x=x, zeros=zeros), axis=-1)
+    before, at = _from_the_end(dy * y), _from_the_end(dy * others)
+    text = "where(zeros == 0, before / x, where(x == 0 and zeros == 1, at, 0))"
+    call.give("x", F.elementwise(text, x=x, zeros=zeros, before=before, at=at))

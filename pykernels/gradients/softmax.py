@@ -1,0 +1,43 @@
+"""Softmax of l = scale * x + slope * mask, and its logarithm; `s` runs over a row.
+
+softmax: dl = y * (dy - sum(dy * y)); log_softmax: dl = dy - exp(y) * sum(dy) where y is finite. A
+sink has the weight that a row lacks to 1, and no gradient of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pykernels import functional as F
+from pykernels.errors import TapeError
+from pykernels.tape import Taped, reads
+
+
+@reads("dst")
+def softmax(call: Taped) -> None:
+    y, dy, scale = call.saved("dst"), call.dy(), call.scalar("scale")
+    if y.ndim == 0:  # a row of one is constant
+        y, dy = y[None], dy[None]
+    if call.scalar("log"):
+        if call.shape("mask") is not None:
+            dy = F.elementwise("where(y == -inf, 0, dy)", y=y, dy=dy)
+        total = F.sum(dy, axis=-1, keepdims=True)
+        logits: Any = F.elementwise("dy - exp(y) * total", y=y, dy=dy, total=total)
+        weights = F.exp(y) if call.wants("sinks") else y
+    else:
+        total = F.sum(y * dy, axis=-1, keepdims=True) if call.wants("sinks") else dy
+        logits = F.softmax_backward(y, dy)
+        weights = y
+    call.give("x", (logits if scale == 1 else logits * scale).reshape(call.shape("x") or ()))
+    if call.wants("mask"):
+        if call.scalar("max_bias"):
+            raise TapeError("[tape] softmax has no gradient rule for a mask with max_bias")
+        call.give("mask", logits)
+    if call.wants("sinks"):
+        missing = 1 - F.sum(weights, axis=-1, keepdims=True)
+        rows = -missing * total
+        per_head = (a for a in range(rows.ndim) if a != rows.ndim - 3)
+        call.give("sinks", F.sum(rows, axis=tuple(per_head)).reshape(call.shape("sinks") or ()))
+
+
+log_softmax = softmax

@@ -1,0 +1,42 @@
+"""Sorts and what they pick: the gradient goes back to where each element came from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pykernels import functional as F
+from pykernels.tape import Taped, reads
+
+
+def _back(call: Taped, dy: Any, index: Any) -> None:
+    """Each element of dy goes to its place along the last axis of x."""
+    shape = call.shape("x") or ()
+    call.give("x", F.scatter(dy.device.zeros(shape, dy.dtype), -1, index, dy))
+
+
+@reads("x")
+def sort(call: Taped) -> None:
+    _back(call, call.dy(), F.argsort(call.saved("x"), descending=call.option("descending")))
+
+
+@reads("index")
+def top_k(call: Taped) -> None:
+    _back(call, call.dy(), call.saved("index"))
+
+
+@reads("x")
+def median(call: Taped) -> None:
+    """The two middles of an even number share it."""
+    x = call.saved("x")
+    size, dy = x.shape[-1], call.dy()
+    index = F.argsort(x)[..., (size - 1) // 2 : size // 2 + 1]
+    share = dy[..., None] * (1 / index.shape[-1])
+    _back(call, share.broadcast_to(index.shape), index)
+
+
+@reads("x")
+def bincount_weights(call: Taped) -> None:
+    x, dy = call.saved("x"), call.dy()
+    found = dy.device.zeros((x.size,), dy.dtype)  # what is outside counts nowhere
+    F.index_select(dy, 0, x.reshape(-1), check=False, out=found)
+    call.give("weights", found.reshape(x.shape))

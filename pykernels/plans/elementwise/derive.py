@@ -1,0 +1,153 @@
+"""The gradient of an expression as another expression, by the rows' texts and the chain rule.
+
+It is over the inputs, by their names, and DY and Y: the gradient of the result, and the result.
+Numbers become inputs too, one for each value, so that equal parts of it are computed once.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pykernels._generated.ops.elementwise import OPS
+from pykernels.plan import Kernel
+from pykernels.promotion import weak
+
+from .language import CASTS, Call, Expression, Input, Node, Number, parse
+from .program import Program
+from .resolve import Typed, resolve
+from .text import Scalar
+
+__all__ = ["DY", "ZERO", "Derived", "Y", "depends", "derived", "expression_of", "named", "tree_of"]
+
+DY, Y = "#dy", "#y"  # no name that a caller can give
+ZERO = "0.0 * dy"  # the text of rows whose gradient is zero wherever there is one
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """What a kernel computes: `names` are its arguments by the names of the inputs, `scalars` the
+    numbers that it takes, in order."""
+
+    root: Typed
+    names: Mapping[str, str]
+    scalars: tuple[Scalar, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Derived:
+    """The gradient of one input: an expression over some inputs, and constants by name; None is
+    zero everywhere."""
+
+    expression: Expression | None
+    constants: Mapping[str, float]
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return () if self.expression is None else self.expression.inputs
+
+
+@functools.lru_cache(maxsize=1024)
+def tree_of(kernel: Kernel) -> Tree:
+    """What a kernel of the family computes."""
+    program = kernel.source
+    if isinstance(program, Program):
+        names = {name: f"x{i}" for i, name in enumerate(program.tensors)}
+        return Tree(program.root, names, program.scalars)
+    op = OPS[kernel.name]
+    types = {n: "bool" if n in op.conditions else "float32" for n in op.inputs}
+    node = Call(op.name, tuple(map(Input, op.inputs)), tuple(map(Input, op.params)))
+    root = resolve(op.name, node, types | dict.fromkeys(op.params, weak("float32")))
+    return Tree(root, {n: n for n in op.inputs}, tuple((p, "f32") for p in op.params))
+
+
+@functools.lru_cache(maxsize=4096)
+def derived(kernel: Kernel, name: str) -> Derived:
+    """The gradient of an input of a kernel."""
+    constants: dict[str, float] = {}
+    tree = tree_of(kernel)
+    terms: list[Node] = []
+    _follow(tree.root, Input(DY), Input(Y), name, terms, constants)
+    if not terms:
+        return Derived(None, {})
+    root = functools.reduce(lambda a, b: Call("add", (a, b)), terms)
+    expression = expression_of(root)
+    return Derived(expression, {n: constants[n] for n in expression.inputs if n in constants})
+
+
+@functools.lru_cache(maxsize=4096)
+def expression_of(root: Node) -> Expression:
+    """A tree without numbers as an expression."""
+    inputs: dict[str, None] = {}
+    _inputs(root, inputs)
+    return Expression(root, tuple(inputs), ())
+
+
+def _follow(
+    t: Typed, dy: Node, y: Node | None, name: str, terms: list[Node], constants: dict[str, float]
+) -> None:  # fmt: skip
+    """Add what flows to an input through a node; `y` is its value where that is an input."""
+    node = t.node
+    if t.kind != "f32" or isinstance(node, Number):
+        return
+    if isinstance(node, Input):
+        if node.name == name:
+            terms.append(dy)
+        return
+    if node.name in CASTS:
+        _follow(t.args[0], dy, None, name, terms, constants)
+        return
+    row = OPS[node.name]
+    values: dict[str, Node] = {n: named(a.node) for n, a in zip(row.inputs, t.args, strict=True)}
+    numbers = {n: named(p) for n, p in zip(row.params, node.params, strict=True)}
+    for n, a in zip(row.inputs, t.args, strict=True):
+        text = row.gradients.get(n)
+        if text is None or text == ZERO or not depends(a, name):
+            continue
+        local = parse(row.name, text)
+        whole = {"dy": dy, "y": named(node), **values, **numbers}
+        if y is not None and not any(i in local.inputs for i in row.inputs):
+            whole["y"] = y  # it reads no input of the row: so none need be kept
+        _follow(a, _put(local.root, local.numbers, whole, constants), None, name, terms, constants)
+
+
+def depends(t: Typed, name: str) -> bool:
+    """Does a node read an input?"""
+    if isinstance(t.node, Input):
+        return t.node.name == name
+    return any(depends(a, name) for a in t.args)
+
+
+def named(node: Node) -> Node:
+    """A node whose numbers are inputs: `#n` and their place in the text."""
+    if isinstance(node, Number):
+        return Input(f"#n{node.index}")
+    if isinstance(node, Call):
+        return Call(node.name, tuple(map(named, node.args)), tuple(map(named, node.params)))
+    return node
+
+
+def _put(
+    node: Node, numbers: tuple[float, ...], values: Mapping[str, Node], constants: dict[str, float]
+) -> Node:  # fmt: skip
+    """A row's text with nodes in place of its names."""
+    if isinstance(node, Number):
+        value = numbers[node.index]
+        constants[f"#{value!r}"] = value
+        return Input(f"#{value!r}")
+    if isinstance(node, Input):
+        return values[node.name]
+    args, params = (
+        tuple([_put(a, numbers, values, constants) for a in nodes])
+        for nodes in (node.args, node.params)
+    )
+    return Call(node.name, args, params)
+
+
+def _inputs(node: Node, found: dict[str, None]) -> None:
+    if isinstance(node, Input):
+        found[node.name] = None
+    elif isinstance(node, Call):
+        for a in (*node.args, *node.params):
+            _inputs(a, found)

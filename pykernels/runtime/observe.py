@@ -1,0 +1,152 @@
+"""What tapes see of a device: each call of a kernel, and every write to memory.
+
+While no tape lives, a launch pays one test of `live` for it, and nothing is kept. Signals may
+interrupt any call: a write is marked before it is recorded, so one that happened is never missed.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import threading
+import weakref
+from collections.abc import Callable, Iterable
+from threading import get_ident
+from typing import Any, Protocol
+
+from pykernels.plan import Kernel
+
+from .handle import Handle
+from .memory import Storage
+
+__all__ = [
+    "Observer", "Record", "Window", "active", "live", "observe", "outputs", "record_of",
+    "recording", "replayed", "written",
+]  # fmt: skip
+
+Window = tuple[Storage, int, int]  # and the first and last byte in it
+MAX_WINDOWS = 256  # of one allocation that are told apart
+
+# The tapes that may still be asked for gradients. A tape that is gone leaves without Python code.
+live: set[weakref.ref[Any]] = set()
+_serials = itertools.count(1)
+_lock = threading.Lock()
+
+
+class Record:
+    """What tapes know of an allocation: the serial of the last write to each of its windows.
+
+    It stands for the allocation where that itself should not be kept.
+    """
+
+    __slots__ = ("writes",)
+
+    def __init__(self) -> None:
+        self.writes: dict[tuple[int, int], int] = {}
+
+    def written_since(self, serial: int, lo: int, hi: int) -> bool:
+        """Was one of these bytes written by a call with this serial or a later one?"""
+        return any(s >= serial and a < hi and lo < b for (a, b), s in self.writes.items())
+
+
+class Observer(Protocol):
+    """A tape, as launches see it."""
+
+    def begin(
+        self, kernel: Kernel, options: tuple[Any, ...], tensors: tuple[Handle | None, ...],
+        scalars: tuple[float, ...], serial: int,
+    ) -> Any:  # fmt: skip
+        """A call is about to be recorded: its entry, None if it gets none."""
+
+    def done(self, entry: Any) -> None:
+        """The call was recorded."""
+
+    def drop(self, entry: Any) -> None:
+        """It was refused."""
+
+    def written(self, reads: Iterable[Window], writes: Iterable[Window], program: bool) -> None:
+        """Memory was written by no kernel of its own: from the host, or by a replayed program."""
+
+
+active: dict[int, Observer] = {}  # the tape that records, by thread
+
+
+def recording() -> bool:
+    """Does a tape record in this thread? Then a call may keep what its gradient will need."""
+    return bool(active) and get_ident() in active
+
+
+@functools.lru_cache(maxsize=4096)
+def outputs(kernel: Kernel) -> tuple[int, ...]:
+    """Which of its arguments a kernel writes."""
+    return tuple([i for i, arg in enumerate(kernel.args) if arg.role == "out"])
+
+
+def record_of(storage: Storage) -> Record:
+    """The record of an allocation, made when it is first asked for."""
+    record: Record | None = getattr(storage, "record", None)
+    if record is None:
+        with _lock:
+            record = getattr(storage, "record", None)
+            if record is None:
+                record = storage.record = Record()
+    return record
+
+
+def observe(
+    launch: Callable[..., None], key: tuple[Any, ...], tensors: tuple[Handle | None, ...],
+    scalars: tuple[float, ...],
+) -> None:  # fmt: skip
+    """`launch` while a tape lives."""
+    kernel: Kernel = key[0]
+    serial = next(_serials)
+    tape = active.get(get_ident())
+    entry = None if tape is None else tape.begin(kernel, key[1], tensors, scalars, serial)
+    undo = []
+    for i in outputs(kernel):
+        t = tensors[i]
+        if t is not None:
+            lo, hi = t._offset + t._layout.lo, t._offset + t._layout.hi
+            undo.append(_mark(record_of(t._storage).writes, lo, hi, serial))
+    try:
+        launch(key, tensors, scalars, True)
+    except Exception:  # nothing was recorded
+        for writes, window, before in undo:
+            if writes.get(window) == serial:
+                writes[window] = before
+        if tape is not None and entry is not None:
+            tape.drop(entry)
+        raise
+    if tape is not None and entry is not None:
+        tape.done(entry)
+
+
+def _mark(
+    writes: dict[tuple[int, int], int], lo: int, hi: int, serial: int
+) -> tuple[dict[tuple[int, int], int], tuple[int, int], int]:
+    """Keep the serial of a write; where, and what was there before (0: nothing)."""
+    if len(writes) >= MAX_WINDOWS and (lo, hi) not in writes:
+        known = list(writes)
+        union = min(a for a, _ in known), max(b for _, b in known)
+        latest = max(writes.values())
+        writes.clear()
+        writes[union] = latest
+    before = writes.get((lo, hi), 0)
+    writes[lo, hi] = serial
+    return writes, (lo, hi), before
+
+
+def written(t: Handle) -> None:
+    """The host writes a tensor."""
+    replayed((), [(t._storage, t._offset + t._layout.lo, t._offset + t._layout.hi)], False)
+
+
+def replayed(reads: Iterable[Window], writes: Iterable[Window], program: bool = True) -> None:
+    """A program is replayed, which reads and writes these."""
+    serial = next(_serials)
+    writes = list(writes)
+    for storage, lo, hi in writes:
+        _mark(record_of(storage).writes, lo, hi, serial)
+    tape = active.get(get_ident())
+    if tape is not None:
+        tape.written(reads, writes, program)

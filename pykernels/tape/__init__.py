@@ -1,0 +1,7 @@
+"""Gradients: a tape records the calls of kernels, and goes through them backwards."""
+
+from ._backward import Taped
+from ._entry import reads
+from ._tape import Tape
+
+__all__ = ["Tape", "Taped", "reads"]

@@ -1,0 +1,237 @@
+"""From a loss back to its sources: the rules of the calls between them, the last one first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pykernels import functional as F
+from pykernels.device import Tensor
+from pykernels.errors import ArgumentError, ShapeError, TapeError
+from pykernels.layout import Ints, layout
+from pykernels.plan import Kernel
+from pykernels.runtime.observe import Record, outputs
+
+from ._entry import Entry, Place, Written
+from ._sums import Sums
+
+__all__ = ["Taped", "gradients"]
+
+
+class Taped:
+    """A call, as its rule sees it. Arguments, options and scalars go by their names in the kernel.
+
+    Everything that a rule calls runs with recording paused.
+    """
+
+    __slots__ = ("_dys", "_entry", "_names", "_wanted", "given")
+
+    def __init__(
+        self, entry: Entry, dys: Mapping[str, Tensor | None], wanted: frozenset[str]
+    ) -> None:
+        self._entry, self._dys, self._wanted = entry, dys, wanted
+        self._names = [arg.name for arg in entry.kernel.args]
+        self.given: list[tuple[Place, Tensor]] = []
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel that was called."""
+        return self._entry.kernel
+
+    def dy(self, name: str = "dst") -> Any:
+        """The gradient of an output, a Tensor; None where none reached it (never the only one)."""
+        return self._dys.get(name)
+
+    def wants(self, name: str) -> bool:
+        """Is an argument on a path to a source? For an output: what it held before."""
+        return name in self._wanted
+
+    def saved(self, name: str) -> Any:
+        """The tensor of an argument, None where none was given.
+
+        Raises:
+            TapeError: it was written since.
+        """
+        place = self._place(name)
+        if place is None:
+            return None
+        if place.tensor is None:
+            raise TapeError(f"[tape] the rule of {self.kernel.name} does not keep {name}")
+        own = self._names.index(name) in outputs(self.kernel)
+        if place.record.written_since(self._entry.serial + own, *place.window):
+            raise TapeError(
+                f"[tape] the gradient of {self.kernel.name} needs its argument {name}, which was "
+                "written since: work on a copy, or ask for the gradient before"
+            )
+        return place.tensor
+
+    def shape(self, name: str) -> Ints | None:
+        """The shape of an argument, None where none was given."""
+        place = self._place(name)
+        return None if place is None else place.layout.shape
+
+    def option(self, name: str) -> Any:
+        """A static option of the call."""
+        return self._entry.options[self.kernel.options.index(name)]
+
+    def scalar(self, name: str) -> float:
+        """A number of the call."""
+        scalars: tuple[float, ...] = self._entry.scalars
+        return scalars[self.kernel.scalars.index(name)]
+
+    def repeats(self, name: str) -> Ints:
+        """The axes along which an argument is one element at stride 0."""
+        place = self._place(name)
+        assert place is not None
+        return tuple(
+            a for a, s in enumerate(place.layout.strides) if not s and place.layout.shape[a] > 1
+        )
+
+    def give(self, name: str, gradient: Any, *, summed: bool = False) -> None:
+        """Add the gradient of an argument.
+
+        It may have the shape to which the argument was repeated, which is summed back, or one that
+        repeats to the argument's; and any float dtype. None, and what no source needs, is left out.
+        `summed`: along the axes of `repeats` it is the sum already, of size 1.
+        """
+        place = self._place(name)
+        if gradient is None or place is None or name not in self._wanted:
+            return
+        if summed:
+            lay, axes = place.layout, self.repeats(name)
+            shape = tuple(1 if a in axes else n for a, n in enumerate(lay.shape))
+            place = Place(place.record, layout(shape, lay.strides, lay.dtype), place.offset, None)
+        gradient = _summed_to(gradient, place.layout.shape, self.kernel.name, name)
+        dtype = place.layout.dtype.name
+        self.given.append((place, gradient if gradient.dtype == dtype else gradient.astype(dtype)))
+
+    def _place(self, name: str) -> Place | None:
+        return self._entry.places[self._names.index(name)]
+
+
+def _summed_to(grad: Tensor, shape: Ints, op: str, name: str) -> Tensor:
+    """A gradient of the shape to which an argument was repeated, summed to that of the argument."""
+    if grad.shape == shape:
+        return grad
+    extra = grad.ndim - len(shape)
+    if extra > 0:
+        grad = F.sum(grad, axis=tuple(range(extra)))
+    elif extra < 0:
+        grad = grad.reshape((1,) * -extra + grad.shape)
+    split: list[int] = []  # an axis that repeats by modulo becomes two
+    axes = []
+    for n, m in zip(shape, grad.shape, strict=True):
+        if m != n and m % max(n, 1) == 0 and m > n:
+            axes.append(len(split))
+            split += [m // n, n]
+        elif m in (n, 1):
+            split.append(m)
+        else:
+            raise ShapeError(f"[tape] {op}: a gradient of shape {grad.shape} for {name} {shape}")
+    if axes:
+        grad = F.sum(grad.reshape(split), axis=tuple(axes))
+    return grad.broadcast_to(shape)
+
+
+class _Reach:
+    """The bytes that depend on the sources."""
+
+    def __init__(self) -> None:
+        self._windows: dict[Record, set[tuple[int, int]]] = {}
+
+    def add(self, record: Record, lo: int, hi: int) -> None:
+        self._windows.setdefault(record, set()).add((lo, hi))
+
+    def hits(self, record: Record, lo: int, hi: int) -> bool:
+        windows = self._windows.get(record)
+        return windows is not None and any(a < hi and lo < b for a, b in windows)
+
+
+def gradients(
+    entries: Sequence[Entry | Written], loss: Place, seed: Tensor, sources: Sequence[Place]
+) -> list[Tensor]:
+    """The gradients of the sources; an ArgumentError for one that the loss does not depend on."""
+    wanted = _wanted(entries, sources)
+    sums = Sums()
+    sums.add(loss, seed)
+    found: dict[int, Tensor | None] = {}
+    for entry, names in zip(reversed(entries), reversed(wanted), strict=True):
+        if isinstance(entry, Written):
+            _settle(found, sources, sums, entry.writes)
+            for window in entry.writes:
+                if entry.program and names and sums.reached(*window):
+                    raise TapeError("[tape] a replayed program has no gradient rule")
+                sums.clear(*window)
+            continue
+        places = entry.outputs
+        _settle(found, sources, sums, [(p.record, *p.window) for p in places])
+        args = entry.kernel.args
+        dys = {
+            args[i].name: sums.pop(place)
+            for i in outputs(entry.kernel)
+            if (place := entry.places[i]) is not None
+        }
+        if names and any(dy is not None for dy in dys.values()):
+            for place, grad in _applied(entry, dys, names):
+                sums.add(place, grad)
+    out = []
+    for i, source in enumerate(sources):
+        result = found[i] if i in found else sums.take(source)
+        if result is None:
+            raise ArgumentError(f"[tape] the loss does not depend on sources[{i}]")
+        out.append(result)
+    return out
+
+
+def _wanted(entries: Sequence[Entry | Written], sources: Sequence[Place]) -> list[frozenset[str]]:
+    """For each entry the arguments that depend on the sources."""
+    reach = _Reach()
+    for source in sources:
+        reach.add(source.record, *source.window)
+    wanted: list[frozenset[str]] = []
+    for entry in entries:
+        if isinstance(entry, Written):
+            depends = entry.program and any(reach.hits(*window) for window in entry.reads)
+            wanted.append(frozenset({"reads"} if depends else ()))
+            if depends:
+                for window in entry.writes:
+                    reach.add(*window)
+            continue
+        names = [
+            arg.name
+            for arg, p in zip(entry.kernel.args, entry.places, strict=True)
+            if p is not None and p.flows and reach.hits(p.record, *p.window)
+        ]
+        wanted.append(frozenset(names))
+        if names:
+            for p in entry.outputs:
+                if p.flows:
+                    reach.add(p.record, *p.window)
+    return wanted
+
+
+def _settle(
+    found: dict[int, Tensor | None], sources: Sequence[Place], sums: Sums,
+    windows: Sequence[tuple[Record, int, int]],
+) -> None:  # fmt: skip
+    """What is written here is another value than what a source holds at the end of the tape."""
+    for i, source in enumerate(sources):
+        lo, hi = source.window
+        if i not in found and any(r is source.record and a < hi and lo < b for r, a, b in windows):
+            found[i] = sums.take(source)
+
+
+def _applied(
+    entry: Entry, dys: Mapping[str, Tensor | None], names: frozenset[str]
+) -> list[tuple[Place, Tensor]]:
+    """What the rule of a call gives."""
+    kernel = entry.kernel
+    if not entry.done:
+        raise TapeError(f"[tape] the call of {kernel.name} was interrupted: its result is unknown")
+    if entry.rule is None:
+        if not any(arg.role == "in" and arg.name in names for arg in kernel.args):
+            return []
+        raise TapeError(f"[tape] {kernel.name} has no gradient rule")
+    taped = Taped(entry, dys, names)
+    entry.rule(taped)
+    return taped.given

@@ -1,0 +1,244 @@
+"""Gradients of allocations, summed window by window.
+
+The gradient of an allocation is kept as parts: windows that share no byte, and what was given for
+each. All other bytes are zero. A gradient that is asked for the window that it was given for, or
+for the same elements in another order, is handed out as it is; only where windows overlap in other
+ways, memory for all bytes between them is made. So views need no rules.
+"""
+
+from __future__ import annotations
+
+import functools
+from bisect import bisect_left, insort
+from typing import NamedTuple
+
+from pykernels import functional as F
+from pykernels.device import Tensor
+from pykernels.dtypes import DType
+from pykernels.errors import TapeError
+from pykernels.layout import Ints, Layout, contiguous_layout, layout, merge_axes
+from pykernels.runtime.observe import Record
+from pykernels.runtime.overlap import overlaps_itself
+
+from ._entry import Place
+
+__all__ = ["Sums"]
+
+
+class _Order(NamedTuple):
+    """How the axes of a window are brought in order: those of size 1 and those that repeat are
+    left out, steps are positive, the largest first."""
+
+    repeated: Ints  # axes of stride 0
+    kept: Ints  # the other axes of more than 1, in the order of memory
+    flipped: Ints  # of all axes, those with steps below 0
+    shape: Ints
+    strides: Ints
+    merged: tuple[Ints, Ints]  # shape and strides with as few axes as possible
+    dense: bool  # one element behind the other
+    overlaps: bool  # do other elements than those that repeat share bytes?
+
+
+@functools.lru_cache(maxsize=4096)
+def _order(lay: Layout) -> _Order:
+    axes = [a for a, n in enumerate(lay.shape) if n != 1]
+    repeated = tuple([a for a in axes if lay.strides[a] == 0])
+    kept = sorted((a for a in axes if lay.strides[a]), key=lambda a: -abs(lay.strides[a]))
+    shape = tuple([lay.shape[a] for a in kept])
+    strides = tuple([abs(lay.strides[a]) for a in kept])
+    dims, [steps] = merge_axes(shape, [strides])
+    flipped = tuple([a for a in kept if lay.strides[a] < 0])
+    dense = len(dims) == 1 and (dims == (1,) or steps == (lay.dtype.itemsize,))
+    overlaps = overlaps_itself(layout(shape, strides, lay.dtype))
+    return _Order(repeated, tuple(kept), flipped, shape, strides, (dims, steps), dense, overlaps)
+
+
+class _Part:
+    """The gradient of a window: `strides` are those of the window, in the order of `grad`'s axes.
+
+    `fresh` says that the gradient's memory is nobody else's.
+    """
+
+    __slots__ = ("dense", "dtype", "fresh", "grad", "hi", "lo", "merged", "strides")
+
+    def __init__(
+        self, lo: int, hi: int, order: _Order, grad: Tensor, dtype: DType, fresh: bool
+    ) -> None:
+        self.lo, self.hi, self.merged, self.strides = lo, hi, order.merged, order.strides
+        self.dense = order.dense
+        self.grad, self.dtype, self.fresh = grad, dtype, fresh
+        if self.dense and grad.contiguous:
+            self._flatten()
+
+    def flatten(self) -> None:
+        """A dense part gets one axis."""
+        if not self.grad.contiguous:
+            self.grad, self.fresh = self.grad.copy(), True
+        self._flatten()
+
+    def _flatten(self) -> None:
+        self.grad, self.strides = self.grad.reshape(-1), (self.dtype.itemsize,)
+
+    def __lt__(self, other: _Part) -> bool:
+        return self.lo < other.lo
+
+
+class Sums:
+    """The gradients of all allocations so far."""
+
+    def __init__(self) -> None:
+        self._parts: dict[Record, list[_Part]] = {}
+
+    def add(self, place: Place, grad: Tensor) -> None:
+        """Add the gradient of a window, which has its shape and dtype."""
+        order = _order(place.layout)
+        if order.overlaps:
+            raise TapeError(
+                f"[tape] gradients cannot be added to a view whose elements overlap (shape "
+                f"{place.layout.shape}, strides {place.layout.strides}): copy it first"
+            )
+        grad, lo, hi = _in_order(grad, order), *place.window
+        dtype = place.layout.dtype
+        parts = self._parts.setdefault(place.record, [])
+        found = _overlapping(parts, lo, hi)
+        if not found:
+            insort(parts, _Part(lo, hi, order, grad, dtype, fresh=False))
+            return
+        one = found[0]
+        if len(found) == 1 and (one.lo, one.merged, one.dtype) == (lo, order.merged, dtype):
+            grad = grad.reshape(one.grad.shape)
+            one.grad = F.add(one.grad, grad, out=one.grad if one.fresh else None)
+            one.fresh = True
+            return
+        dense = _dense(parts, found, lo, hi, dtype)
+        if not dense.fresh:
+            dense.grad, dense.fresh = dense.grad.copy(), True
+        window = _window(dense, lo, order.shape, order.strides)
+        F.add(window, grad, out=window)
+
+    def take(self, place: Place) -> Tensor | None:
+        """The gradient of a window; None where none was given for any byte of it."""
+        lo, hi = place.window
+        parts = self._parts.get(place.record, [])
+        found = _overlapping(parts, lo, hi)
+        if not found or not place.flows:
+            return None
+        order = _order(place.layout)
+        one = found[0]
+        if len(found) > 1 or (one.lo, one.merged) != (lo, order.merged):
+            one = _dense(parts, found, lo, hi, place.layout.dtype)
+        one.fresh = False
+        if (one.lo, one.merged) == (lo, order.merged):
+            grad = one.grad.reshape(order.shape)
+        else:
+            grad = _window(one, lo, order.shape, order.strides)
+        return _out_of_order(grad, order, place.layout)
+
+    def pop(self, place: Place) -> Tensor | None:
+        """The same, and from now on its gradient is zero: it was written here."""
+        grad = self.take(place)
+        if grad is None:
+            return None
+        lo, hi = place.window
+        order = _order(place.layout)
+        parts = self._parts[place.record]
+        [one] = _overlapping(parts, lo, hi)
+        if (one.lo, one.merged) == (lo, order.merged):
+            self._remove(place.record, one)
+        elif order.dense:
+            self.clear(place.record, lo, hi)
+        else:  # the gradient that was taken stays as it is
+            one.grad = one.grad.copy()
+            _window(one, lo, order.shape, order.strides)[...] = 0
+            one.fresh = True
+        return grad
+
+    def reached(self, record: Record, lo: int, hi: int) -> bool:
+        """Was a gradient given for any of these bytes?"""
+        return bool(_overlapping(self._parts.get(record, []), lo, hi))
+
+    def clear(self, record: Record, lo: int, hi: int) -> None:
+        """The gradient of these bytes is zero."""
+        parts = self._parts.get(record, [])
+        for part in _overlapping(parts, lo, hi):
+            whole = part
+            if part.lo < lo or hi < part.hi:
+                whole = _dense(parts, [part], part.lo, part.hi, part.dtype)
+            self._remove(record, whole)
+            for a, b in ((whole.lo, lo), (hi, whole.hi)):
+                if a < b:
+                    n = (b - a) // whole.dtype.itemsize
+                    rest = _window(whole, a, (n,), (whole.dtype.itemsize,))
+                    order = _order(contiguous_layout((n,), whole.dtype))
+                    insort(parts, _Part(a, b, order, rest, whole.dtype, fresh=False))
+                    self._parts[record] = parts
+
+    def _remove(self, record: Record, part: _Part) -> None:
+        parts = self._parts[record]
+        parts.remove(part)
+        if not parts:
+            del self._parts[record]
+
+
+def _overlapping(parts: list[_Part], lo: int, hi: int) -> list[_Part]:
+    """The parts, which lie in order, that share bytes with a window."""
+    first = bisect_left(parts, lo, key=lambda part: part.hi - 1)
+    last = bisect_left(parts, hi, key=lambda part: part.lo)
+    return parts[first:last]
+
+
+def _dense(parts: list[_Part], found: list[_Part], lo: int, hi: int, dtype: DType) -> _Part:
+    """One part in place of some, of all bytes of theirs and of a window."""
+    if any(part.dtype != dtype for part in found):
+        raise TapeError(
+            f"[tape] memory is used as {found[0].dtype.name} and as {dtype.name}: its gradients "
+            "cannot be added"
+        )
+    size = dtype.itemsize
+    if len(found) == 1 and found[0].lo <= lo and hi <= found[0].hi:
+        [one] = found
+        if one.dense:
+            one.flatten()
+            return one
+    lo, hi = min(lo, found[0].lo), max(hi, *[part.hi for part in found])
+    n = (hi - lo) // size
+    lay = contiguous_layout((n,), dtype)
+    dense = _Part(lo, hi, _order(lay), found[0].grad._fresh(lay), dtype, fresh=True)
+    if sum(part.grad.size for part in found) < n:
+        dense.grad[...] = 0
+    for part in found:
+        F.copyto(_window(dense, part.lo, part.grad.shape, part.strides), part.grad)
+        parts.remove(part)
+    insort(parts, dense)
+    return dense
+
+
+def _window(dense: _Part, lo: int, shape: Ints, strides: Ints) -> Tensor:
+    """The gradient of a window in order, as a view of a dense part's."""
+    return dense.grad._view(shape, strides, dense.grad._offset + lo - dense.lo)
+
+
+def _in_order(grad: Tensor, order: _Order) -> Tensor:
+    """A gradient with the axes of `_Order`: what repeats is summed."""
+    if order.repeated:
+        grad = F.sum(grad, axis=order.repeated, keepdims=True)
+    steps = [-s if a in order.flipped else s for a, s in enumerate(grad.strides)]
+    offset = grad._offset
+    for a in order.flipped:
+        offset += (grad.shape[a] - 1) * grad.strides[a]
+    return grad._view(order.shape, [steps[a] for a in order.kept], offset)
+
+
+def _out_of_order(grad: Tensor, order: _Order, lay: Layout) -> Tensor:
+    """A gradient of the order's shape as one of the layout's."""
+    shape, strides, offset = list(lay.shape), [0] * len(lay.shape), grad._offset
+    for a, step in zip(order.kept, grad.strides, strict=True):
+        strides[a] = step
+        if a in order.flipped:
+            offset += (shape[a] - 1) * step
+            strides[a] = -step
+    for a in reversed(range(len(shape))):
+        if a not in order.kept:  # of size 1: any step is right
+            after = a + 1 < len(shape)
+            strides[a] = shape[a + 1] * strides[a + 1] if after else grad.itemsize
+    return grad._view(shape, strides, offset)

@@ -1,0 +1,116 @@
+"""Gradients of references in float64, and what those of the device may be off by.
+
+The Jacobian J of a function y of all inputs x, its elements in a row, comes from central
+differences. What comes back through dy is dx = J^T dy. A rule in f32 is some units of rounding,
+K of them, away from what exact arithmetic would give for inputs that are as many roundings away:
+|error of dx[i]| <= K u (sum_o |dy[o]| |J[o, i]| + sum_k |x[k]| sum_o |dy[o]| |d J[o, i] / d x[k]|).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import pykernels as pk
+from tests.harness import Array, Case, assert_close, random_form
+
+Function = Callable[..., Any]
+FIRST, SECOND = 2.0**-17, 2.0**-12  # steps of differences, of |x| or 1
+
+
+@dataclass(frozen=True)
+class Example:
+    """One call: `device` takes tensors and `reference` arrays of float64, in the order of `inputs`;
+    gradients are those of the first ones, as `wrt` says. `others` follow them, as they are."""
+
+    device: Function
+    reference: Function
+    inputs: Sequence[Array]
+    others: Sequence[Array] = ()
+    wrt: int | None = None
+    units: float = 16
+    smooth: bool = field(default=True)  # are second differences finite? else 1 in place of them
+
+    def check(self, dev: pk.Device, seed: int = 0) -> None:
+        """The device's gradients, in arenas and in odd layouts, against the float64 ones."""
+        case = Case(dev, seed)
+        rng = case.rng
+        tensors = [case.input(a, random_form(rng, a.ndim, repeats=False)) for a in self.inputs]
+        rest = [case.input(a) for a in self.others]
+        count = len(self.inputs) if self.wrt is None else self.wrt
+        outs = [case.output(a.shape, a.dtype.name) for a in self.inputs[:count]]
+        want_y = np.asarray(self._exact(*self.inputs))
+        first = case.input(rng.normal(0, 1, want_y.shape).astype(np.float32))
+        case.build()
+
+        def run() -> None:
+            given = [o.tensor for o in (*tensors, *rest)]
+            with pk.Tape() as tape:
+                y = self.device(*given)
+            found = tape.gradient(y, given[:count], first.tensor.reshape(y.shape))
+            for out, grad in zip(outs, found, strict=True):
+                assert grad.shape == out.shape
+                assert grad.dtype == out.dtype
+                assert grad.contiguous
+                out.tensor[...] = grad
+
+        results = case.run(run)
+        dy = first.array.astype(np.float64).reshape(-1)
+        for got, (want, bound) in zip(results, self.wanted(dy, count), strict=True):
+            assert_close(got, want, bound, f"gradient of input {got.shape}")
+
+    def _exact(self, *arrays: Array) -> Array:
+        wide = [a.astype(np.float64) for a in arrays]
+        return np.asarray(self.reference(*wide, *self.others), np.float64)
+
+    def jacobian(self, x: Array, step: float) -> Array:
+        """(outputs, inputs), at all inputs in a row."""
+        columns = []
+        for i in range(x.size):
+            h = step * max(abs(x[i]), 1.0)
+            up, down = x.copy(), x.copy()
+            up[i] += h
+            down[i] -= h
+            columns.append((self._flat(up) - self._flat(down)) / (up[i] - down[i]))
+        return np.stack(columns, -1)
+
+    def _flat(self, x: Array) -> Array:
+        parts, at = [], 0
+        for a in self.inputs:
+            parts.append(x[at : at + a.size].reshape(a.shape))
+            at += a.size
+        return np.asarray(self.reference(*parts, *self.others), np.float64).reshape(-1)
+
+    def wanted(self, dy: Array, count: int) -> list[tuple[Array, Array]]:
+        """For each input its gradient, and the bound."""
+        x = np.concatenate([a.astype(np.float64).reshape(-1) for a in self.inputs])
+        jacobian = self.jacobian(x, FIRST)
+        gradient, size = jacobian.T @ dy, np.abs(jacobian).T @ np.abs(dy)
+        if self.smooth:
+            for k in range(x.size):
+                h = SECOND * max(abs(x[k]), 1.0)
+                up, down = x.copy(), x.copy()
+                up[k] += h
+                down[k] -= h
+                change = (self.jacobian(up, SECOND) - self.jacobian(down, SECOND)) / (2 * h)
+                size += max(abs(x[k]), 2.0**-10) * (np.abs(change).T @ np.abs(dy))
+        found, at = [], 0
+        for a in self.inputs[:count]:
+            unit = 2.0**-11 if a.dtype == np.float16 else 2.0**-23
+            part = slice(at, at + a.size)
+            bound = self.units * unit * size[part] + 1e-8 * size[part] + 2.0**-126
+            found.append((gradient[part].reshape(a.shape), bound.reshape(a.shape)))
+            at += a.size
+        return found
+
+
+def apart(
+    rng: np.random.Generator, shape: Sequence[int], low: float = -2, high: float = 2
+) -> Array:
+    """Distinct numbers, none near another or near 0: away from where functions break."""
+    size = int(np.prod(shape))
+    grid = np.linspace(low, high, 2 * size + 1)[1::2] + (high - low) / (8 * size)
+    return rng.permutation(grid).astype(np.float32).reshape(shape)

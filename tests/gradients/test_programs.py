@@ -1,0 +1,151 @@
+"""Random programs of operations, views and writes, against the same in numpy's float64."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pykernels as pk
+from tests.gradients.numeric import Example
+
+pytestmark = pytest.mark.gpu
+
+Step = Callable[[Any, list[Any]], Any]
+SIZES = (2, 3)
+
+
+def _view(rng: np.random.Generator) -> Step:
+    """Of the shape (2, 3) or (3, 2), and what lies in it."""
+    kind, i = int(rng.integers(6)), int(rng.integers(1 << 30))
+
+    def step(m: Any, known: list[Any]) -> Any:
+        x = known[i % len(known)]
+        views = (x.T, x[::-1], x[:, ::-1], x.reshape(3, 2), x.reshape(x.shape[::-1]),
+                 m.broadcast_to(x[:1], x.shape))  # fmt: skip
+        return views[kind]
+
+    return step
+
+
+def _unary(rng: np.random.Generator) -> Step:
+    name, i = str(rng.choice(["tanh", "sin", "softmax", "cumsum", "square", "mean"])), rng.integers(1 << 30)
+
+    def step(m: Any, known: list[Any]) -> Any:
+        return getattr(m, name)(known[int(i) % len(known)])
+
+    return step
+
+
+def _binary(rng: np.random.Generator) -> Step:
+    name = str(rng.choice(["add", "mul", "sub", "matmul", "expression"]))
+    i, j = rng.integers(1 << 30, size=2)
+
+    def step(m: Any, known: list[Any]) -> Any:
+        a, b = known[int(i) % len(known)], known[int(j) % len(known)]
+        if name == "matmul":
+            return m.matmul(m.matmul(a, b if a.shape[1] == b.shape[0] else b.T), a)
+        return getattr(m, name)(a, b if a.shape == b.shape else b.T)
+
+    return step
+
+
+def _written(rng: np.random.Generator) -> Step:
+    """A copy that others are written into."""
+    kind, (i, j) = int(rng.integers(5)), rng.integers(1 << 30, size=2)
+
+    def step(m: Any, known: list[Any]) -> Any:
+        x, y = known[int(i) % len(known)].copy(), known[int(j) % len(known)]
+        y = y if y.shape == x.shape else y.T
+        if kind == 0:
+            x[0] = y[1]
+        elif kind == 1:
+            x[:, ::2] += y[:, ::2]
+        elif kind == 2:
+            x[1:] = 0.5
+            x *= 2
+        elif kind == 3:
+            x -= y.T.reshape(x.shape)
+            x[:1] = x[1:2] + y[:1]
+        else:
+            return m.concatenate([x[:1], y[::-1]])[: x.shape[0]]
+        return x
+
+    return step
+
+
+class Numpy:
+    """What the steps call, in numpy."""
+
+    tanh, sin, square, add, sub, mul = np.tanh, np.sin, np.square, np.add, np.subtract, np.multiply
+    matmul, concatenate, broadcast_to = np.matmul, np.concatenate, np.broadcast_to
+
+    @staticmethod
+    def softmax(x: Any) -> Any:
+        e = np.exp(x - x.max(-1, keepdims=True))
+        return e / e.sum(-1, keepdims=True)
+
+    @staticmethod
+    def cumsum(x: Any) -> Any:
+        return np.cumsum(x, 0)
+
+    @staticmethod
+    def mean(x: Any) -> Any:
+        return x - x.mean(1, keepdims=True)
+
+    @staticmethod
+    def expression(a: Any, b: Any) -> Any:
+        return a / (1 + b * b) + np.exp(-a * a)
+
+
+class Device:
+    """The same in pykernels."""
+
+    tanh, sin, square, softmax = pk.tanh, pk.sin, pk.square, pk.softmax
+    add, sub, mul, matmul, concatenate = pk.add, pk.sub, pk.mul, pk.matmul, pk.concatenate
+
+    @staticmethod
+    def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:
+        return x.broadcast_to(shape)
+
+    @staticmethod
+    def cumsum(x: Any) -> Any:
+        return pk.cumsum(x, axis=0)
+
+    @staticmethod
+    def mean(x: Any) -> Any:
+        return x - pk.mean(x, axis=1, keepdims=True)
+
+    @staticmethod
+    def expression(a: Any, b: Any) -> Any:
+        return pk.elementwise("a / (1 + b * b) + exp(-a * a)", a=a, b=b)
+
+
+def program(seed: int) -> Callable[[Any], Callable[..., Any]]:
+    rng = np.random.default_rng(seed)
+    makers = (_view, _view, _unary, _binary, _binary, _written)
+    steps = [makers[rng.integers(len(makers))](rng) for _ in range(9)]
+
+    def of(m: Any) -> Callable[..., Any]:
+        def run(*inputs: Any) -> Any:
+            known = [m.tanh(inputs[0]), inputs[1]]
+            for step in steps:
+                known.append(step(m, known))
+            total = known[0]
+            for x in known[1:]:
+                total = total + (x if x.shape == total.shape else x.T)
+            return total
+
+        return run
+
+    return of
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_programs_have_the_gradients_of_numpy(dev: pk.Device, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    inputs = [rng.normal(0, 0.7, SIZES).astype(np.float32) for _ in range(2)]
+    of = program(seed)
+    Example(of(Device), of(Numpy), inputs, units=64).check(dev, seed)
