@@ -13,7 +13,9 @@ from pykernels.wgsl.rows import class_of
 
 from .language import CASTS, Call, Input, Node, Number
 
-__all__ = ["Typed", "computed", "native", "resolve", "strong"]
+__all__ = ["INT64", "Typed", "computed", "converted", "native", "resolve", "strong"]
+
+INT64 = "int64 is stored and moved, but not computed with: convert it with .astype('int32') first"
 
 # What is taken where an operation has no text for a type, in order.
 _UP = {"bool": ("i32", "f32"), "i32": ("f32",), "u32": ("f32",), "f32": ()}
@@ -74,10 +76,7 @@ def _operation(op: str, node: Call, args: tuple[Typed, ...]) -> Typed:
     values = [a for a, name in zip(args, row.inputs, strict=True) if name not in row.conditions]
     found: str = result_type(v.dtype for v in values)
     if found == "int64":
-        raise DTypeError(
-            f"[{op}] int64 is stored and moved, but not computed with: convert it with "
-            ".astype('int32') first"
-        )
+        raise DTypeError(f"[{op}] {INT64}")
     kind = computed(found)
     fits = [k for k in (kind, *_UP[kind]) if class_of(k) in row.texts]
     if not fits:
@@ -99,13 +98,13 @@ def _given(
     """The arguments, converted to the type that an operation computes in."""
     return tuple(
         [
-            _converted(a, "bool" if name in conditions else kind)
+            converted(a, "bool" if name in conditions else kind)
             for a, name in zip(args, names, strict=True)
         ]
     )
 
 
-def _converted(typed: Typed, kind: str) -> Typed:
+def converted(typed: Typed, kind: str) -> Typed:
     """A number becomes another one; all else goes through a conversion."""
     if typed.kind == kind:
         return typed
