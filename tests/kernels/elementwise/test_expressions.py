@@ -293,8 +293,6 @@ def test_random_expressions(dev: pk.Device, seed: int) -> None:
     rng = np.random.default_rng(seed)
     exact = [n for n in EXACT if n in OPS]
     grammar = Grammar(["a", "b", "c"], exact, casts=("float32", "int32", "bool"))
-    scope: dict[str, Any] = {name: OPS[name].reference for name in exact}
-    scope |= {"float32": _float, "int32": _int, "bool": _bool}
     for _ in range(12):
         values = {
             "a": rng.integers(-3, 4, (4, 6)).astype("f4"),
@@ -307,7 +305,7 @@ def test_random_expressions(dev: pk.Device, seed: int) -> None:
         got = pk.elementwise(text, **{n: dev.tensor(v) for n, v in used.items()}).numpy()
         wide = {n: v.astype("f8") if v.dtype.kind == "f" else v for n, v in used.items()}
         with np.errstate(all="ignore"):
-            want = _evaluated(text, {**scope, **wide})
+            want = evaluated(text, {**SCOPE, **wide})
         assert (got.astype("f8") == np.asarray(want).astype("f8")).all(), text
 
 
@@ -323,7 +321,12 @@ def _bool(x: Any) -> Any:
     return np.asarray(x).astype("?")
 
 
-def _evaluated(text: str, scope: dict[str, Any]) -> Any:
+# What names of functions mean in the expressions of `Grammar` over EXACT.
+SCOPE: dict[str, Any] = {name: OPS[name].reference for name in EXACT if name in OPS}
+SCOPE |= {"float32": _float, "int32": _int, "bool": _bool}
+
+
+def evaluated(text: str, scope: dict[str, Any]) -> Any:
     """The text by the references of the nodes, with our rules of dtypes."""
     import ast
 
