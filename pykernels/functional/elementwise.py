@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, overload
+from typing import Any, TypeVar
 
 from pykernels.apply import Operations, evaluate, operate
 from pykernels.arrays import Array, NDArray
@@ -14,6 +14,8 @@ __all__ = [
     "allclose", "clamp", "clip", "elementwise", "geglu", "isclose", "masked_fill", "reglu",
     "swiglu",
 ]  # fmt: skip
+
+Given = TypeVar("Given", Tensor, NDArray, Array)
 
 
 def elementwise(expression: str, *, out: Tensor | None = None, **operands: Array | float) -> Array:
@@ -118,28 +120,10 @@ def allclose(
     return bool(every(isclose(a, b, rtol, atol, equal_nan)))
 
 
-_swiglu_known: Operations = {}
-
-
-@overload
 def swiglu(
-    x: Tensor, gate: Array | None = None, *, axis: int = -1, swapped: bool = False,
+    x: Given, gate: Given | None = None, *, axis: int = -1, swapped: bool = False,
     out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def swiglu(
-    x: NDArray, gate: NDArray | None = None, *, axis: int = -1, swapped: bool = False,
-    out: None = None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def swiglu(
-    x: Array, gate: Array | None = None, *, axis: int = -1, swapped: bool = False,
-    out: Tensor | None = None,
-) -> Array: ...  # fmt: skip
-def swiglu(
-    x: Array, gate: Array | None = None, *, axis: int = -1, swapped: bool = False,
-    out: Tensor | None = None,
-) -> Array:  # fmt: skip
+) -> Given:  # fmt: skip
     """x times silu of the gate, in one pass.
 
     Args:
@@ -155,32 +139,13 @@ def swiglu(
 
     Source: Shazeer 2020.
     """
-    x, gate = (x, gate) if gate is not None else _halves("swiglu", x, axis, swapped)
-    return operate("swiglu", _swiglu_known, (x, gate), (), out)  # type: ignore[no-any-return]
+    return _gated("swiglu", x, gate, axis, swapped, out)  # type: ignore[no-any-return]
 
 
-_geglu_known: Operations = {}
-
-
-@overload
 def geglu(
-    x: Tensor, gate: Array | None = None, *, axis: int = -1, swapped: bool = False,
+    x: Given, gate: Given | None = None, *, axis: int = -1, swapped: bool = False,
     out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def geglu(
-    x: NDArray, gate: NDArray | None = None, *, axis: int = -1, swapped: bool = False,
-    out: None = None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def geglu(
-    x: Array, gate: Array | None = None, *, axis: int = -1, swapped: bool = False,
-    out: Tensor | None = None,
-) -> Array: ...  # fmt: skip
-def geglu(
-    x: Array, gate: Array | None = None, *, axis: int = -1, swapped: bool = False,
-    out: Tensor | None = None,
-) -> Array:  # fmt: skip
+) -> Given:  # fmt: skip
     """x times gelu of the gate, in one pass.
 
     Args:
@@ -196,32 +161,13 @@ def geglu(
 
     Source: Shazeer 2020.
     """
-    x, gate = (x, gate) if gate is not None else _halves("geglu", x, axis, swapped)
-    return operate("geglu", _geglu_known, (x, gate), (), out)  # type: ignore[no-any-return]
+    return _gated("geglu", x, gate, axis, swapped, out)  # type: ignore[no-any-return]
 
 
-_reglu_known: Operations = {}
-
-
-@overload
 def reglu(
-    x: Tensor, gate: Array | None = None, *, axis: int = -1, swapped: bool = False,
+    x: Given, gate: Given | None = None, *, axis: int = -1, swapped: bool = False,
     out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def reglu(
-    x: NDArray, gate: NDArray | None = None, *, axis: int = -1, swapped: bool = False,
-    out: None = None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def reglu(
-    x: Array, gate: Array | None = None, *, axis: int = -1, swapped: bool = False,
-    out: Tensor | None = None,
-) -> Array: ...  # fmt: skip
-def reglu(
-    x: Array, gate: Array | None = None, *, axis: int = -1, swapped: bool = False,
-    out: Tensor | None = None,
-) -> Array:  # fmt: skip
+) -> Given:  # fmt: skip
     """x times relu of the gate, in one pass.
 
     Args:
@@ -237,8 +183,18 @@ def reglu(
 
     Source: Shazeer 2020.
     """
-    x, gate = (x, gate) if gate is not None else _halves("reglu", x, axis, swapped)
-    return operate("reglu", _reglu_known, (x, gate), (), out)  # type: ignore[no-any-return]
+    return _gated("reglu", x, gate, axis, swapped, out)  # type: ignore[no-any-return]
+
+
+_gated_known: dict[str, Operations] = {"swiglu": {}, "geglu": {}, "reglu": {}}
+
+
+def _gated(
+    op: str, x: Array, gate: Array | None, axis: int, swapped: bool, out: Tensor | None
+) -> Any:
+    """x and a gate, or the halves of x."""
+    halves = (x, gate) if gate is not None else _halves(op, x, axis, swapped)
+    return operate(op, _gated_known[op], halves, (), out)
 
 
 def _halves(op: str, x: Array, axis: int, swapped: bool) -> tuple[Array, Array]:
