@@ -21,7 +21,7 @@ from pykernels.layout import Layout, contiguous_layout
 from pykernels.plan import Kernel
 from pykernels.plans.elementwise.language import Expression, Node, parse
 from pykernels.plans.elementwise.program import Program
-from pykernels.plans.elementwise.resolve import native, resolve, strong
+from pykernels.plans.elementwise.resolve import Limit, native, resolve, strong
 from pykernels.plans.elementwise.rows import row_program
 from pykernels.plans.elementwise.text import Scalar
 from pykernels.plans.reduce.axes import reduced_shape
@@ -65,6 +65,7 @@ class _Plan:
     dtypes: tuple[DTypeName, ...]  # of the result, the usual one first
     written: DTypeName | None = None  # what the kernel writes, where that is another
     over: tuple[Axis, bool] | None = None  # of a reduction: its axes, and do they stay?
+    limits: tuple[Limit, ...] = ()  # of numbers that must fit
 
 
 def operate(
@@ -96,7 +97,7 @@ def evaluate(op: str, text: str, operands: Mapping[str, Operand], out: Tensor | 
     program = _program(op, expression.root, types)
     plan = _Plan(
         program.kernel, program.tensors, program.scalars, expression.numbers, (program.dtype,),
-        native(program.dtype),
+        native(program.dtype), limits=program.limits,
     )  # fmt: skip
     return _run(op, plan, operands, out, _expressions, key)
 
@@ -116,7 +117,7 @@ def reduce(
     program = _reduction(op, how, expression.root, types)
     plan = _Plan(
         program.kernel, program.tensors, program.scalars, expression.numbers, program.dtypes,
-        over=(axis, keepdims),
+        over=(axis, keepdims), limits=program.limits,
     )  # fmt: skip
     return _run(op, plan, operands, out, _expressions, key)
 
@@ -197,7 +198,10 @@ def _plan_of_row(name: str, types: tuple[tuple[str, str], ...]) -> _Plan:
         return _Plan(kernel, op.inputs, scalars, unused, (result,))
     program = row_program(name, types)
     written = native(program.dtype)
-    return _Plan(program.kernel, program.tensors, program.scalars, (), (program.dtype,), written)
+    return _Plan(
+        program.kernel, program.tensors, program.scalars, (), (program.dtype,), written,
+        limits=program.limits,
+    )  # fmt: skip
 
 
 @functools.lru_cache(maxsize=512)
@@ -224,6 +228,12 @@ def _run(
 ) -> Any:  # fmt: skip
     """The result. `known` is told how, where tensors went to the kernel and came from it as they
     are."""
+    for limit in plan.limits:
+        number = (
+            plan.numbers[limit.source] if isinstance(limit.source, int) else operands[limit.source]
+        )
+        if not limit.low <= number <= limit.high:
+            raise ArgumentError(f"[{op}] {number!r:.40} does not fit {limit.dtype}")
     device, host = _device(operands.values(), out)
     tensors, direct = [], not host and bool(plan.tensors)
     for name in plan.tensors:

@@ -18,7 +18,7 @@ from pykernels.wgsl.interface import Axis, Interface, Param, TensorSpec
 from pykernels.wgsl.rows import value_type
 
 from .inputs import Inputs, stored_dtypes
-from .resolve import Typed, strong
+from .resolve import Typed, limits, strong
 from .text import operations
 from .tiles import TILE, Tiling, each_part, tiling
 
@@ -53,7 +53,7 @@ class Program:
     ) -> None:
         self.tensors = tuple(tensors)
         self._inputs = Inputs.of(name, root, tensors)
-        self.scalars = self._inputs.scalars
+        self.scalars, self.limits = self._inputs.scalars, limits(root)
         self.dtype: DTypeName = strong(root.dtype)  # of the result; written in its `native`
         shorts = self._inputs.shorts
         self._shorts = shorts | {"dst": _stored(root)}

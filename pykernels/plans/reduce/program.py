@@ -21,7 +21,7 @@ from pykernels.errors import DTypeError, LimitError
 from pykernels.layout import Ints, Rows, Tiles, View, contiguous_strides
 from pykernels.plan import Arg, Body, Bound, Caps, Kernel, Scratch, Step, touched
 from pykernels.plans.elementwise.inputs import Inputs, stored_dtypes
-from pykernels.plans.elementwise.resolve import INT64, Typed, converted, strong
+from pykernels.plans.elementwise.resolve import INT64, Typed, converted, limits, strong
 from pykernels.plans.elementwise.text import operations
 from pykernels.texts import Text, add_texts, of_body
 from pykernels.wgsl.head import MAX_PARAMS, features, head, params
@@ -77,7 +77,7 @@ class ReductionProgram:
         self.dtypes = results(RESULTS[how][0], given)
         self.tensors = tuple(tensors)
         self._inputs = Inputs.of(name, self.expression, tensors)
-        self.scalars = self._inputs.scalars
+        self.scalars, self.limits = self._inputs.scalars, limits(root)
         told = repr((op, self.expression, self._inputs.shorts))
         digest = hashlib.sha256(told.encode()).hexdigest()[:24]
         self._bodies = {

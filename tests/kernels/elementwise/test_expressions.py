@@ -156,6 +156,25 @@ def test_results_wrap_as_their_dtype_does(dev: pk.Device) -> None:
 
 
 @gpu
+def test_numbers_must_fit_narrow_integers(dev: pk.Device) -> None:
+    x, y = dev.tensor(np.array([1, 2], "i1")), dev.tensor(np.array([1, 2], "u1"))
+    for wrong in (
+        lambda: x + 300, lambda: 300 - x, lambda: x * -129, lambda: y - (-1), lambda: y // 256,
+        lambda: pk.where(x > 1, x, 128), lambda: pk.clamp(x, 200), lambda: x.__iadd__(300),
+        lambda: pk.elementwise("x * 2 + 300", x=x), lambda: pk.elementwise("x + s", x=x, s=-129),
+        lambda: pk.reduction("x * 300", "sum", x=x),
+        lambda: pk.add(dev.zeros(2, "int16"), 1 << 15),
+    ):  # fmt: skip
+        with pytest.raises(pk.ArgumentError, match=r"does not fit u?int"):
+            wrong()
+    assert x.numpy().tolist() == [1, 2]
+    assert (x < 300).numpy().all() and not (y == -1).numpy().any()
+    assert (x + 125).numpy().tolist() == [126, 127] and (x / 300).dtype == "float32"
+    assert pk.clamp(x, -1000, 1000).numpy().tolist() == [1, 2]
+    assert pk.elementwise("int32(x) + 300", x=x).numpy().tolist() == [301, 302]
+
+
+@gpu
 def test_conversions(dev: pk.Device) -> None:
     x = np.array([2.7, -2.7, 3e9, -3e9, 5e9, np.nan, np.inf, -np.inf, -0.0], "f4")
     t = dev.tensor(x)
