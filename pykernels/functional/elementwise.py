@@ -8,14 +8,17 @@ from pykernels.apply import Operations, evaluate, operate
 from pykernels.arrays import Array, NDArray
 from pykernels.device import Tensor
 from pykernels.errors import ShapeError
-from pykernels.scalars import flag, integer
+from pykernels.scalars import flag, integer, real
 
 __all__ = [
-    "allclose", "clamp", "clip", "elementwise", "geglu", "isclose", "masked_fill", "reglu",
-    "swiglu",
+    "allclose", "clamp", "clip", "elementwise", "geglu", "isclose", "masked_fill", "nan_to_num",
+    "reglu", "swiglu",
 ]  # fmt: skip
 
 Given = TypeVar("Given", Tensor, NDArray, Array)
+_LARGEST = {
+    "float32": 3.4028234663852886e38, "float16": 65504.0, "bfloat16": 3.3895313892515355e38,
+}  # fmt: skip
 
 
 def elementwise(expression: str, *, out: Tensor | None = None, **operands: Array | float) -> Array:
@@ -87,6 +90,31 @@ def masked_fill(x: Array, mask: Array, value: float, *, out: Tensor | None = Non
     """
     operands: dict[str, Any] = {"mask": mask, "value": value, "x": x}
     return evaluate("masked_fill", "where(mask, value, x)", operands, out)  # type: ignore[no-any-return]
+
+
+_nan_to_num_known: Operations = {}
+
+
+def nan_to_num(
+    x: Given, *, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None,
+    out: Tensor | None = None,
+) -> Given:  # fmt: skip
+    """Finite numbers in place of NaN and the infinities; other elements as they are.
+
+    Args:
+        x: Tensor or numpy array, computed as float32 or float16.
+        nan: A number.
+        posinf: A number; None is the largest of the dtype of x, as in numpy.
+        neginf: A number; None is the smallest of it.
+        out: The Tensor to write to, x too; None makes one.
+    """
+    most = _LARGEST.get(str(getattr(x, "dtype", "")), _LARGEST["float32"])
+    numbers = (
+        real("nan_to_num", "nan", nan),
+        most if posinf is None else real("nan_to_num", "posinf", posinf),
+        -most if neginf is None else real("nan_to_num", "neginf", neginf),
+    )
+    return operate("nan_to_num", _nan_to_num_known, (x,), numbers, out)  # type: ignore[no-any-return]
 
 
 def isclose(

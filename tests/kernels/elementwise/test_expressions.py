@@ -452,6 +452,20 @@ def test_functions_of_several_operations(dev: pk.Device) -> None:
 
 
 @gpu
+def test_infinities_become_the_largest_of_their_dtype(dev: pk.Device) -> None:
+    x = np.array([np.nan, np.inf, -np.inf, -2], "f4")
+    for dtype in ("f4", "f2"):
+        given = x.astype(dtype)
+        np.testing.assert_array_equal(
+            pk.nan_to_num(dev.tensor(given)).numpy(), np.nan_to_num(given)
+        )
+        np.testing.assert_array_equal(pk.nan_to_num(given, nan=1), np.nan_to_num(given, nan=1))
+    narrow = pk.nan_to_num(dev.tensor(x).astype("bfloat16"), neginf=-5)
+    assert narrow.dtype == "bfloat16"
+    assert narrow.astype("float32").numpy().tolist() == [0, 3.3895313892515355e38, -5, -2]
+
+
+@gpu
 @pytest.mark.parametrize("name", ["swiglu", "geglu", "reglu"])
 def test_gated_units_take_halves_in_either_order(dev: pk.Device, name: str) -> None:
     rng = np.random.default_rng(0)
