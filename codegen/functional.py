@@ -112,7 +112,7 @@ def _ran(name: str, tensors: Sequence[str], numbers: Sequence[str], params: str)
     key = "".join([*(f"{t}._layout, " for t in tensors), *(f"type({n}), " for n in numbers)])
     scalars = params + "".join(f"{n}, " for n in numbers)
     locations = ", ".join(f"{t}._location" for t in tensors)
-    unused = "*ran.unused" if params else ""
+    unused = "*ran.constants" if params else ""
     return [
         f"        ran = _{name}_known.get(({key}None))",
         "        if ran is not None:",

@@ -20,45 +20,38 @@ from pykernels.host import type_name
 from pykernels.layout import Layout, contiguous_layout
 from pykernels.plan import Kernel
 from pykernels.plans.elementwise.language import Expression, Node, parse
-from pykernels.plans.elementwise.program import Program, scalar_values
-from pykernels.plans.elementwise.resolve import native, resolve, strong
+from pykernels.plans.elementwise.program import Program
+from pykernels.plans.elementwise.resolve import Limit, native, resolve, strong
 from pykernels.plans.elementwise.rows import row_program
 from pykernels.plans.elementwise.text import Scalar
+from pykernels.plans.reduce.axes import reduced_shape
+from pykernels.plans.reduce.program import ReductionProgram
 from pykernels.promotion import WEAK, weak
 from pykernels.runtime.launch import launch
 
-__all__ = ["Operations", "evaluate", "operate"]
+__all__ = ["Operations", "evaluate", "operate", "reduce"]
 
 # By the layouts of tensors and the types of numbers (and the layout of `out`): how a call ran.
 Operations: TypeAlias = "dict[tuple[Any, ...], _Ran]"
 Operand = Array | float
+Axis = int | tuple[int, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
 class _Ran:
-    """What a call needs that has run before: its kernel, the result's layout, and which of its
-    operands are tensors of the kernel and which are numbers; a kernel of the build may have more
-    numbers than the operation."""
+    """What a call needs that has run before: its kernel, the result's layout, and what of the
+    values that it was given are tensors of the kernel and numbers, by their places. `constants`
+    come after those values."""
 
     kernel: Kernel
+    options: tuple[Any, ...]
     layout: Layout
     tensors: tuple[int, ...]
-    scalars: tuple[int, ...]
-    unused: tuple[float, ...]
+    scalars: tuple[tuple[int, str], ...]
+    constants: tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """The same of an expression, whose operands have names."""
-
-    kernel: Kernel
-    layout: Layout
-    tensors: tuple[str, ...]
-    scalars: tuple[Scalar, ...]
-    numbers: tuple[float, ...]
-
-
-_seen: dict[tuple[Any, ...], _Seen] = {}
+_expressions: dict[tuple[Any, ...], _Ran] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +62,10 @@ class _Plan:
     tensors: tuple[str, ...]  # those that the kernel takes, by name
     scalars: tuple[Scalar, ...]  # a number of a row's kernel is named by its input
     numbers: tuple[float, ...]
-    dtype: DTypeName  # of the result
+    dtypes: tuple[DTypeName, ...]  # of the result, the usual one first
+    written: DTypeName | None = None  # what the kernel writes, where that is another
+    over: tuple[Axis, bool] | None = None  # of a reduction: its axes, and do they stay?
+    limits: tuple[Limit, ...] = ()  # of numbers that must fit
 
 
 def operate(
@@ -81,48 +77,82 @@ def operate(
            None if out is None else _layout_of(name, out))  # fmt: skip
     ran = known.get(key)
     if ran is not None:
-        tensors = [args[i] for i in ran.tensors]
-        result = tensors[0]._fresh(ran.layout) if out is None else out  # type: ignore[union-attr]
-        locations = [t._location for t in tensors]  # type: ignore[union-attr]
-        scalars = (*params, *[args[i] for i in ran.scalars], *ran.unused)
-        launch((ran.kernel, (), *locations, result._location), (*tensors, result), scalars)  # type: ignore[arg-type]
-        return result
+        return _again(ran, (*args, *params) if params else args, out)
     op = OPS[name]
-    operands = dict(zip(op.inputs, args, strict=True))
-    types = {n: _type(name, n, a) for n, a in operands.items()}
-    plan = _plan_of_row(name, tuple(types.items()))
-    numbers = dict(zip(op.params, params, strict=True))
-    result, direct = _run(name, plan, operands, numbers, out)
-    if direct:
-        places = {n: i for i, n in enumerate(op.inputs)}
-        given = [source for source, _ in plan.scalars if source in places]
-        if len(known) >= arrays.MAX_KNOWN:
-            known.clear()
-        known[key] = _Ran(
-            plan.kernel, result._layout, tuple([places[n] for n in plan.tensors]),
-            tuple([places[n] for n in given]), plan.numbers,
-        )  # fmt: skip
-    return result
+    types = [(n, _type(name, n, a)) for n, a in zip(op.inputs, args, strict=True)]
+    plan = _plan_of_row(name, tuple(types))
+    operands = dict(zip((*op.inputs, *op.params), (*args, *params), strict=True))
+    return _run(name, plan, operands, out, known, key)
 
 
 def evaluate(
     op: str, text: str | Expression, operands: Mapping[str, Operand], out: Tensor | None
 ) -> Any:
     """The value of an expression, as a text or parsed, over named operands."""
-    given = [v._layout if isinstance(v, Tensor) else type(v) for v in operands.values()]
-    key = (op, text, None if out is None else _layout_of(op, out), *operands, *given)
-    seen = _seen.get(key)
-    if seen is not None:
-        tensors = [operands[n] for n in seen.tensors]
-        result = tensors[0]._fresh(seen.layout) if out is None else out  # type: ignore[union-attr]
-        locations = [t._location for t in tensors]  # type: ignore[union-attr]
-        numbers = scalar_values(seen.scalars, operands, seen.numbers)
-        launch(
-            (seen.kernel, (), *locations, result._location),
-            (*tensors, result),  # type: ignore[arg-type]
-            numbers,
-        )
-        return result
+    given = operands.values()
+    key = (op, text, None if out is None else _layout_of(op, out), *operands,
+           *[v._layout if isinstance(v, Tensor) else type(v) for v in given])  # fmt: skip
+    ran = _expressions.get(key)
+    if ran is not None:
+        return _again(ran, (*given,), out)
+    expression, types = _parsed(op, text, operands)
+    program = _program(op, expression.root, types)
+    plan = _Plan(
+        program.kernel, program.tensors, program.scalars, expression.numbers, (program.dtype,),
+        native(program.dtype), limits=program.limits,
+    )  # fmt: skip
+    return _run(op, plan, operands, out, _expressions, key)
+
+
+def reduce(
+    op: str, text: str, how: str, operands: Mapping[str, Operand], axis: Axis, keepdims: bool,
+    out: Tensor | None,
+) -> Any:  # fmt: skip
+    """The reduction `how` of an expression over named operands."""
+    given = operands.values()
+    key = (op, text, how, axis, keepdims, None if out is None else _layout_of(op, out), *operands,
+           *[v._layout if isinstance(v, Tensor) else type(v) for v in given])  # fmt: skip
+    ran = _expressions.get(key)
+    if ran is not None:
+        return _again(ran, (*given,), out)
+    expression, types = _parsed(op, text, operands)
+    program = _reduction(op, how, expression.root, types)
+    plan = _Plan(
+        program.kernel, program.tensors, program.scalars, expression.numbers, program.dtypes,
+        over=(axis, keepdims), limits=program.limits,
+    )  # fmt: skip
+    return _run(op, plan, operands, out, _expressions, key)
+
+
+def _again(ran: _Ran, given: tuple[Any, ...], out: Tensor | None) -> Tensor:
+    """A call that has run before, on tensors of the same layouts."""
+    tensors = [given[i] for i in ran.tensors]
+    result = tensors[0]._fresh(ran.layout) if out is None else out
+    scalars: tuple[float, ...] = ()
+    if ran.scalars:
+        scalars = _numbers(ran.scalars, (*given, *ran.constants))
+    key = (ran.kernel, ran.options, *[t._location for t in tensors], result._location)
+    launch(key, (*tensors, result), scalars)
+    return result
+
+
+def _numbers(wanted: Sequence[tuple[int, str]], values: Sequence[Any]) -> tuple[float, ...]:
+    """The numbers of a call, as the kernel takes them."""
+    found = []
+    for place, kind in wanted:
+        value = values[place]
+        if kind == "f32":
+            value = float(value)
+        elif kind == "bool":
+            value = value != 0
+        found.append(value)
+    return tuple(found)
+
+
+def _parsed(
+    op: str, text: str | Expression, operands: Mapping[str, Operand]
+) -> tuple[Expression, tuple[tuple[str, str], ...]]:
+    """An expression, and the dtypes of its operands; ArgumentError where they are not its names."""
     expression = text if isinstance(text, Expression) else parse(op, text)
     for name in operands:
         if name not in expression.inputs:
@@ -130,19 +160,7 @@ def evaluate(
     for name in expression.inputs:
         if name not in operands:
             raise ArgumentError(f"[{op}] the expression names {name}, which is not given")
-    types = tuple([(n, _type(op, n, operands[n])) for n in expression.inputs])
-    program = _program(op, expression.root, types)
-    plan = _Plan(
-        program.kernel, program.tensors, program.scalars, expression.numbers, program.dtype
-    )  # fmt: skip
-    result, direct = _run(op, plan, operands, {}, out)
-    if direct and plan.tensors:
-        if len(_seen) >= arrays.MAX_KNOWN:
-            _seen.clear()
-        _seen[key] = _Seen(
-            plan.kernel, result._layout, plan.tensors, plan.scalars, expression.numbers
-        )  # fmt: skip
-    return result
+    return expression, tuple([(n, _type(op, n, operands[n])) for n in expression.inputs])
 
 
 def _layout_of(op: str, out: object) -> Layout:
@@ -179,9 +197,13 @@ def _plan_of_row(name: str, types: tuple[tuple[str, str], ...]) -> _Plan:
         unused = (0.0,) * (len(kernel.scalars) - len(scalars))
         scalars += tuple((i, "f32") for i in range(len(unused)))
         result: DTypeName = "bool" if op.output == "bool" else strong(dtype)
-        return _Plan(kernel, op.inputs, scalars, unused, result)
+        return _Plan(kernel, op.inputs, scalars, unused, (result,))
     program = row_program(name, types)
-    return _Plan(program.kernel, program.tensors, program.scalars, (), program.dtype)
+    written = native(program.dtype)
+    return _Plan(
+        program.kernel, program.tensors, program.scalars, (), (program.dtype,), written,
+        limits=program.limits,
+    )  # fmt: skip
 
 
 @functools.lru_cache(maxsize=512)
@@ -191,13 +213,31 @@ def _program(op: str, root: Node, types: tuple[tuple[str, str], ...]) -> Program
     return Program(op, resolve(op, root, dict(types)), tensors)
 
 
+@functools.lru_cache(maxsize=512)
+def _reduction(
+    op: str, how: str, root: Node, types: tuple[tuple[str, str], ...]
+) -> ReductionProgram:
+    """The program of a reduction of an expression."""
+    tensors = {n: t for n, t in types if not t.startswith("weak ")}
+    if not tensors:
+        raise ArgumentError(f"[{op}] the expression names no tensor and no array")
+    return ReductionProgram(op, how, resolve(op, root, dict(types)), tensors)
+
+
 def _run(
-    op: str, plan: _Plan, operands: Mapping[str, Any], params: Mapping[str, float],
-    out: Tensor | None,
-) -> tuple[Any, bool]:  # fmt: skip
-    """The result, and whether tensors went to the kernel and came from it as they are."""
+    op: str, plan: _Plan, operands: Mapping[str, Any], out: Tensor | None,
+    known: dict[tuple[Any, ...], _Ran], key: tuple[Any, ...],
+) -> Any:  # fmt: skip
+    """The result. `known` is told how, where tensors went to the kernel and came from it as they
+    are."""
+    for limit in plan.limits:
+        number = (
+            plan.numbers[limit.source] if isinstance(limit.source, int) else operands[limit.source]
+        )
+        if not limit.low <= number <= limit.high:
+            raise ArgumentError(f"[{op}] {number!r:.40} does not fit {limit.dtype}")
     device, host = _device(operands.values(), out)
-    tensors, direct = [], not host
+    tensors, direct = [], not host and bool(plan.tensors)
     for name in plan.tensors:
         value = operands[name]
         if not isinstance(value, Tensor):
@@ -206,29 +246,40 @@ def _run(
             value, direct = value.astype(native(value.dtype)), False
         tensors.append(value)
     shape = _shape(op, dict(zip(plan.tensors, tensors, strict=True)))
-    if out is not None and (out.shape != shape or out.dtype != plan.dtype):
+    options: tuple[Any, ...] = ()
+    if plan.over is not None:
+        shape, options = reduced_shape(op, shape, *plan.over), (plan.over[0],)
+    dtype = plan.dtypes[0] if out is None or out.dtype not in plan.dtypes else out.dtype
+    if out is not None and (out.shape != shape or out.dtype != dtype):
         if out.shape != shape:
             raise ShapeError(f"[{op}] out must have shape {shape} but has {out.shape}")
-        raise DTypeError(f"[{op}] out must be {plan.dtype} but is {out.dtype}")
-    written = native(plan.dtype)
-    if out is not None and written == plan.dtype:
+        raise DTypeError(f"[{op}] out must be {' or '.join(plan.dtypes)} but is {out.dtype}")
+    written = plan.written or dtype
+    if out is not None and written == dtype:
         result = out
     else:
         lay = contiguous_layout(shape, DTYPES[written])
         result = tensors[0]._fresh(lay) if tensors else device.empty(shape, lay.dtype.name)
-    numbers = scalar_values(plan.scalars, {**operands, **params}, plan.numbers)
+    places = {n: i for i, n in enumerate(operands)}
+    scalars = tuple(
+        [(s + len(places) if isinstance(s, int) else places[s], kind) for s, kind in plan.scalars]
+    )
     launch(
-        (plan.kernel, (), *[t._location for t in tensors], result._location),
-        (*tensors, result), numbers,
+        (plan.kernel, options, *[t._location for t in tensors], result._location),
+        (*tensors, result), _numbers(scalars, (*operands.values(), *plan.numbers)),
     )  # fmt: skip
-    if written != plan.dtype:
-        direct = False
+    if written != dtype:
         if out is None:
-            result = result.astype(plan.dtype)
+            result = result.astype(dtype)
         else:
             out[...] = result
             result = out
-    return (result.numpy() if host else result), direct
+    elif direct:
+        if len(known) >= arrays.MAX_KNOWN:
+            known.clear()
+        among = tuple([places[n] for n in plan.tensors])
+        known[key] = _Ran(plan.kernel, options, result._layout, among, scalars, plan.numbers)
+    return result.numpy() if host else result
 
 
 def _device(values: Any, out: Tensor | None) -> tuple[Device, bool]:

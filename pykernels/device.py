@@ -32,7 +32,8 @@ from .runtime.launch import run
 from .runtime.memory import MemoryStats
 from .runtime.profile import Profile, profiled
 from .scalars import bits_of
-from .views import Index, TensorBase
+from .selecting import put
+from .views import Index
 
 __all__ = ["Device", "Tensor", "default_device", "device_of"]
 
@@ -362,14 +363,19 @@ class Tensor(TensorMethods):
         device: Device = self._context.facade
         return device
 
-    def __setitem__(self, index: Index, value: Any) -> None:
+    def __setitem__(self, index: Index | Tensor, value: Any) -> None:
         """Set elements to a number, or to an array or tensor that broadcasts to them; it is
-        converted to the tensor's dtype, arrays by numpy's rules, tensors by those of `cpy`."""
-        if isinstance(index, (TensorBase, np.ndarray)):
-            raise ArgumentError(
-                "[setitem] a tensor or array as index only reads: use pk.where, pk.masked_fill or "
-                "pk.scatter"
-            )
+        converted to the tensor's dtype, arrays by numpy's rules, tensors by those of `cpy`.
+
+        One tensor of integers (int32 or int64, none counting from the end) sets parts along the
+        first axis, of equal ones any; one of bools over the leading axes sets where it is True.
+        With a mask and no number the number of its elements is read, so captures refuse it.
+        """
+        if isinstance(index, Tensor):
+            if not isinstance(value, (Tensor, bool, int, float, np.generic)):
+                value = self.device.tensor(value, self.dtype)
+            put(self, index, value)
+            return
         target = self[index]
         if isinstance(value, (bool, int, float, np.generic)):
             run(_fill.KERNEL, (target,), bits_of("setitem", value, target.dtype))

@@ -9,7 +9,7 @@ from typing import Any, Self, TypeAlias
 
 import numpy as np
 
-__all__ = ["Operators"]
+__all__ = ["Operators", "function", "is_function"]
 
 Operand: TypeAlias = "Operators | np.ndarray[Any, np.dtype[Any]] | np.generic | float"
 # Functions of numpy that we call otherwise, and what reducing with a function is.
@@ -20,7 +20,7 @@ _REDUCTIONS = {
 
 
 @functools.cache
-def _function(name: str) -> Callable[..., Any]:
+def function(name: str) -> Callable[..., Any]:
     """A function of layer two, which is loaded when an operator is first used."""
     found: Callable[..., Any] = getattr(importlib.import_module("pykernels.functional"), name)
     return found
@@ -33,11 +33,11 @@ def _fits(other: object) -> bool:
 def _two(name: str, a: Any, b: Any) -> Any:
     if not (_fits(a) and _fits(b)):
         return NotImplemented
-    return _function(name)(a, b)
+    return function(name)(a, b)
 
 
 def _into(name: str, a: Any, b: Any) -> Any:
-    return _function(name)(a, b, out=a) if _fits(b) else NotImplemented
+    return function(name)(a, b, out=a) if _fits(b) else NotImplemented
 
 
 def is_function(name: str) -> bool:
@@ -193,13 +193,13 @@ class Operators:
         return _two("not_equal", self, other)  # type: ignore[no-any-return]
 
     def __neg__(self) -> Self:
-        return _function("neg")(self)  # type: ignore[no-any-return]
+        return function("neg")(self)  # type: ignore[no-any-return]
 
     def __abs__(self) -> Self:
-        return _function("abs")(self)  # type: ignore[no-any-return]
+        return function("abs")(self)  # type: ignore[no-any-return]
 
     def __invert__(self) -> Self:
-        return _function("bitwise_not")(self)  # type: ignore[no-any-return]
+        return function("bitwise_not")(self)  # type: ignore[no-any-return]
 
     def __pos__(self) -> Self:
         return self.copy()  # type: ignore[attr-defined, no-any-return]
@@ -216,11 +216,11 @@ class Operators:
         if method not in ("__call__", "reduce"):
             name = ""
         try:
-            function = _function(name)
+            called = function(name)
         except AttributeError:
-            called = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
+            missing = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
             raise TypeError(
-                f"tensors have no numpy.{called}: compute with .numpy() on the host"
+                f"tensors have no numpy.{missing}: compute with .numpy() on the host"
             ) from None
         if method == "reduce":
             named.setdefault("axis", 0)  # as numpy has it; np.sum gives None
@@ -228,7 +228,7 @@ class Operators:
                 named.pop("dtype", None)
         [out] = named.pop("out", (None,))
         if out is None or isinstance(out, Operators):
-            return function(*inputs, **named, out=out)
-        result = function(*inputs, **named)
+            return called(*inputs, **named, out=out)
+        result = called(*inputs, **named)
         np.copyto(out, result.numpy(), casting="same_kind")
         return out

@@ -14,7 +14,7 @@ import numpy as np
 from .dtypes import DType, DTypeName, dtype_of, numpy_dtype
 from .errors import ArgumentError, DTypeError
 
-__all__ = ["bits_of", "flag", "integer", "integers", "real"]
+__all__ = ["axes", "bits_of", "flag", "integer", "integers", "real"]
 
 
 def integer(op: str, name: str, value: Any) -> int:
@@ -35,6 +35,13 @@ def integers(op: str, name: str, value: Any) -> Any:
         return _index(value)
     except TypeError:
         raise ArgumentError(f"[{op}] {name} must hold integers but is {value!r}") from None
+
+
+def axes(op: str, axis: Any) -> Any:
+    """An axis as an int, several as a tuple of ints; None stays what it is."""
+    if axis is None or isinstance(axis, (tuple, list)):
+        return None if axis is None else integers(op, "axis", tuple(axis))
+    return integer(op, "axis", axis)
 
 
 def _index(value: Any) -> int:

@@ -1,25 +1,29 @@
 """Elements and rows that an index tensor names, and where a tensor is not zero.
 
-What `Tensor.__getitem__` and functions share: they allocate the result themselves.
+What `Tensor.__getitem__`, `__setitem__` and functions share: they allocate results themselves.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from ._generated.kernels import fill as _fill
 from ._generated.kernels import get_rows as _get_rows
 from ._generated.kernels import nonzero as _nonzero
 from ._generated.kernels import nonzero_offsets as _offsets
+from ._generated.kernels import set_rows as _set_rows
 from .dtypes import DTYPES
 from .errors import DTypeError, ShapeError
-from .layout import Layout, contiguous_layout, layout
+from .layout import Layout, contiguous_layout, expands_to, layout
+from .operators import function
 from .plan import Kernel, cdiv
 from .runtime.launch import run
+from .scalars import bits_of
 from .views import TensorBase, reshaped_strides
 
-__all__ = ["nonzero", "rows_at", "select", "selected"]
+__all__ = ["nonzero", "put", "rows_at", "select", "selected"]
 
 T = TypeVar("T", bound=TensorBase)
 CHUNK = 4096  # elements that one offset stands for: plans/move/nonzero_offsets.py
@@ -27,17 +31,71 @@ CHUNK = 4096  # elements that one offset stands for: plans/move/nonzero_offsets.
 
 def rows_at(x: T, index: TensorBase) -> T:
     """x[index]: the parts of x along its first axis that integers name."""
-    if x.ndim == 0:
-        raise ShapeError("[getitem] a tensor without axes has no elements to pick")
-    if index.dtype not in ("int32", "int64"):
-        raise DTypeError(
-            f"[getitem] an index must be int32, int64 or bool but is {index.dtype}: "
-            "pk.tensor(values, 'int32') makes one"
-        )
+    _check_index("getitem", x, index)
     result = x._fresh(contiguous_layout((index.size, *x.shape[1:]), x._layout.dtype))
     flat = index if index.ndim == 1 else index.reshape(-1)
     select(_get_rows.KERNEL, x, 0, flat, result, True)
     return result if index.ndim == 1 else result.reshape((*index.shape, *x.shape[1:]))
+
+
+def _check_index(op: str, x: TensorBase, index: TensorBase) -> None:
+    if x.ndim == 0:
+        raise ShapeError(f"[{op}] a tensor without axes has no elements to pick")
+    if index.dtype not in ("int32", "int64"):
+        raise DTypeError(
+            f"[{op}] an index must be int32, int64 or bool but is {index.dtype}: "
+            "pk.tensor(values, 'int32') makes one"
+        )
+
+
+def put(x: TensorBase, index: TensorBase, value: Any) -> None:
+    """x[index] = value, a tensor or a number, for integers or a mask."""
+    if not isinstance(value, TensorBase):
+        bits = bits_of("setitem", value, x.dtype)
+        if index.dtype == "bool" and x.dtype != "int64":  # which is not computed with
+            _check_mask("setitem", x, index)
+            mask = index[(..., *(None,) * (x.ndim - index.ndim))]
+            number = {"b": bool, "f": float}.get(x._layout.dtype.kind, int)(value)
+            function("masked_fill")(x, mask, number, out=x)
+            return
+        value = x._fresh(contiguous_layout((), x._layout.dtype))
+        run(_fill.KERNEL, (value,), bits)
+    (_put_where if index.dtype == "bool" else _put_rows)(x, index, value)
+
+
+def _put_rows(x: TensorBase, index: TensorBase, value: TensorBase, check: bool = True) -> None:
+    """x[index] = value: the parts of x along its first axis that integers name are set to what
+    broadcasts to them."""
+    _check_index("setitem", x, index)
+    shape = (*index.shape, *x.shape[1:])
+    if not expands_to(value.shape, shape):
+        raise ShapeError(f"[setitem] value must broadcast to {shape} but has shape {value.shape}")
+    value = value.broadcast_to(shape)
+    if index.ndim != 1:
+        index, value = index.reshape(-1), value.reshape((index.size, *x.shape[1:]))
+    dst, src = _as_rows(x._layout, value._layout, 0)
+    run(_set_rows.KERNEL, (value._with(src), index, x._with(dst)), options=(check,))
+
+
+def _put_where(x: TensorBase, mask: TensorBase, value: TensorBase) -> None:
+    """x[mask] = value: the parts of x where a mask over its leading axes is True; reads their
+    number."""
+    _check_mask("setitem", x, mask)
+    (places,) = nonzero(mask.reshape(-1), "setitem")
+    shape = (mask.size, *x.shape[mask.ndim :])
+    if reshaped_strides(x._layout, shape) is not None:
+        _put_rows(x.reshape(shape), places, value, False)
+        return
+    whole = x.copy()  # whose leading axes can be one
+    _put_rows(whole.reshape(shape), places, value, False)
+    run(x._context.copy, (whole, x))
+
+
+def _check_mask(op: str, x: TensorBase, mask: TensorBase) -> None:
+    if mask.ndim == 0 or x.shape[: mask.ndim] != mask.shape:
+        raise ShapeError(
+            f"[{op}] a mask must have the leading sizes of {x.shape} but has shape {mask.shape}"
+        )
 
 
 def select(
@@ -93,10 +151,7 @@ def nonzero(x: T, op: str = "nonzero") -> T:
 
 def selected(x: T, mask: TensorBase, op: str = "getitem") -> T:
     """x[mask]: the parts of x where a mask over its leading axes is True; reads their number."""
-    if mask.ndim == 0 or x.shape[: mask.ndim] != mask.shape:
-        raise ShapeError(
-            f"[{op}] a mask must have the leading sizes of {x.shape} but has shape {mask.shape}"
-        )
+    _check_mask(op, x, mask)
     rest = x.shape[mask.ndim :]
     (places,) = nonzero(mask.reshape(-1), op)
     rows = x.reshape((mask.size, *rest))

@@ -51,6 +51,10 @@ class Texts(Mapping[str, Text]):
         head, body, *features = self._texts[key].split()
         return Text(self._piece(head) + self._piece(body), tuple(features))
 
+    def body(self, key: str) -> str:
+        """A text without its head."""
+        return self._piece(self._texts[key].split()[1])
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._texts)
 

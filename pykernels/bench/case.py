@@ -17,14 +17,15 @@ from pykernels.device import Device, Tensor
 from pykernels.dtypes import DTYPES, DTypeName, numpy_dtype
 from pykernels.errors import PyKernelsError
 from pykernels.layout import View
-from pykernels.plan import Kernel
+from pykernels.plan import Kernel, touched
 
-from .check import Verdict, asks_for, verdict
+from .check import Verdict, asks_for, compared, verdict
 
 __all__ = [
     "Case",
     "CheckFailed",
     "Counts",
+    "Function",
     "Loaded",
     "Operand",
     "Part",
@@ -88,6 +89,22 @@ class Operand:
 
 
 @dataclass(frozen=True)
+class Function:
+    """What a case measures that is no kernel of the package: a function that makes one.
+
+    call: takes the tensors of the case by name.
+    meaning, budget: of its output and what f32 may be off by, from the arrays by name; `shape` is
+        that of the output.
+    operations: of a call.
+    """
+
+    call: Callable[..., object]
+    meaning: Callable[..., Array]
+    budget: Callable[..., Array]
+    operations: int
+
+
+@dataclass(frozen=True)
 class Case:
     """A call of one kernel.
 
@@ -99,6 +116,7 @@ class Case:
         large output; its output is a view of the whole output.
     prepare: called once with each set of tensors, to compute inputs that depend on others.
     used: the shape that counts as work of a tensor of which the device is told to use a part only.
+    function: what is called in place of the kernel, whose name is the function's then.
     """
 
     kernel: str
@@ -111,6 +129,7 @@ class Case:
     part: Part | None = None
     prepare: Callable[[dict[str, Any]], None] | None = None
     used: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    function: Function | None = None
 
     @property
     def dtype(self) -> str:
@@ -170,7 +189,8 @@ class Loaded:
 
     def __init__(self, dev: Device, case: Case, sets: int, seed: int, apart: int) -> None:
         self.dev, self.case = dev, case
-        self.call = getattr(kernels, case.kernel)
+        function = case.function
+        self.call = function.call if function else getattr(kernels, case.kernel)
         names = list(case.tensors)
         arenas, self._between = {}, []
         for i, (n, o) in enumerate(case.tensors.items()):
@@ -178,8 +198,10 @@ class Loaded:
                 self._between.append(dev.empty((2 * i + 1) * apart, "uint8"))
             arenas[n] = _arena(dev, o, sets, seed + i)
         self.sets = [{n: _at(arenas[n], case.tensors[n], i) for n in names} for i in range(sets)]
-        roles = {a.name: a.role for a in kernel_of(case.kernel).args}
-        self.outputs = [n for n in names if roles[n] == "out"]
+        self.outputs = names[-1:]
+        if function is None:
+            roles = {a.name: a.role for a in kernel_of(case.kernel).args}
+            self.outputs = [n for n in names if roles[n] == "out"]
         if case.prepare is not None:
             for tensors in self.sets:
                 case.prepare(tensors)
@@ -197,10 +219,26 @@ class Loaded:
 
     def views(self) -> list[View | None]:
         """What a plan sees of the first set."""
+        if self.case.function is not None:
+            return [_view(t) for t in self.sets[0].values()]
         return [_view(self.sets[0].get(a.name)) for a in kernel_of(self.case.kernel).args]
 
     def count(self) -> Counts:
         """Run one call and count."""
+        with self.dev.profile() as p:
+            self.call(**self.sets[0], **self.case.args)
+        labels = (r.label.partition(" mode=")[0] for r in p.records)
+        return Counts(
+            *self._work(),
+            len(p.records),
+            sum(r.nbytes for r in p.records),
+            " + ".join(dict.fromkeys(labels)),
+        )
+
+    def _work(self) -> tuple[int, int]:
+        """Bytes and operations that a call asks for."""
+        if self.case.function is not None:
+            return touched(*self.views()), self.case.function.operations
         kernel = kernel_of(self.case.kernel)
         views = [
             v.with_layout(self.case.used.get(a.name, v.shape), v.strides) if v else None
@@ -208,16 +246,7 @@ class Loaded:
         ]
         names = {*_parameters(kernel.operations)} - {a.name for a in kernel.args}
         args = {k: v for k, v in self.case.args.items() if k in names}
-        with self.dev.profile() as p:
-            self.call(**self.sets[0], **self.case.args)
-        labels = (r.label.partition(" mode=")[0] for r in p.records)
-        return Counts(
-            kernel.nbytes(*views, **args),
-            kernel.operations(*views, **args),
-            len(p.records),
-            sum(r.nbytes for r in p.records),
-            " + ".join(dict.fromkeys(labels)),
-        )
+        return kernel.nbytes(*views, **args), kernel.operations(*views, **args)
 
     def parts(self, calls: int = 5) -> tuple[tuple[str, float], ...]:
         """Each dispatch of a call: its text, and the median of its GPU time over some calls."""
@@ -237,7 +266,8 @@ class Loaded:
         for name in outputs:
             _poison(tensors[name])
         parts = list(self._parts(tensors))
-        before = [n for n in outputs if asks_for(self.case.kernel, n)]
+        made = self.case.function
+        before = [n for n in outputs if made is None and asks_for(self.case.kernel, n)]
         given = [n for n in tensors if n not in outputs or n in before]
         hosts = [{n: p[n].numpy() for n in given} for p in parts]
         if call is None:
@@ -247,7 +277,12 @@ class Loaded:
         found = Verdict(0.0, 0.0, 0, 0)
         for part, host in zip(parts, hosts, strict=True):
             got = [part[n].numpy() for n in outputs]
-            found = found.joined(verdict(self.case.kernel, host, dict(self.case.args), got))
+            if made is not None:
+                bound = made.budget(**host, shape=got[0].shape)
+                one = compared(made.meaning(**host, shape=got[0].shape), got[0], bound)
+            else:
+                one = verdict(self.case.kernel, host, dict(self.case.args), got)
+            found = found.joined(one)
         if found.wrong:
             raise CheckFailed(f"[{self.case.kernel}] {self.case.id}: {found}")
         return found

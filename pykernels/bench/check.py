@@ -11,7 +11,7 @@ import numpy as np
 
 from pykernels.reference import budget, function
 
-__all__ = ["TOLERANCES", "Verdict", "asks_for", "differing", "expected", "verdict"]
+__all__ = ["TOLERANCES", "Verdict", "asks_for", "compared", "differing", "expected", "verdict"]
 
 Array = np.ndarray[Any, Any]
 
@@ -80,7 +80,7 @@ def verdict(
     bounds = allowed if isinstance(allowed, tuple) else (allowed,) * len(want)
     found = Verdict(0.0, 0.0, 0, 0)
     for w, g, bound in zip(want, got, bounds, strict=True):
-        found = found.joined(_compared(w, g, bound))
+        found = found.joined(compared(w, g, bound))
     return found
 
 
@@ -93,7 +93,8 @@ def _budget(kernel: str, arrays: Mapping[str, Array], args: Mapping[str, Any], g
     return bound(**arrays, **args, **extra)
 
 
-def _compared(want: Array, got: Array, bound: Array | None) -> Verdict:
+def compared(want: Array, got: Array, bound: Array | None) -> Verdict:
+    """One output: bit for bit where `want` has its dtype, else within a bound of each element."""
     if want.dtype == got.dtype:
         wrong = differing(want, got)
         return Verdict(float("inf") if wrong else 0.0, float(wrong), wrong, got.size)

@@ -100,6 +100,7 @@ def command(
     `pykernels bench --compare A.json B.json` says what got slower from A to B; with A.json alone,
     and neither --shape nor --dtype, what A has is measured again first.
     """
+    from pykernels.bench.cases import FUNCTIONS
     from pykernels.bench.report import Report
     from pykernels.bench.table import table
 
@@ -108,7 +109,8 @@ def command(
         return
     before = Report.load(compare) if compare else None
     for name in names:
-        kernel(name)
+        if name not in FUNCTIONS:
+            kernel(name)
     if options["listing"]:
         for case in _cases(names, options, options["edge"] or 0):
             origin = f"  ({case.name}: {case.origin})" if case.origin else ""
@@ -131,10 +133,10 @@ def _can_plot() -> bool:
 
 
 def _cases(names: Iterable[str], options: dict[str, Any], edge: int) -> list[Case]:
-    from pykernels.bench.cases import cases, default_shape
+    from pykernels.bench.cases import FUNCTIONS, cases, default_shape
     from pykernels.bench.shapes import cut
 
-    wanted = list(names) or sorted(manifest()["kernels"])
+    wanted = list(names) or sorted([*manifest()["kernels"], *FUNCTIONS])
     if not options["shapes"] and not options["dtypes"]:
         found = [case for case in cases(edge) if case.kernel in wanted]
     else:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, overload
+from typing import Any, TypeVar
 
 from pykernels.apply import Operations, evaluate, operate
 from pykernels.arrays import Array, NDArray
 from pykernels.device import Tensor
 from pykernels.errors import ShapeError
-from pykernels.scalars import flag, integer
+from pykernels.scalars import flag, integer, real
 
 __all__ = [
-    "allclose", "clamp", "clip", "elementwise", "geglu", "isclose", "masked_fill", "reglu",
-    "swiglu",
+    "allclose", "clamp", "clip", "elementwise", "geglu", "isclose", "masked_fill", "nan_to_num",
+    "reglu", "swiglu",
 ]  # fmt: skip
+
+Given = TypeVar("Given", Tensor, NDArray, Array)
+_LARGEST = {
+    "float32": 3.4028234663852886e38, "float16": 65504.0, "bfloat16": 3.3895313892515355e38,
+}  # fmt: skip
 
 
 def elementwise(expression: str, *, out: Tensor | None = None, **operands: Array | float) -> Array:
@@ -87,6 +92,31 @@ def masked_fill(x: Array, mask: Array, value: float, *, out: Tensor | None = Non
     return evaluate("masked_fill", "where(mask, value, x)", operands, out)  # type: ignore[no-any-return]
 
 
+_nan_to_num_known: Operations = {}
+
+
+def nan_to_num(
+    x: Given, *, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None,
+    out: Tensor | None = None,
+) -> Given:  # fmt: skip
+    """Finite numbers in place of NaN and the infinities; other elements as they are.
+
+    Args:
+        x: Tensor or numpy array, computed as float32 or float16.
+        nan: A number.
+        posinf: A number; None is the largest of the dtype of x, as in numpy.
+        neginf: A number; None is the smallest of it.
+        out: The Tensor to write to, x too; None makes one.
+    """
+    most = _LARGEST.get(str(getattr(x, "dtype", "")), _LARGEST["float32"])
+    numbers = (
+        real("nan_to_num", "nan", nan),
+        most if posinf is None else real("nan_to_num", "posinf", posinf),
+        -most if neginf is None else real("nan_to_num", "neginf", neginf),
+    )
+    return operate("nan_to_num", _nan_to_num_known, (x,), numbers, out)  # type: ignore[no-any-return]
+
+
 def isclose(
     a: Array | float, b: Array | float, rtol: float = 1e-5, atol: float = 1e-8,
     equal_nan: bool = False, *, out: Tensor | None = None,
@@ -118,28 +148,10 @@ def allclose(
     return bool(every(isclose(a, b, rtol, atol, equal_nan)))
 
 
-_swiglu_known: Operations = {}
-
-
-@overload
 def swiglu(
-    x: Tensor, gate: Array | None = None, *, axis: int = -1, swapped: bool = False,
+    x: Given, gate: Given | None = None, *, axis: int = -1, swapped: bool = False,
     out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def swiglu(
-    x: NDArray, gate: NDArray | None = None, *, axis: int = -1, swapped: bool = False,
-    out: None = None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def swiglu(
-    x: Array, gate: Array | None = None, *, axis: int = -1, swapped: bool = False,
-    out: Tensor | None = None,
-) -> Array: ...  # fmt: skip
-def swiglu(
-    x: Array, gate: Array | None = None, *, axis: int = -1, swapped: bool = False,
-    out: Tensor | None = None,
-) -> Array:  # fmt: skip
+) -> Given:  # fmt: skip
     """x times silu of the gate, in one pass.
 
     Args:
@@ -155,32 +167,13 @@ def swiglu(
 
     Source: Shazeer 2020.
     """
-    x, gate = (x, gate) if gate is not None else _halves("swiglu", x, axis, swapped)
-    return operate("swiglu", _swiglu_known, (x, gate), (), out)  # type: ignore[no-any-return]
+    return _gated("swiglu", x, gate, axis, swapped, out)  # type: ignore[no-any-return]
 
 
-_geglu_known: Operations = {}
-
-
-@overload
 def geglu(
-    x: Tensor, gate: Array | None = None, *, axis: int = -1, swapped: bool = False,
+    x: Given, gate: Given | None = None, *, axis: int = -1, swapped: bool = False,
     out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def geglu(
-    x: NDArray, gate: NDArray | None = None, *, axis: int = -1, swapped: bool = False,
-    out: None = None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def geglu(
-    x: Array, gate: Array | None = None, *, axis: int = -1, swapped: bool = False,
-    out: Tensor | None = None,
-) -> Array: ...  # fmt: skip
-def geglu(
-    x: Array, gate: Array | None = None, *, axis: int = -1, swapped: bool = False,
-    out: Tensor | None = None,
-) -> Array:  # fmt: skip
+) -> Given:  # fmt: skip
     """x times gelu of the gate, in one pass.
 
     Args:
@@ -196,32 +189,13 @@ def geglu(
 
     Source: Shazeer 2020.
     """
-    x, gate = (x, gate) if gate is not None else _halves("geglu", x, axis, swapped)
-    return operate("geglu", _geglu_known, (x, gate), (), out)  # type: ignore[no-any-return]
+    return _gated("geglu", x, gate, axis, swapped, out)  # type: ignore[no-any-return]
 
 
-_reglu_known: Operations = {}
-
-
-@overload
 def reglu(
-    x: Tensor, gate: Array | None = None, *, axis: int = -1, swapped: bool = False,
+    x: Given, gate: Given | None = None, *, axis: int = -1, swapped: bool = False,
     out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def reglu(
-    x: NDArray, gate: NDArray | None = None, *, axis: int = -1, swapped: bool = False,
-    out: None = None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def reglu(
-    x: Array, gate: Array | None = None, *, axis: int = -1, swapped: bool = False,
-    out: Tensor | None = None,
-) -> Array: ...  # fmt: skip
-def reglu(
-    x: Array, gate: Array | None = None, *, axis: int = -1, swapped: bool = False,
-    out: Tensor | None = None,
-) -> Array:  # fmt: skip
+) -> Given:  # fmt: skip
     """x times relu of the gate, in one pass.
 
     Args:
@@ -237,8 +211,18 @@ def reglu(
 
     Source: Shazeer 2020.
     """
-    x, gate = (x, gate) if gate is not None else _halves("reglu", x, axis, swapped)
-    return operate("reglu", _reglu_known, (x, gate), (), out)  # type: ignore[no-any-return]
+    return _gated("reglu", x, gate, axis, swapped, out)  # type: ignore[no-any-return]
+
+
+_gated_known: dict[str, Operations] = {"swiglu": {}, "geglu": {}, "reglu": {}}
+
+
+def _gated(
+    op: str, x: Array, gate: Array | None, axis: int, swapped: bool, out: Tensor | None
+) -> Any:
+    """x and a gate, or the halves of x."""
+    halves = (x, gate) if gate is not None else _halves(op, x, axis, swapped)
+    return operate(op, _gated_known[op], halves, (), out)
 
 
 def _halves(op: str, x: Array, axis: int, swapped: bool) -> tuple[Array, Array]:

@@ -11,6 +11,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from pykernels._generated.kernels import cpy as _cpy
+from pykernels._generated.kernels import get_rows as _get_rows
 from pykernels._generated.kernels import pad as _pad
 from pykernels._generated.wrappers import pad as _pad_wrapper
 from pykernels.arrays import Array, Call, NDArray
@@ -24,6 +25,7 @@ from pykernels.layout import Layout, contiguous_layout, layout
 from pykernels.promotion import promote
 from pykernels.runtime.launch import run
 from pykernels.scalars import integer, integers
+from pykernels.selecting import select
 
 __all__ = ["concatenate", "pad", "repeat", "roll", "stack", "tile"]
 
@@ -31,6 +33,8 @@ Mode = Literal["constant", "reflect", "replicate", "circular", "edge", "wrap"]
 Ints = tuple[int, ...]
 _ALIASES = {"edge": "replicate", "wrap": "circular"}  # numpy's names
 _REPEAT = replace(_cpy.KERNEL, name="repeat")
+_REPEAT_EACH = replace(_get_rows.KERNEL, name="repeat")
+Counts = Sequence[int] | NDArray  # one for each element
 _ROLL = replace(_cpy.KERNEL, name="roll")
 _TILE = replace(_cpy.KERNEL, name="tile")
 
@@ -177,35 +181,55 @@ def _joined(
 
 
 @overload
-def repeat(x: Tensor, repeats: int, axis: int | None = None) -> Tensor: ...
+def repeat(x: Tensor, repeats: int | Counts, axis: int | None = None) -> Tensor: ...
 @overload
-def repeat(x: NDArray, repeats: int, axis: int | None = None) -> NDArray: ...
-def repeat(x: Array, repeats: int, axis: int | None = None) -> Array:
+def repeat(x: NDArray, repeats: int | Counts, axis: int | None = None) -> NDArray: ...
+def repeat(x: Array, repeats: int | Counts, axis: int | None = None) -> Array:
     """Each element `repeats` times, one after the other, along an axis (numpy).
 
     Args:
         x: Tensor or numpy array, any dtype.
-        repeats: One number for all elements.
+        repeats: One number for all elements, or as many on the host as the axis has elements.
         axis: The axis; None takes all elements in C order.
 
     Raises:
-        ShapeError: the axis is not there.
-        ArgumentError: repeats is negative, or no integer.
+        ShapeError: the axis is not there, or has another number of elements.
+        ArgumentError: repeats are negative, or no integers.
     """
     call = Call(_REPEAT, x)
     src = call.tensor("src", x)
-    count = integer("repeat", "repeats", repeats)
-    if count < 0:
-        raise ArgumentError(f"[repeat] repeats must be from 0 up but is {count}")
     if axis is None:
         src, axis = src.reshape(src.size), 0
     at = axis_of("repeat", axis, src.ndim)
+    if isinstance(repeats, (list, tuple, np.ndarray)) and np.ndim(repeats):
+        return call.leave(_repeat_each(call, src, at, np.asarray(repeats)))
+    count = integer("repeat", "repeats", repeats)
+    if count < 0:
+        raise ArgumentError(f"[repeat] repeats must be from 0 up but is {count}")
     shape = src.shape
     view = src[along(at + 1, None)]
     view = view.broadcast_to((*shape[: at + 1], count, *shape[at + 1 :]))
     result = call.out((*shape[:at], shape[at] * count, *shape[at + 1 :]), src.dtype)
     run(_REPEAT, (view, result))
     return call.leave(result)
+
+
+def _repeat_each(call: Call, src: Tensor, at: int, counts: NDArray) -> Tensor:
+    """Each element along an axis by a count of its own: the rows that an index names."""
+    n = src.shape[at]
+    if counts.dtype.kind not in "iu" or (counts < 0).any():
+        raise ArgumentError(
+            f"[repeat] repeats must be integers from 0 up but are {counts.tolist()!r:.60}"
+        )
+    if counts.ndim != 1 or counts.size not in (1, n):
+        raise ShapeError(
+            f"[repeat] repeats must have shape ({n},) for axis {at} of {src.shape} but have "
+            f"{counts.shape}"
+        )
+    index = np.repeat(np.arange(n, dtype=np.int32), counts)
+    result = call.out((*src.shape[:at], index.size, *src.shape[at + 1 :]), src.dtype)
+    select(_REPEAT_EACH, src, at, src.device.tensor(index), result, False)
+    return result
 
 
 @overload

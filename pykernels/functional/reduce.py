@@ -22,11 +22,12 @@ from pykernels._generated.wrappers import var as _var
 from pykernels.arrays import MAX_KNOWN, Array, Call, NDArray
 from pykernels.device import Tensor
 from pykernels.dtypes import DTypeName
-from pykernels.errors import ShapeError
 from pykernels.layout import Layout
 from pykernels.plan import Kernel
+from pykernels.plans.reduce.axes import reduced_shape
+from pykernels.plans.reduce.values import results
 from pykernels.runtime.launch import launch, run
-from pykernels.scalars import flag, integer, integers, real
+from pykernels.scalars import axes, flag, integer, real
 
 __all__ = [
     "all", "any", "argmax", "argmin", "count_nonzero", "logsumexp", "max", "mean", "min", "norm",
@@ -44,10 +45,7 @@ def _reduced(
 ) -> Array:
     """One call of a reduction; `numbers` are its options besides axis."""
     if axis is not None and type(axis) is not int:
-        if isinstance(axis, (tuple, list)):
-            axis = integers(kernel.name, "axis", tuple(axis))
-        else:
-            axis = integer(kernel.name, "axis", axis)
+        axis = axes(kernel.name, axis)
     if type(keepdims) is not bool:
         keepdims = flag(kernel.name, "keepdims", keepdims)
     options = (axis, *numbers)
@@ -61,7 +59,9 @@ def _reduced(
             return result
     call = Call(kernel, x, out=out)
     x_ = call.tensor("x", x)
-    result = call.out(_shape(kernel.name, x_, axis, keepdims), _dtype(kernel.name, x_, out))
+    result = call.out(
+        reduced_shape(kernel.name, x_.shape, axis, keepdims), _dtype(kernel.name, x_, out)
+    )
     run(kernel, (x_, result), (), options)
     if key is not None:
         if len(_known) >= MAX_KNOWN:
@@ -70,31 +70,10 @@ def _reduced(
     return call.leave(result)
 
 
-def _shape(op: str, x: Tensor, axis: Axis, keepdims: bool) -> tuple[int, ...]:
-    """The shape of the result; ShapeError for an axis that x has not."""
-    given = range(x.ndim) if axis is None else (axis,) if isinstance(axis, int) else axis
-    for a in given:
-        if a is None or not -x.ndim <= a < x.ndim:
-            raise ShapeError(f"[{op}] axis {a} does not exist in shape {x.shape}")
-    axes = {a % x.ndim for a in given}
-    if keepdims:
-        return tuple([1 if a in axes else n for a, n in enumerate(x.shape)])
-    return tuple([n for a, n in enumerate(x.shape) if a not in axes])
-
-
 def _dtype(op: str, x: Tensor, out: Out) -> DTypeName:
-    """The dtype of the result: the rule of the kernel, on which the plan insists."""
-    rule, _ = RESULTS[op]
-    kind = x._layout.dtype.kind
-    if rule in ("int32", "bool"):
-        return "int32" if rule == "int32" else "bool"
-    if x.dtype == "float16" and out is not None and out.dtype == "float32" and rule != "same":
-        return "float32"
-    if rule == "same" or kind == "f":
-        return x.dtype
-    if rule == "float":
-        return "float32"
-    return "uint32" if kind == "u" else "int32"
+    """The dtype of the result: that of out where the kernel allows it."""
+    allowed = results(RESULTS[op][0], x.dtype)
+    return out.dtype if out is not None and out.dtype in allowed else allowed[0]
 
 
 @overload

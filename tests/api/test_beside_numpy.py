@@ -48,7 +48,7 @@ def test_reductions_of_numpy_reduce_here(dev: pk.Device) -> None:
         ("t.shap", "'Tensor' object has no attribute 'shap'"),
         ("t[[0, 1]]", "a list picks once it is a tensor: pk.tensor(index, 'int32' or 'bool')"),
         ("t[pk.tensor([0, 1])]", "but is float32: pk.tensor(values, 'int32') makes one"),
-        ("t.__setitem__(t > 1, 0)", "only reads: use pk.where, pk.masked_fill or pk.scatter"),
+        ("t.__setitem__([0, 1], 0)", "once it is a tensor: pk.tensor(index, 'int32' or 'bool')"),
     ],
 )
 def test_other_spellings_are_told(dev: pk.Device, code: str, said: str) -> None:

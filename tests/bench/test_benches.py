@@ -23,7 +23,7 @@ import pykernels as pk
 from pykernels import reference
 from pykernels.bench import onnx, run, shapes
 from pykernels.bench.case import Case, CheckFailed, Operand, kernel_of, load
-from pykernels.bench.cases import cases, is_main, modules, peers, problem
+from pykernels.bench.cases import FUNCTIONS, cases, is_main, modules, peers, problem
 from pykernels.bench.ceilings import ceilings
 from pykernels.bench.check import verdict
 from pykernels.bench.clock import Calls, Effort, GpuSample, Timing
@@ -50,9 +50,9 @@ def runner(dev: pk.Device, **options: Any) -> Runner:
 
 
 def test_every_kernel_has_a_bench() -> None:
-    assert {c.kernel for c in SMALL} == set(pk.kernels.__all__)
+    assert {c.kernel for c in SMALL} == {*pk.kernels.__all__, *FUNCTIONS}
     full = list(cases())
-    assert {c.kernel for c in full} == set(pk.kernels.__all__)
+    assert {c.kernel for c in full} == {*pk.kernels.__all__, *FUNCTIONS}
     for found in (SMALL, full):
         names = [(c.kernel, c.id) for c in found]
         assert len(set(names)) == len(names)
@@ -95,11 +95,14 @@ def test_bench_runs_and_counts(dev: pk.Device, case: Case) -> None:
         touched["dst"] = (2, *touched["src"])
     sizes = [math.prod(touched[n]) * DTYPES[o.dtype].itemsize for n, o in case.tensors.items()]
     assert result.counts.nbytes == sum(sizes)
-    assert (result.counts.operations > 0) != kernel_of(case.kernel).moves_bytes
+    moves = case.function is None and kernel_of(case.kernel).moves_bytes
+    assert (result.counts.operations > 0) != moves
     assert result.counts.bound >= result.counts.nbytes
     assert result.timing.rounds and all(t > 0 for t in result.timing.rounds)
     for name, found in result.peers.items():
         assert not isinstance(found, str) or name == "torch" or REASON.search(found)
+    if case.function is not None:
+        return
     kernel = kernel_of(case.kernel)
     if "f16" not in case.dtype or "shader-f16" in dev.features or kernel.moves_bytes:
         views = load(dev, case).views()

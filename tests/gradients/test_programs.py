@@ -31,7 +31,10 @@ def _view(rng: np.random.Generator) -> Step:
 
 
 def _unary(rng: np.random.Generator) -> Step:
-    name, i = str(rng.choice(["tanh", "sin", "softmax", "cumsum", "square", "mean"])), rng.integers(1 << 30)
+    name, i = (
+        str(rng.choice(["tanh", "sin", "softmax", "cumsum", "square", "mean"])),
+        rng.integers(1 << 30),
+    )
 
     def step(m: Any, known: list[Any]) -> Any:
         return getattr(m, name)(known[int(i) % len(known)])

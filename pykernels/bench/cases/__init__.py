@@ -28,9 +28,11 @@ from pykernels.reference import family
 if TYPE_CHECKING:
     from pykernels.bench.run import Peer
 
-__all__ = ["cases", "default_shape", "is_main", "modules", "peers", "plain", "problem"]
+__all__ = ["FUNCTIONS", "cases", "default_shape", "is_main", "modules", "peers", "plain", "problem"]
 
 SQUARE = (4096, 4096)
+# Functions that make kernels, and are measured too: by name, the module that has their cases.
+FUNCTIONS = {"elementwise": "elementwise", "reduction": "reduce"}
 
 
 def modules() -> list[ModuleType]:
@@ -53,7 +55,7 @@ def cases(edge: int = 0) -> Iterator[Case]:
 
 def peers() -> dict[str, dict[str, Peer]]:
     """The peers by kernel and name."""
-    return {k: dict(getattr(_module(k), "PEERS", {})) for k in kernels.__all__}
+    return {k: dict(getattr(_module(k), "PEERS", {})) for k in (*kernels.__all__, *FUNCTIONS)}
 
 
 def is_main(case: Case) -> bool:
@@ -69,7 +71,7 @@ def _ids() -> frozenset[str]:
 
 def _module(kernel: str) -> ModuleType | None:
     """The module of the kernel's family."""
-    name = f"{__name__}.{family(kernel)}"
+    name = f"{__name__}.{FUNCTIONS.get(kernel) or family(kernel)}"
     return next((m for m in modules() if m.__name__ == name), None)
 
 
@@ -81,6 +83,8 @@ def problem(kernel: str, shape: Sequence[int], dtype: str, **args: object) -> Ca
     make = getattr(_module(kernel), kernel, None)
     case: Case
     case = make(shape, given, out or given) if make else plain(kernel, shape, given, out or given)
+    if case.function is not None:
+        return case
     given_args = dict(case.args) | args
     for n, p in inspect.signature(getattr(kernels, kernel)).parameters.items():
         if p.default is inspect.Parameter.empty and p.annotation != "Tensor":

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from pykernels.bench.case import Array, Case
+from pykernels import functional
+from pykernels.bench.case import Array, Case, Function, Operand
 from pykernels.bench.cases import plain
 from pykernels.bench.onnx import Node, onnx_peer
 from pykernels.bench.peers import Skipped, numpy_peer, torch_peer
 from pykernels.bench.shapes import POWER, Shape, pick
+from pykernels.device import Tensor
+from pykernels.dtypes import DTypeName
 from pykernels.reference.elementwise import OPS
 
 SIZES = [Shape("256MiB", (1 << 26,), POWER), Shape("4096", (4096, 4096), POWER)]
@@ -27,15 +31,37 @@ TORCH = {
 
 
 def cases(edge: int = 0) -> Iterator[Case]:
-    for name in MAIN:
+    for name in (n for n in MAIN if n in OPS):
         for s in pick(SIZES if name in SMALLER else SIZES[:1], edge):
             for dtype in OPS[name].dtypes[:2]:
                 case = operation(name, s.dims, dtype, dtype)
                 yield case.labelled(name=s.name, origin=s.origin)
+    for s in pick(SIZES[:1], edge):
+        yield elementwise(s.dims).labelled(name=s.name, origin=s.origin)
+
+
+def elementwise(
+    shape: tuple[int, ...] = (4096, 4096), dtype: str = "float32", out: str = ""
+) -> Case:
+    """An expression of three tensors."""
+    tensors = {n: Operand(shape, cast(DTypeName, dtype)) for n in ("x", "y", "z", "dst")}
+
+    def meaning(x: Array, y: Array, z: Array, shape: tuple[int, ...]) -> Array:
+        return x.astype(np.float64) * y + z
+
+    def bound(x: Array, y: Array, z: Array, shape: tuple[int, ...]) -> Array:
+        return 2.0**-22 * (np.abs(x.astype(np.float64) * y) + np.abs(z))
+
+    function = Function(fused, meaning, bound, 2 * math.prod(shape))
+    return Case("elementwise", tensors, {}, shape, function=function)
+
+
+def fused(x: Tensor, y: Tensor, z: Tensor, dst: Tensor) -> None:
+    functional.elementwise("x * y + z", out=dst, x=x, y=y, z=z)
 
 
 def __getattr__(name: str) -> Callable[..., Case]:
-    if name in MAIN:
+    if name in OPS:
         return partial(operation, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
@@ -70,7 +96,7 @@ MAIN = {
     name: (operation(name, SIZES[0].dims).id,) if name in SHOWN else ()
     for name, op in OPS.items()
     if op.public
-}
+} | {"elementwise": ("f32-67108864",)}
 
 
 def named(home: Any, kernel: str) -> Any:
@@ -81,6 +107,9 @@ def named(home: Any, kernel: str) -> Any:
 
 @numpy_peer
 def numpy(case: Case, t: dict[str, Any]) -> None:
+    if case.kernel == "elementwise":
+        np.add(t["x"] * t["y"], t["z"], out=t["dst"])
+        return
     function = named(np, case.kernel)
     if not isinstance(function, np.ufunc):
         raise Skipped("numpy has no such function")
@@ -91,6 +120,9 @@ def numpy(case: Case, t: dict[str, Any]) -> None:
 
 @torch_peer
 def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
+    if case.kernel == "elementwise":
+        torch.addcmul(t["z"], t["x"], t["y"], out=t["dst"])
+        return
     name = TORCH.get(case.kernel, case.kernel)
     function = getattr(torch, name, None)
     if function is None:  # of torch.nn.functional, which takes no output
@@ -103,6 +135,8 @@ def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
 
 @onnx_peer
 def ort(case: Case) -> Node:
+    if case.function is not None:
+        raise Skipped("an expression is no node")
     inputs = OPS[case.kernel].inputs
     return Node(case.kernel.capitalize(), inputs[0], inputs)
 

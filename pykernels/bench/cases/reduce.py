@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, cast
 
 import numpy as np
 
+from pykernels import functional
 from pykernels._generated.ops.reductions import RESULTS
-from pykernels.bench.case import Case, Operand
+from pykernels.bench.case import Case, Function, Operand
 from pykernels.bench.peers import numpy_peer, torch_peer
 from pykernels.bench.shapes import POWER, RAGGED, Shape, pick
+from pykernels.device import Tensor
 from pykernels.dtypes import DTypeName
+from pykernels.reference import reduce as reference
 
 SHORT = {"int32": ">i32", "bool": ">bool"}  # outputs that are not as the input is
 SHAPES = {
@@ -44,7 +48,12 @@ MAIN = {
         if name in LARGE or (dtype == "f32" and "all" not in size)
     )
     for name in RESULTS
-}
+} | {"reduction": ("f32-134217728-all", "f32-16384x16384-rows", "f32-16384x16384-columns")}
+DOTS = {
+    "all": Shape("1GiB", (1 << 27,), POWER),
+    "rows": Shape("16384", (16384, 16384), POWER),
+    "columns": Shape("16384", (16384, 16384), POWER),
+}  # sums of products: `pk.reduction`
 
 
 def cases(edge: int = 0) -> Iterator[Case]:
@@ -55,17 +64,21 @@ def cases(edge: int = 0) -> Iterator[Case]:
             chosen = shapes if kernel in EVERYWHERE else shapes[:1]
             for s in pick(chosen, edge):
                 for dtype in ("float32", "float16") if kernel in LARGE else ("float32",):
-                    case = reduction(kernel, s.dims, dtype, axis=AXES[note])
+                    case = reduced(kernel, s.dims, dtype, axis=AXES[note])
                     yield case.labelled(name=s.name, origin=s.origin, note=note)
+    for note, shape in DOTS.items():
+        for s in pick([shape], edge):
+            case = reduction(s.dims, axis=AXES[note])
+            yield case.labelled(name=s.name, origin=s.origin, note=note)
 
 
 def __getattr__(name: str) -> Callable[..., Case]:
     if name in RESULTS:
-        return partial(reduction, name)
+        return partial(reduced, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def reduction(
+def reduced(
     kernel: str,
     shape: tuple[int, ...] = (4096, 4096),
     dtype: str = "float32",
@@ -89,11 +102,42 @@ def reduction(
     )
 
 
+def reduction(
+    shape: tuple[int, ...] = (4096, 4096),
+    dtype: str = "float32",
+    out: str = "",
+    axis: int | None = -1,
+) -> Case:
+    """Sums of the products of two tensors."""
+    case = reduced("sum", shape, dtype, axis=axis)
+    x, dst = case.tensors.values()
+    with_y = None if case.part is None else partial(some, cast(int, axis) % 2)
+
+    def products(x: Any, y: Any, shape: tuple[int, ...]) -> Any:
+        return reference.sum(x.astype(np.float64) * y, axis, shape)
+
+    def bound(x: Any, y: Any, shape: tuple[int, ...]) -> Any:
+        return reference.sum_budget(x.astype(np.float64) * y, axis, shape)
+
+    return Case(
+        "reduction",
+        {"x": x, "y": x, "dst": dst},
+        {"axis": axis},
+        shape,
+        part=with_y,
+        function=Function(dot, products, bound, 2 * math.prod(shape)),
+    )
+
+
+def dot(x: Tensor, y: Tensor, dst: Tensor, axis: int | None) -> None:
+    functional.reduction("x * y", "sum", axis, out=dst, x=x, y=y)
+
+
 def some(axis: int, t: dict[str, Any]) -> dict[str, Any]:
     """The last rows, or columns, that are no whole tile."""
     n = min(77, t["dst"].size)
-    x = t["x"][:, -n:] if axis == 0 else t["x"][-n:]
-    return {"x": x, "dst": t["dst"][-n:]}
+    ins = {k: x[:, -n:] if axis == 0 else x[-n:] for k, x in t.items() if k != "dst"}
+    return {**ins, "dst": t["dst"][-n:]}
 
 
 def signs(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
@@ -104,6 +148,8 @@ def signs(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
 @numpy_peer
 def numpy(case: Case, t: dict[str, Any]) -> Any:
     axis, x = case.args["axis"], t["x"]
+    if case.kernel == "reduction":
+        return (x * t["y"]).sum(axis)
     if case.kernel == "norm":
         return np.sqrt((x * x).sum(axis))
     if case.kernel == "logsumexp":
@@ -117,7 +163,11 @@ def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
     axis, x, dst = case.args["axis"], t["x"], t["dst"]
     axes = tuple(range(x.ndim)) if axis is None else (axis,)
     kernel = case.kernel
-    if kernel in ("var", "std"):
+    if kernel == "reduction":  # the fastest of its ways
+        torch.dot(x, t["y"], out=dst) if axis is None else torch.linalg.vecdot(
+            x, t["y"], dim=axis, out=dst
+        )
+    elif kernel in ("var", "std"):
         getattr(torch, kernel)(x, axes, correction=0, out=dst)
     elif kernel == "norm":
         torch.linalg.vector_norm(x, 2, axes, out=dst)

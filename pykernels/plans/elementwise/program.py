@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pykernels.dtypes import DTYPES, DTypeName
+from pykernels.dtypes import DTypeName
 from pykernels.errors import LimitError
 from pykernels.layout import Nd, View
 from pykernels.plan import Arg, Body, Bound, Caps, Kernel, Scratch, Step, cdiv, touched
@@ -17,17 +17,15 @@ from pykernels.wgsl.head import MAX_PARAMS, features, head, params
 from pykernels.wgsl.interface import Axis, Interface, Param, TensorSpec
 from pykernels.wgsl.rows import value_type
 
-from .resolve import Typed, native, strong
-from .text import Scalar, functions, operations, scalars, value
+from .inputs import Inputs, stored_dtypes
+from .resolve import Typed, limits, strong
+from .text import operations
 from .tiles import TILE, Tiling, each_part, tiling
 
-__all__ = ["Program", "scalar_values"]
+__all__ = ["Program"]
 
 WORKGROUP = 256
 LEVELS = (2, 4, 6)  # of an index space; fewer leave room for params
-MAX_INPUTS = 7  # with the output, the storage bindings that every device has
-_FORMATS = {"f32": "f", "i32": "i", "u32": "I", "bool": "I"}
-_MEMBERS = {"f32": "f32", "i32": "i32", "u32": "u32", "bool": "u32"}
 _START = """\
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {"""
@@ -54,45 +52,34 @@ class Program:
         self, name: str, root: Typed, tensors: Mapping[str, str], *, alias: str | None = None
     ) -> None:
         self.tensors = tuple(tensors)
-        if len(tensors) > MAX_INPUTS:
-            raise LimitError(
-                f"[{name}] an expression reads at most {MAX_INPUTS} tensors but has {len(tensors)}"
-            )
         self.root = root
-        self.dtype: DTypeName = strong(
-            root.dtype
-        )  # of the result; `native` of it is what the kernel writes
-        shorts = {f"x{i}": DTYPES[native(d)].short for i, d in enumerate(tensors.values())}
+        self._inputs = Inputs.of(name, root, tensors)
+        self.scalars, self.limits = self._inputs.scalars, limits(root)
+        self.dtype: DTypeName = strong(root.dtype)  # of the result; written in its `native`
+        shorts = self._inputs.shorts
         self._shorts = shorts | {"dst": _stored(root)}
         may = dict(zip(shorts, tensors, strict=True))
         same = (x for x, s in shorts.items() if s == self._shorts["dst"])
         self._alias = next((x for x in same if alias in (None, may[x])), "")
-        self.scalars: tuple[Scalar, ...] = scalars(root)
-        members = tuple([f"c{i}" for i in range(len(self.scalars))])
         told = repr((root, self._shorts))
-        self._interface = self._described(name, members)
+        self._interface = self._described(name)
         self._body = Body(
             name=f"elementwise-{hashlib.sha256(told.encode()).hexdigest()[:24]}",
             axes=tuple([a.name for a in self._interface.axes]),
             values="",
-            args=members,
-            args_format="".join([_FORMATS[kind] for _, kind in self.scalars]),
+            args=self._inputs.members,
+            args_format=self._inputs.args_format,
         )
         tile_params = "I" * (len(_TILE_PARAMS) + len(self._shorts))
         self._tiled_body = replace(self._body, values=tile_params)
         self._levels = self._most_levels(name)
+        dst = Arg("dst", "out", stored_dtypes(self._shorts["dst"]), alias=self._alias)
+        ins = [Arg(x, "in", stored_dtypes(s), expand="dst") for x, s in shorts.items()]
         self.kernel = Kernel(
             name=name,
             family="elementwise",
-            args=tuple(
-                [
-                    Arg(x, "in", _dtypes(s), expand="dst")
-                    if x != "dst"
-                    else Arg(x, "out", _dtypes(s), alias=self._alias)
-                    for x, s in self._shorts.items()
-                ]
-            ),
-            scalars=members,
+            args=(*ins, dst),
+            scalars=self._inputs.members,
             plan=self.plan,
             nbytes=touched,
             operations=functools.partial(_operations, operations(root)),
@@ -100,32 +87,25 @@ class Program:
         )
         add_texts(self._body.name, self)
 
-    def _described(self, name: str, members: Sequence[str]) -> Interface:
+    def _described(self, name: str) -> Interface:
         """What its head is made from: for each tensor axes of its dtype, vectors and reading."""
         axes = [Axis("TILE", (0, 1, 4)), Axis("LEVELS", LEVELS)]
-        tensors = []
-        for x, short in self._shorts.items():
-            number = x.removeprefix("x").upper()
-            if short == "f16":  # as f32 where the device has no f16
-                axes.append(Axis(f"T_{number}", ("f16", "f32")))
-            axes += [Axis(f"V_{number}", (1, 4)), Axis(f"R_{number}", ("", "row", "col", "one"))]
-            tensors.append(
-                TensorSpec(
-                    x, "out" if x == "dst" else "in", f"T_{number}" if short == "f16" else short,
-                    (), vec=f"V_{number}", alias=self._alias if x == "dst" else "",
-                )
-            )  # fmt: skip
+        reads = ("", "row", "col", "one")
+        for x in self._inputs.shorts:
+            axes += [*self._inputs.axes(x), Axis(f"R_{x.removeprefix('x')}", reads)]
+        if self._shorts["dst"] == "f16":
+            axes.append(Axis("T_DST", ("f16", "f32")))
+        axes += [Axis("V_DST", (1, 4)), Axis("R_DST", reads)]
+        short = "T_DST" if self._shorts["dst"] == "f16" else self._shorts["dst"]
+        dst = TensorSpec("dst", "out", short, (), vec="V_DST", alias=self._alias)
         sizes = [
             Param(n, "u32", when="TILE != 0")
             for n in (*_TILE_PARAMS, *[f"t_{x}" for x in self._shorts])
         ]
-        numbers = [
-            Param(m, _MEMBERS[kind], arg=True)
-            for m, (_, kind) in zip(members, self.scalars, strict=True)
-        ]
         return Interface(
-            name=name, axes=tuple(axes), tensors=tuple(tensors), params=(*sizes, *numbers),
-            iterate="nd", levels="LEVELS",
+            name=name, axes=tuple(axes),
+            tensors=(*[self._inputs.spec(x) for x in self._inputs.shorts], dst),
+            params=(*sizes, *self._inputs.params()), iterate="nd", levels="LEVELS",
         )  # fmt: skip
 
     def _most_levels(self, name: str) -> int:
@@ -220,7 +200,7 @@ class Program:
         ]
         vec = axes["V_DST"]
         loads = {x: f"{x}_load({x}_index(i))" for x in self._shorts}
-        result = self._computed(lines, vec, [loads])
+        result = self._inputs.values(lines, vec, [loads])
         return self._ended(vec, lines, [f"  dst_store(dst_index(i), {result[0]});"])
 
     def _elements(self, axes: Mapping[str, Any]) -> str:
@@ -235,7 +215,7 @@ class Program:
             lines.append(f"  let i{k} = column + min({down}, p.t_outer - 1u) * p.t_step;")
             loads.append({x: f"{x}_load({x}_index(i{k}))" for x in self._shorts})
             ends.append(f"  if ((c < p.t_inner) & ({down} < p.t_outer)) {{ RESULT }}")
-        results = self._computed(lines, 1, loads)
+        results = self._inputs.values(lines, 1, loads)
         stores = [
             end.replace("RESULT", f"dst_store(dst_index(i{k}), {v});")
             for k, (end, v) in enumerate(zip(ends, results, strict=True))
@@ -264,42 +244,18 @@ class Program:
                     loads[k][x] = f"{x}_load({x}_at)"
                     continue
                 lines.append(f"  let {x}_{k} = {x}_load(({x}_at + {k}u * {step}) >> 2u);")
-                kind = value_type("V", self._kind(x), 4)
+                kind = value_type("V", self._inputs.kind(x), 4)
                 parts = ", ".join(f"{x}_{n}[{k}]" for n in range(4))
                 loads[k][x] = f"{x}_{k}" if read == "row" else f"{kind}({parts})"
-        results = self._computed(lines, 4, loads)
+        results = self._inputs.values(lines, 4, loads)
         stores = ["  let dst_at = dst_index(i);"]
         stores += [
             f"  dst_store((dst_at + {k}u * p.t_dst) >> 2u, {v});" for k, v in enumerate(results)
         ]
         return self._ended(4, lines, stores)
 
-    def _kind(self, x: str) -> str:
-        return "f32" if self._shorts[x] == "f16" else self._shorts[x]
-
-    def _computed(
-        self, lines: list[str], vec: int, loads: Sequence[Mapping[str, str]]
-    ) -> list[str]:
-        """Adds the lines that compute a result for each set of loads, all loads first; the names of
-        the results."""
-        known: dict[str, str] = {}
-
-        def let(expression: str) -> str:
-            if expression not in known:
-                known[expression] = f"v{len(known)}"
-                lines.append(f"  let {known[expression]} = {expression};")
-            return known[expression]
-
-        names = dict(zip(self.tensors, self._shorts, strict=False))
-        values = [
-            {n: let(f"{value_type('V', self._kind(x), vec)}({one[x]})") for n, x in names.items()}
-            for one in loads
-        ]
-        members = {s: f"p.c{i}" for i, s in enumerate(self.scalars)}
-        return [value(self.root, vec, let, one, members) for one in values]
-
     def _ended(self, vec: int, lines: Sequence[str], stores: Sequence[str]) -> str:
-        return "\n".join([*functions(self.root, vec), *lines, *stores, "}\n"])
+        return "\n".join([*self._inputs.functions(vec), *lines, *stores, "}\n"])
 
 
 def _stored(root: Typed) -> str:
@@ -307,25 +263,5 @@ def _stored(root: Typed) -> str:
     return "f16" if strong(root.dtype) == "float16" else root.kind
 
 
-def _dtypes(short: str) -> Any:
-    name = next(d.name for d in DTYPES.values() if d.short == short)
-    return (name, "float32") if short == "f16" else (name,)
-
-
 def _operations(each: int, *views: View, **numbers: float) -> int:
     return each * views[-1].size
-
-
-def scalar_values(
-    wanted: Sequence[Scalar], named: Mapping[str, Any], numbers: Sequence[float]
-) -> tuple[float, ...]:
-    """The numbers of a call, as the kernel takes them."""
-    found = []
-    for source, kind in wanted:
-        given = numbers[source] if isinstance(source, int) else named[source]
-        if kind == "f32":
-            given = float(given)
-        elif kind == "bool":
-            given = given != 0
-        found.append(given)
-    return tuple(found)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pykernels._generated.ops.elementwise import OPS
 from pykernels.dtypes import DTYPES, DTypeName
@@ -13,10 +15,15 @@ from pykernels.wgsl.rows import class_of
 
 from .language import CASTS, Call, Input, Node, Number
 
-__all__ = ["Typed", "computed", "native", "resolve", "strong"]
+__all__ = [
+    "INT64", "Limit", "Typed", "computed", "converted", "limits", "native", "resolve", "strong",
+]  # fmt: skip
+
+INT64 = "int64 is stored and moved, but not computed with: convert it with .astype('int32') first"
 
 # What is taken where an operation has no text for a type, in order.
 _UP = {"bool": ("i32", "f32"), "i32": ("f32",), "u32": ("f32",), "f32": ()}
+_NARROW = {"int8": 8, "uint8": 8, "int16": 16, "uint16": 16}
 _NATIVE = ("float32", "float16", "int32", "uint32", "bool")
 _NAMES: dict[str, DTypeName] = {"f32": "float32", "i32": "int32", "u32": "uint32", "bool": "bool"}
 
@@ -74,10 +81,7 @@ def _operation(op: str, node: Call, args: tuple[Typed, ...]) -> Typed:
     values = [a for a, name in zip(args, row.inputs, strict=True) if name not in row.conditions]
     found: str = result_type(v.dtype for v in values)
     if found == "int64":
-        raise DTypeError(
-            f"[{op}] int64 is stored and moved, but not computed with: convert it with "
-            ".astype('int32') first"
-        )
+        raise DTypeError(f"[{op}] {INT64}")
     kind = computed(found)
     fits = [k for k in (kind, *_UP[kind]) if class_of(k) in row.texts]
     if not fits:
@@ -93,19 +97,52 @@ def _operation(op: str, node: Call, args: tuple[Typed, ...]) -> Typed:
     return Typed(node, found, kind, _given(args, row.conditions, row.inputs, kind))
 
 
+class Limit(NamedTuple):
+    """A number, an input by its name or one of the text, that must fit a narrow integer."""
+
+    source: str | int
+    dtype: DTypeName
+    low: float
+    high: float
+
+
+def limits(root: Typed) -> tuple[Limit, ...]:
+    """The numbers that meet integers of up to 16 bits, whose results wrap: with a number that does
+    not fit they would mean nothing. Comparisons are of 32 bits and take any."""
+    found = [limit for a in root.args for limit in limits(a)]
+    name = root.node.name if isinstance(root.node, Call) else ""
+    bits = _NARROW.get(strong(root.dtype), 0)
+    if not bits or name not in OPS or OPS[name].output == "bool":
+        return tuple(found)
+    dtype = strong(root.dtype)
+    low: float = 0 if dtype.startswith("u") else -(1 << bits - 1)
+    high: float = low + (1 << bits) - 1
+    if name == "minimum":
+        high = math.inf
+    elif name == "maximum":
+        low = -math.inf
+    for arg, of in zip(root.args, OPS[name].inputs, strict=True):
+        if of not in OPS[name].conditions and arg.dtype.startswith("weak "):
+            if isinstance(arg.node, Number):
+                found.append(Limit(arg.node.index, dtype, low, high))
+            elif isinstance(arg.node, Input):
+                found.append(Limit(arg.node.name, dtype, low, high))
+    return tuple(found)
+
+
 def _given(
     args: tuple[Typed, ...], conditions: tuple[str, ...], names: tuple[str, ...], kind: str
 ) -> tuple[Typed, ...]:
     """The arguments, converted to the type that an operation computes in."""
     return tuple(
         [
-            _converted(a, "bool" if name in conditions else kind)
+            converted(a, "bool" if name in conditions else kind)
             for a, name in zip(args, names, strict=True)
         ]
     )
 
 
-def _converted(typed: Typed, kind: str) -> Typed:
+def converted(typed: Typed, kind: str) -> Typed:
     """A number becomes another one; all else goes through a conversion."""
     if typed.kind == kind:
         return typed

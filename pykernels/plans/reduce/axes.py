@@ -7,27 +7,32 @@ from typing import NamedTuple
 from pykernels.errors import ShapeError
 from pykernels.layout import Ints, View, merge_axes
 
-__all__ = ["Problem", "problem", "reduced_axes"]
+from .values import Values
+
+__all__ = ["Problem", "problem", "reduced_axes", "reduced_shape"]
 
 
 class Problem(NamedTuple):
-    """Axes by their steps, the largest first, merged; `x` and `dst` give what else a view has.
+    """Axes by their steps, the largest first, merged; `values` and `dst` give what else a view has.
 
-    `steps` are those of x along kept axes, `out_steps` those of dst, `inner` those of x along the
-    axes that are reduced. With `columns` results lie closer together than what is reduced.
+    `steps` are those of each view of the values along kept axes, `out_steps` those of dst, `inner`
+    those of each view along the axes that are reduced. With `columns` results lie closer together
+    than what is reduced.
     """
 
-    x: View
+    values: Values
     dst: View
     kept: Ints
-    steps: Ints
+    steps: list[Ints]
     out_steps: Ints
     reduced: Ints
-    inner: Ints
+    inner: list[Ints]
     columns: bool
 
 
-def reduced_axes(name: str, x: View, dst: View, axis: int | tuple[int, ...] | None) -> Ints:
+def reduced_axes(
+    name: str, x: View | Values, dst: View, axis: int | tuple[int, ...] | None
+) -> Ints:
     """The axes, counted from 0; ShapeError for one that is not there and for a wrong dst."""
     given = tuple(range(x.ndim)) if axis is None else (axis,) if isinstance(axis, int) else axis
     for a in given:
@@ -43,23 +48,47 @@ def reduced_axes(name: str, x: View, dst: View, axis: int | tuple[int, ...] | No
     return axes
 
 
-def problem(x: View, dst: View, axes: Ints, in_order: bool) -> Problem:
+def reduced_shape(
+    name: str, shape: Ints, axis: int | tuple[int, ...] | None, keepdims: bool
+) -> Ints:
+    """The shape of the result; ShapeError for an axis that is not there."""
+    ndim = len(shape)
+    given = tuple(range(ndim)) if axis is None else (axis,) if isinstance(axis, int) else axis
+    for a in given:
+        if not isinstance(a, int) or not -ndim <= a < ndim:
+            raise ShapeError(f"[{name}] axis {a} does not exist in shape {shape}")
+    axes = [a % ndim for a in given]
+    if keepdims:
+        return tuple([1 if a in axes else n for a, n in enumerate(shape)])
+    return tuple([n for a, n in enumerate(shape) if a not in axes])
+
+
+def problem(x: Values, dst: View, axes: Ints, in_order: bool) -> Problem:
     """The reduction of x over `axes`; `in_order` keeps the axes that are reduced in C order."""
     rest = [a for a in range(x.ndim) if a not in axes]
     to = {a: dst.strides[a if dst.ndim == x.ndim else i] for i, a in enumerate(rest)}
-    rest = sorted(rest, key=lambda a: (-abs(x.strides[a]), -abs(to[a])))
-    kept, (steps, out_steps) = merge_axes(
+    rest = sorted(rest, key=lambda a: (-x.step(a), -abs(to[a])))
+    kept, found = merge_axes(
         tuple([x.shape[a] for a in rest]),
-        [tuple([x.strides[a] for a in rest]), tuple([to[a] for a in rest])],
+        [*_strides(x, rest), tuple([to[a] for a in rest])],
     )
-    over = sorted(axes) if in_order else sorted(axes, key=lambda a: -abs(x.strides[a]))
-    reduced, (inner,) = merge_axes(
-        tuple([x.shape[a] for a in over]), [tuple([x.strides[a] for a in over])]
-    )
-    columns = kept[-1] > 1 and reduced[-1] > 1 and abs(steps[-1]) < abs(inner[-1])
+    steps, out_steps = found[:-1], found[-1]
+    over = sorted(axes) if in_order else sorted(axes, key=lambda a: -x.step(a))
+    reduced, inner = merge_axes(tuple([x.shape[a] for a in over]), _strides(x, over))
+    columns = kept[-1] > 1 and reduced[-1] > 1 and _last(steps) < _last(inner)
     if columns and not in_order:  # the longest axis last: lanes and pieces share that one
         longest = max(range(len(reduced)), key=lambda a: reduced[a])
         order = [*[a for a in range(len(reduced)) if a != longest], longest]
         reduced = tuple([reduced[a] for a in order])
-        inner = tuple([inner[a] for a in order])
+        inner = [tuple([s[a] for a in order]) for s in inner]
     return Problem(x, dst, kept, steps, out_steps, reduced, inner, columns)
+
+
+def _strides(x: Values, axes: list[int]) -> list[Ints]:
+    """The strides of each view along some axes."""
+    return [tuple([v.strides[a] for a in axes]) for v in x.views]
+
+
+def _last(strides: list[Ints]) -> int:
+    """How far apart neighbours along the last axis lie, all views together."""
+    return sum([abs(s[-1]) for s in strides])

@@ -17,8 +17,9 @@ from pykernels.plans.limits import MAX_ROUNDS
 from pykernels.plans.parts import fits_binding, narrow
 
 from .axes import Problem, problem, reduced_axes
+from .values import Values, results
 
-__all__ = ["ReductionChoice", "choose", "plan"]
+__all__ = ["ReductionChoice", "choose", "plan", "reduced"]
 
 ROWS = reduce_rows.CONFIGS
 COLUMNS = reduce_columns.CONFIGS["batch8"]
@@ -82,49 +83,73 @@ def plan(
 ) -> list[Step]:
     """The dispatches of the reduction `name`; `number` is ddof of var and std, ord of norm."""
     axes = reduced_axes(name, x, dst, axis)
-    output, may_be_empty = RESULTS[name]
-    finish = "count_nonzero" if name == "sum" and x.dtype.kind == "b" else _finish(name, number)
+    output, _ = RESULTS[name]
+    finish = finish_of(name, x.dtype.name, number)
     _check_dtypes(name, output, x, dst)
     if dst.size == 0:
         return []
-    count = math.prod([x.shape[a] for a in axes])
-    if count == 0 and (not may_be_empty or finish == "norm_inf"):
-        raise ShapeError(
-            f"[{name}] x must have elements along the axes that are reduced, {axes}, but has "
-            f"shape {x.shape}"
-        )
-    op, number_of, words, classes = FINISHES[finish]
-    divisor = 1.0
-    if name in ("mean", "var", "std"):
-        divisor = max(count - (number if name != "mean" else 0), 0)
-    result = _Result(op, number_of, words, divisor, -1 if name == "argmin" else 0, 0)
     before: list[Step] = []
-    wanted = _readable(x.dtype.name, classes)
+    wanted = _readable(x.dtype.name, FINISHES[finish][3])
     if wanted != x.dtype.name:
         given = scratch.empty(x.shape, wanted)
-        before = cpy.plan(caps, scratch, x, given) if count else []
+        before = cpy.plan(caps, scratch, x, given) if x.size else []
         x = given
+    values = Values((x,), x.dtype)
+    return before + reduced(
+        caps, scratch, values, dst, axes, number, name=name, how=name, finish=finish
+    )
+
+
+def reduced(
+    caps: Caps,
+    scratch: Scratch,
+    x: Values,
+    dst: View,
+    axes: Ints,
+    number: float,
+    *,
+    name: str,
+    how: str,
+    finish: str,
+) -> list[Step]:
+    """The dispatches of the reduction `how` of values that the bodies read as they are."""
+    if dst.size == 0:
+        return []
+    count = math.prod([x.shape[a] for a in axes])
+    may_be_empty = RESULTS[how][1]
+    if count == 0 and (not may_be_empty or finish == "norm_inf"):
+        what = "x" if x.made is None else "what is reduced"
+        raise ShapeError(
+            f"[{name}] {what} must have elements along the axes that are reduced, {axes}, but has "
+            f"shape {x.shape}"
+        )
+    op, number_of, words, _ = FINISHES[finish]
+    divisor = 1.0
+    if how in ("mean", "var", "std"):
+        divisor = max(count - (number if how != "mean" else 0), 0)
+    result = _Result(op, number_of, words, divisor, -1 if how == "argmin" else 0, 0)
     if count == 0:
         return [_of_nothing(caps, scratch, problem(x, dst, axes, in_order=True), result)]
-    return before + _bounded(caps, scratch, x, dst, axes, result)
+    return _bounded(caps, scratch, x, dst, axes, result)
 
 
 def _bounded(
-    caps: Caps, scratch: Scratch, x: View, dst: View, axes: Ints, result: _Result
+    caps: Caps, scratch: Scratch, x: Values, dst: View, axes: Ints, result: _Result
 ) -> list[Step]:
     """The call in parts that bindings hold, along the axis on which x reaches furthest."""
-    if fits_binding(caps, x):
+    if x.fits(caps):
         return _whole(caps, scratch, x, dst, axes, result, None)
-    long = [a for a in range(x.ndim) if x.shape[a] > 1 and x.strides[a] != 0]
+    large = Values(tuple([v for v in x.views if not fits_binding(caps, v)]), x.dtype)
+    long = [a for a in range(x.ndim) if x.shape[a] > 1 and large.step(a) != 0]
     first_reduced = min([a for a in axes if a in long], default=-1)
-    for a in sorted(long, key=lambda a: -abs(x.strides[a]) * (x.shape[a] - 1)):
+    for a in sorted(long, key=lambda a: -large.step(a) * (x.shape[a] - 1)):
         n = x.shape[a]
         if a not in axes:
             to = a if dst.ndim == x.ndim else a - len([b for b in axes if b < a])
             half = n // 2 // 64 * 64 or n // 2
             steps = []
             for first, size in ((0, half), (half, n - half)):
-                part, result_of = narrow(x, a, first, size), narrow(dst, to, first, size)
+                part, result_of = x.narrow(a, first, size), narrow(dst, to, first, size)
                 steps += _bounded(caps, scratch, part, result_of, axes, result)
             return steps
         if result.op == "position" and a != first_reduced:
@@ -133,23 +158,29 @@ def _bounded(
         if size and 4 * result.words * dst.size * cdiv(n, size) <= caps.max_binding:
             return _in_chunks(caps, scratch, x, dst, axes, result, a, size)
     raise LimitError(
-        f"x has parts of {x.nbytes} bytes that cannot be cut, but one binding of this device "
-        f"holds {caps.max_binding}"
+        f"x has parts of {large.views[0].nbytes} bytes that cannot be cut, but one binding of this "
+        f"device holds {caps.max_binding}"
     )
 
 
-def _chunk(caps: Caps, x: View, axis: int) -> int:
+def _chunk(caps: Caps, x: Values, axis: int) -> int:
     """Elements along an axis that one binding holds, whole vectors of them; 0 for none."""
-    lo, hi = narrow(x, axis, 0, 1).window
-    room = caps.max_binding - 2 * caps.alignment - (hi - lo)
-    size = room // abs(x.strides[axis]) + 1 if room >= 0 else 0
+    sizes = [x.shape[axis]]
+    for v in x.views:
+        lo, hi = narrow(v, axis, 0, 1).window
+        room = caps.max_binding - 2 * caps.alignment - (hi - lo)
+        if room < 0:
+            return 0
+        if v.strides[axis] != 0:
+            sizes.append(room // abs(v.strides[axis]) + 1)
+    size = min(sizes)
     return size // 64 * 64 or size
 
 
 def _in_chunks(
     caps: Caps,
     scratch: Scratch,
-    x: View,
+    x: Values,
     dst: View,
     axes: Ints,
     result: _Result,
@@ -164,7 +195,7 @@ def _in_chunks(
     room = scratch.empty((result.words * parts * math.prod(p.kept),), "uint32")
     steps: list[Step] = []
     for i in range(parts):
-        part = narrow(x, axis, i * size, min(size, n - i * size))
+        part = x.narrow(axis, i * size, min(size, n - i * size))
         of_part = _Result(
             result.op, result.finish, result.words, result.divisor, result.flip, i * size * inner
         )
@@ -176,7 +207,7 @@ def _in_chunks(
 def _whole(
     caps: Caps,
     scratch: Scratch,
-    x: View,
+    x: Values,
     dst: View,
     axes: Ints,
     result: _Result,
@@ -189,8 +220,10 @@ def _whole(
     return _rows(caps, scratch, p, result, target)
 
 
-def _finish(name: str, number: float) -> str:
-    """Which finish a kernel takes: that of its name, but for norms."""
+def finish_of(name: str, dtype: DTypeName, number: float) -> str:
+    """Which finish a kernel takes: that of its name, but for norms, and sums of bool."""
+    if name == "sum" and dtype == "bool":
+        return "count_nonzero"
     if name != "norm":
         return name
     known = {1.0: "norm_1", 2.0: "norm_2", math.inf: "norm_inf"}
@@ -202,18 +235,11 @@ def _finish(name: str, number: float) -> str:
 def _check_dtypes(name: str, output: str, x: View, dst: View) -> None:
     """The dtype of dst by the rule of the kernel; a float16 may be given as the float32 that it is
     computed in."""
-    given = x.dtype.name
-    wide = "int32" if x.dtype.kind in "ib" else "uint32"
-    allowed: tuple[str, ...] = (output,)
-    if output == "same":
-        allowed = (given,)
-    elif output == "wide" and x.dtype.kind != "f":
-        allowed = (wide,)
-    elif output in ("wide", "float"):
-        allowed = ("float16", "float32") if given == "float16" else ("float32",)
+    allowed = results(output, x.dtype.name)
     if dst.dtype.name not in allowed:
         raise DTypeError(
-            f"[{name}] dst must be {' or '.join(allowed)} for x of {given} but is {dst.dtype.name}"
+            f"[{name}] dst must be {' or '.join(allowed)} for x of {x.dtype.name} but is "
+            f"{dst.dtype.name}"
         )
 
 
@@ -232,9 +258,10 @@ def _rows(
     """Rows of neighbours, or of whatever lies apart by one step."""
     lead = p.reduced[:-1] + p.kept
     cols = p.reduced[-1]
-    x = p.x.with_layout((*lead, cols), (*p.inner[:-1], *p.steps, p.inner[-1]))
+    pairs = zip(p.inner, p.steps, strict=True)
+    x = p.values.with_layout((*lead, cols), [(*i[:-1], *s, i[-1]) for i, s in pairs])
     rows, outs = math.prod(lead), math.prod(p.kept)
-    vectors = cols // 4 if x.vectorizable(4) else cols
+    vectors = cols // x.vec
     batch = ROWS["batch8"].N
     # Rows of up to a batch are one load of each lane.
     lanes = _power(min(vectors if vectors <= batch else cdiv(vectors, batch), LANES))
@@ -254,8 +281,8 @@ def _rows(
         dst = _states(room, lead, result.words * pieces)
     else:
         dst = p.dst.with_layout((*p.kept, 1), (*p.out_steps, 0))
-    step = reduce_rows.step(
-        caps, x, dst, OP=result.op, BATCH="batch8" if vectors > 2 * lanes else "batch1",
+    step = x.rows(
+        caps, dst, OP=result.op, BATCH="batch8" if vectors > 2 * lanes else "batch1",
         outs=outs, lane_bits=_bits(lanes), pieces=pieces, depth=depth, is_partial=int(partial),
         finish=result.finish, kind=_kind(dst), flip=result.flip, start=result.start,
         divisor=result.divisor,
@@ -271,11 +298,12 @@ def _columns(
     """Columns that are neighbours."""
     lead = p.reduced[:-1] + p.kept[:-1]
     depth, cols = p.reduced[-1], p.kept[-1]
-    x = p.x.with_layout(
-        (*lead, depth, cols), (*p.inner[:-1], *p.steps[:-1], p.inner[-1], p.steps[-1])
+    pairs = zip(p.inner, p.steps, strict=True)
+    x = p.values.with_layout(
+        (*lead, depth, cols), [(*i[:-1], *s[:-1], i[-1], s[-1]) for i, s in pairs]
     )
     batches, outs = math.prod(lead), math.prod(p.kept[:-1])
-    vectors = cols // 4 if x.vectorizable(4) else cols
+    vectors = cols // x.vec
     units = caps.tuning.device.units
     lanes = _power(min(cdiv(depth, COLUMNS.N), LANES))
     across = max(min(_power(batches * vectors), ACROSS), LANES // lanes)
@@ -296,8 +324,8 @@ def _columns(
         dst = dst.with_layout([dst.shape[a] for a in order], [dst.strides[a] for a in order])
     else:
         dst = p.dst.with_layout((*p.kept[:-1], 1, cols), (*p.out_steps[:-1], 0, p.out_steps[-1]))
-    step = reduce_columns.step(
-        caps, x, dst, OP=result.op, outs=outs, across_bits=_bits(across), tiles=tiles,
+    step = x.columns(
+        caps, dst, OP=result.op, outs=outs, across_bits=_bits(across), tiles=tiles,
         pieces=pieces, depth=rows, is_partial=int(partial), finish=result.finish,
         kind=_kind(dst), flip=result.flip, start=result.start, divisor=result.divisor,
     )  # fmt: skip
@@ -318,7 +346,7 @@ def _combine(
     """The results from `count` states each, or one state: fewer and fewer where they are many."""
     steps = []
     outs = math.prod(p.kept)
-    short = _computed(p.x)
+    short = p.values.computed
     while True:
         across = min(_power(outs), 32)
         lanes = min(_power(cdiv(count, COMBINE.N)), LANES // across)
@@ -353,7 +381,7 @@ def _of_nothing(caps: Caps, scratch: Scratch, p: Problem, result: _Result) -> St
     room = scratch.empty((1,), "uint32")
     states = room.with_layout((*p.kept, 1), (0,) * (len(p.kept) + 1))
     dst = p.dst.with_layout((*p.kept, 1), (*p.out_steps, 0))
-    short = _computed(p.x)
+    short = p.values.computed
     return reduce_combine.step(
         caps, states, dst, OP=result.op, T=short, count=0, lane_bits=0, pieces=1, depth=0,
         is_partial=0, apart=0, finish=result.finish, kind=_kind(dst), divisor=result.divisor,
@@ -371,11 +399,6 @@ def _kind(dst: View) -> int:
     if dst.dtype.itemsize == 2:
         return 1 if dst.dtype.kind == "f" else 2
     return 3 if dst.dtype.itemsize == 1 else 0
-
-
-def _computed(x: View) -> str:
-    """The type that states of x are computed in."""
-    return {"f16": "f32", "bool": "u32"}.get(x.dtype.short, x.dtype.short)
 
 
 def _bits(power: int) -> int:

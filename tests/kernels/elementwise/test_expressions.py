@@ -156,6 +156,25 @@ def test_results_wrap_as_their_dtype_does(dev: pk.Device) -> None:
 
 
 @gpu
+def test_numbers_must_fit_narrow_integers(dev: pk.Device) -> None:
+    x, y = dev.tensor(np.array([1, 2], "i1")), dev.tensor(np.array([1, 2], "u1"))
+    for wrong in (
+        lambda: x + 300, lambda: 300 - x, lambda: x * -129, lambda: y - (-1), lambda: y // 256,
+        lambda: pk.where(x > 1, x, 128), lambda: pk.clamp(x, 200), lambda: x.__iadd__(300),
+        lambda: pk.elementwise("x * 2 + 300", x=x), lambda: pk.elementwise("x + s", x=x, s=-129),
+        lambda: pk.reduction("x * 300", "sum", x=x),
+        lambda: pk.add(dev.zeros(2, "int16"), 1 << 15),
+    ):  # fmt: skip
+        with pytest.raises(pk.ArgumentError, match=r"does not fit u?int"):
+            wrong()
+    assert x.numpy().tolist() == [1, 2]
+    assert (x < 300).numpy().all() and not (y == -1).numpy().any()
+    assert (x + 125).numpy().tolist() == [126, 127] and (x / 300).dtype == "float32"
+    assert pk.clamp(x, -1000, 1000).numpy().tolist() == [1, 2]
+    assert pk.elementwise("int32(x) + 300", x=x).numpy().tolist() == [301, 302]
+
+
+@gpu
 def test_conversions(dev: pk.Device) -> None:
     x = np.array([2.7, -2.7, 3e9, -3e9, 5e9, np.nan, np.inf, -np.inf, -0.0], "f4")
     t = dev.tensor(x)
@@ -293,8 +312,6 @@ def test_random_expressions(dev: pk.Device, seed: int) -> None:
     rng = np.random.default_rng(seed)
     exact = [n for n in EXACT if n in OPS]
     grammar = Grammar(["a", "b", "c"], exact, casts=("float32", "int32", "bool"))
-    scope: dict[str, Any] = {name: OPS[name].reference for name in exact}
-    scope |= {"float32": _float, "int32": _int, "bool": _bool}
     for _ in range(12):
         values = {
             "a": rng.integers(-3, 4, (4, 6)).astype("f4"),
@@ -307,7 +324,7 @@ def test_random_expressions(dev: pk.Device, seed: int) -> None:
         got = pk.elementwise(text, **{n: dev.tensor(v) for n, v in used.items()}).numpy()
         wide = {n: v.astype("f8") if v.dtype.kind == "f" else v for n, v in used.items()}
         with np.errstate(all="ignore"):
-            want = _evaluated(text, {**scope, **wide})
+            want = evaluated(text, {**SCOPE, **wide})
         assert (got.astype("f8") == np.asarray(want).astype("f8")).all(), text
 
 
@@ -323,7 +340,12 @@ def _bool(x: Any) -> Any:
     return np.asarray(x).astype("?")
 
 
-def _evaluated(text: str, scope: dict[str, Any]) -> Any:
+# What names of functions mean in the expressions of `Grammar` over EXACT.
+SCOPE: dict[str, Any] = {name: OPS[name].reference for name in EXACT if name in OPS}
+SCOPE |= {"float32": _float, "int32": _int, "bool": _bool}
+
+
+def evaluated(text: str, scope: dict[str, Any]) -> Any:
     """The text by the references of the nodes, with our rules of dtypes."""
     import ast
 
@@ -427,6 +449,20 @@ def test_functions_of_several_operations(dev: pk.Device) -> None:
         assert pk.allclose(t, y, equal_nan=nan) is bool(np.allclose(x, y, equal_nan=nan))
     assert not pk.allclose(t[:4], y[:4] + 1)
     assert pk.isclose(dev.tensor(np.array([1, 2], "i4")), 2).numpy().tolist() == [False, True]
+
+
+@gpu
+def test_infinities_become_the_largest_of_their_dtype(dev: pk.Device) -> None:
+    x = np.array([np.nan, np.inf, -np.inf, -2], "f4")
+    for dtype in ("f4", "f2"):
+        given = x.astype(dtype)
+        np.testing.assert_array_equal(
+            pk.nan_to_num(dev.tensor(given)).numpy(), np.nan_to_num(given)
+        )
+        np.testing.assert_array_equal(pk.nan_to_num(given, nan=1), np.nan_to_num(given, nan=1))
+    narrow = pk.nan_to_num(dev.tensor(x).astype("bfloat16"), neginf=-5)
+    assert narrow.dtype == "bfloat16"
+    assert narrow.astype("float32").numpy().tolist() == [0, 3.3895313892515355e38, -5, -2]
 
 
 @gpu

@@ -112,6 +112,12 @@ REFUSED = {
                      lambda x: pk.chunk(x, 0.5)),
     "a list": (pk.DTypeError, r"\[squeeze\] x must be a pykernels.Tensor or a numpy array but is l",
                lambda x: pk.squeeze([1.0])),
+    "a negative count": (pk.ArgumentError, r"\[repeat\] repeats must be integers from 0 up but",
+                         lambda x: pk.repeat(x, [1, -1, 2], 1)),
+    "another number of counts": (pk.ShapeError, r"\[repeat\] repeats must have shape \(\d+,\) for",
+                                 lambda x: pk.repeat(x, [1] * 99, 0)),
+    "counts that are no integers": (pk.ArgumentError, r"\[repeat\] repeats must be integers",
+                                    lambda x: pk.repeat(x, [0.5], 0)),
     "negative repeats": (pk.ArgumentError, r"\[repeat\] repeats must be from 0 up but is -1",
                          lambda x: pk.repeat(x, -1)),
     "negative reps": (pk.ArgumentError, r"\[tile\] reps must be from 0 up but are \(2, -1\)",
@@ -191,6 +197,10 @@ def test_repeats(dev: pk.Device, dtype: str) -> None:
     for t in (dev.tensor(x), strided(dev, x), x):
         for n, axis in ((2, None), (3, 0), (2, 1), (5, -1), (0, 1), (1, 2)):
             same(pk.repeat(t, n, axis), np.repeat(x, n, axis))
+        for axis in (0, 1, -1, None):
+            many = np.arange(x.size if axis is None else x.shape[axis]) % 3
+            for counts in (many, many[:1], many.tolist()):
+                same(pk.repeat(t, counts, axis), np.repeat(x, counts, axis))
         for reps in (2, (2, 1, 3), (2, 3), (2, 1, 1, 2), (0, 2), ()):
             same(pk.tile(t, reps), np.tile(x, reps))
         for shift, axis in ((3, None), (-1, 0), (7, 1), ((1, -2), (0, 2)), (2, (0, 1, 2)), (5, 2)):
@@ -263,6 +273,7 @@ def test_selects_along_axes(dev: pk.Device, dtype: str) -> None:
 
 def test_index_tensors_refuse(dev: pk.Device) -> None:
     t, index = dev.zeros((3, 2)), dev.tensor(np.array([0, 3]))
+    mask = dev.tensor(np.array([False, True]))
     t[index]
     with pytest.raises(
         pk.IndexRangeError, match=r"\[get_rows\] index must be in \[0, 3\) but is 3"
@@ -274,8 +285,23 @@ def test_index_tensors_refuse(dev: pk.Device) -> None:
         dev.zeros(())[index]
     with pytest.raises(pk.ArgumentError, match=r"\[getitem\] an array picks once it is a tensor"):
         t[np.array([0])]  # type: ignore[index]
-    with pytest.raises(pk.ArgumentError, match=r"\[setitem\] .* only reads: use .*pk.scatter"):
-        t[index] = 1  # type: ignore[index]
+    with pytest.raises(pk.ArgumentError, match=r"\[getitem\] an array picks once it is a tensor"):
+        t[np.array([0])] = 1  # type: ignore[index]
+    with pytest.raises(pk.DTypeError, match=r"\[setitem\] an index must be int32, int64 or bool"):
+        t[t] = 1
+    with pytest.raises(
+        pk.ShapeError, match=r"\[setitem\] value must broadcast to \(2, 2\) but has"
+    ):
+        t[index] = dev.zeros(3)
+    with pytest.raises(pk.ShapeError, match=r"\[setitem\] a mask must have the leading sizes"):
+        t[mask] = 1
+    with pytest.raises(pk.ArgumentError, match=r"\[setitem\] value must be an integer for int32"):
+        dev.zeros(2, "int32")[mask] = 0.5
+    t[index] = 1
+    with pytest.raises(
+        pk.IndexRangeError, match=r"\[set_rows\] index must be in \[0, 3\) but is 3"
+    ):
+        dev.sync()
     with pytest.raises(pk.ShapeError, match=r"\[index_select\] index must have one axis"):
         pk.index_select(t, 0, index[None])
     same(t[dev.zeros(0, "int32")], np.zeros((0, 2), "f4"))
@@ -285,6 +311,32 @@ def test_index_tensors_refuse(dev: pk.Device) -> None:
     assert rows.shape == (2, 2)
     with pytest.raises(pk.IndexRangeError, match="of the program"):
         dev.sync()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8", "int64", "bool"])
+def test_assigns_through_tensors(dev: pk.Device, dtype: str) -> None:
+    rng = np.random.default_rng(9)
+    x = values(rng, dtype, (6, 4, 5))
+    one = values(rng, dtype, (1,))[0].item()
+    for make in (lambda: dev.tensor(x), lambda: strided(dev, x)):
+        for shape in ((3,), (2, 2), (0,)):
+            index = rng.permutation(6)[: int(np.prod(shape))].reshape(shape)
+            for value in (one, values(rng, dtype, (*shape, 4, 5)), values(rng, dtype, (5,))):
+                t, want = make(), x.copy()
+                t[dev.tensor(index)] = value
+                want[index] = value
+                same(t, want)
+        for ndim in (1, 2, 3):
+            mask = rng.random(x.shape[:ndim]) < 0.4
+            some = values(rng, dtype, (int(mask.sum()), *x.shape[ndim:]))
+            for value in (one, some, dev.tensor(some)):
+                t, want = make(), x.copy()
+                t[dev.tensor(mask)] = value
+                want[mask] = value.numpy() if isinstance(value, pk.Tensor) else value
+                same(t, want)
+    flat = dev.tensor(x[0, 0])
+    flat[dev.tensor(np.array([3, 0]))] = x[1, 0, :2]
+    assert flat.numpy()[[3, 0]].tolist() == x[1, 0, :2].tolist()
 
 
 def test_scatters(dev: pk.Device) -> None:

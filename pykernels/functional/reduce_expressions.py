@@ -1,0 +1,62 @@
+"""Reductions of expressions of the caller's own."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from pykernels._generated.ops.reductions import RESULTS
+from pykernels.apply import reduce
+from pykernels.arrays import Array
+from pykernels.device import Tensor
+from pykernels.errors import ArgumentError
+from pykernels.scalars import axes, flag
+
+__all__ = ["reduction"]
+
+Axis: TypeAlias = int | tuple[int, ...] | None
+
+
+def reduction(
+    expression: str, how: str, /, axis: Axis = None, keepdims: bool = False,
+    out: Tensor | None = None, **operands: Array | float,
+) -> Array:  # fmt: skip
+    """The reduction of an expression over axes, in one pass: what is reduced is never stored.
+
+        pk.reduction("x * y", "sum", x=a, y=b)
+        pk.reduction("abs(x - y)", "max", axis=-1, x=a, y=b)
+
+    The expression is one of `elementwise`, with its operands by name; they repeat to one shape,
+    whose axes are counted. Its values are not rounded before they are reduced: those of float16 are
+    float32, those of integers have 32 bits. The result has the dtype that the function `how` gives
+    for the dtype of the expression (bfloat16 counts as float32).
+
+    What is compiled depends on the text, on `how` and on dtypes and layouts; numbers are no part of
+    it, neither those of the text nor those given as operands.
+
+    Args:
+        expression: The text.
+        how: The reduction by its name: sum, mean, prod, max, min, argmax, argmin, any, all,
+            count_nonzero, var, std (both divide by the number of elements), norm (the root of the
+            sum of squares) or logsumexp.
+        axis: An axis or several of them; None for all.
+        keepdims: Do reduced axes stay, with size 1?
+        out: The Tensor to write to; None makes one.
+        operands: Tensors, numpy arrays or numbers, by the names that the text has. One to seven
+            are no numbers.
+
+    Returns:
+        A Tensor if one is given, else a numpy array.
+
+    Raises:
+        ArgumentError: a ValueError that shows the place where the text is no expression; or there
+            is no such reduction.
+        LimitError: more tensors or numbers than one launch can have.
+        DTypeError, ShapeError and what `pykernels.kernels` raises.
+    """
+    if how not in RESULTS:
+        raise ArgumentError(f"[reduction] how must be {', '.join(RESULTS)} but is {how!r}")
+    if axis is not None and type(axis) is not int:
+        axis = axes("reduction", axis)
+    if type(keepdims) is not bool:
+        keepdims = flag("reduction", "keepdims", keepdims)
+    return reduce("reduction", expression, how, operands, axis, keepdims, out)  # type: ignore[no-any-return]

@@ -1,0 +1,110 @@
+"""What a kernel made of an expression takes: tensors x0, x1, ... and numbers c0, c1, ..., and the
+lines of its text that compute values of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pykernels.dtypes import DTYPES
+from pykernels.errors import LimitError
+from pykernels.wgsl.interface import Axis, Param, TensorSpec
+from pykernels.wgsl.rows import value_type
+
+from .resolve import Typed, native
+from .text import Scalar, functions, scalars, value
+
+__all__ = ["Inputs", "stored_dtypes"]
+
+MAX_INPUTS = 7  # with the output, the storage bindings that every device has
+_FORMATS = {"f32": "f", "i32": "i", "u32": "I", "bool": "I"}
+_MEMBERS = {"f32": "f32", "i32": "i32", "u32": "u32", "bool": "u32"}
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The inputs of a typed expression: `tensors` by name, with how each is stored."""
+
+    root: Typed
+    tensors: Mapping[str, str]  # the caller's name: a short dtype
+    scalars: tuple[Scalar, ...]
+
+    @staticmethod
+    def of(op: str, root: Typed, tensors: Mapping[str, str]) -> Inputs:
+        """Those over tensors of these dtypes, each in its `native`; LimitError for too many."""
+        if len(tensors) > MAX_INPUTS:
+            raise LimitError(
+                f"[{op}] an expression reads at most {MAX_INPUTS} tensors but has {len(tensors)}"
+            )
+        shorts = {n: DTYPES[native(d)].short for n, d in tensors.items()}
+        return Inputs(root, shorts, scalars(root))
+
+    @property
+    def shorts(self) -> dict[str, str]:
+        """How the kernel's tensors are stored, by their names in it."""
+        return {f"x{i}": short for i, short in enumerate(self.tensors.values())}
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The numbers by their names in the kernel."""
+        return tuple([f"c{i}" for i in range(len(self.scalars))])
+
+    @property
+    def args_format(self) -> str:
+        """How they are packed."""
+        return "".join([_FORMATS[kind] for _, kind in self.scalars])
+
+    def params(self) -> tuple[Param, ...]:
+        """The numbers as members of Params."""
+        kinds = [_MEMBERS[kind] for _, kind in self.scalars]
+        return tuple([Param(m, k, arg=True) for m, k in zip(self.members, kinds, strict=True)])
+
+    def axes(self, x: str) -> list[Axis]:
+        """The choices for one tensor: how it is stored, where that may change, and its vectors."""
+        number = x.removeprefix("x")
+        found = [Axis(f"V_{number}", (1, 4))]
+        if self.shorts[x] == "f16":  # as f32 where the device has no f16
+            found = [Axis(f"T_{number}", ("f16", "f32")), *found]
+        return found
+
+    def spec(self, x: str) -> TensorSpec:
+        """One tensor as the head sees it."""
+        number, short = x.removeprefix("x"), self.shorts[x]
+        dtype = f"T_{number}" if short == "f16" else short
+        return TensorSpec(x, "in", dtype, (), vec=f"V_{number}")
+
+    def kind(self, x: str) -> str:
+        """The type in which the elements of a tensor are read."""
+        return "f32" if self.shorts[x] == "f16" else self.shorts[x]
+
+    def functions(self, vec: int) -> list[str]:
+        """The operations and their helpers as WGSL."""
+        return functions(self.root, vec)
+
+    def values(
+        self, lines: list[str], vec: int, loads: Sequence[Mapping[str, str]]
+    ) -> list[str]:  # fmt: skip
+        """Adds the lines that compute a value for each set of loads, all loads first; the names of
+        the values."""
+        known: dict[str, str] = {}
+
+        def let(expression: str) -> str:
+            if expression not in known:
+                known[expression] = f"v{len(known)}"
+                lines.append(f"  let {known[expression]} = {expression};")
+            return known[expression]
+
+        names = dict(zip(self.tensors, self.shorts, strict=True))
+        found = [
+            {n: let(f"{value_type('V', self.kind(x), vec)}({one[x]})") for n, x in names.items()}
+            for one in loads
+        ]
+        members = {s: f"p.{m}" for s, m in zip(self.scalars, self.members, strict=True)}
+        return [value(self.root, vec, let, one, members) for one in found]
+
+
+def stored_dtypes(short: str) -> Any:
+    """The dtypes of a tensor that is stored so; f16 as f32 where the device has no f16."""
+    name = next(d.name for d in DTYPES.values() if d.short == short)
+    return (name, "float32") if short == "f16" else (name,)

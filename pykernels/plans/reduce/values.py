@@ -1,0 +1,98 @@
+"""What is reduced: the elements of a tensor, or the values of an expression over several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pykernels._generated.bodies import reduce_columns, reduce_rows
+from pykernels.dtypes import DType, DTypeName
+from pykernels.layout import Ints, View
+from pykernels.plan import Caps, Step
+from pykernels.plans.parts import fits_binding, narrow
+
+__all__ = ["Values", "results"]
+
+
+@dataclass(frozen=True)
+class Values:
+    """The views of one shape that the values are made of, and the dtype that a body knows them by.
+
+    `made` gives a dispatch of a body made for an expression; None: a value is an element.
+    """
+
+    views: tuple[View, ...]
+    dtype: DType
+    made: Callable[..., Step] | None = None
+
+    @property
+    def shape(self) -> Ints:
+        return self.views[0].shape
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def computed(self) -> str:
+        """The type that states of the values are computed in."""
+        return {"f16": "f32", "bool": "u32"}.get(self.dtype.short, self.dtype.short)
+
+    @property
+    def vec(self) -> int:
+        """How many neighbours are read at once: 4, where each view has vectors or one element for
+        all of a row."""
+        if len(self.views) == 1:
+            return 4 if self.views[0].vectorizable(4) else 1
+        found = [v.vectorizable(4) for v in self.views]
+        fits = all([f or v.strides[-1] == 0 for f, v in zip(found, self.views, strict=True)])
+        return 4 if fits and any(found) else 1
+
+    def fits(self, caps: Caps) -> bool:
+        """Can a binding each hold the views?"""
+        return all([fits_binding(caps, v) for v in self.views])
+
+    def step(self, axis: int) -> int:
+        """How far apart neighbours along an axis lie, the views taken together."""
+        return sum([abs(v.strides[axis]) for v in self.views])
+
+    def narrow(self, axis: int, first: int, size: int) -> Values:
+        """The values from `first` on along one axis."""
+        return self._over([narrow(v, axis, first, size) for v in self.views])
+
+    def with_layout(self, shape: Ints, strides: Sequence[Ints]) -> Values:
+        """The values of this shape, with the strides of each view."""
+        pairs = zip(self.views, strides, strict=True)
+        return self._over([v.with_layout(shape, s) for v, s in pairs])
+
+    def rows(self, caps: Caps, dst: View, **params: Any) -> Step:
+        """A dispatch of `reduce_rows`."""
+        if self.made is not None:
+            return self.made(caps, self, dst, "rows", **params)
+        return reduce_rows.step(caps, self.views[0], dst, **params)
+
+    def columns(self, caps: Caps, dst: View, **params: Any) -> Step:
+        """A dispatch of `reduce_columns`."""
+        if self.made is not None:
+            return self.made(caps, self, dst, "columns", **params)
+        return reduce_columns.step(caps, self.views[0], dst, **params)
+
+    def _over(self, views: Sequence[View]) -> Values:
+        return Values(tuple(views), self.dtype, self.made)
+
+
+def results(output: str, given: DTypeName) -> tuple[DTypeName, ...]:
+    """The dtypes of the result, the usual one first, by the rule of the kernel (`output`) and the
+    dtype of what is reduced."""
+    if output == "int32":
+        return ("int32",)
+    if output == "bool":
+        return ("bool",)
+    if output == "same":
+        return (given,)
+    if given == "float16":
+        return ("float16", "float32")
+    if given == "float32" or output == "float":
+        return ("float32",)
+    return ("uint32",) if given in ("uint8", "uint16", "uint32") else ("int32",)
