@@ -10,7 +10,8 @@ import numpy as np
 
 __all__ = [
     "adam_step", "adam_step_budget", "adam_step_errors", "adamw_step", "adamw_step_budget",
-    "clip_by_norm", "clip_by_norm_budget", "sgd_step", "sgd_step_budget", "sgd_step_errors", "squares", "step_advance",
+    "clip_by_norm", "clip_by_norm_budget", "sgd_step", "sgd_step_budget", "sgd_step_errors",
+    "some_steps", "squares", "step_advance",
 ]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
@@ -53,7 +54,7 @@ def adam_step_errors(
 
     To first order, rounding by rounding; products and sums may be fused or not.
     """
-    g, m, v, w = (np.abs(np.asarray(a, np.float64)) for a in (grad, exp_avg, exp_avg_sq, param))
+    g, m, w = (np.abs(np.asarray(a, np.float64)) for a in (grad, exp_avg, param))
     off_m, off_v, off_w = before
     t = step if count is None else int(count.item()) + 1
     rate_of = _single(lr) if rate is None else float(rate.item())
@@ -111,7 +112,7 @@ def sgd_step_errors(
     lr: float = 0.001, momentum: float = 0.0, weight_decay: float = 0.0, nesterov: bool = False,
     *, before: tuple[Any, ...] = (0.0, 0.0),
 ) -> tuple[Array, ...]:  # fmt: skip
-    """What the results in f32 may be off by, given what parameter and momentum_buffer are off by before."""
+    """What the results in f32 may be off by, given what those were off by before."""
     g, w = (np.abs(np.asarray(a, np.float64)) for a in (grad, param))
     rate_of = abs(lr if rate is None else float(rate.item()))
     found = sgd_step(grad, param, momentum_buffer, rate, lr, momentum, weight_decay, nesterov)
@@ -133,7 +134,8 @@ sgd_step_budget = sgd_step_errors
 
 def clip_by_norm(norm: Array, x: Array, max_norm: float = 1.0) -> Array:
     """x, scaled where the norm is too large."""
-    out: Array = x.astype(np.float64) * min(1.0, _single(max_norm) / (float(norm.item()) + 1e-6))
+    limit, total = _single(max_norm), float(norm.item()) + 1e-6
+    out: Array = x.astype(np.float64) * (limit / total if total > limit else 1.0)
     return out
 
 
@@ -151,6 +153,11 @@ def step_advance(count: Array) -> Array:
 def squares(grad: Array) -> Array:
     """Second moments for cases: no number below 0."""
     return np.square(grad.astype(np.float64))
+
+
+def some_steps() -> Array:
+    """A number of steps for cases."""
+    return np.array([3], np.int32)
 
 
 def _single(x: float) -> float:

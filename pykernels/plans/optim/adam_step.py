@@ -40,7 +40,7 @@ def plan(
             caps, part["grad"], count, rate, part["exp_avg"], part["exp_avg_sq"], part["param"],
             rest1=1.0 - beta1, decay2=beta2, rest2=1.0 - beta2, log1=log1, log2=log2,
         )
-        for part in cut(caps, views)
+        for part in cut(caps, param.shape, views)
     ]  # fmt: skip
 
 

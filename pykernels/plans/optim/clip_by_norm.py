@@ -15,4 +15,4 @@ __all__ = ["plan"]
 def plan(caps: Caps, scratch: Scratch, norm: View, x: View) -> list[Step]:
     """One dispatch for each part."""
     check_one("clip_by_norm", "norm", norm)
-    return [body.step(caps, norm, part["x"]) for part in cut(caps, {"x": x})]
+    return [body.step(caps, norm, part["x"]) for part in cut(caps, x.shape, {"x": x})]

@@ -28,5 +28,5 @@ def plan(
         views["momentum_buffer"] = momentum_buffer
     return [
         body.step(caps, part["grad"], rate, part.get("momentum_buffer"), part["param"])
-        for part in cut(caps, views)
+        for part in cut(caps, param.shape, views)
     ]
