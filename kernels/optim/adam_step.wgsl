@@ -12,8 +12,7 @@
 // pick.T = "dtype(param)"
 // pick.G = "dtype(grad)"
 // pick.VEC = "4 if it.vec(4) else 1"
-// when = ["T == 'f16' or G == 'f32'"]
-// inputs.grad = { dtype = "G", vec = "VEC", like = "param", doc = "Float16 only with a float16 param." }
+// inputs.grad = { dtype = "G", vec = "VEC", like = "param" }
 // inputs.count = { dtype = "i32", optional = true, index = false, doc = "One element: how many steps were taken before this one, in place of `step`." }
 // inputs.rate = { dtype = "f32", optional = true, index = false, doc = "One element, in place of `lr`." }
 // outputs.exp_avg = { dtype = "f32", vec = "VEC", like = "param", in_place = true, doc = "First moment." }

@@ -14,8 +14,7 @@
 // pick.G = "dtype(grad)"
 // pick.MOMENTUM = "True if momentum_buffer else False"
 // pick.VEC = "4 if it.vec(4) else 1"
-// when = ["T == 'f16' or G == 'f32'"]
-// inputs.grad = { dtype = "G", vec = "VEC", like = "param", doc = "Float16 only with a float16 param." }
+// inputs.grad = { dtype = "G", vec = "VEC", like = "param" }
 // inputs.rate = { dtype = "f32", optional = true, index = false, doc = "One element, in place of `lr`." }
 // outputs.momentum_buffer = { dtype = "f32", vec = "VEC", when = "MOMENTUM", optional = true, like = "param", in_place = true, doc = "The running sum of gradients." }
 // outputs.param = { dtype = "T", vec = "VEC", in_place = true, doc = "What is trained." }

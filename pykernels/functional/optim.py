@@ -82,7 +82,7 @@ def sgd_step(
 
     Args:
         param: Tensor, float32 or float16, any shape: is changed.
-        grad: Tensor of its shape, float32, or float16 where param is.
+        grad: Tensor of its shape, float32 or float16.
         momentum_buffer: float32 Tensor of its shape, zeros before the first step: is changed.
         lr: Learning rate; a number, or a float32 Tensor of one element, which a captured step reads
             in each replay.
@@ -132,7 +132,7 @@ def adam_step(
 
     Args:
         param: Tensor, float32 or float16, any shape: is changed.
-        grad: Tensor of its shape, float32, or float16 where param is.
+        grad: Tensor of its shape, float32 or float16.
         exp_avg, exp_avg_sq: float32 Tensors of its shape, zeros before the first step: are changed.
         step: t, which step this is, from 1 on; or an int32 Tensor of one element with the number of
             steps so far, to which the call adds 1 on the device: so a captured step counts in each

@@ -66,9 +66,9 @@ class _Optimizer:
                 raise ShapeError(
                     f"[{self._name}] grads[{i}] must have shape {p.shape} but has {g.shape}"
                 )
-            if g.dtype not in ("float32", p.dtype):
+            if g.dtype not in ("float32", "float16"):
                 raise DTypeError(
-                    f"[{self._name}] grads[{i}] must be float32 or {p.dtype} but is {g.dtype}"
+                    f"[{self._name}] grads[{i}] must be float32 or float16 but is {g.dtype}"
                 )
         self._step(given)
 

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from pykernels.errors import DTypeError, ShapeError
+from pykernels.errors import ShapeError
 from pykernels.layout import View
 
-__all__ = ["check_gradient", "check_one"]
-
-
-def check_gradient(op: str, grad: View, param: View) -> None:
-    """A float16 gradient is one of a float16 param."""
-    if grad.dtype.name == "float16" and param.dtype.name != "float16":
-        raise DTypeError(f"[{op}] grad must be float32 for a param of {param.dtype.name} but is "
-                         f"{grad.dtype.name}")  # fmt: skip
+__all__ = ["check_one"]
 
 
 def check_one(op: str, name: str, view: View | None) -> None:

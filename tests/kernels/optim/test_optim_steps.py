@@ -16,7 +16,9 @@ from tests.harness import Form, assert_close, assert_same_bits, caps, forms, ran
 from tests.kernels.optim.optim_calls import NAMES, STATES, Calls, errors
 
 pytestmark = pytest.mark.gpu
-DTYPES = (("float32", "float32"), ("float16", "float16"), ("float16", "float32"))
+DTYPES = (
+    ("float32", "float32"), ("float16", "float16"), ("float16", "float32"), ("float32", "float16"),
+)  # fmt: skip
 TORCH = json.loads(Path(__file__).with_name("torch_steps.json").read_text(encoding="utf-8"))
 
 
@@ -204,11 +206,11 @@ def test_optim_captured_steps_advance(dev: pk.Device) -> None:
 
 def test_optim_rejects(dev: pk.Device) -> None:
     x, half, other = dev.zeros((3, 4)), dev.zeros((3, 4), "float16"), dev.zeros((4, 3))
-    m, v = dev.zeros((3, 4)), dev.zeros((3, 4))
+    m, v, whole = dev.zeros((3, 4)), dev.zeros((3, 4)), dev.zeros((3, 4), "int32")
     count = dev.zeros(1, "int32")
     for match, call in {
         r"\[sgd_step\] grad must .*\(3, 4\)": lambda: pk.sgd_step(x, other),
-        r"\[sgd_step\] grad must be float32 for a param of float32": lambda: pk.sgd_step(x, half),
+        r"\[sgd_step\] grad must be float32 or float16 but is int32": lambda: pk.sgd_step(x, whole),
         r"\[sgd_step\] momentum 0.9 needs a momentum_buffer": lambda: pk.sgd_step(
             x, x, momentum=0.9
         ),
@@ -237,7 +239,7 @@ def test_optim_rejects(dev: pk.Device) -> None:
         r"\[AdamW\] params must be float32 or float16": lambda: pk.AdamW(count),
         r"\[Adam\] there must be 1 gradients": lambda: pk.Adam(x).step([x, x]),
         r"\[Adam\] grads\[1\] must have shape": lambda: pk.Adam([x, x]).step([x, other]),
-        r"\[Adam\] grads\[0\] must be float32": lambda: pk.Adam([x]).step([half]),
+        r"\[Adam\] grads\[0\] must be float32": lambda: pk.Adam([x]).step([whole]),
         r"\[SGD\] the state has other names: exp_avg.0": lambda: pk.SGD(x).load_state_dict(
             {"exp_avg.0": x}
         ),
