@@ -106,6 +106,9 @@ class SGD(_Optimizer):
         optimizer = pk.SGD(flat, lr=0.1, momentum=0.9)
         optimizer.step(tape.gradient(loss, [flat]))
 
+    `step(grads)` takes a gradient for each parameter, `lr` may be set, `state_dict()` has the
+    tensors of the state by name, and `load_state_dict(state)` copies them in.
+
     Args:
         params: A Tensor, or several; one dispatch a step for each.
         lr: Learning rate; a number or a float32 Tensor of one element.
@@ -141,6 +144,8 @@ class SGD(_Optimizer):
 
 class Adam(_Optimizer):
     """Adam on parameters; its steps are counted on the device: see `adam_step`.
+
+    Methods are those of `SGD`.
 
     Args:
         params: A Tensor, or several; one dispatch a step for each, and one that counts.
@@ -178,7 +183,10 @@ class Adam(_Optimizer):
 
 
 class AdamW(Adam):
-    """Adam with decoupled weight decay: see `adamw_step`. Arguments are those of `Adam`."""
+    """Adam with decoupled weight decay: see `adamw_step`.
+
+    Arguments are those of `Adam`, methods those of `SGD`.
+    """
 
     _name = "AdamW"
     _kernel = staticmethod(kernels.adamw_step)
