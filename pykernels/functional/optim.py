@@ -9,7 +9,7 @@ import numpy as np
 
 from pykernels import kernels
 from pykernels.arrays import Array
-from pykernels.device import Tensor, default_device
+from pykernels.device import Device, Tensor, device_of
 from pykernels.dtypes import DTypeName
 from pykernels.errors import ArgumentError, DTypeError
 from pykernels.host import type_name
@@ -21,7 +21,9 @@ __all__ = ["adam_step", "adamw_step", "clip_grad_norm", "flatten_parameters", "s
 ALIGNMENT = 16  # bytes, so that every view can be read in vectors
 
 
-def flatten_parameters(parameters: Sequence[Array]) -> tuple[Tensor, list[Tensor]]:
+def flatten_parameters(
+    parameters: Sequence[Array], *, device: Device | None = None
+) -> tuple[Tensor, list[Tensor]]:
     """One flat tensor with copies of all parameters, and the views of it that are these.
 
         flat, (w, b) = pk.flatten_parameters([w, b])
@@ -32,12 +34,14 @@ def flatten_parameters(parameters: Sequence[Array]) -> tuple[Tensor, list[Tensor
 
     Args:
         parameters: Tensors or numpy arrays, all float32 or all float16.
+        device: None for that of the Tensors, or the default one.
 
     Returns:
         The flat tensor, and a view for each parameter, of its shape.
 
     Raises:
-        ArgumentError: no parameters. DTypeError: other dtypes, or different ones.
+        ArgumentError: no parameters.
+        DTypeError: other dtypes, or different ones.
     """
     op = "flatten_parameters"
     given = _listed(op, "parameters", parameters, (Tensor, np.ndarray))
@@ -49,17 +53,17 @@ def flatten_parameters(parameters: Sequence[Array]) -> tuple[Tensor, list[Tensor
                 f"{p.dtype}" + (f" beside {dtype}" if i else "")
             )
     first = next((p for p in given if isinstance(p, Tensor)), None)
-    device = default_device() if first is None else first.device
+    home = device_of(device) if first is None or device is not None else first.device
     name: DTypeName = "float32" if dtype == "float32" else "float16"
     each = ALIGNMENT // np.dtype(dtype).itemsize
     starts = [0]
     for p in given:
         starts.append(starts[-1] + cdiv(p.size, each) * each)
-    flat = device.zeros(starts[-1], name)
+    flat = home.zeros(starts[-1], name)
     views = []
     for p, start in zip(given, starts, strict=False):
         view = flat[start : start + p.size].reshape(p.shape)
-        kernels.cpy(p if isinstance(p, Tensor) else device.tensor(p), view)
+        kernels.cpy(p if isinstance(p, Tensor) else home.tensor(p), view)
         views.append(view)
     return flat, views
 

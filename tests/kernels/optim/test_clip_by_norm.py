@@ -103,6 +103,11 @@ def test_flatten_parameters(dev: pk.Device) -> None:
             assert_same_bits(view.numpy(), a / 2)
 
 
+def test_flatten_parameters_takes_a_device(dev: pk.Device) -> None:
+    flat, (view,) = pk.flatten_parameters([np.ones(3, np.float32)], device=dev)
+    assert flat.device is dev and view.numpy().tolist() == [1, 1, 1]
+
+
 def test_clip_and_flatten_reject(dev: pk.Device) -> None:
     x, half, whole = dev.ones(3), dev.ones(3, "float16"), dev.ones(3, "int32")
     for match, call in {
