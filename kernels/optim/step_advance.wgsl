@@ -1,6 +1,8 @@
 // /// kernel
 // doc = "Count a step: adds one to a number on the device, so that a captured step counts in each replay."
 // outputs.count = { dtype = "i32", in_place = true, doc = "One element." }
+// bytes = "2 * count.nbytes"
+// operations = "1"
 // grid = "1"
 // ///
 
