@@ -118,7 +118,7 @@ def functions_page() -> Iterator[str]:
     yield "| family | functions |"
     yield "|---|---|"
     for room, names in function_families().items():
-        yield f"| {room} | {', '.join(f'[`{n}`](#{n})' for n in names)} |"
+        yield f"| {room} | {', '.join(f'[`{n}`](#{n.lower()})' for n in names)} |"
     yield ""
     told = (f"`{alias}` ([{name}](#{name}))" for alias, name in aliases().items())
     yield f"Other spellings, numpy's mostly: {', '.join(told)}."
@@ -387,7 +387,7 @@ def operations_page() -> Iterator[str]:
             for function in functions.split():
                 if function not in functional.__all__:
                     raise KeyError(f"ci/operations.toml: {name}: there is no function {function}")
-            links = ", ".join(f"[`{f}`](functions.md#{f})" for f in functions.split())
+            links = ", ".join(f"[`{f}`](functions.md#{f.lower()})" for f in functions.split())
             yield f"| `{name}` | {links}{f': {note}' if note else ''} |"
 
 

@@ -289,7 +289,7 @@ def _arg(t: TensorSpec) -> str:
     for key in ("like", "broadcast", "expand", "alias"):
         if getattr(t, key):
             fields.append(f"{key}={getattr(t, key)!r}")
-    for key in ("optional", "readonly"):
+    for key in ("optional", "readonly", "in_place"):
         if getattr(t, key):
             fields.append(f"{key}=True")
     if t.dtype not in ("*", *DTYPE_NAMES):
@@ -398,7 +398,7 @@ def constant(spec: Spec, wrapper: str) -> str:
 def _docstring(spec: Spec, doc: str, fixed: Collection[str]) -> str:
     lines = ['"""' + doc, "", "Args:"]
     for t in sorted(spec.tensors, key=lambda t: t.optional):
-        role = "output" if t.role == "out" else "input"
+        role = "in and out" if t.in_place else "output" if t.role == "out" else "input"
         rules = [dtype_words(t), "optional"] if t.optional else [dtype_words(t)]
         if t.like:
             rules.append(f"the shape of {t.like}")

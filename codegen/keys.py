@@ -35,7 +35,7 @@ TABLES: dict[str, dict[str, Takes]] = {
     "a tensor": {
         "dtype": TEXT, "dtypes": LIST, "bind": TEXT, "vec": TEXT, "when": TEXT, "optional": FLAG,
         "readonly": FLAG, "alias": TEXT, "like": TEXT, "broadcast": TEXT, "expand": TEXT,
-        "index": FLAG, "over": TEXT, "axes": TEXT, "doc": TEXT,
+        "index": FLAG, "over": TEXT, "axes": TEXT, "in_place": FLAG, "doc": TEXT,
     },
     "a param": {
         "type": TEXT, "value": TEXT, "default": NUMBER, "arg": FLAG, "of": TEXT, "when": TEXT,

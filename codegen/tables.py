@@ -223,7 +223,7 @@ def _check_role(r: Reader, fields: dict[str, Any], iterate: str, *where: str) ->
     """Keys that mean something in one table, or in an index space, only."""
     name = ".".join(where)
     for key, table in (("readonly", "inputs"), ("alias", "outputs"), ("broadcast", "inputs"),
-                       ("expand", "inputs")):  # fmt: skip
+                       ("expand", "inputs"), ("in_place", "outputs")):  # fmt: skip
         if fields.get(key) and where[0] != table:
             r.fail(r.line(*where), f"{name}: {key} is said of {table} only")
     for key in ("over", "broadcast", "expand"):

@@ -72,6 +72,7 @@ class Arg:
     optional: bool = False
     readonly: bool = False  # steers control flow: never bound read_write
     alias: str = ""  # for an output: the input whose memory it may be
+    in_place: bool = False  # an output whose elements are read before they are written
 
 
 @dataclass(frozen=True)

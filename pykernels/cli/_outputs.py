@@ -23,9 +23,10 @@ __all__ = ["GIVEN", "shapes"]
 # Outputs that keep elements, or have sizes that no input tells.
 GIVEN = frozenset(
     {
-        "bincount", "bincount_weights", "conv2d_backward_input", "conv2d_backward_weight",
-        "col2im", "nonzero", "pad", "resize", "scatter", "scatter_add", "set_rows",
-        "timestep_embedding", "top_k",
+        "adam_step", "adamw_step", "bincount", "bincount_weights", "clip_by_norm",
+        "conv2d_backward_input", "conv2d_backward_weight", "col2im", "nonzero", "pad", "resize",
+        "scatter", "scatter_add", "set_rows", "sgd_step", "step_advance", "timestep_embedding",
+        "top_k",
     }
 )  # fmt: skip
 

@@ -23,7 +23,8 @@ def results(
     request: Request, facts: Mapping[str, Any], arrays: Mapping[str, Array]
 ) -> dict[str, Array]:
     """Each output by `pykernels.reference`: exact ones in the output's dtype, others in float64."""
-    outputs = [t["name"] for t in facts["tensors"] if t["role"] == "out" and t["name"] in arrays]
+    written = [t for t in facts["tensors"] if t["role"] == "out" and t["name"] in arrays]
+    outputs = [t["name"] for t in sorted(written, key=lambda t: bool(t["optional"]))]
     inputs = [
         arrays.get(t["name"]) for t in facts["tensors"] if t["role"] == "in" and not t["optional"]
     ]
@@ -33,9 +34,8 @@ def results(
     optional = {t["name"] for t in facts["tensors"] if t["role"] == "in" and t["optional"]}
     named: dict[str, Any] = {n: arrays[n] for n in optional if n in arrays}
     named |= request.given
-    named |= {
-        k: v for k, v in {"dst": dst, "dtype": dst.dtype, "shape": dst.shape}.items() if k in known
-    }
+    named |= {k: v for k, v in {"dtype": dst.dtype, "shape": dst.shape}.items() if k in known}
+    named |= {n: arrays[n] for n in outputs if n in known}  # as they were before
     found = meaning(*inputs, **named)
     found = found if isinstance(found, tuple) else (found,)
     return {name: np.asarray(a) for name, a in zip(outputs, found, strict=False)}

@@ -135,7 +135,7 @@ class _Call:
 
     def _replace(self, index: int, dtype: DTypeName | None = None) -> None:
         """Use a temporary (of another dtype) in place of an argument, with the copies it needs."""
-        operand = self.operands[index]
+        operand, arg = self.operands[index], self.kernel.args[index]
         assert operand is not None
         stand_in = self._alike(operand) if dtype is None else None
         if stand_in is not None:
@@ -143,9 +143,9 @@ class _Call:
         else:
             view = self.scratch.empty(operand.view.shape, dtype or operand.view.dtype.name)
             stand_in = _Operand(view, view)
-            if dtype is None or self.kernel.args[index].role == "in":
+            if dtype is None or arg.role == "in" or arg.in_place:
                 self.before.append((operand, stand_in))
-        if self.kernel.args[index].role == "out":
+        if arg.role == "out":
             self.after.insert(0, (stand_in, operand))
         self.operands[index] = stand_in
 

@@ -44,6 +44,7 @@ class TensorSpec:
     optional: bool = False
     readonly: bool = False
     alias: str = ""
+    in_place: bool = False
     like: str = ""
     broadcast: str = ""
     index: bool = True

@@ -262,6 +262,10 @@ OF_TENSOR = {
         {"outputs": {"dst": {**DST, "alias": "x"}}}, ["mode=merged", "mode=read", "mode=rw"],
         "sorted(texts)", drop=("outputs", "dst"),
     ),
+    "in_place": Toy(
+        {"outputs": {"dst": {**DST, "in_place": True}}}, True, "data.args[-1].in_place",
+        drop=("outputs", "dst"),
+    ),
     "like": Toy({}, "ShapeError", "call(x, shape=(5,))", drop=("outputs", "dst")),
     "broadcast": Toy(
         with_w(broadcast="x"), [X, X, X, X], "call(np.ones((4, 4), 'f4'), x)", value=TIMES_W,

@@ -1,0 +1,89 @@
+// /// kernel
+// doc = """
+// One step of Adam: moments and param in place, computed in f32.
+//
+// With g = grad + weight_decay * param: exp_avg = beta1 exp_avg + (1 - beta1) g, exp_avg_sq =
+// beta2 exp_avg_sq + (1 - beta2) g g, and param -= lr m / (sqrt(v) + eps), where m and v are the
+// moments divided by 1 - beta1^t and 1 - beta2^t. Moments are 0 before the first step."""
+// source = "Kingma and Ba 2015, Adam; Loshchilov and Hutter 2019, Decoupled weight decay; torch.optim"
+// axes.T = ["f32", "f16"]
+// axes.G = ["f32", "f16"]
+// axes.VEC = [1, 4]
+// pick.T = "dtype(param)"
+// pick.G = "dtype(grad)"
+// pick.VEC = "4 if it.vec(4) else 1"
+// inputs.grad = { dtype = "G", vec = "VEC", like = "param" }
+// inputs.count = { dtype = "i32", optional = true, index = false, doc = "One element: how many steps were taken before this one, in place of `step`." }
+// inputs.rate = { dtype = "f32", optional = true, index = false, doc = "One element, in place of `lr`." }
+// outputs.exp_avg = { dtype = "f32", vec = "VEC", like = "param", in_place = true, doc = "First moment." }
+// outputs.exp_avg_sq = { dtype = "f32", vec = "VEC", like = "param", in_place = true, doc = "Second moment." }
+// outputs.param = { dtype = "T", vec = "VEC", in_place = true, doc = "What is trained." }
+// options.beta1 = { type = "float", default = 0.9, doc = "Decay of the first moment, in [0, 1)." }
+// options.beta2 = { type = "float", default = 0.999, doc = "Decay of the second moment, in [0, 1)." }
+// iterate = "nd"
+// vectors = "VEC"
+// params.has_count = { type = "u32", value = "1 if count else 0" }
+// params.has_rate = { type = "u32", value = "1 if rate else 0" }
+// params.rest1 = { type = "f32" }
+// params.decay2 = { type = "f32" }
+// params.rest2 = { type = "f32" }
+// params.log1 = { type = "f32" }
+// params.log2 = { type = "f32" }
+// params.step = { type = "i32", default = 1, doc = "Which step this is, t: 1 is the first." }
+// params.lr = { type = "f32", default = 0.001, doc = "Learning rate." }
+// params.eps = { type = "f32", default = 1e-8, doc = "Added to the root of the second moment." }
+// params.weight_decay = { type = "f32", default = 0.0, doc = "Factor of param in its gradient; of adamw_step, factor of lr in the share by which param shrinks." }
+// params.decoupled = { type = "u32", default = false }
+// wrappers.adamw_step = { decoupled = true, doc = """
+// One step of AdamW: Adam with decoupled weight decay, moments and param in place, computed in f32.
+//
+// exp_avg = beta1 exp_avg + (1 - beta1) grad, exp_avg_sq = beta2 exp_avg_sq + (1 - beta2) grad grad,
+// and param -= lr weight_decay param + lr m / (sqrt(v) + eps), where m and v are the moments divided
+// by 1 - beta1^t and 1 - beta2^t. Moments are 0 before the first step.""" }
+// uses = ["numeric"]
+// bytes = "grad.nbytes + 2 * (exp_avg.nbytes + exp_avg_sq.nbytes + param.nbytes)"
+// operations = "16 * param.size"
+// grid = "cdiv(it.total, 256)"
+// ///
+
+// One invocation updates one element, or a vector of four where all tensors have whole vectors along
+// the level that runs fastest. Bytes of an element in f32: 16 are read and 12 are written.
+//% set value = "f32" if VEC == 1 else "vec4<f32>"
+alias V = f32;
+alias U = u32;
+alias I = i32;
+${numeric.accurate_expm1()}
+
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
+  let i = group_id(wg) * 256u + li;
+  if (i >= p.total) { return; }
+  let at = param_index(i);
+  let at_first = exp_avg_index(i);
+  let at_second = exp_avg_sq_index(i);
+  var g = ${value}(grad_load(grad_index(i)));
+  let w = ${value}(param_mem[at]);
+  var first = exp_avg_mem[at_first];
+  var second = exp_avg_sq_mem[at_second];
+
+  var t = p.step;
+  if (p.has_count == 1u) { t = count_load(p.count_off) + 1; }
+  var lr = p.lr;
+  if (p.has_rate == 1u) { lr = rate_load(p.rate_off); }
+  // 1 - beta^t without cancellation.
+  let size = -lr / accurate_expm1(f32(t) * p.log1);
+  let spread = inverseSqrt(-accurate_expm1(f32(t) * p.log2));
+
+  var shrink = 0.0f;
+  if (p.decoupled == 1u) {
+    shrink = lr * p.weight_decay;
+  } else if (p.weight_decay != 0.0f) {
+    g += p.weight_decay * w;
+  }
+  first += p.rest1 * (g - first);
+  second = p.decay2 * second + p.rest2 * (g * g);
+  let step = size * (first / (sqrt(second) * spread + p.eps));
+  exp_avg_store(at_first, first);
+  exp_avg_sq_store(at_second, second);
+  param_store(at, w - (shrink * w + step));
+}

@@ -1,0 +1,62 @@
+// /// kernel
+// doc = """
+// One step of stochastic gradient descent: momentum and param in place, computed in f32.
+//
+// With g = grad + weight_decay * param it is param -= lr g; with a buffer of momentum, which is 0
+// before the first step, buffer = momentum buffer + g and param -= lr buffer, or with nesterov
+// param -= lr (g + momentum buffer)."""
+// source = "Sutskever, Martens, Dahl and Hinton 2013; torch.optim.SGD"
+// axes.T = ["f32", "f16"]
+// axes.G = ["f32", "f16"]
+// axes.MOMENTUM = [false, true]
+// axes.VEC = [1, 4]
+// pick.T = "dtype(param)"
+// pick.G = "dtype(grad)"
+// pick.MOMENTUM = "True if momentum_buffer else False"
+// pick.VEC = "4 if it.vec(4) else 1"
+// inputs.grad = { dtype = "G", vec = "VEC", like = "param" }
+// inputs.rate = { dtype = "f32", optional = true, index = false, doc = "One element, in place of `lr`." }
+// outputs.momentum_buffer = { dtype = "f32", vec = "VEC", when = "MOMENTUM", optional = true, like = "param", in_place = true, doc = "The running sum of gradients." }
+// outputs.param = { dtype = "T", vec = "VEC", in_place = true, doc = "What is trained." }
+// iterate = "nd"
+// vectors = "VEC"
+// params.has_rate = { type = "u32", value = "1 if rate else 0" }
+// params.lr = { type = "f32", default = 0.001, doc = "Learning rate." }
+// params.momentum = { type = "f32", default = 0.0, doc = "Factor of the buffer." }
+// params.weight_decay = { type = "f32", default = 0.0, doc = "Factor of param in its gradient." }
+// params.nesterov = { type = "u32", default = false, doc = "Add momentum times the new buffer to the gradient." }
+// bytes = "grad.nbytes + 2 * param.nbytes + (2 * momentum_buffer.nbytes if momentum_buffer else 0)"
+// operations = "(8 if momentum_buffer else 4) * param.size"
+// grid = "cdiv(it.total, 256)"
+// ///
+
+// One invocation updates one element, or a vector of four where all tensors have whole vectors along
+// the level that runs fastest. Bytes of an element in f32: 12 are read and 8 written with momentum, 8
+// and 4 without.
+//% set value = "f32" if VEC == 1 else "vec4<f32>"
+
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
+  let i = group_id(wg) * 256u + li;
+  if (i >= p.total) { return; }
+  let at = param_index(i);
+  var g = ${value}(grad_load(grad_index(i)));
+  let w = ${value}(param_mem[at]);
+//% if MOMENTUM
+  let at_buffer = momentum_buffer_index(i);
+  var v = momentum_buffer_mem[at_buffer];
+//% endif
+  var lr = p.lr;
+  if (p.has_rate == 1u) { lr = rate_load(p.rate_off); }
+  if (p.weight_decay != 0.0f) { g += p.weight_decay * w; }
+//% if MOMENTUM
+  v = p.momentum * v + g;
+  momentum_buffer_store(at_buffer, v);
+  if (p.nesterov == 1u) {
+    g += p.momentum * v;
+  } else {
+    g = v;
+  }
+//% endif
+  param_store(at, w - lr * g);
+}

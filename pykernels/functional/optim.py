@@ -1,0 +1,273 @@
+"""Steps of optimisers, flat parameters, and clipping of gradients by their norm."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pykernels import kernels
+from pykernels.arrays import Array
+from pykernels.device import Device, Tensor, device_of
+from pykernels.dtypes import DTypeName
+from pykernels.errors import ArgumentError, DTypeError
+from pykernels.host import type_name
+from pykernels.plan import cdiv
+from pykernels.scalars import flag, real
+
+__all__ = ["adam_step", "adamw_step", "clip_grad_norm", "flatten_parameters", "sgd_step"]
+
+ALIGNMENT = 16  # bytes, so that every view can be read in vectors
+
+
+def flatten_parameters(
+    parameters: Sequence[Array], *, device: Device | None = None
+) -> tuple[Tensor, list[Tensor]]:
+    """One flat tensor with copies of all parameters, and the views of it that are these.
+
+        flat, (w, b) = pk.flatten_parameters([w, b])
+
+    A step of an optimiser on `flat` is one dispatch for all of them, and the gradient of `flat`
+    holds that of each view in its place. Views begin at multiples of 16 bytes: what lies between
+    them is 0, and stays 0 with a gradient of 0.
+
+    Args:
+        parameters: Tensors or numpy arrays, all float32 or all float16.
+        device: None for that of the Tensors, or the default one.
+
+    Returns:
+        The flat tensor, and a view for each parameter, of its shape.
+
+    Raises:
+        ArgumentError: no parameters.
+        DTypeError: other dtypes, or different ones.
+    """
+    op = "flatten_parameters"
+    given = _listed(op, "parameters", parameters, (Tensor, np.ndarray))
+    dtype = str(given[0].dtype)
+    for i, p in enumerate(given):
+        if str(p.dtype) not in ("float32", "float16") or str(p.dtype) != dtype:
+            raise DTypeError(
+                f"[{op}] parameters must all be float32 or all be float16 but parameters[{i}] is "
+                f"{p.dtype}" + (f" beside {dtype}" if i else "")
+            )
+    first = next((p for p in given if isinstance(p, Tensor)), None)
+    home = device_of(device) if first is None or device is not None else first.device
+    name: DTypeName = "float32" if dtype == "float32" else "float16"
+    each = ALIGNMENT // np.dtype(dtype).itemsize
+    starts = [0]
+    for p in given:
+        starts.append(starts[-1] + cdiv(p.size, each) * each)
+    flat = home.zeros(starts[-1], name)
+    views = []
+    for p, start in zip(given, starts, strict=False):
+        view = flat[start : start + p.size].reshape(p.shape)
+        kernels.cpy(p if isinstance(p, Tensor) else home.tensor(p), view)
+        views.append(view)
+    return flat, views
+
+
+def sgd_step(
+    param: Tensor,
+    grad: Tensor,
+    momentum_buffer: Tensor | None = None,
+    *,
+    lr: float | Tensor = 1e-3,
+    momentum: float = 0.0,
+    weight_decay: float = 0.0,
+    nesterov: bool = False,
+) -> Tensor:
+    """One step of stochastic gradient descent, in place, as `torch.optim.SGD` takes it.
+
+    With g = grad + weight_decay * param: param -= lr * g; with momentum
+    buffer = momentum * buffer + g, and param -= lr * buffer, or lr * (g + momentum * buffer) with
+    nesterov. Computed in float32.
+
+    Args:
+        param: Tensor, float32 or float16, any shape: is changed.
+        grad: Tensor of its shape, float32 or float16.
+        momentum_buffer: float32 Tensor of its shape, zeros before the first step: is changed.
+        lr: Learning rate; a number, or a float32 Tensor of one element, which a captured step reads
+            in each replay.
+        momentum: Factor of the buffer.
+        weight_decay: Factor of param in its gradient (L2).
+        nesterov: Nesterov's momentum.
+
+    Returns:
+        param.
+
+    Raises:
+        ArgumentError: a negative number, or momentum or nesterov without what they need.
+        DTypeError, ShapeError and what `pykernels.kernels` raises, before anything changes.
+    """
+    op = "sgd_step"
+    rate, number = _rate(op, lr)
+    momentum = _not_negative(op, "momentum", momentum)
+    if momentum and momentum_buffer is None:
+        raise ArgumentError(f"[{op}] momentum {momentum} needs a momentum_buffer")
+    if flag(op, "nesterov", nesterov) and not momentum:
+        raise ArgumentError(f"[{op}] nesterov needs a momentum")
+    kernels.sgd_step(
+        grad, param, momentum_buffer=momentum_buffer, rate=rate, lr=number, momentum=momentum,
+        weight_decay=_not_negative(op, "weight_decay", weight_decay), nesterov=nesterov,
+    )  # fmt: skip
+    return param
+
+
+def adam_step(
+    param: Tensor,
+    grad: Tensor,
+    exp_avg: Tensor,
+    exp_avg_sq: Tensor,
+    step: int | Tensor,
+    *,
+    lr: float | Tensor = 1e-3,
+    betas: tuple[float, float] = (0.9, 0.999),
+    eps: float = 1e-8,
+    weight_decay: float = 0.0,
+) -> Tensor:
+    """One step of Adam, in place, as `torch.optim.Adam` takes it.
+
+    With g = grad + weight_decay * param: exp_avg = beta1 * exp_avg + (1 - beta1) * g,
+    exp_avg_sq = beta2 * exp_avg_sq + (1 - beta2) * g * g, and
+    param -= lr * m / (sqrt(v) + eps), where m = exp_avg / (1 - beta1^t) and
+    v = exp_avg_sq / (1 - beta2^t). Computed in float32, powers of betas without cancellation.
+
+    Args:
+        param: Tensor, float32 or float16, any shape: is changed.
+        grad: Tensor of its shape, float32 or float16.
+        exp_avg, exp_avg_sq: float32 Tensors of its shape, zeros before the first step: are changed.
+        step: t, which step this is, from 1 on; or an int32 Tensor of one element with the number of
+            steps so far, to which the call adds 1 on the device: so a captured step counts in each
+            replay.
+        lr: Learning rate; a number, or a float32 Tensor of one element.
+        betas: Decays of both moments, in [0, 1).
+        eps: Added to the root of the second moment.
+        weight_decay: Factor of param in its gradient (L2).
+
+    Returns:
+        param.
+
+    Raises:
+        ArgumentError: a number outside its range.
+        DTypeError, ShapeError and what `pykernels.kernels` raises, before anything changes.
+    """
+    return _adam("adam_step", param, grad, exp_avg, exp_avg_sq, step, lr, betas, eps, weight_decay)
+
+
+def adamw_step(
+    param: Tensor,
+    grad: Tensor,
+    exp_avg: Tensor,
+    exp_avg_sq: Tensor,
+    step: int | Tensor,
+    *,
+    lr: float | Tensor = 1e-3,
+    betas: tuple[float, float] = (0.9, 0.999),
+    eps: float = 1e-8,
+    weight_decay: float = 1e-2,
+) -> Tensor:
+    """One step of AdamW, in place, as `torch.optim.AdamW` takes it.
+
+    As `adam_step`, but the weight decay is no part of the gradient: param -= lr * weight_decay *
+    param besides.
+    """
+    return _adam("adamw_step", param, grad, exp_avg, exp_avg_sq, step, lr, betas, eps, weight_decay)
+
+
+def _adam(
+    op: str, param: Tensor, grad: Tensor, exp_avg: Tensor, exp_avg_sq: Tensor, step: int | Tensor,
+    lr: float | Tensor, betas: tuple[float, float], eps: float, weight_decay: float,
+) -> Tensor:  # fmt: skip
+    rate, number = _rate(op, lr)
+    beta1, beta2 = _betas(op, betas)
+    count = step if isinstance(step, Tensor) else None
+    kernel = kernels.adam_step if op == "adam_step" else kernels.adamw_step
+    kernel(
+        grad, exp_avg, exp_avg_sq, param, count=count, rate=rate, step=_step(op, step), lr=number,
+        eps=_not_negative(op, "eps", eps), beta1=beta1, beta2=beta2,
+        weight_decay=_not_negative(op, "weight_decay", weight_decay),
+    )  # fmt: skip
+    if count is not None:
+        kernels.step_advance(count)
+    return param
+
+
+def clip_grad_norm(grads: Tensor | Sequence[Tensor], max_norm: float) -> Tensor:
+    """Scale gradients in place so that their norm is at most `max_norm`, without reading it back.
+
+    The norm is that of all elements of all of them, sqrt(sum(g * g)) in float32; two runs give the
+    same bits. Where it is too large, each gradient is multiplied by max_norm / (norm + 1e-6), as
+    torch does. Look at the result where norms may overflow: gradients mean nothing then.
+
+    Args:
+        grads: A Tensor, or several, float32 or float16: are changed.
+        max_norm: The largest norm.
+
+    Returns:
+        The norm before, a float32 Tensor of one element and no axes.
+
+    Raises:
+        ArgumentError: a max_norm below 0, or no gradients. DTypeError: other dtypes.
+    """
+    op = "clip_grad_norm"
+    given = [grads] if isinstance(grads, Tensor) else _listed(op, "grads", grads, (Tensor,))
+    limit = _not_negative(op, "max_norm", max_norm)
+    for i, g in enumerate(given):
+        if g.dtype not in ("float32", "float16"):
+            raise DTypeError(f"[{op}] grads must be float32 or float16 but grads[{i}] is {g.dtype}")
+    norms = given[0].device.empty(len(given))
+    for i, g in enumerate(given):
+        kernels.norm(g, norms[i])
+    total = norms[0]
+    if len(given) > 1:
+        total = norms.device.empty(())
+        kernels.norm(norms, total)
+    for g in given:
+        kernels.clip_by_norm(total, g, max_norm=limit)
+    return total
+
+
+def _listed(op: str, name: str, values: Any, kinds: tuple[type, ...]) -> list[Any]:
+    """The values of a list or tuple, which has some, all of these types."""
+    given = list(values) if isinstance(values, (list, tuple)) else []
+    if not given:
+        raise ArgumentError(f"[{op}] {name} must be a list of one or more but is {values!r:.40}")
+    for i, value in enumerate(given):
+        if not isinstance(value, kinds):
+            also = " or numpy arrays" if len(kinds) > 1 else ""
+            raise DTypeError(
+                f"[{op}] {name} must hold pykernels.Tensors{also} but {name}[{i}] is "
+                f"{type_name(value)}"
+            )
+    return given
+
+
+def _rate(op: str, lr: float | Tensor) -> tuple[Tensor | None, float]:
+    """The learning rate as a tensor, or as a number."""
+    return (lr, 0.0) if isinstance(lr, Tensor) else (None, _not_negative(op, "lr", lr))
+
+
+def _step(op: str, step: int | Tensor) -> int:
+    if isinstance(step, Tensor):
+        return 1
+    if isinstance(step, bool) or not isinstance(step, (int, np.integer)) or step < 1:
+        raise ArgumentError(f"[{op}] step must be 1 or more, or a Tensor, but is {step!r}")
+    return int(step)
+
+
+def _betas(op: str, betas: Any) -> tuple[float, float]:
+    if not isinstance(betas, (tuple, list)) or len(betas) != 2:
+        raise ArgumentError(f"[{op}] betas must be two numbers but is {betas!r}")
+    one, two = (real(op, "betas", b) for b in betas)
+    if not (0.0 <= one < 1.0 and 0.0 <= two < 1.0):
+        raise ArgumentError(f"[{op}] betas must be in [0, 1) but are {one} and {two}")
+    return one, two
+
+
+def _not_negative(op: str, name: str, value: Any) -> float:
+    number = real(op, name, value)
+    if not 0.0 <= number < float("inf"):
+        raise ArgumentError(f"[{op}] {name} must be 0 or more and finite but is {value!r}")
+    return number

@@ -1,0 +1,31 @@
+"""sgd_step: one dispatch, more for what is larger than a binding."""
+
+from __future__ import annotations
+
+from pykernels._generated.bodies import sgd_step as body
+from pykernels.layout import View
+from pykernels.plan import Caps, Scratch, Step
+
+from .checks import check_one
+from .cut import cut
+
+__all__ = ["plan"]
+
+
+def plan(
+    caps: Caps,
+    scratch: Scratch,
+    grad: View,
+    rate: View | None,
+    momentum_buffer: View | None,
+    param: View,
+) -> list[Step]:
+    """One dispatch for each part."""
+    check_one("sgd_step", "rate", rate)
+    views = {"grad": grad, "param": param}
+    if momentum_buffer is not None:
+        views["momentum_buffer"] = momentum_buffer
+    return [
+        body.step(caps, part["grad"], rate, part.get("momentum_buffer"), part["param"])
+        for part in cut(caps, param.shape, views)
+    ]

@@ -1,0 +1,17 @@
+"""step_advance: one invocation."""
+
+from __future__ import annotations
+
+from pykernels._generated.bodies import step_advance as body
+from pykernels.layout import View
+from pykernels.plan import Caps, Scratch, Step
+
+from .checks import check_one
+
+__all__ = ["plan"]
+
+
+def plan(caps: Caps, scratch: Scratch, count: View) -> list[Step]:
+    """One dispatch."""
+    check_one("step_advance", "count", count)
+    return [body.step(caps, count)]

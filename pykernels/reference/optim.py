@@ -1,0 +1,165 @@
+"""Steps of optimisers in float64, and what float32 may be off by."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "adam_step", "adam_step_budget", "adam_step_errors", "adamw_step", "adamw_step_budget",
+    "clip_by_norm", "clip_by_norm_budget", "sgd_step", "sgd_step_budget", "sgd_step_errors",
+    "some_steps", "squares", "step_advance",
+]  # fmt: skip
+
+Array = np.ndarray[Any, Any]
+U = 2.0**-24  # half a unit in the last place of f32, relative
+TINY = 2.0**-126  # what is smaller may be 0
+# Units of U: quotients are within 2.5 units in the last place of 2 U, inverse square roots within
+# 2, square roots are quotients by those, expm1 is within 2.5 (and its argument within 2 U).
+QUOTIENT, INVERSE_ROOT, ROOT, EXPM1 = 5, 4, 9, 7
+
+
+def adam_step(
+    grad: Array, exp_avg: Array, exp_avg_sq: Array, param: Array, count: Array | None = None,
+    rate: Array | None = None, step: int = 1, lr: float = 0.001, eps: float = 1e-8,
+    weight_decay: float = 0.0, beta1: float = 0.9, beta2: float = 0.999, *, decoupled: bool = False,
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    """The moments and the parameter after a step."""
+    g, m, v, w = (np.asarray(a, np.float64) for a in (grad, exp_avg, exp_avg_sq, param))
+    t = step if count is None else int(count.item()) + 1
+    rate_of = _single(lr) if rate is None else float(rate.item())
+    eps, weight_decay = _single(eps), _single(weight_decay)
+    if not decoupled:
+        g = g + weight_decay * w
+    m = beta1 * m + (1 - beta1) * g
+    v = beta2 * v + (1 - beta2) * g * g
+    shrink = rate_of * weight_decay if decoupled else 0.0
+    root = np.sqrt(v / (1 - beta2**t))
+    return m, v, w - shrink * w - rate_of * m / (1 - beta1**t) / (root + eps)
+
+
+adamw_step = functools.partial(adam_step, decoupled=True)
+
+
+def adam_step_errors(
+    grad: Array, exp_avg: Array, exp_avg_sq: Array, param: Array, count: Array | None = None,
+    rate: Array | None = None, step: int = 1, lr: float = 0.001, eps: float = 1e-8,
+    weight_decay: float = 0.0, beta1: float = 0.9, beta2: float = 0.999, *, decoupled: bool = False,
+    before: tuple[Any, Any, Any] = (0.0, 0.0, 0.0),
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    """What the results in f32 may be off by, given what moments and parameter are off by before.
+
+    To first order, rounding by rounding; products and sums may be fused or not.
+    """
+    g, m, w = (np.abs(np.asarray(a, np.float64)) for a in (grad, exp_avg, param))
+    off_m, off_v, off_w = before
+    t = step if count is None else int(count.item()) + 1
+    rate_of = _single(lr) if rate is None else float(rate.item())
+    off_g: Any = 0.0
+    if not decoupled and weight_decay:
+        g = g + weight_decay * w
+        off_g = weight_decay * off_w + 2 * U * g
+    new_m, new_v, new_w = adam_step(
+        grad, exp_avg, exp_avg_sq, param, count, rate, step, lr, eps, weight_decay, beta1, beta2,
+        decoupled=decoupled,
+    )  # fmt: skip
+    rest1, rest2 = 1 - beta1, 1 - beta2
+    off_m = beta1 * off_m + rest1 * (off_g + 3 * U * (g + m)) + U * np.abs(new_m) + TINY
+    off_v = beta2 * off_v + rest2 * 2 * g * off_g + 4 * U * new_v + 3 * TINY
+    # spread: two roundings of its argument to one of its own
+    spread = 1 / math.sqrt(1 - beta2**t)
+    root = np.sqrt(new_v)
+    off_root = np.maximum(
+        np.sqrt(new_v + off_v) - root, root - np.sqrt(np.maximum(new_v - off_v, 0.0))
+    )
+    off_root = off_root + ROOT * U * root + math.sqrt(TINY)
+    below = root * spread + eps
+    off_below = off_root * spread + (EXPM1 / 2 + INVERSE_ROOT + 2) * U * below
+    size = rate_of / (1 - beta1**t)
+    least = np.maximum(below - off_below, eps)
+    share = np.abs(new_m) / below
+    off_share = (off_m + share * off_below) / least + QUOTIENT * U * share
+    off = size * (off_share + (EXPM1 + QUOTIENT + 1) * U * share)
+    shrink = rate_of * weight_decay if decoupled else 0.0
+    off = off + shrink * (off_w + 3 * U * w) + U * size * share
+    return off_m, off_v, off_w + off + U * np.abs(new_w) + TINY
+
+
+adam_step_budget = adam_step_errors
+adamw_step_budget = functools.partial(adam_step_errors, decoupled=True)
+
+
+def sgd_step(
+    grad: Array, param: Array, momentum_buffer: Array | None = None, rate: Array | None = None,
+    lr: float = 0.001, momentum: float = 0.0, weight_decay: float = 0.0, nesterov: bool = False,
+) -> tuple[Array, ...]:  # fmt: skip
+    """The parameter after a step, and the momentum_buffer where there is one."""
+    g, w = np.asarray(grad, np.float64), np.asarray(param, np.float64)
+    rate_of = _single(lr) if rate is None else float(rate.item())
+    momentum, weight_decay = _single(momentum), _single(weight_decay)
+    g = g + weight_decay * w
+    if momentum_buffer is None:
+        return (w - rate_of * g,)
+    v = momentum * momentum_buffer.astype(np.float64) + g
+    return w - rate_of * (g + momentum * v if nesterov else v), v
+
+
+def sgd_step_errors(
+    grad: Array, param: Array, momentum_buffer: Array | None = None, rate: Array | None = None,
+    lr: float = 0.001, momentum: float = 0.0, weight_decay: float = 0.0, nesterov: bool = False,
+    *, before: tuple[Any, ...] = (0.0, 0.0),
+) -> tuple[Array, ...]:  # fmt: skip
+    """What the results in f32 may be off by, given what those were off by before."""
+    g, w = (np.abs(np.asarray(a, np.float64)) for a in (grad, param))
+    rate_of = abs(lr if rate is None else float(rate.item()))
+    found = sgd_step(grad, param, momentum_buffer, rate, lr, momentum, weight_decay, nesterov)
+    off_w = before[0]
+    g, off = g + weight_decay * w, weight_decay * off_w
+    off = off + 2 * U * g + TINY
+    off_v = off
+    if momentum_buffer is not None:
+        v = momentum * np.abs(momentum_buffer.astype(np.float64)) + g
+        off_v = momentum * before[1] + off + 2 * U * v
+        g, off = (g + momentum * v, off + momentum * off_v) if nesterov else (v, off_v)
+        off = off + 2 * U * g
+    off_w = off_w + rate_of * (off + U * g) + U * np.abs(found[0]) + TINY
+    return (off_w,) if momentum_buffer is None else (off_w, off_v)
+
+
+sgd_step_budget = sgd_step_errors
+
+
+def clip_by_norm(norm: Array, x: Array, max_norm: float = 1.0) -> Array:
+    """x, scaled where the norm is too large."""
+    limit, total = _single(max_norm), float(norm.item()) + 1e-6
+    out: Array = x.astype(np.float64) * (limit / total if total > limit else 1.0)
+    return out
+
+
+def clip_by_norm_budget(norm: Array, x: Array, max_norm: float = 1.0) -> Array:
+    """Two roundings and a quotient."""
+    out: Array = (QUOTIENT + 2) * U * np.abs(clip_by_norm(norm, x, max_norm)) + TINY
+    return out
+
+
+def step_advance(count: Array) -> Array:
+    """One more."""
+    return np.asarray(count + 1, np.int32)
+
+
+def squares(grad: Array) -> Array:
+    """Second moments for cases: no number below 0."""
+    return np.square(grad.astype(np.float64))
+
+
+def some_steps() -> Array:
+    """A number of steps for cases."""
+    return np.array([3], np.int32)
+
+
+def _single(x: float) -> float:
+    """As the kernel gets it."""
+    return float(np.float32(x))
