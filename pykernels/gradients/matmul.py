@@ -29,14 +29,15 @@ def mul_mat(call: Taped) -> None:
     pairs = [(m, n // max(m, 1)) for m, n in zip(wide.shape[:-2], b.shape[:-2], strict=True)]
     dz = _split(dz, pairs)
     if call.wants("a"):
-        over = {2 * (axis + lead) for axis in call.repeats("a")}
-        over |= {2 * i + 1 for i in range(len(pairs))}
+        batch = _batch_repeats(call, "a")
+        over = {2 * (axis + lead) for axis in batch} | {2 * i + 1 for i in range(len(pairs))}
         found = options.product(dz, _split(b, pairs), over)
-        call.give("a", found.reshape(_once(call, "a")), summed=True)
+        call.give("a", found.reshape(_once(a, batch)), summed=batch)
     if call.wants("b"):
-        over = {2 * axis + i for axis in call.repeats("b") for i in (0, 1)}
+        batch = _batch_repeats(call, "b")
+        over = {2 * axis + i for axis in batch for i in (0, 1)}
         found = options.product(dz.swapaxes(-1, -2), _split(wide, [(m, 1) for m, _ in pairs]), over)
-        call.give("b", found.reshape(_once(call, "b")), summed=True)
+        call.give("b", found.reshape(_once(b, batch)), summed=batch)
 
 
 class _Options:
@@ -68,10 +69,14 @@ def _split(t: Any, pairs: list[tuple[int, int]]) -> Any:
     return t.reshape(*(n for pair in pairs for n in pair), *t.shape[-2:])
 
 
-def _once(call: Taped, name: str) -> list[int]:
-    """The shape of an argument without its repetitions."""
-    repeats = call.repeats(name)
-    return [1 if axis in repeats else n for axis, n in enumerate(call.shape(name) or ())]
+def _batch_repeats(call: Taped, name: str) -> tuple[int, ...]:
+    """The batch axes along which an operand repeats."""
+    return tuple([axis for axis in call.repeats(name) if axis < len(call.shape(name) or ()) - 2])
+
+
+def _once(t: Any, repeats: tuple[int, ...]) -> list[int]:
+    """A shape without repetitions."""
+    return [1 if axis in repeats else n for axis, n in enumerate(t.shape)]
 
 
 def _sums(call: Taped, a: Any, b: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from pykernels import functional as F
@@ -83,23 +83,22 @@ class Taped:
         """The axes along which an argument is one element at stride 0."""
         place = self._place(name)
         assert place is not None
-        return tuple(
-            a for a, s in enumerate(place.layout.strides) if not s and place.layout.shape[a] > 1
-        )
+        pairs = zip(place.layout.shape, place.layout.strides, strict=True)
+        return tuple([a for a, (n, s) in enumerate(pairs) if not s and n > 1])
 
-    def give(self, name: str, gradient: Any, *, summed: bool = False) -> None:
+    def give(self, name: str, gradient: Any, *, summed: Collection[int] = ()) -> None:
         """Add the gradient of an argument.
 
         It may have the shape to which the argument was repeated, which is summed back, or one that
         repeats to the argument's; and any float dtype. None, and what no source needs, is left out.
-        `summed`: along the axes of `repeats` it is the sum already, of size 1.
+        `summed`: axes of `repeats` along which it is a sum already, of size 1.
         """
         place = self._place(name)
         if gradient is None or place is None or name not in self._wanted:
             return
         if summed:
-            lay, axes = place.layout, self.repeats(name)
-            shape = tuple(1 if a in axes else n for a, n in enumerate(lay.shape))
+            lay = place.layout
+            shape = tuple([1 if a in summed else n for a, n in enumerate(lay.shape)])
             place = Place(place.record, layout(shape, lay.strides, lay.dtype), place.offset, None)
         gradient = _summed_to(gradient, place.layout.shape, self.kernel.name, name)
         dtype = place.layout.dtype.name

@@ -151,4 +151,4 @@ def test_programs_have_the_gradients_of_numpy(dev: pk.Device, seed: int) -> None
     rng = np.random.default_rng(seed)
     inputs = [rng.normal(0, 0.7, SIZES).astype(np.float32) for _ in range(2)]
     of = program(seed)
-    Example(of(Device), of(Numpy), inputs, units=64).check(dev, seed)
+    Example(of(Device), of(Numpy), inputs, units=16).check(dev, seed)

@@ -43,7 +43,7 @@ def _reduction(name: str, axis: Any, keepdims: bool = False, **named: Any) -> No
             x[0, 1], x[1, 2, 0] = 0, 0
         return Example(
             lambda t: getattr(pk, name)(t, axis=axis, keepdims=keepdims, **named),
-            lambda a: getattr(reduce, name)(a, axis, **named), [x], units=24,
+            lambda a: getattr(reduce, name)(a, axis, **named), [x], units=6,
         )  # fmt: skip
 
     EXAMPLES["_".join([name, str(axis), *map(str, named.values())])] = make
@@ -84,7 +84,7 @@ def cumsum(rng: Rng) -> Example:
 def cumprod(rng: Rng) -> Example:
     x = apart(rng, (4, 4))
     x[0, 1] = x[1, 0] = x[1, 2] = x[2, 3] = 0
-    return Example(lambda t: pk.cumprod(t, axis=-1), scan.cumprod, [x], units=32)
+    return Example(lambda t: pk.cumprod(t, axis=-1), scan.cumprod, [x], units=8)
 
 
 @example
@@ -240,7 +240,7 @@ def boolean_index(rng: Rng) -> Example:
 def timestep_embedding(rng: Rng) -> Example:
     return Example(
         lambda t: pk.timestep_embedding(t, 7),
-        lambda a: rows.timestep_embedding(a, (3, 7)), [apart(rng, (3,), 1, 9)], units=32,
+        lambda a: rows.timestep_embedding(a, (3, 7)), [apart(rng, (3,), 1, 9)], units=8,
     )  # fmt: skip
 
 
@@ -252,7 +252,7 @@ def _resize(mode: str, coordinates: str, size: tuple[int, int]) -> None:
         return Example(
             lambda t: pk.resize(t, size, mode, coordinates=coordinates),
             lambda a: resize.resize(a, (2, *size), mode, coordinates), [normal(rng, 2, 3, 4)],
-            units=48,
+            units=12,
         )  # fmt: skip
 
     EXAMPLES[f"resize_{mode}_{coordinates}"] = make
@@ -311,7 +311,7 @@ def log_softmax(rng: Rng) -> Example:
 
 @example
 def softmax_of_half(rng: Rng) -> Example:
-    return Example(pk.softmax, softmax.softmax, [normal(rng, 2, 4, dtype="float16")], units=4)
+    return Example(pk.softmax, softmax.softmax, [normal(rng, 2, 4, dtype="float16")], units=2)
 
 
 # -- products -------------------------------------------------------------------------------------
@@ -335,7 +335,7 @@ def _product(activation: str | None) -> None:
             ),
             lambda a, b, c, d: matmul_reference.activate(0.5 * a @ b + c + d, activation),
             [normal(rng, 2, 2, 3), normal(rng, 3, 2), normal(rng, 2), normal(rng, 2, 2, 2)],
-            units=64,
+            units=16,
         )  # fmt: skip
 
     EXAMPLES[f"matmul_{activation}"] = make
@@ -358,6 +358,17 @@ def mul_mat_in_groups(rng: Rng) -> Example:
 
 
 @example
+def matmul_of_repeated_elements(rng: Rng) -> Example:
+    def shared(m: Any, x: Any) -> Any:
+        return m.broadcast_to(x[:, :1], (2, 2, 3)), m.broadcast_to(x[:1], (2, 3, 3))
+
+    return Example(
+        lambda t: pk.matmul(*shared(pk, t)), lambda a: np.matmul(*shared(np, a)),
+        [normal(rng, 2, 3)], units=8,
+    )  # fmt: skip
+
+
+@example
 def einsum(rng: Rng) -> Example:
     return Example(
         lambda a, b: pk.einsum("bij,kj->bki", a, b), lambda a, b: np.einsum("bij,kj->bki", a, b),
@@ -372,7 +383,7 @@ def _conv(name: str, shapes: list[tuple[int, ...]], wanted: Any, call: Any, **na
     def make(rng: Rng) -> Example:
         return Example(
             lambda x, w, b: call(x, w, b, **named), lambda x, w, b: wanted(x, w, b, **named),
-            [normal(rng, *shape) for shape in shapes], units=32,
+            [normal(rng, *shape) for shape in shapes], units=8,
         )  # fmt: skip
 
     EXAMPLES[name] = make
@@ -401,7 +412,7 @@ def flash_attn(rng: Rng) -> Example:
         lambda q, k, v, s: attention_reference.flash_attn(
             q, k, v, sinks=s, causal=True, softcap=2.0
         ),
-        [q, k, v, normal(rng, sinks)], units=64,
+        [q, k, v, normal(rng, sinks)], units=16,
     )  # fmt: skip
 
 
@@ -414,7 +425,7 @@ def scaled_dot_product_attention(rng: Rng) -> Example:
         lambda q, k, v, m: attention_reference.flash_attn(
             q[None], k[None], v[None], m
         )[0],
-        [normal(rng, 1, 3, 4), normal(rng, 1, 4, 4), normal(rng, 1, 4, 3)], [mask], units=64,
+        [normal(rng, 1, 3, 4), normal(rng, 1, 4, 4), normal(rng, 1, 4, 3)], [mask], units=16,
     )  # fmt: skip
 
 
@@ -429,7 +440,7 @@ def flash_attn_of_layer_one(rng: Rng) -> Example:
 
     return Example(
         device, attention_reference.flash_attn,
-        [normal(rng, 1, 1, 2, 4), normal(rng, 1, 1, 2, 4), normal(rng, 1, 1, 2, 4)], units=64,
+        [normal(rng, 1, 1, 2, 4), normal(rng, 1, 1, 2, 4), normal(rng, 1, 1, 2, 4)], units=16,
     )  # fmt: skip
 
 
@@ -444,7 +455,7 @@ def expression(rng: Rng) -> Example:
     return Example(
         lambda x, y: pk.elementwise("where(x > 0, exp(-x * y) * 3, tanh(x + 2) / (1 + y**2))",
                                     x=x, y=y), wanted, [apart(rng, (3, 2)), normal(rng, 2)],
-        units=48,
+        units=12,
     )  # fmt: skip
 
 
@@ -465,7 +476,7 @@ def of_seven_tensors(rng: Rng) -> Example:
 
     return Example(
         lambda *t: pk.elementwise(text, **dict(zip(names, t, strict=True))), wanted,
-        [normal(rng, 2) for _ in names], units=64,
+        [normal(rng, 2) for _ in names], units=16,
     )  # fmt: skip
 
 
@@ -473,7 +484,7 @@ def of_seven_tensors(rng: Rng) -> Example:
 def conversions(rng: Rng) -> Example:
     x = rng.normal(0, 1, (2, 3)).astype(np.float16)
     return Example(
-        lambda t: t.astype("float32").T.astype("float16") * 2.0, lambda a: a.T * 2, [x], units=4
+        lambda t: t.astype("float32").T.astype("float16") * 2.0, lambda a: a.T * 2, [x], units=2
     )
 
 
