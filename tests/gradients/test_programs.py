@@ -146,7 +146,8 @@ def program(seed: int) -> Callable[[Any], Callable[..., Any]]:
     return of
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.sample
+@pytest.mark.parametrize("seed", range(48))
 def test_programs_have_the_gradients_of_numpy(dev: pk.Device, seed: int) -> None:
     rng = np.random.default_rng(seed)
     inputs = [rng.normal(0, 0.7, SIZES).astype(np.float32) for _ in range(2)]

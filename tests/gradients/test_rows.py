@@ -22,7 +22,8 @@ from tests.harness import Array
 # Where a derivative is asked for: inside the domain, not at its far ends.
 NEAR: dict[str, tuple[float, float]] = {
     "acosh": (1.1, 9), "pow": (0.2, 3), "asin": (-0.9, 0.9), "acos": (-0.9, 0.9),
-    "atanh": (-0.9, 0.9), "fmod": (0.3, 4), "remainder": (0.3, 4), "log1p": (-0.9, 5), "rsqrt": (0.1, 5), "sqrt": (0.1, 5),
+    "atanh": (-0.9, 0.9), "fmod": (0.3, 4), "remainder": (0.3, 4), "log1p": (-0.9, 5),
+    "rsqrt": (0.1, 5), "sqrt": (0.1, 5),
 }  # fmt: skip
 # Not continuous, or only in steps: their derivative is 0 or that of a piece.
 SMOOTH = [n for n, op in OPS.items() if op.gradients]

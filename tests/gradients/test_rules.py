@@ -389,13 +389,13 @@ def _conv(name: str, shapes: list[tuple[int, ...]], wanted: Any, call: Any, **na
     EXAMPLES[name] = make
 
 
-_conv("conv2d", [(1, 2, 4, 3), (2, 1, 2, 2), (2,)], conv_reference.conv2d, pk.conv2d,
+_conv("conv2d", [(1, 2, 3, 2), (2, 1, 2, 1), (2,)], conv_reference.conv2d, pk.conv2d,
       stride=(2, 1), padding=(1, 0, 1, 1), groups=2)  # fmt: skip
 _conv("conv2d_relu", [(1, 3, 3, 1), (2, 1, 2, 2), (2,)], conv_reference.conv2d, pk.conv2d,
       layout="NHWC", activation="relu")  # fmt: skip
-_conv("conv2d_silu", [(2, 1, 3, 3), (2, 1, 3, 3), (2,)], conv_reference.conv2d, pk.conv2d,
+_conv("conv2d_silu", [(1, 1, 3, 2), (2, 1, 2, 3), (2,)], conv_reference.conv2d, pk.conv2d,
       padding="same", activation="silu")  # fmt: skip
-_conv("conv_transpose2d", [(1, 2, 2, 2), (2, 1, 2, 3), (2,)], conv_reference.conv_transpose2d,
+_conv("conv_transpose2d", [(1, 2, 2, 1), (2, 1, 2, 2), (2,)], conv_reference.conv_transpose2d,
       pk.conv_transpose2d, stride=2, padding=(1, 0), output_padding=1, groups=2)  # fmt: skip
 _conv("conv_transpose2d_cut", [(1, 1, 2, 2), (1, 1, 2, 2), (1,)], conv_reference.conv_transpose2d,
       pk.conv_transpose2d, stride=2, output_padding=1, activation="relu")  # fmt: skip
@@ -406,7 +406,7 @@ _conv("conv_transpose2d_cut", [(1, 1, 2, 2), (1, 1, 2, 2), (1,)], conv_reference
 
 @example
 def flash_attn(rng: Rng) -> Example:
-    q, k, v, sinks = normal(rng, 1, 2, 2, 4), normal(rng, 1, 1, 3, 4), normal(rng, 1, 1, 3, 2), 2
+    q, k, v, sinks = normal(rng, 1, 2, 1, 2), normal(rng, 1, 1, 3, 2), normal(rng, 1, 1, 3, 1), 2
     return Example(
         lambda q, k, v, s: pk.flash_attn(q, k, v, sinks=s, causal=True, softcap=2.0),
         lambda q, k, v, s: attention_reference.flash_attn(
@@ -425,7 +425,7 @@ def scaled_dot_product_attention(rng: Rng) -> Example:
         lambda q, k, v, m: attention_reference.flash_attn(
             q[None], k[None], v[None], m
         )[0],
-        [normal(rng, 1, 3, 4), normal(rng, 1, 4, 4), normal(rng, 1, 4, 3)], [mask], units=16,
+        [normal(rng, 1, 3, 2), normal(rng, 1, 4, 2), normal(rng, 1, 4, 1)], [mask], units=16,
     )  # fmt: skip
 
 
@@ -434,13 +434,13 @@ def flash_attn_of_layer_one(rng: Rng) -> Example:
     """Without its lse, which is computed again."""
 
     def device(q: Any, k: Any, v: Any) -> Any:
-        y = q.device.empty((1, 1, 2, 4))
+        y = q.device.empty((1, 1, 2, 2))
         pk.kernels.flash_attn(q, k, v, y)
         return y
 
     return Example(
         device, attention_reference.flash_attn,
-        [normal(rng, 1, 1, 2, 4), normal(rng, 1, 1, 2, 4), normal(rng, 1, 1, 2, 4)], units=16,
+        [normal(rng, 1, 1, 2, 2), normal(rng, 1, 1, 2, 2), normal(rng, 1, 1, 2, 2)], units=16,
     )  # fmt: skip
 
 
