@@ -1,0 +1,37 @@
+// What the bodies of pools share: an order of floats that knows NaN, and where windows lie.
+
+// Bits as unsigned numbers of the same order: -inf is 0, +inf 0xff000001, and NaN lies above.
+// `value_of` is exact, so that the largest key gives the largest element back.
+//% macro keys(VEC)
+//% set V, U, I = ("f32", "u32", "i32") if VEC == 1 else ("vec4<f32>", "vec4<u32>", "vec4<i32>")
+fn key_of(v: ${V}) -> ${U} {
+  let bits = bitcast<${I}>(v);
+  return bitcast<${U}>(bits ^ ((bits >> ${U}(31u)) & ${I}(0x7fffffff))) - ${U}(0x807fffffu);
+}
+fn value_of(key: ${U}) -> ${V} {
+  let bits = bitcast<${I}>(key + ${U}(0x807fffffu));
+  return bitcast<${V}>(bits ^ ((bits >> ${U}(31u)) & ${I}(0x7fffffff)));
+}
+// The order of positions: both zeros are one number, and so is each NaN.
+fn rank_of(v: ${V}) -> ${U} {
+  let zero = bitcast<${U}>(v) == ${U}(0x80000000u);
+  return min(key_of(select(v, ${V}(), zero)), ${U}(0xff000002u));
+}
+//% endmacro
+
+// Along the axes of images and of results window o is [start, end), in steps of `dilation`, and has
+// end - start elements of a mean, both clamped to what counts: the padding, or the image alone.
+//% macro windows(lengths)
+//% for a in "hw"
+fn start_${a}(o: u32) -> i32 { return i32(o * p.step_${a} / p.unit_${a}) - p.pad_${a}; }
+fn end_${a}(o: u32) -> i32 { return i32((o * p.step_${a} + p.last_${a}) / p.unit_${a}) - p.pad_${a}; }
+//% if lengths
+fn length_${a}(o: u32) -> i32 { return min(end_${a}(o), p.high_${a}) - max(start_${a}(o), p.low_${a}); }
+//% endif
+//% endfor
+//% endmacro
+
+// What a mean of so many rows and columns is divided by; p.divisor, unless it is 0.
+//% macro divisor()
+fn divisor(rows: i32, cols: i32) -> f32 { return select(f32(rows * cols), p.divisor, p.divisor != 0.0f); }
+//% endmacro

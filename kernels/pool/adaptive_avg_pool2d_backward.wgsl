@@ -1,0 +1,11 @@
+// /// kernel
+// doc = """
+// The gradient of adaptive_avg_pool2d by its image: the sum of dy / elements of the windows around an element.
+//
+// Sums are f32, in the order of rows: two runs give the same bits."""
+// source = "torch.nn.functional.adaptive_avg_pool2d"
+// bodies = ["pool_backward_block", "pool_backward_windows", "cpy", "cpy_block", "cpy_bytes", "cpy_cast", "cpy_rows", "cpy_tile"]
+// inputs.dy = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(N, C, OH, OW)" }
+// outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(N, C, H, W), dtype of dy" }
+// operations = "2 * dst.size"
+// ///

@@ -1,0 +1,13 @@
+// /// kernel
+// doc = """
+// The largest element of each of OH x OW windows that an image is divided into, and where it is.
+//
+// Window o has the rows from o H / OH, rounded down, to (o + 1) H / OH, rounded up; columns alike. NaN is
+// larger than any number. `index` has the first of several largest elements."""
+// source = "torch.nn.functional.adaptive_max_pool2d"
+// bodies = ["pool_block", "pool_windows", "reduce_rows", "reduce_columns", "reduce_combine"]
+// inputs.x = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(N, C, H, W)" }
+// outputs.index = { dtype = "*", dtypes = ["int32"], bind = "'u32'", like = "dst", optional = true, doc = "Positions in the H x W elements of an image." }
+// outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(N, C, OH, OW), dtype of x" }
+// operations = "x.size"
+// ///

@@ -1,0 +1,19 @@
+// /// kernel
+// doc = """
+// The largest element of each window of images, and where it is.
+//
+// Pairs are (rows, columns). OH is (H + 2 padding - dilation (KH - 1) - 1) / stride + 1, rounded down,
+// or up, where the last window begins in the image or in the padding before it; OW alike. The padding
+// counts as -inf. NaN is larger than any number. `index` has the first of several largest elements, or
+// -1 where dilation leaves a window none."""
+// source = "torch.nn.functional.max_pool2d"
+// bodies = ["pool_block", "pool_windows", "reduce_rows", "reduce_columns", "reduce_combine"]
+// inputs.x = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(N, C, H, W)" }
+// outputs.index = { dtype = "*", dtypes = ["int32"], bind = "'u32'", like = "dst", optional = true, doc = "Positions in the H x W elements of an image." }
+// outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(N, C, OH, OW), dtype of x" }
+// options.kernel = { type = "int | tuple[int, int]", default = 1, doc = "KH, KW." }
+// options.stride = { type = "int | tuple[int, int] | None", doc = "Steps between windows; None is KH, KW." }
+// options.padding = { type = "int | tuple[int, int]", default = 0, doc = "Rows and columns around the image, up to half a window." }
+// options.dilation = { type = "int | tuple[int, int]", default = 1, doc = "Steps between the elements of a window." }
+// operations = "x.size"
+// ///

@@ -1,0 +1,98 @@
+// /// kernel
+// doc = "The gradient of pools of any windows: one element of the image, or that of four channels."
+// part_of = "max_pool2d_backward"
+// axes.OP = ["max", "avg"]
+// axes.T = ["f32", "f16"]
+// axes.V = [1, 4]
+// pick.T = "dtype(dy)"
+// inputs.dy = { dtype = "T", vec = "V", axes = "n c h w", doc = "(N, C, OH, OW)" }
+// inputs.index = { dtype = "i32", vec = "V", axes = "n c h w", optional = true, when = "OP == 'max'", doc = "(N, C, OH, OW)" }
+// outputs.dst = { dtype = "T", vec = "V", axes = "n c h w", doc = "(N, C, H, W)" }
+// params.channels = { type = "u32", value = "dst.shape[1]" }
+// params.height = { type = "u32", value = "dst.shape[2]" }
+// params.width = { type = "u32", value = "dst.shape[3]" }
+// params.rows = { type = "u32", value = "dy.shape[2]" }
+// params.cols = { type = "u32", value = "dy.shape[3]" }
+// params.items = { type = "u32", value = "dst.size" }
+// params.channels_first = { type = "u32" }
+// params.step_h = { type = "u32" }
+// params.step_w = { type = "u32" }
+// params.last_h = { type = "u32" }
+// params.last_w = { type = "u32" }
+// params.unit_h = { type = "u32" }
+// params.unit_w = { type = "u32" }
+// params.pad_h = { type = "i32" }
+// params.pad_w = { type = "i32" }
+// params.back_step_h = { type = "u32" }
+// params.back_step_w = { type = "u32" }
+// params.back_unit_h = { type = "u32" }
+// params.back_unit_w = { type = "u32" }
+// params.before_h = { type = "u32" }
+// params.before_w = { type = "u32" }
+// params.reach_h = { type = "u32" }
+// params.reach_w = { type = "u32" }
+// params.after_h = { type = "u32" }
+// params.after_w = { type = "u32" }
+// params.low_h = { type = "i32" }
+// params.low_w = { type = "i32" }
+// params.high_h = { type = "i32" }
+// params.high_w = { type = "i32" }
+// params.divisor = { type = "f32" }
+// uses = ["pool"]
+// grid = "cdiv(dst.size, 256)"
+// ///
+
+// One invocation adds what comes from the windows around one element of the image, in the order of
+// rows: of a maximum where the index is its own position, of a mean the share of each window. V are
+// channels that lie next to each other; neighbouring invocations take neighbouring columns, or
+// channels where those are neighbours in memory (channels_first).
+// Bytes: dst written once, dy and index read once, if caches hold the windows of neighbours.
+//% set F, I = ("f32", "i32") if V == 1 else ("vec4<f32>", "vec4<i32>")
+//% if OP == "avg"
+${pool.windows(true)}
+${pool.divisor()}
+//% endif
+
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
+  let i = group_id(wg) * 256u + li;
+  if (i >= p.items) { return; }
+  // (n, y, x, c) or (n, c, y, x), the last one first.
+  let channels_first = p.channels_first == 1u;
+  let size_a = select(p.width, p.channels, channels_first);
+  let size_b = select(p.height, p.width, channels_first);
+  let size_c = select(p.channels, p.height, channels_first);
+  let i_b = i / size_a;
+  let a = i - i_b * size_a;
+  let i_c = i_b / size_b;
+  let b = i_b - i_c * size_b;
+  let image = i_c / size_c;
+  let c = i_c - image * size_c;
+  let channel = select(c, a, channels_first);
+  let y = select(b, c, channels_first);
+  let x = select(a, b, channels_first);
+
+  // Windows [first, end) reach around the element.
+//% for a, o, size in (("h", "y", "rows"), ("w", "x", "cols"))
+  let first_${o} = (max(${o} * p.back_step_${a} + p.before_${a}, p.reach_${a}) - p.reach_${a}) / p.back_unit_${a};
+  let end_${o} = min((${o} * p.back_step_${a} + p.after_${a}) / p.back_unit_${a}, p.${size});
+//% endfor
+  let base = p.dy_off + image * p.dy_ns + channel * p.dy_cs;
+//% if OP == "max"
+  let index_base = p.index_off + image * p.index_ns + channel * p.index_cs;
+  let here = ${I}(i32(y * p.width + x));
+//% endif
+  var sum = ${F}();
+  for (var oy = first_y; oy < end_y; oy += 1u) {
+    for (var ox = first_x; ox < end_x; ox += 1u) {
+      let v = dy_load(base + oy * p.dy_hs + ox * p.dy_ws);
+//% if OP == "max"
+      let from_here = index_load(index_base + oy * p.index_hs + ox * p.index_ws) == here;
+      sum += select(${F}(), v, from_here);
+//% else
+      sum += v / divisor(length_h(oy), length_w(ox));
+//% endif
+    }
+  }
+  dst_store(p.dst_off + image * p.dst_ns + channel * p.dst_cs + y * p.dst_hs + x * p.dst_ws, sum);
+}

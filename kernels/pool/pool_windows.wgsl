@@ -1,0 +1,107 @@
+// /// kernel
+// doc = "Pools of any windows, also such that divide an image evenly: one result, or that of four channels."
+// part_of = "max_pool2d"
+// axes.OP = ["max", "index", "avg"]
+// axes.T = ["f32", "f16"]
+// axes.V = [1, 4]
+// pick.T = "dtype(x)"
+// inputs.x = { dtype = "T", vec = "V", axes = "n c h w", doc = "(N, C, H, W)" }
+// outputs.index = { dtype = "i32", vec = "V", axes = "n c h w", optional = true, when = "OP == 'index'", doc = "(N, C, OH, OW)" }
+// outputs.dst = { dtype = "T", vec = "V", axes = "n c h w", doc = "(N, C, OH, OW)" }
+// params.channels = { type = "u32", value = "dst.shape[1]" }
+// params.rows = { type = "u32", value = "dst.shape[2]" }
+// params.cols = { type = "u32", value = "dst.shape[3]" }
+// params.height = { type = "i32", value = "x.shape[2]" }
+// params.width = { type = "i32", value = "x.shape[3]" }
+// params.items = { type = "u32", value = "dst.size" }
+// params.channels_first = { type = "u32" }
+// params.step_h = { type = "u32" }
+// params.step_w = { type = "u32" }
+// params.last_h = { type = "u32" }
+// params.last_w = { type = "u32" }
+// params.unit_h = { type = "u32" }
+// params.unit_w = { type = "u32" }
+// params.pad_h = { type = "i32" }
+// params.pad_w = { type = "i32" }
+// params.dilation_h = { type = "i32" }
+// params.dilation_w = { type = "i32" }
+// params.low_h = { type = "i32" }
+// params.low_w = { type = "i32" }
+// params.high_h = { type = "i32" }
+// params.high_w = { type = "i32" }
+// params.divisor = { type = "f32" }
+// uses = ["pool"]
+// grid = "cdiv(dst.size, 256)"
+// ///
+
+// One invocation looks at all elements of one window that lie in the image, in the order of rows. V
+// are channels that lie next to each other; neighbouring invocations take neighbouring columns, or
+// channels where those are neighbours in memory (channels_first). Bytes: x and dst once each, if
+// caches hold what windows share.
+//% set F, U, I = ("f32", "u32", "i32") if V == 1 else ("vec4<f32>", "vec4<u32>", "vec4<i32>")
+${pool.windows(OP == "avg")}
+${pool.divisor() if OP == "avg" else pool.keys(V)}
+
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
+  let i = group_id(wg) * 256u + li;
+  if (i >= p.items) { return; }
+  // (n, oy, ox, c) or (n, c, oy, ox), the last one first.
+  let channels_first = p.channels_first == 1u;
+  let size_a = select(p.cols, p.channels, channels_first);
+  let size_b = select(p.rows, p.cols, channels_first);
+  let size_c = select(p.channels, p.rows, channels_first);
+  let i_b = i / size_a;
+  let a = i - i_b * size_a;
+  let i_c = i_b / size_b;
+  let b = i_b - i_c * size_b;
+  let image = i_c / size_c;
+  let c = i_c - image * size_c;
+  let channel = select(c, a, channels_first);
+  let oy = select(b, c, channels_first);
+  let ox = select(a, b, channels_first);
+
+  let start_y = start_h(oy);
+  let start_x = start_w(ox);
+  let end_y = min(end_h(oy), p.height);
+  let end_x = min(end_w(ox), p.width);
+  // The first elements at or after 0.
+  let first_y = start_y + (max(-start_y, 0) + p.dilation_h - 1) / p.dilation_h * p.dilation_h;
+  let first_x = start_x + (max(-start_x, 0) + p.dilation_w - 1) / p.dilation_w * p.dilation_w;
+  let base = p.x_off + image * p.x_ns + channel * p.x_cs;
+//% if OP == "avg"
+  var sum = ${F}();
+//% else
+  var best = ${U}();
+//% if OP == "index"
+  var value = value_of(best);
+  var at = ${I}(-1);
+//% endif
+//% endif
+  for (var y = first_y; y < end_y; y += p.dilation_h) {
+    let row = base + u32(y) * p.x_hs;
+    for (var x = first_x; x < end_x; x += p.dilation_w) {
+      let v = x_load(row + u32(x) * p.x_ws);
+//% if OP == "avg"
+      sum += v;
+//% elif OP == "max"
+      best = max(best, key_of(v));
+//% else
+      let rank = rank_of(v);
+      let taken = (rank > best) | (at < ${I}());
+      best = select(best, rank, taken);
+      value = select(value, v, taken);
+      at = select(at, ${I}(y * p.width + x), taken);
+//% endif
+    }
+  }
+  let there = image * p.dst_ns + channel * p.dst_cs + oy * p.dst_hs + ox * p.dst_ws;
+//% if OP == "avg"
+  dst_store(p.dst_off + there, sum / divisor(length_h(oy), length_w(ox)));
+//% elif OP == "max"
+  dst_store(p.dst_off + there, value_of(best));
+//% else
+  dst_store(p.dst_off + there, value);
+  index_store(p.index_off + image * p.index_ns + channel * p.index_cs + oy * p.index_hs + ox * p.index_ws, at);
+//% endif
+}

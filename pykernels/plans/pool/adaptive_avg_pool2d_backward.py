@@ -1,0 +1,19 @@
+"""adaptive_avg_pool2d_backward: the share of each window."""
+
+from __future__ import annotations
+
+from pykernels.layout import View
+from pykernels.plan import Caps, Scratch, Step
+
+from .backward import pool_backward
+from .windows import adaptive_windows, check_images
+
+__all__ = ["plan"]
+
+
+def plan(caps: Caps, scratch: Scratch, dy: View, dst: View) -> list[Step]:
+    """One dispatch, none for an empty dst, two for whole images."""
+    check_images("adaptive_avg_pool2d_backward", "dst", dst, "dy", dy)
+    size, out = (dst.shape[2], dst.shape[3]), (dy.shape[2], dy.shape[3])
+    w = adaptive_windows("adaptive_avg_pool2d_backward", size, out)
+    return pool_backward(caps, scratch, dy, None, dst, w)

@@ -1,0 +1,37 @@
+"""avg_pool2d: windows of one size."""
+
+from __future__ import annotations
+
+from pykernels.errors import ArgumentError
+from pykernels.layout import View
+from pykernels.plan import Caps, Scratch, Step
+
+from .forward import pool
+from .windows import OptionalPair, Pair, check_images, windows
+
+__all__ = ["check_divisor", "plan"]
+
+
+def plan(
+    caps: Caps,
+    scratch: Scratch,
+    x: View,
+    dst: View,
+    kernel: Pair = 1,
+    stride: OptionalPair = None,
+    padding: Pair = 0,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> list[Step]:
+    """One dispatch, none for an empty dst."""
+    check_images("avg_pool2d", "x", x, "dst", dst)
+    check_divisor("avg_pool2d", divisor_override)
+    size, out = (x.shape[2], x.shape[3]), (dst.shape[2], dst.shape[3])
+    w = windows("avg_pool2d", size, out, kernel, stride, padding, 1, count_include_pad)
+    return pool(caps, scratch, "avg", x, None, dst, w, divisor_override or 0)
+
+
+def check_divisor(op: str, divisor: int | None) -> None:
+    """ArgumentError for 0."""
+    if divisor == 0:
+        raise ArgumentError(f"[{op}] divisor_override must not be 0")

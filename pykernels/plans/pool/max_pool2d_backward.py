@@ -1,0 +1,29 @@
+"""max_pool2d_backward: by the index of the forward call."""
+
+from __future__ import annotations
+
+from pykernels.layout import View
+from pykernels.plan import Caps, Scratch, Step
+
+from .backward import pool_backward
+from .windows import OptionalPair, Pair, check_images, windows
+
+__all__ = ["plan"]
+
+
+def plan(
+    caps: Caps,
+    scratch: Scratch,
+    dy: View,
+    index: View,
+    dst: View,
+    kernel: Pair = 1,
+    stride: OptionalPair = None,
+    padding: Pair = 0,
+    dilation: Pair = 1,
+) -> list[Step]:
+    """One dispatch, none for an empty dst."""
+    check_images("max_pool2d_backward", "dst", dst, "dy", dy)
+    size, out = (dst.shape[2], dst.shape[3]), (dy.shape[2], dy.shape[3])
+    w = windows("max_pool2d_backward", size, out, kernel, stride, padding, dilation)
+    return pool_backward(caps, scratch, dy, index, dst, w)

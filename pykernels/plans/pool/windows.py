@@ -1,0 +1,124 @@
+"""Windows of pools: where they lie, how many there are, and what is refused."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+from pykernels.errors import ArgumentError, LimitError, ShapeError
+from pykernels.layout import View
+from pykernels.plan import cdiv
+
+__all__ = [
+    "Axis", "OptionalPair", "Pair", "Windows", "adaptive_windows", "check_images", "output_size",
+    "pair", "windows",
+]  # fmt: skip
+
+Pair: TypeAlias = int | tuple[int, int]
+OptionalPair: TypeAlias = int | tuple[int, int] | None
+
+
+class Axis(NamedTuple):
+    """Windows along one axis: o begins at o * step // unit - pad and ends before
+    (o * step + last) // unit - pad. A mean counts what lies from low up to high."""
+
+    size: int
+    out: int
+    step: int
+    last: int
+    unit: int
+    pad: int
+    dilation: int
+    low: int
+    high: int
+
+
+Windows: TypeAlias = tuple[Axis, Axis]
+
+
+def windows(
+    op: str,
+    size: tuple[int, int],
+    out: tuple[int, int],
+    kernel: Pair,
+    stride: OptionalPair,
+    padding: Pair,
+    dilation: Pair = 1,
+    include_pad: bool = True,
+) -> Windows:
+    """The windows of images of `size` whose results have the size `out`."""
+    k, s = pair(op, "kernel", kernel, 1), pair(op, "stride", stride or kernel, 1)
+    p, d = pair(op, "padding", padding, 0), pair(op, "dilation", dilation, 1)
+    found = []
+    for a in range(2):
+        allowed = [output_size(op, size[a], k[a], s[a], p[a], d[a], ceil) for ceil in (False, True)]
+        allowed = [n for n in allowed if n > 0]
+        if out[a] not in allowed:
+            name = ("rows", "columns")[a]
+            told = " or ".join([f"{n}" for n in sorted(set(allowed))])
+            raise ShapeError(
+                f"[{op}] results of images of {size[a]} {name} must have {told or 'at least one'} "
+                f"but have {out[a]}"
+            )
+        reach = d[a] * (k[a] - 1) + 1
+        edge = p[a] if include_pad else 0
+        found.append(Axis(size[a], out[a], s[a], reach, 1, p[a], d[a], -edge, size[a] + edge))
+    return (found[0], found[1])
+
+
+def output_size(
+    op: str, size: int, kernel: int, stride: int, padding: int, dilation: int, ceil: bool
+) -> int:
+    """How many windows there are along an axis, by torch's rule; below 1 there is none."""
+    reach = dilation * (kernel - 1) + 1
+    if 2 * padding > reach:
+        raise ArgumentError(
+            f"[{op}] padding must be at most half of a window's reach, {reach // 2}, but is "
+            f"{padding}"
+        )
+    room = size + 2 * padding - reach
+    if not ceil:
+        return room // stride + 1
+    out = cdiv(room, stride) + 1
+    # The last window begins in the image or in the padding before it.
+    return out - 1 if (out - 1) * stride >= size + padding else out
+
+
+def adaptive_windows(op: str, size: tuple[int, int], out: tuple[int, int]) -> Windows:
+    """The windows that divide images of `size` into `out`: plain ones where they are even."""
+    found = []
+    for n, m in zip(size, out, strict=True):
+        if n % m == 0:
+            found.append(Axis(n, m, n // m, n // m, 1, 0, 1, 0, n))
+        else:
+            found.append(Axis(n, m, n, n + m - 1, m, 0, 1, 0, n))
+        if (n + 1) * (m + 1) >= 1 << 31:
+            raise LimitError(f"{m} windows of {n} elements go beyond 32 bits")
+    return (found[0], found[1])
+
+
+def check_images(op: str, image: str, x: View, result: str, dst: View) -> None:
+    """Are both images of four axes, of the same number and channels, and have they elements?"""
+    if x.ndim != 4 or dst.ndim != 4 or x.shape[:2] != dst.shape[:2]:
+        raise ShapeError(
+            f"[{op}] {image} must have axes (N, C, H, W) and {result} (N, C, OH, OW) but they have "
+            f"shapes {x.shape} and {dst.shape}"
+        )
+    if 0 in x.shape[2:] or 0 in dst.shape[2:]:
+        raise ShapeError(
+            f"[{op}] {image} and {result} must have rows and columns but have shapes {x.shape} and "
+            f"{dst.shape}"
+        )
+    if x.shape[2] * x.shape[3] >= 1 << 31:
+        raise LimitError(f"positions in images of {x.shape[2:]} go beyond 32 bits")
+
+
+def pair(op: str, name: str, value: Pair, least: int) -> tuple[int, int]:
+    """An integer for both axes, or two, from `least` up."""
+    if isinstance(value, str):
+        raise ArgumentError(f"[{op}] {name} must be one or two integers but is {value!r}")
+    both = value if isinstance(value, tuple) else (value, value)
+    if len(both) != 2 or None in both or min(both) < least:
+        raise ArgumentError(
+            f"[{op}] {name} must be one or two integers from {least} up but is {value!r}"
+        )
+    return both

@@ -1,0 +1,207 @@
+"""Pools and their gradients: maxima exact, the others in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "adaptive_avg_pool2d", "adaptive_avg_pool2d_backward", "adaptive_max_pool2d",
+    "adaptive_max_pool2d_backward", "avg_pool2d", "avg_pool2d_backward", "max_pool2d",
+    "max_pool2d_backward",
+]  # fmt: skip
+
+Array = np.ndarray[Any, Any]
+Pair = int | tuple[int, int]
+# Of an output row or column: the elements of its window in the image, and how many a mean counts.
+Axis = list[tuple[range, int]]
+
+
+def max_pool2d(
+    x: Array, shape: tuple[int, ...], kernel: Pair = 1, stride: Pair | None = None,
+    padding: Pair = 0, dilation: Pair = 1, index: Array | None = None,
+) -> Any:  # fmt: skip
+    """The largest elements of windows of x (N, C, H, W), in the shape (N, C, OH, OW) and the dtype of
+    x; with an `index` first their first positions in H x W, -1 where a window has none."""
+    found = _largest(x, _windows(x.shape, shape, kernel, stride, padding, dilation))
+    return found[1] if index is None else found
+
+
+def adaptive_max_pool2d(x: Array, shape: tuple[int, ...], index: Array | None = None) -> Any:
+    """The same of windows that divide an image."""
+    found = _largest(x, _divided(x.shape, shape))
+    return found[1] if index is None else found
+
+
+def avg_pool2d(
+    x: Array, shape: tuple[int, ...], kernel: Pair = 1, stride: Pair | None = None,
+    padding: Pair = 0, count_include_pad: bool = True, divisor_override: int | None = None,
+) -> Array:  # fmt: skip
+    """The means of windows of x (N, C, H, W), in the shape (N, C, OH, OW)."""
+    axes = _windows(x.shape, shape, kernel, stride, padding, 1, count_include_pad)
+    return _means(x, axes, divisor_override)
+
+
+def adaptive_avg_pool2d(x: Array, shape: tuple[int, ...]) -> Array:
+    """The means of windows that divide an image."""
+    return _means(x, _divided(x.shape, shape), None)
+
+
+def max_pool2d_backward(
+    dy: Array, index: Array, shape: tuple[int, ...], kernel: Pair = 1, stride: Pair | None = None,
+    padding: Pair = 0, dilation: Pair = 1,
+) -> Array:  # fmt: skip
+    """dy (N, C, OH, OW) at the positions of an image of `shape` that the index names."""
+    return _placed(dy, index, shape)
+
+
+def adaptive_max_pool2d_backward(dy: Array, index: Array, shape: tuple[int, ...]) -> Array:
+    return _placed(dy, index, shape)
+
+
+def avg_pool2d_backward(
+    dy: Array, shape: tuple[int, ...], kernel: Pair = 1, stride: Pair | None = None,
+    padding: Pair = 0, count_include_pad: bool = True, divisor_override: int | None = None,
+) -> Array:  # fmt: skip
+    """The share of each window in dy (N, C, OH, OW), added up in an image of `shape`."""
+    axes = _windows(shape, dy.shape, kernel, stride, padding, 1, count_include_pad)
+    return _shares(dy, shape, axes, divisor_override)
+
+
+def adaptive_avg_pool2d_backward(dy: Array, shape: tuple[int, ...]) -> Array:
+    return _shares(dy, shape, _divided(shape, dy.shape), None)
+
+
+def avg_pool2d_budget(x: Array, shape: tuple[int, ...], *args: Any, **options: Any) -> Array:
+    """A rounding for each summand, and those of a division."""
+    taps = _most(_windows(x.shape, shape, *_geometry(args, options)))
+    return (taps + 4) * 2.0**-24 * np.abs(avg_pool2d(np.abs(x), shape, *args, **options))
+
+
+def adaptive_avg_pool2d_budget(x: Array, shape: tuple[int, ...]) -> Array:
+    taps = _most(_divided(x.shape, shape))
+    return (taps + 4) * 2.0**-24 * adaptive_avg_pool2d(np.abs(x), shape)
+
+
+def max_pool2d_backward_budget(
+    dy: Array, index: Array, shape: tuple[int, ...], *args: Any, **options: Any
+) -> Array:
+    """A rounding for each summand."""
+    times = _placed(np.ones(dy.shape), index, shape)
+    return times * 2.0**-24 * _placed(np.abs(dy), index, shape)
+
+
+def adaptive_max_pool2d_backward_budget(
+    dy: Array, index: Array, shape: tuple[int, ...]
+) -> Array:
+    return max_pool2d_backward_budget(dy, index, shape)
+
+
+def avg_pool2d_backward_budget(
+    dy: Array, shape: tuple[int, ...], *args: Any, **options: Any
+) -> Array:
+    """A rounding for each summand, and those of a division."""
+    axes = _windows(shape, dy.shape, *_geometry(args, options))
+    times = _shares(np.ones(dy.shape), shape, axes, 1)
+    return (times + 4) * 2.0**-24 * np.abs(avg_pool2d_backward(np.abs(dy), shape, *args, **options))
+
+
+def adaptive_avg_pool2d_backward_budget(dy: Array, shape: tuple[int, ...]) -> Array:
+    times = _shares(np.ones(dy.shape), shape, _divided(shape, dy.shape), 1)
+    return (times + 4) * 2.0**-24 * adaptive_avg_pool2d_backward(np.abs(dy), shape)
+
+
+def _geometry(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, ...]:
+    """kernel, stride and padding of a mean."""
+    given = dict(zip(("kernel", "stride", "padding"), args, strict=False)) | options
+    return given.get("kernel", 1), given.get("stride"), given.get("padding", 0)
+
+
+def _most(axes: tuple[Axis, Axis]) -> int:
+    """Elements of the largest window."""
+    return max(len(r) for r, _ in axes[0]) * max(len(r) for r, _ in axes[1])
+
+
+def _pair(value: Pair) -> tuple[int, int]:
+    return value if isinstance(value, tuple) else (value, value)
+
+
+def _windows(
+    size: tuple[int, ...], out: tuple[int, ...], kernel: Pair, stride: Pair | None, padding: Pair,
+    dilation: Pair = 1, include_pad: bool = True,
+) -> tuple[Axis, Axis]:  # fmt: skip
+    """The windows of images whose last axes have these sizes."""
+    found: list[Axis] = []
+    for k, s, p, d, n, m in zip(
+        _pair(kernel), _pair(stride or kernel), _pair(padding), _pair(dilation), size[-2:],
+        out[-2:], strict=True,
+    ):  # fmt: skip
+        axis: Axis = []
+        for o in range(m):
+            taps = range(o * s - p, o * s - p + d * (k - 1) + 1, d)
+            inside = [t for t in taps if 0 <= t < n]
+            counted = [t for t in taps if t < n + p] if include_pad else inside
+            inner = range(inside[0], inside[-1] + 1, d) if inside else range(0)
+            axis.append((inner, len(counted)))
+        found.append(axis)
+    return found[0], found[1]
+
+
+def _divided(size: tuple[int, ...], out: tuple[int, ...]) -> tuple[Axis, Axis]:
+    """The windows that divide images of these sizes."""
+    found: list[Axis] = []
+    for n, m in zip(size[-2:], out[-2:], strict=True):
+        bounds = [(o * n // m, -(-(o + 1) * n // m)) for o in range(m)]
+        found.append([(range(a, b), b - a) for a, b in bounds])
+    return found[0], found[1]
+
+
+def _each(axes: tuple[Axis, Axis]) -> Iterator[tuple[int, int, Any, int]]:
+    """Row and column of a result, the indices of its window, and how many elements it counts."""
+    for y, (rows, high) in enumerate(axes[0]):
+        for x, (cols, wide) in enumerate(axes[1]):
+            yield y, x, np.ix_(rows, cols), high * wide
+
+
+def _largest(x: Array, axes: tuple[Axis, Axis]) -> tuple[Array, Array]:
+    n, c, _, width = x.shape
+    values = np.full((n, c, len(axes[0]), len(axes[1])), -np.inf, x.dtype)
+    index = np.full(values.shape, -1, np.int32)
+    for oy, ox, at, _ in _each(axes):
+        part = x[:, :, at[0], at[1]].reshape(n, c, -1)
+        if part.shape[2] == 0:
+            continue
+        place = (at[0] * width + at[1]).reshape(-1)
+        best = part.argmax(-1)  # the first NaN, else the first of the largest
+        values[:, :, oy, ox] = np.take_along_axis(part, best[..., None], -1)[..., 0]
+        index[:, :, oy, ox] = place[best]
+    return index, values
+
+
+def _means(x: Array, axes: tuple[Axis, Axis], divisor: int | None) -> Array:
+    out = np.empty((*x.shape[:2], len(axes[0]), len(axes[1])))
+    for oy, ox, at, count in _each(axes):
+        out[:, :, oy, ox] = x[:, :, at[0], at[1]].astype(np.float64).sum((2, 3)) / (divisor or count)
+    return out
+
+
+def _placed(dy: Array, index: Array, shape: tuple[int, ...]) -> Array:
+    planes = shape[0] * shape[1]
+    out = np.zeros((planes, shape[2] * shape[3]))
+    at, v = index.reshape(planes, -1), dy.astype(np.float64).reshape(planes, -1)
+    for plane in range(planes):
+        there = at[plane] >= 0
+        np.add.at(out[plane], at[plane][there], v[plane][there])
+    return out.reshape(shape)
+
+
+def _shares(
+    dy: Array, shape: tuple[int, ...], axes: tuple[Axis, Axis], divisor: int | None
+) -> Array:
+    out = np.zeros(shape)
+    for oy, ox, at, count in _each(axes):
+        share = dy[:, :, oy, ox].astype(np.float64) / (divisor or count)
+        out[:, :, at[0], at[1]] += share[:, :, None, None]
+    return out
