@@ -14,7 +14,7 @@ from pykernels.plan import Kernel
 from pykernels.plans.conv.geometry import LAYOUTS
 from pykernels.scalars import integers
 
-__all__ = ["ImageCall", "Layout", "Padding", "Pair", "numbers"]
+__all__ = ["ImageCall", "Layout", "Padding", "Pair", "numbers", "single"]
 
 Layout: TypeAlias = Literal["NCHW", "NHWC"]
 Pair: TypeAlias = int | Sequence[int]
@@ -29,6 +29,14 @@ def numbers(op: str, name: str, value: Any) -> Any:
     if isinstance(value, list | tuple):
         value = value[0] if len(value) == 1 else tuple(value)
     return integers(op, name, value)
+
+
+def single(op: str, name: str, value: Any) -> Any:
+    """What is one integer for a signal, also as a sequence of one."""
+    found = numbers(op, name, value)
+    if isinstance(found, tuple):
+        raise ArgumentError(f"[{op}] {name} must be one integer but is {value!r}")
+    return found
 
 
 class ImageCall(Call):

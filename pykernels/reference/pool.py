@@ -23,7 +23,7 @@ def max_pool2d(
     x: Array, shape: tuple[int, ...], kernel: Pair = 1, stride: Pair | None = None,
     padding: Pair = 0, dilation: Pair = 1, index: Array | None = None,
 ) -> Any:  # fmt: skip
-    """The largest elements of windows of x (N, C, H, W), in the shape (N, C, OH, OW) and the dtype of
+    """The largest elements of windows of x (N, C, H, W), (N, C, OH, OW) in the dtype of
     x; with an `index` first their first positions in H x W, -1 where a window has none."""
     found = _largest(x, _windows(x.shape, shape, kernel, stride, padding, dilation))
     return found[1] if index is None else found
@@ -93,9 +93,7 @@ def max_pool2d_backward_budget(
     return times * 2.0**-24 * _placed(np.abs(dy), index, shape)
 
 
-def adaptive_max_pool2d_backward_budget(
-    dy: Array, index: Array, shape: tuple[int, ...]
-) -> Array:
+def adaptive_max_pool2d_backward_budget(dy: Array, index: Array, shape: tuple[int, ...]) -> Array:
     return max_pool2d_backward_budget(dy, index, shape)
 
 
@@ -183,7 +181,9 @@ def _largest(x: Array, axes: tuple[Axis, Axis]) -> tuple[Array, Array]:
 def _means(x: Array, axes: tuple[Axis, Axis], divisor: int | None) -> Array:
     out = np.empty((*x.shape[:2], len(axes[0]), len(axes[1])))
     for oy, ox, at, count in _each(axes):
-        out[:, :, oy, ox] = x[:, :, at[0], at[1]].astype(np.float64).sum((2, 3)) / (divisor or count)
+        out[:, :, oy, ox] = x[:, :, at[0], at[1]].astype(np.float64).sum((2, 3)) / (
+            divisor or count
+        )
     return out
 
 

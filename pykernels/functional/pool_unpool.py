@@ -1,0 +1,184 @@
+"""The inverse of max_pool2d and max_pool1d, but for what they left out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import overload
+
+from pykernels import kernels
+from pykernels._generated.kernels.scatter import KERNEL as SCATTER
+from pykernels.arrays import Array, NDArray
+from pykernels.device import Tensor
+from pykernels.errors import ArgumentError, DTypeError, ShapeError
+from pykernels.host import shape_of
+
+from ._pools import Pair, PoolCall, Windows
+
+__all__ = ["max_unpool1d", "max_unpool2d"]
+
+
+@overload
+def max_unpool1d(
+    x: Tensor, indices: Array, kernel_size: int, stride: int | None = None, padding: int = 0,
+    output_size: Sequence[int] | None = None, *, out: Tensor | None = None,
+) -> Tensor: ...  # fmt: skip
+@overload
+def max_unpool1d(
+    x: Array, indices: Tensor, kernel_size: int, stride: int | None = None, padding: int = 0,
+    output_size: Sequence[int] | None = None, *, out: Tensor | None = None,
+) -> Tensor: ...  # fmt: skip
+@overload
+def max_unpool1d(
+    x: NDArray, indices: NDArray, kernel_size: int, stride: int | None = None, padding: int =
+    0, output_size: Sequence[int] | None = None, *, out: None = None,
+) -> NDArray: ...  # fmt: skip
+@overload
+def max_unpool1d(
+    x: Array, indices: Array, kernel_size: int, stride: int | None = None, padding: int = 0,
+    output_size: Sequence[int] | None = None, *, out: Tensor | None = None,
+) -> Array: ...  # fmt: skip
+def max_unpool1d(
+    x: Array,
+    indices: Array,
+    kernel_size: int,
+    stride: int | None = None,
+    padding: int = 0,
+    output_size: Sequence[int] | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Array:
+    """The inverse of max_pool1d: zeros, and x at the positions that it returned, as
+    torch.nn.functional.max_unpool1d.
+
+    Where several elements have one position, it gets one of them.
+
+    Args:
+        x: Tensor or numpy array, float32 or float16, (N, C, L) or (C, L).
+        indices: Tensor or numpy array, int32 or int64, of the shape of x: positions in the elements
+            of a signal of the result. Others raise IndexRangeError at the next synchronisation.
+        kernel_size: The size of a window, as in the forward call; so are stride and padding.
+        stride: Steps between windows; None is kernel_size.
+        padding: How many elements around the signal.
+        output_size: The size of the result, (L,) or its whole shape, where several have windows of
+            this number; None is (size - 1) stride - 2 padding + kernel_size.
+        out: The Tensor to write to, of the dtype of x; None makes one.
+
+    Returns:
+        (N, C, L). A numpy array if x and indices are, else a Tensor.
+
+    Raises:
+        ShapeError: the shapes do not fit.
+        ArgumentError: output_size differs by a stride or more, or another argument is unusable.
+        DTypeError and what `pykernels.kernels.scatter` raises.
+    """
+    op = "max_unpool1d"
+    w = Windows(op, 1, kernel_size, stride, padding)
+    return _unpooled(PoolCall(SCATTER, op, 1, x, indices, out=out), x, indices, w, output_size)
+
+
+@overload
+def max_unpool2d(
+    x: Tensor, indices: Array, kernel_size: Pair, stride: Pair | None = None, padding: Pair =
+    0, output_size: Sequence[int] | None = None, *, out: Tensor | None = None,
+) -> Tensor: ...  # fmt: skip
+@overload
+def max_unpool2d(
+    x: Array, indices: Tensor, kernel_size: Pair, stride: Pair | None = None, padding: Pair =
+    0, output_size: Sequence[int] | None = None, *, out: Tensor | None = None,
+) -> Tensor: ...  # fmt: skip
+@overload
+def max_unpool2d(
+    x: NDArray, indices: NDArray, kernel_size: Pair, stride: Pair | None = None, padding: Pair
+    = 0, output_size: Sequence[int] | None = None, *, out: None = None,
+) -> NDArray: ...  # fmt: skip
+@overload
+def max_unpool2d(
+    x: Array, indices: Array, kernel_size: Pair, stride: Pair | None = None, padding: Pair =
+    0, output_size: Sequence[int] | None = None, *, out: Tensor | None = None,
+) -> Array: ...  # fmt: skip
+def max_unpool2d(
+    x: Array,
+    indices: Array,
+    kernel_size: Pair,
+    stride: Pair | None = None,
+    padding: Pair = 0,
+    output_size: Sequence[int] | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Array:
+    """The inverse of max_pool2d: zeros, and x at the positions that it returned, as
+    torch.nn.functional.max_unpool2d.
+
+    Where several elements have one position, it gets one of them.
+
+    Args:
+        x: Tensor or numpy array, float32 or float16, (N, C, H, W) or (C, H, W).
+        indices: Tensor or numpy array, int32 or int64, of the shape of x: positions in the H x W
+            elements of an image of the result. Others raise IndexRangeError at the next
+            synchronisation.
+        kernel_size: The size of a window, as in the forward call; so are stride and padding.
+        stride: Steps between windows; None is kernel_size.
+        padding: Rows and columns around the image.
+        output_size: The size of the result, (H, W) or its whole shape, where several have windows
+            of this number; None is (size - 1) stride - 2 padding + kernel_size.
+        out: The Tensor to write to, of the dtype of x; None makes one.
+
+    Returns:
+        (N, C, H, W). A numpy array if x and indices are, else a Tensor.
+
+    Raises:
+        ShapeError: the shapes do not fit.
+        ArgumentError: output_size differs by a stride or more, or another argument is unusable.
+        DTypeError and what `pykernels.kernels.scatter` raises.
+    """
+    op = "max_unpool2d"
+    w = Windows(op, 2, kernel_size, stride, padding)
+    return _unpooled(PoolCall(SCATTER, op, 2, x, indices, out=out), x, indices, w, output_size)
+
+
+def _unpooled(
+    call: PoolCall, x: Array, indices: Array, w: Windows, output_size: Sequence[int] | None
+) -> Array:
+    """Zeros, and x at its places along rows of whole images."""
+    t, at = call.images("src", x), call.images("index", indices)
+    if t.dtype not in ("float32", "float16"):
+        raise DTypeError(f"[{call.op}] x must be float32 or float16 but is {t.dtype}")
+    if t.shape != at.shape:
+        raise ShapeError(
+            f"[{call.op}] indices must have the shape of x, {x.shape}, but have {indices.shape}"
+        )
+    size = _size(call, w, (t.shape[2], t.shape[3]), output_size)
+    n, c, rows, cols = t.shape
+    result, images = call.result(t, size, t.dtype)
+    planes = images if images.contiguous else t.device.empty(images.shape, t.dtype)
+    planes = planes.reshape(n, c, size[0] * size[1])
+    kernels.fill(planes, 0)
+    kernels.scatter(t.reshape(n, c, rows * cols), at.reshape(n, c, rows * cols), planes)
+    if not images.contiguous:
+        kernels.cpy(planes.reshape(images.shape), images)
+    return call.leave(result)
+
+
+def _size(
+    call: PoolCall, w: Windows, size: tuple[int, int], output_size: Sequence[int] | None
+) -> tuple[int, int]:
+    """The size of the result as images: torch's default, or one less than a stride from it."""
+    usual = tuple((size[a] - 1) * w.stride[a] - 2 * w.padding[a] + w.kernel[a] for a in range(2))
+    if output_size is not None:
+        given = shape_of(output_size)
+        given = given[2:] if len(given) == call.axes + 2 else given
+        if len(given) != call.axes:
+            raise ArgumentError(
+                f"[{call.op}] output_size must have {call.axes} or {call.axes + 2} sizes but is "
+                f"{output_size!r}"
+            )
+        given = (1, *given) if call.axes == 1 else given
+        if any(abs(given[a] - usual[a]) >= w.stride[a] for a in range(2) if usual[a] != given[a]):
+            raise ArgumentError(
+                f"[{call.op}] output_size must be less than a stride from {usual[-call.axes :]} "
+                f"but is {output_size!r}"
+            )
+        usual = given
+    if min(usual) < 1:
+        raise ShapeError(f"[{call.op}] the result must have elements but has size {usual}")
+    return usual[0], usual[1]
