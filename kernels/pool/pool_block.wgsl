@@ -67,7 +67,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let plane = above / p.down;
   let oy = ${R}u * (above - plane * p.down);
   let image = x_batch(plane);
-  let y0 = i32(${S}u * oy) - ${PAD if V == 4 else "p.pad_h"};
+  let y0 = i32(${S}u * oy) - p.pad_h;
   let x0 = ${"i32(4u * block) - " ~ PAD if V == 4 else "i32(" ~ S ~ "u * block) - p.pad_w"};
 //% for j in range(COLS)
   let x${j}_in = clamp(x0 + ${j}, 0, p.width - 1);

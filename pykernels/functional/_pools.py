@@ -15,6 +15,7 @@ from pykernels.errors import ArgumentError, ShapeError
 from pykernels.host import shape_of
 from pykernels.plan import Kernel
 from pykernels.plans.pool.windows import output_size, pair
+from pykernels.runtime.observe import active
 from pykernels.scalars import flag
 
 from ._images import numbers, single
@@ -115,13 +116,18 @@ def pooled(
     t = call.images("x", x)
     size = w.size((t.shape[2], t.shape[3]), ceil_mode)
     result, dst = call.result(t, size, t.dtype)
-    found, index = _indices(call, t, size) if both else (None, None)
+    found, index = _indices(call, t, size) if both or active else (None, None)
     kernels.max_pool2d(t, dst, index=index, dilation=w.dilation, **w.options())
-    return call.leave(result) if found is None else (call.leave(result), call.leave(found))
+    return (
+        (call.leave(result), call.leave(found))
+        if both and found is not None
+        else call.leave(result)
+    )
 
 
 def _indices(call: PoolCall, t: Tensor, size: tuple[int, int]) -> tuple[Tensor, Tensor]:
-    """A new tensor for positions, as the caller sees it and as images."""
+    """A new tensor for positions, as the caller sees it and as images: also where a tape records,
+    whose gradient needs them."""
     given, call._out = call._out, None
     found = call.result(t, size, "int32")
     call._out = given
@@ -148,9 +154,13 @@ def adaptive(
     t = call.images("x", x)
     size = _output(call, output_size, (t.shape[2], t.shape[3]))
     result, dst = call.result(t, size, t.dtype)
-    found, index = _indices(call, t, size) if both else (None, None)
+    found, index = _indices(call, t, size) if both or active else (None, None)
     kernels.adaptive_max_pool2d(t, dst, index=index)
-    return call.leave(result) if found is None else (call.leave(result), call.leave(found))
+    return (
+        (call.leave(result), call.leave(found))
+        if both and found is not None
+        else call.leave(result)
+    )
 
 
 def adaptive_mean(call: PoolCall, x: Array, output_size: Any) -> Array:

@@ -1,0 +1,63 @@
+"""Pools: of a maximum dy goes to where it came from, of a mean an equal share to each element."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pykernels import kernels
+from pykernels.device import Tensor
+from pykernels.tape import Taped, reads
+
+_WINDOWS = ("kernel", "stride", "padding", "dilation")
+_MEANS = ("kernel", "stride", "padding", "count_include_pad", "divisor_override")
+
+
+@reads("x", "index")
+def max_pool2d(call: Taped) -> None:
+    options = {name: call.option(name) for name in _WINDOWS}
+    index = _index(call, kernels.max_pool2d, options)
+    dst = _like_x(call)
+    kernels.max_pool2d_backward(call.dy(), index, dst, **options)
+    call.give("x", dst)
+
+
+@reads("x", "index")
+def adaptive_max_pool2d(call: Taped) -> None:
+    dst = _like_x(call)
+    kernels.adaptive_max_pool2d_backward(
+        call.dy(), _index(call, kernels.adaptive_max_pool2d, {}), dst
+    )
+    call.give("x", dst)
+
+
+@reads()
+def avg_pool2d(call: Taped) -> None:
+    dst = _like_x(call)
+    kernels.avg_pool2d_backward(call.dy(), dst, **{name: call.option(name) for name in _MEANS})
+    call.give("x", dst)
+
+
+@reads()
+def adaptive_avg_pool2d(call: Taped) -> None:
+    n, c, rows, cols = call.shape("x") or ()
+    if call.shape("dst") == (n, c, 1, 1):
+        call.give("x", call.dy() / (rows * cols))  # repeats
+        return
+    dst = _like_x(call)
+    kernels.adaptive_avg_pool2d_backward(call.dy(), dst)
+    call.give("x", dst)
+
+
+def _like_x(call: Taped) -> Tensor:
+    dy: Tensor = call.dy()
+    return dy.device.empty(call.shape("x") or (), dy.dtype)
+
+
+def _index(call: Taped, run: Any, options: dict[str, Any]) -> Tensor:
+    """The positions that the call wrote; a call of a kernel may have had no room for them."""
+    index: Tensor | None = call.saved("index")
+    if index is None:
+        x, dy = call.saved("x"), call.dy()
+        index = dy.device.empty(dy.shape, "int32")
+        run(x, dy.device.empty(dy.shape, x.dtype), index=index, **options)
+    return index
