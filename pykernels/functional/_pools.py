@@ -38,7 +38,7 @@ class PoolCall(Call):
     ) -> None:
         super().__init__(replace(kernel, name=op), *arrays, out=out)
         self.op, self.axes = op, axes
-        self._single = False  # is there no axis N?
+        self._single: bool | None = None  # is there no axis N?
 
     def images(self, name: str, array: Array) -> Tensor:
         """An argument as images (N, C, H, W)."""
@@ -48,8 +48,14 @@ class PoolCall(Call):
                 f"[{self.op}] {name} must have the axes {_AXES[self.axes]}, the first may be "
                 f"missing, but has shape {t.shape}"
             )
-        self._single = t.ndim == self.axes + 1
-        t = t[None] if self._single else t
+        single = t.ndim == self.axes + 1
+        if self._single not in (None, single):
+            raise ShapeError(
+                f"[{self.op}] all arguments must have the axis N, or none, but {name} has shape "
+                f"{t.shape}"
+            )
+        self._single = single
+        t = t[None] if single else t
         return t[:, :, None] if self.axes == 1 else t
 
     def result(self, x: Tensor, size: tuple[int, int], dtype: DTypeName) -> tuple[Tensor, Tensor]:
@@ -184,7 +190,7 @@ def _output(call: PoolCall, value: Any, image: tuple[int, int]) -> tuple[int, in
 
 def gradient(
     kernel: Kernel, run: Callable[..., None], dy: Array, index: Array | None,
-    input_size: Sequence[int], out: Tensor | None, **options: Any,
+    input_size: Sequence[int], options: dict[str, Any], out: Tensor | None,
 ) -> Array:  # fmt: skip
     """A gradient by images of `input_size`: `run` is the kernel."""
     op = kernel.name

@@ -78,7 +78,7 @@ def max_pool2d_backward(
     """
     w = Windows(MAX.name, 2, kernel_size, stride, padding, dilation)
     options = {**w.options(), "dilation": w.dilation}
-    return gradient(MAX, kernels.max_pool2d_backward, dy, index, input_size, out, **options)
+    return gradient(MAX, kernels.max_pool2d_backward, dy, index, input_size, options, out)
 
 
 @overload
@@ -135,10 +135,9 @@ def avg_pool2d_backward(
         DTypeError and what `pykernels.kernels.avg_pool2d_backward` raises.
     """
     w = Windows(AVG.name, 2, kernel_size, stride, padding)
-    return gradient(
-        AVG, kernels.avg_pool2d_backward, dy, None, input_size, out, **w.options(),
-        count_include_pad=count_include_pad, divisor_override=divisor_override,
-    )  # fmt: skip
+    counts = {"count_include_pad": count_include_pad, "divisor_override": divisor_override}
+    options = {**w.options(), **counts}
+    return gradient(AVG, kernels.avg_pool2d_backward, dy, None, input_size, options, out)
 
 
 @overload
@@ -186,7 +185,7 @@ def adaptive_max_pool2d_backward(
         DTypeError and what `pykernels.kernels.adaptive_max_pool2d_backward` raises.
     """
     run = kernels.adaptive_max_pool2d_backward
-    return gradient(ADAPTIVE_MAX, run, dy, index, input_size, out)
+    return gradient(ADAPTIVE_MAX, run, dy, index, input_size, {}, out)
 
 
 @overload
@@ -227,4 +226,4 @@ def adaptive_avg_pool2d_backward(
         DTypeError and what `pykernels.kernels.adaptive_avg_pool2d_backward` raises.
     """
     run = kernels.adaptive_avg_pool2d_backward
-    return gradient(ADAPTIVE_AVG, run, dy, None, input_size, out)
+    return gradient(ADAPTIVE_AVG, run, dy, None, input_size, {}, out)
