@@ -54,11 +54,12 @@ def max_pool2d_backward(
     padding: Pair = 0, dilation: Pair = 1,
 ) -> Array:  # fmt: skip
     """dy (N, C, OH, OW) at the positions of an image of `shape` that the index names."""
-    return _placed(dy, index, shape)
+    axes = _windows(shape, dy.shape, kernel, stride, padding, dilation)
+    return _placed(dy, index, shape, axes)
 
 
 def adaptive_max_pool2d_backward(dy: Array, index: Array, shape: tuple[int, ...]) -> Array:
-    return _placed(dy, index, shape)
+    return _placed(dy, index, shape, _divided(shape, dy.shape))
 
 
 def avg_pool2d_backward(
@@ -89,12 +90,13 @@ def max_pool2d_backward_budget(
     dy: Array, index: Array, shape: tuple[int, ...], *args: Any, **options: Any
 ) -> Array:
     """A rounding for each summand."""
-    times = _placed(np.ones(dy.shape), index, shape)
-    return times * 2.0**-24 * _placed(np.abs(dy), index, shape)
+    times = max_pool2d_backward(np.ones(dy.shape), index, shape, *args, **options)
+    return times * 2.0**-24 * max_pool2d_backward(np.abs(dy), index, shape, *args, **options)
 
 
 def adaptive_max_pool2d_backward_budget(dy: Array, index: Array, shape: tuple[int, ...]) -> Array:
-    return max_pool2d_backward_budget(dy, index, shape)
+    times = adaptive_max_pool2d_backward(np.ones(dy.shape), index, shape)
+    return times * 2.0**-24 * adaptive_max_pool2d_backward(np.abs(dy), index, shape)
 
 
 def avg_pool2d_backward_budget(
@@ -187,14 +189,16 @@ def _means(x: Array, axes: tuple[Axis, Axis], divisor: int | None) -> Array:
     return out
 
 
-def _placed(dy: Array, index: Array, shape: tuple[int, ...]) -> Array:
-    planes = shape[0] * shape[1]
-    out = np.zeros((planes, shape[2] * shape[3]))
-    at, v = index.reshape(planes, -1), dy.astype(np.float64).reshape(planes, -1)
-    for plane in range(planes):
-        there = at[plane] >= 0
-        np.add.at(out[plane], at[plane][there], v[plane][there])
-    return out.reshape(shape)
+def _placed(dy: Array, index: Array, shape: tuple[int, ...], axes: tuple[Axis, Axis]) -> Array:
+    """A position counts in its own window only: it is there that a result looked."""
+    out = np.zeros(shape)
+    images, channels = np.ix_(range(shape[0]), range(shape[1]))
+    for oy, ox, at, _ in _each(axes):
+        y, x = np.divmod(index[:, :, oy, ox], shape[3])
+        inside = np.isin(y, at[0]) & np.isin(x, at[1]) & (index[:, :, oy, ox] >= 0)
+        y, x = np.where(inside, y, 0), np.where(inside, x, 0)
+        out[images, channels, y, x] += np.where(inside, dy[:, :, oy, ox].astype(np.float64), 0)
+    return out
 
 
 def _shares(

@@ -110,7 +110,7 @@ class Calls:
         self.wants += [
             (o, w, None, told) for o, w in zip((*found, at), (largest, largest, index), strict=True)
         ]
-        bound = reference.max_pool2d_backward_budget(dy, index, x.shape)
+        bound = getattr(reference, f"{name}_backward_budget")(dy, index, x.shape, **options)
         self.wants.append((dx, gradient, bound, f"{name}_backward {x.shape} {options}"))
 
     def _means(
@@ -235,6 +235,30 @@ def test_zeros_of_both_signs_are_equal(dev: pk.Device) -> None:
         dst = dev.empty(index.shape)
         kernels.max_pool2d(dev.tensor(x), dst, index=index, **options)  # type: ignore[arg-type]
         assert index.numpy().reshape(-1).tolist() in ([0], [0, 0, 1, 0, 0, 1, 2, 2, 3])
+
+
+# -- the reference, without a GPU -----------------------------------------------------------------
+
+
+def test_gradients_are_those_of_the_reference() -> None:
+    """Of the sum of dy times the pool, along a direction: differences in float64."""
+    rng = np.random.default_rng(5)
+    x, along = rng.normal(size=(2, 2, 7, 8)), rng.normal(size=(2, 2, 7, 8))
+    checks: list[tuple[str, tuple[int, ...], dict[str, Any]]] = [
+        (f"{kind}_pool2d", result_shape(x.shape, w, True), w)
+        for w in USUAL + OTHERS
+        for kind in (("max",) if "dilation" in w else ("max", "avg"))
+    ]
+    checks += [(f"adaptive_{kind}_pool2d", (2, 2, *out), {})
+               for out in ((1, 1), (3, 5), (9, 8)) for kind in ("max", "avg")]  # fmt: skip
+    for name, shape, options in checks:
+        pool, dy = getattr(reference, name), rng.normal(size=shape)
+        at = (pool(x, shape, index=dy, **options)[0],) if "max" in name else ()
+        gradient = getattr(reference, f"{name}_backward")(dy, *at, x.shape, **options)
+        ends = [np.where(np.isfinite(y), y, 0) for y in
+                (pool(x + step * along, shape, **options) for step in (1e-6, -1e-6))]  # fmt: skip
+        difference = ((ends[0] - ends[1]) * dy).sum() / 2e-6
+        assert abs(difference - (gradient * along).sum()) < 1e-6, f"{name} {options}"
 
 
 # -- plans, without a GPU -------------------------------------------------------------------------
