@@ -1,0 +1,19 @@
+// /// kernel
+// doc = """
+// Gradient of cross_entropy by its logits: dst = k * (softmax(x) * sum(t) - t), computed in f32.
+//
+// t are the targets of a row with weights and smoothing; k is dy, of a row for reduction 'none' and of
+// the whole loss else, for 'mean' divided by `total`. The row of a class that does not count is 0.
+// `stats` and `total` are outputs of `cross_entropy`, whose arguments the others are too."""
+// bodies = ["cross_entropy_grad"]
+// inputs.x = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(..., classes)" }
+// inputs.target = { dtype = "*", dtypes = ["int32", "int64", "float32", "float16"], bind = "'u32'", doc = "(...), or (..., classes) of x's dtype" }
+// inputs.stats = { dtype = "*", dtypes = ["float32"], bind = "'u32'", doc = "(..., 2)" }
+// inputs.dy = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "() or (...), of x's dtype" }
+// inputs.total = { dtype = "*", dtypes = ["float32"], bind = "'u32'", optional = true, doc = "(): given for the mean." }
+// inputs.weight = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "(classes,), of x's dtype." }
+// outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", like = "x", alias = "x", doc = "(..., classes), of x's dtype" }
+// options.ignore_index = { type = "int", default = -100, doc = "The class of rows that do not count." }
+// options.label_smoothing = { type = "float", default = 0.0, doc = "What of a target is spread over all classes, from 0 to 1." }
+// operations = "6 * x.size"
+// ///

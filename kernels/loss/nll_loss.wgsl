@@ -1,0 +1,19 @@
+// /// kernel
+// doc = """
+// Negative log likelihood of the class of each row: -weight[class] * x[..., class], computed in f32.
+//
+// Of a row whose class is `ignore_index` it is 0. Any other class outside of [0, classes) counts as
+// that, and raises IndexRangeError at the next synchronisation, once. 'mean' divides by the sum of
+// weight[class] over the rows that count; of nothing it is NaN."""
+// source = "torch.nn.functional.nll_loss (meaning)"
+// bodies = ["nll_rows", "loss_total", "cpy", "cpy_block", "cpy_bytes", "cpy_rows", "cpy_cast", "cpy_tile"]
+// inputs.x = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(..., classes): logarithms of probabilities" }
+// inputs.target = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", doc = "(...)" }
+// inputs.weight = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "(classes,), of x's dtype." }
+// outputs.total = { dtype = "*", dtypes = ["float32"], bind = "'u32'", optional = true, doc = "(): what 'mean' divides by." }
+// outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(), or (...) for reduction 'none'" }
+// options.ignore_index = { type = "int", default = -100, doc = "The class of rows that do not count." }
+// options.reduction = { type = "Literal['none', 'mean', 'sum']", default = "mean", doc = "What becomes of the losses of all rows." }
+// bytes = "touched(target, weight, dst) + target.size * x.dtype.itemsize"
+// operations = "target.size"
+// ///

@@ -1,0 +1,129 @@
+"""cross_entropy: rows, or pieces of long ones, in one read; then their sum or mean."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from pykernels._generated.bodies import cross_entropy_combine, cross_entropy_probs, cross_entropy_rows
+from pykernels.faults import Watch
+from pykernels.layout import View
+from pykernels.plan import Caps, Scratch, Step, cdiv, forced
+
+from .classes import (
+    THREADS, Numbers, RowPart, check_classes, column, numbers_of, parts_of_rows, take,
+)  # fmt: skip
+from .total import check_outputs, delivered, total
+
+__all__ = ["CrossEntropyChoice", "choose", "plan"]
+
+BATCH = cross_entropy_rows.CONFIGS["batch8"].N
+WORDS = 6  # of the state of a piece
+ROUNDS = 8  # of a piece, at least: what the state costs is little beside them
+MOST_ROUNDS = 4096  # of one invocation
+
+
+class CrossEntropyChoice(NamedTuple):
+    """Into how many pieces a row is cut."""
+
+    pieces: int
+
+
+def choose(caps: Caps, groups: int, rounds: int) -> CrossEntropyChoice:
+    """Pieces for rows of so many workgroups and rounds each: where half of the device would be idle."""
+    given = forced(caps, CrossEntropyChoice)
+    if given is not None:
+        return CrossEntropyChoice(min(given.pieces, rounds))
+    busy = caps.tuning.device.units * caps.tuning.reduce.groups
+    pieces = min(busy // groups, rounds // ROUNDS) if 2 * groups <= busy else 1
+    return CrossEntropyChoice(max(pieces, cdiv(rounds, MOST_ROUNDS), 1))
+
+
+def plan(
+    caps: Caps,
+    scratch: Scratch,
+    x: View,
+    target: View,
+    weight: View | None,
+    stats: View | None,
+    total_: View | None,
+    dst: View,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> list[Step]:
+    """One dispatch for the losses of rows, two where rows are cut, and one for what they sum to."""
+    op = "cross_entropy"
+    check_classes(op, x, target, weight)
+    lead, classes = x.shape[:-1], x.shape[-1]
+    check_outputs(op, lead, stats, total_, dst, reduction)
+    numbers = numbers_of(op, ignore_index, label_smoothing, classes)
+    result, after = delivered(caps, scratch, dst)
+    losses = result
+    if reduction != "none":
+        losses = scratch.empty((*lead, 2), "float32")
+    else:
+        losses = column(losses)
+    steps = []
+    if x.size:
+        probs = target.dtype.kind == "f"
+        views = {"x": x, "target": target if probs else column(target), "dst": losses}
+        if stats is not None:
+            views["stats"] = stats
+        if x.ndim == 1:  # one row
+            views = {name: v.as_rank(2) for name, v in views.items()}
+        watch = None if probs else Watch("target", classes, lead, lead or (1,))
+        before, parts, behind = parts_of_rows(caps, scratch, views, watch)
+        steps += before
+        for part in parts:
+            steps += _rows(caps, scratch, part, weight, numbers)
+        steps += behind
+    if reduction != "none":
+        flat = losses.with_layout((math.prod(lead), 2), (8, 4))
+        mean = reduction == "mean"
+        steps += total(caps, scratch, flat, total_, result, mean=mean)
+    return [*steps, *after]
+
+
+def _rows(
+    caps: Caps,
+    scratch: Scratch,
+    part: RowPart,
+    weight: View | None,
+    numbers: Numbers,
+) -> list[Step]:
+    """The losses of the rows of a part."""
+    x, target, dst, stats = (part.views.get(n) for n in ("x", "target", "dst", "stats"))
+    assert x is not None and target is not None and dst is not None
+    probs = target.dtype.kind == "f"
+    taken = take(x, [target] if probs else [], BATCH)
+    rows, vectors = math.prod(x.shape[:-1]), x.shape[-1] // taken.vec
+    rounds = cdiv(vectors, taken.lanes * BATCH)
+    pieces = choose(caps, cdiv(rows, THREADS >> taken.lane_bits), rounds).pieces
+    depth = cdiv(rounds, pieces) * taken.lanes * BATCH
+    pieces = cdiv(vectors, depth)
+    states = dst
+    if pieces > 1:
+        states = scratch.empty((*x.shape[:-1], WORDS * pieces), "float32")
+    # What is not there is bound as a buffer that nothing else is: not to be read and written at once.
+    own = stats
+    if stats is None or pieces > 1:
+        own = scratch.empty((1,), "float32").with_layout((*x.shape[:-1], 2), (0,) * x.ndim)
+    name = "batch8" if vectors > taken.lanes else "batch1"
+    how = {
+        "lanes_apart": int(taken.apart), "lane_bits": taken.lane_bits, "pieces": pieces,
+        "depth": depth, "has_stats": int(own is stats),
+    }  # fmt: skip
+    if probs:
+        step = cross_entropy_probs.step(
+            caps, x, target, weight, own, states, VEC=taken.vec, BATCH=name,
+            hard=numbers.hard, spread=numbers.spread, **how,
+        )  # fmt: skip
+    else:
+        step = cross_entropy_rows.step(
+            caps, x, target, weight, own, states, VEC=taken.vec, BATCH=name, watch=part.watch,
+            **numbers._asdict(), **how,
+        )  # fmt: skip
+    if pieces == 1:
+        return [step]
+    return [step, cross_entropy_combine.step(caps, states, stats, dst, pieces=pieces)]

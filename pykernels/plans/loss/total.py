@@ -1,0 +1,86 @@
+"""The sum or the mean of losses that a first step has left in a column, with what they count."""
+
+from __future__ import annotations
+
+from pykernels._generated.bodies import loss_total as body
+from pykernels.errors import ArgumentError, ShapeError
+from pykernels.layout import View
+from pykernels.plan import Caps, Scratch, Step, cdiv
+from pykernels.plans.copy import cpy
+
+__all__ = ["REDUCTIONS", "check_outputs", "check_reduction", "delivered", "total"]
+
+REDUCTIONS = ("none", "mean", "sum")
+# One lane adds at most this many terms one after the other, so that its sum keeps its bits.
+TERMS = 64 * body.CONFIGS["terms"].threads
+
+
+def check_reduction(op: str, reduction: str) -> None:
+    """ArgumentError for what is no reduction."""
+    if reduction not in REDUCTIONS:
+        raise ArgumentError(
+            f"[{op}] reduction must be 'none', 'mean' or 'sum' but is {reduction!r}"
+        )
+
+
+def check_outputs(
+    op: str,
+    lead: tuple[int, ...],
+    stats: View | None,
+    total_: View | None,
+    dst: View,
+    reduction: str,
+) -> None:
+    """The shapes of what is written for rows of this shape."""
+    check_reduction(op, reduction)
+    shape = lead if reduction == "none" else ()
+    if dst.shape != shape:
+        raise ShapeError(
+            f"[{op}] dst must have shape {shape} for reduction {reduction!r} but has {dst.shape}"
+        )
+    if stats is not None and stats.shape != (*lead, 2):
+        raise ShapeError(f"[{op}] stats must have shape {(*lead, 2)} but has {stats.shape}")
+    if total_ is not None and (total_.shape != () or reduction == "none"):
+        raise ShapeError(
+            f"[{op}] total must have shape (), for reduction 'mean' or 'sum', but has "
+            f"{total_.shape} for {reduction!r}"
+        )
+
+
+def total(
+    caps: Caps,
+    scratch: Scratch,
+    losses: View,
+    sums: View | None,
+    dst: View,
+    *,
+    mean: bool,
+    divisor: float = 1.0,
+) -> list[Step]:
+    """Losses (count, columns) in scratch become dst (), f32: one dispatch, some for many losses.
+
+    A second column has what a loss counts in the mean, whose sum goes to `sums`; without it the
+    mean divides by `divisor`.
+    """
+    steps = []
+    while losses.shape[0] > TERMS:
+        pieces = cdiv(losses.shape[0], TERMS)
+        room = scratch.empty((pieces, losses.shape[1]), "float32")
+        steps.append(
+            body.step(
+                caps, losses, None, room, depth=TERMS, is_partial=1, is_mean=0, divisor=1.0
+            )
+        )
+        losses = room
+    last = body.step(
+        caps, losses, sums, dst, depth=TERMS, is_partial=0, is_mean=int(mean), divisor=divisor
+    )
+    return [*steps, last]
+
+
+def delivered(caps: Caps, scratch: Scratch, dst: View) -> tuple[View, list[Step]]:
+    """Where f32 results go that dst gets in its own dtype, and the copy that brings them there."""
+    if dst.dtype.name == "float32":
+        return dst, []
+    wide = scratch.empty(dst.shape, "float32")
+    return wide, cpy.plan(caps, scratch, wide, dst)

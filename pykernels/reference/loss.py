@@ -1,0 +1,115 @@
+"""Losses: what they mean, in float64."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+__all__ = [
+    "cross_entropy", "cross_entropy_backward", "nll_loss", "nll_loss_backward",
+]  # fmt: skip
+
+Array = np.ndarray[Any, Any]
+Reduction = Literal["none", "mean", "sum"]
+
+
+def cross_entropy(
+    x: Array,
+    target: Array,
+    weight: Array | None = None,
+    *,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+    label_smoothing: float = 0.0,
+) -> Array:
+    """-sum_c t_c log(softmax(x)_c) over the last axis; `_targets` says what t is.
+
+    A row is NaN if a logit is NaN or +inf, or if all are -inf, unless it does not count.
+    """
+    t, counted, weights = _targets(x, target, weight, ignore_index, label_smoothing)
+    x = np.asarray(x, np.float64)
+    with np.errstate(all="ignore"):
+        top = x.max(-1, keepdims=True)
+        logs = x - top - np.log(np.exp(x - top).sum(-1, keepdims=True))
+        # A class that is no target costs nothing; one of weight 0 whose logit is -inf is NaN.
+        losses = -(t * logs).sum(-1, where=t != 0 if target.dtype.kind != "f" else True)
+        return _reduced(np.where(counted, losses, 0.0), weights, reduction)
+
+
+def cross_entropy_backward(
+    x: Array,
+    target: Array,
+    dy: Array,
+    weight: Array | None = None,
+    *,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+    label_smoothing: float = 0.0,
+) -> Array:
+    """The gradient by x, given that by the loss."""
+    t, counted, weights = _targets(x, target, weight, ignore_index, label_smoothing)
+    x = np.asarray(x, np.float64)
+    with np.errstate(all="ignore"):
+        e = np.exp(x - x.max(-1, keepdims=True))
+        found = e / e.sum(-1, keepdims=True) * t.sum(-1, keepdims=True) - t
+        k = np.asarray(dy, np.float64) / (weights.sum() if reduction == "mean" else 1.0)
+        return np.where(counted[..., None], k[..., None] * found, 0.0)
+
+
+def nll_loss(
+    x: Array,
+    target: Array,
+    weight: Array | None = None,
+    *,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+) -> Array:
+    """-weight[class] * x[..., class] of each row."""
+    t, counted, weights = _targets(x, target, weight, ignore_index, 0.0)
+    own = np.clip(target, 0, x.shape[-1] - 1)[..., None].astype(np.int64)
+    picked = np.take_along_axis(np.asarray(x, np.float64), own, -1)[..., 0]
+    with np.errstate(all="ignore"):
+        return _reduced(np.where(counted, -weights * picked, 0.0), weights, reduction)
+
+
+def nll_loss_backward(
+    x: Array,
+    target: Array,
+    dy: Array,
+    weight: Array | None = None,
+    *,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+) -> Array:
+    """The gradient by x, given that by the loss."""
+    t, counted, weights = _targets(x, target, weight, ignore_index, 0.0)
+    with np.errstate(all="ignore"):
+        k = np.asarray(dy, np.float64) / (weights.sum() if reduction == "mean" else 1.0)
+        return np.where(counted[..., None], -k[..., None] * t, 0.0)
+
+
+def _targets(
+    x: Array, target: Array, weight: Array | None, ignore_index: int, smoothing: float
+) -> tuple[Array, Array, Array]:
+    """t (..., classes), which rows count, and what they count in a mean.
+
+    t_c is weight[c] * ((1 - smoothing) * target_c + smoothing / classes), where a class is 1 at its
+    own place. A row of `ignore_index`, or of what is no class, does not count.
+    """
+    classes = x.shape[-1]
+    w = np.ones(classes) if weight is None else np.asarray(weight, np.float64)
+    hard, smooth = np.float32(1 - smoothing), np.float32(smoothing / classes)
+    if target.dtype.kind == "f":
+        ones = np.ones(x.shape[:-1])
+        return w * (np.float64(hard) * target.astype(np.float64) + smooth), ones > 0, ones
+    counted = (target != ignore_index) & (target >= 0) & (target < classes)
+    own = np.where(counted, target, 0).astype(np.int64)
+    t = w * (np.float64(hard) * (np.arange(classes) == own[..., None]) + smooth)
+    return t, counted, np.where(counted, w[own], 0.0)
+
+
+def _reduced(losses: Array, weights: Array, reduction: Reduction) -> Array:
+    if reduction == "none":
+        return losses
+    return np.asarray(losses.sum() / (weights.sum() if reduction == "mean" else 1.0))
