@@ -4,6 +4,7 @@
     page = ["x=f32[4096,1024]", …]
     [values]                                 where random numbers would not do
     index = "distinct rows of dst"           or "rows of dst": whole numbers below dst.shape[-2]
+    target = "columns of x"                  whole numbers below x.shape[-1]
     o = "result of attention.attention o"   what a function of pykernels.reference returns for the
                                              other tensors, or an attribute of it; not on the page
 
@@ -159,6 +160,8 @@ def fills(request: Request, facts: Mapping[str, Any], values: Mapping[str, str])
             rows = request.layouts[words[-1]].shape[-2]
             step = next(s for s in _STEPS if math.gcd(s, rows) == 1)
             out[name] = Fill(seed, rows, step if words[0] == "distinct" else 0)
+        elif words[:2] == ["columns", "of"] and words[-1] in request.layouts:
+            out[name] = Fill(seed, request.layouts[words[-1]].shape[-1])
         else:
             raise ArgumentError(
                 f"[export] {where(request.kernel, facts)}: values.{name} is not known"

@@ -7,7 +7,8 @@ from typing import Any, Literal
 import numpy as np
 
 __all__ = [
-    "cross_entropy", "cross_entropy_backward", "nll_loss", "nll_loss_backward",
+    "cross_entropy", "cross_entropy_backward", "cross_entropy_stats", "nll_loss",
+    "nll_loss_backward", "total_weight",
 ]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
@@ -41,20 +42,34 @@ def cross_entropy_backward(
     x: Array,
     target: Array,
     dy: Array,
+    total: Array | None = None,
     weight: Array | None = None,
     *,
     ignore_index: int = -100,
-    reduction: Reduction = "mean",
     label_smoothing: float = 0.0,
 ) -> Array:
-    """The gradient by x, given that by the loss."""
-    t, counted, weights = _targets(x, target, weight, ignore_index, label_smoothing)
-    x = np.asarray(x, np.float64)
+    """The gradient by x, given that by the loss; of a mean, given what it divided by."""
+    t, counted, _ = _targets(x, target, weight, ignore_index, label_smoothing)
     with np.errstate(all="ignore"):
-        e = np.exp(x - x.max(-1, keepdims=True))
-        found = e / e.sum(-1, keepdims=True) * t.sum(-1, keepdims=True) - t
-        k = np.asarray(dy, np.float64) / (weights.sum() if reduction == "mean" else 1.0)
-        return np.where(counted[..., None], k[..., None] * found, 0.0)
+        found = _softmax(x) * t.sum(-1, keepdims=True) - t
+        return np.where(counted[..., None], _factor(dy, total) * found, 0.0)
+
+
+def cross_entropy_stats(
+    x: Array,
+    target: Array,
+    weight: Array | None = None,
+    *,
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+) -> Array:
+    """What the gradient reads of each row: the largest logit, sum_c t_c / sum_c exp(x_c - largest)."""
+    t, counted, _ = _targets(x, target, weight, ignore_index, label_smoothing)
+    x = x.astype(np.float64)
+    top = x.max(-1)
+    with np.errstate(all="ignore"):
+        share = t.sum(-1) / np.exp(x - top[..., None]).sum(-1)
+    return np.stack([np.where(counted, top, 0.0), np.where(counted, share, 0.0)], -1)
 
 
 def nll_loss(
@@ -66,7 +81,7 @@ def nll_loss(
     reduction: Reduction = "mean",
 ) -> Array:
     """-weight[class] * x[..., class] of each row."""
-    t, counted, weights = _targets(x, target, weight, ignore_index, 0.0)
+    _, counted, weights = _targets(x, target, weight, ignore_index, 0.0)
     own = np.clip(target, 0, x.shape[-1] - 1)[..., None].astype(np.int64)
     picked = np.take_along_axis(np.asarray(x, np.float64), own, -1)[..., 0]
     with np.errstate(all="ignore"):
@@ -74,19 +89,39 @@ def nll_loss(
 
 
 def nll_loss_backward(
-    x: Array,
     target: Array,
     dy: Array,
+    total: Array | None = None,
     weight: Array | None = None,
     *,
+    shape: tuple[int, ...],
     ignore_index: int = -100,
-    reduction: Reduction = "mean",
 ) -> Array:
-    """The gradient by x, given that by the loss."""
-    t, counted, weights = _targets(x, target, weight, ignore_index, 0.0)
+    """The gradient by x, of this shape, given that by the loss; of a mean, what it divided by."""
+    t, counted, _ = _targets(np.zeros(shape), target, weight, ignore_index, 0.0)
     with np.errstate(all="ignore"):
-        k = np.asarray(dy, np.float64) / (weights.sum() if reduction == "mean" else 1.0)
-        return np.where(counted[..., None], -k[..., None] * t, 0.0)
+        return np.where(counted[..., None], -_factor(dy, total) * t, 0.0)
+
+
+def total_weight(
+    x: Array, target: Array, weight: Array | None = None, *, ignore_index: int = -100
+) -> Array:
+    """What the mean divides by."""
+    return np.asarray(_targets(x, target, weight, ignore_index, 0.0)[2].sum())
+
+
+def _factor(dy: Array, total: Array | None) -> Array:
+    """The gradient of the loss of each row, as a column."""
+    with np.errstate(all="ignore"):
+        k: Array = np.asarray(dy, np.float64) / (1.0 if total is None else total.astype(np.float64))
+    return k[..., None]
+
+
+def _softmax(x: Array) -> Array:
+    x = x.astype(np.float64)
+    e = np.exp(x - x.max(-1, keepdims=True))
+    out: Array = e / e.sum(-1, keepdims=True)
+    return out
 
 
 def _targets(
