@@ -10,7 +10,7 @@ from pykernels._generated.wrappers import nll_loss as _nll_loss
 from pykernels.arrays import Array, Call, NDArray
 from pykernels.device import Tensor
 from pykernels.dtypes import DTYPES
-from pykernels.errors import ShapeError
+from pykernels.errors import DTypeError, ShapeError
 from pykernels.layout import contiguous_layout
 from pykernels.plan import Kernel
 
@@ -86,7 +86,7 @@ def cross_entropy(
     x, t, w = (
         call.tensor("input", input), call.tensor("target", target), call.tensor("weight", weight)
     )  # fmt: skip
-    lead = _lead(op, x, t)
+    lead = _lead(op, x, t, w)
     if t._layout.dtype.kind == "f":
         t = _classes_last(t)
     result = call.out(() if reduction != "none" else lead, x.dtype)
@@ -154,7 +154,7 @@ def nll_loss(
     x, t, w = (
         call.tensor("input", input), call.tensor("target", target), call.tensor("weight", weight)
     )  # fmt: skip
-    lead = _lead(op, x, t)
+    lead = _lead(op, x, t, w)
     result = call.out(() if reduction != "none" else lead, x.dtype)
     total = None
     if reduction == "mean":
@@ -166,8 +166,11 @@ def nll_loss(
     return call.leave(result)
 
 
-def _lead(op: str, x: Tensor, target: Tensor) -> tuple[int, ...]:
+def _lead(op: str, x: Tensor, target: Tensor, weight: Tensor | None) -> tuple[int, ...]:
     """The shape of x without the axis of classes, which target has, or the whole one."""
+    for name, t in (("target", target), ("weight", weight)):
+        if t is not None and t._layout.dtype.kind == "f" and t.dtype != x.dtype:
+            raise DTypeError(f"[{op}] {name} must be as input is, {x.dtype}, but is {t.dtype}")
     if x.ndim < 1:
         raise ShapeError(f"[{op}] input must be (C,), (N, C) or (N, C, ...) but has shape ()")
     lead = (*x.shape[:1], *x.shape[2:]) if x.ndim > 1 else ()

@@ -1,6 +1,8 @@
-"""Losses of classes: by the logits dx = k * (softmax(x) * sum(t) - t), by targets that are weights of
-all classes dt_c = -k * (1 - label_smoothing) * weight[c] * log(softmax(x)_c); k is dy, divided by what
-a mean divides by."""
+"""Losses of classes; k is dy, divided by what a mean divides by.
+
+By the logits: k * (softmax(x) * sum(t) - t). By targets that are weights of all classes:
+-k * (1 - label_smoothing) * weight[c] * log(softmax(x)_c).
+"""
 
 from __future__ import annotations
 
@@ -34,9 +36,8 @@ def cross_entropy(call: Taped) -> None:
     if call.wants("target"):
         k: Any = dy if total is None else dy / total
         k = k * (call.option("label_smoothing") - 1)
-        given: dict[str, Any] = {"k": k[..., None], "y": F.log_softmax(x)}
-        text = "k * y" if weight is None else "k * y * w"
-        call.give("target", F.elementwise(text, **given, **({} if weight is None else {"w": weight})))
+        share: Any = k[..., None] * F.log_softmax(x)
+        call.give("target", share if weight is None else share * weight)
 
 
 @reads("target", "weight", "total")

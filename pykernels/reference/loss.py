@@ -63,7 +63,7 @@ def cross_entropy_stats(
     ignore_index: int = -100,
     label_smoothing: float = 0.0,
 ) -> Array:
-    """What the gradient reads of each row: the largest logit, sum_c t_c / sum_c exp(x_c - largest)."""
+    """For the gradient: the largest logit of each row, and sum_c t_c / sum_c exp(x_c - largest)."""
     t, counted, _ = _targets(x, target, weight, ignore_index, label_smoothing)
     x = x.astype(np.float64)
     top = x.max(-1)

@@ -67,8 +67,6 @@ def test_references_of_classes_are_those_of_torch(name: str) -> None:
         if name == "cross_entropy":
             dx = reference.cross_entropy_backward(x, target, 2 * loss, total, weight, **rest)
         else:
-            dx = reference.nll_loss_backward(
-                target, 2 * loss, total, weight, shape=x.shape, **rest
-            )
+            dx = reference.nll_loss_backward(target, 2 * loss, total, weight, shape=x.shape, **rest)
         want = np.moveaxis(np.asarray(call["gradients"]["input"]), last, -1)
         np.testing.assert_allclose(dx, want, rtol=1e-6, atol=1e-8)

@@ -34,16 +34,16 @@ MAIN = {
 
 
 def cases(edge: int = 0) -> Iterator[Case]:
-    for kernel in (cross_entropy, cross_entropy_backward):
+    for make in (cross_entropy, cross_entropy_backward):
         for s in pick(SHAPES, edge):
             for dtype in ("float32", "float16"):
-                yield kernel(s.dims, dtype, dtype).labelled(name=s.name, origin=s.origin)
+                yield make(s.dims, dtype, dtype).labelled(name=s.name, origin=s.origin)
         for s in pick([PIXELS], edge):
-            case = kernel(s.dims, order=(0, 3, 1, 2))
+            case = make(s.dims, order=(0, 3, 1, 2))
             yield case.labelled(name=s.name, origin=s.origin, note="classes apart")
     for s in pick(SHAPES[:1], edge):
-        for kernel in (nll_loss, nll_loss_backward):
-            yield kernel(s.dims).labelled(name=s.name, origin=s.origin)
+        for case in (nll_loss(s.dims), nll_loss_backward(s.dims)):
+            yield case.labelled(name=s.name, origin=s.origin)
 
 
 def classes(n: int, rng: np.random.Generator, shape: tuple[int, ...]) -> Any:

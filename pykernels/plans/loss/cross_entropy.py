@@ -5,13 +5,24 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from pykernels._generated.bodies import cross_entropy_combine, cross_entropy_probs, cross_entropy_rows
+from pykernels._generated.bodies import (
+    cross_entropy_combine,
+    cross_entropy_probs,
+    cross_entropy_rows,
+)
 from pykernels.faults import Watch
 from pykernels.layout import View
 from pykernels.plan import Caps, Scratch, Step, cdiv, forced
 
 from .classes import (
-    THREADS, Numbers, RowPart, check_classes, column, numbers_of, parts_of_rows, take,
+    THREADS,
+    Numbers,
+    RowPart,
+    check_classes,
+    column,
+    numbers_of,
+    parts_of_rows,
+    take,
 )  # fmt: skip
 from .total import check_outputs, delivered, total
 
@@ -30,7 +41,7 @@ class CrossEntropyChoice(NamedTuple):
 
 
 def choose(caps: Caps, groups: int, rounds: int) -> CrossEntropyChoice:
-    """Pieces for rows of so many workgroups and rounds each: where half of the device would be idle."""
+    """Pieces for rows of so many workgroups and rounds each, where half of the device is idle."""
     given = forced(caps, CrossEntropyChoice)
     if given is not None:
         return CrossEntropyChoice(min(given.pieces, rounds))
@@ -105,14 +116,15 @@ def _rows(
     states = dst
     if pieces > 1:
         states = scratch.empty((*x.shape[:-1], WORDS * pieces), "float32")
-    # What is not there is bound as a buffer that nothing else is: not to be read and written at once.
-    own = stats
-    if stats is None or pieces > 1:
+    # An output that is not there is bound too, to memory that is no input's.
+    own = stats if pieces == 1 else None
+    has_stats = int(own is not None)
+    if own is None:
         own = scratch.empty((1,), "float32").with_layout((*x.shape[:-1], 2), (0,) * x.ndim)
     name = "batch8" if vectors > taken.lanes else "batch1"
     how = {
         "lanes_apart": int(taken.apart), "lane_bits": taken.lane_bits, "pieces": pieces,
-        "depth": depth, "has_stats": int(own is stats),
+        "depth": depth, "has_stats": has_stats,
     }  # fmt: skip
     if probs:
         step = cross_entropy_probs.step(

@@ -67,9 +67,7 @@ def total(
         pieces = cdiv(losses.shape[0], TERMS)
         room = scratch.empty((pieces, losses.shape[1]), "float32")
         steps.append(
-            body.step(
-                caps, losses, None, room, depth=TERMS, is_partial=1, is_mean=0, divisor=1.0
-            )
+            body.step(caps, losses, None, room, depth=TERMS, is_partial=1, is_mean=0, divisor=1.0)
         )
         losses = room
     last = body.step(

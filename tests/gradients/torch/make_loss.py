@@ -1,5 +1,5 @@
-"""Losses of torch and their gradients, in float64: `python tests/gradients/torch/make_loss.py` writes
-loss.json beside this file. Needs torch (2.15, on the CPU, made what is there)."""
+"""Losses of torch and their gradients, in float64: `python tests/gradients/torch/make_loss.py`
+writes loss.json beside this file. Needs torch (2.15, on the CPU, made what is there)."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def calls() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
 
 
 def found(name: str, tensors: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
-    """A call and what comes of it; the gradients are those of the sum of the squares of the loss."""
+    """A call, its loss, and the gradients of the sum of the loss's squares."""
     given = {}
     for n, values in tensors.items():
         a = np.asarray(values)

@@ -69,7 +69,7 @@ def test_cross_entropy_and_nll_loss_reject(dev: pk.Device) -> None:
             function(dev.ones(()), t)
         with pytest.raises(pk.DTypeError, match=name + "input must be float32 or float16"):
             function(t, t)
-        with pytest.raises(pk.DTypeError, match=name + "weight must be as x is"):
+        with pytest.raises(pk.DTypeError, match=name + "weight must be as input is"):
             function(x, t, dev.ones(4, "float16"))
         with pytest.raises(pk.ArgumentError, match=name + "reduction must be"):
             function(x, t, reduction="average")
