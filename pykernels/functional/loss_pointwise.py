@@ -1,0 +1,312 @@
+"""Losses of each element: expressions, and their sum or mean."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias, overload
+
+from pykernels import functional as F
+from pykernels.apply import evaluate
+from pykernels.arrays import Array, NDArray
+from pykernels.device import Tensor
+from pykernels.dtypes import DTYPES
+from pykernels.errors import ArgumentError, DTypeError, ShapeError
+from pykernels.host import type_name
+from pykernels.scalars import flag, real
+
+__all__ = [
+    "binary_cross_entropy_with_logits", "huber_loss", "kl_div", "l1_loss", "mse_loss",
+    "smooth_l1_loss",
+]  # fmt: skip
+
+Reduction: TypeAlias = Literal["none", "mean", "sum"]
+Batch: TypeAlias = Literal["none", "mean", "sum", "batchmean"]
+Out: TypeAlias = Tensor | None
+
+# The rows: a loss is `text` over input, target and what else it names. No term of one is the
+# difference of large ones, and all have gradients at every point that torch has them at.
+_MSE = "square(input - target)"
+_L1 = "abs(input - target)"
+_BELOW = "minimum(abs(input - target), delta)"
+_HUBER = f"{_BELOW} * (abs(input - target) - 0.5 * {_BELOW})"
+_BCE = "(target - 1) * logsigmoid(-input) - {}target * logsigmoid(input)"
+_KL = "target * (log(maximum(target, 1e-38)) - input)"  # 0 for a target of 0
+_KL_LOG = "exp(target) * (target - input)"
+
+
+@overload
+def mse_loss(
+    input: Tensor, target: Array, *, reduction: Reduction = "mean", out: Out = None
+) -> Tensor: ...
+@overload
+def mse_loss(
+    input: NDArray, target: NDArray, *, reduction: Reduction = "mean", out: None = None
+) -> NDArray: ...
+@overload
+def mse_loss(
+    input: Array, target: Array, *, reduction: Reduction = "mean", out: Out = None
+) -> Array: ...
+def mse_loss(
+    input: Array, target: Array, *, reduction: Reduction = "mean", out: Out = None
+) -> Array:
+    """The squared error, (input - target)^2, as in torch.
+
+    Computed and summed in f32; the result has the dtype of the operands.
+
+    Args:
+        input: Tensor or numpy array, float32 or float16.
+        target: The same; both repeat to one shape by numpy's rule.
+        reduction: 'mean' over all elements, 'sum', or 'none' for the loss of each element.
+        out: The Tensor to write to; None makes one.
+
+    Returns:
+        A numpy array if all arguments are numpy arrays, else a Tensor: () or the common shape.
+
+    Raises:
+        ArgumentError, DTypeError, ShapeError and what `pykernels.kernels` raises.
+    """
+    return _loss("mse_loss", _MSE, reduction, out, input=input, target=target)
+
+
+@overload
+def l1_loss(
+    input: Tensor, target: Array, *, reduction: Reduction = "mean", out: Out = None
+) -> Tensor: ...
+@overload
+def l1_loss(
+    input: NDArray, target: NDArray, *, reduction: Reduction = "mean", out: None = None
+) -> NDArray: ...
+@overload
+def l1_loss(
+    input: Array, target: Array, *, reduction: Reduction = "mean", out: Out = None
+) -> Array: ...
+def l1_loss(
+    input: Array, target: Array, *, reduction: Reduction = "mean", out: Out = None
+) -> Array:
+    """The absolute error, |input - target|, as in torch; its gradient at 0 is 0.
+
+    Computed and summed in f32; the result has the dtype of the operands.
+
+    Args:
+        input: Tensor or numpy array, float32 or float16.
+        target: The same; both repeat to one shape by numpy's rule.
+        reduction: 'mean' over all elements, 'sum', or 'none' for the loss of each element.
+        out: The Tensor to write to; None makes one.
+
+    Returns:
+        A numpy array if all arguments are numpy arrays, else a Tensor: () or the common shape.
+
+    Raises:
+        ArgumentError, DTypeError, ShapeError and what `pykernels.kernels` raises.
+    """
+    return _loss("l1_loss", _L1, reduction, out, input=input, target=target)
+
+
+@overload
+def huber_loss(
+    input: Tensor, target: Array, *, reduction: Reduction = "mean", delta: float = 1.0,
+    out: Out = None,
+) -> Tensor: ...  # fmt: skip
+@overload
+def huber_loss(
+    input: NDArray, target: NDArray, *, reduction: Reduction = "mean", delta: float = 1.0,
+    out: None = None,
+) -> NDArray: ...  # fmt: skip
+@overload
+def huber_loss(
+    input: Array, target: Array, *, reduction: Reduction = "mean", delta: float = 1.0,
+    out: Out = None,
+) -> Array: ...  # fmt: skip
+def huber_loss(
+    input: Array, target: Array, *, reduction: Reduction = "mean", delta: float = 1.0,
+    out: Out = None,
+) -> Array:  # fmt: skip
+    """Half the squared error up to an error of `delta`, beyond it delta (|error| - delta / 2).
+
+    As in torch. Computed and summed in f32; the result has the dtype of the operands.
+
+    Args:
+        input: Tensor or numpy array, float32 or float16.
+        target: The same; both repeat to one shape by numpy's rule.
+        reduction: 'mean' over all elements, 'sum', or 'none' for the loss of each element.
+        delta: Where the loss becomes linear, above 0.
+        out: The Tensor to write to; None makes one.
+
+    Returns:
+        A numpy array if all arguments are numpy arrays, else a Tensor: () or the common shape.
+
+    Raises:
+        ArgumentError, DTypeError, ShapeError and what `pykernels.kernels` raises.
+    """
+    size = real("huber_loss", "delta", delta)
+    if not size > 0:
+        raise ArgumentError(f"[huber_loss] delta must be above 0 but is {delta}")
+    return _loss("huber_loss", _HUBER, reduction, out, input=input, target=target, delta=size)
+
+
+@overload
+def smooth_l1_loss(
+    input: Tensor, target: Array, *, reduction: Reduction = "mean", beta: float = 1.0,
+    out: Out = None,
+) -> Tensor: ...  # fmt: skip
+@overload
+def smooth_l1_loss(
+    input: NDArray, target: NDArray, *, reduction: Reduction = "mean", beta: float = 1.0,
+    out: None = None,
+) -> NDArray: ...  # fmt: skip
+@overload
+def smooth_l1_loss(
+    input: Array, target: Array, *, reduction: Reduction = "mean", beta: float = 1.0,
+    out: Out = None,
+) -> Array: ...  # fmt: skip
+def smooth_l1_loss(
+    input: Array, target: Array, *, reduction: Reduction = "mean", beta: float = 1.0,
+    out: Out = None,
+) -> Array:  # fmt: skip
+    """`huber_loss` with delta = beta, divided by beta: |error| - beta / 2 beyond beta, as in torch.
+
+    Computed and summed in f32; the result has the dtype of the operands.
+
+    Args:
+        input: Tensor or numpy array, float32 or float16.
+        target: The same; both repeat to one shape by numpy's rule.
+        reduction: 'mean' over all elements, 'sum', or 'none' for the loss of each element.
+        beta: Where the loss becomes linear; 0 is `l1_loss`.
+        out: The Tensor to write to; None makes one.
+
+    Returns:
+        A numpy array if all arguments are numpy arrays, else a Tensor: () or the common shape.
+
+    Raises:
+        ArgumentError, DTypeError, ShapeError and what `pykernels.kernels` raises.
+    """
+    op, size = "smooth_l1_loss", real("smooth_l1_loss", "beta", beta)
+    if not size >= 0:
+        raise ArgumentError(f"[smooth_l1_loss] beta must be 0 or more but is {beta}")
+    if size == 0:
+        return _loss(op, _L1, reduction, out, input=input, target=target)
+    text = f"({_HUBER}) / delta"
+    return _loss(op, text, reduction, out, input=input, target=target, delta=size)
+
+
+@overload
+def binary_cross_entropy_with_logits(
+    input: Tensor, target: Array, weight: Array | None = None, *, reduction: Reduction = "mean",
+    pos_weight: Array | None = None, out: Out = None,
+) -> Tensor: ...  # fmt: skip
+@overload
+def binary_cross_entropy_with_logits(
+    input: NDArray, target: NDArray, weight: NDArray | None = None, *,
+    reduction: Reduction = "mean", pos_weight: NDArray | None = None, out: None = None,
+) -> NDArray: ...  # fmt: skip
+@overload
+def binary_cross_entropy_with_logits(
+    input: Array, target: Array, weight: Array | None = None, *, reduction: Reduction = "mean",
+    pos_weight: Array | None = None, out: Out = None,
+) -> Array: ...  # fmt: skip
+def binary_cross_entropy_with_logits(
+    input: Array, target: Array, weight: Array | None = None, *, reduction: Reduction = "mean",
+    pos_weight: Array | None = None, out: Out = None,
+) -> Array:  # fmt: skip
+    """Cross entropy of the logistic function of logits, as in torch.
+
+    -weight * (pos_weight * target * log(sigmoid(input)) + (1 - target) * log(sigmoid(-input))),
+    from logarithms that do not overflow, and without a difference of large terms. Computed and
+    summed in f32; the result has the dtype of the operands.
+
+    Args:
+        input: Tensor or numpy array of logits, float32 or float16.
+        target: Probabilities, of input's shape.
+        weight: A factor of each element; repeats to input's shape by numpy's rule.
+        reduction: 'mean' over all elements, whatever their weights, 'sum', or 'none' for the loss
+            of each element.
+        pos_weight: A factor of the target; repeats in the same way, (classes,) as a rule.
+        out: The Tensor to write to; None makes one.
+
+    Returns:
+        A numpy array if all arguments are numpy arrays, else a Tensor: () or input's shape.
+
+    Raises:
+        ArgumentError, DTypeError, ShapeError and what `pykernels.kernels` raises.
+    """
+    op = "binary_cross_entropy_with_logits"
+    given = {"input": input, "target": target}
+    text = _BCE.format("" if pos_weight is None else "pos_weight * ")
+    if pos_weight is not None:
+        given["pos_weight"] = pos_weight
+    if weight is not None:
+        text, given["weight"] = f"weight * ({text})", weight
+    shapes = [tuple(getattr(a, "shape", ())) for a in (input, target)]
+    if shapes[0] != shapes[1]:
+        raise ShapeError(
+            f"[{op}] target must have the shape of input, {shapes[0]}, but has {shapes[1]}"
+        )
+    return _loss(op, text, reduction, out, **given)
+
+
+@overload
+def kl_div(
+    input: Tensor, target: Array, *, reduction: Batch = "mean", log_target: bool = False,
+    out: Out = None,
+) -> Tensor: ...  # fmt: skip
+@overload
+def kl_div(
+    input: NDArray, target: NDArray, *, reduction: Batch = "mean", log_target: bool = False,
+    out: None = None,
+) -> NDArray: ...  # fmt: skip
+@overload
+def kl_div(
+    input: Array, target: Array, *, reduction: Batch = "mean", log_target: bool = False,
+    out: Out = None,
+) -> Array: ...  # fmt: skip
+def kl_div(
+    input: Array, target: Array, *, reduction: Batch = "mean", log_target: bool = False,
+    out: Out = None,
+) -> Array:  # fmt: skip
+    """Kullback-Leibler divergence, target * (log(target) - input), as in torch.
+
+    A target of 0 costs 0. Computed and summed in f32; the result has the dtype of the operands.
+
+    Args:
+        input: Tensor or numpy array of logarithms of probabilities, float32 or float16.
+        target: Probabilities; both repeat to one shape by numpy's rule.
+        reduction: 'batchmean', the sum divided by the size of the first axis, is the mathematical
+            one; 'mean' over all elements, 'sum', or 'none' for the loss of each element.
+        log_target: target holds logarithms too: the loss is exp(target) * (target - input).
+        out: The Tensor to write to; None makes one.
+
+    Returns:
+        A numpy array if all arguments are numpy arrays, else a Tensor: () or the common shape.
+
+    Raises:
+        ArgumentError, DTypeError, ShapeError and what `pykernels.kernels` raises.
+    """
+    text = _KL_LOG if flag("kl_div", "log_target", log_target) else _KL
+    if reduction != "batchmean":
+        return _loss("kl_div", text, reduction, out, input=input, target=target)
+    shape = tuple(getattr(input, "shape", ()))
+    if not shape:
+        raise ShapeError("[kl_div] input must have an axis for reduction 'batchmean' but has ()")
+    share = 1 / max(shape[0], 1)
+    return _loss(
+        "kl_div", f"({text}) * share", "sum", out, input=input, target=target, share=share
+    )
+
+
+def _loss(op: str, text: str, reduction: str, out: Out, **operands: Any) -> Array:
+    """An expression over operands, and what becomes of its values."""
+    if reduction not in ("none", "mean", "sum"):
+        allowed = "'none', 'mean', 'sum' or 'batchmean'" if op == "kl_div" else _REDUCTIONS
+        raise ArgumentError(f"[{op}] reduction must be {allowed} but is {reduction!r}")
+    for name, a in operands.items():
+        if isinstance(a, float):
+            continue
+        dtype = str(a.dtype) if hasattr(a, "dtype") else type_name(a)
+        if dtype not in DTYPES or DTYPES[dtype].kind != "f":
+            raise DTypeError(f"[{op}] {name} must be float32 or float16 but is {dtype}")
+    if reduction == "none":
+        return evaluate(op, text, operands, out)  # type: ignore[no-any-return]
+    losses = evaluate(op, text, operands, None)
+    return (F.mean if reduction == "mean" else F.sum)(losses, out=out)
+
+
+_REDUCTIONS = "'none', 'mean' or 'sum'"
