@@ -133,7 +133,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let lanes = 1u << p.lane_bits;
   let rows = ${WG}u >> p.lane_bits;
   let apart = p.lanes_apart == 1u;
-  let lane = select(li & (lanes - 1u), li / rows, apart);
+  let lane = select(li & (lanes - 1u), li >> (${WG.bit_length() - 1}u - p.lane_bits), apart);
   let inside = select(li >> p.lane_bits, li & (rows - 1u), apart);
   let slot = inside * lanes + lane;
   let tile = g / p.pieces;
@@ -145,9 +145,6 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let target_base = target_row(row);
 //% else
   let goal = target_of(row);
-  let own_class = min(goal.found, p.classes - 1u);
-  let own = f32(x_load(x_at(base, own_class / VEC))${"[own_class & 3u]" if VEC == 4 else ""});
-  let own_weight = class_weight(own_class);
 //% endif
 
   let none = V(bitcast<f32>(p.minus_inf));
@@ -216,6 +213,12 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     top, ${across("sum", VEC, "+")}, ${across("share", VEC, "+")},
     ${across("cost", VEC, "+")}, 0.0f, select(0u, 1u, bad),
   );
+//% if not PROBS
+  // On its way while the lanes' states meet; the class has come in the meantime.
+  let own_class = min(goal.found, p.classes - 1u);
+  let own = f32(x_load(x_at(base, own_class / VEC))${"[own_class & 3u]" if VEC == 4 else ""});
+  let own_weight = class_weight(own_class);
+//% endif
   states[slot] = state;
   workgroupBarrier();
   for (var half = lanes >> 1u; half > 0u; half >>= 1u) {

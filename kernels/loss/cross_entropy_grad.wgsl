@@ -50,7 +50,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let lanes = 1u << p.lane_bits;
   let rows = ${WG}u >> p.lane_bits;
   let apart = p.lanes_apart == 1u;
-  let lane = select(li & (lanes - 1u), li / rows, apart);
+  let lane = select(li & (lanes - 1u), li >> (${WG.bit_length() - 1}u - p.lane_bits), apart);
   let inside = select(li >> p.lane_bits, li & (rows - 1u), apart);
   let tile = g / p.pieces;
   let row = tile * rows + inside;
