@@ -7,8 +7,9 @@ from typing import Any, Literal
 import numpy as np
 
 __all__ = [
-    "cross_entropy", "cross_entropy_backward", "cross_entropy_stats", "nll_loss",
-    "nll_loss_backward", "total_weight",
+    "binary_cross_entropy_with_logits", "cross_entropy", "cross_entropy_backward",
+    "cross_entropy_stats", "huber_loss", "kl_div", "l1_loss", "mse_loss", "nll_loss",
+    "nll_loss_backward", "smooth_l1_loss", "total_weight",
 ]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
@@ -101,6 +102,49 @@ def nll_loss_backward(
     t, counted, _ = _targets(np.zeros(shape), target, weight, ignore_index, 0.0)
     with np.errstate(all="ignore"):
         return np.where(counted[..., None], -_factor(dy, total) * t, 0.0)
+
+
+def mse_loss(x: Array, target: Array) -> Array:
+    """(x - target)^2 of each element."""
+    return _error(x, target) ** 2
+
+
+def l1_loss(x: Array, target: Array) -> Array:
+    """|x - target| of each element."""
+    return np.abs(_error(x, target))
+
+
+def huber_loss(x: Array, target: Array, delta: float = 1.0) -> Array:
+    """Half the squared error of each element up to delta, linear beyond."""
+    size, error = float(np.float32(delta)), np.abs(_error(x, target))
+    return np.where(error <= size, 0.5 * error**2, size * (error - 0.5 * size))
+
+
+def smooth_l1_loss(x: Array, target: Array, beta: float = 1.0) -> Array:
+    """huber_loss / beta."""
+    return huber_loss(x, target, beta) / float(np.float32(beta))
+
+
+def binary_cross_entropy_with_logits(
+    x: Array, target: Array, weight: Array | float = 1.0, pos_weight: Array | float = 1.0
+) -> Array:
+    """The negative logarithm of the likelihood of each element, by its weights."""
+    x, t, w, p = (np.asarray(a, np.float64) for a in (x, target, weight, pos_weight))
+    found: Array = w * (p * t * np.logaddexp(0, -x) + (1 - t) * np.logaddexp(0, x))
+    return found
+
+
+def kl_div(x: Array, target: Array, log_target: bool = False) -> Array:
+    """target * (log(target) - x) of each element; 0 where the target is."""
+    x, t = np.asarray(x, np.float64), np.asarray(target, np.float64)
+    if log_target:
+        return np.exp(t) * (t - x)
+    with np.errstate(all="ignore"):
+        return np.where(t == 0, 0.0, t * (np.log(t) - x))
+
+
+def _error(x: Array, target: Array) -> Array:
+    return np.asarray(x, np.float64) - np.asarray(target, np.float64)
 
 
 def total_weight(

@@ -1,0 +1,157 @@
+"""Losses of each element: against references in float64, by what each operation may be off by."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import pykernels as pk
+from pykernels.reference import loss as reference
+from tests.harness import Array, assert_close
+
+pytestmark = pytest.mark.gpu
+
+EPS = 2.0**-23
+Rng = np.random.Generator
+
+
+class Loss(NamedTuple):
+    """A function, its operands, what each element may be off by, and its options."""
+
+    name: str
+    operands: Callable[[Rng, tuple[int, ...]], tuple[Array, ...]]
+    budget: Callable[..., Array]
+    options: dict[str, Any] = {}  # noqa: RUF012
+    named: tuple[str, ...] = ()  # operands behind target
+
+
+def pair(rng: Rng, shape: tuple[int, ...]) -> tuple[Array, ...]:
+    return rng.normal(0, 2, shape), rng.normal(0, 2, shape)
+
+
+def shares(rng: Rng, shape: tuple[int, ...]) -> tuple[Array, ...]:
+    """Logits, some of them large, and probabilities, some of them 0 or 1."""
+    x = rng.normal(0, 1, shape) * rng.choice([1, 30], shape)
+    return x, np.clip(rng.random(shape) * 1.4 - 0.2, 0, 1)
+
+
+def weighted(rng: Rng, shape: tuple[int, ...]) -> tuple[Array, ...]:
+    return *shares(rng, shape), rng.random(shape[-1:]), rng.uniform(0.5, 3, (*shape[:-1], 1))
+
+
+def magnitude(name: str, **options: Any) -> Callable[..., Array]:
+    """Losses whose terms have one sign: some units of the result."""
+    return lambda *a: 16 * EPS * np.abs(getattr(reference, name)(*a, **options))
+
+
+def kl_budget(x: Array, t: Array) -> Array:
+    terms = np.abs(t * np.log(np.maximum(t, 1e-38))) + np.abs(t * x)
+    found: Array = 8 * EPS * terms
+    return found
+
+
+def kl_log_budget(x: Array, t: Array) -> Array:
+    found: Array = 8 * EPS * np.exp(t) * (np.abs(t) + np.abs(x)) * (1 + np.abs(t))
+    return found
+
+
+BCE = "binary_cross_entropy_with_logits"
+LOSSES = {
+    "mse": Loss("mse_loss", pair, magnitude("mse_loss")),
+    "l1": Loss("l1_loss", pair, magnitude("l1_loss")),
+    "huber": Loss("huber_loss", pair, magnitude("huber_loss", delta=0.7), {"delta": 0.7}),
+    "smooth_l1": Loss("smooth_l1_loss", pair, magnitude("smooth_l1_loss", beta=3), {"beta": 3.0}),
+    "bce": Loss(BCE, shares, magnitude(BCE)),
+    "bce_weighted": Loss(BCE, weighted, magnitude(BCE), {}, ("weight", "pos_weight")),
+    "kl": Loss("kl_div", shares, kl_budget),
+    "kl_log": Loss("kl_div", pair, kl_log_budget, {"log_target": True}),
+}
+
+
+@pytest.mark.parametrize("dtype", ("float32", "float16"))
+@pytest.mark.parametrize("case", LOSSES)
+def test_pointwise_losses_match_reference(dev: pk.Device, case: str, dtype: str) -> None:
+    """Each reduction, on tensors as they lie and transposed."""
+    loss, rng = LOSSES[case], np.random.default_rng(len(case))
+    function, meaning = getattr(pk, loss.name), getattr(reference, loss.name)
+    for shape in ((3, 5), (40, 64)):
+        arrays = [a.astype(dtype) for a in loss.operands(rng, shape)]
+        if shape[0] == 3:
+            tensors = [dev.tensor(a) for a in arrays]
+        else:
+            tensors = [dev.tensor(np.ascontiguousarray(a.T)).T for a in arrays]
+        given = dict(zip(("input", "target", *loss.named), tensors, strict=True))
+        wide = [a.astype(np.float64) for a in arrays]
+        want, bound = meaning(*wide, **loss.options), loss.budget(*wide) + 2.0**-126
+        terms = EPS * (math.sqrt(want.size) + 4) * np.abs(want).sum()
+        for reduction in ("none", "sum", "mean"):
+            got = function(**given, **loss.options, reduction=reduction)
+            assert got.dtype == dtype
+            if reduction == "none":
+                assert_close(got.numpy(), want, bound, f"{case} {shape}")
+                continue
+            n = want.size if reduction == "mean" else 1
+            off = np.asarray((bound.sum() + terms) / n + 4 * EPS * abs(want.sum() / n))
+            what = f"{case} {shape} {reduction}"
+            assert_close(got.numpy(), np.asarray(want.sum() / n), off, what)
+
+
+def test_pointwise_losses_take_arrays_numbers_of_axes_and_out(dev: pk.Device) -> None:
+    x, t = np.float32([[1, 2], [3, 5]]), np.float32([1, 0])
+    assert pk.mse_loss(x, t) == np.float32((0 + 4 + 4 + 25) / 4)
+    assert isinstance(pk.l1_loss(x, t, reduction="none"), np.ndarray)
+    out = dev.empty(())
+    assert pk.l1_loss(dev.tensor(x), t, reduction="sum", out=out) is out and out.item() == 9
+    assert pk.smooth_l1_loss(x, t, beta=0.0, reduction="sum") == 9
+    batch = pk.kl_div(x, x, reduction="batchmean", log_target=True)
+    assert batch == 0
+    want = reference.kl_div(x, np.abs(x)).sum() / 2
+    np.testing.assert_allclose(pk.kl_div(x, np.abs(x), reduction="batchmean"), want, rtol=1e-5)
+    assert np.isnan(pk.mse_loss(x[:0], x[:0])) and pk.mse_loss(x[:0], t, reduction="sum") == 0
+
+
+def test_pointwise_losses_at_special_values(dev: pk.Device) -> None:
+    """Logits of any size have finite losses; gradients at 0 are torch's."""
+    x = dev.tensor(np.float32([0, 200, -200, 200, -200, 0]))
+    t = dev.tensor(np.float32([0, 0, 1, 1, 0, 1]))
+    with pk.Tape() as tape:
+        loss = pk.binary_cross_entropy_with_logits(x, t, reduction="none")
+    half = np.float32(math.log(2))
+    np.testing.assert_allclose(loss.numpy(), [half, 200, 200, 0, 0, half], rtol=1e-6, atol=1e-30)
+    dx = tape.gradient(loss, [x], seed=dev.ones(6))[0].numpy()
+    np.testing.assert_allclose(dx, [0.5, 1, -1, 0, 0, -0.5], rtol=1e-6, atol=1e-30)
+    zero = dev.zeros(3)
+    for function in (pk.l1_loss, pk.huber_loss, pk.smooth_l1_loss, pk.mse_loss):
+        with pk.Tape() as tape:
+            loss = function(zero, dev.zeros(3))
+        assert loss.item() == 0 and (tape.gradient(loss, [zero])[0].numpy() == 0).all()
+    with pk.Tape() as tape:
+        loss = pk.kl_div(zero - 1, zero)
+    assert loss.item() == 0 and np.isfinite(tape.gradient(loss, [zero])[0].numpy()).all()
+
+
+def test_pointwise_losses_reject(dev: pk.Device) -> None:
+    x = dev.ones((3, 4))
+    with pytest.raises(pk.ArgumentError, match=r"\[mse_loss\] reduction must be 'none', 'mean' or"):
+        pk.mse_loss(x, x, reduction="batchmean")  # type: ignore[call-overload]
+    with pytest.raises(pk.ArgumentError, match=r"\[kl_div\] reduction must be .* or 'batchmean'"):
+        pk.kl_div(x, x, reduction="average")  # type: ignore[call-overload]
+    with pytest.raises(pk.DTypeError, match=r"\[l1_loss\] target must be float32 or float16 but"):
+        pk.l1_loss(x, dev.zeros((3, 4), "int32"))
+    with pytest.raises(pk.DTypeError, match=r"\[l1_loss\] input must be float32 or float16 but is"):
+        pk.l1_loss([1.0], x)  # type: ignore[call-overload]
+    with pytest.raises(pk.ArgumentError, match=r"\[huber_loss\] delta must be above 0 but is 0"):
+        pk.huber_loss(x, x, delta=0)
+    with pytest.raises(pk.ArgumentError, match=r"\[smooth_l1_loss\] beta must be 0 or more but is"):
+        pk.smooth_l1_loss(x, x, beta=-1)
+    with pytest.raises(pk.ShapeError, match=r"\[mse_loss\] .*"):
+        pk.mse_loss(x, x[:2])
+    told = r"\[binary_cross_entropy_with_logits\] target must have the shape of input, \(3, 4\), but"
+    with pytest.raises(pk.ShapeError, match=told):
+        pk.binary_cross_entropy_with_logits(x, x[0])
+    with pytest.raises(pk.ShapeError, match=r"\[kl_div\] input must have an axis for reduction"):
+        pk.kl_div(x[0, 0], x[0, 0], reduction="batchmean")
