@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeAlias, overload
 
-from pykernels import functional as F
-from pykernels.apply import evaluate
+from pykernels.apply import evaluate, reduce
 from pykernels.arrays import Array, NDArray
 from pykernels.device import Tensor
 from pykernels.dtypes import DTYPES
@@ -287,9 +286,7 @@ def kl_div(
     if not shape:
         raise ShapeError("[kl_div] input must have an axis for reduction 'batchmean' but has ()")
     share = 1 / max(shape[0], 1)
-    return _loss(
-        "kl_div", f"({text}) * share", "sum", out, input=input, target=target, share=share
-    )
+    return _loss("kl_div", f"({text}) * share", "sum", out, input=input, target=target, share=share)
 
 
 def _loss(op: str, text: str, reduction: str, out: Out, **operands: Any) -> Array:
@@ -305,8 +302,7 @@ def _loss(op: str, text: str, reduction: str, out: Out, **operands: Any) -> Arra
             raise DTypeError(f"[{op}] {name} must be float32 or float16 but is {dtype}")
     if reduction == "none":
         return evaluate(op, text, operands, out)  # type: ignore[no-any-return]
-    losses = evaluate(op, text, operands, None)
-    return (F.mean if reduction == "mean" else F.sum)(losses, out=out)
+    return reduce(op, text, reduction, operands, None, False, out)  # type: ignore[no-any-return]
 
 
 _REDUCTIONS = "'none', 'mean' or 'sum'"

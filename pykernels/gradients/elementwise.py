@@ -14,6 +14,7 @@ from pykernels.errors import LimitError
 from pykernels.plan import Kernel
 from pykernels.plans.elementwise.derive import (
     DY,
+    SHARE,
     ZERO,
     Derived,
     Y,
@@ -28,17 +29,21 @@ from pykernels.plans.elementwise.resolve import Typed
 from pykernels.tape import Taped, reads
 
 
-def _read(kernel: Kernel, options: dict[str, Any]) -> set[str]:
+def needed(kernel: Kernel, options: dict[str, Any]) -> set[str]:
     """The arguments that the gradients of a kernel read."""
     names = tree_of(kernel).names
     used = {i for name in names for i in derived(kernel, name).inputs}
     return {names[i] for i in used if i in names} | ({"dst"} if Y in used else set())
 
 
-@reads(of=_read)
+@reads(of=needed)
 def default(call: Taped) -> None:
-    tree, dy = tree_of(call.kernel), call.dy()
-    assert dy is not None
+    give(call, call.dy())
+
+
+def give(call: Taped, dy: Tensor, **numbers: float) -> None:
+    """The gradients of all inputs, given that of the value, and numbers that are no one's input."""
+    tree = tree_of(call.kernel)
     for name, arg in tree.names.items():
         if not call.wants(arg):
             continue
@@ -48,13 +53,13 @@ def default(call: Taped) -> None:
         elif found.expression.root == Input(DY):
             call.give(arg, dy)
         else:
-            call.give(arg, _evaluated(call, name, found, dy))
+            call.give(arg, _evaluated(call, name, found, {DY: dy, **numbers}))
 
 
-def _evaluated(call: Taped, name: str, found: Derived, dy: Tensor) -> Any:
+def _evaluated(call: Taped, name: str, found: Derived, given: dict[str, Any]) -> Any:
     """The gradient of an input, as one dispatch where that can be."""
     tree = tree_of(call.kernel)
-    known: dict[str, Any] = {**_numbers(call), **found.constants, DY: dy}
+    known: dict[str, Any] = {**_numbers(call), **found.constants, **given}
     for n in found.inputs:
         if n in tree.names:
             known[n] = call.saved(tree.names[n])
@@ -90,7 +95,8 @@ class _Steps:
         self._sum: Any = None
 
     def sum(self) -> Any:
-        self._follow(self._root, self._known[DY], self._known.get(Y))
+        dy = self._known[DY] * self._known.get(SHARE, 1)
+        self._follow(self._root, dy, self._known.get(Y))
         return self._sum
 
     def _follow(self, t: Typed, dy: Any, y: Any = None) -> None:

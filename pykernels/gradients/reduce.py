@@ -5,31 +5,59 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from pykernels import functional as F
+from pykernels.errors import TapeError
+from pykernels.plan import Kernel
+from pykernels.plans.elementwise.derive import SHARE
 from pykernels.tape import Taped, reads
+
+from .elementwise import give, needed
+
+
+def _shape(call: Taped) -> tuple[int, ...]:
+    """The shape of what is reduced."""
+    names = [arg.name for arg in call.kernel.args if arg.role == "in"]
+    return np.broadcast_shapes(*(call.shape(name) or () for name in names))
 
 
 def _axes(call: Taped) -> tuple[int, ...]:
     """The axes that are reduced."""
-    shape, axis = call.shape("x") or (), call.option("axis")
+    shape, axis = _shape(call), call.option("axis")
     given = range(len(shape)) if axis is None else (axis,) if isinstance(axis, int) else axis
     return tuple(a % len(shape) for a in given)
 
 
 def _kept(call: Taped, t: Any) -> Any:
     """A result with the reduced axes, of size 1."""
-    shape, axes = call.shape("x") or (), _axes(call)
+    shape, axes = _shape(call), _axes(call)
     return t.reshape([1 if a in axes else n for a, n in enumerate(shape)])
 
 
 def _count(call: Taped) -> int:
-    shape = call.shape("x") or ()
+    shape = _shape(call)
     return math.prod(shape[a] for a in _axes(call))
 
 
 def _give(call: Taped, text: str, **named: Any) -> None:
     """An expression of dy, with the axes kept, and others."""
     call.give("x", F.elementwise(text, dy=_kept(call, call.dy()), **named))
+
+
+def _needed(kernel: Kernel, options: dict[str, Any]) -> set[str]:
+    """What the gradient of an expression reads, under a sum."""
+    return set() if kernel.source is None else needed(kernel, options) - {"dst"}
+
+
+@reads(of=_needed)
+def default(call: Taped) -> None:
+    """Sums and means of an expression: the expression's gradient, of dy or its share."""
+    how = getattr(call.kernel.source, "how", None)
+    if how not in ("sum", "mean"):
+        raise TapeError(f"[tape] {call.kernel.name} has no gradient rule for {how}")
+    dy = _kept(call, call.dy()).broadcast_to(_shape(call))
+    give(call, dy, **{SHARE: 1 / _count(call) if how == "mean" else 1.0})
 
 
 @reads()

@@ -138,7 +138,8 @@ def kl_div(x: Array, target: Array, log_target: bool = False) -> Array:
     """target * (log(target) - x) of each element; 0 where the target is."""
     x, t = np.asarray(x, np.float64), np.asarray(target, np.float64)
     if log_target:
-        return np.exp(t) * (t - x)
+        found: Array = np.exp(t) * (t - x)
+        return found
     with np.errstate(all="ignore"):
         return np.where(t == 0, 0.0, t * (np.log(t) - x))
 

@@ -1,4 +1,5 @@
-"""The gradient of an expression as another expression, by the rows' texts and the chain rule.
+"""The gradient of an expression, or of its sum, as another expression, by the rows' texts and the
+chain rule.
 
 It is over the inputs, by their names, and DY and Y: the gradient of the result, and the result.
 Numbers become inputs too, one for each value, so that equal parts of it are computed once.
@@ -19,20 +20,26 @@ from .program import Program
 from .resolve import Typed, resolve
 from .text import Scalar
 
-__all__ = ["DY", "ZERO", "Derived", "Y", "depends", "derived", "expression_of", "named", "tree_of"]
+__all__ = [
+    "DY", "SHARE", "ZERO", "Derived", "Y", "depends", "derived", "expression_of", "named",
+    "tree_of",
+]  # fmt: skip
 
-DY, Y = "#dy", "#y"  # no name that a caller can give
+DY, Y, SHARE = "#dy", "#y", "#share"  # no name that a caller can give
 ZERO = "0.0 * dy"  # the text of rows whose gradient is zero wherever there is one
 
 
 @dataclass(frozen=True, eq=False)
 class Tree:
     """What a kernel computes: `names` are its arguments by the names of the inputs, `scalars` the
-    numbers that it takes, in order."""
+    numbers that it takes, in order. `dy` is the gradient of `root`, and `y` its value; that of what
+    is reduced is no input."""
 
     root: Typed
     names: Mapping[str, str]
     scalars: tuple[Scalar, ...]
+    dy: Node = Input(DY)  # noqa: RUF009
+    y: Node | None = Input(Y)  # noqa: RUF009
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,11 +57,14 @@ class Derived:
 
 @functools.lru_cache(maxsize=1024)
 def tree_of(kernel: Kernel) -> Tree:
-    """What a kernel of the family computes."""
+    """What a kernel of the family computes, or one of reductions of an expression reduces."""
     program = kernel.source
-    if isinstance(program, Program):
+    if program is not None:
         names = {name: f"x{i}" for i, name in enumerate(program.tensors)}
-        return Tree(program.root, names, program.scalars)
+        if isinstance(program, Program):
+            return Tree(program.root, names, program.scalars)
+        share = Call("mul", (Input(DY), Input(SHARE)))  # of an element in dy
+        return Tree(program.root, names, program.scalars, share, None)
     op = OPS[kernel.name]
     types = {n: "bool" if n in op.conditions else "float32" for n in op.inputs}
     node = Call(op.name, tuple(map(Input, op.inputs)), tuple(map(Input, op.params)))
@@ -68,7 +78,7 @@ def derived(kernel: Kernel, name: str) -> Derived:
     constants: dict[str, float] = {}
     tree = tree_of(kernel)
     terms: list[Node] = []
-    _follow(tree.root, Input(DY), Input(Y), name, terms, constants)
+    _follow(tree.root, tree.dy, tree.y, name, terms, constants)
     if not terms:
         return Derived(None, {})
     root = functools.reduce(lambda a, b: Call("add", (a, b)), terms)

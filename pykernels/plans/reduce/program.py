@@ -61,8 +61,8 @@ class ReductionProgram:
     """The kernel of a reduction (`how`) of a typed expression over tensors of these dtypes.
 
     `kernel` takes the tensors in their order, then the output, `axis` as its option, and `scalars`
-    as numbers. `expression` is what is reduced, in the type that the reduction takes; `dtypes` are
-    those that the output may have.
+    as numbers. `root` is what is reduced, in the type that the reduction takes; `dtypes` are those
+    that the output may have.
     """
 
     def __init__(self, name: str, how: str, root: Typed, tensors: Mapping[str, str]) -> None:
@@ -73,12 +73,12 @@ class ReductionProgram:
             given = "float32"
         self.how, self._finish = how, finish_of(how, given, _NUMBERS.get(how, 0.0))
         op, *_, classes = FINISHES[self._finish]
-        self.expression = _readable(root, classes)
+        self.root = _readable(root, classes)
         self.dtypes = results(RESULTS[how][0], given)
         self.tensors = tuple(tensors)
-        self._inputs = Inputs.of(name, self.expression, tensors)
+        self._inputs = Inputs.of(name, self.root, tensors)
         self.scalars, self.limits = self._inputs.scalars, limits(root)
-        told = repr((op, self.expression, self._inputs.shorts))
+        told = repr((op, self.root, self._inputs.shorts))
         digest = hashlib.sha256(told.encode()).hexdigest()[:24]
         self._bodies = {
             name_of: _MadeBody(f"reduction-{name_of}-{digest}", name, op, kind, self._inputs)
@@ -93,8 +93,9 @@ class ReductionProgram:
             scalars=self._inputs.members,
             plan=self.plan,
             nbytes=_touched,
-            operations=functools.partial(_operations, operations(self.expression) + 1),
+            operations=functools.partial(_operations, operations(self.root) + 1),
             options=("axis",),
+            source=self,
         )
 
     def plan(self, caps: Caps, scratch: Scratch, *given: Any) -> list[Step]:
@@ -102,7 +103,7 @@ class ReductionProgram:
         *ins, dst, axis = given
         shape = _shape(ins)
         full = tuple([v.broadcast_to(shape) for v in ins])
-        dtype = next(d for d in DTYPES.values() if d.short == self.expression.kind)
+        dtype = next(d for d in DTYPES.values() if d.short == self.root.kind)
         values = Values(full, dtype, self._step)
         axes = reduced_axes(self.kernel.name, values, dst, axis)
         return reduced(

@@ -150,7 +150,9 @@ def test_pointwise_losses_reject(dev: pk.Device) -> None:
         pk.smooth_l1_loss(x, x, beta=-1)
     with pytest.raises(pk.ShapeError, match=r"\[mse_loss\] .*"):
         pk.mse_loss(x, x[:2])
-    told = r"\[binary_cross_entropy_with_logits\] target must have the shape of input, \(3, 4\), but"
+    told = (
+        r"\[binary_cross_entropy_with_logits\] target must have the shape of input, \(3, 4\), but"
+    )
     with pytest.raises(pk.ShapeError, match=told):
         pk.binary_cross_entropy_with_logits(x, x[0])
     with pytest.raises(pk.ShapeError, match=r"\[kl_div\] input must have an axis for reduction"):
