@@ -61,6 +61,7 @@ class Context:
             self.features, self.limits, for_adapter(info["name"], info["type"]).tuning
         )
         self.plans: dict[Any, Prepared] = {}
+        self.constants: dict[Any, Any] = {}  # tensors that functions keep for later calls
         self.calls = Calls()
         self.pipelines = Pipelines(engine, raw, checks)
         self.pool = Pool(engine, raw, self.limits["max-buffer-size"], self.lock)
@@ -135,6 +136,7 @@ class Context:
         self.check()
         self.refuse_in_capture("close")
         with self.lock:
+            self.constants.clear()
             try:
                 self.recorder.flush()
                 with suppress(DeviceLostError):  # then nothing can be known

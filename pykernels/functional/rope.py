@@ -1,0 +1,231 @@
+"""Rotary position embedding, its gradient, and the tables of its angles."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal, TypeAlias, TypedDict, Unpack, cast, overload
+
+import numpy as np
+
+from pykernels import kernels
+from pykernels._generated.kernels.rope import KERNEL
+from pykernels.arrays import Array, Call, NDArray
+from pykernels.device import Device, Tensor, device_of
+from pykernels.errors import ArgumentError, ShapeError
+from pykernels.host import as_array
+from pykernels.plans.rope.rope import ROWS
+from pykernels.scalars import flag, integer, real
+
+__all__ = ["rope", "rope_table"]
+
+Style: TypeAlias = Literal["normal", "neox"]
+MAX_TABLES = 16  # that a device keeps
+
+
+class Angles(TypedDict, total=False):
+    """What angles are made of: see `rope_table`."""
+
+    base: float
+    freq_factors: Sequence[float] | NDArray | None
+    freq_scale: float
+    ext_factor: float
+    attn_factor: float
+    beta_fast: float
+    beta_slow: float
+    n_ctx_orig: int
+
+
+@overload
+def rope(
+    x: Tensor, positions: Array, *, dims: int | None = None, style: Style = "normal",
+    axis: int = -2, backward: bool = False, table: Tensor | None = None,
+    out: Tensor | None = None, **angles: Unpack[Angles],
+) -> Tensor: ...  # fmt: skip
+@overload
+def rope(
+    x: NDArray, positions: NDArray, *, dims: int | None = None, style: Style = "normal",
+    axis: int = -2, backward: bool = False, table: None = None, out: None = None,
+    **angles: Unpack[Angles],
+) -> NDArray: ...  # fmt: skip
+@overload
+def rope(
+    x: Array, positions: Array, *, dims: int | None = None, style: Style = "normal",
+    axis: int = -2, backward: bool = False, table: Tensor | None = None,
+    out: Tensor | None = None, **angles: Unpack[Angles],
+) -> Array: ...  # fmt: skip
+def rope(
+    x: Array, positions: Array, *, dims: int | None = None, style: Style = "normal",
+    axis: int = -2, backward: bool = False, table: Tensor | None = None,
+    out: Tensor | None = None, **angles: Unpack[Angles],
+) -> Array:  # fmt: skip
+    """Rotary position embedding (ggml's rope_ext): pairs of columns turned by q w[i] at position q.
+
+    w[i] is base^(-2 i / dims), changed by the other options of `rope_table`. Cosines and sines come
+    from a table of float64 angles rounded once, which the device keeps for later calls with the same
+    numbers: they are within 2^-22 at every position. float16 is computed in f32.
+
+    Args:
+        x: Tensor or numpy array, float32 or float16, (..., heads, tokens, width), or (..., tokens,
+            heads, width) with axis=-3; a matrix (tokens, width) is one head.
+        positions: Tensor or numpy array, int32 or int64, (..., tokens), whose leading axes repeat
+            to those of x before the heads. In a captured step they may change between replays.
+        dims: columns that are turned, the first ones, an even number; None is all of them.
+        style: "normal" pairs columns 2 i and 2 i + 1, "neox" i and dims / 2 + i.
+        axis: that of the tokens, -2 or -3.
+        backward: turn the other way: of dy this is the gradient of x.
+        table: a Tensor of `rope_table`, in place of dims and angles.
+        out: The Tensor of x's shape and dtype to write to, x itself for a call in place.
+        angles: base, freq_factors and the options of YaRN, as in `rope_table`.
+
+    Returns:
+        A numpy array if x and positions are, else a Tensor.
+
+    Raises:
+        IndexRangeError: at the next synchronisation, for a position outside [0, 1048576).
+        BufferStateError: inside a capture, where the device has no table of these numbers: call it
+            once before, or give a table.
+        ShapeError, DTypeError, ArgumentError: for arguments that do not fit.
+    """
+    call = Call(KERNEL, x, positions, table, out=out)
+    given, places = call.tensor("x", x), call.tensor("positions", positions)
+    axis, back = integer("rope", "axis", axis), flag("rope", "backward", backward)
+    if axis not in (-2, -3):
+        raise ArgumentError(f"[rope] axis must be -2 or -3 but is {axis}")
+    if given.ndim < -axis:
+        raise ShapeError(f"[rope] x must have {-axis} axes or more but has shape {given.shape}")
+    if table is None:
+        width = given.shape[-1] if dims is None else integer("rope", "dims", dims)
+        if not 0 < width <= given.shape[-1]:
+            raise ArgumentError(
+                f"[rope] dims must be in [1, {given.shape[-1]}], the columns of x, but is {width}"
+            )
+        table = _kept(given.device, width, angles)
+    elif dims is not None or angles:
+        raise ArgumentError("[rope] dims and angles go without a table, which has them")
+    result = call.out(given.shape, given.dtype)
+    kernels.rope(
+        _heads(given, axis), places, table, _heads(result, axis), style=style, backward=back
+    )
+    return call.leave(result)
+
+
+def rope_table(
+    dims: int, *, base: float = 10000.0, freq_factors: Sequence[float] | NDArray | None = None,
+    freq_scale: float = 1.0, ext_factor: float = 0.0, attn_factor: float = 1.0,
+    beta_fast: float = 32.0, beta_slow: float = 1.0, n_ctx_orig: int = 0,
+    device: Device | None = None,
+) -> Tensor:  # fmt: skip
+    """The cosines and sines of `rope` for positions below 1048576, float32 (2, 1024, 2, dims / 2).
+
+    At [0, j] are those of 1024 j w, at [1, j] those of j w: the kernel joins them by the theorem of
+    addition. 16 KiB for each pair, however long the context.
+
+    Args:
+        dims: columns that are turned, an even number.
+        base: w[i] is base^(-2 i / dims); above 0.
+        freq_factors: a number for each pair, above 0, by which its w is divided (long contexts).
+        freq_scale: factor of w, 1 / 4 for four times the context; above 0.
+        ext_factor: YaRN (Peng et al. 2023): the share of its own w, without freq_scale, that a pair
+            that turns often keeps; 0 is no YaRN.
+        attn_factor: factor of the result; YaRN multiplies it by 1 + 0.1 ln(1 / freq_scale).
+        beta_fast: YaRN: turns within n_ctx_orig positions from which on a pair keeps its w.
+        beta_slow: YaRN: turns below which a pair keeps nothing of it.
+        n_ctx_orig: YaRN: positions that the model was trained with.
+        device: None for the default one.
+
+    Raises:
+        ArgumentError: for numbers outside of what is said above.
+        ShapeError: freq_factors do not have a number for each pair.
+    """
+    w, magnitude = _angles(
+        "rope_table", integer("rope_table", "dims", dims), base=base, freq_factors=freq_factors,
+        freq_scale=freq_scale, ext_factor=ext_factor, attn_factor=attn_factor,
+        beta_fast=beta_fast, beta_slow=beta_slow, n_ctx_orig=n_ctx_orig,
+    )  # fmt: skip
+    return _table(device_of(device), w, magnitude)
+
+
+def _heads(t: Tensor, axis: int) -> Tensor:
+    """The view (..., heads, tokens, width)."""
+    return t[None] if t.ndim == 2 else t if axis == -2 else t.swapaxes(-3, -2)
+
+
+def _angles(
+    op: str, dims: int, *, base: float = 10000.0,
+    freq_factors: Sequence[float] | NDArray | None = None, freq_scale: float = 1.0,
+    ext_factor: float = 0.0, attn_factor: float = 1.0, beta_fast: float = 32.0,
+    beta_slow: float = 1.0, n_ctx_orig: int = 0,
+) -> tuple[NDArray, float]:  # fmt: skip
+    """The angle of each pair at position 1, and the magnitude: checked."""
+    if dims < 2 or dims % 2:
+        raise ArgumentError(f"[{op}] dims must be an even number above 0 but is {dims}")
+    numbers = {
+        "base": base, "freq_scale": freq_scale, "ext_factor": ext_factor,
+        "attn_factor": attn_factor, "beta_fast": beta_fast, "beta_slow": beta_slow,
+    }  # fmt: skip
+    reals = {name: real(op, name, value) for name, value in numbers.items()}
+    for name, value in reals.items():
+        signed = name in ("ext_factor", "attn_factor")
+        if not math.isfinite(value) or not (signed or value > 0.0):
+            rule = "finite" if signed else "above 0 and finite"
+            raise ArgumentError(f"[{op}] {name} must be {rule} but is {value!r}")
+    pairs = dims // 2
+    w = reals["base"] ** (-2.0 * np.arange(pairs) / dims)
+    if freq_factors is not None:
+        factors = as_array(freq_factors, op)
+        if factors.shape != (pairs,):
+            raise ShapeError(
+                f"[{op}] freq_factors must have shape ({pairs},) but has shape {factors.shape}"
+            )
+        if factors.dtype.kind not in "iuf" or not ((factors > 0) & np.isfinite(factors)).all():
+            raise ArgumentError(f"[{op}] freq_factors must be above 0 and finite")
+        w = w / factors.astype(np.float64)
+    scale, share = reals["freq_scale"], reals["ext_factor"]
+    if share == 0.0:
+        return w * scale, reals["attn_factor"]
+    trained = integer(op, "n_ctx_orig", n_ctx_orig)
+    if trained < 1 or reals["base"] == 1.0:
+        raise ArgumentError(
+            f"[{op}] with an ext_factor n_ctx_orig must be above 0 and base not 1 but they are "
+            f"{trained} and {reals['base']}"
+        )
+    low, high = (_pair(dims, reals["base"], reals[b], trained) for b in ("beta_fast", "beta_slow"))
+    low, high = max(0, math.floor(low)), min(dims - 1, math.ceil(high))
+    kept = share * (1 - np.clip((np.arange(pairs) - low) / max(0.001, high - low), 0, 1))
+    magnitude = reals["attn_factor"] * (1 + 0.1 * math.log(1 / scale))
+    return w * scale * (1 - kept) + w * kept, magnitude
+
+
+def _pair(dims: int, base: float, turns: float, positions: int) -> float:
+    """The pair, not a whole number, that turns so often within so many positions."""
+    return dims * math.log(positions / (turns * 2 * math.pi)) / (2 * math.log(base))
+
+
+def _kept(device: Device, dims: int, angles: Angles) -> Tensor:
+    """The table of these angles, which the device keeps."""
+    constants = device._context.constants
+    others = {name: value for name, value in angles.items() if name != "freq_factors"}
+    factors = angles.get("freq_factors")
+    given = None if factors is None else as_array(factors, "rope")
+    told = None if given is None else (given.dtype.str, given.tobytes())
+    key = "rope", dims, tuple(others.items()), told
+    try:
+        found = constants.get(key)
+    except TypeError:  # no numbers, as is found below
+        found = None
+    if found is None:
+        w, magnitude = _angles("rope", dims, **angles)
+        device._context.refuse_in_capture("rope: making a table of angles, of which it has none")
+        if len(constants) >= MAX_TABLES:
+            del constants[next(iter(constants))]
+        found = constants[key] = _table(device, w, magnitude)
+    return cast(Tensor, found)
+
+
+def _table(device: Device, w: NDArray, magnitude: float) -> Tensor:
+    rows = np.arange(ROWS)[:, None, None]
+    first = np.stack([rows[:, 0] * float(ROWS) * w, rows[:, 0] * w])  # (2, rows, pairs)
+    found = np.stack([np.cos(first), np.sin(first)], axis=2)
+    found[0] *= magnitude
+    return device.tensor(found.astype(np.float32))

@@ -1,0 +1,106 @@
+"""rope: what it means, in float64, and the tables of its angles."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+__all__ = ["angles", "magnitude", "rope", "rope_budget", "rope_table", "turn"]
+
+Array = np.ndarray[Any, Any]
+ROWS = 1024  # of each half of a table
+
+
+def angles(
+    dims: int, base: float = 10000.0, freq_scale: float = 1.0, ext_factor: float = 0.0,
+    beta_fast: float = 32.0, beta_slow: float = 1.0, n_ctx_orig: int = 0,
+    freq_factors: Array | None = None,
+) -> Array:  # fmt: skip
+    """The angle of each pair at position 1, in radians, float64 (dims // 2,).
+
+    base^(-2 i / dims) over its frequency factor, times freq_scale. With an ext_factor pairs that
+    turn often within n_ctx_orig positions keep their angle (YaRN): more than beta_fast times all of
+    it, fewer than beta_slow times none, between them in proportion.
+    """
+    i = np.arange(dims // 2)
+    own = base ** (-2.0 * i / dims)
+    if freq_factors is not None:
+        own = own / np.asarray(freq_factors, np.float64)
+    if ext_factor == 0.0:
+        return freq_scale * own
+
+    def pair(turns: float) -> float:
+        return dims * math.log(n_ctx_orig / (turns * 2 * math.pi)) / (2 * math.log(base))
+
+    low = max(0, math.floor(pair(beta_fast)))
+    high = min(dims - 1, math.ceil(pair(beta_slow)))
+    ramp = 1 - np.clip((i - low) / max(0.001, high - low), 0, 1)
+    share = ramp * ext_factor
+    return freq_scale * own * (1 - share) + own * share
+
+
+def magnitude(freq_scale: float = 1.0, ext_factor: float = 0.0, attn_factor: float = 1.0) -> float:
+    """What YaRN multiplies by, besides turning."""
+    if ext_factor == 0.0:
+        return attn_factor
+    return attn_factor * (1 + 0.1 * math.log(1 / freq_scale))
+
+
+def rope_table(angle: Array, scale: float = 1.0) -> Array:
+    """Cosines and sines of angles (pairs,), float32 (2, 1024, 2, pairs): of 1024 j times each,
+    times `scale`, then of j times each."""
+    rows = np.arange(ROWS, dtype=np.float64)[:, None]
+    found = np.empty((2, ROWS, 2, len(angle)))
+    for half, step, factor in ((0, ROWS, scale), (1, 1, 1.0)):
+        turned = rows * step * angle
+        found[half, :, 0], found[half, :, 1] = factor * np.cos(turned), factor * np.sin(turned)
+    return found.astype(np.float32)
+
+
+def turn(x: Array, cosine: Array, sine: Array, style: str) -> Array:
+    """The pairs of the last axis of x turned by (..., pairs), the columns behind them as they are."""
+    out = x.astype(np.float64)
+    pairs = cosine.shape[-1]
+    if style == "neox":
+        first, second = np.s_[..., :pairs], np.s_[..., pairs : 2 * pairs]
+    else:
+        first, second = np.s_[..., 0 : 2 * pairs : 2], np.s_[..., 1 : 2 * pairs : 2]
+    a, b = out[first].copy(), out[second].copy()
+    out[first], out[second] = a * cosine - b * sine, a * sine + b * cosine
+    return out
+
+
+def _halves(x: Array, positions: Array, table: Array) -> tuple[Array, Array, Array, Array]:
+    """Cosine and sine of the coarse part of each row's angles, then of the fine part."""
+    q = np.broadcast_to(positions, (*x.shape[:-3], x.shape[-2])).astype(np.int64)
+    q = np.where((q >= 0) & (q < ROWS * ROWS), q, 0)
+    t = table.astype(np.float64)
+    found = [t[0, q // ROWS, 0], t[0, q // ROWS, 1], t[1, q % ROWS, 0], t[1, q % ROWS, 1]]
+    cc, sc, cf, sf = (v[..., None, :, :] for v in found)
+    return cc, sc, cf, sf
+
+
+def rope(
+    x: Array, positions: Array, table: Array, style: str = "normal", backward: bool = False
+) -> Array:
+    """x (..., heads, tokens, width) turned by the angles of positions (..., tokens); one outside
+    [0, 1048576) counts as 0."""
+    cc, sc, cf, sf = _halves(x, positions, table)
+    sine = sc * cf + cc * sf
+    return turn(x, cc * cf - sc * sf, -sine if backward else sine, style)
+
+
+def rope_budget(
+    x: Array, positions: Array, table: Array, style: str = "normal", backward: bool = False
+) -> Array:
+    """Roundings of f32, 2^-24 each: of two products and their sum for cosine and sine, then of two
+    products and their sum, each at most of the size of its terms; and results that are subnormal."""
+    cc, sc, cf, sf = (np.abs(v) for v in _halves(x, positions, table))
+    c, s = cc * cf + sc * sf, sc * cf + cc * sf
+    size = np.abs(np.where(np.isfinite(x), x, 0).astype(np.float64))
+    # One of the two is |a| c + |b| s, the other |a| s + |b| c.
+    most = np.maximum(turn(size, c, s, style), turn(size, c, -s, style))
+    found: Array = most * 4.001 * 2.0**-24 + 2.0**-124
+    return found
