@@ -9,7 +9,10 @@ import numpy as np
 
 from .copy import cpy
 
-__all__ = ["get_rows", "repeated", "set_rows", "timestep_embedding", "timestep_embedding_budget"]
+__all__ = [
+    "add_rows", "add_rows_budget", "get_rows", "repeated", "set_rows", "timestep_embedding",
+    "timestep_embedding_budget",
+]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
 
@@ -72,3 +75,25 @@ def timestep_embedding_budget(
     found = angles * (6 + 2 * np.abs(exponent)) * 2.0**-24 + 2.0**-22
     out[:, :half], out[:, half : 2 * half] = found, found
     return out
+
+
+def add_rows(src: Array, index: Array, dst: Array, skip: int | None = None) -> Array:
+    """`dst` after dst[index[i], :] += src[i, :], in float64; indices outside [0, m) and `skip` add
+    nothing."""
+    out = np.array(dst, np.float64)
+    inside = (index >= 0) & (index < dst.shape[0])
+    if skip is not None:
+        inside &= index != skip
+    np.add.at(out, index[inside].astype(np.int64), src[inside].astype(np.float64))
+    return out
+
+
+def add_rows_budget(src: Array, index: Array, dst: Array, skip: int | None = None) -> Array:
+    """The sums run over pieces of 32 rows, pieces of pieces (which are 16 of them), and dst: each
+    element takes part in at most 32 roundings for each level, of at most the sum of all sizes."""
+    levels, rows = 1, len(index)
+    while rows > 32:
+        levels, rows = levels + 1, 2 * -(-rows // 32)
+    sizes = add_rows(np.abs(src), index, np.abs(dst), skip)
+    found: Array = sizes * (32 * levels + 1) * 2.0**-24 * 1.001
+    return found

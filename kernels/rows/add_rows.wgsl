@@ -1,0 +1,17 @@
+// /// kernel
+// doc = """
+// Add rows to the places that an index gives: dst[index[i], :] += src[i, :], summed in f32.
+//
+// Two calls give the same bits: rows of one place are added to each other in an order that follows from
+// the index alone, and their sum is added to dst. An index outside [0, m) adds nothing and raises
+// IndexRangeError at the next synchronisation, once; a row whose index is `skip` is left out in silence."""
+// source = "torch index_add and the gradient of embedding, ggml GET_ROWS_BACK; reduction by key of a sorted list"
+// bodies = ["scatter_keys", "segment_rows", "sort_rows", "sort_keys", "sort_count", "sort_scatter", "scan_rows", "scan_totals", "scan_pieces", "cpy", "cpy_block", "cpy_bytes", "cpy_cast", "cpy_tile"]
+// inputs.src = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(n, k)" }
+// inputs.index = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", doc = "(n,)" }
+// outputs.dst = { dtype = "*", dtypes = ["float32"], bind = "'u32'", doc = "(m, k)" }
+// options.skip = { type = "int | None", doc = "An index whose rows add nothing." }
+// options.check = { type = "bool", default = true, doc = "False: indices out of range are left out in silence." }
+// bytes = "touched(src, index) + 8 * src.size"
+// operations = "src.size"
+// ///

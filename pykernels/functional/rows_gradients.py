@@ -1,0 +1,95 @@
+"""The gradient of an embedding."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import overload
+
+from pykernels import kernels
+from pykernels._generated.kernels.add_rows import KERNEL
+from pykernels.arrays import Array, Call, NDArray
+from pykernels.device import Tensor
+from pykernels.errors import ArgumentError, DTypeError, ShapeError
+from pykernels.host import shape_of
+from pykernels.runtime.launch import run
+from pykernels.scalars import flag, integer
+
+__all__ = ["embedding_backward"]
+
+_BACKWARD = replace(KERNEL, name="embedding_backward")
+
+
+@overload
+def embedding_backward(
+    dy: Tensor, indices: Array, num_rows: int, padding_idx: int | None = None, *,
+    check: bool = True, out: Tensor | None = None,
+) -> Tensor: ...  # fmt: skip
+@overload
+def embedding_backward(
+    dy: Array, indices: Tensor, num_rows: int, padding_idx: int | None = None, *,
+    check: bool = True, out: Tensor | None = None,
+) -> Tensor: ...  # fmt: skip
+@overload
+def embedding_backward(
+    dy: NDArray, indices: NDArray, num_rows: int, padding_idx: int | None = None, *,
+    check: bool = True, out: None = None,
+) -> NDArray: ...  # fmt: skip
+@overload
+def embedding_backward(
+    dy: Array, indices: Array, num_rows: int, padding_idx: int | None = None, *,
+    check: bool = True, out: Tensor | None = None,
+) -> Array: ...  # fmt: skip
+def embedding_backward(
+    dy: Array, indices: Array, num_rows: int, padding_idx: int | None = None, *,
+    check: bool = True, out: Tensor | None = None,
+) -> Array:  # fmt: skip
+    """The gradient of `embedding` for its weight: row m is the sum of dy where indices are m.
+
+    Deterministic: indices are sorted, and the rows of one place are added in an order that follows
+    from them alone. Sums are f32, rounded once where dy is float16.
+
+    Args:
+        dy: Tensor or numpy array, float32 or float16, (*indices.shape, k).
+        indices: Tensor or numpy array, int32 or int64, of any shape; none counts from the end.
+        num_rows: rows of the weight.
+        padding_idx: an index whose row is 0, as it is not trained; -1 is the last row.
+        check: False leaves out indices that are out of range in silence.
+        out: The Tensor (num_rows, k) of dy's dtype to write to; None makes one.
+
+    Returns:
+        (num_rows, k) of dy's dtype: a numpy array if both arguments are numpy arrays, else a Tensor.
+
+    Raises:
+        IndexRangeError: at the next synchronisation, for an index outside [0, num_rows); at once
+            where numpy arrays come back.
+        ShapeError, DTypeError, ArgumentError: for arguments that do not fit.
+    """
+    call = Call(_BACKWARD, dy, indices, out=out)
+    op = _BACKWARD.name
+    rows, places = call.tensor("src", dy), call.tensor("index", indices)
+    (count,) = shape_of(num_rows)
+    if rows.shape[:-1] != places.shape or rows.ndim == 0:
+        raise ShapeError(
+            f"[{op}] dy must have the shape of indices, {places.shape}, and one axis more but has "
+            f"shape {rows.shape}"
+        )
+    skip = None if padding_idx is None else integer(op, "padding_idx", padding_idx)
+    if skip is not None and not -count <= skip < count:
+        raise ArgumentError(
+            f"[{op}] padding_idx must be in [{-count}, {count}) but is {skip}"
+        )  # fmt: skip
+    skip = None if skip is None else skip % count
+    checked = flag(op, "check", check)
+    width = rows.shape[-1]
+    result = call.out((count, width), rows.dtype)
+    if result.dtype not in ("float32", "float16"):
+        raise DTypeError(f"[{op}] out must be float32 or float16 but is {result.dtype}")
+    alone = result._block not in (rows._block, places._block)  # it is cleared before they are read
+    direct = alone and result.dtype == "float32"
+    whole = result if direct else result.device.empty(result.shape)
+    kernels.fill(whole, 0.0)
+    tensors = rows.reshape(places.size, width), places.reshape(-1), whole
+    run(_BACKWARD, tensors, options=(skip, checked))
+    if not direct:
+        kernels.cpy(whole, result)
+    return call.leave(result)

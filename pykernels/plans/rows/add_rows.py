@@ -1,0 +1,70 @@
+"""add_rows: a stable sort of the index, then sums of runs of equal keys, list by list."""
+
+from __future__ import annotations
+
+from pykernels._generated.bodies import scatter_keys, segment_rows
+from pykernels.errors import ShapeError
+from pykernels.faults import Watch
+from pykernels.layout import View
+from pykernels.plan import Caps, Scratch, Step, cdiv
+from pykernels.plans.parts import parts
+from pykernels.plans.sort import argsort
+
+__all__ = ["plan"]
+
+PIECE = 32  # rows of an invocation of segment_rows
+NONE = 0xFFFFFFFF
+
+
+def plan(
+    caps: Caps, scratch: Scratch, src: View, index: View, dst: View, skip: int | None = None,
+    check: bool = True,
+) -> list[Step]:  # fmt: skip
+    """The sort, and a dispatch for each list: each has a sixteenth of the rows before."""
+    if src.ndim != 2 or index.shape != src.shape[:1] or dst.shape[1:] != src.shape[1:]:
+        raise ShapeError(
+            "[add_rows] src, index and dst must have shapes (n, k), (n,) and (m, k) but have "
+            f"{src.shape}, {index.shape} and {dst.shape}"
+        )
+    if src.shape[0] == 0:
+        return []
+    limit, (n, k) = dst.shape[0], src.shape
+    keys = scratch.empty((n,), "int32")
+    watch = Watch("index", limit, index.shape, index.shape) if check else None
+    steps = [scatter_keys.step(caps, index, keys, limit=limit, watch=watch)]
+    if dst.size == 0:
+        return steps
+    order = scratch.empty((n,), "int32")
+    steps += argsort.plan(caps, scratch, keys, order)
+    vectors = all(v.vectorizable(4) for v in (src, dst))
+    v = 4 if vectors else 1
+    if vectors:
+        src, dst = _in_fours(src), _in_fours(dst)
+    values, first = src, True
+    # Of a dst that no binding holds, each dispatch has its own rows; all write the same next list.
+    shares = parts(caps, {"dst": dst}, [{"dst": 0}])
+    none = NONE if skip is None or not 0 <= skip < limit else skip
+    while True:
+        pieces = cdiv(keys.shape[0], PIECE)
+        last = pieces == 1
+        next_keys, next_values, given = None, None, None
+        if not last:
+            next_keys = scratch.empty((2 * pieces,), "int32")
+            next_values = scratch.empty((2 * pieces, k), "float32")
+            given = _in_fours(next_values) if vectors else next_values
+        steps += [
+            segment_rows.step(
+                caps, keys, order if first else None, values, next_keys, given, part.views["dst"],
+                V=v, FIRST=first, LAST=last, first_row=part.first[0], skip=none,
+            )
+            for part in shares
+        ]  # fmt: skip
+        if next_keys is None or given is None:
+            return steps
+        keys, values, first = next_keys, given, False
+
+
+def _in_fours(view: View) -> View:
+    """The view with four columns as one."""
+    shape = (view.shape[0], view.shape[1] // 4)
+    return view.with_layout(shape, (view.strides[0], 4 * view.dtype.itemsize))
