@@ -181,8 +181,8 @@ def bernoulli(
         DTypeError, ShapeError: as `rand`.
         ArgumentError: as `rand`, and for a p outside [0, 1].
     """
-    return _bernoulli("bernoulli", shape, _probability("bernoulli", p), 1.0, dtype, seed, state,
-                      device)  # fmt: skip
+    return drawn("bernoulli", shape, probability("bernoulli", p), 1.0, dtype, seed, state,
+                 device)  # fmt: skip
 
 
 def dropout_mask(
@@ -206,24 +206,26 @@ def dropout_mask(
         DTypeError, ShapeError: as `rand`.
         ArgumentError: as `rand`, and for a p outside [0, 1].
     """
-    keep = 1.0 - _probability("dropout_mask", p)
+    keep = 1.0 - probability("dropout_mask", p)
     if dtype_of(dtype).name not in FLOATS:
         raise DTypeError(f"[dropout_mask] dtype must be {' or '.join(FLOATS)} but is {dtype}")
-    return _bernoulli("dropout_mask", shape, keep, 1.0 / keep if keep else 0.0, dtype, seed, state,
-                      device)  # fmt: skip
+    return drawn("dropout_mask", shape, keep, 1.0 / keep if keep else 0.0, dtype, seed, state,
+                 device)  # fmt: skip
 
 
-def _bernoulli(
+def drawn(
     op: str, shape: Shape, p: float, value: float, dtype: DTypeLike, seed: int,
     state: Tensor | None, device: Device | None,
 ) -> Tensor:  # fmt: skip
+    """What `bernoulli` is, for a function named `op`: `value` with probability p, else 0."""
     dst = _new(op, shape, dtype, ("bool", *FLOATS, "uint8"), state, device)
     kernels.bernoulli(dst, p, value=value, state=state, seed=_key(op, seed, state))
     _count_on(state, cdiv(dst.size, 4))
     return dst
 
 
-def _probability(op: str, p: float) -> float:
+def probability(op: str, p: float) -> float:
+    """p, in [0, 1]."""
     p = real(op, "p", p)
     if not 0.0 <= p <= 1.0:
         raise ArgumentError(f"[{op}] p must be in [0, 1] but is {p!r}")

@@ -62,7 +62,7 @@ def rope(
     """Rotary position embedding (ggml's rope_ext): pairs of columns turned by q w[i] at position q.
 
     w[i] is base^(-2 i / dims), changed by the other options of `rope_table`. Cosines and sines come
-    from a table of float64 angles rounded once, which the device keeps for later calls with the same
+    from a table of float64 angles rounded once, which the device keeps for later calls with these
     numbers: they are within 2^-22 at every position. float16 is computed in f32.
 
     Args:

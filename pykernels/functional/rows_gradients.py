@@ -17,6 +17,11 @@ from pykernels.scalars import flag, integer
 __all__ = ["embedding_backward"]
 
 _BACKWARD = replace(KERNEL, name="embedding_backward")
+_NAMES = {"src": "dy", "index": "indices"}
+_CALL = replace(
+    _BACKWARD,
+    args=tuple(replace(arg, name=_NAMES.get(arg.name, arg.name)) for arg in KERNEL.args),
+)
 
 
 @overload
@@ -57,16 +62,16 @@ def embedding_backward(
         out: The Tensor (num_rows, k) of dy's dtype to write to; None makes one.
 
     Returns:
-        (num_rows, k) of dy's dtype: a numpy array if both arguments are numpy arrays, else a Tensor.
+        (num_rows, k) of dy's dtype: a numpy array if both arguments are, else a Tensor.
 
     Raises:
         IndexRangeError: at the next synchronisation, for an index outside [0, num_rows); at once
             where numpy arrays come back.
         ShapeError, DTypeError, ArgumentError: for arguments that do not fit.
     """
-    call = Call(_BACKWARD, dy, indices, out=out)
+    call = Call(_CALL, dy, indices, out=out)
     op = _BACKWARD.name
-    rows, places = call.tensor("src", dy), call.tensor("index", indices)
+    rows, places = call.tensor("dy", dy), call.tensor("indices", indices)
     (count,) = shape_of(num_rows)
     if rows.shape[:-1] != places.shape or rows.ndim == 0:
         raise ShapeError(

@@ -9,7 +9,10 @@ import numpy as np
 
 from .copy import cpy, to_bfloat16
 
-__all__ = ["bernoulli", "philox", "rand", "randint", "randn", "random_advance"]
+__all__ = [
+    "bernoulli", "bound_of", "dropout", "normal", "philox", "rand", "randint", "randn",
+    "random_advance", "uniform",
+]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
 U32, U64, F32 = np.uint32, np.uint64, np.float32
@@ -145,3 +148,34 @@ def random_advance(dst: Array, blocks: int) -> Array:
     count = (int(out[2]) + (int(out[3]) << 32) + blocks) % (1 << 64)
     out[2], out[3] = count & 0xFFFFFFFF, count >> 32
     return out
+
+
+def dropout(x: Array, p: float, seed: int = 0) -> Array:
+    """x times 0 with probability p, else 1 / (1 - p) in the dtype of x; rounded to that."""
+    keep = 1.0 - p
+    mask = bernoulli(x.shape, x.dtype, keep, 1.0 / keep if keep else 0.0, seed=seed)
+    found: Array = (x.astype(F32) * mask.astype(F32)).astype(x.dtype)
+    return found
+
+
+def bound_of(name: str, shape: tuple[int, ...], factor: float, mode: str = "fan_in") -> float:
+    """The bound of kaiming_uniform or xavier_uniform of this gain, or the deviation of their
+    normal forms. He et al. 2015, Glorot and Bengio 2010."""
+    receptive = math.prod(shape[2:])
+    fans = {"fan_in": shape[1] * receptive, "fan_out": shape[0] * receptive}
+    fan = fans[mode] if name.startswith("kaiming") else sum(fans.values()) / 2
+    deviation = factor / math.sqrt(fan)
+    return math.sqrt(3) * deviation if name.endswith("uniform") else deviation
+
+
+def uniform(shape: tuple[int, ...], bound: float, seed: int = 0) -> Array:
+    """(2 u - 1) bound in float32, u of `rand`: 2 u - 1 is exact."""
+    u = rand(shape, np.dtype(F32), seed=seed)
+    found: Array = (u * F32(2) - F32(1)) * F32(bound)
+    return found
+
+
+def normal(shape: tuple[int, ...], deviation: float, seed: int = 0) -> Array:
+    """`randn` times the deviation, in float32."""
+    found: Array = randn(shape, np.dtype(F32), seed=seed) * F32(deviation)
+    return found

@@ -60,15 +60,16 @@ def rope_table(angle: Array, scale: float = 1.0) -> Array:
 
 
 def turn(x: Array, cosine: Array, sine: Array, style: str) -> Array:
-    """The pairs of the last axis of x turned by (..., pairs), the columns behind them as they are."""
+    """The pairs of the last axis of x turned by (..., pairs), columns behind them as they are."""
     out = x.astype(np.float64)
     pairs = cosine.shape[-1]
+    turned = out[..., : 2 * pairs]
     if style == "neox":
-        first, second = np.s_[..., :pairs], np.s_[..., pairs : 2 * pairs]
+        first, second = turned[..., :pairs], turned[..., pairs:]
     else:
-        first, second = np.s_[..., 0 : 2 * pairs : 2], np.s_[..., 1 : 2 * pairs : 2]
-    a, b = out[first].copy(), out[second].copy()
-    out[first], out[second] = a * cosine - b * sine, a * sine + b * cosine
+        first, second = turned[..., ::2], turned[..., 1::2]
+    a, b = first.copy(), second.copy()
+    first[...], second[...] = a * cosine - b * sine, a * sine + b * cosine
     return out
 
 
@@ -96,7 +97,7 @@ def rope_budget(
     x: Array, positions: Array, table: Array, style: str = "normal", backward: bool = False
 ) -> Array:
     """Roundings of f32, 2^-24 each: of two products and their sum for cosine and sine, then of two
-    products and their sum, each at most of the size of its terms; and results that are subnormal."""
+    products and their sum, each at most of the size of its terms; and subnormal results."""
     cc, sc, cf, sf = (np.abs(v) for v in _halves(x, positions, table))
     c, s = cc * cf + sc * sf, sc * cf + cc * sf
     size = np.abs(np.where(np.isfinite(x), x, 0).astype(np.float64))

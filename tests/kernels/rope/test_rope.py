@@ -1,4 +1,4 @@
-"""rope: pairs turned by the angles of their positions, in every layout, and how good the angles are."""
+"""rope: pairs turned by the angles of positions, in every layout, and how good angles are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""add_rows: sums of the rows that go to one place, the same bits each time; gradients of embedding."""
+"""add_rows: sums of rows that go to one place, the same bits each time; embedding_backward."""
 
 from __future__ import annotations
 
@@ -31,9 +31,7 @@ def test_add_rows_of_any_layout(dev: pk.Device, dtype: str) -> None:
         wrong = rng.random(count) < 0.1
         index = np.where(wrong, rng.choice([-1, m, 2**31 - 1], count), index)
         forms = [random_form(rng, 2, repeats=r) if n % 3 else None for r in (True, False)]
-        i = case.input(
-            index.astype(("int32", "int64")[n % 2]), random_form(rng, 1, repeats=False)
-        )
+        i = case.input(index.astype(("int32", "int64")[n % 2]), random_form(rng, 1, repeats=False))
         s = case.input(rng.integers(-99, 99, (count, k)).astype(dtype), forms[0])
         start = rng.integers(0, 9, (m, k)).astype("f4")
         skip = (None, 0, m - 1, -1, m)[n % 5]
@@ -123,7 +121,7 @@ def test_add_rows_rejects(dev: pk.Device) -> None:
         (lambda: pk.embedding_backward(src, index, 5, 5), pk.ArgumentError, r"in \[-5, 5\) but"),
         (lambda: pk.embedding_backward(src, index, -5), pk.ShapeError, "sizes must be"),
         (lambda: pk.embedding_backward(src, index, 5, out=src), pk.ShapeError, "out must have"),
-        (lambda: pk.embedding_backward(index, index, 5), pk.DTypeError, "src must be float32 or"),
+        (lambda: pk.embedding_backward(index, index, 5), pk.DTypeError, "dy must be float32 or"),
     ]  # fmt: skip
     for call, error, text in calls:
         with pytest.raises(error, match=text):

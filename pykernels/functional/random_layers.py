@@ -1,0 +1,222 @@
+"""Dropout, and the random numbers with which layers begin."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Literal, TypeAlias, overload
+
+from pykernels._generated.kernels.mul import KERNEL
+from pykernels.arrays import Array, Call, NDArray
+from pykernels.device import Device, Tensor
+from pykernels.dtypes import DTypeLike
+from pykernels.errors import ArgumentError, ShapeError
+from pykernels.host import shape_of
+from pykernels.kernels import cpy, mul
+from pykernels.scalars import flag, real
+
+from .elementwise import elementwise
+from .random import drawn, probability, rand, randn
+
+__all__ = ["dropout", "kaiming_normal", "kaiming_uniform", "xavier_normal", "xavier_uniform"]
+
+_X = replace(KERNEL.args[0], name="x", dtypes=("float32", "float16"))
+_DROPOUT = replace(KERNEL, name="dropout", args=(_X,))
+Mode: TypeAlias = Literal["fan_in", "fan_out"]
+Shape: TypeAlias = int | Sequence[int]
+# Factors that keep the variance behind an activation, as torch.nn.init.calculate_gain.
+CONVOLUTIONS = [f"conv{kind}{n}d" for kind in ("", "_transpose") for n in (1, 2, 3)]
+GAINS = dict.fromkeys(["linear", "sigmoid", *CONVOLUTIONS], 1.0)
+GAINS |= {"tanh": 5 / 3, "relu": math.sqrt(2), "selu": 3 / 4}
+
+
+@overload
+def dropout(
+    x: Tensor, p: float = 0.5, training: bool = True, *, seed: int = 0,
+    state: Tensor | None = None, out: Tensor | None = None,
+) -> Tensor: ...  # fmt: skip
+@overload
+def dropout(
+    x: NDArray, p: float = 0.5, training: bool = True, *, seed: int = 0, state: None = None,
+    out: None = None,
+) -> NDArray: ...  # fmt: skip
+@overload
+def dropout(
+    x: Array, p: float = 0.5, training: bool = True, *, seed: int = 0,
+    state: Tensor | None = None, out: Tensor | None = None,
+) -> Array: ...  # fmt: skip
+def dropout(
+    x: Array, p: float = 0.5, training: bool = True, *, seed: int = 0,
+    state: Tensor | None = None, out: Tensor | None = None,
+) -> Array:  # fmt: skip
+    """x times `dropout_mask` of the same seed or state: 0 with probability p, else x / (1 - p).
+
+    The gradient is dy times the same mask, which a tape keeps. A seed gives the same mask in each
+    call; a state is counted on, so that each call has another one, also in replays of a capture.
+
+    Args:
+        x: Tensor or numpy array, float32 or float16.
+        p: the probability of 0, in [0, 1].
+        training: False returns x as it is.
+        seed: an integer of 64 bits.
+        state: of `random_state`, in place of a seed.
+        out: The Tensor of x's shape and dtype to write to, x itself for a call in place.
+
+    Returns:
+        A numpy array if x is one and there is no state, else a Tensor; x itself where nothing is
+        dropped and no `out` given.
+
+    Raises:
+        DTypeError, ArgumentError, ShapeError: as `rand`, for p outside [0, 1], and for an `out`
+            that does not fit.
+    """
+    p = probability("dropout", p)
+    call = Call(_DROPOUT, x, state, out=out)
+    given = call.tensor("x", x)
+    if not flag("dropout", "training", training) or p == 0.0:
+        if out is None:
+            return x
+        result = call.out(given.shape, given.dtype)
+        cpy(given, result)
+        return call.leave(result)
+    result = call.out(given.shape, given.dtype)
+    keep = 1.0 - p
+    mask = drawn(
+        "dropout", given.shape, keep, 1.0 / keep if keep else 0.0, given.dtype, seed, state,
+        given.device,
+    )  # fmt: skip
+    mul(given, mask, result)
+    return call.leave(result)
+
+
+def kaiming_uniform(
+    shape: Shape, a: float = 0.0, mode: Mode = "fan_in", nonlinearity: str = "leaky_relu", *,
+    dtype: DTypeLike = "float32", seed: int = 0, state: Tensor | None = None,
+    device: Device | None = None,
+) -> Tensor:  # fmt: skip
+    """Uniform random numbers in [-b, b), b = gain sqrt(3 / fan): a layer's first weights (He).
+
+    (2 u - 1) b in float32 with u of `rand`, which is rounded once: the same on every device.
+
+    Args:
+        shape: (outputs, inputs, *kernel) of the weight, two axes or more.
+        a: the slope of leaky_relu below 0.
+        mode: "fan_in" keeps the variance of values (inputs times kernel), "fan_out" that of
+            gradients (outputs times kernel).
+        nonlinearity: what follows: linear, sigmoid, tanh (gain 5 / 3), relu (sqrt 2), leaky_relu
+            (sqrt(2 / (1 + a^2))), selu (3 / 4), or conv1d and such (1).
+        dtype, seed, state, device: as in `rand`.
+
+    Raises:
+        ShapeError: fewer than two axes.
+        ArgumentError: another mode or nonlinearity, and as `rand`.
+        DTypeError: as `rand`.
+    """
+    op = "kaiming_uniform"
+    spread = _gain(op, nonlinearity, a) / math.sqrt(_fan(op, shape, mode))
+    return _uniform(shape, math.sqrt(3.0) * spread, dtype, seed, state, device)
+
+
+def kaiming_normal(
+    shape: Shape, a: float = 0.0, mode: Mode = "fan_in", nonlinearity: str = "leaky_relu", *,
+    dtype: DTypeLike = "float32", seed: int = 0, state: Tensor | None = None,
+    device: Device | None = None,
+) -> Tensor:  # fmt: skip
+    """Normal random numbers of deviation gain / sqrt(fan), `randn` times it in float32 (He).
+
+    Args:
+        shape, a, mode, nonlinearity, dtype, seed, state, device: as in `kaiming_uniform`.
+
+    Raises:
+        ShapeError, ArgumentError, DTypeError: as `kaiming_uniform`.
+    """
+    op = "kaiming_normal"
+    spread = _gain(op, nonlinearity, a) / math.sqrt(_fan(op, shape, mode))
+    return _normal(shape, spread, dtype, seed, state, device)
+
+
+def xavier_uniform(
+    shape: Shape, gain: float = 1.0, *, dtype: DTypeLike = "float32", seed: int = 0,
+    state: Tensor | None = None, device: Device | None = None,
+) -> Tensor:  # fmt: skip
+    """Uniform random numbers in [-b, b), b = gain sqrt(6 / (fan_in + fan_out)) (Glorot).
+
+    Args:
+        shape: (outputs, inputs, *kernel) of the weight, two axes or more.
+        gain: a factor, by what follows: see `kaiming_uniform`.
+        dtype, seed, state, device: as in `rand`.
+
+    Raises:
+        ShapeError, ArgumentError, DTypeError: as `kaiming_uniform`.
+    """
+    spread = _both("xavier_uniform", shape, gain)
+    return _uniform(shape, math.sqrt(3.0) * spread, dtype, seed, state, device)
+
+
+def xavier_normal(
+    shape: Shape, gain: float = 1.0, *, dtype: DTypeLike = "float32", seed: int = 0,
+    state: Tensor | None = None, device: Device | None = None,
+) -> Tensor:  # fmt: skip
+    """Normal random numbers of deviation gain sqrt(2 / (fan_in + fan_out)) (Glorot).
+
+    Args:
+        shape, gain, dtype, seed, state, device: as in `xavier_uniform`.
+
+    Raises:
+        ShapeError, ArgumentError, DTypeError: as `kaiming_uniform`.
+    """
+    return _normal(shape, _both("xavier_normal", shape, gain), dtype, seed, state, device)
+
+
+def _uniform(
+    shape: Shape, bound: float, dtype: DTypeLike, seed: int, state: Tensor | None,
+    device: Device | None,
+) -> Tensor:  # fmt: skip
+    u = rand(shape, seed=seed, state=state, device=device)
+    return _as(elementwise("(2 * u - 1) * bound", u=u, bound=bound, out=u), dtype)
+
+
+def _normal(
+    shape: Shape, spread: float, dtype: DTypeLike, seed: int, state: Tensor | None,
+    device: Device | None,
+) -> Tensor:  # fmt: skip
+    z = randn(shape, seed=seed, state=state, device=device)
+    return _as(elementwise("z * spread", z=z, spread=spread, out=z), dtype)
+
+
+def _as(found: Any, dtype: DTypeLike) -> Tensor:
+    converted: Tensor = found.astype(dtype)
+    return converted
+
+
+def _fans(op: str, shape: Shape) -> tuple[int, int]:
+    """Inputs and outputs of one number: those of the layer times the kernel's size."""
+    sizes = shape_of(shape)
+    if len(sizes) < 2:
+        raise ShapeError(f"[{op}] shape must be (outputs, inputs, ...) but is {sizes}")
+    # Of no numbers any deviation will do.
+    return tuple(max(n * math.prod(sizes[2:]), 1) for n in (sizes[1], sizes[0]))  # type: ignore[return-value]
+
+
+def _fan(op: str, shape: Shape, mode: str) -> int:
+    fans = dict(zip(("fan_in", "fan_out"), _fans(op, shape), strict=True))
+    if mode not in fans:
+        raise ArgumentError(f"[{op}] mode must be 'fan_in' or 'fan_out' but is {mode!r}")
+    return fans[mode]
+
+
+def _both(op: str, shape: Shape, gain: float) -> float:
+    return real(op, "gain", gain) * math.sqrt(2.0 / sum(_fans(op, shape)))
+
+
+def _gain(op: str, nonlinearity: str, a: float) -> float:
+    slope = real(op, "a", a)
+    if nonlinearity == "leaky_relu":
+        return math.sqrt(2.0 / (1 + slope**2))
+    if nonlinearity not in GAINS:
+        raise ArgumentError(
+            f"[{op}] nonlinearity must be one of {', '.join([*GAINS, 'leaky_relu'])} but is "
+            f"{nonlinearity!r}"
+        )
+    return GAINS[nonlinearity]
