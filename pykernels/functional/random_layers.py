@@ -5,19 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal, TypeAlias, overload
+from typing import Literal, TypeAlias, overload
 
 from pykernels._generated.kernels.mul import KERNEL
 from pykernels.arrays import Array, Call, NDArray
 from pykernels.device import Device, Tensor
-from pykernels.dtypes import DTypeLike
-from pykernels.errors import ArgumentError, ShapeError
+from pykernels.dtypes import DTypeLike, DTypeName, dtype_of
+from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.host import shape_of
 from pykernels.kernels import cpy, mul
 from pykernels.scalars import flag, real
 
 from .elementwise import elementwise
-from .random import drawn, probability, rand, randn
+from .random import FLOATS, drawn, probability, rand, randn
 
 __all__ = ["dropout", "kaiming_normal", "kaiming_uniform", "xavier_normal", "xavier_uniform"]
 
@@ -115,7 +115,7 @@ def kaiming_uniform(
     """
     op = "kaiming_uniform"
     spread = _gain(op, nonlinearity, a) / math.sqrt(_fan(op, shape, mode))
-    return _uniform(shape, math.sqrt(3.0) * spread, dtype, seed, state, device)
+    return _uniform(op, shape, math.sqrt(3.0) * spread, dtype, seed, state, device)
 
 
 def kaiming_normal(
@@ -133,7 +133,7 @@ def kaiming_normal(
     """
     op = "kaiming_normal"
     spread = _gain(op, nonlinearity, a) / math.sqrt(_fan(op, shape, mode))
-    return _normal(shape, spread, dtype, seed, state, device)
+    return _normal(op, shape, spread, dtype, seed, state, device)
 
 
 def xavier_uniform(
@@ -150,8 +150,9 @@ def xavier_uniform(
     Raises:
         ShapeError, ArgumentError, DTypeError: as `kaiming_uniform`.
     """
-    spread = _both("xavier_uniform", shape, gain)
-    return _uniform(shape, math.sqrt(3.0) * spread, dtype, seed, state, device)
+    op = "xavier_uniform"
+    spread = _both(op, shape, gain)
+    return _uniform(op, shape, math.sqrt(3.0) * spread, dtype, seed, state, device)
 
 
 def xavier_normal(
@@ -166,28 +167,35 @@ def xavier_normal(
     Raises:
         ShapeError, ArgumentError, DTypeError: as `kaiming_uniform`.
     """
-    return _normal(shape, _both("xavier_normal", shape, gain), dtype, seed, state, device)
+    op = "xavier_normal"
+    return _normal(op, shape, _both(op, shape, gain), dtype, seed, state, device)
 
 
 def _uniform(
-    shape: Shape, bound: float, dtype: DTypeLike, seed: int, state: Tensor | None,
+    op: str, shape: Shape, bound: float, dtype: DTypeLike, seed: int, state: Tensor | None,
     device: Device | None,
 ) -> Tensor:  # fmt: skip
+    wanted = _float(op, dtype)
     u = rand(shape, seed=seed, state=state, device=device)
-    return _as(elementwise("(2 * u - 1) * bound", u=u, bound=bound, out=u), dtype)
+    elementwise("(2 * u - 1) * bound", u=u, bound=bound, out=u)
+    return u.astype(wanted)
 
 
 def _normal(
-    shape: Shape, spread: float, dtype: DTypeLike, seed: int, state: Tensor | None,
+    op: str, shape: Shape, spread: float, dtype: DTypeLike, seed: int, state: Tensor | None,
     device: Device | None,
 ) -> Tensor:  # fmt: skip
+    wanted = _float(op, dtype)
     z = randn(shape, seed=seed, state=state, device=device)
-    return _as(elementwise("z * spread", z=z, spread=spread, out=z), dtype)
+    elementwise("z * spread", z=z, spread=spread, out=z)
+    return z.astype(wanted)
 
 
-def _as(found: Any, dtype: DTypeLike) -> Tensor:
-    converted: Tensor = found.astype(dtype)
-    return converted
+def _float(op: str, dtype: DTypeLike) -> DTypeName:
+    name = dtype_of(dtype, f"[{op}] dtype").name
+    if name not in FLOATS:
+        raise DTypeError(f"[{op}] dtype must be {' or '.join(FLOATS)} but is {name}")
+    return name
 
 
 def _fans(op: str, shape: Shape) -> tuple[int, int]:
