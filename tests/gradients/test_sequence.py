@@ -1,0 +1,142 @@
+"""Gradients of rope, embedding, linear, dropout: in float64, on the device, beside torch's."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pykernels as pk
+from pykernels.reference.rope import angles, rope, rope_budget, rope_table
+from pykernels.reference.rows import add_rows_budget
+from tests.harness import assert_close, assert_same_bits
+
+gpu = pytest.mark.gpu
+Array = np.ndarray[Any, Any]
+TORCH = np.load(Path(__file__).with_name("torch") / "sequence.npz")
+ROPE: dict[str, dict[str, Any]] = {
+    "rope_normal": {},
+    "rope_neox": {"style": "neox", "dims": 6, "base": 5e5, "freq_scale": 0.5,
+                  "freq_factors": [1.0, 2.5, 8.0]},
+    "rope_yarn": {"style": "neox", "freq_scale": 0.25, "ext_factor": 1.0, "n_ctx_orig": 4096},
+}  # fmt: skip
+
+
+def case(name: str) -> dict[str, Array]:
+    """What is stored of a case, by the names of arguments and results."""
+    return {k.partition(".")[2]: v for k, v in TORCH.items() if k.partition(".")[0] == name}
+
+
+@pytest.mark.parametrize("style", ["normal", "neox"])
+def test_the_references_gradient_is_that_of_differences(style: str) -> None:
+    """Central differences of a map that is linear are exact but for rounding."""
+    rng = np.random.default_rng(0)
+    x, step, dy = (rng.normal(0, 1, (2, 3, 4, 10)) for _ in range(3))
+    places, table = rng.integers(0, 1 << 20, (2, 4)), rope_table(angles(8), 1.3)
+    ahead = (rope(x + step, places, table, style) - rope(x - step, places, table, style)) / 2
+    back = rope(dy, places, table, style, backward=True)
+    assert (ahead * dy).sum() == pytest.approx((step * back).sum(), rel=1e-12)
+
+
+@gpu
+@pytest.mark.parametrize("name", ROPE)
+def test_rope_beside_torch(dev: pk.Device, name: str) -> None:
+    """Entries of the table are rounded once, by 2^-25 of the magnitude: four of them, with factors
+    below 1 whose sum is at most 2 sqrt(2), in each of cosine and sine."""
+    given, torch = ROPE[name], case(name)
+    x, places = dev.tensor(torch["x"]), torch["positions"]
+    with pk.Tape() as tape:
+        y = pk.rope(x, places, **given)
+    [dx] = tape.gradient(y, [x], torch["dy"])
+    others = {k: v for k, v in given.items() if k not in ("style", "dims")}
+    table = pk.rope_table(given.get("dims", torch["x"].shape[-1]), **others, device=dev).numpy()
+    style = given.get("style", "normal")
+    for got, of, want in ((y, "x", "y"), (dx, "dy", "d_x")):
+        bound = rope_budget(torch[of], places, table, style)
+        rounding = 2 * math.sqrt(2) * np.abs(table[0]).max() * 2.0**-25
+        assert_close(got.numpy(), torch[want], bound + 2 * np.abs(torch[of]).max() * rounding, want)
+
+
+@gpu
+def test_rope_in_place_and_through_a_view(dev: pk.Device) -> None:
+    """In place the gradient replaces that of the result; a slice of it gets its part."""
+    rng = np.random.default_rng(1)
+    x = dev.tensor(rng.normal(0, 1, (1, 2, 3, 8)).astype("f4"))
+    places = np.int32([5, 70000, 9])
+    with pk.Tape() as tape:
+        h = x * 2.0
+        pk.rope(h[..., :4], places, style="neox", out=h[..., :4])
+        loss = pk.sum(h * h)
+    [dx] = tape.gradient(loss, [x])
+    # Turning keeps lengths, so the loss is 4 |x|^2.
+    assert_close(dx.numpy(), 8 * x.numpy(), 8 * np.abs(x.numpy()).max() * 2.0**-19 + 0 * x.numpy())
+
+
+@gpu
+@pytest.mark.parametrize(("name", "padding"), [("plain", None), ("padded", 3), ("often", None)])
+def test_embedding_beside_torch(dev: pk.Device, name: str, padding: int | None) -> None:
+    torch = case(f"embedding_{name}")
+    flat = torch["dy"].reshape(-1, 4), torch["index"].reshape(-1), np.zeros((6, 4), "f4")
+    bound = add_rows_budget(*flat, skip=padding)
+    got = pk.embedding_backward(dev.tensor(torch["dy"]), torch["index"], 6, padding)
+    assert_close(got.numpy(), torch["d_w"], bound)
+    if padding is None:
+        w = dev.tensor(torch["w"])
+        with pk.Tape() as tape:
+            y = pk.embedding(w, torch["index"])
+        assert_same_bits(y.numpy(), torch["y"].astype("f4"))
+        assert_close(tape.gradient(y, [w], torch["dy"])[0].numpy(), torch["d_w"], bound)
+
+
+@gpu
+@pytest.mark.parametrize("name", ["linear_bias", "linear_plain", "linear_row"])
+def test_linear_beside_torch(dev: pk.Device, name: str) -> None:
+    """Sums of at most 7 products in f32."""
+    torch = case(name)
+    leaves = {n: dev.tensor(torch[n]) for n in "xwb" if n in torch}
+    with pk.Tape() as tape:
+        y = pk.linear(**leaves)
+    found = tape.gradient(y, list(leaves.values()), torch["dy"])
+    size = np.abs(torch["y"]) + (np.abs(torch["x"]) @ np.abs(torch["w"]).T)
+    assert_close(y.numpy(), torch["y"], size * 8 * 2.0**-24)
+    for n, got in zip(leaves, found, strict=True):
+        want = torch[f"d_{n}"]
+        most = np.abs(torch["dy"]).max() * max(np.abs(torch["x"]).max(), np.abs(torch["w"]).max())
+        assert_close(got.numpy(), want, np.full_like(want, 8 * 8 * most * 2.0**-24), n)
+
+
+@gpu
+def test_dropout_has_the_same_mask_in_the_gradient(dev: pk.Device) -> None:
+    for name, p, training in (("all", 1.0, True), ("none", 0.0, True), ("evaluated", 0.7, False)):
+        torch = case(f"dropout_{name}")
+        x = dev.tensor(torch["x"])
+        with pk.Tape() as tape:
+            y = pk.dropout(x, p, training) * 1.0
+        [dx] = tape.gradient(y, [x], torch["dy"])
+        assert_same_bits(np.abs(y.numpy()), np.abs(torch["y"]).astype("f4"))
+        assert_same_bits(np.abs(dx.numpy()), np.abs(torch["d_x"]).astype("f4"))
+    state, x = pk.random_state(4, device=dev), dev.ones((6, 7))
+    with pk.Tape() as tape:
+        y = pk.dropout(pk.dropout(x, 0.25, state=state), 0.5, seed=8)
+    [dx] = tape.gradient(y, [x], 1)
+    assert_same_bits(dx.numpy(), y.numpy())  # of ones the product of both masks
+    assert 0 < np.count_nonzero(y.numpy()) < y.size
+
+
+def test_first_weights_have_torchs_deviation() -> None:
+    from pykernels.functional.random_layers import _both, _fan, _gain
+
+    for key, want in TORCH.items():
+        if not key.startswith("init."):
+            continue
+        _, size, name, mode = key.split(".")
+        shape = tuple(map(int, size.split("x")))
+        gain = _gain("test", name, 0.3)
+        if mode == "both":
+            assert _both("test", shape, gain) == pytest.approx(float(want), rel=1e-15)
+        else:
+            found = gain / math.sqrt(_fan("test", shape, mode))
+            assert found == pytest.approx(float(want), rel=1e-15)
