@@ -11,15 +11,20 @@ from pykernels.tape import Taped, reads
 
 @reads("index")
 def get_rows(call: Taped) -> None:
-    dy, index = call.dy(), call.saved("index")
-    shape = call.shape("src") or ()
-    if math.prod(shape[:-2]) == 1:  # one matrix for all indices
-        dy, index = dy.reshape(-1, shape[-1]), index.reshape(-1)
-        found = _added(dy.device.zeros(shape[-2:], dy.dtype), index, dy).reshape(shape)
-    else:
-        zeros = dy.device.zeros((*dy.shape[:-2], *shape[-2:]), dy.dtype)
-        found = _added(zeros, _repeated(index, dy.shape[:-1]), dy)
-    call.give("src", found)
+    dy, shape = call.dy(), call.shape("src") or ()
+    index = _repeated(call.saved("index"), dy.shape[:-1])
+    rows, width = shape[-2:]
+    batches = 1
+    if math.prod(shape[:-2]) != 1:  # the rows of all batches, one behind the other
+        batches = math.prod(dy.shape[:-2])
+        own = index.astype("int32").reshape(batches, dy.shape[-2])
+        first = F.arange(batches, dtype="int32", device=dy.device)[:, None] * rows
+        index = F.where((own >= 0) & (own < rows), own + first, -1)
+        shape = (*dy.shape[:-2], rows, width)
+    found = F.embedding_backward(
+        dy.reshape(index.size, width), index.reshape(-1), batches * rows, check=False
+    )
+    call.give("src", found.reshape(shape))
 
 
 embedding = index_select = masked_select = get_rows
@@ -39,6 +44,22 @@ def set_rows(call: Taped) -> None:
         call.give("dst", left)
 
 
+@reads("index")
+def add_rows(call: Taped) -> None:
+    dy, skip = call.dy(), call.option("skip")
+    if call.wants("src"):
+        index = call.saved("index")
+        if skip is not None:
+            index = index.astype("int32")
+            index = F.where(index == skip, -1, index)
+        zeros = dy.device.zeros(call.shape("src") or (), dy.dtype)
+        call.give("src", F.get_rows(dy, index, check=False, out=zeros))
+    call.give("dst", dy)
+
+
+embedding_backward = add_rows
+
+
 @reads("dst")
 def timestep_embedding(call: Taped) -> None:
     """The cosine's gradient is minus the sine, and the other way round, times the frequency."""
@@ -51,12 +72,6 @@ def timestep_embedding(call: Taped) -> None:
         j=F.arange(half, dtype="float32", device=dy.device), rate=rate,
     )  # fmt: skip
     call.give("x", F.sum(terms, axis=-1))
-
-
-def _added(zeros: Any, index: Any, rows: Any) -> Any:
-    """Rows added to a matrix, or to each of several."""
-    places = index[..., None].broadcast_to(rows.shape)
-    return F.scatter_add(zeros, -2, places, rows, check=False)
 
 
 def _repeated(index: Any, shape: tuple[int, ...]) -> Any:

@@ -140,3 +140,46 @@ def test_first_weights_have_torchs_deviation() -> None:
         else:
             found = gain / math.sqrt(_fan("test", shape, mode))
             assert found == pytest.approx(float(want), rel=1e-15)
+
+
+@gpu
+@pytest.mark.parametrize(
+    ("src", "index", "dst"),
+    [((9, 5), (7,), (7, 5)), ((3, 9, 5), (3, 7), (3, 7, 5)), ((3, 9, 5), (7,), (3, 7, 5)),
+     ((2, 9, 5), (4, 7), (4, 7, 5)), ((1, 9, 5), (7,), (3, 7, 5))],
+)  # fmt: skip
+def test_get_rows_of_batches(
+    dev: pk.Device, src: tuple[int, ...], index: tuple[int, ...], dst: tuple[int, ...]
+) -> None:
+    """Where src or the index repeats along leading axes; small integers add up exactly."""
+    rng = np.random.default_rng(3)
+    places = rng.integers(0, 9, index)
+    dy = rng.integers(-9, 9, dst).astype("f4")
+    t, out = dev.zeros(src), dev.empty(dst)
+    with pk.Tape() as tape:
+        pk.kernels.get_rows(t, dev.tensor(places), out)
+    want = np.zeros((*dst[:-2], 9, 5))
+    for at in np.ndindex(*dst[:-1]):
+        own = places.reshape((1,) * (len(dst) - 1 - places.ndim) + places.shape)
+        row = own[tuple(i % n for i, n in zip(at, own.shape, strict=True))]
+        want[(*at[:-1], int(row))] += dy[at]
+    lead = src[:-2]
+    if lead != dst[:-2]:
+        repeats = dst[0] // (lead[0] if lead else 1)
+        want = want.reshape(repeats, *src).sum(0) if lead else want.reshape(-1, *src).sum(0)
+    assert_same_bits(tape.gradient(out, [t], dy)[0].numpy(), want.reshape(src).astype("f4"))
+
+
+@gpu
+def test_add_rows_and_the_rows_that_it_leaves_out(dev: pk.Device) -> None:
+    rng = np.random.default_rng(4)
+    index, dy = np.int32([3, 0, 3, 2]), rng.normal(0, 1, (4, 5)).astype("f4")
+    src, dst = dev.zeros((4, 5)), dev.zeros((4, 5))
+    with pk.Tape() as tape:
+        out = dst * 2.0
+        pk.kernels.add_rows(src, dev.tensor(index), out, skip=2)
+    d_src, d_dst = tape.gradient(out, [src, dst], dy)
+    want = dy[index]
+    want[3] = 0
+    assert_same_bits(d_src.numpy(), want)
+    assert_same_bits(d_dst.numpy(), 2 * dy)

@@ -60,7 +60,7 @@ def test_a_captured_step_appends_at_a_position_on_the_device(dev: pk.Device) -> 
         step()
         k_seen[:, :, t], v_seen[:, :, t] = k.numpy()[:, :, 0], v.numpy()[:, :, 0]
         given = q.numpy(), k_seen[:, :, : t + 1], v_seen[:, :, : t + 1]
-        assert_close(out.numpy(), attention(*given).out, budget(*given), f"step {t}")
+        assert_close(out.numpy(), attention(*given).o, budget(*given), f"step {t}")
         turned = pk.rope(heads[:, :HEADS], np.int32([t]))
         assert_same_bits(q.numpy(), turned.numpy())
     assert position.item() == ROOM and lengths.numpy().tolist() == [ROOM + 1] * BATCH
