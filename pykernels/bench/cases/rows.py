@@ -24,6 +24,7 @@ MOVES = [
     Shape("ragged-rows", (131072, 127), RAGGED),
 ]
 MAIN = {
+    "add_rows": ("f32xi32>f32-32000x8192x4096-embedding",),
     "get_rows": ("f32xi32>f32-8192x4096", "f16xi64>f16-128256x4096x4096-embedding"),
     "set_rows": ("f32xi32>f32-8192x4096",),
     "timestep_embedding": ("f32-4096x320",),
@@ -76,6 +77,13 @@ def cases(edge: int = 0) -> Iterator[Case]:
                 yield case.labelled(name=s.name, origin=s.origin)
     yield timestep_embedding((cut(4096, edge), cut(320, edge)))
     yield lookup(*(cut(size, edge) for size in (128256, 4096, 4096)))
+    for dtype in ("float32", "float16"):
+        yield sums(tuple(cut(size, edge) for size in (32000, 8192, 4096)), dtype).labelled(
+            note="embedding", name="llama-2-embedding",
+            origin="Llama 2 7B: the gradient of 8192 tokens",
+        )  # fmt: skip
+    few = cut(64, edge), cut(1 << 16, edge * edge), cut(256, edge)
+    yield sums(few).labelled(note="few places")
     yield append(*(cut(size, edge) for size in (4, 8, 8192, 128)))
 
 
@@ -106,6 +114,27 @@ def lookup(m: int, n: int, k: int) -> Case:
     )  # fmt: skip
 
 
+def add_rows(
+    shape: tuple[int, ...] = (16384, 4096), dtype: str = "float32", out: str = "float32"
+) -> Case:
+    """Rows (n, k) that are added to n / 16 places."""
+    return sums((max(shape[0] // 16, 1), *shape), dtype)
+
+
+def sums(shape: tuple[int, ...], dtype: str = "float32") -> Case:
+    """n rows of k, added to any of m."""
+    m, n, k = shape
+
+    def tokens(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+        return rng.integers(0, m, shape).astype(np.int32)
+
+    tensors = {
+        "src": Operand((n, k), cast(DTypeName, dtype)),
+        "index": Operand((n,), "int32", values=tokens), "dst": Operand((m, k), "float32"),
+    }  # fmt: skip
+    return Case("add_rows", tensors, {}, shape, part=columns)
+
+
 def append(batch: int, heads: int, tokens: int, width: int) -> Case:
     """Keys, whose heads and tokens lie transposed, to places of a cache of twice as many."""
 
@@ -131,7 +160,9 @@ def append(batch: int, heads: int, tokens: int, width: int) -> Case:
 def numpy(case: Case, t: dict[str, Any]) -> None:
     if "index" not in t:
         raise Skipped("written for indices")
-    if case.kernel == "set_rows":
+    if case.kernel == "add_rows":
+        np.add.at(t["dst"], t["index"], t["src"])
+    elif case.kernel == "set_rows":
         t["dst"][..., t["index"], :] = t["src"]
     else:
         t["dst"][...] = t["src"][t["index"]]
@@ -143,7 +174,9 @@ def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
         raise Skipped("written for indices")
     if t["src"].dtype != t["dst"].dtype:
         raise Skipped("torch's rows keep their dtype")
-    if case.kernel == "set_rows":
+    if case.kernel == "add_rows":
+        t["dst"].index_add_(0, t["index"], t["src"])
+    elif case.kernel == "set_rows":
         t["dst"].index_copy_(-2, t["index"].long(), t["src"])
     else:
         torch.index_select(t["src"], 0, t["index"], out=t["dst"])
@@ -159,8 +192,8 @@ def ort(case: Case) -> Node:
 @naive_peer
 def naive(case: Case) -> tuple[str, int]:
     """One element an invocation."""
-    if "index" not in case.tensors:
-        raise Skipped("written for indices")
+    if "index" not in case.tensors or case.kernel == "add_rows":
+        raise Skipped("written for rows that are moved")
     src, dst = case.tensors["src"], case.output
     if len(dst.shape) != 2:
         raise Skipped("written for matrices")
