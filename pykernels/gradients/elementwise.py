@@ -43,17 +43,40 @@ def default(call: Taped) -> None:
 
 def give(call: Taped, dy: Tensor, **numbers: float) -> None:
     """The gradients of all inputs, given that of the value, and numbers that are no one's input."""
-    tree = tree_of(call.kernel)
-    for name, arg in tree.names.items():
-        if not call.wants(arg):
-            continue
-        found = derived(call.kernel, name)
-        if found.expression is None:
-            call.give(arg, dy.device.zeros((), dy.dtype))
-        elif found.expression.root == Input(DY):
-            call.give(arg, dy)
-        else:
-            call.give(arg, _evaluated(call, name, found, {DY: dy, **numbers}))
+    for name in tree_of(call.kernel).names:
+        _give_one(call, name, dy, numbers)
+
+
+def _give_one(call: Taped, name: str, dy: Tensor, numbers: dict[str, float]) -> None:
+    """The gradient of one input."""
+    arg = tree_of(call.kernel).names[name]
+    if not call.wants(arg):
+        return
+    found = derived(call.kernel, name)
+    if found.expression is None:
+        call.give(arg, dy.device.zeros((), dy.dtype))
+    elif found.expression.root == Input(DY):
+        call.give(arg, dy)
+    else:
+        call.give(arg, _evaluated(call, name, found, {DY: dy, **numbers}))
+
+
+def _inputs(kernel: Kernel, options: dict[str, Any]) -> set[str]:
+    return {arg.name for arg in kernel.args if arg.role == "in"}
+
+
+@reads(of=_inputs)
+def clamp(call: Taped) -> None:
+    """As torch: nothing comes back to what lies on a limit."""
+    names, dy = tree_of(call.kernel).names, call.dy()
+    known: dict[str, Any] = {**_numbers(call), "dy": dy}
+    known |= {name: call.saved(arg) for name, arg in names.items()}
+    inside = {"low": "x > low", "high": "x < high"}
+    test = " and ".join(text for name, text in inside.items() if name in known) or "True"
+    call.give(names["x"], _value("clamp gradient", parse("clamp", f"where({test}, dy, 0)"), known))
+    for name in names:
+        if name != "x":
+            _give_one(call, name, dy, {})
 
 
 def _evaluated(call: Taped, name: str, found: Derived, given: dict[str, Any]) -> Any:
