@@ -154,6 +154,7 @@ def gradients(
     sums = Sums()
     sums.add(loss, seed)
     found: dict[int, Tensor | None] = {}
+    pending = {place.record for place in sources}
     for entry, names in zip(reversed(entries), reversed(wanted), strict=True):
         if isinstance(entry, Written):
             _settle(found, sources, sums, entry.writes)
@@ -162,15 +163,15 @@ def gradients(
                     raise TapeError("[tape] a replayed program has no gradient rule")
                 sums.clear(*window)
             continue
-        places = entry.outputs
-        _settle(found, sources, sums, [(p.record, *p.window) for p in places])
-        args = entry.kernel.args
-        dys = {
-            args[i].name: sums.pop(place)
-            for i in outputs(entry.kernel)
-            if (place := entry.places[i]) is not None
-        }
-        if names and any(dy is not None for dy in dys.values()):
+        args, dys, reached = entry.kernel.args, {}, False
+        for i in outputs(entry.kernel):
+            place = entry.places[i]
+            if place is not None:
+                if place.record in pending:
+                    _settle(found, sources, sums, [(place.record, *place.window)])
+                dys[args[i].name] = dy = sums.pop(place)
+                reached = reached or dy is not None
+        if names and reached:
             for place, grad in _applied(entry, dys, names):
                 sums.add(place, grad)
     out = []

@@ -54,30 +54,43 @@ def _order(lay: Layout) -> _Order:
 
 
 class _Part:
-    """The gradient of a window: `strides` are those of the window, in the order of `grad`'s axes.
+    """The gradient of a window.
 
-    `fresh` says that the gradient's memory is nobody else's.
+    As it was given, it has the shape of `layout`, at `offset`. `bring` puts its axes in order, for
+    all that looks at it in another way: `layout` is None from then on, and `strides` are those of
+    the window, in the order of the axes of `grad`. `fresh` says that its memory is nobody else's.
     """
 
-    __slots__ = ("dense", "dtype", "fresh", "grad", "hi", "lo", "merged", "strides")
+    __slots__ = (
+        "dense", "dtype", "fresh", "grad", "hi", "layout", "lo", "merged", "offset", "strides",
+    )  # fmt: skip
 
-    def __init__(
-        self, lo: int, hi: int, order: _Order, grad: Tensor, dtype: DType, fresh: bool
-    ) -> None:
-        self.lo, self.hi, self.merged, self.strides = lo, hi, order.merged, order.strides
-        self.dense = order.dense
-        self.grad, self.dtype, self.fresh = grad, dtype, fresh
-        if self.dense and grad.contiguous:
-            self._flatten()
+    def __init__(self, place: Place, grad: Tensor, fresh: bool = False) -> None:
+        order, lay = _order(place.layout), place.layout
+        self.lo, self.hi = place.window
+        self.layout: Layout | None = lay
+        self.offset, self.dtype = place.offset, lay.dtype
+        self.merged, self.strides, self.dense = order.merged, order.strides, order.dense
+        self.grad, self.fresh = grad, fresh
+        if order.repeated:
+            self.bring()
+
+    def is_of(self, place: Place) -> bool:
+        """Was it given for the same window, with the same axes?"""
+        return self.layout is place.layout and self.offset == place.offset
+
+    def bring(self) -> None:
+        """Bring the axes in order; a dense part gets one."""
+        if self.layout is not None:
+            self.grad, self.layout = _in_order(self.grad, _order(self.layout)), None
+        if self.dense and self.grad.contiguous:
+            self.grad, self.strides = self.grad.reshape(-1), (self.dtype.itemsize,)
 
     def flatten(self) -> None:
-        """A dense part gets one axis."""
+        """One axis for a dense part, wherever its gradient lies."""
         if not self.grad.contiguous:
             self.grad, self.fresh = self.grad.copy(), True
-        self._flatten()
-
-    def _flatten(self) -> None:
-        self.grad, self.strides = self.grad.reshape(-1), (self.dtype.itemsize,)
+        self.bring()
 
     def __lt__(self, other: _Part) -> bool:
         return self.lo < other.lo
@@ -97,36 +110,48 @@ class Sums:
                 f"[tape] gradients cannot be added to a view whose elements overlap (shape "
                 f"{place.layout.shape}, strides {place.layout.strides}): copy it first"
             )
-        grad, lo, hi = _in_order(grad, order), *place.window
-        dtype = place.layout.dtype
-        parts = self._parts.setdefault(place.record, [])
+        parts = self._parts.get(place.record)
+        if parts is None:
+            self._parts[place.record] = [_Part(place, grad)]
+            return
+        if len(parts) == 1 and parts[0].is_of(place):
+            _accumulate(parts[0], grad)
+            return
+        new = _Part(place, grad)
+        lo, hi = new.lo, new.hi
         found = _overlapping(parts, lo, hi)
         if not found:
-            insort(parts, _Part(lo, hi, order, grad, dtype, fresh=False))
+            insort(parts, new)
             return
+        new.bring()
         one = found[0]
-        if len(found) == 1 and (one.lo, one.merged, one.dtype) == (lo, order.merged, dtype):
-            grad = grad.reshape(one.grad.shape)
-            one.grad = F.add(one.grad, grad, out=one.grad if one.fresh else None)
-            one.fresh = True
+        if len(found) == 1 and (one.lo, one.merged) == (lo, new.merged) and one.dtype is new.dtype:
+            one.bring()
+            _accumulate(one, new.grad.reshape(one.grad.shape))
             return
-        dense = _dense(parts, found, lo, hi, dtype)
+        dense = _dense(place.record, parts, found, lo, hi, new.dtype)
         if not dense.fresh:
             dense.grad, dense.fresh = dense.grad.copy(), True
-        window = _window(dense, lo, order.shape, order.strides)
-        F.add(window, grad, out=window)
+        window = _window(dense, lo, new.grad.shape, new.strides)
+        F.add(window, new.grad, out=window)
 
     def take(self, place: Place) -> Tensor | None:
         """The gradient of a window; None where none was given for any byte of it."""
+        parts = self._parts.get(place.record)
+        if parts is None or not place.flows:
+            return None
+        if len(parts) == 1 and parts[0].is_of(place):
+            parts[0].fresh = False
+            return parts[0].grad
         lo, hi = place.window
-        parts = self._parts.get(place.record, [])
         found = _overlapping(parts, lo, hi)
-        if not found or not place.flows:
+        if not found:
             return None
         order = _order(place.layout)
         one = found[0]
         if len(found) > 1 or (one.lo, one.merged) != (lo, order.merged):
-            one = _dense(parts, found, lo, hi, place.layout.dtype)
+            one = _dense(place.record, parts, found, lo, hi, place.layout.dtype)
+        one.bring()
         one.fresh = False
         if (one.lo, one.merged) == (lo, order.merged):
             grad = one.grad.reshape(order.shape)
@@ -139,6 +164,9 @@ class Sums:
         grad = self.take(place)
         if grad is None:
             return None
+        if len(self._parts[place.record]) == 1 and self._parts[place.record][0].is_of(place):
+            del self._parts[place.record]
+            return grad
         lo, hi = place.window
         order = _order(place.layout)
         parts = self._parts[place.record]
@@ -163,14 +191,14 @@ class Sums:
         for part in _overlapping(parts, lo, hi):
             whole = part
             if part.lo < lo or hi < part.hi:
-                whole = _dense(parts, [part], part.lo, part.hi, part.dtype)
+                whole = _dense(record, parts, [part], part.lo, part.hi, part.dtype)
             self._remove(record, whole)
             for a, b in ((whole.lo, lo), (hi, whole.hi)):
                 if a < b:
                     n = (b - a) // whole.dtype.itemsize
                     rest = _window(whole, a, (n,), (whole.dtype.itemsize,))
-                    order = _order(contiguous_layout((n,), whole.dtype))
-                    insort(parts, _Part(a, b, order, rest, whole.dtype, fresh=False))
+                    lay = contiguous_layout((n,), whole.dtype)
+                    insort(parts, _Part(Place(record, lay, a, None), rest))
                     self._parts[record] = parts
 
     def _remove(self, record: Record, part: _Part) -> None:
@@ -180,6 +208,12 @@ class Sums:
             del self._parts[record]
 
 
+def _accumulate(part: _Part, grad: Tensor) -> None:
+    """Add to a part; in place where its memory is its own."""
+    part.grad = F.add(part.grad, grad, out=part.grad if part.fresh else None)
+    part.fresh = True
+
+
 def _overlapping(parts: list[_Part], lo: int, hi: int) -> list[_Part]:
     """The parts, which lie in order, that share bytes with a window."""
     first = bisect_left(parts, lo, key=lambda part: part.hi - 1)
@@ -187,9 +221,13 @@ def _overlapping(parts: list[_Part], lo: int, hi: int) -> list[_Part]:
     return parts[first:last]
 
 
-def _dense(parts: list[_Part], found: list[_Part], lo: int, hi: int, dtype: DType) -> _Part:
+def _dense(
+    record: Record, parts: list[_Part], found: list[_Part], lo: int, hi: int, dtype: DType
+) -> _Part:
     """One part in place of some, of all bytes of theirs and of a window."""
-    if any(part.dtype != dtype for part in found):
+    for part in found:
+        part.bring()
+    if any(part.dtype is not dtype for part in found):
         raise TapeError(
             f"[tape] memory is used as {found[0].dtype.name} and as {dtype.name}: its gradients "
             "cannot be added"
@@ -203,7 +241,9 @@ def _dense(parts: list[_Part], found: list[_Part], lo: int, hi: int, dtype: DTyp
     lo, hi = min(lo, found[0].lo), max(hi, *[part.hi for part in found])
     n = (hi - lo) // size
     lay = contiguous_layout((n,), dtype)
-    dense = _Part(lo, hi, _order(lay), found[0].grad._fresh(lay), dtype, fresh=True)
+    whole = Place(record, lay, lo, None)
+    dense = _Part(whole, found[0].grad._fresh(lay), fresh=True)
+    dense.bring()
     if sum(part.grad.size for part in found) < n:
         dense.grad[...] = 0
     for part in found:
