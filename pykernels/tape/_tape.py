@@ -139,10 +139,11 @@ class Tape:
             _check(t, f"sources[{i}]", "gradient")
         outer = active.pop(get_ident(), None)
         try:
-            places = [place_of(t, False) for t in sources]
+            places = [place_of(t, False) for t in sources if t.size]
             first = _seed(loss, seed)
             found = gradients(self._entries, place_of(loss, False), first, places)
-            return self._own(found, first)
+            own = iter(self._own(found, first))
+            return [next(own) if t.size else t.copy() for t in sources]
         finally:
             if outer is not None:
                 active[get_ident()] = outer

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import zlib
 from collections.abc import Callable
 from typing import Any
@@ -10,10 +12,12 @@ import numpy as np
 import pytest
 
 import pykernels as pk
+from pykernels._generated import kernels
 from pykernels.reference import attention as attention_reference
 from pykernels.reference import conv as conv_reference
 from pykernels.reference import matmul as matmul_reference
 from pykernels.reference import move, reduce, resize, rows, scan, softmax
+from pykernels.tape._entry import rule_of
 from tests.gradients.numeric import Example, apart
 from tests.harness import Array
 
@@ -492,3 +496,14 @@ def conversions(rng: Rng) -> Example:
 def test_gradients_are_those_of_the_reference(dev: pk.Device, name: str) -> None:
     seed = zlib.crc32(name.encode())
     EXAMPLES[name](np.random.default_rng(seed)).check(dev, seed)
+
+
+def test_every_kernel_between_floats_has_a_rule() -> None:
+    """But those that are gradients themselves: a tape is of first order."""
+    without = set()
+    for module in pkgutil.iter_modules(kernels.__path__):
+        kernel = importlib.import_module(f"{kernels.__name__}.{module.name}").KERNEL
+        floats = {a.role for a in kernel.args if a.name != "state" and "float32" in a.dtypes}
+        if floats == {"in", "out"} and rule_of(kernel) is None:
+            without.add(kernel.name)
+    assert {name for name in without if "backward" not in name} == set()

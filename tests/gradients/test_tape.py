@@ -322,6 +322,38 @@ def test_gradients_are_their_own(x: pk.Tensor) -> None:
     np.testing.assert_array_equal(seed.numpy(), x.numpy())
 
 
+def test_tensors_without_elements(dev: pk.Device, x: pk.Tensor) -> None:
+    empty = dev.empty((0, 3))
+    with pk.Tape() as tape:
+        y = pk.concatenate([x, empty * 2])
+        y[2:] = empty
+        z = pk.sum(y) + pk.sum(empty)
+    got = of(tape, z, empty, x)
+    assert got[0].shape == (0, 3)
+    np.testing.assert_array_equal(got[1], np.ones((2, 3)))
+
+
+def test_bfloat16_is_passed_through(dev: pk.Device, x: pk.Tensor) -> None:
+    with pk.Tape() as tape:
+        h = x.astype("bfloat16")
+        y = (h * 3).astype("float32") * x[0]
+    got = tape.gradient(y, [x, h], 1.0)
+    assert [g.dtype for g in got] == ["float32", "bfloat16"]
+    np.testing.assert_array_equal(got[0].numpy(), [[18, 27, 36], [3, 6, 9]])
+
+
+def test_a_tape_goes_on(x: pk.Tensor) -> None:
+    tape = pk.Tape()
+    with tape:
+        y = x * 2
+    z = y * 5  # not seen
+    with tape:
+        y = y * 3
+    np.testing.assert_array_equal(of(tape, y, x, seed=1.0)[0], np.full((2, 3), 6))
+    with pytest.raises(pk.ArgumentError, match="does not depend"):
+        tape.gradient(z, [x], 1.0)
+
+
 def test_overlapping_windows_are_refused(dev: pk.Device) -> None:
     base = dev.ones(6)
     strided = pk.Tensor.from_buffer(base.buffer, (3, 2), "float32", strides=(4, 4), device=dev)
