@@ -1,4 +1,4 @@
-"""Attention: flash_attn_backward, and the gradient of sinks."""
+"""Attention: flash_attn_backward, and the gradients of masks and sinks."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def flash_attn(call: Taped) -> None:
     op = call.kernel.name
     if call.dy("lse") is not None:
         raise TapeError(f"[tape] {op} has no gradient rule for its lse")
-    if call.wants(names["mask"]):
-        raise TapeError(f"[tape] {op} has no gradient rule for its {names['mask']}")
+    if call.wants(names["mask"]) and call.option("max_bias"):
+        raise TapeError(f"[tape] {op} has no gradient rule for its mask with max_bias")
     if call.shape("lengths") is not None:
         raise TapeError(f"[tape] {op} has no gradient rule where it is given lengths")
     q, k, v, mask = (call.saved(names[n]) for n in _NAMES)
@@ -38,6 +38,8 @@ def flash_attn(call: Taped) -> None:
         found = F.flash_attn_backward(q, k, v, o, lse, do, mask=mask, sinks=sinks, **options)
         for name, grad in zip("qkv", found, strict=True):
             call.give(names[name], grad)
+    if call.wants(names["mask"]):
+        call.give(names["mask"], _scores(q, k, v, o, lse, do, mask, options))
     if call.wants("sinks"):  # its weight takes from all others
         each = F.sum(F.elementwise("float32(o) * float32(do)", o=o, do=do), axis=-1)
         text = "where(lse == -inf, 0, -exp(sinks - lse) * each)"
@@ -46,3 +48,32 @@ def flash_attn(call: Taped) -> None:
 
 
 scaled_dot_product_attention = flash_attn
+
+
+def _scores(
+    q: Any, k: Any, v: Any, o: Any, lse: Any, do: Any, mask: Any, options: dict[str, Any]
+) -> Any:
+    """The gradients of the logits, (B, H, S, T): p * (do v^T - sum(do * o)). In memory of that
+    size, as the mask's own."""
+    b, heads, s, depth = q.shape
+    kv_heads, t = k.shape[1:3]
+    scale, cap = options["scale"], options["softcap"]
+
+    def product(left: Any, right: Any, factor: float = 1.0) -> Any:
+        rows = left.reshape(b, kv_heads, -1, left.shape[-1])  # the queries of a KV head together
+        found: Any = F.matmul(rows, right.swapaxes(-1, -2), scale=factor)
+        return found.reshape(b, heads, s, t).astype("float32")
+
+    logits = product(q, k, depth**-0.5 if scale is None else scale)
+    logits = F.elementwise("cap * tanh(x / cap)", x=logits, cap=cap) if cap else logits
+    delta = F.sum(F.elementwise("float32(o) * float32(do)", o=o, do=do), axis=-1, keepdims=True)
+    found: Any = F.elementwise(
+        "where(mask == -inf, 0, exp(logits + mask - lse) * (back - delta))", logits=logits,
+        mask=mask, lse=lse[..., None], back=product(do, v), delta=delta,
+    )  # fmt: skip
+    left, right = options["window"] or (None, None)
+    causal = options["causal"]
+    if causal:
+        found = F.tril(found, 0 if causal == "top-left" else t - s)
+    found = found if right is None else F.tril(found, t - s + right)
+    return found if left is None else F.triu(found, t - s - left)
