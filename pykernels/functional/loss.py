@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias, overload
 
 from pykernels._generated.wrappers import cross_entropy as _cross_entropy
 from pykernels._generated.wrappers import nll_loss as _nll_loss
-from pykernels.arrays import Array, Call, NDArray
+from pykernels.arrays import Array, Call, Known, NDArray
 from pykernels.device import Tensor
 from pykernels.dtypes import DTYPES
 from pykernels.errors import DTypeError, ShapeError
@@ -28,6 +28,7 @@ def _named(kernel: Kernel) -> Kernel:
 
 _CROSS_ENTROPY = _named(_cross_entropy.KERNEL)
 _NLL_LOSS = _named(_nll_loss.KERNEL)
+_cross_entropy_known: Known = {}
 
 
 @overload
@@ -81,23 +82,38 @@ def cross_entropy(
             in [0, C); at once where numpy arrays come back. Its row costs nothing.
         ArgumentError, DTypeError, ShapeError and what `pykernels.kernels.cross_entropy` raises.
     """
-    op = "cross_entropy"
+    if (
+        out is None
+        and isinstance(input, Tensor)
+        and isinstance(target, Tensor)
+        and (weight is None or isinstance(weight, Tensor))
+        and isinstance(reduction, str)
+    ):
+        known = _cross_entropy_known.get(
+            (input._layout, target._layout, None if weight is None else weight._layout, reduction)
+        )
+        if known is not None:
+            made, found, sums = known
+            result = input._fresh(made)
+            _cross_entropy.cross_entropy(
+                _classes_last(input), _of_classes(target), result, weight=weight,
+                stats=input._fresh(found), total=None if sums is None else input._fresh(sums),
+                ignore_index=ignore_index, reduction=reduction, label_smoothing=label_smoothing,
+            )  # fmt: skip
+            return result
     call = Call(_CROSS_ENTROPY, input, target, weight, out=out)
     x, t, w = (
         call.tensor("input", input), call.tensor("target", target), call.tensor("weight", weight)
     )  # fmt: skip
-    lead = _lead(op, x, t, w)
-    if t._layout.dtype.kind == "f":
-        t = _classes_last(t)
+    lead = _lead("cross_entropy", x, t, w)
     result = call.out(() if reduction != "none" else lead, x.dtype)
     stats = x._fresh(contiguous_layout((*lead, 2), DTYPES["float32"]))
-    total = None
-    if reduction == "mean":
-        total = x._fresh(contiguous_layout((), DTYPES["float32"]))
+    total = _total(x, reduction)
     _cross_entropy.cross_entropy(
-        _classes_last(x), t, result, weight=w, stats=stats, total=total, ignore_index=ignore_index,
-        reduction=reduction, label_smoothing=label_smoothing,
+        _classes_last(x), _of_classes(t), result, weight=w, stats=stats, total=total,
+        ignore_index=ignore_index, reduction=reduction, label_smoothing=label_smoothing,
     )  # fmt: skip
+    call.remember(_cross_entropy_known, result, stats, total, flags=(reduction,))
     return call.leave(result)
 
 
@@ -149,19 +165,15 @@ def nll_loss(
             in [0, C); at once where numpy arrays come back. Its row costs nothing.
         DTypeError, ShapeError and what `pykernels.kernels.nll_loss` raises.
     """
-    op = "nll_loss"
     call = Call(_NLL_LOSS, input, target, weight, out=out)
     x, t, w = (
         call.tensor("input", input), call.tensor("target", target), call.tensor("weight", weight)
     )  # fmt: skip
-    lead = _lead(op, x, t, w)
+    lead = _lead("nll_loss", x, t, w)
     result = call.out(() if reduction != "none" else lead, x.dtype)
-    total = None
-    if reduction == "mean":
-        total = x._fresh(contiguous_layout((), DTYPES["float32"]))
     _nll_loss.nll_loss(
-        _classes_last(x), t, result, weight=w, total=total, ignore_index=ignore_index,
-        reduction=reduction,
+        _classes_last(x), t, result, weight=w, total=_total(x, reduction),
+        ignore_index=ignore_index, reduction=reduction,
     )  # fmt: skip
     return call.leave(result)
 
@@ -184,6 +196,16 @@ def _lead(op: str, x: Tensor, target: Tensor, weight: Tensor | None) -> tuple[in
     return lead
 
 
+def _total(x: Tensor, reduction: str) -> Tensor | None:
+    """Room for what a mean divides by, which its gradient needs."""
+    return x._fresh(contiguous_layout((), DTYPES["float32"])) if reduction == "mean" else None
+
+
 def _classes_last(t: Tensor) -> Tensor:
     """A view whose last axis is the second of t."""
     return t if t.ndim <= 2 else t.transpose(0, *range(2, t.ndim), 1)
+
+
+def _of_classes(target: Tensor) -> Tensor:
+    """Targets as the kernel takes them: weights of classes have those last."""
+    return _classes_last(target) if target._layout.dtype.kind == "f" else target

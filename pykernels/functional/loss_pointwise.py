@@ -28,7 +28,8 @@ _L1 = "abs(input - target)"
 _BELOW = "minimum(abs(input - target), delta)"
 _HUBER = f"{_BELOW} * (abs(input - target) - 0.5 * {_BELOW})"
 _BCE = "(target - 1) * logsigmoid(-input) - {}target * logsigmoid(input)"
-_KL = "target * (log(maximum(target, 1e-38)) - input)"  # 0 for a target of 0
+# 0 for a target of 0: above the smallest number that no device takes for 0.
+_KL = "target * (log(maximum(target, 1.2e-38)) - input)"
 _KL_LOG = "exp(target) * (target - input)"
 
 

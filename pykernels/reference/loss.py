@@ -42,6 +42,7 @@ def cross_entropy(
 def cross_entropy_backward(
     x: Array,
     target: Array,
+    stats: Array | None,
     dy: Array,
     total: Array | None = None,
     weight: Array | None = None,
@@ -49,7 +50,10 @@ def cross_entropy_backward(
     ignore_index: int = -100,
     label_smoothing: float = 0.0,
 ) -> Array:
-    """The gradient by x, given that by the loss; of a mean, given what it divided by."""
+    """The gradient by x, given that by the loss; of a mean, given what it divided by.
+
+    `stats` is what the kernel reads instead of all logits of a row.
+    """
     t, counted, _ = _targets(x, target, weight, ignore_index, label_smoothing)
     with np.errstate(all="ignore"):
         found = _softmax(x) * t.sum(-1, keepdims=True) - t

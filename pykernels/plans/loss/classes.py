@@ -72,10 +72,11 @@ def numbers_of(op: str, ignore_index: int, label_smoothing: float, classes: int)
         raise ArgumentError(f"[{op}] ignore_index must be an int64 but is {ignore_index}")
     if not 0.0 <= label_smoothing <= 1.0:
         raise ArgumentError(f"[{op}] label_smoothing must be from 0 to 1 but is {label_smoothing}")
-    words = ignore_index % (1 << 64)
+    word = 1 << 32
     return Numbers(
-        words & 0xFFFFFFFF, words >> 32, 1.0 - label_smoothing, label_smoothing / classes
-    )
+        ignore_index % word, ignore_index // word % word, 1.0 - label_smoothing,
+        label_smoothing / classes,
+    )  # fmt: skip
 
 
 class RowPart(NamedTuple):
