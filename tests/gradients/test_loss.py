@@ -65,9 +65,7 @@ def test_references_of_classes_are_those_of_torch(name: str) -> None:
             index = options.get("ignore_index", -100)
             total = reference.total_weight(x, target, weight, ignore_index=index)
         if name == "cross_entropy":
-            dx = reference.cross_entropy_backward(
-                x, target, None, 2 * loss, total, weight, **rest
-            )
+            dx = reference.cross_entropy_backward(x, target, None, 2 * loss, total, weight, **rest)
         else:
             dx = reference.nll_loss_backward(target, 2 * loss, total, weight, shape=x.shape, **rest)
         want = np.moveaxis(np.asarray(call["gradients"]["input"]), last, -1)
