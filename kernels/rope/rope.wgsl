@@ -43,6 +43,7 @@
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);
   fault_started((g | li) == 0u);
+  if (g >= p.groups) { return; }
   let i = g * ${CFG.threads}u + li;
   let line = i / p.columns;
   let block = line / p.rows;

@@ -9,7 +9,7 @@
 // bodies = ["scatter_keys", "segment_rows", "sort_rows", "sort_keys", "sort_count", "sort_scatter", "scan_rows", "scan_totals", "scan_pieces", "cpy", "cpy_block", "cpy_bytes", "cpy_cast", "cpy_tile"]
 // inputs.src = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(n, k)" }
 // inputs.index = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", doc = "(n,)" }
-// outputs.dst = { dtype = "*", dtypes = ["float32"], bind = "'u32'", doc = "(m, k)" }
+// outputs.dst = { dtype = "*", dtypes = ["float32"], bind = "'u32'", in_place = true, doc = "(m, k)" }
 // options.skip = { type = "int | None", doc = "An index whose rows add nothing." }
 // options.check = { type = "bool", default = true, doc = "False: indices out of range are left out in silence." }
 // bytes = "touched(src, index) + 8 * src.size"

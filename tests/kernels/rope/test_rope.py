@@ -122,12 +122,17 @@ def test_rope_random(dev: pk.Device, seed: int) -> None:
 
 
 @gpu
-def test_rope_in_parts_and_over_a_long_grid(dev: pk.Device) -> None:
-    """Heads, tokens and batches are cut; each wrong position is reported once, where it is."""
+@pytest.mark.crowd
+def test_rope_folds_a_long_grid(dev: pk.Device) -> None:
     with caps(dev, max_groups=2):
         calls = Calls(dev)
         calls.add((2, 9, 70, 16), "float32", 8)
         calls.check()
+
+
+@gpu
+def test_rope_in_parts(dev: pk.Device) -> None:
+    """Heads, tokens and batches are cut; each wrong position is reported once, where it is."""
     with caps(dev, max_binding=dev._context.caps.alignment + 16 * 1024 * 8):
         calls = Calls(dev)
         calls.add((2, 3, 900, 8), "float32", 4, lead=(2,), style="neox")
