@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,11 @@ import numpy as np
 import pytest
 
 import pykernels as pk
+from pykernels.functional.random_layers import _both, _fan, _gain
+from pykernels.reference.random import bernoulli
 from pykernels.reference.rope import angles, rope, rope_budget, rope_table
 from pykernels.reference.rows import add_rows_budget
+from tests.gradients.numeric import Example
 from tests.harness import assert_close, assert_same_bits
 
 gpu = pytest.mark.gpu
@@ -30,15 +34,40 @@ def case(name: str) -> dict[str, Array]:
     return {k.partition(".")[2]: v for k, v in TORCH.items() if k.partition(".")[0] == name}
 
 
-@pytest.mark.parametrize("style", ["normal", "neox"])
-def test_the_references_gradient_is_that_of_differences(style: str) -> None:
-    """Central differences of a map that is linear are exact but for rounding."""
+def examples() -> dict[str, Example]:
+    """Against central differences of the references."""
     rng = np.random.default_rng(0)
-    x, step, dy = (rng.normal(0, 1, (2, 3, 4, 10)) for _ in range(3))
-    places, table = rng.integers(0, 1 << 20, (2, 4)), rope_table(angles(8), 1.3)
-    ahead = (rope(x + step, places, table, style) - rope(x - step, places, table, style)) / 2
-    back = rope(dy, places, table, style, backward=True)
-    assert (ahead * dy).sum() == pytest.approx((step * back).sum(), rel=1e-12)
+    x = rng.normal(0, 1, (2, 1, 2, 6)).astype("f4")
+    places, table = rng.integers(0, 1 << 20, (2, 2)).astype("i4"), rope_table(angles(4), 1.3)
+    found = {}
+    for style, backward in itertools.product(("normal", "neox"), (False, True)):
+        given: dict[str, Any] = {"style": style, "backward": backward}
+        found[f"rope {style} {backward}"] = Example(
+            lambda t, p, table, given=given: pk.rope(t, p, table=table, **given),
+            lambda a, p, table, given=given: rope(a, p, table, **given), [x], [places, table],
+        )  # fmt: skip
+    small = rng.normal(0, 1, (2, 2, 5)).astype("f4")
+    w, b = rng.normal(0, 1, (4, 5)).astype("f4"), rng.normal(0, 1, 4).astype("f4")
+    found["linear"] = Example(
+        lambda x, w, b: pk.linear(x, w, b, activation="silu"),
+        lambda x, w, b: (h := x @ w.T + b) / (1 + np.exp(-h)), [small, w, b], units=32,
+    )  # fmt: skip
+    mask = bernoulli((2, 2, 5), np.dtype("f4"), 0.5, 2.0, seed=3)
+    found["dropout"] = Example(
+        lambda x: pk.dropout(x, 0.5, seed=3), lambda x: x * mask.astype("f8"), [small]
+    )
+    index = np.int32([3, 0, 3, 2])
+    found["embedding"] = Example(pk.embedding, lambda w, i: w[i], [w], [index])
+    return found
+
+
+EXAMPLES = examples()
+
+
+@gpu
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_gradients_are_those_of_the_reference(dev: pk.Device, name: str) -> None:
+    EXAMPLES[name].check(dev)
 
 
 @gpu
@@ -127,8 +156,6 @@ def test_dropout_has_the_same_mask_in_the_gradient(dev: pk.Device) -> None:
 
 
 def test_first_weights_have_torchs_deviation() -> None:
-    from pykernels.functional.random_layers import _both, _fan, _gain
-
     for key, want in TORCH.items():
         if not key.startswith("init."):
             continue
