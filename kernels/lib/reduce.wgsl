@@ -1,12 +1,13 @@
 // Reductions over the lanes of a row, through workgroup memory, in a fixed order.
 //
-// A workgroup of WG invocations holds WG / LANES rows; `slot` is row_in_group * LANES + lane.
+// A workgroup of WG invocations holds WG / LANES rows; `slot` is row_in_group * LANES + lane. TYPE is
+// that of the values: f32, or a vector of sums that are taken at once.
 
-//% macro memory(LANES, WG, SG=false)
-var<workgroup> red_a: array<f32, ${WG}>;
+//% macro memory(LANES, WG, SG=false, TYPE="f32")
+var<workgroup> red_a: array<${TYPE}, ${WG}>;
 //% if LANES > 8 and not SG
 // The second round reads four values at a time.
-var<workgroup> red_b: array<array<f32, 4>, ${WG // 4}>;
+var<workgroup> red_b: array<array<${TYPE}, 4>, ${WG // 4}>;
 //% endif
 //% endmacro
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 __all__ = ["Attention", "Conv", "ConvBackwardWeight", "Copy", "Device", "Match", "Matmul",
-           "Reduction", "Softmax", "Tuning"]  # fmt: skip
+           "Norm", "Reduction", "Softmax", "Tuning"]  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,6 +229,11 @@ class Copy:
 
 
 @dataclass(frozen=True, eq=False)
+class Norm:
+    groups: int  # workgroups on each unit that share the rows of a gradient
+
+
+@dataclass(frozen=True, eq=False)
 class Tuning:
     """One table. The same file gives the same object; plans read it through `Caps.tuning`."""
 
@@ -240,3 +245,4 @@ class Tuning:
     softmax: Softmax
     copy: Copy
     reduce: Reduction
+    norm: Norm

@@ -19,7 +19,7 @@ from pykernels.plans.parts import fits_binding, narrow
 from .axes import Problem, problem, reduced_axes
 from .values import Values, results
 
-__all__ = ["ReductionChoice", "choose", "plan", "reduced"]
+__all__ = ["ReductionChoice", "choose", "plan", "reduced", "states"]
 
 ROWS = reduce_rows.CONFIGS
 COLUMNS = reduce_columns.CONFIGS["batch8"]
@@ -133,6 +133,54 @@ def reduced(
     return _bounded(caps, scratch, x, dst, axes, result)
 
 
+def states(
+    caps: Caps, scratch: Scratch, name: str, x: View, axes: Ints
+) -> tuple[list[Step], list[View]]:
+    """The states that the reduction `name` finishes, for plans that go on with them: float32 views
+    of their words, one for each field, with an element for each result. x has elements."""
+    op, finish, words, _ = FINISHES[name]
+    rest = sorted([a for a in range(x.ndim) if a not in axes], key=lambda a: -abs(x.strides[a]))
+    results = math.prod([x.shape[a] for a in rest])
+    room = scratch.empty((words * results,), "float32")
+    # Results lie in the order in which the bodies keep their axes: by the steps of x.
+    steps = contiguous_strides([x.shape[a] for a in rest], 4)
+    shape = tuple([x.shape[a] for a in sorted(rest)])
+    dst = room.with_layout(shape, [steps[rest.index(a)] for a in sorted(rest)])
+    result = _Result(op, finish, words, 1.0, 0, 0)
+    views = [replace(dst, offset=4 * results * word) for word in range(words)]
+    values = Values((x,), x.dtype)
+    if values.fits(caps):
+        return _whole(caps, scratch, values, dst, axes, result, _Target(room, 1, 0)), views
+    far = sorted(range(x.ndim), key=lambda a: -abs(x.strides[a]) * (x.shape[a] - 1))
+    long = [a for a in far if x.shape[a] > 1 and x.strides[a] != 0]
+    for a in [a for a in long if a in axes]:
+        size = _chunk(caps, values, a)
+        if size:
+            to = _Target(room, 1, 0)
+            return _in_chunks(caps, scratch, values, dst, axes, result, a, size, to), views
+    for a in [a for a in long if a not in axes]:
+        return _in_halves(caps, scratch, name, x, axes, a, views), views
+    raise LimitError(
+        f"x has parts of {x.nbytes} bytes that cannot be cut, but one binding of this device "
+        f"holds {caps.max_binding}"
+    )
+
+
+def _in_halves(
+    caps: Caps, scratch: Scratch, name: str, x: View, axes: Ints, axis: int, views: list[View]
+) -> list[Step]:
+    """The states of each half of an axis that is kept, copied together."""
+    steps: list[Step] = []
+    half = x.shape[axis] // 2
+    at = axis - len([a for a in axes if a < axis])
+    for first, size in ((0, half), (half, x.shape[axis] - half)):
+        own, found = states(caps, scratch, name, narrow(x, axis, first, size), axes)
+        steps += own
+        for word, to in zip(found, views, strict=True):
+            steps += cpy.plan(caps, scratch, word, narrow(to, at, first, size))
+    return steps
+
+
 def _bounded(
     caps: Caps, scratch: Scratch, x: Values, dst: View, axes: Ints, result: _Result
 ) -> list[Step]:
@@ -186,8 +234,10 @@ def _in_chunks(
     result: _Result,
     axis: int,
     size: int,
+    to: _Target | None = None,
 ) -> list[Step]:
-    """One state for each result from each chunk of an axis that is reduced, then the results."""
+    """One state for each result from each chunk of an axis that is reduced, then the results, or
+    their states."""
     n = x.shape[axis]
     inner = math.prod([x.shape[a] for a in axes if a > axis])
     p = problem(x, dst, axes, result.op == "position")
@@ -201,7 +251,7 @@ def _in_chunks(
         )
         target = _Target(room, parts, i)
         steps += _whole(caps, scratch, part, dst, axes, of_part, target)
-    return steps + _combine(caps, scratch, p, result, room, parts, None)
+    return steps + _combine(caps, scratch, p, result, room, parts, to)
 
 
 def _whole(

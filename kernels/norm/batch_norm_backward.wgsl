@@ -1,0 +1,20 @@
+// /// kernel
+// doc = """
+// Gradients of batch_norm_training: dst of x, dweight and dbias of weight and bias, where they are given.
+//
+// With n what the norm gives before weight and bias, and g = dy * weight, dst is
+// (g - mean(g) - n * mean(g * n)) / sqrt(variance + eps), dweight the sum of dy * n over a channel of all images
+// and dbias that of dy. Computed in f32; sums are made by trees in a fixed order: the same call gives the same
+// bits. dst may be dy."""
+// source = "Ioffe and Szegedy 2015"
+// bodies = ["norm_sums_rows", "norm_sums_columns", "norm_apply_backward"]
+// inputs.dy = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(N, C, ...)" }
+// inputs.x = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", like = "dy", doc = "Of the dtype of dy." }
+// inputs.saved = { dtype = "f32", doc = "(3, C), of the forward call." }
+// inputs.weight = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "(C,)" }
+// outputs.dweight = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "(C,)" }
+// outputs.dbias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "(C,)" }
+// outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", like = "dy", alias = "dy", doc = "Of the dtype of dy." }
+// options.eps = { type = "float", default = 1e-5, doc = "Added to the variance." }
+// operations = "16 * x.size"
+// ///

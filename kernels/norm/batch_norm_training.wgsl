@@ -1,0 +1,22 @@
+// /// kernel
+// doc = """
+// Batch normalisation: dst = (x - mean) / sqrt(variance + eps) * weight + bias, where mean and variance are of
+// one channel of all images.
+//
+// running_mean becomes (1 - momentum) * running_mean + momentum * mean, and running_variance alike with the
+// variance that is divided by one less than there are elements. `saved` is what batch_norm_backward takes: the
+// mean, what its rounding left, and the sum of squared differences from it. Computed in f32, of differences from a rounded mean.
+// dst may be x. A channel has two or more elements."""
+// source = "Ioffe and Szegedy 2015; moments: Chan, Golub and LeVeque 1979"
+// bodies = ["norm_running", "norm_apply"]
+// inputs.x = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(N, C, ...)" }
+// inputs.weight = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "(C,)" }
+// inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "(C,)" }
+// outputs.running_mean = { dtype = "f32", optional = true, doc = "(C,), read and written." }
+// outputs.running_variance = { dtype = "f32", optional = true, doc = "(C,), read and written: goes with running_mean." }
+// outputs.saved = { dtype = "f32", optional = true, doc = "(3, C)" }
+// outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", like = "x", alias = "x", doc = "Of the dtype of x." }
+// options.momentum = { type = "float", default = 0.1, doc = "The weight of this batch in the running statistics." }
+// options.eps = { type = "float", default = 1e-5, doc = "Added to the variance." }
+// operations = "8 * x.size"
+// ///

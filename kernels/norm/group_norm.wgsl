@@ -1,0 +1,17 @@
+// /// kernel
+// doc = """
+// Group normalisation: dst = (x - mean) / sqrt(variance + eps) * weight + bias, where mean and variance are
+// of one image and one group of channels.
+//
+// Computed in f32, of differences from the rounded mean; one pass where the elements of a group lie together
+// and registers hold them. dst may be x."""
+// source = "Wu and He 2018; instance normalisation: Ulyanov et al. 2016"
+// bodies = ["norm_rows", "norm_apply"]
+// inputs.x = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(N, C, ...)" }
+// inputs.weight = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "(C,)" }
+// inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "(C,)" }
+// outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", like = "x", alias = "x", doc = "Of the dtype of x." }
+// options.groups = { type = "int", default = 1, doc = "How many groups the channels make, of C / groups each; C for instance normalisation." }
+// options.eps = { type = "float", default = 1e-5, doc = "Added to the variance." }
+// operations = "8 * x.size"
+// ///

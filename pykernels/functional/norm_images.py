@@ -1,0 +1,217 @@
+"""Norms of images (N, C, ...), with torch's names and arguments."""
+
+from __future__ import annotations
+
+from typing import overload
+
+from pykernels import kernels
+from pykernels._generated.kernels.batch_norm import KERNEL as BATCH
+from pykernels._generated.kernels.batch_norm_training import KERNEL as TRAINING
+from pykernels._generated.kernels.group_norm import KERNEL as GROUP
+from pykernels.arrays import Array, Call, NDArray
+from pykernels.device import Tensor
+from pykernels.errors import ArgumentError, DTypeError, ShapeError
+from pykernels.host import type_name
+from pykernels.scalars import flag, integer
+
+__all__ = ["batch_norm", "group_norm", "instance_norm"]
+
+
+@overload
+def group_norm(
+    x: Tensor, num_groups: int, weight: Array | None = None, bias: Array | None = None,
+    eps: float = 1e-5, *, out: Tensor | None = None,
+) -> Tensor: ...  # fmt: skip
+@overload
+def group_norm(
+    x: NDArray, num_groups: int, weight: NDArray | None = None, bias: NDArray | None = None,
+    eps: float = 1e-5, *, out: None = None,
+) -> NDArray: ...  # fmt: skip
+@overload
+def group_norm(
+    x: Array, num_groups: int, weight: Array | None = None, bias: Array | None = None,
+    eps: float = 1e-5, *, out: Tensor | None = None,
+) -> Array: ...  # fmt: skip
+def group_norm(
+    x: Array,
+    num_groups: int,
+    weight: Array | None = None,
+    bias: Array | None = None,
+    eps: float = 1e-5,
+    *,
+    out: Tensor | None = None,
+) -> Array:
+    """(x - mean) / sqrt(variance + eps) * weight + bias, as torch's group_norm.
+
+    Mean and variance are of one image and one group of channels, computed in f32.
+
+    Args:
+        x: Tensor or numpy array, float32 or float16, (N, C, ...).
+        num_groups: Into how many groups the channels go; it divides C.
+        weight: Tensor or numpy array (C,), float32 or float16.
+        bias: Likewise.
+        eps: Added to the variance.
+        out: The Tensor to write to, of x's shape and dtype; None makes one.
+
+    Returns:
+        A numpy array if all arguments are numpy arrays, else a Tensor.
+
+    Raises:
+        ShapeError, DTypeError, ArgumentError and what `pykernels.kernels` raises.
+    """
+    groups = integer("group_norm", "num_groups", num_groups)
+    call = Call(GROUP, x, weight, bias, out=out)
+    t = call.tensor("x", x)
+    result = call.out(t.shape, t.dtype)
+    w, b = call.tensor("weight", weight), call.tensor("bias", bias)
+    kernels.group_norm(t, result, weight=w, bias=b, groups=groups, eps=eps)
+    return call.leave(result)
+
+
+@overload
+def instance_norm(
+    x: Tensor, running_mean: Array | None = None, running_var: Array | None = None,
+    weight: Array | None = None, bias: Array | None = None, use_input_stats: bool = True,
+    eps: float = 1e-5, *, out: Tensor | None = None,
+) -> Tensor: ...  # fmt: skip
+@overload
+def instance_norm(
+    x: NDArray, running_mean: NDArray | None = None, running_var: NDArray | None = None,
+    weight: NDArray | None = None, bias: NDArray | None = None, use_input_stats: bool = True,
+    eps: float = 1e-5, *, out: None = None,
+) -> NDArray: ...  # fmt: skip
+@overload
+def instance_norm(
+    x: Array, running_mean: Array | None = None, running_var: Array | None = None,
+    weight: Array | None = None, bias: Array | None = None, use_input_stats: bool = True,
+    eps: float = 1e-5, *, out: Tensor | None = None,
+) -> Array: ...  # fmt: skip
+def instance_norm(
+    x: Array,
+    running_mean: Array | None = None,
+    running_var: Array | None = None,
+    weight: Array | None = None,
+    bias: Array | None = None,
+    use_input_stats: bool = True,
+    eps: float = 1e-5,
+    *,
+    out: Tensor | None = None,
+) -> Array:
+    """(x - mean) / sqrt(variance + eps) * weight + bias, as torch's instance_norm.
+
+    Mean and variance are of one image and one channel, computed in f32.
+
+    Args:
+        x: Tensor or numpy array, float32 or float16, (N, C, ...) with more than one pixel.
+        running_mean: Tensor or numpy array (C,), float32: what is taken with use_input_stats=False.
+        running_var: Likewise.
+        weight: Tensor or numpy array (C,), float32 or float16.
+        bias: Likewise.
+        use_input_stats: Take mean and variance of x. They are not counted on in running statistics.
+        eps: Added to the variance.
+        out: The Tensor to write to, of x's shape and dtype; None makes one.
+
+    Returns:
+        A numpy array if all arguments are numpy arrays, else a Tensor.
+
+    Raises:
+        ShapeError, DTypeError, ArgumentError and what `pykernels.kernels` raises.
+    """
+    op = "instance_norm"
+    if not flag(op, "use_input_stats", use_input_stats):
+        return batch_norm(x, running_mean, running_var, weight, bias, eps=eps, out=out)
+    if running_mean is not None or running_var is not None:
+        raise ArgumentError(f"[{op}] running statistics go with use_input_stats=False")
+    if x.ndim < 3 or x.size == x.shape[0] * x.shape[1] > 0:
+        raise ShapeError(f"[{op}] x must have more than one pixel but has shape {x.shape}")
+    return group_norm(x, max(x.shape[1], 1), weight, bias, eps, out=out)
+
+
+@overload
+def batch_norm(
+    x: Tensor, running_mean: Array | None, running_var: Array | None, weight: Array | None = None,
+    bias: Array | None = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5, *,
+    out: Tensor | None = None,
+) -> Tensor: ...  # fmt: skip
+@overload
+def batch_norm(
+    x: NDArray, running_mean: NDArray | None, running_var: NDArray | None,
+    weight: NDArray | None = None, bias: NDArray | None = None, training: bool = False,
+    momentum: float = 0.1, eps: float = 1e-5, *, out: None = None,
+) -> NDArray: ...  # fmt: skip
+@overload
+def batch_norm(
+    x: Array, running_mean: Array | None, running_var: Array | None, weight: Array | None = None,
+    bias: Array | None = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5, *,
+    out: Tensor | None = None,
+) -> Array: ...  # fmt: skip
+def batch_norm(
+    x: Array,
+    running_mean: Array | None,
+    running_var: Array | None,
+    weight: Array | None = None,
+    bias: Array | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+    *,
+    out: Tensor | None = None,
+) -> Array:
+    """(x - mean) / sqrt(variance + eps) * weight + bias by channel, as torch's batch_norm.
+
+    In training mean and variance are those of a channel in all images, computed in f32, and the
+    running statistics are counted on: (1 - momentum) times what they were and momentum times mean
+    and variance, the latter divided by one less than there are elements. Else they are taken as
+    they are.
+
+    Args:
+        x: Tensor or numpy array, float32 or float16, (N, C, ...).
+        running_mean: Tensor or numpy array (C,), float32. In training a Tensor, which is written,
+            or None.
+        running_var: Likewise.
+        weight: Tensor or numpy array (C,), float32 or float16.
+        bias: Likewise.
+        training: Take the statistics of x.
+        momentum: The weight of this batch in the running statistics.
+        eps: Added to the variance.
+        out: The Tensor to write to, of x's shape and dtype; None makes one.
+
+    Returns:
+        A numpy array if all arguments are numpy arrays, else a Tensor.
+
+    Raises:
+        ShapeError: also in training for a channel of one element; DTypeError, ArgumentError and
+            what `pykernels.kernels` raises.
+    """
+    op = "batch_norm"
+    if not flag(op, "training", training):
+        if running_mean is None or running_var is None:
+            raise ArgumentError(
+                f"[{op}] running_mean and running_var must be given, but for training"
+            )
+        call = Call(BATCH, x, running_mean, running_var, weight, bias, out=out)
+        t = call.tensor("x", x)
+        result = call.out(t.shape, t.dtype)
+        kernels.batch_norm(
+            t, call.tensor("mean", running_mean), call.tensor("variance", running_var), result,
+            weight=call.tensor("weight", weight), bias=call.tensor("bias", bias), eps=eps,
+        )  # fmt: skip
+        return call.leave(result)
+    for name, given in (("running_mean", running_mean), ("running_var", running_var)):
+        if given is not None and not isinstance(given, Tensor):
+            raise DTypeError(
+                f"[{op}] {name} is written in training: it must be a pykernels.Tensor but is "
+                f"{type_name(given)}"
+            )
+    call = Call(TRAINING, x, weight, bias, running_mean, running_var, out=out)
+    t = call.tensor("x", x)
+    if t.ndim < 2:
+        raise ShapeError(f"[{op}] x must have two or more axes but has shape {t.shape}")
+    result = call.out(t.shape, t.dtype)
+    kernels.batch_norm_training(
+        t, result, weight=call.tensor("weight", weight), bias=call.tensor("bias", bias),
+        running_mean=call.tensor("running_mean", running_mean),
+        running_variance=call.tensor("running_variance", running_var),
+        saved=result.device.empty((3, t.shape[1])), momentum=momentum, eps=eps,
+    )  # fmt: skip
+    return call.leave(result)

@@ -1,0 +1,133 @@
+"""Norms: what their backward kernels compute, of what was normalised."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pykernels import functional as F
+from pykernels import kernels
+from pykernels.errors import TapeError
+from pykernels.tape import Taped, reads
+
+
+def _room(call: Taped, name: str, x: Any) -> Any:
+    """Where the gradient of weight or bias goes, if that is wanted."""
+    shape = call.shape(name)
+    return None if shape is None or not call.wants(name) else x.device.empty(shape, "float32")
+
+
+def _layer(call: Taped, x: Any, ds: Any = None) -> Any:
+    """The gradient of x; those of weight and bias are given."""
+    found = {"dweight": _room(call, "weight", x), "dbias": _room(call, "bias", x)}
+    dx = x.device.empty(x.shape, x.dtype)
+    weight, eps = call.saved("weight"), call.option("eps")
+    kernels.layer_norm_backward(call.dy(), x, dx, weight=weight, ds=ds, eps=eps, **found)
+    _give(call, found)
+    return dx
+
+
+def _rms(call: Taped, x: Any, ds: Any = None) -> Any:
+    """The gradient of x; that of the weight is given."""
+    found = {"dweight": _room(call, "weight", x)}
+    dx = x.device.empty(x.shape, x.dtype)
+    weight, eps = call.saved("weight"), call.option("eps")
+    kernels.rms_norm_backward(call.dy(), x, dx, weight=weight, ds=ds, eps=eps, **found)
+    _give(call, found)
+    return dx
+
+
+def _give(call: Taped, found: dict[str, Any]) -> None:
+    for name, gradient in found.items():
+        if gradient is not None:
+            call.give(name.removeprefix("d"), gradient)
+
+
+@reads("x", "weight")
+def layer_norm(call: Taped) -> None:
+    call.give("x", _layer(call, call.saved("x")))
+
+
+@reads("x", "weight")
+def rms_norm(call: Taped) -> None:
+    call.give("x", _rms(call, call.saved("x")))
+
+
+@reads("x")
+def l2_norm(call: Taped) -> None:
+    x = call.saved("x")
+    dx = x.device.empty(x.shape, x.dtype)
+    kernels.l2_norm_backward(call.dy(), x, dx, eps=call.option("eps"))
+    call.give("x", dx)
+
+
+def _of_both(call: Taped, rule: Any) -> None:
+    """To a sum comes what its norm gives back, and what the sum itself gets."""
+    grad = call.dy("summed")
+    if call.dy() is not None:
+        grad = rule(call, call.saved("summed"), grad)
+    for name in ("x", "residual"):
+        call.give(name, grad)
+
+
+@reads("summed", "weight")
+def add_layer_norm(call: Taped) -> None:
+    _of_both(call, _layer)
+
+
+@reads("summed", "weight")
+def add_rms_norm(call: Taped) -> None:
+    _of_both(call, _rms)
+
+
+def _images(call: Taped, kernel: Any, *given: Any, **options: Any) -> None:
+    """What a backward kernel of images computes."""
+    dy, x = call.dy(), call.saved("x")
+    found = {"dweight": _room(call, "weight", x), "dbias": _room(call, "bias", x)}
+    dx = x.device.empty(x.shape, x.dtype)
+    weight, eps = call.saved("weight"), call.option("eps")
+    kernel(dy, x, *given, dx, weight=weight, eps=eps, **found, **options)
+    call.give("x", dx)
+    _give(call, found)
+
+
+@reads("x", "weight")
+def group_norm(call: Taped) -> None:
+    _images(call, kernels.group_norm_backward, groups=call.option("groups"))
+
+
+@reads("x", "weight", "saved")
+def batch_norm_training(call: Taped) -> None:
+    for name in ("running_mean", "running_variance", "saved"):
+        if call.shape(name) is not None and call.dy(name) is not None:
+            raise TapeError(f"[tape] batch_norm_training has no gradient rule for its {name}")
+    saved = call.saved("saved")
+    if saved is None:
+        raise TapeError("[tape] batch_norm_training has a gradient rule where it is given saved")
+    _images(call, kernels.batch_norm_backward, saved)
+
+
+@reads("x", "mean", "variance", "weight")
+def batch_norm(call: Taped) -> None:
+    """Of statistics that are given: an expression of each element, and sums by channel."""
+    dy, x, eps = call.dy(), call.saved("x"), call.option("eps")
+    by_channel = (1, -1, *[1] * (x.ndim - 2))
+    axes = (0, *range(2, x.ndim))
+    mean, variance, weight = (call.saved(n) for n in ("mean", "variance", "weight"))
+    factor = F.elementwise("rsqrt(v + eps)", v=variance, eps=eps).reshape(by_channel)
+    scale = factor if weight is None else factor * weight.astype("float32").reshape(by_channel)
+    if call.wants("x"):
+        call.give("x", F.elementwise("dy * scale", dy=dy, scale=scale))
+    rest = [n for n in ("mean", "variance", "weight") if call.wants(n)]
+    if rest:
+        text = "float32(dy) * (x - mean) * factor"
+        n = F.elementwise(text, dy=dy, x=x, mean=mean.reshape(by_channel), factor=factor)
+        along = F.sum(n, axis=axes)
+        if "weight" in rest:
+            call.give("weight", along)
+        if "variance" in rest:
+            call.give("variance", along * (scale * factor).reshape(-1) * -0.5)
+    total = F.sum(F.elementwise("float32(dy)", dy=dy), axis=axes)
+    if "mean" in rest:
+        call.give("mean", -total * scale.reshape(-1))
+    if call.wants("bias"):
+        call.give("bias", total)

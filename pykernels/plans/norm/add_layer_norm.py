@@ -1,0 +1,27 @@
+"""add_layer_norm: rows."""
+
+from __future__ import annotations
+
+from pykernels.layout import View
+from pykernels.plan import Caps, Scratch, Step
+
+from . import rows
+from .statistics import Norm
+
+__all__ = ["plan"]
+
+
+def plan(
+    caps: Caps,
+    scratch: Scratch,
+    x: View,
+    residual: View,
+    weight: View | None,
+    bias: View | None,
+    summed: View,
+    dst: View,
+    eps: float,
+) -> list[Step]:
+    """One dispatch for rows that registers hold."""
+    norm = Norm("add_layer_norm", True, eps)
+    return rows.plan(caps, scratch, norm, x, residual, weight, bias, summed, dst)

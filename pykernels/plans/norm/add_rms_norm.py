@@ -1,0 +1,26 @@
+"""add_rms_norm: rows."""
+
+from __future__ import annotations
+
+from pykernels.layout import View
+from pykernels.plan import Caps, Scratch, Step
+
+from . import rows
+from .statistics import Norm
+
+__all__ = ["plan"]
+
+
+def plan(
+    caps: Caps,
+    scratch: Scratch,
+    x: View,
+    residual: View,
+    weight: View | None,
+    summed: View,
+    dst: View,
+    eps: float,
+) -> list[Step]:
+    """One dispatch for rows that registers hold."""
+    norm = Norm("add_rms_norm", False, eps)
+    return rows.plan(caps, scratch, norm, x, residual, weight, None, summed, dst)

@@ -1,0 +1,30 @@
+"""batch_norm: one pass with what is known of each channel."""
+
+from __future__ import annotations
+
+from pykernels.layout import View
+from pykernels.plan import Caps, Scratch, Step
+
+from .channels import check, normalised
+from .statistics import Norm, Statistics, check_affine, dense, repeat
+
+__all__ = ["plan"]
+
+OP = "batch_norm"
+
+
+def plan(
+    caps: Caps, scratch: Scratch, x: View, mean: View, variance: View, weight: View | None,
+    bias: View | None, dst: View, eps: float,
+) -> list[Step]:  # fmt: skip
+    """One dispatch of each part."""
+    check(OP, x, dst=dst)
+    check_affine(OP, x.shape[1], mean=mean, variance=variance, weight=weight, bias=bias)
+    if x.size == 0:
+        return []
+    steps: list[Step] = []
+    near = [dense(caps, scratch, v, "float32", steps) or v for v in (mean, variance)]
+    pivot, squares = [repeat(v, x.shape, (1,)) for v in near]
+    known = Statistics(pivot, None, squares, 1)
+    norm = Norm(OP, True, eps)
+    return [*steps, *normalised(caps, scratch, norm, x, known, weight, bias, dst, 0)]

@@ -1,0 +1,25 @@
+"""l2_norm_backward: rows."""
+
+from __future__ import annotations
+
+from pykernels.layout import View
+from pykernels.plan import Caps, Scratch, Step
+
+from . import rows_backward
+from .rows_backward import choose
+from .statistics import Norm
+
+__all__ = ["choose", "plan"]
+
+
+def plan(
+    caps: Caps,
+    scratch: Scratch,
+    dy: View,
+    x: View,
+    dst: View,
+    eps: float,
+) -> list[Step]:
+    """One pass for rows that registers hold, and the sums of what it leaves."""
+    norm = Norm("l2_norm_backward", False, eps, l2=True)
+    return rows_backward.plan(caps, scratch, norm, dy, x, None, None, None, None, dst)

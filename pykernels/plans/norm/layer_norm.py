@@ -1,0 +1,25 @@
+"""layer_norm: rows."""
+
+from __future__ import annotations
+
+from pykernels.layout import View
+from pykernels.plan import Caps, Scratch, Step
+
+from . import rows
+from .statistics import Norm
+
+__all__ = ["plan"]
+
+
+def plan(
+    caps: Caps,
+    scratch: Scratch,
+    x: View,
+    weight: View | None,
+    bias: View | None,
+    dst: View,
+    eps: float,
+) -> list[Step]:
+    """One dispatch for rows that registers hold."""
+    norm = Norm("layer_norm", True, eps)
+    return rows.plan(caps, scratch, norm, x, None, weight, bias, None, dst)

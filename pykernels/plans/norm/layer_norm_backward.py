@@ -1,0 +1,29 @@
+"""layer_norm_backward: rows."""
+
+from __future__ import annotations
+
+from pykernels.layout import View
+from pykernels.plan import Caps, Scratch, Step
+
+from . import rows_backward
+from .rows_backward import choose
+from .statistics import Norm
+
+__all__ = ["choose", "plan"]
+
+
+def plan(
+    caps: Caps,
+    scratch: Scratch,
+    dy: View,
+    x: View,
+    weight: View | None,
+    ds: View | None,
+    dweight: View | None,
+    dbias: View | None,
+    dst: View,
+    eps: float,
+) -> list[Step]:
+    """One pass for rows that registers hold, and the sums of what it leaves."""
+    norm = Norm("layer_norm_backward", True, eps)
+    return rows_backward.plan(caps, scratch, norm, dy, x, weight, ds, dweight, dbias, dst)

@@ -1,0 +1,118 @@
+"""What norms know of x: its statistics, for each element of x by a view that repeats them."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from pykernels.dtypes import DTypeName
+from pykernels.errors import ShapeError
+from pykernels.layout import Ints, View
+from pykernels.plan import Caps, Scratch, Step
+from pykernels.plans.copy import cpy
+from pykernels.plans.reduce import reduction
+
+__all__ = [
+    "Affine",
+    "Norm",
+    "Statistics",
+    "affine",
+    "as_float",
+    "check_affine",
+    "dense",
+    "repeat",
+    "statistics",
+]
+
+
+class Norm(NamedTuple):
+    """Which norm: its name, whether it subtracts a mean, and what keeps a divisor from 0: of `l2`
+    the length itself, else added to the variance or the mean square."""
+
+    op: str
+    mean: bool
+    eps: float
+    l2: bool = False
+
+
+class Statistics(NamedTuple):
+    """float32 views, alike in strides: the mean is `pivot + offset`, and `squares` the sum over
+    `elements` of them of squared differences from it. None: 0."""
+
+    pivot: View | None
+    offset: View | None
+    squares: View
+    elements: float
+
+
+class Affine(NamedTuple):
+    """Factor and summand of each element, None where there is none."""
+
+    weight: View | None
+    bias: View | None
+
+
+def statistics(
+    caps: Caps, scratch: Scratch, norm: Norm, x: View, axes: Ints
+) -> tuple[list[Step], Statistics]:
+    """Statistics over some axes of x, of which there are elements, in the shape of x."""
+    steps, words = reduction.states(caps, scratch, "var" if norm.mean else "norm_2", x, axes)
+    rest = tuple([a for a in range(x.ndim) if a not in axes])
+    found = [repeat(word, x.shape, rest) for word in words]
+    count = math.prod([x.shape[a] for a in axes])
+    if not norm.mean:
+        return steps, Statistics(None, None, found[0], count)
+    return steps, Statistics(found[0], found[1], found[2], count)
+
+
+def repeat(view: View, shape: Ints, axes: Ints) -> View:
+    """A view whose axes are these of `shape`, repeated along all others."""
+    strides = [0] * len(shape)
+    for axis, step in zip(axes, view.strides, strict=True):
+        strides[axis] = step
+    return view.with_layout(shape, strides)
+
+
+def check_affine(op: str, size: int, **given: View | None) -> None:
+    """ShapeError where weight or bias is not one element for each of `size`."""
+    for name, view in given.items():
+        if view is not None and view.shape != (size,):
+            raise ShapeError(f"[{op}] {name} must have shape ({size},) but has {view.shape}")
+
+
+def as_float(caps: Caps, scratch: Scratch, view: View, steps: list[Step]) -> View:
+    """The view, or a copy in float32, made by what is appended to `steps`."""
+    if view.dtype.name == "float32":
+        return view
+    near = scratch.empty(view.shape, "float32")
+    steps += cpy.plan(caps, scratch, view, near)
+    return near
+
+
+def dense(
+    caps: Caps, scratch: Scratch, view: View | None, name: DTypeName, steps: list[Step]
+) -> View | None:
+    """The view, or a copy that is contiguous, aligned for vectors, and of this dtype."""
+    if view is None or (
+        view.dtype.name == name and view.contiguous and view.aligned(4 * view.dtype.itemsize, ())
+    ):
+        return view
+    near = scratch.empty(view.shape, name)
+    steps += cpy.plan(caps, scratch, view, near)
+    return near
+
+
+def affine(
+    caps: Caps, scratch: Scratch, weight: View | None, bias: View | None, steps: list[Step]
+) -> Affine:
+    """Weight and bias in float32 with the same strides, made by what is appended to `steps`."""
+    weight = as_float(caps, scratch, weight, steps) if weight else None
+    bias = as_float(caps, scratch, bias, steps) if bias else None
+    if weight is None or bias is None or weight.strides == bias.strides:
+        return Affine(weight, bias)
+    found = []
+    for apart in (weight, bias):
+        near = scratch.empty(apart.shape, "float32")
+        steps += cpy.plan(caps, scratch, apart, near)
+        found.append(near)
+    return Affine(*found)
