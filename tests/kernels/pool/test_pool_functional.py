@@ -48,6 +48,27 @@ def test_torchs_values_and_gradients(dev: pk.Device, name: str) -> None:
             assert index.numpy().tolist() == array(case["index"], "int64").tolist(), told
 
 
+def test_the_tape_finds_positions_that_nobody_kept(dev: pk.Device) -> None:
+    """Of kernels that were called without an index; dy of a view, images whose channels are last."""
+    x = np.random.default_rng(7).normal(size=(2, 6, 7, 4)).astype("float32").transpose(0, 3, 1, 2)
+    t = dev.tensor(np.ascontiguousarray(x.transpose(0, 2, 3, 1))).transpose(0, 3, 1, 2)
+    calls: list[tuple[Any, dict[str, Any], tuple[int, int]]] = [
+        (kernels.max_pool2d, {"kernel": 3, "stride": 2, "padding": 1}, (3, 4)),
+        (kernels.adaptive_max_pool2d, {}, (2, 3)),
+    ]
+    for run, options, size in calls:
+        dst = dev.empty((2, 4, *size))
+        seed = dev.rand((2, *size, 4), seed=8)
+        with pk.Tape() as tape:
+            run(t, dst, **options)
+            loss = pk.sum(dst.transpose(0, 2, 3, 1) * seed)
+        (found,) = tape.gradient(loss, [t])
+        index = getattr(reference, run.__name__)(x, dst.shape, index=x, **options)[0]
+        back = getattr(reference, f"{run.__name__}_backward")
+        want = back(seed.numpy().transpose(0, 3, 1, 2), index, x.shape, **options)
+        np.testing.assert_allclose(found.numpy(), want, atol=1e-6)
+
+
 def test_gradients_of_functions(dev: pk.Device) -> None:
     """With torch's arguments and sizes, of images without N and of numpy arrays."""
     rng = np.random.default_rng(1)
