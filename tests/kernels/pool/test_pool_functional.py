@@ -49,7 +49,7 @@ def test_torchs_values_and_gradients(dev: pk.Device, name: str) -> None:
 
 
 def test_the_tape_finds_positions_that_nobody_kept(dev: pk.Device) -> None:
-    """Of kernels that were called without an index; dy of a view, images whose channels are last."""
+    """Of kernels that were called without an index; images and dy have their channels last."""
     x = np.random.default_rng(7).normal(size=(2, 6, 7, 4)).astype("float32").transpose(0, 3, 1, 2)
     t = dev.tensor(np.ascontiguousarray(x.transpose(0, 2, 3, 1))).transpose(0, 3, 1, 2)
     calls: list[tuple[Any, dict[str, Any], tuple[int, int]]] = [
