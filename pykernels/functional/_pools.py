@@ -120,7 +120,8 @@ def windows(
     op: str, axes: int, kernel: Any, stride: Any, padding: Any, dilation: Any = 1
 ) -> Windows:
     """The windows of a call, in torch's forms of pairs: the same object for the same ones."""
-    given = [None if stride is None or stride == () else numbers(op, "stride", stride)]
+    none = stride is None or (isinstance(stride, list | tuple) and not stride)
+    given = [None if none else numbers(op, "stride", stride)]
     given += [numbers(op, *v) for v in (("padding", padding), ("dilation", dilation))]
     return _windows(op, axes, numbers(op, "kernel_size", kernel), *given)
 
