@@ -22,13 +22,22 @@ fn rank_of(v: ${V}) -> ${U} {
 // Along the axes of images and of results window o is [start, end), in steps of `dilation`, and has
 // end - start elements of a mean, both clamped to what counts: the padding, or the image alone.
 //% macro windows(lengths)
+${quotient()}
 //% for a in "hw"
-fn start_${a}(o: u32) -> i32 { return i32(o * p.step_${a} / p.unit_${a}) - p.pad_${a}; }
-fn end_${a}(o: u32) -> i32 { return i32((o * p.step_${a} + p.last_${a}) / p.unit_${a}) - p.pad_${a}; }
+fn start_${a}(o: u32) -> i32 { return i32(quotient(o * p.step_${a}, p.unit_${a})) - p.pad_${a}; }
+fn end_${a}(o: u32) -> i32 { return i32(quotient(o * p.step_${a} + p.last_${a}, p.unit_${a})) - p.pad_${a}; }
 //% if lengths
 fn length_${a}(o: u32) -> i32 { return min(end_${a}(o), p.high_${a}) - max(start_${a}(o), p.low_${a}); }
 //% endif
 //% endfor
+//% endmacro
+
+// The unit is 1 for most windows, and the branch the same for all.
+//% macro quotient()
+fn quotient(a: u32, unit: u32) -> u32 {
+  if (unit == 1u) { return a; }
+  return a / unit;
+}
 //% endmacro
 
 // What a mean of so many rows and columns is divided by; p.divisor, unless it is 0.

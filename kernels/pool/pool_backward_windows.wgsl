@@ -51,6 +51,8 @@
 //% if OP == "avg"
 ${pool.windows(true)}
 ${pool.divisor()}
+//% else
+${pool.quotient()}
 //% endif
 
 @compute @workgroup_size(256)
@@ -74,8 +76,9 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 
   // Windows [first, end) reach around the element.
 //% for a, o, size in (("h", "y", "rows"), ("w", "x", "cols"))
-  let first_${o} = (max(${o} * p.back_step_${a} + p.before_${a}, p.reach_${a}) - p.reach_${a}) / p.back_unit_${a};
-  let end_${o} = min((${o} * p.back_step_${a} + p.after_${a}) / p.back_unit_${a}, p.${size});
+  let before_${o} = max(${o} * p.back_step_${a} + p.before_${a}, p.reach_${a}) - p.reach_${a};
+  let first_${o} = quotient(before_${o}, p.back_unit_${a});
+  let end_${o} = min(quotient(${o} * p.back_step_${a} + p.after_${a}, p.back_unit_${a}), p.${size});
 //% endfor
   let base = p.dy_off + image * p.dy_ns + channel * p.dy_cs;
 //% if OP == "max"

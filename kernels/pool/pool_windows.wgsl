@@ -42,6 +42,12 @@
 ${pool.windows(OP == "avg")}
 ${pool.divisor() if OP == "avg" else pool.keys(V)}
 
+// The first element of a window at or after 0.
+fn first_inside(start: i32, dilation: i32) -> i32 {
+  if (dilation == 1) { return max(start, 0); }
+  return start + (max(-start, 0) + dilation - 1) / dilation * dilation;
+}
+
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let i = group_id(wg) * 256u + li;
@@ -65,9 +71,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let start_x = start_w(ox);
   let end_y = min(end_h(oy), p.height);
   let end_x = min(end_w(ox), p.width);
-  // The first elements at or after 0.
-  let first_y = start_y + (max(-start_y, 0) + p.dilation_h - 1) / p.dilation_h * p.dilation_h;
-  let first_x = start_x + (max(-start_x, 0) + p.dilation_w - 1) / p.dilation_w * p.dilation_w;
+  let first_y = first_inside(start_y, p.dilation_h);
+  let first_x = first_inside(start_x, p.dilation_w);
   let base = p.x_off + image * p.x_ns + channel * p.x_cs;
 //% if OP == "avg"
   var sum = ${F}();

@@ -12,6 +12,8 @@ import numpy as np
 from pykernels._generated.ops.reductions import RESULTS
 from pykernels.plans.conv.geometry import ORDERS, geometry, pair, transposed_size
 from pykernels.plans.move.nonzero_offsets import CHUNK
+from pykernels.plans.pool.windows import output_size
+from pykernels.plans.pool.windows import pair as sides
 from pykernels.plans.resize.windows import windows
 
 Shape: TypeAlias = tuple[int, ...]
@@ -23,10 +25,11 @@ __all__ = ["GIVEN", "shapes"]
 # Outputs that keep elements, or have sizes that no input tells.
 GIVEN = frozenset(
     {
-        "adam_step", "adamw_step", "bincount", "bincount_weights", "clip_by_norm",
-        "conv2d_backward_input", "conv2d_backward_weight", "col2im", "nonzero", "pad", "resize",
-        "scatter", "scatter_add", "set_rows", "sgd_step", "step_advance", "timestep_embedding",
-        "top_k",
+        "adam_step", "adamw_step", "adaptive_avg_pool2d", "adaptive_avg_pool2d_backward",
+        "adaptive_max_pool2d", "adaptive_max_pool2d_backward", "avg_pool2d_backward", "bincount",
+        "bincount_weights", "clip_by_norm", "col2im", "conv2d_backward_input",
+        "conv2d_backward_weight", "max_pool2d_backward", "nonzero", "pad", "resize", "scatter",
+        "scatter_add", "set_rows", "sgd_step", "step_advance", "timestep_embedding", "top_k",
     }
 )  # fmt: skip
 
@@ -107,6 +110,18 @@ def _im2col(t: Shapes, o: Options) -> dict[str, Shape]:
     return {"dst": (n, c * math.prod(found.kernel), math.prod(found.out))}
 
 
+def _pool(t: Shapes, o: Options) -> dict[str, Shape]:
+    """With whole windows only: the number is not rounded up."""
+    op = "pool"
+    kernel, stride = sides(op, "kernel", o["kernel"], 1), o["stride"] or o["kernel"]
+    each = zip(
+        t["x"][2:], kernel, sides(op, "stride", stride, 1), sides(op, "padding", o["padding"], 0),
+        sides(op, "dilation", o.get("dilation", 1), 1), strict=True,
+    )  # fmt: skip
+    dst = (*t["x"][:2], *(output_size(op, *numbers, ceil=False) for numbers in each))
+    return {"dst": dst, "index": dst} if "dilation" in o else {"dst": dst}
+
+
 def _kernel(w: Shape) -> tuple[int, int]:
     return w[2], w[3]
 
@@ -122,6 +137,8 @@ def _ordered(shape: Shape, o: Options) -> Shape:
 
 
 _SHAPES: dict[str, Callable[[Shapes, Options], dict[str, Shape]]] = {
+    "avg_pool2d": _pool,
+    "max_pool2d": _pool,
     "median": lambda t, o: {"dst": t["x"][:-1]},
     "searchsorted": lambda t, o: {"dst": t["values"]},
     "conv2d": _conv2d,

@@ -3,6 +3,7 @@ row, and the sizes of results."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -22,6 +23,7 @@ from ._images import numbers, single
 
 __all__ = [
     "Pair", "PoolCall", "Windows", "adaptive", "adaptive_mean", "averaged", "gradient", "pooled",
+    "windows",
 ]  # fmt: skip
 
 Pair: TypeAlias = int | Sequence[int]
@@ -36,7 +38,7 @@ class PoolCall(Call):
     def __init__(
         self, kernel: Kernel, op: str, axes: int, *arrays: Array | None, out: Tensor | None = None
     ) -> None:
-        super().__init__(replace(kernel, name=op), *arrays, out=out)
+        super().__init__(_named(kernel, op), *arrays, out=out)
         self.op, self.axes = op, axes
         self._single: bool | None = None  # is there no axis N?
 
@@ -72,18 +74,24 @@ class PoolCall(Call):
 
 
 class Windows:
-    """kernel_size, stride, padding and dilation of a call, as pairs."""
+    """kernel_size, stride, padding and dilation of a call, as pairs, and as kernels take them: all
+    but the last in `options`, dilation in `gaps`."""
 
     def __init__(
-        self, op: str, axes: int, kernel: Any, stride: Any, padding: Any, dilation: Any = 1
+        self, op: str, axes: int, kernel: Any, stride: Any, padding: Any, dilation: Any
     ) -> None:
         self.op = op
         self.kernel = _sides(op, "kernel_size", kernel, axes, 1, 1)
         self.stride = self.kernel
-        if stride is not None and stride != ():
+        if stride is not None:
             self.stride = _sides(op, "stride", stride, axes, 1, 1)
         self.padding = _sides(op, "padding", padding, axes, 0, 0)
         self.dilation = _sides(op, "dilation", dilation, axes, 1, 1)
+        self.gaps = _short(self.dilation)
+        self.options: dict[str, Any] = {
+            "kernel": _short(self.kernel), "stride": _short(self.stride),
+            "padding": _short(self.padding),
+        }  # fmt: skip
 
     def size(self, image: tuple[int, int], ceil_mode: bool) -> tuple[int, int]:
         """The size of the results of images."""
@@ -102,16 +110,32 @@ class Windows:
             )
         return out[0], out[1]
 
-    def options(self) -> dict[str, tuple[int, int]]:
-        """What kernels of means take."""
-        return {"kernel": self.kernel, "stride": self.stride, "padding": self.padding}
+
+def _short(sides: tuple[int, int]) -> int | tuple[int, int]:
+    """One integer where it stands for both: a call with integers takes less time."""
+    return sides[0] if sides[0] == sides[1] else sides
+
+
+def windows(
+    op: str, axes: int, kernel: Any, stride: Any, padding: Any, dilation: Any = 1
+) -> Windows:
+    """The windows of a call, in torch's forms of pairs: the same object for the same ones."""
+    none = stride is None or (isinstance(stride, list | tuple) and not stride)
+    given = [None if none else numbers(op, "stride", stride)]
+    given += [numbers(op, *v) for v in (("padding", padding), ("dilation", dilation))]
+    return _windows(op, axes, numbers(op, "kernel_size", kernel), *given)
+
+
+# After `numbers`, whose results are integers or what another check refuses.
+_windows = functools.lru_cache(maxsize=4096)(Windows)
+_named = functools.lru_cache(maxsize=None)(lambda kernel, op: replace(kernel, name=op))
 
 
 def _sides(op: str, name: str, value: Any, axes: int, least: int, first: int) -> tuple[int, int]:
     """(rows, columns); a signal has one row, for which `first` stands."""
     if axes == 1:
         return first, pair(op, name, single(op, name, value), least)[1]
-    return pair(op, name, numbers(op, name, value), least)
+    return pair(op, name, value, least)
 
 
 def pooled(
@@ -123,12 +147,10 @@ def pooled(
     size = w.size((t.shape[2], t.shape[3]), ceil_mode)
     result, dst = call.result(t, size, t.dtype)
     found, index = _indices(call, t, size) if both or active else (None, None)
-    kernels.max_pool2d(t, dst, index=index, dilation=w.dilation, **w.options())
-    return (
-        (call.leave(result), call.leave(found))
-        if both and found is not None
-        else call.leave(result)
-    )
+    kernels.max_pool2d(t, dst, index=index, dilation=w.gaps, **w.options)
+    if both and found is not None:
+        return call.leave(result), call.leave(found)
+    return call.leave(result)
 
 
 def _indices(call: PoolCall, t: Tensor, size: tuple[int, int]) -> tuple[Tensor, Tensor]:
@@ -146,9 +168,7 @@ def averaged(
     """avg_pool2d or avg_pool1d."""
     t = call.images("x", x)
     result, dst = call.result(t, w.size((t.shape[2], t.shape[3]), ceil_mode), t.dtype)
-    kernels.avg_pool2d(
-        t, dst, count_include_pad=include_pad, divisor_override=divisor, **w.options()
-    )
+    kernels.avg_pool2d(t, dst, count_include_pad=include_pad, divisor_override=divisor, **w.options)
     return call.leave(result)
 
 
@@ -162,11 +182,9 @@ def adaptive(
     result, dst = call.result(t, size, t.dtype)
     found, index = _indices(call, t, size) if both or active else (None, None)
     kernels.adaptive_max_pool2d(t, dst, index=index)
-    return (
-        (call.leave(result), call.leave(found))
-        if both and found is not None
-        else call.leave(result)
-    )
+    if both and found is not None:
+        return call.leave(result), call.leave(found)
+    return call.leave(result)
 
 
 def adaptive_mean(call: PoolCall, x: Array, output_size: Any) -> Array:

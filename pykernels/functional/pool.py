@@ -12,7 +12,7 @@ from pykernels._generated.kernels.max_pool2d import KERNEL as MAX
 from pykernels.arrays import Array, NDArray
 from pykernels.device import Tensor
 
-from ._pools import Pair, PoolCall, Windows, adaptive, adaptive_mean, averaged, pooled
+from ._pools import Pair, PoolCall, adaptive, adaptive_mean, averaged, pooled, windows
 
 __all__ = ["adaptive_avg_pool2d", "adaptive_max_pool2d", "avg_pool2d", "max_pool2d"]
 
@@ -83,7 +83,7 @@ def max_pool2d(
         DTypeError and what `pykernels.kernels.max_pool2d` raises.
     """
     op = "max_pool2d"
-    w = Windows(op, 2, kernel_size, stride, padding, dilation)
+    w = windows(op, 2, kernel_size, stride, padding, dilation)
     return pooled(PoolCall(MAX, op, 2, x, out=out), x, w, ceil_mode, return_indices)
 
 
@@ -141,7 +141,7 @@ def avg_pool2d(
         DTypeError and what `pykernels.kernels.avg_pool2d` raises.
     """
     op = "avg_pool2d"
-    w = Windows(op, 2, kernel_size, stride, padding)
+    w = windows(op, 2, kernel_size, stride, padding)
     call = PoolCall(AVG, op, 2, x, out=out)
     return averaged(call, x, w, ceil_mode, count_include_pad, divisor_override)
 

@@ -11,7 +11,7 @@ from pykernels._generated.kernels.max_pool2d import KERNEL as MAX
 from pykernels.arrays import Array, NDArray
 from pykernels.device import Tensor
 
-from ._pools import PoolCall, Windows, adaptive, adaptive_mean, averaged, pooled
+from ._pools import PoolCall, adaptive, adaptive_mean, averaged, pooled, windows
 
 __all__ = ["adaptive_avg_pool1d", "adaptive_max_pool1d", "avg_pool1d", "max_pool1d"]
 
@@ -79,7 +79,7 @@ def max_pool1d(
         DTypeError and what `pykernels.kernels.max_pool2d` raises.
     """
     op = "max_pool1d"
-    w = Windows(op, 1, kernel_size, stride, padding, dilation)
+    w = windows(op, 1, kernel_size, stride, padding, dilation)
     return pooled(PoolCall(MAX, op, 1, x, out=out), x, w, ceil_mode, return_indices)
 
 
@@ -131,7 +131,7 @@ def avg_pool1d(
         DTypeError and what `pykernels.kernels.avg_pool2d` raises.
     """
     op = "avg_pool1d"
-    w = Windows(op, 1, kernel_size, stride, padding)
+    w = windows(op, 1, kernel_size, stride, padding)
     call = PoolCall(AVG, op, 1, x, out=out)
     return averaged(call, x, w, ceil_mode, count_include_pad, None)
 

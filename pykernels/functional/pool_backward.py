@@ -13,7 +13,7 @@ from pykernels._generated.kernels.max_pool2d_backward import KERNEL as MAX
 from pykernels.arrays import Array, NDArray
 from pykernels.device import Tensor
 
-from ._pools import Pair, Windows, gradient
+from ._pools import Pair, gradient, windows
 
 __all__ = [
     "adaptive_avg_pool2d_backward", "adaptive_max_pool2d_backward", "avg_pool2d_backward",
@@ -76,8 +76,8 @@ def max_pool2d_backward(
         ArgumentError: another argument is unusable.
         DTypeError and what `pykernels.kernels.max_pool2d_backward` raises.
     """
-    w = Windows(MAX.name, 2, kernel_size, stride, padding, dilation)
-    options = {**w.options(), "dilation": w.dilation}
+    w = windows(MAX.name, 2, kernel_size, stride, padding, dilation)
+    options = {**w.options, "dilation": w.gaps}
     return gradient(MAX, kernels.max_pool2d_backward, dy, index, input_size, options, out)
 
 
@@ -134,9 +134,9 @@ def avg_pool2d_backward(
         ArgumentError: another argument is unusable.
         DTypeError and what `pykernels.kernels.avg_pool2d_backward` raises.
     """
-    w = Windows(AVG.name, 2, kernel_size, stride, padding)
+    w = windows(AVG.name, 2, kernel_size, stride, padding)
     counts = {"count_include_pad": count_include_pad, "divisor_override": divisor_override}
-    options = {**w.options(), **counts}
+    options = {**w.options, **counts}
     return gradient(AVG, kernels.avg_pool2d_backward, dy, None, input_size, options, out)
 
 

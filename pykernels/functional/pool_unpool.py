@@ -12,7 +12,7 @@ from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.host import shape_of
 
-from ._pools import Pair, PoolCall, Windows
+from ._pools import Pair, PoolCall, Windows, windows
 
 __all__ = ["max_unpool1d", "max_unpool2d"]
 
@@ -72,7 +72,7 @@ def max_unpool1d(
         DTypeError and what `pykernels.kernels.scatter` raises.
     """
     op = "max_unpool1d"
-    w = Windows(op, 1, kernel_size, stride, padding)
+    w = windows(op, 1, kernel_size, stride, padding)
     return _unpooled(PoolCall(SCATTER, op, 1, x, indices, out=out), x, indices, w, output_size)
 
 
@@ -132,7 +132,7 @@ def max_unpool2d(
         DTypeError and what `pykernels.kernels.scatter` raises.
     """
     op = "max_unpool2d"
-    w = Windows(op, 2, kernel_size, stride, padding)
+    w = windows(op, 2, kernel_size, stride, padding)
     return _unpooled(PoolCall(SCATTER, op, 2, x, indices, out=out), x, indices, w, output_size)
 
 

@@ -23,10 +23,13 @@ def max_pool2d(call: Taped) -> None:
 
 @reads("x", "index")
 def adaptive_max_pool2d(call: Taped) -> None:
-    dst = _like_x(call)
-    kernels.adaptive_max_pool2d_backward(
-        call.dy(), _index(call, kernels.adaptive_max_pool2d, {}), dst
-    )
+    dy, index, dst = call.dy(), _index(call, kernels.adaptive_max_pool2d, {}), _like_x(call)
+    if dy.shape[2:] == (1, 1):  # one element of each image
+        n, c, rows, cols = dst.shape
+        kernels.fill(dst, 0)
+        kernels.scatter(dy[..., 0], index[..., 0], dst.reshape(n, c, rows * cols), check=False)
+    else:
+        kernels.adaptive_max_pool2d_backward(dy, index, dst)
     call.give("x", dst)
 
 
@@ -39,9 +42,9 @@ def avg_pool2d(call: Taped) -> None:
 
 @reads()
 def adaptive_avg_pool2d(call: Taped) -> None:
-    n, c, rows, cols = call.shape("x") or ()
-    if call.shape("dst") == (n, c, 1, 1):
-        call.give("x", call.dy() / (rows * cols))  # repeats
+    shape: Any = call.shape("x")
+    if call.dy().shape[2:] == (1, 1):
+        call.give("x", call.dy() / (shape[2] * shape[3]))  # repeats
         return
     dst = _like_x(call)
     kernels.adaptive_avg_pool2d_backward(call.dy(), dst)
@@ -55,9 +58,10 @@ def _like_x(call: Taped) -> Tensor:
 
 def _index(call: Taped, run: Any, options: dict[str, Any]) -> Tensor:
     """The positions that the call wrote; a call of a kernel may have had no room for them."""
-    index: Tensor | None = call.saved("index")
-    if index is None:
-        x, dy = call.saved("x"), call.dy()
-        index = dy.device.empty(dy.shape, "int32")
-        run(x, dy.device.empty(dy.shape, x.dtype), index=index, **options)
+    kept: Tensor | None = call.saved("index")
+    if kept is not None:
+        return kept
+    x, dy = call.saved("x"), call.dy()
+    index: Tensor = dy.device.empty(dy.shape, "int32")
+    run(x, dy.device.empty(dy.shape, x.dtype), index=index, **options)
     return index

@@ -15,6 +15,7 @@ __all__ = [
 
 Pair: TypeAlias = int | tuple[int, int]
 OptionalPair: TypeAlias = int | tuple[int, int] | None
+MOST = 1 << 31
 
 
 class Axis(NamedTuple):
@@ -46,7 +47,8 @@ def windows(
     include_pad: bool = True,
 ) -> Windows:
     """The windows of images of `size` whose results have the size `out`."""
-    k, s = pair(op, "kernel", kernel, 1), pair(op, "stride", stride or kernel, 1)
+    k = pair(op, "kernel", kernel, 1)
+    s = k if stride is None else pair(op, "stride", stride, 1)
     p, d = pair(op, "padding", padding, 0), pair(op, "dilation", dilation, 1)
     found = []
     for a in range(2):
@@ -60,6 +62,8 @@ def windows(
                 f"but have {out[a]}"
             )
         reach = d[a] * (k[a] - 1) + 1
+        if size[a] + 2 * p[a] + reach >= MOST:
+            raise LimitError(f"windows of {k[a]} elements, {d[a]} apart, go beyond 32 bits")
         edge = p[a] if include_pad else 0
         found.append(Axis(size[a], out[a], s[a], reach, 1, p[a], d[a], -edge, size[a] + edge))
     return (found[0], found[1])
@@ -91,7 +95,7 @@ def adaptive_windows(op: str, size: tuple[int, int], out: tuple[int, int]) -> Wi
             found.append(Axis(n, m, n // m, n // m, 1, 0, 1, 0, n))
         else:
             found.append(Axis(n, m, n, n + m - 1, m, 0, 1, 0, n))
-        if (n + 1) * (m + 1) >= 1 << 31:
+        if (n + 1) * (m + 1) >= MOST:
             raise LimitError(f"{m} windows of {n} elements go beyond 32 bits")
     return (found[0], found[1])
 
@@ -108,17 +112,18 @@ def check_images(op: str, image: str, x: View, result: str, dst: View) -> None:
             f"[{op}] {image} and {result} must have rows and columns but have shapes {x.shape} and "
             f"{dst.shape}"
         )
-    if x.shape[2] * x.shape[3] >= 1 << 31:
+    if x.shape[2] * x.shape[3] >= MOST:
         raise LimitError(f"positions in images of {x.shape[2:]} go beyond 32 bits")
 
 
 def pair(op: str, name: str, value: Pair, least: int) -> tuple[int, int]:
-    """An integer for both axes, or two, from `least` up."""
+    """An integer for both axes, or two, from `least` up and below 2**31."""
     if isinstance(value, str):
         raise ArgumentError(f"[{op}] {name} must be one or two integers but is {value!r}")
     both = value if isinstance(value, tuple) else (value, value)
-    if len(both) != 2 or None in both or min(both) < least:
+    if len(both) != 2 or None in both or min(both) < least or max(both) >= MOST:
         raise ArgumentError(
-            f"[{op}] {name} must be one or two integers from {least} up but is {value!r}"
+            f"[{op}] {name} must be one or two integers from {least} up, below 2**31, but is "
+            f"{value!r}"
         )
     return both

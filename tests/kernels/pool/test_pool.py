@@ -58,6 +58,8 @@ class Calls:
     """Pools of one dtype and their gradients, in one case."""
 
     def __init__(self, dev: pk.Device, dtype: str) -> None:
+        if dtype == "float16" and "shader-f16" not in dev.features:
+            pytest.skip("computed by the texts of float32")
         self.case, self.dtype = Case(dev), dtype
         self.calls: list[Any] = []
         self.wants: list[Any] = []

@@ -48,6 +48,27 @@ def test_torchs_values_and_gradients(dev: pk.Device, name: str) -> None:
             assert index.numpy().tolist() == array(case["index"], "int64").tolist(), told
 
 
+def test_the_tape_finds_positions_that_nobody_kept(dev: pk.Device) -> None:
+    """Of kernels that were called without an index; images and dy have their channels last."""
+    x = np.random.default_rng(7).normal(size=(2, 6, 7, 4)).astype("float32").transpose(0, 3, 1, 2)
+    t = dev.tensor(np.ascontiguousarray(x.transpose(0, 2, 3, 1))).transpose(0, 3, 1, 2)
+    calls: list[tuple[Any, dict[str, Any], tuple[int, int]]] = [
+        (kernels.max_pool2d, {"kernel": 3, "stride": 2, "padding": 1}, (3, 4)),
+        (kernels.adaptive_max_pool2d, {}, (2, 3)),
+    ]
+    for run, options, size in calls:
+        dst = dev.empty((2, 4, *size))
+        seed = dev.rand((2, *size, 4), seed=8)
+        with pk.Tape() as tape:
+            run(t, dst, **options)
+            loss = pk.sum(dst.transpose(0, 2, 3, 1) * seed)
+        (found,) = tape.gradient(loss, [t])
+        index = getattr(reference, run.__name__)(x, dst.shape, index=x, **options)[0]
+        back = getattr(reference, f"{run.__name__}_backward")
+        want = back(seed.numpy().transpose(0, 3, 1, 2), index, x.shape, **options)
+        np.testing.assert_allclose(found.numpy(), want, atol=1e-6)
+
+
 def test_gradients_of_functions(dev: pk.Device) -> None:
     """With torch's arguments and sizes, of images without N and of numpy arrays."""
     rng = np.random.default_rng(1)
@@ -134,7 +155,10 @@ def test_pools_reject(dev: pk.Device) -> None:
         (lambda: pk.max_pool1d(x, 2), pk.ShapeError, r"axes \(N, C, L\), the first may"),
         (lambda: pk.max_pool2d(index, 2), pk.DTypeError, "float32 or float16 but is int32"),
         (lambda: pk.max_pool2d(x, 2, out=x), pk.ShapeError, r"out must have shape \(1, 2, 3, 3\)"),
-        (lambda: pk.avg_pool2d(x, 2, divisor_override=0), pk.ArgumentError, "must not be 0"),
+        (lambda: pk.avg_pool2d(x, 2, divisor_override=0), pk.ArgumentError, "64 bits, not 0"),
+        (lambda: pk.avg_pool2d(x, 2, divisor_override=10**40), pk.ArgumentError, "of 64 bits"),
+        (lambda: pk.max_pool2d(x, 1, 1 << 31), pk.ArgumentError, r"from 1 up, below 2\*\*31"),
+        (lambda: pk.max_pool2d(x, 1 << 30, padding=1 << 29), pk.LimitError, "beyond 32 bits"),
         (lambda: pk.max_pool2d(x[:, :, :0], 1), pk.ShapeError, "the image with its padding"),
         (lambda: pk.adaptive_avg_pool2d(x[:, :, :0], 1), pk.ShapeError, "must have rows and"),
         (lambda: pk.adaptive_avg_pool2d(x, 0), pk.ArgumentError, "output_size must be .* from 1"),
@@ -151,6 +175,7 @@ def test_pools_reject(dev: pk.Device) -> None:
         (lambda: pk.conv1d(x[0], x), pk.ShapeError, r"\[conv1d\] w must have three axes"),
         (lambda: pk.conv1d(x[0], x[0], padding=(1, 1)), pk.ArgumentError, "one integer"),
         (lambda: kernels.max_pool2d(x, y, kernel=3, stride=1), pk.ShapeError, "must have 4 but"),
+        (lambda: kernels.max_pool2d(x, y, kernel=2, stride=0), pk.ArgumentError, "stride must be"),
         (lambda: kernels.max_pool2d(x, y[0], kernel=2), pk.ShapeError, "x must have axes"),
         (lambda: kernels.max_pool2d(x, y, index=index[0], kernel=2), pk.ShapeError, "index"),
         (lambda: kernels.max_pool2d(x, y, kernel="2"), pk.ArgumentError, "kernel must be one or"),  # type: ignore[arg-type]
