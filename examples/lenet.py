@@ -1,10 +1,10 @@
-"""LeNet-5 learns to read digits of fonts that it never saw.
+"""A small LeNet learns to read digits of fonts that it never saw.
 
     pip install "pykernels[examples]"
     python examples/lenet.py [--save FOLDER]
 
-It is trained on 10,000 pictures (examples/digits.py) and tested on 2,000 of other fonts, of which
-it reads 97 % or more. One captured step has the forward pass, the gradients and Adam's update.
+It sees each of 10,000 pictures (examples/digits.py) once, and is tested on 2,000 of other fonts, of
+which it reads 97 % or more. It has fewer channels than LeNet-5, so that a CPU trains it in a minute.
 """
 
 from __future__ import annotations
@@ -18,25 +18,22 @@ from typing import Any
 import digits
 import numpy as np
 from matplotlib.figure import Figure
-from training import Training, Weights, plot_losses
+from training import Training, Weights, plot_losses, rates
 
 import pykernels as pk
 
 Array = np.ndarray[Any, Any]
 
-PICTURES, BATCH, EPOCHS = 10_000, 100, 3
-STEPS = EPOCHS * PICTURES // BATCH
-RATE = 4e-3  # falls to 0 in a straight line
+PICTURES, BATCH = 10_000, 25
+STEPS = PICTURES // BATCH
+RATE, WARM_UP = 8e-3, 20  # steps until the rate has its height, from which it falls to 0
 WANTED = 0.97
 
 
 def initial_weights(seed: int = 0) -> dict[str, Array]:
     """Uniform weights that keep the variance, biases of 0."""
     rng = np.random.default_rng(seed)
-    shapes = {
-        "conv1": (6, 1, 5, 5), "conv2": (16, 6, 5, 5), "full1": (120, 400), "full2": (84, 120),
-        "full3": (10, 84),
-    }  # fmt: skip
+    shapes = {"conv1": (4, 1, 5, 5), "conv2": (16, 4, 5, 5), "hidden": (120, 256), "out": (10, 120)}
     weights = {}
     for name, shape in shapes.items():
         bound = np.sqrt(3 / np.prod(shape[1:]))
@@ -48,26 +45,18 @@ def initial_weights(seed: int = 0) -> dict[str, Array]:
 def batches(seed: int = 0) -> Iterator[tuple[Array, Array]]:
     """Pictures and digits of each step."""
     pictures, shown = digits.draw(digits.TRAINING, PICTURES, seed=1)
-    rng = np.random.default_rng(seed)
-    for _ in range(EPOCHS):
-        for chosen in rng.permutation(PICTURES).reshape(-1, BATCH):
-            yield pictures[chosen], shown[chosen]
-
-
-def rates(steps: int) -> Array:
-    """The learning rate of each step."""
-    return RATE * (1 - np.arange(steps) / steps)
+    for chosen in np.random.default_rng(seed).permutation(PICTURES).reshape(STEPS, BATCH):
+        yield pictures[chosen], shown[chosen]
 
 
 def logits(w: Weights, x: pk.Tensor) -> pk.Tensor:
     """(N, 1, 28, 28) to (N, 10)."""
-    x = pk.conv2d(x, w["conv1"], w["conv1.bias"], padding=2)
+    x = pk.conv2d(x, w["conv1"], w["conv1.bias"])
     x = pk.max_pool2d(pk.relu(x), 2)
     x = pk.conv2d(x, w["conv2"], w["conv2.bias"])
     x = pk.max_pool2d(pk.relu(x), 2)
-    x = pk.relu(pk.linear(x.reshape(len(x), 400), w["full1"], w["full1.bias"]))
-    x = pk.relu(pk.linear(x, w["full2"], w["full2.bias"]))
-    return pk.linear(x, w["full3"], w["full3.bias"])
+    x = pk.linear(x.reshape(len(x), 256), w["hidden"], w["hidden.bias"])
+    return pk.linear(pk.relu(x), w["out"], w["out.bias"])
 
 
 def loss(w: Weights, x: pk.Tensor, y: pk.Tensor) -> pk.Tensor:
@@ -106,7 +95,7 @@ def main() -> None:
 
     start = time.perf_counter()
     training = Training(initial_weights(), loss, *steps[0])
-    losses = training.run(steps, rates(STEPS))
+    losses = training.run(steps, rates(STEPS, RATE, WARM_UP))
     print(
         f"trained {STEPS} steps on {pk.default_device().info['name']} "
         f"in {time.perf_counter() - start:.1f} s, compilation included"

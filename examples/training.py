@@ -32,6 +32,7 @@ class Training:
         self._inputs = [device.tensor(x) for x in inputs]
         self._rate = device.zeros(())  # numbers of a captured step that change are tensors
         optimizer = pk.Adam(flat, lr=self._rate)
+        loss(self.weights, *self._inputs)  # makes tables, which a capture cannot
         with device.capture() as self._step:
             with pk.Tape() as tape:
                 tape.watch(flat)
@@ -58,6 +59,12 @@ class Training:
             for batch, rate in zip(bar, rates, strict=True):
                 losses.append(self.step(batch, rate))
         return losses
+
+
+def rates(steps: int, height: float, warm_up: int) -> Array:
+    """The learning rate of each step: up to its height at first, then down to 0, in straight lines."""
+    step = np.arange(steps)
+    return height * np.minimum(1, (step + 1) / warm_up) * (1 - step / steps)
 
 
 def plot_losses(

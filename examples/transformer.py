@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from training import Training, Weights, plot_losses
+from training import Training, Weights, plot_losses, rates
 
 import pykernels as pk
 
@@ -24,9 +24,10 @@ Array = np.ndarray[Any, Any]
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 CHARACTERS = "\n" + "".join(map(chr, range(32, 127)))
-CONTEXT, BATCH, STEPS = 32, 32, 400
-RATE, WARM_UP = 5e-3, 20  # steps until the rate has its height, from which it falls to 0
-WIDTH, HEADS, LAYERS = 64, 4, 2
+CONTEXT, BATCH, STEPS = 16, 32, 300
+RATE, WARM_UP = 1e-2, 20  # steps until the rate has its height, from which it falls to 0
+WIDTH, HEADS, HIDDEN, LAYERS = 32, 2, 64, 1
+ROPE_BASE = 100.0
 
 
 def encode(text: str) -> Array:
@@ -66,17 +67,16 @@ def initial_weights(seed: int = 0) -> dict[str, Array]:
         weights[name] = np.ones(WIDTH, np.float32)
         weights[f"{name}.bias"] = np.zeros(WIDTH, np.float32)
 
-    normal("characters", (len(CHARACTERS), WIDTH), 0.1)
-    normal("places", (CONTEXT, WIDTH), 0.1)
+    normal("characters", (len(CHARACTERS), WIDTH), 1)
     for n in range(LAYERS):
         norm(f"{n}.norm1")
         normal(f"{n}.qkv", (3 * WIDTH, WIDTH), WIDTH**-0.5)
         normal(f"{n}.out", (WIDTH, WIDTH), 0.5 * WIDTH**-0.5)
         norm(f"{n}.norm2")
-        normal(f"{n}.up", (4 * WIDTH, WIDTH), WIDTH**-0.5)
-        normal(f"{n}.down", (WIDTH, 4 * WIDTH), 0.5 * (4 * WIDTH) ** -0.5)
+        normal(f"{n}.up", (HIDDEN, WIDTH), WIDTH**-0.5)
+        normal(f"{n}.down", (WIDTH, HIDDEN), 0.5 * HIDDEN**-0.5)
     norm("norm")
-    normal("head", (len(CHARACTERS), WIDTH), 0.02)
+    normal("head", (len(CHARACTERS), WIDTH), 0.1)
     return weights
 
 
@@ -89,21 +89,17 @@ def batches(text: Array, steps: int, seed: int = 0) -> Iterator[tuple[Array, Arr
         yield pieces[:, :-1], pieces[:, 1:]
 
 
-def rates(steps: int) -> Array:
-    """The learning rate of each step."""
-    step = np.arange(steps)
-    return RATE * np.minimum(1, (step + 1) / WARM_UP) * (1 - step / steps)
-
-
 def logits(w: Weights, x: pk.Tensor) -> pk.Tensor:
     """(N, CONTEXT) characters to (N, CONTEXT, all characters): which one may follow."""
     n = len(x)
-    h = pk.embedding(w["characters"], x) + w["places"]
+    places = pk.arange(CONTEXT, dtype="int32")
+    h = pk.embedding(w["characters"], x)
     for i in range(LAYERS):
         y = pk.layer_norm(h, WIDTH, w[f"{i}.norm1"], w[f"{i}.norm1.bias"])
         qkv = pk.linear(y, w[f"{i}.qkv"]).reshape(n, CONTEXT, 3, HEADS, WIDTH // HEADS)
-        q, k, v = qkv.transpose(2, 0, 3, 1, 4)
-        y = pk.scaled_dot_product_attention(q, k, v, is_causal=True)
+        qkv = qkv.transpose(2, 0, 3, 1, 4)
+        q, k = pk.rope(qkv[:2], places, base=ROPE_BASE, style="neox")
+        y = pk.scaled_dot_product_attention(q, k, qkv[2], is_causal=True)
         h = h + pk.linear(y.transpose(0, 2, 1, 3).reshape(n, CONTEXT, WIDTH), w[f"{i}.out"])
         y = pk.layer_norm(h, WIDTH, w[f"{i}.norm2"], w[f"{i}.norm2.bias"])
         h = h + pk.linear(pk.gelu_tanh(pk.linear(y, w[f"{i}.up"])), w[f"{i}.down"])
@@ -150,7 +146,7 @@ def main() -> None:
     start = time.perf_counter()
     steps = list(batches(learned, args.steps))
     training = Training(initial_weights(), loss, *steps[0])
-    losses = training.run(steps, rates(args.steps))
+    losses = training.run(steps, rates(args.steps, RATE, WARM_UP))
     print(
         f"trained {len(steps)} steps on {pk.default_device().info['name']} "
         f"in {time.perf_counter() - start:.1f} s, compilation included"

@@ -26,20 +26,31 @@ Logits = Callable[[Weights, torch.Tensor], torch.Tensor]
 
 
 def lenet_logits(w: Weights, x: torch.Tensor) -> torch.Tensor:
-    x = F.max_pool2d(F.relu(F.conv2d(x, w["conv1"], w["conv1.bias"], padding=2)), 2)
+    x = F.max_pool2d(F.relu(F.conv2d(x, w["conv1"], w["conv1.bias"])), 2)
     x = F.max_pool2d(F.relu(F.conv2d(x, w["conv2"], w["conv2.bias"])), 2)
-    x = F.relu(F.linear(x.reshape(len(x), 400), w["full1"], w["full1.bias"]))
-    x = F.relu(F.linear(x, w["full2"], w["full2.bias"]))
-    return F.linear(x, w["full3"], w["full3.bias"])
+    x = F.relu(F.linear(x.flatten(1), w["hidden"], w["hidden.bias"]))
+    return F.linear(x, w["out"], w["out.bias"])
+
+
+def rope(x: torch.Tensor) -> torch.Tensor:
+    """Pairs of the columns i and width / 2 + i, turned by the angle place * base^(-2 i / width)."""
+    half = x.shape[-1] // 2
+    speed = transformer.ROPE_BASE ** (-torch.arange(half, dtype=x.dtype) / half)
+    angle = torch.arange(x.shape[-2], dtype=x.dtype)[:, None] * speed
+    a, b = x[..., :half], x[..., half:]
+    c, s = angle.cos(), angle.sin()
+    return torch.cat([a * c - b * s, a * s + b * c], -1)
 
 
 def transformer_logits(w: Weights, x: torch.Tensor) -> torch.Tensor:
-    n, (context, width) = len(x), w["places"].shape
-    h = F.embedding(x, w["characters"]) + w["places"]
+    n, context = x.shape
+    h = F.embedding(x, w["characters"])
+    width = h.shape[-1]
     for i in range(transformer.LAYERS):
         y = F.layer_norm(h, (width,), w[f"{i}.norm1"], w[f"{i}.norm1.bias"])
         qkv = F.linear(y, w[f"{i}.qkv"]).reshape(n, context, 3, transformer.HEADS, -1)
-        y = F.scaled_dot_product_attention(*qkv.permute(2, 0, 3, 1, 4), is_causal=True)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4)
+        y = F.scaled_dot_product_attention(rope(q), rope(k), v, is_causal=True)
         h = h + F.linear(y.transpose(1, 2).reshape(n, context, width), w[f"{i}.out"])
         y = F.layer_norm(h, (width,), w[f"{i}.norm2"], w[f"{i}.norm2.bias"])
         h = h + F.linear(F.gelu(F.linear(y, w[f"{i}.up"]), approximate="tanh"), w[f"{i}.down"])

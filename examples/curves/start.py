@@ -14,6 +14,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
 import lenet  # noqa: E402
+import training  # noqa: E402
 import transformer  # noqa: E402
 
 STEPS = 60
@@ -30,18 +31,19 @@ class Start(NamedTuple):
 
 
 def of_lenet() -> Start:
-    return _start(lenet, list(islice(lenet.batches(), STEPS)), lenet.rates(lenet.STEPS))
+    return _start(lenet, list(islice(lenet.batches(), STEPS)))
 
 
 def of_transformer(text: str) -> Start:
     batches = list(transformer.batches(transformer.encode(text), STEPS))
-    return _start(transformer, batches, transformer.rates(transformer.STEPS))
+    return _start(transformer, batches)
 
 
-def _start(example: ModuleType, batches: list[Any], rates: Any) -> Start:
+def _start(example: ModuleType, batches: list[Any]) -> Start:
     weights = example.initial_weights()
+    rates = training.rates(example.STEPS, example.RATE, example.WARM_UP)[:STEPS]
     sums = {
         "weights": sum(float(a.sum(dtype=np.float64)) for a in weights.values()),
         "inputs": sum(float(x.sum(dtype=np.float64)) for x, _ in batches),
     }
-    return Start(example, weights, batches, rates[:STEPS], sums)
+    return Start(example, weights, batches, rates, sums)
