@@ -4,7 +4,7 @@
     python examples/lenet.py [--save FOLDER]
 
 It sees each of 10,000 pictures (examples/digits.py) once, and is tested on 2,000 of other fonts, of
-which it reads 97 % or more. It has fewer channels than LeNet-5, so that a CPU trains it in a minute.
+which it reads 97 % or more. It has fewer channels than LeNet-5: a CPU trains it in a minute.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class Training:
 
 
 def rates(steps: int, height: float, warm_up: int) -> Array:
-    """The learning rate of each step: up to its height at first, then down to 0, in straight lines."""
+    """The learning rate of each step: it rises to its height, then falls to 0."""
     step = np.arange(steps)
     return height * np.minimum(1, (step + 1) / warm_up) * (1 - step / steps)
 

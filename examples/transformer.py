@@ -13,7 +13,7 @@ import argparse
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from training import Training, Weights, plot_losses, rates
@@ -26,8 +26,19 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 CHARACTERS = "\n" + "".join(map(chr, range(32, 127)))
 CONTEXT, BATCH, STEPS = 16, 32, 300
 RATE, WARM_UP = 1e-2, 20  # steps until the rate has its height, from which it falls to 0
-WIDTH, HEADS, HIDDEN, LAYERS = 32, 2, 64, 1
 ROPE_BASE = 100.0
+
+
+class Size(NamedTuple):
+    """Of the network."""
+
+    width: int
+    heads: int
+    hidden: int
+    layers: int
+
+
+SIZE = Size(width=32, heads=2, hidden=64, layers=1)
 
 
 def encode(text: str) -> Array:
@@ -55,7 +66,7 @@ def bigram_entropy(learned: Array, held_out: Array) -> float:
     return float(-np.log(chances[held_out[:-1], held_out[1:]]).mean())
 
 
-def initial_weights(seed: int = 0) -> dict[str, Array]:
+def initial_weights(size: Size = SIZE, seed: int = 0) -> dict[str, Array]:
     """Normal weights that keep the variance; ones and zeros of layer norms."""
     rng = np.random.default_rng(seed)
     weights: dict[str, Array] = {}
@@ -64,19 +75,20 @@ def initial_weights(seed: int = 0) -> dict[str, Array]:
         weights[name] = (deviation * rng.standard_normal(shape)).astype(np.float32)
 
     def norm(name: str) -> None:
-        weights[name] = np.ones(WIDTH, np.float32)
-        weights[f"{name}.bias"] = np.zeros(WIDTH, np.float32)
+        weights[name] = np.ones(size.width, np.float32)
+        weights[f"{name}.bias"] = np.zeros(size.width, np.float32)
 
-    normal("characters", (len(CHARACTERS), WIDTH), 1)
-    for n in range(LAYERS):
+    wide, hidden, letters = size.width, size.hidden, len(CHARACTERS)
+    normal("characters", (letters, wide), 1)
+    for n in range(size.layers):
         norm(f"{n}.norm1")
-        normal(f"{n}.qkv", (3 * WIDTH, WIDTH), WIDTH**-0.5)
-        normal(f"{n}.out", (WIDTH, WIDTH), 0.5 * WIDTH**-0.5)
+        normal(f"{n}.qkv", (3 * wide, wide), wide**-0.5)
+        normal(f"{n}.out", (wide, wide), 0.5 * wide**-0.5)
         norm(f"{n}.norm2")
-        normal(f"{n}.up", (HIDDEN, WIDTH), WIDTH**-0.5)
-        normal(f"{n}.down", (WIDTH, HIDDEN), 0.5 * HIDDEN**-0.5)
+        normal(f"{n}.up", (hidden, wide), wide**-0.5)
+        normal(f"{n}.down", (wide, hidden), 0.5 * hidden**-0.5)
     norm("norm")
-    normal("head", (len(CHARACTERS), WIDTH), 0.1)
+    normal("head", (letters, wide), 0.1)
     return weights
 
 
@@ -89,36 +101,35 @@ def batches(text: Array, steps: int, seed: int = 0) -> Iterator[tuple[Array, Arr
         yield pieces[:, :-1], pieces[:, 1:]
 
 
-def logits(w: Weights, x: pk.Tensor) -> pk.Tensor:
-    """(N, CONTEXT) characters to (N, CONTEXT, all characters): which one may follow."""
-    n = len(x)
-    places = pk.arange(CONTEXT, dtype="int32")
+def logits(w: Weights, x: pk.Tensor, size: Size = SIZE) -> pk.Tensor:
+    """Characters (N, T) to (N, T, all characters): what may follow each of them."""
+    n, context = x.shape
+    places = pk.arange(context, dtype="int32")
     h = pk.embedding(w["characters"], x)
-    for i in range(LAYERS):
-        y = pk.layer_norm(h, WIDTH, w[f"{i}.norm1"], w[f"{i}.norm1.bias"])
-        qkv = pk.linear(y, w[f"{i}.qkv"]).reshape(n, CONTEXT, 3, HEADS, WIDTH // HEADS)
+    for i in range(size.layers):
+        y = pk.layer_norm(h, size.width, w[f"{i}.norm1"], w[f"{i}.norm1.bias"])
+        qkv = pk.linear(y, w[f"{i}.qkv"]).reshape(n, context, 3, size.heads, -1)
         qkv = qkv.transpose(2, 0, 3, 1, 4)
         q, k = pk.rope(qkv[:2], places, base=ROPE_BASE, style="neox")
         y = pk.scaled_dot_product_attention(q, k, qkv[2], is_causal=True)
-        h = h + pk.linear(y.transpose(0, 2, 1, 3).reshape(n, CONTEXT, WIDTH), w[f"{i}.out"])
-        y = pk.layer_norm(h, WIDTH, w[f"{i}.norm2"], w[f"{i}.norm2.bias"])
+        h = h + pk.linear(y.transpose(0, 2, 1, 3).reshape(n, context, -1), w[f"{i}.out"])
+        y = pk.layer_norm(h, size.width, w[f"{i}.norm2"], w[f"{i}.norm2.bias"])
         h = h + pk.linear(pk.gelu_tanh(pk.linear(y, w[f"{i}.up"])), w[f"{i}.down"])
-    return pk.linear(pk.layer_norm(h, WIDTH, w["norm"], w["norm.bias"]), w["head"])
+    return pk.linear(pk.layer_norm(h, size.width, w["norm"], w["norm.bias"]), w["head"])
 
 
-def loss(w: Weights, x: pk.Tensor, y: pk.Tensor) -> pk.Tensor:
+def loss(w: Weights, x: pk.Tensor, y: pk.Tensor, size: Size = SIZE) -> pk.Tensor:
     """The mean cross entropy."""
-    return pk.cross_entropy(logits(w, x).reshape(-1, len(CHARACTERS)), y.reshape(-1))
+    return pk.cross_entropy(logits(w, x, size).reshape(-1, len(CHARACTERS)), y.reshape(-1))
 
 
 def entropy(w: Weights, text: Array) -> float:
     """The mean cross entropy of a text, piece by piece."""
     device = w["head"].device
-    size = BATCH * CONTEXT
-    pieces = (len(text) - 1) // size
+    each = BATCH * CONTEXT
     losses = []
-    for n in range(pieces):
-        x, y = (text[n * size + i :][:size].reshape(BATCH, CONTEXT) for i in range(2))
+    for n in range((len(text) - 1) // each):
+        x, y = (text[n * each + i :][:each].reshape(BATCH, CONTEXT) for i in range(2))
         losses.append(loss(w, device.tensor(x), device.tensor(y)).item())
     return float(np.mean(losses))
 

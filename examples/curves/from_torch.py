@@ -35,26 +35,28 @@ def lenet_logits(w: Weights, x: torch.Tensor) -> torch.Tensor:
 def rope(x: torch.Tensor) -> torch.Tensor:
     """Pairs of the columns i and width / 2 + i, turned by the angle place * base^(-2 i / width)."""
     half = x.shape[-1] // 2
-    speed = transformer.ROPE_BASE ** (-torch.arange(half, dtype=x.dtype) / half)
-    angle = torch.arange(x.shape[-2], dtype=x.dtype)[:, None] * speed
+    place, pair = (torch.arange(n, dtype=x.dtype, device=x.device) for n in (x.shape[-2], half))
+    angle = place[:, None] * transformer.ROPE_BASE ** (-pair / half)
     a, b = x[..., :half], x[..., half:]
     c, s = angle.cos(), angle.sin()
     return torch.cat([a * c - b * s, a * s + b * c], -1)
 
 
-def transformer_logits(w: Weights, x: torch.Tensor) -> torch.Tensor:
+def transformer_logits(
+    w: Weights, x: torch.Tensor, size: transformer.Size = transformer.SIZE
+) -> torch.Tensor:
     n, context = x.shape
+    wide = (size.width,)
     h = F.embedding(x, w["characters"])
-    width = h.shape[-1]
-    for i in range(transformer.LAYERS):
-        y = F.layer_norm(h, (width,), w[f"{i}.norm1"], w[f"{i}.norm1.bias"])
-        qkv = F.linear(y, w[f"{i}.qkv"]).reshape(n, context, 3, transformer.HEADS, -1)
+    for i in range(size.layers):
+        y = F.layer_norm(h, wide, w[f"{i}.norm1"], w[f"{i}.norm1.bias"])
+        qkv = F.linear(y, w[f"{i}.qkv"]).reshape(n, context, 3, size.heads, -1)
         q, k, v = qkv.permute(2, 0, 3, 1, 4)
         y = F.scaled_dot_product_attention(rope(q), rope(k), v, is_causal=True)
-        h = h + F.linear(y.transpose(1, 2).reshape(n, context, width), w[f"{i}.out"])
-        y = F.layer_norm(h, (width,), w[f"{i}.norm2"], w[f"{i}.norm2.bias"])
+        h = h + F.linear(y.transpose(1, 2).reshape(n, context, -1), w[f"{i}.out"])
+        y = F.layer_norm(h, wide, w[f"{i}.norm2"], w[f"{i}.norm2.bias"])
         h = h + F.linear(F.gelu(F.linear(y, w[f"{i}.up"]), approximate="tanh"), w[f"{i}.down"])
-    return F.linear(F.layer_norm(h, (width,), w["norm"], w["norm.bias"]), w["head"])
+    return F.linear(F.layer_norm(h, wide, w["norm"], w["norm.bias"]), w["head"])
 
 
 def train(logits: Logits, weights: dict[str, Any], run: start.Start, dtype: Any) -> list[float]:
