@@ -24,7 +24,7 @@ Array = np.ndarray[Any, Any]
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 CHARACTERS = "\n" + "".join(map(chr, range(32, 127)))
-CONTEXT, BATCH, STEPS = 16, 32, 300
+CONTEXT, BATCH, STEPS = 16, 32, 200
 RATE, WARM_UP = 1e-2, 20  # steps until the rate has its height, from which it falls to 0
 ROPE_BASE = 100.0
 

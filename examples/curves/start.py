@@ -17,7 +17,7 @@ import lenet  # noqa: E402
 import training  # noqa: E402
 import transformer  # noqa: E402
 
-STEPS = 60
+STEPS = 40
 
 
 class Start(NamedTuple):
