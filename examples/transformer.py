@@ -104,7 +104,7 @@ def batches(text: Array, steps: int, seed: int = 0) -> Iterator[tuple[Array, Arr
 def logits(w: Weights, x: pk.Tensor, size: Size = SIZE) -> pk.Tensor:
     """Characters (N, T) to (N, T, all characters): what may follow each of them."""
     n, context = x.shape
-    places = pk.arange(context, dtype="int32")
+    places = pk.arange(context, dtype="int32", device=x.device)
     h = pk.embedding(w["characters"], x)
     for i in range(size.layers):
         y = pk.layer_norm(h, size.width, w[f"{i}.norm1"], w[f"{i}.norm1.bias"])
