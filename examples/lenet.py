@@ -76,7 +76,7 @@ def plot_mistakes(path: Path, pictures: Array, shown: Array, seen: Array) -> Non
     wrong = np.flatnonzero(shown != seen)[:40]
     figure = Figure(figsize=(10, 5), layout="tight")
     for n, axes in zip(wrong, figure.subplots(4, 10).flat, strict=False):
-        axes.imshow(pictures[n, 0], cmap="gray_r")
+        axes.imshow(pictures[n, 0], cmap="gray_r", interpolation="nearest")
         axes.set_title(f"{shown[n]} taken for {seen[n]}", fontsize="small")
     for axes in figure.axes:
         axes.axis("off")
