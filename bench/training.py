@@ -167,9 +167,7 @@ def main() -> None:
     with pk.Device(adapter=args.adapter) as dev:
         other = torch.cuda.get_device_name() if torch.cuda.is_available() else "its CPU"
         print(f"{dev.info['name']}, torch {torch.__version__} on {other}; ms a step\n")
-        print(
-            f"{'':45} dispatches uncaptured   captured      torch  x torch  captured"
-        )
+        print(f"{'':45} dispatches uncaptured   captured      torch  x torch  captured")
         for p in problems(args.small):
             measure(dev, p, args.rounds)
 
