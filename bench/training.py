@@ -5,8 +5,8 @@
 Each step is forward, gradients and Adam: the networks of examples/, the LeNet with 128 pictures,
 the transformer with 4 layers 256 wide, 16 x 256 characters. Times are milliseconds of a step, the
 median of rounds in which all columns are taken in turn, each a loop of steps with one sync at its
-end. torch runs eagerly, with TF32 off, on a GPU where it sees one. `--small` is for software
-drivers.
+end; that of the GPU is one of captured steps, by timestamps. torch runs eagerly, with TF32 off, on
+a GPU where it sees one. `--small` is for software drivers.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import pykernels as pk
+from pykernels.bench.clock import GpuSample, HostSample
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 sys.path[:0] = [str(EXAMPLES), str(EXAMPLES / "curves")]
@@ -111,24 +112,26 @@ def torch_step(p: Problem) -> Callable[[], Any]:
     return step
 
 
-def sync_torch() -> None:
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
-
-
 def check(name: str, found: list[float], want: list[float]) -> None:
-    """Rounding changes these losses by less than a millionth, as examples/curves says."""
+    """Rounding changes such losses by about a millionth (examples/curves), a wrong gradient by far
+    more."""
     if not np.allclose(found, want, rtol=1e-5):
         raise SystemExit(f"{name}: the losses are {found} but torch's are {want}")
 
 
-def loop(step: Callable[[], object], count: int, sync: Callable[[], object]) -> float:
-    """Seconds of a step."""
-    start = time.perf_counter()
-    for _ in range(count):
-        step()
-    sync()
-    return (time.perf_counter() - start) / count
+def torch_loop(step: Callable[[], object]) -> Callable[[int], float]:
+    """n steps and the sync behind them, by the host's clock."""
+    sync = torch.cuda.synchronize if torch.cuda.is_available() else lambda: None
+
+    def loop(n: int) -> float:
+        sync()
+        start = time.perf_counter()
+        for _ in range(n):
+            step()
+        sync()
+        return time.perf_counter() - start
+
+    return loop
 
 
 def measure(dev: pk.Device, p: Problem, rounds: int) -> None:
@@ -145,16 +148,21 @@ def measure(dev: pk.Device, p: Problem, rounds: int) -> None:
         losses.append(loss.item())
     check(f"{p.name}, captured", losses, want)
 
-    columns = [(eager, dev.sync), (program, dev.sync), (theirs, sync_torch)]
-    counts = [max(1, int(SECONDS / loop(step, 3, sync))) for step, sync in columns]
-    times: list[list[float]] = [[] for _ in columns]
+    loops = [
+        HostSample(dev, eager),
+        HostSample(dev, program),
+        GpuSample(dev, program),
+        torch_loop(theirs),
+    ]
+    counts = [max(1, int(SECONDS * 3 / loop(3))) for loop in loops]
+    times: list[list[float]] = [[] for _ in loops]
     for _ in range(rounds):
-        for found, (step, sync), count in zip(times, columns, counts, strict=True):
-            found.append(loop(step, count, sync))
-    ours, replayed, other = (1e3 * statistics.median(found) for found in times)
+        for found, loop, count in zip(times, loops, counts, strict=True):
+            found.append(1e3 * loop(count) / count)
+    uncaptured, captured, gpu, other = map(statistics.median, times)
     print(
-        f"{p.name:45} {len(program):10} {ours:10.3f} {replayed:10.3f} {other:10.3f} "
-        f"{other / ours:8.2f} {other / replayed:8.2f}"
+        f"{p.name:45} {len(program):10} {uncaptured:10.3f} {captured:10.3f} {gpu:10.3f} "
+        f"{other:10.3f} {other / uncaptured:8.2f} {other / captured:8.2f}"
     )
 
 
@@ -167,7 +175,7 @@ def main() -> None:
     with pk.Device(adapter=args.adapter) as dev:
         other = torch.cuda.get_device_name() if torch.cuda.is_available() else "its CPU"
         print(f"{dev.info['name']}, torch {torch.__version__} on {other}; ms a step\n")
-        print(f"{'':45} dispatches uncaptured   captured      torch  x torch  captured")
+        print(f"{'':45} dispatches uncaptured   captured        GPU      torch  x torch  captured")
         for p in problems(args.small):
             measure(dev, p, args.rounds)
 
