@@ -1,0 +1,83 @@
+"""What both training examples share: a captured step, a loop with a progress bar, a plot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from matplotlib.figure import Figure
+
+import pykernels as pk
+
+Array = np.ndarray[Any, Any]
+Weights = dict[str, pk.Tensor]
+
+
+class Training:
+    """Weights, and a step of Adam that is captured once and replayed for each batch.
+
+    `loss(weights, *inputs)` computes the loss of a batch; all batches have the shapes and dtypes of
+    `inputs`.
+    """
+
+    def __init__(
+        self, weights: dict[str, Array], loss: Callable[..., pk.Tensor], *inputs: Array
+    ) -> None:
+        device = pk.default_device()
+        flat, views = pk.flatten_parameters(list(weights.values()))
+        self.weights = dict(zip(weights, views, strict=True))
+        self._inputs = [device.tensor(x) for x in inputs]
+        self._rate = device.zeros(())  # numbers of a captured step that change are tensors
+        optimizer = pk.Adam(flat, lr=self._rate)
+        loss(self.weights, *self._inputs)  # makes tables, which a capture cannot
+        with device.capture() as self._step:
+            with pk.Tape() as tape:
+                tape.watch(flat)
+                self._loss = loss(self.weights, *self._inputs)
+            optimizer.step(tape.gradient(self._loss, [flat]))
+
+    def step(self, batch: Sequence[Array], rate: float) -> float:
+        """Update the weights. The loss of the batch before that."""
+        for tensor, values in zip(self._inputs, batch, strict=True):
+            tensor.write(values)
+        pk.kernels.fill(self._rate, rate)
+        self._step()
+        return self._loss.item()
+
+    def run(self, batches: Iterable[Sequence[Array]], rates: Sequence[float]) -> list[float]:
+        """Take a step for each batch, and show how far it is. Their losses."""
+        losses: list[float] = []
+        with click.progressbar(
+            batches,
+            length=len(rates),
+            label="training",
+            item_show_func=lambda _: f"loss {losses[-1]:.3f}" if losses else None,
+        ) as bar:
+            for batch, rate in zip(bar, rates, strict=True):
+                losses.append(self.step(batch, rate))
+        return losses
+
+
+def rates(steps: int, height: float, warm_up: int) -> Array:
+    """The learning rate of each step: it rises to its height, then falls to 0."""
+    step = np.arange(steps)
+    return height * np.minimum(1, (step + 1) / warm_up) * (1 - step / steps)
+
+
+def plot_losses(
+    path: Path, losses: Sequence[float], levels: dict[str, float] | None = None
+) -> None:
+    """The loss of each step, its mean over twenty steps, and levels to compare it with."""
+    figure = Figure(figsize=(6, 3), layout="tight")
+    axes = figure.subplots()
+    axes.plot(losses, linewidth=0.5, color="0.6")
+    means = np.convolve(losses, np.ones(20) / 20, "valid")
+    axes.plot(np.arange(len(means)) + 19, means, label="loss, mean of 20 steps")
+    for name, level in (levels or {}).items():
+        axes.axhline(level, label=name, linestyle="dashed", color="black")
+    axes.set(xlabel="step", ylabel="cross entropy", ylim=0)
+    axes.legend()
+    figure.savefig(path, dpi=100)
