@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Coroutine, Iterator, Sequence
 from functools import partial
 from types import EllipsisType
@@ -188,43 +189,17 @@ class TensorBase(Operators, Handle):
 
     def transpose(self, *axes: int | Sequence[int]) -> Self:
         """Axes in a new order, as numbers or as one sequence (no argument: reversed)."""
-        order = _numbers("transpose", axes) or tuple(range(self.ndim))[::-1]
-        n = self.ndim
-        if sorted(a + n if a < 0 else a for a in order) != list(range(n)):
-            raise ShapeError(f"[transpose] axes must permute {n} axes but are {order}")
-        return self._view(
-            [self.shape[a] for a in order], [self.strides[a] for a in order], self._offset
-        )
+        return self._with(_transposed(self._layout, _numbers("transpose", axes)))
 
     def reshape(self, *shape: int | Sequence[int]) -> Self:
         """Another shape for the same elements in C order: a view where that is possible, else a
         copy (as numpy). One size may be -1."""
-        dims = list(_numbers("reshape", shape))
-        known = 1
-        for n in dims:
-            known *= n if n != -1 else 1
-        if dims.count(-1) > 1 or any(n < -1 for n in dims):
-            raise ShapeError(f"[reshape] sizes must be from 0 up, at most one -1, but are {dims}")
-        if -1 in dims and known > 0 and self.size % known == 0:
-            dims[dims.index(-1)] = self.size // known
-            known = self.size
-        if known != self.size or -1 in dims:
-            raise ShapeError(f"[reshape] {self.shape} has {self.size} elements, {dims} has not")
-        strides = reshaped_strides(self._layout, tuple(dims))
-        if strides is None:
-            return self.copy().reshape(dims)
-        return self._view(dims, strides, self._offset)
+        lay, dims = _reshaped(self._layout, _numbers("reshape", shape))
+        return self.copy().reshape(dims) if lay is None else self._with(lay)
 
     def broadcast_to(self, shape: int | Sequence[int]) -> Self:
         """A read-only use of the same elements in a larger shape (stride 0), numpy's rules."""
-        dims = shape_of(shape)
-        extra = len(dims) - self.ndim
-        own = (1,) * extra + self.shape
-        if extra < 0 or any(n not in (1, m) for n, m in zip(own, dims, strict=True)):
-            raise ShapeError(f"[broadcast_to] {self.shape} does not broadcast to {dims}")
-        steps = (0,) * extra + self.strides
-        strides = [s if n == m else 0 for n, m, s in zip(own, dims, steps, strict=True)]
-        return self._view(dims, strides, self._offset)
+        return self._with(_broadcast(self._layout, shape_of(shape)))
 
     # -- copies ---------------------------------------------------------------------------------
 
@@ -387,11 +362,63 @@ class TensorBase(Operators, Handle):
 
 def _numbers(op: str, values: tuple[int | Sequence[int], ...]) -> tuple[int, ...]:
     """Integers given one by one, or as one sequence."""
-    one = len(values) == 1 and isinstance(values[0], Sequence)
-    found = cast("tuple[int, ...]", tuple(cast("Sequence[int]", values[0])) if one else values)
+    found: Any = values
+    if len(values) == 1 and isinstance(values[0], Sequence):
+        found = tuple(values[0])
+    for n in found:
+        if type(n) is not int:
+            break
+    else:
+        return cast("tuple[int, ...]", found)
     if not all(isinstance(n, (int, np.integer)) and type(n) is not bool for n in found):
         raise ArgumentError(f"[{op}] needs integers but got {values!r}")
     return tuple(int(n) for n in found)
+
+
+# Views are made again and again on the same layouts.
+
+
+@functools.lru_cache(maxsize=16384)
+def _transposed(lay: Layout, axes: tuple[int, ...]) -> Layout:
+    """The layout with its axes in another order; none given: reversed."""
+    n = len(lay.shape)
+    order = axes or tuple(range(n))[::-1]
+    if sorted(a + n if a < 0 else a for a in order) != list(range(n)):
+        raise ShapeError(f"[transpose] axes must permute {n} axes but are {order}")
+    shape, strides = tuple([lay.shape[a] for a in order]), tuple([lay.strides[a] for a in order])
+    return layout(shape, strides, lay.dtype)
+
+
+@functools.lru_cache(maxsize=16384)
+def _reshaped(lay: Layout, sizes: tuple[int, ...]) -> tuple[Layout | None, tuple[int, ...]]:
+    """The layout of the same elements in a new shape, None where they must be copied; and that
+    shape."""
+    dims = list(sizes)
+    known = 1
+    for n in dims:
+        known *= n if n != -1 else 1
+    if dims.count(-1) > 1 or any(n < -1 for n in dims):
+        raise ShapeError(f"[reshape] sizes must be from 0 up, at most one -1, but are {dims}")
+    if -1 in dims and known > 0 and lay.size % known == 0:
+        dims[dims.index(-1)] = lay.size // known
+        known = lay.size
+    if known != lay.size or -1 in dims:
+        raise ShapeError(f"[reshape] {lay.shape} has {lay.size} elements, {dims} has not")
+    shape = tuple(dims)
+    strides = reshaped_strides(lay, shape)
+    return None if strides is None else layout(shape, strides, lay.dtype), shape
+
+
+@functools.lru_cache(maxsize=16384)
+def _broadcast(lay: Layout, dims: tuple[int, ...]) -> Layout:
+    """The layout in a larger shape, by numpy's rules."""
+    extra = len(dims) - len(lay.shape)
+    own = (1,) * extra + lay.shape
+    if extra < 0 or any(n not in (1, m) for n, m in zip(own, dims, strict=True)):
+        raise ShapeError(f"[broadcast_to] {lay.shape} does not broadcast to {dims}")
+    steps = (0,) * extra + lay.strides
+    strides = [s if n == m else 0 for n, m, s in zip(own, dims, steps, strict=True)]
+    return layout(dims, tuple(strides), lay.dtype)
 
 
 def reshaped_strides(lay: Layout, shape: tuple[int, ...]) -> tuple[int, ...] | None:

@@ -23,6 +23,11 @@ def mul_mat(call: Taped) -> None:
     dz = before_activation(call, lambda: _sums(call, a, b))
     call.give("bias", dz)
     call.give("residual", dz)
+    if a.shape[:-2] == b.shape[:-2] and not _batch_repeats(call, "b"):
+        batch = _batch_repeats(call, "a")
+        if all(axis in batch or n == 1 for axis, n in enumerate(a.shape[:-2])):
+            _of_one(call, a, b, dz, batch)
+            return
     lead = b.ndim - a.ndim
     wide = a.reshape((1,) * lead + a.shape) if lead else a
     # Each matrix of a serves r neighbouring ones of b: an axis of b is one of a and one of r.
@@ -38,6 +43,17 @@ def mul_mat(call: Taped) -> None:
         over = {2 * axis + i for axis in batch for i in (0, 1)}
         found = options.product(dz.swapaxes(-1, -2), _split(wide, [(m, 1) for m, _ in pairs]), over)
         call.give("b", found.reshape(_once(b, batch)), summed=batch)
+
+
+def _of_one(call: Taped, a: Any, b: Any, dz: Any, batch: tuple[int, ...]) -> None:
+    """The gradients where one matrix a serves all rows of b, as in a layer."""
+    options, rows = _Options(call), dz.reshape(-1, dz.shape[-1])
+    if call.wants("b"):
+        one = a[(0,) * (a.ndim - 2)] if a.ndim > 2 else a
+        call.give("b", options.matmul(rows, one).reshape(b.shape))
+    if call.wants("a"):
+        found = options.matmul(rows.T, b.reshape(-1, b.shape[-1]))
+        call.give("a", found.reshape(_once(a, batch)), summed=batch)
 
 
 class _Options:
@@ -59,9 +75,11 @@ class _Options:
             t = t.transpose(*rest, *last, count, count + 1)
             depth = math.prod(t.shape[len(rest) : -1])
             sides.append(t.reshape(*t.shape[: len(rest)], depth, t.shape[-1]))
-        return F.matmul(
-            sides[0].swapaxes(-1, -2), sides[1], scale=self._scale, precision=self._precision
-        )
+        return self.matmul(sides[0].swapaxes(-1, -2), sides[1])
+
+    def matmul(self, left: Any, right: Any) -> Any:
+        """left @ right."""
+        return F.matmul(left, right, scale=self._scale, precision=self._precision)
 
 
 def _split(t: Any, pairs: list[tuple[int, int]]) -> Any:
