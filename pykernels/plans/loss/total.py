@@ -7,6 +7,7 @@ from pykernels.errors import ArgumentError, ShapeError
 from pykernels.layout import View
 from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.copy import cpy
+from pykernels.plans.parts import narrow
 
 __all__ = ["REDUCTIONS", "check_outputs", "check_reduction", "delivered", "total"]
 
@@ -64,11 +65,18 @@ def total(
     """
     steps = []
     while losses.shape[0] > TERMS:
-        pieces = cdiv(losses.shape[0], TERMS)
-        room = scratch.empty((pieces, losses.shape[1]), "float32")
-        steps.append(
-            body.step(caps, losses, None, room, depth=TERMS, is_partial=1, is_mean=0, divisor=1.0)
-        )
+        count, columns = losses.shape
+        room = scratch.empty((cdiv(count, TERMS), columns), "float32")
+        most = max((caps.max_binding - 2 * caps.alignment) // (4 * columns * TERMS), 1)
+        for first in range(0, room.shape[0], most):  # pieces that one binding holds
+            pieces = min(most, room.shape[0] - first)
+            some = narrow(losses, 0, first * TERMS, min(pieces * TERMS, count - first * TERMS))
+            sums_of = narrow(room, 0, first, pieces)
+            steps.append(
+                body.step(
+                    caps, some, None, sums_of, depth=TERMS, is_partial=1, is_mean=0, divisor=1.0
+                )
+            )
         losses = room
     last = body.step(
         caps, losses, sums, dst, depth=TERMS, is_partial=0, is_mean=int(mean), divisor=divisor
