@@ -1,25 +1,23 @@
 // /// kernel
-// doc = "The sum, or the mean, of losses, or of pieces of them."
+// doc = "The sum, or the mean, of losses, or the sums of pieces of them."
 // part_of = "cross_entropy"
 // configs.terms = { threads = 256 }
 // axes.SIZE = "configs"
 // pick.SIZE = "'terms'"
-// inputs.losses = { dtype = "f32", doc = "(pieces, columns): losses, and in a second column what they count in a mean" }
-// outputs.total = { dtype = "f32", optional = true, doc = "(): the sum of the second column, or `divisor`" }
-// outputs.dst = { dtype = "f32", doc = "(): the result; or for pieces (pieces, columns)" }
+// inputs.losses = { dtype = "f32", doc = "(count, 2), contiguous: a loss, and what it counts in a mean" }
+// outputs.total = { dtype = "f32", optional = true, doc = "(): what the mean divides by" }
+// outputs.dst = { dtype = "f32", doc = "(): the result; or for pieces (pieces, 2)" }
 // params.count = { type = "u32", value = "losses.shape[0]" }
-// params.columns = { type = "u32", value = "losses.shape[1]" }
 // params.depth = { type = "u32" }
 // params.is_partial = { type = "u32" }
 // params.is_mean = { type = "u32" }
 // params.has_total = { type = "u32", value = "1 if total else 0" }
-// params.divisor = { type = "f32" }
 // params.nan = { type = "u32", value = "0x7fc00000" }
 // grid = "max(cdiv(losses.shape[0], depth), 1)"
 // ///
 
 //% set WG = CFG.threads
-// One workgroup for `depth` losses.
+// One workgroup for `depth` losses; one for none.
 var<workgroup> sums: array<vec2<f32>, ${WG}>;
 
 @compute @workgroup_size(${WG})
@@ -29,8 +27,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let end = min((g + 1u) * p.depth, p.count);
   var sum = vec2<f32>();
   for (var i = g * p.depth + li; i < end; i += ${WG}u) {
-    let at = p.losses_off + i * p.columns;
-    sum += vec2<f32>(losses_load(at), losses_load(at + p.columns - 1u));
+    let at = p.losses_off + i * 2u;
+    sum += vec2<f32>(losses_load(at), losses_load(at + 1u));
   }
   sums[li] = sum;
   workgroupBarrier();
@@ -43,14 +41,13 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   }
   if (li > 0u) { return; }
   if (p.is_partial == 1u) {
-    let at = p.dst_off + g * p.columns;
-    dst_store(at, sum.x);
-    dst_store(at + p.columns - 1u, sum.y);
+    dst_store(p.dst_off + g * 2u, sum.x);
+    dst_store(p.dst_off + g * 2u + 1u, sum.y);
     return;
   }
-  let total = select(sum.y, p.divisor, p.columns == 1u);
-  if (p.has_total == 1u) { total_store(p.total_off, total); }
+  if (p.has_total == 1u) { total_store(p.total_off, sum.y); }
   // A mean of nothing is NaN; so is 0 / 0, but not on every driver.
-  let mean = select(sum.x / total, bitcast<f32>(p.nan), (total == 0.0f) & (sum.x == 0.0f));
+  let nothing = (sum.y == 0.0f) & (sum.x == 0.0f);
+  let mean = select(sum.x / sum.y, bitcast<f32>(p.nan), nothing);
   dst_store(p.dst_off, select(sum.x, mean, p.is_mean == 1u));
 }

@@ -11,4 +11,5 @@
 // inputs.weight = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "(classes,), of dst's dtype." }
 // outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(..., classes)" }
 // options.ignore_index = { type = "int", default = -100, doc = "The class of rows that do not count." }
+// operations = "target.size"
 // ///

@@ -32,7 +32,10 @@ __all__ = ["FUNCTIONS", "cases", "default_shape", "is_main", "modules", "peers",
 
 SQUARE = (4096, 4096)
 # Functions that make kernels, and are measured too: by name, the module that has their cases.
-FUNCTIONS = {"elementwise": "elementwise", "reduction": "reduce"}
+FUNCTIONS = {
+    "elementwise": "elementwise", "reduction": "reduce", "mse_loss": "loss",
+    "binary_cross_entropy_with_logits": "loss",
+}  # fmt: skip
 
 
 def modules() -> list[ModuleType]:

@@ -1,18 +1,21 @@
-"""Losses of classes and their gradients: vocabularies of language models, and images."""
+"""Losses of classes and their gradients: vocabularies of language models, and images; means of
+losses of elements."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, cast
 
 import numpy as np
 
-from pykernels import kernels
-from pykernels.bench.case import Case, Operand
+from pykernels import functional, kernels
+from pykernels.bench.case import Case, Function, Operand
 from pykernels.bench.peers import numpy_peer, torch_peer
 from pykernels.bench.shapes import POWER, Shape, pick
 from pykernels.dtypes import DTypeName
+from pykernels.reference import loss as reference
 
 CHECKED = 64  # rows
 SHAPES = [
@@ -24,12 +27,15 @@ SHAPES = [
     Shape("digits", (1 << 20, 10), "ten classes, a million rows"),
     Shape("4096", (4096, 4096), POWER),
 ]
+MEANS = Shape("16384x4096", (16384, 4096), POWER)
 PIXELS = Shape("pascal-voc-pixels", (8, 512, 512, 21), "Pascal VOC: 21 classes of 8 images")
 MAIN = {
     "cross_entropy": ("f32xi64>f32-8192x32000", "f16xi64>f16-8192x32000"),
     "cross_entropy_backward": ("f32xi64>f32-8192x32000", "f16xi64xf32>f16-8192x32000"),
     "nll_loss": ("f32xi64>f32-8192x32000",),
     "nll_loss_backward": ("i64xf32>f32-8192x32000",),
+    "mse_loss": ("f32-16384x4096", "f16-16384x4096"),
+    "binary_cross_entropy_with_logits": ("f32-16384x4096", "f16-16384x4096"),
 }
 
 
@@ -44,6 +50,10 @@ def cases(edge: int = 0) -> Iterator[Case]:
     for s in pick(SHAPES[:1], edge):
         for case in (nll_loss(s.dims), nll_loss_backward(s.dims)):
             yield case.labelled(name=s.name, origin=s.origin)
+    for s in pick([MEANS], edge):
+        for of in (mse_loss, binary_cross_entropy_with_logits):
+            for dtype in ("float32", "float16"):
+                yield of(s.dims, dtype).labelled(name=s.name, origin=s.origin)
 
 
 def classes(n: int, rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
@@ -105,7 +115,9 @@ def nll_loss(
     """The loss of each row."""
     t = operands(shape, dtype, out)
     named = {"x": t["x"], "target": t["target"], "dst": t["loss"]}
-    return Case("nll_loss", named, {"reduction": "none"}, shape, part=last_rows)
+    return Case(
+        "nll_loss", named, {"reduction": "none"}, shape, part=last_rows, used={"x": shape[:-1]}
+    )
 
 
 def nll_loss_backward(
@@ -117,8 +129,52 @@ def nll_loss_backward(
     return Case("nll_loss_backward", named, {}, shape, part=last_rows)
 
 
+def mse_loss(shape: tuple[int, ...] = (16384, 4096), dtype: str = "float32", out: str = "") -> Case:
+    """The mean of squared errors."""
+    return mean_of("mse_loss", shape, dtype, 4)
+
+
+def binary_cross_entropy_with_logits(
+    shape: tuple[int, ...] = (16384, 4096), dtype: str = "float32", out: str = ""
+) -> Case:
+    """The mean of cross entropies of single logits."""
+    return mean_of("binary_cross_entropy_with_logits", shape, dtype, 12)
+
+
+def mean_of(name: str, shape: tuple[int, ...], dtype: str, operations: int) -> Case:
+    """The mean of a loss of elements, of so many operations each."""
+
+    def call(input: Any, target: Any, dst: Any) -> None:
+        getattr(functional, name)(input, target, out=dst)
+
+    def meaning(input: Any, target: Any, shape: tuple[int, ...]) -> Any:
+        return np.asarray(getattr(reference, name)(input, target).mean())
+
+    def bound(input: Any, target: Any, shape: tuple[int, ...]) -> Any:
+        losses = np.abs(getattr(reference, name)(input, target))
+        return np.asarray(2.0**-23 * (math.sqrt(losses.size) + 32) * losses.mean())
+
+    given = cast(DTypeName, dtype)
+    tensors = {
+        "input": Operand(shape, given), "target": Operand(shape, given, values=probabilities),
+        "dst": Operand((), given),
+    }  # fmt: skip
+    made = Function(call, meaning, bound, operations * math.prod(shape))
+    return Case(name, tensors, {}, shape, function=made)
+
+
+def probabilities(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
+    """Numbers from 0 to 1."""
+    return rng.random(shape, np.float32)
+
+
 @numpy_peer
 def numpy(case: Case, t: dict[str, Any]) -> Any:
+    if case.kernel == "mse_loss":
+        return np.square(t["input"] - t["target"]).mean()
+    if case.kernel == "binary_cross_entropy_with_logits":
+        x, y = t["input"], t["target"]
+        return (np.maximum(x, 0) - x * y + np.log1p(np.exp(-np.abs(x)))).mean()
     own = t["target"][..., None]
     if case.kernel == "nll_loss":
         return -np.take_along_axis(t["x"], own, -1)[..., 0]
@@ -140,6 +196,9 @@ def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
     """Gradients as autograd takes them: from logarithms of probabilities that the forward call has
     left; what they are does not change their time."""
     aten, kernel = torch.ops.aten, case.kernel
+    if case.function is not None:
+        t["dst"].copy_(getattr(torch.nn.functional, kernel)(t["input"], t["target"]))
+        return
     axis = min(1, t["target"].ndim)
     moved = {n: t[n].movedim(-1, axis) for n in ("x", "dst") if n in t and t[n].ndim > axis}
     if not kernel.endswith("backward"):

@@ -7,20 +7,12 @@ from pykernels.errors import ArgumentError, ShapeError
 from pykernels.layout import View
 from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.copy import cpy
+from pykernels.plans.parts import narrow
 
-__all__ = ["REDUCTIONS", "check_outputs", "check_reduction", "delivered", "total"]
+__all__ = ["check_outputs", "delivered", "total"]
 
-REDUCTIONS = ("none", "mean", "sum")
 # One lane adds at most this many terms one after the other, so that its sum keeps its bits.
 TERMS = 64 * body.CONFIGS["terms"].threads
-
-
-def check_reduction(op: str, reduction: str) -> None:
-    """ArgumentError for what is no reduction."""
-    if reduction not in REDUCTIONS:
-        raise ArgumentError(
-            f"[{op}] reduction must be 'none', 'mean' or 'sum' but is {reduction!r}"
-        )
 
 
 def check_outputs(
@@ -31,8 +23,11 @@ def check_outputs(
     dst: View,
     reduction: str,
 ) -> None:
-    """The shapes of what is written for rows of this shape."""
-    check_reduction(op, reduction)
+    """The shapes of what is written for rows of this shape; ArgumentError for no reduction."""
+    if reduction not in ("none", "mean", "sum"):
+        raise ArgumentError(
+            f"[{op}] reduction must be 'none', 'mean' or 'sum' but is {reduction!r}"
+        )
     shape = lead if reduction == "none" else ()
     if dst.shape != shape:
         raise ShapeError(
@@ -55,24 +50,23 @@ def total(
     dst: View,
     *,
     mean: bool,
-    divisor: float = 1.0,
 ) -> list[Step]:
-    """Losses (count, columns) in scratch become dst (), f32: one dispatch, some for many losses.
+    """Losses (count, 2) in scratch become dst (), f32: one dispatch, some for many losses.
 
-    A second column has what a loss counts in the mean, whose sum goes to `sums`; without it the
-    mean divides by `divisor`.
+    The second column has what a loss counts in the mean, whose sum goes to `sums`.
     """
     steps = []
     while losses.shape[0] > TERMS:
-        pieces = cdiv(losses.shape[0], TERMS)
-        room = scratch.empty((pieces, losses.shape[1]), "float32")
-        steps.append(
-            body.step(caps, losses, None, room, depth=TERMS, is_partial=1, is_mean=0, divisor=1.0)
-        )
+        count = losses.shape[0]
+        room = scratch.empty((cdiv(count, TERMS), 2), "float32")
+        most = max((caps.max_binding - 2 * caps.alignment) // (8 * TERMS), 1)
+        for first in range(0, room.shape[0], most):  # pieces that one binding holds
+            pieces = min(most, room.shape[0] - first)
+            some = narrow(losses, 0, first * TERMS, min(pieces * TERMS, count - first * TERMS))
+            sums_of = narrow(room, 0, first, pieces)
+            steps.append(body.step(caps, some, None, sums_of, depth=TERMS, is_partial=1, is_mean=0))
         losses = room
-    last = body.step(
-        caps, losses, sums, dst, depth=TERMS, is_partial=0, is_mean=int(mean), divisor=divisor
-    )
+    last = body.step(caps, losses, sums, dst, depth=TERMS, is_partial=0, is_mean=int(mean))
     return [*steps, last]
 
 
