@@ -44,7 +44,9 @@ def mul_mat(call: Taped) -> None:
         if 2 in axes:
             sizes = [n for (m, _), k in zip(pairs, axes, strict=True) for n in (m, 1)[:k]]
             spread = wide.reshape((*sizes, *wide.shape[-2:]))
-        found = products.summed(dz.swapaxes(-1, -2), spread, over)
+        found = (
+            products.summed(_transposed(dz), spread, over) if over else products.plain(dz, spread)
+        )
         call.give("b", reshaped(found, _once(b, batch)), summed=batch)
 
 
@@ -58,7 +60,11 @@ class _Products:
         """left[..., c, p] right[..., c, q] summed over c and some axes before it: (..., p, q)."""
         if over:
             left, right = self._joined(left, right, over)
-        return F.matmul(left.swapaxes(-1, -2), right, scale=self._scale, precision=self._precision)
+        return self.plain(_transposed(left), right)
+
+    def plain(self, left: Any, right: Any) -> Any:
+        """The product of matrices."""
+        return F.matmul(left, right, scale=self._scale, precision=self._precision)
 
     def _joined(self, left: Any, right: Any, over: set[int]) -> tuple[Any, Any]:
         """Both with these axes as part of c."""
@@ -75,6 +81,13 @@ class _Products:
             depth = math.prod(t.shape[len(rest) : -1])
             sides.append(reshaped(t, (*t.shape[: len(rest)], depth, t.shape[-1])))
         return sides[0], sides[1]
+
+
+def _transposed(t: Any) -> Any:
+    """Each matrix transposed."""
+    *lead, rows, cols = t.strides
+    shape = t.shape
+    return t._view((*shape[:-2], shape[-1], shape[-2]), (*lead, cols, rows), t._offset)
 
 
 def _split(t: Any, pairs: list[tuple[int, int]]) -> Any:
