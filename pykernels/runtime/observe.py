@@ -21,7 +21,7 @@ from .memory import Storage
 
 __all__ = [
     "Observer", "Record", "Window", "active", "live", "observe", "outputs", "record_of",
-    "recording", "replayed", "written",
+    "recorder", "recording", "replayed", "written",
 ]  # fmt: skip
 
 Window = tuple[Storage, int, int]  # and the first and last byte in it
@@ -68,12 +68,19 @@ class Observer(Protocol):
         """Memory was written by no kernel of its own: from the host, or by a replayed program."""
 
 
-active: dict[int, Observer] = {}  # the tape that records, by thread
+# The tape that records, by thread: one whose end was interrupted goes with its last reference.
+active: dict[int, weakref.ref[Any]] = {}
+
+
+def recorder() -> Observer | None:
+    """The tape that records in this thread."""
+    ref = active.get(get_ident())
+    return None if ref is None else ref()
 
 
 def recording() -> bool:
     """Does a tape record in this thread? Then a call may keep what its gradient will need."""
-    return bool(active) and get_ident() in active
+    return bool(active) and recorder() is not None
 
 
 @functools.lru_cache(maxsize=4096)
@@ -100,7 +107,7 @@ def observe(
     """`launch` while a tape lives."""
     kernel: Kernel = key[0]
     serial = next(_serials)
-    tape = active.get(get_ident())
+    tape = recorder()
     entry = None if tape is None else tape.begin(kernel, key[1], tensors, scalars, serial)
     undo = []
     for i in outputs(kernel):
@@ -147,6 +154,6 @@ def replayed(reads: Iterable[Window], writes: Iterable[Window], program: bool = 
     writes = list(writes)
     for storage, lo, hi in writes:
         _mark(record_of(storage).writes, lo, hi, serial)
-    tape = active.get(get_ident())
+    tape = recorder()
     if tape is not None:
         tape.written(reads, writes, program)

@@ -2,6 +2,7 @@
 
 from ._backward import Taped
 from ._entry import reads
+from ._sums import reshaped
 from ._tape import Tape
 
-__all__ = ["Tape", "Taped", "reads"]
+__all__ = ["Tape", "Taped", "reads", "reshaped"]

@@ -100,9 +100,12 @@ class Taped:
             lay = place.layout
             shape = tuple([1 if a in summed else n for a, n in enumerate(lay.shape)])
             place = Place(place.record, layout(shape, lay.strides, lay.dtype), place.offset, None)
-        gradient = _summed_to(gradient, place.layout.shape, self.kernel.name, name)
-        dtype = place.layout.dtype.name
-        self.given.append((place, gradient if gradient.dtype == dtype else gradient.astype(dtype)))
+        lay = place.layout
+        if gradient._layout.shape != lay.shape:
+            gradient = _summed_to(gradient, lay.shape, self.kernel.name, name)
+        if gradient._layout.dtype is not lay.dtype:
+            gradient = gradient.astype(lay.dtype.name)
+        self.given.append((place, gradient))
 
     def _place(self, name: str) -> Place | None:
         return self._entry.places[self._names.index(name)]
@@ -110,8 +113,6 @@ class Taped:
 
 def _summed_to(grad: Tensor, shape: Ints, op: str, name: str) -> Tensor:
     """A gradient of the shape to which an argument was repeated, summed to that of the argument."""
-    if grad.shape == shape:
-        return grad
     extra = grad.ndim - len(shape)
     if extra > 0:
         grad = F.sum(grad, axis=tuple(range(extra)))

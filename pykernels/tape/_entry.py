@@ -20,22 +20,19 @@ Named = Callable[[Kernel, dict[str, Any]], Collection[str]]
 
 
 class Place:
-    """A window on an allocation; `tensor` keeps that alive where it will be read."""
+    """A window on an allocation; `tensor` keeps that alive where it will be read. `flows`: may it
+    have a gradient?"""
 
-    __slots__ = ("layout", "offset", "record", "tensor")
+    __slots__ = ("flows", "layout", "offset", "record", "tensor")
 
     def __init__(self, record: Record, lay: Layout, offset: int, tensor: Tensor | None) -> None:
         self.record, self.layout, self.offset, self.tensor = record, lay, offset, tensor
+        self.flows = lay.dtype.kind == "f" and lay.size > 0
 
     @property
     def window(self) -> tuple[int, int]:
         """First byte, and one past the last one."""
         return self.offset + self.layout.lo, self.offset + self.layout.hi
-
-    @property
-    def flows(self) -> bool:
-        """May it have a gradient?"""
-        return self.layout.dtype.kind == "f" and self.layout.size > 0
 
 
 def place_of(t: Handle, keep: bool = True) -> Place:

@@ -22,7 +22,7 @@ from pykernels.runtime.overlap import overlaps_itself
 
 from ._entry import Place
 
-__all__ = ["Sums"]
+__all__ = ["Sums", "reshaped"]
 
 
 class _Order(NamedTuple):
@@ -84,7 +84,7 @@ class _Part:
         if self.layout is not None:
             self.grad, self.layout = _in_order(self.grad, _order(self.layout)), None
         if self.dense and self.grad.contiguous:
-            self.grad, self.strides = self.grad.reshape(-1), (self.dtype.itemsize,)
+            self.grad, self.strides = reshaped(self.grad, (-1,)), (self.dtype.itemsize,)
 
     def flatten(self) -> None:
         """One axis for a dense part, wherever its gradient lies."""
@@ -127,7 +127,7 @@ class Sums:
         one = found[0]
         if len(found) == 1 and (one.lo, one.merged) == (lo, new.merged) and one.dtype is new.dtype:
             one.bring()
-            _accumulate(one, new.grad.reshape(one.grad.shape))
+            _accumulate(one, reshaped(new.grad, one.grad.shape))
             return
         dense = _dense(place.record, parts, found, lo, hi, new.dtype)
         if not dense.fresh:
@@ -154,7 +154,7 @@ class Sums:
         one.bring()
         one.fresh = False
         if (one.lo, one.merged) == (lo, order.merged):
-            grad = one.grad.reshape(order.shape)
+            grad = reshaped(one.grad, order.shape)
         else:
             grad = _window(one, lo, order.shape, order.strides)
         return _out_of_order(grad, order, place.layout)
@@ -206,6 +206,16 @@ class Sums:
         parts.remove(part)
         if not parts:
             del self._parts[record]
+
+
+def reshaped(t: Tensor, shape: Ints) -> Tensor:
+    """`reshape`, faster where nothing changes or all lies in C order."""
+    lay = t._layout
+    if lay.shape == shape:
+        return t
+    if lay.contiguous:
+        return t._with(contiguous_layout((lay.size,) if shape == (-1,) else shape, lay.dtype))
+    return t.reshape(shape)
 
 
 def _accumulate(part: _Part, grad: Tensor) -> None:
@@ -262,6 +272,8 @@ def _in_order(grad: Tensor, order: _Order) -> Tensor:
     """A gradient with the axes of `_Order`: what repeats is summed."""
     if order.repeated:
         grad = F.sum(grad, axis=order.repeated, keepdims=True)
+    if order.kept == tuple(range(len(grad._layout.shape))) and not order.flipped:
+        return grad
     steps = [-s if a in order.flipped else s for a, s in enumerate(grad.strides)]
     offset = grad._offset
     for a in order.flipped:

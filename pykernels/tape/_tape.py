@@ -15,7 +15,7 @@ from pykernels.errors import ArgumentError, DTypeError, ShapeError, TapeError
 from pykernels.host import type_name
 from pykernels.plan import Kernel
 from pykernels.runtime.handle import Handle
-from pykernels.runtime.observe import Record, Window, active, live, outputs, record_of
+from pykernels.runtime.observe import Record, Window, active, live, outputs, record_of, recorder
 
 from ._backward import gradients
 from ._entry import Entry, Written, place_of
@@ -52,14 +52,14 @@ class Tape:
 
     def __enter__(self) -> Self:
         thread = get_ident()
-        if thread in active:
+        if recorder() is not None:
             raise TapeError("[tape] a tape records in this thread already: one at a time")
         if self._thread is not None:
             raise TapeError("[tape] it records in another thread already")
         self._ref = weakref.ref(self, live.discard)
         live.add(self._ref)
         self._thread = thread
-        active[thread] = self
+        active[thread] = self._ref
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -137,7 +137,8 @@ class Tape:
         sources = list(sources)
         for i, t in enumerate(sources):
             _check(t, f"sources[{i}]", "gradient")
-        outer = active.pop(get_ident(), None)
+        thread = get_ident()
+        outer = active.pop(thread, None)
         try:
             places = [place_of(t, False) for t in sources if t.size]
             first = _seed(loss, seed)
@@ -145,8 +146,8 @@ class Tape:
             own = iter(self._own(found, first))
             return [next(own) if t.size else t.copy() for t in sources]
         finally:
-            if outer is not None:
-                active[get_ident()] = outer
+            if outer is not None:  # no call stands between: a signal may come behind each
+                active[thread] = outer
 
     def _own(self, found: list[Tensor], seed: Tensor) -> list[Tensor]:
         """Contiguous gradients that share no memory with each other or with other tensors."""

@@ -469,3 +469,15 @@ def test_arrays_and_both_layers_are_recorded(dev: pk.Device, x: pk.Tensor) -> No
     np.testing.assert_array_equal(got, 2 * x.numpy())
     assert len(tape) == 3
     assert repr(tape) == "<pykernels.Tape of 3 calls>"
+
+
+def test_many_windows_become_one() -> None:
+    """What is remembered of writes is bounded, and never forgets one."""
+    record = observe.Record()
+    for serial in range(1, 400):
+        observe._mark(record.writes, 8 * serial, 8 * serial + 4, serial)
+        assert len(record.writes) <= observe.MAX_WINDOWS
+        assert record.written_since(serial, 8 * serial, 8 * serial + 4)
+        assert not record.written_since(serial + 1, 0, 1 << 20)
+        assert not record.written_since(1, 8 * serial + 4, 1 << 20)
+    assert record.written_since(1, 8, 12)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import pykernels as pk
+from pykernels.runtime import observe
 
 __all__ = ["SCENARIOS", "Scenario", "Skip"]
 
@@ -115,6 +116,41 @@ class Launch(Scenario):
 
     def run(self) -> None:
         pk.kernels.softmax(self.x, self.y)
+
+
+class TapedLaunch(Launch):
+    """A tape records it: its gradient is right, or it says that it is not known."""
+
+    def prepare(self) -> None:
+        self.tape = pk.Tape()
+        super().prepare()
+        self.tape = pk.Tape()
+
+    def run(self) -> None:
+        with self.tape:
+            pk.kernels.softmax(self.x, self.y)
+
+    def check(self, whole: bool) -> None:
+        super().check(whole)
+        assert whole or not observe.active or observe.recorder() is self.tape
+        written = np.array_equal(self.y.numpy(), self.after[0])
+        try:
+            [got] = self.tape.gradient(self.y, [self.x], numbers(4, 16))
+        except pk.TapeError as e:
+            assert not whole and "interrupted" in str(e)
+        except pk.ArgumentError:
+            assert not written, "a call was not recorded"
+        else:
+            y, dy = self.after[0].astype("f8"), numbers(4, 16)
+            want = y * (dy - (y * dy).sum(-1, keepdims=True))
+            np.testing.assert_allclose(got.numpy(), want, atol=1e-5)
+
+    def drop(self) -> None:
+        super().drop()
+        del self.tape
+        with pk.Tape():  # another one can be had
+            pass
+        assert not observe.live
 
 
 class FreshLaunch(Launch):

@@ -112,6 +112,7 @@ def calls(pk: Any, torch: Any) -> Iterator[Call]:
             yield Call(f"pad {mode}", lambda t, m=mode, w=wide: pk.pad(t, ((0, 0), w), mode=m),
                        lambda t, m=mode, w=wide: torch.nn.functional.pad(t, w, m), (normal(2, 4),)
                        )  # fmt: skip
+    yield from _moved(pk, torch, normal)
     yield from _products(pk, torch, normal)
     yield from _images(pk, torch, normal)
     low, high = points(-0.5, 0, 4), points(0.1, 0.5, 4)
@@ -121,6 +122,33 @@ def calls(pk: Any, torch: Any) -> Iterator[Call]:
                    lambda t, a, b: t.clamp(a, b), (x, low, high))  # fmt: skip
         yield Call("median", lambda t: pk.median(t[..., :3], -1),
                    lambda t: t[..., :3].median(-1).values, (x,))  # fmt: skip
+
+
+def _moved(pk: Any, torch: Any, normal: Callable[..., Array]) -> Iterator[Call]:
+    """Joined and repeated, and rows with arguments of their own."""
+    for axis in (0, 1, -1):
+        pair = normal(2, 3, 2), normal(2, 3, 2)
+        for name in ("concatenate", "stack"):
+            yield Call(name, lambda a, b, n=name, k=axis: getattr(pk, n)([a, b], k),
+                       lambda a, b, n=name, k=axis: getattr(torch, n)([a, b], k), pair)  # fmt: skip
+        yield Call("roll", lambda t, k=axis: pk.roll(t, 2, k),
+                   lambda t, k=axis: t.roll(2, k), pair[:1])  # fmt: skip
+        yield Call("repeat", lambda t, k=axis: pk.repeat(t, 3, k),
+                   lambda t, k=axis: t.repeat_interleave(3, k), pair[:1])  # fmt: skip
+        reps = (1, 2, 3) if axis else (2, 1, 1)
+        yield Call("tile", lambda t, r=reps: pk.tile(t, r), lambda t, r=reps: t.tile(r), pair[:1])
+        x = normal(2, 6) * 3
+        yield Call("gelu_tanh", lambda t: pk.gelu_tanh(t),
+                   lambda t: torch.nn.functional.gelu(t, approximate="tanh"), (x,))  # fmt: skip
+        yield Call("prelu", lambda t, w: pk.prelu(t, w),
+                   lambda t, w: torch.nn.functional.prelu(t, w), (x, normal(6)))  # fmt: skip
+        x = np.where(np.arange(6) < 3, [np.nan, np.inf, -np.inf, 1, 2, -3], x).astype(np.float32)
+        yield Call("nan_to_num", lambda t: pk.nan_to_num(t), lambda t: t.nan_to_num(), (x,))
+        q = [normal(1, 2, 3, 4) for _ in range(3)]
+        yield Call("bias of attention", lambda q, k, v, m: pk.scaled_dot_product_attention(
+                       q, k, v, m), lambda q, k, v, m:
+                   torch.nn.functional.scaled_dot_product_attention(q, k, v, m),
+                   (*q, normal(*(3, 3) if axis else (2, 3, 3))))  # fmt: skip
 
 
 def _rows(pk: Any, torch: Any, rng: np.random.Generator) -> Iterator[Call]:
