@@ -52,12 +52,12 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let c = i - line * p.columns;
   let r = line - block * p.rows;
 
-  // Both vectors of the pairs: of halves, or neighbours. Behind the pairs come columns to copy.
+  // Both vectors of the pairs: of halves, or neighbours. Behind the pairs come columns to copy, of
+  // which the last one may be alone, and stands for both.
   let turned = c < p.pairs;
   let apart = turned & (p.halves == 1u);
   let at = select(2u * c, c, apart);
   let partner = select(2u * c + 1u, c + p.pairs, apart);
-  let whole = partner < p.width;
   let near = min(at, p.width - 1u);
   let far = min(partner, p.width - 1u);
   let base = x_row(r);
@@ -101,7 +101,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endif
     if (first + ${h}u < p.heads) {
       dst_store(dst_at(to, near) + head${h} * p.dst_step, select(a${h}, near_turned, turned));
-      if (whole) { dst_store(dst_at(to, far) + head${h} * p.dst_step, select(b${h}, far_turned, turned)); }
+      dst_store(dst_at(to, far) + head${h} * p.dst_step, select(b${h}, far_turned, turned));
     }
   }
 //% endfor

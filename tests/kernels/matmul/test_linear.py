@@ -21,10 +21,12 @@ def test_linear(dev: pk.Device) -> None:
         x = rng.integers(-9, 9, (*lead, 12)).astype("f4")
         t = dev.tensor(x)
         assert_same_bits(pk.linear(t, w).numpy(), x @ w.T)
-        assert_same_bits(pk.linear(t, w, b).numpy(), x @ w.T + b)
-        got = pk.linear(x, w, b, activation="relu")
-        assert isinstance(got, np.ndarray)
-        assert_same_bits(got, np.maximum(x @ w.T + b, 0))
+        for _ in range(2):  # the second time on layouts that are known
+            got = pk.linear(t, dev.tensor(w), dev.tensor(b))
+            assert_same_bits(got.numpy(), x @ w.T + b)
+        array = pk.linear(x, w, b, activation="relu")
+        assert isinstance(array, np.ndarray)
+        assert_same_bits(array, np.maximum(x @ w.T + b, 0))
     x = rng.integers(-9, 9, (3, 2, 12)).astype("f4")
     turned = dev.tensor(x.transpose(2, 0, 1)).transpose(1, 2, 0)
     out = dev.empty((3, 2, 6))
@@ -42,6 +44,7 @@ def test_linear_rejects(dev: pk.Device) -> None:
         (lambda: pk.linear(x, w, x[0]), pk.ShapeError, r"\[linear\] b must have shape \(5,\)"),
         (lambda: pk.linear(x, [1]), pk.DTypeError, r"\[linear\] w must be a pykernels.Tensor"),  # type: ignore[call-overload]
         (lambda: pk.linear(x, w, out=x), pk.ShapeError, "out must have shape"),
+        (lambda: pk.linear(x, w, out=dev.zeros((3, 5), "int32")), pk.DTypeError, "must be float32"),
     ]  # fmt: skip
     for call, error, text in calls:
         with pytest.raises(error, match=text):

@@ -43,7 +43,8 @@ class Calls:
         tokens = (*lead, shape[-2])
         places = self.rng.integers(0, LIMIT, tokens)
         wrong = self.rng.random(tokens) < bad
-        places = np.where(wrong, self.rng.choice([-1, LIMIT, 2**31 - 1], tokens), places)
+        beyond = [-1, LIMIT, 2**31 - 1] if kind == "int32" else [-1, LIMIT, 2**32 + 5]
+        places = np.where(wrong, self.rng.choice(beyond, tokens), places)
         positions = self.case.input(places.astype(kind), p_form)
         table = self.tables.get(pairs)
         if table is None or t_form is not None:
@@ -116,6 +117,7 @@ def test_rope_random(dev: pk.Device, seed: int) -> None:
             x_form=random_form(rng, len(shape), repeats=True),
             dst_form=random_form(rng, len(shape), repeats=False),
             p_form=random_form(rng, len(own) + 1, repeats=False), bad=0.1,
+            kind=str(rng.choice(["int32", "int64"])),
             style=str(rng.choice(["normal", "neox"])), backward=bool(rng.integers(2)),
         )  # fmt: skip
     calls.check(r"\[rope\] positions must be in \[0, 1048576\)")
@@ -139,13 +141,17 @@ def test_rope_in_parts(dev: pk.Device) -> None:
         calls.add((2, 9, 400, 16), "float16", 4, x_form=Form(order=(2, 0, 1, 3)))
         calls.add((2, 3, 2, 3, 2, 3, 5), "float32", 2, x_form=Form(order=(5, 4, 3, 2, 1, 0, 6)))
         calls.check()
-        x, table = dev.rand((2, 3, 900, 8)), pk.rope_table(8, device=dev)
+        x, table = dev.rand((2, 5, 900, 8)), pk.rope_table(8, device=dev)
         places = np.zeros((2, 900), np.int32)
         places[1, 800:] = -5
         kernels.rope(x, dev.tensor(places), table, dev.empty(x.shape))
         told = r"\[rope\] positions must be in \[0, 1048576\) but is -5 at position \(1, 800\)"
-        with pytest.raises(pk.IndexRangeError, match=told + r".*out: 100"):
+        with pytest.raises(pk.IndexRangeError, match=told + r".*out: 100;"):
             dev.sync()
+    places = np.int32([[5, -5], [1 << 20, 0]])  # of nine heads, in three groups
+    pk.rope(dev.zeros((2, 9, 2, 8)), places)
+    with pytest.raises(pk.IndexRangeError, match=r"is -5 at position \(0, 1\) .*out: 2;"):
+        dev.sync()
 
 
 def exact(x: Array, positions: Array, style: str, dims: int, **given: Any) -> Array:
