@@ -1,0 +1,93 @@
+"""Linear systems."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TypeVar
+
+from pykernels._generated.kernels import solve_tri as _solve_tri
+from pykernels._generated.wrappers import solve_tri as _wrapper
+from pykernels.arrays import Array, Call, NDArray
+from pykernels.device import Tensor
+from pykernels.errors import DTypeError, ShapeError
+from pykernels.runtime.launch import run
+from pykernels.scalars import flag
+
+__all__ = ["solve_triangular"]
+
+Given = TypeVar("Given", Tensor, NDArray, Array)
+# What the function takes: float16 is converted for the kernel.
+_SOLVE = replace(
+    _solve_tri.KERNEL,
+    name="solve_triangular",
+    args=tuple([replace(a, dtypes=("float32", "float16")) for a in _solve_tri.KERNEL.args]),
+)
+
+
+def solve_triangular(
+    a: Given, b: Given, *, upper: bool, left: bool = True, unitriangular: bool = False,
+    out: Tensor | None = None,
+) -> Given:  # fmt: skip
+    """The x with a @ x = b, where a is a triangle (torch.linalg).
+
+    By substitution in f32, row after row: what is on the other side of the diagonal does not count.
+    A zero on the diagonal makes infinities or NaN.
+
+    Args:
+        a: Tensor or numpy array (..., n, n), float32 or float16.
+        b: Tensor or numpy array of the dtype of a, (..., n, k), or (..., k, n) for left=False;
+            leading axes repeat by numpy's rule.
+        upper: Is it the upper triangle?
+        left: False solves x @ a = b.
+        unitriangular: Count the diagonal as ones?
+        out: The Tensor to write to, b too; None makes one.
+
+    Returns:
+        x, of the shape of b with the leading axes of both and of the dtype of a: a numpy array if
+        both are numpy arrays, else a Tensor.
+
+    Raises:
+        ShapeError: a is not square, or b does not fit it.
+        DTypeError: another dtype, or two.
+    """
+    found = _solved(a, b, upper, left, unitriangular, out)
+    return found  # type: ignore[return-value]
+
+
+def _solved(a: Array, b: Array, upper: bool, left: bool, unit: bool, out: Tensor | None) -> Array:
+    op = "solve_triangular"
+    upper, left = flag(op, "upper", upper), flag(op, "left", left)
+    unit = flag(op, "unitriangular", unit)
+    call = Call(_SOLVE, a, b, out=out)
+    of, given = call.tensor("a", a), call.tensor("b", b)
+    size = given.shape[-2 if left else -1] if given.ndim > 1 else None
+    if of.ndim < 2 or of.shape[-2:] != (size, size):
+        wanted = "(..., n, k)" if left else "(..., k, n)"
+        raise ShapeError(
+            f"[{op}] a must be (..., n, n) and b {wanted} but they have shapes {of.shape} and "
+            f"{given.shape}"
+        )
+    if of.dtype != given.dtype:
+        raise DTypeError(f"[{op}] b must have the dtype of a, {of.dtype}, but is {given.dtype}")
+    lead = call.expanded(a=of.shape[:-2], b=given.shape[:-2])
+    shape = (*lead, *given.shape[-2:])
+    result = call.out(shape, of.dtype)
+    x = result
+    if of.dtype == "float16":
+        of, given = of.astype("float32"), given.astype("float32")
+        x = result.device.empty(shape)
+    _solve(
+        of.broadcast_to((*lead, *of.shape[-2:])), given.broadcast_to(shape), x, upper, left, unit
+    )
+    if x is not result:
+        run(result._context.copy, (x, result))
+    return call.leave(result)
+
+
+def _solve(a: Tensor, b: Tensor, x: Tensor, upper: bool, left: bool, unit: bool) -> None:
+    """Any triangle is a lower one from another side: rows from the end, or a transposed system."""
+    if not left:
+        a, b, x = a.swapaxes(-1, -2), b.swapaxes(-1, -2), x.swapaxes(-1, -2)
+    if upper == left:
+        a, b, x = a[..., ::-1, ::-1], b[..., ::-1, :], x[..., ::-1, :]
+    _wrapper.solve_tri(a, b, x, unit=unit)
