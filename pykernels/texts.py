@@ -84,9 +84,10 @@ class Made(Protocol):
 _made: weakref.WeakValueDictionary[str, Made] = weakref.WeakValueDictionary()
 
 
-def add_texts(body: str, texts: Made) -> None:
-    """Make the texts of such a body known, as long as the caller holds them."""
-    _made[body] = texts
+def add_texts(body: str, texts: Made) -> Made:
+    """Make the texts of such a body known, unless it is known already: as long as somebody holds
+    what this returns."""
+    return _made.setdefault(body, texts)
 
 
 def made(body: str) -> Made | None:

@@ -61,7 +61,7 @@ class Program:
         may = dict(zip(shorts, tensors, strict=True))
         same = (x for x, s in shorts.items() if s == self._shorts["dst"])
         self._alias = next((x for x in same if alias in (None, may[x])), "")
-        told = repr((root, self._shorts))
+        told = repr((root, self._shorts, self._alias))
         self._interface = self._described(name)
         self._body = Body(
             name=f"elementwise-{hashlib.sha256(told.encode()).hexdigest()[:24]}",
@@ -85,7 +85,7 @@ class Program:
             operations=functools.partial(_operations, operations(root)),
             source=self,
         )
-        add_texts(self._body.name, self)
+        self._texts = add_texts(self._body.name, self)  # an equal program's, if there is one
 
     def _described(self, name: str) -> Interface:
         """What its head is made from: for each tensor axes of its dtype, vectors and reading."""

@@ -143,7 +143,7 @@ class _MadeBody:
             name, tuple([a.name for a in self._interface.axes]), built.values, inputs.members,
             inputs.args_format,
         )  # fmt: skip
-        add_texts(name, self)
+        self._texts = add_texts(name, self)  # those of an equal expression, if there are any
 
     def _most_levels(self, op: str) -> int:
         """The levels of the index space for which Params has room; LimitError where it has none."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 from typing import Any
 
@@ -143,6 +144,26 @@ def test_dtypes_are_promoted(dev: pk.Device, dtype: str, other: Any) -> None:
     kinds = {"float32": 2, "float16": 2, "bool": 0, 0.5: 2, True: 0}
     level = max(kinds.get(dtype, 1), kinds.get(other, 1))
     assert np.dtype(got.dtype).kind in ("biu", "iu", "f")[level]
+
+
+def test_texts_stay_as_long_as_a_program_needs_them() -> None:
+    from pykernels.plans.elementwise.language import Expression
+    from pykernels.texts import made
+
+    def program() -> Program:
+        expression: Expression = parse("elementwise", "x * 2 - y * 3")
+        types = {"x": "float32", "y": "float32"}
+        return Program("elementwise", resolve("elementwise", expression.root, types), types)
+
+    for left in (0, 1):
+        two: list[Program] = [program(), program()]
+        assert two[0]._body.name == two[1]._body.name
+        del two[left]
+        gc.collect()
+        assert made(two[0]._body.name) is not None
+    name = two.pop()._body.name
+    gc.collect()
+    assert made(name) is None
 
 
 @gpu

@@ -215,7 +215,7 @@ def test_the_grammar_makes_valid_shaders() -> None:
 
 
 def _key(program: ReductionProgram, body: Any, rng: np.random.Generator) -> str:
-    kind = program.expression.kind
+    kind = program.root.kind
     vec = int(rng.choice([1, 4]))
     given: dict[str, Any] = {
         "T": kind, "PACKED": program.dtypes[0] in ("bool", "float16"), "VEC": vec,
