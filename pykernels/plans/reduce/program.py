@@ -29,8 +29,8 @@ from pykernels.wgsl.interface import Axis, Interface, Param, TensorSpec
 from pykernels.wgsl.rows import class_of, value_type
 
 from .axes import reduced_axes
-from .reduction import finish_of, reduced
-from .values import Values, results
+from .reduction import reduced
+from .values import Values, finish_of, results
 
 __all__ = ["ReductionProgram"]
 

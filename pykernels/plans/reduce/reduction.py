@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from pykernels._generated.bodies import reduce_columns, reduce_combine, reduce_rows
 from pykernels._generated.ops.reductions import FINISHES, RESULTS
-from pykernels.dtypes import DTypeName
-from pykernels.errors import ArgumentError, DTypeError, LimitError, ShapeError
+from pykernels.errors import DTypeError, LimitError, ShapeError
 from pykernels.layout import Ints, View, contiguous_strides
 from pykernels.plan import Caps, Scratch, Step, cdiv, forced
 from pykernels.plans.copy import cpy
@@ -17,7 +16,7 @@ from pykernels.plans.limits import MAX_ROUNDS
 from pykernels.plans.parts import fits_binding, narrow
 
 from .axes import Problem, problem, reduced_axes
-from .values import Values, results
+from .values import Values, finish_of, readable, results
 
 __all__ = ["ReductionChoice", "choose", "plan", "reduced", "states"]
 
@@ -89,7 +88,7 @@ def plan(
     if dst.size == 0:
         return []
     before: list[Step] = []
-    wanted = _readable(x.dtype.name, FINISHES[finish][3])
+    wanted = readable(x.dtype.name, FINISHES[finish][3])
     if wanted != x.dtype.name:
         given = scratch.empty(x.shape, wanted)
         before = cpy.plan(caps, scratch, x, given) if x.size else []
@@ -270,18 +269,6 @@ def _whole(
     return _rows(caps, scratch, p, result, target)
 
 
-def finish_of(name: str, dtype: DTypeName, number: float) -> str:
-    """Which finish a kernel takes: that of its name, but for norms, and sums of bool."""
-    if name == "sum" and dtype == "bool":
-        return "count_nonzero"
-    if name != "norm":
-        return name
-    known = {1.0: "norm_1", 2.0: "norm_2", math.inf: "norm_inf"}
-    if number not in known:
-        raise ArgumentError(f"[norm] ord must be 1, 2 or inf but is {number}")
-    return known[number]
-
-
 def _check_dtypes(name: str, output: str, x: View, dst: View) -> None:
     """The dtype of dst by the rule of the kernel; a float16 may be given as the float32 that it is
     computed in."""
@@ -291,15 +278,6 @@ def _check_dtypes(name: str, output: str, x: View, dst: View) -> None:
             f"[{name}] dst must be {' or '.join(allowed)} for x of {x.dtype.name} but is "
             f"{dst.dtype.name}"
         )
-
-
-def _readable(dtype: DTypeName, classes: tuple[str, ...]) -> DTypeName:
-    """What the bodies read x as: float32 where only floats will do, 32 bits for narrow integers."""
-    if dtype in ("float32", "float16") or (dtype == "bool" and "bool" in classes):
-        return dtype
-    if classes == ("float",):
-        return "float32"
-    return "uint32" if dtype in ("uint8", "uint16", "uint32") else "int32"
 
 
 def _rows(

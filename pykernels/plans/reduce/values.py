@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pykernels._generated.bodies import reduce_columns, reduce_rows
 from pykernels.dtypes import DType, DTypeName
+from pykernels.errors import ArgumentError
 from pykernels.layout import Ints, View
 from pykernels.plan import Caps, Step
 from pykernels.plans.parts import fits_binding, narrow
 
-__all__ = ["Values", "results"]
+__all__ = ["Values", "finish_of", "readable", "results"]
 
 
 @dataclass(frozen=True)
@@ -96,3 +98,24 @@ def results(output: str, given: DTypeName) -> tuple[DTypeName, ...]:
     if given == "float32" or output == "float":
         return ("float32",)
     return ("uint32",) if given in ("uint8", "uint16", "uint32") else ("int32",)
+
+
+def finish_of(name: str, dtype: DTypeName, number: float) -> str:
+    """Which finish a kernel takes: that of its name, but for norms, and sums of bool."""
+    if name == "sum" and dtype == "bool":
+        return "count_nonzero"
+    if name != "norm":
+        return name
+    known = {1.0: "norm_1", 2.0: "norm_2", math.inf: "norm_inf"}
+    if number not in known:
+        raise ArgumentError(f"[norm] ord must be 1, 2 or inf but is {number}")
+    return known[number]
+
+
+def readable(dtype: DTypeName, classes: tuple[str, ...]) -> DTypeName:
+    """What the bodies read x as: float32 where only floats will do, 32 bits for narrow integers."""
+    if dtype in ("float32", "float16") or (dtype == "bool" and "bool" in classes):
+        return dtype
+    if classes == ("float",):
+        return "float32"
+    return "uint32" if dtype in ("uint8", "uint16", "uint32") else "int32"
