@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,26 @@ class Training:
             for batch, rate in zip(bar, rates, strict=True):
                 losses.append(self.step(batch, rate))
         return losses
+
+
+def train(
+    weights: dict[str, Array],
+    loss: Callable[..., pk.Tensor],
+    batches: Sequence[Sequence[Array]],
+    rates: Sequence[float],
+) -> tuple[Weights, list[float]]:
+    """The weights after a step for each batch, and the losses. Says how long it took."""
+    start = time.perf_counter()
+    training = Training(weights, loss, *batches[0])
+    losses = [training.step(batches[0], rates[0])]
+    compiled = time.perf_counter() - start
+    losses += training.run(batches[1:], rates[1:])
+    print(
+        f"trained {len(losses)} steps on {pk.default_device().info['name']} in "
+        f"{time.perf_counter() - start:.1f} s, of which compilation and the first step took "
+        f"{compiled:.1f} s"
+    )
+    return training.weights, losses
 
 
 def rates(steps: int, height: float, warm_up: int) -> Array:
