@@ -91,12 +91,13 @@ def rates(steps: int, height: float, warm_up: int) -> Array:
 def plot_losses(
     path: Path, losses: Sequence[float], levels: dict[str, float] | None = None
 ) -> None:
-    """The loss of each step, its mean over twenty steps, and levels to compare it with."""
+    """The loss of each step, its mean over twenty of them, and levels to compare it with."""
     figure = Figure(figsize=(6, 3), layout="tight")
     axes = figure.subplots()
     axes.plot(losses, linewidth=0.5, color="0.6")
-    means = np.convolve(losses, np.ones(20) / 20, "valid")
-    axes.plot(np.arange(len(means)) + 19, means, label="loss, mean of 20 steps")
+    window = min(20, len(losses))
+    means = np.convolve(losses, np.ones(window) / window, "valid")
+    axes.plot(np.arange(len(means)) + window - 1, means, label=f"loss, mean of {window} steps")
     for name, level in (levels or {}).items():
         axes.axhline(level, label=name, linestyle="dashed", color="black")
     axes.set(xlabel="step", ylabel="cross entropy", ylim=0)
