@@ -18,7 +18,7 @@ from typing import Any
 import digits
 import numpy as np
 from matplotlib.figure import Figure
-from training import Training, Weights, plot_losses, rates
+from training import Weights, plot_losses, rates, train
 
 import pykernels as pk
 
@@ -93,14 +93,8 @@ def main() -> None:
     pictures, shown = digits.draw(digits.HELD_OUT, 2000, seed=2)
     print(f"drew the digits in {time.perf_counter() - start:.1f} s")
 
-    start = time.perf_counter()
-    training = Training(initial_weights(), loss, *steps[0])
-    losses = training.run(steps, rates(STEPS, RATE, WARM_UP))
-    print(
-        f"trained {STEPS} steps on {pk.default_device().info['name']} "
-        f"in {time.perf_counter() - start:.1f} s, compilation included"
-    )
-    seen = read(training.weights, pictures)
+    weights, losses = train(initial_weights(), loss, steps, rates(STEPS, RATE, WARM_UP))
+    seen = read(weights, pictures)
     right = float((seen == shown).mean())
     print(f"reads {right:.2%} of {len(shown)} digits of fonts that it never saw")
     if args.save:

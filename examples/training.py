@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,26 @@ class Training:
         return losses
 
 
+def train(
+    weights: dict[str, Array],
+    loss: Callable[..., pk.Tensor],
+    batches: Sequence[Sequence[Array]],
+    rates: Sequence[float],
+) -> tuple[Weights, list[float]]:
+    """The weights after a step for each batch, and the losses. Says how long it took."""
+    start = time.perf_counter()
+    training = Training(weights, loss, *batches[0])
+    losses = [training.step(batches[0], rates[0])]
+    compiled = time.perf_counter() - start
+    losses += training.run(batches[1:], rates[1:])
+    print(
+        f"trained {len(losses)} steps on {pk.default_device().info['name']} in "
+        f"{time.perf_counter() - start:.1f} s, of which compilation and the first step took "
+        f"{compiled:.1f} s"
+    )
+    return training.weights, losses
+
+
 def rates(steps: int, height: float, warm_up: int) -> Array:
     """The learning rate of each step: it rises to its height, then falls to 0."""
     step = np.arange(steps)
@@ -70,12 +91,13 @@ def rates(steps: int, height: float, warm_up: int) -> Array:
 def plot_losses(
     path: Path, losses: Sequence[float], levels: dict[str, float] | None = None
 ) -> None:
-    """The loss of each step, its mean over twenty steps, and levels to compare it with."""
+    """The loss of each step, its mean over twenty of them, and levels to compare it with."""
     figure = Figure(figsize=(6, 3), layout="tight")
     axes = figure.subplots()
     axes.plot(losses, linewidth=0.5, color="0.6")
-    means = np.convolve(losses, np.ones(20) / 20, "valid")
-    axes.plot(np.arange(len(means)) + 19, means, label="loss, mean of 20 steps")
+    window = min(20, len(losses))
+    means = np.convolve(losses, np.ones(window) / window, "valid")
+    axes.plot(np.arange(len(means)) + window - 1, means, label=f"loss, mean of {window} steps")
     for name, level in (levels or {}).items():
         axes.axhline(level, label=name, linestyle="dashed", color="black")
     axes.set(xlabel="step", ylabel="cross entropy", ylim=0)

@@ -10,13 +10,12 @@ model does, which knows how often each character follows each other one. At the 
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from training import Training, Weights, plot_losses, rates
+from training import Weights, plot_losses, rates, train
 
 import pykernels as pk
 
@@ -154,18 +153,12 @@ def main() -> None:
 
     learned, held_out = read_docs()
     bigram = bigram_entropy(learned, held_out)
-    start = time.perf_counter()
     steps = list(batches(learned, args.steps))
-    training = Training(initial_weights(), loss, *steps[0])
-    losses = training.run(steps, rates(args.steps, RATE, WARM_UP))
-    print(
-        f"trained {len(steps)} steps on {pk.default_device().info['name']} "
-        f"in {time.perf_counter() - start:.1f} s, compilation included"
-    )
-    found = entropy(training.weights, held_out)
+    weights, losses = train(initial_weights(), loss, steps, rates(args.steps, RATE, WARM_UP))
+    found = entropy(weights, held_out)
     print(f"cross entropy of {len(held_out):,} characters: {found:.3f}, bigrams {bigram:.3f}")
     starts = held_out[: BATCH * CONTEXT].reshape(BATCH, CONTEXT)
-    print("it writes:", *write(training.weights, starts, 80)[:3], sep="\n---\n")
+    print("it writes:", *write(weights, starts, 80)[:3], sep="\n---\n")
     if args.save:
         args.save.mkdir(parents=True, exist_ok=True)
         plot_losses(args.save / "loss.png", losses, {"bigrams": bigram})
