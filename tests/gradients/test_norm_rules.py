@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,8 @@ import pytest
 import pykernels as pk
 from pykernels.reference import norm
 from tests.gradients.numeric import Example
-from tests.harness import Array
+from tests.gradients.torch.norms import calls
+from tests.harness import Array, assert_close
 
 pytestmark = pytest.mark.gpu
 
@@ -124,3 +127,27 @@ def batch_norm_with_known_statistics(rng: Rng) -> Example:
 def test_rule_is_the_gradient_of_its_reference(dev: pk.Device, name: str) -> None:
     for seed in range(2):
         EXAMPLES[name](np.random.default_rng(seed)).check(dev, seed)
+
+
+# -- torch ----------------------------------------------------------------------------------------
+
+FOUND = dict(np.load(Path(__file__).with_name("torch") / "norms.npz"))
+CASES: dict[str, list[tuple[int, Any]]] = defaultdict(list)
+for number, case in enumerate(calls(pk, None)):
+    CASES[case[0]].append((number, case))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_norms_and_their_gradients_are_torchs(dev: pk.Device, name: str) -> None:
+    assert len(CASES[name]) >= 3
+    for i, (_, ours, _, arrays) in CASES[name]:
+        inputs = [dev.tensor(a) for a in arrays]
+        with pk.Tape() as tape:
+            y = ours(*inputs)
+        dy = np.random.default_rng(i).normal(0, 1, y.shape).astype(np.float32)
+        wanted = [FOUND[f"{i} {name}"], *[FOUND[f"{i} {name} {j}"] for j in range(len(inputs))]]
+        for got, want in zip([y, *tape.gradient(y, inputs, dy)], wanted, strict=True):
+            # Roundings of sums whose terms are about as large as the largest of what they give.
+            exact = want.astype(np.float64)
+            bound = 2.0**-19 * (np.abs(exact) + np.abs(exact).max() + np.abs(dy).max())
+            assert_close(got.numpy(), exact, bound, f"{name} {i}")
