@@ -292,9 +292,15 @@ def _arg(t: TensorSpec) -> str:
     for key in ("optional", "readonly", "in_place"):
         if getattr(t, key):
             fields.append(f"{key}=True")
-    if t.dtype not in ("*", *DTYPE_NAMES):
-        fields.append(f"same={t.dtype!r}")
+    same = one_dtype(t)
+    if same:
+        fields.append(f"same={same!r}")
     return f"Arg({', '.join(fields)})"
+
+
+def one_dtype(t: TensorSpec) -> str:
+    """The word that it shares with all tensors of its dtype: an axis, or what the spec gives."""
+    return t.same if t.dtype in ("*", *DTYPE_NAMES) else t.dtype
 
 
 def default(p: Param) -> str:

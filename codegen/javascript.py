@@ -14,7 +14,7 @@ from typing import Any
 
 from pykernels.wgsl.interface import CONFIG
 
-from .emit import config_is_read, dtype_words, fixed_scalars, has_bools, seen
+from .emit import config_is_read, dtype_words, fixed_scalars, has_bools, one_dtype, seen
 from .errors import BuildError
 from .spec import DTYPE_NAMES, PARAM_TYPES, Param, Spec, TensorSpec
 
@@ -219,7 +219,7 @@ def _kernel(spec: Spec, name: str, planned: bool) -> dict[str, Any]:
         {"name": t.name, "role": t.role, "dtypes": list(t.dtypes), "optional": t.optional}
         | {k: getattr(t, k) for k in ("like", "broadcast", "expand", "alias") if getattr(t, k)}
         | ({"readonly": True} if t.readonly else {})
-        | ({"same": t.dtype} if t.dtype not in ("*", *DTYPE_NAMES) else {})
+        | ({"same": one_dtype(t)} if one_dtype(t) else {})
         for t in spec.tensors
     ]
     scalars = [

@@ -33,9 +33,9 @@ TABLES: dict[str, dict[str, Takes]] = {
         "workgroup_bytes": TEXT, "axis": TABLE, "bytes": TEXT, "operations": TEXT,
     },
     "a tensor": {
-        "dtype": TEXT, "dtypes": LIST, "bind": TEXT, "vec": TEXT, "when": TEXT, "optional": FLAG,
-        "readonly": FLAG, "alias": TEXT, "like": TEXT, "broadcast": TEXT, "expand": TEXT,
-        "index": FLAG, "over": TEXT, "axes": TEXT, "in_place": FLAG, "doc": TEXT,
+        "dtype": TEXT, "dtypes": LIST, "same": TEXT, "bind": TEXT, "vec": TEXT, "when": TEXT,
+        "optional": FLAG, "readonly": FLAG, "alias": TEXT, "like": TEXT, "broadcast": TEXT,
+        "expand": TEXT, "index": FLAG, "over": TEXT, "axes": TEXT, "in_place": FLAG, "doc": TEXT,
     },
     "a param": {
         "type": TEXT, "value": TEXT, "default": NUMBER, "arg": FLAG, "of": TEXT, "when": TEXT,

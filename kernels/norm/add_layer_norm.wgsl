@@ -6,12 +6,12 @@
 // where it is written; what is normalised may be the sum before or after that. summed may be residual."""
 // source = "Ba, Kiros and Hinton 2016; corrected two-pass sums: Chan, Golub and LeVeque 1983"
 // bodies = ["norm_rows", "norm_apply"]
-// inputs.x = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(..., cols)" }
-// inputs.residual = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", like = "x", doc = "Of the dtype of x." }
+// inputs.x = { dtype = "*", dtypes = ["float32", "float16"], same = "T", bind = "'u32'", doc = "(..., cols)" }
+// inputs.residual = { dtype = "*", dtypes = ["float32", "float16"], same = "T", bind = "'u32'", like = "x" }
 // inputs.weight = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "(cols,)" }
 // inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "(cols,)" }
-// outputs.summed = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", like = "x", alias = "residual", doc = "x + residual, of the dtype of x." }
-// outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", like = "x", doc = "Of the dtype of x." }
+// outputs.summed = { dtype = "*", dtypes = ["float32", "float16"], same = "T", bind = "'u32'", like = "x", alias = "residual", doc = "x + residual, of the dtype of x." }
+// outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], same = "T", bind = "'u32'", like = "x" }
 // options.eps = { type = "float", default = 1e-5, doc = "Added to the variance." }
 // operations = "9 * x.size"
 // ///

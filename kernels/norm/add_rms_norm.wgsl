@@ -6,11 +6,11 @@
 // where it is written; what is normalised may be the sum before or after that. summed may be residual."""
 // source = "Zhang and Sennrich 2019"
 // bodies = ["norm_rows", "norm_apply"]
-// inputs.x = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(..., cols)" }
-// inputs.residual = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", like = "x", doc = "Of the dtype of x." }
+// inputs.x = { dtype = "*", dtypes = ["float32", "float16"], same = "T", bind = "'u32'", doc = "(..., cols)" }
+// inputs.residual = { dtype = "*", dtypes = ["float32", "float16"], same = "T", bind = "'u32'", like = "x" }
 // inputs.weight = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "(cols,)" }
-// outputs.summed = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", like = "x", alias = "residual", doc = "x + residual, of the dtype of x." }
-// outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", like = "x", doc = "Of the dtype of x." }
+// outputs.summed = { dtype = "*", dtypes = ["float32", "float16"], same = "T", bind = "'u32'", like = "x", alias = "residual", doc = "x + residual, of the dtype of x." }
+// outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], same = "T", bind = "'u32'", like = "x" }
 // options.eps = { type = "float", default = 1e-6, doc = "Added to the mean of the squares." }
 // operations = "5 * x.size"
 // ///

@@ -9,13 +9,13 @@
 // dst may be x. A channel has two or more elements."""
 // source = "Ioffe and Szegedy 2015; moments: Chan, Golub and LeVeque 1979"
 // bodies = ["norm_running", "norm_apply"]
-// inputs.x = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(N, C, ...)" }
+// inputs.x = { dtype = "*", dtypes = ["float32", "float16"], same = "T", bind = "'u32'", doc = "(N, C, ...)" }
 // inputs.weight = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "(C,)" }
 // inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "(C,)" }
-// outputs.running_mean = { dtype = "f32", optional = true, doc = "(C,), read and written." }
-// outputs.running_variance = { dtype = "f32", optional = true, doc = "(C,), read and written: goes with running_mean." }
+// outputs.running_mean = { dtype = "f32", in_place = true, optional = true, doc = "(C,)" }
+// outputs.running_variance = { dtype = "f32", in_place = true, optional = true, doc = "(C,): goes with running_mean." }
 // outputs.saved = { dtype = "f32", optional = true, doc = "(3, C)" }
-// outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", like = "x", alias = "x", doc = "Of the dtype of x." }
+// outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], same = "T", bind = "'u32'", like = "x", alias = "x" }
 // options.momentum = { type = "float", default = 0.1, doc = "The weight of this batch in the running statistics." }
 // options.eps = { type = "float", default = 1e-5, doc = "Added to the variance." }
 // operations = "8 * x.size"

@@ -7,10 +7,10 @@
 // and registers hold them. dst may be x."""
 // source = "Wu and He 2018; instance normalisation: Ulyanov et al. 2016"
 // bodies = ["norm_rows", "norm_apply"]
-// inputs.x = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(N, C, ...)" }
+// inputs.x = { dtype = "*", dtypes = ["float32", "float16"], same = "T", bind = "'u32'", doc = "(N, C, ...)" }
 // inputs.weight = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "(C,)" }
 // inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "(C,)" }
-// outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", like = "x", alias = "x", doc = "Of the dtype of x." }
+// outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], same = "T", bind = "'u32'", like = "x", alias = "x" }
 // options.groups = { type = "int", default = 1, doc = "How many groups the channels make, of C / groups each; C for instance normalisation." }
 // options.eps = { type = "float", default = 1e-5, doc = "Added to the variance." }
 // operations = "8 * x.size"

@@ -8,12 +8,12 @@
 // bits. dst may be dy."""
 // source = "Wu and He 2018"
 // bodies = ["norm_sums_rows", "norm_apply_backward"]
-// inputs.dy = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(N, C, ...)" }
-// inputs.x = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", like = "dy", doc = "Of the dtype of dy." }
+// inputs.dy = { dtype = "*", dtypes = ["float32", "float16"], same = "T", bind = "'u32'", doc = "(N, C, ...)" }
+// inputs.x = { dtype = "*", dtypes = ["float32", "float16"], same = "T", bind = "'u32'", like = "dy" }
 // inputs.weight = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "(C,)" }
 // outputs.dweight = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "(C,)" }
 // outputs.dbias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "(C,)" }
-// outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", like = "dy", alias = "dy", doc = "Of the dtype of dy." }
+// outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], same = "T", bind = "'u32'", like = "dy", alias = "dy" }
 // options.groups = { type = "int", default = 1, doc = "How many groups the channels make, of C / groups each; C for instance normalisation." }
 // options.eps = { type = "float", default = 1e-5, doc = "Added to the variance." }
 // operations = "16 * x.size"

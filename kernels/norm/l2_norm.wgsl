@@ -5,8 +5,8 @@
 // dst may be x."""
 // source = "ggml l2_norm, torch.nn.functional.normalize (meaning)"
 // bodies = ["norm_rows", "norm_apply"]
-// inputs.x = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(..., cols)" }
-// outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", like = "x", alias = "x" }
+// inputs.x = { dtype = "*", dtypes = ["float32", "float16"], same = "T", bind = "'u32'", doc = "(..., cols)" }
+// outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], same = "T", bind = "'u32'", like = "x", alias = "x" }
 // options.eps = { type = "float", default = 1e-12, doc = "The least length that is divided by, from 0 up." }
 // axis = { moves = ["x"] }
 // operations = "3 * x.size"

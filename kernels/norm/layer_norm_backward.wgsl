@@ -9,13 +9,13 @@
 // be dy."""
 // source = "Ba, Kiros and Hinton 2016"
 // bodies = ["norm_rows_backward", "norm_sums_rows", "norm_sums_columns", "norm_apply_backward"]
-// inputs.dy = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(..., cols)" }
-// inputs.x = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", like = "dy", doc = "Of the dtype of dy." }
+// inputs.dy = { dtype = "*", dtypes = ["float32", "float16"], same = "T", bind = "'u32'", doc = "(..., cols)" }
+// inputs.x = { dtype = "*", dtypes = ["float32", "float16"], same = "T", bind = "'u32'", like = "dy" }
 // inputs.weight = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "(cols,), as in layer_norm." }
-// inputs.ds = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", like = "dy", optional = true, doc = "What comes back to x on another way, of the dtype of dy." }
+// inputs.ds = { dtype = "*", dtypes = ["float32", "float16"], same = "T", bind = "'u32'", like = "dy", optional = true, doc = "What comes back to x on another way, of the dtype of dy." }
 // outputs.dweight = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "(cols,)" }
 // outputs.dbias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "(cols,)" }
-// outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", like = "dy", alias = "dy", doc = "Of the dtype of dy." }
+// outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], same = "T", bind = "'u32'", like = "dy", alias = "dy" }
 // options.eps = { type = "float", default = 1e-5, doc = "As in layer_norm." }
 // operations = "16 * x.size"
 // ///

@@ -6,8 +6,8 @@
 // inputs.pivot = { dtype = "f32", axes = "c", doc = "(C,): the mean is pivot + offset" }
 // inputs.offset = { dtype = "f32", axes = "c", doc = "(C,)" }
 // inputs.squares = { dtype = "f32", axes = "c", doc = "(C,)" }
-// outputs.running_mean = { dtype = "f32", axes = "c", doc = "(C,)" }
-// outputs.running_variance = { dtype = "f32", axes = "c", doc = "(C,)" }
+// outputs.running_mean = { dtype = "f32", in_place = true, axes = "c", doc = "(C,)" }
+// outputs.running_variance = { dtype = "f32", in_place = true, axes = "c", doc = "(C,)" }
 // outputs.saved = { dtype = "f32", axes = "w c", doc = "(3, C): mean, what its rounding left, squares" }
 // params.channels = { type = "u32", value = "pivot.shape[0]" }
 // params.has_running = { type = "u32" }

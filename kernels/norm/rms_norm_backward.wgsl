@@ -8,12 +8,12 @@
 // made by trees in a fixed order: the same call gives the same bits. dst may be dy."""
 // source = "Zhang and Sennrich 2019"
 // bodies = ["norm_rows_backward", "norm_sums_rows", "norm_sums_columns", "norm_apply_backward"]
-// inputs.dy = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(..., cols)" }
-// inputs.x = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", like = "dy", doc = "Of the dtype of dy." }
+// inputs.dy = { dtype = "*", dtypes = ["float32", "float16"], same = "T", bind = "'u32'", doc = "(..., cols)" }
+// inputs.x = { dtype = "*", dtypes = ["float32", "float16"], same = "T", bind = "'u32'", like = "dy" }
 // inputs.weight = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "(cols,), as in rms_norm." }
-// inputs.ds = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", like = "dy", optional = true, doc = "What comes back to x on another way, of the dtype of dy." }
+// inputs.ds = { dtype = "*", dtypes = ["float32", "float16"], same = "T", bind = "'u32'", like = "dy", optional = true, doc = "What comes back to x on another way, of the dtype of dy." }
 // outputs.dweight = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "(cols,)" }
-// outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", like = "dy", alias = "dy", doc = "Of the dtype of dy." }
+// outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], same = "T", bind = "'u32'", like = "dy", alias = "dy" }
 // options.eps = { type = "float", default = 1e-6, doc = "As in rms_norm." }
 // operations = "10 * x.size"
 // ///

@@ -37,6 +37,7 @@ class TensorSpec:
     role: str  # in | out
     dtype: str  # an axis, a short dtype name, or "*"
     dtypes: tuple[str, ...]  # public names that are accepted
+    same: str = ""  # tensors with the same word have one dtype
     doc: str = ""
     vec: str = ""
     bind: str = ""  # expression over axes: the element type of the bound array

@@ -21,7 +21,7 @@ def plan(
     momentum: float, eps: float,
 ) -> list[Step]:  # fmt: skip
     """The dispatches of one call."""
-    check(OP, x, dst=dst)
+    check(OP, x)
     channels = x.shape[1]
     check_affine(
         OP, channels, weight=weight, bias=bias, running_mean=running_mean,

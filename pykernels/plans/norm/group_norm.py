@@ -19,7 +19,7 @@ def plan(
     groups: int, eps: float,
 ) -> list[Step]:  # fmt: skip
     """The dispatches of one call."""
-    check(OP, x, dst=dst)
+    check(OP, x)
     check_affine(OP, x.shape[1], weight=weight, bias=bias)
     if groups < 1 or x.shape[1] % groups != 0:
         raise ArgumentError(f"[{OP}] groups must divide {x.shape[1]} channels but is {groups}")

@@ -20,7 +20,7 @@ def plan(
     dbias: View | None, dst: View, groups: int, eps: float,
 ) -> list[Step]:  # fmt: skip
     """The dispatches of one call."""
-    check(OP, dy, x=x, dst=dst)
+    check(OP, x)
     check_affine(OP, x.shape[1], weight=weight, dweight=dweight, dbias=dbias)
     if groups < 1 or x.shape[1] % groups != 0:
         raise ArgumentError(f"[{OP}] groups must divide {x.shape[1]} channels but is {groups}")

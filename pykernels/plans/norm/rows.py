@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from pykernels._generated.bodies import binary, norm_rows, norm_rows_backward
 from pykernels.dtypes import DTypeName
-from pykernels.errors import DTypeError
 from pykernels.layout import View
 from pykernels.plan import Caps, Scratch, Step
 from pykernels.plans.copy import cpy
@@ -27,7 +26,6 @@ def plan(
     bias: View | None, summed: View | None, dst: View,
 ) -> list[Step]:  # fmt: skip
     """The dispatches of one norm: of each of its parts, where it is cut into some."""
-    _check_dtypes(norm.op, x, residual=residual, summed=summed, dst=dst)
     given = {"x": x, "residual": residual, "summed": summed, "dst": dst}
     views = {n: v.as_rank(max(v.ndim, 1)) for n, v in given.items() if v is not None}
     x = views["x"]
@@ -151,12 +149,3 @@ def _in_pieces(
     over = [repeat(v, x.shape, last) if v else None for v in scale]
     first, known = statistics(caps, scratch, norm, x, last)
     return [*steps, *first, *apply(caps, norm, x, known, Affine(*over), views["dst"])]
-
-
-def _check_dtypes(op: str, x: View, **views: View | None) -> None:
-    """DTypeError for a view that is not of the dtype of x."""
-    for name, v in views.items():
-        if v is not None and v.dtype != x.dtype:
-            raise DTypeError(
-                f"[{op}] {name} must have the dtype of x, {x.dtype.name}, but has {v.dtype.name}"
-            )

@@ -70,7 +70,7 @@ def test_layer_norm_random_layouts(dev: pk.Device) -> None:
 
 @pytest.mark.parametrize("cols", (8, 300, 5001))
 def test_layer_norm_in_place_and_without_native_halves(dev: pk.Device, cols: int) -> None:
-    for f16 in (True, False):
+    for f16 in {dev._context.caps.f16, False}:
         with caps(dev, f16=f16):
             calls = NormCalls(dev)
             for dtype in DTYPES:

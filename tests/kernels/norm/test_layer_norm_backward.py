@@ -73,7 +73,7 @@ def test_layer_norm_backward_shares_many_rows(dev: pk.Device, groups: int) -> No
 
 @pytest.mark.parametrize("cols", (8, 300, 5001, 17000))
 def test_layer_norm_backward_in_place_and_without_native_halves(dev: pk.Device, cols: int) -> None:
-    for f16 in (True, False):
+    for f16 in {dev._context.caps.f16, False}:
         with caps(dev, f16=f16):
             calls = NormCalls(dev)
             for dtype in DTYPES:
