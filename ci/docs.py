@@ -385,9 +385,12 @@ def operations_page() -> Iterator[str]:
                 yield f"| `{name}` | later: {note} |"
                 continue
             for function in functions.split():
-                if function not in functional.__all__:
+                if function not in (*functional.__all__, "Tape"):
                     raise KeyError(f"ci/operations.toml: {name}: there is no function {function}")
-            links = ", ".join(f"[`{f}`](functions.md#{f.lower()})" for f in functions.split())
+            pages = {f: f"functions.md#{f.lower()}" for f in functions.split()} | (
+                {"Tape": "tape.md"} if functions == "Tape" else {}
+            )
+            links = ", ".join(f"[`{f}`]({page})" for f, page in pages.items())
             yield f"| `{name}` | {links}{f': {note}' if note else ''} |"
 
 
