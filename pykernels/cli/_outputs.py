@@ -26,10 +26,11 @@ __all__ = ["GIVEN", "shapes"]
 GIVEN = frozenset(
     {
         "adam_step", "adamw_step", "adaptive_avg_pool2d", "adaptive_avg_pool2d_backward",
-        "adaptive_max_pool2d", "adaptive_max_pool2d_backward", "avg_pool2d_backward", "bincount",
-        "bincount_weights", "clip_by_norm", "col2im", "conv2d_backward_input",
-        "conv2d_backward_weight", "max_pool2d_backward", "nonzero", "pad", "resize", "scatter",
-        "scatter_add", "set_rows", "sgd_step", "step_advance", "timestep_embedding", "top_k",
+        "adaptive_max_pool2d", "adaptive_max_pool2d_backward", "avg_pool2d_backward",
+        "batch_norm_training", "bincount", "bincount_weights", "clip_by_norm", "col2im",
+        "conv2d_backward_input", "conv2d_backward_weight", "max_pool2d_backward", "nonzero", "pad",
+        "resize", "scatter", "scatter_add", "set_rows", "sgd_step", "step_advance",
+        "timestep_embedding", "top_k",
     }
 )  # fmt: skip
 
@@ -136,8 +137,26 @@ def _ordered(shape: Shape, o: Options) -> Shape:
     return tuple(shape[axis] for axis in ORDERS[o["layout"]])
 
 
+def _summed(t: Shapes, o: Options) -> dict[str, Shape]:
+    return {"summed": t["x"], "dst": t["x"]}
+
+
+def _norm_of_rows(t: Shapes, o: Options) -> dict[str, Shape]:
+    return {"dweight": t["x"][-1:], "dbias": t["x"][-1:], "dst": t["x"]}
+
+
+def _norm_of_images(t: Shapes, o: Options) -> dict[str, Shape]:
+    return {"dweight": t["x"][1:2], "dbias": t["x"][1:2], "dst": t["x"]}
+
+
 _SHAPES: dict[str, Callable[[Shapes, Options], dict[str, Shape]]] = {
+    "add_layer_norm": _summed,
+    "add_rms_norm": _summed,
     "avg_pool2d": _pool,
+    "batch_norm": lambda t, o: {"dst": t["x"]},
+    "batch_norm_backward": _norm_of_images,
+    "group_norm_backward": _norm_of_images,
+    "layer_norm_backward": _norm_of_rows,
     "max_pool2d": _pool,
     "median": lambda t, o: {"dst": t["x"][:-1]},
     "searchsorted": lambda t, o: {"dst": t["values"]},
@@ -151,4 +170,5 @@ _SHAPES: dict[str, Callable[[Shapes, Options], dict[str, Shape]]] = {
     "im2col": _im2col,
     "mul_mat": _mul_mat,
     "nonzero_offsets": _nonzero_offsets,
+    "rms_norm_backward": _norm_of_rows,
 }

@@ -231,6 +231,9 @@ OF_TENSOR = {
         },
         "DTypeError", "call(x, dtype='uint32')", value=COPY_WORDS, drop=("inputs", "x"),
     ),
+    "same": Toy(
+        {"inputs": {"x": {**F32, "same": "T"}}}, "T", "data.args[0].same", drop=("inputs", "x"),
+    ),
     "bind": Toy(
         {"inputs": {"x": WORDS}, "outputs": {"dst": {"dtype": "u32", "like": "x"}}},
         [0x3F800000, 0x40000000, 0x40400000, 0x40800000], "call(x, dtype='uint32')",
