@@ -19,7 +19,7 @@ TABLE_TESTS = "tests/kernels/elementwise/test_ops.py"
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A copy of the checkout with few families."""
-    small_checkout(tmp_path, (*FAMILIES, "elementwise"))
+    small_checkout(tmp_path, (*FAMILIES, "elementwise", "reduce"))
     (tmp_path / TABLE_TESTS).parent.mkdir(parents=True)
     shutil.copy(ROOT / TABLE_TESTS, tmp_path / TABLE_TESTS)
     return tmp_path

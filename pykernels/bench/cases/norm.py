@@ -46,7 +46,9 @@ BY_CHANNEL = {
 }
 EVERYWHERE = ("layer_norm", "rms_norm_backward")  # on all rows; the others on some
 IN_F16 = ("layer_norm", "rms_norm", "layer_norm_backward")
-MAIN = {kernel: ("f32-8192x4096", "f16-8192x4096") for kernel in BY_ROWS} | {
+MAIN = {
+    **{kernel: ("f32-8192x4096",) for kernel in BY_ROWS},
+    **{kernel: ("f32-8192x4096", "f16-8192x4096") for kernel in IN_F16},
     "group_norm": ("f32-16x1280x16x16-groups_32",),
     "group_norm_backward": ("f32-16x1280x16x16-groups_32",),
     "batch_norm": ("f32-64x64x112x112",),
