@@ -104,11 +104,11 @@ def layer_norm_backward(
     dy: Array, x: Array, weight: Array | None = None, ds: Array | None = None,
     dweight: object = None, dbias: object = None, *, eps: float = 1e-5,
 ) -> Any:  # fmt: skip
-    """dweight and dbias, where they are given (as anything but None), and dst."""
+    """dst, then dweight and dbias, where they are given (as anything but None)."""
     found = _by_mean(_double(x), LAST, eps)
-    out = [_column_sums(_double(dy), found, LAST)[i] for i in _wanted(dweight, dbias)]
-    out.append(_input_gradient(_double(dy), found, weight, LAST, mean=True) + _or_zero(ds))
-    return tuple(out)
+    dst = _input_gradient(_double(dy), found, weight, LAST, mean=True) + _or_zero(ds)
+    sums = _column_sums(_double(dy), found, LAST)
+    return (dst, *[sums[i] for i in _wanted(dweight, dbias)])
 
 
 def layer_norm_backward_budget(
@@ -116,22 +116,22 @@ def layer_norm_backward_budget(
     dweight: object = None, dbias: object = None, *, eps: float = 1e-5,
 ) -> Any:  # fmt: skip
     found = _by_mean(_double(x), LAST, eps)
-    out = [_column_sums_budget(_double(dy), found, LAST)[i] for i in _wanted(dweight, dbias)]
     bound = _input_gradient_budget(_double(dy), found, weight, LAST, mean=True)
     alone = _input_gradient(_double(dy), found, weight, LAST, mean=True)
-    out.append(bound + _with_other(x, alone, ds))
-    return tuple(out)
+    sums = _column_sums_budget(_double(dy), found, LAST)
+    of_sums = [sums[i] for i in _wanted(dweight, dbias)]
+    return (bound + _with_other(x, alone, ds), *of_sums)
 
 
 def rms_norm_backward(
     dy: Array, x: Array, weight: Array | None = None, ds: Array | None = None,
     dweight: object = None, *, eps: float = 1e-6,
 ) -> Any:  # fmt: skip
-    """dweight, where it is given (as anything but None), and dst."""
+    """dst, then dweight, where it is given (as anything but None)."""
     found = _by_squares(_double(x), eps)
-    out = [_column_sums(_double(dy), found, LAST)[i] for i in _wanted(dweight, None)]
-    out.append(_input_gradient(_double(dy), found, weight, LAST, mean=False) + _or_zero(ds))
-    return tuple(out)
+    dst = _input_gradient(_double(dy), found, weight, LAST, mean=False) + _or_zero(ds)
+    sums = _column_sums(_double(dy), found, LAST)
+    return (dst, *[sums[i] for i in _wanted(dweight, None)])
 
 
 def rms_norm_backward_budget(
@@ -139,11 +139,11 @@ def rms_norm_backward_budget(
     dweight: object = None, *, eps: float = 1e-6,
 ) -> Any:  # fmt: skip
     found = _by_squares(_double(x), eps)
-    out = [_column_sums_budget(_double(dy), found, LAST)[i] for i in _wanted(dweight, None)]
     bound = _input_gradient_budget(_double(dy), found, weight, LAST, mean=False)
     alone = _input_gradient(_double(dy), found, weight, LAST, mean=False)
-    out.append(bound + _with_other(x, alone, ds))
-    return tuple(out)
+    sums = _column_sums_budget(_double(dy), found, LAST)
+    of_sums = [sums[i] for i in _wanted(dweight, None)]
+    return (bound + _with_other(x, alone, ds), *of_sums)
 
 
 def l2_norm_backward(dy: Array, x: Array, *, eps: float = 1e-12) -> Array:
@@ -188,7 +188,7 @@ def group_norm_backward(
     dy: Array, x: Array, weight: Array | None = None, dweight: object = None,
     dbias: object = None, *, groups: int = 1, eps: float = 1e-5,
 ) -> Any:  # fmt: skip
-    """dweight and dbias, where they are given (as anything but None), and dst."""
+    """dst, then dweight and dbias, where they are given (as anything but None)."""
     g = _groups(_double(x), groups)
     found = _by_mean(g, _from(2, g), eps)
     return _of_images(_double(dy), x, found, g, weight, dweight, dbias)
@@ -225,7 +225,7 @@ def batch_norm_training(
     running_mean: Array | None = None, running_variance: Array | None = None,
     saved: object = None, *, momentum: float = 0.1, eps: float = 1e-5,
 ) -> Any:  # fmt: skip
-    """The running statistics after it and what the gradient takes, where they are given, and dst.
+    """dst, then the running statistics after it and what the gradient takes, where they are given.
 
     What the gradient takes is the mean, what its rounding left (0 here), and squared differences.
     """
@@ -233,7 +233,7 @@ def batch_norm_training(
     axes = _but_channels(s)
     found = _by_mean(s, axes, eps)
     mean, squares = _mean(s, axes).ravel(), ((s - _mean(s, axes)) ** 2).sum(axes)
-    out = []
+    out = [_affine(found.n, _of_channel(weight, x), _of_channel(bias, x))]
     if running_mean is not None and running_variance is not None:
         share = _single(momentum)
         variance = squares / max(s.size // s.shape[1] - 1, 1)
@@ -241,7 +241,6 @@ def batch_norm_training(
             out.append(_double(before) * (1 - share) + now * share if s.size else before)
     if saved is not None:
         out.append(np.stack([mean, np.zeros_like(mean), squares]))
-    out.append(_affine(found.n, _of_channel(weight, x), _of_channel(bias, x)))
     return tuple(out)
 
 
@@ -255,7 +254,7 @@ def batch_norm_training_budget(
     found = _by_mean(s, axes, eps)
     variance, offset = _mean((s - _mean(s, axes)) ** 2, axes).ravel(), found.offset.ravel()
     of_variance = DEPTH * U * (variance + 2 * offset**2) * 2
-    out = []
+    out = [_affine_budget(found, _of_channel(weight, x), _of_channel(bias, x))]
     if running_mean is not None and running_variance is not None:
         rounding = 4 * U * (np.abs(_double(running_mean)) + np.abs(_mean(s, axes)).ravel())
         out.append(rounding + offset)
@@ -263,7 +262,6 @@ def batch_norm_training_budget(
     if saved is not None:
         count = max(s.size // max(s.shape[1], 1), 1)
         out.append(np.stack([offset, offset, of_variance * count + 2.0**-126]))
-    out.append(_affine_budget(found, _of_channel(weight, x), _of_channel(bias, x)))
     return tuple(out)
 
 
@@ -271,7 +269,7 @@ def batch_norm_backward(
     dy: Array, x: Array, saved: Array, weight: Array | None = None, dweight: object = None,
     dbias: object = None, *, eps: float = 1e-5,
 ) -> Any:  # fmt: skip
-    """dweight and dbias, where they are given (as anything but None), and dst."""
+    """dst, then dweight and dbias, where they are given (as anything but None)."""
     found = _by_saved(_double(x), saved, eps)
     return _of_images(_double(dy), x, found, _double(x), weight, dweight, dbias)
 
@@ -334,11 +332,11 @@ def _of_images(
 ) -> Any:  # fmt: skip
     """`g` is x in the shape of `found`: (N, groups, ...), or x itself for whole batches."""
     flat = _reshaped(found, g, x.shape)
-    out = [_column_sums(d, flat, (1,))[i] for i in _wanted(dweight, dbias)]
+    sums = _column_sums(d, flat, (1,))
     scaled = _affine(d, _of_channel(weight, x), None).reshape(g.shape)
     axes = _but_channels(x) if g.ndim == x.ndim else _from(2, g)
-    out.append(_input_gradient(scaled, found, None, axes, mean=True).reshape(x.shape))
-    return tuple(out)
+    dst = _input_gradient(scaled, found, None, axes, mean=True).reshape(x.shape)
+    return (dst, *[sums[i] for i in _wanted(dweight, dbias)])
 
 
 def _of_images_budget(
@@ -346,12 +344,11 @@ def _of_images_budget(
     dbias: object,
 ) -> Any:  # fmt: skip
     flat = _reshaped(found, g, x.shape)
-    out = [_column_sums_budget(d, flat, (1,))[i] for i in _wanted(dweight, dbias)]
+    sums = _column_sums_budget(d, flat, (1,))
     scaled = _affine(d, _of_channel(weight, x), None).reshape(g.shape)
     axes = _but_channels(x) if g.ndim == x.ndim else _from(2, g)
     bound = _input_gradient_budget(scaled, found, None, axes, mean=True)
-    out.append(bound.reshape(x.shape))
-    return tuple(out)
+    return (bound.reshape(x.shape), *[sums[i] for i in _wanted(dweight, dbias)])
 
 
 # -- parts ----------------------------------------------------------------------------------------

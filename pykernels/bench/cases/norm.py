@@ -44,6 +44,8 @@ BY_CHANNEL = {
     "batch_norm_training": ("weight", "bias", "running_mean", "running_variance"),
     "batch_norm_backward": ("saved", "weight", "dweight", "dbias"),
 }
+# Outputs beside dst, behind it as in the references.
+WRITTEN = ("dweight", "dbias", "running_mean", "running_variance")
 EVERYWHERE = ("layer_norm", "rms_norm_backward")  # on all rows; the others on some
 IN_F16 = ("layer_norm", "rms_norm", "layer_norm_backward")
 MAIN = {
@@ -86,12 +88,13 @@ def by_rows(
     given = cast(DTypeName, dtype)
     x, w = Operand(shape, given), Operand(shape[-1:], given)
     tensors = {"dy": x, "x": x} if kernel.endswith("backward") else {"x": x}
-    for name in BY_ROWS[kernel]:
-        tensors[name] = x if name == "residual" else w
+    tensors |= {n: x if n == "residual" else w for n in BY_ROWS[kernel] if n not in WRITTEN}
     if kernel.startswith("add"):
         tensors["summed"] = x
+    tensors["dst"] = x
+    tensors |= {n: w for n in BY_ROWS[kernel] if n in WRITTEN}
     part = None if kernel.endswith("backward") or len(shape) < 2 else some_rows
-    return Case(kernel, {**tensors, "dst": x}, {}, shape, part=part)
+    return Case(kernel, tensors, {}, shape, part=part)
 
 
 def by_channel(
@@ -108,10 +111,11 @@ def by_channel(
         "saved": Operand((3, channels), "float32", values=partial(moments, count)),
     }
     tensors = {"dy": x, "x": x} if kernel.endswith("backward") else {"x": x}
-    tensors |= {name: special.get(name, w) for name in BY_CHANNEL[kernel]}
+    names = sorted([*BY_CHANNEL[kernel], "dst"], key=lambda n: (n in WRITTEN, n == "dst"))
+    tensors |= {n: x if n == "dst" else special.get(n, w) for n in names}
     args = {"groups": groups} if kernel.startswith("group") else {}
     note = f"groups {groups}" if args else ""
-    return Case(kernel, {**tensors, "dst": x}, args, dims, note=note)
+    return Case(kernel, tensors, args, dims, note=note)
 
 
 def positive(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:

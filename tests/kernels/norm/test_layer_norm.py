@@ -122,6 +122,11 @@ def test_layer_norm_of_a_row_far_from_0(dev: pk.Device) -> None:
         exact = (exact - exact.mean(-1, keepdims=True)) / exact.std(-1, keepdims=True)
         got = pk.layer_norm(dev.tensor(x), cols, eps=0.0).numpy()
         assert_close(got, exact, 8 * 2.0**-24 * (1 + np.abs(exact)), str(cols))
+    # A mean whose rounding is as large as the deviation: numbers of 2^23 and 2^23 + 1.
+    x = (2.0**23 + np.random.default_rng(0).integers(0, 2, (4, 768))).astype("f4")
+    exact = x.astype(np.float64) - x.mean(-1, keepdims=True, dtype=np.float64)
+    got = pk.layer_norm(dev.tensor(x), 768, eps=0.0).numpy()
+    np.testing.assert_allclose(got, exact / exact.std(-1, keepdims=True), 1e-4)
 
 
 @pytest.mark.parametrize("bad", (np.nan, np.inf))

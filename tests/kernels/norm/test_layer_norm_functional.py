@@ -28,7 +28,7 @@ def test_layer_norm_over_several_axes(dev: pk.Device) -> None:
     dx, dw, db = pk.layer_norm_backward(r, x, (3, 4), w)
     assert isinstance(dx, np.ndarray)
     found = reference.layer_norm_backward(r.reshape(2, 12), x.reshape(2, 12), w.ravel(), None, 1, 1)
-    for got, exact in zip((dw, db, dx), found, strict=True):
+    for got, exact in zip((dx, dw, db), found, strict=True):
         np.testing.assert_allclose(got.ravel(), exact.ravel(), 1e-4, 1e-5)
 
 
