@@ -18,5 +18,6 @@
 // outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], same = "T", bind = "'u32'", like = "x", alias = "x" }
 // options.momentum = { type = "float", default = 0.1, doc = "The weight of this batch in the running statistics." }
 // options.eps = { type = "float", default = 1e-5, doc = "Added to the variance." }
+// bytes = "touched(x, weight, bias, saved, dst) + 2 * touched(running_mean, running_variance)"
 // operations = "8 * x.size"
 // ///

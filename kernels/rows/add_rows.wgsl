@@ -12,6 +12,6 @@
 // outputs.dst = { dtype = "*", dtypes = ["float32"], bind = "'u32'", in_place = true, doc = "(m, k)" }
 // options.skip = { type = "int | None", doc = "An index whose rows add nothing." }
 // options.check = { type = "bool", default = true, doc = "False: indices out of range are left out in silence." }
-// bytes = "touched(src, index) + 8 * src.size"
+// bytes = "touched(src, index) + 8 * min(src.size, dst.size)"
 // operations = "src.size"
 // ///

@@ -27,9 +27,10 @@ GIVEN = frozenset(
     {
         "adam_step", "adamw_step", "adaptive_avg_pool2d", "adaptive_avg_pool2d_backward",
         "adaptive_max_pool2d", "adaptive_max_pool2d_backward", "avg_pool2d_backward",
-        "batch_norm_training", "bincount", "bincount_weights", "clip_by_norm", "col2im",
-        "conv2d_backward_input", "conv2d_backward_weight", "max_pool2d_backward", "nonzero", "pad",
-        "resize", "scatter", "scatter_add", "set_rows", "sgd_step", "step_advance",
+        "add_rows", "batch_norm_training", "bincount", "bincount_weights", "clip_by_norm",
+        "col2im",
+        "conv2d_backward_input", "conv2d_backward_weight", "max_pool2d_backward",
+        "nll_loss_backward", "nonzero", "pad", "resize", "scatter", "scatter_add", "set_rows", "sgd_step", "step_advance",
         "timestep_embedding", "top_k",
     }
 )  # fmt: skip
@@ -137,6 +138,17 @@ def _ordered(shape: Shape, o: Options) -> Shape:
     return tuple(shape[axis] for axis in ORDERS[o["layout"]])
 
 
+def _loss(t: Shapes, o: Options) -> dict[str, Shape]:
+    rows = t["x"][:-1]
+    dst = rows if o["reduction"] == "none" else ()
+    found: dict[str, Shape] = {"total": (), "dst": dst}
+    return found | ({"stats": (*rows, 2)} if "label_smoothing" in o else {})
+
+
+def _as_x(t: Shapes, o: Options) -> dict[str, Shape]:
+    return {"dst": t["x"]}
+
+
 def _summed(t: Shapes, o: Options) -> dict[str, Shape]:
     return {"summed": t["x"], "dst": t["x"]}
 
@@ -153,7 +165,7 @@ _SHAPES: dict[str, Callable[[Shapes, Options], dict[str, Shape]]] = {
     "add_layer_norm": _summed,
     "add_rms_norm": _summed,
     "avg_pool2d": _pool,
-    "batch_norm": lambda t, o: {"dst": t["x"]},
+    "batch_norm": _as_x,
     "batch_norm_backward": _norm_of_images,
     "group_norm_backward": _norm_of_images,
     "layer_norm_backward": _norm_of_rows,
@@ -163,12 +175,16 @@ _SHAPES: dict[str, Callable[[Shapes, Options], dict[str, Shape]]] = {
     "conv2d": _conv2d,
     "conv2d_backward_bias": _conv2d_backward_bias,
     "conv_transpose2d": _conv_transpose2d,
+    "cross_entropy": _loss,
+    "cross_entropy_backward": _as_x,
     "flash_attn": _flash_attn,
     "flash_attn_backward": _flash_attn_backward,
     "gather": _gather,
     "get_rows": _get_rows,
     "im2col": _im2col,
     "mul_mat": _mul_mat,
+    "nll_loss": _loss,
     "nonzero_offsets": _nonzero_offsets,
     "rms_norm_backward": _norm_of_rows,
+    "rope": _as_x,
 }

@@ -30,7 +30,7 @@ def command(as_json: bool) -> None:
     columns = shutil.get_terminal_size((100, 24)).columns
     width = max(len(r["name"]) for r in rows)
     for r in rows:
-        line = f"{r['name']:<{width}}  {r['variants']:>4}  {_cut(r['dtypes'], 32):<32}  "
+        line = f"{r['name']:<{width}}  {r['variants']:>4}  {_cut(r['dtypes'], 26):<26}  "
         click.echo(line + _cut(r["doc"], max(columns - len(line), 16)))
 
 
