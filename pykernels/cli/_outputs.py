@@ -30,7 +30,8 @@ GIVEN = frozenset(
         "add_rows", "batch_norm_training", "bincount", "bincount_weights", "clip_by_norm",
         "col2im",
         "conv2d_backward_input", "conv2d_backward_weight", "max_pool2d_backward",
-        "nll_loss_backward", "nonzero", "pad", "resize", "scatter", "scatter_add", "set_rows", "sgd_step", "step_advance",
+        "nll_loss_backward", "nonzero", "pad", "resize", "scatter", "scatter_add", "set_rows",
+        "sgd_step", "step_advance",
         "timestep_embedding", "top_k",
     }
 )  # fmt: skip

@@ -7,6 +7,8 @@ from typing import Any
 from pykernels import functional as F
 from pykernels import kernels
 from pykernels.errors import TapeError
+from pykernels.functional.elementwise import elementwise
+from pykernels.functional.matmul import matmul
 from pykernels.tape import Taped, reads
 
 _NAMES = ("q", "k", "v", "mask")
@@ -34,16 +36,16 @@ def flash_attn(call: Taped) -> None:
         lse = q.device.empty(q.shape[:3])
         again = q.device.empty(o.shape, o.dtype)
         kernels.flash_attn(q, k, v, again, mask=mask, sinks=sinks, lse=lse, **options)
-    if any(call.wants(names[n]) for n in "qkv"):
+    if any(call.wants(names[n]) for n in _NAMES[:3]):
         found = F.flash_attn_backward(q, k, v, o, lse, do, mask=mask, sinks=sinks, **options)
-        for name, grad in zip("qkv", found, strict=True):
+        for name, grad in zip(_NAMES[:3], found, strict=True):
             call.give(names[name], grad)
     if call.wants(names["mask"]):
         call.give(names["mask"], _scores(q, k, v, o, lse, do, mask, options))
     if call.wants("sinks"):  # its weight takes from all others
-        each = F.sum(F.elementwise("float32(o) * float32(do)", o=o, do=do), axis=-1)
+        each = F.sum(elementwise("float32(o) * float32(do)", o=o, do=do), axis=-1)
         text = "where(lse == -inf, 0, -exp(sinks - lse) * each)"
-        rows = F.elementwise(text, lse=lse, sinks=sinks[:, None], each=each)
+        rows = elementwise(text, lse=lse, sinks=sinks[:, None], each=each)
         call.give("sinks", F.sum(rows, axis=(0, 2)))
 
 
@@ -61,13 +63,13 @@ def _scores(
 
     def product(left: Any, right: Any, factor: float = 1.0) -> Any:
         rows = left.reshape(b, kv_heads, -1, left.shape[-1])  # the queries of a KV head together
-        found: Any = F.matmul(rows, right.swapaxes(-1, -2), scale=factor)
+        found: Any = matmul(rows, right.swapaxes(-1, -2), scale=factor)
         return found.reshape(b, heads, s, t).astype("float32")
 
     logits = product(q, k, depth**-0.5 if scale is None else scale)
-    logits = F.elementwise("cap * tanh(x / cap)", x=logits, cap=cap) if cap else logits
-    delta = F.sum(F.elementwise("float32(o) * float32(do)", o=o, do=do), axis=-1, keepdims=True)
-    found: Any = F.elementwise(
+    logits = elementwise("cap * tanh(x / cap)", x=logits, cap=cap) if cap else logits
+    delta = F.sum(elementwise("float32(o) * float32(do)", o=o, do=do), axis=-1, keepdims=True)
+    found: Any = elementwise(
         "where(mask == -inf, 0, exp(logits + mask - lse) * (back - delta))", logits=logits,
         mask=mask, lse=lse[..., None], back=product(do, v), delta=delta,
     )  # fmt: skip

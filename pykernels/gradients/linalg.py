@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pykernels import functional as F
+from pykernels.functional.matmul import matmul
 from pykernels.tape import Taped, reads
 
 
@@ -14,5 +15,5 @@ def solve_tri(call: Taped) -> None:
     db = F.solve_triangular(a.swapaxes(-1, -2), db, upper=True, unitriangular=unit)
     call.give("b", db)
     if call.wants("a"):
-        da = F.matmul(db, call.saved("dst").swapaxes(-1, -2))
+        da = matmul(db, call.saved("dst").swapaxes(-1, -2))
         call.give("a", F.tril(F.neg(da), -1 if unit else 0))

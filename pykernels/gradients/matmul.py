@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from pykernels import functional as F
 from pykernels import kernels
+from pykernels.functional.matmul import matmul
 from pykernels.tape import Taped, reads, reshaped
 
 from ._epilogue import before_activation, epilogue_reads
@@ -82,7 +82,7 @@ class _Products:
 
     def plain(self, left: Any, right: Any) -> Any:
         """The product of matrices."""
-        return F.matmul(left, right, scale=self._scale, precision=self._precision)
+        return matmul(left, right, scale=self._scale, precision=self._precision)
 
     def _joined(self, left: Any, right: Any, over: set[int]) -> tuple[Any, Any]:
         """Both with these axes as part of c."""

@@ -7,6 +7,7 @@ from typing import Any
 from pykernels import functional as F
 from pykernels import kernels
 from pykernels.errors import TapeError
+from pykernels.functional.elementwise import elementwise
 from pykernels.tape import Taped, reads
 
 
@@ -113,20 +114,20 @@ def batch_norm(call: Taped) -> None:
     by_channel = (1, -1, *[1] * (x.ndim - 2))
     axes = (0, *range(2, x.ndim))
     mean, variance, weight = (call.saved(n) for n in ("mean", "variance", "weight"))
-    factor = F.elementwise("rsqrt(v + eps)", v=variance, eps=eps).reshape(by_channel)
+    factor = elementwise("rsqrt(v + eps)", v=variance, eps=eps).reshape(by_channel)
     scale = factor if weight is None else factor * weight.astype("float32").reshape(by_channel)
     if call.wants("x"):
-        call.give("x", F.elementwise("dy * scale", dy=dy, scale=scale))
+        call.give("x", elementwise("dy * scale", dy=dy, scale=scale))
     rest = [n for n in ("mean", "variance", "weight") if call.wants(n)]
     if rest:
         text = "float32(dy) * (x - mean) * factor"
-        n = F.elementwise(text, dy=dy, x=x, mean=mean.reshape(by_channel), factor=factor)
+        n = elementwise(text, dy=dy, x=x, mean=mean.reshape(by_channel), factor=factor)
         along = F.sum(n, axis=axes)
         if "weight" in rest:
             call.give("weight", along)
         if "variance" in rest:
             call.give("variance", along * (scale * factor).reshape(-1) * -0.5)
-    total = F.sum(F.elementwise("float32(dy)", dy=dy), axis=axes)
+    total = F.sum(elementwise("float32(dy)", dy=dy), axis=axes)
     if "mean" in rest:
         call.give("mean", -total * scale.reshape(-1))
     if call.wants("bias"):

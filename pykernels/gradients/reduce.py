@@ -9,6 +9,7 @@ import numpy as np
 
 from pykernels import functional as F
 from pykernels.errors import TapeError
+from pykernels.functional.elementwise import elementwise
 from pykernels.plan import Kernel
 from pykernels.plans.elementwise.derive import SHARE
 from pykernels.tape import Taped, reads
@@ -42,7 +43,7 @@ def _count(call: Taped) -> int:
 
 def _give(call: Taped, text: str, **named: Any) -> None:
     """An expression of dy, with the axes kept, and others."""
-    call.give("x", F.elementwise(text, dy=_kept(call, call.dy()), **named))
+    call.give("x", elementwise(text, dy=_kept(call, call.dy()), **named))
 
 
 def _needed(kernel: Kernel, options: dict[str, Any]) -> set[str]:
@@ -75,7 +76,7 @@ def prod(call: Taped) -> None:
     """dy times the product of the others, also where one of them is 0."""
     x, axes = call.saved("x"), _axes(call)
     zeros = F.count_nonzero(x == 0, axis=axes, keepdims=True)
-    rest = F.prod(F.elementwise("where(x == 0, 1, float32(x))", x=x), axis=axes, keepdims=True)
+    rest = F.prod(elementwise("where(x == 0, 1, float32(x))", x=x), axis=axes, keepdims=True)
     text = "dy * where(x == 0, where(zeros == 1, rest, 0), where(zeros == 0, rest / x, 0))"
     _give(call, text, x=x, rest=rest, zeros=zeros)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from pykernels import functional as F
+from pykernels.functional.matmul import matmul
+from pykernels.functional.resize import resize as _resize
 from pykernels.tape import Taped, reads
 
 
@@ -30,15 +32,17 @@ def resize(call: Taped) -> None:
     """Both directions are matrices: what resizing makes of single pixels. So this is their
     transposes."""
     dy = call.dy()
-    rows, cols = (call.shape("x") or ())[-2:]
+    shape = call.shape("x")
+    assert shape is not None
+    rows, cols = shape[-2], shape[-1]
     out_rows, out_cols = dy.shape[-2:]
     down = _resized(call, F.eye(rows, device=dy.device)[..., None], (out_rows, 1))[..., 0]
     across = _resized(call, F.eye(cols, device=dy.device)[:, None], (1, out_cols))[:, 0]
-    call.give("x", F.matmul(F.matmul(down, dy), across.T))
+    call.give("x", matmul(matmul(down, dy), across.T))
 
 
 def _resized(call: Taped, x: Any, size: tuple[int, int]) -> Any:
-    return F.resize(
+    return _resize(
         x, size, call.option("mode"), coordinates=call.option("coordinates"),
         nearest=call.option("nearest"),
     )  # fmt: skip

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pykernels import functional as F
+from pykernels.functional.rope import rope as _rope
 from pykernels.tape import Taped, reads
 
 
 @reads("positions", "table")
 def rope(call: Taped) -> None:
-    turned = F.rope(
+    turned = _rope(
         call.dy(), call.saved("positions"), table=call.saved("table"),
         style=call.option("style"), backward=not call.scalar("backward"),
     )  # fmt: skip

@@ -6,14 +6,16 @@ import math
 from typing import Any
 
 from pykernels import functional as F
+from pykernels.functional.elementwise import elementwise
 from pykernels.tape import Taped, reads
 
 
 @reads("index")
 def get_rows(call: Taped) -> None:
-    dy, shape = call.dy(), call.shape("src") or ()
+    dy, shape = call.dy(), call.shape("src")
+    assert shape is not None
     index = _repeated(call.saved("index"), dy.shape[:-1])
-    rows, width = shape[-2:]
+    rows, width = shape[-2], shape[-1]
     batches = 1
     if math.prod(shape[:-2]) != 1:  # the rows of all batches, one behind the other
         batches = math.prod(dy.shape[:-2])
@@ -66,7 +68,7 @@ def timestep_embedding(call: Taped) -> None:
     y, dy = call.saved("dst"), call.dy()
     half = y.shape[1] // 2
     rate = -math.log(call.option("max_period")) / max(half, 1)
-    terms = F.elementwise(
+    terms = elementwise(
         "(dsin * cosine - dcos * sine) * exp(j * rate)", dcos=dy[:, :half],
         dsin=dy[:, half : 2 * half], cosine=y[:, :half], sine=y[:, half : 2 * half],
         j=F.arange(half, dtype="float32", device=dy.device), rate=rate,

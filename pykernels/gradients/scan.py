@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pykernels import functional as F
+from pykernels.functional.elementwise import elementwise
 from pykernels.tape import Taped, reads
 
 
@@ -24,7 +25,7 @@ def cumprod(call: Taped) -> None:
     x, y, dy = (t.astype("float32") for t in (call.saved("x"), call.saved("dst"), call.dy()))
     zeros = F.cumsum((x == 0).astype("int32"), axis=-1)
     text = "where(x == 0 and zeros == 1, 1, x)"
-    others = F.cumprod(F.elementwise(text, x=x, zeros=zeros), axis=-1)
+    others = F.cumprod(elementwise(text, x=x, zeros=zeros), axis=-1)
     before, at = _from_the_end(dy * y), _from_the_end(dy * others)
     text = "where(zeros == 0, before / x, where(x == 0 and zeros == 1, at, 0))"
-    call.give("x", F.elementwise(text, x=x, zeros=zeros, before=before, at=at))
+    call.give("x", elementwise(text, x=x, zeros=zeros, before=before, at=at))

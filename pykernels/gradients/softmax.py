@@ -10,6 +10,7 @@ from typing import Any
 
 from pykernels import functional as F
 from pykernels.errors import TapeError
+from pykernels.functional.elementwise import elementwise
 from pykernels.tape import Taped, reads
 
 
@@ -20,9 +21,9 @@ def softmax(call: Taped) -> None:
         y, dy = y[None], dy[None]
     if call.scalar("log"):
         if call.shape("mask") is not None:
-            dy = F.elementwise("where(y == -inf, 0, dy)", y=y, dy=dy)
+            dy = elementwise("where(y == -inf, 0, dy)", y=y, dy=dy)
         total = F.sum(dy, axis=-1, keepdims=True)
-        logits: Any = F.elementwise("dy - exp(y) * total", y=y, dy=dy, total=total)
+        logits: Any = elementwise("dy - exp(y) * total", y=y, dy=dy, total=total)
         weights = F.exp(y) if call.wants("sinks") else y
     else:
         total = F.sum(y * dy, axis=-1, keepdims=True) if call.wants("sinks") else dy

@@ -121,9 +121,8 @@ def _kept_by(kernel: Kernel, options: tuple[Any, ...]) -> tuple[bool, ...]:
     if rule is None:
         return (False,) * len(kernel.args)
     names: Any = getattr(rule, "reads", [arg.name for arg in kernel.args])
-    found = (
-        names(kernel, dict(zip(kernel.options, options, strict=False)))
-        if callable(names)
-        else names
-    )
+    found: Collection[str] = names
+    if callable(names):
+        named: Any = names
+        found = named(kernel, dict(zip(kernel.options, options, strict=False)))
     return tuple([arg.name in found for arg in kernel.args])

@@ -10,7 +10,6 @@ from typing import Any, cast
 
 import numpy as np
 
-from pykernels import functional
 from pykernels.bench.case import Array, Case, Function, Operand
 from pykernels.bench.cases import plain
 from pykernels.bench.onnx import Node, onnx_peer
@@ -18,6 +17,7 @@ from pykernels.bench.peers import Skipped, numpy_peer, torch_peer
 from pykernels.bench.shapes import POWER, Shape, pick
 from pykernels.device import Tensor
 from pykernels.dtypes import DTypeName
+from pykernels.functional.elementwise import elementwise as evaluated
 from pykernels.reference.elementwise import OPS
 
 SIZES = [Shape("256MiB", (1 << 26,), POWER), Shape("4096", (4096, 4096), POWER)]
@@ -57,7 +57,7 @@ def elementwise(
 
 
 def fused(x: Tensor, y: Tensor, z: Tensor, dst: Tensor) -> None:
-    functional.elementwise("x * y + z", out=dst, x=x, y=y, z=z)
+    evaluated("x * y + z", out=dst, x=x, y=y, z=z)
 
 
 def __getattr__(name: str) -> Callable[..., Case]:

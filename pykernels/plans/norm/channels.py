@@ -74,8 +74,8 @@ def group_rows(
     merged, (steps, out_steps) = merge_axes(x.shape[2:], [x.strides[2:], dst.strides[2:]])
     if len(merged) > 1 or not fits_binding(caps, x) or not fits_binding(caps, dst):
         return None
-    rows = x.with_layout((*x.shape[:2], merged[0]), (*x.strides[:2], steps[0]))
-    to = dst.with_layout((*x.shape[:2], merged[0]), (*dst.strides[:2], out_steps[0]))
+    rows = x.with_layout((*x.shape[:2], *merged), (*x.strides[:2], *steps))
+    to = dst.with_layout((*x.shape[:2], *merged), (*dst.strides[:2], *out_steps))
     views = {"x": rows, "dst": to}
     scaled = weight is not None or bias is not None
     vec = 4 if all([v.vectorizable(4) for v in views.values()]) else 1

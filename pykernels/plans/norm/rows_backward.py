@@ -105,16 +105,18 @@ def _in_passes(
     x, dy = views["x"], views["dy"]
     last = (x.ndim - 1,)
     steps: list[Step] = []
-    if found is None or dweight or dbias:
-        steps, known = statistics(caps, scratch, norm, x, last)
-        if dweight or dbias:
-            steps += column_sums(caps, scratch, norm, dy, x, known, dbias, dweight)
     if found is not None:
+        if dweight or dbias:
+            steps, known = statistics(caps, scratch, norm, x, last)
+            steps += column_sums(caps, scratch, norm, dy, x, known, dbias, dweight)
         per = WG // norm_rows_backward.CONFIGS[found].LANES
         for p in row_parts(caps, x.shape, views):
             groups = cdiv(p.views["x"].size // x.shape[-1], per)
             steps.append(_rows(caps, scratch, norm, p.views, weight, None, groups, vec, found))
         return steps
+    steps, known = statistics(caps, scratch, norm, x, last)
+    if dweight or dbias:
+        steps += column_sums(caps, scratch, norm, dy, x, known, dbias, dweight)
     over = repeat(weight, x.shape, last) if weight else None
     own, room = row_sums(caps, scratch, norm, dy, x, known, over)
     steps += own
