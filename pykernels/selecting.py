@@ -19,9 +19,10 @@ from .errors import DTypeError, ShapeError
 from .layout import Layout, contiguous_layout, expands_to, layout
 from .operators import function
 from .plan import Kernel, cdiv
+from .relayout import reshaped_strides
 from .runtime.launch import run
 from .scalars import bits_of
-from .views import TensorBase, reshaped_strides
+from .views import TensorBase
 
 __all__ = ["nonzero", "put", "rows_at", "select", "selected"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Coroutine, Iterator, Sequence
 from functools import partial
 from types import EllipsisType
@@ -10,10 +9,11 @@ from typing import Any, Self, TypeAlias, cast
 
 import numpy as np
 
+from . import relayout
 from .dtypes import NAMES, DTypeLike, DTypeName, completes, dtype_of, numpy_dtype
 from .errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from .host import as_array, bytes_of, shape_of
-from .layout import Layout, contiguous_layout, contiguous_strides, layout
+from .layout import Layout, contiguous_layout, layout
 from .operators import Operators
 from .runtime.handle import Handle
 from .runtime.launch import run
@@ -21,7 +21,7 @@ from .runtime.observe import live, written
 from .runtime.signals import Signal
 from .runtime.transfers import READ_CHUNK, Take, copy_bytes
 
-__all__ = ["Index", "TensorBase", "reshaped_strides"]
+__all__ = ["Index", "TensorBase"]
 
 _Item: TypeAlias = int | slice | EllipsisType | None
 NDArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -189,17 +189,17 @@ class TensorBase(Operators, Handle):
 
     def transpose(self, *axes: int | Sequence[int]) -> Self:
         """Axes in a new order, as numbers or as one sequence (no argument: reversed)."""
-        return self._with(_transposed(self._layout, _numbers("transpose", axes)))
+        return self._with(relayout.transposed(self._layout, relayout.numbers("transpose", axes)))
 
     def reshape(self, *shape: int | Sequence[int]) -> Self:
         """Another shape for the same elements in C order: a view where that is possible, else a
         copy (as numpy). One size may be -1."""
-        lay, dims = _reshaped(self._layout, _numbers("reshape", shape))
+        lay, dims = relayout.reshaped(self._layout, relayout.numbers("reshape", shape))
         return self.copy().reshape(dims) if lay is None else self._with(lay)
 
     def broadcast_to(self, shape: int | Sequence[int]) -> Self:
         """A read-only use of the same elements in a larger shape (stride 0), numpy's rules."""
-        return self._with(_broadcast(self._layout, shape_of(shape)))
+        return self._with(relayout.broadcast(self._layout, shape_of(shape)))
 
     # -- copies ---------------------------------------------------------------------------------
 
@@ -358,99 +358,6 @@ class TensorBase(Operators, Handle):
     def __dlpack_device__(self) -> tuple[int, int]:
         """The export is a copy on the host."""
         return (1, 0)
-
-
-def _numbers(op: str, values: tuple[int | Sequence[int], ...]) -> tuple[int, ...]:
-    """Integers given one by one, or as one sequence."""
-    found: Any = values
-    if len(values) == 1 and isinstance(values[0], Sequence):
-        found = tuple(values[0])
-    for n in found:
-        if type(n) is not int:
-            break
-    else:
-        return cast("tuple[int, ...]", found)
-    if not all(isinstance(n, (int, np.integer)) and type(n) is not bool for n in found):
-        raise ArgumentError(f"[{op}] needs integers but got {values!r}")
-    return tuple(int(n) for n in found)
-
-
-# Views are made again and again on the same layouts.
-
-
-@functools.lru_cache(maxsize=16384)
-def _transposed(lay: Layout, axes: tuple[int, ...]) -> Layout:
-    """The layout with its axes in another order; none given: reversed."""
-    n = len(lay.shape)
-    order = axes or tuple(range(n))[::-1]
-    if sorted(a + n if a < 0 else a for a in order) != list(range(n)):
-        raise ShapeError(f"[transpose] axes must permute {n} axes but are {order}")
-    shape, strides = tuple([lay.shape[a] for a in order]), tuple([lay.strides[a] for a in order])
-    return layout(shape, strides, lay.dtype)
-
-
-@functools.lru_cache(maxsize=16384)
-def _reshaped(lay: Layout, sizes: tuple[int, ...]) -> tuple[Layout | None, tuple[int, ...]]:
-    """The layout of the same elements in a new shape, None where they must be copied; and that
-    shape."""
-    dims = list(sizes)
-    known = 1
-    for n in dims:
-        known *= n if n != -1 else 1
-    if dims.count(-1) > 1 or any(n < -1 for n in dims):
-        raise ShapeError(f"[reshape] sizes must be from 0 up, at most one -1, but are {dims}")
-    if -1 in dims and known > 0 and lay.size % known == 0:
-        dims[dims.index(-1)] = lay.size // known
-        known = lay.size
-    if known != lay.size or -1 in dims:
-        raise ShapeError(f"[reshape] {lay.shape} has {lay.size} elements, {dims} has not")
-    shape = tuple(dims)
-    strides = reshaped_strides(lay, shape)
-    return None if strides is None else layout(shape, strides, lay.dtype), shape
-
-
-@functools.lru_cache(maxsize=16384)
-def _broadcast(lay: Layout, dims: tuple[int, ...]) -> Layout:
-    """The layout in a larger shape, by numpy's rules."""
-    extra = len(dims) - len(lay.shape)
-    own = (1,) * extra + lay.shape
-    if extra < 0 or any(n not in (1, m) for n, m in zip(own, dims, strict=True)):
-        raise ShapeError(f"[broadcast_to] {lay.shape} does not broadcast to {dims}")
-    steps = (0,) * extra + lay.strides
-    strides = [s if n == m else 0 for n, m, s in zip(own, dims, steps, strict=True)]
-    return layout(dims, tuple(strides), lay.dtype)
-
-
-def reshaped_strides(lay: Layout, shape: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Strides of the new shape over the same memory, None where a copy is needed."""
-    if lay.size == 0 or lay.contiguous:
-        return contiguous_strides(shape, lay.dtype.itemsize)
-    # Both shapes in lockstep: axes that make up the same number of elements form a group. Inside
-    # a group the old axes must follow one another in memory.
-    old = [(n, s) for n, s in zip(lay.shape, lay.strides, strict=True) if n != 1]
-    strides: list[int] = []
-    i = 0
-    for first, n in enumerate(shape):
-        if len(strides) > first:
-            continue
-        group, last = n, first + 1
-        if group == 1:
-            strides.append(0)
-            continue
-        count, step = old[i]
-        i += 1
-        while group != count:
-            if group < count:
-                group *= shape[last]
-                last += 1
-            else:
-                if step != old[i][0] * old[i][1]:
-                    return None
-                count, step = count * old[i][0], old[i][1]
-                i += 1
-        steps = contiguous_strides(shape[first:last], step)
-        strides += steps
-    return tuple(strides)
 
 
 def _copy_strided(

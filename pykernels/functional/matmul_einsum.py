@@ -14,8 +14,8 @@ from pykernels.dtypes import DTypeName
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.kernels import cpy, mul_mat
 from pykernels.layout import contiguous_layout
+from pykernels.relayout import reshaped_strides
 from pykernels.scalars import integer
-from pykernels.views import reshaped_strides
 
 __all__ = ["einsum", "tensordot"]
 
