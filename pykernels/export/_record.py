@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
+import re
 from collections.abc import Mapping
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 from pykernels.errors import ArgumentError
@@ -76,15 +79,20 @@ def plan_key(request: Request, facts: Mapping[str, Any]) -> str:
             shape = ",".join(map(str, lay.shape))
             strides = ",".join(str(s // lay.dtype.itemsize) for s in lay.strides)
             words.append(f"{t['name']}={lay.dtype.name}[{shape}]:{strides}")
-    options = [_plain(request.given.get(o["name"], o["default"])) for o in facts["options"]]
-    return " ".join([*words, json.dumps(options, separators=(",", ":"), ensure_ascii=False)])
+    options = [_json(request.given.get(o["name"], o["default"])) for o in facts["options"]]
+    return " ".join([*words, f"[{','.join(options)}]"])
 
 
-def _plain(value: Any) -> Any:
-    """As JavaScript writes it: whole floats without a point, tuples as lists."""
-    if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+def _json(value: Any) -> str:
+    """As JSON.stringify writes it."""
+    if isinstance(value, (list, tuple)):
+        return f"[{','.join(map(_json, value))}]"
+    if isinstance(value, float) and math.isfinite(value):
+        _, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+        if -6 < len(digits) + int(exponent) <= 21:
+            return f"{Decimal(repr(value)).normalize():f}" if value else "0"
+        return re.sub(r"e([+-])0+", r"e\1", repr(value))
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _check(request: Request, facts: Mapping[str, Any]) -> None:

@@ -23,16 +23,16 @@ def max_pool2d(
     x: Array, shape: tuple[int, ...], kernel: Pair = 1, stride: Pair | None = None,
     padding: Pair = 0, dilation: Pair = 1, index: Array | None = None,
 ) -> Any:  # fmt: skip
-    """The largest elements of windows of x (N, C, H, W), (N, C, OH, OW) in the dtype of
-    x; with an `index` first their first positions in H x W, -1 where a window has none."""
+    """The largest elements of windows of x (N, C, H, W), (N, C, OH, OW) in the dtype of x; with
+    an `index` their first positions in H x W behind them, -1 where a window has none."""
     found = _largest(x, _windows(x.shape, shape, kernel, stride, padding, dilation))
-    return found[1] if index is None else found
+    return found[0] if index is None else found
 
 
 def adaptive_max_pool2d(x: Array, shape: tuple[int, ...], index: Array | None = None) -> Any:
     """The same of windows that divide an image."""
     found = _largest(x, _divided(x.shape, shape))
-    return found[1] if index is None else found
+    return found[0] if index is None else found
 
 
 def avg_pool2d(
@@ -177,7 +177,7 @@ def _largest(x: Array, axes: tuple[Axis, Axis]) -> tuple[Array, Array]:
         best = part.argmax(-1)  # the first NaN, else the first of the largest
         values[:, :, oy, ox] = np.take_along_axis(part, best[..., None], -1)[..., 0]
         index[:, :, oy, ox] = place[best]
-    return index, values
+    return values, index
 
 
 def _means(x: Array, axes: tuple[Axis, Axis], divisor: int | None) -> Array:

@@ -17,6 +17,7 @@ from click.testing import CliRunner, Result
 from pykernels.cli import main
 from pykernels.export._cases import cases, where
 from pykernels.export._layouts import parse
+from pykernels.export._record import _json
 from pykernels.export._translate import NotTranslated
 from pykernels.export._write import live_plan
 from pykernels.tuning import as_data, named
@@ -302,3 +303,11 @@ def test_every_kernel_has_cases(kernel: str) -> None:
         f"kernel {kernel} has no case for the browser: write a few small calls into "
         f"{where(kernel, facts)}, as docs/design/export.md says (test = ['x=f32[3,17]', ...])"
     )
+
+
+def test_keys_of_plans_write_numbers_as_javascript_does() -> None:
+    spelled = {
+        2.0: "2", -0.0: "0", 0.1: "0.1", 1e-5: "0.00001", -1.5e-7: "-1.5e-7", 1e20: f"1{'0' * 20}",
+        1e22: "1e+22", (1e-6, True): "[0.000001,true]", None: "null", "sum": '"sum"',
+    }  # fmt: skip
+    assert {v: _json(v) for v in spelled} == spelled

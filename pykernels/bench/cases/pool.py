@@ -77,7 +77,7 @@ def _case(
     at = Operand(result, "int32", order, values=inside)
     if not kernel.endswith("backward"):
         index = {"index": at} if positions else {}
-        return {"x": image, **index, "dst": windows}
+        return {"x": image, "dst": windows, **index}
     index = {"index": at} if "max" in kernel else {}
     return {"dy": windows, **index, "dst": image}
 

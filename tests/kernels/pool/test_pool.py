@@ -80,7 +80,7 @@ class Calls:
         name = "adaptive_{}_pool2d" if adaptive else "{}_pool2d"
         x = self.case.rng.integers(-9, 10, shape).astype(self.dtype)
         dy = self.case.rng.integers(-9, 10, out).astype(self.dtype)
-        index, largest = getattr(reference, name.format("max"))(x, out, index=dy, **options)
+        largest, index = getattr(reference, name.format("max"))(x, out, index=dy, **options)
         self._maxima(name.format("max"), x, dy, index, largest, options, x_form, dst_form)
         if "dilation" in options:
             return
@@ -228,10 +228,10 @@ def test_maxima_of_special_values(dev: pk.Device, dtype: str) -> None:
         want = reference.max_pool2d(x, out, index=x, **options)
         dst, index = dev.empty(out, dtype), dev.empty(out, "int32")  # type: ignore[arg-type]
         kernels.max_pool2d(t, dst, index=index, **options)
-        assert_same(dst.numpy(), want[1], f"{options}")
-        assert_same(index.numpy(), want[0], f"positions {options}")
+        assert_same(dst.numpy(), want[0], f"{options}")
+        assert_same(index.numpy(), want[1], f"positions {options}")
         kernels.max_pool2d(t, dst, **options)
-        assert_same(dst.numpy(), want[1], f"{options}")
+        assert_same(dst.numpy(), want[0], f"{options}")
 
 
 @gpu
@@ -260,7 +260,7 @@ def test_gradients_are_those_of_the_reference() -> None:
                for out in ((1, 1), (3, 5), (9, 8)) for kind in ("max", "avg")]  # fmt: skip
     for name, shape, options in checks:
         pool, dy = getattr(reference, name), rng.normal(size=shape)
-        at = (pool(x, shape, index=dy, **options)[0],) if "max" in name else ()
+        at = (pool(x, shape, index=dy, **options)[1],) if "max" in name else ()
         gradient = getattr(reference, f"{name}_backward")(dy, *at, x.shape, **options)
         ends = [np.where(np.isfinite(y), y, 0) for y in
                 (pool(x + step * along, shape, **options) for step in (1e-6, -1e-6))]  # fmt: skip
