@@ -22,7 +22,7 @@ SAME = {"kernel": 3, "stride": 1, "padding": 1}
 FIVE = {"kernel": 5, "stride": 1, "padding": 2}
 _ONE = "256x2048x7x7-to_1x1"
 MAIN = {
-    "max_pool2d": ("f32-16x64x112x112-3x3/2", "f32xi32>f32-16x64x112x112-3x3/2_with_positions"),
+    "max_pool2d": ("f32-16x64x112x112-3x3/2", "f32>i32-16x64x112x112-3x3/2_with_positions"),
     "avg_pool2d": ("f32-16x64x112x112-2x2/2",),
     "max_pool2d_backward": ("f32xi32>f32-16x64x112x112-3x3/2",),
     "avg_pool2d_backward": ("f32-16x64x112x112-2x2/2",),
