@@ -29,8 +29,8 @@ TABLES: dict[str, dict[str, Takes]] = {
         "doc": TEXT, "source": TEXT, "axes": TABLE, "configs": TABLE, "pick": TABLE, "when": LIST,
         "inputs": TABLE, "outputs": TABLE, "params": TABLE, "options": TABLE, "iterate": TEXT,
         "vectors": TEXT, "grid": TEXT, "uses": LIST, "bodies": LIST, "part_of": TEXT,
-        "wrappers": TABLE, "moves_bytes": FLAG, "subgroups": TEXT, "faults": FLAG,
-        "workgroup_bytes": TEXT, "axis": TABLE, "bytes": TEXT, "operations": TEXT,
+        "wrappers": TABLE, "moves_bytes": FLAG, "subgroups": TEXT, "fragments": TEXT,
+        "faults": FLAG, "workgroup_bytes": TEXT, "axis": TABLE, "bytes": TEXT, "operations": TEXT,
     },
     "a tensor": {
         "dtype": TEXT, "dtypes": LIST, "same": TEXT, "bind": TEXT, "vec": TEXT, "when": TEXT,
@@ -49,7 +49,7 @@ TABLES: dict[str, dict[str, Takes]] = {
 EXCLUDE = {
     "the block": (
         ("bodies", ("grid", "axes", "pick", "configs", "when", "iterate", "vectors", "uses",
-                    "subgroups", "faults", "workgroup_bytes"),
+                    "subgroups", "fragments", "faults", "workgroup_bytes"),
          "a kernel with 'bodies' has no body of its own"),
         ("part_of", ("bodies", "wrappers", "options", "axis", "moves_bytes", "bytes",
                      "operations"),

@@ -16,6 +16,7 @@ from typing import Any
 
 import jinja2
 
+from pykernels.wgsl import expr
 from pykernels.wgsl.rows import class_of, typed, value_type
 
 from .errors import BuildError
@@ -122,6 +123,8 @@ class Renderer:
         if spec.file not in self._sources:
             self._sources[spec.file] = _marked(spec.text, spec.file, spec.body_line - 1)
         values = spec.values(axes)
+        if spec.fragments:
+            values["FRAGMENTS"] = expr.evaluate(spec.fragments, values)
         try:
             for name, lib in spec.libraries(axes).items():  # each sees those before it
                 template = self._env.get_template(f"{self._folder}/lib/{lib}.wgsl")

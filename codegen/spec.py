@@ -212,9 +212,11 @@ def load(path: Path, file: str) -> Spec:
     given = {p.name for p in params if not p.arg and not p.value}
     if "grid" in d:
         r.expr(d["grid"], names | axis_names | given, "grid")
-    for key in ("subgroups", "workgroup_bytes"):
+    for key in ("subgroups", "fragments", "workgroup_bytes"):
         if key in d:
             r.expr(d[key], axis_names, key)
+    if any(a.mma for a in axes) != ("fragments" in d):
+        r.fail(r.line("fragments"), 'fragments and an axis of "mma" go together')
     spec = Spec(
         name=path.stem, family=path.parent.name, file=file, text=r.text,
         body_line=r.body_line, doc=d["doc"].strip(),
@@ -222,7 +224,7 @@ def load(path: Path, file: str) -> Spec:
         options=options, uses=tuple(d.get("uses", ())), when=when, part_of=d.get("part_of", ""),
         bodies=tuple(d.get("bodies", ())), moves_bytes=d.get("moves_bytes", False),
         configs=configs, rows=rows, reductions=reductions, subgroups=d.get("subgroups", ""),
-        faults=d.get("faults", False),
+        fragments=d.get("fragments", ""), faults=d.get("faults", False),
         workgroup_bytes=d.get("workgroup_bytes", ""), vectors=vectors,
         source=d.get("source", ""), wrappers=_wrappers(r, params),
         axis_moves=_axis(r, "moves", tensors),

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pykernels.wgsl.interface import CONFIG, Axis, Param, TensorSpec, Value
+from pykernels.wgsl.interface import CONFIG, DIALECTS, Axis, Param, TensorSpec, Value
 
 from .errors import BuildError
 from .keys import meant
@@ -142,6 +142,9 @@ def read_axes(
         if values == "reductions":
             named = tuple(reduction.name for reduction in reductions)
             axes.append(Axis(name, named, pick, line, ops=True))
+            continue
+        if values == "mma":
+            axes.append(Axis(name, DIALECTS, pick, line, mma=True))
             continue
         if not isinstance(values, list) or not values or len({type(v) for v in values}) != 1:
             r.fail(r.line("axes", name), f"axes.{name} must be a list of values of one type")

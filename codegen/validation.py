@@ -27,6 +27,8 @@ from .variants import Variant
 __all__ = ["validated"]
 
 AT_ONCE = 32  # texts between two looks at the clock
+# The feature of texts that a validator does not know: the other one's dialect of matrix units.
+_UNKNOWN = {"naga": "chromium-experimental-subgroup-matrix", "tint": "wgpu-cooperative-matrix"}
 
 
 def validated(
@@ -118,6 +120,10 @@ def _remembered(
     cache.save()
 
 
+def _knows(validator: Validator, source: Source) -> bool:
+    return _UNKNOWN.get(validator.name) not in source.features
+
+
 def _checked(
     sources: Sequence[Source], validators: Sequence[Validator], report: Callable[[str], None]
 ) -> _Checked:
@@ -128,8 +134,12 @@ def _checked(
     parts = [Part(len(chunk), sum(len(s.text) for s in chunk)) for chunk in chunks]
     for index in told(parts, "texts validated", report):
         chunk = chunks[index]
-        said = [f for v in together for f in v.check(chunk)]
-        said += [f for source in chunk for v in alone for f in v.check([source])]
+        known = {v.name: [s for s in chunk if _knows(v, s)] for v in validators}
+        said = [f for v in together for f in v.check(known[v.name])]
+        # A process for all that speak to matrix units: see Tint.
+        apart = [s for s in chunk if _UNKNOWN["naga"] in s.features]
+        for group in (*([s] for s in chunk if s not in apart), apart):
+            said += [f for v in alone for f in v.check([s for s in group if s in known[v.name]])]
         by_name: dict[str, list[Finding]] = {s.name: [] for s in chunk}
         for f in arrange(chunk, said):
             by_name[f.source].append(f)

@@ -42,6 +42,12 @@ class Variant:
     def name(self) -> str:
         return f"{self.spec.name} {self.key}"
 
+    @property
+    def shipped(self) -> bool:
+        """Is it part of the package? Emulations are for tests, and no engine takes naga's dialect
+        of matrix units yet."""
+        return self.spec.dialect(self.axes) in ("", "subgroup_matrix")
+
     def where(self, line: int) -> tuple[str, int]:
         """The template's file and line for a line of the text; the spec for the head."""
         index = line - 1 - self.head_lines

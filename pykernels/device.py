@@ -23,6 +23,7 @@ from .host import array_of, bytes_of, shape_of, type_name
 from .layout import contiguous_layout, contiguous_strides, expands_to, extent, layout
 from .methods import TensorMethods
 from .protocols import GPUBuffer, GPUComputePass, GPUDevice
+from .runtime import matrix
 from .runtime.adapters import AdapterInfo, choose
 from .runtime.capture import Program, capturing
 from .runtime.context import Context
@@ -49,9 +50,14 @@ class Device:
             `list_adapters(engine)`, or a part of the adapter's name in any case.
         engine: "wgpu" (default) or "dawn".
         checks: False compiles shaders without the runtime checks of naga or Tint.
+        matrix_units: With engine="dawn": open the adapter's matrix units, and f16 on NVIDIA, which
+            Dawn holds to be experimental. It takes toggles of the whole process, so this must come
+            before anything else looks at Dawn's adapters.
 
     Raises:
         NoAdapterError: no adapter fits, or there is no such engine.
+        FeatureError: with `matrix_units`, if the adapter has none that can be reached, or this
+            process used Dawn without them before.
         ArgumentError: `adapter` is something else.
     """
 
@@ -61,6 +67,7 @@ class Device:
         *,
         engine: EngineName | None = None,
         checks: bool = True,
+        matrix_units: bool = False,
     ) -> None:
         if not (adapter is None or _is_index(adapter) or (isinstance(adapter, str) and adapter)):
             raise ArgumentError(
@@ -69,9 +76,12 @@ class Device:
         if not (engine is None or isinstance(engine, str)):
             raise ArgumentError(f"[device] engine must be 'wgpu' or 'dawn' but is {engine!r}")
         e = get_engine("wgpu" if engine is None else engine)
+        allowed = matrix_units and matrix.allow(e)
         chosen = choose(e.adapters(), adapter, e)
+        if matrix_units:
+            matrix.require(chosen, allowed)
         try:
-            raw = e.open(chosen, checks)
+            raw = e.open(chosen, checks, (matrix.FEATURE,) if matrix_units else ())
         except (e.error_class, RuntimeError) as error:
             raise NoAdapterError(f"the adapter gives no device: {error}") from None
         self._init(e, raw, checks, owned=True)
@@ -112,6 +122,13 @@ class Device:
     def engine(self) -> EngineName:
         """The engine's name."""
         return self._context.engine.name
+
+    @property
+    def matrix_shapes(self) -> tuple[str, ...]:
+        """What the matrix units multiply in one step, as "f16 x f16 -> f32 16x16x16" (M x N x K);
+        empty where there are none or the device was not opened for them."""
+        units = self._context.caps.matrix
+        return () if units is None else units.described
 
     @property
     def wgpu_device(self) -> Any:
@@ -425,16 +442,38 @@ _default_lock = threading.Lock()
 
 
 def default_device() -> Device:
-    """The device that numpy arguments run on: wgpu's default device, shared with other users."""
+    """The device that numpy arguments run on: wgpu's default device, shared with other users.
+
+    PYKERNELS_ENGINE names another engine: "dawn", or "dawn-matrix", which opens matrix units as
+    `Device(engine="dawn", matrix_units=True)` does. It is read when the device is made.
+    """
     with _default_lock:
         device = _default.get("device")
         if device is None or device._context.dead:
-            engine = get_engine("wgpu")
-            if not engine.adapters():
-                choose([], None, engine)
-            device = Device.from_wgpu(engine.default_device())
+            name, with_units = _asked_engine()
+            engine = get_engine(name)
+            allowed = with_units and matrix.allow(engine)
+            first = choose(engine.adapters(), None, engine)
+            if with_units:
+                matrix.require(first, allowed)
+            raw = engine.default_device((matrix.FEATURE,) if with_units else ())
+            device = Device.from_wgpu(raw)
             _default["device"] = device
         return device
+
+
+def _asked_engine() -> tuple[EngineName, bool]:
+    """The engine of the default device, and whether matrix units are asked for."""
+    known: dict[str, tuple[EngineName, bool]] = {
+        "": ("wgpu", False), "wgpu": ("wgpu", False), "dawn": ("dawn", False),
+        "dawn-matrix": ("dawn", True),
+    }  # fmt: skip
+    asked = os.environ.get("PYKERNELS_ENGINE", "")
+    if asked not in known:
+        raise NoAdapterError(
+            f"[device] PYKERNELS_ENGINE must be wgpu, dawn or dawn-matrix but is {asked!r}"
+        )
+    return known[asked]
 
 
 def _known(device: GPUDevice) -> Device | None:

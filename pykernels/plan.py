@@ -9,7 +9,7 @@ import math
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from .dtypes import DTYPES, DType, DTypeName
 from .errors import ShapeError
@@ -23,6 +23,7 @@ __all__ = [
     "Bound",
     "Caps",
     "Kernel",
+    "MatrixUnits",
     "Scratch",
     "Step",
     "axis_steps",
@@ -35,6 +36,25 @@ __all__ = [
 
 Mode = Literal["read", "rw", "merged"]
 C = TypeVar("C")
+
+
+MatrixShape: TypeAlias = tuple[str, str, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixUnits:
+    """What the matrix units of a device multiply, and how its texts speak to them.
+
+    `shapes` has (operands, result, M, N, K), as ("f16", "f32", 16, 16, 16), for one subgroup.
+    """
+
+    dialect: str
+    shapes: frozenset[MatrixShape]
+
+    @property
+    def described(self) -> tuple[str, ...]:
+        """The shapes as people read them."""
+        return tuple(f"{x} x {x} -> {y} {m}x{n}x{k}" for x, y, m, n, k in sorted(self.shapes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +70,9 @@ class Caps:
     max_groups: int
     tuning: Tuning
     forced: tuple[Any, ...] = ()  # choices that plans take instead of their own: see forcing.py
+    matrix: MatrixUnits | None = (
+        None  # None: no matrix units, or the device was not opened for them
+    )
     built_only: bool = False  # no texts that are made while the program runs: exports have none
 
 

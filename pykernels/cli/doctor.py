@@ -108,10 +108,11 @@ def _engine(name: str) -> dict[str, Any]:
     """One engine's version and adapters, or the reason why it has none."""
     try:
         from pykernels.runtime.engine import get_engine
+        from pykernels.runtime.matrix import allow
 
         engine = get_engine(name)
         if name == "dawn":
-            _allow_matrix_units(engine)
+            allow(engine)  # so that Dawn speaks of them
         found = [
             _adapter(engine, index, adapter) for index, adapter in enumerate(engine.adapters())
         ]
@@ -123,7 +124,9 @@ def _engine(name: str) -> dict[str, Any]:
 
 
 def _adapter(engine: Engine, index: int, adapter: Any) -> dict[str, Any]:
-    info, features = adapter.info, engine.features(adapter)
+    from pykernels.runtime.matrix import units_of
+
+    info, features, units = adapter.info, engine.features(adapter), units_of(engine, adapter)
     return {
         "engine": engine.name,
         "index": index,
@@ -134,7 +137,7 @@ def _adapter(engine: Engine, index: int, adapter: Any) -> dict[str, Any]:
         "features": [f for f in FEATURES if f in features],
         "limits": {k: adapter.limits[k] for k in LIMITS if k in adapter.limits},
         "tuning": _tuning(info["device"], info["adapter_type"]),
-        "matrix_units": _matrix_units(engine, adapter) if engine.name == "dawn" else [],
+        "matrix_units": list(units.described) if units else [],
     }
 
 
@@ -148,43 +151,6 @@ def _tuning(name: str, kind: str) -> dict[str, str | None]:
     except ArgumentError as e:
         return {"name": None, "problem": str(e)}
     return {"name": found.tuning.name, "why": found.why}
-
-
-def _allow_matrix_units(engine: Engine) -> None:
-    """Let Dawn speak of matrix units: a toggle of the process, before its first adapter."""
-    extras = importlib.import_module(f"{engine.module.__name__}.backends.dawn.extras")
-    try:
-        extras.set_instance_extras(enable_toggles=["allow_unsafe_apis"])
-    except RuntimeError:
-        pass  # an adapter was asked for before
-
-
-def _matrix_units(engine: Engine, adapter: Any) -> list[str]:
-    """The shapes that the adapter multiplies in one step, as "f16 x f16 -> f32 16x16x16"."""
-    ffi, lib = engine.ffi, engine.lib
-    if "chromium-experimental-subgroup-matrix" not in adapter.features:
-        return []
-    try:
-        configs = ffi.new("WGPUAdapterPropertiesSubgroupMatrixConfigs *")
-        configs.chain.sType = lib.WGPUSType_AdapterPropertiesSubgroupMatrixConfigs
-        info = ffi.new("WGPUAdapterInfo *")
-        info.nextInChain = ffi.cast("WGPUChainedStruct *", configs)
-        if lib.wgpuAdapterGetInfo(adapter._internal, info) != lib.WGPUStatus_Success:
-            return []
-        kinds = {
-            getattr(lib, f"WGPUSubgroupMatrixComponentType_{k}"): k.lower()
-            for k in ("F32", "F16", "U32", "I32", "U8", "I8")
-        }
-        found = []
-        for i in range(configs.configCount):
-            c = configs.configs[i]
-            kind, result = kinds[c.componentType], kinds[c.resultComponentType]
-            found.append(f"{kind} x {kind} -> {result} {c.M}x{c.N}x{c.K}")
-        lib.wgpuAdapterPropertiesSubgroupMatrixConfigsFreeMembers(configs[0])
-        lib.wgpuAdapterInfoFreeMembers(info[0])
-    except (AttributeError, KeyError, TypeError, ffi.error):
-        return []
-    return found
 
 
 def _default_device() -> dict[str, Any]:

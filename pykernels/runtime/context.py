@@ -12,7 +12,7 @@ from typing import Any
 
 from pykernels.errors import BufferStateError, DeviceLostError, DTypeError, FeatureError
 from pykernels.faults import PAGE_BYTES
-from pykernels.plan import Caps, Kernel
+from pykernels.plan import Caps, Kernel, MatrixUnits
 from pykernels.tuning import Tuning, for_adapter
 
 from .adapters import AdapterInfo, info_of
@@ -20,6 +20,7 @@ from .calls import Calls
 from .dispatch import Prepared
 from .engine import Engine
 from .faults import Faults
+from .matrix import FEATURE, units_of
 from .memory import USAGE, Arena, Block, Pool, Storage
 from .pipelines import Pipelines
 from .recorder import PassRecorder, Recorder
@@ -57,9 +58,9 @@ class Context:
         self.features = engine.features(raw)
         self.limits: dict[str, int] = dict(raw.limits)
         info = self.info
-        self.caps = _caps(
-            self.features, self.limits, for_adapter(info["name"], info["type"]).tuning
-        )
+        tuning = for_adapter(info["name"], info["type"]).tuning
+        matrix = units_of(engine, raw.adapter) if FEATURE in self.features else None
+        self.caps = _caps(self.features, self.limits, tuning, matrix)
         self.plans: dict[Any, Prepared] = {}
         self.constants: dict[Any, Any] = {}  # tensors that functions keep for later calls
         self.calls = Calls()
@@ -246,7 +247,9 @@ class Context:
             return found
 
 
-def _caps(features: frozenset[str], limits: dict[str, int], tuning: Tuning) -> Caps:
+def _caps(
+    features: frozenset[str], limits: dict[str, int], tuning: Tuning, matrix: MatrixUnits | None
+) -> Caps:
     return Caps(
         f16="shader-f16" in features,
         subgroups="subgroups" in features,
@@ -256,6 +259,7 @@ def _caps(features: frozenset[str], limits: dict[str, int], tuning: Tuning) -> C
         max_binding=limits["max-storage-buffer-binding-size"] // 4 * 4,
         max_groups=limits["max-compute-workgroups-per-dimension"],
         tuning=tuning,
+        matrix=matrix,
     )
 
 

@@ -53,6 +53,7 @@ class Engine:
     def __init__(self, name: EngineName) -> None:
         module, api = MODULES[name]
         self.name: EngineName = name
+        self.matrix_units = False  # did this process ask for them? See matrix.py
         try:
             self.module: Any = importlib.import_module(module)
             self._api: Any = importlib.import_module(api)
@@ -91,9 +92,9 @@ class Engine:
         rank = {"DiscreteGPU": 0, "IntegratedGPU": 1, "CPU": 3}
         return sorted(proper or found, key=lambda a: rank.get(a.info["adapter_type"], 2))
 
-    def open(self, adapter: Any, checks: bool) -> Any:
-        """A device with every feature and limit of the adapter that we can use."""
-        features = [self.feature(f) for f in _WANTED]
+    def open(self, adapter: Any, checks: bool, more: Sequence[str] = ()) -> Any:
+        """A device with every feature and limit of the adapter that we can use, and `more`."""
+        features = [self.feature(f) for f in (*_WANTED, *more)]
         if self.name == "wgpu":
             features = [f for f in features if f in adapter.features]
             return adapter.request_device_sync(label="pykernels", required_features=features)
@@ -108,12 +109,13 @@ class Engine:
             disable_toggles=["timestamp_quantization"],
         )
 
-    def default_device(self) -> Any:
-        """The device that other users of this engine's module share; made if there is none yet."""
+    def default_device(self, more: Sequence[str] = ()) -> Any:
+        """The device that other users of this engine's module share; made if there is none yet,
+        with `more` features than usual."""
         claim_process()
         shared = self.module.utils.device
         if shared.helper._the_device is None:
-            wanted = {self.feature(f) for f in (*_WANTED, *_OF_OTHERS)}
+            wanted = {self.feature(f) for f in (*_WANTED, *_OF_OTHERS, *more)}
             if self.name == "dawn":
                 wanted.add("implicit-device-synchronization")
             shared.preconfigure_default_device("pykernels", preferred_features=wanted)

@@ -20,7 +20,7 @@ from ._cache import Cache
 from ._files import unique
 from ._lints import Lints
 from ._naga import find_naga
-from ._tint import find_tint
+from ._tint import allow_matrix_units, find_tint, for_matrix_units
 from ._types import Finding, Limits, Source, Target, Validator
 
 __all__ = ["Checker", "check"]
@@ -88,7 +88,9 @@ def _start(
     here = checker.name == "naga" or len(todo) < _FEW
     size = max(len(todo), 1) if here else _CHUNK
     run = _here if here else _elsewhere
-    chunks = [todo[i : i + size] for i in range(0, len(todo), size)]
+    matrix = {s for s in todo if checker.name == "tint" and for_matrix_units(s.text)}
+    kinds = ([s for s in todo if s not in matrix], [s for s in todo if s in matrix])
+    chunks = [kind[i : i + size] for kind in kinds for i in range(0, len(kind), size)]
     return store, known, [pool.submit(run, checker, chunk) for chunk in chunks]
 
 
@@ -130,6 +132,8 @@ def _work() -> None:
         )
         for s in job["sources"]
     ]  # fmt: skip
+    if checker.name == "tint" and any(for_matrix_units(s.text) for s in sources):
+        allow_matrix_units()
     tint = find_tint() if checker.name == "tint" else None
     found = tint.check_here(sources) if tint else checker.run(sources)
     json.dump([asdict(f) for f in found], sys.stdout)

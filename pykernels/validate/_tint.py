@@ -6,6 +6,7 @@ import functools
 import logging
 import operator
 import os
+import re
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple
@@ -22,11 +23,12 @@ _FEATURES = (
     "subgroups",
     "subgroup-size-control",
     "implicit-device-synchronization",
-    "chromium-experimental-subgroup-matrix",  # there only with the toggle allow_unsafe_apis
+    "chromium-experimental-subgroup-matrix",  # there after `allow_matrix_units` only
 )
 _BACKEND = "WGPU_BACKEND_TYPE"
 # Tint recurses along calls: some larger texts overflow its stack, which ends the process.
 _MOST_HERE = 100_000
+_MATRIX = re.compile(r"\benable\s[^;]*\bchromium_experimental_subgroup_matrix\b")
 _lock = threading.Lock()  # error scopes are a stack of the device
 
 
@@ -45,9 +47,8 @@ class Tint:
     default limits. An entry point is spared that if the source declares higher limits and uses
     more than the default ones.
 
-    Matrix-unit texts pass only in a process that called
-    ``wgpudawn.backends.dawn.extras.set_instance_extras(enable_toggles=["allow_unsafe_apis"])``
-    before anything asked wgpudawn for an adapter.
+    Texts for matrix units need a toggle of the whole process, ``allow_unsafe_apis``: they are
+    checked in processes of their own, and all others without it.
     """
 
     name = "tint"
@@ -63,18 +64,32 @@ class Tint:
 
         Large texts are checked in processes of their own: see `check_here`.
         """
-        large = [s for s in sources if len(s.text) > _MOST_HERE]
-        found = self.check_here([s for s in sources if len(s.text) <= _MOST_HERE])
-        for s in large:
-            checker = {"name": self.name, "version": self.version, "targets": (), "ignore": ()}
-            found += apart(checker, [s])
-        return found
+        checker = {"name": self.name, "version": self.version, "targets": (), "ignore": ()}
+        matrix = [s for s in sources if for_matrix_units(s.text)]
+        plain = [s for s in sources if not for_matrix_units(s.text)]
+        found = self.check_here([s for s in plain if len(s.text) <= _MOST_HERE])
+        for s in plain:
+            if len(s.text) > _MOST_HERE:
+                found += apart(checker, [s])
+        return found + (apart(checker, matrix) if matrix else [])
 
     def check_here(self, sources: Sequence[Source]) -> list[Finding]:
         """The same in this process, which ends with a text that overflows Tint's stack."""
         with _lock:
             device = _null_device(os.getpid())
             return [finding for source in sources for finding in _check(device, source)]
+
+
+def for_matrix_units(text: str) -> bool:
+    """Does a text speak to matrix units, in Tint's dialect?"""
+    return _MATRIX.search(text) is not None
+
+
+def allow_matrix_units() -> None:
+    """Let this process check such texts; before anything asks wgpudawn for an adapter."""
+    from wgpudawn.backends.dawn import extras
+
+    extras.set_instance_extras(enable_toggles=["allow_unsafe_apis"])
 
 
 @functools.lru_cache(maxsize=1)

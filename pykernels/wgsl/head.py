@@ -30,6 +30,19 @@ MAX_PARAMS = 64  # a launch takes a slot of 256 bytes of a uniform buffer
 _SCALARS = {"f32": "f32", "f16": "f16", "i32": "i32", "u32": "u32"}
 # What each index space is called in Params, and how many levels and kept axes it has.
 SPACES = {"rows": ("rows", Rows), "nd": ("total", Nd), "tiles": ("batches", Tiles)}
+# What a dialect of matrix units needs: of the device, and to be enabled.
+_MATRIX_FEATURES = {
+    "subgroup_matrix": ("chromium-experimental-subgroup-matrix", "subgroups"),
+    "cooperative_matrix": ("wgpu-cooperative-matrix", "subgroups"),
+}
+_MATRIX_LINES = {
+    # Tint cannot see that no subgroup diverges where it works on a matrix; the texts see to it.
+    "subgroup_matrix": (
+        "enable chromium_experimental_subgroup_matrix;",
+        "diagnostic(off, chromium.subgroup_matrix_uniformity);",
+    ),
+    "cooperative_matrix": ("enable wgpu_cooperative_matrix;",),
+}
 _BIND_SIZES = {"u32": 4, "atomic<u32>": 4, "vec2<u32>": 8, "vec4<u32>": 16}
 
 
@@ -97,9 +110,16 @@ def _bools(tensor: TensorSpec, n: int) -> ElementType:
 def features(spec: Interface, axes: Mapping[str, Any]) -> list[str]:
     """The device features that a variant needs, by WebGPU's names."""
     needs = []
-    if any(element(spec, t, axes).storage.find("f16") >= 0 for t in present(spec, axes)):
+    matrix = _MATRIX_FEATURES.get(spec.dialect(axes), ())
+    halves = matrix and expr.evaluate(spec.fragments, spec.values(axes)) == "f16"
+    if halves or any("f16" in element(spec, t, axes).storage for t in present(spec, axes)):
         needs.append("shader-f16")
-    if spec.subgroups and expr.evaluate(spec.subgroups, spec.values(axes)):
+    needs += matrix
+    if (
+        "subgroups" not in needs
+        and spec.subgroups
+        and expr.evaluate(spec.subgroups, spec.values(axes))
+    ):
         needs.append("subgroups")
     return needs
 
@@ -159,6 +179,7 @@ def head(spec: Interface, axes: Mapping[str, Any], mode: str) -> str:
     """The text in front of the body, for one binding mode."""
     tensors = present(spec, axes)
     lines = ["enable f16;"] if "shader-f16" in features(spec, axes) else []
+    lines += _MATRIX_LINES.get(spec.dialect(axes), ())
     for a in spec.axes:
         value = axes[a.name]
         if isinstance(value, bool):

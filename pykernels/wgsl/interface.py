@@ -7,10 +7,13 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-__all__ = ["CONFIG", "Axis", "Interface", "Param", "TensorSpec", "Value"]
+__all__ = ["CONFIG", "DIALECTS", "Axis", "Interface", "Param", "TensorSpec", "Value"]
 
 Value = str | int | bool
 CONFIG = "CFG"  # the name of a variant's configuration in templates and expressions
+# How texts speak to matrix units: as Tint and as naga spell it, and an emulation for tests on
+# devices that have none. `kernels/lib/mma/` has the same macros for each.
+DIALECTS = ("subgroup_matrix", "cooperative_matrix", "emulated")
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,7 @@ class Axis:
     line: int = 1
     configs: bool = False  # its values are the names of the configurations
     ops: bool = False  # its values are the names of operations
+    mma: bool = False  # its values are the dialects of matrix units
 
     @property
     def type(self) -> str:
@@ -95,7 +99,12 @@ class Interface:
     subgroups: str = ""  # expression over axes: are subgroup operations used?
     faults: bool = False  # each launch has a slot to report what it finds wrong
     configs: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
+    fragments: str = ""  # expression over axes: the element type of what matrix units multiply
     levels: str = ""  # the axis that says how many levels the index space has, where some suffice
+
+    def dialect(self, axes: Mapping[str, Any]) -> str:
+        """How a variant speaks to matrix units, "" where it does not."""
+        return next((str(axes[a.name]) for a in self.axes if a.mma), "")
 
     def values(self, axes: Mapping[str, Any]) -> dict[str, Any]:
         """What expressions and templates read of a variant: its axes, and its configuration."""

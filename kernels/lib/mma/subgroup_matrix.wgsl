@@ -1,0 +1,69 @@
+// Matrix units as Tint spells them (chromium_experimental_subgroup_matrix). The other libraries of this
+// folder have the same macros; docs/design/matrix-units.md says what each means. FRAGMENTS is the type
+// of the operands' elements.
+//
+// Operands and results pass through one array of 16-byte units in workgroup memory, `tile`: eight
+// halves, sixteen bytes or four f32 each. All offsets and strides count units. A macro that takes a
+// name declares a variable.
+//% set M, N, K = 16, 16, 16 if FRAGMENTS == "f16" else 32
+//% set SUM = "f32" if FRAGMENTS == "f16" else "u32" if FRAGMENTS == "u8" else "i32"
+// Elements of an operand in a unit.
+//% set UNIT = 8 if FRAGMENTS == "f16" else 16
+
+// `operands`, `results`: units that the two need at a time, which share their room.
+//% macro memory(operands, results, threads)
+var<workgroup> tile: array<vec4<u32>, ${[operands, results] | max}>;
+//% endmacro
+
+// Further arguments of the entry point; then `warp`, the number of the subgroup, and `lane`.
+//% macro arguments()
+, @builtin(subgroup_id) warp: u32, @builtin(subgroup_invocation_id) lane: u32
+//%- endmacro
+// The number of the workgroup.
+//% macro group()
+group_id(wg)
+//%- endmacro
+//% macro position()
+//% endmacro
+
+//% macro store_unit(i, v)
+    tile[${i}] = ${v};
+//% endmacro
+
+// A unit of results.
+//% macro result_unit(i)
+bitcast<vec4<${SUM}>>(tile[${i}])
+//%- endmacro
+//% macro store_result_unit(i, v)
+    tile[${i}] = bitcast<vec4<u32>>(${v});
+//% endmacro
+
+// M x K of the left operand and K x N of the right one. `columns`: columns lie along units, not rows.
+//% macro left(name, offset, stride, columns=false)
+      let ${name} = subgroupMatrixLoad<subgroup_matrix_left<${FRAGMENTS}, ${K}, ${M}>, ${"col_major" if columns else "row_major"}>(&tile, ${offset}, ${stride});
+//% endmacro
+//% macro right(name, offset, stride, columns=false)
+      let ${name} = subgroupMatrixLoad<subgroup_matrix_right<${FRAGMENTS}, ${N}, ${K}>, ${"col_major" if columns else "row_major"}>(&tile, ${offset}, ${stride});
+//% endmacro
+
+//% macro zero(name)
+  var ${name} = subgroup_matrix_result<${SUM}, ${N}, ${M}>();
+//% endmacro
+//% macro clear(c)
+      ${c} = subgroup_matrix_result<${SUM}, ${N}, ${M}>();
+//% endmacro
+//% macro multiply_add(c, a, b)
+      ${c} = subgroupMatrixMultiplyAccumulate(${a}, ${b}, ${c});
+//% endmacro
+//% macro store(c, offset, stride)
+    subgroupMatrixStore<row_major>(&tile, ${offset}, ${c}, ${stride});
+//% endmacro
+
+// Subgroup operations, in uniform control flow of the workgroup; they declare `to`.
+//% macro shuffle_xor(to, value, mask)
+    let ${to} = subgroupShuffleXor(${value}, ${mask}u);
+//% endmacro
+// Is it true in any lane? At least those of the subgroup are asked.
+//% macro any(to, condition, threads)
+    let ${to} = subgroupAny(${condition});
+//% endmacro

@@ -1,0 +1,114 @@
+// Tiles of the operands of matrix units: from memory to registers while the tile before is multiplied,
+// then to workgroup memory in units of 16 bytes, `mma.UNIT` elements each.
+//
+// `t` describes the tiles of one operand:
+//   x        its name: the macros read `<x>_mem`, `p.<x>_rs`, and declare `<x>_...`
+//   EXTENT   its rows (of what is not k) in a tile
+//   K_ROWS   k is the row in memory and units run across it; else units run along k
+//   ACROSS   units of a row of the tile: EXTENT or BK, in units
+//   ROWS     rows of the tile: BK or EXTENT
+//   BASE     the first unit of its tile in workgroup memory
+// Rows there are an odd number of units apart, ACROSS + 1, for the banks.
+
+//% macro functions()
+// A unit without what lies behind its first `count` elements.
+fn first_of_unit(v: vec4<u32>, count: u32) -> vec4<u32> {
+  let bits = vec4<u32>(min(count, ${mma.UNIT}u) * ${128 // mma.UNIT}u);
+  let before = vec4<u32>(0u, 32u, 64u, 96u);
+  let kept = min(max(bits, before) - before, vec4<u32>(32u));
+  let mask = select((vec4<u32>(1u) << (kept & vec4<u32>(31u))) - vec4<u32>(1u), vec4<u32>(0xffffffffu), kept == vec4<u32>(32u));
+  return v & mask;
+}
+//% endmacro
+
+// Which units this invocation loads. `first`: the tile's first row of the operand; `count`: its rows.
+//% macro init(t, first, count)
+//% set x = t.x
+//% set rows = CFG.threads // t.ACROSS
+//% set loads = t.ROWS // rows
+  let ${x}_c = li % ${t.ACROSS}u;
+//% if not t.K_ROWS and t.ACROSS == 4
+  // Rows 0 4 1 5 .. of each eight: their stores meet fewer banks twice.
+  let ${x}_i = li / 4u;
+  let ${x}_r = (${x}_i & 0xfffffff8u) | ((${x}_i & 7u) >> 1u) | ((${x}_i & 1u) << 2u);
+//% else
+  let ${x}_r = li / ${t.ACROSS}u;
+//% endif
+  let ${x}_to = ${t.BASE}u + min(${x}_r * ${t.ACROSS + 1}u + ${x}_c, ${(rows - 1) * (t.ACROSS + 1) + t.ACROSS - 1}u);
+//% if t.K_ROWS
+  let ${x}_from = ${x}_batch(batch) + min(${first} / ${mma.UNIT}u + ${x}_c, (${count} + ${mma.UNIT - 1}u) / ${mma.UNIT}u - 1u);
+//% else
+  let ${x}_start = ${x}_batch(batch);
+//% for u in range(loads)
+  let ${x}_from${u} = ${x}_start + min(${first} + ${x}_r + ${u * rows}u, ${count} - 1u) * p.${x}_rs + ${x}_c;
+//% endfor
+//% endif
+//% for u in range(loads)
+  var ${x}_v${u} = vec4<u32>();
+//% endfor
+//% endmacro
+
+// Loads the chunk at `k`, zero from `end` on; nothing where there is none. The driver keeps loads in a
+// branch where they are, and moves others down behind the product.
+//% macro load(t, k, end)
+//% set x = t.x
+//% set rows = CFG.threads // t.ACROSS
+//% set loads = t.ROWS // rows
+    if (${k} + ${CFG.BK}u <= ${end}) {
+//% for u in range(loads)
+//% if t.K_ROWS
+      ${x}_v${u} = ${x}_mem[${x}_from + (${k} + ${x}_r + ${u * rows}u) * p.${x}_rs];
+//% else
+      ${x}_v${u} = ${x}_mem[${x}_from${u} + ${k} / ${mma.UNIT}u];
+//% endif
+//% endfor
+    } else if (${k} < ${end}) {
+//% for u in range(loads)
+      {
+//% if t.K_ROWS
+        let k_at = ${k} + ${x}_r + ${u * rows}u;
+        let v = ${x}_mem[${x}_from + min(k_at, ${end} - 1u) * p.${x}_rs];
+        ${x}_v${u} = select(vec4<u32>(), v, k_at < ${end});
+//% else
+        let unit = min(${k} / ${mma.UNIT}u + ${x}_c, (${end} - 1u) / ${mma.UNIT}u);
+        let v = ${x}_mem[${x}_from${u} - ${x}_c + unit];
+        ${x}_v${u} = first_of_unit(v, max(${k} + ${x}_c * ${mma.UNIT}u, ${end}) - (${k} + ${x}_c * ${mma.UNIT}u));
+//% endif
+      }
+//% endfor
+    }
+//% endmacro
+
+//% macro store_stage(t)
+//% set x = t.x
+//% set rows = CFG.threads // t.ACROSS
+//% set loads = t.ROWS // rows
+//% for u in range(loads)
+    ${mma.store_unit("%s_to + %du" % (x, u * rows * (t.ACROSS + 1)), "%s_v%d" % (x, u))}
+//% endfor
+//% endmacro
+
+// The first unit of a subgroup's part of the tile, which begins at row `at` and has `extent` rows.
+//% macro base(t, at, extent)
+//% if t.K_ROWS
+${t.BASE}u + min(${at} / ${mma.UNIT}u, ${(t.EXTENT - extent) // mma.UNIT}u)
+//%- else
+${t.BASE}u + min(${at} * ${t.ACROSS + 1}u, ${(t.EXTENT - extent) * (t.ACROSS + 1)}u)
+//%- endif
+//% endmacro
+
+// Fragments: `<x><n>`, rows 16 n and on of the subgroup's part, k and on of the tile.
+//% macro left(t, n, k)
+//% if t.K_ROWS
+      ${mma.left(t.x ~ n, "%s_at + %du" % (t.x, k * (t.ACROSS + 1) + n * mma.M // mma.UNIT), (t.ACROSS + 1) ~ "u", true)}
+//%- else
+      ${mma.left(t.x ~ n, "%s_at + %du" % (t.x, n * mma.M * (t.ACROSS + 1) + k // mma.UNIT), (t.ACROSS + 1) ~ "u")}
+//%- endif
+//% endmacro
+//% macro right(t, n, k)
+//% if t.K_ROWS
+      ${mma.right(t.x ~ n, "%s_at + %du" % (t.x, k * (t.ACROSS + 1) + n * mma.N // mma.UNIT), (t.ACROSS + 1) ~ "u")}
+//%- else
+      ${mma.right(t.x ~ n, "%s_at + %du" % (t.x, n * mma.N * (t.ACROSS + 1) + k // mma.UNIT), (t.ACROSS + 1) ~ "u", true)}
+//%- endif
+//% endmacro

@@ -1,0 +1,142 @@
+// /// kernel
+// doc = "Products of mul_mat on matrix units: halves, f32 sums."
+// part_of = "mul_mat"
+// configs.64x64 = { BM = 64, BN = 64, BK = 32, WM = 32, WN = 32, threads = 128 }
+// configs.64x128 = { BM = 64, BN = 128, BK = 32, WM = 32, WN = 64, threads = 128 }
+// configs.128x128 = { BM = 128, BN = 128, BK = 32, WM = 64, WN = 64, threads = 128 }
+// axes.MMA = "mma"
+// axes.TILE = "configs"
+// axes.D = ["f32", "f16"]
+// axes.AT = [false, true]
+// axes.BT = [false, true]
+// axes.AV = [4]
+// axes.BV = [4]
+// axes.DV = [1, 4]
+// pick.AV = "4"
+// pick.BV = "4"
+// pick.D = "dtype(dst)"
+// when = ["AT or not BT"]
+// fragments = "'f16'"
+// workgroup_bytes = "49152 if MMA == 'cooperative_matrix' else 24576 if CFG.BN > 64 else 16384"
+// inputs.a = { dtype = "u32", vec = "AV", doc = "(..., M, K), or (..., K, M) where AT, in words of two halves" }
+// inputs.b = { dtype = "u32", vec = "BV", doc = "(..., N, K), or (..., K, N) where BT, in words of two halves" }
+// inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true }
+// inputs.residual = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true }
+// outputs.dst = { dtype = "D", vec = "DV", doc = "(..., N, M)" }
+// iterate = "tiles"
+// params.rows = { type = "u32" }
+// params.cols = { type = "u32" }
+// params.depth = { type = "u32" }
+// params.split_depth = { type = "u32" }
+// params.split_batches = { type = "u32" }
+// params.across = { type = "u32" }
+// params.down = { type = "u32" }
+// params.bias_kind = { type = "u32", value = "0 if bias is None else 1 if bias.dtype.itemsize == 4 else 2" }
+// params.residual_kind = { type = "u32", value = "0 if residual is None else 1 if residual.dtype.itemsize == 4 else 2" }
+// params.activation = { type = "u32" }
+// params.is_partial = { type = "u32" }
+// params.scale = { type = "f32", default = 1.0 }
+// uses = ["tile/epilogue", "tile/split_k", "tile/swizzle", "mma/${MMA}", "tile/mma_loader"]
+// grid = "it.batches * across * down"
+// ///
+
+// One workgroup computes BM rows (from b) x BN columns (from a) of dst, each of its subgroups WM x WN,
+// from tiles of BK k in workgroup memory; the next tile is on its way to registers meanwhile. Operands
+// are read eight halves at a time, along k or (AT, BT) along their own axis.
+//
+// Results leave through workgroup memory, 16 rows of each subgroup at a time: a fragment has neither
+// elements nor arithmetic.
+//
+// Bounds, for unchecked compilation: rows and columns of loads are clamped to their counts; loads of
+// whole chunks stay below the split's end, the others are clamped to its last k and masked; stores are
+// guarded; indices into workgroup memory are lane numbers below the sizes of the arrays, cut where the
+// compiler cannot see it, so that it needs no checks.
+//% set UNITS, BK_UNITS = mma.UNIT, CFG.BK // mma.UNIT
+//% set B_TILE = {"x": "b", "EXTENT": CFG.BM, "K_ROWS": BT, "ACROSS": CFG.BM // UNITS if BT else BK_UNITS, "ROWS": CFG.BK if BT else CFG.BM, "BASE": 0}
+//% set A_BASE = B_TILE.ROWS * (B_TILE.ACROSS + 1)
+//% set A_TILE = {"x": "a", "EXTENT": CFG.BN, "K_ROWS": AT, "ACROSS": CFG.BN // UNITS if AT else BK_UNITS, "ROWS": CFG.BK if AT else CFG.BN, "BASE": A_BASE}
+//% set STRIP = CFG.WN // 4 + 1
+//% set SUBGROUPS = CFG.threads // 32
+${mma.memory(A_BASE + A_TILE.ROWS * (A_TILE.ACROSS + 1), SUBGROUPS * 16 * STRIP, CFG.threads)}
+${mma_loader.functions()}
+${epilogue.functions()}
+${epilogue.of_rows()}
+
+@compute @workgroup_size(${CFG.threads})
+fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32${mma.arguments()}) {
+  let g = ${mma.group()};
+  if (g >= p.groups) { return; }
+  ${mma.position()}
+  ${swizzle.grouped_rows(CFG.BM, CFG.BN)}
+  ${split_k.k_range("(batch / p.split_batches)")}
+  let k_end = k_first + k_count;
+  ${mma_loader.init(B_TILE, "row0", "p.rows")}
+  ${mma_loader.init(A_TILE, "col0", "p.cols")}
+
+  let warp_row = (warp / ${CFG.BN // CFG.WN}u) * ${CFG.WM}u;
+  let warp_col = (warp % ${CFG.BN // CFG.WN}u) * ${CFG.WN}u;
+  let b_at = ${mma_loader.base(B_TILE, "warp_row", CFG.WM)};
+  let a_at = ${mma_loader.base(A_TILE, "warp_col", CFG.WN)};
+//% for i in range(CFG.WM // mma.M)
+//% for j in range(CFG.WN // mma.N)
+  ${mma.zero("c%d_%d" % (i, j))}
+//% endfor
+//% endfor
+
+  var k0 = k_first;
+  ${mma_loader.load(B_TILE, "k0", "k_end")}
+  ${mma_loader.load(A_TILE, "k0", "k_end")}
+  for (; k0 < k_end; k0 += ${CFG.BK}u) {
+    workgroupBarrier();  // the last tiles have been read
+    ${mma_loader.store_stage(B_TILE)}
+    ${mma_loader.store_stage(A_TILE)}
+    workgroupBarrier();
+    ${mma_loader.load(B_TILE, "(k0 + %du)" % CFG.BK, "k_end")}
+    ${mma_loader.load(A_TILE, "(k0 + %du)" % CFG.BK, "k_end")}
+//% for k in range(0, CFG.BK, mma.K)
+    {
+//% for j in range(CFG.WN // mma.N)
+      ${mma_loader.right(A_TILE, j, k)}
+//% endfor
+//% for i in range(CFG.WM // mma.M)
+      ${mma_loader.left(B_TILE, i, k)}
+//% for j in range(CFG.WN // mma.N)
+      ${mma.multiply_add("c%d_%d" % (i, j), "b%d" % i, "a%d" % j)}
+//% endfor
+//% endfor
+    }
+//% endfor
+  }
+
+  let strip = min(warp * ${16 * STRIP}u, ${(SUBGROUPS - 1) * 16 * STRIP}u);
+  let dst_start = dst_batch(batch);
+  let bias_start = bias_batch(batch);
+  let residual_start = residual_batch(batch);
+  let factor = select(p.scale, 1.0f, p.is_partial == 1u);
+//% for i in range(CFG.WM // mma.M)
+  workgroupBarrier();  // the operands, or the rows before, have been read
+//% for j in range(CFG.WN // mma.N)
+  ${mma.store("c%d_%d" % (i, j), "strip + %du" % (4 * j), "%du" % STRIP)}
+//% endfor
+  workgroupBarrier();
+  for (var t = lane; t < ${16 * CFG.WN // 4}u; t += 32u) {
+    let down = t / ${CFG.WN // 4}u;
+    let along = t % ${CFG.WN // 4}u;
+    let row = row0 + warp_row + ${i * mma.M}u + down;
+    let m = col0 + warp_col + along * 4u;
+    var v = ${mma.result_unit("strip + down * %du + along" % STRIP)} * factor;
+    if (row < p.rows) {
+      if (has_epilogue()) {
+        v = epilogue(v, bias_at(bias_start, row, 0u), residual_at(residual_start, row, 0u), vec4<u32>(m) + vec4<u32>(0u, 1u, 2u, 3u));
+      }
+//% if DV == 4
+      if (m < p.cols) { dst_store(dst_at(dst_start, row, m / 4u), v); }
+//% else
+//% for e in range(4)
+      if (m + ${e}u < p.cols) { dst_store(dst_at(dst_start, row, m + ${e}u), v[${e}]); }
+//% endfor
+//% endif
+    }
+  }
+//% endfor
+}
