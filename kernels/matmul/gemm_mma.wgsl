@@ -1,6 +1,7 @@
 // /// kernel
 // doc = "Products of mul_mat on matrix units: halves, f32 sums."
 // part_of = "mul_mat"
+// configs.32x32 = { BM = 32, BN = 32, BK = 32, WM = 16, WN = 16, threads = 128 }
 // configs.64x64 = { BM = 64, BN = 64, BK = 32, WM = 32, WN = 32, threads = 128 }
 // configs.64x128 = { BM = 64, BN = 128, BK = 32, WM = 32, WN = 64, threads = 128 }
 // configs.128x128 = { BM = 128, BN = 128, BK = 32, WM = 64, WN = 64, threads = 128 }
@@ -15,7 +16,6 @@
 // pick.AV = "4"
 // pick.BV = "4"
 // pick.D = "dtype(dst)"
-// when = ["AT or not BT"]
 // fragments = "'f16'"
 // workgroup_bytes = "49152 if MMA == 'cooperative_matrix' else 24576 if CFG.BN > 64 else 16384"
 // inputs.a = { dtype = "u32", vec = "AV", doc = "(..., M, K), or (..., K, M) where AT, in words of two halves" }

@@ -74,6 +74,17 @@ class GemmTile:
 
 
 @dataclass(frozen=True, eq=False)
+class GemmMma:
+    """A tile of gemm_mma.wgsl, of halves on matrix units."""
+
+    rate: float
+    partial_wave: tuple[float, ...]
+    start_k: int  # k that starting a workgroup costs
+    shortest: int  # length of a split, at the least
+    most: int  # splits, at the most
+
+
+@dataclass(frozen=True, eq=False)
 class Reduce:
     """splitk_reduce."""
 
@@ -88,6 +99,7 @@ class Matmul:
     gemv: Gemv
     mul_mat: Mapping[str, Tile]
     gemm_tile: GemmTile
+    gemm_mma: Mapping[str, GemmMma]
     splitk_reduce: Reduce
 
 

@@ -3,54 +3,78 @@
 // it multiplies for them, copied when it is loaded: so a tile that is overwritten too early shows. No
 // f16 and no subgroup operations are needed.
 //
-// Sums of halves are at least as inexact as those of known units (docs/design/matrix-units.md): four
-// products and the sum so far are cut to multiples of the largest one's last place before they are
-// added, and the new sum is cut to 24 bits.
+// Sums of halves are at least as inexact as those of known units (docs/design/matrix-units.md): eight
+// products and the sum so far are cut to multiples of a quarter of the largest one's last place before
+// they are added, and the new sum is cut to 24 bits.
 //% set M, N, K = 16, 16, 16 if FRAGMENTS == "f16" else 32
 //% set SUM = "f32" if FRAGMENTS == "f16" else "u32" if FRAGMENTS == "u8" else "i32"
 //% set UNIT = 8 if FRAGMENTS == "f16" else 16
 
 //% macro memory(operands, results, threads)
 alias Sums = array<vec4<${SUM}>, 2>;
-alias Left = array<array<${SUM}, ${K}>, 2>;
-alias Right = array<vec4<${SUM}>, ${K}>;
+// Units along k: two of each of two rows, or of four columns.
+alias Left = array<vec4<u32>, 4>;
+alias Right = array<vec4<u32>, 8>;
 var<workgroup> tile: array<vec4<u32>, ${[operands, results] | max}>;
 var<workgroup> exchange: array<u32, ${threads}>;
 var<workgroup> any_lane: u32;
 
-// Element i of the operands, counted from the array's begin.
-fn element(i: u32) -> ${SUM} {
-//% if FRAGMENTS == "f16"
-  let unit = tile[i >> 3u];
-  let pair = unpack2x16float(unit[(i >> 1u) & 3u]);
-  return select(pair.x, pair.y, (i & 1u) == 1u);
-//% else
-  let unit = ${"bitcast<vec4<i32>>(tile[i >> 4u])" if FRAGMENTS == "i8" else "tile[i >> 4u]"};
-  return extractBits(unit[(i >> 2u) & 3u], (i & 3u) * 8u, 8u);
-//% endif
+fn load_left(offset: u32, stride: u32, lane: u32) -> Left {
+  let at = offset + (lane >> 2u) * 2u * stride;
+  return Left(tile[at], tile[at + 1u], tile[at + stride], tile[at + stride + 1u]);
 }
 
-fn load_left(from: u32, row: u32, column: u32, lane: u32) -> Left {
-  var out: Left;
-  for (var r = 0u; r < 2u; r += 1u) {
-    for (var k = 0u; k < ${K}u; k += 1u) {
-      out[r][k] = element(from + ((lane >> 2u) * 2u + r) * row + k * column);
-    }
-  }
-  return out;
-}
-
-fn load_right(from: u32, row: u32, column: u32, lane: u32) -> Right {
-  var out: Right;
-  let n = from + (lane & 3u) * 4u * column;
-  for (var k = 0u; k < ${K}u; k += 1u) {
-    let i = n + k * row;
-    out[k] = vec4<${SUM}>(element(i), element(i + column), element(i + 2u * column), element(i + 3u * column));
-  }
-  return out;
+fn load_right(offset: u32, stride: u32, lane: u32) -> Right {
+  let at = offset + (lane & 3u) * 4u * stride;
+  return Right(
+//% for n in range(4)
+    tile[at + ${n}u * stride], tile[at + ${n}u * stride + 1u],
+//% endfor
+  );
 }
 
 //% if FRAGMENTS == "f16"
+// The first or second halves of two words as one word.
+fn low_halves(a: vec4<u32>, b: vec4<u32>) -> vec4<u32> { return (a & vec4<u32>(0xffffu)) | (b << vec4<u32>(16u)); }
+fn high_halves(a: vec4<u32>, b: vec4<u32>) -> vec4<u32> { return (a >> vec4<u32>(16u)) | (b & vec4<u32>(0xffff0000u)); }
+
+// k is the row: two rows are one word at each k.
+fn load_left_columns(offset: u32, stride: u32, lane: u32) -> Left {
+  let at = offset + (lane >> 4u);
+  let word = (lane >> 2u) & 3u;
+//% for k in range(16)
+  let w${k} = tile[at + ${k}u * stride][word];
+//% endfor
+//% for half in range(2)
+//% set k = 8 * half
+  let a${half} = vec4<u32>(w${k}, w${k + 2}, w${k + 4}, w${k + 6});
+  let b${half} = vec4<u32>(w${k + 1}, w${k + 3}, w${k + 5}, w${k + 7});
+//% endfor
+  return Left(low_halves(a0, b0), low_halves(a1, b1), high_halves(a0, b0), high_halves(a1, b1));
+}
+
+// k is the row: four columns are two words at each k.
+fn load_right_rows(offset: u32, stride: u32, lane: u32) -> Right {
+  let at = offset + ((lane & 3u) >> 1u);
+  let word = (lane & 1u) * 2u;
+//% for k in range(16)
+  let x${k} = tile[at + ${k}u * stride][word];
+  let y${k} = tile[at + ${k}u * stride][word + 1u];
+//% endfor
+//% for w in "xy"
+//% for half in range(2)
+//% set k = 8 * half
+  let a${w}${half} = vec4<u32>(${w}${k}, ${w}${k + 2}, ${w}${k + 4}, ${w}${k + 6});
+  let b${w}${half} = vec4<u32>(${w}${k + 1}, ${w}${k + 3}, ${w}${k + 5}, ${w}${k + 7});
+//% endfor
+//% endfor
+  return Right(
+//% for w in "xy"
+    low_halves(a${w}0, b${w}0), low_halves(a${w}1, b${w}1), high_halves(a${w}0, b${w}0), high_halves(a${w}1, b${w}1),
+//% endfor
+  );
+}
+
 // The bits of a magnitude's exponent.
 fn exponent(x: vec4<f32>) -> vec4<u32> { return (bitcast<vec4<u32>>(x) >> vec4<u32>(23u)) & vec4<u32>(255u); }
 
@@ -59,40 +83,57 @@ fn power(e: vec4<u32>) -> vec4<f32> { return bitcast<vec4<f32>>(e << vec4<u32>(2
 
 fn cut(x: vec4<f32>, scale: vec4<f32>) -> vec4<i32> { return vec4<i32>(x * scale); }
 
-fn add(sum: vec4<f32>, a: vec4<f32>, b: vec4<f32>, c: vec4<f32>, d: vec4<f32>) -> vec4<f32> {
-  let most = max(abs(sum), max(max(abs(a), abs(b)), max(abs(c), abs(d))));
-  let plain = sum + ((a + b) + (c + d));
+// Of one row: a and four columns b along eight k.
+fn add(sum: vec4<f32>, a: vec4<u32>, b0: vec4<u32>, b1: vec4<u32>, b2: vec4<u32>, b3: vec4<u32>) -> vec4<f32> {
+  var most = abs(sum);
+//% for w in range(4)
+  let a${w} = unpack2x16float(a[${w}]);
+//% for n in range(4)
+  let b${w}_${n} = unpack2x16float(b${n}[${w}]);
+//% endfor
+//% for e in "xy"
+  let x${w}${e} = a${w}.${e} * vec4<f32>(b${w}_0.${e}, b${w}_1.${e}, b${w}_2.${e}, b${w}_3.${e});
+  most = max(most, abs(x${w}${e}));
+//% endfor
+//% endfor
+  let plain = sum + (((x0x + x0y) + (x1x + x1y)) + ((x2x + x2y) + (x3x + x3y)));
   let e = exponent(most);
   // Neither tiny, nor inf or NaN (which max may drop).
   let usual = (e > vec4<u32>(30u)) & (exponent(plain) < vec4<u32>(255u));
-  let near = select(vec4<u32>(127u), e, usual);
-  let scale = power(vec4<u32>(277u) - near);
-  let units = select(vec4<i32>(), cut(sum, scale) + cut(a, scale) + cut(b, scale) + cut(c, scale) + cut(d, scale), usual);
+  let near = select(vec4<u32>(253u), e, usual);
+  let scale = power(vec4<u32>(279u) - near);  // two bits below the last place
+  var units = cut(sum, scale);
+//% for w in range(4)
+  units += cut(x${w}x, scale) + cut(x${w}y, scale);
+//% endfor
   let size = vec4<u32>(abs(units));
   let spare = max(vec4<u32>(32u) - countLeadingZeros(size), vec4<u32>(24u)) - vec4<u32>(24u);
-  let kept = vec4<f32>((size >> spare) << spare) * power(near - vec4<u32>(23u));
+  let kept = vec4<f32>((size >> spare) << spare) * power(near - vec4<u32>(25u));
   return select(plain, select(kept, -kept, units < vec4<i32>()), usual);
+}
+//% else
+fn add(sum: vec4<${SUM}>, a: vec4<u32>, b0: vec4<u32>, b1: vec4<u32>, b2: vec4<u32>, b3: vec4<u32>) -> vec4<${SUM}> {
+  var out = sum;
+//% for w in range(4)
+  out += vec4<${SUM}>(${"dot4I8Packed" if FRAGMENTS == "i8" else "dot4U8Packed"}(a[${w}], b0[${w}]), ${"dot4I8Packed" if FRAGMENTS == "i8" else "dot4U8Packed"}(a[${w}], b1[${w}]),
+    ${"dot4I8Packed" if FRAGMENTS == "i8" else "dot4U8Packed"}(a[${w}], b2[${w}]), ${"dot4I8Packed" if FRAGMENTS == "i8" else "dot4U8Packed"}(a[${w}], b3[${w}]));
+//% endfor
+  return out;
 }
 //% endif
 
 fn multiply_add(a: Left, b: Right, c: Sums) -> Sums {
-  var out = c;
-  for (var r = 0u; r < 2u; r += 1u) {
-//% if FRAGMENTS == "f16"
-    for (var k = 0u; k < ${K}u; k += 4u) {
-      out[r] = add(out[r], a[r][k] * b[k], a[r][k + 1u] * b[k + 1u], a[r][k + 2u] * b[k + 2u], a[r][k + 3u] * b[k + 3u]);
-    }
-//% else
-    for (var k = 0u; k < ${K}u; k += 1u) { out[r] += a[r][k] * b[k]; }
-//% endif
-  }
-  return out;
+  return Sums(
+//% for r in range(2)
+    add(add(c[${r}], a[${2 * r}], b[0], b[2], b[4], b[6]), a[${2 * r + 1}], b[1], b[3], b[5], b[7]),
+//% endfor
+  );
 }
 
 fn store_sums(offset: u32, stride: u32, c: Sums, lane: u32) {
-  for (var r = 0u; r < 2u; r += 1u) {
-    tile[offset + ((lane >> 2u) * 2u + r) * stride + (lane & 3u)] = bitcast<vec4<u32>>(c[r]);
-  }
+  let at = offset + (lane >> 2u) * 2u * stride + (lane & 3u);
+  tile[at] = bitcast<vec4<u32>>(c[0]);
+  tile[at + stride] = bitcast<vec4<u32>>(c[1]);
 }
 //% endmacro
 
@@ -116,11 +157,12 @@ bitcast<vec4<${SUM}>>(tile[${i}])
     tile[${i}] = bitcast<vec4<u32>>(${v});
 //% endmacro
 
+// Bytes are read along k only.
 //% macro left(name, offset, stride, columns=false)
-      let ${name} = load_left((${offset}) * ${UNIT}u, ${"1u" if columns else "(" ~ stride ~ ") * " ~ UNIT ~ "u"}, ${"(" ~ stride ~ ") * " ~ UNIT ~ "u" if columns else "1u"}, lane);
+      let ${name} = load_left${"_columns" if columns else ""}(${offset}, ${stride}, lane);
 //% endmacro
 //% macro right(name, offset, stride, columns=false)
-      let ${name} = load_right((${offset}) * ${UNIT}u, ${"1u" if columns else "(" ~ stride ~ ") * " ~ UNIT ~ "u"}, ${"(" ~ stride ~ ") * " ~ UNIT ~ "u" if columns else "1u"}, lane);
+      let ${name} = load_right${"" if columns else "_rows"}(${offset}, ${stride}, lane);
 //% endmacro
 
 //% macro zero(name)

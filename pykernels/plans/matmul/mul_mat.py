@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from pykernels._generated.bodies import (
     gemm_f16acc,
+    gemm_mma,
     gemm_tile,
     gemv,
     mul_mat,
@@ -22,6 +23,7 @@ from pykernels.plans.bindings import in_parts, whole
 from pykernels.plans.copy import cpy
 from pykernels.plans.cost import Split, copy_seconds, split_k
 
+from .matrix import halves
 from .product import (
     Product,
     aligned,
@@ -35,7 +37,9 @@ from .product import (
     transposed,
     unique,
 )
-from .select import GEMM, HELD, NARROW, TILES, GemmChoice, choose, lane_bits, reduce_bits
+from .select import GEMM, HELD, MMA, NARROW, TILES, GemmChoice, choose, lane_bits, reduce_bits
+from .select_mma import TILES as MMA_TILES
+from .select_mma import fewest_splits
 
 __all__ = ["choose", "plan"]
 
@@ -76,7 +80,7 @@ def plan(
     if (p.a.dtype.itemsize > p.b.dtype.itemsize) if mixed else contiguous_rows(transposed(p.dst)):
         p = p.swapped()
     p = folded(folded(p).swapped()).swapped()
-    fast = precision == "fast" and caps.f16
+    fast = precision == "fast" and (caps.f16 or caps.matrix is not None)
 
     def steps(part: Product) -> list[Step]:
         return [step for one in by_batch(part) for step in _steps(caps, scratch, one, fast)]
@@ -98,7 +102,12 @@ def _bound(
 def _steps(caps: Caps, scratch: Scratch, p: Product, fast: bool) -> list[Step]:
     if min(p.shape[1:3]) <= NARROW and p.shape.rows > p.shape.cols:
         p = p.swapped()
-    choice = choose(caps, p.shape._replace(along_k=runs_along_k(p.a)))
+    is_f16 = {p.a.dtype.name, p.b.dtype.name} == {"float16"}
+    fewest = 1 if fast else fewest_splits(p.shape.depth)
+    shape = p.shape._replace(along_k=runs_along_k(p.a), halves=is_f16 or fast, fewest=fewest)
+    choice = choose(caps, shape)
+    if choice.body.startswith(MMA):
+        return _gemm_mma(caps, scratch, p, choice)
     splits = min(choice.splits, max(caps.max_binding // (4 * p.dst.size), 1))
     if levels(p) >= Tiles.LEVELS:
         splits = 1  # the splits are one more axis
@@ -307,6 +316,29 @@ def _in_parts(
             steps.append(step(part, out, is_partial, k.depth))
             sums += after
     return steps + sums
+
+
+def _gemm_mma(caps: Caps, scratch: Scratch, p: Product, choice: GemmChoice) -> list[Step]:
+    """A product of halves on matrix units."""
+    assert caps.matrix is not None
+    if choice.splits > 1 and levels(p) >= Tiles.LEVELS:  # the splits are one more axis
+        parts = by_batch(p, Tiles.LEVELS - 1)
+        return [step for part in parts for step in _gemm_mma(caps, scratch, part, choice)]
+    tile = choice.body.split("/")[1]
+    s, own = p.shape, MMA_TILES[tile]
+    a, b = halves(caps, scratch, p.a), halves(caps, scratch, p.b)
+    k = split_k(s.depth, choice.splits, own.BK)
+    out, is_partial, after = _target(caps, scratch, p, k, direct=True)
+    step = gemm_mma.step(
+        caps, _spread(a.view, out), _spread(b.view, out), None if is_partial else p.bias,
+        None if is_partial else p.residual, out,
+        MMA=caps.matrix.dialect, TILE=tile, AT=a.k_rows, BT=b.k_rows,
+        DV=4 if out.vectorizable(4) else 1, rows=s.rows, cols=s.cols, depth=s.depth,
+        split_depth=k.depth, split_batches=s.batches, across=cdiv(s.cols, own.BN),
+        down=cdiv(s.rows, own.BM), activation=0 if is_partial else p.activation,
+        is_partial=int(is_partial),
+    )  # fmt: skip
+    return [*a.steps, *b.steps, step, *after]
 
 
 def _halves(caps: Caps, scratch: Scratch, v: View, n: int) -> tuple[View, list[Step]]:

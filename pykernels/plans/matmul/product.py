@@ -89,9 +89,9 @@ def levels(p: Product) -> int:
     return len(merge_axes(lead, [v.strides[: len(lead)] for v in views])[0])
 
 
-def by_batch(p: Product) -> list[Product]:
-    """Products with few enough batch axes: else one for each index of the first axis."""
-    if levels(p) <= Tiles.LEVELS:
+def by_batch(p: Product, most: int = Tiles.LEVELS) -> list[Product]:
+    """Products with at most so many batch axes: else one for each index of the first axis."""
+    if levels(p) <= most:
         return [p]
 
     def at(v: View, i: int) -> View:
@@ -103,7 +103,7 @@ def by_batch(p: Product) -> list[Product]:
     for i in range(p.dst.shape[0]):
         bias, residual = (v and at(v, i) for v in (p.bias, p.residual))
         parts += by_batch(
-            Product(at(p.a, i), at(p.b, i), bias, residual, at(p.dst, i), p.activation)
+            Product(at(p.a, i), at(p.b, i), bias, residual, at(p.dst, i), p.activation), most
         )
     return parts
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from pykernels._generated.bodies import gemm_tile, gemv, mul_mat, splitk_reduce
@@ -10,9 +11,11 @@ from pykernels.plans.cost import product_seconds, splitk_seconds, waves
 from pykernels.plans.limits import fits_tile
 from pykernels.tuning import Tuning
 
+from . import select_mma as mma
+
 __all__ = [
-    "GEMM", "HELD", "NARROW", "TILES", "GemmChoice", "GemmShape", "GemmTail", "choose", "lane_bits",
-    "reduce_bits",
+    "GEMM", "HELD", "MMA", "NARROW", "TILES", "GemmChoice", "GemmShape", "GemmTail", "choose",
+    "lane_bits", "reduce_bits",
 ]  # fmt: skip
 
 # The tiles of mul_mat.wgsl and gemm_tile.wgsl.
@@ -22,6 +25,7 @@ TILES: dict[str, mul_mat.Config | gemm_tile.Config] = {
     "gemm_tile": gemm_tile.CONFIGS["64x128"],
 }
 GEMM = "gemm_tile"
+MMA = "gemm_mma"
 # Rows of the smaller operand that gemv holds, at most so many; the columns of one workgroup whose
 # invocations do not split k.
 HELD = gemv.CONFIGS
@@ -38,6 +42,8 @@ class GemmShape(NamedTuple):
     cols: int
     depth: int
     along_k: bool = True  # k is the axis of the larger operand with the smaller step
+    halves: bool = False  # both operands are f16, or may be rounded to it
+    fewest: int = 1  # splits of K that products of halves on matrix units must have, to be exact
 
 
 class GemmTail(NamedTuple):
@@ -48,7 +54,8 @@ class GemmTail(NamedTuple):
 
 
 class GemmChoice(NamedTuple):
-    """A body ("gemv", or one of TILES), the number of splits of K, and of gemm_tile the tail.
+    """A body ("gemv", one of TILES, or a tile of gemm_mma), splits of K, and of gemm_tile
+    the tail.
 
     `each`: k of all splits but the last, shorter one; 0: equal splits.
     """
@@ -67,6 +74,9 @@ def choose(caps: Caps, s: GemmShape) -> GemmChoice:
     t = caps.tuning.matmul
     if min(s.rows, s.cols) <= NARROW:
         return GemmChoice("gemv", _gemv_splits(caps.tuning, s))
+    tiles = [tile for tile in mma.TILES if s.halves and mma.may(caps, tile)]
+    if tiles:
+        return _mma_choice(caps.tuning, s, tiles)
     if _may(caps, GEMM) and min(s.rows, s.cols) > t.gemm_tile.side:
         best = min(_gemm_choices(caps.tuning, s), key=lambda c: _gemm_seconds(caps.tuning, s, c))
         if best.splits * _tiles(s, GEMM) >= t.gemm_tile.least:
@@ -148,6 +158,24 @@ def _gemm_seconds(t: Tuning, s: GemmShape, choice: GemmChoice) -> float:
 def _sum_seconds(t: Tuning, s: GemmShape, splits: int, rows: int) -> float:
     nbytes = 4 * s.batches * rows * s.cols
     return splitk_seconds(nbytes, splits, t.matmul.dispatch, t.device.copy, nbytes)
+
+
+# -- matrix units ---------------------------------------------------------------------------------
+
+
+def _mma_choice(t: Tuning, s: GemmShape, tiles: Sequence[str]) -> GemmChoice:
+    """The tile of matrix units, and the splits, that are expected to take least."""
+
+    def seconds(choice: tuple[str, int]) -> float:
+        tile, splits = choice
+        own = mma.TILES[tile]
+        count = s.batches * cdiv(s.rows, own.BM) * cdiv(s.cols, own.BN)
+        nbytes = 4 * s.batches * s.rows * s.cols
+        return mma.seconds(t, tile, count, s.depth, splits, nbytes)
+
+    choices = [(x, n) for x in tiles for n in mma.splits_of(t, x, s.depth, s.fewest)]
+    tile, splits = min(choices, key=seconds)
+    return GemmChoice(f"{MMA}/{tile}", splits)
 
 
 # -- splits of K ----------------------------------------------------------------------------------
