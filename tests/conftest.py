@@ -1,6 +1,7 @@
 """The columns of the test suite: which engine and driver, and how many cases.
 
-PYKERNELS_TEST_COLUMN   wgpu-lavapipe, wgpu-swiftshader or dawn-swiftshader; unset: wgpu's first
+PYKERNELS_TEST_COLUMN   wgpu-lavapipe, wgpu-swiftshader or dawn-swiftshader; or an engine's best
+                        adapter: wgpu, dawn, dawn-matrix (with its matrix units); unset: wgpu
 PYKERNELS_TEST_FULL=1   every case; else those marked `sample` run within the seconds of their
                         kernel (tests/budget.py), and one marked `crowd` runs on lavapipe only
 PYKERNELS_TEST_COSTS    a folder for what each case cost, which tests/costs.py reads
@@ -146,7 +147,11 @@ def dev(pytestconfig: pytest.Config) -> Iterator[pk.Device]:
     own table has no use: SwiftShader has those of software drivers."""
     engine, _, driver = COLUMN.partition("-")
     try:
-        device = pk.Device(DRIVERS.get(driver), engine=engine or "wgpu")  # type: ignore[arg-type]
+        device = pk.Device(
+            DRIVERS.get(driver),
+            engine=engine or "wgpu",  # type: ignore[arg-type]
+            matrix_units=driver == "matrix",
+        )
     except pk.NoAdapterError as e:
         if os.environ.get("CI"):
             raise

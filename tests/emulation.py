@@ -7,7 +7,7 @@ package does not have them.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ from pykernels.plan import MatrixUnits
 from pykernels.texts import Text, add_texts, of_body
 from tests.checkout import ROOT
 
-__all__ = ["UNITS", "emulated"]
+__all__ = ["UNITS", "emulated", "texts_of"]
 
 # What an H200 reports.
 _SUMS = [("f16", "f32"), ("f16", "f16")]
@@ -31,22 +31,27 @@ UNITS = MatrixUnits(
 
 
 class Emulated:
-    """The texts of a body, with those that the package does not have."""
+    """The texts of a body, with those that the package does not have. `edit` changes a text."""
 
-    def __init__(self, body: str, edit: tuple[str, str] | None = None) -> None:
+    def __init__(self, body: str) -> None:
         self._body = body
         self._texts = {
-            v.key: Text(v.text if edit is None else v.text.replace(*edit), v.features)
+            v.key: Text(v.text, v.features)
             for v in variants_of(ROOT, body)
             if v.spec.dialect(v.axes) == "emulated"
         }
+        self.edit: Callable[[str], str] | None = None
 
     def get(self, key: str) -> Text | None:
-        return self._texts.get(key) or of_body(self._body).get(key)
+        found = self._texts.get(key)
+        if found is None:
+            return of_body(self._body).get(key)
+        return found if self.edit is None else found._replace(wgsl=self.edit(found.wgsl))
 
 
 @functools.cache
-def _emulated(body: str) -> Emulated:
+def texts_of(body: str) -> Emulated:
+    """Rendered once."""
     return Emulated(body)
 
 
@@ -58,7 +63,7 @@ def emulated(dev: pk.Device, *bodies: str) -> Iterator[None]:
     if context.caps.matrix is not None:
         yield
         return
-    held = [add_texts(body, _emulated(body)) for body in bodies]
+    held = [add_texts(body, texts_of(body)) for body in bodies]
     before = context.caps
     with context.lock:
         context.caps = replace(context.caps, matrix=UNITS)

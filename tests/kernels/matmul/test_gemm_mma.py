@@ -1,17 +1,24 @@
-"""mul_mat on matrix units, emulated: every text, splits, epilogues, exactness, the choice."""
+"""mul_mat on matrix units, emulated where there are none: every text, splits, exactness, choice."""
 
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import pykernels as pk
+from pykernels.dtypes import DTypeName, dtype_of
 from pykernels.forcing import force
-from pykernels.plans.matmul.select import GemmChoice
-from pykernels.plans.matmul.select_mma import TILES
-from tests.emulation import emulated
-from tests.harness import caps
+from pykernels.layout import View, contiguous_layout
+from pykernels.plan import Caps, Scratch
+from pykernels.plans.matmul.mul_mat import plan
+from pykernels.plans.matmul.select import GemmChoice, GemmShape, choose
+from pykernels.plans.matmul.select_mma import TILES, fewest_splits
+from pykernels.reference.matmul import mul_mat as reference
+from pykernels.tuning import named
+from tests.emulation import UNITS, emulated
 from tests.kernels.matmul.mul_mat_calls import (
     F16,
     F32,
@@ -22,23 +29,25 @@ from tests.kernels.matmul.mul_mat_calls import (
 )
 
 LOADS = {"k": K_RUNS, "rows": ROWS_RUN, "any": NOTHING_RUNS}
+SMALL = GemmChoice("gemm_mma/32x32")
+gpu = pytest.mark.gpu
 
 
-def _affordable(dev: pk.Device, tile: str) -> None:
-    """Software drivers take a second to compile the smallest tile, and minutes for large ones."""
-    if tile != "32x32" and dev._context.caps.matrix is None:
-        pytest.skip("too large to be emulated")
+def _needs_f16(dev: pk.Device) -> None:
+    if "shader-f16" not in dev.features:
+        pytest.skip("halves are f32 here before a plan sees them")
 
 
-@pytest.mark.gpu
+@gpu
 @pytest.mark.sample
 @pytest.mark.parametrize("dst", (F32, F16))
 @pytest.mark.parametrize("loads", [*itertools.product(LOADS, LOADS)], ids="-".join)
 @pytest.mark.parametrize("tile", TILES)
 def test_tile_at_its_edges(dev: pk.Device, tile: str, loads: tuple[str, str], dst: str) -> None:
-    if "shader-f16" not in dev.features:
-        pytest.skip("halves are f32 here before a plan sees them")
-    _affordable(dev, tile)
+    """Rows, columns and k around the sizes of the tile."""
+    _needs_f16(dev)
+    if tile != "32x32" and dev._context.caps.matrix is None:
+        pytest.skip("software drivers take minutes to compile large tiles emulated")
     own = TILES[tile]
     a_form, b_form = (LOADS[name] for name in loads)
     calls = GemmCalls(dev)
@@ -50,3 +59,108 @@ def test_tile_at_its_edges(dev: pk.Device, tile: str, loads: tuple[str, str], ds
             calls.add((m, k), (n, k), kinds, a_form=a_form, b_form=b_form, exact=exact)
     with emulated(dev, "gemm_mma"), force(dev, GemmChoice(f"gemm_mma/{tile}")):
         calls.check(tile)
+
+
+@gpu
+def test_splits_batches_and_epilogues(dev: pk.Device) -> None:
+    _needs_f16(dev)
+    rng = np.random.default_rng(1)
+    for splits in (1, 3):
+        calls = GemmCalls(dev)
+        for dst in (F32, F16):
+            kinds = (F16, F16, dst)
+            calls.add((40, 100), (50, 100), kinds, exact=True)
+            calls.add((2, 40, 72), (6, 24, 72), kinds)  # each matrix of a serves three of b
+            calls.add((3, 1, 24, 40), (3, 4, 17, 40), kinds)
+            bias = rng.normal(0, 1, 40).astype(np.float32)
+            residual = rng.normal(0, 1, (2, 24, 40)).astype(np.float16)
+            calls.add(
+                (40, 64), (2, 24, 64), kinds, bias=bias, residual=residual, scale=0.25,
+                activation="relu",
+            )  # fmt: skip
+            calls.add((40, 64), (2, 24, 64), kinds, bias=residual[:, :, :1], activation="silu")
+        with emulated(dev, "gemm_mma"), force(dev, SMALL._replace(splits=splits)):
+            calls.check(f"{splits} splits")
+
+
+@gpu
+@pytest.mark.parametrize("precision", (None, "fast"))
+def test_numbers_that_are_rounded_to_halves(dev: pk.Device, precision: str | None) -> None:
+    """precision="fast" rounds f32 operands; without it they stay what they are."""
+    rng = np.random.default_rng(2)
+    a, b = rng.normal(0, 1, (40, 96)).astype("f4"), rng.normal(0, 1, (50, 96)).astype("f4")
+    dst = dev.empty((50, 40))
+    with emulated(dev, "gemm_mma"), force(dev, *([SMALL] if precision else [])):
+        pk.kernels.mul_mat(dev.tensor(a), dev.tensor(b), dst, precision=precision)  # type: ignore[arg-type]
+        got = dst.numpy()
+    rounded = [x.astype(np.float16).astype(np.float64) for x in (a, b)]
+    assert (np.abs(got - reference(a, b)).max() < 1e-4) == (precision is None)
+    assert (np.abs(got - reference(*rounded)).max() < 1e-4) == (precision is not None)
+
+
+@gpu
+def test_numbers_of_one_sign_need_splits(dev: pk.Device) -> None:
+    """The units cut what they add: whole sums miss the bound of products, and splits keep it."""
+    rng = np.random.default_rng(3)
+    k = 8192
+    a, b = (rng.uniform(0.5, 1, (32, k)).astype(np.float16) for _ in range(2))
+    want = reference(a, b)
+    gate = (np.sqrt(k) + 4) * 2.0**-23 * want
+    wrong = []
+    _needs_f16(dev)
+    with emulated(dev, "gemm_mma"):
+        for splits in (1, fewest_splits(k)):
+            dst = dev.empty((32, 32))
+            with force(dev, SMALL._replace(splits=splits)):
+                pk.kernels.mul_mat(dev.tensor(a), dev.tensor(b), dst)
+            wrong.append((np.abs(dst.numpy() - want) / gate).max())
+    assert wrong[1] < 1 < wrong[0]
+
+
+CAPS = Caps(
+    True, True, 256, 1024, 49152, (1 << 31) - 4, 65535, named("nvidia-h200"),
+    matrix=replace(UNITS, dialect="subgroup_matrix"),
+)  # fmt: skip
+
+
+def test_choose() -> None:
+    def chosen(rows: int, cols: int, k: int, fewest: int = 1, batches: int = 1) -> GemmChoice:
+        shape = GemmShape(batches, rows, cols, k, halves=True, fewest=fewest)
+        return choose(CAPS, shape)
+
+    assert chosen(4096, 4096, 4096) == GemmChoice("gemm_mma/128x128")
+    assert chosen(4096, 4096, 4096, fewest_splits(4096)) == GemmChoice("gemm_mma/128x128", 4)
+    assert chosen(4, 4096, 4096).body == "gemv"
+    assert chosen(16, 4096, 14336).splits > 8
+    assert chosen(64, 64, 64, batches=384).body == "gemm_mma/64x64"
+    without = replace(CAPS, matrix=None)
+    shape = GemmShape(1, 4096, 4096, 4096, halves=True, fewest=4)
+    assert choose(without, shape) == choose(without, shape._replace(halves=False, fewest=1))
+    other = replace(CAPS, matrix=replace(UNITS, shapes=frozenset([("f16", "f16", 16, 16, 16)])))
+    assert choose(other, shape) == choose(without, shape)
+
+
+@pytest.mark.parametrize("k", [1, 31, 32, 256, 512, 1024, 4096, 14336, 100_000])
+def test_splits_of_the_default(k: int) -> None:
+    """Their error of 4.9e-9 for each k of a split stays within 0.65 of the gate."""
+    longest = -(-k // fewest_splits(k)) + 31
+    assert 4.9e-9 * min(longest, k) < 0.75 * (np.sqrt(k) + 4) * 2.0**-23
+
+
+def test_plan_of_a_large_product() -> None:
+    """One dispatch and the sum; operands that units of eight can read are not copied."""
+    scratch = Scratch()
+    a, b = _view((4096, 4096), "float16", 0), _view((4096, 4096), "float16", 1)
+    dst = _view((4096, 4096), "float32", 2)
+    steps = plan(CAPS, scratch, a, b, None, None, dst)
+    assert [s.body.name for s in steps] == ["gemm_mma", "splitk_reduce"]
+    steps = plan(CAPS, scratch, a, b, None, None, dst, None, "fast")
+    assert [s.body.name for s in steps] == ["gemm_mma"]
+    odd = replace(a, offset=2)
+    steps = plan(CAPS, scratch, odd, b, None, None, dst, None, "fast")
+    assert [s.body.name for s in steps][1:] == ["gemm_mma"]
+
+
+def _view(shape: tuple[int, ...], dtype: DTypeName, buffer: int) -> View:
+    lay = contiguous_layout(shape, dtype_of(dtype))
+    return View(buffer, lay.dtype, shape, lay.strides, 0)

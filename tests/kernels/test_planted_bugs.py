@@ -1,0 +1,93 @@
+"""Bugs planted in the index arithmetic of fragments are found by the comparison that all tests use.
+
+A number in an index of an emulated text is one too large, at sites that a seed picks.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+import pykernels as pk
+from pykernels.forcing import force
+from pykernels.plans.matmul.select import GemmChoice
+from pykernels.reference.matmul import mul_mat, mul_mat_budget
+from tests.conftest import DRIVERS, FULL
+from tests.emulation import emulated, texts_of
+from tests.harness import assert_close
+
+COUNT = 24 if FULL else 4
+# Where operands and results pass through workgroup memory; a bound hides what is planted below it.
+LINE = re.compile(r"\b(load_(left|right)\w*|store_sums)\(|\btile\[|let \w+_(to|at) = ")
+NUMBER = re.compile(r"(?<=[*+] )(\d+)(?=u\b)")
+
+
+def sites(text: str) -> list[tuple[int, int]]:
+    """Begin and end of the numbers in such lines of the entry point."""
+    found, at = [], text.index("fn main(")
+    for line in text[at:].splitlines(keepends=True):
+        if LINE.search(line) and "min(" not in line:
+            found += [(at + m.start(), at + m.end()) for m in NUMBER.finditer(line)]
+        at += len(line)
+    return found
+
+
+def plant(seed: int) -> Callable[[str], str]:
+    def edit(text: str) -> str:
+        start, end = random.Random(seed).choice(sites(text))
+        return f"{text[:start]}{int(text[start:end]) + 1}{text[end:]}"
+
+    return edit
+
+
+def gemm_mma(dev: pk.Device) -> None:
+    rng = np.random.default_rng(0)
+    a, b = (rng.normal(0, 1, (n, 88)).astype(np.float16) for n in (32, 40))
+    for x, y in ((dev.tensor(a), dev.tensor(b)), (_along(dev, a), _along(dev, b))):
+        dst = dev.empty((40, 32))
+        with force(dev, GemmChoice("gemm_mma/32x32")):
+            pk.kernels.mul_mat(x, y, dst)
+        assert_close(dst.numpy(), mul_mat(a, b), mul_mat_budget(a, b), "gemm_mma")
+
+
+def _along(dev: pk.Device, x: np.ndarray) -> pk.Tensor:  # type: ignore[type-arg]
+    """The same numbers with k as the row."""
+    return dev.tensor(np.ascontiguousarray(x.T)).T
+
+
+CHECKS = {"gemm_mma": gemm_mma}
+
+
+@pytest.fixture
+def fresh() -> Iterator[pk.Device]:
+    """A device without compiled texts."""
+    engine, _, driver = os.environ.get("PYKERNELS_TEST_COLUMN", "").partition("-")
+    with pk.Device(DRIVERS.get(driver), engine=engine or "wgpu") as dev:  # type: ignore[arg-type]
+        if "shader-f16" not in dev.features:
+            pytest.skip("halves are f32 here before a plan sees them")
+        yield dev
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("seed", range(COUNT))
+@pytest.mark.parametrize("body", CHECKS)
+def test_a_planted_bug_is_found(fresh: pk.Device, body: str, seed: int) -> None:
+    texts = texts_of(body)
+    texts.edit = plant(seed)
+    try:
+        with emulated(fresh, body), pytest.raises((AssertionError, pk.PyKernelsError)):
+            CHECKS[body](fresh)
+    finally:
+        texts.edit = None
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("body", CHECKS)
+def test_without_one_none_is_found(fresh: pk.Device, body: str) -> None:
+    with emulated(fresh, body):
+        CHECKS[body](fresh)
