@@ -20,7 +20,7 @@ from .ceilings import Ceilings
 from .check import Verdict
 from .clock import Timing
 
-__all__ = ["Cache", "Report", "Result", "meta"]
+__all__ = ["Cache", "Report", "Result", "engine_label", "meta"]
 
 Cache = Literal["cold", "hot"]
 FORMAT = 1
@@ -159,6 +159,11 @@ def _short(value: Any) -> Any:
     return [_short(v) for v in value] if isinstance(value, (list, tuple)) else value
 
 
+def engine_label(dev: Device) -> str:
+    """The engine, and whether the device was opened for its matrix units."""
+    return f"{dev.engine}-matrix" if dev.matrix_shapes else dev.engine
+
+
 def meta(devices: Iterable[Device], command: str) -> dict[str, Any]:
     """Date, adapter, driver, versions and the command."""
     found = list(devices)
@@ -175,7 +180,7 @@ def meta(devices: Iterable[Device], command: str) -> dict[str, Any]:
         "type": info["type"],
         "backend": info["backend"],
         "driver": info["driver"],
-        "engines": {d.engine: d.info["engine_version"] for d in found},
+        "engines": {engine_label(d): d.info["engine_version"] for d in found},
         "checks": all(d._context.checks for d in found),
         "versions": versions,
         "system": f"{platform.system()} {platform.machine()}",

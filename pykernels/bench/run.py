@@ -29,7 +29,7 @@ from .clock import (
     measure,
     take,
 )
-from .report import Cache, Report, Result, meta
+from .report import Cache, Report, Result, engine_label, meta
 
 __all__ = ["EnginePeer", "ForcedPeer", "Peer", "Runner", "Skipped"]
 
@@ -147,9 +147,9 @@ class Runner:
         for dev in self.devices:
             self.say(f"ceilings of {dev!r}")
             found, tracker = ceilings(dev, Effort.of(dev).once(), nbytes)
-            self.report.ceilings[dev.engine] = found
+            self.report.ceilings[engine_label(dev)] = found
             if dev.info["type"] != "CPU":  # no clock to watch
-                self.trackers[dev.engine] = tracker
+                self.trackers[engine_label(dev)] = tracker
 
     def run(
         self,
@@ -209,10 +209,10 @@ class Runner:
             results = list(work())
         except PyKernelsError as e:
             kind = "WRONG" if isinstance(e, CheckFailed) else "FAILED"
-            self.report.failed[f"{what} {dev.engine}"] = str(e)
-            results, said = [], [f"{what} {dev.engine}: {kind}, {e}"]
+            self.report.failed[f"{what} {engine_label(dev)}"] = str(e)
+            results, said = [], [f"{what} {engine_label(dev)}: {kind}, {e}"]
         else:
-            said = [f"{what} {dev.engine} {r.cache}: {_said(r)}" for r in results]
+            said = [f"{what} {engine_label(dev)} {r.cache}: {_said(r)}" for r in results]
         if counts:
             self._ends.append(self._spent())
         for line in said:
@@ -230,10 +230,10 @@ class Runner:
             timing = self._time(loaded, cache, counts.dispatches, take=take)
             timing = self._looped(timing, HostSample(dev, loaded), self.effort)
             writes_only = len(case.tensors) == 1
-            known = self.report.ceilings.get(dev.engine)
+            known = self.report.ceilings.get(engine_label(dev))
             limit = known.limit(counts.nbytes, counts.operations, writes_only) if known else 0.0
             result = Result(
-                case.kernel, case.id, dev.engine, cache, case.dtype,
+                case.kernel, case.id, engine_label(dev), cache, case.dtype,
                 case.shape or case.output.shape, case.name, case.origin, counts, checked,
                 loaded.rotated, writes_only, timing, limit,
                 parts=loaded.parts() if self.parts else (),
@@ -247,7 +247,7 @@ class Runner:
         loaded._turn = 0
         sample = GpuSample(loaded.dev, loaded)
         effort = self.effort.once() if self.passes > 1 else self.effort
-        tracker = self.trackers.get(loaded.dev.engine)
+        tracker = self.trackers.get(engine_label(loaded.dev))
         timing = measure(sample, effort, tracker=tracker, **options)
         if sample.dispatches != timing.calls * dispatches:
             raise PyKernelsError(
@@ -307,7 +307,7 @@ class Runner:
     def _peer(self, loaded: Loaded, calls: Calls, before: Timing | None) -> Timing | str:
         """One more timing of a peer, or why it has none."""
         effort = self.effort.brief() if calls.clock == "wall" else self.effort.beside()
-        tracker = self.trackers.get(loaded.dev.engine)
+        tracker = self.trackers.get(engine_label(loaded.dev))
 
         def timed() -> Timing:
             found = measure(calls.sample, effort, clock=calls.clock, tracker=tracker, before=before)

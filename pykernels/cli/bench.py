@@ -63,7 +63,9 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--parts", is_flag=True, help="The time of each dispatch of a call, too.")
 @click.option("--cache", type=click.Choice(["cold", "hot", "both"]), default="cold")
 @click.option("--device", help="An adapter's number, or a part of its name (see doctor).")
-@click.option("--engine", type=click.Choice(["wgpu", "dawn", "both"]), default="wgpu")
+@click.option(
+    "--engine", type=click.Choice(["wgpu", "dawn", "dawn-matrix", "both"]), default="wgpu"
+)
 @click.option("--unchecked", is_flag=True, help="Compile shaders without runtime checks.")
 @click.option("--warmup", type=float, metavar="SECONDS", help="Of each case. Default: 0.3.")
 @click.option(
@@ -170,7 +172,12 @@ def _devices(options: dict[str, Any]) -> Iterator[Device]:
     adapter = int(where) if where is not None and where.isdigit() else where
     engine = options["engine"]
     for name in ("wgpu", "dawn") if engine == "both" else (engine,):
-        yield pk.Device(adapter, engine=name, checks=not options["unchecked"])
+        yield pk.Device(
+            adapter,
+            engine="wgpu" if name == "wgpu" else "dawn",
+            checks=not options["unchecked"],
+            matrix_units=name == "dawn-matrix",
+        )
 
 
 def _measurable(cases: Iterable[Case]) -> list[Case]:

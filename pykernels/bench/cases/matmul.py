@@ -39,6 +39,8 @@ PRODUCTS = [
     Shape("decode-8", (8, 16384, 16384), "eight tokens at a time"),
     Shape("dot", (1, 1, 1 << 24), "a dot product"),
 ]
+# Shapes that matrix units are measured by, in f16 and with precision="fast" too.
+MATRIX = ("4096", "8192", "2048", "1024", "4095", "llama-3-8b-down")
 # Shapes that are measured in other dtypes too.
 HALVES = ("4096", "llama-3-8b-down", "decode-4096", "decode-16384")
 MAIN = {
@@ -105,6 +107,9 @@ def cases(edge: int = 0) -> Iterator[Case]:
                 yield fast(transposed(case, "a"))
             if s.name == "4096" and dtype != out:
                 yield fast(case)
+        if s.name in MATRIX:
+            halves = mul_mat(s.dims, "float16", "float16").labelled(name=s.name, origin=s.origin)
+            yield from (halves, fast(halves)) if s.name not in HALVES else [fast(halves)]
     mixed = mul_mat((cut(4096, edge),) * 3)
     tensors = dict(mixed.tensors)
     tensors["a"] = replace(tensors["a"], dtype="float16")
