@@ -16,6 +16,7 @@ from pykernels.validate import (
     arrange,
     find_naga,
     find_tint,
+    knows,
 )
 from pykernels.validate._apart import TIMEOUT
 from pykernels.validate._cache import Cache
@@ -27,8 +28,6 @@ from .variants import Variant
 __all__ = ["validated"]
 
 AT_ONCE = 32  # texts between two looks at the clock
-# The feature of texts that a validator does not know: the other one's dialect of matrix units.
-_UNKNOWN = {"naga": "chromium-experimental-subgroup-matrix", "tint": "wgpu-cooperative-matrix"}
 
 
 def validated(
@@ -120,10 +119,6 @@ def _remembered(
     cache.save()
 
 
-def _knows(validator: Validator, source: Source) -> bool:
-    return _UNKNOWN.get(validator.name) not in source.features
-
-
 def _checked(
     sources: Sequence[Source], validators: Sequence[Validator], report: Callable[[str], None]
 ) -> _Checked:
@@ -134,10 +129,10 @@ def _checked(
     parts = [Part(len(chunk), sum(len(s.text) for s in chunk)) for chunk in chunks]
     for index in told(parts, "texts validated", report):
         chunk = chunks[index]
-        known = {v.name: [s for s in chunk if _knows(v, s)] for v in validators}
+        known = {v.name: [s for s in chunk if knows(v.name, s)] for v in validators}
         said = [f for v in together for f in v.check(known[v.name])]
         # A process for all that speak to matrix units: see Tint.
-        apart = [s for s in chunk if _UNKNOWN["naga"] in s.features]
+        apart = [s for s in chunk if not knows("naga", s)]
         for group in (*([s] for s in chunk if s not in apart), apart):
             said += [f for v in alone for f in v.check([s for s in group if s in known[v.name]])]
         by_name: dict[str, list[Finding]] = {s.name: [] for s in chunk}

@@ -22,6 +22,7 @@ from .errors import ArgumentError, DTypeError, LimitError, NoAdapterError, Shape
 from .host import array_of, bytes_of, shape_of, type_name
 from .layout import contiguous_layout, contiguous_strides, expands_to, extent, layout
 from .methods import TensorMethods
+from .plan import MATRIX_FEATURE
 from .protocols import GPUBuffer, GPUComputePass, GPUDevice
 from .runtime import matrix
 from .runtime.adapters import AdapterInfo, choose
@@ -81,7 +82,7 @@ class Device:
         if matrix_units:
             matrix.require(chosen, allowed)
         try:
-            raw = e.open(chosen, checks, (matrix.FEATURE,) if matrix_units else ())
+            raw = e.open(chosen, checks, (MATRIX_FEATURE,) if matrix_units else ())
         except (e.error_class, RuntimeError) as error:
             raise NoAdapterError(f"the adapter gives no device: {error}") from None
         self._init(e, raw, checks, owned=True)
@@ -456,7 +457,7 @@ def default_device() -> Device:
             first = choose(engine.adapters(), None, engine)
             if with_units:
                 matrix.require(first, allowed)
-            raw = engine.default_device((matrix.FEATURE,) if with_units else ())
+            raw = engine.default_device((MATRIX_FEATURE,) if with_units else ())
             device = Device.from_wgpu(raw)
             _default["device"] = device
         return device

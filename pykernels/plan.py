@@ -18,6 +18,7 @@ from .layout import Ints, View, contiguous_strides
 from .tuning import Tuning
 
 __all__ = [
+    "MATRIX_FEATURE",
     "Arg",
     "Body",
     "Bound",
@@ -38,6 +39,7 @@ Mode = Literal["read", "rw", "merged"]
 C = TypeVar("C")
 
 
+MATRIX_FEATURE = "chromium-experimental-subgroup-matrix"
 MatrixShape: TypeAlias = tuple[str, str, int, int, int]
 
 

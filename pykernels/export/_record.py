@@ -37,10 +37,11 @@ CAPS = Caps(
 
 
 def caps_data(caps: Caps) -> dict[str, Any]:
-    """Capabilities as JSON holds them, and JavaScript's plans take them; nothing is forced."""
-    python_only = ("forced", "built_only")
+    """Capabilities as JSON holds them, and JavaScript's plans take them; nothing is forced, and no
+    page reaches matrix units."""
+    python_only = ("forced", "built_only", "matrix")
     found = {name: getattr(caps, name) for name in Caps.__slots__ if name not in python_only}
-    return found | {"tuning": as_data(caps.tuning)}
+    return found | {"tuning": as_data(caps.tuning), "matrix": None}
 
 
 def record(request: Request, facts: Mapping[str, Any], tuning: Tuning) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 from pykernels import plans
 from pykernels._version import __version__
 from pykernels.errors import ArgumentError
+from pykernels.plan import MATRIX_FEATURE
 from pykernels.texts import belongs, read, read_manifest, wgsl
 from pykernels.tuning import as_data, load
 from pykernels.validate._usage import measure
@@ -100,6 +101,7 @@ def collect(
                 if entry["body"] in own
                 and belongs({**built["kernels"][name], "bodies": own}, entry)
                 and _of_dtypes(built, entry, dtypes)
+                and MATRIX_FEATURE not in entry["features"]  # which no page reaches
             }  # fmt: skip
             used += own
         if live[name] is None and not records:

@@ -87,11 +87,11 @@ def matmul(
         activation: Applied last; 'gelu' is by erf.
         precision: On devices opened for their matrix units, 'fast' rounds float32 operands to
             float16 and sums in one piece what else is summed in splits of K: measured errors grow
-            to 5e-9 of sum|a||b| for each k where all numbers have one sign. Elsewhere 'fast' lets large products on devices with f16 round float32 operands to
-            float16 (beyond 65,504 they are inf) and sum 32 products at a time in float16, 64 from
-            K = 256 on, 128 from 1024 on, 256 from 4096 on; those sums must stay below 65,504 as
-            well. Measured errors, on numbers between 0 and 1: at most 3e-3 of sum|a||b|, 6e-4 on
-            average.
+            to 5e-9 of sum|a||b| for each k where all numbers have one sign. Elsewhere 'fast' lets
+            large products on devices with f16 round float32 operands to float16 (beyond 65,504 they
+            are inf) and sum 32 products at a time in float16, 64 from K = 256 on, 128 from 1024 on,
+            256 from 4096 on; those sums must stay below 65,504 as well. Measured errors, on numbers
+            between 0 and 1: at most 3e-3 of sum|a||b|, 6e-4 on average.
         out: The Tensor to write to, float32 or float16; None makes one, float16 if both operands
             are, else float32.
 

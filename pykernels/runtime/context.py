@@ -12,7 +12,7 @@ from typing import Any
 
 from pykernels.errors import BufferStateError, DeviceLostError, DTypeError, FeatureError
 from pykernels.faults import PAGE_BYTES
-from pykernels.plan import Caps, Kernel, MatrixUnits
+from pykernels.plan import MATRIX_FEATURE, Caps, Kernel, MatrixUnits
 from pykernels.tuning import Tuning, for_adapter
 
 from .adapters import AdapterInfo, info_of
@@ -20,7 +20,7 @@ from .calls import Calls
 from .dispatch import Prepared
 from .engine import Engine
 from .faults import Faults
-from .matrix import FEATURE, units_of
+from .matrix import units_of
 from .memory import USAGE, Arena, Block, Pool, Storage
 from .pipelines import Pipelines
 from .recorder import PassRecorder, Recorder
@@ -59,7 +59,7 @@ class Context:
         self.limits: dict[str, int] = dict(raw.limits)
         info = self.info
         tuning = for_adapter(info["name"], info["type"]).tuning
-        matrix = units_of(engine, raw.adapter) if FEATURE in self.features else None
+        matrix = units_of(engine, raw.adapter) if MATRIX_FEATURE in self.features else None
         self.caps = _caps(self.features, self.limits, tuning, matrix)
         self.plans: dict[Any, Prepared] = {}
         self.constants: dict[Any, Any] = {}  # tensors that functions keep for later calls

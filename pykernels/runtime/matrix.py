@@ -10,13 +10,12 @@ import importlib
 from typing import Any
 
 from pykernels.errors import FeatureError
-from pykernels.plan import MatrixUnits
+from pykernels.plan import MATRIX_FEATURE, MatrixUnits
 
 from .engine import Engine
 
-__all__ = ["FEATURE", "allow", "require", "units_of"]
+__all__ = ["allow", "require", "units_of"]
 
-FEATURE = "chromium-experimental-subgroup-matrix"
 # Of the whole process. The first lets Dawn speak of matrix units; without the second it hides f16
 # on NVIDIA's Vulkan driver, where some of its own conformance tests failed.
 TOGGLES = ("allow_unsafe_apis", "vulkan_enable_f16_on_nvidia")
@@ -43,7 +42,7 @@ def allow(engine: Engine) -> bool:
 
 def require(adapter: Any, allowed: bool) -> None:
     """FeatureError if the adapter gives no matrix units; `allowed` is what `allow` returned."""
-    if FEATURE in adapter.features:
+    if MATRIX_FEATURE in adapter.features:
         return
     name = adapter.info["device"]
     if allowed:
@@ -57,7 +56,7 @@ def require(adapter: Any, allowed: bool) -> None:
 
 def units_of(engine: Engine, adapter: Any) -> MatrixUnits | None:
     """What the adapter multiplies; None where there is nothing, or subgroups of another size."""
-    if engine.name != "dawn" or FEATURE not in adapter.features:
+    if engine.name != "dawn" or MATRIX_FEATURE not in adapter.features:
         return None
     ffi, lib = engine.ffi, engine.lib
     configs = ffi.new("WGPUAdapterPropertiesSubgroupMatrixConfigs *")

@@ -21,7 +21,7 @@ from dataclasses import replace
 from ._lints import CODES, FLOW, OPINIONS, Lints
 from ._naga import Naga, TranslationError, find_naga
 from ._tint import Tint, find_tint
-from ._types import TARGETS, Finding, Limits, Source, Target, Validator
+from ._types import TARGETS, Finding, Limits, Source, Target, Validator, knows
 
 __all__ = [
     "CODES",
@@ -40,6 +40,7 @@ __all__ = [
     "arrange",
     "find_naga",
     "find_tint",
+    "knows",
     "validate",
 ]
 

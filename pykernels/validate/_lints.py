@@ -180,6 +180,8 @@ def _dialects(usage: Usage, features: Sequence[str]) -> Iterator[_Found]:
     for m in _ENABLE.finditer(code):
         names = {name.strip() for name in m[1].split(",")}
         for name in sorted(names):
+            if name.replace("_", "-") in features:
+                continue  # it is said for which compiler the text is
             if name == "subgroups" or name.startswith("chromium_"):
                 yield _found(usage, "PK010", "warning", m.start(), f"naga refuses enable {name}")
             elif name.startswith("wgpu_"):

@@ -21,7 +21,7 @@ from ._files import unique
 from ._lints import Lints
 from ._naga import find_naga
 from ._tint import allow_matrix_units, find_tint, for_matrix_units
-from ._types import Finding, Limits, Source, Target, Validator
+from ._types import Finding, Limits, Source, Target, Validator, knows
 
 __all__ = ["Checker", "check"]
 
@@ -78,7 +78,7 @@ def _start(
     store = Cache(folder, checker.name, checker.options) if folder else None
     known: list[Finding] = []
     todo: list[Source] = []
-    for s in sources:
+    for s in (s for s in sources if knows(checker.name, s)):
         found = store.get(s) if store else None
         if found is None:
             todo.append(s)

@@ -64,6 +64,15 @@ class Finding:
         return printable(f"{where}: {self.severity}: {self.message} [{label}]")
 
 
+# The feature of texts that a validator does not know: the other one's dialect of matrix units.
+_UNKNOWN = {"naga": "chromium-experimental-subgroup-matrix", "tint": "wgpu-cooperative-matrix"}
+
+
+def knows(validator: str, source: Source) -> bool:
+    """Does the text speak to this validator? Else nothing is asked of it."""
+    return _UNKNOWN.get(validator) not in source.features
+
+
 def printable(text: str) -> str:
     """A text whose control characters cannot speak to a terminal."""
     return _CONTROL.sub(lambda m: f"\\x{ord(m[0]):02x}", text)

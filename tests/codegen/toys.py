@@ -202,6 +202,13 @@ OF_BLOCK = {
         {"axes": {"N": [1, 2]}, "pick": {"N": "1"}, "subgroups": "N == 2"},
         ["N=2 mode=read", "N=2 mode=rw"], "[k for k in sorted(texts) if texts[k]['features']]",
     ),
+    "fragments": Toy(
+        {"axes": {"M": "mma"}, "pick": {"M": "caps.matrix.dialect"}, "fragments": "'f16'"},
+        {"M=subgroup_matrix mode=read": [
+            "shader-f16", "chromium-experimental-subgroup-matrix", "subgroups",
+        ]},
+        "{k: texts[k]['features'] for k in texts if k.endswith('read')}",
+    ),
     "faults": Toy(
         {"faults": True}, "IndexRangeError", "call(x)",
         before="fn at_most_2(i: u32) -> f32 { fault_started(i == 0u); "

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 
 from pykernels._generated.bodies import gemm_mma
-from pykernels.plan import Caps, MatrixShape, cdiv
+from pykernels.plan import Caps, cdiv
 from pykernels.plans.cost import product_seconds, splitk_seconds, waves
 from pykernels.plans.limits import fits
 from pykernels.tuning import Tuning
 
 __all__ = ["SHAPE", "TILES", "UNIT", "fewest_splits", "may", "seconds", "splits_of"]
 
-SHAPE: MatrixShape = ("f16", "f32", 16, 16, 16)
+SHAPE = ("f16", "f32", 16, 16, 16)
 TILES = gemm_mma.CONFIGS
 UNIT = 8  # halves of one load
 # Matrix units cut what they add to a few bits below the sum's last place, so that errors grow with
