@@ -138,7 +138,7 @@ def matching(variants: Sequence[Variant], wanted: Sequence[str]) -> list[Variant
 
 def _specs(root: Path, rows: Sequence[Row]) -> tuple[list[Spec], frozenset[str]]:
     """All specs, by name, and the kernels that have a plan."""
-    found = [load(p, p.relative_to(root).as_posix()) for p in kernel_files(root)]
+    found = [load(p, p.relative_to(root).as_posix(), rows) for p in kernel_files(root)]
     _, reduced = load_reductions(root)
     kernels = [_reduction(kernel, found) for kernel in reduced]
     specs = sorted((with_activations(s, rows) for s in (*found, *kernels)), key=lambda s: s.name)
