@@ -16,8 +16,8 @@ from typing import Any, Protocol
 
 from pykernels.plan import Kernel
 
+from .blocks import Storage
 from .handle import Handle
-from .memory import Storage
 
 __all__ = [
     "Observer", "Record", "Window", "active", "live", "observe", "outputs", "record_of",
