@@ -12,14 +12,16 @@ run_stages() {
     stages=$(mktemp -d)
     printf '\nrunning %s: %s at a time\n' "$*" "$cores"
     for name in "$@"; do
-        while (($(jobs -rp | wc -l) >= cores)); do sleep 0.1; done
+        while (($(jobs -rp | wc -l) >= cores)); do sleep 0.5; done
         set -m # a process group for each stage, so that stop_stages reaches what it started
         run_stage "$name" >"$stages/$name.output" 2>&1 </dev/null &
         set +m
         printf '%s\n' "$!" >"$stages/$name.pid"
     done
     for name in "$@"; do
-        wait "$(cat "$stages/$name.pid")" || true
+        # The result file says how it ended. Bash forgets a stage that ended long ago, when a process
+        # of its own gets the same number, and would say so.
+        wait "$(cat "$stages/$name.pid")" 2>/dev/null || true
         finish_stage "$name"
     done
     rm -rf "$stages"

@@ -18,13 +18,14 @@ from . import emit
 from .checks import check_budget, check_specs
 from .emit_ops import emit_ops, with_activations
 from .errors import BuildError
-from .functional import emit_functional, emit_functions
+from .functional import emit_functional, emit_functions, emit_signatures
 from .javascript import emit_javascript
 from .keys import meant
 from .ops import Row, all_rows
 from .progress import Part, told
 from .reductions import Reduced, emit_reductions, load_reductions
 from .render import Renderer
+from .signatures import signatures
 from .sources import GENERATED, functions_by_hand, kernel_files, plan_names, source_hash
 from .spec import DTYPE_NAMES, Option, Spec, TensorSpec, load
 from .store import Entry, difference, pack_manifest, pack_texts
@@ -80,8 +81,9 @@ def build(root: Path, report: Callable[[str], None] = lambda line: None) -> Buil
     files["index.py"] = emit.emit_index(kernels)
     files["functional.py"] = emit_functional(kernels, by_hand)
     files["functions.py"] = emit_functions(kernels, by_hand)
+    files["functions.pyi"] = emit_signatures(kernels, by_hand, signatures(root, by_hand))
     for name, text in files.items():
-        if name.endswith(".py"):
+        if name.endswith((".py", ".pyi")):
             emit.checked(name, text)
     files["javascript.json"] = _json(emit_javascript(specs, kernels, plans.__contains__))
     named = list(by_body)
@@ -138,7 +140,7 @@ def matching(variants: Sequence[Variant], wanted: Sequence[str]) -> list[Variant
 
 def _specs(root: Path, rows: Sequence[Row]) -> tuple[list[Spec], frozenset[str]]:
     """All specs, by name, and the kernels that have a plan."""
-    found = [load(p, p.relative_to(root).as_posix()) for p in kernel_files(root)]
+    found = [load(p, p.relative_to(root).as_posix(), rows) for p in kernel_files(root)]
     _, reduced = load_reductions(root)
     kernels = [_reduction(kernel, found) for kernel in reduced]
     specs = sorted((with_activations(s, rows) for s in (*found, *kernels)), key=lambda s: s.name)

@@ -18,7 +18,7 @@ from pykernels.wgsl.rows import CLASSES, class_of, typed
 from .errors import BuildError
 from .keys import meant
 
-__all__ = ["ROW", "Row", "Text", "all_rows", "gated", "load_rows"]
+__all__ = ["ROW", "Row", "Text", "all_rows", "gated"]
 
 ROW = "ROW"  # the name of a variant's operation in templates and in `when`
 _KEYS = {
@@ -149,6 +149,8 @@ class _Table:
         self.file = file
         text = path.read_text(encoding="utf-8")
         self.lines = text.splitlines()
+        headers = ((re.match(r"\s*\[(\w+)\]", t), i) for i, t in enumerate(self.lines, 1))
+        self.headers = {m[1]: i for m, i in reversed([*headers]) if m}
         try:
             self.rows: dict[str, Any] = tomllib.loads(text)
         except tomllib.TOMLDecodeError as e:
@@ -160,9 +162,7 @@ class _Table:
 
     def line(self, row: str, *keys: str) -> int:
         """The line of a row's header, or of one of its keys."""
-        header = next(
-            (i for i, t in enumerate(self.lines, 1) if re.match(rf"\s*\[{re.escape(row)}\]", t)), 1
-        )
+        header = self.headers.get(row, 1)
         if not keys:
             return header
         dotted = r"\s*\.\s*".join(map(re.escape, keys))

@@ -44,8 +44,9 @@ class Reader:
 
     def line(self, *keys: str) -> int:
         dotted = r"\s*\.\s*".join(re.escape(k) for k in keys)
+        starts = re.compile(rf"\s*{dotted}\s*[.=]").match
         for i, text in enumerate(self.block, 2):
-            if re.match(rf"\s*{dotted}\s*[.=]", text):
+            if starts(text):
                 return i
         return self.line(*keys[:-1]) if len(keys) > 1 else 1
 

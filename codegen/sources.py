@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from .errors import BuildError
+from .signatures import signatures
 
 __all__ = [
     "GENERATED", "functions_by_hand", "kernel_files", "plan_names", "recorded_hash", "source_hash",
@@ -69,14 +70,18 @@ def _paths(root: Path) -> Iterator[Path]:
 
 
 def source_hash(root: Path) -> str:
-    """sha256 over everything that a build reads; of plans and functions the names only."""
+    """sha256 over everything that a build reads; of plans the names only, of functions what type
+    checkers see."""
     digest = hashlib.sha256()
     for path in _paths(root):
         digest.update(path.relative_to(root).as_posix().encode() + b"\0")
         digest.update(path.read_bytes().replace(b"\r\n", b"\n") + b"\0")
     # Which functions and plans are written by hand decides what is generated around them.
-    functions = [f"{family}.{name}" for name, family in functions_by_hand(root).items()]
-    for names in (plan_names(root), functions):
+    by_hand = functions_by_hand(root)
+    functions = [f"{family}.{name}" for name, family in by_hand.items()]
+    written = signatures(root, by_hand)
+    seen = [*written.imports, *(line for lines in written.functions.values() for line in lines)]
+    for names in (plan_names(root), functions, seen):
         digest.update("\0".join(sorted(names)).encode() + b"\1")
     return digest.hexdigest()
 

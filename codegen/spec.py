@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -173,8 +173,11 @@ def library_name(path: str) -> str:
     return next((part for part in reversed(path.split("/")) if not LIBRARY.search(part)), "")
 
 
-def load(path: Path, file: str) -> Spec:
-    """The spec of one kernel source; BuildError names file and line of what is wrong."""
+def load(path: Path, file: str, table: Sequence[Row]) -> Spec:
+    """The spec of one kernel source; BuildError names file and line of what is wrong.
+
+    `table` has the operations of all families, of which a body may take some as an axis.
+    """
     r = Reader(path, file)
     d = r.data
     r.checked(d, "the block")
@@ -188,7 +191,7 @@ def load(path: Path, file: str) -> Spec:
     iterate = d.get("iterate", "none")
     if iterate not in ("rows", "nd", "tiles", "none"):
         r.fail(r.line("iterate"), f"iterate must be rows, nd, tiles or none but is {iterate!r}")
-    configs, rows, reductions = read_configs(r), read_rows(r), read_reductions(r)
+    configs, rows, reductions = read_configs(r), read_rows(r, table), read_reductions(r)
     axes = read_axes(r, configs, rows, reductions)
     axis_names = {a.name for a in axes} | ({CONFIG} if configs else set())
     tensors = read_tensors(r, axes, iterate)

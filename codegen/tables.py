@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from pykernels.wgsl.interface import CONFIG, DIALECTS, Axis, Param, TensorSpec, 
 
 from .errors import BuildError
 from .keys import meant
-from .ops import ROW, Row, load_rows
+from .ops import ROW, Row
 from .reader import Reader
 from .reductions import FILE, Reduction, read_table
 
@@ -75,8 +75,8 @@ def read_configs(r: Reader) -> dict[str, dict[str, Value]]:
     return {name: {key: row[key] for key in first} for name, row in table.items()}
 
 
-def read_rows(r: Reader) -> tuple[Row, ...]:
-    """The operations that this body computes, where an axis takes its values from them."""
+def read_rows(r: Reader, rows: Sequence[Row]) -> tuple[Row, ...]:
+    """Those of the rows that this body computes, where an axis takes its values from them."""
     takers = [name for name, values in r.data.get("axes", {}).items() if values == "ops"]
     if not takers:
         return ()
@@ -84,10 +84,8 @@ def read_rows(r: Reader) -> tuple[Row, ...]:
         r.fail(r.line("axes", takers[1]), "one axis only can take operations")
     if "wrappers" in r.data or "part_of" in r.data:
         r.fail(r.line("axes", takers[0]), "a body of operations has neither wrappers nor part_of")
-    path, file = r.path.with_name("ops.toml"), f"{r.file.rpartition('/')[0]}/ops.toml"
-    found = (
-        [row for row in load_rows(path, file) if row.body == r.path.stem] if path.is_file() else []
-    )
+    file = f"{r.file.rpartition('/')[0]}/ops.toml"
+    found = [row for row in rows if (row.file, row.body) == (file, r.path.stem)]
     if not found:
         r.fail(r.line("axes", takers[0]), f"no row of {file} has body = {r.path.stem!r}")
     inputs = tuple(r.data.get("inputs", {}))

@@ -1,6 +1,7 @@
 """Devices and tensors: what users hold, on top of `runtime`. They name each other, hence one file.
 
-`views.py` has what a tensor is apart from its device.
+`views.py` has what a tensor is apart from its device, `control.py` what a device does that names
+no tensor.
 """
 
 from __future__ import annotations
@@ -8,8 +9,8 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -17,22 +18,21 @@ import numpy as np
 from ._generated.kernels import cpy as _cpy
 from ._generated.kernels import fill as _fill
 from ._generated.kernels import rand as _rand
-from .dtypes import DTypeLike, DTypeName, completes, dtype_of
+from .control import DeviceControl
+from .dtypes import DTypeLike, DTypeName, dtype_of
 from .errors import ArgumentError, DTypeError, LimitError, NoAdapterError, ShapeError
 from .host import array_of, bytes_of, shape_of, type_name
 from .layout import contiguous_layout, contiguous_strides, expands_to, extent, layout
 from .methods import TensorMethods
 from .plan import MATRIX_FEATURE
-from .protocols import GPUBuffer, GPUComputePass, GPUDevice
+from .protocols import GPUBuffer, GPUDevice
 from .runtime import matrix
-from .runtime.adapters import AdapterInfo, choose
+from .runtime.adapters import choose
 from .runtime.capture import Program, capturing
 from .runtime.context import Context
 from .runtime.engine import Engine, EngineName, engine_of, get_engine
 from .runtime.handle import Handle
 from .runtime.launch import run
-from .runtime.memory import MemoryStats
-from .runtime.profile import Profile, profiled
 from .scalars import bits_of
 from .selecting import put
 from .views import Index
@@ -43,7 +43,7 @@ _devices: weakref.WeakSet[Device] = weakref.WeakSet()
 _devices_lock = threading.RLock()
 
 
-class Device:
+class Device(DeviceControl):
     """One GPU (or software) device and everything that lives on it.
 
     Args:
@@ -111,88 +111,7 @@ class Device:
         with _devices_lock:
             _devices.add(self)
 
-    # -- state ----------------------------------------------------------------------------------
-
-    @property
-    def info(self) -> AdapterInfo:
-        """Name, type, backend and driver of the adapter; engine and its version."""
-        return self._context.info
-
-    @property
-    @completes
-    def engine(self) -> EngineName:
-        """The engine's name."""
-        return self._context.engine.name
-
-    @property
-    def matrix_shapes(self) -> tuple[str, ...]:
-        """What the matrix units multiply in one step, as "f16 x f16 -> f32 16x16x16" (M x N x K);
-        empty where there are none or the device was not opened for them."""
-        units = self._context.caps.matrix
-        return () if units is None else units.described
-
-    @property
-    def wgpu_device(self) -> Any:
-        """The GPUDevice underneath."""
-        return self._context.raw
-
-    def __repr__(self) -> str:
-        return f"<pykernels.Device {self.info['name']}, engine {self.engine}>"
-
-    def __enter__(self) -> Device:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Submit what is recorded and give the device up; its tensors become unusable.
-
-        A device that the caller made is not destroyed. Closing twice is fine.
-
-        Raises:
-            IndexRangeError: launches found an index out of range that no synchronisation has
-                reported; the device is closed all the same.
-        """
-        self._context.close()
-
-    # -- batches --------------------------------------------------------------------------------
-
-    def flush(self) -> None:
-        """Submit all recorded launches without waiting for them."""
-        self._context.flush()
-
-    def sync(self) -> None:
-        """Submit all recorded launches and wait until the device has finished them.
-
-        Raises IndexRangeError, once, for what launches since the last synchronisation found wrong.
-        """
-        self._context.sync()
-
-    @contextmanager
-    def batch(self) -> Iterator[None]:
-        """Launches inside are submitted together at the end (earlier only for a read, or when a
-        bounded number of dispatches or of bytes and operations is reached)."""
-        self.flush()
-        pace = self._context.recorder.pace
-        pace.held += 1
-        try:
-            yield
-        finally:
-            pace.held -= 1
-            self.flush()
-
-    def record(self, compute_pass: GPUComputePass) -> AbstractContextManager[None]:
-        """Record this thread's launches inside into a GPUComputePassEncoder that the caller owns.
-
-        The caller ends the pass, submits it, and gets the errors of `finish()`. The launches run
-        when it is submitted: a read, or a write from the host, before that does not wait for
-        them. Their buffers are not used again by the pool, so tensors may be let go.
-
-        Raises:
-            BufferStateError: it is no pass of this device, or has ended.
-        """
-        return self._context.record(compute_pass)
+    # -- tensors --------------------------------------------------------------------------------
 
     def capture(self, **inputs: Tensor) -> AbstractContextManager[Program]:
         """Capture this thread's calls inside: `with dev.capture() as program:`. Nothing runs yet.
@@ -211,34 +130,6 @@ class Device:
             DTypeError: an input is no tensor.
         """
         return capturing(self._context, inputs)
-
-    def profile(self, *, batches: bool = False) -> AbstractContextManager[Profile]:
-        """Time each launch inside on the GPU, or each batch of them; see `Profile`."""
-        return profiled(self._context, batches)
-
-    @property
-    def submits(self) -> int:
-        """How often work was submitted so far."""
-        return self._context.recorder.submits
-
-    # -- memory ---------------------------------------------------------------------------------
-
-    def memory_stats(self) -> MemoryStats:
-        """Bytes and buffers in use, pooled and at their peak; exact."""
-        return self._context.pool.stats()
-
-    def trim(self) -> int:
-        """Free the pooled buffers; the bytes freed."""
-        self._context.check()
-        return self._context.pool.trim()
-
-    def set_memory_budget(self, nbytes: int | None) -> None:
-        """Let tensors and pool together hold at most `nbytes` (None: what the device has)."""
-        if nbytes is not None and (not isinstance(nbytes, int) or nbytes < 0):
-            raise ArgumentError(f"[memory] a budget must be bytes or None but is {nbytes!r}")
-        self._context.pool.budget = nbytes
-
-    # -- tensors --------------------------------------------------------------------------------
 
     def empty(self, shape: int | Sequence[int], dtype: DTypeLike = "float32") -> Tensor:
         """An uninitialised tensor."""

@@ -2,7 +2,8 @@
 
 numpy arrays in give a numpy array out, computed on the default device. A Tensor among the
 arguments makes the result a Tensor on its device. What only allocates is generated; functions that
-do more are in FAMILY.py here, and its `__all__` names them.
+do more are in FAMILY.py here, and its `__all__` names them. They are annotated with `Array`: that
+what they give follows from what they get, overloads tell type checkers, which are generated too.
 """
 
 import sys

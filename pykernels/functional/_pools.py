@@ -16,7 +16,7 @@ from pykernels.errors import ArgumentError, ShapeError
 from pykernels.host import shape_of
 from pykernels.plan import Kernel
 from pykernels.plans.pool.windows import output_size, pair
-from pykernels.runtime.observe import active
+from pykernels.runtime.observe import recording
 from pykernels.scalars import flag
 
 from ._images import numbers, single
@@ -146,7 +146,7 @@ def pooled(
     t = call.images("x", x)
     size = w.size((t.shape[2], t.shape[3]), ceil_mode)
     result, dst = call.result(t, size, t.dtype)
-    found, index = _indices(call, t, size) if both or active else (None, None)
+    found, index = _indices(call, t, size) if both or recording() else (None, None)
     kernels.max_pool2d(t, dst, index=index, dilation=w.gaps, **w.options)
     if both and found is not None:
         return call.leave(result), call.leave(found)
@@ -180,7 +180,7 @@ def adaptive(
     t = call.images("x", x)
     size = _output(call, output_size, (t.shape[2], t.shape[3]))
     result, dst = call.result(t, size, t.dtype)
-    found, index = _indices(call, t, size) if both or active else (None, None)
+    found, index = _indices(call, t, size) if both or recording() else (None, None)
     kernels.adaptive_max_pool2d(t, dst, index=index)
     if both and found is not None:
         return call.leave(result), call.leave(found)

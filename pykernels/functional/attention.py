@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal, TypeAlias, overload
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from pykernels._generated.kernels.flash_attn import KERNEL
-from pykernels.arrays import Array, Call, Known, NDArray
+from pykernels.arrays import Array, Call, Known
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, ShapeError
 from pykernels.kernels import flash_attn as _flash_attn
@@ -31,41 +31,6 @@ _flash_known: Known = {}
 _sdpa_known: Known = {}
 
 
-@overload
-def flash_attn(
-    q: Tensor, k: Array, v: Array, *, mask: Array | None = None, sinks: Array | None = None,
-    lengths: Array | None = None, scale: float | None = None, causal: Causal = False,
-    window: Window = None, max_bias: float = 0.0, softcap: float = 0.0,
-    return_lse: Literal[False] = False, out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def flash_attn(
-    q: Tensor, k: Array, v: Array, *, mask: Array | None = None, sinks: Array | None = None,
-    lengths: Array | None = None, scale: float | None = None, causal: Causal = False,
-    window: Window = None, max_bias: float = 0.0, softcap: float = 0.0,
-    return_lse: Literal[True], out: Tensor | None = None,
-) -> tuple[Tensor, Tensor]: ...  # fmt: skip
-@overload
-def flash_attn(
-    q: NDArray, k: NDArray, v: NDArray, *, mask: NDArray | None = None,
-    sinks: NDArray | None = None, lengths: NDArray | None = None, scale: float | None = None,
-    causal: Causal = False, window: Window = None, max_bias: float = 0.0, softcap: float = 0.0,
-    return_lse: Literal[False] = False, out: None = None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def flash_attn(
-    q: NDArray, k: NDArray, v: NDArray, *, mask: NDArray | None = None,
-    sinks: NDArray | None = None, lengths: NDArray | None = None, scale: float | None = None,
-    causal: Causal = False, window: Window = None, max_bias: float = 0.0, softcap: float = 0.0,
-    return_lse: Literal[True], out: None = None,
-) -> tuple[NDArray, NDArray]: ...  # fmt: skip
-@overload
-def flash_attn(
-    q: Array, k: Array, v: Array, *, mask: Array | None = None, sinks: Array | None = None,
-    lengths: Array | None = None, scale: float | None = None, causal: Causal = False,
-    window: Window = None, max_bias: float = 0.0, softcap: float = 0.0, return_lse: bool = False,
-    out: Tensor | None = None,
-) -> Array | tuple[Array, Array]: ...  # fmt: skip
 def flash_attn(
     q: Array,
     k: Array,
@@ -159,24 +124,6 @@ def flash_attn(
     return call.leave(result)
 
 
-@overload
-def scaled_dot_product_attention(
-    query: Tensor, key: Array, value: Array, attn_mask: Array | None = None,
-    dropout_p: float = 0.0, is_causal: bool = False, scale: float | None = None,
-    enable_gqa: bool = False, *, out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def scaled_dot_product_attention(
-    query: NDArray, key: NDArray, value: NDArray, attn_mask: NDArray | None = None,
-    dropout_p: float = 0.0, is_causal: bool = False, scale: float | None = None,
-    enable_gqa: bool = False, *, out: None = None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def scaled_dot_product_attention(
-    query: Array, key: Array, value: Array, attn_mask: Array | None = None,
-    dropout_p: float = 0.0, is_causal: bool = False, scale: float | None = None,
-    enable_gqa: bool = False, *, out: Tensor | None = None,
-) -> Array: ...  # fmt: skip
 def scaled_dot_product_attention(
     query: Array,
     key: Array,

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import overload
-
 from pykernels._generated.kernels.flash_attn_backward import KERNEL
-from pykernels.arrays import Array, Call, NDArray
+from pykernels.arrays import Array, Call
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError
 from pykernels.kernels import flash_attn_backward as _flash_attn_backward
@@ -15,34 +13,6 @@ from .attention import Causal, Window
 __all__ = ["flash_attn_backward"]
 
 
-@overload
-def flash_attn_backward(
-    q: Tensor, k: Array, v: Array, o: Array, lse: Array, do: Array, *, mask: Array | None = None,
-    sinks: Array | None = None, scale: float | None = None, causal: Causal = False,
-    window: Window = None, max_bias: float = 0.0, softcap: float = 0.0,
-    out: tuple[Tensor, Tensor, Tensor] | None = None,
-) -> tuple[Tensor, Tensor, Tensor]: ...  # fmt: skip
-@overload
-def flash_attn_backward(
-    q: Array, k: Array, v: Array, o: Array, lse: Array, do: Array, *, mask: Array | None = None,
-    sinks: Array | None = None, scale: float | None = None, causal: Causal = False,
-    window: Window = None, max_bias: float = 0.0, softcap: float = 0.0,
-    out: tuple[Tensor, Tensor, Tensor],
-) -> tuple[Tensor, Tensor, Tensor]: ...  # fmt: skip
-@overload
-def flash_attn_backward(
-    q: NDArray, k: NDArray, v: NDArray, o: NDArray, lse: NDArray, do: NDArray, *,
-    mask: NDArray | None = None, sinks: NDArray | None = None, scale: float | None = None,
-    causal: Causal = False, window: Window = None, max_bias: float = 0.0, softcap: float = 0.0,
-    out: None = None,
-) -> tuple[NDArray, NDArray, NDArray]: ...  # fmt: skip
-@overload
-def flash_attn_backward(
-    q: Array, k: Array, v: Array, o: Array, lse: Array, do: Array, *, mask: Array | None = None,
-    sinks: Array | None = None, scale: float | None = None, causal: Causal = False,
-    window: Window = None, max_bias: float = 0.0, softcap: float = 0.0,
-    out: tuple[Tensor, Tensor, Tensor] | None = None,
-) -> tuple[Array, Array, Array]: ...  # fmt: skip
 def flash_attn_backward(
     q: Array,
     k: Array,

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import overload
-
 from pykernels import kernels
 from pykernels._generated.kernels.conv2d import KERNEL
 from pykernels._generated.kernels.conv_transpose2d import KERNEL as TRANSPOSE
 from pykernels._generated.ops import Activation
-from pykernels.arrays import Array, Known, NDArray
+from pykernels.arrays import Array, Known
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError
 from pykernels.plans.conv.geometry import check_group, geometry, pair, transposed_size
@@ -21,30 +19,6 @@ __all__ = ["conv2d", "conv_transpose2d"]
 _known: Known = {}
 
 
-@overload
-def conv2d(
-    x: Tensor, w: Array, bias: Array | None = None, stride: Pair = 1, padding: Padding = 0,
-    dilation: Pair = 1, groups: int = 1, *, layout: Layout = "NCHW",
-    activation: Activation | None = None, out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def conv2d(
-    x: Array, w: Tensor, bias: Array | None = None, stride: Pair = 1, padding: Padding = 0,
-    dilation: Pair = 1, groups: int = 1, *, layout: Layout = "NCHW",
-    activation: Activation | None = None, out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def conv2d(
-    x: NDArray, w: NDArray, bias: NDArray | None = None, stride: Pair = 1, padding: Padding = 0,
-    dilation: Pair = 1, groups: int = 1, *, layout: Layout = "NCHW",
-    activation: Activation | None = None, out: None = None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def conv2d(
-    x: Array, w: Array, bias: Array | None = None, stride: Pair = 1, padding: Padding = 0,
-    dilation: Pair = 1, groups: int = 1, *, layout: Layout = "NCHW",
-    activation: Activation | None = None, out: Tensor | None = None,
-) -> Array: ...  # fmt: skip
 def conv2d(
     x: Array,
     w: Array,
@@ -117,30 +91,6 @@ def conv2d(
     return call.leave(result)
 
 
-@overload
-def conv_transpose2d(
-    x: Tensor, w: Array, bias: Array | None = None, stride: Pair = 1, padding: Pair = 0,
-    output_padding: Pair = 0, groups: int = 1, dilation: Pair = 1, *, layout: Layout = "NCHW",
-    activation: Activation | None = None, out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def conv_transpose2d(
-    x: Array, w: Tensor, bias: Array | None = None, stride: Pair = 1, padding: Pair = 0,
-    output_padding: Pair = 0, groups: int = 1, dilation: Pair = 1, *, layout: Layout = "NCHW",
-    activation: Activation | None = None, out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def conv_transpose2d(
-    x: NDArray, w: NDArray, bias: NDArray | None = None, stride: Pair = 1, padding: Pair = 0,
-    output_padding: Pair = 0, groups: int = 1, dilation: Pair = 1, *, layout: Layout = "NCHW",
-    activation: Activation | None = None, out: None = None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def conv_transpose2d(
-    x: Array, w: Array, bias: Array | None = None, stride: Pair = 1, padding: Pair = 0,
-    output_padding: Pair = 0, groups: int = 1, dilation: Pair = 1, *, layout: Layout = "NCHW",
-    activation: Activation | None = None, out: Tensor | None = None,
-) -> Array: ...  # fmt: skip
 def conv_transpose2d(
     x: Array,
     w: Array,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal, TypeAlias, overload
+from typing import Any, Literal, TypeAlias
 
 from pykernels import kernels
 from pykernels._generated.kernels.conv2d import KERNEL
@@ -12,7 +12,7 @@ from pykernels._generated.kernels.conv2d_backward_bias import KERNEL as BIAS
 from pykernels._generated.kernels.conv2d_backward_input import KERNEL as INPUT
 from pykernels._generated.kernels.conv2d_backward_weight import KERNEL as WEIGHT
 from pykernels._generated.ops import Activation
-from pykernels.arrays import Array, NDArray
+from pykernels.arrays import Array
 from pykernels.device import Tensor
 from pykernels.errors import ShapeError
 from pykernels.plan import Kernel
@@ -67,30 +67,6 @@ def _windows(op: str, stride: Any, padding: Any, dilation: Any, groups: Any) -> 
     }
 
 
-@overload
-def conv1d(
-    x: Tensor, w: Array, bias: Array | None = None, stride: int = 1, padding: Side = 0,
-    dilation: int = 1, groups: int = 1, *, activation: Activation | None = None, out: Tensor |
-    None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def conv1d(
-    x: Array, w: Tensor, bias: Array | None = None, stride: int = 1, padding: Side = 0,
-    dilation: int = 1, groups: int = 1, *, activation: Activation | None = None, out: Tensor |
-    None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def conv1d(
-    x: NDArray, w: NDArray, bias: NDArray | None = None, stride: int = 1, padding: Side = 0,
-    dilation: int = 1, groups: int = 1, *, activation: Activation | None = None, out: None =
-    None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def conv1d(
-    x: Array, w: Array, bias: Array | None = None, stride: int = 1, padding: Side = 0,
-    dilation: int = 1, groups: int = 1, *, activation: Activation | None = None, out: Tensor |
-    None = None,
-) -> Array: ...  # fmt: skip
 def conv1d(
     x: Array,
     w: Array,
@@ -141,26 +117,6 @@ def conv1d(
     return call.leave(result)
 
 
-@overload
-def conv1d_backward_input(
-    dy: Tensor, w: Array, input_size: Sequence[int], stride: int = 1, padding: Side = 0,
-    dilation: int = 1, groups: int = 1, *, out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def conv1d_backward_input(
-    dy: Array, w: Tensor, input_size: Sequence[int], stride: int = 1, padding: Side = 0,
-    dilation: int = 1, groups: int = 1, *, out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def conv1d_backward_input(
-    dy: NDArray, w: NDArray, input_size: Sequence[int], stride: int = 1, padding: Side = 0,
-    dilation: int = 1, groups: int = 1, *, out: None = None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def conv1d_backward_input(
-    dy: Array, w: Array, input_size: Sequence[int], stride: int = 1, padding: Side = 0,
-    dilation: int = 1, groups: int = 1, *, out: Tensor | None = None,
-) -> Array: ...  # fmt: skip
 def conv1d_backward_input(
     dy: Array,
     w: Array,
@@ -206,26 +162,6 @@ def conv1d_backward_input(
     return call.leave(result)
 
 
-@overload
-def conv1d_backward_weight(
-    dy: Tensor, x: Array, weight_size: Sequence[int], stride: int = 1, padding: Side = 0,
-    dilation: int = 1, groups: int = 1, *, out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def conv1d_backward_weight(
-    dy: Array, x: Tensor, weight_size: Sequence[int], stride: int = 1, padding: Side = 0,
-    dilation: int = 1, groups: int = 1, *, out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def conv1d_backward_weight(
-    dy: NDArray, x: NDArray, weight_size: Sequence[int], stride: int = 1, padding: Side = 0,
-    dilation: int = 1, groups: int = 1, *, out: None = None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def conv1d_backward_weight(
-    dy: Array, x: Array, weight_size: Sequence[int], stride: int = 1, padding: Side = 0,
-    dilation: int = 1, groups: int = 1, *, out: Tensor | None = None,
-) -> Array: ...  # fmt: skip
 def conv1d_backward_weight(
     dy: Array,
     x: Array,
@@ -271,18 +207,6 @@ def conv1d_backward_weight(
     return call.leave(result)
 
 
-@overload
-def conv1d_backward_bias(
-    dy: Tensor, *, out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def conv1d_backward_bias(
-    dy: NDArray, *, out: None = None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def conv1d_backward_bias(
-    dy: Array, *, out: Tensor | None = None,
-) -> Array: ...  # fmt: skip
 def conv1d_backward_bias(
     dy: Array,
     *,

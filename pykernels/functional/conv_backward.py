@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import overload
 
 from pykernels import kernels
 from pykernels._generated.kernels.conv2d_backward_bias import KERNEL as BIAS
 from pykernels._generated.kernels.conv2d_backward_input import KERNEL as INPUT
 from pykernels._generated.kernels.conv2d_backward_weight import KERNEL as WEIGHT
-from pykernels.arrays import Array, NDArray
+from pykernels.arrays import Array
 from pykernels.device import Tensor
 
 from ._images import ImageCall, Layout, Padding, Pair, numbers
@@ -17,26 +16,6 @@ from ._images import ImageCall, Layout, Padding, Pair, numbers
 __all__ = ["conv2d_backward_bias", "conv2d_backward_input", "conv2d_backward_weight"]
 
 
-@overload
-def conv2d_backward_input(
-    dy: Tensor, w: Array, input_size: Sequence[int], stride: Pair = 1, padding: Padding = 0,
-    dilation: Pair = 1, groups: int = 1, *, layout: Layout = "NCHW", out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def conv2d_backward_input(
-    dy: Array, w: Tensor, input_size: Sequence[int], stride: Pair = 1, padding: Padding = 0,
-    dilation: Pair = 1, groups: int = 1, *, layout: Layout = "NCHW", out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def conv2d_backward_input(
-    dy: NDArray, w: NDArray, input_size: Sequence[int], stride: Pair = 1, padding: Padding = 0,
-    dilation: Pair = 1, groups: int = 1, *, layout: Layout = "NCHW", out: None = None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def conv2d_backward_input(
-    dy: Array, w: Array, input_size: Sequence[int], stride: Pair = 1, padding: Padding = 0,
-    dilation: Pair = 1, groups: int = 1, *, layout: Layout = "NCHW", out: Tensor | None = None,
-) -> Array: ...  # fmt: skip
 def conv2d_backward_input(
     dy: Array,
     w: Array,
@@ -88,26 +67,6 @@ def conv2d_backward_input(
     return call.leave(result)
 
 
-@overload
-def conv2d_backward_weight(
-    dy: Tensor, x: Array, weight_size: Sequence[int], stride: Pair = 1, padding: Padding = 0,
-    dilation: Pair = 1, groups: int = 1, *, layout: Layout = "NCHW", out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def conv2d_backward_weight(
-    dy: Array, x: Tensor, weight_size: Sequence[int], stride: Pair = 1, padding: Padding = 0,
-    dilation: Pair = 1, groups: int = 1, *, layout: Layout = "NCHW", out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def conv2d_backward_weight(
-    dy: NDArray, x: NDArray, weight_size: Sequence[int], stride: Pair = 1, padding: Padding = 0,
-    dilation: Pair = 1, groups: int = 1, *, layout: Layout = "NCHW", out: None = None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def conv2d_backward_weight(
-    dy: Array, x: Array, weight_size: Sequence[int], stride: Pair = 1, padding: Padding = 0,
-    dilation: Pair = 1, groups: int = 1, *, layout: Layout = "NCHW", out: Tensor | None = None,
-) -> Array: ...  # fmt: skip
 def conv2d_backward_weight(
     dy: Array,
     x: Array,
@@ -159,16 +118,6 @@ def conv2d_backward_weight(
     return call.leave(result)
 
 
-@overload
-def conv2d_backward_bias(
-    dy: Tensor, *, layout: Layout = "NCHW", out: Tensor | None = None
-) -> Tensor: ...
-@overload
-def conv2d_backward_bias(dy: NDArray, *, layout: Layout = "NCHW", out: None = None) -> NDArray: ...
-@overload
-def conv2d_backward_bias(
-    dy: Array, *, layout: Layout = "NCHW", out: Tensor | None = None
-) -> Array: ...
 def conv2d_backward_bias(dy: Array, *, layout: Layout = "NCHW", out: Tensor | None = None) -> Array:
     """The gradient of sum(dy * conv2d(x, w, bias)) by bias: sums over images and pixels.
 

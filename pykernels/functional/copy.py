@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import overload
-
 from pykernels._generated.kernels.cpy import KERNEL
-from pykernels.arrays import Array, Call, NDArray
+from pykernels.arrays import Array, Call
 from pykernels.device import Tensor
 from pykernels.dtypes import DTypeLike, dtype_of
 from pykernels.errors import DTypeError, ShapeError
@@ -15,12 +13,6 @@ from pykernels.kernels import cpy
 __all__ = ["astype", "copy", "copyto"]
 
 
-@overload
-def astype(x: Tensor, dtype: DTypeLike) -> Tensor: ...
-@overload
-def astype(x: NDArray, dtype: DTypeLike) -> NDArray: ...
-@overload
-def astype(x: Array, dtype: DTypeLike) -> Array: ...
 def astype(x: Array, dtype: DTypeLike) -> Array:
     """A contiguous copy in another dtype, by the rules of `kernels.cpy` (float to int saturates).
 
@@ -41,12 +33,6 @@ def astype(x: Array, dtype: DTypeLike) -> Array:
     return call.leave(dst)
 
 
-@overload
-def copy(x: Tensor) -> Tensor: ...
-@overload
-def copy(x: NDArray) -> NDArray: ...
-@overload
-def copy(x: Array) -> Array: ...
 def copy(x: Array) -> Array:
     """A contiguous copy, bit for bit: `copy(x.T)` transposes. Returns what it is given."""
     call = Call(KERNEL, x)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import overload
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from pykernels._generated.kernels import fill as _fill
 from pykernels._generated.kernels import scatter as _scatter
 from pykernels._generated.kernels import tri as _tri
 from pykernels._generated.wrappers import tri as _tri_wrapper
-from pykernels.arrays import Array, Call, NDArray
+from pykernels.arrays import Array, Call
 from pykernels.device import Tensor
 from pykernels.dtypes import DTYPES, DTypeLike, DTypeName, dtype_of
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
@@ -29,45 +28,21 @@ _TRI = {
 }
 
 
-@overload
-def tril(x: Tensor, k: int = 0, *, out: Tensor | None = None) -> Tensor: ...
-@overload
-def tril(x: NDArray, k: int = 0, *, out: None = None) -> NDArray: ...
-@overload
-def tril(x: Array, k: int = 0, *, out: Tensor | None = None) -> Array: ...
 def tril(x: Array, k: int = 0, *, out: Tensor | None = None) -> Array:
     """Matrices (..., m, n) with zeros above the k-th diagonal (numpy, torch)."""
     return _triangle("tril", x, k, False, 0, out)
 
 
-@overload
-def triu(x: Tensor, k: int = 0, *, out: Tensor | None = None) -> Tensor: ...
-@overload
-def triu(x: NDArray, k: int = 0, *, out: None = None) -> NDArray: ...
-@overload
-def triu(x: Array, k: int = 0, *, out: Tensor | None = None) -> Array: ...
 def triu(x: Array, k: int = 0, *, out: Tensor | None = None) -> Array:
     """Matrices (..., m, n) with zeros below the k-th diagonal (numpy, torch)."""
     return _triangle("triu", x, k, True, 0, out)
 
 
-@overload
-def diag_mask_inf(x: Tensor, n_past: int = 0, *, out: Tensor | None = None) -> Tensor: ...
-@overload
-def diag_mask_inf(x: NDArray, n_past: int = 0, *, out: None = None) -> NDArray: ...
-@overload
-def diag_mask_inf(x: Array, n_past: int = 0, *, out: Tensor | None = None) -> Array: ...
 def diag_mask_inf(x: Array, n_past: int = 0, *, out: Tensor | None = None) -> Array:
     """Matrices (..., m, n) of a float dtype with -inf where j > i + n_past (ggml)."""
     return _triangle("diag_mask_inf", x, n_past, False, -math.inf, out)
 
 
-@overload
-def diag_mask_zero(x: Tensor, n_past: int = 0, *, out: Tensor | None = None) -> Tensor: ...
-@overload
-def diag_mask_zero(x: NDArray, n_past: int = 0, *, out: None = None) -> NDArray: ...
-@overload
-def diag_mask_zero(x: Array, n_past: int = 0, *, out: Tensor | None = None) -> Array: ...
 def diag_mask_zero(x: Array, n_past: int = 0, *, out: Tensor | None = None) -> Array:
     """Matrices (..., m, n) with 0 where j > i + n_past (ggml)."""
     return _triangle("diag_mask_zero", x, n_past, False, 0, out)
@@ -86,10 +61,6 @@ def _triangle(op: str, x: Array, k: int, upper: bool, value: float, out: Tensor 
     return call.leave(result)
 
 
-@overload
-def diag(x: Tensor, k: int = 0) -> Tensor: ...
-@overload
-def diag(x: NDArray, k: int = 0) -> NDArray: ...
 def diag(x: Array, k: int = 0) -> Array:
     """A matrix with x on its k-th diagonal and zeros elsewhere; of a matrix a view of the diagonal.
 
@@ -116,10 +87,6 @@ def diag(x: Array, k: int = 0) -> Array:
     return call.leave(result)
 
 
-@overload
-def one_hot(index: Tensor, num_classes: int, *, dtype: DTypeLike = "int32") -> Tensor: ...
-@overload
-def one_hot(index: NDArray, num_classes: int, *, dtype: DTypeLike = "int32") -> NDArray: ...
 def one_hot(index: Array, num_classes: int, *, dtype: DTypeLike = "int32") -> Array:
     """Along a new last axis a 1 at the place that the index gives, and zeros (torch).
 

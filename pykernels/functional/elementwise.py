@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
 from pykernels.apply import Operations, evaluate, operate
-from pykernels.arrays import Array, NDArray
+from pykernels.arrays import Array
 from pykernels.device import Tensor
 from pykernels.errors import ShapeError
 from pykernels.scalars import flag, integer, real
@@ -15,7 +15,6 @@ __all__ = [
     "reglu", "swiglu",
 ]  # fmt: skip
 
-Given = TypeVar("Given", Tensor, NDArray, Array)
 _LARGEST = {
     "float32": 3.4028234663852886e38, "float16": 65504.0, "bfloat16": 3.3895313892515355e38,
 }  # fmt: skip
@@ -96,9 +95,9 @@ _nan_to_num_known: Operations = {}
 
 
 def nan_to_num(
-    x: Given, *, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None,
+    x: Array, *, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None,
     out: Tensor | None = None,
-) -> Given:  # fmt: skip
+) -> Array:  # fmt: skip
     """Finite numbers in place of NaN and the infinities; other elements as they are.
 
     Args:
@@ -149,9 +148,9 @@ def allclose(
 
 
 def swiglu(
-    x: Given, gate: Given | None = None, *, axis: int = -1, swapped: bool = False,
+    x: Array, gate: Array | None = None, *, axis: int = -1, swapped: bool = False,
     out: Tensor | None = None,
-) -> Given:  # fmt: skip
+) -> Array:  # fmt: skip
     """x times silu of the gate, in one pass.
 
     Args:
@@ -171,9 +170,9 @@ def swiglu(
 
 
 def geglu(
-    x: Given, gate: Given | None = None, *, axis: int = -1, swapped: bool = False,
+    x: Array, gate: Array | None = None, *, axis: int = -1, swapped: bool = False,
     out: Tensor | None = None,
-) -> Given:  # fmt: skip
+) -> Array:  # fmt: skip
     """x times gelu of the gate, in one pass.
 
     Args:
@@ -193,9 +192,9 @@ def geglu(
 
 
 def reglu(
-    x: Given, gate: Given | None = None, *, axis: int = -1, swapped: bool = False,
+    x: Array, gate: Array | None = None, *, axis: int = -1, swapped: bool = False,
     out: Tensor | None = None,
-) -> Given:  # fmt: skip
+) -> Array:  # fmt: skip
     """x times relu of the gate, in one pass.
 
     Args:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import numpy as np
 
-from pykernels.arrays import Array, NDArray
+from pykernels.arrays import Array
 from pykernels.device import Device, Tensor, default_device, device_of
 from pykernels.dtypes import DTypeLike, dtype_of
 from pykernels.errors import ArgumentError, DTypeError
@@ -20,7 +20,6 @@ __all__ = [
 ]  # fmt: skip
 
 Shape = int | Sequence[int]
-Given = TypeVar("Given", Tensor, NDArray)
 
 
 def empty(shape: Shape, dtype: DTypeLike = "float32", *, device: Device | None = None) -> Tensor:
@@ -45,7 +44,7 @@ def full(
     return device_of(device).full(shape, value, dtype)
 
 
-def empty_like(x: Given, dtype: DTypeLike | None = None) -> Given:
+def empty_like(x: Array, dtype: DTypeLike | None = None) -> Array:
     """An uninitialised array of x's shape: a Tensor on its device, or a numpy array.
 
     Args:
@@ -53,24 +52,24 @@ def empty_like(x: Given, dtype: DTypeLike | None = None) -> Given:
         dtype: a dtype that tensors have.
     """
     found, host = new_like("empty_like", x, dtype)
-    return cast(Given, found.numpy() if host else found)
+    return found.numpy() if host else found
 
 
-def zeros_like(x: Given, dtype: DTypeLike | None = None) -> Given:
+def zeros_like(x: Array, dtype: DTypeLike | None = None) -> Array:
     """Zeros in x's shape; arguments as in `empty_like`."""
     return full_like(x, 0, dtype)
 
 
-def ones_like(x: Given, dtype: DTypeLike | None = None) -> Given:
+def ones_like(x: Array, dtype: DTypeLike | None = None) -> Array:
     """Ones in x's shape; arguments as in `empty_like`."""
     return full_like(x, 1, dtype)
 
 
-def full_like(x: Given, value: float, dtype: DTypeLike | None = None) -> Given:
+def full_like(x: Array, value: float, dtype: DTypeLike | None = None) -> Array:
     """One value everywhere in x's shape; other arguments as in `empty_like`."""
     found, host = new_like("full_like", x, dtype)
     fill(found, value)
-    return cast(Given, found.numpy() if host else found)
+    return found.numpy() if host else found
 
 
 def new_like(op: str, x: Array, dtype: DTypeLike | None) -> tuple[Tensor, bool]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import cast, overload
+from typing import cast
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from pykernels._generated.kernels import scatter_add as _scatter_add
 from pykernels._generated.wrappers import gather as _gather_wrapper
 from pykernels._generated.wrappers import scatter as _scatter_wrapper
 from pykernels._generated.wrappers import scatter_add as _scatter_add_wrapper
-from pykernels.arrays import Array, Call, NDArray
+from pykernels.arrays import Array, Call
 from pykernels.axes import axis_of
 from pykernels.device import Tensor
 from pykernels.errors import DTypeError, ShapeError
@@ -41,18 +41,6 @@ _SCATTER_ADD = replace(
 )
 
 
-@overload
-def gather(
-    x: Tensor, axis: int, index: Array, *, check: bool = True, out: Tensor | None = None
-) -> Tensor: ...
-@overload
-def gather(
-    x: NDArray, axis: int, index: NDArray, *, check: bool = True, out: None = None
-) -> NDArray: ...
-@overload
-def gather(
-    x: Array, axis: int, index: Array, *, check: bool = True, out: Tensor | None = None
-) -> Array: ...
 def gather(
     x: Array, axis: int, index: Array, *, check: bool = True, out: Tensor | None = None
 ) -> Array:
@@ -82,20 +70,6 @@ def gather(
     return call.leave(result)
 
 
-@overload
-def take_along_axis(
-    x: Tensor, indices: Array, axis: int | None = -1, *, check: bool = True,
-    out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def take_along_axis(
-    x: NDArray, indices: NDArray, axis: int | None = -1, *, check: bool = True, out: None = None
-) -> NDArray: ...
-@overload
-def take_along_axis(
-    x: Array, indices: Array, axis: int | None = -1, *, check: bool = True,
-    out: Tensor | None = None,
-) -> Array: ...  # fmt: skip
 def take_along_axis(
     x: Array, indices: Array, axis: int | None = -1, *, check: bool = True,
     out: Tensor | None = None,
@@ -137,18 +111,6 @@ def take_along_axis(
     return call.leave(result)
 
 
-@overload
-def index_select(
-    x: Tensor, axis: int, index: Array, *, check: bool = True, out: Tensor | None = None
-) -> Tensor: ...
-@overload
-def index_select(
-    x: NDArray, axis: int, index: NDArray, *, check: bool = True, out: None = None
-) -> NDArray: ...
-@overload
-def index_select(
-    x: Array, axis: int, index: Array, *, check: bool = True, out: Tensor | None = None
-) -> Array: ...
 def index_select(
     x: Array, axis: int, index: Array, *, check: bool = True, out: Tensor | None = None
 ) -> Array:
@@ -180,21 +142,6 @@ def index_select(
     return call.leave(result)
 
 
-@overload
-def scatter(
-    x: Tensor, axis: int, index: Array, src: Array | float, *, check: bool = True,
-    out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def scatter(
-    x: NDArray, axis: int, index: NDArray, src: NDArray | float, *, check: bool = True,
-    out: None = None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def scatter(
-    x: Array, axis: int, index: Array, src: Array | float, *, check: bool = True,
-    out: Tensor | None = None,
-) -> Array: ...  # fmt: skip
 def scatter(
     x: Array, axis: int, index: Array, src: Array | float, *, check: bool = True,
     out: Tensor | None = None,
@@ -236,20 +183,6 @@ def scatter(
     return call.leave(result)
 
 
-@overload
-def scatter_add(
-    x: Tensor, axis: int, index: Array, src: Array, *, check: bool = True,
-    out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def scatter_add(
-    x: NDArray, axis: int, index: NDArray, src: NDArray, *, check: bool = True, out: None = None
-) -> NDArray: ...
-@overload
-def scatter_add(
-    x: Array, axis: int, index: Array, src: Array, *, check: bool = True,
-    out: Tensor | None = None,
-) -> Array: ...  # fmt: skip
 def scatter_add(
     x: Array, axis: int, index: Array, src: Array, *, check: bool = True,
     out: Tensor | None = None,
@@ -312,10 +245,6 @@ def _as_index(op: str, values: Tensor, places: Tensor, whole: Tensor) -> Tensor:
     return values[(*(slice(n) for n in places.shape), ...)]
 
 
-@overload
-def nonzero(x: Tensor) -> tuple[Tensor, ...]: ...
-@overload
-def nonzero(x: NDArray) -> tuple[NDArray, ...]: ...
 def nonzero(x: Array) -> tuple[Array, ...]:
     """The indices of the elements that are not zero, in C order: one array for each axis (numpy).
 
@@ -336,12 +265,6 @@ def nonzero(x: Array) -> tuple[Array, ...]:
     return tuple(cast("Array", found[i]) for i in range(found.shape[0]))
 
 
-@overload
-def masked_select(x: Tensor, mask: Array) -> Tensor: ...
-@overload
-def masked_select(x: NDArray, mask: NDArray) -> NDArray: ...
-@overload
-def masked_select(x: Array, mask: Array) -> Array: ...
 def masked_select(x: Array, mask: Array) -> Array:
     """The elements of x where a mask is True, in C order (torch); both broadcast.
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TypeVar
 
 from pykernels._generated.kernels import solve_tri as _solve_tri
 from pykernels._generated.wrappers import solve_tri as _wrapper
-from pykernels.arrays import Array, Call, NDArray
+from pykernels.arrays import Array, Call
 from pykernels.device import Tensor
 from pykernels.errors import DTypeError, ShapeError
 from pykernels.runtime.launch import run
@@ -15,7 +14,6 @@ from pykernels.scalars import flag
 
 __all__ = ["solve_triangular"]
 
-Given = TypeVar("Given", Tensor, NDArray, Array)
 # What the function takes: float16 is converted for the kernel.
 _SOLVE = replace(
     _solve_tri.KERNEL,
@@ -25,9 +23,9 @@ _SOLVE = replace(
 
 
 def solve_triangular(
-    a: Given, b: Given, *, upper: bool, left: bool = True, unitriangular: bool = False,
+    a: Array, b: Array, *, upper: bool, left: bool = True, unitriangular: bool = False,
     out: Tensor | None = None,
-) -> Given:  # fmt: skip
+) -> Array:  # fmt: skip
     """The x with a @ x = b, where a is a triangle (torch.linalg).
 
     By substitution in f32, row after row: what is on the other side of the diagonal does not count.
@@ -51,7 +49,7 @@ def solve_triangular(
         DTypeError: another dtype, or two.
     """
     found = _solved(a, b, upper, left, unitriangular, out)
-    return found  # type: ignore[return-value]
+    return found
 
 
 def _solved(a: Array, b: Array, upper: bool, left: bool, unit: bool, out: Tensor | None) -> Array:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal, TypeAlias, overload
+from typing import Literal, TypeAlias
 
 from pykernels._generated.wrappers import cross_entropy as _cross_entropy
 from pykernels._generated.wrappers import nll_loss as _nll_loss
-from pykernels.arrays import Array, Call, Known, NDArray
+from pykernels.arrays import Array, Call, Known
 from pykernels.device import Tensor
 from pykernels.dtypes import DTYPES
 from pykernels.errors import DTypeError, ShapeError
@@ -31,21 +31,6 @@ _NLL_LOSS = _named(_nll_loss.KERNEL)
 _cross_entropy_known: Known = {}
 
 
-@overload
-def cross_entropy(
-    input: Tensor, target: Array, weight: Array | None = None, *, ignore_index: int = -100,
-    reduction: Reduction = "mean", label_smoothing: float = 0.0, out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def cross_entropy(
-    input: NDArray, target: NDArray, weight: NDArray | None = None, *, ignore_index: int = -100,
-    reduction: Reduction = "mean", label_smoothing: float = 0.0, out: None = None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def cross_entropy(
-    input: Array, target: Array, weight: Array | None = None, *, ignore_index: int = -100,
-    reduction: Reduction = "mean", label_smoothing: float = 0.0, out: Tensor | None = None,
-) -> Array: ...  # fmt: skip
 def cross_entropy(
     input: Array,
     target: Array,
@@ -117,21 +102,6 @@ def cross_entropy(
     return call.leave(result)
 
 
-@overload
-def nll_loss(
-    input: Tensor, target: Array, weight: Array | None = None, *, ignore_index: int = -100,
-    reduction: Reduction = "mean", out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def nll_loss(
-    input: NDArray, target: NDArray, weight: NDArray | None = None, *, ignore_index: int = -100,
-    reduction: Reduction = "mean", out: None = None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def nll_loss(
-    input: Array, target: Array, weight: Array | None = None, *, ignore_index: int = -100,
-    reduction: Reduction = "mean", out: Tensor | None = None,
-) -> Array: ...  # fmt: skip
 def nll_loss(
     input: Array,
     target: Array,

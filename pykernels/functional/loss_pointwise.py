@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias, overload
+from typing import Any, Literal, TypeAlias
 
 from pykernels.apply import evaluate, reduce
-from pykernels.arrays import Array, NDArray
+from pykernels.arrays import Array
 from pykernels.device import Tensor
 from pykernels.dtypes import DTYPES
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
@@ -33,18 +33,6 @@ _KL = "target * (log(maximum(target, 1.2e-38)) - input)"
 _KL_LOG = "exp(target) * (target - input)"
 
 
-@overload
-def mse_loss(
-    input: Tensor, target: Array, *, reduction: Reduction = "mean", out: Out = None
-) -> Tensor: ...
-@overload
-def mse_loss(
-    input: NDArray, target: NDArray, *, reduction: Reduction = "mean", out: None = None
-) -> NDArray: ...
-@overload
-def mse_loss(
-    input: Array, target: Array, *, reduction: Reduction = "mean", out: Out = None
-) -> Array: ...
 def mse_loss(
     input: Array, target: Array, *, reduction: Reduction = "mean", out: Out = None
 ) -> Array:
@@ -67,18 +55,6 @@ def mse_loss(
     return _loss("mse_loss", _MSE, reduction, out, input=input, target=target)
 
 
-@overload
-def l1_loss(
-    input: Tensor, target: Array, *, reduction: Reduction = "mean", out: Out = None
-) -> Tensor: ...
-@overload
-def l1_loss(
-    input: NDArray, target: NDArray, *, reduction: Reduction = "mean", out: None = None
-) -> NDArray: ...
-@overload
-def l1_loss(
-    input: Array, target: Array, *, reduction: Reduction = "mean", out: Out = None
-) -> Array: ...
 def l1_loss(
     input: Array, target: Array, *, reduction: Reduction = "mean", out: Out = None
 ) -> Array:
@@ -101,21 +77,6 @@ def l1_loss(
     return _loss("l1_loss", _L1, reduction, out, input=input, target=target)
 
 
-@overload
-def huber_loss(
-    input: Tensor, target: Array, *, reduction: Reduction = "mean", delta: float = 1.0,
-    out: Out = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def huber_loss(
-    input: NDArray, target: NDArray, *, reduction: Reduction = "mean", delta: float = 1.0,
-    out: None = None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def huber_loss(
-    input: Array, target: Array, *, reduction: Reduction = "mean", delta: float = 1.0,
-    out: Out = None,
-) -> Array: ...  # fmt: skip
 def huber_loss(
     input: Array, target: Array, *, reduction: Reduction = "mean", delta: float = 1.0,
     out: Out = None,
@@ -143,21 +104,6 @@ def huber_loss(
     return _loss("huber_loss", _HUBER, reduction, out, input=input, target=target, delta=size)
 
 
-@overload
-def smooth_l1_loss(
-    input: Tensor, target: Array, *, reduction: Reduction = "mean", beta: float = 1.0,
-    out: Out = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def smooth_l1_loss(
-    input: NDArray, target: NDArray, *, reduction: Reduction = "mean", beta: float = 1.0,
-    out: None = None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def smooth_l1_loss(
-    input: Array, target: Array, *, reduction: Reduction = "mean", beta: float = 1.0,
-    out: Out = None,
-) -> Array: ...  # fmt: skip
 def smooth_l1_loss(
     input: Array, target: Array, *, reduction: Reduction = "mean", beta: float = 1.0,
     out: Out = None,
@@ -188,21 +134,6 @@ def smooth_l1_loss(
     return _loss(op, text, reduction, out, input=input, target=target, delta=size)
 
 
-@overload
-def binary_cross_entropy_with_logits(
-    input: Tensor, target: Array, weight: Array | None = None, *, reduction: Reduction = "mean",
-    pos_weight: Array | None = None, out: Out = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def binary_cross_entropy_with_logits(
-    input: NDArray, target: NDArray, weight: NDArray | None = None, *,
-    reduction: Reduction = "mean", pos_weight: NDArray | None = None, out: None = None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def binary_cross_entropy_with_logits(
-    input: Array, target: Array, weight: Array | None = None, *, reduction: Reduction = "mean",
-    pos_weight: Array | None = None, out: Out = None,
-) -> Array: ...  # fmt: skip
 def binary_cross_entropy_with_logits(
     input: Array, target: Array, weight: Array | None = None, *, reduction: Reduction = "mean",
     pos_weight: Array | None = None, out: Out = None,
@@ -243,21 +174,6 @@ def binary_cross_entropy_with_logits(
     return _loss(op, text, reduction, out, **given)
 
 
-@overload
-def kl_div(
-    input: Tensor, target: Array, *, reduction: Batch = "mean", log_target: bool = False,
-    out: Out = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def kl_div(
-    input: NDArray, target: NDArray, *, reduction: Batch = "mean", log_target: bool = False,
-    out: None = None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def kl_div(
-    input: Array, target: Array, *, reduction: Batch = "mean", log_target: bool = False,
-    out: Out = None,
-) -> Array: ...  # fmt: skip
 def kl_div(
     input: Array, target: Array, *, reduction: Batch = "mean", log_target: bool = False,
     out: Out = None,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal, TypeAlias, overload
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from pykernels._generated.kernels.mul_mat import KERNEL
 from pykernels._generated.ops import Activation
-from pykernels.arrays import Array, Call, Known, NDArray
+from pykernels.arrays import Array, Call, Known
 from pykernels.device import Tensor
 from pykernels.dtypes import DTypeName
 from pykernels.errors import DTypeError, ShapeError
@@ -25,42 +25,6 @@ _known: Known = {}
 _CORE = "with core signature (n?,k),(k,m?)->(n?,m?)"
 
 
-@overload
-def matmul(
-    a: Tensor, b: Array, *, bias: Array | None = None, residual: Array | None = None,
-    scale: float = 1.0, activation: Activation | None = None, precision: Precision | None = None,
-    out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def matmul(
-    a: Array, b: Tensor, *, bias: Array | None = None, residual: Array | None = None,
-    scale: float = 1.0, activation: Activation | None = None, precision: Precision | None = None,
-    out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def matmul(
-    a: Array,
-    b: Array,
-    *,
-    bias: Array | None = None,
-    residual: Array | None = None,
-    scale: float = 1.0,
-    activation: Activation | None = None,
-    precision: Precision | None = None,
-    out: Tensor,
-) -> Tensor: ...
-@overload
-def matmul(
-    a: NDArray, b: NDArray, *, bias: NDArray | None = None, residual: NDArray | None = None,
-    scale: float = 1.0, activation: Activation | None = None, precision: Precision | None = None,
-    out: None = None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def matmul(
-    a: Array, b: Array, *, bias: Array | None = None, residual: Array | None = None,
-    scale: float = 1.0, activation: Activation | None = None, precision: Precision | None = None,
-    out: Tensor | None = None,
-) -> Array: ...  # fmt: skip
 def matmul(
     a: Array,
     b: Array,

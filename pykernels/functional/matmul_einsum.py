@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import overload
 
 from pykernels._generated.kernels.mul_mat import KERNEL
-from pykernels.arrays import Array, Call, NDArray
+from pykernels.arrays import Array, Call
 from pykernels.device import Tensor
 from pykernels.dtypes import DTypeName
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
@@ -25,14 +24,6 @@ _EINSUM, _TENSORDOT = replace(KERNEL, name="einsum"), replace(KERNEL, name="tens
 MOST_BATCH = 4  # axes of batches that mul_mat takes
 
 
-@overload
-def einsum(subscripts: str, a: Tensor, b: Array, *, out: Tensor | None = None) -> Tensor: ...
-@overload
-def einsum(subscripts: str, a: Array, b: Tensor, *, out: Tensor | None = None) -> Tensor: ...
-@overload
-def einsum(subscripts: str, a: NDArray, b: NDArray, *, out: None = None) -> NDArray: ...
-@overload
-def einsum(subscripts: str, a: Array, b: Array, *, out: Tensor | None = None) -> Array: ...
 def einsum(subscripts: str, a: Array, b: Array, *, out: Tensor | None = None) -> Array:
     """The sum of products that subscripts describe, of two operands, as numpy.einsum.
 
@@ -63,14 +54,6 @@ def einsum(subscripts: str, a: Array, b: Array, *, out: Tensor | None = None) ->
     return _contract("einsum", call, out, (left, right), terms, output)
 
 
-@overload
-def tensordot(a: Tensor, b: Array, axes: Axes = 2, *, out: Tensor | None = None) -> Tensor: ...
-@overload
-def tensordot(a: Array, b: Tensor, axes: Axes = 2, *, out: Tensor | None = None) -> Tensor: ...
-@overload
-def tensordot(a: NDArray, b: NDArray, axes: Axes = 2, *, out: None = None) -> NDArray: ...
-@overload
-def tensordot(a: Array, b: Array, axes: Axes = 2, *, out: Tensor | None = None) -> Array: ...
 def tensordot(a: Array, b: Array, axes: Axes = 2, *, out: Tensor | None = None) -> Array:
     """The sum of products over some axes of a and b, as numpy.tensordot.
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal, overload
+from typing import Literal
 
 from pykernels._generated.kernels.mul_mat import KERNEL
 from pykernels._generated.ops import Activation
-from pykernels.arrays import Array, Call, Known, NDArray
+from pykernels.arrays import Array, Call, Known
 from pykernels.device import Tensor
 from pykernels.errors import ShapeError
 from pykernels.kernels import mul_mat
@@ -22,26 +22,6 @@ _LINEAR = replace(
 )  # fmt: skip
 
 
-@overload
-def linear(
-    x: Tensor, w: Array, b: Array | None = None, *, activation: Activation | None = None,
-    precision: Literal["fast"] | None = None, out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def linear(
-    x: Array, w: Tensor, b: Array | None = None, *, activation: Activation | None = None,
-    precision: Literal["fast"] | None = None, out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def linear(
-    x: NDArray, w: NDArray, b: NDArray | None = None, *, activation: Activation | None = None,
-    precision: Literal["fast"] | None = None, out: None = None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def linear(
-    x: Array, w: Array, b: Array | None = None, *, activation: Activation | None = None,
-    precision: Literal["fast"] | None = None, out: Tensor | None = None,
-) -> Array: ...  # fmt: skip
 def linear(
     x: Array, w: Array, b: Array | None = None, *, activation: Activation | None = None,
     precision: Literal["fast"] | None = None, out: Tensor | None = None,

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate
-from typing import Any, Literal, overload
+from typing import Any, Literal
 
 import numpy as np
 
@@ -42,18 +42,6 @@ _TILE = replace(_cpy.KERNEL, name="tile")
 # -- joining --------------------------------------------------------------------------------------
 
 
-@overload
-def concatenate(
-    arrays: Sequence[Tensor], axis: int | None = 0, *, out: Tensor | None = None
-) -> Tensor: ...
-@overload
-def concatenate(
-    arrays: Sequence[NDArray], axis: int | None = 0, *, out: None = None
-) -> NDArray: ...
-@overload
-def concatenate(
-    arrays: Sequence[Array], axis: int | None = 0, *, out: Tensor | None = None
-) -> Array: ...
 def concatenate(
     arrays: Sequence[Array], axis: int | None = 0, *, out: Tensor | None = None
 ) -> Array:
@@ -80,12 +68,6 @@ def concatenate(
     return result.numpy() if on_host else result
 
 
-@overload
-def stack(arrays: Sequence[Tensor], axis: int = 0, *, out: Tensor | None = None) -> Tensor: ...
-@overload
-def stack(arrays: Sequence[NDArray], axis: int = 0, *, out: None = None) -> NDArray: ...
-@overload
-def stack(arrays: Sequence[Array], axis: int = 0, *, out: Tensor | None = None) -> Array: ...
 def stack(arrays: Sequence[Array], axis: int = 0, *, out: Tensor | None = None) -> Array:
     """Arrays of one shape along a new axis: one copy for each.
 
@@ -180,10 +162,6 @@ def _joined(
 # -- repeating ------------------------------------------------------------------------------------
 
 
-@overload
-def repeat(x: Tensor, repeats: int | Counts, axis: int | None = None) -> Tensor: ...
-@overload
-def repeat(x: NDArray, repeats: int | Counts, axis: int | None = None) -> NDArray: ...
 def repeat(x: Array, repeats: int | Counts, axis: int | None = None) -> Array:
     """Each element `repeats` times, one after the other, along an axis (numpy).
 
@@ -232,10 +210,6 @@ def _repeat_each(call: Call, src: Tensor, at: int, counts: NDArray) -> Tensor:
     return result
 
 
-@overload
-def tile(x: Tensor, reps: int | Sequence[int]) -> Tensor: ...
-@overload
-def tile(x: NDArray, reps: int | Sequence[int]) -> NDArray: ...
 def tile(x: Array, reps: int | Sequence[int]) -> Array:
     """The whole of x as often along each axis as `reps` says (numpy).
 
@@ -261,14 +235,6 @@ def tile(x: Array, reps: int | Sequence[int]) -> Array:
     return call.leave(result)
 
 
-@overload
-def roll(
-    x: Tensor, shift: int | Sequence[int], axis: int | Sequence[int] | None = None
-) -> Tensor: ...
-@overload
-def roll(
-    x: NDArray, shift: int | Sequence[int], axis: int | Sequence[int] | None = None
-) -> NDArray: ...
 def roll(x: Array, shift: int | Sequence[int], axis: int | Sequence[int] | None = None) -> Array:
     """The elements moved on by `shift` places along axes, the last ones to the front: two copies
     for each axis that is rolled, multiplied.
@@ -313,21 +279,6 @@ def _rolled(s: Tensor, t: Tensor, axis: int, by: int) -> Iterator[tuple[Tensor, 
 # -- borders --------------------------------------------------------------------------------------
 
 
-@overload
-def pad(
-    x: Tensor, pad_width: Any, mode: Mode = "constant", *, constant_values: float = 0,
-    out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def pad(
-    x: NDArray, pad_width: Any, mode: Mode = "constant", *, constant_values: float = 0,
-    out: None = None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def pad(
-    x: Array, pad_width: Any, mode: Mode = "constant", *, constant_values: float = 0,
-    out: Tensor | None = None,
-) -> Array: ...  # fmt: skip
 def pad(
     x: Array, pad_width: Any, mode: Mode = "constant", *, constant_values: float = 0,
     out: Tensor | None = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TypeAlias, overload
+from typing import TypeAlias
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from pykernels._generated.kernels.layer_norm import KERNEL as LAYER
 from pykernels._generated.kernels.layer_norm_backward import KERNEL as LAYER_BACKWARD
 from pykernels._generated.kernels.rms_norm import KERNEL as RMS
 from pykernels._generated.kernels.rms_norm_backward import KERNEL as RMS_BACKWARD
-from pykernels.arrays import Array, Call, NDArray
+from pykernels.arrays import Array, Call
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, ShapeError
 from pykernels.host import shape_of
@@ -69,21 +69,6 @@ class _Rows:
             kernels.cpy(room.reshape(result.shape), result)
 
 
-@overload
-def layer_norm(
-    x: Tensor, normalized_shape: Shape, weight: Array | None = None, bias: Array | None = None,
-    eps: float = 1e-5, *, out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def layer_norm(
-    x: NDArray, normalized_shape: Shape, weight: NDArray | None = None,
-    bias: NDArray | None = None, eps: float = 1e-5, *, out: None = None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def layer_norm(
-    x: Array, normalized_shape: Shape, weight: Array | None = None, bias: Array | None = None,
-    eps: float = 1e-5, *, out: Tensor | None = None,
-) -> Array: ...  # fmt: skip
 def layer_norm(
     x: Array,
     normalized_shape: Shape,
@@ -124,21 +109,6 @@ def layer_norm(
     return call.leave(result)
 
 
-@overload
-def rms_norm(
-    x: Tensor, normalized_shape: Shape, weight: Array | None = None, eps: float | None = None, *,
-    out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def rms_norm(
-    x: NDArray, normalized_shape: Shape, weight: NDArray | None = None, eps: float | None = None,
-    *, out: None = None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def rms_norm(
-    x: Array, normalized_shape: Shape, weight: Array | None = None, eps: float | None = None, *,
-    out: Tensor | None = None,
-) -> Array: ...  # fmt: skip
 def rms_norm(
     x: Array,
     normalized_shape: Shape,
@@ -178,21 +148,6 @@ def _eps(eps: float | None, x: Tensor) -> float:
     return float(np.finfo(x.dtype).eps) if eps is None else eps
 
 
-@overload
-def add_layer_norm(
-    x: Tensor, residual: Array, normalized_shape: Shape, weight: Array | None = None,
-    bias: Array | None = None, eps: float = 1e-5, *, out: Pair | None = None,
-) -> Pair: ...  # fmt: skip
-@overload
-def add_layer_norm(
-    x: NDArray, residual: NDArray, normalized_shape: Shape, weight: NDArray | None = None,
-    bias: NDArray | None = None, eps: float = 1e-5, *, out: None = None,
-) -> tuple[NDArray, NDArray]: ...  # fmt: skip
-@overload
-def add_layer_norm(
-    x: Array, residual: Array, normalized_shape: Shape, weight: Array | None = None,
-    bias: Array | None = None, eps: float = 1e-5, *, out: Pair | None = None,
-) -> tuple[Array, Array]: ...  # fmt: skip
 def add_layer_norm(
     x: Array,
     residual: Array,
@@ -229,21 +184,6 @@ def add_layer_norm(
     return a.leave()
 
 
-@overload
-def add_rms_norm(
-    x: Tensor, residual: Array, normalized_shape: Shape, weight: Array | None = None,
-    eps: float | None = None, *, out: Pair | None = None,
-) -> Pair: ...  # fmt: skip
-@overload
-def add_rms_norm(
-    x: NDArray, residual: NDArray, normalized_shape: Shape, weight: NDArray | None = None,
-    eps: float | None = None, *, out: None = None,
-) -> tuple[NDArray, NDArray]: ...  # fmt: skip
-@overload
-def add_rms_norm(
-    x: Array, residual: Array, normalized_shape: Shape, weight: Array | None = None,
-    eps: float | None = None, *, out: Pair | None = None,
-) -> tuple[Array, Array]: ...  # fmt: skip
 def add_rms_norm(
     x: Array,
     residual: Array,
@@ -311,21 +251,6 @@ class _Added:
         return self._call.leave(normed), self._call.leave(summed)
 
 
-@overload
-def layer_norm_backward(
-    dy: Tensor, x: Array, normalized_shape: Shape, weight: Array | None = None, eps: float = 1e-5,
-    *, ds: Array | None = None,
-) -> tuple[Tensor, Tensor, Tensor]: ...  # fmt: skip
-@overload
-def layer_norm_backward(
-    dy: NDArray, x: NDArray, normalized_shape: Shape, weight: NDArray | None = None,
-    eps: float = 1e-5, *, ds: NDArray | None = None,
-) -> tuple[NDArray, NDArray, NDArray]: ...  # fmt: skip
-@overload
-def layer_norm_backward(
-    dy: Array, x: Array, normalized_shape: Shape, weight: Array | None = None, eps: float = 1e-5,
-    *, ds: Array | None = None,
-) -> tuple[Array, Array, Array]: ...  # fmt: skip
 def layer_norm_backward(
     dy: Array,
     x: Array,
@@ -361,21 +286,6 @@ def layer_norm_backward(
     return b.leave(b.dx), b.leave(dweight), b.leave(dbias)
 
 
-@overload
-def rms_norm_backward(
-    dy: Tensor, x: Array, normalized_shape: Shape, weight: Array | None = None,
-    eps: float | None = None, *, ds: Array | None = None,
-) -> tuple[Tensor, Tensor]: ...  # fmt: skip
-@overload
-def rms_norm_backward(
-    dy: NDArray, x: NDArray, normalized_shape: Shape, weight: NDArray | None = None,
-    eps: float | None = None, *, ds: NDArray | None = None,
-) -> tuple[NDArray, NDArray]: ...  # fmt: skip
-@overload
-def rms_norm_backward(
-    dy: Array, x: Array, normalized_shape: Shape, weight: Array | None = None,
-    eps: float | None = None, *, ds: Array | None = None,
-) -> tuple[Array, Array]: ...  # fmt: skip
 def rms_norm_backward(
     dy: Array,
     x: Array,

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import overload
-
 from pykernels import kernels
 from pykernels._generated.kernels.batch_norm import KERNEL as BATCH
 from pykernels._generated.kernels.batch_norm_training import KERNEL as TRAINING
 from pykernels._generated.kernels.group_norm import KERNEL as GROUP
-from pykernels.arrays import Array, Call, NDArray
+from pykernels.arrays import Array, Call
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.host import type_name
@@ -17,21 +15,6 @@ from pykernels.scalars import flag, integer
 __all__ = ["batch_norm", "group_norm", "instance_norm"]
 
 
-@overload
-def group_norm(
-    x: Tensor, num_groups: int, weight: Array | None = None, bias: Array | None = None,
-    eps: float = 1e-5, *, out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def group_norm(
-    x: NDArray, num_groups: int, weight: NDArray | None = None, bias: NDArray | None = None,
-    eps: float = 1e-5, *, out: None = None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def group_norm(
-    x: Array, num_groups: int, weight: Array | None = None, bias: Array | None = None,
-    eps: float = 1e-5, *, out: Tensor | None = None,
-) -> Array: ...  # fmt: skip
 def group_norm(
     x: Array,
     num_groups: int,
@@ -68,24 +51,6 @@ def group_norm(
     return call.leave(result)
 
 
-@overload
-def instance_norm(
-    x: Tensor, running_mean: Array | None = None, running_var: Array | None = None,
-    weight: Array | None = None, bias: Array | None = None, use_input_stats: bool = True,
-    eps: float = 1e-5, *, out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def instance_norm(
-    x: NDArray, running_mean: NDArray | None = None, running_var: NDArray | None = None,
-    weight: NDArray | None = None, bias: NDArray | None = None, use_input_stats: bool = True,
-    eps: float = 1e-5, *, out: None = None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def instance_norm(
-    x: Array, running_mean: Array | None = None, running_var: Array | None = None,
-    weight: Array | None = None, bias: Array | None = None, use_input_stats: bool = True,
-    eps: float = 1e-5, *, out: Tensor | None = None,
-) -> Array: ...  # fmt: skip
 def instance_norm(
     x: Array,
     running_mean: Array | None = None,
@@ -127,24 +92,6 @@ def instance_norm(
     return group_norm(x, max(x.shape[1], 1), weight, bias, eps, out=out)
 
 
-@overload
-def batch_norm(
-    x: Tensor, running_mean: Array | None, running_var: Array | None, weight: Array | None = None,
-    bias: Array | None = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5, *,
-    out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def batch_norm(
-    x: NDArray, running_mean: NDArray | None, running_var: NDArray | None,
-    weight: NDArray | None = None, bias: NDArray | None = None, training: bool = False,
-    momentum: float = 0.1, eps: float = 1e-5, *, out: None = None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def batch_norm(
-    x: Array, running_mean: Array | None, running_var: Array | None, weight: Array | None = None,
-    bias: Array | None = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5, *,
-    out: Tensor | None = None,
-) -> Array: ...  # fmt: skip
 def batch_norm(
     x: Array,
     running_mean: Array | None,

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, overload
 
 from pykernels._generated.kernels.adaptive_avg_pool2d import KERNEL as ADAPTIVE_AVG
 from pykernels._generated.kernels.adaptive_max_pool2d import KERNEL as ADAPTIVE_MAX
 from pykernels._generated.kernels.avg_pool2d import KERNEL as AVG
 from pykernels._generated.kernels.max_pool2d import KERNEL as MAX
-from pykernels.arrays import Array, NDArray
+from pykernels.arrays import Array
 from pykernels.device import Tensor
 
 from ._pools import Pair, PoolCall, adaptive, adaptive_mean, averaged, pooled, windows
@@ -17,34 +16,6 @@ from ._pools import Pair, PoolCall, adaptive, adaptive_mean, averaged, pooled, w
 __all__ = ["adaptive_avg_pool2d", "adaptive_max_pool2d", "avg_pool2d", "max_pool2d"]
 
 
-@overload
-def max_pool2d(
-    x: Tensor, kernel_size: Pair, stride: Pair | None = None, padding: Pair = 0, dilation:
-    Pair = 1, ceil_mode: bool = False, return_indices: Literal[False] = False, *, out: Tensor
-    | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def max_pool2d(
-    x: NDArray, kernel_size: Pair, stride: Pair | None = None, padding: Pair = 0, dilation:
-    Pair = 1, ceil_mode: bool = False, return_indices: Literal[False] = False, *, out: None =
-    None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def max_pool2d(
-    x: Tensor, kernel_size: Pair, stride: Pair | None = None, padding: Pair = 0, dilation:
-    Pair = 1, ceil_mode: bool = False, *, return_indices: Literal[True], out: Tensor | None =
-    None,
-) -> tuple[Tensor, Tensor]: ...  # fmt: skip
-@overload
-def max_pool2d(
-    x: NDArray, kernel_size: Pair, stride: Pair | None = None, padding: Pair = 0, dilation:
-    Pair = 1, ceil_mode: bool = False, *, return_indices: Literal[True], out: None = None,
-) -> tuple[NDArray, NDArray]: ...  # fmt: skip
-@overload
-def max_pool2d(
-    x: Array, kernel_size: Pair, stride: Pair | None = None, padding: Pair = 0, dilation: Pair
-    = 1, ceil_mode: bool = False, return_indices: bool = False, *, out: Tensor | None = None,
-) -> Array | tuple[Array, Array]: ...  # fmt: skip
 def max_pool2d(
     x: Array,
     kernel_size: Pair,
@@ -87,24 +58,6 @@ def max_pool2d(
     return pooled(PoolCall(MAX, op, 2, x, out=out), x, w, ceil_mode, return_indices)
 
 
-@overload
-def avg_pool2d(
-    x: Tensor, kernel_size: Pair, stride: Pair | None = None, padding: Pair = 0, ceil_mode:
-    bool = False, count_include_pad: bool = True, divisor_override: int | None = None, *, out:
-    Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def avg_pool2d(
-    x: NDArray, kernel_size: Pair, stride: Pair | None = None, padding: Pair = 0, ceil_mode:
-    bool = False, count_include_pad: bool = True, divisor_override: int | None = None, *, out:
-    None = None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def avg_pool2d(
-    x: Array, kernel_size: Pair, stride: Pair | None = None, padding: Pair = 0, ceil_mode:
-    bool = False, count_include_pad: bool = True, divisor_override: int | None = None, *, out:
-    Tensor | None = None,
-) -> Array: ...  # fmt: skip
 def avg_pool2d(
     x: Array,
     kernel_size: Pair,
@@ -146,31 +99,6 @@ def avg_pool2d(
     return averaged(call, x, w, ceil_mode, count_include_pad, divisor_override)
 
 
-@overload
-def adaptive_max_pool2d(
-    x: Tensor, output_size: int | Sequence[int | None] | None, return_indices: Literal[False]
-    = False, *, out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def adaptive_max_pool2d(
-    x: NDArray, output_size: int | Sequence[int | None] | None, return_indices: Literal[False]
-    = False, *, out: None = None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def adaptive_max_pool2d(
-    x: Tensor, output_size: int | Sequence[int | None] | None, *, return_indices:
-    Literal[True], out: Tensor | None = None,
-) -> tuple[Tensor, Tensor]: ...  # fmt: skip
-@overload
-def adaptive_max_pool2d(
-    x: NDArray, output_size: int | Sequence[int | None] | None, *, return_indices:
-    Literal[True], out: None = None,
-) -> tuple[NDArray, NDArray]: ...  # fmt: skip
-@overload
-def adaptive_max_pool2d(
-    x: Array, output_size: int | Sequence[int | None] | None, return_indices: bool = False, *,
-    out: Tensor | None = None,
-) -> Array | tuple[Array, Array]: ...  # fmt: skip
 def adaptive_max_pool2d(
     x: Array,
     output_size: int | Sequence[int | None] | None,
@@ -204,18 +132,6 @@ def adaptive_max_pool2d(
     return adaptive(call, x, output_size, return_indices)
 
 
-@overload
-def adaptive_avg_pool2d(
-    x: Tensor, output_size: int | Sequence[int | None] | None, *, out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def adaptive_avg_pool2d(
-    x: NDArray, output_size: int | Sequence[int | None] | None, *, out: None = None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def adaptive_avg_pool2d(
-    x: Array, output_size: int | Sequence[int | None] | None, *, out: Tensor | None = None,
-) -> Array: ...  # fmt: skip
 def adaptive_avg_pool2d(
     x: Array,
     output_size: int | Sequence[int | None] | None,

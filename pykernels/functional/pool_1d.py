@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal, overload
-
 from pykernels._generated.kernels.adaptive_avg_pool2d import KERNEL as ADAPTIVE_AVG
 from pykernels._generated.kernels.adaptive_max_pool2d import KERNEL as ADAPTIVE_MAX
 from pykernels._generated.kernels.avg_pool2d import KERNEL as AVG
 from pykernels._generated.kernels.max_pool2d import KERNEL as MAX
-from pykernels.arrays import Array, NDArray
+from pykernels.arrays import Array
 from pykernels.device import Tensor
 
 from ._pools import PoolCall, adaptive, adaptive_mean, averaged, pooled, windows
@@ -16,32 +14,6 @@ from ._pools import PoolCall, adaptive, adaptive_mean, averaged, pooled, windows
 __all__ = ["adaptive_avg_pool1d", "adaptive_max_pool1d", "avg_pool1d", "max_pool1d"]
 
 
-@overload
-def max_pool1d(
-    x: Tensor, kernel_size: int, stride: int | None = None, padding: int = 0, dilation: int =
-    1, ceil_mode: bool = False, return_indices: Literal[False] = False, *, out: Tensor | None
-    = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def max_pool1d(
-    x: NDArray, kernel_size: int, stride: int | None = None, padding: int = 0, dilation: int =
-    1, ceil_mode: bool = False, return_indices: Literal[False] = False, *, out: None = None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def max_pool1d(
-    x: Tensor, kernel_size: int, stride: int | None = None, padding: int = 0, dilation: int =
-    1, ceil_mode: bool = False, *, return_indices: Literal[True], out: Tensor | None = None,
-) -> tuple[Tensor, Tensor]: ...  # fmt: skip
-@overload
-def max_pool1d(
-    x: NDArray, kernel_size: int, stride: int | None = None, padding: int = 0, dilation: int =
-    1, ceil_mode: bool = False, *, return_indices: Literal[True], out: None = None,
-) -> tuple[NDArray, NDArray]: ...  # fmt: skip
-@overload
-def max_pool1d(
-    x: Array, kernel_size: int, stride: int | None = None, padding: int = 0, dilation: int =
-    1, ceil_mode: bool = False, return_indices: bool = False, *, out: Tensor | None = None,
-) -> Array | tuple[Array, Array]: ...  # fmt: skip
 def max_pool1d(
     x: Array,
     kernel_size: int,
@@ -83,21 +55,6 @@ def max_pool1d(
     return pooled(PoolCall(MAX, op, 1, x, out=out), x, w, ceil_mode, return_indices)
 
 
-@overload
-def avg_pool1d(
-    x: Tensor, kernel_size: int, stride: int | None = None, padding: int = 0, ceil_mode: bool
-    = False, count_include_pad: bool = True, *, out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def avg_pool1d(
-    x: NDArray, kernel_size: int, stride: int | None = None, padding: int = 0, ceil_mode: bool
-    = False, count_include_pad: bool = True, *, out: None = None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def avg_pool1d(
-    x: Array, kernel_size: int, stride: int | None = None, padding: int = 0, ceil_mode: bool =
-    False, count_include_pad: bool = True, *, out: Tensor | None = None,
-) -> Array: ...  # fmt: skip
 def avg_pool1d(
     x: Array,
     kernel_size: int,
@@ -136,30 +93,6 @@ def avg_pool1d(
     return averaged(call, x, w, ceil_mode, count_include_pad, None)
 
 
-@overload
-def adaptive_max_pool1d(
-    x: Tensor, output_size: int | None, return_indices: Literal[False] = False, *, out: Tensor
-    | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def adaptive_max_pool1d(
-    x: NDArray, output_size: int | None, return_indices: Literal[False] = False, *, out: None
-    = None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def adaptive_max_pool1d(
-    x: Tensor, output_size: int | None, *, return_indices: Literal[True], out: Tensor | None =
-    None,
-) -> tuple[Tensor, Tensor]: ...  # fmt: skip
-@overload
-def adaptive_max_pool1d(
-    x: NDArray, output_size: int | None, *, return_indices: Literal[True], out: None = None,
-) -> tuple[NDArray, NDArray]: ...  # fmt: skip
-@overload
-def adaptive_max_pool1d(
-    x: Array, output_size: int | None, return_indices: bool = False, *, out: Tensor | None =
-    None,
-) -> Array | tuple[Array, Array]: ...  # fmt: skip
 def adaptive_max_pool1d(
     x: Array,
     output_size: int | None,
@@ -191,18 +124,6 @@ def adaptive_max_pool1d(
     return adaptive(call, x, output_size, return_indices)
 
 
-@overload
-def adaptive_avg_pool1d(
-    x: Tensor, output_size: int | None, *, out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def adaptive_avg_pool1d(
-    x: NDArray, output_size: int | None, *, out: None = None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def adaptive_avg_pool1d(
-    x: Array, output_size: int | None, *, out: Tensor | None = None,
-) -> Array: ...  # fmt: skip
 def adaptive_avg_pool1d(
     x: Array,
     output_size: int | None,

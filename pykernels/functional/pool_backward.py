@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import overload
 
 from pykernels import kernels
 from pykernels._generated.kernels.adaptive_avg_pool2d_backward import KERNEL as ADAPTIVE_AVG
 from pykernels._generated.kernels.adaptive_max_pool2d_backward import KERNEL as ADAPTIVE_MAX
 from pykernels._generated.kernels.avg_pool2d_backward import KERNEL as AVG
 from pykernels._generated.kernels.max_pool2d_backward import KERNEL as MAX
-from pykernels.arrays import Array, NDArray
+from pykernels.arrays import Array
 from pykernels.device import Tensor
 
 from ._pools import Pair, gradient, windows
@@ -21,26 +20,6 @@ __all__ = [
 ]  # fmt: skip
 
 
-@overload
-def max_pool2d_backward(
-    dy: Tensor, index: Array, input_size: Sequence[int], kernel_size: Pair, stride: Pair |
-    None = None, padding: Pair = 0, dilation: Pair = 1, *, out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def max_pool2d_backward(
-    dy: Array, index: Tensor, input_size: Sequence[int], kernel_size: Pair, stride: Pair |
-    None = None, padding: Pair = 0, dilation: Pair = 1, *, out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def max_pool2d_backward(
-    dy: NDArray, index: NDArray, input_size: Sequence[int], kernel_size: Pair, stride: Pair |
-    None = None, padding: Pair = 0, dilation: Pair = 1, *, out: None = None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def max_pool2d_backward(
-    dy: Array, index: Array, input_size: Sequence[int], kernel_size: Pair, stride: Pair | None
-    = None, padding: Pair = 0, dilation: Pair = 1, *, out: Tensor | None = None,
-) -> Array: ...  # fmt: skip
 def max_pool2d_backward(
     dy: Array,
     index: Array,
@@ -81,24 +60,6 @@ def max_pool2d_backward(
     return gradient(MAX, kernels.max_pool2d_backward, dy, index, input_size, options, out)
 
 
-@overload
-def avg_pool2d_backward(
-    dy: Tensor, input_size: Sequence[int], kernel_size: Pair, stride: Pair | None = None,
-    padding: Pair = 0, count_include_pad: bool = True, divisor_override: int | None = None, *,
-    out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def avg_pool2d_backward(
-    dy: NDArray, input_size: Sequence[int], kernel_size: Pair, stride: Pair | None = None,
-    padding: Pair = 0, count_include_pad: bool = True, divisor_override: int | None = None, *,
-    out: None = None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def avg_pool2d_backward(
-    dy: Array, input_size: Sequence[int], kernel_size: Pair, stride: Pair | None = None,
-    padding: Pair = 0, count_include_pad: bool = True, divisor_override: int | None = None, *,
-    out: Tensor | None = None,
-) -> Array: ...  # fmt: skip
 def avg_pool2d_backward(
     dy: Array,
     input_size: Sequence[int],
@@ -140,22 +101,6 @@ def avg_pool2d_backward(
     return gradient(AVG, kernels.avg_pool2d_backward, dy, None, input_size, options, out)
 
 
-@overload
-def adaptive_max_pool2d_backward(
-    dy: Tensor, index: Array, input_size: Sequence[int], *, out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def adaptive_max_pool2d_backward(
-    dy: Array, index: Tensor, input_size: Sequence[int], *, out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def adaptive_max_pool2d_backward(
-    dy: NDArray, index: NDArray, input_size: Sequence[int], *, out: None = None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def adaptive_max_pool2d_backward(
-    dy: Array, index: Array, input_size: Sequence[int], *, out: Tensor | None = None,
-) -> Array: ...  # fmt: skip
 def adaptive_max_pool2d_backward(
     dy: Array,
     index: Array,
@@ -188,18 +133,6 @@ def adaptive_max_pool2d_backward(
     return gradient(ADAPTIVE_MAX, run, dy, index, input_size, {}, out)
 
 
-@overload
-def adaptive_avg_pool2d_backward(
-    dy: Tensor, input_size: Sequence[int], *, out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def adaptive_avg_pool2d_backward(
-    dy: NDArray, input_size: Sequence[int], *, out: None = None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def adaptive_avg_pool2d_backward(
-    dy: Array, input_size: Sequence[int], *, out: Tensor | None = None,
-) -> Array: ...  # fmt: skip
 def adaptive_avg_pool2d_backward(
     dy: Array,
     input_size: Sequence[int],

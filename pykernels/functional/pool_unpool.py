@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import overload
 
 from pykernels import kernels
 from pykernels._generated.kernels.scatter import KERNEL as SCATTER
-from pykernels.arrays import Array, NDArray
+from pykernels.arrays import Array
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.host import shape_of
@@ -17,26 +16,6 @@ from ._pools import Pair, PoolCall, Windows, windows
 __all__ = ["max_unpool1d", "max_unpool2d"]
 
 
-@overload
-def max_unpool1d(
-    x: Tensor, indices: Array, kernel_size: int, stride: int | None = None, padding: int = 0,
-    output_size: Sequence[int] | None = None, *, out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def max_unpool1d(
-    x: Array, indices: Tensor, kernel_size: int, stride: int | None = None, padding: int = 0,
-    output_size: Sequence[int] | None = None, *, out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def max_unpool1d(
-    x: NDArray, indices: NDArray, kernel_size: int, stride: int | None = None, padding: int =
-    0, output_size: Sequence[int] | None = None, *, out: None = None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def max_unpool1d(
-    x: Array, indices: Array, kernel_size: int, stride: int | None = None, padding: int = 0,
-    output_size: Sequence[int] | None = None, *, out: Tensor | None = None,
-) -> Array: ...  # fmt: skip
 def max_unpool1d(
     x: Array,
     indices: Array,
@@ -76,26 +55,6 @@ def max_unpool1d(
     return _unpooled(PoolCall(SCATTER, op, 1, x, indices, out=out), x, indices, w, output_size)
 
 
-@overload
-def max_unpool2d(
-    x: Tensor, indices: Array, kernel_size: Pair, stride: Pair | None = None, padding: Pair =
-    0, output_size: Sequence[int] | None = None, *, out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def max_unpool2d(
-    x: Array, indices: Tensor, kernel_size: Pair, stride: Pair | None = None, padding: Pair =
-    0, output_size: Sequence[int] | None = None, *, out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def max_unpool2d(
-    x: NDArray, indices: NDArray, kernel_size: Pair, stride: Pair | None = None, padding: Pair
-    = 0, output_size: Sequence[int] | None = None, *, out: None = None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def max_unpool2d(
-    x: Array, indices: Array, kernel_size: Pair, stride: Pair | None = None, padding: Pair =
-    0, output_size: Sequence[int] | None = None, *, out: Tensor | None = None,
-) -> Array: ...  # fmt: skip
 def max_unpool2d(
     x: Array,
     indices: Array,

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
 
 from pykernels import kernels
-from pykernels.arrays import NDArray
+from pykernels.arrays import Array
 from pykernels.device import Device, Tensor, device_of
 from pykernels.dtypes import DTypeLike, DTypeName, dtype_of
 from pykernels.errors import ArgumentError, DTypeError
@@ -21,7 +20,6 @@ __all__ = [
 ]  # fmt: skip
 
 Shape = int | Sequence[int]
-Given = TypeVar("Given", Tensor, NDArray)
 FLOATS: tuple[DTypeName, ...] = ("float32", "float16", "bfloat16")
 
 
@@ -99,26 +97,36 @@ def randn(
 
 
 def rand_like(
-    x: Given, dtype: DTypeLike | None = None, *, seed: int = 0, state: Tensor | None = None
-) -> Given:
+    x: Array, dtype: DTypeLike | None = None, *, seed: int = 0, state: Tensor | None = None
+) -> Array:
     """Uniform random numbers in x's shape: a Tensor on its device, or a numpy array.
 
     Args:
         x: Tensor or numpy array, whose dtype they have where none is given.
         dtype, seed, state: as in `rand`.
     """
-    found: Any = rand(x.shape, x.dtype if dtype is None else dtype, seed=seed, state=state,
-                 device=x.device if isinstance(x, Tensor) else None)  # fmt: skip
-    return found if isinstance(x, Tensor) else found.numpy()  # type: ignore[no-any-return]
+    found: Tensor = rand(
+        x.shape,
+        x.dtype if dtype is None else dtype,
+        seed=seed,
+        state=state,
+        device=x.device if isinstance(x, Tensor) else None,
+    )
+    return found if isinstance(x, Tensor) else found.numpy()
 
 
 def randn_like(
-    x: Given, dtype: DTypeLike | None = None, *, seed: int = 0, state: Tensor | None = None
-) -> Given:
+    x: Array, dtype: DTypeLike | None = None, *, seed: int = 0, state: Tensor | None = None
+) -> Array:
     """Random numbers of the standard normal distribution in x's shape; else as `rand_like`."""
-    found: Any = randn(x.shape, x.dtype if dtype is None else dtype, seed=seed, state=state,
-                  device=x.device if isinstance(x, Tensor) else None)  # fmt: skip
-    return found if isinstance(x, Tensor) else found.numpy()  # type: ignore[no-any-return]
+    found: Tensor = randn(
+        x.shape,
+        x.dtype if dtype is None else dtype,
+        seed=seed,
+        state=state,
+        device=x.device if isinstance(x, Tensor) else None,
+    )
+    return found if isinstance(x, Tensor) else found.numpy()
 
 
 def randint(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal, TypeAlias, overload
+from typing import Literal, TypeAlias
 
 from pykernels._generated.kernels.mul import KERNEL
-from pykernels.arrays import Array, Call, NDArray
+from pykernels.arrays import Array, Call
 from pykernels.device import Device, Tensor
 from pykernels.dtypes import DTypeLike, DTypeName, dtype_of
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
@@ -31,21 +31,6 @@ GAINS = dict.fromkeys(["linear", "sigmoid", *CONVOLUTIONS], 1.0)
 GAINS |= {"tanh": 5 / 3, "relu": math.sqrt(2), "selu": 3 / 4}
 
 
-@overload
-def dropout(
-    x: Tensor, p: float = 0.5, training: bool = True, *, seed: int = 0,
-    state: Tensor | None = None, out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def dropout(
-    x: NDArray, p: float = 0.5, training: bool = True, *, seed: int = 0, state: None = None,
-    out: None = None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def dropout(
-    x: Array, p: float = 0.5, training: bool = True, *, seed: int = 0,
-    state: Tensor | None = None, out: Tensor | None = None,
-) -> Array: ...  # fmt: skip
 def dropout(
     x: Array, p: float = 0.5, training: bool = True, *, seed: int = 0,
     state: Tensor | None = None, out: Tensor | None = None,

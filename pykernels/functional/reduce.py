@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias, overload
+from typing import TypeAlias
 
 from pykernels._generated.ops.reductions import RESULTS
 from pykernels._generated.wrappers import all as _all
@@ -19,7 +19,7 @@ from pykernels._generated.wrappers import prod as _prod
 from pykernels._generated.wrappers import std as _std
 from pykernels._generated.wrappers import sum as _sum
 from pykernels._generated.wrappers import var as _var
-from pykernels.arrays import MAX_KNOWN, Array, Call, NDArray
+from pykernels.arrays import MAX_KNOWN, Array, Call
 from pykernels.device import Tensor
 from pykernels.dtypes import DTypeName
 from pykernels.layout import Layout
@@ -76,10 +76,6 @@ def _dtype(op: str, x: Tensor, out: Out) -> DTypeName:
     return out.dtype if out is not None and out.dtype in allowed else allowed[0]
 
 
-@overload
-def sum(x: Tensor, axis: Axis = None, keepdims: bool = False, out: Out = None) -> Tensor: ...
-@overload
-def sum(x: NDArray, axis: Axis = None, keepdims: bool = False, out: None = None) -> NDArray: ...
 def sum(x: Array, axis: Axis = None, keepdims: bool = False, out: Out = None) -> Array:
     """The sum over axes.
 
@@ -101,10 +97,6 @@ def sum(x: Array, axis: Axis = None, keepdims: bool = False, out: Out = None) ->
     return _reduced(_sum.KERNEL, x, axis, keepdims, out)
 
 
-@overload
-def mean(x: Tensor, axis: Axis = None, keepdims: bool = False, out: Out = None) -> Tensor: ...
-@overload
-def mean(x: NDArray, axis: Axis = None, keepdims: bool = False, out: None = None) -> NDArray: ...
 def mean(x: Array, axis: Axis = None, keepdims: bool = False, out: Out = None) -> Array:
     """The mean over axes, from sums in f32; float16 for float16, else float32. Of no elements: NaN.
 
@@ -123,10 +115,6 @@ def mean(x: Array, axis: Axis = None, keepdims: bool = False, out: Out = None) -
     return _reduced(_mean.KERNEL, x, axis, keepdims, out)
 
 
-@overload
-def prod(x: Tensor, axis: Axis = None, keepdims: bool = False, out: Out = None) -> Tensor: ...
-@overload
-def prod(x: NDArray, axis: Axis = None, keepdims: bool = False, out: None = None) -> NDArray: ...
 def prod(x: Array, axis: Axis = None, keepdims: bool = False, out: Out = None) -> Array:
     """The product over axes.
 
@@ -148,10 +136,6 @@ def prod(x: Array, axis: Axis = None, keepdims: bool = False, out: Out = None) -
     return _reduced(_prod.KERNEL, x, axis, keepdims, out)
 
 
-@overload
-def max(x: Tensor, axis: Axis = None, keepdims: bool = False, out: Out = None) -> Tensor: ...
-@overload
-def max(x: NDArray, axis: Axis = None, keepdims: bool = False, out: None = None) -> NDArray: ...
 def max(x: Array, axis: Axis = None, keepdims: bool = False, out: Out = None) -> Array:
     """The largest element over axes, in the dtype of x; NaN if there is one.
 
@@ -170,10 +154,6 @@ def max(x: Array, axis: Axis = None, keepdims: bool = False, out: Out = None) ->
     return _reduced(_max.KERNEL, x, axis, keepdims, out)
 
 
-@overload
-def min(x: Tensor, axis: Axis = None, keepdims: bool = False, out: Out = None) -> Tensor: ...
-@overload
-def min(x: NDArray, axis: Axis = None, keepdims: bool = False, out: None = None) -> NDArray: ...
 def min(x: Array, axis: Axis = None, keepdims: bool = False, out: Out = None) -> Array:
     """The smallest element over axes, in the dtype of x; NaN if there is one.
 
@@ -192,10 +172,6 @@ def min(x: Array, axis: Axis = None, keepdims: bool = False, out: Out = None) ->
     return _reduced(_min.KERNEL, x, axis, keepdims, out)
 
 
-@overload
-def argmax(x: Tensor, axis: Axis = None, keepdims: bool = False, out: Out = None) -> Tensor: ...
-@overload
-def argmax(x: NDArray, axis: Axis = None, keepdims: bool = False, out: None = None) -> NDArray: ...
 def argmax(x: Array, axis: Axis = None, keepdims: bool = False, out: Out = None) -> Array:
     """The position of the first largest element over axes, or of the first NaN, as int32.
 
@@ -216,10 +192,6 @@ def argmax(x: Array, axis: Axis = None, keepdims: bool = False, out: Out = None)
     return _reduced(_argmax.KERNEL, x, axis, keepdims, out)
 
 
-@overload
-def argmin(x: Tensor, axis: Axis = None, keepdims: bool = False, out: Out = None) -> Tensor: ...
-@overload
-def argmin(x: NDArray, axis: Axis = None, keepdims: bool = False, out: None = None) -> NDArray: ...
 def argmin(x: Array, axis: Axis = None, keepdims: bool = False, out: Out = None) -> Array:
     """The position of the first smallest element over axes, or of the first NaN, as int32.
 
@@ -240,10 +212,6 @@ def argmin(x: Array, axis: Axis = None, keepdims: bool = False, out: Out = None)
     return _reduced(_argmin.KERNEL, x, axis, keepdims, out)
 
 
-@overload
-def any(x: Tensor, axis: Axis = None, keepdims: bool = False, out: Out = None) -> Tensor: ...
-@overload
-def any(x: NDArray, axis: Axis = None, keepdims: bool = False, out: None = None) -> NDArray: ...
 def any(x: Array, axis: Axis = None, keepdims: bool = False, out: Out = None) -> Array:
     """Is any element over axes other than 0? NaN is. Of no elements: False.
 
@@ -262,10 +230,6 @@ def any(x: Array, axis: Axis = None, keepdims: bool = False, out: Out = None) ->
     return _reduced(_any.KERNEL, x, axis, keepdims, out)
 
 
-@overload
-def all(x: Tensor, axis: Axis = None, keepdims: bool = False, out: Out = None) -> Tensor: ...
-@overload
-def all(x: NDArray, axis: Axis = None, keepdims: bool = False, out: None = None) -> NDArray: ...
 def all(x: Array, axis: Axis = None, keepdims: bool = False, out: Out = None) -> Array:
     """Are all elements over axes other than 0? NaN is. Of no elements: True.
 
@@ -284,14 +248,6 @@ def all(x: Array, axis: Axis = None, keepdims: bool = False, out: Out = None) ->
     return _reduced(_all.KERNEL, x, axis, keepdims, out)
 
 
-@overload
-def count_nonzero(
-    x: Tensor, axis: Axis = None, keepdims: bool = False, out: Out = None
-) -> Tensor: ...
-@overload
-def count_nonzero(
-    x: NDArray, axis: Axis = None, keepdims: bool = False, out: None = None
-) -> NDArray: ...
 def count_nonzero(x: Array, axis: Axis = None, keepdims: bool = False, out: Out = None) -> Array:
     """The number of elements over axes that are not 0, as int32; NaN counts.
 
@@ -310,14 +266,6 @@ def count_nonzero(x: Array, axis: Axis = None, keepdims: bool = False, out: Out 
     return _reduced(_count_nonzero.KERNEL, x, axis, keepdims, out)
 
 
-@overload
-def var(
-    x: Tensor, axis: Axis = None, keepdims: bool = False, out: Out = None, *, ddof: int = 0
-) -> Tensor: ...
-@overload
-def var(
-    x: NDArray, axis: Axis = None, keepdims: bool = False, out: None = None, *, ddof: int = 0
-) -> NDArray: ...
 def var(
     x: Array, axis: Axis = None, keepdims: bool = False, out: Out = None, *, ddof: int = 0
 ) -> Array:
@@ -342,14 +290,6 @@ def var(
     return _reduced(_var.KERNEL, x, axis, keepdims, out, integer("var", "ddof", ddof))
 
 
-@overload
-def std(
-    x: Tensor, axis: Axis = None, keepdims: bool = False, out: Out = None, *, ddof: int = 0
-) -> Tensor: ...
-@overload
-def std(
-    x: NDArray, axis: Axis = None, keepdims: bool = False, out: None = None, *, ddof: int = 0
-) -> NDArray: ...
 def std(
     x: Array, axis: Axis = None, keepdims: bool = False, out: Out = None, *, ddof: int = 0
 ) -> Array:
@@ -371,14 +311,6 @@ def std(
     return _reduced(_std.KERNEL, x, axis, keepdims, out, integer("std", "ddof", ddof))
 
 
-@overload
-def norm(
-    x: Tensor, axis: Axis = None, keepdims: bool = False, out: Out = None, *, ord: float = 2
-) -> Tensor: ...
-@overload
-def norm(
-    x: NDArray, axis: Axis = None, keepdims: bool = False, out: None = None, *, ord: float = 2
-) -> NDArray: ...
 def norm(
     x: Array, axis: Axis = None, keepdims: bool = False, out: Out = None, *, ord: float = 2
 ) -> Array:
@@ -404,12 +336,6 @@ def norm(
     return _reduced(_norm.KERNEL, x, axis, keepdims, out, real("norm", "ord", ord))
 
 
-@overload
-def logsumexp(x: Tensor, axis: Axis = None, keepdims: bool = False, out: Out = None) -> Tensor: ...
-@overload
-def logsumexp(
-    x: NDArray, axis: Axis = None, keepdims: bool = False, out: None = None
-) -> NDArray: ...
 def logsumexp(x: Array, axis: Axis = None, keepdims: bool = False, out: Out = None) -> Array:
     """The logarithm of the sum of exponentials over axes, in f32, shifted by the maximum.
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal, TypeAlias, overload
+from typing import Any, Literal, TypeAlias
 
 from pykernels import kernels
 from pykernels._generated.kernels.col2im import KERNEL as COL2IM
 from pykernels._generated.kernels.cpy import KERNEL as CPY
 from pykernels._generated.kernels.im2col import KERNEL as IM2COL
 from pykernels._generated.kernels.resize import KERNEL
-from pykernels.arrays import Array, Call, NDArray
+from pykernels.arrays import Array, Call
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, ShapeError
 from pykernels.host import shape_of
@@ -38,21 +38,6 @@ _MODES: dict[str, tuple[Mode, tuple[int, ...], bool]] = {
 }  # fmt: skip
 
 
-@overload
-def resize(
-    x: Tensor, size: Pair, mode: Mode = "linear", *, coordinates: Coordinates = "half_pixel",
-    nearest: Nearest = "round_prefer_floor", out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def resize(
-    x: NDArray, size: Pair, mode: Mode = "linear", *, coordinates: Coordinates = "half_pixel",
-    nearest: Nearest = "round_prefer_floor", out: None = None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def resize(
-    x: Array, size: Pair, mode: Mode = "linear", *, coordinates: Coordinates = "half_pixel",
-    nearest: Nearest = "round_prefer_floor", out: Tensor | None = None,
-) -> Array: ...  # fmt: skip
 def resize(
     x: Array,
     size: Pair,
@@ -92,21 +77,6 @@ def resize(
     return call.leave(result)
 
 
-@overload
-def interpolate(
-    input: Tensor, size: Pair | None = None, scale_factor: float | Sequence[float] | None = None,
-    mode: str = "nearest", align_corners: bool = False, *, out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def interpolate(
-    input: NDArray, size: Pair | None = None, scale_factor: float | Sequence[float] | None = None,
-    mode: str = "nearest", align_corners: bool = False, *, out: None = None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def interpolate(
-    input: Array, size: Pair | None = None, scale_factor: float | Sequence[float] | None = None,
-    mode: str = "nearest", align_corners: bool = False, *, out: Tensor | None = None,
-) -> Array: ...  # fmt: skip
 def interpolate(
     input: Array,
     size: Pair | None = None,
@@ -176,12 +146,6 @@ def _size(
     return tuple(math.floor(n * f) for n, f in zip(old, factors, strict=True))
 
 
-@overload
-def pixel_shuffle(x: Tensor, upscale_factor: int, *, out: Tensor | None = None) -> Tensor: ...
-@overload
-def pixel_shuffle(x: NDArray, upscale_factor: int, *, out: None = None) -> NDArray: ...
-@overload
-def pixel_shuffle(x: Array, upscale_factor: int, *, out: Tensor | None = None) -> Array: ...
 def pixel_shuffle(x: Array, upscale_factor: int, *, out: Tensor | None = None) -> Array:
     """(..., C r^2, H, W) to (..., C, H r, W r), as torch.nn.functional.pixel_shuffle.
 
@@ -209,12 +173,6 @@ def pixel_shuffle(x: Array, upscale_factor: int, *, out: Tensor | None = None) -
     return call.leave(result)
 
 
-@overload
-def pixel_unshuffle(x: Tensor, downscale_factor: int, *, out: Tensor | None = None) -> Tensor: ...
-@overload
-def pixel_unshuffle(x: NDArray, downscale_factor: int, *, out: None = None) -> NDArray: ...
-@overload
-def pixel_unshuffle(x: Array, downscale_factor: int, *, out: Tensor | None = None) -> Array: ...
 def pixel_unshuffle(x: Array, downscale_factor: int, *, out: Tensor | None = None) -> Array:
     """(..., C, H r, W r) to (..., C r^2, H, W), as torch.nn.functional.pixel_unshuffle.
 
@@ -252,21 +210,6 @@ def _shuffled(op: str, x: Array, factor: int, out: Tensor | None) -> tuple[Call,
     return call, t, r
 
 
-@overload
-def unfold(
-    x: Tensor, kernel_size: Pair, dilation: Pair = 1, padding: Pair = 0, stride: Pair = 1, *,
-    out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def unfold(
-    x: NDArray, kernel_size: Pair, dilation: Pair = 1, padding: Pair = 0, stride: Pair = 1, *,
-    out: None = None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def unfold(
-    x: Array, kernel_size: Pair, dilation: Pair = 1, padding: Pair = 0, stride: Pair = 1, *,
-    out: Tensor | None = None,
-) -> Array: ...  # fmt: skip
 def unfold(
     x: Array,
     kernel_size: Pair,
@@ -306,21 +249,6 @@ def unfold(
     return call.leave(result)
 
 
-@overload
-def fold(
-    x: Tensor, output_size: Pair, kernel_size: Pair, dilation: Pair = 1, padding: Pair = 0,
-    stride: Pair = 1, *, out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def fold(
-    x: NDArray, output_size: Pair, kernel_size: Pair, dilation: Pair = 1, padding: Pair = 0,
-    stride: Pair = 1, *, out: None = None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def fold(
-    x: Array, output_size: Pair, kernel_size: Pair, dilation: Pair = 1, padding: Pair = 0,
-    stride: Pair = 1, *, out: Tensor | None = None,
-) -> Array: ...  # fmt: skip
 def fold(
     x: Array,
     output_size: Pair,

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import overload
 
 from pykernels._generated.kernels.cpy import KERNEL
-from pykernels.arrays import Array, Call, NDArray
+from pykernels.arrays import Array, Call
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, ShapeError
 from pykernels.host import shape_of
@@ -22,12 +21,6 @@ _PART, _UNPART, _REL_POS = (
 )
 
 
-@overload
-def win_part(x: Tensor, window: int, *, out: Tensor | None = None) -> Tensor: ...
-@overload
-def win_part(x: NDArray, window: int, *, out: None = None) -> NDArray: ...
-@overload
-def win_part(x: Array, window: int, *, out: Tensor | None = None) -> Array: ...
 def win_part(x: Array, window: int, *, out: Tensor | None = None) -> Array:
     """An image cut into square windows, rows of them one after another, as ggml's win_part.
 
@@ -59,12 +52,6 @@ def win_part(x: Array, window: int, *, out: Tensor | None = None) -> Array:
     return call.leave(result)
 
 
-@overload
-def win_unpart(x: Tensor, size: int | Sequence[int], *, out: Tensor | None = None) -> Tensor: ...
-@overload
-def win_unpart(x: NDArray, size: int | Sequence[int], *, out: None = None) -> NDArray: ...
-@overload
-def win_unpart(x: Array, size: int | Sequence[int], *, out: Tensor | None = None) -> Array: ...
 def win_unpart(x: Array, size: int | Sequence[int], *, out: Tensor | None = None) -> Array:
     """The image that `win_part` cut into windows, without what it filled up. Bits are copied.
 
@@ -95,12 +82,6 @@ def win_unpart(x: Array, size: int | Sequence[int], *, out: Tensor | None = None
     return call.leave(result)
 
 
-@overload
-def get_rel_pos(x: Tensor, q: int, k: int) -> Tensor: ...
-@overload
-def get_rel_pos(x: NDArray, q: int, k: int) -> NDArray: ...
-@overload
-def get_rel_pos(x: Array, q: int, k: int) -> Array: ...
 def get_rel_pos(x: Array, q: int, k: int) -> Array:
     """The embeddings of the distances of queries and keys: result[i, j] = x[i - j + k - 1].
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal, TypeAlias, TypedDict, Unpack, cast, overload
+from typing import Literal, TypeAlias, TypedDict, Unpack, cast
 
 import numpy as np
 
@@ -36,24 +36,6 @@ class Angles(TypedDict, total=False):
     n_ctx_orig: int
 
 
-@overload
-def rope(
-    x: Tensor, positions: Array, *, dims: int | None = None, style: Style = "normal",
-    axis: int = -2, backward: bool = False, table: Tensor | None = None,
-    out: Tensor | None = None, **angles: Unpack[Angles],
-) -> Tensor: ...  # fmt: skip
-@overload
-def rope(
-    x: NDArray, positions: NDArray, *, dims: int | None = None, style: Style = "normal",
-    axis: int = -2, backward: bool = False, table: None = None, out: None = None,
-    **angles: Unpack[Angles],
-) -> NDArray: ...  # fmt: skip
-@overload
-def rope(
-    x: Array, positions: Array, *, dims: int | None = None, style: Style = "normal",
-    axis: int = -2, backward: bool = False, table: Tensor | None = None,
-    out: Tensor | None = None, **angles: Unpack[Angles],
-) -> Array: ...  # fmt: skip
 def rope(
     x: Array, positions: Array, *, dims: int | None = None, style: Style = "normal",
     axis: int = -2, backward: bool = False, table: Tensor | None = None,

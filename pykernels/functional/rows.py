@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import overload
 
 from pykernels._generated.wrappers import get_rows as _get_rows
 from pykernels._generated.wrappers import set_rows as _set_rows
-from pykernels.arrays import Array, Call, NDArray
+from pykernels.arrays import Array, Call
 from pykernels.device import Tensor
 from pykernels.dtypes import DTypeName
 from pykernels.errors import DTypeError, ShapeError
@@ -40,22 +39,6 @@ def set_rows(src: Array, index: Array, dst: Tensor, *, check: bool = True) -> No
     _set_rows.set_rows(call.tensor("src", src), call.tensor("index", index), dst, check=check)
 
 
-@overload
-def get_rows(
-    src: Tensor, index: Array, *, check: bool = True, out: Tensor | None = None
-) -> Tensor: ...
-@overload
-def get_rows(
-    src: Array, index: Tensor, *, check: bool = True, out: Tensor | None = None
-) -> Tensor: ...
-@overload
-def get_rows(src: Array, index: Array, *, check: bool = True, out: Tensor) -> Tensor: ...
-@overload
-def get_rows(src: NDArray, index: NDArray, *, check: bool = True, out: None = None) -> NDArray: ...
-@overload
-def get_rows(
-    src: Array, index: Array, *, check: bool = True, out: Tensor | None = None
-) -> Array: ...
 def get_rows(src: Array, index: Array, *, check: bool = True, out: Tensor | None = None) -> Array:
     """The rows of src that an index names: result[..., i, :] = src[..., index[..., i], :].
 
@@ -90,24 +73,6 @@ def get_rows(src: Array, index: Array, *, check: bool = True, out: Tensor | None
     return call.leave(result)
 
 
-@overload
-def embedding(
-    weight: Tensor, index: Array, *, check: bool = True, out: Tensor | None = None
-) -> Tensor: ...
-@overload
-def embedding(
-    weight: Array, index: Tensor, *, check: bool = True, out: Tensor | None = None
-) -> Tensor: ...
-@overload
-def embedding(weight: Array, index: Array, *, check: bool = True, out: Tensor) -> Tensor: ...
-@overload
-def embedding(
-    weight: NDArray, index: NDArray, *, check: bool = True, out: None = None
-) -> NDArray: ...
-@overload
-def embedding(
-    weight: Array, index: Array, *, check: bool = True, out: Tensor | None = None
-) -> Array: ...
 def embedding(
     weight: Array, index: Array, *, check: bool = True, out: Tensor | None = None
 ) -> Array:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import overload
 
 from pykernels import kernels
 from pykernels._generated.kernels.add_rows import KERNEL
-from pykernels.arrays import Array, Call, NDArray
+from pykernels.arrays import Array, Call
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.host import shape_of
@@ -24,26 +23,6 @@ _CALL = replace(
 )
 
 
-@overload
-def embedding_backward(
-    dy: Tensor, indices: Array, num_rows: int, padding_idx: int | None = None, *,
-    check: bool = True, out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def embedding_backward(
-    dy: Array, indices: Tensor, num_rows: int, padding_idx: int | None = None, *,
-    check: bool = True, out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def embedding_backward(
-    dy: NDArray, indices: NDArray, num_rows: int, padding_idx: int | None = None, *,
-    check: bool = True, out: None = None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def embedding_backward(
-    dy: Array, indices: Array, num_rows: int, padding_idx: int | None = None, *,
-    check: bool = True, out: Tensor | None = None,
-) -> Array: ...  # fmt: skip
 def embedding_backward(
     dy: Array, indices: Array, num_rows: int, padding_idx: int | None = None, *,
     check: bool = True, out: Tensor | None = None,

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import overload
-
 from pykernels import kernels
 from pykernels._generated.kernels.timestep_embedding import KERNEL
-from pykernels.arrays import Array, Call, NDArray
+from pykernels.arrays import Array, Call
 from pykernels.device import Tensor
 from pykernels.errors import ShapeError
 from pykernels.host import shape_of
@@ -14,18 +12,6 @@ from pykernels.host import shape_of
 __all__ = ["timestep_embedding"]
 
 
-@overload
-def timestep_embedding(
-    x: Tensor, dim: int, max_period: float = 10000.0, *, out: Tensor | None = None
-) -> Tensor: ...
-@overload
-def timestep_embedding(
-    x: NDArray, dim: int, max_period: float = 10000.0, *, out: None = None
-) -> NDArray: ...
-@overload
-def timestep_embedding(
-    x: Array, dim: int, max_period: float = 10000.0, *, out: Tensor | None = None
-) -> Array: ...
 def timestep_embedding(
     x: Array, dim: int, max_period: float = 10000.0, *, out: Tensor | None = None
 ) -> Array:

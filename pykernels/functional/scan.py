@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import overload
 
 import numpy as np
 
 from pykernels._generated.kernels.cumprod import KERNEL as CUMPROD
 from pykernels._generated.kernels.cumsum import KERNEL as CUMSUM
-from pykernels.arrays import Array, Call, NDArray
+from pykernels.arrays import Array, Call
 from pykernels.device import Tensor
 from pykernels.dtypes import DTypeName
 from pykernels.kernels import cumprod as _cumprod
@@ -28,12 +27,6 @@ _WIDE: dict[str, DTypeName] = {
 }
 
 
-@overload
-def cumsum(x: Tensor, axis: int | None = None, *, out: Tensor | None = None) -> Tensor: ...
-@overload
-def cumsum(x: NDArray, axis: int | None = None, *, out: None = None) -> NDArray: ...
-@overload
-def cumsum(x: Array, axis: int | None = None, *, out: Tensor | None = None) -> Array: ...
 def cumsum(x: Array, axis: int | None = None, *, out: Tensor | None = None) -> Array:
     """Running sums: result[i] = x[0] + ... + x[i] along an axis.
 
@@ -56,12 +49,6 @@ def cumsum(x: Array, axis: int | None = None, *, out: Tensor | None = None) -> A
     return _running(CUMSUM, _cumsum, x, axis, out)
 
 
-@overload
-def cumprod(x: Tensor, axis: int | None = None, *, out: Tensor | None = None) -> Tensor: ...
-@overload
-def cumprod(x: NDArray, axis: int | None = None, *, out: None = None) -> NDArray: ...
-@overload
-def cumprod(x: Array, axis: int | None = None, *, out: Tensor | None = None) -> Array: ...
 def cumprod(x: Array, axis: int | None = None, *, out: Tensor | None = None) -> Array:
     """Running products: result[i] = x[0] * ... * x[i] along an axis; all else as in `cumsum`.
 

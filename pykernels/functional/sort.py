@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, overload
+from typing import Literal
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from pykernels._generated.kernels.median import KERNEL as _MEDIAN
 from pykernels._generated.kernels.searchsorted import KERNEL as _SEARCHSORTED
 from pykernels._generated.kernels.sort import KERNEL as _SORT
 from pykernels._generated.kernels.top_k import KERNEL as _TOP_K
-from pykernels.arrays import Array, Call, NDArray
+from pykernels.arrays import Array, Call
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, ShapeError
 from pykernels.kernels import argsort as _argsort
@@ -28,33 +28,6 @@ from pykernels.scalars import flag, integer
 __all__ = ["argsort", "bincount", "median", "searchsorted", "sort", "top_k"]
 
 
-@overload
-def sort(
-    x: Tensor,
-    axis: int | None = -1,
-    *,
-    descending: bool = False,
-    stable: bool = True,
-    out: Tensor | None = None,
-) -> Tensor: ...
-@overload
-def sort(
-    x: NDArray,
-    axis: int | None = -1,
-    *,
-    descending: bool = False,
-    stable: bool = True,
-    out: None = None,
-) -> NDArray: ...
-@overload
-def sort(
-    x: Array,
-    axis: int | None = -1,
-    *,
-    descending: bool = False,
-    stable: bool = True,
-    out: Tensor | None = None,
-) -> Array: ...
 def sort(
     x: Array,
     axis: int | None = -1,
@@ -93,33 +66,6 @@ def sort(
     return call.leave(result)
 
 
-@overload
-def argsort(
-    x: Tensor,
-    axis: int | None = -1,
-    *,
-    descending: bool = False,
-    stable: bool = True,
-    out: Tensor | None = None,
-) -> Tensor: ...
-@overload
-def argsort(
-    x: NDArray,
-    axis: int | None = -1,
-    *,
-    descending: bool = False,
-    stable: bool = True,
-    out: None = None,
-) -> NDArray: ...
-@overload
-def argsort(
-    x: Array,
-    axis: int | None = -1,
-    *,
-    descending: bool = False,
-    stable: bool = True,
-    out: Tensor | None = None,
-) -> Array: ...
 def argsort(
     x: Array,
     axis: int | None = -1,
@@ -140,14 +86,6 @@ def argsort(
     return call.leave(result)
 
 
-@overload
-def top_k(x: Tensor, k: int, axis: int = -1, *, largest: bool = True) -> tuple[Tensor, Tensor]: ...
-@overload
-def top_k(
-    x: NDArray, k: int, axis: int = -1, *, largest: bool = True
-) -> tuple[NDArray, NDArray]: ...
-@overload
-def top_k(x: Array, k: int, axis: int = -1, *, largest: bool = True) -> tuple[Array, Array]: ...
 def top_k(x: Array, k: int, axis: int = -1, *, largest: bool = True) -> tuple[Array, Array]:
     """The k largest elements along an axis, and their positions, in descending order.
 
@@ -184,22 +122,6 @@ def top_k(x: Array, k: int, axis: int = -1, *, largest: bool = True) -> tuple[Ar
     return call.leave(values), call.leave(index)
 
 
-@overload
-def searchsorted(
-    sorted: Tensor, values: Array, side: Literal["left", "right"] = "left"
-) -> Tensor: ...
-@overload
-def searchsorted(
-    sorted: Array, values: Tensor, side: Literal["left", "right"] = "left"
-) -> Tensor: ...
-@overload
-def searchsorted(
-    sorted: NDArray, values: NDArray, side: Literal["left", "right"] = "left"
-) -> NDArray: ...
-@overload
-def searchsorted(
-    sorted: Array, values: Array, side: Literal["left", "right"] = "left"
-) -> Array: ...
 def searchsorted(sorted: Array, values: Array, side: Literal["left", "right"] = "left") -> Array:
     """Where values belong in a sorted array, so that it stays sorted: positions, int32.
 
@@ -222,18 +144,6 @@ def searchsorted(sorted: Array, values: Array, side: Literal["left", "right"] = 
     return call.leave(result)
 
 
-@overload
-def median(
-    x: Tensor, axis: int | None = None, *, keepdims: bool = False, out: Tensor | None = None
-) -> Tensor: ...
-@overload
-def median(
-    x: NDArray, axis: int | None = None, *, keepdims: bool = False, out: None = None
-) -> NDArray: ...
-@overload
-def median(
-    x: Array, axis: int | None = None, *, keepdims: bool = False, out: Tensor | None = None
-) -> Array: ...
 def median(
     x: Array, axis: int | None = None, *, keepdims: bool = False, out: Tensor | None = None
 ) -> Array:
@@ -275,33 +185,6 @@ def median(
     return call.leave(result)
 
 
-@overload
-def bincount(
-    x: Tensor,
-    weights: Array | None = None,
-    minlength: int = 0,
-    *,
-    length: int | None = None,
-    out: Tensor | None = None,
-) -> Tensor: ...
-@overload
-def bincount(
-    x: NDArray,
-    weights: NDArray | None = None,
-    minlength: int = 0,
-    *,
-    length: int | None = None,
-    out: None = None,
-) -> NDArray: ...
-@overload
-def bincount(
-    x: Array,
-    weights: Array | None = None,
-    minlength: int = 0,
-    *,
-    length: int | None = None,
-    out: Tensor | None = None,
-) -> Array: ...
 def bincount(
     x: Array,
     weights: Array | None = None,

@@ -6,12 +6,12 @@ A Tensor gives a Tensor, a numpy array a view of it by numpy.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast, overload
+from typing import cast
 
 import numpy as np
 
 from pykernels import axes
-from pykernels.arrays import Array, NDArray
+from pykernels.arrays import Array
 from pykernels.device import Tensor
 from pykernels.errors import DTypeError, ShapeError
 from pykernels.host import shape_of, type_name
@@ -24,10 +24,6 @@ __all__ = [
 Axes = int | Sequence[int]
 
 
-@overload
-def squeeze(x: Tensor, axis: Axes | None = None) -> Tensor: ...
-@overload
-def squeeze(x: NDArray, axis: Axes | None = None) -> NDArray: ...
 def squeeze(x: Array, axis: Axes | None = None) -> Array:
     """A view without the axes of size 1, or without those that `axis` names.
 
@@ -37,10 +33,6 @@ def squeeze(x: Array, axis: Axes | None = None) -> Array:
     return cast(Array, axes.squeeze(_array("squeeze", x), axis))
 
 
-@overload
-def unsqueeze(x: Tensor, axis: int) -> Tensor: ...
-@overload
-def unsqueeze(x: NDArray, axis: int) -> NDArray: ...
 def unsqueeze(x: Array, axis: int) -> Array:
     """A view with an axis of size 1 more, at place `axis` of the result.
 
@@ -50,10 +42,6 @@ def unsqueeze(x: Array, axis: int) -> Array:
     return cast(Array, axes.expand_dims(_array("unsqueeze", x), axis, "unsqueeze"))
 
 
-@overload
-def expand_dims(x: Tensor, axis: Axes) -> Tensor: ...
-@overload
-def expand_dims(x: NDArray, axis: Axes) -> NDArray: ...
 def expand_dims(x: Array, axis: Axes) -> Array:
     """A view with axes of size 1 more, at these places of the result.
 
@@ -63,10 +51,6 @@ def expand_dims(x: Array, axis: Axes) -> Array:
     return cast(Array, axes.expand_dims(_array("expand_dims", x), axis))
 
 
-@overload
-def expand(x: Tensor, shape: Axes) -> Tensor: ...
-@overload
-def expand(x: NDArray, shape: Axes) -> NDArray: ...
 def expand(x: Array, shape: Axes) -> Array:
     """`broadcast_to`, where a size of -1 keeps that of the axis (torch).
 
@@ -76,10 +60,6 @@ def expand(x: Array, shape: Axes) -> Array:
     return _broadcast(_array("expand", x), axes.expand(x, shape))
 
 
-@overload
-def broadcast_to(x: Tensor, shape: Axes) -> Tensor: ...
-@overload
-def broadcast_to(x: NDArray, shape: Axes) -> NDArray: ...
 def broadcast_to(x: Array, shape: Axes) -> Array:
     """The same elements in a larger shape, by steps of 0: a view that is only read.
 
@@ -89,10 +69,6 @@ def broadcast_to(x: Array, shape: Axes) -> Array:
     return _broadcast(_array("broadcast_to", x), shape_of(shape))
 
 
-@overload
-def flatten(x: Tensor, start_axis: int = 0, end_axis: int = -1) -> Tensor: ...
-@overload
-def flatten(x: NDArray, start_axis: int = 0, end_axis: int = -1) -> NDArray: ...
 def flatten(x: Array, start_axis: int = 0, end_axis: int = -1) -> Array:
     """The axes from `start_axis` to `end_axis` as one: a view where that is possible, else a copy.
 
@@ -102,10 +78,6 @@ def flatten(x: Array, start_axis: int = 0, end_axis: int = -1) -> Array:
     return cast(Array, axes.flatten(_array("flatten", x), start_axis, end_axis))
 
 
-@overload
-def moveaxis(x: Tensor, source: Axes, destination: Axes) -> Tensor: ...
-@overload
-def moveaxis(x: NDArray, source: Axes, destination: Axes) -> NDArray: ...
 def moveaxis(x: Array, source: Axes, destination: Axes) -> Array:
     """A view with axes moved to new places, the others in their order.
 
@@ -115,10 +87,6 @@ def moveaxis(x: Array, source: Axes, destination: Axes) -> Array:
     return cast(Array, axes.moveaxis(_array("moveaxis", x), source, destination))
 
 
-@overload
-def swapaxes(x: Tensor, axis1: int, axis2: int) -> Tensor: ...
-@overload
-def swapaxes(x: NDArray, axis1: int, axis2: int) -> NDArray: ...
 def swapaxes(x: Array, axis1: int, axis2: int) -> Array:
     """A view with two axes exchanged.
 
@@ -128,10 +96,6 @@ def swapaxes(x: Array, axis1: int, axis2: int) -> Array:
     return cast(Array, axes.swapaxes(_array("swapaxes", x), axis1, axis2))
 
 
-@overload
-def flip(x: Tensor, axis: Axes | None = None) -> Tensor: ...
-@overload
-def flip(x: NDArray, axis: Axes | None = None) -> NDArray: ...
 def flip(x: Array, axis: Axes | None = None) -> Array:
     """A view that runs backwards along these axes, along all without any.
 
@@ -141,10 +105,6 @@ def flip(x: Array, axis: Axes | None = None) -> Array:
     return cast(Array, axes.flip(_array("flip", x), axis))
 
 
-@overload
-def diagonal(x: Tensor, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor: ...
-@overload
-def diagonal(x: NDArray, offset: int = 0, axis1: int = 0, axis2: int = 1) -> NDArray: ...
 def diagonal(x: Array, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     """A view of the diagonals over two axes, as the last axis; `offset` above the main one.
 
@@ -158,11 +118,7 @@ def diagonal(x: Array, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array
     return np.diagonal(found, offset, axis1, axis2)
 
 
-@overload
-def split(x: Tensor, indices_or_sections: Axes, axis: int = 0) -> list[Tensor]: ...
-@overload
-def split(x: NDArray, indices_or_sections: Axes, axis: int = 0) -> list[NDArray]: ...
-def split(x: Array, indices_or_sections: Axes, axis: int = 0) -> Any:
+def split(x: Array, indices_or_sections: Axes, axis: int = 0) -> list[Array]:
     """Views of parts along an axis, by numpy's rules: torch's `split` takes sizes, this does not.
 
     Args:
@@ -178,11 +134,7 @@ def split(x: Array, indices_or_sections: Axes, axis: int = 0) -> Any:
     return axes.split(_array("split", x), indices_or_sections, axis)
 
 
-@overload
-def chunk(x: Tensor, chunks: int, axis: int = 0) -> list[Tensor]: ...
-@overload
-def chunk(x: NDArray, chunks: int, axis: int = 0) -> list[NDArray]: ...
-def chunk(x: Array, chunks: int, axis: int = 0) -> Any:
+def chunk(x: Array, chunks: int, axis: int = 0) -> list[Array]:
     """Views of up to `chunks` parts along an axis, by torch's rule: all of the size rounded up, but
     the last one, so there may be fewer.
 

@@ -6,10 +6,11 @@ import struct
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
+from .blocks import Block
 from .dispatch import PARAMS_BYTES, Prepared
 from .engine import Engine
 from .faults import Page
-from .memory import STORAGE, Block, Pool
+from .memory import STORAGE, Pool
 from .pace import work
 
 __all__ = ["MAX_LAUNCHES", "BatchParams", "Call", "Calls", "Command", "Params", "bind"]

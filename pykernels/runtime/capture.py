@@ -15,12 +15,12 @@ from typing import Any
 
 from pykernels.errors import ArgumentError, BufferStateError, DTypeError
 
+from .blocks import Arena, Block, Storage
 from .calls import MAX_LAUNCHES, Call, Command, Params, bind
 from .context import Context
 from .dispatch import Prepared
 from .faults import Page
 from .handle import Handle
-from .memory import Arena, Block, Storage
 from .observe import Window, live, replayed
 from .recorder import Note
 

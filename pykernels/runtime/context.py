@@ -16,12 +16,13 @@ from pykernels.plan import MATRIX_FEATURE, Caps, Kernel, MatrixUnits
 from pykernels.tuning import Tuning, for_adapter
 
 from .adapters import AdapterInfo, info_of
+from .blocks import Arena, Block, Storage
 from .calls import Calls
 from .dispatch import Prepared
 from .engine import Engine
 from .faults import Faults
 from .matrix import units_of
-from .memory import USAGE, Arena, Block, Pool, Storage
+from .memory import USAGE, Pool
 from .pipelines import Pipelines
 from .recorder import PassRecorder, Recorder
 from .transfers import Transfers

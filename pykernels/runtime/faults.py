@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from pykernels.errors import IndexRangeError
 from pykernels.faults import BITS, HEAD, SLOT, SLOTS, STARTED, Watch
 
-from .memory import Block
+from .blocks import Block
 
 __all__ = ["Crowded", "Faults", "Page", "Snapshot"]
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from pykernels.layout import Layout
 
+from .blocks import Storage
 from .context import Context
-from .memory import Storage
 
 __all__ = ["Handle"]
 

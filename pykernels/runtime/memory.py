@@ -1,7 +1,4 @@
-"""GPU buffers: a pool of size classes with exact statistics and a byte budget.
-
-A `Block` is one GPU buffer. A `Storage` is what tensors hold: when the last tensor lets go of it,
-its block returns to the pool, or is forgotten where the caller may still use the buffer.
+"""The pool of a device's blocks: size classes, exact statistics and a byte budget.
 
 Signals may interrupt any call: what counts a block and what lists it change together, in
 statements without a call between them.
@@ -11,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import threading
-import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,9 +15,10 @@ from typing import Any
 
 from pykernels.errors import BufferStateError, OutOfMemoryError
 
+from .blocks import Arena, Block, Lease, Storage, storage_of
 from .engine import Engine
 
-__all__ = ["Arena", "Block", "MemoryStats", "Pool", "Storage"]
+__all__ = ["MemoryStats", "Pool"]
 
 # The usage flags of WebGPU, the same numbers in both engines.
 COPY_SRC, COPY_DST, STORAGE = 0x04, 0x08, 0x80
@@ -48,68 +45,6 @@ class MemoryStats:
     budget: int | None
 
 
-class Block:
-    """One GPU buffer.
-
-    Attributes:
-        foreign: the caller made it and owns it.
-        exposed: the caller holds it, and may destroy or map it: it is looked at before use.
-        reusable: back to the pool when no tensor holds it; not if it is exposed, or used by work
-            that the caller submits at any time.
-        mark: serial number of the last batch that may use it.
-        arena: the arena that keeps it, for a program that uses it at any time.
-    """
-
-    __slots__ = ("arena", "buffer", "exposed", "foreign", "handle", "mark", "reusable", "size")
-
-    def __init__(self, buffer: Any, foreign: bool = False) -> None:
-        self.buffer = buffer
-        self.handle = buffer._internal
-        self.size: int = buffer.size
-        self.foreign = self.exposed = foreign
-        self.reusable = not foreign
-        self.mark = -1
-        self.arena: Arena | None = None
-
-
-class Storage:
-    """Shared ownership of a block by tensors; `record` is there once a tape has seen it."""
-
-    __slots__ = ("__weakref__", "block", "record")
-
-    block: Block
-    record: Any
-
-
-def storage_of(block: Block) -> Storage:
-    """A new storage; half the time of an `__init__`, and each new tensor has one."""
-    storage = Storage()
-    storage.block = block
-    return storage
-
-
-class _Lease(weakref.ref[Any]):
-    """What the pool knows of a storage (or an arena's owner): once that is gone, the lease is
-    appended to `returned`. No Python code runs for it, which a signal could interrupt."""
-
-    __slots__ = ("held",)
-
-    held: Block | Arena
-
-
-class Arena:
-    """The blocks that a captured program may use at any time, taken while it was captured.
-
-    Those that no tensor holds are reused inside the capture, and by nobody else until the owner of
-    the arena is gone. `content` is kept as long.
-    """
-
-    def __init__(self, content: Any) -> None:
-        self.content = content
-        self.blocks: list[Block] = []
-        self.free: dict[int, list[Block]] = {}
-
-
 @functools.lru_cache(maxsize=4096)
 def size_class(nbytes: int) -> int:
     """The smallest class that holds `nbytes`: four classes for each power of two, from 256."""
@@ -133,9 +68,9 @@ class Pool:
         # Blocks that are not free, with the lease of the storage that holds each (None: an arena).
         # Were blocks held by storages alone, then garbage collection of a cycle with a tensor in it
         # would finalise the buffer before its block comes back.
-        self._taken: dict[Block, _Lease | None] = {}
-        self._arenas: dict[Arena, _Lease] = {}
-        self._returned: deque[_Lease] = deque()
+        self._taken: dict[Block, Lease | None] = {}
+        self._arenas: dict[Arena, Lease] = {}
+        self._returned: deque[Lease] = deque()
         self.budget: int | None = None
         self.before_destroy: Callable[[], None] = lambda: None  # submits what uses the buffers
         self.before_release: Callable[[], None] = lambda: None  # forgets what keeps buffers alive
@@ -213,7 +148,7 @@ class Pool:
             line = line or self._line(size, nbytes)
             block = line[-1]
             storage = storage_of(block)
-            lease = _Lease(storage, self._returned.append)
+            lease = Lease(storage, self._returned.append)
             lease.held = block
             del line[-1]
             self._taken[block] = lease
@@ -254,7 +189,7 @@ class Pool:
         if block.size != size or not block.reusable or block.arena is not arena:
             return None
         storage = storage_of(block)
-        lease = _Lease(storage, self._returned.append)
+        lease = Lease(storage, self._returned.append)
         lease.held = block
         self._taken[block] = lease
         del self._returned[0]
@@ -264,7 +199,7 @@ class Pool:
     def arena(self, owner: object, content: Any) -> Arena:
         """An arena whose blocks are free once `owner` is gone."""
         arena = Arena(content)
-        lease = _Lease(owner, self._returned.append)
+        lease = Lease(owner, self._returned.append)
         lease.held = arena
         with self._lock:
             self._arenas[arena] = lease

@@ -16,12 +16,12 @@ from typing import Any, Protocol
 
 from pykernels.plan import Kernel
 
+from .blocks import Storage
 from .handle import Handle
-from .memory import Storage
 
 __all__ = [
     "Observer", "Record", "Window", "active", "live", "observe", "outputs", "record_of",
-    "recorder", "recording", "replayed", "written",
+    "recorder", "recording", "replayed", "silent", "written",
 ]  # fmt: skip
 
 Window = tuple[Storage, int, int]  # and the first and last byte in it
@@ -68,8 +68,14 @@ class Observer(Protocol):
         """Memory was written by no kernel of its own: from the host, or by a replayed program."""
 
 
-# The tape that records, by thread: one whose end was interrupted goes with its last reference.
-active: dict[int, weakref.ref[Any]] = {}
+# What gives the tape that records, by thread: one whose end was interrupted goes with its last
+# reference.
+active: dict[int, Callable[[], Observer | None]] = {}
+
+
+def silent() -> None:
+    """In place of a tape in `active`: the thread's launches write only to memory that they
+    allocate, which nobody else knows yet, and are not observed."""
 
 
 def recorder() -> Observer | None:
@@ -105,9 +111,13 @@ def observe(
     scalars: tuple[float, ...],
 ) -> None:  # fmt: skip
     """`launch` while a tape lives."""
+    ref = active.get(get_ident())
+    if ref is silent:
+        launch(key, tensors, scalars, True)
+        return
     kernel: Kernel = key[0]
     serial = next(_serials)
-    tape = recorder()
+    tape = None if ref is None else ref()
     entry = None if tape is None else tape.begin(kernel, key[1], tensors, scalars, serial)
     undo = []
     for i in outputs(kernel):

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from .blocks import Block
 from .calls import MAX_LAUNCHES
 from .context import Context
-from .memory import COPY_SRC, Block
+from .memory import COPY_SRC
 from .recorder import Note, Recorder, Timer
 
 __all__ = ["Profile", "Record", "profiled"]

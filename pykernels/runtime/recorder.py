@@ -19,11 +19,12 @@ from typing import Any, Protocol, TypeAlias
 
 from pykernels.errors import PyKernelsError
 
+from .blocks import Block, Storage
 from .calls import MAX_LAUNCHES, BatchParams, Call, Calls, Command, Params
 from .dispatch import Prepared
 from .engine import Engine
 from .faults import Faults, Page
-from .memory import STORAGE, Block, Pool, Storage
+from .memory import STORAGE, Pool
 from .pace import Pace
 from .signals import Completion
 

@@ -19,9 +19,10 @@ import numpy as np
 
 from pykernels.errors import DeviceLostError
 
+from .blocks import Block
 from .engine import Copy, Engine
 from .faults import Faults, Snapshot
-from .memory import COPY_DST, COPY_SRC, Block, Pool
+from .memory import COPY_DST, COPY_SRC, Pool
 from .recorder import Recorder
 from .signals import Completion, Signal, pauses
 

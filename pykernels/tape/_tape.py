@@ -15,7 +15,16 @@ from pykernels.errors import ArgumentError, DTypeError, ShapeError, TapeError
 from pykernels.host import type_name
 from pykernels.plan import Kernel
 from pykernels.runtime.handle import Handle
-from pykernels.runtime.observe import Record, Window, active, live, outputs, record_of, recorder
+from pykernels.runtime.observe import (
+    Record,
+    Window,
+    active,
+    live,
+    outputs,
+    record_of,
+    recorder,
+    silent,
+)
 
 from ._backward import gradients
 from ._entry import Entry, Written, place_of
@@ -138,15 +147,19 @@ class Tape:
         for i, t in enumerate(sources):
             _check(t, f"sources[{i}]", "gradient")
         thread = get_ident()
-        outer = active.pop(thread, None)
+        outer = active.get(thread)
         try:
+            active[thread] = silent  # rules write to new tensors only
             places = [place_of(t, False) for t in sources if t.size]
             first = _seed(loss, seed)
             found = gradients(self._entries, place_of(loss, False), first, places)
             own = iter(self._own(found, first))
             return [next(own) if t.size else t.copy() for t in sources]
         finally:
-            if outer is not None:  # no call stands between: a signal may come behind each
+            # No call stands between: a signal may come behind each.
+            if outer is None:
+                del active[thread]
+            else:
                 active[thread] = outer
 
     def _own(self, found: list[Tensor], seed: Tensor) -> list[Tensor]:

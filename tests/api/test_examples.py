@@ -20,6 +20,7 @@ NAMES = [
 
 
 @pytest.mark.gpu
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("name", NAMES)
 def test_example_runs(name: str, tmp_path: Path) -> None:
     column = os.environ.get("PYKERNELS_TEST_COLUMN", "wgpu-lavapipe")
@@ -31,7 +32,7 @@ def test_example_runs(name: str, tmp_path: Path) -> None:
         pytest.importorskip("pygfx")
     saves = ["--save", str(tmp_path)] if name in ("lenet.py", "transformer.py") else []
     run = subprocess.run(
-        [sys.executable, str(EXAMPLES / name), *saves], capture_output=True, text=True, timeout=280
+        [sys.executable, str(EXAMPLES / name), *saves], capture_output=True, text=True, timeout=1100
     )
     assert run.returncode == 0, run.stdout + run.stderr
     if saves:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -28,16 +28,19 @@ def python(code: str) -> str:
 
 def test_import_loads_nothing() -> None:
     code = (
-        "import sys, time; t = time.perf_counter(); import pykernels; "
-        "print(time.perf_counter() - t); "
-        "print({'numpy', 'wgpu', 'wgpudawn', 'click', 'pykernels.wgsl'} & set(sys.modules))"
+        "import sys, time; t = time.process_time(); import pykernels; "
+        "print(time.process_time() - t); "
+        "print({'numpy', 'wgpu', 'wgpudawn', 'click', 'pykernels.wgsl'} & set(sys.modules)); "
+        "t = time.process_time(); import numpy; print(time.process_time() - t)"
     )
-    times = []
+    times, yardstick = [], []
     for _ in range(5):
-        seconds, loaded = python(code).splitlines()
+        seconds, loaded, numpy = python(code).splitlines()
         assert loaded == "set()"
         times.append(float(seconds))
-    assert min(times) < 0.1
+        yardstick.append(float(numpy))
+    # 0.02 s and 0.18 s; on a slow or busy machine both are longer.
+    assert min(times) < min(yardstick) / 2
 
 
 def test_a_module_by_its_name_loads_nothing_else() -> None:
@@ -57,12 +60,17 @@ def test_command_line_loads_no_gpu_library(args: list[str]) -> None:
 
 
 def test_help_is_fast() -> None:
-    times = []
-    for _ in range(5):
-        start = time.perf_counter()
-        python("from pykernels.cli import main; main(['--help'], standalone_mode=False)")
-        times.append(time.perf_counter() - start)
-    assert min(times) < 0.5  # 0.08 s on an idle machine
+    def least(code: str) -> float:
+        times = []
+        for _ in range(5):
+            start = resource.getrusage(resource.RUSAGE_CHILDREN)
+            python(code)
+            end = resource.getrusage(resource.RUSAGE_CHILDREN)
+            times.append(end.ru_utime + end.ru_stime - start.ru_utime - start.ru_stime)
+        return min(times)
+
+    told = least("from pykernels.cli import main; main(['--help'], standalone_mode=False)")
+    assert told < 2 * least("import numpy")  # 0.1 s and 0.2 s
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,7 @@ def address(folder: Path) -> Iterator[str]:
 @pytest.fixture
 def tab(browser: Any) -> Iterator[Any]:
     tab = browser.new_page()
+    tab.set_default_timeout(120_000)
     tab.problems = []
     tab.on("pageerror", lambda e: tab.problems.append(str(e)))
     tab.on("response", lambda r: r.ok or tab.problems.append(f"{r.status} {r.url}"))
@@ -48,7 +49,7 @@ def tab(browser: Any) -> Iterator[Any]:
 
 
 def ready(tab: Any) -> None:
-    tab.wait_for_function("!document.getElementById('run').disabled", timeout=60_000)
+    tab.wait_for_function("!document.getElementById('run').disabled")
 
 
 def test_every_kernel_runs_on_the_page(tab: Any, address: str) -> None:

@@ -73,11 +73,13 @@ def ask(module: Path, calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def specs() -> Iterator[Any]:
+    from codegen.ops import all_rows
     from codegen.sources import kernel_files
     from codegen.spec import load
 
+    rows = all_rows(ROOT / "kernels")
     for path in kernel_files(ROOT):
-        spec = load(path, path.name)
+        spec = load(path, path.relative_to(ROOT).as_posix(), rows)
         if any(True for _ in spec.variants()):  # a kernel may be made of others' bodies
             yield spec
 

@@ -12,12 +12,17 @@ import pytest
 from codegen import progress
 from tests.checkout import ROOT, run_python
 
-SECONDS = 3.0  # of the processor, to render and validate one kernel
+# To render and validate one kernel, in times of the imports that it needs: it takes 3 to 6, all
+# kernels take 40 to render. A busy core inflates both sides, not always in the same moment.
+MOST = 15
 
 
-def spent() -> float:
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
+def spent(*args: str, **env: str) -> tuple[float, subprocess.CompletedProcess[str]]:
+    """Seconds of the processor that a run of Python takes, and what it said."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = run_python(ROOT, *args, **env)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, done
 
 
 @pytest.mark.parametrize(
@@ -31,14 +36,18 @@ def spent() -> float:
 )
 def test_one_kernel_is_rendered_and_validated(args: str, texts: str, tmp_path: Path) -> None:
     written = {p: p.stat().st_mtime_ns for p in (ROOT / "pykernels" / "_generated").iterdir()}
-    before = spent()
-    done = run_python(ROOT, "-m", "codegen", *args.split(), PYKERNELS_CACHE=str(tmp_path))
-    assert spent() - before < SECONDS
+    imports = min(spent("-c", "import numpy, jinja2, wgpu")[0] for _ in range(3))
+    for cache in ("first", "second"):  # nothing is remembered
+        path = str(tmp_path / cache)
+        taken, done = spent("-m", "codegen", *args.split(), PYKERNELS_CACHE=path)
+        if taken < MOST * imports:
+            break
+    assert taken < MOST * imports
     assert done.returncode == 0, done.stderr
     assert f"{texts}, nothing written\n" in done.stdout
     assert "validated with lint" in done.stdout
-    for path, time_ in written.items():
-        assert path.stat().st_mtime_ns == time_
+    for file, time_ in written.items():
+        assert file.stat().st_mtime_ns == time_
 
 
 def test_a_text_is_validated_once(checkout: Path, tmp_path: Path) -> None:

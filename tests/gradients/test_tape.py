@@ -403,6 +403,37 @@ def test_nothing_is_seen_once_no_tape_lives(x: pk.Tensor, monkeypatch: pytest.Mo
     y += 1
 
 
+def test_what_a_gradient_launches_is_not_observed(
+    x: pk.Tensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It writes to new memory only; the writes around it count as before."""
+    marks: list[tuple[int, int]] = []
+
+    def mark(writes: Any, lo: int, hi: int, serial: int) -> Any:
+        marks.append((lo, hi))
+        return unpatched(writes, lo, hi, serial)
+
+    unpatched = observe._mark
+    monkeypatch.setattr(observe, "_mark", mark)
+    y = x.copy()
+    with pk.Tape() as tape:
+        z = pk.exp(y) * x
+        assert len(marks) == 2
+        of(tape, z, x, seed=1.0)
+        assert observe.recorder() is tape
+        w = pk.softmax_backward(z, x)  # without a rule
+    assert len(marks) == 3
+    of(tape, z, x, y, seed=x)
+    with pytest.raises(pk.TapeError, match="no gradient rule"):
+        tape.gradient(w, [x], x)
+    assert len(marks) == 3 and observe.active == {}
+    y += 1
+    x += 1
+    assert len(marks) == 5
+    with pytest.raises(pk.TapeError, match="written since"):
+        of(tape, z, y, seed=1.0)
+
+
 def test_what_no_rule_reads_is_not_kept(dev: pk.Device) -> None:
     """A chain whose rules need no values holds the memory of its ends only."""
     x = dev.ones(1 << 16)

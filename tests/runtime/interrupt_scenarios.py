@@ -153,6 +153,32 @@ class TapedLaunch(Launch):
         assert not observe.live
 
 
+class TapeGradient(Scenario):
+    """Behind a gradient, interrupted or not, writes are seen again."""
+
+    def setup(self) -> None:
+        self.x = self.dev.tensor(numbers(4, 16))
+
+    def prepare(self) -> None:
+        self.tape = pk.Tape()
+        with self.tape:
+            self.y = pk.exp(self.x)
+        self.warm()
+
+    def run(self) -> None:
+        [self.result] = self.tape.gradient(self.y, [self.x], 1.0)
+
+    def check(self, whole: bool) -> None:
+        super().check(whole)
+        assert observe.active == {}
+        pk.kernels.fill(self.y, 0)  # is seen
+        try:
+            self.tape.gradient(self.y, [self.x], 1.0)
+        except (pk.TapeError, pk.ArgumentError):
+            return
+        raise AssertionError("a write behind a gradient was missed")
+
+
 class FreshLaunch(Launch):
     """The first one of a batch."""
 

@@ -96,7 +96,7 @@ def send(bench: Bench, scenario: Scenario, k: int, sender: Any, delay: float) ->
     bench.begin(scenario, k)
     came = False
     try:
-        end = time.monotonic() + delay + 2
+        end = time.monotonic() + delay + 30  # when the other process had its turn for certain
         sender.stdin.write(f"{delay}\n".encode())
         while time.monotonic() < end and not swallowed.interrupts:
             scenario.run()

@@ -431,7 +431,7 @@ def test_no_wait_holds_the_lock() -> None:
             time.sleep(0.001)
         whole = time.perf_counter() - began
         thread.join()
-        assert longest < max(0.05, whole / 2)
+        assert longest < whole / 2  # milliseconds of half a second and more
         busy_again = busy(dev)
     assert busy_again.shape == (256, 256)
 
@@ -521,4 +521,4 @@ def test_ctrl_c_comes_through_a_wait(wait: str) -> None:
         """
     done = run_isolated(textwrap.dedent(code))
     assert done.stderr == ""
-    assert float(done.stdout) < 0.05
+    assert float(done.stdout) < 0.2  # milliseconds; what it waits for takes half a second

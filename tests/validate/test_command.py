@@ -307,7 +307,7 @@ def test_files_that_cannot_be_checked_are_findings(tmp_path: Path) -> None:
     (tmp_path / "many.wgsl").write_text("".join(f"fn f{i}() {{}}\n" for i in range(20_001)))
     start = time.monotonic()
     found = report(tmp_path)
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 60  # 0.2 s; to look at all functions takes minutes
     said = {Path(f["file"]).name: f["message"] for f in found["findings"]}
     assert said == {
         "dangling.wgsl": "a link to nothing",

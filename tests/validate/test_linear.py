@@ -115,7 +115,7 @@ def test_nested_loops_do_not_double_the_work() -> None:
         + "x = lid.x; workgroupBarrier(); "
         + "}" * 60
     )
-    assert seconds(f"{ENTRY[:-8]} {body} }}") < 1
+    assert seconds(f"{ENTRY[:-8]} {body} }}") < 10  # milliseconds; doubled, it would not end
 
 
 @pytest.mark.parametrize("doubled", [
@@ -127,7 +127,7 @@ def test_constants_do_not_explode(doubled: str) -> None:
     text += "".join(doubled.format(i + 1, i) for i in range(200))
     size = "array<f32, c200>" if "const" in doubled else "c200"
     text += f"var<workgroup> w: {size}; @compute @workgroup_size(1) fn main() {{ w = w; }}"
-    assert seconds(text) < 1
+    assert seconds(text) < 10  # milliseconds; doubled, it would not end
 
 
 @pytest.mark.parametrize("kind", [*TEXTS, *BROKEN])
@@ -136,5 +136,9 @@ def test_time_grows_with_the_text(kind: str) -> None:
     make = TEXTS.get(kind) or BROKEN[kind]
     size = 1000 if kind in TEXTS else 20_000
     seconds(make(10))
-    once = max(min(seconds(make(size)) for _ in range(3)), 0.02)
-    assert min(seconds(make(4 * size)) for _ in range(3)) < 9 * once
+    once = more = float("inf")
+    for _ in range(9):  # a busy machine makes single readings two or three times as long
+        once, more = min(once, seconds(make(size))), min(more, seconds(make(4 * size)))
+        if more < 9 * max(once, 0.02):
+            break
+    assert more < 9 * max(once, 0.02)

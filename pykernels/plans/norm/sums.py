@@ -12,6 +12,7 @@ from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.copy import cpy
 from pykernels.plans.parts import narrow, row_parts
 from pykernels.plans.reduce import reduction
+from pykernels.plans.reduce.passes import choose
 
 from .apply import power
 from .statistics import Norm, Statistics
@@ -72,7 +73,7 @@ def row_sums(
     lanes = min(power(cdiv(vectors, ROWS.N)), ROWS.threads)
     each = ROWS.threads * ROWS.N
     groups = cdiv(math.prod(lead), ROWS.threads // lanes)
-    pieces = reduction.choose(caps, groups, cdiv(vectors, each)).pieces
+    pieces = choose(caps, groups, cdiv(vectors, each)).pieces
     depth = cdiv(vectors, pieces)
     if pieces > 1:
         lanes, depth = ROWS.threads, cdiv(depth, each) * each
@@ -144,7 +145,7 @@ def _columns(
         across //= 2  # more workgroups
     tiles = cdiv(vectors, across)
     each = COLUMNS.threads // across * COLUMNS.N
-    pieces = reduction.choose(caps, tiles, cdiv(rows, each)).pieces
+    pieces = choose(caps, tiles, cdiv(rows, each)).pieces
     depth = cdiv(rows, pieces)
     if pieces > 1:
         depth = cdiv(depth, each) * each

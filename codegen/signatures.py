@@ -1,0 +1,236 @@
+"""The signatures of layer two as type checkers see them, from one annotated signature each.
+
+A function of `pykernels/functional` that takes and returns `Array` is written once. What it gives
+depends on what it gets: a Tensor among the arguments makes a Tensor, numpy arrays alone make a
+numpy array. Each way to call it is an overload here. Functions with overloads of their own, and
+those whose result does not depend on that, are taken as they are.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .errors import BuildError
+
+__all__ = ["Signatures", "signatures"]
+
+KNOWN = {"Array", "NDArray", "Tensor"}  # of pykernels.arrays and pykernels.device
+BUILTINS = {"None", "bool", "bytes", "float", "int", "list", "object", "str", "tuple"}
+
+
+@dataclass
+class Signatures:
+    """Lines of a stub: the imports that annotations need, and the overloads by function."""
+
+    imports: set[str] = field(default_factory=set)
+    functions: dict[str, list[str]] = field(default_factory=dict)
+
+
+def signatures(root: Path, by_hand: Mapping[str, str]) -> Signatures:
+    """The overloads of the functions that `by_hand` says a file of pykernels/functional has."""
+    out = Signatures()
+    files = _Files(root)
+    for family in sorted(set(by_hand.values())):
+        file = files[family]
+        names = [name for name in by_hand if by_hand[name] == family]
+        for name in names:
+            d = file.functions.get(name)
+            if d is not None and _follows_arrays(d):
+                out.functions[name] = list(_overloads(file, d))
+        for name in names:
+            same = file.names.get(name)
+            if isinstance(same, ast.Name) and same.id in out.functions:
+                out.functions[name] = [f"{name} = {same.id}"]
+        out.imports |= file.used
+    return out
+
+
+class _Files(dict[str, "_File"]):
+    """The files of layer two by their names, each read once."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def __missing__(self, name: str) -> _File:
+        self[name] = _File(self, name)
+        return self[name]
+
+
+class _File:
+    """A file of layer two: its functions, and what the names in annotations stand for."""
+
+    def __init__(self, files: _Files, name: str) -> None:
+        self.files, self.file = files, f"pykernels/functional/{name}.py"
+        self.module = f"pykernels.functional.{name}"
+        self.functions: dict[str, ast.FunctionDef] = {}
+        self.names: dict[str, ast.expr] = {}  # assigned
+        self.classes: set[str] = set()
+        self.imported: dict[str, str] = {}  # module by name
+        self.used: set[str] = set()
+        for node in ast.parse((files.root / self.file).read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.FunctionDef):
+                if node.name in self.functions:  # its own overloads come first
+                    node.decorator_list = self.functions[node.name].decorator_list
+                self.functions[node.name] = node
+            elif isinstance(node, ast.ClassDef):
+                self.classes.add(node.name)
+            elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+                target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+                self.names[ast.unparse(target)] = node.value
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                home = f"pykernels.functional.{node.module}" if node.level else node.module
+                self.imported |= {a.asname or a.name: home for a in node.names}
+
+    def spelled(self, annotation: ast.expr) -> ast.expr:
+        """An annotation in names that every file may import: aliases of layer two written out."""
+        return _Spelled(self).visit(copy.deepcopy(annotation))  # type: ignore[no-any-return]
+
+    def meaning(self, node: ast.Name) -> ast.expr:
+        """What a name in an annotation stands for, the name itself where it is imported."""
+        name = node.id
+        if name in KNOWN | BUILTINS:
+            return node
+        if name in self.names:
+            return self.spelled(self.names[name])
+        if name in self.classes:
+            self.used.add(f"from {self.module} import {name}")
+            return node
+        home = self.imported.get(name)
+        if home is None:
+            raise BuildError(self.file, node.lineno, f"annotation {name}: no such name at the top")
+        if home.startswith("pykernels.functional."):
+            other = self.files[home.rpartition(".")[2]]
+            found = other.meaning(node)
+            self.used |= other.used
+            return found
+        self.used.add(f"from {home} import {name}")
+        return node
+
+
+class _Spelled(ast.NodeTransformer):
+    def __init__(self, file: _File) -> None:
+        self.file = file
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self.file.meaning(node)
+
+
+class _Replaced(ast.NodeTransformer):
+    """Another name in place of `Array`."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return ast.Name(self.name) if node.id == "Array" else node
+
+
+def _with(annotation: ast.expr, name: str) -> str:
+    return ast.unparse(_Replaced(name).visit(copy.deepcopy(annotation)))
+
+
+def _names(annotation: ast.expr | None) -> set[str]:
+    return {n.id for n in ast.walk(annotation) if isinstance(n, ast.Name)} if annotation else set()
+
+
+def _follows_arrays(d: ast.FunctionDef) -> bool:
+    """Does the result depend on the kinds of arrays, and is that left to this file to say?"""
+    return not d.decorator_list and "Array" in _names(d.returns)
+
+
+def _overloads(file: _File, d: ast.FunctionDef) -> Iterator[str]:
+    """One way to call a function after the other, the most particular first."""
+    args = d.args
+    more = [a for a in (args.vararg, args.kwarg) if a is not None]
+    every = [*args.posonlyargs, *args.args, *args.kwonlyargs, *more]
+    kinds = {a.arg: file.spelled(_given(file, a)) for a in every}
+    assert d.returns is not None
+    result = file.spelled(d.returns)
+    plain = {name: ast.unparse(kind) for name, kind in kinds.items()}
+    arrays = [name for name, kind in kinds.items() if "Array" in _names(kind)]
+    optional = {name for name in kinds if "None" in plain[name].split(" | ")}
+    # What only tensors are given as: the result, and others that numpy arrays do without.
+    tensors = [n for n in kinds if n in optional - {*arrays} and "Tensor" in _names(kinds[n])]
+    flags = [n for n in kinds if n.startswith("return_") and plain[n] == "bool"]
+    for told, returned in _by_flag(flags, result):
+        to_tensor = _with(returned, "Tensor")
+        for name in arrays:
+            if name in {a.arg for a in more}:
+                yield from _one(d, plain, {**told, name: "Tensor"}, to_tensor)
+            elif name not in optional and "float" not in _names(kinds[name]):
+                yield from _one(d, plain, {**told, name: _with(kinds[name], "Tensor")}, to_tensor)
+        if "out" in tensors:
+            given = {**told, "out": plain["out"].removesuffix(" | None")}
+            yield from _one(d, plain, given, to_tensor)
+        numpy = {name: _with(kinds[name], "NDArray") for name in arrays}
+        none = dict.fromkeys(tensors, "None")
+        yield from _one(d, plain, {**told, **numpy, **none}, _with(returned, "NDArray"))
+    yield from _one(d, plain, {}, ast.unparse(result))
+
+
+def _by_flag(flags: list[str], result: ast.expr) -> Iterator[tuple[dict[str, str], ast.expr]]:
+    """What is returned: with `return_indices` or the like a tuple, without it its first part."""
+    if len(flags) != 1 or not isinstance(result, ast.BinOp):
+        yield {}, result
+        return
+    yield {flags[0]: "Literal[False]"}, result.left
+    yield {flags[0]: "Literal[True]"}, result.right
+
+
+def _given(file: _File, a: ast.arg) -> ast.expr:
+    if a.annotation is None:
+        raise BuildError(file.file, a.lineno, f"{a.arg} has no annotation")
+    return a.annotation
+
+
+def _one(
+    d: ast.FunctionDef, plain: Mapping[str, str], narrower: Mapping[str, str], result: str
+) -> Iterator[str]:
+    """An overload in which some parameters are of fewer kinds than usual."""
+    params = ", ".join(_params(d.args, plain, narrower))
+    yield from ("@overload", f"def {d.name}({params}) -> {result}: ...")
+
+
+def _params(
+    args: ast.arguments, plain: Mapping[str, str], narrower: Mapping[str, str]
+) -> Iterator[str]:
+    """The parameters as text; those behind one whose default is excluded go by name."""
+    kinds = {**plain, **narrower}
+    usual = [*args.posonlyargs, *args.args]
+    defaults = [None] * (len(usual) - len(args.defaults)) + [*args.defaults, *args.kw_defaults]
+    by_name = False
+    for i, (a, default) in enumerate(zip([*usual, *args.kwonlyargs], defaults, strict=True)):
+        fits = default is not None and (a.arg not in narrower or _fits(default, kinds[a.arg]))
+        if not by_name and (i >= len(usual) or (default is not None and not fits)):
+            by_name = True
+            yield f"*{args.vararg.arg}: {kinds[args.vararg.arg]}" if args.vararg else "*"
+        text = f"{a.arg}: {kinds[a.arg]}"
+        if default is not None and fits:
+            text += f" = {ast.unparse(default) if _is_literal(default) else '...'}"
+        yield text
+        if i + 1 == len(args.posonlyargs):
+            yield "/"
+    if args.vararg and not by_name:
+        yield f"*{args.vararg.arg}: {kinds[args.vararg.arg]}"
+    if args.kwarg:
+        yield f"**{args.kwarg.arg}: {kinds[args.kwarg.arg]}"
+
+
+def _fits(default: ast.expr, kind: str) -> bool:
+    """Is None, or a flag, of this kind?"""
+    text = ast.unparse(default)
+    if text == "None":
+        return "None" in kind.split(" | ")
+    return not kind.startswith("Literal[") or kind == f"Literal[{text}]"
+
+
+def _is_literal(node: ast.expr) -> bool:
+    try:
+        ast.literal_eval(node)
+    except ValueError:
+        return False
+    return True
