@@ -14,9 +14,9 @@
 // when = ["BV == (16 if AV == 16 else 4)"]
 // inputs.a = { dtype = "*", dtypes = ["int8", "uint8"], same = "kind", vec = "AV", bind = "'vec4<u32>' if AV == 16 else 'u32'" }
 // inputs.b = { dtype = "*", dtypes = ["int8", "uint8"], same = "kind", vec = "BV", bind = "'vec4<u32>' if BV == 16 else 'u32'" }
-// inputs.a_scale = { dtype = "f32", optional = true, when = "D != 'i32'" }
-// inputs.b_scale = { dtype = "f32", optional = true, when = "D != 'i32'" }
-// inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, when = "D != 'i32'" }
+// inputs.a_scale = { dtype = "f32", optional = true }
+// inputs.b_scale = { dtype = "f32", optional = true }
+// inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true }
 // outputs.dst = { dtype = "D" }
 // iterate = "tiles"
 // params.rows = { type = "u32", value = "dst.shape[-2]" }
@@ -91,12 +91,12 @@ ${packed.scaled()}
 //% endif
 //% endmacro
 
-// The sums over the steps of k that are dealt out to this lane. What passes the end is multiplied
-// with 0.
+// The sums over the steps of k that are dealt out to this lane; the last step may be cut.
 //% macro sum_over_k()
   {
-    let whole = (k_count / ${STEP}u) / (lanes * ${UNROLL}u);
     var k = lane;
+//% if UNROLL > 1
+    let whole = (k_count / ${STEP}u) / (lanes * ${UNROLL}u);
     for (var i = 0u; i < whole; i += 1u) {
 //% for u in range(UNROLL)
       ${load(u, "k + " ~ u ~ "u * lanes", false)}
@@ -106,36 +106,16 @@ ${packed.scaled()}
 //% endfor
       k += lanes * ${UNROLL}u;
     }
+//% endif
     let steps = (k_count + ${STEP - 1}u) / ${STEP}u;
-    let rest = (steps - whole * lanes * ${UNROLL}u + lanes - 1u) >> p.lane_bits;
-    for (var i = 0u; i < rest; i += 1u) {
-//% if AV == 16
-      let keep = select(0u, 0xffffffffu, k < steps);
-//% else
+    for (; k < steps; k += lanes) {
+//% if AV != 16
       let keep = bytes_before(4u * k, k_count);
 //% endif
-      let near = min(k, steps - 1u);
-      ${load(0, "near", true)}
-      ${multiply_add(0, "keep")}
-      k += lanes;
+      ${load(0, "k", true)}
+      ${multiply_add(0, "" if AV == 16 else "keep")}
     }
   }
-//% endmacro
-
-// The sums of all lanes for row s of dst, finished.
-//% macro reduce_and_store(s)
-//% if s > 0
-    workgroupBarrier();  // the last sums have been read
-//% endif
-    partial[li] = acc${s};
-    workgroupBarrier();
-    ${split_k.tree("apart")}
-    if (lane == 0u) {
-      let v = ${packed.finished(D, "partial[li]", s ~ "u", "m")};
-//% for j in range(4)
-      if (m[${j}] < p.cols) { dst_store(dst_at(dst_start, ${s}u, m[${j}]), v[${j}]); }
-//% endfor
-    }
 //% endmacro
 
 @compute @workgroup_size(${WG})
@@ -168,9 +148,23 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 
   ${packed.scales_of_batch(D)}
   let dst_start = dst_batch(batch);
+//% if ROWS > 1
+  var sums = array<vec4<i32>, ${ROWS}>(
 //% for s in range(ROWS)
-  if (p.rows > ${s}u) {
-    ${reduce_and_store(s)}
-  }
+    acc${s},
 //% endfor
+  );
+//% endif
+  for (var row = 0u; row < min(p.rows, ${ROWS}u); row += 1u) {
+    partial[li] = ${"sums[row]" if ROWS > 1 else "acc0"};
+    workgroupBarrier();
+    ${split_k.tree("apart")}
+    if (lane == 0u) {
+      let v = ${packed.finished(D, "partial[li]", "row", "m")};
+//% for j in range(4)
+      if (m[${j}] < p.cols) { dst_store(dst_at(dst_start, row, m[${j}]), v[${j}]); }
+//% endfor
+    }
+    workgroupBarrier();  // the sums have been read
+  }
 }

@@ -2,27 +2,33 @@
 // doc = """
 // Matrix product of bytes, batched: dst[..., n, m] = sum_k a[..., m, k] * b[..., n, k], exact in int32.
 //
-// Sums wrap modulo 2^32, as two's complement for uint8 too: without a wrap K is at most 131,071 for
-// int8 and 33,025 for uint8. A float dst gets float(sum) * a_scale[..., m] * b_scale[..., n] + bias,
-// computed in f32 in this order. Batch axes of `a` repeat to those of `b` as in mul_mat. K = 0 gives
-// sums of 0."""
+// Sums wrap modulo 2^32 (those of uint8 to two's complement, too): none does with K up to 131,071 for
+// int8, 33,025 for uint8. A float dst gets a_scale[..., m] * b_scale[..., n] * sum + bias: the sum is
+// rounded to f32, then come the factors, in any order, then the bias. Batch axes of `a` repeat to
+// those of `b` as in mul_mat. K = 0 gives sums of 0."""
 // source = "ggml mul_mat (order of operands); torch._int_mm and torch._scaled_mm (meaning)"
-// configs.32 = { BM = 32, BN = 32, BK = 16, threads = 64, TM = 4, TN = 4, LM = 4, LN = 8 }
-// configs.64 = { BM = 64, BN = 64, BK = 16, threads = 128, TM = 8, TN = 4, LM = 4, LN = 8 }
+// configs.32 = { BM = 32, BN = 32, BK = 8, threads = 64, TM = 4, TN = 4, LM = 4, LN = 8 }
+// configs.64 = { BM = 64, BN = 64, BK = 8, threads = 128, TM = 8, TN = 4, LM = 4, LN = 8 }
 // axes.S = ["i8", "u8"]
 // axes.D = ["i32", "f32", "f16"]
 // axes.TILE = "configs"
-// axes.AV = [1, 4, 8]
-// axes.BV = [1, 4, 8]
+// axes.AV = [1, 4]
+// axes.AT = [false, true]
+// axes.BV = [1, 4]
+// axes.BT = [false, true]
 // axes.DV = [1, 4]
 // pick.S = "dtype(a)"
 // pick.D = "dtype(dst)"
-// when = ["AV != (4 if TILE == '32' else 1)", "BV != (4 if TILE == '32' else 1)", "DV == 1 or TILE == '64'"]
-// inputs.a = { dtype = "*", dtypes = ["int8", "uint8"], same = "kind", vec = "AV", bind = "'vec2<u32>' if AV == 8 else 'u32'", doc = "(..., M, K)" }
-// inputs.b = { dtype = "*", dtypes = ["int8", "uint8"], same = "kind", vec = "BV", bind = "'vec2<u32>' if BV == 8 else 'u32'", doc = "(..., N, K), of a's dtype" }
-// inputs.a_scale = { dtype = "f32", optional = true, when = "D != 'i32'", doc = "Factors of rows of a, columns of dst; broadcast to (..., M). For a float dst." }
-// inputs.b_scale = { dtype = "f32", optional = true, when = "D != 'i32'", doc = "Factors of rows of b and dst; broadcast to (..., N). For a float dst." }
-// inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, when = "D != 'i32'", doc = "Added to the scaled sums; broadcast to dst. For a float dst." }
+// when = [
+//   "AV == 4 if TILE == '64' else not AT",
+//   "BV == 4 if TILE == '64' else not BT",
+//   "DV == 1 or TILE == '64'",
+// ]
+// inputs.a = { dtype = "*", dtypes = ["int8", "uint8"], same = "kind", vec = "AV", bind = "'u32'", doc = "(..., M, K)" }
+// inputs.b = { dtype = "*", dtypes = ["int8", "uint8"], same = "kind", vec = "BV", bind = "'u32'", doc = "(..., N, K), of a's dtype" }
+// inputs.a_scale = { dtype = "f32", optional = true, doc = "Factors of rows of a, columns of dst; broadcast to (..., M). For a float dst." }
+// inputs.b_scale = { dtype = "f32", optional = true, doc = "Factors of rows of b and dst; broadcast to (..., N). For a float dst." }
+// inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "Added to the scaled sums; broadcast to dst. For a float dst." }
 // outputs.dst = { dtype = "D", vec = "DV", doc = "(..., N, M)" }
 // iterate = "tiles"
 // params.rows = { type = "u32", value = "dst.shape[-2]" }
@@ -42,14 +48,14 @@
 
 // One workgroup computes a tile of dst, TM x TN sums an invocation, from tiles of BK words of four k in
 // workgroup memory; the next tiles are on their way to registers meanwhile. Rows of dst come from b,
-// columns from a. AV, BV = 4: the operand's last axis is m or n, not k. With split-K (dst is scratch
+// columns from a. AT, BT: the operand's last axis is m or n, not k. With split-K (dst is scratch
 // then, its first axis the splits), each split is one more batch that starts further along k.
 //
 // Bounds, for unchecked compilation: rows and columns of loads are clamped to their counts, k in the
 // tile that may be cut; all other tiles lie below the split's end; stores are guarded; indices into
 // workgroup memory are lane numbers below the sizes of the arrays.
-//% set A_TILE = {"x": "a", "V": AV, "K_ROWS": AV == 4, "EXTENT": CFG.BN, "BK": CFG.BK, "threads": CFG.threads}
-//% set B_TILE = {"x": "b", "V": BV, "K_ROWS": BV == 4, "EXTENT": CFG.BM, "BK": CFG.BK, "threads": CFG.threads}
+//% set A_TILE = {"x": "a", "V": AV, "K_ROWS": AT, "EXTENT": CFG.BN, "BK": CFG.BK}
+//% set B_TILE = {"x": "b", "V": BV, "K_ROWS": BT, "EXTENT": CFG.BM, "BK": CFG.BK}
 var<workgroup> a_tile: array<array<vec4<u32>, ${CFG.BN // 4}>, ${CFG.BK}>;
 var<workgroup> b_tile: array<array<vec4<u32>, ${CFG.BM // 4}>, ${CFG.BK}>;
 ${packed.functions(S)}
@@ -93,8 +99,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   ${split_k.k_range("(batch / p.split_batches)")}
   let tiles = (k_count + ${4 * CFG.BK - 1}u) / ${4 * CFG.BK}u;
 
-  let a_start = a_batch(batch) + k_first${" * p.a_cs" if AV == 1 else " * p.a_rs" if AV == 4 else " / 8u"};
-  let b_start = b_batch(batch) + k_first${" * p.b_cs" if BV == 1 else " * p.b_rs" if BV == 4 else " / 8u"};
+  let a_start = a_batch(batch) + k_first${" * p.a_rs" if AT else " * p.a_cs" if AV == 1 else " / 4u"};
+  let b_start = b_batch(batch) + k_first${" * p.b_rs" if BT else " * p.b_cs" if BV == 1 else " / 4u"};
   ${packed_loader.init(A_TILE, "col0", "p.cols")}
   ${packed_loader.init(B_TILE, "row0", "p.rows")}
   ${packed_loader.load_last(A_TILE, "(tiles - 1u)")}

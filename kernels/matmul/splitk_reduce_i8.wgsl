@@ -6,9 +6,9 @@
 // pick.D = "dtype(dst)"
 // pick.WG = "256"
 // inputs.partials = { dtype = "i32", index = false, doc = "(splits, elements of dst)" }
-// inputs.a_scale = { dtype = "f32", optional = true, when = "D != 'i32'" }
-// inputs.b_scale = { dtype = "f32", optional = true, when = "D != 'i32'" }
-// inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, when = "D != 'i32'" }
+// inputs.a_scale = { dtype = "f32", optional = true }
+// inputs.b_scale = { dtype = "f32", optional = true }
+// inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true }
 // outputs.dst = { dtype = "D" }
 // iterate = "nd"
 // params.splits = { type = "u32" }

@@ -7,14 +7,13 @@
 //
 // `t` describes the tiles of one operand:
 //   x        its name: the macros read `<x>_mem`, `<x>_start` (index of the first k), `p.<x>_rs`, ...
-//   V        bytes of one load along k: 8, or 1 for any strides
-//   K_ROWS   k is the operand's row: loads are words of four rows at one k
+//   V        bytes of one load: 4, or 1 for any strides
+//   K_ROWS   k is the operand's row and words run across it (V is 4 then), not along k
 //   EXTENT   rows of the operand in a tile
 //   BK       words of k in a tile
-//   threads  invocations of the workgroup
+// There are as many invocations as groups of rows and words of k in a tile.
 
 // Where this invocation loads from. `first`: the tile's first row of the operand; `count`: its rows.
-// Eight neighbours take eight groups of rows, as in the loader of floats.
 //% macro init(t, first, count)
 //% set x = t.x
 //% if t.K_ROWS
@@ -23,15 +22,11 @@
   let ${x}_k = li / ${across}u;
   let ${x}_from = ${x}_start + min(${first} / 4u + ${x}_i, ${count} / 4u - 1u);
 //% else
-//% set chunks = t.BK // (2 if t.V == 8 else 1)
-//% set groups = t.threads // chunks
-//% set low = 8 if groups >= 8 else groups
-  let ${x}_k = (li / ${low}u) % ${chunks}u;
-  let ${x}_i = li % ${low}u + (li / ${low * chunks}u) * ${low}u;
-//% for u in range(t.EXTENT // 4 // groups)
+  // Eight neighbours take eight groups of rows, so that their stores meet different banks.
+  let ${x}_k = (li / 8u) % ${t.BK}u;
+  let ${x}_i = li % 8u + (li / ${8 * t.BK}u) * 8u;
 //% for i in range(4)
-  let ${x}_from${u}${i} = ${x}_at(${x}_start, min(${first} + (${x}_i + ${u * groups}u) * 4u + ${i}u, ${count} - 1u), 0u);
-//% endfor
+  let ${x}_from${i} = ${x}_at(${x}_start, min(${first} + ${x}_i * 4u + ${i}u, ${count} - 1u), 0u);
 //% endfor
 //% endif
 //% endmacro
@@ -39,89 +34,49 @@
 // Loads the last tile along k, number `tile`: zeros from `k_count` on.
 //% macro load_last(t, tile)
 //% set x = t.x
+  let ${x}_at_k = (${tile} * ${t.BK}u + ${x}_k) * 4u;
 //% if t.K_ROWS
-//% set per = t.threads // (t.EXTENT // 4)
-//% for u in range(t.BK // per)
-  let ${x}_at${u} = vec4<u32>((${tile} * ${t.BK}u + ${x}_k + ${u * per}u) * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
-  let ${x}_near${u} = vec4<u32>(${x}_from) + min(${x}_at${u}, vec4<u32>(k_count - 1u)) * p.${x}_rs;
-  let ${x}_h${u} = vec4<u32>(${x}_mem[${x}_near${u}.x], ${x}_mem[${x}_near${u}.y], ${x}_mem[${x}_near${u}.z], ${x}_mem[${x}_near${u}.w]);
-//% endfor
-//% for u in range(t.BK // per)
-  var ${x}_v${u} = select(vec4<u32>(), ${x}_h${u}, ${x}_at${u} < vec4<u32>(k_count));
-//% endfor
+  let ${x}_ks = vec4<u32>(${x}_at_k) + vec4<u32>(0u, 1u, 2u, 3u);
+  let ${x}_near = vec4<u32>(${x}_from) + min(${x}_ks, vec4<u32>(k_count - 1u)) * p.${x}_rs;
+  let ${x}_h = vec4<u32>(${x}_mem[${x}_near.x], ${x}_mem[${x}_near.y], ${x}_mem[${x}_near.z], ${x}_mem[${x}_near.w]);
+  var ${x}_v = select(vec4<u32>(), ${x}_h, ${x}_ks < vec4<u32>(k_count));
   var ${x}_pos = ${x}_from + ${x}_k * 4u * p.${x}_rs;
 //% else
-//% set words = 2 if t.V == 8 else 1
-//% set groups = t.threads // (t.BK // words)
-  let ${x}_at = (${tile} * ${t.BK}u + ${x}_k * ${words}u) * 4u;
-//% if t.V == 8
-  let ${x}_keep = vec2<u32>(bytes_before(${x}_at, k_count), bytes_before(${x}_at + 4u, k_count));
-  let ${x}_near = min(${x}_at / 8u, (k_count + 7u) / 8u - 1u);
-//% else
-  let ${x}_keep = bytes_before(${x}_at, k_count);
+//% if t.V == 4
+  let ${x}_near = min(${x}_at_k, k_count - 1u) / 4u;
 //% endif
-//% for u in range(t.EXTENT // 4 // groups)
+  let ${x}_h = vec4<u32>(
 //% for i in range(4)
-//% if t.V == 8
-  var ${x}_v${u}${i} = ${x}_mem[${x}_from${u}${i} + ${x}_near];
+//% if t.V == 4
+    ${x}_mem[${x}_from${i} + ${x}_near],
 //% else
-  var ${x}_v${u}${i} = ${x}_word(${x}_from${u}${i}, ${x}_at, k_count - 1u);
+    ${x}_word(${x}_from${i}, ${x}_at_k, k_count - 1u),
 //% endif
 //% endfor
-//% endfor
-//% for u in range(t.EXTENT // 4 // groups)
-//% for i in range(4)
-  ${x}_v${u}${i} &= ${x}_keep;
-//% endfor
-//% endfor
-  var ${x}_pos = ${x}_k${"" if t.V == 8 else " * 4u"};
+  );
+  var ${x}_v = ${x}_h & vec4<u32>(bytes_before(${x}_at_k, k_count));
+  var ${x}_pos = ${x}_k${"" if t.V == 4 else " * 4u"};
 //% endif
 //% endmacro
 
 // Loads the next whole tile, from the first one on.
 //% macro load_next(t)
 //% set x = t.x
+      ${x}_v = vec4<u32>(
+//% for i in range(4)
 //% if t.K_ROWS
-//% set per = t.threads // (t.EXTENT // 4)
-//% for u in range(t.BK // per)
-      ${x}_v${u} = vec4<u32>(
-//% for e in range(4)
-        ${x}_mem[${x}_pos + ${4 * u * per + e}u * p.${x}_rs],
+        ${x}_mem[${x}_pos + ${i}u * p.${x}_rs],
+//% elif t.V == 4
+        ${x}_mem[${x}_from${i} + ${x}_pos],
+//% else
+        ${x}_word(${x}_from${i}, ${x}_pos, k_count - 1u),
+//% endif
 //% endfor
       );
-//% endfor
-      ${x}_pos += ${4 * t.BK}u * p.${x}_rs;
-//% else
-//% set groups = t.threads // (t.BK // (2 if t.V == 8 else 1))
-//% for u in range(t.EXTENT // 4 // groups)
-//% for i in range(4)
-//% if t.V == 8
-      ${x}_v${u}${i} = ${x}_mem[${x}_from${u}${i} + ${x}_pos];
-//% else
-      ${x}_v${u}${i} = ${x}_word(${x}_from${u}${i}, ${x}_pos, k_count - 1u);
-//% endif
-//% endfor
-//% endfor
-      ${x}_pos += ${t.BK // 2 if t.V == 8 else 4 * t.BK}u;
-//% endif
+      ${x}_pos += ${t.BK if t.V == 4 and not t.K_ROWS else 4 * t.BK}u${" * p." ~ x ~ "_rs" if t.K_ROWS else ""};
 //% endmacro
 
 // Stores the loaded tile to workgroup memory.
 //% macro store_stage(t)
-//% set x = t.x
-//% if t.K_ROWS
-//% set per = t.threads // (t.EXTENT // 4)
-//% for u in range(t.BK // per)
-    ${x}_tile[${x}_k + ${u * per}u][${x}_i] = transpose4(${x}_v${u});
-//% endfor
-//% else
-//% set words = 2 if t.V == 8 else 1
-//% set groups = t.threads // (t.BK // words)
-//% for u in range(t.EXTENT // 4 // groups)
-//% for j in range(words)
-//% set at = "[" ~ j ~ "]" if t.V == 8 else ""
-    ${x}_tile[${x}_k * ${words}u + ${j}u][${x}_i + ${u * groups}u] = vec4<u32>(${x}_v${u}0${at}, ${x}_v${u}1${at}, ${x}_v${u}2${at}, ${x}_v${u}3${at});
-//% endfor
-//% endfor
-//% endif
+    ${t.x}_tile[${t.x}_k][${t.x}_i] = ${"transpose4(" ~ t.x ~ "_v)" if t.K_ROWS else t.x ~ "_v"};
 //% endmacro

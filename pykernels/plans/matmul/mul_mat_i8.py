@@ -19,6 +19,7 @@ from .select_i8 import (
     BYTES,
     GEMV,
     HELD,
+    NARROW,
     PACKED,
     ROWS_RUN,
     TILES,
@@ -26,6 +27,7 @@ from .select_i8 import (
     WORDS,
     choose,
     gemv_load,
+    in_words,
     lanes,
     tile_load,
 )
@@ -148,8 +150,7 @@ def _steps(caps: Caps, scratch: Scratch, views: Views) -> list[Step]:
     s = _shape(views)
     if s.depth == 0:
         return [_reduce(caps, scratch.empty((1,), "int32"), views, 0)]
-    narrow = max(c.ROWS for c in HELD.values())
-    if min(s.rows, s.cols) <= narrow and s.rows > s.cols:
+    if min(s.rows, s.cols) <= NARROW and s.rows > s.cols:
         views = _swapped(views)
         s = _shape(views)
     body, splits = choose(caps, s)
@@ -169,9 +170,9 @@ def _gemv(caps: Caps, scratch: Scratch, views: Views, s: GemmShape, splits: int)
     """Up to eight rows of one operand: the other one is read once."""
     load = gemv_load(views["a"])
     a = transposed(views["a"]) if load == ROWS_RUN else views["a"]
-    b, before = views["b"], []
-    words = VECTOR if load == VECTOR else ROWS_RUN
-    if not (b.vectorizable(words) or (words == ROWS_RUN and _in_words(b))):
+    b = views["b"]
+    before: list[Step] = []
+    if not (b.vectorizable(VECTOR) if load == WORDS else in_words(b)):
         b, before = _packed(caps, scratch, b)
     run = load == ROWS_RUN or (load == BYTES and not s.along_k)
     s = s._replace(along_k=not run)
@@ -181,23 +182,18 @@ def _gemv(caps: Caps, scratch: Scratch, views: Views, s: GemmShape, splits: int)
     out, own, after = _target(caps, scratch, views, k)
     step = gemv_i8.step(
         caps, _spread(a, out), _spread(b, out), own.get("a_scale"), own.get("b_scale"),
-        own.get("bias"), out, AV=load, HELD=held, depth=s.depth, split_depth=k.depth,
+        own.get("bias"), out, AV={BYTES: 1, ROWS_RUN: 4, WORDS: VECTOR}[load], HELD=held, depth=s.depth, split_depth=k.depth,
         split_batches=s.batches, across=cdiv(s.cols, HELD[held].threads * 4 >> bits),
         lane_bits=bits, rows_run=int(run),
     )  # fmt: skip
     return [*before, step, *after]
 
 
-def _in_words(v: View) -> bool:
-    """May k be read in words, of which the last one may hold less than four?"""
-    return contiguous_rows(v) and v.aligned(4, range(v.ndim - 1))
-
-
 def _tiled(
     caps: Caps, scratch: Scratch, views: Views, s: GemmShape, body: str, splits: int
 ) -> list[Step]:
     own = TILES[body]
-    loads: dict[str, int] = {}
+    loads: dict[str, str] = {}
     operands: Views = {}
     before: list[Step] = []
     for name in ("a", "b"):
@@ -215,7 +211,8 @@ def _tiled(
     step = mul_mat_i8.step(
         caps, _spread(operands["a"], out), _spread(operands["b"], out), given.get("a_scale"),
         given.get("b_scale"), given.get("bias"), out,
-        TILE=tile, AV=loads["a"], BV=loads["b"],
+        TILE=tile, AV=1 if loads["a"] == BYTES else 4, AT=loads["a"] == ROWS_RUN,
+        BV=1 if loads["b"] == BYTES else 4, BT=loads["b"] == ROWS_RUN,
         DV=4 if tile == "64" and out.vectorizable(4) else 1,
         depth=s.depth, split_depth=k.depth, split_batches=s.batches,
         across=cdiv(s.cols, own.BN), down=cdiv(s.rows, own.BM),
@@ -235,9 +232,7 @@ def _packed(caps: Caps, scratch: Scratch, v: View) -> tuple[View, list[Step]]:
     return copy.with_layout((*v.shape[:-2], *shape[-2:]), (*strides, *copy.strides[-2:])), steps
 
 
-def _target(
-    caps: Caps, scratch: Scratch, views: Views, k: Split
-) -> tuple[View, Views, list[Step]]:
+def _target(caps: Caps, scratch: Scratch, views: Views, k: Split) -> tuple[View, Views, list[Step]]:
     """Where the sums go, with what is applied to them there: to dst, or to scratch, with the step
     that adds the splits and finishes them."""
     if k.splits == 1:

@@ -133,9 +133,7 @@ def check(
         raise ShapeError(f"[{op}] dst must have shape {want} but has shape {dst.shape}")
     for name, extra in (("bias", bias), ("residual", residual)):
         if extra is not None and not _broadcasts(extra.shape, want):
-            raise ShapeError(
-                f"[{op}] {name} must broadcast to {want} but has shape {extra.shape}"
-            )
+            raise ShapeError(f"[{op}] {name} must broadcast to {want} but has shape {extra.shape}")
 
 
 def _broadcasts(shape: Ints, target: Ints) -> bool:

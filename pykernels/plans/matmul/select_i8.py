@@ -12,12 +12,12 @@ from pykernels.plans.cost import copy_seconds
 from pykernels.plans.limits import fits_tile
 from pykernels.tuning import Tuning
 
-from .product import transposed
+from .product import contiguous_rows, transposed
 from .select import GemmShape, gemv_splits, k_splits, lane_bits
 
 __all__ = [
-    "BYTES", "GEMV", "HELD", "NARROW", "PACKED", "ROWS_RUN", "TILES", "WORDS", "Int8Choice",
-    "choose", "gemv_load", "lanes", "tile_load",
+    "BYTES", "GEMV", "HELD", "NARROW", "PACKED", "ROWS_RUN", "TILES", "VECTOR", "WORDS",
+    "Int8Choice", "choose", "gemv_load", "in_words", "lanes", "tile_load",
 ]  # fmt: skip
 
 GEMV = "gemv_i8"
@@ -27,9 +27,9 @@ TILES: dict[str, mul_mat_i8.Config] = {
 }
 HELD = gemv_i8.CONFIGS
 NARROW = max(c.ROWS for c in HELD.values())
-# How an operand is loaded: bytes of one load, along k but for ROWS_RUN; PACKED: copied first, so that
-# it can be in words.
-PACKED, BYTES, ROWS_RUN, WORDS = 0, 1, 4, 8
+# How an operand is loaded: byte by byte, in words along k, or in words of rows that run along memory.
+# PACKED: copied first, so that k is in words.
+BYTES, WORDS, ROWS_RUN, PACKED = "bytes", "words", "rows", "packed"
 VECTOR = 16  # of gemv_i8, along k
 
 
@@ -67,13 +67,13 @@ def _splits(t: Tuning, s: GemmShape, name: str) -> int:
     return k_splits(_groups(s, name), s.depth, own.shortest, own.busy)
 
 
-def tile_load(t: Tuning, s: GemmShape, body: str, v: View) -> int:
+def tile_load(t: Tuning, s: GemmShape, body: str, v: View) -> str:
     """How a tile of this body loads an operand."""
     own = t.matmul.mul_mat_i8
-    if v.vectorizable(WORDS):
+    if in_words(v):
         return WORDS
     large = body == "mul_mat_i8/64"
-    if large and not transposed(v).vectorizable(ROWS_RUN):
+    if large and not transposed(v).vectorizable(4):
         return PACKED
     seconds = 2 * s.batches * s.rows * s.cols * s.depth / own.rate
     slower = seconds * (own.rows_run if large else own.bytes)
@@ -81,11 +81,16 @@ def tile_load(t: Tuning, s: GemmShape, body: str, v: View) -> int:
     return PACKED if copy < slower else ROWS_RUN if large else BYTES
 
 
-def gemv_load(v: View) -> int:
-    """How gemv_i8 loads its large operand."""
+def gemv_load(v: View) -> str:
+    """How gemv_i8 loads its large operand; WORDS are those of a whole vector."""
     if v.vectorizable(VECTOR):
-        return VECTOR
-    return ROWS_RUN if transposed(v).vectorizable(ROWS_RUN) else BYTES
+        return WORDS
+    return ROWS_RUN if transposed(v).vectorizable(4) else BYTES
+
+
+def in_words(v: View) -> bool:
+    """May k be read in words, of which the last one may hold less than four?"""
+    return contiguous_rows(v) and v.aligned(4, range(v.ndim - 1))
 
 
 def lanes(t: Tuning, s: GemmShape) -> int:
