@@ -71,7 +71,7 @@ def _of_one(
 
 @reads("a", "b", "a_scale", "b_scale")
 def mul_mat_i8(call: Taped) -> None:
-    """dst[n, m] = a_scale[m] b_scale[n] sum_k a[m, k] b[n, k] + bias[n, m]; a and b are integers."""
+    """dst[n, m] = a_scale[m] b_scale[n] sum_k a[m, k] b[n, k] + bias[n, m], of integers a and b."""
     dy = call.dy()
     call.give("bias", dy)
     for name, other, axis in (("a_scale", "b_scale", -2), ("b_scale", "a_scale", -1)):

@@ -86,7 +86,7 @@ def mul_mat_i8(
     Float64 holds the sums of any K below 2^37.
     """
     wide = np.swapaxes(_repeat(a, b).astype(np.float64), -1, -2)
-    sums = np.matmul(b.astype(np.float64), wide).astype(np.int64).astype(np.int32)
+    sums: Array = np.matmul(b.astype(np.float64), wide).astype(np.int64).astype(np.int32)
     if a_scale is None and b_scale is None and bias is None:
         return sums
     out = sums.astype(np.float64)
@@ -94,7 +94,7 @@ def mul_mat_i8(
         out = out * np.atleast_1d(a_scale).astype(np.float64)[..., None, :]
     if b_scale is not None:
         out = out * np.atleast_1d(b_scale).astype(np.float64)[..., None]
-    return out if bias is None else out + bias.astype(np.float64)
+    return np.asarray(out if bias is None else out + bias.astype(np.float64))
 
 
 def mul_mat_i8_budget(

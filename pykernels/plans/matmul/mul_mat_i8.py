@@ -182,8 +182,9 @@ def _gemv(caps: Caps, scratch: Scratch, views: Views, s: GemmShape, splits: int)
     out, own, after = _target(caps, scratch, views, k)
     step = gemv_i8.step(
         caps, _spread(a, out), _spread(b, out), own.get("a_scale"), own.get("b_scale"),
-        own.get("bias"), out, AV={BYTES: 1, ROWS_RUN: 4, WORDS: VECTOR}[load], HELD=held, depth=s.depth, split_depth=k.depth,
-        split_batches=s.batches, across=cdiv(s.cols, HELD[held].threads * 4 >> bits),
+        own.get("bias"), out, AV={BYTES: 1, ROWS_RUN: 4, WORDS: VECTOR}[load], HELD=held,
+        depth=s.depth, split_depth=k.depth, split_batches=s.batches,
+        across=cdiv(s.cols, HELD[held].threads * 4 >> bits),
         lane_bits=bits, rows_run=int(run),
     )  # fmt: skip
     return [*before, step, *after]

@@ -27,8 +27,8 @@ TILES: dict[str, mul_mat_i8.Config] = {
 }
 HELD = gemv_i8.CONFIGS
 NARROW = max(c.ROWS for c in HELD.values())
-# How an operand is loaded: byte by byte, in words along k, or in words of rows that run along memory.
-# PACKED: copied first, so that k is in words.
+# How an operand is loaded: byte by byte, in words along k, or in words of rows that run along
+# memory. PACKED: copied first, so that k is in words.
 BYTES, WORDS, ROWS_RUN, PACKED = "bytes", "words", "rows", "packed"
 VECTOR = 16  # of gemv_i8, along k
 

@@ -1,4 +1,4 @@
-"""Products of bytes in one case, each checked against the reference: what tests of mul_mat_i8 share."""
+"""Products of bytes in one case, each checked against the reference."""
 
 from __future__ import annotations
 

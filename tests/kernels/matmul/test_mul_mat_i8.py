@@ -28,7 +28,7 @@ from pykernels.plans.matmul.select_i8 import (
     tile_load,
 )
 from pykernels.tuning import named
-from tests.harness import Form, assert_same_bits, caps, forms, random_form
+from tests.harness import Form, caps, forms, random_form
 from tests.kernels.matmul.int8_calls import I8, KINDS, OUTS, U8, Int8Calls
 
 gpu = pytest.mark.gpu
@@ -104,7 +104,7 @@ def test_extremes_and_wraps(dev: pk.Device, kind: str) -> None:
 
 @gpu
 def test_factors_of_any_size(dev: pk.Device) -> None:
-    """Tiny and huge factors, and what they cancel to; zeros, infinities and NaN stay in their row."""
+    """Tiny and huge factors, and what they cancel to; zeros, infinities and NaN stay in a row."""
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-128, 128, s).astype(I8) for s in ((20, 40), (12, 40)))
     rows = rng.normal(0, 1, 20).astype(np.float32) * np.float32(1e-30)
