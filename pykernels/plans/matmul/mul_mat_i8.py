@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from pykernels._generated.bodies import gemv_i8, mul_mat_i8, splitk_reduce_i8
 from pykernels.errors import DTypeError, ShapeError
-from pykernels.layout import Ints, Tiles, View, expands_to, merge_axes
+from pykernels.layout import Ints, Tiles, View, merge_axes
 from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.bindings import in_parts, whole
 from pykernels.plans.copy import cpy
 from pykernels.plans.cost import Split, split_k
 from pykernels.plans.parts import Part, in_levels
 
-from .product import aligned, check, contiguous_rows, runs_along_k, transposed, unique
+from .product import aligned, broadcasts, check, contiguous_rows, runs_along_k, transposed, unique
 from .select import GemmShape
 from .select_i8 import (
     BYTES,
@@ -34,9 +35,10 @@ from .select_i8 import (
 
 __all__ = ["choose", "plan"]
 
-# The views of a product by name: a, b, dst, and those given of a_scale, b_scale and bias, which
-# repeat to dst. All have the leading axes of dst.
-Views = dict[str, View]
+if TYPE_CHECKING:
+    # The views of a product by name: a, b, dst, and those given of a_scale, b_scale and bias, which
+    # repeat to dst. All have the leading axes of dst.
+    Views = dict[str, View]
 
 
 def plan(
@@ -84,7 +86,7 @@ def _repeated(name: str, v: View | None, shape: Ints, dst: View, axis: int) -> V
     """A scale over dst, along whose `axis` it repeats."""
     if v is None:
         return None
-    if not expands_to(v.shape, shape):
+    if not broadcasts(v.shape, shape):
         raise ShapeError(f"[mul_mat_i8] {name} must broadcast to {shape} but has shape {v.shape}")
     full = v.broadcast_to(shape)
     if axis == -1:

@@ -12,7 +12,7 @@ from pykernels.layout import Ints, Tiles, View, merge_axes
 from .select import GemmShape
 
 __all__ = [
-    "Product", "aligned", "by_batch", "check", "contiguous_rows", "folded", "levels", "rows_of",
+    "Product", "aligned", "broadcasts", "by_batch", "check", "contiguous_rows", "folded", "levels", "rows_of",
     "runs_along_k", "transposed", "unique",
 ]  # fmt: skip
 
@@ -132,11 +132,12 @@ def check(
     if dst.shape != want:
         raise ShapeError(f"[{op}] dst must have shape {want} but has shape {dst.shape}")
     for name, extra in (("bias", bias), ("residual", residual)):
-        if extra is not None and not _broadcasts(extra.shape, want):
+        if extra is not None and not broadcasts(extra.shape, want):
             raise ShapeError(f"[{op}] {name} must broadcast to {want} but has shape {extra.shape}")
 
 
-def _broadcasts(shape: Ints, target: Ints) -> bool:
+def broadcasts(shape: Ints, target: Ints) -> bool:
+    """By numpy's rule, to this very shape?"""
     return len(shape) <= len(target) and all(
         n in (1, m) for n, m in zip(shape[::-1], target[::-1], strict=False)
     )

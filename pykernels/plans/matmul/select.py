@@ -9,8 +9,7 @@ from pykernels._generated.bodies import gemm_tile, gemv, mul_mat, splitk_reduce
 from pykernels.plan import Caps, cdiv, forced
 from pykernels.plans.cost import product_seconds, splitk_seconds, waves
 from pykernels.plans.limits import fits_tile
-from pykernels.tuning import Tuning
-from pykernels.tuning.schema import Gemv
+from pykernels.tuning import Gemv, Tuning
 
 from . import select_mma as mma
 
