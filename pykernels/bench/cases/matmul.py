@@ -73,6 +73,10 @@ def mul_mat_i8(
     shape: tuple[int, ...] = (4096, 4096, 4096), dtype: str = "int8", out: str = "int32"
 ) -> Case:
     """The same of bytes; to floats with a factor for each row of a and b."""
+    if dtype not in ("int8", "uint8"):  # a command that names no dtype asks for float32
+        dtype, out = "int8", "int32"
+    if out == dtype:
+        out = "int32"
     *lead, n, m, _ = shape
     case = mul_mat(shape, dtype, out)
     if out == "int32":

@@ -12,8 +12,8 @@ from pykernels.layout import Ints, Tiles, View, merge_axes
 from .select import GemmShape
 
 __all__ = [
-    "Product", "aligned", "broadcasts", "by_batch", "check", "contiguous_rows", "folded", "levels", "rows_of",
-    "runs_along_k", "transposed", "unique",
+    "Product", "aligned", "broadcasts", "by_batch", "check", "contiguous_rows", "folded", "levels",
+    "rows_of", "runs_along_k", "transposed", "unique",
 ]  # fmt: skip
 
 
