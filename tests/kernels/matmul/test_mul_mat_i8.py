@@ -152,16 +152,16 @@ def test_shapes_of_factors_and_bias(dev: pk.Device, body: str, splits: int) -> N
 
 @gpu
 @pytest.mark.sample
-@pytest.mark.parametrize("splits", (2, 5, 64))
-def test_splits_of_k(dev: pk.Device, splits: int) -> None:
-    for body in (*TILES, "gemv_i8"):
+@pytest.mark.parametrize("body", (*TILES, "gemv_i8"))
+def test_splits_of_k(dev: pk.Device, body: str) -> None:
+    n = 4 if body == "gemv_i8" else 20
+    for splits in (2, 5, 64):
         calls = Int8Calls(dev)
-        n = 4 if body == "gemv_i8" else 20
         for k, form in itertools.product((16, 17, 130, 1000), (K_FORM, ROWS_FORM)):
             calls.add((40, k), (n, k), a_form=form, b_form=form)
-            calls.add((3, 36, k), (3, n, k), U8, "float16")
+            calls.add((3, 36, k), (3, n, k), out="float16", a_form=replace(form, order=()))
         with force(dev, Int8Choice(body, splits)):
-            calls.check(body)
+            calls.check(f"{splits} splits")
 
 
 @gpu
@@ -267,12 +267,10 @@ def test_without_native_halves_and_in_one_buffer(dev: pk.Device) -> None:
 
 
 @gpu
-def test_many_workgroups(dev: pk.Device) -> None:
-    """A grid that is folded: as few as 60 workgroups along x."""
+def test_a_folded_grid(dev: pk.Device) -> None:
     calls = Int8Calls(dev)
-    calls.add((40, 16), (90, 33, 16))
-    calls.add((2000, 8), (90, 2, 8))
-    with caps(dev, max_groups=60):
+    calls.add((40, 16), (33, 16))
+    with caps(dev, max_groups=2):
         calls.check()
 
 
