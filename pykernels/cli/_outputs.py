@@ -184,6 +184,7 @@ _SHAPES: dict[str, Callable[[Shapes, Options], dict[str, Shape]]] = {
     "get_rows": _get_rows,
     "im2col": _im2col,
     "mul_mat": _mul_mat,
+    "mul_mat_i8": _mul_mat,
     "nll_loss": _loss,
     "nonzero_offsets": _nonzero_offsets,
     "rms_norm_backward": _norm_of_rows,

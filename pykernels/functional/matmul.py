@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
-import numpy as np
-
 from pykernels._generated.kernels.mul_mat import KERNEL
 from pykernels._generated.ops import Activation
 from pykernels.arrays import Array, Call, Known
 from pykernels.device import Tensor
 from pykernels.dtypes import DTypeName
-from pykernels.errors import DTypeError, ShapeError
+from pykernels.errors import ArgumentError, DTypeError
 from pykernels.kernels import mul_mat
 from pykernels.scalars import real
+
+from ._products import matrices, product_shape, spread
+from .matmul_i8 import integer_matmul, is_bytes
 
 __all__ = ["matmul"]
 
@@ -22,7 +23,6 @@ Precision: TypeAlias = Literal["fast"]
 
 _MATMUL = replace(KERNEL, name="matmul")
 _known: Known = {}
-_CORE = "with core signature (n?,k),(k,m?)->(n?,m?)"
 
 
 def matmul(
@@ -41,10 +41,13 @@ def matmul(
     (..., n, k) and (..., k, m) give (..., n, m); leading axes broadcast; an operand of one axis is
     a vector and its axis is not in the result. Sums are f32 whatever the operands are, and no
     operand is rounded; any strides will do (large products may pack an operand in scratch memory).
+    Two operands of int8, or two of uint8, give their exact product in int32, which wraps modulo
+    2^32 (numpy would wrap to the dtype of the operands); `scaled_matmul` makes floats of it.
 
     Args:
-        a: Tensor or numpy array, float32 or float16, one axis or more.
-        b: Tensor or numpy array, float32 or float16, one axis or more.
+        a: Tensor or numpy array, float32 or float16, one axis or more; int8 or uint8.
+        b: Tensor or numpy array, float32 or float16, one axis or more; of a's dtype if that is
+            int8 or uint8.
         bias: float32 or float16, added to the scaled sums; broadcast to the result's shape.
         residual: As bias: a second one, such as what the product is an update of. May be out.
         scale: Factor of the sums.
@@ -57,7 +60,7 @@ def matmul(
             256 from 4096 on; those sums must stay below 65,504 as well. Measured errors, on numbers
             between 0 and 1: at most 3e-3 of sum|a||b|, 6e-4 on average.
         out: The Tensor to write to, float32 or float16; None makes one, float16 if both operands
-            are, else float32.
+            are, else float32. Of bytes int32.
 
     Returns:
         A numpy array if all arguments are numpy arrays, else a Tensor.
@@ -89,52 +92,27 @@ def matmul(
                 activation=activation, precision=precision,
             )  # fmt: skip
             return result
+    if is_bytes(a) and is_bytes(b):
+        others = (bias, residual, activation, precision)
+        if scale != 1.0 or any(option is not None for option in others):
+            raise ArgumentError(
+                "[matmul] bias, residual, scale, activation and precision need float operands but "
+                f"a is {a.dtype}: scaled_matmul has factors and a bias"
+            )
+        return integer_matmul(a, b, out)
     call = Call(_MATMUL, a, b, bias, residual, out=out)
     left, right = call.tensor("a", a), call.tensor("b", b)
     extra = {"bias": call.tensor("bias", bias), "residual": call.tensor("residual", residual)}
-    lead, tail = _shape(left, right)
+    lead, tail = product_shape("matmul", left, right)
     result = call.out((*lead, *tail), _dtype(left, right, out))
     rows, cols = left.ndim > 1, right.ndim > 1
-    added, more = (_spread(name, t, result.shape, rows, cols) for name, t in extra.items())
-    matrix_a = left if rows else left[None, :]
-    matrix_b = right if cols else right[:, None]
-    lead_b = range(matrix_b.ndim - 2)
-    columns_b = matrix_b.transpose(*lead_b, matrix_b.ndim - 1, matrix_b.ndim - 2)
-    views = (
-        columns_b.broadcast_to((*lead, *columns_b.shape[-2:])),
-        matrix_a.broadcast_to((*lead, *matrix_a.shape[-2:])),
-        _with_axes(result, rows, cols),
-    )
+    added, more = (spread("matmul", name, t, result.shape, rows, cols) for name, t in extra.items())
+    views = matrices(left, right, result, lead)
     mul_mat(
         *views, bias=added, residual=more, scale=scale, activation=activation, precision=precision
     )
     call.remember(_known, result, *views, added, more)
     return call.leave(result)
-
-
-def _shape(left: Tensor, right: Tensor) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The result's batch axes, and its rows and columns."""
-    for number, t in enumerate((left, right)):
-        if t.ndim == 0:
-            raise ShapeError(
-                f"[matmul] operand {number} ({'ab'[number]}) does not have enough dimensions (has "
-                f"0, {_CORE} requires 1)"
-            )
-    cols = right.ndim > 1
-    depth = right.shape[-2] if cols else right.shape[0]
-    if left.shape[-1] != depth:
-        raise ShapeError(
-            f"[matmul] the last axis of a and the {'second last' if cols else 'only'} axis of b "
-            f"must have one size but a has shape {left.shape} and b has shape {right.shape}"
-        )
-    try:
-        lead = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
-    except ValueError:
-        raise ShapeError(
-            f"[matmul] operands could not be broadcast together: a has shape {left.shape}, b has "
-            f"shape {right.shape}"
-        ) from None
-    return lead, left.shape[-2:-1] + (right.shape[-1:] if cols else ())
 
 
 def _dtype(left: Tensor, right: Tensor, out: Tensor | None) -> DTypeName:
@@ -143,24 +121,3 @@ def _dtype(left: Tensor, right: Tensor, out: Tensor | None) -> DTypeName:
     if out.dtype not in ("float32", "float16"):
         raise DTypeError(f"[matmul] out must be float32 or float16 but is {out.dtype}")
     return out.dtype
-
-
-def _spread(
-    name: str, t: Tensor | None, shape: tuple[int, ...], rows: bool, cols: bool
-) -> Tensor | None:
-    """What is added, over the result with the axes that vectors left out."""
-    if t is None:
-        return None
-    try:
-        return _with_axes(t.broadcast_to(shape), rows, cols)
-    except ValueError:
-        raise ShapeError(
-            f"[matmul] {name} must broadcast to {shape} but has shape {t.shape}"
-        ) from None
-
-
-def _with_axes(t: Tensor, rows: bool, cols: bool) -> Tensor:
-    """A view with the axes that vectors left out."""
-    if not rows:
-        t = t[..., None, :] if cols else t[..., None]
-    return t if cols else t[..., None]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from pykernels import functional as F
 from pykernels import kernels
 from pykernels.functional.matmul import matmul
 from pykernels.tape import Taped, reads, reshaped
@@ -66,6 +67,19 @@ def _of_one(
     if call.wants("a"):
         found = products.plain(rows.T, b.reshape(-1, b.shape[-1]))
         call.give("a", found.reshape(_once(a, batch)), summed=batch)
+
+
+@reads("a", "b", "a_scale", "b_scale")
+def mul_mat_i8(call: Taped) -> None:
+    """dst[n, m] = a_scale[m] b_scale[n] sum_k a[m, k] b[n, k] + bias[n, m], of integers a and b."""
+    dy = call.dy()
+    call.give("bias", dy)
+    for name, other, axis in (("a_scale", "b_scale", -2), ("b_scale", "a_scale", -1)):
+        if call.wants(name):
+            products = dy.device.empty(call.shape("dst") or ())
+            factors: dict[str, Any] = {other: call.saved(other)}
+            kernels.mul_mat_i8(call.saved("a"), call.saved("b"), products, **factors)
+            call.give(name, F.sum(dy * products, axis=axis))
 
 
 class _Products:

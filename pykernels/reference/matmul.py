@@ -1,4 +1,4 @@
-"""mul_mat: the batched matrix product with an epilogue."""
+"""mul_mat: the batched matrix product with an epilogue; mul_mat_i8: of bytes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from .elementwise import OPS
 
-__all__ = ["activate", "mul_mat", "mul_mat_budget"]
+__all__ = ["activate", "mul_mat", "mul_mat_budget", "mul_mat_i8", "mul_mat_i8_budget"]
 
 Array = np.ndarray[Any, Any]
 
@@ -71,6 +71,46 @@ def mul_mat_budget(
         if activation != "relu":
             bound = bound + 16 * size
     return np.asarray(2.0**-23 * bound)
+
+
+def mul_mat_i8(
+    a: Array,
+    b: Array,
+    a_scale: Array | None = None,
+    b_scale: Array | None = None,
+    bias: Array | None = None,
+) -> Array:
+    """sum_k a[..., m, k] b[..., n, k], (..., n, m), modulo 2^32 as int32; or in float64 that times
+    a_scale[..., m] b_scale[..., n], plus bias, where one of these is given.
+
+    Float64 holds the sums of any K below 2^37.
+    """
+    wide = np.swapaxes(_repeat(a, b).astype(np.float64), -1, -2)
+    sums: Array = np.matmul(b.astype(np.float64), wide).astype(np.int64).astype(np.int32)
+    if a_scale is None and b_scale is None and bias is None:
+        return sums
+    out = sums.astype(np.float64)
+    if a_scale is not None:
+        out = out * np.atleast_1d(a_scale).astype(np.float64)[..., None, :]
+    if b_scale is not None:
+        out = out * np.atleast_1d(b_scale).astype(np.float64)[..., None]
+    return np.asarray(out if bias is None else out + bias.astype(np.float64))
+
+
+def mul_mat_i8_budget(
+    a: Array,
+    b: Array,
+    a_scale: Array | None = None,
+    b_scale: Array | None = None,
+    bias: Array | None = None,
+) -> Array:
+    """What rounding leaves of a scaled product: one unit of f32 for the integer as a float, halves
+    for each factor and for the sum with the bias; and what is flushed to 0 before a factor."""
+    scaled = np.abs(mul_mat_i8(a, b, a_scale, b_scale, np.zeros(1)))
+    bound = 2.0**-23 * 1.001 * (2 * scaled + (0 if bias is None else 0.5 * (scaled + np.abs(bias))))
+    largest = max([float(np.abs(v).max(initial=0)) for v in (a_scale, b_scale) if v is not None],
+                  default=0.0)  # fmt: skip
+    return np.asarray(bound + 2.0**-126 * (1 + largest))
 
 
 def _repeat(a: Array, b: Array) -> Array:

@@ -26,9 +26,9 @@ from typing import Any, NamedTuple
 from pykernels.errors import ArgumentError
 
 from ._read import matches, merged, typed
-from .schema import Tuning
+from .schema import Gemv, Tuning
 
-__all__ = ["TABLES", "Found", "Tuning", "as_data", "for_adapter", "load", "named"]
+__all__ = ["TABLES", "Found", "Gemv", "Tuning", "as_data", "for_adapter", "load", "named"]
 
 TABLES = ("generic-large", "generic-small", "nvidia-h200", "software")
 VARIABLE = "PYKERNELS_TUNING"

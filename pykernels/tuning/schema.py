@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["Attention", "Conv", "ConvBackwardWeight", "Copy", "Device", "Match", "Matmul",
+__all__ = ["Attention", "Conv", "ConvBackwardWeight", "Copy", "Device", "Gemv", "Match",
+           "Matmul",
            "Norm", "Reduction", "Softmax", "Tuning"]  # fmt: skip
 
 
@@ -93,14 +94,26 @@ class Reduce:
 
 
 @dataclass(frozen=True, eq=False)
+class Int8:
+    """mul_mat_i8: products of bytes."""
+
+    tiles: Mapping[str, Tile]
+    rate: float
+    rows_run: float  # share that loading an operand costs whose rows run along memory, not k
+    bytes: float  # and byte by byte
+
+
+@dataclass(frozen=True, eq=False)
 class Matmul:
-    bodies: tuple[str, ...]  # of "mul_mat/64", "gemm_tile"
+    bodies: tuple[str, ...]  # of "mul_mat/64", "gemm_tile", "mul_mat_i8/64"
     dispatch: float  # one more
     gemv: Gemv
     mul_mat: Mapping[str, Tile]
     gemm_tile: GemmTile
     gemm_mma: Mapping[str, GemmMma]
     splitk_reduce: Reduce
+    mul_mat_i8: Int8
+    gemv_i8: Gemv
 
 
 @dataclass(frozen=True, eq=False)

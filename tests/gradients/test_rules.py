@@ -362,6 +362,22 @@ def mul_mat_in_groups(rng: Rng) -> Example:
 
 
 @example
+def mul_mat_i8(rng: Rng) -> Example:
+    """Factors that repeat over a batch, and a bias; the operands are integers."""
+    a, b = (rng.integers(-9, 9, s).astype(np.int8) for s in ((3, 5), (2, 4, 5)))
+
+    def device(*t: Any) -> Any:
+        y = t[0].device.empty((2, 4, 3))
+        pk.kernels.mul_mat_i8(t[3], t[4], y, a_scale=t[0], b_scale=t[1], bias=t[2])
+        return y
+
+    return Example(
+        device, lambda *v: matmul_reference.mul_mat_i8(v[3], v[4], *v[:3]),
+        [normal(rng, 3), normal(rng, 2, 4), normal(rng, 4, 1)], others=[a, b],
+    )  # fmt: skip
+
+
+@example
 def matmul_of_repeated_elements(rng: Rng) -> Example:
     def shared(m: Any, x: Any) -> Any:
         return m.broadcast_to(x[:, :1], (2, 2, 3)), m.broadcast_to(x[:1], (2, 3, 3))

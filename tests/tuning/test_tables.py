@@ -20,6 +20,7 @@ from pykernels.plans.attention import select as attention
 from pykernels.plans.conv import select as conv
 from pykernels.plans.conv import select_weight
 from pykernels.plans.matmul import select as matmul
+from pykernels.plans.matmul import select_i8
 from pykernels.tuning import as_data, for_adapter, load, named
 
 LARGE = Caps(True, True, 32, 1024, 49152, 1 << 31, 65535, named("generic-large"))
@@ -66,6 +67,7 @@ def test_tables_name_the_bodies_that_there_are() -> None:
     assert {conv.tile_of(b) for b in conv.TILES_3X3} == set(t.conv.implicit_gemm_3x3)
     assert set(t.conv.conv2d_backward_weight.rates) == set(select_weight.TILES)
     assert {f"mul_mat/{k}" for k in t.matmul.mul_mat} | {"gemm_tile"} == set(matmul.TILES)
+    assert {f"mul_mat_i8/{k}" for k in t.matmul.mul_mat_i8.tiles} == set(select_i8.TILES)
     assert {
         f"attention_tile/{k}" for k in t.attention.attention_tile.waves
     } == {f"{tile}/{depth}" for tile, depth in attention.BLOCKS}  # fmt: skip
@@ -127,7 +129,8 @@ BAD = {
     "[gpu]": "there is no gpu; known here: device, matmul, conv, attention, softmax, copy",
     "[matmul.mul_mat.96]\nbusy = 1": "there is no matmul.mul_mat.96; known here: 32, 64",
     "[matmul]\nbodies = ['gemm']":
-        "matmul.bodies must be a list of some of 'mul_mat/64', 'gemm_tile' but is ['gemm']",
+        "matmul.bodies must be a list of some of 'mul_mat/64', 'gemm_tile', 'mul_mat_i8/64' but is "
+        "['gemm']",
     "[matmul.gemm_tile]\npartial_wave = [0.0, 0.5]":
         "matmul.gemm_tile.partial_wave must be a list of numbers from 0.0 to 1.0 but is [0.0, 0.5]",
     "[conv]\nfill = -1": "conv.fill must be an integer of at least 0 but is -1",

@@ -1,4 +1,4 @@
-"""mul_mat: products by shape, by dtypes, and by which operand lies transposed.
+"""mul_mat and mul_mat_i8: products by shape, by dtypes, and by which operand lies transposed.
 
 In ggml's terms: dst (n, m) from b (n, k) and a (m, k). An operand is called transposed where its k
 is not the axis that is contiguous in memory.
@@ -43,11 +43,15 @@ PRODUCTS = [
 MATRIX = ("4096", "8192", "2048", "1024", "4095", "llama-3-8b-down")
 # Shapes that are measured in other dtypes too.
 HALVES = ("4096", "llama-3-8b-down", "decode-4096", "decode-16384")
+BYTES = ("4096", "2048", "1024", "4095", "llama-3-8b-down", "64-tokens", "decode-4096",
+         "decode-16384", "decode-8")  # fmt: skip
+FACTORS = {"a_scale", "b_scale"}
 MAIN = {
     "mul_mat": (
         "f32-4096x4096x4096", "f32-4096x4096x4096-a_transposed", "f32-2048x2048x2048",
         "f32-512x4096x14336", "f32-1x16384x16384", "f16-4096x4096x4096",
     ),
+    "mul_mat_i8": ("i8>i32-4096x4096x4096", "i8>i32-1x4096x4096"),
 }  # fmt: skip
 
 
@@ -65,6 +69,30 @@ def mul_mat(
     return Case("mul_mat", tensors, {}, shape, part=part)
 
 
+def mul_mat_i8(
+    shape: tuple[int, ...] = (4096, 4096, 4096), dtype: str = "int8", out: str = "int32"
+) -> Case:
+    """The same of bytes; to floats with a factor for each row of a and b."""
+    if dtype not in ("int8", "uint8"):  # a command that names no dtype asks for float32
+        dtype, out = "int8", "int32"
+    if out == dtype:
+        out = "int32"
+    *lead, n, m, _ = shape
+    case = mul_mat(shape, dtype, out)
+    if out == "int32":
+        return replace(case, kernel="mul_mat_i8")
+    tensors = dict(case.tensors)
+    dst = tensors.pop("dst")
+    tensors["a_scale"] = Operand((*lead, m), "float32", values=small_factors)
+    tensors["b_scale"] = Operand((*lead, n), "float32")
+    return replace(case, kernel="mul_mat_i8", tensors={**tensors, "dst": dst})
+
+
+def small_factors(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """Factors with which float16 holds the products of small integers."""
+    return rng.uniform(1e-4, 1e-3, shape).astype(np.float32)
+
+
 def part(tensors: dict[str, Any]) -> dict[str, Any]:
     """A small product inside a large one: about 64 rows of each operand, of the last batch."""
     a, b, dst = (tensors[n][(-1,) * (tensors[n].ndim - 2)] for n in ("a", "b", "dst"))
@@ -72,7 +100,9 @@ def part(tensors: dict[str, Any]) -> dict[str, Any]:
         slice(rows % 7 if rows > 64 else 0, None, max(rows // 61, 1))
         for rows in (a.shape[0], b.shape[0])
     )
-    return {"a": a[m], "b": b[n], "dst": dst[n, m]}
+    rows = {name: tensors[name][(-1,) * (tensors[name].ndim - 1)] for name in FACTORS & {*tensors}}
+    factors = {name: t[m if name == "a_scale" else n] for name, t in rows.items()}
+    return {"a": a[m], "b": b[n], **factors, "dst": dst[n, m]}
 
 
 def transposed(case: Case, *names: str) -> Case:
@@ -114,15 +144,41 @@ def cases(edge: int = 0) -> Iterator[Case]:
     tensors = dict(mixed.tensors)
     tensors["a"] = replace(tensors["a"], dtype="float16")
     yield replace(mixed, tensors=tensors)
+    yield from of_bytes(edge)
+
+
+def of_bytes(edge: int) -> Iterator[Case]:
+    """The cases of mul_mat_i8."""
+    for s in pick(PRODUCTS, edge):
+        if s.name not in BYTES:
+            continue
+        case = mul_mat_i8(s.dims).labelled(name=s.name, origin=s.origin)
+        yield case
+        if s.name in ("4096", "decode-4096"):
+            yield transposed(case, "a")
+            scaled = mul_mat_i8(s.dims, out="float16")
+            yield scaled.labelled(name=s.name, origin=s.origin, note="scaled")
+        if s.name == "4096":
+            yield transposed(case, "a", "b")
+            yield mul_mat_i8(s.dims, "uint8").labelled(name=s.name, origin=s.origin)
 
 
 @numpy_peer
 def numpy(case: Case, t: dict[str, Any]) -> Any:
+    if case.kernel == "mul_mat_i8":
+        sums = np.matmul(t["b"], np.swapaxes(t["a"], -1, -2), dtype=np.int32)
+        scaled = "a_scale" in t
+        return t["b_scale"][..., None] * sums * t["a_scale"][..., None, :] if scaled else sums
     return np.matmul(t["b"], np.swapaxes(t["a"], -1, -2))
 
 
 @torch_peer
 def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
+    if case.kernel == "mul_mat_i8":
+        if t["dst"].dtype != torch.int32 or t["a"].dtype != torch.int8 or t["dst"].shape[0] <= 16:
+            raise Skipped("torch._int_mm takes int8, gives int32, and needs more than 16 rows")
+        torch._int_mm(t["b"], t["a"].transpose(-1, -2), out=t["dst"])
+        return
     if len({x.dtype for x in t.values()}) > 1:
         raise Skipped("torch multiplies and gives one dtype only")
     torch.matmul(t["b"], t["a"].transpose(-1, -2), out=t["dst"])
@@ -132,6 +188,8 @@ def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
 def ort(case: Case) -> Node:
     """dst = b @ a^T, and dst is the next b: square a only. It gets a^T whichever way a lies."""
     a = case.tensors["a"]
+    if case.kernel == "mul_mat_i8":
+        raise Skipped("MatMulInteger's output cannot be its input again")
     if a.shape[-1] != a.shape[-2]:
         raise Skipped("its output cannot be its input again")
     return Node("MatMul", "b", ("b", "a"), scale=(3 / a.shape[-1]) ** 0.5, arrange=of_columns)
@@ -145,6 +203,8 @@ def of_columns(name: str, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 @naive_peer
 def naive(case: Case) -> tuple[str, int]:
     """One invocation per element of dst, k after k."""
+    if case.kernel == "mul_mat_i8":
+        raise Skipped("it is written for floats")
     a, b, dst = case.tensors["a"], case.tensors["b"], case.output
     *lead, n, m = dst.shape
     k, batches = a.shape[-1], int(np.prod(lead))

@@ -147,7 +147,7 @@ def _gemv(caps: Caps, scratch: Scratch, p: Product, splits: int) -> list[Step]:
             p, copied = _small_copy(caps, scratch, p, b.dtype.name)
             before += copied
         b = _vectors(p.b)[0]
-    bits = lane_bits(caps.tuning, s)
+    bits = lane_bits(caps.tuning.matmul.gemv, s)
     held = next(n for n, c in HELD.items() if c.ROWS >= s.rows and (av == 4 or not c.VECTORS))
     own = HELD[held]
     k = split_k(s.depth, splits, ((8 if words else av) if along_k else 1) << bits)

@@ -12,8 +12,8 @@ from pykernels.layout import Ints, Tiles, View, merge_axes
 from .select import GemmShape
 
 __all__ = [
-    "Product", "aligned", "by_batch", "check", "contiguous_rows", "folded", "levels", "rows_of",
-    "runs_along_k", "transposed", "unique",
+    "Product", "aligned", "broadcasts", "by_batch", "check", "contiguous_rows", "folded", "levels",
+    "rows_of", "runs_along_k", "transposed", "unique",
 ]  # fmt: skip
 
 
@@ -108,13 +108,15 @@ def by_batch(p: Product, most: int = Tiles.LEVELS) -> list[Product]:
     return parts
 
 
-def check(a: View, b: View, bias: View | None, residual: View | None, dst: View) -> None:
+def check(
+    a: View, b: View, bias: View | None, residual: View | None, dst: View, op: str = "mul_mat"
+) -> None:
     for name, v in (("a", a), ("b", b)):
         if v.ndim < 2:
-            raise ShapeError(f"[mul_mat] {name} must have two or more axes but has shape {v.shape}")
+            raise ShapeError(f"[{op}] {name} must have two or more axes but has shape {v.shape}")
     if a.shape[-1] != b.shape[-1]:
         raise ShapeError(
-            f"[mul_mat] a and b must agree in their last axis, k, but have shapes {a.shape} and "
+            f"[{op}] a and b must agree in their last axis, k, but have shapes {a.shape} and "
             f"{b.shape}"
         )
     lead = (1,) * (b.ndim - a.ndim) + a.shape[:-2]
@@ -123,20 +125,19 @@ def check(a: View, b: View, bias: View | None, residual: View | None, dst: View)
     )
     if not fits:
         raise ShapeError(
-            f"[mul_mat] the batch axes of a must divide those of b, {b.shape[:-2]}, but are "
+            f"[{op}] the batch axes of a must divide those of b, {b.shape[:-2]}, but are "
             f"{a.shape[:-2]}"
         )
     want = (*b.shape[:-2], b.shape[-2], a.shape[-2])
     if dst.shape != want:
-        raise ShapeError(f"[mul_mat] dst must have shape {want} but has shape {dst.shape}")
+        raise ShapeError(f"[{op}] dst must have shape {want} but has shape {dst.shape}")
     for name, extra in (("bias", bias), ("residual", residual)):
-        if extra is not None and not _broadcasts(extra.shape, want):
-            raise ShapeError(
-                f"[mul_mat] {name} must broadcast to {want} but has shape {extra.shape}"
-            )
+        if extra is not None and not broadcasts(extra.shape, want):
+            raise ShapeError(f"[{op}] {name} must broadcast to {want} but has shape {extra.shape}")
 
 
-def _broadcasts(shape: Ints, target: Ints) -> bool:
+def broadcasts(shape: Ints, target: Ints) -> bool:
+    """By numpy's rule, to this very shape?"""
     return len(shape) <= len(target) and all(
         n in (1, m) for n, m in zip(shape[::-1], target[::-1], strict=False)
     )

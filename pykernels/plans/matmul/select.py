@@ -9,13 +9,13 @@ from pykernels._generated.bodies import gemm_tile, gemv, mul_mat, splitk_reduce
 from pykernels.plan import Caps, cdiv, forced
 from pykernels.plans.cost import product_seconds, splitk_seconds, waves
 from pykernels.plans.limits import fits_tile
-from pykernels.tuning import Tuning
+from pykernels.tuning import Gemv, Tuning
 
 from . import select_mma as mma
 
 __all__ = [
     "GEMM", "HELD", "MMA", "NARROW", "TILES", "GemmChoice", "GemmShape", "GemmTail", "choose",
-    "lane_bits", "reduce_bits",
+    "gemv_splits", "k_splits", "lane_bits", "reduce_bits",
 ]  # fmt: skip
 
 # The tiles of mul_mat.wgsl and gemm_tile.wgsl.
@@ -73,7 +73,7 @@ def choose(caps: Caps, s: GemmShape) -> GemmChoice:
         return found
     t = caps.tuning.matmul
     if min(s.rows, s.cols) <= NARROW:
-        return GemmChoice("gemv", _gemv_splits(caps.tuning, s))
+        return GemmChoice("gemv", gemv_splits(t.gemv, s))
     tiles = [tile for tile in mma.TILES if s.halves and mma.may(caps, tile)]
     if tiles:
         return _mma_choice(caps.tuning, s, tiles)
@@ -181,21 +181,21 @@ def _mma_choice(t: Tuning, s: GemmShape, tiles: Sequence[str]) -> GemmChoice:
 # -- splits of K ----------------------------------------------------------------------------------
 
 
-def _gemv_splits(t: Tuning, s: GemmShape) -> int:
-    own = t.matmul.gemv
-    groups = s.batches * cdiv(max(s.rows, s.cols), COLUMNS >> lane_bits(t, s))
+def gemv_splits(own: Gemv, s: GemmShape) -> int:
+    """Splits of K for few rows of one operand."""
+    groups = s.batches * cdiv(max(s.rows, s.cols), COLUMNS >> lane_bits(own, s))
     # Several rows hold more sums, and more has to be written and summed for each split.
     busy = own.busy if s.along_k or min(s.rows, s.cols) == 1 else own.busy_rows
     shortest = own.shortest if s.along_k else own.shortest_rows
-    return _splits(groups, s.depth, shortest, busy, own.most)
+    return k_splits(groups, s.depth, shortest, busy, own.most)
 
 
 def _tile_splits(t: Tuning, s: GemmShape, tile: str) -> int:
     own = t.matmul.mul_mat[tile]
-    return _splits(_tiles(s, f"mul_mat/{tile}"), s.depth, own.shortest, own.busy)
+    return k_splits(_tiles(s, f"mul_mat/{tile}"), s.depth, own.shortest, own.busy)
 
 
-def _splits(groups: int, depth: int, shortest: int, busy: int, most: int = 64) -> int:
+def k_splits(groups: int, depth: int, shortest: int, busy: int, most: int = 64) -> int:
     """Splits of K that keep the device busy, each at least `shortest` deep; 1 where it is.
 
     Half as many again as asked for: the splits of a last wave should not run alone.
@@ -204,9 +204,8 @@ def _splits(groups: int, depth: int, shortest: int, busy: int, most: int = 64) -
     return max(1, min(wanted, depth // shortest, most))
 
 
-def lane_bits(t: Tuning, s: GemmShape) -> int:
+def lane_bits(own: Gemv, s: GemmShape) -> int:
     """How many invocations of gemv split k: enough to fill the device, no more than k."""
-    own = t.matmul.gemv
     if not s.along_k:
         return 3 if s.depth >= own.lane_k_rows else 0
     bits = 4

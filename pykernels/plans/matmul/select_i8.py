@@ -1,0 +1,98 @@
+"""Which body computes a product of bytes, in how many splits of K, and how operands are loaded:
+pure functions."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pykernels._generated.bodies import gemv_i8, mul_mat_i8
+from pykernels.layout import View
+from pykernels.plan import Caps, cdiv, forced
+from pykernels.plans.cost import copy_seconds
+from pykernels.plans.limits import fits_tile
+from pykernels.tuning import Tuning
+
+from .product import contiguous_rows, transposed
+from .select import GemmShape, gemv_splits, k_splits, lane_bits
+
+__all__ = [
+    "BYTES", "GEMV", "HELD", "NARROW", "PACKED", "ROWS_RUN", "TILES", "VECTOR", "WORDS",
+    "Int8Choice", "choose", "gemv_load", "in_words", "lanes", "tile_load",
+]  # fmt: skip
+
+GEMV = "gemv_i8"
+TILES: dict[str, mul_mat_i8.Config] = {
+    "mul_mat_i8/32": mul_mat_i8.CONFIGS["32"],
+    "mul_mat_i8/64": mul_mat_i8.CONFIGS["64"],
+}
+HELD = gemv_i8.CONFIGS
+NARROW = max(c.ROWS for c in HELD.values())
+# How an operand is loaded: byte by byte, in words along k, or in words of rows that run along
+# memory. PACKED: copied first, so that k is in words.
+BYTES, WORDS, ROWS_RUN, PACKED = "bytes", "words", "rows", "packed"
+VECTOR = 16  # of gemv_i8, along k
+
+
+class Int8Choice(NamedTuple):
+    """A body ("gemv_i8", or one of TILES), and the number of splits of K."""
+
+    body: str
+    splits: int = 1
+
+
+def choose(caps: Caps, s: GemmShape) -> Int8Choice:
+    """The body and the splits for one product."""
+    found = forced(caps, Int8Choice)
+    if found is not None:
+        return found
+    t = caps.tuning.matmul
+    if min(s.rows, s.cols) <= NARROW:
+        return Int8Choice(GEMV, gemv_splits(t.gemv_i8, s))
+    own = t.mul_mat_i8.tiles
+    tile = TILES["mul_mat_i8/64"]
+    if "mul_mat_i8/64" in t.bodies and fits_tile(caps, tile.threads, tile.BM, tile.BN, tile.BK):
+        splits = _splits(caps.tuning, s, "64")
+        if splits * _groups(s, "64") >= own["64"].least:
+            return Int8Choice("mul_mat_i8/64", splits)
+    return Int8Choice("mul_mat_i8/32", _splits(caps.tuning, s, "32"))
+
+
+def _groups(s: GemmShape, name: str) -> int:
+    tile = TILES[f"mul_mat_i8/{name}"]
+    return s.batches * cdiv(s.rows, tile.BM) * cdiv(s.cols, tile.BN)
+
+
+def _splits(t: Tuning, s: GemmShape, name: str) -> int:
+    own = t.matmul.mul_mat_i8.tiles[name]
+    return k_splits(_groups(s, name), s.depth, own.shortest, own.busy)
+
+
+def tile_load(t: Tuning, s: GemmShape, body: str, v: View) -> str:
+    """How a tile of this body loads an operand."""
+    own = t.matmul.mul_mat_i8
+    if in_words(v):
+        return WORDS
+    large = body == "mul_mat_i8/64"
+    if large and not transposed(v).vectorizable(4):
+        return PACKED
+    seconds = 2 * s.batches * s.rows * s.cols * s.depth / own.rate
+    slower = seconds * (own.rows_run if large else own.bytes)
+    copy = copy_seconds(v.nbytes, t.matmul.dispatch, t.device.copy)
+    return PACKED if copy < slower else ROWS_RUN if large else BYTES
+
+
+def gemv_load(v: View) -> str:
+    """How gemv_i8 loads its large operand; WORDS are those of a whole vector."""
+    if v.vectorizable(VECTOR):
+        return WORDS
+    return ROWS_RUN if transposed(v).vectorizable(4) else BYTES
+
+
+def in_words(v: View) -> bool:
+    """May k be read in words, of which the last one may hold less than four?"""
+    return contiguous_rows(v) and v.aligned(4, range(v.ndim - 1))
+
+
+def lanes(t: Tuning, s: GemmShape) -> int:
+    """How many invocations of gemv_i8 split k, as a power of two."""
+    return lane_bits(t.matmul.gemv_i8, s)
