@@ -76,7 +76,7 @@ class GemmTile:
 
 @dataclass(frozen=True, eq=False)
 class GemmMma:
-    """A tile of gemm_mma.wgsl, of halves on matrix units."""
+    """A tile of matrix units, of halves or bytes."""
 
     rate: float
     partial_wave: tuple[float, ...]
@@ -111,6 +111,7 @@ class Matmul:
     mul_mat: Mapping[str, Tile]
     gemm_tile: GemmTile
     gemm_mma: Mapping[str, GemmMma]
+    gemm_mma_i8: Mapping[str, GemmMma]
     splitk_reduce: Reduce
     mul_mat_i8: Int8
     gemv_i8: Gemv

@@ -16,6 +16,7 @@ import pytest
 import pykernels as pk
 from pykernels.forcing import force
 from pykernels.plans.matmul.select import GemmChoice
+from pykernels.plans.matmul.select_i8 import Int8Choice
 from pykernels.reference.matmul import mul_mat, mul_mat_budget
 from tests.conftest import DRIVERS, FULL
 from tests.emulation import emulated, texts_of
@@ -60,7 +61,16 @@ def _along(dev: pk.Device, x: np.ndarray) -> pk.Tensor:  # type: ignore[type-arg
     return dev.tensor(np.ascontiguousarray(x.T)).T
 
 
-CHECKS = {"gemm_mma": gemm_mma}
+def gemm_mma_i8(dev: pk.Device) -> None:
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-128, 128, (n, 176), np.int8) for n in (32, 40))
+    dst = dev.empty((40, 32), "int32")
+    with force(dev, Int8Choice("gemm_mma_i8/32x32")):
+        pk.kernels.mul_mat_i8(dev.tensor(a), dev.tensor(b), dst)
+    assert (dst.numpy() == b.astype(np.int64) @ a.T.astype(np.int64)).all()
+
+
+CHECKS = {"gemm_mma": gemm_mma, "gemm_mma_i8": gemm_mma_i8}
 
 
 @pytest.fixture

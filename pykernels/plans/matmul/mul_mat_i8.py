@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from pykernels._generated.bodies import gemv_i8, mul_mat_i8, splitk_reduce_i8
+from pykernels._generated.bodies import gemm_mma_i8, gemv_i8, mul_mat_i8, splitk_reduce_i8
 from pykernels.errors import DTypeError, ShapeError
 from pykernels.layout import Ints, Tiles, View, merge_axes
 from pykernels.plan import Caps, Scratch, Step, cdiv
@@ -20,6 +20,7 @@ from .select_i8 import (
     BYTES,
     GEMV,
     HELD,
+    MMA,
     NARROW,
     PACKED,
     ROWS_RUN,
@@ -32,6 +33,7 @@ from .select_i8 import (
     lanes,
     tile_load,
 )
+from .select_mma import TILES_I8
 
 __all__ = ["choose", "plan"]
 
@@ -155,12 +157,14 @@ def _steps(caps: Caps, scratch: Scratch, views: Views) -> list[Step]:
     if min(s.rows, s.cols) <= NARROW and s.rows > s.cols:
         views = _swapped(views)
         s = _shape(views)
-    body, splits = choose(caps, s)
+    body, splits = choose(caps, s, views["a"].dtype.name == "int8")
     splits = min(splits, max(caps.max_binding // (4 * views["dst"].size), 1))
     if len(merge_axes(views["dst"].shape[:-2], _batch_strides(views))[0]) >= Tiles.LEVELS:
         splits = 1  # the splits are one more axis
     if body == GEMV:
         return _gemv(caps, scratch, views, s, splits)
+    if body.startswith(MMA):
+        return _gemm_mma(caps, scratch, views, s, body, splits)
     return _tiled(caps, scratch, views, s, body, splits)
 
 
@@ -217,6 +221,33 @@ def _tiled(
         TILE=tile, AV=1 if loads["a"] == BYTES else 4, AT=loads["a"] == ROWS_RUN,
         BV=1 if loads["b"] == BYTES else 4, BT=loads["b"] == ROWS_RUN,
         DV=4 if tile == "64" and out.vectorizable(4) else 1,
+        depth=s.depth, split_depth=k.depth, split_batches=s.batches,
+        across=cdiv(s.cols, own.BN), down=cdiv(s.rows, own.BM),
+    )  # fmt: skip
+    return [*before, step, *after]
+
+
+def _gemm_mma(
+    caps: Caps, scratch: Scratch, views: Views, s: GemmShape, body: str, splits: int
+) -> list[Step]:
+    """On matrix units: both operands in units along k."""
+    assert caps.matrix is not None
+    before: list[Step] = []
+    operands: Views = {}
+    for name in ("a", "b"):
+        v = views[name]
+        if not v.vectorizable(VECTOR):
+            v, copied = _packed(caps, scratch, v)
+            before += copied
+        operands[name] = v
+    tile = body.split("/")[1]
+    own = TILES_I8[tile]
+    k = split_k(s.depth, splits, own.BK)
+    out, given, after = _target(caps, scratch, views, k)
+    step = gemm_mma_i8.step(
+        caps, _spread(operands["a"], out), _spread(operands["b"], out), given.get("a_scale"),
+        given.get("b_scale"), given.get("bias"), out,
+        MMA=caps.matrix.dialect, TILE=tile, DV=4 if out.vectorizable(4) else 1,
         depth=s.depth, split_depth=k.depth, split_batches=s.batches,
         across=cdiv(s.cols, own.BN), down=cdiv(s.rows, own.BM),
     )  # fmt: skip

@@ -165,16 +165,10 @@ def _sum_seconds(t: Tuning, s: GemmShape, splits: int, rows: int) -> float:
 
 def _mma_choice(t: Tuning, s: GemmShape, tiles: Sequence[str]) -> GemmChoice:
     """The tile of matrix units, and the splits, that are expected to take least."""
-
-    def seconds(choice: tuple[str, int]) -> float:
-        tile, splits = choice
-        own = mma.TILES[tile]
-        count = s.batches * cdiv(s.rows, own.BM) * cdiv(s.cols, own.BN)
-        nbytes = 4 * s.batches * s.rows * s.cols
-        return mma.seconds(t, tile, count, s.depth, splits, nbytes)
-
-    choices = [(x, n) for x in tiles for n in mma.splits_of(t, x, s.depth, s.fewest)]
-    tile, splits = min(choices, key=seconds)
+    known = [mma.Tile(tile, mma.TILES[tile].BM, mma.TILES[tile].BN) for tile in tiles]
+    tile, splits = mma.best(
+        t, t.matmul.gemm_mma, known, s.batches, s.rows, s.cols, s.depth, s.fewest
+    )
     return GemmChoice(f"{MMA}/{tile}", splits)
 
 

@@ -12,15 +12,17 @@ from pykernels.plans.cost import copy_seconds
 from pykernels.plans.limits import fits_tile
 from pykernels.tuning import Tuning
 
+from . import select_mma as mma
 from .product import contiguous_rows, transposed
 from .select import GemmShape, gemv_splits, k_splits, lane_bits
 
 __all__ = [
-    "BYTES", "GEMV", "HELD", "NARROW", "PACKED", "ROWS_RUN", "TILES", "VECTOR", "WORDS",
+    "BYTES", "GEMV", "HELD", "MMA", "NARROW", "PACKED", "ROWS_RUN", "TILES", "VECTOR", "WORDS",
     "Int8Choice", "choose", "gemv_load", "in_words", "lanes", "tile_load",
 ]  # fmt: skip
 
 GEMV = "gemv_i8"
+MMA = "gemm_mma_i8"
 TILES: dict[str, mul_mat_i8.Config] = {
     "mul_mat_i8/32": mul_mat_i8.CONFIGS["32"],
     "mul_mat_i8/64": mul_mat_i8.CONFIGS["64"],
@@ -34,13 +36,13 @@ VECTOR = 16  # of gemv_i8, along k
 
 
 class Int8Choice(NamedTuple):
-    """A body ("gemv_i8", or one of TILES), and the number of splits of K."""
+    """A body ("gemv_i8", one of TILES, or a tile of gemm_mma_i8), and the splits of K."""
 
     body: str
     splits: int = 1
 
 
-def choose(caps: Caps, s: GemmShape) -> Int8Choice:
+def choose(caps: Caps, s: GemmShape, signed: bool = True) -> Int8Choice:
     """The body and the splits for one product."""
     found = forced(caps, Int8Choice)
     if found is not None:
@@ -48,9 +50,19 @@ def choose(caps: Caps, s: GemmShape) -> Int8Choice:
     t = caps.tuning.matmul
     if min(s.rows, s.cols) <= NARROW:
         return Int8Choice(GEMV, gemv_splits(t.gemv_i8, s))
+    known = [
+        mma.Tile(tile, config.BM, config.BN)
+        for tile, config in mma.TILES_I8.items()
+        if mma.may_i8(caps, tile, signed)
+    ]
+    if known:
+        tile, splits = mma.best(
+            caps.tuning, t.gemm_mma_i8, known, s.batches, s.rows, s.cols, s.depth
+        )
+        return Int8Choice(f"{MMA}/{tile}", splits)
     own = t.mul_mat_i8.tiles
-    tile = TILES["mul_mat_i8/64"]
-    if "mul_mat_i8/64" in t.bodies and fits_tile(caps, tile.threads, tile.BM, tile.BN, tile.BK):
+    large = TILES["mul_mat_i8/64"]
+    if "mul_mat_i8/64" in t.bodies and fits_tile(caps, large.threads, large.BM, large.BN, large.BK):
         splits = _splits(caps.tuning, s, "64")
         if splits * _groups(s, "64") >= own["64"].least:
             return Int8Choice("mul_mat_i8/64", splits)

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-from pykernels._generated.bodies import gemm_mma
+from pykernels._generated.bodies import gemm_mma, gemm_mma_i8
 from pykernels.plan import Caps, cdiv
 from pykernels.plans.cost import product_seconds, splitk_seconds, waves
 from pykernels.plans.limits import fits
 from pykernels.tuning import Tuning
 
-__all__ = ["SHAPE", "TILES", "UNIT", "fewest_splits", "may", "seconds", "splits_of"]
+if TYPE_CHECKING:
+    from pykernels.tuning.schema import GemmMma
+
+__all__ = [
+    "SHAPE", "TILES", "TILES_I8", "UNIT", "UNIT_I8", "Tile", "best", "fewest_splits", "may",
+    "may_i8",
+]  # fmt: skip
 
 SHAPE = ("f16", "f32", 16, 16, 16)
 TILES = gemm_mma.CONFIGS
+TILES_I8 = gemm_mma_i8.CONFIGS
 UNIT = 8  # halves of one load
+UNIT_I8 = 16  # bytes
 # Matrix units cut what they add to a few bits below the sum's last place, so that errors grow with
 # the length of a sum: to 4.9e-9 of sum|a||b| for each k, measured on data of one sign. The gate of
 # docs/design/tests.md is (sqrt(K) + 4) 2^-23: a split of K that is not longer than LONGEST times
@@ -22,15 +32,37 @@ UNIT = 8  # halves of one load
 LONGEST = 16.0
 
 
+class Tile(NamedTuple):
+    """What its costs depend on."""
+
+    name: str
+    BM: int
+    BN: int
+
+
 def may(caps: Caps, tile: str) -> bool:
     """Does the device multiply halves by this tile?"""
     own = TILES[tile]
     operands = max((own.BM + own.BN) * (own.BK // UNIT + 1), own.BK * (own.BM + own.BN) // UNIT)
-    results = own.threads // 32 * 16 * (own.WN // 4 + 1)
+    return _may(caps, SHAPE, own.threads, own.WN, operands)
+
+
+def may_i8(caps: Caps, tile: str, signed: bool) -> bool:
+    """Does it multiply bytes by this one?"""
+    own = TILES_I8[tile]
+    shape = ("i8", "i32", 16, 16, 32) if signed else ("u8", "u32", 16, 16, 32)
+    return _may(caps, shape, own.threads, own.WN, (own.BM + own.BN) * (own.BK // UNIT_I8 + 1))
+
+
+def _may(
+    caps: Caps, shape: tuple[str, str, int, int, int], threads: int, across: int, units: int
+) -> bool:
+    """Are there matrix units of this shape, and room for the operands or the results in units?"""
+    results = threads // 32 * 16 * (across // 4 + 1)
     return (
         caps.matrix is not None
-        and SHAPE in caps.matrix.shapes
-        and fits(caps, own.threads, 16 * max(operands, results) + 1024)
+        and shape in caps.matrix.shapes
+        and fits(caps, threads, 16 * max(units, results) + 1024)
     )
 
 
@@ -39,19 +71,30 @@ def fewest_splits(depth: int) -> int:
     return cdiv(depth, max(int(LONGEST * (math.sqrt(depth) + 4)) // 32 * 32, 32))
 
 
-def splits_of(t: Tuning, tile: str, depth: int, fewest: int) -> range:
-    """Numbers of splits to choose from."""
-    own = t.matmul.gemm_mma[tile]
-    return range(fewest, max(min(depth // own.shortest, own.most), fewest) + 1)
+def best(
+    t: Tuning, tables: Mapping[str, GemmMma], tiles: Sequence[Tile], batches: int, rows: int,
+    cols: int, depth: int, fewest: int = 1,
+) -> tuple[str, int]:  # fmt: skip
+    """The tile and the splits, `fewest` at the least, that are expected to take least."""
+    choices = []
+    for tile in tiles:
+        own = tables[tile.name]
+        count = batches * cdiv(rows, tile.BM) * cdiv(cols, tile.BN)
+        for splits in range(fewest, max(min(depth // own.shortest, own.most), fewest) + 1):
+            seconds = _seconds(t, own, tile, count, depth, splits, 4 * batches * rows * cols)
+            choices.append((seconds, tile.name, splits))
+    _, name, splits = min(choices)
+    return name, splits
 
 
-def seconds(t: Tuning, tile: str, tiles: int, depth: int, splits: int, nbytes: int) -> float:
+def _seconds(
+    t: Tuning, own: GemmMma, tile: Tile, tiles: int, depth: int, splits: int, nbytes: int
+) -> float:
     """Seconds that so many tiles of dst and the sum over splits are expected to take."""
-    own, table, units = TILES[tile], t.matmul.gemm_mma[tile], t.device.units
-    resident = len(table.partial_wave) - 1
-    each = product_seconds(own.BM, own.BN, 1, resident, units, table.rate)
-    full = waves(tiles * splits, units, table.partial_wave)
-    product = full * (cdiv(depth, splits) + table.start_k) * each
+    units, resident = t.device.units, len(own.partial_wave) - 1
+    each = product_seconds(tile.BM, tile.BN, 1, resident, units, own.rate)
+    full = waves(tiles * splits, units, own.partial_wave)
+    product = full * (cdiv(depth, splits) + own.start_k) * each
     if splits == 1:
         return product
     return product + splitk_seconds(nbytes, splits, t.matmul.dispatch, t.device.copy, nbytes)

@@ -1,0 +1,129 @@
+// /// kernel
+// doc = "Large products of mul_mat_i8 on matrix units: bytes, exact sums."
+// part_of = "mul_mat_i8"
+// configs.32x32 = { BM = 32, BN = 32, BK = 64, WM = 16, WN = 16, threads = 128 }
+// configs.128x128 = { BM = 128, BN = 128, BK = 64, WM = 64, WN = 64, threads = 128 }
+// axes.MMA = "mma"
+// axes.TILE = "configs"
+// axes.S = ["i8", "u8"]
+// axes.D = ["i32", "f32", "f16"]
+// axes.AV = [16]
+// axes.BV = [16]
+// axes.DV = [1, 4]
+// pick.AV = "16"
+// pick.BV = "16"
+// pick.S = "dtype(a)"
+// pick.D = "dtype(dst)"
+// when = ["MMA != 'cooperative_matrix'"]  # naga knows no matrices of bytes
+// fragments = "S"
+// workgroup_bytes = "24576 if CFG.BN > 64 else 16384"
+// inputs.a = { dtype = "*", dtypes = ["int8", "uint8"], same = "kind", vec = "AV", bind = "'vec4<u32>'", doc = "(..., M, K), k in whole units" }
+// inputs.b = { dtype = "*", dtypes = ["int8", "uint8"], same = "kind", vec = "BV", bind = "'vec4<u32>'", doc = "(..., N, K), k in whole units" }
+// inputs.a_scale = { dtype = "f32", optional = true }
+// inputs.b_scale = { dtype = "f32", optional = true }
+// inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true }
+// outputs.dst = { dtype = "D", vec = "DV", doc = "(..., N, M)" }
+// iterate = "tiles"
+// params.rows = { type = "u32", value = "dst.shape[-2]" }
+// params.cols = { type = "u32", value = "dst.shape[-1]" }
+// params.depth = { type = "u32" }
+// params.split_depth = { type = "u32" }
+// params.split_batches = { type = "u32" }
+// params.across = { type = "u32" }
+// params.down = { type = "u32" }
+// params.has_a_scale = { type = "u32", value = "0 if a_scale is None else 1" }
+// params.has_b_scale = { type = "u32", value = "0 if b_scale is None else 1" }
+// params.bias_kind = { type = "u32", value = "0 if bias is None else 1 if bias.dtype.itemsize == 4 else 2" }
+// uses = ["tile/packed", "tile/split_k", "tile/swizzle", "mma/${MMA}", "tile/mma_loader"]
+// grid = "it.batches * across * down"
+// ///
+
+// As gemm_mma, with units of sixteen bytes along k of both operands, and sums that are exact.
+//
+// Bounds, for unchecked compilation: as in gemm_mma.
+//% set ACROSS = CFG.BK // mma.UNIT
+//% set B_TILE = {"x": "b", "EXTENT": CFG.BM, "K_ROWS": false, "ACROSS": ACROSS, "ROWS": CFG.BM, "BASE": 0}
+//% set A_TILE = {"x": "a", "EXTENT": CFG.BN, "K_ROWS": false, "ACROSS": ACROSS, "ROWS": CFG.BN, "BASE": CFG.BM * (ACROSS + 1)}
+//% set STRIP = CFG.WN // 4 + 1
+//% set SUBGROUPS = CFG.threads // 32
+${mma.memory((CFG.BM + CFG.BN) * (ACROSS + 1), SUBGROUPS * 16 * STRIP, CFG.threads)}
+${mma_loader.functions()}
+//% if D != "i32"
+${packed.scaled()}
+//% endif
+
+@compute @workgroup_size(${CFG.threads})
+fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32${mma.arguments()}) {
+  let g = ${mma.group()};
+  if (g >= p.groups) { return; }
+  ${mma.position()}
+  ${swizzle.grouped_rows(CFG.BM, CFG.BN)}
+  ${split_k.k_range("(batch / p.split_batches)")}
+  let k_end = k_first + k_count;
+  ${mma_loader.init(B_TILE, "row0", "p.rows")}
+  ${mma_loader.init(A_TILE, "col0", "p.cols")}
+
+  let warp_row = (warp / ${CFG.BN // CFG.WN}u) * ${CFG.WM}u;
+  let warp_col = (warp % ${CFG.BN // CFG.WN}u) * ${CFG.WN}u;
+  let b_at = ${mma_loader.base(B_TILE, "warp_row", CFG.WM)};
+  let a_at = ${mma_loader.base(A_TILE, "warp_col", CFG.WN)};
+//% for i in range(CFG.WM // mma.M)
+//% for j in range(CFG.WN // mma.N)
+  ${mma.zero("c%d_%d" % (i, j))}
+//% endfor
+//% endfor
+
+  var k0 = k_first;
+  ${mma_loader.load(B_TILE, "k0", "k_end")}
+  ${mma_loader.load(A_TILE, "k0", "k_end")}
+  for (; k0 < k_end; k0 += ${CFG.BK}u) {
+    workgroupBarrier();  // the last tiles have been read
+    ${mma_loader.store_stage(B_TILE)}
+    ${mma_loader.store_stage(A_TILE)}
+    workgroupBarrier();
+    ${mma_loader.load(B_TILE, "(k0 + %du)" % CFG.BK, "k_end")}
+    ${mma_loader.load(A_TILE, "(k0 + %du)" % CFG.BK, "k_end")}
+//% for k in range(0, CFG.BK, mma.K)
+    {
+//% for j in range(CFG.WN // mma.N)
+      ${mma_loader.right(A_TILE, j, k)}
+//% endfor
+//% for i in range(CFG.WM // mma.M)
+      ${mma_loader.left(B_TILE, i, k)}
+//% for j in range(CFG.WN // mma.N)
+      ${mma.multiply_add("c%d_%d" % (i, j), "b%d" % i, "a%d" % j)}
+//% endfor
+//% endfor
+    }
+//% endfor
+  }
+
+  let strip = min(warp * ${16 * STRIP}u, ${(SUBGROUPS - 1) * 16 * STRIP}u);
+  ${packed.scales_of_batch(D)}
+  let dst_start = dst_batch(batch);
+//% for i in range(CFG.WM // mma.M)
+  workgroupBarrier();  // the operands, or the rows before, have been read
+//% for j in range(CFG.WN // mma.N)
+  ${mma.store("c%d_%d" % (i, j), "strip + %du" % (4 * j), "%du" % STRIP)}
+//% endfor
+  workgroupBarrier();
+  for (var t = lane; t < ${16 * CFG.WN // 4}u; t += 32u) {
+    let down = t / ${CFG.WN // 4}u;
+    let along = t % ${CFG.WN // 4}u;
+    let row = row0 + warp_row + ${i * mma.M}u + down;
+    let m = col0 + warp_col + along * 4u;
+    let columns = vec4<u32>(m) + vec4<u32>(0u, 1u, 2u, 3u);
+    let sums = bitcast<vec4<i32>>(${mma.result_unit("strip + down * %du + along" % STRIP)});
+    if (row < p.rows) {
+      let v = ${packed.finished(D, "sums", "row", "columns")};
+//% if DV == 4
+      if (m < p.cols) { dst_store(dst_at(dst_start, row, m / 4u), v); }
+//% else
+//% for e in range(4)
+      if (m + ${e}u < p.cols) { dst_store(dst_at(dst_start, row, m + ${e}u), v[${e}]); }
+//% endfor
+//% endif
+    }
+  }
+//% endfor
+}
