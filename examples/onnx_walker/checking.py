@@ -1,0 +1,131 @@
+"""What onnxruntime computes from the same inputs, and how far ours is from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnx
+import onnxruntime
+
+import pykernels as pk
+
+from .fusion import as_expressions, fuse
+from .graph import Array, Graph
+from .program import Program, to_device
+
+NORM, LARGEST = 1e-4, 1e-3  # what a difference may be, relative to the norm and the largest value
+
+
+class Difference(NamedTuple):
+    """Between a value of ours and onnxruntime's, relative to the latter."""
+
+    name: str
+    op: str
+    norm: float
+    largest: float
+
+    @property
+    def fits(self) -> bool:
+        return self.norm <= NORM and self.largest <= LARGEST
+
+    def __str__(self) -> str:
+        verdict = "" if self.fits else "  TOO LARGE"
+        return (
+            f"{self.name:<40.40} {self.op:<20} {self.norm:9.2e} of the norm, "
+            f"{self.largest:9.2e} of the largest{verdict}"
+        )
+
+
+def difference(name: str, op: str, ours: Array, theirs: Array) -> Difference:
+    """Integers must be equal, and so must be what is no finite number."""
+    if ours.shape != theirs.shape:
+        return Difference(name, op, np.inf, np.inf)
+    if theirs.dtype.kind != "f":
+        wrong = 0.0 if np.array_equal(ours, theirs) else np.inf
+        return Difference(name, op, wrong, wrong)
+    finite = np.isfinite(theirs)
+    if not np.array_equal(ours[~finite], theirs[~finite], equal_nan=True):
+        return Difference(name, op, np.inf, np.inf)
+    a, b = (v[finite].astype(np.float64) for v in (ours, theirs))
+    error, norm = np.linalg.norm(a - b), np.linalg.norm(b)
+    if not error:
+        return Difference(name, op, 0.0, 0.0)
+    most = np.abs(b).max()
+    with np.errstate(divide="ignore"):
+        return Difference(name, op, float(error / norm), float(np.abs(a - b).max() / most))
+
+
+class Reference:
+    """A file in onnxruntime, on the CPU."""
+
+    def __init__(self, model: onnx.ModelProto, inner: list[str] | None = None) -> None:
+        """`inner` are values inside that become outputs, too."""
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 3
+        if inner is not None:
+            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+            copy = onnx.ModelProto()
+            copy.CopyFrom(model)
+            known = {o.name for o in copy.graph.output}
+            copy.graph.output.extend(onnx.ValueInfoProto(name=n) for n in inner if n not in known)
+            model = copy
+        self._session = onnxruntime.InferenceSession(
+            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+        self.inputs = [i.name for i in self._session.get_inputs()]
+
+    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        names = [o.name for o in self._session.get_outputs()]
+        feeds = {n: inputs[n] for n in self.inputs}
+        return dict(zip(names, self._session.run(names, feeds), strict=True))
+
+
+def made_up(model: onnx.ModelProto, shapes: Mapping[str, Any], seed: int = 0) -> dict[str, Array]:
+    """Inputs of these shapes: normal numbers, integers from 0 to 9."""
+    rng = np.random.default_rng(seed)
+    found: dict[str, Array] = {}
+    for value in model.graph.input:
+        if value.name in shapes:
+            kind = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
+            shape = tuple(shapes[value.name])
+            if kind.kind == "f":
+                found[value.name] = rng.standard_normal(shape).astype(kind)
+            else:
+                found[value.name] = rng.integers(0, 2 if kind.kind == "b" else 10, shape).astype(kind)
+    return found
+
+
+def compare(
+    model: onnx.ModelProto, program: Program, inputs: Mapping[str, Array]
+) -> list[Difference]:
+    """Of each output."""
+    theirs, ours = Reference(model).run(inputs), program.run(inputs)
+    return [difference(n, "output", ours[n], theirs[n]) for n in program.graph.outputs]
+
+
+def trace(
+    model: onnx.ModelProto, graph: Graph, device: pk.Device, inputs: Mapping[str, Array]
+) -> Iterator[Difference]:
+    """Of the outputs of each node, from onnxruntime's inputs, so that errors do not add up: of all
+    nodes of the file, and of those that stand for several of them."""
+    single, fused = as_expressions(graph), fuse(graph)
+    outputs = {o for n in single.nodes for o in n.outputs if o}
+    inner = [o for n in model.graph.node for o in n.output if o in outputs]
+    theirs = {**inputs, **Reference(model, inner).run(inputs)}
+    alone = {n.outputs[0]: n.inputs for n in single.nodes}
+    for part in (single, fused):
+        program = Program(part, device)
+        for node in part.nodes:
+            if part is fused and alone.get(node.outputs[0]) == node.inputs:
+                continue  # nothing became a part of it
+            values = {
+                n: device.tensor(to_device(theirs[n], n)) for n in node.inputs if n in theirs
+            }
+            if any(n and n not in values and n not in part.constants for n in node.inputs):
+                continue  # of a branch of an If, which onnxruntime does not show
+            for name, tensor in program.step(node, values).items():
+                if name in theirs:
+                    ours = tensor.numpy().astype(part.dtypes[name], copy=False)
+                    yield difference(name, node.attributes.get("text", node.op), ours, theirs[name])

@@ -1,0 +1,297 @@
+"""ONNX files as lists of nodes whose shapes are known and whose constants are folded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+Array = np.ndarray[Any, Any]
+# Constants up to this size may be shapes, which the inference of shapes looks at.
+SMALL = 64
+
+
+# What tensors on a device have in the place of dtypes that are not computed with.
+_STORED = {"int64": "int32", "uint64": "uint32", "float64": "float32"}
+
+
+def stored(dtype: np.dtype[Any]) -> Any:
+    """The dtype of values of this one on a device: 64 bits become 32."""
+    name = np.dtype(dtype).name
+    return _STORED.get(name, name)
+
+
+class ModelError(Exception):
+    """The file cannot be run, and why."""
+
+
+@dataclass(eq=False)
+class Node:
+    """One operation; "" is an input or output that is not there."""
+
+    op: str
+    inputs: list[str]
+    outputs: list[str]
+    attributes: dict[str, Any] = field(default_factory=dict)
+    version: int = 0  # of the operations' set
+    name: str = ""
+
+
+@dataclass(eq=False)
+class Graph:
+    """Nodes in an order in which they can run.
+
+    `outputs` are values by the names that the file gives them, `shapes` and `dtypes` those of
+    every value; `constants` are known before anything runs.
+    """
+
+    nodes: list[Node]
+    inputs: list[str]
+    outputs: dict[str, str]
+    constants: dict[str, Array]
+    shapes: dict[str, tuple[int, ...]]
+    dtypes: dict[str, np.dtype[Any]]
+
+    def uses(self) -> dict[str, int]:
+        """How many times each value is an input of a node or an output of the graph."""
+        counts = dict.fromkeys(self.outputs.values(), 1)
+        for node in self.nodes:
+            for name in node.inputs:
+                counts[name] = counts.get(name, 0) + 1
+        return counts
+
+
+def load(
+    model: str | Path | onnx.ModelProto,
+    shapes: Mapping[str, Iterable[int]] | None = None,
+    values: Mapping[str, Array] | None = None,
+) -> Graph:
+    """The graph of a file.
+
+    Args:
+        model: The file, or what onnx read of it.
+        shapes: Of inputs whose dimensions the file leaves open; the others get defaults.
+        values: Of inputs: their shapes count, and a single integer is a constant, as it often
+            chooses what is computed.
+    """
+    proto = model if isinstance(model, onnx.ModelProto) else onnx.load(str(model))
+    if proto.functions:
+        proto = onnx.inliner.inline_local_functions(proto)
+    return _Reader(proto, dict(shapes or {}), dict(values or {})).graph
+
+
+def input_shapes(
+    proto: onnx.ModelProto, given: Mapping[str, Iterable[int]]
+) -> dict[str, tuple[int, ...]]:
+    """The shapes of the inputs: those given, else what the file says, with 1 for an open first
+    dimension, 224 for rows and columns of images, 16 for others."""
+    known = {i.name for i in proto.graph.initializer}
+    found: dict[str, tuple[int, ...]] = {}
+    for value in proto.graph.input:
+        if value.name in known:
+            continue
+        dims = value.type.tensor_type.shape.dim
+        shape = tuple(
+            d.dim_value if d.dim_value > 0 else _default(i, len(dims)) for i, d in enumerate(dims)
+        )
+        wanted = tuple(given.get(value.name, shape))
+        fits = len(wanted) == len(shape) and all(
+            d.dim_value in (0, -1, w) for d, w in zip(dims, wanted, strict=True)
+        )
+        if not fits:
+            told = [d.dim_value if d.dim_value > 0 else d.dim_param or "?" for d in dims]
+            raise ModelError(f"input {value.name} has shape {told}, not {list(wanted)}")
+        found[value.name] = wanted
+    for name in given:
+        if name not in found:
+            raise ModelError(f"there is no input {name}: inputs are {', '.join(found)}")
+    return found
+
+
+def _default(axis: int, ndim: int) -> int:
+    if axis == 0:
+        return 1
+    return 224 if ndim == 4 and axis > 1 else 16
+
+
+class _Reader:
+    """Walks over the nodes of a file once: each is folded, or gets shapes."""
+
+    def __init__(
+        self, proto: onnx.ModelProto, shapes: dict[str, Any], values: dict[str, Array]
+    ) -> None:
+        self.versions = {o.domain: o.version for o in proto.opset_import}
+        self.types: dict[str, onnx.TypeProto] = {}
+        self.known: dict[str, Array] = {}
+        self.small: dict[str, onnx.TensorProto] = {}
+        self.same: dict[str, str] = {}  # values that are other values
+        self.nodes: list[Node] = []
+        found = input_shapes(proto, shapes | {n: v.shape for n, v in values.items()})
+        inputs = [v for v in proto.graph.input if v.name in found]
+        self._read_constants(proto.graph)
+        for value in inputs:
+            kind = value.type.tensor_type.elem_type
+            self.types[value.name] = helper.make_tensor_type_proto(kind, found[value.name])
+            array = values.get(value.name)
+            if array is not None and array.size == 1 and array.dtype.kind in "iub":
+                self._know(value.name, array.astype(helper.tensor_dtype_to_np_dtype(kind)))
+        for node in proto.graph.node:
+            self._read(node)
+        outputs = {v.name: self.same.get(v.name, v.name) for v in proto.graph.output}
+        self.graph = Graph(
+            self._needed(outputs.values()),
+            [v.name for v in inputs if v.name not in self.known],
+            outputs,
+            self.known,
+            {n: self._shape(n) for n in self.types},
+            {
+                n: np.dtype(helper.tensor_dtype_to_np_dtype(t.tensor_type.elem_type))
+                for n, t in self.types.items()
+            },
+        )
+
+    def _read_constants(self, graph: onnx.GraphProto, prefix: str = "") -> None:
+        for tensor in graph.initializer:
+            self._know(prefix + tensor.name, numpy_helper.to_array(tensor))
+
+    def _know(self, name: str, array: Array) -> None:
+        self.known[name] = array
+        kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+        self.types[name] = helper.make_tensor_type_proto(kind, array.shape)
+        if array.size <= SMALL:
+            self.small[name] = numpy_helper.from_array(array, name)
+
+    def _shape(self, name: str) -> tuple[int, ...]:
+        return tuple(d.dim_value for d in self.types[name].tensor_type.shape.dim)
+
+    def _read(self, node: onnx.NodeProto) -> None:
+        given = [self.same.get(n, n) for n in node.input]
+        if node.op_type == "Identity" or (node.op_type == "Dropout" and not _trains(node)):
+            self._rename(given[0], node.output[0])
+            return
+        if node.op_type == "If":
+            self._branch(node, given[0])
+            return
+        if node.op_type in ("Shape", "Size"):
+            self._know(node.output[0], _shape_of(node, self._shape(given[0])))
+            return
+        copy = onnx.NodeProto()
+        copy.CopyFrom(node)
+        copy.input[:] = given
+        if all(n in self.known for n in given if n) and not _is_random(node):
+            self._fold(copy)
+            return
+        self._infer(copy)
+        attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+        version = self.versions.get(node.domain, 1)
+        kind = node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
+        self.nodes.append(Node(kind, given, list(node.output), attributes, version, node.name))
+
+    def _rename(self, old: str, new: str) -> None:
+        if old in self.known:
+            self._know(new, self.known[old])
+        else:
+            self.same[new] = old
+
+    def _fold(self, node: onnx.NodeProto) -> None:
+        """Compute the outputs on the host."""
+        if node.op_type == "Constant" and node.attribute[0].name == "value":
+            self._know(node.output[0], numpy_helper.to_array(node.attribute[0].t))
+            return
+        names = [n for n in node.input if n]
+        graph = helper.make_graph(
+            [node], "fold", [onnx.ValueInfoProto(name=n) for n in dict.fromkeys(names)],
+            [onnx.ValueInfoProto(name=n) for n in node.output if n],
+        )  # fmt: skip
+        sets = [helper.make_operatorsetid(d, v) for d, v in self.versions.items()]
+        model = helper.make_model(graph, opset_imports=sets)
+        feeds = {n: self.known[n] for n in names}
+        results = ReferenceEvaluator(model).run(None, feeds)
+        for name, array in zip((n for n in node.output if n), results, strict=True):
+            self._know(name, np.asarray(array))
+
+    def _infer(self, node: onnx.NodeProto) -> None:
+        """Shapes and dtypes of the outputs."""
+        label = f"{node.op_type} {node.name or node.output[0]}"
+        domain = "" if node.domain == "ai.onnx" else node.domain
+        try:
+            schema = onnx.defs.get_schema(node.op_type, self.versions.get(domain, 1), domain)
+        except onnx.defs.SchemaError:
+            raise ModelError(f"missing operations: {node.domain}.{node.op_type}") from None
+        try:
+            found = onnx.shape_inference.infer_node_outputs(
+                schema, node, {n: self.types[n] for n in node.input if n},
+                {n: self.small[n] for n in node.input if n in self.small},
+                opset_imports=[helper.make_operatorsetid(d, v) for d, v in self.versions.items()],
+            )  # fmt: skip
+        except onnx.shape_inference.InferenceError as e:
+            raise ModelError(f"{label}: {e}") from None
+        for name in node.output:
+            kind = found.get(name)
+            dims = None if kind is None else kind.tensor_type.shape.dim
+            if name and (dims is None or any(not d.HasField("dim_value") for d in dims)):
+                raise ModelError(f"{label}: the shape of its result depends on values")
+        self.types.update({n: t for n, t in found.items() if n})
+
+    def _branch(self, node: onnx.NodeProto, condition: str) -> None:
+        """Put the nodes of the branch that is taken in the place of an If."""
+        if condition not in self.known:
+            raise ModelError(f"If {node.name}: control flow that depends on values of the run")
+        taken = "then_branch" if self.known[condition].item() else "else_branch"
+        graph = next(a.g for a in node.attribute if a.name == taken)
+        prefix = f"{node.output[0]}/"
+        inside = {t.name for t in graph.initializer} | {o for n in graph.node for o in n.output}
+        self._read_constants(graph, prefix)
+        for inner in graph.node:
+            copy = onnx.NodeProto()
+            copy.CopyFrom(inner)
+            copy.input[:] = [prefix + n if n in inside else n for n in inner.input]
+            copy.output[:] = [prefix + n if n else n for n in inner.output]
+            _rename_outer(copy, prefix, inside)
+            self._read(copy)
+        for old, new in zip(graph.output, node.output, strict=True):
+            name = prefix + old.name if old.name in inside else old.name
+            self._rename(self.same.get(name, name), new)
+
+    def _needed(self, outputs: Iterable[str]) -> list[Node]:
+        """The nodes that outputs depend on."""
+        wanted, kept = set(outputs), []
+        for node in reversed(self.nodes):
+            if wanted.intersection(node.outputs):
+                wanted.update(node.inputs)
+                kept.append(node)
+        return kept[::-1]
+
+
+def _rename_outer(node: onnx.NodeProto, prefix: str, inside: set[str]) -> None:
+    """The same new names in the branches of an If inside of a branch."""
+    for attribute in node.attribute:
+        if attribute.type == onnx.AttributeProto.GRAPH:
+            for inner in attribute.g.node:
+                inner.input[:] = [prefix + n if n in inside else n for n in inner.input]
+                _rename_outer(inner, prefix, inside)
+            for value in attribute.g.output:
+                if value.name in inside:
+                    value.name = prefix + value.name
+
+
+def _trains(node: onnx.NodeProto) -> bool:
+    return len(node.input) > 2 and bool(node.input[2])
+
+
+def _is_random(node: onnx.NodeProto) -> bool:
+    return node.op_type.startswith(("Random", "Bernoulli", "Multinomial"))
+
+
+def _shape_of(node: onnx.NodeProto, shape: tuple[int, ...]) -> Array:
+    given = {a.name: a.i for a in node.attribute}
+    whole = np.array(shape, np.int64)
+    if node.op_type == "Size":
+        return np.array(int(np.prod(whole)), np.int64)
+    return whole[given.get("start", 0) : given.get("end", len(shape))]
