@@ -58,28 +58,38 @@ def difference(name: str, op: str, ours: Array, theirs: Array) -> Difference:
 
 
 class Reference:
-    """A file in onnxruntime, on the CPU."""
+    """A model in onnxruntime, on the CPU."""
 
-    def __init__(self, model: onnx.ModelProto, inner: list[str] | None = None) -> None:
-        """`inner` are values inside that become outputs, too."""
+    def __init__(self, model: onnx.ModelProto, *, optimized: bool = True) -> None:
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3
-        if inner is not None:
+        if not optimized:
             options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-            copy = onnx.ModelProto()
-            copy.CopyFrom(model)
-            known = {o.name for o in copy.graph.output}
-            copy.graph.output.extend(onnx.ValueInfoProto(name=n) for n in inner if n not in known)
-            model = copy
         self._session = onnxruntime.InferenceSession(
             model.SerializeToString(), options, providers=["CPUExecutionProvider"]
         )
-        self.inputs = [i.name for i in self._session.get_inputs()]
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        names = [o.name for o in self._session.get_outputs()]
-        feeds = {n: inputs[n] for n in self.inputs}
-        return dict(zip(names, self._session.run(names, feeds), strict=True))
+        outputs = [o.name for o in self._session.get_outputs()]
+        feeds = {i.name: inputs[i.name] for i in self._session.get_inputs()}
+        return dict(zip(outputs, self._session.run(outputs, feeds), strict=True))
+
+
+def with_inner_values(graph: Graph) -> onnx.ModelProto:
+    """The nodes of a graph as a model whose outputs are those of all of them."""
+
+    def described(name: str) -> onnx.ValueInfoProto:
+        kind = onnx.helper.np_dtype_to_tensor_dtype(graph.dtypes[name])
+        return onnx.helper.make_tensor_value_info(name, kind, graph.shapes[name])
+
+    used = {n for node in graph.nodes for n in node.inputs}
+    body = onnx.helper.make_graph(
+        [n.proto for n in graph.nodes], "nodes", [described(n) for n in graph.inputs],
+        [described(o) for n in graph.nodes for o in n.outputs if o],
+        [onnx.numpy_helper.from_array(a, n) for n, a in graph.constants.items() if n in used],
+    )  # fmt: skip
+    sets = [onnx.helper.make_operatorsetid(d, v) for d, v in graph.versions.items()]
+    return onnx.helper.make_model(body, opset_imports=sets, ir_version=10)
 
 
 def made_up(model: onnx.ModelProto, shapes: Mapping[str, Any], seed: int = 0) -> dict[str, Array]:
@@ -111,21 +121,15 @@ def trace(
     """Of the outputs of each node, from onnxruntime's inputs, so that errors do not add up: of all
     nodes of the file, and of those that stand for several of them."""
     single, fused = as_expressions(graph), fuse(graph)
-    outputs = {o for n in single.nodes for o in n.outputs if o}
-    inner = [o for n in model.graph.node for o in n.output if o in outputs]
-    theirs = {**inputs, **Reference(model, inner).run(inputs)}
+    theirs = {**inputs, **Reference(with_inner_values(graph), optimized=False).run(inputs)}
     alone = {n.outputs[0]: n.inputs for n in single.nodes}
     for part in (single, fused):
         program = Program(part, device)
         for node in part.nodes:
-            if part is fused and alone.get(node.outputs[0]) == node.inputs:
+            if part is fused and alone[node.outputs[0]] == node.inputs:
                 continue  # nothing became a part of it
-            values = {
-                n: device.tensor(to_device(theirs[n], n)) for n in node.inputs if n in theirs
-            }
-            if any(n and n not in values and n not in part.constants for n in node.inputs):
-                continue  # of a branch of an If, which onnxruntime does not show
+            values = {n: device.tensor(to_device(theirs[n], n)) for n in node.inputs if n in theirs}
             for name, tensor in program.step(node, values).items():
-                if name in theirs:
-                    ours = tensor.numpy().astype(part.dtypes[name], copy=False)
-                    yield difference(name, node.attributes.get("text", node.op), ours, theirs[name])
+                ours = tensor.numpy().astype(part.dtypes[name], copy=False)
+                op = node.attributes.get("text", node.op)
+                yield difference(name, op, ours, theirs[name])

@@ -41,6 +41,8 @@ class Node:
     attributes: dict[str, Any] = field(default_factory=dict)
     version: int = 0  # of the operations' set
     name: str = ""
+    proto: onnx.NodeProto | None = None  # what it was in the file, its inputs renamed as here
+    kept: dict[str, Any] = field(default_factory=dict)  # what its entry has put on the device
 
 
 @dataclass(eq=False)
@@ -57,6 +59,7 @@ class Graph:
     constants: dict[str, Array]
     shapes: dict[str, tuple[int, ...]]
     dtypes: dict[str, np.dtype[Any]]
+    versions: dict[str, int]  # of the sets of operations
 
     def uses(self) -> dict[str, int]:
         """How many times each value is an input of a node or an output of the graph."""
@@ -89,16 +92,23 @@ def load(
 def input_shapes(
     proto: onnx.ModelProto, given: Mapping[str, Iterable[int]]
 ) -> dict[str, tuple[int, ...]]:
-    """The shapes of the inputs: those given, else what the file says, with 1 for an open first
-    dimension, 224 for rows and columns of images, 16 for others."""
+    """The shapes of the inputs: those given, else what the file says, with those of the same name as one that
+    is given, 1 for a first dimension, 224 for rows and columns of images, 16 for others."""
     known = {i.name for i in proto.graph.initializer}
+    inputs = {v.name: v.type.tensor_type.shape.dim for v in proto.graph.input}
+    named = {
+        d.dim_param: size
+        for name, shape in given.items()
+        for d, size in zip(inputs.get(name, ()), shape, strict=False)
+    }
     found: dict[str, tuple[int, ...]] = {}
     for value in proto.graph.input:
         if value.name in known:
             continue
-        dims = value.type.tensor_type.shape.dim
+        dims = inputs[value.name]
         shape = tuple(
-            d.dim_value if d.dim_value > 0 else _default(i, len(dims)) for i, d in enumerate(dims)
+            d.dim_value if d.dim_value > 0 else named.get(d.dim_param or "?", _default(i, len(dims)))
+            for i, d in enumerate(dims)
         )
         wanted = tuple(given.get(value.name, shape))
         fits = len(wanted) == len(shape) and all(
@@ -115,7 +125,7 @@ def input_shapes(
 
 
 def _default(axis: int, ndim: int) -> int:
-    if axis == 0:
+    if axis == 0 or ndim < 2:
         return 1
     return 224 if ndim == 4 and axis > 1 else 16
 
@@ -154,6 +164,7 @@ class _Reader:
                 n: np.dtype(helper.tensor_dtype_to_np_dtype(t.tensor_type.elem_type))
                 for n, t in self.types.items()
             },
+            self.versions,
         )
 
     def _read_constants(self, graph: onnx.GraphProto, prefix: str = "") -> None:
@@ -191,7 +202,8 @@ class _Reader:
         attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
         version = self.versions.get(node.domain, 1)
         kind = node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
-        self.nodes.append(Node(kind, given, list(node.output), attributes, version, node.name))
+        outputs = list(node.output)
+        self.nodes.append(Node(kind, given, outputs, attributes, version, node.name, copy))
 
     def _rename(self, old: str, new: str) -> None:
         if old in self.known:

@@ -11,7 +11,7 @@ from onnx import helper
 import pykernels as pk
 
 from .graph import Array, Node, stored
-from .nodes import numbers, op, refuse, text
+from .nodes import kept, numbers, op, refuse, text
 
 
 @op("Reshape", host=(1,))
@@ -81,10 +81,11 @@ def slice_(
     return x[tuple(index)]
 
 
-def _counted(index: Any, size: int) -> Any:
+def _counted(node: Node, index: Any, x: Any, axis: int) -> Any:
     """Indices from 0 up, where negative ones count from the end."""
+    size = x.shape[axis]
     if isinstance(index, np.ndarray):
-        return np.where(index < 0, index + size, index).astype(np.int32)
+        return kept(node, "index", x.device, np.where(index < 0, index + size, index).astype("i4"))
     return pk.where(index < 0, index + size, index)
 
 
@@ -92,10 +93,10 @@ def _counted(index: Any, size: int) -> Any:
 def gather(node: Node, x: Any, index: Any) -> Any:
     axis = node.attributes.get("axis", 0) % x.ndim
     if isinstance(index, np.ndarray) and index.size == 1:  # a view
-        at = int(_counted(index, x.shape[axis]).item())
+        at = int(index.item()) % x.shape[axis]
         y = x[(*(slice(None),) * axis, slice(at, at + 1))]
         return y.reshape((*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]))
-    index = _counted(index, x.shape[axis])
+    index = _counted(node, index, x, axis)
     y = pk.index_select(x, axis, index.reshape(-1))
     return y.reshape((*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]))
 
@@ -103,7 +104,7 @@ def gather(node: Node, x: Any, index: Any) -> Any:
 @op("GatherElements", either=(1,))
 def gather_elements(node: Node, x: Any, index: Any) -> Any:
     axis = node.attributes.get("axis", 0)
-    return pk.gather(x, axis, _counted(index, x.shape[axis]))
+    return pk.gather(x, axis, _counted(node, index, x, axis))
 
 
 @op("ScatterElements", either=(1,))
@@ -113,7 +114,7 @@ def scatter_elements(node: Node, x: Any, index: Any, updates: Any) -> Any:
         raise refuse(node, f"reduction {kind}")
     function = pk.scatter if kind == "none" else pk.scatter_add
     axis = node.attributes.get("axis", 0)
-    return function(x, axis, _counted(index, x.shape[axis]), updates)
+    return function(x, axis, _counted(node, index, x, axis), updates)
 
 
 @op("Pad", host=(1, 2, 3))

@@ -52,6 +52,13 @@ def text(node: Node, name: str, default: str) -> str:
     return node.attributes.get(name, default.encode()).decode()
 
 
+def kept(node: Node, name: str, device: pk.Device, array: Array) -> pk.Tensor:
+    """An array of the entry's own on the device, from the first call on."""
+    if name not in node.kept:
+        node.kept[name] = device.tensor(array)
+    return node.kept[name]
+
+
 # -- windows --------------------------------------------------------------------------------------
 
 
@@ -168,7 +175,7 @@ def _pool(node: Node, x: Any, border: float) -> Any:
             np.array([min(i * s + k, f + n) - max(i * s, f) for i in range(m)])
             for m, s, k, f, n in zip(y.shape[2:], steps, kernel, (top, left), (rows, cols), strict=True)
         ]
-        y = y / y.device.tensor(np.outer(*counts).astype(np.float32))
+        y = y / kept(node, "counts", y.device, np.outer(*counts).astype(np.float32))
     return y if rank == 4 else y[:, :, 0]
 
 
@@ -186,7 +193,11 @@ def global_max_pool(node: Node, x: Any) -> Any:
 def local_response_norm(node: Node, x: Any) -> Any:
     given = node.attributes
     alpha, beta, k = (given.get(n, d) for n, d in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0)))
-    return pk.local_response_norm(x, given["size"], alpha, beta, k)
+    size = given["size"]
+    if size % 2:
+        return pk.local_response_norm(x, size, alpha, beta, k)
+    # Of an even number ONNX has one channel more behind an element's own, torch before it.
+    return pk.flip(pk.local_response_norm(pk.flip(x, 1), size, alpha, beta, k), 1)
 
 
 # -- products -------------------------------------------------------------------------------------
@@ -213,6 +224,39 @@ def einsum(node: Node, *operands: Any) -> Any:
     if len(operands) != 2:
         raise refuse(node, f"{len(operands)} operands")
     return pk.einsum(text(node, "equation", "").replace(" ", ""), *operands)
+
+
+@op("LSTM", host=(1, 2, 3))
+def lstm(
+    node: Node, x: Any, w: Array, r: Array, b: Array | None = None, lengths: Any = None,
+    h: Any = None, c: Any = None, peepholes: Any = None,
+) -> Any:  # fmt: skip
+    given, width = node.attributes, r.shape[-1]
+    for name in ("activations", "clip", "input_forget", "layout"):
+        if given.get(name):
+            raise refuse(node, name)
+    if lengths is not None or peepholes is not None:
+        raise refuse(node, "lengths or peepholes")
+
+    def ours(name: str, array: Array, side: int) -> pk.Tensor:
+        i, o, f, g = np.split(array[side], 4)  # ONNX's order of gates
+        return kept(node, f"{name}{side}", x.device, np.concatenate([i, f, g, o]))
+
+    order = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}
+    sides = []
+    for side, back in enumerate(order[text(node, "direction", "forward")]):
+        weights = ours("w", w, side), ours("r", r, side)
+        biases = [None, None]
+        if b is not None:
+            biases = [ours("b", b[:, : 4 * width], side), ours("u", b[:, 4 * width :], side)]
+        state = None if h is None or c is None else (h[side], c[side])
+        if state is None and (h is not None or c is not None):
+            zeros = kept(node, "zeros", x.device, np.zeros((x.shape[1], width), np.float32))
+            state = (zeros, c[side]) if h is None else (h[side], zeros)
+        y, last = pk.lstm(x, *weights, *biases, hx=state, reverse=back)
+        sides.append((y, *last))
+    ys, hs, cs = zip(*sides, strict=True)
+    return pk.stack(ys, 1), pk.stack(hs), pk.stack(cs)
 
 
 # -- norms and reductions -------------------------------------------------------------------------
