@@ -37,14 +37,15 @@ class Program:
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """The outputs, by their names in the file, with the dtypes that it gives them."""
         self.write(inputs)
-        if self._captured is None:
-            self._begin()
-        else:
+        if self._captured is not None:
             self._captured()
-        graph = self.graph
-        return {
-            name: self._read(value) for name, value in graph.outputs.items()
-        }
+            return self._read(self._outputs)
+        # Node by node first, which compiles the shaders; then the same calls are captured.
+        found = self._read(self._walk())
+        with self.device.capture() as captured:
+            self._outputs = self._walk()
+        self._captured = captured
+        return found
 
     def replay(self) -> None:
         """Compute once more, from the inputs that are there."""
@@ -60,14 +61,6 @@ class Program:
                 self._inputs[name].write(array)
             else:
                 self._inputs[name] = self.device.tensor(array)
-
-    def _begin(self) -> None:
-        """Run node by node, so that every shader is compiled, and then capture the same calls."""
-        self._walk()
-        with self.device.capture() as captured:
-            self._outputs = self._walk()
-        captured()
-        self._captured = captured
 
     def _walk(self) -> Values:
         values = dict(self._inputs)
@@ -119,12 +112,15 @@ class Program:
             self._constants[name] = self.device.tensor(array)
         return self._constants[name]
 
-    def _read(self, value: str) -> Array:
-        graph = self.graph
-        if value in graph.constants:
-            return graph.constants[value]
-        tensor = self._inputs[value] if value in self._inputs else self._outputs[value]
-        return tensor.numpy().astype(graph.dtypes[value], copy=False)
+    def _read(self, outputs: Values) -> dict[str, Array]:
+        graph, found = self.graph, {}
+        for name, value in graph.outputs.items():
+            if value in graph.constants:
+                found[name] = graph.constants[value]
+            else:
+                tensor = outputs[value] if value in outputs else self._inputs[value]
+                found[name] = tensor.numpy().astype(graph.dtypes[value], copy=False)
+        return found
 
 
 def to_device(array: Array, name: str) -> Array:
