@@ -1,12 +1,12 @@
-"""Reads the text of a picture with three networks of PaddleOCR: where lines are, which of them stand
-on their heads, and what they say.
+"""Reads the text of a picture with three networks of PaddleOCR: where lines are, which of them are
+upside down, and what they say.
 
     pip install "pykernels[models]"
     pip download --no-deps rapidocr-onnxruntime && unzip rapidocr_onnxruntime-*.whl
     python examples/ocr.py rapidocr_onnxruntime/models [--save ocr.png]
 
-The picture is drawn here. Each network runs on pykernels' functions and in onnxruntime, from its own
-boxes on, and both must read the same.
+The picture is drawn here. All three run on pykernels' functions, and all three in onnxruntime: both
+must read the same.
 """
 
 from __future__ import annotations
@@ -111,7 +111,9 @@ def connected(mask: Array, start: tuple[int, ...]) -> list[tuple[int, int]]:
     return found
 
 
-def read(picture: Image.Image, networks: dict[str, Network], alphabet: str) -> list[tuple[Box, str]]:
+def read(
+    picture: Image.Image, networks: dict[str, Network], alphabet: str
+) -> list[tuple[Box, str]]:
     """Lines and their texts, from top to bottom."""
     boxes = boxes_of(networks["detect"](as_input([picture]))[0, 0])
     lines = [picture.crop(b) for b in boxes]
@@ -174,7 +176,7 @@ def main() -> None:
         for box, text in found:
             canvas.rectangle(box, outline=(200, 40, 40), width=2)
             canvas.text((box.left + 4, box.top - 11), text, (200, 40, 40))
-        picture.save(args.save, optimize=True)
+        picture.quantize(32).save(args.save, optimize=True)
     if found != wanted:
         raise SystemExit(f"onnxruntime reads {wanted}")
     if [text for _, text in found] != [line[0] for line in LINES]:

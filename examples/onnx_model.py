@@ -46,10 +46,14 @@ def pairs(given: list[str] | None) -> dict[str, str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("model", type=Path, metavar="MODEL.onnx")
     parser.add_argument("--compare", action="store_true", help="outputs with onnxruntime's")
-    parser.add_argument("--trace", action="store_true", help="each node's, from onnxruntime's inputs")
+    parser.add_argument(
+        "--trace", action="store_true", help="each node's, from onnxruntime's inputs"
+    )
     parser.add_argument("--profile", action="store_true", help="print the time by kernel")
     parser.add_argument("--input", action="append", metavar="NAME=FILE.npy", help="or a number")
     parser.add_argument("--shape", action="append", metavar="NAME=1,3,48,320")
@@ -74,7 +78,8 @@ def run(args: argparse.Namespace) -> bool:
     inputs.update({n: v.astype(inputs[n].dtype) for n, v in given.items()})
     graph = load(model, shapes, given)
     fused = fuse(graph)
-    print(f"{len(model.graph.node)} nodes, {len(graph.nodes)} without constants, {len(fused.nodes)} steps")
+    counts = len(model.graph.node), len(graph.nodes), len(fused.nodes)
+    print("{} nodes, {} without constants, {} steps".format(*counts))
 
     device = pk.default_device()
     program = Program(fused, device)

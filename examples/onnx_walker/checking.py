@@ -103,7 +103,9 @@ def made_up(model: onnx.ModelProto, shapes: Mapping[str, Any], seed: int = 0) ->
             if kind.kind == "f":
                 found[value.name] = rng.standard_normal(shape).astype(kind)
             else:
-                found[value.name] = rng.integers(0, 2 if kind.kind == "b" else 10, shape).astype(kind)
+                found[value.name] = rng.integers(0, 2 if kind.kind == "b" else 10, shape).astype(
+                    kind
+                )
     return found
 
 
@@ -123,13 +125,18 @@ def trace(
     single, fused = as_expressions(graph), fuse(graph)
     theirs = {**inputs, **Reference(with_inner_values(graph), optimized=False).run(inputs)}
     alone = {n.outputs[0]: n.inputs for n in single.nodes}
+    hidden: dict[str, pk.Tensor] = {}  # of sums that are computed in parts
     for part in (single, fused):
         program = Program(part, device)
         for node in part.nodes:
             if part is fused and alone[node.outputs[0]] == node.inputs:
                 continue  # nothing became a part of it
             values = {n: device.tensor(to_device(theirs[n], n)) for n in node.inputs if n in theirs}
+            values.update({n: hidden[n] for n in node.inputs if n in hidden})
             for name, tensor in program.step(node, values).items():
+                if name not in theirs:
+                    hidden[name] = tensor
+                    continue
                 ours = tensor.numpy().astype(part.dtypes[name], copy=False)
                 op = node.attributes.get("text", node.op)
                 yield difference(name, op, ours, theirs[name])

@@ -106,8 +106,8 @@ def _shift(node: Node, x: str, y: str) -> str:
 
 
 def _is_infinite(node: Node, x: str) -> str:
-    sides = [s for key, s in (("detect_positive", ">"), ("detect_negative", "<"))
-             if node.attributes.get(key, 1)]  # fmt: skip
+    both = (("detect_positive", ">"), ("detect_negative", "<"))
+    sides = [sign for key, sign in both if node.attributes.get(key, 1)]
     if len(sides) != 1:
         return f"isinf({x})" if sides else f"(isinf({x}) and False)"
     return f"(isinf({x}) and {x} {sides[0]} 0.0)"
@@ -115,9 +115,10 @@ def _is_infinite(node: Node, x: str) -> str:
 
 RULES: dict[str, Rule] = {
     "Abs": _call("abs"), "Acos": _call("acos"), "Acosh": _call("acosh"), "Add": _infix("+"),
-    "Affine": lambda _, x, scale, shift: f"({x} * {scale} + {shift})", "And": _infix("and"), "Asin": _call("asin"), "Asinh": _call("asinh"), "Atan": _call("atan"),
-    "Atanh": _call("atanh"), "BitShift": _shift, "BitwiseAnd": _infix("&"),
-    "BitwiseNot": _prefix("~"), "BitwiseOr": _infix("|"), "BitwiseXor": _infix("^"),
+    "Affine": lambda _, x, scale, shift: f"({x} * {scale} + {shift})", "And": _infix("and"),
+    "Asin": _call("asin"), "Asinh": _call("asinh"), "Atan": _call("atan"), "Atanh": _call("atanh"),
+    "BitShift": _shift, "BitwiseAnd": _infix("&"), "BitwiseNot": _prefix("~"),
+    "BitwiseOr": _infix("|"), "BitwiseXor": _infix("^"),
     "Ceil": _call("ceil"), "Celu": _scaled("celu", alpha=1.0), "Clip": _clip, "Cos": _call("cos"),
     "Cosh": _call("cosh"), "Div": _infix("/"), "Elu": _scaled("elu", alpha=1.0),
     "Equal": _infix("=="), "Erf": _call("erf"), "Exp": _call("exp"), "Floor": _call("floor"),

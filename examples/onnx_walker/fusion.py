@@ -29,6 +29,7 @@ def fuse(graph: Graph) -> Graph:
         graph, nodes=[replace(n) for n in graph.nodes], constants=dict(graph.constants),
         shapes=dict(graph.shapes), dtypes=dict(graph.dtypes),
     )  # fmt: skip
+    graph.nodes = _shortened(graph)
     _Weights(graph).fold()
     graph.nodes = _join(graph)
     graph.nodes = _add_epilogues(graph)
@@ -37,8 +38,26 @@ def fuse(graph: Graph) -> Graph:
 
 def as_expressions(graph: Graph) -> Graph:
     """The same nodes, elementwise operations as expressions: one each."""
-    nodes = [_expression(graph, n) if _fits(graph, n) else n for n in graph.nodes]
+    graph = replace(graph, shapes=dict(graph.shapes), dtypes=dict(graph.dtypes))
+    found = _shortened(graph)
+    nodes = [_expression(graph, n) if _fits(graph, n) else n for n in found]
     return replace(graph, nodes=nodes)
+
+
+def _shortened(graph: Graph) -> list[Node]:
+    """Sums and maxima of more tensors than an expression may have, as several."""
+    nodes = []
+    for node in graph.nodes:
+        inputs, count = list(node.inputs), 0
+        while node.op in ("Sum", "Max", "Min") and len(inputs) > TENSORS:
+            first, name = inputs[:TENSORS], f"{node.outputs[0]}/{count}"
+            shapes = (graph.shapes[n] for n in first)
+            graph.shapes[name] = np.broadcast_shapes(*shapes)
+            graph.dtypes[name] = graph.dtypes[node.outputs[0]]
+            nodes.append(Node(node.op, first, [name], version=node.version))
+            inputs, count = [name, *inputs[TENSORS:]], count + 1
+        nodes.append(replace(node, inputs=inputs))
+    return nodes
 
 
 class _Weights:
@@ -113,14 +132,14 @@ class _Weights:
         if node.op not in ("Add", "Sub", "Mul", "Div") or len(node.inputs) != 2:
             return None
         other = node.inputs[1 - node.inputs.index(source)]
-        if other not in graph.constants or node.inputs[0] != source and node.op in ("Sub", "Div"):
+        if other not in graph.constants or (node.inputs[0] != source and node.op in ("Sub", "Div")):
             return None
         array = graph.constants[other]
         shape = graph.shapes[source]
         wanted = [1] * len(shape)
         wanted[axis] = shape[axis]
         full = (1,) * (len(shape) - array.ndim) + array.shape
-        if array.size != 1 and list(full) != wanted or graph.shapes[node.outputs[0]] != shape:
+        if (array.size != 1 and list(full) != wanted) or graph.shapes[node.outputs[0]] != shape:
             return None
         values = np.broadcast_to(array.astype(np.float64).reshape(-1), (shape[axis],))
         one, zero = np.ones(shape[axis]), np.zeros(shape[axis])
@@ -176,29 +195,38 @@ def _expression(graph: Graph, node: Node) -> Node:
 
 def _join(graph: Graph) -> list[Node]:
     """Expressions of expressions whose results nobody else needs."""
-    uses = graph.uses()
+    uses = graph.uses()  # by how many nodes, and as an output
     made: dict[str, Node] = {}  # expressions by their results
     gone: set[str] = set()
     nodes: list[Node] = []
     for node in graph.nodes:
+        for name in set(node.inputs):
+            uses[name] -= node.inputs.count(name) - 1
         if _fits(graph, node):
             node = _expression(graph, node)
             shape = graph.shapes[node.outputs[0]]
-            for name in list(node.inputs):
+            waiting = list(node.inputs)
+            while waiting:
+                name = waiting.pop(0)
                 inner = made.get(name)
-                if inner is None or uses[name] > 1 or graph.shapes[name] != shape:
+                if inner is None or name in gone or uses[name] > 1 or graph.shapes[name] != shape:
                     continue
                 joined = _inserted(node, name, inner)
-                if joined is not None:
-                    gone.add(name)
-                    node = joined
+                if joined is None:
+                    continue
+                for shared in set(inner.inputs) & set(node.inputs):
+                    uses[shared] -= 1
+                    waiting.append(shared)
+                gone.add(name)
+                node = joined
             made[node.outputs[0]] = node
         nodes.append(node)
     return [n for n in nodes if n.outputs[0] not in gone]
 
 
 def _inserted(outer: Node, name: str, inner: Node) -> Node | None:
-    """`outer` with the expression `inner` in place of the tensor `name`; None if it is too large."""
+    """`outer` with the expression `inner` in place of the tensor `name`; None if that is too
+    large."""
     tensors = [n for n in outer.inputs if n != name]
     tensors += [n for n in inner.inputs if n not in tensors]
     text = _renumbered(inner.attributes["text"], inner.inputs, tensors)
@@ -223,7 +251,9 @@ def _add_epilogues(graph: Graph) -> list[Node]:
     products = {n.outputs[0]: n for n in graph.nodes if n.op in PRODUCTS}
     gone: set[int] = set()
     for node in graph.nodes:
-        kind = ACTIVATIONS.get(node.attributes.get("text", "")) if node.op == "Elementwise" else None
+        kind = (
+            ACTIVATIONS.get(node.attributes.get("text", "")) if node.op == "Elementwise" else None
+        )
         before = products.get(node.inputs[0]) if kind else None
         if before is None or uses[node.inputs[0]] != 1:
             continue

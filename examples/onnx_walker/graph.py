@@ -17,6 +17,8 @@ Array = np.ndarray[Any, Any]
 SMALL = 64
 
 
+# Operations whose shapes onnx does not infer: their results are like their first inputs.
+_LIKE_INPUT = ("GroupNormalization",)
 # What tensors on a device have in the place of dtypes that are not computed with.
 _STORED = {"int64": "int32", "uint64": "uint32", "float64": "float32"}
 
@@ -92,8 +94,9 @@ def load(
 def input_shapes(
     proto: onnx.ModelProto, given: Mapping[str, Iterable[int]]
 ) -> dict[str, tuple[int, ...]]:
-    """The shapes of the inputs: those given, else what the file says, with those of the same name as one that
-    is given, 1 for a first dimension, 224 for rows and columns of images, 16 for others."""
+    """The shapes of the inputs: those given, else what the file says. A dimension that it leaves
+    open has the size that another one of its name is given, else 1 in front, 224 where it is one of
+    an image's rows or columns, and 16."""
     known = {i.name for i in proto.graph.initializer}
     inputs = {v.name: v.type.tensor_type.shape.dim for v in proto.graph.input}
     named = {
@@ -107,7 +110,9 @@ def input_shapes(
             continue
         dims = inputs[value.name]
         shape = tuple(
-            d.dim_value if d.dim_value > 0 else named.get(d.dim_param or "?", _default(i, len(dims)))
+            d.dim_value
+            if d.dim_value > 0
+            else named.get(d.dim_param or "?", _default(i, len(dims)))
             for i, d in enumerate(dims)
         )
         wanted = tuple(given.get(value.name, shape))
@@ -244,10 +249,10 @@ class _Reader:
             )  # fmt: skip
         except onnx.shape_inference.InferenceError as e:
             raise ModelError(f"{label}: {e}") from None
+        if node.op_type in _LIKE_INPUT:
+            found = {node.output[0]: self.types[node.input[0]]}
         for name in node.output:
-            kind = found.get(name)
-            dims = None if kind is None else kind.tensor_type.shape.dim
-            if name and (dims is None or any(not d.HasField("dim_value") for d in dims)):
+            if name and not _is_known(found.get(name)):
                 raise ModelError(f"{label}: the shape of its result depends on values")
         self.types.update({n: t for n, t in found.items() if n})
 
@@ -279,6 +284,12 @@ class _Reader:
                 wanted.update(node.inputs)
                 kept.append(node)
         return kept[::-1]
+
+
+def _is_known(kind: onnx.TypeProto | None) -> bool:
+    if kind is None or not kind.tensor_type.HasField("shape"):
+        return False
+    return all(d.HasField("dim_value") for d in kind.tensor_type.shape.dim)
 
 
 def _rename_outer(node: onnx.NodeProto, prefix: str, inside: set[str]) -> None:

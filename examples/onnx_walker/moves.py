@@ -194,7 +194,11 @@ def resize(
     if tuple(new[:-2]) != old[:-2]:
         raise refuse(node, "other axes than the last two")
     plain = node.attributes.get("keep_aspect_ratio_policy", b"stretch") == b"stretch"
-    if not plain or node.attributes.get("antialias", 0) or node.attributes.get("exclude_outside", 0):
+    if (
+        not plain
+        or node.attributes.get("antialias", 0)
+        or node.attributes.get("exclude_outside", 0)
+    ):
         raise refuse(node, "antialias, exclude_outside or keep_aspect_ratio_policy")
     mode: Any = text(node, "mode", "nearest")
     coordinates: Any = text(node, "coordinate_transformation_mode", "half_pixel")
@@ -203,6 +207,12 @@ def resize(
     nearest: Any = text(node, "nearest_mode", "round_prefer_floor")
     if node.version < 11:
         nearest = "floor"
+    exact = (sizes is not None and sizes.size) or all(
+        float(old[a] * float(s)).is_integer()
+        for a, s in zip(axes, scales, strict=True)  # type: ignore[arg-type]
+    )
+    if not exact and coordinates != "align_corners":
+        raise refuse(node, "scales that are no ratio of sizes")
     if mode == "cubic" and abs(node.attributes.get("cubic_coeff_a", -0.75) + 0.75) > 1e-6:
         raise refuse(node, "another cubic_coeff_a than -0.75")
     return pk.resize(x, new[-2:], mode, coordinates=coordinates, nearest=nearest)

@@ -1,9 +1,9 @@
 """Operations of ONNX as calls of pykernels' functions: one entry each, by the operation's name.
 
 An entry takes the node and its inputs, None for one that is not there, and gives the output or a
-list of them. Inputs are tensors, but for those that `host` numbers: they say what is computed (axes,
-sizes), so they must be constants and come as numpy arrays. Those in `either` do so if they are
-constants.
+list of them. Inputs are tensors, but for those that `host` numbers: they say what is computed
+(axes, sizes), so they must be constants and come as numpy arrays. Those in `either` do so if they
+are constants.
 """
 
 from __future__ import annotations
@@ -159,7 +159,10 @@ def _pool(node: Node, x: Any, border: float) -> Any:
     ceil = bool(node.attributes.get("ceil_mode", 0))
     (x,) = as_image(node, x)
     inside = (top, left) == (bottom, right) and 2 * top <= kernel[0] and 2 * left <= kernel[1]
-    padding, counted = (top, left) if inside else (0, 0), bool(node.attributes.get("count_include_pad"))
+    padding, counted = (
+        (top, left) if inside else (0, 0),
+        bool(node.attributes.get("count_include_pad")),
+    )
     rows, cols = x.shape[2:]
     if not inside:
         x = pk.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)), constant_values=border)
@@ -173,7 +176,9 @@ def _pool(node: Node, x: Any, border: float) -> Any:
         y = pk.avg_pool2d(x, kernel, steps, 0, ceil, divisor_override=1)
         counts = [
             np.array([min(i * s + k, f + n) - max(i * s, f) for i in range(m)])
-            for m, s, k, f, n in zip(y.shape[2:], steps, kernel, (top, left), (rows, cols), strict=True)
+            for m, s, k, f, n in zip(
+                y.shape[2:], steps, kernel, (top, left), (rows, cols), strict=True
+            )
         ]
         y = y / kept(node, "counts", y.device, np.outer(*counts).astype(np.float32))
     return y if rank == 4 else y[:, :, 0]
@@ -193,11 +198,9 @@ def global_max_pool(node: Node, x: Any) -> Any:
 def local_response_norm(node: Node, x: Any) -> Any:
     given = node.attributes
     alpha, beta, k = (given.get(n, d) for n, d in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0)))
-    size = given["size"]
-    if size % 2:
-        return pk.local_response_norm(x, size, alpha, beta, k)
-    # Of an even number ONNX has one channel more behind an element's own, torch before it.
-    return pk.flip(pk.local_response_norm(pk.flip(x, 1), size, alpha, beta, k), 1)
+    if given["size"] % 2 == 0:  # the channel more is behind in ONNX, in front in torch
+        raise refuse(node, "an even size")
+    return pk.local_response_norm(x, given["size"], alpha, beta, k)
 
 
 # -- products -------------------------------------------------------------------------------------
@@ -216,7 +219,9 @@ def gemm(node: Node, a: Any, b: Any, c: Any = None) -> Any:
     beta = given.get("beta", 1.0)
     if c is not None and beta != 1.0:
         c = c * beta
-    return pk.matmul(a, b, bias=c, scale=given.get("alpha", 1.0), activation=given.get("activation"))
+    return pk.matmul(
+        a, b, bias=c, scale=given.get("alpha", 1.0), activation=given.get("activation")
+    )
 
 
 @op("Einsum")
@@ -286,10 +291,8 @@ def layer_norm(node: Node, x: Any, weight: Any, bias: Any = None) -> Any:
 
 @op("GroupNormalization")
 def group_norm(node: Node, x: Any, weight: Any, bias: Any) -> Any:
-    groups = node.attributes["num_groups"]
-    if node.version < 21:  # weights of groups, later of channels
-        weight, bias = (pk.repeat(t, x.shape[1] // groups) for t in (weight, bias))
-    return pk.group_norm(x, groups, weight, bias, node.attributes.get("epsilon", 1e-5))
+    eps = node.attributes.get("epsilon", 1e-5)
+    return pk.group_norm(x, node.attributes["num_groups"], weight, bias, eps)
 
 
 def _flat(node: Node, x: Any, function: Any) -> Any:

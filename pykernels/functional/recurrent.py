@@ -53,7 +53,8 @@ def lstm(
 
     With gates = x[t] w_ih^T + b_ih + h w_hh^T + b_hh, whose quarters are i, f, g and o:
     c becomes sigmoid(f) c + sigmoid(i) tanh(g), and h, which is result[t], sigmoid(o) tanh(c).
-    All of it is computed in f32, and h and c are kept so. One product for the inputs of all steps, three launches a step.
+    All of it is computed in f32, and h and c are kept so. One product for the inputs of all steps,
+    three launches for each step.
 
     Args:
         x: Tensor or numpy array, float32 or float16, (T, N, inputs).
@@ -78,8 +79,8 @@ def lstm(
     host, (t, a, b, u, v, h, c) = _tensors(op, x, w_ih, w_hh, b_ih, b_hh, *_pair(op, hx))
     if t.ndim != 3:
         raise ShapeError(f"[{op}] x must have the axes (T, N, inputs) but has shape {t.shape}")
-    length, count, inputs = t.shape
-    width = _check(op, count, inputs, a, b, u, v, h, c)
+    length, count = t.shape[:2]
+    width = _check(op, (count, t.shape[2]), a, b, u, v, h, c)
     device = t.device
     h = device.zeros((count, width), t.dtype) if h is None else h
     c = device.zeros((count, width)) if c is None else c.astype("float32")
@@ -138,7 +139,7 @@ def lstm_cell(
         raise ArgumentError(f"[{op}] hx must be a tuple of h and c but is None")
     if t.ndim != 2:
         raise ShapeError(f"[{op}] x must have the axes (N, inputs) but has shape {t.shape}")
-    width = _check(op, *t.shape, a, b, u, v, h, c)
+    width = _check(op, (t.shape[0], t.shape[1]), a, b, u, v, h, c)
     from_x = t.device.empty((t.shape[0], 4 * width))
     linear(t, a, u, out=from_x)
     result = t.device.empty((t.shape[0], width), t.dtype)
@@ -192,13 +193,14 @@ def _refuse(op: str, name: str, told: str) -> NoReturn:
 
 
 def _check(
-    op: str, count: int, inputs: int, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None,
+    op: str, inputs: tuple[int, int], w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None,
     b_hh: Tensor | None, h: Tensor | None, c: Tensor | None,
 ) -> int:  # fmt: skip
-    """H."""
+    """H, where all fit inputs (N, inputs)."""
+    count, size = inputs
     width = w_hh.shape[-1] if w_hh.ndim else 0
     wanted = {
-        "w_ih": (w_ih, (4 * width, inputs)), "w_hh": (w_hh, (4 * width, width)),
+        "w_ih": (w_ih, (4 * width, size)), "w_hh": (w_hh, (4 * width, width)),
         "b_ih": (b_ih, (4 * width,)), "b_hh": (b_hh, (4 * width,)),
         "h": (h, (count, width)), "c": (c, (count, width)),
     }  # fmt: skip

@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,7 +38,7 @@ class Network(NamedTuple):
     it is large."""
 
     file: str
-    shapes: dict[str, tuple[int, ...]] = {}
+    shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({})
     always: tuple[str, ...] = ()
     large: bool = False
     inputs: Callable[[np.random.Generator], Inputs] = lambda _: {}
@@ -50,7 +51,7 @@ def page(shape: tuple[int, ...]) -> Callable[[np.random.Generator], Inputs]:
     def make(rng: np.random.Generator) -> Inputs:
         x = 0.9 + 0.05 * rng.standard_normal(shape)
         for row in range(8, shape[2] - 12, 24):
-            x[:, :, row : row + 10, 12:-12] -= 1.5 * (rng.random((shape[3] - 24)) < 0.6)
+            x[:, :, row : row + 10, 12:-12] -= 1.5 * (rng.random(shape[3] - 24) < 0.6)
         return {"x": x.astype(np.float32)}
 
     return make
@@ -88,10 +89,10 @@ LIGHT = (
 
 
 def check(
-    model: onnx.ModelProto, dev: pk.Device, shapes: dict[str, tuple[int, ...]], given: Inputs
+    model: onnx.ModelProto, dev: pk.Device, shapes: Mapping[str, tuple[int, ...]], given: Inputs
 ) -> Graph:
     """All inner values, each from onnxruntime's inputs, and the outputs from ours."""
-    found = input_shapes(model, shapes | {n: v.shape for n, v in given.items()})
+    found = input_shapes(model, dict(shapes) | {n: v.shape for n, v in given.items()})
     inputs = made_up(model, found)
     inputs.update({n: v.astype(inputs[n].dtype) for n, v in given.items()})
     graph = load(model, found, given)
