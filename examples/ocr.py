@@ -32,13 +32,13 @@ Array = np.ndarray[Any, Any]
 Network = Callable[[Array], Array]
 
 FONTS = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
-SIZE = (448, 224)  # multiples of 32, as the first network needs it
+SIZE = (320, 192)  # multiples of 32, as the first network needs it
 # Texts, fonts, heights of letters, left upper corners, and which one is upside down.
 LINES = (
-    ("compute kernels", "DejaVuSans-Bold", 32, (24, 16), False),
-    ("WGSL: 1,024 lanes", "DejaVuSansMono", 26, (60, 70), False),
-    ("no CUDA, no cloud", "DejaVuSerif", 28, (110, 122), False),
-    ("read me twice", "DejaVuSans", 26, (40, 172), True),
+    ("pykernels", "DejaVuSans-Bold", 32, (20, 14), False),
+    ("WGSL: 1,024", "DejaVuSansMono", 26, (60, 62), False),
+    ("no CUDA", "DejaVuSerif", 30, (130, 102), False),
+    ("read twice", "DejaVuSans", 26, (36, 150), True),
 )
 NAMES = {
     "detect": "ch_PP-OCRv4_det_infer.onnx",
