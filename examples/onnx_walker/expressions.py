@@ -22,6 +22,10 @@ def _infix(sign: str) -> Rule:
     return lambda _, a, b: f"({a} {sign} {b})"
 
 
+def _mul(_: Node, a: str, b: str) -> str:
+    return b if a == "1.0" else a if b == "1.0" else f"({a} * {b})"
+
+
 def _prefix(sign: str) -> Rule:
     return lambda _, x: f"({sign}{x})"
 
@@ -126,7 +130,7 @@ RULES: dict[str, Rule] = {
     "HardSigmoid": _hard_sigmoid, "HardSwish": _call("hardswish"), "IsInf": _is_infinite,
     "IsNaN": _call("isnan"), "LeakyRelu": _scaled("leaky_relu", alpha=0.01), "Less": _infix("<"),
     "LessOrEqual": _infix("<="), "Log": _call("log"), "Max": _chain("maximum"), "Mean": _mean,
-    "Min": _chain("minimum"), "Mish": _call("mish"), "Mod": _mod, "Mul": _infix("*"),
+    "Min": _chain("minimum"), "Mish": _call("mish"), "Mod": _mod, "Mul": _mul,
     "Neg": _prefix("-"), "Not": _prefix("not "), "Or": _infix("or"), "PRelu": _prelu, "Pow": _pow,
     "Reciprocal": _call("reciprocal"), "Relu": _call("relu"), "Round": _call("round"),
     "Selu": _selu, "Sigmoid": _call("sigmoid"), "Sign": _call("sign"), "Sin": _call("sin"),

@@ -10,15 +10,8 @@ import numpy as np
 
 from .expressions import TENSORS, expression, is_elementwise, scalar
 from .graph import Array, Graph, Node
+from .patterns import activation, factor, join_layer_norms
 
-# Expressions that products have as epilogues.
-ACTIVATIONS = {
-    "relu(x0)": "relu",
-    "(x0 * sigmoid(x0))": "silu",
-    "gelu(x0)": "gelu",
-    "gelu_tanh(x0)": "gelu_tanh",
-    "((x0 * (erf((x0 / 1.4142135381698608)) + 1.0)) * 0.5)": "gelu",
-}
 PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 LONGEST = 600  # characters of an expression
 
@@ -30,6 +23,7 @@ def fuse(graph: Graph) -> Graph:
         shapes=dict(graph.shapes), dtypes=dict(graph.dtypes),
     )  # fmt: skip
     graph.nodes = _shortened(graph)
+    graph.nodes = join_layer_norms(graph)
     _Weights(graph).fold()
     graph.nodes = _join(graph)
     graph.nodes = _add_epilogues(graph)
@@ -247,17 +241,86 @@ def _renumbered(text: str, old: list[str], new: list[str]) -> str:
 
 
 def _add_epilogues(graph: Graph) -> list[Node]:
+    """The nodes, where products take factors of their operands and results, what is added to them,
+    and activations."""
     uses = graph.uses()
-    products = {n.outputs[0]: n for n in graph.nodes if n.op in PRODUCTS}
-    gone: set[int] = set()
+    made: dict[str, Node] = {}
+    nodes: list[Node] = []
     for node in graph.nodes:
-        kind = (
-            ACTIVATIONS.get(node.attributes.get("text", "")) if node.op == "Elementwise" else None
-        )
-        before = products.get(node.inputs[0]) if kind else None
-        if before is None or uses[node.inputs[0]] != 1:
+        before = _extended(graph, node, made, uses)
+        if before is not None:
+            # Here, as what it adds may be computed after the product.
+            nodes.remove(before)
+            node = _merged(graph, before, node)
+        elif node.op == "MatMul":
+            for i, name in enumerate(node.inputs[:2]):
+                scaled = made.get(name)
+                if scaled is not None and uses[name] == 1 and _factor(scaled) is not None:
+                    nodes.remove(scaled)
+                    inputs = [*node.inputs[:i], scaled.inputs[0], *node.inputs[i + 1 :]]
+                    node = _times(replace(node, inputs=inputs), _factor(scaled))
+        made[node.outputs[0]] = node
+        nodes.append(node)
+    return nodes
+
+
+def _factor(node: Node) -> float | None:
+    plain = node.op == "Elementwise" and len(node.inputs) == 1
+    return factor(node.attributes["text"]) if plain else None
+
+
+def _times(node: Node, number: float | None) -> Node:
+    scale = node.attributes.get("scale", 1.0) * number
+    return replace(node, attributes={**node.attributes, "scale": scale})
+
+
+def _extended(graph: Graph, node: Node, made: dict[str, Node], uses: dict[str, int]) -> Node | None:
+    """The product whose end a node can be."""
+    if node.op != "Elementwise" or len(node.inputs) > 2:
+        return None
+    text = node.attributes["text"]
+    for name in node.inputs:
+        before = made.get(name)
+        if before is None or before.op not in PRODUCTS or uses[name] != 1:
             continue
-        before.attributes = {**before.attributes, "activation": kind}
-        before.outputs = node.outputs
-        gone.add(id(node))
-    return [n for n in graph.nodes if id(n) not in gone]
+        if before.attributes.get("activation"):
+            continue
+        if len(node.inputs) == 1:
+            scales = before.op == "MatMul" and len(before.inputs) == 2 and factor(text) is not None
+            return before if scales or activation(text) else None
+        same = graph.shapes[node.inputs[0]] == graph.shapes[node.inputs[1]]
+        rest = _without_sum(text)
+        if same and _adds(graph, before) and (rest == "x0" or activation(rest)):
+            return before
+    return None
+
+
+def _without_sum(text: str) -> str:
+    return text.replace("(x0 + x1)", "x0").replace("(x1 + x0)", "x0")
+
+
+def _merged(graph: Graph, before: Node, node: Node) -> Node:
+    """A product with a node as its end."""
+    text, inputs = node.attributes["text"], list(before.inputs)
+    found = replace(before, outputs=node.outputs)
+    if len(node.inputs) == 2:
+        other = node.inputs[1 - node.inputs.index(before.outputs[0])]
+        found.inputs = inputs + [""] * (3 - len(inputs)) + [other]
+        text = _without_sum(text)
+    elif factor(text) is not None:
+        return _times(found, factor(text))
+    kind = None if text == "x0" else activation(text)
+    found.attributes = {**before.attributes, "activation": kind}
+    return found
+
+
+def _adds(graph: Graph, node: Node) -> bool:
+    """Can the product add a tensor of the size of its result? A convolution can, if it is a product
+    of matrices."""
+    if len(node.inputs) > 3:
+        return False
+    if node.op != "Conv":
+        return node.op in ("MatMul", "Gemm")
+    given, kernel = node.attributes, graph.shapes[node.inputs[1]][2:]
+    plain = given.get("group", 1) == 1 and not any(given.get("pads", ()))
+    return plain and kernel == (1, 1) and set(given.get("strides", (1,))) == {1}

@@ -105,8 +105,18 @@ def edges(around: Sequence[int], rank: int) -> tuple[int, int, int, int]:
 
 
 @op("Conv")
-def conv(node: Node, x: Any, w: Any, bias: Any = None) -> Any:
+def conv(node: Node, x: Any, w: Any, bias: Any = None, residual: Any = None) -> Any:
+    """`residual`, `activation` and a product's `scale` come from fusion.py."""
     rank = x.ndim
+    if residual is not None:  # of 1 x 1 pixels
+        n, c, rows, cols = x.shape
+        y = pk.matmul(
+            w.reshape(-1, c), x.reshape(n, c, rows * cols),
+            bias=None if bias is None else bias[:, None],
+            residual=residual.reshape(n, -1, rows * cols),
+            activation=node.attributes.get("activation"),
+        )  # fmt: skip
+        return y.reshape(residual.shape)
     steps, gaps = spaced(node, rank - 2)
     around = pads(node, x.shape[2:], w.shape[2:])
     x, w = as_image(node, x, w)
@@ -207,21 +217,21 @@ def local_response_norm(node: Node, x: Any) -> Any:
 
 
 @op("MatMul")
-def matmul(node: Node, a: Any, b: Any, bias: Any = None) -> Any:
-    return pk.matmul(a, b, bias=bias, activation=node.attributes.get("activation"))
+def matmul(node: Node, a: Any, b: Any, bias: Any = None, residual: Any = None) -> Any:
+    scale, kind = node.attributes.get("scale", 1.0), node.attributes.get("activation")
+    return pk.matmul(a, b, bias=bias, residual=residual, scale=scale, activation=kind)
 
 
 @op("Gemm")
-def gemm(node: Node, a: Any, b: Any, c: Any = None) -> Any:
+def gemm(node: Node, a: Any, b: Any, c: Any = None, residual: Any = None) -> Any:
     given = node.attributes
     a = a.T if given.get("transA", 0) else a
     b = b.T if given.get("transB", 0) else b
     beta = given.get("beta", 1.0)
     if c is not None and beta != 1.0:
         c = c * beta
-    return pk.matmul(
-        a, b, bias=c, scale=given.get("alpha", 1.0), activation=given.get("activation")
-    )
+    scale, kind = given.get("alpha", 1.0), given.get("activation")
+    return pk.matmul(a, b, bias=c, residual=residual, scale=scale, activation=kind)
 
 
 @op("Einsum")
@@ -281,7 +291,7 @@ def instance_norm(node: Node, x: Any, weight: Any, bias: Any) -> Any:
 
 
 @op("LayerNormalization")
-def layer_norm(node: Node, x: Any, weight: Any, bias: Any = None) -> Any:
+def layer_norm(node: Node, x: Any, weight: Any = None, bias: Any = None) -> Any:
     if len([n for n in node.outputs if n]) > 1:
         raise refuse(node, "mean and variance")
     axis = node.attributes.get("axis", -1) % x.ndim

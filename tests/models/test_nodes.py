@@ -203,11 +203,11 @@ CHAINS = {
     ),
     "integers": (
         "k0 Div i j", "k1 Mod i j", "k2 Add k0 k1", "k3 Sub k2 i", "k4 Mul k3 i", "k5 Max k4 j",
-        "t0 Cast k5",
+        "t0 Cast k5 to=1",
     ),
     "bits": (
         "u0 BitwiseAnd m n", "u1 BitwiseOr m n", "u2 BitwiseXor u0 u1", "u3 BitwiseNot u2",
-        "u4 BitShift u3 n direction=RIGHT", "t0 Cast u4",
+        "u4 BitShift u3 n direction=RIGHT", "t0 Cast u4 to=1",
     ),
 }  # fmt: skip
 INPUTS = {
@@ -220,32 +220,39 @@ INPUTS = {
 }  # fmt: skip
 
 
-def chained(lines: tuple[str, ...]) -> onnx.ModelProto:
-    nodes, constants, used = [], [], set()
+def written(
+    lines: tuple[str, ...], output: str, inputs: dict[str, Array], weights: dict[str, Array]
+) -> onnx.ModelProto:
+    """The nodes that lines "NAME OP INPUTS ATTRIBUTES" describe; numbers are constants."""
+    nodes, constants, used = [], dict(weights), set()
     for line in lines:
         name, op, *operands = line.split()
         given = dict(o.split("=") for o in operands if "=" in o)
-        attributes: dict[str, Any] = {
-            k: float(v) if "." in v else int(v) if v.isdigit() else v for k, v in given.items()
-        }
-        if op == "Cast":
-            attributes["to"] = 1
+        attributes: dict[str, Any] = {}
+        for key, v in given.items():
+            value = float(v) if "." in v else int(v) if re.fullmatch(r"-?\d+", v) else v
+            attributes[key] = [value] if key == "axes" else value
         names = [o for o in operands if "=" not in o]
-        used |= {n for n in names if n in INPUTS}
-        for number in {n for n in names if re.fullmatch(r"-?[\d.]+", n)}:
-            if number not in [c.name for c in constants]:
-                constants.append(numpy_helper.from_array(np.array(float(number), "f4"), number))
+        used |= {n for n in names if n in inputs}
+        constants |= {n: np.array(float(n), "f4") for n in names if re.fullmatch(r"-?[\d.]+", n)}
         nodes.append(helper.make_node(op, names, [name], **attributes))
-    sums = [line.split()[0] for line in lines if line.startswith("t")]
-    nodes.append(helper.make_node("Sum", sums, ["y"]))
     values = [
         helper.make_tensor_value_info(
-            n, helper.np_dtype_to_tensor_dtype(INPUTS[n].dtype), INPUTS[n].shape
+            n, helper.np_dtype_to_tensor_dtype(inputs[n].dtype), inputs[n].shape
         )
         for n in sorted(used)
     ]
-    y = helper.make_tensor_value_info("y", 1, None)
-    return finished(helper.make_graph(nodes, "chain", values, [y], constants), 20)
+    y = helper.make_tensor_value_info(output, 1, None)
+    tensors = [numpy_helper.from_array(a, n) for n, a in constants.items()]
+    return finished(helper.make_graph(nodes, "written", values, [y], tensors), 17)
+
+
+def chained(lines: tuple[str, ...]) -> onnx.ModelProto:
+    """A chain of CHAINS, with its sum."""
+    sums = [line.split()[0] for line in lines if line.startswith("t")]
+    proto = written((*lines, f"y Sum {' '.join(sums)}"), "y", INPUTS, {})
+    proto.opset_import[0].version = 20
+    return proto
 
 
 @pytest.mark.parametrize("name", CHAINS)
@@ -255,6 +262,48 @@ def test_a_chain_is_one_expression(name: str, dev: pk.Device) -> None:
     graph = check(proto, dev, **given)
     assert {n.op for n in graph.nodes} == {"Elementwise"}
     assert len(graph.nodes) <= 3
+
+
+MEANS = ("mean ReduceMean a axes=-1", "d Sub a mean")
+ROOT = ("var ReduceMean p axes=-1", "e Add var 0.001", "s Sqrt e", "unit Div d s")
+# Several nodes, what they become, and an attribute of the last one.
+FUSED: dict[str, tuple[tuple[str, ...], list[str], tuple[str, Any]]] = {
+    "layer norm": ((*MEANS, "p Pow d 2.0", *ROOT, "w Mul unit wide", "y Add w more"),
+                   ["LayerNormalization"], ("axis", -1)),
+    "layer norm of products": ((*MEANS, "p Mul d d", *ROOT, "w Mul wide unit", "y Relu w"),
+                               ["LayerNormalization", "Elementwise"], ("text", "relu(x0)")),
+    "no layer norm": ((*MEANS, "p Pow d 3.0", "q Abs p", "var ReduceMean q axes=-1",
+                       "e Add var 0.1", "s Sqrt e", "y Div d s"),
+                      2 * ["ReduceMean", "Elementwise", "Elementwise"],
+                      ("text", "(x0 / x1)")),
+    "logits": (("q Mul a 0.5", "r Mul square 3.0", "x MatMul q r", "y Div x 1.5"),
+               ["MatMul"], ("scale", 1.0)),
+    "gelu": (("x MatMul a square", "g Div x 1.4142135", "f Erf g", "o Add f 1.0", "p Mul x o",
+              "y Mul p 0.5"), ["MatMul"], ("activation", "gelu")),
+    "gelu by tanh": (("x Gemm a square more", "cube Pow x 3.0", "k Mul cube 0.044715", "l Add x k",
+                      "h Mul l 0.7978845608", "t Tanh h", "o Add 1.0 t", "p Mul x o",
+                      "y Mul p 0.5"), ["Gemm"], ("activation", "gelu_tanh")),
+    "two products": (("p Gemm a square more transB=1", "q Gemm b square wide", "s Add p q",
+                      "y Relu s"), ["Gemm", "Gemm"], ("activation", "relu")),
+    "no activation": (("x MatMul a square", "t Tanh x", "y Mul t x"), ["MatMul", "Elementwise"],
+                      ("text", "(tanh(x0) * x0)")),
+    "used twice": (("x MatMul a square", "r Relu x", "y Add r x"), ["MatMul", "Elementwise"],
+                   ("text", "(relu(x0) + x0)")),
+}  # fmt: skip
+SQUARE = {"wide": weights(8), "more": weights(8, seed=1)}
+
+
+@pytest.mark.parametrize("name", FUSED)
+def test_several_nodes_become_one(name: str, dev: pk.Device) -> None:
+    lines, ops, (key, value) = FUSED[name]
+    # A right operand that is no constant: weights would take the factors.
+    square = weights(8, 8, seed=2)
+    given = INPUTS | ({"square": square} if name == "logits" else {})
+    constants = SQUARE | ({} if name == "logits" else {"square": square})
+    proto = written(lines, "y", given, constants)
+    graph = check(proto, dev, **{v.name: given[v.name] for v in proto.graph.input})
+    assert [n.op for n in graph.nodes] == ops
+    assert graph.nodes[-1].attributes[key] == value
 
 
 def test_what_is_no_number(dev: pk.Device) -> None:
