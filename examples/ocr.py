@@ -22,8 +22,8 @@ import numpy as np
 import onnx
 from onnx_walker.checking import Reference
 from onnx_walker.fusion import fuse
-from onnx_walker.graph import load
 from onnx_walker.program import Program
+from onnx_walker.reading import load
 from PIL import Image, ImageDraw, ImageFont
 
 import pykernels as pk

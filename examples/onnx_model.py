@@ -18,8 +18,9 @@ import numpy as np
 import onnx
 from onnx_walker.checking import compare, made_up, trace
 from onnx_walker.fusion import fuse
-from onnx_walker.graph import ModelError, input_shapes, load
+from onnx_walker.graph import ModelError
 from onnx_walker.program import Program
+from onnx_walker.reading import input_shapes, load
 from onnx_walker.weights import randomize
 
 import pykernels as pk

@@ -8,7 +8,6 @@ import numpy as np
 
 import pykernels as pk
 
-from . import moves as _moves  # noqa: F401  enters its operations
 from .graph import Array, Graph, ModelError, Node, stored
 from .nodes import EITHER, ENTRIES, HOST
 

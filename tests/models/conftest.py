@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -12,9 +13,8 @@ ROOT = Path(__file__).resolve().parents[2]
 MODELS = ROOT / ".tools" / "models"
 sys.path.insert(0, str(ROOT / "examples"))
 
-if not os.environ.get("CI"):
-    for package in ("onnx", "onnxruntime"):
-        pytest.importorskip(package)
+if not os.environ.get("CI") and not all(map(importlib.util.find_spec, ("onnx", "onnxruntime"))):
+    collect_ignore_glob = ["test_*.py"]
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,8 @@ import pytest
 from onnx import helper, numpy_helper
 from onnx_walker import checking
 from onnx_walker.fusion import fuse
-from onnx_walker.graph import ModelError, input_shapes, load
+from onnx_walker.graph import ModelError
+from onnx_walker.reading import input_shapes, load
 
 import pykernels as pk
 from tests.models.conftest import ROOT
