@@ -7,7 +7,9 @@ import re
 import runpy
 import shlex
 import sys
+import textwrap
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -110,6 +112,16 @@ def test_the_guides_commands(
     assert "9 nodes, 8 without constants, 2 steps" in told
     assert "of the largest" in told
     assert "kernel" in told
+
+
+@pytest.mark.gpu
+@pytest.mark.usefixtures("folder")
+def test_the_guides_python() -> None:
+    code = GUIDE[GUIDE.index("    from onnx_walker") :].partition("\n\n## ")[0]
+    names = {"pk": pk, "image": np.zeros((1, 3, 32, 64), np.float32)}
+    exec(textwrap.dedent(code), names)
+    outputs: Any = names["outputs"]
+    assert outputs["y"].shape == (1, 4, 32, 64)
 
 
 @pytest.mark.gpu
