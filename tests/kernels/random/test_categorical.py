@@ -84,12 +84,12 @@ def left(x: Array, temperature: float, top_k: int | None, top_p: float) -> Array
 def test_categorical_draws_by_the_probabilities(
     dev: pk.Device, temperature: float, top_k: int | None, top_p: float, dtype: str
 ) -> None:
-    """Pearson's chi-square of 20,000 draws, and none of what top_k and top_p leave out."""
-    draws = 20_000
-    x = np.random.default_rng(5).permutation(np.linspace(-2, 3, 300)).astype(dtype)
-    rows = dev.tensor(x).broadcast_to((draws, 300))
+    """Pearson's chi-square of 4,000 draws, and none of what top_k and top_p leave out."""
+    draws = 4_000
+    x = np.random.default_rng(5).permutation(np.linspace(-1, 1.5, 40)).astype(dtype)
+    rows = dev.tensor(x).broadcast_to((draws, 40))
     found = pk.categorical(rows, temperature=temperature, top_k=top_k, top_p=top_p, seed=11)
-    counts = np.bincount(found.numpy(), minlength=300)
+    counts = np.bincount(found.numpy(), minlength=40)
     p = left(x, temperature, top_k, top_p)
     assert counts.sum() == draws and not counts[p == 0].any()
     own, expected = counts[p > 0], draws * p[p > 0]
