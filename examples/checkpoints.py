@@ -52,7 +52,7 @@ SHAPES = {
     "llama-3.2-1b": Config(
         "llama", 16, 2048, 32, 8, 8192, 128256, 131072, rope_base=500000.0, rope_factor=32.0
     ),
-    "tiny-gpt2": Config("gpt2", 2, 32, 4, 4, 64, 97, 32),
+    "tiny-gpt2": Config("gpt2", 2, 32, 4, 4, 64, 97, 64),
     "tiny-llama": Config("llama", 2, 32, 4, 2, 48, 97, 4096, rope_base=100.0, rope_factor=4.0,
                          trained=16),
 }  # fmt: skip

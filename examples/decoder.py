@@ -107,9 +107,7 @@ class Decoder:
         self.counts = dev.tensor(np.int32([0, 1]))
         self.state = pk.random_state(seed, device=dev)
         with dev.capture() as self.step:
-            self.logits = self._forward(self.token, self.counts[:1], self.counts[1:])
-            self._sample(self.logits)
-            pk.add(self.counts, 1, out=self.counts)
+            self.logits = self.advance()
 
     def _upload(self, w: Array) -> pk.Tensor:
         return self.dev.tensor(np.ascontiguousarray(w, self.dtype))
@@ -127,7 +125,7 @@ class Decoder:
 
     # -- the network ------------------------------------------------------------------------------
 
-    def _forward(
+    def forward(
         self, tokens: pk.Tensor, positions: pk.Tensor, lengths: pk.Tensor | None = None
     ) -> pk.Tensor:
         """Logits (1, vocabulary) behind the last token; (n,) tokens join the caches.
@@ -180,8 +178,16 @@ class Decoder:
         )  # fmt: skip
         return found.reshape(n, -1)
 
-    def _sample(self, logits: pk.Tensor) -> None:
+    def sample(self, logits: pk.Tensor) -> None:
+        """Draw the next token."""
         pk.categorical(logits, **self.sampling._asdict(), state=self.state, out=self.token)
+
+    def advance(self) -> pk.Tensor:
+        """What a step is: from `token` to the next one; the logits (1, vocabulary) between them."""
+        logits = self.forward(self.token, self.counts[:1], self.counts[1:])
+        self.sample(logits)
+        pk.add(self.counts, 1, out=self.counts)
+        return logits
 
     # -- tokens -----------------------------------------------------------------------------------
 
@@ -197,8 +203,8 @@ class Decoder:
             )
         places = np.arange(self.length, end, dtype=np.int32)
         given = self.dev.tensor(np.asarray(tokens, np.int32))
-        logits = self._forward(given, self.dev.tensor(places))
-        self._sample(logits)
+        logits = self.forward(given, self.dev.tensor(places))
+        self.sample(logits)
         self.length = end
         self.counts[:] = np.int32([end, end + 1])
         return logits

@@ -16,7 +16,7 @@ def logits(config: Config, weights: Weights, tokens: Array, dtype: Any = np.floa
     tells how much rounding matters to a network.
     """
     wide = np.dtype(np.float32 if dtype == np.float16 else dtype)
-    w = {name: np.asarray(a, dtype).astype(wide) for name, a in weights.items()}
+    w = {name: np.asarray(a, dtype).astype(wide, copy=False) for name, a in weights.items()}
 
     def rounded(a: Array) -> Array:
         return a.astype(dtype).astype(wide)

@@ -156,8 +156,8 @@ def test_steps_draw_as_the_probabilities_say(dev: pk.Device) -> None:
 def test_decoder_rejects(dev: pk.Device) -> None:
     config = SHAPES["tiny-gpt2"]
     weights = random_weights(config)
-    with pytest.raises(ValueError, match="room must be up to 32 tokens"):
-        Decoder(dev, config, weights, 33)
+    with pytest.raises(ValueError, match="room must be up to 64 tokens"):
+        Decoder(dev, config, weights, 65)
     model = Decoder(dev, config, weights, 6)
     with pytest.raises(ValueError, match="room for 6 tokens, not 7"):
         model.prefill([1] * 7)
