@@ -43,7 +43,7 @@ Array = np.ndarray[Any, Any]
 Loop = Callable[[int], float]
 # Calls round more often than once for a result: sums of products, norms and attention do.
 ROUNDINGS = 8.0
-SECONDS = 0.3  # of a loop, at the most
+SECONDS, BRIEF = 0.3, 0.02  # of a loop, at the most; of small networks
 STEPS = 32  # of a loop of decoder steps, by which the keys become more
 
 
@@ -70,6 +70,7 @@ class Bench:
 
     def __init__(self, dev: pk.Device, small: bool, rounds: int) -> None:
         self.dev, self.small, self.rounds = dev, small, rounds
+        self.seconds = BRIEF if small else SECONDS
         self.torch, self.no_torch = _torch()
 
     def run(self, only: str = "") -> Iterator[Row]:
@@ -193,7 +194,7 @@ class Bench:
     def _measured(self, row: Row, loops: dict[str, Loop], most: int) -> Row:
         """Take all columns in turn."""
         counts = {
-            name: max(1, min(int(SECONDS * 2 / loop(2)), most)) for name, loop in loops.items()
+            name: max(1, min(int(self.seconds * 2 / loop(2)), most)) for name, loop in loops.items()
         }
         for _ in range(self.rounds):
             for name, loop in loops.items():
