@@ -166,15 +166,15 @@ class Decoder:
         n = qkv.shape[0]
         own = qkv.reshape(n, -1, c.depth)
         if self.table is not None:
-            turned = own[:, : c.heads + c.kv_heads]
-            pk.rope(turned, positions, style="neox", axis=-3, table=self.table, out=turned)
-        pk.set_rows(own[:, c.heads :].swapaxes(0, 1), positions, cache)
+            q = pk.rope_append(own, positions, cache, style="neox", axis=-3, table=self.table)
+        else:
+            q = own[:, : c.heads]
+            pk.set_rows(own[:, c.heads :].swapaxes(0, 1), positions, cache)
         kept = cache if lengths is not None else cache[:, : self.length + n]
         found = self.dev.empty((n, c.heads, c.depth), self.dtype)
         pk.flash_attn(
-            own[:, : c.heads].swapaxes(0, 1)[None], kept[None, : c.kv_heads],
-            kept[None, c.kv_heads :], lengths=lengths, causal=n > 1,
-            out=found.swapaxes(0, 1)[None],
+            q.swapaxes(0, 1)[None], kept[None, : c.kv_heads], kept[None, c.kv_heads :],
+            lengths=lengths, causal=n > 1, out=found.swapaxes(0, 1)[None],
         )  # fmt: skip
         return found.reshape(n, -1)
 
