@@ -35,9 +35,9 @@ def case(name: str) -> dict[str, Array]:
 
 
 def appended(rng: np.random.Generator, style: str, both: bool) -> Example:
-    """Queries, and with `both` the cache that is left, of two sequences of three heads."""
-    x, cache = (rng.normal(0, 1, shape).astype("f4") for shape in ((2, 3, 2, 5), (2, 2, 4, 5)))
-    places, table = np.int32([[3, 1], [0, 2]]), rope_table(angles(4), 1.3)
+    """Queries, and with `both` the cache that is left, of two sequences of a token."""
+    x, cache = (rng.normal(0, 1, shape).astype("f4") for shape in ((2, 3, 1, 3), (2, 2, 2, 3)))
+    places, table = np.int32([[1], [0]]), rope_table(angles(2), 1.3)
 
     def device(x: Any, c: Any, p: Any, table: Any) -> Any:
         own = c.copy()
