@@ -33,24 +33,30 @@
 ${logits.functions(1)}
 ${philox.functions()}
 ${reduce.memory(WG, WG)}
-var<workgroup> running: array<f32, ${WG}>;
-var<workgroup> piece_sums: array<f32, ${WG}>;
+var<workgroup> values: array<f32, ${WG}>;
+var<workgroup> sums: array<f32, ${WG // 16}>;
+var<workgroup> before_pieces: array<f32, ${WG}>;
 var<workgroup> first_above: atomic<u32>;
 var<workgroup> last_kept: atomic<u32>;
 
-// `before` and `total`: of the sums of `value` over the invocations, in one order (Hillis and Steele).
+// `before` and `total`: of the sums of `value` over the invocations, in one order, 16 at a time.
 //% macro prefix(value, before, total)
   workgroupBarrier();  // the last sums have been read
-  running[lane] = ${value};
+  values[lane] = ${value};
   workgroupBarrier();
-  for (var d = 1u; d < ${WG}u; d <<= 1u) {
-    let sum = running[lane] + select(0.0f, running[lane - min(d, lane)], lane >= d);
-    workgroupBarrier();
-    running[lane] = sum;
-    workgroupBarrier();
+  if (lane < ${WG // 16}u) {
+    var sum = 0.0f;
+    for (var i = 16u * lane; i < 16u * lane + 16u; i += 1u) { sum += values[i]; }
+    sums[lane] = sum;
   }
-  let ${before} = select(0.0f, running[lane - min(lane, 1u)], lane > 0u);
-  let ${total} = running[${WG - 1}];
+  workgroupBarrier();
+  var ${before} = 0.0f;
+  var ${total} = 0.0f;
+  for (var i = 0u; i < ${WG // 16}u; i += 1u) {
+    ${before} = select(${before}, ${total} + sums[i], i < lane / 16u);
+    ${total} += sums[i];
+  }
+  for (var i = lane / 16u * 16u; i < lane; i += 1u) { ${before} += values[i]; }
 //% endmacro
 
 // The draw among places, of which this invocation has told the atomics of its own.
@@ -112,14 +118,14 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   ${reduce.lanes("bad", "max", WG, again=true)}
   let piece_weight = select(0.0f, own_sum * exp_shifted((own_max - m) / p.temperature), is_piece);
   ${prefix("piece_weight", "pieces_before", "row_sum")}
-  piece_sums[lane] = running[lane];
+  before_pieces[lane] = pieces_before;
   let all = p.top_p >= 1.0f;
   let share = p.top_p * row_sum;
   if ((piece_weight > 0.0f) & (all | (pieces_before < share))) { atomicMax(&last_kept, lane); }
   ${drawn("cut")}
 
   // The columns of that piece which take part, and with them the sum of all that do.
-  let cut_before = select(0.0f, piece_sums[cut - min(cut, 1u)], cut > 0u);
+  let cut_before = before_pieces[cut];
   let limit = select(share - cut_before, 0x1p+126f, all);
   ${kept_of("cut", "cut", "limit")}
   ${reduce.lanes("kept_cut", "+", WG, again=true)}
@@ -129,7 +135,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let words = vec2<f32>(draw(p.first + row).xy >> vec2<u32>(8u)) * 0x1p-24f;
   if ((piece_weight > 0.0f) & (lane <= cut)) {
     atomicMax(&last_kept, lane);
-    if (select(piece_sums[lane], kept_sum, lane == cut) > words.x * kept_sum) { atomicMin(&first_above, lane); }
+    let reached = select(pieces_before + piece_weight, kept_sum, lane == cut);
+    if (reached > words.x * kept_sum) { atomicMin(&first_above, lane); }
   }
   ${drawn("piece")}
 

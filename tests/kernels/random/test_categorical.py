@@ -78,18 +78,18 @@ def left(x: Array, temperature: float, top_k: int | None, top_p: float) -> Array
 
 @pytest.mark.parametrize(
     ("temperature", "top_k", "top_p", "dtype"),
-    [(1.0, None, 1.0, "float32"), (2.0, 12, 1.0, "float16"), (0.7, None, 0.8, "float32"),
-     (1.5, 20, 0.9, "float32")],
+    [(1.0, None, 1.0, "float32"), (2.0, 8, 1.0, "float16"), (0.7, None, 0.8, "float32"),
+     (1.5, 9, 0.9, "float32")],
 )  # fmt: skip
 def test_categorical_draws_by_the_probabilities(
     dev: pk.Device, temperature: float, top_k: int | None, top_p: float, dtype: str
 ) -> None:
-    """Pearson's chi-square of 4,000 draws, and none of what top_k and top_p leave out."""
-    draws = 4_000
-    x = np.random.default_rng(5).permutation(np.linspace(-1, 1.5, 40)).astype(dtype)
-    rows = dev.tensor(x).broadcast_to((draws, 40))
+    """Pearson's chi-square of 600 draws, and none of what top_k and top_p leave out."""
+    draws = 600
+    x = np.random.default_rng(5).permutation(np.linspace(-1, 1.5, 12)).astype(dtype)
+    rows = dev.tensor(x).broadcast_to((draws, 12))
     found = pk.categorical(rows, temperature=temperature, top_k=top_k, top_p=top_p, seed=11)
-    counts = np.bincount(found.numpy(), minlength=40)
+    counts = np.bincount(found.numpy(), minlength=12)
     p = left(x, temperature, top_k, top_p)
     assert counts.sum() == draws and not counts[p == 0].any()
     own, expected = counts[p > 0], draws * p[p > 0]
