@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import overload
 
 from pykernels import kernels
 from pykernels._generated.kernels.categorical import KERNEL
-from pykernels.arrays import Array, Call, NDArray
+from pykernels.arrays import Array, Call
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, ShapeError
 from pykernels.scalars import integer, real
@@ -17,21 +16,6 @@ from .random import count_on, key_of
 __all__ = ["categorical"]
 
 
-@overload
-def categorical(
-    logits: Tensor, *, temperature: float = 1.0, top_k: int | None = None, top_p: float = 1.0,
-    seed: int = 0, state: Tensor | None = None, out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def categorical(
-    logits: NDArray, *, temperature: float = 1.0, top_k: int | None = None, top_p: float = 1.0,
-    seed: int = 0, state: None = None, out: None = None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def categorical(
-    logits: Array, *, temperature: float = 1.0, top_k: int | None = None, top_p: float = 1.0,
-    seed: int = 0, state: Tensor | None = None, out: Tensor | None = None,
-) -> Array: ...  # fmt: skip
 def categorical(
     logits: Array, *, temperature: float = 1.0, top_k: int | None = None, top_p: float = 1.0,
     seed: int = 0, state: Tensor | None = None, out: Tensor | None = None,
