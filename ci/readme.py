@@ -9,6 +9,7 @@ Blocks. What stands between the first line and the end is written:
     <!-- kernels -->                     the table of kernels, from the build's manifest
     <!-- bench: main -->                 cases with peers, machine, ceilings, plot
     <!-- bench: table mul_mat softmax --> every measured case of these kernels
+    <!-- bench: networks -->             whole networks, from bench/results/networks/
     <!-- end -->
 
 Figures. The mark stands right behind the number, which is written; the unit is the writer's:
@@ -36,7 +37,10 @@ marked 20<!-- set --> ms.
 
 from __future__ import annotations
 
+import json
+import math
 import re
+import statistics
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -47,10 +51,13 @@ from pykernels import texts
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = "bench/results/nvidia-h200"
+NETWORKS = "bench/results/networks/nvidia-h200.json"
 STRICT = ("README.md", "docs/README.md", "docs/guide/", "docs/design/", "docs/reference/")
 
-BLOCK = re.compile(r"(<!-- (kernels|bench: main|bench: table [\w ]+) -->\n).*?(<!-- end -->)", re.S)
-MARK = re.compile(r"(\d[\d.,]*|\?)(<!-- bench: (?!main|table)([^>]+?) -->)")
+BLOCK = re.compile(
+    r"(<!-- (kernels|bench: main|bench: networks|bench: table [\w ]+) -->\n).*?(<!-- end -->)", re.S
+)
+MARK = re.compile(r"(\d[\d.,]*|\?)(<!-- bench: (?!main|networks|table)([^>]+?) -->)")
 FREE = re.compile(
     r"\d[\d.,]*\s?(?:us|µs|ms|[GT]B/s|[GT]FLOP/s)(?![\w/])"
     r"|\d[\d.,]*\s(?:times|x)\s(?:as\s)?(?:fast|slow|torch|ort\b|numpy)"
@@ -80,6 +87,8 @@ def block(what: str, up: str = "") -> str:
     kind, _, names = what.removeprefix("bench: ").partition(" ")
     if kind == "kernels":
         return kernels()
+    if kind == "networks":
+        return networks()
     if not (ROOT / RESULTS / "results.json").is_file():
         return ""
     return main_cases(up) if kind == "main" else table(names.split())
@@ -94,6 +103,24 @@ def kernels() -> str:
         bodies = ", ".join(f"`{b}`" for b in k["bodies"])
         count = sum(texts.belongs(k, v) for v in manifest["variants"].values())
         lines.append(f"| `{name}` | {k['doc'].splitlines()[0]} | {dtypes} | {bodies} | {count} |")
+    return "\n".join(lines)
+
+
+def networks() -> str:
+    """One row a network: ours captured, torch's eager calls, its graph; nothing before a run."""
+    if not (ROOT / NETWORKS).is_file():
+        return ""
+    lines = [
+        "| network | ms | torch eager, ms | torch, CUDA graph, ms | times as fast as eager |",
+        "|---|--:|--:|--:|--:|",
+    ]
+    for name, row in json.loads((ROOT / NETWORKS).read_text(encoding="utf-8"))["rows"].items():
+        ours, eager, graph = (
+            statistics.median(row["times"].get(c) or [math.nan])
+            for c in ("captured", "torch", "CUDA graph")
+        )
+        cells = [f"{t:.2f}" if t == t else "" for t in (ours, eager, graph, eager / ours)]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

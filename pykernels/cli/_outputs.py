@@ -30,8 +30,8 @@ GIVEN = frozenset(
         "add_rows", "batch_norm_training", "bincount", "bincount_weights", "clip_by_norm",
         "col2im",
         "conv2d_backward_input", "conv2d_backward_weight", "max_pool2d_backward",
-        "nll_loss_backward", "nonzero", "pad", "resize", "scatter", "scatter_add", "set_rows",
-        "sgd_step", "step_advance",
+        "nll_loss_backward", "nonzero", "pad", "resize", "rope_append", "scatter", "scatter_add",
+        "set_rows", "sgd_step", "step_advance",
         "timestep_embedding", "top_k",
     }
 )  # fmt: skip
@@ -171,6 +171,7 @@ _SHAPES: dict[str, Callable[[Shapes, Options], dict[str, Shape]]] = {
     "group_norm_backward": _norm_of_images,
     "layer_norm_backward": _norm_of_rows,
     "max_pool2d": _pool,
+    "categorical": lambda t, o: {"dst": t["logits"][:-1]},
     "median": lambda t, o: {"dst": t["x"][:-1]},
     "searchsorted": lambda t, o: {"dst": t["values"]},
     "conv2d": _conv2d,

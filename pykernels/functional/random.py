@@ -65,8 +65,8 @@ def rand(
         ShapeError: a state that does not have 6 words.
     """
     dst = _new("rand", shape, dtype, FLOATS, state, device)
-    kernels.rand(dst, state=state, seed=_key("rand", seed, state))
-    _count_on(state, cdiv(dst.size, 4))
+    kernels.rand(dst, state=state, seed=key_of("rand", seed, state))
+    count_on(state, cdiv(dst.size, 4))
     return dst
 
 
@@ -91,8 +91,8 @@ def randn(
         DTypeError, ArgumentError, ShapeError: as `rand`.
     """
     dst = _new("randn", shape, dtype, FLOATS, state, device)
-    kernels.randn(dst, state=state, seed=_key("randn", seed, state))
-    _count_on(state, cdiv(dst.size, 4))
+    kernels.randn(dst, state=state, seed=key_of("randn", seed, state))
+    count_on(state, cdiv(dst.size, 4))
     return dst
 
 
@@ -163,8 +163,8 @@ def randint(
             f"{low} and {high}"
         )
     dst = _new("randint", shape, dtype, ("int32", "uint32"), state, device)
-    kernels.randint(dst, low, high, state=state, seed=_key("randint", seed, state))
-    _count_on(state, cdiv(dst.size, 2))
+    kernels.randint(dst, low, high, state=state, seed=key_of("randint", seed, state))
+    count_on(state, cdiv(dst.size, 2))
     return dst
 
 
@@ -227,8 +227,8 @@ def drawn(
 ) -> Tensor:  # fmt: skip
     """What `bernoulli` is, for a function named `op`: `value` with probability p, else 0."""
     dst = _new(op, shape, dtype, ("bool", *FLOATS, "uint8"), state, device)
-    kernels.bernoulli(dst, p, value=value, state=state, seed=_key(op, seed, state))
-    _count_on(state, cdiv(dst.size, 4))
+    kernels.bernoulli(dst, p, value=value, state=state, seed=key_of(op, seed, state))
+    count_on(state, cdiv(dst.size, 4))
     return dst
 
 
@@ -264,7 +264,7 @@ def _seed(op: str, seed: int) -> int:
     return seed
 
 
-def _key(op: str, seed: int, state: Tensor | None) -> int:
+def key_of(op: str, seed: int, state: Tensor | None) -> int:
     """The seed as the kernels take it, an int64."""
     seed = _seed(op, seed)
     if state is not None and seed != 0:
@@ -272,6 +272,7 @@ def _key(op: str, seed: int, state: Tensor | None) -> int:
     return (seed + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
-def _count_on(state: Tensor | None, blocks: int) -> None:
+def count_on(state: Tensor | None, blocks: int) -> None:
+    """Pass over the blocks that a call took, where it has a state."""
     if state is not None:
         kernels.random_advance(state, blocks)

@@ -10,14 +10,15 @@ import numpy as np
 
 from pykernels import kernels
 from pykernels._generated.kernels.rope import KERNEL
+from pykernels._generated.kernels.rope_append import KERNEL as _APPEND
 from pykernels.arrays import Array, Call, NDArray
 from pykernels.device import Device, Tensor, device_of
-from pykernels.errors import ArgumentError, ShapeError
-from pykernels.host import as_array
+from pykernels.errors import ArgumentError, DTypeError, ShapeError
+from pykernels.host import as_array, type_name
 from pykernels.plans.rope.rope import ROWS
 from pykernels.scalars import flag, integer, real
 
-__all__ = ["rope", "rope_table"]
+__all__ = ["rope", "rope_append", "rope_table"]
 
 Style: TypeAlias = Literal["normal", "neox"]
 MAX_TABLES = 16  # that a device keeps
@@ -71,25 +72,68 @@ def rope(
     """
     call = Call(KERNEL, x, positions, table, out=out)
     given, places = call.tensor("x", x), call.tensor("positions", positions)
-    axis, back = integer("rope", "axis", axis), flag("rope", "backward", backward)
-    if axis not in (-2, -3):
-        raise ArgumentError(f"[rope] axis must be -2 or -3 but is {axis}")
-    if given.ndim < -axis:
-        raise ShapeError(f"[rope] x must have {-axis} axes or more but has shape {given.shape}")
-    if table is None:
-        width = given.shape[-1] if dims is None else integer("rope", "dims", dims)
-        if not 0 < width <= given.shape[-1]:
-            raise ArgumentError(
-                f"[rope] dims must be in [1, {given.shape[-1]}], the columns of x, but is {width}"
-            )
-        table = _kept(given.device, width, angles)
-    elif dims is not None or angles:
-        raise ArgumentError("[rope] dims and angles go without a table, which has them")
+    axis, back = _axis("rope", given, axis), flag("rope", "backward", backward)
+    table = _table_of("rope", given, dims, table, angles)
     result = call.out(given.shape, given.dtype)
     kernels.rope(
         _heads(given, axis), places, table, _heads(result, axis), style=style, backward=back
     )
     return call.leave(result)
+
+
+def rope_append(
+    x: Array, positions: Array, cache: Tensor, *, dims: int | None = None, style: Style = "normal",
+    axis: int = -2, table: Tensor | None = None, out: Tensor | None = None,
+    **angles: Unpack[Angles],
+) -> Tensor:  # fmt: skip
+    """What attention needs of new tokens, in one pass: their queries turned as by `rope`, and their
+    keys, turned too, and values written to a cache at these positions.
+
+    The heads of x are those of queries, keys and values in this order, as one product makes them;
+    those of the cache are keys and values. It is `rope`, and `set_rows` of what is no query.
+
+    Args:
+        x: Tensor or numpy array, float32 or float16, (..., heads, tokens, width), or (..., tokens,
+            heads, width) with axis=-3.
+        positions: Tensor or numpy array, int32 or int64, (..., tokens), whose leading axes repeat
+            to those of x before the heads. In a captured step they may change between replays.
+        cache: Tensor (..., heads of keys and values, room, width) of x's dtype, with an even number
+            of heads; the token at position q goes to row q, other rows stay as they are.
+        dims, style, axis, table, angles: as in `rope`.
+        out: The Tensor to write queries to; None makes one.
+
+    Returns:
+        The queries, a Tensor: x without the heads of keys and values.
+
+    Raises:
+        IndexRangeError: at the next synchronisation, for a position outside of the cache, or of
+            [0, 1048576); it writes nothing.
+        BufferStateError: inside a capture, where the device has no table of these numbers: call
+            `rope` once before, or give a table.
+        ShapeError, DTypeError, ArgumentError: for arguments that do not fit.
+    """
+    if not isinstance(cache, Tensor):
+        raise DTypeError(
+            f"[rope_append] cache must be a pykernels.Tensor but is {type_name(cache)}"
+        )
+    call = Call(_APPEND, x, positions, cache, table, out=out)
+    given, places = call.tensor("x", x), call.tensor("positions", positions)
+    axis = _axis("rope_append", given, axis)
+    table = _table_of("rope_append", given, dims, table, angles)
+    heads = given.shape[-3 if axis == -2 else -2] if given.ndim > 2 else 0
+    kept = cache.shape[-3] if cache.ndim > 2 else 0
+    if given.ndim < 3 or not 0 <= kept <= heads:
+        raise ShapeError(
+            f"[rope_append] x must have axes of heads, tokens and columns, and no fewer heads than "
+            f"the cache, but they have shapes {given.shape} and {cache.shape}"
+        )
+    moved = _heads(given, axis)
+    shape = (*moved.shape[:-3], heads - kept, *moved.shape[-2:])
+    if axis == -3:
+        shape = (*shape[:-3], shape[-2], shape[-3], shape[-1])
+    result = call.out(shape, given.dtype)
+    kernels.rope_append(moved, places, table, cache, _heads(result, axis), style=style)
+    return result
 
 
 def rope_table(
@@ -126,6 +170,30 @@ def rope_table(
         beta_fast=beta_fast, beta_slow=beta_slow, n_ctx_orig=n_ctx_orig,
     )  # fmt: skip
     return _table(device_of(device), w, magnitude)
+
+
+def _axis(op: str, x: Tensor, axis: int) -> int:
+    """That of the tokens of x, checked."""
+    axis = integer(op, "axis", axis)
+    if axis not in (-2, -3):
+        raise ArgumentError(f"[{op}] axis must be -2 or -3 but is {axis}")
+    if x.ndim < -axis:
+        raise ShapeError(f"[{op}] x must have {-axis} axes or more but has shape {x.shape}")
+    return axis
+
+
+def _table_of(op: str, x: Tensor, dims: int | None, table: Tensor | None, angles: Angles) -> Tensor:
+    """The table that was given, or that of dims and angles."""
+    if table is not None:
+        if dims is not None or angles:
+            raise ArgumentError(f"[{op}] dims and angles go without a table, which has them")
+        return table
+    width = x.shape[-1] if dims is None else integer(op, "dims", dims)
+    if not 0 < width <= x.shape[-1]:
+        raise ArgumentError(
+            f"[{op}] dims must be in [1, {x.shape[-1]}], the columns of x, but is {width}"
+        )
+    return _kept(x.device, width, angles)
 
 
 def _heads(t: Tensor, axis: int) -> Tensor:

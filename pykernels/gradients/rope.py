@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pykernels import functional as F
 from pykernels.functional.rope import rope as _rope
 from pykernels.tape import Taped, reads
 
@@ -13,3 +14,33 @@ def rope(call: Taped) -> None:
         style=call.option("style"), backward=not call.scalar("backward"),
     )  # fmt: skip
     call.give("x", turned)
+
+
+@reads("positions", "table")
+def rope_append(call: Taped) -> None:
+    """Queries and keys are turned back; keys and values get what comes back to their rows, and the
+    cache what comes back to the others."""
+    shape, cache = call.shape("x"), call.shape("cache")
+    assert shape is not None and cache is not None
+    dq, dcache = call.dy(), call.dy("cache")
+    given = dq if dcache is None else dcache
+    device, dtype = given.device, given.dtype
+    lead, (tokens, width), kept = shape[:-3], shape[-2:], cache[-3]
+    queries = shape[-3] - kept
+    positions = call.saved("positions")
+    index = positions if positions.ndim == 1 else positions[..., None, :]
+    new = device.zeros((*lead, kept, tokens, width), dtype)
+    if dcache is not None:
+        left = dcache.copy()
+        F.set_rows(new, index, left, check=False)
+        call.give("cache", left)
+        F.get_rows(dcache, index, check=False, out=new)
+    if dq is None:
+        dq = device.zeros((*lead, queries, tokens, width), dtype)
+    dx = F.concatenate([dq, new], axis=-3)
+    turned = dx[..., : queries + kept // 2, :, :]
+    _rope(
+        turned, positions, table=call.saved("table"), style=call.option("style"), backward=True,
+        out=turned,
+    )  # fmt: skip
+    call.give("x", dx)

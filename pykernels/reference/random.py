@@ -10,8 +10,8 @@ import numpy as np
 from .copy import cpy, to_bfloat16
 
 __all__ = [
-    "bernoulli", "bound_of", "dropout", "normal", "philox", "rand", "randint", "randn",
-    "random_advance", "uniform",
+    "bernoulli", "bound_of", "categorical", "dropout", "normal", "philox", "rand", "randint",
+    "randn", "random_advance", "uniform",
 ]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
@@ -148,6 +148,36 @@ def random_advance(dst: Array, blocks: int) -> Array:
     count = (int(out[2]) + (int(out[3]) << 32) + blocks) % (1 << 64)
     out[2], out[3] = count & 0xFFFFFFFF, count >> 32
     return out
+
+
+def categorical(
+    logits: Array, tokens: Array | None = None, state: Array | None = None,
+    temperature: float = 1.0, top_p: float = 1.0, seed: int = 0,
+) -> Array:  # fmt: skip
+    """A piece of each row by the sums of weights, then a column of it; weights in float64."""
+    rows = logits.reshape(-1, logits.shape[-1]).astype(np.float64)
+    u = (words(4 * len(rows), state, seed).reshape(-1, 4) >> U32(8)) * 2.0**-24
+    found = [_drawn(x, float(F32(temperature)), float(F32(top_p)), *u[i, :2])
+             for i, x in enumerate(rows)]  # fmt: skip
+    chosen = np.array(found, np.int32)
+    if tokens is not None:
+        own = tokens.reshape(rows.shape)
+        chosen = np.where(chosen < 0, -1, own[np.arange(len(own)), chosen]).astype(np.int32)
+    return chosen.reshape(logits.shape[:-1])
+
+
+def _drawn(x: Array, temperature: float, top_p: float, first: float, second: float) -> int:
+    """One row's column, -1 where it is no distribution."""
+    if not (x < np.inf).all() or x.max() == -np.inf:
+        return -1
+    w = np.exp((x - x.max()) / temperature)
+    if top_p < 1.0:
+        w[np.cumsum(w) - w >= top_p * w.sum()] = 0.0
+    each = -(-len(x) // (256 * 256)) * 256  # columns of a piece
+    sums = np.cumsum(np.add.reduceat(w, np.arange(0, len(x), each)))
+    piece = int(np.searchsorted(sums, first * sums[-1], side="right"))
+    own = np.cumsum(w[piece * each : (piece + 1) * each])
+    return piece * each + int(np.searchsorted(own, second * own[-1], side="right"))
 
 
 def dropout(x: Array, p: float, seed: int = 0) -> Array:

@@ -7,7 +7,10 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["angles", "magnitude", "rope", "rope_budget", "rope_table", "turn"]
+__all__ = [
+    "angles", "magnitude", "rope", "rope_append", "rope_append_budget", "rope_budget", "rope_table",
+    "turn",
+]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
 ROWS = 1024  # of each half of a table
@@ -105,3 +108,41 @@ def rope_budget(
     most = np.maximum(turn(size, c, s, style), turn(size, c, -s, style))
     found: Array = most * 4.001 * 2.0**-24 + 2.0**-124
     return found
+
+
+def rope_append(
+    x: Array, positions: Array, table: Array, cache: Array, style: str = "normal"
+) -> tuple[Array, Array]:
+    """The cache with the keys and values of x, and the queries turned; a position outside of the
+    cache (or of the table) writes nothing and counts as 0."""
+    limit = min(cache.shape[-2], ROWS * ROWS)
+    q = np.broadcast_to(positions, (*x.shape[:-3], x.shape[-2])).astype(np.int64)
+    inside = (q >= 0) & (q < limit)
+    turned = rope(x, np.where(inside, q, 0), table, style)
+    return _appended(x, turned, np.where(inside, q, -1), cache.astype(np.float64))
+
+
+def rope_append_budget(
+    x: Array, positions: Array, table: Array, cache: Array, style: str = "normal"
+) -> tuple[Array, Array]:
+    """As of `rope`; values and the rest of the cache are copied."""
+    limit = min(cache.shape[-2], ROWS * ROWS)
+    q = np.broadcast_to(positions, (*x.shape[:-3], x.shape[-2])).astype(np.int64)
+    inside = (q >= 0) & (q < limit)
+    own = rope_budget(x, np.where(inside, q, 0), table, style)
+    zeros = np.zeros(cache.shape)
+    return _appended(np.zeros(x.shape), own, np.where(inside, q, -1), zeros)
+
+
+def _appended(x: Array, turned: Array, rows: Array, cache: Array) -> tuple[Array, Array]:
+    """Heads of x in the rows of the cache, keys of those turned; and the queries."""
+    heads = cache.shape[-3]
+    queries = x.shape[-3] - heads
+    new = np.concatenate(
+        [turned[..., queries : queries + heads // 2, :, :], x[..., queries + heads // 2 :, :, :]],
+        axis=-3,
+    )
+    for at in np.ndindex(rows.shape):
+        if rows[at] >= 0:
+            cache[(*at[:-1], slice(None), rows[at])] = new[(*at[:-1], slice(None), at[-1])]
+    return cache, turned[..., :queries, :, :]

@@ -156,3 +156,16 @@ def test_blocks(readme: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     assert readme.main() == 0
     main.write_text(main.read_text().replace("| softmax |", "| softmax  |", 1))
     assert readme.main() == 1
+
+
+def test_networks(readme: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Medians of rounds; a column that was not measured is empty; no table before a run."""
+    monkeypatch.setattr(sys, "argv", ["readme.py"])
+    path = page(readme, "<!-- bench: networks -->\nold\n<!-- end -->\n")
+    assert readme.main() == 0 and path.read_text() == "<!-- bench: networks -->\n\n<!-- end -->\n"
+    times = {"captured": [2.0, 9.0, 1.0], "torch": [5.0]}
+    results = readme.ROOT / readme.NETWORKS
+    results.parent.mkdir(parents=True)
+    results.write_text(json.dumps({"rows": {"net": {"times": times}}}))
+    assert readme.main() == 0
+    assert path.read_text().splitlines()[3] == "| net | 2.00 | 5.00 |  | 2.50 |"

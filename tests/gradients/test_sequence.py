@@ -13,7 +13,7 @@ import pytest
 import pykernels as pk
 from pykernels.functional.random_layers import _both, _fan, _gain
 from pykernels.reference.random import bernoulli
-from pykernels.reference.rope import angles, rope, rope_budget, rope_table
+from pykernels.reference.rope import angles, rope, rope_append, rope_budget, rope_table
 from pykernels.reference.rows import add_rows_budget
 from tests.gradients.numeric import Example
 from tests.harness import assert_close, assert_same_bits
@@ -34,6 +34,25 @@ def case(name: str) -> dict[str, Array]:
     return {k.partition(".")[2]: v for k, v in TORCH.items() if k.partition(".")[0] == name}
 
 
+def appended(rng: np.random.Generator, style: str, both: bool) -> Example:
+    """Queries, and with `both` the cache that is left, of two sequences of a token."""
+    x, cache = (rng.normal(0, 1, shape).astype("f4") for shape in ((2, 3, 1, 3), (2, 2, 2, 3)))
+    places, table = np.int32([[1], [0]]), rope_table(angles(2), 1.3)
+
+    def device(x: Any, c: Any, p: Any, table: Any) -> Any:
+        own = c.copy()
+        q = pk.rope_append(x, p, own, style=style, table=table)  # type: ignore[arg-type]
+        return pk.concatenate([q.reshape(-1), own.reshape(-1)]) if both else q.reshape(-1)
+
+    def wanted(x: Array, c: Array, p: Array, table: Array) -> Array:
+        own, q = rope_append(x, p, table, c, style)
+        return np.concatenate([q.ravel(), own.ravel()]) if both else q.ravel()
+
+    arrays = [x, cache, places, table]
+    count = 2 if both else 1  # the queries do not depend on the cache
+    return Example(device, wanted, arrays[:count], arrays[count:])
+
+
 def examples() -> dict[str, Example]:
     """Against central differences of the references."""
     rng = np.random.default_rng(0)
@@ -46,6 +65,7 @@ def examples() -> dict[str, Example]:
             lambda t, p, table, given=given: pk.rope(t, p, table=table, **given),
             lambda a, p, table, given=given: rope(a, p, table, **given), [x], [places, table],
         )  # fmt: skip
+        found[f"rope_append {style} {backward}"] = appended(rng, style, both=not backward)
     small = rng.normal(0, 1, (2, 2, 5)).astype("f4")
     w, b = rng.normal(0, 1, (4, 5)).astype("f4"), rng.normal(0, 1, 4).astype("f4")
     found["linear"] = Example(

@@ -14,6 +14,7 @@ SIZES = [Shape("256MiB", (1 << 26,), POWER), Shape("1GiB", (1 << 28,), POWER)]
 MAIN = {
     "rand": ("f32-268435456",), "randn": ("f32-268435456",), "randint": ("i32-268435456",),
     "bernoulli": ("bool-268435456", "f16-268435456"), "random_advance": ("u32-6",),
+    "categorical": ("f32>i32-1x128256", "f16>i32-1x128256"),
 }  # fmt: skip
 ARGS: dict[str, dict[str, Any]] = {
     "rand": {}, "randn": {}, "randint": {"low": -5, "high": 1000},
@@ -59,6 +60,15 @@ def random_advance(shape: tuple[int, ...] = (6,), dtype: str = "uint32", out: st
     return Case("random_advance", {"dst": Operand((6,), "uint32")}, {"blocks": 7}, (6,))
 
 
+def categorical(
+    shape: tuple[int, ...] = (1, 128256), dtype: str = "float32", out: str = "int32"
+) -> Case:
+    """A draw from each row of logits."""
+    logits = Operand(shape, cast(DTypeName, dtype))
+    return Case("categorical", {"logits": logits, "dst": Operand(shape[:-1], "int32")},
+                {"seed": 1}, shape)  # fmt: skip
+
+
 def cases(edge: int = 0) -> Iterator[Case]:
     for kernel, dtypes in DTYPES.items():
         for s in pick(SIZES, edge):
@@ -68,6 +78,10 @@ def cases(edge: int = 0) -> Iterator[Case]:
     gaps = Operand((rows, rows), "float32", gap=64)
     yield Case("rand", {"dst": gaps}, {"seed": 1}, (rows, rows), "with gaps", part=first_row)
     yield random_advance()
+    for shape in ((1, 128256), (64, 128256), (4096, 1000)):
+        for dtype in ("float32", "float16"):
+            rows, cols = shape
+            yield categorical((cut(rows, edge), cut(cols, edge)), dtype)
 
 
 def first_row(t: dict[str, Any]) -> dict[str, Any]:
@@ -85,6 +99,8 @@ def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
         dst.random_(-5, 1000)
     elif case.kernel == "bernoulli":
         dst.bernoulli_(0.9)
+    elif case.kernel == "categorical":
+        dst.copy_(torch.multinomial(torch.softmax(t["logits"].float(), -1), 1)[:, 0])
     else:
         raise Skipped("torch has no such function")
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from pykernels.bench.case import Case, Operand
-from pykernels.bench.peers import torch_peer
+from pykernels.bench.peers import Skipped, torch_peer
 from pykernels.bench.shapes import RAGGED, Shape, cut, pick
 from pykernels.dtypes import DTypeName
 from pykernels.plans.rope.rope import ROWS
@@ -22,7 +22,10 @@ SHAPES = [
     Shape("decode", (64, 32, 1, 128), "Llama 3 8B: queries of one token of 64 sequences"),
     Shape("ragged", (1, 33, 4095, 126), RAGGED),
 ]
-MAIN = {"rope": ("f32xi32>f32-1x32x4096x128", "f16xi32xf32>f16-1x32x4096x128")}
+MAIN = {
+    "rope": ("f32xi32>f32-1x32x4096x128", "f16xi32xf32>f16-1x32x4096x128"),
+    "rope_append": ("f16xi32xf32>f16-48x16x1x512x64",),
+}
 
 
 def positions(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
@@ -61,6 +64,27 @@ def rope(
     return Case("rope", tensors, {"style": style}, shape, note, part=part)
 
 
+def rope_append(
+    shape: tuple[int, ...] = (48, 16, 1, 512, 64), dtype: str = "float16", out: str = ""
+) -> Case:
+    """(heads, heads of keys and values, tokens, room, width)."""
+    heads, kept, tokens, room, width = shape
+    kind = cast(DTypeName, dtype)
+    tensors = {
+        "x": Operand((heads, tokens, width), kind),
+        "positions": Operand((tokens,), "int32", values=first_rows),
+        "table": Operand((2, ROWS, 2, width // 2), "float32", values=table),
+        "cache": Operand((kept, room, width), kind),
+        "dst": Operand((heads - kept, tokens, width), kind),
+    }  # fmt: skip
+    return Case("rope_append", tensors, {"style": "neox"}, shape)
+
+
+def first_rows(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Tokens that a cache has room for."""
+    return np.arange(shape[-1], dtype=np.int32)
+
+
 def cases(edge: int = 0) -> Iterator[Case]:
     for s in pick(SHAPES, edge):
         shape = (*s.dims[:-1], s.dims[-1] // 2 * 2)
@@ -68,12 +92,17 @@ def cases(edge: int = 0) -> Iterator[Case]:
             for style in ("normal", "neox"):
                 yield rope(shape, dtype, style=style).labelled(name=s.name, origin=s.origin)
     yield rope(tuple(cut(n, edge) for n in (1, 32, 4096, 128)), order=(0, 2, 1, 3))
+    for tokens in (1, cut(512, edge)):
+        for dtype in ("float16", "float32"):
+            yield rope_append((48, 16, tokens, cut(512, edge), 64), dtype)
 
 
 @torch_peer
 def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
     """Rotated halves, or complex numbers in float32, times angles made before, as models do."""
     x, dst = t["x"], t["dst"]
+    if case.kernel == "rope_append":
+        raise Skipped("torch has no such function")
     if case.args["style"] == "neox":
         cosine, sine = _angles(torch, t, x.dtype)
         a, b = x.chunk(2, -1)

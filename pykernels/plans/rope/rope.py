@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from pykernels._generated.bodies import rope as body
 from pykernels.errors import ArgumentError, ShapeError
 from pykernels.faults import Watch
@@ -9,7 +11,7 @@ from pykernels.layout import Rows, View
 from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.parts import in_levels, parts
 
-__all__ = ["LIMIT", "ROWS", "plan"]
+__all__ = ["LIMIT", "ROWS", "Turn", "check", "heads_first", "plan", "turn"]
 
 ROWS = 1024  # of each half of a table
 LIMIT = ROWS * ROWS  # positions
@@ -21,7 +23,12 @@ def plan(
     style: str = "normal",
 ) -> list[Step]:  # fmt: skip
     """One dispatch; none for an empty dst, more where a tensor is larger than one binding."""
-    _check(x, positions, table, dst, style)
+    if x.ndim >= 3 and dst.shape != x.shape:
+        raise ShapeError(
+            f"[rope] x and dst must be (..., heads, tokens, width) but have shapes {x.shape} and "
+            f"{dst.shape}"
+        )
+    check("rope", x, positions, table, style)
     if dst.size == 0:
         return []
     shape = positions.shape
@@ -29,7 +36,7 @@ def plan(
     watch = Watch("positions", LIMIT, shape, tokens)
     # Heads first: the other axes are those of the tokens.
     views = {
-        "x": _heads_first(x), "dst": _heads_first(dst), "positions": positions.broadcast_to(tokens)
+        "x": heads_first(x), "dst": heads_first(dst), "positions": positions.broadcast_to(tokens)
     }  # fmt: skip
     last = len(tokens)
     axes = [{"x": a + 1, "dst": a + 1, "positions": a} for a in range(last)]
@@ -56,18 +63,16 @@ def plan(
     return steps
 
 
-def _check(x: View, positions: View, table: View, dst: View, style: str) -> None:
+def check(op: str, x: View, positions: View, table: View, style: str) -> None:
+    """The arguments that all kernels with rotary positions have."""
     if style not in STYLES:
-        raise ArgumentError(f"[rope] style must be 'normal' or 'neox' but is {style!r}")
-    if x.ndim < 3 or dst.shape != x.shape:
-        raise ShapeError(
-            f"[rope] x and dst must be (..., heads, tokens, width) but have shapes {x.shape} and "
-            f"{dst.shape}"
-        )
+        raise ArgumentError(f"[{op}] style must be 'normal' or 'neox' but is {style!r}")
+    if x.ndim < 3:
+        raise ShapeError(f"[{op}] x must be (..., heads, tokens, width) but has shape {x.shape}")
     pairs = table.shape[-1] if table.ndim else 0
     if table.shape != (2, ROWS, 2, pairs) or not 0 < 2 * pairs <= max(x.shape[-1], 2):
         raise ShapeError(
-            f"[rope] table must be (2, {ROWS}, 2, pairs) with 2 pairs in the width of x, "
+            f"[{op}] table must be (2, {ROWS}, 2, pairs) with 2 pairs in the width of x, "
             f"{x.shape[-1]}, but has shape {table.shape}"
         )
     tokens = (*x.shape[:-3], x.shape[-2])
@@ -75,12 +80,14 @@ def _check(x: View, positions: View, table: View, dst: View, style: str) -> None
     fits = len(own) == len(tokens) and own[-1] == tokens[-1]
     if not fits or any(n not in (1, m) for n, m in zip(own, tokens, strict=True)):
         raise ShapeError(
-            f"[rope] positions must have shape {tokens}, or repeat to it along leading axes, but "
+            f"[{op}] positions must have shape {tokens}, or repeat to it along leading axes, but "
             f"have shape {positions.shape}"
         )
 
 
-def _heads_first(view: View) -> View:
+def heads_first(view: View) -> View:
+    """The view (heads, ..., tokens, width)."""
+
     def moved(items: tuple[int, ...]) -> tuple[int, ...]:
         return (items[-3], *items[:-3], *items[-2:])
 
@@ -90,13 +97,25 @@ def _heads_first(view: View) -> View:
 def _step(
     caps: Caps, x: View, positions: View, table: View, dst: View, style: str, watch: Watch | None
 ) -> Step:
-    pairs, width = table.shape[-1], dst.shape[-1]
-    halves = style == "neox"
-    vectors = pairs % 4 == 0 and all(t.vectorizable(4) for t in (x, dst, table))
+    own = turn(table, style, x, dst)
+    return body.step(caps, x, positions, own.table, dst, watch=watch, **own.sizes)
+
+
+class Turn(NamedTuple):
+    """The table, counted in vectors where there are some, and params that bodies share."""
+
+    table: View
+    sizes: dict[str, int]
+
+
+def turn(table: View, style: str, *tensors: View) -> Turn:
+    """How pairs of these tensors, whose last axis is their columns, are turned."""
+    pairs, width = table.shape[-1], tensors[0].shape[-1]
+    vectors = pairs % 4 == 0 and all(t.vectorizable(4) for t in (*tensors, table))
     v = 4 if vectors else 1
     if vectors:  # an index counts four pairs
         table = table.with_layout((*table.shape[:-1], pairs // 4), (*table.strides[:-1], 16))
-    return body.step(
-        caps, x, positions, table, dst, V=v, pairs=pairs // v, halves=int(halves),
-        columns=cdiv(width, 2 * v), watch=watch,
-    )  # fmt: skip
+    sizes = {
+        "V": v, "pairs": pairs // v, "halves": int(style == "neox"), "columns": cdiv(width, 2 * v),
+    }  # fmt: skip
+    return Turn(table, sizes)

@@ -1,0 +1,275 @@
+"""Whole networks beside torch's: wall clock of steps of decoders, prefills, and ResNet-50.
+
+    python -m bench.networks [--adapter NAME] [--small] [--only TEXT] [--rounds N] [--save FILE]
+
+Outputs are checked first, against the same network in numpy's float64; what they may be off by is
+a few times what rounding every result once does to it. Times are milliseconds of a call, the median
+of rounds in which all columns are taken in turn, each a loop of calls; the token of each step is
+read, as a user would. torch runs eagerly and as a CUDA graph (of a step at one position), with TF32
+off, where it sees a GPU. The GPU's time is one of captured calls, by timestamps. Rows are written
+into FILE, bench/results/networks/<adapter>.json, where those that were not measured stay; of small
+networks, which `--small` and software drivers take, only if --save names one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import pykernels as pk
+from bench import resnet
+from pykernels.bench.case import CheckFailed
+from pykernels.bench.clock import GpuSample, HostSample
+from pykernels.bench.report import meta
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "examples"))
+
+import checkpoints  # noqa: E402
+import decoder_numpy  # noqa: E402
+from decoder import Decoder  # noqa: E402
+
+Array = np.ndarray[Any, Any]
+Loop = Callable[[int], float]
+# Calls round more often than once for a result: sums of products, norms and attention do.
+ROUNDINGS = 8.0
+SECONDS, BRIEF = 0.3, 0.02  # of a loop, at the most; of small networks
+STEPS = 32  # of a loop of decoder steps, by which the keys become more
+
+
+@dataclass
+class Row:
+    """Milliseconds of a call by column, one for each round; the error and what it may be."""
+
+    name: str
+    dispatches: int = 0
+    error: float = 0.0
+    allowed: float = 0.0
+    times: dict[str, list[float]] = field(default_factory=dict)
+
+    def ms(self, column: str) -> float:
+        """0 where it was not measured."""
+        return statistics.median(self.times.get(column) or [0.0])
+
+
+COLUMNS = ("uncaptured", "captured", "GPU", "torch", "CUDA graph")
+
+
+class Bench:
+    """The rows of one device."""
+
+    def __init__(self, dev: pk.Device, small: bool, rounds: int) -> None:
+        self.dev, self.small, self.rounds = dev, small, rounds
+        self.seconds = BRIEF if small else SECONDS
+        self.torch, self.no_torch = _torch()
+
+    def run(self, only: str = "") -> Iterator[Row]:
+        """Those whose names contain `only`."""
+        keys = 12 if self.small else 512
+        prefix = "tiny-" if self.small else ""
+        for shape in (f"{prefix}gpt2", f"{prefix}llama" if self.small else "llama-3.2-1b"):
+            for dtype in ("float32", "float16"):
+                names = [f"{shape} {what} {dtype}" for what in ("decode", "prefill")]
+                if any(only in name for name in names):
+                    yield from self._decoder(shape, dtype, keys, names)
+        for batch in (2, 1) if self.small else (8, 1):
+            name = f"resnet-50 batch {batch} float32"
+            if only in name:
+                yield self._resnet(name, batch)
+
+    # -- decoders ---------------------------------------------------------------------------------
+
+    def _decoder(self, shape: str, dtype: Any, keys: int, names: list[str]) -> Iterator[Row]:
+        config = checkpoints.SHAPES[shape]
+        weights = {n: w.astype(dtype) for n, w in checkpoints.random_weights(config).items()}
+        tokens = np.random.default_rng(1).integers(config.vocabulary, size=keys)
+        want, once = (
+            decoder_numpy.logits(config, weights, tokens, d)[-1]
+            for d in (np.float64, np.dtype(dtype).type)
+        )
+        model = Decoder(self.dev, config, weights, keys + STEPS, dtype)
+        theirs = None
+        if self.torch:
+            theirs = self.torch.Decoder(config, weights, keys + STEPS, dtype)
+        for name, made in zip(names, (self._decode, self._prefill), strict=True):
+            row = Row(name, allowed=ROUNDINGS * distance(once, want))
+            loops = made(row, model, theirs, tokens, want)
+            yield self._measured(row, loops, STEPS if made == self._decode else 1 << 16)
+
+    def _decode(
+        self, row: Row, model: Decoder, theirs: Any, tokens: Array, want: Array
+    ) -> dict[str, Loop]:
+        keys = len(tokens)
+        model.length = 0
+        model.prefill([int(t) for t in tokens[:-1]])
+
+        def begin() -> None:
+            model.counts[:] = np.int32([keys - 1, keys])
+            model.token[:] = np.int32(tokens[-1:])
+
+        begin()
+        checked(row, model.advance(), want)
+        begin()
+        model.step()
+        checked(row, model.logits, want)
+        row.dispatches = len(model.step)
+
+        def loop(call: Callable[[], object]) -> Loop:
+            def steps(n: int) -> float:
+                begin()
+                self.dev.sync()
+                started = time.perf_counter()
+                for _ in range(n):
+                    call()
+                    model.token.item()
+                return time.perf_counter() - started
+
+            return steps
+
+        def gpu(n: int) -> float:
+            begin()
+            return GpuSample(self.dev, model.step)(n)
+
+        found = {"uncaptured": loop(model.advance), "captured": loop(model.step), "GPU": gpu}
+        return found | (self.torch.decode_loops(theirs, tokens, want, row) if self.torch else {})
+
+    def _prefill(
+        self, row: Row, model: Decoder, theirs: Any, tokens: Array, want: Array
+    ) -> dict[str, Loop]:
+        given = self.dev.tensor(np.int32(tokens))
+        places = pk.arange(len(tokens), dtype="int32", device=self.dev)
+        model.length = 0
+
+        def call() -> pk.Tensor:
+            return model.forward(given, places)
+
+        found = self._calls(row, call, want)
+        return found | (self.torch.prefill_loops(theirs, tokens, want, row) if self.torch else {})
+
+    # -- pictures ---------------------------------------------------------------------------------
+
+    def _resnet(self, name: str, batch: int) -> Row:
+        size = resnet.Size((1, 1), 8, 10, 32) if self.small else resnet.Size()
+        weights = resnet.random_weights(size)
+        x = np.random.default_rng(2).standard_normal((batch, 3, size.side, size.side), np.float32)
+        want, once = (
+            resnet.logits(
+                resnet.Numpy({n: w.astype(d) for n, w in weights.items()}), size, x.astype(d)
+            )
+            for d in (np.float64, np.float32)
+        )
+        row = Row(name, allowed=ROUNDINGS * distance(once, want))
+        ours = resnet.Ours({n: self.dev.tensor(w) for n, w in weights.items()})
+        pictures = self.dev.tensor(x)
+        loops = self._calls(row, lambda: resnet.logits(ours, size, pictures), want)
+        if self.torch:
+            loops |= self.torch.resnet_loops(weights, size, x, want, row)
+        return self._measured(row, loops, 1 << 16)
+
+    # -- times ------------------------------------------------------------------------------------
+
+    def _calls(self, row: Row, call: Callable[[], pk.Tensor], want: Array) -> dict[str, Loop]:
+        """Loops of a call whose result is checked."""
+        checked(row, call(), want)
+        with self.dev.capture() as program:
+            result = call()
+        program()
+        checked(row, result, want)
+        row.dispatches = len(program)
+        return {
+            "uncaptured": HostSample(self.dev, call), "captured": HostSample(self.dev, program),
+            "GPU": GpuSample(self.dev, program),
+        }  # fmt: skip
+
+    def _measured(self, row: Row, loops: dict[str, Loop], most: int) -> Row:
+        """Take all columns in turn."""
+        counts = {
+            name: max(1, min(int(self.seconds * 2 / loop(2)), most)) for name, loop in loops.items()
+        }
+        for _ in range(self.rounds):
+            for name, loop in loops.items():
+                row.times.setdefault(name, []).append(1e3 * loop(counts[name]) / counts[name])
+        return row
+
+
+def _torch() -> tuple[Any, str]:
+    """The module of torch's networks, and why there is none."""
+    try:
+        from bench import networks_torch
+    except ImportError:
+        return None, "torch is not installed"
+    networks_torch.prepare()
+    return networks_torch, "" if networks_torch.DEVICE == "cuda" else "torch sees no GPU: its CPU"
+
+
+def distance(a: Array, b: Array) -> float:
+    """Of vectors, as a share of the length of the second one."""
+    return float(np.linalg.norm(a.ravel() - b.ravel()) / np.linalg.norm(b))
+
+
+def checked(row: Row, found: pk.Tensor, want: Array) -> None:
+    """CheckFailed where the result is further from the float64 one than rounding takes it."""
+    row.error = max(row.error, distance(found.numpy().astype(np.float64), want))
+    if not row.error <= row.allowed:
+        raise CheckFailed(
+            f"{row.name} is off by {row.error:.1e}, of which {row.allowed:.1e} may be"
+        )
+
+
+def line(row: Row) -> str:
+    """A row of the table."""
+    times = "".join(f"{row.ms(c):11.3f}" if row.ms(c) else f"{'':11}" for c in COLUMNS)
+    ratio = row.ms("torch") / row.ms("captured")
+    return f"{row.name:30}{row.dispatches:11}{times}{f'{ratio:10.2f}' if ratio else ''}"
+
+
+def save(file: Path, dev: pk.Device, rows: list[Row]) -> None:
+    """With the rows that the file has and that were not measured."""
+    known: dict[str, Any] = {}
+    if file.exists():
+        known = json.loads(file.read_text(encoding="utf-8"))["rows"]
+    told = meta([dev], "python -m bench.networks")
+    for row in rows:
+        known[row.name] = asdict(row) | {"date": told["date"]}
+    file.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps({"meta": told, "rows": known}, indent=1)
+    file.write_text(text + "\n", encoding="utf-8")
+
+
+def main(argv: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--adapter", help="part of the name of the adapter")
+    parser.add_argument("--small", action="store_true", help="networks for a software driver")
+    parser.add_argument("--only", default="", help="part of the names of rows")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--save", type=Path)
+    args = parser.parse_args(argv)
+    with pk.Device(adapter=args.adapter) as dev:
+        small = args.small or dev.info["type"] == "CPU"
+        bench = Bench(dev, small, args.rounds)
+        print(f"{dev.info['name']}; {bench.no_torch or 'torch on a GPU'}; ms a call")
+        if small and not args.small:
+            print("no GPU: small networks")
+        print(f"{'':30} dispatches" + "".join(f"{c:>11}" for c in COLUMNS) + "   x torch")
+        rows = []
+        for row in bench.run(args.only):
+            rows.append(row)
+            print(line(row), flush=True)
+        name = re.sub("[^a-z0-9]+", "-", dev.info["name"].lower()).strip("-")
+        file = args.save or ROOT / "bench" / "results" / "networks" / f"{name}.json"
+        if args.save or not small:
+            save(file, dev, rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,241 @@
+"""The networks of bench/networks.py in torch, as its users write them, in as few calls as ours."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import checkpoints
+import numpy as np
+import torch
+import torch.nn.functional as F
+from checkpoints import Config, Weights
+
+from bench import resnet
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def prepare() -> None:
+    """float32 as float32, and the fastest convolution searched for."""
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cudnn.benchmark = True
+    torch.set_grad_enabled(False)
+
+
+def sync() -> None:
+    if DEVICE == "cuda":
+        torch.cuda.synchronize()
+
+
+def tensor(a: Any, dtype: str) -> Any:
+    return torch.tensor(np.asarray(a), device=DEVICE, dtype=getattr(torch, dtype))
+
+
+class Decoder:
+    """As decoder.py has it: queries, keys and values in one product, gate and up in one."""
+
+    def __init__(self, config: Config, weights: Weights, room: int, dtype: str) -> None:
+        self.config, self.llama = config, config.family == "llama"
+        self.w = {name: tensor(w, dtype) for name, w in weights.items()}
+        for i in range(config.layers if self.llama else 0):
+            at = f"model.layers.{i}"
+            parts = {"qkv": [f"self_attn.{n}_proj" for n in "qkv"],
+                     "gate_up": ["mlp.gate_proj", "mlp.up_proj"]}  # fmt: skip
+            for name, names in parts.items():
+                joined = torch.cat([self.w.pop(f"{at}.{n}.weight") for n in names])
+                self.w[f"{at}.{name}.weight"] = joined
+        shape = (config.layers, 2, 1, config.kv_heads, room, config.depth)
+        self.caches = torch.zeros(shape, device=DEVICE, dtype=getattr(torch, dtype))
+        factors = checkpoints.rope_factors(config)
+        w = config.rope_base ** (-2.0 * np.arange(config.depth // 2) / config.depth)
+        angles = np.arange(room)[:, None] * (w if factors is None else w / factors)
+        both = np.concatenate([angles, angles], 1)
+        self.cosine, self.sine = tensor(np.cos(both), dtype), tensor(np.sin(both), dtype)
+
+    def logits(self, tokens: Any, positions: Any, end: int) -> Any:
+        """(1, vocabulary), with the keys of `end` tokens."""
+        if self.llama:
+            h = F.embedding(tokens, self.w["model.embed_tokens.weight"])
+        else:
+            h = F.embedding(tokens, self.w["wte.weight"])
+            h = h + F.embedding(positions, self.w["wpe.weight"])
+        for i in range(self.config.layers):
+            h = (
+                self._llama(h, i, positions, end)
+                if self.llama
+                else self._gpt2(h, i, positions, end)
+            )
+        head = "model.embed_tokens" if self.llama else "wte"
+        head = self.w.get("lm_head.weight", self.w[f"{head}.weight"])
+        return F.linear(self._norm(h[-1:], "model.norm" if self.llama else "ln_f"), head)
+
+    def _norm(self, h: Any, name: str) -> Any:
+        w, wide = self.w[f"{name}.weight"], (self.config.width,)
+        if self.llama:
+            return F.rms_norm(h, wide, w, self.config.eps)
+        return F.layer_norm(h, wide, w, self.w[f"{name}.bias"], self.config.eps)
+
+    def _gpt2(self, h: Any, i: int, positions: Any, end: int) -> Any:
+        def product(x: Any, name: str) -> Any:
+            return torch.addmm(self.w[f"h.{i}.{name}.bias"], x, self.w[f"h.{i}.{name}.weight"])
+
+        own = product(self._norm(h, f"h.{i}.ln_1"), "attn.c_attn")
+        q, k, v = own.view(len(h), 3, self.config.heads, -1).permute(1, 2, 0, 3)
+        h = h + product(self._attend(q, k, v, i, positions, end), "attn.c_proj")
+        y = F.gelu(product(self._norm(h, f"h.{i}.ln_2"), "mlp.c_fc"), approximate="tanh")
+        return h + product(y, "mlp.c_proj")
+
+    def _llama(self, h: Any, i: int, positions: Any, end: int) -> Any:
+        c, at = self.config, f"model.layers.{i}"
+        own = F.linear(self._norm(h, f"{at}.input_layernorm"), self.w[f"{at}.qkv.weight"])
+        own = own.view(len(h), -1, c.depth).transpose(0, 1)
+        turned = c.heads + c.kv_heads
+        x = own[:turned]
+        a, b = x.chunk(2, -1)
+        x = x * self.cosine[positions] + torch.cat([-b, a], -1) * self.sine[positions]
+        y = self._attend(x[: c.heads], x[c.heads :], own[turned:], i, positions, end)
+        h = h + F.linear(y, self.w[f"{at}.self_attn.o_proj.weight"])
+        y = F.linear(
+            self._norm(h, f"{at}.post_attention_layernorm"), self.w[f"{at}.gate_up.weight"]
+        )
+        gate, up = y.chunk(2, -1)
+        return h + F.linear(F.silu(gate) * up, self.w[f"{at}.mlp.down_proj.weight"])
+
+    def _attend(self, q: Any, k: Any, v: Any, i: int, positions: Any, end: int) -> Any:
+        """(heads, n, depth) each; keys and values join the caches."""
+        keys, values = self.caches[i]
+        keys.index_copy_(2, positions, k[None])
+        values.index_copy_(2, positions, v[None])
+        found = F.scaled_dot_product_attention(
+            q[None], keys[:, :, :end], values[:, :, :end], is_causal=q.shape[1] > 1,
+            enable_gqa=self.llama,
+        )  # fmt: skip
+        return found[0].transpose(0, 1).reshape(q.shape[1], -1)
+
+
+class ResNet:
+    """The operations of bench/resnet.py."""
+
+    def __init__(self, weights: Mapping[str, Any]) -> None:
+        self.w = {name: tensor(w, "float32") for name, w in weights.items()}
+
+    def conv(self, x: Any, name: str, stride: int = 1, relu: bool = True) -> Any:
+        w = self.w[name]
+        y = F.conv2d(x, w, self.w[f"{name}.bias"], stride, w.shape[-1] // 2)
+        return F.relu_(y) if relu else y
+
+    def join(self, x: Any, y: Any) -> Any:
+        return F.relu_(x + y)
+
+    def pool(self, x: Any) -> Any:
+        return F.max_pool2d(x, 3, 2, 1)
+
+    def classify(self, x: Any) -> Any:
+        return F.linear(x.mean((2, 3)), self.w["classes"], self.w["classes.bias"])
+
+
+def graphed(call: Any) -> Any:
+    """The call as a CUDA graph."""
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):  # what a call keeps for the next one is made outside a graph
+        for _ in range(3):
+            call()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        call()
+    return graph.replay
+
+
+# -- loops of calls, checked before ---------------------------------------------------------------
+
+
+def check(name: str, found: Any, want: Any, allowed: float) -> None:
+    """Is it the same network? Other sums, and sums of float16 in parts, are other roundings."""
+    found = found.double().cpu().numpy()
+    error = np.linalg.norm(found.ravel() - want.ravel()) / np.linalg.norm(want)
+    if not error <= 4 * allowed:
+        raise SystemExit(f"{name}: torch's is off by {error:.1e}")
+
+
+def timed(call: Any) -> Any:
+    """n calls and the sync behind them, by the host's clock."""
+
+    def loop(n: int) -> float:
+        sync()
+        started = time.perf_counter()
+        for _ in range(n):
+            call()
+        sync()
+        return time.perf_counter() - started
+
+    return loop
+
+
+def loops_of(call: Any) -> dict[str, Any]:
+    """Eager calls, and their graph where there is a GPU."""
+    found = {"torch": timed(call)}
+    if DEVICE == "cuda":
+        found["CUDA graph"] = timed(graphed(call))
+    return found
+
+
+def decode_loops(net: Decoder, tokens: Any, want: Any, row: Any) -> dict[str, Any]:
+    """Steps whose tokens are read; as a graph at one position."""
+    keys = len(tokens)
+    given = torch.tensor(tokens, device=DEVICE)
+    places = torch.arange(keys, device=DEVICE)
+    net.logits(given[:-1], places[:-1], keys - 1)
+    last, place = given[-1:].clone(), places[-1:].clone()
+    check(row.name, net.logits(last, place, keys), want, row.allowed)
+
+    def eager(n: int) -> float:
+        token, position = last, place.clone()
+        sync()
+        started = time.perf_counter()
+        for i in range(n):
+            token = net.logits(token, position, keys + i).argmax(-1)
+            position += 1
+            token.item()
+        return time.perf_counter() - started
+
+    found = {"torch": eager}
+    if DEVICE == "cuda":
+        token = last.clone()
+
+        def step() -> None:
+            token.copy_(net.logits(token, place, keys).argmax(-1))
+
+        replay = graphed(step)
+
+        def read() -> None:
+            replay()
+            token.item()
+
+        found["CUDA graph"] = timed(read)
+    return found
+
+
+def prefill_loops(net: Decoder, tokens: Any, want: Any, row: Any) -> dict[str, Any]:
+    """All tokens at once."""
+    given = torch.tensor(tokens, device=DEVICE)
+    places = torch.arange(len(tokens), device=DEVICE)
+
+    def call() -> Any:
+        return net.logits(given, places, len(tokens))
+
+    check(row.name, call(), want, row.allowed)
+    return loops_of(call)
+
+
+def resnet_loops(weights: Any, size: Any, x: Any, want: Any, row: Any) -> dict[str, Any]:
+    """Pictures in, logits out."""
+    net, pictures = ResNet(weights), tensor(x, "float32")
+
+    def call() -> Any:
+        return resnet.logits(net, size, pictures)
+
+    check(row.name, call(), want, row.allowed)
+    return loops_of(call)

@@ -1,0 +1,172 @@
+"""Shapes of language models, and their weights: random ones, or those of safetensors files.
+
+Names are those of Hugging Face's checkpoints of gpt2 and llama.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+Weights = Mapping[str, Array]
+
+# Dtypes of a safetensors file; BF16 is the high half of float32.
+DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
+
+
+class Config(NamedTuple):
+    """A network. gpt2: learned positions, layer norm, biases, gelu; llama: rotary positions, rms
+    norm, swiglu, and query heads that share heads of keys and values.
+
+    `rope_factor`: how many times longer than `trained` positions its context is (Llama 3.1 on).
+    """
+
+    family: Literal["gpt2", "llama"]
+    layers: int
+    width: int
+    heads: int
+    kv_heads: int
+    hidden: int
+    vocabulary: int
+    context: int
+    eps: float = 1e-5
+    rope_base: float = 10000.0
+    rope_factor: float = 1.0
+    trained: int = 8192
+
+    @property
+    def depth(self) -> int:
+        """Of a head."""
+        return self.width // self.heads
+
+
+SHAPES = {
+    "gpt2": Config("gpt2", 12, 768, 12, 12, 3072, 50257, 1024),
+    "llama-3.2-1b": Config(
+        "llama", 16, 2048, 32, 8, 8192, 128256, 131072, rope_base=500000.0, rope_factor=32.0
+    ),
+    "tiny-gpt2": Config("gpt2", 2, 32, 4, 4, 64, 97, 64),
+    "tiny-llama": Config("llama", 2, 32, 4, 2, 48, 97, 4096, rope_base=100.0, rope_factor=4.0,
+                         trained=16),
+}  # fmt: skip
+
+
+def shapes_of(config: Config) -> dict[str, tuple[int, ...]]:
+    """The shape of each weight by name."""
+    wide, hidden, words = config.width, config.hidden, config.vocabulary
+    found: dict[str, tuple[int, ...]] = {}
+    if config.family == "gpt2":
+        found |= {"wte.weight": (words, wide), "wpe.weight": (config.context, wide)}
+        for i in range(config.layers):
+            # Products of gpt2 have weights (inputs, outputs).
+            products = {
+                "attn.c_attn": (wide, 3 * wide), "attn.c_proj": (wide, wide),
+                "mlp.c_fc": (wide, hidden), "mlp.c_proj": (hidden, wide),
+            }  # fmt: skip
+            for name, shape in products.items():
+                found |= {f"h.{i}.{name}.weight": shape, f"h.{i}.{name}.bias": shape[1:]}
+            for name in ("ln_1", "ln_2"):
+                found |= {f"h.{i}.{name}.weight": (wide,), f"h.{i}.{name}.bias": (wide,)}
+        return found | {"ln_f.weight": (wide,), "ln_f.bias": (wide,)}
+    kv = config.kv_heads * config.depth
+    found["model.embed_tokens.weight"] = (words, wide)
+    for i in range(config.layers):
+        own = {
+            "self_attn.q_proj": (wide, wide), "self_attn.k_proj": (kv, wide),
+            "self_attn.v_proj": (kv, wide), "self_attn.o_proj": (wide, wide),
+            "mlp.gate_proj": (hidden, wide), "mlp.up_proj": (hidden, wide),
+            "mlp.down_proj": (wide, hidden), "input_layernorm": (wide,),
+            "post_attention_layernorm": (wide,),
+        }  # fmt: skip
+        found |= {f"model.layers.{i}.{name}.weight": shape for name, shape in own.items()}
+    return found | {"model.norm.weight": (wide,)}
+
+
+def random_weights(config: Config, seed: int = 0) -> dict[str, Array]:
+    """Normal weights that keep the variance, near 1 in norms and near 0 as biases; float32."""
+    rng = np.random.default_rng(seed)
+    weights: dict[str, Array] = {}
+    for name, shape in shapes_of(config).items():
+        w = rng.standard_normal(shape, np.float32)
+        if len(shape) == 1:
+            w *= 0.1
+            if name.endswith("weight"):
+                w += 1.0
+        elif not name.startswith("wpe"):
+            w *= shape[0 if config.family == "gpt2" and name[0] == "h" else 1] ** -0.5
+        weights[name] = w
+    return weights
+
+
+def rope_factors(config: Config) -> Array | None:
+    """What frequencies are divided by, one for each pair, None for 1 (Llama 3.1: long waves by
+    the factor, short ones not at all, those between by some of both)."""
+    if config.rope_factor == 1.0:
+        return None
+    w = config.rope_base ** (-2.0 * np.arange(config.depth // 2) / config.depth)
+    turns = config.trained * w / (2 * math.pi)  # within the positions that it was trained with
+    kept = np.clip((turns - 1) / (4 - 1), 0, 1)
+    found: Array = 1 / ((1 - kept) / config.rope_factor + kept)
+    return found
+
+
+def read(files: Iterable[Path], config: Config) -> dict[str, Array]:
+    """The weights of safetensors files, as they are stored, bfloat16 as float32.
+
+    ValueError for what is no such file, and for weights that are missing or of another shape.
+    """
+    found: dict[str, Array] = {}
+    for file in files:
+        found |= _read(file)
+    found = {name.removeprefix("transformer."): w for name, w in found.items()}
+    for name, shape in shapes_of(config).items():
+        if name not in found:
+            raise ValueError(f"the files have no weight {name}")
+        if found[name].shape != shape:
+            raise ValueError(f"{name} must have shape {shape} but has {found[name].shape}")
+    return found
+
+
+def _read(file: Path) -> dict[str, Array]:
+    """A file: the length of a header in 8 bytes, the header in JSON, and the bytes it tells of."""
+    raw = np.memmap(file, np.uint8, "r")
+    try:
+        (length,) = struct.unpack("<Q", raw[:8].tobytes())
+        header = json.loads(raw[8 : 8 + length].tobytes())
+    except (struct.error, ValueError) as e:
+        raise ValueError(f"{file} is no safetensors file: {e}") from None
+    found: dict[str, Array] = {}
+    for name, entry in header.items():
+        if name == "__metadata__" or entry["dtype"] not in DTYPES:
+            continue  # masks of gpt2 are stored as bytes
+        first, end = (8 + length + n for n in entry["data_offsets"])
+        w = raw[first:end].view(DTYPES[entry["dtype"]]).reshape(entry["shape"])
+        if entry["dtype"] == "BF16":
+            w = (w.astype(np.uint32) << 16).view(np.float32)
+        found[name] = w
+    return found
+
+
+def write(file: Path, weights: Weights) -> None:
+    """Write float32, float16 and float64 arrays as a safetensors file."""
+    names = {np.dtype(text): name for name, text in DTYPES.items() if name != "BF16"}
+    header, at = {}, 0
+    for name, w in weights.items():
+        end = at + w.nbytes
+        header[name] = {
+            "dtype": names[w.dtype], "shape": list(w.shape), "data_offsets": [at, end]
+        }  # fmt: skip
+        at = end
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with file.open("wb") as out:
+        out.write(struct.pack("<Q", len(text)) + text)
+        for w in weights.values():
+            out.write(np.ascontiguousarray(w).tobytes())

@@ -1,0 +1,165 @@
+// /// kernel
+// doc = "Draw a piece of each row by the sums of their weights, then a column of it."
+// part_of = "categorical"
+// configs.pieces256 = { threads = 256 }
+// axes.T = ["f32", "f16"]
+// axes.SIZE = "configs"
+// pick.T = "dtype(logits)"
+// pick.SIZE = "'pieces256'"
+// inputs.logits = { dtype = "T" }
+// inputs.tokens = { dtype = "i32", optional = true }
+// inputs.stats = { dtype = "f32", index = false, doc = "(rows, pieces, 2): as categorical_sums leaves them; up to `threads` pieces" }
+// inputs.state = { dtype = "u32", optional = true, index = false, axes = "w", doc = "(6,)" }
+// outputs.dst = { dtype = "i32", doc = "(..., 1)" }
+// iterate = "rows"
+// params.cols = { type = "u32", value = "logits.shape[-1]" }
+// params.pieces = { type = "u32" }
+// params.each = { type = "u32" }
+// params.first = { type = "u32" }
+// params.has_tokens = { type = "u32", value = "1 if tokens else 0" }
+// params.has_state = { type = "u32", value = "1 if state else 0" }
+// params.temperature = { type = "f32", arg = true }
+// params.top_p = { type = "f32", arg = true }
+// params.seed = { type = "bits", of = "int64", arg = true }
+// uses = ["logits", "philox", "reduce"]
+// grid = "it.rows"
+// ///
+
+// One workgroup per row, first with an invocation for each piece, then with `each / threads` neighbouring
+// columns of one piece for each. A running sum need not ascend where it is rounded: so a draw is the
+// first place that has a weight and whose running sum is above it, and the last one with a weight if
+// none is.
+//% set WG = CFG.threads
+${logits.functions(1)}
+${philox.functions()}
+${reduce.memory(WG, WG)}
+var<workgroup> values: array<f32, ${WG}>;
+var<workgroup> sums: array<f32, ${WG // 16}>;
+var<workgroup> before_pieces: array<f32, ${WG}>;
+var<workgroup> first_above: atomic<u32>;
+var<workgroup> last_kept: atomic<u32>;
+
+// `before` and `total`: of the sums of `value` over the invocations, in one order, 16 at a time.
+//% macro prefix(value, before, total)
+  workgroupBarrier();  // the last sums have been read
+  values[lane] = ${value};
+  workgroupBarrier();
+  if (lane < ${WG // 16}u) {
+    var sum = 0.0f;
+    for (var i = 16u * lane; i < 16u * lane + 16u; i += 1u) { sum += values[i]; }
+    sums[lane] = sum;
+  }
+  workgroupBarrier();
+  var ${before} = 0.0f;
+  var ${total} = 0.0f;
+  for (var i = 0u; i < ${WG // 16}u; i += 1u) {
+    ${before} = select(${before}, ${total} + sums[i], i < lane / 16u);
+    ${total} += sums[i];
+  }
+  for (var i = lane / 16u * 16u; i < lane; i += 1u) { ${before} += values[i]; }
+//% endmacro
+
+// The draw among places, of which this invocation has told the atomics of its own.
+//% macro drawn(name)
+  workgroupBarrier();
+  let ${name} = min(atomicLoad(&first_above), atomicLoad(&last_kept));
+  workgroupBarrier();
+  if (lane == 0u) {
+    atomicStore(&first_above, 0xffffffffu);
+    atomicStore(&last_kept, 0u);
+  }
+//% endmacro
+
+// A column's weight; 0 behind the end of its row or piece.
+fn weight(base: u32, c: u32, end: u32, m: f32) -> f32 {
+  let x = logits_load(logits_at(base, min(c, p.cols - 1u)));
+  return select(0.0f, exp_shifted((x - m) / p.temperature), c < end);
+}
+
+// kept_NAME: the sum over this invocation's columns of a piece that take part, those before which the
+// piece has less than `limit`.
+//% macro kept_of(name, piece, limit)
+  let start_${name} = ${piece} * p.each + lane * own;
+  let end_${name} = min(p.cols, (${piece} + 1u) * p.each);
+  var sum_${name} = 0.0f;
+  for (var i = 0u; i < own; i += 1u) { sum_${name} += weight(base, start_${name} + i, end_${name}, m); }
+  ${prefix("sum_" ~ name, "before_" ~ name, "whole_" ~ name)}
+  var kept_${name} = 0.0f;
+  {
+    var front = before_${name};
+    for (var i = 0u; i < own; i += 1u) {
+      let w = weight(base, start_${name} + i, end_${name}, m);
+      kept_${name} += select(0.0f, w, front < ${limit});
+      front += w;
+    }
+  }
+//% endmacro
+
+@compute @workgroup_size(${WG})
+fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
+  let row = group_id(wg);
+  if (row >= p.groups) { return; }
+  let slot = lane;
+  let own = p.each / ${WG}u;
+  let base = logits_row(row);
+  if (lane == 0u) {
+    atomicStore(&first_above, 0xffffffffu);
+    atomicStore(&last_kept, 0u);
+  }
+
+  // The pieces: their weights on one scale, and the last one that takes part.
+  let is_piece = lane < p.pieces;
+  let at = p.stats_off + (row * p.pieces + min(lane, p.pieces - 1u)) * 2u;
+  let own_max = stats_load(at);
+  let own_sum = stats_load(at + 1u);
+  var m = own_max;
+  ${reduce.lanes("m", "max", WG)}
+  var bad = select(0.0f, 1.0f, own_sum < 0.0f);
+  ${reduce.lanes("bad", "max", WG, again=true)}
+  let piece_weight = select(0.0f, own_sum * exp_shifted((own_max - m) / p.temperature), is_piece);
+  ${prefix("piece_weight", "pieces_before", "row_sum")}
+  before_pieces[lane] = pieces_before;
+  let all = p.top_p >= 1.0f;
+  let share = p.top_p * row_sum;
+  if ((piece_weight > 0.0f) & (all | (pieces_before < share))) { atomicMax(&last_kept, lane); }
+  ${drawn("cut")}
+
+  // The columns of that piece which take part, and with them the sum of all that do.
+  let cut_before = before_pieces[cut];
+  let limit = select(share - cut_before, 0x1p+126f, all);
+  ${kept_of("cut", "cut", "limit")}
+  ${reduce.lanes("kept_cut", "+", WG, again=true)}
+  let kept_sum = cut_before + kept_cut;
+
+  // The draw of a piece.
+  let words = vec2<f32>(draw(p.first + row).xy >> vec2<u32>(8u)) * 0x1p-24f;
+  if ((piece_weight > 0.0f) & (lane <= cut)) {
+    atomicMax(&last_kept, lane);
+    let reached = select(pieces_before + piece_weight, kept_sum, lane == cut);
+    if (reached > words.x * kept_sum) { atomicMin(&first_above, lane); }
+  }
+  ${drawn("piece")}
+
+  // The draw of a column.
+  let column_limit = select(0x1p+126f, limit, piece == cut);
+  ${kept_of("own", "piece", "column_limit")}
+  ${prefix("kept_own", "kept_before", "kept_whole")}
+  var front = before_own;
+  var above = kept_before;
+  for (var i = 0u; i < own; i += 1u) {
+    let w = weight(base, start_own + i, end_own, m);
+    if ((w > 0.0f) & (front < column_limit)) {
+      above += w;
+      atomicMax(&last_kept, start_own + i);
+      if (above > words.y * kept_whole) { atomicMin(&first_above, start_own + i); }
+    }
+    front += w;
+  }
+  ${drawn("column")}
+  if (lane == 0u) {
+    let c = min(column, p.cols - 1u);
+    var found = i32(c);
+    if (p.has_tokens == 1u) { found = tokens_load(tokens_at(tokens_row(row), c)); }
+    dst_store(dst_at(dst_row(row), 0u), select(found, -1, (bad > 0.0f) | !(row_sum > 0.0f)));
+  }
+}

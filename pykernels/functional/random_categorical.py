@@ -1,0 +1,93 @@
+"""Draws from distributions that logits give."""
+
+from __future__ import annotations
+
+import math
+
+from pykernels import kernels
+from pykernels._generated.kernels.categorical import KERNEL
+from pykernels.arrays import Array, Call
+from pykernels.device import Tensor
+from pykernels.errors import ArgumentError, ShapeError
+from pykernels.scalars import integer, real
+
+from .random import count_on, key_of
+
+__all__ = ["categorical"]
+
+
+def categorical(
+    logits: Array, *, temperature: float = 1.0, top_k: int | None = None, top_p: float = 1.0,
+    seed: int = 0, state: Tensor | None = None, out: Tensor | None = None,
+) -> Array:  # fmt: skip
+    """A draw for each row of logits, such as the next token of a language model.
+
+    Column i comes with probability softmax(logits / temperature)[i]. top_k leaves the k largest
+    columns, then top_p the fewest of these, largest first, whose share reaches it. Both sort: up to
+    1,024 of top_k are picked in a few dispatches, others take a whole sort. Weights and their sums
+    are f32; a row's draw takes two random words of its own, so probabilities are kept to about
+    2^-23.
+
+    Args:
+        logits: Tensor or numpy array, float32 or float16, (..., cols).
+        temperature: Divides the logits, 0 or more; 0 takes the largest (`argmax`), draws nothing
+            and leaves the state as it is.
+        top_k: How many columns may be drawn, 1 or more; None is all.
+        top_p: The share that the columns which may be drawn reach, in (0, 1]; the first one is
+            always among them.
+        seed: An integer of 64 bits: the same seed gives the same draws.
+        state: Of `random_state`, in place of a seed: it is counted on, by a block for each row.
+        out: The Tensor to write to; None makes one.
+
+    Returns:
+        int32 (...), positions in rows: a numpy array if logits is one, else a Tensor. It is -1 for
+        a row that is no distribution, one with NaN, +inf, or -inf only; where top_k or top_p sort,
+        NaN comes last, and top_k may leave it out.
+
+    Raises:
+        ArgumentError: for numbers outside of what is said above.
+        ShapeError, DTypeError and what `pykernels.kernels` raises.
+
+    Source: Fan et al. 2018 (top_k), Holtzman et al. 2020 (top_p).
+    """
+    call = Call(KERNEL, logits, state, out=out)
+    given, counter = call.tensor("logits", logits), call.tensor("state", state)
+    if given.ndim == 0 or given.shape[-1] == 0:
+        raise ShapeError(
+            f"[categorical] logits must have a column or more but have shape {given.shape}"
+        )
+    temperature, top_p = _numbers(temperature, top_p)
+    cols = given.shape[-1]
+    keep = cols if top_k is None else min(integer("categorical", "top_k", top_k), cols)
+    if keep < 1:
+        raise ArgumentError(f"[categorical] top_k must be 1 or more but is {top_k}")
+    key = key_of("categorical", seed, state)
+    result = call.out(given.shape[:-1], "int32")
+    if temperature == 0.0:
+        kernels.argmax(given, result, axis=-1)
+        return call.leave(result)
+    tokens = None
+    if keep < cols or top_p < 1.0:
+        best = given.device.empty((*given.shape[:-1], keep), given.dtype)
+        tokens = given.device.empty(best.shape, "int32")
+        kernels.top_k(given, best, tokens)
+        given = best
+    kernels.categorical(
+        given, result, tokens=tokens, state=counter, temperature=temperature, top_p=top_p, seed=key
+    )
+    count_on(counter, result.size)
+    return call.leave(result)
+
+
+def _numbers(temperature: float, top_p: float) -> tuple[float, float]:
+    """Both, checked."""
+    temperature = real("categorical", "temperature", temperature)
+    top_p = real("categorical", "top_p", top_p)
+    if not (math.isfinite(temperature) and (temperature == 0.0 or temperature >= 1e-30)):
+        raise ArgumentError(
+            f"[categorical] temperature must be 0, or from 1e-30 on and finite, but is "
+            f"{temperature!r}"
+        )
+    if not 0.0 < top_p <= 1.0:
+        raise ArgumentError(f"[categorical] top_p must be in (0, 1] but is {top_p!r}")
+    return temperature, top_p

@@ -1,0 +1,166 @@
+"""examples/decoder.py: against the network in numpy, steps against one pass, checkpoints, draws."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pykernels as pk
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
+
+import checkpoints
+import decoder_numpy
+from checkpoints import SHAPES, random_weights
+from decoder import Decoder, Sampling
+
+Array = np.ndarray[Any, Any]
+FAMILIES = ("tiny-gpt2", "tiny-llama")
+PROMPT = [3, 1, 4, 1, 5]
+STEPS = 6
+# As often as one rounding of each result, as decoder_numpy makes them, the device may round: sums
+# of products, of norms and of attention are more roundings than one.
+ROUNDINGS = 4.0
+
+
+def distance(a: Array, b: Array) -> float:
+    return float(np.linalg.norm(a - b) / np.linalg.norm(b))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("name", FAMILIES)
+def test_prefill_and_steps_are_the_network(dev: pk.Device, name: str, dtype: Any) -> None:
+    """The prompt in two pieces, then steps of one program at positions that it counts itself."""
+    config = SHAPES[name]
+    weights = random_weights(config, seed=1)
+    stored = {n: w.astype(dtype).astype(np.float64) for n, w in weights.items()}
+    model = Decoder(dev, config, weights, len(PROMPT) + STEPS, dtype)
+    first = model.prefill(PROMPT[:2]).numpy()
+    found = [first, model.prefill(PROMPT[2:]).numpy()]
+    tokens = list(PROMPT)
+    for token in model.generate(STEPS):
+        if len(tokens) > len(PROMPT):
+            found.append(model.logits.numpy())
+        tokens.append(token)
+    rows = [1, *range(len(PROMPT) - 1, len(tokens) - 1)]
+    want = decoder_numpy.logits(config, stored, np.array(tokens[:-1]))[rows]
+    once = decoder_numpy.logits(config, stored, np.array(tokens[:-1]), np.dtype(dtype).type)[rows]
+    for got, exact, rounded in zip(found, want, once, strict=True):
+        assert distance(got[0].astype(np.float64), exact) < ROUNDINGS * distance(rounded, exact)
+    # Greedy: what comes next has the largest logit.
+    assert tokens[len(PROMPT) :] == [int(row[0].argmax()) for row in found[1:]]
+    # One pass over all tokens.
+    model.length = 0
+    whole = model.prefill(tokens[:-1]).numpy()[0].astype(np.float64)
+    assert distance(whole, want[-1]) < ROUNDINGS * distance(once[-1], want[-1])
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_reference_attends_to_what_came_before_alone(name: str) -> None:
+    """Of the float64 network: later tokens change nothing, earlier ones do."""
+    config, tokens = SHAPES[name], np.array(PROMPT)
+    weights = random_weights(config, seed=2)
+    whole = decoder_numpy.logits(config, weights, tokens)
+    for n in range(1, len(tokens)):
+        np.testing.assert_allclose(decoder_numpy.logits(config, weights, tokens[:n]), whole[:n])
+    other = decoder_numpy.logits(config, weights, np.array([7, *PROMPT[1:]]))
+    assert (np.abs(other - whole).max(-1) > 1e-3).all()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", FAMILIES)
+def test_checkpoints_round_trip(dev: pk.Device, name: str, tmp_path: Path) -> None:
+    config = SHAPES[name]
+    weights = random_weights(config, seed=3)
+    if config.family == "llama":
+        weights["lm_head.weight"] = random_weights(config, seed=4)["model.embed_tokens.weight"]
+    half = len(weights) // 2
+    files = [tmp_path / "a.safetensors", tmp_path / "b.safetensors"]
+    items = [(f"transformer.{n}" if name == "tiny-gpt2" else n, w) for n, w in weights.items()]
+    checkpoints.write(files[0], dict(items[:half]))
+    checkpoints.write(files[1], dict(items[half:]))
+    found = checkpoints.read(files, config)
+    assert list(found) == list(weights)
+    assert all((found[n] == w).all() and found[n].dtype == w.dtype for n, w in weights.items())
+    ours, theirs = (Decoder(dev, config, w, 8) for w in (weights, found))
+    got = ours.prefill(PROMPT).numpy()
+    assert (got == theirs.prefill(PROMPT).numpy()).all()
+    want = decoder_numpy.logits(config, weights, np.array(PROMPT))[-1]
+    assert distance(got[0], want) < 1e-5
+    with pytest.raises(ValueError, match="no weight"):
+        checkpoints.read(files[:1], config)
+    with pytest.raises(ValueError, match="must have shape"):
+        checkpoints.read(files, config._replace(vocabulary=96))
+    files[0].write_bytes(b"\x08" + bytes(7) + b"not JSON")
+    with pytest.raises(ValueError, match="is no safetensors file"):
+        checkpoints.read(files, config)
+
+
+def test_checkpoints_read_what_others_write(tmp_path: Path) -> None:
+    """bfloat16, which numpy has not, and entries that are no weights."""
+    bits = np.array([0x3F80, 0xC000, 0x3E80], np.uint16)
+    mask = np.ones(4, np.uint8)
+    header = {
+        "__metadata__": {"format": "pt"},
+        "mask": {"dtype": "U8", "shape": [4], "data_offsets": [0, 4]},
+        "w": {"dtype": "BF16", "shape": [3], "data_offsets": [4, 10]},
+    }
+    text = json.dumps(header).encode()
+    file = tmp_path / "x.safetensors"
+    file.write_bytes(len(text).to_bytes(8, "little") + text + mask.tobytes() + bits.tobytes())
+    found = checkpoints._read(file)
+    assert list(found) == ["w"] and found["w"].tolist() == [1.0, -2.0, 0.25]
+
+
+def test_llama_shapes_are_those_of_its_checkpoint() -> None:
+    """1,235,814,400 parameters, and long waves 32 times as long."""
+    sizes = [np.prod(s) for s in checkpoints.shapes_of(SHAPES["llama-3.2-1b"]).values()]
+    assert sum(sizes) == 1_235_814_400
+    assert sum(np.prod(s) for s in checkpoints.shapes_of(SHAPES["gpt2"]).values()) == 124_439_808
+    factors = checkpoints.rope_factors(SHAPES["llama-3.2-1b"])
+    assert factors is not None and factors[0] == 1.0 and factors[-1] == 32.0
+    assert (np.diff(factors) >= 0).all() and len(factors) == 32
+
+
+@pytest.mark.gpu
+def test_steps_draw_as_the_probabilities_say(dev: pk.Device) -> None:
+    """A step taken again and again at one position: each draw is among the likeliest three, and
+    about as often as these three's probabilities say. A seed gives the same draws."""
+    config = SHAPES["tiny-gpt2"]
+    weights, drawn = random_weights(config, seed=5), []
+    for _ in range(2):
+        model = Decoder(dev, config, weights, 8, sampling=Sampling(1.5, 3, 0.999), seed=6)
+        model.prefill(PROMPT)
+        tokens = []
+        for _ in range(150):
+            model.token[:], model.counts[:] = np.int32([2]), np.int32([5, 6])
+            model.step()
+            tokens.append(model.token.item())
+        drawn.append(tokens)
+    assert drawn[0] == drawn[1]
+    x = decoder_numpy.logits(config, weights, np.array([*PROMPT, 2]))[-1]
+    best = np.argsort(-x)[:3]
+    p = np.exp(x[best] / 1.5) / np.exp(x[best] / 1.5).sum()
+    counts = np.array([drawn[0].count(int(t)) for t in best])
+    assert counts.sum() == 150
+    assert (abs(counts - 150 * p) < 4 * np.sqrt(150 * p * (1 - p))).all(), (counts, 150 * p)
+
+
+@pytest.mark.gpu
+def test_decoder_rejects(dev: pk.Device) -> None:
+    config = SHAPES["tiny-gpt2"]
+    weights = random_weights(config)
+    with pytest.raises(ValueError, match="room must be up to 64 tokens"):
+        Decoder(dev, config, weights, 65)
+    model = Decoder(dev, config, weights, 6)
+    with pytest.raises(ValueError, match="room for 6 tokens, not 7"):
+        model.prefill([1] * 7)
+    model.prefill(PROMPT)
+    with pytest.raises(ValueError, match="the caches have room for 6 tokens"):
+        list(model.generate(3))
