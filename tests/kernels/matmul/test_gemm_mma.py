@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import pykernels as pk
+from bench import probe_matrix_units as probe
 from pykernels.dtypes import DTypeName, dtype_of
 from pykernels.forcing import force
 from pykernels.layout import View, contiguous_layout
@@ -169,3 +170,15 @@ def test_plan_of_a_large_product() -> None:
 def _view(shape: tuple[int, ...], dtype: DTypeName, buffer: int) -> View:
     lay = contiguous_layout(shape, dtype_of(dtype))
     return View(buffer, lay.dtype, shape, lay.strides, 0)
+
+
+@gpu
+def test_the_probe_finds_the_emulated_unit(dev: pk.Device) -> None:
+    """What is asked of real units, asked of one that is known."""
+    if dev._context.caps.matrix is not None or "shader-f16" not in dev.features:
+        pytest.skip("for emulated halves")
+    with emulated(dev, "gemm_mma"):
+        sums = probe.summing(dev)
+        assert probe.kept_below(sums) == 2 and probe.joint(sums) == 2
+        assert probe.rounding(sums) == "towards zero"
+        assert probe.together(sums) == [[*range(8)], [*range(8, 16)]]
