@@ -169,7 +169,10 @@ def _overloads(file: _File, d: ast.FunctionDef) -> Iterator[str]:
         numpy = {name: _with(kinds[name], "NDArray") for name in arrays}
         none = dict.fromkeys(tensors, "None")
         yield from _one(d, plain, {**told, **numpy, **none}, _with(returned, "NDArray"))
-    yield from _one(d, plain, {}, ast.unparse(result))
+    either = ast.unparse(result)
+    if "list" in _names(result):  # a list of tensors is no list of "tensors or arrays"
+        either = f"{_with(result, 'Tensor')} | {_with(result, 'NDArray')}"
+    yield from _one(d, plain, {}, either)
 
 
 def _by_flag(flags: list[str], result: ast.expr) -> Iterator[tuple[dict[str, str], ast.expr]]:

@@ -46,6 +46,9 @@ def peak(x: Array, axis: int = 0, return_indices: bool = False) -> Array | tuple
 def both(*arrays: Array) -> tuple[Array, ...]: ...
 
 
+def parts(x: Array) -> list[Array]: ...
+
+
 def named(text: str, **operands: Array | float) -> Array: ...
 
 
@@ -83,6 +86,11 @@ WANT = {
         "(*arrays: Tensor) -> tuple[Tensor, ...]",
         "(*arrays: NDArray) -> tuple[NDArray, ...]",
         "(*arrays: Array) -> tuple[Array, ...]",
+    ],
+    "parts": [
+        "(x: Tensor) -> list[Tensor]",
+        "(x: NDArray) -> list[NDArray]",
+        "(x: Array) -> list[Tensor] | list[NDArray]",
     ],
     "named": [
         "(text: str, **operands: Tensor) -> Tensor",
