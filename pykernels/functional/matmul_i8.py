@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal, overload
+from typing import Literal
 
 from pykernels._generated.kernels.mul_mat_i8 import KERNEL
-from pykernels.arrays import Array, Call, Known, NDArray
+from pykernels.arrays import Array, Call, Known
 from pykernels.device import Tensor
 from pykernels.dtypes import dtype_of
 from pykernels.errors import DTypeError, ShapeError
@@ -61,30 +61,6 @@ def integer_matmul(a: Array, b: Array, out: Tensor | None) -> Array:
     return call.leave(result)
 
 
-@overload
-def scaled_matmul(
-    a: Tensor, b: Array, a_scale: Array | None = None, b_scale: Array | None = None, *,
-    bias: Array | None = None, dtype: Literal["float32", "float16"] = "float32",
-    out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def scaled_matmul(
-    a: Array, b: Tensor, a_scale: Array | None = None, b_scale: Array | None = None, *,
-    bias: Array | None = None, dtype: Literal["float32", "float16"] = "float32",
-    out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def scaled_matmul(
-    a: NDArray, b: NDArray, a_scale: NDArray | None = None, b_scale: NDArray | None = None, *,
-    bias: NDArray | None = None, dtype: Literal["float32", "float16"] = "float32",
-    out: None = None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def scaled_matmul(
-    a: Array, b: Array, a_scale: Array | None = None, b_scale: Array | None = None, *,
-    bias: Array | None = None, dtype: Literal["float32", "float16"] = "float32",
-    out: Tensor | None = None,
-) -> Array: ...  # fmt: skip
 def scaled_matmul(
     a: Array, b: Array, a_scale: Array | None = None, b_scale: Array | None = None, *,
     bias: Array | None = None, dtype: Literal["float32", "float16"] = "float32",

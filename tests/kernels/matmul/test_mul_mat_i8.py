@@ -59,6 +59,18 @@ def test_tiles_at_their_edges(dev: pk.Device, tile: str, kind: str, out: str) ->
 
 
 @gpu
+def test_the_large_tile_at_its_edges(dev: pk.Device) -> None:
+    """Few texts of many, and always: k as the row of either operand, vectors of dst and not."""
+    calls = Int8Calls(dev)
+    for m, n, k in ((64, 64, 32), (68, 60, 33), (60, 132, 100), (4, 64, 7), (132, 12, 31)):
+        calls.add((m, k), (n, k), a_form=ROWS_FORM)
+        calls.add((m, k), (n, k), a_form=ROWS_FORM, b_form=ROWS_FORM)
+        calls.add((m, k), (n, k), a_form=ROWS_FORM, dst_form=Form(phase=1))
+    with force(dev, Int8Choice("mul_mat_i8/64")):
+        calls.check()
+
+
+@gpu
 @pytest.mark.parametrize("loads", [*itertools.product(FORMS, FORMS)], ids="-".join)
 def test_every_length_of_k(dev: pk.Device, loads: tuple[str, str]) -> None:
     """From 1 to a tile and beyond: what lies behind k counts in no sum."""
