@@ -36,6 +36,7 @@
 // params.ranks = { type = "u32" }
 // params.split_tiles = { type = "u32" }
 // params.longest = { type = "u32" }
+// params.units = { type = "u32", value = "CFG.BC // 8" }
 // params.band_low = { type = "i32" }
 // params.band_high = { type = "i32" }
 // params.spread = { type = "u32" }
@@ -64,7 +65,8 @@
 //
 // Matrix units cut what they add, so a sum must not run over many keys; and fragments cannot be scaled.
 // So where a row's maximum rises, or after `longest` tiles, they are added to `total`, the lanes' own
-// f32 sums, and start again.
+// f32 sums, and start again. Loops over `total` have a bound that the driver does not know, so that it
+// leaves them loops, and `total` out of the registers.
 //
 // Bounds, for unchecked compilation: rows of q, keys, and units of all rows are clamped to their counts;
 // mask rows and columns are clamped; stores are guarded; indices into workgroup memory are lane numbers
@@ -140,7 +142,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
       l *= shrink;
 //% for pass in range(L.PASSES)
       ${L.exchange(pass)}
-      for (var n = 0u; n < ${L.UNITS}u; n += 1u) {
+      for (var n = 0u; n < p.units; n += 1u) {
         let v = ${mma.result_unit("own + " ~ L.AT_N)};
         total[n + ${pass * L.UNITS}u] = (total[n + ${pass * L.UNITS}u] + v) * shrink;
       }
@@ -189,7 +191,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% for pass in range(L.PASSES)
   workgroupBarrier();
   ${L.exchange(pass)}
-  for (var n = 0u; n < ${L.UNITS}u; n += 1u) {
+  for (var n = 0u; n < p.units; n += 1u) {
     let v = total[n + ${pass * L.UNITS}u] + ${mma.result_unit("own + " ~ L.AT_N)};
     let unit = half * 4u + ${L.AT_N};
     let column = unit / ${4 * L.KF}u * ${4 * L.VF}u + ${4 * L.KF * pass}u + unit % ${4 * L.KF}u;

@@ -33,8 +33,8 @@ var<workgroup> unmasked: array<atomic<u32>, ${BC // 32}>;
 // keys and columns of values; and which unit it loads, of which rows.
 //% macro position()
 //% set RANKS = BR // (16 * ACROSS) - 1
-  let own_row = li >> 1u;
-  let half = li & 1u;
+  let own_row = warp * 16u + (lane >> 1u);
+  let half = lane & 1u;
   let own = min(own_row * ${SCORES}u + half * 4u, ${(BR - 1) * SCORES + 4}u);
   let own_p = min(own_row * ${SCORES}u + half * 2u, ${(BR - 1) * SCORES + 2}u);
   let team = min(warp / ${ACROSS}u, ${RANKS}u);
