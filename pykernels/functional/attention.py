@@ -49,8 +49,10 @@ def flash_attn(
 ) -> Array | tuple[Array, Array]:
     """Attention: softmax(cap(scale * q k^T) + slope * mask) v, computed in f32.
 
-    Memory grows with S and T, never with S * T. Query i stands at key p = i + T - S. A key is
-    masked if it is hidden or its logit is -inf; a row without a key is 0 and its lse -inf.
+    Where matrix units multiply float16, weights are rounded to float16 before they meet v; lse is
+    that of unrounded ones. Memory grows with S and T, never with S * T. Query i stands at key
+    p = i + T - S. A key is masked if it is hidden or its logit is -inf; a row without a key is 0
+    and its lse -inf.
 
     Args:
         q: Tensor or numpy array, float32 or float16, (B, H, S, D). D up to 576.

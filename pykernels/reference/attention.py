@@ -142,20 +142,27 @@ def flash_attn_budget(
     lengths: Array | None = None,
     *,
     result: Attention | None = None,
+    rounded: bool = False,
     **options: Any,
 ) -> Array:
     """What f32 may be off by in each element of o.
 
     2^-23 (sqrt(T) + 4 + 2 (sqrt(D) + 4) scale max_j sum|q||k|) sum p|v|, and for the mask 4 units
     of the largest |slope * mask| of the row's keys that weigh something, for a soft cap 16 units
-    of it (its tanh is good to 2^-20 of it).
+    of it (its tanh is good to 2^-20 of it). `rounded`: weights are rounded to float16 before they
+    meet values, which adds 2^-11 sum p|v|, and 2^-21 of the largest weight times sum|v| for those
+    that are too small for it.
     """
     found = result or attention(q, k, v, mask, sinks, lengths, **options)
     v64 = np.abs(np.repeat(v.astype(np.float64), q.shape[1] // k.shape[1], axis=1))
     allowed = found.logits != -np.inf
     size = _product(found.weights, v64, allowed)
     units = math.sqrt(k.shape[2]) + 4 + 2 * _logit_units(q, k, mask, found, options)
-    return np.asarray(2.0**-23 * units * size + 2.0**-126)
+    bound = 2.0**-23 * units * size + 2.0**-126
+    if rounded:
+        top = np.max(found.weights, -1, keepdims=True, initial=0.0)
+        bound += 2.0**-11 * size + 2.0**-21 * _product(np.where(allowed, top, 0.0), v64, allowed)
+    return np.asarray(bound)
 
 
 def lse_budget(

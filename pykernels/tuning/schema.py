@@ -214,6 +214,15 @@ class AttentionTile:
 
 
 @dataclass(frozen=True, eq=False)
+class AttentionMma:
+    """A tile of attention_mma, of halves on matrix units."""
+
+    waves: int  # workgroups on each unit that keep the device busy
+    shortest: int  # length of a split, at the least
+    most: int  # splits, at the most
+
+
+@dataclass(frozen=True, eq=False)
 class Combine:
     tile_splits: int  # splits that attention_combine_tiles takes, at the most
 
@@ -235,6 +244,7 @@ class Attention:
     dispatch: float  # one more
     decode: Decode
     attention_tile: AttentionTile
+    attention_mma: Mapping[str, AttentionMma]
     combine: Combine
     flash_attn_backward: AttentionBackward
 

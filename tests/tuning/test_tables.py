@@ -17,6 +17,7 @@ import pykernels as pk
 from pykernels import tuning
 from pykernels.plan import Caps
 from pykernels.plans.attention import select as attention
+from pykernels.plans.attention import select_mma as attention_mma
 from pykernels.plans.conv import select as conv
 from pykernels.plans.conv import select_weight
 from pykernels.plans.matmul import select as matmul
@@ -71,6 +72,7 @@ def test_tables_name_the_bodies_that_there_are() -> None:
     assert {
         f"attention_tile/{k}" for k in t.attention.attention_tile.waves
     } == {f"{tile}/{depth}" for tile, depth in attention.BLOCKS}  # fmt: skip
+    assert {*t.attention.attention_mma, "emulated"} == set(attention_mma.TILES)
 
 
 def test_large_tables_are_as_measured() -> None:

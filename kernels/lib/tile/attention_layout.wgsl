@@ -8,6 +8,8 @@
 //% set RG = BR // TR
 //% set CL = NT // RG
 //% set WA = CL // 8
+// Of query_block: parts of a call are dispatches of their own.
+//% set ONE_DISPATCH = false
 // Vectors of an invocation: of rows, keys, and columns of dst.
 //% set RV, CV, DV = TR // 4, BC // CL // 4, DVP // CL // 4
 // Vectors of a row of a chunk of q, k, v, and how many of a chunk an invocation loads.

@@ -1,6 +1,7 @@
-// Blocks of query rows of attention_tile: which one a workgroup computes, and its epilogue. All of this
+// Blocks of query rows: which one a workgroup computes, and its epilogue. All of this
 // runs once a block and so from a cold instruction cache: it is kept short, by branches around
-// divisions that few calls need. L: attention_layout.
+// divisions that few calls need. L: attention_layout, or attention_mma_layout; the `epilogue` is that of
+// the former.
 
 // Which block workgroup `g` computes: split of the keys, KV head (`local` among those bound, `kv_head` of
 // `batch`), first row (`row0`) and column (`col0`); the keys that it may see and their tiles.
@@ -13,7 +14,7 @@
 //% macro tile_index(L)
   var split = 0u;
   if (p.ranks < p.groups) { split = g / p.ranks; }
-  let rank = p.first_rank + g - split * p.ranks;
+  let rank = ${"" if L.ONE_DISPATCH else "p.first_rank + "}g - split * p.ranks;
   let early = (p.run - p.rest) * p.breadth;
   let late = rank >= early * p.matrices;
   let each = select(early, p.rest * p.breadth, late);
@@ -40,8 +41,8 @@
     col0 = (both - index * p.columns) * ${L.DVP}u;
   }
   let row0 = (index * p.run + in_run) * ${L.BR}u;
-  var batch = p.first_batch;
-  var kv_head = p.first_head + local;
+  var batch = ${"0u" if L.ONE_DISPATCH else "p.first_batch"};
+  var kv_head = ${"" if L.ONE_DISPATCH else "p.first_head + "}local;
   if (kv_head >= p.kv_heads) {
     let whole = kv_head / p.kv_heads;
     batch += whole;
@@ -57,8 +58,13 @@
   let highest = i32(last_row) + ${key_range.HIGH};
   let seen_from = u32(clamp(lowest, 0, i32(${key_range.COUNT})));
   let seen_to = u32(clamp(highest + 1, 0, i32(${key_range.COUNT})));
+//% if L.ONE_DISPATCH
+  let split_start = split * p.split_tiles;
+  let split_end = split_start + p.split_tiles;
+//% else
   let split_end = p.long_tiles + split * p.split_tiles;
   let split_start = select(split_end - p.split_tiles, 0u, split == 0u);
+//% endif
   let tile_from = max(seen_from / ${L.BC}u, split_start);
   let tile_to = min((seen_to + ${L.BC - 1}u) / ${L.BC}u, split_end);
 //% endmacro
@@ -103,7 +109,16 @@ const NONE = 0xffffffffu;
     sum += a_tile[${n % 8}][part][quad + ${n // 8 * L.QH}u][li & 3u];
 //% endfor
     var m = bitcast<f32>(ordered(atomicLoad(&row_max[li])));
-    let row = row0 + li;
+    ${end_of_row(L, "row0 + li", "true")}
+    row_factor[li] = row_scale;
+    row_dst[li] = select(NONE, to, inside);
+  }
+//% endmacro
+
+// Of row `at`, from its `m` and `sum`: what its results are multiplied with (`row_scale`), where they go
+// (`to`) if it is one of the call (`inside`); and its lse, from where `writes` holds.
+//% macro end_of_row(L, at, writes)
+    let row = ${at};
     let member = row / p.pitch;
     let query = row - member * p.pitch;
     let head = kv_head * p.group + member;
@@ -121,13 +136,12 @@ const NONE = 0xffffffffu;
       m = new_max;
     }
     let nan = bitcast<f32>(p.nan);
-    row_factor[li] = select(select(factor / sum, 0.0f, empty), nan, lost);
-    let to = p.dst_off + split * p.dst_ps + batch * p.dst_bs + head * p.dst_hs + (query - p.rows_before) * p.dst_ss;
-    row_dst[li] = select(NONE, to + col0 / 4u, inside);
-    if (inside & (col0 == 0u)) {
+    let row_scale = select(select(factor / sum, 0.0f, empty), nan, lost);
+    let query_at = ${"query" if L.ONE_DISPATCH else "(query - p.rows_before)"};
+    let to = p.dst_off + split * p.dst_ps + batch * p.dst_bs + head * p.dst_hs + query_at * p.dst_ss + col0 / 4u;
+    if (inside & (col0 == 0u) & ${writes}) {
       let lse = select((m + log2(sum)) * LN2, bitcast<f32>(p.minus_inf), empty);
-      lse_store(p.lse_off + split * p.lse_ps + batch * p.lse_bs + head * p.lse_hs + (query - p.rows_before) * p.lse_ss,
+      lse_store(p.lse_off + split * p.lse_ps + batch * p.lse_bs + head * p.lse_hs + query_at * p.lse_ss,
                 select(lse, nan, lost));
     }
-  }
 //% endmacro

@@ -13,7 +13,8 @@ from pykernels.plans.parts import Part
 from .arguments import Causal, Window, alibi_heads, band, dims, expect, number, scale_of, sizes
 from .call import Call, empty
 from .decode import decode
-from .select import DECODE, choose
+from .matrix import matrix
+from .select import DECODE, MMA, choose
 from .tiles import tiles
 
 __all__ = ["choose", "plan"]
@@ -104,7 +105,10 @@ def _steps(caps: Caps, scratch: Scratch, call: Call) -> list[Step]:
         call = replace(call, v=v, dst=dst, dims=d)
     if d.keys == 0 or d.depth == 0:
         return empty(caps, scratch, call)
-    choice = choose(caps, d, call.band.hides or call.lengths is not None)
+    halves = all(x.dtype.name == "float16" for x in (call.q, call.k, call.v))
+    choice = choose(caps, d, call.band.hides or call.lengths is not None, halves)
     if choice.body == DECODE:
         return decode(caps, scratch, call, choice.splits)
+    if choice.body.startswith(MMA):
+        return matrix(caps, scratch, call, choice)
     return tiles(caps, scratch, call, choice)

@@ -10,15 +10,17 @@ from pykernels.plans.cost import product_seconds, splitk_seconds
 from pykernels.plans.limits import fits
 from pykernels.tuning import Tuning
 
+from . import select_mma as mma
 from .arguments import Dims
 
 __all__ = [
-    "BLOCKS", "CONFIGS", "DECODE", "HELD", "LARGE", "SMALL", "WIDEST", "AttentionChoice",
+    "BLOCKS", "CONFIGS", "DECODE", "HELD", "LARGE", "MMA", "SMALL", "WIDEST", "AttentionChoice",
     "AttentionTail", "RowBlocks", "blocks_of", "choose", "order", "padded", "tail_of",
     "tile_sizes",
 ]  # fmt: skip
 
 DECODE, SMALL, LARGE = "decode", "attention_tile/32", "attention_tile/large"
+MMA = "attention_mma"
 # The configurations of attention_tile, by the depth that values are padded to.
 CONFIGS = {
     (tile, attention_tile.CONFIGS[name].DVP): name
@@ -53,8 +55,8 @@ class AttentionTail(NamedTuple):
 
 
 class AttentionChoice(NamedTuple):
-    """DECODE or a tile, and the number of splits of the keys: of all blocks, or of those at the
-    end.
+    """DECODE, a tile or one of matrix units (MMA), and the number of splits of the keys: of all
+    blocks, or of those at the end.
 
     `order`: how blocks of unlike lengths follow each other, None: as `order` says.
     """
@@ -65,9 +67,9 @@ class AttentionChoice(NamedTuple):
     order: tuple[int, int] | None = None
 
 
-def choose(caps: Caps, d: Dims, banded: bool = False) -> AttentionChoice:
+def choose(caps: Caps, d: Dims, banded: bool = False, halves: bool = False) -> AttentionChoice:
     """The body and the splits for one call. `banded`: causality, a window or lengths
-    hide keys."""
+    hide keys; `halves`: q, k and v are float16."""
     given = forced(caps, AttentionChoice)
     if given is not None:
         return given
@@ -77,6 +79,9 @@ def choose(caps: Caps, d: Dims, banded: bool = False) -> AttentionChoice:
     if rows <= t.decode.rows:
         splits = t.decode.waves * units // (matrices * cdiv(rows, HELD))
         return AttentionChoice(DECODE, max(1, min(splits, d.keys // t.decode.shortest)))
+    units_tile = mma.tile_of(caps, d) if halves else ""
+    if units_tile:
+        return AttentionChoice(f"{MMA}/{units_tile}", mma.splits_of(caps.tuning, units_tile, d))
     own = t.attention_tile
     tile = LARGE if LARGE in t.bodies and fits(caps, *LARGE_NEEDS) else SMALL
     if tile == LARGE and (

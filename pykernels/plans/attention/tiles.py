@@ -8,18 +8,17 @@ from typing import NamedTuple
 from pykernels._generated.bodies import attention_tile, pack_qk
 from pykernels.layout import View, contiguous_strides
 from pykernels.plan import Caps, Scratch, Step, cdiv
-from pykernels.plans.copy import cpy
 from pykernels.plans.limits import MAX_ROUNDS
 
 from .arguments import Dims
-from .call import Call, combine, combine_tiles, in_vectors, whole_depth
+from .blocks import partials, places, vector_dst
+from .call import Call, combine_tiles, in_vectors, whole_depth
 from .select import (
     CONFIGS,
     WIDEST,
     AttentionChoice,
     RowBlocks,
     blocks_of,
-    order,
     padded,
     tile_sizes,
 )
@@ -54,9 +53,9 @@ def tiles(caps: Caps, scratch: Scratch, c: Call, choice: AttentionChoice) -> lis
     split_tiles = cdiv(key_tiles, splits)
     splits = cdiv(key_tiles, split_tiles)
     if splits > 1:
-        out, sums, after = _partials(caps, scratch, c, splits)
+        out, sums, after = partials(caps, scratch, c, splits)
     else:
-        c, after = _vector_dst(caps, scratch, c)
+        c, after = vector_dst(caps, scratch, c)
         out, sums = c.dst, c.lse
     # Copies of q, k and v as f32, of as many KV heads at a time as one binding holds.
     largest = max(blocks.total * tile_rows, key_tiles * tile_keys) * padded_depth * 4
@@ -91,22 +90,14 @@ def _tile(
 ) -> Step:  # fmt: skip
     """One dispatch of blocks, from KV head `kv_head` on."""
     d = c.dims
-    banded = c.band.hides
-    columns, run = cdiv(d.value_depth, WIDEST), blocks.head_blocks if banded else 1
-    spread, rest = (1, 0)
-    if banded:
-        spread, rest = choice.order or order(caps.tuning, choice.body, d, blocks, q.shape[0])
+    columns = cdiv(d.value_depth, WIDEST)
     return attention_tile.step(
         caps, q, k, v, c.mask, c.sinks if part.splits == 1 else None, c.lengths,
         part.sums.as_rank(4), part.out.as_rank(5), TILE=CONFIGS[choice.body, padded(d)],
         first_batch=kv_head // d.kv_heads, first_head=kv_head % d.kv_heads,
-        kv_heads=d.kv_heads, group=d.group, queries=d.queries, keys=d.keys,
-        pitch=blocks.pitch, head_blocks=blocks.head_blocks,
-        run=run, breadth=blocks.total // run * columns, spread=spread, rest=rest,
-        value_depth=d.value_depth, columns=columns,
-        first_rank=part.first_rank, ranks=part.ranks,
+        head_blocks=blocks.head_blocks, first_rank=part.first_rank, ranks=part.ranks,
         long_tiles=part.long, split_tiles=part.short, rows_before=part.rows_before,
-        **c.rules(),  # type: ignore[arg-type]
+        **places(caps, c, choice, blocks, q.shape[0], columns), **c.rules(),  # type: ignore[arg-type]
     )  # fmt: skip
 
 
@@ -190,21 +181,3 @@ def _kind(view: View) -> int:
     """How pack_qk reads a tensor: bit 0 is set for f16, bit 1 for vectors of four."""
     runs = view.shape[3] % 4 == 0 and in_vectors(view, 8)
     return int(view.dtype.itemsize == 2) + 2 * int(runs)
-
-
-def _partials(caps: Caps, scratch: Scratch, c: Call, splits: int) -> tuple[View, View, list[Step]]:
-    """Where the splits of the keys write results and lse, and the step that combines them."""
-    partials = scratch.empty((splits, *c.dst.shape[:3], whole_depth(c.dims)), "float32")
-    sums = scratch.empty((splits, *c.dst.shape[:3]), "float32")
-    few = splits <= caps.tuning.attention.combine.tile_splits
-    finish = combine_tiles if few else combine
-    return partials, sums, [finish(caps, partials, sums, c)]
-
-
-def _vector_dst(caps: Caps, scratch: Scratch, c: Call) -> tuple[Call, list[Step]]:
-    """dst in rows of whole vectors: scratch stands in for one that is not, and is copied to it."""
-    if in_vectors(c.dst, 4 * c.dst.dtype.itemsize):
-        return c, []
-    rows = scratch.empty((*c.dst.shape[:3], whole_depth(c.dims)), c.dst.dtype.name)
-    copy = cpy.plan(caps, scratch, rows.with_layout(c.dst.shape, rows.strides), c.dst)
-    return replace(c, dst=rows), copy

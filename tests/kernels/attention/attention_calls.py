@@ -9,6 +9,8 @@ import numpy as np
 
 import pykernels as pk
 from pykernels.kernels import flash_attn
+from pykernels.plan import forced
+from pykernels.plans.attention.select import MMA, AttentionChoice
 from pykernels.reference.attention import attention, lse_budget
 from pykernels.reference.attention import flash_attn_budget as budget
 from tests.harness import Array, Case, Form, Operand, assert_close
@@ -21,6 +23,7 @@ class AttentionCalls:
     """Many calls of flash_attn in one case, each checked against the reference."""
 
     def __init__(self, dev: pk.Device, seed: int = 0, **options: Any) -> None:
+        self.dev = dev
         self.case = Case(dev, seed, **options)
         self.rng = self.case.rng
         self.calls: list[tuple[list[Operand | None], Operand | None, Operand, dict[str, Any]]] = []
@@ -72,8 +75,12 @@ class AttentionCalls:
         )  # fmt: skip
         self.calls.append((ins, sums, dst, options))
 
-    def check(self, what: str = "") -> None:
+    def check(self, what: str = "", exact: bool = False) -> None:
+        """`exact`: weights are such that rounding to halves leaves them as they are."""
         self.case.build()
+        own = self.dev._context.caps
+        choice = forced(own, AttentionChoice)
+        units = own.matrix is not None and (choice is None or choice.body.startswith(MMA))
         arrays = [[None if o is None else o.array.copy() for o in ins] for ins, *_ in self.calls]
 
         def run() -> None:
@@ -92,7 +99,9 @@ class AttentionCalls:
             if lse is not None:
                 bound = lse_budget(q, k, mask, want, **options)  # type: ignore[arg-type]
                 assert_close(next(results), want.lse, bound, text + " lse")
-            bound = budget(*ins, result=want, **options)  # type: ignore[arg-type]
+            # Matrix units take weights as halves.
+            rounded = not exact and units and all(a is not None and a.dtype == F16 for a in ins[:3])
+            bound = budget(*ins, result=want, rounded=rounded, **options)  # type: ignore[arg-type]
             assert_close(next(results), want.o, bound, text)
 
 

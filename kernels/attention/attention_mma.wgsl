@@ -1,0 +1,201 @@
+// /// kernel
+// doc = "Attention of blocks of query rows on matrix units: halves, f32 sums, an online softmax."
+// part_of = "flash_attn"
+// configs.emulated = { BR = 32, BC = 32, DEPTH = 64, ACROSS = 2, threads = 64 }
+// configs.d64 = { BR = 64, BC = 64, DEPTH = 64, ACROSS = 1, threads = 128 }
+// configs.d128 = { BR = 128, BC = 64, DEPTH = 128, ACROSS = 2, threads = 256 }
+// axes.MMA = "mma"
+// axes.TILE = "configs"
+// axes.D = ["f32", "f16"]
+// axes.LENGTHS = ["", "i32"]
+// axes.VEC = [4]
+// pick.D = "dtype(dst)"
+// pick.LENGTHS = "dtype(lengths)"
+// pick.VEC = "4"
+// when = ["(MMA == 'emulated') == (TILE == 'emulated')"]
+// fragments = "'f16'"
+// inputs.q = { dtype = "u32", vec = "VEC", axes = "b h s d", doc = "(batch, heads, queries, depth) in words of two halves, rows of whole units of 16 bytes; so are k and v" }
+// inputs.k = { dtype = "u32", vec = "VEC", axes = "b h t d" }
+// inputs.v = { dtype = "u32", vec = "VEC", axes = "b h t d" }
+// inputs.mask = { dtype = "*", dtypes = ["float32", "float16", "bool"], bind = "'u32'", optional = true, axes = "b h s t" }
+// inputs.sinks = { dtype = "f32", optional = true, axes = "h" }
+// inputs.lengths = { dtype = "LENGTHS", when = "LENGTHS != ''", optional = true, readonly = true, axes = "b" }
+// outputs.lse = { dtype = "f32", axes = "p b h s", doc = "A part for each split of the keys" }
+// outputs.dst = { dtype = "D", vec = "VEC", axes = "p b h s d", doc = "Rows of whole vectors; a part for each split." }
+// params.kv_heads = { type = "u32" }
+// params.group = { type = "u32" }
+// params.queries = { type = "u32" }
+// params.keys = { type = "u32" }
+// params.depth = { type = "u32" }
+// params.value_depth = { type = "u32" }
+// params.pitch = { type = "u32" }
+// params.run = { type = "u32" }
+// params.breadth = { type = "u32" }
+// params.columns = { type = "u32" }
+// params.matrices = { type = "u32", value = "k.shape[0] * k.shape[1]" }
+// params.ranks = { type = "u32" }
+// params.split_tiles = { type = "u32" }
+// params.longest = { type = "u32" }
+// params.units = { type = "u32", value = "CFG.BC // 8" }
+// params.band_low = { type = "i32" }
+// params.band_high = { type = "i32" }
+// params.spread = { type = "u32" }
+// params.rest = { type = "u32" }
+// params.mask_kind = { type = "u32", value = "0 if mask is None else 3 if mask.dtype.name == 'bool' else 1 if mask.dtype.itemsize == 4 else 2" }
+// params.has_sinks = { type = "u32", value = "1 if sinks else 0" }
+// params.alibi_heads = { type = "u32" }
+// params.alibi_first = { type = "u32" }
+// params.minus_inf = { type = "u32", value = "0xff800000" }
+// params.nan = { type = "u32", value = "0x7fc00000" }
+// params.scale = { type = "f32" }
+// params.max_bias = { type = "f32" }
+// params.softcap = { type = "f32" }
+// params.band_top = { type = "i32", when = "LENGTHS != ''" }
+// workgroup_bytes = "(2 if MMA == 'cooperative_matrix' else 1) * CFG.BR * (CFG.BC // 4 + 1) * 16 + 1024"
+// uses = ["mma/${MMA}", "tile/mma_loader", "tile/key_range", "tile/attention_mma_layout", "tile/mask", "tile/online_softmax", "tile/query_block"]
+// grid = "ranks * dst.shape[0]"
+// ///
+
+// FlashAttention: one workgroup computes a block of BR query rows of one KV head (the query heads that
+// share it are rows too), in DEPTH columns of dst, over one split of the keys, in tiles of BC. ACROSS
+// subgroups share 16 ACROSS rows: each multiplies its part of the keys, then of the columns.
+//
+// Fragments of q stay in registers. One array of workgroup memory holds in turn keys, their scores, p as
+// halves in the place of the scores, and values. Two lanes share a row of scores.
+//
+// Matrix units cut what they add, so a sum must not run over many keys; and fragments cannot be scaled.
+// So where a row's maximum rises, or after `longest` tiles, they are added to `total`, the lanes' own
+// f32 sums, and start again. Loops over `total` have a bound that the driver does not know, so that it
+// leaves them loops, and `total` out of the registers.
+//
+// Bounds, for unchecked compilation: rows of q, keys, and units of all rows are clamped to their counts;
+// mask rows and columns are clamped; stores are guarded; indices into workgroup memory are lane numbers
+// below the sizes of the arrays, cut where the compiler cannot see it.
+//% set L = attention_mma_layout
+${L.memory()}
+${mma_loader.functions()}
+${online_softmax.functions(4)}
+${mask.functions(4)}
+// How far a logit may stand above its row's maximum, and where that maximum lies among the weights, in
+// powers of two: halves then hold weights from 2^-21 of the maximum on as normal numbers.
+const SLACK = 8.0f;
+const LIFT = 7.0f;
+
+@compute @workgroup_size(${CFG.threads})
+fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32${mma.arguments()}) {
+  let g = ${mma.group()};
+  if (g >= p.groups) { return; }
+  ${mma.position()}
+  ${query_block.tile_index(L)}
+  ${L.position()}
+  ${L.load_q()}
+//% for r in range(L.RF)
+//% for d in range(L.VF)
+  ${mma.zero("o%d_%d" % (r, d))}
+//% endfor
+//% endfor
+  var total: array<vec4<f32>, ${L.PASSES * L.UNITS}>;
+  var m = LOWEST;
+  var l = 0.0f;
+
+  if (tile_from < tile_to) { ${L.load("k", "tile_from * %du" % L.BC)} }
+  for (var key_tile = tile_from; key_tile < tile_to; key_tile += 1u) {
+    let key0 = key_tile * ${L.BC}u;
+    workgroupBarrier();  // the values have been read
+    ${L.store_keys()}
+    workgroupBarrier();
+    if (key0 < seen_to) { ${L.load("v", "key0")} }
+
+    // s = q k^T
+    ${L.scores()}
+
+    // Scale, soft cap, ALiBi, mask.
+    let whole = (i32(key0) >= i32(last_row) + ${key_range.LOW}) & (i32(key0 + ${L.BC - 1}u) <= i32(first_row) + ${key_range.HIGH})
+      & (key0 + ${L.BC}u <= ${key_range.COUNT});
+    let plain = whole & (p.mask_kind == 0u);
+    var factor = p.scale;
+    if (!plain | (p.softcap != 0.0f)) {
+      factor = 1.0f;
+      ${L.logits()}
+    }
+//% for n in range(L.UNITS)
+    var s${n} = ${mma.result_unit("own + %du" % L.AT[n])} * factor;
+//% endfor
+
+    // A row's first maximum is that of its first tile; a later one counts where a logit stands far above.
+    var top4 = s0;
+//% for n in range(1, L.UNITS)
+    top4 = max(top4, s${n});
+//% endfor
+    let top = max(max(top4.x, top4.y), max(top4.z, top4.w));
+    ${mma.shuffle_xor("other_top", "top", 1)}
+    let new_max = max(m, max(top, other_top) - LIFT);
+    if (key_tile == tile_from) { m = new_max; }
+    let rises = new_max > m + SLACK;
+    ${mma.any("any_rises", "rises", CFG.threads)}
+    if (lane == 0u) { raised[warp] = select(0u, 1u, any_rises); }
+    let flags = workgroupUniformLoad(&raised);  // and all scores have been read
+    let full = (key_tile - tile_from) % p.longest == 0u;
+    if ((${L.any_flag("flags")}) | (full & (key_tile > tile_from))) {
+      let shrink = exp2_shifted(V(m - new_max)).x;
+      m = new_max;
+      l *= shrink;
+//% for pass in range(L.PASSES)
+      ${L.exchange(pass)}
+      for (var n = 0u; n < p.units; n += 1u) {
+        let v = ${mma.result_unit("own + " ~ L.AT_N)};
+        total[n + ${pass * L.UNITS}u] = (total[n + ${pass * L.UNITS}u] + v) * shrink;
+      }
+      workgroupBarrier();
+//% endfor
+//% for r in range(L.RF)
+//% for d in range(L.VF)
+      ${mma.clear("o%d_%d" % (r, d))}
+//% endfor
+//% endfor
+    }
+
+    // p = 2^(s - m) in the place of s, as halves; l += row sums of what is not rounded. Only masked
+    // logits need the cut at 2^-126.
+    if (plain) {
+//% for n in range(L.UNITS)
+      s${n} = exp2(s${n} - m);
+//% endfor
+    } else {
+//% for n in range(L.UNITS)
+      s${n} = exp2_shifted(s${n} - m);
+//% endfor
+    }
+    var sum4 = s0;
+//% for n in range(1, L.UNITS)
+    sum4 += s${n};
+//% endfor
+    l += (sum4.x + sum4.y) + (sum4.z + sum4.w);
+//% for n in range(0, L.UNITS, 2)
+    ${mma.store_unit("own_p + %du" % (L.AT[n] // 2), "vec4<u32>(pack2x16float(s%d.xy), pack2x16float(s%d.zw), pack2x16float(s%d.xy), pack2x16float(s%d.zw))" % (n, n, n + 1, n + 1))}
+//% endfor
+    workgroupBarrier();
+
+    // o += p v
+    ${L.weights()}
+    workgroupBarrier();
+    ${L.store_values()}
+    workgroupBarrier();
+    if (key_tile + 1u < tile_to) { ${L.load("k", "(key0 + %du)" % L.BC)} }
+    ${L.outputs()}
+  }
+
+  ${mma.shuffle_xor("other_l", "l", 1)}
+  var sum = l + other_l;
+  ${query_block.end_of_row(L, "row0 + own_row", "(half == 0u)")}
+//% for pass in range(L.PASSES)
+  workgroupBarrier();
+  ${L.exchange(pass)}
+  for (var n = 0u; n < p.units; n += 1u) {
+    let v = total[n + ${pass * L.UNITS}u] + ${mma.result_unit("own + " ~ L.AT_N)};
+    let unit = half * 4u + ${L.AT_N};
+    let column = unit / ${4 * L.KF}u * ${4 * L.VF}u + ${4 * L.KF * pass}u + unit % ${4 * L.KF}u;
+    if (inside & (column < (p.value_depth - col0 + 3u) / 4u)) { dst_store(to + column, v * row_scale); }
+  }
+//% endfor
+}

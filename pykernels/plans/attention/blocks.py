@@ -1,0 +1,49 @@
+"""What the bodies that take blocks of query rows share: the order of blocks, and their results."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pykernels.layout import View
+from pykernels.plan import Caps, Scratch, Step
+from pykernels.plans.copy import cpy
+
+from .call import Call, combine, combine_tiles, in_vectors, whole_depth
+from .select import AttentionChoice, RowBlocks, order
+
+__all__ = ["partials", "places", "vector_dst"]
+
+
+def places(
+    caps: Caps, c: Call, choice: AttentionChoice, blocks: RowBlocks, heads: int, columns: int
+) -> dict[str, int]:
+    """Sizes and the order of blocks, as the kernels' params have them: of a dispatch for `heads`
+    KV heads whose values are `columns` workgroups wide."""
+    d = c.dims
+    run, spread, rest = 1, 1, 0
+    if c.band.hides:
+        run = blocks.head_blocks
+        spread, rest = choice.order or order(caps.tuning, choice.body, d, blocks, heads)
+    return {
+        "kv_heads": d.kv_heads, "group": d.group, "queries": d.queries, "keys": d.keys,
+        "value_depth": d.value_depth, "pitch": blocks.pitch, "columns": columns,
+        "run": run, "breadth": blocks.total // run * columns, "spread": spread, "rest": rest,
+    }  # fmt: skip
+
+
+def partials(caps: Caps, scratch: Scratch, c: Call, splits: int) -> tuple[View, View, list[Step]]:
+    """Where the splits of the keys write results and lse, and the step that combines them."""
+    partials = scratch.empty((splits, *c.dst.shape[:3], whole_depth(c.dims)), "float32")
+    sums = scratch.empty((splits, *c.dst.shape[:3]), "float32")
+    few = splits <= caps.tuning.attention.combine.tile_splits
+    finish = combine_tiles if few else combine
+    return partials, sums, [finish(caps, partials, sums, c)]
+
+
+def vector_dst(caps: Caps, scratch: Scratch, c: Call) -> tuple[Call, list[Step]]:
+    """dst in rows of whole vectors: scratch stands in for one that is not, and is copied to it."""
+    if in_vectors(c.dst, 4 * c.dst.dtype.itemsize):
+        return c, []
+    rows = scratch.empty((*c.dst.shape[:3], whole_depth(c.dims)), c.dst.dtype.name)
+    copy = cpy.plan(caps, scratch, rows.with_layout(c.dst.shape, rows.strides), c.dst)
+    return replace(c, dst=rows), copy
