@@ -36,16 +36,13 @@
 // params.activation = { type = "u32" }
 // params.is_partial = { type = "u32" }
 // params.scale = { type = "f32", default = 1.0 }
-// uses = ["tile/epilogue", "tile/split_k", "tile/swizzle", "mma/${MMA}", "tile/mma_loader"]
+// uses = ["tile/epilogue", "tile/split_k", "tile/swizzle", "mma/${MMA}", "tile/mma_loader", "tile/mma_product"]
 // grid = "it.batches * across * down"
 // ///
 
 // One workgroup computes BM rows (from b) x BN columns (from a) of dst, each of its subgroups WM x WN,
 // from tiles of BK k in workgroup memory; the next tile is on its way to registers meanwhile. Operands
 // are read eight halves at a time, along k or (AT, BT) along their own axis.
-//
-// Results leave through workgroup memory, 16 rows of each subgroup at a time: a fragment has neither
-// elements nor arithmetic.
 //
 // Bounds, for unchecked compilation: rows and columns of loads are clamped to their counts; loads of
 // whole chunks stay below the split's end, the others are clamped to its last k and masked; stores are
@@ -55,9 +52,7 @@
 //% set B_TILE = {"x": "b", "EXTENT": CFG.BM, "K_ROWS": BT, "ACROSS": CFG.BM // UNITS if BT else BK_UNITS, "ROWS": CFG.BK if BT else CFG.BM, "BASE": 0}
 //% set A_BASE = B_TILE.ROWS * (B_TILE.ACROSS + 1)
 //% set A_TILE = {"x": "a", "EXTENT": CFG.BN, "K_ROWS": AT, "ACROSS": CFG.BN // UNITS if AT else BK_UNITS, "ROWS": CFG.BK if AT else CFG.BN, "BASE": A_BASE}
-//% set STRIP = CFG.WN // 4 + 1
-//% set SUBGROUPS = CFG.threads // 32
-${mma.memory(A_BASE + A_TILE.ROWS * (A_TILE.ACROSS + 1), SUBGROUPS * 16 * STRIP, CFG.threads)}
+${mma_product.memory(B_TILE, A_TILE)}
 ${mma_loader.functions()}
 ${epilogue.functions()}
 ${epilogue.of_rows()}
@@ -73,15 +68,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   ${mma_loader.init(B_TILE, "row0", "p.rows")}
   ${mma_loader.init(A_TILE, "col0", "p.cols")}
 
-  let warp_row = (warp / ${CFG.BN // CFG.WN}u) * ${CFG.WM}u;
-  let warp_col = (warp % ${CFG.BN // CFG.WN}u) * ${CFG.WN}u;
-  let b_at = ${mma_loader.base(B_TILE, "warp_row", CFG.WM)};
-  let a_at = ${mma_loader.base(A_TILE, "warp_col", CFG.WN)};
-//% for i in range(CFG.WM // mma.M)
-//% for j in range(CFG.WN // mma.N)
-  ${mma.zero("c%d_%d" % (i, j))}
-//% endfor
-//% endfor
+  ${mma_product.sums(B_TILE, A_TILE)}
 
   var k0 = k_first;
   ${mma_loader.load(B_TILE, "k0", "k_end")}
@@ -93,38 +80,22 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     workgroupBarrier();
     ${mma_loader.load(B_TILE, "(k0 + %du)" % CFG.BK, "k_end")}
     ${mma_loader.load(A_TILE, "(k0 + %du)" % CFG.BK, "k_end")}
-//% for k in range(0, CFG.BK, mma.K)
-    {
-//% for j in range(CFG.WN // mma.N)
-      ${mma_loader.right(A_TILE, j, k)}
-//% endfor
-//% for i in range(CFG.WM // mma.M)
-      ${mma_loader.left(B_TILE, i, k)}
-//% for j in range(CFG.WN // mma.N)
-      ${mma.multiply_add("c%d_%d" % (i, j), "b%d" % i, "a%d" % j)}
-//% endfor
-//% endfor
-    }
-//% endfor
+    ${mma_product.multiply(B_TILE, A_TILE)}
   }
 
-  let strip = min(warp * ${16 * STRIP}u, ${(SUBGROUPS - 1) * 16 * STRIP}u);
+  ${mma_product.strip()}
   let dst_start = dst_batch(batch);
   let bias_start = bias_batch(batch);
   let residual_start = residual_batch(batch);
   let factor = select(p.scale, 1.0f, p.is_partial == 1u);
 //% for i in range(CFG.WM // mma.M)
-  workgroupBarrier();  // the operands, or the rows before, have been read
-//% for j in range(CFG.WN // mma.N)
-  ${mma.store("c%d_%d" % (i, j), "strip + %du" % (4 * j), "%du" % STRIP)}
-//% endfor
-  workgroupBarrier();
-  for (var t = lane; t < ${16 * CFG.WN // 4}u; t += 32u) {
-    let down = t / ${CFG.WN // 4}u;
-    let along = t % ${CFG.WN // 4}u;
+  ${mma_product.store_strip(i)}
+  for (var t = lane; t < ${16 * mma_product.QUADS}u; t += 32u) {
+    let down = t / ${mma_product.QUADS}u;
+    let along = t % ${mma_product.QUADS}u;
     let row = row0 + warp_row + ${i * mma.M}u + down;
     let m = col0 + warp_col + along * 4u;
-    var v = ${mma.result_unit("strip + down * %du + along" % STRIP)} * factor;
+    var v = ${mma.result_unit("strip + down * %du + along" % mma_product.STRIP)} * factor;
     if (row < p.rows) {
       if (has_epilogue()) {
         v = epilogue(v, bias_at(bias_start, row, 0u), residual_at(residual_start, row, 0u), vec4<u32>(m) + vec4<u32>(0u, 1u, 2u, 3u));

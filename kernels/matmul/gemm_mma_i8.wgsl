@@ -34,7 +34,7 @@
 // params.has_a_scale = { type = "u32", value = "0 if a_scale is None else 1" }
 // params.has_b_scale = { type = "u32", value = "0 if b_scale is None else 1" }
 // params.bias_kind = { type = "u32", value = "0 if bias is None else 1 if bias.dtype.itemsize == 4 else 2" }
-// uses = ["tile/packed", "tile/split_k", "tile/swizzle", "mma/${MMA}", "tile/mma_loader"]
+// uses = ["tile/packed", "tile/split_k", "tile/swizzle", "mma/${MMA}", "tile/mma_loader", "tile/mma_product"]
 // grid = "it.batches * across * down"
 // ///
 
@@ -44,9 +44,7 @@
 //% set ACROSS = CFG.BK // mma.UNIT
 //% set B_TILE = {"x": "b", "EXTENT": CFG.BM, "K_ROWS": false, "ACROSS": ACROSS, "ROWS": CFG.BM, "BASE": 0}
 //% set A_TILE = {"x": "a", "EXTENT": CFG.BN, "K_ROWS": false, "ACROSS": ACROSS, "ROWS": CFG.BN, "BASE": CFG.BM * (ACROSS + 1)}
-//% set STRIP = CFG.WN // 4 + 1
-//% set SUBGROUPS = CFG.threads // 32
-${mma.memory((CFG.BM + CFG.BN) * (ACROSS + 1), SUBGROUPS * 16 * STRIP, CFG.threads)}
+${mma_product.memory(B_TILE, A_TILE)}
 ${mma_loader.functions()}
 //% if D != "i32"
 ${packed.scaled()}
@@ -62,16 +60,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let k_end = k_first + k_count;
   ${mma_loader.init(B_TILE, "row0", "p.rows")}
   ${mma_loader.init(A_TILE, "col0", "p.cols")}
-
-  let warp_row = (warp / ${CFG.BN // CFG.WN}u) * ${CFG.WM}u;
-  let warp_col = (warp % ${CFG.BN // CFG.WN}u) * ${CFG.WN}u;
-  let b_at = ${mma_loader.base(B_TILE, "warp_row", CFG.WM)};
-  let a_at = ${mma_loader.base(A_TILE, "warp_col", CFG.WN)};
-//% for i in range(CFG.WM // mma.M)
-//% for j in range(CFG.WN // mma.N)
-  ${mma.zero("c%d_%d" % (i, j))}
-//% endfor
-//% endfor
+  ${mma_product.sums(B_TILE, A_TILE)}
 
   var k0 = k_first;
   ${mma_loader.load(B_TILE, "k0", "k_end")}
@@ -83,37 +72,21 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     workgroupBarrier();
     ${mma_loader.load(B_TILE, "(k0 + %du)" % CFG.BK, "k_end")}
     ${mma_loader.load(A_TILE, "(k0 + %du)" % CFG.BK, "k_end")}
-//% for k in range(0, CFG.BK, mma.K)
-    {
-//% for j in range(CFG.WN // mma.N)
-      ${mma_loader.right(A_TILE, j, k)}
-//% endfor
-//% for i in range(CFG.WM // mma.M)
-      ${mma_loader.left(B_TILE, i, k)}
-//% for j in range(CFG.WN // mma.N)
-      ${mma.multiply_add("c%d_%d" % (i, j), "b%d" % i, "a%d" % j)}
-//% endfor
-//% endfor
-    }
-//% endfor
+    ${mma_product.multiply(B_TILE, A_TILE)}
   }
 
-  let strip = min(warp * ${16 * STRIP}u, ${(SUBGROUPS - 1) * 16 * STRIP}u);
+  ${mma_product.strip()}
   ${packed.scales_of_batch(D)}
   let dst_start = dst_batch(batch);
 //% for i in range(CFG.WM // mma.M)
-  workgroupBarrier();  // the operands, or the rows before, have been read
-//% for j in range(CFG.WN // mma.N)
-  ${mma.store("c%d_%d" % (i, j), "strip + %du" % (4 * j), "%du" % STRIP)}
-//% endfor
-  workgroupBarrier();
-  for (var t = lane; t < ${16 * CFG.WN // 4}u; t += 32u) {
-    let down = t / ${CFG.WN // 4}u;
-    let along = t % ${CFG.WN // 4}u;
+  ${mma_product.store_strip(i)}
+  for (var t = lane; t < ${16 * mma_product.QUADS}u; t += 32u) {
+    let down = t / ${mma_product.QUADS}u;
+    let along = t % ${mma_product.QUADS}u;
     let row = row0 + warp_row + ${i * mma.M}u + down;
     let m = col0 + warp_col + along * 4u;
     let columns = vec4<u32>(m) + vec4<u32>(0u, 1u, 2u, 3u);
-    let sums = bitcast<vec4<i32>>(${mma.result_unit("strip + down * %du + along" % STRIP)});
+    let sums = bitcast<vec4<i32>>(${mma.result_unit("strip + down * %du + along" % mma_product.STRIP)});
     if (row < p.rows) {
       let v = ${packed.finished(D, "sums", "row", "columns")};
 //% if DV == 4

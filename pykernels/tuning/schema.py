@@ -183,6 +183,8 @@ class Conv:
     implicit_gemm: ImplicitGemm
     implicit_gemm_3x3: Mapping[str, Gemm3x3]
     implicit_gemm_3x3_start_k: int
+    implicit_gemm_mma: Mapping[str, GemmMma]
+    conv_weight_mma: Mapping[str, GemmMma]
     conv2d_backward_weight: ConvBackwardWeight
     conv2d_backward_bias: ConvBackwardBias
 

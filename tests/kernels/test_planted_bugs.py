@@ -15,8 +15,16 @@ import pytest
 
 import pykernels as pk
 from pykernels.forcing import force
+from pykernels.plans.conv.select import ConvChoice
+from pykernels.plans.conv.select_weight import WeightGradChoice
 from pykernels.plans.matmul.select import GemmChoice
 from pykernels.plans.matmul.select_i8 import Int8Choice
+from pykernels.reference.conv import (
+    conv2d,
+    conv2d_backward_weight,
+    conv2d_backward_weight_budget,
+    window_budget,
+)
 from pykernels.reference.matmul import mul_mat, mul_mat_budget
 from tests.conftest import DRIVERS, FULL
 from tests.emulation import emulated, texts_of
@@ -70,7 +78,32 @@ def gemm_mma_i8(dev: pk.Device) -> None:
     assert (dst.numpy() == b.astype(np.int64) @ a.T.astype(np.int64)).all()
 
 
-CHECKS = {"gemm_mma": gemm_mma, "gemm_mma_i8": gemm_mma_i8}
+def implicit_gemm_mma(dev: pk.Device) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(0, 1, (1, 5, 8, 40)).astype(np.float16)
+    w = rng.normal(0, 1, (40, 40, 3, 3)).astype(np.float16)
+    for layout, given in (("NHWC", x), ("NCHW", np.ascontiguousarray(x.transpose(0, 3, 1, 2)))):
+        dst = dev.empty((1, 3, 6, 40) if layout == "NHWC" else (1, 40, 3, 6))
+        with force(dev, ConvChoice("implicit_gemm_mma/32x32")):
+            pk.kernels.conv2d(dev.tensor(given), dev.tensor(w), dst, layout=layout)  # type: ignore[arg-type]
+        want = conv2d(given, w, layout=layout)
+        size = conv2d(np.abs(given), np.abs(w), layout=layout)
+        assert_close(dst.numpy(), want, window_budget(size, 360), "implicit_gemm_mma")
+
+
+def conv_weight_mma(dev: pk.Device) -> None:
+    rng = np.random.default_rng(0)
+    for image in ((6, 8), (4, 4)):  # more pixels than a tile has, and fewer
+        x, dy = (rng.normal(0, 1, (1, 40, *image)).astype(np.float16) for _ in range(2))
+        dst = dev.empty((40, 40, 3, 3))
+        with force(dev, WeightGradChoice("conv_weight_mma/32x32")):
+            pk.kernels.conv2d_backward_weight(dev.tensor(dy), dev.tensor(x), dst, padding=1)
+        want = conv2d_backward_weight(dy, x, dst.shape, padding=1)
+        bound = conv2d_backward_weight_budget(dy, x, dst.shape, padding=1)
+        assert_close(dst.numpy(), want, bound, "conv_weight_mma")
+
+
+CHECKS = {f.__name__: f for f in (gemm_mma, gemm_mma_i8, implicit_gemm_mma, conv_weight_mma)}
 
 
 @pytest.fixture

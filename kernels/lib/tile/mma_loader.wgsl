@@ -21,11 +21,10 @@ fn first_of_unit(v: vec4<u32>, count: u32) -> vec4<u32> {
 }
 //% endmacro
 
-// Which units this invocation loads. `first`: the tile's first row of the operand; `count`: its rows.
-//% macro init(t, first, count)
+// Which units of the tile this invocation loads, and the registers for them.
+//% macro lanes(t)
 //% set x = t.x
 //% set rows = CFG.threads // t.ACROSS
-//% set loads = t.ROWS // rows
   let ${x}_c = li % ${t.ACROSS}u;
 //% if not t.K_ROWS and t.ACROSS == 4
   // Rows 0 4 1 5 .. of each eight: their stores meet fewer banks twice.
@@ -35,22 +34,32 @@ fn first_of_unit(v: vec4<u32>, count: u32) -> vec4<u32> {
   let ${x}_r = li / ${t.ACROSS}u;
 //% endif
   let ${x}_to = ${t.BASE}u + min(${x}_r * ${t.ACROSS + 1}u + ${x}_c, ${(rows - 1) * (t.ACROSS + 1) + t.ACROSS - 1}u);
-//% if t.K_ROWS
-  let ${x}_from = ${x}_batch(batch) + min(${first} / ${mma.UNIT}u + ${x}_c, (${count} + ${mma.UNIT - 1}u) / ${mma.UNIT}u - 1u);
-//% else
-  let ${x}_start = ${x}_batch(batch);
-//% for u in range(loads)
-  let ${x}_from${u} = ${x}_start + min(${first} + ${x}_r + ${u * rows}u, ${count} - 1u) * p.${x}_rs + ${x}_c;
-//% endfor
-//% endif
-//% for u in range(loads)
+//% for u in range(t.ROWS // rows)
   var ${x}_v${u} = vec4<u32>();
 //% endfor
 //% endmacro
 
+// Where they lie in memory. `first`: the tile's first row of the operand; `count`: its rows; `start`:
+// its first unit, if that is not of a batch.
+//% macro init(t, first, count, start="")
+//% set x = t.x
+//% set start = start or x ~ "_batch(batch)"
+//% set rows = CFG.threads // t.ACROSS
+  ${lanes(t)}
+//% if t.K_ROWS
+  let ${x}_from = ${start} + min(${first} / ${mma.UNIT}u + ${x}_c, (${count} + ${mma.UNIT - 1}u) / ${mma.UNIT}u - 1u);
+//% else
+  let ${x}_start = ${start};
+//% for u in range(t.ROWS // rows)
+  let ${x}_from${u} = ${x}_start + min(${first} + ${x}_r + ${u * rows}u, ${count} - 1u) * p.${x}_rs + ${x}_c;
+//% endfor
+//% endif
+//% endmacro
+
 // Loads the chunk at `k`, zero from `end` on; nothing where there is none. The driver keeps loads in a
-// branch where they are, and moves others down behind the product.
-//% macro load(t, k, end)
+// branch where they are, and moves others down behind the product. `whole`: there are none but whole
+// chunks.
+//% macro load(t, k, end, whole=false)
 //% set x = t.x
 //% set rows = CFG.threads // t.ACROSS
 //% set loads = t.ROWS // rows
@@ -62,7 +71,9 @@ fn first_of_unit(v: vec4<u32>, count: u32) -> vec4<u32> {
       ${x}_v${u} = ${x}_mem[${x}_from${u} + ${k} / ${mma.UNIT}u];
 //% endif
 //% endfor
-    } else if (${k} < ${end}) {
+    }
+//% if not whole
+    else if (${k} < ${end}) {
 //% for u in range(loads)
       {
 //% if t.K_ROWS
@@ -77,6 +88,7 @@ fn first_of_unit(v: vec4<u32>, count: u32) -> vec4<u32> {
       }
 //% endfor
     }
+//% endif
 //% endmacro
 
 //% macro store_stage(t)

@@ -24,6 +24,7 @@ CONVOLUTIONS = [
     Shape("mobilenet-v2-dw", (16, 144, 56, 56, 144, 3, 3, 1, 1, 144), "MobileNetV2: depthwise"),
     Shape("resnext-50", (16, 128, 56, 56, 128, 3, 3, 1, 1, 32), "ResNeXt-50: conv2_x"),
     Shape("unet-64", (8, 64, 256, 256, 64, 3, 3, 1, 1, 1), "a U-Net's outer layer"),
+    Shape("sd-320", (1, 320, 64, 64, 320, 3, 3, 1, 1, 1), "Stable Diffusion: U-Net, 64 x 64"),
     Shape("sd-512", (1, 512, 64, 64, 512, 3, 3, 1, 1, 1), "Stable Diffusion: VAE, 64 x 64"),
     Shape("to-rgb", (8, 64, 128, 128, 3, 3, 3, 1, 1, 1), "the last layer of an image decoder"),
     Shape("ragged-image", (3, 13, 29, 31, 17, 3, 5, 2, 1, 1), RAGGED),
@@ -32,6 +33,8 @@ CONVOLUTIONS = [
 BACK = ("conv2d_backward_input", "conv_transpose2d")
 # Shapes of which the gradient by the bias, and that by the weights in f16, are measured too.
 SOME = ("resnet-50-conv2", "unet-64", "ragged-image")
+# Shapes that matrix units are measured by, in f16: both gradients and channels last, too.
+MATRIX = ("resnet-50-conv2", "resnet-50-conv4", "sd-320")
 CHANNELS_LAST = ("resnet-50-conv1", "resnet-50-conv2", "unet-64", "mobilenet-v2-dw")
 CHANNELS = 8  # of the gradients by weights and bias are checked, of each side
 _CONV2, _UNET = "16x64x56x56x64x3x3", "8x64x256x256x64x3x3"
@@ -167,8 +170,12 @@ def layers(s: Shape) -> Iterator[Case]:
         for kernel in BACK:
             yield layer(kernel, s.dims, "float32", "float32")
     yield layer("conv2d_backward_weight", s.dims, "float32", "float32")
-    if s.name in SOME:
+    if s.name in (*SOME, *MATRIX):
         yield layer("conv2d_backward_weight", s.dims, "float16", "float16")
+    if s.name in MATRIX:
+        yield channels_last(layer("conv2d", s.dims, "float16", "float16"))
+        yield layer("conv2d_backward_input", s.dims, "float16", "float16")
+    if s.name in SOME:
         n, o, size = s.dims[0], s.dims[4], layer("conv2d", s.dims, "float32", "float32").output
         for dtype in ("float32", "float16"):
             yield conv2d_backward_bias((n, o, *size.shape[2:]), dtype, dtype)

@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pykernels._generated.bodies import conv2d_backward_weight as tile_body
-from pykernels._generated.bodies import conv_splitk_reduce, conv_weight_direct
+from pykernels._generated.bodies import conv_splitk_reduce, conv_weight_direct, conv_weight_mma
 from pykernels.errors import ShapeError
 from pykernels.layout import View
 from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.copy import cpy
 from pykernels.plans.cost import split_k
 from pykernels.plans.groups import by_group
+from pykernels.plans.matmul.select_mma import UNIT
 
+from . import matrix
 from .geometry import (
     Geometry,
     LayoutName,
@@ -24,6 +26,7 @@ from .geometry import (
     geometry,
     reorder,
 )
+from .select_mma import TILES_WEIGHT, MmaShape
 from .select_weight import BK, CHUNK, DIRECT, TILES, WeightGradChoice, WeightGradShape, choose
 
 __all__ = ["choose", "plan"]
@@ -66,7 +69,9 @@ def plan(
     if call.dy.size == 0:
         return [_sum(caps, scratch.empty((1,), "float32"), call, 0)]
     call, before = _one_dtype(caps, scratch, call)
-    choice = choose(caps, call.shape)
+    choice = choose(caps, call.shape._replace(mma=_mma_shape(caps, call)))
+    if choice.body in TILES_WEIGHT:
+        return _matrix(caps, scratch, call, choice)
     step = _direct if choice.body == DIRECT else _tiled
     return [*before, *step(caps, scratch, call, choice)]
 
@@ -117,17 +122,24 @@ def _target(scratch: Scratch, call: Call, splits: int) -> View:
     return scratch.empty((splits, *_channels_last(call.dst).shape), "float32")
 
 
-def _common(call: Call, each: int, ahead: int) -> dict[str, int]:
-    """The params that both bodies have; their digits of a pixel move on by `ahead`."""
+def _pixels(call: Call, each: int, ahead: int) -> dict[str, int]:
+    """The params that all bodies have; their digits of a pixel move on by `ahead`."""
     g, s = call.g, call.shape
     out_h, out_w = call.dy.shape[3:]
     return {
-        "rows": s.rows, "channels": s.channels, "kernel_w": g.kernel[1], "depth": s.pixels,
-        "split_depth": each, "members": s.groups, "out_h": out_h, "out_w": out_w,
+        "rows": s.rows, "kernel_w": g.kernel[1], "depth": s.pixels, "split_depth": each,
+        "out_h": out_h, "out_w": out_w,
         "step_x": ahead % out_w, "step_y": ahead // out_w % out_h,
-        "step_n": ahead // out_w // out_h,
+        "step_n": ahead // out_w // out_h, "stride_h": g.stride[0], "stride_w": g.stride[1],
+    }  # fmt: skip
+
+
+def _common(call: Call, each: int, ahead: int) -> dict[str, int]:
+    """Those of the bodies that read the image as it is."""
+    g, s = call.g, call.shape
+    return {
+        **_pixels(call, each, ahead), "channels": s.channels, "members": s.groups,
         "height": call.x.shape[3], "width": call.x.shape[4],
-        "stride_h": g.stride[0], "stride_w": g.stride[1],
         "y_first": -g.padding[0] % (1 << 32), "x_first": -g.padding[2] % (1 << 32),
         "tap_h": g.dilation[0], "tap_w": g.dilation[1],
     }  # fmt: skip
@@ -162,3 +174,52 @@ def _tiled(caps: Caps, scratch: Scratch, call: Call, choice: WeightGradChoice) -
         is_partial=int(bool(after)), **_common(call, each, BK),
     )  # fmt: skip
     return [step, *after]
+
+
+# -- matrix units ---------------------------------------------------------------------------------
+
+
+def _span(call: Call) -> tuple[int, int]:
+    g = call.g
+    return matrix.span((call.dy.shape[3], call.dy.shape[4]), g.stride, g.kernel, g.dilation)
+
+
+def _mma_shape(caps: Caps, call: Call) -> MmaShape | None:
+    """The product of a call on matrix units; None where they cannot take it."""
+    if caps.matrix is None or not matrix.is_halves(call.dy, call.x):
+        return None
+    s, size = call.shape, _span(call)
+    channels, rows = (cdiv(n, UNIT) * UNIT for n in (s.channels, s.rows))
+    image = 2 * s.groups * call.x.shape[0] * size[0] * size[1] * channels
+    grads = 2 * s.groups * s.pixels * rows
+    if max(image, grads) > caps.max_binding:
+        return None
+    cols = s.taps * channels
+    return MmaShape(s.groups, s.rows, cols, s.pixels, s.pixels, image + grads, call.dst.size)
+
+
+def _matrix(caps: Caps, scratch: Scratch, call: Call, choice: WeightGradChoice) -> list[Step]:
+    """Channels of a pixel are packed next to each other, in dy and in x with its padding."""
+    assert caps.matrix is not None
+    s, own = call.shape, TILES_WEIGHT[choice.body]
+    first = (-call.g.padding[0], -call.g.padding[2])
+    x = matrix.units(caps, scratch, call.x, first, _span(call), UNIT)
+    size = (call.dy.shape[3], call.dy.shape[4])
+    dy = matrix.units(caps, scratch, call.dy, (0, 0), size, UNIT, rows=True)
+    splits, each = split_k(s.pixels, choice.splits, own.BK)
+    partials = _target(scratch, call, splits)
+    channels = x.view.shape[4] * 2 // UNIT
+    cols = s.taps * channels * UNIT
+    step = conv_weight_mma.step(
+        caps, x.view, matrix.pixel_rows(dy.view),
+        partials.with_layout(
+            (splits, s.groups, s.rows, s.cols), (*partials.strides[:3], partials.strides[5])
+        ),
+        MMA=caps.matrix.dialect, TILE=choice.body.split("/")[1],
+        DV=4 if s.channels % 4 == 0 else 1, cols=cols, own_channels=s.channels,
+        splits=splits, across=cdiv(cols, own.BN), down=cdiv(s.rows, own.BM), channels=channels,
+        **_pixels(call, each, own.BK),
+        tap_h=call.g.dilation[0] * x.view.strides[2] // 16,
+        tap_w=call.g.dilation[1] * x.view.strides[3] // 16,
+    )  # fmt: skip
+    return [*x.before, *dy.before, step, _sum(caps, partials, call, splits)]

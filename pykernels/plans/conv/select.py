@@ -11,6 +11,8 @@ from pykernels.plans.cost import busiest, product_seconds, splitk_seconds, waves
 from pykernels.plans.limits import MAX_ROUNDS, fits_tile
 from pykernels.tuning import Tuning
 
+from .select_mma import MmaShape, costs
+
 __all__ = [
     "BK", "SMALLEST", "STEM", "STEM_TILES", "TILES", "TILES_3X3", "ConvChoice", "ConvShape",
     "choose", "packs", "tile_of",
@@ -40,6 +42,7 @@ class ConvShape(NamedTuple):
     fits_3x3: bool = False  # may implicit_gemm_3x3 do it?
     fits_stem: bool = False  # may conv_stem?
     fits_few_outputs: bool = False  # may conv_few_outputs?
+    mma: MmaShape | None = None  # the product that matrix units would do
 
 
 class ConvChoice(NamedTuple):
@@ -83,6 +86,8 @@ def choose(caps: Caps, s: ConvShape) -> ConvChoice:
         for body in _candidates(caps, s)
         for splits in range(1, max(1, min(s.depth // t.shortest, t.most)) + 1)
     ]
+    if s.mma is not None:
+        found += costs(caps, s.mma, False)
     _, splits, body = min(found)
     return ConvChoice(body, splits)
 

@@ -12,6 +12,8 @@ from pykernels.plans.cost import product_seconds, splitk_seconds
 from pykernels.plans.limits import fits_tile
 from pykernels.tuning import Tuning
 
+from .select_mma import MmaShape, costs
+
 __all__ = ["BK", "CHUNK", "DIRECT", "TILES", "WeightGradChoice", "WeightGradShape", "choose"]
 
 DIRECT = "conv_weight_direct"
@@ -29,6 +31,7 @@ class WeightGradShape(NamedTuple):
     channels: int  # input channels of a group
     taps: int
     pixels: int  # of dy, all images
+    mma: MmaShape | None = None  # the product that matrix units would do
 
     @property
     def cols(self) -> int:
@@ -36,7 +39,7 @@ class WeightGradShape(NamedTuple):
 
 
 class WeightGradChoice(NamedTuple):
-    """DIRECT or a tile, and the number of splits of the pixels."""
+    """DIRECT, a tile, or one of TILES_WEIGHT; and the number of splits of the pixels."""
 
     body: str
     splits: int = 1
@@ -61,6 +64,8 @@ def choose(caps: Caps, s: WeightGradShape) -> WeightGradChoice:
         if _may(caps, s, tile)
         for splits in sorted({_splits(caps.tuning, s, tile, n) for n in range(1, own.waves + 1)})
     ]
+    if s.mma is not None:
+        found += costs(caps, s.mma, True)
     _, splits, tile = min(found)
     return WeightGradChoice(tile, splits)
 

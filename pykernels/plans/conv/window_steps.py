@@ -23,8 +23,8 @@ from .geometry import reorder
 from .select import BK
 
 __all__ = [
-    "Weights", "depthwise", "direct", "elements", "implicit_gemm",
-    "implicit_gemm_3x3", "reduce", "stem", "stem_config", "u32",
+    "Target", "Weights", "depthwise", "direct", "elements", "implicit_gemm",
+    "implicit_gemm_3x3", "reduce", "stem", "stem_config", "target", "u32",
 ]  # fmt: skip
 
 
@@ -74,7 +74,7 @@ def implicit_gemm(
     own, (load, vec) = gemm_body.CONFIGS[tile], form
     splits, each = _split(caps, c, c.depth, splits, BK)
     k = native or _packed(caps, scratch, c.w, "ijc")
-    t = _target(caps, scratch, c, splits)
+    t = target(caps, scratch, c, splits)
     dv = 4 if load == "vec" and t.out.vectorizable(4, 3) else 1
     step = gemm_body.step(
         caps, c.x, k.b, None if t.is_partial else c.bias, t.out,
@@ -97,7 +97,7 @@ def implicit_gemm_3x3(
     channels = c.w.shape[2]
     splits, each = _split(caps, c, channels, splits, 1)
     k = _packed(caps, scratch, c.w, "cij")
-    t = _target(caps, scratch, c, splits)
+    t = target(caps, scratch, c, splits)
     step = gemm_3x3_body.step(
         caps, c.x, k.b, None if t.is_partial else c.bias, t.out, TILE=tile, AV=vec,
         rows=c.rows, pixels=c.pixels, plane=c.dst.shape[3] * c.dst.shape[4],
@@ -115,7 +115,7 @@ def _split(caps: Caps, c: Windows, length: int, splits: int, unit: int) -> Split
     return split_k(length, min(splits, max(caps.max_binding // (4 * c.dst.size), 1)), unit)
 
 
-class _Target(NamedTuple):
+class Target(NamedTuple):
     """Where sums go: to dst, or as partials to scratch, with the step that finishes them."""
 
     out: View  # axes of dst, behind that of splits
@@ -123,14 +123,14 @@ class _Target(NamedTuple):
     after: list[Step]
 
 
-def _target(caps: Caps, scratch: Scratch, c: Windows, splits: int) -> _Target:
+def target(caps: Caps, scratch: Scratch, c: Windows, splits: int) -> Target:
     if splits == 1 and c.x.dtype.itemsize <= c.dst.dtype.itemsize:
         out = c.dst.with_layout((1, *c.dst.shape), (0, *c.dst.strides))
-        return _Target(out, False, [])
+        return Target(out, False, [])
     order = _by_steps(c.dst)
     out = scratch.empty((splits, *(c.dst.shape[a] for a in order)), "float32")
     after = reduce(caps, out, c, splits)
-    return _Target(reorder(out, (0, *(1 + order.index(a) for a in range(5)))), True, [after])
+    return Target(reorder(out, (0, *(1 + order.index(a) for a in range(5)))), True, [after])
 
 
 def _digits(c: Windows, order: str, vec: int) -> dict[str, int]:

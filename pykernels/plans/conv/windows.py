@@ -7,8 +7,10 @@ from pykernels.layout import Ints, View, merge_axes
 from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.matmul import mul_mat
 
+from . import matrix
 from .call import Windows
 from .select import BK, STEM, STEM_TILES, TILES, TILES_3X3, ConvShape, choose, packs, tile_of
+from .select_mma import TILES as TILES_MMA
 from .window_steps import (
     Weights,
     depthwise,
@@ -34,7 +36,8 @@ def shape_of(caps: Caps, c: Windows) -> ConvShape:
     few = c.w.shape[2] <= caps.tuning.conv.conv_stem.channels
     fits_stem = few and bool(stem_config(c, stem.BM)) and 2 * height * width >= block * blocks
     fits_3x3 = not native and _vectors_3x3(c) > 0
-    return ConvShape(c.groups, c.rows, c.pixels, c.depth, forms, fits_3x3, fits_stem)
+    mma = matrix.mma_shape(caps, c)
+    return ConvShape(c.groups, c.rows, c.pixels, c.depth, forms, fits_3x3, fits_stem, mma=mma)
 
 
 def steps(caps: Caps, scratch: Scratch, c: Windows) -> list[Step]:
@@ -55,6 +58,8 @@ def steps(caps: Caps, scratch: Scratch, c: Windows) -> list[Step]:
         return [stem(caps, c, stem_config(c, STEM_TILES[body].BM))]
     if body in TILES_3X3:
         return implicit_gemm_3x3(caps, scratch, c, tile, _vectors_3x3(c), choice.splits)
+    if body in TILES_MMA:
+        return matrix.implicit_gemm(caps, scratch, c, tile, choice.splits)
     native = _native(caps, c)
     form = _form(c, body, native is not None)
     return implicit_gemm(caps, scratch, c, tile, form, choice.splits, native)

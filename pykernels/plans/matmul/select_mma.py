@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from pykernels.tuning.schema import GemmMma
 
 __all__ = [
-    "SHAPE", "TILES", "TILES_I8", "UNIT", "UNIT_I8", "Tile", "best", "fewest_splits", "may",
-    "may_i8",
+    "SHAPE", "TILES", "TILES_I8", "UNIT", "UNIT_I8", "Tile", "best", "fewest_splits",
+    "longest_split", "may", "may_i8", "seconds", "splits_of",
 ]  # fmt: skip
 
 SHAPE = ("f16", "f32", 16, 16, 16)
@@ -66,9 +66,14 @@ def _may(
     )
 
 
+def longest_split(depth: int) -> int:
+    """The length up to which a split of K is as exact as plain f32 sums of K must be."""
+    return max(int(LONGEST * (math.sqrt(depth) + 4)) // 32 * 32, 32)
+
+
 def fewest_splits(depth: int) -> int:
     """Splits of K whose sums, added in plain f32, are as exact as plain f32 ones must be."""
-    return cdiv(depth, max(int(LONGEST * (math.sqrt(depth) + 4)) // 32 * 32, 32))
+    return cdiv(depth, longest_split(depth))
 
 
 def best(
@@ -80,14 +85,19 @@ def best(
     for tile in tiles:
         own = tables[tile.name]
         count = batches * cdiv(rows, tile.BM) * cdiv(cols, tile.BN)
-        for splits in range(fewest, max(min(depth // own.shortest, own.most), fewest) + 1):
-            seconds = _seconds(t, own, tile, count, depth, splits, 4 * batches * rows * cols)
-            choices.append((seconds, tile.name, splits))
+        for splits in splits_of(own, depth, fewest):
+            expected = seconds(t, own, tile, count, depth, splits, 4 * batches * rows * cols)
+            choices.append((expected, tile.name, splits))
     _, name, splits = min(choices)
     return name, splits
 
 
-def _seconds(
+def splits_of(own: GemmMma, depth: int, fewest: int) -> range:
+    """Numbers of splits to choose from."""
+    return range(fewest, max(min(depth // own.shortest, own.most), fewest) + 1)
+
+
+def seconds(
     t: Tuning, own: GemmMma, tile: Tile, tiles: int, depth: int, splits: int, nbytes: int
 ) -> float:
     """Seconds that so many tiles of dst and the sum over splits are expected to take."""

@@ -1,0 +1,145 @@
+// /// kernel
+// doc = "conv2d as an implicit matrix product on matrix units: halves, f32 sums."
+// part_of = "conv2d"
+// configs.32x32 = { BM = 32, BN = 32, BK = 32, WM = 16, WN = 16, threads = 128 }
+// configs.64x64 = { BM = 64, BN = 64, BK = 32, WM = 32, WN = 32, threads = 128 }
+// configs.64x128 = { BM = 64, BN = 128, BK = 32, WM = 32, WN = 64, threads = 128 }
+// configs.128x128 = { BM = 128, BN = 128, BK = 32, WM = 64, WN = 64, threads = 128 }
+// axes.MMA = "mma"
+// axes.TILE = "configs"
+// axes.D = ["f32", "f16"]
+// axes.COLUMNS = ["pixels", "channels"]
+// axes.AV = [4]
+// axes.BV = [4]
+// axes.DV = [1, 4]
+// pick.D = "dtype(dst)"
+// pick.AV = "4"
+// pick.BV = "4"
+// when = ["COLUMNS == 'pixels' or DV == 4"]
+// fragments = "'f16'"
+// workgroup_bytes = "49152 if MMA == 'cooperative_matrix' else 24576 if CFG.BN > 64 else 16384"
+// inputs.a = { dtype = "u32", vec = "AV", axes = "g n h w c", doc = "The packed image (conv_units), in words of two halves." }
+// inputs.b = { dtype = "u32", vec = "BV", axes = "g r c", doc = "The packed weights: rows of taps and channels, in words of two halves." }
+// inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", axes = "o", optional = true }
+// outputs.dst = { dtype = "D", vec = "DV", axes = "s n g o h w", doc = "In vectors of pixels, or of channels." }
+// params.rows = { type = "u32" }
+// params.pixels = { type = "u32" }
+// params.plane = { type = "u32" }
+// params.out_w = { type = "u32" }
+// params.dst_w = { type = "u32" }
+// params.depth = { type = "u32" }
+// params.split_depth = { type = "u32" }
+// params.splits = { type = "u32" }
+// params.across = { type = "u32" }
+// params.down = { type = "u32" }
+// params.channels = { type = "u32" }
+// params.kernel_w = { type = "u32" }
+// params.stride_h = { type = "u32" }
+// params.stride_w = { type = "u32" }
+// params.tap_h = { type = "u32" }
+// params.tap_w = { type = "u32" }
+// params.bias_kind = { type = "u32", value = "0 if bias is None else 1 if bias.dtype.itemsize == 4 else 2" }
+// params.activation = { type = "u32" }
+// params.is_partial = { type = "u32" }
+// params.scale = { type = "f32", arg = true }
+// uses = ["tile/epilogue", "tile/split_k", "tile/swizzle", "mma/${MMA}", "tile/mma_loader", "tile/mma_window", "tile/mma_product"]
+// grid = "b.shape[0] * splits * across * down"
+// ///
+
+// One workgroup computes a tile of output channels x pixels of one group (pixels of all images in one
+// row) from tiles of BK k in workgroup memory; the next tile is on its way to registers meanwhile. k are
+// taps and channels, units of eight channels in both operands. COLUMNS of a result, four of which are
+// stored at a time, are what lies next to each other in dst. With split-K (dst is scratch then), a split
+// is one more member of the grid.
+//
+// Bounds, for unchecked compilation: pixels and rows are clamped to their counts, and the packed image
+// has all of their windows; loads stay below the split's end; stores are guarded; indices into workgroup
+// memory are lane numbers below the sizes of the arrays, cut where the compiler cannot see it.
+//% set WIDE = COLUMNS == "pixels"
+//% set CHANNELS, PIXELS = (CFG.BM, CFG.BN) if WIDE else (CFG.BN, CFG.BM)
+//% set ACROSS = CFG.BK // mma.UNIT
+//% set B_TILE = {"x": "b", "EXTENT": CHANNELS, "K_ROWS": false, "ACROSS": ACROSS, "ROWS": CHANNELS, "BASE": 0}
+//% set A_TILE = {"x": "a", "EXTENT": PIXELS, "K_ROWS": false, "ACROSS": ACROSS, "ROWS": PIXELS, "BASE": CHANNELS * (ACROSS + 1)}
+//% set LEFT, RIGHT = (B_TILE, A_TILE) if WIDE else (A_TILE, B_TILE)
+${mma_product.memory(LEFT, RIGHT)}
+${mma_loader.functions()}
+${mma_window.functions()}
+${epilogue.functions(("bias",))}
+
+// Index of a pixel of dst from the first one.
+fn pixel_at(m: u32) -> u32 {
+  let image = m / p.plane;
+  let y = (m - image * p.plane) / p.dst_w;
+  let x = m - image * p.plane - y * p.dst_w;
+  return image * p.dst_ns + y * p.dst_hs + ${"x / 4u" if WIDE and DV == 4 else "x * p.dst_ws"};
+}
+
+fn bias_of(channel: u32) -> f32 { return bias_value(p.bias_off + channel * p.bias_os); }
+
+@compute @workgroup_size(${CFG.threads})
+fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32${mma.arguments()}) {
+  let g = ${mma.group()};
+  if (g >= p.groups) { return; }
+  ${mma.position()}
+  ${swizzle.channels_first(CHANNELS, PIXELS)}
+  ${split_k.k_range("split")}
+  let k_end = k_first + k_count;
+  ${mma_loader.init(B_TILE, "row0", "p.rows", "p.b_off + group * p.b_gs")}
+  ${mma_window.pixels_init(A_TILE, "p.a_off + group * p.a_gs", "col0")}
+  ${mma_product.sums(LEFT, RIGHT)}
+
+  var k0 = k_first;
+  ${mma_loader.load(B_TILE, "k0", "k_end", whole=true)}
+  ${mma_window.pixels_load(A_TILE, "k0", "k_end")}
+  for (; k0 < k_end; k0 += ${CFG.BK}u) {
+    workgroupBarrier();  // the last tiles have been read
+    ${mma_loader.store_stage(B_TILE)}
+    ${mma_loader.store_stage(A_TILE)}
+    workgroupBarrier();
+    ${mma_loader.load(B_TILE, "(k0 + %du)" % CFG.BK, "k_end", whole=true)}
+    ${mma_window.pixels_load(A_TILE, "(k0 + %du)" % CFG.BK, "k_end")}
+    ${mma_product.multiply(LEFT, RIGHT)}
+  }
+
+  ${mma_product.strip()}
+  let factor = select(p.scale, 1.0f, p.is_partial == 1u);
+  let channel0 = group * p.rows;
+  let dst_start = p.dst_off + split * p.dst_ss + group * p.dst_gs;
+  let along = lane % ${mma_product.QUADS}u;
+  let m = ${"col0" if WIDE else "row0"} + warp_col + along * 4u;
+//% if WIDE and DV == 4
+  let at = dst_start + pixel_at(m);
+//% elif WIDE
+//% for e in range(4)
+  let at${e} = dst_start + pixel_at(m + ${e}u);
+//% endfor
+//% endif
+//% for i in range(CFG.WM // mma.M)
+  ${mma_product.store_strip(i)}
+  for (var t = lane; t < ${16 * mma_product.QUADS}u; t += 32u) {
+    let down = t / ${mma_product.QUADS}u;
+    let n = ${"row0" if WIDE else "col0"} + warp_row + ${i * mma.M}u + down;
+    if (${"(n < p.rows) & (m < p.pixels)" if WIDE else "(n < p.pixels) & (m < p.rows)"}) {
+      var v = ${mma.result_unit("strip + down * %du + along" % mma_product.STRIP)} * factor;
+//% if WIDE
+      if (p.bias_kind != 0u) { v += bias_of(channel0 + n); }
+//% else
+      if (p.bias_kind != 0u) {
+        let o = channel0 + m;
+        v += vec4<f32>(bias_of(o), bias_of(o + 1u), bias_of(o + 2u), bias_of(o + 3u));
+      }
+//% endif
+      if (p.activation != 0u) { v = activate(v, p.activation); }
+//% if not WIDE
+      dst_store(dst_start + pixel_at(n) + m / 4u, v);
+//% elif DV == 4
+      dst_store(at + n * p.dst_os, v);
+//% else
+//% for e in range(4)
+      if (m + ${e}u < p.pixels) { dst_store(at${e} + n * p.dst_os, v[${e}]); }
+//% endfor
+//% endif
+    }
+  }
+//% endfor
+}

@@ -1,0 +1,290 @@
+"""Convolutions of halves on matrix units, emulated where there are none: every text, any arguments,
+splits, exactness, and the choice."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pykernels as pk
+from pykernels.dtypes import dtype_of
+from pykernels.forcing import force, with_forced
+from pykernels.kernels import conv2d, conv2d_backward_weight
+from pykernels.layout import View, contiguous_layout
+from pykernels.plan import Caps, Scratch
+from pykernels.plans.conv.conv2d import plan
+from pykernels.plans.conv.conv2d_backward_input import plan as plan_input
+from pykernels.plans.conv.conv2d_backward_weight import plan as plan_weight
+from pykernels.plans.conv.select import ConvChoice
+from pykernels.plans.conv.select_mma import TILES, TILES_WEIGHT
+from pykernels.plans.conv.select_weight import WeightGradChoice
+from pykernels.plans.matmul.select import GemmChoice
+from pykernels.plans.matmul.select_mma import fewest_splits
+from pykernels.reference.conv import conv2d as reference
+from pykernels.reference.conv import conv2d_backward_weight as weight_reference
+from pykernels.reference.conv import conv2d_backward_weight_budget, window_budget
+from pykernels.tuning import named
+from tests.conftest import FULL
+from tests.emulation import UNITS, emulated
+from tests.harness import Form, random_form
+from tests.kernels.conv.conv_calls import F16, F32, ConvCalls, Sizes, random_sizes
+from tests.kernels.conv.test_conv2d_backward_weight import Call, check
+
+gpu = pytest.mark.gpu
+OPS = ("conv2d", "conv2d_backward_input", "conv_transpose2d")
+SMALL, SMALL_WEIGHT = "implicit_gemm_mma/32x32", "conv_weight_mma/32x32"
+HALVES = {F16: (F16, F16, F16), F32: (F16, F16, F32)}
+
+
+@pytest.fixture
+def units(dev: pk.Device) -> Any:
+    """A device whose plans see matrix units."""
+    if "shader-f16" not in dev.features:
+        pytest.skip("halves are f32 here before a plan sees them")
+    # Convolutions that are products are tested elsewhere.
+    with (
+        emulated(dev, "implicit_gemm_mma", "conv_weight_mma"),
+        force(dev, GemmChoice("mul_mat/32")),
+    ):
+        yield dev
+
+
+def _affordable(dev: pk.Device, tile: str) -> None:
+    matrix = dev._context.caps.matrix
+    if not tile.endswith("/32x32") and matrix is not None and matrix.dialect == "emulated":
+        pytest.skip("software drivers take minutes to compile large tiles emulated")
+
+
+# -- every text -----------------------------------------------------------------------------------
+
+
+@gpu
+@pytest.mark.sample
+@pytest.mark.parametrize("dst", (F32, F16))
+@pytest.mark.parametrize("layout", ("NCHW", "NHWC"))
+@pytest.mark.parametrize("tile", TILES)
+def test_tile_at_its_edges(units: pk.Device, tile: str, layout: str, dst: str) -> None:
+    """Channels and pixels around the sizes of the tile."""
+    _affordable(units, tile)
+    own = TILES[tile]
+    rows, cols = max(own.BM, own.BN), max(own.BM, own.BN)
+    calls = ConvCalls(units)
+    shapes = (
+        (rows, (8, cols // 8)), (rows + 4, (cols + 1, 1)), (rows - 1, (1, cols - 1)),
+        (3, (2, 3)), (8, (6, 12)),
+    )  # fmt: skip
+    for (o, image), c in zip(shapes, (32, 5, 40, 64, 8), strict=True):
+        for exact in (True, False):
+            s = Sizes(image, (3, 3), 2, c, o, padding=(1, 1, 2, 1), layout=layout)
+            calls.add(s, kinds=HALVES[dst], exact=exact, bias=F16 if exact else "")
+    s = Sizes((9, 8), (2, 3), 3, 16, 8, 2, (2, 1), (0, 3, 1, 0), (1, 2), layout)
+    calls.add(s, kinds=HALVES[dst], activation="silu", scale=0.5, bias=F32)
+    with force(units, ConvChoice(tile)):
+        calls.check(f"{tile} {layout}")
+
+
+@gpu
+@pytest.mark.sample
+@pytest.mark.parametrize("tile", TILES_WEIGHT)
+def test_weight_at_the_edges_of_a_tile(units: pk.Device, tile: str) -> None:
+    _affordable(units, tile)
+    own = TILES_WEIGHT[tile]
+    calls = [
+        Call(c=c, o=o, n=n, image=image, kernel=kernel, stride=stride, layout=layout, groups=groups,
+             dtypes=HALVES[dst], padding=(0, 1, 1, 0))
+        for layout, dst in (("NCHW", F32), ("NHWC", F16))
+        for c, o, n, image, kernel, stride, groups in (
+            (own.BN // 2, own.BM, 1, (5, 8), (2, 2), 1, 1),
+            (5, own.BM + 1, 2, (9, 8), (3, 3), 1, 1),
+            (own.BN + 4, own.BM - 1, 2, (4, 4), (1, 1), 1, 1),
+            (16, 8, 3, (9, 7), (3, 2), (2, 1), 2),
+            (1, 1, 1, (2, 2), (1, 1), 1, 3),
+        )
+    ]  # fmt: skip
+    for splits in (1, 3):
+        with force(units, WeightGradChoice(tile, splits)):
+            check(units, calls)
+            check(units, calls, real=True)
+
+
+# -- any arguments --------------------------------------------------------------------------------
+
+
+@gpu
+@pytest.mark.parametrize("seed", range(16 if FULL else 2))
+def test_random_arguments(units: pk.Device, seed: int) -> None:
+    """Sets of arguments for all four kernels, any layout of the tensors."""
+    calls, weights = ConvCalls(units, seed), []
+    rng = calls.rng
+    for i in range(10):
+        s = random_sizes(rng)
+        kinds = HALVES[F32 if rng.random() < 0.5 else F16]
+        form = {
+            f"{name}_form": random_form(rng, 4, repeats=name != "dst")
+            for name in ("x", "w", "dst")
+            if rng.random() < 0.4
+        }
+        for op in OPS:
+            if op == "conv_transpose2d" and min(calls.transposed(s, (0, 0))) < 1:
+                continue
+            bias = str(rng.choice(["", F32, F16])) if op != "conv2d_backward_input" else ""
+            calls.add(s, op, kinds, exact=i % 2 == 0, bias=bias, **form)
+        forms = tuple(random_form(rng, 4, repeats=n < 2) for n in range(3))
+        weights.append(
+            Call(s.n, s.c, s.o, s.image, s.kernel, s.stride, s.padding, s.dilation, s.groups,
+                 s.layout, kinds, forms)  # type: ignore[arg-type]
+        )  # fmt: skip
+    splits = 1 + seed % 2
+    with force(units, ConvChoice(SMALL, splits), WeightGradChoice(SMALL_WEIGHT, splits)):
+        calls.check(f"seed {seed}")
+        check(units, weights, seed=seed)
+
+
+@gpu
+def test_splits_and_epilogues(units: pk.Device) -> None:
+    for splits in (1, 2, 5):
+        calls = ConvCalls(units)
+        for layout, c in itertools.product(("NCHW", "NHWC"), (3, 40)):
+            s = Sizes((6, 6), c=c, o=12, padding=(1, 1, 1, 1), layout=layout)
+            calls.add(s, kinds=HALVES[F32], exact=True)
+            calls.add(s, "conv2d_backward_input", HALVES[F16], exact=True)
+            bias = Form(steps=(-2,))
+            calls.add(replace(s, groups=2), kinds=HALVES[F16], bias=F16, bias_form=bias, scale=0.5,
+                      activation="gelu")  # fmt: skip
+        with force(units, ConvChoice(SMALL, splits)):
+            calls.check(f"{splits} splits")
+
+
+@gpu
+def test_images_that_are_read_as_they_are(units: pk.Device) -> None:
+    """Channels in whole units next to each other and no padding: nothing of the image is packed."""
+    x, w = (
+        units.rand((2, 7, 9, 32), "float16", seed=1),
+        units.rand((8, 32, 3, 3), "float16", seed=2),
+    )
+    dst = units.empty((2, 5, 7, 8), "float16")
+    with force(units, ConvChoice(SMALL)):
+        conv2d(x, w, dst, layout="NHWC")
+    want = reference(x.numpy(), w.numpy(), layout="NHWC")
+    size = reference(np.abs(x.numpy()), np.abs(w.numpy()), layout="NHWC")
+    bound = window_budget(size, 288, layout="NHWC") + 2.0**-11 * np.abs(want)
+    assert (np.abs(dst.numpy() - want) <= bound).all()
+    given = with_forced(CAPS, ConvChoice(SMALL))
+    views = (_view(0, 2, 7, 9, 32), _view(1, 8, 32, 3, 3), None, _view(2, 2, 5, 7, 8))
+    steps = plan(given, Scratch(), *views, layout="NHWC")  # type: ignore[arg-type]
+    assert [step.body.name for step in steps] == ["conv_units", "implicit_gemm_mma"]
+
+
+@gpu
+def test_a_large_value_stays_in_its_windows(units: pk.Device) -> None:
+    x = np.ones((2, 16, 5, 5), np.float16)
+    x[:, :, 0, 0] = np.nan
+    x[1, :, 4, 4] = np.inf
+    w = np.ones((9, 16, 3, 3), np.float16)
+    want = reference(x, w, padding=2)
+    dst = units.empty(want.shape)
+    with force(units, ConvChoice(SMALL)):
+        conv2d(units.tensor(x), units.tensor(w), dst, padding=2)
+    np.testing.assert_array_equal(dst.numpy(), want.astype(np.float32))
+
+
+@gpu
+def test_weight_keeps_infinities(units: pk.Device) -> None:
+    """What fills up a tile is zero in both operands: no infinity is multiplied with it."""
+    dst = units.empty((32, 32, 1, 1))
+    for which, pixel in itertools.product((0, 1), (0, 2)):
+        given = [np.ones((1, 32, 3, 3), np.float16) for _ in range(2)]
+        given[which][0, 2, pixel, pixel] = np.inf
+        want = np.full(dst.shape, 9.0)
+        want[(slice(None), 2) if which else 2] = np.inf
+        with force(units, WeightGradChoice(SMALL_WEIGHT)):
+            conv2d_backward_weight(*map(units.tensor, given), dst)  # type: ignore[arg-type]
+        np.testing.assert_array_equal(dst.numpy(), want)
+
+
+@gpu
+def test_numbers_of_one_sign_need_splits(units: pk.Device) -> None:
+    """The units cut what they add: whole sums miss the bound, and splits keep it."""
+    rng = np.random.default_rng(3)
+    x, w = (rng.uniform(0.5, 1, s).astype(np.float16) for s in ((1, 912, 4, 8), (32, 912, 3, 3)))
+    want = reference(x, w)
+    gate = window_budget(want, 9 * 912)
+    wrong = []
+    for splits in (1, fewest_splits(9 * 912)):
+        dst = units.empty(want.shape)
+        with force(units, ConvChoice(SMALL, splits)):
+            conv2d(units.tensor(x), units.tensor(w), dst)
+        wrong.append((np.abs(dst.numpy() - want) / gate).max())
+    assert wrong[1] < 1 < wrong[0]
+    dy, x = (rng.uniform(0.5, 1, s).astype(np.float16) for s in ((2, 8, 64, 64), (2, 8, 64, 64)))
+    shape = (8, 8, 1, 1)
+    want, gate = weight_reference(dy, x, shape), conv2d_backward_weight_budget(dy, x, shape)
+    wrong = []
+    for splits in (1, fewest_splits(8192)):
+        dst = units.empty(shape)
+        with force(units, WeightGradChoice(SMALL_WEIGHT, splits)):
+            conv2d_backward_weight(units.tensor(dy), units.tensor(x), dst)
+        wrong.append((np.abs(dst.numpy() - want) / gate).max())
+    assert wrong[1] < 1 < wrong[0]
+
+
+# -- the choice -----------------------------------------------------------------------------------
+
+CAPS = Caps(
+    True, True, 256, 1024, 49152, (1 << 31) - 4, 65535, named("nvidia-h200"),
+    matrix=replace(UNITS, dialect="subgroup_matrix"),
+)  # fmt: skip
+
+
+def _view(slot: int, *shape: int, dtype: str = F16) -> View:
+    found = contiguous_layout(shape, dtype_of(dtype))
+    return View(slot, found.dtype, found.shape, found.strides, 0)
+
+
+def _bodies(n: int, c: int, h: int, o: int, k: int = 3, given: Caps = CAPS, dtype: str = F16,
+            **options: Any) -> list[list[str]]:  # fmt: skip
+    """The bodies of the forward call and of both gradients."""
+    pad = {"padding": k // 2, **options}
+    x, w = _view(0, n, c, h, h, dtype=dtype), _view(1, o, c // options.get("groups", 1), k, k,
+                                                    dtype=dtype)  # fmt: skip
+    y = _view(2, n, o, h, h, dtype=dtype)
+    found = [
+        plan(given, Scratch(), x, w, None, y, **pad),
+        plan_input(given, Scratch(), y, w, x, **pad),
+        plan_weight(given, Scratch(), y, x, w, **pad),
+    ]
+    return [[step.body.name for step in steps] for steps in found]
+
+
+def test_choose() -> None:
+    for n, c, h in ((16, 64, 56), (16, 256, 14), (1, 320, 64)):
+        forward, by_input, by_weight = _bodies(n, c, h, c)
+        assert "implicit_gemm_mma" in forward
+        assert "implicit_gemm_mma" in by_input
+        assert "conv_weight_mma" in by_weight
+        assert _bodies(n, c, h, c, dtype=F32) == _bodies(
+            n, c, h, c, dtype=F32, given=replace(CAPS, matrix=None)
+        )
+    first = _bodies(16, 3, 224, 64, 7)[:2]
+    deep, few = _bodies(16, 144, 56, 144, groups=144), _bodies(1, 8, 4, 8)
+    without = _bodies(1, 320, 64, 320, given=replace(CAPS, matrix=None))
+    for bodies in (*first, *deep, *few, *without):
+        assert not {"implicit_gemm_mma", "conv_weight_mma"} & {*bodies}
+
+
+def test_splits_keep_sums_exact() -> None:
+    """Every plan cuts its sums into at least as many splits as the bound needs."""
+    for n, c, h in ((16, 64, 56), (16, 256, 14), (1, 320, 64), (2, 40, 9)):
+        x, w, y = _view(0, n, c, h, h), _view(1, c, c, 3, 3), _view(2, n, c, h, h)
+        for steps, depth in (
+            (plan(CAPS, Scratch(), x, w, None, y, padding=1), 9 * c),
+            (plan_weight(CAPS, Scratch(), y, x, w, padding=1), n * h * h),
+        ):
+            main = next((s for s in steps if s.body.name.endswith("_mma")), None)
+            if main is not None:
+                splits = main.bound[-1].view.shape[0]  # type: ignore[union-attr]
+                assert splits >= fewest_splits(depth)
