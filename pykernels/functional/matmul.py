@@ -19,7 +19,7 @@ from .matmul_i8 import integer_matmul, is_bytes
 
 __all__ = ["matmul"]
 
-Precision: TypeAlias = Literal["fast"]
+Precision: TypeAlias = Literal["fast", "split"]
 
 _MATMUL = replace(KERNEL, name="matmul")
 _known: Known = {}
@@ -58,7 +58,11 @@ def matmul(
             large products on devices with f16 round float32 operands to float16 (beyond 65,504 they
             are inf) and sum 32 products at a time in float16, 64 from K = 256 on, 128 from 1024 on,
             256 from 4096 on; those sums must stay below 65,504 as well. Measured errors, on numbers
-            between 0 and 1: at most 3e-3 of sum|a||b|, 6e-4 on average.
+            between 0 and 1: at most 3e-3 of sum|a||b|, 6e-4 on average. 'split' lets large products
+            of float32, or of float16 and float32, run on matrix units, each float32 as two halves:
+            within the bound of plain float32, (sqrt(K) + 4) 2^-23 sum|a||b|, and 2^-38 (max|a|
+            sum|b| + max|b| sum|a|) of a row of a and a column of b on top. Elsewhere it is plain
+            float32.
         out: The Tensor to write to, float32 or float16; None makes one, float16 if both operands
             are, else float32. Of bytes int32.
 

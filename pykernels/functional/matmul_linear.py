@@ -24,7 +24,7 @@ _LINEAR = replace(
 
 def linear(
     x: Array, w: Array, b: Array | None = None, *, activation: Activation | None = None,
-    precision: Literal["fast"] | None = None, out: Tensor | None = None,
+    precision: Literal["fast", "split"] | None = None, out: Tensor | None = None,
 ) -> Array:  # fmt: skip
     """x @ w.T + b, then an activation: one matrix product, whatever axes x has (torch).
 

@@ -112,6 +112,7 @@ class Matmul:
     gemm_tile: GemmTile
     gemm_mma: Mapping[str, GemmMma]
     gemm_mma_i8: Mapping[str, GemmMma]
+    gemm_split: Mapping[str, GemmMma]
     splitk_reduce: Reduce
     mul_mat_i8: Int8
     gemv_i8: Gemv

@@ -8,6 +8,7 @@
 //   ACROSS   units of a row of the tile: EXTENT or BK, in units
 //   ROWS     rows of the tile: BK or EXTENT
 //   BASE     the first unit of its tile in workgroup memory
+//   BK       k of a tile, where it is not CFG.BK
 // Rows there are an odd number of units apart, ACROSS + 1, for the banks.
 
 //% macro functions()
@@ -63,7 +64,7 @@ fn first_of_unit(v: vec4<u32>, count: u32) -> vec4<u32> {
 //% set x = t.x
 //% set rows = CFG.threads // t.ACROSS
 //% set loads = t.ROWS // rows
-    if (${k} + ${CFG.BK}u <= ${end}) {
+    if (${k} + ${t.BK | default(CFG.BK)}u <= ${end}) {
 //% for u in range(loads)
 //% if t.K_ROWS
       ${x}_v${u} = ${x}_mem[${x}_from + (${k} + ${x}_r + ${u * rows}u) * p.${x}_rs];
@@ -109,18 +110,18 @@ ${t.BASE}u + min(${at} * ${t.ACROSS + 1}u, ${(t.EXTENT - extent) * (t.ACROSS + 1
 //%- endif
 //% endmacro
 
-// Fragments: `<x><n>`, rows 16 n and on of the subgroup's part, k and on of the tile.
-//% macro left(t, n, k)
+// Fragments: `<x><part><n>`, rows 16 n and on of the subgroup's part, k and on of the tile.
+//% macro left(t, n, k, part="")
 //% if t.K_ROWS
-      ${mma.left(t.x ~ n, "%s_at + %du" % (t.x, k * (t.ACROSS + 1) + n * mma.M // mma.UNIT), (t.ACROSS + 1) ~ "u", true)}
+      ${mma.left(t.x ~ part ~ n, "%s_at + %du" % (t.x, k * (t.ACROSS + 1) + n * mma.M // mma.UNIT), (t.ACROSS + 1) ~ "u", true)}
 //%- else
-      ${mma.left(t.x ~ n, "%s_at + %du" % (t.x, n * mma.M * (t.ACROSS + 1) + k // mma.UNIT), (t.ACROSS + 1) ~ "u")}
+      ${mma.left(t.x ~ part ~ n, "%s_at + %du" % (t.x, n * mma.M * (t.ACROSS + 1) + k // mma.UNIT), (t.ACROSS + 1) ~ "u")}
 //%- endif
 //% endmacro
-//% macro right(t, n, k)
+//% macro right(t, n, k, part="")
 //% if t.K_ROWS
-      ${mma.right(t.x ~ n, "%s_at + %du" % (t.x, k * (t.ACROSS + 1) + n * mma.N // mma.UNIT), (t.ACROSS + 1) ~ "u")}
+      ${mma.right(t.x ~ part ~ n, "%s_at + %du" % (t.x, k * (t.ACROSS + 1) + n * mma.N // mma.UNIT), (t.ACROSS + 1) ~ "u")}
 //%- else
-      ${mma.right(t.x ~ n, "%s_at + %du" % (t.x, n * mma.N * (t.ACROSS + 1) + k // mma.UNIT), (t.ACROSS + 1) ~ "u", true)}
+      ${mma.right(t.x ~ part ~ n, "%s_at + %du" % (t.x, n * mma.N * (t.ACROSS + 1) + k // mma.UNIT), (t.ACROSS + 1) ~ "u", true)}
 //%- endif
 //% endmacro

@@ -39,7 +39,7 @@ PRODUCTS = [
     Shape("decode-8", (8, 16384, 16384), "eight tokens at a time"),
     Shape("dot", (1, 1, 1 << 24), "a dot product"),
 ]
-# Shapes that matrix units are measured by, in f16 and with precision="fast" too.
+# Shapes that matrix units are measured by: in f16, with precision="fast", and f32 with "split".
 MATRIX = ("4096", "8192", "2048", "1024", "4095", "llama-3-8b-down")
 # Shapes that are measured in other dtypes too.
 HALVES = ("4096", "llama-3-8b-down", "decode-4096", "decode-16384")
@@ -118,7 +118,16 @@ def transposed(case: Case, *names: str) -> Case:
 
 def fast(case: Case) -> Case:
     """The case with precision="fast"."""
-    return replace(case, args={"precision": "fast"}, note=f"{case.note} fast".strip())
+    return _with(case, "fast")
+
+
+def split(case: Case) -> Case:
+    """The case with precision="split"."""
+    return _with(case, "split")
+
+
+def _with(case: Case, precision: str) -> Case:
+    return replace(case, args={"precision": precision}, note=f"{case.note} {precision}".strip())
 
 
 def cases(edge: int = 0) -> Iterator[Case]:
@@ -140,10 +149,14 @@ def cases(edge: int = 0) -> Iterator[Case]:
         if s.name in MATRIX:
             halves = mul_mat(s.dims, "float16", "float16").labelled(name=s.name, origin=s.origin)
             yield from (halves, fast(halves)) if s.name not in HALVES else [fast(halves)]
+            yield split(mul_mat(s.dims).labelled(name=s.name, origin=s.origin))
     mixed = mul_mat((cut(4096, edge),) * 3)
     tensors = dict(mixed.tensors)
     tensors["a"] = replace(tensors["a"], dtype="float16")
     yield replace(mixed, tensors=tensors)
+    # As a @ b of two arrays, k last and k as the row; and f16 by f32.
+    yield split(transposed(mul_mat((cut(4096, edge),) * 3), "a"))
+    yield split(replace(mixed, tensors=tensors))
     yield from of_bytes(edge)
 
 

@@ -24,12 +24,14 @@ class Operand(NamedTuple):
     steps: list[Step]
 
 
-def halves(caps: Caps, scratch: Scratch, v: View) -> Operand:
-    """An operand as gemm_mma reads it; copied where units of eight halves cannot be read."""
+def halves(caps: Caps, scratch: Scratch, v: View, k_rows: bool = False) -> Operand:
+    """An operand as gemm_mma reads it, with k as its row if it must be; copied where units of
+    eight halves cannot be read."""
     steps: list[Step] = []
-    if v.dtype.itemsize != 2 or not (v.vectorizable(UNIT) or transposed(v).vectorizable(UNIT)):
+    k_last = v.vectorizable(UNIT) and not k_rows
+    if v.dtype.itemsize != 2 or not (k_last or transposed(v).vectorizable(UNIT)):
         once = unique(v)
-        flip = contiguous_rows(transposed(once)) and not contiguous_rows(once)
+        flip = k_rows or (contiguous_rows(transposed(once)) and not contiguous_rows(once))
         source = transposed(once) if flip else once
         padded = (*source.shape[:-1], cdiv(source.shape[-1], UNIT) * UNIT)
         copy = scratch.empty(padded, "float16")
@@ -39,8 +41,7 @@ def halves(caps: Caps, scratch: Scratch, v: View) -> Operand:
         shape = (*v.shape[:-2], *padded[-2:])
         v = copy.with_layout(shape, (*strides, *copy.strides[-2:]))
         return Operand(_words(v), flip, steps)
-    k_rows = not v.vectorizable(UNIT)
-    return Operand(_words(transposed(v) if k_rows else v), k_rows, steps)
+    return Operand(_words(v if k_last else transposed(v)), not k_last, steps)
 
 
 def _words(v: View) -> View:

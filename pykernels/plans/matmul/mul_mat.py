@@ -12,7 +12,6 @@ from pykernels._generated.bodies import (
     gemm_tile,
     gemv,
     mul_mat,
-    splitk_reduce,
 )
 from pykernels._generated.ops import ACTIVATIONS
 from pykernels.dtypes import DTYPES, DTypeName
@@ -21,7 +20,7 @@ from pykernels.layout import Tiles, View
 from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.bindings import in_parts, whole
 from pykernels.plans.copy import cpy
-from pykernels.plans.cost import Split, copy_seconds, split_k
+from pykernels.plans.cost import copy_seconds, split_k
 
 from .matrix import halves
 from .product import (
@@ -37,9 +36,11 @@ from .product import (
     transposed,
     unique,
 )
-from .select import GEMM, HELD, MMA, NARROW, TILES, GemmChoice, choose, lane_bits, reduce_bits
+from .select import GEMM, HELD, MMA, NARROW, SPLIT, TILES, GemmChoice, choose, lane_bits
+from .select_mma import SPLIT_UNASKED, fewest_splits
 from .select_mma import TILES as MMA_TILES
-from .select_mma import fewest_splits
+from .split import product as split_product
+from .sums import spread, summed, target
 
 __all__ = ["choose", "plan"]
 
@@ -62,8 +63,10 @@ def plan(
     precision: str | None = None,
 ) -> list[Step]:
     """The dispatches of one product."""
-    if precision not in (None, "fast"):
-        raise ArgumentError(f"[mul_mat] precision must be None or 'fast' but is {precision!r}")
+    if precision not in (None, "fast", "split"):
+        raise ArgumentError(
+            f"[mul_mat] precision must be None, 'fast' or 'split' but is {precision!r}"
+        )
     if activation not in ACTIVATIONS:
         names = ", ".join(map(repr, ACTIVATIONS))
         raise ArgumentError(f"[mul_mat] activation must be one of {names} but is {activation!r}")
@@ -73,17 +76,18 @@ def plan(
     p = aligned(a, b, bias, residual, dst, ACTIVATIONS[activation])
     if p.shape.depth == 0:
         return _bound(
-            caps, scratch, p, lambda part: [_sum(caps, scratch.empty((1,), "float32"), part, 0)]
+            caps, scratch, p, lambda part: [summed(caps, scratch.empty((1,), "float32"), part, 0)]
         )
     # One order of each pair of operands is enough: f16 first; dst contiguous along its last axis.
     mixed = p.a.dtype != p.b.dtype
     if (p.a.dtype.itemsize > p.b.dtype.itemsize) if mixed else contiguous_rows(transposed(p.dst)):
         p = p.swapped()
     p = folded(folded(p).swapped()).swapped()
-    fast = precision == "fast" and (caps.f16 or caps.matrix is not None)
+    if not (caps.matrix is not None or (caps.f16 and precision == "fast")):
+        precision = None
 
     def steps(part: Product) -> list[Step]:
-        return [step for one in by_batch(part) for step in _steps(caps, scratch, one, fast)]
+        return [step for one in by_batch(part) for step in _steps(caps, scratch, one, precision)]
 
     return _bound(caps, scratch, p, steps)
 
@@ -99,15 +103,19 @@ def _bound(
     return in_parts(caps, scratch, p.views, p.axes, lambda part: steps(p.of(part.views)))
 
 
-def _steps(caps: Caps, scratch: Scratch, p: Product, fast: bool) -> list[Step]:
+def _steps(caps: Caps, scratch: Scratch, p: Product, precision: str | None) -> list[Step]:
     if min(p.shape[1:3]) <= NARROW and p.shape.rows > p.shape.cols:
         p = p.swapped()
-    is_f16 = {p.a.dtype.name, p.b.dtype.name} == {"float16"}
-    fewest = 1 if fast else fewest_splits(p.shape.depth)
-    shape = p.shape._replace(along_k=runs_along_k(p.a), halves=is_f16 or fast, fewest=fewest)
+    fast = precision == "fast"
+    half = fast or {p.a.dtype.name, p.b.dtype.name} == {"float16"}
+    split = not half and (precision == "split" or SPLIT_UNASKED)
+    fewest = 1 if fast else fewest_splits(p.shape.depth, split)
+    shape = p.shape._replace(along_k=runs_along_k(p.a), halves=half, split=split, fewest=fewest)
     choice = choose(caps, shape)
     if choice.body.startswith(MMA):
         return _gemm_mma(caps, scratch, p, choice)
+    if choice.body.startswith(SPLIT):
+        return split_product(caps, scratch, p, choice)
     splits = min(choice.splits, max(caps.max_binding // (4 * p.dst.size), 1))
     if levels(p) >= Tiles.LEVELS:
         splits = 1  # the splits are one more axis
@@ -151,12 +159,12 @@ def _gemv(caps: Caps, scratch: Scratch, p: Product, splits: int) -> list[Step]:
     held = next(n for n, c in HELD.items() if c.ROWS >= s.rows and (av == 4 or not c.VECTORS))
     own = HELD[held]
     k = split_k(s.depth, splits, ((8 if words else av) if along_k else 1) << bits)
-    out, is_partial, after = _target(caps, scratch, p, k)
+    out, is_partial, after = target(caps, scratch, p, k)
     columns = own.threads * own.COLS * (2 if words and not along_k else 1) >> bits
     return [
         *before,
         gemv.step(
-            caps, _spread(a, out), _spread(b, out), None if is_partial else p.bias,
+            caps, spread(a, out), spread(b, out), None if is_partial else p.bias,
             None if is_partial else p.residual, out,
             AT=not along_k, AV=av, BV=av if along_k else 1, HELD=held, depth=s.depth,
             split_depth=k.depth, split_batches=s.batches, across=cdiv(s.cols, columns),
@@ -191,9 +199,9 @@ def _tiled(caps: Caps, scratch: Scratch, p: Product, body: str, splits: int) -> 
     tile = body.split("/")[1]
     (a, av, at), (b, bv, bt) = (_load(v) for v in (p.a, p.b))
     k = split_k(s.depth, splits, BK)
-    out, is_partial, after = _target(caps, scratch, p, k)
+    out, is_partial, after = target(caps, scratch, p, k)
     step = mul_mat.step(
-        caps, _spread(a, out), _spread(b, out), None if is_partial else p.bias,
+        caps, spread(a, out), spread(b, out), None if is_partial else p.bias,
         None if is_partial else p.residual, out,
         TILE=tile, AV=av, AT=at, BV=bv, BT=bt,
         DV=4 if tile != "32" and min(av, bv) > 1 and out.vectorizable(4) else 1,
@@ -252,7 +260,7 @@ def _gemm_tile(caps: Caps, scratch: Scratch, p: Product, choice: GemmChoice) -> 
         flip = not out.vectorizable(4) and transposed(out).vectorizable(4)
         b = transposed(part.b) if packed else part.b
         return gemm_tile.step(
-            caps, _spread(a, out), _spread(b, out), None if is_partial else part.bias,
+            caps, spread(a, out), spread(b, out), None if is_partial else part.bias,
             None if is_partial else part.residual, transposed(out) if flip else out,
             AV=4, BV=4 if b.vectorizable(4) else 1, BT=packed,
             DV=4 if flip or out.vectorizable(4) else 1, DT=flip,
@@ -278,7 +286,7 @@ def _gemm_f16acc(caps: Caps, scratch: Scratch, p: Product, choice: GemmChoice) -
 
     def step(part: Product, out: View, is_partial: bool, depth: int) -> Step:
         return gemm_f16acc.step(
-            caps, _spread(words, out), _spread(transposed(part.b), out),
+            caps, spread(words, out), spread(transposed(part.b), out),
             None if is_partial else part.bias, None if is_partial else part.residual, out,
             AV=4, BV=4, DV=4 if out.vectorizable(4) else 1, depth=p.shape.depth, split_depth=depth,
             blocks=blocks, **_tiling(part, is_partial),
@@ -312,7 +320,7 @@ def _in_parts(
         if start < end:
             part = rows_of(p, start, end)
             k = split_k(p.shape.depth, splits, BK, each)
-            out, is_partial, after = _target(caps, scratch, part, k, direct, flips)
+            out, is_partial, after = target(caps, scratch, part, k, direct, flips)
             steps.append(step(part, out, is_partial, k.depth))
             sums += after
     return steps + sums
@@ -328,9 +336,9 @@ def _gemm_mma(caps: Caps, scratch: Scratch, p: Product, choice: GemmChoice) -> l
     s, own = p.shape, MMA_TILES[tile]
     a, b = halves(caps, scratch, p.a), halves(caps, scratch, p.b)
     k = split_k(s.depth, choice.splits, own.BK)
-    out, is_partial, after = _target(caps, scratch, p, k, direct=True)
+    out, is_partial, after = target(caps, scratch, p, k, direct=True)
     step = gemm_mma.step(
-        caps, _spread(a.view, out), _spread(b.view, out), None if is_partial else p.bias,
+        caps, spread(a.view, out), spread(b.view, out), None if is_partial else p.bias,
         None if is_partial else p.residual, out,
         MMA=caps.matrix.dialect, TILE=tile, AT=a.k_rows, BT=b.k_rows,
         DV=4 if out.vectorizable(4) else 1, rows=s.rows, cols=s.cols, depth=s.depth,
@@ -364,35 +372,3 @@ def _packed(
     lead = zip(v.shape[:-2], source.shape, whole.strides, strict=False)
     strides = (0 if n != m else step for n, m, step in lead)
     return whole.with_layout((*v.shape[:-2], *shape[-2:]), (*strides, *whole.strides[-2:])), copy
-
-
-def _target(
-    caps: Caps, scratch: Scratch, p: Product, k: Split, direct: bool = False, flips: bool = False
-) -> tuple[View, bool, list[Step]]:
-    """Where the sums go: to dst, or as f32 to scratch, with the step that finishes them.
-
-    `direct`: has the body texts for any dst? `flips`: has it some for columns that run?
-    """
-    kinds = (p.a.dtype, p.b.dtype)
-    direct |= p.dst.dtype.name == "float32" or kinds == (p.dst.dtype, p.dst.dtype)
-    if k.splits == 1 and direct:
-        return p.dst, False, []
-    flipped = flips and contiguous_rows(transposed(p.dst))
-    if flipped:
-        p = p.swapped()  # scratch lies as dst does, so that the sum reads and writes vectors
-    partials = scratch.empty((k.splits, *p.dst.shape), "float32")
-    return transposed(partials) if flipped else partials, True, [_sum(caps, partials, p, k.splits)]
-
-
-def _sum(caps: Caps, partials: View, p: Product, splits: int) -> Step:
-    return splitk_reduce.step(
-        caps, partials, p.bias, p.residual, p.dst, splits=splits,
-        lane_bits=reduce_bits(caps.tuning, splits, p.dst.size), activation=p.activation,
-    )  # fmt: skip
-
-
-def _spread(v: View, out: View) -> View:
-    """The view with the axis of splits that scratch has."""
-    if out.ndim == v.ndim:
-        return v
-    return v.with_layout((out.shape[0], *v.shape), (0, *v.strides))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -14,8 +15,8 @@ from pykernels.tuning import Gemv, Tuning
 from . import select_mma as mma
 
 __all__ = [
-    "GEMM", "HELD", "MMA", "NARROW", "TILES", "GemmChoice", "GemmShape", "GemmTail", "choose",
-    "gemv_splits", "k_splits", "lane_bits", "reduce_bits",
+    "GEMM", "HELD", "MMA", "NARROW", "SPLIT", "TILES", "GemmChoice", "GemmShape", "GemmTail",
+    "choose", "gemv_splits", "k_splits", "lane_bits", "reduce_bits",
 ]  # fmt: skip
 
 # The tiles of mul_mat.wgsl and gemm_tile.wgsl.
@@ -26,6 +27,7 @@ TILES: dict[str, mul_mat.Config | gemm_tile.Config] = {
 }
 GEMM = "gemm_tile"
 MMA = "gemm_mma"
+SPLIT = "gemm_split"
 # Rows of the smaller operand that gemv holds, at most so many; the columns of one workgroup whose
 # invocations do not split k.
 HELD = gemv.CONFIGS
@@ -43,7 +45,8 @@ class GemmShape(NamedTuple):
     depth: int
     along_k: bool = True  # k is the axis of the larger operand with the smaller step
     halves: bool = False  # both operands are f16, or may be rounded to it
-    fewest: int = 1  # splits of K that products of halves on matrix units must have, to be exact
+    split: bool = False  # operands that are f32 may be split into planes of halves
+    fewest: int = 1  # splits of K that products on matrix units must have, to be exact
 
 
 class GemmTail(NamedTuple):
@@ -54,8 +57,8 @@ class GemmTail(NamedTuple):
 
 
 class GemmChoice(NamedTuple):
-    """A body ("gemv", one of TILES, or a tile of gemm_mma), splits of K, and of gemm_tile
-    the tail.
+    """A body ("gemv", one of TILES, or a tile of gemm_mma or gemm_split), splits of K, and of
+    gemm_tile the tail.
 
     `each`: k of all splits but the last, shorter one; 0: equal splits.
     """
@@ -74,13 +77,12 @@ def choose(caps: Caps, s: GemmShape) -> GemmChoice:
     t = caps.tuning.matmul
     if min(s.rows, s.cols) <= NARROW:
         return GemmChoice("gemv", gemv_splits(t.gemv, s))
-    tiles = [tile for tile in mma.TILES if s.halves and mma.may(caps, tile)]
-    if tiles:
+    if s.halves and (tiles := [x for x in mma.TILES if mma.may(caps, x)]):
         return _mma_choice(caps.tuning, s, tiles)
-    if _may(caps, GEMM) and min(s.rows, s.cols) > t.gemm_tile.side:
-        best = min(_gemm_choices(caps.tuning, s), key=lambda c: _gemm_seconds(caps.tuning, s, c))
-        if best.splits * _tiles(s, GEMM) >= t.gemm_tile.least:
-            return best
+    if min(s.rows, s.cols) > t.gemm_tile.side:
+        large = _large_choice(caps, s)
+        if large is not None:
+            return large
     splits = _tile_splits(caps.tuning, s, "64")
     if _may(caps, "mul_mat/64") and splits * _tiles(s, "mul_mat/64") >= t.mul_mat["64"].least:
         return GemmChoice("mul_mat/64", splits)
@@ -103,6 +105,21 @@ def _tiles(s: GemmShape, body: str) -> int:
 
 
 # -- large products -------------------------------------------------------------------------------
+
+
+def _large_choice(caps: Caps, s: GemmShape) -> GemmChoice | None:
+    """gemm_tile, or gemm_split where that is faster; None: a smaller tile."""
+    t = caps.tuning
+    plain, least = None, math.inf
+    if _may(caps, GEMM):
+        plain = min(_gemm_choices(t, s), key=lambda c: _gemm_seconds(t, s, c))
+        least = _gemm_seconds(t, s, plain)
+    if s.split and (tiles := [x for x in mma.SPLIT_TILES if mma.may_split(caps, x)]):
+        choice, seconds = _split_choice(t, s, tiles)
+        if seconds < least:
+            return choice
+    many = plain is not None and plain.splits * _tiles(s, GEMM) >= t.matmul.gemm_tile.least
+    return plain if many else None
 
 
 def _resident_workgroups(t: Tuning) -> int:
@@ -166,10 +183,18 @@ def _sum_seconds(t: Tuning, s: GemmShape, splits: int, rows: int) -> float:
 def _mma_choice(t: Tuning, s: GemmShape, tiles: Sequence[str]) -> GemmChoice:
     """The tile of matrix units, and the splits, that are expected to take least."""
     known = [mma.Tile(tile, mma.TILES[tile].BM, mma.TILES[tile].BN) for tile in tiles]
-    tile, splits = mma.best(
-        t, t.matmul.gemm_mma, known, s.batches, s.rows, s.cols, s.depth, s.fewest
-    )
+    _, tile, splits = mma.best(t, t.matmul.gemm_mma, known, *s[:4], s.fewest)
     return GemmChoice(f"{MMA}/{tile}", splits)
+
+
+def _split_choice(t: Tuning, s: GemmShape, tiles: Sequence[str]) -> tuple[GemmChoice, float]:
+    """The same of f32 as planes of halves; and the seconds, with those of the packing, which reads
+    both operands twice and writes them once."""
+    known = [mma.Tile(tile, mma.SPLIT_TILES[tile].BM, mma.SPLIT_TILES[tile].BN) for tile in tiles]
+    seconds, tile, splits = mma.best(t, t.matmul.gemm_split, known, *s[:4], s.fewest)
+    nbytes = 12 * s.batches * (s.rows + s.cols) * s.depth
+    packing = 4 * t.matmul.dispatch + nbytes / t.device.copy
+    return GemmChoice(f"{SPLIT}/{tile}", splits), seconds + packing
 
 
 # -- splits of K ----------------------------------------------------------------------------------

@@ -56,7 +56,7 @@ def choose(caps: Caps, s: GemmShape, signed: bool = True) -> Int8Choice:
         if mma.may_i8(caps, tile, signed)
     ]
     if known:
-        tile, splits = mma.best(
+        _, tile, splits = mma.best(
             caps.tuning, t.gemm_mma_i8, known, s.batches, s.rows, s.cols, s.depth
         )
         return Int8Choice(f"{MMA}/{tile}", splits)

@@ -1,4 +1,4 @@
-"""Which tile of gemm_mma multiplies halves on matrix units, and in how many splits of K."""
+"""Which tile multiplies on matrix units, and in how many splits of K."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from pykernels._generated.bodies import gemm_mma, gemm_mma_i8
+from pykernels._generated.bodies import gemm_mma, gemm_mma_i8, gemm_split
 from pykernels.plan import Caps, cdiv
 from pykernels.plans.cost import product_seconds, splitk_seconds, waves
 from pykernels.plans.limits import fits
@@ -16,13 +16,14 @@ if TYPE_CHECKING:
     from pykernels.tuning.schema import GemmMma
 
 __all__ = [
-    "SHAPE", "TILES", "TILES_I8", "UNIT", "UNIT_I8", "Tile", "best", "fewest_splits",
-    "longest_split", "may", "may_i8", "seconds", "splits_of",
+    "SHAPE", "SPLIT_TILES", "SPLIT_UNASKED", "TILES", "TILES_I8", "UNIT", "UNIT_I8", "Tile", "best",
+    "fewest_splits", "longest_split", "may", "may_i8", "may_split", "seconds", "splits_of",
 ]  # fmt: skip
 
 SHAPE = ("f16", "f32", 16, 16, 16)
 TILES = gemm_mma.CONFIGS
 TILES_I8 = gemm_mma_i8.CONFIGS
+SPLIT_TILES = gemm_split.CONFIGS
 UNIT = 8  # halves of one load
 UNIT_I8 = 16  # bytes
 # Matrix units cut what they add to a few bits below the sum's last place, so that errors grow with
@@ -30,6 +31,11 @@ UNIT_I8 = 16  # bytes
 # docs/design/tests.md is (sqrt(K) + 4) 2^-23: a split of K that is not longer than LONGEST times
 # (sqrt(K) + 4) stays within 0.65 of it.
 LONGEST = 16.0
+# With f32 operands as two planes of halves: as exact as plain f32 products on random data.
+LONGEST_SPLIT = 8.0
+# Are products of f32, or of f16 and f32, split without precision="split"? Their bound has a term in
+# the largest magnitudes of rows, which that of plain f32 has not.
+SPLIT_UNASKED = False
 
 
 class Tile(NamedTuple):
@@ -54,6 +60,14 @@ def may_i8(caps: Caps, tile: str, signed: bool) -> bool:
     return _may(caps, shape, own.threads, own.WN, (own.BM + own.BN) * (own.BK // UNIT_I8 + 1))
 
 
+def may_split(caps: Caps, tile: str) -> bool:
+    """Does it multiply planes of halves by this one?"""
+    own = SPLIT_TILES[tile]
+    operands = own.BM * (2 * own.BK // UNIT + 1) + 2 * own.BK * (own.BN // UNIT + 1)
+    results = own.threads // 32 * 2 * 16 * 5  # two fragments of each subgroup
+    return _may(caps, SHAPE, own.threads, 0, max(operands, results))
+
+
 def _may(
     caps: Caps, shape: tuple[str, str, int, int, int], threads: int, across: int, units: int
 ) -> bool:
@@ -66,21 +80,25 @@ def _may(
     )
 
 
-def longest_split(depth: int) -> int:
-    """The length up to which a split of K is as exact as plain f32 sums of K must be."""
-    return max(int(LONGEST * (math.sqrt(depth) + 4)) // 32 * 32, 32)
+def longest_split(depth: int, split: bool = False) -> int:
+    """The length up to which a split of K is as exact as plain f32 sums of K must be.
+
+    `split`: of planes of halves.
+    """
+    longest = (LONGEST_SPLIT if split else LONGEST) * (math.sqrt(depth) + 4)
+    return max(int(longest) // 32 * 32, 32)
 
 
-def fewest_splits(depth: int) -> int:
+def fewest_splits(depth: int, split: bool = False) -> int:
     """Splits of K whose sums, added in plain f32, are as exact as plain f32 ones must be."""
-    return cdiv(depth, longest_split(depth))
+    return cdiv(depth, longest_split(depth, split))
 
 
 def best(
     t: Tuning, tables: Mapping[str, GemmMma], tiles: Sequence[Tile], batches: int, rows: int,
     cols: int, depth: int, fewest: int = 1,
-) -> tuple[str, int]:  # fmt: skip
-    """The tile and the splits, `fewest` at the least, that are expected to take least."""
+) -> tuple[float, str, int]:  # fmt: skip
+    """The seconds, tile and splits, `fewest` at the least, that are expected to take least."""
     choices = []
     for tile in tiles:
         own = tables[tile.name]
@@ -88,8 +106,7 @@ def best(
         for splits in splits_of(own, depth, fewest):
             expected = seconds(t, own, tile, count, depth, splits, 4 * batches * rows * cols)
             choices.append((expected, tile.name, splits))
-    _, name, splits = min(choices)
-    return name, splits
+    return min(choices)
 
 
 def splits_of(own: GemmMma, depth: int, fewest: int) -> range:

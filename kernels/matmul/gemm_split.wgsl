@@ -1,0 +1,164 @@
+// /// kernel
+// doc = "Products of mul_mat on matrix units, in splits of K: f32 operands as two planes of halves, f32 sums."
+// part_of = "mul_mat"
+// configs.32x32 = { BM = 32, BN = 32, BK = 32, WM = 16, WN = 16, threads = 128 }
+// configs.64x128 = { BM = 64, BN = 128, BK = 16, WM = 32, WN = 64, threads = 128 }
+// configs.128x128 = { BM = 128, BN = 128, BK = 16, WM = 64, WN = 32, threads = 256 }
+// axes.MMA = "mma"
+// axes.TILE = "configs"
+// axes.AS = [1, 2]
+// axes.AV = [4]
+// axes.BV = [4]
+// axes.DV = [1, 4]
+// pick.AS = "1 if a_top is None else 2"
+// pick.AV = "4"
+// pick.BV = "4"
+// pick.DV = "4 if partials.vectorizable(4) else 1"
+// fragments = "'f16'"
+// workgroup_bytes = "49152 if MMA == 'cooperative_matrix' else 24576 if CFG.BM > 64 else 16384"
+// inputs.a = { dtype = "u32", vec = "AV", readonly = true, doc = "(..., K, M) in words of two halves: AS planes, see split_halves" }
+// inputs.b = { dtype = "u32", vec = "BV", readonly = true, doc = "(..., N, K) in words of two halves: two planes" }
+// inputs.a_top = { dtype = "f32", optional = true, readonly = true, doc = "The largest |a| of each m, (..., 1, M) broadcast to dst; absent if a is one plane" }
+// inputs.b_top = { dtype = "f32", readonly = true, doc = "The largest |b| of each n, (..., N, 1) broadcast to dst" }
+// outputs.partials = { dtype = "f32", vec = "DV", doc = "(splits, ..., N, M)" }
+// iterate = "tiles"
+// params.rows = { type = "u32" }
+// params.cols = { type = "u32" }
+// params.depth = { type = "u32" }
+// params.split_depth = { type = "u32" }
+// params.split_batches = { type = "u32" }
+// params.across = { type = "u32" }
+// params.down = { type = "u32" }
+// uses = ["tile/split_k", "tile/swizzle", "mma/${MMA}", "tile/mma_loader", "tile/planes"]
+// grid = "it.batches * across * down"
+// ///
+
+// One workgroup computes BM rows (from b) x BN columns (from a) of one split of K, each of its
+// subgroups WM x WN. To the loader an operand of two planes is one that is twice as deep: 16 k of the
+// high plane, then the same k of the low one.
+//
+// x is high + low / 2048. Sums of high times high are one fragment, c, those of high times low another,
+// d, so that the unit does not cut small terms to the last place of large ones; low times low is left
+// out. The sums leave through workgroup memory, where they get back the powers of two by which the
+// planes were scaled.
+//
+// Bounds, for unchecked compilation: as in gemm_mma.
+//% set UNITS, BK2 = mma.UNIT, 2 * CFG.BK
+//% set B_TILE = {"x": "b", "EXTENT": CFG.BM, "K_ROWS": false, "ACROSS": BK2 // UNITS, "ROWS": CFG.BM, "BASE": 0, "BK": BK2}
+//% set A_BASE = B_TILE.ROWS * (B_TILE.ACROSS + 1)
+//% set A_TILE = {"x": "a", "EXTENT": CFG.BN, "K_ROWS": true, "ACROSS": CFG.BN // UNITS, "ROWS": AS * CFG.BK, "BASE": A_BASE, "BK": AS * CFG.BK}
+//% set SUBGROUPS = CFG.threads // 32
+// Units of a row of a fragment of sums, and of the two fragments of a subgroup.
+//% set ROW_UNITS, SUM_UNITS = 5, 2 * 16 * 5
+${mma.memory(A_BASE + A_TILE.ROWS * (A_TILE.ACROSS + 1), SUBGROUPS * SUM_UNITS, CFG.threads)}
+${mma_loader.functions()}
+${planes.exponents()}
+
+@compute @workgroup_size(${CFG.threads})
+fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32${mma.arguments()}) {
+  let g = ${mma.group()};
+  if (g >= p.groups) { return; }
+  ${mma.position()}
+  ${swizzle.grouped_rows(CFG.BM, CFG.BN)}
+  ${split_k.k_range("(batch / p.split_batches)")}
+  let k_end = k_first + k_count;
+  let planes_end = (k_end + 15u) / 16u * 32u;
+  ${mma_loader.init(B_TILE, "row0", "p.rows")}
+  ${mma_loader.init(A_TILE, "col0", "p.cols")}
+
+  let warp_row = (warp / ${CFG.BN // CFG.WN}u) * ${CFG.WM}u;
+  let warp_col = (warp % ${CFG.BN // CFG.WN}u) * ${CFG.WN}u;
+  let b_at = ${mma_loader.base(B_TILE, "warp_row", CFG.WM)};
+  let a_at = ${mma_loader.base(A_TILE, "warp_col", CFG.WN)};
+//% for i in range(CFG.WM // mma.M)
+//% for j in range(CFG.WN // mma.N)
+  ${mma.zero("c%d_%d" % (i, j))}
+  ${mma.zero("d%d_%d" % (i, j))}
+//% endfor
+//% endfor
+
+//% set A_END = "k_end" if AS == 1 else "planes_end"
+  var k0 = k_first;
+  ${mma_loader.load(B_TILE, "(2u * k0)", "planes_end")}
+  ${mma_loader.load(A_TILE, "(%du * k0)" % AS, A_END)}
+  for (; k0 < k_end; k0 += ${CFG.BK}u) {
+    workgroupBarrier();  // the last tiles have been read
+    ${mma_loader.store_stage(B_TILE)}
+    ${mma_loader.store_stage(A_TILE)}
+    workgroupBarrier();
+    ${mma_loader.load(B_TILE, "(2u * (k0 + %du))" % CFG.BK, "planes_end")}
+    ${mma_loader.load(A_TILE, "(%du * (k0 + %du))" % (AS, CFG.BK), A_END)}
+//% for k in range(0, CFG.BK, mma.K)
+    {
+//% for j in range(CFG.WN // mma.N)
+      ${mma_loader.right(A_TILE, j, AS * k, "_high")}
+//% if AS == 2
+      ${mma_loader.right(A_TILE, j, 2 * k + 16, "_low")}
+//% endif
+//% endfor
+//% for i in range(CFG.WM // mma.M)
+      ${mma_loader.left(B_TILE, i, 2 * k, "_high")}
+      ${mma_loader.left(B_TILE, i, 2 * k + 16, "_low")}
+//% for j in range(CFG.WN // mma.N)
+      ${mma.multiply_add("d%d_%d" % (i, j), "b_low%d" % i, "a_high%d" % j)}
+//% endfor
+//% if AS == 2
+//% for j in range(CFG.WN // mma.N)
+      ${mma.multiply_add("d%d_%d" % (i, j), "b_high%d" % i, "a_low%d" % j)}
+//% endfor
+//% endif
+//% for j in range(CFG.WN // mma.N)
+      ${mma.multiply_add("c%d_%d" % (i, j), "b_high%d" % i, "a_high%d" % j)}
+//% endfor
+//% endfor
+    }
+//% endfor
+  }
+
+  // A lane takes four columns of two rows of each fragment.
+  let strip = min(warp * ${SUM_UNITS}u, ${(SUBGROUPS - 1) * SUM_UNITS}u);
+  let unit = strip + (lane >> 2u) * ${ROW_UNITS}u + (lane & 3u);
+  let first = partials_batch(batch);
+//% if AS == 2
+  let a_tops = a_top_batch(batch);
+//% endif
+//% for j in range(CFG.WN // mma.N)
+  let m${j} = col0 + warp_col + ${j * mma.N}u + (lane & 3u) * 4u;
+  var a_power${j} = vec4<i32>();
+//% if AS == 2
+//% for e in range(4)
+  a_power${j}[${e}] = exponent_of(a_top_load(a_top_at(a_tops, 0u, min(m${j} + ${e}u, p.cols - 1u))));
+//% endfor
+//% endif
+//% endfor
+  let b_tops = b_top_batch(batch);
+//% for i in range(CFG.WM // mma.M)
+//% for half in range(2)
+  let row${i}_${half} = row0 + warp_row + ${i * mma.M + 8 * half}u + (lane >> 2u);
+  let b_power${i}_${half} = exponent_of(b_top_load(b_top_at(b_tops, min(row${i}_${half}, p.rows - 1u), 0u)));
+//% endfor
+//% for j in range(CFG.WN // mma.N)
+  workgroupBarrier();  // the operands, or the sums before, have been read
+  ${mma.store("c%d_%d" % (i, j), "strip", "%du" % ROW_UNITS)}
+  ${mma.store("d%d_%d" % (i, j), "strip + %du" % (16 * ROW_UNITS), "%du" % ROW_UNITS)}
+  workgroupBarrier();
+//% for half in range(2)
+  if (row${i}_${half} < p.rows) {
+    let c = ${mma.result_unit("unit + %du" % (8 * half * ROW_UNITS))};
+    let d = ${mma.result_unit("unit + %du" % ((16 + 8 * half) * ROW_UNITS))};
+    // Low planes have no inf and no NaN, which are as high planes have them.
+    let infinite = (bitcast<vec4<u32>>(c) & vec4<u32>(0x7f800000u)) == vec4<u32>(0x7f800000u);
+    let sum = select(c + d * ${1 / 2048}f, c, infinite);
+    let v = times_power(sum, -(a_power${j} + b_power${i}_${half}));
+//% if DV == 4
+    if (m${j} < p.cols) { partials_store(partials_at(first, row${i}_${half}, m${j} / 4u), v); }
+//% else
+//% for e in range(4)
+    if (m${j} + ${e}u < p.cols) { partials_store(partials_at(first, row${i}_${half}, m${j} + ${e}u), v[${e}]); }
+//% endfor
+//% endif
+  }
+//% endfor
+//% endfor
+//% endfor
+}

@@ -1,0 +1,49 @@
+"""Where a product's sums go: to dst, or to scratch in splits of K, which are summed up then."""
+
+from __future__ import annotations
+
+from pykernels._generated.bodies import splitk_reduce
+from pykernels.layout import View
+from pykernels.plan import Caps, Scratch, Step
+from pykernels.plans.cost import Split
+
+from .product import Product, contiguous_rows, transposed
+from .select import reduce_bits
+
+__all__ = ["spread", "summed", "target"]
+
+
+def target(
+    caps: Caps, scratch: Scratch, p: Product, k: Split, direct: bool = False, flips: bool = False
+) -> tuple[View, bool, list[Step]]:
+    """Where the sums go: to dst, or as f32 to scratch, with the step that finishes them.
+
+    `direct`: has the body texts for any dst? `flips`: has it some for columns that run?
+    """
+    kinds = (p.a.dtype, p.b.dtype)
+    direct |= p.dst.dtype.name == "float32" or kinds == (p.dst.dtype, p.dst.dtype)
+    if k.splits == 1 and direct:
+        return p.dst, False, []
+    flipped = flips and contiguous_rows(transposed(p.dst))
+    if flipped:
+        p = p.swapped()  # scratch lies as dst does, so that the sum reads and writes vectors
+    partials = scratch.empty((k.splits, *p.dst.shape), "float32")
+    return (
+        transposed(partials) if flipped else partials,
+        True,
+        [summed(caps, partials, p, k.splits)],
+    )
+
+
+def summed(caps: Caps, partials: View, p: Product, splits: int) -> Step:
+    return splitk_reduce.step(
+        caps, partials, p.bias, p.residual, p.dst, splits=splits,
+        lane_bits=reduce_bits(caps.tuning, splits, p.dst.size), activation=p.activation,
+    )  # fmt: skip
+
+
+def spread(v: View, out: View) -> View:
+    """The view with the axis of splits that scratch has."""
+    if out.ndim == v.ndim:
+        return v
+    return v.with_layout((out.shape[0], *v.shape), (0, *v.strides))
