@@ -118,8 +118,7 @@ def gemm_split(dev: pk.Device) -> None:
 
 
 CHECKS = {
-    f.__name__: f
-    for f in (gemm_mma, gemm_mma_i8, implicit_gemm_mma, conv_weight_mma, gemm_split)
+    f.__name__: f for f in (gemm_mma, gemm_mma_i8, implicit_gemm_mma, conv_weight_mma, gemm_split)
 }
 
 
