@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from pykernels._generated.bodies import attention_mma
-from pykernels.plan import Caps, MatrixShape, cdiv
+from pykernels.plan import Caps, cdiv
 from pykernels.plans.limits import fits
 from pykernels.tuning import Tuning
 
@@ -13,7 +13,7 @@ from .arguments import Dims
 
 __all__ = ["SHAPE", "TILES", "UNIT", "longest", "may", "splits_of", "tile_of"]
 
-SHAPE: MatrixShape = ("f16", "f32", 16, 16, 16)
+SHAPE = ("f16", "f32", 16, 16, 16)
 TILES = attention_mma.CONFIGS
 UNIT = 8  # halves of one load
 # Matrix units cut what they add to a few bits below the sum's last place, twice for 16 keys: so up
