@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import overload
-
 from pykernels.apply import evaluate
-from pykernels.arrays import Array, NDArray
+from pykernels.arrays import Array
 from pykernels.device import Tensor, default_device
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.host import type_name
@@ -17,21 +15,6 @@ from .pool import avg_pool2d
 __all__ = ["local_response_norm"]
 
 
-@overload
-def local_response_norm(
-    x: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0, *,
-    out: Tensor | None = None,
-) -> Tensor: ...  # fmt: skip
-@overload
-def local_response_norm(
-    x: NDArray, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0, *,
-    out: None = None,
-) -> NDArray: ...  # fmt: skip
-@overload
-def local_response_norm(
-    x: Array, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0, *,
-    out: Tensor | None = None,
-) -> Array: ...  # fmt: skip
 def local_response_norm(
     x: Array,
     size: int,

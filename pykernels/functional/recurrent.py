@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, TypeAlias, overload
+from typing import Any, NoReturn
 
 import numpy as np
 
 from pykernels.apply import evaluate
-from pykernels.arrays import Array, NDArray
+from pykernels.arrays import Array
 from pykernels.device import Tensor, default_device
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.host import type_name
@@ -19,36 +19,19 @@ from .matmul_linear import linear
 
 __all__ = ["lstm", "lstm_cell"]
 
-State: TypeAlias = tuple[Array, Array]
 _FLOATS = ("float32", "float16")
 
 
-@overload
-def lstm(
-    x: Tensor, w_ih: Array, w_hh: Array, b_ih: Array | None = None, b_hh: Array | None = None,
-    hx: State | None = None, *, reverse: bool = False,
-) -> tuple[Tensor, tuple[Tensor, Tensor]]: ...  # fmt: skip
-@overload
-def lstm(
-    x: NDArray, w_ih: NDArray, w_hh: NDArray, b_ih: NDArray | None = None,
-    b_hh: NDArray | None = None, hx: tuple[NDArray, NDArray] | None = None, *,
-    reverse: bool = False,
-) -> tuple[NDArray, tuple[NDArray, NDArray]]: ...  # fmt: skip
-@overload
-def lstm(
-    x: Array, w_ih: Array, w_hh: Array, b_ih: Array | None = None, b_hh: Array | None = None,
-    hx: State | None = None, *, reverse: bool = False,
-) -> tuple[Array, State]: ...  # fmt: skip
 def lstm(
     x: Array,
     w_ih: Array,
     w_hh: Array,
     b_ih: Array | None = None,
     b_hh: Array | None = None,
-    hx: State | None = None,
+    hx: tuple[Array, Array] | None = None,
     *,
     reverse: bool = False,
-) -> tuple[Array, State]:
+) -> tuple[Array, tuple[Array, Array]]:
     """One layer of a long short-term memory over a sequence, as one of torch.nn.LSTM's.
 
     With gates = x[t] w_ih^T + b_ih + h w_hh^T + b_hh, whose quarters are i, f, g and o:
@@ -93,29 +76,14 @@ def lstm(
     return _leave(host, result), (_leave(host, state[0]), _leave(host, state[1]))
 
 
-@overload
-def lstm_cell(
-    x: Tensor, hx: State, w_ih: Array, w_hh: Array, b_ih: Array | None = None,
-    b_hh: Array | None = None,
-) -> tuple[Tensor, Tensor]: ...  # fmt: skip
-@overload
-def lstm_cell(
-    x: NDArray, hx: tuple[NDArray, NDArray], w_ih: NDArray, w_hh: NDArray,
-    b_ih: NDArray | None = None, b_hh: NDArray | None = None,
-) -> tuple[NDArray, NDArray]: ...  # fmt: skip
-@overload
-def lstm_cell(
-    x: Array, hx: State, w_ih: Array, w_hh: Array, b_ih: Array | None = None,
-    b_hh: Array | None = None,
-) -> State: ...  # fmt: skip
 def lstm_cell(
     x: Array,
-    hx: State,
+    hx: tuple[Array, Array],
     w_ih: Array,
     w_hh: Array,
     b_ih: Array | None = None,
     b_hh: Array | None = None,
-) -> State:
+) -> tuple[Array, Array]:
     """One step of `lstm`, as torch.lstm_cell.
 
     Args:
