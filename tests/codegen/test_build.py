@@ -116,8 +116,8 @@ def test_manifest_describes_every_text(here: Build) -> None:
     }
     assert texts.keys() == manifest["variants"].keys()
     of_variant = {v.name: v for v in here.variants if v.shipped}
-    limits = {v.name: v.limits.max_workgroup_storage for v in here.variants}
-    assert set(limits.values()) <= {16384, 24576, 25600, 49152}
+    limits = {name: v.limits.max_workgroup_storage for name, v in of_variant.items()}
+    assert min(limits.values()) > 0 and max(limits.values()) <= 49152  # as NVIDIA has
     for name, variant in manifest["variants"].items():
         text = texts[name].wgsl
         assert variant["sha256"] == hashlib.sha256(text.encode()).hexdigest()

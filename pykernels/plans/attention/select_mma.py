@@ -26,7 +26,7 @@ LONGEST = 8.0
 def tile_of(caps: Caps, d: Dims) -> str:
     """The tile for a call, "" where there is none."""
     depth = max(d.depth, d.value_depth)
-    tiles = [tile for tile in caps.tuning.attention.attention_mma if may(caps, tile)]
+    tiles = [tile for tile in TILES if may(caps, tile)]
     return next((tile for tile in tiles if depth <= TILES[tile].DEPTH), "")
 
 

@@ -105,15 +105,19 @@ def test_numbers_that_are_rounded_to_halves(dev: pk.Device, precision: str | Non
 
 
 @gpu
-def test_numbers_of_one_sign_need_splits(dev: pk.Device) -> None:
-    """The units cut what they add: whole sums miss the bound of products, and splits keep it."""
+@pytest.mark.parametrize("first", (1.0, 64.0))
+def test_numbers_of_one_sign_need_splits(dev: pk.Device, first: float) -> None:
+    """The units cut what they add: whole sums miss the bound of products, and splits keep it, also
+    where the first products outweigh all others."""
+    _needs_f16(dev)
     rng = np.random.default_rng(3)
     k = 8192
     a, b = (rng.uniform(0.5, 1, (32, k)).astype(np.float16) for _ in range(2))
+    a[:, 0] *= np.float16(first)
+    b[:, 0] *= np.float16(first)
     want = reference(a, b)
     gate = (np.sqrt(k) + 4) * 2.0**-23 * want
     wrong = []
-    _needs_f16(dev)
     with emulated(dev, "gemm_mma"):
         for splits in (1, fewest_splits(k)):
             dst = dev.empty((32, 32))
@@ -135,7 +139,7 @@ def test_choose() -> None:
         return choose(CAPS, shape)
 
     assert chosen(4096, 4096, 4096) == GemmChoice("gemm_mma/128x128")
-    assert chosen(4096, 4096, 4096, fewest_splits(4096)) == GemmChoice("gemm_mma/128x128", 4)
+    assert chosen(4096, 4096, 4096, fewest_splits(4096)) == GemmChoice("gemm_mma/128x128", 8)
     assert chosen(4, 4096, 4096).body == "gemv"
     assert chosen(16, 4096, 14336).splits > 8
     assert chosen(64, 64, 64, batches=384).body == "gemm_mma/64x64"
@@ -148,9 +152,9 @@ def test_choose() -> None:
 
 @pytest.mark.parametrize("k", [1, 31, 32, 256, 512, 1024, 4096, 14336, 100_000])
 def test_splits_of_the_default(k: int) -> None:
-    """Their error of 4.9e-9 for each k of a split stays within 0.65 of the gate."""
+    """Their error of 9.8e-9 for each k of a split stays within the gate."""
     longest = -(-k // fewest_splits(k)) + 31
-    assert 4.9e-9 * min(longest, k) < 0.75 * (np.sqrt(k) + 4) * 2.0**-23
+    assert 9.8e-9 * min(longest, k) < 0.75 * (np.sqrt(k) + 4) * 2.0**-23
 
 
 def test_plan_of_a_large_product() -> None:
