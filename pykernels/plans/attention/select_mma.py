@@ -15,6 +15,7 @@ __all__ = ["SHAPE", "TILES", "UNIT", "longest", "may", "splits_of", "tile_of"]
 
 SHAPE = ("f16", "f32", 16, 16, 16)
 TILES = attention_mma.CONFIGS
+EMULATED = "emulated"  # small enough for tests on software drivers, and for nothing else
 UNIT = 8  # halves of one load
 # Matrix units cut what they add to a few bits below the sum's last place, twice for 16 keys: so up
 # to 2^-23 of the sum is lost each time. The gate of docs/design/tests.md allows (sqrt(T) + 4) 2^-23
@@ -26,7 +27,7 @@ LONGEST = 8.0
 def tile_of(caps: Caps, d: Dims) -> str:
     """The tile for a call, "" where there is none."""
     depth = max(d.depth, d.value_depth)
-    tiles = [tile for tile in TILES if may(caps, tile)]
+    tiles = [tile for tile in TILES if tile != EMULATED and may(caps, tile)]
     return next((tile for tile in tiles if depth <= TILES[tile].DEPTH), "")
 
 
