@@ -6,9 +6,10 @@ import pytest
 
 import pykernels as pk
 
-from ._helpers import run_isolated
+from ._helpers import ENGINE, run_isolated
 
 pytestmark = pytest.mark.gpu
+dawn = pytest.mark.skipif(ENGINE != "dawn", reason="Dawn takes another driver")
 
 ASK = """
 import pykernels as pk
@@ -41,17 +42,20 @@ def test_a_device_without_asking_has_none(dev: pk.Device) -> None:
         assert "f16 x f16 -> f32 16x16x16" in dev.matrix_shapes
 
 
+@dawn
 def test_they_are_opened_or_refused_with_a_reason() -> None:
     said = _said(OWN)
     assert said.startswith("opened dawn True") or "has no matrix units that Dawn can use" in said
 
 
+@dawn
 def test_too_late() -> None:
     """Where there are some: what was looked at without them stays without them."""
     said = _said(OWN, 'import pykernels\npykernels.list_adapters("dawn")\n')
     assert "asked for before this process first looks at Dawn's adapters" in said
 
 
+@dawn
 def test_the_default_device_by_a_variable() -> None:
     assert _said("pk.default_device()", PYKERNELS_ENGINE="dawn").startswith("opened dawn False")
     said = _said("pk.default_device()", PYKERNELS_ENGINE="dawn-matrix")
