@@ -4,13 +4,13 @@
 
 Each row of a product of 32 k holds one experiment: the first 16 k make the sum so far, the last 16
 are one step of the unit. All numbers are powers of two, so that every product is exact. What it
-says of a device stands in docs/design/matrix-units.md.
+says of a device belongs in docs/design/matrix-units.md.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import numpy as np
 
@@ -120,8 +120,8 @@ def answers(dev: pk.Device) -> dict[str, object]:
     }
 
 
-def main(given: Iterable[pk.Device] = ()) -> None:
-    for dev in given or [pk.Device(engine="dawn", matrix_units=True)]:
+def main() -> None:
+    with pk.Device(engine="dawn", matrix_units=True) as dev:
         print(json.dumps(answers(dev), indent=1))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import importlib.util
 import json
 import os
 import platform
@@ -22,6 +23,9 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+import pykernels as pk
+from pykernels.texts import read_manifest
 
 ROOT = Path(__file__).resolve().parent.parent
 COLUMNS = ("dawn-matrix", "wgpu", "dawn")
@@ -54,7 +58,7 @@ def main() -> int:
     started = time.monotonic()
     index, _, count = given.part.partition("/")
     columns = given.columns.split(",")
-    report = Report(ROOT / "bench" / "results" / adapter(), columns[0])
+    report = Report(ROOT / "bench" / "results" / adapter())
     todo = [p for p in report.order(list(pieces(columns))) if given.only in f"{p[0]} {p[1]}"]
     todo = todo[int(index) - 1 :: int(count)]
     print(f"{len(todo)} pieces to run, {report.green(columns)} green already", flush=True)
@@ -75,10 +79,8 @@ def main() -> int:
 
 def adapter() -> str:
     """The folder of this machine's GPU, as ci/bench.sh names it."""
-    code = "import pykernels as pk; print(pk.list_adapters('wgpu')[0]['name'])"
-    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True)
-    done.check_returncode()
-    return re.sub(r"[^A-Za-z0-9]+", "-", done.stdout.strip()).strip("-").lower()
+    name = pk.list_adapters("wgpu")[0]["name"]
+    return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-").lower()
 
 
 def pieces(columns: list[str]) -> Iterator[tuple[str, str]]:
@@ -94,7 +96,7 @@ def pieces(columns: list[str]) -> Iterator[tuple[str, str]]:
 class Report:
     """What is known of the pieces on one adapter."""
 
-    def __init__(self, folder: Path, column: str) -> None:
+    def __init__(self, folder: Path) -> None:
         self.path = folder / "gpu.json"
         known: dict[str, Any] = json.loads(self.path.read_text()) if self.path.is_file() else {}
         self.pieces = {k: Outcome(**v) for k, v in known.get("pieces", {}).items()}
@@ -153,26 +155,19 @@ class Report:
 
 def hashes() -> dict[str, str]:
     """Of the texts of each body, as "family/body"."""
-    code = (
-        "import json, hashlib; from pykernels.texts import read_manifest; m = read_manifest();"
-        "print(json.dumps([[v['body'], v['sha256']] for v in m['variants'].values()]))"
-    )
-    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True)
-    done.check_returncode()
     families = {p.stem: p.parent.name for p in (ROOT / "kernels").glob("*/*.wgsl")}
     found: dict[str, Any] = {}
-    for body, sha in json.loads(done.stdout):
-        found.setdefault(f"{families[body]}/{body}", hashlib.sha256()).update(sha.encode())
+    for v in read_manifest()["variants"].values():
+        body = f"{families[v['body']]}/{v['body']}"
+        found.setdefault(body, hashlib.sha256()).update(v["sha256"].encode())
     return {k: v.hexdigest()[:16] for k, v in sorted(found.items())}
 
 
 def versions() -> dict[str, str]:
-    code = (
-        'import json, pykernels as pk; print(json.dumps({f\'{a["engine"]} {a["name"]}\':'
-        ' f\'{a["engine_version"]}, {a["driver"]}\' for a in pk.list_adapters()[:3]}))'
-    )
-    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True)
-    found: dict[str, str] = json.loads(done.stdout) if done.returncode == 0 else {}
+    found = {
+        f"{a['engine']} {a['name']}": f"{a['engine_version']}, {a['driver']}"
+        for a in pk.list_adapters()[:3]
+    }
     return {"python": platform.python_version(), **found}
 
 
@@ -182,7 +177,7 @@ def run(column: str, names: list[str], workers: int, seconds: float) -> dict[str
         return {BENCH: bench(seconds)}
     with tempfile.TemporaryDirectory() as folder:
         xml = Path(folder) / "junit.xml"
-        more = ["-n", str(workers)] if workers > 1 and has_xdist() else []
+        more = ["-n", str(workers)] if workers > 1 and importlib.util.find_spec("xdist") else []
         command = [sys.executable, "-m", "pytest", "-q", "-m", "gpu", f"--junitxml={xml}", *more]
         begun = time.monotonic()
         try:
@@ -210,11 +205,6 @@ def run(column: str, names: list[str], workers: int, seconds: float) -> dict[str
                 outcome.passed += 1
         print(f"{column}: {len(names)} files in {time.monotonic() - begun:.0f} s", flush=True)
         return found
-
-
-def has_xdist() -> bool:
-    done = subprocess.run([sys.executable, "-c", "import xdist"], capture_output=True)
-    return done.returncode == 0
 
 
 def bench(seconds: float) -> Outcome:

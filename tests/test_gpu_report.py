@@ -27,7 +27,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def test_matrix_units_and_changes_come_first(gpu: ModuleType, tmp_path: Path) -> None:
-    report = gpu.Report(tmp_path, "dawn-matrix")
+    report = gpu.Report(tmp_path)
     order = report.order([("wgpu", SOFTMAX), ("dawn-matrix", SOFTMAX), ("dawn-matrix", GEMM)])
     assert order[0] == ("dawn-matrix", GEMM)
     report.before = {"softmax/softmax": "0", "matmul/gemm_mma": "2"}
@@ -38,15 +38,15 @@ def test_matrix_units_and_changes_come_first(gpu: ModuleType, tmp_path: Path) ->
 def test_what_passed_is_not_run_again_until_it_changes(
     gpu: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    report = gpu.Report(tmp_path, "wgpu")
+    report = gpu.Report(tmp_path)
     found = {SOFTMAX: gpu.Outcome("", passed=3), GEMM: gpu.Outcome("", passed=2, failed=1)}
     report.keep("wgpu", found)
-    again = gpu.Report(tmp_path, "wgpu")
+    again = gpu.Report(tmp_path)
     assert again.order([("wgpu", SOFTMAX), ("wgpu", GEMM)]) == [("wgpu", GEMM)]
     assert again.failures(["wgpu"]) == [f"wgpu {GEMM}"] and again.failures(["dawn"]) == []
     assert json.loads((tmp_path / "gpu.json").read_text())["texts"] == again.texts
     monkeypatch.setattr(gpu, "hashes", lambda: {"softmax/softmax": "3", "matmul/gemm_mma": "2"})
-    assert gpu.Report(tmp_path, "wgpu").order([("wgpu", SOFTMAX)]) == [("wgpu", SOFTMAX)]
+    assert gpu.Report(tmp_path).order([("wgpu", SOFTMAX)]) == [("wgpu", SOFTMAX)]
 
 
 def test_every_gpu_test_is_a_piece(gpu: ModuleType) -> None:

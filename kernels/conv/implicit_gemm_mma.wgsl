@@ -15,7 +15,10 @@
 // pick.D = "dtype(dst)"
 // pick.AV = "4"
 // pick.BV = "4"
-// when = ["COLUMNS == 'pixels' or DV == 4"]
+// when = [
+//   "COLUMNS == 'pixels' or DV == 4",
+//   "MMA != 'emulated' or CFG.BM == 32",  # software drivers take minutes for larger tiles
+// ]
 // fragments = "'f16'"
 // workgroup_bytes = "49152 if MMA == 'cooperative_matrix' else 24576 if CFG.BN > 64 else 16384"
 // inputs.a = { dtype = "u32", vec = "AV", axes = "g n h w c", doc = "The packed image (conv_units), in words of two halves." }
@@ -76,6 +79,11 @@ fn pixel_at(m: u32) -> u32 {
 
 fn bias_of(channel: u32) -> f32 { return bias_value(p.bias_off + channel * p.bias_os); }
 
+//% macro loads(k)
+    ${mma_loader.load(B_TILE, k, "k_end", whole=true)}
+    ${mma_window.pixels_load(A_TILE, k, "k_end")}
+//% endmacro
+
 @compute @workgroup_size(${CFG.threads})
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32${mma.arguments()}) {
   let g = ${mma.group()};
@@ -88,18 +96,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   ${mma_window.pixels_init(A_TILE, "p.a_off + group * p.a_gs", "col0")}
   ${mma_product.sums(LEFT, RIGHT)}
 
-  var k0 = k_first;
-  ${mma_loader.load(B_TILE, "k0", "k_end", whole=true)}
-  ${mma_window.pixels_load(A_TILE, "k0", "k_end")}
-  for (; k0 < k_end; k0 += ${CFG.BK}u) {
-    workgroupBarrier();  // the last tiles have been read
-    ${mma_loader.store_stage(B_TILE)}
-    ${mma_loader.store_stage(A_TILE)}
-    workgroupBarrier();
-    ${mma_loader.load(B_TILE, "(k0 + %du)" % CFG.BK, "k_end", whole=true)}
-    ${mma_window.pixels_load(A_TILE, "(k0 + %du)" % CFG.BK, "k_end")}
-    ${mma_product.multiply(LEFT, RIGHT)}
-  }
+  ${mma_product.accumulate(LEFT, RIGHT, loads)}
 
   ${mma_product.strip()}
   let factor = select(p.scale, 1.0f, p.is_partial == 1u);

@@ -16,6 +16,7 @@
 // pick.AV = "4"
 // pick.BV = "4"
 // pick.D = "dtype(dst)"
+// when = ["MMA != 'emulated' or CFG.BM == 32"]  # software drivers take minutes for larger tiles
 // fragments = "'f16'"
 // workgroup_bytes = "49152 if MMA == 'cooperative_matrix' else 24576 if CFG.BN > 64 else 16384"
 // inputs.a = { dtype = "u32", vec = "AV", doc = "(..., M, K), or (..., K, M) where AT, in words of two halves" }
@@ -57,6 +58,11 @@ ${mma_loader.functions()}
 ${epilogue.functions()}
 ${epilogue.of_rows()}
 
+//% macro loads(k)
+    ${mma_loader.load(B_TILE, k, "k_end")}
+    ${mma_loader.load(A_TILE, k, "k_end")}
+//% endmacro
+
 @compute @workgroup_size(${CFG.threads})
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32${mma.arguments()}) {
   let g = ${mma.group()};
@@ -70,18 +76,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 
   ${mma_product.sums(B_TILE, A_TILE)}
 
-  var k0 = k_first;
-  ${mma_loader.load(B_TILE, "k0", "k_end")}
-  ${mma_loader.load(A_TILE, "k0", "k_end")}
-  for (; k0 < k_end; k0 += ${CFG.BK}u) {
-    workgroupBarrier();  // the last tiles have been read
-    ${mma_loader.store_stage(B_TILE)}
-    ${mma_loader.store_stage(A_TILE)}
-    workgroupBarrier();
-    ${mma_loader.load(B_TILE, "(k0 + %du)" % CFG.BK, "k_end")}
-    ${mma_loader.load(A_TILE, "(k0 + %du)" % CFG.BK, "k_end")}
-    ${mma_product.multiply(B_TILE, A_TILE)}
-  }
+  ${mma_product.accumulate(B_TILE, A_TILE, loads)}
 
   ${mma_product.strip()}
   let dst_start = dst_batch(batch);

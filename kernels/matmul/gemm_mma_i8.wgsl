@@ -14,7 +14,10 @@
 // pick.BV = "16"
 // pick.S = "dtype(a)"
 // pick.D = "dtype(dst)"
-// when = ["MMA != 'cooperative_matrix'"]  # naga knows no matrices of bytes
+// when = [
+//   "MMA != 'cooperative_matrix'",  # naga knows no matrices of bytes
+//   "MMA != 'emulated' or CFG.BM == 32",  # software drivers take minutes for larger tiles
+// ]
 // fragments = "S"
 // workgroup_bytes = "24576 if CFG.BN > 64 else 16384"
 // inputs.a = { dtype = "*", dtypes = ["int8", "uint8"], same = "kind", vec = "AV", bind = "'vec4<u32>'", doc = "(..., M, K), k in whole units" }
@@ -50,6 +53,11 @@ ${mma_loader.functions()}
 ${packed.scaled()}
 //% endif
 
+//% macro loads(k)
+    ${mma_loader.load(B_TILE, k, "k_end")}
+    ${mma_loader.load(A_TILE, k, "k_end")}
+//% endmacro
+
 @compute @workgroup_size(${CFG.threads})
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32${mma.arguments()}) {
   let g = ${mma.group()};
@@ -62,18 +70,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   ${mma_loader.init(A_TILE, "col0", "p.cols")}
   ${mma_product.sums(B_TILE, A_TILE)}
 
-  var k0 = k_first;
-  ${mma_loader.load(B_TILE, "k0", "k_end")}
-  ${mma_loader.load(A_TILE, "k0", "k_end")}
-  for (; k0 < k_end; k0 += ${CFG.BK}u) {
-    workgroupBarrier();  // the last tiles have been read
-    ${mma_loader.store_stage(B_TILE)}
-    ${mma_loader.store_stage(A_TILE)}
-    workgroupBarrier();
-    ${mma_loader.load(B_TILE, "(k0 + %du)" % CFG.BK, "k_end")}
-    ${mma_loader.load(A_TILE, "(k0 + %du)" % CFG.BK, "k_end")}
-    ${mma_product.multiply(B_TILE, A_TILE)}
-  }
+  ${mma_product.accumulate(B_TILE, A_TILE, loads)}
 
   ${mma_product.strip()}
   ${packed.scales_of_batch(D)}

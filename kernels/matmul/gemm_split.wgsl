@@ -14,6 +14,7 @@
 // pick.AV = "4"
 // pick.BV = "4"
 // pick.DV = "4 if partials.vectorizable(4) else 1"
+// when = ["MMA != 'emulated' or CFG.BM == 32"]  # software drivers take minutes for larger tiles
 // fragments = "'f16'"
 // workgroup_bytes = "49152 if MMA == 'cooperative_matrix' else 24576 if CFG.BM > 64 else 16384"
 // inputs.a = { dtype = "u32", vec = "AV", readonly = true, doc = "(..., K, M) in words of two halves: AS planes, see split_halves" }
@@ -29,7 +30,7 @@
 // params.split_batches = { type = "u32" }
 // params.across = { type = "u32" }
 // params.down = { type = "u32" }
-// uses = ["tile/split_k", "tile/swizzle", "mma/${MMA}", "tile/mma_loader", "tile/planes"]
+// uses = ["tile/split_k", "tile/swizzle", "mma/${MMA}", "tile/mma_loader", "tile/mma_product", "tile/planes"]
 // grid = "it.batches * across * down"
 // ///
 
@@ -54,40 +55,13 @@ ${mma.memory(A_BASE + A_TILE.ROWS * (A_TILE.ACROSS + 1), SUBGROUPS * SUM_UNITS, 
 ${mma_loader.functions()}
 ${planes.exponents()}
 
-@compute @workgroup_size(${CFG.threads})
-fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32${mma.arguments()}) {
-  let g = ${mma.group()};
-  if (g >= p.groups) { return; }
-  ${mma.position()}
-  ${swizzle.grouped_rows(CFG.BM, CFG.BN)}
-  ${split_k.k_range("(batch / p.split_batches)")}
-  let k_end = k_first + k_count;
-  let planes_end = (k_end + 15u) / 16u * 32u;
-  ${mma_loader.init(B_TILE, "row0", "p.rows")}
-  ${mma_loader.init(A_TILE, "col0", "p.cols")}
-
-  let warp_row = (warp / ${CFG.BN // CFG.WN}u) * ${CFG.WM}u;
-  let warp_col = (warp % ${CFG.BN // CFG.WN}u) * ${CFG.WN}u;
-  let b_at = ${mma_loader.base(B_TILE, "warp_row", CFG.WM)};
-  let a_at = ${mma_loader.base(A_TILE, "warp_col", CFG.WN)};
-//% for i in range(CFG.WM // mma.M)
-//% for j in range(CFG.WN // mma.N)
-  ${mma.zero("c%d_%d" % (i, j))}
-  ${mma.zero("d%d_%d" % (i, j))}
-//% endfor
-//% endfor
-
 //% set A_END = "k_end" if AS == 1 else "planes_end"
-  var k0 = k_first;
-  ${mma_loader.load(B_TILE, "(2u * k0)", "planes_end")}
-  ${mma_loader.load(A_TILE, "(%du * k0)" % AS, A_END)}
-  for (; k0 < k_end; k0 += ${CFG.BK}u) {
-    workgroupBarrier();  // the last tiles have been read
-    ${mma_loader.store_stage(B_TILE)}
-    ${mma_loader.store_stage(A_TILE)}
-    workgroupBarrier();
-    ${mma_loader.load(B_TILE, "(2u * (k0 + %du))" % CFG.BK, "planes_end")}
-    ${mma_loader.load(A_TILE, "(%du * (k0 + %du))" % (AS, CFG.BK), A_END)}
+//% macro loads(k)
+    ${mma_loader.load(B_TILE, "(2u * %s)" % k, "planes_end")}
+    ${mma_loader.load(A_TILE, "(%du * %s)" % (AS, k), A_END)}
+//% endmacro
+
+//% macro product()
 //% for k in range(0, CFG.BK, mma.K)
     {
 //% for j in range(CFG.WN // mma.N)
@@ -113,7 +87,32 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endfor
     }
 //% endfor
-  }
+//% endmacro
+
+@compute @workgroup_size(${CFG.threads})
+fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32${mma.arguments()}) {
+  let g = ${mma.group()};
+  if (g >= p.groups) { return; }
+  ${mma.position()}
+  ${swizzle.grouped_rows(CFG.BM, CFG.BN)}
+  ${split_k.k_range("(batch / p.split_batches)")}
+  let k_end = k_first + k_count;
+  let planes_end = (k_end + 15u) / 16u * 32u;
+  ${mma_loader.init(B_TILE, "row0", "p.rows")}
+  ${mma_loader.init(A_TILE, "col0", "p.cols")}
+
+  let warp_row = (warp / ${CFG.BN // CFG.WN}u) * ${CFG.WM}u;
+  let warp_col = (warp % ${CFG.BN // CFG.WN}u) * ${CFG.WN}u;
+  let b_at = ${mma_loader.base(B_TILE, "warp_row", CFG.WM)};
+  let a_at = ${mma_loader.base(A_TILE, "warp_col", CFG.WN)};
+//% for i in range(CFG.WM // mma.M)
+//% for j in range(CFG.WN // mma.N)
+  ${mma.zero("c%d_%d" % (i, j))}
+  ${mma.zero("d%d_%d" % (i, j))}
+//% endfor
+//% endfor
+
+  ${mma_product.accumulate(B_TILE, A_TILE, loads, product)}
 
   // A lane takes four columns of two rows of each fragment.
   let strip = min(warp * ${SUM_UNITS}u, ${(SUBGROUPS - 1) * SUM_UNITS}u);

@@ -43,6 +43,21 @@ ${mma.memory(units, SUBGROUPS * 16 * STRIP, CFG.threads)}
 //% endfor
 //% endmacro
 
+// All tiles from `k_first` to `k_end`. `loads(k)` loads those at k; `product()` multiplies them, where
+// it is another than `multiply`.
+//% macro accumulate(L, R, loads, product=none)
+  var k0 = k_first;
+  ${loads("k0")}
+  for (; k0 < k_end; k0 += ${CFG.BK}u) {
+    workgroupBarrier();  // the last tiles have been read
+    ${mma_loader.store_stage(L)}
+    ${mma_loader.store_stage(R)}
+    workgroupBarrier();
+    ${loads("(k0 + %du)" % CFG.BK)}
+    ${product() if product else multiply(L, R)}
+  }
+//% endmacro
+
 // The first unit of the subgroup's strip.
 //% macro strip()
   let strip = min(warp * ${16 * STRIP}u, ${(SUBGROUPS - 1) * 16 * STRIP}u);

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from pykernels._generated.bodies import attention_mma
-from pykernels.dtypes import DTYPES
 from pykernels.layout import View
 from pykernels.plan import Caps, Scratch, Step, cdiv
-from pykernels.plans.copy import cpy
+from pykernels.plans.copy.padded import padded
 from pykernels.plans.limits import MAX_ROUNDS
+from pykernels.plans.mma import UNIT, words
 
 from .blocks import partials, places, vector_dst
 from .call import Call
 from .select import AttentionChoice, blocks_of
-from .select_mma import TILES, UNIT, longest
+from .select_mma import TILES, longest
 
 __all__ = ["matrix"]
 
@@ -50,13 +48,6 @@ def _units(caps: Caps, scratch: Scratch, x: View, steps: list[Step]) -> View:
     """Words of two halves in rows of whole units; copied, in `steps`, where units cannot be
     read."""
     if not x.vectorizable(UNIT):
-        once = (1 if step == 0 else n for n, step in zip(x.shape[:3], x.strides, strict=False))
-        source = x.with_layout((*once, x.shape[3]), x.strides)
-        padded = (*source.shape[:3], cdiv(x.shape[3], UNIT) * UNIT)
-        copy = scratch.empty(padded, "float16")
-        steps += cpy.plan(caps, scratch, source, copy.with_layout(source.shape, copy.strides))
-        lead = zip(x.shape, source.shape, copy.strides, strict=True)
-        strides = (0 if n != m else step for n, m, step in lead)
-        x = copy.with_layout((*x.shape[:3], padded[3]), tuple(strides))
-    words = (*x.shape[:3], x.shape[3] // 2)
-    return replace(x, dtype=DTYPES["uint32"], shape=words, strides=(*x.strides[:3], 4))
+        x, copied = padded(caps, scratch, x, UNIT)
+        steps += copied
+    return words(x)

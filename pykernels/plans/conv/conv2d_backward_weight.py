@@ -12,7 +12,7 @@ from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.copy import cpy
 from pykernels.plans.cost import split_k
 from pykernels.plans.groups import by_group
-from pykernels.plans.matmul.select_mma import UNIT
+from pykernels.plans.mma import UNIT
 
 from . import matrix
 from .geometry import (

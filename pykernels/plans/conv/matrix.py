@@ -10,7 +10,7 @@ from pykernels.dtypes import DTYPES
 from pykernels.layout import View, merge_axes
 from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.cost import split_k
-from pykernels.plans.matmul.select_mma import UNIT
+from pykernels.plans.mma import UNIT
 
 from .call import Windows
 from .geometry import reorder

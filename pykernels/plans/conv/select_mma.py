@@ -7,7 +7,8 @@ from typing import NamedTuple
 from pykernels._generated.bodies import conv_weight_mma, implicit_gemm_mma
 from pykernels.plan import Caps, cdiv
 from pykernels.plans.cost import copy_seconds
-from pykernels.plans.matmul.select_mma import Tile, longest_split, may, seconds, splits_of
+from pykernels.plans.matmul.select_mma import may
+from pykernels.plans.mma import Tile, longest_sum, seconds, splits_of
 
 __all__ = ["TILES", "TILES_WEIGHT", "MmaCost", "MmaShape", "costs"]
 
@@ -16,6 +17,7 @@ __all__ = ["TILES", "TILES_WEIGHT", "MmaCost", "MmaShape", "costs"]
 # those of gemm_mma.
 TILES = {f"implicit_gemm_mma/{name}": tile for name, tile in implicit_gemm_mma.CONFIGS.items()}
 TILES_WEIGHT = {f"conv_weight_mma/{name}": tile for name, tile in conv_weight_mma.CONFIGS.items()}
+BK = implicit_gemm_mma.CONFIGS["32x32"].BK  # as of the others
 
 
 class MmaShape(NamedTuple):
@@ -44,7 +46,7 @@ def costs(caps: Caps, s: MmaShape, by_weight: bool) -> list[MmaCost]:
     bodies = TILES_WEIGHT if by_weight else TILES
     tables = t.conv.conv_weight_mma if by_weight else t.conv.implicit_gemm_mma
     packing = copy_seconds(s.packed, 2 * t.conv.dispatch, t.device.copy)
-    fewest = cdiv(s.packed_depth, longest_split(s.depth))
+    fewest = cdiv(s.packed_depth, longest_sum(s.depth, BK))
     nbytes = 4 * s.sums
     found = []
     for body, own in bodies.items():

@@ -14,13 +14,15 @@ from pykernels._generated.bodies import (
     mul_mat,
 )
 from pykernels._generated.ops import ACTIVATIONS
-from pykernels.dtypes import DTYPES, DTypeName
+from pykernels.dtypes import DTypeName
 from pykernels.errors import ArgumentError
 from pykernels.layout import Tiles, View
 from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.bindings import in_parts, whole
 from pykernels.plans.copy import cpy
+from pykernels.plans.copy.padded import padded
 from pykernels.plans.cost import copy_seconds, split_k
+from pykernels.plans.mma import words
 
 from .matrix import halves
 from .product import (
@@ -109,7 +111,7 @@ def _steps(caps: Caps, scratch: Scratch, p: Product, precision: str | None) -> l
     fast = precision == "fast"
     half = fast or {p.a.dtype.name, p.b.dtype.name} == {"float16"}
     split = not half and (precision == "split" or SPLIT_UNASKED)
-    fewest = 1 if fast else fewest_splits(p.shape.depth, split)
+    fewest = 1 if fast else fewest_splits(p.shape.depth)
     shape = p.shape._replace(along_k=runs_along_k(p.a), halves=half, split=split, fewest=fewest)
     choice = choose(caps, shape)
     if choice.body.startswith(MMA):
@@ -179,11 +181,7 @@ def _vectors(v: View) -> tuple[View, bool]:
     """f16 as words, where eight halves along the last axis can be read as one vector; if so."""
     if v.dtype.itemsize != 2 or not v.vectorizable(8):
         return v, False
-    words = replace(
-        v, dtype=DTYPES["uint32"], shape=(*v.shape[:-1], v.shape[-1] // 2),
-        strides=(*v.strides[:-1], 4),
-    )  # fmt: skip
-    return words, True
+    return words(v), True
 
 
 def _small_copy(
@@ -365,10 +363,4 @@ def _packed(
     caps: Caps, scratch: Scratch, v: View, name: DTypeName | None = None
 ) -> tuple[View, list[Step]]:
     """A copy with k as the row, rows of whole vectors; and the steps that make it."""
-    source = transposed(unique(v))
-    shape = (*source.shape[:-1], cdiv(source.shape[-1], 8) * 8)  # whole vectors, of halves too
-    whole = scratch.empty(shape, name or v.dtype.name)
-    copy = cpy.plan(caps, scratch, source, whole.with_layout(source.shape, whole.strides))
-    lead = zip(v.shape[:-2], source.shape, whole.strides, strict=False)
-    strides = (0 if n != m else step for n, m, step in lead)
-    return whole.with_layout((*v.shape[:-2], *shape[-2:]), (*strides, *whole.strides[-2:])), copy
+    return padded(caps, scratch, transposed(v), 8, name)  # vectors of halves, too

@@ -10,11 +10,11 @@ from pykernels.errors import DTypeError, ShapeError
 from pykernels.layout import Ints, Tiles, View, merge_axes
 from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.bindings import in_parts, whole
-from pykernels.plans.copy import cpy
+from pykernels.plans.copy.padded import padded
 from pykernels.plans.cost import Split, split_k
 from pykernels.plans.parts import Part, in_levels
 
-from .product import aligned, broadcasts, check, contiguous_rows, runs_along_k, transposed, unique
+from .product import aligned, broadcasts, check, contiguous_rows, runs_along_k, transposed
 from .select import GemmShape
 from .select_i8 import (
     BYTES,
@@ -179,7 +179,7 @@ def _gemv(caps: Caps, scratch: Scratch, views: Views, s: GemmShape, splits: int)
     b = views["b"]
     before: list[Step] = []
     if not (b.vectorizable(VECTOR) if load == WORDS else in_words(b)):
-        b, before = _packed(caps, scratch, b)
+        b, before = padded(caps, scratch, b, VECTOR)
     run = load == ROWS_RUN or (load == BYTES and not s.along_k)
     s = s._replace(along_k=not run)
     bits = lanes(caps.tuning, s)
@@ -207,7 +207,7 @@ def _tiled(
         v = views[name]
         load = tile_load(caps.tuning, s, body, v)
         if load == PACKED:
-            v, copied = _packed(caps, scratch, v)
+            v, copied = padded(caps, scratch, v, VECTOR)
             before += copied
             load = WORDS
         operands[name] = transposed(v) if load == ROWS_RUN else v
@@ -237,7 +237,7 @@ def _gemm_mma(
     for name in ("a", "b"):
         v = views[name]
         if not v.vectorizable(VECTOR):
-            v, copied = _packed(caps, scratch, v)
+            v, copied = padded(caps, scratch, v, VECTOR)
             before += copied
         operands[name] = v
     tile = body.split("/")[1]
@@ -252,18 +252,6 @@ def _gemm_mma(
         across=cdiv(s.cols, own.BN), down=cdiv(s.rows, own.BM),
     )  # fmt: skip
     return [*before, step, *after]
-
-
-def _packed(caps: Caps, scratch: Scratch, v: View) -> tuple[View, list[Step]]:
-    """A copy whose rows are whole vectors along k, and the steps that make it. What is behind the
-    last k is whatever was there: products leave it out."""
-    source = unique(v)
-    shape = (*source.shape[:-1], cdiv(source.shape[-1], VECTOR) * VECTOR)
-    copy = scratch.empty(shape, v.dtype.name)
-    steps = cpy.plan(caps, scratch, source, copy.with_layout(source.shape, copy.strides))
-    lead = zip(v.shape[:-2], source.shape, copy.strides, strict=False)
-    strides = (0 if n != m else step for n, m, step in lead)
-    return copy.with_layout((*v.shape[:-2], *shape[-2:]), (*strides, *copy.strides[-2:])), steps
 
 
 def _target(caps: Caps, scratch: Scratch, views: Views, k: Split) -> tuple[View, Views, list[Step]]:

@@ -10,6 +10,7 @@ from pykernels._generated.bodies import gemm_tile, gemv, mul_mat, splitk_reduce
 from pykernels.plan import Caps, cdiv, forced
 from pykernels.plans.cost import product_seconds, splitk_seconds, waves
 from pykernels.plans.limits import fits_tile
+from pykernels.plans.mma import Tile
 from pykernels.tuning import Gemv, Tuning
 
 from . import select_mma as mma
@@ -182,7 +183,7 @@ def _sum_seconds(t: Tuning, s: GemmShape, splits: int, rows: int) -> float:
 
 def _mma_choice(t: Tuning, s: GemmShape, tiles: Sequence[str]) -> GemmChoice:
     """The tile of matrix units, and the splits, that are expected to take least."""
-    known = [mma.Tile(tile, mma.TILES[tile].BM, mma.TILES[tile].BN) for tile in tiles]
+    known = [Tile(tile, mma.TILES[tile].BM, mma.TILES[tile].BN) for tile in tiles]
     _, tile, splits = mma.best(t, t.matmul.gemm_mma, known, *s[:4], s.fewest)
     return GemmChoice(f"{MMA}/{tile}", splits)
 
@@ -190,7 +191,7 @@ def _mma_choice(t: Tuning, s: GemmShape, tiles: Sequence[str]) -> GemmChoice:
 def _split_choice(t: Tuning, s: GemmShape, tiles: Sequence[str]) -> tuple[GemmChoice, float]:
     """The same of f32 as planes of halves; and the seconds, with those of the packing, which reads
     both operands twice and writes them once."""
-    known = [mma.Tile(tile, mma.SPLIT_TILES[tile].BM, mma.SPLIT_TILES[tile].BN) for tile in tiles]
+    known = [Tile(tile, mma.SPLIT_TILES[tile].BM, mma.SPLIT_TILES[tile].BN) for tile in tiles]
     seconds, tile, splits = mma.best(t, t.matmul.gemm_split, known, *s[:4], s.fewest)
     nbytes = 12 * s.batches * (s.rows + s.cols) * s.depth
     packing = 4 * t.matmul.dispatch + nbytes / t.device.copy

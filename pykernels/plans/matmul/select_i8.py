@@ -10,6 +10,7 @@ from pykernels.layout import View
 from pykernels.plan import Caps, cdiv, forced
 from pykernels.plans.cost import copy_seconds
 from pykernels.plans.limits import fits_tile
+from pykernels.plans.mma import Tile
 from pykernels.tuning import Tuning
 
 from . import select_mma as mma
@@ -51,7 +52,7 @@ def choose(caps: Caps, s: GemmShape, signed: bool = True) -> Int8Choice:
     if min(s.rows, s.cols) <= NARROW:
         return Int8Choice(GEMV, gemv_splits(t.gemv_i8, s))
     known = [
-        mma.Tile(tile, config.BM, config.BN)
+        Tile(tile, config.BM, config.BN)
         for tile, config in mma.TILES_I8.items()
         if mma.may_i8(caps, tile, signed)
     ]

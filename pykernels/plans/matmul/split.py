@@ -9,12 +9,13 @@ from pykernels._generated.bodies import gemm_split, split_halves
 from pykernels.layout import Tiles, View
 from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.cost import split_k
+from pykernels.plans.mma import UNIT
 from pykernels.plans.reduce import reduction
 
 from .matrix import halves
 from .product import Product, by_batch, levels, transposed, unique
 from .select import GemmChoice
-from .select_mma import SPLIT_TILES, UNIT
+from .select_mma import SPLIT_TILES
 from .sums import spread, summed
 
 __all__ = ["product"]

@@ -123,7 +123,7 @@ DATA: dict[str, Callable[[np.random.Generator], tuple[Array, Array]]] = {
 @pytest.mark.parametrize("name", DATA)
 def test_error_is_within_the_bound(dev: pk.Device, name: str) -> None:
     a, b = (x.astype(np.float32) for x in DATA[name](np.random.default_rng(5)))
-    got = _product(dev, a, b, fewest_splits(a.shape[1], split=True))
+    got = _product(dev, a, b, fewest_splits(a.shape[1]))
     want = reference(a, b)
     gate = budget(a, b, precision="split") + 2.0**-126  # denormals may be 0
     near = np.abs(got - want) <= gate
@@ -185,7 +185,7 @@ CAPS = Caps(
 
 def test_choose() -> None:
     def chosen(rows: int, cols: int, k: int) -> GemmChoice:
-        fewest = fewest_splits(k, split=True)
+        fewest = fewest_splits(k)
         return choose(CAPS, GemmShape(1, rows, cols, k, split=True, fewest=fewest))
 
     assert chosen(4096, 4096, 4096) == GemmChoice("gemm_split/64x128", 8)
@@ -200,7 +200,7 @@ def test_choose() -> None:
 @pytest.mark.parametrize("k", [1, 31, 32, 256, 512, 1024, 4096, 14336, 100_000])
 def test_splits_keep_the_error(k: int) -> None:
     """Half of what other products may use of the gate: planes have an error of their own."""
-    longest = -(-k // fewest_splits(k, split=True)) + 31
+    longest = -(-k // fewest_splits(k)) + 31
     assert 4.9e-9 * min(longest, k) < 0.45 * (np.sqrt(k) + 4) * 2.0**-23
 
 

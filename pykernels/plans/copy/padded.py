@@ -1,0 +1,28 @@
+"""Copies in rows of whole vectors, for bodies that load no other."""
+
+from __future__ import annotations
+
+from pykernels.dtypes import DTypeName
+from pykernels.layout import View
+from pykernels.plan import Caps, Scratch, Step, cdiv
+
+from . import cpy
+
+__all__ = ["padded"]
+
+
+def padded(
+    caps: Caps, scratch: Scratch, v: View, multiple: int, name: DTypeName | None = None
+) -> tuple[View, list[Step]]:
+    """A copy, of another dtype where `name` says so, and the steps that make it.
+
+    Rows are the last axis, a multiple of elements long: what lies behind the last element is
+    whatever was there. An axis along which the view repeats is copied once and repeats again.
+    """
+    lead = (1 if step == 0 else n for n, step in zip(v.shape[:-1], v.strides, strict=False))
+    once = v.with_layout((*lead, v.shape[-1]), v.strides)
+    rows = scratch.empty(
+        (*once.shape[:-1], cdiv(v.shape[-1], multiple) * multiple), name or v.dtype.name
+    )
+    steps = cpy.plan(caps, scratch, once, rows.with_layout(once.shape, rows.strides))
+    return rows.broadcast_to((*v.shape[:-1], rows.shape[-1])), steps

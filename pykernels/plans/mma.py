@@ -1,0 +1,78 @@
+"""What plans of all families know of matrix units: what there is, how long sums may be, costs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from pykernels.dtypes import DTYPES
+from pykernels.layout import View
+from pykernels.plan import Caps, cdiv
+from pykernels.tuning import Tuning
+
+from .cost import product_seconds, splitk_seconds, waves
+from .limits import fits
+
+if TYPE_CHECKING:
+    from pykernels.tuning.schema import GemmMma
+
+__all__ = ["HALVES", "UNIT", "Tile", "has_units", "longest_sum", "seconds", "splits_of", "words"]
+
+HALVES = ("f16", "f32", 16, 16, 16)  # the shape that texts for halves need
+UNIT = 8  # halves of one load
+# Matrix units cut what they add to a few bits below the sum's last place, so that errors grow with
+# the length of a sum: to 4.9e-9 of sum|a||b| for each term of data of one sign, measured, and to
+# twice that where the first products outweigh all others. The gate of docs/design/tests.md is
+# (sqrt(K) + 4) 2^-23 for K terms: a sum that is not longer than LONGEST times (sqrt(K) + 4) stays
+# within 0.66 of it.
+LONGEST = 8.0
+
+
+class Tile(NamedTuple):
+    """What the costs of a tile depend on."""
+
+    name: str
+    BM: int
+    BN: int
+
+
+def has_units(caps: Caps, shape: tuple[str, str, int, int, int], threads: int, units: int) -> bool:
+    """Does the device multiply this shape, with room for so many units of 16 bytes?"""
+    return (
+        caps.matrix is not None
+        and shape in caps.matrix.shapes
+        and fits(caps, threads, 16 * units + 1024)
+    )
+
+
+def longest_sum(terms: int, multiple: int) -> int:
+    """How many of so many terms units may add up before their sums are added in plain f32, so that
+    the whole is as exact as a plain f32 sum must be."""
+    return max(int(LONGEST * (math.sqrt(terms) + 4)) // multiple * multiple, multiple)
+
+
+def words(v: View) -> View:
+    """Halves in pairs."""
+    return replace(
+        v, dtype=DTYPES["uint32"], shape=(*v.shape[:-1], v.shape[-1] // 2),
+        strides=(*v.strides[:-1], 4),
+    )  # fmt: skip
+
+
+def splits_of(own: GemmMma, depth: int, fewest: int) -> range:
+    """Numbers of splits to choose from."""
+    return range(fewest, max(min(depth // own.shortest, own.most), fewest) + 1)
+
+
+def seconds(
+    t: Tuning, own: GemmMma, tile: Tile, tiles: int, depth: int, splits: int, nbytes: int
+) -> float:
+    """Seconds that so many tiles of dst and the sum over splits are expected to take."""
+    units, resident = t.device.units, len(own.partial_wave) - 1
+    each = product_seconds(tile.BM, tile.BN, 1, resident, units, own.rate)
+    full = waves(tiles * splits, units, own.partial_wave)
+    product = full * (cdiv(depth, splits) + own.start_k) * each
+    if splits == 1:
+        return product
+    return product + splitk_seconds(nbytes, splits, t.matmul.dispatch, t.device.copy, nbytes)
