@@ -10,6 +10,7 @@
 // axes.D = ["f32", "f16"]
 // axes.AT = [false, true]
 // axes.BT = [false, true]
+// axes.SLICES = [false, true]
 // axes.AV = [4]
 // axes.BV = [4]
 // axes.DV = [1, 4]
@@ -30,6 +31,7 @@
 // params.depth = { type = "u32" }
 // params.split_depth = { type = "u32" }
 // params.split_batches = { type = "u32" }
+// params.slice = { type = "u32" }
 // params.across = { type = "u32" }
 // params.down = { type = "u32" }
 // params.bias_kind = { type = "u32", value = "0 if bias is None else 1 if bias.dtype.itemsize == 4 else 2" }
@@ -43,7 +45,8 @@
 
 // One workgroup computes BM rows (from b) x BN columns (from a) of dst, each of its subgroups WM x WN,
 // from tiles of BK k in workgroup memory; the next tile is on its way to registers meanwhile. Operands
-// are read eight halves at a time, along k or (AT, BT) along their own axis.
+// are read eight halves at a time, along k or (AT, BT) along their own axis. SLICES: sums of more than
+// `slice` k are added up in plain f32.
 //
 // Bounds, for unchecked compilation: rows and columns of loads are clamped to their counts; loads of
 // whole chunks stay below the split's end, the others are clamped to its last k and masked; stores are
@@ -76,9 +79,14 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 
   ${mma_product.sums(B_TILE, A_TILE)}
 
-  ${mma_product.accumulate(B_TILE, A_TILE, loads)}
-
   ${mma_product.strip()}
+//% if SLICES
+  ${mma_product.slices()}
+  ${mma_product.accumulate_slices(B_TILE, A_TILE, loads, mma_product.add_slice)}
+//% else
+  ${mma_product.accumulate(B_TILE, A_TILE, loads)}
+//% endif
+
   let dst_start = dst_batch(batch);
   let bias_start = bias_batch(batch);
   let residual_start = residual_batch(batch);
@@ -90,7 +98,11 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     let along = t % ${mma_product.QUADS}u;
     let row = row0 + warp_row + ${i * mma.M}u + down;
     let m = col0 + warp_col + along * 4u;
-    var v = ${mma.result_unit("strip + down * %du + along" % mma_product.STRIP)} * factor;
+    var v = ${mma.result_unit("strip + down * %du + along" % mma_product.STRIP)};
+//% if SLICES
+    v += own_sums[${i * mma_product.EACH}u + t / 32u];
+//% endif
+    v *= factor;
     if (row < p.rows) {
       if (has_epilogue()) {
         v = epilogue(v, bias_at(bias_start, row, 0u), residual_at(residual_start, row, 0u), vec4<u32>(m) + vec4<u32>(0u, 1u, 2u, 3u));

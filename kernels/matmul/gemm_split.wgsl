@@ -1,5 +1,5 @@
 // /// kernel
-// doc = "Products of mul_mat on matrix units, in splits of K: f32 operands as two planes of halves, f32 sums."
+// doc = "Products of mul_mat on matrix units, in slices of K: f32 operands as two planes of halves, f32 sums."
 // part_of = "mul_mat"
 // configs.32x32 = { BM = 32, BN = 32, BK = 32, WM = 16, WN = 16, threads = 128 }
 // configs.64x128 = { BM = 64, BN = 128, BK = 16, WM = 32, WN = 64, threads = 128 }
@@ -28,6 +28,7 @@
 // params.depth = { type = "u32" }
 // params.split_depth = { type = "u32" }
 // params.split_batches = { type = "u32" }
+// params.slice = { type = "u32" }
 // params.across = { type = "u32" }
 // params.down = { type = "u32" }
 // uses = ["tile/split_k", "tile/swizzle", "mma/${MMA}", "tile/mma_loader", "tile/mma_product", "tile/planes"]
@@ -41,7 +42,8 @@
 // x is high + low / 2048. Sums of high times high are one fragment, c, those of high times low another,
 // d, so that the unit does not cut small terms to the last place of large ones; low times low is left
 // out. The sums leave through workgroup memory, where they get back the powers of two by which the
-// planes were scaled.
+// planes were scaled. Those of high times high are added up in plain f32 after each p.slice k, in the
+// invocation's own memory.
 //
 // Bounds, for unchecked compilation: as in gemm_mma.
 //% set UNITS, BK2 = mma.UNIT, 2 * CFG.BK
@@ -89,6 +91,24 @@ ${planes.exponents()}
 //% endfor
 //% endmacro
 
+// Two fragments at a time, each two vectors of a lane.
+//% set N_J = CFG.WN // mma.N
+//% macro add_slice()
+//% for at in range(0, CFG.WM // mma.M * N_J, 2)
+//% set pair = [at, at + 1] if at + 1 < CFG.WM // mma.M * N_J else [at]
+    workgroupBarrier();
+//% for f in pair
+    ${mma.store("c%d_%d" % (f // N_J, f % N_J), "strip + %du" % (16 * ROW_UNITS * (f - at)), "%du" % ROW_UNITS)}
+//% endfor
+    workgroupBarrier();
+//% for f in pair
+//% for half in range(2)
+    own_sums[${2 * f + half}] += ${mma.result_unit("unit + %du" % ((16 * (f - at) + 8 * half) * ROW_UNITS))};
+//% endfor
+//% endfor
+//% endfor
+//% endmacro
+
 @compute @workgroup_size(${CFG.threads})
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32${mma.arguments()}) {
   let g = ${mma.group()};
@@ -112,11 +132,12 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endfor
 //% endfor
 
-  ${mma_product.accumulate(B_TILE, A_TILE, loads, product)}
-
   // A lane takes four columns of two rows of each fragment.
   let strip = min(warp * ${SUM_UNITS}u, ${(SUBGROUPS - 1) * SUM_UNITS}u);
   let unit = strip + (lane >> 2u) * ${ROW_UNITS}u + (lane & 3u);
+  var own_sums = array<vec4<f32>, ${CFG.WM // mma.M * N_J * 2}>();
+  ${mma_product.accumulate_slices(B_TILE, A_TILE, loads, add_slice, product)}
+
   let first = partials_batch(batch);
 //% if AS == 2
   let a_tops = a_top_batch(batch);
@@ -143,7 +164,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   workgroupBarrier();
 //% for half in range(2)
   if (row${i}_${half} < p.rows) {
-    let c = ${mma.result_unit("unit + %du" % (8 * half * ROW_UNITS))};
+    let c = ${mma.result_unit("unit + %du" % (8 * half * ROW_UNITS))} + own_sums[${2 * (i * N_J + j) + half}];
     let d = ${mma.result_unit("unit + %du" % ((16 + 8 * half) * ROW_UNITS))};
     // Low planes have no inf and no NaN, which are as high planes have them.
     let infinite = (bitcast<vec4<u32>>(c) & vec4<u32>(0x7f800000u)) == vec4<u32>(0x7f800000u);

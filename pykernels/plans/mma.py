@@ -21,12 +21,11 @@ __all__ = ["HALVES", "UNIT", "Tile", "has_units", "longest_sum", "seconds", "spl
 
 HALVES = ("f16", "f32", 16, 16, 16)  # the shape that texts for halves need
 UNIT = 8  # halves of one load
-# Matrix units cut what they add to a few bits below the sum's last place, so that errors grow with
-# the length of a sum: to 4.9e-9 of sum|a||b| for each term of data of one sign, measured, and to
-# twice that where the first products outweigh all others. The gate of docs/design/tests.md is
-# (sqrt(K) + 4) 2^-23 for K terms: a sum that is not longer than LONGEST times (sqrt(K) + 4) stays
-# within 0.66 of it.
-LONGEST = 8.0
+# Matrix units cut what they add to 2 bits below the sum's last place, so that errors grow with the
+# length of a sum (docs/design/matrix-units.md): by 0.16 of its last place for each term where the
+# first products outweigh all others. The gate of docs/design/tests.md is (sqrt(K) + 4) 2^-23 for K
+# terms: a sum that is not longer than LONGEST times (sqrt(K) + 4) stays within it.
+LONGEST = 6.25
 
 
 class Tile(NamedTuple):
@@ -66,13 +65,23 @@ def splits_of(own: GemmMma, depth: int, fewest: int) -> range:
 
 
 def seconds(
-    t: Tuning, own: GemmMma, tile: Tile, tiles: int, depth: int, splits: int, nbytes: int
+    t: Tuning,
+    own: GemmMma,
+    tile: Tile,
+    tiles: int,
+    depth: int,
+    splits: int,
+    nbytes: int,
+    longest: int = 0,
 ) -> float:
-    """Seconds that so many tiles of dst and the sum over splits are expected to take."""
+    """Seconds that so many tiles of dst and the sum over splits are expected to take, in slices of
+    `longest` k (0: in one)."""
     units, resident = t.device.units, len(own.partial_wave) - 1
     each = product_seconds(tile.BM, tile.BN, 1, resident, units, own.rate)
     full = waves(tiles * splits, units, own.partial_wave)
-    product = full * (cdiv(depth, splits) + own.start_k) * each
+    k = cdiv(depth, splits)
+    slices = cdiv(k, longest or k)
+    product = full * (k + own.start_k + (slices - 1) * own.slice_k) * each
     if splits == 1:
         return product
-    return product + splitk_seconds(nbytes, splits, t.matmul.dispatch, t.device.copy, nbytes)
+    return product + splitk_seconds(nbytes, splits, t.matmul.mma_sum, t.device.copy, nbytes)

@@ -83,6 +83,7 @@ class GemmMma:
     start_k: int  # k that starting a workgroup costs
     shortest: int  # length of a split, at the least
     most: int  # splits, at the most
+    slice_k: int  # k that each slice but the first costs
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +108,7 @@ class Int8:
 class Matmul:
     bodies: tuple[str, ...]  # of "mul_mat/64", "gemm_tile", "mul_mat_i8/64"
     dispatch: float  # one more
+    mma_sum: float  # the sum over splits on matrix units, beside its bytes
     gemv: Gemv
     mul_mat: Mapping[str, Tile]
     gemm_tile: GemmTile

@@ -48,7 +48,10 @@ ${mma.memory(units, SUBGROUPS * 16 * STRIP, CFG.threads)}
 //% macro accumulate(L, R, loads, product=none)
   var k0 = k_first;
   ${loads("k0")}
-  for (; k0 < k_end; k0 += ${CFG.BK}u) {
+  ${multiply_to(L, R, loads, "k_end", product)}
+//% endmacro
+//% macro multiply_to(L, R, loads, end, product=none)
+  for (; k0 < ${end}; k0 += ${CFG.BK}u) {
     workgroupBarrier();  // the last tiles have been read
     ${mma_loader.store_stage(L)}
     ${mma_loader.store_stage(R)}
@@ -70,4 +73,39 @@ ${mma.memory(units, SUBGROUPS * 16 * STRIP, CFG.threads)}
   ${mma.store("c%d_%d" % (i, j), "strip + %du" % (4 * j), "%du" % STRIP)}
 //% endfor
   workgroupBarrier();
+//% endmacro
+
+// Slices of K: behind `p.slice` k, a multiple of BK, each invocation adds what it has of the sums in
+// plain f32 to its own, EACH vectors of a strip, APART units from each other. Registers have no room
+// for these. In loops: code that runs seldom costs what its fetching costs.
+//% set EACH, APART = CFG.WN // 8, 32 // QUADS * STRIP
+//% macro slices()
+  let own = strip + lane / ${QUADS}u * ${STRIP}u + lane % ${QUADS}u;
+  var own_sums = array<vec4<f32>, ${CFG.WM // mma.M * EACH}>();
+//% endmacro
+
+//% macro add_slice()
+//% for i in range(CFG.WM // mma.M)
+    ${store_strip(i)}
+    for (var n = 0u; n < ${EACH}u; n += 1u) {
+      own_sums[${i * EACH}u + n] += ${mma.result_unit("own + n * %du" % APART)};
+    }
+//% endfor
+//% endmacro
+
+// `accumulate` in slices: `add()` puts the sums of one away.
+//% macro accumulate_slices(L, R, loads, add, product=none)
+  var k0 = k_first;
+  ${loads("k0")}
+  loop {
+    let slice_end = min(k0 + p.slice, k_end);
+    ${multiply_to(L, R, loads, "slice_end", product)}
+    if (k0 >= k_end) { break; }
+    ${add()}
+//% for i in range(CFG.WM // mma.M)
+//% for j in range(CFG.WN // mma.N)
+      ${mma.clear("c%d_%d" % (i, j))}
+//% endfor
+//% endfor
+  }
 //% endmacro

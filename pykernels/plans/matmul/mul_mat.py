@@ -39,7 +39,7 @@ from .product import (
     unique,
 )
 from .select import GEMM, HELD, MMA, NARROW, SPLIT, TILES, GemmChoice, choose, lane_bits
-from .select_mma import SPLIT_UNASKED, fewest_splits
+from .select_mma import SPLIT_UNASKED, longest_slice
 from .select_mma import TILES as MMA_TILES
 from .split import product as split_product
 from .sums import spread, summed, target
@@ -111,13 +111,13 @@ def _steps(caps: Caps, scratch: Scratch, p: Product, precision: str | None) -> l
     fast = precision == "fast"
     half = fast or {p.a.dtype.name, p.b.dtype.name} == {"float16"}
     split = not half and (precision == "split" or SPLIT_UNASKED)
-    fewest = 1 if fast else fewest_splits(p.shape.depth)
-    shape = p.shape._replace(along_k=runs_along_k(p.a), halves=half, split=split, fewest=fewest)
+    longest = 0 if fast else longest_slice(p.shape.depth)
+    shape = p.shape._replace(along_k=runs_along_k(p.a), halves=half, split=split, longest=longest)
     choice = choose(caps, shape)
     if choice.body.startswith(MMA):
-        return _gemm_mma(caps, scratch, p, choice)
+        return _gemm_mma(caps, scratch, p, choice, longest)
     if choice.body.startswith(SPLIT):
-        return split_product(caps, scratch, p, choice)
+        return split_product(caps, scratch, p, choice, longest)
     splits = min(choice.splits, max(caps.max_binding // (4 * p.dst.size), 1))
     if levels(p) >= Tiles.LEVELS:
         splits = 1  # the splits are one more axis
@@ -324,24 +324,29 @@ def _in_parts(
     return steps + sums
 
 
-def _gemm_mma(caps: Caps, scratch: Scratch, p: Product, choice: GemmChoice) -> list[Step]:
-    """A product of halves on matrix units."""
+def _gemm_mma(
+    caps: Caps, scratch: Scratch, p: Product, choice: GemmChoice, longest: int
+) -> list[Step]:
+    """A product of halves on matrix units, in slices of at most `longest` k (0: of any number)."""
     assert caps.matrix is not None
     if choice.splits > 1 and levels(p) >= Tiles.LEVELS:  # the splits are one more axis
         parts = by_batch(p, Tiles.LEVELS - 1)
-        return [step for part in parts for step in _gemm_mma(caps, scratch, part, choice)]
+        return [step for part in parts for step in _gemm_mma(caps, scratch, part, choice, longest)]
     tile = choice.body.split("/")[1]
     s, own = p.shape, MMA_TILES[tile]
     a, b = halves(caps, scratch, p.a), halves(caps, scratch, p.b)
     k = split_k(s.depth, choice.splits, own.BK)
     out, is_partial, after = target(caps, scratch, p, k, direct=True)
+    across, down = cdiv(s.cols, own.BN), cdiv(s.rows, own.BM)
+    sliced = 0 < longest < k.depth
     step = gemm_mma.step(
         caps, spread(a.view, out), spread(b.view, out), None if is_partial else p.bias,
         None if is_partial else p.residual, out,
         MMA=caps.matrix.dialect, TILE=tile, AT=a.k_rows, BT=b.k_rows,
+        SLICES=sliced,
         DV=4 if out.vectorizable(4) else 1, rows=s.rows, cols=s.cols, depth=s.depth,
-        split_depth=k.depth, split_batches=s.batches, across=cdiv(s.cols, own.BN),
-        down=cdiv(s.rows, own.BM), activation=0 if is_partial else p.activation,
+        split_depth=k.depth, split_batches=s.batches, slice=longest,
+        across=across, down=down, activation=0 if is_partial else p.activation,
         is_partial=int(is_partial),
     )  # fmt: skip
     return [*a.steps, *b.steps, step, *after]

@@ -47,7 +47,7 @@ class GemmShape(NamedTuple):
     along_k: bool = True  # k is the axis of the larger operand with the smaller step
     halves: bool = False  # both operands are f16, or may be rounded to it
     split: bool = False  # operands that are f32 may be split into planes of halves
-    fewest: int = 1  # splits of K that products on matrix units must have, to be exact
+    longest: int = 0  # k that matrix units may add up, to be exact; 0: all
 
 
 class GemmTail(NamedTuple):
@@ -184,7 +184,7 @@ def _sum_seconds(t: Tuning, s: GemmShape, splits: int, rows: int) -> float:
 def _mma_choice(t: Tuning, s: GemmShape, tiles: Sequence[str]) -> GemmChoice:
     """The tile of matrix units, and the splits, that are expected to take least."""
     known = [Tile(tile, mma.TILES[tile].BM, mma.TILES[tile].BN) for tile in tiles]
-    _, tile, splits = mma.best(t, t.matmul.gemm_mma, known, *s[:4], s.fewest)
+    _, tile, splits = mma.best(t, t.matmul.gemm_mma, known, *s[:4], s.longest)
     return GemmChoice(f"{MMA}/{tile}", splits)
 
 
@@ -192,7 +192,7 @@ def _split_choice(t: Tuning, s: GemmShape, tiles: Sequence[str]) -> tuple[GemmCh
     """The same of f32 as planes of halves; and the seconds, with those of the packing, which reads
     both operands twice and writes them once."""
     known = [Tile(tile, mma.SPLIT_TILES[tile].BM, mma.SPLIT_TILES[tile].BN) for tile in tiles]
-    seconds, tile, splits = mma.best(t, t.matmul.gemm_split, known, *s[:4], s.fewest)
+    seconds, tile, splits = mma.best(t, t.matmul.gemm_split, known, *s[:4], s.longest)
     nbytes = 12 * s.batches * (s.rows + s.cols) * s.depth
     packing = 4 * t.matmul.dispatch + nbytes / t.device.copy
     return GemmChoice(f"{SPLIT}/{tile}", splits), seconds + packing

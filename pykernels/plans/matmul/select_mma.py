@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pykernels.tuning.schema import GemmMma
 
 __all__ = [
-    "SPLIT_TILES", "SPLIT_UNASKED", "TILES", "TILES_I8", "best", "fewest_splits", "may", "may_i8",
+    "SPLIT_TILES", "SPLIT_UNASKED", "TILES", "TILES_I8", "best", "longest_slice", "may", "may_i8",
     "may_split",
 ]  # fmt: skip
 
@@ -56,21 +56,22 @@ def _results(own: gemm_mma.Config | gemm_mma_i8.Config) -> int:
     return own.threads // 32 * 16 * (own.WN // 4 + 1)
 
 
-def fewest_splits(depth: int) -> int:
-    """Splits of K whose sums, added in plain f32, are as exact as plain f32 ones must be."""
-    return cdiv(depth, longest_sum(depth, BK))
+def longest_slice(depth: int) -> int:
+    """The most k whose sums, added in plain f32, are as exact as f32 ones must be."""
+    return longest_sum(depth, BK)
 
 
 def best(
     t: Tuning, tables: Mapping[str, GemmMma], tiles: Sequence[Tile], batches: int, rows: int,
-    cols: int, depth: int, fewest: int = 1,
+    cols: int, depth: int, longest: int = 0,
 ) -> tuple[float, str, int]:  # fmt: skip
-    """The seconds, tile and splits, `fewest` at the least, that are expected to take least."""
+    """The seconds, tile and splits that are expected to take least, in slices of `longest` k."""
     choices = []
     for tile in tiles:
         own = tables[tile.name]
         count = batches * cdiv(rows, tile.BM) * cdiv(cols, tile.BN)
-        for splits in splits_of(own, depth, fewest):
-            expected = seconds(t, own, tile, count, depth, splits, 4 * batches * rows * cols)
+        for splits in splits_of(own, depth, 1):
+            nbytes = 4 * batches * rows * cols
+            expected = seconds(t, own, tile, count, depth, splits, nbytes, longest)
             choices.append((expected, tile.name, splits))
     return min(choices)

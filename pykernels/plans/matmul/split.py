@@ -32,12 +32,15 @@ class _Planes(NamedTuple):
     steps: list[Step]
 
 
-def product(caps: Caps, scratch: Scratch, p: Product, choice: GemmChoice) -> list[Step]:
-    """A product of f32 operands, or of f16 (a) and f32 (b): sums in splits of K, and their sum."""
+def product(
+    caps: Caps, scratch: Scratch, p: Product, choice: GemmChoice, longest: int
+) -> list[Step]:
+    """A product of f32 operands, or of f16 (a) and f32 (b): sums in slices of
+    at most `longest` k."""
     assert caps.matrix is not None
     if levels(p) >= Tiles.LEVELS:  # the splits are one more axis
         parts = by_batch(p, Tiles.LEVELS - 1)
-        return [step for part in parts for step in product(caps, scratch, part, choice)]
+        return [step for part in parts for step in product(caps, scratch, part, choice, longest)]
     tile = choice.body.split("/")[1]
     s, own = p.shape, SPLIT_TILES[tile]
     if p.a.dtype.itemsize == 4:
@@ -53,8 +56,8 @@ def product(caps: Caps, scratch: Scratch, p: Product, choice: GemmChoice) -> lis
         caps, spread(a.view, partials), spread(b.view, partials),
         a.top and spread(a.top, partials), spread(b.top, partials), partials,
         MMA=caps.matrix.dialect, TILE=tile, rows=s.rows, cols=s.cols, depth=s.depth,
-        split_depth=k.depth, split_batches=s.batches, across=cdiv(s.cols, own.BN),
-        down=cdiv(s.rows, own.BM),
+        split_depth=k.depth, split_batches=s.batches, slice=longest,
+        across=cdiv(s.cols, own.BN), down=cdiv(s.rows, own.BM),
     )  # fmt: skip
     return [*a.steps, *b.steps, step, summed(caps, partials, p, k.splits)]
 

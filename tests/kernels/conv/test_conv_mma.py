@@ -23,13 +23,12 @@ from pykernels.plans.conv.select import ConvChoice
 from pykernels.plans.conv.select_mma import TILES, TILES_WEIGHT
 from pykernels.plans.conv.select_weight import WeightGradChoice
 from pykernels.plans.matmul.select import GemmChoice
-from pykernels.plans.matmul.select_mma import fewest_splits
 from pykernels.reference.conv import conv2d as reference
 from pykernels.reference.conv import conv2d_backward_weight as weight_reference
 from pykernels.reference.conv import conv2d_backward_weight_budget, window_budget
 from pykernels.tuning import named
 from tests.conftest import FULL
-from tests.emulation import UNITS, emulated
+from tests.emulation import UNITS, emulated, fewest_splits
 from tests.harness import Form, random_form
 from tests.kernels.conv.conv_calls import F16, F32, ConvCalls, Sizes, random_sizes
 from tests.kernels.conv.test_conv2d_backward_weight import Call, check

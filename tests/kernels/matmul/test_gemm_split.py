@@ -16,7 +16,7 @@ from pykernels.layout import View, contiguous_layout
 from pykernels.plan import Caps, Scratch
 from pykernels.plans.matmul.mul_mat import plan
 from pykernels.plans.matmul.select import GemmChoice, GemmShape, choose
-from pykernels.plans.matmul.select_mma import SPLIT_TILES, fewest_splits
+from pykernels.plans.matmul.select_mma import SPLIT_TILES, longest_slice
 from pykernels.reference.matmul import mul_mat as reference
 from pykernels.reference.matmul import mul_mat_budget as budget
 from pykernels.tuning import named
@@ -123,12 +123,14 @@ DATA: dict[str, Callable[[np.random.Generator], tuple[Array, Array]]] = {
 @pytest.mark.parametrize("name", DATA)
 def test_error_is_within_the_bound(dev: pk.Device, name: str) -> None:
     a, b = (x.astype(np.float32) for x in DATA[name](np.random.default_rng(5)))
-    got = _product(dev, a, b, fewest_splits(a.shape[1]))
-    want = reference(a, b)
-    gate = budget(a, b, precision="split") + 2.0**-126  # denormals may be 0
-    near = np.abs(got - want) <= gate
-    beyond = (np.abs(want) + gate >= 2.0**128) & (got == np.copysign(np.inf, want))
-    assert (near | beyond).all(), (np.abs(got - want) / gate).max()
+    # Parts of a sum may overflow where the sum does not, in any f32.
+    for splits in (1,) if name == "rows of any scale" else (1, 3):
+        got = _product(dev, a, b, splits)
+        want = reference(a, b)
+        gate = budget(a, b, precision="split") + 2.0**-126  # denormals may be 0
+        near = np.abs(got - want) <= gate
+        beyond = (np.abs(want) + gate >= 2.0**128) & (got == np.copysign(np.inf, want))
+        assert (near | beyond).all(), (splits, (np.abs(got - want) / gate).max())
 
 
 @gpu
@@ -185,23 +187,15 @@ CAPS = Caps(
 
 def test_choose() -> None:
     def chosen(rows: int, cols: int, k: int) -> GemmChoice:
-        fewest = fewest_splits(k)
-        return choose(CAPS, GemmShape(1, rows, cols, k, split=True, fewest=fewest))
+        return choose(CAPS, GemmShape(1, rows, cols, k, split=True, longest=longest_slice(k)))
 
-    assert chosen(4096, 4096, 4096) == GemmChoice("gemm_split/64x128", 8)
+    assert chosen(4096, 4096, 4096) == GemmChoice("gemm_split/64x128")
     assert chosen(64, 64, 4096).body == "mul_mat/32"  # few tiles: the packing costs more
     assert chosen(4, 4096, 4096).body == "gemv"
     plain = choose(CAPS, GemmShape(1, 4096, 4096, 4096))
     assert plain.body == "gemm_tile"
     without = replace(CAPS, matrix=None)
-    assert choose(without, GemmShape(1, 4096, 4096, 4096, split=True, fewest=8)) == plain
-
-
-@pytest.mark.parametrize("k", [1, 31, 32, 256, 512, 1024, 4096, 14336, 100_000])
-def test_splits_keep_the_error(k: int) -> None:
-    """Half of what other products may use of the gate: planes have an error of their own."""
-    longest = -(-k // fewest_splits(k)) + 31
-    assert 4.9e-9 * min(longest, k) < 0.45 * (np.sqrt(k) + 4) * 2.0**-23
+    assert choose(without, GemmShape(1, 4096, 4096, 4096, split=True, longest=512)) == plain
 
 
 def test_plan_of_a_large_product() -> None:
@@ -220,7 +214,7 @@ def test_plan_of_a_large_product() -> None:
     half = _view(size, "float16", 3)
     assert names(half.with_layout(size, half.strides[::-1]), b, "split")[:2] == packing
     assert "gemm_split" not in names(a, b, None)
-    assert names(half, half, "split") == ["gemm_mma", "splitk_reduce"]
+    assert names(half, half, "split") == ["gemm_mma"]
 
 
 def _view(shape: tuple[int, ...], dtype: DTypeName, buffer: int) -> View:
