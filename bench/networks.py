@@ -1,14 +1,15 @@
 """Whole networks beside torch's: wall clock of steps of decoders, prefills, and ResNet-50.
 
-    python -m bench.networks [--adapter NAME] [--small] [--only TEXT] [--rounds N] [--save FILE]
+    python -m bench.networks [--engine ENGINE] [--adapter NAME] [--small] [--only TEXT]
+                             [--rounds N] [--save FILE]
 
 Outputs are checked first, against the same network in numpy's float64; what they may be off by is
 a few times what rounding every result once does to it. Times are milliseconds of a call, the median
 of rounds in which all columns are taken in turn, each a loop of calls; the token of each step is
 read, as a user would. torch runs eagerly and as a CUDA graph (of a step at one position), with TF32
 off, where it sees a GPU. The GPU's time is one of captured calls, by timestamps. Rows are written
-into FILE, bench/results/networks/<adapter>.json, where those that were not measured stay; of small
-networks, which `--small` and software drivers take, only if --save names one.
+into FILE, bench/results/networks/<engine>-<adapter>.json, where those that were not measured stay;
+of small networks, which `--small` and software drivers take, only if --save names one.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ import pykernels as pk
 from bench import resnet
 from pykernels.bench.case import CheckFailed
 from pykernels.bench.clock import GpuSample, HostSample
-from pykernels.bench.report import meta
+from pykernels.bench.report import engine_label, meta
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "examples"))
@@ -249,15 +250,18 @@ def save(file: Path, dev: pk.Device, rows: list[Row]) -> None:
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--adapter", help="part of the name of the adapter")
+    parser.add_argument("--engine", choices=["wgpu", "dawn", "dawn-matrix"], default="wgpu")
     parser.add_argument("--small", action="store_true", help="networks for a software driver")
     parser.add_argument("--only", default="", help="part of the names of rows")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--save", type=Path)
     args = parser.parse_args(argv)
-    with pk.Device(adapter=args.adapter) as dev:
+    engine, _, matrix = args.engine.partition("-")
+    with pk.Device(engine=engine, adapter=args.adapter, matrix_units=bool(matrix)) as dev:
         small = args.small or dev.info["type"] == "CPU"
         bench = Bench(dev, small, args.rounds)
-        print(f"{dev.info['name']}; {bench.no_torch or 'torch on a GPU'}; ms a call")
+        torch = bench.no_torch or "torch on a GPU"
+        print(f"{dev.info['name']}, {engine_label(dev)}; {torch}; ms a call")
         if small and not args.small:
             print("no GPU: small networks")
         print(f"{'':30} dispatches" + "".join(f"{c:>11}" for c in COLUMNS) + "   x torch")
@@ -265,7 +269,7 @@ def main(argv: list[str] | None = None) -> None:
         for row in bench.run(args.only):
             rows.append(row)
             print(line(row), flush=True)
-        name = re.sub("[^a-z0-9]+", "-", dev.info["name"].lower()).strip("-")
+        name = re.sub("[^a-z0-9]+", "-", f"{args.engine} {dev.info['name']}".lower()).strip("-")
         file = args.save or ROOT / "bench" / "results" / "networks" / f"{name}.json"
         if args.save or not small:
             save(file, dev, rows)
