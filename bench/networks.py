@@ -8,8 +8,9 @@ a few times what rounding every result once does to it. Times are milliseconds o
 of rounds in which all columns are taken in turn, each a loop of calls; the token of each step is
 read, as a user would. torch runs eagerly and as a CUDA graph (of a step at one position), with TF32
 off, where it sees a GPU. The GPU's time is one of captured calls, by timestamps. Rows are written
-into FILE, bench/results/networks/<engine>-<adapter>.json, where those that were not measured stay;
-of small networks, which `--small` and software drivers take, only if --save names one.
+into FILE, bench/results/networks/<adapter>.json (<adapter>-<engine>.json of other engines than
+wgpu), where those that were not measured stay; of small networks, which `--small` and software
+drivers take, only if --save names one.
 """
 
 from __future__ import annotations
@@ -269,7 +270,8 @@ def main(argv: list[str] | None = None) -> None:
         for row in bench.run(args.only):
             rows.append(row)
             print(line(row), flush=True)
-        name = re.sub("[^a-z0-9]+", "-", f"{args.engine} {dev.info['name']}".lower()).strip("-")
+        name = re.sub("[^a-z0-9]+", "-", dev.info["name"].lower()).strip("-")
+        name += "" if args.engine == "wgpu" else f"-{args.engine}"
         file = args.save or ROOT / "bench" / "results" / "networks" / f"{name}.json"
         if args.save or not small:
             save(file, dev, rows)
