@@ -5,39 +5,48 @@
 // axes.WG = [256]
 // pick.D = "dtype(dst)"
 // pick.WG = "256"
-// inputs.partials = { dtype = "f32", index = false, doc = "(splits, elements of dst)" }
-// outputs.dst = { dtype = "D" }
+// inputs.partials = { dtype = "f32", index = false, doc = "(splits, rows, taps, channels)" }
+// outputs.dst = { dtype = "D", doc = "(rows, channels, taps)" }
 // iterate = "nd"
 // params.splits = { type = "u32" }
+// params.lane_bits = { type = "u32" }
+// params.taps = { type = "u32" }
+// params.channels = { type = "u32" }
 // params.scale = { type = "f32", arg = true }
-// grid = "cdiv(it.total, 32)"
+// uses = ["tile/split_k"]
+// grid = "cdiv(it.total << lane_bits, WG)"
 // ///
 
-// 32 elements of dst a workgroup, eight invocations for each: every eighth split, four at a time,
-// then a tree. No splits: the sum is 0.
-//% set UNROLL = 4
-var<workgroup> shared_sums: array<array<f32, 32>, 8>;
+// 2^lane_bits invocations for each element of dst share its splits, in the order of dst: what is read
+// in steps of a sector comes again from the cache, stores of single halves would not. No splits: the
+// sum is 0.
+var<workgroup> partial: array<f32, WG>;
 
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);
   if (g >= p.groups) { return; }
-  let lane = li & 31u;
-  let part = li >> 5u;
-  let i = g * 32u + lane;
-  let start = p.partials_off + min(i, p.total - 1u);
+  let across = WG >> p.lane_bits;
+  let lanes = 1u << p.lane_bits;
+  let lane = li / across;
+  let i = g * across + li - lane * across;
+  let near = min(i, p.total - 1u);
+  let row = near / (p.channels * p.taps);
+  let in_row = near - row * p.channels * p.taps;
+  let c = in_row / p.taps;
+  let start = p.partials_off + row * p.channels * p.taps + (in_row - c * p.taps) * p.channels + c;
   var sum = 0.0f;
-  for (var s = part; s < p.splits; s += ${8 * UNROLL}u) {
-//% for u in range(UNROLL)
-    let v${u} = partials_load(start + min(s + ${8 * u}u, p.splits - 1u) * p.total);
+  for (var s = lane; s < p.splits; s += 4u * lanes) {
+//% for u in range(4)
+    let v${u} = partials_load(start + min(s + ${u}u * lanes, p.splits - 1u) * p.total);
 //% endfor
-    sum += (v0 + select(0.0f, v1, s + 8u < p.splits)) + (select(0.0f, v2, s + 16u < p.splits) + select(0.0f, v3, s + 24u < p.splits));
+    sum += (v0 + select(0.0f, v1, s + lanes < p.splits)) + (select(0.0f, v2, s + 2u * lanes < p.splits) + select(0.0f, v3, s + 3u * lanes < p.splits));
   }
-  shared_sums[part][lane] = sum;
-  workgroupBarrier();
-//% for half in (4, 2, 1)
-  if (part < ${half}u) { shared_sums[part][lane] += shared_sums[part + ${half}u][lane]; }
-  workgroupBarrier();
-//% endfor
-  if ((part == 0u) & (i < p.total)) { dst_store(dst_index(i), shared_sums[0][lane] * p.scale); }
+  if (p.lane_bits > 0u) {
+    partial[li] = sum;
+    workgroupBarrier();
+    ${split_k.tree("across")}
+    sum = partial[li];
+  }
+  if ((lane == 0u) & (i < p.total)) { dst_store(dst_index(i), sum * p.scale); }
 }

@@ -1,56 +1,119 @@
 // /// kernel
-// doc = "An image as matrix units read it: padded, the channels of a pixel next to each other."
+// doc = "Images as matrix units read them: padded, the channels of a pixel next to each other."
 // part_of = "conv2d"
+// axes.XP = [1, 2]
+// axes.YP = [1, 2]
 // axes.V = [4]
 // pick.V = "4"
 // inputs.x = { dtype = "*", dtypes = ["float16"], bind = "'u32'", axes = "n g c h w" }
-// outputs.dst = { dtype = "u32", vec = "V", doc = "(groups, N, rows, columns, channels), in words of two halves" }
-// params.images = { type = "u32" }
-// params.channels = { type = "u32" }
-// params.height = { type = "u32" }
-// params.width = { type = "u32" }
-// params.y_first = { type = "u32" }
+// inputs.y = { dtype = "*", dtypes = ["float16"], bind = "'u32'", axes = "n g c h w", optional = true }
+// outputs.dst = { dtype = "u32", vec = "V", doc = "Of x, then of y, in words of two halves: chunks of channels, wherever the plan wants them." }
+// params.x_images = { type = "u32" }
+// params.x_channels = { type = "u32" }
+// params.x_height = { type = "u32" }
+// params.x_width = { type = "u32" }
+// params.x_top = { type = "u32" }
+// params.x_left = { type = "u32" }
 // params.x_first = { type = "u32" }
-// params.out_w = { type = "u32" }
-// params.plane = { type = "u32" }
-// params.units = { type = "u32" }
-// params.near = { type = "u32" }
-// params.items = { type = "u32", value = "dst.size // 4" }
-// grid = "cdiv(dst.size // 4, 256)"
+// params.x_across = { type = "u32" }
+// params.x_plane = { type = "u32" }
+// params.x_out_w = { type = "u32" }
+// params.x_units = { type = "u32" }
+// params.x_chunk = { type = "u32" }
+// params.x_to_group = { type = "u32" }
+// params.x_to_image = { type = "u32" }
+// params.x_to_pixel = { type = "u32" }
+// params.x_to_chunk = { type = "u32" }
+// params.x_near = { type = "u32" }
+// params.x_items = { type = "u32" }
+// params.x_groups = { type = "u32" }
+// params.y_images = { type = "u32" }
+// params.y_channels = { type = "u32" }
+// params.y_height = { type = "u32" }
+// params.y_width = { type = "u32" }
+// params.y_top = { type = "u32" }
+// params.y_left = { type = "u32" }
+// params.y_first = { type = "u32" }
+// params.y_across = { type = "u32" }
+// params.y_plane = { type = "u32" }
+// params.y_out_w = { type = "u32" }
+// params.y_units = { type = "u32" }
+// params.y_chunk = { type = "u32" }
+// params.y_to_group = { type = "u32" }
+// params.y_to_image = { type = "u32" }
+// params.y_to_pixel = { type = "u32" }
+// params.y_to_chunk = { type = "u32" }
+// params.y_near = { type = "u32" }
+// params.y_items = { type = "u32" }
+// params.y_start = { type = "u32" }
+// grid = "x_groups + cdiv(y_items, 256)"
 // ///
 
-// One invocation writes a unit of eight channels of one pixel: rows y_first and columns x_first of x
-// on, zero outside of x and behind its last channel. `near` units are what neighbours take, then
-// pixels, then the other units: so that both x, where neighbouring pixels or neighbouring channels lie
-// next to each other, and dst are read and written in whole sectors.
+// One or two images in one dispatch. An invocation writes a unit of eight channels of one pixel, or of
+// two whose halves are one word (XP, YP = 2): rows `top` and columns `left` of the image on, zero
+// outside of it and behind its last channel. Chunks of channels of a pixel stay together, the rest of
+// the order is given by steps. `near` units are what neighbours take, then pixels, then
+// the other units: so that both images, where neighbouring pixels or neighbouring channels lie next to
+// each other, and dst are read and written in whole sectors.
 //
-// Bounds, for unchecked compilation: channels are clamped to their count; a pixel outside of x is its
-// first one; items beyond the last end early.
-fn half_at(i: u32) -> u32 { return (x_mem[i >> 1u] >> ((i & 1u) * 16u)) & 0xffffu; }
+// Bounds, for unchecked compilation: channels are clamped to their count; a pixel outside of the image
+// is its first one; items beyond the last end early; so do pixels beyond a row of dst.
+//% macro pack(x, P, group, start)
+  let item = ${group} * 256u + li;
+  if (item >= p.${x}_items) { return; }
+  let block = item / p.${x}_near;
+  let block_row = block / p.${x}_plane;
+  let at = block - block_row * p.${x}_plane;
+  let far = p.${x}_units / p.${x}_near;
+  let member = block_row / far;
+  let unit = (block_row - member * far) * p.${x}_near + item - block * p.${x}_near;
+  let group = member / p.${x}_images;
+  let n = member - group * p.${x}_images;
+  let chunk = unit / p.${x}_chunk;
+  let row = at / p.${x}_across;
+  let column = (at - row * p.${x}_across) * ${P}u + p.${x}_first;
+  let inside = (row + p.${x}_top < p.${x}_height) & (column < p.${x}_width);
+  let image = p.${x}_off + group * p.${x}_gs + n * p.${x}_ns;
+  let first = image + select(0u, (row + p.${x}_top) * p.${x}_hs + column * p.${x}_ws, inside);
+//% for e in range(8)
+  let c${e} = unit * 8u + ${e}u;
+  let i${e} = first + min(c${e}, p.${x}_channels - 1u) * p.${x}_cs;
+//% endfor
+//% for e in range(8)
+  let w${e} = ${x}_mem[i${e} >> 1u];
+//% endfor
+//% for e in range(8)
+//% if P == 2
+  let h${e} = select(0u, w${e}, inside & (c${e} < p.${x}_channels));
+//% else
+  let h${e} = select(0u, (w${e} >> ((i${e} & 1u) * 16u)) & 0xffffu, inside & (c${e} < p.${x}_channels));
+//% endif
+//% endfor
+  let to_column = column - p.${x}_left;
+  let to_image = p.dst_off + ${start} + group * p.${x}_to_group + n * p.${x}_to_image;
+  let to = to_image + (row * p.${x}_out_w + to_column) * p.${x}_to_pixel + chunk * p.${x}_to_chunk + unit - chunk * p.${x}_chunk;
+//% if P == 2
+  if (to_column < p.${x}_out_w) { dst_store(to, ${first_halves()}); }
+  if (to_column + 1u < p.${x}_out_w) { dst_store(to + p.${x}_to_pixel, ${second_halves()}); }
+//% else
+  dst_store(to, vec4<u32>(h0 | (h1 << 16u), h2 | (h3 << 16u), h4 | (h5 << 16u), h6 | (h7 << 16u)));
+//% endif
+//% endmacro
+
+//% macro first_halves()
+vec4<u32>((h0 & 0xffffu) | (h1 << 16u), (h2 & 0xffffu) | (h3 << 16u), (h4 & 0xffffu) | (h5 << 16u), (h6 & 0xffffu) | (h7 << 16u))
+//%- endmacro
+//% macro second_halves()
+vec4<u32>((h0 >> 16u) | (h1 & 0xffff0000u), (h2 >> 16u) | (h3 & 0xffff0000u), (h4 >> 16u) | (h5 & 0xffff0000u), (h6 >> 16u) | (h7 & 0xffff0000u))
+//%- endmacro
 
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);
   if (g >= p.groups) { return; }
-  let item = g * 256u + li;
-  if (item >= p.items) { return; }
-  let block = item / p.near;
-  let block_row = block / p.plane;
-  let pixel = block - block_row * p.plane;
-  let far = p.units / p.near;
-  let member = block_row / far;
-  let unit = (block_row - member * far) * p.near + item - block * p.near;
-  let group = member / p.images;
-  let row = pixel / p.out_w;
-  let y = row + p.y_first;
-  let x = pixel - row * p.out_w + p.x_first;
-  let inside = (y < p.height) & (x < p.width);
-  let start = p.x_off + group * p.x_gs + (member - group * p.images) * p.x_ns;
-  let first = start + select(0u, y * p.x_hs + x * p.x_ws, inside);
-//% for e in range(8)
-  let c${e} = unit * 8u + ${e}u;
-  let h${e} = select(0u, half_at(first + min(c${e}, p.channels - 1u) * p.x_cs), inside & (c${e} < p.channels));
-//% endfor
-  let to = p.dst_off + (member * p.plane + pixel) * p.units + unit;
-  dst_store(to, vec4<u32>(h0 | (h1 << 16u), h2 | (h3 << 16u), h4 | (h5 << 16u), h6 | (h7 << 16u)));
+  if (g < p.x_groups) {
+    ${pack("x", XP, "g", "0u")}
+  } else {
+    ${pack("y", YP, "(g - p.x_groups)", "p.y_start")}
+  }
 }

@@ -4,7 +4,7 @@
 // configs.32x32 = { BM = 32, BN = 32, BK = 32, WM = 16, WN = 16, threads = 128 }
 // configs.64x64 = { BM = 64, BN = 64, BK = 32, WM = 32, WN = 32, threads = 128 }
 // configs.64x128 = { BM = 64, BN = 128, BK = 32, WM = 32, WN = 64, threads = 128 }
-// configs.128x128 = { BM = 128, BN = 128, BK = 32, WM = 64, WN = 64, threads = 128 }
+// configs.128x128 = { BM = 128, BN = 128, BK = 32, WM = 64, WN = 32, threads = 256 }
 // axes.MMA = "mma"
 // axes.TILE = "configs"
 // axes.AV = [4]
@@ -24,6 +24,7 @@
 // params.depth = { type = "u32" }
 // params.split_depth = { type = "u32" }
 // params.splits = { type = "u32" }
+// params.slice = { type = "u32" }
 // params.across = { type = "u32" }
 // params.down = { type = "u32" }
 // params.channels = { type = "u32" }
@@ -61,6 +62,14 @@ ${pixels.functions()}
     ${mma_loader.load(B_TILE, k, "k_end")}
     ${mma_window.taps_load(A_TILE, k, "k_end")}
 //% endmacro
+//% macro product()
+    ${mma_product.multiply(B_TILE, A_TILE)}
+    left -= ${CFG.BK}u;
+    if ((left == 0u) & (k0 + ${CFG.BK}u < k_end)) {
+      ${mma_product.fold()}
+      left = p.slice;
+    }
+//% endmacro
 
 @compute @workgroup_size(${CFG.threads})
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32${mma.arguments()}) {
@@ -74,9 +83,11 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   ${mma_window.taps_init(A_TILE, "p.a_off + group * p.a_gs", "col0", "p.cols")}
   ${mma_product.sums(B_TILE, A_TILE)}
 
-  ${mma_product.accumulate(B_TILE, A_TILE, loads)}
-
   ${mma_product.strip()}
+  ${mma_product.register_slices()}
+  var left = p.slice;
+  ${mma_product.accumulate(B_TILE, A_TILE, loads, product)}
+
   let along = lane % ${mma_product.QUADS}u;
   let m = col0 + warp_col + along * 4u;
   let tap = m / (p.channels * ${mma.UNIT}u);
@@ -84,6 +95,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let at = p.dst_off + split * p.dst_ss + group * p.dst_gs + (tap * p.own_channels + c)${" / 4u" if DV == 4 else " * p.dst_cs"};
 //% for i in range(CFG.WM // mma.M)
   ${mma_product.store_strip(i)}
+  ${mma_product.add_slices(i)}
   for (var t = lane; t < ${16 * mma_product.QUADS}u; t += 32u) {
     let down = t / ${mma_product.QUADS}u;
     let row = row0 + warp_row + ${i * mma.M}u + down;

@@ -4,7 +4,7 @@
 // configs.32x32 = { BM = 32, BN = 32, BK = 32, WM = 16, WN = 16, threads = 128 }
 // configs.64x64 = { BM = 64, BN = 64, BK = 32, WM = 32, WN = 32, threads = 128 }
 // configs.64x128 = { BM = 64, BN = 128, BK = 32, WM = 32, WN = 64, threads = 128 }
-// configs.128x128 = { BM = 128, BN = 128, BK = 32, WM = 64, WN = 64, threads = 128 }
+// configs.128x128 = { BM = 128, BN = 128, BK = 32, WM = 64, WN = 32, threads = 256 }
 // axes.MMA = "mma"
 // axes.TILE = "configs"
 // axes.D = ["f32", "f16"]
@@ -21,8 +21,8 @@
 // ]
 // fragments = "'f16'"
 // workgroup_bytes = "49152 if MMA == 'cooperative_matrix' else 24576 if CFG.BN > 64 else 16384"
-// inputs.a = { dtype = "u32", vec = "AV", axes = "g n h w c", doc = "The packed image (conv_units), in words of two halves." }
-// inputs.b = { dtype = "u32", vec = "BV", axes = "g r c", doc = "The packed weights: rows of taps and channels, in words of two halves." }
+// inputs.a = { dtype = "u32", vec = "AV", axes = "g k n h w c", doc = "The packed image (conv_units): chunks of channels, in words of two halves." }
+// inputs.b = { dtype = "u32", vec = "BV", axes = "g k r c", doc = "The packed weights: taps and chunks of channels, rows, channels, in words of two halves." }
 // inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", axes = "o", optional = true }
 // outputs.dst = { dtype = "D", vec = "DV", axes = "s n g o h w", doc = "In vectors of pixels, or of channels." }
 // params.rows = { type = "u32" }
@@ -33,9 +33,10 @@
 // params.depth = { type = "u32" }
 // params.split_depth = { type = "u32" }
 // params.splits = { type = "u32" }
+// params.slice = { type = "u32" }
 // params.across = { type = "u32" }
 // params.down = { type = "u32" }
-// params.channels = { type = "u32" }
+// params.chunks = { type = "u32" }
 // params.kernel_w = { type = "u32" }
 // params.stride_h = { type = "u32" }
 // params.stride_w = { type = "u32" }
@@ -45,7 +46,7 @@
 // params.activation = { type = "u32" }
 // params.is_partial = { type = "u32" }
 // params.scale = { type = "f32", arg = true }
-// uses = ["tile/epilogue", "tile/split_k", "tile/swizzle", "mma/${MMA}", "tile/mma_loader", "tile/mma_window", "tile/mma_product"]
+// uses = ["tile/epilogue", "tile/split_k", "tile/swizzle", "mma/${MMA}", "tile/mma_loader", "tile/mma_window", "tile/mma_product", "tile/mma_pixels"]
 // grid = "b.shape[0] * splits * across * down"
 // ///
 
@@ -80,8 +81,20 @@ fn pixel_at(m: u32) -> u32 {
 fn bias_of(channel: u32) -> f32 { return bias_value(p.bias_off + channel * p.bias_os); }
 
 //% macro loads(k)
-    ${mma_loader.load(B_TILE, k, "k_end", whole=true)}
+    if (${k} < k_end) {
+//% for u in range(B_TILE.ROWS * ACROSS // CFG.threads)
+      b_v${u} = b_mem[b_from${u} + ${k} / ${CFG.BK}u * p.b_ks];
+//% endfor
+    }
     ${mma_window.pixels_load(A_TILE, k, "k_end")}
+//% endmacro
+//% macro product()
+    ${mma_product.multiply(LEFT, RIGHT)}
+    left -= ${CFG.BK}u;
+    if ((left == 0u) & (k0 + ${CFG.BK}u < k_end)) {
+      ${mma_product.fold()}
+      left = p.slice;
+    }
 //% endmacro
 
 @compute @workgroup_size(${CFG.threads})
@@ -96,23 +109,33 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   ${mma_window.pixels_init(A_TILE, "p.a_off + group * p.a_gs", "col0")}
   ${mma_product.sums(LEFT, RIGHT)}
 
-  ${mma_product.accumulate(LEFT, RIGHT, loads)}
-
   ${mma_product.strip()}
+  ${mma_product.register_slices()}
+  var left = p.slice;
+  ${mma_product.accumulate(LEFT, RIGHT, loads, product)}
+
   let factor = select(p.scale, 1.0f, p.is_partial == 1u);
   let channel0 = group * p.rows;
   let dst_start = p.dst_off + split * p.dst_ss + group * p.dst_gs;
+//% if WIDE and DV == 1
+  ${mma_pixels.columns()}
+//% for n in range(mma_pixels.BLOCKS)
+  let is_pixel${n} = m${n} < p.pixels;
+  let at${n} = dst_start + pixel_at(m${n});
+//% endfor
+//% else
   let along = lane % ${mma_product.QUADS}u;
   let m = ${"col0" if WIDE else "row0"} + warp_col + along * 4u;
+//% endif
 //% if WIDE and DV == 4
   let at = dst_start + pixel_at(m);
-//% elif WIDE
-//% for e in range(4)
-  let at${e} = dst_start + pixel_at(m + ${e}u);
-//% endfor
 //% endif
 //% for i in range(CFG.WM // mma.M)
   ${mma_product.store_strip(i)}
+  ${mma_product.add_slices(i)}
+//% if WIDE and DV == 1
+  ${mma_pixels.store(i)}
+//% else
   for (var t = lane; t < ${16 * mma_product.QUADS}u; t += 32u) {
     let down = t / ${mma_product.QUADS}u;
     let n = ${"row0" if WIDE else "col0"} + warp_row + ${i * mma.M}u + down;
@@ -129,14 +152,11 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
       if (p.activation != 0u) { v = activate(v, p.activation); }
 //% if not WIDE
       dst_store(dst_start + pixel_at(n) + m / 4u, v);
-//% elif DV == 4
-      dst_store(at + n * p.dst_os, v);
 //% else
-//% for e in range(4)
-      if (m + ${e}u < p.pixels) { dst_store(at${e} + n * p.dst_os, v[${e}]); }
-//% endfor
+      dst_store(at + n * p.dst_os, v);
 //% endif
     }
   }
+//% endif
 //% endfor
 }

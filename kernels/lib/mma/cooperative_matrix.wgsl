@@ -32,6 +32,9 @@ wg.x + (wg.y << 15u)
 //% macro result_unit(i)
 sums[${i}]
 //%- endmacro
+//% macro result_element(i, c)
+sums[${i}][${c}]
+//%- endmacro
 //% macro store_result_unit(i, v)
     sums[${i}] = ${v};
 //% endmacro

@@ -153,6 +153,9 @@ group_id(wg)
 //% macro result_unit(i)
 bitcast<vec4<${SUM}>>(tile[${i}])
 //%- endmacro
+//% macro result_element(i, c)
+bitcast<${SUM}>(tile[${i}][${c}])
+//%- endmacro
 //% macro store_result_unit(i, v)
     tile[${i}] = bitcast<vec4<u32>>(${v});
 //% endmacro

@@ -3,7 +3,8 @@
 // operand, which has the rows, and of the right one, which has the columns.
 //
 // Results leave through workgroup memory in strips, 16 rows of each subgroup at a time: a fragment has
-// neither elements nor arithmetic.
+// neither elements nor arithmetic. So do sums of a slice of K, which lanes add up in plain f32 where
+// CFG.SLICED: a unit's own sums lose more the longer they are.
 // Units from one row of a strip to the next, an odd number for the banks; vectors of four columns.
 //% set STRIP, QUADS = CFG.WN // 4 + 1, CFG.WN // 4
 //% set SUBGROUPS = CFG.threads // 32
@@ -108,4 +109,37 @@ ${mma.memory(units, SUBGROUPS * 16 * STRIP, CFG.threads)}
 //% endfor
 //% endfor
   }
+//% endmacro
+
+// The same in registers, where tiles are so small that there is room: after each p.slice k `fold` adds
+// the sums to t<i>_<n>, vectors n of strip i, and clears them.
+//% macro register_slices()
+  let own = strip + lane / ${QUADS}u * ${STRIP}u + lane % ${QUADS}u;
+//% for i in range(CFG.WM // mma.M)
+//% for n in range(EACH)
+  var t${i}_${n} = vec4<f32>();
+//% endfor
+//% endfor
+//% endmacro
+
+//% macro fold()
+//% for i in range(CFG.WM // mma.M)
+  ${store_strip(i)}
+//% for n in range(EACH)
+  t${i}_${n} += ${mma.result_unit("own + %du" % (n * APART))};
+//% endfor
+//% endfor
+//% for i in range(CFG.WM // mma.M)
+//% for j in range(CFG.WN // mma.N)
+  ${mma.clear("c%d_%d" % (i, j))}
+//% endfor
+//% endfor
+//% endmacro
+
+// Adds them to the last slice in strip i, where lanes then read what they like.
+//% macro add_slices(i)
+//% for n in range(EACH)
+  ${mma.store_result_unit("own + %du" % (n * APART), mma.result_unit("own + %du" % (n * APART)) ~ " + t%d_%d" % (i, n))}
+//% endfor
+  workgroupBarrier();
 //% endmacro

@@ -2,7 +2,8 @@
 // channels of a pixel in units. Padding is part of the image, so nothing is looked at but the end of k.
 // `t` describes the tiles as in mma_loader.
 //
-// p.channels: units of a pixel; p.tap_h, p.tap_w: units from one tap to the next.
+// p.tap_h, p.tap_w: units from one tap to the next; p.channels: units of a pixel; p.chunks: chunks of
+// BK channels, p.a_ks units apart.
 
 //% macro functions()
 // The first unit of a pixel's window.
@@ -23,9 +24,9 @@ fn window(image: u32, y: u32, x: u32) -> u32 {
   let a_y${u} = (a_p${u} - a_n${u} * p.plane) / p.out_w;
   let a_from${u} = a_start + window(a_n${u}, a_y${u}, a_p${u} - a_n${u} * p.plane - a_y${u} * p.out_w) + a_c;
 //% endfor
-  // The chunk as unit of channels, tap column and tap row.
-  let k_tap = k_first / (p.channels * ${mma.UNIT}u);
-  var tap_c = k_first / ${mma.UNIT}u - k_tap * p.channels;
+  // The chunk of channels, tap column and tap row.
+  let k_tap = k_first / ${CFG.BK}u / p.chunks;
+  var tap_c = k_first / ${CFG.BK}u - k_tap * p.chunks;
   var tap_i = k_tap / p.kernel_w;
   var tap_j = k_tap - tap_i * p.kernel_w;
 //% endmacro
@@ -34,12 +35,12 @@ fn window(image: u32, y: u32, x: u32) -> u32 {
 //% macro pixels_load(t, k, end)
 //% set rows = CFG.threads // t.ACROSS
     if (${k} < ${end}) {
-      let tap = tap_i * p.tap_h + tap_j * p.tap_w + tap_c;
+      let tap = tap_i * p.tap_h + tap_j * p.tap_w + tap_c * p.a_ks;
 //% for u in range(t.ROWS // rows)
       a_v${u} = a_mem[a_from${u} + tap];
 //% endfor
-      tap_c += ${CFG.BK // mma.UNIT}u;
-      if (tap_c == p.channels) {
+      tap_c += 1u;
+      if (tap_c == p.chunks) {
         tap_c = 0u;
         tap_j += 1u;
         if (tap_j == p.kernel_w) {

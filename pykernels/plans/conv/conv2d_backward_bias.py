@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pykernels._generated.bodies import conv2d_backward_bias as body
-from pykernels._generated.bodies import conv_splitk_reduce
 from pykernels.errors import ShapeError
 from pykernels.layout import View
 from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.cost import split_k
 
 from .geometry import LayoutName, channels_first
+from .reduce import reduce_step
 
 __all__ = ["plan"]
 
@@ -28,7 +28,7 @@ def plan(
     if channels == 0:
         return []
     if dy.size == 0:
-        return [conv_splitk_reduce.step(caps, scratch.empty((1,), "float32"), dst, splits=0)]
+        return [reduce_step(caps, scratch.empty((1,), "float32"), dst, 0)]
     dy, vec = _pixels(dy)
     item = dy.dtype.itemsize
     # Neighbouring invocations take what lies next to each other.
@@ -41,7 +41,7 @@ def plan(
     out, after = dst, []
     if splits > 1 or dst.dtype.itemsize < item:
         out = scratch.empty((splits, channels), "float32")
-        after = [conv_splitk_reduce.step(caps, out, dst, splits=splits)]
+        after = [reduce_step(caps, out, dst, splits)]
     main = body.step(
         caps, dy, out.as_rank(2), V=vec, channels=channels, lane_bits=bits, across=across,
         split_depth=each, is_partial=int(bool(after)),

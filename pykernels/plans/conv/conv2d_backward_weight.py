@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pykernels._generated.bodies import conv2d_backward_weight as tile_body
-from pykernels._generated.bodies import conv_splitk_reduce, conv_weight_direct, conv_weight_mma
+from pykernels._generated.bodies import conv_weight_direct, conv_weight_mma
 from pykernels.errors import ShapeError
 from pykernels.layout import View
 from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.copy import cpy
 from pykernels.plans.cost import split_k
 from pykernels.plans.groups import by_group
-from pykernels.plans.mma import UNIT
+from pykernels.plans.mma import UNIT, longest_sum
 
 from . import matrix
 from .geometry import (
@@ -26,6 +26,7 @@ from .geometry import (
     geometry,
     reorder,
 )
+from .reduce import reduce_step
 from .select_mma import TILES_WEIGHT, MmaShape
 from .select_weight import BK, CHUNK, DIRECT, TILES, WeightGradChoice, WeightGradShape, choose
 
@@ -109,8 +110,11 @@ def _one_dtype(caps: Caps, scratch: Scratch, call: Call) -> tuple[Call, list[Ste
 
 
 def _sum(caps: Caps, partials: View, call: Call, splits: int) -> Step:
-    """The sum of the splits; the channels of a tap lie together in them."""
-    return conv_splitk_reduce.step(caps, partials, _channels_last(call.dst), splits=splits)
+    """The sum of the splits, in the order of dst; the channels of a tap lie together in them."""
+    dst, taps, channels = call.dst, call.shape.taps, call.shape.channels
+    if abs(dst.strides[2]) < abs(dst.strides[4]):
+        dst, taps, channels = _channels_last(dst), 1, 1
+    return reduce_step(caps, partials, dst, splits, taps, channels)
 
 
 def _channels_last(dst: View) -> View:
@@ -192,7 +196,7 @@ def _mma_shape(caps: Caps, call: Call) -> MmaShape | None:
     channels, rows = (cdiv(n, UNIT) * UNIT for n in (s.channels, s.rows))
     image = 2 * s.groups * call.x.shape[0] * size[0] * size[1] * channels
     grads = 2 * s.groups * s.pixels * rows
-    if max(image, grads) > caps.max_binding:
+    if image + grads > caps.max_binding:
         return None
     cols = s.taps * channels
     return MmaShape(s.groups, s.rows, cols, s.pixels, s.pixels, image + grads, call.dst.size)
@@ -203,23 +207,27 @@ def _matrix(caps: Caps, scratch: Scratch, call: Call, choice: WeightGradChoice) 
     assert caps.matrix is not None
     s, own = call.shape, TILES_WEIGHT[choice.body]
     first = (-call.g.padding[0], -call.g.padding[2])
-    x = matrix.units(caps, scratch, call.x, first, _span(call), UNIT)
     size = (call.dy.shape[3], call.dy.shape[4])
-    dy = matrix.units(caps, scratch, call.dy, (0, 0), size, UNIT, rows=True)
+    (x, dy), before = matrix.units(
+        caps, scratch, matrix.Image(call.x, first, _span(call), UNIT),
+        matrix.Image(call.dy, (0, 0), size, UNIT, even=True),
+    )  # fmt: skip
     splits, each = split_k(s.pixels, choice.splits, own.BK)
     partials = _target(scratch, call, splits)
-    channels = x.view.shape[4] * 2 // UNIT
+    channels = x.shape[5] * 2 // UNIT
+    x = x.with_layout((x.shape[0], *x.shape[2:]), (x.strides[0], *x.strides[2:]))  # one chunk
     cols = s.taps * channels * UNIT
     step = conv_weight_mma.step(
-        caps, x.view, matrix.pixel_rows(dy.view),
+        caps, x, matrix.pixel_rows(dy),
         partials.with_layout(
             (splits, s.groups, s.rows, s.cols), (*partials.strides[:3], partials.strides[5])
         ),
         MMA=caps.matrix.dialect, TILE=choice.body.split("/")[1],
         DV=4 if s.channels % 4 == 0 else 1, cols=cols, own_channels=s.channels,
-        splits=splits, across=cdiv(cols, own.BN), down=cdiv(s.rows, own.BM), channels=channels,
+        splits=splits, slice=longest_sum(s.pixels, own.BK), across=cdiv(cols, own.BN),
+        down=cdiv(s.rows, own.BM), channels=channels,
         **_pixels(call, each, own.BK),
-        tap_h=call.g.dilation[0] * x.view.strides[2] // 16,
-        tap_w=call.g.dilation[1] * x.view.strides[3] // 16,
+        tap_h=call.g.dilation[0] * x.strides[2] // 16,
+        tap_w=call.g.dilation[1] * x.strides[3] // 16,
     )  # fmt: skip
-    return [*x.before, *dy.before, step, _sum(caps, partials, call, splits)]
+    return [*before, step, _sum(caps, partials, call, splits)]

@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import NamedTuple
 
 from pykernels._generated.bodies import conv_units, implicit_gemm_mma
 from pykernels.dtypes import DTYPES
-from pykernels.layout import View, merge_axes
+from pykernels.layout import View, contiguous_strides, merge_axes
 from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.cost import split_k
-from pykernels.plans.mma import UNIT
+from pykernels.plans.mma import UNIT, longest_sum
 
 from .call import Windows
 from .geometry import reorder
 from .select_mma import MmaShape
 from .window_steps import target, u32
 
-__all__ = ["Units", "implicit_gemm", "is_halves", "mma_shape", "pixel_rows", "span", "units"]
+__all__ = ["Image", "implicit_gemm", "is_halves", "mma_shape", "pixel_rows", "span", "units"]
 
 WORDS = UNIT // 2  # of a unit
 BK = implicit_gemm_mma.CONFIGS["32x32"].BK  # as of the others
 
 
-class Units(NamedTuple):
-    """Words of two halves, and the steps that make them."""
+class Image(NamedTuple):
+    """An image (N, groups, C, H, W) of halves as matrix units shall read it: from row and column
+    `first` on, `size` of them, zero beyond its own, with zeros up to a multiple of channels."""
 
-    view: View  # (groups, N, rows, columns, channels in whole units)
-    before: list[Step]
+    v: View
+    first: tuple[int, int]
+    size: tuple[int, int]
+    multiple: int
+    even: bool = False  # must pixels lie evenly?
+    chunk: int = 0  # channels that stay together, if not all of a pixel
+    taps: bool = False  # chunks by pixels, not by images
 
 
 def is_halves(*views: View) -> bool:
@@ -42,32 +49,88 @@ def span(
     return rows, cols
 
 
-def units(
-    caps: Caps, scratch: Scratch, v: View, first: tuple[int, int], size: tuple[int, int],
-    multiple: int, *, rows: bool = False,
-) -> Units:  # fmt: skip
-    """Images (N, groups, C, H, W) of halves from row and column `first` on, zero beyond them, with
-    zeros up to a multiple of channels; as they are where they lie so. `rows`: pixels must lie
-    evenly."""
-    n, groups, channels, height, width = v.shape
-    if lies_so(v, first, size, multiple):
-        start = v.offset + first[0] * v.strides[3] + first[1] * v.strides[4]
-        own = reorder(replace(v, offset=start), (1, 0, 3, 4, 2))
-        shape = (groups, n, *size, channels // 2)
-        even = len(merge_axes(shape[1:4], [own.strides[1:4]])[0]) == 1
-        if even or not rows:
-            own = replace(own, dtype=DTYPES["uint32"])
-            return Units(own.with_layout(shape, (*own.strides[:4], 4)), [])
-    count = cdiv(channels, multiple) * multiple // UNIT
-    packed = scratch.empty((groups, n, *size, count * WORDS), "uint32")
-    last = abs(v.strides[2]) < abs(v.strides[4]) or size[0] * size[1] == 1
-    near = count if last else 2 if count % 2 == 0 else 1
+def units(caps: Caps, scratch: Scratch, *images: Image) -> tuple[list[View], list[Step]]:
+    """Each image as (groups, chunks, N, rows, columns, channels) in words of two halves, as it is
+    where it lies so; and the step that packs the others, two at the most."""
+    own = [_as_it_is(image) for image in images]
+    packed = [image for image, v in zip(images, own, strict=True) if v is None]
+    if not packed:
+        return [v for v in own if v is not None], []
+    sizes = [math.prod(_shape(image)) for image in packed]
+    both = scratch.empty((sum(sizes),), "uint32")
+    starts = [0, sizes[0]]
+    params: dict[str, int] = {}
+    for name, image, start in zip("xy", packed, starts, strict=False):
+        params |= {f"{name}_{key}": n for key, n in _packing(image).items()}
+    if len(packed) == 1:
+        params |= {f"y_{key[2:]}": 0 for key in params}
+    groups = cdiv(params["x_items"], 256)
     step = conv_units.step(
-        caps, v, packed, images=n, channels=channels, height=height, width=width,
-        y_first=u32(first[0]), x_first=u32(first[1]), out_w=size[1], plane=size[0] * size[1],
-        units=count, near=near,
+        caps, packed[0].v, packed[1].v if len(packed) > 1 else None, both,
+        XP=_pairs(packed[0]), YP=_pairs(packed[-1]), **params, x_groups=groups,
+        y_start=starts[1] // WORDS,
     )  # fmt: skip
-    return Units(packed, [step])
+    made = []
+    for image, start in zip(packed, starts, strict=False):
+        at = replace(both, offset=both.offset + 4 * start)
+        made.append(at.with_layout(_shape(image), _strides(image)))
+    return [made.pop(0) if v is None else v for v in own], [step]
+
+
+def _shape(image: Image) -> tuple[int, ...]:
+    n, groups, channels, _, _ = image.v.shape
+    count = cdiv(channels, image.multiple) * image.multiple
+    chunk = image.chunk or count
+    return (groups, count // chunk, n, *image.size, chunk // 2)
+
+
+def _strides(image: Image) -> tuple[int, ...]:
+    """Of what is packed: chunks by images or by pixels."""
+    groups, chunks, n, rows, cols, words = _shape(image)
+    if not image.taps:
+        return contiguous_strides((groups, chunks, n, rows, cols, words), 4)
+    order = contiguous_strides((groups, rows, cols, chunks, n, words), 4)
+    return tuple(order[a] for a in (0, 3, 4, 1, 2, 5))
+
+
+def _as_it_is(image: Image) -> View | None:
+    v, first, size = image.v, image.first, image.size
+    if not lies_so(v, first, size, image.multiple):
+        return None
+    start = v.offset + first[0] * v.strides[3] + first[1] * v.strides[4]
+    own = reorder(replace(v, offset=start), (1, 0, 3, 4, 2))
+    shape = _shape(image)
+    if image.taps or (image.even and len(merge_axes(shape[2:5], [own.strides[1:4]])[0]) != 1):
+        return None
+    own = replace(own, dtype=DTYPES["uint32"])
+    return own.with_layout(shape, (own.strides[0], 4 * shape[5], *own.strides[1:4], 4))
+
+
+def _pairs(image: Image) -> int:
+    """2 where two pixels of a row are one word, whatever the row and the channel."""
+    v = image.v
+    return 2 if v.shape[4] % 2 == 0 and v.vectorizable(2, 4) else 1
+
+
+def _packing(image: Image) -> dict[str, int]:
+    """What conv_units is told of an image."""
+    v, (top, left), size = image.v, image.first, image.size
+    n, _, channels, height, width = v.shape
+    _, chunks, _, _, _, words = _shape(image)
+    group, each, member, row, pixel, _ = (step // 16 for step in _strides(image))
+    count = chunks * words // WORDS
+    pairs = _pairs(image)
+    last = abs(v.strides[2]) < abs(v.strides[4]) or size[0] * size[1] == 1
+    first = left // pairs * pairs
+    across = (left + size[1] - 1) // pairs - left // pairs + 1
+    return {
+        "images": n, "channels": channels, "height": height, "width": width,
+        "top": u32(top), "left": u32(left), "first": u32(first), "across": across,
+        "plane": size[0] * across, "out_w": size[1], "units": count, "chunk": words // WORDS,
+        "to_group": group, "to_image": member, "to_pixel": pixel, "to_chunk": each,
+        "near": count if last else 2 if count % 2 == 0 else 1,
+        "items": v.shape[0] * v.shape[1] * size[0] * across * count,
+    }  # fmt: skip
 
 
 def lies_so(v: View, first: tuple[int, int], size: tuple[int, int], multiple: int) -> bool:
@@ -81,21 +144,37 @@ def lies_so(v: View, first: tuple[int, int], size: tuple[int, int], multiple: in
 
 def pixel_rows(v: View) -> View:
     """Units whose pixels lie evenly as (groups, pixels of all images, channels)."""
-    size, (step,) = merge_axes(v.shape[1:4], [v.strides[1:4]])
-    return v.with_layout((v.shape[0], size[0], v.shape[4]), (v.strides[0], step[0], 4))
+    size, (step,) = merge_axes(v.shape[2:5], [v.strides[2:5]])
+    return v.with_layout((v.shape[0], size[0], v.shape[5]), (v.strides[0], step[0], 4))
+
+
+def thinned(c: Windows) -> Windows:
+    """Windows of one tap without the pixels that their stride passes over: those are not packed."""
+    out = c.dst.shape[3:]
+    last = [c.origin[a] + (out[a] - 1) * c.stride[a] for a in (0, 1)]
+    inside = all(c.origin[a] >= 0 and last[a] < c.x.shape[3 + a] for a in (0, 1))
+    if c.w.shape[3:] != (1, 1) or c.stride == (1, 1) or not inside:
+        return c
+    x, (rows, cols) = c.x, c.x.strides[3:]
+    x = replace(
+        x, shape=(*x.shape[:3], *out), offset=x.offset + c.origin[0] * rows + c.origin[1] * cols,
+        strides=(*x.strides[:3], rows * c.stride[0], cols * c.stride[1]),
+    )  # fmt: skip
+    return replace(c, x=x, origin=(0, 0), stride=(1, 1))
 
 
 def mma_shape(caps: Caps, c: Windows) -> MmaShape | None:
     """The product of a call; None where matrix units cannot take it."""
     if caps.matrix is None or not is_halves(c.x, c.w):
         return None
+    c = thinned(c)
     n, groups, channels, _, _ = c.x.shape
     taps = c.w.shape[3] * c.w.shape[4]
     padded = cdiv(channels, BK) * BK
     size = _span(c)
     image = 0 if lies_so(c.x, c.origin, size, BK) else 2 * groups * n * size[0] * size[1] * padded
     weights = 2 * groups * c.rows * taps * padded
-    if max(image, weights) > caps.max_binding:
+    if image + weights > caps.max_binding:
         return None
     last = c.dst.vectorizable(4, 2)
     rows, cols = (c.pixels, c.rows) if last else (c.rows, c.pixels)
@@ -109,31 +188,36 @@ def _span(c: Windows) -> tuple[int, int]:
 def implicit_gemm(caps: Caps, scratch: Scratch, c: Windows, tile: str, splits: int) -> list[Step]:
     """implicit_gemm_mma: `tile` is its configuration."""
     assert caps.matrix is not None
-    own = implicit_gemm_mma.CONFIGS[tile]
-    image = units(caps, scratch, c.x, c.origin, _span(c), BK)
+    c, own = thinned(c), implicit_gemm_mma.CONFIGS[tile]
     kernel = (c.w.shape[3], c.w.shape[4])
-    weights = units(caps, scratch, reorder(c.w, (1, 0, 2, 3, 4)), (0, 0), kernel, BK)
-    k = weights.view
-    depth = kernel[0] * kernel[1] * k.shape[4] * 2
-    rows_of_k = k.with_layout((k.shape[0], c.rows, depth // 2), (*k.strides[:2], 4))
+    # Output channels as images of taps.
+    (image, w), before = units(
+        caps, scratch, Image(c.x, c.origin, _span(c), BK, chunk=BK),
+        Image(reorder(c.w, (1, 0, 2, 3, 4)), (0, 0), kernel, BK, chunk=BK, taps=True),
+    )  # fmt: skip
+    groups, chunks = w.shape[:2]
+    depth = kernel[0] * kernel[1] * chunks * BK
+    k = w.with_layout(
+        (groups, depth // BK, c.rows, BK // 2), (w.strides[0], w.strides[1], w.strides[2], 4)
+    )
     splits, each = split_k(depth, splits, BK)
     t = target(caps, scratch, c, splits)
     out, vec = _flat(t.out)
     last = not vec and t.out.vectorizable(4, 3)
     pixels, rows = (own.BM, own.BN) if last else (own.BN, own.BM)
-    _, _, row, col, _ = image.view.strides
+    _, _, _, row, col, _ = image.strides
     step = implicit_gemm_mma.step(
-        caps, image.view, rows_of_k, None if t.is_partial else c.bias, t.out if last else out,
+        caps, image, k, None if t.is_partial else c.bias, t.out if last else out,
         MMA=caps.matrix.dialect, TILE=tile, COLUMNS="channels" if last else "pixels",
         DV=4 if vec or last else 1, rows=c.rows, pixels=c.pixels,
         plane=c.dst.shape[3] * c.dst.shape[4], out_w=c.dst.shape[4],
         dst_w=c.dst.shape[4] if last else out.shape[5], depth=depth, split_depth=each,
-        splits=splits, across=cdiv(c.pixels, pixels), down=cdiv(c.rows, rows),
-        channels=k.shape[4] // WORDS, kernel_w=kernel[1], stride_h=c.stride[0],
+        splits=splits, slice=longest_sum(c.depth, BK), across=cdiv(c.pixels, pixels),
+        down=cdiv(c.rows, rows), chunks=chunks, kernel_w=kernel[1], stride_h=c.stride[0],
         stride_w=c.stride[1], tap_h=c.tap[0] * row // 16, tap_w=c.tap[1] * col // 16,
         activation=0 if t.is_partial else c.activation, is_partial=int(t.is_partial),
     )  # fmt: skip
-    return [*image.before, *weights.before, step, *t.after]
+    return [*before, step, *t.after]
 
 
 def _flat(v: View) -> tuple[View, bool]:

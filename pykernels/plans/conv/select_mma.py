@@ -6,18 +6,15 @@ from typing import NamedTuple
 
 from pykernels._generated.bodies import conv_weight_mma, implicit_gemm_mma
 from pykernels.plan import Caps, cdiv
-from pykernels.plans.cost import copy_seconds
-from pykernels.plans.matmul.select_mma import may
-from pykernels.plans.mma import Tile, longest_sum, seconds, splits_of
+from pykernels.plans.cost import copy_seconds, splitk_seconds
+from pykernels.plans.mma import HALVES, UNIT, Tile, has_units, seconds, splits_of
 
 __all__ = ["TILES", "TILES_WEIGHT", "MmaCost", "MmaShape", "costs"]
 
 # BM output channels x BN pixels, or where channels lie next to each other in dst BM pixels x BN
-# output channels; of gradients by weights BM output channels x BN taps and channels. The tiles are
-# those of gemm_mma.
+# output channels; of gradients by weights BM output channels x BN taps and channels.
 TILES = {f"implicit_gemm_mma/{name}": tile for name, tile in implicit_gemm_mma.CONFIGS.items()}
 TILES_WEIGHT = {f"conv_weight_mma/{name}": tile for name, tile in conv_weight_mma.CONFIGS.items()}
-BK = implicit_gemm_mma.CONFIGS["32x32"].BK  # as of the others
 
 
 class MmaShape(NamedTuple):
@@ -45,17 +42,25 @@ def costs(caps: Caps, s: MmaShape, by_weight: bool) -> list[MmaCost]:
     t = caps.tuning
     bodies = TILES_WEIGHT if by_weight else TILES
     tables = t.conv.conv_weight_mma if by_weight else t.conv.implicit_gemm_mma
-    packing = copy_seconds(s.packed, 2 * t.conv.dispatch, t.device.copy)
-    fewest = cdiv(s.packed_depth, longest_sum(s.depth, BK))
+    packing = copy_seconds(s.packed, t.conv.dispatch, t.device.copy)
     nbytes = 4 * s.sums
     found = []
     for body, own in bodies.items():
         tile = body.split("/")[1]
-        if may(caps, tile):
+        if _fits(caps, own):
             tiles = s.groups * cdiv(s.rows, own.BM) * cdiv(s.cols, own.BN)
-            for n in splits_of(tables[tile], s.packed_depth, fewest):
+            for n in splits_of(tables[tile], s.packed_depth, 1):
                 if n == 1 or n * nbytes <= caps.max_binding:
                     size = Tile(tile, own.BM, own.BN)
                     work = seconds(t, tables[tile], size, tiles, s.packed_depth, n, nbytes)
+                    if by_weight and n == 1:  # partial sums are added up even then
+                        work += splitk_seconds(nbytes, 1, t.matmul.mma_sum, t.device.copy)
                     found.append(MmaCost(packing + work, n, body))
     return found
+
+
+def _fits(caps: Caps, own: implicit_gemm_mma.Config | conv_weight_mma.Config) -> bool:
+    """Does the device multiply by this tile?"""
+    operands = max((own.BM + own.BN) * (own.BK // UNIT + 1), own.BK * (own.BM + own.BN) // UNIT)
+    results = own.threads // 32 * 16 * (own.WN // 4 + 1)
+    return has_units(caps, HALVES, own.threads, max(operands, results))

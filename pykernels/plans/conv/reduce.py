@@ -1,0 +1,27 @@
+"""The sum over splits of the gradients by weights and by bias."""
+
+from __future__ import annotations
+
+from pykernels._generated.bodies import conv_splitk_reduce
+from pykernels.layout import View
+from pykernels.plan import Caps, Step
+
+__all__ = ["reduce_step"]
+
+LANES = 2048  # invocations that keep one multiprocessor busy
+SPLITS = 4  # that one of them loads at a time
+
+
+def reduce_step(
+    caps: Caps, partials: View, dst: View, splits: int, taps: int = 1, channels: int = 1
+) -> Step:
+    """conv_splitk_reduce: partials are (splits, rows, taps, channels), dst (rows, channels, taps).
+
+    Invocations share the splits of an element where the elements are few.
+    """
+    bits = 0
+    while bits < 3 and splits >> bits > SPLITS and dst.size << bits < LANES * caps.tuning.device.units:
+        bits += 1
+    return conv_splitk_reduce.step(
+        caps, partials, dst, splits=splits, lane_bits=bits, taps=taps, channels=channels
+    )
