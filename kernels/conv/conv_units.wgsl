@@ -7,7 +7,7 @@
 // pick.V = "4"
 // inputs.x = { dtype = "*", dtypes = ["float16"], bind = "'u32'", axes = "n g c h w" }
 // inputs.y = { dtype = "*", dtypes = ["float16"], bind = "'u32'", axes = "n g c h w", optional = true }
-// outputs.dst = { dtype = "u32", vec = "V", doc = "Of x, then of y, in words of two halves: chunks of channels, wherever the plan wants them." }
+// outputs.dst = { dtype = "u32", vec = "V", doc = "Of x, then of y: (groups, N, rows, columns, channels), in words of two halves" }
 // params.x_images = { type = "u32" }
 // params.x_channels = { type = "u32" }
 // params.x_height = { type = "u32" }
@@ -18,12 +18,8 @@
 // params.x_across = { type = "u32" }
 // params.x_plane = { type = "u32" }
 // params.x_out_w = { type = "u32" }
+// params.x_out_plane = { type = "u32" }
 // params.x_units = { type = "u32" }
-// params.x_chunk = { type = "u32" }
-// params.x_to_group = { type = "u32" }
-// params.x_to_image = { type = "u32" }
-// params.x_to_pixel = { type = "u32" }
-// params.x_to_chunk = { type = "u32" }
 // params.x_near = { type = "u32" }
 // params.x_items = { type = "u32" }
 // params.x_groups = { type = "u32" }
@@ -37,12 +33,8 @@
 // params.y_across = { type = "u32" }
 // params.y_plane = { type = "u32" }
 // params.y_out_w = { type = "u32" }
+// params.y_out_plane = { type = "u32" }
 // params.y_units = { type = "u32" }
-// params.y_chunk = { type = "u32" }
-// params.y_to_group = { type = "u32" }
-// params.y_to_image = { type = "u32" }
-// params.y_to_pixel = { type = "u32" }
-// params.y_to_chunk = { type = "u32" }
 // params.y_near = { type = "u32" }
 // params.y_items = { type = "u32" }
 // params.y_start = { type = "u32" }
@@ -51,8 +43,7 @@
 
 // One or two images in one dispatch. An invocation writes a unit of eight channels of one pixel, or of
 // two whose halves are one word (XP, YP = 2): rows `top` and columns `left` of the image on, zero
-// outside of it and behind its last channel. Chunks of channels of a pixel stay together, the rest of
-// the order is given by steps. `near` units are what neighbours take, then pixels, then
+// outside of it and behind its last channel. `near` units are what neighbours take, then pixels, then
 // the other units: so that both images, where neighbouring pixels or neighbouring channels lie next to
 // each other, and dst are read and written in whole sectors.
 //
@@ -68,12 +59,10 @@
   let member = block_row / far;
   let unit = (block_row - member * far) * p.${x}_near + item - block * p.${x}_near;
   let group = member / p.${x}_images;
-  let n = member - group * p.${x}_images;
-  let chunk = unit / p.${x}_chunk;
   let row = at / p.${x}_across;
   let column = (at - row * p.${x}_across) * ${P}u + p.${x}_first;
   let inside = (row + p.${x}_top < p.${x}_height) & (column < p.${x}_width);
-  let image = p.${x}_off + group * p.${x}_gs + n * p.${x}_ns;
+  let image = p.${x}_off + group * p.${x}_gs + (member - group * p.${x}_images) * p.${x}_ns;
   let first = image + select(0u, (row + p.${x}_top) * p.${x}_hs + column * p.${x}_ws, inside);
 //% for e in range(8)
   let c${e} = unit * 8u + ${e}u;
@@ -90,11 +79,10 @@
 //% endif
 //% endfor
   let to_column = column - p.${x}_left;
-  let to_image = p.dst_off + ${start} + group * p.${x}_to_group + n * p.${x}_to_image;
-  let to = to_image + (row * p.${x}_out_w + to_column) * p.${x}_to_pixel + chunk * p.${x}_to_chunk + unit - chunk * p.${x}_chunk;
+  let to = p.dst_off + ${start} + (member * p.${x}_out_plane + row * p.${x}_out_w + to_column) * p.${x}_units + unit;
 //% if P == 2
   if (to_column < p.${x}_out_w) { dst_store(to, ${first_halves()}); }
-  if (to_column + 1u < p.${x}_out_w) { dst_store(to + p.${x}_to_pixel, ${second_halves()}); }
+  if (to_column + 1u < p.${x}_out_w) { dst_store(to + p.${x}_units, ${second_halves()}); }
 //% else
   dst_store(to, vec4<u32>(h0 | (h1 << 16u), h2 | (h3 << 16u), h4 | (h5 << 16u), h6 | (h7 << 16u)));
 //% endif

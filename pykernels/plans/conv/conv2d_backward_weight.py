@@ -199,7 +199,7 @@ def _mma_shape(caps: Caps, call: Call) -> MmaShape | None:
     if image + grads > caps.max_binding:
         return None
     cols = s.taps * channels
-    return MmaShape(s.groups, s.rows, cols, s.pixels, s.pixels, image + grads, call.dst.size)
+    return MmaShape(s.groups, s.rows, cols, s.pixels, image + grads, call.dst.size)
 
 
 def _matrix(caps: Caps, scratch: Scratch, call: Call, choice: WeightGradChoice) -> list[Step]:

@@ -33,8 +33,7 @@ class Image(NamedTuple):
     size: tuple[int, int]
     multiple: int
     even: bool = False  # must pixels lie evenly?
-    chunk: int = 0  # channels that stay together, if not all of a pixel
-    taps: bool = False  # chunks by pixels, not by images
+    chunk: int = 0  # channels of a chunk, if not all of a pixel
 
 
 def is_halves(*views: View) -> bool:
@@ -85,12 +84,10 @@ def _shape(image: Image) -> tuple[int, ...]:
 
 
 def _strides(image: Image) -> tuple[int, ...]:
-    """Of what is packed: chunks by images or by pixels."""
-    groups, chunks, n, rows, cols, words = _shape(image)
-    if not image.taps:
-        return contiguous_strides((groups, chunks, n, rows, cols, words), 4)
-    order = contiguous_strides((groups, rows, cols, chunks, n, words), 4)
-    return tuple(order[a] for a in (0, 3, 4, 1, 2, 5))
+    """Of what is packed: all channels of a pixel lie together."""
+    groups, chunks, *pixels, words = _shape(image)
+    group, *each, chunk, word = contiguous_strides((groups, *pixels, chunks, words), 4)
+    return (group, chunk, *each, word)
 
 
 def _as_it_is(image: Image) -> View | None:
@@ -100,7 +97,7 @@ def _as_it_is(image: Image) -> View | None:
     start = v.offset + first[0] * v.strides[3] + first[1] * v.strides[4]
     own = reorder(replace(v, offset=start), (1, 0, 3, 4, 2))
     shape = _shape(image)
-    if image.taps or (image.even and len(merge_axes(shape[2:5], [own.strides[1:4]])[0]) != 1):
+    if image.even and len(merge_axes(shape[2:5], [own.strides[1:4]])[0]) != 1:
         return None
     own = replace(own, dtype=DTYPES["uint32"])
     return own.with_layout(shape, (own.strides[0], 4 * shape[5], *own.strides[1:4], 4))
@@ -117,7 +114,6 @@ def _packing(image: Image) -> dict[str, int]:
     v, (top, left), size = image.v, image.first, image.size
     n, _, channels, height, width = v.shape
     _, chunks, _, _, _, words = _shape(image)
-    group, each, member, row, pixel, _ = (step // 16 for step in _strides(image))
     count = chunks * words // WORDS
     pairs = _pairs(image)
     last = abs(v.strides[2]) < abs(v.strides[4]) or size[0] * size[1] == 1
@@ -126,9 +122,8 @@ def _packing(image: Image) -> dict[str, int]:
     return {
         "images": n, "channels": channels, "height": height, "width": width,
         "top": u32(top), "left": u32(left), "first": u32(first), "across": across,
-        "plane": size[0] * across, "out_w": size[1], "units": count, "chunk": words // WORDS,
-        "to_group": group, "to_image": member, "to_pixel": pixel, "to_chunk": each,
-        "near": count if last else 2 if count % 2 == 0 else 1,
+        "plane": size[0] * across, "out_w": size[1], "out_plane": size[0] * size[1],
+        "units": count, "near": count if last else 2 if count % 2 == 0 else 1,
         "items": v.shape[0] * v.shape[1] * size[0] * across * count,
     }  # fmt: skip
 
@@ -178,7 +173,7 @@ def mma_shape(caps: Caps, c: Windows) -> MmaShape | None:
         return None
     last = c.dst.vectorizable(4, 2)
     rows, cols = (c.pixels, c.rows) if last else (c.rows, c.pixels)
-    return MmaShape(groups, rows, cols, c.depth, taps * padded, image + weights, c.dst.size)
+    return MmaShape(groups, rows, cols, taps * padded, image + weights, c.dst.size)
 
 
 def _span(c: Windows) -> tuple[int, int]:
@@ -193,7 +188,7 @@ def implicit_gemm(caps: Caps, scratch: Scratch, c: Windows, tile: str, splits: i
     # Output channels as images of taps.
     (image, w), before = units(
         caps, scratch, Image(c.x, c.origin, _span(c), BK, chunk=BK),
-        Image(reorder(c.w, (1, 0, 2, 3, 4)), (0, 0), kernel, BK, chunk=BK, taps=True),
+        Image(reorder(c.w, (1, 0, 2, 3, 4)), (0, 0), kernel, BK, chunk=BK),
     )  # fmt: skip
     groups, chunks = w.shape[:2]
     depth = kernel[0] * kernel[1] * chunks * BK

@@ -23,8 +23,7 @@ class MmaShape(NamedTuple):
     groups: int
     rows: int
     cols: int
-    depth: int  # products in a sum
-    packed_depth: int  # and with the zeros that pad channels
+    depth: int  # with the zeros that pad channels
     packed: int  # bytes
     sums: int  # weights or elements of dst
 
@@ -43,19 +42,22 @@ def costs(caps: Caps, s: MmaShape, by_weight: bool) -> list[MmaCost]:
     bodies = TILES_WEIGHT if by_weight else TILES
     tables = t.conv.conv_weight_mma if by_weight else t.conv.implicit_gemm_mma
     packing = copy_seconds(s.packed, t.conv.dispatch, t.device.copy)
-    nbytes = 4 * s.sums
+    nbytes, copy = 4 * s.sums, t.device.copy
     found = []
     for body, own in bodies.items():
         tile = body.split("/")[1]
         if _fits(caps, own):
+            table, size = tables[tile], Tile(tile, own.BM, own.BN)
             tiles = s.groups * cdiv(s.rows, own.BM) * cdiv(s.cols, own.BN)
-            for n in splits_of(tables[tile], s.packed_depth, 1):
-                if n == 1 or n * nbytes <= caps.max_binding:
-                    size = Tile(tile, own.BM, own.BN)
-                    work = seconds(t, tables[tile], size, tiles, s.packed_depth, n, nbytes)
-                    if by_weight and n == 1:  # partial sums are added up even then
-                        work += splitk_seconds(nbytes, 1, t.matmul.mma_sum, t.device.copy)
-                    found.append(MmaCost(packing + work, n, body))
+            for n in splits_of(table, s.depth, 1):
+                if n > 1 and n * nbytes > caps.max_binding:
+                    continue
+                if by_weight:  # partial sums are added up even of one split
+                    work = seconds(t, table, size, tiles * n, cdiv(s.depth, n), 1, nbytes)
+                    work += splitk_seconds(nbytes, n, t.conv.dispatch, copy)
+                else:
+                    work = seconds(t, table, size, tiles, s.depth, n, nbytes)
+                found.append(MmaCost(packing + work, n, body))
     return found
 
 
