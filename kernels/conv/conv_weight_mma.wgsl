@@ -46,6 +46,7 @@
 // workgroup computes BM x BN sums of one group over one split of k, from tiles of BK k in workgroup
 // memory; the next tile is on its way to registers meanwhile. Pixels are rows of both tiles, units of
 // eight channels run across them, so that no window has to be aligned.
+// After each p.slice k the sums are added up in plain f32.
 //
 // Bounds, for unchecked compilation: units across the tiles are clamped to their counts, and the packed
 // image has all windows; loads of whole chunks stay below the split's end, the others are clamped and

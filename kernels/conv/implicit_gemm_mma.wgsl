@@ -54,7 +54,7 @@
 // row) from tiles of BK k in workgroup memory; the next tile is on its way to registers meanwhile. k are
 // taps and channels, units of eight channels in both operands. COLUMNS of a result, four of which are
 // stored at a time, are what lies next to each other in dst. With split-K (dst is scratch then), a split
-// is one more member of the grid.
+// is one more member of the grid. After each p.slice k the sums are added up in plain f32.
 //
 // Bounds, for unchecked compilation: pixels and rows are clamped to their counts, and the packed image
 // has all of their windows; loads stay below the split's end; stores are guarded; indices into workgroup

@@ -59,7 +59,7 @@ def units(caps: Caps, scratch: Scratch, *images: Image) -> tuple[list[View], lis
     both = scratch.empty((sum(sizes),), "uint32")
     starts = [0, sizes[0]]
     params: dict[str, int] = {}
-    for name, image, start in zip("xy", packed, starts, strict=False):
+    for name, image in zip("xy", packed, strict=False):
         params |= {f"{name}_{key}": n for key, n in _packing(image).items()}
     if len(packed) == 1:
         params |= {f"y_{key[2:]}": 0 for key in params}

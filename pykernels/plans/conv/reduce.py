@@ -20,7 +20,9 @@ def reduce_step(
     Invocations share the splits of an element where the elements are few.
     """
     bits = 0
-    while bits < 3 and splits >> bits > SPLITS and dst.size << bits < LANES * caps.tuning.device.units:
+    while (
+        bits < 3 and splits >> bits > SPLITS and dst.size << bits < LANES * caps.tuning.device.units
+    ):
         bits += 1
     return conv_splitk_reduce.step(
         caps, partials, dst, splits=splits, lane_bits=bits, taps=taps, channels=channels

@@ -30,7 +30,7 @@ from pykernels.reference.conv import conv2d_backward_weight as weight_reference
 from pykernels.reference.conv import conv2d_backward_weight_budget, window_budget
 from pykernels.tuning import named
 from tests.conftest import FULL
-from tests.emulation import UNITS, emulated, fewest_splits
+from tests.emulation import UNITS, emulated
 from tests.harness import Form, random_form
 from tests.kernels.conv.conv_calls import F16, F32, ConvCalls, Sizes, random_sizes
 from tests.kernels.conv.test_conv2d_backward_weight import Call, check
@@ -209,9 +209,7 @@ def test_weight_keeps_infinities(units: pk.Device) -> None:
 
 
 @gpu
-def test_numbers_of_one_sign_need_slices(
-    units: pk.Device, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_numbers_of_one_sign_need_slices(units: pk.Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """The units cut what they add: whole sums miss the bound, and slices keep it."""
     rng = np.random.default_rng(3)
     x, w = (rng.uniform(0.5, 1, s).astype(np.float16) for s in ((1, 912, 4, 8), (32, 912, 3, 3)))
