@@ -1,13 +1,14 @@
 // /// kernel
 // doc = "Attention of blocks of query rows on matrix units: halves, f32 sums, an online softmax."
 // part_of = "flash_attn"
-// configs.d64 = { BR = 64, BC = 64, DEPTH = 64, ACROSS = 1, threads = 128 }
-// configs.d128 = { BR = 128, BC = 64, DEPTH = 128, ACROSS = 2, threads = 256 }
-// configs.emulated = { BR = 32, BC = 32, DEPTH = 64, ACROSS = 2, threads = 64 }
+// configs.d64 = { BR = 64, BC = 64, DEPTH = 64, ACROSS = 1, APART = 0, threads = 128 }
+// configs.d128 = { BR = 128, BC = 64, DEPTH = 128, ACROSS = 2, APART = 0, threads = 256 }
+// configs.emulated = { BR = 32, BC = 32, DEPTH = 64, ACROSS = 2, APART = 0, threads = 64 }
 // axes.MMA = "mma"
 // axes.TILE = "configs"
 // axes.D = ["f32", "f16"]
 // axes.LENGTHS = ["", "i32"]
+// axes.RULES = ["band", "all"]
 // axes.VEC = [4]
 // pick.D = "dtype(dst)"
 // pick.LENGTHS = "dtype(lengths)"
@@ -98,91 +99,119 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   var m = LOWEST;
   var l = 0.0f;
 
+  var key_tile = tile_from;
   if (tile_from < tile_to) { ${L.load("k", "tile_from * %du" % L.BC)} }
-  for (var key_tile = tile_from; key_tile < tile_to; key_tile += 1u) {
-    let key0 = key_tile * ${L.BC}u;
-    workgroupBarrier();  // the values have been read
-    ${L.store_keys()}
-    workgroupBarrier();
-    if (key0 < seen_to) { ${L.load("v", "key0")} }
-
-    // s = q k^T
-    ${L.scores()}
-
-    // Scale, soft cap, ALiBi, mask.
-    let whole = (i32(key0) >= i32(last_row) + ${key_range.LOW}) & (i32(key0 + ${L.BC - 1}u) <= i32(first_row) + ${key_range.HIGH})
-      & (key0 + ${L.BC}u <= ${key_range.COUNT});
-    let plain = whole & (p.mask_kind == 0u);
-    var factor = p.scale;
-    if (!plain | (p.softcap != 0.0f)) {
-      factor = 1.0f;
-      ${L.logits()}
-    }
-//% for n in range(L.UNITS)
-    var s${n} = ${mma.result_unit("own + %du" % L.AT[n])} * factor;
-//% endfor
-
-    // A row's first maximum is that of its first tile; a later one counts where a logit stands far above.
-    var top4 = s0;
-//% for n in range(1, L.UNITS)
-    top4 = max(top4, s${n});
-//% endfor
-    let top = max(max(top4.x, top4.y), max(top4.z, top4.w));
-    ${mma.shuffle_xor("other_top", "top", 1)}
-    let new_max = max(m, max(top, other_top) - LIFT);
-    if (key_tile == tile_from) { m = new_max; }
-    let rises = new_max > m + SLACK;
-    ${mma.any("any_rises", "rises", CFG.threads)}
-    if (lane == 0u) { raised[warp] = select(0u, 1u, any_rises); }
-    let flags = workgroupUniformLoad(&raised);  // and all scores have been read
-    let full = (key_tile - tile_from) % p.longest == 0u;
-    if ((${L.any_flag("flags")}) | (full & (key_tile > tile_from))) {
-      let shrink = exp2_shifted(V(m - new_max)).x;
-      m = new_max;
-      l *= shrink;
-//% for pass in range(L.PASSES)
-      ${L.exchange(pass)}
-      for (var n = 0u; n < p.units; n += 1u) {
-        let v = ${mma.result_unit("own + " ~ L.AT_N)};
-        total[n + ${pass * L.UNITS}u] = (total[n + ${pass * L.UNITS}u] + v) * shrink;
-      }
+  loop {
+    // Tiles whose sums stay in fragments.
+    let run_to = min(key_tile + p.longest, tile_to);
+    var next_m = LOWEST;
+    for (; key_tile < run_to; key_tile += 1u) {
+      let key0 = key_tile * ${L.BC}u;
+      workgroupBarrier();  // weights and values have been read
+      ${L.store_keys()}
       workgroupBarrier();
+      ${L.load_values()}
+
+      // s = q k^T
+      ${L.scores()}
+
+      // Scale, soft cap, ALiBi, mask. `whole`: every row sees all keys.
+      let whole = (i32(key0) >= i32(last_row) + ${key_range.LOW}) & (i32(key0 + ${L.BC - 1}u) <= i32(first_row) + ${key_range.HIGH})
+        & (key0 + ${L.BC}u <= ${key_range.COUNT});
+//% if RULES == "all"
+      let plain = whole & (p.mask_kind == 0u);
+      var factor = p.scale;
+      if (!plain | (p.softcap != 0.0f)) {
+        factor = 1.0f;
+        ${L.logits()}
+      }
+//% else
+      let plain = whole;
+      let factor = p.scale;
+//% endif
+//% for n in range(L.UNITS)
+      var s${n} = ${mma.result_unit("own + %du" % L.AT[n])} * factor;
+//% endfor
+//% if RULES == "band"
+      if (!whole) {
+        ${L.hide()}
+      }
+//% endif
+
+      // A row's first maximum is that of its first tile; a later one counts where a logit stands far above.
+      var top4 = s0;
+//% for n in range(1, L.UNITS)
+      top4 = max(top4, s${n});
+//% endfor
+      let top = max(max(top4.x, top4.y), max(top4.z, top4.w));
+      ${mma.shuffle_xor("other_top", "top", 1)}
+      let new_max = max(m, max(top, other_top) - LIFT);
+      if (key_tile == tile_from) { m = new_max; }
+      ${mma.any("any_rises", "(new_max > m + SLACK)", CFG.threads)}
+      if (lane == 0u) { raised[warp] = select(0u, 1u, any_rises); }
+
+      // p = 2^(s - m), as halves, in the place of what this lane has read.
+//% for n in range(L.UNITS)
+      s${n} -= m;
+//% endfor
+      if (!plain) {  // what masked logits are must not be left to exp2
+//% for n in range(L.UNITS)
+        s${n} = select(s${n}, V(-200.0f), s${n} < V(-126.0f));
+//% endfor
+      }
+//% for n in range(L.UNITS)
+      s${n} = exp2(s${n});
+//% endfor
+//% for n in range(0, L.UNITS, 2)
+      ${mma.store_unit("own + %du" % L.P_AT[n // 2], "vec4<u32>(pack2x16float(s%d.xy), pack2x16float(s%d.zw), pack2x16float(s%d.xy), pack2x16float(s%d.zw))" % (n, n, n + 1, n + 1))}
+//% endfor
+//% if L.APART and RULES == "band"
+      ${L.store_values()}
+//% endif
+      let flags = workgroupUniformLoad(&raised);  // and all weights are there
+      if (${L.any_flag("flags")}) {
+        // The sums start again with this tile, whose keys are still in registers.
+        next_m = new_max;
+        break;
+      }
+
+      // l += row sums of what is not rounded; o += p v
+      var sum4 = s0;
+//% for n in range(1, L.UNITS)
+      sum4 += s${n};
+//% endfor
+      l += (sum4.x + sum4.y) + (sum4.z + sum4.w);
+      ${L.weights()}
+//% if not L.APART
+      workgroupBarrier();
+//% endif
+//% if not L.APART or RULES == "all"
+      ${L.store_values()}
+      workgroupBarrier();
+//% endif
+      if (key_tile + 1u < tile_to) { ${L.load("k", "(key0 + %du)" % L.BC)} }
+      ${L.outputs()}
+    }
+    if (key_tile >= tile_to) { break; }
+
+    let to_m = max(m, next_m);
+    let shrink = exp2_shifted(V(m - to_m)).x;
+    m = to_m;
+    l *= shrink;
+    workgroupBarrier();
+//% for pass in range(L.PASSES)
+    ${L.exchange(pass)}
+    for (var n = 0u; n < p.units; n += 1u) {
+      let v = ${mma.result_unit("own + " ~ L.AT_N)};
+      total[n + ${pass * L.UNITS}u] = (total[n + ${pass * L.UNITS}u] + v) * shrink;
+    }
+    workgroupBarrier();
 //% endfor
 //% for r in range(L.RF)
 //% for d in range(L.VF)
-      ${mma.clear("o%d_%d" % (r, d))}
+    ${mma.clear("o%d_%d" % (r, d))}
 //% endfor
 //% endfor
-    }
-
-    // p = 2^(s - m) in the place of s, as halves; l += row sums of what is not rounded. Only masked
-    // logits need the cut at 2^-126.
-    if (plain) {
-//% for n in range(L.UNITS)
-      s${n} = exp2(s${n} - m);
-//% endfor
-    } else {
-//% for n in range(L.UNITS)
-      s${n} = exp2_shifted(s${n} - m);
-//% endfor
-    }
-    var sum4 = s0;
-//% for n in range(1, L.UNITS)
-    sum4 += s${n};
-//% endfor
-    l += (sum4.x + sum4.y) + (sum4.z + sum4.w);
-//% for n in range(0, L.UNITS, 2)
-    ${mma.store_unit("own_p + %du" % (L.AT[n] // 2), "vec4<u32>(pack2x16float(s%d.xy), pack2x16float(s%d.zw), pack2x16float(s%d.xy), pack2x16float(s%d.zw))" % (n, n, n + 1, n + 1))}
-//% endfor
-    workgroupBarrier();
-
-    // o += p v
-    ${L.weights()}
-    workgroupBarrier();
-    ${L.store_values()}
-    workgroupBarrier();
-    if (key_tile + 1u < tile_to) { ${L.load("k", "(key0 + %du)" % L.BC)} }
-    ${L.outputs()}
   }
 
   ${mma.shuffle_xor("other_l", "l", 1)}

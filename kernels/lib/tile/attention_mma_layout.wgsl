@@ -20,26 +20,33 @@
 //% set UNITS = BC // 8
 //% set AT = [0, 1, 2, 3, 8, 9, 10, 11]
 //% set AT_N = "(n & 3u) + (n >> 2u) * 8u"
+// Where a lane stores weights: so that they take the places of its own scores only, the two units of a
+// fragment lie where its four units of scores began.
+//% set P_AT = [0, 1, 8, 9]
+// APART: scores have a place of their own behind that of keys and values.
+//% set APART = CFG.APART == 1
+//% set S_AT = BC * ROW if APART else 0
 
 //% macro memory()
-${mma.memory([BC * ROW, BR * ROW, BR * SCORES] | max, BR * SCORES, CFG.threads)}
+${mma.memory([BC * ROW, BR * ROW, S_AT + BR * SCORES] | max, S_AT + BR * SCORES, CFG.threads)}
 // By subgroup: has a row's maximum risen?
 var<workgroup> raised: array<u32, ${SUBGROUPS}>;
+//% if RULES == "all"
 // With a mask: a bit for each key that some row sees.
 var<workgroup> unmasked: array<atomic<u32>, ${BC // 32}>;
+//% endif
 //% endmacro
 
-// Where this lane's row of scores and of p begins (`own`, `own_p`), the subgroup's scores (`zone`), its p,
+// Where this lane's row of scores and of p begins (`own`), the subgroup's scores (`zone`), its p,
 // keys and columns of values; and which unit it loads, of which rows.
 //% macro position()
 //% set RANKS = BR // (16 * ACROSS) - 1
   let own_row = warp * 16u + (lane >> 1u);
   let half = lane & 1u;
-  let own = min(own_row * ${SCORES}u + half * 4u, ${(BR - 1) * SCORES + 4}u);
-  let own_p = min(own_row * ${SCORES}u + half * 2u, ${(BR - 1) * SCORES + 2}u);
+  let own = ${S_AT}u + min(own_row * ${SCORES}u + half * 4u, ${(BR - 1) * SCORES + 4}u);
   let team = min(warp / ${ACROSS}u, ${RANKS}u);
   let across = warp % ${ACROSS}u;
-  let p_at = team * ${16 * ACROSS * SCORES}u;
+  let p_at = ${S_AT}u + team * ${16 * ACROSS * SCORES}u;
   let zone = p_at + across * ${4 * KF}u;
   let q_at = team * ${16 * ACROSS * ROW}u;
   let k_at = across * ${KF * mma.N * ROW}u;
@@ -47,17 +54,18 @@ var<workgroup> unmasked: array<atomic<u32>, ${BC // 32}>;
   let unit = li % ${ROW_UNITS}u;
   let unit_row = li / ${ROW_UNITS}u;
   let unit_to = min(unit_row * ${ROW}u + unit, ${(ROWS - 1) * ROW + ROW_UNITS - 1}u);
-  // Of q and k, what lies behind the depth counts as 0.
-  let in_depth = first_of_unit(vec4<u32>(0xffffffffu), max(p.depth, unit * ${mma.UNIT}u) - unit * ${mma.UNIT}u);
   let qk_unit = min(unit, (p.depth - 1u) / ${mma.UNIT}u);
   let k_from = p.k_off + batch * p.k_bs + kv_head * p.k_hs + qk_unit;
   let v_from = p.v_off + batch * p.v_bs + kv_head * p.v_hs + min(col0 / ${mma.UNIT}u + unit, (p.value_depth - 1u) / ${mma.UNIT}u);
-//% for x in "kv"
 //% for u in range(LOADS)
-  var ${x}_v${u} = vec4<u32>();
-//% endfor
+  var k_v${u} = vec4<u32>();
 //% endfor
 //% endmacro
+
+// Of q and k, what lies behind the depth counts as 0.
+//% macro _in_depth()
+first_of_unit(vec4<u32>(0xffffffffu), max(p.depth, unit * ${mma.UNIT}u) - unit * ${mma.UNIT}u)
+//%- endmacro
 
 // The block of q as fragments.
 //% macro load_q()
@@ -67,7 +75,7 @@ var<workgroup> unmasked: array<atomic<u32>, ${BC // 32}>;
     let query = min(row - member * p.pitch, p.queries - 1u);
     let head = kv_head * p.group + min(member, p.group - 1u);
     let v = q_mem[p.q_off + batch * p.q_bs + head * p.q_hs + query * p.q_ss + qk_unit];
-    ${mma.store_unit("unit_to + n * %du" % (ROWS * ROW), "(v & in_depth)")}
+    ${mma.store_unit("unit_to + n * %du" % (ROWS * ROW), "(v & " ~ _in_depth() ~ ")")}
   }
   workgroupBarrier();
 //% for r in range(RF)
@@ -85,25 +93,48 @@ var<workgroup> unmasked: array<atomic<u32>, ${BC // 32}>;
 //% endfor
 //% endmacro
 
-//% macro store_keys()
+// Values of keys that no row of the block sees count as 0; there may be NaN.
+//% macro load_values()
 //% for u in range(LOADS)
-    ${mma.store_unit("unit_to + %du" % (u * ROWS * ROW), "(k_v%d & in_depth)" % u)}
+      var v_v${u}: vec4<u32>;
 //% endfor
-    if (li < ${BC // 32}u) { atomicStore(&unmasked[li], 0u); }
+      if ((key0 >= seen_from) & (key0 + ${BC}u <= seen_to)) {
+        ${load("v", "key0")}
+      } else {
+        ${load("v", "key0")}
+//% for u in range(LOADS)
+        v_v${u} = select(vec4<u32>(), v_v${u}, (key0 + unit_row + ${u * ROWS}u >= seen_from) & (key0 + unit_row + ${u * ROWS}u < seen_to));
+//% endfor
+      }
 //% endmacro
 
-// Values of keys that no row of the block sees count as 0.
+//% macro store_keys()
+    if (p.depth != ${DVP}u) {
+      let in_depth = ${_in_depth()};
+//% for u in range(LOADS)
+      k_v${u} &= in_depth;
+//% endfor
+    }
+//% for u in range(LOADS)
+    ${mma.store_unit("unit_to + %du" % (u * ROWS * ROW), "k_v%d" % u)}
+//% endfor
+//% if RULES == "all"
+    if (li < ${BC // 32}u) { atomicStore(&unmasked[li], 0u); }
+//% endif
+//% endmacro
+
+// With a mask, those that it hides from all rows, too.
 //% macro store_values()
-    if (!plain) {
+//% if RULES == "all"
+    if (p.mask_kind != 0u) {
 //% for u in range(LOADS)
       {
         let at = unit_row + ${u * ROWS}u;
-        var seen = (key0 + at >= seen_from) & (key0 + at < seen_to);
-        if (p.mask_kind != 0u) { seen &= ((atomicLoad(&unmasked[(at >> 5u) & ${BC // 32 - 1}u]) >> (at & 31u)) & 1u) == 1u; }
-        v_v${u} = select(vec4<u32>(), v_v${u}, seen);
+        v_v${u} = select(vec4<u32>(), v_v${u}, ((atomicLoad(&unmasked[(at >> 5u) & ${BC // 32 - 1}u]) >> (at & 31u)) & 1u) == 1u);
       }
 //% endfor
     }
+//% endif
 //% for u in range(LOADS)
     ${mma.store_unit("unit_to + %du" % (u * ROWS * ROW), "v_v%d" % u)}
 //% endfor
@@ -128,13 +159,31 @@ var<workgroup> unmasked: array<atomic<u32>, ${BC // 32}>;
 //% endfor
     }
 //% endfor
+//% if not APART
     workgroupBarrier();  // the keys have been read
+//% endif
 //% for r in range(RF)
 //% for n in range(KF)
     ${mma.store("c%d_%d" % (r, n), "zone + %du" % (r * 16 * SCORES + 4 * n), SCORES ~ "u")}
 //% endfor
 //% endfor
     workgroupBarrier();
+//% endmacro
+
+// -inf where a key is outside of the band of a row.
+//% macro hide()
+        let row = row0 + own_row;
+        let member = row / p.pitch;
+        let query = i32(min(row - member * p.pitch, p.queries - 1u));
+        let low = VI(query + ${key_range.LOW});
+        let high = VI(min(query + ${key_range.HIGH}, i32(${key_range.COUNT}) - 1));
+        let first = VI(i32(key0 + half * 16u)) + VI(0, 1, 2, 3);
+//% for n in range(UNITS)
+        {
+          let keys = first + VI(${4 * AT[n]});
+          s${n} = select(s${n}, V(bitcast<f32>(p.minus_inf)), (keys < low) | (keys > high));
+        }
+//% endfor
 //% endmacro
 
 // Logits in the place of this lane's scores; and which keys its row leaves unmasked.
@@ -173,7 +222,7 @@ var<workgroup> unmasked: array<atomic<u32>, ${BC // 32}>;
 //% macro weights()
 //% for r in range(RF)
 //% for j in range(BC // mma.K)
-    ${mma.left("p%d_%d" % (r, j), "p_at + %du" % (r * 16 * SCORES + j * mma.K // mma.UNIT), SCORES ~ "u")}
+    ${mma.left("p%d_%d" % (r, j), "p_at + %du" % (r * 16 * SCORES + 4 * j), SCORES ~ "u")}
 //% endfor
 //% endfor
 //% endmacro

@@ -39,6 +39,7 @@ def matrix(caps: Caps, scratch: Scratch, c: Call, choice: AttentionChoice) -> li
         out.as_rank(5), MMA=caps.matrix.dialect, TILE=tile, depth=d.depth,
         ranks=heads * blocks.total * columns, split_tiles=split_tiles,
         longest=longest(tile, d.keys),
+        RULES="all" if c.mask is not None or c.softcap else "band",
         **places(caps, c, choice, blocks, heads, columns), **c.rules(),  # type: ignore[arg-type]
     )  # fmt: skip
     return [*before, step, *after]
