@@ -1,9 +1,9 @@
 // /// kernel
 // doc = "Attention of blocks of query rows on matrix units: halves, f32 sums, an online softmax."
 // part_of = "flash_attn"
-// configs.d64 = { BR = 64, BC = 64, DEPTH = 64, ACROSS = 1, APART = 0, threads = 128 }
-// configs.d128 = { BR = 128, BC = 64, DEPTH = 128, ACROSS = 2, APART = 0, threads = 256 }
-// configs.emulated = { BR = 32, BC = 32, DEPTH = 64, ACROSS = 2, APART = 0, threads = 64 }
+// configs.d64 = { BR = 64, BC = 64, DEPTH = 64, ACROSS = 2, threads = 128 }
+// configs.d128 = { BR = 64, BC = 64, DEPTH = 128, ACROSS = 2, threads = 128 }
+// configs.emulated = { BR = 32, BC = 32, DEPTH = 64, ACROSS = 2, threads = 64 }
 // axes.MMA = "mma"
 // axes.TILE = "configs"
 // axes.D = ["f32", "f16"]
@@ -76,7 +76,11 @@
 ${L.memory()}
 ${mma_loader.functions()}
 ${online_softmax.functions(4)}
+//% if RULES == "all"
 ${mask.functions(4)}
+//% else
+${mask.band(4)}
+//% endif
 // How far a logit may stand above its row's maximum, and where that maximum lies among the weights, in
 // powers of two: halves then hold weights from 2^-21 of the maximum on as normal numbers.
 const SLACK = 8.0f;
@@ -110,7 +114,10 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
       workgroupBarrier();  // weights and values have been read
       ${L.store_keys()}
       workgroupBarrier();
-      ${L.load_values()}
+//% for u in range(L.LOADS)
+      var v_v${u}: vec4<u32>;
+//% endfor
+      if (key0 < seen_to) { ${L.load("v", "key0")} }
 
       // s = q k^T
       ${L.scores()}
@@ -120,23 +127,19 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
         & (key0 + ${L.BC}u <= ${key_range.COUNT});
 //% if RULES == "all"
       let plain = whole & (p.mask_kind == 0u);
+      let raw = plain & (p.softcap == 0.0f);
+//% else
+      let plain = whole;
+      let raw = whole;
+//% endif
       var factor = p.scale;
-      if (!plain | (p.softcap != 0.0f)) {
+      if (!raw) {
         factor = 1.0f;
         ${L.logits()}
       }
-//% else
-      let plain = whole;
-      let factor = p.scale;
-//% endif
 //% for n in range(L.UNITS)
       var s${n} = ${mma.result_unit("own + %du" % L.AT[n])} * factor;
 //% endfor
-//% if RULES == "band"
-      if (!whole) {
-        ${L.hide()}
-      }
-//% endif
 
       // A row's first maximum is that of its first tile; a later one counts where a logit stands far above.
       var top4 = s0;
@@ -165,9 +168,6 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% for n in range(0, L.UNITS, 2)
       ${mma.store_unit("own + %du" % L.P_AT[n // 2], "vec4<u32>(pack2x16float(s%d.xy), pack2x16float(s%d.zw), pack2x16float(s%d.xy), pack2x16float(s%d.zw))" % (n, n, n + 1, n + 1))}
 //% endfor
-//% if L.APART and RULES == "band"
-      ${L.store_values()}
-//% endif
       let flags = workgroupUniformLoad(&raised);  // and all weights are there
       if (${L.any_flag("flags")}) {
         // The sums start again with this tile, whose keys are still in registers.
@@ -182,13 +182,9 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endfor
       l += (sum4.x + sum4.y) + (sum4.z + sum4.w);
       ${L.weights()}
-//% if not L.APART
       workgroupBarrier();
-//% endif
-//% if not L.APART or RULES == "all"
       ${L.store_values()}
       workgroupBarrier();
-//% endif
       if (key_tile + 1u < tile_to) { ${L.load("k", "(key0 + %du)" % L.BC)} }
       ${L.outputs()}
     }
@@ -201,9 +197,13 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     workgroupBarrier();
 //% for pass in range(L.PASSES)
     ${L.exchange(pass)}
-    for (var n = 0u; n < p.units; n += 1u) {
-      let v = ${mma.result_unit("own + " ~ L.AT_N)};
-      total[n + ${pass * L.UNITS}u] = (total[n + ${pass * L.UNITS}u] + v) * shrink;
+    for (var n = 0u; n < p.units; n += 4u) {
+//% for e in range(4)
+      let v${e} = (total[n + ${pass * L.UNITS + e}u] + ${mma.result_unit("own + n * 2u + %du" % e)}) * shrink;
+//% endfor
+//% for e in range(4)
+      total[n + ${pass * L.UNITS + e}u] = v${e};
+//% endfor
     }
     workgroupBarrier();
 //% endfor
@@ -220,11 +220,15 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% for pass in range(L.PASSES)
   workgroupBarrier();
   ${L.exchange(pass)}
-  for (var n = 0u; n < p.units; n += 1u) {
-    let v = total[n + ${pass * L.UNITS}u] + ${mma.result_unit("own + " ~ L.AT_N)};
-    let unit = half * 4u + ${L.AT_N};
-    let column = unit / ${4 * L.KF}u * ${4 * L.VF}u + ${4 * L.KF * pass}u + unit % ${4 * L.KF}u;
-    if (inside & (column < (p.value_depth - col0 + 3u) / 4u)) { dst_store(to + column, v * row_scale); }
+  for (var n = 0u; n < p.units; n += 4u) {
+//% for e in range(4)
+    {
+      let v = total[n + ${pass * L.UNITS + e}u] + ${mma.result_unit("own + n * 2u + %du" % e)};
+      let unit = half * 4u + n * 2u + ${e}u;
+      let column = unit / ${4 * L.KF}u * ${4 * L.VF}u + ${4 * L.KF * pass}u + unit % ${4 * L.KF}u;
+      if (inside & (column < (p.value_depth - col0 + 3u) / 4u)) { dst_store(to + column, v * row_scale); }
+    }
+//% endfor
   }
 //% endfor
 }

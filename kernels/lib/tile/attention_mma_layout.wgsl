@@ -23,12 +23,9 @@
 // Where a lane stores weights: so that they take the places of its own scores only, the two units of a
 // fragment lie where its four units of scores began.
 //% set P_AT = [0, 1, 8, 9]
-// APART: scores have a place of their own behind that of keys and values.
-//% set APART = CFG.APART == 1
-//% set S_AT = BC * ROW if APART else 0
 
 //% macro memory()
-${mma.memory([BC * ROW, BR * ROW, S_AT + BR * SCORES] | max, S_AT + BR * SCORES, CFG.threads)}
+${mma.memory([BC * ROW, BR * ROW, BR * SCORES] | max, BR * SCORES, CFG.threads)}
 // By subgroup: has a row's maximum risen?
 var<workgroup> raised: array<u32, ${SUBGROUPS}>;
 //% if RULES == "all"
@@ -43,10 +40,10 @@ var<workgroup> unmasked: array<atomic<u32>, ${BC // 32}>;
 //% set RANKS = BR // (16 * ACROSS) - 1
   let own_row = warp * 16u + (lane >> 1u);
   let half = lane & 1u;
-  let own = ${S_AT}u + min(own_row * ${SCORES}u + half * 4u, ${(BR - 1) * SCORES + 4}u);
+  let own = min(own_row * ${SCORES}u + half * 4u, ${(BR - 1) * SCORES + 4}u);
   let team = min(warp / ${ACROSS}u, ${RANKS}u);
   let across = warp % ${ACROSS}u;
-  let p_at = ${S_AT}u + team * ${16 * ACROSS * SCORES}u;
+  let p_at = team * ${16 * ACROSS * SCORES}u;
   let zone = p_at + across * ${4 * KF}u;
   let q_at = team * ${16 * ACROSS * ROW}u;
   let k_at = across * ${KF * mma.N * ROW}u;
@@ -93,51 +90,39 @@ first_of_unit(vec4<u32>(0xffffffffu), max(p.depth, unit * ${mma.UNIT}u) - unit *
 //% endfor
 //% endmacro
 
-// Values of keys that no row of the block sees count as 0; there may be NaN.
-//% macro load_values()
-//% for u in range(LOADS)
-      var v_v${u}: vec4<u32>;
-//% endfor
-      if ((key0 >= seen_from) & (key0 + ${BC}u <= seen_to)) {
-        ${load("v", "key0")}
-      } else {
-        ${load("v", "key0")}
-//% for u in range(LOADS)
-        v_v${u} = select(vec4<u32>(), v_v${u}, (key0 + unit_row + ${u * ROWS}u >= seen_from) & (key0 + unit_row + ${u * ROWS}u < seen_to));
-//% endfor
-      }
-//% endmacro
-
+// What is stored in place of a unit stands behind a branch of its own, as a variable that a branch may
+// change costs registers and moves in all tiles.
 //% macro store_keys()
-    if (p.depth != ${DVP}u) {
-      let in_depth = ${_in_depth()};
-//% for u in range(LOADS)
-      k_v${u} &= in_depth;
-//% endfor
-    }
 //% for u in range(LOADS)
     ${mma.store_unit("unit_to + %du" % (u * ROWS * ROW), "k_v%d" % u)}
 //% endfor
+    if (p.depth != ${DVP}u) {
+      let in_depth = ${_in_depth()};
+//% for u in range(LOADS)
+      ${mma.store_unit("unit_to + %du" % (u * ROWS * ROW), "(k_v%d & in_depth)" % u)}
+//% endfor
+    }
 //% if RULES == "all"
     if (li < ${BC // 32}u) { atomicStore(&unmasked[li], 0u); }
 //% endif
 //% endmacro
 
-// With a mask, those that it hides from all rows, too.
+// Values of keys that no row of the block sees count as 0; there may be NaN.
 //% macro store_values()
-//% if RULES == "all"
-    if (p.mask_kind != 0u) {
-//% for u in range(LOADS)
-      {
-        let at = unit_row + ${u * ROWS}u;
-        v_v${u} = select(vec4<u32>(), v_v${u}, ((atomicLoad(&unmasked[(at >> 5u) & ${BC // 32 - 1}u]) >> (at & 31u)) & 1u) == 1u);
-      }
-//% endfor
-    }
-//% endif
 //% for u in range(LOADS)
     ${mma.store_unit("unit_to + %du" % (u * ROWS * ROW), "v_v%d" % u)}
 //% endfor
+    if (!plain) {
+      for (var at = unit_row; at < ${BC}u; at += ${ROWS}u) {
+        var seen = (key0 + at >= seen_from) & (key0 + at < seen_to);
+//% if RULES == "all"
+        if (p.mask_kind != 0u) { seen &= ((atomicLoad(&unmasked[(at >> 5u) & ${BC // 32 - 1}u]) >> (at & 31u)) & 1u) == 1u; }
+//% endif
+        if (!seen) {
+          ${mma.store_unit("unit_to + (at - unit_row) * %du" % ROW, "vec4<u32>()")}
+        }
+      }
+    }
 //% endmacro
 
 // s = q k^T to workgroup memory.
@@ -159,9 +144,7 @@ first_of_unit(vec4<u32>(0xffffffffu), max(p.depth, unit * ${mma.UNIT}u) - unit *
 //% endfor
     }
 //% endfor
-//% if not APART
     workgroupBarrier();  // the keys have been read
-//% endif
 //% for r in range(RF)
 //% for n in range(KF)
     ${mma.store("c%d_%d" % (r, n), "zone + %du" % (r * 16 * SCORES + 4 * n), SCORES ~ "u")}
@@ -170,44 +153,36 @@ first_of_unit(vec4<u32>(0xffffffffu), max(p.depth, unit * ${mma.UNIT}u) - unit *
     workgroupBarrier();
 //% endmacro
 
-// -inf where a key is outside of the band of a row.
-//% macro hide()
-        let row = row0 + own_row;
-        let member = row / p.pitch;
-        let query = i32(min(row - member * p.pitch, p.queries - 1u));
-        let low = VI(query + ${key_range.LOW});
-        let high = VI(min(query + ${key_range.HIGH}, i32(${key_range.COUNT}) - 1));
-        let first = VI(i32(key0 + half * 16u)) + VI(0, 1, 2, 3);
-//% for n in range(UNITS)
-        {
-          let keys = first + VI(${4 * AT[n]});
-          s${n} = select(s${n}, V(bitcast<f32>(p.minus_inf)), (keys < low) | (keys > high));
-        }
-//% endfor
-//% endmacro
-
 // Logits in the place of this lane's scores; and which keys its row leaves unmasked.
 //% macro logits()
-      let row = row0 + own_row;
-      let member = row / p.pitch;
-      let query = min(row - member * p.pitch, p.queries - 1u);
-      let head = kv_head * p.group + min(member, p.group - 1u);
-      let mask_at = p.mask_off + batch * p.mask_bs + head * p.mask_hs + query * p.mask_ss;
-      let slope = alibi_slope(p.alibi_first + head);
-      var seen = vec2<u32>();
-      for (var n = 0u; n < ${UNITS}u; n += 1u) {
-        let at = ${AT_N};
-        let four = half * 4u + at;
-        let v = logits(${mma.result_unit("own + at")}, query, key0 + four * 4u, mask_at, slope${key_range.ARGUMENTS});
-        ${mma.store_result_unit("own + at", "v")}
-        let some = select(vec4<u32>(), vec4<u32>(1u, 2u, 4u, 8u), bitcast<vec4<u32>>(v) != vec4<u32>(MINUS_INF));
-        seen[four >> 3u] |= (some.x | some.y | some.z | some.w) << ((four & 7u) * 4u);
-      }
-      if (p.mask_kind != 0u) {
+        let row = row0 + own_row;
+        let member = row / p.pitch;
+        let query = min(row - member * p.pitch, p.queries - 1u);
+//% if RULES == "all"
+        let head = kv_head * p.group + min(member, p.group - 1u);
+        let mask_at = p.mask_off + batch * p.mask_bs + head * p.mask_hs + query * p.mask_ss;
+        let slope = alibi_slope(p.alibi_first + head);
+        var seen = vec2<u32>();
+//% endif
+        for (var n = 0u; n < ${UNITS}u; n += 1u) {
+          let at = ${AT_N};
+          let four = half * 4u + at;
+//% if RULES == "all"
+          let v = logits(${mma.result_unit("own + at")}, query, key0 + four * 4u, mask_at, slope${key_range.ARGUMENTS});
+          let some = select(vec4<u32>(), vec4<u32>(1u, 2u, 4u, 8u), bitcast<vec4<u32>>(v) != vec4<u32>(MINUS_INF));
+          seen[four >> 3u] |= (some.x | some.y | some.z | some.w) << ((four & 7u) * 4u);
+//% else
+          let v = in_band(${mma.result_unit("own + at")} * p.scale, query, key0 + four * 4u${key_range.ARGUMENTS});
+//% endif
+          ${mma.store_result_unit("own + at", "v")}
+        }
+//% if RULES == "all"
+        if (p.mask_kind != 0u) {
 //% for word in range(BC // 32)
-        atomicOr(&unmasked[${word}], seen[${word}]);
+          atomicOr(&unmasked[${word}], seen[${word}]);
 //% endfor
-      }
+        }
+//% endif
 //% endmacro
 
 //% macro any_flag(flags)

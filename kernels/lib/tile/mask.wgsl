@@ -18,6 +18,16 @@ fn alibi_slope(${argument}) -> f32 {
 
 // The bodies of flash_attn, with online_softmax: logits are counted in powers of two, s * log2(e).
 //
+// The band of keys that a query may see: -inf outside of it.
+//% macro band(N)
+fn in_band(s: V, query: u32, key: u32${key_range.PARAMETERS}) -> V {
+  let keys = ${"VU(key) + VU(0u, 1u, 2u, 3u)" if N == 4 else "key"};
+  let apart = bitcast<VI>(keys) - VI(i32(query));
+  let hidden = (apart < VI(${key_range.LOW})) | (apart > VI(${key_range.HIGH})) | (keys >= VU(${key_range.COUNT}));
+  return select(s, V(bitcast<f32>(p.minus_inf)), hidden);
+}
+//% endmacro
+
 // N: how many neighbouring keys a call of `logits` handles, 1 or 4. `banded`: `logits` looks after the
 // band of keys that a query may see; else its caller does.
 //% macro functions(N, banded=true)
@@ -43,6 +53,9 @@ fn capped(s: V) -> V {
   return select(bent, s, (bitcast<VU>(s) & VU(0x7fffffffu)) > VU(0x7f800000u));
 }
 
+//% if banded
+${band(N)}
+//% endif
 // The logits of the keys from `key` on for one query: soft cap, mask (its row begins at
 // `mask_at`), and the band of keys that the query may see. -inf: masked.
 fn logits(raw: V, ${"query: u32, " if banded else ""}key: u32, mask_at: u32, slope: f32${key_range.PARAMETERS if banded else ""}) -> V {
@@ -64,9 +77,7 @@ fn logits(raw: V, ${"query: u32, " if banded else ""}key: u32, mask_at: u32, slo
     s = select(fma(V(slope * LOG2E), m, s), none, bitcast<VU>(m) == VU(MINUS_INF));
   }
 //% if banded
-  let apart = bitcast<VI>(keys) - VI(i32(query));
-  let hidden = (apart < VI(${key_range.LOW})) | (apart > VI(${key_range.HIGH})) | (keys >= VU(${key_range.COUNT}));
-  return select(s, none, hidden);
+  return in_band(s, query, key${key_range.ARGUMENTS});
 //% else
   return s;
 //% endif
