@@ -1,8 +1,8 @@
 // /// kernel
 // doc = "Attention of blocks of query rows on matrix units: halves, f32 sums, an online softmax."
 // part_of = "flash_attn"
-// configs.d64 = { BR = 64, BC = 64, DEPTH = 64, ACROSS = 2, threads = 128 }
-// configs.d128 = { BR = 64, BC = 64, DEPTH = 128, ACROSS = 2, threads = 128 }
+// configs.d64 = { BR = 64, BC = 32, DEPTH = 64, ACROSS = 1, threads = 128 }
+// configs.d128 = { BR = 128, BC = 64, DEPTH = 128, ACROSS = 2, threads = 256 }
 // configs.emulated = { BR = 32, BC = 32, DEPTH = 64, ACROSS = 2, threads = 64 }
 // axes.MMA = "mma"
 // axes.TILE = "configs"
