@@ -66,7 +66,8 @@
 //
 // Matrix units cut what they add, so a sum must not run over many keys; and fragments cannot be scaled.
 // So where a row's maximum rises, or after `longest` tiles, they are added to `total`, the lanes' own
-// f32 sums, and start again. Loops over `total` have a bound that the driver does not know, so that it
+// f32 sums, and start again: outside the loop over tiles, where the driver would move all of them in
+// each tile. Loops over `total` have a bound that the driver does not know, so that it
 // leaves them loops, and `total` out of the registers.
 //
 // Bounds, for unchecked compilation: rows of q, keys, and units of all rows are clamped to their counts;

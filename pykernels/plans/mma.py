@@ -45,10 +45,10 @@ def has_units(caps: Caps, shape: tuple[str, str, int, int, int], threads: int, u
     )
 
 
-def longest_sum(terms: int, multiple: int) -> int:
+def longest_sum(terms: int, multiple: int, longest: float = LONGEST) -> int:
     """How many of so many terms units may add up before their sums are added in plain f32, so that
     the whole is as exact as a plain f32 sum must be."""
-    return max(int(LONGEST * (math.sqrt(terms) + 4)) // multiple * multiple, multiple)
+    return max(int(longest * (math.sqrt(terms) + 4)) // multiple * multiple, multiple)
 
 
 def words(v: View) -> View:
