@@ -13,12 +13,11 @@ from dataclasses import replace
 
 import pykernels as pk
 from codegen.build import variants_of
-from pykernels.plan import MatrixUnits, cdiv
-from pykernels.plans.matmul.select_mma import longest_slice
+from pykernels.plan import MatrixUnits
 from pykernels.texts import Text, add_texts, of_body
 from tests.checkout import ROOT
 
-__all__ = ["UNITS", "emulated", "fewest_splits", "texts_of"]
+__all__ = ["UNITS", "emulated", "texts_of"]
 
 # What an H200 reports.
 _SUMS = [("f16", "f32"), ("f16", "f16")]
@@ -29,11 +28,6 @@ UNITS = MatrixUnits(
         + [(x, y, 16, n, 32) for x, y in (("i8", "i32"), ("u8", "u32")) for n in (16, 8)]
     ),
 )
-
-
-def fewest_splits(depth: int) -> int:
-    """Splits of K that keep sums of units as exact as f32 ones must be."""
-    return cdiv(depth, longest_slice(depth))
 
 
 class Emulated:

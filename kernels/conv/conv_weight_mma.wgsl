@@ -63,14 +63,6 @@ ${pixels.functions()}
     ${mma_loader.load(B_TILE, k, "k_end")}
     ${mma_window.taps_load(A_TILE, k, "k_end")}
 //% endmacro
-//% macro product()
-    ${mma_product.multiply(B_TILE, A_TILE)}
-    left -= ${CFG.BK}u;
-    if ((left == 0u) & (k0 + ${CFG.BK}u < k_end)) {
-      ${mma_product.fold()}
-      left = p.slice;
-    }
-//% endmacro
 
 @compute @workgroup_size(${CFG.threads})
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32${mma.arguments()}) {
@@ -86,8 +78,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 
   ${mma_product.strip()}
   ${mma_product.register_slices()}
-  var left = p.slice;
-  ${mma_product.accumulate(B_TILE, A_TILE, loads, product)}
+  ${mma_product.accumulate_slices(B_TILE, A_TILE, loads, mma_product.add_to_registers)}
 
   let along = lane % ${mma_product.QUADS}u;
   let m = col0 + warp_col + along * 4u;

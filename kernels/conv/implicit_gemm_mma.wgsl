@@ -88,14 +88,6 @@ fn bias_of(channel: u32) -> f32 { return bias_value(p.bias_off + channel * p.bia
     }
     ${mma_window.pixels_load(A_TILE, k, "k_end")}
 //% endmacro
-//% macro product()
-    ${mma_product.multiply(LEFT, RIGHT)}
-    left -= ${CFG.BK}u;
-    if ((left == 0u) & (k0 + ${CFG.BK}u < k_end)) {
-      ${mma_product.fold()}
-      left = p.slice;
-    }
-//% endmacro
 
 @compute @workgroup_size(${CFG.threads})
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32${mma.arguments()}) {
@@ -111,8 +103,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 
   ${mma_product.strip()}
   ${mma_product.register_slices()}
-  var left = p.slice;
-  ${mma_product.accumulate(LEFT, RIGHT, loads, product)}
+  ${mma_product.accumulate_slices(LEFT, RIGHT, loads, mma_product.add_to_registers)}
 
   let factor = select(p.scale, 1.0f, p.is_partial == 1u);
   let channel0 = group * p.rows;

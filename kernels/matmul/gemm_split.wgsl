@@ -121,13 +121,9 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   ${mma_loader.init(B_TILE, "row0", "p.rows")}
   ${mma_loader.init(A_TILE, "col0", "p.cols")}
 
-  let warp_row = (warp / ${CFG.BN // CFG.WN}u) * ${CFG.WM}u;
-  let warp_col = (warp % ${CFG.BN // CFG.WN}u) * ${CFG.WN}u;
-  let b_at = ${mma_loader.base(B_TILE, "warp_row", CFG.WM)};
-  let a_at = ${mma_loader.base(A_TILE, "warp_col", CFG.WN)};
+  ${mma_product.sums(B_TILE, A_TILE)}
 //% for i in range(CFG.WM // mma.M)
 //% for j in range(CFG.WN // mma.N)
-  ${mma.zero("c%d_%d" % (i, j))}
   ${mma.zero("d%d_%d" % (i, j))}
 //% endfor
 //% endfor

@@ -15,9 +15,15 @@ from .cost import product_seconds, splitk_seconds, waves
 from .limits import fits
 
 if TYPE_CHECKING:
+    from pykernels._generated.bodies import conv_weight_mma, gemm_mma, implicit_gemm_mma
     from pykernels.tuning.schema import GemmMma
 
-__all__ = ["HALVES", "UNIT", "Tile", "has_units", "longest_sum", "seconds", "splits_of", "words"]
+    HalvesTile = gemm_mma.Config | implicit_gemm_mma.Config | conv_weight_mma.Config
+
+__all__ = [
+    "HALVES", "UNIT", "Tile", "has_tile", "has_units", "longest_sum", "seconds", "splits_of",
+    "strips", "words",
+]  # fmt: skip
 
 HALVES = ("f16", "f32", 16, 16, 16)  # the shape that texts for halves need
 UNIT = 8  # halves of one load
@@ -45,6 +51,17 @@ def has_units(caps: Caps, shape: tuple[str, str, int, int, int], threads: int, u
     )
 
 
+def has_tile(caps: Caps, own: HalvesTile) -> bool:
+    """Does it multiply halves by this tile?"""
+    operands = max((own.BM + own.BN) * (own.BK // UNIT + 1), own.BK * (own.BM + own.BN) // UNIT)
+    return has_units(caps, HALVES, own.threads, max(operands, strips(own.threads, own.WN)))
+
+
+def strips(threads: int, columns: int) -> int:
+    """Units of the strips in which results leave, of subgroups with so many columns."""
+    return threads // 32 * 16 * (columns // 4 + 1)
+
+
 def longest_sum(terms: int, multiple: int, longest: float = LONGEST) -> int:
     """How many of so many terms units may add up before their sums are added in plain f32, so that
     the whole is as exact as a plain f32 sum must be."""
@@ -59,21 +76,15 @@ def words(v: View) -> View:
     )  # fmt: skip
 
 
-def splits_of(own: GemmMma, depth: int, fewest: int) -> range:
+def splits_of(own: GemmMma, depth: int) -> range:
     """Numbers of splits to choose from."""
-    return range(fewest, max(min(depth // own.shortest, own.most), fewest) + 1)
+    return range(1, max(min(depth // own.shortest, own.most), 1) + 1)
 
 
 def seconds(
-    t: Tuning,
-    own: GemmMma,
-    tile: Tile,
-    tiles: int,
-    depth: int,
-    splits: int,
-    nbytes: int,
+    t: Tuning, own: GemmMma, tile: Tile, tiles: int, depth: int, splits: int, nbytes: int,
     longest: int = 0,
-) -> float:
+) -> float:  # fmt: skip
     """Seconds that so many tiles of dst and the sum over splits are expected to take, in slices of
     `longest` k (0: in one)."""
     units, resident = t.device.units, len(own.partial_wave) - 1

@@ -80,8 +80,11 @@ ${mma.memory(units, SUBGROUPS * 16 * STRIP, CFG.threads)}
 // plain f32 to its own, EACH vectors of a strip, APART units from each other. Registers have no room
 // for these. In loops: code that runs seldom costs what its fetching costs.
 //% set EACH, APART = CFG.WN // 8, 32 // QUADS * STRIP
-//% macro slices()
+//% macro _own()
   let own = strip + lane / ${QUADS}u * ${STRIP}u + lane % ${QUADS}u;
+//%- endmacro
+//% macro slices()
+  ${_own()}
   var own_sums = array<vec4<f32>, ${CFG.WM // mma.M * EACH}>();
 //% endmacro
 
@@ -94,7 +97,7 @@ ${mma.memory(units, SUBGROUPS * 16 * STRIP, CFG.threads)}
 //% endfor
 //% endmacro
 
-// `accumulate` in slices: `add()` puts the sums of one away.
+// `accumulate` in slices: `add()` adds the sums of one to those before.
 //% macro accumulate_slices(L, R, loads, add, product=none)
   var k0 = k_first;
   ${loads("k0")}
@@ -111,10 +114,9 @@ ${mma.memory(units, SUBGROUPS * 16 * STRIP, CFG.threads)}
   }
 //% endmacro
 
-// The same in registers, where tiles are so small that there is room: after each p.slice k `fold` adds
-// the sums to t<i>_<n>, vectors n of strip i, and clears them.
+// The same in registers, where tiles are so small that there is room: t<i>_<n>, vectors n of strip i.
 //% macro register_slices()
-  let own = strip + lane / ${QUADS}u * ${STRIP}u + lane % ${QUADS}u;
+  ${_own()}
 //% for i in range(CFG.WM // mma.M)
 //% for n in range(EACH)
   var t${i}_${n} = vec4<f32>();
@@ -122,16 +124,11 @@ ${mma.memory(units, SUBGROUPS * 16 * STRIP, CFG.threads)}
 //% endfor
 //% endmacro
 
-//% macro fold()
+//% macro add_to_registers()
 //% for i in range(CFG.WM // mma.M)
   ${store_strip(i)}
 //% for n in range(EACH)
   t${i}_${n} += ${mma.result_unit("own + %du" % (n * APART))};
-//% endfor
-//% endfor
-//% for i in range(CFG.WM // mma.M)
-//% for j in range(CFG.WN // mma.N)
-  ${mma.clear("c%d_%d" % (i, j))}
 //% endfor
 //% endfor
 //% endmacro

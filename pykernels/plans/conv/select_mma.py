@@ -7,7 +7,7 @@ from typing import NamedTuple
 from pykernels._generated.bodies import conv_weight_mma, implicit_gemm_mma
 from pykernels.plan import Caps, cdiv
 from pykernels.plans.cost import copy_seconds, splitk_seconds
-from pykernels.plans.mma import HALVES, UNIT, Tile, has_units, seconds, splits_of
+from pykernels.plans.mma import Tile, has_tile, seconds, splits_of
 
 __all__ = ["TILES", "TILES_WEIGHT", "MmaCost", "MmaShape", "costs"]
 
@@ -46,10 +46,10 @@ def costs(caps: Caps, s: MmaShape, by_weight: bool) -> list[MmaCost]:
     found = []
     for body, own in bodies.items():
         tile = body.split("/")[1]
-        if _fits(caps, own):
+        if has_tile(caps, own):
             table, size = tables[tile], Tile(tile, own.BM, own.BN)
             tiles = s.groups * cdiv(s.rows, own.BM) * cdiv(s.cols, own.BN)
-            for n in splits_of(table, s.depth, 1):
+            for n in splits_of(table, s.depth):
                 if n > 1 and n * nbytes > caps.max_binding:
                     continue
                 if by_weight:  # partial sums are added up even of one split
@@ -59,10 +59,3 @@ def costs(caps: Caps, s: MmaShape, by_weight: bool) -> list[MmaCost]:
                     work = seconds(t, table, size, tiles, s.depth, n, nbytes)
                 found.append(MmaCost(packing + work, n, body))
     return found
-
-
-def _fits(caps: Caps, own: implicit_gemm_mma.Config | conv_weight_mma.Config) -> bool:
-    """Does the device multiply by this tile?"""
-    operands = max((own.BM + own.BN) * (own.BK // UNIT + 1), own.BK * (own.BM + own.BN) // UNIT)
-    results = own.threads // 32 * 16 * (own.WN // 4 + 1)
-    return has_units(caps, HALVES, own.threads, max(operands, results))

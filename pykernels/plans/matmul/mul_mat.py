@@ -337,17 +337,14 @@ def _gemm_mma(
     a, b = halves(caps, scratch, p.a), halves(caps, scratch, p.b)
     k = split_k(s.depth, choice.splits, own.BK)
     out, is_partial, after = target(caps, scratch, p, k, direct=True)
-    across, down = cdiv(s.cols, own.BN), cdiv(s.rows, own.BM)
-    sliced = 0 < longest < k.depth
     step = gemm_mma.step(
         caps, spread(a.view, out), spread(b.view, out), None if is_partial else p.bias,
         None if is_partial else p.residual, out,
         MMA=caps.matrix.dialect, TILE=tile, AT=a.k_rows, BT=b.k_rows,
-        SLICES=sliced,
-        DV=4 if out.vectorizable(4) else 1, rows=s.rows, cols=s.cols, depth=s.depth,
-        split_depth=k.depth, split_batches=s.batches, slice=longest,
-        across=across, down=down, activation=0 if is_partial else p.activation,
-        is_partial=int(is_partial),
+        SLICES=0 < longest < k.depth, DV=4 if out.vectorizable(4) else 1, rows=s.rows, cols=s.cols,
+        depth=s.depth, split_depth=k.depth, split_batches=s.batches, slice=longest,
+        across=cdiv(s.cols, own.BN), down=cdiv(s.rows, own.BM),
+        activation=0 if is_partial else p.activation, is_partial=int(is_partial),
     )  # fmt: skip
     return [*a.steps, *b.steps, step, *after]
 

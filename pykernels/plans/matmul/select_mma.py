@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING
 
 from pykernels._generated.bodies import gemm_mma, gemm_mma_i8, gemm_split
 from pykernels.plan import Caps, cdiv
-from pykernels.plans.mma import HALVES, UNIT, Tile, has_units, longest_sum, seconds, splits_of
+from pykernels.plans.mma import (
+    HALVES,
+    UNIT,
+    Tile,
+    has_tile,
+    has_units,
+    longest_sum,
+    seconds,
+    splits_of,
+    strips,
+)
 from pykernels.tuning import Tuning
 
 if TYPE_CHECKING:
@@ -30,9 +40,7 @@ SPLIT_UNASKED = False
 
 def may(caps: Caps, tile: str) -> bool:
     """Does the device multiply halves by this tile?"""
-    own = TILES[tile]
-    operands = max((own.BM + own.BN) * (own.BK // UNIT + 1), own.BK * (own.BM + own.BN) // UNIT)
-    return has_units(caps, HALVES, own.threads, max(operands, _results(own)))
+    return has_tile(caps, TILES[tile])
 
 
 def may_i8(caps: Caps, tile: str, signed: bool) -> bool:
@@ -40,7 +48,7 @@ def may_i8(caps: Caps, tile: str, signed: bool) -> bool:
     own = TILES_I8[tile]
     shape = ("i8", "i32", 16, 16, 32) if signed else ("u8", "u32", 16, 16, 32)
     operands = (own.BM + own.BN) * (own.BK // UNIT_I8 + 1)
-    return has_units(caps, shape, own.threads, max(operands, _results(own)))
+    return has_units(caps, shape, own.threads, max(operands, strips(own.threads, own.WN)))
 
 
 def may_split(caps: Caps, tile: str) -> bool:
@@ -49,11 +57,6 @@ def may_split(caps: Caps, tile: str) -> bool:
     operands = own.BM * (2 * own.BK // UNIT + 1) + 2 * own.BK * (own.BN // UNIT + 1)
     results = own.threads // 32 * 2 * 16 * 5  # two fragments of each subgroup
     return has_units(caps, HALVES, own.threads, max(operands, results))
-
-
-def _results(own: gemm_mma.Config | gemm_mma_i8.Config) -> int:
-    """Units of the strips in which results leave."""
-    return own.threads // 32 * 16 * (own.WN // 4 + 1)
 
 
 def longest_slice(depth: int) -> int:
@@ -70,7 +73,7 @@ def best(
     for tile in tiles:
         own = tables[tile.name]
         count = batches * cdiv(rows, tile.BM) * cdiv(cols, tile.BN)
-        for splits in splits_of(own, depth, 1):
+        for splits in splits_of(own, depth):
             nbytes = 4 * batches * rows * cols
             expected = seconds(t, own, tile, count, depth, splits, nbytes, longest)
             choices.append((expected, tile.name, splits))
