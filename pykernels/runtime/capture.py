@@ -1,7 +1,8 @@
 """Chains of calls that are captured once and replayed: what CUDA graphs are for CUDA.
 
 A captured call is planned, bound and packed as any other, but into commands, params and memory that
-belong to the program. A replay appends these commands to the device's batch.
+belong to the program. A replay appends these commands to the device's batch; or, where the device
+has nothing to do, submits them as a command buffer that was made while the replay before ran.
 """
 
 from __future__ import annotations
@@ -52,12 +53,17 @@ class _Captured:
 
 
 class Variant:
-    """A program on certain inputs: what a replay records."""
+    """A program on certain inputs: what a replay records.
+
+    `encoded`: a raw command buffer of all commands, made ahead; None: there is none.
+    """
 
     def __init__(self, recording: Recording, calls: Sequence[Call], commands: Sequence[Command]):
         self.calls, self.commands = calls, commands
         self.blocks = tuple(dict.fromkeys(b for call in calls for b in call.blocks))
         self.pieces = tuple((call.count, call.size, call.work) for call in calls)
+        self.work = sum(call.work for call in calls)
+        self.encoded: Any = None
         self.pages = tuple(recording.pages)
         self.runs = recording.runs
 
@@ -287,7 +293,8 @@ class Program:
     def __call__(self, **inputs: Any) -> None:
         """Run the captured calls, with what is in their tensors when they run.
 
-        They are recorded into the current batch and submitted by the rules of calls.
+        They are recorded into the current batch and submitted by the rules of calls; where the
+        device has nothing to do, from the second time on, at once.
 
         Args:
             inputs: tensors in place of those that the capture declared, by name. Each must have the

@@ -145,6 +145,9 @@ class Recorder:
 
     def replay(self, program: Any) -> None:
         """Record a captured program (`capture.Variant`): all its commands, or none."""
+        if self._waits_for(program):
+            self._submit_whole(program)
+            return
         pace, before = self.pace, len(self._queue)
         for block in program.blocks:
             if block.exposed:
@@ -164,6 +167,58 @@ class Recorder:
             if due or self._work >= pace.most or before >= MAX_LAUNCHES:
                 self.flush(before)
                 before = 0
+
+    def _waits_for(self, program: Any) -> bool:
+        """Has the device nothing to do but this program, which ran before?"""
+        pace = self.pace
+        return (
+            program.runs[0] > 0 and not self._queue and self.timer is None and not pace.held
+            and program.work < pace.most and self._completion.idle()
+        )  # fmt: skip
+
+    def _submit_whole(self, program: Any) -> None:
+        """Submit a program in one command buffer, and encode the next one while it runs.
+
+        Encoded in batches, short dispatches would wait for the host.
+        """
+        engine = self._engine
+        for block in program.blocks:
+            if block.exposed:
+                self._pool.inspect(block.buffer, STORAGE, "program")
+            block.mark = self.serial
+        for page in program.pages:
+            self._faults.run(page)
+        commands = program.encoded
+        if commands is None:
+            commands = self._encode(program.commands, None)
+        else:
+            self._raise_if_lost()
+        buffers = engine.ffi.new("WGPUCommandBuffer[1]", [commands])
+        engine.begin()
+        try:
+            _ = [*map(engine.lib.wgpuQueueSubmit, (self._raw_queue,), (1,), (buffers,))]
+            program.encoded = None
+            program.runs[0] += 1
+            self.serial += 1
+            self.submits += 1
+        finally:
+            engine.end("submit")
+        self.pace.submitted(program.work, True)
+        program.encoded = self._encode(program.commands, None)
+
+    def _raise_if_lost(self) -> None:
+        """wgpu ends the process at a submit to a lost device: the end of an encoder tells of it."""
+        engine = self._engine
+        lib, gc, null = engine.lib, engine.ffi.gc, engine.ffi.NULL
+        engine.begin()
+        try:
+            encoder = gc(
+                lib.wgpuDeviceCreateCommandEncoder(self._raw_device, null),
+                lib.wgpuCommandEncoderRelease,
+            )
+            gc(lib.wgpuCommandEncoderFinish(encoder, null), lib.wgpuCommandBufferRelease)
+        finally:
+            engine.end("submit")
 
     def _inspect(self, block: Block, what: str) -> None:
         """Refuse a buffer that others hold and made unusable; once in a batch, and at its end."""

@@ -13,7 +13,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, TypeAlias
 
-__all__ = ["Completion", "DawnSignals", "Kind", "Signals", "WgpuSignals", "pauses"]
+__all__ = [
+    "SPIN_SOFTWARE", "Completion", "DawnSignals", "Kind", "Signals", "WgpuSignals", "pauses",
+]  # fmt: skip
 
 Kind: TypeAlias = Literal["BufferMap", "QueueWorkDone"]
 _STATUS: dict[Kind, str] = {
@@ -24,15 +26,17 @@ _STATUS: dict[Kind, str] = {
 _ARGUMENTS = struct.Struct("<i?QQ")
 SUCCESS = 1
 MAP_READ = 1
-SPIN = 2e-4  # s, without a pause
+# s, without a pause, which ends 50 to 100 us late; less where a driver's threads want the cores.
+SPIN, SPIN_SOFTWARE = 2e-3, 2e-4
 SHORTEST, LONGEST = 5e-5, 1e-3  # s, of a pause
 WAIT_NS = 10_000_000
 
 
-def pauses() -> Iterator[float]:
-    """How long to sleep before asking again, in seconds: an eighth of the time waited so far."""
+def pauses(spin: float) -> Iterator[float]:
+    """How long to sleep before asking again, in seconds: not at all for `spin`, then an eighth of
+    the time waited so far."""
     begun = time.perf_counter()
-    while (waited := time.perf_counter() - begun) < SPIN:
+    while (waited := time.perf_counter() - begun) < spin:
         yield 0.0
     while True:
         yield min(max(waited / 8, SHORTEST), LONGEST)
@@ -86,9 +90,9 @@ class Signals(abc.ABC):
     def completion(self, device: Any) -> Completion:
         """Of a GPUDevice."""
 
-    def wait(self, device: Any, signal: Signal) -> None:
+    def wait(self, device: Any, signal: Signal, spin: float) -> None:
         """Return when it has come."""
-        for pause in pauses():
+        for pause in pauses(spin):
             if self.done(device, signal):
                 return
             if pause:
@@ -203,6 +207,8 @@ class Completion(abc.ABC):
     def __init__(self, signals: Signals, device: Any) -> None:
         self._signals = signals
         self._device = device
+        software = device.adapter.info["adapter_type"] == "CPU"
+        self._spin = SPIN_SOFTWARE if software else SPIN
 
     @abc.abstractmethod
     def idle(self) -> bool:
@@ -212,11 +218,13 @@ class Completion(abc.ABC):
         """Must no mapped memory be asked for, as that would end the process?"""
         return False
 
-    def wait(self) -> None:
-        """Return when all that was submitted to the device so far is done."""
-        signal = self._signals.new("QueueWorkDone")
-        self._signals.after_submitted(signal, self._device.queue._internal)
-        self._signals.wait(self._device._internal, signal)
+    def wait(self, signal: Signal | None = None) -> None:
+        """Return when the signal has come, or all that was submitted to the device so far is
+        done."""
+        if signal is None:
+            signal = self._signals.new("QueueWorkDone")
+            self._signals.after_submitted(signal, self._device.queue._internal)
+        self._signals.wait(self._device._internal, signal, self._spin)
 
 
 class WgpuCompletion(Completion):

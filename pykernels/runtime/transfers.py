@@ -24,7 +24,7 @@ from .engine import Copy, Engine
 from .faults import Faults, Snapshot
 from .memory import COPY_DST, COPY_SRC, Pool
 from .recorder import Recorder
-from .signals import Completion, Signal, pauses
+from .signals import SPIN_SOFTWARE, Completion, Signal, pauses
 
 __all__ = ["READ_CHUNK", "Take", "Transfers", "copy_bytes"]
 
@@ -90,7 +90,7 @@ class Transfers:
     def read_into(self, block: Block, offset: int, nbytes: int, take: Take) -> None:
         """The same, chunk by chunk handed to `take`."""
         for signal in self._read(block, offset, nbytes, take):
-            self._engine.signals.wait(self._device._internal, signal)
+            self._completion.wait(signal)
 
     def submit_read(self, block: Block, offset: int, nbytes: int, take: Take) -> Iterator[Signal]:
         """The same for `follow`. The first chunk is what the block holds now."""
@@ -100,7 +100,7 @@ class Transfers:
     async def follow(self, steps: Iterator[Signal]) -> None:
         """Wait under asyncio for what was submitted; other tasks run meanwhile."""
         for signal in steps:
-            for pause in pauses():
+            for pause in pauses(SPIN_SOFTWARE):  # other tasks want to run
                 if self._engine.signals.done(self._device._internal, signal):
                     break
                 await asyncio.sleep(pause)
@@ -136,7 +136,7 @@ class Transfers:
             waiting = self._faults.waiting()
             staging = self._start([], waiting) if waiting else None
         if staging is not None:
-            self._engine.signals.wait(self._device._internal, staging.signal)
+            self._completion.wait(staging.signal)
             self._finish(staging, 0, waiting, None)
         elif not idle:
             self._completion.wait()

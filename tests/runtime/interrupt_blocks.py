@@ -152,6 +152,19 @@ class Replay(Capture):
         self.result = None
 
 
+class ReplayWhole(Replay):
+    """On a device that has nothing to do: one submit of what was encoded ahead."""
+
+    fresh = True
+
+    def prepare(self) -> None:
+        super().prepare()
+        for _ in range(2):
+            self.program()
+            self.dev.sync()
+        Scenario.prepare(self)
+
+
 class ReplayDue(Replay):
     """Every call of it ends a batch."""
 

@@ -10,7 +10,14 @@ import numpy as np
 import pytest
 
 import pykernels as pk
-from tests.runtime._helpers import check_works, open_device, raw_buffer, softmax, unpaced
+from tests.runtime._helpers import (
+    check_works,
+    isolated,
+    open_device,
+    raw_buffer,
+    softmax,
+    unpaced,
+)
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("dev")]
 
@@ -94,6 +101,68 @@ def test_long_programs_and_many_replays(dev: pk.Device, monkeypatch: pytest.Monk
         program()
     assert dev.submits - before == 5  # 5,001 dispatches
     assert (x.numpy() == 4).all()
+
+
+def test_an_idle_device_gets_a_replay_in_one_submit(dev: pk.Device) -> None:
+    """From the second time on, the commands were encoded while the replay before ran. Whatever
+    stands in the queue, or asks for batches or profiles, comes in order."""
+    x, z = dev.zeros((40, 64)), dev.tensor(normal(40, 64))
+    with dev.capture(z=z) as program:
+        for i in range(40):
+            pk.kernels.add(x[i], z[i], x[i])
+    want = np.zeros((40, 64), "f4")
+
+    def replay(submits: int | None, other: pk.Tensor | None = None) -> None:
+        nonlocal want
+        before = dev.submits
+        program(**({} if other is None else {"z": other}))
+        want = want + (z if other is None else other).numpy()
+        assert submits is None or dev.submits - before >= submits
+        assert (x.numpy() == want).all()
+
+    replay(None)
+    for _ in range(3):
+        before = dev.submits
+        program()
+        assert dev.submits - before == 1  # the whole of it, and nothing is left for a read
+        assert not dev._context.recorder._queue
+        want = want + z.numpy()
+        assert (x.numpy() == want).all()
+    other = dev.tensor(normal(40, 64))
+    for given in (other, None, other, other, None):
+        replay(1, given)
+    pk.kernels.fill(x, 2.0)
+    want = np.full((40, 64), 2, "f4")
+    replay(None)
+    with dev.batch():
+        before = dev.submits
+        program()
+        assert dev.submits == before
+    with dev.profile() as p:
+        program()
+    assert len(p.records) == 40
+    want = want + z.numpy() + z.numpy()
+    assert (x.numpy() == want).all()
+    for _ in range(50):  # on a device that may be busy or not
+        program()
+        want = want + z.numpy()
+    assert (x.numpy() == want).all()
+
+
+@isolated
+def test_a_replay_that_was_encoded_ahead_and_a_lost_device() -> None:
+    dev = open_device()
+    x, y = dev.tensor(normal(4, 16)), dev.zeros((4, 16))
+    with dev.capture() as program:
+        pk.kernels.softmax(x, y)
+    for _ in range(3):
+        program()
+        dev.sync()
+    dev.wgpu_device.destroy()
+    with pytest.raises(pk.DeviceLostError):
+        program()
+        dev.sync()
+    check_works(open_device())
 
 
 def test_inputs_may_be_replaced(dev: pk.Device) -> None:
@@ -270,8 +339,9 @@ def test_foreign_buffers_and_closed_devices() -> None:
     with dev.capture() as program:
         pk.kernels.fill(foreign, 2.0)
         pk.kernels.softmax(foreign, y)
-    program()
-    assert (y.numpy() == 1 / 16).all()
+    for _ in range(3):
+        program()
+        assert (y.numpy() == 1 / 16).all()
     buffer.destroy()
     with pytest.raises(pk.BufferStateError):
         program()

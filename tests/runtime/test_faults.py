@@ -268,7 +268,7 @@ def test_device_destroyed_in_the_middle_of_a_wait() -> None:
     steps = context.transfers.submit_read(context.null, 0, 4, lambda at, data: None)
     signal = next(steps)
     dev.wgpu_device.destroy()
-    context.engine.signals.wait(dev.wgpu_device._internal, signal)
+    context.engine.signals.wait(dev.wgpu_device._internal, signal, 0.0)
     with pytest.raises(pk.DeviceLostError):
         next(steps, None)
     check_works(open_device())
