@@ -15,56 +15,31 @@ drivers take, only if --save names one.
 
 from __future__ import annotations
 
-import argparse
-import json
-import re
-import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 import pykernels as pk
 from bench import resnet
+from bench.rows import ROOT, Loop, Row, Table, arguments, run
 from pykernels.bench.case import CheckFailed
 from pykernels.bench.clock import GpuSample, HostSample
-from pykernels.bench.report import engine_label, meta
 
-ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "examples"))
 
-import checkpoints  # noqa: E402
-import decoder_numpy  # noqa: E402
-from decoder import Decoder  # noqa: E402
+import checkpoints
+import decoder_numpy
+from decoder import Decoder
 
 Array = np.ndarray[Any, Any]
-Loop = Callable[[int], float]
 # Calls round more often than once for a result: sums of products, norms and attention do.
 ROUNDINGS = 8.0
-SECONDS, BRIEF = 0.3, 0.02  # of a loop, at the most; of small networks
 STEPS = 32  # of a loop of decoder steps, by which the keys become more
-
-
-@dataclass
-class Row:
-    """Milliseconds of a call by column, one for each round; the error and what it may be."""
-
-    name: str
-    dispatches: int = 0
-    error: float = 0.0
-    allowed: float = 0.0
-    times: dict[str, list[float]] = field(default_factory=dict)
-
-    def ms(self, column: str) -> float:
-        """0 where it was not measured."""
-        return statistics.median(self.times.get(column) or [0.0])
-
-
 COLUMNS = ("uncaptured", "captured", "GPU", "torch", "CUDA graph")
+TABLE = Table("python -m bench.networks", COLUMNS, "torch")
 
 
 class Bench:
@@ -72,7 +47,6 @@ class Bench:
 
     def __init__(self, dev: pk.Device, small: bool, rounds: int) -> None:
         self.dev, self.small, self.rounds = dev, small, rounds
-        self.seconds = BRIEF if small else SECONDS
         self.torch, self.no_torch = _torch()
 
     def run(self, only: str = "") -> Iterator[Row]:
@@ -106,7 +80,8 @@ class Bench:
         for name, made in zip(names, (self._decode, self._prefill), strict=True):
             row = Row(name, allowed=ROUNDINGS * distance(once, want))
             loops = made(row, model, theirs, tokens, want)
-            yield self._measured(row, loops, STEPS if made == self._decode else 1 << 16)
+            most = STEPS if made == self._decode else 1 << 16
+            yield row.measure(loops, self.rounds, self.small, most)
 
     def _decode(
         self, row: Row, model: Decoder, theirs: Any, tokens: Array, want: Array
@@ -176,7 +151,7 @@ class Bench:
         loops = self._calls(row, lambda: resnet.logits(ours, size, pictures), want)
         if self.torch:
             loops |= self.torch.resnet_loops(weights, size, x, want, row)
-        return self._measured(row, loops, 1 << 16)
+        return row.measure(loops, self.rounds, self.small)
 
     # -- times ------------------------------------------------------------------------------------
 
@@ -192,16 +167,6 @@ class Bench:
             "uncaptured": HostSample(self.dev, call), "captured": HostSample(self.dev, program),
             "GPU": GpuSample(self.dev, program),
         }  # fmt: skip
-
-    def _measured(self, row: Row, loops: dict[str, Loop], most: int) -> Row:
-        """Take all columns in turn."""
-        counts = {
-            name: max(1, min(int(self.seconds * 2 / loop(2)), most)) for name, loop in loops.items()
-        }
-        for _ in range(self.rounds):
-            for name, loop in loops.items():
-                row.times.setdefault(name, []).append(1e3 * loop(counts[name]) / counts[name])
-        return row
 
 
 def _torch() -> tuple[Any, str]:
@@ -228,53 +193,16 @@ def checked(row: Row, found: pk.Tensor, want: Array) -> None:
         )
 
 
-def line(row: Row) -> str:
-    """A row of the table."""
-    times = "".join(f"{row.ms(c):11.3f}" if row.ms(c) else f"{'':11}" for c in COLUMNS)
-    ratio = row.ms("torch") / row.ms("captured")
-    return f"{row.name:30}{row.dispatches:11}{times}{f'{ratio:10.2f}' if ratio else ''}"
-
-
-def save(file: Path, dev: pk.Device, rows: list[Row]) -> None:
-    """With the rows that the file has and that were not measured."""
-    known: dict[str, Any] = {}
-    if file.exists():
-        known = json.loads(file.read_text(encoding="utf-8"))["rows"]
-    told = meta([dev], "python -m bench.networks")
-    for row in rows:
-        known[row.name] = asdict(row) | {"date": told["date"]}
-    file.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps({"meta": told, "rows": known}, indent=1)
-    file.write_text(text + "\n", encoding="utf-8")
-
-
 def main(argv: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--adapter", help="part of the name of the adapter")
-    parser.add_argument("--engine", choices=["wgpu", "dawn", "dawn-matrix"], default="wgpu")
-    parser.add_argument("--small", action="store_true", help="networks for a software driver")
+    parser = arguments(__doc__)
     parser.add_argument("--only", default="", help="part of the names of rows")
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--save", type=Path)
     args = parser.parse_args(argv)
-    engine, _, matrix = args.engine.partition("-")
-    with pk.Device(engine=engine, adapter=args.adapter, matrix_units=bool(matrix)) as dev:
-        small = args.small or dev.info["type"] == "CPU"
+
+    def begin(dev: pk.Device, small: bool) -> tuple[str, Iterable[Row]]:
         bench = Bench(dev, small, args.rounds)
-        torch = bench.no_torch or "torch on a GPU"
-        print(f"{dev.info['name']}, {engine_label(dev)}; {torch}; ms a call")
-        if small and not args.small:
-            print("no GPU: small networks")
-        print(f"{'':30} dispatches" + "".join(f"{c:>11}" for c in COLUMNS) + "   x torch")
-        rows = []
-        for row in bench.run(args.only):
-            rows.append(row)
-            print(line(row), flush=True)
-        name = re.sub("[^a-z0-9]+", "-", dev.info["name"].lower()).strip("-")
-        name += "" if args.engine == "wgpu" else f"-{args.engine}"
-        file = args.save or ROOT / "bench" / "results" / "networks" / f"{name}.json"
-        if args.save or not small:
-            save(file, dev, rows)
+        return bench.no_torch or "torch on a GPU", bench.run(args.only)
+
+    run(args, TABLE, begin)
 
 
 if __name__ == "__main__":

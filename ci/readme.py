@@ -107,19 +107,36 @@ def kernels() -> str:
 
 
 def networks() -> str:
-    """One row a network: ours captured, torch's eager calls, its graph; nothing before a run."""
+    """One row a network: ours captured, and its peers; nothing before a run. Those of
+    bench.onnx_files, which onnxruntime always computes, are in a table of their own."""
     if not (ROOT / NETWORKS).is_file():
         return ""
-    lines = [
-        "| network | ms | torch eager, ms | torch, CUDA graph, ms | times as fast as eager |",
-        "|---|--:|--:|--:|--:|",
-    ]
-    for name, row in json.loads((ROOT / NETWORKS).read_text(encoding="utf-8"))["rows"].items():
-        ours, eager, graph = (
-            statistics.median(row["times"].get(c) or [math.nan])
-            for c in ("captured", "torch", "CUDA graph")
+    rows = json.loads((ROOT / NETWORKS).read_text(encoding="utf-8"))["rows"]
+    files = {name: row for name, row in rows.items() if "ORT CPU" in row["times"]}
+    tables = (
+        (
+            "| network | ms | torch eager, ms | torch, CUDA graph, ms | times as fast as eager |",
+            {name: row for name, row in rows.items() if name not in files},
+            ("torch", "CUDA graph"),
+        ),
+        (
+            "| network from a file, arrays in and out | ms | ONNX Runtime WebGPU, ms "
+            "| onnxruntime on the CPU, ms | times as fast as its WebGPU |",
+            files,
+            ("ORT WebGPU", "ORT CPU"),
+        ),
+    )
+    return "\n\n".join(network_table(*table) for table in tables if table[1])
+
+
+def network_table(head: str, rows: dict[str, Any], peers: tuple[str, str]) -> str:
+    """Ours captured, two peers, and how often ours is as fast as the first of them."""
+    lines = [head, "|---|--:|--:|--:|--:|"]
+    for name, row in rows.items():
+        ours, first, second = (
+            statistics.median(row["times"].get(c) or [math.nan]) for c in ("captured", *peers)
         )
-        cells = [f"{t:.2f}" if t == t else "" for t in (ours, eager, graph, eager / ours)]
+        cells = [f"{t:.2f}" if t == t else "" for t in (ours, first, second, first / ours)]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
 

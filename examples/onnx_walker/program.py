@@ -34,16 +34,21 @@ class Program:
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """The outputs, by their names in the file, with the dtypes that it gives them."""
-        self.write(inputs)
         if self._captured is not None:
+            self.write(inputs)
             self._captured()
             return self._read(self._outputs)
         # Node by node first, which compiles the shaders; then the same calls are captured.
-        found = self._read(self._walk())
+        found = self.walk(inputs)
         with self.device.capture() as captured:
             self._outputs = self._walk()
         self._captured = captured
         return found
+
+    def walk(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """The same node by node, whether it was captured or not."""
+        self.write(inputs)
+        return self._read(self._walk())
 
     def replay(self) -> None:
         """Compute once more, from the inputs that are there."""

@@ -18,7 +18,7 @@ from .clock import Calls
 from .peers import host_array
 from .run import Peer, Skipped
 
-__all__ = ["Node", "modules", "onnx_peer", "run_time", "start"]
+__all__ = ["Node", "modules", "onnx_peer", "opened", "run_time", "start"]
 
 Array = np.ndarray[Any, Any]
 PROVIDER = "WebGpuExecutionProvider"
@@ -132,13 +132,23 @@ def start(onnx: Any, ort: Any, graph: Any) -> Any:
     sets = [onnx.helper.make_opsetid(d, v) for d, v in (("", 17), ("com.microsoft", 1))]
     model = onnx.helper.make_model(graph, opset_imports=sets)
     model.ir_version = min(model.ir_version, 10)
+    return opened(ort, model.SerializeToString(), {}, optimized=False)
+
+
+def opened(ort: Any, model: bytes, feeds: Mapping[str, Array], *, optimized: bool) -> Any:
+    """A session after its first run. Optimized, it may keep nodes on the CPU, as it does by itself.
+    Skipped, with the reason, where it does not run."""
     options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 3
-    options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+    levels = ort.GraphOptimizationLevel
+    if optimized:
+        options.graph_optimization_level = levels.ORT_ENABLE_ALL
+    else:
+        options.graph_optimization_level = levels.ORT_DISABLE_ALL
+        options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
     try:
-        session = ort.InferenceSession(model.SerializeToString(), options, providers=[PROVIDER])
-        session.run(None, {})
+        session = ort.InferenceSession(model, options, providers=[PROVIDER], enable_fallback=0)
+        session.run(None, feeds)
     except Exception as e:  # its exceptions have no base of their own
         raise Skipped(f"ONNX Runtime: {str(e).splitlines()[0]}") from None
     if session.get_providers()[0] != PROVIDER:

@@ -169,7 +169,7 @@ def meta(devices: Iterable[Device], command: str) -> dict[str, Any]:
     found = list(devices)
     info = found[0].info
     versions = {"pykernels": __version__, "python": platform.python_version()}
-    for name in ("numpy", "torch", "onnxruntime-webgpu"):
+    for name in ("numpy", "torch", "onnxruntime-webgpu", "onnxruntime"):
         try:
             versions[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:

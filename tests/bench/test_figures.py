@@ -169,3 +169,11 @@ def test_networks(readme: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     results.write_text(json.dumps({"rows": {"net": {"times": times}}}))
     assert readme.main() == 0
     assert path.read_text().splitlines()[3] == "| net | 2.00 | 5.00 |  | 2.50 |"
+    ours = {"times": times}
+    ort = {"times": {"captured": [2.0], "ORT WebGPU": [3.0], "ORT CPU": [8.0]}}
+    alone = {"times": {"captured": [2.0], "ORT CPU": [8.0]}}
+    results.write_text(json.dumps({"rows": {"a": ort, "net": ours, "b": alone}}))
+    assert readme.main() == 0
+    lines = path.read_text().splitlines()
+    assert lines[3] == "| net | 2.00 | 5.00 |  | 2.50 |" and not lines[4]
+    assert lines[7:9] == ["| a | 2.00 | 3.00 | 8.00 | 1.50 |", "| b | 2.00 |  | 8.00 |  |"]

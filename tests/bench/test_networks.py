@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import pykernels as pk
-from bench import networks, resnet
-from bench.networks import Bench
+from bench import resnet
+from bench.networks import TABLE, Bench
 from pykernels.bench.case import CheckFailed
 
 pytestmark = pytest.mark.gpu
@@ -30,10 +30,10 @@ def test_all_rows_on_a_software_driver(dev: pk.Device, tmp_path: Path) -> None:
     for row in rows:
         assert 0 < row.error <= row.allowed < 2e-2 and row.dispatches > 0
         assert all(row.ms(c) > 0 for c in ("uncaptured", "captured", "GPU"))
-        assert row.name in networks.line(row)
+        assert row.name in TABLE.line(row)
     file = tmp_path / "networks.json"
-    networks.save(file, dev, rows[:2])
-    networks.save(file, dev, rows[1:])
+    TABLE.save(file, dev, rows[:2])
+    TABLE.save(file, dev, rows[1:])
     found = json.loads(file.read_text(encoding="utf-8"))
     assert [*found["rows"]] == [r.name for r in rows] and found["meta"]["adapter"]
     assert [r.name for r in bench.run("batch 1")] == ["resnet-50 batch 1 float32"]

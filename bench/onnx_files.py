@@ -1,0 +1,207 @@
+"""Networks from ONNX files, on pykernels (`examples/onnx_walker`) beside ONNX Runtime.
+
+    python -m bench.onnx_files [FILE ...] [--shape NAME=1,3,48,320] [--engine ENGINE]
+                               [--adapter NAME] [--small] [--rounds N] [--save FILE]
+
+Without files: ResNet-50 of the package onnx, with random weights and without its softmax, and the
+networks of PP-OCR in .tools/models (`bash ci/setup.sh` downloads them). Inputs are normal random
+numbers, for text detection a page; their shapes are those of KNOWN below, or `--shape`'s.
+
+Outputs are checked first, against onnxruntime's on the CPU and by the bounds of the walker
+(`onnx_walker/checking.py`): ours captured and not, and those of ONNX Runtime's WebGPU provider,
+where a difference that is too large is a note. Times are milliseconds of a call, the median of
+rounds in which all columns are taken in turn, each a loop of calls. A call takes numpy arrays and
+returns numpy arrays, ours and theirs: in Python that provider has no tensors on the device to bind
+inputs to. The GPU's time is one of captured calls without transfers, by timestamps. ONNX Runtime
+optimizes graphs as far as it can.
+
+The provider is in the package onnxruntime-webgpu, which has the module of the package onnxruntime:
+install one of them. Without the provider its column is empty. Rows are written as bench.networks
+writes them, into the same file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnx
+
+import pykernels as pk
+from bench.rows import ROOT, Loop, Row, Table, arguments, run, timed
+from pykernels.bench import onnx as peer
+from pykernels.bench.case import CheckFailed
+from pykernels.bench.clock import GpuSample
+from pykernels.bench.run import Skipped
+
+sys.path.insert(0, str(ROOT / "examples"))
+
+from onnx_model import pairs
+from onnx_walker import checking
+from onnx_walker.fusion import fuse
+from onnx_walker.graph import ModelError
+from onnx_walker.program import Program
+from onnx_walker.reading import input_shapes, load
+from onnx_walker.weights import randomize
+
+Array = np.ndarray[Any, Any]
+Shape = tuple[int, ...]
+MODELS = ROOT / ".tools" / "models"
+LIGHT_FOLDER = Path(onnx.__file__).resolve().parent / "backend" / "test" / "data" / "light"
+WEBGPU, CPU = "ORT WebGPU", "ORT CPU"
+COLUMNS = ("uncaptured", "captured", "GPU", WEBGPU, CPU)
+TABLE = Table("python -m bench.onnx_files", COLUMNS, WEBGPU, 48)
+
+
+def page(shape: Shape, rng: np.random.Generator) -> Array:
+    """A light image with dark bars, as lines of text are. (Of noise the network for detection sees
+    chances below 1e-7, where onnxruntime's sigmoid has no digits left.)"""
+    x = 0.9 + 0.05 * rng.standard_normal(shape)
+    for row in range(8, shape[2] - 12, 24):
+        x[:, :, row : row + 10, 12:-12] -= 1.5 * (rng.random(shape[3] - 24) < 0.6)
+    return x.astype(np.float32)
+
+
+class Known(NamedTuple):
+    """Where a file is, the shapes that its inputs get, those of small networks, and what makes
+    other inputs than random ones."""
+
+    folder: Path
+    shapes: Mapping[str, Shape]
+    small: Mapping[str, Shape]
+    make: Callable[[Shape, np.random.Generator], Array] | None = None
+
+
+KNOWN = {
+    "light_resnet50.onnx": Known(LIGHT_FOLDER, {}, {}),
+    "ch_PP-OCRv4_det_infer.onnx": Known(
+        MODELS, {"x": (1, 3, 640, 640)}, {"x": (1, 3, 64, 96)}, page
+    ),
+    "ch_ppocr_mobile_v2.0_cls_infer.onnx": Known(
+        MODELS, {"x": (6, 3, 48, 192)}, {"x": (2, 3, 48, 192)}
+    ),
+    "ch_PP-OCRv4_rec_infer.onnx": Known(MODELS, {"x": (6, 3, 48, 320)}, {"x": (1, 3, 48, 64)}),
+}
+
+
+def read(file: Path) -> onnx.ModelProto:
+    """A file; one of the package onnx, which has no weights, with random ones and without its
+    softmax, as that of such large logits is 1 and zeros."""
+    model = onnx.load(str(file))
+    if file.parent != LIGHT_FOLDER:
+        return model
+    randomize(model)
+    last = model.graph.node[-1]
+    if last.op_type == "Softmax":
+        del model.graph.node[-1]
+        logits = onnx.helper.make_tensor_value_info(last.input[0], 1, None)
+        model.graph.output[0].CopyFrom(logits)
+    return model
+
+
+class Bench:
+    """The rows of one device."""
+
+    def __init__(self, dev: pk.Device, small: bool, rounds: int) -> None:
+        self.dev, self.small, self.rounds = dev, small, rounds
+        self.ort: Any = None
+        self.peers = "ONNX Runtime on WebGPU"
+        try:
+            _, self.ort = peer.modules()
+        except Skipped as e:
+            self.peers = f"{WEBGPU} is empty: {e}"
+
+    def run(self, files: Iterable[Path], shapes: Mapping[str, Shape]) -> Iterator[Row]:
+        """`shapes`: in place of the known ones."""
+        for file in files:
+            yield self._row(file, shapes)
+
+    def _row(self, file: Path, shapes: Mapping[str, Shape]) -> Row:
+        model, known = read(file), KNOWN.get(file.name, Known(file.parent, {}, {}))
+        found = input_shapes(model, {**(known.small if self.small else known.shapes), **shapes})
+        inputs = checking.made_up(model, found)
+        if known.make:
+            rng = np.random.default_rng(0)
+            inputs = {n: known.make(s, rng) for n, s in found.items()}
+        sizes = " ".join("x".join(map(str, s)) for s in found.values())
+        row = Row(f"{file.stem} {sizes}", allowed=checking.NORM)
+        reference = checking.Reference(model)
+        want = reference.run(inputs)
+        loops = self._ours(row, Program(fuse(load(model, found)), self.dev), inputs, want)
+        loops |= self._theirs(row, model, inputs, want)
+        loops[CPU] = timed(lambda: reference.run(inputs))
+        return row.measure(loops, self.rounds, self.small)
+
+    def _ours(
+        self, row: Row, program: Program, inputs: Mapping[str, Array], want: Mapping[str, Array]
+    ) -> dict[str, Loop]:
+        # The second one is captured.
+        for outputs in (program.run(inputs), program.run(inputs)):
+            for d in differences(outputs, want):
+                row.error = max(row.error, d.norm)
+                if not d.fits:
+                    raise CheckFailed(f"{row.name}: {d}")
+        gpu = GpuSample(self.dev, program.replay)
+        gpu(1)
+        row.dispatches = gpu.dispatches
+        return {
+            "uncaptured": timed(lambda: program.walk(inputs)),
+            "captured": timed(lambda: program.run(inputs)), "GPU": gpu,
+        }  # fmt: skip
+
+    def _theirs(
+        self, row: Row, model: onnx.ModelProto, inputs: Mapping[str, Array],
+        want: Mapping[str, Array],
+    ) -> dict[str, Loop]:  # fmt: skip
+        """Of the WebGPU provider, if it runs this network."""
+        if self.ort is None:
+            return {}
+        try:
+            session = peer.opened(self.ort, model.SerializeToString(), inputs, optimized=True)
+        except Skipped as e:
+            row.notes.append(str(e))
+            return {}
+        found = dict(zip(want, session.run(list(want), inputs), strict=True))
+        row.notes += [f"{WEBGPU}: {d}" for d in differences(found, want) if not d.fits]
+        return {WEBGPU: timed(lambda: session.run(None, inputs))}
+
+
+def differences(found: Mapping[str, Array], want: Mapping[str, Array]) -> list[checking.Difference]:
+    """Of each output."""
+    return [checking.difference(n, "output", found[n], a) for n, a in want.items()]
+
+
+def chosen(args: argparse.Namespace) -> list[Path]:
+    """The files that are named, else those that are known and there."""
+    if args.files:
+        return [file.resolve() for file in args.files]
+    files = [known.folder / name for name, known in KNOWN.items()]
+    for file in files:
+        if not file.exists():
+            print(f"no {file}: `bash ci/setup.sh` downloads it")
+    return [file for file in files if file.exists()]
+
+
+def main(argv: list[str] | None = None) -> None:
+    parser = arguments(__doc__)
+    parser.add_argument("files", nargs="*", type=Path, metavar="FILE")
+    parser.add_argument("--shape", action="append", metavar="NAME=1,3,48,320")
+    args = parser.parse_args(argv)
+
+    def begin(dev: pk.Device, small: bool) -> tuple[str, Iterable[Row]]:
+        bench = Bench(dev, small, args.rounds)
+        shapes = {n: tuple(map(int, t.split(","))) for n, t in pairs(args.shape).items()}
+        return bench.peers, bench.run(chosen(args), shapes)
+
+    try:
+        run(args, TABLE, begin)
+    except ModelError as e:
+        raise SystemExit(str(e)) from None
+
+
+if __name__ == "__main__":
+    main()
