@@ -29,6 +29,7 @@ from .geometry import (
 from .reduce import reduce_step
 from .select_mma import TILES_WEIGHT, MmaShape
 from .select_weight import BK, CHUNK, DIRECT, TILES, WeightGradChoice, WeightGradShape, choose
+from .window_steps import u32
 
 __all__ = ["choose", "plan"]
 
@@ -210,7 +211,7 @@ def _matrix(caps: Caps, scratch: Scratch, call: Call, choice: WeightGradChoice) 
     size = (call.dy.shape[3], call.dy.shape[4])
     (x, dy), before = matrix.units(
         caps, scratch, matrix.Image(call.x, first, _span(call), UNIT),
-        matrix.Image(call.dy, (0, 0), size, UNIT, even=True),
+        matrix.Image(call.dy, (0, 0), size, UNIT, even=matrix.PIXELS),
     )  # fmt: skip
     splits, each = split_k(s.pixels, choice.splits, own.BK)
     partials = _target(scratch, call, splits)
@@ -227,7 +228,7 @@ def _matrix(caps: Caps, scratch: Scratch, call: Call, choice: WeightGradChoice) 
         splits=splits, slice=longest_sum(s.pixels, own.BK), across=cdiv(cols, own.BN),
         down=cdiv(s.rows, own.BM), channels=channels,
         **_pixels(call, each, own.BK),
-        tap_h=call.g.dilation[0] * x.strides[2] // 16,
-        tap_w=call.g.dilation[1] * x.strides[3] // 16,
+        tap_h=u32(call.g.dilation[0] * x.strides[2] // 16),
+        tap_w=u32(call.g.dilation[1] * x.strides[3] // 16),
     )  # fmt: skip
     return [*before, step, _sum(caps, partials, call, splits)]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from pykernels._generated.bodies import conv_units, implicit_gemm_mma
 from pykernels.dtypes import DTYPES
-from pykernels.layout import View, contiguous_strides, merge_axes
+from pykernels.layout import Ints, View, contiguous_strides, merge_axes
 from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.cost import split_k
 from pykernels.plans.mma import UNIT, longest_sum
@@ -18,10 +18,15 @@ from .geometry import reorder
 from .select_mma import MmaShape
 from .window_steps import target, u32
 
-__all__ = ["Image", "implicit_gemm", "is_halves", "mma_shape", "pixel_rows", "span", "units"]
+__all__ = [
+    "PIXELS", "Image", "implicit_gemm", "is_halves", "mma_shape", "pixel_rows", "span", "units",
+]  # fmt: skip
 
 WORDS = UNIT // 2  # of a unit
 BK = implicit_gemm_mma.CONFIGS["32x32"].BK  # as of the others
+# Axes of what is packed, (groups, chunks, N, rows, columns, channels): pixels of all images, and of
+# weights, whose images are rows, the chunks of all taps.
+PIXELS, CHUNKS = (2, 3, 4), (3, 4, 1)
 
 
 class Image(NamedTuple):
@@ -32,7 +37,7 @@ class Image(NamedTuple):
     first: tuple[int, int]
     size: tuple[int, int]
     multiple: int
-    even: bool = False  # must pixels lie evenly?
+    even: Ints = ()  # axes of what is made that must lie evenly
     chunk: int = 0  # channels of a chunk, if not all of a pixel
 
 
@@ -96,11 +101,16 @@ def _as_it_is(image: Image) -> View | None:
         return None
     start = v.offset + first[0] * v.strides[3] + first[1] * v.strides[4]
     own = reorder(replace(v, offset=start), (1, 0, 3, 4, 2))
-    shape = _shape(image)
-    if image.even and len(merge_axes(shape[2:5], [own.strides[1:4]])[0]) != 1:
-        return None
-    own = replace(own, dtype=DTYPES["uint32"])
-    return own.with_layout(shape, (own.strides[0], 4 * shape[5], *own.strides[1:4], 4))
+    shape, own = _shape(image), replace(own, dtype=DTYPES["uint32"])
+    own = own.with_layout(shape, (own.strides[0], 4 * shape[5], *own.strides[1:4], 4))
+    return own if len(_merged(own, image.even)[0]) == 1 else None
+
+
+def _merged(v: View, axes: Ints) -> tuple[Ints, Ints]:
+    """Sizes and strides of these axes with as few as possible."""
+    strides = tuple(v.strides[a] for a in axes)
+    size, (steps,) = merge_axes(tuple(v.shape[a] for a in axes), [strides])
+    return size, steps
 
 
 def _pairs(image: Image) -> int:
@@ -139,7 +149,7 @@ def lies_so(v: View, first: tuple[int, int], size: tuple[int, int], multiple: in
 
 def pixel_rows(v: View) -> View:
     """Units whose pixels lie evenly as (groups, pixels of all images, channels)."""
-    size, (step,) = merge_axes(v.shape[2:5], [v.strides[2:5]])
+    size, step = _merged(v, PIXELS)
     return v.with_layout((v.shape[0], size[0], v.shape[5]), (v.strides[0], step[0], 4))
 
 
@@ -188,13 +198,12 @@ def implicit_gemm(caps: Caps, scratch: Scratch, c: Windows, tile: str, splits: i
     # Output channels as images of taps.
     (image, w), before = units(
         caps, scratch, Image(c.x, c.origin, _span(c), BK, chunk=BK),
-        Image(reorder(c.w, (1, 0, 2, 3, 4)), (0, 0), kernel, BK, chunk=BK),
+        Image(reorder(c.w, (1, 0, 2, 3, 4)), (0, 0), kernel, BK, even=CHUNKS, chunk=BK),
     )  # fmt: skip
     groups, chunks = w.shape[:2]
-    depth = kernel[0] * kernel[1] * chunks * BK
-    k = w.with_layout(
-        (groups, depth // BK, c.rows, BK // 2), (w.strides[0], w.strides[1], w.strides[2], 4)
-    )
+    size, apart = _merged(w, CHUNKS)
+    depth = size[0] * BK
+    k = w.with_layout((groups, size[0], c.rows, BK // 2), (w.strides[0], apart[0], w.strides[2], 4))
     splits, each = split_k(depth, splits, BK)
     t = target(caps, scratch, c, splits)
     out, vec = _flat(t.out)
@@ -209,7 +218,7 @@ def implicit_gemm(caps: Caps, scratch: Scratch, c: Windows, tile: str, splits: i
         dst_w=c.dst.shape[4] if last else out.shape[5], depth=depth, split_depth=each,
         splits=splits, slice=longest_sum(c.depth, BK), across=cdiv(c.pixels, pixels),
         down=cdiv(c.rows, rows), chunks=chunks, kernel_w=kernel[1], stride_h=c.stride[0],
-        stride_w=c.stride[1], tap_h=c.tap[0] * row // 16, tap_w=c.tap[1] * col // 16,
+        stride_w=c.stride[1], tap_h=u32(c.tap[0] * row // 16), tap_w=u32(c.tap[1] * col // 16),
         activation=0 if t.is_partial else c.activation, is_partial=int(t.is_partial),
     )  # fmt: skip
     return [*before, step, *t.after]

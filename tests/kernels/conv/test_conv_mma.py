@@ -182,6 +182,34 @@ def test_images_that_are_read_as_they_are(units: pk.Device) -> None:
 
 
 @gpu
+@pytest.mark.parametrize("splits", (1, 2))
+def test_what_is_read_as_it_is_lies_anyhow(units: pk.Device, splits: int) -> None:
+    """Rows and columns backwards, gaps between pixels and between taps: channels run."""
+    last = (0, 2, 3, 1)
+    images = [
+        {"x_form": Form(steps=(1, rows, columns, 1), gap=gap)}
+        for rows, columns, gap in ((-1, 1, 0), (1, -1, 0), (-2, -1, 32))
+    ]
+    weights = [
+        {"w_form": Form(last, steps, gap)}
+        for steps, gap in (((1, 1, 1, 1), 32), ((1, 1, -1, -1), 0), ((1, 1, -1, 1), 0),
+                           ((1, 1, 1, 2), 8), ((-1, 1, 0, 1), 0))
+    ]  # fmt: skip
+    calls = ConvCalls(units)
+    for c, form in itertools.product((32, 64), images + weights):
+        s = Sizes((5, 6), (2, 3), 2, c, 8, layout="NHWC", dilation=(2, 1))
+        calls.add(s, kinds=HALVES[F32], exact=True, **form)
+    by_weight = [
+        Call(c=32, o=8, image=(5, 6), kernel=(2, 3), padding=0, layout="NHWC", dtypes=HALVES[F32],
+             forms=(Form(), form["x_form"], Form()))
+        for form in images
+    ]  # fmt: skip
+    with force(units, ConvChoice(SMALL, splits), WeightGradChoice(SMALL_WEIGHT, splits)):
+        calls.check()
+        check(units, by_weight)
+
+
+@gpu
 def test_a_large_value_stays_in_its_windows(units: pk.Device) -> None:
     x = np.ones((2, 16, 5, 5), np.float16)
     x[:, :, 0, 0] = np.nan
