@@ -23,7 +23,9 @@ _NAMES: dict[str, Any] = {
 # What products have as epilogues.
 _ACTIVATIONS = {"relu": "relu(x0)", "silu": "x0 * sigmoid(x0)", "gelu": "gelu(x0)",
                 "gelu_tanh": "gelu_tanh(x0)"}  # fmt: skip
-_POINTS = np.linspace(-8, 8, 513)
+# Where an activation bends, and far out: a bound may lie anywhere.
+_FAR = 2.0 ** np.arange(3.125, 128)
+_POINTS = np.concatenate([-_FAR[::-1], np.linspace(-8, 8, 513), _FAR])
 
 
 @functools.lru_cache(maxsize=1024)
@@ -34,7 +36,7 @@ def activation(text: str) -> str | None:
     if values is None:
         return None
     for name, known in _ACTIVATIONS.items():
-        if np.abs(values - _values(known)).max() < 1e-6:
+        if (np.abs(values - _values(known)) < 1e-6 * np.maximum(np.abs(_POINTS) / 8, 1)).all():
             return name
     return None
 
@@ -50,11 +52,11 @@ def factor(text: str) -> float | None:
 
 
 def _values(text: str) -> Array | None:
-    """At _POINTS; None if it has names that no activation has."""
+    """At _POINTS; None if it has names or operators that no activation has."""
     try:
         with np.errstate(all="ignore"):
             found = eval(text, {"__builtins__": {}}, {**_NAMES, "x0": _POINTS})
-    except NameError:
+    except (NameError, ValueError, TypeError):  # of words for truth values, shifts
         return None
     return np.broadcast_to(np.asarray(found, np.float64), _POINTS.shape)
 

@@ -293,6 +293,13 @@ FUSED: dict[str, tuple[tuple[str, ...], list[str], tuple[str, Any]]] = {
                       "y Relu s"), ["Gemm", "Gemm"], ("activation", "relu")),
     "no activation": (("x MatMul a square", "t Tanh x", "y Mul t x"), ["MatMul", "Elementwise"],
                       ("text", "(tanh(x0) * x0)")),
+    # Equal to an activation, or to a factor, but for large numbers.
+    "a bound": (("x MatMul a square", "y Clip x 0.0 10.0"), ["MatMul", "Elementwise"],
+                ("text", "minimum(maximum(x0, 0.0), 10.0)")),
+    "two bounds": (("x MatMul a square", "y Clip x -90.0 90.0"), ["MatMul", "Elementwise"],
+                   ("text", "minimum(maximum(x0, (-90.0)), 90.0)")),
+    "truth": (("x MatMul a square", "g Greater x 0.5", "r Not g", "y Where r 1.0 0.25"),
+              ["MatMul", "Elementwise"], ("text", "where((not (x0 > 0.5)), 1.0, 0.25)")),
     "used twice": (("x MatMul a square", "r Relu x", "y Add r x"), ["MatMul", "Elementwise"],
                    ("text", "(relu(x0) + x0)")),
 }  # fmt: skip
