@@ -76,8 +76,9 @@ def slice_(
     index = [slice(None)] * x.ndim
     for a, start, end, step in zip(over, first, last, by, strict=True):
         n = x.shape[a]
-        # Behind the front, going backwards, there is no number for a slice of Python's.
-        index[a] = slice(start, None if step < 0 and end < -n else end, step)
+        if step < 0:  # ends behind the front, for which a slice of Python's has no number
+            start, end = max(start, -n), None if end < -n else end
+        index[a] = slice(start, end, step)
     return x[tuple(index)]
 
 
@@ -153,8 +154,9 @@ def one_hot(node: Node, index: Any, depth: Array, values: Array) -> Any:
     count = int(depth.reshape(-1)[0])
     index = pk.where(index < 0, index + count, index)
     off, on = values.tolist()
-    y = pk.one_hot(index, count, dtype="bool")
-    y = pk.where(y, on, off).astype(stored(values.dtype))
+    # An index of no place has none.
+    places = kept(node, "places", index.device, np.arange(count, dtype=stored(index.dtype)))
+    y = pk.where(index[..., None] == places, on, off).astype(stored(values.dtype))
     return y if axis == -1 else pk.moveaxis(y, -1, axis)
 
 

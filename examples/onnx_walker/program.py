@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -90,6 +91,11 @@ class Program:
         for name, tensor in zip(node.outputs, results, strict=False):
             if name:
                 shape = self.graph.shapes[name]
+                if math.prod(tensor.shape) != math.prod(shape):
+                    raise ModelError(
+                        f"{node.op} {name}: the result has shape {tensor.shape}, not {shape}, "
+                        "which ONNX infers"
+                    )
                 # Constants of one element are numbers here, whose axes do not count.
                 found[name] = tensor if tensor.shape == shape else tensor.reshape(shape)
         return found

@@ -140,6 +140,8 @@ class _Reader:
         given = [self.same.get(n, n) for n in node.input]
         if node.op_type == "Identity" or (node.op_type == "Dropout" and not self._trains(given)):
             self._rename(given[0], node.output[0])
+            for mask in filter(None, node.output[1:]):
+                self._know(mask, np.ones(self._shape(given[0]), bool))
             return
         if node.op_type == "If":
             self._branch(node, given[0])
@@ -206,7 +208,7 @@ class _Reader:
                 {n: self.small[n] for n in node.input if n in self.small},
                 opset_imports=[helper.make_operatorsetid(d, v) for d, v in self.versions.items()],
             )  # fmt: skip
-        except onnx.shape_inference.InferenceError as e:
+        except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError) as e:
             raise ModelError(f"{label}: {e}") from None
         if node.op_type in _LIKE_INPUT:
             found = {node.output[0]: self.types[node.input[0]]}
@@ -260,7 +262,9 @@ class _Reader:
         names = {o: prefix + o for inner in body.node for o in inner.output if o}
         names |= dict.fromkeys(body.input, "") | dict(zip(body.input, node.input, strict=False))
         names |= dict(zip(body.output, node.output, strict=False))
-        given = {a.name: a for a in (*body.attribute_proto, *node.attribute)}
+        schema = onnx.defs.get_schema(node.op_type, self.versions.get(node.domain, 1), "")
+        usual = [a.default_value for a in schema.attributes.values() if a.default_value.name]
+        given = {a.name: a for a in (*usual, *body.attribute_proto, *node.attribute)}
         for inner in body.node:
             self._read(_renamed(inner, names, given))
 

@@ -130,6 +130,7 @@ CASES = {
     "Split": model("Split", (2, 7), ints(3, 4), outputs=2, axis=1),
     "Split_parts": model("Split", (7, 2), outputs=3, num_outputs=3),
     "Slice": model("Slice", X, ints(5, -4, 1), ints(-99, 99, 3), ints(2, -1, 1), ints(-2, 3, 1)),
+    "Slice_backwards": model("Slice", X, ints(-99, 99), ints(-99, -99), ints(2, 3), ints(-1, -2)),
     "Slice_9": model("Slice", X, starts=[1], ends=[-1], axes=[2], opset=9),
     "Gather": model("Gather", X, ints(3, -1, 0, 0).reshape(2, 2), axis=1),
     "Gather_one": model("Gather", X, np.array(-2), axis=2),
@@ -144,6 +145,8 @@ CASES = {
     "Tile": model("Tile", (2, 3), ints(2, 3)),
     "Trilu": model("Trilu", (3, 4), np.array(1), upper=0),
     "OneHot": model("OneHot", ("i8", 2, 3), ints(10), np.float32([0.5, 3]), axis=1),
+    "OneHot_of_no_place": model("OneHot", ("i8", 2, 3), ints(4), np.float32([0.5, 3])),
+    "Dropout_mask": model("Dropout", (2, 3), outputs=2),
     "DepthToSpace": model("DepthToSpace", (1, 8, 2, 3), blocksize=2),
     "DepthToSpace_CRD": model("DepthToSpace", (1, 8, 2, 3), blocksize=2, mode="CRD"),
     "SpaceToDepth": model("SpaceToDepth", (1, 2, 4, 6), blocksize=2),
@@ -156,6 +159,7 @@ CASES = {
     "Cast_bytes": model("Cast", ("i4", 2, 3), to=2),
     # Those that ONNX defines by others.
     "MeanVarianceNormalization": model("MeanVarianceNormalization", X, axes=[0, 2, 3]),
+    "MeanVarianceNormalization_usual": model("MeanVarianceNormalization", X),
     "RMSNormalization": model("RMSNormalization", X, weights(5), opset=23),
     "Shrink": model("Shrink", X, lambd=0.5, bias=0.25),
     "Attention": model("Attention", (2, 3, 4, 8), (2, 3, 6, 8), (2, 3, 6, 8), opset=23),
@@ -334,6 +338,9 @@ def test_what_is_no_number(dev: pk.Device) -> None:
         (model("NonZero", (3, 3)), "the shape of its result depends on values"),
         (model("CumSum", (3, 4), np.array(1), exclusive=1), "CumSum with exclusive"),
         (model("LRN", X, size=2), "LRN with an even size"),
+        (model("GroupNormalization", X, weights(2), weights(2), num_groups=2), "deprecated"),
+        # A last window that lies in the border: of what is inferred, but not of what is computed.
+        (model("MaxPool", X, kernel_shape=[1, 1], strides=[2, 2], ceil_mode=1), "which ONNX"),
         (model("Resize", X, None, np.float32([1, 1, 2, 1.5])), "Resize with scales that are no"),
     ],
 )
