@@ -12,7 +12,7 @@ import pykernels as pk
 from pykernels.forcing import force
 from pykernels.kernels import conv2d
 from pykernels.layout import View
-from pykernels.plan import Scratch
+from pykernels.plan import Caps, Scratch
 from pykernels.plans.conv import conv2d as plans
 from pykernels.plans.conv.select import SMALLEST, ConvChoice
 from pykernels.reference.conv import conv2d as reference
@@ -43,7 +43,8 @@ BODIES: dict[str, tuple[ConvChoice | None, Sizes]] = {
     "depthwise last": (
         None, Sizes((6, 5), c=1, o=1, groups=12, padding=(0, 1, 2, 0), layout="NHWC"),
     ),
-    "product": (None, Sizes((4, 6), (1, 1), n=3, c=8, o=12)),
+    "product": (None, Sizes((4, 6), (1, 1), n=1, c=8, o=12)),
+    "product images": (None, Sizes((16, 32), (1, 1), c=4, o=5)),
     "product last": (None, Sizes((4, 6), (1, 1), n=3, c=8, o=12, layout="NHWC")),
     "product groups": (None, Sizes((4, 6), (1, 1), n=1, c=8, o=5, groups=3)),
 }  # fmt: skip
@@ -79,20 +80,24 @@ def test_bodies(dev: pk.Device, body: str, kinds: tuple[str, str, str]) -> None:
             calls.add(s, kinds=kinds, exact=True, residual=F16, residual_shape=shape)
     with force(dev, *([choice] if choice else [])):
         calls.check(body)
-    names = {name for name, _ in dev._context.pipelines._pipelines}
-    wanted = body.split()[0]
-    assert {
-        "3x3": "implicit_gemm_3x3", "stem": "conv_stem", "direct": "conv_direct",
-        "depthwise": "conv_depthwise", "product": "mul_mat",
-    }.get(wanted, "implicit_gemm") in names  # fmt: skip
+        y = view(s.y)
+        made = names(view(s.x), view(s.w), y, y, dev._context.caps, **s.options)
+    if "product" in body:
+        assert not any("conv" in name or "implicit" in name for name in made)
+    else:
+        wanted = {
+            "3x3": "implicit_gemm_3x3", "stem": "conv_stem", "direct": "conv_direct",
+            "depthwise": "conv_depthwise",
+        }.get(body.split()[0], "implicit_gemm")  # fmt: skip
+        assert made[-2:] == [wanted, "splitk_reduce"]
 
 
 @gpu
 def test_products_of_each_image(dev: pk.Device) -> None:
     """Pixels of all images that do not lie evenly, and pixels of an image that do not."""
     calls = ConvCalls(dev)
-    s = Sizes((16, 20), (1, 1), n=2, c=6, o=5)
-    for shape in ((2, 1, 1, 1), (2, 5, 1, 1), (5, 16, 1), (1, 1, 20), (2, 5, 16, 20)):
+    s = Sizes((16, 32), (1, 1), n=2, c=6, o=5)
+    for shape in ((2, 1, 1, 1), (2, 5, 1, 1), (5, 16, 1), (1, 1, 32), (2, 5, 16, 32)):
         calls.add(s, exact=True, residual=F32, residual_shape=shape)
         calls.add(replace(s, n=1), exact=True, residual=F16, residual_shape=(1, *shape[1:]))
     calls.add(s, exact=True, residual=F32, residual_form=Form(order=(1, 0, 2, 3), phase=1))
@@ -303,8 +308,10 @@ def test_rejects(dev: pk.Device) -> None:
 # -- plans, without a GPU -------------------------------------------------------------------------
 
 
-def names(x: View, w: View, dst: View, residual: View | None, **options: Any) -> list[str]:
-    found = plans.plan(LARGE, Scratch(), x, w, None, residual, dst, **options)
+def names(
+    x: View, w: View, dst: View, residual: View | None, caps: Caps = LARGE, **options: Any
+) -> list[str]:
+    found = plans.plan(caps, Scratch(), x, w, None, residual, dst, **options)
     return [step.body.name for step in found]
 
 
