@@ -26,11 +26,10 @@ class Size(NamedTuple):
 class Operations(Protocol):
     """What the network is made of. Pictures are (N, C, H, W)."""
 
-    def conv(self, x: Any, name: str, stride: int = 1, relu: bool = True) -> Any:
-        """A convolution that keeps the size but for its stride, and bias."""
-
-    def join(self, x: Any, y: Any) -> Any:
-        """relu(x + y)."""
+    def conv(
+        self, x: Any, name: str, stride: int = 1, relu: bool = True, residual: Any = None
+    ) -> Any:
+        """A convolution that keeps the size but for its stride, and bias; plus residual."""
 
     def pool(self, x: Any) -> Any:
         """The largest of 3 x 3, with stride 2."""
@@ -47,8 +46,8 @@ def logits(ops: Operations, size: Size, x: Any) -> Any:
             at = f"{stage}.{i}"
             stride = 2 if stage and not i else 1
             y = ops.conv(ops.conv(x, f"{at}.a"), f"{at}.b", stride)
-            y = ops.conv(y, f"{at}.c", relu=False)
-            x = ops.join(y, x if i else ops.conv(x, f"{at}.skip", stride, relu=False))
+            skip = x if i else ops.conv(x, f"{at}.skip", stride, relu=False)
+            x = ops.conv(y, f"{at}.c", residual=skip)
     return ops.classify(x)
 
 
@@ -86,15 +85,15 @@ class Ours:
     def __init__(self, weights: Mapping[str, pk.Tensor]) -> None:
         self.w = weights
 
-    def conv(self, x: pk.Tensor, name: str, stride: int = 1, relu: bool = True) -> pk.Tensor:
+    def conv(
+        self, x: pk.Tensor, name: str, stride: int = 1, relu: bool = True,
+        residual: pk.Tensor | None = None,
+    ) -> pk.Tensor:  # fmt: skip
         w = self.w[name]
         return pk.conv2d(
-            x, w, self.w[f"{name}.bias"], stride, w.shape[-1] // 2,
+            x, w, self.w[f"{name}.bias"], stride, w.shape[-1] // 2, residual=residual,
             activation="relu" if relu else None,
         )  # fmt: skip
-
-    def join(self, x: pk.Tensor, y: pk.Tensor) -> pk.Tensor:
-        return pk.elementwise("relu(x + y)", x=x, y=y)
 
     def pool(self, x: pk.Tensor) -> pk.Tensor:
         return pk.max_pool2d(x, 3, 2, 1)
@@ -109,18 +108,19 @@ class Numpy:
     def __init__(self, weights: Mapping[str, Array]) -> None:
         self.w = weights
 
-    def conv(self, x: Array, name: str, stride: int = 1, relu: bool = True) -> Array:
+    def conv(
+        self, x: Array, name: str, stride: int = 1, relu: bool = True,
+        residual: Array | None = None,
+    ) -> Array:  # fmt: skip
         w = self.w[name]
         edge, side = w.shape[-1] // 2, w.shape[-1]
         x = np.pad(x, ((0, 0), (0, 0), (edge, edge), (edge, edge)))
         windows = sliding_window_view(x, (side, side), axis=(2, 3))[:, :, ::stride, ::stride]
         y = np.tensordot(windows, w, axes=((1, 4, 5), (1, 2, 3))).transpose(0, 3, 1, 2)
         y = y + self.w[f"{name}.bias"][:, None, None]
+        if residual is not None:
+            y = y + residual
         return np.maximum(y, 0) if relu else y
-
-    def join(self, x: Array, y: Array) -> Array:
-        found: Array = np.maximum(x + y, 0)
-        return found
 
     def pool(self, x: Array) -> Array:
         x = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)), constant_values=-np.inf)

@@ -290,7 +290,7 @@ def _extended(graph: Graph, node: Node, made: dict[str, Node], uses: dict[str, i
             return before if scales or activation(text) else None
         same = graph.shapes[node.inputs[0]] == graph.shapes[node.inputs[1]]
         rest = _without_sum(text)
-        if same and _adds(graph, before) and (rest == "x0" or activation(rest)):
+        if same and _adds(before) and (rest == "x0" or activation(rest)):
             return before
     return None
 
@@ -314,13 +314,6 @@ def _merged(graph: Graph, before: Node, node: Node) -> Node:
     return found
 
 
-def _adds(graph: Graph, node: Node) -> bool:
-    """Can the product add a tensor of the size of its result? A convolution can, if it is a product
-    of matrices."""
-    if len(node.inputs) > 3:
-        return False
-    if node.op != "Conv":
-        return node.op in ("MatMul", "Gemm")
-    given, kernel = node.attributes, graph.shapes[node.inputs[1]][2:]
-    plain = given.get("group", 1) == 1 and not any(given.get("pads", ()))
-    return plain and kernel == (1, 1) and set(given.get("strides", (1,))) == {1}
+def _adds(node: Node) -> bool:
+    """Can the product add a tensor of the size of its result?"""
+    return node.op != "ConvTranspose" and len(node.inputs) <= 3

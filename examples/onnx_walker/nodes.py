@@ -108,22 +108,15 @@ def edges(around: Sequence[int], rank: int) -> tuple[int, int, int, int]:
 def conv(node: Node, x: Any, w: Any, bias: Any = None, residual: Any = None) -> Any:
     """`residual`, `activation` and a product's `scale` come from fusion.py."""
     rank = x.ndim
-    if residual is not None:  # of 1 x 1 pixels
-        n, c, rows, cols = x.shape
-        y = pk.matmul(
-            w.reshape(-1, c), x.reshape(n, c, rows * cols),
-            bias=None if bias is None else bias[:, None],
-            residual=residual.reshape(n, -1, rows * cols),
-            activation=node.attributes.get("activation"),
-        )  # fmt: skip
-        return y.reshape(residual.shape)
     steps, gaps = spaced(node, rank - 2)
     around = pads(node, x.shape[2:], w.shape[2:])
     x, w = as_image(node, x, w)
+    if residual is not None and rank == 3:
+        residual = residual[:, :, None]
     y = pk.conv2d(
         x, w, bias, stride=doubled(steps, rank, 1), padding=edges(around, rank),
         dilation=doubled(gaps, rank, 1), groups=node.attributes.get("group", 1),
-        activation=node.attributes.get("activation"),
+        residual=residual, activation=node.attributes.get("activation"),
     )  # fmt: skip
     return y if rank == 4 else y[:, :, 0]
 

@@ -31,6 +31,7 @@
 // params.x_first = { type = "u32" }
 // params.bias_kind = { type = "u32", value = "0 if bias is None else 1 if bias.dtype.itemsize == 4 else 2" }
 // params.activation = { type = "u32" }
+// params.is_partial = { type = "u32" }
 // params.scale = { type = "f32", arg = true }
 // uses = ["tile/epilogue"]
 // grid = "cdiv(dst.shape[0] * (dst.shape[1] // 4 if CFG.LAST else dst.shape[1]) * cdiv(dst.shape[3], CFG.R) * cdiv(dst.shape[4], CFG.W), CFG.threads)"
@@ -130,6 +131,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endfor
 //% endif
 
+  let factor = select(p.scale, 1.0f, p.is_partial == 1u);
   var bias = vec4<f32>();
   if (p.bias_kind != 0u) {
 //% if CFG.LAST
@@ -143,7 +145,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% for r in range(CFG.R)
 //% for c in range(C)
   if (${"(out_x + " ~ c ~ "u < p.out_w) & " if CFG.LAST else ""}(out_y + ${r}u < p.out_h)) {
-    var v = sum${r}_${c} * p.scale + bias;
+    var v = sum${r}_${c} * factor + bias;
     if (p.activation != 0u) { v = activate(v, p.activation); }
     dst_store(at + ${r}u * p.dst_hs + ${c}u * p.dst_ws, v);
   }

@@ -38,6 +38,7 @@
 // params.tap_w = { type = "u32" }
 // params.bias_kind = { type = "u32", value = "0 if bias is None else 1 if bias.dtype.itemsize == 4 else 2" }
 // params.activation = { type = "u32" }
+// params.is_partial = { type = "u32" }
 // params.scale = { type = "f32", arg = true }
 // uses = ["tile/epilogue"]
 // grid = "cdiv(dst.shape[0] * dst.shape[1] * cdiv(dst.shape[2], CFG.OB) * cdiv(dst.shape[3], CFG.R) * dst.shape[4], CFG.threads)"
@@ -143,11 +144,12 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   }
 //% endif
 
+  let factor = select(p.scale, 1.0f, p.is_partial == 1u);
   let at = p.dst_off + image * p.dst_ns + group * p.dst_gs + out_y * p.dst_hs + out_x * p.dst_ws;
 //% for o in range(CFG.OB)
 //% for e in range(CFG.R)
   if ((row0 + ${o}u < p.rows) & (out_y + ${e}u < p.out_h)) {
-    var v = sum${o}_${e} * p.scale;
+    var v = sum${o}_${e} * factor;
     if (p.bias_kind != 0u) { v += bias_value(p.bias_off + (group * p.rows + row0 + ${o}u) * p.bias_os); }
     if (p.activation != 0u) { v = activate(vec4<f32>(v), p.activation).x; }
     dst_store(at + (row0 + ${o}u) * p.dst_os + ${e}u * p.dst_hs, v);

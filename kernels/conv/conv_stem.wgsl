@@ -38,7 +38,7 @@
 // params.x_first = { type = "u32" }
 // params.bias_kind = { type = "u32", value = "0 if bias is None else 1 if bias.dtype.itemsize == 4 else 2" }
 // params.activation = { type = "u32" }
-// params.is_partial = { type = "u32", value = "0" }
+// params.is_partial = { type = "u32" }
 // params.scale = { type = "f32", arg = true }
 // uses = ["tile/epilogue", "tile/loader", "tile/outer_product"]
 // grid = "dst.shape[1] * group_groups"

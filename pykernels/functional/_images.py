@@ -14,6 +14,8 @@ from pykernels.plan import Kernel
 from pykernels.plans.conv.geometry import LAYOUTS
 from pykernels.scalars import integers
 
+from ._products import spread
+
 __all__ = ["ImageCall", "Layout", "Padding", "Pair", "numbers", "single"]
 
 Layout: TypeAlias = Literal["NCHW", "NHWC"]
@@ -117,3 +119,8 @@ class ImageCall(Call):
             return result, result[None]
         result = self.result((inputs[0].shape[0], *shape), *inputs)
         return result, result
+
+    def spread(self, name: str, t: Tensor | None, result: Tensor) -> Tensor | None:
+        """What is added, over the result with its axis N."""
+        full = spread(self.op, name, t, result.shape, True, True)
+        return full[None] if full is not None and self._single else full

@@ -28,11 +28,12 @@ def conv2d(
     dilation: Pair = 1,
     groups: int = 1,
     *,
+    residual: Array | None = None,
     layout: Layout = "NCHW",
     activation: Activation | None = None,
     out: Tensor | None = None,
 ) -> Array:
-    """Convolution as torch.nn.functional.conv2d: the windows of x times w, plus bias.
+    """Convolution as torch.nn.functional.conv2d: the windows of x times w, plus bias and residual.
 
     Sums are f32 and no operand is rounded. Transposed or sliced arguments are read where they lie.
 
@@ -46,6 +47,8 @@ def conv2d(
             (none), or "same" (as many as keep the image's size; stride must be 1).
         dilation: Steps between taps, an integer or (rows, columns).
         groups: Number of groups of channels; output channels see the channels of their own only.
+        residual: float32 or float16, added as well: an image that the result is an update of;
+            broadcasts to the result's shape. May be out.
         layout: Axes of x and the result, "NCHW" or "NHWC".
         activation: Applied last; 'gelu' is by erf.
         out: The Tensor to write to, float32 or float16; None makes one, float16 if x and w are,
@@ -68,26 +71,32 @@ def conv2d(
         and isinstance(x, Tensor)
         and isinstance(w, Tensor)
         and (bias is None or isinstance(bias, Tensor))
+        and (residual is None or isinstance(residual, Tensor))
     ):
-        extra = None if bias is None else bias._layout
-        known = _known.get((x._layout, w._layout, extra, steps, edges, apart, count, layout))
+        known = _known.get((
+            x._layout, w._layout, None if bias is None else bias._layout,
+            None if residual is None else residual._layout, steps, edges, apart, count, layout,
+        ))  # fmt: skip
         if known is not None:
-            lay, dst, src = known
+            lay, dst, src, more = known
             result = x._fresh(lay)
             kernels.conv2d(
-                x._with(src), w, result._with(dst), bias=bias, stride=steps, padding=edges,
-                dilation=apart, groups=count, layout=layout, activation=activation,
+                x._with(src), w, result._with(dst), bias=bias,
+                residual=None if residual is None else residual._with(more), stride=steps,
+                padding=edges, dilation=apart, groups=count, layout=layout, activation=activation,
             )  # fmt: skip
             return result
-    call = ImageCall(KERNEL, layout, x, w, bias, out=out)
+    call = ImageCall(KERNEL, layout, x, w, bias, residual, out=out)
     tx, tw, tb = call.images("x", x), call.weights("w", w), call.tensor("bias", bias)
+    added = call.tensor("residual", residual)
     g = geometry(op, (tw.shape[2], tw.shape[3]), steps, edges, apart)
     result, dst = call.result_images(tw.shape[0], g.output(op, call.image(tx)), tx, tw)
+    more = call.spread("residual", added, result)
     kernels.conv2d(
-        tx, tw, dst, bias=tb, stride=steps, padding=edges, dilation=apart, groups=count,
-        layout=layout, activation=activation,
+        tx, tw, dst, bias=tb, residual=more, stride=steps, padding=edges, dilation=apart,
+        groups=count, layout=layout, activation=activation,
     )  # fmt: skip
-    call.remember(_known, result, dst, tx, flags=(steps, edges, apart, count, layout))
+    call.remember(_known, result, dst, tx, more, flags=(steps, edges, apart, count, layout))
     return call.leave(result)
 
 

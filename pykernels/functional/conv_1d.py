@@ -55,6 +55,10 @@ class _SignalCall(ImageCall):
             raise ShapeError(f"[{self.op}] {name} must have three axes but has shape {t.shape}")
         return t[:, :, None]
 
+    def spread(self, name: str, t: Tensor | None, result: Tensor) -> Tensor | None:
+        full = super().spread(name, t, result)
+        return full if full is None else full[:, :, None]
+
 
 def _windows(op: str, stride: Any, padding: Any, dilation: Any, groups: Any) -> dict[str, Any]:
     """The options of a call as those of images of one row."""
@@ -76,10 +80,11 @@ def conv1d(
     dilation: int = 1,
     groups: int = 1,
     *,
+    residual: Array | None = None,
     activation: Activation | None = None,
     out: Tensor | None = None,
 ) -> Array:
-    """Convolution as torch.nn.functional.conv1d: the windows of x times w, plus bias.
+    """Convolution as torch.nn.functional.conv1d: the windows of x times w, plus bias and residual.
 
     Sums are f32 and no operand is rounded. Transposed or sliced arguments are read where they lie.
 
@@ -92,6 +97,8 @@ def conv1d(
             length; stride must be 1).
         dilation: Steps between taps.
         groups: Number of groups of channels; output channels see the channels of their own only.
+        residual: float32 or float16, added as well: a signal that the result is an update of;
+            broadcasts to the result's shape. May be out.
         activation: Applied last; 'gelu' is by erf.
         out: The Tensor to write to, float32 or float16; None makes one, float16 if x and w are,
             else float32.
@@ -106,14 +113,16 @@ def conv1d(
     """
     op = "conv1d"
     options = _windows(op, stride, padding, dilation, groups)
-    call = _SignalCall(KERNEL, op, x, w, bias, out=out)
+    call = _SignalCall(KERNEL, op, x, w, bias, residual, out=out)
     tx, tw, tb = call.images("x", x), call.weights("w", w), call.tensor("bias", bias)
+    added = call.tensor("residual", residual)
     taps = (1, tw.shape[3])
     g = geometry(op, taps, options["stride"], options["padding"], options["dilation"])
     shape = (tx.shape[0], tw.shape[0], g.output(op, (1, tx.shape[3]))[1])
     result = call.result(shape[1:] if call._single else shape, tx, tw)
     dst = (result[None] if call._single else result)[:, :, None]
-    kernels.conv2d(tx, tw, dst, bias=tb, activation=activation, **options)
+    more = call.spread("residual", added, result)
+    kernels.conv2d(tx, tw, dst, bias=tb, residual=more, activation=activation, **options)
     return call.leave(result)
 
 

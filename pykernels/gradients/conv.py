@@ -1,4 +1,4 @@
-"""Convolutions: dst = act(scale * (x * w) + bias), and the transposed one."""
+"""Convolutions: dst = act(scale * (x * w) + bias + residual), and the transposed one."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ def conv2d(call: Taped) -> None:
 
     def sums() -> Any:
         dst = x.device.empty(call.shape("dst") or ())
-        kernels.conv2d(x, w, dst, bias=call.saved("bias"), scale=scale, **window)
+        added: Any = {n: call.saved(n) for n in ("bias", "residual")}
+        kernels.conv2d(x, w, dst, **added, scale=scale, **window)
         return dst
 
     dz = before_activation(call, sums)
+    call.give("residual", dz)
     if call.wants("x"):
         dx = x.device.empty(x.shape, x.dtype)
         kernels.conv2d_backward_input(dz, w, dx, scale=scale, **window)

@@ -35,6 +35,7 @@ def conv2d(
     x: Array,
     w: Array,
     bias: Array | None = None,
+    residual: Array | None = None,
     *,
     stride: Pair = 1,
     padding: Padding = 0,
@@ -43,9 +44,11 @@ def conv2d(
     layout: str = "NCHW",
     activation: str | None = None,
 ) -> Array:
-    """act(sum_{c,i,j} x[n, c, y s + i d - top, x s + j d - left] w[o, c, i, j] + bias[o]).
+    """act(sum_{c,i,j} x[n, c, y s + i d - top, x s + j d - left] w[o, c, i, j] + bias[o] +
+    residual).
 
-    x is 0 outside; output channel o of group g sees the input channels of group g.
+    x is 0 outside; output channel o of group g sees the input channels of group g; residual
+    broadcasts to the result in the axes of the layout.
     """
     x, w = _channels_first(x, layout), w.astype(np.float64)
     a = _Args.of(w.shape, stride, padding, dilation)
@@ -56,7 +59,7 @@ def conv2d(
     for i, j, rows, cols in a.taps(size):
         part = padded[:, :, rows, cols].reshape(n, groups, w.shape[1], *size)
         out += np.einsum("ngcyx,goc->ngoyx", part, taps[..., i, j], optimize=True)
-    return _finish(out.reshape(n, w.shape[0], *size), bias, activation, layout)
+    return _finish(out.reshape(n, w.shape[0], *size), bias, activation, layout, residual)
 
 
 def conv2d_backward_input(
@@ -163,16 +166,20 @@ def output_size(image: Sequence[int], kernel: Sequence[int], a: _Args) -> tuple[
 
 
 def window_budget(
-    size: Array, depth: int, bias: Array | None = None, *, layout: str = "NCHW",
-    activation: str | None = None,
+    size: Array, depth: int, bias: Array | None = None, residual: Array | None = None, *,
+    layout: str = "NCHW", activation: str | None = None,
 ) -> Array:  # fmt: skip
     """What f32 sums of `depth` products may be off by: 2^-23 (sqrt(depth) + 4) size; and epilogues.
 
-    `size` is the same convolution of the absolute values, without bias. The rest as in mul_mat.
+    `size` is the same convolution of the absolute values, without bias and residual. The rest as
+    in mul_mat.
     """
     bound = size * (math.sqrt(depth) + 4)
     if bias is not None:
         size = size + _finish(np.zeros((1, len(bias), 1, 1)), np.abs(bias), None, layout)
+        bound = bound + 2 * size
+    if residual is not None:
+        size = size + np.abs(residual.astype(np.float64))
         bound = bound + 2 * size
     if activation is not None:
         bound = 1.2 * bound + 2 * size
@@ -239,8 +246,14 @@ def _channels_first(x: Array, layout: str) -> Array:
     return (x if layout == "NCHW" else x.transpose(0, 3, 1, 2)).astype(np.float64)
 
 
-def _finish(out: Array, bias: Array | None, activation: str | None, layout: str) -> Array:
+def _finish(
+    out: Array, bias: Array | None, activation: str | None, layout: str,
+    residual: Array | None = None,
+) -> Array:  # fmt: skip
     if bias is not None:
         out = out + bias.astype(np.float64)[:, None, None]
-    out = activate(out, activation)
-    return out if layout == "NCHW" else out.transpose(0, 2, 3, 1)
+    if layout == "NHWC":
+        out = out.transpose(0, 2, 3, 1)
+    if residual is not None:
+        out = out + residual.astype(np.float64)
+    return activate(out, activation)

@@ -57,8 +57,12 @@ def _image(x: pk.Tensor, mask: pk.Tensor) -> pk.Tensor:
     return pk.conv2d(x, mask[:3, :1, None, :5], None, [2], padding=1, groups=3, layout="NCHW")
 
 
+def _joined(x: pk.Tensor, mask: pk.Tensor) -> pk.Tensor:
+    return pk.conv2d(x, mask[:, :3, :1, None], residual=mask[:, :1, :1], padding=(0, 1))
+
+
 CALLS = (_softmax, _matmul, _residual, _vector, _attention, _causal, _flash, _lse, _convolution,
-         _image)  # fmt: skip
+         _image, _joined)  # fmt: skip
 
 
 @pytest.fixture

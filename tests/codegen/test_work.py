@@ -37,8 +37,12 @@ WORK: list[tuple[str, tuple[View | None, ...], dict[str, Any], int, int]] = [
     ("softmax_backward", (HALF, HALF, HALF), {}, 3 * 480, 5 * 240),
     ("mul_mat", (A, B, None, None, view(4, 3, 7)), {}, 280 + 120 + 336, 2 * 4 * 3 * 7 * 5),
     (
-        "conv2d", (view(2, 4, 6, 6), view(8, 2, 3, 3), None, view(2, 8, 4, 4)), {"groups": 2},
+        "conv2d", (view(2, 4, 6, 6), view(8, 2, 3, 3), None, None, view(2, 8, 4, 4)), {"groups": 2},
         4 * (288 + 144 + 256), 2 * 256 * 18,
+    ),
+    (
+        "conv2d", (view(2, 4, 6, 6), view(8, 4, 3, 3), None, view(8, 1, 1), view(2, 8, 4, 4)), {},
+        4 * (288 + 288 + 8 + 256), 2 * 256 * 36,
     ),
     (
         "mul_mat", (A, B, view(7), view(3, 7), view(4, 3, 7)), {"activation": "relu"},

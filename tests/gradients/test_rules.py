@@ -402,8 +402,8 @@ def einsum(rng: Rng) -> Example:
 def _conv(name: str, shapes: list[tuple[int, ...]], wanted: Any, call: Any, **named: Any) -> None:
     def make(rng: Rng) -> Example:
         return Example(
-            lambda x, w, b: call(x, w, b, **named), lambda x, w, b: wanted(x, w, b, **named),
-            [normal(rng, *shape) for shape in shapes], units=8,
+            lambda x, w, b, *r: call(x, w, b, **dict(zip(("residual",), r, strict=False)), **named),
+            lambda *v: wanted(*v, **named), [normal(rng, *shape) for shape in shapes], units=8,
         )  # fmt: skip
 
     EXAMPLES[name] = make
@@ -415,6 +415,16 @@ _conv("conv2d_relu", [(1, 3, 3, 1), (2, 1, 2, 2), (2,)], conv_reference.conv2d, 
       layout="NHWC", activation="relu")  # fmt: skip
 _conv("conv2d_silu", [(1, 1, 3, 2), (2, 1, 2, 3), (2,)], conv_reference.conv2d, pk.conv2d,
       padding="same", activation="silu")  # fmt: skip
+_conv("conv2d_residual", [(2, 2, 3, 2), (2, 1, 2, 1), (2,), (2, 2, 1)], conv_reference.conv2d,
+      pk.conv2d, stride=(2, 1), padding=(1, 0, 1, 1), groups=2, activation="relu")  # fmt: skip
+_conv("conv2d_residual_silu", [(2, 3, 2, 1), (2, 1, 2, 2), (2,), (2, 1, 1, 2)],
+      conv_reference.conv2d, pk.conv2d, layout="NHWC", activation="silu")  # fmt: skip
+_conv(
+    "conv2d_residual_product",
+    [(2, 2, 2, 2), (3, 2, 1, 1), (3,), (2, 3, 2, 2)],
+    conv_reference.conv2d,
+    pk.conv2d,
+)
 _conv("conv_transpose2d", [(1, 2, 2, 1), (2, 1, 2, 2), (2,)], conv_reference.conv_transpose2d,
       pk.conv_transpose2d, stride=2, padding=(1, 0), output_padding=1, groups=2)  # fmt: skip
 _conv("conv_transpose2d_cut", [(1, 1, 2, 2), (1, 1, 2, 2), (1,)], conv_reference.conv_transpose2d,

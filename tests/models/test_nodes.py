@@ -323,6 +323,19 @@ def test_several_nodes_become_one(name: str, dev: pk.Device) -> None:
     assert graph.nodes[-1].attributes[key] == value
 
 
+@pytest.mark.parametrize("image", ((6, 4, 4), (6, 5)), ids=("image", "signal"))
+def test_a_convolution_adds(image: tuple[int, ...], dev: pk.Device) -> None:
+    """What is as large as its result, whatever its windows and groups are."""
+    c, *size = image
+    given = {"x": weights(2, *image), "r": weights(2, 4, *size, seed=1)}
+    w = weights(4, c // 2, *(3 for _ in size), seed=2)
+    lines = ("p Conv x w b auto_pad=SAME_UPPER group=2", "s Add r p", "y Relu s")
+    proto = written(lines, "y", given, {"w": w, "b": weights(4)})
+    graph = check(proto, dev, **given)
+    assert [n.op for n in graph.nodes] == ["Conv"]
+    assert graph.nodes[0].inputs[3] == "r"
+
+
 def test_what_is_no_number(dev: pk.Device) -> None:
     x = np.float32([1, -np.inf, np.nan, np.inf, 0])
     for op, attributes in (("IsNaN", {}), ("IsInf", {}), ("IsInf", {"detect_negative": 0})):

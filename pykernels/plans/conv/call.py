@@ -17,8 +17,9 @@ __all__ = ["Windows", "bound"]
 
 @dataclass(frozen=True)
 class Windows:
-    """dst[n, g, o, y, x'] = activation(scale * s + bias[g O + o]) with s the sum over c, i, j of
-    x[n, g, c, y stride + origin + i tap, x' stride + origin + j tap] * w[g, o, c, i, j].
+    """dst[n, g, o, y, x'] = activation(scale * s + bias[g O + o] + residual[n, g, o, y, x']) with s
+    the sum over c, i, j of x[n, g, c, y stride + origin + i tap, x' stride + origin + j tap]
+    * w[g, o, c, i, j].
 
     x counts as 0 outside of the image. Pairs are (rows, columns).
     """
@@ -26,6 +27,7 @@ class Windows:
     x: View  # (N, groups, C, H, W)
     w: View  # (groups, O, C, KH, KW)
     bias: View | None  # (groups * O,)
+    residual: View | None  # as dst
     dst: View  # (N, groups, O, OH, OW)
     origin: tuple[int, int]
     stride: tuple[int, int]
@@ -72,7 +74,7 @@ def bound(
 
     `image` is what the caller calls x.
     """
-    found = whole(caps, scratch, (c.x, c.w, c.bias, c.dst), lambda: steps(c))
+    found = whole(caps, scratch, (c.x, c.w, c.bias, c.residual, c.dst), lambda: steps(c))
     if found is not None:
         return found
     views = {image: c.x, "w": c.w, "dst": c.dst}
@@ -81,18 +83,23 @@ def bound(
     if c.bias is not None:
         views["bias"] = by_group(c.bias, c.groups, 0)
         groups, rows = {**groups, "bias": 0}, {**rows, "bias": 1}
+    if c.residual is not None:
+        views["residual"] = c.residual
+        images, groups = {**images, "residual": 0}, {**groups, "residual": 1}
+        rows = {**rows, "residual": 2}
 
     def of(own: Mapping[str, View]) -> Windows:
         bias = None if c.bias is None else ungrouped(own["bias"], 0)
-        return replace(c, x=own[image], w=own["w"], bias=bias, dst=own["dst"])
+        residual = own.get("residual")
+        return replace(c, x=own[image], w=own["w"], bias=bias, residual=residual, dst=own["dst"])
 
     if c.groups > 1:
         apart = [
             of({name: narrow(v, groups[name], g, 1) for name, v in views.items()})
             for g in range(c.groups)
         ]
-        one = (narrow(apart[0].x, 0, 0, 1), apart[0].w, narrow(apart[0].dst, 0, 0, 1))
-        if not all(fits_binding(caps, v) for v in one):
+        one = [narrow(v, 0, 0, 1) for v in (apart[0].x, apart[0].residual, apart[0].dst) if v]
+        if not all(fits_binding(caps, v) for v in (*one, apart[0].w)):
             return [step for part in apart for step in bound(caps, scratch, part, steps, image)]
     axes = [images, groups if c.groups > 1 else rows]
     return in_parts(caps, scratch, views, axes, lambda part: steps(of(part.views)))

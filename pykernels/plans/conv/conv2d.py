@@ -6,9 +6,11 @@ from pykernels.errors import ShapeError
 from pykernels.layout import View
 from pykernels.plan import Caps, Scratch, Step
 from pykernels.plans.groups import by_group
+from pykernels.plans.matmul.product import broadcasts
 
 from .call import Windows, bound
 from .geometry import (
+    ORDERS,
     LayoutName,
     Padding,
     Pair,
@@ -34,6 +36,7 @@ def plan(
     x: View,
     w: View,
     bias: View | None,
+    residual: View | None,
     dst: View,
     stride: Pair = 1,
     padding: Padding = 0,
@@ -55,8 +58,16 @@ def plan(
     want = (x.shape[0], w.shape[0], *g.output(OP, (x.shape[2], x.shape[3])))
     check_shape(OP, "dst", dst, want, layout)
     check_bias(OP, bias, w.shape[0])
+    if residual is not None:
+        shape = tuple(dst.shape[a] for a in ORDERS[layout])
+        if not broadcasts(residual.shape, shape):
+            raise ShapeError(
+                f"[{OP}] residual must broadcast to {shape} but has shape {residual.shape}"
+            )
+        over = channels_first(OP, "residual", residual.broadcast_to(shape), layout)
+        residual = by_group(over, count, 1)
     call = Windows(
-        x=by_group(x, count, 1), w=by_group(w, count, 0), bias=bias,
+        x=by_group(x, count, 1), w=by_group(w, count, 0), bias=bias, residual=residual,
         dst=by_group(dst, count, 1), origin=(-g.padding[0], -g.padding[2]), stride=g.stride,
         tap=g.dilation, activation=activation_number(OP, activation),
     )  # fmt: skip

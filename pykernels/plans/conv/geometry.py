@@ -11,6 +11,7 @@ from pykernels.errors import ArgumentError, ShapeError
 from pykernels.layout import Ints, View
 
 __all__ = [
+    "ORDERS",
     "Geometry",
     "LayoutName",
     "Padding",

@@ -48,7 +48,7 @@ def by_phases(
     """
     if dst.size == 0:
         return []
-    whole = Windows(x, w, bias, dst, (0, 0), (1, 1), (1, 1), activation)
+    whole = Windows(x, w, bias, None, dst, (0, 0), (1, 1), (1, 1), activation)
     return bound(caps, scratch, whole, lambda part: _steps(caps, scratch, part, g), image)
 
 
@@ -71,8 +71,9 @@ def _steps(caps: Caps, scratch: Scratch, whole: Windows, g: Geometry) -> list[St
     for row, col in itertools.product(rows, cols):
         part = Windows(
             x=x, w=_taps(_taps(w, 3, row, g), 4, col, g), bias=whole.bias,
-            dst=_pixels(_pixels(dst, 3, row, g), 4, col, g), origin=(row.row, col.row),
-            stride=(1, 1), tap=(row.step, col.step), activation=whole.activation,
+            residual=None, dst=_pixels(_pixels(dst, 3, row, g), 4, col, g),
+            origin=(row.row, col.row), stride=(1, 1), tap=(row.step, col.step),
+            activation=whole.activation,
         )  # fmt: skip
         found += steps(caps, scratch, part)
     return found

@@ -51,11 +51,13 @@ def reduce(caps: Caps, partials: View, c: Windows, splits: int) -> Step:
     """The sum of the splits, and the epilogue. The partials have the axes of `_by_steps`."""
     order = _by_steps(c.dst)
     bias = c.spread_bias and reorder(c.spread_bias, order)
+    residual = c.residual and reorder(c.residual, order)
     dst = reorder(c.dst, order)
     bits = reduce_bits(caps.tuning, splits, dst.size)
     return splitk_reduce.step(
-        caps, partials, bias, None, dst, splits=splits, lane_bits=bits, activation=c.activation
-    )
+        caps, partials, bias, residual, dst, splits=splits, lane_bits=bits,
+        activation=c.activation,
+    )  # fmt: skip
 
 
 def _by_steps(v: View) -> Ints:
@@ -123,14 +125,21 @@ class Target(NamedTuple):
     after: list[Step]
 
 
-def target(caps: Caps, scratch: Scratch, c: Windows, splits: int) -> Target:
-    if splits == 1 and c.x.dtype.itemsize <= c.dst.dtype.itemsize:
+def target(caps: Caps, scratch: Scratch, c: Windows, splits: int, direct: bool = False) -> Target:
+    """`direct`: has the body texts for any dst? A residual is added where sums are finished."""
+    direct = direct or c.x.dtype.itemsize <= c.dst.dtype.itemsize
+    if splits == 1 and direct and c.residual is None:
         out = c.dst.with_layout((1, *c.dst.shape), (0, *c.dst.strides))
         return Target(out, False, [])
     order = _by_steps(c.dst)
     out = scratch.empty((splits, *(c.dst.shape[a] for a in order)), "float32")
     after = reduce(caps, out, c, splits)
     return Target(reorder(out, (0, *(1 + order.index(a) for a in range(5)))), True, [after])
+
+
+def _unsplit(t: Target) -> View:
+    """What a body writes that has no splits: with the axes of dst."""
+    return t.out.with_layout(t.out.shape[1:], t.out.strides[1:])
 
 
 def _digits(c: Windows, order: str, vec: int) -> dict[str, int]:
@@ -171,23 +180,26 @@ def _packed(caps: Caps, scratch: Scratch, w: View, order: str) -> Weights:
     return Weights(copy, True, order, [pack])
 
 
-def stem(caps: Caps, c: Windows, name: str) -> Step:
+def stem(caps: Caps, scratch: Scratch, c: Windows, name: str) -> list[Step]:
     """conv_stem: `name` is its configuration."""
     own = conv_stem.CONFIGS[name]
+    t = target(caps, scratch, c, 1)
+    out = _unsplit(t)
     images, _, count, out_h, out_w = c.dst.shape
     down, across = cdiv(count, own.BM), cdiv(out_w, own.PIXEL_COLS)
     row_blocks = cdiv(out_h, own.PIXEL_ROWS)
-    last = c.dst.vectorizable(4, 2)
-    dv = 4 if last or c.dst.vectorizable(4, 4) else 1
-    return conv_stem.step(
-        caps, c.x, c.w, c.bias, c.dst, TILE=name, DV=dv, LAST=last,
+    last = out.vectorizable(4, 2)
+    dv = 4 if last or out.vectorizable(4, 4) else 1
+    step = conv_stem.step(
+        caps, c.x, c.w, None if t.is_partial else c.bias, out, TILE=name, DV=dv, LAST=last,
         rows=count, down=down, across=across, row_blocks=row_blocks, row_groups=across * down,
         image_groups=row_blocks * across * down,
         group_groups=images * row_blocks * across * down,
         images=images, channels=c.w.shape[2], height=c.x.shape[3], width=c.x.shape[4],
         out_h=out_h, out_w=out_w, y_first=u32(c.origin[0]), x_first=u32(c.origin[1]),
-        activation=c.activation,
+        activation=0 if t.is_partial else c.activation, is_partial=int(t.is_partial),
     )  # fmt: skip
+    return [step, *t.after]
 
 
 def stem_config(c: Windows, rows: int) -> str:
@@ -221,24 +233,29 @@ def depthwise(caps: Caps, scratch: Scratch, c: Windows) -> list[Step]:
         packed, _, _, before = _packed(caps, scratch, whole, "cij")
         _, row, item = packed.strides
         w = packed.with_layout((packed.shape[2], 1, 1, 3, 3), (item, 0, 0, 3 * row, row))
+    t = target(caps, scratch, c, 1, direct=True)
     step = conv_depthwise.step(
-        caps, c.x, w, c.bias, c.dst, FORM="channels" if last else "rows",
+        caps, c.x, w, None if t.is_partial else c.bias, _unsplit(t),
+        FORM="channels" if last else "rows",
         height=c.x.shape[3], width=c.x.shape[4],
-        y_first=u32(c.origin[0]), x_first=u32(c.origin[1]), activation=c.activation,
+        y_first=u32(c.origin[0]), x_first=u32(c.origin[1]),
+        activation=0 if t.is_partial else c.activation, is_partial=int(t.is_partial),
     )  # fmt: skip
-    return [*before, step]
+    return [*before, step, *t.after]
 
 
-def direct(caps: Caps, c: Windows) -> Step:
+def direct(caps: Caps, scratch: Scratch, c: Windows) -> list[Step]:
     """Sums straight from the image."""
     three = c.w.shape[3:] == (3, 3) and c.stride == c.tap == (1, 1)
     last = c.dst.shape[1] > 1 and abs(c.dst.strides[1]) < abs(c.dst.strides[4])
-    return conv_direct.step(
-        caps, c.x, c.w, c.bias, c.dst, K3=c.rows == 1 and three,
+    t = target(caps, scratch, c, 1, direct=True)
+    step = conv_direct.step(
+        caps, c.x, c.w, None if t.is_partial else c.bias, _unsplit(t), K3=c.rows == 1 and three,
         channels_last=int(last), channels=c.w.shape[2],
         kernel_h=c.w.shape[3], kernel_w=c.w.shape[4], height=c.x.shape[3], width=c.x.shape[4],
         stride_h=c.stride[0], stride_w=c.stride[1],
         y_first=u32(c.origin[0]), x_first=u32(c.origin[1]),
         tap_h=u32(c.tap[0]), tap_w=u32(c.tap[1]),
-        activation=c.activation,
+        activation=0 if t.is_partial else c.activation, is_partial=int(t.is_partial),
     )  # fmt: skip
+    return [step, *t.after]

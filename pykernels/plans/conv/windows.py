@@ -52,10 +52,10 @@ def steps(caps: Caps, scratch: Scratch, c: Windows) -> list[Step]:
     choice = choose(caps, shape_of(caps, c))
     body = choice.body
     if body == "conv_direct":
-        return depthwise(caps, scratch, c) or [direct(caps, c)]
+        return depthwise(caps, scratch, c) or direct(caps, scratch, c)
     tile = tile_of(body)
     if body in STEM_TILES:
-        return [stem(caps, c, stem_config(c, STEM_TILES[body].BM))]
+        return stem(caps, scratch, c, stem_config(c, STEM_TILES[body].BM))
     if body in TILES_3X3:
         return implicit_gemm_3x3(caps, scratch, c, tile, _vectors_3x3(c), choice.splits)
     if body in TILES_MMA:
@@ -69,23 +69,24 @@ def steps(caps: Caps, scratch: Scratch, c: Windows) -> list[Step]:
 
 
 def _product(caps: Caps, scratch: Scratch, c: Windows) -> list[Step] | None:
-    """A 1x1 convolution as a matrix product, where pixels lie evenly in x and dst."""
+    """A 1x1 convolution as a matrix product, where pixels lie evenly in its images."""
     if c.w.shape[3:] != (1, 1) or c.stride != (1, 1) or c.origin != (0, 0):
         return None
     if c.x.shape[3:] != c.dst.shape[3:]:
         return None
     n, groups, channels, *image = c.dst.shape
-    size, (x_step, dst_step) = _merged((n, *image), c.x, c.dst, (0, 3, 4))
+    views = [v for v in (c.x, c.dst, c.residual) if v is not None]
+    size, each = _merged((n, *image), views, (0, 3, 4))
     lead: Ints = (groups,)
     if len(size) != 1:
-        size, (x_step, dst_step) = _merged(tuple(image), c.x, c.dst, (3, 4))
+        size, each = _merged(tuple(image), views, (3, 4))
         lead = (n, groups)
         if len(size) != 1 or (size[0] < caps.tuning.conv.product_pixels and n > 1):
             return None
     keep = (0, 1) if len(lead) == 2 else (1,)
 
     def matrix(v: View, step: Ints) -> View:
-        """(lead, pixels, channels) of x or dst."""
+        """(lead, pixels, channels) of an image."""
         strides = (*(v.strides[a] for a in keep), step[0], v.strides[2])
         return v.with_layout((*lead, size[0], v.shape[2]), strides)
 
@@ -98,13 +99,12 @@ def _product(caps: Caps, scratch: Scratch, c: Windows) -> list[Step] | None:
         strides = (*(0,) * (len(lead) - 1), channels * step, 0, step)
         bias = c.bias.with_layout((*lead, size[0], channels), strides)
     name = next((k for k, v in ACTIVATIONS.items() if v == c.activation), None)
-    return mul_mat.plan(
-        caps, scratch, w, matrix(c.x, x_step), bias, None, matrix(c.dst, dst_step), name
-    )
+    x, dst, *more = [matrix(v, step) for v, step in zip(views, each, strict=True)]
+    return mul_mat.plan(caps, scratch, w, x, bias, more[0] if more else None, dst, name)
 
 
-def _merged(shape: Ints, x: View, dst: View, axes: Ints) -> tuple[Ints, list[Ints]]:
-    return merge_axes(shape, [tuple(v.strides[a] for a in axes) for v in (x, dst)])
+def _merged(shape: Ints, views: list[View], axes: Ints) -> tuple[Ints, list[Ints]]:
+    return merge_axes(shape, [tuple(v.strides[a] for a in axes) for v in views])
 
 
 # -- how a body may load the image and the weights ------------------------------------------------

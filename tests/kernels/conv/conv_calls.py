@@ -119,16 +119,20 @@ class ConvCalls:
 
     def add(
         self, s: Sizes, op: str = "conv2d", kinds: tuple[str, str, str] = (F32, F32, F32), *,
-        exact: bool = False, bias: str = "", x_form: Form | None = None,
+        exact: bool = False, bias: str = "", residual: str = "",
+        residual_shape: tuple[int, ...] | None = None, residual_form: Form | None = None,
+        x_form: Form | None = None,
         w_form: Form | None = None, dst_form: Form | None = None, bias_form: Form | None = None,
         buffer: str = "", near: int = 8192, **more: Any,
     ) -> None:  # fmt: skip
-        """One call: conv2d, conv2d_backward_input or conv_transpose2d; `bias` is its dtype."""
+        """One call: conv2d, conv2d_backward_input or conv_transpose2d. `bias` is its dtype, so is
+        `residual`, of conv2d; None: it has the shape of dst."""
         back = op != "conv2d"
         source, target = (s.y, s.x) if back else (s.x, s.y)
         if op == "conv_transpose2d":
             target = self.transposed(s, more.get("output_padding", (0, 0)))
-        where = [{"buffer": buffer or name, "near": near} for name in ("x", "w", "bias", "dst")]
+        names = ("x", "w", "bias", "dst", "residual")
+        where = [{"buffer": buffer or name, "near": near} for name in names]
         ins: list[Operand | None] = [
             self.case.input(self.values(source, kinds[0], exact), x_form, **where[0]),
             self.case.input(self.values(s.w, kinds[1], exact), w_form, **where[1]),
@@ -140,6 +144,10 @@ class ConvCalls:
                 if bias
                 else None
             )
+        if residual:
+            shape = target if residual_shape is None else residual_shape
+            values = self.values(shape, residual, exact)
+            ins.append(self.case.input(values, residual_form, **where[4]))
         dst = self.case.output(target, kinds[2], dst_form, **where[3])
         depth = (s.o if back else s.c) * math.prod(s.kernel)
         shape = target if op == "conv2d_backward_input" else ()
@@ -161,8 +169,8 @@ class ConvCalls:
         def run() -> None:
             for c in self.calls:
                 tensors = [o and o.tensor for o in c.ins]
-                bias = {"bias": tensors[2]} if len(tensors) > 2 else {}
-                getattr(kernels, c.op)(*tensors[:2], c.dst.tensor, **bias, **c.options)
+                added = dict(zip(("bias", "residual"), tensors[2:], strict=False))
+                getattr(kernels, c.op)(*tensors[:2], c.dst.tensor, **added, **c.options)
 
         results = self.case.run(run)
         for got, ins, c in zip(results, arrays, self.calls, strict=True):
@@ -174,11 +182,11 @@ class ConvCalls:
         scale = options.pop("scale", 1.0)
         if c.shape:
             options["shape"] = c.shape
-        x, w, *bias = ins
+        x, w, *added = ins
         assert x is not None
         assert w is not None
         run = getattr(reference, c.op)
-        want = run(x * np.float64(scale), w, *bias, **options)
+        want = run(x * np.float64(scale), w, *added, **options)
         names = [(o.dtype, o.shape, o.strides) for o in c.ins if o]
         text = f"{what} {c.op} {names} -> {c.dst.dtype} {c.dst.shape} {c.dst.strides} {options}"
         if c.exact:
@@ -187,6 +195,6 @@ class ConvCalls:
         activation = options.pop("activation", None)
         size = run(np.abs(x * np.float64(scale)), np.abs(w.astype(np.float64)), **options)
         bound = reference.window_budget(
-            size, c.depth, *bias, layout=options["layout"], activation=activation
+            size, c.depth, *added, layout=options["layout"], activation=activation
         )
         assert_close(got, want, bound, text)

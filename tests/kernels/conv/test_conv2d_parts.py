@@ -134,7 +134,7 @@ def test_more_than_one_binding(dev: pk.Device) -> None:
 
 def test_what_fits_is_planned_whole() -> None:
     for x, w in (((16, 64, 56, 56), (64, 64, 3, 3)), ((8, 3, 64, 64), (16, 3, 7, 7))):
-        tensors = view(x), view(w), None, view((x[0], w[0], *x[2:]))
+        tensors = view(x), view(w), None, None, view((x[0], w[0], *x[2:]))
         largest = max(t.nbytes for t in tensors if t is not None)
 
         def steps(limit: int) -> list[Any]:

@@ -251,7 +251,7 @@ def forms_of(
     x: View, w: View, dst: View, caps: Caps = LARGE, **options: Any
 ) -> list[tuple[str, ...]]:
     """Body of each step, and the form of a tile (of the direct body: is it the 3 x 3 one)."""
-    found = conv2d_plans.plan(caps, Scratch(), x, w, None, dst, **options)
+    found = conv2d_plans.plan(caps, Scratch(), x, w, None, None, dst, **options)
     return [(s.body.name, *(str(a) for a in s.axes[4:5])) for s in found]
 
 
@@ -290,7 +290,7 @@ def test_plans_of_first_layers(caps: Caps) -> None:
     for n in (1, 16):
         tile = "16x128" if n == 1 and caps is LARGE else "32x128"  # too few of those for 132 units
         image, w, out = view((n, 3, 224, 224)), view((64, 3, 7, 7)), view((n, 64, 112, 112))
-        found = conv2d_plans.plan(caps, Scratch(), image, w, None, out, padding=3, stride=2)
+        found = conv2d_plans.plan(caps, Scratch(), image, w, None, None, out, padding=3, stride=2)
         assert [(s.body.name, s.axes[2]) for s in found] == [("conv_stem", f"{tile}_k7s2")]
         back = back_plans.plan(caps, Scratch(), out, w, image, padding=3, stride=2)
         assert [s.body.name for s in back] == ["conv_few_outputs"]
@@ -305,10 +305,10 @@ def test_plans_of_first_layers(caps: Caps) -> None:
             kernel = other.shape[2], other.shape[3]
             g = geometry("conv2d", kernel, options["stride"], options["padding"], more)
             y = view((n, 64, *g.output("conv2d", (224, 224))))
-            there = conv2d_plans.plan(caps, Scratch(), image, other, None, y, **options)
+            there = conv2d_plans.plan(caps, Scratch(), image, other, None, None, y, **options)
             again = back_plans.plan(caps, Scratch(), y, other, image, **options)
             assert not {s.body.name for s in (*there, *again)} & {"conv_stem", "conv_few_outputs"}
-    small = view((1, 3, 33, 33)), view((64, 3, 7, 7)), None, view((1, 64, 17, 17))
+    small = view((1, 3, 33, 33)), view((64, 3, 7, 7)), None, None, view((1, 64, 17, 17))
     found = conv2d_plans.plan(caps, Scratch(), *small, padding=3, stride=2)
     assert [s.body.name for s in found] == ["implicit_gemm"]  # blocks would be mostly empty
     even = view((1, 64, 113, 113))

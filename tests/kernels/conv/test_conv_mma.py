@@ -154,6 +154,9 @@ def test_splits_and_epilogues(units: pk.Device) -> None:
             s = Sizes((6, 6), c=c, o=12, padding=(1, 1, 1, 1), layout=layout)
             calls.add(s, kinds=HALVES[F32], exact=True)
             calls.add(s, "conv2d_backward_input", HALVES[F16], exact=True)
+            calls.add(s, kinds=HALVES[F16], exact=True, bias=F32, residual=F16, activation="relu")
+            calls.add(replace(s, stride=(2, 1)), kinds=HALVES[F32], residual=F32, scale=0.5,
+                      residual_form=Form(steps=(1, 2, -1, 1), phase=1))  # fmt: skip
             bias = Form(steps=(-2,))
             calls.add(replace(s, groups=2), kinds=HALVES[F16], bias=F16, bias_form=bias, scale=0.5,
                       activation="gelu")  # fmt: skip
@@ -176,7 +179,7 @@ def test_images_that_are_read_as_they_are(units: pk.Device) -> None:
     bound = window_budget(size, 288, layout="NHWC") + 2.0**-11 * np.abs(want)
     assert (np.abs(dst.numpy() - want) <= bound).all()
     given = with_forced(CAPS, ConvChoice(SMALL))
-    views = (_view(0, 2, 7, 9, 32), _view(1, 8, 32, 3, 3), None, _view(2, 2, 5, 7, 8))
+    views = (_view(0, 2, 7, 9, 32), _view(1, 8, 32, 3, 3), None, None, _view(2, 2, 5, 7, 8))
     steps = plan(given, Scratch(), *views, layout="NHWC")  # type: ignore[arg-type]
     assert [step.body.name for step in steps] == ["conv_units", "implicit_gemm_mma"]
 
@@ -284,7 +287,7 @@ def _bodies(n: int, c: int, h: int, o: int, k: int = 3, given: Caps = CAPS, dtyp
                                                     dtype=dtype)  # fmt: skip
     y = _view(2, n, o, h, h, dtype=dtype)
     found = [
-        plan(given, Scratch(), x, w, None, y, **pad),
+        plan(given, Scratch(), x, w, None, None, y, **pad),
         plan_input(given, Scratch(), y, w, x, **pad),
         plan_weight(given, Scratch(), y, x, w, **pad),
     ]
