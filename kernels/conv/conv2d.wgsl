@@ -6,8 +6,9 @@
 // x[n, c, y s + i d - top, x' s + j d - left] w[o, c, i, j].
 // Sums are f32 and no operand is rounded; x counts as 0 outside of the image. Shapes are those of
 // layout "NCHW"; with "NHWC" x is (N, H, W, C) and dst (N, OH, OW, O), w stays as it is. `residual`
-// broadcasts to dst by numpy's rules. Any strides: a transposed view costs no copy. Pairs are (rows, columns), four paddings (top, bottom, left,
-// right). OH = (H + top + bottom - d (KH - 1) - 1) // s + 1, OW alike; neither may be 0 or less."""
+// broadcasts to dst by numpy's rules. Any strides: a transposed view costs no copy. Pairs are (rows,
+// columns), four paddings (top, bottom, left, right). OH = (H + top + bottom - d (KH - 1) - 1) // s +
+// 1, OW alike; neither may be 0 or less."""
 // source = "torch.nn.functional.conv2d (meaning); Chellapilla et al. 2006 (as a product)"
 // operations = "2 * dst.size * (w.size // max(w.shape[0], 1))"
 // bodies = ["implicit_gemm", "implicit_gemm_3x3", "conv_stem", "conv_depthwise", "conv_direct", "conv_pack"]
