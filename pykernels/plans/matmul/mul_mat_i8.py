@@ -123,7 +123,7 @@ def _swapped(views: Views) -> Views:
 
 
 def _folded(views: Views) -> Views:
-    """Where all batches share one matrix a, their rows are rows of one product."""
+    """Where all batches share one matrix a and its scale, their rows are rows of one product."""
     a, dst = views["a"], views["dst"]
     lead = dst.shape[:-2]
     shared = all(n == 1 or step == 0 for n, step in zip(lead, a.strides, strict=False))
@@ -137,6 +137,8 @@ def _folded(views: Views) -> Views:
     for name, step in zip(names, steps, strict=True):
         v = views[name]
         found[name] = v.with_layout((dims[0], v.shape[-1]), (step[0], v.strides[-1]))
+    if "a_scale" in found and found["a_scale"].strides[0]:
+        return views
     return found
 
 

@@ -224,6 +224,11 @@ def test_batches(dev: pk.Device) -> None:
                            ((), (2, 2)), ((2, 2, 2, 2), (4, 4, 4, 4))):  # fmt: skip
         calls.add((*a_lead, 12, 20), (*b_lead, 10, 20))
         calls.add((*a_lead, 12, 20), (*b_lead, 1, 20), out="float32")
+    # One row in each batch, and factors of columns that differ between batches.
+    factors = {"a_scale": calls.rng.normal(0, 1, (3, 9)).astype(np.float32)}
+    calls.add((9, 20), (3, 1, 20), out="float32", extras=factors)
+    factors = {"b_scale": calls.rng.normal(0, 1, (3, 9)).astype(np.float32)}
+    calls.add((3, 1, 20), (3, 9, 20), out="float32", extras=factors)
     apart = Form(steps=(1, 1, 1, 1, 1, 1, 1), gap=3)
     calls.add((2, 1, 2, 1, 2, 9, 8), (2, 3, 2, 2, 2, 10, 8), a_form=apart, b_form=apart)
     calls.check()
