@@ -184,6 +184,8 @@ def _pool(node: Node, x: Any, border: float) -> Any:
             )
         ]
         y = y / kept(node, "counts", y.device, np.outer(*counts).astype(np.float32))
+    if not inside:  # no window begins behind the image
+        y = y[:, :, : -(-(rows + top) // steps[0]), : -(-(cols + left) // steps[1])]
     return y if rank == 4 else y[:, :, 0]
 
 
@@ -334,9 +336,7 @@ REDUCTIONS: dict[str, Callable[..., Any]] = {
 def reduce(node: Node, x: Any, axes: Array | None = None) -> Any:
     found = numbers(node, "axes", axes)
     if not found:
-        if node.attributes.get("noop_with_empty_axes", 0):
-            return x
-        found = range(x.ndim)
+        found = () if node.attributes.get("noop_with_empty_axes", 0) else range(x.ndim)
     return REDUCTIONS[node.op](x, tuple(found), bool(node.attributes.get("keepdims", 1)))
 
 
