@@ -30,8 +30,8 @@ UNIT = 8  # halves of one load
 # Matrix units cut what they add to 2 bits below the sum's last place, so that errors grow with the
 # length of a sum (docs/design/matrix-units.md): by 0.16 of its last place for each term where the
 # first products outweigh all others. The gate of docs/design/tests.md is (sqrt(K) + 4) 2^-23 for K
-# terms: a sum that is not longer than LONGEST times (sqrt(K) + 4) stays within it.
-LONGEST = 6.25
+# terms: a sum that is not longer than LONGEST sqrt(K) stays within it.
+LONGEST = 6.0
 
 
 class Tile(NamedTuple):
@@ -62,10 +62,10 @@ def strips(threads: int, columns: int) -> int:
     return threads // 32 * 16 * (columns // 4 + 1)
 
 
-def longest_sum(terms: int, multiple: int, longest: float = LONGEST) -> int:
+def longest_sum(terms: int, multiple: int) -> int:
     """How many of so many terms units may add up before their sums are added in plain f32, so that
     the whole is as exact as a plain f32 sum must be."""
-    return max(int(longest * (math.sqrt(terms) + 4)) // multiple * multiple, multiple)
+    return max(int(LONGEST * math.sqrt(terms)) // multiple, 1) * multiple
 
 
 def words(v: View) -> View:
