@@ -211,7 +211,7 @@ def implicit_gemm(caps: Caps, scratch: Scratch, c: Windows, tile: str, splits: i
     pixels, rows = (own.BM, own.BN) if last else (own.BN, own.BM)
     _, _, _, row, col, _ = image.strides
     step = implicit_gemm_mma.step(
-        caps, image, k, None if t.is_partial else c.bias, t.out if last else out,
+        caps, image, k, t.bias, t.out if last else out,
         MMA=caps.matrix.dialect, TILE=tile, COLUMNS="channels" if last else "pixels",
         DV=4 if vec or last else 1, rows=c.rows, pixels=c.pixels,
         plane=c.dst.shape[3] * c.dst.shape[4], out_w=c.dst.shape[4],
@@ -219,7 +219,7 @@ def implicit_gemm(caps: Caps, scratch: Scratch, c: Windows, tile: str, splits: i
         splits=splits, slice=longest_sum(c.depth, BK), across=cdiv(c.pixels, pixels),
         down=cdiv(c.rows, rows), chunks=chunks, kernel_w=kernel[1], stride_h=c.stride[0],
         stride_w=c.stride[1], tap_h=u32(c.tap[0] * row // 16), tap_w=u32(c.tap[1] * col // 16),
-        activation=0 if t.is_partial else c.activation, is_partial=int(t.is_partial),
+        **t.epilogue,
     )  # fmt: skip
     return [*before, step, *t.after]
 

@@ -79,14 +79,14 @@ def implicit_gemm(
     t = target(caps, scratch, c, splits)
     dv = 4 if load == "vec" and t.out.vectorizable(4, 3) else 1
     step = gemm_body.step(
-        caps, c.x, k.b, None if t.is_partial else c.bias, t.out,
+        caps, c.x, k.b, t.bias, t.out,
         TILE=tile, FORM=load, AV=vec, BV=4 if k.packed else 1, DV=dv,
         rows=c.rows, pixels=c.pixels, plane=c.dst.shape[3] * c.dst.shape[4],
         out_w=c.dst.shape[4], depth=c.depth, split_depth=each, splits=splits,
         across=cdiv(c.pixels, own.BN), down=cdiv(c.rows, own.BM),
         height=c.x.shape[3], width=c.x.shape[4], stride_h=c.stride[0], stride_w=c.stride[1],
         y_first=u32(c.origin[0]), x_first=u32(c.origin[1]), **_digits(c, k.order, vec),
-        activation=0 if t.is_partial else c.activation, is_partial=int(t.is_partial),
+        **t.epilogue,
     )  # fmt: skip
     return [*k.before, step, *t.after]
 
@@ -101,13 +101,13 @@ def implicit_gemm_3x3(
     k = _packed(caps, scratch, c.w, "cij")
     t = target(caps, scratch, c, splits)
     step = gemm_3x3_body.step(
-        caps, c.x, k.b, None if t.is_partial else c.bias, t.out, TILE=tile, AV=vec,
+        caps, c.x, k.b, t.bias, t.out, TILE=tile, AV=vec,
         rows=c.rows, pixels=c.pixels, plane=c.dst.shape[3] * c.dst.shape[4],
         out_w=c.dst.shape[4], channels=channels, split_channels=each, splits=splits,
         across=cdiv(c.pixels, own.BN), down=cdiv(c.rows, own.BM),
         height=c.x.shape[3], width=c.x.shape[4], stride_h=c.stride[0],
         y_first=u32(c.origin[0]), tap_h=u32(c.tap[0]),
-        activation=0 if t.is_partial else c.activation, is_partial=int(t.is_partial),
+        **t.epilogue,
     )  # fmt: skip
     return [*k.before, step, *t.after]
 
@@ -121,7 +121,8 @@ class Target(NamedTuple):
     """Where sums go: to dst, or as partials to scratch, with the step that finishes them."""
 
     out: View  # axes of dst, behind that of splits
-    is_partial: bool
+    bias: View | None  # what the body adds itself
+    epilogue: dict[str, int]  # params of the body
     after: list[Step]
 
 
@@ -130,11 +131,12 @@ def target(caps: Caps, scratch: Scratch, c: Windows, splits: int, direct: bool =
     direct = direct or c.x.dtype.itemsize <= c.dst.dtype.itemsize
     if splits == 1 and direct and c.residual is None:
         out = c.dst.with_layout((1, *c.dst.shape), (0, *c.dst.strides))
-        return Target(out, False, [])
+        return Target(out, c.bias, {"activation": c.activation, "is_partial": 0}, [])
     order = _by_steps(c.dst)
     out = scratch.empty((splits, *(c.dst.shape[a] for a in order)), "float32")
     after = reduce(caps, out, c, splits)
-    return Target(reorder(out, (0, *(1 + order.index(a) for a in range(5)))), True, [after])
+    out = reorder(out, (0, *(1 + order.index(a) for a in range(5))))
+    return Target(out, None, {"activation": 0, "is_partial": 1}, [after])
 
 
 def _unsplit(t: Target) -> View:
@@ -191,13 +193,13 @@ def stem(caps: Caps, scratch: Scratch, c: Windows, name: str) -> list[Step]:
     last = out.vectorizable(4, 2)
     dv = 4 if last or out.vectorizable(4, 4) else 1
     step = conv_stem.step(
-        caps, c.x, c.w, None if t.is_partial else c.bias, out, TILE=name, DV=dv, LAST=last,
+        caps, c.x, c.w, t.bias, out, TILE=name, DV=dv, LAST=last,
         rows=count, down=down, across=across, row_blocks=row_blocks, row_groups=across * down,
         image_groups=row_blocks * across * down,
         group_groups=images * row_blocks * across * down,
         images=images, channels=c.w.shape[2], height=c.x.shape[3], width=c.x.shape[4],
         out_h=out_h, out_w=out_w, y_first=u32(c.origin[0]), x_first=u32(c.origin[1]),
-        activation=0 if t.is_partial else c.activation, is_partial=int(t.is_partial),
+        **t.epilogue,
     )  # fmt: skip
     return [step, *t.after]
 
@@ -235,11 +237,11 @@ def depthwise(caps: Caps, scratch: Scratch, c: Windows) -> list[Step]:
         w = packed.with_layout((packed.shape[2], 1, 1, 3, 3), (item, 0, 0, 3 * row, row))
     t = target(caps, scratch, c, 1, direct=True)
     step = conv_depthwise.step(
-        caps, c.x, w, None if t.is_partial else c.bias, _unsplit(t),
+        caps, c.x, w, t.bias, _unsplit(t),
         FORM="channels" if last else "rows",
         height=c.x.shape[3], width=c.x.shape[4],
         y_first=u32(c.origin[0]), x_first=u32(c.origin[1]),
-        activation=0 if t.is_partial else c.activation, is_partial=int(t.is_partial),
+        **t.epilogue,
     )  # fmt: skip
     return [*before, step, *t.after]
 
@@ -250,12 +252,12 @@ def direct(caps: Caps, scratch: Scratch, c: Windows) -> list[Step]:
     last = c.dst.shape[1] > 1 and abs(c.dst.strides[1]) < abs(c.dst.strides[4])
     t = target(caps, scratch, c, 1, direct=True)
     step = conv_direct.step(
-        caps, c.x, c.w, None if t.is_partial else c.bias, _unsplit(t), K3=c.rows == 1 and three,
+        caps, c.x, c.w, t.bias, _unsplit(t), K3=c.rows == 1 and three,
         channels_last=int(last), channels=c.w.shape[2],
         kernel_h=c.w.shape[3], kernel_w=c.w.shape[4], height=c.x.shape[3], width=c.x.shape[4],
         stride_h=c.stride[0], stride_w=c.stride[1],
         y_first=u32(c.origin[0]), x_first=u32(c.origin[1]),
         tap_h=u32(c.tap[0]), tap_w=u32(c.tap[1]),
-        activation=0 if t.is_partial else c.activation, is_partial=int(t.is_partial),
+        **t.epilogue,
     )  # fmt: skip
     return [step, *t.after]
