@@ -55,6 +55,8 @@ KERNELS: list[tuple[str, str, tuple[int, ...], tuple[int, ...], str]] = [
      (1, 4, 8, 8, 4, 3, 3, 1, 1), "float32"),
 ]  # fmt: skip
 READS = [("4 B", 4, 4), ("1 MiB", 1 << 20, 1 << 12), ("64 MiB", 64 << 20, 1 << 14)]
+SHARED = "softmax (8, 128), shared"
+USAGE = 0x80 | 0x04 | 0x08  # STORAGE | COPY_SRC | COPY_DST
 ARRAYS = [("(8, 128)", (8, 128), (8, 128)), ("(1024, 1024)", (1024, 1024), (16, 64))]
 
 
@@ -124,6 +126,7 @@ class Bench:
             case = problem(kernel, cut if self.small else shape, dtype)
             yield name, partial(self.kernel, name, case)
         yield "pk.softmax (8, 128)", self.functional
+        yield SHARED, self.shared
         # numpy arrays run on the default device, which is wgpu's.
         for name, shape, cut in ARRAYS if self.dev.engine == "wgpu" else ():
             yield f"numpy {name}", partial(self.arrays, name, cut if self.small else shape)
@@ -148,7 +151,7 @@ class Bench:
 
     def functional(self) -> None:
         """A call of layer two, its output new."""
-        x = self.dev.rand((8, 128))
+        x = self.dev.rand((8, 128), seed=0)
         check_softmax(x.numpy(), pk.softmax(x).numpy())
         torch = None
         if self.torch:
@@ -156,6 +159,16 @@ class Bench:
             torch = cuda_loop(self.torch, lambda: self.torch.softmax(given, -1))
         row = Row("pk.softmax (8, 128)", skipped=self.no_torch)
         self._measure(row, lambda: pk.softmax(x), torch, None)
+
+    def shared(self) -> None:
+        """A call of layer one on a buffer that its caller shares: a submit each."""
+        x, size = self.dev.rand((8, 128)), 4 * 8 * 128
+        buffer = self.dev.wgpu_device.create_buffer(size=size, usage=USAGE)
+        y = pk.Tensor.from_buffer(buffer, (8, 128), "float32", device=self.dev)
+        pk.kernels.softmax(x, y)
+        check_softmax(x.numpy(), y.numpy())
+        row = Row(SHARED, skipped="none of torch's buffers is shared")
+        self._measure(row, lambda: pk.kernels.softmax(x, y), None, y, timed=False)
 
     def _peer(self, loaded: Loaded) -> tuple[Sample | None, str]:
         """torch's loop of the same calls, or why there is none."""
@@ -165,9 +178,11 @@ class Bench:
             return None, str(e)
 
     def _measure(
-        self, row: Row, call: Callable[[], object], torch: Sample | None, output: pk.Tensor | None
-    ) -> None:
-        """All columns in turn. `output` is what the call writes, where that is known."""
+        self, row: Row, call: Callable[[], object], torch: Sample | None, output: pk.Tensor | None,
+        timed: bool = True,
+    ) -> None:  # fmt: skip
+        """All columns in turn, the GPU's time if `timed`. `output` is what the call writes, where
+        that is known."""
         dev, effort = self.dev, self.effort
         ours, gpu, raw = HostSample(dev, call), GpuSample(dev, call), RawLoop(dev, call)
         commands = recorded(dev, call)
@@ -187,7 +202,7 @@ class Bench:
             row.raw.append(raw(row.calls, row.submits) / row.calls)
             if torch is not None:
                 row.torch.append(torch(row.calls) / row.calls)
-            if gpu.clock == "timestamps":
+            if timed and gpu.clock == "timestamps":
                 row.gpu.append(gpu(row.calls) / row.calls)
             record, batch = self._record(call, inside)
             row.record.append(record / inside)
@@ -254,7 +269,7 @@ class Bench:
 
     def read(self, name: str, nbytes: int) -> None:
         """A read into a new array, and into one that is there."""
-        t = self.dev.rand((nbytes // 4,))
+        t = self.dev.rand((nbytes // 4,), seed=0)
         want, hand = t.numpy(), RawRead(self.dev, t)
         room = np.empty_like(want)
         if not np.array_equal(hand(room), want):

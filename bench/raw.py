@@ -94,7 +94,7 @@ class RawLoop:
         bound = None
         for pipeline, group, offset, x, y in commands:
             if pipeline is not bound:
-                set_pipeline(compute, pipeline)
+                set_pipeline(compute, pipeline.raw)
                 bound = pipeline
             set_group(compute, 0, group, 1, offset)
             run(compute, x, y, 1)

@@ -181,10 +181,11 @@ def tensor_page() -> Iterator[str]:
 
 def tape_page() -> Iterator[str]:
     """Tapes, and what their rules see."""
-    yield from page("Tapes", "the docstrings of pk.Tape")
+    yield from page("Tapes", "the docstrings of pk.Tape and pk.no_grad")
     yield "How to use them: [gradients](../guide/gradients.md)."
     yield ""
     yield from class_entry(pk.Tape, "Tape")
+    yield from class_entry(pk.no_grad, "no_grad")
 
 
 def errors_page() -> Iterator[str]:

@@ -199,8 +199,8 @@ def quantity(r: Any, words: list[str]) -> str | None:
     from pykernels.bench.table import digits
 
     match words:
-        case [("us" | "ms") as unit]:
-            return digits(r.timing.seconds * SCALES[unit])
+        case [("us" | "ms") as unit] if r.timing.gpu:
+            return digits(r.timing.gpu * SCALES[unit])
         case ["call", ("us" | "ms") as unit] if r.timing.per_call:
             return digits(r.timing.per_call * SCALES[unit])
         case ["GB/s" | "TB/s" as unit]:
@@ -215,8 +215,8 @@ def quantity(r: Any, words: list[str]) -> str | None:
             return f"{r.check.error:.0e}"
         case ["x", peer] if r.ratio(peer):
             return f"{r.ratio(peer):.2f}"
-        case ["call", "x", peer] if r.call_ratio(peer):
-            return f"{r.call_ratio(peer):.2f}"
+        case ["call", "x", peer] if r.ratio(peer, "call"):
+            return f"{r.ratio(peer, 'call'):.2f}"
         case [peer, ("us" | "ms") as unit] if r.ratio(peer):
             return digits(r.peers[peer].seconds * SCALES[unit])
         case [peer, "call", ("us" | "ms") as unit] if r.ratio(peer) and r.peers[peer].per_call:

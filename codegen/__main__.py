@@ -11,8 +11,15 @@ import argparse
 import sys
 from pathlib import Path
 
-from .build import build, compare, generate, matching, try_kernel, variants_of
 from .errors import BuildError
+
+try:
+    from .build import build, compare, generate, matching, try_kernel, variants_of
+except ModuleNotFoundError as e:
+    sys.exit(
+        f"error: python -m codegen needs the package {e.name}: pip install -e . jinja2 pytest "
+        "in this folder, or bash ci/setup.sh, which makes .venv with everything"
+    )
 
 ROOT = Path(__file__).resolve().parent.parent
 

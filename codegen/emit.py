@@ -33,8 +33,10 @@ __all__ = [
 # Where the names come from that generated modules may use.
 _IMPORTS = {
     "dataclasses": ("replace",),
+    "collections.abc": ("Sequence",),
     "typing": ("Any", "Literal", "NamedTuple", "overload"),
     "pykernels.arrays": ("LAST", "Array", "Call", "Known", "NDArray", "is_last"),
+    "pykernels.call.operation": ("Operation", "either"),
     "pykernels.device": ("Tensor",),
     "pykernels.apply": ("Operations", "operate"),
     "pykernels.dtypes": ("DTypeLike",),
@@ -42,10 +44,11 @@ _IMPORTS = {
     "pykernels.layout": ("Nd", "Rows", "Tiles", "View"),
     "pykernels.plan": (
         "Arg", "Body", "Bound", "Caps", "Kernel", "Scratch", "Step", "axis_steps", "cdiv", "dtype",
-        "touched", "unit_of",
+        "seen_keys", "seen_pairs", "spans", "taps", "touched", "unit_of",
     ),
     "pykernels.runtime.launch": ("launch", "wrong_type"),
-    "pykernels.scalars": ("bits_of", "flag", "integer", "integers", "real"),
+    "pykernels.runtime.observe": ("recording",),
+    "pykernels.scalars": ("axes", "bits_of", "choice", "flag", "integer", "integers", "real"),
 }  # fmt: skip
 # Bodies and kernels are data: an axis of theirs may have the name of something that calls.
 _DATA = ("dataclasses", "typing", "pykernels.faults", "pykernels.layout", "pykernels.plan")
@@ -64,7 +67,7 @@ def module(
         used = [n for n in _IMPORTS[home] if n in words]
         if used:
             lines.append(f"from {home} import {', '.join(used)}")
-            if home == "typing":
+            if home in ("collections.abc", "typing"):
                 lines.append("")
     return "\n".join([*lines, *imports, "", text.strip("\n"), ""])
 
@@ -239,7 +242,9 @@ def emit_kernel(spec: Spec, has_plan: bool) -> str:
     out.append(f"    name={spec.name!r},")
     out.append(f"    family={spec.family!r},")
     out.append("    args=(")
-    out += [f"        {_arg(t)}," for t in spec.tensors]
+    # A plan makes the views that a body names axes of; without one they are the caller's tensors.
+    named = not (spec.plan or has_plan)
+    out += [f"        {_arg(t, named)}," for t in spec.tensors]
     out.append("    ),")
     out.append(f"    scalars={_tuple(scalars)},")
     out.append("    plan=plan,")
@@ -284,12 +289,14 @@ def _work(spec: Spec) -> list[str]:
     return lines
 
 
-def _arg(t: TensorSpec) -> str:
+def _arg(t: TensorSpec, named: bool) -> str:
     fields = [f"{t.name!r}", f"{t.role!r}", _tuple(t.dtypes)]
+    if named and t.axes:
+        fields.append(f"axes={''.join(t.axes)!r}")
     for key in ("like", "broadcast", "expand", "alias"):
         if getattr(t, key):
             fields.append(f"{key}={getattr(t, key)!r}")
-    for key in ("optional", "readonly", "in_place"):
+    for key in ("optional", "readonly", "in_place", "keeps"):
         if getattr(t, key):
             fields.append(f"{key}=True")
     same = one_dtype(t)
@@ -393,7 +400,10 @@ def _scalar(spec: Spec, p: Param, fixed: dict[str, object]) -> str:
 
 def dtype_words(t: TensorSpec) -> str:
     """The dtypes of a tensor in words."""
-    return "any dtype" if len(t.dtypes) == len(DTYPE_NAMES) else " or ".join(t.dtypes)
+    missing = [d for d in DTYPE_NAMES.values() if d not in t.dtypes]
+    if len(missing) <= 2:
+        return f"any dtype but {' and '.join(missing)}" if missing else "any dtype"
+    return " or ".join(t.dtypes)
 
 
 def constant(spec: Spec, wrapper: str) -> str:

@@ -86,6 +86,9 @@ def _js(node: ast.expr) -> str:
             isinstance(n, ast.Tuple | ast.Slice) for n in ast.walk(node)
         ):  # of shapes or strides
             return f"[...{_inner(node.left)}, ...{_inner(node.right)}]"
+        if isinstance(node.op, ast.Mult) and isinstance(node.left, ast.Tuple):  # `(0,) * ndim`
+            [element] = node.left.elts
+            return f"new Array({_inner(node.right)}).fill({_inner(element)})"
         left, right = _inner(node.left), _inner(node.right)
         plain = _PLAIN.get(type(node.op))
         return f"{left} {plain} {right}" if plain else _CALLS[type(node.op)].format(left, right)
@@ -219,6 +222,7 @@ def _kernel(spec: Spec, name: str, planned: bool) -> dict[str, Any]:
         {"name": t.name, "role": t.role, "dtypes": list(t.dtypes), "optional": t.optional}
         | {k: getattr(t, k) for k in ("like", "broadcast", "expand", "alias") if getattr(t, k)}
         | ({"readonly": True} if t.readonly else {})
+        | ({"axes": "".join(t.axes)} if t.axes and not (planned or spec.plan) else {})
         | ({"same": one_dtype(t)} if one_dtype(t) else {})
         for t in spec.tensors
     ]

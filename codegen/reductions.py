@@ -28,7 +28,7 @@ _ROW = {
     "classes": str, "state": dict, "init": str, "one": (str, dict), "combine": str, "follow": str,
     "batch": str, "finish": dict, "helpers": str, "typed_helpers": str,
 }  # fmt: skip
-_KERNEL = {"doc": str, "output": str, "empty": bool, "option": dict}
+_KERNEL = {"doc": str, "output": str, "empty": bool, "option": dict, "operations": int}
 _OPTION = {"name": str, "type": str, "default": (int, float), "doc": str}
 _FIELD_TYPES = ("V", "U", "I", "f32")  # of each component, or one of all
 
@@ -129,6 +129,7 @@ class Reduced:
     output: str
     empty: bool  # may there be no elements?
     option: Mapping[str, Any] | None
+    operations: int  # for each element
     rows: tuple[str, ...]  # the reductions that it may be
 
 
@@ -290,6 +291,7 @@ def _kernel(t: _Table, name: str, rows: Sequence[Reduction]) -> Reduced:
         data["output"],
         data.get("empty", False),
         option,
+        data.get("operations", 1),
         own,
     )
 

@@ -1,8 +1,8 @@
 """The signatures of layer two as type checkers see them, from one annotated signature each.
 
-A function of `pykernels/functional` that takes and returns `Array` is written once. What it gives
-depends on what it gets: a Tensor among the arguments makes a Tensor, numpy arrays alone make a
-numpy array. Each way to call it is an overload here. Functions with overloads of their own, and
+A function, written by hand or declared, that takes and returns `Array` is written once. What it
+gives depends on what it gets: a Tensor among the arguments makes a Tensor, numpy arrays alone make
+a numpy array. Each way to call it is an overload here. Functions with overloads of their own, and
 those whose result does not depend on that, are taken as they are.
 """
 
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from .errors import BuildError
 
-__all__ = ["Signatures", "signatures"]
+__all__ = ["File", "Files", "Signatures", "is_literal", "renamed", "signatures"]
 
 KNOWN = {"Array", "NDArray", "Tensor"}  # of pykernels.arrays and pykernels.device
 BUILTINS = {"None", "bool", "bytes", "float", "int", "list", "object", "str", "tuple"}
@@ -30,13 +30,16 @@ class Signatures:
     functions: dict[str, list[str]] = field(default_factory=dict)
 
 
-def signatures(root: Path, by_hand: Mapping[str, str]) -> Signatures:
-    """The overloads of the functions that `by_hand` says a file of pykernels/functional has."""
+def signatures(
+    root: Path, homes: Mapping[str, str], texts: Mapping[str, str] | None = None
+) -> Signatures:
+    """The overloads of functions, by the module that each is in: a file of pykernels/functional,
+    or a text of `texts`."""
     out = Signatures()
-    files = _Files(root)
-    for family in sorted(set(by_hand.values())):
-        file = files[family]
-        names = [name for name in by_hand if by_hand[name] == family]
+    files = Files(root, texts or {})
+    for home in sorted(set(homes.values())):
+        file = files[home]
+        names = [name for name in homes if homes[name] == home]
         for name in names:
             d = file.functions.get(name)
             if d is not None and _follows_arrays(d):
@@ -49,29 +52,35 @@ def signatures(root: Path, by_hand: Mapping[str, str]) -> Signatures:
     return out
 
 
-class _Files(dict[str, "_File"]):
-    """The files of layer two by their names, each read once."""
+class Files(dict[str, "File"]):
+    """The modules of layer two by their names, each read once."""
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def __init__(self, root: Path, texts: Mapping[str, str]) -> None:
+        self.root, self.texts = root, texts
 
-    def __missing__(self, name: str) -> _File:
-        self[name] = _File(self, name)
+    def __missing__(self, name: str) -> File:
+        self[name] = File(self, name)
         return self[name]
 
+    def text(self, name: str) -> str:
+        """The source of a module."""
+        found = self.texts.get(name)
+        path = self.root / f"{name.replace('.', '/')}.py"
+        return path.read_text(encoding="utf-8") if found is None else found
 
-class _File:
+
+class File:
     """A file of layer two: its functions, and what the names in annotations stand for."""
 
-    def __init__(self, files: _Files, name: str) -> None:
-        self.files, self.file = files, f"pykernels/functional/{name}.py"
-        self.module = f"pykernels.functional.{name}"
+    def __init__(self, files: Files, name: str) -> None:
+        self.files, self.file = files, f"{name.replace('.', '/')}.py"
+        self.module = name
         self.functions: dict[str, ast.FunctionDef] = {}
         self.names: dict[str, ast.expr] = {}  # assigned
         self.classes: set[str] = set()
         self.imported: dict[str, str] = {}  # module by name
         self.used: set[str] = set()
-        for node in ast.parse((files.root / self.file).read_text(encoding="utf-8")).body:
+        for node in ast.parse(files.text(name)).body:
             if isinstance(node, ast.FunctionDef):
                 if node.name in self.functions:  # its own overloads come first
                     node.decorator_list = self.functions[node.name].decorator_list
@@ -103,7 +112,7 @@ class _File:
         if home is None:
             raise BuildError(self.file, node.lineno, f"annotation {name}: no such name at the top")
         if home.startswith("pykernels.functional."):
-            other = self.files[home.rpartition(".")[2]]
+            other = self.files[home]
             found = other.meaning(node)
             self.used |= other.used
             return found
@@ -112,25 +121,28 @@ class _File:
 
 
 class _Spelled(ast.NodeTransformer):
-    def __init__(self, file: _File) -> None:
+    def __init__(self, file: File) -> None:
         self.file = file
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         return self.file.meaning(node)
 
 
-class _Replaced(ast.NodeTransformer):
-    """Another name in place of `Array`."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
+class _Renamed(ast.NodeTransformer):
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self.names = names
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        return ast.Name(self.name) if node.id == "Array" else node
+        return ast.Name(self.names.get(node.id, node.id))
+
+
+def renamed(annotation: ast.expr, names: Mapping[str, str]) -> ast.expr:
+    """An annotation with other names in place of some."""
+    return _Renamed(names).visit(copy.deepcopy(annotation))  # type: ignore[no-any-return]
 
 
 def _with(annotation: ast.expr, name: str) -> str:
-    return ast.unparse(_Replaced(name).visit(copy.deepcopy(annotation)))
+    return ast.unparse(renamed(annotation, {"Array": name}))
 
 
 def _names(annotation: ast.expr | None) -> set[str]:
@@ -142,7 +154,7 @@ def _follows_arrays(d: ast.FunctionDef) -> bool:
     return not d.decorator_list and "Array" in _names(d.returns)
 
 
-def _overloads(file: _File, d: ast.FunctionDef) -> Iterator[str]:
+def _overloads(file: File, d: ast.FunctionDef) -> Iterator[str]:
     """One way to call a function after the other, the most particular first."""
     args = d.args
     more = [a for a in (args.vararg, args.kwarg) if a is not None]
@@ -184,7 +196,7 @@ def _by_flag(flags: list[str], result: ast.expr) -> Iterator[tuple[dict[str, str
     yield {flags[0]: "Literal[True]"}, result.right
 
 
-def _given(file: _File, a: ast.arg) -> ast.expr:
+def _given(file: File, a: ast.arg) -> ast.expr:
     if a.annotation is None:
         raise BuildError(file.file, a.lineno, f"{a.arg} has no annotation")
     return a.annotation
@@ -213,7 +225,7 @@ def _params(
             yield f"*{args.vararg.arg}: {kinds[args.vararg.arg]}" if args.vararg else "*"
         text = f"{a.arg}: {kinds[a.arg]}"
         if default is not None and fits:
-            text += f" = {ast.unparse(default) if _is_literal(default) else '...'}"
+            text += f" = {ast.unparse(default) if is_literal(default) else '...'}"
         yield text
         if i + 1 == len(args.posonlyargs):
             yield "/"
@@ -231,7 +243,7 @@ def _fits(default: ast.expr, kind: str) -> bool:
     return not kind.startswith("Literal[") or kind == f"Literal[{text}]"
 
 
-def _is_literal(node: ast.expr) -> bool:
+def is_literal(node: ast.expr) -> bool:
     try:
         ast.literal_eval(node)
     except ValueError:

@@ -12,9 +12,12 @@ from .errors import BuildError
 from .signatures import signatures
 
 __all__ = [
-    "GENERATED", "functions_by_hand", "kernel_files", "plan_names", "recorded_hash", "source_hash",
+    "GENERATED", "functions_by_hand", "kernel_files", "parameters", "plan_names", "recorded_hash",
+    "source_hash",
 ]  # fmt: skip
 
+# Of the package, besides pykernels/wgsl.
+_READ = ("_version.py", "contract.py", "faults.py", "layout.py")
 GENERATED = Path("pykernels") / "_generated"
 
 
@@ -31,7 +34,7 @@ def plan_names(root: Path) -> frozenset[str]:
 
 
 def functions_by_hand(root: Path) -> dict[str, str]:
-    """The functions of layer two that are written by hand, and the family whose file has each.
+    """The functions of layer two that are written by hand, and the module that has each.
 
     `__all__` of `pykernels/functional/FAMILY.py` names them, as a list of strings.
     """
@@ -41,8 +44,8 @@ def functions_by_hand(root: Path) -> dict[str, str]:
         line, names = _exported(path, file)
         for name in names:
             if name in found:
-                raise BuildError(file, line, f"{name} is in {found[name]}.py already")
-            found[name] = path.stem
+                raise BuildError(file, line, f"{name} is in {found[name]} already")
+            found[name] = f"pykernels.functional.{path.stem}"
     return found
 
 
@@ -50,7 +53,10 @@ def _exported(path: Path, file: str) -> tuple[int, list[str]]:
     """`__all__` of a file, which is not run, and its line."""
     line = 1
     for node in ast.parse(path.read_text(encoding="utf-8"), file).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+        if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
+            continue
+        target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
+        if ast.unparse(target) == "__all__":
             line = node.lineno
             try:
                 names = ast.literal_eval(node.value)
@@ -60,28 +66,40 @@ def _exported(path: Path, file: str) -> tuple[int, list[str]]:
     raise BuildError(file, line, "__all__ must list the file's functions")
 
 
+def parameters(path: Path) -> dict[str, list[str]]:
+    """The functions of a module with the names of their parameters; it is not run."""
+    if not path.is_file():
+        return {}
+    return {
+        d.name: [a.arg for a in (*d.args.args, *d.args.kwonlyargs)]
+        for d in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(d, ast.FunctionDef)
+    }
+
+
 def _paths(root: Path) -> Iterator[Path]:
     yield from sorted((root / "kernels").rglob("*.wgsl"))
-    for table in ("ops", "reductions"):
-        yield from sorted((root / "kernels").glob(f"*/{table}.toml"))
+    yield from sorted((root / "kernels").glob("*/*.toml"))
     yield from sorted((root / "codegen").glob("*.py"))
-    yield from (root / "pykernels" / name for name in ("_version.py", "faults.py", "layout.py"))
+    yield from (root / "pykernels" / name for name in _READ)
     yield from sorted((root / "pykernels" / "wgsl").glob("*.py"))
 
 
 def source_hash(root: Path) -> str:
     """sha256 over everything that a build reads; of plans the names only, of functions what type
-    checkers see."""
+    checkers see, of rules their parameters."""
     digest = hashlib.sha256()
     for path in _paths(root):
         digest.update(path.relative_to(root).as_posix().encode() + b"\0")
         digest.update(path.read_bytes().replace(b"\r\n", b"\n") + b"\0")
     # Which functions and plans are written by hand decides what is generated around them.
     by_hand = functions_by_hand(root)
-    functions = [f"{family}.{name}" for name, family in by_hand.items()]
+    functions = [f"{home}.{name}" for name, home in by_hand.items()]
     written = signatures(root, by_hand)
     seen = [*written.imports, *(line for lines in written.functions.values() for line in lines)]
-    for names in (plan_names(root), functions, seen):
+    rules = (root / "pykernels" / "rules").glob("*.py")
+    takes = [f"{p.stem}.{n}({','.join(a)})" for p in rules for n, a in parameters(p).items()]
+    for names in (plan_names(root), functions, seen, takes):
         digest.update("\0".join(sorted(names)).encode() + b"\1")
     return digest.hexdigest()
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pykernels.contract import DTYPES
 from pykernels.wgsl.interface import CONFIG, DIALECTS, Axis, Param, TensorSpec, Value
 
 from .errors import BuildError
@@ -21,10 +22,7 @@ __all__ = [
     "read_options", "read_params", "read_reductions", "read_rows", "read_tensors", "table_of",
 ]  # fmt: skip
 
-DTYPE_NAMES = {
-    "f32": "float32", "f16": "float16", "bf16": "bfloat16", "i32": "int32", "u32": "uint32",
-    "i16": "int16", "u16": "uint16", "i8": "int8", "u8": "uint8", "i64": "int64", "bool": "bool",
-}  # fmt: skip
+DTYPE_NAMES = {short: name for name, short, *_ in DTYPES}
 PARAM_TYPES = {"u32": "I", "i32": "i", "f32": "f", "bits": "II"}
 _NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
 _CONFIG = re.compile(r"[a-z0-9][a-z0-9_]*\Z")  # as "64x128"
@@ -224,7 +222,8 @@ def _check_role(r: Reader, fields: dict[str, Any], iterate: str, *where: str) ->
     """Keys that mean something in one table, or in an index space, only."""
     name = ".".join(where)
     for key, table in (("readonly", "inputs"), ("alias", "outputs"), ("broadcast", "inputs"),
-                       ("expand", "inputs"), ("in_place", "outputs")):  # fmt: skip
+                       ("expand", "inputs"), ("in_place", "outputs"),
+                       ("keeps", "outputs")):  # fmt: skip
         if fields.get(key) and where[0] != table:
             r.fail(r.line(*where), f"{name}: {key} is said of {table} only")
     for key in ("over", "broadcast", "expand"):

@@ -14,11 +14,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
-from matplotlib.font_manager import FontProperties
-from matplotlib.path import Path as Outline
-from matplotlib.textpath import TextPath
+
+try:
+    import matplotlib
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.path import Path as Outline
+    from matplotlib.textpath import TextPath
+except ModuleNotFoundError as e:
+    raise SystemExit(f"digits are drawn by {e.name}, which is missing: pip install {e.name}") from e
 
 Array = np.ndarray[Any, Any]
 

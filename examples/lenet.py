@@ -1,6 +1,6 @@
 """A small LeNet learns to read digits of fonts that it never saw.
 
-    pip install "pykernels[examples]"
+    pip install matplotlib
     python examples/lenet.py [--save FOLDER]
 
 It sees each of 10,000 pictures (examples/digits.py) once, and is tested on 2,000 of other fonts, of

@@ -1,7 +1,7 @@
 """Reads the text of a picture with three networks of PaddleOCR: where lines are, which of them are
 upside down, and what they say.
 
-    pip install "pykernels[models]"
+    pip install onnx onnxruntime matplotlib
     pip download --no-deps rapidocr-onnxruntime && unzip rapidocr_onnxruntime-*.whl
     python examples/ocr.py rapidocr_onnxruntime/models [--save ocr.png]
 
@@ -17,14 +17,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import matplotlib
 import numpy as np
-import onnx
-from onnx_walker.checking import Reference
-from onnx_walker.fusion import fuse
-from onnx_walker.program import Program
-from onnx_walker.reading import load
-from PIL import Image, ImageDraw, ImageFont
+
+try:
+    import matplotlib
+    import onnx
+    from onnx_walker.checking import Reference
+    from onnx_walker.fusion import fuse
+    from onnx_walker.program import Program
+    from onnx_walker.reading import load
+    from PIL import Image, ImageDraw, ImageFont
+except ModuleNotFoundError as e:
+    said = f"{e.name} is missing: pip install onnx onnxruntime matplotlib"
+    raise SystemExit(said) from e
 
 import pykernels as pk
 

@@ -1,6 +1,6 @@
 """Runs an ONNX file on pykernels' functions, and compares it with onnxruntime.
 
-    pip install "pykernels[models]"
+    pip install onnx onnxruntime matplotlib
     python examples/onnx_model.py MODEL.onnx --compare
 
 Inputs are normal random numbers unless `--input` names files or numbers. A file may leave
@@ -15,13 +15,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
-from onnx_walker.checking import compare, made_up, trace
-from onnx_walker.fusion import fuse
-from onnx_walker.graph import ModelError
-from onnx_walker.program import Program
-from onnx_walker.reading import input_shapes, load
-from onnx_walker.weights import randomize
+
+try:
+    import onnx
+    from onnx_walker.checking import compare, made_up, trace
+    from onnx_walker.fusion import fuse
+    from onnx_walker.graph import ModelError
+    from onnx_walker.program import Program
+    from onnx_walker.reading import input_shapes, load
+    from onnx_walker.weights import randomize
+except ModuleNotFoundError as e:
+    raise SystemExit(f"{e.name} is missing: pip install onnx onnxruntime") from e
 
 import pykernels as pk
 

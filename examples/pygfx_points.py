@@ -12,9 +12,13 @@ from __future__ import annotations
 import argparse
 
 import numpy as np
-import pygfx as gfx
 import wgpu
-from rendercanvas.offscreen import OffscreenRenderCanvas
+
+try:
+    import pygfx as gfx
+    from rendercanvas.offscreen import OffscreenRenderCanvas
+except ModuleNotFoundError as e:
+    raise SystemExit(f"{e.name} is missing: pip install pygfx") from e
 
 import pykernels as pk
 
@@ -44,8 +48,7 @@ def main() -> None:
     buffer = positions._wgpu_object
     heights = pk.Tensor.from_buffer(buffer, (POINTS, 3), "float32", device=dev)[:, 1]
     x = np.linspace(-3, 3, POINTS, dtype=np.float32)
-    pk.kernels.softmax(dev.tensor(-x * x), heights)
-    dev.flush()  # before pygfx submits its frame on the same queue
+    pk.kernels.softmax(dev.tensor(-x * x), heights)  # submitted at once: before pygfx's frame
 
     picture = np.asarray(canvas.draw())
     rows = np.arange(HEIGHT)[:, None]

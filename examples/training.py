@@ -9,7 +9,12 @@ from typing import Any
 
 import click
 import numpy as np
-from matplotlib.figure import Figure
+
+try:
+    from matplotlib.figure import Figure
+except ModuleNotFoundError as e:
+    said = f"curves are drawn by {e.name}, which is missing: pip install {e.name}"
+    raise SystemExit(said) from e
 
 import pykernels as pk
 

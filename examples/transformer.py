@@ -1,6 +1,6 @@
 """A small transformer learns to write pykernels' documentation, character by character.
 
-    pip install "pykernels[examples]"
+    pip install matplotlib
     python examples/transformer.py [--save FOLDER]
 
 It reads docs/, nine tenths of each page, until it predicts the other tenths better than a bigram

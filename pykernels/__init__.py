@@ -7,11 +7,11 @@ Importing this module starts no GPU and loads nothing; everything is loaded on f
 
 from __future__ import annotations
 
-import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
 from ._version import __version__ as __version__
+from .lazy import load as _load_module
 
 if TYPE_CHECKING:
     from . import errors as errors
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .runtime.adapters import AdapterInfo as AdapterInfo
     from .runtime.adapters import list_adapters as list_adapters
     from .tape import Tape as Tape
+    from .tape import no_grad as no_grad
 
 # Where the names live. Those of errors and functional come from their own __all__.
 _MODULES = ("errors", "functional", "kernels", "validate")
@@ -40,12 +41,13 @@ _HOMES = {
     "Tensor": "device",
     "default_device": "device",
     "list_adapters": "runtime.adapters",
+    "no_grad": "tape",
 }
 
 
 def _load(name: str) -> Any:
     try:
-        return importlib.import_module(f".{name}", __name__)
+        return globals().get(name) or _load_module(f"{__name__}.{name}")
     except ModuleNotFoundError as e:
         if e.name is None or not e.name.startswith(f"{__name__}._generated"):
             raise
@@ -54,6 +56,8 @@ def _load(name: str) -> Any:
 
 def _is_module(name: str) -> bool:
     """Is it a module of the package? `from pykernels import texts` asks `__getattr__` first."""
+    if sys.is_finalizing():
+        return False  # nothing is found any more; loading the name says so
     from importlib.util import find_spec
 
     return find_spec(f"{__name__}.{name}") is not None
@@ -76,10 +80,15 @@ if not TYPE_CHECKING:  # a type checker would take every name for granted
             if name in module.__all__:
                 value = globals()[name] = getattr(module, name)
                 return value
+        hint = ""
+        if homes:
+            dtypes = _load("dtypes").DTYPES
+            hint = _load("interop.names").instead(name, _load("functional").__all__, dtypes)
         # With what Python needs for its "Did you mean".
         raise AttributeError(
-            f"module 'pykernels' has no attribute {name!r}", name=name, obj=sys.modules[__name__]
-        )
+            f"module 'pykernels' has no attribute {name!r}{hint and f': use {hint}'}",
+            name=name, obj=sys.modules[__name__],
+        )  # fmt: skip
 
 
 def __dir__() -> list[str]:

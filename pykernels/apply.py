@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import functools
-import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -17,7 +16,8 @@ from pykernels.device import Device, Tensor, default_device
 from pykernels.dtypes import DTYPES, DTypeName, dtype_of
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.host import type_name
-from pykernels.layout import Layout, contiguous_layout
+from pykernels.layout import Layout, contiguous_layout, expanded
+from pykernels.lazy import load
 from pykernels.plan import Kernel
 from pykernels.plans.elementwise.language import Expression, Node, parse
 from pykernels.plans.elementwise.program import Program
@@ -79,7 +79,8 @@ def operate(
     if ran is not None:
         return _again(ran, (*args, *params) if params else args, out)
     op = OPS[name]
-    types = [(n, _type(name, n, a)) for n, a in zip(op.inputs, args, strict=True)]
+    alone = _alone(args, out)
+    types = [(n, _type(name, n, a, alone)) for n, a in zip(op.inputs, args, strict=True)]
     plan = _plan_of_row(name, tuple(types))
     operands = dict(zip((*op.inputs, *op.params), (*args, *params), strict=True))
     return _run(name, plan, operands, out, known, key)
@@ -92,10 +93,10 @@ def evaluate(
     given = operands.values()
     key = (op, text, None if out is None else _layout_of(op, out), *operands,
            *[v._layout if isinstance(v, Tensor) else type(v) for v in given])  # fmt: skip
-    ran = _expressions.get(key)
+    ran = _remembered(op, text, key)
     if ran is not None:
         return _again(ran, (*given,), out)
-    expression, types = _parsed(op, text, operands)
+    expression, types = _parsed(op, text, operands, out)
     program = _program(op, expression.root, types)
     plan = _Plan(
         program.kernel, program.tensors, program.scalars, expression.numbers, (program.dtype,),
@@ -112,10 +113,10 @@ def reduce(
     given = operands.values()
     key = (op, text, how, axis, keepdims, None if out is None else _layout_of(op, out), *operands,
            *[v._layout if isinstance(v, Tensor) else type(v) for v in given])  # fmt: skip
-    ran = _expressions.get(key)
+    ran = _remembered(op, text, key)
     if ran is not None:
         return _again(ran, (*given,), out)
-    expression, types = _parsed(op, text, operands)
+    expression, types = _parsed(op, text, operands, out)
     program = _reduction(op, how, expression.root, types)
     plan = _Plan(
         program.kernel, program.tensors, program.scalars, expression.numbers, program.dtypes,
@@ -124,25 +125,38 @@ def reduce(
     return _run(op, plan, operands, out, _expressions, key)
 
 
+def _remembered(op: str, text: object, key: tuple[Any, ...]) -> _Ran | None:
+    """What a call of this key has left; ArgumentError for a text that is none."""
+    try:
+        return _expressions.get(key)
+    except TypeError:  # a list, say
+        raise ArgumentError(f"[{op}] the expression must be a str but is {text!r:.80}") from None
+
+
 def _again(ran: _Ran, given: tuple[Any, ...], out: Tensor | None) -> Tensor:
     """A call that has run before, on tensors of the same layouts."""
     tensors = [given[i] for i in ran.tensors]
     result = tensors[0]._fresh(ran.layout) if out is None else out
     scalars: tuple[float, ...] = ()
     if ran.scalars:
-        scalars = _numbers(ran.scalars, (*given, *ran.constants))
+        scalars = _numbers(ran.kernel.name, ran.scalars, (*given, *ran.constants))
     key = (ran.kernel, ran.options, *[t._location for t in tensors], result._location)
     launch(key, (*tensors, result), scalars)
     return result
 
 
-def _numbers(wanted: Sequence[tuple[int, str]], values: Sequence[Any]) -> tuple[float, ...]:
+def _numbers(
+    op: str, wanted: Sequence[tuple[int, str]], values: Sequence[Any]
+) -> tuple[float, ...]:
     """The numbers of a call, as the kernel takes them."""
     found = []
     for place, kind in wanted:
         value = values[place]
         if kind == "f32":
-            value = float(value)
+            try:
+                value = float(value)
+            except OverflowError:
+                raise ArgumentError(f"[{op}] numbers must fit float32 but one does not") from None
         elif kind == "bool":
             value = value != 0
         found.append(value)
@@ -150,7 +164,7 @@ def _numbers(wanted: Sequence[tuple[int, str]], values: Sequence[Any]) -> tuple[
 
 
 def _parsed(
-    op: str, text: str | Expression, operands: Mapping[str, Operand]
+    op: str, text: str | Expression, operands: Mapping[str, Operand], out: Tensor | None
 ) -> tuple[Expression, tuple[tuple[str, str], ...]]:
     """An expression, and the dtypes of its operands; ArgumentError where they are not its names."""
     expression = text if isinstance(text, Expression) else parse(op, text)
@@ -160,7 +174,8 @@ def _parsed(
     for name in expression.inputs:
         if name not in operands:
             raise ArgumentError(f"[{op}] the expression names {name}, which is not given")
-    return expression, tuple([(n, _type(op, n, operands[n])) for n in expression.inputs])
+    alone = _alone(operands.values(), out)
+    return expression, tuple([(n, _type(op, n, operands[n], alone)) for n in expression.inputs])
 
 
 def _layout_of(op: str, out: object) -> Layout:
@@ -169,11 +184,20 @@ def _layout_of(op: str, out: object) -> Layout:
     return out._layout
 
 
-def _type(op: str, name: str, value: object) -> str:
-    """The dtype of an operand, or the mark of a number."""
+def _alone(values: Iterable[object], out: Tensor | None) -> bool:
+    """Does no tensor take part?"""
+    return out is None and not any(isinstance(v, Tensor) for v in values)
+
+
+def _type(op: str, name: str, value: object, alone: bool) -> str:
+    """The dtype of an operand, or the mark of a number; float64 beside tensors becomes float32."""
     if isinstance(value, Tensor):
         return value._layout.dtype.name
+    if isinstance(value, np.integer):
+        return weak("int32")
     if isinstance(value, (np.ndarray, np.generic)) and not isinstance(value, float):
+        if value.dtype == np.float64 and not alone:
+            return "float32"
         return dtype_of(value.dtype, f"[{op}] {name}: array dtype").name
     for kind in (bool, int, float):
         if isinstance(value, kind):
@@ -192,7 +216,7 @@ def _plan_of_row(name: str, types: tuple[tuple[str, str], ...]) -> _Plan:
     conditions = {t for n, t in types if n in op.conditions}
     if op.public and len(values) == 1 and values <= {*op.dtypes} and conditions <= {"bool"}:
         [dtype] = values
-        kernel: Kernel = importlib.import_module(f"pykernels._generated.kernels.{name}").KERNEL
+        kernel: Kernel = load(f"pykernels._generated.kernels.{name}").KERNEL
         scalars: tuple[Scalar, ...] = tuple((p, "f32") for p in op.params)
         unused = (0.0,) * (len(kernel.scalars) - len(scalars))
         scalars += tuple((i, "f32") for i in range(len(unused)))
@@ -235,13 +259,18 @@ def _run(
             plan.numbers[limit.source] if isinstance(limit.source, int) else operands[limit.source]
         )
         if not limit.low <= number <= limit.high:
-            raise ArgumentError(f"[{op}] {number!r:.40} does not fit {limit.dtype}")
+            raise ArgumentError(f"[{op}] {number!r:.40} {limit.otherwise}")
     device, host = _device(operands.values(), out)
     tensors, direct = [], not host and bool(plan.tensors)
     for name in plan.tensors:
         value = operands[name]
         if not isinstance(value, Tensor):
-            value, direct = device.tensor(np.asarray(value)), False
+            value, direct = np.asarray(value), False
+            if value.dtype == np.int64:
+                value = arrays.narrowed(op, name, value)
+            value = device.tensor(value)
+        if value.dtype == "int64":
+            value, direct = arrays.narrowed(op, name, value), False
         if value.dtype != native(value.dtype):
             value, direct = value.astype(native(value.dtype)), False
         tensors.append(value)
@@ -266,7 +295,7 @@ def _run(
     )
     launch(
         (plan.kernel, options, *[t._location for t in tensors], result._location),
-        (*tensors, result), _numbers(scalars, (*operands.values(), *plan.numbers)),
+        (*tensors, result), _numbers(op, scalars, (*operands.values(), *plan.numbers)),
     )  # fmt: skip
     if written != dtype:
         if out is None:
@@ -299,7 +328,7 @@ def _shape(op: str, tensors: Mapping[str, Tensor]) -> tuple[int, ...]:
     if all(s == first for s in shapes):
         return first
     try:
-        return np.broadcast_shapes(*shapes)
+        return expanded(*shapes)
     except ValueError:
         told = " and ".join(f"{n} {t.shape}" for n, t in tensors.items())
         raise ShapeError(f"[{op}] shapes must broadcast together but are {told}") from None

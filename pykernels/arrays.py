@@ -1,7 +1,8 @@
 """What the functional layer does around a kernel: arrays in, the output allocated, arrays out.
 
 Where no argument is a Tensor, numpy arrays run on the default device and the result is an array
-again. Where one is, the others follow it to its device and the result is a Tensor.
+again. Where one is, the others follow it to its device, float64 as float32, and the result is a
+Tensor.
 """
 
 from __future__ import annotations
@@ -12,15 +13,18 @@ from typing import Any, Final, TypeAlias, overload
 
 import numpy as np
 
+from ._generated.kernels import narrow as _narrow
 from .device import Device, Tensor, default_device
 from .dtypes import DTYPES, DTypeName
 from .errors import ArgumentError, DTypeError, ShapeError
 from .host import type_name
-from .layout import Layout, contiguous_layout, repeats_to
+from .layout import Layout, contiguous_layout, expanded, repeats_to
 from .plan import Arg, Kernel
+from .runtime.engine import refuse_process
+from .runtime.launch import run
 from .scalars import integer
 
-__all__ = ["LAST", "Array", "Call", "Known", "NDArray", "is_last"]
+__all__ = ["LAST", "Array", "Call", "Known", "NDArray", "is_last", "narrowed"]
 
 NDArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Array: TypeAlias = Tensor | NDArray
@@ -71,7 +75,8 @@ class Call:
     @overload
     def tensor(self, name: str, array: None) -> None: ...
     def tensor(self, name: str, array: Array | None) -> Tensor | None:
-        """An argument as a tensor; DTypeError if the kernel does not take it."""
+        """An argument as a tensor, float64 beside tensors as float32; DTypeError if the kernel does
+        not take it."""
         arg = self._args[name]
         if array is None and arg.optional:
             return None
@@ -81,6 +86,10 @@ class Call:
                 f"{type_name(array)}: pk.tensor(x) makes one"
             )
         dtype = array._layout.dtype.name if isinstance(array, Tensor) else _name(array.dtype)
+        if dtype == "float64" and self._given is not None:
+            dtype = "float32"
+        if dtype == "int64" and "int64" not in arg.dtypes and "int32" in arg.dtypes:
+            array, dtype = narrowed(self._op, name, array), "int32"
         if dtype not in arg.dtypes:
             raise DTypeError(
                 f"[{self._op}] {name} must be {' or '.join(arg.dtypes)} but is {dtype}"
@@ -99,24 +108,38 @@ class Call:
             self._host = default_device()
         return self._host
 
+    @property
+    def op(self) -> str:
+        """The name of the function."""
+        return self._op
+
+    @property
+    def asked_dtype(self) -> DTypeName | None:
+        """The dtype of the tensor given as `out`."""
+        return None if self._out is None else self._out.dtype
+
     def out(self, shape: tuple[int, ...], dtype: DTypeName) -> Tensor:
         """The tensor given as `out`, else a new one."""
         out = self._out
         if out is None:
-            like = self._made if self._given is None else self._given
-            if like is None:
-                return self._device.empty(shape, dtype)
-            return like._fresh(contiguous_layout(shape, DTYPES[dtype]))
+            return self.empty(shape, dtype)
         if out.shape != shape:
             raise ShapeError(f"[{self._op}] out must have shape {shape} but has {out.shape}")
         if out.dtype != dtype:
             raise DTypeError(f"[{self._op}] out must be {dtype} but is {out.dtype}")
         return out
 
+    def empty(self, shape: tuple[int, ...], dtype: DTypeName) -> Tensor:
+        """A new tensor."""
+        like = self._made if self._given is None else self._given
+        if like is None:
+            return self._device.empty(shape, dtype)
+        return like._fresh(contiguous_layout(shape, DTYPES[dtype]))
+
     def expanded(self, **shapes: tuple[int, ...]) -> tuple[int, ...]:
         """The shape to which the arguments repeat by numpy's rule."""
         try:
-            return np.broadcast_shapes(*shapes.values())
+            return expanded(*shapes.values())
         except ValueError:
             told = " and ".join(f"{name} {shape}" for name, shape in shapes.items())
             raise ShapeError(
@@ -196,8 +219,33 @@ class Call:
         known[*key, *flags] = tuple([None if v is None else v._layout for v in views])
 
 
+@overload
+def narrowed(op: str, name: str, array: Tensor) -> Tensor: ...
+@overload
+def narrowed(op: str, name: str, array: NDArray) -> NDArray: ...
+def narrowed(op: str, name: str, array: Array) -> Array:
+    """int64 as int32, as which it takes part in arithmetic.
+
+    Raises:
+        ArgumentError: an array holds what does not fit; of a tensor the next synchronisation says
+            so, by an IndexRangeError.
+    """
+    if isinstance(array, Tensor):
+        result = array._fresh(contiguous_layout(array.shape, DTYPES["int32"]))
+        run(_narrow.KERNEL, (array, result))
+        return result
+    least, most = (int(array.min()), int(array.max())) if array.size else (0, 0)
+    if not -(1 << 31) <= least <= most < 1 << 31:
+        bad = least if least < -(1 << 31) else most
+        raise ArgumentError(
+            f"[{op}] int64 takes part as int32, but {name} holds {bad}: convert it to float32 first"
+        )
+    return array.astype(np.int32)
+
+
 @functools.lru_cache(maxsize=256)
 def _name(dtype: np.dtype[Any]) -> str:
+    refuse_process()  # numpy imports something for the name, which fails when Python ends
     return str(dtype)  # takes numpy some microseconds
 
 

@@ -30,6 +30,7 @@ __all__ = [
 ]
 
 Ints = tuple[int, ...]
+MOST_PARTS = 1 << 16  # each of them is a view: more would take seconds
 
 
 def axis_of(op: str, axis: Any, ndim: int, name: str = "axis") -> int:
@@ -130,14 +131,14 @@ def split(x: Any, indices_or_sections: Any, axis: Any = 0) -> list[Any]:
     at = axis_of("split", axis, len(x.shape))
     n: int = x.shape[at]
     given = indices_or_sections
-    if isinstance(given, (tuple, list)):
+    if isinstance(given, (tuple, list)) or getattr(given, "ndim", None):
         cuts = [
             min(max(c + n if c < 0 else c, 0), n) for c in integers("split", "index", (*given,))
         ]
         return parts(x, at, [0, *cuts, n])
     count = integer("split", "sections", given)
-    if count < 1:
-        raise ArgumentError(f"[split] sections must be from 1 up but is {count}")
+    if not 1 <= count <= MOST_PARTS:
+        raise ArgumentError(f"[split] sections must be from 1 to {MOST_PARTS} but is {count}")
     size, longer = divmod(n, count)
     return parts(x, at, [i * size + min(i, longer) for i in range(count + 1)])
 
@@ -149,6 +150,8 @@ def chunk(x: Any, chunks: Any, axis: Any = 0) -> list[Any]:
         raise ArgumentError(f"[chunk] chunks must be from 1 up but is {count}")
     n: int = x.shape[at]
     size = max(-(-n // count), 1)
+    if n > size * MOST_PARTS:
+        raise ArgumentError(f"[chunk] there may be {MOST_PARTS} chunks but {count} of {n} are more")
     return parts(x, at, [*range(0, n, size), n] if n else [0, 0])
 
 

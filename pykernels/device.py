@@ -19,25 +19,38 @@ from ._generated.kernels import cpy as _cpy
 from ._generated.kernels import fill as _fill
 from ._generated.kernels import rand as _rand
 from .control import DeviceControl
+from .drawing import draw, write_seed
 from .dtypes import DTypeLike, DTypeName, dtype_of
-from .errors import ArgumentError, DTypeError, LimitError, NoAdapterError, ShapeError
+from .errors import (
+    ArgumentError,
+    DeviceLostError,
+    DTypeError,
+    LimitError,
+    NoAdapterError,
+    ShapeError,
+)
 from .host import array_of, bytes_of, shape_of, type_name
 from .layout import contiguous_layout, contiguous_strides, expands_to, extent, layout
 from .methods import TensorMethods
-from .plan import MATRIX_FEATURE
+from .plan import MATRIX_FEATURE, cdiv
+from .plans.random.state import STATE
 from .protocols import GPUBuffer, GPUDevice
 from .runtime import matrix
-from .runtime.adapters import choose
+from .runtime.adapters import AdapterType, choose, of_type, tell_software
 from .runtime.capture import Program, capturing
 from .runtime.context import Context
-from .runtime.engine import Engine, EngineName, engine_of, get_engine
+from .runtime.ending import watch
+from .runtime.engine import Engine, EngineName, engine_of, get_engine, refuse_process
 from .runtime.handle import Handle
 from .runtime.launch import run
-from .scalars import bits_of
+from .runtime.log import logger
+from .scalars import bits_of, seed_of
 from .selecting import put
+from .tensors.indexing import ArrayIndex, assign, has_arrays
+from .tensors.stacking import held, stacked
 from .views import Index
 
-__all__ = ["Device", "Tensor", "default_device", "device_of"]
+__all__ = ["Device", "Tensor", "default_device", "device_of", "seed_all"]
 
 _devices: weakref.WeakSet[Device] = weakref.WeakSet()
 _devices_lock = threading.RLock()
@@ -54,6 +67,8 @@ class Device(DeviceControl):
         matrix_units: With engine="dawn": open the adapter's matrix units, and f16 on NVIDIA, which
             Dawn holds to be experimental. It takes toggles of the whole process, so this must come
             before anything else looks at Dawn's adapters.
+        type: "gpu" or "cpu" takes only such adapters. PYKERNELS_REQUIRE_GPU=1 is "gpu" for
+            devices that are not told.
 
     Raises:
         NoAdapterError: no adapter fits, or there is no such engine.
@@ -69,6 +84,7 @@ class Device(DeviceControl):
         engine: EngineName | None = None,
         checks: bool = True,
         matrix_units: bool = False,
+        type: AdapterType | None = None,
     ) -> None:
         if not (adapter is None or _is_index(adapter) or (isinstance(adapter, str) and adapter)):
             raise ArgumentError(
@@ -78,7 +94,7 @@ class Device(DeviceControl):
             raise ArgumentError(f"[device] engine must be 'wgpu' or 'dawn' but is {engine!r}")
         e = get_engine("wgpu" if engine is None else engine)
         allowed = matrix_units and matrix.allow(e)
-        chosen = choose(e.adapters(), adapter, e)
+        chosen = choose(of_type(e.adapters(), type, e), adapter, e)
         if matrix_units:
             matrix.require(chosen, allowed)
         try:
@@ -108,6 +124,9 @@ class Device(DeviceControl):
         self._context = Context(engine, raw, self, _cpy.KERNEL, checks=checks, owned=owned)
         self.features = self._context.features
         self.limits = self._context.limits
+        self._random: Tensor | None = None
+        watch()
+        logger.info("opened %s", repr(self))  # text: handlers may keep what they are given
         with _devices_lock:
             _devices.add(self)
 
@@ -118,8 +137,8 @@ class Device(DeviceControl):
 
         `program()` runs the chain, each time with what is then in the same tensors: a replay costs
         the host a fraction of the calls. Tensors made inside belong to the program, as does the
-        memory that its calls need; scalars are frozen. Indices out of range are reported for each
-        replay, by the next synchronisation.
+        memory that its calls need, and hold nothing before it runs; scalars are frozen. Indices out
+        of range are reported for each replay, by the next synchronisation.
 
         Args:
             inputs: tensors that `program(name=other)` may replace; see `Program`.
@@ -147,35 +166,83 @@ class Device(DeviceControl):
         return self.full(shape, 1, dtype)
 
     def full(
-        self, shape: int | Sequence[int], value: float, dtype: DTypeLike = "float32"
+        self,
+        shape: int | Sequence[int],
+        value: Tensor | float,
+        dtype: DTypeLike | None = None,
     ) -> Tensor:
-        """A tensor with one value everywhere."""
-        t = self.empty(shape, dtype)
+        """A tensor with one value everywhere: a number, or the element of a Tensor.
+
+        Raises:
+            ShapeError: a Tensor of several elements.
+        """
+        if isinstance(value, Tensor):
+            if value.size != 1:
+                raise ShapeError(f"[full] value must have one element but has shape {value.shape}")
+            one = value.reshape(()) if value._context is self._context else self.tensor(value)
+            t = self.empty(shape, value.dtype if dtype is None else dtype)
+            run(self._context.copy, (one.reshape(()).broadcast_to(t.shape), t))
+            return t
+        t = self.empty(shape, "float32" if dtype is None else dtype)
         run(_fill.KERNEL, (t,), bits_of("fill", value, t.dtype))
         return t
 
     def rand(
-        self, shape: int | Sequence[int], dtype: DTypeLike = "float32", *, seed: int = 0
+        self, shape: int | Sequence[int], dtype: DTypeLike = "float32", *, seed: int | None = None
     ) -> Tensor:
-        """Uniform random numbers in [0, 1), the same for a seed on every device; see `pk.rand`."""
+        """Uniform random numbers in [0, 1): the same for a seed on every device, without one the
+        next of the device's state; see `pk.rand`."""
         dt = dtype_of(dtype)
         if dt.kind != "f":
             raise DTypeError(f"[rand] dtype must be a float dtype but is {dt.name}")
+        key = (0, 0) if seed is None else bits_of("rand", seed, "int64", "seed")
         t = self.empty(shape, dt.name)
-        run(_rand.KERNEL, (None, t), bits_of("rand", seed, "int64", "seed"))
+        source = self.random_state if seed is None else None
+        draw(_rand.KERNEL, (source, t), key, cdiv(t.size, 4))
         return t
+
+    @property
+    def random_state(self) -> Tensor:
+        """The random state from which calls draw that name neither a seed nor a state: a uint32
+        tensor (6,), as `pk.random_state` makes it.
+
+        Each draw counts it on, on the device. A copy keeps it, `dev.random_state[:] = copy` goes
+        back there; `seed` sets it.
+        """
+        context = self._context
+        context.check()
+        with context.lock:
+            if self._random is None:
+                lay = contiguous_layout((STATE,), dtype_of("uint32"))
+                words = _first["seed"].to_bytes(8, "little", signed=True).ljust(lay.nbytes, b"\0")
+                self._random = _Tensor(context, context.own(words), 0, lay)
+            return self._random
+
+    def seed(self, seed: int) -> None:
+        """Set the random state: calls without a seed go on from there.
+
+        It is a launch, in order with others; a captured one sets the state in each replay.
+
+        Args:
+            seed: an integer of 64 bits.
+
+        Raises:
+            ArgumentError: a seed beyond 64 bits, or no integer.
+        """
+        write_seed(self.random_state, seed_of("seed", seed))
 
     def tensor(self, array: Any, dtype: DTypeLike | None = None) -> Tensor:
         """A copy on the device of a numpy array, or of what `numpy.asarray` takes.
 
-        Numbers and lists of numbers become float32, bools bool. Tensors of other devices, and
-        torch's on the CPU (bfloat16 too), come through the host.
+        Numbers, lists of numbers and float64 become float32, bools bool. Tensors of other devices,
+        and torch's on the CPU (bfloat16 too), come through the host. A list with tensors of this
+        device in it is stacked here.
 
         Args:
             dtype: What to convert to, by numpy's rules; None keeps an array's dtype.
 
         Raises:
-            DTypeError: a dtype that tensors do not have (without `dtype`, float64 among them).
+            DTypeError: a dtype that tensors do not have, such as complex numbers.
             ArgumentError: numpy makes no array of it.
         """
         context = self._context
@@ -186,6 +253,9 @@ class Device(DeviceControl):
             if array._context is context:
                 return array.astype(name)
             array, wanted = array.astype("float32") if name == "bfloat16" else array, dtype_of(name)
+        if isinstance(array, (list, tuple)) and held(array) is not None:
+            t: Tensor = stacked(self, array)
+            return t if wanted is None or wanted == t._layout.dtype else t.astype(wanted.name)
         a, dt = array_of(array, "tensor", wanted)
         storage = context.upload(bytes_of(np.ascontiguousarray(a)))
         t = _Tensor(context, storage, 0, contiguous_layout(a.shape, dt))
@@ -220,6 +290,9 @@ class Tensor(TensorMethods):
         device: Device | None = None,
     ) -> Tensor:
         """A tensor on a GPUBuffer that the caller owns.
+
+        Launches that use it are submitted at once, in order with the caller's own queue calls,
+        except inside `Device.batch`, `record` and `capture`.
 
         Args:
             buffer: a GPUBuffer with the usage STORAGE (and COPY_SRC to be read back, COPY_DST to
@@ -272,18 +345,21 @@ class Tensor(TensorMethods):
         device: Device = self._context.facade
         return device
 
-    def __setitem__(self, index: Index | Tensor, value: Any) -> None:
+    def __setitem__(self, index: Index | ArrayIndex | tuple[Any, ...], value: Any) -> None:
         """Set elements to a number, or to an array or tensor that broadcasts to them; it is
         converted to the tensor's dtype, arrays by numpy's rules, tensors by those of `cpy`.
 
-        One tensor of integers (int32 or int64, none counting from the end) sets parts along the
-        first axis, of equal ones any; one of bools over the leading axes sets where it is True.
-        With a mask and no number the number of its elements is read, so captures refuse it.
+        The index is one of `__getitem__`; of values that go to one place the last one stays. A mask
+        on the device, unless it is alone and the value a number, reads the number of elements, so
+        captures refuse it.
         """
-        if isinstance(index, Tensor):
+        if has_arrays(index):
             if not isinstance(value, (Tensor, bool, int, float, np.generic)):
                 value = self.device.tensor(value, self.dtype)
-            put(self, index, value)
+            if isinstance(index, Tensor) and index.dtype == "bool":
+                put(self, index, value)
+            else:
+                assign(self, index, value)
             return
         target = self[index]
         if isinstance(value, (bool, int, float, np.generic)):
@@ -299,8 +375,17 @@ class Tensor(TensorMethods):
     def __copy__(self) -> Tensor:
         return self.copy()
 
-    def __deepcopy__(self, memo: object) -> Tensor:
-        return self.copy()
+    def __deepcopy__(self, memo: dict[Any, Any]) -> Tensor:
+        """A copy; those of the views of one flat tensor (`flatten_parameters`) are views again."""
+        storage = self._storage
+        if not hasattr(storage, "whole"):
+            return self.copy()
+        start, lay = storage.whole
+        base = memo.get(storage)
+        if base is None:
+            base = memo[storage] = _Tensor(self._context, storage, start, lay).copy()
+            base._storage.whole = (0, lay)
+        return _Tensor(base._context, base._storage, self._offset - start, self._layout)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled with its elements, for the default device of whoever reads it."""
@@ -324,9 +409,41 @@ class _Tensor(Tensor):
 _Tensor.__name__ = _Tensor.__qualname__ = "Tensor"
 
 
+class _Lost(_Tensor):
+    """A tensor that was sent to a process that can have no device: every use says so. A worker that
+    reads it from its queue lives on, and the task's error comes back."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        pass
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:  # nothing of it is set
+            refuse_process()
+            raise DeviceLostError("[tensor] it was sent to a process that had no device")
+
+
 def _unpickled(words: np.ndarray[Any, Any], dtype: DTypeName) -> Tensor:
+    try:
+        refuse_process()
+    except DeviceLostError:
+        return _Lost()
     t = default_device().tensor(words)
     return _Tensor(t._context, t._storage, 0, contiguous_layout(t.shape, dtype_of(dtype)))
+
+
+_first = {"seed": 0}  # of devices that are opened later
+
+
+def seed_all(key: int) -> None:
+    """Seed the random states of all open devices, and of those opened later."""
+    with _devices_lock:
+        _first["seed"] = key
+        known = [d for d in _devices if not d._context.dead]
+    for device in known:
+        device.seed(key)
 
 
 _default: dict[Literal["device"], Device] = {}
@@ -338,6 +455,9 @@ def default_device() -> Device:
 
     PYKERNELS_ENGINE names another engine: "dawn", or "dawn-matrix", which opens matrix units as
     `Device(engine="dawn", matrix_units=True)` does. It is read when the device is made.
+
+    Where there is no GPU, the device of a software driver is taken, with a SoftwareDeviceWarning.
+    PYKERNELS_REQUIRE_GPU=1 raises NoAdapterError instead, and 0 takes it without a word.
     """
     with _default_lock:
         device = _default.get("device")
@@ -345,11 +465,12 @@ def default_device() -> Device:
             name, with_units = _asked_engine()
             engine = get_engine(name)
             allowed = with_units and matrix.allow(engine)
-            first = choose(engine.adapters(), None, engine)
+            first = choose(of_type(engine.adapters(), None, engine), None, engine)
             if with_units:
                 matrix.require(first, allowed)
             raw = engine.default_device((MATRIX_FEATURE,) if with_units else ())
             device = Device.from_wgpu(raw)
+            tell_software(device.info)
             _default["device"] = device
         return device
 

@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
 
+from . import contract
 from .errors import DTypeError
 
 __all__ = ["DTYPES", "NAMES", "DType", "DTypeLike", "DTypeName", "completes", "dtype_of"]
@@ -50,20 +51,8 @@ class DType(NamedTuple):
 
 
 DTYPES: dict[str, DType] = {
-    d.name: d
-    for d in (
-        DType("float32", "f32", 4, "f"),
-        DType("float16", "f16", 2, "f"),
-        DType("bfloat16", "bf16", 2, "f"),
-        DType("int32", "i32", 4, "i"),
-        DType("uint32", "u32", 4, "u"),
-        DType("int16", "i16", 2, "i"),
-        DType("uint16", "u16", 2, "u"),
-        DType("int8", "i8", 1, "i"),
-        DType("uint8", "u8", 1, "u"),
-        DType("int64", "i64", 8, "i"),
-        DType("bool", "bool", 1, "b"),
-    )
+    name: DType(cast(DTypeName, name), short, itemsize, cast(Any, kind))
+    for name, short, itemsize, kind, _ in contract.DTYPES
 }
 
 
@@ -123,7 +112,7 @@ def dtype_of(value: Any, what: str = "dtype") -> DType:
         return found
     try:
         dtype = np.dtype(value)
-    except TypeError:
+    except (TypeError, ValueError):  # numpy's, of what has an attribute `dtype` and is none
         size = isinstance(value, (int, np.integer))  # as in zeros(2, 3), which torch takes
         hint = ": a shape is one argument, as in zeros((2, 3))" if size else ""
         raise DTypeError(

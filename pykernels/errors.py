@@ -18,6 +18,8 @@ exception that a caller would catch anyway::
     |- OutOfMemoryError(MemoryError)    the device, or the byte budget, has no room
     `- ShaderError(RuntimeError)        the driver refused a shader or a pipeline
 
+SoftwareDeviceWarning(UserWarning) says, once, that the default device runs on the CPU.
+
 Messages name the operation, the argument, the rule and the value:
 ``[softmax] mask must broadcast to (8, 128) but has shape (7, 128)``.
 """
@@ -36,6 +38,7 @@ __all__ = [
     "PyKernelsError",
     "ShaderError",
     "ShapeError",
+    "SoftwareDeviceWarning",
     "TapeError",
 ]
 
@@ -94,3 +97,7 @@ class OutOfMemoryError(PyKernelsError, MemoryError):
 
 class ShaderError(PyKernelsError, RuntimeError):
     """The driver refused a shader module or a pipeline."""
+
+
+class SoftwareDeviceWarning(UserWarning):
+    """The default device is a software driver: everything runs, on the CPU."""

@@ -31,11 +31,12 @@ PAGE_BYTES = 4 * (HEAD + SLOTS * SLOT)
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """What a step may find wrong: elements of the argument `name` outside [0, `below`).
+    """What a step may find wrong: elements of the argument `name` outside [`least`, `below`).
 
     A position counts the elements of `space`, to which the argument of shape `shape` repeats. The
     steps of one call are numbered by `step`; where there are more, each has the elements of a block
-    `sizes` that begins at `first` of `whole`, which is `space` with more axes.
+    `sizes` that begins at `first` of `whole`, which is `space` with more axes. `each` is how many
+    elements of `space` the step looks at as one.
     """
 
     name: str
@@ -46,6 +47,8 @@ class Watch:
     first: tuple[int, ...] = ()
     sizes: tuple[int, ...] = ()
     whole: tuple[int, ...] = ()
+    each: int = 1
+    least: int = 0
 
     def part(
         self,

@@ -86,14 +86,30 @@ def choice(kernel: str, **fields: Any) -> Any:
 
 
 def parse(kernel: str, text: str) -> Any:
-    """A choice as text: "body=gemm_tile splits=1 tail=3,4"."""
+    """A choice as text: a body as `pykernels explain` names it, and fields: "gemm_tile splits=2"
+    or "body=gemm_tile splits=1 tail=3,4"."""
     fields: dict[str, Any] = {}
-    for word in text.split():
+    for i, word in enumerate(text.split()):
         name, equals, value = word.partition("=")
+        if not equals and i == 0:
+            name, equals, value = "body", "=", word
         if not equals:
-            raise ArgumentError(f"[force] a choice is NAME=VALUE ... but has {word!r}")
+            raise ArgumentError(f"[force] a choice is BODY NAME=VALUE ... but has {word!r}")
         fields[name] = tuple(map(_value, value.split(","))) if "," in value else _value(value)
-    return choice(kernel, **fields)
+    found = choice(kernel, **fields)
+    known = bodies(kernel)
+    if known and found.body not in known:
+        raise ArgumentError(
+            f"[force] body of {kernel} must be one of {', '.join(known)} but is {found.body!r}"
+        )
+    return found
+
+
+def bodies(kernel: str) -> tuple[str, ...]:
+    """The bodies among which the plan of a kernel chooses by name; () where it does otherwise."""
+    module = importlib.import_module(_kind(kernel).__module__)
+    found: tuple[str, ...] = getattr(module, "BODIES", ())
+    return found
 
 
 def _value(text: str) -> int | str | bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from .dtypes import DTYPES, DType, dtype_of
-from .errors import ArgumentError, DTypeError, ShapeError
+from .errors import ArgumentError, DTypeError, PyKernelsError, ShapeError
 
 __all__ = ["array_of", "as_array", "bytes_of", "is_torch", "shape_of", "type_name"]
 
@@ -33,6 +34,14 @@ def shape_of(shape: object) -> tuple[int, ...]:
     return tuple(int(n) for n in dims)
 
 
+def size_of(op: str, name: str, value: object) -> int:
+    """One size, from 0 up."""
+    sizes = shape_of(value)
+    if len(sizes) != 1:
+        raise ShapeError(f"[{op}] {name} must be one size but is {value!r}")
+    return sizes[0]
+
+
 def type_name(value: object) -> str:
     """The name of a value's type, with the module unless it is built in: torch.Tensor."""
     kind = type(value)
@@ -47,6 +56,8 @@ def as_array(values: Any, op: str) -> NDArray:
     """What `numpy.asarray` makes of it; ArgumentError where it makes nothing."""
     try:
         return np.asarray(values)
+    except PyKernelsError:  # of a tensor among them
+        raise
     except (TypeError, ValueError, RuntimeError) as e:
         raise ArgumentError(f"[{op}] numpy makes no array of {type_name(values)}: {e}") from None
 
@@ -54,15 +65,25 @@ def as_array(values: Any, op: str) -> NDArray:
 def array_of(values: Any, op: str, wanted: DType | None) -> tuple[NDArray, DType]:
     """An array on the host and the dtype that its words have on the device.
 
-    Python numbers are float32 and bools bool, unless another dtype is wanted: conversions are
-    numpy's. bfloat16 that is wanted of another dtype stays float32 here, for the device to round.
+    Python's integers are int32, floats and float64 float32, bools bool, unless another dtype is
+    wanted: conversions are numpy's. bfloat16 that is wanted of another dtype stays float32 here,
+    for the device to round.
     """
     if is_torch(values):
         values, words = _of_torch(values, op)
         if words:
             return values, DTYPES["bfloat16"]
     a = as_array(values, op)
-    if wanted is None and _python_numbers(values) and a.dtype.kind in "iuf":
+    kind = _first_type(values)
+    if wanted is None and issubclass(kind, np.integer) and a.dtype.itemsize == 8:
+        wanted = _of_integers(a, op)
+    elif wanted is None and issubclass(kind, (int, float)) and a.dtype.kind in "iuO":
+        wanted = _of_integers(a, op)
+        warnings.warn(
+            "integers become an int32 tensor, where they became float32 before: give a dtype to "
+            "say which is meant", FutureWarning, stacklevel=_stacklevel(),
+        )  # fmt: skip
+    if wanted is None and a.dtype == np.float64:
         wanted = DTYPES["float32"]
     if wanted is None or a.dtype.name == "bfloat16":
         return a, dtype_of(a.dtype, f"[{op}] array dtype")
@@ -72,13 +93,31 @@ def array_of(values: Any, op: str, wanted: DType | None) -> tuple[NDArray, DType
     return a.astype(near.name, copy=False), near
 
 
-def _python_numbers(values: Any) -> bool:
-    """Numbers of Python's, alone or in lists, as far as the first one tells."""
-    while isinstance(values, (list, tuple)):
-        if not values:
-            return True
+def _of_integers(a: NDArray, op: str) -> DType:
+    """The dtype of a list of integers; ArgumentError where it does not hold them."""
+    if a.dtype.kind == "O" or not (a.min() >= -(1 << 31) and a.max() < 1 << 31):
+        raise ArgumentError(
+            f"[{op}] integers become int32, which does not hold all of these: give dtype='int64' "
+            "or 'float32'"
+        )
+    return DTYPES["int32"]
+
+
+def _stacklevel() -> int:
+    """How far up the first frame is that is none of this package's."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("pykernels."):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+def _first_type(values: Any) -> type:
+    """The type of a number of Python's, or of the first number in lists; else `object`."""
+    listed = isinstance(values, (list, tuple))
+    while isinstance(values, (list, tuple)) and values:
         values = values[0]
-    return isinstance(values, (int, float)) and not isinstance(values, np.generic)
+    kind = type(values)
+    return kind if listed or not issubclass(kind, np.generic) else object
 
 
 def is_torch(values: Any) -> bool:

@@ -162,6 +162,17 @@ class View:
         return v.with_layout(shape, tuple(strides))
 
 
+def expanded(*shapes: Ints) -> Ints:
+    """What shapes repeat to by numpy's rule, of any number of axes; else ValueError."""
+    found = []
+    for sizes in itertools.zip_longest(*[reversed(s) for s in shapes], fillvalue=1):
+        others = {n for n in sizes if n != 1}
+        if len(others) > 1:
+            raise ValueError(f"shapes do not broadcast together: {', '.join(map(str, shapes))}")
+        found.append(others.pop() if others else 1)
+    return tuple(found[::-1])
+
+
 def expands_to(shape: Ints, target: Ints) -> bool:
     """numpy's broadcast: axes of size 1 repeat."""
     extra = len(target) - len(shape)

@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
-__all__ = ["Lazy"]
+from .errors import DeviceLostError
+
+__all__ = ["Lazy", "load"]
+
+
+def load(name: str) -> ModuleType:
+    """The module of this name; DeviceLostError where Python ends, and imports nothing any more."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        if not sys.is_finalizing():
+            raise
+        raise DeviceLostError(f"[pykernels] the process ends: {name} cannot be loaded") from None
 
 
 class Lazy(ModuleType):
@@ -22,7 +35,7 @@ class Lazy(ModuleType):
         home = self.HOMES.get(name)
         if home is None:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        value = getattr(importlib.import_module(home), name)
+        value = getattr(load(home), name)
         setattr(self, name, value)
         return value
 

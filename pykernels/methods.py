@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import numpy as np
 
 from . import axes
-from .errors import ArgumentError
+from ._generated.methods import FunctionMethods
 from .operators import is_function
-from .selecting import rows_at, selected
+from .selecting import selected
+from .tensors.indexing import ArrayIndex, has_arrays, pick
 from .views import Index, TensorBase
 
 __all__ = ["TensorMethods"]
@@ -18,16 +19,15 @@ __all__ = ["TensorMethods"]
 Axes = int | Sequence[int]
 # What numpy and torch have, and how it is said here.
 _OTHERWISE = {
-    "clone": ".copy()", "cpu": ".numpy()", "detach": ".numpy()", "dim": ".ndim",
+    "clone": ".copy()", "cpu": ".numpy()", "dim": ".ndim",
     "double": ".numpy()", "fill_": "pk.fill", "float": ".astype('float32')",
     "half": ".astype('float16')", "int": ".astype('int32')", "is_contiguous": ".contiguous",
-    "long": ".astype('int64')", "numel": ".size", "permute": ".transpose", "ravel": ".flatten()",
-    "stride": ".strides", "t": ".T", "to": ".astype(dtype) or device.tensor(t)",
-    "tolist": ".numpy().tolist()", "view": ".reshape",
+    "long": ".astype('int64')", "numel": ".size", "stride": ".strides", "t": ".T",
+    "to": ".astype(dtype) or device.tensor(t)", "view": ".reshape",
 }  # fmt: skip
 
 
-class TensorMethods(TensorBase):
+class TensorMethods(FunctionMethods, TensorBase):
     """What comes on top of views by slices: by the names of numpy and torch."""
 
     __slots__ = ()
@@ -41,29 +41,29 @@ class TensorMethods(TensorBase):
                 hint = f": use {_OTHERWISE[name]}"
             elif not name.startswith("_") and is_function(name):
                 hint = f": use pk.{name}"
+            elif not name.startswith("_") and hasattr(np.ndarray, name):
+                hint = f": use .numpy().{name}"
             raise AttributeError(
                 f"'Tensor' object has no attribute {name!r}{hint}", name=name, obj=self
             )
 
-    def __getitem__(self, index: Index | TensorBase) -> Self:
-        """Basic slicing, as numpy does it: integers, slices with any step, None, Ellipsis; a view.
+    def __getitem__(self, index: Index | ArrayIndex | tuple[Any, ...]) -> Self:
+        """numpy's indexing: integers, slices with any step, None and Ellipsis make a view; arrays,
+        lists and tensors of integers or bools, alone or beside those, pick: a copy.
 
-        One tensor of integers (int32 or int64, none counting from the end) picks along the first
-        axis, one of bools over the leading axes picks where it is True: copies. A mask reads the
-        number of elements, so captures refuse it.
+        Integers may count from the end. A mask on the device reads the number of elements, so
+        captures refuse it.
 
         Raises:
             IndexRangeError: for an integer out of range; at the next synchronisation for a tensor
                 that has one.
+            DTypeError, ShapeError, ArgumentError: it is no index of a tensor of this shape.
         """
-        if isinstance(index, TensorBase):
-            return (selected if index.dtype == "bool" else rows_at)(self, index)
-        if isinstance(index, (np.ndarray, list)):
-            given = "a list" if isinstance(index, list) else "an array"
-            raise ArgumentError(
-                f"[getitem] {given} picks once it is a tensor: pk.tensor(index, 'int32' or 'bool')"
-            )
-        return super().__getitem__(index)
+        if not has_arrays(index):
+            return super().__getitem__(cast(Index, index))
+        if isinstance(index, TensorBase) and index.dtype == "bool":
+            return selected(self, index)
+        return pick(self, index)
 
     def squeeze(self, axis: Axes | None = None) -> Self:
         """A view without the axes of size 1, or without those named, which must have size 1."""
@@ -82,6 +82,18 @@ class TensorMethods(TensorBase):
         """The axes from `start_axis` to `end_axis` as one: a view where that is possible, else a
         copy."""
         return cast(Self, axes.flatten(self, start_axis, end_axis))
+
+    def ravel(self) -> Self:
+        """All elements in C order as one axis: a view where that is possible, else a copy."""
+        return self.flatten()
+
+    def permute(self, *order: int | Sequence[int]) -> Self:
+        """The axes in this order, as torch's `permute`: `transpose` by another name."""
+        return self.transpose(*order)
+
+    def tolist(self) -> Any:
+        """The elements as Python's numbers, in nested lists: reads, as `numpy` does."""
+        return self.numpy().tolist()
 
     def moveaxis(self, source: Axes, destination: Axes) -> Self:
         """A view with axes moved to new places, the others in their order."""

@@ -1,28 +1,24 @@
-"""Python's operators on tensors, and numpy's functions of them: all run on the device."""
+"""Python's operators on tensors: all run on the device."""
 
 from __future__ import annotations
 
 import functools
-import importlib
 from collections.abc import Callable
 from typing import Any, Self, TypeAlias
 
 import numpy as np
 
+from .lazy import load
+
 __all__ = ["Operators", "function", "is_function"]
 
 Operand: TypeAlias = "Operators | np.ndarray[Any, np.dtype[Any]] | np.generic | float"
-# Functions of numpy that we call otherwise, and what reducing with a function is.
-_REDUCTIONS = {
-    "add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_or": "any",
-    "logical_and": "all",
-}  # fmt: skip
 
 
 @functools.cache
 def function(name: str) -> Callable[..., Any]:
     """A function of layer two, which is loaded when an operator is first used."""
-    found: Callable[..., Any] = getattr(importlib.import_module("pykernels.functional"), name)
+    found: Callable[..., Any] = getattr(load("pykernels.functional"), name)
     return found
 
 
@@ -30,19 +26,30 @@ def _fits(other: object) -> bool:
     return isinstance(other, (Operators, np.ndarray, np.generic, int, float))
 
 
+def _foreign(other: Any, device: Any) -> Any:
+    """An array of jax, torch and the like as a tensor; None of what is no array."""
+    if hasattr(other, "__array__") and hasattr(other, "shape"):
+        return function("tensor")(other, device=device)
+    return None
+
+
 def _two(name: str, a: Any, b: Any) -> Any:
     if not (_fits(a) and _fits(b)):
-        return NotImplemented
+        a = a if _fits(a) else _foreign(a, b.device)
+        b = b if _fits(b) else _foreign(b, a.device) if a is not None else None
+        if a is None or b is None:
+            return NotImplemented
     return function(name)(a, b)
 
 
 def _into(name: str, a: Any, b: Any) -> Any:
-    return function(name)(a, b, out=a) if _fits(b) else NotImplemented
+    b = b if _fits(b) else _foreign(b, a.device)
+    return NotImplemented if b is None else function(name)(a, b, out=a)
 
 
 def is_function(name: str) -> bool:
     """Does layer two have it?"""
-    return hasattr(importlib.import_module("pykernels.functional"), name)
+    return hasattr(load("pykernels.functional"), name)
 
 
 class Operators:
@@ -209,26 +216,3 @@ class Operators:
 
     def __rdivmod__(self, other: Operand) -> tuple[Self, Self]:
         return _two("floor_divide", other, self), _two("remainder", other, self)
-
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **named: Any) -> Any:
-        """`np.exp(t)`, `array + t`, `np.add.reduce(t)`: on the device, where we have them."""
-        name = ufunc.__name__ if method == "__call__" else _REDUCTIONS.get(ufunc.__name__, "")
-        if method not in ("__call__", "reduce"):
-            name = ""
-        try:
-            called = function(name)
-        except AttributeError:
-            missing = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
-            raise TypeError(
-                f"tensors have no numpy.{missing}: compute with .numpy() on the host"
-            ) from None
-        if method == "reduce":
-            named.setdefault("axis", 0)  # as numpy has it; np.sum gives None
-            if named.get("dtype") is None or name in ("any", "all"):
-                named.pop("dtype", None)
-        [out] = named.pop("out", (None,))
-        if out is None or isinstance(out, Operators):
-            return called(*inputs, **named, out=out)
-        result = called(*inputs, **named)
-        np.copyto(out, result.numpy(), casting="same_kind")
-        return out

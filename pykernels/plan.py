@@ -9,8 +9,9 @@ import math
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
+from .contract import UNITS
 from .dtypes import DTYPES, DType, DTypeName
 from .errors import ShapeError
 from .faults import Watch
@@ -22,6 +23,7 @@ __all__ = [
     "Arg",
     "Body",
     "Bound",
+    "Candidate",
     "Caps",
     "Kernel",
     "MatrixUnits",
@@ -31,6 +33,10 @@ __all__ = [
     "cdiv",
     "dtype",
     "forced",
+    "seen_keys",
+    "seen_pairs",
+    "spans",
+    "taps",
     "touched",
     "unit_of",
 ]
@@ -76,10 +82,23 @@ class Caps:
         None  # None: no matrix units, or the device was not opened for them
     )
     built_only: bool = False  # no texts that are made while the program runs: exports have none
+    # What was to be chosen, and from which shape: filled where `pykernels explain` asks.
+    asked: list[tuple[type, tuple[Any, ...]]] | None = field(default=None, compare=False)
 
 
-def forced(caps: Caps, kind: type[C]) -> C | None:
-    """The choice of this kind that plans must take, if there is one."""
+class Candidate(NamedTuple):
+    """A choice that a plan may take: the seconds that it predicts, None without a model, or why
+    the call or the device rules it out."""
+
+    choice: Any
+    seconds: float | None = None
+    why: str = ""
+
+
+def forced(caps: Caps, kind: type[C], *shape: object) -> C | None:
+    """The choice of this kind that plans must take, if any; `shape`: what it depends on."""
+    if caps.asked is not None:
+        caps.asked.append((kind, shape))
     return next((c for c in caps.forced if isinstance(c, kind)), None)
 
 
@@ -94,10 +113,12 @@ class Arg:
     like: str = ""  # name of an argument that must have the same shape
     broadcast: str = ""  # name of an argument whose shape this one repeats to fill
     expand: str = ""  # the same by numpy's rule alone: axes of size 1 repeat
+    axes: str = ""  # its axes, a letter each; axes of one letter have one size in all arguments
     optional: bool = False
     readonly: bool = False  # steers control flow: never bound read_write
     alias: str = ""  # for an output: the input whose memory it may be
     in_place: bool = False  # an output whose elements are read before they are written
+    keeps: bool = False  # an output whose elements stay as they are where an index is wrong
 
 
 @dataclass(frozen=True)
@@ -228,9 +249,42 @@ def touched(*views: View | None) -> int:
     )
 
 
-_UNITS = {"u32": 4, "atomic<u32>": 4, "vec2<u32>": 8, "vec4<u32>": 16}
+def taps(kernel: int | tuple[int, int]) -> int:
+    """Elements of a window of images."""
+    return kernel * kernel if isinstance(kernel, int) else kernel[0] * kernel[1]
+
+
+def spans(size: int, count: int) -> int:
+    """Elements of all windows together that divide an axis: those that do not begin where the last
+    ends share an element with it."""
+    return size + count - math.gcd(size, count)
+
+
+def _seen(queries: int, keys: int, causal: object, window: Any) -> list[tuple[int, int]]:
+    """For each query of attention the keys that it may see, from and up to."""
+    left, right = window or (None, None)
+    found = []
+    for query in range(queries):
+        at = query + keys - queries
+        last = keys - 1 if right is None else at + right
+        if causal:
+            last = min(last, query if causal == "top-left" else at)
+        first = max(0, 0 if left is None else at - left)
+        found.append((first, max(first, min(last + 1, keys))))
+    return found
+
+
+def seen_pairs(queries: int, keys: int, causal: object, window: Any) -> int:
+    """Pairs of a query and a key that it may see, by `causal` and `window` of flash_attn."""
+    return sum(end - first for first, end in _seen(queries, keys, causal, window))
+
+
+def seen_keys(queries: int, keys: int, causal: object, window: Any) -> int:
+    """Keys that some query may see."""
+    seen = [(first, end) for first, end in _seen(queries, keys, causal, window) if first < end]
+    return max(end for _, end in seen) - min(first for first, _ in seen) if seen else 0
 
 
 def unit_of(storage: str) -> int:
     """Bytes of one element of a bound array of words."""
-    return _UNITS[storage]
+    return UNITS[storage]

@@ -7,8 +7,8 @@ The rules, which docs/reference/promotion.md shows as a table:
   than 32 bits: int32 with uint32 gives int32, and wraps.
 - Two kinds of 16-bit floats give float32.
 - A Python number is weak: it takes the dtype of the tensors, but an int makes int32 of bools and a
-  float makes float32 of integers.
-- int64 is stored and moved, not computed with.
+  float makes float32 of integers. numpy's integers are weak too.
+- int64 takes part as int32: what that does not hold is found at the next synchronisation.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from collections.abc import Iterable
 from functools import reduce
 
 from .dtypes import DTYPES, DTypeName
-from .errors import DTypeError
 
 __all__ = ["WEAK", "promote", "result_type", "weak"]
 
@@ -31,18 +30,11 @@ def weak(dtype: str) -> str:
 
 
 def promote(a: DTypeName, b: DTypeName) -> DTypeName:
-    """The dtype of a result of operands of two dtypes.
-
-    Raises:
-        DTypeError: of int64 and another dtype.
-    """
+    """The dtype of a result of operands of two dtypes; int64 stays beside its like only."""
     if a == b:
         return a
     if "int64" in (a, b):
-        raise DTypeError(
-            f"{a} and {b} have no common dtype: int64 is stored and moved, but not computed with; "
-            "convert it with .astype('int32') first"
-        )
+        return promote("int32" if a == "int64" else a, "int32" if b == "int64" else b)
     x, y = sorted((DTYPES[a], DTYPES[b]), key=lambda d: (d.kind == "f", d.kind != "b", d.itemsize))
     if y.kind == "f":
         return "float32" if x.kind == "f" else y.name
@@ -55,11 +47,7 @@ def promote(a: DTypeName, b: DTypeName) -> DTypeName:
 
 
 def result_type(operands: Iterable[str]) -> DTypeName:
-    """The dtype of a result of operands: names of dtypes, and marks of `weak`.
-
-    Raises:
-        DTypeError: as `promote`.
-    """
+    """The dtype of a result of operands: names of dtypes, and marks of `weak`."""
     strong: list[DTypeName] = []
     weaker: list[DTypeName] = []
     for name in operands:

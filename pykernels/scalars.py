@@ -14,7 +14,7 @@ import numpy as np
 from .dtypes import DType, DTypeName, dtype_of, numpy_dtype
 from .errors import ArgumentError, DTypeError
 
-__all__ = ["axes", "bits_of", "flag", "integer", "integers", "real"]
+__all__ = ["axes", "bits_of", "choice", "flag", "integer", "integers", "real", "seed_of"]
 
 
 def integer(op: str, name: str, value: Any) -> int:
@@ -37,11 +37,11 @@ def integers(op: str, name: str, value: Any) -> Any:
         raise ArgumentError(f"[{op}] {name} must hold integers but is {value!r}") from None
 
 
-def axes(op: str, axis: Any) -> Any:
+def axes(op: str, name: str, value: Any) -> Any:
     """An axis as an int, several as a tuple of ints; None stays what it is."""
-    if axis is None or isinstance(axis, (tuple, list)):
-        return None if axis is None else integers(op, "axis", tuple(axis))
-    return integer(op, "axis", axis)
+    if value is None or isinstance(value, (tuple, list)):
+        return None if value is None else integers(op, name, tuple(value))
+    return integer(op, name, value)
 
 
 def _index(value: Any) -> int:
@@ -57,6 +57,14 @@ def flag(op: str, name: str, value: Any) -> bool:
     raise ArgumentError(f"[{op}] {name} must be True or False but is {value!r}")
 
 
+def choice(op: str, name: str, value: Any, values: tuple[Any, ...]) -> Any:
+    """One of a few values, else ArgumentError."""
+    if isinstance(value, (str, bool, int)) and value in values:
+        return value
+    told = " or ".join(map(repr, values))
+    raise ArgumentError(f"[{op}] {name} must be {told} but is {value!r:.40}")
+
+
 def real(op: str, name: str, value: Any) -> float:
     """What has a `__float__` or an `__index__` as a float, else ArgumentError."""
     number = hasattr(value, "__float__") or hasattr(value, "__index__")
@@ -66,6 +74,14 @@ def real(op: str, name: str, value: Any) -> float:
         return float(value)
     except (OverflowError, TypeError):
         raise ArgumentError(f"[{op}] {name} must be one number but is {value!r:.40}") from None
+
+
+def seed_of(op: str, seed: Any) -> int:
+    """A seed of 64 bits, with or without a sign, as the int64 that kernels take."""
+    seed = integer(op, "seed", seed)
+    if not -(1 << 63) <= seed < 1 << 64:
+        raise ArgumentError(f"[{op}] seed must have 64 bits but is {seed}")
+    return int((seed + (1 << 63)) % (1 << 64) - (1 << 63))
 
 
 def bits_of(

@@ -9,73 +9,48 @@ import functools
 import math
 from typing import Any, TypeVar
 
-from ._generated.kernels import fill as _fill
+from ._generated.kernels import fill_where as _fill_where
 from ._generated.kernels import get_rows as _get_rows
+from ._generated.kernels import last_index as _last_index
 from ._generated.kernels import nonzero as _nonzero
 from ._generated.kernels import nonzero_offsets as _offsets
 from ._generated.kernels import set_rows as _set_rows
 from .dtypes import DTYPES
-from .errors import DTypeError, ShapeError
+from .errors import ShapeError
 from .layout import Layout, contiguous_layout, expands_to, layout
-from .operators import function
 from .plan import Kernel, cdiv
 from .relayout import reshaped_strides
 from .runtime.launch import run
 from .scalars import bits_of
 from .views import TensorBase
 
-__all__ = ["nonzero", "put", "rows_at", "select", "selected"]
+__all__ = ["as_rows", "last_index", "nonzero", "put", "select", "selected"]
 
 T = TypeVar("T", bound=TensorBase)
 CHUNK = 4096  # elements that one offset stands for: plans/move/nonzero_offsets.py
 
 
-def rows_at(x: T, index: TensorBase) -> T:
-    """x[index]: the parts of x along its first axis that integers name."""
-    _check_index("getitem", x, index)
-    result = x._fresh(contiguous_layout((index.size, *x.shape[1:]), x._layout.dtype))
-    flat = index if index.ndim == 1 else index.reshape(-1)
-    select(_get_rows.KERNEL, x, 0, flat, result, True)
-    return result if index.ndim == 1 else result.reshape((*index.shape, *x.shape[1:]))
+def put(x: TensorBase, mask: TensorBase, value: Any) -> None:
+    """x[mask] = value, a tensor or a number."""
+    if isinstance(value, TensorBase):
+        _put_where(x, mask, value)
+        return
+    bits = bits_of("setitem", value, x.dtype)
+    _check_mask("setitem", x, mask)
+    whole = mask[(..., *(None,) * (x.ndim - mask.ndim))].broadcast_to(x.shape)
+    run(_fill_where.KERNEL, (whole, x), bits)
 
 
-def _check_index(op: str, x: TensorBase, index: TensorBase) -> None:
-    if x.ndim == 0:
-        raise ShapeError(f"[{op}] a tensor without axes has no elements to pick")
-    if index.dtype not in ("int32", "int64"):
-        raise DTypeError(
-            f"[{op}] an index must be int32, int64 or bool but is {index.dtype}: "
-            "pk.tensor(values, 'int32') makes one"
-        )
-
-
-def put(x: TensorBase, index: TensorBase, value: Any) -> None:
-    """x[index] = value, a tensor or a number, for integers or a mask."""
-    if not isinstance(value, TensorBase):
-        bits = bits_of("setitem", value, x.dtype)
-        if index.dtype == "bool" and x.dtype != "int64":  # which is not computed with
-            _check_mask("setitem", x, index)
-            mask = index[(..., *(None,) * (x.ndim - index.ndim))]
-            number = {"b": bool, "f": float}.get(x._layout.dtype.kind, int)(value)
-            function("masked_fill")(x, mask, number, out=x)
-            return
-        value = x._fresh(contiguous_layout((), x._layout.dtype))
-        run(_fill.KERNEL, (value,), bits)
-    (_put_where if index.dtype == "bool" else _put_rows)(x, index, value)
-
-
-def _put_rows(x: TensorBase, index: TensorBase, value: TensorBase, check: bool = True) -> None:
-    """x[index] = value: the parts of x along its first axis that integers name are set to what
-    broadcasts to them."""
-    _check_index("setitem", x, index)
-    shape = (*index.shape, *x.shape[1:])
+def _put_rows(x: TensorBase, index: TensorBase, value: TensorBase) -> None:
+    """x[index] = value for an index (n,) that names no part of x along its first axis twice."""
+    shape = (index.size, *x.shape[1:])
     if not expands_to(value.shape, shape):
         raise ShapeError(f"[setitem] value must broadcast to {shape} but has shape {value.shape}")
+    if value.dtype != x.dtype:
+        value = value.astype(x.dtype)
     value = value.broadcast_to(shape)
-    if index.ndim != 1:
-        index, value = index.reshape(-1), value.reshape((index.size, *x.shape[1:]))
-    dst, src = _as_rows(x._layout, value._layout, 0)
-    run(_set_rows.KERNEL, (value._with(src), index, x._with(dst)), options=(check,))
+    dst, src = as_rows(x._layout, value._layout, 0)
+    run(_set_rows.KERNEL, (value._with(src), index, x._with(dst)), options=(False, True))
 
 
 def _put_where(x: TensorBase, mask: TensorBase, value: TensorBase) -> None:
@@ -85,11 +60,19 @@ def _put_where(x: TensorBase, mask: TensorBase, value: TensorBase) -> None:
     (places,) = nonzero(mask.reshape(-1), "setitem")
     shape = (mask.size, *x.shape[mask.ndim :])
     if reshaped_strides(x._layout, shape) is not None:
-        _put_rows(x.reshape(shape), places, value, False)
+        _put_rows(x.reshape(shape), places, value)
         return
     whole = x.copy()  # whose leading axes can be one
-    _put_rows(whole.reshape(shape), places, value, False)
+    _put_rows(whole.reshape(shape), places, value)
     run(x._context.copy, (whole, x))
+
+
+def last_index(index: T, axis: int, limit: int) -> T:
+    """The index with -1 in place of each that comes again along an axis, and of what is outside
+    [0, limit)."""
+    kept = index._fresh(contiguous_layout(index.shape, DTYPES["int32"]))
+    run(_last_index.KERNEL, (index, kept), options=(axis, limit, False))
+    return kept
 
 
 def _check_mask(op: str, x: TensorBase, mask: TensorBase) -> None:
@@ -103,12 +86,12 @@ def select(
     kernel: Kernel, x: TensorBase, axis: int, index: TensorBase, result: TensorBase, check: bool
 ) -> None:
     """The parts of x along an axis that an index (n,) names; `kernel` is get_rows by some name."""
-    src, dst = _as_rows(x._layout, result._layout, axis)
+    src, dst = as_rows(x._layout, result._layout, axis)
     run(kernel, (x._with(src), index, result._with(dst)), options=(check,))
 
 
 @functools.lru_cache(maxsize=4096)
-def _as_rows(x: Layout, result: Layout, axis: int) -> tuple[Layout, Layout]:
+def as_rows(x: Layout, result: Layout, axis: int) -> tuple[Layout, Layout]:
     """Both over the same axes (..., n, k), with `axis` next to the last one."""
     last = len(x.shape) - 1
     if axis == last:

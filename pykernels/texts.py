@@ -11,7 +11,7 @@ import functools
 import importlib.resources
 import json
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
 __all__ = [
@@ -55,6 +55,21 @@ class Texts(Mapping[str, Text]):
         """A text without its head."""
         return self._piece(self._texts[key].split()[1])
 
+    def subset(self, keys: Collection[str]) -> tuple[list[str], list[str], dict[str, str]]:
+        """Lines, pieces and texts ("HEAD BODY") of these keys alone, numbered anew."""
+        pairs = {key: self._texts[key].split()[:2] for key in keys}
+        numbers = sorted({int(n) for pair in pairs.values() for n in pair})
+        spans = {n: [_span(s) for s in self._pieces[n].split()] for n in numbers}
+        used = sorted({i for all_ in spans.values() for a, b in all_ for i in range(a, b + 1)})
+        line = {old: new for new, old in enumerate(used)}
+        pieces = [
+            " ".join(f"{line[a]}-{line[b]}" if b > a else f"{line[a]}" for a, b in spans[n])
+            for n in numbers
+        ]
+        piece = {str(old): new for new, old in enumerate(numbers)}
+        texts = {key: f"{piece[head]} {piece[body]}" for key, (head, body) in pairs.items()}
+        return [self._lines[i] for i in used], pieces, texts
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._texts)
 
@@ -63,10 +78,15 @@ class Texts(Mapping[str, Text]):
 
     def _piece(self, number: str) -> str:
         lines: list[str] = []
-        for span in self._pieces[int(number)].split():
-            first, _, last = span.partition("-")
-            lines += self._lines[int(first) : int(last or first) + 1]
+        for first, last in map(_span, self._pieces[int(number)].split()):
+            lines += self._lines[first : last + 1]
         return "\n".join(lines)
+
+
+def _span(text: str) -> tuple[int, int]:
+    """The first and the last line of a span, "3" or "3-8"."""
+    first, _, last = text.partition("-")
+    return int(first), int(last or first)
 
 
 def read(name: str) -> str:

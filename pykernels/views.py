@@ -13,11 +13,14 @@ from . import relayout
 from .dtypes import NAMES, DTypeLike, DTypeName, completes, dtype_of, numpy_dtype
 from .errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from .host import as_array, bytes_of, shape_of
+from .interop import Interop
+from .interop.printing import described
 from .layout import Layout, contiguous_layout, layout
 from .operators import Operators
 from .runtime.handle import Handle
-from .runtime.launch import run
+from .runtime.launch import launch, run
 from .runtime.observe import live, written
+from .runtime.owners import checks_of
 from .runtime.signals import Signal
 from .runtime.transfers import READ_CHUNK, Take, copy_bytes
 
@@ -28,7 +31,7 @@ NDArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Index: TypeAlias = _Item | tuple[_Item, ...]
 
 
-class TensorBase(Operators, Handle):
+class TensorBase(Operators, Interop):
     """What a tensor is, its views and its copies: all of it but its Device (see `device.py`)."""
 
     __slots__ = ()
@@ -85,8 +88,9 @@ class TensorBase(Operators, Handle):
     def buffer(self) -> Any:
         """The GPUBuffer underneath (larger than the tensor: it is rounded up and shared).
 
-        Recorded launches that use it are submitted first. From now on it is looked at before each
-        submit, as others may destroy or map it, and the pool does not use it again.
+        Recorded launches that use it are submitted first, and from now on each at once, so that the
+        caller's queue calls come after it. It is looked at before each submit, as others may
+        destroy or map it, and the pool does not use it again.
         """
         return self._context.expose(self._storage)
 
@@ -102,10 +106,17 @@ class TensorBase(Operators, Handle):
         return (self[i] for i in range(self.shape[0]))
 
     def __repr__(self) -> str:
-        strided = "" if self.contiguous else f", strides {self.strides}"
-        where = f", offset {self._offset}" if self._offset else ""
-        name = "a closed device" if self._context.dead else self._context.info["name"]
-        return f"<pykernels.Tensor {self.dtype} {self.shape}{strided}{where} on {name}>"
+        """Dtype, shape, device and values, which are read; see `printing.described`."""
+        return described(self)
+
+    def __format__(self, spec: str) -> str:
+        if not spec:
+            return str(self)
+        if self._layout.size != 1:
+            raise TypeError(
+                f"a tensor of shape {self.shape} has no format {spec!r}: that is one element's"
+            )
+        return format(self.item(), spec)
 
     def __bool__(self) -> bool:
         if self._layout.size != 1:
@@ -129,6 +140,10 @@ class TensorBase(Operators, Handle):
         if lay is self._layout:
             return self
         return type(self)(self._context, self._storage, self._offset, lay)
+
+    def _at(self, lay: Layout, delta: int) -> Self:
+        """A view that begins so many bytes behind this one."""
+        return type(self)(self._context, self._storage, self._offset + delta, lay)
 
     def _view(self, shape: Sequence[int], strides: Sequence[int], offset: int) -> Self:
         lay = layout(tuple(shape), tuple(strides), self._layout.dtype)
@@ -189,7 +204,10 @@ class TensorBase(Operators, Handle):
 
     def transpose(self, *axes: int | Sequence[int]) -> Self:
         """Axes in a new order, as numbers or as one sequence (no argument: reversed)."""
-        return self._with(relayout.transposed(self._layout, relayout.numbers("transpose", axes)))
+        order = relayout.numbers("transpose", axes)
+        if axes and not order and self.ndim:
+            raise ShapeError(f"[transpose] axes must permute {self.ndim} axes but are ()")
+        return self._with(relayout.transposed(self._layout, order))
 
     def reshape(self, *shape: int | Sequence[int]) -> Self:
         """Another shape for the same elements in C order: a view where that is possible, else a
@@ -216,6 +234,14 @@ class TensorBase(Operators, Handle):
         """A contiguous copy."""
         return self.astype(self.dtype)
 
+    def detach(self) -> Self:
+        """A contiguous copy that counts as a constant for every tape (`pk.stop_gradient`)."""
+        context = self._context
+        context.check()
+        out = self._fresh(contiguous_layout(self.shape, self._layout.dtype))
+        launch((context.copy, (), self._location, out._location), (self, out), (), True)
+        return out
+
     def write(self, array: Any) -> None:
         """Set the elements from a numpy array of the same shape and dtype."""
         context = self._context
@@ -232,6 +258,8 @@ class TensorBase(Operators, Handle):
             data = bytes_of(np.ascontiguousarray(a))
             if live:
                 written(self)
+            if context.noted:
+                self._storage.checks = ()  # no call wrote it last
             context.transfers.upload(self._block, self._offset, data)
         else:
             lay = contiguous_layout(a.shape, self._layout.dtype)
@@ -253,12 +281,17 @@ class TensorBase(Operators, Handle):
                 ml_dtypes.
             ShapeError: `out` has another shape.
             ArgumentError: `out` is read-only or not contiguous.
-            IndexRangeError: as in `Device.sync`; then call again.
+            BufferStateError: inside a capture; or the values are not there yet: of a program that
+                has not run, of a pass that has not ended.
+            IndexRangeError: as in `Device.sync`, or a call found an index out of range that the
+                values come from, whoever made it; then call again.
         """
         target = self._target(out)
+        context = self._context
+        reader = context.caller(), checks_of(self._storage)
         source, nbytes, take = self._window(target)
         if nbytes:
-            source._context.transfers.read_into(source._block, source._first, nbytes, take)
+            context.transfers.read_into(source._block, source._first, nbytes, take, reader)
         return target
 
     def numpy_async(self, out: NDArray | None = None) -> Coroutine[Any, Any, NDArray]:
@@ -266,18 +299,22 @@ class TensorBase(Operators, Handle):
 
         The copy is submitted at once: the array has what the tensor holds at the time of the call,
         whatever is recorded before it is awaited. (One above 64 MiB is copied on the device first.)
-        Cancelling the task leaves `out` undefined. Arguments and errors are those of `numpy`.
+        Cancelling the task leaves `out` undefined. Arguments and errors are those of `numpy`: the
+        IndexRangeErrors of whoever calls it, wherever it is awaited.
         """
         target = self._target(out)
+        reader = self._context.caller(), checks_of(self._storage)
         source, nbytes, take = (self if self.nbytes <= READ_CHUNK else self.copy())._window(target)
         submit = source._context.transfers.submit_read
-        steps = submit(source._block, source._first, nbytes, take) if nbytes else iter(())
+        steps = submit(source._block, source._first, nbytes, take, reader) if nbytes else iter(())
         return _awaited(source, steps, target)
 
     def _target(self, out: NDArray | None) -> NDArray:
         """The array to copy into."""
         self._context.check()
         self._context.refuse_in_capture("read")
+        if self._block.guarded:
+            self._context.refuse_unwritten("read", self._block)
         dt = numpy_dtype(self.dtype)
         if out is None:
             return np.empty(self.shape, dt)
@@ -306,6 +343,7 @@ class TensorBase(Operators, Handle):
         if lay.contiguous:
             return self, nbytes, partial(copy_bytes, bytes_of(target), self._offset - first)
         if nbytes > min(2 * lay.nbytes + 64, READ_CHUNK):
+            self._context.refuse("read", "in a recorded pass of a view that needs a copy")
             return self.copy()._window(target)
         return self, nbytes, partial(_copy_strided, target, self._offset - first, self.strides)
 
@@ -322,42 +360,6 @@ class TensorBase(Operators, Handle):
 
     def __int__(self) -> int:
         return int(self.item())
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray:
-        if copy is False:
-            raise ValueError("a tensor on a device becomes an array only by a copy")
-        a = self.numpy()
-        return a if dtype is None else a.astype(dtype)
-
-    def __dlpack__(
-        self,
-        *,
-        stream: None = None,
-        max_version: tuple[int, int] | None = None,
-        dl_device: tuple[int, int] | None = None,
-        copy: bool | None = None,
-    ) -> Any:
-        """A host copy, as a DLPack capsule (of kind CPU).
-
-        Raises:
-            ArgumentError: a stream is given; the host has none.
-            BufferError: for another device than the host, for `copy=False`, and for bfloat16, which
-                numpy does not export.
-        """
-        if stream is not None:
-            raise ArgumentError(f"[dlpack] stream must be None, for a host copy, but is {stream!r}")
-        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
-            raise BufferError(f"a tensor is exported to the host, (1, 0), not to {dl_device}")
-        if copy is False:
-            raise BufferError("a tensor on a device is exported only by a copy")
-        array = self.numpy()
-        if max_version is None:
-            return array.__dlpack__()
-        return array.__dlpack__(max_version=max_version)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        """The export is a copy on the host."""
-        return (1, 0)
 
 
 def _copy_strided(

@@ -28,6 +28,7 @@ pytest.register_assert_rewrite("tests.harness")
 
 # A table of the user's own would change what is tested.
 os.environ.pop("PYKERNELS_TUNING", None)
+os.environ.setdefault("PYKERNELS_REQUIRE_GPU", "0")  # software drivers are meant
 COLUMN = os.environ.get("PYKERNELS_TEST_COLUMN", "")
 FULL = os.environ.get("PYKERNELS_TEST_FULL", "") not in ("", "0")
 DRIVERS = {"lavapipe": "llvmpipe", "swiftshader": "SwiftShader"}

@@ -174,6 +174,8 @@ def depth_to_space(node: Node, x: Any) -> Any:
 def space_to_depth(node: Node, x: Any) -> Any:
     n, c, h, w = x.shape
     size = node.attributes["blocksize"]
+    if text(node, "mode", "DCR") == "CRD":
+        return pk.pixel_unshuffle(x, size)
     y = x.reshape(n, c, h // size, size, w // size, size).transpose(0, 3, 5, 1, 2, 4)
     return y.reshape(n, c * size**2, h // size, w // size)
 
@@ -196,12 +198,11 @@ def resize(
     if tuple(new[:-2]) != old[:-2]:
         raise refuse(node, "other axes than the last two")
     plain = node.attributes.get("keep_aspect_ratio_policy", b"stretch") == b"stretch"
-    if (
-        not plain
-        or node.attributes.get("antialias", 0)
-        or node.attributes.get("exclude_outside", 0)
-    ):
-        raise refuse(node, "antialias, exclude_outside or keep_aspect_ratio_policy")
+    smooth = bool(node.attributes.get("antialias", 0))
+    if not plain or smooth != bool(node.attributes.get("exclude_outside", 0)):
+        raise refuse(
+            node, "keep_aspect_ratio_policy, or antialias and exclude_outside without each other"
+        )
     mode: Any = text(node, "mode", "nearest")
     coordinates: Any = text(node, "coordinate_transformation_mode", "half_pixel")
     if node.op == "Upsample" or node.version < 11:
@@ -215,9 +216,13 @@ def resize(
     )
     if not exact and coordinates != "align_corners":
         raise refuse(node, "scales that are no ratio of sizes")
-    if mode == "cubic" and abs(node.attributes.get("cubic_coeff_a", -0.75) + 0.75) > 1e-6:
-        raise refuse(node, "another cubic_coeff_a than -0.75")
-    return pk.resize(x, new[-2:], mode, coordinates=coordinates, nearest=nearest)
+    ours = -0.5 if smooth else -0.75
+    if mode == "cubic" and abs(node.attributes.get("cubic_coeff_a", -0.75) - ours) > 1e-6:
+        raise refuse(node, f"another cubic_coeff_a than {ours}")
+    return pk.resize(
+        x, new[-2:], mode, coordinates=coordinates, nearest=nearest,
+        antialias=smooth and mode != "nearest",
+    )  # fmt: skip
 
 
 @op("Cast", "CastLike")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import heapq
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +107,7 @@ class _Reader:
             array = values.get(value.name)
             if array is not None and array.size == 1 and array.dtype.kind in "iub":
                 self._know(value.name, array.astype(helper.tensor_dtype_to_np_dtype(kind)))
-        for node in proto.graph.node:
+        for node in _sorted(proto.graph.node):
             self._read(node)
         outputs = {v.name: self.same.get(v.name, v.name) for v in proto.graph.output}
         self.graph = Graph(
@@ -152,18 +153,20 @@ class _Reader:
         copy = onnx.NodeProto()
         copy.CopyFrom(node)
         copy.input[:] = given
-        if all(n in self.known for n in given if n) and not _is_random(node):
-            self._fold(copy)
+        known = all(n in self.known for n in given if n)
+        if known and not _is_random(node) and self._fold(copy):
             return
         body = self._definition(copy)
         if body is not None:
             self._expand(copy, body)
             return
+        if not copy.output[0]:  # a node goes by its first output
+            copy.output[0] = f"{_result(copy)}/first"
         self._infer(copy)
         attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
         version = self.versions.get(node.domain, 1)
         kind = node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
-        outputs = list(node.output)
+        outputs = list(copy.output)
         self.nodes.append(Node(kind, given, outputs, attributes, version, node.name, copy))
 
     def _trains(self, inputs: list[str]) -> bool:
@@ -177,11 +180,11 @@ class _Reader:
         else:
             self.same[new] = old
 
-    def _fold(self, node: onnx.NodeProto) -> None:
-        """Compute the outputs on the host."""
+    def _fold(self, node: onnx.NodeProto) -> bool:
+        """Compute the outputs on the host; False where onnx's reference has no such operation."""
         if node.op_type == "Constant" and node.attribute[0].name == "value":
             self._know(node.output[0], numpy_helper.to_array(node.attribute[0].t))
-            return
+            return True
         names = [n for n in node.input if n]
         graph = helper.make_graph(
             [node], "fold", [onnx.ValueInfoProto(name=n) for n in dict.fromkeys(names)],
@@ -190,13 +193,17 @@ class _Reader:
         sets = [helper.make_operatorsetid(d, v) for d, v in self.versions.items()]
         model = helper.make_model(graph, opset_imports=sets)
         feeds = {n: self.known[n] for n in names}
-        results = ReferenceEvaluator(model).run(None, feeds)
+        try:
+            results = ReferenceEvaluator(model).run(None, feeds)
+        except (RuntimeError, NotImplementedError):
+            return False
         for name, array in zip((n for n in node.output if n), results, strict=True):
             self._know(name, np.asarray(array))
+        return True
 
     def _infer(self, node: onnx.NodeProto) -> None:
         """Shapes and dtypes of the outputs."""
-        label = f"{node.op_type} {node.name or node.output[0]}"
+        label = f"{node.op_type} {node.name or _result(node)}"
         domain = "" if node.domain == "ai.onnx" else node.domain
         try:
             schema = onnx.defs.get_schema(node.op_type, self.versions.get(domain, 1), domain)
@@ -223,11 +230,11 @@ class _Reader:
             raise ModelError(f"If {node.name}: control flow that depends on values of the run")
         taken = "then_branch" if self.known[condition].item() else "else_branch"
         graph = next(a.g for a in node.attribute if a.name == taken)
-        prefix = f"{node.output[0]}/"
+        prefix = f"{_result(node)}/"
         inside = {t.name for t in graph.initializer} | {o for n in graph.node for o in n.output}
         names = {n: prefix + n for n in inside if n}
         self._read_constants(graph, prefix)
-        for inner in graph.node:
+        for inner in _sorted(graph.node):
             self._read(_renamed(inner, names))
         for old, new in zip(graph.output, node.output, strict=True):
             name = names.get(old.name, old.name)
@@ -243,13 +250,12 @@ class _Reader:
         except onnx.defs.SchemaError:
             return None
         if schema.has_function:
-            return onnx.FunctionProto.FromString(
-                schema.get_function_with_opset_version(max(schema.function_opset_versions))
-            )
+            found = _newest(schema.function_opset_versions, version)
+            return onnx.FunctionProto.FromString(schema.get_function_with_opset_version(found))
         if schema.has_context_dependent_function:
             types = [(self.types[n] if n else onnx.TypeProto()) for n in node.input]
             text = schema.get_context_dependent_function_with_opset_version(
-                max(schema.context_dependent_function_opset_versions),
+                _newest(schema.context_dependent_function_opset_versions, version),
                 node.SerializeToString(),
                 [t.SerializeToString() for t in types],
             )
@@ -258,15 +264,19 @@ class _Reader:
 
     def _expand(self, node: onnx.NodeProto, body: onnx.FunctionProto) -> None:
         """Put the nodes of a definition in the place of an operation."""
-        prefix = f"{node.output[0]}/"
+        prefix = f"{_result(node)}/"
         names = {o: prefix + o for inner in body.node for o in inner.output if o}
         names |= dict.fromkeys(body.input, "") | dict(zip(body.input, node.input, strict=False))
         names |= dict(zip(body.output, node.output, strict=False))
         schema = onnx.defs.get_schema(node.op_type, self.versions.get(node.domain, 1), "")
         usual = [a.default_value for a in schema.attributes.values() if a.default_value.name]
         given = {a.name: a for a in (*usual, *body.attribute_proto, *node.attribute)}
+        # A definition may be written in another set of operations than the file.
+        versions = self.versions
+        self.versions = versions | {o.domain: o.version for o in body.opset_import}
         for inner in body.node:
             self._read(_renamed(inner, names, given))
+        self.versions = versions
 
     def _needed(self, outputs: Iterable[str]) -> list[Node]:
         """The nodes that outputs depend on."""
@@ -276,6 +286,49 @@ class _Reader:
                 wanted.update(node.inputs)
                 kept.append(node)
         return kept[::-1]
+
+
+def _newest(versions: Iterable[int], most: int) -> int:
+    """The newest of a definition's versions that a file knows, else the oldest."""
+    return max((v for v in versions if v <= most), default=min(versions))
+
+
+def _result(node: onnx.NodeProto) -> str:
+    """The first output that is there."""
+    return next((n for n in node.output if n), "")
+
+
+def _sorted(nodes: Iterable[onnx.NodeProto]) -> list[onnx.NodeProto]:
+    """Each node behind those whose results it needs, else in the order of the file."""
+    nodes = list(nodes)
+    makers = {o: i for i, n in enumerate(nodes) for o in n.output if o}
+    needs = [{makers[n] for n in _used(node) if n in makers} - {i} for i, node in enumerate(nodes)]
+    users: dict[int, list[int]] = {}
+    for i, needed in enumerate(needs):
+        for n in needed:
+            users.setdefault(n, []).append(i)
+    left = [len(needed) for needed in needs]
+    ready = [i for i, count in enumerate(left) if count == 0]
+    order = []
+    while ready:
+        order.append(heapq.heappop(ready))
+        for user in users.get(order[-1], ()):
+            left[user] -= 1
+            if left[user] == 0:
+                heapq.heappush(ready, user)
+    if len(order) < len(nodes):
+        found = ", ".join(_result(n) for i, n in enumerate(nodes) if left[i])
+        raise ModelError(f"nodes that need each other's results: {found}")
+    return [nodes[i] for i in order]
+
+
+def _used(node: onnx.NodeProto) -> Iterator[str]:
+    """The values that a node reads, also in its branches."""
+    yield from node.input
+    for attribute in node.attribute:
+        for inner in attribute.g.node:
+            yield from _used(inner)
+        yield from (value.name for value in attribute.g.output)
 
 
 def _is_known(kind: onnx.TypeProto | None) -> bool:

@@ -31,7 +31,8 @@
 // options.window = { type = "tuple[int | None, int | None] | None", doc = "(left, right): keys before and after p; None is open." }
 // options.max_bias = { type = "float", default = 0.0, doc = "ALiBi: the factor of the mask by head; 8 is usual, 0 is none (slope 1)." }
 // options.softcap = { type = "float", default = 0.0, doc = "Bound of the scaled scores; 0 is none." }
-// operations = "2 * (q.size + dst.size) * k.shape[2] // (2 if causal and q.shape[2] == k.shape[2] else 1)"
+// bytes = "touched(q, mask, sinks, lengths, lse, dst) + touched(k, v) * seen_keys(q.shape[2], k.shape[2], causal, window) // max(k.shape[2], 1)"
+// operations = "2 * (q.size + dst.size) // max(q.shape[2], 1) * seen_pairs(q.shape[2], k.shape[2], causal, window)"
 // params.kv_heads = { type = "u32" }
 // params.group = { type = "u32" }
 // params.queries = { type = "u32" }

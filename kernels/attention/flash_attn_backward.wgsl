@@ -25,7 +25,8 @@
 // options.window = { type = "tuple[int | None, int | None] | None", doc = "(left, right): query i sees keys from i + T - S - left to i + T - S + right; None is open." }
 // options.max_bias = { type = "float", default = 0.0, doc = "ALiBi: its slopes multiply the mask; 0 is none." }
 // options.softcap = { type = "float", default = 0.0, doc = "Scores become softcap * tanh(score / softcap); 0 is none." }
-// operations = "(6 * q.size + 4 * o.size) * k.shape[2] // (2 if causal and q.shape[2] == k.shape[2] else 1)"
+// bytes = "touched(q, o, lse, do, mask, sinks, dq, dk, dv) + touched(k, v) * seen_keys(q.shape[2], k.shape[2], causal, window) // max(k.shape[2], 1)"
+// operations = "(6 * q.size + 4 * o.size) // max(q.shape[2], 1) * seen_pairs(q.shape[2], k.shape[2], causal, window)"
 // grid = "0"
 // ///
 

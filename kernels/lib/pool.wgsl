@@ -40,7 +40,10 @@ fn quotient(a: u32, unit: u32) -> u32 {
 }
 //% endmacro
 
-// What a mean of so many rows and columns is divided by; p.divisor, unless it is 0.
+// What a mean of so many rows and columns is divided by; p.divisor, unless it is 0. A window that
+// counts nothing, of an image without its padding, has the sum 0, and so a mean of 0.
 //% macro divisor()
-fn divisor(rows: i32, cols: i32) -> f32 { return select(f32(rows * cols), p.divisor, p.divisor != 0.0f); }
+fn divisor(rows: i32, cols: i32) -> f32 {
+  return select(f32(max(rows * cols, 1)), p.divisor, p.divisor != 0.0f);
+}
 //% endmacro

@@ -1,6 +1,7 @@
 // What the bodies of rope share: an invocation turns V pairs of one token in HEADS heads, for which the
 // angles are loaded once. Columns come first, then tokens, then heads, so that neighbours read
 // neighbours.
+//% import "kernels/lib/indices.wgsl" as indices
 
 // The column c of pairs, the row r of tokens, the heads from `first` on, and the elements a<h> and b<h>
 // of their pairs.
@@ -37,8 +38,7 @@
   let word = positions_row(r) * p.index_words;
   let low = positions_mem[word];
   let high = positions_mem[word + p.index_words - 1u];
-  // int32 has no second word: the first stands for it, and says the same of the sign.
-  let inside = (low < ${limit}) & ((p.index_words == 1u) | (high == 0u));
+  let inside = ${indices.is_inside("low", "high", limit)};
   let q = select(0u, low, inside);
   let k = p.table_off + min(c, p.pairs - 1u) * p.table_ks;
   let coarse = k + (q >> 10u) * p.table_ps;
@@ -70,7 +70,6 @@
 // Tell of a position out of range, once.
 //% macro report()
   if (!inside & (c == 0u) & (block == 0u)) {
-    let sign = select(0u, 0xffffffffu, low >= 0x80000000u);
-    fault(r, low, select(high, sign, p.index_words == 1u));
+    ${indices.report("r", "low", "high")}
   }
 //% endmacro

@@ -6,6 +6,7 @@
 // dispatch has `own_rows` from `first_row` on, and leaves the others alone. PAIR, for halves that are
 // contiguous in dst: a column is a word of dst, with one or two halves of the row.
 //% import "kernels/lib/words.wgsl" as words
+//% import "kernels/lib/indices.wgsl" as indices
 //% set ROWS, COLS, WG = CFG.ROWS, CFG.COLS, CFG.threads
 
 //% macro main(picked, S, D, V, CAST, PAIR)
@@ -48,8 +49,7 @@ ${load(k, S, V, COLS)}
 //% endif
 //% endfor
 //% for k in range(ROWS)
-  // int32 has no second word: the first stands for it, and says the same of the sign.
-  let small${k} = (p.index_words == 1u) | (hi${k} == 0u);
+  let small${k} = ${indices.is_word("hi" ~ k)};
   let inside${k} = (lo${k} - p.first_row < p.own_rows) & small${k};
   let live${k} = r + ${k}u * group_rows < p.rows;
 //% for u in range(COLS)
@@ -90,8 +90,7 @@ ${load(k, S, V, COLS)}
 //% endfor
 //% for k in range(ROWS)
   if (live${k} & !((lo${k} < p.limit) & small${k}) & (c0 == 0u)) {
-    let sign = select(0u, 0xffffffffu, lo${k} >= 0x80000000u);
-    fault(r${k}, lo${k}, select(hi${k}, sign, p.index_words == 1u));
+    ${indices.report("r" ~ k, "lo" ~ k, "hi" ~ k)}
   }
 //% endfor
 }

@@ -22,7 +22,7 @@
 // faults = true
 // bytes = "2 * dst.nbytes + touched(index)"
 // moves_bytes = true
-// uses = ["words"]
+// uses = ["words", "indices"]
 // grid = "cdiv(it.total, 4 * WG)"
 // ///
 
@@ -47,8 +47,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endfor
 //% for k in range(4)
   if (first + ${k}u * WG <= last) {
-    // int32 has no second word: the first stands for it, and says the same of the sign.
-    if ((lo${k} < p.limit) & ((p.index_words == 1u) | (hi${k} == 0u))) {
+    if (${indices.is_inside("lo" ~ k, "hi" ~ k)}) {
       let d = dst_index(e${k});
 //% if S >= 4
       dst_mem[d] = x${k};
@@ -56,8 +55,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
       ${words.store_shared("dst_mem", S, "d", "x" ~ k)}
 //% endif
     } else {
-      let sign = select(0u, 0xffffffffu, lo${k} >= 0x80000000u);
-      fault(e${k}, lo${k}, select(hi${k}, sign, p.index_words == 1u));
+      ${indices.report("e" ~ k, "lo" ~ k, "hi" ~ k)}
     }
   }
 //% endfor

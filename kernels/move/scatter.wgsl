@@ -5,16 +5,18 @@
 // src has the shape of index; dst has as many axes, and along all but `axis` at least their sizes. The
 // elements are copied bit for bit; those of dst that no index names stay as they are. An index outside
 // [0, m) writes nothing and raises IndexRangeError at the next synchronisation, once; where several
-// elements go to one place, it gets one of them."""
+// elements go to one place, it gets the one that is furthest along the axis (numpy), by passes over the
+// index that `distinct` leaves out."""
 // source = "torch scatter, numpy put_along_axis"
 // axes.S = [1, 2, 4, 8]
 // axes.WG = [256]
 // pick.WG = "256"
 // inputs.src = { dtype = "*", bind = "'u32' if S <= 4 else 'vec2<u32>'" }
 // inputs.index = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", readonly = true }
-// outputs.dst = { dtype = "*", bind = "'atomic<u32>' if S < 4 else 'u32' if S == 4 else 'vec2<u32>'", over = "dst.with_layout(src.shape, dst.strides[:-1])" }
+// outputs.dst = { dtype = "*", keeps = true, bind = "'atomic<u32>' if S < 4 else 'u32' if S == 4 else 'vec2<u32>'", over = "dst.with_layout(src.shape, dst.strides[:-1])" }
 // options.axis = { type = "int", default = -1, doc = "The axis along which the index counts." }
 // options.check = { type = "bool", default = true, doc = "False: indices out of range are left out in silence." }
+// options.distinct = { type = "bool", default = false, doc = "True: no two elements go to one place, which is not looked at; if they do, it gets one of them." }
 // params.index_words = { type = "u32", value = "index.dtype.itemsize // 4" }
 // params.limit = { type = "u32" }
 // params.pitch = { type = "u32", value = "dst.strides[-1] // dst.dtype.itemsize % (1 << 32)" }
@@ -22,7 +24,7 @@
 // faults = true
 // bytes = "touched(src, index) + src.nbytes"
 // moves_bytes = true
-// uses = ["words"]
+// uses = ["words", "indices"]
 // grid = "cdiv(it.total, 4 * WG)"
 // ///
 
@@ -45,8 +47,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endfor
 //% for k in range(4)
   if (first + ${k}u * WG <= last) {
-    // int32 has no second word: the first stands for it, and says the same of the sign.
-    if ((lo${k} < p.limit) & ((p.index_words == 1u) | (hi${k} == 0u))) {
+    if (${indices.is_inside("lo" ~ k, "hi" ~ k)}) {
       let d = dst_index(e${k}) + lo${k} * p.pitch;
 //% if S >= 4
       dst_mem[d] = x${k};
@@ -54,8 +55,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
       ${words.replace("dst_mem", S, "d", "x" ~ k)}
 //% endif
     } else {
-      let sign = select(0u, 0xffffffffu, lo${k} >= 0x80000000u);
-      fault(e${k}, lo${k}, select(hi${k}, sign, p.index_words == 1u));
+      ${indices.report("e" ~ k, "lo" ~ k, "hi" ~ k)}
     }
   }
 //% endfor

@@ -10,7 +10,7 @@
 // bodies = ["scatter_keys", "segment_sum", "sort_rows", "sort_keys", "sort_count", "sort_scatter", "scan_rows", "scan_totals", "scan_pieces", "cpy", "cpy_block", "cpy_bytes", "cpy_cast", "cpy_tile"]
 // inputs.src = { dtype = "*", dtypes = ["float32", "int32", "uint32"], bind = "'u32'" }
 // inputs.index = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'" }
-// outputs.dst = { dtype = "*", dtypes = ["float32", "int32", "uint32"], bind = "'u32'" }
+// outputs.dst = { dtype = "*", keeps = true, dtypes = ["float32", "int32", "uint32"], bind = "'u32'" }
 // options.axis = { type = "int", default = -1, doc = "The axis along which the index counts." }
 // options.check = { type = "bool", default = true, doc = "False: indices out of range are left out in silence." }
 // bytes = "touched(src, index) + 2 * src.nbytes"

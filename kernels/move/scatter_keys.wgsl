@@ -9,24 +9,23 @@
 // params.limit = { type = "u32" }
 // iterate = "nd"
 // faults = true
+// uses = ["indices"]
 // grid = "cdiv(it.total, WG)"
 // ///
 
 // One element per invocation.
+${indices.functions()}
+
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let g = group_id(wg);
   fault_started((g | li) == 0u);
   let e = g * WG + li;
   if (e >= p.total) { return; }
-  let i = index_index(e) * p.index_words;
-  let lo = index_mem[i];
-  let hi = index_mem[i + p.index_words - 1u];
-  // int32 has no second word: the first stands for it, and says the same of the sign.
-  let inside = (lo < p.limit) & ((p.index_words == 1u) | (hi == 0u));
-  keys_store(keys_index(e), select(i32(p.limit), i32(lo), inside));
+  let value = index_at(index_index(e));
+  let inside = ${indices.is_inside("value.x", "value.y")};
+  keys_store(keys_index(e), select(i32(p.limit), i32(value.x), inside));
   if (!inside) {
-    let sign = select(0u, 0xffffffffu, lo >= 0x80000000u);
-    fault(e, lo, select(hi, sign, p.index_words == 1u));
+    ${indices.report("e", "value.x", "value.y")}
   }
 }

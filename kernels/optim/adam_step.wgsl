@@ -15,6 +15,7 @@
 // inputs.grad = { dtype = "G", vec = "VEC", like = "param" }
 // inputs.count = { dtype = "i32", optional = true, index = false, doc = "One element: how many steps were taken before this one, in place of `step`." }
 // inputs.rate = { dtype = "f32", optional = true, index = false, doc = "One element, in place of `lr`." }
+// inputs.settings = { dtype = "f32", optional = true, index = false, axes = "w", doc = "(9,), in place of what betas give and of `lr`, `eps` and `weight_decay`: beta1, 1 - beta1, ln(beta1), beta2, 1 - beta2, ln(beta2), lr, eps, weight_decay." }
 // outputs.exp_avg = { dtype = "f32", vec = "VEC", like = "param", in_place = true, doc = "First moment." }
 // outputs.exp_avg_sq = { dtype = "f32", vec = "VEC", like = "param", in_place = true, doc = "Second moment." }
 // outputs.param = { dtype = "T", vec = "VEC", in_place = true, doc = "What is trained." }
@@ -24,6 +25,8 @@
 // vectors = "VEC"
 // params.has_count = { type = "u32", value = "1 if count else 0" }
 // params.has_rate = { type = "u32", value = "1 if rate else 0" }
+// params.has_settings = { type = "u32", value = "1 if settings else 0" }
+// params.decay1 = { type = "f32" }
 // params.rest1 = { type = "f32" }
 // params.decay2 = { type = "f32" }
 // params.rest2 = { type = "f32" }
@@ -54,6 +57,8 @@ alias U = u32;
 alias I = i32;
 ${numeric.accurate_expm1()}
 
+fn setting(i: u32) -> f32 { return settings_load(p.settings_off + i * p.settings_ws); }
+
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let i = group_id(wg) * 256u + li;
@@ -66,23 +71,39 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   var first = exp_avg_mem[at_first];
   var second = exp_avg_sq_mem[at_second];
 
+  var beta1 = vec3<f32>(p.decay1, p.rest1, p.log1);  // itself, 1 - itself, its logarithm
+  var beta2 = vec3<f32>(p.decay2, p.rest2, p.log2);
+  var lr = p.lr;
+  var eps = p.eps;
+  var weight_decay = p.weight_decay;
+  if (p.has_settings == 1u) {
+    beta1 = vec3<f32>(setting(0u), setting(1u), setting(2u));
+    beta2 = vec3<f32>(setting(3u), setting(4u), setting(5u));
+    lr = setting(6u);
+    eps = setting(7u);
+    weight_decay = setting(8u);
+  }
+  if (p.has_rate == 1u) { lr = rate_load(p.rate_off); }
   var t = p.step;
   if (p.has_count == 1u) { t = count_load(p.count_off) + 1; }
-  var lr = p.lr;
-  if (p.has_rate == 1u) { lr = rate_load(p.rate_off); }
   // 1 - beta^t without cancellation.
-  let size = -lr / accurate_expm1(f32(t) * p.log1);
-  let spread = inverseSqrt(-accurate_expm1(f32(t) * p.log2));
+  let size = -lr / accurate_expm1(f32(t) * beta1.z);
+  let spread = inverseSqrt(-accurate_expm1(f32(t) * beta2.z));
 
   var shrink = 0.0f;
   if (p.decoupled == 1u) {
-    shrink = lr * p.weight_decay;
-  } else if (p.weight_decay != 0.0f) {
-    g += p.weight_decay * w;
+    shrink = lr * weight_decay;
+  } else if (weight_decay != 0.0f) {
+    g += weight_decay * w;
   }
-  first += p.rest1 * (g - first);
-  second = p.decay2 * second + p.rest2 * (g * g);
-  let step = size * (first / (sqrt(second) * spread + p.eps));
+  // Each form keeps what it adds: near 1 the difference has no bias, near 0 it would lose a small g.
+  if (beta1.y < 0.5f) {
+    first += beta1.y * (g - first);
+  } else {
+    first = beta1.x * first + beta1.y * g;
+  }
+  second = beta2.x * second + beta2.y * (g * g);
+  let step = size * (first / (sqrt(second) * spread + eps));
   exp_avg_store(at_first, first);
   exp_avg_sq_store(at_second, second);
   param_store(at, w - (shrink * w + step));

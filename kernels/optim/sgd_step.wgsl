@@ -16,11 +16,13 @@
 // pick.VEC = "4 if it.vec(4) else 1"
 // inputs.grad = { dtype = "G", vec = "VEC", like = "param" }
 // inputs.rate = { dtype = "f32", optional = true, index = false, doc = "One element, in place of `lr`." }
+// inputs.settings = { dtype = "f32", optional = true, index = false, axes = "w", doc = "(3,), in place of `lr`, `momentum` and `weight_decay`." }
 // outputs.momentum_buffer = { dtype = "f32", vec = "VEC", when = "MOMENTUM", optional = true, like = "param", in_place = true, doc = "The running sum of gradients." }
 // outputs.param = { dtype = "T", vec = "VEC", in_place = true, doc = "What is trained." }
 // iterate = "nd"
 // vectors = "VEC"
 // params.has_rate = { type = "u32", value = "1 if rate else 0" }
+// params.has_settings = { type = "u32", value = "1 if settings else 0" }
 // params.lr = { type = "f32", default = 0.001, doc = "Learning rate." }
 // params.momentum = { type = "f32", default = 0.0, doc = "Factor of the buffer." }
 // params.weight_decay = { type = "f32", default = 0.0, doc = "Factor of param in its gradient." }
@@ -47,13 +49,20 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   var v = momentum_buffer_mem[at_buffer];
 //% endif
   var lr = p.lr;
+  var momentum = p.momentum;
+  var weight_decay = p.weight_decay;
+  if (p.has_settings == 1u) {
+    lr = settings_load(p.settings_off);
+    momentum = settings_load(p.settings_off + p.settings_ws);
+    weight_decay = settings_load(p.settings_off + 2u * p.settings_ws);
+  }
   if (p.has_rate == 1u) { lr = rate_load(p.rate_off); }
-  if (p.weight_decay != 0.0f) { g += p.weight_decay * w; }
+  if (weight_decay != 0.0f) { g += weight_decay * w; }
 //% if MOMENTUM
-  v = p.momentum * v + g;
+  v = momentum * v + g;
   momentum_buffer_store(at_buffer, v);
   if (p.nesterov == 1u) {
-    g += p.momentum * v;
+    g += momentum * v;
   } else {
     g = v;
   }

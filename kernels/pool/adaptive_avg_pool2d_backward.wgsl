@@ -7,5 +7,5 @@
 // bodies = ["pool_backward_block", "pool_backward_windows", "cpy", "cpy_block", "cpy_bytes", "cpy_cast", "cpy_rows", "cpy_tile"]
 // inputs.dy = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(N, C, OH, OW)" }
 // outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(N, C, H, W), dtype of dy" }
-// operations = "2 * dst.size"
+// operations = "dy.size + dy.shape[0] * dy.shape[1] * spans(dst.shape[2], dy.shape[2]) * spans(dst.shape[3], dy.shape[3])"
 // ///

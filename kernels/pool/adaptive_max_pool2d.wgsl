@@ -9,5 +9,5 @@
 // inputs.x = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(N, C, H, W)" }
 // outputs.index = { dtype = "*", dtypes = ["int32"], bind = "'u32'", like = "dst", optional = true, doc = "Positions in the H x W elements of an image." }
 // outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(N, C, OH, OW), dtype of x" }
-// operations = "x.size"
+// operations = "x.shape[0] * x.shape[1] * spans(x.shape[2], dst.shape[2]) * spans(x.shape[3], dst.shape[3])"
 // ///

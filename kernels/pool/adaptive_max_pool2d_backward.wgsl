@@ -8,5 +8,5 @@
 // inputs.dy = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(N, C, OH, OW)" }
 // inputs.index = { dtype = "*", dtypes = ["int32"], bind = "'u32'", like = "dy", doc = "Of the forward call." }
 // outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(N, C, H, W), dtype of dy" }
-// operations = "2 * dst.size"
+// operations = "dy.size"
 // ///

@@ -12,5 +12,5 @@
 // options.padding = { type = "int | tuple[int, int]", default = 0, doc = "Rows and columns around the image, up to half a window." }
 // options.count_include_pad = { type = "bool", default = true, doc = "Does the padding count as elements, which are 0?" }
 // options.divisor_override = { type = "int | None", doc = "What sums are divided by, in place of the number of elements." }
-// operations = "2 * dst.size"
+// operations = "dy.size * (1 + taps(kernel))"
 // ///

@@ -13,5 +13,5 @@
 // options.stride = { type = "int | tuple[int, int] | None", doc = "Steps between windows; None is KH, KW." }
 // options.padding = { type = "int | tuple[int, int]", default = 0, doc = "Rows and columns around the image, up to half a window." }
 // options.dilation = { type = "int | tuple[int, int]", default = 1, doc = "Steps between the elements of a window." }
-// operations = "2 * dst.size"
+// operations = "dy.size"
 // ///

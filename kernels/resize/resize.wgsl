@@ -6,7 +6,10 @@
 // -0.75); beyond the edge its pixel repeats. The position of row i, columns alike, is by
 // `coordinates`: half_pixel (i + 1/2) H / OH - 1/2; pytorch_half_pixel the same, but 0 where OH is
 // 1; asymmetric i H / OH; align_corners i (H - 1) / (OH - 1), 0 where OH is 1. `nearest` rounds it
-// to a pixel. Positions are exact fractions: 4 H OH and 4 W OW must be below 2^32."""
+// to a pixel. Positions are exact fractions: 4 H OH and 4 W OW must be below 2^32.
+//
+// With `antialias` linear is a triangle and cubic Keys' function with a = -0.5; where an axis shrinks
+// the filter is as many times wider, and pixels beyond the edge count nothing."""
 // source = "ONNX Resize, torch.nn.functional.interpolate (meaning); Keys 1981 (cubic)"
 // axes.T = ["f32", "f16"]
 // axes.TAPS = [1, 2, 4]
@@ -18,6 +21,7 @@
 // options.mode = { type = "Literal['nearest', 'linear', 'cubic']", default = "linear", doc = "How many pixels an output sees." }
 // options.coordinates = { type = "Literal['half_pixel', 'pytorch_half_pixel', 'asymmetric', 'align_corners']", default = "half_pixel", doc = "Where pixels lie." }
 // options.nearest = { type = "Literal['round_prefer_floor', 'round_prefer_ceil', 'floor', 'ceil']", default = "round_prefer_floor", doc = "How mode nearest rounds." }
+// options.antialias = { type = "bool", default = false, doc = "Widen the filter where an axis shrinks; not of nearest." }
 // params.height = { type = "u32", value = "x.shape[-2]" }
 // params.width = { type = "u32", value = "x.shape[-1]" }
 // params.rows = { type = "u32", value = "dst.shape[-2]" }

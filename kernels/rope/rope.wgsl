@@ -32,7 +32,7 @@
 // params.backward = { type = "u32", default = false, doc = "Turn the other way." }
 // faults = true
 // uses = ["rope"]
-// bytes = "touched(x, positions) + dst.nbytes"
+// bytes = "touched(x, positions) + dst.nbytes + 4 * 2 * table.shape[3] * (min(positions.shape[-1], 1024) + min(cdiv(positions.shape[-1], 1024), 1024))"
 // operations = "3 * x.size"
 // grid = "cdiv(columns * it.rows * cdiv(dst.shape[0], CFG.HEADS), CFG.threads)"
 // ///

@@ -18,7 +18,7 @@
 // inputs.x = { dtype = "T", vec = "V", over = "x.with_layout(x.shape[1:], x.strides[1:])", doc = "(..., heads, tokens, width)" }
 // inputs.positions = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", readonly = true, over = "positions.with_layout(x.shape[1:], positions.strides + (0,))", doc = "(..., tokens), whose leading axes repeat to those before the heads" }
 // inputs.table = { dtype = "f32", vec = "V", index = false, axes = "l p f k", doc = "(2, 1024, 2, pairs), of `pykernels.rope_table`" }
-// outputs.cache = { dtype = "T", vec = "V", in_place = true, over = "cache.with_layout(x.shape[1:], cache.strides[1:-2] + (0, cache.strides[-1]))", doc = "(..., heads of keys and values, room, width)" }
+// outputs.cache = { dtype = "T", vec = "V", in_place = true, keeps = true, over = "cache.with_layout(x.shape[1:], cache.strides[1:-2] + (0, cache.strides[-1]))", doc = "(..., heads of keys and values, room, width)" }
 // outputs.dst = { dtype = "T", vec = "V", over = "dst.with_layout(x.shape[1:], dst.strides[1:])", doc = "(..., heads of queries, tokens, width)" }
 // options.style = { type = "Literal['normal', 'neox']", default = "normal", doc = "Pair i is columns 2 i and 2 i + 1, or ('neox') i and pairs + i." }
 // iterate = "rows"
@@ -37,7 +37,7 @@
 // params.index_words = { type = "u32", value = "positions.dtype.itemsize // 4" }
 // faults = true
 // uses = ["rope"]
-// bytes = "touched(x, positions) + x.nbytes"
+// bytes = "touched(x, positions) + x.nbytes + 4 * 2 * table.shape[3] * (min(positions.shape[-1], 1024) + min(cdiv(positions.shape[-1], 1024), 1024))"
 // operations = "3 * x.size"
 // grid = "cdiv(columns * it.rows * cdiv(x.shape[0], CFG.HEADS), CFG.threads)"
 // ///

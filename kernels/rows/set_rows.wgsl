@@ -6,7 +6,8 @@
 // every src[b + j * len(index)]. The same dtype is copied bit for bit; float32, float16 and bfloat16
 // convert to each other, rounded to nearest even (overflow: inf). An index outside [0, m) writes
 // nothing and raises IndexRangeError at the next synchronisation, once; where several rows have one
-// index, each element of that row of dst is one of theirs. The rest of dst stays as it is."""
+// index, dst gets the last of them (numpy), by passes over the index that `distinct` leaves out. The rest
+// of dst stays as it is."""
 // source = "ggml SET_ROWS, torch index_copy"
 // configs.cols2 = { ROWS = 1, COLS = 2, threads = 256 }
 // axes.S = [1, 2, 4, 8, 16]
@@ -19,8 +20,9 @@
 // when = ["(S, D) in ((2, 4), (4, 2), (2, 2)) if CAST else (S == D and V == 1)", "not PAIR or (D == 2 and V == 1)"]
 // inputs.src = { dtype = "*", vec = "V", bind = "'vec4<u32>' if S * V == 16 else 'vec2<u32>' if S * V == 8 else 'u32'", doc = "(..., n, k)" }
 // inputs.index = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", readonly = true, over = "index.with_layout(src.shape, index.strides + (0,))", doc = "(..., n)" }
-// outputs.dst = { dtype = "*", vec = "V", over = "dst.with_layout(src.shape, dst.strides[:-2] + (0, dst.strides[-1]))", bind = "'vec4<u32>' if D * V == 16 else 'vec2<u32>' if D * V == 8 else 'atomic<u32>' if D < 4 else 'u32'", doc = "(..., m, k)" }
+// outputs.dst = { dtype = "*", vec = "V", keeps = true, over = "dst.with_layout(src.shape, dst.strides[:-2] + (0, dst.strides[-1]))", bind = "'vec4<u32>' if D * V == 16 else 'vec2<u32>' if D * V == 8 else 'atomic<u32>' if D < 4 else 'u32'", doc = "(..., m, k)" }
 // options.check = { type = "bool", default = true, doc = "False: indices out of range are left out in silence." }
+// options.distinct = { type = "bool", default = false, doc = "True: no two rows have one index, which is not looked at; if they have, each element is one of theirs." }
 // iterate = "rows"
 // params.width = { type = "u32", value = "src.shape[-1] // V" }
 // params.index_words = { type = "u32", value = "index.dtype.itemsize // 4" }

@@ -7,8 +7,10 @@ import inspect
 import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from pathlib import Path
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -16,20 +18,24 @@ from pykernels import kernels
 from pykernels.device import Device, Tensor
 from pykernels.dtypes import DTYPES, DTypeName, numpy_dtype
 from pykernels.errors import PyKernelsError
+from pykernels.forcing import force
 from pykernels.layout import View
-from pykernels.plan import Kernel, touched
+from pykernels.plan import Kernel, Scratch, touched
 
 from .check import Verdict, asks_for, compared, verdict
+from .clock import Calls, GpuSample, HostSample, Sample
 
 __all__ = [
     "Case",
     "CheckFailed",
     "Counts",
     "Function",
+    "Loadable",
     "Loaded",
     "Operand",
     "Part",
     "kernel_of",
+    "last_cache",
     "load",
 ]
 
@@ -39,6 +45,8 @@ Part = Callable[[dict[str, Any]], dict[str, Any]]
 BLOCK = 1_048_573  # random elements made on the host; a prime, so that repeats meet no row twice
 WHOLE = 1 << 19  # an output of up to this many elements is checked in full
 MOST_SETS = 4096
+TWICE = 1 << 30  # a set of up to so many bytes has a second one, where calls go round sets
+UNKNOWN_CACHE = 64 << 20  # bytes of a last cache that the system does not tell
 
 
 class CheckFailed(PyKernelsError):
@@ -117,6 +125,7 @@ class Case:
     prepare: called once with each set of tensors, to compute inputs that depend on others.
     used: the shape that counts as work of a tensor of which the device is told to use a part only.
     function: what is called in place of the kernel, whose name is the function's then.
+    forced: the choice that the plan of the kernel must take.
     """
 
     kernel: str
@@ -130,6 +139,10 @@ class Case:
     prepare: Callable[[dict[str, Any]], None] | None = None
     used: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     function: Function | None = None
+    forced: Any = None
+
+    def load(self, dev: Device, rotate: int, apart: int) -> Loaded:
+        return load(dev, self, rotate=rotate, apart=apart)
 
     @property
     def dtype(self) -> str:
@@ -218,16 +231,56 @@ class Loaded:
         """Bytes that a round of all sets touches."""
         return self.case.footprint * len(self.sets)
 
+    @property
+    def state(self) -> str:
+        """What caches hold of what calls go round: "cold", nothing, as there are two sets or more
+        and twice the bytes of the last cache; "hot", one set; "warm", what lies between."""
+        if len(self.sets) < 2:
+            return "hot"
+        return "cold" if self.rotated >= 2 * last_cache(self.dev) else "warm"
+
     def views(self) -> list[View | None]:
         """What a plan sees of the first set."""
         if self.case.function is not None:
             return [_view(t) for t in self.sets[0].values()]
         return [_view(self.sets[0].get(a.name)) for a in kernel_of(self.case.kernel).args]
 
+    def _once(self) -> None:
+        """One call, on the first set."""
+        self.call(**self.sets[0], **self.case.args)
+
+    def timed(self) -> Calls:
+        """Its calls, on the device's clock and in a loop by the host's."""
+        gpu, host = GpuSample(self.dev, self), HostSample(self.dev, self)
+        if self.case.forced is None:
+            return Calls(gpu, gpu.clock, host)
+        return Calls(self._under(gpu), gpu.clock, self._under(host))
+
+    def _under(self, sample: Sample) -> Sample:
+        """The sample, its calls forced."""
+
+        def forced(n: int) -> float:
+            with self._forced():
+                return sample(n)
+
+        return forced
+
+    def _forced(self) -> AbstractContextManager[None]:
+        choice = getattr(self.case, "forced", None)
+        return nullcontext() if choice is None else force(self.dev, choice)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.case.shape or self.case.output.shape
+
+    @property
+    def dtype(self) -> str:
+        return self.case.dtype
+
     def count(self) -> Counts:
         """Run one call and count."""
-        with self.dev.profile() as p:
-            self.call(**self.sets[0], **self.case.args)
+        with self._forced(), self.dev.profile() as p:
+            self._once()
         labels = (r.label.partition(" mode=")[0] for r in p.records)
         return Counts(
             *self._work(),
@@ -251,7 +304,7 @@ class Loaded:
 
     def parts(self, calls: int = 5) -> tuple[tuple[str, float], ...]:
         """Each dispatch of a call: its text, and the median of its GPU time over some calls."""
-        with self.dev.profile() as p:
+        with self._forced(), self.dev.profile() as p:
             for _ in range(calls):
                 self()
         size = len(p.records) // calls
@@ -259,6 +312,16 @@ class Loaded:
         return tuple(
             (r[0].label.partition(" mode=")[0], statistics.median(x.gpu for x in r)) for r in each
         )
+
+    def bodies(self) -> tuple[str, ...]:
+        """The text of each dispatch of a call."""
+        with self._forced(), self.dev.profile() as p:
+            self()
+        return tuple(r.label.partition(" mode=")[0] for r in p.records)
+
+    @property
+    def writes_only(self) -> bool:
+        return len(self.sets[0]) == 1
 
     def check(self, call: Callable[[], object] | None = None) -> Verdict:
         """Poison the output of the first set, unless it is updated in place, call once (the kernel,
@@ -273,7 +336,8 @@ class Loaded:
         given = [n for n in tensors if n not in outputs or n in before]
         hosts = [{n: p[n].numpy() for n in given} for p in parts]
         if call is None:
-            self.call(**tensors, **self.case.args)
+            with self._forced():
+                self.call(**tensors, **self.case.args)
         else:
             call()
         found = Verdict(0.0, 0.0, 0, 0)
@@ -283,11 +347,25 @@ class Loaded:
                 bound = made.budget(**host, shape=got[0].shape)
                 one = compared(made.meaning(**host, shape=got[0].shape), got[0], bound)
             else:
-                one = verdict(self.case.kernel, host, dict(self.case.args), got)
+                args = dict(self.case.args)
+                one = verdict(self.case.kernel, host, args, got, self._rounded())
             found = found.joined(one)
         if found.wrong:
             raise CheckFailed(f"[{self.case.kernel}] {self.case.id}: {found}")
         return found
+
+    def _rounded(self) -> bool:
+        """Does attention, or that whose gradient this is, run on matrix units?"""
+        if not self.case.kernel.startswith("flash_attn") or self.dev._context.caps.matrix is None:
+            return False
+        forward, (tensors, *_) = kernel_of("flash_attn"), self.sets
+        views = {name: _view(t) for name, t in tensors.items()}
+        views.setdefault("dst", views.get("o"))
+        known = _parameters(kernels.flash_attn)
+        options = [self.case.args.get(o, known[o].default) for o in forward.options]
+        given = [views.get(a.name) for a in forward.args]
+        steps = forward.plan(self.dev._context.caps, Scratch(), *given, *options)
+        return any(s.body.name == "attention_mma" for s in steps)
 
     def _parts(self, tensors: dict[str, Tensor]) -> Iterator[dict[str, Tensor]]:
         """The whole problem, or small ones inside it that make up part of the output."""
@@ -305,13 +383,40 @@ class Loaded:
             yield tensors
 
 
+class Loadable(Protocol):
+    """A case of any kind: what can be loaded."""
+
+    @property
+    def kernel(self) -> str: ...
+    @property
+    def id(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def origin(self) -> str: ...
+    def load(self, dev: Device, rotate: int, apart: int) -> Loaded: ...
+
+
 def load(dev: Device, case: Case, *, rotate: int = 0, seed: int = 0, apart: int = 0) -> Loaded:
     """The tensors of a case, in as many sets as make up `rotate` bytes; `apart`: in other places
     than without it, by gaps of some times so many bytes."""
-    sets = min(max(-(-rotate // case.footprint), 1), MOST_SETS)
+    least = 2 if rotate and case.footprint <= TWICE else 1
+    sets = min(max(-(-rotate // case.footprint), least), MOST_SETS)
     most = dev.limits["max-buffer-size"]
     largest = max(_span(o) for o in case.tensors.values())
     return Loaded(dev, case, max(min(sets, most // largest), 1), seed, apart)
+
+
+def last_cache(dev: Device) -> int:
+    """Bytes of the last cache: of the host, for a software driver, if the system tells."""
+    units = {"K": 1 << 10, "M": 1 << 20}
+    found = []
+    if dev.info["type"] == "CPU":
+        for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
+            text = path.read_text(encoding="ascii").strip()
+            if text[-1:] in units and text[:-1].isdecimal():
+                found.append(int(text[:-1]) * units[text[-1]])
+    return max(found, default=UNKNOWN_CACHE)
 
 
 def _poison(t: Tensor) -> None:

@@ -1,26 +1,33 @@
 """What the device itself reaches: fill, copy, multiply-adds in f32 and f16, and a launch.
 
-Each is the best of several simple ways, warmed up as the cases are, and checked.
+Each is the best of several simple ways, warmed up as the cases are, and checked. On a software
+driver the host's caches count: there fill and copy are measured by shaders at several sizes.
 """
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from pykernels import kernels
+from pykernels.contract import GRID_MAX
 from pykernels.device import Device, Tensor
 from pykernels.errors import PyKernelsError
 
+from .case import last_cache
 from .clock import Effort, Sample, Timing, Tracker, measure
 from .program import GROUP_ID, Program
 
-__all__ = ["Ceilings", "ceilings", "movement"]
+__all__ = ["Ceilings", "ceilings", "movement", "movement_by_size"]
+
+SIZES = [n << 20 for n in (1, 4, 16, 64, 256)]  # bytes that a call touches, on a software driver
+LONG = 0.02  # seconds that a dispatch of multiply-adds lasts there
 
 TimeOf = Callable[[Sample], Timing]
 
@@ -69,31 +76,63 @@ class Ceilings:
     launch_gpu: float  # one dispatch after the other, nearly empty
     launch_host: float  # recording and submitting one
     ways: dict[str, float]  # bytes per second of each way
+    # On a software driver: bytes per second by the bytes that a call touches, of fill and copy,
+    # cold and hot ("copy cold"); and operations per second by those of a dispatch ("fma32").
+    sizes: dict[str, dict[int, float]] = field(default_factory=dict)
 
     def record(self) -> dict[str, Any]:
         return asdict(self)
 
-    def limit(self, nbytes: int, operations: int, writes_only: bool) -> float:
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> Ceilings:
+        sizes = record.get("sizes", {})
+        numbers = {k: {int(n): rate for n, rate in v.items()} for k, v in sizes.items()}
+        return cls(**{**record, "sizes": numbers})
+
+    def limit(
+        self, nbytes: int, operations: int, writes_only: bool, state: str = "cold", around: int = 0
+    ) -> float:
         """Seconds that a call needs at least: its bytes at the speed of a copy (or fill), or its
-        operations at that of f32 multiply-adds."""
-        rate = self.fill if writes_only else self.copy
+        operations at that of f32 multiply-adds. Where there are rates by size, that of its bytes if
+        it is cold, else of the bytes that calls go `around`."""
+        kind = "fill" if writes_only else "copy"
+        rate: float = getattr(self, kind)
+        found = self.sizes.get(f"{kind} {'cold' if state == 'cold' else 'hot'}")
+        if found:
+            rate = _between(found, nbytes if state == "cold" else max(nbytes, around))
         return max(nbytes / rate, operations / self.fma32)
 
 
-def ceilings(dev: Device, effort: Effort, nbytes: int = 1 << 30) -> tuple[Ceilings, Tracker]:
-    """Measure them, on buffers of up to `nbytes`; and a tracker of the device's clock."""
+def _between(rates: Mapping[int, float], size: int) -> float:
+    """The rate at a size, between those that were measured, along the logarithm of the size."""
+    known = sorted(rates)
+    size = min(max(size, known[0]), known[-1])
+    at = [math.log(n) for n in known]
+    return float(np.interp(math.log(size), at, [rates[n] for n in known]))
+
+
+def ceilings(
+    dev: Device, effort: Effort, nbytes: int = 1 << 30, caches: Sequence[str] = ("cold",)
+) -> tuple[Ceilings, Tracker]:
+    """Measure them, on buffers of up to `nbytes`; and a tracker of the device's clock. `caches`: in
+    which states of the host's caches, on a software driver."""
     slow = dev.info["type"] == "CPU"
     fma32, probe = _best_fma(dev, "f32", slow, partial(measure, effort=effort))
     warm = min(probe(1) for _ in range(5))
     tracker = Tracker(lambda: probe(1), warm)
     time_of = partial(measure, effort=effort, tracker=tracker)
     fma16 = _best_fma(dev, "f16", slow, time_of)[0] if "shader-f16" in dev.features else 0.0
-    ways = movement(dev, min(nbytes, 4 << 20) if slow else nbytes, time_of)
+    sizes = movement_by_size(dev, nbytes, time_of, caches) if slow else {}
+    ways = {} if slow else movement(dev, nbytes, time_of)
     tick = time_of(Program(dev, _TICK, [[dev.zeros(1, "uint32")]], 1)).seconds
+    if slow:
+        ways = {f"{k}, {max(v)} bytes": v[max(v)] for k, v in sizes.items()}
+        # The probe is the fastest program: as many operations as its grid makes.
+        sizes["fma32"] = {int(fma32 * warm): fma32}
     best = {k: max(v for n, v in ways.items() if n.startswith(k)) for k in ("fill", "copy")}
     host = _launch_host(dev)
     tracker.verdict()
-    return Ceilings(best["fill"], best["copy"], fma32, fma16, tick, host, ways), tracker
+    return Ceilings(best["fill"], best["copy"], fma32, fma16, tick, host, ways, sizes), tracker
 
 
 def movement(dev: Device, nbytes: int, time_of: TimeOf) -> dict[str, float]:
@@ -114,22 +153,54 @@ def movement(dev: Device, nbytes: int, time_of: TimeOf) -> dict[str, float]:
     return ways
 
 
+def movement_by_size(
+    dev: Device, nbytes: int, time_of: TimeOf, caches: Sequence[str]
+) -> dict[str, dict[int, float]]:
+    """Bytes per second of fill and copy by shaders, by the bytes that a call touches: cold, as many
+    sets of buffers as the last cache does not hold, two or more; hot, one set."""
+    most = dev.limits["max-storage-buffer-binding-size"]
+    found: dict[str, dict[int, float]] = {}
+    for size in [n for n in SIZES if n <= nbytes] or [nbytes // 65536 * 65536]:
+        for kind, each in (("fill", size), ("copy", size // 2)):
+            if each > most:
+                continue
+            rotated = max(2, -(-2 * last_cache(dev) // size))
+            # Hot in any case: a call that goes round less than the caches hold is judged by it.
+            for state in ("cold", "hot") if "cold" in caches else ("hot",):
+                sets = [
+                    [dev.zeros(each, "uint8") for _ in range(1 + (kind == "copy"))]
+                    for _ in range(rotated if state == "cold" else 1)
+                ]
+                make = _fill_sets if kind == "fill" else _copy_sets
+                seconds = time_of(make(dev, sets, 4)).seconds
+                found.setdefault(f"{kind} {state}", {})[size] = size / seconds
+    return found
+
+
 def _expect(t: Tensor, byte: int, what: str) -> None:
     if not (t[::4093].numpy() == byte).all():
         raise PyKernelsError(f"[ceilings] the {what} did not arrive")
 
 
 def _fill(dev: Device, dst: Tensor, vecs: int) -> Program:
+    return _fill_sets(dev, [[dst]], vecs)
+
+
+def _fill_sets(dev: Device, sets: Sequence[Sequence[Tensor]], vecs: int) -> Program:
     lines = (f"dst[i + {256 * k}u] = vec4<u32>(0x07070707u);" for k in range(vecs))
     code = _FILL.format(group_id=GROUP_ID, step=256 * vecs, body="\n  ".join(lines))
-    return Program(dev, code, [[dst]], dst.nbytes // (4096 * vecs))
+    return Program(dev, code, sets, sets[0][0].nbytes // (4096 * vecs))
 
 
 def _copy(dev: Device, src: Tensor, dst: Tensor, vecs: int) -> Program:
+    return _copy_sets(dev, [[dst, src]], vecs)
+
+
+def _copy_sets(dev: Device, sets: Sequence[Sequence[Tensor]], vecs: int) -> Program:
     lines = [f"let v{k} = src[i + {256 * k}u];" for k in range(vecs)]
     lines += [f"dst[i + {256 * k}u] = v{k};" for k in range(vecs)]
     code = _COPY.format(group_id=GROUP_ID, step=256 * vecs, body="\n  ".join(lines))
-    return Program(dev, code, [[dst, src]], dst.nbytes // (4096 * vecs))
+    return Program(dev, code, sets, sets[0][0].nbytes // (4096 * vecs))
 
 
 def _driver_copy(dev: Device, src: Tensor, dst: Tensor) -> Sample:
@@ -158,8 +229,12 @@ def _best_fma(dev: Device, t: str, slow: bool, time_of: TimeOf) -> tuple[float, 
     """Operations per second, and the fastest program."""
     found: dict[float, Program] = {}
     for sums, steps in ((8, 4),) if slow else ((8, 4), (8, 16), (8, 32)):
-        rounds, groups = (4, 16) if slow else (256, 4096)
+        rounds, groups = (4, 64) if slow else (256, 4096)
         program = _fma(dev, t, sums, steps, rounds, groups)
+        if slow:
+            least = min(program(1) for _ in range(5))
+            groups = min(math.ceil(groups * LONG / least * 1.25), GRID_MAX)
+            program = _fma(dev, t, sums, steps, rounds, groups)
         done = 2 * 4 * sums * steps * rounds * groups * 256
         found[done / time_of(program).seconds] = program
     return max(found), found[max(found)]

@@ -70,13 +70,16 @@ def differing(want: Array, got: Array) -> int:
 
 
 def verdict(
-    kernel: str, arrays: Mapping[str, Array], args: Mapping[str, Any], got: Sequence[Array]
-) -> Verdict:
+    kernel: str, arrays: Mapping[str, Array], args: Mapping[str, Any], got: Sequence[Array],
+    rounded: bool = False,
+) -> Verdict:  # fmt: skip
     """Compare outputs with `pykernels.reference`: bit for bit where the reference has the output's
     dtype, else within its budget (absolute, per element) if it has one, else within TOLERANCES.
+
+    `rounded`: matrix units took numbers between two products as halves, which some budgets count.
     """
     want = expected(kernel, arrays, args, got[-1])
-    allowed = _budget(kernel, arrays, args, got[-1])
+    allowed = _budget(kernel, arrays, args, got[-1], rounded)
     bounds = allowed if isinstance(allowed, tuple) else (allowed,) * len(want)
     found = Verdict(0.0, 0.0, 0, 0)
     for w, g, bound in zip(want, got, bounds, strict=True):
@@ -84,12 +87,15 @@ def verdict(
     return found
 
 
-def _budget(kernel: str, arrays: Mapping[str, Array], args: Mapping[str, Any], got: Array) -> Any:
+def _budget(
+    kernel: str, arrays: Mapping[str, Array], args: Mapping[str, Any], got: Array, rounded: bool
+) -> Any:
     """What the reference's budget allows, None where it has none."""
     bound = budget(kernel)
     if bound is None:
         return None
-    extra = {"shape": got.shape} if "shape" in inspect.signature(bound).parameters else {}
+    given = {"shape": got.shape, "rounded": rounded}
+    extra = {k: v for k, v in given.items() if k in inspect.signature(bound).parameters}
     return bound(**arrays, **args, **extra)
 
 

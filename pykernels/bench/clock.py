@@ -10,25 +10,32 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice, pairwise
-from typing import Any
+from typing import Any, Literal
 
 from pykernels.device import Device
 
+from .intervals import PASSES, SINGLE
+
 __all__ = [
     "Calls",
+    "Clock",
     "Effort",
     "GpuSample",
     "HostSample",
     "Sample",
     "Timing",
     "Tracker",
+    "clock_of",
     "loops",
     "measure",
+    "seconds_of",
+    "without_timestamps",
 ]
 
+Clock = Literal["gpu", "call", ""]
 Sample = Callable[[int], float]
 
 STEADY = 0.01  # two windows of warm-up whose medians are this close: the time is steady
@@ -38,7 +45,7 @@ SLOW_CLOCK = 1.25  # a probe this much slower than it was when warm: the clock i
 LONGEST_CHAIN = 4096
 EXACT = 0.005  # standard error of a time, as a share of it, from which more blocks are no use
 EXTRA = 5  # blocks more for each pass where they are
-LOOPS, LOOP = 5, 100  # loops of calls by the host's clock, each as long as so many readings
+LOOPS = 5  # loops of calls by the host's clock
 
 
 @dataclass(frozen=True)
@@ -47,6 +54,7 @@ class Effort:
 
     warm, most: seconds of warm-up at least, and at most while the time is not steady.
     rounds: readings, in `blocks` blocks. reading: seconds of work for one reading.
+    loop: readings that a loop of calls by the host's clock is as long as.
     longest: seconds of readings; what takes longer gets fewer.
     """
 
@@ -56,6 +64,7 @@ class Effort:
     blocks: int = 3
     reading: float = 2e-4
     longest: float = 2.0
+    loop: int = 100
 
     def beside(self) -> Effort:
         """For a peer: a slow one gets fewer readings."""
@@ -73,9 +82,11 @@ class Effort:
 
     @classmethod
     def of(cls, dev: Device) -> Effort:
-        """Less on a software driver, which has no clock to warm up."""
-        slow = dev.info["type"] == "CPU"
-        return cls(warm=0.02, most=0.2, rounds=6, reading=1e-3) if slow else cls()
+        """Fewer readings on a software driver, which has no clock to warm up, and longer ones there
+        and by the host's clock: a batch begins and ends by the host's threads."""
+        if dev.info["type"] == "CPU":
+            return cls(warm=0.02, most=0.2, rounds=6, reading=1e-2, loop=10)
+        return cls() if "timestamp-query" in dev.features else cls(reading=2e-3, loop=10)
 
 
 @dataclass(frozen=True)
@@ -100,12 +111,27 @@ class Timing:
         return statistics.mean(self.block_medians())
 
     @property
+    def gpu(self) -> float:
+        """Seconds of a call by the device's clock; 0 where it is not known."""
+        return 0.0 if self.clock == "wall" else self.seconds
+
+    @property
     def per_call(self) -> float:
         """Seconds of a call by the host's clock, a loop of calls and the sync behind it: the median
         of the loops; 0 where it is not known."""
         if self.loops:
             return statistics.median(self.loops)
         return self.seconds if self.clock == "wall" else 0.0
+
+    @property
+    def trusted(self) -> bool:
+        """Can the GPU's time be believed? It is part of a call's time by the host's clock. Loops
+        of fewer than PASSES passes do not know what a place in memory does."""
+        if self.clock == "wall" or len(self.loops) < 2:
+            return True
+        floor = SINGLE if len(self.loops) < PASSES * LOOPS else 0.0
+        spread = max(self.call_noise, floor)
+        return self.seconds * (1 - self.noise) <= self.per_call * (1 + spread)
 
     @property
     def noise(self) -> float:
@@ -118,6 +144,13 @@ class Timing:
             return 0.0
         low, _, high = statistics.quantiles(self.rounds, n=4)
         return max((high - low) / 2 / self.seconds, 2 * self.error)
+
+    @property
+    def call_noise(self) -> float:
+        """How far a repetition of `per_call` may be off, as a share of it: two standard errors."""
+        if len(self.loops) < 2:
+            return self.noise if self.clock == "wall" else 0.0
+        return 2 * statistics.stdev(self.loops) / math.sqrt(len(self.loops)) / self.per_call
 
     @property
     def error(self) -> float:
@@ -165,6 +198,24 @@ class Timing:
         for name in ("rounds", "passes", "loops"):
             known[name] = tuple(known.get(name, ()))
         return cls(**known)
+
+
+def clock_of(timings: Sequence[Timing]) -> Clock:
+    """The clock that all have in common: the GPU's where it can be believed."""
+    if all(t.gpu and t.trusted for t in timings):
+        return "gpu"
+    return "call" if all(t.per_call for t in timings) else ""
+
+
+def seconds_of(t: Timing, clock: Clock) -> float:
+    """The time of a call by this clock."""
+    return t.gpu if clock == "gpu" else t.per_call
+
+
+def without_timestamps(dev: Device) -> Device:
+    """The device, as one that has no timestamp queries."""
+    dev.features = dev._context.features = dev.features - {"timestamp-query"}
+    return dev
 
 
 @dataclass(frozen=True)
@@ -292,9 +343,9 @@ def measure(
 def loops(loop: Sample, effort: Effort) -> tuple[float, ...]:
     """Seconds of a call, of loops that are long enough for their sync not to count."""
     n = 1
-    while (spent := loop(n)) < LOOP * effort.reading / 4 and n < LONGEST_CHAIN:
+    while (spent := loop(n)) < effort.loop * effort.reading / 4 and n < LONGEST_CHAIN:
         n = min(4 * n, LONGEST_CHAIN)
-    n = _chain(LOOP * effort.reading, max(spent / n, 1e-9))
+    n = _chain(effort.loop * effort.reading, max(spent / n, 1e-9))
     return tuple(loop(n) / n for _ in range(min(LOOPS, effort.rounds)))
 
 

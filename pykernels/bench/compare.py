@@ -1,102 +1,321 @@
-"""What got slower between two runs, beyond the noise of both, and what to run to find out."""
+"""What got slower between two runs of the bench, and whether the runs can tell."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+import statistics
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from pykernels.dtypes import DTYPES
+from pykernels.errors import PyKernelsError
 
 from .case import Case
 from .cases import cases, problem
-from .clock import Timing
+from .clock import Clock, Timing, clock_of, seconds_of
+from .intervals import (
+    FALSE_ALARMS,
+    FLOOR,
+    PASSES,
+    SINGLE,
+    THRESHOLD,
+    Interval,
+    Scatter,
+    student,
+    welch,
+)  # fmt: skip
 from .report import Report, Result
 
-__all__ = ["FLOOR", "PASSES", "SINGLE", "Change", "again", "compare", "describe"]
+__all__ = ["Change", "Comparison", "again", "compare", "differences", "name_of"]
 
-# What two runs of the same text may differ by beyond the noise that each sees: of at least PASSES
-# passes each, and of fewer, which do not know what a place in memory does (docs/records/bench.md).
-FLOOR, PASSES = 0.01, 3
-SINGLE = 0.03
-
-Kind = Literal["slower", "faster", "same", "only before", "only after", "cold"]
+Kind = Literal[
+    "failed", "interrupted", "missing", "cold", "no common clock", "slower", "too noisy",
+    "unsteady", "slightly slower", "faster", "the same", "new",
+]  # fmt: skip
+# What a comparison ends with: the first of these that a case asks for.
+UNMEASURED: tuple[Kind, ...] = ("failed", "interrupted", "missing", "cold", "no common clock")
+UNDECIDED: tuple[Kind, ...] = ("too noisy", "unsteady")
 
 
 @dataclass(frozen=True)
 class Change:
-    """One case in both runs: the ratio of its times, and how far the ratio may be off by noise."""
+    """One case in both runs: its times in seconds by one clock, and the interval of their ratio."""
 
     what: str
     kind: Kind
+    clock: Clock = ""
     before: float = 0.0
     after: float = 0.0
-    allowed: float = 0.0
+    interval: Interval | None = None
+    note: str = ""  # why, or what else changed
+
+    def record(self) -> dict[str, Any]:
+        found = {k: v for k, v in vars(self).items() if k != "interval"}
+        return found | ({} if self.interval is None else vars(self.interval))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What `compare` found: `differences` of the runs themselves, and a change for each case."""
+
+    changes: list[Change]
+    differences: list[str]
+    same_run: bool
+    basis: str  # what the intervals rest on
+
+    def of(self, *kinds: Kind) -> list[Change]:
+        return [c for c in self.changes if c.kind in kinds]
 
     @property
-    def ratio(self) -> float:
-        return self.after / self.before if self.before else 0.0
+    def exit_code(self) -> int:
+        """0: no case is slower. 3: a case was not measured; 1: one is slower; 4: one is undecided;
+        the first of these that holds."""
+        if self.same_run:
+            return 0
+        if self.of(*UNMEASURED):
+            return 3
+        return 1 if self.of("slower") else 4 if self.of(*UNDECIDED) else 0
+
+    def lines(self) -> Iterator[str]:
+        """In words, for people."""
+        if self.same_run:
+            yield "the same run"
+            return
+        yield from self.differences
+        for c in self.changes:
+            if c.kind != "the same" or c.note:
+                yield _line(c)
+        yield self.basis
+        counts = [(k, len(self.of(k))) for k in (*UNMEASURED, "slower", *UNDECIDED)]
+        told = "".join(f", {n} {k}" for k, n in counts if n and k != "slower")
+        yield f"{len(self.changes)} cases: {len(self.of('slower'))} slower{told}"
+
+    def markdown(self) -> Iterator[str]:
+        """A table of all cases."""
+        yield from (f"- {line}" for line in (*self.differences, self.basis))
+        yield ""
+        yield "| case | verdict | clock | before, us | after, us | after / before | interval | |"
+        yield "|---|---|---|--:|--:|--:|--:|---|"
+        for c in self.changes:
+            times = ["", "", "", ""]
+            if c.interval is not None:
+                i = c.interval
+                times = [f"{c.before * 1e6:.1f}", f"{c.after * 1e6:.1f}", f"{i.ratio:.3f}",
+                         f"{i.low:.3f} to {i.high:.3f}"]  # fmt: skip
+            yield f"| {' | '.join([c.what, c.kind, c.clock, *times, c.note])} |"
+
+    def annotations(self) -> Iterator[str]:
+        """For GitHub: an error for each case that fails, a warning for what is undecided."""
+        for c in () if self.same_run else self.changes:
+            if c.kind in (*UNMEASURED, "slower"):
+                yield f"::error title=pykernels bench::{_line(c)}"
+            elif c.kind in UNDECIDED:
+                yield f"::warning title=pykernels bench::{_line(c)}"
+
+    def record(self) -> dict[str, Any]:
+        return {
+            "exit_code": self.exit_code, "same_run": self.same_run, "basis": self.basis,
+            "differences": self.differences, "changes": [c.record() for c in self.changes],
+        }  # fmt: skip
 
 
-def compare(a: Report, b: Report) -> list[Change]:
-    """The changes from a to b, worst first. A case that ran on a cold device proves nothing."""
-    before, after = {r.key: r for r in a.results}, {r.key: r for r in b.results}
-    changes = [_change(before.get(key), after.get(key)) for key in before | after]
-    return sorted(changes, key=lambda c: -c.ratio)
+def _line(c: Change) -> str:
+    note = f": {c.note}" if c.note else ""
+    if c.interval is None:
+        return f"{c.kind}: {c.what}{note}"
+    i = c.interval
+    return (
+        f"{c.kind:<15}{c.before * 1e6:>11.1f} us ->{c.after * 1e6:>11.1f} us {i.ratio - 1:>+8.1%} "
+        f"({i.low - 1:+.1%} to {i.high - 1:+.1%}, {c.clock})  {c.what}{note}"
+    )
 
 
-def _change(a: Result | None, b: Result | None) -> Change:
-    found = b or a
-    assert found is not None
-    what = f"{found.kernel} {found.id} ({found.engine}, {found.cache})"
-    if a is None or b is None:
-        return Change(what, "only after" if a is None else "only before")
-    old, new = a.timing.seconds, b.timing.seconds
-    allowed = _allowed(a.timing, b.timing)
-    kind: Kind = "same"
+def compare(
+    old: Report, new: Report, *, threshold: float = THRESHOLD, baseline: Sequence[Report] = (),
+    wanted: Callable[[str, str], bool] = lambda kernel, what: True,
+) -> Comparison:  # fmt: skip
+    """The changes from one run to another, what fails first.
+
+    A case is slower where its interval lies above 1 and its ratio at or above 1 + threshold; it is
+    not slower where the interval ends below 1 + threshold; else the runs cannot tell. The intervals
+    hold for all cases together (see FALSE_ALARMS).
+
+    Args:
+        threshold: from which share on a slower case counts.
+        baseline: other runs of the code of `old` on this machine, two or more: how they differ
+            tells what differs from run to run.
+        wanted: which cases of both runs count, by kernel and by what names the case.
+
+    Raises:
+        PyKernelsError: a baseline of one run.
+    """
+    if len(baseline) == 1:
+        raise PyKernelsError("[bench] a baseline needs three runs of the same code, with A")
+    before, after = [
+        {r.key: r for r in run.results if wanted(r.kernel, f"{r.kernel} {r.id} {r.name}")}
+        for run in (old, new)
+    ]
+    known = [{r.key: r for r in b.results} for b in baseline]
+    level = FALSE_ALARMS / max(len(before.keys() & after.keys()), 1)
+    clocks: tuple[Clock, ...] = ("gpu", "call")
+    scatter = {clock: _scatter(before, known, clock) for clock in clocks}
+
+    def ratio(a: Result, b: Result, clock: Clock) -> Interval:
+        runs = _runs(a, known, clock)
+        s = scatter[clock]
+        if len(runs) < 3 or s.freedom < 2:
+            return _two_runs(a.timing, b.timing, clock, level)
+        own = Scatter.of([runs])
+        wide = max(s.deviation, own.deviation) * math.sqrt(1 + 1 / len(runs))
+        middle = statistics.fmean(math.log(t) for t in runs)
+        difference = math.log(seconds_of(b.timing, clock)) - middle
+        return Interval.around(difference, wide * student(1 - level / 2, s.freedom))
+
+    interrupted = new.meta.get("note", "").startswith("interrupted")
+    found = [_without(a, new, interrupted) for key, a in before.items() if key not in after]
+    found += [_change(a, after[key], ratio, threshold) for key, a in before.items() if key in after]
+    found += [Change(name_of(b), "new") for key, b in after.items() if key not in before]
+    known_failures = {_failure(a) for a in before.values()}
+    found += [
+        Change(what, "failed", note=why) for what, why in new.failed.items()
+        if what not in known_failures and wanted(what.partition(" ")[0], what)
+    ]  # fmt: skip
+    order = [*UNMEASURED, "slower", *UNDECIDED]
+    found.sort(key=lambda c: (
+        order.index(c.kind) if c.kind in order else 99, -(c.interval.ratio if c.interval else 0)
+    ))  # fmt: skip
+    same = _is_same(old, new)
+    return Comparison(found, [*differences(old, new)], same, _basis(known))
+
+
+def name_of(r: Result) -> str:
+    """How a comparison names a case."""
+    return f"{r.kernel} {r.id} ({r.engine}, {r.cache})"
+
+
+def _failure(r: Result) -> str:
+    """How a failure of this case is named."""
+    return f"{r.kernel} {r.id} {r.engine}"
+
+
+def _without(a: Result, new: Report, interrupted: bool) -> Change:
+    """A case that the later run has no time of."""
+    why = new.failed.get(_failure(a))
+    if why is not None:
+        return Change(name_of(a), "failed", note=why)
+    return Change(name_of(a), "interrupted" if interrupted else "missing")
+
+
+def _change(
+    a: Result, b: Result, ratio: Callable[[Result, Result, Clock], Interval], threshold: float
+) -> Change:
+    what, note = name_of(b), _what_changed(a, b)
     if a.timing.cold or b.timing.cold:
-        kind = "cold"
-    elif new > old * (1 + allowed):
+        return Change(what, "cold", note=a.timing.cold or b.timing.cold)
+    clock = clock_of((a.timing, b.timing))
+    if not clock:
+        return Change(what, "no common clock", note=f"{a.timing.clock}, then {b.timing.clock}")
+    found = ratio(a, b, clock)
+    kind: Kind = "the same"
+    if found.low > 1 and found.ratio >= 1 + threshold:
         kind = "slower"
-    elif old > new * (1 + allowed):
+    elif found.high >= 1 + threshold:
+        kind = "too noisy"
+    elif not (a.timing.steady and b.timing.steady):
+        kind = "unsteady"
+    elif found.low > 1:
+        kind = "slightly slower"
+    elif found.high < 1:
         kind = "faster"
-    return Change(what, kind, old, new, allowed)
+    times = seconds_of(a.timing, clock), seconds_of(b.timing, clock)
+    return Change(what, kind, clock, *times, found, note)
 
 
-def _allowed(a: Timing, b: Timing) -> float:
-    """The floor, and three standard errors of the difference."""
+def _units(t: Timing, clock: Clock) -> list[float]:
+    """Times that differ by what differs from pass to pass; of a single pass, from block to
+    block."""
+    if clock == "call" and t.loops:
+        each = len(t.loops) // t.places
+        groups = [t.loops[i : i + each] for i in range(0, each * t.places, each)] if each else []
+        return [statistics.median(g) for g in groups] if t.places > 1 and each else [*t.loops]
+    return t.pass_means() if t.places > 1 else t.block_medians()
+
+
+def _two_runs(a: Timing, b: Timing, clock: Clock, level: float) -> Interval:
     floor = FLOOR if min(a.places, b.places) >= PASSES else SINGLE
-    return floor + 1.5 * math.hypot(a.noise, b.noise)
+    return welch(_units(a, clock), _units(b, clock), level, floor=floor)
 
 
-def describe(a: Report, b: Report, changes: list[Change]) -> Iterator[str]:
-    """In words, for people."""
-    for what in ("adapter", "driver", "engines", "checks"):
-        if a.meta[what] != b.meta[what]:
-            yield f"different {what}: {a.meta[what]}, then {b.meta[what]}"
+def _runs(a: Result, known: Sequence[dict[Any, Result]], clock: Clock) -> list[float]:
+    """The times of all runs of the code before."""
+    found = [a, *[run[a.key] for run in known if a.key in run]]
+    timings = [r.timing for r in found if not r.timing.cold]
+    return [s for t in timings if (s := seconds_of(t, clock))]
+
+
+def _scatter(
+    before: dict[Any, Result], known: Sequence[dict[Any, Result]], clock: Clock
+) -> Scatter:  # fmt: skip
+    return Scatter.of([_runs(a, known, clock) for a in before.values()] if known else [])
+
+
+def _basis(known: Sequence[object]) -> str:
+    if known:
+        return f"from run to run: as {len(known) + 1} runs of the same code differ"
+    return (
+        f"from run to run: assumed to be {FLOOR:.0%}, or {SINGLE:.0%} of fewer than {PASSES} "
+        "passes; --baseline with runs of the same code measures it"
+    )
+
+
+def _is_same(old: Report, new: Report) -> bool:
+    run = old.meta.get("run")
+    return bool(run) and run == new.meta.get("run")
+
+
+def _what_changed(a: Result, b: Result) -> str:
+    """What else is different about a case."""
+    found = []
+    if a.bodies and b.bodies and a.bodies != b.bodies:
+        found.append(f"{' + '.join(a.bodies)}, then {' + '.join(b.bodies)}")
+    if a.timing.clock != b.timing.clock:
+        found.append(f"clock {a.timing.clock}, then {b.timing.clock}")
+    return "; ".join(found)
+
+
+def differences(a: Report, b: Report) -> Iterator[str]:
+    """What differs between the runs themselves."""
+    for what in (
+        "adapter",
+        "driver",
+        "engines",
+        "checks",
+        "tuning",
+        "passes",
+        "rounds",
+        "cpu",
+        "commit",
+    ):
+        if a.meta.get(what) != b.meta.get(what):
+            yield f"different {what}: {a.meta.get(what)}, then {b.meta.get(what)}"
+    versions = a.meta["versions"] | b.meta["versions"]
+    for name in versions:
+        old, new = a.meta["versions"].get(name), b.meta["versions"].get(name)
+        if old != new:
+            yield f"different {name}: {old}, then {new}"
     for engine in a.ceilings.keys() & b.ceilings.keys():
         for name in ("fill", "copy", "fma32", "fma16"):
-            old, new = getattr(a.ceilings[engine], name), getattr(b.ceilings[engine], name)
-            if old and abs(new / old - 1) > SINGLE:
-                yield f"the device itself: {name} of {engine} {new / old - 1:+.1%}"
-    for c in changes:
-        if c.kind in ("slower", "faster", "cold"):
-            yield (
-                f"{c.kind:<7}{c.before * 1e6:>11.1f} us ->{c.after * 1e6:>11.1f} us "
-                f"{c.ratio - 1:>+8.1%} (noise {c.allowed:.1%})  {c.what}"
-            )
-        elif c.kind != "same":
-            yield f"{c.kind}: {c.what}"
-    same = sum(c.kind == "same" for c in changes)
-    slower = sum(c.kind == "slower" for c in changes)
-    yield f"{len(changes)} cases: {slower} slower, {same} the same within the noise"
+            was, now = getattr(a.ceilings[engine], name), getattr(b.ceilings[engine], name)
+            if was and abs(now / was - 1) > SINGLE:
+                yield f"the device itself: {name} of {engine} {now / was - 1:+.1%}"
 
 
 def again(report: Report) -> Iterator[Case]:
     """The cases of a run, those that there still are."""
     edges = {0, 256, *map(int, re.findall(r"--edge[ =](\d+)", report.meta["command"]))}
+    edges.add(report.settings.get("edge", 0))
     known = {(c.kernel, c.id): c for edge in sorted(edges) for c in cases(edge)}
     results = {(r.kernel, r.id): r for r in report.results}
     for key, result in results.items():

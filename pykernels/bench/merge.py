@@ -37,8 +37,7 @@ def merge(reports: Sequence[Report]) -> Report:
     for result in found.values():
         ceilings = last.ceilings.get(result.engine)
         if ceilings is not None:
-            counts = result.counts
-            result.limit = ceilings.limit(counts.nbytes, counts.operations, result.writes_only)
+            result.limit = result.limit_by(ceilings)
     now = {r.key for r in last.results}
     older = sum(key not in now for key in found)
     fresh = {r.key for r in last.results if r.peers}

@@ -36,16 +36,26 @@ def plot(report: Report, path: Path) -> None:
         figure = Figure(figsize=(11, 4.6), layout="constrained")
         left, right = figure.subplots(1, 2)
         kernels = list(dict.fromkeys(r.kernel for r in results))
-        looks = {k: (COLOURS[i % 8], MARKS[(i + i // 8) % 8]) for i, k in enumerate(kernels)}
+        colours = _colours(matplotlib, len(kernels))
+        looks = {k: (colours[i], MARKS[i % 8]) for i, k in enumerate(kernels)}
         _roofline(left, report, engine, results, looks)
         _over_size(right, report, engine, results, looks)
         handles, labels = right.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 6))
         figure.suptitle(
-            f"{where(report).partition(';')[0]}, {report.meta['date'][:10]}", fontsize=9
+            f"{where(report).partition(';')[0]}; engine {engine}, {report.meta['date'][:10]}",
+            fontsize=9,
         )
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None, dpi=130)
+
+
+def _colours(matplotlib: Any, count: int) -> list[Any]:
+    """A colour for each kernel, no two the same."""
+    if count <= len(COLOURS):
+        return [*COLOURS[:count]]
+    found = matplotlib.colormaps["turbo"]
+    return [matplotlib.colors.to_hex(found(i / (count - 1))) for i in range(count)]
 
 
 def _roofline(
@@ -79,10 +89,13 @@ def _roofline(
 
 
 def _point(axis: Any, x: float, y: float, r: Result, looks: dict[str, tuple[str, str]]) -> None:
-    """Hollow for what reads f16."""
+    """Hollow for what reads f16; the bar is the noise."""
     colour, mark = looks[r.kernel]
     inside = "none" if r.dtype.startswith("f16") else colour
-    axis.plot(x, y, mark, mec=colour, mfc=inside, ms=5, alpha=0.8, mew=1.1)
+    axis.errorbar(
+        x, y, yerr=y * min(r.noise, 0.99), fmt=mark, mec=colour, mfc=inside, ecolor=colour, ms=5,
+        alpha=0.8, mew=1.1, elinewidth=0.8,
+    )  # fmt: skip
 
 
 def _over_size(
@@ -91,7 +104,10 @@ def _over_size(
     """Share of what the ceilings allow, over the bytes of a call."""
     c = report.ceilings.get(engine)
     axis.set(
-        xscale="log", title="Throughput over size (hollow: f16)", xlabel="bytes that a call moves"
+        xscale="log",
+        yscale="log",
+        title="Throughput over size (hollow: f16)",
+        xlabel="bytes that a call moves",
     )
     axis.set_ylabel("share of the measured ceiling" if c else "GB/s")
     for kernel, (colour, mark) in looks.items():
@@ -106,4 +122,3 @@ def _over_size(
         axis.plot([], [], mark, color=colour, ms=5, label=kernel)
     if c:
         axis.axhline(1.0, color="#444444", lw=1.2)
-        axis.set_ylim(0, 1.1 * max([1.0, *(r.share for r in results)]))

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import datetime
+import importlib
 import importlib.metadata
 import json
+import os
 import platform
+import subprocess
+import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,16 +18,17 @@ from typing import Any, Literal
 from pykernels._version import __version__
 from pykernels.device import Device
 from pykernels.errors import PyKernelsError
+from pykernels.runtime.engine import MODULES, EngineName
 
 from .case import Counts
 from .ceilings import Ceilings
 from .check import Verdict
-from .clock import Timing
+from .clock import Clock, Timing, clock_of, seconds_of
 
 __all__ = ["Cache", "Report", "Result", "engine_label", "meta"]
 
 Cache = Literal["cold", "hot"]
-FORMAT = 1
+FORMAT = 2  # files of format 1 are read, too: they have no states of caches
 
 
 @dataclass
@@ -46,37 +51,62 @@ class Result:
     limit: float = 0.0  # seconds by the ceilings
     peers: dict[str, Timing | str] = field(default_factory=dict)  # or why it was skipped
     parts: tuple[tuple[str, float], ...] = ()  # each dispatch of a call: its text and its seconds
+    bodies: tuple[str, ...] = ()  # the texts of a call's dispatches
+    sets: int = 0  # of tensors that calls go round; 0: not known
+    state: str = "cold"  # or warm or hot: what caches hold of them
 
     @property
     def key(self) -> tuple[str, str, str, str]:
         return self.engine, self.kernel, self.id, self.cache
 
     @property
+    def clock(self) -> Clock:
+        """Whose time counts: the GPU's where it is known and can be believed, else the host's."""
+        return clock_of([self.timing])
+
+    @property
+    def seconds(self) -> float:
+        """The time of a call that counts."""
+        return seconds_of(self.timing, self.clock)
+
+    @property
+    def noise(self) -> float:
+        """How far a repetition of that time may be off, as a share of it."""
+        return self.timing.noise if self.clock == "gpu" else self.timing.call_noise
+
+    @property
     def rate(self) -> float:
         """Bytes per second."""
-        return self.counts.nbytes / self.timing.seconds
+        return self.counts.nbytes / self.seconds
 
     @property
     def speed(self) -> float:
         """Operations per second."""
-        return self.counts.operations / self.timing.seconds
+        return self.counts.operations / self.seconds
 
     @property
     def share(self) -> float:
         """Of what the ceilings allow."""
-        return self.limit / self.timing.seconds
+        return self.limit / self.seconds
 
-    def ratio(self, peer: str) -> float | None:
-        """How often this is faster than a peer."""
-        found = self.peers.get(peer)
-        return found.seconds / self.timing.seconds if isinstance(found, Timing) else None
+    def limit_by(self, c: Ceilings) -> float:
+        """Seconds that a call needs at least."""
+        n = self.counts
+        return c.limit(n.nbytes, n.operations, self.writes_only, self.state, self.rotated)
 
-    def call_ratio(self, peer: str) -> float | None:
-        """The same by the host's clock, where both have a time."""
+    def clock_beside(self, peer: str) -> Clock:
+        """The clock that this and a peer have in common."""
         found = self.peers.get(peer)
-        if not isinstance(found, Timing) or not found.per_call or not self.timing.per_call:
+        return clock_of([self.timing, found]) if isinstance(found, Timing) else ""
+
+    def ratio(self, peer: str, clock: Clock | None = None) -> float | None:
+        """How often this is faster than a peer, by the clock that both have, or by this one."""
+        clock = self.clock_beside(peer) if clock is None else clock
+        found = self.peers.get(peer)
+        if not clock or not isinstance(found, Timing):
             return None
-        return found.per_call / self.timing.per_call
+        ours, other = seconds_of(self.timing, clock), seconds_of(found, clock)
+        return other / ours if ours and other else None
 
     def record(self) -> dict[str, Any]:
         plain = {k: v for k, v in vars(self).items() if k not in ("counts", "timing", "peers")}
@@ -103,6 +133,7 @@ class Result:
             "shape": tuple(known["shape"]), "counts": Counts(**known["counts"]),
             "timing": Timing.of(known["timing"]), "check": Verdict(**known["check"]),
             "peers": peers, "parts": tuple(tuple(p) for p in known.get("parts", ())),
+            "bodies": tuple(known.get("bodies", ())),
         })  # fmt: skip
 
 
@@ -114,37 +145,67 @@ class Report:
     ceilings: dict[str, Ceilings]
     results: list[Result]
     failed: dict[str, str] = field(default_factory=dict)  # case: why
+    _lines: dict[Any, tuple[object, str]] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Options of `pykernels bench` that the run had, by name; of older files what is known."""
+        known: dict[str, Any] = self.meta.get("settings", {})
+        if known:
+            return known
+        found = {k: self.meta[k] for k in ("passes", "rounds") if k in self.meta}
+        engines = list(self.meta["engines"])
+        engine = "both" if len(engines) > 1 else engines[0] if engines else "wgpu"
+        return found | {"unchecked": not self.meta["checks"], "engine": engine}
+
+    @settings.setter
+    def settings(self, value: dict[str, Any]) -> None:
+        self.meta["settings"] = value
 
     def record(self) -> dict[str, Any]:
+        return self._head() | {"results": [r.record() for r in self.results]}
+
+    def _head(self) -> dict[str, Any]:
         return {
             "format": FORMAT,
             "meta": self.meta,
             "ceilings": {k: v.record() for k, v in self.ceilings.items()},
             "failed": self.failed,
-            "results": [r.record() for r in self.results],
         }
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> Report:
-        found = {k: Ceilings(**v) for k, v in record["ceilings"].items()}
+        found = {k: Ceilings.of(v) for k, v in record["ceilings"].items()}
         results = [Result.of(r) for r in record["results"]]
         return cls(record["meta"], found, results, record["failed"])
 
     def save(self, path: Path) -> None:
-        """As JSON, a line for each result; readings to four digits."""
-        data = self.record()
-        rows = ",\n".join(json.dumps(_short(r)) for r in data.pop("results"))
-        head = json.dumps(data, indent=1).removesuffix("\n}")
+        """As JSON, a line for each result; readings to four digits. A file that is there is whole
+        at any time: it is replaced at once."""
+        head = json.dumps(self._head(), indent=1).removesuffix("\n}")
+        rows = ",\n".join(map(self._line, self.results))
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f'{head},\n "results": [\n{rows}\n]\n}}\n', encoding="utf-8")
+        beside = path.with_name(f"{path.name}.part")
+        beside.write_text(f'{head},\n "results": [\n{rows}\n]\n}}\n', encoding="utf-8")
+        beside.replace(path)
+
+    def _line(self, r: Result) -> str:
+        """A result's line, written again only where it changed: it is saved after each case."""
+        state = (r.timing, r.limit, *r.peers.items())
+        known = self._lines.get(r.key)
+        if known is None or known[0] != state:
+            known = self._lines[r.key] = (state, json.dumps(_short(r.record())))
+        return known[1]
 
     @classmethod
     def load(cls, path: Path) -> Report:
         """Raises PyKernelsError for a file that is no report."""
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
-            if data["format"] != FORMAT:
-                raise PyKernelsError(f"[bench] {path} has format {data['format']}, not {FORMAT}")
+            if data["format"] not in (1, FORMAT):
+                raise PyKernelsError(
+                    f"[bench] {path} has format {data['format']}, not 1 to {FORMAT}"
+                )
             return cls.of(data)
         except (OSError, ValueError, KeyError, TypeError) as e:
             raise PyKernelsError(f"[bench] {path} is no report of pykernels bench: {e}") from None
@@ -165,7 +226,7 @@ def engine_label(dev: Device) -> str:
 
 
 def meta(devices: Iterable[Device], command: str) -> dict[str, Any]:
-    """Date, adapter, driver, versions and the command."""
+    """Date, adapter, driver, versions, the machine, the command, and an id of the run."""
     found = list(devices)
     info = found[0].info
     versions = {"pykernels": __version__, "python": platform.python_version()}
@@ -174,6 +235,8 @@ def meta(devices: Iterable[Device], command: str) -> dict[str, Any]:
             versions[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             pass
+    for dev in found:
+        versions |= native_version(dev.engine)
     return {
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M"),
         "adapter": info["name"],
@@ -184,5 +247,40 @@ def meta(devices: Iterable[Device], command: str) -> dict[str, Any]:
         "checks": all(d._context.checks for d in found),
         "versions": versions,
         "system": f"{platform.system()} {platform.machine()}",
+        "cpu": _processor(),
+        "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else 0.0,
+        "tuning": found[0]._context.caps.tuning.name,
+        "commit": _commit(Path(__file__).parents[2]),
+        "run": uuid.uuid4().hex,
         "command": command,
     }
+
+
+def native_version(engine: EngineName) -> dict[str, str]:
+    """The version of the library behind an engine."""
+    backend = importlib.import_module(MODULES[engine][1].removesuffix("._api"))
+    name = {"wgpu": "wgpu-native", "dawn": "Dawn"}[engine]
+    return {name: ".".join(map(str, backend.lib_version_info))}
+
+
+def _commit(root: Path) -> str:
+    """What git says of a checkout; "" for an installed package."""
+    if not (root / ".git").exists():
+        return ""
+    command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip()
+
+
+def _processor() -> str:
+    """The processor's name."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor()

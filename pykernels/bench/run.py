@@ -13,9 +13,8 @@ from typing import Any, Protocol, TypeVar
 
 from pykernels.device import Device
 from pykernels.errors import PyKernelsError
-from pykernels.forcing import force
 
-from .case import Case, CheckFailed, Loaded, load
+from .case import CheckFailed, Loadable, Loaded, last_cache, load
 from .ceilings import ceilings
 from .clock import (
     Calls,
@@ -31,11 +30,11 @@ from .clock import (
 )
 from .report import Cache, Report, Result, engine_label, meta
 
-__all__ = ["EnginePeer", "ForcedPeer", "Peer", "Runner", "Skipped"]
+__all__ = ["EnginePeer", "Peer", "Runner", "Skipped"]
 
 T = TypeVar("T")
 PEERS = 0.62  # of a limited time is over when no more peers begin
-ROTATE = 256 << 20  # bytes that calls go round: more than any cache that a GPU has
+ROTATE = 256 << 20  # bytes that calls go round on a GPU: more than any cache that it has
 
 
 class Skipped(Exception):
@@ -63,26 +62,6 @@ class EnginePeer:
         other.check()
         sample = GpuSample(self.dev, other)
         return Calls(sample, sample.clock, HostSample(self.dev, other))
-
-
-class ForcedPeer:
-    """The case itself, the plan of its kernel forced to a choice; checked too."""
-
-    def __init__(self, choice: Any) -> None:
-        self.choice = choice
-
-    def __call__(self, loaded: Loaded) -> Calls:
-        def under(sample: Sample) -> Sample:
-            def forced(n: int) -> float:
-                with force(loaded.dev, self.choice):
-                    return sample(n)
-
-            return forced
-
-        gpu = GpuSample(loaded.dev, loaded)
-        with force(loaded.dev, self.choice):
-            loaded.check()
-        return Calls(under(gpu), gpu.clock, under(HostSample(loaded.dev, loaded)))
 
 
 class Runner:
@@ -115,8 +94,10 @@ class Runner:
         self._began, self._say, self._seconds = time.perf_counter(), say, seconds
         self.effort = effort or Effort.of(devices[0])
         slow = devices[0].info["type"] == "CPU"
-        self.rotate = rotate if rotate is not None else (1 << 20) if slow else ROTATE
-        self.report = Report(meta(devices, command), {}, [])
+        enough = 2 * last_cache(devices[0]) if slow else ROTATE
+        self.rotate = enough if rotate is None else rotate
+        found = meta(devices, command) | {"passes": passes, "rounds": self.effort.rounds}
+        self.report = Report(found, {}, [])
         self.trackers: dict[str, Tracker] = {}
         self.left_out = 0  # cases
         self._keep, self.alternate, self.parts = keep, alternate, parts
@@ -146,16 +127,16 @@ class Runner:
         """Measure what each device itself reaches. Always warmed up, whatever the cases get."""
         for dev in self.devices:
             self.say(f"ceilings of {dev!r}")
-            found, tracker = ceilings(dev, Effort.of(dev).once(), nbytes)
+            found, tracker = ceilings(dev, Effort.of(dev).once(), nbytes, self.caches)
             self.report.ceilings[engine_label(dev)] = found
             if dev.info["type"] != "CPU":  # no clock to watch
                 self.trackers[engine_label(dev)] = tracker
 
     def run(
         self,
-        cases: Iterable[Case],
+        cases: Iterable[Loadable],
         peers: Mapping[str, Mapping[str, Peer]] | None = None,
-        beside: Callable[[Case], bool] = lambda case: True,
+        beside: Callable[[Any], bool] = lambda case: True,
     ) -> Report:
         """Run all cases; one whose output is wrong has no result but stands in `failed`.
 
@@ -169,7 +150,6 @@ class Runner:
         for group in ([c for c in chosen if beside(c)], [c for c in chosen if not beside(c)]):
             found = [(d, c, self._first(d, c)) for c in group for d in self.devices]
             found = [one for one in found if one[2]]
-            self._save()
             for dev, case, results in found:
                 given = (peers or {}).get(case.kernel, {})
                 if given and dev is self.devices[0] and beside(case):
@@ -182,7 +162,7 @@ class Runner:
                 for dev, case, results in found:
                     if not self.late():
                         self._guarded(dev, case, partial(self._again, dev, case, results, n))
-                self._save()
+                        self._save()
         if self.left_out:
             self.report.meta["note"] = f"{self.left_out} cases are left out: the time was over"
         return self.report
@@ -191,17 +171,18 @@ class Runner:
         if self._keep:
             self.report.save(self._keep)
 
-    def _first(self, dev: Device, case: Case) -> list[Result]:
+    def _first(self, dev: Device, case: Loadable) -> list[Result]:
         """The first pass of a case."""
         if self.late():
             self.left_out += 1
             return []
         results = self._guarded(dev, case, partial(self.case, dev, case, {}))
         self.report.results += results
+        self._save()
         return results
 
     def _guarded(
-        self, dev: Device, case: Case, work: Callable[[], Iterable[Result]], counts: bool = True
+        self, dev: Device, case: Loadable, work: Callable[[], Iterable[Result]], counts: bool = True
     ) -> list[Result]:
         """The results of some work on a case; none, and a line in `failed`, if it fails."""
         what = f"{case.kernel} {case.id}"
@@ -220,24 +201,23 @@ class Runner:
         return results
 
     def case(
-        self, dev: Device, case: Case, peers: Mapping[str, Peer], take: Any = take
+        self, dev: Device, case: Loadable, peers: Mapping[str, Peer], take: Any = take
     ) -> Iterable[Result]:
         """Check, count and time one case, for each state of the caches; its peers beside it."""
-        loaded = load(dev, case, rotate=self.rotate if "cold" in self.caches else 0)
+        loaded = case.load(dev, self.rotate if "cold" in self.caches else 0, 0)
         checked = loaded.check()
         counts = loaded.count()
         for cache in self.caches:
             timing = self._time(loaded, cache, counts.dispatches, take=take)
-            timing = self._looped(timing, HostSample(dev, loaded), self.effort)
-            writes_only = len(case.tensors) == 1
+            timing = self._looped(timing, loaded.timed().loop, self.effort)
             known = self.report.ceilings.get(engine_label(dev))
-            limit = known.limit(counts.nbytes, counts.operations, writes_only) if known else 0.0
             result = Result(
-                case.kernel, case.id, engine_label(dev), cache, case.dtype,
-                case.shape or case.output.shape, case.name, case.origin, counts, checked,
-                loaded.rotated, writes_only, timing, limit,
-                parts=loaded.parts() if self.parts else (),
+                case.kernel, case.id, engine_label(dev), cache, loaded.dtype, loaded.shape,
+                case.name, case.origin, counts, checked, loaded.rotated, loaded.writes_only, timing,
+                parts=loaded.parts() if self.parts and timing.gpu else (), bodies=loaded.bodies(),
+                sets=len(loaded.sets), state=loaded.state,
             )  # fmt: skip
+            result.limit = result.limit_by(known) if known else 0.0
             self._peers(loaded, result, peers)
             yield result
 
@@ -245,28 +225,31 @@ class Runner:
         if cache == "hot":
             del loaded.sets[1:]
         loaded._turn = 0
-        sample = GpuSample(loaded.dev, loaded)
+        calls = loaded.timed()
         effort = self.effort.once() if self.passes > 1 else self.effort
         tracker = self.trackers.get(engine_label(loaded.dev))
-        timing = measure(sample, effort, tracker=tracker, **options)
-        if sample.dispatches != timing.calls * dispatches:
+        timing = measure(calls.sample, effort, clock=calls.clock, tracker=tracker, **options)
+        made = getattr(calls.sample, "dispatches", timing.calls * dispatches)
+        if made != timing.calls * dispatches:
             raise PyKernelsError(
-                f"[bench] {loaded.case.kernel} made {sample.dispatches} dispatches in "
+                f"[bench] {loaded.case.kernel} made {made} dispatches in "
                 f"{timing.calls} calls of {dispatches}"
             )
         return timing
 
-    def _again(self, dev: Device, case: Case, results: list[Result], turn: int) -> Iterable[Result]:
+    def _again(
+        self, dev: Device, case: Loadable, results: list[Result], turn: int
+    ) -> Iterable[Result]:
         """One more pass of a case, its tensors elsewhere."""
         dev.trim()
         rotate = self.rotate if "cold" in self.caches else 0
-        loaded = load(dev, case, rotate=rotate, apart=turn * self.rotate // 64)
+        loaded = case.load(dev, rotate, turn * self.rotate // 64)
         for r in results:
             r.timing = self._time(loaded, r.cache, r.counts.dispatches, before=r.timing)
         return ()
 
     def _beside(
-        self, dev: Device, case: Case, results: list[Result], peers: Mapping[str, Peer]
+        self, dev: Device, case: Loadable, results: list[Result], peers: Mapping[str, Peer]
     ) -> Iterable[Result]:
         """The peers of a case that has been timed."""
         if self.late(PEERS):
@@ -274,7 +257,7 @@ class Runner:
                 r.peers = dict.fromkeys(peers, "the time was over")
             return ()
         dev.trim()
-        loaded = load(dev, case, rotate=self.rotate if "cold" in self.caches else 0)
+        loaded = case.load(dev, self.rotate if "cold" in self.caches else 0, 0)
         for r in results:
             if r.cache == "hot":
                 del loaded.sets[1:]
@@ -292,7 +275,7 @@ class Runner:
             for _ in range(self.alternate):
                 if self.alternate > 1:
                     again = self._time(loaded, r.cache, r.counts.dispatches, before=r.timing)
-                    r.timing = self._looped(again, HostSample(loaded.dev, loaded), self.effort)
+                    r.timing = self._looped(again, loaded.timed().loop, self.effort)
                 for name, calls in ready.items():
                     before = r.peers.get(name)
                     if isinstance(calls, str):
@@ -337,4 +320,5 @@ def _said(r: Result) -> str:
     t = r.timing
     flags = "" if not t.cold else f"  COLD: {t.cold}"
     flags += "" if t.steady else "  unsteady"
-    return f"{t.seconds * 1e6:.1f} us, {r.rate / 1e9:.0f} GB/s{flags}"
+    flags += "" if t.trusted else "  untrusted: more GPU time than wall time"
+    return f"{r.seconds * 1e6:.1f} us ({r.clock}), {r.rate / 1e9:.0f} GB/s{flags}"

@@ -1,13 +1,16 @@
-"""The table of a run, for a terminal and as Markdown."""
+"""The table of a run, for a terminal, as Markdown and as CSV."""
 
 from __future__ import annotations
 
+import csv
+import io
 import textwrap
 from collections.abc import Iterator
+from typing import Any
 
 from .report import Report, Result
 
-__all__ = ["digits", "headline", "markdown", "table", "where"]
+__all__ = ["as_csv", "digits", "headline", "markdown", "table", "where"]
 
 Row = list[str]
 PEERS = ("torch", "ort", "numpy", "naive", "wgpu", "dawn")  # in this order
@@ -28,6 +31,8 @@ def headline(report: Report) -> Iterator[str]:
     yield f"{m['date']} UTC, {where(report)}"
     if m.get("note"):
         yield m["note"]
+    if m.get("type") == "CPU":
+        yield "a software driver: times only show that everything runs"
     for engine, c in report.ceilings.items():
         half = f", {digits(c.fma16 / 1e12)} in f16" if c.fma16 else ""
         yield (
@@ -45,10 +50,16 @@ class _Columns:
         results = report.results
         named = {p for r in results for p in r.peers if r.ratio(p)}
         self.peers = sorted(named, key=lambda p: (PEERS.index(p) if p in PEERS else 99, p))
-        self.calls = any(r.timing.per_call for r in results)
-        self.call_peers = [p for p in self.peers if any(r.call_ratio(p) for r in results)]
+        by_gpu = {p for r in results for p in r.peers if r.clock_beside(p) == "gpu"}
+        self.call_peers = [
+            p for p in self.peers if p in by_gpu and any(r.ratio(p, "call") for r in results)
+        ]
+        small = any(0 < r.speed < 1e9 for r in results)
+        self.speed, self.unit = ("GFLOP/s", 1e9) if small else ("TFLOP/s", 1e12)
+        self.gpu = any(r.clock == "gpu" for r in results)
         self.engines = len({r.engine for r in results}) > 1
-        self.caches = len({r.cache for r in results}) > 1
+        self.caches = len({_state(r) for r in results}) > 1
+        self.sets = any(r.sets for r in results)
 
     @property
     def left(self) -> Row:
@@ -58,36 +69,60 @@ class _Columns:
 
     @property
     def names(self) -> Row:
-        numbers = ["error", "us", "±", *(["call us"] if self.calls else [])]
-        numbers += ["GB/s", "TFLOP/s", "share", *(f"x {p}" for p in self.peers)]
+        numbers = ["error", "gpu us", "call us", "±", "GB/s", self.speed, "share"]
+        numbers += ["sets"] if self.sets else []
+        numbers += [f"x {p}" for p in self.peers]
         return [*self.left, *numbers, *(f"call x {p}" for p in self.call_peers), ""]
 
     @property
     def spare(self) -> Row:
         """What a narrow table does without, from the first on; without the column of kernels, their
-        names get lines of their own. Case, time and speed always stay."""
-        calls = ["call us"] if self.calls else []
+        names get lines of their own. Case, error and noise always stay, and the time that
+        counts."""
         called = [f"call x {p}" for p in reversed(self.call_peers)]
         peers = [f"x {p}" for p in reversed(self.peers)]
-        return ["error", "±", "kernel", *called, *calls, *peers, "share"]
+        peers += ["sets"] if self.sets else []
+        other = "call us" if self.gpu else "gpu us"
+        return [*called, *peers, "kernel", "share", other, self.speed, "GB/s"]
 
     def row(self, r: Result) -> Row:
         t = r.timing
         cells = [r.kernel, r.id]
         cells += [r.engine] if self.engines else []
-        cells += [r.cache] if self.caches else []
+        cells += [_state(r)] if self.caches else []
         cells += [f"{r.check.error:.0e}" if r.check.error else "0"]
-        speed = digits(r.speed / 1e12) if r.counts.operations else ""
+        speed = digits(r.speed / self.unit) if r.counts.operations else ""
         share = f"{r.share:.2f}" if r.limit else ""
-        noise = f"{t.noise:.1%}" if t.noise else ""
-        call = digits(t.per_call * 1e6) if t.per_call else ""
-        cells += [digits(t.seconds * 1e6), noise, *([call] if self.calls else [])]
-        cells += [digits(r.rate / 1e9), speed, share]
-        ratios = [r.ratio(p) for p in self.peers] + [r.call_ratio(p) for p in self.call_peers]
+        cells += [digits(s * 1e6) if s else "" for s in (t.gpu, t.per_call)]
+        cells += [f"{r.noise:.1%}" if r.noise else "", digits(r.rate / 1e9), speed, share]
+        cells += [_sets(r)] if self.sets else []
+        ratios = [r.ratio(p) for p in self.peers]
+        ratios += [r.ratio(p, "call") for p in self.call_peers]
         cells += ["" if x is None else f"{x:.2f}" for x in ratios]
-        notes = ["COLD"] if t.cold else []
-        notes += [] if t.steady else ["unsteady"]
-        return [*cells, " ".join(notes)]
+        return [*cells, _flags(r)]
+
+
+def _state(r: Result) -> str:
+    """Of the caches; of older files, what was asked for."""
+    return r.state if r.sets else r.cache
+
+
+def _sets(r: Result) -> str:
+    """How many sets of tensors calls go round, and the bytes of a set."""
+    if not r.sets:
+        return ""
+    size, unit = r.rotated / r.sets, "B"
+    for larger in ("KiB", "MiB", "GiB"):
+        if size >= 1024:
+            size, unit = size / 1024, larger
+    return f"{r.sets} x {digits(size)} {unit}"
+
+
+def _flags(r: Result) -> str:
+    """What stands behind a row."""
+    t = r.timing
+    found = {"COLD": bool(t.cold), "unsteady": not t.steady, "untrusted": not t.trusted}
+    return " ".join(name for name, holds in found.items() if holds)
 
 
 def digits(x: float) -> str:
@@ -148,6 +183,30 @@ def markdown(report: Report) -> Iterator[str]:
     if notes:
         yield ""
         yield from (f"- {n}" for n in notes)
+
+
+def as_csv(report: Report) -> str:
+    """All numbers, a line for each result; what is not known is empty."""
+    columns = _Columns(report)
+    rows = []
+    for r in report.results:
+        t = r.timing
+        row: dict[str, Any] = {
+            "kernel": r.kernel, "case": r.id, "engine": r.engine, "cache": _state(r),
+            "sets": _sets(r), "error": r.check.error,
+            "gpu us": t.gpu * 1e6 or "", "call us": t.per_call * 1e6 or "",
+            "noise": r.noise, "GB/s": r.rate / 1e9, "GFLOP/s": r.speed / 1e9,
+            "share": r.share or "", "bytes": r.counts.nbytes, "operations": r.counts.operations,
+            "flags": _flags(r),
+        }  # fmt: skip
+        row |= {f"x {p}": r.ratio(p) for p in columns.peers}
+        row |= {f"call x {p}": r.ratio(p, "call") for p in columns.call_peers}
+        rows.append({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()})
+    out = io.StringIO()
+    writer = csv.DictWriter(out, [*rows[0]] if rows else ["kernel"], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
 
 
 def _notes(report: Report) -> Iterator[str]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import json
+from collections.abc import Collection
 from typing import Any
 
 from pykernels.texts import read as read_text
@@ -34,15 +36,33 @@ def manifest() -> dict[str, Any]:
     return unpack_manifest(read("manifest.json"))
 
 
+# Other people's words for a kernel.
+_CALLED = {
+    "attention": "flash_attn", "conv": "conv2d", "copy": "cpy", "embedding": "get_rows",
+    "gemm": "mul_mat", "linear": "mul_mat", "sdpa": "flash_attn",
+}  # fmt: skip
+
+
+def _meant(name: str, kernels: Collection[str]) -> str | None:
+    """The kernel that was probably meant: by another word, the same parts in any order ("matmul"),
+    or nearly the same letters."""
+    if _CALLED.get(name) in kernels:
+        return _CALLED[name]
+    plain = name.replace("_", "")
+    for k in kernels:
+        if len(k.replace("_", "")) == len(plain):
+            if plain in map("".join, itertools.permutations(k.split("_"))):
+                return k
+    return next(iter(difflib.get_close_matches(name, kernels, 1)), None)
+
+
 def kernel(name: str) -> dict[str, Any]:
     """What the manifest says of one kernel."""
     kernels = read_json("manifest.json")["kernels"]
     if name not in kernels:
-        close = difflib.get_close_matches(name, kernels, 1)
+        close = _meant(name, kernels)
         meant = (
-            f": did you mean {close[0]!r}?"
-            if close
-            else f"; there are {', '.join(sorted(kernels))}"
+            f": did you mean {close!r}?" if close else f"; there are {', '.join(sorted(kernels))}"
         )
         raise Missing(f"there is no kernel {name!r}{meant}")
     found: dict[str, Any] = kernels[name]

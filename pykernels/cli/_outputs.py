@@ -7,9 +7,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from pykernels._generated.ops.reductions import RESULTS
+from pykernels.layout import expanded
 from pykernels.plans.conv.geometry import ORDERS, geometry, pair, transposed_size
 from pykernels.plans.move.nonzero_offsets import CHUNK
 from pykernels.plans.pool.windows import output_size
@@ -29,6 +28,7 @@ GIVEN = frozenset(
         "adaptive_max_pool2d", "adaptive_max_pool2d_backward", "avg_pool2d_backward",
         "add_rows", "batch_norm_training", "bincount", "bincount_weights", "clip_by_norm",
         "col2im",
+        "fill_where",
         "conv2d_backward_input", "conv2d_backward_weight", "max_pool2d_backward",
         "nll_loss_backward", "nonzero", "pad", "resize", "rope_append", "scatter", "scatter_add",
         "set_rows", "sgd_step", "step_advance",
@@ -52,7 +52,7 @@ def shapes(call: Callable[..., None], given: Shapes, options: Options) -> dict[s
             if p.default is not inspect.Parameter.empty
         }
         return known(given, defaults | dict(options))
-    return {"dst": np.broadcast_shapes(*given.values())} if given else {}
+    return {"dst": expanded(*given.values())} if given else {}
 
 
 def _mul_mat(t: Shapes, o: Options) -> dict[str, Shape]:
@@ -74,6 +74,10 @@ def _get_rows(t: Shapes, o: Options) -> dict[str, Shape]:
 
 def _gather(t: Shapes, o: Options) -> dict[str, Shape]:
     return {"dst": t["index"]}
+
+
+def _last_index(t: Shapes, o: Options) -> dict[str, Shape]:
+    return {"kept": t["index"]}
 
 
 def _nonzero_offsets(t: Shapes, o: Options) -> dict[str, Shape]:
@@ -121,7 +125,7 @@ def _pool(t: Shapes, o: Options) -> dict[str, Shape]:
         t["x"][2:], kernel, sides(op, "stride", stride, 1), sides(op, "padding", o["padding"], 0),
         sides(op, "dilation", o.get("dilation", 1), 1), strict=True,
     )  # fmt: skip
-    dst = (*t["x"][:2], *(output_size(op, *numbers, ceil=False) for numbers in each))
+    dst = (*t["x"][:2], *(output_size(*numbers, ceil=False) for numbers in each))
     return {"dst": dst, "index": dst} if "dilation" in o else {"dst": dst}
 
 
@@ -187,6 +191,7 @@ _SHAPES: dict[str, Callable[[Shapes, Options], dict[str, Shape]]] = {
     "mul_mat": _mul_mat,
     "mul_mat_i8": _mul_mat,
     "nll_loss": _loss,
+    "last_index": _last_index,
     "nonzero_offsets": _nonzero_offsets,
     "rms_norm_backward": _norm_of_rows,
     "rope": _as_x,

@@ -3,33 +3,45 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
+import runpy
 import shlex
 import shutil
-import sys
-from collections.abc import Iterable, Iterator
+import signal
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
+
+from pykernels.bench.intervals import PROCESSES, THRESHOLD
 
 from . import Missing
+from ._comparing import compare_files, compare_reports, compare_versions, given
 from ._manifest import kernel, manifest
+from ._results import files, write
 
 if TYPE_CHECKING:
-    from pykernels.bench.case import Case
+    from pykernels.bench.case import Case, Loadable
     from pykernels.bench.report import Cache, Report
     from pykernels.bench.run import Peer, Runner
     from pykernels.device import Device
     from pykernels.runtime.engine import EngineName
 
-__all__ = ["command"]
+__all__ = ["command", "problem_of", "sizes"]
+
+T = TypeVar("T")
 
 EPILOG = """A shape is the problem's (rows x cols; for mul_mat n x m x k). Without --shape and
---dtype, the named shapes are measured. Ctrl-C ends a run with what there is. Exit code 1: an output
-was wrong, or --compare found something slower."""
+--dtype, the named shapes are measured. Ctrl-C and SIGTERM end a run with what there is, and exit
+codes 130 and 143. Exit code 1: an output was wrong. Of --compare, the first that holds: 130 or 143,
+2 wrong usage, 3 a case
+is wrong, failed, missing, cold or interrupted, 1 one is slower, 4 the runs cannot tell."""
 FILE = click.Path(dir_okay=False, path_type=Path)
 
 
@@ -43,15 +55,26 @@ FILE = click.Path(dir_okay=False, path_type=Path)
     metavar="DTYPE",
     help="float16, or float16:float32 (output).",
 )
+@click.option(
+    "--module", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE.py",
+    help="Measure the cases of its pykernels.bench.Suite, in place of kernels.",
+)  # fmt: skip
+@click.option(
+    "--family", "families", multiple=True, metavar="NAME",
+    help="All kernels of a family (matmul, ...), as its bare name where no kernel has it.",
+)  # fmt: skip
 @click.option("--only", default="", metavar="TEXT", help="Cases whose name contains it.")
 @click.option(
-    "--edge", type=int, help="Cut the sizes to this. Default: 256 on a software driver, else no."
+    "--edge",
+    type=click.IntRange(0),
+    help="Cut the sizes to this. Default: 256 on a software driver, else no.",
 )
 @click.option("--list", "listing", is_flag=True, help="List the cases, measure nothing.")
 @click.option("--peers", default="", help="all, or some of numpy,torch,ort,naive,engine.")
 @click.option(
-    "--config", "configs", multiple=True, metavar="'body=gemm_tile splits=2'",
-    help="A choice of the plan to time beside its own. May be repeated.",
+    "--config", "configs", multiple=True, metavar="'gemm_tile splits=2'",
+    help="A body as `pykernels explain` names it, and fields of the choice: a row of its own. "
+    "May be repeated.",
 )  # fmt: skip
 @click.option(
     "--alternate",
@@ -66,10 +89,17 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option(
     "--engine", type=click.Choice(["wgpu", "dawn", "dawn-matrix", "both"]), default="wgpu"
 )
-@click.option("--unchecked", is_flag=True, help="Compile shaders without runtime checks.")
-@click.option("--warmup", type=float, metavar="SECONDS", help="Of each case. Default: 0.3.")
 @click.option(
-    "--rounds", type=int, help="Readings of each case; a third in each pass. Default: 30."
+    "--no-timestamps", is_flag=True, help="Time by the host's clock, as without timestamp queries."
+)
+@click.option("--unchecked", is_flag=True, help="Compile shaders without runtime checks.")
+@click.option(
+    "--warmup", type=click.FloatRange(0), metavar="SECONDS", help="Of each case. Default: 0.3."
+)
+@click.option(
+    "--rounds",
+    type=click.IntRange(1),
+    help="Readings of each case; a third in each pass. Default: 30.",
 )
 @click.option(
     "--passes",
@@ -80,13 +110,14 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option(
     "--time",
     "seconds",
-    type=float,
+    type=click.FloatRange(0, min_open=True),
     metavar="SECONDS",
     default=float("inf"),
     help="Stop after them. Main cases go first; peers run beside them only.",
 )
 @click.option("--json", "as_json", type=FILE, metavar="F", help="Write all readings.")
 @click.option("--markdown", "as_markdown", type=FILE, metavar="F", help="Write the table.")
+@click.option("--csv", "as_csv", type=FILE, metavar="F", help="Write the table with all digits.")
 @click.option("--plot", "as_plot", type=FILE, metavar="F", help="Write a figure (svg, png, pdf).")
 @click.option("--save", type=click.Path(path_type=Path), metavar="DIR", help="Write all three.")
 @click.option(
@@ -94,44 +125,151 @@ FILE = click.Path(dir_okay=False, path_type=Path)
     help="Measure nothing: table, figure and files of what was saved; several become one.",
 )  # fmt: skip
 @click.option("--compare", type=FILE, metavar="A.json", help="With a run, or with B.json.")
+@click.option(
+    "--threshold", type=click.FloatRange(0), metavar="PERCENT", default=100 * THRESHOLD,
+    show_default=True, help="From how much on --compare calls a case slower.",
+)  # fmt: skip
+@click.option(
+    "--baseline", type=FILE, multiple=True, metavar="F.json",
+    help="Other runs of A's code on this machine, two or more: how far runs differ.",
+)  # fmt: skip
+@click.option(
+    "--against", metavar="PYTHON",
+    help="Compare with the version of this interpreter, in fresh processes of both.",
+)  # fmt: skip
+@click.option(
+    "--processes", type=click.IntRange(2), metavar="N", default=PROCESSES, show_default=True,
+    help="Of --against: processes of each version.",
+)  # fmt: skip
+@click.option("--seed", type=int, default=0, show_default=True, help="Of --against: the order.")
 def command(
     names: tuple[str, ...], compare: Path | None, sources: tuple[Path, ...], **options: Any
 ) -> None:
     """Measure KERNELs (all): GPU time after a warm-up, checked, against what the device reaches.
 
-    `pykernels bench --compare A.json B.json` says what got slower from A to B; with A.json alone,
-    and neither --shape nor --dtype, what A has is measured again first.
+    `pykernels bench --compare A.json B.json [KERNEL]...` says what got slower from A to B, and
+    writes that to --markdown and --json; with A.json alone, and neither --shape nor --dtype, what A
+    has is measured again first, with A's settings where the command gives no others.
     """
+    try:
+        with _signals():
+            code = _bench(names, compare, sources, options)
+    except KeyboardInterrupt as e:
+        code = _code(e)
+    if code:
+        raise SystemExit(code)
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: what there is is kept, as after Ctrl-C."""
+
+
+def _code(e: KeyboardInterrupt) -> int:
+    return 143 if isinstance(e, Terminated) else 130
+
+
+@contextmanager
+def _signals() -> Iterator[None]:
+    """SIGTERM ends a run as Ctrl-C does."""
+
+    def end(number: int, frame: object) -> None:
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _bench(
+    names: tuple[str, ...], compare: Path | None, sources: tuple[Path, ...],
+    options: dict[str, Any],
+) -> int:  # fmt: skip
+    """The command's work, and its exit code."""
     from pykernels.bench.cases import FUNCTIONS
     from pykernels.bench.report import Report
     from pykernels.bench.table import table
 
-    if compare is not None and len(names) == 1 and names[0].endswith(".json"):
-        _compare(Report.load(compare), Report.load(Path(names[0])))
-        return
+    if compare is not None and not options["against"] and names and names[0].endswith(".json"):
+        chosen = tuple(_kernels(names[1:], options["families"]))
+        return compare_files(compare, Path(names[0]), chosen, options)
+    if not options["module"]:  # of which names choose suites
+        names = tuple(_kernels(names, options["families"]))
+        for name in names:
+            if name not in FUNCTIONS:
+                kernel(name)
+    for shape in options["shapes"]:
+        sizes(shape)
+    if options["against"]:
+        return compare_versions(names, options)
+    if options["baseline"] and compare is None:
+        raise click.UsageError("--baseline goes with --compare")
     before = Report.load(compare) if compare else None
-    for name in names:
-        if name not in FUNCTIONS:
-            kernel(name)
     if options["listing"]:
-        for case in _cases(names, options, options["edge"] or 0):
+        listed: list[Loadable] = [*_own(names, options)]
+        listed = listed or [*_some(_cases(names, options, options["edge"] or 0))]
+        for case in listed:
             origin = f"  ({case.name}: {case.origin})" if case.origin else ""
             click.echo(f"{case.kernel} {case.id}{origin}")
-        return
-    if options["as_plot"] and not _can_plot():
-        raise Missing("a figure needs matplotlib: pip install 'pykernels[bench]'")
-    report = _merged(sources) if sources else _run(names, options, before)
+        return 0
+    found, stopped = files(options), 0
+    if sources:
+        report = _merged(sources)
+    else:
+        if before is not None:
+            _repeat(before, options)
+        report, stopped = _run(names, options, before, found.get("json"))
     for text in table(report, shutil.get_terminal_size((100, 24)).columns):
         click.echo(text)
-    _write(report, options)
+    write(report, found)
+    code = 1 if report.failed else 0
     if before is not None:
-        _compare(before, report)
-    if report.failed:
-        raise SystemExit(1)
+        code = compare_reports(before, report, names, options).exit_code
+    return stopped or code
 
 
-def _can_plot() -> bool:
-    return importlib.util.find_spec("matplotlib") is not None
+def _kernels(names: Iterable[str], families: Iterable[str]) -> Iterator[str]:
+    """The kernels of names, of which some may be families."""
+    known: dict[str, list[str]] = {}
+    for name, facts in manifest()["kernels"].items():
+        known.setdefault(facts["family"], []).append(name)
+    for family in families:
+        if family not in known:
+            raise Missing(f"there is no family {family!r}; there are {', '.join(sorted(known))}")
+    for name in names:
+        bare = name in known and name not in manifest()["kernels"]
+        yield from known[name] if bare else [name]
+    for family in families:
+        yield from known[family]
+
+
+def _repeat(before: Report, options: dict[str, Any]) -> None:
+    """The settings of an earlier run, where the command gives no others."""
+    context = click.get_current_context()
+    for name, value in before.settings.items():
+        if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
+            options[name] = value
+
+
+def _own(names: Collection[str], options: dict[str, Any]) -> list[Loadable]:
+    """The cases of --module, of all suites or of those named."""
+    path: Path | None = options["module"]
+    if path is None:
+        return []
+    from pykernels.bench.own import suites
+
+    found = suites(runpy.run_path(str(path)))
+    if not found:
+        raise Missing(f"{path} has no pykernels.bench.Suite with cases")
+    chosen = [c for c in found if not names or c.kernel in names]
+    return _some([c for c in chosen if options["only"] in f"{c.kernel} {c.id}"])
+
+
+def _some(cases: list[T]) -> list[T]:
+    if not cases:
+        raise Missing("no case is left: --list shows them")
+    return cases
 
 
 def _cases(names: Iterable[str], options: dict[str, Any], edge: int) -> list[Case]:
@@ -145,12 +283,12 @@ def _cases(names: Iterable[str], options: dict[str, Any], edge: int) -> list[Cas
         found = []
         for name in wanted:
             own = [tuple(cut(n, edge) for n in default_shape(name))]
-            for shape in [_shape(s) for s in options["shapes"]] or own:
-                found += [_problem(name, shape, d) for d in options["dtypes"] or ("float32",)]
+            for shape in [sizes(s) for s in options["shapes"]] or own:
+                found += [problem_of(name, shape, d) for d in options["dtypes"] or ("float32",)]
     return [c for c in found if options["only"] in f"{c.kernel} {c.id} {c.name}"]
 
 
-def _problem(name: str, shape: tuple[int, ...], dtype: str) -> Case:
+def problem_of(name: str, shape: tuple[int, ...], dtype: str) -> Case:
     from pykernels.bench.cases import problem
 
     try:
@@ -159,25 +297,30 @@ def _problem(name: str, shape: tuple[int, ...], dtype: str) -> Case:
         raise Missing(f"{name} takes no problem of shape {shape} and {dtype}: {e}") from None
 
 
-def _shape(text: str) -> tuple[int, ...]:
+def sizes(text: str) -> tuple[int, ...]:
     if not re.fullmatch(r"\d+([x,]\d+)*", text):
         raise click.UsageError(f"--shape must be like 4096x4096 but is {text!r}")
-    return tuple(map(int, re.split("[x,]", text)))
+    sizes = tuple(map(int, re.split("[x,]", text)))
+    if 0 in sizes:
+        raise click.UsageError(f"--shape must have no 0, as nothing would run, but is {text!r}")
+    return sizes
 
 
 def _devices(options: dict[str, Any]) -> Iterator[Device]:
     import pykernels as pk
+    from pykernels.bench.clock import without_timestamps
 
     where = options["device"]
     adapter = int(where) if where is not None and where.isdigit() else where
     engine = options["engine"]
     for name in ("wgpu", "dawn") if engine == "both" else (engine,):
-        yield pk.Device(
+        dev = pk.Device(
             adapter,
             engine="wgpu" if name == "wgpu" else "dawn",
             checks=not options["unchecked"],
             matrix_units=name == "dawn-matrix",
         )
+        yield without_timestamps(dev) if options["no_timestamps"] else dev
 
 
 def _measurable(cases: Iterable[Case]) -> list[Case]:
@@ -189,7 +332,7 @@ def _measurable(cases: Iterable[Case]) -> list[Case]:
     if len(fit) < len(found):
         click.echo(
             f"{len(found) - len(fit)} cases of bfloat16 are left out, without ml_dtypes: "
-            "pip install 'pykernels[bench]'", err=True,
+            "pip install ml_dtypes", err=True,
         )  # fmt: skip
     return fit
 
@@ -206,7 +349,11 @@ def _chosen(
     return _measurable(c for c in found if options["only"] in f"{c.kernel} {c.id} {c.name}")
 
 
-def _run(names: tuple[str, ...], options: dict[str, Any], before: Report | None) -> Report:
+def _run(
+    names: tuple[str, ...], options: dict[str, Any], before: Report | None, keep: Path | None
+) -> tuple[Report, int]:
+    """The report, and the exit code of a signal that ended the run, else 0."""
+    from pykernels.bench.against import CEILINGS
     from pykernels.bench.cases import is_main
     from pykernels.bench.clock import Effort
     from pykernels.bench.merge import in_order
@@ -219,9 +366,7 @@ def _run(names: tuple[str, ...], options: dict[str, Any], before: Report | None)
         edge = 256 if slow else 0
         if slow and not options["shapes"] and before is None:
             click.echo("a software driver: sizes are cut to 256 (--edge 0 for all)", err=True)
-    cases = _chosen(names, options, edge, before)
-    if not cases:
-        raise Missing("no case is left: --list shows them")
+    cases: list[Loadable] = _own(names, options) or [*_some(_chosen(names, options, edge, before))]
     effort = Effort.of(devices[0])
     if options["warmup"] is not None:
         effort = replace(effort, warm=options["warmup"])
@@ -230,35 +375,42 @@ def _run(names: tuple[str, ...], options: dict[str, Any], before: Report | None)
     caches: tuple[Cache, ...] = (
         ("cold", "hot") if options["cache"] == "both" else (options["cache"],)
     )
-    line = "pykernels bench " + shlex.join(sys.argv[2:])
+    line = shlex.join(["pykernels", "bench", *names, *given(click.get_current_context().params)])
     passes = options["passes"] or (1 if slow else 5)
     runner = Runner(
         devices, effort=effort, caches=caches, passes=passes, seconds=options["seconds"],
-        alternate=options["alternate"], parts=options["parts"], command=line.strip(),
-        keep=_files(options)["json"],
+        alternate=options["alternate"], parts=options["parts"], command=line, keep=keep,
     )  # fmt: skip
+    runner.report.settings = {
+        "edge": edge, "warmup": effort.warm, "rounds": effort.rounds, "passes": passes,
+        **{name: options[name] for name in ("cache", "engine", "unchecked", "no_timestamps")},
+    }  # fmt: skip
     chosen = list(filter(None, options["peers"].split(",")))
     measured = {case.kernel for case in cases}
     peers = _peers(chosen, measured, runner)
+    plain = [*cases]
     for config in options["configs"]:
-        for k, peer in _forced(measured, config).items():
-            peers.setdefault(k, {})[config] = peer
-    runner.ceilings()
+        cases += _forced(plain, config)
+    stopped = 0
     try:
+        if not slow or os.environ.get(CEILINGS) != "0":
+            runner.ceilings()
         if options["seconds"] != float("inf"):
+            all_main = bool(edge or options["module"])
             # Cut to one size, a case stands for its kernel, whichever other has that size uncut.
-            runner.run(_in_turn(cases), peers, (lambda case: True) if edge else is_main)
+            runner.run(_in_turn(cases), peers, (lambda case: True) if all_main else is_main)
         else:
             runner.run(cases, peers)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as e:
+        stopped = _code(e)
         runner.report.meta["note"] = "interrupted"
     runner.report.results.sort(key=in_order)
-    return runner.report
+    return runner.report, stopped
 
 
-def _in_turn(cases: Iterable[Case]) -> list[Case]:
+def _in_turn(cases: Iterable[Loadable]) -> list[Loadable]:
     """The first of each kernel, the second of each, and so on: what is left out is some of each."""
-    queues: dict[str, list[Case]] = {}
+    queues: dict[str, list[Loadable]] = {}
     for case in cases:
         queues.setdefault(case.kernel, []).append(case)
     return [case for turn in zip_longest(*queues.values()) for case in turn if case is not None]
@@ -271,17 +423,17 @@ def _merged(sources: Iterable[Path]) -> Report:
     return merge([Report.load(path) for path in sources])
 
 
-def _forced(kernels: Iterable[str], config: str) -> dict[str, Peer]:
-    """The kernels whose plans know this choice, with it."""
-    from pykernels.bench.run import ForcedPeer
+def _forced(cases: Iterable[Any], config: str) -> list[Loadable]:
+    """The cases whose plans know this choice, with it."""
     from pykernels.errors import ArgumentError
     from pykernels.forcing import parse
 
-    found: dict[str, Peer] = {}
+    found: list[Loadable] = []
     why = "no kernel was chosen"
-    for name in kernels:
+    for case in cases:
         try:
-            found[name] = ForcedPeer(parse(name, config))
+            note = " ".join(filter(None, [case.note, config]))
+            found.append(replace(case, note=note, forced=parse(case.kernel, config)))
         except ArgumentError as e:
             why = str(e)
     if not found:
@@ -289,7 +441,9 @@ def _forced(kernels: Iterable[str], config: str) -> dict[str, Peer]:
     return found
 
 
-def _peers(chosen: list[str], kernels: Iterable[str], runner: Runner) -> dict[str, dict[str, Peer]]:
+def _peers(
+    chosen: list[str], kernels: Collection[str], runner: Runner
+) -> dict[str, dict[str, Peer]]:
     """The chosen peers of each kernel."""
     import pykernels as pk
     from pykernels.bench.cases import peers
@@ -306,9 +460,15 @@ def _peers(chosen: list[str], kernels: Iterable[str], runner: Runner) -> dict[st
         except pk.NoAdapterError as e:
             click.echo(f"{name} skipped: {e}", err=True)
     names = {n for own in known.values() for n in own}
-    unknown = set(chosen) - names - {"all", "engine"}
-    if unknown:
-        raise Missing(f"no peer {', '.join(sorted(unknown))}; there are {', '.join(sorted(names))}")
+    for peer in dict.fromkeys(chosen):
+        without = [k for k in sorted(kernels) if peer not in known.get(k, {})]
+        if peer in ("all", "engine") or not without:
+            continue
+        there = {n for k in kernels for n in known.get(k, {})} if peer in names else names
+        told = f"no peer {peer} of {', '.join(without)}; there are {', '.join(sorted(there))}"
+        if len(without) == len({*kernels}):
+            raise Missing(told)
+        click.echo(told, err=True)
 
     def wanted(name: str) -> bool:
         return (
@@ -316,47 +476,3 @@ def _peers(chosen: list[str], kernels: Iterable[str], runner: Runner) -> dict[st
         )
 
     return {k: {n: p for n, p in own.items() if wanted(n)} for k, own in known.items()}
-
-
-def _files(options: dict[str, Any]) -> dict[str, Path | None]:
-    """Where the readings, the table and the figure go."""
-    files: dict[str, Path | None] = {
-        "json": options["as_json"], "markdown": options["as_markdown"], "plot": options["as_plot"],
-    }  # fmt: skip
-    folder: Path | None = options["save"]
-    if folder is None:
-        return files
-    names = {"json": "results.json", "markdown": "results.md", "plot": "results.svg"}
-    return {k: files[k] or folder / name for k, name in names.items()}
-
-
-def _write(report: Report, options: dict[str, Any]) -> None:
-    from pykernels.bench.plots import plot
-    from pykernels.bench.table import markdown
-
-    files, folder = _files(options), options["save"]
-    if files["json"]:
-        report.save(files["json"])
-    if files["markdown"]:
-        files["markdown"].parent.mkdir(parents=True, exist_ok=True)
-        files["markdown"].write_text("\n".join(markdown(report)) + "\n", encoding="utf-8")
-    if files["plot"] and not _can_plot():
-        click.echo(
-            f"no figure without matplotlib; later: pykernels bench --from {files['json']} "
-            f"--save {folder}", err=True,
-        )  # fmt: skip
-        files["plot"] = None
-    if files["plot"]:
-        plot(report, files["plot"])
-    for path in filter(None, files.values()):
-        click.echo(f"wrote {path}", err=True)
-
-
-def _compare(before: Report, after: Report) -> None:
-    from pykernels.bench.compare import compare, describe
-
-    changes = compare(before, after)
-    for line in describe(before, after, changes):
-        click.echo(line)
-    if any(c.kind == "slower" for c in changes):
-        raise SystemExit(1)

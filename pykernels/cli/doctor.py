@@ -107,6 +107,7 @@ def _requirement(package: str) -> str:
 def _engine(name: str) -> dict[str, Any]:
     """One engine's version and adapters, or the reason why it has none."""
     try:
+        from pykernels.runtime.adapters import advice
         from pykernels.runtime.engine import get_engine
         from pykernels.runtime.matrix import allow
 
@@ -118,8 +119,7 @@ def _engine(name: str) -> dict[str, Any]:
         ]
     except Exception as e:  # whatever a driver does, the report goes on
         return {"version": None, "problem": " ".join(str(e).split()), "adapters": []}
-    driver = "a Vulkan driver (on Debian mesa-vulkan-drivers, for any machine)"
-    problem = None if found else f"no adapter that this engine can use: install {driver}"
+    problem = None if found else f"no adapter that this engine can use: {advice(engine)}"
     return {"version": engine.version, "problem": problem, "adapters": found}
 
 

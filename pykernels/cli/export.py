@@ -36,6 +36,8 @@ __all__ = ["command"]
     is_flag=True,
     help="Add index.html, which runs, times and checks kernels on the visitor's GPU.",
 )
+@click.option("--bundle", is_flag=True,
+              help="Put manifest and texts into the module, for bundlers.")  # fmt: skip
 @click.option("--force", is_flag=True, help="Overwrite files that are not from an export.")
 def command(
     folder: Path,
@@ -46,6 +48,7 @@ def command(
     all_variants: bool,
     tuning: str,
     page: bool,
+    bundle: bool,
     force: bool,
 ) -> None:
     """Write KERNELs (default: all) as WGSL, a JSON manifest and an ES module for web pages.
@@ -61,22 +64,28 @@ def command(
     for name in chosen:
         kernel(name)
     short = [dtype_of(d, "--dtype").short for d in dtypes]
+    for d in dtypes:
+        taken = {n for k in chosen for t in known[k]["tensors"] for n in t["dtypes"]}
+        if dtype_of(d, "--dtype").name not in taken:
+            raise click.UsageError(
+                f"--dtype {d}: {', '.join(chosen)} must be of {', '.join(sorted(taken))}"
+            )
     requests = [_request(text, chosen, known) for text in shapes]
     extra: dict[str, str] = {}
+    shown: list[Request] = []
     if page:
         from pykernels.export._page import page_files
 
-        extra, more = page_files(_watched("page", chosen), known)
-        requests += more
+        extra, shown = page_files(_watched("page", chosen), known)
     done = collect(
-        chosen, dialect, short, requests, everything=all_variants, tuning=tuning, extra=extra,
-        watch=_watched,
+        chosen, dialect, short, requests, everything=all_variants, tuning=tuning, shown=shown,
+        extra=extra, joined=bundle, watch=_watched,
     )  # fmt: skip
     write(folder, done.files, force=force)
     plans = sum(len(k["plans"]) for k in done.manifest["kernels"].values())
     size = sum(len(text.encode()) for text in done.files.values())
     click.echo(
-        f"{len(chosen)} kernels, {len(done.manifest['variants'])} variants, {plans} recorded plans "
+        f"{len(chosen)} kernels, {len(done.variants)} variants, {plans} recorded plans "
         f"({size / 1e6:.1f} MB) in {folder}"
     )
     if done.idle:

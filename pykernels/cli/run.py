@@ -130,7 +130,7 @@ def _setting(text: str) -> tuple[str, Any]:
         raise click.UsageError(f"--set must be NAME=VALUE but is {text!r}")
     try:
         return name, ast.literal_eval({"true": "True", "false": "False"}.get(value, value))
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
         return name, value
 
 
@@ -153,12 +153,17 @@ def _array(path: str) -> Array:
     import numpy as np
 
     try:
-        # A header may claim more than there is: a file is mapped before anything is allocated.
-        found = np.load(path, mmap_mode="r", allow_pickle=False)
-        if isinstance(found, np.ndarray):
-            return np.array(found)
-        found.close()
-    except (OSError, ValueError, EOFError, SyntaxError, RecursionError, MemoryError) as e:
+        if Path(path).exists() and not Path(path).is_file():  # a pipe would wait for its other end
+            raise Missing(f"{path} cannot be read: it is no file")
+        with open(path, "rb") as file:
+            magic = file.read(6)
+        if magic == b"\x93NUMPY":
+            # A header may claim more than there is: a file is mapped before anything is allocated.
+            with np.errstate(over="ignore"):
+                return np.array(np.load(path, mmap_mode="r", allow_pickle=False))
+    except (
+        OSError, ValueError, EOFError, SyntaxError, RecursionError, MemoryError, OverflowError,
+    ) as e:  # fmt: skip
         raise Missing(f"{path} cannot be read: {e}") from None
     raise Missing(f"{path} cannot be read: it is no .npy file")
 

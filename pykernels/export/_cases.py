@@ -157,7 +157,7 @@ def fills(request: Request, facts: Mapping[str, Any], values: Mapping[str, str])
         elif words[:2] == ["result", "of"]:
             out[name] = Fill(seed, of=" ".join(words[2:]))
         elif words[-3:-1] == ["rows", "of"] and words[-1] in request.layouts:
-            rows = request.layouts[words[-1]].shape[-2]
+            rows = request.layouts[words[-1]].shape[-2:][0]
             step = next(s for s in _STEPS if math.gcd(s, rows) == 1)
             out[name] = Fill(seed, rows, step if words[0] == "distinct" else 0)
         elif words[:2] == ["columns", "of"] and words[-1] in request.layouts:

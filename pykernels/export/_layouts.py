@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pykernels.dtypes import dtype_of
+from pykernels.dtypes import DTYPES, dtype_of
 from pykernels.errors import ArgumentError
 from pykernels.layout import Layout, contiguous_strides, layout
 
@@ -59,8 +59,11 @@ def parse(kernel: str, text: str, facts: Mapping[str, Any]) -> Request:
             if other not in layouts:
                 raise ArgumentError(f"[export] {kernel} needs {name}, but the shape says {text!r}")
             same = layouts[other]
-            strides = contiguous_strides(same.shape, same.dtype.itemsize)
-            layouts[name] = layout(same.shape, strides, same.dtype)
+            dtype = same.dtype
+            if len(t["dtypes"]) == 1:
+                dtype = DTYPES[t["dtypes"][0]]
+            strides = contiguous_strides(same.shape, dtype.itemsize)
+            layouts[name] = layout(same.shape, strides, dtype)
     return Request(kernel, layouts, given, shares, text)
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
+from pykernels.contract import GRID_MAX
 from pykernels.errors import ArgumentError
 from pykernels.layout import View, repeats_to
 from pykernels.plan import Bound, Caps, Kernel, Scratch, Step
@@ -30,7 +31,7 @@ CAPS = Caps(
     max_invocations=256,
     max_workgroup_bytes=16384,
     max_binding=128 << 20,
-    max_groups=65535,
+    max_groups=GRID_MAX,
     tuning=named(DEFAULT_TUNING),
     built_only=True,
 )

@@ -23,7 +23,22 @@ _OWN = {
     "repeated",
 }  # fmt: skip
 _OURS = ("pykernels.layout", "pykernels.plan", "pykernels.dtypes", "pykernels.faults")
+_NOT_RUN = ("candidates",)  # what no plan calls: `Device.explain` does
 _TYPES_ONLY = ("collections.abc", "__future__", "typing", "pykernels.tuning")
+
+
+def _run(tree: ast.Module) -> ast.Module:
+    """A module without what no plan calls, and what only that needs."""
+    gone = [n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name in _NOT_RUN]
+    if not gone:
+        return tree
+    tree.body = [n for n in tree.body if n not in gone]
+    used = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
+    for node in tree.body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            node.names = [a for a in node.names if (a.asname or a.name) in {*used, "annotations"}]
+    tree.body = [n for n in tree.body if not isinstance(n, ast.Import | ast.ImportFrom) or n.names]
+    return tree
 
 
 def translate(name: str, folder: Path, done: dict[str, str]) -> None:
@@ -31,7 +46,7 @@ def translate(name: str, folder: Path, done: dict[str, str]) -> None:
     to `done`."""
     if name in done:
         return
-    tree = ast.parse(_file(name, folder).read_text(encoding="utf-8"))
+    tree = _run(ast.parse(_file(name, folder).read_text(encoding="utf-8")))
     writer = _Writer(name, folder)
     for other in writer.imports(tree):
         if not _file(other, folder).is_file():

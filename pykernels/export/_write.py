@@ -13,13 +13,14 @@ from typing import Any, Literal, TypeAlias
 
 from pykernels import plans
 from pykernels._version import __version__
+from pykernels.contract import GRID_MAX, GRID_ROW, as_javascript
 from pykernels.errors import ArgumentError
 from pykernels.plan import MATRIX_FEATURE
 from pykernels.texts import belongs, read, read_manifest, wgsl
 from pykernels.tuning import as_data, load
-from pykernels.validate._usage import measure
 
 from . import _cases
+from ._bundle import bundle, facts_of, file_of
 from ._layouts import Request
 from ._record import DEFAULT_TUNING, record
 from ._translate import NotTranslated, plan_object, translate
@@ -28,10 +29,6 @@ __all__ = ["Export", "collect", "live_plan", "module", "static", "write"]
 
 Dialect = Literal["naga", "tint"]
 Watch: TypeAlias = Callable[[str, Sequence[str]], Iterable[str]]
-_MEMBERS = re.compile(r"struct Params \{(.*?)\}", re.DOTALL)
-_BINDING = re.compile(
-    r"@binding\((\d+)\) var<(storage, (?:read|read_write)|uniform)> (\w+): ([^;]+);"
-)
 _MODES = ("read", "rw", "merged")
 # The module is one file for those who use it.
 PARTS = [f"module/{name}.js" for name in ("1_views", "2_steps", "3_calls", "4_kernels")]
@@ -43,6 +40,7 @@ class Export:
 
     files: dict[str, str]
     manifest: dict[str, Any]
+    variants: list[str]
     idle: list[str]
 
 
@@ -65,15 +63,21 @@ def collect(
     *,
     everything: bool = False,
     tuning: str = DEFAULT_TUNING,
+    shown: Sequence[Request] = (),
     extra: Mapping[str, str] | None = None,
+    joined: bool = False,
     watch: Watch = lambda label, items: items,
 ) -> Export:
     """Everything for these kernels, and `extra` files; `watch` sees the long loop go.
+
+    With `joined` the manifest and the texts stand in the module, too, which then reads no files.
 
     A kernel with `requests` launches their layouts, by recorded plans, and gets the variants that
     those use. Without one, or with `everything`, it launches any layout if its plan is translated
     into JavaScript, and gets all variants, or those of `dtypes` (short names). Plans that are
     recorded and those that run in the page take the table `tuning`, a name or a file.
+
+    `shown` are calls that the page makes: they are recorded where the kernel launches no others.
     """
     table = load(tuning)
     source = _facts()
@@ -86,6 +90,8 @@ def collect(
     for name in names:
         facts = source["kernels"][name]
         mine = [r for r in requests if r.kernel == name]
+        if mine or live[name] is None:
+            mine += [r for r in shown if r.kernel == name]
         records = [record(r, facts, table) for r in mine] if facts["planned"] else []
         records = list({p["key"]: p for p in records}.values())
         steps = [s for p in records for s in p["steps"]]
@@ -117,19 +123,25 @@ def collect(
             "plans": records,
         }
     bodies = sorted(set(bodies))
-    rendered = _texts(built, watch("texts", sorted(wanted)), dialect)
+    variants = sorted(wanted)
+    files = _bundles(built, variants, watch)
+    texts = {b: {"file": file_of(b)} if file_of(b) in files else {} for b in bodies}
     manifest = {
         "$schema": "./manifest.schema.json",
-        "format": 1,
+        "format": 2,
         "generator": f"pykernels {__version__}",
+        "license": "MIT",
+        "version": __version__,
+        "build": "",
         "dialect": dialect,
-        "grid": {"max": 65535, "row": 32768},
+        "grid": {"max": GRID_MAX, "row": GRID_ROW},
         "tuning": as_data(table),
         "kernels": kernels,
-        "bodies": {b: {**built["bodies"][b], "grid": source["bodies"][b]["grid"]} for b in bodies},
-        "variants": {name: entry for name, (entry, _) in sorted(rendered.items())},
+        "bodies": {
+            b: {**built["bodies"][b], "grid": source["bodies"][b]["grid"], **texts[b]}
+            for b in bodies
+        },
     }
-    files = {entry["file"]: text for entry, text in rendered.values()}
     files["manifest.schema.json"] = static("manifest.schema.json")
     files["pykernels.js"] = module(names, bodies, live)
     files["pykernels.d.ts"] = "\n".join(
@@ -139,10 +151,30 @@ def collect(
             *(source["kernels"][n]["dts"] for n in names),
         ]
     )
+    files["LICENSE"] = static("LICENSE")
     files |= extra or {}
-    manifest["files"] = {n: _sha256(files[n]) for n in sorted(files) if not n.startswith("wgsl/")}
+    build = _sha256(json.dumps([manifest, files], sort_keys=True))[:16]
+    manifest["build"] = build
+    for name in files:
+        if name.startswith("wgsl/"):
+            files[name] = f'{{"build":"{build}",{files[name][1:]}'
+    notice = f"/*! pykernels {__version__}, build {build}\n\n{files['LICENSE'].strip()}\n*/\n"
+    for name in ("pykernels.js", "pykernels.d.ts"):
+        files[name] = notice + files[name].replace("@BUILD@", build)
+    if joined:
+        inside = {"manifest.json": json.dumps(manifest), **{b: files[b] for b in _texts(files)}}
+        files["pykernels.js"] += "\n" + "".join(
+            f"bundled.set({json.dumps(name)}, {json.dumps(text)});\n"
+            for name, text in inside.items()
+        )
+        files = {name: text for name, text in files.items() if name not in inside}
+    manifest["files"] = {n: _sha256(files[n]) for n in sorted(files)}
     files["manifest.json"] = json.dumps(manifest, indent=1) + "\n"
-    return Export(files, manifest, idle)
+    return Export(files, manifest, variants, idle)
+
+
+def _texts(files: Mapping[str, str]) -> list[str]:
+    return sorted(name for name in files if name.startswith("wgsl/"))
 
 
 def _sha256(text: str) -> str:
@@ -178,7 +210,7 @@ def module(
 ) -> str:
     """The JavaScript module of these kernels and bodies, with the plans that run in it."""
     source = _facts()
-    parts = [*map(static, PARTS)]
+    parts = [static(part).replace("@CONTRACT@", as_javascript()) for part in PARTS]
     found = (plan.items() for plan in live.values() if plan)
     translated = {name: text for plan in found for name, text in plan}
     parts += ["// -- generated from the specs " + "-" * 69 + "\n"]
@@ -211,48 +243,13 @@ def _of_dtypes(built: dict[str, Any], entry: dict[str, Any], dtypes: Sequence[st
     return not dtypes or all(not entry["axes"][a] or entry["axes"][a] in dtypes for a in axes)
 
 
-def _texts(
-    built: dict[str, Any], wanted: Iterable[str], dialect: Dialect
-) -> dict[str, tuple[dict[str, Any], str]]:
-    """Manifest entry and text of each variant."""
-    out = {}
-    for name in wanted:
-        entry = built["variants"][name]
-        enable = "enable subgroups;\n" if "subgroups" in entry["features"] else ""
-        text = (enable if dialect == "tint" else "") + wgsl(name)
-        out[name] = (_entry(entry, name, text), text)
-    return out
-
-
-def _entry(entry: dict[str, Any], name: str, text: str) -> dict[str, Any]:
-    usage = measure(text)
-    [point] = usage.entry_points
-    members = re.findall(r"(\w+): (\w+)", _MEMBERS.search(text)[1])  # type: ignore[index]
-    sizes = [*usage.size(point.name), 1, 1][:3]
-    return {
-        "file": f"wgsl/{_file_name(name)}.wgsl",
-        "sha256": _sha256(text),
-        "body": entry["body"],
-        "axes": entry["axes"],
-        "mode": entry["mode"],
-        "features": entry["features"],
-        "entry_point": point.name,
-        "workgroup_size": sizes,
-        "workgroup_bytes": entry["workgroup_bytes"],
-        "bindings": [
-            {
-                "binding": int(number), "name": variable.removesuffix("_mem"),
-                "access": space.removeprefix("storage, "), "type": kind,
-            }
-            for number, space, variable, kind in _BINDING.findall(text)
-        ],
-        "params": [{"name": n, "type": t, "offset": 4 * i} for i, (n, t) in enumerate(members)],
-    }  # fmt: skip
-
-
-def _file_name(variant: str) -> str:
-    body, *rest = variant.split(" ")
-    return f"{body}/" + "_".join(re.sub(r"[^A-Za-z0-9.-]", "", w.replace("=", "-")) for w in rest)
+def _bundles(built: dict[str, Any], wanted: Sequence[str], watch: Watch) -> dict[str, str]:
+    """The files of texts."""
+    facts: dict[str, dict[str, dict[str, Any]]] = {}
+    for name in watch("texts", wanted):
+        body, _, key = name.partition(" ")
+        facts.setdefault(body, {})[key] = facts_of(built["variants"][name], wgsl(name))
+    return {file_of(body): bundle(body, found) for body, found in facts.items()}
 
 
 def _bodies_type(bodies: Sequence[str]) -> str:
@@ -291,8 +288,7 @@ def _hashes(folder: Path) -> dict[str, str]:
     """The hashes of the files that an export has written there, as its manifest has them."""
     try:
         manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-        files = {v["file"]: v["sha256"] for v in manifest["variants"].values()}
-        return {**files, **manifest["files"], "manifest.json": ""}
+        return {**manifest["files"], "manifest.json": ""}
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return {}
 

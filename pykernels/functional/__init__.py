@@ -1,9 +1,10 @@
 """Layer two: functions that allocate their output, with the names and arguments of numpy and torch.
 
 numpy arrays in give a numpy array out, computed on the default device. A Tensor among the
-arguments makes the result a Tensor on its device. What only allocates is generated; functions that
-do more are in FAMILY.py here, and its `__all__` names them. They are annotated with `Array`: that
-what they give follows from what they get, overloads tell type checkers, which are generated too.
+arguments makes the result a Tensor on its device. What only allocates is generated, and so is what
+`kernels/FAMILY/NAME.op.toml` declares; the rest is in FAMILY.py here, and its `__all__` names it.
+These functions are annotated with `Array`: generated overloads tell type checkers that what they
+give follows from what they get.
 """
 
 import sys

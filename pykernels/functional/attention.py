@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
-import numpy as np
-
 from pykernels._generated.kernels.flash_attn import KERNEL
 from pykernels.arrays import Array, Call, Known
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, ShapeError
 from pykernels.kernels import flash_attn as _flash_attn
+from pykernels.layout import expanded
 from pykernels.plans.attention.arguments import number
 from pykernels.runtime.launch import launch
 from pykernels.runtime.observe import recording
@@ -230,7 +229,7 @@ def _lead(q: Tensor, k: Tensor, v: Tensor, enable_gqa: bool) -> tuple[int, ...]:
             )
         shapes = [(*s[:-1], heads) for s in shapes]
     try:
-        return np.broadcast_shapes(*shapes)
+        return expanded(*shapes)
     except ValueError:
         hint = "" if enable_gqa else " (enable_gqa=True lets KV heads be shared)"
         raise ShapeError(

@@ -109,5 +109,5 @@ def one_hot(index: Array, num_classes: int, *, dtype: DTypeLike = "int32") -> Ar
     result = call.out((*places.shape, count), name)
     run(_fill.KERNEL, (result,), bits_of("one_hot", 0, name))
     ones = places.device.full((1,), 1, name).broadcast_to((*places.shape, 1))
-    run(_ONE_HOT, (ones, places[..., None], result), options=(-1, True))
+    run(_ONE_HOT, (ones, places[..., None], result), options=(-1, True, True))
     return call.leave(result)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
+
+import numpy as np
 
 from pykernels.apply import Operations, evaluate, operate
 from pykernels.arrays import Array
+from pykernels.call.operation import either
 from pykernels.device import Tensor
-from pykernels.errors import ShapeError
+from pykernels.errors import ArgumentError, DTypeError, ShapeError
+from pykernels.host import type_name
+from pykernels.runtime.launch import launch
 from pykernels.scalars import flag, integer, real
 
 __all__ = [
-    "allclose", "clamp", "clip", "elementwise", "geglu", "isclose", "masked_fill", "nan_to_num",
-    "reglu", "swiglu",
+    "allclose", "clamp", "clip", "elementwise", "geglu", "gelu", "isclose", "masked_fill",
+    "nan_to_num", "reglu", "swiglu",
 ]  # fmt: skip
 
 _LARGEST = {
@@ -58,7 +63,8 @@ def clamp(
 ) -> Array:  # fmt: skip
     """The elements of x, none below `min` and none above `max`; NaN stays NaN.
 
-    Where min is above max, the result is max. Dtypes are promoted.
+    Where min is above max, the result is max. Dtypes are promoted. Gradients are torch's: at a
+    bound they are shared by x and a bound that is a tensor, and 0 where it is a number.
 
     Args:
         x: Tensor or numpy array.
@@ -75,7 +81,53 @@ def clamp(
     return evaluate("clamp", text, operands, out)  # type: ignore[no-any-return]
 
 
-clip = clamp
+def clip(
+    x: Array, min: Array | float | None = None, max: Array | float | None = None, *,
+    a_min: Array | float | None = None, a_max: Array | float | None = None,
+    out: Tensor | None = None,
+) -> Array:  # fmt: skip
+    """`clamp`, whose bounds numpy calls `a_min` and `a_max` too.
+
+    Raises:
+        ArgumentError: a bound is given by both names.
+    """
+    for name, one, other in (("min", min, a_min), ("max", max, a_max)):
+        if one is not None and other is not None:
+            raise ArgumentError(f"[clip] {name} and a_{name} are the same thing: give one of them")
+    return clamp(x, a_min if min is None else min, a_max if max is None else max, out=out)
+
+
+_gelu_known: dict[str, Operations] = {"none": {}, "tanh": {}}
+
+
+def gelu(
+    x: Array, approximate: Literal["none", "tanh"] = "none", *, out: Tensor | None = None
+) -> Array:
+    """x times the normal distribution function of x; of -inf, -0.
+
+    Args:
+        x: Tensor or numpy array, computed as float32 or float16.
+        approximate: "none", or "tanh" for what `gelu_tanh` computes.
+        out: The Tensor to write to, x too; None makes one.
+
+    Returns:
+        A Tensor if one is given, else a numpy array; of the dtype to which x is promoted.
+
+    Raises:
+        ArgumentError: another approximation; DTypeError, ShapeError and what `pykernels.kernels`
+        raises.
+    """
+    known = _gelu_known.get(approximate)
+    if known is None:
+        raise ArgumentError(f"[gelu] approximate must be 'none' or 'tanh' but is {approximate!r}")
+    if out is None and isinstance(x, Tensor):
+        ran = known.get((x._layout, None))
+        if ran is not None:
+            result = x._fresh(ran.layout)
+            launch((ran.kernel, (), x._location, result._location), (x, result), ())
+            return result
+    name = "gelu" if approximate == "none" else "gelu_tanh"
+    return operate(name, known, (x,), (), out)  # type: ignore[no-any-return]
 
 
 def masked_fill(x: Array, mask: Array, value: float, *, out: Tensor | None = None) -> Array:
@@ -149,14 +201,15 @@ def allclose(
 
 def swiglu(
     x: Array, gate: Array | None = None, *, axis: int = -1, swapped: bool = False,
-    out: Tensor | None = None,
-) -> Array:  # fmt: skip
+    dim: int | None = None,
+    out: Tensor | None = None) -> Array:  # fmt: skip
     """x times silu of the gate, in one pass.
 
     Args:
         x: Tensor or numpy array, float32 or float16; without `gate`, gate and x as its halves.
         gate: Tensor or numpy array that repeats with x by numpy's rule; None takes halves of x.
         axis: The axis of the halves.
+        dim: Another name for axis.
         swapped: Is the second half the gate, in place of the first?
         out: The Tensor to write to; None makes one.
 
@@ -166,19 +219,22 @@ def swiglu(
 
     Source: Shazeer 2020.
     """
+    if dim is not None:
+        axis = either("swiglu", "axis", axis, -1, "dim", dim)
     return _gated("swiglu", x, gate, axis, swapped, out)  # type: ignore[no-any-return]
 
 
 def geglu(
     x: Array, gate: Array | None = None, *, axis: int = -1, swapped: bool = False,
-    out: Tensor | None = None,
-) -> Array:  # fmt: skip
+    dim: int | None = None,
+    out: Tensor | None = None) -> Array:  # fmt: skip
     """x times gelu of the gate, in one pass.
 
     Args:
         x: Tensor or numpy array, float32 or float16; without `gate`, gate and x as its halves.
         gate: Tensor or numpy array that repeats with x by numpy's rule; None takes halves of x.
         axis: The axis of the halves.
+        dim: Another name for axis.
         swapped: Is the second half the gate, in place of the first?
         out: The Tensor to write to; None makes one.
 
@@ -188,19 +244,22 @@ def geglu(
 
     Source: Shazeer 2020.
     """
+    if dim is not None:
+        axis = either("geglu", "axis", axis, -1, "dim", dim)
     return _gated("geglu", x, gate, axis, swapped, out)  # type: ignore[no-any-return]
 
 
 def reglu(
     x: Array, gate: Array | None = None, *, axis: int = -1, swapped: bool = False,
-    out: Tensor | None = None,
-) -> Array:  # fmt: skip
+    dim: int | None = None,
+    out: Tensor | None = None) -> Array:  # fmt: skip
     """x times relu of the gate, in one pass.
 
     Args:
         x: Tensor or numpy array, float32 or float16; without `gate`, gate and x as its halves.
         gate: Tensor or numpy array that repeats with x by numpy's rule; None takes halves of x.
         axis: The axis of the halves.
+        dim: Another name for axis.
         swapped: Is the second half the gate, in place of the first?
         out: The Tensor to write to; None makes one.
 
@@ -210,6 +269,8 @@ def reglu(
 
     Source: Shazeer 2020.
     """
+    if dim is not None:
+        axis = either("reglu", "axis", axis, -1, "dim", dim)
     return _gated("reglu", x, gate, axis, swapped, out)  # type: ignore[no-any-return]
 
 
@@ -227,6 +288,10 @@ def _gated(
 def _halves(op: str, x: Array, axis: int, swapped: bool) -> tuple[Array, Array]:
     """What is gated, and the gate."""
     at = integer(op, "axis", axis)
+    if not isinstance(x, (Tensor, np.ndarray)):
+        raise DTypeError(
+            f"[{op}] x must be a pykernels.Tensor or a numpy array but is {type_name(x)}"
+        )
     if not -x.ndim <= at < x.ndim or x.shape[at] % 2:
         raise ShapeError(f"[{op}] axis {at} of shape {x.shape} has no two halves")
     half = x.shape[at] // 2

@@ -13,6 +13,7 @@ from pykernels.dtypes import DTypeLike, dtype_of
 from pykernels.errors import ArgumentError, DTypeError
 from pykernels.host import is_torch, type_name
 from pykernels.kernels import fill, memset
+from pykernels.tensors.stacking import held
 
 __all__ = [
     "asarray", "empty", "empty_like", "fill", "from_dlpack", "full", "full_like", "memset", "ones",
@@ -38,9 +39,18 @@ def ones(shape: Shape, dtype: DTypeLike = "float32", *, device: Device | None = 
 
 
 def full(
-    shape: Shape, value: float, dtype: DTypeLike = "float32", *, device: Device | None = None
-) -> Tensor:
-    """A tensor with one value everywhere, on the default device unless one is given."""
+    shape: Shape, value: Tensor | float, dtype: DTypeLike | None = None, *,
+    device: Device | None = None,
+) -> Tensor:  # fmt: skip
+    """A tensor with one value everywhere, on the default device unless one is given.
+
+    Args:
+        value: A number, or a Tensor of one element, which stays on its device: it is copied there,
+            and has a gradient.
+        dtype: None is float32, and for a Tensor its dtype.
+    """
+    if device is None and isinstance(value, Tensor):
+        return value.device.full(shape, value, dtype)
     return device_of(device).full(shape, value, dtype)
 
 
@@ -87,17 +97,21 @@ def new_like(op: str, x: Array, dtype: DTypeLike | None) -> tuple[Tensor, bool]:
 def tensor(array: Any, dtype: DTypeLike | None = None, *, device: Device | None = None) -> Tensor:
     """A copy of numbers, lists, an array or a tensor, on the default device unless one is given.
 
-    Python's numbers become float32, bools bool. Arrays keep their dtype; torch's tensors on the CPU
-    are taken too (bfloat16 among them).
+    Python's numbers become float32, bools bool. Arrays keep their dtype, but float64 becomes
+    float32; torch's tensors on the CPU are taken too (bfloat16 among them). A list with tensors in
+    it is stacked on their device, which tapes record.
 
     Args:
         array: What `numpy.asarray` takes.
         dtype: What to convert to, by numpy's rules; None keeps an array's dtype.
 
     Raises:
-        DTypeError: a dtype that tensors do not have (without `dtype`, float64 among them).
+        DTypeError: a dtype that tensors do not have, such as complex numbers.
         ArgumentError: numpy makes no array of it.
     """
+    if device is None and isinstance(array, (list, tuple)):
+        first = held(array)
+        device = None if first is None else first.device
     return device_of(device).tensor(array, dtype)
 
 

@@ -46,7 +46,7 @@ def arange(
     first, end, step = (
         convert("arange", n, v) for n, v in (("start", first), ("stop", end), ("step", step))
     )
-    if step == 0 or not all(map(math.isfinite, (first, end, step))):
+    if step == 0 or not (whole or all(map(math.isfinite, (first, end, step)))):
         raise ArgumentError(
             f"[arange] start, stop and step must be finite, and step not 0, but are {first}, {end} "
             f"and {step}"
@@ -55,7 +55,8 @@ def arange(
     count = max(int(count), 0)
     kind = dtype_of(name).kind
     if kind == "f":
-        return _steps(count, float(first), float(step), "float32", name, device)
+        first, step = real("arange", "start", first), real("arange", "step", step)
+        return _steps(count, first, step, "float32", name, device)
     if not whole:
         raise ArgumentError(f"[arange] {name} needs integers but got {first}, {end} and {step}")
     _check_range(name, (int(first), int(first + (count - 1) * step)) if count else ())

@@ -18,6 +18,7 @@ from pykernels._generated.wrappers import scatter as _scatter_wrapper
 from pykernels._generated.wrappers import scatter_add as _scatter_add_wrapper
 from pykernels.arrays import Array, Call
 from pykernels.axes import axis_of
+from pykernels.call.operation import either
 from pykernels.device import Tensor
 from pykernels.errors import DTypeError, ShapeError
 from pykernels.runtime.launch import run
@@ -72,8 +73,8 @@ def gather(
 
 def take_along_axis(
     x: Array, indices: Array, axis: int | None = -1, *, check: bool = True,
-    out: Tensor | None = None,
-) -> Array:  # fmt: skip
+    dim: int | None = None,
+    out: Tensor | None = None) -> Array:  # fmt: skip
     """Elements of x from the places along an axis that `indices` gives, such as argsort's (numpy).
 
     Args:
@@ -81,6 +82,7 @@ def take_along_axis(
         indices: Tensor or numpy array, int32 or int64; along other axes both broadcast. Unlike
             numpy's, none counts from the end.
         axis: The axis along which the indices count; None takes all elements of x in C order.
+        dim: Another name for axis.
         check: False leaves elements whose index is out of range as they are, in silence.
         out: The Tensor to write to; None makes one.
 
@@ -92,6 +94,8 @@ def take_along_axis(
             numpy arrays come back.
         DTypeError, ShapeError and what `pykernels.kernels.gather` raises.
     """
+    if dim is not None:
+        axis = either("take_along_axis", "axis", axis, -1, "dim", dim)
     call = Call(_TAKE, x, indices, out=out)
     src, places = call.tensor("src", x), call.tensor("index", indices)
     if axis is None:
@@ -144,7 +148,7 @@ def index_select(
 
 def scatter(
     x: Array, axis: int, index: Array, src: Array | float, *, check: bool = True,
-    out: Tensor | None = None,
+    distinct: bool = False, out: Tensor | None = None,
 ) -> Array:  # fmt: skip
     """x with elements written to the places along an axis that an index gives (torch):
     result[i, index[i, j, k], k] = src[i, j, k] for axis 1.
@@ -157,11 +161,13 @@ def scatter(
         src: Tensor or numpy array of the dtype of x, along each axis at least as large as index; or
             a number.
         check: False leaves out indices that are out of range in silence.
+        distinct: True says that no two elements go to one place, and saves the passes that find
+            the last of them; where it is wrong, the place has one of them.
         out: The Tensor of the shape of x to write to, x itself for a call in place; None makes one.
 
     Returns:
         A numpy array if all arguments are numpy arrays, else a Tensor. Where several elements go to
-        one place, it has one of them.
+        one place, it has the one that is furthest along the axis.
 
     Raises:
         IndexRangeError: at the next synchronisation, for an index outside [0, m); at once where
@@ -178,8 +184,9 @@ def scatter(
         values = whole.device.full((), src, whole.dtype).broadcast_to(places.shape)
     result = call.out(whole.shape, whole.dtype)
     if result._location != whole._location:
+        places, values = _before(places, result), _before(values, result)
         run(result._context.copy, (whole, result))
-    _scatter_wrapper.scatter(values, places, result, axis=axis, check=check)
+    _scatter_wrapper.scatter(values, places, result, axis=axis, check=check, distinct=distinct)
     return call.leave(result)
 
 
@@ -220,12 +227,21 @@ def scatter_add(
     half = whole.dtype == "float16"
     sums = whole.astype("float32") if half else result
     if not half and result._location != whole._location:
+        places, values = _before(places, result), _before(values, result)
         run(result._context.copy, (whole, result))
     values = values.astype("float32") if half else values
     _scatter_add_wrapper.scatter_add(values, places, sums, axis=axis, check=check)
     if half:
         run(result._context.copy, (sums, result))
     return call.leave(result)
+
+
+def _before(t: Tensor, result: Tensor) -> Tensor:
+    """A tensor as it is before the result is written: a copy where they may share memory."""
+    first, last = result._offset + result._layout.lo, result._offset + result._layout.hi
+    shared = t._storage is result._storage
+    meets = t._offset + t._layout.lo < last and first < t._offset + t._layout.hi
+    return t.copy() if shared and meets else t
 
 
 def _as_index(op: str, values: Tensor, places: Tensor, whole: Tensor) -> Tensor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from contextlib import suppress
 from typing import Any, Literal, TypeAlias
 
 from pykernels.apply import evaluate, reduce
@@ -10,6 +12,7 @@ from pykernels.device import Tensor
 from pykernels.dtypes import DTYPES
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.host import type_name
+from pykernels.layout import expanded
 from pykernels.scalars import flag, real
 
 __all__ = [
@@ -42,7 +45,8 @@ def mse_loss(
 
     Args:
         input: Tensor or numpy array, float32 or float16.
-        target: The same; both repeat to one shape by numpy's rule.
+        target: The same; both repeat to one shape by numpy's rule, with a UserWarning where their
+            shapes differ.
         reduction: 'mean' over all elements, 'sum', or 'none' for the loss of each element.
         out: The Tensor to write to; None makes one.
 
@@ -64,7 +68,8 @@ def l1_loss(
 
     Args:
         input: Tensor or numpy array, float32 or float16.
-        target: The same; both repeat to one shape by numpy's rule.
+        target: The same; both repeat to one shape by numpy's rule, with a UserWarning where their
+            shapes differ.
         reduction: 'mean' over all elements, 'sum', or 'none' for the loss of each element.
         out: The Tensor to write to; None makes one.
 
@@ -87,7 +92,8 @@ def huber_loss(
 
     Args:
         input: Tensor or numpy array, float32 or float16.
-        target: The same; both repeat to one shape by numpy's rule.
+        target: The same; both repeat to one shape by numpy's rule, with a UserWarning where their
+            shapes differ.
         reduction: 'mean' over all elements, 'sum', or 'none' for the loss of each element.
         delta: Where the loss becomes linear, above 0.
         out: The Tensor to write to; None makes one.
@@ -114,7 +120,8 @@ def smooth_l1_loss(
 
     Args:
         input: Tensor or numpy array, float32 or float16.
-        target: The same; both repeat to one shape by numpy's rule.
+        target: The same; both repeat to one shape by numpy's rule, with a UserWarning where their
+            shapes differ.
         reduction: 'mean' over all elements, 'sum', or 'none' for the loss of each element.
         beta: Where the loss becomes linear; 0 is `l1_loss`.
         out: The Tensor to write to; None makes one.
@@ -184,7 +191,8 @@ def kl_div(
 
     Args:
         input: Tensor or numpy array of logarithms of probabilities, float32 or float16.
-        target: Probabilities; both repeat to one shape by numpy's rule.
+        target: Probabilities; both repeat to one shape by numpy's rule, with a UserWarning where
+            their shapes differ.
         reduction: 'batchmean', the sum divided by the size of the first axis, is the mathematical
             one; 'mean' over all elements, 'sum', or 'none' for the loss of each element.
         log_target: target holds logarithms too: the loss is exp(target) * (target - input).
@@ -197,7 +205,7 @@ def kl_div(
         ArgumentError, DTypeError, ShapeError and what `pykernels.kernels` raises.
     """
     text = _KL_LOG if flag("kl_div", "log_target", log_target) else _KL
-    if reduction != "batchmean":
+    if not isinstance(reduction, str) or reduction != "batchmean":
         return _loss("kl_div", text, reduction, out, input=input, target=target)
     shape = tuple(getattr(input, "shape", ()))
     if not shape:
@@ -208,18 +216,37 @@ def kl_div(
 
 def _loss(op: str, text: str, reduction: str, out: Out, **operands: Any) -> Array:
     """An expression over operands, and what becomes of its values."""
-    if reduction not in ("none", "mean", "sum"):
+    if not isinstance(reduction, str) or reduction not in ("none", "mean", "sum"):
         allowed = "'none', 'mean', 'sum' or 'batchmean'" if op == "kl_div" else _REDUCTIONS
         raise ArgumentError(f"[{op}] reduction must be {allowed} but is {reduction!r}")
+    on_device = any(isinstance(a, Tensor) for a in operands.values())
     for name, a in operands.items():
         if isinstance(a, float):
             continue
         dtype = str(a.dtype) if hasattr(a, "dtype") else type_name(a)
+        if on_device and dtype == "float64":  # becomes float32 beside a tensor
+            continue
         if dtype not in DTYPES or DTYPES[dtype].kind != "f":
             raise DTypeError(f"[{op}] {name} must be float32 or float16 but is {dtype}")
+    shapes = [a.shape for n in ("input", "target") if not isinstance(a := operands[n], float)]
+    if len(shapes) == 2 and shapes[0] != shapes[1]:
+        _warn_of_repeats(op, *shapes)
     if reduction == "none":
         return evaluate(op, text, operands, out)  # type: ignore[no-any-return]
     return reduce(op, text, reduction, operands, None, False, out)  # type: ignore[no-any-return]
+
+
+def _warn_of_repeats(op: str, input: tuple[int, ...], target: tuple[int, ...]) -> None:
+    """Warn the caller of a loss whose operands repeat, as torch does: (3, 1) beside (3,) are nine
+    errors. Shapes that do not go together are left to the expression."""
+    with suppress(ValueError):
+        whole = expanded(input, target)
+        warnings.warn(
+            f"[{op}] input has shape {input} and target {target}: both repeat to {whole}, which is "
+            "seldom meant; reshape one of them, or say so with broadcast_to",
+            UserWarning,
+            stacklevel=4,
+        )
 
 
 _REDUCTIONS = "'none', 'mean' or 'sum'"

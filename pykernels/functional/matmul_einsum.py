@@ -1,11 +1,13 @@
-"""einsum and tensordot of two operands: views, and one batched matrix product."""
+"""einsum, tensordot and dot of two operands: views, and one batched matrix product."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import cast
 
+from pykernels._generated.functional import mul
 from pykernels._generated.kernels.mul_mat import KERNEL
 from pykernels.arrays import Array, Call
 from pykernels.device import Tensor
@@ -16,11 +18,11 @@ from pykernels.layout import contiguous_layout
 from pykernels.relayout import reshaped_strides
 from pykernels.scalars import integer
 
-__all__ = ["einsum", "tensordot"]
+__all__ = ["dot", "einsum", "tensordot"]
 
 Labels = tuple[str, ...]
 Axes = int | tuple[int | Sequence[int], int | Sequence[int]]
-_EINSUM, _TENSORDOT = replace(KERNEL, name="einsum"), replace(KERNEL, name="tensordot")
+_EINSUM, _TENSORDOT, _DOT = [replace(KERNEL, name=n) for n in ("einsum", "tensordot", "dot")]
 MOST_BATCH = 4  # axes of batches that mul_mat takes
 
 
@@ -98,6 +100,42 @@ def tensordot(a: Array, b: Array, axes: Axes = 2, *, out: Tensor | None = None) 
         terms.append(tuple(shared.get(i, f"{name}{i}") for i in range(t.ndim)))
     output = tuple(x for term in terms for x in term if not x.startswith("k"))
     return _contract(op, call, out, (left, right), (terms[0], terms[1]), output)
+
+
+def dot(a: Array | float, b: Array | float, *, out: Tensor | None = None) -> Array:
+    """The sum of products over the last axis of a and the one before the last of b, by the rules of
+    numpy: result[..., i, ..., k] = sum over j of a[..., i, j] * b[..., j, k]. Where b has one axis
+    it is that one: two vectors give a number. Where a or b has no axes, it is `mul`. Sums are f32.
+
+    Args:
+        a: Tensor, numpy array or number, float32 or float16; any dtype of `mul` where a or b has no
+            axes.
+        b: The same.
+        out: The Tensor to write to, as in `einsum`; None makes one.
+
+    Returns:
+        A numpy array if no argument is a Tensor, else a Tensor: the axes of a, then those of b,
+        without those that were summed.
+
+    Raises:
+        ShapeError: if the sizes of the summed axes differ.
+        DTypeError, LimitError and what `pykernels.kernels.mul_mat` raises.
+    """
+    if not (getattr(a, "shape", ()) and getattr(b, "shape", ())):
+        return mul(a, b, out=out)
+    vectors = cast("tuple[Array, Array]", (a, b))
+    call = Call(_DOT, *vectors, out=out)
+    left, right = call.tensor("a", vectors[0]), call.tensor("b", vectors[1])
+    at = max(right.ndim - 2, 0)
+    if left.shape[-1] != right.shape[at]:
+        raise ShapeError(
+            f"[dot] axis -1 of a and axis {at} of b must agree but the shapes are {left.shape} and "
+            f"{right.shape}"
+        )
+    rest = tuple([f"a{i}" for i in range(left.ndim - 1)])
+    other = tuple(["k" if i == at else f"b{i}" for i in range(right.ndim)])
+    output = (*rest, *[x for x in other if x != "k"])
+    return _contract("dot", call, out, (left, right), ((*rest, "k"), other), output)
 
 
 def _axes(op: str, t: Tensor, given: int | Sequence[int]) -> tuple[int, ...]:

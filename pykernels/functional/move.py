@@ -14,11 +14,12 @@ from pykernels._generated.kernels import cpy as _cpy
 from pykernels._generated.kernels import get_rows as _get_rows
 from pykernels._generated.kernels import pad as _pad
 from pykernels._generated.wrappers import pad as _pad_wrapper
-from pykernels.arrays import Array, Call, NDArray
+from pykernels.arrays import Array, Call, NDArray, narrowed
 from pykernels.axes import along, axes_of, axis_of
 from pykernels.axes import parts as cut
+from pykernels.call.operation import either
 from pykernels.device import Tensor, default_device
-from pykernels.dtypes import DTYPES
+from pykernels.dtypes import DTYPES, dtype_of
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.host import type_name
 from pykernels.layout import Layout, contiguous_layout, layout
@@ -27,7 +28,7 @@ from pykernels.runtime.launch import run
 from pykernels.scalars import integer, integers
 from pykernels.selecting import select
 
-__all__ = ["concatenate", "pad", "repeat", "roll", "stack", "tile"]
+__all__ = ["cat", "concatenate", "pad", "repeat", "roll", "stack", "tile"]
 
 Mode = Literal["constant", "reflect", "replicate", "circular", "edge", "wrap"]
 Ints = tuple[int, ...]
@@ -43,7 +44,11 @@ _TILE = replace(_cpy.KERNEL, name="tile")
 
 
 def concatenate(
-    arrays: Sequence[Array], axis: int | None = 0, *, out: Tensor | None = None
+    arrays: Sequence[Array],
+    axis: int | None = 0,
+    *,
+    dim: int | None = None,
+    out: Tensor | None = None,
 ) -> Array:
     """Arrays one behind the other along an axis: one copy for each.
 
@@ -51,6 +56,7 @@ def concatenate(
         arrays: Tensors or numpy arrays of one shape but for the size of that axis. Different dtypes
             are promoted (f16 with f32 gives f32, an int with a float the float).
         axis: The axis; None joins all elements in C order.
+        dim: Another name for axis.
         out: The Tensor to write to; None makes one.
 
     Returns:
@@ -58,9 +64,11 @@ def concatenate(
 
     Raises:
         ShapeError: the shapes differ in another axis, or the axis is not there.
-        DTypeError: int64 beside another dtype, or `out` of another dtype than that.
+        DTypeError: `out` of another dtype than that.
         ArgumentError: no arrays.
     """
+    if dim is not None:
+        axis = either("concatenate", "axis", axis, 0, "dim", dim)
     parts, on_host = _tensors("concatenate", arrays, out)
     if axis is None:
         parts, axis = [p.reshape(p.size) for p in parts], 0
@@ -68,12 +76,18 @@ def concatenate(
     return result.numpy() if on_host else result
 
 
-def stack(arrays: Sequence[Array], axis: int = 0, *, out: Tensor | None = None) -> Array:
+cat = concatenate  # torch's name
+
+
+def stack(
+    arrays: Sequence[Array], axis: int = 0, *, dim: int | None = None, out: Tensor | None = None
+) -> Array:
     """Arrays of one shape along a new axis: one copy for each.
 
     Args:
         arrays: Tensors or numpy arrays of one shape. Different dtypes are promoted.
         axis: The place of the new axis in the result.
+        dim: Another name for axis.
         out: The Tensor to write to; None makes one.
 
     Returns:
@@ -83,6 +97,8 @@ def stack(arrays: Sequence[Array], axis: int = 0, *, out: Tensor | None = None) 
         ShapeError: the shapes differ, or the result has no such axis.
         DTypeError, ArgumentError: as `concatenate`.
     """
+    if dim is not None:
+        axis = either("stack", "axis", axis, 0, "dim", dim)
     parts, on_host = _tensors("stack", arrays, out)
     result = _join("stack", parts, integer("stack", "axis", axis), out)
     return result.numpy() if on_host else result
@@ -101,6 +117,8 @@ def _tensors(op: str, arrays: Sequence[Array], out: Tensor | None) -> tuple[list
     if not given:
         raise ArgumentError(f"[{op}] arrays must be a list of one or more but is {arrays!r:.40}")
     first = next((a for a in (*given, out) if isinstance(a, Tensor)), None)
+    for a in given if first is None else ():
+        dtype_of(a.dtype, f"[{op}] array dtype")  # no float64 where arrays come back
     device = default_device() if first is None else first.device
     tensors = [a if isinstance(a, Tensor) else device.tensor(a) for a in given]
     return tensors, first is None
@@ -124,6 +142,8 @@ def _join(op: str, parts: list[Tensor], axis: int, out: Tensor | None) -> Tensor
         views = cut(out, axis % out.ndim, [0, *accumulate(sizes)])
     copy = out._context.copy
     for part, view in zip(parts, views, strict=True):
+        if part.dtype == "int64" != out.dtype:
+            part = narrowed(op, "arrays", part)
         run(copy, (part, view))
     return out
 
@@ -146,10 +166,7 @@ def _joined(
         if any((*s[:at], shape[at], *s[at + 1 :]) != shape for s in shapes):
             raise ShapeError(f"[{op}] arrays must agree but for axis {axis} but have {told}")
         sizes = [s[at] for s in shapes]
-    try:
-        dtype = functools.reduce(promote, [lay.dtype.name for lay in layouts])
-    except DTypeError as e:
-        raise DTypeError(f"[{op}] {e}") from None
+    dtype = functools.reduce(promote, [lay.dtype.name for lay in layouts])
     whole = contiguous_layout((*shape[:at], sum(sizes), *shape[at + 1 :]), DTYPES[dtype])
     firsts = [0, *accumulate(n * whole.strides[at] for n in sizes)]
     slices = []
@@ -162,25 +179,37 @@ def _joined(
 # -- repeating ------------------------------------------------------------------------------------
 
 
-def repeat(x: Array, repeats: int | Counts, axis: int | None = None) -> Array:
+def repeat(
+    x: Array, repeats: int | Counts, axis: int | None = None, *, dim: int | None = None
+) -> Array:
     """Each element `repeats` times, one after the other, along an axis (numpy).
 
     Args:
         x: Tensor or numpy array, any dtype.
         repeats: One number for all elements, or as many on the host as the axis has elements.
         axis: The axis; None takes all elements in C order.
+        dim: Another name for axis.
 
     Raises:
         ShapeError: the axis is not there, or has another number of elements.
         ArgumentError: repeats are negative, or no integers.
     """
+    if dim is not None:
+        axis = either("repeat", "axis", axis, None, "dim", dim)
     call = Call(_REPEAT, x)
     src = call.tensor("src", x)
     if axis is None:
         src, axis = src.reshape(src.size), 0
     at = axis_of("repeat", axis, src.ndim)
-    if isinstance(repeats, (list, tuple, np.ndarray)) and np.ndim(repeats):
-        return call.leave(_repeat_each(call, src, at, np.asarray(repeats)))
+    if isinstance(repeats, (list, tuple, np.ndarray)):
+        try:
+            counts = np.asarray(repeats)
+        except ValueError:  # lists of several lengths
+            raise ArgumentError(
+                f"[repeat] repeats must be integers from 0 up but are {repeats!r:.60}"
+            ) from None
+        if counts.ndim:
+            return call.leave(_repeat_each(call, src, at, counts))
     count = integer("repeat", "repeats", repeats)
     if count < 0:
         raise ArgumentError(f"[repeat] repeats must be from 0 up but is {count}")
@@ -195,6 +224,8 @@ def repeat(x: Array, repeats: int | Counts, axis: int | None = None) -> Array:
 def _repeat_each(call: Call, src: Tensor, at: int, counts: NDArray) -> Tensor:
     """Each element along an axis by a count of its own: the rows that an index names."""
     n = src.shape[at]
+    if not counts.size:  # of a list without dtype
+        counts = counts.astype(np.int32)
     if counts.dtype.kind not in "iu" or (counts < 0).any():
         raise ArgumentError(
             f"[repeat] repeats must be integers from 0 up but are {counts.tolist()!r:.60}"
@@ -235,7 +266,13 @@ def tile(x: Array, reps: int | Sequence[int]) -> Array:
     return call.leave(result)
 
 
-def roll(x: Array, shift: int | Sequence[int], axis: int | Sequence[int] | None = None) -> Array:
+def roll(
+    x: Array,
+    shift: int | Sequence[int],
+    axis: int | Sequence[int] | None = None,
+    *,
+    dim: int | Sequence[int] | None = None,
+) -> Array:
     """The elements moved on by `shift` places along axes, the last ones to the front: two copies
     for each axis that is rolled, multiplied.
 
@@ -243,11 +280,14 @@ def roll(x: Array, shift: int | Sequence[int], axis: int | Sequence[int] | None 
         x: Tensor or numpy array, any dtype.
         shift: How far, one number for all axes or one for each.
         axis: One axis or several; None rolls all elements in C order.
+        dim: Another name for axis.
 
     Raises:
         ShapeError: an axis is not there or named twice, or not as many shifts as axes.
         ArgumentError: a shift is no integer.
     """
+    if dim is not None:
+        axis = either("roll", "axis", axis, None, "dim", dim)
     call = Call(_ROLL, x)
     src = call.tensor("src", x)
     result = call.out(src.shape, src.dtype)

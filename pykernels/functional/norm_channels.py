@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pykernels._generated.operations.pool import avg_pool2d
 from pykernels.apply import evaluate
 from pykernels.arrays import Array
 from pykernels.device import Tensor, default_device
@@ -9,8 +10,6 @@ from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.host import type_name
 from pykernels.runtime.launch import run
 from pykernels.scalars import integer, real
-
-from .pool import avg_pool2d
 
 __all__ = ["local_response_norm"]
 

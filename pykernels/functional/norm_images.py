@@ -2,53 +2,19 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from pykernels import kernels
 from pykernels._generated.kernels.batch_norm import KERNEL as BATCH
 from pykernels._generated.kernels.batch_norm_training import KERNEL as TRAINING
-from pykernels._generated.kernels.group_norm import KERNEL as GROUP
+from pykernels._generated.operations.norm import group_norm
 from pykernels.arrays import Array, Call
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.host import type_name
-from pykernels.scalars import flag, integer
+from pykernels.scalars import flag
 
-__all__ = ["batch_norm", "group_norm", "instance_norm"]
-
-
-def group_norm(
-    x: Array,
-    num_groups: int,
-    weight: Array | None = None,
-    bias: Array | None = None,
-    eps: float = 1e-5,
-    *,
-    out: Tensor | None = None,
-) -> Array:
-    """(x - mean) / sqrt(variance + eps) * weight + bias, as torch's group_norm.
-
-    Mean and variance are of one image and one group of channels, computed in f32.
-
-    Args:
-        x: Tensor or numpy array, float32 or float16, (N, C, ...).
-        num_groups: Into how many groups the channels go; it divides C.
-        weight: Tensor or numpy array (C,), float32 or float16.
-        bias: Likewise.
-        eps: Added to the variance.
-        out: The Tensor to write to, of x's shape and dtype; None makes one.
-
-    Returns:
-        A numpy array if all arguments are numpy arrays, else a Tensor.
-
-    Raises:
-        ShapeError, DTypeError, ArgumentError and what `pykernels.kernels` raises.
-    """
-    groups = integer("group_norm", "num_groups", num_groups)
-    call = Call(GROUP, x, weight, bias, out=out)
-    t = call.tensor("x", x)
-    result = call.out(t.shape, t.dtype)
-    w, b = call.tensor("weight", weight), call.tensor("bias", bias)
-    kernels.group_norm(t, result, weight=w, bias=b, groups=groups, eps=eps)
-    return call.leave(result)
+__all__ = ["batch_norm", "instance_norm"]
 
 
 def instance_norm(
@@ -87,6 +53,10 @@ def instance_norm(
         return batch_norm(x, running_mean, running_var, weight, bias, eps=eps, out=out)
     if running_mean is not None or running_var is not None:
         raise ArgumentError(f"[{op}] running statistics go with use_input_stats=False")
+    if not isinstance(x, (Tensor, np.ndarray)):
+        raise DTypeError(
+            f"[{op}] x must be a pykernels.Tensor or a numpy array but is {type_name(x)}"
+        )
     if x.ndim < 3 or x.size == x.shape[0] * x.shape[1] > 0:
         raise ShapeError(f"[{op}] x must have more than one pixel but has shape {x.shape}")
     return group_norm(x, max(x.shape[1], 1), weight, bias, eps, out=out)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from pykernels.scalars import flag, real
 
 __all__ = ["adam_step", "adamw_step", "clip_grad_norm", "flatten_parameters", "sgd_step"]
 
+LARGEST = float(np.finfo(np.float32).max)
 ALIGNMENT = 16  # bytes, so that every view can be read in vectors
 
 
@@ -32,8 +34,13 @@ def flatten_parameters(
     holds that of each view in its place. Views begin at multiples of 16 bytes: what lies between
     them is 0, and stays 0 with a gradient of 0.
 
+    Copies by `copy.deepcopy` are views of one copy. The list of views pickles as the flat tensor
+    and their places: so both, pickled together, are one tensor again. A view that is pickled by
+    itself is its own elements.
+
     Args:
-        parameters: Tensors or numpy arrays, all float32 or all float16.
+        parameters: Tensors or numpy arrays, all float32 or all float16; arrays of float64 count as
+            float32.
         device: None for that of the Tensors, or the default one.
 
     Returns:
@@ -45,12 +52,13 @@ def flatten_parameters(
     """
     op = "flatten_parameters"
     given = _listed(op, "parameters", parameters, (Tensor, np.ndarray))
-    dtype = str(given[0].dtype)
-    for i, p in enumerate(given):
-        if str(p.dtype) not in ("float32", "float16") or str(p.dtype) != dtype:
+    dtypes = ["float32" if str(p.dtype) == "float64" else str(p.dtype) for p in given]
+    dtype = dtypes[0]
+    for i, found in enumerate(dtypes):
+        if found not in ("float32", "float16") or found != dtype:
             raise DTypeError(
                 f"[{op}] parameters must all be float32 or all be float16 but parameters[{i}] is "
-                f"{p.dtype}" + (f" beside {dtype}" if i else "")
+                f"{given[i].dtype}" + (f" beside {dtype}" if i else "")
             )
     first = next((p for p in given if isinstance(p, Tensor)), None)
     home = device_of(device) if first is None or device is not None else first.device
@@ -60,12 +68,43 @@ def flatten_parameters(
     for p in given:
         starts.append(starts[-1] + cdiv(p.size, each) * each)
     flat = home.zeros(starts[-1], name)
-    views = []
-    for p, start in zip(given, starts, strict=False):
-        view = flat[start : start + p.size].reshape(p.shape)
+    views = _views(flat, [(p.shape, start) for p, start in zip(given, starts, strict=False)])
+    for p, view in zip(given, views, strict=True):
         kernels.cpy(p if isinstance(p, Tensor) else home.tensor(p), view)
-        views.append(view)
     return flat, views
+
+
+class _Views(list[Tensor]):
+    """The views of a flat tensor."""
+
+    def __init__(self, flat: Tensor, views: Sequence[Tensor]) -> None:
+        super().__init__(views)
+        self._flat = flat
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The flat tensor and the place of each view; what is none of its views, as it is."""
+        return _views, (self._flat, [self._place(v) for v in self])
+
+    def _place(self, view: Any) -> Any:
+        flat = self._flat
+        if not isinstance(view, Tensor) or view._storage is not flat._storage:
+            return view
+        start, odd = divmod(view._offset - flat._offset, flat._layout.dtype.itemsize)
+        inside = 0 <= start and start + view.size <= flat.size
+        fits = view.dtype == flat.dtype and view._layout.contiguous and inside and not odd
+        return (view.shape, start) if fits else view
+
+
+def _views(flat: Tensor, places: Sequence[Any]) -> _Views:
+    """The views of a flat tensor, by their shapes and first elements."""
+    flat._storage.whole = flat._offset, flat._layout
+    found = []
+    for place in places:
+        if isinstance(place, tuple):
+            shape, start = place
+            place = flat[start : start + math.prod(shape)].reshape(shape)
+        found.append(place)
+    return _Views(flat, found)
 
 
 def sgd_step(
@@ -268,6 +307,8 @@ def _betas(op: str, betas: Any) -> tuple[float, float]:
 
 def _not_negative(op: str, name: str, value: Any) -> float:
     number = real(op, name, value)
-    if not 0.0 <= number < float("inf"):
-        raise ArgumentError(f"[{op}] {name} must be 0 or more and finite but is {value!r}")
+    if not 0.0 <= number <= LARGEST:
+        raise ArgumentError(
+            f"[{op}] {name} must be 0 or more and finite in float32 but is {value!r:.40}"
+        )
     return number

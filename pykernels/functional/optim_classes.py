@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from pykernels import kernels
 from pykernels.device import Tensor
-from pykernels.errors import ArgumentError, DTypeError, ShapeError
+from pykernels.errors import ArgumentError, BufferStateError, DTypeError, ShapeError
+from pykernels.host import type_name
+from pykernels.plans.optim.adam_step import powers
+from pykernels.scalars import flag
 
 from .optim import _betas, _listed, _not_negative, _rate
 
@@ -15,35 +20,102 @@ __all__ = ["SGD", "Adam", "AdamW"]
 
 
 class _Optimizer:
-    """Parameters, the tensors of state of each, and the learning rate, which may be set."""
+    """Parameters, the tensors of state of each, and the settings of a step.
+
+    Settings are attributes. Steps read their numbers from a small tensor, so that what is set
+    counts for later steps, captured ones too: setting one is a launch.
+    """
 
     _name: str
     _moments: tuple[str, ...]  # names of what each parameter has
+    _places: Mapping[str, int]  # of the first number of a setting
 
-    def __init__(self, params: Tensor | Sequence[Tensor], lr: float | Tensor) -> None:
+    def __init__(
+        self, params: Tensor | Sequence[Tensor], lr: float | Tensor, **values: Any
+    ) -> None:
         self._params = _tensors(self._name, "params", params)
         for i, p in enumerate(self._params):
             if p.dtype not in ("float32", "float16"):
                 raise DTypeError(
                     f"[{self._name}] params must be float32 or float16 but params[{i}] is {p.dtype}"
                 )
-        self.lr = lr
+        self._rate, number = _rate(self._name, lr)
+        self._values: dict[str, Any] = {"lr": number, **values}
+        self._programs: list[Callable[[], Any]] = []  # that captured a step
+        self._state: dict[str, Tensor] = {}
         device = self._params[0].device
-        self._state = {
-            f"{moment}.{i}": device.zeros(p.shape)
-            for i, p in enumerate(self._params)
-            for moment in self._moments
-        }
+        numbers = np.zeros(sum(len(_numbers(v)) for v in self._values.values()), np.float32)
+        for name, at in self._places.items():
+            found = _numbers(self._values[name])
+            numbers[at : at + len(found)] = found
+        self._settings = device.tensor(numbers)
+        self._add_state(self._moments)
+
+    def _add_state(self, moments: tuple[str, ...]) -> None:
+        """Tensors of zeros for each parameter, where there are none yet."""
+        for i, p in enumerate(self._params):
+            for moment in moments:
+                name = f"{moment}.{i}"
+                if name not in self._state:
+                    self._state[name] = self._params[0].device.zeros(p.shape)
+
+    # -- settings -------------------------------------------------------------------------------
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not name.startswith("_") and not hasattr(type(self), name):
+            raise AttributeError(
+                f"[{self._name}] no setting is called {name!r}: there are "
+                f"{', '.join(self._places)}",
+                name=name, obj=self,
+            )  # fmt: skip
+        super().__setattr__(name, value)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies have been captured by no program."""
+        return {**self.__dict__, "_programs": []}
 
     @property
     def lr(self) -> float | Tensor:
-        """The learning rate; a captured step has that of the capture, unless it is a Tensor."""
-        return self._lr
+        """The learning rate: a number, or a Tensor that steps read."""
+        return self._values["lr"] if self._rate is None else self._rate
 
     @lr.setter
     def lr(self, lr: float | Tensor) -> None:
-        self._rate, self._number = _rate(self._name, lr)
-        self._lr = lr
+        rate, number = _rate(self._name, lr)
+        if rate is not self._rate:
+            self._refuse_change("lr, another Tensor or one in place of a number,")
+        if rate is None:
+            self._set("lr", number)
+        self._rate = rate
+
+    def _set(self, name: str, value: Any) -> None:
+        """Later steps take another value of a setting."""
+        self._context.refuse_in_capture(f"{self._name}.{name}")
+        with self._context.lock:
+            self._fill(self._places[name], _numbers(self._values[name]), _numbers(value))
+        self._values[name] = value
+
+    def _fill(self, at: int, old: Sequence[float], new: Sequence[float]) -> None:
+        """Write the numbers of a setting that change."""
+        for i, (a, b) in enumerate(zip(old, new, strict=True), at):
+            if a != b:
+                kernels.fill(self._settings[i : i + 1], b)
+
+    def _refuse_change(self, what: str) -> None:
+        """Raise where a program has captured a step, and another kernel or tensor is asked for."""
+        self._context.refuse_in_capture(self._name)
+        programs = [program for ref in self._programs if (program := ref()) is not None]
+        if any(not program._recording.state for program in programs):  # it was captured to its end
+            raise BufferStateError(
+                f"[{self._name}] {what} changes the kernel or the tensors of a step, and a "
+                "captured program has one: let the program go first"
+            )
+
+    @property
+    def _context(self) -> Any:
+        return self._params[0]._context
+
+    # -- steps ----------------------------------------------------------------------------------
 
     def step(self, grads: Tensor | Sequence[Tensor]) -> None:
         """Update the parameters in place.
@@ -71,6 +143,9 @@ class _Optimizer:
                     f"[{self._name}] grads[{i}] must be float32 or float16 but is {g.dtype}"
                 )
         self._step(given)
+        program = self._context.captured()
+        if program is not None and program not in self._programs:
+            self._programs = [ref for ref in self._programs if ref() is not None] + [program]
 
     def _step(self, grads: Sequence[Tensor]) -> None:
         raise NotImplementedError
@@ -83,8 +158,14 @@ class _Optimizer:
         """Copy a saved state in: Tensors or numpy arrays by the names of `state_dict`.
 
         Raises:
-            ArgumentError: other names. ShapeError, DTypeError: a tensor that does not fit.
+            ArgumentError: other names. ShapeError, DTypeError: a tensor that does not fit, or a
+                state that is no mapping.
         """
+        if not isinstance(state, Mapping):
+            raise DTypeError(
+                f"[{self._name}] state must be a mapping from names to tensors but is "
+                f"{type_name(state)}"
+            )
         if state.keys() != self._state.keys():
             wrong = sorted(state.keys() ^ self._state.keys())
             raise ArgumentError(f"[{self._name}] the state has other names: {', '.join(wrong)}")
@@ -106,8 +187,14 @@ class SGD(_Optimizer):
         optimizer = pk.SGD(flat, lr=0.1, momentum=0.9)
         optimizer.step(tape.gradient(loss, [flat]))
 
-    `step(grads)` takes a gradient for each parameter, `lr` may be set, `state_dict()` has the
-    tensors of the state by name, and `load_state_dict(state)` copies them in.
+    `step(grads)` takes a gradient for each parameter, `state_dict()` has the tensors of the state
+    by name, and `load_state_dict(state)` copies them in.
+
+    Arguments but `params` are attributes that may be set, and count for later steps, those of a
+    captured program too: setting one is a launch, which a capture refuses. A momentum from or to 0,
+    `nesterov` and another Tensor as `lr` ask for another kernel, or other tensors: a
+    BufferStateError while a program lives that has captured a step. Buffers of momentum begin at 0
+    and stay where it is set to 0. An AttributeError: there is no such setting.
 
     Args:
         params: A Tensor, or several; one dispatch a step for each.
@@ -116,6 +203,7 @@ class SGD(_Optimizer):
     """
 
     _name = "SGD"
+    _places: Mapping[str, int] = {"lr": 0, "momentum": 1, "weight_decay": 2}
 
     def __init__(
         self,
@@ -125,27 +213,60 @@ class SGD(_Optimizer):
         weight_decay: float = 0.0,
         nesterov: bool = False,
     ) -> None:
-        self.momentum = _not_negative("SGD", "momentum", momentum)
-        self.weight_decay = _not_negative("SGD", "weight_decay", weight_decay)
-        if nesterov and not momentum:
-            raise ArgumentError("[SGD] nesterov needs a momentum")
-        self.nesterov = nesterov
+        momentum = _not_negative("SGD", "momentum", momentum)
+        weight_decay = _not_negative("SGD", "weight_decay", weight_decay)
+        self._nesterov = _nesterov(nesterov, momentum)
         self._moments = ("momentum_buffer",) if momentum else ()
-        super().__init__(params, lr)
+        super().__init__(params, lr, momentum=momentum, weight_decay=weight_decay)
+
+    @property
+    def momentum(self) -> float:
+        """Factor of the buffer."""
+        return float(self._values["momentum"])
+
+    @momentum.setter
+    def momentum(self, momentum: float) -> None:
+        momentum = _not_negative("SGD", "momentum", momentum)
+        _nesterov(self._nesterov, momentum)
+        if bool(momentum) != bool(self.momentum):
+            self._refuse_change("momentum from or to 0")
+            if momentum:
+                self._add_state(("momentum_buffer",))
+        self._set("momentum", momentum)
+
+    @property
+    def weight_decay(self) -> float:
+        """Factor of a parameter in its gradient."""
+        return float(self._values["weight_decay"])
+
+    @weight_decay.setter
+    def weight_decay(self, weight_decay: float) -> None:
+        self._set("weight_decay", _not_negative("SGD", "weight_decay", weight_decay))
+
+    @property
+    def nesterov(self) -> bool:
+        """Nesterov's momentum."""
+        return self._nesterov
+
+    @nesterov.setter
+    def nesterov(self, nesterov: bool) -> None:
+        if _nesterov(nesterov, self.momentum) != self._nesterov:
+            self._refuse_change("nesterov")
+        self._nesterov = nesterov
 
     def _step(self, grads: Sequence[Tensor]) -> None:
         for i, (p, g) in enumerate(zip(self._params, grads, strict=True)):
+            buffer = self._state[f"momentum_buffer.{i}"] if self.momentum else None
             kernels.sgd_step(
-                g, p, momentum_buffer=self._state.get(f"momentum_buffer.{i}"), rate=self._rate,
-                lr=self._number, momentum=self.momentum, weight_decay=self.weight_decay,
-                nesterov=self.nesterov,
+                g, p, momentum_buffer=buffer, rate=self._rate, settings=self._settings,
+                nesterov=self._nesterov,
             )  # fmt: skip
 
 
 class Adam(_Optimizer):
     """Adam on parameters; its steps are counted on the device: see `adam_step`.
 
-    Methods are those of `SGD`.
+    Methods are those of `SGD`, and so is how attributes are set.
 
     Args:
         params: A Tensor, or several; one dispatch a step for each, and one that counts.
@@ -156,6 +277,7 @@ class Adam(_Optimizer):
     _name = "Adam"
     _kernel = staticmethod(kernels.adam_step)
     _moments = ("exp_avg", "exp_avg_sq")
+    _places: Mapping[str, int] = {"betas": 0, "lr": 6, "eps": 7, "weight_decay": 8}
 
     def __init__(
         self,
@@ -165,19 +287,47 @@ class Adam(_Optimizer):
         eps: float = 1e-8,
         weight_decay: float = 0.0,
     ) -> None:
-        self.betas = _betas(self._name, betas)
-        self.eps = _not_negative(self._name, "eps", eps)
-        self.weight_decay = _not_negative(self._name, "weight_decay", weight_decay)
-        super().__init__(params, lr)
+        name = self._name
+        super().__init__(
+            params, lr, betas=_betas(name, betas), eps=_not_negative(name, "eps", eps),
+            weight_decay=_not_negative(name, "weight_decay", weight_decay),
+        )  # fmt: skip
         self._state["step"] = self._params[0].device.zeros((), "int32")
+
+    @property
+    def betas(self) -> tuple[float, float]:
+        """Decays of both moments."""
+        one, two = self._values["betas"]
+        return one, two
+
+    @betas.setter
+    def betas(self, betas: tuple[float, float]) -> None:
+        self._set("betas", _betas(self._name, betas))
+
+    @property
+    def eps(self) -> float:
+        """What is added to the root of the second moment."""
+        return float(self._values["eps"])
+
+    @eps.setter
+    def eps(self, eps: float) -> None:
+        self._set("eps", _not_negative(self._name, "eps", eps))
+
+    @property
+    def weight_decay(self) -> float:
+        """Factor of a parameter in its gradient, or (AdamW) of lr in its decay."""
+        return float(self._values["weight_decay"])
+
+    @weight_decay.setter
+    def weight_decay(self, weight_decay: float) -> None:
+        self._set("weight_decay", _not_negative(self._name, "weight_decay", weight_decay))
 
     def _step(self, grads: Sequence[Tensor]) -> None:
         steps = self._state["step"]
         for i, (p, g) in enumerate(zip(self._params, grads, strict=True)):
             self._kernel(
                 g, self._state[f"exp_avg.{i}"], self._state[f"exp_avg_sq.{i}"], p, count=steps,
-                rate=self._rate, lr=self._number, eps=self.eps, weight_decay=self.weight_decay,
-                beta1=self.betas[0], beta2=self.betas[1],
+                rate=self._rate, settings=self._settings,
             )  # fmt: skip
         kernels.step_advance(steps)
 
@@ -200,6 +350,19 @@ class AdamW(Adam):
         weight_decay: float = 1e-2,
     ) -> None:
         super().__init__(params, lr, betas, eps, weight_decay)
+
+
+def _numbers(value: Any) -> tuple[float, ...]:
+    """What a setting is on the device: itself, or what steps need of two betas."""
+    if isinstance(value, tuple):
+        return *powers("beta1", value[0]), *powers("beta2", value[1])
+    return (value,)
+
+
+def _nesterov(nesterov: bool, momentum: float) -> bool:
+    if flag("SGD", "nesterov", nesterov) and not momentum:
+        raise ArgumentError("[SGD] nesterov needs a momentum")
+    return bool(nesterov)
 
 
 def _tensors(op: str, name: str, values: Tensor | Sequence[Tensor]) -> list[Tensor]:

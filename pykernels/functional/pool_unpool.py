@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 from pykernels import kernels
 from pykernels._generated.kernels.scatter import KERNEL as SCATTER
-from pykernels.arrays import Array
+from pykernels.arrays import Array, Call
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.host import shape_of
-
-from ._pools import Pair, PoolCall, Windows, windows
+from pykernels.rules.images import Images, numbers
+from pykernels.rules.pool import Windows, result_of, steps
 
 __all__ = ["max_unpool1d", "max_unpool2d"]
 
@@ -50,17 +52,16 @@ def max_unpool1d(
         ArgumentError: output_size differs by a stride or more, or another argument is unusable.
         DTypeError and what `pykernels.kernels.scatter` raises.
     """
-    op = "max_unpool1d"
-    w = windows(op, 1, kernel_size, stride, padding)
-    return _unpooled(PoolCall(SCATTER, op, 1, x, indices, out=out), x, indices, w, output_size)
+    w = _windows("max_unpool1d", 1, kernel_size, stride, padding)
+    return _unpooled(w, 1, x, indices, output_size, out)
 
 
 def max_unpool2d(
     x: Array,
     indices: Array,
-    kernel_size: Pair,
-    stride: Pair | None = None,
-    padding: Pair = 0,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] = 0,
     output_size: Sequence[int] | None = None,
     *,
     out: Tensor | None = None,
@@ -90,54 +91,64 @@ def max_unpool2d(
         ArgumentError: output_size differs by a stride or more, or another argument is unusable.
         DTypeError and what `pykernels.kernels.scatter` raises.
     """
-    op = "max_unpool2d"
-    w = windows(op, 2, kernel_size, stride, padding)
-    return _unpooled(PoolCall(SCATTER, op, 2, x, indices, out=out), x, indices, w, output_size)
+    w = _windows("max_unpool2d", 2, kernel_size, stride, padding)
+    return _unpooled(w, 2, x, indices, output_size, out)
+
+
+def _windows(op: str, axes: int, kernel_size: Any, stride: Any, padding: Any) -> Windows:
+    size, step = numbers(op, "kernel_size", kernel_size), steps(op, "stride", stride)
+    return Windows(op, axes, size, step, numbers(op, "padding", padding))
 
 
 def _unpooled(
-    call: PoolCall, x: Array, indices: Array, w: Windows, output_size: Sequence[int] | None
-) -> Array:
+    w: Windows, axes: int, x: Array, indices: Array, output_size: Sequence[int] | None,
+    out: Tensor | None,
+) -> Array:  # fmt: skip
     """Zeros, and x at its places along rows of whole images."""
-    t, at = call.images("src", x), call.images("index", indices)
+    call = Call(replace(SCATTER, name=w.op), x, indices, out=out)
+    images = Images(call, axes)
+    t = images.of("x", call.tensor("src", x))
+    at = images.of("indices", call.tensor("index", indices))
     if t.dtype not in ("float32", "float16"):
         raise DTypeError(f"[{call.op}] x must be float32 or float16 but is {t.dtype}")
     if t.shape != at.shape:
         raise ShapeError(
             f"[{call.op}] indices must have the shape of x, {x.shape}, but have {indices.shape}"
         )
-    size = _size(call, w, (t.shape[2], t.shape[3]), output_size)
+    size = _size(images, w, (t.shape[2], t.shape[3]), output_size)
     n, c, rows, cols = t.shape
-    result, images = call.result(t, size, t.dtype)
-    planes = images if images.contiguous else t.device.empty(images.shape, t.dtype)
+    result, whole = result_of(images, t, size, t.dtype)
+    # What is filled first must hold nothing that is read then.
+    direct = whole.contiguous and whole._block not in (t._block, at._block)
+    planes = whole if direct else t.device.empty(whole.shape, t.dtype)
     planes = planes.reshape(n, c, size[0] * size[1])
     kernels.fill(planes, 0)
     kernels.scatter(t.reshape(n, c, rows * cols), at.reshape(n, c, rows * cols), planes)
-    if not images.contiguous:
-        kernels.cpy(planes.reshape(images.shape), images)
+    if not direct:
+        kernels.cpy(planes.reshape(whole.shape), whole)
     return call.leave(result)
 
 
 def _size(
-    call: PoolCall, w: Windows, size: tuple[int, int], output_size: Sequence[int] | None
+    images: Images, w: Windows, size: tuple[int, int], output_size: Sequence[int] | None
 ) -> tuple[int, int]:
     """The size of the result as images: torch's default, or one less than a stride from it."""
     usual = tuple((size[a] - 1) * w.stride[a] - 2 * w.padding[a] + w.kernel[a] for a in range(2))
     if output_size is not None:
         given = shape_of(output_size)
-        given = given[2:] if len(given) == call.axes + 2 else given
-        if len(given) != call.axes:
+        given = given[2:] if len(given) == images.axes + 2 else given
+        if len(given) != images.axes:
             raise ArgumentError(
-                f"[{call.op}] output_size must have {call.axes} or {call.axes + 2} sizes but is "
-                f"{output_size!r}"
-            )
-        given = (1, *given) if call.axes == 1 else given
-        if any(abs(given[a] - usual[a]) >= w.stride[a] for a in range(2) if usual[a] != given[a]):
-            raise ArgumentError(
-                f"[{call.op}] output_size must be less than a stride from {usual[-call.axes :]} "
+                f"[{images.op}] output_size must have {images.axes} or {images.axes + 2} sizes "
                 f"but is {output_size!r}"
+            )
+        given = (1, *given) if images.axes == 1 else given
+        if any(abs(given[a] - usual[a]) >= w.stride[a] for a in range(2)):
+            raise ArgumentError(
+                f"[{images.op}] output_size must be less than a stride from "
+                f"{usual[-images.axes :]} but is {output_size!r}"
             )
         usual = given
     if min(usual) < 1:
-        raise ShapeError(f"[{call.op}] the result must have elements but has size {usual}")
+        raise ShapeError(f"[{images.op}] the result must have elements but has size {usual}")
     return usual[0], usual[1]

@@ -1,22 +1,32 @@
-"""Random numbers on the device: the same ones on every device, from a seed or from a state."""
+"""Random numbers on the device, the same ones on every device: of a seed, or from a state on.
+
+Without either a call goes on from the state of its device, which `manual_seed` sets.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from pykernels import kernels
+from pykernels._generated.kernels.bernoulli import KERNEL as _BERNOULLI
+from pykernels._generated.kernels.rand import KERNEL as _RAND
+from pykernels._generated.kernels.randint import KERNEL as _RANDINT
+from pykernels._generated.kernels.randn import KERNEL as _RANDN
 from pykernels.arrays import Array
-from pykernels.device import Device, Tensor, device_of
+from pykernels.device import Device, Tensor, device_of, seed_all
+from pykernels.drawing import draw, write_seed
 from pykernels.dtypes import DTypeLike, DTypeName, dtype_of
 from pykernels.errors import ArgumentError, DTypeError
 from pykernels.host import shape_of, type_name
-from pykernels.plan import cdiv
+from pykernels.plan import Kernel, cdiv
 from pykernels.plans.random.state import STATE
-from pykernels.scalars import integer, real
+from pykernels.scalars import bits_of, integer, real, seed_of
 
 __all__ = [
-    "bernoulli", "dropout_mask", "rand", "rand_like", "randint", "randn", "randn_like",
-    "random_state",
+    "bernoulli", "dropout_mask", "manual_seed", "rand", "rand_like", "randint", "randn",
+    "randn_like", "random_state", "randperm",
 ]  # fmt: skip
 
 Shape = int | Sequence[int]
@@ -29,24 +39,39 @@ def random_state(seed: int = 0, *, device: Device | None = None) -> Tensor:
     It holds Philox's key in two words, which are the seed, and its counter in four, which begin at
     0. A function that gets it as `state=` draws from there and counts it on, on the device: so each
     call draws other numbers, and a captured call does so in each replay. Of the counter calls
-    change two words; the other two are free, to number streams with.
+    change two words; the other two are free, to number streams with. Each device has such a state
+    of its own, `Device.random_state`, from which calls draw that name neither seed nor state.
 
     Args:
         seed: an integer of 64 bits.
         device: None for the default one.
     """
-    t = device_of(device).zeros(STATE, "uint32")
-    words = _seed("random_state", seed) % (1 << 64)
-    kernels.fill(t[:1], words & 0xFFFFFFFF)
-    kernels.fill(t[1:2], words >> 32)
+    key = seed_of("random_state", seed)
+    t = device_of(device).empty(STATE, "uint32")
+    write_seed(t, key)
     return t
+
+
+def manual_seed(seed: int) -> None:
+    """Set the random state of every device: of those that are open, and of those opened later.
+
+    Calls without a seed go on from there: the first of them draws what `seed=` would give it.
+    `Device.seed` sets one device's. A device that nobody seeds begins with seed 0.
+
+    Args:
+        seed: an integer of 64 bits.
+
+    Raises:
+        ArgumentError: a seed beyond 64 bits, or no integer.
+    """
+    seed_all(seed_of("manual_seed", seed))
 
 
 def rand(
     shape: Shape,
     dtype: DTypeLike = "float32",
     *,
-    seed: int = 0,
+    seed: int | None = None,
     state: Tensor | None = None,
     device: Device | None = None,
 ) -> Tensor:
@@ -55,8 +80,8 @@ def rand(
     Args:
         shape: sizes of the axes.
         dtype: float32 (multiples of 2^-24), float16 (of 2^-11) or bfloat16 (of 2^-8).
-        seed: an integer of 64 bits: the same seed gives the same numbers.
-        state: of `random_state`, in place of a seed: it is counted on.
+        seed: an integer of 64 bits: the same seed gives the same numbers. None draws from a state.
+        state: of `random_state`, which is counted on; None for that of the device.
         device: None for that of the state, or the default one.
 
     Raises:
@@ -64,17 +89,14 @@ def rand(
         ArgumentError: a seed beside a state, or beyond 64 bits.
         ShapeError: a state that does not have 6 words.
     """
-    dst = _new("rand", shape, dtype, FLOATS, state, device)
-    kernels.rand(dst, state=state, seed=key_of("rand", seed, state))
-    count_on(state, cdiv(dst.size, 4))
-    return dst
+    return _drawn(_RAND, shape, dtype, FLOATS, seed, state, device)
 
 
 def randn(
     shape: Shape,
     dtype: DTypeLike = "float32",
     *,
-    seed: int = 0,
+    seed: int | None = None,
     state: Tensor | None = None,
     device: Device | None = None,
 ) -> Tensor:
@@ -90,14 +112,15 @@ def randn(
     Raises:
         DTypeError, ArgumentError, ShapeError: as `rand`.
     """
-    dst = _new("randn", shape, dtype, FLOATS, state, device)
-    kernels.randn(dst, state=state, seed=key_of("randn", seed, state))
-    count_on(state, cdiv(dst.size, 4))
-    return dst
+    return _drawn(_RANDN, shape, dtype, FLOATS, seed, state, device)
 
 
 def rand_like(
-    x: Array, dtype: DTypeLike | None = None, *, seed: int = 0, state: Tensor | None = None
+    x: Array,
+    dtype: DTypeLike | None = None,
+    *,
+    seed: int | None = None,
+    state: Tensor | None = None,
 ) -> Array:
     """Uniform random numbers in x's shape: a Tensor on its device, or a numpy array.
 
@@ -105,28 +128,37 @@ def rand_like(
         x: Tensor or numpy array, whose dtype they have where none is given.
         dtype, seed, state: as in `rand`.
     """
+    home = _home("rand_like", x)
     found: Tensor = rand(
-        x.shape,
-        x.dtype if dtype is None else dtype,
-        seed=seed,
-        state=state,
-        device=x.device if isinstance(x, Tensor) else None,
+        x.shape, x.dtype if dtype is None else dtype, seed=seed, state=state, device=home
     )
     return found if isinstance(x, Tensor) else found.numpy()
 
 
 def randn_like(
-    x: Array, dtype: DTypeLike | None = None, *, seed: int = 0, state: Tensor | None = None
+    x: Array,
+    dtype: DTypeLike | None = None,
+    *,
+    seed: int | None = None,
+    state: Tensor | None = None,
 ) -> Array:
     """Random numbers of the standard normal distribution in x's shape; else as `rand_like`."""
+    home = _home("randn_like", x)
     found: Tensor = randn(
-        x.shape,
-        x.dtype if dtype is None else dtype,
-        seed=seed,
-        state=state,
-        device=x.device if isinstance(x, Tensor) else None,
+        x.shape, x.dtype if dtype is None else dtype, seed=seed, state=state, device=home
     )
     return found if isinstance(x, Tensor) else found.numpy()
+
+
+def _home(op: str, x: Array) -> Device | None:
+    """The device of an array whose shape is taken, None for the default one."""
+    if isinstance(x, Tensor):
+        return x.device
+    if not isinstance(x, np.ndarray):
+        raise DTypeError(
+            f"[{op}] x must be a pykernels.Tensor or a numpy array but is {type_name(x)}"
+        )
+    return None
 
 
 def randint(
@@ -135,7 +167,7 @@ def randint(
     shape: Shape,
     dtype: DTypeLike = "int32",
     *,
-    seed: int = 0,
+    seed: int | None = None,
     state: Tensor | None = None,
     device: Device | None = None,
 ) -> Tensor:
@@ -162,10 +194,39 @@ def randint(
             f"[randint] low and high must be {least} <= low < high <= {most} for {name} but are "
             f"{low} and {high}"
         )
-    dst = _new("randint", shape, dtype, ("int32", "uint32"), state, device)
-    kernels.randint(dst, low, high, state=state, seed=key_of("randint", seed, state))
-    count_on(state, cdiv(dst.size, 2))
-    return dst
+    range_ = *bits_of("randint", low, "int64"), *bits_of("randint", high, "int64")
+    return _drawn(_RANDINT, shape, dtype, ("int32", "uint32"), seed, state, device, range_, 2)
+
+
+def randperm(
+    n: int, *, seed: int | None = None, state: Tensor | None = None, device: Device | None = None
+) -> Tensor:
+    """The numbers from 0 to n - 1 in random order, the same on every device.
+
+    They are sorted by 64 random bits each, so every order is as likely as any other, but for a
+    share of n^2 / 2^65 at most.
+
+    Args:
+        n: how many, from 0 up.
+        seed, state, device: as in `rand`; a state is counted on by n blocks.
+
+    Returns:
+        int32 (n,).
+
+    Raises:
+        ArgumentError: as `rand`, and for an n below 0. DTypeError, ShapeError: as `rand`.
+    """
+    count = integer("randperm", "n", n)
+    if not 0 <= count < 1 << 31:
+        raise ArgumentError(f"[randperm] n must be from 0 to 2^31 - 1 but is {count}")
+    whole = *bits_of("randperm", 0, "int64"), *bits_of("randperm", 1 << 32, "int64")
+    given = seed, state, device, whole, 2, "randperm"
+    words = _drawn(_RANDINT, (2, count), "uint32", ("uint32",), *given)
+    order, again = (words.device.empty(count, "int32") for _ in range(2))
+    # A sort keeps the order of equal ones: so first by the low words, then by the high ones.
+    kernels.argsort(words[0], order)
+    kernels.argsort(words[1][order], again)
+    return order[again]
 
 
 def bernoulli(
@@ -173,7 +234,7 @@ def bernoulli(
     p: float = 0.5,
     dtype: DTypeLike = "bool",
     *,
-    seed: int = 0,
+    seed: int | None = None,
     state: Tensor | None = None,
     device: Device | None = None,
 ) -> Tensor:
@@ -198,7 +259,7 @@ def dropout_mask(
     p: float = 0.5,
     dtype: DTypeLike = "float32",
     *,
-    seed: int = 0,
+    seed: int | None = None,
     state: Tensor | None = None,
     device: Device | None = None,
 ) -> Tensor:
@@ -222,14 +283,12 @@ def dropout_mask(
 
 
 def drawn(
-    op: str, shape: Shape, p: float, value: float, dtype: DTypeLike, seed: int,
+    op: str, shape: Shape, p: float, value: float, dtype: DTypeLike, seed: int | None,
     state: Tensor | None, device: Device | None,
 ) -> Tensor:  # fmt: skip
     """What `bernoulli` is, for a function named `op`: `value` with probability p, else 0."""
-    dst = _new(op, shape, dtype, ("bool", *FLOATS, "uint8"), state, device)
-    kernels.bernoulli(dst, p, value=value, state=state, seed=key_of(op, seed, state))
-    count_on(state, cdiv(dst.size, 4))
-    return dst
+    allowed = ("bool", *FLOATS, "uint8")
+    return _drawn(_BERNOULLI, shape, dtype, allowed, seed, state, device, (p, value), op=op)
 
 
 def probability(op: str, p: float) -> float:
@@ -240,39 +299,37 @@ def probability(op: str, p: float) -> float:
     return p
 
 
-def _new(
-    op: str, shape: Shape, dtype: DTypeLike, allowed: tuple[DTypeName, ...],
-    state: Tensor | None, device: Device | None,
+def _drawn(
+    kernel: Kernel, shape: Shape, dtype: DTypeLike, allowed: tuple[DTypeName, ...],
+    seed: int | None, state: Tensor | None, device: Device | None,
+    scalars: tuple[float, ...] = (), each: int = 4, op: str = "",
 ) -> Tensor:  # fmt: skip
-    """The tensor to fill, on the device of the state."""
+    """A new tensor that a kernel fills, which takes a block for `each` elements."""
+    op = op or kernel.name
     name = dtype_of(dtype, f"[{op}] dtype").name
     if name not in allowed:
         raise DTypeError(f"[{op}] dtype must be {' or '.join(allowed)} but is {name}")
-    if state is None:
-        return device_of(device).empty(shape_of(shape), name)
-    if not isinstance(state, Tensor):
+    sizes = shape_of(shape)
+    key, source = source_of(op, seed, state, device)
+    home = device_of(device) if source is None else source.device
+    dst = home.empty(sizes, name)
+    draw(kernel, (source, dst), (*scalars, *key), cdiv(dst.size, each))
+    return dst
+
+
+def source_of(
+    op: str, seed: int | None, state: Tensor | None, device: Device | None
+) -> tuple[tuple[int, int], Tensor | None]:
+    """Where the numbers of a call come from: the words of a key, and no state; or a state, that of
+    the device where the caller names neither."""
+    if state is not None and not isinstance(state, Tensor):
         raise DTypeError(f"[{op}] state must be a pykernels.Tensor but is {type_name(state)}")
+    if seed is not None:
+        if state is not None:
+            raise ArgumentError(f"[{op}] seed goes without a state, which has one, but is {seed}")
+        return bits_of(op, seed_of(op, seed), "int64", "seed"), None
+    if state is None:
+        return (0, 0), device_of(device).random_state
     if device is not None and device is not state.device:
         raise ArgumentError(f"[{op}] device must be None or that of the state but is {device!r}")
-    return state.device.empty(shape_of(shape), name)
-
-
-def _seed(op: str, seed: int) -> int:
-    seed = integer(op, "seed", seed)
-    if not -(1 << 63) <= seed < 1 << 64:
-        raise ArgumentError(f"[{op}] seed must have 64 bits but is {seed}")
-    return seed
-
-
-def key_of(op: str, seed: int, state: Tensor | None) -> int:
-    """The seed as the kernels take it, an int64."""
-    seed = _seed(op, seed)
-    if state is not None and seed != 0:
-        raise ArgumentError(f"[{op}] seed goes without a state, which has one, but is {seed}")
-    return (seed + (1 << 63)) % (1 << 64) - (1 << 63)
-
-
-def count_on(state: Tensor | None, blocks: int) -> None:
-    """Pass over the blocks that a call took, where it has a state."""
-    if state is not None:
-        kernels.random_advance(state, blocks)
+    return (0, 0), state

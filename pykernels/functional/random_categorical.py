@@ -8,17 +8,18 @@ from pykernels import kernels
 from pykernels._generated.kernels.categorical import KERNEL
 from pykernels.arrays import Array, Call
 from pykernels.device import Tensor
+from pykernels.drawing import draw
 from pykernels.errors import ArgumentError, ShapeError
 from pykernels.scalars import integer, real
 
-from .random import count_on, key_of
+from .random import source_of
 
 __all__ = ["categorical"]
 
 
 def categorical(
     logits: Array, *, temperature: float = 1.0, top_k: int | None = None, top_p: float = 1.0,
-    seed: int = 0, state: Tensor | None = None, out: Tensor | None = None,
+    seed: int | None = None, state: Tensor | None = None, out: Tensor | None = None,
 ) -> Array:  # fmt: skip
     """A draw for each row of logits, such as the next token of a language model.
 
@@ -35,8 +36,9 @@ def categorical(
         top_k: How many columns may be drawn, 1 or more; None is all.
         top_p: The share that the columns which may be drawn reach, in (0, 1]; the first one is
             always among them.
-        seed: An integer of 64 bits: the same seed gives the same draws.
-        state: Of `random_state`, in place of a seed: it is counted on, by a block for each row.
+        seed: An integer of 64 bits: the same seed gives the same draws. None draws from a state.
+        state: Of `random_state`, which is counted on, by a block for each row; None for that of the
+            device.
         out: The Tensor to write to; None makes one.
 
     Returns:
@@ -51,7 +53,7 @@ def categorical(
     Source: Fan et al. 2018 (top_k), Holtzman et al. 2020 (top_p).
     """
     call = Call(KERNEL, logits, state, out=out)
-    given, counter = call.tensor("logits", logits), call.tensor("state", state)
+    given = call.tensor("logits", logits)
     if given.ndim == 0 or given.shape[-1] == 0:
         raise ShapeError(
             f"[categorical] logits must have a column or more but have shape {given.shape}"
@@ -61,7 +63,7 @@ def categorical(
     keep = cols if top_k is None else min(integer("categorical", "top_k", top_k), cols)
     if keep < 1:
         raise ArgumentError(f"[categorical] top_k must be 1 or more but is {top_k}")
-    key = key_of("categorical", seed, state)
+    key, source = source_of("categorical", seed, state, given.device)
     result = call.out(given.shape[:-1], "int32")
     if temperature == 0.0:
         kernels.argmax(given, result, axis=-1)
@@ -72,10 +74,7 @@ def categorical(
         tokens = given.device.empty(best.shape, "int32")
         kernels.top_k(given, best, tokens)
         given = best
-    kernels.categorical(
-        given, result, tokens=tokens, state=counter, temperature=temperature, top_p=top_p, seed=key
-    )
-    count_on(counter, result.size)
+    draw(KERNEL, (given, tokens, source, result), (temperature, top_p, *key), result.size)
     return call.leave(result)
 
 

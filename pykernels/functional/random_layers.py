@@ -32,20 +32,19 @@ GAINS |= {"tanh": 5 / 3, "relu": math.sqrt(2), "selu": 3 / 4}
 
 
 def dropout(
-    x: Array, p: float = 0.5, training: bool = True, *, seed: int = 0,
+    x: Array, p: float = 0.5, training: bool = True, *, seed: int | None = None,
     state: Tensor | None = None, out: Tensor | None = None,
 ) -> Array:  # fmt: skip
     """x times `dropout_mask` of the same seed or state: 0 with probability p, else x / (1 - p).
 
-    The gradient is dy times the same mask, which a tape keeps. A seed gives the same mask in each
-    call; a state is counted on, so that each call has another one, also in replays of a capture.
+    The gradient is dy times the same mask, which a tape keeps. Each call has another mask, also in
+    replays of a capture, since the state is counted on; a seed gives the same one in each call.
 
     Args:
         x: Tensor or numpy array, float32 or float16.
         p: the probability of 0, in [0, 1].
         training: False returns x as it is.
-        seed: an integer of 64 bits.
-        state: of `random_state`, in place of a seed.
+        seed, state: as in `rand`.
         out: The Tensor of x's shape and dtype to write to, x itself for a call in place.
 
     Returns:
@@ -77,7 +76,7 @@ def dropout(
 
 def kaiming_uniform(
     shape: Shape, a: float = 0.0, mode: Mode = "fan_in", nonlinearity: str = "leaky_relu", *,
-    dtype: DTypeLike = "float32", seed: int = 0, state: Tensor | None = None,
+    dtype: DTypeLike = "float32", seed: int | None = None, state: Tensor | None = None,
     device: Device | None = None,
 ) -> Tensor:  # fmt: skip
     """Uniform random numbers in [-b, b), b = gain sqrt(3 / fan): a layer's first weights (He).
@@ -105,7 +104,7 @@ def kaiming_uniform(
 
 def kaiming_normal(
     shape: Shape, a: float = 0.0, mode: Mode = "fan_in", nonlinearity: str = "leaky_relu", *,
-    dtype: DTypeLike = "float32", seed: int = 0, state: Tensor | None = None,
+    dtype: DTypeLike = "float32", seed: int | None = None, state: Tensor | None = None,
     device: Device | None = None,
 ) -> Tensor:  # fmt: skip
     """Normal random numbers of deviation gain / sqrt(fan), `randn` times it in float32 (He).
@@ -122,7 +121,7 @@ def kaiming_normal(
 
 
 def xavier_uniform(
-    shape: Shape, gain: float = 1.0, *, dtype: DTypeLike = "float32", seed: int = 0,
+    shape: Shape, gain: float = 1.0, *, dtype: DTypeLike = "float32", seed: int | None = None,
     state: Tensor | None = None, device: Device | None = None,
 ) -> Tensor:  # fmt: skip
     """Uniform random numbers in [-b, b), b = gain sqrt(6 / (fan_in + fan_out)) (Glorot).
@@ -141,7 +140,7 @@ def xavier_uniform(
 
 
 def xavier_normal(
-    shape: Shape, gain: float = 1.0, *, dtype: DTypeLike = "float32", seed: int = 0,
+    shape: Shape, gain: float = 1.0, *, dtype: DTypeLike = "float32", seed: int | None = None,
     state: Tensor | None = None, device: Device | None = None,
 ) -> Tensor:  # fmt: skip
     """Normal random numbers of deviation gain sqrt(2 / (fan_in + fan_out)) (Glorot).
@@ -157,7 +156,7 @@ def xavier_normal(
 
 
 def _uniform(
-    op: str, shape: Shape, bound: float, dtype: DTypeLike, seed: int, state: Tensor | None,
+    op: str, shape: Shape, bound: float, dtype: DTypeLike, seed: int | None, state: Tensor | None,
     device: Device | None,
 ) -> Tensor:  # fmt: skip
     wanted = _float(op, dtype)
@@ -167,7 +166,7 @@ def _uniform(
 
 
 def _normal(
-    op: str, shape: Shape, spread: float, dtype: DTypeLike, seed: int, state: Tensor | None,
+    op: str, shape: Shape, spread: float, dtype: DTypeLike, seed: int | None, state: Tensor | None,
     device: Device | None,
 ) -> Tensor:  # fmt: skip
     wanted = _float(op, dtype)
@@ -194,7 +193,7 @@ def _fans(op: str, shape: Shape) -> tuple[int, int]:
 
 def _fan(op: str, shape: Shape, mode: str) -> int:
     fans = dict(zip(("fan_in", "fan_out"), _fans(op, shape), strict=True))
-    if mode not in fans:
+    if not isinstance(mode, str) or mode not in fans:
         raise ArgumentError(f"[{op}] mode must be 'fan_in' or 'fan_out' but is {mode!r}")
     return fans[mode]
 
@@ -205,9 +204,9 @@ def _both(op: str, shape: Shape, gain: float) -> float:
 
 def _gain(op: str, nonlinearity: str, a: float) -> float:
     slope = real(op, "a", a)
-    if nonlinearity == "leaky_relu":
+    if isinstance(nonlinearity, str) and nonlinearity == "leaky_relu":
         return math.sqrt(2.0 / (1 + slope**2))
-    if nonlinearity not in GAINS:
+    if not isinstance(nonlinearity, str) or nonlinearity not in GAINS:
         raise ArgumentError(
             f"[{op}] nonlinearity must be one of {', '.join([*GAINS, 'leaky_relu'])} but is "
             f"{nonlinearity!r}"

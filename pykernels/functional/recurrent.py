@@ -6,6 +6,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from pykernels._generated.operations.matmul import linear, matmul
 from pykernels.apply import evaluate
 from pykernels.arrays import Array
 from pykernels.device import Tensor, default_device
@@ -13,9 +14,6 @@ from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.host import type_name
 from pykernels.runtime.launch import run
 from pykernels.scalars import flag
-
-from .matmul import matmul
-from .matmul_linear import linear
 
 __all__ = ["lstm", "lstm_cell"]
 
@@ -143,14 +141,15 @@ def _tensors(op: str, x: Array, *others: Array | None) -> tuple[bool, list[Any]]
     """Were all of them numpy arrays? And all of them as tensors on one device."""
     names = ("x", "w_ih", "w_hh", "b_ih", "b_hh", "h", "c")
     arrays = (x, *others)
+    given = next((a for a in arrays if isinstance(a, Tensor)), None)
     for name, array in zip(names, arrays, strict=True):
         if array is None and name not in ("x", "w_ih", "w_hh"):
             continue
         if not isinstance(array, (Tensor, np.ndarray)):
             _refuse(op, name, type_name(array))
-        if str(array.dtype) not in _FLOATS:
-            _refuse(op, name, str(array.dtype))
-    given = next((a for a in arrays if isinstance(a, Tensor)), None)
+        dtype = str(array.dtype)
+        if dtype not in _FLOATS and not (dtype == "float64" and given is not None):
+            _refuse(op, name, dtype)
     device = default_device() if given is None else given.device
     found = [a if a is None or isinstance(a, Tensor) else device.tensor(a) for a in arrays]
     return given is None, found

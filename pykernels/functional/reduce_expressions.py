@@ -53,10 +53,10 @@ def reduction(
         LimitError: more tensors or numbers than one launch can have.
         DTypeError, ShapeError and what `pykernels.kernels` raises.
     """
-    if how not in RESULTS:
+    if not isinstance(how, str) or how not in RESULTS:
         raise ArgumentError(f"[reduction] how must be {', '.join(RESULTS)} but is {how!r}")
     if axis is not None and type(axis) is not int:
-        axis = axes("reduction", axis)
+        axis = axes("reduction", "axis", axis)
     if type(keepdims) is not bool:
         keepdims = flag("reduction", "keepdims", keepdims)
     return reduce("reduction", expression, how, operands, axis, keepdims, out)  # type: ignore[no-any-return]

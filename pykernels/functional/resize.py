@@ -19,22 +19,29 @@ from pykernels.host import shape_of
 from pykernels.plans.resize.windows import windows
 from pykernels.scalars import flag, integer, real
 
+from .elementwise import elementwise
+
 __all__ = [
     "fold", "interpolate", "pixel_shuffle", "pixel_unshuffle", "resize", "unfold",
 ]  # fmt: skip
 
-Mode: TypeAlias = Literal["nearest", "linear", "cubic"]
+Mode: TypeAlias = Literal["nearest", "linear", "cubic", "area"]
 Coordinates: TypeAlias = Literal["half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners"]
 Nearest: TypeAlias = Literal["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]
+Order: TypeAlias = Literal["chw", "hwc"]
 Pair: TypeAlias = int | Sequence[int]
+_LAYOUTS = {"chw": 2, "hwc": 3}  # and the axes that an image has at least
+_X = replace(KERNEL.args[0], dtypes=("float32", "float16", "uint8"))
+_RESIZE = replace(KERNEL, args=(_X, *KERNEL.args[1:]))
 _INTERPOLATE = replace(KERNEL, name="interpolate")
 _UNFOLD, _FOLD = replace(IM2COL, name="unfold"), replace(COL2IM, name="fold")
 _SHUFFLES = {op: replace(CPY, name=op) for op in ("pixel_shuffle", "pixel_unshuffle")}
+_OWN_MODES = ("nearest", "linear", "cubic", "area")
 # torch's modes: ours, the number of axes that they resize, and whether corners may be aligned.
 _MODES: dict[str, tuple[Mode, tuple[int, ...], bool]] = {
     "nearest": ("nearest", (1, 2), False), "nearest-exact": ("nearest", (1, 2), False),
     "linear": ("linear", (1,), True), "bilinear": ("linear", (2,), True),
-    "bicubic": ("cubic", (2,), True),
+    "bicubic": ("cubic", (2,), True), "area": ("area", (1, 2), False),
 }  # fmt: skip
 
 
@@ -45,36 +52,89 @@ def resize(
     *,
     coordinates: Coordinates = "half_pixel",
     nearest: Nearest = "round_prefer_floor",
+    antialias: bool = False,
+    layout: Order = "chw",
     out: Tensor | None = None,
 ) -> Array:
     """Images of another size, over the last two axes, with the rules of ONNX's Resize.
 
-    Computed in f32; beyond the edge its pixel repeats. With i a row of the result, columns alike,
-    it lies at (i + 1/2) H / OH - 1/2 (half_pixel; pytorch_half_pixel: 0 where OH is 1), i H / OH
-    (asymmetric) or i (H - 1) / (OH - 1) (align_corners), an exact fraction.
+    Computed in f32, uint8 rounded to nearest even and kept in [0, 255]; beyond the edge its pixel
+    repeats. With i a row of the result, columns alike, it lies at (i + 1/2) H / OH - 1/2
+    (half_pixel; pytorch_half_pixel: 0 where OH is 1), i H / OH (asymmetric) or
+    i (H - 1) / (OH - 1) (align_corners), an exact fraction.
+
+    With `antialias` the rules are those of PIL and torch: where an axis shrinks, the filter is
+    H / OH times as wide, pixels beyond the edge count nothing, and 'cubic' has a = -0.5 (where an
+    axis grows, too). The rows are done first, then the columns, with f32 between them; PIL rounds
+    bytes there, too, so that some of its bytes differ by one.
 
     Args:
-        x: Tensor or numpy array, float32 or float16, (..., H, W).
+        x: Tensor or numpy array, float32, float16 or uint8, (..., H, W).
         size: (OH, OW), or one integer for both.
-        mode: 'nearest' takes one pixel, 'linear' two in each direction, 'cubic' four (a = -0.75).
-        coordinates: where the pixels of the result lie.
+        mode: 'nearest' takes one pixel, 'linear' two in each direction, 'cubic' four (a = -0.75),
+            'area' the mean of the pixels from i H / OH, rounded down, to (i + 1) H / OH, rounded
+            up, in each direction.
+        coordinates: where the pixels of the result lie; 'area' has no others than half_pixel.
         nearest: how 'nearest' rounds a position.
+        antialias: widen the filter where an axis shrinks; of 'linear' and 'cubic' only.
+        layout: 'hwc' for images (..., H, W, C), as files and cameras have them: the result has
+            their channels last, too.
         out: The Tensor (..., OH, OW) to write to; None makes one of x's dtype.
 
     Returns:
         A Tensor for a Tensor, a numpy array for a numpy array.
 
     Raises:
-        ShapeError, DTypeError, ArgumentError, LimitError: as `pykernels.kernels.resize`.
+        ShapeError, DTypeError, ArgumentError, LimitError: as `pykernels.kernels.resize`, of mode
+            'area' as `pykernels.kernels.adaptive_avg_pool2d`.
     """
-    call = Call(KERNEL, x, out=out)
+    call = Call(_RESIZE, x, out=out)
     t = call.tensor("x", x)
-    if t.ndim < 2:
-        raise ShapeError(f"[resize] x must have two or more axes but has shape {t.shape}")
+    if not isinstance(layout, str) or layout not in _LAYOUTS:
+        raise ArgumentError(f"[resize] layout must be {' or '.join(_LAYOUTS)} but is {layout!r}")
+    if t.ndim < _LAYOUTS[layout]:
+        raise ShapeError(
+            f"[resize] x must have {_LAYOUTS[layout]} or more axes for layout {layout!r} but has "
+            f"shape {t.shape}"
+        )
     rows, cols = shape_of(_pair("resize", "size", size))
-    result = call.out((*t.shape[:-2], rows, cols), t.dtype)
-    kernels.resize(t, result, mode=mode, coordinates=coordinates, nearest=nearest)
+    places = t.moveaxis(-1, -3) if layout == "hwc" else t
+    shape = (*places.shape[:-2], rows, cols)
+    given = (*shape[:-3], rows, cols, shape[-3]) if layout == "hwc" else shape
+    result = call.out(given, t.dtype)
+    target = result.moveaxis(-1, -3) if layout == "hwc" else result
+    smooth = flag("resize", "antialias", antialias)
+    if not isinstance(mode, str) or mode not in _OWN_MODES:
+        raise ArgumentError(f"[resize] mode must be one of {', '.join(_OWN_MODES)} but is {mode!r}")
+    plain = isinstance(coordinates, str) and coordinates == "half_pixel" and not smooth
+    if mode == "area" and not plain:
+        raise ArgumentError("[resize] mode area takes no coordinates and no antialias")
+    rules = {
+        "mode": mode, "coordinates": coordinates, "nearest": nearest, "antialias": smooth,
+    }  # fmt: skip
+    if t.dtype != "uint8":
+        _sampled(places, target, rules)
+        return call.leave(result)
+    values = t.device.empty(shape)
+    _sampled(places.astype("float32"), values, rules)
+    elementwise("minimum(maximum(rint(v), 0), 255)", v=values, out=values)
+    kernels.cpy(values, target)
     return call.leave(result)
+
+
+def _sampled(x: Tensor, dst: Tensor, rules: dict[str, Any]) -> None:
+    """Images (..., H, W) in the size of dst, by the arguments of `kernels.resize` or as areas."""
+    if rules["mode"] != "area":
+        kernels.resize(x, dst, **rules)
+    elif x.ndim <= 4:
+        more = (None,) * (4 - x.ndim)
+        kernels.adaptive_avg_pool2d(x[more], dst[more])
+    else:
+        images = dst.device.empty(dst.shape, dst.dtype)
+        count = math.prod(x.shape[:-3])
+        flat = x.reshape(count, *x.shape[-3:])
+        kernels.adaptive_avg_pool2d(flat, images.reshape(count, *dst.shape[-3:]))
+        kernels.cpy(images, dst)
 
 
 def interpolate(
@@ -84,19 +144,23 @@ def interpolate(
     mode: str = "nearest",
     align_corners: bool = False,
     *,
+    antialias: bool = False,
     out: Tensor | None = None,
 ) -> Array:
     """Images or signals of another size, as torch.nn.functional.interpolate.
 
-    Computed in f32. There is no antialiasing and no 3-D mode.
+    Computed in f32. There is no 3-D mode.
 
     Args:
         input: Tensor or numpy array, float32 or float16, (N, C, L) or (N, C, H, W).
         size: of the result's L, or H and W (one integer for both).
         scale_factor: in place of size: a factor of each axis, whose product is rounded down. It
             gives the size only, as with torch's recompute_scale_factor=True.
-        mode: 'nearest', 'nearest-exact', 'linear' (3 axes), 'bilinear' or 'bicubic' (4 axes).
-        align_corners: do the corners' centres stay where they are? Not of nearest modes.
+        mode: 'nearest', 'nearest-exact', 'area', 'linear' (3 axes), 'bilinear' or 'bicubic' (4
+            axes).
+        align_corners: do the corners' centres stay where they are? Of linear and cubic modes only.
+        antialias: widen the filter where an axis shrinks, as `resize` has it: of 'bilinear' and
+            'bicubic' only, and without align_corners.
         out: The Tensor to write to; None makes one of the input's dtype.
 
     Returns:
@@ -108,7 +172,7 @@ def interpolate(
     op = "interpolate"
     call = Call(_INTERPOLATE, input, out=out)
     t = call.tensor("x", input)
-    if mode not in _MODES:
+    if not isinstance(mode, str) or mode not in _MODES:
         raise ArgumentError(f"[{op}] mode must be one of {', '.join(_MODES)} but is {mode!r}")
     ours, axes, corners = _MODES[mode]
     spatial = t.ndim - 2
@@ -118,13 +182,21 @@ def interpolate(
     aligned = flag(op, "align_corners", align_corners)
     if aligned and not corners:
         raise ArgumentError(f"[{op}] align_corners goes with linear and cubic modes, not {mode}")
+    smooth = flag(op, "antialias", antialias)
+    if smooth and mode not in ("bilinear", "bicubic"):
+        raise ArgumentError(f"[{op}] antialias goes with bilinear and bicubic, not {mode}")
+    if smooth and aligned:
+        raise ArgumentError(f"[{op}] antialias goes with align_corners=False but it is True")
     result = call.out((*t.shape[:2], *_size(op, t.shape[2:], size, scale_factor)), t.dtype)
     image, dst = (t[:, :, None], result[:, :, None]) if spatial == 1 else (t, result)
     coordinates: Coordinates = "half_pixel"
     if aligned or mode == "nearest":
         coordinates = "align_corners" if aligned else "asymmetric"
     nearest: Nearest = "floor" if mode == "nearest" else "round_prefer_ceil"
-    kernels.resize(image, dst, mode=ours, coordinates=coordinates, nearest=nearest)
+    rules = {
+        "mode": ours, "coordinates": coordinates, "nearest": nearest, "antialias": smooth,
+    }  # fmt: skip
+    _sampled(image, dst, rules)
     return call.leave(result)
 
 

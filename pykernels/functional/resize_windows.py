@@ -67,9 +67,11 @@ def win_unpart(x: Array, size: int | Sequence[int], *, out: Tensor | None = None
     call = Call(_UNPART, x, out=out)
     t = call.tensor("src", x)
     sizes = shape_of(size)
-    rows, cols = sizes * 2 if len(sizes) == 1 else sizes[:2]
+    if len(sizes) not in (1, 2):
+        raise ShapeError(f"[{op}] size must be one or two sizes but is {size!r}")
+    rows, cols = sizes * 2 if len(sizes) == 1 else sizes
     w = t.shape[1] if t.ndim == 4 else 0
-    if t.ndim != 4 or len(sizes) > 2 or w < 1 or t.shape[2] != w:
+    if t.ndim != 4 or w < 1 or t.shape[2] != w:
         raise ShapeError(f"[{op}] x must have axes (windows, w, w, C) but has shape {t.shape}")
     if t.shape[0] != cdiv(rows, w) * cdiv(cols, w):
         raise ShapeError(

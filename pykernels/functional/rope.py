@@ -22,6 +22,7 @@ __all__ = ["rope", "rope_append", "rope_table"]
 
 Style: TypeAlias = Literal["normal", "neox"]
 MAX_TABLES = 16  # that a device keeps
+MAX_DIMS = 1 << 14  # of a table: 128 MiB
 
 
 class Angles(TypedDict, total=False):
@@ -148,7 +149,7 @@ def rope_table(
     addition. 16 KiB for each pair, however long the context.
 
     Args:
-        dims: columns that are turned, an even number.
+        dims: columns that are turned, an even number up to 16,384.
         base: w[i] is base^(-2 i / dims); above 0.
         freq_factors: a number for each pair, above 0, by which its w is divided (long contexts).
         freq_scale: factor of w, 1 / 4 for four times the context; above 0.
@@ -157,7 +158,8 @@ def rope_table(
         attn_factor: factor of the result; YaRN multiplies it by 1 + 0.1 ln(1 / freq_scale).
         beta_fast: YaRN: turns within n_ctx_orig positions from which on a pair keeps its w.
         beta_slow: YaRN: turns below which a pair keeps nothing of it.
-        n_ctx_orig: YaRN: positions that the model was trained with.
+        n_ctx_orig: YaRN: positions that the model was trained with; of 0, as of ggml's callers that
+            do not know them, the first pair alone keeps its w.
         device: None for the default one.
 
     Raises:
@@ -208,8 +210,10 @@ def _angles(
     beta_slow: float = 1.0, n_ctx_orig: int = 0,
 ) -> tuple[NDArray, float]:  # fmt: skip
     """The angle of each pair at position 1, and the magnitude: checked."""
-    if dims < 2 or dims % 2:
-        raise ArgumentError(f"[{op}] dims must be an even number above 0 but is {dims}")
+    if not 2 <= dims <= MAX_DIMS or dims % 2:
+        raise ArgumentError(
+            f"[{op}] dims must be an even number from 2 to {MAX_DIMS} but is {dims}"
+        )
     numbers = {
         "base": base, "freq_scale": freq_scale, "ext_factor": ext_factor,
         "attn_factor": attn_factor, "beta_fast": beta_fast, "beta_slow": beta_slow,
@@ -235,13 +239,13 @@ def _angles(
     if share == 0.0:
         return w * scale, reals["attn_factor"]
     trained = integer(op, "n_ctx_orig", n_ctx_orig)
-    if trained < 1 or reals["base"] == 1.0:
+    if trained < 0 or reals["base"] == 1.0:
         raise ArgumentError(
-            f"[{op}] with an ext_factor n_ctx_orig must be above 0 and base not 1 but they are "
-            f"{trained} and {reals['base']}"
+            f"[{op}] with an ext_factor n_ctx_orig must not be below 0 and base not be 1 but they "
+            f"are {trained} and {reals['base']}"
         )
     low, high = (_pair(dims, reals["base"], reals[b], trained) for b in ("beta_fast", "beta_slow"))
-    low, high = max(0, math.floor(low)), min(dims - 1, math.ceil(high))
+    low, high = max(0.0, np.floor(low)), min(dims - 1.0, np.ceil(high))
     kept = share * (1 - np.clip((np.arange(pairs) - low) / max(0.001, high - low), 0, 1))
     magnitude = reals["attn_factor"] * (1 + 0.1 * math.log(1 / scale))
     return w * scale * (1 - kept) + w * kept, magnitude
@@ -249,6 +253,8 @@ def _angles(
 
 def _pair(dims: int, base: float, turns: float, positions: int) -> float:
     """The pair, not a whole number, that turns so often within so many positions."""
+    if positions == 0:  # the limit, as in ggml: no pair turns within no positions
+        return -math.copysign(math.inf, math.log(base))
     return dims * math.log(positions / (turns * 2 * math.pi)) / (2 * math.log(base))
 
 

@@ -19,8 +19,11 @@ __all__ = ["embedding", "get_rows", "set_rows"]
 _EMBEDDING = replace(_get_rows.KERNEL, name="embedding")
 
 
-def set_rows(src: Array, index: Array, dst: Tensor, *, check: bool = True) -> None:
+def set_rows(
+    src: Array, index: Array, dst: Tensor, *, check: bool = True, distinct: bool = False
+) -> None:
     """Write rows to the places that an index gives: dst[..., index[..., i], :] = src[..., i, :].
+    Of several rows with one index the last one stays.
 
     Args:
         src: Tensor or numpy array (..., n, k) of dst's dtype, or both float32, float16, bfloat16.
@@ -28,6 +31,8 @@ def set_rows(src: Array, index: Array, dst: Tensor, *, check: bool = True) -> No
             those of src and repeat (ggml).
         dst: Tensor (..., m, k); rows that no index names stay as they are.
         check: False leaves out indices that are out of range in silence.
+        distinct: True says that no two rows have one index, and saves the passes that find the
+            last of them; where it is wrong, each element is one of theirs.
 
     Raises:
         IndexRangeError: at the next synchronisation, for an index outside [0, m).
@@ -36,7 +41,8 @@ def set_rows(src: Array, index: Array, dst: Tensor, *, check: bool = True) -> No
     if not isinstance(dst, Tensor):
         raise DTypeError(f"[set_rows] dst must be a pykernels.Tensor but is {type_name(dst)}")
     call = Call(_set_rows.KERNEL, src, index, out=dst)
-    _set_rows.set_rows(call.tensor("src", src), call.tensor("index", index), dst, check=check)
+    rows, places = call.tensor("src", src), call.tensor("index", index)
+    _set_rows.set_rows(rows, places, dst, check=check, distinct=distinct)
 
 
 def get_rows(src: Array, index: Array, *, check: bool = True, out: Tensor | None = None) -> Array:
@@ -93,6 +99,12 @@ def embedding(
             numpy arrays come back.
         DTypeError, ShapeError and what `pykernels.kernels.get_rows` raises.
     """
+    first, second = (str(getattr(a, "dtype", "")) for a in (weight, index))
+    if "int" in first and "float" in second:
+        raise DTypeError(
+            f"[embedding] index must be int32 or int64 but is {second}, and weight is {first}: the "
+            "table comes first here, as in embedding(weight, index)"
+        )
     call = Call(_EMBEDDING, weight, index, out=out)
     matrix, indices = call.tensor("src", weight), call.tensor("index", index)
     if matrix.ndim != 2:

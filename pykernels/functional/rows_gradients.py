@@ -9,7 +9,7 @@ from pykernels._generated.kernels.add_rows import KERNEL
 from pykernels.arrays import Array, Call
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
-from pykernels.host import shape_of
+from pykernels.host import size_of
 from pykernels.runtime.launch import run
 from pykernels.scalars import flag, integer
 
@@ -51,7 +51,7 @@ def embedding_backward(
     call = Call(_CALL, dy, indices, out=out)
     op = _BACKWARD.name
     rows, places = call.tensor("dy", dy), call.tensor("indices", indices)
-    (count,) = shape_of(num_rows)
+    count = size_of(op, "num_rows", num_rows)
     if rows.shape[:-1] != places.shape or rows.ndim == 0:
         raise ShapeError(
             f"[{op}] dy must have the shape of indices, {places.shape}, and one axis more but has "

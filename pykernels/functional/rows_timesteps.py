@@ -7,7 +7,7 @@ from pykernels._generated.kernels.timestep_embedding import KERNEL
 from pykernels.arrays import Array, Call
 from pykernels.device import Tensor
 from pykernels.errors import ShapeError
-from pykernels.host import shape_of
+from pykernels.host import size_of
 
 __all__ = ["timestep_embedding"]
 
@@ -37,7 +37,7 @@ def timestep_embedding(
     if t.ndim != 1:
         raise ShapeError(f"[timestep_embedding] x must have shape (n,) but has shape {t.shape}")
     halves = out is not None and out.dtype == "float16"
-    (width,) = shape_of(dim)
+    width = size_of("timestep_embedding", "dim", dim)
     result = call.out((t.shape[0], width), "float16" if halves else "float32")
     kernels.timestep_embedding(t, result, max_period=max_period)
     return call.leave(result)

@@ -14,6 +14,7 @@ from pykernels._generated.kernels.searchsorted import KERNEL as _SEARCHSORTED
 from pykernels._generated.kernels.sort import KERNEL as _SORT
 from pykernels._generated.kernels.top_k import KERNEL as _TOP_K
 from pykernels.arrays import Array, Call
+from pykernels.call.operation import either
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, ShapeError
 from pykernels.kernels import argsort as _argsort
@@ -25,7 +26,7 @@ from pykernels.kernels import sort as _sort
 from pykernels.kernels import top_k as _top_k
 from pykernels.scalars import flag, integer
 
-__all__ = ["argsort", "bincount", "median", "searchsorted", "sort", "top_k"]
+__all__ = ["argsort", "bincount", "median", "searchsorted", "sort", "top_k", "topk"]
 
 
 def sort(
@@ -34,6 +35,7 @@ def sort(
     *,
     descending: bool = False,
     stable: bool = True,
+    dim: int | None = None,
     out: Tensor | None = None,
 ) -> Array:
     """The elements along an axis in order, bit for bit.
@@ -44,6 +46,7 @@ def sort(
     Args:
         x: Tensor or numpy array, any dtype but int64.
         axis: The axis; None sorts all elements, and gives one axis (numpy).
+        dim: Another name for axis.
         descending: Largest first.
         stable: Equal elements keep their order; they do so in any case.
         out: The Tensor to write to; None makes one.
@@ -55,6 +58,8 @@ def sort(
         ShapeError: an axis that x does not have, or an `out` of another shape.
         DTypeError and what `pykernels.kernels.sort` raises.
     """
+    if dim is not None:
+        axis = either("sort", "axis", axis, -1, "dim", dim)
     flag("sort", "stable", stable)
     call = Call(_SORT, x, out=out)
     given = call.tensor("x", x)
@@ -72,9 +77,12 @@ def argsort(
     *,
     descending: bool = False,
     stable: bool = True,
+    dim: int | None = None,
     out: Tensor | None = None,
 ) -> Array:
     """The positions, int32, of the elements along an axis in order; all else as in `sort`."""
+    if dim is not None:
+        axis = either("argsort", "axis", axis, -1, "dim", dim)
     flag("argsort", "stable", stable)
     call = Call(_ARGSORT, x, out=out)
     given = call.tensor("x", x)
@@ -86,7 +94,9 @@ def argsort(
     return call.leave(result)
 
 
-def top_k(x: Array, k: int, axis: int = -1, *, largest: bool = True) -> tuple[Array, Array]:
+def top_k(
+    x: Array, k: int, axis: int = -1, *, largest: bool = True, dim: int | None = None
+) -> tuple[Array, Array]:
     """The k largest elements along an axis, and their positions, in descending order.
 
     Of equal elements those in front. NaN comes only where there are fewer than k numbers.
@@ -95,6 +105,7 @@ def top_k(x: Array, k: int, axis: int = -1, *, largest: bool = True) -> tuple[Ar
         x: Tensor or numpy array, any dtype but int64.
         k: How many, up to the size of the axis.
         axis: The axis.
+        dim: Another name for axis.
         largest: False: the smallest, in ascending order.
 
     Returns:
@@ -104,6 +115,8 @@ def top_k(x: Array, k: int, axis: int = -1, *, largest: bool = True) -> tuple[Ar
         ArgumentError: a k that is negative or more than the axis has.
         ShapeError, DTypeError and what `pykernels.kernels.top_k` raises.
     """
+    if dim is not None:
+        axis = either("top_k", "axis", axis, -1, "dim", dim)
     call = Call(_TOP_K, x)
     given = _last("top_k", call.tensor("x", x), axis)
     count = integer("top_k", "k", k)
@@ -144,8 +157,17 @@ def searchsorted(sorted: Array, values: Array, side: Literal["left", "right"] = 
     return call.leave(result)
 
 
+topk = top_k  # torch's name
+
+
 def median(
-    x: Array, axis: int | None = None, *, keepdims: bool = False, out: Tensor | None = None
+    x: Array,
+    axis: int | None = None,
+    *,
+    keepdims: bool = False,
+    dim: int | None = None,
+    keepdim: bool | None = None,
+    out: Tensor | None = None,
 ) -> Array:
     """The median along an axis: the middle element, or (a + b) / 2 of the middle two (numpy).
 
@@ -155,6 +177,8 @@ def median(
         x: Tensor or numpy array; float32, float16, or integers of up to 32 bits and bool, which are
             converted to float32 first.
         axis: The axis; None takes all elements.
+        dim: Another name for axis.
+        keepdim: Another name for keepdims.
         keepdims: Keep the axis, with size 1.
         out: The Tensor to write to; None makes one, float16 for float16, else float32.
 
@@ -165,6 +189,10 @@ def median(
         ShapeError: an axis that x does not have, or one without elements.
         DTypeError and what `pykernels.kernels.median` raises.
     """
+    if dim is not None:
+        axis = either("median", "axis", axis, None, "dim", dim)
+    if keepdim is not None:
+        keepdims = either("median", "keepdims", keepdims, False, "keepdim", keepdim)
     if isinstance(x, (Tensor, np.ndarray)) and str(x.dtype) in _INTEGERS:
         x = x.astype("float32")
     call = Call(_MEDIAN, x, out=out)

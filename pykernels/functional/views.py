@@ -6,30 +6,34 @@ A Tensor gives a Tensor, a numpy array a view of it by numpy.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Literal, cast
 
 import numpy as np
 
 from pykernels import axes
 from pykernels.arrays import Array
+from pykernels.call.operation import either
 from pykernels.device import Tensor
 from pykernels.errors import DTypeError, ShapeError
 from pykernels.host import shape_of, type_name
+from pykernels.scalars import choice, integer
 
 __all__ = [
-    "broadcast_to", "chunk", "diagonal", "expand", "expand_dims", "flatten", "flip", "moveaxis",
-    "split", "squeeze", "swapaxes", "unsqueeze",
+    "broadcast_to", "chunk", "diagonal", "expand", "expand_dims", "flatten", "flip", "meshgrid",
+    "moveaxis", "permute", "split", "squeeze", "swapaxes", "unsqueeze",
 ]  # fmt: skip
 
 Axes = int | Sequence[int]
 
 
-def squeeze(x: Array, axis: Axes | None = None) -> Array:
+def squeeze(x: Array, axis: Axes | None = None, *, dim: Axes | None = None) -> Array:
     """A view without the axes of size 1, or without those that `axis` names.
 
     Raises:
         ShapeError: a named axis has another size, or is not there.
     """
+    if dim is not None:
+        axis = either("squeeze", "axis", axis, None, "dim", dim)
     return cast(Array, axes.squeeze(_array("squeeze", x), axis))
 
 
@@ -87,6 +91,21 @@ def moveaxis(x: Array, source: Axes, destination: Axes) -> Array:
     return cast(Array, axes.moveaxis(_array("moveaxis", x), source, destination))
 
 
+def permute(x: Array, dims: Sequence[int]) -> Array:
+    """A view with the axes in this order (torch).
+
+    Raises:
+        ShapeError: an axis is not there, or not named once.
+    """
+    found = _array("permute", x)
+    if isinstance(found, Tensor):
+        return found.permute(dims)
+    order = [integer("permute", "dims", d) for d in dims]
+    if sorted(d % found.ndim if found.ndim else d for d in order) != [*range(found.ndim)]:
+        raise ShapeError(f"[permute] dims must name each axis of {found.shape} once but is {dims}")
+    return found.transpose(order)
+
+
 def swapaxes(x: Array, axis1: int, axis2: int) -> Array:
     """A view with two axes exchanged.
 
@@ -96,12 +115,14 @@ def swapaxes(x: Array, axis1: int, axis2: int) -> Array:
     return cast(Array, axes.swapaxes(_array("swapaxes", x), axis1, axis2))
 
 
-def flip(x: Array, axis: Axes | None = None) -> Array:
+def flip(x: Array, axis: Axes | None = None, *, dim: Axes | None = None) -> Array:
     """A view that runs backwards along these axes, along all without any.
 
     Raises:
         ShapeError: an axis is not there, or named twice.
     """
+    if dim is not None:
+        axis = either("flip", "axis", axis, None, "dim", dim)
     return cast(Array, axes.flip(_array("flip", x), axis))
 
 
@@ -118,7 +139,45 @@ def diagonal(x: Array, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array
     return np.diagonal(found, offset, axis1, axis2)
 
 
-def split(x: Array, indices_or_sections: Axes, axis: int = 0) -> list[Array]:
+def meshgrid(*xi: Array, indexing: Literal["xy", "ij"] = "xy") -> tuple[Array, ...]:
+    """Grids of coordinates: each vector repeated along the axes of the others, by steps of 0, as
+    views that are only read.
+
+    Args:
+        xi: Tensors or numpy arrays with one axis, or none; n of them, each of any dtype. Where one
+            is a Tensor, the others follow it to its device.
+        indexing: "ij": vector i lies along axis i; "xy": the first two axes are swapped (numpy's
+            default; torch's is "ij").
+
+    Returns:
+        n of one shape of n axes: numpy arrays if all arguments are, else Tensors.
+
+    Raises:
+        ShapeError: one has several axes.
+        ArgumentError: another indexing.
+        DTypeError: one is no array.
+    """
+    choice("meshgrid", "indexing", indexing, ("xy", "ij"))
+    vectors = [_array("meshgrid", x) for x in xi]
+    for v in vectors:
+        if v.ndim > 1:
+            raise ShapeError(f"[meshgrid] xi must have one axis each but has shape {v.shape}")
+    given = next((v for v in vectors if isinstance(v, Tensor)), None)
+    if given is not None:
+        vectors = [v if isinstance(v, Tensor) else given.device.tensor(v) for v in vectors]
+    places = [*range(len(vectors))]  # of the vectors among the axes
+    if indexing == "xy" and len(places) > 1:
+        places[:2] = 1, 0
+    shape = tuple([vectors[a].size for a in places])
+    return tuple([
+        _broadcast(v.reshape((-1, *(1,) * (len(shape) - 1 - a))), shape)
+        for v, a in zip(vectors, places, strict=True)
+    ])  # fmt: skip
+
+
+def split(
+    x: Array, indices_or_sections: Axes, axis: int = 0, *, dim: int | None = None
+) -> list[Array]:
     """Views of parts along an axis, by numpy's rules: torch's `split` takes sizes, this does not.
 
     Args:
@@ -126,22 +185,27 @@ def split(x: Array, indices_or_sections: Axes, axis: int = 0) -> list[Array]:
         indices_or_sections: How many parts; where that does not divide the size, the first ones
             are longer by one (numpy's `array_split`). Or the places of the cuts.
         axis: The axis to cut.
+        dim: Another name for axis.
 
     Raises:
         ShapeError: the axis is not there.
-        ArgumentError: fewer sections than one, or places that are no integers.
+        ArgumentError: fewer sections than one or more than 65,536, or places that are no integers.
     """
+    if dim is not None:
+        axis = either("split", "axis", axis, 0, "dim", dim)
     return axes.split(_array("split", x), indices_or_sections, axis)
 
 
-def chunk(x: Array, chunks: int, axis: int = 0) -> list[Array]:
+def chunk(x: Array, chunks: int, axis: int = 0, *, dim: int | None = None) -> list[Array]:
     """Views of up to `chunks` parts along an axis, by torch's rule: all of the size rounded up, but
     the last one, so there may be fewer.
 
     Raises:
         ShapeError: the axis is not there.
-        ArgumentError: fewer chunks than one.
+        ArgumentError: fewer chunks than one, or more than 65,536.
     """
+    if dim is not None:
+        axis = either("chunk", "axis", axis, 0, "dim", dim)
     return axes.chunk(_array("chunk", x), chunks, axis)
 
 

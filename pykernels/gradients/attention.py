@@ -6,9 +6,9 @@ from typing import Any
 
 from pykernels import functional as F
 from pykernels import kernels
+from pykernels._generated.operations.matmul import matmul
 from pykernels.errors import TapeError
 from pykernels.functional.elementwise import elementwise
-from pykernels.functional.matmul import matmul
 from pykernels.tape import Taped, reads
 
 _NAMES = ("q", "k", "v", "mask")

@@ -25,6 +25,7 @@ from pykernels.plans.elementwise.derive import (
     tree_of,
 )  # fmt: skip
 from pykernels.plans.elementwise.language import CASTS, Expression, Input, Node, Number, parse
+from pykernels.plans.elementwise.language import Call as ExpressionCall
 from pykernels.plans.elementwise.resolve import Typed
 from pykernels.tape import Taped, reads
 
@@ -67,16 +68,28 @@ def _inputs(kernel: Kernel, options: dict[str, Any]) -> set[str]:
 
 @reads(of=_inputs)
 def clamp(call: Taped) -> None:
-    """As torch: nothing comes back to what lies on a limit."""
+    """The subgradient of the smallest norm, as torch has it: what x and limits that are tensors
+    have in common, each gets an equal share of; on a limit that is a number nothing comes back."""
     names, dy = tree_of(call.kernel).names, call.dy()
     known: dict[str, Any] = {**_numbers(call), "dy": dy}
     known |= {name: call.saved(arg) for name, arg in names.items()}
-    inside = {"low": "x > low", "high": "x < high"}
-    test = " and ".join(text for name, text in inside.items() if name in known) or "True"
-    call.give(names["x"], _value("clamp gradient", parse("clamp", f"where({test}, dy, 0)"), known))
-    for name in names:
-        if name != "x":
-            _give_one(call, name, dy, {})
+    or_equal = {name: "=" if name in names else "" for name in known}
+    takes = {"x": [f"x >{or_equal['low']} low"] if "low" in known else []}
+    if "high" in known:
+        below = f"<{or_equal['high']} high"
+        takes["x"] += [f"x {below}"]
+        takes["low"] = ["low >= x", f"low {below}"]
+        above = f" or high <{or_equal['low']} low" if "low" in known else ""
+        takes["high"] = [f"(high <= x{above})"]
+    elif "low" in known:
+        takes["low"] = ["low >= x"]
+    tests = {name: " and ".join(takes[name]) or "True" for name in names}
+    count = " + ".join(f"where({test}, 1.0, 0.0)" for test in tests.values())
+    for name, arg in names.items():
+        if call.wants(arg):
+            share = "dy" if len(names) == 1 else f"dy / ({count})"
+            text = parse("clamp", f"where({tests[name]}, {share}, 0)")
+            call.give(arg, _value("clamp gradient", text, known))
 
 
 def _evaluated(call: Taped, name: str, found: Derived, given: dict[str, Any]) -> Any:
@@ -97,6 +110,14 @@ def _evaluated(call: Taped, name: str, found: Derived, given: dict[str, Any]) ->
 
 def _value(op: str, expression: Expression, known: dict[str, Any]) -> Any:
     return evaluate(op, expression, {n: known[n] for n in expression.inputs}, None)
+
+
+def values_of(call: Taped) -> Any:
+    """The values of an expression that a kernel reduces, in float32."""
+    tree = tree_of(call.kernel)
+    known = {**_numbers(call), **{n: call.saved(arg) for n, arg in tree.names.items()}}
+    root = ExpressionCall("float32", (named(tree.root.node),))
+    return _value(f"{call.kernel.name} gradient", expression_of(root), known)
 
 
 def _numbers(call: Taped) -> dict[str, float]:

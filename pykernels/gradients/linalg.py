@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pykernels import functional as F
-from pykernels.functional.matmul import matmul
+from pykernels._generated.operations.matmul import matmul
 from pykernels.tape import Taped, reads
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from pykernels import functional as F
 from pykernels import kernels
-from pykernels.functional.matmul import matmul
+from pykernels._generated.operations.matmul import matmul
 from pykernels.tape import Taped, reads, reshaped
 
 from ._epilogue import before_activation, epilogue_reads

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from pykernels import functional as F
+from pykernels.selecting import last_index
 from pykernels.tape import Taped, reads
 
 _MODES: dict[str, Any] = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
@@ -24,11 +25,13 @@ take_along_axis = gather
 
 @reads("index")
 def scatter(call: Taped) -> None:
+    """Elements that later ones overwrote get nothing."""
     dy, axis, index = call.dy(), call.option("axis"), call.saved("index")
     if call.wants("src"):
-        _give_picked(call, dy, axis, index)
+        kept = index if call.option("distinct") else last_index(index, axis, dy.shape[axis])
+        _give_picked(call, dy, axis, kept)
     if call.wants("dst"):
-        call.give("dst", F.scatter(dy, axis, index, 0, check=False))
+        call.give("dst", F.scatter(dy, axis, index, 0, check=False, distinct=True))
 
 
 @reads("index")

@@ -5,22 +5,21 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from pykernels import functional as F
 from pykernels.errors import TapeError
 from pykernels.functional.elementwise import elementwise
+from pykernels.layout import expanded
 from pykernels.plan import Kernel
-from pykernels.plans.elementwise.derive import SHARE
+from pykernels.plans.elementwise.derive import SHARE, tree_of
 from pykernels.tape import Taped, reads
 
-from .elementwise import give, needed
+from .elementwise import give, needed, values_of
 
 
 def _shape(call: Taped) -> tuple[int, ...]:
     """The shape of what is reduced."""
     names = [arg.name for arg in call.kernel.args if arg.role == "in"]
-    return np.broadcast_shapes(*(call.shape(name) or () for name in names))
+    return expanded(*(call.shape(name) or () for name in names))
 
 
 def _axes(call: Taped) -> tuple[int, ...]:
@@ -47,18 +46,47 @@ def _give(call: Taped, text: str, **named: Any) -> None:
 
 
 def _needed(kernel: Kernel, options: dict[str, Any]) -> set[str]:
-    """What the gradient of an expression reads, under a sum."""
-    return set() if kernel.source is None else needed(kernel, options) - {"dst"}
+    """What the gradient of an expression reads: under a sum not what is linear."""
+    if kernel.source is None:
+        return set()
+    if kernel.source.how in ("sum", "mean"):
+        return needed(kernel, options) - {"dst"}
+    return {arg.name for arg in kernel.args if arg.role == "in"}
 
 
 @reads(of=_needed)
 def default(call: Taped) -> None:
-    """Sums and means of an expression: the expression's gradient, of dy or its share."""
+    """The expression's gradient, of what comes back to its values."""
     how = getattr(call.kernel.source, "how", None)
-    if how not in ("sum", "mean"):
+    if how in ("sum", "mean"):
+        dy = _kept(call, call.dy()).broadcast_to(_shape(call))
+        give(call, dy, **{SHARE: 1 / _count(call) if how == "mean" else 1.0})
+    elif how in _OF_VALUES and tree_of(call.kernel).root.kind == "f32":
+        rule: Any = _OF_VALUES[how]
+        rule(_Reduced(call, how))
+    else:
         raise TapeError(f"[tape] {call.kernel.name} has no gradient rule for {how}")
-    dy = _kept(call, call.dy()).broadcast_to(_shape(call))
-    give(call, dy, **{SHARE: 1 / _count(call) if how == "mean" else 1.0})
+
+
+class _Reduced:
+    """A reduction of an expression as that of its values, which are computed again."""
+
+    def __init__(self, call: Taped, how: str) -> None:
+        self._call, self._how = call, how
+        self.kernel, self.shape, self.dy = call.kernel, call.shape, call.dy
+        self._values = values_of(call)
+
+    def option(self, name: str) -> Any:
+        return {"ddof": 0, "ord": 2}[name] if name != "axis" else self._call.option(name)
+
+    def saved(self, name: str) -> Any:
+        if name == "x":
+            return self._values
+        reduced: Any = getattr(F, self._how)
+        return reduced(self._values, self._call.option("axis"))
+
+    def give(self, name: str, grad: Any) -> None:
+        give(self._call, grad.broadcast_to(_shape(self._call)), **{SHARE: 1.0})
 
 
 @reads()
@@ -135,3 +163,9 @@ def logsumexp(call: Taped) -> None:
 def _wide(x: Any) -> Any:
     """Sums of float16 keep more of it."""
     return x.astype("float32") if x.dtype == "float16" else x
+
+
+_OF_VALUES = {
+    "logsumexp": logsumexp, "max": max, "min": min, "norm": norm, "prod": prod, "std": std,
+    "var": var,
+}  # fmt: skip

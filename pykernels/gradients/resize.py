@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pykernels import functional as F
-from pykernels.functional.matmul import matmul
+from pykernels._generated.operations.matmul import matmul
 from pykernels.functional.resize import resize as _resize
 from pykernels.tape import Taped, reads
 
@@ -44,5 +44,5 @@ def resize(call: Taped) -> None:
 def _resized(call: Taped, x: Any, size: tuple[int, int]) -> Any:
     return _resize(
         x, size, call.option("mode"), coordinates=call.option("coordinates"),
-        nearest=call.option("nearest"),
+        nearest=call.option("nearest"), antialias=call.option("antialias"),
     )  # fmt: skip

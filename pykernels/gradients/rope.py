@@ -32,7 +32,7 @@ def rope_append(call: Taped) -> None:
     new = device.zeros((*lead, kept, tokens, width), dtype)
     if dcache is not None:
         left = dcache.copy()
-        F.set_rows(new, index, left, check=False)
+        F.set_rows(new, index, left, check=False, distinct=True)
         call.give("cache", left)
         F.get_rows(dcache, index, check=False, out=new)
     if dq is None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from pykernels import functional as F
 from pykernels.functional.elementwise import elementwise
+from pykernels.selecting import last_index
 from pykernels.tape import Taped, reads
 
 
@@ -29,20 +30,22 @@ def get_rows(call: Taped) -> None:
     call.give("src", found.reshape(shape))
 
 
-embedding = index_select = masked_select = get_rows
+embedding = index_select = masked_select = repeat = get_rows
 
 
 @reads("index")
 def set_rows(call: Taped) -> None:
+    """Rows that later ones overwrote get nothing."""
     dy = call.dy()
     index = call.saved("index")
     if call.wants("src"):
         zeros = dy.device.zeros(call.shape("src") or (), dy.dtype)
-        call.give("src", F.get_rows(dy, index, check=False, out=zeros))
+        kept = index if call.option("distinct") else last_index(index, -1, dy.shape[-2])
+        call.give("src", F.get_rows(dy, kept, check=False, out=zeros))
     if call.wants("dst"):
         left = dy.copy()
         nothing = dy.device.zeros((), dy.dtype).broadcast_to(call.shape("src") or ())
-        F.set_rows(nothing, index, left, check=False)
+        F.set_rows(nothing, index, left, check=False, distinct=True)
         call.give("dst", left)
 
 

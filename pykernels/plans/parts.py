@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from pykernels.errors import LimitError
-from pykernels.layout import Ints, Rows, View, merge_axes, repeated
-from pykernels.plan import Caps
+from pykernels.layout import Ints, Nd, Rows, View, merge_axes, repeated
+from pykernels.plan import Caps, Step
 
 __all__ = [
-    "MAX_PARTS", "Part", "fits_binding", "halves", "in_levels", "narrow", "parts", "row_parts",
+    "MAX_PARTS", "Part", "each_part", "fits_binding", "halves", "in_levels", "narrow", "parts",
+    "row_parts",
 ]  # fmt: skip
 
 # Each is a dispatch at least, and one batch holds no more.
@@ -159,3 +160,27 @@ def _bytes_bound(caps: Caps, view: View) -> int:
     """The size of a view's binding: it begins aligned and ends with a whole vector."""
     lo, hi = view.window
     return -(-(hi - lo // caps.alignment * caps.alignment) // 16) * 16
+
+
+def _along_output(views: Sequence[View]) -> list[View]:
+    """The same elements with the axes in the order of the output's memory."""
+    dst = views[-1]
+    order = sorted(range(dst.ndim), key=lambda a: -abs(dst.strides[a]) if dst.shape[a] > 1 else 0)
+    if order == list(range(dst.ndim)):
+        return list(views)
+    full = [v.broadcast_to(dst.shape) for v in views]
+    return [v.with_layout([v.shape[a] for a in order], [v.strides[a] for a in order]) for v in full]
+
+
+def each_part(
+    caps: Caps, views: Sequence[View], step: Callable[[Caps, Sequence[View]], Step],
+    levels: int = Nd.LEVELS,
+) -> list[Step]:  # fmt: skip
+    """The step of each part of a call; axes come in the order of the output's memory, and merge
+    into no more than `levels`."""
+    ordered = _along_output(views)
+    full = {str(i): v.broadcast_to(ordered[-1].shape) for i, v in enumerate(ordered)}
+    axes = [{name: a for name in full} for a in range(ordered[-1].ndim)]
+    whole = parts(caps, full, axes)
+    found = [p for part in whole for p in in_levels(part, axes, levels)]
+    return [step(caps, list(p.views.values())) for p in found]

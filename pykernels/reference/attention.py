@@ -160,9 +160,16 @@ def flash_attn_budget(
     units = math.sqrt(k.shape[2]) + 4 + 2 * _logit_units(q, k, mask, found, options)
     bound = 2.0**-23 * units * size + 2.0**-126
     if rounded:
-        top = np.max(found.weights, -1, keepdims=True, initial=0.0)
-        bound += 2.0**-11 * size + 2.0**-21 * _product(np.where(allowed, top, 0.0), v64, allowed)
+        bound += _rounding(found, v64)
     return np.asarray(bound)
+
+
+def _rounding(found: Attention, v: Array) -> Array:
+    """What o is off by where weights are rounded to float16; v is that of each head, its size."""
+    allowed = found.logits != -np.inf
+    top = np.where(allowed, np.max(found.weights, -1, keepdims=True, initial=0.0), 0.0)
+    halves = 2.0**-11 * _product(found.weights, v, allowed)
+    return np.asarray(halves + 2.0**-21 * _product(top, v, allowed))
 
 
 def lse_budget(
@@ -183,6 +190,8 @@ def flash_attn_backward_budget(
     do: Array,
     mask: Array | None = None,
     sinks: Array | None = None,
+    *,
+    rounded: bool = False,
     **options: Any,
 ) -> tuple[Array, Array, Array]:
     """What f32 may be off by in each element of dq, dk and dv; of o and lse only o's dtype counts.
@@ -193,7 +202,8 @@ def flash_attn_backward_budget(
     u (|logit| + |lse|). So a weight P is off by P times the sum of these, `weight`. dP is off by
     u (sqrt(Dv) + 4) sum|do||v|, delta by the same with o (plus its rounding: u, or 2^-11); the
     derivative of the soft cap by 8 u and twice the error of score / softcap. Then for
-    dS = P cap' (dP - delta) all of it adds up, weighted by |K| or |Q| in the sums.
+    dS = P cap' (dP - delta) all of it adds up, weighted by |K| or |Q| in the sums. `rounded`: o is
+    that of matrix units, whose rounding of weights delta sums over |do|.
     """
     # Values that are not finite stand where nothing can be seen: they must not count.
     q, k, v, do = (np.where(np.isfinite(a), a.astype(np.float64), 0.0) for a in (q, k, v, do))
@@ -219,6 +229,8 @@ def flash_attn_backward_budget(
     sums = (math.sqrt(v.shape[3]) + 4 + rounding) * (np.abs(do) * np.abs(f.o)).sum(
         -1, keepdims=True
     )
+    if rounded:
+        sums = sums + (np.abs(do) * _rounding(f, np.abs(v))).sum(-1, keepdims=True) / u
     spread = np.where(allowed, np.abs(do @ np.swapaxes(v, -1, -2) - delta), 0.0)
     bend = 8 + 2 * score / softcap if softcap else 2.0
     ds = f.weights * f.slopes * spread

@@ -35,6 +35,11 @@ def cpy(src: Array, dtype: DTypeLike, shape: Sequence[int] | None = None) -> Arr
     return out.reshape(src.shape if shape is None else tuple(shape))
 
 
+def narrow(src: Array) -> Array:
+    """The lowest 32 bits of int64 as int32."""
+    return src.astype(np.int32)
+
+
 def _through_float64(x: Array, target: np.dtype[Any]) -> Array:
     """Every value of up to 32 bits is exact in float64."""
     if target.kind in "iu":

@@ -9,7 +9,7 @@ import numpy as np
 
 from .copy import to_bfloat16
 
-__all__ = ["arange", "fill", "memset"]
+__all__ = ["arange", "fill", "fill_where", "memset"]
 
 Array = np.ndarray[Any, Any]
 
@@ -22,6 +22,11 @@ def fill(dst: Array, value: float) -> Array:
         else:
             one = np.asarray(value).astype(dst.dtype)
     return np.full(dst.shape, one, dst.dtype)
+
+
+def fill_where(mask: Array, dst: Array, value: float) -> Array:
+    """`dst` with `value` where the mask is True."""
+    return np.where(mask, fill(dst, value), dst)
 
 
 def memset(dst: Array, value: int, *, offset: int = 0, size: int | None = None) -> Array:

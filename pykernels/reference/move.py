@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["gather", "nonzero", "nonzero_offsets", "pad", "scatter", "scatter_add", "tri"]
+__all__ = [
+    "gather", "last_index", "nonzero", "nonzero_offsets", "pad", "scatter", "scatter_add", "tri",
+]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
 CHUNK = 4096
@@ -29,8 +31,7 @@ def gather(src: Array, index: Array, dst: Array, axis: int = -1) -> Array:
 def scatter(src: Array, index: Array, dst: Array, axis: int = -1) -> Array:
     """`dst` after dst[i, index[i, j, k], k] = src[i, j, k] for axis 1, in C order.
 
-    Indices outside of dst write nothing. Of several elements for one place the last one stays here;
-    the kernel promises one of them.
+    Indices outside of dst write nothing. Of several elements for one place the last one stays.
     """
     out = np.array(dst, order="C")
     inside = (index >= 0) & (index < dst.shape[axis])
@@ -38,6 +39,17 @@ def scatter(src: Array, index: Array, dst: Array, axis: int = -1) -> Array:
     places[axis] = index
     out[tuple(p[inside].astype(np.int64) for p in places)] = src[inside]
     return out
+
+
+def last_index(index: Array, axis: int = -1, limit: int = 2**31 - 1) -> Array:
+    """The index as int32, -1 where it is outside [0, limit) or again further along the axis."""
+    along = np.moveaxis(np.atleast_1d(index), axis, -1)
+    kept = np.full(along.shape, -1, np.int32)
+    for line in np.ndindex(along.shape[:-1]):
+        last = {int(i): at for at, i in enumerate(along[line]) if 0 <= i < limit}
+        for i, at in last.items():
+            kept[(*line, at)] = i
+    return np.moveaxis(kept, -1, axis).reshape(index.shape)
 
 
 def tri(src: Array, upper: bool = False, diagonal: int = 0, value: float = 0) -> Array:

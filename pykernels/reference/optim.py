@@ -24,10 +24,13 @@ QUOTIENT, INVERSE_ROOT, ROOT, EXPM1 = 5, 4, 9, 7
 
 def adam_step(
     grad: Array, exp_avg: Array, exp_avg_sq: Array, param: Array, count: Array | None = None,
-    rate: Array | None = None, step: int = 1, lr: float = 0.001, eps: float = 1e-8,
-    weight_decay: float = 0.0, beta1: float = 0.9, beta2: float = 0.999, *, decoupled: bool = False,
+    rate: Array | None = None, settings: Array | None = None, step: int = 1, lr: float = 0.001,
+    eps: float = 1e-8, weight_decay: float = 0.0, beta1: float = 0.9, beta2: float = 0.999, *,
+    decoupled: bool = False,
 ) -> tuple[Array, Array, Array]:  # fmt: skip
     """The moments and the parameter after a step."""
+    if settings is not None:
+        beta1, beta2, lr, eps, weight_decay = _adam_settings(settings)
     g, m, v, w = (np.asarray(a, np.float64) for a in (grad, exp_avg, exp_avg_sq, param))
     t = step if count is None else int(count.item()) + 1
     rate_of = _single(lr) if rate is None else float(rate.item())
@@ -46,14 +49,17 @@ adamw_step = functools.partial(adam_step, decoupled=True)
 
 def adam_step_errors(
     grad: Array, exp_avg: Array, exp_avg_sq: Array, param: Array, count: Array | None = None,
-    rate: Array | None = None, step: int = 1, lr: float = 0.001, eps: float = 1e-8,
-    weight_decay: float = 0.0, beta1: float = 0.9, beta2: float = 0.999, *, decoupled: bool = False,
+    rate: Array | None = None, settings: Array | None = None, step: int = 1, lr: float = 0.001,
+    eps: float = 1e-8, weight_decay: float = 0.0, beta1: float = 0.9, beta2: float = 0.999, *,
+    decoupled: bool = False,
     before: tuple[Any, Any, Any] = (0.0, 0.0, 0.0),
 ) -> tuple[Array, Array, Array]:  # fmt: skip
     """What the results in f32 may be off by, given what moments and parameter are off by before.
 
     To first order, rounding by rounding; products and sums may be fused or not.
     """
+    if settings is not None:
+        beta1, beta2, lr, eps, weight_decay = _adam_settings(settings)
     g, m, w = (np.abs(np.asarray(a, np.float64)) for a in (grad, exp_avg, param))
     off_m, off_v, off_w = before
     t = step if count is None else int(count.item()) + 1
@@ -63,11 +69,12 @@ def adam_step_errors(
         g = g + weight_decay * w
         off_g = weight_decay * off_w + 2 * U * g
     new_m, new_v, new_w = adam_step(
-        grad, exp_avg, exp_avg_sq, param, count, rate, step, lr, eps, weight_decay, beta1, beta2,
-        decoupled=decoupled,
+        grad, exp_avg, exp_avg_sq, param, count, rate, None, step, lr, eps, weight_decay, beta1,
+        beta2, decoupled=decoupled,
     )  # fmt: skip
     rest1, rest2 = 1 - beta1, 1 - beta2
-    off_m = beta1 * off_m + rest1 * (off_g + 3 * U * (g + m)) + U * np.abs(new_m) + TINY
+    spans = rest1 * 3 * (g + m) if rest1 < 0.5 else 2 * (beta1 * m + rest1 * g)
+    off_m = beta1 * off_m + rest1 * off_g + U * (spans + np.abs(new_m)) + TINY
     off_v = beta2 * off_v + rest2 * 2 * g * off_g + 4 * U * new_v + 3 * TINY
     # spread: two roundings of its argument to one of its own
     spread = 1 / math.sqrt(1 - beta2**t)
@@ -94,9 +101,12 @@ adamw_step_budget = functools.partial(adam_step_errors, decoupled=True)
 
 def sgd_step(
     grad: Array, param: Array, momentum_buffer: Array | None = None, rate: Array | None = None,
-    lr: float = 0.001, momentum: float = 0.0, weight_decay: float = 0.0, nesterov: bool = False,
+    settings: Array | None = None, lr: float = 0.001, momentum: float = 0.0,
+    weight_decay: float = 0.0, nesterov: bool = False,
 ) -> tuple[Array, ...]:  # fmt: skip
     """The parameter after a step, and the momentum_buffer where there is one."""
+    if settings is not None:
+        lr, momentum, weight_decay = settings.tolist()
     g, w = np.asarray(grad, np.float64), np.asarray(param, np.float64)
     rate_of = _single(lr) if rate is None else float(rate.item())
     momentum, weight_decay = _single(momentum), _single(weight_decay)
@@ -109,13 +119,16 @@ def sgd_step(
 
 def sgd_step_errors(
     grad: Array, param: Array, momentum_buffer: Array | None = None, rate: Array | None = None,
-    lr: float = 0.001, momentum: float = 0.0, weight_decay: float = 0.0, nesterov: bool = False,
-    *, before: tuple[Any, ...] = (0.0, 0.0),
+    settings: Array | None = None, lr: float = 0.001, momentum: float = 0.0,
+    weight_decay: float = 0.0, nesterov: bool = False, *, before: tuple[Any, ...] = (0.0, 0.0),
 ) -> tuple[Array, ...]:  # fmt: skip
     """What the results in f32 may be off by, given what those were off by before."""
+    if settings is not None:
+        lr, momentum, weight_decay = settings.tolist()
     g, w = (np.abs(np.asarray(a, np.float64)) for a in (grad, param))
     rate_of = abs(lr if rate is None else float(rate.item()))
-    found = sgd_step(grad, param, momentum_buffer, rate, lr, momentum, weight_decay, nesterov)
+    given = lr, momentum, weight_decay, nesterov
+    found = sgd_step(grad, param, momentum_buffer, rate, None, *given)
     off_w = before[0]
     g, off = g + weight_decay * w, weight_decay * off_w
     off = off + 2 * U * g + TINY
@@ -158,6 +171,11 @@ def squares(grad: Array) -> Array:
 def some_steps() -> Array:
     """A number of steps for cases."""
     return np.array([3], np.int32)
+
+
+def _adam_settings(settings: Array) -> tuple[float, ...]:
+    """Both betas, lr, eps and weight_decay."""
+    return tuple(float(settings[i]) for i in (0, 3, 6, 7, 8))
 
 
 def _single(x: float) -> float:

@@ -183,9 +183,8 @@ def _largest(x: Array, axes: tuple[Axis, Axis]) -> tuple[Array, Array]:
 def _means(x: Array, axes: tuple[Axis, Axis], divisor: int | None) -> Array:
     out = np.empty((*x.shape[:2], len(axes[0]), len(axes[1])))
     for oy, ox, at, count in _each(axes):
-        out[:, :, oy, ox] = x[:, :, at[0], at[1]].astype(np.float64).sum((2, 3)) / (
-            divisor or count
-        )
+        summed = x[:, :, at[0], at[1]].astype(np.float64).sum((2, 3))
+        out[:, :, oy, ox] = summed / (divisor or max(count, 1))
     return out
 
 
@@ -206,6 +205,6 @@ def _shares(
 ) -> Array:
     out = np.zeros(shape)
     for oy, ox, at, count in _each(axes):
-        share = dy[:, :, oy, ox].astype(np.float64) / (divisor or count)
+        share = dy[:, :, oy, ox].astype(np.float64) / (divisor or max(count, 1))
         out[:, :, at[0], at[1]] += share[:, :, None, None]
     return out

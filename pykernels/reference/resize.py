@@ -15,12 +15,13 @@ Pair = int | tuple[int, int]
 
 def resize(
     x: Array, shape: tuple[int, ...], mode: str = "linear", coordinates: str = "half_pixel",
-    nearest: str = "round_prefer_floor",
+    nearest: str = "round_prefer_floor", antialias: bool = False,
 ) -> Array:  # fmt: skip
     """x (..., H, W) sampled at the pixels of shape (..., OH, OW)."""
     out = x.astype(np.float64)
     for axis in (-2, -1):
-        index, weights = _taps(x.shape[axis], shape[axis], mode, coordinates, nearest)
+        size = x.shape[axis], shape[axis]
+        index, weights = _taps(*size, mode, coordinates, nearest, antialias)
         parts = np.moveaxis(out, axis, -1)[..., index]  # (..., out, taps)
         out = np.moveaxis((parts * weights).sum(-1), -1, axis)
     return out.reshape(shape)
@@ -28,24 +29,39 @@ def resize(
 
 def resize_budget(
     x: Array, shape: tuple[int, ...], mode: str = "linear", coordinates: str = "half_pixel",
-    nearest: str = "round_prefer_floor",
+    nearest: str = "round_prefer_floor", antialias: bool = False,
 ) -> Array:  # fmt: skip
     """Roundings of weights, products and sums, of the largest magnitudes near each pixel."""
     if mode == "nearest":
         return np.zeros(shape)
     out = np.abs(x.astype(np.float64))
+    units = 0.0
     for axis in (-2, -1):
-        index, _ = _taps(x.shape[axis], shape[axis], mode, coordinates, nearest)
+        size = x.shape[axis], shape[axis]
+        index, weights = _taps(*size, mode, coordinates, nearest, antialias)
         out = np.moveaxis(np.moveaxis(out, axis, -1)[..., index].max(-1), -1, axis)
-    return out.reshape(shape) * (32 if mode == "cubic" else 12) * 2.0**-23
+        if antialias:  # of a sum of weights that are off by some units, too
+            units += 16 + index.shape[-1] ** 0.5
+            out *= np.abs(weights).sum(-1).max()
+    return out.reshape(shape) * (units or (32 if mode == "cubic" else 12)) * 2.0**-23
 
 
-def _taps(size: int, out: int, mode: str, coordinates: str, nearest: str) -> tuple[Array, Array]:
+def _taps(
+    size: int, out: int, mode: str, coordinates: str, nearest: str, antialias: bool
+) -> tuple[Array, Array]:
     """Pixels and their weights, (out, taps) each."""
     index, weights = [], []
+    wide = max(Fraction(size, out), Fraction(1))
     for i in range(out):
         at = _position(i, size, out, coordinates)
-        if mode == "nearest":
+        if antialias:
+            radius = 1 if mode == "linear" else 2
+            taps = list(range(size))
+            away = [float(abs(at - k) / wide) for k in taps]
+            value = (lambda d: 1 - d) if radius == 1 else (lambda d: _keys(d, -0.5))
+            w = [value(d) if d < radius else 0.0 for d in away]
+            w = [v / sum(w) for v in w]
+        elif mode == "nearest":
             taps, w = [_rounded(at, nearest)], [1.0]
         elif mode == "linear":
             t = float(at - at.__floor__())

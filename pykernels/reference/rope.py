@@ -35,13 +35,16 @@ def angles(
         return freq_scale * own
 
     def pair(turns: float) -> float:
-        return dims * math.log(n_ctx_orig / (turns * 2 * math.pi)) / (2 * math.log(base))
+        with np.errstate(divide="ignore"):  # 0 positions: an infinity, as ggml has it
+            there = np.log(n_ctx_orig / (turns * 2 * np.pi))
+        return float(dims * there / (2 * math.log(base)))
 
-    low = max(0, math.floor(pair(beta_fast)))
-    high = min(dims - 1, math.ceil(pair(beta_slow)))
+    low = max(0.0, np.floor(pair(beta_fast)))
+    high = min(dims - 1.0, np.ceil(pair(beta_slow)))
     ramp = 1 - np.clip((i - low) / max(0.001, high - low), 0, 1)
     share = ramp * ext_factor
-    return freq_scale * own * (1 - share) + own * share
+    found: Array = freq_scale * own * (1 - share) + own * share
+    return found
 
 
 def magnitude(freq_scale: float = 1.0, ext_factor: float = 0.0, attn_factor: float = 1.0) -> float:

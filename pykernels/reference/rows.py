@@ -22,7 +22,7 @@ def set_rows(src: Array, index: Array, dst: Array) -> Array:
 
     src (..., n, k), index (..., n) with leading axes that repeat, dst (..., m, k). Conversions as
     in `reference.copy`. Indices outside [0, m) write nothing. Of several rows with one index the
-    last one stays here; the kernel promises for each element that it is one of theirs.
+    last one stays.
     """
     out = np.array(dst, order="C")
     places = repeated(index, src.shape[:-1])

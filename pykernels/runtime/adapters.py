@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+import os
+import warnings
+from typing import Any, Literal, TypeAlias
 
-from pykernels.errors import NoAdapterError
+from pykernels.errors import ArgumentError, NoAdapterError, SoftwareDeviceWarning
 
-from .engine import MODULES, Engine, EngineName, get_engine, installed
+from .engine import MODULES, Engine, EngineName, get_engine, installed, refuse_process
+from .log import logger
 
-__all__ = ["AdapterInfo", "choose", "info_of", "list_adapters"]
+__all__ = [
+    "AdapterInfo", "AdapterType", "advice", "choose", "info_of", "list_adapters", "of_type",
+    "tell_software",
+]  # fmt: skip
+
+AdapterType: TypeAlias = Literal["gpu", "cpu"]
 
 
 class AdapterInfo(dict[str, Any]):
@@ -32,19 +41,81 @@ def info_of(engine: Engine, adapter: Any) -> AdapterInfo:
     )
 
 
+def advice(engine: Engine) -> str:
+    """What to do where an engine finds no adapter."""
+    others = get_engine("wgpu").adapters() if engine.name != "wgpu" else []
+    if not others:
+        return (
+            "install a Vulkan driver (on Debian the software driver mesa-vulkan-drivers, for any "
+            "machine)"
+        )
+    refused = ", ".join(dict.fromkeys(f"{_name(a)}, {a.info['description']}" for a in others))
+    return (
+        f"it refuses what the engine 'wgpu' finds ({refused}), most likely as too old: take "
+        "engine='wgpu', a newer driver, or SwiftShader, whose ICD file "
+        "VK_DRIVER_FILES names (on Debian that of chromium-common)"
+    )
+
+
+def _name(adapter: Any) -> str:
+    return str(adapter.info["device"])
+
+
 def list_adapters(engine: EngineName | None = None) -> list[AdapterInfo]:
-    """The adapters of an engine (of all engines that are installed), best first."""
+    """The adapters of an engine (of all engines that are installed), best first.
+
+    A process that has done no more than this may be forked: the engine is released again, where
+    nobody else in the process uses it.
+    """
+    refuse_process()
     names: list[EngineName] = [engine] if engine else [n for n in MODULES if installed(n)]
-    return [info_of(e, a) for e in map(get_engine, names) for a in e.adapters()]
+    return [info for e in map(get_engine, names) for info in e.look(functools.partial(info_of, e))]
+
+
+def require_gpu() -> bool | None:
+    """PYKERNELS_REQUIRE_GPU: 1 (no CPU), 0 (a CPU will do, and nothing is said), or not set."""
+    asked = os.environ.get("PYKERNELS_REQUIRE_GPU", "")
+    if asked not in ("", "0", "1"):
+        raise ArgumentError(f"[device] PYKERNELS_REQUIRE_GPU must be 0 or 1 but is {asked!r}")
+    return None if asked == "" else asked == "1"
+
+
+def of_type(adapters: list[Any], kind: AdapterType | None, engine: Engine) -> list[Any]:
+    """Those that are GPUs, or CPUs; all without `kind`, where PYKERNELS_REQUIRE_GPU allows it."""
+    if kind not in (None, "gpu", "cpu"):
+        raise ArgumentError(f"[device] type must be 'gpu', 'cpu' or None but is {kind!r}")
+    required = require_gpu() and kind is None
+    if kind is None and not required:
+        return adapters
+    found = [a for a in adapters if (a.info["adapter_type"] == "CPU") == (kind == "cpu")]
+    if found or not adapters:
+        return found
+    names = [a.info["device"] for a in adapters]
+    why = "PYKERNELS_REQUIRE_GPU=1 asks" if required else f"type={kind!r} asks"
+    what = "CPU" if kind == "cpu" else "GPU"
+    raise NoAdapterError(f"[device] {why} for a {what}, but the engine {engine.name!r} has {names}")
+
+
+def tell_software(info: AdapterInfo) -> None:
+    """Warn, once, that what nobody chose by name runs on the CPU."""
+    if info["type"] == "CPU" and require_gpu() is None:
+        _tell(info["name"], info["backend"])
+
+
+@functools.cache
+def _tell(name: str, backend: str) -> None:
+    logger.info("no GPU: the default device is %s (%s)", name, backend)
+    warnings.warn(
+        f"no GPU was found: the default device is {name} ({backend}), on the CPU. "
+        "PYKERNELS_REQUIRE_GPU=1 refuses it, 0 says that it is meant",
+        SoftwareDeviceWarning, stacklevel=4,
+    )  # fmt: skip
 
 
 def choose(adapters: list[Any], wanted: int | str | None, engine: Engine) -> Any:
     """The first adapter, the one of this number, or the first whose name contains the text."""
     if not adapters:
-        raise NoAdapterError(
-            f"the engine {engine.name!r} finds no adapter: install a Vulkan driver (on Debian "
-            "the software driver mesa-vulkan-drivers, for any machine)"
-        )
+        raise NoAdapterError(f"the engine {engine.name!r} finds no adapter: {advice(engine)}")
     names = [a.info["device"] for a in adapters]
     if wanted is None:
         return adapters[0]

@@ -10,7 +10,34 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-__all__ = ["Arena", "Block", "Lease", "Storage", "storage_of"]
+__all__ = ["Arena", "Block", "Lease", "Pending", "Storage", "storage_of"]
+
+
+class Pending:
+    """Why blocks do not hold yet what was recorded for them; `why` is empty once they do."""
+
+    why = ""
+
+
+class OfProgram(Pending):
+    """A captured program will write them."""
+
+    def __init__(self) -> None:
+        self.why = "belongs to a program that is still captured"
+
+
+class OfPass(Pending):
+    """A compute pass of the caller's will, which can run only after it has ended."""
+
+    def __init__(self, compute_pass: Any) -> None:
+        self._pass = weakref.ref(compute_pass)
+
+    @property
+    def why(self) -> str:  # type: ignore[override]
+        compute_pass = self._pass()
+        if compute_pass is None or getattr(compute_pass, "_pykernels_ended", False):
+            return ""
+        return "is written by a pass that has not ended: submit the pass first"
 
 
 class Block:
@@ -19,37 +46,76 @@ class Block:
     Attributes:
         foreign: the caller made it and owns it.
         exposed: the caller holds it, and may destroy or map it: it is looked at before use.
+        pending: what will write it and has not run. A write that comes before settles that, too.
+        guarded: is it exposed or pending? All that a remembered launch asks.
         reusable: back to the pool when no tensor holds it; not if it is exposed, or used by work
             that the caller submits at any time.
         mark: serial number of the last batch that may use it.
+        since: that of the batch before which it was let go, of a free one.
         arena: the arena that keeps it, for a program that uses it at any time.
     """
 
-    __slots__ = ("arena", "buffer", "exposed", "foreign", "handle", "mark", "reusable", "size")
+    __slots__ = (
+        "arena", "buffer", "exposed", "foreign", "guarded", "handle", "mark", "pending", "reusable",
+        "since", "size",
+    )  # fmt: skip
 
     def __init__(self, buffer: Any, foreign: bool = False) -> None:
         self.buffer = buffer
         self.handle = buffer._internal
         self.size: int = buffer.size
-        self.foreign = self.exposed = foreign
+        self.foreign = self.exposed = self.guarded = foreign
         self.reusable = not foreign
-        self.mark = -1
+        self.mark = self.since = -1
         self.arena: Arena | None = None
+        self.pending: Pending | None = None
+
+    def expose(self) -> None:
+        """The caller gets the buffer."""
+        self.exposed = self.guarded = True
+        self.reusable = False
+
+    def wait_for(self, pending: Pending) -> None:
+        """What it holds is not to be read until `pending` is over, or it is written."""
+        self.pending = pending
+        self.guarded = True
+
+    def settle(self) -> None:
+        """What it holds may be read."""
+        self.pending = None
+        self.guarded = self.exposed
+
+    def unwritten(self) -> str:
+        """Why it must not be read, empty if it may be."""
+        if self.pending is None:
+            return ""
+        why = self.pending.why
+        if not why:
+            self.settle()
+        return why
 
 
 class Storage:
-    """Shared ownership of a block by tensors; `record` is there once a tape has seen it."""
+    """Shared ownership of a block by tensors.
 
-    __slots__ = ("__weakref__", "block", "record")
+    `record` is there once a tape has seen it; `checks` names the checked calls that its values come
+    from, while such calls are open (see owners.py); `whole` where its tensors are views of one: the
+    first byte and the layout of that, which copies of them share.
+    """
+
+    __slots__ = ("__weakref__", "block", "checks", "record", "whole")
 
     block: Block
+    checks: Any
     record: Any
+    whole: tuple[int, Any]
 
 
 def storage_of(block: Block) -> Storage:
     """A new storage; half the time of an `__init__`, and each new tensor has one."""
     storage = Storage()
     storage.block = block
+    storage.checks = ()
     return storage
 
 
@@ -66,10 +132,16 @@ class Arena:
     """The blocks that a captured program may use at any time, taken while it was captured.
 
     Those that no tensor holds are reused inside the capture, and by nobody else until the owner of
-    the arena is gone. `content` is kept as long.
+    the arena is gone. `content` is kept as long; all of them wait for `pending`.
     """
 
-    def __init__(self, content: Any) -> None:
+    def __init__(self, content: Any, pending: Pending) -> None:
         self.content = content
+        self.pending = pending
         self.blocks: list[Block] = []
         self.free: dict[int, list[Block]] = {}
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its buffers."""
+        return sum(block.size for block in self.blocks)

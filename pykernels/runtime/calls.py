@@ -6,8 +6,10 @@ import struct
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
+from pykernels.contract import PARAMS_BYTES
+
 from .blocks import Block
-from .dispatch import PARAMS_BYTES, Prepared
+from .dispatch import Prepared
 from .engine import Engine
 from .faults import Page
 from .memory import STORAGE, Pool
@@ -18,7 +20,8 @@ __all__ = ["MAX_LAUNCHES", "BatchParams", "Call", "Calls", "Command", "Params", 
 MAX_LAUNCHES = 1024  # in one batch: each has its params
 UNIFORM = 0x40 | 0x08  # UNIFORM | COPY_DST
 
-# One dispatch as an encoder takes it: pipeline, bind group, offset of the params, grid.
+# One dispatch as an encoder takes it: pipeline (compiled by then), bind group, offset of the
+# params, grid.
 Command: TypeAlias = tuple[Any, Any, Any, int, int]
 
 
@@ -28,6 +31,9 @@ class Call:
     Attributes:
         steps: for each dispatch what its params are made of, and the parts of its command.
         blocks: the buffers that the bind groups bind, of tensors and temporaries.
+        reads, writes: those of the tensors that it reads, and that it writes.
+        inputs, outputs: the positions of these tensors among the arguments.
+        keeps: does an output keep what it held where an index is out of range?
         page: the page of faults that the bind groups bind, if a dispatch reports any.
         watched: the dispatches that take a slot of the page.
         size, work: what the call asks for, in units of `pace`.
@@ -38,13 +44,14 @@ class Call:
     """
 
     __slots__ = (
-        "blocks", "commands", "count", "kept", "label", "last", "order", "pack", "page", "prepared",
-        "serial", "size", "steps", "watched", "work",
+        "blocks", "commands", "count", "inputs", "keeps", "kept", "label", "last", "order",
+        "outputs", "pack", "page", "prepared", "reads", "serial", "size", "steps", "watched",
+        "work", "writes",
     )  # fmt: skip
 
     def __init__(
         self, prepared: Prepared, groups: Sequence[Any], blocks: tuple[Block, ...],
-        page: Page | None,
+        tensors: Sequence[Any], page: Page | None,
     ) -> None:  # fmt: skip
         self.prepared = prepared
         self.count = len(prepared.dispatches)
@@ -52,11 +59,17 @@ class Call:
         self.work = work(prepared.nbytes, prepared.operations)
         self.size = self.count + self.work
         self.blocks = blocks
+        given = [i for i, t in enumerate(tensors) if t is not None]
+        self.inputs = tuple([i for i in given if i not in prepared.written])
+        self.outputs = tuple([i for i in given if i in prepared.written])
+        self.reads = tuple([tensors[i]._block for i in self.inputs])
+        self.writes = tuple([tensors[i]._block for i in self.outputs])
+        self.keeps = prepared.keeps
         self.watched = prepared.watched
         self.page = page if prepared.reports else None
         self.steps = tuple(
             (
-                d.prefix, len(d.prefix), d.pack_into, d.pick, d.watch is not None, d.pipeline_raw,
+                d.prefix, len(d.prefix), d.pack_into, d.pick, d.watch is not None, d.pipeline,
                 group, d.grid_x, d.grid_y,
             )
             for d, group in zip(prepared.dispatches, groups, strict=True)
@@ -78,24 +91,45 @@ class Call:
 class Calls:
     """Calls by kernel, options and the locations of all tensors.
 
-    Only buffers of the pool are in it, and it is cleared before the pool destroys any: it never
-    keeps memory alive.
+    Only buffers of the pool are in it, and those that the pool is about to destroy are forgotten:
+    it never keeps memory alive.
+
+    Attributes:
+        slots: what calls that were forgotten kept in `BatchParams`, by their number: the serial of
+            the last batch that uses them, and the first.
     """
 
     LIMIT = 8192
 
     def __init__(self) -> None:
         self.entries: dict[Any, Call] = {}
+        self.checked: dict[Any, Call] = {}  # those that report: each launch has an owner
         self.generation = 0  # how often it was cleared
+        self.slots: dict[int, list[tuple[int, int]]] = {}
 
     def add(self, key: Any, call: Call) -> None:
-        if len(self.entries) >= self.LIMIT:
+        entries = self.checked if call.watched else self.entries
+        if len(entries) >= self.LIMIT:
             self.clear()
-        self.entries[key] = call
+        entries[key] = call
 
     def clear(self) -> None:
         self.generation += 1
         self.entries.clear()
+        self.checked.clear()
+        self.slots.clear()
+
+    def forget(self, blocks: set[Block]) -> None:
+        """Forget the calls that bind one of these."""
+        for entries in (self.entries, self.checked):
+            gone = {k: c for k, c in entries.items() if not blocks.isdisjoint(c.blocks)}
+            for key, call in gone.items():
+                del entries[key]
+                if call.commands:
+                    first = call.commands[0][2][0] // PARAMS_BYTES
+                    self.slots.setdefault(call.count, []).append((call.serial, first))
+        if not self.entries and not self.checked:
+            self.clear()
 
 
 class Params:
@@ -175,8 +209,12 @@ class BatchParams(Params):
                 return False
             self._generation = self._calls.generation
             self._next = MAX_LAUNCHES
+        free = self._calls.slots.get(call.count)
         if call.commands:
             first = call.commands[0][2][0] // PARAMS_BYTES
+        elif free and free[0][0] != serial:
+            first = free[0][1]
+            del free[0]
         elif self._next + call.count <= self.slots:
             first = self._next
             self._next = first + call.count
@@ -226,4 +264,4 @@ def bind(
             assert page is not None
             d.page_entry.buffer = page.block.handle
         groups.append(context.engine.bind_group(context.raw, d.descriptor, d.label))
-    return Call(prepared, groups, tuple(blocks), page)
+    return Call(prepared, groups, tuple(blocks), tensors, page)

@@ -7,23 +7,25 @@ has nothing to do, submits them as a command buffer that was made while the repl
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from pykernels.errors import ArgumentError, BufferStateError, DTypeError
 
-from .blocks import Arena, Block, Storage
+from .blocks import Arena, Block, OfProgram, Storage
 from .calls import MAX_LAUNCHES, Call, Command, Params, bind
 from .context import Context
 from .dispatch import Prepared
-from .faults import Page
+from .faults import Crowded, Page
 from .handle import Handle
 from .observe import Window, live, replayed
+from .owners import Check, Owner, checks_of, inherited
+from .pipelines import Compiling
 from .recorder import Note
+from .scopes import Scope
 
 __all__ = ["Program", "capturing"]
 
@@ -55,15 +57,19 @@ class _Captured:
 class Variant:
     """A program on certain inputs: what a replay records.
 
-    `encoded`: a raw command buffer of all commands, made ahead; None: there is none.
+    `encoded`: a raw command buffer of all commands, made ahead; None: there is none. `mark` is its
+    own, and keeps nothing.
     """
 
     def __init__(self, recording: Recording, calls: Sequence[Call], commands: Sequence[Command]):
         self.calls, self.commands = calls, commands
         self.blocks = tuple(dict.fromkeys(b for call in calls for b in call.blocks))
+        self.needs = _needs(calls)
+        self.pending = recording.pending
         self.pieces = tuple((call.count, call.size, call.work) for call in calls)
         self.work = sum(call.work for call in calls)
         self.encoded: Any = None
+        self.mark = object()
         self.pages = tuple(recording.pages)
         self.runs = recording.runs
 
@@ -88,13 +94,29 @@ class Recording:
         self.reads: dict[_Told, None] = {}
         self.writes: dict[_Told, None] = {}
         self.runs = [0]  # one number that pages share
+        self.pending = OfProgram()  # what is made inside waits for the first run
         self.base: Variant  # on the inputs of the capture
         self.variants: dict[tuple[Any, ...], Variant] = {}  # on others
+
+    def compile(self) -> None:
+        """Compile what is not compiled yet, beside the threads that do."""
+        try:
+            for c in self.captured:
+                c.prepared.compile()
+        except BaseException:
+            self.fail()
+            raise
 
     def finish(self) -> None:
         """The capture has ended."""
         self.base = Variant(self, self.calls, self.commands)
         self.state = ""
+        self.pending.why = "belongs to a program that has not run yet: call the program first"
+
+    def fail(self) -> None:
+        """It has not come to its end."""
+        self.state = "was not captured to its end"
+        self.pending.why = f"belongs to a program that {self.state}"
 
     def variant(self, given: Mapping[str, Handle]) -> Variant:
         """The program on these inputs, and those of the capture where none is given."""
@@ -121,6 +143,13 @@ class Recording:
             self.variants[key] = found
         return found
 
+    def forget(self, blocks: set[Block]) -> None:
+        """Forget the inputs that lie in one of these blocks, or in a buffer of a caller's."""
+        self.variants = {
+            key: v for key, v in self.variants.items()
+            if blocks.isdisjoint(v.blocks) and not any(b.foreign for b in v.blocks)
+        }  # fmt: skip
+
     def tell(self, given: Mapping[str, Handle]) -> None:
         """Tell tapes what a replay on these inputs reads and writes."""
         moved = {self.inputs[name]._storage: t for name, t in given.items()}
@@ -136,6 +165,23 @@ class Recording:
             ]
 
         replayed(windows(self.reads), windows(self.writes))
+
+    def name(self, given: Mapping[str, Handle], owner: Owner) -> None:
+        """Name on what a run has written the checked calls that its values come from."""
+        moved = {self.inputs[name]._storage: t._storage for name, t in given.items()}
+
+        def storages(found: Iterable[_Told]) -> list[Storage]:
+            known = [ref() for ref in dict.fromkeys([ref for ref, _, _ in found])]
+            return [moved.get(s, s) for s in known if s is not None]
+
+        term = self.pages[0].term if self.pages else None
+        check = None if term is None else term.check
+        if check is not None:
+            check.open = True
+        found = [c for s in storages(self.reads) for c in checks_of(s)]
+        named = inherited(found, owner, check)
+        for storage in storages(self.writes):
+            storage.checks = named
 
     def _check(self, inputs: Mapping[str, Handle]) -> None:
         """Raise for inputs on which the same dispatches would not be right."""
@@ -191,6 +237,16 @@ class Recording:
         return Variant(self, calls, commands)
 
 
+def _needs(calls: Sequence[Call]) -> frozenset[Block]:
+    """The blocks that calls read before one of them writes them."""
+    needs: set[Block] = set()
+    written: set[Block] = set()
+    for call in calls:
+        needs |= set(call.reads) - written
+        written |= set(call.writes)
+    return frozenset(needs)
+
+
 def _shifted(place: _Place, moved: Mapping[Block, tuple[Block, int]]) -> _Place:
     block, distance = moved.get(place._block, (place._block, 0))
     return _Place(block, place._offset + distance, place.window)
@@ -206,16 +262,20 @@ def _told(t: Handle) -> str:
 
 
 class CaptureRecorder:
-    """Turns the launches of one thread into the commands of a program."""
+    """Turns the launches of a block into the commands of a program."""
 
-    def __init__(self, context: Context, recording: Recording, arena: Arena) -> None:
+    def __init__(
+        self, context: Context, recording: Recording, arena: Arena, program: Program
+    ) -> None:
         self.arena: Arena | None = arena
+        self.program = weakref.ref(program)
         self._context = context
         self._recording = recording
         self._scratch: list[Storage] = []
         self._tensors: Sequence[Handle | None] = ()
         self._page: Page | None = None
         self.params = Params(context.engine, context.raw, context.pool, 16)
+        self.compiling = Compiling()
         self._written: list[Params] = []
 
     def room(
@@ -223,6 +283,8 @@ class CaptureRecorder:
     ) -> tuple[Sequence[Block], Page | None]:
         """Scratch for a call, and a page of faults in which its launches have slots."""
         count, context = len(prepared.dispatches), self._context
+        if context.thread is None:  # a device for one thread compiles on that, at the end
+            self.compiling.start([d.pipeline for d in prepared.dispatches])
         if self.params.used + count > self.params.slots:
             slots = min(max(2 * self.params.slots, count), MAX_LAUNCHES)
             self._written.append(self.params)
@@ -231,19 +293,20 @@ class CaptureRecorder:
         if prepared.reports:
             watched = len(prepared.watched)
             if self._page is None or not self._page.has_room(watched):
-                self._page = context.faults.program(self._recording.runs)
+                self._page = context.faults.program(self._recording.runs, context.caller())
                 self._recording.pages.append(self._page)
             page = self._page
-        for i, nbytes in enumerate(prepared.scratch):
-            if i == len(self._scratch):
-                self._scratch.append(context.pool.take(nbytes, arena=self.arena))
-            elif self._scratch[i].block.size < nbytes:
-                self._scratch[i] = context.pool.take(nbytes, arena=self.arena)
+        have = [s.block.size for s in self._scratch] + [-1] * len(prepared.scratch)
+        missing = [i for i, nbytes in enumerate(prepared.scratch) if have[i] < nbytes]
+        if missing:
+            context.pool.require([prepared.scratch[i] for i in missing])
+        for i in missing:
+            self._scratch[i : i + 1] = [context.pool.take(prepared.scratch[i], arena=self.arena)]
         self._tensors = tensors
         return [s.block for s in self._scratch[: len(prepared.scratch)]], page
 
-    def record(self, call: Call, scalars: Sequence[float]) -> bool:
-        """Append a call, after `room` for it."""
+    def record(self, call: Call, scalars: Sequence[float], check: Check | None = None) -> bool:
+        """Append a call, after `room` for it. What it finds wrong is of who runs the program."""
         recording, page = self._recording, call.page
         number = 0 if page is None else page.next_slot
         commands = self.params.pack(call, scalars, number)
@@ -285,10 +348,11 @@ class Program:
     It keeps the tensors it uses, and those made while it was captured, until it is let go.
     """
 
-    __slots__ = ("__weakref__", "_recording")
+    __slots__ = ("__weakref__", "_arena", "_recording")
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
+        self._arena = recording.context.pool.arena(self, recording, recording.pending)
 
     def __call__(self, **inputs: Any) -> None:
         """Run the captured calls, with what is in their tensors when they run.
@@ -310,16 +374,35 @@ class Program:
         recording = self._recording
         context = recording.context
         context.check()
-        with context.lock:
-            context.refuse("program", "inside a capture or a recorded pass")
-            if recording.state:
-                raise BufferStateError(f"[program] it {recording.state}")
-            variant = recording.variant(inputs)
-            if live:
-                recording.tell(inputs)
-            context.recorder.replay(variant)
-            if context.debug:
-                context.recorder.flush()
+        try:
+            with context.lock:
+                context.refuse("program", "inside a capture or a recorded pass")
+                if recording.state:
+                    raise BufferStateError(f"[program] it {recording.state}")
+                variant = recording.variant(inputs)
+                if live:
+                    recording.tell(inputs)
+                context.recorder.replay(variant, context.caller() if variant.pages else None)
+                if context.faults.open:
+                    context.noted = True
+                    recording.name(inputs, context.caller())
+                if context.debug:
+                    context.recorder.flush()
+        except Crowded:
+            context.transfers.poll()  # the lock is not held while it waits
+            self(**inputs)
+
+    def __reduce__(self) -> NoReturn:
+        raise DTypeError(
+            "[pickle] a program belongs to its device and cannot be pickled: capture it in each "
+            "process"
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of device memory that belong to it: of tensors made while it was captured, and of
+        the temporaries of its calls. The budget counts them."""
+        return self._arena.nbytes
 
     def __len__(self) -> int:
         """Number of dispatches."""
@@ -331,8 +414,11 @@ class Program:
 
 
 @contextmanager
-def capturing(context: Context, inputs: Mapping[str, Any]) -> Iterator[Program]:
-    """Capture this thread's launches inside."""
+def capturing(
+    context: Context, inputs: Mapping[str, Any], compiled: bool = True
+) -> Iterator[Program]:
+    """Capture the launches that this thread or task makes inside; at the end all pipelines are
+    `compiled`, or go on to be on threads."""
     context.check()
     context.refuse("capture", "inside another one or in a recorded pass")
     for name, t in inputs.items():
@@ -345,18 +431,23 @@ def capturing(context: Context, inputs: Mapping[str, Any]) -> Iterator[Program]:
     recording = Recording(context, inputs)
     program = Program(recording)
     with context.lock:
-        recorder = CaptureRecorder(context, recording, context.pool.arena(program, recording))
+        recorder = CaptureRecorder(context, recording, program._arena, program)
     recording.storages += [t._storage for t in inputs.values()]
-    thread = threading.get_ident()
-    context.recorders[thread] = recorder
+    scope = Scope("capture", recorder, context)
     try:
+        context.enter(scope)
         yield program
     except BaseException:
-        recording.state = "was not captured to its end"
+        recording.fail()
+        recorder.compiling.end(cancel=True)
         raise
     finally:
-        del context.recorders[thread]
-        recorder.arena = None
+        scope.open = False
+        scope.value = recorder.arena = None
+        context.leave(scope)
+    recorder.compiling.end(cancel=False)
+    if compiled:
+        recording.compile()
     with context.lock:
         recorder.finish()
         recording.finish()

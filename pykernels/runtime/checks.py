@@ -30,6 +30,7 @@ def check_arguments(kernel: Kernel, tensors: Sequence[Handle | None]) -> None:
     args = dict(zip(kernel.args, tensors, strict=True))
     _check_dtypes(kernel, args)
     _check_shapes(kernel, args)
+    _check_axes(kernel, args)
     _check_outputs(kernel, args)
 
 
@@ -77,6 +78,27 @@ def _check_shapes(kernel: Kernel, args: Mapping[Arg, Handle | None]) -> None:
             if name and not fits(shape, shapes[name]):
                 raise ShapeError(
                     f"[{op}] {arg.name} must broadcast to {shapes[name]} but has shape {shape}"
+                )
+
+
+def _check_axes(kernel: Kernel, args: Mapping[Arg, Handle | None]) -> None:
+    op = kernel.name
+    known: dict[str, tuple[str, int]] = {}
+    for arg, t in args.items():
+        if t is None or not arg.axes:
+            continue
+        shape = t._layout.shape
+        if len(shape) != len(arg.axes):
+            raise ShapeError(
+                f"[{op}] {arg.name} must have {len(arg.axes)} axes ({' '.join(arg.axes)}) but has "
+                f"shape {shape}"
+            )
+        for letter, size in zip(arg.axes, shape, strict=True):
+            name, first = known.setdefault(letter, (arg.name, size))
+            if size != first:
+                raise ShapeError(
+                    f"[{op}] axis {letter} must have one size but is {first} in {name} and {size} "
+                    f"in {arg.name}"
                 )
 
 

@@ -3,33 +3,45 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
 import threading
+import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from pykernels.errors import BufferStateError, DeviceLostError, DTypeError, FeatureError
-from pykernels.faults import PAGE_BYTES
+from pykernels.contract import PARAMS_BYTES
+from pykernels.errors import (
+    ArgumentError,
+    BufferStateError,
+    DeviceLostError,
+    DTypeError,
+    FeatureError,
+    PyKernelsError,
+)
 from pykernels.plan import MATRIX_FEATURE, Caps, Kernel, MatrixUnits
 from pykernels.tuning import Tuning, for_adapter
 
 from .adapters import AdapterInfo, info_of
-from .blocks import Arena, Block, Storage
+from .blocks import Arena, Block, Storage, storage_of
 from .calls import Calls
 from .dispatch import Prepared
 from .engine import Engine
 from .faults import Faults
 from .matrix import units_of
 from .memory import USAGE, Pool
+from .owners import Owner, current
 from .pipelines import Pipelines
 from .recorder import PassRecorder, Recorder
+from .scopes import Scope, entered, innermost, leave
 from .transfers import Transfers
 
-__all__ = ["Context"]
+__all__ = ["Context", "living"]
 
 _contexts: weakref.WeakSet[Context] = weakref.WeakSet()
+_numbers = itertools.count()
 
 
 class Context:
@@ -52,6 +64,7 @@ class Context:
         self.copy = copy
         self.checks = checks
         self.owned = owned
+        self.number = next(_numbers)  # devices end in the order in which they were opened
         self.dead = ""  # why it cannot be used any more
         self.thread = threading.get_ident() if engine.one_thread_only(raw) else None
         self.guarded = self.thread is not None  # must each launch call `check`?
@@ -70,22 +83,24 @@ class Context:
         self.faults = Faults(self._new_page, self._clear_page)
         completion = engine.completion(raw)
         self.recorder = Recorder(engine, raw, self.pool, self.faults, self.calls, completion)
-        # Other than the device's own, by thread: of captures, and of passes of callers.
-        self.recorders: dict[int, Any] = {}
+        self.scopes: dict[Scope, None] = {}  # open captures and passes of callers
+        self.noted = False  # must launches look whom they concern?
         self.pool.before_destroy = self.recorder.flush
-        self.pool.before_release = self.forget_bind_groups
+        self.pool.before_release = self.forget_blocks
+        self.pool.wait = completion.wait
         self.pool.before_dissolve = lambda recording: self.faults.close(recording.pages)
         self.transfers = Transfers(
             engine, raw, self.pool, self.recorder, self.lock, self.faults, completion
         )
         self.adopted: weakref.WeakValueDictionary[int, Storage] = weakref.WeakValueDictionary()
         # Stands in for optional tensors that are not given.
-        self.null = Block(self.pool.create(256 * 8, USAGE))
+        self.null = Block(self.pool.create(PARAMS_BYTES * 8, USAGE))
         self.debug = os.environ.get("PYKERNELS_DEBUG", "") not in ("", "0")
+        self.pool.set_budget(_asked_budget())
         _contexts.add(self)
 
-    def _new_page(self) -> Block:
-        return Block(self.pool.create(PAGE_BYTES, USAGE))
+    def _new_page(self, nbytes: int) -> Block:
+        return Block(self.pool.create(nbytes, USAGE))
 
     def _clear_page(self, block: Block, nbytes: int) -> None:
         self.engine.write(self.raw, block.buffer, 0, memoryview(bytes(nbytes)))
@@ -108,22 +123,61 @@ class Context:
             )
 
     def refuse(self, what: str, where: str) -> None:
-        """Raise inside a capture, or where this thread records into a pass of a caller's."""
-        if self.recorders and threading.get_ident() in self.recorders:
+        """Raise inside a capture, or where the caller records into a pass of its own."""
+        if self.scopes and self.recorder_of(what) is not self.recorder:
             raise BufferStateError(f"[{what}] not possible {where}")
 
     def refuse_in_capture(self, what: str) -> None:
-        """Raise where this thread captures: the host cannot take part in a program."""
-        if self.recorders and self._arena() is not None:
+        """Raise where the caller captures: the host cannot take part in a program."""
+        if self.scopes and self._arena() is not None:
             raise BufferStateError(
                 f"[{what}] not possible inside a capture, which records launches only: do it "
                 "before or after"
             )
 
+    def refuse_unwritten(self, what: str, block: Block) -> None:
+        """Raise for a block that does not hold yet what was recorded for it."""
+        why = block.unwritten()
+        if why:
+            raise BufferStateError(f"[{what}] the tensor {why}")
+
     def _arena(self) -> Arena | None:
-        """Where memory comes from that this thread takes while it captures."""
-        recorder = self.recorders.get(threading.get_ident())
-        return None if recorder is None else recorder.arena
+        """Where memory comes from that the caller takes while it captures."""
+        scope = innermost("capture", "record", on=self)
+        return None if scope is None or not scope.mine else scope.value.arena
+
+    def recorder_of(self, call: str) -> Any:
+        """Where calls of the caller go: to the device's batches, a capture, or a pass.
+
+        Raises BufferStateError for a task or thread that was started inside an open block.
+        """
+        scope = innermost("capture", "record", on=self)
+        if scope is None:
+            return self.recorder
+        scope.check(call)
+        return scope.value
+
+    def caller(self) -> Owner:
+        """Who hears of what is wrong with a call that is made here and now."""
+        scope = None if entered.get() is None else innermost("checked", on=self)
+        if scope is None:
+            return current()
+        owner: Owner = scope.value
+        return owner
+
+    def settle(self) -> None:
+        """Say whether launches must look whom they concern; wants the lock."""
+        self.noted = False  # first: a block may be entered meanwhile
+        if self.scopes:
+            for scope in [s for s in [*self.scopes] if not s.open]:
+                self.scopes.pop(scope, None)
+        if self.scopes or self.faults.open:
+            self.noted = True
+
+    def captured(self) -> Callable[[], Any] | None:
+        """What gives the program that the caller captures."""
+        scope = innermost("capture", "record", on=self)
+        return None if scope is None or not scope.mine else scope.value.program
 
     def kill(self, reason: str) -> None:
         """From now on `check` raises."""
@@ -148,7 +202,28 @@ class Context:
                 self.kill("the device is closed")
                 self.forget_calls()
                 self.transfers.close(self.raw.destroy if self.owned else None)
-            self.faults.raise_pending()
+            self.faults.raise_found(self.caller(), all_=True)
+
+    def end(self, deadline: float) -> bool:
+        """The process ends: submit what is recorded, wait for the device, and give it up. False,
+        and nothing is destroyed, if it is not done at the deadline (of `time.monotonic`)."""
+        if not self.lock.acquire(timeout=max(deadline - time.monotonic(), 0)):
+            return False
+        try:
+            with suppress(PyKernelsError):
+                self.recorder.flush()
+            if not self.transfers.wait(deadline):
+                return False
+            self.forget_calls()
+            self.transfers.close(self.raw.destroy if self.owned else None)
+        finally:
+            self.lock.release()
+        return True
+
+    def leak(self) -> None:
+        """Nothing of it may ever be released: that would end the process, or hang it."""
+        for thing in (self, self.engine.signals, *self.adopted.values()):
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 
     def forget_calls(self) -> None:
         """Clear the caches of prepared calls and their bind groups."""
@@ -156,10 +231,16 @@ class Context:
         self.forget_bind_groups()
 
     def forget_bind_groups(self) -> None:
-        """Keep no buffer alive that the pool frees."""
+        """Forget all bind groups but those of programs on the inputs of their captures."""
         self.calls.clear()
         for recording in self.pool.contents():
             recording.variants.clear()
+
+    def forget_blocks(self, blocks: set[Block]) -> None:
+        """Keep none of these alive, which the pool frees, and bind none of them again."""
+        self.calls.forget(blocks)
+        for recording in self.pool.contents():
+            recording.forget(blocks)
 
     # -- batches --------------------------------------------------------------------------------
 
@@ -170,14 +251,33 @@ class Context:
             self.recorder.flush()
 
     def sync(self) -> None:
-        """Submit all recorded launches, wait for them, and raise what they found wrong."""
+        """Submit all recorded launches, wait for them, and raise what those of the caller, and of
+        owners that ended, found wrong."""
         self.check()
         self.refuse_in_capture("sync")
-        self.transfers.sync()
+        self.transfers.sync(self.caller())
+
+    @contextmanager
+    def checked(self) -> Iterator[None]:
+        """Synchronise at the end, and raise what calls inside found wrong, whoever made them."""
+        self.check()
+        self.refuse_in_capture("checked")
+        scope = Scope("checked", None, self)
+        owner = scope.value = Owner(scope, "a checked block")
+        try:
+            entered.set(scope)
+            yield
+            self.check()
+            self.refuse_in_capture("sync")
+            self.transfers.sync(owner, False)
+        finally:
+            scope.open = False
+            owner.closed = True
+            leave(scope)
 
     @contextmanager
     def record(self, compute_pass: Any) -> Iterator[None]:
-        """Record this thread's launches inside into a pass of the caller's."""
+        """Record the caller's launches inside into a pass of its own."""
         self.refuse_in_capture("record")
         self.flush()
         if not isinstance(compute_pass, self.engine.module.GPUComputePassEncoder):
@@ -189,27 +289,36 @@ class Context:
             raise BufferStateError("[record] the pass belongs to another device")
         if getattr(compute_pass, "_pykernels_ended", False):
             raise BufferStateError("[record] the pass has ended")
-        thread = threading.get_ident()
         recorder = PassRecorder(
             self.engine, self.raw, self.pool, self.faults, self.recorder, compute_pass
         )
-        outer = self.recorders.get(thread)
-        self.recorders[thread] = recorder
+        scope = Scope("record", recorder, self)
         try:
+            self.enter(scope)
             yield
         finally:
-            if outer is None:
-                del self.recorders[thread]
-            else:
-                self.recorders[thread] = outer
+            scope.open = False
+            scope.value = None
+            self.leave(scope)
             with self.lock:
                 recorder.leave_page()
+
+    def enter(self, scope: Scope) -> None:
+        """Calls of the caller's thread or task go to the recorder of this block."""
+        entered.set(scope)
+        self.scopes[scope] = None
+        self.noted = True
+
+    def leave(self, scope: Scope) -> None:
+        """The block has ended. A signal may come first: then `settle` forgets it."""
+        self.scopes.pop(scope, None)
+        leave(scope)
 
     # -- memory ---------------------------------------------------------------------------------
 
     def allocate(self, nbytes: int) -> Storage:
         """Uninitialised memory."""
-        if self.recorders:
+        if self.scopes:
             return self.pool.take(nbytes, arena=self._arena())
         return self.pool.take(nbytes)
 
@@ -220,14 +329,19 @@ class Context:
         self.transfers.upload(storage.block, 0, data)
         return storage
 
+    def own(self, data: bytes) -> Storage:
+        """Memory of the device's own with these bytes in it: never of the pool or a capture."""
+        block = Block(self.pool.create(256, USAGE))
+        self.transfers.upload(block, 0, memoryview(data))
+        return storage_of(block)
+
     def expose(self, storage: Storage) -> Any:
         """The GPUBuffer of a storage, for the caller; `adopt` knows it again."""
         block = storage.block
         with self.lock:
             if block.mark >= self.recorder.serial and not self.dead:
                 self.recorder.flush()
-            block.exposed = True
-            block.reusable = False
+            block.expose()
             self.adopted[id(block.buffer)] = storage
             return block.buffer
 
@@ -264,13 +378,26 @@ def _caps(
     )
 
 
+def _asked_budget() -> int | None:
+    """PYKERNELS_MEMORY_BUDGET: bytes that each device may hold."""
+    asked = os.environ.get("PYKERNELS_MEMORY_BUDGET", "")
+    if not asked:
+        return None
+    if not asked.isdecimal():
+        raise ArgumentError(f"[memory] PYKERNELS_MEMORY_BUDGET must be bytes but is {asked!r}")
+    return int(asked)
+
+
+def living() -> list[Context]:
+    """Those that are in use, in the order in which they were opened."""
+    return sorted((c for c in list(_contexts) if not c.dead), key=lambda c: c.number)
+
+
 def _after_fork() -> None:
     for context in list(_contexts):
         context.kill("it belongs to the parent process, and does not survive a fork")
         context.pool.abandon()
-        # Nothing of it may ever be released: in the child that would end in a crash or hang.
-        for thing in (context, *context.adopted.values()):
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+        context.leak()
 
 
 if hasattr(os, "register_at_fork"):

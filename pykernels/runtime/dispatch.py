@@ -6,14 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from pykernels.contract import GRID_MAX, GRID_ROW
 from pykernels.errors import LimitError
 from pykernels.faults import Watch
 
-__all__ = ["PARAMS_BYTES", "Dispatch", "Prepared", "fold"]
+from .pipelines import Pipeline
 
-PARAMS_BYTES = 256  # a launch's part of the uniform buffer
-_ROW = 32768  # workgroups in a row of a folded grid
-_MAX_ROWS = 65535
+__all__ = ["Dispatch", "Prepared", "fold"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +24,7 @@ class Dispatch:
     uniform_entry: Any
     descriptor: Any  # of the bind group: its entries are filled in per launch
     keep: tuple[Any, ...]
-    pipeline_raw: Any
+    pipeline: Pipeline
     grid_x: int
     grid_y: int
     prefix: bytes
@@ -51,6 +50,12 @@ class Prepared:
     scratch: tuple[int, ...]
     arity: int  # scalars of the call
     written: tuple[int, ...]  # which of its tensors it writes
+    keeps: bool  # does one of these keep what it held where an index is out of range?
+
+    def compile(self) -> None:
+        """Compile what is not compiled yet."""
+        for d in self.dispatches:
+            d.pipeline.compile()
 
     @property
     def watched(self) -> tuple[tuple[str, Watch], ...]:
@@ -81,10 +86,12 @@ class Prepared:
 
 
 def fold(op: str, groups: int, limit: int) -> tuple[int, int]:
-    """A linear number of workgroups as a grid: x in full, or rows of 32768 (`group_id`)."""
+    """A linear number of workgroups as a grid: x in full, or rows of GRID_ROW (`group_id`)."""
     if groups <= limit:
         return groups, 1
-    rows = -(-groups // _ROW)
-    if rows > _MAX_ROWS:
-        raise LimitError(f"[{op}] {groups} workgroups are more than a grid of {_ROW} x {_MAX_ROWS}")
-    return _ROW, rows
+    rows = -(-groups // GRID_ROW)
+    if rows > GRID_MAX:
+        raise LimitError(
+            f"[{op}] {groups} workgroups are more than a grid of {GRID_ROW} x {GRID_MAX}"
+        )
+    return GRID_ROW, rows

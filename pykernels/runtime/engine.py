@@ -6,13 +6,16 @@ features, how a device is requested, toggles, the raw C calls, the classes of th
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import os
 import re
+import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from pykernels.errors import (
     BufferStateError,
@@ -24,10 +27,20 @@ from pykernels.errors import (
     ShaderError,
 )
 
+from .log import logger
 from .signals import Completion, DawnSignals, Signal, Signals, WgpuSignals
 
-__all__ = ["Copy", "Engine", "EngineName", "engine_of", "get_engine"]
+__all__ = [
+    "Copy",
+    "Engine",
+    "EngineName",
+    "ended",
+    "engine_of",
+    "get_engine",
+    "refuse_process",
+]
 
+T = TypeVar("T")
 EngineName: TypeAlias = Literal["wgpu", "dawn"]
 MODULES: dict[EngineName, tuple[str, str]] = {
     "wgpu": ("wgpu", "wgpu.backends.wgpu_native._api"),
@@ -58,13 +71,14 @@ class Engine:
             self.module: Any = importlib.import_module(module)
             self._api: Any = importlib.import_module(api)
         except ImportError as e:
-            extra = "pip install 'pykernels[dawn]'" if name == "dawn" else "pip install wgpu"
+            extra = "pip install 'wgpudawn~=0.32.0'" if name == "dawn" else "pip install wgpu"
             raise NoAdapterError(f"the engine {name!r} is not available ({e}): {extra}") from None
         except OSError as e:
             raise NoAdapterError(f"the engine {name!r} does not load: {e}") from None
         self.ffi: Any = self._api.ffi
         self.lib: Any = self._api.lib
         self._handler: Any = self._api.error_handler
+        self._helpers: Any = importlib.import_module(api.replace("._api", "._helpers"))
         if name == "wgpu":
             self.begin: Callable[[], None] = self._begin_wgpu
             self.end: Callable[[str], None] = self._end_wgpu
@@ -85,7 +99,25 @@ class Engine:
 
     def adapters(self) -> list[Any]:
         """All adapters that can compute, GPUs first, then software; OpenGL only if nothing else."""
-        claim_process()
+        with _starting:
+            claim_process()
+            return self._adapters()
+
+    def look(self, told: Callable[[Any], T]) -> list[T]:
+        """What is told of the adapters. The process may be forked afterwards, if nobody had used
+        the engine before: it is released."""
+        with _starting:
+            refuse_process()
+            used = self._helpers._the_instance is not None
+            found = [told(a) for a in self._adapters()]
+            if used or self.matrix_units:
+                claim_process()
+            elif self._helpers._the_instance is not None:
+                self.lib.wgpuInstanceRelease(self._helpers._the_instance)
+                self._helpers._the_instance = None
+        return found
+
+    def _adapters(self) -> list[Any]:
         with _without_display():
             found = list(self.module.gpu.enumerate_adapters_sync())
         proper = [a for a in found if a.info["backend_type"] not in ("OpenGL", "OpenGLES", "Null")]
@@ -257,6 +289,7 @@ class Engine:
         """Our error for one that the engine raised."""
         text = str(e).strip() or type(e).__name__
         if _LOST.search(text):
+            _tell_lost(text.splitlines()[-1].strip())
             return DeviceLostError(f"[{what}] the device is lost: {text}")
         if what == "shader":
             return ShaderError(f"[{what}] {text}")
@@ -291,6 +324,12 @@ class Engine:
             self._handler.pending.clear()
             classes = {"OutOfMemory": self.module._classes.GPUOutOfMemoryError}
             raise self.error(classes.get(kind, self.module.GPUError)(message), what)
+
+
+@functools.cache
+def _tell_lost(text: str) -> None:
+    """Once, though every call on the device fails."""
+    logger.warning("a device is lost: %s", text)
 
 
 def _nothing(what: str = "") -> None:
@@ -332,17 +371,29 @@ def _mark_ended(passes: Any) -> None:
 
 
 _process: list[int] = []
+ended = threading.Event()  # the process ends: no engine starts any more
+
+
+_starting = threading.RLock()  # an engine looks for adapters, and is perhaps released
+
+
+def refuse_process() -> None:
+    """Raise in a process that ends, or was forked after an engine started: drivers would hang."""
+    if ended.is_set() or sys.is_finalizing():
+        raise DeviceLostError("[device] the process ends: no device can be opened any more")
+    if _process and _process[0] != os.getpid():
+        raise DeviceLostError(
+            "[device] a GPU was in use when this process was forked, and drivers do not survive "
+            "that: start the process with the method 'spawn' or 'forkserver', or open no device "
+            "before the fork"
+        )
 
 
 def claim_process() -> None:
-    """Refuse to start in a process that was forked after an engine started: drivers would hang."""
+    """The same, and from now on for processes that are forked from this one."""
+    refuse_process()
     if not _process:
         _process.append(os.getpid())
-    if _process[0] != os.getpid():
-        raise DeviceLostError(
-            "[device] a GPU was in use when this process was forked, and drivers do not survive "
-            "that: start the process with the method 'spawn'"
-        )
 
 
 @contextmanager
@@ -372,6 +423,7 @@ def get_engine(name: str) -> Engine:
     if name not in MODULES:
         raise NoAdapterError(f"engine must be 'wgpu' or 'dawn' but is {name!r}")
     if name not in _engines:
+        refuse_process()
         _engines[name] = Engine(name)
     return _engines[name]
 
@@ -391,3 +443,12 @@ def engine_of(device: Any) -> Engine:
 def installed(name: EngineName) -> bool:
     """Is the engine's package there? Imports nothing."""
     return importlib.util.find_spec(MODULES[name][0]) is not None
+
+
+def _after_fork() -> None:
+    global _starting
+    _starting = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

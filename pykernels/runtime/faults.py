@@ -2,7 +2,8 @@
 
 A launch of a kernel whose spec says `faults = true` takes a slot of a page (see
 `pykernels.faults`). The kernel counts there what it leaves out, and keeps the first position with
-its value. Synchronisations read pages along with their own data.
+its value. Synchronisations read pages along with their own data, and keep what they say for the
+owners of the launches, who hear of it when they synchronise.
 """
 
 from __future__ import annotations
@@ -13,25 +14,51 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from pykernels.errors import IndexRangeError
-from pykernels.faults import BITS, HEAD, SLOT, SLOTS, STARTED, Watch
+from pykernels.faults import BITS, HEAD, PAGE_BYTES, SLOT, SLOTS, STARTED, Watch
 
 from .blocks import Block
+from .owners import Check, Owner
 
-__all__ = ["Crowded", "Faults", "Page", "Snapshot"]
+__all__ = ["Crowded", "Faults", "Moves", "Page", "Snapshot"]
 
 # Passes that callers recorded and did not submit yet; of more, the oldest are forgotten.
 MAX_RECORDED = 64
 # Full pages that no synchronisation has read; a launch that would need one more waits first.
 MAX_FULL = 16
+# Pages that were put aside for runs of programs that their owners have not read.
+MAX_ASIDE = 256
+# Faults that nobody has heard of, and those of owners that ended among them; of more, the oldest
+# are forgotten.
+MAX_FOUND, MAX_ENDED = 4096, 64
 _LAST = 0x7FFFFFFF
+
+
+# What runs of a program are on, and how many uploads were before them.
+Mark = tuple[object, int]
 
 
 class Crowded(Exception):
     """A launch must wait for the device before it can be recorded."""
 
 
+class Term:
+    """Runs of a program whose faults are told together: of one owner, on the same tensors, with no
+    upload between them, since the program's page was last cleared."""
+
+    __slots__ = ("check", "counts", "mark", "seen")
+
+    def __init__(self, check: Check, seen: int, mark: Mark) -> None:
+        self.check = check
+        self.counts: dict[int, int] = {}  # rows left out, by launch, that were reported
+        self.seen = seen  # runs of the program that a synchronisation has seen
+        self.mark = mark
+
+
 class Page:
-    """One buffer of slots, and the launches that have one."""
+    """One buffer of slots, and the launches that have one.
+
+    `checks` says for each launch whose it is; the launches of a program are those of its `term`.
+    """
 
     STEP = SLOT  # words from the slot of one launch to the next
 
@@ -40,14 +67,25 @@ class Page:
         self.since = since  # what the launches are counted from
         self.closed = False  # no more launches come
         self.launches: list[tuple[str, Watch]] = []
+        self.checks: list[Check] = []
         self.told = 0  # launches whose slots a synchronisation of the device has seen
         self.counts: dict[int, int] = {}  # rows left out, by launch, that were reported
         self.counter = [0]  # of the runs of a program, all its pages have one
-        self.seen = 0  # runs that a synchronisation has seen
+        self.term: Term | None = None
 
     @property
     def runs(self) -> int:
         return self.counter[0]
+
+    @property
+    def unread(self) -> bool:
+        """Has a program run since a synchronisation saw its page?"""
+        return self.term is not None and self.term.seen < self.runs
+
+    @property
+    def nbytes(self) -> int:
+        """Of the slots in use."""
+        return 4 * self.next_slot
 
     @property
     def next_slot(self) -> int:
@@ -67,18 +105,23 @@ class Snapshot:
         self.taken = page.launches  # another list when slots count from the start again
         self.launches = len(page.launches)
         self.runs = page.runs
-        self.nbytes = 4 * (HEAD + SLOT * self.launches)
+        self.term = page.term
+        self.nbytes = page.nbytes
 
-    def news(self, data: Any) -> tuple[list[str], dict[int, int], int]:
+    def news(self, data: Any) -> tuple[list[_Found], dict[int, int], int]:
         """What the slots say that was not reported, by launch; rows left out; launches started."""
-        page = self.page
+        page, term = self.page, self.term
         words = struct.unpack_from(f"<{self.nbytes // 4}I", data)
         found: list[_Fault] = []
-        counts = dict(page.counts)
-        launch = 0
+        counts = dict(page.counts if term is None else term.counts)
+        numbers: dict[Owner, int] = {}  # the launches of each owner
+        call = 0
         for i in range(self.launches):
             op, watch = page.launches[i]
-            launch += i >= page.told and watch.step == 0
+            check = page.checks[i] if term is None else term.check
+            if watch.step == 0:
+                call += 1
+                numbers[check.owner] = numbers.get(check.owner, 0) + (i >= page.told)
             at = HEAD + SLOT * i
             rows = words[at] - counts.get(i, 0)
             if rows <= 0:
@@ -87,9 +130,14 @@ class Snapshot:
             first = words[at + 1 : at + SLOT]
             value = sum((w & 1) << k for k, w in enumerate(first))
             value -= (value >> (BITS - 1)) << BITS
-            fault = _Fault(watch.number(_LAST - (first[0] >> 1)), op, watch, value, rows, launch)
-            found.append(fault)
-        return [f.text(page.since) for f in _by_launch(found)], counts, words[STARTED]
+            number = watch.number(_LAST - (first[0] >> 1))
+            launch = numbers[check.owner]
+            found.append(_Fault(number, op, watch, value, rows * watch.each, launch, call, check))
+        told = [(f.check, f.text(page.since)) for f in _by_launch(found)]
+        return told, counts, words[STARTED]
+
+
+_Found = tuple[Check, str]
 
 
 class _Fault(NamedTuple):
@@ -100,41 +148,61 @@ class _Fault(NamedTuple):
     watch: Watch
     value: int
     rows: int
-    launch: int
+    launch: int  # of its owner's
+    call: int
+    check: Check
 
     def text(self, since: str) -> str:
         watch = self.watch
         return (
-            f"[{self.op}] {watch.name} must be in [0, {watch.below}) but is {self.value} at "
-            f"position {watch.position(self.number)} (rows left out: {self.rows}; checked launch "
-            f"{self.launch} {since})"
+            f"[{self.op}] {watch.name} must be in [{watch.least}, {watch.below}) but is "
+            f"{self.value} at position {watch.position(self.number)} (rows left out: {self.rows}; "
+            f"checked launch {self.launch} {since})"
         )
 
 
 def _by_launch(found: Sequence[_Fault]) -> list[_Fault]:
     """One for each launch: the first element of all its steps, and how many rows they left out."""
     out = []
-    for _, steps in groupby(found, lambda f: f.launch):
+    for _, steps in groupby(found, lambda f: f.call):
         each = list(steps)
         first = min(each, key=lambda f: f.number)
         out.append(first._replace(rows=sum(f.rows for f in each)))
     return out
 
 
+class Moves(NamedTuple):
+    """What must happen to the pages of a program before it runs: those that are copied and those
+    that are cleared, in order with the runs; then who has the next term of each."""
+
+    aside: tuple[Page, ...]
+    cleared: tuple[Page, ...]
+    pages: tuple[Page, ...]
+    terms: tuple[Term, ...]
+
+
 class Faults:
     """The pages of one device. All methods want the device's lock held.
 
-    `create` makes a page's buffer, `clear` queues the write of zeros to its first bytes.
+    `create` makes a buffer of so many bytes for a page, `clear` queues the write of zeros to its
+    first bytes.
+
+    Attributes:
+        open: may there be faults of which a living owner has not heard?
+        aside: copies of the pages of programs, for runs that their owners have not read.
     """
 
-    def __init__(self, create: Callable[[], Block], clear: Callable[[Block, int], None]) -> None:
+    def __init__(self, create: Callable[[int], Block], clear: Callable[[Block, int], None]) -> None:
         self._create, self._clear = create, clear
         self._own: Page | None = None
         self._full: list[Page] = []
         self._spare: list[Page] = []
         self._recorded: list[Page] = []
         self._programs: list[Page] = []
-        self._pending: list[str] = []
+        self._blocks: list[Block] = []  # of pages that were aside
+        self._found: list[_Found] = []
+        self.aside: list[Page] = []
+        self.open = False
 
     def own(self, launches: int) -> Page:
         """The page of the device's own batches, with room for some more launches.
@@ -156,22 +224,50 @@ class Faults:
         return page
 
     def _page(self, since: str) -> Page:
-        return Page(self._create(), since)
+        return Page(self._create(PAGE_BYTES), since)
 
     def _reuse(self, page: Page) -> None:
         """Slots count from the start again, if a synchronisation has seen all of them."""
         if page.launches and page.told == len(page.launches):
             if page.counts:
-                self._clear(page.block, 4 * page.next_slot)
+                self._clear(page.block, page.nbytes)
             page.launches = []
+            page.checks = []
             page.counts = {}
             page.told = 0
 
-    def run(self, page: Page) -> None:
-        """A program is about to run: what was reported of the runs before does not count again."""
-        if page.counts and page.seen == page.runs:
-            self._clear(page.block, 4 * page.next_slot)
-            page.counts = {}
+    def moves(self, pages: Sequence[Page], owner: Owner, mark: Mark) -> Moves | None:
+        """A program is about to run for an owner: what its pages say of other runs that nobody has
+        read goes aside, and what was reported does not count again. None: nothing to do.
+
+        Raises Crowded where too many pages wait aside.
+        """
+        term = pages[0].term
+        assert term is not None
+        if pages[0].unread and term.check.owner is owner and term.mark == mark:
+            return None
+        check = Check(owner)
+        unread = [p for p in pages if p.unread]
+        if len(self.aside) + len(unread) > MAX_ASIDE:
+            raise Crowded
+        cleared = [p for p in pages if p.unread or (p.term and p.term.counts)]
+        terms = [Term(check, p.runs, mark) for p in pages]
+        aside = [self._copy_of(p) for p in unread]
+        return Moves((*aside,), (*cleared,), (*pages,), (*terms,))
+
+    def _copy_of(self, page: Page) -> Page:
+        """A page for what another one says now."""
+        size = max(1 << (page.nbytes - 1).bit_length(), 1024)
+        block = next((b for b in self._blocks if b.size >= page.nbytes), None)
+        if block is None:
+            block = self._create(size)
+        else:
+            self._blocks.remove(block)
+        copy = Page(block, page.since)
+        copy.launches = page.launches
+        copy.counter = [page.runs]
+        copy.term = page.term
+        return copy
 
     def recorded(self) -> Page:
         """A new page for a pass of a caller's."""
@@ -180,10 +276,11 @@ class Faults:
         del self._recorded[:-MAX_RECORDED]
         return page
 
-    def program(self, counter: list[int]) -> Page:
+    def program(self, counter: list[int], owner: Owner) -> Page:
         """A new page for a captured program, whose runs are counted there."""
         page = self._page("of the program")
         page.counter = counter
+        page.term = Term(Check(owner), counter[0], (None, 0))
         self._programs.append(page)
         return page
 
@@ -195,53 +292,100 @@ class Faults:
 
     def _forget_programs(self) -> None:
         """Pages of programs that are gone wait until their last run was seen."""
-        self._programs = [p for p in self._programs if not p.closed or p.seen < p.runs]
+        self._programs = [p for p in self._programs if not p.closed or p.unread]
 
     def waiting(self) -> list[Snapshot]:
         """The pages that may hold news."""
+        return [Snapshot(p) for p in (*self._unread(), *self._recorded)]
+
+    def _unread(self) -> list[Page]:
+        """The pages that hold news for certain, once their launches are done."""
         own = [self._own] if self._own is not None and self._own.launches else []
         pages = [p for p in (*self._full, *own) if p.told < len(p.launches)]
-        ran = [p for p in self._programs if p.seen < p.runs]
-        return [Snapshot(p) for p in (*pages, *self._recorded, *ran)]
+        return pages + [p for p in (*self.aside, *self._programs) if p.unread]
 
     def found(self, snapshots: Sequence[Snapshot], data: Sequence[Any]) -> None:
         """Take in what copies of `waiting` pages say, the launches before them being done."""
         for snapshot, words in zip(snapshots, data, strict=True):
-            page = snapshot.page
+            page, term = snapshot.page, snapshot.term
             if page.launches is not snapshot.taken:
                 continue  # another thread's, which was later, has told all of it
             news, counts, started = snapshot.news(words)
-            if page in self._recorded:
+            checks = page.checks[page.told : snapshot.launches]
+            if term is not None:
+                if term.seen >= snapshot.runs:
+                    continue  # the same
+                self._found += news
+                term.counts = counts
+                term.seen = snapshot.runs
+                checks = [] if page.term is term and page.unread else [term.check]
+            elif page in self._recorded:
                 rest = self._recorded
                 if page.closed and started == len(page.launches):
                     rest = [p for p in rest if p is not page]
-                self._pending += news
+                checks = []
+                self._found += news
                 page.counts = counts
                 self._recorded = rest
-            elif page in self._programs:
-                if page.seen >= snapshot.runs:
-                    continue  # the same
-                self._pending += news
-                page.counts = counts
-                page.seen = snapshot.runs
             elif page.told < snapshot.launches:
-                self._pending += news
+                self._found += news
                 page.counts = counts
                 page.told = snapshot.launches
+            else:
+                continue
+            self._mark(checks, news)
         self._forget_programs()
         for page in (*self._full, *([self._own] if self._own is not None else [])):
             self._reuse(page)
         emptied = [p for p in self._full if not p.launches]
         full = [p for p in self._full if p.launches]
+        read = [p.block for p in self.aside if not p.unread]
+        aside = [p for p in self.aside if p.unread]
         self._full = full
         self._spare += emptied
+        self.aside = aside
+        self._blocks += read
+        self._bound()
 
-    def raise_pending(self) -> None:
-        """Raise what was found and not yet raised."""
-        if self._pending:
-            first, more = self._pending[0], len(self._pending) - 1
-            error = IndexRangeError(
-                first + (f"; launches after it that failed: {more}" if more else "")
-            )
-            self._pending = []
+    def _mark(self, checks: Sequence[Check], news: Sequence[_Found]) -> None:
+        """Calls in which nothing was found need no more be named."""
+        for check in checks:
+            check.open = False
+        for check, _ in news:
+            check.open = True
+
+    def _bound(self) -> None:
+        """Forget the oldest of too many faults, and say what is still open."""
+        ended = [f for f in self._found if f[0].owner.ended]
+        if len(ended) > MAX_ENDED or len(self._found) > MAX_FOUND:
+            old = [*ended[:-MAX_ENDED], *self._found[:-MAX_FOUND]]
+            self._found = [f for f in self._found if not any(f is o for o in old)]
+        self.open = len(self._found) > len(ended) or bool(self._unread())
+
+    def raise_found(
+        self, owner: Owner, checks: Sequence[Check] = (), ended: bool = False, all_: bool = False
+    ) -> None:
+        """Raise what was found in the calls of an owner and in these, and nobody has heard of.
+
+        `ended`: in the calls of owners that ended, too; `all_`: of everybody.
+        """
+        if not self._found:
+            return
+        own, others, rest = [], [], []
+        for fault in self._found:
+            check, text = fault
+            if check.owner is owner or check in checks:
+                own.append(text)
+            elif all_ or (ended and check.owner.ended):
+                end = ", which has ended" if check.owner.ended else ""
+                others.append(f"{text}, of {check.owner.name}{end}")
+            else:
+                rest.append(fault)
+        told = own + others
+        if told:
+            more = f"; launches after it that failed: {len(told) - 1}" if len(told) > 1 else ""
+            error = IndexRangeError(told[0] + more)
+            still = any(not check.owner.ended for check, _ in rest) or bool(self._unread())
+            self._found = rest
+            self.open = still
             raise error

@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 import sys
 from collections.abc import Sequence
-from threading import get_ident
 from typing import Any
 
 from pykernels.errors import ArgumentError, BufferStateError, LimitError, PyKernelsError
@@ -19,6 +18,7 @@ from .dispatch import Prepared
 from .faults import Crowded
 from .handle import Handle
 from .observe import live, observe
+from .owners import Check, Owner, inherited
 from .prepare import prepare
 
 __all__ = ["launch", "run", "wrong_type"]
@@ -62,10 +62,18 @@ def launch(
             except TypeError:
                 raise ArgumentError(f"[{key[0].name}] unusable options {key[1]!r}") from None
             try:
-                if call is None or context.recorders or not context.recorder.record(call, scalars):
-                    call = _launch_cold(context, key, tensors, scalars)
+                if (
+                    call is None
+                    or (context.noted and (context.scopes or not context.faults.open))
+                    or not context.recorder.record(call, scalars)
+                ):
+                    call = _launch_slow(context, key, tensors, scalars, call)
+                elif context.noted:
+                    _pass_on(context, call, tensors)
             except (struct.error, OverflowError):
-                raise _wrong_scalar(key[0], scalars) from None
+                if not scalars and not key[1]:  # numbers of ours, not of the caller's
+                    raise
+                raise _wrong_scalar(key[0], scalars, key[1]) from None
             if context.debug:
                 _submit_alone(context, key[0], call)
     except Crowded:
@@ -73,21 +81,81 @@ def launch(
         launch(key, tensors, scalars, True)
 
 
-def _launch_cold(
+def _launch_slow(
     context: Context,
     key: tuple[Any, ...],
     tensors: tuple[Handle | None, ...],
     scalars: tuple[float, ...],
+    known: Call | None,
 ) -> Call:
-    """A launch on views that were not seen before: its bind groups are new."""
-    recorder: Any = context.recorders.get(get_ident(), context.recorder)
+    """A launch that concerns others than the device's batches, or on views that were not seen
+    before: its bind groups are new."""
+    if context.dead:
+        context.check()  # it was closed while this thread waited for the lock
+    context.settle()
+    recorder: Any = context.recorder
+    if context.scopes:
+        recorder = context.recorder_of(key[0].name)
+    own, owner = recorder is context.recorder, context.caller()
+    if known is None:
+        known = context.calls.checked.get(key)
+    if known is not None and own:
+        check = _check(known, owner)
+        if recorder.record(known, scalars, check):
+            _tell(context, known, tensors, owner, check)
+            return known
     prepared = _prepared(context, key[0], tensors, key[1])
     scratch, page = recorder.room(prepared, tensors)
     call = bind(context, prepared, tensors, scratch, recorder.params, page)
-    recorder.record(call, scalars)
-    if recorder is context.recorder and not any(b.foreign for b in call.blocks):
+    check = _check(call, owner)
+    recorder.record(call, scalars, check)
+    if own and not any(b.foreign for b in call.blocks):
         context.calls.add(key, call)
+    if own or recorder.arena is None:  # a capture runs nothing
+        _tell(context, call, tensors, owner, check)
     return call
+
+
+def _tell(
+    context: Context, call: Call, tensors: tuple[Handle | None, ...], owner: Owner,
+    check: Check | None,
+) -> None:  # fmt: skip
+    """What later readers of the results must know of a launch."""
+    if check is not None:
+        _name(context, call, tensors, owner, check)
+    elif context.faults.open:
+        _pass_on(context, call, tensors)
+
+
+def _check(call: Call, owner: Owner) -> Check | None:
+    """What stands for a call that reports what it finds wrong."""
+    return Check(owner, call.keeps) if call.watched else None
+
+
+def _pass_on(context: Context, call: Call, tensors: tuple[Handle | None, ...]) -> None:
+    """Name on what an unchecked call has written the checked calls that its values come from."""
+    found: tuple[Check, ...] = ()
+    for i in call.inputs:
+        checks = tensors[i]._storage.checks  # type: ignore[union-attr]
+        if checks:
+            found += checks
+    if found and (len(found) > 1 or found[0].keeps or not found[0].open):
+        found = inherited(found, context.caller(), None)
+    for i in call.outputs:
+        tensors[i]._storage.checks = found  # type: ignore[union-attr]
+
+
+def _name(
+    context: Context, call: Call, tensors: tuple[Handle | None, ...], owner: Owner, check: Check
+) -> None:
+    """The same for a checked call, which is one of them."""
+    found: list[Check] = []
+    for i in (*call.inputs, *call.outputs) if check.keeps else call.inputs:
+        found += tensors[i]._storage.checks  # type: ignore[union-attr]
+    named = inherited(found, owner, check) if found else (check,)
+    for i in call.outputs:
+        tensors[i]._storage.checks = named  # type: ignore[union-attr]
+    context.noted = True
 
 
 def _prepared(
@@ -153,8 +221,11 @@ def _neighbours(kernel: Kernel, tensors: tuple[Handle | None, ...]) -> list[int]
     return found
 
 
-def _wrong_scalar(kernel: Kernel, scalars: Sequence[object]) -> PyKernelsError:
-    given = ", ".join(f"{n}={v!r}" for n, v in zip(kernel.scalars, scalars, strict=True))
+def _wrong_scalar(
+    kernel: Kernel, scalars: Sequence[object], options: Sequence[object]
+) -> PyKernelsError:
+    names, values = (*kernel.scalars, *kernel.options), (*scalars, *options)
+    given = ", ".join(f"{n}={v!r}" for n, v in zip(names, values, strict=True))
     return ArgumentError(f"[{kernel.name}] scalar arguments must be numbers that fit: {given}")
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 
+from pykernels.contract import PARAMS_BYTES
 from pykernels.errors import LimitError, PyKernelsError
 from pykernels.faults import PAGE_BYTES
 from pykernels.plan import Bound, Kernel, Mode, Step
 
 from .context import Context
-from .dispatch import PARAMS_BYTES, Dispatch, fold
+from .dispatch import Dispatch, fold
 
 __all__ = ["lower"]
 
@@ -34,11 +35,12 @@ def lower(
     """
     caps = context.caps
     skip: Bound | None = None
+    into: Bound | None = None  # the output that `skip` shares a binding with
     union: tuple[int, int] | None = None
     if mode == "merged":
-        out = next(b for b in step.bound if b.role == "out" and b.alias)
-        skip = next(b for b in step.bound if b.name == out.alias)
-        (a0, a1), (b0, b1) = (_window(b, caps.alignment) for b in (skip, out))
+        into = next(b for b in step.bound if b.role == "out" and b.alias)
+        skip = next(b for b in step.bound if b.name == into.alias)
+        (a0, a1), (b0, b1) = (_window(b, caps.alignment) for b in (skip, into))
         union = min(a0, b0), max(a1, b1)
     windows: list[tuple[int, int, int]] = []  # slot, first byte, size
     indices: list[int] = []
@@ -46,11 +48,11 @@ def lower(
     for b in step.bound:
         if b.view is None:
             indices.append(0)
-            windows.append((NULL, 256 * nulls, max(b.unit, 16)))
+            windows.append((NULL, PARAMS_BYTES * nulls, max(b.unit, 16)))
             nulls += 1
             continue
         start, end = _window(b, caps.alignment)
-        if union is not None and (b is skip or b.role == "out"):
+        if union is not None and (b is skip or b is into):
             start, end = union
         if end - start > caps.max_binding:
             raise LimitError(
@@ -128,8 +130,8 @@ def _dispatch(
         refs=tuple(refs),
         uniform_entry=uniform,
         descriptor=descriptor,
-        keep=(pipeline, layout, entries),
-        pipeline_raw=pipeline._internal,
+        keep=(layout, entries),
+        pipeline=pipeline,
         grid_x=grid_x,
         grid_y=grid_y,
         prefix=prefix,

@@ -28,7 +28,7 @@ def allow(engine: Engine) -> bool:
     if engine.name != "dawn":
         raise FeatureError(
             "[device] the engine 'wgpu' does not reach matrix units: Device(engine='dawn', "
-            "matrix_units=True), with pip install 'pykernels[dawn]'"
+            "matrix_units=True), with pip install 'wgpudawn~=0.32.0'"
         )
     if not engine.matrix_units:
         extras = importlib.import_module(f"{engine.module.__name__}.backends.dawn.extras")

@@ -7,16 +7,19 @@ statements without a call between them.
 from __future__ import annotations
 
 import functools
+import math
 import threading
+import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pykernels.errors import BufferStateError, OutOfMemoryError
 
-from .blocks import Arena, Block, Lease, Storage, storage_of
+from .blocks import Arena, Block, Lease, Pending, Storage, storage_of
 from .engine import Engine
+from .log import logger
 
 __all__ = ["MemoryStats", "Pool"]
 
@@ -24,6 +27,8 @@ __all__ = ["MemoryStats", "Pool"]
 COPY_SRC, COPY_DST, STORAGE = 0x04, 0x08, 0x80
 _NAMES = {COPY_SRC: "COPY_SRC", COPY_DST: "COPY_DST", STORAGE: "STORAGE"}
 USAGE = STORAGE | COPY_SRC | COPY_DST
+UNUSED = 512  # batches after which a block that waits for reuse is given back
+SWEEP = 64  # batches between two looks for such
 
 
 @dataclass(frozen=True)
@@ -31,8 +36,9 @@ class MemoryStats:
     """A snapshot of a device's memory, in bytes of whole buffers.
 
     `current` is held by tensors and captured programs, `pooled` waits for reuse (the scratch of
-    calls among it); `peak` is the largest `current + pooled` so far. Buffers made by others are not
-    counted, nor are the device's own for params and readbacks.
+    calls among it); `peak` is the largest `current + pooled` so far, and `budget` bounds that sum.
+    `internal` are the device's own buffers beside it: params, readbacks, and pages in which kernels
+    report indices. Buffers made by others are not counted.
     """
 
     current: int
@@ -43,6 +49,7 @@ class MemoryStats:
     hits: int
     misses: int
     budget: int | None
+    internal: int
 
 
 @functools.lru_cache(maxsize=4096)
@@ -55,14 +62,23 @@ def size_class(nbytes: int) -> int:
 
 
 class Pool:
-    """The buffers of one device. `lock` is the device's: making room may submit recorded work."""
+    """The buffers of one device. `lock` is the device's: making room may submit recorded work.
+
+    Attributes:
+        limit: bytes that all buffers together may have.
+        serial: number of the batch that is recorded, as the recorder tells.
+        before_destroy: submits what uses the buffers.
+        before_release: forgets what keeps these buffers alive, or binds them.
+        before_dissolve: the program of an arena is gone; what the arena kept.
+        wait: until the device is done with what was submitted.
+    """
 
     def __init__(self, engine: Engine, device: Any, max_size: int, lock: threading.RLock) -> None:
         self._engine = engine
         self._device = device
         self._max_size = max_size // 16 * 16
-        self._free: dict[int, list[Block]] = {}
-        self._scratch: list[Block] = []
+        self._free: dict[int, list[Block]] = {}  # by size, those let go last at the end
+        self._scratch: list[Block | None] = []
         self._lock = lock
         self._layout: Any = None
         # Blocks that are not free, with the lease of the storage that holds each (None: an arena).
@@ -71,11 +87,15 @@ class Pool:
         self._taken: dict[Block, Lease | None] = {}
         self._arenas: dict[Arena, Lease] = {}
         self._returned: deque[Lease] = deque()
-        self.budget: int | None = None
-        self.before_destroy: Callable[[], None] = lambda: None  # submits what uses the buffers
-        self.before_release: Callable[[], None] = lambda: None  # forgets what keeps buffers alive
+        self.limit: float = math.inf
+        self.serial = 0
+        self.before_destroy: Callable[[], None] = lambda: None
+        self.before_release: Callable[[set[Block]], None] = lambda blocks: None
         self.before_dissolve: Callable[[Any], None] = lambda content: None
-        self._stale = False  # must `before_release` be called?
+        self.wait: Callable[[], object] = lambda: None
+        self._gone: set[Block] = set()  # must be told to `before_release`
+        self._sweep_at = SWEEP
+        self._internal: list[weakref.ref[Any]] = []
         self._total = self._peak = 0  # bytes of all buffers
         self._hits = self._misses = 0
 
@@ -90,9 +110,9 @@ class Pool:
                 self._dissolve(held)
             del returned[0]
             lease = held = None  # what a program kept comes back in this loop, too
-        if self._stale:
-            self.before_release()
-            self._stale = False
+        if self._gone:
+            self.before_release(self._gone)
+            self._gone = set()
 
     def _put_back(self, block: Block, arena: Arena | None) -> None:
         """A block that nobody holds goes where it may be used again: to an arena, or to all."""
@@ -101,12 +121,14 @@ class Pool:
         line = free.get(size)
         if line is None:
             line = free[size] = []
+        block.since = self.serial
         if not block.reusable:
+            self._gone.add(block)
             del self._taken[block]
             self._total -= size
-            self._stale = True
         elif arena is None:
             block.arena = None
+            block.settle()
             del self._taken[block]
             line += (block,)
         else:
@@ -138,6 +160,8 @@ class Pool:
         """
         size = self._class(nbytes)
         with self._lock:
+            if self._total > self.limit or self.serial >= self._sweep_at:
+                self._tidy()
             if self._returned:
                 storage = self._swap(size, arena)
                 if storage is not None:
@@ -156,6 +180,8 @@ class Pool:
                 self._hits += 1
             elif arena is not None:
                 block.arena = arena
+                block.pending = arena.pending  # no call: see above
+                block.guarded = True
                 arena.blocks += (block,)
         return storage
 
@@ -188,6 +214,8 @@ class Pool:
             return None
         if block.size != size or not block.reusable or block.arena is not arena:
             return None
+        if block.guarded and arena is None:
+            return None
         storage = storage_of(block)
         lease = Lease(storage, self._returned.append)
         lease.held = block
@@ -196,9 +224,9 @@ class Pool:
         self._hits += 1
         return storage
 
-    def arena(self, owner: object, content: Any) -> Arena:
+    def arena(self, owner: object, content: Any, pending: Pending) -> Arena:
         """An arena whose blocks are free once `owner` is gone."""
-        arena = Arena(content)
+        arena = Arena(content, pending)
         lease = Lease(owner, self._returned.append)
         lease.held = arena
         with self._lock:
@@ -208,36 +236,65 @@ class Pool:
     def scratch(self, sizes: Sequence[int]) -> Sequence[Block]:
         """Blocks of these sizes for the temporaries of one call: the n-th is the same for all
         calls, and grows. Launches are in order, so each has it for itself. Counted as pooled."""
+        have = self._scratch[: len(sizes)]
+        blocks = [b for b, n in zip(have, sizes, strict=False) if b is not None and b.size >= n]
+        if len(blocks) == len(sizes):
+            return blocks
         with self._lock:
-            return self._scratch_of(sizes)
+            return self._grow_scratch(sizes)
 
-    def _scratch_of(self, sizes: Sequence[int]) -> Sequence[Block]:
+    def _grow_scratch(self, sizes: Sequence[int]) -> Sequence[Block]:
         for _ in range(2):
-            for i, nbytes in enumerate(sizes):
-                if i >= len(self._scratch) or self._scratch[i].size < nbytes:
-                    self._grow_scratch(i, nbytes)
-            if len(self._scratch) >= len(sizes):
-                return self._scratch[: len(sizes)]
-        raise OutOfMemoryError(f"[memory] no room for {sum(sizes)} bytes of scratch")
+            found = self._grown_scratch(sizes)
+            if len(found) == len(sizes):  # else the device had no room, and gave back some of them
+                return found
+        raise self._refused(sum(sizes), "the device has no room for them")
 
-    def _grow_scratch(self, index: int, nbytes: int) -> None:
-        """The block at `index` is replaced by a larger one; nothing, if making room for it freed
-        the blocks before it."""
+    def _grown_scratch(self, sizes: Sequence[int]) -> list[Block]:
         self._collect()
-        if index < len(self._scratch):
-            self.before_release()  # calls that know the smaller one
-        line = self._line(self._class(nbytes), nbytes)
-        have = len(self._scratch)
-        block = line[-1]
-        if index < have:
-            old = self._scratch[index]
-            olds = self._free.setdefault(old.size, [])
+        scratch = self._scratch
+        scratch += [None] * (len(sizes) - len(scratch))
+        small = {b: i for i, b in enumerate(scratch[: len(sizes)]) if b and b.size < sizes[i]}
+        if small:
+            self.before_release({*small})  # calls that know them
+            self._leave_scratch(small)
+        missing = [i for i, block in enumerate(scratch[: len(sizes)]) if block is None]
+        self.require([sizes[i] for i in missing], len(sizes))
+        for i in missing:
+            line = self._line(self._class(sizes[i]), sizes[i])
+            block = line[-1]
+            block.since = self.serial
             del line[-1]
-            self._scratch[index] = block
-            olds += (old,)
-        elif index == have:
-            del line[-1]
-            self._scratch += (block,)
+            scratch[i] = block
+        return [block for block in scratch[: len(sizes)] if block is not None]
+
+    def _leave_scratch(self, places: Mapping[Block, int]) -> None:
+        """These blocks are free for all from now on."""
+        for block, i in places.items():
+            line = self._free.setdefault(block.size, [])
+            block.since = self.serial
+            self._scratch[i] = None
+            line += (block,)
+
+    # -- making buffers, and room for them --------------------------------------------------------
+
+    def require(self, sizes: Sequence[int], scratch: int = 0) -> None:
+        """Make room for blocks of these sizes, all at once; OutOfMemoryError before any is taken if
+        they do not fit. The first `scratch` temporaries stay."""
+        if self.limit == math.inf:
+            return
+        self.tidy()
+        free = {size: len(line) for size, line in self._free.items()}
+        needed = 0
+        for nbytes in sizes:
+            size = self._class(nbytes)
+            if free.get(size):
+                free[size] -= 1
+            else:
+                needed += size
+        if self._total + needed > self.limit:
+            # None of those that are free may count: they could have to go.
+            self._fit(sum([self._class(nbytes) for nbytes in sizes]), scratch)
 
     def _new(self, size: int, nbytes: int) -> Block:
         if nbytes > self._max_size:
@@ -245,67 +302,139 @@ class Pool:
                 f"[memory] {nbytes} bytes are more than the largest buffer of this device, "
                 f"{self._max_size}"
             )
-        self._fit(size)
-        return Block(self.create(size, USAGE))
+        if self._total + size > self.limit:
+            self._fit(size)
+        block = Block(self._make(size, USAGE))
+        block.since = self.serial
+        return block
 
     def create(self, size: int, usage: int) -> Any:
-        """A new GPUBuffer outside the statistics; the pool makes room if the device has none."""
+        """A new GPUBuffer of the device's own, counted as internal."""
+        buffer = self._make(size, usage)
+        self._internal = [ref for ref in self._internal if ref() is not None]
+        self._internal.append(weakref.ref(buffer))
+        return buffer
+
+    def _make(self, size: int, usage: int) -> Any:
+        """A new GPUBuffer; the pool makes room if the device has none."""
         for last in (False, True):
             try:
                 return self._device.create_buffer(label="pykernels", size=size, usage=usage)
             except self._engine.error_class as e:
                 error = self._engine.error(e, "memory")
-                if last or not isinstance(error, OutOfMemoryError):
+                if not isinstance(error, OutOfMemoryError):
                     raise error from None
+                if last:
+                    raise self._refused(size, "the device has no room for them") from None
                 self.trim()
+                self.wait()
         raise AssertionError("unreachable")
 
-    def _fit(self, size: int) -> None:
-        """Make room for a new buffer inside the budget."""
-        if self.budget is None or self._total + size <= self.budget:
+    def _fit(self, needed: int, scratch: int = 0) -> None:
+        """Make room in the budget for so many bytes more, or raise. Those let go first go first,
+        and the first `scratch` temporaries stay. A driver keeps a destroyed buffer until its work
+        is done: so that is waited for."""
+        self._collect()
+        over, doomed = self._total + needed - self.limit, list[Block]()
+        for block in self._idle(scratch):
+            if over <= 0:
+                break
+            over -= block.size
+            doomed.append(block)
+        if over > 0:
+            raise self._refused(needed, f"the budget is {self.limit}")
+        if doomed:
+            self.before_destroy()
+            freed = self._destroy(doomed)
+            logger.debug("freed %d bytes of the pool, to make room for %d", freed, needed)
+            self.wait()
+
+    def _refused(self, asked: int, why: str) -> OutOfMemoryError:
+        pooled = sum(block.size for block in self._idle())
+        text = (
+            f"[memory] {asked} more bytes do not fit: {self._total - pooled} are in use and "
+            f"{pooled} pooled, and {why}"
+        )
+        logger.info("%s", text)
+        return OutOfMemoryError(text)
+
+    def _idle(self, scratch: int = 0) -> list[Block]:
+        """The blocks that nobody holds, but for the first temporaries: scratch last, and else in
+        the order in which they were let go."""
+        free = [block for line in self._free.values() for block in line]
+        free.sort(key=lambda block: block.since)
+        return free + [block for block in reversed(self._scratch[scratch:]) if block is not None]
+
+    def _destroy(self, blocks: Sequence[Block]) -> int:
+        """Destroy some of those that `_idle` gave, in its order; the bytes freed."""
+        self.before_release({*blocks})
+        freed = 0
+        for block in blocks:
+            line: list[Any] = self._free.get(block.size, [])
+            i = self._scratch.index(block) if block in self._scratch else -1
+            if i < 0:
+                del line[0]
+            else:
+                self._scratch[i] = None
+            self._total -= block.size
+            freed += block.size
+            block.buffer.destroy()
+        return freed
+
+    def tidy(self) -> None:
+        """Give back what the last some hundred batches did not use, or a lower budget forbids."""
+        if self._total > self.limit or self.serial >= self._sweep_at:
+            with self._lock:
+                self._tidy()
+
+    def _tidy(self) -> None:
+        self._sweep_at = self.serial + SWEEP
+        self._collect()
+        if self._total > self.limit:
+            self._free_all()
             return
-        self.trim()
-        if self._total + size > self.budget:
-            raise OutOfMemoryError(
-                f"[memory] {size} more bytes do not fit: {self._total} of the budget of "
-                f"{self.budget} are in use"
-            )
+        # Scratch is not let go of: its mark tells when it was used.
+        long_ago = self.serial - UNUSED
+        old = [block for block in self._idle() if max(block.since, block.mark) < long_ago]
+        if old:
+            logger.debug("freed %d bytes that were pooled for long", self._destroy(old))
 
     def trim(self) -> int:
         """Free all pooled buffers; the bytes freed."""
         with self._lock:
             self._collect()
-            if not self._free and not self._scratch:
-                return 0
-            self.before_destroy()
-            self.before_release()
-            return self._destroy_free()
+            return self._free_all()
 
-    def _destroy_free(self) -> int:
-        freed = 0
-        for line in (self._scratch, *self._free.values()):
-            while line:
-                block = line[-1]
-                del line[-1]
-                self._total -= block.size
-                freed += block.size
-                block.buffer.destroy()
-        self._free.clear()
-        return freed
+    def _free_all(self) -> int:
+        idle = self._idle()
+        if not idle:
+            return 0
+        self.before_destroy()
+        return self._destroy(idle)
+
+    def set_budget(self, nbytes: int | None) -> None:
+        """Bound tensors, programs and pool together; what is pooled above that is freed."""
+        with self._lock:
+            self.limit = math.inf if nbytes is None else nbytes
+            self.tidy()
+        if nbytes is not None:
+            logger.info("the budget is %d bytes", nbytes)
 
     def abandon(self) -> None:
         """After a fork: what tensors let go of stays where it is, and a lock that another thread
         had taken is nobody's."""
-        self._returned, self._stale = deque(), False
+        self._returned, self._gone = deque(), set()
         self._lock = threading.RLock()
 
     def stats(self) -> MemoryStats:
         with self._lock:
             self._collect()
-            free = [b.size for line in (self._scratch, *self._free.values()) for b in line]
+            free = [block.size for block in self._idle()]
+            budget = None if self.limit == math.inf else int(self.limit)
+            internal = [buffer.size for ref in self._internal if (buffer := ref()) is not None]
             return MemoryStats(
                 self._total - sum(free), self._peak, sum(free), len(self._taken), len(free),
-                self._hits, self._misses, self.budget,
+                self._hits, self._misses, budget, sum(internal),
             )  # fmt: skip
 
     # -- buffers that callers hold ---------------------------------------------------------------

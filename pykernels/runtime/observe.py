@@ -11,17 +11,17 @@ import itertools
 import threading
 import weakref
 from collections.abc import Callable, Iterable
-from threading import get_ident
 from typing import Any, Protocol
 
 from pykernels.plan import Kernel
 
 from .blocks import Storage
 from .handle import Handle
+from .scopes import innermost
 
 __all__ = [
-    "Observer", "Record", "Window", "active", "live", "observe", "outputs", "record_of",
-    "recorder", "recording", "replayed", "silent", "written",
+    "MAX_WINDOWS", "Observer", "Record", "Window", "live", "observe", "outputs", "paused",
+    "record_of", "recorder", "recording", "replayed", "written",
 ]  # fmt: skip
 
 Window = tuple[Storage, int, int]  # and the first and last byte in it
@@ -39,7 +39,7 @@ class Record:
     It stands for the allocation where that itself should not be kept.
     """
 
-    __slots__ = ("writes",)
+    __slots__ = ("__weakref__", "writes")
 
     def __init__(self) -> None:
         self.writes: dict[tuple[int, int], int] = {}
@@ -64,29 +64,35 @@ class Observer(Protocol):
     def drop(self, entry: Any) -> None:
         """It was refused."""
 
+    def needs(self, t: Handle) -> bool:
+        """May a gradient go through it? Then a copy on the host would lose it."""
+        ...
+
     def written(self, reads: Iterable[Window], writes: Iterable[Window], program: bool) -> None:
         """Memory was written by no kernel of its own: from the host, or by a replayed program."""
 
-
-# What gives the tape that records, by thread: one whose end was interrupted goes with its last
-# reference.
-active: dict[int, Callable[[], Observer | None]] = {}
-
-
-def silent() -> None:
-    """In place of a tape in `active`: the thread's launches write only to memory that they
-    allocate, which nobody else knows yet, and are not observed."""
+    def derived(self, reads: Any, writes: Iterable[Window]) -> None:
+        """A tape has computed gradients from some memory."""
 
 
 def recorder() -> Observer | None:
-    """The tape that records in this thread."""
-    ref = active.get(get_ident())
-    return None if ref is None else ref()
+    """The tape that records what the caller does."""
+    scope = innermost("tape", "gradient")
+    if scope is None or scope.what != "tape" or not scope.mine:
+        return None
+    tape: Observer | None = scope.value()
+    return tape
 
 
 def recording() -> bool:
-    """Does a tape record in this thread? Then a call may keep what its gradient will need."""
-    return bool(active) and recorder() is not None
+    """Does a tape record what the caller does? Then a call may keep what its gradient will need."""
+    return bool(live) and recorder() is not None
+
+
+def paused(tape: Observer) -> bool:
+    """Does the caller stand in a pause of this tape, or of all?"""
+    pauses = innermost("pause", on=tape), innermost("pause")
+    return any(scope is not None and scope.mine for scope in pauses)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -111,13 +117,15 @@ def observe(
     scalars: tuple[float, ...],
 ) -> None:  # fmt: skip
     """`launch` while a tape lives."""
-    ref = active.get(get_ident())
-    if ref is silent:
-        launch(key, tensors, scalars, True)
-        return
     kernel: Kernel = key[0]
+    scope, tape = innermost("tape", "gradient"), None
+    if scope is not None:
+        scope.check(kernel.name)
+        if scope.what == "gradient":  # writes to memory that nobody else knows yet
+            launch(key, tensors, scalars, True)
+            return
+        tape = scope.value()
     serial = next(_serials)
-    tape = None if ref is None else ref()
     entry = None if tape is None else tape.begin(kernel, key[1], tensors, scalars, serial)
     undo = []
     for i in outputs(kernel):
@@ -160,6 +168,9 @@ def written(t: Handle) -> None:
 
 def replayed(reads: Iterable[Window], writes: Iterable[Window], program: bool = True) -> None:
     """A program is replayed, which reads and writes these."""
+    scope = innermost("tape", "gradient") if program else None
+    if scope is not None:
+        scope.check("a program")
     serial = next(_serials)
     writes = list(writes)
     for storage, lo, hi in writes:

@@ -88,7 +88,8 @@ def decide(
     """
     if not shared:
         return "read", []
-    outputs = [a for a in args if a.role == "out" and a.name in views]
+    # What a plan made itself, in a slot below 0, is memory that nobody shares.
+    outputs = [a for a in args if a.role == "out" and a.name in views and views[a.name].slot >= 0]
     by_name: dict[str, Arg | Bound] = {a.name: a for a in args}
     copies: list[str] = []
     merged: list[str] = []
@@ -110,10 +111,15 @@ def decide(
         else:
             copies.append(name)
     if merged:
-        # In this mode every other input is bound read-only. A wide union cannot be bound.
-        alias_view = views[next(o.name for o in outputs if o.alias == merged[0])]
-        (a0, a1), (b0, b1) = rounded(views[merged[0]], align), rounded(alias_view, align)
-        if max_window is not None and max(a1, b1) - min(a0, b0) > max_window:
+        # In this mode every other input is bound read-only. A wide union cannot be bound, nor one
+        # that another output touches.
+        alias = next(o for o in outputs if o.alias == merged[0])
+        (a0, a1), (b0, b1) = (rounded(views[n], align) for n in (merged[0], alias.name))
+        low, high = min(a0, b0), max(a1, b1)
+        others = [rounded(views[o.name], align) for o in outputs if o is not alias]
+        if any(low < c1 and c0 < high for c0, c1 in others) or (
+            max_window is not None and high - low > max_window
+        ):
             return "read", list(shared)
         return "merged", copies + writable
     if writable and not _disjoint(

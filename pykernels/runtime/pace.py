@@ -45,19 +45,21 @@ class Pace:
         due: units (launches and work) with which a batch is submitted.
         most: units of work with which it is submitted even where batches are held.
         held: how many ask for batches that end where they say (0: nobody).
+        whole: those of them that hold calls on buffers of the caller's back, too.
     """
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
         self.due = FIRST
-        self.held = 0
+        self.held = self.whole = 0
         self._unit = SLOW_UNIT  # seconds of a unit of work, at most
         self.most = LONGEST / SLOW_UNIT
         self._since = 0.0  # when the device began with what it is busy with
         self._busy = 0.0  # units of work in it
 
-    def submitted(self, amount: float, idle: bool) -> None:
-        """A batch with this much work went to a device that was idle, or was not."""
+    def submitted(self, amount: float, idle: bool, full: bool = True) -> None:
+        """A batch with this much work went to a device that was idle, or was not. One that was not
+        `full`, submitted before it was due, does not make the next one larger."""
         now = self._clock()
         if idle:
             self._learn(now)
@@ -65,7 +67,8 @@ class Pace:
         elif self._busy and now - self._since > _MEASURABLE:
             self._unit = max(self._unit, (now - self._since) / self._busy)
         self._busy += amount
-        self.due = next_size(self.due, idle)
+        if full:
+            self.due = next_size(self.due, idle)
         self.most = min(LONGEST / self._unit, MAX_WORK)
 
     def waited(self) -> None:

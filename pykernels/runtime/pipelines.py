@@ -2,17 +2,74 @@
 
 from __future__ import annotations
 
+import os
+import threading
+import time
 from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from pykernels.errors import ShaderError
-from pykernels.texts import made, of_body
+from pykernels.texts import Text, made, of_body
 
 from .engine import Engine
+from .log import logger
 
-__all__ = ["Pipelines"]
+__all__ = ["Compiling", "Pipeline", "Pipelines"]
 
+LONG = 0.1  # s, of a compilation that is worth a line of the log
+MAX_THREADS = 8  # that compile
 MAX_MADE = 1024  # variants of bodies made while the program runs; the oldest ones make room
+
+
+class Pipeline:
+    """One variant: the raw pipeline once somebody, on any thread, has called `compile`."""
+
+    __slots__ = ("_lock", "_made", "_make", "raw")
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make: Callable[[], Any] | None = make
+        self._made: Any = None
+        self._lock = threading.Lock()
+        self.raw: Any = None
+
+    def compile(self) -> None:
+        """Compile it, or wait for the thread that does. Raises ShaderError."""
+        if self.raw is None:
+            with self._lock:
+                if self._make is not None:
+                    self._made = self._make()
+                    self.raw = self._made._internal
+                    self._make = None
+
+
+class Compiling:
+    """Threads that compile what a capture asks for, while it goes on.
+
+    Whoever needs a pipeline compiles it himself or waits for the thread that does: nothing hangs on
+    these threads, and what they raise is raised again there.
+    """
+
+    def __init__(self) -> None:
+        self._threads: ThreadPoolExecutor | None = None
+        self._started: set[Pipeline] = set()
+
+    def start(self, pipelines: Iterable[Pipeline]) -> None:
+        """Compile these in the background."""
+        for pipeline in pipelines:
+            if pipeline.raw is None and pipeline not in self._started:
+                self._started.add(pipeline)
+                if self._threads is None:
+                    count = min(os.cpu_count() or 1, MAX_THREADS)
+                    self._threads = ThreadPoolExecutor(count, "pykernels-compile")
+                self._threads.submit(pipeline.compile)
+
+    def end(self, cancel: bool) -> None:
+        """No more come; `cancel` those that no thread has begun with."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=cancel)
 
 
 class Pipelines:
@@ -21,14 +78,14 @@ class Pipelines:
     def __init__(self, engine: Engine, device: Any, checks: bool) -> None:
         self._engine, self._device, self._checks = engine, device, checks
         self._layouts: dict[tuple[bool, ...], tuple[Any, Any]] = {}
-        self._pipelines: dict[tuple[str, str], Any] = {}
+        self._pipelines: dict[tuple[str, str], Pipeline] = {}
         self._made: deque[tuple[str, str]] = deque()  # those of bodies made while the program runs
 
     def __len__(self) -> int:
         return len(self._pipelines)
 
-    def get(self, body: str, key: str, writable: tuple[bool, ...]) -> tuple[Any, Any]:
-        """Pipeline and bind group layout of one variant."""
+    def get(self, body: str, key: str, writable: tuple[bool, ...]) -> tuple[Pipeline, Any]:
+        """Pipeline, to be compiled before it is encoded, and bind group layout of one variant."""
         group_layout, pipeline_layout = self._layout(writable)
         pipeline = self._pipelines.get((body, key))
         if pipeline is None:
@@ -36,25 +93,31 @@ class Pipelines:
             text = (new or of_body(body)).get(key)
             if text is None:
                 raise ShaderError(f"[{body}] has no variant {key}")
-            engine, checks = self._engine, self._checks or new is not None
-            try:
-                module = engine.shader(
-                    self._device, text.wgsl, f"{body} {key}", checks,
-                    "subgroups" in text.features,
-                )  # fmt: skip
-                pipeline = self._device.create_compute_pipeline(
-                    label=f"{body} {key}",
-                    layout=pipeline_layout,
-                    compute={"module": module, "entry_point": "main"},
-                )
-            except (engine.error_class, engine.module.GPUPipelineError) as e:
-                raise engine.error(e, "shader") from None
+            checks = self._checks or new is not None
+            pipeline = Pipeline(
+                partial(self._compile, f"{body} {key}", text, checks, pipeline_layout)
+            )
             self._pipelines[body, key] = pipeline
             if new is not None:
                 self._made.append((body, key))
                 if len(self._made) > MAX_MADE:
                     del self._pipelines[self._made.popleft()]
         return pipeline, group_layout
+
+    def _compile(self, label: str, text: Text, checks: bool, layout: Any) -> Any:
+        engine, begun = self._engine, time.perf_counter()
+        try:
+            module = engine.shader(
+                self._device, text.wgsl, label, checks, "subgroups" in text.features
+            )
+            pipeline = self._device.create_compute_pipeline(
+                label=label, layout=layout, compute={"module": module, "entry_point": "main"}
+            )
+        except (engine.error_class, engine.module.GPUPipelineError) as e:
+            raise engine.error(e, "shader") from None
+        if (taken := time.perf_counter() - begun) > LONG:
+            logger.info("compiled %s in %.2f s", label, taken)
+        return pipeline
 
     def _layout(self, writable: tuple[bool, ...]) -> tuple[Any, Any]:
         found = self._layouts.get(writable)

@@ -57,7 +57,8 @@ def prepare(
         own[-1] = replace(own[-1], operations=operations)
     dispatches = (*call.copies(call.before), *own, *call.copies(call.after))
     scratch = tuple(call.scratch.sizes)
-    return Prepared(dispatches, scratch, len(kernel.scalars), outputs(kernel))
+    keeps = any(arg.keeps for arg in kernel.args)
+    return Prepared(dispatches, scratch, len(kernel.scalars), outputs(kernel), keeps)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from pykernels.errors import ArgumentError
+
 from .blocks import Block
 from .calls import MAX_LAUNCHES
 from .context import Context
@@ -180,6 +182,9 @@ class Profile:
 @contextmanager
 def profiled(context: Context, batches: bool) -> Iterator[Profile]:
     """Time what is launched inside."""
+    if not isinstance(batches, (bool, np.bool_)):
+        raise ArgumentError(f"[profile] batches must be True or False but is {batches!r:.60}")
+    batches = bool(batches)
     context.refuse_in_capture("profile")
     context.check()
     recorder, profile, held = context.recorder, Profile(context, batches), False

@@ -14,17 +14,18 @@ from __future__ import annotations
 import operator
 import time
 from collections.abc import Sequence
-from itertools import starmap
+from itertools import repeat, starmap
 from typing import Any, Protocol, TypeAlias
 
-from pykernels.errors import PyKernelsError
+from pykernels.errors import BufferStateError, PyKernelsError
 
-from .blocks import Block, Storage
+from .blocks import Block, OfPass, Storage
 from .calls import MAX_LAUNCHES, BatchParams, Call, Calls, Command, Params
 from .dispatch import Prepared
 from .engine import Engine
 from .faults import Faults, Page
 from .memory import STORAGE, Pool
+from .owners import Check, Owner
 from .pace import Pace
 from .signals import Completion
 
@@ -62,6 +63,7 @@ class Recorder:
 
     Attributes:
         serial: number of the batch that is recorded.
+        uploads: how often the host wrote to buffers.
     """
 
     def __init__(
@@ -81,7 +83,7 @@ class Recorder:
         self._size = self._work = 0.0  # of the queue: units, and those of them that are work
         self._exposed: dict[Block, None] = {}
         self.serial = 0
-        self.submits = 0
+        self.submits = self.uploads = 0
         self.timer: Timer | None = None
 
     # -- recording ------------------------------------------------------------------------------
@@ -90,12 +92,14 @@ class Recorder:
         self, prepared: Prepared, tensors: Sequence[Any]
     ) -> tuple[Sequence[Block], Page | None]:
         """Scratch for a call, and a page of faults in which its launches have slots."""
+        prepared.compile()
         page = self._faults.own(len(prepared.watched)) if prepared.reports else None
         return self._pool.scratch(prepared.scratch), page
 
-    def record(self, call: Call, scalars: Sequence[float]) -> bool:
+    def record(self, call: Call, scalars: Sequence[float], check: Check | None = None) -> bool:
         """Record a call as a whole; False if its bind groups do not fit any more.
 
+        `check` stands for the launches that report what they find wrong, if there are any.
         `scalars` are plain numbers: packing them must run no code of the caller's. Raises
         struct.error or OverflowError, and records nothing, if they do not fit.
         """
@@ -108,10 +112,14 @@ class Recorder:
             if page is not self._faults.own(len(call.watched)):
                 return False
             number = page.next_slot
-        serial = self.serial
+        pace, serial = self.pace, self.serial
+        due = pace.due
         for block in call.blocks:
-            if block.exposed:
-                self._inspect(block, call.label)
+            if block.guarded:
+                refuse_unwritten(block, call.reads, call.label)
+                if block.exposed:
+                    self._inspect(block, call.label)
+                    due = 0.0
             block.mark = serial
         used, kept = params.used, params.serial
         if packed == call.kept or (
@@ -133,32 +141,50 @@ class Recorder:
         self._work += call.work
         if page is not None:
             page.launches += call.watched
-        pace = self.pace
-        if self._size >= pace.due or self._work >= pace.most:
-            self._submit_if_due()
+            if check is not None:
+                page.checks += (check,) * len(call.watched)
+            self._faults.open = True
+        if self._size >= due or self._work >= pace.most:
+            self._submit_if_due(shared=not due)
         return True
 
-    def _submit_if_due(self) -> None:
+    def _submit_if_due(self, shared: bool) -> None:
+        """Submit, unless a batch is held back; `shared`: the last call uses a buffer that the
+        caller holds, whose own queue calls may come next."""
         pace, limit = self.pace, MAX_LAUNCHES
-        if self._work >= pace.most or not pace.held or len(self._queue) >= limit:
+        held = pace.whole if shared else pace.held
+        if self._work >= pace.most or not held or len(self._queue) >= limit:
             self.flush()
 
-    def replay(self, program: Any) -> None:
-        """Record a captured program (`capture.Variant`): all its commands, or none."""
+    def replay(self, program: Any, owner: Owner | None) -> None:
+        """Record a captured program (`capture.Variant`): all its commands, or none. One that has
+        pages is run by an owner."""
+        guarded = [block for block in program.blocks if block.guarded]
+        for block in guarded:
+            if block.pending is not program.pending:
+                refuse_unwritten(block, program.needs, "program")
+        if owner is not None:
+            self._hand_over(program, owner)
         if self._waits_for(program):
             self._submit_whole(program)
             return
-        pace, before = self.pace, len(self._queue)
-        for block in program.blocks:
+        pace, before, shared = self.pace, len(self._queue), False
+        for block in guarded:
             if block.exposed:
                 self._inspect(block, "program")
-            block.mark = self.serial + len(program.pieces)  # the last batch that may use it
+                shared = True
+        last = self.serial + len(program.pieces)  # the last batch that may use them
+        for block in program.blocks:
+            block.mark = last
         notes = () if self.timer is None else program.notes(time.perf_counter())
-        for page in program.pages:
-            self._faults.run(page)
         self._queue += program.commands
         self._notes += notes
         program.runs[0] += 1
+        if program.pending.why:
+            program.pending.why = ""
+            for block in guarded:
+                if block.pending is program.pending:
+                    block.settle()
         for count, size, amount in program.pieces:
             before += count
             self._size += size
@@ -167,6 +193,50 @@ class Recorder:
             if due or self._work >= pace.most or before >= MAX_LAUNCHES:
                 self.flush(before)
                 before = 0
+        if shared and not pace.whole:
+            self.flush()
+
+    def _hand_over(self, program: Any, owner: Owner) -> None:
+        """The next run of a program is an owner's: what its pages say of other runs is copied and
+        cleared on the device, without waiting."""
+        faults, engine = self._faults, self._engine
+        moves = faults.moves(program.pages, owner, (program.mark, self.uploads))
+        faults.open = True
+        if moves is None:
+            return
+        if moves.aside:
+            self.flush()
+        change = map(setattr, moves.pages, repeat("term"), moves.terms)
+        if not moves.cleared:
+            _ = [*change]
+            return
+        lib, gc = engine.lib, engine.ffi.gc
+        copies = {p.term: p.block.handle for p in moves.aside}
+        engine.begin()
+        try:
+            encoder = gc(
+                lib.wgpuDeviceCreateCommandEncoder(self._raw_device, engine.ffi.NULL),
+                lib.wgpuCommandEncoderRelease,
+            )
+            for page in moves.cleared:
+                source = page.block.handle
+                if page.term in copies:
+                    lib.wgpuCommandEncoderCopyBufferToBuffer(
+                        encoder, source, 0, copies[page.term], 0, page.nbytes
+                    )
+                lib.wgpuCommandEncoderClearBuffer(encoder, source, 0, page.nbytes)
+            raw = lib.wgpuCommandEncoderFinish(encoder, engine.ffi.NULL)
+            commands = gc(raw, lib.wgpuCommandBufferRelease)
+        finally:
+            engine.end("program")
+        buffers = engine.ffi.new("WGPUCommandBuffer[1]", [commands])
+        engine.begin()
+        try:
+            _ = [*map(lib.wgpuQueueSubmit, (self._raw_queue,), (1,), (buffers,))]
+            faults.aside += moves.aside
+            _ = [*change]
+        finally:
+            engine.end("program")
 
     def _waits_for(self, program: Any) -> bool:
         """Has the device nothing to do but this program, which ran before?"""
@@ -186,8 +256,6 @@ class Recorder:
             if block.exposed:
                 self._pool.inspect(block.buffer, STORAGE, "program")
             block.mark = self.serial
-        for page in program.pages:
-            self._faults.run(page)
         commands = program.encoded
         if commands is None:
             commands = self._encode(program.commands, None)
@@ -204,8 +272,27 @@ class Recorder:
             self.submits += 1
         finally:
             engine.end("submit")
+        self._pool.serial = self.serial
         self.pace.submitted(program.work, True)
         program.encoded = self._encode(program.commands, None)
+
+    def prime(self, command: Command, blocks: Sequence[Block]) -> None:
+        """Submit a dispatch of no workgroups, by itself: some drivers compile a pipeline only where
+        it is first dispatched. `blocks` are those that its bind group may bind."""
+        for block in blocks:
+            if block.exposed:
+                self._pool.inspect(block.buffer, STORAGE, "warmup")
+        engine = self._engine
+        pipeline, group, offset, _, _ = command
+        commands = self._encode([(pipeline, group, offset, 0, 1)], None)
+        engine.begin()
+        try:
+            engine.lib.wgpuQueueSubmit(
+                self._raw_queue, 1, engine.ffi.new("WGPUCommandBuffer[1]", [commands])
+            )
+            self.submits += 1
+        finally:
+            engine.end("warmup")
 
     def _inspect(self, block: Block, what: str) -> None:
         """Refuse a buffer that others hold and made unusable; once in a batch, and at its end."""
@@ -235,7 +322,7 @@ class Recorder:
             self.params.write()
             idle = self._completion.idle()
             buffers = engine.ffi.new("WGPUCommandBuffer[1]", [commands])
-            amount = self._work
+            amount, full = self._work, self._size >= self.pace.due
             engine.begin()
         except PyKernelsError:
             self._queue, self._notes, self._exposed = [], [], {}
@@ -257,7 +344,8 @@ class Recorder:
                 self._exposed = {}
         finally:
             engine.end("submit")
-        self.pace.submitted(amount, idle)
+        self._pool.serial = self.serial
+        self.pace.submitted(amount, idle, full)
 
     def _encode(self, queue: Sequence[Command], batch: TimedBatch | None) -> Any:
         """A raw command buffer; where dispatches are timed, with a pass for each."""
@@ -289,6 +377,15 @@ class Recorder:
         return gc(commands, lib.wgpuCommandBufferRelease)
 
 
+def refuse_unwritten(block: Block, reads: Sequence[Block], label: str) -> None:
+    """Raise for a block that a call reads before it was written; one that it writes is written."""
+    why = block.unwritten()
+    if why and block in reads:
+        raise BufferStateError(f"[{label.partition(' ')[0]}] an input {why}")
+    if why:
+        block.settle()
+
+
 def encode(lib: Any, raw_pass: Any, commands: Sequence[Command]) -> None:
     """Commands into a pass that is ours."""
     set_pipeline = lib.wgpuComputePassEncoderSetPipeline
@@ -299,7 +396,7 @@ def encode(lib: Any, raw_pass: Any, commands: Sequence[Command]) -> None:
         pipeline, group, offset, x, y = command
         if command is not last:  # else all is set
             if pipeline is not bound:
-                set_pipeline(raw_pass, pipeline)
+                set_pipeline(raw_pass, pipeline.raw)
                 bound = pipeline
             set_group(raw_pass, 0, group, 1, offset)
             last = command
@@ -311,7 +408,7 @@ def encode_whole(lib: Any, raw_pass: Any, commands: Sequence[Command]) -> None:
     calls: list[tuple[Any, ...]] = []
     for pipeline, group, offset, x, y in commands:
         calls += (
-            (lib.wgpuComputePassEncoderSetPipeline, raw_pass, pipeline),
+            (lib.wgpuComputePassEncoderSetPipeline, raw_pass, pipeline.raw),
             (lib.wgpuComputePassEncoderSetBindGroup, raw_pass, 0, group, 1, offset),
             (lib.wgpuComputePassEncoderDispatchWorkgroups, raw_pass, x, y, 1),
         )
@@ -326,6 +423,7 @@ class PassRecorder:
     """
 
     arena = None  # new tensors are of the pool
+    program = None  # none is captured
 
     def __init__(
         self, engine: Engine, device: Any, pool: Pool, faults: Faults, batches: Recorder,
@@ -337,6 +435,8 @@ class PassRecorder:
         self._pool = pool
         self._faults = faults
         self._pass = pass_
+        # Of the pass, which may be recorded into more than once.
+        self._pending: OfPass = vars(pass_).setdefault("_pykernels_pending", OfPass(pass_))
         self.params = Params(engine, device, pool)
         self._page: Page | None = None
         self._scratch: list[Storage] = []
@@ -345,6 +445,7 @@ class PassRecorder:
         self, prepared: Prepared, tensors: Sequence[Any]
     ) -> tuple[Sequence[Block], Page | None]:
         """Scratch for a call, and a page of faults in which its launches have slots."""
+        prepared.compile()
         if self.params.used + len(prepared.dispatches) > self.params.slots:
             self.params = Params(self._engine, self._device, self._pool)
         page = None
@@ -354,17 +455,21 @@ class PassRecorder:
             if self._page is None:
                 self._page = self._faults.recorded()
             page = self._page
+        self._pool.require(prepared.scratch)
         self._scratch = [self._pool.take(n) for n in prepared.scratch]
         return [s.block for s in self._scratch], page
 
-    def record(self, call: Call, scalars: Sequence[float]) -> bool:
+    def record(self, call: Call, scalars: Sequence[float], check: Check | None = None) -> bool:
         """Encode a call, after `room` for it."""
+        checks = () if check is None else (check,) * len(call.watched)
         page = call.page
         # Other threads may have recorded launches on memory that the pool gave to this one.
         if any(block.mark >= self._batches.serial for block in call.blocks):
             self._batches.flush()
         for block in call.blocks:
             block.reusable = False
+            if block.guarded and block.pending is not self._pending:
+                refuse_unwritten(block, call.reads, call.label)
             if block.exposed:
                 self._pool.inspect(block.buffer, STORAGE, call.label)
         number = 0 if page is None else page.next_slot
@@ -375,6 +480,9 @@ class PassRecorder:
         params.used += call.count
         if page is not None:
             page.launches += call.watched
+            page.checks += checks
+        for block in call.writes:
+            block.wait_for(self._pending)
         self._engine.begin()
         try:
             encode_whole(self._engine.lib, self._pass._internal, commands)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 import functools
+import math
 import struct
 import time
 from collections.abc import Callable, Iterator
@@ -90,13 +91,18 @@ class Signals(abc.ABC):
     def completion(self, device: Any) -> Completion:
         """Of a GPUDevice."""
 
-    def wait(self, device: Any, signal: Signal, spin: float) -> None:
-        """Return when it has come."""
+    def wait(
+        self, device: Any, signal: Signal, spin: float, deadline: float = math.inf
+    ) -> bool:  # fmt: skip
+        """Return when it has come, or False at the deadline (of `time.monotonic`)."""
         for pause in pauses(spin):
             if self.done(device, signal):
-                return
+                return True
+            if time.monotonic() > deadline:
+                return False
             if pause:
                 self._pause(signal, pause)
+        raise AssertionError("unreachable")
 
     def _pause(self, signal: Signal, seconds: float) -> None:
         time.sleep(seconds)
@@ -218,13 +224,13 @@ class Completion(abc.ABC):
         """Must no mapped memory be asked for, as that would end the process?"""
         return False
 
-    def wait(self, signal: Signal | None = None) -> None:
+    def wait(self, signal: Signal | None = None, deadline: float = math.inf) -> bool:
         """Return when the signal has come, or all that was submitted to the device so far is
-        done."""
+        done; False at the deadline (of `time.monotonic`)."""
         if signal is None:
             signal = self._signals.new("QueueWorkDone")
             self._signals.after_submitted(signal, self._device.queue._internal)
-        self._signals.wait(self._device._internal, signal, self._spin)
+        return self._signals.wait(self._device._internal, signal, self._spin, deadline)
 
 
 class WgpuCompletion(Completion):

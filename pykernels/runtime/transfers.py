@@ -23,6 +23,7 @@ from .blocks import Block
 from .engine import Copy, Engine
 from .faults import Faults, Snapshot
 from .memory import COPY_DST, COPY_SRC, Pool
+from .owners import Check, Owner
 from .recorder import Recorder
 from .signals import SPIN_SOFTWARE, Completion, Signal, pauses
 
@@ -35,6 +36,8 @@ KEPT = 2 * READ_CHUNK  # bytes of staging buffers, those in use not counted
 NDArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 # Called for each chunk: its first byte in the whole, and the bytes, valid until it returns.
 Take: TypeAlias = Callable[[int, memoryview], None]
+# Who hears of what is wrong, and the checked calls that the data comes from.
+Reader: TypeAlias = tuple[Owner, Sequence[Check]]
 
 
 class Staging:
@@ -72,29 +75,36 @@ class Transfers:
                 self._recorder.flush()
             if block.exposed:
                 self._pool.inspect(block.buffer, COPY_DST, "write")
+            self._recorder.uploads += 1
             whole = len(data) // 4 * 4
             if whole:
                 self._engine.write(self._device, block.buffer, offset, data[:whole])
             if whole < len(data):
                 last = memoryview(bytes(data[whole:]).ljust(4, b"\0"))
                 self._engine.write(self._device, block.buffer, offset + whole, last)
+            block.settle()
 
     # -- reads ----------------------------------------------------------------------------------
 
     def read(self, block: Block, offset: int, nbytes: int) -> memoryview:
-        """Submit, wait, and read; raise what launches found wrong (see `faults`)."""
+        """Submit, wait, and read."""
         out = np.empty(nbytes, np.uint8).data
         self.read_into(block, offset, nbytes, functools.partial(copy_bytes, out, 0))
         return out
 
-    def read_into(self, block: Block, offset: int, nbytes: int, take: Take) -> None:
-        """The same, chunk by chunk handed to `take`."""
-        for signal in self._read(block, offset, nbytes, take):
+    def read_into(
+        self, block: Block, offset: int, nbytes: int, take: Take, reader: Reader | None = None
+    ) -> None:
+        """The same, chunk by chunk handed to `take`; raise what the calls of a reader, and those
+        that the data comes from, found wrong (see `faults`)."""
+        for signal in self._read(block, offset, nbytes, take, reader):
             self._completion.wait(signal)
 
-    def submit_read(self, block: Block, offset: int, nbytes: int, take: Take) -> Iterator[Signal]:
+    def submit_read(
+        self, block: Block, offset: int, nbytes: int, take: Take, reader: Reader
+    ) -> Iterator[Signal]:
         """The same for `follow`. The first chunk is what the block holds now."""
-        steps = self._read(block, offset, nbytes, take)
+        steps = self._read(block, offset, nbytes, take, reader)
         return itertools.chain([next(steps)], steps)
 
     async def follow(self, steps: Iterator[Signal]) -> None:
@@ -105,29 +115,39 @@ class Transfers:
                     break
                 await asyncio.sleep(pause)
 
-    def _read(self, block: Block, offset: int, nbytes: int, take: Take) -> Iterator[Signal]:
+    def _read(
+        self, block: Block, offset: int, nbytes: int, take: Take, reader: Reader | None
+    ) -> Iterator[Signal]:
         """Chunk by chunk: submit, let the caller wait for what is yielded, and copy."""
         for at in range(0, nbytes, READ_CHUNK):
             n = min(READ_CHUNK, nbytes - at)
             with self._lock:
                 self._recorder.flush()
+                self._pool.tidy()
                 if block.exposed:
                     self._pool.inspect(block.buffer, COPY_SRC, "read")
                 waiting = self._faults.waiting()
                 staging = self._start([(block.handle, offset + at, 0, n)], waiting)
             yield staging.signal
             self._finish(staging, n, waiting, functools.partial(take, at))
-            self._raise_pending()
+            with self._lock:
+                self._recorder.pace.waited()
+                if reader is not None:
+                    self._faults.raise_found(*reader)
 
-    def sync(self) -> None:
-        """Submit, wait, and raise what launches found wrong; reads only if it must for that."""
+    def sync(self, owner: Owner, ended: bool = True) -> None:
+        """Submit, wait, and raise what the launches of an owner found wrong, and those of owners
+        that `ended`; reads only if it must for that."""
         self.poll()
-        self._raise_pending()
+        with self._lock:
+            self._recorder.pace.waited()
+            self._faults.raise_found(owner, ended=ended)
 
     def poll(self) -> None:
-        """The same, but keep what launches found wrong for the next read."""
+        """The same, but keep what launches found wrong for their owners."""
         with self._lock:
             self._recorder.flush()
+            self._pool.tidy()
             self._engine.begin()
             try:
                 idle = self._completion.idle()
@@ -143,10 +163,9 @@ class Transfers:
         if self._completion.destroyed():
             raise DeviceLostError("[sync] the device was destroyed")
 
-    def _raise_pending(self) -> None:
-        with self._lock:
-            self._recorder.pace.waited()
-            self._faults.raise_pending()
+    def wait(self, deadline: float) -> bool:
+        """Wait for what is submitted; False if it is not done at the deadline."""
+        return self._completion.destroyed() or self._completion.wait(deadline=deadline)
 
     # Whoever is interrupted between these two drops the staging buffer: only one that nothing
     # happened to is used again. Fault pages then keep waiting.

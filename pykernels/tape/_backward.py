@@ -7,12 +7,12 @@ from typing import Any
 
 from pykernels import functional as F
 from pykernels.device import Tensor
-from pykernels.errors import ArgumentError, ShapeError, TapeError
+from pykernels.errors import ShapeError, TapeError
 from pykernels.layout import Ints, layout
 from pykernels.plan import Kernel
 from pykernels.runtime.observe import Record, outputs
 
-from ._entry import Entry, Place, Written
+from ._entry import GRADIENT, Bytes, Entry, Place, Written
 from ._sums import Sums
 
 __all__ = ["Taped", "gradients"]
@@ -56,12 +56,14 @@ class Taped:
         if place is None:
             return None
         if place.tensor is None:
-            raise TapeError(f"[tape] the rule of {self.kernel.name} does not keep {name}")
+            raise TapeError(
+                f"[tape] the rule of {self.kernel.name} does not keep {name}{self._entry.at}"
+            )
         own = self._names.index(name) in outputs(self.kernel)
         if place.record.written_since(self._entry.serial + own, *place.window):
             raise TapeError(
                 f"[tape] the gradient of {self.kernel.name} needs its argument {name}, which was "
-                "written since: work on a copy, or ask for the gradient before"
+                "written since: work on a copy, or ask for the gradient before" + self._entry.at
             )
         return place.tensor
 
@@ -149,19 +151,21 @@ class _Reach:
 
 def gradients(
     entries: Sequence[Entry | Written], loss: Place, seed: Tensor, sources: Sequence[Place]
-) -> list[Tensor]:
-    """The gradients of the sources; an ArgumentError for one that the loss does not depend on."""
+) -> tuple[list[Tensor | None], list[Bytes]]:
+    """The gradients of the sources, None for one that the loss does not depend on; and what they
+    were computed of."""
     wanted = _wanted(entries, sources)
     sums = Sums()
     sums.add(loss, seed)
     found: dict[int, Tensor | None] = {}
+    used: dict[Bytes, None] = {(loss.record, *loss.window): None}
     pending = {place.record for place in sources}
     for entry, names in zip(reversed(entries), reversed(wanted), strict=True):
         if isinstance(entry, Written):
             _settle(found, sources, sums, entry.writes)
             for window in entry.writes:
-                if entry.program and names and sums.reached(*window):
-                    raise TapeError("[tape] a replayed program has no gradient rule")
+                if names and sums.reached(*window):
+                    raise TapeError(f"[tape] {entry.refusal}")
                 sums.clear(*window)
             continue
         args, dys, reached = entry.kernel.args, {}, False
@@ -173,41 +177,51 @@ def gradients(
                 dys[args[i].name] = dy = sums.pop(place)
                 reached = reached or dy is not None
         if names and reached:
+            used.update([((p.record, *p.window), None) for p in entry.inputs if p.flows])
             for place, grad in _applied(entry, dys, names):
                 sums.add(place, grad)
-    out = []
-    for i, source in enumerate(sources):
-        result = found[i] if i in found else sums.take(source)
-        if result is None:
-            raise ArgumentError(f"[tape] the loss does not depend on sources[{i}]")
-        out.append(result)
-    return out
+    results = [found[i] if i in found else sums.take(s) for i, s in enumerate(sources)]
+    return results, [*used]
 
 
 def _wanted(entries: Sequence[Entry | Written], sources: Sequence[Place]) -> list[frozenset[str]]:
-    """For each entry the arguments that depend on the sources."""
-    reach = _Reach()
+    """For each entry the arguments that depend on the sources.
+
+    Results of `gradient` may depend on them, too. An update in place of what was made outside,
+    such as `w -= rate * dw`, ends that: the new weights count as a value of their own.
+    """
+    reach, derived, made = _Reach(), _Reach(), _Reach()
     for source in sources:
         reach.add(source.record, *source.window)
     wanted: list[frozenset[str]] = []
     for entry in entries:
         if isinstance(entry, Written):
-            depends = entry.program and any(reach.hits(*window) for window in entry.reads)
+            reads = entry.reads if entry.refusal else ()
+            depends = any(reach.hits(*window) or derived.hits(*window) for window in reads)
             wanted.append(frozenset({"reads"} if depends else ()))
             if depends:
                 for window in entry.writes:
-                    reach.add(*window)
+                    (derived if entry.refusal is GRADIENT else reach).add(*window)
             continue
-        names = [
-            arg.name
+        flows = [
+            (arg.name, p)
             for arg, p in zip(entry.kernel.args, entry.places, strict=True)
-            if p is not None and p.flows and reach.hits(p.record, *p.window)
+            if p is not None and p.flows
         ]
-        wanted.append(frozenset(names))
-        if names:
-            for p in entry.outputs:
-                if p.flows:
+        names = {name for name, p in flows if reach.hits(p.record, *p.window)}
+        update = entry.in_place and not any(made.hits(p.record, *p.window) for p in entry.outputs)
+        through = set()
+        if not update:
+            through = {name for name, p in flows if derived.hits(p.record, *p.window)}
+        wanted.append(frozenset(names | through))
+        for p in entry.outputs:
+            if not update:
+                made.add(p.record, *p.window)
+            if p.flows:
+                if names:
                     reach.add(p.record, *p.window)
+                if through:
+                    derived.add(p.record, *p.window)
     return wanted
 
 
@@ -228,11 +242,13 @@ def _applied(
     """What the rule of a call gives."""
     kernel = entry.kernel
     if not entry.done:
-        raise TapeError(f"[tape] the call of {kernel.name} was interrupted: its result is unknown")
+        raise TapeError(
+            f"[tape] the call of {kernel.name} was interrupted: its result is unknown{entry.at}"
+        )
     if entry.rule is None:
         if not any(arg.role == "in" and arg.name in names for arg in kernel.args):
             return []
-        raise TapeError(f"[tape] {kernel.name} has no gradient rule")
+        raise TapeError(f"[tape] {kernel.name} has no gradient rule{entry.at}")
     taped = Taped(entry, dys, names)
     entry.rule(taped)
     return taped.given

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import functools
-import importlib
+import sys
 from collections.abc import Callable, Collection
+from types import FrameType
 from typing import Any
 
 from pykernels.device import Tensor
 from pykernels.layout import Layout
+from pykernels.lazy import load
 from pykernels.plan import Kernel
 from pykernels.runtime.handle import Handle
 from pykernels.runtime.observe import Record, Window, outputs, record_of
 
-__all__ = ["Entry", "Place", "Rule", "Written", "place_of", "reads", "rule_of"]
+__all__ = [
+    "GRADIENT", "PROGRAM", "Bytes", "Entry", "Place", "Rule", "Written", "bytes_of",
+    "line_of_caller", "place_of", "reads", "rule_of",
+]  # fmt: skip
 
 Rule = Callable[[Any], None]
 Named = Callable[[Kernel, dict[str, Any]], Collection[str]]
@@ -42,9 +47,9 @@ def place_of(t: Handle, keep: bool = True) -> Place:
 
 
 class Entry:
-    """A recorded call. `done` says that it was not interrupted."""
+    """A recorded call. `done` says that it was not interrupted; `line` is the caller's."""
 
-    __slots__ = ("done", "kernel", "options", "places", "rule", "scalars", "serial")
+    __slots__ = ("done", "kernel", "line", "options", "places", "rule", "scalars", "serial")
 
     def __init__(
         self, kernel: Kernel, options: tuple[Any, ...], tensors: tuple[Handle | None, ...],
@@ -57,6 +62,28 @@ class Entry:
             [None if t is None else place_of(t, k) for t, k in zip(tensors, kept, strict=True)]
         )
         self.done = False
+        self.line = line_of_caller()
+
+    @property
+    def at(self) -> str:
+        """Where the call stands, for an error's text."""
+        return f" (the call at {self.line[0]}:{self.line[1]})" if self.line else ""
+
+    @property
+    def inputs(self) -> list[Place]:
+        """What it reads; an output that is updated in place is also read."""
+        args = self.kernel.args
+        found = zip(args, self.places, strict=True)
+        return [p for arg, p in found if p is not None and (arg.role == "in" or arg.in_place)]
+
+    @property
+    def in_place(self) -> bool:
+        """Does it read elements where it writes them?"""
+        return any(
+            p.record is q.record and p.window[0] < q.window[1] and q.window[0] < p.window[1]
+            for p in self.outputs
+            for q in self.inputs
+        )
 
     @property
     def outputs(self) -> list[Place]:
@@ -65,15 +92,43 @@ class Entry:
         return [p for p in found if p is not None]
 
 
+Bytes = tuple[Record, int, int]  # of an allocation: the first byte, and one past the last one
+
+PROGRAM = "a replayed program has no gradient rule"
+GRADIENT = (
+    "the loss depends on a source through a result of gradient(), which has no gradient itself: "
+    "gradients are of first order; pk.stop_gradient(g) takes it as a constant"
+)
+
+
 class Written:
-    """Memory that was written without a kernel: by the host, in a pause, or by a program."""
+    """Memory that was written by no call that has a rule: by the host, in a pause, by a program,
+    or by `gradient`.
 
-    __slots__ = ("program", "reads", "writes")
+    `refusal` says why a gradient cannot go through it: PROGRAM or GRADIENT. Where it is empty,
+    what was written depends on no source.
+    """
 
-    def __init__(self, reads: list[Window], writes: list[Window], program: bool) -> None:
-        self.reads = [(record_of(s), lo, hi) for s, lo, hi in reads]
-        self.writes = [(record_of(s), lo, hi) for s, lo, hi in writes]
-        self.program = program
+    __slots__ = ("reads", "refusal", "writes")
+
+    def __init__(self, reads: list[Bytes], writes: list[Bytes], refusal: str = "") -> None:
+        self.reads, self.writes, self.refusal = reads, writes, refusal
+
+
+def bytes_of(window: Window) -> Bytes:
+    """The bytes of a window."""
+    return record_of(window[0]), window[1], window[2]
+
+
+def line_of_caller() -> tuple[str, int] | None:
+    """File and line from which the package was called."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        name = frame.f_globals.get("__name__", "")
+        if not (name.startswith("pykernels.") or name == "pykernels"):
+            return frame.f_code.co_filename, frame.f_lineno
+        frame = frame.f_back
+    return None
 
 
 def reads(*names: str, of: Named | None = None) -> Callable[[Rule], Rule]:
@@ -95,7 +150,7 @@ def rule_of(kernel: Kernel) -> Rule | None:
     """The rule of a kernel: the function of its name, or `default`, in `gradients/FAMILY.py`."""
     name = f"pykernels.gradients.{kernel.family}"
     try:
-        module = importlib.import_module(name)
+        module = load(name)
     except ModuleNotFoundError as e:
         if e.name != name:
             raise

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from threading import get_ident
-from typing import Any, Self
+from typing import Any, Literal, Self, overload
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -16,25 +17,27 @@ from pykernels.host import type_name
 from pykernels.plan import Kernel
 from pykernels.runtime.handle import Handle
 from pykernels.runtime.observe import (
+    MAX_WINDOWS,
     Record,
     Window,
-    active,
     live,
     outputs,
+    paused,
     record_of,
     recorder,
-    silent,
 )
+from pykernels.runtime.scopes import Scope, entered, leave
 
 from ._backward import gradients
-from ._entry import Entry, Written, place_of
+from ._entry import GRADIENT, PROGRAM, Bytes, Entry, Written, bytes_of, line_of_caller, place_of
 from ._sums import _order
+from ._tree import leaves, rebuilt
 
 __all__ = ["Tape"]
 
 
 class Tape:
-    """Records this thread's operations, and gives gradients of what they computed.
+    """Records operations of the thread and task that enters it; gives gradients of their results.
 
         with pk.Tape() as tape:
             loss = pk.mean(pk.square(x @ w - y))
@@ -47,7 +50,7 @@ class Tape:
     `len(tape)` is the number of recorded calls.
 
     Raises:
-        TapeError: another tape records in this thread.
+        TapeError: another tape records in this thread and task.
     """
 
     def __init__(self) -> None:
@@ -55,26 +58,30 @@ class Tape:
         self._known: set[Record] = set()  # of memory that entries are about
         self._watched: set[Record] | None = None  # None: everything is recorded
         self._leaves: dict[Record, list[Tensor]] = {}
-        self._paused = 0
-        self._thread: int | None = None
+        # What calls that were not kept have read: windows, and where the last call stands.
+        self._missed: WeakKeyDictionary[Record, dict[tuple[int, int], str]]
+        self._missed = WeakKeyDictionary()
+        self._scope: Scope | None = None  # while it records
         self._ref: weakref.ref[Tape] | None = None  # in `live`
 
     def __enter__(self) -> Self:
-        thread = get_ident()
         if recorder() is not None:
-            raise TapeError("[tape] a tape records in this thread already: one at a time")
-        if self._thread is not None:
-            raise TapeError("[tape] it records in another thread already")
+            raise TapeError("[tape] a tape records in this thread and task already: one at a time")
+        if self._scope is not None:
+            raise TapeError("[tape] it records in another thread or task already")
         self._ref = weakref.ref(self, live.discard)
         live.add(self._ref)
-        self._thread = thread
-        active[thread] = self._ref
+        scope = Scope("tape", self._ref)
+        entered.set(scope)
+        self._scope = scope
         return self
 
     def __exit__(self, *exc: object) -> None:
-        if self._thread is not None:
-            active.pop(self._thread, None)
-            self._thread = None
+        scope = self._scope
+        if scope is not None:
+            scope.open = False
+            self._scope = None
+            leave(scope)
         if not self._entries:
             live.discard(self._ref)
 
@@ -82,7 +89,7 @@ class Tape:
         return sum(isinstance(entry, Entry) for entry in self._entries)
 
     def __repr__(self) -> str:
-        state = "" if self._thread is None else ", recording"
+        state = "" if self._scope is None else ", recording"
         return f"<pykernels.Tape of {len(self)} calls{state}>"
 
     def watch(self, *tensors: Tensor) -> None:
@@ -99,68 +106,139 @@ class Tape:
             record = record_of(t._storage)
             self._watched.add(record)
             self._leaves.setdefault(record, []).append(t)
+        for entry in self._entries:  # what was recorded before, and depends on them
+            if isinstance(entry, Entry):
+                if any(p is not None and p.record in self._watched for p in entry.places):
+                    self._watched |= {p.record for p in entry.outputs if p.flows}
+            elif any(record in self._watched for record, _, _ in entry.reads):
+                self._watched |= {record for record, _, _ in entry.writes}
 
     @contextmanager
     def pause(self) -> Iterator[None]:
         """Record nothing inside: `with tape.pause(): w -= 0.1 * dw`."""
-        self._paused += 1
+        scope = Scope("pause", None, self)
         try:
+            entered.set(scope)
             yield
         finally:
-            self._paused -= 1
+            scope.open = False
+            scope.on = None
+            leave(scope)
 
     def clear(self) -> None:
         """Forget all recorded calls; what is watched stays watched."""
         self._entries = []
         self._known = set()
+        self._missed.clear()
         if self._watched is not None:
             self._watched = set(self._leaves)
-        if self._thread is None:
+        if self._scope is None:
             live.discard(self._ref)
 
-    def gradient(self, loss: Tensor, sources: Sequence[Tensor], seed: Any = None) -> list[Tensor]:
+    @overload
+    def gradient(
+        self, loss: Tensor, sources: Tensor, seed: Any = None, *,
+        unused: Literal["error", "zeros"] = "error",
+    ) -> Tensor: ...  # fmt: skip
+    @overload
+    def gradient(
+        self, loss: Tensor, sources: list[Tensor], seed: Any = None, *,
+        unused: Literal["error", "zeros"] = "error",
+    ) -> list[Tensor]: ...  # fmt: skip
+    @overload
+    def gradient(
+        self, loss: Tensor, sources: tuple[Tensor, ...], seed: Any = None, *,
+        unused: Literal["error", "zeros"] = "error",
+    ) -> tuple[Tensor, ...]: ...  # fmt: skip
+    @overload
+    def gradient(
+        self, loss: Tensor, sources: Mapping[str, Tensor], seed: Any = None, *,
+        unused: Literal["error", "zeros"] = "error",
+    ) -> dict[str, Tensor]: ...  # fmt: skip
+    @overload
+    def gradient(
+        self, loss: Tensor, sources: Any, seed: Any = None, *,
+        unused: Literal["error", "zeros", "none"] = "error",
+    ) -> Any: ...  # fmt: skip
+    def gradient(
+        self, loss: Tensor, sources: Any, seed: Any = None, *,
+        unused: Literal["error", "zeros", "none"] = "error",
+    ) -> Any:  # fmt: skip
         """The gradients of a loss with respect to tensors, each of the tensor's shape and dtype.
 
         May be called inside the `with` or after it, any number of times, and inside
-        `Device.capture`. Uses of a tensor add up.
+        `Device.capture`. Uses of a tensor add up. Gradients are of first order: what is computed
+        from the result has no gradient that goes through it.
 
         Args:
             loss: A tensor that was computed while the tape recorded, float32 or float16.
-            sources: Tensors, leaves or results; a gradient is that of the value which the tensor
-                held when the recording ended.
+            sources: One tensor, or a tree of dicts, lists, tuples and dataclasses with tensors in
+                it, leaves or results; another iterable counts as a list. A gradient is that of the
+                value which the tensor held when the recording ended.
             seed: The gradient of the loss, a Tensor, array or number that repeats to its shape;
                 None is 1 for a loss of one element.
+            unused: For a source that the loss does not depend on: "error" raises, "zeros" gives
+                zeros, "none" gives None.
+
+        Returns:
+            A tensor for one tensor, else a tree of the same shape.
 
         Raises:
-            TapeError: an operation between them has no rule, or a tensor that a rule needs was
-                written since.
+            TapeError: an operation between them has no rule; a tensor that a rule needs was
+                written since; a call that the tape did not keep (see `watch`) read a source; or
+                the loss depends on a source through a result of `gradient`.
             ArgumentError: the loss does not depend on a source; a loss of several elements without
                 seed.
             DTypeError: an argument is no tensor of a float dtype.
         """
-        _check(loss, "loss", "gradient")
-        if isinstance(sources, Tensor) or not isinstance(sources, Iterable):
-            raise DTypeError(
-                f"[gradient] sources must be a list of tensors but is {type_name(sources)}"
+        if not (isinstance(unused, str) and unused in ("error", "zeros", "none")):
+            raise ArgumentError(
+                f"[gradient] unused must be 'error', 'zeros' or 'none' but is {unused!r}"
             )
-        sources = list(sources)
-        for i, t in enumerate(sources):
-            _check(t, f"sources[{i}]", "gradient")
-        thread = get_ident()
-        outer = active.get(thread)
+        _check(loss, "loss", "gradient")
+        tree = _tree(sources)
+        named = leaves(tree, "sources", "gradient")
+        for name, t in named:
+            _check(t, name, "gradient")
+            self._refuse_missed(name, t)
+        given = [t for _, t in named]
+        scope = Scope("gradient", None)  # rules write to new tensors only
         try:
-            active[thread] = silent  # rules write to new tensors only
-            places = [place_of(t, False) for t in sources if t.size]
+            entered.set(scope)
+            places = [place_of(t, False) for t in given if t.size]
             first = _seed(loss, seed)
-            found = gradients(self._entries, place_of(loss, False), first, places)
-            own = iter(self._own(found, first))
-            return [next(own) if t.size else t.copy() for t in sources]
+            results, used = gradients(self._entries, place_of(loss, False), first, places)
+            found = iter(results)
+            each = [next(found) if t.size else t for t in given]
+            for (name, _), one in zip(named, each, strict=True):
+                if one is None and unused == "error":
+                    raise ArgumentError(
+                        f"[tape] the loss does not depend on {name}: unused='zeros' or 'none' says "
+                        "what it gets"
+                    )
+            own = iter(self._own([one for one in each if one is not None], first))
+            final = [None if one is None else next(own) for one in each]
+            if unused == "zeros":
+                pairs = zip(final, given, strict=True)
+                final = [t.device.zeros(t.shape, t.dtype) if g is None else g for g, t in pairs]
         finally:
-            # No call stands between: a signal may come behind each.
-            if outer is None:
-                del active[thread]
-            else:
-                active[thread] = outer
+            scope.open = False
+            leave(scope)
+        recording = recorder()
+        if recording is not None:
+            recording.derived(used, [_window(g) for g in final if g is not None])
+        return rebuilt(tree, iter(final))
+
+    def _refuse_missed(self, name: str, t: Tensor) -> None:
+        """Raise if a call that was not kept has read a source."""
+        record = record_of(t._storage)
+        _, lo, hi = _window(t)
+        for (a, b), line in self._missed.get(record, {}).items():
+            if a < hi and lo < b:
+                raise TapeError(
+                    f"[tape] {name} was read by a call that the tape did not keep{line}, as "
+                    "nothing in it was watched: watch the tensor before, or do without watch"
+                )
 
     def _own(self, found: list[Tensor], seed: Tensor) -> list[Tensor]:
         """Contiguous gradients that share no memory with each other or with other tensors."""
@@ -185,7 +263,7 @@ class Tape:
     ) -> Entry | None:  # fmt: skip
         """A call is about to be recorded."""
         written = [t for i in outputs(kernel) if (t := tensors[i]) is not None]
-        if self._paused:
+        if paused(self):
             self.written((), [_window(t) for t in written], False)
             return None
         watched = self._watched
@@ -193,12 +271,27 @@ class Tape:
             for t in written:
                 self._refuse_leaf(kernel, t)
             if not any(record_of(t._storage) in watched for t in tensors if t is not None):
+                self._miss(kernel, tensors)
                 return None
             watched |= {record_of(t._storage) for t in written if t._layout.dtype.kind == "f"}
         entry = Entry(kernel, options, tensors, scalars, serial)
         self._known |= {p.record for p in entry.places if p is not None}
         self._entries.append(entry)
         return entry
+
+    def _miss(self, kernel: Kernel, tensors: tuple[Handle | None, ...]) -> None:
+        """Remember what a call reads that is not kept."""
+        line = line_of_caller()
+        at = f" ({line[0]}:{line[1]})" if line else ""
+        for arg, t in zip(kernel.args, tensors, strict=True):
+            if t is None or t._layout.dtype.kind != "f" or arg.role == "out":
+                continue
+            windows = self._missed.setdefault(record_of(t._storage), {})
+            _, lo, hi = _window(t)
+            if len(windows) >= MAX_WINDOWS and (lo, hi) not in windows:
+                lo, hi = min(lo, *[a for a, _ in windows]), max(hi, *[b for _, b in windows])
+                windows.clear()
+            windows[lo, hi] = at
 
     def _refuse_leaf(self, kernel: Kernel, t: Handle) -> None:
         lo, hi = t._offset + t._layout.lo, t._offset + t._layout.hi
@@ -218,11 +311,36 @@ class Tape:
         if self._entries and self._entries[-1] is entry:
             del self._entries[-1]
 
+    def needs(self, t: Handle) -> bool:
+        """May a gradient go through it? Then a copy on the host would lose it."""
+        if paused(self) or t._layout.dtype.kind != "f":
+            return False
+        return self._watched is None or record_of(t._storage) in self._watched
+
     def written(self, reads: Iterable[Window], writes: Iterable[Window], program: bool) -> None:
         """Memory was written that no recorded call writes; what is not known does not matter."""
-        known = [w for w in writes if program or record_of(w[0]) in self._known]
+        known = [w for w in map(bytes_of, writes) if program or w[0] in self._known]
         if known:
-            self._entries.append(Written(list(reads), known, program and not self._paused))
+            refusal = PROGRAM if program and not paused(self) else ""
+            self._entries.append(Written([*map(bytes_of, reads)], known, refusal))
+
+    def derived(self, reads: Sequence[Bytes], writes: Iterable[Window]) -> None:
+        """`gradient`, of this tape or another one, computed tensors from what it reads."""
+        if paused(self):
+            return
+        known = [*map(bytes_of, writes)]
+        if self._watched is not None:
+            self._watched |= {record for record, _, _ in known}
+        self._known |= {record for record, _, _ in known}
+        self._entries.append(Written([*reads], known, GRADIENT))
+
+
+def _tree(sources: Any) -> Any:
+    """Sources as a tree: what is none, but can be gone through, becomes a list."""
+    known = isinstance(sources, (Tensor, Mapping, list, tuple, str, bytes))
+    if known or dataclasses.is_dataclass(sources) or not isinstance(sources, Iterable):
+        return sources
+    return [*sources]
 
 
 def _check(t: object, name: str, op: str) -> None:
@@ -230,7 +348,10 @@ def _check(t: object, name: str, op: str) -> None:
     if not isinstance(t, Tensor):
         raise DTypeError(f"[{op}] {name} must be a pykernels.Tensor but is {type_name(t)}")
     if t._layout.dtype.kind != "f":
-        raise DTypeError(f"[{op}] {name} must have a float dtype but is {t.dtype}")
+        raise DTypeError(
+            f"[{op}] {name} must have a float dtype but is {t.dtype}: pk.tensor(values, 'float32') "
+            "makes one of integers"
+        )
     if _order(t._layout).repeated or _order(t._layout).overlaps:
         raise ArgumentError(
             f"[{op}] {name} has elements that share memory (shape {t.shape}, strides "

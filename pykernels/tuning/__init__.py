@@ -26,11 +26,11 @@ from typing import Any, NamedTuple
 from pykernels.errors import ArgumentError
 
 from ._read import matches, merged, typed
-from .schema import Gemv, Tuning
+from .schema import Gemv, Matmul, Tuning
 
-__all__ = ["TABLES", "Found", "Gemv", "Tuning", "as_data", "for_adapter", "load", "named"]
+__all__ = ["TABLES", "Found", "Gemv", "Matmul", "Tuning", "as_data", "for_adapter", "load", "named"]
 
-TABLES = ("generic-large", "generic-small", "nvidia-h200", "software")
+TABLES = ("generic-large", "generic-small", "nvidia-h200", "software", "swiftshader")
 VARIABLE = "PYKERNELS_TUNING"
 # The table that has every key.
 _ROOT = "nvidia-h200"
@@ -111,7 +111,7 @@ def _data(name: str) -> dict[str, Any]:
 def _parsed(text: str, file: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as e:
+    except (tomllib.TOMLDecodeError, RecursionError) as e:
         raise ArgumentError(f"[tuning] {file} is not TOML: {e}") from None
 
 

@@ -109,6 +109,9 @@ class Matmul:
     bodies: tuple[str, ...]  # of "mul_mat/64", "gemm_tile", "mul_mat_i8/64"
     dispatch: float  # one more
     mma_sum: float  # the sum over splits on matrix units, beside its bytes
+    gemv_rows: int  # rows that gemv takes, at the most
+    gemv_area: int  # columns (32 or more) times k, for each row, from which it takes them
+    gemv_depth: int  # k, for each row but one, above which it takes them
     gemv: Gemv
     mul_mat: Mapping[str, Tile]
     gemm_tile: GemmTile

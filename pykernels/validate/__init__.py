@@ -7,25 +7,28 @@
     for finding in validate(sources, found):
         print(finding)
 
-naga and Tint speak two dialects (a text that calls subgroup built-ins needs ``enable subgroups;``
-for Tint and must not have it for naga): each validator checks the text that it is given.
+naga and Tint speak two dialects. Each checks as much of a text as it knows; what one of them lacks
+and the other one accepts is a note or a warning that says so, not an error of the text.
 The package imports neither wgpu nor numpy nor anything generated, so the build can use it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from ._agree import agree
+from ._features import lacking
 from ._lints import CODES, FLOW, OPINIONS, Lints
 from ._naga import Naga, TranslationError, find_naga
 from ._tint import Tint, find_tint
-from ._types import TARGETS, Finding, Limits, Source, Target, Validator, knows
+from ._types import LACKS, TARGETS, Finding, Limits, Source, Target, Validator, knows
 
 __all__ = [
     "CODES",
     "FLOW",
+    "LACKS",
     "OPINIONS",
     "TARGETS",
     "Finding",
@@ -37,6 +40,7 @@ __all__ = [
     "Tint",
     "TranslationError",
     "Validator",
+    "agree",
     "arrange",
     "find_naga",
     "find_tint",
@@ -45,9 +49,20 @@ __all__ = [
 ]
 
 
-def validate(sources: Sequence[Source], validators: Sequence[Validator]) -> list[Finding]:
-    """What the validators say about the sources, in the order of the sources, then by line."""
-    return arrange(sources, [f for validator in validators for f in validator.check(sources)])
+def validate(
+    sources: Sequence[Source],
+    validators: Sequence[Validator],
+    *,
+    features: Collection[str] | None = None,
+) -> list[Finding]:
+    """What the validators say about the sources, in the order of the sources, then by line.
+
+    `features` are those of the device (``shader-f16``, ``bgra8unorm-storage``): a text that needs
+    another one gets an error. None stands for those that each text enables.
+    """
+    found = [f for validator in validators for f in validator.check(sources)]
+    said = agree(sources, found, {v.name: v.version for v in validators})
+    return arrange(sources, [*lacking(sources, features), *said])
 
 
 # Lints that stand in for a compiler: where it speaks itself, they are silent.
@@ -60,7 +75,11 @@ _SHOWN = re.compile(r"^ *(\d+)(?: │|:\d)", re.MULTILINE)
 def arrange(sources: Sequence[Source], findings: Sequence[Finding]) -> list[Finding]:
     """Findings in the order of the sources, then by line; no fault said twice."""
     order = {source.name: index for index, source in reversed(list(enumerate(sources)))}
-    said = {(f.source, f.line, f.validator) for f in findings if f.severity == "error"}
+    said = {
+        (f.source, f.line, f.validator)
+        for f in findings
+        if f.severity == "error" or f.code == LACKS
+    }
     kept = [f for f in findings if (f.source, f.line, _STANDS_IN.get(f.code, "")) not in said]
     return sorted(_once(kept), key=lambda f: (order[f.source], f.line))
 

@@ -16,6 +16,8 @@ from ._types import Finding, Source
 
 __all__ = ["Cache", "default_folder"]
 
+# Raised where the same validator says something else than before.
+_FORM = "4"
 # Verdicts kept per validator: the oldest go first.
 _MOST = 100_000
 
@@ -35,7 +37,7 @@ class Cache:
     """One file of verdicts for one validator with its version and options."""
 
     def __init__(self, folder: Path, name: str, options: Sequence[str]) -> None:
-        digest = hashlib.sha256("\0".join(options).encode()).hexdigest()[:16]
+        digest = hashlib.sha256("\0".join([_FORM, *options]).encode()).hexdigest()[:16]
         self._path = folder / "validate" / f"{name}-{digest}.json"
         self._verdicts = self._read()
         self._new: dict[str, list[dict[str, Any]]] = {}
@@ -43,7 +45,7 @@ class Cache:
     @staticmethod
     def key(source: Source) -> str:
         """What a verdict depends on; the name of a source is no part of it."""
-        parts = [repr(source.limits), *source.features, source.text]
+        parts = [repr(source.limits), repr(source.overrides), *source.features, source.text]
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
     def get(self, source: Source) -> list[Finding] | None:

@@ -3,35 +3,56 @@
 from __future__ import annotations
 
 import errno
+import fnmatch
 import json
 import os
 import re
 import stat
 import tomllib
-from collections.abc import Iterable, Iterator, Sequence
+from codecs import BOM_UTF8
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeAlias
 
 from ..errors import ArgumentError
 from ..texts import of_body, read_manifest
 from ._types import Finding, Limits, Source, printable
-from ._usage import without_comments
+from ._usage import Places, without_comments
 
-__all__ = ["MOST_BYTES", "Skipped", "collection", "fragments", "gather", "read_limits", "unique"]
+__all__ = [
+    "MOST_BYTES",
+    "Skipped",
+    "collection",
+    "fragments",
+    "gather",
+    "read_limits",
+    "templates",
+    "unique",
+]
 
 # Larger texts are not checked: programs that write them know better, and Tint takes minutes.
 MOST_BYTES = 5_000_000
 _MOST_FUNCTIONS = 20_000
 
-# Folders that hold other people's files, or none at all.
-_LEAVE = {"node_modules", "__pycache__", "site-packages", "target"}
+# Folders that hold other people's files, or none at all; `target` only where Cargo made it.
+_LEAVE = {"node_modules", "__pycache__", "site-packages"}
 _FUNCTION = re.compile(r"\bfn\s")
 # What stands where WGSL has no such text: shader sources are often templates.
 _TEMPLATES = (
     ("jinja", re.compile(r"\{\{|\{%|\{\$|\{#|^[ \t]*\$\$", re.MULTILINE)),
     ("${}", re.compile(r"\$\{")),
-    ("directives of a preprocessor", re.compile(r"^[ \t]*#[ \t]*[a-z_]+", re.MULTILINE)),
+    (
+        "directives of a preprocessor",
+        re.compile(
+            r"^[ \t]*#[ \t]*(?:import|define_import_path|if|ifdef|ifndef|else|elif|endif|define"
+            r"|include|undef)\b",
+            re.MULTILINE,
+        ),
+    ),
 )
+_CLOSED_BY = {"{{": "}}", "{%": "%}", "${": "}", "{#": "#}", "{$": "}"}
+_SPEAK = ("naga", "tint", "naga, tint")
 _KERNEL = re.compile(r"\A//[ \t]*///[ \t]*kernel\b|^[ \t]*//%", re.MULTILINE)
 _ENTRY = re.compile(r"@(compute|vertex|fragment)\b")
 # How naga and Tint say that a text is a piece of another one.
@@ -78,14 +99,20 @@ class Skipped:
 
 
 def gather(
-    paths: Iterable[str | Path], limits: Limits | None = None, stdin: bytes = b""
+    paths: Iterable[str | Path],
+    limits: Limits | None = None,
+    stdin: bytes = b"",
+    exclude: Sequence[str] = (),
+    left_out: list[str] | None = None,
 ) -> tuple[list[Source], list[Skipped], list[Finding]]:
     """The texts under files and folders, each once, and those that cannot be checked.
 
-    A folder stands for its ``*.wgsl`` files, hidden folders left out, and ``-`` for `stdin`. A
-    file that cannot be read, or is too large, is an error of that file. ArgumentError if there is
-    nothing of a name.
+    A folder stands for its ``*.wgsl`` files and ``-`` for `stdin`. Names that match a pattern of
+    `exclude` are no part of it. Folders that are hidden, links, or hold other people's files are
+    added to `left_out`. A file that cannot be read, or is too large, is an error of that file.
+    ArgumentError if there is nothing of a name.
     """
+    left_out = [] if left_out is None else left_out
     sources: list[Source] = []
     skipped: list[Skipped] = []
     findings: list[Finding] = []
@@ -95,21 +122,30 @@ def gather(
             raise ArgumentError(
                 f"[validate] {path.as_posix()} cannot be read: there is no such file"
             )
-        for file in _files(path) if path.is_dir() else [path]:
+        for file in _files(path, exclude, left_out) if path.is_dir() else [path]:
+            if _matches(file, exclude):
+                continue
             real = os.path.realpath(file)
             if real in seen:
                 continue
             seen.add(real)
             name = "<stdin>" if str(file) == "-" else _name(file)
             try:
-                text = _text(stdin if str(file) == "-" else _read(file))
+                data = stdin if str(file) == "-" else _read(file)
+                if data.startswith(BOM_UTF8):
+                    raise _Unfit("begins with a byte order mark, which compilers refuse")
+                text = _text(data)
                 _refuse_large(text)
             except _Unfit as e:
                 message = str(e)
                 findings.append(Finding(name, 1, 1, "error", message, "file", "", message))
                 continue
-            if kind := _template(text):
+            if _KERNEL.search(text):
+                kind = "a kernel source of pykernels"
                 skipped.append(Skipped(name, f"a template ({kind}): render it first"))
+            elif not without_comments(text).strip():
+                message = "nothing in it but blanks and comments: no shader"
+                findings.append(Finding(name, 1, 1, "error", message, "file", "", message))
             else:
                 sources.append(Source(name, text, limits))
     return sources, skipped, findings
@@ -152,20 +188,84 @@ def _refuse_large(text: str) -> None:
         raise _Unfit(f"{functions:,} functions, more than {_MOST_FUNCTIONS:,}: not checked")
 
 
-def _files(folder: Path) -> Iterator[Path]:
+def _files(folder: Path, exclude: Sequence[str], left_out: list[str]) -> Iterator[Path]:
     for root, folders, files in os.walk(folder):
-        folders[:] = sorted(f for f in folders if f not in _LEAVE and not f.startswith("."))
+        kept = []
+        for name in sorted(folders):
+            path = Path(root, name)
+            if _matches(path, exclude):
+                continue
+            cargo = name == "target" and Path(root, "Cargo.toml").is_file()
+            if cargo or name in _LEAVE or name.startswith(".") or path.is_symlink():
+                left_out.append(_name(path))
+            else:
+                kept.append(name)
+        folders[:] = kept
         for name in sorted(files):
-            if name.endswith(".wgsl"):
+            if name.lower().endswith(".wgsl"):
                 yield Path(root, name)
 
 
-def _template(text: str) -> str:
-    """The kind of template that a text is, "" for plain WGSL."""
-    if _KERNEL.search(text):
-        return "a kernel source of pykernels"
+def _matches(path: Path, patterns: Sequence[str]) -> bool:
+    """Does a pattern have the path, its name, or a folder that it lies in?"""
+    name = path.as_posix()
+    return any(
+        fnmatch.fnmatch(n, p)
+        for p in (Path(p).as_posix() for p in patterns)  # without ./ and a / at the end
+        for n in (name, path.name, *(f.as_posix() for f in path.parents))
+    )
+
+
+def templates(
+    sources: Sequence[Source], findings: Sequence[Finding], compilers: Collection[str]
+) -> tuple[list[Finding], list[Skipped]]:
+    """Findings without those on templates, and the templates.
+
+    A template has marks (``{{``, ``#import``, …) and does not compile: the first error of each
+    compiler is on a mark or within it. Without compilers the marks tell alone.
+    """
+    errors: dict[str, dict[str, tuple[int, int]]] = {}
+    for f in findings:  # in the order of lines
+        if f.severity == "error" and f.validator in _SPEAK and not f.code:
+            errors.setdefault(f.source, {}).setdefault(f.validator, (f.line, f.column))
+    skipped: list[Skipped] = []
+    for s in sources:
+        if s.name not in errors and compilers:
+            continue
+        marks = _marks(s.text)
+        if marks and all(_within(marks, *at) for at in errors.get(s.name, {}).values()):
+            skipped.append(Skipped(s.name, f"a template ({marks[0][2]}): render it first"))
+    names = {s.file for s in skipped}
+    return [f for f in findings if f.source not in names], skipped
+
+
+_Place: TypeAlias = tuple[int, int]
+
+
+def _marks(text: str) -> list[tuple[_Place, _Place, str]]:
+    """Where each mark of a template begins and ends, in order, and its kind."""
     code = without_comments(text)
-    return next((kind for kind, pattern in _TEMPLATES if pattern.search(code)), "")
+    places = Places(code)
+    found: list[tuple[_Place, _Place, str]] = []
+    for kind, pattern in _TEMPLATES:
+        end = 0
+        for m in pattern.finditer(code):
+            if m.start() < end:
+                continue
+            opening = m[0].strip()
+            closing = _CLOSED_BY.get(opening, "\n")
+            end = code.find(closing, m.end())
+            end = len(code) if end < 0 else end + len(closing)
+            # `array<{{T}}>` is no list of types to a compiler: it points at what stands before.
+            start = m.end() - len(opening)
+            before = code[max(0, start - 8) : start]
+            start -= len(before) - len(before.rstrip(" <(,=+-*/"))
+            found.append((places.of(start), places.of(end), kind))
+    return sorted(found)
+
+
+def _within(marks: Sequence[tuple[_Place, _Place, str]], line: int, column: int) -> bool:
+    return any(start <= (line, column) <= end for start, end, _ in marks)
 
 
 def collection(limits: Limits | None = None) -> list[Source]:
@@ -219,7 +319,7 @@ def unique(sources: Sequence[Source]) -> dict[Source, list[Source]]:
     first: dict[tuple[object, ...], Source] = {}
     groups: dict[Source, list[Source]] = {}
     for s in sources:
-        one = first.setdefault((s.text, s.limits, s.features), s)
+        one = first.setdefault((s.text, s.limits, s.features, s.overrides), s)
         groups.setdefault(one, []).append(s)
     return groups
 

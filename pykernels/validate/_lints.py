@@ -12,11 +12,14 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Literal, TypeAlias
 
+from pykernels.contract import GRID_MAX
+
 from ._flow import flaws
+from ._stages import mismatches
 from ._types import Finding, Limits, Severity, Source
 from ._usage import Item, Places, Usage, measure
 
-__all__ = ["CODES", "FLOW", "OPINIONS", "Lints", "over_limits"]
+__all__ = ["CODES", "ENABLE", "FLOW", "OPINIONS", "SUBGROUP", "SWIZZLE", "Lints", "over_limits"]
 
 CODES = {
     "PK001": "an override sizes a workgroup or workgroup memory",
@@ -32,18 +35,19 @@ CODES = {
     "PK011": "a construct that Tint refuses",
     "PK012": "a workgroup longer along one axis than declared",
     "PK013": "more bindings of a kind than declared",
+    "PK014": "a fragment shader takes what its vertex shader does not give",
 }
 FLOW = frozenset({"PK007", "PK008"})  # these walk every statement: most of the time of the lints
 OPINIONS = frozenset({"PK001", "PK002", "PK009"})  # house rules: legal, and right elsewhere
 _BITCAST = re.compile(r"bitcast\s*<\s*(\w+(?:\s*<\s*\w+\s*>)?)\s*>")
-_ENABLE = re.compile(r"enable(?<!\wenable)\s+([^;]*)")
-_REQUIRES = re.compile(r"requires(?<!\wrequires)\s+[^;]*")
+ENABLE = re.compile(r"enable(?<!\wenable)\s+([^;]*)")
+_REQUIRES = re.compile(r"requires(?<!\wrequires)\s+([^;]*)")
 _F16_VECTOR = re.compile(r"vec[24](<f16>|h)")
 _IGNORE = re.compile(r"//\s*pykernels:\s*ignore(-file)?\b([^\n]*)")
 _CODE = re.compile(r"\bPK\d{3}\b")
 _POINTER = re.compile(r":\s*ptr\s*<\s*(storage|workgroup|uniform)\b")
-_SWIZZLE = re.compile(r"\.\s*([xyzw]{2,4}|[rgba]{2,4})\s*[-+*/%&|^]?=(?!=)")
-_SUBGROUP = re.compile(
+SWIZZLE = re.compile(r"\.\s*([xyzw]{2,4}|[rgba]{2,4})\s*[-+*/%&|^]?=(?!=)")
+SUBGROUP = re.compile(
     r"subgroup(?<![\w.]subgroup)[A-Z]\w*\s*\(|quad(?<![\w.]quad)[A-Z]\w*\s*\("
     r"|@builtin\s*\(\s*subgroup_\w+"
 )
@@ -53,6 +57,13 @@ _NOT_FINITE = re.compile(
 _TOO_LARGE = re.compile(r"3\.4028235(?<![\w.]3\.4028235)[eE]\+?38f?\b")
 _BUILTIN = re.compile(r"@builtin\s*\(\s*(workgroup_id|global_invocation_id)\s*,?\s*\)\s*(\w+)")
 _UNSIZED = re.compile(r"array\s*<[^,;]+>")
+_DECLARED, _GUARANTEED = "but the declared limit is", "more than WebGPU guarantees:"
+# Language extensions that naga 29 has.
+_IN_NAGA = {
+    "readonly_and_readwrite_storage_textures",
+    "packed_4x8_integer_dot_product",
+    "pointer_composite_access",
+}
 _Found: TypeAlias = tuple[str, Severity, int, int, str]
 
 
@@ -60,13 +71,13 @@ class Lints:
     """The lints as a validator. `ignore` names codes that are left out everywhere."""
 
     name = "lint"
-    version = "3"
+    version = "6"
 
     def __init__(self, ignore: Collection[str] = ()) -> None:
         self.ignore = frozenset(ignore)
 
     def check(self, sources: Sequence[Source]) -> list[Finding]:
-        """The findings of all lints; those on limits only for sources that declare some."""
+        """The findings of all lints; without declared limits, more than WebGPU's are notes."""
         findings = []
         for source in sources:
             silent = _suppressed(source.text)
@@ -80,7 +91,7 @@ class Lints:
 
 
 def _all(source: Source, ignore: Collection[str]) -> Iterator[_Found]:
-    usage = measure(source.text)
+    usage = measure(source.text, source.overrides)
     yield from _overrides(usage)
     yield from _half_vectors(usage)
     if not set(ignore) >= FLOW:
@@ -89,8 +100,16 @@ def _all(source: Source, ignore: Collection[str]) -> Iterator[_Found]:
             yield flaw.code, severity, flaw.line, flaw.column, flaw.message
     yield from _grid(usage)
     yield from _dialects(usage, source.features)
+    for wrong in mismatches(usage):
+        stage = wrong.function.attributes.index("@fragment")
+        yield _found(usage, "PK014", "error", wrong.function.at + stage, wrong.message)
     if source.limits:
         yield from over_limits(usage, source.limits)
+    else:
+        for code, severity, line, column, message in over_limits(usage, Limits()):
+            if severity == "error":
+                said = message.replace(_DECLARED, _GUARANTEED).replace("they end", "WebGPU's end")
+                yield code, "note", line, column, said
 
 
 def _suppressed(text: str) -> Callable[[str, int], bool]:
@@ -166,7 +185,7 @@ def _grid(usage: Usage) -> Iterator[_Found]:
             continue
         reach = f" of {entry.cost} invocations" if entry.cost else ""
         message = (
-            f"{entry.name} reads only x of the grid: at most 65535 workgroups{reach}; "
+            f"{entry.name} reads only x of the grid: at most {GRID_MAX} workgroups{reach}; "
             "fold larger grids into y"
         )
         yield "PK009", "warning", entry.line, entry.column, message
@@ -177,23 +196,24 @@ def _dialects(usage: Usage, features: Sequence[str]) -> Iterator[_Found]:
     code = usage.code
     enabled = _enabled(usage)
     dialect = _dialect(enabled)
-    for m in _ENABLE.finditer(code):
+    for m in ENABLE.finditer(code):
         names = {name.strip() for name in m[1].split(",")}
         for name in sorted(names):
             if name.replace("_", "-") in features:
                 continue  # it is said for which compiler the text is
             if name == "subgroups" or name.startswith("chromium_"):
-                yield _found(usage, "PK010", "warning", m.start(), f"naga refuses enable {name}")
+                yield _found(usage, "PK010", "note", m.start(), f"naga 29 has no enable {name}")
             elif name.startswith("wgpu_"):
-                yield _found(usage, "PK011", "warning", m.start(), f"Tint refuses enable {name}")
+                yield _found(usage, "PK011", "note", m.start(), f"Tint has no enable {name}")
     if dialect != "tint":
         for m in _REQUIRES.finditer(code):
-            yield _found(usage, "PK010", "warning", m.start(), "naga refuses requires directives")
+            for name in sorted({n.strip() for n in m[1].split(",")} - _IN_NAGA - {""}):
+                yield _found(usage, "PK010", "note", m.start(), f"naga 29 has no requires {name}")
         for f in usage.functions.values():
             for m in _POINTER.finditer(code, *f.params):
                 message = f"naga refuses pointers to {m[1]} memory as parameters"
                 yield _found(usage, "PK010", "warning", m.start() + 1, message)
-            for m in _SWIZZLE.finditer(code, *f.body):
+            for m in SWIZZLE.finditer(code, *f.body):
                 message = f"naga refuses an assignment to .{m[1]}"
                 yield _found(usage, "PK010", "warning", m.start(1) - 1, message)
     if dialect != "naga":
@@ -201,7 +221,7 @@ def _dialects(usage: Usage, features: Sequence[str]) -> Iterator[_Found]:
 
 
 def _enabled(usage: Usage) -> set[str]:
-    return {name.strip() for m in _ENABLE.finditer(usage.code) for name in m[1].split(",")}
+    return {name.strip() for m in ENABLE.finditer(usage.code) for name in m[1].split(",")}
 
 
 def _dialect(enabled: set[str]) -> Literal["", "tint", "naga"]:
@@ -212,7 +232,7 @@ def _dialect(enabled: set[str]) -> Literal["", "tint", "naga"]:
 
 def _for_naga_alone(usage: Usage, enabled: set[str]) -> Iterator[_Found]:
     code = usage.code
-    m = _SUBGROUP.search(code)
+    m = SUBGROUP.search(code)
     if m and "subgroups" not in enabled:
         message = "Tint refuses subgroup built-ins without enable subgroups"
         yield _found(usage, "PK011", "warning", m.start(), message)
@@ -238,13 +258,15 @@ def over_limits(usage: Usage, limits: Limits) -> list[_Found]:
         what = "bytes of workgroup memory"
         found += _sum("PK003", what, items, limits.max_workgroup_storage)
     for item in usage.entry_points:
-        what = f"invocations in a workgroup of {item.name}"
-        found += _sum("PK004", what, [item], limits.max_invocations)
+        before = len(found)
         most = (limits.max_size_x, limits.max_size_y, limits.max_size_z)
         for axis, n, limit in zip("xyz", usage.size(item.name), most, strict=False):
             if n is not None and n > limit:
-                message = f"{n} invocations along {axis}, but the declared limit is {limit}"
+                message = f"{n} invocations along {axis}, {_DECLARED} {limit}"
                 found.append(("PK012", "error", item.line, item.column, message))
+        if len(found) == before:  # a workgroup that is too long has too many invocations
+            what = f"invocations in a workgroup of {item.name}"
+            found += _sum("PK004", what, [item], limits.max_invocations)
     used = [usage.used(name) for name in entries] or [usage.resources]
     for resources in used:
         for kind, what, limit in (
@@ -273,11 +295,15 @@ def _sum(code: str, what: str, items: Sequence[Item], limit: int) -> Iterator[_F
     for item in items:
         if item.cost is None:
             message = f"cannot tell what {item.name} adds to the {what}"
-            yield code, "warning", item.line, item.column, message
+            severity: Severity = "warning"
+            if item.waits:
+                message = f"needs a value for override {item.waits}, which counts in the {what}"
+                severity = "note"
+            yield code, severity, item.line, item.column, message
             continue
         total += item.cost
         if total > limit and over is None:
             over = item
     if over is not None:
-        message = f"{total} {what}, but the declared limit is {limit}"
+        message = f"{total} {what}, {_DECLARED} {limit}"
         yield code, "error", over.line, over.column, message

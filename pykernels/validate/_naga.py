@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ..errors import ArgumentError, ShaderError
-from ._types import Finding, Source, Target
-from ._usage import without_comments
+from ._types import LACKS, Finding, Severity, Source, Target
+from ._usage import Override, measure, without_comments
 
 _SUFFIX: dict[Target, str] = {"spv": ".spv", "msl": ".metal", "hlsl": ".hlsl", "glsl": ".comp"}
 # Language versions that have subgroup operations; bounds checks as wgpu asks for on Metal.
@@ -21,6 +21,10 @@ _OPTIONS = (
     *("--spirv-version", "1.3", "--metal-version", "2.4", "--shader-model", "60"),
     *("--profile", "es310", "--index-bounds-check-policy", "Restrict"),
 )
+# GLSL ES 3.10 cannot ask for the number of a texture's levels, which clamping needs.
+_GLSL = ("--image-load-bounds-check-policy", "Unchecked")
+# What a target cannot express, which is no fault of the text.
+_BEYOND = re.compile(r"TEXTURE_EXTERNAL|selected version doesn't support Features")
 # GLSL has one entry point a file, and its suffix is the stage.
 _STAGES = {"compute": "comp", "vertex": "vert", "fragment": "frag"}
 _ENTRY = re.compile(
@@ -28,6 +32,9 @@ _ENTRY = re.compile(
 )
 _CHUNK = 256  # texts per process: past the cost of starting one, below any limit on arguments
 _FAILED = "Validation failed for the following inputs:\n"
+_UNREADY = re.compile(r"the `(\w+)` (?:enable-|language )extension is not yet supported")
+_PLACE = re.compile(r"┌─ \S+?:(\d+):(\d+)")
+_DIRECTIVE = re.compile(r"\b(enable|requires)\b([^;]*);")
 _F16 = re.compile(r"\benable\s[^;]*\bf16\b")
 
 
@@ -70,9 +77,11 @@ class Naga:
     def check(self, sources: Sequence[Source], targets: Sequence[Target] = ()) -> list[Finding]:
         """The first error of each text, and the targets that a valid text does not translate to.
 
-        GLSL is left out for a text with ``enable f16``: naga cannot write f16 there.
+        GLSL is left out for a text with ``enable f16``: naga cannot write f16 there. A text that
+        enables a standard extension of which naga knows no more than the name (``subgroups``)
+        gets a note, and is checked and translated without the directive.
         """
-        findings = []
+        findings: list[Finding] = []
         workers = os.cpu_count() or 1
         size = min(_CHUNK, -(-len(sources) // workers)) or 1
         with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(workers) as pool:
@@ -85,16 +94,22 @@ class Naga:
             reports: dict[int, str] = {}
             for part in pool.map(lambda chunk: self._validate(folder, chunk), chunks):
                 reports.update(part)
+            findings += self._without_directives(folder, sources, reports)
             findings += [_finding(sources[index], text) for index, text in reports.items()]
 
             def translate(index: int) -> list[Finding]:
                 source = sources[index]
+                usage = measure(source.text)
+                if unset := usage.unset(source.overrides):
+                    return [_needs_value(source, unset[0])]
+                values = usage.constants(source.overrides).items()
+                more = ["--override", ",".join(f"{k}={v:g}" for k, v in values)] if values else []
                 f16 = _F16.search(source.text)
                 wanted: list[Target] = [t for t in targets if t != "glsl"]
-                errors = self._translate(folder, str(index), wanted)
+                errors = self._translate(folder, str(index), wanted, more)
                 if "glsl" in targets and not f16:
                     entries = _ENTRY.findall(without_comments(source.text))
-                    error = self._glsl(folder, str(index), entries)
+                    error = self._glsl(folder, str(index), entries, more)
                     if error is not None:
                         errors["glsl"] = error
                 return [_finding(source, text, f"translate-{to}") for to, text in errors.items()]
@@ -116,6 +131,38 @@ class Naga:
         message = f"[naga] {source.name} does not translate to {to}: {_summary(error)}"
         raise TranslationError(message)
 
+    def _without_directives(
+        self, folder: str, sources: Sequence[Source], reports: dict[int, str]
+    ) -> list[Finding]:
+        """A note for each directive that naga lacks; `reports` become those without them."""
+        notes = []
+        texts = {index: sources[index].text for index in reports}
+        again = list(reports)
+        while again:
+            changed = []
+            for index in again:
+                report = reports[index]
+                lacks = _UNREADY.search(report)
+                text = _without_name(texts[index], *_place(report), lacks[1]) if lacks else None
+                if lacks is None or text is None:
+                    continue
+                word = "requires" if "language" in lacks[0] else "enable"
+                what = f"naga {self._major} has no `{word} {lacks[1]}`: checked without it"
+                place = (sources[index].name, *_place(report))
+                notes.append(Finding(*place, "note", what, self.name, LACKS, report))
+                texts[index] = text
+                Path(folder, f"{index}.wgsl").write_bytes(text.encode())
+                del reports[index]
+                changed.append(index)
+            for index in changed:
+                reports.update(self._validate(folder, range(index, index + 1)))
+            again = [index for index in changed if index in reports]
+        return notes
+
+    @property
+    def _major(self) -> str:
+        return self.version.partition(".")[0]
+
     def _validate(self, folder: str, indices: range) -> dict[int, str]:
         """naga's report on each invalid text.
 
@@ -136,29 +183,37 @@ class Naga:
         half = len(indices) // 2
         return self._validate(folder, indices[:half]) | self._validate(folder, indices[half:])
 
-    def _translate(self, folder: str, stem: str, targets: Sequence[Target]) -> dict[Target, str]:
+    def _translate(
+        self, folder: str, stem: str, targets: Sequence[Target], more: Sequence[str]
+    ) -> dict[Target, str]:
         """naga's report on each failed target; one process for all, then one each if that fails."""
         if not targets:
             return {}
-        if self._emit(folder, stem, targets) is None:
+        if self._emit(folder, stem, targets, more) is None:
             for to in targets:  # thousands of texts may be on their way through this folder
                 Path(folder, stem + _SUFFIX[to]).unlink()
             return {}
-        errors: dict[Target, str | None] = {to: self._emit(folder, stem, [to]) for to in targets}
+        errors: dict[Target, str | None] = {
+            to: self._emit(folder, stem, [to], more) for to in targets
+        }
         return {to: text for to, text in errors.items() if text is not None}
 
-    def _glsl(self, folder: str, stem: str, entries: Sequence[tuple[str, str]]) -> str | None:
+    def _glsl(
+        self, folder: str, stem: str, entries: Sequence[tuple[str, str]], more: Sequence[str]
+    ) -> str | None:
         """naga's report on the first entry point that has no GLSL: each becomes a file."""
         for stage, name in entries:
             file = f"{stem}.{_STAGES[stage]}"
-            error = self._write(folder, stem, [file], "--entry-point", name)
+            error = self._write(folder, stem, [file], *_GLSL, "--entry-point", name, *more)
             if error is not None:
                 return error
             Path(folder, file).unlink()
         return None
 
-    def _emit(self, folder: str, stem: str, targets: Sequence[Target]) -> str | None:
-        return self._write(folder, stem, [stem + _SUFFIX[to] for to in targets])
+    def _emit(
+        self, folder: str, stem: str, targets: Sequence[Target], more: Sequence[str] = ()
+    ) -> str | None:
+        return self._write(folder, stem, [stem + _SUFFIX[to] for to in targets], *more)
 
     def _write(self, folder: str, stem: str, files: Sequence[str], *more: str) -> str | None:
         done = self._run(folder, f"{stem}.wgsl", *files, *_OPTIONS, *more)
@@ -183,13 +238,37 @@ class Naga:
         )
 
 
+def _place(report: str) -> tuple[int, int]:
+    place = _PLACE.search(report)
+    return (int(place[1]), int(place[2])) if place else (1, 1)
+
+
+def _without_name(text: str, line: int, column: int, name: str) -> str | None:
+    """The text with blanks for a name of the directive there, None where there is none."""
+    starts = [0, *(m.end() for m in re.finditer("\n", text))]
+    at = starts[line - 1] + column - 1
+    for m in _DIRECTIVE.finditer(without_comments(text)):
+        if m.start() <= at < m.end():
+            left = re.sub(rf"\b{name}\b", " " * len(name), m[0])
+            if not re.search(r"\w", left.removeprefix(m[1])):
+                left = re.sub(r"[^\n]", " ", left)
+            return text[: m.start()] + left + text[m.end() :]
+    return None
+
+
 def _finding(source: Source, report: str, code: str = "") -> Finding:
-    place = re.search(r"┌─ \S+?:(\d+):(\d+)", report)
-    line, column = (int(place[1]), int(place[2])) if place else (1, 1)
+    line, column = _place(report)
     message = _summary(report)
     if code:
         message = f"no {code.removeprefix('translate-')} output: {message}"
-    return Finding(source.name, line, column, "error", message, Naga.name, code, report)
+    severity: Severity = "note" if code and _BEYOND.search(report) else "error"
+    return Finding(source.name, line, column, severity, message, Naga.name, code, report)
+
+
+def _needs_value(source: Source, o: Override) -> Finding:
+    message = f"not translated: override {o.name} has no default, give --override {o.name}=VALUE"
+    place = (source.name, o.line, o.column)
+    return Finding(*place, "note", message, Naga.name, "override", message)
 
 
 def _summary(report: str) -> str:

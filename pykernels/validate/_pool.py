@@ -20,7 +20,7 @@ from ._cache import Cache
 from ._files import unique
 from ._lints import Lints
 from ._naga import find_naga
-from ._tint import allow_matrix_units, find_tint, for_matrix_units
+from ._tint import allow_experiments, experimental, find_tint
 from ._types import Finding, Limits, Source, Target, Validator, knows
 
 __all__ = ["Checker", "check"]
@@ -88,8 +88,8 @@ def _start(
     here = checker.name == "naga" or len(todo) < _FEW
     size = max(len(todo), 1) if here else _CHUNK
     run = _here if here else _elsewhere
-    matrix = {s for s in todo if checker.name == "tint" and for_matrix_units(s.text)}
-    kinds = ([s for s in todo if s not in matrix], [s for s in todo if s in matrix])
+    apart_ = {s for s in todo if checker.name == "tint" and experimental(s.text)}
+    kinds = ([s for s in todo if s not in apart_], [s for s in todo if s in apart_])
     chunks = [kind[i : i + size] for kind in kinds for i in range(0, len(kind), size)]
     return store, known, [pool.submit(run, checker, chunk) for chunk in chunks]
 
@@ -128,12 +128,12 @@ def _work() -> None:
     sources = [
         Source(
             s["name"], s["text"], Limits(**s["limits"]) if s["limits"] else None,
-            tuple(s["features"]),
+            tuple(s["features"]), tuple((name, value) for name, value in s["overrides"]),
         )
         for s in job["sources"]
     ]  # fmt: skip
-    if checker.name == "tint" and any(for_matrix_units(s.text) for s in sources):
-        allow_matrix_units()
+    if checker.name == "tint" and any(experimental(s.text) for s in sources):
+        allow_experiments()
     tint = find_tint() if checker.name == "tint" else None
     found = tint.check_here(sources) if tint else checker.run(sources)
     json.dump([asdict(f) for f in found], sys.stdout)

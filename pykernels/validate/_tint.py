@@ -8,27 +8,41 @@ import operator
 import os
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple
 from itertools import pairwise
 from typing import Any
 
 from ._apart import apart
+from ._features import FORMATS
 from ._lints import over_limits
-from ._types import Finding, Limits, Severity, Source
+from ._types import LACKS, Finding, Limits, Severity, Source
 from ._usage import measure
 
 _FEATURES = (
     "shader-f16",
     "subgroups",
     "subgroup-size-control",
+    "clip-distances",
+    "dual-source-blending",
+    "primitive-index",
     "implicit-device-synchronization",
-    "chromium-experimental-subgroup-matrix",  # there after `allow_matrix_units` only
+    # what no text enables: `_features` says where a device would lack it
+    *FORMATS,
+    # there after `allow_experiments` only
+    "chromium-experimental-subgroup-matrix",
+    "framebuffer-fetch",
 )
 _BACKEND = "WGPU_BACKEND_TYPE"
 # Tint recurses along calls: some larger texts overflow its stack, which ends the process.
 _MOST_HERE = 100_000
-_MATRIX = re.compile(r"\benable\s[^;]*\bchromium_experimental_subgroup_matrix\b")
+_EXPERIMENT = re.compile(r"\benable\s[^;]*\bchromium_\w")
+_SUBGROUPS = "enable subgroups; "
+_WANTS_SUBGROUPS = re.compile(r"(without|requires enabling) extension 'subgroups'")
+# How a pipeline says that it has more than the null device's limits.
+_OVER_LIMITS = re.compile(r"maximum allowed|maximum per-stage limit|infringes limits")
+_HINT = re.compile(r"Did you mean ('[^'\n]*')\?")
+_CYCLE = "cyclic dependency found"
 _lock = threading.Lock()  # error scopes are a stack of the device
 
 
@@ -44,11 +58,14 @@ class Tint:
     """Tint as a validator.
 
     Besides the text it checks each compute entry point as a pipeline on a device with WebGPU's
-    default limits. An entry point is spared that if the source declares higher limits and uses
-    more than the default ones.
+    default limits. More than those is an error for a source that declares limits, unless it
+    declares more than the default ones and uses more.
 
-    Texts for matrix units need a toggle of the whole process, ``allow_unsafe_apis``: they are
-    checked in processes of their own, and all others without it.
+    A text that uses subgroups without ``enable subgroups;``, as naga wants it, gets a warning and
+    is checked with the line.
+
+    Texts that enable Chrome's experiments (``chromium_…``) need a toggle of the whole process,
+    ``allow_unsafe_apis``: they are checked in processes of their own, and all others without it.
     """
 
     name = "tint"
@@ -65,13 +82,13 @@ class Tint:
         Large texts are checked in processes of their own: see `check_here`.
         """
         checker = {"name": self.name, "version": self.version, "targets": (), "ignore": ()}
-        matrix = [s for s in sources if for_matrix_units(s.text)]
-        plain = [s for s in sources if not for_matrix_units(s.text)]
+        experiments = [s for s in sources if experimental(s.text)]
+        plain = [s for s in sources if not experimental(s.text)]
         found = self.check_here([s for s in plain if len(s.text) <= _MOST_HERE])
         for s in plain:
             if len(s.text) > _MOST_HERE:
                 found += apart(checker, [s])
-        return found + (apart(checker, matrix) if matrix else [])
+        return found + (apart(checker, experiments) if experiments else [])
 
     def check_here(self, sources: Sequence[Source]) -> list[Finding]:
         """The same in this process, which ends with a text that overflows Tint's stack."""
@@ -80,12 +97,12 @@ class Tint:
             return [finding for source in sources for finding in _check(device, source)]
 
 
-def for_matrix_units(text: str) -> bool:
-    """Does a text speak to matrix units, in Tint's dialect?"""
-    return _MATRIX.search(text) is not None
+def experimental(text: str) -> bool:
+    """Does a text enable experiments of Chrome's, such as matrix units?"""
+    return _EXPERIMENT.search(text) is not None
 
 
-def allow_matrix_units() -> None:
+def allow_experiments() -> None:
     """Let this process check such texts; before anything asks wgpudawn for an adapter."""
     from wgpudawn.backends.dawn import extras
 
@@ -119,11 +136,35 @@ def _null_device(pid: int) -> Any:
 
 
 def _check(device: Any, source: Source) -> Iterator[Finding]:
+    ahead = _SUBGROUPS if "subgroups" in source.features else ""
+    module, error, messages = _compiled(device, ahead + source.text)
+    wants = [m for m in messages if m.type == "error" and _WANTS_SUBGROUPS.search(m.message)]
+    if wants and not ahead:
+        place = (wants[0].line_num or 1, max(wants[0].line_pos, 1))
+        said = "Tint has no subgroup built-ins without `enable subgroups;`: checked with it"
+        yield Finding(source.name, *place, "warning", said, Tint.name, LACKS, wants[0].message)
+        ahead = _SUBGROUPS
+        module, error, messages = _compiled(device, ahead + source.text)
+    yield from _once_a_cycle(_told(source, messages, len(ahead)))
+    if error is None:
+        yield from _pipelines(device, source, module)
+    elif not any(message.type == "error" for message in messages):
+        yield _refused(source, error, 1, 1)
+
+
+def _compiled(device: Any, code: str) -> tuple[Any, Exception | None, list[Any]]:
+    """A module, the error that it is if it is one, and the compiler's messages."""
+    if code.lstrip().startswith("#version "):
+        code += "\n// @compute"  # else wgpudawn takes it for GLSL, and raises
     device.push_error_scope("validation")
-    enable = "enable subgroups; " if "subgroups" in source.features else ""
-    module = device.create_shader_module(code=enable + source.text)
+    module = device.create_shader_module(code=code)
     error = device.pop_error_scope_async().sync_wait()
-    messages = module.get_compilation_info_async().sync_wait().messages
+    return module, error, list(module.get_compilation_info_async().sync_wait().messages)
+
+
+def _told(source: Source, messages: Sequence[Any], ahead: int) -> Iterator[Finding]:
+    """Findings of the messages, where `ahead` characters stand before the text."""
+    lines = source.text.split("\n")
     starts = [index for index, message in enumerate(messages) if message.type != "info"]
     for start, end in pairwise([*starts, len(messages)]):
         first = messages[start]
@@ -131,28 +172,50 @@ def _check(device: Any, source: Source) -> Iterator[Finding]:
             f"{m.line_num}:{m.line_pos} {m.type}: {m.message}" for m in messages[start:end]
         )
         severity: Severity = "error" if first.type == "error" else "warning"
-        # What stands in front of the first line does not count.
-        shift = len(enable) if first.line_num == 1 else 0
-        place = (first.line_num or 1, max(first.line_pos - shift, 1))
-        message = first.message.partition("\n")[0]
+        shift = ahead if first.line_num == 1 else 0
+        line = first.line_num or 1
+        place = (line, _column(lines, line, max(first.line_pos - shift, 1)))
+        message, _, more = first.message.partition("\n")
+        hint = _HINT.match(more)
+        message += f" (did you mean {hint[1]}?)" if hint else ""
         yield Finding(source.name, *place, severity, message, Tint.name, "", detail)
-    if error is not None:
-        if not any(message.type == "error" for message in messages):
-            yield _refused(source, error, 1, 1)
-        return
-    usage = measure(source.text)
-    if usage.unset:
+
+
+def _column(lines: Sequence[str], line: int, byte: int) -> int:
+    """The character of a line that has this byte; both from 1."""
+    text = lines[line - 1] if line <= len(lines) else ""
+    return len(text.encode()[: byte - 1].decode(errors="ignore")) + 1
+
+
+def _once_a_cycle(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Findings without all but the first of the cycles that share a declaration.
+
+    Tint lists every way around, of which a few functions that call each other have dozens.
+    """
+    seen: set[str] = set()
+    for f in findings:
+        names = set(re.findall(r"'([^']*)'", f.message)) if _CYCLE in f.message else set()
+        if not names & seen:
+            yield f
+        seen |= names
+
+
+def _pipelines(device: Any, source: Source, module: Any) -> Iterator[Finding]:
+    """The first error of a pipeline of each compute entry point."""
+    usage = measure(source.text, source.overrides)
+    if usage.unset(source.overrides):
         return  # a pipeline needs values for these overrides
+    constants = usage.constants(source.overrides)
     fixed = Limits()  # what the null device has
     more = source.limits and any(map(operator.gt, astuple(source.limits), astuple(fixed)))
     if more and any(over_limits(usage, fixed)):
         return
     for entry in usage.entry_points:
         device.push_error_scope("validation")
-        stage = {"module": module, "entry_point": entry.name}
+        stage = {"module": module, "entry_point": entry.name, "constants": constants}
         device.create_compute_pipeline(layout="auto", compute=stage)
         error = device.pop_error_scope_async().sync_wait()
-        if error is not None:
+        if error is not None and (source.limits or not _OVER_LIMITS.search(str(error))):
             yield _refused(source, error, entry.line, entry.column)
 
 

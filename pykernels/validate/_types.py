@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, get_args
 
-Severity: TypeAlias = Literal["error", "warning"]
+Severity: TypeAlias = Literal["error", "warning", "note"]
 Target: TypeAlias = Literal["spv", "msl", "hlsl", "glsl"]
 TARGETS: tuple[Target, ...] = get_args(Target)
+# The code of findings on what a compiler lacks, which is no fault of the text.
+LACKS = "lacks"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
@@ -35,14 +37,17 @@ class Limits:
 class Source:
     """One WGSL text under a readable, unique name, such as ``softmax T=f16 WG=256``.
 
-    The limit lints run only on a source with ``limits``. ``features`` are those that the
+    Without ``limits``, more than the guaranteed ones is a note. ``features`` are those that the
     compiler must have enabled: with ``subgroups``, Tint gets ``enable subgroups;`` in front.
+    ``overrides`` are pairs of a name, or the number of an ``@id``, and a value ("64", "true"), for
+    pipelines and translations; names that the text has not are no harm.
     """
 
     name: str
     text: str
     limits: Limits | None = None
     features: tuple[str, ...] = ()
+    overrides: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -54,8 +59,8 @@ class Finding:
     column: int
     severity: Severity
     message: str  # one line
-    validator: str  # "naga", "tint", "naga, tint" where both say so, "lint", or "file"
-    code: str = ""  # of a lint ("PK001"), of a failed translation ("translate-msl"), "timeout"
+    validator: str  # "naga", "tint", "naga, tint" where both say so, "lint", "features", or "file"
+    code: str = ""  # of a lint ("PK001"), of a translation ("translate-msl"), "timeout", "lacks"
     detail: str = ""  # everything that the validator said
 
     def __str__(self) -> str:

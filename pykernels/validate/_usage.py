@@ -12,7 +12,7 @@ import re
 from array import array
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, TypeVar
 
@@ -23,6 +23,8 @@ from ._sizes import Sizes, arguments, known
 _CONST = re.compile(r"const(?<!\wconst)\s+(\w+)([^;]*)")
 _ALIAS = re.compile(r"alias(?<!\walias)\s+(\w+)([^;]*)")
 _OVERRIDE = re.compile(r"override(?<!\woverride)\s+(\w+)([^;]*)")
+_TRUTH = {"true": "1", "false": "0"}
+_ID = re.compile(r"@id\s*\(\s*(\d+)[iu]?\s*,?\s*\)\s*$")
 _WORKGROUP = re.compile(r"var(?<!\wvar)\s*<\s*workgroup\s*>\s*(\w+)\s*:([^;]*)")
 _RESOURCE = re.compile(
     r"var(?<!\wvar)\s*(?:<\s*(storage|uniform)\b[^<>;]*>)?\s*(\w+)\s*:\s*([^;=]*)"
@@ -51,6 +53,7 @@ class Item:
     cost: int | None
     line: int
     column: int
+    waits: str = ""  # the override without a value that keeps the cost unknown
 
 
 @dataclass(frozen=True)
@@ -68,10 +71,14 @@ class Resource:
 
 @dataclass(frozen=True)
 class Override:
-    """An override declaration; ``value`` is "" where the text gives it none."""
+    """An override declaration; ``value`` is "" where the text gives it none.
+
+    ``key`` is what compilers call it: the number of its ``@id``, else its name.
+    """
 
     name: str
     value: str
+    key: str
     line: int
     column: int
 
@@ -106,10 +113,16 @@ class Usage:
     overrides: list[Override]
     functions: Mapping[str, Function]
 
-    @property
-    def unset(self) -> bool:
-        """Is there an override without a value?"""
-        return any(not o.value for o in self.overrides)
+    def constants(self, given: Iterable[tuple[str, str]]) -> dict[str, float]:
+        """The given values of overrides that the text has, by their keys."""
+        values = dict(given)
+        found = {o.key: values.get(o.name, values.get(o.key)) for o in self.overrides}
+        return {key: number(value) for key, value in found.items() if value is not None}
+
+    def unset(self, given: Iterable[tuple[str, str]] = ()) -> list[Override]:
+        """The overrides that have no value, in the text or given."""
+        constants = self.constants(given)
+        return [o for o in self.overrides if not o.value and o.key not in constants]
 
     def size(self, entry: str) -> list[int | None]:
         """The workgroup size of an entry point, axis by axis."""
@@ -189,11 +202,19 @@ def _reach(usage: Usage) -> Mapping[str, int]:
 
 
 @functools.lru_cache(maxsize=8)
-def measure(text: str) -> Usage:
-    """The usage of a text. As in WebGPU, a workgroup variable that is never named costs nothing."""
+def measure(text: str, given: tuple[tuple[str, str], ...] = ()) -> Usage:
+    """The usage of a text with these values of overrides.
+
+    As in WebGPU, a workgroup variable that is never named costs nothing.
+    """
     code = without_comments(text)
     ends, places = _closing(code), Places(code)
-    names: dict[str, str] = {}
+    overrides = [
+        Override(m[1], m[2].partition("=")[2].strip(), _key(code, m), *places.of(m.start()))
+        for m in _OVERRIDE.finditer(code)
+    ]
+    values = dict(given)
+    names = {o.name: v for o in overrides if (v := values.get(o.name, values.get(o.key)))}
     for pattern in (_CONST, _ALIAS, _OVERRIDE):
         for m in pattern.finditer(code):
             names.setdefault(m[1], re.sub(r"\s", "", m[2].partition("=")[2]))
@@ -204,8 +225,11 @@ def measure(text: str) -> Usage:
     variables = list(_WORKGROUP.finditer(code))
     wanted = {m[1] for m in variables}
     count = Counter(w for w in _WORD.findall(code) if w in wanted) if wanted else Counter()
+    unset = {o.name for o in overrides if not o.value} - {
+        o.name for o in overrides if o.name in values or o.key in values
+    }
     workgroup = [
-        Item(m[1], known(sizes.storage_bytes, m[2]), *places.of(m.start()))
+        _item(m[1], known(sizes.storage_bytes, m[2]), places.of(m.start()), m[2], names, unset)
         for m in variables
         if count[m[1]] > 1
     ]
@@ -213,15 +237,42 @@ def measure(text: str) -> Usage:
     for f in functions.values():
         if compute := _COMPUTE.search(f.attributes):
             cost = known(sizes.invocations, f.attributes)
-            entry_points.append(Item(f.name, cost, *places.of(f.at + compute.start())))
-    overrides = [
-        Override(m[1], m[2].partition("=")[2].strip(), *places.of(m.start()))
-        for m in _OVERRIDE.finditer(code)
-    ]
+            at = places.of(f.at + compute.start())
+            sized = ",".join(arguments(f.attributes))
+            entry_points.append(_item(f.name, cost, at, sized, names, unset))
     resources = _resources(code, sizes, places)
     return Usage(
         code, ends, places, names, sizes, workgroup, entry_points, resources, overrides, functions
     )  # fmt: skip
+
+
+def _item(
+    name: str, cost: int | None, at: tuple[int, int], text: str,
+    names: Mapping[str, str], unset: Collection[str],
+) -> Item:  # fmt: skip
+    """An item whose cost is that of a text, and the override which that text waits for."""
+    if cost is not None or not unset:
+        return Item(name, cost, *at)
+    seen: set[str] = set()
+    waiting = _WORD.findall(text)[::-1]
+    while waiting:
+        word = waiting.pop()
+        if word in unset:
+            return Item(name, cost, *at, word)
+        if word in names and word not in seen:
+            seen.add(word)
+            waiting += _WORD.findall(names[word])[::-1]
+    return Item(name, cost, *at)
+
+
+def number(value: str) -> float:
+    """The value of an override; ValueError if it is none."""
+    return float(_TRUTH.get(value, value))
+
+
+def _key(code: str, m: re.Match[str]) -> str:
+    found = _ID.search(code, max(0, m.start() - 60), m.start())
+    return found[1] if found else m[1]
 
 
 class Places:

@@ -10,7 +10,9 @@ from typing import Any
 
 __all__ = ["ExprError", "check", "evaluate"]
 
-FUNCTIONS = {"cdiv", "dtype", "max", "min", "touched"}
+FUNCTIONS = {
+    "cdiv", "dtype", "max", "min", "seen_keys", "seen_pairs", "spans", "taps", "touched",
+}  # fmt: skip
 _NODES = (
     ast.Expression, ast.BoolOp, ast.And, ast.Or, ast.UnaryOp, ast.Not, ast.USub,
     ast.BinOp, ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Div, ast.Mod, ast.Pow,

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pykernels.contract import GRID_ROW, PARAMS_BYTES, UNITS
 from pykernels.errors import LimitError
 from pykernels.faults import BITS, FAULTS, STARTED
 from pykernels.layout import Nd, Rows, Tiles
@@ -26,7 +27,7 @@ from .interface import Interface, Param, TensorSpec
 
 __all__ = ["ElementType", "element", "features", "head", "modes", "params", "present"]
 
-MAX_PARAMS = 64  # a launch takes a slot of 256 bytes of a uniform buffer
+MAX_PARAMS = PARAMS_BYTES // 4
 _SCALARS = {"f32": "f32", "f16": "f16", "i32": "i32", "u32": "u32"}
 # What each index space is called in Params, and how many levels and kept axes it has.
 SPACES = {"rows": ("rows", Rows), "nd": ("total", Nd), "tiles": ("batches", Tiles)}
@@ -43,7 +44,6 @@ _MATRIX_LINES = {
     ),
     "cooperative_matrix": ("enable wgpu_cooperative_matrix;",),
 }
-_BIND_SIZES = {"u32": 4, "atomic<u32>": 4, "vec2<u32>": 8, "vec4<u32>": 16}
 
 
 # Each bit of a wrong number gets a word of its own, below the position counted down: the maximum
@@ -87,7 +87,7 @@ def short_dtype(tensor: TensorSpec, axes: Mapping[str, Any]) -> str:
 def element(spec: Interface, tensor: TensorSpec, axes: Mapping[str, Any]) -> ElementType:
     if tensor.bind:
         storage = expr.evaluate(tensor.bind, spec.values(axes))
-        return ElementType(storage, "", _BIND_SIZES[storage])
+        return ElementType(storage, "", UNITS[storage])
     short = short_dtype(tensor, axes)
     if short == "bool":
         return _bools(tensor, axes[tensor.vec] if tensor.vec else 1)
@@ -197,7 +197,8 @@ def head(spec: Interface, axes: Mapping[str, Any], mode: str) -> str:
     lines += [f"  {name}: {kind}," for name, kind in members]
     lines.append("}")
     lines += _bindings(spec, axes, mode, tensors)
-    lines.append("fn group_id(w: vec3<u32>) -> u32 { return w.x + (w.y << 15u); }")
+    shift = GRID_ROW.bit_length() - 1
+    lines.append(f"fn group_id(w: vec3<u32>) -> u32 {{ return w.x + (w.y << {shift}u); }}")
     for t in tensors:
         lines += _accessors(spec, axes, mode, t)
     if spec.faults:

@@ -50,6 +50,7 @@ class TensorSpec:
     readonly: bool = False
     alias: str = ""
     in_place: bool = False
+    keeps: bool = False
     like: str = ""
     broadcast: str = ""
     index: bool = True

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import jedi
 import pytest
 
 import pykernels as pk
 from pykernels.runtime.capture import Program
 from pykernels.runtime.profile import Profile
+
+jedi = pytest.importorskip("jedi")
 
 
 @pytest.mark.parametrize("kind", (pk.Tensor, pk.Device, Program, Profile))

@@ -41,3 +41,22 @@ def test_example_runs(name: str, tmp_path: Path) -> None:
     assert run.returncode == 0, run.stdout + run.stderr
     if saves:
         assert (tmp_path / "loss.png").stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    ("name", "package"),
+    [
+        ("digits.py", "matplotlib"), ("lenet.py", "matplotlib"), ("transformer.py", "matplotlib"),
+        ("ocr.py", "onnx"), ("onnx_model.py", "onnx"), ("pygfx_points.py", "pygfx"),
+    ],
+)  # fmt: skip
+def test_an_example_says_which_package_is_missing(name: str, package: str) -> None:
+    code = (
+        "import runpy, sys\n"
+        f"sys.modules[{package!r}] = None\n"
+        f"sys.path.insert(0, {str(EXAMPLES)!r})\n"
+        f"runpy.run_path({str(EXAMPLES / name)!r}, run_name='__main__')\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert run.returncode == 1 and run.stderr.count("\n") == 1, run.stderr
+    assert package in run.stderr and "pip install" in run.stderr

@@ -12,6 +12,7 @@ import pytest
 import pykernels as pk
 from pykernels import arrays
 from pykernels.arrays import Call
+from pykernels.call.operation import Operation
 
 pytestmark = pytest.mark.gpu
 Array = np.ndarray[Any, Any]
@@ -61,8 +62,39 @@ def _joined(x: pk.Tensor, mask: pk.Tensor) -> pk.Tensor:
     return pk.conv2d(x, mask[:, :3, :1, None], residual=mask[:, :1, :1], padding=(0, 1))
 
 
+def _pool(x: pk.Tensor, mask: pk.Tensor) -> pk.Tensor:
+    return pk.max_pool2d(x.transpose(1, 2, 0), 2, [], (1, 0), return_indices=True)[1]
+
+
+def _signal(x: pk.Tensor, mask: pk.Tensor) -> pk.Tensor:
+    return pk.avg_pool1d(x, 3, 2, 1)
+
+
+def _adaptive(x: pk.Tensor, mask: pk.Tensor) -> pk.Tensor:
+    return pk.adaptive_max_pool1d(x[0], 3)
+
+
+def _variance(x: pk.Tensor, mask: pk.Tensor) -> pk.Tensor:
+    return pk.var(x, (0, -1), keepdims=True, ddof=1)
+
+
+def _norm(x: pk.Tensor, mask: pk.Tensor) -> pk.Tensor:
+    return pk.layer_norm(x, (8, 8), x[0], mask[1])
+
+
+def _loss(x: pk.Tensor, mask: pk.Tensor) -> pk.Tensor:
+    return pk.cross_entropy(x, x, mask[0, 0], label_smoothing=0.25)
+
+
 CALLS = (_softmax, _matmul, _residual, _vector, _attention, _causal, _flash, _lse, _convolution,
-         _image, _joined)  # fmt: skip
+         _image, _joined, _pool, _signal, _adaptive, _variance, _norm, _loss)  # fmt: skip
+
+
+class Forgetful(dict[Any, Any]):
+    """Keeps nothing."""
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        pass
 
 
 @pytest.fixture
@@ -91,10 +123,16 @@ def test_a_known_call_computes_the_same(
     short = [call(*p).numpy() for p in places]
     assert made == []
     monkeypatch.setattr(Call, "remember", lambda *args, **more: None)
-    for function in (pk.softmax, pk.matmul, pk.scaled_dot_product_attention, pk.conv2d):
+    functions = (
+        pk.softmax, pk.matmul, pk.scaled_dot_product_attention, pk.conv2d, pk.max_pool2d, pk.sum,
+        pk.layer_norm, pk.cross_entropy,
+    )  # fmt: skip
+    for function in functions:
         for name, value in function.__globals__.items():
             if name.endswith("_known"):
                 value.clear()
+            if isinstance(value, Operation):
+                monkeypatch.setattr(value, "known", Forgetful())
     for p, got in zip(places, short, strict=True):
         np.testing.assert_array_equal(got, call(*p).numpy())
     assert len(made) == len(places)

@@ -15,6 +15,7 @@ MASK = Arg("mask", "in", ANY)
 INDEX = Arg("index", "in", ("int32",), readonly=True)
 DST = Arg("dst", "out", ANY, alias="x")
 PLAIN = Arg("dst", "out", ANY)
+MORE = Arg("more", "out", ANY)
 BIG = 1 << 30
 
 
@@ -49,6 +50,11 @@ CASES = {
                              ["x", "mask"], ("merged", ["mask"])),
     "mask over dst": ((X, MASK, DST), {"x": at(4096), "mask": at(0), "dst": at(0)},
                       ["mask"], ("read", ["mask"])),
+    "in place beside another output": ((X, MORE, DST), {"x": at(0), "more": at(4096), "dst": at(0)},
+                                       ["x"], ("merged", [])),
+    "another output in the union": ((X, MORE, DST), {"x": at(0, step=80), "more": at(4, 60),
+                                                     "dst": at(8, step=80)}, ["x"],
+                                    ("read", ["x"])),
     "all apart": ((X, MASK, DST), {"x": at(0), "mask": at(4096), "dst": at(8192)},
                   ["x", "mask"], ("rw", [])),
 }  # fmt: skip

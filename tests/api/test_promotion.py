@@ -7,7 +7,6 @@ import itertools
 import numpy as np
 import pytest
 
-import pykernels as pk
 from pykernels.dtypes import DTYPES, DTypeName
 from pykernels.promotion import promote, result_type, weak
 
@@ -55,7 +54,8 @@ def test_numbers_of_python_are_weak(operands: list[str], result: str) -> None:
     assert result_type(operands) == result
 
 
-def test_int64_is_not_computed_with() -> None:
+def test_int64_takes_part_as_int32() -> None:
     assert promote("int64", "int64") == "int64"
-    with pytest.raises(pk.DTypeError, match=r"int64 is stored and moved.*astype\('int32'\)"):
-        promote("int64", "float32")
+    assert promote("int64", "bool") == promote("int64", "int32") == "int32"
+    assert promote("int64", "uint32") == "int32"
+    assert promote("float16", "int64") == "float16"

@@ -17,7 +17,7 @@ from pykernels.bench.case import Counts
 from pykernels.bench.ceilings import Ceilings
 from pykernels.bench.check import Verdict
 from pykernels.bench.clock import Effort, Timing, Tracker, measure
-from pykernels.bench.compare import FLOOR, SINGLE, again, compare, describe
+from pykernels.bench.compare import again
 from pykernels.bench.merge import merge
 from pykernels.bench.report import Report, Result
 from pykernels.bench.table import markdown, table
@@ -152,38 +152,6 @@ def test_the_verdict_is_about_one_case() -> None:
     assert not measure(gpu, QUICK, tracker=watch).cold
 
 
-# -- comparison -----------------------------------------------------------------------------------
-
-
-def kinds(make: Callable[[int], tuple[Timing, Timing]], count: int) -> list[str]:
-    pairs = [make(i) for i in range(count)]
-    a = report(*(result(f"case{i}", t) for i, (t, _) in enumerate(pairs)))
-    b = report(*(result(f"case{i}", t) for i, (_, t) in enumerate(pairs)))
-    return [c.kind for c in compare(a, b)]
-
-
-def test_noise_is_not_flagged() -> None:
-    found = kinds(lambda i: (readings(2 * i, 1e-4), readings(2 * i + 1, 1e-4)), 2000)
-    assert found.count("same") == 2000
-
-
-def test_heavy_noise_is_not_flagged() -> None:
-    found = kinds(
-        lambda i: (readings(2 * i, 1e-4, 0.08, 0.05), readings(2 * i + 1, 1e-4, 0.08, 0.05)), 2000
-    )
-    assert found.count("same") > 1990
-
-
-@pytest.mark.parametrize("slowdown", [1.06, 1.1, 2.0])
-def test_a_slower_kernel_is_flagged(slowdown: float) -> None:
-    found = kinds(lambda i: (readings(2 * i, 1e-4), readings(2 * i + 1, 1e-4 * slowdown)), 500)
-    assert found.count("slower") == 500
-
-
-def test_a_faster_kernel_is_no_failure() -> None:
-    assert kinds(lambda i: (readings(1, 1e-4), readings(2, 0.9e-4)), 1) == ["faster"]
-
-
 def in_passes(seed: int, seconds: float, places: float = 0.004, count: int = 5) -> Timing:
     """A run of several passes: each place in memory has its own speed, each reading its noise."""
     rng = np.random.default_rng(seed)
@@ -195,24 +163,6 @@ def in_passes(seed: int, seconds: float, places: float = 0.004, count: int = 5) 
     blocks[rng.integers(0, count, 2), 3] *= 1.5
     rounds = tuple(map(float, blocks.ravel()))
     return Timing(rounds, 10, "timestamps", 0.3, blocks=count, passes=(1,) * count)
-
-
-@pytest.mark.parametrize("count", [3, 5])
-@pytest.mark.parametrize("places", [0.001, 0.004, 0.03])
-def test_places_in_memory_are_no_change(places: float, count: int) -> None:
-    found = kinds(
-        lambda i: tuple(in_passes(2 * i + k, 1e-4, places, count) for k in (0, 1)), 1000
-    )  # fmt: skip
-    assert found.count("same") >= 980
-
-
-def test_passes_show_two_per_cent() -> None:
-    found = kinds(lambda i: (in_passes(2 * i, 1e-4), in_passes(2 * i + 1, 1.03e-4)), 500)
-    assert found.count("slower") > 480
-    quiet = kinds(
-        lambda i: (in_passes(2 * i, 1e-4, 0.001), in_passes(2 * i + 1, 1.02e-4, 0.001)), 500
-    )
-    assert quiet.count("slower") > 480
 
 
 def test_a_kernel_of_two_speeds_repeats() -> None:
@@ -251,28 +201,6 @@ def test_blocks_that_disagree_are_noise() -> None:
     assert Timing(rounds[:3], 1, "timestamps", 0.3).noise == 0.0
     wide = (1e-4, 1.1e-4) * 15
     assert Timing(wide, 1, "timestamps", 0.3, blocks=3).noise == pytest.approx(0.05, rel=0.1)
-
-
-def test_cold_and_missing_cases_prove_nothing() -> None:
-    warm, slow = readings(0, 1e-4), readings(1, 3e-4)
-    cold = Timing(slow.rounds, 10, "timestamps", 0.0, False, "the device ran 3 times slower", 3)
-    a = report(result("both", warm), result("gone", warm))
-    b = report(result("both", cold), result("new", warm))
-    assert {c.what.split()[1]: c.kind for c in compare(a, b)} == {
-        "both": "cold", "gone": "only before", "new": "only after",
-    }  # fmt: skip
-    lines = list(describe(a, b, compare(a, b)))
-    assert lines[-1] == "3 cases: 0 slower, 0 the same within the noise"
-
-
-def test_the_description_names_what_differs() -> None:
-    a, b = report(result("x", readings(0, 1e-4))), report(result("x", readings(1, 2e-4)))
-    b.meta["driver"] = "2.0"
-    b.ceilings["wgpu"] = Ceilings(**CEILINGS.record() | {"copy": 2e12})
-    text = "\n".join(describe(a, b, compare(a, b)))
-    assert "different driver: 1.0, then 2.0" in text
-    assert "the device itself: copy of wgpu -50.0%" in text
-    assert "slower" in text and "softmax x (wgpu, cold)" in text and "1 slower" in text
 
 
 # -- reports --------------------------------------------------------------------------------------
@@ -323,7 +251,7 @@ def test_tables_say_ratio_cold_skipped_and_failed() -> None:
         assert "FAILED cpy f32-4 wgpu: 3 of 4 elements are wrong" in text
         assert "copy 4000 GB/s" in text and "60 TFLOP/s" in text
         assert "x torch" in next(
-            line for line in lines if "TFLOP/s  share" in line or "| us |" in line
+            line for line in lines if "TFLOP/s  share" in line or "| gpu us |" in line
         )
 
 
@@ -342,12 +270,6 @@ def test_the_plot_is_written(tmp_path: Path) -> None:
     assert "Roofline" in text and "softmax" in text and "A GPU" in text
     with pytest.raises(PyKernelsError, match="nothing to plot"):
         plot(report(), tmp_path / "b.svg")
-
-
-def test_the_floor_of_few_passes_is_what_done_means() -> None:
-    assert SINGLE == 0.03 and FLOOR < SINGLE
-    a, b = in_passes(1, 1e-4, 0.0, 2), in_passes(2, 1.025e-4, 0.0, 2)
-    assert kinds(lambda i: (a, b), 1) == ["same"]
 
 
 def test_a_reading_of_nothing_does_not_ask_for_thousands_of_calls() -> None:
@@ -393,14 +315,14 @@ WIDE = Path(__file__).parents[2] / "bench" / "results" / "nvidia-h200" / "result
 
 
 @pytest.mark.parametrize("width", [80, 100])
-def test_tables_fit_a_terminal_and_keep_case_time_and_speed(width: int) -> None:
+def test_tables_fit_a_terminal_and_keep_case_error_and_noise(width: int) -> None:
     report = Report.load(WIDE)
     lines = list(table(report, width))
     assert max(map(len, lines)) <= width
-    said = next(line for line in lines if line.startswith("no room for error, ±"))
+    said = next(line for line in lines if line.startswith("no room for call x torch"))
     assert "--markdown" in said
     names = next(line for line in lines if line.startswith("  case"))
-    assert {"us", "GB/s", "TFLOP/s"} <= {*names.split()}
+    assert {"gpu", "error", "±"} <= {*names.split()}
     for r in report.results:
         assert any(line.startswith(f"  {r.id} ") for line in lines)
     assert {r.kernel for r in report.results} <= {*lines}

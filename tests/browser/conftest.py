@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,22 @@ def serve(folder: Path) -> Iterator[str]:
     server.shutdown()
     server.server_close()
     thread.join()
+
+
+@pytest.fixture
+def served() -> Iterator[Callable[[Path], str]]:
+    """Serves a folder until the test ends, and gives its address."""
+    with contextlib.ExitStack() as stack:
+        yield lambda folder: stack.enter_context(contextlib.contextmanager(serve)(folder))
+
+
+@pytest.fixture(scope="session")
+def bundlers() -> Path:
+    """The folder of packages that has vite and esbuild."""
+    folder = Path(__file__).parents[2] / ".tools" / "bundlers" / "node_modules"
+    if not (folder / "vite").is_dir():
+        missing("no bundlers in .tools: ci/setup.sh installs them")
+    return folder
 
 
 @pytest.fixture(scope="session")

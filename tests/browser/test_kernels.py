@@ -18,8 +18,9 @@ from pykernels.export._cases import arrays, cases, fills
 from pykernels.export._expect import agree, results
 from pykernels.export._layouts import Request
 from pykernels.export._record import CAPS, record
-from pykernels.export._write import Export, live_plan
+from pykernels.export._write import live_plan
 from pykernels.layout import Layout
+from pykernels.texts import read_manifest
 
 from .conftest import FACTS
 
@@ -73,14 +74,15 @@ def view(buffer: Array, offset: int, lay: Layout, dtype: np.dtype[Any]) -> Array
     return np.ndarray(lay.shape, dtype, buffer.data, offset, lay.strides)
 
 
-def needs(request: Request, exported: Export) -> set[str]:
+def needs(request: Request) -> set[str]:
     """The features of the variants that a call runs."""
     facts = FACTS[request.kernel]
+    built = read_manifest()["variants"]
     found = set()
     for step in record(request, facts, CAPS.tuning)["steps"]:
         parts = zip(_axes(step["body"]), step["axes"], strict=True)
         name = " ".join([step["body"], *(f"{k}={v}" for k, v in parts), "mode=read"])
-        found |= set(exported.manifest["variants"][name]["features"])
+        found |= set(built[name]["features"])
     return found
 
 
@@ -93,11 +95,11 @@ def _axes(body: str) -> list[str]:
 
 
 @pytest.mark.parametrize("request_", CASES, ids=lambda r: f"{r.kernel} {r.text}")
-def test_kernel_agrees_with_numpy(request_: Request, exported: Export, page: Any) -> None:
+def test_kernel_agrees_with_numpy(request_: Request, page: Any) -> None:
     facts = FACTS[request_.kernel]
     found = cases(request_.kernel, facts)
     assert found is not None
-    if "shader-f16" in needs(request_, exported):
+    if "shader-f16" in needs(request_):
         pytest.skip("SwiftShader has no shader-f16")
     arena = Arena(request_, found.values)
     case = arena.case(request_)

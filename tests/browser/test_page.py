@@ -100,7 +100,7 @@ def test_a_wrong_result_is_seen(tab: Any, address: str) -> None:
         answer = route.fetch()
         route.fulfill(response=answer, body=answer.text().replace("p.scale", "2.0"))
 
-    tab.route("**/wgsl/softmax/**", spoil)
+    tab.route("**/wgsl/softmax.json", spoil)
     tab.goto(f"{address}/index.html")
     ready(tab)
     tab.select_option("#kernel", "softmax")

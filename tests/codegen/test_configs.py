@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from codegen.build import Build
+from pykernels.contract import as_javascript
 from pykernels.dtypes import DTYPES
 from pykernels.export._record import CAPS
 from pykernels.export._translate import translate
@@ -110,7 +111,8 @@ def test_plans_in_javascript_read_the_same_rows(
     done: dict[str, str] = {}
     translate("toy.toy", tmp_path / "pykernels" / "plans", done)
     source = json.loads(built.files["javascript.json"])
-    parts = [*map(static, PARTS), source["bodies"]["toy"]["js"], static("module/5_python.js")]
+    parts = [static(part).replace("@CONTRACT@", as_javascript()) for part in PARTS]
+    parts += [source["bodies"]["toy"]["js"], static("module/5_python.js")]
     script = """
 for (const n of [10, 500, 1500]) {
   const views = [0, 1].map((slot) => new View(slot, dtypes.float32, [n], [4], 0, true));

@@ -21,7 +21,7 @@ def make_root(folder: Path, kernels: Path) -> Path:
     """As much of a checkout as a build reads."""
     shutil.copytree(kernels, folder / "kernels")
     (folder / "pykernels").mkdir()
-    for name in ("_version.py", "errors.py", "faults.py", "layout.py"):
+    for name in ("_version.py", "contract.py", "errors.py", "faults.py", "layout.py"):
         shutil.copy(ROOT / "pykernels" / name, folder / "pykernels")
     return folder
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
 
+import pykernels as pk
 from codegen.build import Build
 from pykernels.dtypes import DTYPES
 from pykernels.errors import ShapeError
 from pykernels.export._record import CAPS
 from pykernels.layout import View
+from pykernels.plan import Arg, Kernel
+from pykernels.runtime.checks import check_arguments
 
 BODY = """\
 // /// kernel
@@ -77,3 +81,41 @@ def test_the_step_fills_them_in_the_units_of_the_index(built: Build) -> None:
     assert absent.bound[1].strides == (0,)
     with pytest.raises(ShapeError, match=r"\[toy\] a must have 3 axes \(n c w\) but has shape"):
         names["step"](CAPS, BIAS, None, DST)  # type: ignore[operator]
+
+
+def test_a_kernel_without_a_plan_knows_the_axes_of_its_arguments(
+    toy: Callable[[dict[str, str]], Build],
+) -> None:
+    """A plan makes views of its own, whose axes are not those of the caller's tensors."""
+    own = toy({"kernels/toy/toy.wgsl": BODY}).files["kernels/toy.py"]
+    assert re.findall(r"axes='(\w+)'", own) == ["ncw", "c", "nwc"]
+    plan = "def plan(caps, scratch, a, bias, dst):\n    return []\n"
+    files = {"kernels/toy/toy.wgsl": BODY, "pykernels/plans/toy/toy.py": plan}
+    assert "axes='" not in toy(files).files["kernels/toy.py"]
+
+
+KERNEL = Kernel(
+    "toy", "toy", (
+        Arg("a", "in", ("float32",), axes="ncw"),
+        Arg("bias", "in", ("float32",), optional=True, axes="c"),
+        Arg("dst", "out", ("float32",), axes="nwc"),
+    ), (), lambda *views: [], lambda *views: 0, lambda *views: 0,
+)  # fmt: skip
+
+
+@pytest.mark.gpu
+def test_axes_of_one_letter_have_one_size(dev: pk.Device) -> None:
+    def call(a: tuple[int, ...], bias: tuple[int, ...] | None, dst: tuple[int, ...]) -> None:
+        given = [None if s is None else dev.zeros(s) for s in (a, bias, dst)]
+        check_arguments(KERNEL, given)
+
+    call((2, 5, 4), (5,), (2, 4, 5))
+    call((2, 5, 4), None, (2, 4, 5))
+    for shapes, told in (
+        (((2, 5, 4), (4,), (2, 4, 5)), r"\[toy\] axis c must have one size but is 5 in a and 4 in"),
+        (((2, 5, 4), None, (2, 5, 4)), r"axis w must have one size but is 4 in a and 5 in dst"),
+        (((2, 5, 4), None, (1, 4, 5)), r"axis n must have one size but is 2 in a and 1 in dst"),
+        (((2, 5), None, (2, 4, 5)), r"a must have 3 axes \(n c w\) but has shape \(2, 5\)"),
+    ):
+        with pytest.raises(pk.ShapeError, match=told):
+            call(*shapes)

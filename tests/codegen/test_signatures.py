@@ -111,7 +111,7 @@ def found(folder: Path, text: str) -> Signatures:
     (room / "_helpers.py").write_text(HELPERS, encoding="utf-8")
     (room / "toy.py").write_text(text, encoding="utf-8")
     names = [*re.findall(r"^def (\w+)", text, re.MULTILINE), "magnify"]
-    return signatures(folder, dict.fromkeys(names, "toy"))
+    return signatures(folder, dict.fromkeys(names, "pykernels.functional.toy"))
 
 
 def test_each_way_to_call_is_an_overload(tmp_path: Path) -> None:

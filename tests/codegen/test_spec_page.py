@@ -7,13 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from codegen import ops, reductions
+from codegen import operations, ops, reductions
 from codegen.keys import EXCLUDE, TABLES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "spec.md").read_text(encoding="utf-8")
 SECTIONS = {f"Keys of {table}": set(keys) for table, keys in TABLES.items()}
 SECTIONS["Keys of a row"] = set(ops._KEYS)
 SECTIONS["Keys of a reduction"] = set(reductions._ROW)
+SECTIONS["Keys of a function"] = set(operations._FUNCTION)
+SECTIONS["Keys of an argument"] = set(operations._ARGUMENT)
+SECTIONS["Keys of a result"] = set(operations._RESULT)
 SECTIONS["Keys of a kernel that is a reduction"] = set(reductions._KERNEL)
 
 

@@ -22,7 +22,7 @@ Block = dict[str, Any]
 
 def build_files(folder: Path, files: dict[str, str]) -> Build:
     """The build of a checkout that has these files only, and what a build reads of the package."""
-    for name in ("_version.py", "errors.py", "faults.py", "layout.py"):
+    for name in ("_version.py", "contract.py", "errors.py", "faults.py", "layout.py"):
         files = {**files, f"pykernels/{name}": (ROOT / "pykernels" / name).read_text()}
     for name, text in files.items():
         path = folder / name
@@ -274,6 +274,10 @@ OF_TENSOR = {
     ),
     "in_place": Toy(
         {"outputs": {"dst": {**DST, "in_place": True}}}, True, "data.args[-1].in_place",
+        drop=("outputs", "dst"),
+    ),
+    "keeps": Toy(
+        {"outputs": {"dst": {**DST, "keeps": True}}}, True, "data.args[-1].keeps",
         drop=("outputs", "dst"),
     ),
     "like": Toy({}, "ShapeError", "call(x, shape=(5,))", drop=("outputs", "dst")),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +21,19 @@ from pykernels.validate import find_naga, find_tint
 from tests.docs.pages import GUIDE, blocks, in_code, name_of
 
 
+@pytest.fixture
+def restored_logging() -> Iterator[None]:
+    """A page may set levels and add handlers, which later tests are not to run with."""
+    root, ours = logging.getLogger(), logging.getLogger("pykernels")
+    levels, handlers = (root.level, ours.level), (list(root.handlers), list(ours.handlers))
+    yield
+    root.setLevel(levels[0])
+    ours.setLevel(levels[1])
+    root.handlers[:], ours.handlers[:] = handlers
+
+
 @pytest.mark.gpu
-@pytest.mark.usefixtures("dev")  # skips, or fails in CI, without a driver
+@pytest.mark.usefixtures("dev", "restored_logging")  # dev skips, or fails in CI, without a driver
 @pytest.mark.parametrize("page", [p for p in GUIDE if blocks(p.read_text(), "python")], ids=name_of)
 def test_python_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if os.environ.get("PYKERNELS_TEST_COLUMN", "").startswith("dawn"):

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +21,7 @@ from pykernels.export._layouts import parse
 from pykernels.export._record import _json
 from pykernels.export._translate import NotTranslated
 from pykernels.export._write import live_plan
+from pykernels.texts import read_manifest
 from pykernels.tuning import as_data, named
 from pykernels.validate import Lints, Source, find_tint, validate
 
@@ -38,27 +40,66 @@ def exported(folder: Path) -> Any:
     return json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
 
 
+def variants(folder: Path) -> dict[str, Any]:
+    """Facts and text of each variant, as manifest.schema.json says how to read them."""
+    manifest = exported(folder)
+    found = {}
+    for body, entry in manifest["bodies"].items():
+        if "file" not in entry:
+            continue
+        table = json.loads((folder / entry["file"]).read_text(encoding="utf-8"))
+
+        def piece(number: str, table: Any = table) -> str:
+            spans = [s.split("-") for s in table["pieces"][int(number)].split()]
+            return "\n".join(
+                line for s in spans for line in table["lines"][int(s[0]) : int(s[-1]) + 1]
+            )
+
+        for key, numbers in table["variants"].items():
+            head, tail, number = numbers.split()
+            facts = table["facts"][int(number)]
+            enable = manifest["dialect"] == "tint" and "subgroups" in facts["features"]
+            text = "enable subgroups;\n" * enable + piece(head) + piece(tail)
+            found[f"{body} {key}"] = {**facts, "body": body, "text": text}
+    return found
+
+
 def test_files_and_hashes(tmp_path: Path) -> None:
     said = run(tmp_path, "softmax", "softmax_backward", "--shape", SOFTMAX).stdout
     manifest = exported(tmp_path)
-    variants = manifest["variants"]
-    assert f"2 kernels, {len(variants)} variants, 1 recorded plans" in said
-    for v in variants.values():
-        data = (tmp_path / v["file"]).read_bytes()
-        assert hashlib.sha256(data).hexdigest() == v["sha256"]
-    texts = {p.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("*.wgsl")}
-    assert texts == {v["file"] for v in variants.values()}
+    found = variants(tmp_path)
+    assert f"2 kernels, {len(found)} variants, 1 recorded plans" in said
+    files = {p.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("*") if p.is_file()}
+    assert files == {*manifest["files"], "manifest.json"}
+    for name, sha256 in manifest["files"].items():
+        assert hashlib.sha256((tmp_path / name).read_bytes()).hexdigest() == sha256
+    texts = {b["file"] for b in manifest["bodies"].values() if "file" in b}
+    assert {n for n in files if n.startswith("wgsl/")} == texts >= {"wgsl/softmax.json"}
     others = {p.name for p in tmp_path.iterdir() if p.is_file()}
     assert others == {
-        "manifest.json", "manifest.schema.json", "pykernels.js", "pykernels.d.ts",
+        "LICENSE", "manifest.json", "manifest.schema.json", "pykernels.js", "pykernels.d.ts",
     }  # fmt: skip
-    used = {(v["body"], v["mode"]) for v in variants.values()}
+    used = {(v["body"], n.rpartition("=")[2]) for n, v in found.items()}
     assert {("softmax", "read"), ("softmax", "merged"), ("softmax_backward", "rw")} <= used
-    one = next(v for v in variants.values() if v["body"] == "softmax" and v["mode"] == "read")
+    one = next(v for n, v in found.items() if v["body"] == "softmax" and n.endswith("mode=read"))
     assert [b["name"] for b in one["bindings"]] == ["x", "sinks", "dst", "p"]
     assert [b["access"] for b in one["bindings"]] == ["read", "read", "read_write", "uniform"]
     assert one["workgroup_size"] == [256, 1, 1]
-    assert one["params"][0] == {"name": "groups", "type": "u32", "offset": 0}
+    assert one["params"][0] == "groups: u32"
+    built = read_manifest()["variants"]
+    for name, v in found.items():
+        text = v["text"].removeprefix("enable subgroups;\n")
+        assert hashlib.sha256(text.encode()).hexdigest() == built[name]["sha256"]
+
+
+def test_an_export_is_a_few_small_files(tmp_path: Path) -> None:
+    """Without --shape: 3,207 files and 60 MB where each variant was a file."""
+    run(tmp_path, *"softmax mul_mat conv2d flash_attn rms_norm layer_norm rope cpy".split())
+    sizes = {p.relative_to(tmp_path).as_posix(): p.stat().st_size
+             for p in tmp_path.rglob("*") if p.is_file()}  # fmt: skip
+    assert len(sizes) < 60 and sum(sizes.values()) < 10e6
+    most = max(n for name, n in sizes.items() if name.startswith("wgsl/"))
+    assert sizes["pykernels.js"] + sizes["manifest.json"] + most < 1e6
 
 
 def test_the_manifest_keeps_its_schema(tmp_path: Path) -> None:
@@ -69,6 +110,10 @@ def test_the_manifest_keeps_its_schema(tmp_path: Path) -> None:
     jsonschema.Draft202012Validator.check_schema(schema)
     manifest = exported(tmp_path)
     jsonschema.validate(manifest, schema)
+    texts = {**schema, **schema["$defs"]["texts"]}
+    for entry in manifest["bodies"].values():
+        if "file" in entry:
+            jsonschema.validate(json.loads((tmp_path / entry["file"]).read_text()), texts)
     assert set(manifest["kernels"]) == set(FACTS)
     manifest["grid"]["row"] = 65536
     with pytest.raises(jsonschema.ValidationError):
@@ -98,10 +143,9 @@ def test_dialects(tmp_path: Path) -> None:
     for dialect in ("tint", "naga"):
         folder = tmp_path / dialect
         run(folder, "softmax", "--dialect", dialect, "--dtype", "float32")
-        variants = exported(folder)["variants"]
-        name = next(n for n, v in variants.items() if v["features"] == ["subgroups"])
-        texts[dialect] = (folder / variants[name]["file"]).read_text(encoding="utf-8")
-        assert all("T=f16" not in n for n in variants)
+        found = variants(folder)
+        texts[dialect] = next(v for v in found.values() if v["features"] == ["subgroups"])["text"]
+        assert all("T=f16" not in n for n in found)
     assert texts["tint"] == "enable subgroups;\n" + texts["naga"]
     tint = find_tint()
     if tint is not None:
@@ -119,6 +163,40 @@ def test_the_same_export_twice(tmp_path: Path) -> None:
     assert first == second
 
 
+def test_every_file_says_license_version_and_build(tmp_path: Path) -> None:
+    run(tmp_path, "fill")
+    manifest = exported(tmp_path)
+    license = (ROOT / "LICENSE").read_text(encoding="utf-8")
+    assert (tmp_path / "LICENSE").read_text(encoding="utf-8") == license
+    assert manifest["license"] == "MIT" and manifest["generator"].endswith(manifest["version"])
+    texts = json.loads((tmp_path / "wgsl" / "fill.json").read_text(encoding="utf-8"))
+    assert texts["build"] == manifest["build"]
+    for name in ("pykernels.js", "pykernels.d.ts"):
+        text = (tmp_path / name).read_text(encoding="utf-8")
+        assert text.startswith(f"/*! pykernels {manifest['version']}, build {manifest['build']}\n")
+        assert license.strip() in text and "@BUILD@" not in text
+    run(tmp_path, "neg", "--force")
+    assert exported(tmp_path)["build"] != manifest["build"]
+
+
+def test_a_bundle_is_one_module(tmp_path: Path) -> None:
+    run(tmp_path, "fill", "neg", "--bundle")
+    assert not (tmp_path / "wgsl").exists()
+    text = (tmp_path / "pykernels.js").read_text(encoding="utf-8")
+    found = re.findall(r'^bundled\.set\("([^"]+)", (".*")\);$', text, re.MULTILINE)
+    assert [name for name, _ in found] == [
+        "manifest.json", "wgsl/fill.json", "wgsl/memset.json", "wgsl/unary.json"
+    ]  # fmt: skip
+    builds = {json.loads(json.loads(content))["build"] for _, content in found}
+    assert builds == {exported(tmp_path)["build"]}
+
+
+def test_the_dtype_of_an_output_is_the_one_that_there_is(tmp_path: Path) -> None:
+    run(tmp_path, "argsort", "--shape", "argsort x=f32[5,777]")
+    [plan] = exported(tmp_path)["kernels"]["argsort"]["plans"]
+    assert "dst=int32[5,777]" in plan["key"]
+
+
 def test_a_plan_that_is_python_only_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,7 +209,7 @@ def test_a_plan_that_is_python_only_is_named(
     kernels = exported(tmp_path)["kernels"]
     assert kernels["fill"]["plans"] == []
     assert [k["launches"] for k in kernels.values()] == ["recorded", "any"]
-    assert any(v["body"] == "fill" for v in exported(tmp_path)["variants"].values())
+    assert any(v["body"] == "fill" for v in variants(tmp_path).values())
 
 
 def test_a_plan_may_be_kept_from_translation(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,7 +231,7 @@ def test_recorded_and_live_plans(tmp_path: Path) -> None:
         "any", "recorded", "any",
     ]  # fmt: skip
     assert [len(exported(f)["kernels"]["softmax"]["plans"]) for f in folders] == [0, 1, 1]
-    sizes = [len(exported(f)["variants"]) for f in folders]
+    sizes = [len(variants(f)) for f in folders]
     assert sizes[1] < 5 < sizes[2] < sizes[0]
     texts = [(f / "pykernels.js").read_text(encoding="utf-8") for f in folders]
     assert ["plans.softmax$softmax = " in t for t in texts] == [True, False, True]
@@ -165,6 +243,7 @@ def test_recorded_and_live_plans(tmp_path: Path) -> None:
         (["paint"], "there is no kernel 'paint'"),
         (["fill", "--dtype", "f64"], "--dtype must be one of float32, "),
         (["fill", "--dialect", "glsl"], "'glsl'"),
+        (["softmax", "--dtype", "int64"], "--dtype int64: softmax must be of float16, float32"),
         (["fill", "--shape", SOFTMAX], "'softmax' is not among fill"),
         (["softmax", "--shape", "softmax x=f32[8"], "is not like x=f32[8,1000]"),
         (["softmax", "--shape", "softmax x=f64[8]"], "in 'x=f64[8]' the dtype must be one of"),
@@ -193,6 +272,18 @@ def test_a_page_expects_conditions_to_be_exact(tmp_path: Path) -> None:
     run(tmp_path, "equal", "--page", "--shape", "equal a=f32[8] b=f32[8] dst=bool[8]")
     entries = json.loads((tmp_path / "page.json").read_text(encoding="utf-8"))["entries"]
     assert entries and all(e["expect"]["dst"]["share"] == 0 for e in entries)
+
+
+def test_a_page_launches_any_layout(tmp_path: Path) -> None:
+    """Its calls are recorded only beside others that are."""
+    run(tmp_path / "a", "softmax")
+    run(tmp_path / "b", "softmax", "--page")
+    run(tmp_path / "c", "softmax", "--page", "--shape", SOFTMAX)
+    kernels = [exported(tmp_path / n)["kernels"]["softmax"] for n in "abc"]
+    assert [k["launches"] for k in kernels] == ["any", "any", "recorded"]
+    shown = json.loads((tmp_path / "b" / "page.json").read_text(encoding="utf-8"))["entries"]
+    assert [len(k["plans"]) for k in kernels] == [0, 0, 1 + len(shown)] and shown
+    assert variants(tmp_path / "a") == variants(tmp_path / "b")
 
 
 def test_an_export_replaces_its_own_files_only(tmp_path: Path) -> None:
@@ -261,6 +352,7 @@ def test_help_and_docs_say_the_same() -> None:
         "--shape",
         "--tuning",
         "--page",
+        "--bundle",
         "--force",
     ):
         assert option in told and f"`{option}" in guide
@@ -280,7 +372,7 @@ def test_a_terminal_sees_how_far_it_is(tmp_path: Path) -> None:
                 seen += more
         assert process.wait() == 0
     os.close(ours)
-    count = len(exported(tmp_path)["variants"])
+    count = len(variants(tmp_path))
     assert f" {count}/{count}" in seen.decode()
 
 

@@ -74,7 +74,7 @@ def making_tensors():
     assert pk.tensor(2.5).item() == 2.5 and pk.tensor([]).shape == (0,)
     assert pk.zeros((2, 3), "f2").numpy().dtype == np.float16
     assert (pk.ones(3).numpy() == 1).all() and (pk.full((2,), 7).numpy() == 7).all()
-    assert pk.rand((3, 3)).shape == (3, 3)
+    assert pk.rand((3, 3), seed=0).shape == (3, 3)
     x = normal(3, 5)
     np.testing.assert_array_equal(pk.tensor(x).numpy(), x)
     np.testing.assert_array_equal(np.asarray(pk.tensor(x)), x)
@@ -83,8 +83,9 @@ def making_tensors():
     np.testing.assert_array_equal(half.numpy(), x.astype(np.float16))
     shown = repr(half)
     assert "float16" in shown and "(3, 5)" in shown and shown == str(half)
-    with told(TypeError, "float64", "dtype='float32'"):
-        pk.tensor(np.zeros(3))
+    assert pk.tensor(np.zeros(3)).dtype == "float32"  # from float64
+    with told(TypeError, "complex128"):
+        pk.tensor(np.zeros(3, complex))
     close(pk.tensor(np.ones(3), dtype="float32"), np.ones(3))
     with told(TypeError, "zeros((2, 3))"):
         pk.zeros(2, 3)  # as torch takes it
@@ -123,15 +124,16 @@ def views_as_in_numpy():
     rows = pk.tensor([0, 2], "int32")
     np.testing.assert_array_equal(t[rows].numpy(), x[[0, 2]])
     np.testing.assert_array_equal(t[t > 0].numpy(), x[x > 0])
-    with told(ValueError, "a list", "pk.tensor(index, 'int32'"):
-        t[[0, 2]]
+    np.testing.assert_array_equal(t[[0, -1]].numpy(), x[[0, -1]])
+    with told(IndexError, "index 9 is out of range"):
+        t[[0, 9]]
     own = t.copy()
     own[own > 0] = 0
     own[rows] = x[:2]
     want = np.where(x > 0, 0, x)
     want[[0, 2]] = x[:2]
     np.testing.assert_array_equal(own.numpy(), want)
-    for torchs, ours in (("view", ".reshape"), ("cpu", ".numpy()"), ("mean", "pk.mean")):
+    for torchs, ours in (("view", ".reshape"), ("cpu", ".numpy()"), ("resize", "pk.resize")):
         with told(AttributeError, torchs, ours):
             getattr(t, torchs)
 
@@ -166,8 +168,7 @@ def arithmetic_as_in_numpy():
     close(pk.elementwise("silu(a) * b", a=t, b=u), x / (1 + np.exp(-x)) * y, atol=1e-5)
     with told(ValueError, "(4, 6)", "(2, 2)"):
         t + pk.zeros((2, 2))
-    with told(TypeError, "float64", "float32"):
-        t + np.ones((4, 6))
+    assert (t + np.ones((4, 6))).dtype == "float32"
     with told(TypeError, "str"):
         t + "a"
 
@@ -253,7 +254,7 @@ def errors_say_what_to_do():
         pk.zeros(3, device="cpu")
     for error in (pk.ShapeError, pk.DTypeError, pk.ArgumentError, pk.NoAdapterError):
         assert issubclass(error, pk.PyKernelsError)
-    rows = pk.embedding(pk.rand((10, 4)), np.array([1, 12], np.int32))
+    rows = pk.embedding(pk.rand((10, 4), seed=0), np.array([1, 12], np.int32))
     with told(IndexError, "12"):
         rows.numpy()  # known when the device has run
     close(pk.softmax(x), np.full((8, 128), 1 / 128))  # nothing is broken by any of these

@@ -1,8 +1,12 @@
-"""The first hour of three kinds of users, from the installed wheel alone.
+"""The first hour of several kinds of users, from the installed wheel alone.
 
 numpy_user.py       knows numpy and torch
+torch_user.py       comes from torch
+jax_user.py         trains, coming from JAX
 wgsl_user.py        has a repository of WGSL; installs the extra `validate`
 measuring_user.py   measures
+sharing_user.py     has a GPUDevice already, with buffers, frames and passes of their own
+service_user.py     runs a service: threads, tasks, memory, processes, the end
 
 Each is a script that asserts what it sees. It is copied into an empty folder and run by a virtual
 environment that has the wheel and what the wheel asks for, and nothing else.
@@ -83,9 +87,10 @@ def spend(script: str, wheel: Path, folder: Path, extra: str = "") -> None:
     """Run the script where there is nothing but it, with the programs of a bare system."""
     tools = environment(wheel, extra)
     shutil.copy(HERE / script, folder)
-    kept = ("CI", "HOME", "LANG", "VK_ICD_FILENAMES", "VK_DRIVER_FILES")
+    kept = ("CI", "HOME", "LANG", "VK_ICD_FILENAMES", "VK_DRIVER_FILES", "XDG_RUNTIME_DIR")
     env = {k: os.environ[k] for k in kept if k in os.environ}
     env["PATH"] = os.pathsep.join([str(tools), str(ROOT / ".tools" / "bin"), "/usr/bin", "/bin"])
+    env["PYKERNELS_REQUIRE_GPU"] = "0"  # no word about a software driver
     env["PYKERNELS_CACHE"] = str(folder / ".cache")
     done = subprocess.run(
         [str(tools / "python"), "-I", "-W", "error", script],
@@ -101,7 +106,10 @@ def on_lavapipe() -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("script", ["numpy_user.py", "measuring_user.py"])
+@pytest.mark.parametrize(
+    "script", ["numpy_user.py", "torch_user.py", "jax_user.py", "measuring_user.py",
+               "sharing_user.py", "service_user.py"],
+)  # fmt: skip
 def test_on_a_device(script: str, wheel: Path, tmp_path: Path) -> None:
     on_lavapipe()
     spend(script, wheel, tmp_path)

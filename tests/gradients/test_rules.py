@@ -16,7 +16,7 @@ from pykernels._generated import kernels
 from pykernels.reference import attention as attention_reference
 from pykernels.reference import conv as conv_reference
 from pykernels.reference import matmul as matmul_reference
-from pykernels.reference import move, reduce, resize, rows, scan, softmax
+from pykernels.reference import move, pool, reduce, resize, rows, scan, softmax
 from pykernels.tape._entry import rule_of
 from tests.gradients.numeric import Example, apart
 from tests.harness import Array
@@ -251,20 +251,35 @@ def timestep_embedding(rng: Rng) -> Example:
 # -- images ---------------------------------------------------------------------------------------
 
 
-def _resize(mode: str, coordinates: str, size: tuple[int, int]) -> None:
+def _resize(
+    mode: str, coordinates: str, size: tuple[int, int], antialias: bool = False
+) -> None:  # fmt: skip
     def make(rng: Rng) -> Example:
         return Example(
-            lambda t: pk.resize(t, size, mode, coordinates=coordinates),
-            lambda a: resize.resize(a, (2, *size), mode, coordinates), [normal(rng, 2, 3, 4)],
-            units=12,
+            lambda t: pk.resize(t, size, mode, coordinates=coordinates, antialias=antialias),
+            lambda a: resize.resize(a, (2, *size), mode, coordinates, antialias=antialias),
+            [normal(rng, 2, 3, 4)], units=12,
         )  # fmt: skip
 
-    EXAMPLES[f"resize_{mode}_{coordinates}"] = make
+    EXAMPLES[f"resize_{mode}_{coordinates}{'_antialias' if antialias else ''}"] = make
 
 
 _resize("nearest", "asymmetric", (5, 3))
 _resize("linear", "half_pixel", (5, 2))
 _resize("cubic", "align_corners", (2, 7))
+_resize("linear", "half_pixel", (2, 3), antialias=True)
+_resize("cubic", "half_pixel", (1, 6), antialias=True)
+
+
+@example
+def resize_area_of_channels_last(rng: Rng) -> Example:
+    return Example(
+        lambda t: pk.resize(t, (2, 3), "area", layout="hwc"),
+        lambda a: np.moveaxis(
+            pool.adaptive_avg_pool2d(np.moveaxis(a, -1, 1), (2, 3, 2, 3)), 1, -1
+        ),
+        [normal(rng, 2, 5, 4, 3)], units=12,
+    )  # fmt: skip
 
 
 @example

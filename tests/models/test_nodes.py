@@ -32,10 +32,10 @@ def ints(*values: int) -> Array:
 
 
 def model(
-    op: str, *inputs: Any, opset: int = 18, outputs: int = 1, **attributes: Any
+    op: str, *inputs: Any, opset: int = 18, outputs: int | tuple[str, ...] = 1, **attributes: Any
 ) -> onnx.ModelProto:
     """One node: shapes are inputs that the run gets, arrays constants, None is not there. A dtype
-    in front of a shape is that of the input."""
+    in front of a shape is that of the input. `outputs`: how many, or their names, "" for none."""
     names, values, constants = [], [], []
     for i, given in enumerate(inputs):
         names.append("" if given is None else f"x{i}")
@@ -45,10 +45,10 @@ def model(
             kind, shape = (given[0], given[1:]) if isinstance(given[0], str) else ("f4", given)
             number = helper.np_dtype_to_tensor_dtype(np.dtype(kind))
             values.append(helper.make_tensor_value_info(f"x{i}", number, shape))
-    found = [f"y{i}" for i in range(outputs)]
+    found = [f"y{i}" for i in range(outputs)] if isinstance(outputs, int) else list(outputs)
     node = helper.make_node(op, names, found, **attributes)
     graph = helper.make_graph(
-        [node], "one", values, [onnx.ValueInfoProto(name=n) for n in found], constants
+        [node], "one", values, [onnx.ValueInfoProto(name=n) for n in found if n], constants
     )
     return finished(graph, opset)
 
@@ -101,6 +101,13 @@ CASES = {
     "Einsum": model("Einsum", (2, 3, 4), (2, 5, 4), equation="bij, bkj -> bik"),
     "LSTM": model("LSTM", (3, 2, 4), weights(2, 20, 4), weights(2, 20, 5), weights(2, 40), None,
                   (2, 2, 5), (2, 2, 5), outputs=3, hidden_size=5, direction="bidirectional"),
+    "LSTM_state": model("LSTM", (3, 2, 4), weights(1, 20, 4), weights(1, 20, 5), hidden_size=5,
+                        outputs=("", "h", "c")),
+    "LSTM_cell": model("LSTM", (3, 2, 4), weights(1, 20, 4), weights(1, 20, 5), hidden_size=5,
+                       outputs=("", "", "c")),
+    "Shrink_9": model("Shrink", (3, 4), opset=9, bias=0.1, lambd=0.4),
+    "MeanVarianceNormalization_9": model("MeanVarianceNormalization", X, opset=9),
+    "MeanVarianceNormalization_13": model("MeanVarianceNormalization", X, opset=13, axes=[1, 2]),
     "LSTM_reverse": model("LSTM", (3, 2, 4), weights(1, 20, 4), weights(1, 20, 5),
                           hidden_size=5, direction="reverse"),
     "BatchNormalization": model("BatchNormalization", X, weights(4), weights(4, seed=1),
@@ -158,6 +165,11 @@ CASES = {
     "Resize": model("Resize", X, None, np.float32([1, 1, 1.5, 2]), mode="linear"),
     "Resize_sizes": model("Resize", X, None, None, ints(2, 4, 4, 9), mode="cubic",
                           coordinate_transformation_mode="align_corners"),
+    "Resize_antialias": model("Resize", (1, 2, 9, 8), None, None, ints(1, 2, 4, 3), mode="linear",
+                              antialias=1, exclude_outside=1),
+    "Resize_antialias_cubic": model("Resize", (1, 2, 9, 8), None, None, ints(1, 2, 4, 3),
+                                    mode="cubic", antialias=1, exclude_outside=1,
+                                    cubic_coeff_a=-0.5),
     "Resize_10": model("Resize", X, np.float32([1, 1, 2, 2]), opset=10),
     "Upsample": model("Upsample", X, np.float32([1, 1, 2, 2]), opset=9),
     "Cast_half": model("Cast", X, to=10),
@@ -341,6 +353,52 @@ def test_a_convolution_adds(image: tuple[int, ...], dev: pk.Device) -> None:
     assert graph.nodes[0].inputs[3] == "r"
 
 
+@pytest.mark.parametrize("op", ("DepthToSpace", "SpaceToDepth"))
+@pytest.mark.parametrize("mode", ("DCR", "CRD"))
+def test_blocks_go_to_channels_by_either_order(op: str, mode: str, dev: pk.Device) -> None:
+    """SpaceToDepth has a mode from version 28 on, which onnxruntime does not know: by numpy."""
+    shape = (2, 8, 4, 6)
+    x = np.arange(np.prod(shape), dtype="f4").reshape(shape)
+    n, c, h, w = shape
+    if op == "DepthToSpace":
+        cut, axes = ((n, 2, 2, c // 4, h, w), (0, 3, 4, 1, 5, 2))
+        if mode == "CRD":
+            cut, axes = ((n, c // 4, 2, 2, h, w), (0, 1, 4, 2, 5, 3))
+        want = x.reshape(cut).transpose(axes).reshape(n, c // 4, 2 * h, 2 * w)
+    else:
+        axes = (0, 3, 5, 1, 2, 4) if mode == "DCR" else (0, 1, 3, 5, 2, 4)
+        want = x.reshape(n, c, h // 2, 2, w // 2, 2).transpose(axes)
+        want = want.reshape(n, 4 * c, h // 2, w // 2)
+    opset = 28 if op == "SpaceToDepth" else 18
+    proto = model(op, shape, opset=opset, blocksize=2, mode=mode)
+    got = Program(fuse(load(proto)), dev).run({"x0": x})
+    np.testing.assert_array_equal(got["y0"], want)
+
+
+def test_nodes_in_any_order(dev: pk.Device) -> None:
+    """Also where a branch names a value that a later node computes."""
+    nodes = [
+        helper.make_node("Add", ["b", "c"], ["d"]),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("Exp", ["b"], ["c"]),
+        helper.make_node("Neg", ["x"], ["a"]),
+    ]
+    graph = helper.make_graph(
+        nodes, "mixed", [helper.make_tensor_value_info("x", 1, (3, 4))],
+        [helper.make_tensor_value_info("d", 1, (3, 4))],
+    )  # fmt: skip
+    sets = [helper.make_operatorsetid("", 18)]
+    x = np.linspace(-2, 2, 12, dtype="f4").reshape(3, 4)
+    got = Program(fuse(load(helper.make_model(graph, opset_imports=sets))), dev).run({"x": x})
+    b = np.maximum(-x, 0)
+    np.testing.assert_allclose(got["d"], b + np.exp(b), rtol=1e-5)
+    nodes.append(helper.make_node("Add", ["d", "e"], ["f"]))
+    nodes.append(helper.make_node("Relu", ["f"], ["e"]))
+    circle = helper.make_graph(nodes, "circle", graph.input, graph.output)
+    with pytest.raises(ModelError, match="nodes that need each other's results: f, e"):
+        load(helper.make_model(circle, opset_imports=sets))
+
+
 def test_what_is_no_number(dev: pk.Device) -> None:
     x = np.float32([1, -np.inf, np.nan, np.inf, 0])
     for op, attributes in (("IsNaN", {}), ("IsInf", {}), ("IsInf", {"detect_negative": 0})):
@@ -356,10 +414,40 @@ def test_what_is_no_number(dev: pk.Device) -> None:
         (model("NonZero", (3, 3)), "the shape of its result depends on values"),
         (model("CumSum", (3, 4), np.array(1), exclusive=1), "CumSum with exclusive"),
         (model("LRN", X, size=2), "LRN with an even size"),
+        (
+            model(
+                "GRU",
+                (3, 2, 4),
+                weights(1, 15, 4),
+                weights(1, 15, 5),
+                hidden_size=5,
+                outputs=("", "h"),
+            ),
+            "missing operations: GRU",
+        ),
+        (
+            model(
+                "RNN",
+                (3, 2, 4),
+                weights(1, 5, 4),
+                weights(1, 5, 5),
+                hidden_size=5,
+                outputs=("", "h"),
+            ),
+            "missing operations: RNN",
+        ),
+        (
+            model("Scatter", weights(3, 3), ints(1, 0).reshape(1, 2), weights(1, 2), opset=9),
+            "missing operations: Scatter",
+        ),
         (model("GroupNormalization", X, weights(2), weights(2), num_groups=2), "deprecated"),
         # A last window that lies in the border: of what is inferred, but not of what is computed.
         (model("MaxPool", X, kernel_shape=[1, 1], strides=[2, 2], ceil_mode=1), "which ONNX"),
         (model("Resize", X, None, np.float32([1, 1, 2, 1.5])), "Resize with scales that are no"),
+        (
+            model("Resize", X, None, np.float32([1, 1, 2, 2]), mode="linear", antialias=1),
+            "antialias and exclude_outside",
+        ),
     ],
 )
 def test_what_is_missing_has_a_name(proto: onnx.ModelProto, told: str, dev: pk.Device) -> None:

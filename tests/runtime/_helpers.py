@@ -165,7 +165,7 @@ def encode_too_much(lib: Any, raw_pass: Any, commands: Any) -> None:
 def unpaced(dev: pk.Device, monkeypatch: pytest.MonkeyPatch, most: float = float("inf")) -> None:
     """Batches end where the test says, or with this much work."""
     pace = dev._context.recorder.pace
-    monkeypatch.setattr(pace, "submitted", lambda amount, idle: None)
+    monkeypatch.setattr(pace, "submitted", lambda amount, idle, full=True: None)
     monkeypatch.setattr(pace, "waited", lambda: None)
     monkeypatch.setattr(pace, "due", float(MAX_LAUNCHES))
     monkeypatch.setattr(pace, "most", most)

@@ -188,6 +188,41 @@ class ReplayInputs(Scenario):
         self.program(x=self.other)
 
 
+class HandOver(Scenario):
+    """A program whose last run, of a thread that has ended, nobody has read: what that found wrong
+    is told once, and never as this run's."""
+
+    def setup(self) -> None:
+        self.x, self.y = self.dev.tensor(numbers(8, 16)), self.output((4, 16))
+        self.index = self.dev.tensor(np.array([3, 1, 7, 0], "i4"))
+        self.bad = self.dev.tensor(np.array([3, 1, 8, 0], "i4"))
+        self.z = self.dev.zeros((4, 16))
+        with self.dev.capture(index=self.index, y=self.y) as self.program:
+            pk.kernels.get_rows(self.x, self.index, self.y)
+
+    def prepare(self) -> None:
+        super().prepare()
+        self.reported = 0
+        run = threading.Thread(target=lambda: self.program(index=self.bad, y=self.z))
+        run.start()
+        run.join()
+
+    def run(self) -> None:
+        self.program()
+
+    def finish(self) -> None:
+        for _ in range(2):
+            try:
+                self.dev.sync()
+            except pk.IndexRangeError as e:
+                assert "which has ended" in str(e)
+                self.reported += 1
+
+    def check(self, whole: bool) -> None:
+        super().check(whole)
+        assert self.reported == 1, f"the index was reported {self.reported} times"
+
+
 # -- memory, and the end --------------------------------------------------------------------------
 
 

@@ -168,7 +168,9 @@ def test_record_into_a_pass(dev: pk.Device) -> None:
         z = pk.softmax(pk.softmax(y))
     assert dev.submits == before
     w = x.copy()  # outside: the device's own batch
-    assert (filled.numpy() == 0).all()
+    assert (w.numpy() == a).all()  # a read that does not wait for the pass
+    with pytest.raises(pk.BufferStateError, match="not ended"):
+        filled.numpy()
     submit(raw, encoder, compute_pass)
     np.testing.assert_allclose(y.numpy(), softmax(a), rtol=1e-5)
     np.testing.assert_allclose(z.numpy(), softmax(softmax(softmax(a))), rtol=1e-5)

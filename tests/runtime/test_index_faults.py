@@ -1,8 +1,10 @@
-"""Indices out of range: found on the device, raised once, by the first synchronisation after it."""
+"""Indices out of range: found on the device, raised once, to whoever made the call.
+
+test_owners.py has several threads and tasks.
+"""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -274,33 +276,6 @@ def test_passes_that_are_never_submitted_are_forgotten() -> None:
     dev.close()
 
 
-def test_threads(dev: pk.Device) -> None:
-    """Whichever thread synchronises first after it is told; each error once."""
-    told: list[str] = []
-    lock = threading.Lock()
-
-    def work(number: int) -> None:
-        for i in range(20):
-            dst = bad(dev, 100 * number + 100 if i == number else number)
-            try:
-                dst.numpy()
-            except pk.IndexRangeError as e:
-                with lock:
-                    told.append(str(e))
-
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    try:
-        dev.sync()
-    except pk.IndexRangeError as e:
-        told.append(str(e))
-    more = sum(int(t.rpartition(" ")[2]) for t in told if "after it" in t)
-    assert len(told) + more == 4
-
-
 def test_two_devices(dev: pk.Device) -> None:
     other = open_device()
     bad(other, 8)
@@ -317,11 +292,10 @@ def test_a_batch_that_fails_takes_its_faults_with_it() -> None:
     dst = dev.zeros((M, 4))
     index, rows = dev.full(1, 9, "int32"), dev.ones((1, 4))
     dev.sync()
-    set_rows(rows, index, dst)
-    pk.kernels.fill(t, 1)
-    buffer.destroy()
-    with pytest.raises(pk.BufferStateError):
-        dev.flush()
+    with pytest.raises(pk.BufferStateError), dev.batch():
+        set_rows(rows, index, dst)
+        pk.kernels.fill(t, 1)
+        buffer.destroy()
     dev.sync()
     set_rows(rows, index, dst)
     with pytest.raises(pk.IndexRangeError, match="launch 1 since"):

@@ -50,8 +50,9 @@ def test_they_are_opened_or_refused_with_a_reason() -> None:
 
 @dawn
 def test_too_late() -> None:
-    """Where there are some: what was looked at without them stays without them."""
-    said = _said(OWN, 'import pykernels\npykernels.list_adapters("dawn")\n')
+    """Where there are some: what was opened without them stays without them. A list of adapters
+    leaves nothing open."""
+    said = _said(OWN, 'import pykernels\nheld = pykernels.Device(engine="dawn")\n')
     assert "asked for before this process first looks at Dawn's adapters" in said
 
 

@@ -61,18 +61,16 @@ def test_bfloat16(dev: pk.Device) -> None:
 
 
 def test_python_values(dev: pk.Device) -> None:
-    assert dev.tensor([[1, 2], [3, 4]]).dtype == "float32"
+    assert dev.tensor([[1.0, 2], [3, 4]]).dtype == "float32"
     assert dev.tensor([True]).dtype == "bool"
-    assert dev.tensor(3).shape == ()
-    assert dev.tensor(dev.tensor([1, 2])).numpy().tolist() == [1, 2]
+    assert dev.tensor(3.0).shape == ()
+    assert dev.tensor(dev.tensor([1.0, 2])).numpy().tolist() == [1, 2]
     t = dev.zeros(4, "int64")
     t.write([1, 2, 3, 4])
     assert t.numpy().tolist() == [1, 2, 3, 4]
 
 
 BAD: list[tuple[Any, type[Exception], str]] = [
-    (np.zeros(4), pk.DTypeError, "astype"),
-    ([np.float64(1), 2.0], pk.DTypeError, "float64"),
     (np.array([object()]), pk.DTypeError, "object"),
     (np.zeros(4, ">f4"), pk.DTypeError, "byte-swapped"),
     (np.array(["a", "b"]), pk.DTypeError, "not one of"),
@@ -262,7 +260,7 @@ def test_unusable_views(dev: pk.Device) -> None:
         with pytest.raises(pk.ShapeError):
             t[index]
     slices = (slice("a", None), slice(0, 1, 0))
-    for index in ("a", 1.5, [0, 1], True, np.array([True, False]), *slices, (..., ...)):
+    for index in ("a", 1.5, True, *slices, (..., ...)):
         with pytest.raises(pk.ArgumentError):
             t[index]  # type: ignore[index]
     for index in (2, -3, (0, 3)):
@@ -377,7 +375,7 @@ def test_staging_buffers_are_used_again_and_bounded(
 
 def test_threads_read_at_once_while_another_records() -> None:
     dev = open_device()
-    slow, tensors = dev.rand((128, 128)), [dev.full(1000, i) for i in range(4)]
+    slow, tensors = dev.rand((128, 128), seed=0), [dev.full(1000, i) for i in range(4)]
     errors: list[BaseException] = []
 
     def read(i: int) -> None:
@@ -401,7 +399,7 @@ def test_threads_read_at_once_while_another_records() -> None:
 
 def busy(dev: pk.Device) -> pk.Tensor:
     """A launch that has just begun, and takes long, on a tensor."""
-    a, out = dev.rand((256, 512)), dev.empty((256, 256))
+    a, out = dev.rand((256, 512), seed=0), dev.empty((256, 256))
     pk.kernels.mul_mat(a, a, out)
     out.numpy()  # compiled
     for _ in range(4):

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ def no_table_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
         ("PowerVR Rogue GE8320", "Unknown", "generic-small"),
         ("Adreno (TM) of a card", "DiscreteGPU", "generic-large"),
         ("llvmpipe (LLVM 15.0.6, 256 bits)", "CPU", "software"),
-        ("SwiftShader Device (Subzero)", "CPU", "software"),
+        ("SwiftShader Device (Subzero)", "CPU", "swiftshader"),
         ("", "Unknown", "generic-large"),
     ],
 )
@@ -181,8 +182,6 @@ def test_the_suite_takes_no_table_of_the_user(tmp_path: Path) -> None:
 
 def test_a_body_that_does_not_fit_is_not_chosen() -> None:
     """Whatever the table says: a workgroup has no more invocations and bytes than the device."""
-    from dataclasses import replace
-
     product, window = matmul.GemmShape(1, 4096, 4096, 4096), conv.ConvShape(1, 512, 1 << 16, 4608)
     weight = select_weight.WeightGradShape(1, 512, 512, 9, 1 << 16)
     dims = attention.Dims(1, 32, 32, 4096, 4096, 128, 128)
@@ -198,10 +197,24 @@ def test_a_body_that_does_not_fit_is_not_chosen() -> None:
         assert attention.choose(caps, dims).body == attention.SMALL
 
 
+def test_few_rows_of_little_work_take_a_tile() -> None:
+    """One tile costs less than a GEMV there: on drivers of the CPU by work, on a GPU by k."""
+    gemv, tile = "gemv", "mul_mat/32"
+    shapes = {
+        (8, 8, 8): (tile, tile, tile), (8, 32, 64): (tile, tile, tile), (2, 8, 8): (tile,) * 3,
+        (8, 64, 64): (tile, gemv, tile), (512, 8, 64): (tile, gemv, tile),
+        (1, 64, 8): (gemv, gemv, tile), (1, 64, 64): (gemv,) * 3, (4096, 1, 4096): (gemv,) * 3,
+        (2, 64, 64): (gemv, gemv, tile), (4, 512, 512): (gemv, gemv, tile),
+    }  # fmt: skip
+    for (rows, cols, depth), wanted in shapes.items():
+        shape = matmul.GemmShape(1, rows, cols, depth)
+        for table, body in zip(("nvidia-h200", "software", "swiftshader"), wanted, strict=True):
+            caps = replace(LARGE, tuning=named(table))
+            assert matmul.choose(caps, shape).body == body, (table, rows, cols, depth)
+
+
 def test_devices_of_one_size_differ_by_their_tables() -> None:
     """1024 invocations do not make a large GPU."""
-    from dataclasses import replace
-
     small = replace(LARGE, tuning=named("software"))
     product = matmul.GemmShape(1, 4096, 4096, 4096)
     assert matmul.choose(small, product).body == "mul_mat/32"

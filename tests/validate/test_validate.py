@@ -138,7 +138,7 @@ def test_lint_and_tint_count_the_same_bytes(declared: str, tint: Tint) -> None:
         f"var<workgroup> fill: array<u32, 4096>; var<workgroup> one: {declared};\n"
         "@compute @workgroup_size(1) fn main() { fill[0] = 1u; let p = &one; }"
     )
-    [said] = tint.check([Source("t", text)])
+    [said] = tint.check([Source("t", text, Limits())])
     [counted] = Lints().check([Source("t", text, Limits())])
     assert counted.message.split()[0] == re.findall(r"\((\d+) bytes", said.message)[0]
 

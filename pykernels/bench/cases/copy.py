@@ -35,10 +35,20 @@ PERMUTES = [
     ((4096, 4096, 4), (1, 0, 2), "pairs of pairs"),
     ((1048576, 8, 8), (0, 2, 1), "small matrices"),
 ]
-MAIN = {"cpy": ("f32-16384x16384-transposed", "f32-268435456", "f32>f16-16384x16384")}
+MAIN = {
+    "cpy": ("f32-16384x16384-transposed", "f32-268435456", "f32>f16-16384x16384"),
+    "narrow": ("i64>i32-67108864",),
+}
+
+
+def narrow(shape: tuple[int, ...] = (1 << 26,), dtype: str = "int64", out: str = "int32") -> Case:
+    """Numbers that fit."""
+    src = Operand(shape, "int64", values=lambda rng, of: rng.integers(-(2**31), 2**31, of))
+    return Case("narrow", {"src": src, "dst": Operand(shape, "int32")}, {}, shape)
 
 
 def cases(edge: int = 0) -> Iterator[Case]:
+    yield narrow((cut(1 << 26, edge * edge),))
     for s in pick(BYTES, edge):
         (nbytes,) = s.dims
         yield problem("cpy", (nbytes // 4,), "float32").labelled(name=s.name, origin=s.origin)
@@ -87,7 +97,7 @@ def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
 
 @onnx_peer
 def ort(case: Case) -> Node:
-    if case.note != "transposed" or case.shape[0] != case.shape[1]:
+    if case.kernel == "narrow" or case.note != "transposed" or case.shape[0] != case.shape[1]:
         raise Skipped("its output cannot be its input again, or nothing is left of the node")
     return Node("Transpose", "src", ("src",), {"perm": [1, 0]}, arrange=as_it_lies)
 
@@ -102,7 +112,7 @@ def naive(case: Case) -> tuple[str, int]:
     """One element an invocation, neighbours write neighbours."""
     src, dst = case.tensors["src"], case.output
     s, d = scalar(src), scalar(dst)
-    if len(dst.shape) > 2:
+    if len(dst.shape) > 2 or case.kernel == "narrow":
         raise Skipped("written for matrices")
     rows, cols = dst.shape if len(dst.shape) == 2 else (1, math.prod(dst.shape))
     at = f"(i % {cols}u) * {rows}u + i / {cols}u" if src.order else "i"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, cast
 
+import numpy as np
+
 from pykernels.bench.case import Case, Operand
 from pykernels.bench.cases import problem
 from pykernels.bench.peers import Skipped, naive_peer, numpy_peer, scalar, torch_peer
@@ -13,7 +15,8 @@ from pykernels.bench.shapes import BYTES, cut, pick
 from pykernels.dtypes import DTypeName
 
 MAIN = {
-    "arange": ("i32-268435456",), "fill": ("f32-268435456",), "memset": ("u8-1073741824",),
+    "arange": ("i32-268435456",), "fill": ("f32-268435456",),
+    "fill_where": ("bool>f32-67108864",), "memset": ("u8-1073741824",),
 }  # fmt: skip
 
 
@@ -27,6 +30,7 @@ def cases(edge: int = 0) -> Iterator[Case]:
     yield arange((cut(1 << 28, edge * edge),))
     gaps = Operand((n, n), "float32", gap=64, phase=3)
     yield Case("fill", {"dst": gaps}, {"value": 1}, (n, n), "with gaps")
+    yield fill_where((cut(1 << 26, edge * edge),))
 
 
 def arange(shape: tuple[int, ...] = (1 << 28,), dtype: str = "int32", out: str = "") -> Case:
@@ -39,10 +43,22 @@ def beginning(t: dict[str, Any]) -> dict[str, Any]:
     return {"dst": t["dst"][: 1 << 19]}
 
 
+def fill_where(shape: tuple[int, ...] = (1 << 26,), dtype: str = "float32", out: str = "") -> Case:
+    """Half of the elements."""
+    tensors = {
+        "mask": Operand(shape, "bool", values=lambda rng, of: rng.integers(0, 2, of).astype(bool)),
+        "dst": Operand(shape, cast(DTypeName, dtype)),
+    }
+    return Case("fill_where", tensors, {"value": 1}, shape)
+
+
 @numpy_peer
 def numpy(case: Case, t: dict[str, Any]) -> None:
     if case.kernel == "arange":
         raise Skipped("numpy has no such function that writes to an array")
+    if case.kernel == "fill_where":
+        np.putmask(t["dst"], t["mask"], 1)
+        return
     t["dst"].fill(1)
 
 
@@ -50,6 +66,8 @@ def numpy(case: Case, t: dict[str, Any]) -> None:
 def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
     if case.kernel == "arange":
         torch.arange(3, 3 + 2 * t["dst"].numel(), 2, out=t["dst"])
+    elif case.kernel == "fill_where":
+        t["dst"].masked_fill_(t["mask"], 1)
     else:
         t["dst"].fill_(1)
 
@@ -57,7 +75,7 @@ def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
 @naive_peer
 def naive(case: Case) -> tuple[str, int]:
     """One element an invocation."""
-    if case.kernel == "arange":
+    if case.kernel in ("arange", "fill_where"):
         raise Skipped("written for one value")
     dst = case.output
     t = scalar(dst)

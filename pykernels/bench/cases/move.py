@@ -21,6 +21,7 @@ SUMS = [
 ]
 MAIN = {
     "gather": ("f32xi32>f32-16384x4096-axis_0",),
+    "last_index": ("i32-4194304",),
     "nonzero": ("boolxi32>i32-67108864",),
     "nonzero_offsets": ("bool>i32-67108864",),
     "pad": ("f32-262144x128-rows_of_512_bytes",),
@@ -65,6 +66,23 @@ def scatter(
     shape: tuple[int, ...] = (16384, 4096), dtype: str = "float32", out: str = "float32"
 ) -> Case:
     return picks("scatter", shape, dtype, 0)
+
+
+def last_index(
+    shape: tuple[int, ...] = (1 << 22,), dtype: str = "int32", out: str = "int32"
+) -> Case:
+    """Each index twice, in the mean."""
+
+    def places(rng: np.random.Generator, of: tuple[int, ...]) -> Array:
+        return rng.integers(0, max(of[0] // 2, 1), of).astype(np.int32)
+
+    tensors = {"index": Operand(shape, "int32", values=places), "kept": Operand(shape, "int32")}
+    return Case("last_index", tensors, {"axis": 0}, shape, part=whole_index)
+
+
+def whole_index(t: dict[str, Any]) -> dict[str, Any]:
+    """All of it: which is the last one depends on all."""
+    return t
 
 
 def scatter_add(
@@ -179,6 +197,7 @@ def cases(edge: int = 0) -> Iterator[Case]:
         *shape, rows_of_dst = s.dims
         yield adding(tuple(shape), rows_of_dst).labelled(name=s.name, origin=s.origin)
     size = (cut(1 << 26, edge * edge),)
+    yield last_index((cut(1 << 22, edge * edge),))
     yield counting("nonzero_offsets", size)
     yield counting("nonzero", size)
 

@@ -38,7 +38,7 @@ def pooled(
 ) -> Case:  # fmt: skip
     """A pool of these windows, or its gradient; `last`: channels are neighbours in memory."""
     k, s, p = args["kernel"], args["stride"], args["padding"]
-    sizes = [output_size(kernel, n, k, s, p, 1, False) for n in shape[2:]]
+    sizes = [output_size(n, k, s, p, 1, False) for n in shape[2:]]
     result = (*shape[:2], *sizes)
 
     def inside(rng: np.random.Generator, of: tuple[int, ...]) -> Array:

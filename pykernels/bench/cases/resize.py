@@ -63,6 +63,7 @@ def cases(edge: int = 0) -> Iterator[Case]:
     yield resized(shape, (2 * h, 2 * w), "float32", mode="nearest", coordinates="asymmetric")
     yield resized(shape, (2 * h, 2 * w), "float32", mode="cubic")
     yield resized(shape, (h // 2 + 3, w // 2 + 1), "float32", coordinates="align_corners")
+    yield resized(shape, (h // 2, w // 2), "float32", antialias=True)
     last = Operand(shape, "float32", order=(0, 2, 3, 1))
     large = Operand((n, c, 2 * h, 2 * w), "float32", order=(0, 2, 3, 1))
     yield Case("resize", {"x": last, "dst": large}, {}, shape, "channels last", part=first)

@@ -3,10 +3,14 @@
 // Mirrors pykernels/layout.py and runtime/lower.py. What follows the last marked line is generated from the
 // specs of the kernels. Strides and offsets are bytes, as in numpy.
 
-const SLOT = 256; // bytes of Params of one dispatch: the largest alignment of a uniform offset
+const contract = @CONTRACT@; // pykernels/contract.py
+const SLOT = contract.paramsBytes;
 const MAX_INDEX = 2 ** 31 - 1;
 
 export class KernelError extends Error {}
+
+const BUILD = "@BUILD@"; // of the manifest and the texts that belong to this module
+const bundled = new Map(); // files that stand in this module, by name
 
 const fail = (op, message) => {
   throw new KernelError(`[${op}] ${message}`);
@@ -15,23 +19,13 @@ const fail = (op, message) => {
 // -- dtypes ---------------------------------------------------------------------------------------
 
 const dtypes = {};
-for (const [name, short, itemsize, kind, array] of [
-  ["float32", "f32", 4, "f", Float32Array],
-  ["float16", "f16", 2, "f", globalThis.Float16Array ?? Uint16Array],
-  ["bfloat16", "bf16", 2, "f", Uint16Array],
-  ["int32", "i32", 4, "i", Int32Array],
-  ["uint32", "u32", 4, "u", Uint32Array],
-  ["int16", "i16", 2, "i", Int16Array],
-  ["uint16", "u16", 2, "u", Uint16Array],
-  ["int8", "i8", 1, "i", Int8Array],
-  ["uint8", "u8", 1, "u", Uint8Array],
-  ["int64", "i64", 8, "i", BigInt64Array],
-  ["bool", "bool", 1, "b", Uint8Array],
-]) {
+for (const [name, short, itemsize, kind, arrays] of contract.dtypes) {
+  const array = globalThis[arrays] ?? Uint16Array; // not every browser has Float16Array
   dtypes[name] = Object.freeze({ name, short, itemsize, kind, array });
 }
 
 const dtypeOf = (data) => {
+  if (!ArrayBuffer.isView(data)) fail("tensor", "data must be a typed array");
   const found = Object.values(dtypes).find((d) => d.name !== "bool" && data.constructor === d.array);
   return found ? found.name : fail("tensor", `dtype must be given for a ${data.constructor.name}`);
 };
@@ -52,8 +46,7 @@ const same = (a, b) => {
 };
 const contains = (list, x) => list.some((y) => same(x, y));
 const dtype = (view) => (view ? view.dtype.short : "");
-const unitOf = (storage) =>
-  ({ u32: 4, "atomic<u32>": 4, "vec2<u32>": 8, "vec4<u32>": 16 })[storage];
+const unitOf = (storage) => contract.units[storage];
 const product = (shape) => shape.reduce((a, b) => a * b, 1);
 
 const contiguousStrides = (shape, itemsize) => {
@@ -83,6 +76,8 @@ const extent = (shape, strides, itemsize) => {
 export class Tensor {
   constructor(buffer, shape, dtype, { offset = 0, strides = null } = {}) {
     const kind = dtypes[dtype] ?? fail("Tensor", `there is no dtype ${dtype}`);
+    if (typeof buffer?.size !== "number") fail("Tensor", "buffer must be a GPUBuffer");
+    if (!Array.isArray(shape)) fail("Tensor", `shape must be an array but is ${shape}`);
     if (![...shape].every((n) => Number.isSafeInteger(n) && n >= 0)) {
       fail("Tensor", `shape must be whole numbers but is [${shape}]`);
     }

@@ -17,9 +17,14 @@ class Scratch {
   empty(shape, name) {
     const dtype = dtypes[name];
     const strides = contiguousStrides(shape, dtype.itemsize);
-    const view = new View(~this.sizes.length, dtype, [...shape], strides, 0, true);
-    this.sizes.push(Math.max(view.nbytes, 4));
-    return view;
+    const slot = this.reserve(product(shape) * dtype.itemsize);
+    return new View(slot, dtype, [...shape], strides, 0, true);
+  }
+
+  /** The slot of a temporary of this size, for a view of it. */
+  reserve(nbytes) {
+    this.sizes.push(Math.max(nbytes, 4));
+    return ~(this.sizes.length - 1);
   }
 }
 
@@ -38,11 +43,12 @@ const variantName = (step, mode) =>
   [step.body.name, ...step.body.axes.map((a, i) => `${a}=${python(step.axes[i])}`), `mode=${mode}`]
     .join(" ");
 
-/** A linear number of workgroups as a grid: x in full, or rows of 32768 (`group_id` in WGSL). */
+/** A linear number of workgroups as a grid: x in full, or rows (`group_id` in WGSL). */
 const fold = (op, groups, limit) => {
   if (groups <= limit) return [groups, 1];
-  const rows = Math.ceil(groups / 32768);
-  return rows <= 65535 ? [32768, rows] : fail(op, `${groups} workgroups are too many`);
+  const { row, max } = contract.grid;
+  const rows = Math.ceil(groups / row);
+  return rows <= max ? [row, rows] : fail(op, `${groups} workgroups are too many`);
 };
 
 /** First and last byte of a binding, in whole elements of the bound array and whole words. */

@@ -1,6 +1,7 @@
 // -- checks and plans of a call -------------------------------------------------------------------
 
 const split = (kernel, args) => {
+  if (typeof args !== "object" || !args) fail(kernel.name, "arguments must be an object by name");
   const tensors = kernel.tensors.map((a) => args[a.name] ?? null);
   const scalars = {};
   for (const s of kernel.scalars) {
@@ -28,6 +29,7 @@ const split = (kernel, args) => {
 const checkTensors = (kernel, tensors) => {
   const op = kernel.name;
   const first = {};
+  const sizes = {};
   const by = Object.fromEntries(kernel.tensors.map((a, i) => [a.name, tensors[i]]));
   for (const a of kernel.tensors) {
     const t = by[a.name];
@@ -48,6 +50,15 @@ const checkTensors = (kernel, tensors) => {
     if (like && !same(like.shape, t.shape)) {
       fail(op, `${a.name} must have the shape of ${a.like}, [${like.shape}], not [${t.shape}]`);
     }
+    if (a.axes && t.shape.length !== a.axes.length) {
+      fail(op, `${a.name} must have ${a.axes.length} axes (${[...a.axes].join(" ")}) but has shape [${t.shape}]`);
+    }
+    for (const [i, letter] of [...(a.axes ?? "")].entries()) {
+      const [name, size] = (sizes[letter] ??= [a.name, t.shape[i]]);
+      if (size !== t.shape[i]) {
+        fail(op, `axis ${letter} must have one size but is ${size} in ${name} and ${t.shape[i]} in ${a.name}`);
+      }
+    }
     const target = by[a.expand];
     if (target && !expandsTo(t.shape, target.shape)) {
       fail(op, `${a.name} must broadcast to [${target.shape}] but has shape [${t.shape}]`);
@@ -56,6 +67,17 @@ const checkTensors = (kernel, tensors) => {
     if (wide && !repeatsTo(t.shape, wide.shape)) {
       fail(op, `${a.name} must broadcast to [${wide.shape}] but has shape [${t.shape}]`);
     }
+  }
+};
+
+const USAGES = { 0x04: "COPY_SRC", 0x08: "COPY_DST", 0x80: "STORAGE" };
+const owners = new WeakMap(); // the devices of the buffers that this module has made
+
+/** What is known of a buffer before the device is asked. */
+const checkBuffer = (op, name, buffer, usage, device) => {
+  if (!(buffer.usage & usage)) fail(op, `${name} must be in a buffer with usage ${USAGES[usage]}`);
+  if ((owners.get(buffer) ?? device) !== device) {
+    fail(op, `${name} must be in a buffer of this device but is of another one`);
   }
 };
 
@@ -145,8 +167,19 @@ const planKey = (kernel, views, options) => {
 
 /** Why there is no plan for a call. */
 const unplanned = (manifest, kernel, views, options) => {
-  const known = manifest.kernels[kernel.name].plans.map((p) => `\n  ${p.key}`).join("") || " none";
   const key = planKey(kernel, views, options);
+  const { plans } = manifest.kernels[kernel.name];
+  if (plans.some((p) => p.key === key)) {
+    const name = (v) => kernel.tensors[v.slot].name;
+    const moved = views.find((v) => v && v.offset % 256);
+    if (moved) {
+      fail(kernel.name, `${name(moved)} has offset ${moved.offset}: a recorded plan takes multiples of 256`);
+    }
+    const short = views.find((v) => v && !v.padded);
+    const end = (Math.ceil(short.window[1] / 16) * 16).toLocaleString("en");
+    fail(kernel.name, `the buffer of ${name(short)} must go on to ${end} bytes for a recorded plan`);
+  }
+  const known = plans.map((p) => `\n  ${p.key}`).join("") || " none";
   fail(kernel.name, `no plan was exported (--shape) for ${key}; there are:${known}`);
 };
 
@@ -181,7 +214,7 @@ const lower = (kernel, step, wanted, shared, caps, buffers) => {
   for (const b of step.bound) {
     if (!b.view) {
       offsets.push(0);
-      where.push([null, 256 * nulls++, Math.max(b.unit, 16)]);
+      where.push([null, SLOT * nulls++, Math.max(b.unit, 16)]);
       continue;
     }
     let [start, end] = windowOf(b, caps.alignment);

@@ -71,7 +71,7 @@ export class Tensor<D extends DType = DType> {
 export class Call {
   /** Record into a compute pass of yours. */
   encode(pass: GPUComputePassEncoder): void;
-  /** Record and submit; as often as you like. */
+  /** Record and submit; as often as you like. Later errors go to `onerror` and `settled`. */
   run(): this;
   /** Free params and scratch memory; the tensors are yours. */
   destroy(): void;
@@ -136,6 +136,10 @@ export class Kernels {
   readonly device: GPUDevice;
   readonly manifest: Manifest;
   readonly caps: Caps;
+  /** Called with what validation finds after `run()`; without it, the console has the message. */
+  onerror: ((error: KernelError) => void) | null;
+  /** Waits for the validation of all runs; rejects with the first error since it was last asked. */
+  settled(): Promise<void>;
   /** A tensor of its own buffer with these elements, and their dtype where none is given. */
   tensor<N extends keyof DTypes>(data: Typed<N>, shape?: readonly number[]): Tensor<DTypes[N]>;
   tensor<D extends DType>(data: Typed<string>, shape: readonly number[], dtype: D): Tensor<D>;
@@ -147,36 +151,20 @@ export class Kernels {
 
 /** manifest.json; manifest.schema.json says more. */
 export interface Manifest {
-  readonly format: 1;
+  readonly format: 2;
   readonly generator: string;
+  readonly license: string;
+  readonly version: string;
+  /** A hash of the contents: module, manifest and texts belong together where it is the same. */
+  readonly build: string;
   readonly dialect: "naga" | "tint";
   readonly grid: { readonly max: number; readonly row: number };
   readonly kernels: Readonly<Record<string, unknown>>;
-  readonly bodies: Readonly<Record<string, unknown>>;
-  readonly variants: Readonly<Record<string, Variant>>;
+  readonly bodies: Readonly<Record<string, { readonly file?: string }>>;
   readonly files: Readonly<Record<string, string>>;
 }
 
-export interface Variant {
-  readonly file: string;
-  readonly sha256: string;
-  readonly body: string;
-  readonly axes: Readonly<Record<string, string | number | boolean>>;
-  readonly mode: "read" | "rw" | "merged";
-  readonly features: readonly GPUFeatureName[];
-  readonly entry_point: string;
-  readonly workgroup_size: readonly [number, number, number];
-  readonly workgroup_bytes: number;
-  readonly bindings: readonly {
-    readonly binding: number;
-    readonly name: string;
-    readonly access: "read" | "read_write" | "uniform";
-    readonly type: string;
-  }[];
-  readonly params: readonly { readonly name: string; readonly type: string; readonly offset: number }[];
-}
-
-/** The kernels beside this module, on a device; `base` is the folder of manifest.json, with a / at its end. */
+/** The kernels beside this module, on a device; `base` is the folder of manifest.json. */
 export function open(device: GPUDevice, options?: { base?: string | URL }): Promise<Kernels>;
 
 // -- generated from the specs ---------------------------------------------------------------------

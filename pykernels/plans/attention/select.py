@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from pykernels._generated.bodies import attention_decode, attention_tile
-from pykernels.plan import Caps, cdiv, forced
+from pykernels.plan import Candidate, Caps, cdiv, forced
 from pykernels.plans.cost import product_seconds, splitk_seconds
 from pykernels.plans.limits import fits
 from pykernels.tuning import Tuning
@@ -14,8 +15,24 @@ from . import select_mma as mma
 from .arguments import Dims
 
 __all__ = [
-    "BLOCKS", "CONFIGS", "DECODE", "HELD", "LARGE", "MMA", "SMALL", "WIDEST", "AttentionChoice",
-    "AttentionTail", "RowBlocks", "blocks_of", "choose", "order", "padded", "tail_of",
+    "BLOCKS",
+    "BODIES",
+    "CONFIGS",
+    "DECODE",
+    "HELD",
+    "LARGE",
+    "MMA",
+    "SMALL",
+    "WIDEST",
+    "AttentionChoice",
+    "AttentionTail",
+    "RowBlocks",
+    "blocks_of",
+    "candidates",
+    "choose",
+    "order",
+    "padded",
+    "tail_of",
     "tile_sizes",
 ]  # fmt: skip
 
@@ -39,6 +56,9 @@ _LARGE = attention_tile.CONFIGS["large64"]
 LARGE_NEEDS = (_LARGE.threads, _LARGE.workgroup_bytes)
 # Rows of a workgroup of attention_decode, by which the workgroups of a call are counted.
 HELD = attention_decode.CONFIGS["lanes8"].ROWS
+
+# What a choice names.
+BODIES = (DECODE, SMALL, LARGE, *(f"{MMA}/{tile}" for tile in mma.TILES))
 
 
 class AttentionTail(NamedTuple):
@@ -70,7 +90,7 @@ class AttentionChoice(NamedTuple):
 def choose(caps: Caps, d: Dims, banded: bool = False, halves: bool = False) -> AttentionChoice:
     """The body and the splits for one call. `banded`: causality, a window or lengths
     hide keys; `halves`: q, k and v are float16."""
-    given = forced(caps, AttentionChoice)
+    given = forced(caps, AttentionChoice, d, banded, halves)
     if given is not None:
         return given
     t, units = caps.tuning.attention, caps.tuning.device.units
@@ -92,6 +112,22 @@ def choose(caps: Caps, d: Dims, banded: bool = False, halves: bool = False) -> A
     splits = max(1, min(splits, d.keys // own.shortest, own.most))
     whole = tile == SMALL or banded or splits > 1
     return AttentionChoice(tile, splits, AttentionTail() if whole else _tail(caps.tuning, d))
+
+
+def candidates(caps: Caps, d: Dims, banded: bool = False, halves: bool = False) -> list[Candidate]:
+    """All bodies, or why not; there is no model of their times."""
+    chosen = choose(replace(caps, asked=None, forced=()), d, banded, halves)
+    whys = {DECODE: "", SMALL: "", LARGE: ""}
+    if LARGE not in caps.tuning.attention.bodies or not fits(caps, *LARGE_NEEDS):
+        whys[LARGE] = "not in the tuning table, or too large for a workgroup"
+    for tile in mma.TILES:
+        if tile != mma.EMULATED:
+            ruled_out = "" if mma.may(caps, tile) else "no such matrix units"
+            whys[f"{MMA}/{tile}"] = ruled_out if halves else "operands are not float16"
+    return [
+        Candidate(chosen if chosen.body == body else AttentionChoice(body), None, why)
+        for body, why in whys.items()
+    ]
 
 
 def _busy(t: Tuning, tile: str, d: Dims) -> int:

@@ -29,7 +29,7 @@ class AttentionGradChoice(NamedTuple):
 
 def choose(caps: Caps, d: Dims, near: Band) -> AttentionGradChoice:
     """The tile and the window for one call."""
-    given = forced(caps, AttentionGradChoice)
+    given = forced(caps, AttentionGradChoice, d, near)
     if given is not None:
         return given
     own = caps.tuning.attention.flash_attn_backward

@@ -6,16 +6,28 @@ import math
 from typing import NamedTuple
 
 from pykernels._generated.bodies import conv_stem, implicit_gemm, implicit_gemm_3x3
-from pykernels.plan import Caps, cdiv, forced
+from pykernels.plan import Candidate, Caps, cdiv, forced
 from pykernels.plans.cost import busiest, product_seconds, splitk_seconds, waves
 from pykernels.plans.limits import MAX_ROUNDS, fits_tile
 from pykernels.tuning import Tuning
 
+from .select_mma import TILES as MMA_TILES
 from .select_mma import MmaShape, costs
 
 __all__ = [
-    "BK", "SMALLEST", "STEM", "STEM_TILES", "TILES", "TILES_3X3", "ConvChoice", "ConvShape",
-    "choose", "packs", "tile_of",
+    "BK",
+    "BODIES",
+    "SMALLEST",
+    "STEM",
+    "STEM_TILES",
+    "TILES",
+    "TILES_3X3",
+    "ConvChoice",
+    "ConvShape",
+    "candidates",
+    "choose",
+    "packs",
+    "tile_of",
 ]  # fmt: skip
 
 # The tiles of implicit_gemm.wgsl (BM output channels, BN pixels), implicit_gemm_3x3.wgsl and
@@ -29,6 +41,9 @@ STEM_TILES = {
 STEM, WIDE_STEM = "conv_stem/16x128", "conv_stem/32x128"
 SMALLEST = "implicit_gemm/32x32"
 BK = TILES[SMALLEST].BK  # as of the others
+
+# What a choice names.
+BODIES = ("conv_few_outputs", "conv_direct", *STEM_TILES, *TILES, *TILES_3X3, *MMA_TILES)
 
 
 class ConvShape(NamedTuple):
@@ -58,7 +73,7 @@ class ConvChoice(NamedTuple):
 
 def choose(caps: Caps, s: ConvShape) -> ConvChoice:
     """The body and the splits for one call."""
-    given = forced(caps, ConvChoice)
+    given = forced(caps, ConvChoice, s)
     if given is not None:
         return given
     t = caps.tuning.conv
@@ -90,6 +105,41 @@ def choose(caps: Caps, s: ConvShape) -> ConvChoice:
         found += costs(caps, s.mma, False)
     _, splits, body = min(found)
     return ConvChoice(body, splits)
+
+
+def candidates(caps: Caps, s: ConvShape) -> list[Candidate]:
+    """All bodies: what they are expected to take in their best number of splits, or why not."""
+    t = caps.tuning.conv
+    few = "" if s.fits_few_outputs else "more outputs, or another window"
+    deep = "" if s.depth < MAX_ROUNDS else f"sums of {MAX_ROUNDS} or more"
+    stem = "" if s.fits_stem else "another window, stride or number of channels"
+    found = [
+        Candidate(ConvChoice("conv_few_outputs"), None, few),
+        Candidate(ConvChoice("conv_direct"), None, deep),
+        *(Candidate(ConvChoice(body), None, stem) for body in STEM_TILES),
+    ]
+    known = _candidates(caps, s)
+    for body in (*TILES, *TILES_3X3):
+        if body not in known:
+            fits = body in TILES or s.fits_3x3
+            why = (
+                "another window or layout" if not fits else "not in the tuning table, or too large"
+            )
+            found.append(Candidate(ConvChoice(body), None, why))
+            continue
+        most = max(1, min(s.depth // t.shortest, t.most))
+        seconds, splits = min((_seconds(caps.tuning, s, body, n), n) for n in range(1, most + 1))
+        # A table that fills the device by a rule has no rates of its own.
+        found.append(Candidate(ConvChoice(body, splits), None if t.fill else seconds))
+    by_units = costs(caps, s.mma, False) if s.mma is not None else []
+    for body in MMA_TILES:
+        mine = [(seconds, splits) for seconds, splits, other in by_units if other == body]
+        if mine:
+            seconds, splits = min(mine)
+            found.append(Candidate(ConvChoice(body, splits), seconds))
+        else:
+            found.append(Candidate(ConvChoice(body), None, "no such matrix units, or not float16"))
+    return found
 
 
 def packs(caps: Caps, operations: int) -> bool:

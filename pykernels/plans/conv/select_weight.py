@@ -47,7 +47,7 @@ class WeightGradChoice(NamedTuple):
 
 def choose(caps: Caps, s: WeightGradShape) -> WeightGradChoice:
     """The body and the splits for one call."""
-    given = forced(caps, WeightGradChoice)
+    given = forced(caps, WeightGradChoice, s)
     if given is not None:
         return given
     own, units = caps.tuning.conv.conv2d_backward_weight, caps.tuning.device.units

@@ -12,7 +12,7 @@ from pykernels.errors import LimitError
 from pykernels.wgsl.interface import Axis, Param, TensorSpec
 from pykernels.wgsl.rows import value_type
 
-from .resolve import Typed, native
+from .resolve import Typed, exponents, native
 from .text import Scalar, functions, scalars, value
 
 __all__ = ["Inputs", "stored_dtypes"]
@@ -33,9 +33,10 @@ class Inputs:
     @staticmethod
     def of(op: str, root: Typed, tensors: Mapping[str, str]) -> Inputs:
         """Those over tensors of these dtypes, each in its `native`; LimitError for too many."""
-        if len(tensors) > MAX_INPUTS:
+        most = MAX_INPUTS - bool(exponents(root))  # the page of faults is a binding too
+        if len(tensors) > most:
             raise LimitError(
-                f"[{op}] an expression reads at most {MAX_INPUTS} tensors but has {len(tensors)}"
+                f"[{op}] an expression reads at most {most} tensors but has {len(tensors)}"
             )
         shorts = {n: DTYPES[native(d)].short for n, d in tensors.items()}
         return Inputs(root, shorts, scalars(root))
@@ -83,10 +84,11 @@ class Inputs:
         return functions(self.root, vec)
 
     def values(
-        self, lines: list[str], vec: int, loads: Sequence[Mapping[str, str]]
+        self, lines: list[str], vec: int, loads: Sequence[Mapping[str, str]],
+        checked: Sequence[str] = (),
     ) -> list[str]:  # fmt: skip
         """Adds the lines that compute a value for each set of loads, all loads first; the names of
-        the values."""
+        the values. `checked`: for each set a line that is given exponents."""
         known: dict[str, str] = {}
 
         def let(expression: str) -> str:
@@ -101,6 +103,9 @@ class Inputs:
             for one in loads
         ]
         members = {s: f"p.{m}" for s, m in zip(self.scalars, self.members, strict=True)}
+        for one, line in zip(found, checked, strict=False):
+            for exponent in exponents(self.root):
+                lines.append(line.replace("EXPONENT", value(exponent, vec, let, one, members)))
         return [value(self.root, vec, let, one, members) for one in found]
 
 

@@ -132,6 +132,7 @@ class _Parser:
         if isinstance(node, ast.UnaryOp):
             return self._unary(node)
         if isinstance(node, ast.BoolOp):
+            self._check_row(node, len(node.values))
             found = self._node(node.values[0])
             for value in node.values[1:]:
                 found = self._call(node, _OPERATORS[type(node.op)], (found, self._node(value)))
@@ -167,7 +168,13 @@ class _Parser:
             return self._number(node, -number)  # type: ignore[operator]
         return self._apply(node, _OPERATORS[type(node.op)], [value])
 
+    def _check_row(self, node: ast.expr, count: int) -> None:
+        """Operations in a row are one in the other, too: x < y < z is (x < y) and (y < z)."""
+        if count > MAX_DEPTH:
+            self._wrong(node, f"more than {MAX_DEPTH} operations in a row")
+
     def _compare(self, node: ast.Compare) -> Node:
+        self._check_row(node, len(node.ops))
         sides = [self._node(side) for side in (node.left, *node.comparators)]
         found: Node | None = None
         for op, left, right in zip(node.ops, sides, sides[1:], strict=False):

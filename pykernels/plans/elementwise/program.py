@@ -10,17 +10,19 @@ from typing import Any
 
 from pykernels.dtypes import DTypeName
 from pykernels.errors import LimitError
+from pykernels.faults import Watch
 from pykernels.layout import Nd, View
 from pykernels.plan import Arg, Body, Bound, Caps, Kernel, Scratch, Step, cdiv, touched
+from pykernels.plans.parts import each_part
 from pykernels.texts import Text, add_texts
 from pykernels.wgsl.head import MAX_PARAMS, features, head, params
 from pykernels.wgsl.interface import Axis, Interface, Param, TensorSpec
 from pykernels.wgsl.rows import value_type
 
 from .inputs import Inputs, stored_dtypes
-from .resolve import Typed, limits, strong
+from .resolve import Typed, exponents, limits, strong
 from .text import operations
-from .tiles import TILE, Tiling, each_part, tiling
+from .tiles import TILE, Tiling, tiling
 
 __all__ = ["Program"]
 
@@ -38,6 +40,19 @@ _TILE = """\
   let c0 = g % tiles_c * SIDEu; g = g / tiles_c;
   let r0 = g % tiles_r * SIDEu; g = g / tiles_r;
   let first = (g / p.t_between) * (p.t_step * p.t_outer) + (g % p.t_between) * p.t_inner;"""
+# Reports negative exponents of integers; the first of them has this number.
+_EXPONENTS = {
+    1: """\
+fn refuse_negative(b: i32, number: u32) {
+  if (b < 0) { fault(number, u32(b), 0xffffffffu); }
+}""",
+    4: """\
+fn refuse_negative(b: vec4<i32>, number: u32) {
+  for (var k = 0u; k < 4u; k += 1u) {
+    if (b[k] < 0) { fault(number + k, u32(b[k]), 0xffffffffu); }
+  }
+}""",
+}
 _TILE_PARAMS = ("t_inner", "t_outer", "t_between", "t_step")
 
 
@@ -55,6 +70,7 @@ class Program:
         self.root = root
         self._inputs = Inputs.of(name, root, tensors)
         self.scalars, self.limits = self._inputs.scalars, limits(root)
+        self._watches = bool(exponents(root))
         self.dtype: DTypeName = strong(root.dtype)  # of the result; written in its `native`
         shorts = self._inputs.shorts
         self._shorts = shorts | {"dst": _stored(root)}
@@ -69,6 +85,7 @@ class Program:
             values="",
             args=self._inputs.members,
             args_format=self._inputs.args_format,
+            faults=self._watches,
         )
         tile_params = "I" * (len(_TILE_PARAMS) + len(self._shorts))
         self._tiled_body = replace(self._body, values=tile_params)
@@ -106,6 +123,7 @@ class Program:
             name=name, axes=tuple(axes),
             tensors=(*[self._inputs.spec(x) for x in self._inputs.shorts], dst),
             params=(*sizes, *self._inputs.params()), iterate="nd", levels="LEVELS",
+            faults=self._watches,
         )  # fmt: skip
 
     def _most_levels(self, name: str) -> int:
@@ -166,7 +184,9 @@ class Program:
         axes = self._axes(shorts, tiles.block if tiles else 0, levels, widths, reads)
         values = (*tiles.sizes, *[s & 0xFFFFFFFF for s in tiles.steps]) if tiles else ()
         words = it.params()[: levels + 1]
-        return Step(body, axes, tuple(bound), words, values, groups)
+        shape = (it.total * widths["dst"],)
+        watch = Watch("exponent", 1 << 31, shape, shape) if self._watches else None
+        return Step(body, axes, tuple(bound), words, values, groups, watch)
 
     def _axes(
         self, shorts: Mapping[str, str], tile: int, levels: int, widths: Mapping[str, int],
@@ -200,7 +220,7 @@ class Program:
         ]
         vec = axes["V_DST"]
         loads = {x: f"{x}_load({x}_index(i))" for x in self._shorts}
-        result = self._inputs.values(lines, vec, [loads])
+        result = self._inputs.values(lines, vec, [loads], [_checked(f"i * {vec}u")])
         return self._ended(vec, lines, [f"  dst_store(dst_index(i), {result[0]});"])
 
     def _elements(self, axes: Mapping[str, Any]) -> str:
@@ -215,7 +235,9 @@ class Program:
             lines.append(f"  let i{k} = column + min({down}, p.t_outer - 1u) * p.t_step;")
             loads.append({x: f"{x}_load({x}_index(i{k}))" for x in self._shorts})
             ends.append(f"  if ((c < p.t_inner) & ({down} < p.t_outer)) {{ RESULT }}")
-        results = self._inputs.values(lines, 1, loads)
+        results = self._inputs.values(
+            lines, 1, loads, [_checked(f"i{k}") for k in range(len(loads))]
+        )
         stores = [
             end.replace("RESULT", f"dst_store(dst_index(i{k}), {v});")
             for k, (end, v) in enumerate(zip(ends, results, strict=True))
@@ -247,7 +269,8 @@ class Program:
                 kind = value_type("V", self._inputs.kind(x), 4)
                 parts = ", ".join(f"{x}_{n}[{k}]" for n in range(4))
                 loads[k][x] = f"{x}_{k}" if read == "row" else f"{kind}({parts})"
-        results = self._inputs.values(lines, 4, loads)
+        rows = [_checked(f"i + {k}u * p.t_step") for k in range(4)]
+        results = self._inputs.values(lines, 4, loads, rows)
         stores = ["  let dst_at = dst_index(i);"]
         stores += [
             f"  dst_store((dst_at + {k}u * p.t_dst) >> 2u, {v});" for k, v in enumerate(results)
@@ -255,7 +278,15 @@ class Program:
         return self._ended(4, lines, stores)
 
     def _ended(self, vec: int, lines: Sequence[str], stores: Sequence[str]) -> str:
-        return "\n".join([*self._inputs.functions(vec), *lines, *stores, "}\n"])
+        functions, start = self._inputs.functions(vec), lines[0]
+        if self._watches:
+            functions.append(_EXPONENTS[vec])
+            start += "\n  fault_started((group_id(wg) | li) == 0u);"
+        return "\n".join([*functions, start, *lines[1:], *stores, "}\n"])
+
+
+def _checked(number: str) -> str:
+    return f"  refuse_negative(EXPONENT, {number});"
 
 
 def _stored(root: Typed) -> str:

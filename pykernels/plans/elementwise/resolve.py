@@ -16,10 +16,10 @@ from pykernels.wgsl.rows import class_of
 from .language import CASTS, Call, Input, Node, Number
 
 __all__ = [
-    "INT64", "Limit", "Typed", "computed", "converted", "limits", "native", "resolve", "strong",
+    "Limit", "Typed", "computed", "converted", "exponents", "limits", "narrowed",
+    "native", "resolve", "strong",
 ]  # fmt: skip
 
-INT64 = "int64 is stored and moved, but not computed with: convert it with .astype('int32') first"
 
 # What is taken where an operation has no text for a type, in order.
 _UP = {"bool": ("i32", "f32"), "i32": ("f32",), "u32": ("f32",), "f32": ()}
@@ -66,6 +66,8 @@ def resolve(op: str, node: Node, operands: Mapping[str, str]) -> Typed:
         if node.name not in operands:
             raise ArgumentError(f"[{op}] {node.name} is not given")
         dtype = operands[node.name]
+        if dtype == "int64":  # which takes part in 32 bits
+            dtype = "int32"
         return Typed(node, dtype, computed(dtype))
     if isinstance(node, Number):
         dtype = weak(WEAK[node.kind])
@@ -80,8 +82,6 @@ def _operation(op: str, node: Call, args: tuple[Typed, ...]) -> Typed:
     row = OPS[node.name]
     values = [a for a, name in zip(args, row.inputs, strict=True) if name not in row.conditions]
     found: str = result_type(v.dtype for v in values)
-    if found == "int64":
-        raise DTypeError(f"[{op}] {INT64}")
     kind = computed(found)
     fits = [k for k in (kind, *_UP[kind]) if class_of(k) in row.texts]
     if not fits:
@@ -98,19 +98,33 @@ def _operation(op: str, node: Call, args: tuple[Typed, ...]) -> Typed:
 
 
 class Limit(NamedTuple):
-    """A number, an input by its name or one of the text, that must fit a narrow integer."""
+    """A number, an input by its name or one of the text, that must be in a range; `otherwise` says
+    of one that is not why it is refused."""
 
     source: str | int
-    dtype: DTypeName
     low: float
     high: float
+    otherwise: str
+
+
+def narrowed(t: Typed) -> str:
+    """The dtype of up to 16 bits to which the result of an operation wraps, "" for none."""
+    if not isinstance(t.node, Call) or t.node.name in CASTS or t.dtype not in _NARROW:
+        return ""
+    return t.dtype
 
 
 def limits(root: Typed) -> tuple[Limit, ...]:
     """The numbers that meet integers of up to 16 bits, whose results wrap: with a number that does
-    not fit they would mean nothing. Comparisons are of 32 bits and take any."""
+    not fit they would mean nothing. Comparisons are of 32 bits and take any. And the exponents of
+    integers, none of which is negative."""
     found = [limit for a in root.args for limit in limits(a)]
     name = root.node.name if isinstance(root.node, Call) else ""
+    if name == "pow" and root.kind != "f32":
+        exponent = root.args[1]
+        if exponent.dtype.startswith("weak ") and not isinstance(exponent.node, Call):
+            rule = "is a negative power, which integers do not have: convert them to float32 first"
+            found.append(Limit(_source(exponent.node), 0, math.inf, rule))
     bits = _NARROW.get(strong(root.dtype), 0)
     if not bits or name not in OPS or OPS[name].output == "bool":
         return tuple(found)
@@ -123,10 +137,23 @@ def limits(root: Typed) -> tuple[Limit, ...]:
         low = -math.inf
     for arg, of in zip(root.args, OPS[name].inputs, strict=True):
         if of not in OPS[name].conditions and arg.dtype.startswith("weak "):
-            if isinstance(arg.node, Number):
-                found.append(Limit(arg.node.index, dtype, low, high))
-            elif isinstance(arg.node, Input):
-                found.append(Limit(arg.node.name, dtype, low, high))
+            if not isinstance(arg.node, Call):
+                found.append(Limit(_source(arg.node), low, high, f"does not fit {dtype}"))
+    return tuple(found)
+
+
+def _source(node: Input | Number) -> str | int:
+    return node.index if isinstance(node, Number) else node.name
+
+
+def exponents(root: Typed) -> tuple[Typed, ...]:
+    """The exponents of integers that only the device knows, and that may be negative."""
+    found = [e for a in root.args for e in exponents(a)]
+    if isinstance(root.node, Call) and root.node.name == "pow" and root.kind == "i32":
+        exponent = root.args[1]
+        number = exponent.dtype.startswith("weak ") and not isinstance(exponent.node, Call)
+        if not number and DTYPES[strong(exponent.dtype)].kind == "i":
+            found.append(exponent)
     return tuple(found)
 
 

@@ -12,12 +12,13 @@ from collections.abc import Callable, Sequence
 from pykernels._generated.ops.elementwise import OPS
 from pykernels.layout import Nd, View
 from pykernels.plan import Caps, Scratch, Step
+from pykernels.plans.parts import each_part
 from pykernels.promotion import weak
 
 from .language import Call, Input, Node
 from .program import Program
 from .resolve import resolve
-from .tiles import each_part, tiling
+from .tiles import tiling
 
 __all__ = ["plan_of", "row_program"]
 
@@ -32,15 +33,20 @@ def plan_of(name: str, step: Callable[..., Step]) -> Plan:
     def plan(caps: Caps, scratch: Scratch, *views: View) -> list[Step]:
         if caps.built_only:
             return [step(caps, *views, OP=name)]
+        if name == "pow" and views[-1].dtype.kind == "i":  # which reports negative exponents
+            return each_part(caps, views, made)
         return each_part(caps, views, one)
 
     def one(caps: Caps, views: Sequence[View]) -> Step:
         named = dict(zip((*inputs, "dst"), views, strict=True))
         it = Nd(views[-1].shape, named, inputs)
         if it.levels > 1 and not it.vec(4, inputs) and tiling(it, it.views):
-            types = tuple([(n, v.dtype.name) for n, v in named.items() if n != "dst"])
-            return row_program(name, types).step(caps, views)
+            return made(caps, views)
         return step(caps, *views, OP=name)
+
+    def made(caps: Caps, views: Sequence[View]) -> Step:
+        types = tuple([(n, v.dtype.name) for n, v in zip(inputs, views, strict=False)])
+        return row_program(name, types).step(caps, views)
 
     return plan
 

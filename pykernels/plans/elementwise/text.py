@@ -9,7 +9,7 @@ from pykernels._generated.ops.elementwise import HELPERS, OPS
 from pykernels.wgsl.rows import class_of, typed, value_type
 
 from .language import CASTS, Call, Node, Number
-from .resolve import Typed
+from .resolve import Typed, narrowed
 
 __all__ = ["Scalar", "functions", "operations", "scalars", "value"]
 
@@ -28,6 +28,13 @@ _CASTS = {
     ("u32", "bool"): "x != V()",
     ("i32", "u32"): "bitcast<U>(x)",
     ("u32", "i32"): "bitcast<I>(x)",
+}
+# A value in 32 bits as an integer of fewer bits has it, to which it wraps.
+_WRAPS = {
+    "uint8": "x & V(255)",
+    "uint16": "x & V(65535)",
+    "int8": "(x << U(24u)) >> U(24u)",
+    "int16": "(x << U(16u)) >> U(16u)",
 }
 _NAN = "(bitcast<U>(x) & U(0x7fffffffu)) > U(0x7f800000u)"
 
@@ -98,7 +105,9 @@ def value(
     if node.name in CASTS:
         return let(_cast(args[0], t.args[0].kind, t.kind, vec))
     numbers = [members[_scalar(n, "f32")] for n in node.params]
-    return let(f"{node.name}_{_computing(t)}({', '.join([*args, *numbers])})")
+    result = let(f"{node.name}_{_computing(t)}({', '.join([*args, *numbers])})")
+    narrow = narrowed(t)
+    return let(_of_value(_WRAPS[narrow], result, t.kind, vec)) if narrow else result
 
 
 def _computing(t: Typed) -> str:
@@ -131,5 +140,9 @@ def _cast(x: str, source: str, target: str, vec: int) -> str:
     text = _CASTS.get((source, target))
     if text is None:
         return f"{value_type('V', target, vec)}({x})"
-    text = typed(text.replace("NAN", _NAN), source, vec)
-    return re.sub(r"\bx\b", x, text)
+    return _of_value(text.replace("NAN", _NAN), x, source, vec)
+
+
+def _of_value(text: str, x: str, kind: str, vec: int) -> str:
+    """A text over `x`, of this type."""
+    return re.sub(r"\bx\b", x, typed(text, kind, vec))

@@ -1,5 +1,4 @@
-"""How elementwise calls are cut: into parts that bindings hold, and into tiles where they read a
-tensor across its memory.
+"""How elementwise calls are cut into tiles, where they read a tensor across its memory.
 
 One level of the index space runs along the output's memory, another one along an input's. Tiles of
 both levels read and write whole sectors: blocks of 4 x 4 elements where all tensors have whole
@@ -9,15 +8,14 @@ vectors of four along one of the two, else single elements, where caches hold wh
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from pykernels.layout import Ints, Nd, View
-from pykernels.plan import Caps, Step, cdiv
-from pykernels.plans.parts import in_levels, parts
+from pykernels.plan import cdiv
 
-__all__ = ["TILE", "Tiling", "each_part", "tiling"]
+__all__ = ["TILE", "Tiling", "tiling"]
 
 TILE = {4: 64, 1: 32}  # elements along both levels, by how many a block has
 MIN = 16  # below, a tile is mostly empty
@@ -35,30 +33,6 @@ class Tiling:
     sizes: Ints  # both levels, those between them, and what a step along the other one counts
     steps: Ints  # of each tensor along the other level, in elements
     groups: int
-
-
-def _along_output(views: Sequence[View]) -> list[View]:
-    """The same elements with the axes in the order of the output's memory."""
-    dst = views[-1]
-    order = sorted(range(dst.ndim), key=lambda a: -abs(dst.strides[a]) if dst.shape[a] > 1 else 0)
-    if order == list(range(dst.ndim)):
-        return list(views)
-    full = [v.broadcast_to(dst.shape) for v in views]
-    return [v.with_layout([v.shape[a] for a in order], [v.strides[a] for a in order]) for v in full]
-
-
-def each_part(
-    caps: Caps, views: Sequence[View], step: Callable[[Caps, Sequence[View]], Step],
-    levels: int = Nd.LEVELS,
-) -> list[Step]:  # fmt: skip
-    """The step of each part of a call; axes come in the order of the output's memory, and merge
-    into no more than `levels`."""
-    ordered = _along_output(views)
-    full = {str(i): v.broadcast_to(ordered[-1].shape) for i, v in enumerate(ordered)}
-    axes = [{name: a for name in full} for a in range(ordered[-1].ndim)]
-    whole = parts(caps, full, axes)
-    found = [p for part in whole for p in in_levels(part, axes, levels)]
-    return [step(caps, list(p.views.values())) for p in found]
 
 
 def tiling(it: Nd, views: Mapping[str, View]) -> Tiling | None:

@@ -42,7 +42,7 @@ class CrossEntropyChoice(NamedTuple):
 
 def choose(caps: Caps, groups: int, rounds: int) -> CrossEntropyChoice:
     """Pieces for rows of so many workgroups and rounds each, where half of the device is idle."""
-    given = forced(caps, CrossEntropyChoice)
+    given = forced(caps, CrossEntropyChoice, groups, rounds)
     if given is not None:
         return CrossEntropyChoice(min(given.pieces, rounds))
     busy = caps.tuning.device.units * caps.tuning.reduce.groups

@@ -24,7 +24,7 @@ def check_outputs(
     reduction: str,
 ) -> None:
     """The shapes of what is written for rows of this shape; ArgumentError for no reduction."""
-    if reduction not in ("none", "mean", "sum"):
+    if not isinstance(reduction, str) or reduction not in ("none", "mean", "sum"):
         raise ArgumentError(
             f"[{op}] reduction must be 'none', 'mean' or 'sum' but is {reduction!r}"
         )

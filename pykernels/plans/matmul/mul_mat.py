@@ -106,6 +106,7 @@ def _bound(
 
 
 def _steps(caps: Caps, scratch: Scratch, p: Product, precision: str | None) -> list[Step]:
+    usual = p  # the order that tiles have texts for
     if min(p.shape[1:3]) <= NARROW and p.shape.rows > p.shape.cols:
         p = p.swapped()
     fast = precision == "fast"
@@ -126,10 +127,10 @@ def _steps(caps: Caps, scratch: Scratch, p: Product, precision: str | None) -> l
     if choice.body == "gemv":
         return _gemv(caps, scratch, p, choice.splits)
     if choice.body == GEMM and fast:
-        return _gemm_f16acc(caps, scratch, p, choice)
+        return _gemm_f16acc(caps, scratch, usual, choice)
     if choice.body == GEMM:
-        return _gemm_tile(caps, scratch, p, choice)
-    return _tiled(caps, scratch, p, choice.body, choice.splits)
+        return _gemm_tile(caps, scratch, usual, choice)
+    return _tiled(caps, scratch, usual, choice.body, choice.splits)
 
 
 def _load(v: View) -> tuple[View, int, bool]:

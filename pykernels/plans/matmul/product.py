@@ -108,6 +108,9 @@ def by_batch(p: Product, most: int = Tiles.LEVELS) -> list[Product]:
     return parts
 
 
+_PRODUCT = ": it is b times a transposed, of a (m, k) and b (n, k), as in ggml; pk.matmul is a @ b"
+
+
 def check(
     a: View, b: View, bias: View | None, residual: View | None, dst: View, op: str = "mul_mat"
 ) -> None:
@@ -117,7 +120,7 @@ def check(
     if a.shape[-1] != b.shape[-1]:
         raise ShapeError(
             f"[{op}] a and b must agree in their last axis, k, but have shapes {a.shape} and "
-            f"{b.shape}"
+            f"{b.shape}{_PRODUCT}"
         )
     lead = (1,) * (b.ndim - a.ndim) + a.shape[:-2]
     fits = a.ndim <= b.ndim and all(
@@ -130,7 +133,7 @@ def check(
         )
     want = (*b.shape[:-2], b.shape[-2], a.shape[-2])
     if dst.shape != want:
-        raise ShapeError(f"[{op}] dst must have shape {want} but has shape {dst.shape}")
+        raise ShapeError(f"[{op}] dst must have shape {want} but has shape {dst.shape}{_PRODUCT}")
     for name, extra in (("bias", bias), ("residual", residual)):
         if extra is not None and not broadcasts(extra.shape, want):
             raise ShapeError(f"[{op}] {name} must broadcast to {want} but has shape {extra.shape}")

@@ -7,17 +7,18 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from pykernels._generated.bodies import gemm_tile, gemv, mul_mat, splitk_reduce
-from pykernels.plan import Caps, cdiv, forced
+from pykernels.plan import Candidate, Caps, cdiv, forced
 from pykernels.plans.cost import product_seconds, splitk_seconds, waves
 from pykernels.plans.limits import fits_tile
 from pykernels.plans.mma import Tile
-from pykernels.tuning import Gemv, Tuning
+from pykernels.tuning import Gemv, Matmul, Tuning
 
 from . import select_mma as mma
 
 __all__ = [
+    "BODIES",
     "GEMM", "HELD", "MMA", "NARROW", "SPLIT", "TILES", "GemmChoice", "GemmShape", "GemmTail",
-    "choose", "gemv_splits", "k_splits", "lane_bits", "reduce_bits",
+    "candidates", "choose", "gemv_splits", "k_splits", "lane_bits", "reduce_bits",
 ]  # fmt: skip
 
 # The tiles of mul_mat.wgsl and gemm_tile.wgsl.
@@ -35,6 +36,12 @@ HELD = gemv.CONFIGS
 NARROW = max(c.ROWS for c in HELD.values())
 COLUMNS = HELD["rows1"].threads * HELD["rows1"].COLS
 SUM_THREADS = splitk_reduce.CONFIGS["sum256"].threads
+
+# What a choice names.
+BODIES = (
+    "gemv", *TILES, *(f"{MMA}/{tile}" for tile in mma.TILES),
+    *(f"{SPLIT}/{tile}" for tile in mma.SPLIT_TILES),
+)  # fmt: skip
 
 
 class GemmShape(NamedTuple):
@@ -72,11 +79,11 @@ class GemmChoice(NamedTuple):
 
 def choose(caps: Caps, s: GemmShape) -> GemmChoice:
     """The body and the splits for one product."""
-    found = forced(caps, GemmChoice)
+    found = forced(caps, GemmChoice, s)
     if found is not None:
         return found
     t = caps.tuning.matmul
-    if min(s.rows, s.cols) <= NARROW:
+    if _takes_gemv(t, s):
         return GemmChoice("gemv", gemv_splits(t.gemv, s))
     if s.halves and (tiles := [x for x in mma.TILES if mma.may(caps, x)]):
         return _mma_choice(caps.tuning, s, tiles)
@@ -88,6 +95,45 @@ def choose(caps: Caps, s: GemmShape) -> GemmChoice:
     if _may(caps, "mul_mat/64") and splits * _tiles(s, "mul_mat/64") >= t.mul_mat["64"].least:
         return GemmChoice("mul_mat/64", splits)
     return GemmChoice("mul_mat/32", _tile_splits(caps.tuning, s, "32"))
+
+
+def candidates(caps: Caps, s: GemmShape) -> list[Candidate]:
+    """All bodies: what they are expected to take in their best number of splits, or why not."""
+    t = caps.tuning
+    few = min(s.rows, s.cols)
+    narrow = "" if few <= NARROW else f"{few} rows: more than {NARROW}"
+    found = [Candidate(GemmChoice("gemv", gemv_splits(t.matmul.gemv, s)), None, narrow)]
+    for tile in ("32", "64"):
+        body = f"mul_mat/{tile}"
+        why = "" if tile == "32" or _may(caps, body) else "not in the tuning table, or too large"
+        found.append(Candidate(GemmChoice(body, _tile_splits(t, s, tile)), None, why))
+    if _may(caps, GEMM):
+        best = min(_gemm_choices(t, s), key=lambda c: _gemm_seconds(t, s, c))
+        found.append(Candidate(best, _gemm_seconds(t, s, best)))
+    else:
+        found.append(Candidate(GemmChoice(GEMM), None, "not in the tuning table, or too large"))
+    for body, tiles, asked, may in (
+        (MMA, mma.TILES, s.halves, mma.may), (SPLIT, mma.SPLIT_TILES, s.split, mma.may_split),
+    ):  # fmt: skip
+        for tile in tiles:
+            why = "" if may(caps, tile) else "the device was not opened with such matrix units"
+            if not asked:
+                why = "operands are not float16" if body == MMA else "not asked for by precision"
+            choice, seconds = GemmChoice(f"{body}/{tile}"), None
+            if not why and body == MMA:
+                choice = _mma_choice(t, s, [tile])
+            elif not why:
+                choice, seconds = _split_choice(t, s, [tile])
+            found.append(Candidate(choice, seconds, why))
+    return found
+
+
+def _takes_gemv(t: Matmul, s: GemmShape) -> bool:
+    """Few rows, and enough work for each of them: a tile shares what it loads among its rows, and
+    has fewer barriers."""
+    few, many = min(s.rows, s.cols), max(s.rows, s.cols)
+    enough = s.depth > t.gemv_depth * (few - 1) and max(many, 32) * s.depth >= t.gemv_area * few
+    return few <= min(NARROW, t.gemv_rows) and enough
 
 
 def _may(caps: Caps, body: str) -> bool:

@@ -45,7 +45,7 @@ class Int8Choice(NamedTuple):
 
 def choose(caps: Caps, s: GemmShape, signed: bool = True) -> Int8Choice:
     """The body and the splits for one product."""
-    found = forced(caps, Int8Choice)
+    found = forced(caps, Int8Choice, s, signed)
     if found is not None:
         return found
     t = caps.tuning.matmul

@@ -8,7 +8,9 @@ from pykernels.errors import DTypeError, ShapeError
 from pykernels.faults import Watch
 from pykernels.layout import Nd, View
 from pykernels.plan import Caps
-from pykernels.plans.parts import in_levels, parts
+from pykernels.plans.parts import fits_binding, in_levels, parts
+
+from .last_index import table_of
 
 __all__ = ["Share", "check", "shares"]
 
@@ -49,10 +51,12 @@ def check(op: str, src: View, index: View, dst: View, axis: int, name: str) -> i
 
 
 def shares(
-    caps: Caps, src: View, index: View, dst: View, at: int, name: str, watch: Watch | None
-) -> list[Share]:
+    caps: Caps, src: View, index: View, dst: View, at: int, name: str, watch: Watch | None,
+    table: bool = False,
+) -> list[Share]:  # fmt: skip
     """The steps: one, if each view fits one binding and few axes are left; else any axis is cut,
-    but the picked one of the picked side, which is `name`."""
+    but the picked one of the picked side, which is `name`. `table`: each part needs one of its
+    indices."""
     rest = "dst" if name == "src" else "src"
     views = {"src": src, "index": index, "dst": dst}
     side = views[name]
@@ -63,6 +67,9 @@ def shares(
         {"index": a, rest: a} if a == at else {"src": a, "index": a, "dst": a}
         for a in range(index.ndim)
     ]
+    if table and not fits_binding(caps, table_of(index)):
+        views["table"] = table_of(index)
+        axes = [{**axis, "table": axis["index"]} for axis in axes]
     found = [part for each in parts(caps, views, axes) for part in in_levels(each, axes, Nd.LEVELS)]
     out = []
     for number, part in enumerate(found):

@@ -7,6 +7,7 @@ from pykernels.faults import Watch
 from pykernels.layout import View
 from pykernels.plan import Caps, Scratch, Step
 
+from .last_index import lasts
 from .picked import check as check_views
 from .picked import shares
 
@@ -15,9 +16,10 @@ __all__ = ["plan"]
 
 def plan(
     caps: Caps, scratch: Scratch, src: View, index: View, dst: View, axis: int = -1,
-    check: bool = True,
+    check: bool = True, distinct: bool = False,
 ) -> list[Step]:  # fmt: skip
-    """One dispatch; none for an empty src, more where a tensor is larger than one binding."""
+    """A dispatch behind those of last_index; none for an empty src, more where a tensor is larger
+    than one binding: then what is further along the axis comes later."""
     if dst.ndim == 0 and src.ndim == 0:
         src, index, dst = src.as_rank(1), index.as_rank(1), dst.as_rank(1)
     at = check_views("scatter", src, index, dst, axis, "dst")
@@ -27,10 +29,18 @@ def plan(
     watch = Watch("index", limit, index.shape, src.shape) if check else None
     if limit == 0:  # every index is out of range: nothing of this is written
         dst = scratch.empty((*dst.shape[:at], 1, *dst.shape[at + 1 :]), dst.dtype.name)
-    return [
-        body.step(
-            caps, share.src, share.index, share.dst, S=src.dtype.itemsize, limit=limit,
-            watch=share.watch,
+    single = distinct or index.shape[at] == 1
+    found = shares(caps, src, index, dst, at, "dst", watch, table=not single)
+    last = None if single else lasts(scratch, [share.index for share in found], at)
+    steps: list[Step] = []
+    for share in found:
+        places, left = share.index, share.watch
+        if last is not None:
+            places, left, before = last.steps(caps, places, limit, left)
+            steps += before
+        steps.append(
+            body.step(
+                caps, share.src, places, share.dst, S=src.dtype.itemsize, limit=limit, watch=left
+            )
         )
-        for share in shares(caps, src, index, dst, at, "dst", watch)
-    ]  # fmt: skip
+    return steps

@@ -9,12 +9,13 @@ from pykernels.errors import ArgumentError
 from pykernels.layout import View
 from pykernels.plan import Caps, Scratch, Step
 
-from .checks import check_one
+from .checks import check_one, check_settings
 from .cut import cut
 
-__all__ = ["plan"]
+__all__ = ["SETTINGS", "plan", "powers"]
 
 LN2 = 0.6931471805599453
+SETTINGS = 9  # three of each beta, lr, eps, weight_decay
 
 
 def plan(
@@ -23,28 +24,33 @@ def plan(
     grad: View,
     count: View | None,
     rate: View | None,
+    settings: View | None,
     exp_avg: View,
     exp_avg_sq: View,
     param: View,
     beta1: float = 0.9,
     beta2: float = 0.999,
 ) -> list[Step]:
-    """What follows from the betas is computed here in float64: 1 - 0.999 in f32 is off by 1e-5."""
+    """One dispatch for each part."""
     check_one("adam_step", "count", count)
     check_one("adam_step", "rate", rate)
-    log1, log2 = _log("beta1", beta1), _log("beta2", beta2)
+    check_settings("adam_step", settings, SETTINGS)
+    decay1, rest1, log1 = powers("beta1", beta1)
+    decay2, rest2, log2 = powers("beta2", beta2)
     views = {"grad": grad, "exp_avg": exp_avg, "exp_avg_sq": exp_avg_sq, "param": param}
     return [
         body.step(
-            caps, part["grad"], count, rate, part["exp_avg"], part["exp_avg_sq"], part["param"],
-            rest1=1.0 - beta1, decay2=beta2, rest2=1.0 - beta2, log1=log1, log2=log2,
+            caps, part["grad"], count, rate, settings, part["exp_avg"], part["exp_avg_sq"],
+            part["param"], decay1=decay1, rest1=rest1, decay2=decay2, rest2=rest2, log1=log1,
+            log2=log2,
         )
         for part in cut(caps, param.shape, views)
     ]  # fmt: skip
 
 
-def _log(name: str, beta: float) -> float:
-    """The natural logarithm; of 0 a number whose exponential is 0 beside 1."""
+def powers(name: str, beta: float) -> tuple[float, float, float]:
+    """beta, 1 - beta and the natural logarithm of beta; of 0 a number whose exponential is 0 beside
+    1. In float64: 1 - 0.999 in f32 is off by 1e-5."""
     if not 0.0 <= beta < 1.0:
         raise ArgumentError(f"[adam_step] {name} must be in [0, 1) but is {beta}")
-    return math.log2(beta) * LN2 if beta > 0.0 else -100.0
+    return beta, 1.0 - beta, math.log2(beta) * LN2 if beta > 0.0 else -100.0

@@ -5,10 +5,16 @@ from __future__ import annotations
 from pykernels.errors import ShapeError
 from pykernels.layout import View
 
-__all__ = ["check_one"]
+__all__ = ["check_one", "check_settings"]
 
 
 def check_one(op: str, name: str, view: View | None) -> None:
     """A number on the device has one element."""
     if view is not None and view.size != 1:
         raise ShapeError(f"[{op}] {name} must have one element but has shape {view.shape}")
+
+
+def check_settings(op: str, view: View | None, count: int) -> None:
+    """Settings on the device are so many numbers."""
+    if view is not None and view.shape != (count,):
+        raise ShapeError(f"[{op}] settings must have shape ({count},) but has shape {view.shape}")

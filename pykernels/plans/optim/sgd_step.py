@@ -6,10 +6,12 @@ from pykernels._generated.bodies import sgd_step as body
 from pykernels.layout import View
 from pykernels.plan import Caps, Scratch, Step
 
-from .checks import check_one
+from .checks import check_one, check_settings
 from .cut import cut
 
-__all__ = ["plan"]
+__all__ = ["SETTINGS", "plan"]
+
+SETTINGS = 3  # lr, momentum, weight_decay
 
 
 def plan(
@@ -17,15 +19,17 @@ def plan(
     scratch: Scratch,
     grad: View,
     rate: View | None,
+    settings: View | None,
     momentum_buffer: View | None,
     param: View,
 ) -> list[Step]:
     """One dispatch for each part."""
     check_one("sgd_step", "rate", rate)
+    check_settings("sgd_step", settings, SETTINGS)
     views = {"grad": grad, "param": param}
     if momentum_buffer is not None:
         views["momentum_buffer"] = momentum_buffer
     return [
-        body.step(caps, part["grad"], rate, part.get("momentum_buffer"), part["param"])
+        body.step(caps, part["grad"], rate, settings, part.get("momentum_buffer"), part["param"])
         for part in cut(caps, param.shape, views)
     ]

@@ -13,7 +13,7 @@ from pykernels.plans.limits import MAX_ROUNDS
 from pykernels.plans.parts import parts
 
 from .forward import by_channels, check_dtype, in_vectors, vectorizable
-from .windows import Axis, Windows
+from .windows import Axis, Windows, is_whole
 
 __all__ = ["pool_backward"]
 
@@ -44,8 +44,7 @@ def pool_backward(
     check_dtype("dst", dy, dst)
     if dst.size == 0:
         return []
-    whole = all([a.out == 1 and a.last == a.size and a.unit == 1 for a in w])
-    if index is None and whole and w[0].size * w[1].size > 1:
+    if index is None and is_whole(w) and w[0].size * w[1].size > 1:
         return _spread(caps, scratch, dy, dst, divisor or w[0].size * w[1].size)
     views = {"dy": dy, "dst": dst}
     if index is not None:

@@ -12,7 +12,7 @@ from pykernels.plans.limits import MAX_ROUNDS
 from pykernels.plans.parts import parts
 from pykernels.plans.reduce import reduction
 
-from .windows import Windows
+from .windows import Windows, is_whole
 
 __all__ = ["block", "by_channels", "check_dtype", "in_vectors", "pool", "vectorizable"]
 
@@ -34,7 +34,7 @@ def pool(
     check_dtype("dst", x, dst)
     if dst.size == 0:
         return []
-    if divisor == 0 and all([a.out == 1 and a.last == a.size and a.unit == 1 for a in w]):
+    if divisor == 0 and is_whole(w):
         name = "mean" if kind == "avg" else "max"
         steps = reduction.plan(caps, scratch, x, dst, (2, 3), name=name)
         if index is not None:

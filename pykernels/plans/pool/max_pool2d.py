@@ -6,7 +6,7 @@ from pykernels.layout import View
 from pykernels.plan import Caps, Scratch, Step
 
 from .forward import pool
-from .windows import OptionalPair, Pair, check_images, windows
+from .windows import OptionalPair, Pair, check_images, check_padding, windows
 
 __all__ = ["plan"]
 
@@ -25,5 +25,6 @@ def plan(
     """One dispatch, none for an empty dst."""
     check_images("max_pool2d", "x", x, "dst", dst)
     size, out = (x.shape[2], x.shape[3]), (dst.shape[2], dst.shape[3])
+    check_padding("max_pool2d", kernel, padding, dilation)
     w = windows("max_pool2d", size, out, kernel, stride, padding, dilation)
     return pool(caps, scratch, "max", x, index, dst, w)

@@ -6,7 +6,7 @@ from pykernels.layout import View
 from pykernels.plan import Caps, Scratch, Step
 
 from .backward import pool_backward
-from .windows import OptionalPair, Pair, check_images, windows
+from .windows import OptionalPair, Pair, check_images, check_padding, windows
 
 __all__ = ["plan"]
 
@@ -25,5 +25,6 @@ def plan(
     """One dispatch, none for an empty dst."""
     check_images("max_pool2d_backward", "dst", dst, "dy", dy)
     size, out = (dst.shape[2], dst.shape[3]), (dy.shape[2], dy.shape[3])
+    check_padding("max_pool2d_backward", kernel, padding, dilation)
     w = windows("max_pool2d_backward", size, out, kernel, stride, padding, dilation)
     return pool_backward(caps, scratch, dy, index, dst, w)

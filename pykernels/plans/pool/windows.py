@@ -9,8 +9,8 @@ from pykernels.layout import View
 from pykernels.plan import cdiv
 
 __all__ = [
-    "Axis", "OptionalPair", "Pair", "Windows", "adaptive_windows", "check_images", "output_size",
-    "pair", "windows",
+    "Axis", "OptionalPair", "Pair", "Windows", "adaptive_windows", "check_images", "check_padding",
+    "is_whole", "output_size", "pair", "windows",
 ]  # fmt: skip
 
 Pair: TypeAlias = int | tuple[int, int]
@@ -52,7 +52,7 @@ def windows(
     p, d = pair(op, "padding", padding, 0), pair(op, "dilation", dilation, 1)
     found = []
     for a in range(2):
-        allowed = [output_size(op, size[a], k[a], s[a], p[a], d[a], ceil) for ceil in (False, True)]
+        allowed = [output_size(size[a], k[a], s[a], p[a], d[a], ceil) for ceil in (False, True)]
         allowed = [n for n in allowed if n > 0]
         if out[a] not in allowed:
             name = ("rows", "columns")[a]
@@ -69,16 +69,31 @@ def windows(
     return (found[0], found[1])
 
 
+def is_whole(w: Windows) -> bool:
+    """Is there one window, and is it the image, without padding or gaps?"""
+    return all(
+        [a.out == 1 and a.last == a.size and (a.unit, a.pad, a.dilation) == (1, 0, 1) for a in w]
+    )
+
+
+def check_padding(op: str, kernel: Pair, padding: Pair, dilation: Pair) -> None:
+    """ArgumentError for windows of a maximum that may lie in the padding alone."""
+    k, p = pair(op, "kernel", kernel, 1), pair(op, "padding", padding, 0)
+    d = pair(op, "dilation", dilation, 1)
+    for a in range(2):
+        reach = d[a] * (k[a] - 1) + 1
+        if 2 * p[a] > reach:
+            raise ArgumentError(
+                f"[{op}] padding must be at most half of a window's reach, {reach // 2}, but is "
+                f"{p[a]}"
+            )
+
+
 def output_size(
-    op: str, size: int, kernel: int, stride: int, padding: int, dilation: int, ceil: bool
+    size: int, kernel: int, stride: int, padding: int, dilation: int, ceil: bool
 ) -> int:
     """How many windows there are along an axis, by torch's rule; below 1 there is none."""
     reach = dilation * (kernel - 1) + 1
-    if 2 * padding > reach:
-        raise ArgumentError(
-            f"[{op}] padding must be at most half of a window's reach, {reach // 2}, but is "
-            f"{padding}"
-        )
     room = size + 2 * padding - reach
     if not ceil:
         return room // stride + 1

@@ -56,7 +56,7 @@ class Target(NamedTuple):
 def choose(caps: Caps, groups: int, rounds: int) -> ReductionChoice:
     """Pieces for `groups` workgroups of so many rounds each: enough to keep all units busy, where
     half of them would be idle otherwise."""
-    given = forced(caps, ReductionChoice)
+    given = forced(caps, ReductionChoice, groups, rounds)
     if given is not None:
         return given
     busy = caps.tuning.device.units * caps.tuning.reduce.groups

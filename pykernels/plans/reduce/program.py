@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 from pykernels._generated.bodies import reduce_columns, reduce_rows
 from pykernels._generated.ops.reductions import FINISHES, RESULTS
 from pykernels.dtypes import DTYPES, DTypeName
-from pykernels.errors import DTypeError, LimitError
+from pykernels.errors import ArgumentError, LimitError
 from pykernels.layout import Ints, Rows, Tiles, View, contiguous_strides
 from pykernels.plan import Arg, Body, Bound, Caps, Kernel, Scratch, Step, touched
 from pykernels.plans.elementwise.inputs import Inputs, stored_dtypes
-from pykernels.plans.elementwise.resolve import INT64, Typed, converted, limits, strong
+from pykernels.plans.elementwise.resolve import Typed, converted, exponents, limits, strong
 from pykernels.plans.elementwise.text import operations
 from pykernels.texts import Text, add_texts, of_body
 from pykernels.wgsl.head import MAX_PARAMS, features, head, params
@@ -67,13 +67,16 @@ class ReductionProgram:
 
     def __init__(self, name: str, how: str, root: Typed, tensors: Mapping[str, str]) -> None:
         given: DTypeName = strong(root.dtype)
-        if given == "int64":
-            raise DTypeError(f"[{name}] {INT64}")
         if given == "bfloat16":
             given = "float32"
         self.how, self._finish = how, finish_of(how, given, _NUMBERS.get(how, 0.0))
         op, *_, classes = FINISHES[self._finish]
         self.root = _readable(root, classes)
+        if exponents(self.root):
+            raise ArgumentError(
+                f"[{name}] integers to powers that a tensor gives are no part of a reduction: "
+                "compute them before it"
+            )
         self.dtypes = results(RESULTS[how][0], given)
         self.tensors = tuple(tensors)
         self._inputs = Inputs.of(name, self.root, tensors)

@@ -11,6 +11,7 @@ from pykernels.errors import DTypeError, ShapeError
 from pykernels.faults import Watch
 from pykernels.layout import Ints, Rows, View
 from pykernels.plan import Caps, cdiv
+from pykernels.plans.move.last_index import table_of
 from pykernels.plans.parts import fits_binding, in_levels, parts
 from pykernels.plans.runs import KINDS, lane_bits, runs
 
@@ -97,19 +98,25 @@ class Share:
 
 
 def shares(
-    caps: Caps, src: View, index: View, dst: View, picked: str, watch: Watch | None
-) -> list[Share]:
+    caps: Caps, src: View, index: View, dst: View, picked: str, watch: Watch | None,
+    table: bool = False,
+) -> list[Share]:  # fmt: skip
     """The steps of views that `spread` made: one, if each of them fits one binding.
 
     Else rows, columns, leading axes and the rows that the index picks are cut. Only steps with the
-    first of those and of the columns report what is out of range, so each index once.
+    first of those and of the columns report what is out of range, so each index once. `table`: each
+    part needs one of its indices.
     """
     views = {"src": src, "index": index, "dst": dst}
+    if table and not fits_binding(caps, table_of(index)):
+        views["table"] = table_of(index)
     if all(fits_binding(caps, v) for v in views.values()) and index.ndim <= Rows.LEVELS:
         return [Share(src, index, dst, 0, watch)]
     lead = index.ndim - 1
     rows = [{"src": axis, "index": axis, "dst": axis} for axis in range(lead)]
     rows.append({"index": lead, "dst" if picked == "src" else "src": lead})
+    if "table" in views:
+        rows = [{**axis, "table": axis["index"]} for axis in rows]
     axes = [*rows, {"src": lead + 1, "dst": lead + 1}, {picked: lead}]
     found = [
         part for each in parts(caps, views, axes) for part in in_levels(each, rows, Rows.LEVELS)

@@ -7,6 +7,7 @@ from pykernels.errors import ShapeError
 from pykernels.faults import Watch
 from pykernels.layout import View
 from pykernels.plan import Caps, Scratch, Step
+from pykernels.plans.move.last_index import lasts
 
 from .move_rows import Share, move, shares, spread
 from .move_rows import check as check_rows
@@ -17,9 +18,11 @@ SHARE = body.CONFIGS["cols2"]  # of the work of one workgroup
 
 
 def plan(
-    caps: Caps, scratch: Scratch, src: View, index: View, dst: View, check: bool = True
-) -> list[Step]:
-    """One dispatch; none for an empty src, more where a tensor is larger than one binding."""
+    caps: Caps, scratch: Scratch, src: View, index: View, dst: View, check: bool = True,
+    distinct: bool = False,
+) -> list[Step]:  # fmt: skip
+    """A dispatch behind those of last_index; none for an empty src, more where a tensor is larger
+    than one binding: then later rows come later."""
     if src.ndim < 2 or dst.ndim != src.ndim or dst.shape[:-2] != src.shape[:-2]:
         raise ShapeError(
             "[set_rows] src and dst must have two or more axes, all but the last two the same, but "
@@ -32,13 +35,23 @@ def plan(
     if limit == 0:  # every index is out of range: nothing of this is written
         dst = scratch.empty((*lead, 1, dst.shape[-1]), dst.dtype.name)
     watch = Watch("index", limit, index.shape, rows) if check else None
+    single = distinct or rows[-1] == 1
     src, index, dst = spread("set_rows", lead, (src, index, dst), (2, 1, 2))
-    return [_step(caps, share, limit) for share in shares(caps, src, index, dst, "dst", watch)]
+    found = shares(caps, src, index, dst, "dst", watch, table=not single)
+    last = None if single else lasts(scratch, [share.index for share in found], index.ndim - 1)
+    steps: list[Step] = []
+    for share in found:
+        places, left = share.index, share.watch
+        if last is not None:
+            places, left, before = last.steps(caps, places, limit, left)
+            steps += before
+        steps.append(_step(caps, share, places, limit, left))
+    return steps
 
 
-def _step(caps: Caps, share: Share, limit: int) -> Step:
+def _step(caps: Caps, share: Share, places: View, limit: int, watch: Watch | None) -> Step:
     src, dst, how = move(share.src, share.dst, SHARE.COLS, SHARE.threads)
     return body.step(
-        caps, src, share.index, dst, limit=limit, first_row=share.first_row,
-        own_rows=min(dst.shape[-2], limit), watch=share.watch, **how._asdict(),
+        caps, src, places, dst, limit=limit, first_row=share.first_row,
+        own_rows=min(dst.shape[-2], limit), watch=watch, **how._asdict(),
     )  # fmt: skip

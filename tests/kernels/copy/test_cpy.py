@@ -330,12 +330,12 @@ def test_cpy_between_strided_shapes_without_a_common_index(dev: pk.Device) -> No
             source = case.input(values(case.rng, s, s_shape), f, buffer="src")
             copies.append((source, case.output(d_shape, d, g, buffer="dst")))
     check(case, copies)
-    x = dev.rand((4, 3, 2, 3))
+    x = dev.rand((4, 3, 2, 3), seed=0)
     dst = dev.zeros((2, 4, 3, 3))
     cpy(x.transpose(2, 0, 1, 3), dst.transpose(0, 2, 1, 3))
     want = x.numpy().transpose(2, 0, 1, 3).reshape(2, 3, 4, 3).transpose(0, 2, 1, 3)
     assert np.array_equal(dst.numpy(), want)
-    both = dev.rand((6, 10))  # each element before the first is overwritten
+    both = dev.rand((6, 10), seed=0)  # each element before the first is overwritten
     want = both.numpy()
     turned = want[:, ::2].reshape(3, 10).copy()
     want[::2] = turned

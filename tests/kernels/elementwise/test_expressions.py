@@ -100,8 +100,7 @@ def test_operands_fit_the_names(dev: pk.Device) -> None:
         pk.elementwise("x + 1", x=x, out=dev.zeros(4))
     with pytest.raises(pk.DTypeError, match="out must be bool but is float32"):
         pk.elementwise("x > 1", x=x, out=dev.zeros((3, 4)))
-    with pytest.raises(pk.DTypeError, match="int64 is stored and moved"):
-        pk.elementwise("x + 1", x=dev.zeros(3, "int64"))
+    assert pk.elementwise("x + 1", x=dev.zeros(3, "int64")).dtype == "int32"
     with pytest.raises(pk.ArgumentError, match="must be numbers that fit"):
         pk.elementwise("x + y", x=dev.zeros(3, "int32"), y=1 << 40)
 

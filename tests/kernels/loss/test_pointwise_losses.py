@@ -101,7 +101,8 @@ def test_pointwise_losses_match_reference(dev: pk.Device, case: str, dtype: str)
 
 
 def test_pointwise_losses_take_arrays_numbers_of_axes_and_out(dev: pk.Device) -> None:
-    x, t = np.float32([[1, 2], [3, 5]]), np.float32([1, 0])
+    x = np.float32([[1, 2], [3, 5]])
+    t = np.broadcast_to(np.float32([1, 0]), (2, 2))
     assert pk.mse_loss(x, t) == np.float32((0 + 4 + 4 + 25) / 4)
     assert isinstance(pk.l1_loss(x, t, reduction="none"), np.ndarray)
     out = dev.empty(())
@@ -111,7 +112,7 @@ def test_pointwise_losses_take_arrays_numbers_of_axes_and_out(dev: pk.Device) ->
     assert batch == 0
     want = reference.kl_div(x, np.abs(x)).sum() / 2
     np.testing.assert_allclose(pk.kl_div(x, np.abs(x), reduction="batchmean"), want, rtol=1e-5)
-    assert np.isnan(pk.mse_loss(x[:0], x[:0])) and pk.mse_loss(x[:0], t, reduction="sum") == 0
+    assert np.isnan(pk.mse_loss(x[:0], x[:0])) and pk.mse_loss(x[:0], t[:0], reduction="sum") == 0
 
 
 def test_pointwise_losses_at_special_values(dev: pk.Device) -> None:
@@ -157,3 +158,17 @@ def test_pointwise_losses_reject(dev: pk.Device) -> None:
         pk.binary_cross_entropy_with_logits(x, x[0])
     with pytest.raises(pk.ShapeError, match=r"\[kl_div\] input must have an axis for reduction"):
         pk.kl_div(x[0, 0], x[0, 0], reduction="batchmean")
+
+
+@pytest.mark.parametrize(
+    "loss", (pk.mse_loss, pk.l1_loss, pk.huber_loss, pk.smooth_l1_loss, pk.kl_div)
+)
+def test_operands_that_repeat_are_said(dev: pk.Device, loss: Any) -> None:
+    """As torch: (3, 1) beside (3,) are nine errors."""
+    x, t = dev.ones((3, 1)), dev.ones(3)
+    with pytest.warns(
+        UserWarning, match=r"input has shape \(3, 1\) and target \(3,\): both repeat to \(3, 3\)"
+    ) as found:
+        assert loss(x, t, reduction="none").shape == (3, 3)
+    assert found[0].filename == __file__
+    loss(x[:, 0], t)

@@ -83,7 +83,8 @@ def test_matmul_dtypes_and_out(dev: pk.Device) -> None:
     x = np.ones((2, 3), np.float32)
     assert isinstance(pk.matmul(x, x.T), np.ndarray)
     with pytest.raises(pk.DTypeError, match=r"\[matmul\] a must be .* but is float64"):
-        pk.matmul(np.ones((2, 2)), full)
+        pk.matmul(np.ones((2, 3)), np.ones((3, 4)))
+    assert pk.matmul(np.ones((2, 3)), full).dtype == F32
     with pytest.raises(pk.DTypeError, match=r"\[matmul\] out must be .* but is int32"):
         pk.matmul(half, full, out=dev.zeros((2, 4), "int32"))
     with pytest.raises(pk.ShapeError, match=r"\[matmul\] out must have shape \(2, 4\)"):
@@ -135,7 +136,9 @@ RESIDENT = 396  # workgroups of gemm_tile at a time: three on each of 132 multip
 def test_choices() -> None:
     square = [choose(LARGE, GemmShape(1, n, n, n)).body for n in (4096, 2048, 512, 100, 8)]
     assert square[0] == square[1] == "gemm_tile"
-    assert square[-1] == "gemv"
+    assert square[-1] == "mul_mat/32"
+    assert choose(LARGE, GemmShape(1, 8, 8, 512)).body == "gemv"
+    assert choose(LARGE, GemmShape(1, 1, 8, 8)).body == "gemv"
     assert choose(LARGE, GemmShape(1, 64, 64, 1 << 16)).splits > 16
     assert choose(LARGE, GemmShape(1, 1, 1, 1 << 24)).splits > 256
     for n in (9, 100, 4096):

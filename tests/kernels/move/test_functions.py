@@ -106,7 +106,7 @@ REFUSED = {
                           lambda x: pk.flatten(x, 2, 1)),
     "one axis as two": (pk.ShapeError, r"\[diagonal\] axis1 and axis2 must differ",
                         lambda x: pk.diagonal(x, 0, 1, -3)),
-    "no sections": (pk.ArgumentError, r"\[split\] sections must be from 1 up but is 0",
+    "no sections": (pk.ArgumentError, r"\[split\] sections must be from 1 to 65536 but is 0",
                     lambda x: pk.split(x, 0)),
     "half a chunk": (pk.ArgumentError, r"\[chunk\] chunks must be an integer but is 0.5",
                      lambda x: pk.chunk(x, 0.5)),
@@ -281,12 +281,8 @@ def test_index_tensors_refuse(dev: pk.Device) -> None:
         dev.sync()
     with pytest.raises(pk.DTypeError, match=r"\[getitem\] an index must be int32, int64 or bool"):
         t[t]
-    with pytest.raises(pk.ShapeError, match=r"\[getitem\] a tensor without axes"):
+    with pytest.raises(pk.ShapeError, match=r"\[getitem\] 1 indices for 0 axes"):
         dev.zeros(())[index]
-    with pytest.raises(pk.ArgumentError, match=r"\[getitem\] an array picks once it is a tensor"):
-        t[np.array([0])]  # type: ignore[index]
-    with pytest.raises(pk.ArgumentError, match=r"\[getitem\] an array picks once it is a tensor"):
-        t[np.array([0])] = 1  # type: ignore[index]
     with pytest.raises(pk.DTypeError, match=r"\[setitem\] an index must be int32, int64 or bool"):
         t[t] = 1
     with pytest.raises(

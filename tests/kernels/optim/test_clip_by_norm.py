@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
@@ -126,9 +129,52 @@ def test_clip_and_flatten_reject(dev: pk.Device) -> None:
         r"\[flatten_parameters\] .* parameters\[0\] is int32": lambda: pk.flatten_parameters(
             [whole]
         ),
-        r"\[flatten_parameters\] .* parameters\[0\] is float64": lambda: pk.flatten_parameters(
-            [np.ones(3)]
+        r"\[flatten_parameters\] .* parameters\[0\] is int64": lambda: pk.flatten_parameters(
+            [np.ones(3, np.int64)]
         ),
     }.items():
         with pytest.raises(pk.PyKernelsError, match=match):
             call()
+
+
+def trained(flat: pk.Tensor) -> None:
+    pk.SGD(flat, 0.5).step(flat.device.ones(flat.size))
+
+
+@pytest.mark.parametrize("way", ("deepcopy", "pickle", "model", "views first"))
+def test_copies_of_flat_parameters_share_again(way: str) -> None:
+    """A copied model trains what its views see, and leaves the first one alone."""
+    arrays = [np.float32([[1, 2, 3]]), np.array(4, np.float32), np.arange(5, dtype=np.float32)]
+    flat, views = pk.flatten_parameters(arrays)
+    if way == "deepcopy":
+        other, seen = copy.deepcopy((flat, views))
+    elif way == "pickle":
+        other, seen = pickle.loads(pickle.dumps((flat, views)))
+    elif way == "views first":
+        seen, other = copy.deepcopy((views[::-1], flat))
+        seen = seen[::-1]
+    else:
+        model = copy.deepcopy({"w": views[0], "optimizer": pk.Adam(flat), "flat": flat,
+                               "rest": views[1:]})  # fmt: skip
+        other, seen = model["flat"], [model["w"], *model["rest"]]
+        assert model["optimizer"]._params[0]._storage is other._storage
+    trained(other)
+    for first, view, a in zip(views, seen, arrays, strict=True):
+        assert_same_bits(view.numpy(), a - np.float32(0.5))
+        assert_same_bits(first.numpy(), a)
+    again = copy.deepcopy(seen[2])  # a copy of a copy, and of a view alone
+    trained(other)
+    assert_same_bits(again.numpy(), arrays[2] - np.float32(0.5))
+
+
+def test_a_view_that_is_pickled_alone_is_its_own_elements() -> None:
+    flat, (small, large) = pk.flatten_parameters([np.ones(3, "f4"), np.ones(100_000, "f4")])
+    data = pickle.dumps(small)
+    assert len(data) < 1000 and pickle.loads(data).numpy().tolist() == [1, 1, 1]
+    views = pk.flatten_parameters([np.ones(3, "f4"), np.ones(2, "f4")])[1]
+    views.append(large[:2])  # of another tensor
+    found = pickle.loads(pickle.dumps(views))
+    assert [v.numpy().tolist() for v in found] == [[1, 1, 1], [1, 1], [1, 1]]
+    trained(found._flat)
+    assert [v.numpy().tolist() for v in found] == [[0.5] * 3, [0.5] * 2, [1, 1]]
+    assert flat.size == 100_004

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -264,3 +266,155 @@ def test_optim_state_is_saved_and_loaded(dev: pk.Device) -> None:
     other.step(g)
     assert_same_bits(y.numpy(), x.numpy())
     assert other.state_dict()["step"].item() == 2
+
+
+# -- settings -------------------------------------------------------------------------------------
+
+
+def optimisers(dev: pk.Device) -> list[tuple[str, Any, dict[str, list[Any]]]]:
+    """Each class as it is first made, and what its settings are then set to, in turn."""
+    betas: list[Any] = [(0.5, 0.9), (0.0, 0.0), (0.9, 0.999)]
+    adam: dict[str, list[Any]] = {
+        "lr": [0.5, 0.0, 0.03],
+        "betas": betas,
+        "eps": [1e-3, 0.0],
+        "weight_decay": [0.2, 0.0],
+    }
+    sgd: dict[str, list[Any]] = {
+        "lr": [0.5, 0.0, 0.03],
+        "momentum": [0.3, 0.8],
+        "weight_decay": [0.2, 0.0],
+    }
+    return [
+        ("SGD", lambda p: pk.SGD(p, 0.1, 0.9), sgd),
+        ("Adam", lambda p: pk.Adam(p, 0.1), adam),
+        ("AdamW", lambda p: pk.AdamW(p, 0.1), adam),
+    ]
+
+
+@pytest.mark.parametrize("at", range(3))
+def test_settings_work_when_they_are_set(dev: pk.Device, at: int) -> None:
+    """In calls and replays: the bits of the functions, which get the numbers of each step."""
+    name, make, changes = optimisers(dev)[at]
+    rng = np.random.default_rng(5)
+    param, g = (rng.normal(0, 1, (4, 12)).astype(np.float32) for _ in range(2))
+    grad = dev.tensor(g)
+    eager, captured, plain = (dev.tensor(param) for _ in range(3))
+    one, other = make(eager), make(captured)
+    state = [dev.zeros(param.shape) for _ in STATES[f"{name.lower()}_step"]]
+    with dev.capture() as program:
+        other.step(grad)
+    steps = [None, *[(n, v) for n, values in changes.items() for v in values]]
+    for t, change in enumerate(steps, 1):
+        if change is not None:
+            setattr(one, *change)
+            setattr(other, *change)
+            assert getattr(one, change[0]) == change[1]
+        one.step(grad)
+        program()
+        now = {n: getattr(one, n) for n in changes}
+        number = () if name == "SGD" else (t,)
+        getattr(pk, f"{name.lower()}_step")(plain, grad, *state, *number, **now)
+        assert_same_bits(eager.numpy(), plain.numpy(), f"{name} {change}")
+        assert_same_bits(captured.numpy(), plain.numpy(), f"{name} {change}")
+
+
+def test_settings_of_a_kernel_lie_anywhere(dev: pk.Device) -> None:
+    lr, decay, grad = 0.125, 0.5, dev.full(5, 2.0)
+    w, settings = dev.ones(5), dev.zeros(7)
+    settings[1::2] = dev.tensor(np.float32([decay, 9.0, lr]))
+    kernels.sgd_step(grad, w, settings=settings[5:0:-2])
+    assert w.numpy().tolist() == [1 - lr * (2 + decay)] * 5
+    with pytest.raises(
+        pk.ShapeError, match=r"settings must have shape \(9,\) but has shape \(3,\)"
+    ):
+        kernels.adam_step(grad, w, w.copy(), w.copy(), settings=settings[:3])
+
+
+def test_settings_are_launches_in_order_without_a_submit(dev: pk.Device) -> None:
+    w, grad = dev.zeros(4), dev.ones(4)
+    optimizer = pk.SGD(w, 1.0)
+    dev.sync()
+    before = dev.submits
+    with dev.batch():
+        submits = dev.submits
+        for lr in (1.0, 0.5, 0.25):
+            optimizer.lr = lr
+            optimizer.step(grad)
+        assert dev.submits == submits
+    assert w.numpy().tolist() == [-1.75] * 4 and dev.submits > before
+
+
+def test_a_momentum_from_0_and_nesterov_change_the_kernel(dev: pk.Device) -> None:
+    param, g = np.float32([1, -2, 3]), np.float32([0.5, 1, -1])
+    plain, w, grad = dev.tensor(param), dev.tensor(param), dev.tensor(g)
+    buffer, optimizer = dev.zeros(3), pk.SGD(w, 0.1)
+    assert not optimizer.state_dict()
+    optimizer.step(grad)
+    pk.sgd_step(plain, grad, lr=0.1)
+    optimizer.momentum = 0.5
+    assert [*optimizer.state_dict()] == ["momentum_buffer.0"]
+    for nesterov in (False, True):
+        optimizer.nesterov = nesterov
+        for _ in range(2):
+            optimizer.step(grad)
+            pk.sgd_step(plain, grad, buffer, lr=0.1, momentum=0.5, nesterov=nesterov)
+    assert_same_bits(w.numpy(), plain.numpy())
+    with pytest.raises(pk.ArgumentError, match="nesterov needs a momentum"):
+        optimizer.momentum = 0.0
+    with dev.capture() as program:
+        optimizer.step(grad)
+    rate = dev.full((), 0.1)
+    changes: list[tuple[str, Any]] = [("nesterov", False), ("lr", rate)]
+    for name, value in changes:
+        with pytest.raises(pk.BufferStateError, match="a captured program has one"):
+            setattr(optimizer, name, value)
+    assert optimizer.nesterov and optimizer.momentum == 0.5 and optimizer.lr == 0.1
+    optimizer.momentum = 0.25  # a number: no other kernel
+    del program
+    for name, value in changes:
+        setattr(optimizer, name, value)
+    optimizer.momentum = 0.0
+    before = w.numpy()
+    optimizer.step(grad)
+    assert_close(w.numpy(), before - np.float32(0.1) * g, np.full(3, 1e-6))
+
+
+def test_settings_that_are_refused(dev: pk.Device) -> None:
+    optimizer, w = pk.Adam(dev.ones(3)), dev.ones(3)
+    sgd = pk.SGD(w)
+    with dev.capture():
+        for name, value in (("lr", 0.5), ("betas", (0.1, 0.2)), ("eps", 1.0)):
+            with pytest.raises(pk.BufferStateError, match="not possible inside a capture"):
+                setattr(optimizer, name, value)
+        with pytest.raises(pk.BufferStateError, match="not possible inside a capture"):
+            sgd.momentum = 0.5
+    given: list[tuple[Any, str, Any, type[Exception], str]] = [
+        (optimizer, "learning_rate", 0.0, AttributeError, "'learning_rate': there are betas, lr"),
+        (sgd, "betas", (0, 0), AttributeError, "no setting is called 'betas'"),
+        (optimizer, "lr", -1.0, pk.ArgumentError, r"\[Adam\] lr must be 0 or more"),
+        (optimizer, "eps", 1e39, pk.ArgumentError, "finite in float32"),
+        (optimizer, "betas", (0.9, 1.0), pk.ArgumentError, r"betas must be in \[0, 1\)"),
+        (optimizer, "betas", 0.9, pk.ArgumentError, "betas must be two numbers"),
+        (sgd, "nesterov", True, pk.ArgumentError, "nesterov needs a momentum"),
+        (sgd, "nesterov", 1, pk.ArgumentError, "nesterov must be True or False"),
+        (sgd, "momentum", "0.5", pk.ArgumentError, "momentum must be a real number"),
+    ]
+    for which, name, value, error, text in given:
+        with pytest.raises(error, match=text):
+            setattr(which, name, value)
+    assert (optimizer.lr, optimizer.eps, optimizer.betas) == (1e-3, 1e-8, (0.9, 0.999))
+    assert (sgd.lr, sgd.momentum, sgd.nesterov) == (1e-3, 0.0, False)
+    assert copy.deepcopy(optimizer).betas == (0.9, 0.999)
+    assert pickle.loads(pickle.dumps(optimizer)).eps == 1e-8
+
+
+@pytest.mark.parametrize("kind", (pk.Adam, pk.AdamW))
+def test_small_gradients_count_where_beta1_is_small(dev: pk.Device, kind: Any) -> None:
+    """The first moment is its formula's, not a difference that is rounded beside what it was."""
+    w = dev.zeros(3)
+    optimizer = kind(w, 1.0, betas=(0.0, 0.0), eps=1e-12, weight_decay=0.0)
+    for g in (1.0, 1e-8):
+        optimizer.step(dev.full(3, g))
+    assert_same_bits(optimizer.state_dict()["exp_avg.0"].numpy(), np.full(3, 1e-8, np.float32))
+    assert_close(w.numpy(), np.full(3, -2.0), np.full(3, 1e-3))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -43,15 +45,36 @@ CONTIGUOUS = Form()
 LAST = Form(order=(0, 2, 3, 1))  # channels are neighbours
 
 
-def result_shape(x: tuple[int, ...], windows: dict[str, Any], ceil: bool) -> tuple[int, ...]:
-    def pair(name: str, default: Any) -> Any:
-        value = windows.get(name, default)
-        return value if isinstance(value, tuple) else (value, value)
+def pair(windows: dict[str, Any], name: str, default: Any) -> Any:
+    value = windows.get(name, default)
+    return value if isinstance(value, tuple) else (value, value)
 
-    k, p, d = pair("kernel", 1), pair("padding", 0), pair("dilation", 1)
-    s = pair("stride", k)
-    sizes = [output_size("test", x[2 + a], k[a], s[a], p[a], d[a], ceil) for a in range(2)]
+
+def result_shape(x: tuple[int, ...], windows: dict[str, Any], ceil: bool) -> tuple[int, ...]:
+    k, p, d = (pair(windows, *v) for v in (("kernel", 1), ("padding", 0), ("dilation", 1)))
+    s = pair(windows, "stride", k)
+    sizes = [output_size(x[2 + a], k[a], s[a], p[a], d[a], ceil) for a in range(2)]
     return (*x[:2], *sizes)
+
+
+def beyond_half(windows: dict[str, Any]) -> bool:
+    """Is there more padding than half of a window? Means take it, maxima do not."""
+    k, p, d = (pair(windows, *v) for v in (("kernel", 1), ("padding", 0), ("dilation", 1)))
+    return any(2 * p[a] > d[a] * (k[a] - 1) + 1 for a in range(2))
+
+
+def small_windows(axes: int, top: int) -> Iterator[tuple[tuple[int, ...], dict[str, Any], bool]]:
+    """Images and windows of all small sizes: of one row, or with as many rows as columns."""
+    for size, k, d, s in product(*(range(1, n + 1) for n in (top, top, 2, 2))):
+        for p, ceil in product(range(k + 1 if d == 1 else k), (False, True)):
+            windows = {"kernel": k, "stride": s, "padding": p, "dilation": d}
+            x = (1, 2, size, size)
+            if axes == 1:
+                x = (1, 2, 1, size)
+                both = {n: (int(n != "padding"), v) for n, v in windows.items()}
+                windows = dict[str, Any](both)
+            if not ceil or result_shape(x, windows, True) != result_shape(x, windows, False):
+                yield x, windows, ceil
 
 
 class Calls:
@@ -80,10 +103,12 @@ class Calls:
         name = "adaptive_{}_pool2d" if adaptive else "{}_pool2d"
         x = self.case.rng.integers(-9, 10, shape).astype(self.dtype)
         dy = self.case.rng.integers(-9, 10, out).astype(self.dtype)
-        largest, index = getattr(reference, name.format("max"))(x, out, index=dy, **options)
-        self._maxima(name.format("max"), x, dy, index, largest, options, x_form, dst_form)
-        if "dilation" in options:
+        if not beyond_half(options):
+            largest, index = getattr(reference, name.format("max"))(x, out, index=dy, **options)
+            self._maxima(name.format("max"), x, dy, index, largest, options, x_form, dst_form)
+        if options.get("dilation", 1) != 1:
             return
+        options = {k: v for k, v in options.items() if k != "dilation"}
         for extra in ({}, {"count_include_pad": False}, {"divisor_override": -3})[
             : 1 if adaptive else 3
         ]:
@@ -156,6 +181,16 @@ def test_windows_of_one_size(dev: pk.Device, dtype: str) -> None:
     for i, windows in enumerate(OTHERS):
         calls.add(SIZES[i % 3], windows, ceil=i % 2 == 1)
         calls.add(SIZES[i % 2], windows, LAST, LAST)
+    calls.check()
+
+
+@gpu
+@pytest.mark.parametrize(("axes", "top"), ((1, 4), (2, 3)))
+def test_all_small_windows(dev: pk.Device, axes: int, top: int) -> None:
+    """Also such that reach beyond the image, begin in its padding, or have gaps."""
+    calls = Calls(dev, "float32")
+    for shape, windows, ceil in small_windows(axes, top):
+        calls.add(shape, windows, ceil=ceil)
     calls.check()
 
 

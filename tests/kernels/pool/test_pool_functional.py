@@ -144,7 +144,7 @@ def test_pools_reject(dev: pk.Device) -> None:
     calls: list[tuple[Any, type[Exception], str]] = [
         (lambda: pk.max_pool2d(x, 3, padding=2), pk.ArgumentError,
          r"\[max_pool2d\] padding must be at most half of a window's reach, 1, but is 2"),
-        (lambda: pk.avg_pool1d(x[0], 2, padding=2), pk.ArgumentError, r"\[avg_pool1d\] padding"),
+        (lambda: pk.max_pool1d(x[0], 2, padding=2), pk.ArgumentError, r"\[max_pool1d\] padding"),
         (lambda: pk.max_pool2d(x, 7), pk.ShapeError, r"\[max_pool2d\] the image with its padding"),
         (lambda: pk.max_pool2d(x, 0), pk.ArgumentError, "kernel_size must be .* from 1"),
         (lambda: pk.max_pool2d(x, 2, 0), pk.ArgumentError, "stride must be .* from 1"),
@@ -168,7 +168,7 @@ def test_pools_reject(dev: pk.Device) -> None:
          r"results of images of 8 columns must have 4 but have 3"),
         (lambda: pk.avg_pool2d_backward(y, (6, 6), 2), pk.ShapeError, "input_size must be the"),
         (lambda: pk.max_unpool2d(y, index[..., :2], 2), pk.ShapeError, "indices must have the"),
-        (lambda: pk.max_unpool2d(y, index[0], 2), pk.ShapeError, "arguments must have the axis N"),
+        (lambda: pk.max_unpool2d(y, index[0], 2), pk.ShapeError, "images must have the axis N"),
         (lambda: pk.max_unpool2d(y, index, 2, output_size=(8, 6)), pk.ArgumentError, "less than a"),
         (lambda: pk.max_unpool2d(y, index, 2, output_size=(6,)), pk.ArgumentError, "2 or 4 sizes"),
         (lambda: pk.conv1d(x, dev.zeros((2, 2, 3))), pk.ShapeError, r"axes \(N, C, L\), the first"),

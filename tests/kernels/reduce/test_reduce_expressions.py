@@ -101,9 +101,9 @@ def test_other_dtypes(dev: pk.Device, dtype: str) -> None:
     if dtype != "int8":
         calls.check()
         return
-    calls.case.build()  # numpy's product of int8 would wrap
+    calls.case.build()
     for how, x, y, _, axis, _ in calls.calls:
-        want = (x.array.astype("i4") * y.array).sum(axis)
+        want = (x.array * y.array).sum(axis, dtype="i4")  # products wrap, sums do not
         assert (pk.reduction(PRODUCT, how, axis, x=x.tensor, y=y.tensor).numpy() == want).all()
 
 
@@ -307,8 +307,7 @@ def test_what_is_refused(dev: pk.Device) -> None:
         pk.reduction("x + 1", "sum", x=2.0)
     with pytest.raises(pk.ArgumentError, match="names y, which is not given"):
         pk.reduction("x + y", "sum", x=x)
-    with pytest.raises(pk.DTypeError, match="int64 is stored and moved"):
-        pk.reduction("x", "sum", x=dev.zeros(3, "int64"))
+    assert pk.reduction("x", "sum", x=dev.ones(3, "int64")).item() == 3  # as int32
     with pytest.raises(pk.DTypeError, match="out must be float32 but is int32"):
         pk.reduction("x", "sum", x=x, out=dev.zeros((), "int32"))
     with pytest.raises(pk.ShapeError, match=r"out must have shape \(3,\)"):

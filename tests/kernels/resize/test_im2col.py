@@ -118,14 +118,14 @@ def test_unfold_and_fold(dev: pk.Device) -> None:
 
 def test_windows_reject(dev: pk.Device) -> None:
     x, columns = dev.zeros((1, 2, 4, 4)), dev.zeros((1, 8, 9))
-    whole = columns.astype("int32")
+    whole, longs = columns.astype("int32"), dev.zeros(x.shape, "int64")
     calls: list[tuple[Any, type[Exception], str]] = [
         (lambda: pk.unfold(x, 5), pk.ShapeError, r"\[unfold\] the image with its padding"),
         (lambda: pk.unfold(x, 0), pk.ArgumentError, r"\[unfold\] kernel must be .* from 1"),
         (lambda: pk.unfold(x, 2, stride=(1, 2, 3)), pk.ArgumentError, "stride must be an integer"),
         (lambda: pk.unfold(x, 2, padding=-1), pk.ArgumentError, "padding must be"),
         (lambda: pk.unfold(x[0, 0], 2), pk.ShapeError, r"\(N, C, H, W\)"),
-        (lambda: pk.unfold(x.astype("int32").astype("int64"), 2), pk.DTypeError, "but is int64"),
+        (lambda: kernels.im2col(longs, whole, kernel=2), pk.DTypeError, "int64"),
         (lambda: pk.fold(columns, 4, 3), pk.ShapeError, "multiple of 9 taps"),
         (lambda: pk.fold(columns, 5, 2), pk.ShapeError, "columns of images"),
         (lambda: kernels.im2col(x, columns, kernel=2, stride=2), pk.ShapeError, "columns of"),

@@ -141,7 +141,7 @@ def test_rope_in_parts(dev: pk.Device) -> None:
         calls.add((2, 9, 400, 16), "float16", 4, x_form=Form(order=(2, 0, 1, 3)))
         calls.add((2, 3, 2, 3, 2, 3, 5), "float32", 2, x_form=Form(order=(5, 4, 3, 2, 1, 0, 6)))
         calls.check()
-        x, table = dev.rand((2, 5, 900, 8)), pk.rope_table(8, device=dev)
+        x, table = dev.rand((2, 5, 900, 8), seed=0), pk.rope_table(8, device=dev)
         places = np.zeros((2, 900), np.int32)
         places[1, 800:] = -5
         kernels.rope(x, dev.tensor(places), table, dev.empty(x.shape))
@@ -164,7 +164,11 @@ def exact(x: Array, positions: Array, style: str, dims: int, **given: Any) -> Ar
 
 
 @gpu
-@pytest.mark.parametrize("given", [{}, {"base": 5e5, "freq_scale": 0.5}, YARN], ids=str)
+@pytest.mark.parametrize(
+    "given",
+    [{}, {"base": 5e5, "freq_scale": 0.5}, YARN, {"freq_scale": 1.4, "ext_factor": 0.7465}],
+    ids=str,
+)
 def test_angles_are_as_good_at_position_1048575_as_at_1(
     dev: pk.Device, given: dict[str, Any]
 ) -> None:
@@ -246,7 +250,9 @@ def test_rope_rejects(dev: pk.Device) -> None:
         (lambda: pk.rope(x, places, base=0), pk.ArgumentError, "base must be above 0"),
         (lambda: pk.rope(x, places, base=[1]), pk.ArgumentError, "base must be a real"),  # type: ignore[call-overload]
         (lambda: pk.rope(x, places, bass=1.0), TypeError, "bass"),  # type: ignore[call-overload]
-        (lambda: pk.rope(x, places, ext_factor=1.0), pk.ArgumentError, "n_ctx_orig must be above"),
+        (lambda: pk.rope(x, places, ext_factor=1.0, n_ctx_orig=-1), pk.ArgumentError,
+         "n_ctx_orig must not be below 0 .* are -1 and"),
+        (lambda: pk.rope(x, places, ext_factor=1.0, base=1), pk.ArgumentError, "base not be 1"),
         (lambda: pk.rope(x, places, freq_factors=[1, 2]), pk.ShapeError, r"shape \(4,\) but"),
         (lambda: pk.rope(x, places, freq_factors=[1, 2, 3, 0]), pk.ArgumentError, "above 0 and"),
         (lambda: pk.rope(x, places, table=table, base=5.0), pk.ArgumentError, "without a table"),
@@ -280,4 +286,6 @@ def test_the_references_angles_are_yarns() -> None:
     np.testing.assert_allclose(mixed[turns < 0.9], scaled[turns < 0.9], rtol=1e-12)
     between = (mixed < own * 0.999) & (mixed > scaled * 1.001)
     assert between.sum() > 10
+    unknown = angles(128, freq_scale=0.25, ext_factor=1.0, beta_fast=1.0)  # 0 positions, as in ggml
+    np.testing.assert_allclose(unknown, [own[0], *scaled[1:]], rtol=1e-12)
     assert magnitude(0.25, 1.0) == pytest.approx(1.1386, abs=1e-4)

@@ -236,7 +236,7 @@ def test_cumsum_in_a_captured_program(dev: pk.Device) -> None:
 
 def test_cumsum_rejects(dev: pk.Device) -> None:
     with pytest.raises(pk.DTypeError, match=r"\[cumsum\] x must be float32 or float16 or int32"):
-        pk.cumsum(dev.zeros(3, "int64"))
+        cumsum(dev.zeros(3, "int64"), dev.zeros(3, "int64"))
     with pytest.raises(pk.ShapeError, match=r"\[cumprod\] axis 2 does not exist in shape \(2, 3\)"):
         pk.cumprod(dev.zeros((2, 3)), axis=2)
     with pytest.raises(pk.ShapeError, match=r"\[cumsum\] out must have shape \(6,\) but has"):
@@ -263,3 +263,46 @@ def test_cumsum_dispatches(dev: pk.Device) -> None:
         "scan_column_totals", "scan_columns", "scan_columns",
     ]  # fmt: skip
     assert bodies(0, 5) == []
+
+
+@pytest.mark.parametrize("product", (False, True), ids=("sum", "product"))
+def test_exclusive_leaves_out_the_element_itself(dev: pk.Device, product: bool) -> None:
+    function, numpys, first = (pk.cumprod, np.cumprod, 1) if product else (pk.cumsum, np.cumsum, 0)
+
+    def want(x: Array, axis: int | None) -> Array:
+        x, axis = (x.reshape(-1), 0) if axis is None else (x, axis)
+        if not x.ndim:
+            return np.array(first, x.dtype)
+        whole = np.moveaxis(numpys(x, axis, dtype=x.dtype), axis, 0)
+        result = np.full_like(whole, first)
+        result[1:] = whole[:-1]
+        return np.moveaxis(result, 0, axis)
+
+    rng = np.random.default_rng(0)
+    for shape in ((7,), (1,), (0,), (3, 4, 5), (2, 0, 3), (3, 1), (2, 1100), (1100, 2), ()):
+        x = rng.integers(-2, 3, shape).astype(np.int32)
+        for axis in (None, *range(-max(len(shape), 1), max(len(shape), 1))):
+            assert_same_bits(function(x, axis, exclusive=True), want(x, axis), f"{shape} {axis}")
+    for dtype in ("float32", "float16", "uint32"):
+        x = rng.integers(1, 3, (3, 9)).astype(dtype)
+        assert_same_bits(function(x, 1, exclusive=True), want(x, 1), dtype)
+    x = rng.integers(1, 3, (4, 6)).astype(np.float32)
+    t, out = dev.tensor(x), dev.zeros((4, 12))[:, ::2]
+    assert function(t, dim=0, exclusive=True, out=out) is out
+    assert_same_bits(out.numpy(), want(x, 0))
+    assert function(t, 1, exclusive=True, out=t) is t
+    assert_same_bits(t.numpy(), want(x, 1))
+    with pytest.raises(pk.ArgumentError, match="exclusive must be"):
+        function(x, 0, exclusive="yes")  # type: ignore[call-overload]
+    with pytest.raises(pk.ShapeError, match="axis 2 does not exist"):
+        function(x, 2, exclusive=True)
+
+
+def test_gradients_of_exclusive_sums(dev: pk.Device) -> None:
+    x = dev.tensor(np.arange(12, dtype=np.float32).reshape(3, 4))
+    seed = np.random.default_rng(0).integers(-4, 5, (3, 4)).astype(np.float32)
+    for axis in (0, 1):
+        with pk.Tape() as tape:
+            y = pk.cumsum(x, axis, exclusive=True)
+        back = np.flip(np.cumsum(np.flip(seed, axis), axis), axis) - seed
+        np.testing.assert_array_equal(tape.gradient(y, x, seed).numpy(), back)

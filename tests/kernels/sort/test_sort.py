@@ -145,7 +145,7 @@ def test_sort_in_a_captured_program(dev: pk.Device) -> None:
 
 def test_sort_rejects(dev: pk.Device) -> None:
     with pytest.raises(pk.DTypeError, match=r"\[sort\] x must be .* but is int64"):
-        pk.sort(dev.zeros(3, "int64"))
+        sort(dev.zeros(3, "int64"), dev.zeros(3, "int64"))
     with pytest.raises(pk.ShapeError, match=r"\[argsort\] axis 2 does not exist in shape \(2, 3\)"):
         pk.argsort(dev.zeros((2, 3)), axis=2)
     with pytest.raises(pk.DTypeError, match=r"\[argsort\] out must be int32 but is float32"):

@@ -1,5 +1,5 @@
-// expect: lint:PK010 3 naga refuses enable subgroups
-// expect: naga 3 the `subgroups` enable-extension is not yet supported
+// expect: lint:PK010 3 naga 29 has no enable subgroups
+// expect: naga:lacks 3 has no `enable subgroups`: checked without it
 enable subgroups;
 @group(0) @binding(0) var<storage, read_write> dst: array<f32>;
 @compute @workgroup_size(64)

@@ -1,0 +1,25 @@
+// Indices of int32 or int64: `lo` is their first word and `hi` their second. int32 has no second word
+// (p.index_words is 1), so `hi` is the first there, and says the same of the sign.
+
+// Element i of the index in memory, as (lo, hi).
+//% macro functions()
+fn index_at(i: u32) -> vec2<u32> {
+  let word = i * p.index_words;
+  return vec2<u32>(index_mem[word], index_mem[word + p.index_words - 1u]);
+}
+//% endmacro
+
+// Is it 0 or more, and below 2^32 (int32: or negative, which as u32 is beyond any limit)?
+//% macro is_word(hi)
+(p.index_words == 1u) | (${hi} == 0u)
+//% endmacro
+
+//% macro is_inside(lo, hi, limit="p.limit")
+(${lo} < ${limit}) & (${is_word(hi)})
+//% endmacro
+
+// Report it as wrong, with the sign for the second word of int32.
+//% macro report(position, lo, hi)
+let sign = select(0u, 0xffffffffu, ${lo} >= 0x80000000u);
+fault(${position}, ${lo}, select(${hi}, sign, p.index_words == 1u));
+//% endmacro

@@ -1,0 +1,17 @@
+// /// kernel
+// doc = """
+// Of equal indices along one axis the last one: kept[i, j, k] = index[i, j, k], and -1 where index[i, l, k] is
+// the same for an l above j (axis 1).
+//
+// It is -1 for an index outside [0, limit) too, which raises IndexRangeError at the next synchronisation,
+// once. Writes to the places that `kept` names meet each place at most once."""
+// source = "numpy: of assignments to one place the last one stays; hashing with linear probing: Knuth 6.4"
+// bodies = ["last_pairs", "last_claim", "last_keep", "bincount_clear"]
+// inputs.index = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", readonly = true }
+// outputs.kept = { dtype = "*", dtypes = ["int32"], bind = "'u32'" }
+// options.axis = { type = "int", default = -1, doc = "The axis along which the index counts." }
+// options.limit = { type = "int", default = 2147483647, doc = "One more than the largest index." }
+// options.check = { type = "bool", default = true, doc = "False: indices out of range are left out in silence." }
+// bytes = "touched(index, kept)"
+// operations = "index.size"
+// ///

@@ -1,0 +1,220 @@
+"""Two versions side by side: fresh processes of both, alternated, with the process as the unit.
+
+What differs from run to run (where memory lies, what the driver chose, other programs) is the same
+for all passes of a process, so passes cannot measure it. Processes can. A case that looks different
+is measured once more with as many fresh processes, and those alone decide: the chance that same
+code is called slower or faster is the product of the levels of both stages.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pykernels.errors import PyKernelsError
+
+from .clock import Clock, Timing, clock_of, seconds_of
+from .compare import Change, Comparison, differences, name_of
+from .intervals import FALSE_ALARMS, Interval, student, welch
+from .report import Report
+
+__all__ = [
+    "CEILINGS",
+    "Measured", "Side", "Verdict", "against", "level_of", "order", "paired",
+    "smallest",
+]  # fmt: skip
+
+POWER = 0.95
+# Environment of the processes: on a software driver, whose clock nobody watches, ceilings take most
+# of their time and say nothing of a change.
+CEILINGS = "PYKERNELS_BENCH_CEILINGS"
+
+Side = Literal["old", "new"]
+Measured = Mapping[str, Sequence[float]]  # by case: a time of each process
+Kind = Literal["slower", "faster", "slightly slower", "the same", "too noisy", "missing"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is known of a case: the interval that decided, and what it could have shown."""
+
+    case: str
+    kind: Kind
+    interval: Interval | None = None
+    smallest: float = math.inf  # share by which it must be slower for such a run to show it
+    again: bool = False  # measured a second time
+    before: float = 0.0  # seconds, the means of both sides
+    after: float = 0.0
+
+
+def level_of(cases: int) -> float:
+    """The level of each of the two stages for so many cases."""
+    return math.sqrt(FALSE_ALARMS / max(cases, 1))
+
+
+def order(processes: int, seed: int) -> list[Side]:
+    """Whose turn it is: in each pair the order is drawn."""
+    draw, turns = random.Random(seed), list[Side]()
+    for _ in range(processes):
+        pair: list[Side] = ["old", "new"]
+        draw.shuffle(pair)
+        turns += pair
+    return turns
+
+
+def smallest(old: Sequence[float], new: Sequence[float], level: float) -> float:
+    """The smallest slowdown, as a share, that such readings show with a probability of POWER."""
+    if min(len(old), len(new)) < 2:
+        return math.inf
+    parts = [statistics.variance([math.log(t) for t in side]) / len(side) for side in (old, new)]
+    freedom = len(old) + len(new) - 2
+    factor = student(1 - level / 2, freedom) + student(POWER, freedom)
+    return math.expm1(factor * math.sqrt(sum(parts)))
+
+
+def paired(
+    measure: Callable[[Sequence[str] | None], tuple[Measured, Measured]], threshold: float
+) -> Iterator[Verdict]:
+    """The verdict of each case, what fails first.
+
+    Args:
+        measure: times of the old and of the new version in fresh processes, of these cases, None
+            for all. Called once, and once more for what looks different.
+        threshold: from which share on slower counts.
+    """
+    first = measure(None)
+    names = [*dict.fromkeys([*first[0], *first[1]])]
+    level = level_of(len(names))
+    found = {name: _verdict(name, first, level, threshold, False) for name in names}
+    flagged = [v.case for v in found.values() if v.interval and _differs(v.interval)]
+    if flagged:
+        second = measure(flagged)
+        found |= {name: _verdict(name, second, level, threshold, True) for name in flagged}
+    ranks: list[Kind] = ["missing", "slower", "too noisy", "slightly slower", "faster", "the same"]
+    yield from sorted(found.values(), key=lambda v: ranks.index(v.kind))
+
+
+def _differs(i: Interval) -> bool:
+    return i.low > 1 or i.high < 1
+
+
+def _verdict(
+    name: str, measured: tuple[Measured, Measured], level: float, threshold: float, again: bool
+) -> Verdict:
+    old, new = (side.get(name, ()) for side in measured)
+    if not old or not new:
+        return Verdict(name, "missing", again=again)
+    i = welch(old, new, level)
+    kind: Kind = "the same"
+    if i.low > 1 and i.ratio >= 1 + threshold:
+        kind = "slower"
+    elif i.high >= 1 + threshold:
+        kind = "too noisy"
+    elif _differs(i):
+        kind = "slightly slower" if i.low > 1 else "faster"
+    means = [statistics.geometric_mean(side) for side in (old, new)]
+    return Verdict(name, kind, i, smallest(old, new, level), again, *means)
+
+
+def against(
+    python: str, kernels: Sequence[str], options: Sequence[str], *, processes: int,
+    threshold: float, seed: int, say: Callable[[str], None],
+) -> Comparison:  # fmt: skip
+    """This version beside the one of another interpreter: what got slower since that one.
+
+    Args:
+        python: the interpreter of the old version.
+        kernels, options: what `pykernels bench` is called with.
+        processes: of each version, and as many again for what looks different.
+        threshold: from which share on slower counts.
+        seed: of the order in which the versions take turns.
+        say: told of each process.
+
+    Raises:
+        PyKernelsError: an interpreter cannot run the bench.
+    """
+    runs = _Processes(python, kernels, options, processes, seed, say)
+    changes = [runs.change(v) for v in paired(runs.measure, threshold)]
+    changes += [Change(what, "failed", note=why) for what, why in runs.failed.items()]
+    failing = ("failed", "missing")
+    changes.sort(key=lambda c: c.kind not in failing)
+    basis = f"{processes} processes of each version in pairs of random order (--seed {seed})"
+    found = [*differences(runs.last["old"], runs.last["new"])] if len(runs.last) == 2 else []
+    return Comparison(changes, found, False, basis)
+
+
+class _Processes:
+    """Runs of both versions, and what they measured."""
+
+    def __init__(
+        self, python: str, kernels: Sequence[str], options: Sequence[str], processes: int,
+        seed: int, say: Callable[[str], None],
+    ) -> None:  # fmt: skip
+        self._python: dict[Side, str] = {"old": python, "new": sys.executable}
+        self._kernels, self._options = kernels, options
+        self._processes, self._seed, self._say = processes, seed, say
+        self._kernel_of: dict[str, str] = {}
+        self._clock: dict[str, Clock] = {}
+        self.failed: dict[str, str] = {}
+        self.last: dict[Side, Report] = {}
+
+    def measure(self, cases: Sequence[str] | None) -> tuple[Measured, Measured]:
+        """Times of the old and the new version, from fresh processes of both."""
+        kernels = self._kernels if cases is None else {self._kernel_of[c]: 0 for c in cases}
+        timings: dict[Side, dict[str, list[Timing]]] = {"old": {}, "new": {}}
+        turns = order(self._processes, self._seed + (cases is not None))
+        for i, side in enumerate(turns):
+            self._say(f"process {i + 1} of {len(turns)}: {side}")
+            report = self._run(side, [*kernels])
+            self.last[side] = report
+            self.failed |= {f"{what} ({side})": why for what, why in report.failed.items()}
+            for r in report.results:
+                self._kernel_of[name_of(r)] = r.kernel
+                if not r.timing.cold:
+                    timings[side].setdefault(name_of(r), []).append(r.timing)
+        old, new = timings["old"], timings["new"]
+        self._clock |= {c: clock_of([*old[c], *new[c]]) for c in old.keys() & new.keys()}
+        found = [
+            {c: [seconds_of(t, self._clock[c]) for t in side[c]]
+             for c in side if self._clock.get(c)}
+            for side in (old, new)
+        ]  # fmt: skip
+        return found[0], found[1]
+
+    def _run(self, side: Side, kernels: Sequence[str]) -> Report:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "run.json"
+            command = [self._python[side], "-m", "pykernels", "bench", *kernels, *self._options]
+            try:
+                done = subprocess.run(
+                    [*command, "--passes", "1", "--json", str(path)], capture_output=True,
+                    text=True, check=False, env=os.environ | {CEILINGS: "0"},
+                )  # fmt: skip
+            except OSError as e:
+                raise PyKernelsError(f"[bench] {command[0]} does not run: {e}") from None
+            if not path.is_file():
+                told = (done.stderr or done.stdout).strip().splitlines()
+                raise PyKernelsError(
+                    f"[bench] the bench of {command[0]} ended with {done.returncode}: "
+                    f"{told[-1] if told else 'it said nothing'}"
+                )
+            return Report.load(path)
+
+    def change(self, v: Verdict) -> Change:
+        """A verdict as a comparison lists it."""
+        if v.interval is None:
+            return Change(v.case, "missing", note="one of the versions has no time of it")
+        shown = f"shows {v.smallest:.1%} or more"
+        return Change(
+            v.case, v.kind, self._clock[v.case], v.before, v.after, v.interval,
+            f"{shown}, measured twice" if v.again else shown,
+        )  # fmt: skip

@@ -1,0 +1,122 @@
+"""Intervals for the ratio of two times: Student's factor, unequal scatter, many cases at once.
+
+Times are compared by their logarithms, so that an interval of a ratio is symmetric: twice as fast
+is as far from the same as half as fast.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+__all__ = [
+    "FALSE_ALARMS", "FLOOR", "PASSES", "PROCESSES", "SINGLE", "THRESHOLD",
+    "Interval", "Scatter", "student", "welch",
+]  # fmt: skip
+
+# In how many comparisons of the same code a case is called slower or faster, whatever the number
+# of cases is.
+FALSE_ALARMS = 0.01
+THRESHOLD = 0.1  # from which share on a slower case fails a comparison
+PROCESSES = 9  # of each version: they show THRESHOLD where processes differ by 3 %, of 100 cases
+
+
+# What two runs of the same text may differ by beyond the noise that each sees: of at least PASSES
+# passes each, and of fewer, which do not know what a place in memory does (docs/records/bench.md).
+FLOOR, PASSES = 0.01, 3
+SINGLE = 0.03
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A ratio of times, new over old, and the interval in which it lies."""
+
+    ratio: float
+    low: float
+    high: float
+
+    @classmethod
+    def around(cls, log_ratio: float, half: float) -> Interval:
+        """From the logarithm of the ratio and half the width of its interval."""
+        if math.isinf(half):
+            return cls(math.exp(log_ratio), 0.0, math.inf)
+        return cls(*[math.exp(log_ratio + d) for d in (0.0, -half, half)])
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """Standard deviation of the logarithm of a time from run to run, and its degrees of freedom."""
+
+    deviation: float
+    freedom: int
+
+    @classmethod
+    def of(cls, runs: Iterable[Sequence[float]]) -> Scatter:
+        """Of all cases together: for each the times of several runs of the same code."""
+        logs = [[math.log(t) for t in times] for times in runs if len(times) > 1]
+        freedom = sum(len(each) - 1 for each in logs)
+        squares = sum(statistics.variance(each) * (len(each) - 1) for each in logs)
+        return cls(math.sqrt(squares / freedom) if freedom else math.inf, freedom)
+
+
+def welch(
+    old: Sequence[float], new: Sequence[float], level: float, *, floor: float = 0.0
+) -> Interval:
+    """The interval of the ratio of two means of times, by Welch's method on their logarithms.
+
+    Args:
+        old, new: times of units that are independent of each other, such as processes or passes.
+        level: the share of intervals that do not hold the ratio, for example 0.01.
+        floor: a share by which the times of two runs differ beyond what the units show.
+    """
+    a, b = [[math.log(t) for t in times] for times in (old, new)]
+    difference = statistics.fmean(b) - statistics.fmean(a)
+    if min(len(a), len(b)) < 2:
+        return Interval.around(difference, math.inf)
+    parts = [(statistics.variance(x) / len(x), len(x) - 1) for x in (a, b)]
+    square = sum(s for s, _ in parts)
+    half = math.log1p(floor)
+    if square > 0:
+        freedom = square**2 / sum(s**2 / df for s, df in parts if s > 0)
+        # Degrees of freedom of one digit: no less wide, and quantiles are found again.
+        half += student(1 - level / 2, math.floor(10 * freedom) / 10) * math.sqrt(square)
+    return Interval.around(difference, half)
+
+
+@functools.lru_cache(maxsize=4096)
+def student(p: float, freedom: float) -> float:
+    """The quantile of Student's distribution: P(T <= student(p, n)) = p, for p of 0.5 or more."""
+    low, high = 0.0, 1.0
+    while _below(high, freedom) < p:
+        low, high = high, 2 * high
+    while high - low > 1e-9 * high:
+        middle = (low + high) / 2
+        if _below(middle, freedom) < p:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
+
+
+def _below(t: float, freedom: float) -> float:
+    """P(T <= t) for t of 0 or more."""
+    return 1 - _beta(freedom / (freedom + t * t), freedom / 2, 0.5) / 2
+
+
+def _beta(x: float, a: float, b: float) -> float:
+    """The regularised incomplete beta function, by its continued fraction (Abramowitz and Stegun
+    26.5.8; evaluated from the end)."""
+    if not 0 < x < 1:
+        return float(x >= 1)
+    if x > (a + 1) / (a + b + 2):
+        return 1 - _beta(1 - x, b, a)
+    fraction = 1.0
+    for m in range(30 + int(2 * math.sqrt(a + b)), 0, -1):
+        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        odd = -(a + m - 1) * (a + b + m - 1) * x / ((a + 2 * m - 2) * (a + 2 * m - 1))
+        fraction = 1 + odd / (1 + even / fraction)
+    scale = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
+    return math.exp(scale + a * math.log(x) + b * math.log1p(-x)) / (a * fraction)

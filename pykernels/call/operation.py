@@ -1,0 +1,133 @@
+"""The functions that `kernels/FAMILY/NAME.op.toml` declares: what a call does that is not
+remembered. What is remembered is launched by the generated function itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+from pykernels.arrays import MAX_KNOWN, Array, Call
+from pykernels.device import Tensor
+from pykernels.errors import ArgumentError
+from pykernels.layout import Layout
+from pykernels.plan import Kernel
+from pykernels.runtime.launch import run
+
+__all__ = ["Made", "Operation", "either"]
+
+# Where a view begins, from the tensor that it is of, in bytes; and its layout.
+Place: TypeAlias = tuple[Layout, int]
+
+
+@dataclass(slots=True)
+class Made:
+    """What a rule makes of the tensors and options of a call.
+
+    Attributes:
+        results: the outputs as the caller sees them, by the kernel's names; the first of them is
+            what `out` names.
+        views: what the kernel takes in place of an argument or of a result. A view of it, or a
+            copy: calls with copies are not remembered.
+        options: the kernel's options, where they are not the function's arguments as they are.
+        after: what is done once the kernel has run; such a call is not remembered.
+    """
+
+    results: dict[str, Tensor | None]
+    views: dict[str, Tensor | None] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
+    after: Callable[[], None] | None = None
+
+
+class Operation:
+    """One function of layer two, which runs one kernel on views of its arguments.
+
+    `known` has what calls on tensors made: the kernel's options, and for each of its tensors a
+    place: of an input None or that of the view, of an output None or its layout and the place of
+    its view.
+    """
+
+    __slots__ = ("_fixed", "_kernel", "_named", "_names", "_results", "_rule", "_takes", "known")
+
+    def __init__(
+        self, name: str, kernel: Kernel, rule: Callable[..., Made], takes: tuple[str, ...],
+        names: dict[str, str], results: tuple[str, ...], fixed: dict[str, Any],
+    ) -> None:  # fmt: skip
+        self._kernel, self._rule, self._takes = kernel, rule, takes
+        self._names, self._results, self._fixed = names, results, fixed
+        args = tuple([replace(a, name=names.get(a.name, a.name)) for a in kernel.args])
+        self._named = replace(kernel, name=name, args=args)
+        self.known: dict[tuple[Hashable, ...], tuple[Any, ...]] = {}
+
+    def run(
+        self, arrays: tuple[Array | None, ...], options: dict[str, Any],
+        numbers: dict[str, float], key: tuple[Hashable, ...], asked: tuple[bool, ...],
+        out: Tensor | None,
+    ) -> Any:  # fmt: skip
+        """Run the kernel on arrays, and on options that were checked one by one.
+
+        Args:
+            arrays: by the function's signature.
+            options: of the function, and constants for its rule.
+            numbers: the kernel's scalars.
+            key: what else than the layouts of tensors decides what the rule makes.
+            asked: of each result, is it returned?
+            out: the Tensor to write to.
+        """
+        kernel = self._kernel
+        call = Call(self._named, *arrays, out=out)
+        tensors = {n: call.tensor(n, a) for n, a in zip(self._names.values(), arrays, strict=True)}
+        there = {**tensors, **options}
+        made = self._rule(call, **{n: there[n] for n in self._takes})
+        whole = {k: tensors[n] for k, n in self._names.items()} | made.results
+        views = {a.name: made.views.get(a.name, whole.get(a.name)) for a in kernel.args}
+        given, scalars = self._fixed | options | made.options, self._fixed | numbers
+        chosen = tuple([given[o] for o in kernel.options])
+        run(kernel, tuple(views.values()), tuple([scalars[s] for s in kernel.scalars]), chosen)
+        if made.after is not None:
+            made.after()
+        elif out is None and all(a is t for a, t in zip(arrays, tensors.values(), strict=True)):
+            with suppress(_Elsewhere):
+                places = [_place(a.role, whole.get(a.name), views[a.name]) for a in kernel.args]
+                if len(self.known) >= MAX_KNOWN:
+                    self.known.clear()
+                layouts = [None if t is None else t._layout for t in tensors.values()]
+                self.known[*layouts, *key] = (chosen, *places)
+        left = [made.results[n] for n, told in zip(self._results, asked, strict=True) if told]
+        found = [None if t is None else call.leave(t) for t in left]
+        return found[0] if len(found) == 1 else tuple(found)
+
+
+class _Elsewhere(Exception):
+    """The kernel got something that is no view of an argument, or of a new result."""
+
+
+def _place(role: str, whole: Tensor | None, view: Tensor | None) -> Any:
+    """Where the kernel's tensor lies in that of the caller, as `Operation.known` has it."""
+    if whole is None or view is None:
+        if whole is not view:
+            raise _Elsewhere
+        return None
+    at: Place | None = None
+    if view is not whole:
+        if view._block is not whole._block:
+            raise _Elsewhere
+        at = view._layout, view._offset - whole._offset
+    if role == "in":
+        return at
+    lay = whole._layout
+    if whole._offset or lay.lo or lay.hi != lay.nbytes:
+        raise _Elsewhere
+    return lay, at
+
+
+def either(op: str, name: str, value: Any, default: Any, other: str, given: Any) -> Any:
+    """The value of an argument that has two names.
+
+    Raises:
+        ArgumentError: both are given.
+    """
+    if value is not default and value != default:
+        raise ArgumentError(f"[{op}] {name} and {other} are the same thing: give one of them")
+    return given

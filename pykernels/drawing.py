@@ -1,0 +1,42 @@
+"""Calls that draw random numbers, and the states that they draw from."""
+
+from __future__ import annotations
+
+from ._generated.kernels import fill as _fill
+from .dtypes import dtype_of
+from .layout import contiguous_layout
+from .plan import Kernel
+from .plans.random.counted import counted
+from .plans.random.state import STATE
+from .runtime.launch import run
+from .scalars import bits_of
+from .views import TensorBase
+
+__all__ = ["draw", "write_seed"]
+
+
+def draw(
+    kernel: Kernel, tensors: tuple[TensorBase | None, ...], scalars: tuple[float, ...], blocks: int
+) -> None:
+    """Run a kernel that draws random numbers on (..., state, dst).
+
+    A state is counted on by `blocks` in the same call: no call of another thread draws the same.
+    """
+    *_, state, dst = tensors
+    assert dst is not None
+    if state is None:
+        run(kernel, tensors, scalars)
+    elif state._block is not dst._block:
+        run(counted(kernel), tensors, (*scalars, blocks))
+    else:
+        own = dst._fresh(contiguous_layout(dst.shape, dst._layout.dtype))
+        run(counted(kernel), (*tensors[:-1], own), (*scalars, blocks))
+        run(dst._context.copy, (own, dst))
+
+
+def write_seed(state: TensorBase, key: int) -> None:
+    """Let a random state, which is contiguous, begin with an int64 as its key."""
+    words = state._with(contiguous_layout((STATE // 2,), dtype_of("int64")))
+    with state._context.lock:
+        run(_fill.KERNEL, (words[:1],), bits_of("seed", key, "int64"))
+        run(_fill.KERNEL, (words[1:],), (0, 0))

@@ -1,0 +1,95 @@
+"""Tensors as numpy, DLPack and Python's own protocols see them.
+
+numpy's functions of tensors run on the device, or raise: `functions` and `ufuncs` say which. What
+makes an array of a tensor copies it to the host; under a tape that records the tensor it raises, as
+gradients would be lost in silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pykernels.errors import ArgumentError, TapeError
+from pykernels.runtime.handle import Handle
+from pykernels.runtime.observe import recorder
+
+from .functions import array_function
+from .ufuncs import array_ufunc
+
+__all__ = ["Interop"]
+
+NDArray = np.ndarray[Any, np.dtype[Any]]
+
+
+class Interop(Handle):
+    """What other libraries ask of an array."""
+
+    __slots__ = ()
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **named: Any) -> Any:
+        """`np.exp(t)`, `array + t`, `np.add.reduce(t)`: on the device, where we have them."""
+        return array_ufunc(ufunc, method, inputs, named)
+
+    def __array_function__(
+        self, func: Callable[..., Any], types: Any, args: Any, kwargs: Any
+    ) -> Any:
+        """`np.sum(t)`, `np.concatenate([t, u])`: on the device, where we have them."""
+        if not all(issubclass(kind, (Interop, np.ndarray)) for kind in types):
+            return NotImplemented
+        return array_function(func, args, kwargs)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray:
+        """A copy on the host, for `numpy.asarray`.
+
+        Raises:
+            TapeError: a tape records the tensor.
+        """
+        if copy is False:
+            raise ValueError("a tensor on a device becomes an array only by a copy")
+        a = self._exported("an array")
+        return a if dtype is None else a.astype(dtype)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A host copy, as a DLPack capsule (of kind CPU).
+
+        Raises:
+            ArgumentError: a stream is given; the host has none.
+            BufferError: for another device than the host, for `copy=False`, and for bfloat16, which
+                numpy does not export.
+            TapeError: a tape records the tensor.
+        """
+        if stream is not None:
+            raise ArgumentError(f"[dlpack] stream must be None, for a host copy, but is {stream!r}")
+        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+            raise BufferError(f"a tensor is exported to the host, (1, 0), not to {dl_device}")
+        if copy is False:
+            raise BufferError("a tensor on a device is exported only by a copy")
+        array = self._exported("a DLPack capsule")
+        if max_version is None:
+            return array.__dlpack__()
+        return array.__dlpack__(max_version=max_version)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """The export is a copy on the host."""
+        return (1, 0)
+
+    def _exported(self, form: str) -> NDArray:
+        """The elements on the host, for somebody who may not know that this ends gradients."""
+        tape = recorder()
+        if tape is not None and tape.needs(self):
+            raise TapeError(
+                f"[tape] {form} of a tensor that the tape records would have no gradient: compute "
+                "on the device, or say .numpy() where none is wanted"
+            )
+        array: NDArray = self.numpy()  # type: ignore[attr-defined]
+        return array

@@ -1,0 +1,53 @@
+"""Names of torch, numpy and jax that this package has not, and what is said here instead."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+__all__ = ["INSTEAD", "instead"]
+
+INSTEAD = {
+    "Module": "functions and pk.Tape", "Parameter": "pk.tensor", "amax": "pk.max",
+    "amin": "pk.min", "argwhere": "np.argwhere(t)", "array": "pk.tensor",
+    "array_split": "pk.split", "as_tensor": "pk.asarray", "autograd": "pk.Tape",
+    "bmm": "pk.matmul", "clamp_max": "pk.clamp(x, max=...)",
+    "clamp_min": "pk.clamp(x, min=...)", "clip_grad_norm_": "pk.clip_grad_norm",
+    "clone": "Tensor.copy()", "concat": "pk.concatenate", "cuda": "pk.Device",
+    "detach": "pk.stop_gradient", "device": "pk.Device", "device_put": "pk.tensor",
+    "from_numpy": "pk.tensor", "grad": "pk.Tape",
+    "hstack": "np.hstack(tensors)", "inner": "pk.tensordot",
+    "is_tensor": "isinstance(t, pk.Tensor)",
+    "jit": "Device.capture of pk.Device", "load": "np.load and pk.tensor",
+    "matrix_transpose": "pk.swapaxes(t, -1, -2)", "mm": "pk.matmul", "mv": "pk.matmul",
+    "ndarray": "pk.Tensor", "newaxis": "None", "nn": "the functions of pk",
+    "numel": "Tensor.size",
+    "optim": "pk.SGD, pk.Adam, pk.AdamW", "outer": "a[:, None] * b", 
+    "permute_dims": "Tensor.transpose", "random": "pk.rand, pk.randn, pk.randint",
+    "ravel": "pk.flatten", "relu6": "pk.clamp(x, 0, 6)", "reshape": "Tensor.reshape",
+    "save": "np.save(path, t)", "scatter_": "pk.scatter(..., out=t)", "select": "an index",
+    "swish": "pk.silu", "synchronize": "Device.sync of pk.Device", "take": "an index, t[places]",
+    "tensor_split": "pk.split", "transpose": "Tensor.transpose or pk.swapaxes",
+    "unbind": "iteration, or an index", "value_and_grad": "pk.Tape", "view": "Tensor.reshape",
+    "vstack": "np.vstack(tensors)",
+}  # fmt: skip
+_DTYPES = {"float": "float32", "double": "float32", "half": "float16", "int": "int32",
+           "long": "int64", "short": "int16", "byte": "uint8"}  # fmt: skip
+_LAYERS = {"CrossEntropyLoss": "cross_entropy", "MSELoss": "mse_loss", "L1Loss": "l1_loss",
+           "NLLLoss": "nll_loss", "BCEWithLogitsLoss": "binary_cross_entropy_with_logits",
+           "LSTM": "lstm"}  # fmt: skip
+
+
+def instead(name: str, functions: Collection[str], dtypes: Collection[str]) -> str:
+    """What to say for a name, or ""; layers of torch are functions here, dtypes are texts."""
+    if name in INSTEAD:
+        return INSTEAD[name]
+    dtype = _DTYPES.get(name, name)
+    if dtype in dtypes:
+        return f"the text {dtype!r}, as in pk.zeros(3, {dtype!r})"
+    stem = _LAYERS.get(name, name)
+    for found in (stem, re.sub(r"\dd$", "", stem)):
+        for spelled in (found.lower(), re.sub(r"(?<=[a-z])(?=[A-Z])", "_", found).lower()):
+            if spelled != name and spelled in functions:
+                return f"the function pk.{spelled}"
+    return ""

@@ -1,0 +1,53 @@
+"""numpy's ufuncs of tensors: those that layer two has, called and reduced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pykernels.operators import Operators, function
+
+from ._refusing import lacks, refuse
+
+__all__ = ["array_ufunc"]
+
+# What we call otherwise, and what reducing with a function is.
+_OTHERWISE = {"positive": "copy"}
+_REDUCTIONS = {
+    "add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_or": "any",
+    "logical_and": "all",
+}  # fmt: skip
+# Arguments that ours lack, with the values that change nothing.
+_USUAL = {"where": True, "casting": "same_kind", "order": "K", "subok": True}
+
+
+def array_ufunc(ufunc: np.ufunc, method: str, inputs: Any, named: dict[str, Any]) -> Any:
+    """The result of a ufunc on the device; TypeError for one that we do not have."""
+    name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
+    [out] = named.pop("out", (None,)) if ufunc.nout == 1 else [None]
+    taken = dict[str, Any]()
+    if method == "reduce":
+        taken = {"axis": named.pop("axis", 0), "keepdims": named.pop("keepdims", False)}
+        ours = _REDUCTIONS.get(ufunc.__name__, "")
+        if ours in ("any", "all"):  # which give bools whatever is asked for
+            named.pop("dtype", None)
+    else:
+        ours = _OTHERWISE.get(name, name)
+    try:
+        called: Callable[..., Any] = _divmod if name == "divmod" else function(ours)
+    except AttributeError:
+        raise refuse(name) from None
+    for option, value in named.items():
+        lacks(name, option, value, _USUAL.get(option))
+    if out is None:
+        return called(*inputs, **taken)
+    if isinstance(out, Operators):
+        return called(*inputs, **taken, out=out)
+    np.copyto(out, np.asarray(called(*inputs, **taken)), casting="same_kind")
+    return out
+
+
+def _divmod(a: Any, b: Any) -> tuple[Any, Any]:
+    return function("floor_divide")(a, b), function("remainder")(a, b)

@@ -1,0 +1,24 @@
+"""narrow: each element once, in the order of dst's memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pykernels._generated.bodies import narrow as body
+from pykernels.faults import Watch
+from pykernels.layout import View
+from pykernels.plan import Caps, Scratch, Step
+from pykernels.plans.parts import each_part
+
+__all__ = ["plan"]
+
+
+def plan(caps: Caps, scratch: Scratch, src: View, dst: View) -> list[Step]:
+    """One dispatch, more for what is larger than a binding; none for an empty dst."""
+    return each_part(caps, (src, dst), _step) if dst.size else []
+
+
+def _step(caps: Caps, views: Sequence[View]) -> Step:
+    shape = views[-1].shape
+    watch = Watch("int64", 1 << 31, shape, shape, least=-(1 << 31))
+    return body.step(caps, *views, watch=watch)

@@ -1,0 +1,30 @@
+"""Draws that count their state on: the kernel's own steps, and one behind them."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+
+from pykernels._generated.bodies import random_advance
+from pykernels.layout import View
+from pykernels.plan import Caps, Kernel, Scratch, Step
+
+__all__ = ["counted"]
+
+
+@functools.cache
+def counted(kernel: Kernel) -> Kernel:
+    """A kernel whose calls count their state on as well, by the blocks that its last scalar says.
+
+    So no call of another thread draws the same numbers. Its memory must not be that of dst.
+    """
+    at = next(i for i, arg in enumerate(kernel.args) if arg.name == "state")
+
+    def plan(caps: Caps, scratch: Scratch, *views: View | None) -> list[Step]:
+        own, state = kernel.plan(caps, scratch, *views), views[at]
+        assert state is not None
+        return [*own, random_advance.step(caps, state)] if own else []
+
+    args = list(kernel.args)
+    args[at] = replace(args[at], role="out", optional=False, in_place=True)
+    return replace(kernel, args=tuple(args), scalars=(*kernel.scalars, "blocks"), plan=plan)

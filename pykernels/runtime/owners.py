@@ -1,0 +1,102 @@
+"""Who makes a call, and hears of what the device finds wrong in it: a thread or a task."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import weakref
+from collections.abc import Iterable
+from typing import Any
+
+from .blocks import Storage
+
+__all__ = ["Check", "Owner", "checks_of", "current", "inherited"]
+
+MAX_CHECKS = 64  # that a storage names: older ones are their owner's to hear
+
+
+class Owner:
+    """A thread, a task, or a block of `Device.checked`. It outlives them, and an id, which CPython
+    uses again, is no part of it.
+
+    Attributes:
+        name: as messages have it.
+        closed: it makes no more calls, whatever becomes of the thread or task.
+    """
+
+    __slots__ = ("_holder", "closed", "name")
+
+    def __init__(self, holder: Any, name: str) -> None:
+        self._holder = weakref.ref(holder)
+        self.name = name
+        self.closed = False
+
+    @property
+    def ended(self) -> bool:
+        """Does it make no more calls?"""
+        if self.closed:
+            return True
+        holder = self._holder()
+        return holder is None or (isinstance(holder, asyncio.Future) and holder.done())
+
+
+class _Held:
+    """What a thread's storage holds: it goes with the thread."""
+
+    __slots__ = ("__weakref__", "owner")
+
+    def __init__(self) -> None:
+        self.owner = Owner(self, f"thread {threading.current_thread().name!r}")
+
+
+class _Local(threading.local):
+    held: _Held | None = None
+
+
+_local = _Local()
+_tasks: weakref.WeakKeyDictionary[asyncio.Task[Any], Owner] = weakref.WeakKeyDictionary()
+
+
+def current() -> Owner:
+    """The task that runs here, or this thread where no task does."""
+    task = None if asyncio._get_running_loop() is None else asyncio.current_task()
+    if task is None:
+        held = _local.held
+        if held is None:
+            held = _local.held = _Held()
+        return held.owner
+    owner = _tasks.get(task)
+    if owner is None:
+        owner = _tasks.setdefault(task, Owner(task, f"task {task.get_name()!r}"))
+    return owner
+
+
+class Check:
+    """A call with checked indices, or one owner's runs of a program that has some.
+
+    Attributes:
+        owner: who made it, and hears of what is wrong.
+        keeps: what it leaves out keeps its value, so results of others do not become wrong by it.
+        open: may there be something that nobody was told of?
+    """
+
+    __slots__ = ("keeps", "open", "owner")
+
+    def __init__(self, owner: Owner, keeps: bool = False) -> None:
+        self.owner, self.keeps = owner, keeps
+        self.open = True
+
+
+def checks_of(storage: Storage) -> tuple[Check, ...]:
+    """The checked calls that the last call which wrote a storage depends on."""
+    found: tuple[Check, ...] = storage.checks
+    return found
+
+
+def inherited(found: Iterable[Check], owner: Owner, check: Check | None) -> tuple[Check, ...]:
+    """The checked calls that values of a call come from, by those of its inputs: whoever reads the
+    values hears of them. `check` is that of the call itself."""
+    named = dict.fromkeys([c for c in found if c.open and (c.owner is owner or not c.keeps)])
+    if check is not None:
+        named[check] = None
+    return tuple(named)[-MAX_CHECKS:]

@@ -1,0 +1,79 @@
+"""Blocks that take the calls of one thread or task: captures, recorded passes, tapes, pauses.
+
+A context variable has the innermost one. Tasks and threads that are started inside inherit its
+value, which names who entered: their launches are no part of the block, and refused while it is
+open. Signals may interrupt any call: so a block ends by `open = False`, whatever stands in the
+variable.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import Any, Literal
+
+from pykernels.errors import BufferStateError, TapeError
+
+from .owners import current
+
+__all__ = ["Scope", "entered", "innermost", "leave"]
+
+What = Literal["capture", "record", "tape", "pause", "gradient", "checked"]
+
+
+class Scope:
+    """A block that was entered by whoever makes it.
+
+    Attributes:
+        what: the kind of block.
+        value: what takes the calls: a recorder, a reference to a tape, or the owner of what is
+            called in a checked block, whose calls are those of all that is started inside.
+        on: the context whose calls it takes, or the tape that pauses; None for any or all.
+        open: False from its end on.
+        outer: the block around it.
+    """
+
+    __slots__ = ("__weakref__", "on", "open", "outer", "owner", "value", "what")
+
+    def __init__(self, what: What, value: Any, on: Any = None) -> None:
+        self.what, self.value, self.on = what, value, on
+        self.open = True
+        self.owner = current()
+        self.outer = innermost()
+
+    @property
+    def mine(self) -> bool:
+        """Does the caller's thread or task stand in it?"""
+        return self.owner is current()
+
+    def check(self, call: str) -> None:
+        """Raise where another thread or task, started inside, makes a call."""
+        if not self.mine:
+            kind = TapeError if self.what in ("tape", "gradient") else BufferStateError
+            raise kind(
+                f"[{self.what}] {call} is called by {current().name}, which was started inside the "
+                f"block of {self.owner.name}: a block takes the calls of the thread and task that "
+                "entered it. Call it there, or when the block has ended"
+            )
+
+
+entered: ContextVar[Scope | None] = ContextVar("pykernels_scope", default=None)
+
+
+def innermost(*what: What, on: Any = None) -> Scope | None:
+    """The innermost open block of these kinds (none given: of all) on a context, or on any.
+
+    A tape whose end was interrupted goes with its last reference.
+    """
+    scope = entered.get()
+    while scope is not None:
+        if scope.open and (not what or (scope.what in what and scope.on is on)):
+            if scope.what != "tape" or scope.value() is not None:
+                return scope
+        scope = scope.outer
+    return None
+
+
+def leave(scope: Scope) -> None:
+    """Forget a block that has ended; copies of the context may keep it."""
+    if entered.get() is scope:
+        entered.set(scope.outer)

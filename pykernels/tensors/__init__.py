@@ -1,0 +1,1 @@
+"""What users do with tensors: indexing by arrays."""

@@ -1,0 +1,47 @@
+"""Nested lists with tensors in them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pykernels.errors import BufferStateError
+from pykernels.operators import function
+from pykernels.views import TensorBase
+
+__all__ = ["held", "stacked"]
+
+
+def held(values: Any, depth: int = 32) -> Any:
+    """A tensor among nested lists of values; None where there is none."""
+    kinds = {*map(type, values)} if depth else set()
+    if any(issubclass(kind, TensorBase) for kind in kinds):
+        return next(v for v in values if isinstance(v, TensorBase))
+    if not any(issubclass(kind, (list, tuple)) for kind in kinds):
+        return None
+    found = (held(v, depth - 1) for v in values if isinstance(v, (list, tuple)))
+    return next((t for t in found if t is not None), None)
+
+
+def stacked(device: Any, values: Sequence[Any]) -> Any:
+    """Nested lists with tensors in them as one tensor: a tape sees how it is made."""
+    parts = []
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            own = held(value) is not None
+            part = stacked(device, value) if own else _numbers(device, value)
+        elif isinstance(value, TensorBase):
+            part = value
+            if part._context is not device._context:
+                raise BufferStateError("[tensor] tensors of two devices in one call")
+        else:
+            part = _numbers(device, value)
+        parts.append(part)
+    return function("stack")(parts)
+
+
+def _numbers(device: Any, values: Any) -> Any:
+    """Values beside tensors, whose dtypes are promoted: integers go with all of them."""
+    return device.tensor(values, "int32" if np.asarray(values).dtype.kind in "iu" else None)

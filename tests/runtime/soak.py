@@ -1,0 +1,270 @@
+"""A service for some time: threads and tasks with requests of all kinds on one device.
+
+    python -m tests.runtime.soak [--minutes 10] [--seed 1]     on PYKERNELS_TEST_COLUMN
+
+Every tenth request that takes indices has one out of range, and must raise its own error; all
+others must have their answer. At the end nothing may be left. Exit status 1 if a count is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import functools
+import gc
+import random
+import sys
+import threading
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import pykernels as pk
+from pykernels.runtime import owners
+from tests.runtime._helpers import open_device, softmax
+
+__all__ = ["Counts", "soak"]
+
+THREADS, TASKS = 8, 50
+ROWS, WIDTH = 64, 32
+BUDGET = 24 << 20
+MOST = (48, 3000)  # rows and columns of tensors whose shape changes
+
+
+@dataclass
+class Counts:
+    """What happened."""
+
+    requests: Counter[str] = field(default_factory=Counter)
+    raised: int = 0
+    wrong: list[str] = field(default_factory=list)  # answers
+    misattributed: list[str] = field(default_factory=list)  # errors
+    leaked: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        kinds = ", ".join(f"{n:,} {kind}" for kind, n in sorted(self.requests.items()))
+        lines = [f"{self.requests.total():,} requests ({kinds}), {self.raised:,} raised"]
+        for name in ("wrong", "misattributed", "leaked"):
+            found: list[str] = getattr(self, name)
+            lines.append(f"{name}: {len(found)} {found[:3] if found else ''}".rstrip())
+        return "\n".join(lines)
+
+    @property
+    def good(self) -> bool:
+        return not (self.wrong or self.misattributed or self.leaked)
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request; `bad`: its index is out of range by `number`."""
+
+    kind: str
+    number: int
+    bad: bool
+    index: Any
+    values: Any
+    shape: tuple[int, int]
+
+
+class Service:
+    """One device, tables, and programs that everybody shares."""
+
+    KINDS = ("eager", "program", "capture", "tape", "shapes")
+
+    def __init__(self, dev: pk.Device, seed: int) -> None:
+        self.dev, self.seed, self.counts = dev, seed, Counts()
+        self.host = np.random.default_rng(seed).standard_normal((ROWS, WIDTH)).astype("f4")
+        self.table = dev.tensor(self.host)
+        self.answers = softmax(self.host)
+        self.programs: list[tuple[int, Any]] = []
+        for n in (3, 7):
+            index, out = dev.zeros(n, "int32"), dev.zeros((n, WIDTH))
+            with dev.capture(index=index, out=out) as program:
+                pk.kernels.softmax(pk.embedding(self.table, index), out)
+            self.programs.append((n, program))
+        self._lock = threading.Lock()
+
+    def request(self, rng: random.Random) -> Request:
+        kind = rng.choice(self.KINDS)
+        n = self.programs[rng.randrange(2)][0] if kind == "program" else rng.randint(2, 40)
+        number = rng.randrange(10_000, 1_000_000_000)
+        index = np.array([rng.randrange(ROWS) for _ in range(n)], "i4")
+        bad = kind in ("eager", "program") and rng.random() < 0.1
+        if bad:
+            index[rng.randrange(n)] = number
+        values = np.random.default_rng(number).standard_normal(8).astype("f4")
+        return Request(kind, number, bad, index, values, tuple(map(rng.randint, (1, 1), MOST)))  # type: ignore[arg-type]
+
+    def judge(self, request: Request, got: Any) -> None:
+        """An answer, or the error."""
+        counts, told = self.counts, f"{request.kind} {request.number}: "
+        with self._lock:
+            counts.requests[request.kind] += 1
+            if isinstance(got, pk.IndexRangeError):
+                counts.raised += 1
+                alone = "launches after it" not in str(got)
+                if not (request.bad and f"is {request.number} at" in str(got) and alone):
+                    counts.misattributed.append(told + str(got))
+            elif request.bad:
+                counts.misattributed.append(told + "has an answer")
+            elif isinstance(got, BaseException):
+                counts.wrong.append(told + repr(got))
+            elif not np.allclose(got, self.expected(request), rtol=1e-4, atol=1e-5):
+                counts.wrong.append(told + "another answer")
+
+    def expected(self, request: Request) -> Any:
+        if request.kind in ("eager", "program"):
+            return self.answers[request.index]
+        if request.kind == "shapes":
+            return softmax(self.given(request))
+        x = request.values
+        return 3 * x * x if request.kind == "tape" else -(x + x)
+
+    def given(self, request: Request) -> Any:
+        rng = np.random.default_rng(request.number)
+        return rng.standard_normal(request.shape).astype("f4")
+
+    # -- the parts of a request ------------------------------------------------------------------
+
+    def launch(self, request: Request) -> pk.Tensor:
+        """What needs no block: the answer on the device."""
+        dev = self.dev
+        if request.kind == "shapes":
+            return pk.softmax(dev.tensor(self.given(request)))
+        index = dev.tensor(request.index)
+        if request.kind == "eager":
+            return pk.softmax(pk.embedding(self.table, index))
+        out = dev.empty((len(request.index), WIDTH))
+        program = next(p for n, p in self.programs if n == len(request.index))
+        program(index=index, out=out)
+        return out
+
+    def serve(self, request: Request) -> Any:
+        """A whole request in this thread."""
+        if request.kind not in ("capture", "tape"):
+            return self.launch(request).numpy()
+        x = self.dev.tensor(request.values)
+        if request.kind == "tape":
+            with pk.Tape() as tape:
+                loss = pk.sum(x * x * x)
+            return tape.gradient(loss, [x])[0].numpy()
+        with self.dev.capture() as program:
+            y = pk.neg(pk.add(x, x))
+        program()
+        return y.numpy()
+
+    async def serve_async(self, request: Request, pool: ThreadPoolExecutor) -> Any:
+        """A whole request in this task, whose parts others run between."""
+        loop = asyncio.get_running_loop()
+        if request.kind not in ("capture", "tape"):
+            way = request.number % 4
+            if way == 0:
+                y = self.launch(request)
+            elif way == 1:
+                y = await loop.run_in_executor(pool, self.launch, request)
+            elif way == 2:
+                y = await asyncio.to_thread(self.launch, request)
+            else:
+                with self.dev.checked():
+                    y = await asyncio.to_thread(self.launch, request)
+                    return await asyncio.to_thread(y.numpy)
+            await asyncio.sleep(0)
+            return await y.numpy_async()
+        x = self.dev.tensor(request.values)
+        if request.kind == "tape":
+            with pk.Tape() as tape:
+                y = x * x
+                await asyncio.sleep(0)
+                loss = pk.sum(y * x)
+            return await tape.gradient(loss, [x])[0].numpy_async()
+        with self.dev.capture() as program:
+            y = pk.add(x, x)
+            await asyncio.sleep(0)
+            y = pk.neg(y)
+        program()
+        return await y.numpy_async()
+
+    # -- who makes them --------------------------------------------------------------------------
+
+    def thread(self, number: int, until: float) -> None:
+        rng = random.Random(self.seed + number)
+        while time.monotonic() < until:
+            request = self.request(rng)
+            try:
+                got = self.serve(request)
+            except Exception as e:
+                got = e
+            self.judge(request, got)
+
+    async def tasks(self, until: float) -> None:
+        """New tasks all the time, so many at once."""
+        rng, few = random.Random(self.seed - 1), asyncio.Semaphore(TASKS)
+
+        async def one(request: Request) -> None:
+            try:
+                got = await self.serve_async(request, pool)
+            except Exception as e:
+                got = e
+            finally:
+                few.release()
+            self.judge(request, got)
+
+        with ThreadPoolExecutor(4) as pool:
+            async with asyncio.TaskGroup() as group:
+                while time.monotonic() < until:
+                    await few.acquire()
+                    group.create_task(one(self.request(rng)))
+
+
+def soak(seconds: float, seed: int = 1) -> Counts:
+    """Requests for so many seconds on a device of the column; what is left behind is counted."""
+    dev = open_device()
+    dev.set_memory_budget(BUDGET)
+    service = Service(dev, seed)
+    for kind in service.KINDS:  # the caches that a first call fills
+        rng = random.Random(seed)
+        requests = iter(functools.partial(service.request, rng), None)
+        service.serve(next(r for r in requests if r.kind == kind and not r.bad))
+    gc.collect()
+    before = dev.memory_stats()
+    until = time.monotonic() + seconds
+    with ThreadPoolExecutor(THREADS) as pool:
+        working = [pool.submit(service.thread, i, until) for i in range(THREADS)]
+        asyncio.run(service.tasks(until))
+        for work in working:
+            work.result()
+    leaked = service.counts.leaked
+    try:
+        dev.sync()
+    except pk.IndexRangeError as e:
+        service.counts.misattributed.append(f"to nobody: {e}")
+    gc.collect()
+    after, faults = dev.memory_stats(), dev._context.faults
+    if (after.current, after.live_buffers) != (before.current, before.live_buffers):
+        leaked.append(f"memory: {before}, then {after}")
+    if after.current + after.pooled > BUDGET:
+        leaked.append(f"beyond the budget: {after}")
+    if faults.open or faults.aside or faults._found or faults.waiting():
+        leaked.append("faults")
+    if dev._context.scopes or len(owners._tasks):
+        leaked.append("blocks or tasks")
+    dev.close()
+    return service.counts
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.runtime.soak")
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args()
+    counts = soak(60 * args.minutes, args.seed)
+    print(counts)
+    sys.exit(not counts.good)
+
+
+if __name__ == "__main__":
+    main()
