@@ -65,7 +65,8 @@ class Pace:
             self._learn(now)
             self._since = now
         elif self._busy and now - self._since > _MEASURABLE:
-            self._unit = max(self._unit, (now - self._since) / self._busy)
+            # Less than a unit of work tells nothing of its time: the machine was busy, or asleep.
+            self._unit = max(self._unit, (now - self._since) / max(self._busy, 1.0))
         self._busy += amount
         if full:
             self.due = next_size(self.due, idle)

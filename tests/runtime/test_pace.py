@@ -58,6 +58,15 @@ def test_the_bound_follows_the_time_that_batches_took() -> None:
     assert paced.most == 2 * before  # at most twice what it was
 
 
+def test_a_stall_after_next_to_no_work_splits_no_batch() -> None:
+    clock = Clock()
+    paced = Pace(clock)
+    paced.submitted(1e-4, idle=True)  # one small launch
+    clock.now += 0.02  # and a machine that has other things to do
+    paced.submitted(1e-4, idle=False)
+    assert paced.most > 1  # 10,000 such launches
+
+
 def test_a_pause_starts_with_small_batches_again() -> None:
     paced = Pace(Clock())
     for _ in range(5):
