@@ -28,7 +28,14 @@ if TYPE_CHECKING:
     from .runtime.adapters import AdapterInfo as AdapterInfo
     from .runtime.adapters import list_adapters as list_adapters
     from .tape import Tape as Tape
+    from .tape import grad as grad
+    from .tape import hessian as hessian
+    from .tape import hvp as hvp
+    from .tape import jacobian as jacobian
+    from .tape import jvp as jvp
     from .tape import no_grad as no_grad
+    from .tape import value_and_grad as value_and_grad
+    from .tape import vjp as vjp
 
 # Where the names live. Those of errors and functional come from their own __all__.
 _MODULES = ("errors", "functional", "kernels", "validate")
@@ -40,8 +47,15 @@ _HOMES = {
     "Tape": "tape",
     "Tensor": "device",
     "default_device": "device",
+    "grad": "tape",
+    "hessian": "tape",
+    "hvp": "tape",
+    "jacobian": "tape",
+    "jvp": "tape",
     "list_adapters": "runtime.adapters",
     "no_grad": "tape",
+    "value_and_grad": "tape",
+    "vjp": "tape",
 }
 
 

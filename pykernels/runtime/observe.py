@@ -17,11 +17,11 @@ from pykernels.plan import Kernel
 
 from .blocks import Storage
 from .handle import Handle
-from .scopes import innermost
+from .scopes import Scope, entered, innermost
 
 __all__ = [
     "MAX_WINDOWS", "Observer", "Record", "Window", "live", "observe", "outputs", "paused",
-    "record_of", "recorder", "recording", "replayed", "written",
+    "record_of", "recorders", "recording", "replayed", "taping", "written",
 ]  # fmt: skip
 
 Window = tuple[Storage, int, int]  # and the first and last byte in it
@@ -75,18 +75,34 @@ class Observer(Protocol):
         """A tape has computed gradients from some memory."""
 
 
-def recorder() -> Observer | None:
-    """The tape that records what the caller does."""
-    scope = innermost("tape", "gradient")
-    if scope is None or scope.what != "tape" or not scope.mine:
-        return None
-    tape: Observer | None = scope.value()
-    return tape
+def taping() -> list[Scope]:
+    """The blocks of the tapes that record what the caller does, the innermost first.
+
+    What `gradient` calls is recorded by the tapes that its block names, which were entered before
+    the tape whose gradients it computes.
+    """
+    found: list[Scope] = []
+    scope, among = entered.get(), None
+    while scope is not None:
+        if scope.open and scope.mine:
+            if scope.what == "gradient":
+                among = scope.value if among is None else among & scope.value
+            elif scope.what == "tape" and (among is None or scope in among):
+                if scope.value() is not None:
+                    found.append(scope)
+        scope = scope.outer
+    return found
+
+
+def recorders() -> list[Observer]:
+    """The tapes that record what the caller does, the innermost first."""
+    found = [scope.value() for scope in taping()]
+    return [tape for tape in found if tape is not None]
 
 
 def recording() -> bool:
     """Does a tape record what the caller does? Then a call may keep what its gradient will need."""
-    return bool(live) and recorder() is not None
+    return bool(live) and bool(taping())
 
 
 def paused(tape: Observer) -> bool:
@@ -118,32 +134,36 @@ def observe(
 ) -> None:  # fmt: skip
     """`launch` while a tape lives."""
     kernel: Kernel = key[0]
-    scope, tape = innermost("tape", "gradient"), None
+    scope, tapes = innermost("tape", "gradient"), list[Observer]()
     if scope is not None:
         scope.check(kernel.name)
-        if scope.what == "gradient":  # writes to memory that nobody else knows yet
+        tapes = recorders()
+        if scope.what == "gradient" and not tapes:  # writes to memory that nobody else knows yet
             launch(key, tensors, scalars, True)
             return
-        tape = scope.value()
     serial = next(_serials)
-    entry = None if tape is None else tape.begin(kernel, key[1], tensors, scalars, serial)
+    entries: list[tuple[Observer, Any]] = []
     undo = []
-    for i in outputs(kernel):
-        t = tensors[i]
-        if t is not None:
-            lo, hi = t._offset + t._layout.lo, t._offset + t._layout.hi
-            undo.append(_mark(record_of(t._storage).writes, lo, hi, serial))
     try:
+        for tape in tapes:
+            entries.append((tape, tape.begin(kernel, key[1], tensors, scalars, serial)))
+        for i in outputs(kernel):
+            t = tensors[i]
+            if t is not None:
+                lo, hi = t._offset + t._layout.lo, t._offset + t._layout.hi
+                undo.append(_mark(record_of(t._storage).writes, lo, hi, serial))
         launch(key, tensors, scalars, True)
     except Exception:  # nothing was recorded
         for writes, window, before in undo:
             if writes.get(window) == serial:
                 writes[window] = before
-        if tape is not None and entry is not None:
-            tape.drop(entry)
+        for tape, entry in entries:
+            if entry is not None:
+                tape.drop(entry)
         raise
-    if tape is not None and entry is not None:
-        tape.done(entry)
+    for tape, entry in entries:
+        if entry is not None:
+            tape.done(entry)
 
 
 def _mark(
@@ -172,9 +192,8 @@ def replayed(reads: Iterable[Window], writes: Iterable[Window], program: bool = 
     if scope is not None:
         scope.check("a program")
     serial = next(_serials)
-    writes = list(writes)
+    reads, writes = list(reads), list(writes)
     for storage, lo, hi in writes:
         _mark(record_of(storage).writes, lo, hi, serial)
-    tape = recorder()
-    if tape is not None:
+    for tape in recorders():
         tape.written(reads, writes, program)

@@ -5,5 +5,9 @@ from ._entry import reads
 from ._no_grad import no_grad
 from ._sums import reshaped
 from ._tape import Tape
+from ._transforms import grad, hessian, hvp, jacobian, jvp, value_and_grad, vjp
 
-__all__ = ["Tape", "Taped", "no_grad", "reads", "reshaped"]
+__all__ = [
+    "Tape", "Taped", "grad", "hessian", "hvp", "jacobian", "jvp", "no_grad", "reads", "reshaped",
+    "value_and_grad", "vjp",
+]  # fmt: skip

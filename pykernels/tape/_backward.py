@@ -21,7 +21,7 @@ __all__ = ["Taped", "gradients"]
 class Taped:
     """A call, as its rule sees it. Arguments, options and scalars go by their names in the kernel.
 
-    Everything that a rule calls runs with recording paused.
+    What a rule calls is recorded only by tapes that were entered before its own.
     """
 
     __slots__ = ("_dys", "_entry", "_names", "_wanted", "given")
@@ -37,6 +37,11 @@ class Taped:
     def kernel(self) -> Kernel:
         """The kernel that was called."""
         return self._entry.kernel
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its arguments."""
+        return tuple(self._names)
 
     def dy(self, name: str = "dst") -> Any:
         """The gradient of an output, a Tensor; None where none reached it (never the only one)."""

@@ -96,8 +96,9 @@ Bytes = tuple[Record, int, int]  # of an allocation: the first byte, and one pas
 
 PROGRAM = "a replayed program has no gradient rule"
 GRADIENT = (
-    "the loss depends on a source through a result of gradient(), which has no gradient itself: "
-    "gradients are of first order; pk.stop_gradient(g) takes it as a constant"
+    "the loss depends on a source through a result of gradient(), which this tape did not record: "
+    "it must be entered before the tape whose gradient() that is, as `with pk.Tape() as outer, "
+    "pk.Tape() as inner`; pk.stop_gradient(g) takes the result as a constant"
 )
 
 

@@ -24,7 +24,7 @@ from pykernels.runtime.observe import (
     outputs,
     paused,
     record_of,
-    recorder,
+    taping,
 )
 from pykernels.runtime.scopes import Scope, entered, leave
 
@@ -44,13 +44,24 @@ class Tape:
         [dw] = tape.gradient(loss, [w])
 
     Functions of both layers, operators, conversions and writes into tensors are recorded, on
-    tensors of any device; views need no record. Gradients are of first order. The tape keeps what
-    its rules will read until it is cleared or gone.
+    tensors of any device; views need no record. The tape keeps what its rules will read until it
+    is cleared or gone.
+
+    Tapes nest. A call is recorded by every tape that is open in this thread and task, and what
+    `gradient` computes by those that were entered before its own tape. So gradients of gradients
+    are those of an outer tape:
+
+        with pk.Tape() as outer:
+            with pk.Tape() as inner:
+                y = f(x)
+            dy = inner.gradient(y, x)
+            loss = pk.sum(dy * dy)
+        dx = outer.gradient(loss, x)
 
     `len(tape)` is the number of recorded calls.
 
     Raises:
-        TapeError: another tape records in this thread and task.
+        TapeError: the tape records already, in this or another thread or task.
     """
 
     def __init__(self) -> None:
@@ -63,12 +74,14 @@ class Tape:
         self._missed = WeakKeyDictionary()
         self._scope: Scope | None = None  # while it records
         self._ref: weakref.ref[Tape] | None = None  # in `live`
+        # The blocks of the tapes that have recorded all that this one has.
+        self._around: frozenset[Scope] = frozenset()
 
     def __enter__(self) -> Self:
-        if recorder() is not None:
-            raise TapeError("[tape] a tape records in this thread and task already: one at a time")
         if self._scope is not None:
-            raise TapeError("[tape] it records in another thread or task already")
+            raise TapeError("[tape] this tape records already, in this or another thread or task")
+        around = frozenset(taping())
+        self._around = around & self._around if self._entries else around
         self._ref = weakref.ref(self, live.discard)
         live.add(self._ref)
         scope = Scope("tape", self._ref)
@@ -167,8 +180,9 @@ class Tape:
         """The gradients of a loss with respect to tensors, each of the tensor's shape and dtype.
 
         May be called inside the `with` or after it, any number of times, and inside
-        `Device.capture`. Uses of a tensor add up. Gradients are of first order: what is computed
-        from the result has no gradient that goes through it.
+        `Device.capture`. Uses of a tensor add up. What it computes is recorded by the tapes that
+        were entered before this one and are still open. For all others, this tape included, its
+        results have no gradient.
 
         Args:
             loss: A tensor that was computed while the tape recorded, float32 or float16.
@@ -202,7 +216,8 @@ class Tape:
             _check(t, name, "gradient")
             self._refuse_missed(name, t)
         given = [t for _, t in named]
-        scope = Scope("gradient", None)  # rules write to new tensors only
+        taped = taping()
+        scope = Scope("gradient", self._around.intersection(taped))  # rules write to new tensors
         try:
             entered.set(scope)
             places = [place_of(t, False) for t in given if t.size]
@@ -224,9 +239,10 @@ class Tape:
         finally:
             scope.open = False
             leave(scope)
-        recording = recorder()
-        if recording is not None:
-            recording.derived(used, [_window(g) for g in final if g is not None])
+        for outer in taped:
+            tape = None if outer in self._around else outer.value()
+            if tape is not None:
+                tape.derived(used, [_window(g) for g in final if g is not None])
         return rebuilt(tree, iter(final))
 
     def _refuse_missed(self, name: str, t: Tensor) -> None:
@@ -325,7 +341,7 @@ class Tape:
             self._entries.append(Written([*map(bytes_of, reads)], known, refusal))
 
     def derived(self, reads: Sequence[Bytes], writes: Iterable[Window]) -> None:
-        """`gradient`, of this tape or another one, computed tensors from what it reads."""
+        """`gradient` of a tape that is not around this one computed tensors from what it reads."""
         if paused(self):
             return
         known = [*map(bytes_of, writes)]
