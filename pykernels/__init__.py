@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from .runtime.adapters import AdapterInfo as AdapterInfo
     from .runtime.adapters import list_adapters as list_adapters
     from .tape import Tape as Tape
+    from .tape import checkpoint as checkpoint
+    from .tape import custom_gradient as custom_gradient
     from .tape import grad as grad
     from .tape import hessian as hessian
     from .tape import hvp as hvp
@@ -46,6 +48,8 @@ _HOMES = {
     "Device": "device",
     "Tape": "tape",
     "Tensor": "device",
+    "checkpoint": "tape",
+    "custom_gradient": "tape",
     "default_device": "device",
     "grad": "tape",
     "hessian": "tape",

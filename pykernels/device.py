@@ -19,7 +19,7 @@ from ._generated.kernels import cpy as _cpy
 from ._generated.kernels import fill as _fill
 from ._generated.kernels import rand as _rand
 from .control import DeviceControl
-from .drawing import draw, write_seed
+from .drawing import draw, states, write_seed
 from .dtypes import DTypeLike, DTypeName, dtype_of
 from .errors import (
     ArgumentError,
@@ -216,7 +216,9 @@ class Device(DeviceControl):
                 lay = contiguous_layout((STATE,), dtype_of("uint32"))
                 words = _first["seed"].to_bytes(8, "little", signed=True).ljust(lay.nbytes, b"\0")
                 self._random = _Tensor(context, context.own(words), 0, lay)
-            return self._random
+            own = self._random
+        other = states.get()
+        return own if other is None else other(self, own)
 
     def seed(self, seed: int) -> None:
         """Set the random state: calls without a seed go on from there.

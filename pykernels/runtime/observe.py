@@ -20,8 +20,8 @@ from .handle import Handle
 from .scopes import Scope, entered, innermost
 
 __all__ = [
-    "MAX_WINDOWS", "Observer", "Record", "Window", "live", "observe", "outputs", "paused",
-    "record_of", "recorders", "recording", "replayed", "taping", "written",
+    "MAX_WINDOWS", "Observer", "Record", "Window", "live", "next_serial", "observe", "outputs",
+    "paused", "record_of", "recorders", "recording", "replayed", "taping", "written",
 ]  # fmt: skip
 
 Window = tuple[Storage, int, int]  # and the first and last byte in it
@@ -30,6 +30,7 @@ MAX_WINDOWS = 256  # of one allocation that are told apart
 # The tapes that may still be asked for gradients. A tape that is gone leaves without Python code.
 live: set[weakref.ref[Any]] = set()
 _serials = itertools.count(1)
+next_serial = _serials.__next__  # of a call, or of a write
 _lock = threading.Lock()
 
 
@@ -141,7 +142,7 @@ def observe(
         if scope.what == "gradient" and not tapes:  # writes to memory that nobody else knows yet
             launch(key, tensors, scalars, True)
             return
-    serial = next(_serials)
+    serial = next_serial()
     entries: list[tuple[Observer, Any]] = []
     undo = []
     try:
@@ -191,7 +192,7 @@ def replayed(reads: Iterable[Window], writes: Iterable[Window], program: bool = 
     scope = innermost("tape", "gradient") if program else None
     if scope is not None:
         scope.check("a program")
-    serial = next(_serials)
+    serial = next_serial()
     reads, writes = list(reads), list(writes)
     for storage, lo, hi in writes:
         _mark(record_of(storage).writes, lo, hi, serial)

@@ -155,15 +155,17 @@ class _Reach:
 
 
 def gradients(
-    entries: Sequence[Entry | Written], loss: Place, seed: Tensor, sources: Sequence[Place]
-) -> tuple[list[Tensor | None], list[Bytes]]:
-    """The gradients of the sources, None for one that the loss does not depend on; and what they
-    were computed of."""
+    entries: Sequence[Entry | Written], losses: Sequence[tuple[Place, Tensor]],
+    sources: Sequence[Place],
+) -> tuple[list[Tensor | None], list[Bytes]]:  # fmt: skip
+    """The gradients of the sources, None for one that no loss depends on, given those of the
+    losses; and what they were computed of."""
     wanted = _wanted(entries, sources)
     sums = Sums()
-    sums.add(loss, seed)
+    for loss, seed in losses:
+        sums.add(loss, seed)
     found: dict[int, Tensor | None] = {}
-    used: dict[Bytes, None] = {(loss.record, *loss.window): None}
+    used: dict[Bytes, None] = {(loss.record, *loss.window): None for loss, _ in losses}
     pending = {place.record for place in sources}
     for entry, names in zip(reversed(entries), reversed(wanted), strict=True):
         if isinstance(entry, Written):

@@ -64,6 +64,15 @@ class Entry:
         self.done = False
         self.line = line_of_caller()
 
+    @classmethod
+    def of(cls, kernel: Kernel, rule: Rule, places: tuple[Place, ...], serial: int) -> Entry:
+        """A call that was made, of no kernel that is launched, with a rule of its own."""
+        entry = cls.__new__(cls)
+        entry.kernel, entry.options, entry.scalars, entry.serial = kernel, (), (), serial
+        entry.rule, entry.places, entry.done = rule, places, True
+        entry.line = line_of_caller()
+        return entry
+
     @property
     def at(self) -> str:
         """Where the call stands, for an error's text."""

@@ -29,7 +29,17 @@ from pykernels.runtime.observe import (
 from pykernels.runtime.scopes import Scope, entered, leave
 
 from ._backward import gradients
-from ._entry import GRADIENT, PROGRAM, Bytes, Entry, Written, bytes_of, line_of_caller, place_of
+from ._entry import (
+    GRADIENT,
+    PROGRAM,
+    Bytes,
+    Entry,
+    Place,
+    Written,
+    bytes_of,
+    line_of_caller,
+    place_of,
+)
 from ._sums import _order
 from ._tree import leaves, rebuilt
 
@@ -217,12 +227,10 @@ class Tape:
             self._refuse_missed(name, t)
         given = [t for _, t in named]
         taped = taping()
-        scope = Scope("gradient", self._around.intersection(taped))  # rules write to new tensors
-        try:
-            entered.set(scope)
+        with self._backward():
             places = [place_of(t, False) for t in given if t.size]
             first = _seed(loss, seed)
-            results, used = gradients(self._entries, place_of(loss, False), first, places)
+            results, used = gradients(self._entries, [(place_of(loss, False), first)], places)
             found = iter(results)
             each = [next(found) if t.size else t for t in given]
             for (name, _), one in zip(named, each, strict=True):
@@ -236,14 +244,49 @@ class Tape:
             if unused == "zeros":
                 pairs = zip(final, given, strict=True)
                 final = [t.device.zeros(t.shape, t.dtype) if g is None else g for g, t in pairs]
-        finally:
-            scope.open = False
-            leave(scope)
         for outer in taped:
             tape = None if outer in self._around else outer.value()
             if tape is not None:
                 tape.derived(used, [_window(g) for g in final if g is not None])
         return rebuilt(tree, iter(final))
+
+    @contextmanager
+    def _backward(self) -> Iterator[None]:
+        """A block of what a gradient calls: the tapes around this one record it, if they are open.
+        For nobody else it counts, since rules write to new tensors."""
+        scope = Scope("gradient", self._around.intersection(taping()))
+        try:
+            entered.set(scope)
+            yield
+        finally:
+            scope.open = False
+            leave(scope)
+
+    def through(
+        self, losses: Sequence[tuple[Place, Tensor]], sources: Sequence[Place]
+    ) -> list[Tensor | None]:
+        """The gradients of the sources given those of several losses, for rules."""
+        with self._backward():
+            return gradients(self._entries, losses, sources)[0]
+
+    @property
+    def entries(self) -> Sequence[Entry | Written]:
+        """What was recorded."""
+        return self._entries
+
+    def keep(self, entry: Entry, within: Written) -> None:
+        """A call that was made without being recorded: as one entry. `within` is what it wrote
+        besides its outputs."""
+        if paused(self):
+            return
+        watched = self._watched
+        if watched is not None:
+            if not any(p.record in watched for p in entry.inputs):
+                return
+            watched |= {p.record for p in entry.outputs}
+        self._known |= {p.record for p in (*entry.inputs, *entry.outputs)}
+        self._known |= {record for record, _, _ in within.writes}
+        self._entries += [within, entry]
 
     def _refuse_missed(self, name: str, t: Tensor) -> None:
         """Raise if a call that was not kept has read a source."""
