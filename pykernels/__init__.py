@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .runtime.adapters import AdapterInfo as AdapterInfo
     from .runtime.adapters import list_adapters as list_adapters
     from .tape import Tape as Tape
+    from .tape import check_gradients as check_gradients
     from .tape import checkpoint as checkpoint
     from .tape import custom_gradient as custom_gradient
     from .tape import grad as grad
@@ -48,6 +49,7 @@ _HOMES = {
     "Device": "device",
     "Tape": "tape",
     "Tensor": "device",
+    "check_gradients": "tape",
     "checkpoint": "tape",
     "custom_gradient": "tape",
     "default_device": "device",

@@ -105,6 +105,26 @@ def test_wrong_rules_are_refused(a: pk.Tensor) -> None:
     assert a.device.sync() is None
 
 
+def test_gradients_are_checked(dev: pk.Device, a: pk.Tensor) -> None:
+    w = dev.tensor(np.random.default_rng(1).normal(0, 1, (3, 4)).astype("f4"))
+
+    def f(m: Any, x: Any) -> Any:
+        return [pk.tanh(pk.matmul(x, m["w"])), pk.exp(x) * 1e3]
+
+    for seed in range(20):
+        pk.check_gradients(f, [{"w": w}, a], seed=seed)
+        pk.check_gradients(cube, [a], seed=seed)
+        with pytest.raises(pk.TapeError, match=r"the gradient of args\[0\] along"):
+            pk.check_gradients(doubled, [a], seed=seed)
+    slightly = pk.custom_gradient(lambda x: (pk.sin(x), lambda dy: (dy * pk.cos(x) * 1.01,)))
+    with pytest.raises(pk.TapeError, match="differences say"):
+        pk.check_gradients(slightly, [a])
+    for wrong, error in (([], pk.ArgumentError), ([3], pk.DTypeError),
+                         ([a.astype("float16")], pk.DTypeError)):  # fmt: skip
+        with pytest.raises(error):
+            pk.check_gradients(lambda *x: x[0], wrong)
+
+
 # -- checkpoint -----------------------------------------------------------------------------------
 
 
