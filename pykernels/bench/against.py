@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -30,7 +30,7 @@ from typing import Literal
 from pykernels.errors import PyKernelsError
 
 from .clock import Clock, Timing, clock_of, seconds_of
-from .compare import Change, Comparison, differences, name_of
+from .compare import UNMEASURED, Change, Comparison, differences, name_of
 from .intervals import FALSE_ALARMS, Interval, student, variance, welch
 from .report import Report
 
@@ -182,9 +182,8 @@ def against(
     runs = _Processes(_interpreter(python), kernels, options, processes, seed, say)
     more = None if seconds is None else runs.until(time.monotonic() + seconds)
     changes = [runs.change(v) for v in paired(runs.measure, threshold, more)]
-    changes += [Change(what, "failed", note=why) for what, why in runs.failed.items()]
-    failing = ("failed", "missing")
-    changes.sort(key=lambda c: c.kind not in failing)
+    changes += runs.unmeasured({c.what for c in changes})
+    changes.sort(key=lambda c: (c.kind not in UNMEASURED, c.kind == "new"))
     basis = f"{processes} processes of each version in pairs of random order (--seed {seed})"
     if runs.total > processes:
         basis += f", {runs.total} with those of what was measured again"
@@ -212,7 +211,10 @@ class _Processes:
         self._clock: dict[str, Clock] = {}
         self._batches, self._last = 0, 0.0  # seconds that the last process took
         self.total = 0  # processes of each version
-        self.failed: dict[str, str] = {}
+        self._named: dict[str, str] = {}  # by case, how a failure of it is named
+        self._cold: dict[str, str] = {}
+        self._timed: dict[Side, set[str]] = {"old": set(), "new": set()}
+        self._failed: dict[Side, dict[str, str]] = {"old": {}, "new": {}}
         self.last: dict[Side, Report] = {}
 
     def until(self, end: float) -> Callable[[int], bool]:
@@ -232,11 +234,15 @@ class _Processes:
             report = self._run(side, [*kernels])
             self._last = time.monotonic() - start
             self.last[side] = report
-            self.failed |= {f"{what} ({side})": why for what, why in report.failed.items()}
+            self._failed[side] |= report.failed
             for r in report.results:
-                self._kernel_of[name_of(r)] = r.kernel
-                if not r.timing.cold:
-                    timings[side].setdefault(name_of(r), []).append(r.timing)
+                name = name_of(r)
+                self._kernel_of[name], self._named[name] = r.kernel, f"{r.kernel} {r.id} {r.engine}"
+                self._timed[side].add(name)
+                if r.timing.cold:
+                    self._cold[name] = r.timing.cold
+                else:
+                    timings[side].setdefault(name, []).append(r.timing)
         old, new = timings["old"], timings["new"]
         self._clock |= {c: clock_of([*old[c], *new[c]]) for c in old.keys() & new.keys()}
         found = [
@@ -264,6 +270,28 @@ class _Processes:
                     f"{told[-1] if told else 'it said nothing'}"
                 )
             return Report.load(path)
+
+    def unmeasured(self, known: Collection[str]) -> Iterator[Change]:
+        """What failed, and what has no times of both versions."""
+        old, new = self._timed["old"], self._timed["new"]
+        failed, added = self._failed, set[str]()
+        for name in dict.fromkeys(n for n in self._named if n not in known):
+            what = self._named[name]
+            if name not in old:
+                added.add(what)
+                why = failed["old"].get(what, "")
+                yield Change(name, "new", note=f"the old version has none: {why}" if why else "")
+            elif name not in new:
+                if what not in failed["new"]:
+                    yield Change(name, "missing", note="the new version has none")
+            elif name in self._cold:
+                yield Change(name, "cold", note=self._cold[name])
+            else:
+                yield Change(name, "no common clock")
+        for side, found in failed.items():
+            for what, why in found.items():
+                if side == "new" or (what not in added and what not in failed["new"]):
+                    yield Change(what, "failed", note=f"{why} (in the {side} version)")
 
     def change(self, v: Verdict) -> Change:
         """A verdict as a comparison lists it."""

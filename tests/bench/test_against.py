@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import click.testing
@@ -16,8 +17,18 @@ import numpy as np
 import pytest
 
 import pykernels as pk
-from pykernels.bench.against import Measured, Verdict, level_of, order, paired, smallest
+from pykernels.bench.against import (
+    Measured,
+    Verdict,
+    against,
+    level_of,
+    order,
+    paired,
+    smallest,
+)
+from pykernels.bench.report import Report
 from pykernels.cli import main
+from tests.bench.test_statistics import in_passes, report, result
 
 COLUMN = os.environ.get("PYKERNELS_TEST_COLUMN", "")
 Draw = Callable[[np.random.Generator, int, int], np.ndarray]
@@ -146,6 +157,34 @@ def test_the_smallest_change_is_what_is_found() -> None:
 def test_a_case_without_a_time_is_missing() -> None:
     found = [*paired(lambda *_: ({"a": [1.0, 1.0], "b": [1.0, 1.0]}, {"b": [1.0, 1.0]}), 0.1)]
     assert [(v.case, v.kind) for v in found] == [("a", "missing"), ("b", "the same")]
+
+
+def test_what_was_not_measured_by_both_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gone, cold, wrong, by another clock: each fails. What only the new version has does not."""
+    usual = in_passes(0, 1e-4)
+
+    def run(self: object, side: str, kernels: Sequence[str]) -> Report:
+        found = [result("same", usual)]
+        if side == "old":
+            found += [result(c, usual) for c in ("gone", "cold", "clock", "broken")]
+            failed = {"softmax added wgpu": "no such attribute"}
+        else:
+            found += [result("cold", replace(usual, cold="the clock was down"))]
+            found += [result("clock", replace(usual, clock="wall")), result("added", usual)]
+            failed = {"softmax broken wgpu": "3 of 4 elements are wrong"}
+        return replace(report(*found), failed=failed)
+
+    monkeypatch.setattr("pykernels.bench.against._Processes._run", run)
+    found = against("old", [], [], processes=2, threshold=0.1, seed=0, say=lambda line: None)
+    kinds = {c.what.split()[1]: (c.kind, c.note) for c in found.changes}
+    assert {k: kind for k, (kind, _) in kinds.items()} == {
+        "same": "the same", "gone": "missing", "cold": "cold", "clock": "no common clock",
+        "broken": "failed", "added": "new",
+    }  # fmt: skip
+    assert kinds["added"][1] == "the old version has none: no such attribute"
+    assert kinds["broken"][1] == "3 of 4 elements are wrong (in the new version)"
+    assert len(found.changes) == 6
+    assert found.exit_code == 3 and found.changes[-1].kind in ("new", "the same")
 
 
 def test_the_order_is_drawn_in_pairs() -> None:
