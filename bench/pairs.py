@@ -67,7 +67,8 @@ def main() -> int:
             ]  # fmt: skip
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             codes[done.returncode] += 1
-            said = done.stdout.strip().splitlines() or done.stderr.strip().splitlines()[-1:]
+            said = [line for line in done.stdout.splitlines() if "pairs sums" in line]
+            said = said or done.stderr.strip().splitlines()[-1:]
             load = f"load {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
             print(f"pair {seed + 1}: {done.returncode}", load, *said[:1], sep="  ", flush=True)
     print(", ".join(f"{n} ended with {code}" for code, n in sorted(codes.items())))
