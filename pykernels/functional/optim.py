@@ -10,7 +10,7 @@ import numpy as np
 
 from pykernels import kernels
 from pykernels.arrays import Array
-from pykernels.device import Device, Tensor, device_of
+from pykernels.device import Device, LostTensor, Tensor, device_of
 from pykernels.dtypes import DTypeName
 from pykernels.errors import ArgumentError, DTypeError
 from pykernels.host import type_name
@@ -97,6 +97,8 @@ class _Views(list[Tensor]):
 
 def _views(flat: Tensor, places: Sequence[Any]) -> _Views:
     """The views of a flat tensor, by their shapes and first elements."""
+    if isinstance(flat, LostTensor):  # in a process that can have no device: so are its views
+        return _Views(flat, [flat if isinstance(place, tuple) else place for place in places])
     flat._storage.whole = flat._offset, flat._layout
     found = []
     for place in places:

@@ -121,6 +121,55 @@ if __name__ == "__main__":
     assert told == ["told"] * 3 + ["3 True", "told", "3", "told", "0"]
 
 
+def test_a_model_sent_to_a_forked_worker() -> None:
+    """Flat parameters with their views, and an optimiser."""
+    code = """
+def first(model):
+    (flat, views), _ = model
+    for use in (views[0].numpy, lambda: pk.sum(views[1]), lambda: flat + 1):
+        try:
+            use()
+        except pk.DeviceLostError as e:
+            assert "spawn" in str(e)
+        else:
+            return "a use that says nothing"
+    return len(views)
+
+def step(model):
+    (flat, _), optimizer = model
+    optimizer.step([flat])
+
+if __name__ == "__main__":
+    dev = open_device()
+    flat, views = pk.flatten_parameters([dev.ones((2, 2)), dev.zeros(3)])
+    model = (flat, views), pk.Adam([flat], lr=0.1)
+    with mp.get_context("fork").Pool(1) as pool:
+        print(pool.apply_async(first, (model,)).get(60))
+        try:
+            pool.apply_async(step, (model,)).get(60)
+        except pk.DeviceLostError as e:
+            print("told")
+        print(pool.apply_async(abs, (-3,)).get(60))
+"""
+    assert run(code).split() == ["2", "told", "3"]
+
+
+def test_a_forked_child_ends_with_its_exit_code() -> None:
+    """Not by a signal of a driver whose threads it does not have; handlers and files as ever."""
+    code = """
+import atexit
+kept = [pk.default_device().ones(3), open_device().ones(3)]
+[(t + 1).numpy() for t in kept]
+atexit.register(print, "the handler")
+pid = os.fork()
+if pid == 0:
+    print("the child", end=" ")
+    sys.exit(7)
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+    assert run(code) == "the child the handler\n7\nthe handler\n"
+
+
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_a_tensor_sent_to_a_fresh_worker(method: str) -> None:
     code = f"""
