@@ -45,7 +45,7 @@ def exit_of(code: str, *warnings: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *(warnings or ("-W", "error")), "-c", _BEGIN + textwrap.dedent(code)],
         cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT), "PYKERNELS_ENGINE": ENGINE},
-        timeout=120, capture_output=True, text=True, check=False,
+        timeout=250, capture_output=True, text=True, check=False,
     )  # fmt: skip
 
 
