@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ ALIGNMENT = 16  # bytes, so that every view can be read in vectors
 
 
 def flatten_parameters(
-    parameters: Sequence[Array], *, device: Device | None = None
+    parameters: Iterable[Array], *, device: Device | None = None
 ) -> tuple[Tensor, list[Tensor]]:
     """One flat tensor with copies of all parameters, and the views of it that are these.
 
@@ -235,7 +235,7 @@ def _adam(
     return param
 
 
-def clip_grad_norm(grads: Tensor | Sequence[Tensor], max_norm: float) -> Tensor:
+def clip_grad_norm(grads: Tensor | Iterable[Tensor], max_norm: float) -> Tensor:
     """Scale gradients in place so that their norm is at most `max_norm`, without reading it back.
 
     The norm is that of all elements of all of them, sqrt(sum(g * g)) in float32; two runs give the
@@ -271,10 +271,16 @@ def clip_grad_norm(grads: Tensor | Sequence[Tensor], max_norm: float) -> Tensor:
 
 
 def _listed(op: str, name: str, values: Any, kinds: tuple[type, ...]) -> list[Any]:
-    """The values of a list or tuple, which has some, all of these types."""
-    given = list(values) if isinstance(values, (list, tuple)) else []
+    """The values of an iterable that has an order, one or more, all of these types."""
+    others = (Tensor, np.ndarray, str, bytes, Mapping, Set)
+    listed = isinstance(values, Iterable) and not isinstance(values, others)
+    given = list(values) if listed else []
     if not given:
-        raise ArgumentError(f"[{op}] {name} must be a list of one or more but is {values!r:.40}")
+        hint = ": give its values()" if isinstance(values, Mapping) else ""
+        raise ArgumentError(
+            f"[{op}] {name} must be a list of one or more, or another iterable, but is "
+            f"{values!r:.40}{hint}"
+        )
     for i, value in enumerate(given):
         if not isinstance(value, kinds):
             also = " or numpy arrays" if len(kinds) > 1 else ""
