@@ -50,7 +50,7 @@ from .tensors.indexing import ArrayIndex, assign, has_arrays
 from .tensors.stacking import held, stacked
 from .views import Index
 
-__all__ = ["Device", "Tensor", "default_device", "device_of", "seed_all"]
+__all__ = ["Device", "LostTensor", "Tensor", "default_device", "device_of", "seed_all"]
 
 _devices: weakref.WeakSet[Device] = weakref.WeakSet()
 _devices_lock = threading.RLock()
@@ -411,7 +411,7 @@ class _Tensor(Tensor):
 _Tensor.__name__ = _Tensor.__qualname__ = "Tensor"
 
 
-class _Lost(_Tensor):
+class LostTensor(_Tensor):
     """A tensor that was sent to a process that can have no device: every use says so. A worker that
     reads it from its queue lives on, and the task's error comes back."""
 
@@ -431,7 +431,7 @@ def _unpickled(words: np.ndarray[Any, Any], dtype: DTypeName) -> Tensor:
     try:
         refuse_process()
     except DeviceLostError:
-        return _Lost()
+        return LostTensor()
     t = default_device().tensor(words)
     return _Tensor(t._context, t._storage, 0, contiguous_layout(t.shape, dtype_of(dtype)))
 

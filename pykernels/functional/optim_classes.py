@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ class _Optimizer:
     _places: Mapping[str, int]  # of the first number of a setting
 
     def __init__(
-        self, params: Tensor | Sequence[Tensor], lr: float | Tensor, **values: Any
+        self, params: Tensor | Iterable[Tensor], lr: float | Tensor, **values: Any
     ) -> None:
         self._params = _tensors(self._name, "params", params)
         for i, p in enumerate(self._params):
@@ -117,7 +117,7 @@ class _Optimizer:
 
     # -- steps ----------------------------------------------------------------------------------
 
-    def step(self, grads: Tensor | Sequence[Tensor], skip: Tensor | None = None) -> None:
+    def step(self, grads: Tensor | Iterable[Tensor], skip: Tensor | None = None) -> None:
         """Update the parameters in place.
 
         Args:
@@ -226,7 +226,7 @@ class SGD(_Optimizer):
 
     def __init__(
         self,
-        params: Tensor | Sequence[Tensor],
+        params: Tensor | Iterable[Tensor],
         lr: float | Tensor = 1e-3,
         momentum: float = 0.0,
         weight_decay: float = 0.0,
@@ -300,7 +300,7 @@ class Adam(_Optimizer):
 
     def __init__(
         self,
-        params: Tensor | Sequence[Tensor],
+        params: Tensor | Iterable[Tensor],
         lr: float | Tensor = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
@@ -362,7 +362,7 @@ class AdamW(Adam):
 
     def __init__(
         self,
-        params: Tensor | Sequence[Tensor],
+        params: Tensor | Iterable[Tensor],
         lr: float | Tensor = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
@@ -384,5 +384,5 @@ def _nesterov(nesterov: bool, momentum: float) -> bool:
     return bool(nesterov)
 
 
-def _tensors(op: str, name: str, values: Tensor | Sequence[Tensor]) -> list[Tensor]:
+def _tensors(op: str, name: str, values: Tensor | Iterable[Tensor]) -> list[Tensor]:
     return [values] if isinstance(values, Tensor) else _listed(op, name, values, (Tensor,))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pykernels import kernels
@@ -72,11 +72,11 @@ class LossScale:
         assert isinstance(scaled, Tensor)
         return scaled
 
-    def unscale(self, grads: Tensor | Sequence[Tensor]) -> tuple[Any, Tensor]:
+    def unscale(self, grads: Tensor | Iterable[Tensor]) -> tuple[Any, Tensor]:
         """The gradients divided by the factor, and whether one of them has an infinity or a NaN.
 
         Args:
-            grads: A Tensor, or a list or tuple of some, float32 or float16.
+            grads: A Tensor, or several, float32 or float16.
 
         Returns:
             A Tensor for a Tensor, else a list, float32; and a uint32 Tensor of no axes, 0 or 1.

@@ -174,7 +174,7 @@ def checkpoint(f: Callable[..., Any], *args: Any) -> Any:
             (place_of(t, False), dy) for t, dy in zip(again, dys, strict=True) if dy is not None
         ]
         wanted = [i for i in range(len(reads)) if taped.wants(f"a{i}")]
-        found = tape.through(losses, [reads[i] for i in wanted])
+        found = tape._through(losses, [reads[i] for i in wanted])
         for i, grad in zip(wanted, found, strict=True):
             taped.give(f"a{i}", grad)
 
@@ -283,7 +283,7 @@ def _keep(
     for tape in recorders():
         assert isinstance(tape, Tape)
         entry = Entry.of(kernel, rule, (*inputs.values(), *outputs.values()), serial)
-        tape.keep(entry, Written(reads, seen.inside, WITHIN.format(name)))
+        tape._keep(entry, Written(reads, seen.inside, WITHIN.format(name)))
 
 
 def _no_plan(*_: Any) -> Any:

@@ -262,7 +262,7 @@ class Tape:
             scope.open = False
             leave(scope)
 
-    def through(
+    def _through(
         self, losses: Sequence[tuple[Place, Tensor]], sources: Sequence[Place]
     ) -> list[Tensor | None]:
         """The gradients of the sources given those of several losses, for rules."""
@@ -274,7 +274,7 @@ class Tape:
         """What was recorded."""
         return self._entries
 
-    def keep(self, entry: Entry, within: Written) -> None:
+    def _keep(self, entry: Entry, within: Written) -> None:
         """A call that was made without being recorded: as one entry. `within` is what it wrote
         besides its outputs."""
         if paused(self):
