@@ -53,7 +53,7 @@ def resize(
     coordinates: Coordinates = "half_pixel",
     nearest: Nearest = "round_prefer_floor",
     antialias: bool = False,
-    layout: Order = "chw",
+    layout: Order | None = None,
     out: Tensor | None = None,
 ) -> Array:
     """Images of another size, over the last two axes, with the rules of ONNX's Resize.
@@ -78,7 +78,9 @@ def resize(
         nearest: how 'nearest' rounds a position.
         antialias: widen the filter where an axis shrinks; of 'linear' and 'cubic' only.
         layout: 'hwc' for images (..., H, W, C), as files and cameras have them: the result has
-            their channels last, too.
+            their channels last, too. 'chw' for (..., H, W), which None stands for, but that bytes
+            whose last axis has the size 3 or 4, and that have more than 4 channels by it, are
+            refused.
         out: The Tensor (..., OH, OW) to write to; None makes one of x's dtype.
 
     Returns:
@@ -90,6 +92,13 @@ def resize(
     """
     call = Call(_RESIZE, x, out=out)
     t = call.tensor("x", x)
+    if layout is None:
+        layout = "chw"
+        if t.dtype == "uint8" and t.ndim > 2 and t.shape[-1] in (3, 4) and t.shape[-3] > 4:
+            raise ArgumentError(
+                f"[resize] x of shape {t.shape} looks like an image with its channels last: say "
+                "layout='hwc', or 'chw' if its last two axes are rows and columns"
+            )
     if not isinstance(layout, str) or layout not in _LAYOUTS:
         raise ArgumentError(f"[resize] layout must be {' or '.join(_LAYOUTS)} but is {layout!r}")
     if t.ndim < _LAYOUTS[layout]:

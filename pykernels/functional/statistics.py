@@ -102,6 +102,8 @@ def _points(q: Any) -> NDArray:
         if isinstance(q, Tensor):
             raise TypeError
         points = np.asarray(q, np.float64)
+    except OverflowError:
+        raise ArgumentError(f"[quantile] q must be from 0 to 1 but is {q!r:.60}") from None
     except (TypeError, ValueError):
         raise DTypeError(
             f"[quantile] q must be a number, or a list or numpy array of them, but is {q!r:.60}"
