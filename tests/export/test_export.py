@@ -214,10 +214,6 @@ def test_a_plan_that_is_python_only_is_named(
     assert any(v["body"] == "fill" for v in variants(tmp_path).values())
 
 
-def test_every_plan_has_its_javascript() -> None:
-    assert [*untranslated()] == []
-
-
 def test_what_has_no_javascript_is_named_with_its_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
