@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Formatting, lints, types, imports, whether pykernels/_generated and the generated pages are what
-# codegen and ci/ make, and ci/validate.sh.
+# codegen and ci/ make, whether every plan has its JavaScript, and ci/validate.sh.
 # Runs all of them, also after a failure.
 
 set -euo pipefail
@@ -19,10 +19,11 @@ stage_pyright() { "$python" -m pyright --pythonpath "$python"; }
 stage_fresh() {
     "$python" -m codegen --check && "$python" ci/readme.py --check && "$python" ci/docs.py --check
 }
+stage_plans() { "$python" ci/plans.py; }
 stage_validate() { bash ci/validate.sh; }
 
 setup_venv
 setup_naga
 setup_package
-run_stages format lint imports fresh validate mypy pyright
+run_stages format lint imports fresh plans validate mypy pyright
 print_summary

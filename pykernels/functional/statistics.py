@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from pykernels._generated.kernels.median import KERNEL as _MEDIAN
+from pykernels._generated.operations.sort import sort
 from pykernels.apply import evaluate
 from pykernels.arrays import Array, Call, NDArray
 from pykernels.axes import axes_of
@@ -19,7 +20,7 @@ from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.scalars import choice, flag, integer, real
 
 from .indexing import index_select
-from .sort import bincount, searchsorted, sort
+from .sort import bincount, searchsorted
 
 __all__ = ["histogram", "quantile"]
 

@@ -8,7 +8,7 @@ from typing import Any
 from pykernels import functional as F
 from pykernels.device import Tensor
 from pykernels.errors import ShapeError, TapeError
-from pykernels.layout import Ints, layout
+from pykernels.layout import Ints, Window, layout
 from pykernels.plan import Kernel
 from pykernels.runtime.observe import Record, outputs
 
@@ -144,14 +144,15 @@ class _Reach:
     """The bytes that depend on the sources."""
 
     def __init__(self) -> None:
-        self._windows: dict[Record, set[tuple[int, int]]] = {}
+        self._windows: dict[Record, set[Window]] = {}
 
     def add(self, record: Record, lo: int, hi: int) -> None:
-        self._windows.setdefault(record, set()).add((lo, hi))
+        self._windows.setdefault(record, set()).add(Window(lo, hi))
 
     def hits(self, record: Record, lo: int, hi: int) -> bool:
         windows = self._windows.get(record)
-        return windows is not None and any(a < hi and lo < b for a, b in windows)
+        window = Window(lo, hi)
+        return windows is not None and any(w.overlaps(window) for w in windows)
 
 
 def gradients(
@@ -238,8 +239,8 @@ def _settle(
 ) -> None:  # fmt: skip
     """What is written here is another value than what a source holds at the end of the tape."""
     for i, source in enumerate(sources):
-        lo, hi = source.window
-        if i not in found and any(r is source.record and a < hi and lo < b for r, a, b in windows):
+        own = [Window(a, b) for r, a, b in windows if r is source.record]
+        if i not in found and any(w.overlaps(source.window) for w in own):
             found[i] = sums.take(source)
 
 

@@ -267,7 +267,7 @@ def _whole(places: Sequence[Place]) -> Place:
 
 
 def _overlap(p: Place, q: Place) -> bool:
-    return p.record is q.record and p.window[0] < q.window[1] and q.window[0] < p.window[1]
+    return p.record is q.record and p.window.overlaps(q.window)
 
 
 def _keep(

@@ -9,11 +9,11 @@ from types import FrameType
 from typing import Any
 
 from pykernels.device import Tensor
-from pykernels.layout import Layout
+from pykernels.layout import Layout, Window
 from pykernels.lazy import load
 from pykernels.plan import Kernel
 from pykernels.runtime.handle import Handle
-from pykernels.runtime.observe import Record, Window, outputs, record_of
+from pykernels.runtime.observe import Record, StorageWindow, outputs, record_of
 
 __all__ = [
     "GRADIENT", "PROGRAM", "Bytes", "Entry", "Place", "Rule", "Written", "bytes_of",
@@ -35,9 +35,9 @@ class Place:
         self.flows = lay.dtype.kind == "f" and lay.size > 0
 
     @property
-    def window(self) -> tuple[int, int]:
-        """First byte, and one past the last one."""
-        return self.offset + self.layout.lo, self.offset + self.layout.hi
+    def window(self) -> Window:
+        """Its bytes in the allocation."""
+        return Window(self.offset + self.layout.lo, self.offset + self.layout.hi)
 
 
 def place_of(t: Handle, keep: bool = True) -> Place:
@@ -125,7 +125,7 @@ class Written:
         self.reads, self.writes, self.refusal = reads, writes, refusal
 
 
-def bytes_of(window: Window) -> Bytes:
+def bytes_of(window: StorageWindow) -> Bytes:
     """The bytes of a window."""
     return record_of(window[0]), window[1], window[2]
 

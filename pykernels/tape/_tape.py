@@ -14,12 +14,13 @@ import numpy as np
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, DTypeError, ShapeError, TapeError
 from pykernels.host import type_name
+from pykernels.layout import Window
 from pykernels.plan import Kernel
 from pykernels.runtime.handle import Handle
 from pykernels.runtime.observe import (
     MAX_WINDOWS,
     Record,
-    Window,
+    StorageWindow,
     live,
     outputs,
     paused,
@@ -80,7 +81,7 @@ class Tape:
         self._watched: set[Record] | None = None  # None: everything is recorded
         self._leaves: dict[Record, list[Tensor]] = {}
         # What calls that were not kept have read: windows, and where the last call stands.
-        self._missed: WeakKeyDictionary[Record, dict[tuple[int, int], str]]
+        self._missed: WeakKeyDictionary[Record, dict[Window, str]]
         self._missed = WeakKeyDictionary()
         self._scope: Scope | None = None  # while it records
         self._ref: weakref.ref[Tape] | None = None  # in `live`
@@ -291,9 +292,9 @@ class Tape:
     def _refuse_missed(self, name: str, t: Tensor) -> None:
         """Raise if a call that was not kept has read a source."""
         record = record_of(t._storage)
-        _, lo, hi = _window(t)
-        for (a, b), line in self._missed.get(record, {}).items():
-            if a < hi and lo < b:
+        window = t._window
+        for missed, line in self._missed.get(record, {}).items():
+            if missed.overlaps(window):
                 raise TapeError(
                     f"[tape] {name} was read by a call that the tape did not keep{line}, as "
                     "nothing in it was watched: watch the tensor before, or do without watch"
@@ -301,16 +302,16 @@ class Tape:
 
     def _own(self, found: list[Tensor], seed: Tensor) -> list[Tensor]:
         """Contiguous gradients that share no memory with each other or with other tensors."""
-        taken: dict[Any, list[tuple[int, int]]] = {seed._storage: [(0, 1 << 62)]}
+        taken: dict[Any, list[Window]] = {seed._storage: [Window(0, 1 << 62)]}
         own = []
         for grad in found:
-            lo, hi = grad._offset + grad._layout.lo, grad._offset + grad._layout.hi
             windows = taken.setdefault(grad._storage, [])
-            shared = any(a < hi and lo < b for a, b in windows)
+            window = grad._window
+            shared = any(w.overlaps(window) for w in windows)
             if shared or not grad.contiguous or record_of(grad._storage) in self._known:
                 grad = grad.copy()
             else:
-                windows.append((lo, hi))
+                windows.append(window)
             own.append(grad)
         return own
 
@@ -346,16 +347,18 @@ class Tape:
             if t is None or t._layout.dtype.kind != "f" or arg.role == "out":
                 continue
             windows = self._missed.setdefault(record_of(t._storage), {})
-            _, lo, hi = _window(t)
-            if len(windows) >= MAX_WINDOWS and (lo, hi) not in windows:
-                lo, hi = min(lo, *[a for a, _ in windows]), max(hi, *[b for _, b in windows])
+            window = t._window
+            if len(windows) >= MAX_WINDOWS and window not in windows:
+                all_of_them = [window, *windows]
+                first, last = min(w.start for w in all_of_them), max(w.end for w in all_of_them)
+                window = Window(first, last)
                 windows.clear()
-            windows[lo, hi] = at
+            windows[window] = at
 
     def _refuse_leaf(self, kernel: Kernel, t: Handle) -> None:
-        lo, hi = t._offset + t._layout.lo, t._offset + t._layout.hi
+        window = t._window
         for leaf in self._leaves.get(record_of(t._storage), ()):
-            if leaf._offset + leaf._layout.lo < hi and lo < leaf._offset + leaf._layout.hi:
+            if leaf._window.overlaps(window):
                 raise TapeError(
                     f"[tape] {kernel.name} writes to a watched tensor: do it inside tape.pause(), "
                     "after its gradient"
@@ -376,14 +379,16 @@ class Tape:
             return False
         return self._watched is None or record_of(t._storage) in self._watched
 
-    def written(self, reads: Iterable[Window], writes: Iterable[Window], program: bool) -> None:
+    def written(
+        self, reads: Iterable[StorageWindow], writes: Iterable[StorageWindow], program: bool
+    ) -> None:
         """Memory was written that no recorded call writes; what is not known does not matter."""
         known = [w for w in map(bytes_of, writes) if program or w[0] in self._known]
         if known:
             refusal = PROGRAM if program and not paused(self) else ""
             self._entries.append(Written([*map(bytes_of, reads)], known, refusal))
 
-    def derived(self, reads: Sequence[Bytes], writes: Iterable[Window]) -> None:
+    def derived(self, reads: Sequence[Bytes], writes: Iterable[StorageWindow]) -> None:
         """`gradient` of a tape that is not around this one computed tensors from what it reads."""
         if paused(self):
             return
@@ -418,8 +423,8 @@ def _check(t: object, name: str, op: str) -> None:
         )
 
 
-def _window(t: Handle) -> Window:
-    return t._storage, t._offset + t._layout.lo, t._offset + t._layout.hi
+def _window(t: Handle) -> StorageWindow:
+    return t._storage, *t._window
 
 
 def _seed(loss: Tensor, seed: Any) -> Tensor:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import pykernels as pk
+from pykernels.layout import Window
 from pykernels.runtime import observe
 from pykernels.runtime.scopes import innermost
 from tests.runtime._helpers import open_device
@@ -420,9 +421,9 @@ def test_what_a_gradient_launches_is_not_observed(
     """It writes to new memory only; the writes around it count as before."""
     marks: list[tuple[int, int]] = []
 
-    def mark(writes: Any, lo: int, hi: int, serial: int) -> Any:
-        marks.append((lo, hi))
-        return unpatched(writes, lo, hi, serial)
+    def mark(writes: Any, window: Any, serial: int) -> Any:
+        marks.append(window)
+        return unpatched(writes, window, serial)
 
     unpatched = observe._mark
     monkeypatch.setattr(observe, "_mark", mark)
@@ -522,7 +523,7 @@ def test_many_windows_become_one() -> None:
     """What is remembered of writes is bounded, and never forgets one."""
     record = observe.Record()
     for serial in range(1, 400):
-        observe._mark(record.writes, 8 * serial, 8 * serial + 4, serial)
+        observe._mark(record.writes, Window(8 * serial, 8 * serial + 4), serial)
         assert len(record.writes) <= observe.MAX_WINDOWS
         assert record.written_since(serial, 8 * serial, 8 * serial + 4)
         assert not record.written_since(serial + 1, 0, 1 << 20)
