@@ -32,7 +32,7 @@ def in_threads(n: int, work: Any) -> None:
     for t in threads:
         t.start()
     for t in threads:
-        t.join(50)
+        t.join(200)
         assert not t.is_alive(), "a thread hangs"
     if errors:
         raise errors[0]
