@@ -22,7 +22,7 @@ Dims = tuple[int, ...]
 class Function(NamedTuple):
     """A function that both sides have; `d` is the size of a call, whose numbers `size` names.
 
-    shapes: (d) -> the shapes of its tensors of the call's dtype; index: (d) -> the shape of an
+    shapes: (d) -> the shapes of its tensors of the call's dtype; picks: (d) -> the shape of an
     int32 tensor before the last of them and the number below which its values are, () for none.
     ours: (pk, d, *tensors); theirs: (torch, d, *tensors); meaning: (d, *float64 arrays), the same
     as float64 or, where nothing is rounded, in the dtype of the result.
@@ -34,7 +34,7 @@ class Function(NamedTuple):
     ours: Callable[..., Any]
     theirs: Callable[..., Any]
     meaning: Callable[..., Any]
-    index: Callable[[Dims], tuple[Dims, int] | tuple[()]] = lambda d: ()
+    picks: Callable[[Dims], tuple[Dims, int] | tuple[()]] = lambda d: ()
     operations: Callable[[Dims], int] = lambda d: 0
     sparse: bool = False  # half of the elements are zeros
 
@@ -42,9 +42,9 @@ class Function(NamedTuple):
         kind = cast(DTypeName, dtype)
         values = _sparse if self.sparse else None
         found = [Operand(s, kind, values=values) for s in self.shapes(d)]
-        index = self.index(d)
-        if index:
-            shape, below = index
+        picked = self.picks(d)
+        if picked:
+            shape, below = picked
             low = Operand(shape, "int32", values=lambda rng, s: rng.integers(0, below, s))
             found.insert(min(1, len(found)), low)
         return found
@@ -107,7 +107,8 @@ def _normed(d: Dims) -> list[Dims]:
 
 def _gelu(d: Dims, x: Array) -> Array:
     erf = np.frompyfunc(math.erf, 1, 1)
-    return 0.5 * x * (1 + erf(x / math.sqrt(2)).astype(np.float64))
+    values: Array = erf(x / math.sqrt(2))
+    return 0.5 * x * (1 + values.astype(np.float64))
 
 
 FUNCTIONS: dict[str, Function] = {
@@ -254,19 +255,19 @@ FUNCTIONS: dict[str, Function] = {
         "rows x columns x taken", lambda d: [d[:2]],
         lambda pk, d, x, i: pk.gather(x, 1, i), lambda torch, d, x, i: torch.gather(x, 1, i),
         lambda d, x, i: np.take_along_axis(x, i.astype(np.int64), 1),
-        index=lambda d: ((d[0], d[2]), d[1]),
+        picks=lambda d: ((d[0], d[2]), d[1]),
     ),
     "embedding": Function(
         "rows x columns x taken", lambda d: [d[:2]],
         lambda pk, d, x, i: pk.embedding(x, i),
         lambda torch, d, x, i: torch.nn.functional.embedding(i, x), lambda d, x, i: x[i],
-        index=lambda d: ((d[2],), d[0]),
+        picks=lambda d: ((d[2],), d[0]),
     ),
     "scatter_add": Function(
         "values x places", lambda d: [d[1:], d[:1]],
         lambda pk, d, x, i, src: pk.scatter_add(x, 0, i, src),
         lambda torch, d, x, i, src: torch.scatter_add(x, 0, i, src), _scatter_add,
-        index=lambda d: (d[:1], d[1]),
+        picks=lambda d: (d[:1], d[1]),
     ),
     "nonzero": Function(
         "sizes", _rows, lambda pk, d, x: pk.nonzero(x),
@@ -278,7 +279,7 @@ FUNCTIONS: dict[str, Function] = {
         lambda pk, d, i: pk.bincount(i, length=d[1]),
         lambda torch, d, i: torch.bincount(i, minlength=d[1]),
         lambda d, i: np.bincount(i, minlength=d[1]).astype(np.int32),
-        index=lambda d: (d[:1], d[1]),
+        picks=lambda d: (d[:1], d[1]),
     ),
     "top_k": Function(
         "rows x columns x k", lambda d: [d[:2]], lambda pk, d, x: pk.top_k(x, d[2]),

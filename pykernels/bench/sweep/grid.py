@@ -8,7 +8,7 @@ pins it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -33,7 +33,7 @@ class Call:
         return f"{short}-{'x'.join(map(str, self.dims))}"
 
 
-def _each(functions: str, sizes: list[Dims]) -> Rows:
+def _each(functions: str, sizes: Sequence[Dims]) -> Rows:
     return [(f, dims) for f in functions.split() for dims in sizes]
 
 

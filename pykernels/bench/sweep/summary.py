@@ -88,9 +88,9 @@ def notes(report: Report) -> Iterator[str]:
         yield f"FAILED {what}: {why}"
     reasons: dict[tuple[str, str], int] = {}
     for r in report.results:
-        for peer, why in r.peers.items():
-            if isinstance(why, str):
-                reasons[peer, why] = reasons.get((peer, why), 0) + 1
+        for peer, found in r.peers.items():
+            if isinstance(found, str):
+                reasons[peer, found] = reasons.get((peer, found), 0) + 1
     for (peer, why), count in reasons.items():
         yield f"{peer} skipped for {count} calls: {why}"
 
