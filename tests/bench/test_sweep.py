@@ -19,6 +19,7 @@ from pykernels.bench.sweep import summary
 from pykernels.bench.sweep.calls import FUNCTIONS
 from pykernels.bench.sweep.case import SweepCase
 from pykernels.bench.sweep.heatmap import lines_of
+from pykernels.bench.sweep.small import SMALL
 from pykernels.cli import main
 
 # Calls of a family in float32; all but "order" are there in float16, too.
@@ -29,19 +30,6 @@ COUNTS = {
 }  # fmt: skip
 # Of all families, functions and sizes: ratios of earlier sweeps compare with those of this grid.
 GRID = "b3758cc3a346236c"
-# A small size of each function, odd where it may be.
-SMALL: dict[str, tuple[int, ...]] = {
-    "linear": (3, 33, 17), "matmul": (2, 5, 7, 33), "conv2d": (2, 3, 9, 11, 5, 3, 2, 1),
-    "depthwise": (2, 3, 9, 11, 3, 2), "attention": (1, 4, 2, 9, 9, 16, 1), "softmax": (3, 77),
-    "log_softmax": (3, 77), "sum": (1, 5, 33), "max": (0, 5, 33), "argmax": (1, 5, 33),
-    "cumsum": (0, 33, 5), "layer_norm": (3, 33), "rms_norm": (3, 33), "add": (77,), "mul": (77,),
-    "gelu": (77,), "exp": (77,), "permute": (0, 2, 1, 3, 5, 7),
-    "max_pool2d": (1, 2, 9, 11, 3, 2, 1), "avg_pool2d": (1, 2, 9, 11, 3, 2, 1),
-    "resize": (1, 2, 9, 11, 14, 6), "pad": (1, 2, 3, 5, 2), "concatenate": (3, 5, 3),
-    "group_norm": (2, 6, 5, 3, 3), "sort": (77,), "argsort": (77,), "gather": (5, 9, 4),
-    "embedding": (9, 5, 11), "scatter_add": (77, 9), "nonzero": (7, 11), "bincount": (77, 9),
-    "top_k": (3, 77, 5),
-}  # fmt: skip
 
 
 def test_the_grid_is_pinned() -> None:
