@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pykernels._generated.wrappers import get_rows as _get_rows
 from pykernels._generated.wrappers import set_rows as _set_rows
-from pykernels.arrays import Array, Call
+from pykernels.arrays import Array, Call, Known
 from pykernels.device import Tensor
 from pykernels.dtypes import DTypeName
 from pykernels.errors import DTypeError, ShapeError
@@ -79,6 +79,9 @@ def get_rows(src: Array, index: Array, *, check: bool = True, out: Tensor | None
     return call.leave(result)
 
 
+_embedding_known: Known = {}
+
+
 def embedding(
     weight: Array, index: Array, *, check: bool = True, out: Tensor | None = None
 ) -> Array:
@@ -99,6 +102,12 @@ def embedding(
             numpy arrays come back.
         DTypeError, ShapeError and what `pykernels.kernels.get_rows` raises.
     """
+    if out is None and isinstance(weight, Tensor) and isinstance(index, Tensor):
+        known = _embedding_known.get((weight._layout, index._layout))
+        if known is not None:
+            result = weight._fresh(known[0])
+            run(_EMBEDDING, (weight, index, result), options=(flag("embedding", "check", check),))
+            return result
     first, second = (str(getattr(a, "dtype", "")) for a in (weight, index))
     if "int" in first and "float" in second:
         raise DTypeError(
@@ -112,6 +121,8 @@ def embedding(
     result = call.out((*indices.shape, matrix.shape[1]), _dtype(matrix, out))
     tensors = (matrix, indices, result)
     run(_EMBEDDING, tensors, options=(flag("embedding", "check", check),))
+    if indices is index:
+        call.remember(_embedding_known, result)
     return call.leave(result)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from pykernels._generated.kernels.cumprod import KERNEL as CUMPROD
 from pykernels._generated.kernels.cumsum import KERNEL as CUMSUM
 from pykernels._generated.kernels.fill import KERNEL as _FILL
-from pykernels.arrays import Array, Call
+from pykernels.arrays import Array, Call, Known
 from pykernels.call.operation import either
 from pykernels.device import Tensor
 from pykernels.dtypes import DTypeName
@@ -74,6 +74,10 @@ def cumprod(
     return _running(CUMPROD, _cumprod, x, axis, exclusive, 1, out)
 
 
+# Along the last axis: no view is needed. Sums and products have the same layouts.
+_known: Known = {}
+
+
 def _running(
     kernel: Kernel,
     function: Callable[[Tensor, Tensor], None],
@@ -83,6 +87,12 @@ def _running(
     first: int,  # of what runs without the element itself
     out: Tensor | None,
 ) -> Array:
+    if out is None and exclusive is False and type(axis) is int and isinstance(x, Tensor):
+        known = _known.get((x._layout, axis))
+        if known is not None:
+            result = x._fresh(known[0])
+            function(x, result)
+            return result
     if isinstance(x, (Tensor, np.ndarray)) and str(x.dtype) in _WIDE:
         x = x.astype(_WIDE[str(x.dtype)])
     call = Call(kernel, x, out=out)
@@ -99,4 +109,6 @@ def _running(
         run(_FILL, (dst[..., :1],), bits_of(kernel.name, first, result.dtype))
         dst = dst[..., 1:]
     function(src, dst)
+    if src is x and dst is result:
+        call.remember(_known, result, flags=(axis,))
     return call.leave(result)
