@@ -1,6 +1,7 @@
 """What the caller's clock says of calls, reads and syncs, beside the GPU's time and raw calls.
 
     python -m bench.latency [--engine dawn] [--adapter NAME] [--only TEXT] [--small] [--save F.json]
+    python -m bench.latency --functions     what functions cost the host, beside a bound
 
 Times are medians of rounds in which all columns are taken in turn, each a loop of calls with one
 sync at its end:
@@ -31,6 +32,7 @@ from typing import Any
 import numpy as np
 
 import pykernels as pk
+from bench import prices
 from bench.chain import LARGE, SMALL, Chain
 from bench.facts import check_softmax, first_calls, memory, threads
 from bench.raw import RawLoop, RawRead, recorded, waiter
@@ -366,9 +368,14 @@ def main() -> None:
     parser.add_argument("--adapter", help="a part of its name")
     parser.add_argument("--only", default="", metavar="TEXT", help="rows whose name contains it")
     parser.add_argument("--small", action="store_true", help="for a software driver")
+    parser.add_argument("--functions", action="store_true", help="what functions cost the host")
     parser.add_argument("--save", type=Path, metavar="F.json", help="all readings")
     args = parser.parse_args()
     dev = pk.Device(args.adapter, engine=args.engine)
+    if args.functions:
+        print(f"{dev!r}")
+        print("\n".join(prices.table([*prices.prices(dev, args.only)])))
+        return
     bench = Bench(dev, args.small, args.only)
     bench.run()
     found = meta([dev], "python -m bench.latency " + " ".join(sys.argv[1:]))

@@ -16,6 +16,7 @@
 // params.cols = { type = "u32", value = "it.cols" }
 // params.blocks = { type = "u32" }
 // params.run = { type = "u32" }
+// params.before = { type = "u32" }
 // params.lane_bits = { type = "u32" }
 // params.product = { type = "u32" }
 // uses = ["scan"]
@@ -23,7 +24,7 @@
 // ///
 
 // 2^lane_bits neighbouring invocations take neighbouring rows; each walks along a piece of one, `run`
-// elements, UNROLL at a time.
+// elements, UNROLL at a time. `before`: so many pieces are another step's.
 ${scan.functions()}
 
 @compute @workgroup_size(${CFG.threads})
@@ -38,7 +39,9 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let x_base = x_row(row);
   let dst_base = dst_row(row);
   var carry = neutral();
-  if (piece > 0u) { carry = totals_load(p.totals_off + (piece - 1u) * p.rows + row); }
+  if (piece + p.before > 0u) {
+    carry = totals_load(p.totals_off + (piece + p.before - 1u) * p.rows + row);
+  }
   for (var c = first; c < end; c += ${CFG.UNROLL}u) {
 //% for k in range(CFG.UNROLL)
     let x${k} = Sum(x_load(x_at(x_base, min(c + ${k}u, end - 1u))));

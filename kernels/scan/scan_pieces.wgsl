@@ -16,6 +16,7 @@
 // iterate = "rows"
 // params.cols = { type = "u32", value = "it.cols // VEC" }
 // params.pieces = { type = "u32" }
+// params.before = { type = "u32" }
 // params.tiles = { type = "u32" }
 // params.product = { type = "u32" }
 // uses = ["scan"]
@@ -23,6 +24,7 @@
 // ///
 
 //% set N, WG = (CFG.N4 if VEC == 4 else CFG.N1), CFG.threads
+// `before`: so many pieces of the row are another step's; such a step has one row.
 // One workgroup takes a piece: `tiles` tiles of N vectors an invocation, one after the other.
 ${scan.functions()}
 ${scan.memory(WG, WG, N)}
@@ -39,7 +41,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let x_base = x_row(row);
   let dst_base = dst_row(row);
   var carry = neutral();
-  if (piece > 0u) { carry = totals_load(p.totals_off + at - 1u); }
+  if (piece + p.before > 0u) { carry = totals_load(p.totals_off + at + p.before - 1u); }
   var total = neutral();
   for (var t = 0u; t < p.tiles; t += 1u) {
     ${scan.load(WG, N, VEC, "(piece * p.tiles + t) * " ~ WG * N ~ "u")}

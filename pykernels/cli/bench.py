@@ -21,7 +21,7 @@ from click.core import ParameterSource
 
 from pykernels.bench.intervals import PROCESSES, THRESHOLD
 
-from . import Missing
+from . import Missing, _sweep
 from ._comparing import compare_files, compare_reports, compare_versions, given
 from ._manifest import kernel, manifest
 from ._results import files, write
@@ -62,6 +62,15 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option(
     "--family", "families", multiple=True, metavar="NAME",
     help="All kernels of a family (matmul, ...), as its bare name where no kernel has it.",
+)  # fmt: skip
+@click.option(
+    "--sweep", metavar="FAMILY",
+    help="Functions at the sizes of a committed grid, by the caller's clock: a family or all.",
+)  # fmt: skip
+@click.option(
+    "--limit-bytes", type=click.IntRange(1), metavar="N",
+    help="Of --sweep: calls whose tensors have at most N bytes. Default: 1 MiB on a software "
+    "driver, else no limit.",
 )  # fmt: skip
 @click.option("--only", default="", metavar="TEXT", help="Cases whose name contains it.")
 @click.option(
@@ -190,11 +199,13 @@ def _bench(
     """The command's work, and its exit code."""
     from pykernels.bench.cases import FUNCTIONS
     from pykernels.bench.report import Report
+    from pykernels.bench.sweep import lines, swept
     from pykernels.bench.table import table
 
     if compare is not None and not options["against"] and names and names[0].endswith(".json"):
         chosen = tuple(_kernels(names[1:], options["families"]))
         return compare_files(compare, Path(names[0]), chosen, options)
+    _sweep.check(names, options)
     if not options["module"]:  # of which names choose suites
         names = tuple(_kernels(names, options["families"]))
         for name in names:
@@ -221,7 +232,8 @@ def _bench(
         if before is not None:
             _repeat(before, options)
         report, stopped = _run(names, options, before, found.get("json"))
-    for text in table(report, shutil.get_terminal_size((100, 24)).columns):
+    shown = lines(report) if swept(report) else table(report, _columns())
+    for text in shown:
         click.echo(text)
     write(report, found)
     code = 1 if report.failed else 0
@@ -253,8 +265,14 @@ def _repeat(before: Report, options: dict[str, Any]) -> None:
             options[name] = value
 
 
+def _columns() -> int:
+    return shutil.get_terminal_size((100, 24)).columns
+
+
 def _own(names: Collection[str], options: dict[str, Any]) -> list[Loadable]:
-    """The cases of --module, of all suites or of those named."""
+    """The cases of --sweep, or of --module, of all suites or of those named."""
+    if options["sweep"]:
+        return _some([*_sweep.cases(options)])
     path: Path | None = options["module"]
     if path is None:
         return []
@@ -363,6 +381,9 @@ def _run(
     devices = list(_devices(options))
     slow = devices[0].info["type"] == "CPU"
     edge = options["edge"]
+    if options["sweep"]:
+        edge = 0
+        _sweep.set_defaults(options, slow)
     if edge is None:
         edge = 256 if slow else 0
         if slow and not options["shapes"] and before is None:
@@ -385,10 +406,11 @@ def _run(
     runner.report.settings = {
         "edge": edge, "warmup": effort.warm, "rounds": effort.rounds, "passes": passes,
         **{name: options[name] for name in ("cache", "engine", "unchecked", "no_timestamps")},
+        **{name: options[name] for name in ("sweep", "limit_bytes") if options[name]},
     }  # fmt: skip
     chosen = list(filter(None, options["peers"].split(",")))
     measured = {case.kernel for case in cases}
-    peers = _peers(chosen, measured, runner)
+    peers = _peers(chosen, measured, runner, swept=bool(options["sweep"]))
     plain = [*cases]
     for config in options["configs"]:
         cases += _forced(plain, config)
@@ -397,7 +419,7 @@ def _run(
         if not slow or os.environ.get(CEILINGS) != "0":
             runner.ceilings()
         if options["seconds"] != float("inf"):
-            all_main = bool(edge or options["module"])
+            all_main = bool(edge or options["module"] or options["sweep"])
             # Cut to one size, a case stands for its kernel, whichever other has that size uncut.
             runner.run(_in_turn(cases), peers, (lambda case: True) if all_main else is_main)
         else:
@@ -443,19 +465,20 @@ def _forced(cases: Iterable[Any], config: str) -> list[Loadable]:
 
 
 def _peers(
-    chosen: list[str], kernels: Collection[str], runner: Runner
+    chosen: list[str], kernels: Collection[str], runner: Runner, swept: bool = False
 ) -> dict[str, dict[str, Peer]]:
-    """The chosen peers of each kernel."""
+    """The chosen peers of each kernel, or function of a sweep."""
     import pykernels as pk
-    from pykernels.bench.cases import peers
+    from pykernels.bench import cases, sweep
     from pykernels.bench.run import EnginePeer
 
-    known = peers() if chosen else {}
+    known = (sweep.peers() if swept else cases.peers()) if chosen else {}
     first = runner.devices[0]
     if {"engine", "all"} & set(chosen) and len(runner.devices) == 1:
         name: EngineName = "dawn" if first.engine == "wgpu" else "wgpu"
         try:
-            other = EnginePeer(pk.Device(first.info["name"], engine=name), runner.rotate)
+            device = pk.Device(first.info["name"], engine=name)
+            other = sweep.OtherEngine(device) if swept else EnginePeer(device, runner.rotate)
             for k in kernels:
                 known.setdefault(k, {})[name] = other
         except pk.NoAdapterError as e:

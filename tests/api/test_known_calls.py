@@ -86,8 +86,25 @@ def _loss(x: pk.Tensor, mask: pk.Tensor) -> pk.Tensor:
     return pk.cross_entropy(x, x, mask[0, 0], label_smoothing=0.25)
 
 
+def _gather(x: pk.Tensor, mask: pk.Tensor) -> pk.Tensor:
+    return pk.gather(x, 1, (mask > 0).astype("int32"))
+
+
+def _embedding(x: pk.Tensor, mask: pk.Tensor) -> pk.Tensor:
+    return pk.embedding(x[0], (mask[0] > 0).astype("int32"))
+
+
+def _cumsum(x: pk.Tensor, mask: pk.Tensor) -> pk.Tensor:
+    return pk.cumsum(x, -1)
+
+
+def _cumprod(x: pk.Tensor, mask: pk.Tensor) -> pk.Tensor:
+    return pk.cumprod(x, 2)
+
+
 CALLS = (_softmax, _matmul, _residual, _vector, _attention, _causal, _flash, _lse, _convolution,
-         _image, _joined, _pool, _signal, _adaptive, _variance, _norm, _loss)  # fmt: skip
+         _image, _joined, _pool, _signal, _adaptive, _variance, _norm, _loss, _gather,
+         _embedding, _cumsum, _cumprod)  # fmt: skip
 
 
 class Forgetful(dict[Any, Any]):
@@ -125,7 +142,7 @@ def test_a_known_call_computes_the_same(
     monkeypatch.setattr(Call, "remember", lambda *args, **more: None)
     functions = (
         pk.softmax, pk.matmul, pk.scaled_dot_product_attention, pk.conv2d, pk.max_pool2d, pk.sum,
-        pk.layer_norm, pk.cross_entropy,
+        pk.layer_norm, pk.cross_entropy, pk.gather, pk.embedding, pk.cumsum,
     )  # fmt: skip
     for function in functions:
         for name, value in function.__globals__.items():

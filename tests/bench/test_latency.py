@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 import pykernels as pk
-from bench import latency
+from bench import latency, prices
 from bench.chain import SMALL, Chain
 from bench.latency import ARRAYS, KERNELS, READS, SHARED, Bench
 from bench.raw import RawLoop, RawRead, recorded
 from pykernels.bench.case import CheckFailed
+from pykernels.bench.sweep.small import SMALL as SIZES
 
 pytestmark = pytest.mark.gpu
 
@@ -98,3 +99,16 @@ def test_the_chain_checks_its_launches(dev: pk.Device) -> None:
     chain.layers[1][0].write(np.zeros((SMALL.width, SMALL.width), np.float16))
     with pytest.raises(CheckFailed, match="not the bits"):
         chain.same(want, chain, "other weights")
+
+
+def test_prices_of_functions(dev: pk.Device, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    """Dispatches, outputs and buffers are counted; a new reason needs a function."""
+    found = {p.name: p for p in prices.prices(dev, "max")}
+    assert {"softmax", "log_softmax", "max", "argmax", "max_pool2d"} == {*found}
+    assert all(p.dispatches == p.outputs == 1 and p.buffers == 0 for p in found.values())
+    assert prices.Price("f", 1.0, 3, 2, 0).bound == pytest.approx(10e-6)
+    assert {*prices.REASONS} <= {*SIZES}
+    args = ["latency.py", "--functions", "--only", "concatenate", "--engine", dev.engine]
+    monkeypatch.setattr(sys, "argv", [*args, "--adapter", dev.info["name"]])
+    latency.main()
+    assert "concatenate" in capsys.readouterr().out

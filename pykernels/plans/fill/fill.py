@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pykernels._generated.bodies import fill as fill_body
 from pykernels._generated.bodies import memset as memset_body
 from pykernels.layout import View
 from pykernels.plan import Caps, Scratch, Step
+from pykernels.plans.parts import each_part
 from pykernels.plans.runs import chunks
 
 __all__ = ["plan"]
@@ -17,4 +20,8 @@ def plan(caps: Caps, scratch: Scratch, dst: View) -> list[Step]:
         return []
     if dst.contiguous:
         return [memset_body.step(caps, part) for (part,) in chunks(caps, [dst])]
-    return [fill_body.step(caps, dst)]
+    return each_part(caps, [dst], _step)
+
+
+def _step(caps: Caps, views: Sequence[View]) -> Step:
+    return fill_body.step(caps, views[0])

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import operator
 
-from pykernels._generated.bodies import fill as fill_body
 from pykernels._generated.bodies import memset as memset_body
 from pykernels.errors import ArgumentError, ShapeError
 from pykernels.layout import View
 from pykernels.plan import Caps, Scratch, Step
 from pykernels.plans.runs import chunks
+
+from . import fill
 
 __all__ = ["plan"]
 
@@ -32,4 +33,4 @@ def plan(
         return [memset_body.step(caps, part) for (part,) in parts]
     if (offset, end) != (0, dst.nbytes):
         raise ShapeError("[memset] a range of bytes needs a contiguous view")
-    return [fill_body.step(caps, dst)]
+    return fill.plan(caps, scratch, dst)

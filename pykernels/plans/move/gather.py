@@ -6,6 +6,7 @@ from pykernels._generated.bodies import gather as body
 from pykernels.faults import Watch
 from pykernels.layout import View
 from pykernels.plan import Caps, Scratch, Step
+from pykernels.plans.copy import cpy
 
 from .picked import check as check_views
 from .picked import shares
@@ -28,10 +29,14 @@ def plan(
     if limit == 0:  # every index is out of range: what is read of this is not used
         shape = (*src.shape[:at], 1, *src.shape[at + 1 :])
         src = scratch.empty((1,), src.dtype.name).with_layout(shape, (0,) * src.ndim)
-    return [
-        body.step(
-            caps, share.src, share.index, share.dst, S=src.dtype.itemsize, limit=limit,
-            last=max(limit - 1, 0), watch=share.watch,
-        )
-        for share in shares(caps, src, index, dst, at, "src", watch)
-    ]  # fmt: skip
+    steps: list[Step] = []
+    for share in shares(caps, scratch, src, index, dst, at, "src", watch):
+        if share.apart is not None and share.copy is not None:
+            steps += cpy.plan(caps, scratch, share.apart, share.copy)
+        steps.append(
+            body.step(
+                caps, share.src, share.index, share.dst, S=src.dtype.itemsize, limit=limit,
+                last=max(limit - 1, 0), watch=share.watch,
+            )
+        )  # fmt: skip
+    return steps

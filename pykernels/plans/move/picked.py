@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from pykernels.errors import DTypeError, ShapeError
 from pykernels.faults import Watch
-from pykernels.layout import Nd, View
-from pykernels.plan import Caps
-from pykernels.plans.parts import fits_binding, in_levels, parts
+from pykernels.layout import Nd, View, contiguous_strides
+from pykernels.plan import Caps, Scratch
+from pykernels.plans.parts import fits_binding, in_levels, narrow, parts
 
 from .last_index import table_of
 
@@ -17,12 +17,18 @@ __all__ = ["Share", "check", "shares"]
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The views of one step, the picked side by `_picked`, and what it reports."""
+    """The views of one step, the picked side by `_picked`, and what it reports.
+
+    Where the picked side reaches too far along its axis for a binding, it is a temporary: `copy` is
+    all of that, and `apart` the elements of the tensor that it stands for.
+    """
 
     src: View
     index: View
     dst: View
     watch: Watch | None
+    apart: View | None = None
+    copy: View | None = None
 
 
 def check(op: str, src: View, index: View, dst: View, axis: int, name: str) -> int:
@@ -51,8 +57,8 @@ def check(op: str, src: View, index: View, dst: View, axis: int, name: str) -> i
 
 
 def shares(
-    caps: Caps, src: View, index: View, dst: View, at: int, name: str, watch: Watch | None,
-    table: bool = False,
+    caps: Caps, scratch: Scratch, src: View, index: View, dst: View, at: int, name: str,
+    watch: Watch | None, table: bool = False,
 ) -> list[Share]:  # fmt: skip
     """The steps: one, if each view fits one binding and few axes are left; else any axis is cut,
     but the picked one of the picked side, which is `name`. `table`: each part needs one of its
@@ -63,6 +69,9 @@ def shares(
     views[name] = side.with_layout(
         (*index.shape[:at], side.shape[at], *index.shape[at + 1 :]), side.strides
     )
+    far = views[name] if _is_far(caps, views[name], at) else None
+    if far is not None:
+        views[name] = _compact(far, 0, at)
     axes = [
         {"index": a, rest: a} if a == at else {"src": a, "index": a, "dst": a}
         for a in range(index.ndim)
@@ -72,16 +81,47 @@ def shares(
         axes = [{**axis, "table": axis["index"]} for axis in axes]
     found = [part for each in parts(caps, views, axes) for part in in_levels(each, axes, Nd.LEVELS)]
     out = []
+    slot = 0
+    if far is not None:
+        slot = scratch.reserve(max(part.views[name].nbytes for part in found))
     for number, part in enumerate(found):
         own = watch
         if watch is not None and len(found) > 1:
             own = watch.part(number, part.first, part.views["index"].shape, index.shape)
         s, i, d = part.views["src"], part.views["index"], part.views["dst"]
+        apart: View | None = None
+        copy: View | None = None
+        if far is not None:
+            inside = far
+            for axis in range(far.ndim):
+                if axis != at:
+                    inside = narrow(inside, axis, part.first[axis], i.shape[axis])
+            apart, copy = inside, _compact(inside, slot, at)
         if name == "src":
-            out.append(Share(_picked(s, i, at), i, d, own))
+            out.append(Share(_picked(copy or s, i, at), i, d, own, apart, copy))
         else:
-            out.append(Share(s, i, _picked(d, i, at), own))
+            out.append(Share(s, i, _picked(copy or d, i, at), own, apart, copy))
     return out
+
+
+def _is_far(caps: Caps, side: View, at: int) -> bool:
+    """Does a side reach through more than a binding along the picked axis, while its elements along
+    that axis are fewer?"""
+    if fits_binding(caps, side):
+        return False
+    line = side
+    for axis in range(side.ndim):
+        if axis != at:
+            line = narrow(line, axis, 0, 1)
+    return not fits_binding(caps, line) and fits_binding(caps, _compact(line, 0, at))
+
+
+def _compact(side: View, slot: int, at: int) -> View:
+    """A view of its shape without gaps, the picked axis the innermost in memory."""
+    order = [*[a for a in range(side.ndim) if a != at], at]
+    steps = contiguous_strides([side.shape[a] for a in order], side.dtype.itemsize)
+    strides = tuple(steps[order.index(a)] for a in range(side.ndim))
+    return View(slot, side.dtype, side.shape, strides, 0)
 
 
 def _picked(side: View, index: View, at: int) -> View:

@@ -6,6 +6,7 @@ from pykernels._generated.bodies import scatter as body
 from pykernels.faults import Watch
 from pykernels.layout import View
 from pykernels.plan import Caps, Scratch, Step
+from pykernels.plans.copy import cpy
 
 from .last_index import lasts
 from .picked import check as check_views
@@ -30,7 +31,7 @@ def plan(
     if limit == 0:  # every index is out of range: nothing of this is written
         dst = scratch.empty((*dst.shape[:at], 1, *dst.shape[at + 1 :]), dst.dtype.name)
     single = distinct or index.shape[at] == 1
-    found = shares(caps, src, index, dst, at, "dst", watch, table=not single)
+    found = shares(caps, scratch, src, index, dst, at, "dst", watch, table=not single)
     last = None if single else lasts(scratch, [share.index for share in found], at)
     steps: list[Step] = []
     for share in found:
@@ -38,9 +39,13 @@ def plan(
         if last is not None:
             places, left, before = last.steps(caps, places, limit, left)
             steps += before
+        if share.apart is not None and share.copy is not None:
+            steps += cpy.plan(caps, scratch, share.apart, share.copy)
         steps.append(
             body.step(
                 caps, share.src, places, share.dst, S=src.dtype.itemsize, limit=limit, watch=left
             )
         )
+        if share.apart is not None and share.copy is not None:
+            steps += cpy.plan(caps, scratch, share.copy, share.apart)
     return steps

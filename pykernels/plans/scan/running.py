@@ -10,14 +10,16 @@ from pykernels._generated.bodies import (
     scan_totals,
 )
 from pykernels.dtypes import DTYPES, DTypeName
-from pykernels.errors import DTypeError, ShapeError
+from pykernels.errors import DTypeError, LimitError, ShapeError
 from pykernels.layout import Rows, View
 from pykernels.plan import Caps, Scratch, Step, cdiv
+from pykernels.plans.parts import MAX_PARTS, fits_binding, in_levels, narrow, parts
 
 __all__ = ["checked", "steps"]
 
 TILE = scan_pieces.CONFIGS["tile"]
 THREADS = scan_columns.CONFIGS["walk8"].threads
+LEVELS = Rows.LEVELS
 # One workgroup takes a row of so many tiles, in less time than two more dispatches need: so are the
 # sums of the pieces of a row.
 FEW_TILES = 4
@@ -37,7 +39,10 @@ def checked(op: str, caps: Caps, scratch: Scratch, x: View, dst: View, product: 
         raise DTypeError(f"[{op}] dst must be {x.dtype.name}, as x is, but is {dst.dtype.name}")
     if x.size == 0:
         return []
-    return steps(caps, scratch, _words(x), _words(dst), product)
+    x, dst = _words(x), _words(dst)
+    if fits_binding(caps, x) and fits_binding(caps, dst):
+        return steps(caps, scratch, x, dst, product)
+    return _in_parts(caps, scratch, x, dst, product)
 
 
 def _words(v: View) -> View:
@@ -58,7 +63,9 @@ def steps(caps: Caps, scratch: Scratch, x: View, dst: View, product: int = 0) ->
     tiles = cdiv(it.cols, TILE.threads * _each(TILE.N4, TILE.N1, vec))
     if tiles <= FEW_TILES or it.rows >= 4 * caps.tuning.device.units:
         return [
-            scan_pieces.step(caps, x, None, dst, VEC=vec, pieces=1, tiles=tiles, product=product)
+            scan_pieces.step(
+                caps, x, None, dst, VEC=vec, pieces=1, before=0, tiles=tiles, product=product
+            )
         ]
     each = cdiv(tiles, MOST_PIECES)
     pieces = cdiv(tiles, each)
@@ -68,9 +75,110 @@ def steps(caps: Caps, scratch: Scratch, x: View, dst: View, product: int = 0) ->
         scan_totals.step(caps, x, totals, VEC=vec, pieces=pieces, tiles=each, product=product),
         *steps(caps, scratch, totals, running, product),
         scan_pieces.step(
-            caps, x, running, dst, VEC=vec, pieces=pieces, tiles=each, product=product
+            caps, x, running, dst, VEC=vec, pieces=pieces, before=0, tiles=each, product=product
         ),
     ]
+
+
+def _in_parts(caps: Caps, scratch: Scratch, x: View, dst: View, product: int) -> list[Step]:
+    """Tensors that are larger than a binding: in parts of rows; rows that are, in parts of pieces,
+    with the same sums as in one."""
+    last = x.ndim - 1
+    views = {"x": x, "dst": dst}
+    lines = [x, dst]
+    for axis in range(last):
+        lines = [narrow(v, axis, 0, 1) for v in lines]
+    found: list[Step] = []
+    if all(fits_binding(caps, v) for v in lines):
+        axes = [{"x": axis, "dst": axis} for axis in range(last)]
+        for each in parts(caps, views, axes):
+            for part in in_levels(each, axes, LEVELS):
+                found += steps(caps, scratch, part.views["x"], part.views["dst"], product)
+        return found
+    it = Rows(dst.shape, views)
+    if it.columns_apart("x") and it.rows >= LEAST_ACROSS:
+        return _columns_in_parts(caps, scratch, x, dst, it.rows, it.cols, product)
+    if it.rows > MAX_PARTS:
+        raise LimitError(f"x has {it.rows} rows that are larger than one binding of this device")
+    for row in range(it.rows):
+        one = [x, dst]
+        for axis in range(last - 1, -1, -1):
+            row, at = divmod(row, x.shape[axis])
+            one = [narrow(v, axis, at, 1) for v in one]
+        found += _pieces_in_parts(caps, scratch, one[0], one[1], product)
+    return found
+
+
+def _pieces_in_parts(caps: Caps, scratch: Scratch, x: View, dst: View, product: int) -> list[Step]:
+    """One row, so many of its pieces at a time that one binding holds them."""
+    it, last = Rows(dst.shape, {"x": x, "dst": dst}), x.ndim - 1
+    vec = 4 if it.vec(4) else 1
+    tile = TILE.threads * _each(TILE.N4, TILE.N1, vec)
+    tiles = cdiv(it.cols, tile)
+    each = cdiv(tiles, MOST_PIECES)
+    pieces = cdiv(tiles, each)
+    totals = scratch.empty((1, pieces), _sums(x))
+    running = scratch.empty((1, pieces), _sums(x))
+    before: list[Step] = []
+    after: list[Step] = []
+    for first, count in _spans(caps, x, dst, pieces, each * tile):
+        start, n = first * each * tile, min(count * each * tile, it.cols - first * each * tile)
+        part, to = narrow(x, last, start, n), narrow(dst, last, start, n)
+        sums = narrow(totals, 1, first, count)
+        before.append(
+            scan_totals.step(caps, part, sums, VEC=vec, pieces=count, tiles=each, product=product)
+        )
+        after.append(
+            scan_pieces.step(
+                caps, part, running, to, VEC=vec, pieces=count, before=first, tiles=each,
+                product=product,
+            )
+        )  # fmt: skip
+    return [*before, *steps(caps, scratch, totals, running, product), *after]
+
+
+def _columns_in_parts(
+    caps: Caps, scratch: Scratch, x: View, dst: View, rows: int, cols: int, product: int
+) -> list[Step]:
+    """As _columns, so many pieces of all rows at a time that one binding holds them."""
+    last = x.ndim - 1
+    bits = min((rows - 1).bit_length(), THREADS.bit_length() - 1)
+    blocks = cdiv(rows, 1 << bits)
+    run = 1 << ((cols - 1).bit_length() + 1) // 2
+    pieces = cdiv(cols, run)
+    totals = scratch.empty((pieces, rows), _sums(x))
+    running = scratch.empty((pieces, rows), _sums(x))
+    views = [v.with_layout((rows, pieces), (4, 4 * rows)) for v in (totals, running)]
+    before: list[Step] = []
+    after: list[Step] = []
+    for first, count in _spans(caps, x, dst, pieces, run):
+        start, n = first * run, min(count * run, cols - first * run)
+        part, to = narrow(x, last, start, n), narrow(dst, last, start, n)
+        sums = narrow(totals, 0, first, count)
+        before.append(
+            scan_column_totals.step(
+                caps, part, sums, blocks=blocks, run=run, lane_bits=bits, product=product
+            )
+        )
+        after.append(
+            scan_columns.step(
+                caps, part, running, to, blocks=blocks, run=run, before=first, lane_bits=bits,
+                product=product,
+            )
+        )  # fmt: skip
+    middle = _columns(caps, scratch, views[0], views[1], rows, pieces, product)
+    return [*before, *middle, *after]
+
+
+def _spans(caps: Caps, x: View, dst: View, pieces: int, length: int) -> list[tuple[int, int]]:
+    """The first piece of each part and how many it has; a piece has `length` elements."""
+    most = pieces
+    last = x.ndim - 1
+    while most > 1 and not all(
+        fits_binding(caps, narrow(v, last, 0, min(most * length, v.shape[last]))) for v in (x, dst)
+    ):
+        most = cdiv(most, 2)
+    return [(first, min(most, pieces - first)) for first in range(0, pieces, most)]
 
 
 def _each(vectors: int, scalars: int, vec: int) -> int:
@@ -92,9 +200,10 @@ def _columns(
     if cols <= (LONG_WALK if full else SHORT_WALK):
         return [
             scan_columns.step(
-                caps, x, None, dst, blocks=blocks, run=cols, lane_bits=bits, product=product
+                caps, x, None, dst, blocks=blocks, run=cols, before=0, lane_bits=bits,
+                product=product,
             )
-        ]
+        ]  # fmt: skip
     run = 1 << ((cols - 1).bit_length() + 1) // 2
     pieces = cdiv(cols, run)
     totals = scratch.empty((pieces, rows), _sums(x))
@@ -106,6 +215,7 @@ def _columns(
         ),
         *_columns(caps, scratch, views[0], views[1], rows, pieces, product),
         scan_columns.step(
-            caps, x, running, dst, blocks=blocks, run=run, lane_bits=bits, product=product
+            caps, x, running, dst, blocks=blocks, run=run, before=0, lane_bits=bits,
+            product=product,
         ),
-    ]
+    ]  # fmt: skip

@@ -6,7 +6,9 @@ from pykernels._generated.bodies import sort_pick
 from pykernels.errors import DTypeError, ShapeError
 from pykernels.layout import View
 from pykernels.plan import Caps, Scratch, Step, cdiv
+from pykernels.plans.bindings import in_parts, whole
 from pykernels.plans.copy import cpy
+from pykernels.plans.parts import Part
 
 from .order import BLOCK, check, front, radix, short_rows, words
 
@@ -34,6 +36,24 @@ def plan(
         )
     if dst.size == 0:
         return []
+    found = whole(
+        caps, scratch, (x, dst, index), lambda: _whole(caps, scratch, x, dst, index, largest)
+    )
+    if found is not None:
+        return found
+    views = {"x": x, "dst": dst, "index": index}
+    rows = [{"x": axis, "dst": axis, "index": axis} for axis in range(x.ndim - 1)]
+
+    def plan_part(part: Part) -> list[Step]:
+        v = part.views
+        return _whole(caps, scratch, v["x"], v["dst"], v["index"], largest)
+
+    return in_parts(caps, scratch, views, rows, plan_part, ("dst", "index"))
+
+
+def _whole(
+    caps: Caps, scratch: Scratch, x: View, dst: View, index: View, largest: bool
+) -> list[Step]:
     keep = dst.shape[-1]
     if keep <= MOST or x.shape[-1] <= BLOCK:
         return _rounds(caps, scratch, x, None, dst, index, keep, largest)

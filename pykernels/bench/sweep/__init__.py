@@ -1,0 +1,23 @@
+"""Sweeps: the functions of layer two at many sizes, beside peers, by the caller's clock."""
+
+from __future__ import annotations
+
+from .case import OtherEngine, SweepCase, chosen, peers
+from .grid import FAMILIES, Call, calls
+from .heatmap import heatmap
+from .summary import as_markdown, beside, lines, swept
+
+__all__ = [
+    "FAMILIES",
+    "Call",
+    "OtherEngine",
+    "SweepCase",
+    "as_markdown",
+    "beside",
+    "calls",
+    "chosen",
+    "heatmap",
+    "lines",
+    "peers",
+    "swept",
+]

@@ -1,0 +1,54 @@
+"""The options of `pykernels bench --sweep`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from . import Missing
+
+if TYPE_CHECKING:
+    from pykernels.bench.sweep import SweepCase
+
+__all__ = ["cases", "check", "set_defaults"]
+
+SOFTWARE = 1 << 20  # bytes of the tensors of a call on a software driver
+OTHERS = {
+    "module": "--module", "families": "--family", "shapes": "--shape", "dtypes": "--dtype",
+    "configs": "--config", "against": "--against",
+}  # fmt: skip
+
+
+def check(names: tuple[str, ...], options: dict[str, Any]) -> None:
+    """A sweep has its own cases: what would choose others is refused."""
+    if not options["sweep"]:
+        if options["limit_bytes"]:
+            raise click.UsageError("--limit-bytes goes with --sweep")
+        return
+    from pykernels.bench.sweep import FAMILIES
+
+    if options["sweep"] not in (*FAMILIES, "all"):
+        known = ", ".join(FAMILIES)
+        raise Missing(f"there is no sweep {options['sweep']!r}; there are {known}, all")
+    ignored = [*names, *(text for name, text in OTHERS.items() if options[name])]
+    if ignored:
+        raise click.UsageError(f"--sweep does not go with {', '.join(ignored)}")
+
+
+def set_defaults(options: dict[str, Any], slow: bool) -> None:
+    """The same tensors in each call, one pass, and no large ones on a software driver."""
+    context = click.get_current_context()
+    if context.get_parameter_source("cache") is not ParameterSource.COMMANDLINE:
+        options["cache"] = "hot"
+    options["passes"] = options["passes"] or 1
+    if slow and options["limit_bytes"] is None:
+        options["limit_bytes"] = SOFTWARE
+        click.echo("a software driver: tensors of up to 1 MiB (--limit-bytes for more)", err=True)
+
+
+def cases(options: dict[str, Any]) -> list[SweepCase]:
+    from pykernels.bench.sweep import chosen
+
+    return chosen(options["sweep"], options["only"], options["limit_bytes"])
