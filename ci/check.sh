@@ -1,28 +1,21 @@
 #!/usr/bin/env bash
 # Formatting, lints, types, imports, whether pykernels/_generated and the generated pages are what
 # codegen and ci/ make, and ci/validate.sh.
-# Runs all of them, also after a failure.
+# Runs all of them, also after a failure. --full validates all texts, changed or not.
 
 set -euo pipefail
 # shellcheck source=ci/setup.sh
 . "$(dirname "$0")/setup.sh"
 # shellcheck source=ci/stages.sh
 . ci/stages.sh
+# shellcheck source=ci/checks.sh
+. ci/checks.sh
 
-export PYRIGHT_PYTHON_IGNORE_WARNINGS=1 # no look for a newer version
-
-stage_format() { "$python" -m ruff format --check .; }
-stage_lint() { "$python" -m ruff check .; }
-stage_imports() { "${python%/*}/lint-imports" --no-logo --no-cache; }
-stage_mypy() { "$python" -m mypy --strict; }
-stage_pyright() { "$python" -m pyright --pythonpath "$python"; }
-stage_fresh() {
-    "$python" -m codegen --check && "$python" ci/readme.py --check && "$python" ci/docs.py --check
-}
-stage_validate() { bash ci/validate.sh; }
+full=
+[[ ${1:-} != --full ]] || full=1
 
 setup_venv
 setup_naga
 setup_package
-run_stages format lint imports fresh validate mypy pyright
+run_stages "${CHECKS[@]}" "${SLOW_CHECKS[@]}"
 print_summary
