@@ -16,10 +16,8 @@
 set -euo pipefail
 # shellcheck source=ci/setup.sh
 . "$(dirname "$0")/setup.sh"
-# shellcheck source=ci/stages.sh
-. ci/stages.sh
-# shellcheck source=ci/checks.sh
-. ci/checks.sh
+# shellcheck source=ci/check.sh
+. ci/check.sh # which has ci/stages.sh, too
 
 arguments=() options=() full= kernel=
 if [[ ${1:-} =~ ^[a-z_][a-zA-Z0-9_]*$ && ! -e $1 ]]; then
