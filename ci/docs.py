@@ -270,13 +270,13 @@ def _any(tensor: dict[str, Any]) -> bool:
 
 
 def family_table() -> list[str]:
-    """One row a family: its kernels and functions."""
+    """One row a family: its kernels and functions; one for the families without kernels."""
     lines = ["| family | kernels (`pk.kernels`) | functions (`pk`) |", "|---|---|---|"]
     kernel, function = kernel_families(), function_families()
-    for room in sorted({*kernel, *function}):
-        cells = (_listed(found.get(room, ())) for found in (kernel, function))
-        lines.append(f"| {room} | {' | '.join(cells)} |")
-    return lines
+    for room, names in kernel.items():
+        lines.append(f"| {room} | {_listed(names)} | {_listed(function.get(room, ()))} |")
+    others = [name for room, names in function.items() if room not in kernel for name in names]
+    return [*lines, f"| of other kernels | | {_listed(sorted(others), 16)} |"]
 
 
 def dtypes_page() -> Iterator[str]:
