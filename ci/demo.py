@@ -218,7 +218,7 @@ def print_device(dev: pk.Device) -> None:
 NEXT = """
 Next:
   .venv/bin/pykernels list                        every kernel
-  .venv/bin/pykernels run softmax --check         one kernel
+  .venv/bin/pykernels show softmax                one kernel, as WGSL
   .venv/bin/pykernels bench softmax --peers all   its time, beside numpy and torch
   bash ci/demo.sh --all                           every case, in a long table
   docs/guide/quickstart.md                        from numpy to gradients in ten minutes"""

@@ -276,7 +276,7 @@ def family_table() -> list[str]:
     for room, names in kernel.items():
         lines.append(f"| {room} | {_listed(names)} | {_listed(function.get(room, ()))} |")
     others = [name for room, names in function.items() if room not in kernel for name in names]
-    return [*lines, f"| of other kernels | | {_listed(sorted(others), 16)} |"]
+    return [*lines, f"| without kernels | | {_listed(sorted(others), 16)} |"]
 
 
 def dtypes_page() -> Iterator[str]:
