@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Formatting, lints, types, imports, whether pykernels/_generated and the generated pages are what
 # codegen and ci/ make, whether every plan has its JavaScript, and ci/validate.sh.
-# Runs all of them, also after a failure.
+# Runs all of them, also after a failure; --full validates all texts, changed or not.
+# ci/test.sh sources this file for its stages.
 
 set -euo pipefail
 # shellcheck source=ci/setup.sh
@@ -20,10 +21,17 @@ stage_fresh() {
     "$python" -m codegen --check && "$python" ci/readme.py --check && "$python" ci/docs.py --check
 }
 stage_plans() { "$python" ci/plans.py; }
-stage_validate() { bash ci/validate.sh; }
+stage_validate() { bash ci/validate.sh ${full:+--full}; }
 
-setup_venv
-setup_naga
-setup_package
-run_stages format lint imports fresh plans validate mypy pyright
-print_summary
+# What takes seconds, and what takes longer.
+CHECKS=(format lint imports fresh plans) SLOW_CHECKS=(mypy pyright validate)
+
+if [[ ${BASH_SOURCE[0]} == "$0" ]]; then
+    full=
+    [[ ${1:-} != --full ]] || full=1
+    setup_venv
+    setup_naga
+    setup_package
+    run_stages "${CHECKS[@]}" "${SLOW_CHECKS[@]}"
+    print_summary
+fi

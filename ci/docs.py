@@ -227,28 +227,35 @@ def cli_page() -> Iterator[str]:
         yield from (f"## {name}", "", "```text", text.rstrip(), "```", "")
 
 
+# Kinds of dtypes, as README's table has them; 16-bit floats apart, as kernels differ there.
+KINDS = {
+    "float32": ("float32",),
+    "float16": ("float16",),
+    "bfloat16": ("bfloat16",),
+    "int32, uint32": ("int32", "uint32"),
+    "8 and 16 bits": ("int16", "uint16", "int8", "uint8"),
+    "int64": ("int64",),
+    "bool": ("bool",),
+}
+
+
 def dtype_table() -> list[str]:
-    """One row a dtype: its size, and what takes it beside the kernels that move bytes."""
-    others = {
-        name: kernel["tensors"]
-        for name, kernel in sorted(manifest()["kernels"].items())
-        if not any(map(_any, kernel["tensors"]))
-    }
-    lines = ["| dtype | bytes | moved and converted | computed with |", "|---|--:|---|---|"]
-    for d, kind in DTYPES.items():
-        results = [n for n, ts in others.items() if any(_takes(t, d, "out") for t in ts)]
-        inputs: dict[str, list[str]] = {}
-        for name, kernel in sorted(manifest()["kernels"].items()):
-            for t in kernel["tensors"] if name not in results else ():
-                if _takes(t, d, "in") and not _any(t):
-                    inputs.setdefault(t["name"], []).append(name)
-        cells = [f"`{arg}` of {_by_family(names)}" for arg, names in inputs.items()]
-        if results:
-            every = len(results) == len(others)
-            cells.insert(0, "all that compute" if every else _by_family(results))
-        moved = "yes" + {"int64": " (converts from and to int32 only)"}.get(d, "")
-        lines.append(f"| `{d}` | {kind.itemsize} | {moved} | {'; '.join(cells) or 'no'} |")
+    """One row a family, one column a kind of dtypes: a mark for how much of it computes there."""
+    lines = [f"| family | {' | '.join(KINDS)} |", f"|---|{'|'.join(':-:' for _ in KINDS)}|"]
+    found = manifest()["kernels"]
+    for room, names in kernel_families().items():
+        tensors = [found[name]["tensors"] for name in names]
+        cells = (_mark(tensors, dtypes) for dtypes in KINDS.values())
+        lines.append(f"| {room} | {' | '.join(cells)} |")
     return lines
+
+
+def _mark(kernels: list[list[dict[str, Any]]], dtypes: Iterable[str]) -> str:
+    """● for results of all kernels, ○ of some, · for arguments only; nothing where none has it."""
+    results = [any(_takes(t, d, "out") for t in ts for d in dtypes) for ts in kernels]
+    if any(results):
+        return "●" if all(results) else "○"
+    return "·" if any(_takes(t, d, "in") for ts in kernels for t in ts for d in dtypes) else ""
 
 
 def _takes(tensor: dict[str, Any], dtype: str, role: str) -> bool:
@@ -263,29 +270,18 @@ def _listed(names: Iterable[str], most: int = 8) -> str:
     return ", ".join(found)
 
 
-def _by_family(names: Iterable[str]) -> str:
-    """The names, but a family of many by its own."""
-    found: dict[str, list[str]] = {}
-    for name in names:
-        found.setdefault(family(name), []).append(name)
-    return ", ".join(
-        _listed(members) if len(members) < 6 else f"{len(members)} of {room}"
-        for room, members in found.items()
-    )
-
-
 def _any(tensor: dict[str, Any]) -> bool:
     return len(tensor["dtypes"]) == len(DTYPES)
 
 
 def family_table() -> list[str]:
-    """One row a family: its kernels and functions."""
+    """One row a family: its kernels and functions; one for the families without kernels."""
     lines = ["| family | kernels (`pk.kernels`) | functions (`pk`) |", "|---|---|---|"]
     kernel, function = kernel_families(), function_families()
-    for room in sorted({*kernel, *function}):
-        cells = (_listed(found.get(room, ())) for found in (kernel, function))
-        lines.append(f"| {room} | {' | '.join(cells)} |")
-    return lines
+    for room, names in kernel.items():
+        lines.append(f"| {room} | {_listed(names)} | {_listed(function.get(room, ()))} |")
+    others = [name for room, names in function.items() if room not in kernel for name in names]
+    return [*lines, f"| without kernels | | {_listed(sorted(others), 16)} |"]
 
 
 def dtypes_page() -> Iterator[str]:
@@ -300,6 +296,12 @@ def dtypes_page() -> Iterator[str]:
     )
     yield ""
     yield from dtype_table()
+    yield ""
+    yield (
+        "● results of all kernels of the family, ○ of some of them, · arguments only (indices, "
+        "masks, targets). The table below has each argument. All dtypes are moved and converted "
+        "by `cpy`; int64 from and to int32 only."
+    )
     yield ""
     yield (
         "float16 needs the device's feature shader-f16 where a kernel computes with it; moving "

@@ -80,23 +80,28 @@ make_venv() {
     "$base" -m venv --clear .venv
 }
 
-# .venv with the dependency group `dev` of pyproject.toml, which holds the pins.
+# setup_venv [GROUP]: .venv with a dependency group of pyproject.toml, which holds the pins: `dev`,
+# or `demo`, which `dev` contains.
 setup_venv() {
-    local stamp=.venv/dev-group.sha256 want
+    local group=${1:-dev} want
     # A .venv whose Python has gone is made anew.
     "$python" -c '' 2>/dev/null || make_venv || return 1
     want=$(digest pyproject.toml)
-    if ! is_stamped "$stamp" "$want"; then
-        say "installing the dependency group dev into .venv"
+    if ! is_stamped .venv/dev-group.sha256 "$want" && ! is_stamped ".venv/$group-group.sha256" "$want"
+    then
+        say "installing the dependency group $group into .venv"
         "$python" -m pip install --quiet --upgrade 'pip>=25.1' || return 1
-        "$python" -m pip install --quiet --group dev || return 1
-        printf '%s\n' "$want" >"$stamp"
+        "$python" -m pip install --quiet --group "$group" || return 1
+        printf '%s\n' "$want" >".venv/$group-group.sha256"
     fi
-    if [[ -z ${XDG_RUNTIME_DIR:-} ]]; then # EGL prints an error without one
-        export XDG_RUNTIME_DIR=$root/.venv/runtime
-        mkdir -p "$XDG_RUNTIME_DIR"
-        chmod 700 "$XDG_RUNTIME_DIR"
-    fi
+    setup_runtime_folder
+}
+
+setup_runtime_folder() {
+    [[ -z ${XDG_RUNTIME_DIR:-} ]] || return 0 # EGL prints an error without one
+    export XDG_RUNTIME_DIR=$root/.venv/runtime
+    mkdir -p "$XDG_RUNTIME_DIR"
+    chmod 700 "$XDG_RUNTIME_DIR"
 }
 
 # The package itself, editable; this runs codegen.

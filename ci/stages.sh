@@ -2,7 +2,7 @@
 # Sourced by check.sh and test.sh: stages that run side by side.
 
 lines=() # what print_summary prints: one line for each stage
-stages=  # the folder with each stage's output and result
+stages=  # the folder with each stage's output and result, until the script ends
 
 # run_stages NAME...: the functions stage_NAME, as many at a time as there are cores. Each one's
 # output is printed when those before it are, and its line goes into the summary.
@@ -24,7 +24,6 @@ run_stages() {
         wait "$(cat "$stages/$name.pid")" 2>/dev/null || true
         finish_stage "$name"
     done
-    rm -rf "$stages"
 }
 
 run_stage() {

@@ -28,9 +28,10 @@ def generate(
     root: Path,
     *,
     validate: Literal["auto", "require", "skip"] = "auto",
+    full: bool = False,
     report: Callable[[str], None] = print,
 ) -> None:
     """Render, validate and write everything; see `codegen.build.generate`."""
     from .build import generate as run
 
-    run(root, validate=validate, report=report)
+    run(root, validate=validate, full=full, report=report)

@@ -31,8 +31,9 @@ from .signatures import signatures
 from .sources import GENERATED, functions_by_hand, kernel_files, plan_names, source_hash
 from .spec import DTYPE_NAMES, Option, Spec, TensorSpec, load
 from .store import Entry, difference, pack_manifest, pack_texts
-from .validation import validated
+from .validation import validated, versions_here
 from .variants import LIMITS, Variant, in_modes, render_bodies
+from .vouched import RECORD, changed, read
 
 __all__ = [
     "Build", "Variant", "build", "compare", "generate", "matching", "try_kernel", "variants_of",
@@ -291,29 +292,49 @@ def generate(
     root: Path,
     *,
     validate: Literal["auto", "require", "skip"] = "auto",
+    full: bool = False,
     report: Callable[[str], None] = print,
 ) -> None:
     """Render all kernels, validate them, write `pykernels/_generated`.
 
     "auto" validates with what is found and says so when nothing is; "require" needs naga and
-    Tint. Raises BuildError for a source that does not build or a text that a validator refuses.
+    Tint. Texts that the committed record vouches for are validated if `full` only. Raises
+    BuildError for a source that does not build or a text that a validator refuses.
     """
     result = build(root, report)
     verdicts: dict[str, Any] = {}
     if validate != "skip":
-        verdicts = {
-            "validators": validated(result.variants, validate == "require", report),
-            "manifest": _sha256(result.files["manifest.json"]),  # it has the hashes of all texts
-        }
+        verdicts = _verdicts(root, result, validate == "require", full, report)
     touched = write(root, result)
-    path = root / GENERATED / VALIDATION
-    path.write_text(_json(verdicts), encoding="utf-8")
+    path, said = root / GENERATED / VALIDATION, _json(verdicts)
+    if not path.is_file() or path.read_text(encoding="utf-8") != said:  # others may read it now
+        path.write_text(said, encoding="utf-8")
     bodies = {v.spec.name for v in result.variants}
     size = sum(len(v.text) for v in result.variants)
     report(
         f"pykernels: {len(result.variants)} texts from {len(bodies)} bodies "
         f"({size / 1e6:.1f} MB), {touched} files written"
     )
+
+
+def _verdicts(
+    root: Path, result: Build, require: bool, full: bool, report: Callable[[str], None]
+) -> dict[str, Any]:
+    """Validate what the record does not vouch for; what validation.json says of all texts."""
+    bodies = {v.spec.name for v in result.variants}
+    new = bodies if full else changed(root, result.variants, versions_here())
+    texts = [v for v in result.variants if v.spec.name in new]
+    if len(texts) < len(result.variants):
+        known = len(result.variants) - len(texts)
+        report(
+            f"pykernels: {RECORD.as_posix()} vouches for {known} of {len(result.variants)} texts"
+        )
+    validators = validated(texts, require, report) if texts or require else read(root)[0]
+    return {
+        "validators": validators,
+        "changed": sorted(new),
+        "manifest": _sha256(result.files["manifest.json"]),  # it has the hashes of all texts
+    }
 
 
 def try_kernel(

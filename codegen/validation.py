@@ -26,7 +26,7 @@ from .errors import BuildError
 from .progress import Part, told
 from .variants import Variant
 
-__all__ = ["validated"]
+__all__ = ["validated", "versions_here"]
 
 AT_ONCE = 32  # texts between two looks at the clock
 
@@ -64,6 +64,11 @@ def validated(
     checked = ", ".join(f"{v.name} {v.version}" for v in validators)
     report(f"pykernels: validated with {checked}" + (f"; not found: {missing}" if missing else ""))
     return {v.name: v.version for v in validators}
+
+
+def versions_here() -> dict[str, str]:
+    """The validators that are found, with their versions."""
+    return {v.name: v.version for v in _found()}
 
 
 def _found() -> list[Validator]:

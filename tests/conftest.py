@@ -4,6 +4,7 @@ PYKERNELS_TEST_COLUMN   wgpu-lavapipe, wgpu-swiftshader or dawn-swiftshader; or 
                         adapter: wgpu, dawn, dawn-matrix (with its matrix units); unset: wgpu
 PYKERNELS_TEST_FULL=1   every case; else those marked `sample` run within the seconds of their
                         kernel (tests/budget.py), and one marked `crowd` runs on lavapipe only
+PYKERNELS_TEST_ONCE     the column that has the files of ONCE: the others leave them out; unset: all
 PYKERNELS_TEST_COSTS    a folder for what each case cost, which tests/costs.py reads
 CI                      a missing driver fails instead of skipping
 """
@@ -31,6 +32,17 @@ os.environ.pop("PYKERNELS_TUNING", None)
 os.environ.setdefault("PYKERNELS_REQUIRE_GPU", "0")  # software drivers are meant
 COLUMN = os.environ.get("PYKERNELS_TEST_COLUMN", "")
 FULL = os.environ.get("PYKERNELS_TEST_FULL", "") not in ("", "0")
+# What no driver changes: which arguments functions take, what they call, what a tape records.
+ONCE = frozenset(
+    f"tests/{name}.py"
+    for name in (
+        "api/test_bad_arguments", "api/test_hostile_arguments", "api/test_indexing",
+        "api/test_making", "api/test_numpy_functions", "api/test_operators",
+        "api/test_out_aliases", "api/test_spellings", "api/test_words",
+        "gradients/test_no_grad", "gradients/test_programs", "gradients/test_tape",
+        "gradients/test_tape_borders", "gradients/test_torch", "models/test_nodes",
+    )
+)  # fmt: skip
 DRIVERS = {"lavapipe": "llvmpipe", "swiftshader": "SwiftShader"}
 
 
@@ -123,11 +135,19 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if FULL:
         return
-    left = [i for i in items if COLUMN.endswith("swiftshader") and i.get_closest_marker("crowd")]
+    left = [i for i in items if _is_left_out(i)]
     if left:
         config.hook.pytest_deselected(items=left)
     items[:] = _in_turns([i for i in items if i not in left])
     config.stash[selection].divide(items)
+
+
+def _is_left_out(item: pytest.Item) -> bool:
+    """Does another column run this test?"""
+    if COLUMN.endswith("swiftshader") and item.get_closest_marker("crowd"):
+        return True
+    elsewhere = COLUMN != os.environ.get("PYKERNELS_TEST_ONCE", COLUMN)
+    return elsewhere and item.nodeid.partition("::")[0] in ONCE and bool(COLUMN)
 
 
 def _in_turns(items: list[pytest.Item]) -> list[pytest.Item]:

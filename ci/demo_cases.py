@@ -1,0 +1,74 @@
+"""What ci/demo.py times: a case of each family, and numpy's way where the benchmarks lack it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pykernels.bench.case import Case
+from pykernels.bench.peers import numpy_peer
+from pykernels.bench.run import Peer
+
+__all__ = ["NUMPY", "TIMED"]
+
+Arrays = dict[str, np.ndarray[Any, Any]]
+MILLION = (1 << 20,)
+# By family: a kernel, its shape on a software driver, its shape on a GPU.
+TIMED: dict[str, tuple[str, tuple[int, ...], tuple[int, ...]]] = {
+    "attention": ("flash_attn", (1, 4, 4, 128, 128, 64), (1, 32, 32, 1024, 1024, 64)),
+    "conv": ("conv2d", (1, 16, 56, 56, 16, 3, 3, 1, 1, 1), (16, 64, 56, 56, 64, 3, 3, 1, 1, 1)),
+    "copy": ("cpy", MILLION, (1 << 24,)),
+    "elementwise": ("exp", MILLION, (1 << 24,)),
+    "fill": ("fill", MILLION, (1 << 24,)),
+    "linalg": ("solve_tri", (16, 64, 64), (1024, 64, 64)),
+    "loss": ("cross_entropy", (256, 1024), (4096, 4096)),
+    "matmul": ("mul_mat", (256, 256, 256), (2048, 2048, 2048)),
+    "move": ("gather", (512, 1024), (4096, 4096)),
+    "norm": ("layer_norm", (1024, 1024), (4096, 4096)),
+    "optim": ("adamw_step", MILLION, (1 << 24,)),
+    "pool": ("max_pool2d", (1, 16, 112, 112), (16, 64, 112, 112)),
+    "random": ("randn", MILLION, (1 << 24,)),
+    "reduce": ("sum", (1024, 1024), (4096, 4096)),
+    "resize": ("resize", (1, 3, 256, 256), (8, 64, 128, 128)),
+    "rope": ("rope", (1, 8, 256, 64), (1, 32, 4096, 128)),
+    "rows": ("get_rows", (4096, 128), (131072, 128)),
+    "scan": ("cumsum", (1024, 1024), (4096, 4096)),
+    "softmax": ("softmax", (1024, 1024), (4096, 4096)),
+    "sort": ("sort", (1, 1 << 16), (1, 1 << 22)),
+}
+
+
+@numpy_peer
+def conv2d(case: Case, t: Arrays) -> object:
+    """Windows as a view, and one product; of one group with a step of one."""
+    pad = (t["w"].shape[-1] - 1) // 2
+    x = np.pad(t["x"], ((0, 0), (0, 0), (pad, pad), (pad, pad)))
+    windows = np.lib.stride_tricks.sliding_window_view(x, t["w"].shape[-2:], axis=(2, 3))
+    return np.tensordot(windows, t["w"], ((1, 4, 5), (1, 2, 3)))
+
+
+@numpy_peer
+def solve_tri(case: Case, t: Arrays) -> object:
+    return np.linalg.solve(np.tril(t["a"]), t["b"])
+
+
+@numpy_peer
+def max_pool2d(case: Case, t: Arrays) -> object:
+    """Windows of 3 x 3, two apart."""
+    x = np.pad(t["x"], ((0, 0), (0, 0), (1, 1), (1, 1)), constant_values=-np.inf)
+    windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), axis=(2, 3))
+    return windows[:, :, ::2, ::2].max((-1, -2))
+
+
+@numpy_peer
+def randn(case: Case, t: Arrays) -> object:
+    return np.random.default_rng(1).standard_normal(case.output.shape, np.float32)
+
+
+NUMPY: dict[str, dict[str, Peer]] = {
+    "conv2d": {"numpy": conv2d},
+    "max_pool2d": {"numpy": max_pool2d},
+    "randn": {"numpy": randn},
+    "solve_tri": {"numpy": solve_tri},
+}
