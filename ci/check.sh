@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Formatting, lints, types, imports, whether pykernels/_generated and the generated pages are what
-# codegen and ci/ make, and ci/validate.sh.
+# codegen and ci/ make, ci/validate.sh, and the documentation as a site.
 # Runs all of them, also after a failure.
 
 set -euo pipefail
@@ -20,9 +20,10 @@ stage_fresh() {
     "$python" -m codegen --check && "$python" ci/readme.py --check && "$python" ci/docs.py --check
 }
 stage_validate() { bash ci/validate.sh; }
+stage_site() { bash ci/site.sh; }
 
 setup_venv
 setup_naga
 setup_package
-run_stages format lint imports fresh validate mypy pyright
+run_stages format lint imports fresh site validate mypy pyright
 print_summary
