@@ -12,7 +12,7 @@
 // options.kernel = { type = "int | tuple[int, int]", default = 1, doc = "KH, KW." }
 // options.stride = { type = "int | tuple[int, int] | None", doc = "Steps between windows; None is KH, KW." }
 // options.padding = { type = "int | tuple[int, int]", default = 0, doc = "Rows and columns around the image, up to half a window." }
-// options.count_include_pad = { type = "bool", default = true, doc = "Does the padding count as elements, which are 0?" }
-// options.divisor_override = { type = "int | None", doc = "What sums are divided by, in place of the number of elements." }
+// options.count_include_pad = { type = "bool", default = true, doc = "True counts the padding as elements of value 0." }
+// options.divisor_override = { type = "int | None", doc = "The divisor of the sums, in place of the number of elements." }
 // operations = "dst.size * taps(kernel)"
 // ///

@@ -45,7 +45,7 @@ def mse_loss(
 
     Args:
         input: Tensor or numpy array, float32 or float16.
-        target: The same; both repeat to one shape by numpy's rule, with a UserWarning where their
+        target: The same; both broadcast by numpy's rule, with a UserWarning where their
             shapes differ.
         reduction: 'mean' over all elements, 'sum', or 'none' for the loss of each element.
         out: The Tensor to write to; None makes one.
@@ -54,7 +54,7 @@ def mse_loss(
         A numpy array if all arguments are numpy arrays, else a Tensor: () or the common shape.
 
     Raises:
-        ArgumentError, DTypeError, ShapeError and what `pykernels.kernels` raises.
+        ArgumentError, DTypeError, ShapeError and the errors of `pykernels.kernels`.
     """
     return _loss("mse_loss", _MSE, reduction, out, input=input, target=target)
 
@@ -68,7 +68,7 @@ def l1_loss(
 
     Args:
         input: Tensor or numpy array, float32 or float16.
-        target: The same; both repeat to one shape by numpy's rule, with a UserWarning where their
+        target: The same; both broadcast by numpy's rule, with a UserWarning where their
             shapes differ.
         reduction: 'mean' over all elements, 'sum', or 'none' for the loss of each element.
         out: The Tensor to write to; None makes one.
@@ -77,7 +77,7 @@ def l1_loss(
         A numpy array if all arguments are numpy arrays, else a Tensor: () or the common shape.
 
     Raises:
-        ArgumentError, DTypeError, ShapeError and what `pykernels.kernels` raises.
+        ArgumentError, DTypeError, ShapeError and the errors of `pykernels.kernels`.
     """
     return _loss("l1_loss", _L1, reduction, out, input=input, target=target)
 
@@ -92,7 +92,7 @@ def huber_loss(
 
     Args:
         input: Tensor or numpy array, float32 or float16.
-        target: The same; both repeat to one shape by numpy's rule, with a UserWarning where their
+        target: The same; both broadcast by numpy's rule, with a UserWarning where their
             shapes differ.
         reduction: 'mean' over all elements, 'sum', or 'none' for the loss of each element.
         delta: Where the loss becomes linear, above 0.
@@ -102,7 +102,7 @@ def huber_loss(
         A numpy array if all arguments are numpy arrays, else a Tensor: () or the common shape.
 
     Raises:
-        ArgumentError, DTypeError, ShapeError and what `pykernels.kernels` raises.
+        ArgumentError, DTypeError, ShapeError and the errors of `pykernels.kernels`.
     """
     size = real("huber_loss", "delta", delta)
     if not size > 0:
@@ -120,7 +120,7 @@ def smooth_l1_loss(
 
     Args:
         input: Tensor or numpy array, float32 or float16.
-        target: The same; both repeat to one shape by numpy's rule, with a UserWarning where their
+        target: The same; both broadcast by numpy's rule, with a UserWarning where their
             shapes differ.
         reduction: 'mean' over all elements, 'sum', or 'none' for the loss of each element.
         beta: Where the loss becomes linear; 0 is `l1_loss`.
@@ -130,7 +130,7 @@ def smooth_l1_loss(
         A numpy array if all arguments are numpy arrays, else a Tensor: () or the common shape.
 
     Raises:
-        ArgumentError, DTypeError, ShapeError and what `pykernels.kernels` raises.
+        ArgumentError, DTypeError, ShapeError and the errors of `pykernels.kernels`.
     """
     op, size = "smooth_l1_loss", real("smooth_l1_loss", "beta", beta)
     if not size >= 0:
@@ -164,7 +164,7 @@ def binary_cross_entropy_with_logits(
         A numpy array if all arguments are numpy arrays, else a Tensor: () or input's shape.
 
     Raises:
-        ArgumentError, DTypeError, ShapeError and what `pykernels.kernels` raises.
+        ArgumentError, DTypeError, ShapeError and the errors of `pykernels.kernels`.
     """
     op = "binary_cross_entropy_with_logits"
     given = {"input": input, "target": target}
@@ -202,7 +202,7 @@ def kl_div(
         A numpy array if all arguments are numpy arrays, else a Tensor: () or the common shape.
 
     Raises:
-        ArgumentError, DTypeError, ShapeError and what `pykernels.kernels` raises.
+        ArgumentError, DTypeError, ShapeError and the errors of `pykernels.kernels`.
     """
     text = _KL_LOG if flag("kl_div", "log_target", log_target) else _KL
     if not isinstance(reduction, str) or reduction != "batchmean":

@@ -49,11 +49,11 @@ def cumsum(
         out: The Tensor to write to, which may be x; None makes one.
 
     Returns:
-        A numpy array if x is one, else a Tensor.
+        A numpy array if x is a numpy array, else a Tensor.
 
     Raises:
         ShapeError: an axis that x does not have, or an `out` of another shape.
-        DTypeError and what `pykernels.kernels.cumsum` raises.
+        DTypeError and the errors of `pykernels.kernels.cumsum`.
     """
     if dim is not None:
         axis = either("cumsum", "axis", axis, None, "dim", dim)
