@@ -189,7 +189,7 @@ class Transfers:
         parts = []
         with staging.mapped:  # `close` waits: a device takes what is mapped with it
             if self._completion.destroyed():
-                raise DeviceLostError("[read] the device was lost while it was read from")
+                raise DeviceLostError("[read] the device was lost during the read")
             mapped = self._engine.mapped(staging.raw, end, staging.signal)
             if take is not None:
                 take(mapped[:nbytes])
