@@ -37,8 +37,8 @@ ${order.functions(S)}
 var<workgroup> keys: array<u32, ${SIZE}>;
 var<workgroup> order: array<u32, ${SIZE}>;
 
-// The location of element i. If each lane takes eight elements, any power of two apart, lanes do not
-// meet at a bank.
+// The location of element i. If each lane takes eight elements, any power of two apart, no two lanes
+// use the same bank.
 fn cell(i: u32) -> u32 { return i ^ ((i >> 3u) & 31u); }
 
 // Three steps of the network at a time: an invocation takes the eight elements that differ in three

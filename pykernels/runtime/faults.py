@@ -182,10 +182,10 @@ class Moves(NamedTuple):
 
 
 class Faults:
-    """The pages of one device. All methods want the device's lock held.
+    """The pages of one device. The caller of each method must hold the device's lock.
 
-    `create` makes a buffer of so many bytes for a page, `clear` queues the write of zeros to its
-    first bytes.
+    `create` makes a buffer of the given size for a page. `clear` queues a write of zeros to the
+    page's first bytes.
 
     Attributes:
         open: True if there may be faults that a living owner has not got yet.

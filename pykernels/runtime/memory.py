@@ -62,7 +62,7 @@ def size_class(nbytes: int) -> int:
 
 
 class Pool:
-    """The buffers of one device. `lock` is the device's: making room may submit recorded work.
+    """The buffers of one device. `lock` is the device's lock, as making room may submit work.
 
     Attributes:
         limit: the most bytes of all buffers together.

@@ -246,7 +246,7 @@ def _once(operand: _Operand) -> _Operand:
 
 
 def _shared(step: Step, frame: _Frame) -> list[str]:
-    """The inputs of a step that may be what it overwrites: none where it writes no output."""
+    """The inputs that a step may overwrite in place; none if the step writes no output."""
     outputs = {v.slot for name in frame.outputs if (v := frame.views[name])}
     shared = {v.slot for name in frame.shared if (v := frame.views[name])}
     if not any(b.role == "out" and b.view and b.view.slot in outputs for b in step.bound):
