@@ -8,7 +8,8 @@ body that does 30 % more.
                                              none with 0
 
 Meant for a quiet machine; ends with 1 where that does not hold. Options of `pykernels bench
---against` may follow (--processes, --rounds, --device). Each pair says its exit code.
+--against` may follow (--processes, --rounds, --device). Each pair says its exit code and the load.
+Where a host lends its cores by turns, LP_NUM_THREADS=1 keeps lavapipe on one of them.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
+import os
 import subprocess
 import sys
 import tempfile
@@ -65,8 +67,10 @@ def main() -> int:
             ]  # fmt: skip
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             codes[done.returncode] += 1
-            said = done.stdout.strip().splitlines() or done.stderr.strip().splitlines()[-1:]
-            print(f"pair {seed + 1}: {done.returncode}", *said[:1], sep="  ", flush=True)
+            said = [line for line in done.stdout.splitlines() if "pairs sums" in line]
+            said = said or done.stderr.strip().splitlines()[-1:]
+            load = f"load {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
+            print(f"pair {seed + 1}: {done.returncode}", load, *said[:1], sep="  ", flush=True)
     print(", ".join(f"{n} ended with {code}" for code, n in sorted(codes.items())))
     most = -(-9 * chosen.pairs // 10)
     if chosen.slower:

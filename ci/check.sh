@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Formatting, lints, types, imports, whether pykernels/_generated and the generated pages are what
-# codegen and ci/ make, ci/validate.sh, and the documentation as a site.
+# codegen and ci/ make, whether every plan has its JavaScript, ci/validate.sh, and the documentation
+# as a site.
 # Runs all of them, also after a failure.
 
 set -euo pipefail
@@ -19,11 +20,12 @@ stage_pyright() { "$python" -m pyright --pythonpath "$python"; }
 stage_fresh() {
     "$python" -m codegen --check && "$python" ci/readme.py --check && "$python" ci/docs.py --check
 }
+stage_plans() { "$python" ci/plans.py; }
 stage_validate() { bash ci/validate.sh; }
 stage_site() { bash ci/site.sh; }
 
 setup_venv
 setup_naga
 setup_package
-run_stages format lint imports fresh site validate mypy pyright
+run_stages format lint imports fresh site plans validate mypy pyright
 print_summary

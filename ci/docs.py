@@ -98,11 +98,16 @@ def tensor_page() -> Iterator[str]:
 
 def tape_page() -> Iterator[str]:
     """Tapes, and what their rules see."""
-    yield from page("Tapes", "the docstrings of pk.Tape and pk.no_grad")
+    from pykernels.tape import _calls, _check, _transforms
+
+    yield from page("Tapes", "the docstrings of pk.Tape, pk.no_grad, pk.grad and the like")
     yield "How to use them: [gradients](../guide/gradients.md)."
     yield ""
     yield from class_entry(pk.Tape, "Tape")
     yield from class_entry(pk.no_grad, "no_grad")
+    for module in (_transforms, _calls, _check):
+        for name in module.__all__:
+            yield from entry(name, name, getattr(module, name), level=2)
 
 
 def errors_page() -> Iterator[str]:

@@ -21,6 +21,7 @@ A mark names a kernel, a case (as `pykernels bench --list` shows it, and results
     us, ms                       GPU time of a call
     call us, call ms             wall clock of a call: a loop of calls, then one sync
     GB/s, TB/s, TFLOP/s          rates by GPU time
+    ± %                          half the 95 % interval of the time that counts
     share, share %               of what the measured ceilings allow
     error                        the largest difference to the reference
     torch us, torch call us      a peer's time (torch, ort, numpy, naive, dawn)
@@ -211,6 +212,8 @@ def quantity(r: Any, words: list[str]) -> str | None:
             return f"{r.share:.2f}"
         case ["share", "%"]:
             return f"{100 * r.share:.0f}"
+        case ["±", "%"] if r.noise:
+            return f"{100 * r.noise:.2f}"
         case ["error"]:
             return f"{r.check.error:.0e}"
         case ["x", peer] if r.ratio(peer):

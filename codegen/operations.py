@@ -248,7 +248,8 @@ class _File:
             kind = "Array | None" if tensor.optional else "Array"
             default = "None" if tensor.optional else ""
             words = doc or _row(tensor)
-            return Argument(arg, "array", kind, default, "", "", keyword, words, tensor)
+            check = given.get("check", "")
+            return Argument(arg, "array", kind, default, check, "", keyword, words, tensor)
         param = next((p for p in spec.params if p.arg and p.name == of), None)
         option = next((o for o in spec.options if o.name == of), None)
         type_, default, told = "", "", ""
@@ -337,6 +338,9 @@ def _function(f: Declared, functions: Mapping[str, Declared]) -> Iterator[str]:
             given = f"{f.op!r}, {a.name!r}, {a.name}, {a.default}, {a.same!r}, {a.same}"
             yield f"    if {a.same} is not None:"
             yield f"        {a.name} = either({given})"
+    for a in f.arrays:
+        if a.check:
+            yield f"    {a.name} = {a.check}({f.op!r}, {a.name!r}, {a.name})"
     for a in (*f.options, *f.numbers):
         yield from _converted(f.op, a)
     yield from _short(f, kernel)

@@ -1,10 +1,14 @@
-"""Reads the spec block of a kernel source and knows the line of each key."""
+"""Reads the spec block of a kernel source and knows file and line of each key.
+
+A line `// include NAME` stands for the lines of the table NAME of `blocks.toml` in the family's
+folder, or else in `kernels/lib`.
+"""
 
 from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -14,7 +18,10 @@ from pykernels.wgsl.interface import CONFIG
 from .errors import BuildError
 from .keys import TABLES, contradictions, meant
 
-__all__ = ["Reader"]
+__all__ = ["BLOCKS", "Reader"]
+
+BLOCKS = "blocks.toml"  # of a family, or of lib: lines that several specs include
+INCLUDE = re.compile(r"// include (\w+)")
 
 
 class Reader:
@@ -22,6 +29,7 @@ class Reader:
 
     def __init__(self, path: Path, file: str) -> None:
         self.path, self.file = path, file
+        self.places: list[tuple[str, int]] = []  # of the lines of the block
         self.text = path.read_text(encoding="utf-8")
         lines = self.text.splitlines()
         if not lines or lines[0].strip() != "// /// kernel":
@@ -33,16 +41,42 @@ class Reader:
         for i, line in enumerate(lines[1:end], 2):
             if line.strip() != "//" and not line.startswith("// "):
                 self.fail(i, "a line of the spec block does not start with '// '")
-        self.block = [line[3:] for line in lines[1:end]]
+        self.block, self.places = self._included(lines[1:end])
         self.body_line = end + 2
         self.fields: tuple[str, ...] = ()  # of a configuration
         try:
             self.data: dict[str, Any] = tomllib.loads("\n".join(self.block))
         except tomllib.TOMLDecodeError as e:
             found = re.search(r"at line (\d+)", str(e))
-            self.fail(1 + int(found[1]) if found else 1, f"the spec block is no TOML: {e}")
+            at = min(int(found[1]), len(self.block)) + 1 if found else 1
+            self.fail(at, f"the spec block is no TOML: {e}")
+
+    def _included(self, lines: Sequence[str]) -> tuple[list[str], list[tuple[str, int]]]:
+        """The text of the block with all that it includes, and file and line of each line."""
+        texts: list[str] = []
+        places = [(self.file, 1)]
+        for i, line in enumerate(lines, 2):
+            found = INCLUDE.fullmatch(line.rstrip())
+            if not found:
+                texts.append(line[3:])
+                places.append((self.file, i))
+                continue
+            for folder in (self.path.parent, self.path.parents[1] / "lib"):
+                block = _blocks(folder / BLOCKS).get(found[1])
+                if block is not None:
+                    first, text = block
+                    texts += text
+                    file = f"{Path(self.file).parents[1].as_posix()}/{folder.name}/{BLOCKS}"
+                    places += [(file, first + k) for k in range(len(text))]
+                    break
+            else:
+                raise BuildError(
+                    self.file, i, f"there is no [{found[1]}] in {BLOCKS} of the family or of lib"
+                )
+        return texts, places
 
     def line(self, *keys: str) -> int:
+        """The line of a key, counted from the first of the file, with what the block includes."""
         dotted = r"\s*\.\s*".join(re.escape(k) for k in keys)
         starts = re.compile(rf"\s*{dotted}\s*[.=]").match
         for i, text in enumerate(self.block, 2):
@@ -51,7 +85,10 @@ class Reader:
         return self.line(*keys[:-1]) if len(keys) > 1 else 1
 
     def fail(self, line: int, message: str) -> NoReturn:
-        raise BuildError(self.file, line, message)
+        file, at = self.file, line
+        if line <= len(self.places):
+            file, at = self.places[line - 1]
+        raise BuildError(file, at, message)
 
     def known(self, table: Any, allowed: Collection[str], *keys: str, kind: str = "") -> None:
         """All keys of a table are known; `kind` names the table of `keys.TABLES` that it is."""
@@ -85,3 +122,18 @@ class Reader:
             return expr.check(text, names, {CONFIG: self.fields})
         except expr.ExprError as e:
             self.fail(self.line(*keys), f"{'.'.join(keys)}: {e}")
+
+
+def _blocks(path: Path) -> dict[str, tuple[int, list[str]]]:
+    """The tables of a file of blocks by name, each with its lines and the number of the first."""
+    found: dict[str, tuple[int, list[str]]] = {}
+    if not path.is_file():
+        return found
+    lines: list[str] = []
+    for i, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if head := re.fullmatch(r"\[(\w+)\]", line.rstrip()):
+            lines = []
+            found[head[1]] = (i + 1, lines)
+        else:
+            lines.append(line)
+    return found

@@ -187,7 +187,7 @@ def load(path: Path, file: str, table: Sequence[Row]) -> Spec:
     if not {"grid", "bodies"} & d.keys():
         r.fail(1, "the spec must have either 'grid' or, without a body of its own, 'bodies'")
     if "bodies" in d and any(r.text.splitlines()[r.body_line - 1 :]):
-        r.fail(r.body_line, "a kernel with 'bodies' has no body of its own")
+        raise BuildError(file, r.body_line, "a kernel with 'bodies' has no body of its own")
     iterate = d.get("iterate", "none")
     if iterate not in ("rows", "nd", "tiles", "none"):
         r.fail(r.line("iterate"), f"iterate must be rows, nd, tiles or none but is {iterate!r}")

@@ -28,7 +28,17 @@ if TYPE_CHECKING:
     from .runtime.adapters import AdapterInfo as AdapterInfo
     from .runtime.adapters import list_adapters as list_adapters
     from .tape import Tape as Tape
+    from .tape import check_gradients as check_gradients
+    from .tape import checkpoint as checkpoint
+    from .tape import custom_gradient as custom_gradient
+    from .tape import grad as grad
+    from .tape import hessian as hessian
+    from .tape import hvp as hvp
+    from .tape import jacobian as jacobian
+    from .tape import jvp as jvp
     from .tape import no_grad as no_grad
+    from .tape import value_and_grad as value_and_grad
+    from .tape import vjp as vjp
 
 # Where the names live. Those of errors and functional come from their own __all__.
 _MODULES = ("errors", "functional", "kernels", "validate")
@@ -39,9 +49,19 @@ _HOMES = {
     "Device": "device",
     "Tape": "tape",
     "Tensor": "device",
+    "check_gradients": "tape",
+    "checkpoint": "tape",
+    "custom_gradient": "tape",
     "default_device": "device",
+    "grad": "tape",
+    "hessian": "tape",
+    "hvp": "tape",
+    "jacobian": "tape",
+    "jvp": "tape",
     "list_adapters": "runtime.adapters",
     "no_grad": "tape",
+    "value_and_grad": "tape",
+    "vjp": "tape",
 }
 
 

@@ -41,7 +41,7 @@ Axis = int | tuple[int, ...] | None
 class _Ran:
     """What a call needs that has run before: its kernel, the result's layout, and what of the
     values that it was given are tensors of the kernel and numbers, by their places. `constants`
-    come after those values."""
+    come after those values. `limits` are those of given numbers, which each call must keep."""
 
     kernel: Kernel
     options: tuple[Any, ...]
@@ -49,6 +49,7 @@ class _Ran:
     tensors: tuple[int, ...]
     scalars: tuple[tuple[int, str], ...]
     constants: tuple[float, ...]
+    limits: tuple[tuple[int, Limit], ...]
 
 
 _expressions: dict[tuple[Any, ...], _Ran] = {}
@@ -75,9 +76,9 @@ def operate(
     """An operation on its inputs, in order; `known` is what its calls so far have left."""
     key = (*[a._layout if isinstance(a, Tensor) else type(a) for a in args],
            None if out is None else _layout_of(name, out))  # fmt: skip
-    ran = known.get(key)
+    ran = known.get(key) or known.get((key, "limits"))
     if ran is not None:
-        return _again(ran, (*args, *params) if params else args, out)
+        return _again(name, ran, (*args, *params) if params else args, out)
     op = OPS[name]
     alone = _alone(args, out)
     types = [(n, _type(name, n, a, alone)) for n, a in zip(op.inputs, args, strict=True)]
@@ -95,7 +96,7 @@ def evaluate(
            *[v._layout if isinstance(v, Tensor) else type(v) for v in given])  # fmt: skip
     ran = _remembered(op, text, key)
     if ran is not None:
-        return _again(ran, (*given,), out)
+        return _again(op, ran, (*given,), out)
     expression, types = _parsed(op, text, operands, out)
     program = _program(op, expression.root, types)
     plan = _Plan(
@@ -115,7 +116,7 @@ def reduce(
            *[v._layout if isinstance(v, Tensor) else type(v) for v in given])  # fmt: skip
     ran = _remembered(op, text, key)
     if ran is not None:
-        return _again(ran, (*given,), out)
+        return _again(op, ran, (*given,), out)
     expression, types = _parsed(op, text, operands, out)
     program = _reduction(op, how, expression.root, types)
     plan = _Plan(
@@ -128,13 +129,15 @@ def reduce(
 def _remembered(op: str, text: object, key: tuple[Any, ...]) -> _Ran | None:
     """What a call of this key has left; ArgumentError for a text that is none."""
     try:
-        return _expressions.get(key)
+        return _expressions.get(key) or _expressions.get((key, "limits"))
     except TypeError:  # a list, say
         raise ArgumentError(f"[{op}] the expression must be a str but is {text!r:.80}") from None
 
 
-def _again(ran: _Ran, given: tuple[Any, ...], out: Tensor | None) -> Tensor:
+def _again(op: str, ran: _Ran, given: tuple[Any, ...], out: Tensor | None) -> Tensor:
     """A call that has run before, on tensors of the same layouts."""
+    for place, limit in ran.limits:
+        _check(op, limit, given[place])
     tensors = [given[i] for i in ran.tensors]
     result = tensors[0]._fresh(ran.layout) if out is None else out
     scalars: tuple[float, ...] = ()
@@ -143,6 +146,11 @@ def _again(ran: _Ran, given: tuple[Any, ...], out: Tensor | None) -> Tensor:
     key = (ran.kernel, ran.options, *[t._location for t in tensors], result._location)
     launch(key, (*tensors, result), scalars)
     return result
+
+
+def _check(op: str, limit: Limit, number: float) -> None:
+    if not limit.low <= number <= limit.high:
+        raise ArgumentError(f"[{op}] {number!r:.40} {limit.otherwise}")
 
 
 def _numbers(
@@ -253,12 +261,14 @@ def _run(
     known: dict[tuple[Any, ...], _Ran], key: tuple[Any, ...],
 ) -> Any:  # fmt: skip
     """The result. Caches the call in `known` if no argument was converted."""
+    places = {n: i for i, n in enumerate(operands)}
+    limits: list[tuple[int, Limit]] = []  # of numbers that another call may have otherwise
     for limit in plan.limits:
-        number = (
-            plan.numbers[limit.source] if isinstance(limit.source, int) else operands[limit.source]
-        )
-        if not limit.low <= number <= limit.high:
-            raise ArgumentError(f"[{op}] {number!r:.40} {limit.otherwise}")
+        if isinstance(limit.source, int):
+            _check(op, limit, plan.numbers[limit.source])
+        else:
+            _check(op, limit, operands[limit.source])
+            limits.append((places[limit.source], limit))
     device, host = _device(operands.values(), out)
     tensors, direct = [], not host and bool(plan.tensors)
     for name in plan.tensors:
@@ -288,7 +298,6 @@ def _run(
     else:
         lay = contiguous_layout(shape, DTYPES[written])
         result = tensors[0]._fresh(lay) if tensors else device.empty(shape, lay.dtype.name)
-    places = {n: i for i, n in enumerate(operands)}
     scalars = tuple(
         [(s + len(places) if isinstance(s, int) else places[s], kind) for s, kind in plan.scalars]
     )
@@ -306,7 +315,10 @@ def _run(
         if len(known) >= arrays.MAX_KNOWN:
             known.clear()
         among = tuple([places[n] for n in plan.tensors])
-        known[key] = _Ran(plan.kernel, options, result._layout, among, scalars, plan.numbers)
+        # The functions that look into `known` themselves find nothing that has limits.
+        known[(key, "limits") if limits else key] = _Ran(
+            plan.kernel, options, result._layout, among, scalars, plan.numbers, (*limits,)
+        )
     return result.numpy() if host else result
 
 

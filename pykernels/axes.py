@@ -131,10 +131,10 @@ def split(x: Any, indices_or_sections: Any, axis: Any = 0) -> list[Any]:
     at = axis_of("split", axis, len(x.shape))
     n: int = x.shape[at]
     given = indices_or_sections
-    if isinstance(given, (tuple, list)) or getattr(given, "ndim", None):
-        cuts = [
-            min(max(c + n if c < 0 else c, 0), n) for c in integers("split", "index", (*given,))
-        ]
+    ndim = getattr(given, "ndim", 0)
+    if isinstance(given, (tuple, list)) or (isinstance(ndim, int) and ndim):
+        places = [integer("split", "index", c) for c in given]
+        cuts = [min(max(c + n if c < 0 else c, 0), n) for c in places]
         return parts(x, at, [0, *cuts, n])
     count = integer("split", "sections", given)
     if not 1 <= count <= MOST_PARTS:

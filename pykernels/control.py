@@ -177,6 +177,7 @@ class DeviceControl:
 
         Raises:
             BufferStateError: inside a capture.
+            DTypeError: call is no function.
         """
         found: Explained = load("pykernels.bench.explain").explain(self, call)
         return found

@@ -19,7 +19,7 @@ from ._generated.kernels import cpy as _cpy
 from ._generated.kernels import fill as _fill
 from ._generated.kernels import rand as _rand
 from .control import DeviceControl
-from .drawing import draw, write_seed
+from .drawing import draw, states, write_seed
 from .dtypes import DTypeLike, DTypeName, dtype_of
 from .errors import (
     ArgumentError,
@@ -50,7 +50,7 @@ from .tensors.indexing import ArrayIndex, assign, has_arrays
 from .tensors.stacking import held, stacked
 from .views import Index
 
-__all__ = ["Device", "Tensor", "default_device", "device_of", "seed_all"]
+__all__ = ["Device", "LostTensor", "Tensor", "default_device", "device_of", "seed_all"]
 
 _devices: weakref.WeakSet[Device] = weakref.WeakSet()
 _devices_lock = threading.RLock()
@@ -216,7 +216,9 @@ class Device(DeviceControl):
                 lay = contiguous_layout((STATE,), dtype_of("uint32"))
                 words = _first["seed"].to_bytes(8, "little", signed=True).ljust(lay.nbytes, b"\0")
                 self._random = _Tensor(context, context.own(words), 0, lay)
-            return self._random
+            own = self._random
+        other = states.get()
+        return own if other is None else other(self, own)
 
     def seed(self, seed: int) -> None:
         """Set the random state from which calls without a seed draw.
@@ -409,7 +411,7 @@ class _Tensor(Tensor):
 _Tensor.__name__ = _Tensor.__qualname__ = "Tensor"
 
 
-class _Lost(_Tensor):
+class LostTensor(_Tensor):
     """A tensor in a process that cannot open a device. Every use raises an error that says so. A
     worker that reads such a tensor from its queue stays alive, and the task's error is reported."""
 
@@ -429,7 +431,7 @@ def _unpickled(words: np.ndarray[Any, Any], dtype: DTypeName) -> Tensor:
     try:
         refuse_process()
     except DeviceLostError:
-        return _Lost()
+        return LostTensor()
     t = default_device().tensor(words)
     return _Tensor(t._context, t._storage, 0, contiguous_layout(t.shape, dtype_of(dtype)))
 

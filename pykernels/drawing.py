@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any
+
 from ._generated.kernels import fill as _fill
 from .dtypes import dtype_of
 from .layout import contiguous_layout
@@ -12,7 +16,10 @@ from .runtime.launch import run
 from .scalars import bits_of
 from .views import TensorBase
 
-__all__ = ["draw", "write_seed"]
+__all__ = ["draw", "states", "write_seed"]
+
+# Gives the state from which calls of this context draw, of a device and its own; None: that.
+states: ContextVar[Callable[[Any, Any], Any] | None] = ContextVar("pykernels_states", default=None)
 
 
 def draw(

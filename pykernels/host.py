@@ -95,7 +95,7 @@ def array_of(values: Any, op: str, wanted: DType | None) -> tuple[NDArray, DType
 
 def _of_integers(a: NDArray, op: str) -> DType:
     """The dtype of a list of integers; ArgumentError where it does not hold them."""
-    if a.dtype.kind == "O" or not (a.min() >= -(1 << 31) and a.max() < 1 << 31):
+    if a.dtype.kind == "O" or (a.size and not (a.min() >= -(1 << 31) and a.max() < 1 << 31)):
         raise ArgumentError(
             f"[{op}] integers become int32, which does not hold all of these: give dtype='int64' "
             "or 'float32'"
@@ -112,10 +112,13 @@ def _stacklevel() -> int:
 
 
 def _first_type(values: Any) -> type:
-    """The type of a number of Python's, or of the first number in lists; else `object`."""
+    """The type of a number of Python's, or of the first number in lists; of ranges numpy's integer,
+    as they never became float32; else `object`."""
     listed = isinstance(values, (list, tuple))
     while isinstance(values, (list, tuple)) and values:
         values = values[0]
+    if isinstance(values, range):
+        return np.integer
     kind = type(values)
     return kind if listed or not issubclass(kind, np.generic) else object
 

@@ -10,7 +10,7 @@ import itertools
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from .errors import LimitError, ShapeError
 
@@ -23,6 +23,7 @@ __all__ = [
     "Rows",
     "Tiles",
     "View",
+    "Window",
     "contiguous_layout",
     "contiguous_strides",
     "extent",
@@ -91,6 +92,17 @@ def is_contiguous(shape: Ints, strides: Ints, itemsize: int) -> bool:
     return True
 
 
+class Window(NamedTuple):
+    """Bytes of a buffer, from `start` to before `end`."""
+
+    start: int
+    end: int
+
+    def overlaps(self, other: Window) -> bool:
+        """Have both a byte in common?"""
+        return self.start < other.end and other.start < self.end
+
+
 @dataclass(frozen=True, slots=True)
 class View:
     """What a plan sees of one tensor: a layout at a byte offset, without its buffer.
@@ -125,10 +137,10 @@ class View:
         return is_contiguous(self.shape, self.strides, self.dtype.itemsize)
 
     @property
-    def window(self) -> tuple[int, int]:
-        """First byte and one past the last byte, from the origin."""
+    def window(self) -> Window:
+        """Its bytes, from the origin."""
         lo, hi = extent(self.shape, self.strides, self.dtype.itemsize)
-        return self.offset + lo, self.offset + hi
+        return Window(self.offset + lo, self.offset + hi)
 
     def aligned(self, nbytes: int, axes: Iterable[int]) -> bool:
         """Do the first element and every step along these axes fall on multiples of `nbytes`?"""

@@ -72,7 +72,7 @@ def real(op: str, name: str, value: Any) -> float:
         raise ArgumentError(f"[{op}] {name} must be a real number but is {value!r}")
     try:
         return float(value)
-    except (OverflowError, TypeError):
+    except (OverflowError, TypeError, ValueError):
         raise ArgumentError(f"[{op}] {name} must be one number but is {value!r:.40}") from None
 
 

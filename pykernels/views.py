@@ -289,7 +289,7 @@ class TensorBase(Operators, Interop):
         target = self._target(out)
         context = self._context
         reader = context.caller(), checks_of(self._storage)
-        source, nbytes, take = self._window(target)
+        source, nbytes, take = self._to_read(target)
         if nbytes:
             context.transfers.read_into(source._block, source._first, nbytes, take, reader)
         return target
@@ -304,7 +304,7 @@ class TensorBase(Operators, Interop):
         """
         target = self._target(out)
         reader = self._context.caller(), checks_of(self._storage)
-        source, nbytes, take = (self if self.nbytes <= READ_CHUNK else self.copy())._window(target)
+        source, nbytes, take = (self if self.nbytes <= READ_CHUNK else self.copy())._to_read(target)
         submit = source._context.transfers.submit_read
         steps = submit(source._block, source._first, nbytes, take, reader) if nbytes else iter(())
         return _awaited(source, steps, target)
@@ -331,9 +331,9 @@ class TensorBase(Operators, Interop):
     @property
     def _first(self) -> int:
         """The whole word of the buffer in which the elements begin."""
-        return (self._offset + self._layout.lo) // 4 * 4
+        return self._window.start // 4 * 4
 
-    def _window(self, target: NDArray) -> tuple[Self, int, Take]:
+    def _to_read(self, target: NDArray) -> tuple[Self, int, Take]:
         """What to read of which tensor, in bytes from its first word, and how to take it in."""
         lay, first = self._layout, self._first
         if not lay.size:
@@ -344,7 +344,7 @@ class TensorBase(Operators, Interop):
             return self, nbytes, partial(copy_bytes, bytes_of(target), self._offset - first)
         if nbytes > min(2 * lay.nbytes + 64, READ_CHUNK):
             self._context.refuse("read", "in a recorded pass of a view that needs a copy")
-            return self.copy()._window(target)
+            return self.copy()._to_read(target)
         return self, nbytes, partial(_copy_strided, target, self._offset - first, self.strides)
 
     def item(self) -> float | int | bool:

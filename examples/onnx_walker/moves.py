@@ -221,7 +221,7 @@ def resize(
         raise refuse(node, f"another cubic_coeff_a than {ours}")
     return pk.resize(
         x, new[-2:], mode, coordinates=coordinates, nearest=nearest,
-        antialias=smooth and mode != "nearest",
+        antialias=smooth and mode != "nearest", layout="chw",
     )  # fmt: skip
 
 

@@ -22,12 +22,7 @@
 // inputs.lengths = { dtype = "LENGTHS", when = "LENGTHS != ''", optional = true, readonly = true, axes = "b" }
 // outputs.sums = { dtype = "f32", doc = "(splits, B, H, S): lse of each split" }
 // outputs.partials = { dtype = "*", dtypes = ["float32"], bind = "'vec4<u32>'", doc = "(splits, B, H, S, padded Dv)" }
-// params.kv_heads = { type = "u32" }
-// params.group = { type = "u32" }
-// params.queries = { type = "u32" }
-// params.keys = { type = "u32" }
-// params.depth = { type = "u32" }
-// params.value_depth = { type = "u32" }
+// include sizes
 // params.matrices = { type = "u32" }
 // params.row_groups = { type = "u32" }
 // params.splits = { type = "u32" }
@@ -43,14 +38,7 @@
 // params.v_sh = { type = "u32", value = "v.strides[1] // 16 & 0xffffffff" }
 // params.v_st = { type = "u32", value = "v.strides[2] // 16 & 0xffffffff" }
 // params.mask_kind = { type = "u32", value = "0 if mask is None else 3 if mask.dtype.name == 'bool' else 1 if mask.dtype.itemsize == 4 else 2" }
-// params.alibi_heads = { type = "u32" }
-// params.alibi_first = { type = "u32" }
-// params.minus_inf = { type = "u32", value = "0xff800000" }
-// params.nan = { type = "u32", value = "0x7fc00000" }
-// params.scale = { type = "f32" }
-// params.max_bias = { type = "f32" }
-// params.softcap = { type = "f32" }
-// params.band_top = { type = "i32", when = "LENGTHS != ''" }
+// include scores
 // uses = ["scalar", "tile/key_range", "tile/decode_layout", "tile/lane_group", "tile/mask", "tile/online_softmax"]
 // grid = "matrices * row_groups * splits"
 // ///

@@ -23,12 +23,7 @@
 // inputs.lengths = { dtype = "LENGTHS", when = "LENGTHS != ''", optional = true, readonly = true, axes = "b" }
 // outputs.lse = { dtype = "f32", axes = "p b h s", doc = "A part for each split of the keys" }
 // outputs.dst = { dtype = "D", vec = "VEC", axes = "p b h s d", doc = "Rows of whole vectors; a part for each split." }
-// params.kv_heads = { type = "u32" }
-// params.group = { type = "u32" }
-// params.queries = { type = "u32" }
-// params.keys = { type = "u32" }
-// params.depth = { type = "u32" }
-// params.value_depth = { type = "u32" }
+// include sizes
 // params.pitch = { type = "u32" }
 // params.run = { type = "u32" }
 // params.breadth = { type = "u32" }
@@ -44,14 +39,7 @@
 // params.rest = { type = "u32" }
 // params.mask_kind = { type = "u32", value = "0 if mask is None else 3 if mask.dtype.name == 'bool' else 1 if mask.dtype.itemsize == 4 else 2" }
 // params.has_sinks = { type = "u32", value = "1 if sinks else 0" }
-// params.alibi_heads = { type = "u32" }
-// params.alibi_first = { type = "u32" }
-// params.minus_inf = { type = "u32", value = "0xff800000" }
-// params.nan = { type = "u32", value = "0x7fc00000" }
-// params.scale = { type = "f32" }
-// params.max_bias = { type = "f32" }
-// params.softcap = { type = "f32" }
-// params.band_top = { type = "i32", when = "LENGTHS != ''" }
+// include scores
 // workgroup_bytes = "(2 if MMA == 'cooperative_matrix' else 1) * CFG.BR * (CFG.BC // 4 + 1) * 16 + 1024"
 // uses = ["mma/${MMA}", "tile/mma_loader", "tile/key_range", "tile/attention_mma_layout", "tile/mask", "tile/online_softmax", "tile/query_block"]
 // grid = "ranks * dst.shape[0]"

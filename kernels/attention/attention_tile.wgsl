@@ -52,14 +52,7 @@
 // params.v_st = { type = "u32", value = "v.strides[2] // (8 if VT == 'f16' and CFG.DVP == 64 else 16) & 0xffffffff" }
 // params.mask_kind = { type = "u32", value = "0 if mask is None else 3 if mask.dtype.name == 'bool' else 1 if mask.dtype.itemsize == 4 else 2" }
 // params.has_sinks = { type = "u32", value = "1 if sinks else 0" }
-// params.alibi_heads = { type = "u32" }
-// params.alibi_first = { type = "u32" }
-// params.minus_inf = { type = "u32", value = "0xff800000" }
-// params.nan = { type = "u32", value = "0x7fc00000" }
-// params.scale = { type = "f32" }
-// params.max_bias = { type = "f32" }
-// params.softcap = { type = "f32" }
-// params.band_top = { type = "i32", when = "LENGTHS != ''" }
+// include scores
 // workgroup_bytes = "CFG.workgroup_bytes"
 // uses = ["tile/outer_product", "tile/key_range", "tile/attention_layout", "tile/attention_loader", "tile/mask", "tile/online_softmax", "tile/query_block"]
 // grid = "ranks * dst.shape[0]"

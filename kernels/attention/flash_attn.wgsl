@@ -33,12 +33,7 @@
 // options.softcap = { type = "float", default = 0.0, doc = "Bound of the scaled scores; 0 is none." }
 // bytes = "touched(q, mask, sinks, lengths, lse, dst) + touched(k, v) * seen_keys(q.shape[2], k.shape[2], causal, window) // max(k.shape[2], 1)"
 // operations = "2 * (q.size + dst.size) // max(q.shape[2], 1) * seen_pairs(q.shape[2], k.shape[2], causal, window)"
-// params.kv_heads = { type = "u32" }
-// params.group = { type = "u32" }
-// params.queries = { type = "u32" }
-// params.keys = { type = "u32" }
-// params.depth = { type = "u32" }
-// params.value_depth = { type = "u32" }
+// include sizes
 // params.matrices = { type = "u32" }
 // params.row_groups = { type = "u32" }
 // params.splits = { type = "u32" }
@@ -58,14 +53,7 @@
 // params.v_st = { type = "u32", value = "v.strides[2] // (16 if VECTORIZED else v.dtype.itemsize) & 0xffffffff" }
 // params.v_sd = { type = "u32", value = "v.strides[3] // v.dtype.itemsize & 0xffffffff" }
 // params.mask_kind = { type = "u32", value = "0 if mask is None else 3 if mask.dtype.name == 'bool' else 1 if mask.dtype.itemsize == 4 else 2" }
-// params.alibi_heads = { type = "u32" }
-// params.alibi_first = { type = "u32" }
-// params.minus_inf = { type = "u32", value = "0xff800000" }
-// params.nan = { type = "u32", value = "0x7fc00000" }
-// params.scale = { type = "f32" }
-// params.max_bias = { type = "f32" }
-// params.softcap = { type = "f32" }
-// params.band_top = { type = "i32", when = "LENGTHS != ''" }
+// include scores
 // uses = ["scalar", "tile/key_range", "tile/direct_loader", "tile/mask", "tile/online_softmax"]
 // grid = "matrices * row_groups * splits"
 // ///

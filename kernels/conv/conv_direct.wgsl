@@ -28,18 +28,10 @@
 // params.channels = { type = "u32" }
 // params.kernel_h = { type = "u32" }
 // params.kernel_w = { type = "u32" }
-// params.height = { type = "u32" }
-// params.width = { type = "u32" }
-// params.stride_h = { type = "u32" }
-// params.stride_w = { type = "u32" }
-// params.y_first = { type = "u32" }
-// params.x_first = { type = "u32" }
+// include windows
 // params.tap_h = { type = "u32" }
 // params.tap_w = { type = "u32" }
-// params.bias_kind = { type = "u32", value = "0 if bias is None else 1 if bias.dtype.itemsize == 4 else 2" }
-// params.activation = { type = "u32" }
-// params.is_partial = { type = "u32" }
-// params.scale = { type = "f32", arg = true }
+// include epilogue
 // uses = ["tile/epilogue"]
 // grid = "cdiv(dst.shape[0] * dst.shape[1] * cdiv(dst.shape[2], CFG.OB) * cdiv(dst.shape[3], CFG.R) * dst.shape[4], CFG.threads)"
 // ///

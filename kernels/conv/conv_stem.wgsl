@@ -36,10 +36,7 @@
 // params.out_w = { type = "u32" }
 // params.y_first = { type = "u32" }
 // params.x_first = { type = "u32" }
-// params.bias_kind = { type = "u32", value = "0 if bias is None else 1 if bias.dtype.itemsize == 4 else 2" }
-// params.activation = { type = "u32" }
-// params.is_partial = { type = "u32" }
-// params.scale = { type = "f32", arg = true }
+// include epilogue
 // uses = ["tile/epilogue", "tile/loader", "tile/outer_product"]
 // grid = "dst.shape[1] * group_groups"
 // ///

@@ -16,17 +16,8 @@
 // params.depth = { type = "u32" }
 // params.split_depth = { type = "u32" }
 // params.members = { type = "u32" }
-// params.out_h = { type = "u32" }
-// params.out_w = { type = "u32" }
-// params.step_x = { type = "u32" }
-// params.step_y = { type = "u32" }
-// params.step_n = { type = "u32" }
-// params.height = { type = "u32" }
-// params.width = { type = "u32" }
-// params.stride_h = { type = "u32" }
-// params.stride_w = { type = "u32" }
-// params.y_first = { type = "u32" }
-// params.x_first = { type = "u32" }
+// include pixels
+// include windows
 // params.tap_h = { type = "u32" }
 // params.tap_w = { type = "u32" }
 // uses = ["pixels"]

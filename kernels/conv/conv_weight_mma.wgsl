@@ -29,11 +29,7 @@
 // params.down = { type = "u32" }
 // params.channels = { type = "u32" }
 // params.kernel_w = { type = "u32" }
-// params.out_h = { type = "u32" }
-// params.out_w = { type = "u32" }
-// params.step_x = { type = "u32" }
-// params.step_y = { type = "u32" }
-// params.step_n = { type = "u32" }
+// include pixels
 // params.stride_h = { type = "u32" }
 // params.stride_w = { type = "u32" }
 // params.tap_h = { type = "u32" }

@@ -40,12 +40,7 @@
 // params.splits = { type = "u32" }
 // params.across = { type = "u32" }
 // params.down = { type = "u32" }
-// params.height = { type = "u32" }
-// params.width = { type = "u32" }
-// params.stride_h = { type = "u32" }
-// params.stride_w = { type = "u32" }
-// params.y_first = { type = "u32" }
-// params.x_first = { type = "u32" }
+// include windows
 // params.n0 = { type = "u32" }
 // params.n1 = { type = "u32" }
 // params.e0 = { type = "u32" }
@@ -58,10 +53,7 @@
 // params.step0 = { type = "u32" }
 // params.step1 = { type = "u32" }
 // params.step2 = { type = "u32" }
-// params.bias_kind = { type = "u32", value = "0 if bias is None else 1 if bias.dtype.itemsize == 4 else 2" }
-// params.activation = { type = "u32" }
-// params.is_partial = { type = "u32" }
-// params.scale = { type = "f32", arg = true }
+// include epilogue
 // uses = ["tile/epilogue", "tile/image_loader", "tile/loader", "tile/outer_product", "tile/split_k", "tile/swizzle"]
 // grid = "b.shape[0] * splits * across * down"
 // ///

@@ -42,10 +42,7 @@
 // params.stride_w = { type = "u32" }
 // params.tap_h = { type = "u32" }
 // params.tap_w = { type = "u32" }
-// params.bias_kind = { type = "u32", value = "0 if bias is None else 1 if bias.dtype.itemsize == 4 else 2" }
-// params.activation = { type = "u32" }
-// params.is_partial = { type = "u32" }
-// params.scale = { type = "f32", arg = true }
+// include epilogue
 // uses = ["tile/epilogue", "tile/split_k", "tile/swizzle", "mma/${MMA}", "tile/mma_loader", "tile/mma_window", "tile/mma_product", "tile/mma_pixels"]
 // grid = "b.shape[0] * splits * across * down"
 // ///

@@ -22,12 +22,7 @@
 // inputs.a_top = { dtype = "f32", optional = true, readonly = true, doc = "The largest |a| of each m, (..., 1, M) broadcast to dst; absent if a is one plane" }
 // inputs.b_top = { dtype = "f32", readonly = true, doc = "The largest |b| of each n, (..., N, 1) broadcast to dst" }
 // outputs.partials = { dtype = "f32", vec = "DV", doc = "(splits, ..., N, M)" }
-// iterate = "tiles"
-// params.rows = { type = "u32" }
-// params.cols = { type = "u32" }
-// params.depth = { type = "u32" }
-// params.split_depth = { type = "u32" }
-// params.split_batches = { type = "u32" }
+// include part
 // params.slice = { type = "u32" }
 // params.across = { type = "u32" }
 // params.down = { type = "u32" }

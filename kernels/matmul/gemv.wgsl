@@ -26,18 +26,9 @@
 // inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true }
 // inputs.residual = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true }
 // outputs.dst = { dtype = "D" }
-// iterate = "tiles"
-// params.rows = { type = "u32", value = "dst.shape[-2]" }
-// params.cols = { type = "u32", value = "dst.shape[-1]" }
-// params.depth = { type = "u32" }
-// params.split_depth = { type = "u32" }
-// params.split_batches = { type = "u32" }
-// params.across = { type = "u32" }
+// include product
 // params.lane_bits = { type = "u32" }
-// params.bias_kind = { type = "u32", value = "0 if bias is None else 1 if bias.dtype.itemsize == 4 else 2" }
-// params.residual_kind = { type = "u32", value = "0 if residual is None else 1 if residual.dtype.itemsize == 4 else 2" }
-// params.activation = { type = "u32" }
-// params.is_partial = { type = "u32" }
+// include epilogue
 // params.scale = { type = "f32", arg = true }
 // uses = ["tile/epilogue", "tile/split_k"]
 // grid = "it.batches * across"

@@ -18,13 +18,7 @@
 // inputs.b_scale = { dtype = "f32", optional = true }
 // inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true }
 // outputs.dst = { dtype = "D" }
-// iterate = "tiles"
-// params.rows = { type = "u32", value = "dst.shape[-2]" }
-// params.cols = { type = "u32", value = "dst.shape[-1]" }
-// params.depth = { type = "u32" }
-// params.split_depth = { type = "u32" }
-// params.split_batches = { type = "u32" }
-// params.across = { type = "u32" }
+// include product
 // params.lane_bits = { type = "u32" }
 // params.rows_run = { type = "u32" }
 // params.has_a_scale = { type = "u32", value = "0 if a_scale is None else 1" }

@@ -33,18 +33,9 @@
 // outputs.dst = { dtype = "D", vec = "DV", doc = "(..., N, M)" }
 // options.activation = { type = "Activation | None", doc = "Applied last; 'gelu' uses erf." }
 // options.precision = { type = "Literal['fast', 'split'] | None", doc = "'fast' may round operands to f16 and sum 64 to 256 products in f16; 'split' may multiply float32 on matrix units as sums of two halves." }
-// iterate = "tiles"
-// params.rows = { type = "u32", value = "dst.shape[-2]" }
-// params.cols = { type = "u32", value = "dst.shape[-1]" }
-// params.depth = { type = "u32" }
-// params.split_depth = { type = "u32" }
-// params.split_batches = { type = "u32" }
-// params.across = { type = "u32" }
+// include product
 // params.down = { type = "u32" }
-// params.bias_kind = { type = "u32", value = "0 if bias is None else 1 if bias.dtype.itemsize == 4 else 2" }
-// params.residual_kind = { type = "u32", value = "0 if residual is None else 1 if residual.dtype.itemsize == 4 else 2" }
-// params.activation = { type = "u32" }
-// params.is_partial = { type = "u32" }
+// include epilogue
 // params.scale = { type = "f32", default = 1.0, doc = "Factor of the sums." }
 // operations = "2 * dst.size * a.shape[-1]"
 // uses = ["tile/epilogue", "tile/loader", "tile/outer_product", "tile/split_k", "tile/swizzle"]

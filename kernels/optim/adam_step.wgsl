@@ -16,6 +16,7 @@
 // inputs.count = { dtype = "i32", optional = true, index = false, doc = "One element: how many steps were taken before this one, in place of `step`." }
 // inputs.rate = { dtype = "f32", optional = true, index = false, doc = "One element, in place of `lr`." }
 // inputs.settings = { dtype = "f32", optional = true, index = false, axes = "w", doc = "(9,), in place of what betas give and of `lr`, `eps` and `weight_decay`: beta1, 1 - beta1, ln(beta1), beta2, 1 - beta2, ln(beta2), lr, eps, weight_decay." }
+// inputs.skip = { dtype = "u32", optional = true, index = false, doc = "One element: where it is not 0, nothing changes." }
 // outputs.exp_avg = { dtype = "f32", vec = "VEC", like = "param", in_place = true, doc = "First moment." }
 // outputs.exp_avg_sq = { dtype = "f32", vec = "VEC", like = "param", in_place = true, doc = "Second moment." }
 // outputs.param = { dtype = "T", vec = "VEC", in_place = true, doc = "What is trained." }
@@ -26,6 +27,7 @@
 // params.has_count = { type = "u32", value = "1 if count else 0" }
 // params.has_rate = { type = "u32", value = "1 if rate else 0" }
 // params.has_settings = { type = "u32", value = "1 if settings else 0" }
+// params.has_skip = { type = "u32", value = "1 if skip else 0" }
 // params.decay1 = { type = "f32" }
 // params.rest1 = { type = "f32" }
 // params.decay2 = { type = "f32" }
@@ -63,6 +65,9 @@ fn setting(i: u32) -> f32 { return settings_load(p.settings_off + i * p.settings
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let i = group_id(wg) * 256u + li;
   if (i >= p.total) { return; }
+  if (p.has_skip == 1u) {
+    if (skip_load(p.skip_off) != 0u) { return; }
+  }
   let at = param_index(i);
   let at_first = exp_avg_index(i);
   let at_second = exp_avg_sq_index(i);

@@ -17,12 +17,14 @@
 // inputs.grad = { dtype = "G", vec = "VEC", like = "param" }
 // inputs.rate = { dtype = "f32", optional = true, index = false, doc = "One element, in place of `lr`." }
 // inputs.settings = { dtype = "f32", optional = true, index = false, axes = "w", doc = "(3,), in place of `lr`, `momentum` and `weight_decay`." }
+// inputs.skip = { dtype = "u32", optional = true, index = false, doc = "One element: where it is not 0, nothing changes." }
 // outputs.momentum_buffer = { dtype = "f32", vec = "VEC", when = "MOMENTUM", optional = true, like = "param", in_place = true, doc = "The running sum of gradients." }
 // outputs.param = { dtype = "T", vec = "VEC", in_place = true, doc = "What is trained." }
 // iterate = "nd"
 // vectors = "VEC"
 // params.has_rate = { type = "u32", value = "1 if rate else 0" }
 // params.has_settings = { type = "u32", value = "1 if settings else 0" }
+// params.has_skip = { type = "u32", value = "1 if skip else 0" }
 // params.lr = { type = "f32", default = 0.001, doc = "Learning rate." }
 // params.momentum = { type = "f32", default = 0.0, doc = "Factor of the buffer." }
 // params.weight_decay = { type = "f32", default = 0.0, doc = "Factor of param in its gradient." }
@@ -41,6 +43,9 @@
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) li: u32) {
   let i = group_id(wg) * 256u + li;
   if (i >= p.total) { return; }
+  if (p.has_skip == 1u) {
+    if (skip_load(p.skip_off) != 0u) { return; }
+  }
   let at = param_index(i);
   var g = ${value}(grad_load(grad_index(i)));
   let w = ${value}(param_mem[at]);

@@ -5,7 +5,7 @@
 // Window o has the rows from o H / OH, rounded down, to (o + 1) H / OH, rounded up; columns alike."""
 // source = "torch.nn.functional.adaptive_avg_pool2d"
 // bodies = ["pool_block", "pool_windows", "reduce_rows", "reduce_columns", "reduce_combine"]
-// inputs.x = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(N, C, H, W)" }
-// outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(N, C, OH, OW), dtype of x" }
+// include image
+// include result
 // operations = "x.shape[0] * x.shape[1] * spans(x.shape[2], dst.shape[2]) * spans(x.shape[3], dst.shape[3])"
 // ///

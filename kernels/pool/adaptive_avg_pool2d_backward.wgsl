@@ -5,7 +5,7 @@
 // Sums are f32, in the order of rows: two runs give the same bits."""
 // source = "torch.nn.functional.adaptive_avg_pool2d"
 // bodies = ["pool_backward_block", "pool_backward_windows", "cpy", "cpy_block", "cpy_bytes", "cpy_cast", "cpy_rows", "cpy_tile"]
-// inputs.dy = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(N, C, OH, OW)" }
-// outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(N, C, H, W), dtype of dy" }
+// include result_gradient
+// include image_gradient
 // operations = "dy.size + dy.shape[0] * dy.shape[1] * spans(dst.shape[2], dy.shape[2]) * spans(dst.shape[3], dy.shape[3])"
 // ///

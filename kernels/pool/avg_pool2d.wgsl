@@ -7,11 +7,9 @@
 // has behind the padding never counts."""
 // source = "torch.nn.functional.avg_pool2d"
 // bodies = ["pool_block", "pool_windows", "reduce_rows", "reduce_columns", "reduce_combine"]
-// inputs.x = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(N, C, H, W)" }
-// outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(N, C, OH, OW), dtype of x" }
-// options.kernel = { type = "int | tuple[int, int]", default = 1, doc = "KH, KW." }
-// options.stride = { type = "int | tuple[int, int] | None", doc = "Steps between windows; None is KH, KW." }
-// options.padding = { type = "int | tuple[int, int]", default = 0, doc = "Rows and columns around the image, up to half a window." }
+// include image
+// include result
+// include windows
 // options.count_include_pad = { type = "bool", default = true, doc = "True counts the padding as elements of value 0." }
 // options.divisor_override = { type = "int | None", doc = "The divisor of the sums, in place of the number of elements." }
 // operations = "dst.size * taps(kernel)"

@@ -8,12 +8,10 @@
 // -1 where dilation leaves a window none."""
 // source = "torch.nn.functional.max_pool2d"
 // bodies = ["pool_block", "pool_windows", "reduce_rows", "reduce_columns", "reduce_combine"]
-// inputs.x = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(N, C, H, W)" }
+// include image
 // outputs.index = { dtype = "*", dtypes = ["int32"], bind = "'u32'", like = "dst", optional = true, doc = "Positions in the H x W elements of an image." }
-// outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(N, C, OH, OW), dtype of x" }
-// options.kernel = { type = "int | tuple[int, int]", default = 1, doc = "KH, KW." }
-// options.stride = { type = "int | tuple[int, int] | None", doc = "Steps between windows; None is KH, KW." }
-// options.padding = { type = "int | tuple[int, int]", default = 0, doc = "Rows and columns around the image, up to half a window." }
+// include result
+// include windows
 // options.dilation = { type = "int | tuple[int, int]", default = 1, doc = "Steps between the elements of a window." }
 // operations = "dst.size * taps(kernel)"
 // ///

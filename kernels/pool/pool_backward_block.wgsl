@@ -6,7 +6,7 @@
 // configs.k3s2p0 = { K = 3, S = 2, PAD = 0, R = 2 }
 // configs.k3s1p1 = { K = 3, S = 1, PAD = 1, R = 2 }
 // axes.OP = ["max", "avg"]
-// axes.T = ["f32", "f16"]
+// include types
 // axes.WINDOW = "configs"
 // axes.V = [1, 4]
 // pick.T = "dtype(dy)"
@@ -21,11 +21,7 @@
 // params.items = { type = "u32", value = "it.batches * cdiv(dst.shape[-2], CFG.R) * cdiv(dst.shape[-1], 4)" }
 // params.rows = { type = "i32", value = "dy.shape[-2]" }
 // params.cols = { type = "i32", value = "dy.shape[-1]" }
-// params.low_h = { type = "i32" }
-// params.low_w = { type = "i32" }
-// params.high_h = { type = "i32" }
-// params.high_w = { type = "i32" }
-// params.divisor = { type = "f32" }
+// include counted
 // iterate = "tiles"
 // uses = ["pool"]
 // grid = "cdiv(it.batches * cdiv(dst.shape[-2], CFG.R) * cdiv(dst.shape[-1], 4), 256)"

@@ -2,7 +2,7 @@
 // doc = "The gradient of pools of any windows: one element of the image, or that of four channels."
 // part_of = "max_pool2d_backward"
 // axes.OP = ["max", "avg"]
-// axes.T = ["f32", "f16"]
+// include types
 // axes.V = [1, 4]
 // pick.T = "dtype(dy)"
 // inputs.dy = { dtype = "T", vec = "V", axes = "n c h w", doc = "(N, C, OH, OW)" }
@@ -33,11 +33,7 @@
 // params.reach_w = { type = "u32" }
 // params.after_h = { type = "u32" }
 // params.after_w = { type = "u32" }
-// params.low_h = { type = "i32" }
-// params.low_w = { type = "i32" }
-// params.high_h = { type = "i32" }
-// params.high_w = { type = "i32" }
-// params.divisor = { type = "f32" }
+// include counted
 // uses = ["pool"]
 // grid = "cdiv(dst.size, 256)"
 // ///

@@ -5,7 +5,7 @@
 // configs.k3s2 = { K = 3, S = 2, PAD = 1, R = 2 }
 // configs.k3s1 = { K = 3, S = 1, PAD = 1, R = 2 }
 // axes.OP = ["max", "index", "avg"]
-// axes.T = ["f32", "f16"]
+// include types
 // axes.WINDOW = "configs"
 // axes.V = [1, 4]
 // axes.D = [1, 2, 4]
@@ -22,11 +22,7 @@
 // params.width = { type = "i32", value = "x.shape[-1]" }
 // params.pad_h = { type = "i32" }
 // params.pad_w = { type = "i32" }
-// params.low_h = { type = "i32" }
-// params.low_w = { type = "i32" }
-// params.high_h = { type = "i32" }
-// params.high_w = { type = "i32" }
-// params.divisor = { type = "f32" }
+// include counted
 // iterate = "tiles"
 // uses = ["pool"]
 // grid = "cdiv(it.batches * cdiv(dst.shape[-2], CFG.R) * (dst.shape[-1] // D), 256)"

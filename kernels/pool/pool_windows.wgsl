@@ -2,7 +2,7 @@
 // doc = "Pools of any windows, also such that divide an image evenly: one result, or that of four channels."
 // part_of = "max_pool2d"
 // axes.OP = ["max", "index", "avg"]
-// axes.T = ["f32", "f16"]
+// include types
 // axes.V = [1, 4]
 // pick.T = "dtype(x)"
 // inputs.x = { dtype = "T", vec = "V", axes = "n c h w", doc = "(N, C, H, W)" }
@@ -25,11 +25,7 @@
 // params.pad_w = { type = "i32" }
 // params.dilation_h = { type = "i32" }
 // params.dilation_w = { type = "i32" }
-// params.low_h = { type = "i32" }
-// params.low_w = { type = "i32" }
-// params.high_h = { type = "i32" }
-// params.high_w = { type = "i32" }
-// params.divisor = { type = "f32" }
+// include counted
 // uses = ["pool"]
 // grid = "cdiv(dst.size, 256)"
 // ///

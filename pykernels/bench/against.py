@@ -4,10 +4,16 @@ What differs from run to run (where memory lies, what the driver chose, other pr
 for all passes of a process, so passes cannot measure it. Processes can. A case that looks different
 is measured once more with as many fresh processes, and those alone decide: the chance that same
 code is called slower or faster is the product of the levels of both stages.
+
+With a time limit this goes on for what the readings cannot tell. A look has all readings before it
+for its first stage, and the next batch, of as many processes, alone for its second. Batches have
+sizes that were fixed before, and the looks share FALSE_ALARMS: whatever is looked at again, their
+chances add up to no more.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import random
@@ -15,16 +21,17 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from pykernels.errors import PyKernelsError
 
 from .clock import Clock, Timing, clock_of, seconds_of
-from .compare import Change, Comparison, differences, name_of
-from .intervals import FALSE_ALARMS, Interval, student, welch
+from .compare import UNMEASURED, Change, Comparison, differences, name_of
+from .intervals import FALSE_ALARMS, Interval, student, variance, welch
 from .report import Report
 
 __all__ = [
@@ -40,7 +47,10 @@ CEILINGS = "PYKERNELS_BENCH_CEILINGS"
 
 Side = Literal["old", "new"]
 Measured = Mapping[str, Sequence[float]]  # by case: a time of each process
+Pair = tuple[Measured, Measured]
+Measure = Callable[[Sequence[str] | None, int], Pair]
 Kind = Literal["slower", "faster", "slightly slower", "the same", "too noisy", "missing"]
+RANKS: list[Kind] = ["missing", "slower", "too noisy", "slightly slower", "faster", "the same"]
 
 
 @dataclass(frozen=True)
@@ -55,10 +65,17 @@ class Verdict:
     before: float = 0.0  # seconds, the means of both sides
     after: float = 0.0
 
+    def unconfirmed(self, threshold: float) -> Verdict:
+        """Where it looked different and there was no time for the second stage."""
+        below = self.interval is not None and self.interval.high < 1 + threshold
+        return replace(self, kind="the same" if below else "too noisy")
 
-def level_of(cases: int) -> float:
-    """The level of each of the two stages for so many cases."""
-    return math.sqrt(FALSE_ALARMS / max(cases, 1))
+
+def level_of(cases: int, look: int | None = None) -> float:
+    """The level of each of the two stages for so many cases; of one of many looks, 0 for the first,
+    whose parts of FALSE_ALARMS add up to it."""
+    part = 1.0 if look is None else 6 / (math.pi * (look + 1)) ** 2
+    return math.sqrt(part * FALSE_ALARMS / max(cases, 1))
 
 
 def order(processes: int, seed: int) -> list[Side]:
@@ -75,41 +92,60 @@ def smallest(old: Sequence[float], new: Sequence[float], level: float) -> float:
     """The smallest slowdown, as a share, that such readings show with a probability of POWER."""
     if min(len(old), len(new)) < 2:
         return math.inf
-    parts = [statistics.variance([math.log(t) for t in side]) / len(side) for side in (old, new)]
+    parts = [variance([math.log(t) for t in side]) / len(side) for side in (old, new)]
     freedom = len(old) + len(new) - 2
     factor = student(1 - level / 2, freedom) + student(POWER, freedom)
     return math.expm1(factor * math.sqrt(sum(parts)))
 
 
 def paired(
-    measure: Callable[[Sequence[str] | None], tuple[Measured, Measured]], threshold: float
+    measure: Measure, threshold: float, more: Callable[[int], bool] | None = None
 ) -> Iterator[Verdict]:
     """The verdict of each case, what fails first.
 
     Args:
         measure: times of the old and of the new version in fresh processes, of these cases, None
-            for all. Called once, and once more for what looks different.
+            for all, from so many times the usual number of processes. Called once, and once more
+            for what looks different.
         threshold: from which share on slower counts.
+        more: is there time for so many processes more? With it, what is too noisy is measured on
+            until it is not, or until there is none.
     """
-    first = measure(None)
-    names = [*dict.fromkeys([*first[0], *first[1]])]
-    level = level_of(len(names))
-    found = {name: _verdict(name, first, level, threshold, False) for name in names}
-    flagged = [v.case for v in found.values() if v.interval and _differs(v.interval)]
-    if flagged:
-        second = measure(flagged)
-        found |= {name: _verdict(name, second, level, threshold, True) for name in flagged}
-    ranks: list[Kind] = ["missing", "slower", "too noisy", "slightly slower", "faster", "the same"]
-    yield from sorted(found.values(), key=lambda v: ranks.index(v.kind))
+    pool = measure(None, 1)
+    names = [*dict.fromkeys([*pool[0], *pool[1]])]
+    found, asked = dict[str, Verdict](), names
+    for look in itertools.count():
+        level, size = level_of(len(names), look if more else None), 2**look
+        found |= {n: _verdict(n, pool, level, threshold, look > 0) for n in asked}
+        flagged = [n for n in asked if _differs(found[n])]
+        noisy = [n for n in asked if found[n].kind == "too noisy"]
+        goes_on = more is not None and bool(noisy or flagged) and more(size)
+        if look and not goes_on:
+            found |= {n: found[n].unconfirmed(threshold) for n in flagged}
+            break
+        wanted = [n for n in asked if n in flagged or (goes_on and n in noisy)]
+        if not wanted:
+            break
+        fresh = measure(wanted, size)
+        found |= {n: _verdict(n, fresh, level, threshold, True) for n in flagged}
+        pool = _joined(pool, fresh, wanted)
+        asked = [n for n in wanted if found[n].kind == "too noisy"]
+        if not goes_on or not asked:
+            break
+    yield from sorted(found.values(), key=lambda v: RANKS.index(v.kind))
 
 
-def _differs(i: Interval) -> bool:
-    return i.low > 1 or i.high < 1
+def _joined(pool: Pair, fresh: Pair, cases: Sequence[str]) -> Pair:
+    old, new = ({c: [*a.get(c, ()), *b.get(c, ())] for c in cases}
+                for a, b in zip(pool, fresh, strict=True))  # fmt: skip
+    return old, new
 
 
-def _verdict(
-    name: str, measured: tuple[Measured, Measured], level: float, threshold: float, again: bool
-) -> Verdict:
+def _differs(v: Verdict) -> bool:
+    return v.interval is not None and (v.interval.low > 1 or v.interval.high < 1)
+
+
+def _verdict(name: str, measured: Pair, level: float, threshold: float, again: bool) -> Verdict:
     old, new = (side.get(name, ()) for side in measured)
     if not old or not new:
         return Verdict(name, "missing", again=again)
@@ -119,7 +155,7 @@ def _verdict(
         kind = "slower"
     elif i.high >= 1 + threshold:
         kind = "too noisy"
-    elif _differs(i):
+    elif i.low > 1 or i.high < 1:
         kind = "slightly slower" if i.low > 1 else "faster"
     means = [statistics.geometric_mean(side) for side in (old, new)]
     return Verdict(name, kind, i, smallest(old, new, level), again, *means)
@@ -127,29 +163,38 @@ def _verdict(
 
 def against(
     python: str, kernels: Sequence[str], options: Sequence[str], *, processes: int,
-    threshold: float, seed: int, say: Callable[[str], None],
+    threshold: float, seed: int, say: Callable[[str], None], seconds: float | None = None,
 ) -> Comparison:  # fmt: skip
     """This version beside the one of another interpreter: what got slower since that one.
 
     Args:
-        python: the interpreter of the old version.
+        python: the interpreter of the old version, or its virtual environment.
         kernels, options: what `pykernels bench` is called with.
         processes: of each version, and as many again for what looks different.
         threshold: from which share on slower counts.
         seed: of the order in which the versions take turns.
         say: told of each process.
+        seconds: measure on what is too noisy as long as that.
 
     Raises:
         PyKernelsError: an interpreter cannot run the bench.
     """
-    runs = _Processes(python, kernels, options, processes, seed, say)
-    changes = [runs.change(v) for v in paired(runs.measure, threshold)]
-    changes += [Change(what, "failed", note=why) for what, why in runs.failed.items()]
-    failing = ("failed", "missing")
-    changes.sort(key=lambda c: c.kind not in failing)
+    runs = _Processes(_interpreter(python), kernels, options, processes, seed, say)
+    more = None if seconds is None else runs.until(time.monotonic() + seconds)
+    changes = [runs.change(v) for v in paired(runs.measure, threshold, more)]
+    changes += runs.unmeasured({c.what for c in changes})
+    changes.sort(key=lambda c: (c.kind not in UNMEASURED, c.kind == "new"))
     basis = f"{processes} processes of each version in pairs of random order (--seed {seed})"
+    if runs.total > processes:
+        basis += f", {runs.total} with those of what was measured again"
     found = [*differences(runs.last["old"], runs.last["new"])] if len(runs.last) == 2 else []
     return Comparison(changes, found, False, basis)
+
+
+def _interpreter(python: str) -> str:
+    """Of a virtual environment, its interpreter."""
+    inside = [Path(python, "bin", "python"), Path(python, "Scripts", "python.exe")]
+    return next((str(p) for p in inside if p.is_file()), python)
 
 
 class _Processes:
@@ -164,23 +209,40 @@ class _Processes:
         self._processes, self._seed, self._say = processes, seed, say
         self._kernel_of: dict[str, str] = {}
         self._clock: dict[str, Clock] = {}
-        self.failed: dict[str, str] = {}
+        self._batches, self._last = 0, 0.0  # seconds that the last process took
+        self.total = 0  # processes of each version
+        self._named: dict[str, str] = {}  # by case, how a failure of it is named
+        self._cold: dict[str, str] = {}
+        self._timed: dict[Side, set[str]] = {"old": set(), "new": set()}
+        self._failed: dict[Side, dict[str, str]] = {"old": {}, "new": {}}
         self.last: dict[Side, Report] = {}
 
-    def measure(self, cases: Sequence[str] | None) -> tuple[Measured, Measured]:
+    def until(self, end: float) -> Callable[[int], bool]:
+        """Is there time for a batch of so many times the usual number of processes?"""
+        return lambda size: time.monotonic() + 2 * size * self._processes * self._last <= end
+
+    def measure(self, cases: Sequence[str] | None, size: int = 1) -> Pair:
         """Times of the old and the new version, from fresh processes of both."""
         kernels = self._kernels if cases is None else {self._kernel_of[c]: 0 for c in cases}
         timings: dict[Side, dict[str, list[Timing]]] = {"old": {}, "new": {}}
-        turns = order(self._processes, self._seed + (cases is not None))
+        turns = order(size * self._processes, self._seed + self._batches)
+        self._batches += 1
+        self.total += size * self._processes
         for i, side in enumerate(turns):
             self._say(f"process {i + 1} of {len(turns)}: {side}")
+            start = time.monotonic()
             report = self._run(side, [*kernels])
+            self._last = time.monotonic() - start
             self.last[side] = report
-            self.failed |= {f"{what} ({side})": why for what, why in report.failed.items()}
+            self._failed[side] |= report.failed
             for r in report.results:
-                self._kernel_of[name_of(r)] = r.kernel
-                if not r.timing.cold:
-                    timings[side].setdefault(name_of(r), []).append(r.timing)
+                name = name_of(r)
+                self._kernel_of[name], self._named[name] = r.kernel, f"{r.kernel} {r.id} {r.engine}"
+                self._timed[side].add(name)
+                if r.timing.cold:
+                    self._cold[name] = r.timing.cold
+                else:
+                    timings[side].setdefault(name, []).append(r.timing)
         old, new = timings["old"], timings["new"]
         self._clock |= {c: clock_of([*old[c], *new[c]]) for c in old.keys() & new.keys()}
         found = [
@@ -209,6 +271,28 @@ class _Processes:
                 )
             return Report.load(path)
 
+    def unmeasured(self, known: Collection[str]) -> Iterator[Change]:
+        """What failed, and what has no times of both versions."""
+        old, new = self._timed["old"], self._timed["new"]
+        failed, added = self._failed, set[str]()
+        for name in dict.fromkeys(n for n in self._named if n not in known):
+            what = self._named[name]
+            if name not in old:
+                added.add(what)
+                why = failed["old"].get(what, "")
+                yield Change(name, "new", note=f"the old version has none: {why}" if why else "")
+            elif name not in new:
+                if what not in failed["new"]:
+                    yield Change(name, "missing", note="the new version has none")
+            elif name in self._cold:
+                yield Change(name, "cold", note=self._cold[name])
+            else:
+                yield Change(name, "no common clock")
+        for side, found in failed.items():
+            for what, why in found.items():
+                if side == "new" or (what not in added and what not in failed["new"]):
+                    yield Change(what, "failed", note=f"{why} (in the {side} version)")
+
     def change(self, v: Verdict) -> Change:
         """A verdict as a comparison lists it."""
         if v.interval is None:
@@ -216,5 +300,5 @@ class _Processes:
         shown = f"shows {v.smallest:.1%} or more"
         return Change(
             v.case, v.kind, self._clock[v.case], v.before, v.after, v.interval,
-            f"{shown}, measured twice" if v.again else shown,
+            f"{shown}, measured again" if v.again else shown,
         )  # fmt: skip

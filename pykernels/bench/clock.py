@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from pykernels.device import Device
 
-from .intervals import PASSES, SINGLE
+from .intervals import PASSES, SINGLE, student
 
 __all__ = [
     "Calls",
@@ -89,6 +89,11 @@ class Effort:
         return cls() if "timestamp-query" in dev.features else cls(reading=2e-3, loop=10)
 
 
+def _half(n: int) -> float:
+    """Half a 95 % interval of the mean of so many values, in standard errors."""
+    return student(0.975, n - 1) if n > 1 else 0.0
+
+
 @dataclass(frozen=True)
 class Timing:
     """Seconds of one call, for each reading; how they came about."""
@@ -135,22 +140,25 @@ class Timing:
 
     @property
     def noise(self) -> float:
-        """How far a repetition may be off, as a share of the time: two standard errors of the mean
-        over the passes; within one pass, half the interquartile range of the readings if that is
-        more, as the place in memory did not change."""
+        """How far a repetition may be off, as a share of the time: half the 95 % interval of the
+        mean over the passes; within one pass, half the interquartile range of the readings if that
+        is more, as the place in memory did not change."""
         if self.places > 1:
-            return 2 * self.error
+            return self.error * _half(self.places)
         if len(self.rounds) < 4:
             return 0.0
         low, _, high = statistics.quantiles(self.rounds, n=4)
-        return max((high - low) / 2 / self.seconds, 2 * self.error)
+        blocks = len(self.block_medians())
+        return max((high - low) / 2 / self.seconds, self.error * _half(blocks))
 
     @property
     def call_noise(self) -> float:
-        """How far a repetition of `per_call` may be off, as a share of it: two standard errors."""
+        """How far a repetition of `per_call` may be off, as a share of it: half the 95 % interval
+        over the passes, or over the loops of one pass."""
         if len(self.loops) < 2:
             return self.noise if self.clock == "wall" else 0.0
-        return 2 * statistics.stdev(self.loops) / math.sqrt(len(self.loops)) / self.per_call
+        times = self.units("call")
+        return _half(len(times)) * statistics.stdev(times) / math.sqrt(len(times)) / self.per_call
 
     @property
     def error(self) -> float:
@@ -165,6 +173,17 @@ class Timing:
     def places(self) -> int:
         """How many passes there were, each with its tensors somewhere else in memory."""
         return max(len(self.passes), 1)
+
+    def units(self, clock: Clock) -> list[float]:
+        """Times that differ by what differs from pass to pass; of a single pass, from block to
+        block."""
+        if clock == "call" and self.loops:
+            each = len(self.loops) // self.places
+            if self.places == 1 or not each:
+                return [*self.loops]
+            starts = range(0, each * self.places, each)
+            return [statistics.median(self.loops[i : i + each]) for i in starts]
+        return self.pass_means() if self.places > 1 else self.block_medians()
 
     def block_medians(self) -> list[float]:
         each = max(len(self.rounds) // self.blocks, 1)

@@ -233,19 +233,9 @@ def _change(
     return Change(what, kind, clock, *times, found, note)
 
 
-def _units(t: Timing, clock: Clock) -> list[float]:
-    """Times that differ by what differs from pass to pass; of a single pass, from block to
-    block."""
-    if clock == "call" and t.loops:
-        each = len(t.loops) // t.places
-        groups = [t.loops[i : i + each] for i in range(0, each * t.places, each)] if each else []
-        return [statistics.median(g) for g in groups] if t.places > 1 and each else [*t.loops]
-    return t.pass_means() if t.places > 1 else t.block_medians()
-
-
 def _two_runs(a: Timing, b: Timing, clock: Clock, level: float) -> Interval:
     floor = FLOOR if min(a.places, b.places) >= PASSES else SINGLE
-    return welch(_units(a, clock), _units(b, clock), level, floor=floor)
+    return welch(a.units(clock), b.units(clock), level, floor=floor)
 
 
 def _runs(a: Result, known: Sequence[dict[Any, Result]], clock: Clock) -> list[float]:

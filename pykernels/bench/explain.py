@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pykernels.device import Device
-from pykernels.errors import PyKernelsError
+from pykernels.errors import DTypeError, PyKernelsError
 from pykernels.forcing import force
+from pykernels.host import type_name
 from pykernels.plan import Candidate
 
 from .case import Loaded
@@ -87,6 +88,8 @@ def explain(
         call: makes the call on `dev`, again and again.
         check: calls once and compares the output, for an error beside each time.
     """
+    if not callable(call):
+        raise DTypeError(f"[explain] call must be a function but is {type_name(call)}")
     asked: Asked = []
     with _asking(dev, asked), dev.profile() as p:
         call()

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 __all__ = [
     "FALSE_ALARMS", "FLOOR", "PASSES", "PROCESSES", "SINGLE", "THRESHOLD",
-    "Interval", "Scatter", "student", "welch",
+    "Interval", "Scatter", "student", "variance", "welch",
 ]  # fmt: skip
 
 # In how many comparisons of the same code a case is called slower or faster, whatever the number
@@ -58,7 +58,7 @@ class Scatter:
         """Of all cases together: for each the times of several runs of the same code."""
         logs = [[math.log(t) for t in times] for times in runs if len(times) > 1]
         freedom = sum(len(each) - 1 for each in logs)
-        squares = sum(statistics.variance(each) * (len(each) - 1) for each in logs)
+        squares = sum(variance(each) * (len(each) - 1) for each in logs)
         return cls(math.sqrt(squares / freedom) if freedom else math.inf, freedom)
 
 
@@ -76,7 +76,7 @@ def welch(
     difference = statistics.fmean(b) - statistics.fmean(a)
     if min(len(a), len(b)) < 2:
         return Interval.around(difference, math.inf)
-    parts = [(statistics.variance(x) / len(x), len(x) - 1) for x in (a, b)]
+    parts = [(variance(x) / len(x), len(x) - 1) for x in (a, b)]
     square = sum(s for s, _ in parts)
     half = math.log1p(floor)
     if square > 0:
@@ -84,6 +84,12 @@ def welch(
         # Degrees of freedom of one digit: no less wide, and quantiles are found again.
         half += student(1 - level / 2, math.floor(10 * freedom) / 10) * math.sqrt(square)
     return Interval.around(difference, half)
+
+
+def variance(values: Sequence[float]) -> float:
+    """Of a sample of two or more. That of `statistics` adds fractions, a hundred times as long."""
+    mean = statistics.fmean(values)
+    return math.fsum((x - mean) ** 2 for x in values) / (len(values) - 1)
 
 
 @functools.lru_cache(maxsize=4096)

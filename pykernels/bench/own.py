@@ -15,7 +15,7 @@ import numpy as np
 from pykernels import kernels
 from pykernels.device import Device, Tensor
 from pykernels.dtypes import DTYPES
-from pykernels.errors import ArgumentError
+from pykernels.errors import ArgumentError, PyKernelsError
 from pykernels.plan import touched
 
 from .case import TWICE, CheckFailed, Loaded, _view, kernel_of
@@ -331,7 +331,15 @@ class Suite:
 
         def add(make: Make) -> Make:
             def made(dev: Device) -> Made:
-                fn, *args = make(dev)
+                try:
+                    fn, *args = make(dev)
+                except PyKernelsError:
+                    raise
+                except Exception as e:  # the other cases run
+                    raise ArgumentError(
+                        f"[bench] {self.name} {make.__name__} cannot be made: "
+                        f"{type(e).__name__}: {e}"
+                    ) from e
                 return fn, tuple(args)
 
             self._cases.append(

@@ -24,6 +24,7 @@ from .case import Counts
 from .ceilings import Ceilings
 from .check import Verdict
 from .clock import Clock, Timing, clock_of, seconds_of
+from .intervals import Interval, welch
 
 __all__ = ["Cache", "Report", "Result", "engine_label", "meta"]
 
@@ -107,6 +108,17 @@ class Result:
             return None
         ours, other = seconds_of(self.timing, clock), seconds_of(found, clock)
         return other / ours if ours and other else None
+
+    def interval(self, peer: str, clock: Clock | None = None) -> Interval | None:
+        """The 95 % interval of that ratio, over passes; None where one of both has a single one,
+        which does not know what a place in memory does."""
+        clock = self.clock_beside(peer) if clock is None else clock
+        found = self.peers.get(peer)
+        if not isinstance(found, Timing) or self.ratio(peer, clock) is None:
+            return None
+        if min(self.timing.places, found.places) < 2:
+            return None
+        return welch(self.timing.units(clock), found.units(clock), 0.05)
 
     def record(self) -> dict[str, Any]:
         plain = {k: v for k, v in vars(self).items() if k not in ("counts", "timing", "peers")}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import textwrap
 from collections.abc import Iterator
 from typing import Any
 
+from .clock import Clock
 from .report import Report, Result
 
 __all__ = ["as_csv", "digits", "headline", "markdown", "table", "where"]
@@ -96,10 +98,22 @@ class _Columns:
         cells += [digits(s * 1e6) if s else "" for s in (t.gpu, t.per_call)]
         cells += [f"{r.noise:.1%}" if r.noise else "", digits(r.rate / 1e9), speed, share]
         cells += [_sets(r)] if self.sets else []
-        ratios = [r.ratio(p) for p in self.peers]
-        ratios += [r.ratio(p, "call") for p in self.call_peers]
-        cells += ["" if x is None else f"{x:.2f}" for x in ratios]
+        cells += [_ratio(r, p, r.clock_beside(p)) for p in self.peers]
+        cells += [_ratio(r, p, "call") for p in self.call_peers]
         return [*cells, _flags(r)]
+
+
+NO_INTERVAL = "*"
+
+
+def _ratio(r: Result, peer: str, clock: Clock) -> str:
+    """A ratio and half its interval, or the mark of one that has none."""
+    x, i = r.ratio(peer, clock), r.interval(peer, clock)
+    if x is None:
+        return ""
+    if i is None:
+        return f"{x:.2f}{NO_INTERVAL}"
+    return f"{x:.2f} ±{math.sqrt(i.high / i.low) - 1:.1%}"
 
 
 def _state(r: Result) -> str:
@@ -199,7 +213,10 @@ def as_csv(report: Report) -> str:
             "share": r.share or "", "bytes": r.counts.nbytes, "operations": r.counts.operations,
             "flags": _flags(r),
         }  # fmt: skip
-        row |= {f"x {p}": r.ratio(p) for p in columns.peers}
+        for p in columns.peers:
+            i = r.interval(p)
+            low, high = ("", "") if i is None else (i.low, i.high)
+            row |= {f"x {p}": r.ratio(p), f"x {p} low": low, f"x {p} high": high}
         row |= {f"call x {p}": r.ratio(p, "call") for p in columns.call_peers}
         rows.append({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()})
     out = io.StringIO()
@@ -210,6 +227,10 @@ def as_csv(report: Report) -> str:
 
 
 def _notes(report: Report) -> Iterator[str]:
+    single = [p for r in report.results for p in r.peers if r.ratio(p) and not r.interval(p)]
+    if single:
+        names = ", ".join(dict.fromkeys(single))
+        yield f"no interval where {NO_INTERVAL}: {names} or ours had one pass (--alternate 5: five)"
     for r in report.results:
         if r.timing.cold:
             yield f"COLD {r.kernel} {r.id}: {r.timing.cold}; its time says nothing"

@@ -23,7 +23,7 @@ __all__ = ["compare_files", "compare_reports", "compare_versions", "given"]
 # Options that each process of --against gets as they are.
 PASSED_ON = {
     "shapes", "dtypes", "only", "edge", "cache", "device", "engine", "unchecked", "warmup",
-    "rounds", "seconds", "no_timestamps", "module",
+    "rounds", "no_timestamps", "module",
 }  # fmt: skip
 WRITTEN = {"as_json", "as_markdown"}
 OF_VERSIONS = {
@@ -32,6 +32,7 @@ OF_VERSIONS = {
     "against",
     "processes",
     "seed",
+    "seconds",
     "threshold",
     *WRITTEN,
     *PASSED_ON,
@@ -83,6 +84,7 @@ def compare_versions(names: Sequence[str], options: dict[str, Any]) -> int:
         options["against"], names, passed_on, processes=options["processes"],
         threshold=options["threshold"] / 100, seed=options["seed"],
         say=lambda line: click.echo(line, err=True),
+        seconds=None if options["seconds"] == float("inf") else options["seconds"],
     )  # fmt: skip
     _say(found)
     _keep(found, options)

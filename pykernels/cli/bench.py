@@ -113,7 +113,8 @@ FILE = click.Path(dir_okay=False, path_type=Path)
     type=click.FloatRange(0, min_open=True),
     metavar="SECONDS",
     default=float("inf"),
-    help="Stop after them. Main cases go first; peers run beside them only.",
+    help="Stop after them. Main cases go first; peers run beside them only. With --against: "
+    "measure on what is too noisy as long as that.",
 )
 @click.option("--json", "as_json", type=FILE, metavar="F", help="Write all readings.")
 @click.option("--markdown", "as_markdown", type=FILE, metavar="F", help="Write the table.")
@@ -135,7 +136,7 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 )  # fmt: skip
 @click.option(
     "--against", metavar="PYTHON",
-    help="Compare with the version of this interpreter, in fresh processes of both.",
+    help="Compare with the version of this interpreter or venv, in fresh processes of both.",
 )  # fmt: skip
 @click.option(
     "--processes", type=click.IntRange(2), metavar="N", default=PROCESSES, show_default=True,

@@ -45,7 +45,19 @@ def safe(name: str) -> str:
 
 
 class NotTranslated(Exception):
-    """A construct that this module does not know."""
+    """A construct that this module does not know, and where it stands."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.file, self.line = "", 0
+
+    def at(self, line: int, file: str = "") -> None:
+        """Say where it is, unless somebody who knew better did so."""
+        self.line, self.file = self.line or line, self.file or file
+
+    def __str__(self) -> str:
+        message = super().__str__()
+        return f"{self.file}:{self.line}: {message}" if self.file else message
 
 
 class Expressions:
@@ -65,9 +77,13 @@ class Expressions:
 
     def value(self, node: ast.expr) -> str:
         method = getattr(self, f"e_{type(node).__name__}", None)
-        if method is None:
-            raise NotTranslated(f"{self.name}: {ast.unparse(node)}")
-        return str(method(node))
+        try:
+            if method is None:
+                raise NotTranslated(f"{self.name}: {ast.unparse(node)}")
+            return str(method(node))
+        except NotTranslated as e:
+            e.at(node.lineno)
+            raise
 
     def name_of(self, name: str) -> str:
         if any(name in scope for scope in self.scopes):

@@ -46,13 +46,18 @@ def translate(name: str, folder: Path, done: dict[str, str]) -> None:
     to `done`."""
     if name in done:
         return
-    tree = _run(ast.parse(_file(name, folder).read_text(encoding="utf-8")))
+    file = _file(name, folder)
+    tree = _run(ast.parse(file.read_text(encoding="utf-8")))
     writer = _Writer(name, folder)
-    for other in writer.imports(tree):
-        if not _file(other, folder).is_file():
-            raise NotTranslated(f"{name} imports {other}")
-        translate(other, folder, done)
-    done[name] = writer.module(tree)
+    try:
+        for other in writer.imports(tree):
+            if not _file(other, folder).is_file():
+                raise NotTranslated(f"{name} imports {other}")
+            translate(other, folder, done)
+        done[name] = writer.module(tree)
+    except NotTranslated as e:
+        e.at(writer.line, f"pykernels/plans/{name.replace('.', '/')}.py")
+        raise
 
 
 def plan_object(name: str) -> str:
@@ -70,12 +75,14 @@ class _Writer(Expressions):
     def __init__(self, name: str, folder: Path) -> None:
         super().__init__(name)
         self.folder = folder
+        self.line = 1  # of the import that is read
 
     # -- modules ----------------------------------------------------------------------------------
 
     def imports(self, tree: ast.Module) -> Iterator[str]:
         """Plan modules that this one imports; fills in what imported names stand for."""
         for node in tree.body:
+            self.line = node.lineno
             if isinstance(node, ast.Import):
                 for a in node.names:
                     if a.name not in MODULES:
@@ -149,9 +156,13 @@ class _Writer(Expressions):
     def statement(self, node: ast.stmt) -> list[str]:
         name = f"_{type(node).__name__}"
         method = getattr(self, name, None)
-        if method is None:
-            raise NotTranslated(f"{self.name}: {type(node).__name__}")
-        return list(method(node))
+        try:
+            if method is None:
+                raise NotTranslated(f"{self.name}: {type(node).__name__}")
+            return list(method(node))
+        except NotTranslated as e:
+            e.at(node.lineno)
+            raise
 
     def _FunctionDef(self, node: ast.FunctionDef) -> Iterator[str]:
         if node.decorator_list:

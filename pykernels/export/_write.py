@@ -6,7 +6,7 @@ import hashlib
 import importlib.resources
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -25,7 +25,7 @@ from ._layouts import Request
 from ._record import DEFAULT_TUNING, record
 from ._translate import NotTranslated, plan_object, translate
 
-__all__ = ["Export", "collect", "live_plan", "module", "static", "write"]
+__all__ = ["Export", "collect", "live_plan", "module", "static", "untranslated", "write"]
 
 Dialect = Literal["naga", "tint"]
 Watch: TypeAlias = Callable[[str, Sequence[str]], Iterable[str]]
@@ -193,6 +193,17 @@ def live_plan(facts: dict[str, Any]) -> dict[str, str] | None:
         except NotTranslated:
             return None
     return done
+
+
+def untranslated() -> Iterator[str]:
+    """What keeps plans from JavaScript, with file and line; a kernel whose cases say
+    `recorded_only` has its reason there."""
+    for name, facts in _facts()["kernels"].items():
+        if facts["planned"] and not _cases.table(facts["of"], facts).get("recorded_only"):
+            try:
+                translate(plan_of(facts), Path(plans.__path__[0]), {})
+            except NotTranslated as e:
+                yield f"{e} (the plan of {name})"
 
 
 def plan_of(facts: dict[str, Any]) -> str:

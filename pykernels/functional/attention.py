@@ -160,7 +160,7 @@ def scaled_dot_product_attention(
     """
     is_causal = flag(SDPA, "is_causal", is_causal)
     flags = is_causal, flag(SDPA, "enable_gqa", enable_gqa)
-    if dropout_p != 0.0:
+    if not isinstance(dropout_p, (int, float)) or dropout_p != 0.0:
         raise ArgumentError(f"[{SDPA}] dropout_p must be 0 but is {dropout_p!r}")
     if is_causal and attn_mask is not None:
         raise ArgumentError(f"[{SDPA}] attn_mask must be None when is_causal is True")

@@ -117,9 +117,11 @@ def gelu(
         ArgumentError: another approximation.
         DTypeError, ShapeError and the errors of `pykernels.kernels`.
     """
-    known = _gelu_known.get(approximate)
-    if known is None:
-        raise ArgumentError(f"[gelu] approximate must be 'none' or 'tanh' but is {approximate!r}")
+    try:
+        known = _gelu_known[approximate]
+    except (KeyError, TypeError):  # a list, say
+        told = f"{approximate!r:.40}"
+        raise ArgumentError(f"[gelu] approximate must be 'none' or 'tanh' but is {told}") from None
     if out is None and isinstance(x, Tensor):
         ran = known.get((x._layout, None))
         if ran is not None:
@@ -183,7 +185,7 @@ def isclose(
         out: The Tensor to write to, bool; None makes one.
     """
     text = "a == b or isfinite(a - b) and abs(a - b) <= atol + rtol * abs(b) and isfinite(b)"
-    if equal_nan:
+    if flag("isclose", "equal_nan", equal_nan):
         text += " or isnan(a) and isnan(b)"
     operands: dict[str, Any] = {"a": a, "b": b, "rtol": rtol, "atol": atol}
     return evaluate("isclose", text, operands, out)  # type: ignore[no-any-return]

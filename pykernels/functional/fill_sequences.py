@@ -95,11 +95,10 @@ def linspace(
     name = dtype_of(dtype, "[linspace] dtype").name
     if dtype_of(name).kind != "f":
         raise DTypeError(f"[linspace] dtype must be a float dtype but is {name}")
-    if num < 0 or not math.isfinite(end - first):
-        raise ArgumentError(
-            f"[linspace] num must be from 0 up and the bounds finite but are {num}, {first} and "
-            f"{end}"
-        )
+    if not 0 <= num < 1 << 63:
+        raise ArgumentError("[linspace] num must be from 0 to 2^63 - 1")
+    if not math.isfinite(end - first):
+        raise ArgumentError(f"[linspace] the bounds must be finite but are {first} and {end}")
     parts = num - 1 if last else num
     t = _steps(num, first, (end - first) / max(parts, 1), "float32", name, device)
     if last and num > 1:

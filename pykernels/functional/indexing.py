@@ -238,10 +238,8 @@ def scatter_add(
 
 def _before(t: Tensor, result: Tensor) -> Tensor:
     """A tensor as it is before the result is written: a copy where they may share memory."""
-    first, last = result._offset + result._layout.lo, result._offset + result._layout.hi
     shared = t._storage is result._storage
-    meets = t._offset + t._layout.lo < last and first < t._offset + t._layout.hi
-    return t.copy() if shared and meets else t
+    return t.copy() if shared and t._window.overlaps(result._window) else t
 
 
 def _as_index(op: str, values: Tensor, places: Tensor, whole: Tensor) -> Tensor:

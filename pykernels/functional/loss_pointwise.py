@@ -6,6 +6,8 @@ import warnings
 from contextlib import suppress
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
+
 from pykernels.apply import evaluate, reduce
 from pykernels.arrays import Array
 from pykernels.device import Tensor
@@ -173,7 +175,7 @@ def binary_cross_entropy_with_logits(
         given["pos_weight"] = pos_weight
     if weight is not None:
         text, given["weight"] = f"weight * ({text})", weight
-    shapes = [tuple(getattr(a, "shape", ())) for a in (input, target)]
+    shapes = [_shape(a) for a in (input, target)]
     if shapes[0] != shapes[1]:
         raise ShapeError(
             f"[{op}] target must have the shape of input, {shapes[0]}, but has {shapes[1]}"
@@ -207,11 +209,15 @@ def kl_div(
     text = _KL_LOG if flag("kl_div", "log_target", log_target) else _KL
     if not isinstance(reduction, str) or reduction != "batchmean":
         return _loss("kl_div", text, reduction, out, input=input, target=target)
-    shape = tuple(getattr(input, "shape", ()))
+    shape = _shape(input)
     if not shape:
         raise ShapeError("[kl_div] input must have an axis for reduction 'batchmean' but has ()")
     share = 1 / max(shape[0], 1)
     return _loss("kl_div", f"({text}) * share", "sum", out, input=input, target=target, share=share)
+
+
+def _shape(a: object) -> tuple[int, ...]:
+    return a.shape if isinstance(a, (Tensor, np.ndarray)) else ()
 
 
 def _loss(op: str, text: str, reduction: str, out: Out, **operands: Any) -> Array:

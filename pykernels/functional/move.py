@@ -296,7 +296,7 @@ def roll(
         source, target, axis = src.reshape(src.size), result.reshape(src.size), 0
     axes = axes_of("roll", axis, source.ndim)
     given = tuple(shift) if isinstance(shift, (tuple, list)) else (shift,) * len(axes)
-    shifts = integers("roll", "shift", given)
+    shifts = tuple([integer("roll", "shift", s) for s in given])
     if len(shifts) != len(axes):
         raise ShapeError(f"[roll] shift and axis must be as many but are {shift} and {axis}")
     pieces = [(source, target)] if source.size else []
@@ -349,7 +349,7 @@ def pad(
     except TypeError:  # a list or an array
         before, shape = _bordered.__wrapped__(src.shape, pad_width)
     result = call.out(shape, src.dtype)
-    named: Any = _ALIASES.get(mode, mode)
+    named: Any = _ALIASES.get(mode, mode) if isinstance(mode, str) else mode
     _pad_wrapper.pad(src, result, value=constant_values, before=before, mode=named)
     return call.leave(result)
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
 
 from pykernels import kernels
 from pykernels.arrays import Array
-from pykernels.device import Device, Tensor, device_of
+from pykernels.device import Device, LostTensor, Tensor, device_of
 from pykernels.dtypes import DTypeName
 from pykernels.errors import ArgumentError, DTypeError
 from pykernels.host import type_name
@@ -24,7 +24,7 @@ ALIGNMENT = 16  # bytes, so that every view can be read in vectors
 
 
 def flatten_parameters(
-    parameters: Sequence[Array], *, device: Device | None = None
+    parameters: Iterable[Array], *, device: Device | None = None
 ) -> tuple[Tensor, list[Tensor]]:
     """One flat tensor with copies of all parameters, and the views of it that are these.
 
@@ -97,6 +97,8 @@ class _Views(list[Tensor]):
 
 def _views(flat: Tensor, places: Sequence[Any]) -> _Views:
     """The views of a flat tensor, by their shapes and first elements."""
+    if isinstance(flat, LostTensor):  # in a process that can have no device: so are its views
+        return _Views(flat, [flat if isinstance(place, tuple) else place for place in places])
     flat._storage.whole = flat._offset, flat._layout
     found = []
     for place in places:
@@ -233,7 +235,7 @@ def _adam(
     return param
 
 
-def clip_grad_norm(grads: Tensor | Sequence[Tensor], max_norm: float) -> Tensor:
+def clip_grad_norm(grads: Tensor | Iterable[Tensor], max_norm: float) -> Tensor:
     """Scale gradients in place so that their norm is at most `max_norm`, without reading it back.
 
     The norm is that of all elements of all of them, sqrt(sum(g * g)) in float32; two runs give the
@@ -269,10 +271,16 @@ def clip_grad_norm(grads: Tensor | Sequence[Tensor], max_norm: float) -> Tensor:
 
 
 def _listed(op: str, name: str, values: Any, kinds: tuple[type, ...]) -> list[Any]:
-    """The values of a list or tuple, which has some, all of these types."""
-    given = list(values) if isinstance(values, (list, tuple)) else []
+    """The values of an iterable that has an order, one or more, all of these types."""
+    others = (Tensor, np.ndarray, str, bytes, Mapping, Set)
+    listed = isinstance(values, Iterable) and not isinstance(values, others)
+    given = list(values) if listed else []
     if not given:
-        raise ArgumentError(f"[{op}] {name} must be a list of one or more but is {values!r:.40}")
+        hint = ": give its values()" if isinstance(values, Mapping) else ""
+        raise ArgumentError(
+            f"[{op}] {name} must be a list of one or more, or another iterable, but is "
+            f"{values!r:.40}{hint}"
+        )
     for i, value in enumerate(given):
         if not isinstance(value, kinds):
             also = " or numpy arrays" if len(kinds) > 1 else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ class _Optimizer:
     _places: Mapping[str, int]  # of the first number of a setting
 
     def __init__(
-        self, params: Tensor | Sequence[Tensor], lr: float | Tensor, **values: Any
+        self, params: Tensor | Iterable[Tensor], lr: float | Tensor, **values: Any
     ) -> None:
         self._params = _tensors(self._name, "params", params)
         for i, p in enumerate(self._params):
@@ -117,15 +117,18 @@ class _Optimizer:
 
     # -- steps ----------------------------------------------------------------------------------
 
-    def step(self, grads: Tensor | Sequence[Tensor]) -> None:
+    def step(self, grads: Tensor | Iterable[Tensor], skip: Tensor | None = None) -> None:
         """Update the parameters in place.
 
         Args:
             grads: The gradient of each parameter, in their order.
+            skip: A Tensor of one element, bool, int32, uint32 or float32. Where it is not 0, the
+                step leaves parameters, moments and the count of steps as they were. The device
+                reads it, so that a captured step decides in each replay.
 
         Raises:
             ArgumentError: another number of gradients. ShapeError, DTypeError: a gradient that
-            does not fit its parameter; nothing has changed then.
+            does not fit its parameter, or another skip; nothing has changed then.
         """
         given = _tensors(self._name, "grads", grads)
         if len(given) != len(self._params):
@@ -142,13 +145,29 @@ class _Optimizer:
                 raise DTypeError(
                     f"[{self._name}] grads[{i}] must be float32 or float16 but is {g.dtype}"
                 )
-        self._step(given)
+        self._step(given, self._flag(skip))
         program = self._context.captured()
         if program is not None and program not in self._programs:
             self._programs = [ref for ref in self._programs if ref() is not None] + [program]
 
-    def _step(self, grads: Sequence[Tensor]) -> None:
+    def _step(self, grads: Sequence[Tensor], skip: Tensor | None) -> None:
         raise NotImplementedError
+
+    def _flag(self, skip: Tensor | None) -> Tensor | None:
+        """0 or 1, as kernels read it."""
+        if skip is None:
+            return None
+        if not isinstance(skip, Tensor):
+            raise DTypeError(f"[{self._name}] skip must be a Tensor but is {type_name(skip)}")
+        if skip.dtype not in ("bool", "int32", "uint32", "float32"):
+            raise DTypeError(
+                f"[{self._name}] skip must be bool, int32, uint32 or float32 but is {skip.dtype}"
+            )
+        if skip.size != 1:
+            raise ShapeError(
+                f"[{self._name}] skip must have one element but has shape {skip.shape}"
+            )
+        return skip if skip.dtype == "uint32" else skip.astype("bool").astype("uint32")
 
     def state_dict(self) -> dict[str, Tensor]:
         """The tensors of the state by name, not copies: `.numpy()` of each is what to save."""
@@ -207,7 +226,7 @@ class SGD(_Optimizer):
 
     def __init__(
         self,
-        params: Tensor | Sequence[Tensor],
+        params: Tensor | Iterable[Tensor],
         lr: float | Tensor = 1e-3,
         momentum: float = 0.0,
         weight_decay: float = 0.0,
@@ -254,11 +273,11 @@ class SGD(_Optimizer):
             self._refuse_change("nesterov")
         self._nesterov = nesterov
 
-    def _step(self, grads: Sequence[Tensor]) -> None:
+    def _step(self, grads: Sequence[Tensor], skip: Tensor | None) -> None:
         for i, (p, g) in enumerate(zip(self._params, grads, strict=True)):
             buffer = self._state[f"momentum_buffer.{i}"] if self.momentum else None
             kernels.sgd_step(
-                g, p, momentum_buffer=buffer, rate=self._rate, settings=self._settings,
+                g, p, momentum_buffer=buffer, rate=self._rate, settings=self._settings, skip=skip,
                 nesterov=self._nesterov,
             )  # fmt: skip
 
@@ -281,7 +300,7 @@ class Adam(_Optimizer):
 
     def __init__(
         self,
-        params: Tensor | Sequence[Tensor],
+        params: Tensor | Iterable[Tensor],
         lr: float | Tensor = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
@@ -322,14 +341,14 @@ class Adam(_Optimizer):
     def weight_decay(self, weight_decay: float) -> None:
         self._set("weight_decay", _not_negative(self._name, "weight_decay", weight_decay))
 
-    def _step(self, grads: Sequence[Tensor]) -> None:
+    def _step(self, grads: Sequence[Tensor], skip: Tensor | None) -> None:
         steps = self._state["step"]
         for i, (p, g) in enumerate(zip(self._params, grads, strict=True)):
             self._kernel(
                 g, self._state[f"exp_avg.{i}"], self._state[f"exp_avg_sq.{i}"], p, count=steps,
-                rate=self._rate, settings=self._settings,
+                rate=self._rate, settings=self._settings, skip=skip,
             )  # fmt: skip
-        kernels.step_advance(steps)
+        kernels.step_advance(steps, skip=skip)
 
 
 class AdamW(Adam):
@@ -343,7 +362,7 @@ class AdamW(Adam):
 
     def __init__(
         self,
-        params: Tensor | Sequence[Tensor],
+        params: Tensor | Iterable[Tensor],
         lr: float | Tensor = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
@@ -365,5 +384,5 @@ def _nesterov(nesterov: bool, momentum: float) -> bool:
     return bool(nesterov)
 
 
-def _tensors(op: str, name: str, values: Tensor | Sequence[Tensor]) -> list[Tensor]:
+def _tensors(op: str, name: str, values: Tensor | Iterable[Tensor]) -> list[Tensor]:
     return [values] if isinstance(values, Tensor) else _listed(op, name, values, (Tensor,))

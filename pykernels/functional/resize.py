@@ -12,11 +12,14 @@ from pykernels._generated.kernels.col2im import KERNEL as COL2IM
 from pykernels._generated.kernels.cpy import KERNEL as CPY
 from pykernels._generated.kernels.im2col import KERNEL as IM2COL
 from pykernels._generated.kernels.resize import KERNEL
+from pykernels._generated.operations.resize import _sampled as floats
 from pykernels.arrays import Array, Call
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, ShapeError
 from pykernels.host import shape_of
 from pykernels.plans.resize.windows import windows
+from pykernels.rules.resize import LAYOUTS, images, sides, two
+from pykernels.rules.resize import result as result_of
 from pykernels.scalars import flag, integer, real
 
 from .elementwise import elementwise
@@ -30,7 +33,7 @@ Coordinates: TypeAlias = Literal["half_pixel", "pytorch_half_pixel", "asymmetric
 Nearest: TypeAlias = Literal["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]
 Order: TypeAlias = Literal["chw", "hwc"]
 Pair: TypeAlias = int | Sequence[int]
-_LAYOUTS = {"chw": 2, "hwc": 3}  # and the axes that an image has at least
+_FILTERS, _FLOATS = ("nearest", "linear", "cubic"), ("float32", "float16")
 _X = replace(KERNEL.args[0], dtypes=("float32", "float16", "uint8"))
 _RESIZE = replace(KERNEL, args=(_X, *KERNEL.args[1:]))
 _INTERPOLATE = replace(KERNEL, name="interpolate")
@@ -53,7 +56,7 @@ def resize(
     coordinates: Coordinates = "half_pixel",
     nearest: Nearest = "round_prefer_floor",
     antialias: bool = False,
-    layout: Order = "chw",
+    layout: Order | None = None,
     out: Tensor | None = None,
 ) -> Array:
     """Images of another size, over the last two axes, with the rules of ONNX's Resize.
@@ -78,7 +81,9 @@ def resize(
         nearest: how 'nearest' rounds a position.
         antialias: widen the filter where an axis shrinks; of 'linear' and 'cubic' only.
         layout: 'hwc' for images (..., H, W, C), as files and cameras have them: the result has
-            their channels last, too.
+            their channels last, too. 'chw' for (..., H, W), which None stands for, but that bytes
+            whose last axis has the size 3 or 4, and that have more than 4 channels by it, are
+            refused.
         out: The Tensor (..., OH, OW) to write to; None makes one of x's dtype.
 
     Returns:
@@ -88,20 +93,26 @@ def resize(
         ShapeError, DTypeError, ArgumentError, LimitError: as `pykernels.kernels.resize`, of mode
             'area' as `pykernels.kernels.adaptive_avg_pool2d`.
     """
+    known = layout is None or (isinstance(layout, str) and layout in LAYOUTS)
+    known = known and isinstance(mode, str)
+    if known and mode in _FILTERS and isinstance(x, Tensor) and x._layout.dtype.name in _FLOATS:
+        return floats(
+            x, size, mode, coordinates=coordinates, nearest=nearest, antialias=antialias,
+            layout=layout or "chw", out=out,
+        )  # fmt: skip
     call = Call(_RESIZE, x, out=out)
     t = call.tensor("x", x)
-    if not isinstance(layout, str) or layout not in _LAYOUTS:
-        raise ArgumentError(f"[resize] layout must be {' or '.join(_LAYOUTS)} but is {layout!r}")
-    if t.ndim < _LAYOUTS[layout]:
-        raise ShapeError(
-            f"[resize] x must have {_LAYOUTS[layout]} or more axes for layout {layout!r} but has "
-            f"shape {t.shape}"
-        )
-    rows, cols = shape_of(_pair("resize", "size", size))
-    places = t.moveaxis(-1, -3) if layout == "hwc" else t
-    shape = (*places.shape[:-2], rows, cols)
-    given = (*shape[:-3], rows, cols, shape[-3]) if layout == "hwc" else shape
-    result = call.out(given, t.dtype)
+    if layout is None:
+        layout = "chw"
+        if t.dtype == "uint8" and t.ndim > 2 and t.shape[-1] in (3, 4) and t.shape[-3] > 4:
+            raise ArgumentError(
+                f"[resize] x of shape {t.shape} looks like an image with its channels last: say "
+                "layout='hwc', or 'chw' if its last two axes are rows and columns"
+            )
+    if not isinstance(layout, str) or layout not in LAYOUTS:
+        raise ArgumentError(f"[resize] layout must be {' or '.join(LAYOUTS)} but is {layout!r}")
+    places, both = images("resize", t, layout), sides("resize", "size", size)
+    result = result_of(call, places, both, layout)
     target = result.moveaxis(-1, -3) if layout == "hwc" else result
     smooth = flag("resize", "antialias", antialias)
     if not isinstance(mode, str) or mode not in _OWN_MODES:
@@ -115,7 +126,7 @@ def resize(
     if t.dtype != "uint8":
         _sampled(places, target, rules)
         return call.leave(result)
-    values = t.device.empty(shape)
+    values = t.device.empty(target.shape)
     _sampled(places.astype("float32"), values, rules)
     elementwise("minimum(maximum(rint(v), 0), 255)", v=values, out=values)
     kernels.cpy(values, target)
@@ -349,7 +360,7 @@ def fold(
     t = call.tensor("x", x)
     if t.ndim not in (2, 3):
         raise ShapeError(f"[fold] x must have axes (N, C KH KW, windows) but has shape {t.shape}")
-    rows, cols = shape_of(_pair("fold", "output_size", output_size))
+    rows, cols = shape_of(two("fold", "output_size", output_size))
     found = windows("fold", (rows, cols), *_windows("fold", kernel_size, dilation, padding, stride))
     taps = found.kernel[0] * found.kernel[1]
     if t.shape[-2] % taps:
@@ -369,13 +380,4 @@ def _windows(op: str, kernel: Pair, dilation: Pair, padding: Pair, stride: Pair)
     """The arguments of `windows`, in its order."""
     pairs = (("kernel_size", kernel), ("stride", stride), ("padding", padding),
              ("dilation", dilation))  # fmt: skip
-    return tuple(_pair(op, name, value) for name, value in pairs)
-
-
-def _pair(op: str, name: str, value: Pair) -> tuple[int, int]:
-    if not isinstance(value, Sequence):
-        both = integer(op, name, value)
-        return both, both
-    if len(value) != 2:
-        raise ArgumentError(f"[{op}] {name} must be an integer or two but is {value!r}")
-    return integer(op, name, value[0]), integer(op, name, value[1])
+    return tuple(two(op, name, value) for name, value in pairs)

@@ -11,12 +11,14 @@ import numpy as np
 from pykernels import kernels
 from pykernels._generated.kernels.rope import KERNEL
 from pykernels._generated.kernels.rope_append import KERNEL as _APPEND
+from pykernels._generated.operations.rope import _turned as turned
 from pykernels.arrays import Array, Call, NDArray
 from pykernels.device import Device, Tensor, device_of
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.host import as_array, type_name
 from pykernels.plans.rope.rope import ROWS
-from pykernels.scalars import flag, integer, real
+from pykernels.rules.rope import heads, of_tokens
+from pykernels.scalars import integer, real
 
 __all__ = ["rope", "rope_append", "rope_table"]
 
@@ -71,15 +73,15 @@ def rope(
             once before, or give a table.
         ShapeError, DTypeError, ArgumentError: for arguments that do not fit.
     """
-    call = Call(KERNEL, x, positions, table, out=out)
-    given, places = call.tensor("x", x), call.tensor("positions", positions)
-    axis, back = _axis("rope", given, axis), flag("rope", "backward", backward)
-    table = _table_of("rope", given, dims, table, angles)
-    result = call.out(given.shape, given.dtype)
-    kernels.rope(
-        _heads(given, axis), places, table, _heads(result, axis), style=style, backward=back
-    )
-    return call.leave(result)
+    call = None
+    if not isinstance(x, Tensor) or not isinstance(positions, Tensor):
+        call = Call(KERNEL, x, positions, table, out=out)
+        x, positions = call.tensor("x", x), call.tensor("positions", positions)
+    if x.ndim < 2:
+        heads("rope", x, of_tokens("rope", "axis", axis))  # raises
+    table = _table_of("rope", x, dims, table, angles)
+    result = turned(x, positions, table, axis, style=style, backward=backward, out=out)
+    return result if call is None else call.leave(cast(Tensor, result))
 
 
 def rope_append(
@@ -119,21 +121,23 @@ def rope_append(
         )
     call = Call(_APPEND, x, positions, cache, table, out=out)
     given, places = call.tensor("x", x), call.tensor("positions", positions)
-    axis = _axis("rope_append", given, axis)
+    axis = of_tokens("rope_append", "axis", axis)
     table = _table_of("rope_append", given, dims, table, angles)
-    heads = given.shape[-3 if axis == -2 else -2] if given.ndim > 2 else 0
+    count = given.shape[-3 if axis == -2 else -2] if given.ndim > 2 else 0
     kept = cache.shape[-3] if cache.ndim > 2 else 0
-    if given.ndim < 3 or not 0 <= kept <= heads:
+    if given.ndim < 3 or not 0 <= kept <= count:
         raise ShapeError(
             f"[rope_append] x must have axes of heads, tokens and columns, and no fewer heads than "
             f"the cache, but they have shapes {given.shape} and {cache.shape}"
         )
-    moved = _heads(given, axis)
-    shape = (*moved.shape[:-3], heads - kept, *moved.shape[-2:])
+    moved = heads("rope_append", given, axis)
+    shape = (*moved.shape[:-3], count - kept, *moved.shape[-2:])
     if axis == -3:
         shape = (*shape[:-3], shape[-2], shape[-3], shape[-1])
     result = call.out(shape, given.dtype)
-    kernels.rope_append(moved, places, table, cache, _heads(result, axis), style=style)
+    kernels.rope_append(
+        moved, places, table, cache, heads("rope_append", result, axis), style=style
+    )
     return result
 
 
@@ -174,16 +178,6 @@ def rope_table(
     return _table(device_of(device), w, magnitude)
 
 
-def _axis(op: str, x: Tensor, axis: int) -> int:
-    """That of the tokens of x, checked."""
-    axis = integer(op, "axis", axis)
-    if axis not in (-2, -3):
-        raise ArgumentError(f"[{op}] axis must be -2 or -3 but is {axis}")
-    if x.ndim < -axis:
-        raise ShapeError(f"[{op}] x must have {-axis} axes or more but has shape {x.shape}")
-    return axis
-
-
 def _table_of(op: str, x: Tensor, dims: int | None, table: Tensor | None, angles: Angles) -> Tensor:
     """The table that was given, or that of dims and angles."""
     if table is not None:
@@ -196,11 +190,6 @@ def _table_of(op: str, x: Tensor, dims: int | None, table: Tensor | None, angles
             f"[{op}] dims must be in [1, {x.shape[-1]}], the columns of x, but is {width}"
         )
     return _kept(x.device, width, angles)
-
-
-def _heads(t: Tensor, axis: int) -> Tensor:
-    """The view (..., heads, tokens, width)."""
-    return t[None] if t.ndim == 2 else t if axis == -2 else t.swapaxes(-3, -2)
 
 
 def _angles(
@@ -261,6 +250,8 @@ def _pair(dims: int, base: float, turns: float, positions: int) -> float:
 def _kept(device: Device, dims: int, angles: Angles) -> Tensor:
     """The table of these angles, which the device keeps."""
     constants = device._context.constants
+    if not angles and (plain := constants.get(("rope", dims, (), None))) is not None:
+        return cast(Tensor, plain)
     others = {name: value for name, value in angles.items() if name != "freq_factors"}
     factors = angles.get("freq_factors")
     given = None if factors is None else as_array(factors, "rope")

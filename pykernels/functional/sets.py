@@ -7,6 +7,8 @@ from typing import Any, Literal, overload
 
 from pykernels._generated.kernels import fill as _fill
 from pykernels._generated.kernels import sort as _sort
+from pykernels._generated.operations.scan import cumsum
+from pykernels._generated.operations.sort import argsort, sort
 from pykernels.apply import evaluate
 from pykernels.arrays import Array, Call, NDArray
 from pykernels.device import Tensor
@@ -15,8 +17,6 @@ from pykernels.scalars import bits_of, flag
 from pykernels.selecting import nonzero
 
 from .indexing import index_select, scatter
-from .scan import cumsum
-from .sort import argsort, sort
 
 __all__ = ["unique"]
 

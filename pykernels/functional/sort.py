@@ -1,4 +1,4 @@
-"""Sorted rows, and what is found by sorting."""
+"""What is found by sorting."""
 
 from __future__ import annotations
 
@@ -6,92 +6,23 @@ from typing import Literal
 
 import numpy as np
 
-from pykernels._generated.kernels.argsort import KERNEL as _ARGSORT
 from pykernels._generated.kernels.bincount import KERNEL as _COUNTS
 from pykernels._generated.kernels.bincount_weights import KERNEL as _SUMS
 from pykernels._generated.kernels.median import KERNEL as _MEDIAN
 from pykernels._generated.kernels.searchsorted import KERNEL as _SEARCHSORTED
-from pykernels._generated.kernels.sort import KERNEL as _SORT
 from pykernels._generated.kernels.top_k import KERNEL as _TOP_K
 from pykernels.arrays import Array, Call
 from pykernels.call.operation import either
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, ShapeError
-from pykernels.kernels import argsort as _argsort
 from pykernels.kernels import bincount as _bincount
 from pykernels.kernels import bincount_weights as _bincount_weights
 from pykernels.kernels import median as _median
 from pykernels.kernels import searchsorted as _searchsorted
-from pykernels.kernels import sort as _sort
 from pykernels.kernels import top_k as _top_k
 from pykernels.scalars import flag, integer
 
-__all__ = ["argsort", "bincount", "median", "searchsorted", "sort", "top_k", "topk"]
-
-
-def sort(
-    x: Array,
-    axis: int | None = -1,
-    *,
-    descending: bool = False,
-    stable: bool = True,
-    dim: int | None = None,
-    out: Tensor | None = None,
-) -> Array:
-    """The elements along an axis in order, bit for bit.
-
-    -0 equals 0. NaN is last in both orders, so that the first elements are numbers as long as there
-    are any (numpy has no descending order; torch puts NaN first there).
-
-    Args:
-        x: Tensor or numpy array, any dtype but int64.
-        axis: The axis; None sorts all elements, and gives one axis (numpy).
-        dim: Another name for axis.
-        descending: Largest first.
-        stable: Equal elements keep their order; they do so in any case.
-        out: The Tensor to write to; None makes one.
-
-    Returns:
-        A numpy array if x is a numpy array, else a Tensor.
-
-    Raises:
-        ShapeError: an axis that x does not have, or an `out` of another shape.
-        DTypeError and the errors of `pykernels.kernels.sort`.
-    """
-    if dim is not None:
-        axis = either("sort", "axis", axis, -1, "dim", dim)
-    flag("sort", "stable", stable)
-    call = Call(_SORT, x, out=out)
-    given = call.tensor("x", x)
-    if axis is None:
-        given, axis = given.reshape(-1), -1
-    call.over(given, axis, None)
-    result = call.out(given.shape, given.dtype)
-    _sort(call.moved("x", given), call.moved("dst", result), descending=descending)
-    return call.leave(result)
-
-
-def argsort(
-    x: Array,
-    axis: int | None = -1,
-    *,
-    descending: bool = False,
-    stable: bool = True,
-    dim: int | None = None,
-    out: Tensor | None = None,
-) -> Array:
-    """The positions, int32, of the elements along an axis in order; all else as in `sort`."""
-    if dim is not None:
-        axis = either("argsort", "axis", axis, -1, "dim", dim)
-    flag("argsort", "stable", stable)
-    call = Call(_ARGSORT, x, out=out)
-    given = call.tensor("x", x)
-    if axis is None:
-        given, axis = given.reshape(-1), -1
-    call.over(given, axis, None)
-    result = call.out(given.shape, "int32")
-    _argsort(call.moved("x", given), call.moved("dst", result), descending=descending)
-    return call.leave(result)
+__all__ = ["bincount", "median", "searchsorted", "top_k", "topk"]
 
 
 def top_k(

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from pykernels._generated.kernels.median import KERNEL as _MEDIAN
+from pykernels._generated.operations.sort import sort
 from pykernels.apply import evaluate
 from pykernels.arrays import Array, Call, NDArray
 from pykernels.axes import axes_of
@@ -19,7 +20,7 @@ from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.scalars import choice, flag, integer, real
 
 from .indexing import index_select
-from .sort import bincount, searchsorted, sort
+from .sort import bincount, searchsorted
 
 __all__ = ["histogram", "quantile"]
 
@@ -102,6 +103,8 @@ def _points(q: Any) -> NDArray:
         if isinstance(q, Tensor):
             raise TypeError
         points = np.asarray(q, np.float64)
+    except OverflowError:
+        raise ArgumentError(f"[quantile] q must be from 0 to 1 but is {q!r:.60}") from None
     except (TypeError, ValueError):
         raise DTypeError(
             f"[quantile] q must be a number, or a list or numpy array of them, but is {q!r:.60}"

@@ -9,7 +9,10 @@ from pykernels import kernels
 from pykernels._generated.operations.matmul import matmul
 from pykernels.errors import TapeError
 from pykernels.functional.elementwise import elementwise
+from pykernels.runtime.observe import recording
 from pykernels.tape import Taped, reads
+
+from ._plain import backward_of, plainly, wide
 
 _NAMES = ("q", "k", "v", "mask")
 
@@ -40,9 +43,17 @@ def flash_attn(call: Taped) -> None:
         found = F.flash_attn_backward(q, k, v, o, lse, do, mask=mask, sinks=sinks, **options)
         for name, grad in zip(_NAMES[:3], found, strict=True):
             call.give(names[name], grad)
-    if call.wants(names["mask"]):
+    rest = {n: names.get(n, n) for n in ("mask", "sinks") if call.wants(names.get(n, n))}
+    if rest and recording():  # a form whose gradients have gradients
+        given = {"q": q, "k": k, "v": v, "mask": mask, "sinks": sinks}
+        given = {n: wide(t) for n, t in given.items() if t is not None}
+        compute = backward_of(_plain_form(q.shape, k.shape, options), {n: n for n in rest})
+        for n, grad in compute(do, **given).items():
+            call.give(rest[n], grad)
+        return
+    if "mask" in rest:
         call.give(names["mask"], _scores(q, k, v, o, lse, do, mask, options))
-    if call.wants("sinks"):  # its weight takes from all others
+    if "sinks" in rest:  # its weight takes from all others
         each = F.sum(elementwise("float32(o) * float32(do)", o=o, do=do), axis=-1)
         text = "where(lse == -inf, 0, -exp(sinks - lse) * each)"
         rows = elementwise(text, lse=lse, sinks=sinks[:, None], each=each)
@@ -79,3 +90,53 @@ def _scores(
         found = F.tril(found, 0 if causal == "top-left" else t - s)
     found = found if right is None else F.tril(found, t - s + right)
     return found if left is None else F.triu(found, t - s - left)
+
+
+@reads("q", "k", "v", "do", "mask", "sinks")
+def flash_attn_backward(call: Taped) -> None:
+    """Of the plain form, with the S x T matrix. `o` and `lse`, which it is given, are those of q, k
+    and v: they are computed again."""
+    if call.wants("mask") and call.option("max_bias"):
+        op = call.kernel.name
+        raise TapeError(f"[tape] {op} has no gradient rule for its mask with max_bias")
+    outputs = {d: d[1:] for d in ("dq", "dk", "dv") if call.dy(d) is not None}
+    options = {n: call.option(n) for n in call.kernel.options}
+    plain = _plain_form(call.shape("q") or (), call.shape("k") or (), options)
+    backward = backward_of(plain, outputs)
+    plainly(
+        call, lambda do, **given: backward(dy=do, **given), "q", "k", "v", "do", "mask", "sinks"
+    )  # fmt: skip
+
+
+def _plain_form(shape: Any, keys: Any, options: dict[str, Any]) -> Any:
+    """Attention as products and a softmax, for q and k of these shapes."""
+    b, heads, s, depth = shape
+    kv_heads, t = keys[1:3]
+    scale, cap = options["scale"], options["softcap"]
+    factor = depth**-0.5 if scale is None else scale
+
+    def forward(q: Any, k: Any, v: Any, mask: Any = None, sinks: Any = None) -> Any:
+        rows = q.reshape(b, kv_heads, -1, depth)  # the queries of a KV head together
+        logits: Any = matmul(rows, k.swapaxes(-1, -2), scale=factor).reshape(b, heads, s, t)
+        logits = elementwise("cap * tanh(x / cap)", x=logits, cap=cap) if cap else logits
+        hidden = _hidden(q.device, options, s, t)
+        hidden = hidden if mask is None else mask + hidden
+        hidden = hidden.broadcast_to((b, heads, s, t))
+        p: Any = F.softmax(logits, mask=hidden, sinks=sinks, max_bias=options["max_bias"])
+        return matmul(p.reshape(b, kv_heads, -1, t), v).reshape(b, heads, s, -1)
+
+    return forward
+
+
+def _hidden(device: Any, options: dict[str, Any], s: int, t: int) -> Any:
+    """What the places of queries and keys add to the logits, (S, T): 0, or -inf for a key that a
+    query may not see."""
+    seen: Any = device.ones((s, t))
+    left, right = options["window"] or (None, None)
+    if options["causal"]:
+        seen = F.tril(seen, 0 if options["causal"] == "top-left" else t - s)
+    if right is not None:
+        seen = F.tril(seen, t - s + right)
+    if left is not None:
+        seen = F.triu(seen, t - s - left)
+    return elementwise("where(seen > 0, 0.0, -inf)", seen=seen)

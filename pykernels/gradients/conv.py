@@ -80,3 +80,46 @@ def conv_transpose2d(call: Taped) -> None:
 def _but(size: int, last: int) -> slice:
     """All but the last few."""
     return slice(size - max(last, 0))
+
+
+@reads("dy", "w")
+def conv2d_backward_input(call: Taped) -> None:
+    """It is linear in dy and in w: their gradients are the other two kernels."""
+    dy, w, given, options = call.saved("dy"), call.saved("w"), call.dy(), _window(call)
+    if call.wants("dy"):
+        found = dy.device.empty(dy.shape, dy.dtype)
+        kernels.conv2d(given, w, found, **options)
+        call.give("dy", found)
+    if call.wants("w"):
+        found = dy.device.empty(w.shape, w.dtype)
+        kernels.conv2d_backward_weight(dy, given, found, **options)
+        call.give("w", found)
+
+
+@reads("dy", "x")
+def conv2d_backward_weight(call: Taped) -> None:
+    """It is linear in dy and in x: their gradients are the other two kernels."""
+    dy, x, given, options = call.saved("dy"), call.saved("x"), call.dy(), _window(call)
+    if call.wants("dy"):
+        found = dy.device.empty(dy.shape, dy.dtype)
+        kernels.conv2d(x, given, found, **options)
+        call.give("dy", found)
+    if call.wants("x"):
+        found = dy.device.empty(x.shape, x.dtype)
+        kernels.conv2d_backward_input(dy, given, found, **options)
+        call.give("x", found)
+
+
+@reads()
+def conv2d_backward_bias(call: Taped) -> None:
+    shape = call.shape("dy") or ()
+    scale, channels = call.scalar("scale"), call.option("layout").index("C")
+    each: Any = call.dy() if scale == 1 else call.dy() * scale
+    by_channel = [shape[a] if a == channels else 1 for a in range(len(shape))]
+    call.give("dy", each.reshape(by_channel).broadcast_to(shape))
+
+
+def _window(call: Taped) -> dict[str, Any]:
+    """The options of a convolution, and its factor."""
+    names = ("stride", "padding", "dilation", "groups", "layout")
+    return {"scale": call.scalar("scale"), **{name: call.option(name) for name in names}}

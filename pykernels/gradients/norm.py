@@ -10,6 +10,8 @@ from pykernels.errors import TapeError
 from pykernels.functional.elementwise import elementwise
 from pykernels.tape import Taped, reads
 
+from ._plain import backward_of, plainly
+
 
 def _room(call: Taped, name: str, x: Any) -> Any:
     """Where the gradient of weight or bias goes, if that is wanted."""
@@ -132,3 +134,87 @@ def batch_norm(call: Taped) -> None:
         call.give("mean", -total * scale.reshape(-1))
     if call.wants("bias"):
         call.give("bias", total)
+
+
+# -- gradients of gradients -----------------------------------------------------------------------
+
+_OUTPUTS = {"dst": "x", "dweight": "weight", "dbias": "bias"}
+
+
+@reads("dy", "x", "weight")
+def layer_norm_backward(call: Taped) -> None:
+    _again(call, _by_mean_of(-1), "x", "weight")
+
+
+@reads("dy", "x", "weight")
+def rms_norm_backward(call: Taped) -> None:
+    eps = call.option("eps")
+
+    def forward(x: Any, weight: Any = None) -> Any:
+        n: Any = x * elementwise("rsqrt(m + eps)", m=F.mean(x * x, axis=-1, keepdims=True), eps=eps)
+        return n if weight is None else n * weight
+
+    _again(call, lambda _: forward, "x", "weight")
+
+
+@reads("dy", "x")
+def l2_norm_backward(call: Taped) -> None:
+    eps = call.option("eps")
+
+    def forward(x: Any) -> Any:
+        square = F.sum(x * x, axis=-1, keepdims=True)
+        factor = elementwise("where(s < e * e, 1 / e, rsqrt(maximum(s, e * e)))", s=square, e=eps)
+        return x * factor
+
+    _again(call, lambda _: forward, "x")
+
+
+@reads("dy", "x", "weight")
+def group_norm_backward(call: Taped) -> None:
+    shape, groups = call.shape("x") or (), call.option("groups")
+    of = (shape[0], groups, shape[1] // groups, *shape[2:])
+    _again(call, _by_mean_of(*range(2, len(of)), shape=of), "x", "weight")
+
+
+@reads("dy", "x", "weight")
+def batch_norm_backward(call: Taped) -> None:
+    """Mean and variance, which it is given, are those of x: they are computed again."""
+    _again(call, _by_mean_of(0, *range(2, len(call.shape("x") or ()))), "x", "weight")
+
+
+def _by_mean_of(*axes: int, shape: tuple[int, ...] | None = None) -> Any:
+    """The plain form of a norm: (x - mean) / sqrt(variance + eps), over axes of x in a shape."""
+
+    def of(call: Taped) -> Any:
+        eps, by_channel = call.option("eps"), axes != (-1,)
+
+        def each(t: Any, x: Any) -> Any:
+            return t.reshape(-1, *[1] * (x.ndim - 2)) if by_channel else t
+
+        def forward(x: Any, weight: Any = None, bias: Any = None) -> Any:
+            parts = x if shape is None else x.reshape(shape)
+            d: Any = parts - F.mean(parts, axis=axes, keepdims=True)
+            v = F.mean(d * d, axis=axes, keepdims=True)
+            n: Any = (d * elementwise("rsqrt(v + eps)", v=v, eps=eps)).reshape(x.shape)
+            n = n if weight is None else n * each(weight, x)
+            return n if bias is None else n + each(bias, x)
+
+        return forward
+
+    return of
+
+
+def _again(call: Taped, plain: Any, *names: str) -> None:
+    """The gradients of what a backward kernel computes; `ds`, which it adds, gets its own."""
+    outputs = {k: v for k, v in _OUTPUTS.items() if call.dy(k) is not None}
+    forward = plain(call)
+    if "ds" in call.names:
+        call.give("ds", call.dy())
+    added: dict[str, Any] = {}
+    if "dbias" in outputs:  # whatever the bias is
+        added["bias"] = call.dy("dbias").device.zeros(call.shape("dbias") or ())
+
+    def compute(dy: Any, **given: Any) -> Any:
+        return backward_of(forward, outputs)(dy, **given, **added)
+
+    plainly(call, compute, "dy", *names)

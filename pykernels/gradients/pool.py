@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+from pykernels import functional as F
 from pykernels import kernels
 from pykernels.device import Tensor
 from pykernels.tape import Taped, reads
@@ -65,3 +67,39 @@ def _index(call: Taped, run: Any, options: dict[str, Any]) -> Tensor:
     index: Tensor = dy.device.empty(dy.shape, "int32")
     run(x, dy.device.empty(dy.shape, x.dtype), index=index, **options)
     return index
+
+
+@reads("index")
+def max_pool2d_backward(call: Taped) -> None:
+    """What comes back to the elements that the windows took."""
+    index, given = call.saved("index"), call.dy()
+    *lead, rows, cols = given.shape
+    found = given.device.zeros(index.shape, given.dtype)
+    flat = (*lead, math.prod(index.shape[-2:]))
+    F.gather(
+        given.reshape(*lead, rows * cols), -1, index.reshape(flat), check=False,
+        out=found.reshape(flat),
+    )  # fmt: skip
+    call.give("dy", found)
+
+
+adaptive_max_pool2d_backward = max_pool2d_backward
+
+
+@reads()
+def avg_pool2d_backward(call: Taped) -> None:
+    found = _like_dy(call)
+    kernels.avg_pool2d(call.dy(), found, **{name: call.option(name) for name in _MEANS})
+    call.give("dy", found)
+
+
+@reads()
+def adaptive_avg_pool2d_backward(call: Taped) -> None:
+    found = _like_dy(call)
+    kernels.adaptive_avg_pool2d(call.dy(), found)
+    call.give("dy", found)
+
+
+def _like_dy(call: Taped) -> Tensor:
+    given: Tensor = call.dy()
+    return given.device.empty(call.shape("dy") or (), given.dtype)

@@ -11,8 +11,10 @@ from pykernels.functional.elementwise import elementwise
 from pykernels.layout import expanded
 from pykernels.plan import Kernel
 from pykernels.plans.elementwise.derive import SHARE, tree_of
+from pykernels.runtime.observe import recording
 from pykernels.tape import Taped, reads
 
+from ._running import products_of_others
 from .elementwise import give, needed, values_of
 
 
@@ -103,6 +105,10 @@ def mean(call: Taped) -> None:
 def prod(call: Taped) -> None:
     """dy times the product of the others, also where one of them is 0."""
     x, axes = call.saved("x"), _axes(call)
+    if recording():
+        others = products_of_others(_in_rows(x, axes))
+        rest = _out_of_rows(others, x.shape, axes)
+        return _give(call, "dy * rest", rest=rest)
     zeros = F.count_nonzero(x == 0, axis=axes, keepdims=True)
     rest = F.prod(elementwise("where(x == 0, 1, float32(x))", x=x), axis=axes, keepdims=True)
     text = "dy * where(x == 0, where(zeros == 1, rest, 0), where(zeros == 0, rest / x, 0))"
@@ -133,7 +139,7 @@ def std(call: Taped) -> None:
     x, y, size = call.saved("x"), _kept(call, call.saved("dst")), _count(call)
     factor = 1 / size_less(size, call.option("ddof"))
     center = F.mean(_wide(x), axis=_axes(call), keepdims=True)
-    text = "where(y == 0, 0, dy * factor * (x - center) / y)"
+    text = "where(y == 0, 0, dy * factor * (x - center) / where(y == 0, 1, y))"
     _give(call, text, x=x, y=y, center=center, factor=factor)
 
 
@@ -146,7 +152,7 @@ def size_less(size: int, ddof: int) -> float:
 def norm(call: Taped) -> None:
     x, y, order = call.saved("x"), _kept(call, call.saved("dst")), call.option("ord")
     if order == 2:
-        _give(call, "where(y == 0, 0, dy * x / y)", x=x, y=y)
+        _give(call, "where(y == 0, 0, dy * x / where(y == 0, 1, y))", x=x, y=y)
     elif order == 1:
         _give(call, "dy * sign(x)", x=x)
     else:
@@ -157,7 +163,21 @@ def norm(call: Taped) -> None:
 @reads("x", "dst")
 def logsumexp(call: Taped) -> None:
     y = _kept(call, call.saved("dst"))
-    _give(call, "where(y == -inf, 0, dy * exp(x - y))", x=call.saved("x"), y=y)
+    _give(call, "where(y == -inf, 0, dy * exp(x - where(y == -inf, 0, y)))", x=call.saved("x"), y=y)
+
+
+def _in_rows(x: Any, axes: tuple[int, ...]) -> Any:
+    """The elements that are reduced together along a last axis, in float32."""
+    rest = [a for a in range(x.ndim) if a not in axes]
+    turned = _wide(x).transpose((*rest, *axes))
+    return turned.reshape((*(x.shape[a] for a in rest), math.prod(x.shape[a] for a in axes)))
+
+
+def _out_of_rows(t: Any, shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
+    """The other way."""
+    order = (*(a for a in range(len(shape)) if a not in axes), *axes)
+    turned = t.reshape([shape[a] for a in order])
+    return turned.transpose([order.index(a) for a in range(len(shape))])
 
 
 def _wide(x: Any) -> Any:

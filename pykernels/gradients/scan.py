@@ -6,7 +6,10 @@ from typing import Any
 
 from pykernels import functional as F
 from pykernels.functional.elementwise import elementwise
+from pykernels.runtime.observe import recording
 from pykernels.tape import Taped, reads
+
+from ._running import products_before, weighted_from_the_end
 
 
 def _from_the_end(x: Any) -> Any:
@@ -23,6 +26,9 @@ def cumprod(call: Taped) -> None:
     """dx[i] = sum_k>=i dy[k] y[k] / x[i]; at the first zero of a row y without that factor; behind
     it 0."""
     x, y, dy = (t.astype("float32") for t in (call.saved("x"), call.saved("dst"), call.dy()))
+    if recording():  # a form whose gradient has one
+        call.give("x", products_before(x) * weighted_from_the_end(x, dy))
+        return
     zeros = F.cumsum((x == 0).astype("int32"), axis=-1)
     text = "where(x == 0 and zeros == 1, 1, x)"
     others = F.cumprod(elementwise(text, x=x, zeros=zeros), axis=-1)

@@ -13,6 +13,8 @@ from pykernels.errors import TapeError
 from pykernels.functional.elementwise import elementwise
 from pykernels.tape import Taped, reads
 
+from ._plain import plainly
+
 
 @reads("dst")
 def softmax(call: Taped) -> None:
@@ -42,3 +44,14 @@ def softmax(call: Taped) -> None:
 
 
 log_softmax = softmax
+
+
+@reads("y", "dy")
+def softmax_backward(call: Taped) -> None:
+    scale = call.scalar("scale")
+
+    def compute(y: Any, dy: Any) -> dict[str, Any]:
+        along = F.sum(dy * y, axis=-1, keepdims=True)
+        return {"dst": elementwise("s * y * (dy - along)", y=y, dy=dy, along=along, s=scale)}
+
+    plainly(call, compute, "y", "dy")

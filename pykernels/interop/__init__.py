@@ -14,7 +14,7 @@ import numpy as np
 
 from pykernels.errors import ArgumentError, TapeError
 from pykernels.runtime.handle import Handle
-from pykernels.runtime.observe import recorder
+from pykernels.runtime.observe import recorders
 
 from .functions import array_function
 from .ufuncs import array_ufunc
@@ -85,8 +85,7 @@ class Interop(Handle):
 
     def _exported(self, form: str) -> NDArray:
         """The elements on the host, for somebody who may not know that this ends gradients."""
-        tape = recorder()
-        if tape is not None and tape.needs(self):
+        if any(tape.needs(self) for tape in recorders()):
             raise TapeError(
                 f"[tape] {form} of a tensor that the tape records would have no gradient: compute "
                 "on the device, or say .numpy() where none is wanted"

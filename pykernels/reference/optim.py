@@ -24,14 +24,17 @@ QUOTIENT, INVERSE_ROOT, ROOT, EXPM1 = 5, 4, 9, 7
 
 def adam_step(
     grad: Array, exp_avg: Array, exp_avg_sq: Array, param: Array, count: Array | None = None,
-    rate: Array | None = None, settings: Array | None = None, step: int = 1, lr: float = 0.001,
-    eps: float = 1e-8, weight_decay: float = 0.0, beta1: float = 0.9, beta2: float = 0.999, *,
+    rate: Array | None = None, settings: Array | None = None, skip: Array | None = None,
+    step: int = 1, lr: float = 0.001, eps: float = 1e-8, weight_decay: float = 0.0,
+    beta1: float = 0.9, beta2: float = 0.999, *,
     decoupled: bool = False,
 ) -> tuple[Array, Array, Array]:  # fmt: skip
     """The moments and the parameter after a step."""
     if settings is not None:
         beta1, beta2, lr, eps, weight_decay = _adam_settings(settings)
     g, m, v, w = (np.asarray(a, np.float64) for a in (grad, exp_avg, exp_avg_sq, param))
+    if _skipped(skip):
+        return m, v, w
     t = step if count is None else int(count.item()) + 1
     rate_of = _single(lr) if rate is None else float(rate.item())
     eps, weight_decay = _single(eps), _single(weight_decay)
@@ -49,8 +52,9 @@ adamw_step = functools.partial(adam_step, decoupled=True)
 
 def adam_step_errors(
     grad: Array, exp_avg: Array, exp_avg_sq: Array, param: Array, count: Array | None = None,
-    rate: Array | None = None, settings: Array | None = None, step: int = 1, lr: float = 0.001,
-    eps: float = 1e-8, weight_decay: float = 0.0, beta1: float = 0.9, beta2: float = 0.999, *,
+    rate: Array | None = None, settings: Array | None = None, skip: Array | None = None,
+    step: int = 1, lr: float = 0.001, eps: float = 1e-8, weight_decay: float = 0.0,
+    beta1: float = 0.9, beta2: float = 0.999, *,
     decoupled: bool = False,
     before: tuple[Any, Any, Any] = (0.0, 0.0, 0.0),
 ) -> tuple[Array, Array, Array]:  # fmt: skip
@@ -69,8 +73,8 @@ def adam_step_errors(
         g = g + weight_decay * w
         off_g = weight_decay * off_w + 2 * U * g
     new_m, new_v, new_w = adam_step(
-        grad, exp_avg, exp_avg_sq, param, count, rate, None, step, lr, eps, weight_decay, beta1,
-        beta2, decoupled=decoupled,
+        grad, exp_avg, exp_avg_sq, param, count, rate, None, None, step, lr, eps, weight_decay,
+        beta1, beta2, decoupled=decoupled,
     )  # fmt: skip
     rest1, rest2 = 1 - beta1, 1 - beta2
     spans = rest1 * 3 * (g + m) if rest1 < 0.5 else 2 * (beta1 * m + rest1 * g)
@@ -101,13 +105,15 @@ adamw_step_budget = functools.partial(adam_step_errors, decoupled=True)
 
 def sgd_step(
     grad: Array, param: Array, momentum_buffer: Array | None = None, rate: Array | None = None,
-    settings: Array | None = None, lr: float = 0.001, momentum: float = 0.0,
-    weight_decay: float = 0.0, nesterov: bool = False,
+    settings: Array | None = None, skip: Array | None = None, lr: float = 0.001,
+    momentum: float = 0.0, weight_decay: float = 0.0, nesterov: bool = False,
 ) -> tuple[Array, ...]:  # fmt: skip
     """The parameter after a step, and the momentum_buffer where there is one."""
     if settings is not None:
         lr, momentum, weight_decay = settings.tolist()
     g, w = np.asarray(grad, np.float64), np.asarray(param, np.float64)
+    if _skipped(skip):
+        return (w,) if momentum_buffer is None else (w, momentum_buffer.astype(np.float64))
     rate_of = _single(lr) if rate is None else float(rate.item())
     momentum, weight_decay = _single(momentum), _single(weight_decay)
     g = g + weight_decay * w
@@ -119,8 +125,9 @@ def sgd_step(
 
 def sgd_step_errors(
     grad: Array, param: Array, momentum_buffer: Array | None = None, rate: Array | None = None,
-    settings: Array | None = None, lr: float = 0.001, momentum: float = 0.0,
-    weight_decay: float = 0.0, nesterov: bool = False, *, before: tuple[Any, ...] = (0.0, 0.0),
+    settings: Array | None = None, skip: Array | None = None, lr: float = 0.001,
+    momentum: float = 0.0, weight_decay: float = 0.0, nesterov: bool = False, *,
+    before: tuple[Any, ...] = (0.0, 0.0),
 ) -> tuple[Array, ...]:  # fmt: skip
     """What the results in f32 may be off by, given what those were off by before."""
     if settings is not None:
@@ -128,7 +135,7 @@ def sgd_step_errors(
     g, w = (np.abs(np.asarray(a, np.float64)) for a in (grad, param))
     rate_of = abs(lr if rate is None else float(rate.item()))
     given = lr, momentum, weight_decay, nesterov
-    found = sgd_step(grad, param, momentum_buffer, rate, None, *given)
+    found = sgd_step(grad, param, momentum_buffer, rate, None, None, *given)
     off_w = before[0]
     g, off = g + weight_decay * w, weight_decay * off_w
     off = off + 2 * U * g + TINY
@@ -158,9 +165,9 @@ def clip_by_norm_budget(norm: Array, x: Array, max_norm: float = 1.0) -> Array:
     return out
 
 
-def step_advance(count: Array) -> Array:
-    """One more."""
-    return np.asarray(count + 1, np.int32)
+def step_advance(count: Array, skip: Array | None = None) -> Array:
+    """One more, but for a step that is skipped."""
+    return np.asarray(count + (not _skipped(skip)), np.int32)
 
 
 def squares(grad: Array) -> Array:
@@ -171,6 +178,10 @@ def squares(grad: Array) -> Array:
 def some_steps() -> Array:
     """A number of steps for cases."""
     return np.array([3], np.int32)
+
+
+def _skipped(skip: Array | None) -> bool:
+    return skip is not None and bool(skip.item() != 0)
 
 
 def _adam_settings(settings: Array) -> tuple[float, ...]:

@@ -21,7 +21,7 @@ from .context import Context
 from .dispatch import Prepared
 from .faults import Crowded, Page
 from .handle import Handle
-from .observe import Window, live, replayed
+from .observe import StorageWindow, live, replayed
 from .owners import Check, Owner, checks_of, inherited
 from .pipelines import Compiling
 from .recorder import Note
@@ -156,7 +156,7 @@ class Recording:
         shift = {self.inputs[name]._storage: t._offset - self.inputs[name]._offset
                  for name, t in given.items()}  # fmt: skip
 
-        def windows(found: Iterable[_Told]) -> list[Window]:
+        def windows(found: Iterable[_Told]) -> list[StorageWindow]:
             known = [(storage(), lo, hi) for storage, lo, hi in found]
             return [
                 (moved[s]._storage, lo + shift[s], hi + shift[s]) if s in moved else (s, lo, hi)
@@ -200,7 +200,7 @@ class Recording:
                 )
             if t._block is x._block and t._offset == x._offset:
                 continue
-            lo, hi = _window(x)
+            lo, hi = x._window
             alone = all(
                 lo <= p.window[0] and p.window[1] <= hi for p in others if p._block is x._block
             )
@@ -250,10 +250,6 @@ def _needs(calls: Sequence[Call]) -> frozenset[Block]:
 def _shifted(place: _Place, moved: Mapping[Block, tuple[Block, int]]) -> _Place:
     block, distance = moved.get(place._block, (place._block, 0))
     return _Place(block, place._offset + distance, place.window)
-
-
-def _window(t: Handle) -> tuple[int, int]:
-    return t._offset + t._layout.lo, t._offset + t._layout.hi
 
 
 def _told(t: Handle) -> str:
@@ -311,13 +307,13 @@ class CaptureRecorder:
         number = 0 if page is None else page.next_slot
         commands = self.params.pack(call, scalars, number)
         places = tuple(
-            None if t is None else _Place(t._block, t._offset, _window(t)) for t in self._tensors
+            None if t is None else _Place(t._block, t._offset, t._window) for t in self._tensors
         )
         storages = [
             t._storage for t in self._tensors if t is not None and t._block.arena is not self.arena
         ]
         windows = [
-            None if t is None else (weakref.ref(t._storage), *_window(t)) for t in self._tensors
+            None if t is None else (weakref.ref(t._storage), *t._window) for t in self._tensors
         ]
         written = call.prepared.written
         writes = [w for i, w in enumerate(windows) if w is not None and i in written]

@@ -36,6 +36,7 @@ __all__ = [
     "EngineName",
     "ended",
     "engine_of",
+    "forked",
     "get_engine",
     "refuse_process",
 ]
@@ -381,12 +382,17 @@ def refuse_process() -> None:
     """Raise in a process that ends, or was forked after an engine started: drivers would hang."""
     if ended.is_set() or sys.is_finalizing():
         raise DeviceLostError("[device] the process ends: no device can be opened any more")
-    if _process and _process[0] != os.getpid():
+    if forked():
         raise DeviceLostError(
             "[device] a GPU was in use when this process was forked, and drivers do not survive "
             "that: start the process with the method 'spawn' or 'forkserver', or open no device "
             "before the fork"
         )
+
+
+def forked() -> bool:
+    """Was this process forked after an engine started?"""
+    return bool(_process) and _process[0] != os.getpid()
 
 
 def claim_process() -> None:

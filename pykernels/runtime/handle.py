@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pykernels.layout import Layout
+from pykernels.layout import Layout, Window
 
 from .blocks import Storage
 from .context import Context
@@ -29,6 +29,11 @@ class Handle:
         self._offset = offset
         self._layout = lay
         self._location = (lay, block, offset)
+
+    @property
+    def _window(self) -> Window:
+        """Its bytes in the buffer."""
+        return Window(self._offset + self._layout.lo, self._offset + self._layout.hi)
 
     @property
     def _padded(self) -> bool:

@@ -13,23 +13,25 @@ import weakref
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
+from pykernels.layout import Window
 from pykernels.plan import Kernel
 
 from .blocks import Storage
 from .handle import Handle
-from .scopes import innermost
+from .scopes import Scope, entered, innermost
 
 __all__ = [
-    "MAX_WINDOWS", "Observer", "Record", "Window", "live", "observe", "outputs", "paused",
-    "record_of", "recorder", "recording", "replayed", "written",
+    "MAX_WINDOWS", "Observer", "Record", "StorageWindow", "live", "next_serial", "observe",
+    "outputs", "paused", "record_of", "recorders", "recording", "replayed", "taping", "written",
 ]  # fmt: skip
 
-Window = tuple[Storage, int, int]  # and the first and last byte in it
+StorageWindow = tuple[Storage, int, int]  # and the first byte in it, and one past the last
 MAX_WINDOWS = 256  # of one allocation that are told apart
 
 # The tapes that may still be asked for gradients. A tape that is gone leaves without Python code.
 live: set[weakref.ref[Any]] = set()
 _serials = itertools.count(1)
+next_serial = _serials.__next__  # of a call, or of a write
 _lock = threading.Lock()
 
 
@@ -42,11 +44,12 @@ class Record:
     __slots__ = ("__weakref__", "writes")
 
     def __init__(self) -> None:
-        self.writes: dict[tuple[int, int], int] = {}
+        self.writes: dict[Window, int] = {}
 
     def written_since(self, serial: int, lo: int, hi: int) -> bool:
         """Was one of these bytes written by a call with this serial or a later one?"""
-        return any(s >= serial and a < hi and lo < b for (a, b), s in self.writes.items())
+        window = Window(lo, hi)
+        return any(s >= serial and w.overlaps(window) for w, s in self.writes.items())
 
 
 class Observer(Protocol):
@@ -68,25 +71,43 @@ class Observer(Protocol):
         """May a gradient go through it? Then a copy on the host would lose it."""
         ...
 
-    def written(self, reads: Iterable[Window], writes: Iterable[Window], program: bool) -> None:
+    def written(
+        self, reads: Iterable[StorageWindow], writes: Iterable[StorageWindow], program: bool
+    ) -> None:
         """Memory was written by no kernel of its own: from the host, or by a replayed program."""
 
-    def derived(self, reads: Any, writes: Iterable[Window]) -> None:
+    def derived(self, reads: Any, writes: Iterable[StorageWindow]) -> None:
         """A tape has computed gradients from some memory."""
 
 
-def recorder() -> Observer | None:
-    """The tape that records what the caller does."""
-    scope = innermost("tape", "gradient")
-    if scope is None or scope.what != "tape" or not scope.mine:
-        return None
-    tape: Observer | None = scope.value()
-    return tape
+def taping() -> list[Scope]:
+    """The blocks of the tapes that record what the caller does, the innermost first.
+
+    What `gradient` calls is recorded by the tapes that its block names, which were entered before
+    the tape whose gradients it computes.
+    """
+    found: list[Scope] = []
+    scope, among = entered.get(), None
+    while scope is not None:
+        if scope.open and scope.mine:
+            if scope.what == "gradient":
+                among = scope.value if among is None else among & scope.value
+            elif scope.what == "tape" and (among is None or scope in among):
+                if scope.value() is not None:
+                    found.append(scope)
+        scope = scope.outer
+    return found
+
+
+def recorders() -> list[Observer]:
+    """The tapes that record what the caller does, the innermost first."""
+    found = [scope.value() for scope in taping()]
+    return [tape for tape in found if tape is not None]
 
 
 def recording() -> bool:
     """Does a tape record what the caller does? Then a call may keep what its gradient will need."""
-    return bool(live) and recorder() is not None
+    return bool(live) and bool(taping())
 
 
 def paused(tape: Observer) -> bool:
@@ -118,63 +139,67 @@ def observe(
 ) -> None:  # fmt: skip
     """`launch` while a tape lives."""
     kernel: Kernel = key[0]
-    scope, tape = innermost("tape", "gradient"), None
+    scope, tapes = innermost("tape", "gradient"), list[Observer]()
     if scope is not None:
         scope.check(kernel.name)
-        if scope.what == "gradient":  # writes to memory that nobody else knows yet
+        tapes = recorders()
+        if scope.what == "gradient" and not tapes:  # writes to memory that nobody else knows yet
             launch(key, tensors, scalars, True)
             return
-        tape = scope.value()
-    serial = next(_serials)
-    entry = None if tape is None else tape.begin(kernel, key[1], tensors, scalars, serial)
+    serial = next_serial()
+    entries: list[tuple[Observer, Any]] = []
     undo = []
-    for i in outputs(kernel):
-        t = tensors[i]
-        if t is not None:
-            lo, hi = t._offset + t._layout.lo, t._offset + t._layout.hi
-            undo.append(_mark(record_of(t._storage).writes, lo, hi, serial))
     try:
+        for tape in tapes:
+            entries.append((tape, tape.begin(kernel, key[1], tensors, scalars, serial)))
+        for i in outputs(kernel):
+            t = tensors[i]
+            if t is not None:
+                undo.append(_mark(record_of(t._storage).writes, t._window, serial))
         launch(key, tensors, scalars, True)
     except Exception:  # nothing was recorded
         for writes, window, before in undo:
             if writes.get(window) == serial:
                 writes[window] = before
-        if tape is not None and entry is not None:
-            tape.drop(entry)
+        for tape, entry in entries:
+            if entry is not None:
+                tape.drop(entry)
         raise
-    if tape is not None and entry is not None:
-        tape.done(entry)
+    for tape, entry in entries:
+        if entry is not None:
+            tape.done(entry)
 
 
 def _mark(
-    writes: dict[tuple[int, int], int], lo: int, hi: int, serial: int
-) -> tuple[dict[tuple[int, int], int], tuple[int, int], int]:
+    writes: dict[Window, int], window: Window, serial: int
+) -> tuple[dict[Window, int], Window, int]:
     """Keep the serial of a write; where, and what was there before (0: nothing)."""
-    if len(writes) >= MAX_WINDOWS and (lo, hi) not in writes:
+    if len(writes) >= MAX_WINDOWS and window not in writes:
         known = list(writes)
-        union = min(a for a, _ in known), max(b for _, b in known)
+        union = Window(min(w.start for w in known), max(w.end for w in known))
         latest = max(writes.values())
         writes.clear()
         writes[union] = latest
-    before = writes.get((lo, hi), 0)
-    writes[lo, hi] = serial
-    return writes, (lo, hi), before
+    before = writes.get(window, 0)
+    writes[window] = serial
+    return writes, window, before
 
 
 def written(t: Handle) -> None:
     """The host writes a tensor."""
-    replayed((), [(t._storage, t._offset + t._layout.lo, t._offset + t._layout.hi)], False)
+    replayed((), [(t._storage, *t._window)], False)
 
 
-def replayed(reads: Iterable[Window], writes: Iterable[Window], program: bool = True) -> None:
+def replayed(
+    reads: Iterable[StorageWindow], writes: Iterable[StorageWindow], program: bool = True
+) -> None:
     """A program is replayed, which reads and writes these."""
     scope = innermost("tape", "gradient") if program else None
     if scope is not None:
         scope.check("a program")
-    serial = next(_serials)
-    writes = list(writes)
+    serial = next_serial()
+    reads, writes = list(reads), list(writes)
     for storage, lo, hi in writes:
-        _mark(record_of(storage).writes, lo, hi, serial)
-    tape = recorder()
-    if tape is not None:
+        _mark(record_of(storage).writes, Window(lo, hi), serial)
+    for tape in recorders():
         tape.written(reads, writes, program)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pykernels.layout import Layout, View
+from pykernels.layout import Layout, View, Window
 from pykernels.plan import Arg, Bound, Mode
 
 __all__ = ["decide", "overlaps_itself", "rounded", "share_elements"]
@@ -35,8 +35,7 @@ class _Fake:
 
 def share_elements(a: View, b: View) -> bool:
     """True if two views may share a byte, also if a bounded search cannot decide."""
-    (a0, a1), (b0, b1) = a.window, b.window
-    if a1 <= b0 or b1 <= a0 or a.size == 0 or b.size == 0:
+    if a.size == 0 or b.size == 0 or not a.window.overlaps(b.window):
         return False
     try:
         first, second = np.asarray(_Fake(a)), np.asarray(_Fake(b))
@@ -68,10 +67,10 @@ def overlaps_itself(layout: Layout | View) -> bool:
     return bool(np.any(np.diff(positions) < layout.dtype.itemsize))
 
 
-def rounded(view: View, align: int) -> tuple[int, int]:
+def rounded(view: View, align: int) -> Window:
     """The bound window of a view: rounded down to the alignment, and up to 16 bytes."""
     lo, hi = view.window
-    return lo // align * align, -(-hi // 16) * 16
+    return Window(lo // align * align, -(-hi // 16) * 16)
 
 
 def decide(
@@ -138,8 +137,8 @@ def _identical(a: View, b: View) -> bool:
 
 
 def _apart(view: View, others: Sequence[View], align: int) -> bool:
-    a0, a1 = rounded(view, align)
-    return all(a1 <= b0 or b1 <= a0 for b0, b1 in (rounded(o, align) for o in others))
+    own = rounded(view, align)
+    return not any(own.overlaps(rounded(o, align)) for o in others)
 
 
 def _disjoint(views: Sequence[View], align: int) -> bool:

@@ -130,8 +130,8 @@ class _Call:
         ]
         return [
             i
-            for n, (i, memory, (lo, hi)) in enumerate(outputs)
-            if any(memory is m and lo < b and a < hi for _, m, (a, b) in outputs[n + 1 :])
+            for n, (i, memory, window) in enumerate(outputs)
+            if any(memory is m and window.overlaps(w) for _, m, w in outputs[n + 1 :])
         ]
 
     def _replace(self, index: int, dtype: DTypeName | None = None) -> None:

@@ -25,8 +25,9 @@ class Scope:
 
     Attributes:
         what: the kind of block.
-        value: what takes the calls: a recorder, a reference to a tape, or the owner of what is
-            called in a checked block, whose calls are those of all that is started inside.
+        value: what takes the calls: a recorder, a reference to a tape, the blocks of the tapes
+            that record what `gradient` calls, or the owner of what is called in a checked block,
+            whose calls are those of all that is started inside.
         on: the context whose calls it takes, or the tape that pauses; None for any or all.
         open: False from its end on.
         outer: the block around it.

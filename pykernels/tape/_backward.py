@@ -8,7 +8,7 @@ from typing import Any
 from pykernels import functional as F
 from pykernels.device import Tensor
 from pykernels.errors import ShapeError, TapeError
-from pykernels.layout import Ints, layout
+from pykernels.layout import Ints, Window, layout
 from pykernels.plan import Kernel
 from pykernels.runtime.observe import Record, outputs
 
@@ -21,7 +21,7 @@ __all__ = ["Taped", "gradients"]
 class Taped:
     """A call, as its rule sees it. Arguments, options and scalars go by their names in the kernel.
 
-    Everything that a rule calls runs with recording paused.
+    What a rule calls is recorded only by tapes that were entered before its own.
     """
 
     __slots__ = ("_dys", "_entry", "_names", "_wanted", "given")
@@ -37,6 +37,11 @@ class Taped:
     def kernel(self) -> Kernel:
         """The kernel that was called."""
         return self._entry.kernel
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its arguments."""
+        return tuple(self._names)
 
     def dy(self, name: str = "dst") -> Any:
         """The gradient of an output, a Tensor; None where none reached it (never the only one)."""
@@ -139,26 +144,29 @@ class _Reach:
     """The bytes that depend on the sources."""
 
     def __init__(self) -> None:
-        self._windows: dict[Record, set[tuple[int, int]]] = {}
+        self._windows: dict[Record, set[Window]] = {}
 
     def add(self, record: Record, lo: int, hi: int) -> None:
-        self._windows.setdefault(record, set()).add((lo, hi))
+        self._windows.setdefault(record, set()).add(Window(lo, hi))
 
     def hits(self, record: Record, lo: int, hi: int) -> bool:
         windows = self._windows.get(record)
-        return windows is not None and any(a < hi and lo < b for a, b in windows)
+        window = Window(lo, hi)
+        return windows is not None and any(w.overlaps(window) for w in windows)
 
 
 def gradients(
-    entries: Sequence[Entry | Written], loss: Place, seed: Tensor, sources: Sequence[Place]
-) -> tuple[list[Tensor | None], list[Bytes]]:
-    """The gradients of the sources, None for one that the loss does not depend on; and what they
-    were computed of."""
+    entries: Sequence[Entry | Written], losses: Sequence[tuple[Place, Tensor]],
+    sources: Sequence[Place],
+) -> tuple[list[Tensor | None], list[Bytes]]:  # fmt: skip
+    """The gradients of the sources, None for one that no loss depends on, given those of the
+    losses; and what they were computed of."""
     wanted = _wanted(entries, sources)
     sums = Sums()
-    sums.add(loss, seed)
+    for loss, seed in losses:
+        sums.add(loss, seed)
     found: dict[int, Tensor | None] = {}
-    used: dict[Bytes, None] = {(loss.record, *loss.window): None}
+    used: dict[Bytes, None] = {(loss.record, *loss.window): None for loss, _ in losses}
     pending = {place.record for place in sources}
     for entry, names in zip(reversed(entries), reversed(wanted), strict=True):
         if isinstance(entry, Written):
@@ -231,8 +239,8 @@ def _settle(
 ) -> None:  # fmt: skip
     """What is written here is another value than what a source holds at the end of the tape."""
     for i, source in enumerate(sources):
-        lo, hi = source.window
-        if i not in found and any(r is source.record and a < hi and lo < b for r, a, b in windows):
+        own = [Window(a, b) for r, a, b in windows if r is source.record]
+        if i not in found and any(w.overlaps(source.window) for w in own):
             found[i] = sums.take(source)
 
 

@@ -9,11 +9,11 @@ from types import FrameType
 from typing import Any
 
 from pykernels.device import Tensor
-from pykernels.layout import Layout
+from pykernels.layout import Layout, Window
 from pykernels.lazy import load
 from pykernels.plan import Kernel
 from pykernels.runtime.handle import Handle
-from pykernels.runtime.observe import Record, Window, outputs, record_of
+from pykernels.runtime.observe import Record, StorageWindow, outputs, record_of
 
 __all__ = [
     "GRADIENT", "PROGRAM", "Bytes", "Entry", "Place", "Rule", "Written", "bytes_of",
@@ -35,9 +35,9 @@ class Place:
         self.flows = lay.dtype.kind == "f" and lay.size > 0
 
     @property
-    def window(self) -> tuple[int, int]:
-        """First byte, and one past the last one."""
-        return self.offset + self.layout.lo, self.offset + self.layout.hi
+    def window(self) -> Window:
+        """Its bytes in the allocation."""
+        return Window(self.offset + self.layout.lo, self.offset + self.layout.hi)
 
 
 def place_of(t: Handle, keep: bool = True) -> Place:
@@ -63,6 +63,15 @@ class Entry:
         )
         self.done = False
         self.line = line_of_caller()
+
+    @classmethod
+    def of(cls, kernel: Kernel, rule: Rule, places: tuple[Place, ...], serial: int) -> Entry:
+        """A call that was made, of no kernel that is launched, with a rule of its own."""
+        entry = cls.__new__(cls)
+        entry.kernel, entry.options, entry.scalars, entry.serial = kernel, (), (), serial
+        entry.rule, entry.places, entry.done = rule, places, True
+        entry.line = line_of_caller()
+        return entry
 
     @property
     def at(self) -> str:
@@ -96,8 +105,9 @@ Bytes = tuple[Record, int, int]  # of an allocation: the first byte, and one pas
 
 PROGRAM = "a replayed program has no gradient rule"
 GRADIENT = (
-    "the loss depends on a source through a result of gradient(), which has no gradient itself: "
-    "gradients are of first order; pk.stop_gradient(g) takes it as a constant"
+    "the loss depends on a source through a result of gradient(), which this tape did not record: "
+    "it must be entered before the tape whose gradient() that is, as `with pk.Tape() as outer, "
+    "pk.Tape() as inner`; pk.stop_gradient(g) takes the result as a constant"
 )
 
 
@@ -115,7 +125,7 @@ class Written:
         self.reads, self.writes, self.refusal = reads, writes, refusal
 
 
-def bytes_of(window: Window) -> Bytes:
+def bytes_of(window: StorageWindow) -> Bytes:
     """The bytes of a window."""
     return record_of(window[0]), window[1], window[2]
 

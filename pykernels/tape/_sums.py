@@ -17,7 +17,7 @@ from pykernels.device import Tensor
 from pykernels.dtypes import DType
 from pykernels.errors import TapeError
 from pykernels.layout import Ints, Layout, contiguous_layout, layout, merge_axes
-from pykernels.runtime.observe import Record
+from pykernels.runtime.observe import Record, recording
 from pykernels.runtime.overlap import overlaps_itself
 
 from ._entry import Place
@@ -130,7 +130,7 @@ class Sums:
             _accumulate(one, reshaped(new.grad, one.grad.shape))
             return
         dense = _dense(place.record, parts, found, lo, hi, new.dtype)
-        if not dense.fresh:
+        if not dense.fresh or recording():
             dense.grad, dense.fresh = dense.grad.copy(), True
         window = _window(dense, lo, new.grad.shape, new.strides)
         F.add(window, new.grad, out=window)
@@ -219,8 +219,9 @@ def reshaped(t: Tensor, shape: Ints) -> Tensor:
 
 
 def _accumulate(part: _Part, grad: Tensor) -> None:
-    """Add to a part; in place where its memory is its own."""
-    part.grad = F.add(part.grad, grad, out=part.grad if part.fresh else None)
+    """Add to a part; in place where its memory is its own, and no tape may need what it held."""
+    in_place = part.fresh and not recording()
+    part.grad = F.add(part.grad, grad, out=part.grad if in_place else None)
     part.fresh = True
 
 

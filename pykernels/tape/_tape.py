@@ -14,22 +14,33 @@ import numpy as np
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, DTypeError, ShapeError, TapeError
 from pykernels.host import type_name
+from pykernels.layout import Window
 from pykernels.plan import Kernel
 from pykernels.runtime.handle import Handle
 from pykernels.runtime.observe import (
     MAX_WINDOWS,
     Record,
-    Window,
+    StorageWindow,
     live,
     outputs,
     paused,
     record_of,
-    recorder,
+    taping,
 )
 from pykernels.runtime.scopes import Scope, entered, leave
 
 from ._backward import gradients
-from ._entry import GRADIENT, PROGRAM, Bytes, Entry, Written, bytes_of, line_of_caller, place_of
+from ._entry import (
+    GRADIENT,
+    PROGRAM,
+    Bytes,
+    Entry,
+    Place,
+    Written,
+    bytes_of,
+    line_of_caller,
+    place_of,
+)
 from ._sums import _order
 from ._tree import leaves, rebuilt
 
@@ -44,13 +55,24 @@ class Tape:
         [dw] = tape.gradient(loss, [w])
 
     Functions of both layers, operators, conversions and writes into tensors are recorded, on
-    tensors of any device; views need no record. Gradients are of first order. The tape keeps what
-    its rules will read until it is cleared or gone.
+    tensors of any device; views need no record. The tape keeps what its rules will read until it
+    is cleared or gone.
+
+    Tapes nest. A call is recorded by every tape that is open in this thread and task, and what
+    `gradient` computes by those that were entered before its own tape. So gradients of gradients
+    are those of an outer tape:
+
+        with pk.Tape() as outer:
+            with pk.Tape() as inner:
+                y = f(x)
+            dy = inner.gradient(y, x)
+            loss = pk.sum(dy * dy)
+        dx = outer.gradient(loss, x)
 
     `len(tape)` is the number of recorded calls.
 
     Raises:
-        TapeError: another tape records in this thread and task.
+        TapeError: the tape records already, in this or another thread or task.
     """
 
     def __init__(self) -> None:
@@ -59,16 +81,18 @@ class Tape:
         self._watched: set[Record] | None = None  # None: everything is recorded
         self._leaves: dict[Record, list[Tensor]] = {}
         # What calls that were not kept have read: windows, and where the last call stands.
-        self._missed: WeakKeyDictionary[Record, dict[tuple[int, int], str]]
+        self._missed: WeakKeyDictionary[Record, dict[Window, str]]
         self._missed = WeakKeyDictionary()
         self._scope: Scope | None = None  # while it records
         self._ref: weakref.ref[Tape] | None = None  # in `live`
+        # The blocks of the tapes that have recorded all that this one has.
+        self._around: frozenset[Scope] = frozenset()
 
     def __enter__(self) -> Self:
-        if recorder() is not None:
-            raise TapeError("[tape] a tape records in this thread and task already: one at a time")
         if self._scope is not None:
-            raise TapeError("[tape] it records in another thread or task already")
+            raise TapeError("[tape] this tape records already, in this or another thread or task")
+        around = frozenset(taping())
+        self._around = around & self._around if self._entries else around
         self._ref = weakref.ref(self, live.discard)
         live.add(self._ref)
         scope = Scope("tape", self._ref)
@@ -167,8 +191,9 @@ class Tape:
         """The gradients of a loss with respect to tensors, each of the tensor's shape and dtype.
 
         May be called inside the `with` or after it, any number of times, and inside
-        `Device.capture`. Uses of a tensor add up. Gradients are of first order: what is computed
-        from the result has no gradient that goes through it.
+        `Device.capture`. Uses of a tensor add up. What it computes is recorded by the tapes that
+        were entered before this one and are still open. For all others, this tape included, its
+        results have no gradient.
 
         Args:
             loss: A tensor that was computed while the tape recorded, float32 or float16.
@@ -202,12 +227,11 @@ class Tape:
             _check(t, name, "gradient")
             self._refuse_missed(name, t)
         given = [t for _, t in named]
-        scope = Scope("gradient", None)  # rules write to new tensors only
-        try:
-            entered.set(scope)
+        taped = taping()
+        with self._backward():
             places = [place_of(t, False) for t in given if t.size]
             first = _seed(loss, seed)
-            results, used = gradients(self._entries, place_of(loss, False), first, places)
+            results, used = gradients(self._entries, [(place_of(loss, False), first)], places)
             found = iter(results)
             each = [next(found) if t.size else t for t in given]
             for (name, _), one in zip(named, each, strict=True):
@@ -221,20 +245,56 @@ class Tape:
             if unused == "zeros":
                 pairs = zip(final, given, strict=True)
                 final = [t.device.zeros(t.shape, t.dtype) if g is None else g for g, t in pairs]
+        for outer in taped:
+            tape = None if outer in self._around else outer.value()
+            if tape is not None:
+                tape.derived(used, [_window(g) for g in final if g is not None])
+        return rebuilt(tree, iter(final))
+
+    @contextmanager
+    def _backward(self) -> Iterator[None]:
+        """A block of what a gradient calls: the tapes around this one record it, if they are open.
+        For nobody else it counts, since rules write to new tensors."""
+        scope = Scope("gradient", self._around.intersection(taping()))
+        try:
+            entered.set(scope)
+            yield
         finally:
             scope.open = False
             leave(scope)
-        recording = recorder()
-        if recording is not None:
-            recording.derived(used, [_window(g) for g in final if g is not None])
-        return rebuilt(tree, iter(final))
+
+    def _through(
+        self, losses: Sequence[tuple[Place, Tensor]], sources: Sequence[Place]
+    ) -> list[Tensor | None]:
+        """The gradients of the sources given those of several losses, for rules."""
+        with self._backward():
+            return gradients(self._entries, losses, sources)[0]
+
+    @property
+    def entries(self) -> Sequence[Entry | Written]:
+        """What was recorded."""
+        return self._entries
+
+    def _keep(self, entry: Entry, within: Written) -> None:
+        """A call that was made without being recorded: as one entry. `within` is what it wrote
+        besides its outputs."""
+        if paused(self):
+            return
+        watched = self._watched
+        if watched is not None:
+            if not any(p.record in watched for p in entry.inputs):
+                return
+            watched |= {p.record for p in entry.outputs}
+        self._known |= {p.record for p in (*entry.inputs, *entry.outputs)}
+        self._known |= {record for record, _, _ in within.writes}
+        self._entries += [within, entry]
 
     def _refuse_missed(self, name: str, t: Tensor) -> None:
         """Raise if a call that was not kept has read a source."""
         record = record_of(t._storage)
-        _, lo, hi = _window(t)
-        for (a, b), line in self._missed.get(record, {}).items():
-            if a < hi and lo < b:
+        window = t._window
+        for missed, line in self._missed.get(record, {}).items():
+            if missed.overlaps(window):
                 raise TapeError(
                     f"[tape] {name} was read by a call that the tape did not keep{line}, as "
                     "nothing in it was watched: watch the tensor before, or do without watch"
@@ -242,16 +302,16 @@ class Tape:
 
     def _own(self, found: list[Tensor], seed: Tensor) -> list[Tensor]:
         """Contiguous gradients that share no memory with each other or with other tensors."""
-        taken: dict[Any, list[tuple[int, int]]] = {seed._storage: [(0, 1 << 62)]}
+        taken: dict[Any, list[Window]] = {seed._storage: [Window(0, 1 << 62)]}
         own = []
         for grad in found:
-            lo, hi = grad._offset + grad._layout.lo, grad._offset + grad._layout.hi
             windows = taken.setdefault(grad._storage, [])
-            shared = any(a < hi and lo < b for a, b in windows)
+            window = grad._window
+            shared = any(w.overlaps(window) for w in windows)
             if shared or not grad.contiguous or record_of(grad._storage) in self._known:
                 grad = grad.copy()
             else:
-                windows.append((lo, hi))
+                windows.append(window)
             own.append(grad)
         return own
 
@@ -287,16 +347,18 @@ class Tape:
             if t is None or t._layout.dtype.kind != "f" or arg.role == "out":
                 continue
             windows = self._missed.setdefault(record_of(t._storage), {})
-            _, lo, hi = _window(t)
-            if len(windows) >= MAX_WINDOWS and (lo, hi) not in windows:
-                lo, hi = min(lo, *[a for a, _ in windows]), max(hi, *[b for _, b in windows])
+            window = t._window
+            if len(windows) >= MAX_WINDOWS and window not in windows:
+                all_of_them = [window, *windows]
+                first, last = min(w.start for w in all_of_them), max(w.end for w in all_of_them)
+                window = Window(first, last)
                 windows.clear()
-            windows[lo, hi] = at
+            windows[window] = at
 
     def _refuse_leaf(self, kernel: Kernel, t: Handle) -> None:
-        lo, hi = t._offset + t._layout.lo, t._offset + t._layout.hi
+        window = t._window
         for leaf in self._leaves.get(record_of(t._storage), ()):
-            if leaf._offset + leaf._layout.lo < hi and lo < leaf._offset + leaf._layout.hi:
+            if leaf._window.overlaps(window):
                 raise TapeError(
                     f"[tape] {kernel.name} writes to a watched tensor: do it inside tape.pause(), "
                     "after its gradient"
@@ -317,15 +379,17 @@ class Tape:
             return False
         return self._watched is None or record_of(t._storage) in self._watched
 
-    def written(self, reads: Iterable[Window], writes: Iterable[Window], program: bool) -> None:
+    def written(
+        self, reads: Iterable[StorageWindow], writes: Iterable[StorageWindow], program: bool
+    ) -> None:
         """Memory was written that no recorded call writes; what is not known does not matter."""
         known = [w for w in map(bytes_of, writes) if program or w[0] in self._known]
         if known:
             refusal = PROGRAM if program and not paused(self) else ""
             self._entries.append(Written([*map(bytes_of, reads)], known, refusal))
 
-    def derived(self, reads: Sequence[Bytes], writes: Iterable[Window]) -> None:
-        """`gradient`, of this tape or another one, computed tensors from what it reads."""
+    def derived(self, reads: Sequence[Bytes], writes: Iterable[StorageWindow]) -> None:
+        """`gradient` of a tape that is not around this one computed tensors from what it reads."""
         if paused(self):
             return
         known = [*map(bytes_of, writes)]
@@ -359,8 +423,8 @@ def _check(t: object, name: str, op: str) -> None:
         )
 
 
-def _window(t: Handle) -> Window:
-    return t._storage, t._offset + t._layout.lo, t._offset + t._layout.hi
+def _window(t: Handle) -> StorageWindow:
+    return t._storage, *t._window
 
 
 def _seed(loss: Tensor, seed: Any) -> Tensor:

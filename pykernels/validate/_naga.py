@@ -24,7 +24,11 @@ _OPTIONS = (
 # GLSL ES 3.10 cannot ask for the number of a texture's levels, which clamping needs.
 _GLSL = ("--image-load-bounds-check-policy", "Unchecked")
 # What a target cannot express, which is no fault of the text.
-_BEYOND = re.compile(r"TEXTURE_EXTERNAL|selected version doesn't support Features")
+_BEYOND = re.compile(
+    r"TEXTURE_EXTERNAL|selected version doesn't support Features|Capability Capabilities\("
+    r"|^(?!.*panicked).*(?:not (?:supported|implemented)|n't supported|[Uu]nsupported)",
+    re.DOTALL,
+)
 # GLSL has one entry point a file, and its suffix is the stage.
 _STAGES = {"compute": "comp", "vertex": "vert", "fragment": "frag"}
 _ENTRY = re.compile(

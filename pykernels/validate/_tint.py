@@ -145,7 +145,7 @@ def _check(device: Any, source: Source) -> Iterator[Finding]:
         yield Finding(source.name, *place, "warning", said, Tint.name, LACKS, wants[0].message)
         ahead = _SUBGROUPS
         module, error, messages = _compiled(device, ahead + source.text)
-    yield from _once_a_cycle(_told(source, messages, len(ahead)))
+    yield from _once_a_line(_once_a_cycle(_told(source, messages, len(ahead))))
     if error is None:
         yield from _pipelines(device, source, module)
     elif not any(message.type == "error" for message in messages):
@@ -185,6 +185,17 @@ def _column(lines: Sequence[str], line: int, byte: int) -> int:
     """The character of a line that has this byte; both from 1."""
     text = lines[line - 1] if line <= len(lines) else ""
     return len(text.encode()[: byte - 1].decode(errors="ignore")) + 1
+
+
+def _once_a_line(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Findings without what the parser expected behind something else that it expected there: it
+    has lost its place until the end of a statement."""
+    lost = 0
+    for f in findings:
+        expected = f.severity == "error" and f.message.startswith("expected ")
+        if not (expected and f.line == lost):
+            yield f
+        lost = f.line if expected else 0
 
 
 def _once_a_cycle(findings: Iterable[Finding]) -> Iterator[Finding]:

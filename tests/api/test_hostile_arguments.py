@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import zipfile
 from collections.abc import Callable
@@ -16,6 +17,7 @@ import pykernels as pk
 from pykernels.cli import main
 from pykernels.tuning import load
 from tests.api.test_out_aliases import CALLS as GOOD
+from tests.api.test_out_aliases import f
 
 BIG = 10**400
 DEEP = "[" * 100_000
@@ -53,6 +55,8 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "sections of a method": lambda x: any_.split(any_.zeros(0), 10**9),
     "chunks": lambda x: any_.chunk(any_.zeros(1 << 20), 10**9),
     "a table": lambda x: any_.rope_table(1 << 30),
+    "a number of points": lambda x: any_.linspace(0, 1, BIG),
+    "a part": lambda x: any_.quantile(x, BIG),
     "a table's dims": lambda x: any_.rope(
         any_.zeros((1, 1, 1, 4)), np.zeros(1, "i4"), dims=1 << 30
     ),
@@ -88,6 +92,41 @@ def test_wrong_kinds_end_in_errors_of_ours(name: str) -> None:
                 assert ours, (name, k, value)
             except UserWarning:
                 pass  # losses of different shapes
+
+
+# Calls of what writes to no `out`, and options with which calls above leave alone.
+X4 = np.ones((4, 3), "f4")
+MORE: dict[str, tuple[tuple[Any, ...], tuple[str, ...]]] = {
+    "allclose": ((X4, X4), ("equal_nan", "rtol")),
+    "binary_cross_entropy_with_logits": ((X4, X4), ("reduction",)),
+    "chunk": ((X4, 2), ("axis", "dim")),
+    "clip_grad_norm": (([X4], 1.0), ()),
+    "gelu": ((X4,), ("approximate",)),
+    "histogram": ((X4, 4), ("range",)),
+    "isclose": ((X4, X4), ("equal_nan", "rtol")),
+    "layer_norm": ((X4, 3), ("eps",)),
+    "linspace": ((0.0, 1.0, 5), ("endpoint", "dtype")),
+    "pad": ((X4, 1), ("mode", "constant_values")),
+    "quantile": ((X4, 0.5), ("axis", "keepdims", "method")),
+    "rand": ((3,), ("dtype", "seed", "state")),
+    "roll": ((X4, 1), ("axis",)),
+    "scaled_dot_product_attention": ((f(1, 1, 2, 8),) * 3, ("dropout_p", "scale", "is_causal")),
+    "softmax": ((X4,), ("axis", "scale")),
+    "split": ((X4, 2), ("axis", "dim")),
+}
+
+
+@pytest.mark.gpu
+@pytest.mark.usefixtures("dev")
+@pytest.mark.parametrize("name", MORE)
+def test_wrong_kinds_of_options_end_in_errors_of_ours(name: str) -> None:
+    args, options = MORE[name]
+    function = getattr(pk, name)
+    for value in (*KINDS, np.array("x"), np.array([None]), [None], (None,), slice(1), np.float32):
+        calls = [([*args[:i], value, *args[i + 1 :]], {}) for i in range(len(args))]
+        for given, named in (*calls, *((args, {o: value}) for o in options)):
+            with contextlib.suppress(pk.PyKernelsError, UserWarning):
+                function(*given, **named)
 
 
 def header(shape: str) -> bytes:

@@ -27,6 +27,9 @@ def test_lists_of_integers_are_int32(dev: pk.Device) -> None:
     assert dev.tensor([np.uint8(4)]).dtype == "uint8"
     assert dev.tensor([True]).dtype == "bool"
     assert dev.tensor(np.arange(3)).dtype == "int64"
+    for numbers in (range(3), range(0), [range(2), range(2)]):
+        t = dev.tensor(numbers)
+        assert t.dtype == "int32" and t.numpy().tolist() == np.array(numbers).tolist()
     for large in ([1, LARGE], [10**30], -(2**31) - 1):
         with pytest.raises(pk.ArgumentError, match=r"\[tensor\] integers become int32"):
             dev.tensor(large)

@@ -14,6 +14,7 @@ from pykernels.layout import (
     Rows,
     Tiles,
     View,
+    Window,
     contiguous_strides,
     extent,
     is_contiguous,
@@ -238,3 +239,19 @@ def test_vectorizable_agrees_with_the_bytes(seed: int) -> None:
         )  # fmt: skip
         whole = shape[axis] % n == 0 and steps[axis] == 2
         assert v.vectorizable(n, axis) == (whole and bool((at[..., ::n] % (2 * n) == 0).all()))
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "met"),
+    [
+        ((0, 4), (4, 8), False),
+        ((0, 5), (4, 8), True),
+        ((2, 3), (0, 9), True),
+        ((9, 12), (0, 9), False),
+    ],
+)
+def test_windows_overlap_where_they_have_a_byte_in_common(
+    a: tuple[int, int], b: tuple[int, int], met: bool
+) -> None:
+    one, other = Window(*a), Window(*b)
+    assert one.overlaps(other) is other.overlaps(one) is met

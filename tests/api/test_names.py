@@ -23,6 +23,8 @@ def test_what_is_named_exists() -> None:
 @pytest.mark.parametrize(("name", "said"), [
     ("bmm", "pk.matmul"), ("reshape", "Tensor.reshape"), ("mm", "pk.matmul"),
     ("amax", "pk.max"), ("array", "pk.tensor"), ("nn", "the functions of pk"),
+    ("inf", "math.inf"), ("addmm", "pk.matmul(a, b) + c"), ("percentile", "pk.quantile"),
+    ("float64", "the text 'float32'"),
     ("float32", "the text 'float32'"), ("half", "the text 'float16'"),
     ("ReLU", "the function pk.relu"), ("GELU", "the function pk.gelu"),
     ("LayerNorm", "the function pk.layer_norm"), ("Linear", "the function pk.linear"),

@@ -75,6 +75,8 @@ def test_a_call_is_explained(dev: pk.Device) -> None:
     text = str(found)
     assert text.startswith("runs ") and "measured us" in text and "gemv" in text
     assert "nothing to choose" in str(dev.explain(lambda: a + 1))
+    with pytest.raises(pk.DTypeError, match=r"\[explain\] call must be a function but is int"):
+        dev.explain(3)  # type: ignore[arg-type]
 
 
 @pytest.mark.gpu

@@ -62,7 +62,7 @@ def test_a_figure_is_what_was_measured(
 
 @pytest.mark.parametrize(
     "quantity",
-    ["ms", "GB/s", "TB/s", "TFLOP/s", "share", "share %", "error", "x torch", "torch us"],
+    ["ms", "GB/s", "TB/s", "TFLOP/s", "share", "share %", "± %", "error", "x torch", "torch us"],
 )
 def test_quantities(readme: ModuleType, quantity: str) -> None:
     assert float(readme.figure(f"{CASE} {quantity}")) > 0

@@ -196,3 +196,15 @@ def test_the_fixture_under_pytest_benchmark(dev: pk.Device, tmp_path: Path) -> N
     assert done.returncode == 0, done.stdout + done.stderr
     [found] = json.loads((tmp_path / "b.json").read_text())["benchmarks"]
     assert found["stats"]["median"] > 0 and found["extra_info"]["call_us"] > 0
+
+
+def test_a_case_that_cannot_be_made_is_an_error_of_that_case() -> None:
+    suite = bench.Suite("mine")
+
+    @suite.case()
+    def later(dev: pk.Device) -> Any:
+        return pk.a_function_of_the_next_version, 1  # type: ignore[attr-defined]
+
+    [case] = suite
+    with pytest.raises(pk.ArgumentError, match="mine later cannot be made: AttributeError"):
+        case.make(None)  # type: ignore[arg-type]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import itertools
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,9 +20,10 @@ from pykernels.bench.ceilings import Ceilings
 from pykernels.bench.check import Verdict
 from pykernels.bench.clock import Effort, Timing, Tracker, measure
 from pykernels.bench.compare import again
+from pykernels.bench.intervals import student
 from pykernels.bench.merge import merge
 from pykernels.bench.report import Report, Result
-from pykernels.bench.table import markdown, table
+from pykernels.bench.table import as_csv, markdown, table
 from pykernels.errors import PyKernelsError
 
 QUICK = Effort(warm=0.03, most=0.3, rounds=30, blocks=3, reading=1e-4)
@@ -192,12 +195,12 @@ def test_a_steady_kernel_gets_one_block_for_each_pass() -> None:
 
 def test_blocks_that_disagree_are_noise() -> None:
     rounds = (1e-4,) * 10 + (1.1e-4,) * 10 + (1e-4,) * 10
-    two = pytest.approx(2 * 0.1 / 3 / 1.0333, rel=0.01)
-    assert Timing(rounds, 1, "timestamps", 0.3, blocks=3).noise == two
-    assert Timing(rounds, 1, "timestamps", 0.3, blocks=3, passes=(1, 1, 1)).noise == two
+    half = pytest.approx(student(0.975, 2) * 0.1 / 3 / 1.0333, rel=0.01)
+    assert Timing(rounds, 1, "timestamps", 0.3, blocks=3).noise == half
+    assert Timing(rounds, 1, "timestamps", 0.3, blocks=3, passes=(1, 1, 1)).noise == half
     # Blocks of one pass share a place: many of them make its mean no surer.
     many = Timing(rounds + rounds[10:20] * 9, 1, "timestamps", 0.3, blocks=12, passes=(1, 1, 10))
-    assert many.noise == pytest.approx(0.0587, rel=0.01)
+    assert many.noise == pytest.approx(0.0587 / 2 * student(0.975, 2), rel=0.01)
     assert Timing(rounds[:3], 1, "timestamps", 0.3).noise == 0.0
     wide = (1e-4, 1.1e-4) * 15
     assert Timing(wide, 1, "timestamps", 0.3, blocks=3).noise == pytest.approx(0.05, rel=0.1)
@@ -253,6 +256,34 @@ def test_tables_say_ratio_cold_skipped_and_failed() -> None:
         assert "x torch" in next(
             line for line in lines if "TFLOP/s  share" in line or "| gpu us |" in line
         )
+
+
+def test_a_time_lies_within_its_noise_as_often_as_it_says() -> None:
+    """Two standard errors of five passes hold 88 %."""
+    runs = [in_passes(seed, 1e-4) for seed in range(1000)]
+    held = sum(abs(t.seconds / 1e-4 - 1) <= t.noise for t in runs)
+    assert abs(held / 1000 - 0.95) < 0.02
+
+
+def test_a_ratio_has_an_interval_or_says_that_it_has_none() -> None:
+    ours, torch = in_passes(0, 1e-4), in_passes(1, 2e-4)
+    known = report(result("a", ours, peers={"torch": torch}))
+    found = known.results[0].interval("torch")
+    assert found is not None and 1.9 < found.low < found.ratio < found.high < 2.1
+    assert found.ratio == pytest.approx(known.results[0].ratio("torch"), rel=1e-3)
+    for some in (table, markdown):
+        text = "\n".join(some(known))
+        assert re.search(r"\b[12]\.\d\d ±\d\.\d%", text) and "no interval" not in text
+    row = next(csv.DictReader(as_csv(known).splitlines()))
+    assert float(row["x torch low"]) < float(row["x torch"]) < float(row["x torch high"])
+
+    single = report(result("a", ours, peers={"torch": readings(1, 2e-4)}))
+    assert single.results[0].interval("torch") is None
+    for some in (table, markdown):
+        text = "\n".join(some(single))
+        assert re.search(r"\b[12]\.\d\d\*", text) and "no interval where *: torch" in text
+    row = next(csv.DictReader(as_csv(single).splitlines()))
+    assert row["x torch"] and row["x torch low"] == row["x torch high"] == ""
 
 
 def test_share_is_of_the_nearer_ceiling() -> None:

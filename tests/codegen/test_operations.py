@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from collections.abc import Callable
@@ -106,6 +107,13 @@ def test_a_function_is_declared_once(toy: Callable[..., Build]) -> None:
 # -- what a change costs ------------------------------------------------------------------------
 
 
+def once(test: Callable[[Path], None]) -> Callable[[Path], None]:
+    """Runs on a device of the first column alone: no driver changes what a change costs."""
+    other = os.environ.get("PYKERNELS_TEST_COLUMN", "").endswith("swiftshader")
+    skip = pytest.mark.skipif(other, reason="runs once, not on each driver")
+    return skip(pytest.mark.gpu(pytest.mark.usefixtures("dev")(test)))
+
+
 def changed(folder: Path, edits: dict[str, tuple[tuple[str, str], ...]]) -> int:
     """Edits files of a checkout; how many there are."""
     for name, pairs in edits.items():
@@ -127,15 +135,16 @@ def families(tmp_path: Path, *names: str) -> Path:
     return folder
 
 
-def run(folder: Path, code: str) -> None:
+def run(folder: Path, code: str) -> str:
+    """Builds the checkout and runs Python there; what it prints."""
     done = run_python(folder, "-m", "codegen", "--no-validate")
     assert done.returncode == 0, done.stdout + done.stderr
     done = run_python(folder, "-W", "ignore", "-c", code)
     assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.strip()
 
 
-@pytest.mark.gpu
-@pytest.mark.usefixtures("dev")
+@once
 def test_a_new_reduction_is_two_files(tmp_path: Path) -> None:
     folder = families(tmp_path, "reduce")
     edits = {
@@ -156,3 +165,177 @@ def test_a_new_reduction_is_two_files(tmp_path: Path) -> None:
         "assert (pk.sum_of_squares(x, dim=1) == (x * x).sum(1)).all()\n"
         "assert 'The sum of the squares.' in pk.sum_of_squares.__doc__\n"
     ))  # fmt: skip
+
+
+MIRROR = """\
+import numpy as np, pykernels as pk
+from pykernels.reference import conv as reference
+rng = np.random.default_rng(0)
+x, w = (rng.standard_normal(s).astype("f4") for s in ((2, 4, 7, 6), (4, 2, 3, 2)))
+how = dict(stride=(2, 1), padding=1, groups=2)
+tx, tw = pk.tensor(x), pk.tensor(w)
+with pk.Tape() as tape:
+    tape.watch(tx), tape.watch(tw)
+    y = pk.conv2d(tx, tw, mirror=True, **how)
+    loss = pk.sum(y * y)
+want = reference.conv2d(x, w, mirror=True, **how)
+assert np.abs(want - reference.conv2d(x, w, **how)).max() > 1
+np.testing.assert_allclose(y.numpy(), want, rtol=1e-5, atol=1e-5)
+dx, dw = tape.gradient(loss, [tx, tw])
+turned = np.ascontiguousarray(w[:, :, ::-1, ::-1])
+back = reference.conv2d_backward_input(2 * want, turned, x.shape, **how)
+np.testing.assert_allclose(dx.numpy(), back, rtol=1e-4, atol=1e-4)
+back = reference.conv2d_backward_weight(2 * want, x, w.shape, **how)[:, :, ::-1, ::-1]
+np.testing.assert_allclose(dw.numpy(), back, rtol=1e-4, atol=1e-4)
+line = pk.conv1d(x[:, :, 0], w[:, :, 0], groups=2, mirror=True)
+want = reference.conv2d(x[:, :, :1], w[:, :, :1], groups=2, mirror=True)[:, :, 0]
+np.testing.assert_allclose(line, want, rtol=1e-5, atol=1e-5)
+try:
+    pk.conv2d(x, w, mirror=3, **how)
+except pk.ArgumentError as e:
+    assert "mirror" in str(e)
+else:
+    raise AssertionError("3 was taken")
+for told in (pk.conv2d, pk.conv1d, pk.kernels.conv2d):
+    assert "Are taps read from the last to the first?" in told.__doc__, told
+"""
+
+
+@once
+def test_an_option_of_a_convolution_is_eight_files(tmp_path: Path) -> None:
+    """All but a case of the bench and a test, which are two more; pages and hashes are written by
+    ci/docs.py and ci/manifest.py."""
+    folder = families(tmp_path, "reduce", "elementwise", "matmul", "conv")
+    edits = {
+        "kernels/conv/conv2d.wgsl": ((
+            "// options.layout", '// options.mirror = { type = "bool", default = false, '
+            'doc = "Are taps read from the last to the first?" }\n// options.layout',
+        ),),
+        "kernels/conv/conv.op.toml": ((
+            'layout = { keyword = true, doc = "Axes of x and the result',
+            'mirror = { keyword = true }\n'
+            'layout = { keyword = true, doc = "Axes of x and the result',
+        ),),
+        "pykernels/plans/conv/conv2d.py": ((
+            '    layout: LayoutName = "NCHW",', '    mirror: bool = False,\n'
+            '    layout: LayoutName = "NCHW",',
+        ), (
+            "    kernel = kernel_of(OP, w)\n", "    kernel = kernel_of(OP, w)\n    if mirror:\n"
+            "        (o, c, h, v), last = w.strides, [n - 1 for n in w.shape]\n"
+            "        at = w.offset + last[2] * h + last[3] * v\n"
+            "        w = replace(w, strides=(o, c, -h, -v), offset=at)\n",
+        ), (
+            "from pykernels.errors", "from dataclasses import replace\n\nfrom pykernels.errors",
+        )),
+        "pykernels/reference/conv.py": ((
+            '    layout: str = "NCHW",\n    activation', '    layout: str = "NCHW",\n'
+            '    mirror: bool = False,\n    activation',
+        ), (
+            "w.astype(np.float64)\n", "w.astype(np.float64)\n"
+            "    w = w[:, :, ::-1, ::-1] if mirror else w\n",
+        )),
+        "pykernels/gradients/conv.py": ((
+            '    window: Any', '    mirror = call.option("mirror")\n'
+            '    w = w[:, :, ::-1, ::-1] if mirror else w\n    window: Any',
+        ), (
+            '        call.give("w", dw)', '        call.give("w", dw[:, :, ::-1, ::-1] if mirror '
+            'else dw)',
+        )),
+    }  # fmt: skip
+    assert changed(folder, edits) + 2 <= 8
+    run(folder, MIRROR)
+
+
+RAW = """\
+import numpy as np, pykernels as pk
+from pykernels.reference import norm as reference
+rng = np.random.default_rng(0)
+x, w, b = (rng.standard_normal(s).astype("f4") + 1 for s in ((5, 33), (33,), (33,)))
+given = [pk.tensor(a) for a in (x, w, b)]
+with pk.Tape() as tape:
+    [tape.watch(t) for t in given]
+    y = pk.layer_norm(given[0], 33, *given[1:], centred=False)
+    loss = pk.sum(y * y)
+want = reference.layer_norm(x, w, b, centred=False)
+assert np.abs(want - reference.layer_norm(x, w, b)).max() > 0.5
+np.testing.assert_allclose(y.numpy(), want, rtol=1e-5, atol=1e-5)
+back = reference.rms_norm_backward(2 * want, x, w, dweight=True, eps=1e-5)
+back = [*back, 2 * want.sum(0)]
+for got, expected in zip(tape.gradient(loss, given), back, strict=True):
+    np.testing.assert_allclose(got.numpy(), expected, rtol=1e-4, atol=1e-4)
+for told in (pk.layer_norm, pk.kernels.layer_norm):
+    assert "Is the mean subtracted?" in told.__doc__, told
+"""
+
+
+@once
+def test_an_option_of_a_norm_is_eight_files(tmp_path: Path) -> None:
+    """As above, all but a case of the bench and a test."""
+    folder = families(tmp_path, "reduce", "elementwise", "norm")
+    edits = {
+        "kernels/norm/layer_norm.wgsl": ((
+            "// operations", '// options.centred = { type = "bool", default = true, '
+            'doc = "Is the mean subtracted?" }\n// operations',
+        ),),
+        "kernels/norm/norm.op.toml": ((
+            "eps = {}\n", "eps = {}\ncentred = { keyword = true }\n",
+        ),),
+        "pykernels/plans/norm/layer_norm.py": (
+            ("    eps: float,", "    eps: float,\n    centred: bool = True,"),
+            ('"layer_norm", True', '"layer_norm", centred'),
+        ),
+        "pykernels/reference/norm.py": ((
+            "*, eps: float = 1e-5\n) -> Array:", "*, eps: float = 1e-5,\n"
+            "    centred: bool = True,\n) -> Array:",
+        ), (
+            "    return _affine(_by_mean(_double(x), LAST, eps).n, weight, bias)\n",
+            "    found = _by_mean(_double(x), LAST, eps) if centred else "
+            "_by_squares(_double(x), eps)\n    return _affine(found.n, weight, bias)\n",
+        )),
+        "pykernels/gradients/norm.py": ((
+            'def layer_norm(call: Taped) -> None:\n    call.give("x", _layer(call, '
+            'call.saved("x")))', 'def layer_norm(call: Taped) -> None:\n'
+            '    if call.option("centred"):\n'
+            '        call.give("x", _layer(call, call.saved("x")))\n        return\n'
+            '    call.give("x", _rms(call, call.saved("x")))\n'
+            '    call.give("bias", F.sum(call.dy(), axis=tuple(range(call.dy().ndim - 1))))',
+        ),),
+    }  # fmt: skip
+    assert changed(folder, edits) + 2 <= 8
+    run(folder, RAW)
+
+
+HALVES = """\
+import numpy as np, pykernels as pk
+x = np.random.default_rng(0).standard_normal((2, 3, 9, 8)).astype(np.float{bits})
+try:
+    found = [pk.max_pool2d(x, 3, 2, 1), pk.avg_pool2d(x, (2, 3)), pk.adaptive_avg_pool2d(x, 2)]
+    found.append(pk.avg_pool2d_backward(found[1], x.shape, (2, 3)))
+except pk.DTypeError as e:
+    print("float32" in str(e), "float16" in str(e).split("but")[0])
+else:
+    wide = x.astype("f4")
+    want = [pk.max_pool2d(wide, 3, 2, 1), pk.avg_pool2d(wide, (2, 3)),
+            pk.adaptive_avg_pool2d(wide, 2)]
+    want.append(pk.avg_pool2d_backward(want[1], x.shape, (2, 3)))
+    for a, b in zip(found, want, strict=True):
+        assert a.dtype == x.dtype
+        np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-3)
+    print("taken")
+"""
+
+
+@once
+def test_a_dtype_of_pools_is_one_file(tmp_path: Path) -> None:
+    """A checkout whose pools have float32 only gets float16."""
+    folder = families(tmp_path, "reduce", "pool")
+    blocks = folder / "kernels" / "pool" / "blocks.toml"
+    with_both = blocks.read_text(encoding="utf-8")
+    blocks.write_text(
+        with_both.replace('"float32", "float16"', '"float32"').replace('"f32", "f16"', '"f32"')
+    )
+    assert "16" not in blocks.read_text(encoding="utf-8")
+    assert run(folder, HALVES.format(bits=16)) == "True False"
+    assert run(folder, HALVES.format(bits=32)) == "taken"
+    blocks.write_text(with_both)
+    assert run(folder, HALVES.format(bits=16)) == "taken"

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,12 +16,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from pykernels import plans
 from pykernels.cli import main
 from pykernels.export._cases import cases, where
 from pykernels.export._layouts import parse
 from pykernels.export._record import _json
 from pykernels.export._translate import NotTranslated
-from pykernels.export._write import live_plan
+from pykernels.export._write import live_plan, untranslated
 from pykernels.texts import read_manifest
 from pykernels.tuning import as_data, named
 from pykernels.validate import Lints, Source, find_tint, validate
@@ -210,6 +212,23 @@ def test_a_plan_that_is_python_only_is_named(
     assert kernels["fill"]["plans"] == []
     assert [k["launches"] for k in kernels.values()] == ["recorded", "any"]
     assert any(v["body"] == "fill" for v in variants(tmp_path).values())
+
+
+def test_what_has_no_javascript_is_named_with_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "plans"
+    shutil.copytree(Path(plans.__path__[0]), folder)
+    path = folder / "softmax" / "close.py"
+    text = (
+        path.read_text(encoding="utf-8") + "\n\ndef late(x: int) -> int:\n    del x\n    return 1\n"
+    )
+    path.write_text(text, encoding="utf-8")
+    monkeypatch.setattr(plans, "__path__", [str(folder)])
+    line = len(text.splitlines()) - 1
+    told = [*untranslated()]
+    assert told and all(t.startswith(f"pykernels/plans/softmax/close.py:{line}: ") for t in told)
+    assert any(t.endswith("(the plan of softmax)") for t in told)
 
 
 def test_a_plan_may_be_kept_from_translation(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,6 +61,48 @@ class Example:
         for got, (want, bound) in zip(results, self.wanted(dy, count), strict=True):
             assert_close(got, want, bound, f"gradient of input {got.shape}")
 
+    def check_second(self, dev: pk.Device, seed: int = 0) -> None:
+        """The gradient of sum(u dx), dx being the gradients through dy, by all inputs and by dy:
+        H u and J u, against mixed differences of the reference in float64."""
+        rng = np.random.default_rng(seed)
+        count = len(self.inputs) if self.wrt is None else self.wrt
+        given = [dev.tensor(a) for a in (*self.inputs, *self.others)]
+        ways = [rng.normal(0, 1, a.shape).astype(np.float32) for a in self.inputs[:count]]
+        with pk.Tape() as outer:
+            with pk.Tape() as inner:
+                y = self.device(*given)
+            dy = rng.normal(0, 1, y.shape).astype(np.float32)
+            seeds = dev.tensor(dy)
+            first = inner.gradient(y, given[:count], seeds, unused="zeros")
+            pairs = zip(first, ways, strict=True)
+            loss = pk.sum(pk.stack([pk.sum(g.astype("float32") * u) for g, u in pairs]))
+        found = outer.gradient(loss, [*given[:count], seeds], unused="zeros")
+        half = any(a.dtype == np.float16 for a in self.inputs)
+        for got, want in zip(found, self._second(ways, dy), strict=True):
+            # Roundings of terms that are at most some times as large as the largest result.
+            bound = (2.0**-9 if half else 2.0**-16) * (1 + np.abs(want).max(initial=0))
+            assert_close(got.numpy(), want.reshape(got.shape), bound, f"of {got.shape}")
+
+    def _second(self, ways: Sequence[Array], dy: Array) -> list[Array]:
+        """H u of each input, and J u."""
+        step, base = 2.0**-11, [a.astype(np.float64) for a in self.inputs]
+
+        def at(far: float, k: int = 0, i: int = 0, move: float = 0.0) -> Array:
+            moved = [a + far * u for a, u in zip(base, ways, strict=False)] + base[len(ways) :]
+            moved[k] = moved[k].copy()
+            if move:
+                moved[k].reshape(-1)[i] += move
+            return np.asarray(self.reference(*moved, *self.others), np.float64).reshape(dy.shape)
+
+        found = []
+        for k in range(len(ways)):
+            each = np.zeros(base[k].size)
+            for i in range(each.size):
+                corners = [s * t * at(s * step, k, i, t * step) for s in (1, -1) for t in (1, -1)]
+                each[i] = (dy * sum(corners)).sum() / (2 * step) ** 2
+            found.append(each.reshape(base[k].shape))
+        return [*found, (at(step) - at(-step)) / (2 * step)]
+
     def _exact(self, *arrays: Array) -> Array:
         wide = [a.astype(np.float64) for a in arrays]
         return np.asarray(self.reference(*wide, *self.others), np.float64)

@@ -4,6 +4,7 @@ evaluated with the rows' references, against central differences of the same."""
 from __future__ import annotations
 
 import ast
+import importlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -92,6 +93,58 @@ def test_texts_of_rows_are_their_derivatives(name: str) -> None:
         got = gradient(kernel, n, values, dy, y)
         np.testing.assert_allclose(got[fine], (dy * slope)[fine], rtol=1e-6, atol=1e-7)
         assert fine.sum() > 40
+
+
+def next_of(kernel: Kernel, name: str) -> tuple[Kernel, dict[str, float]]:
+    """The kernel that computes a gradient, and its numbers, by the names that it has for them."""
+    found = derived(kernel, name)
+    assert found.expression is not None
+    types: dict[str, str] = dict.fromkeys(found.inputs, "float32")
+    conditions = OPS[kernel.name].conditions
+    types |= {n: "bool" for n in found.inputs if n in conditions}
+    types |= dict.fromkeys((*found.constants, *OPS[kernel.name].params), weak("float32"))
+    types = {n: types[n] for n in found.inputs}
+    tensors = {n: t for n, t in types.items() if t in ("float32", "bool")}
+    root = resolve("test", found.expression.root, types)
+    numbers = {f"#{n}": v for n, v in found.constants.items()}
+    return Program("test", root, tensors).kernel, numbers
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_second_derivatives_of_rows(name: str) -> None:
+    """The gradient of a row is an expression, and so is the gradient of that."""
+    op = OPS[name]
+    rng = np.random.default_rng(1)
+    low, high = NEAR.get(name, (-3, 3))
+    kernel = importlib.import_module(f"pykernels._generated.kernels.{name}").KERNEL
+    values: dict[str, Any] = {n: rng.uniform(low, high, 64) for n in op.inputs}
+    values |= {n: rng.uniform(0, 1, 64) > 0.5 for n in op.conditions}
+    values |= {p: 1e9 if p == "threshold" else 0.7 for p in op.params}
+    dy = rng.normal(0, 1, 64)
+    for n in op.inputs:
+        if n in op.conditions or derived(kernel, n).expression is None:
+            continue
+        again, numbers = next_of(kernel, n)
+        y = op.reference(*values.values())
+        known = {**values, **numbers, f"#{DY}": dy, f"#{Y}": y}
+        first = gradient(kernel, n, values, dy, y)
+        for m in op.inputs:
+            if m in op.conditions:
+                continue
+            h, both = 1e-6, []
+            for s in (h, -h):
+                moved = {**values, m: values[m] + s}
+                both.append(gradient(kernel, n, moved, dy, op.reference(*moved.values())))
+            slope = (both[0] - both[1]) / (2 * h)
+            got = np.zeros(64)
+            if m in derived(kernel, n).inputs:
+                got = got + gradient(again, m, known, np.ones(64), first)
+            if Y in derived(kernel, n).inputs:
+                by_y = gradient(kernel, m, values, np.ones(64), y)
+                got = got + gradient(again, f"#{Y}", known, by_y, first)
+            fine = np.abs(slope) < 1e3
+            np.testing.assert_allclose(got[fine], slope[fine], rtol=2e-5, atol=1e-6)
+            assert fine.sum() > 40
 
 
 UNARY = ("exp", "sin", "tanh", "sigmoid", "gelu", "silu", "softplus", "atan", "neg", "square")

@@ -41,7 +41,7 @@ def run_isolated(code: str, **env: str) -> subprocess.CompletedProcess[str]:
     """Run code in a fresh interpreter; it must exit with 0, and in time."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
-        cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)} | env, timeout=120,
+        cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)} | env, timeout=250,
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, f"exit status {done.returncode}\n{done.stdout}\n{done.stderr}"
@@ -104,7 +104,7 @@ def isolated(test: Callable[..., None]) -> Callable[..., None]:
         process, _shared = _shared or Process(), None
         path = sys.modules[test.__module__].__file__
         assert path is not None
-        answer = process.run((path, test.__name__, kwargs), timeout=120)
+        answer = process.run((path, test.__name__, kwargs), timeout=250)
         if answer is not None:
             raise AssertionError(answer)
         _shared = process

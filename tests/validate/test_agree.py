@@ -208,6 +208,22 @@ def test_what_a_target_cannot_express_is_a_note(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        "@group(0) @binding(0) var t: texture_storage_2d<bgra8unorm, write>;\n"
+        f"{MAIN} textureStore(t, vec2u(), vec4f()); }}",
+        "enable wgpu_ray_query;\n@group(0) @binding(0) var a: acceleration_structure;\n"
+        f"{MAIN} var q: ray_query; rayQueryInitialize(&q, a, RayDesc(0u, 255u, .1, 9.,"
+        " vec3f(), vec3f(0., 1., 0.))); rayQueryProceed(&q); }",
+    ],
+)
+def test_what_glsl_has_not_is_a_note(text: str, tmp_path: Path) -> None:
+    options = ["--to", "spv,glsl", "--features", "bgra8unorm-storage,wgpu-ray-query"]
+    found = [f for f in said(tmp_path, text, *options) if "glsl" in f[3]]
+    assert [f[0] for f in found] == ["note"] and "no glsl output" in found[0][3]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
         "@compute @workgroup_size(1) fn main() {{ let a = 1; }}\n",  # a block in a block
         "@fragment fn f() { {{ var a = 1; a += 1; }} }\n",
     ],

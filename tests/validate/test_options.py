@@ -198,6 +198,13 @@ def test_a_finding_shows_its_line_and_the_hint(tmp_path: Path) -> None:
     assert line[caret.index("^") :].startswith("locatio(0)")
 
 
+def test_what_follows_from_a_fault_on_its_line_is_not_said(tmp_path: Path) -> None:
+    text = "@fragment fn f(@loction(0) p: vec2f) {}\nfn g() -> u32 { return }\n"
+    (tmp_path / "a.wgsl").write_text(text)
+    found = [line for line in lines("a.wgsl", exit_code=1) if line.startswith("a.wgsl:")]
+    assert [line.partition(" error: ")[0] for line in found] == ["a.wgsl:1:17:", "a.wgsl:2:24:"]
+
+
 def test_sarif(tmp_path: Path) -> None:
     (tmp_path / "a b.wgsl").write_text(PLAIN.format("1u"))
     [done] = json.loads(run("a b.wgsl", "--format", "sarif", exit_code=1).stdout)["runs"]

@@ -289,7 +289,7 @@ const ofThisBuild = (file, content) =>
 /** The kernels that lie beside this module, on a device; `base` is the folder of manifest.json. */
 export async function open(device, { base = null } = {}) {
   if (!device?.limits) fail("open", `device must be a GPUDevice but is ${device}`);
-  const root = new URL(base ?? new URL(".", import.meta.url), globalThis.location?.href);
+  const root = new URL(base ?? new URL(/* @vite-ignore */ ".", import.meta.url), globalThis.location?.href);
   if (!root.pathname.endsWith("/")) root.pathname += "/";
   const read = async (file) => {
     if (bundled.has(file) && base === null) return bundled.get(file);

@@ -7,6 +7,7 @@ Numbers become inputs too, one for each value, so that equal parts of it are com
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -60,16 +61,40 @@ def tree_of(kernel: Kernel) -> Tree:
     """What a kernel of the family computes, or one of reductions of an expression reduces."""
     program = kernel.source
     if program is not None:
-        names = {name: f"x{i}" for i, name in enumerate(program.tensors)}
+        root = _renamed(program.root)
+        names = {_of_its_own(name): f"x{i}" for i, name in enumerate(program.tensors)}
+        scalars = tuple(
+            (_of_its_own(n) if isinstance(n, str) else n, kind) for n, kind in program.scalars
+        )
         if isinstance(program, Program):
-            return Tree(program.root, names, program.scalars)
+            return Tree(root, names, scalars)
         share = Call("mul", (Input(DY), Input(SHARE)))  # of an element in dy
-        return Tree(program.root, names, program.scalars, share, None)
+        return Tree(root, names, scalars, share, None)
     op = OPS[kernel.name]
     types = {n: "bool" if n in op.conditions else "float32" for n in op.inputs}
     node = Call(op.name, tuple(map(Input, op.inputs)), tuple(map(Input, op.params)))
     root = resolve(op.name, node, types | dict.fromkeys(op.params, weak("float32")))
     return Tree(root, {n: n for n in op.inputs}, tuple((p, "f32") for p in op.params))
+
+
+def _of_its_own(name: str) -> str:
+    """The name of an input, which may be DY, Y or a number's where the kernel computes a gradient:
+    those of the next gradient are others."""
+    return f"#{name}" if name.startswith("#") else name
+
+
+def _renamed(t: Typed) -> Typed:
+    """A tree whose inputs have names of their own."""
+    return dataclasses.replace(t, node=_with_names(t.node), args=tuple(map(_renamed, t.args)))
+
+
+def _with_names(node: Node) -> Node:
+    if isinstance(node, Input):
+        return Input(_of_its_own(node.name))
+    if isinstance(node, Call):
+        args, params = (tuple(map(_with_names, nodes)) for nodes in (node.args, node.params))
+        return Call(node.name, args, params)
+    return node
 
 
 @functools.lru_cache(maxsize=4096)

@@ -25,6 +25,7 @@ def plan(
     count: View | None,
     rate: View | None,
     settings: View | None,
+    skip: View | None,
     exp_avg: View,
     exp_avg_sq: View,
     param: View,
@@ -34,13 +35,14 @@ def plan(
     """One dispatch for each part."""
     check_one("adam_step", "count", count)
     check_one("adam_step", "rate", rate)
+    check_one("adam_step", "skip", skip)
     check_settings("adam_step", settings, SETTINGS)
     decay1, rest1, log1 = powers("beta1", beta1)
     decay2, rest2, log2 = powers("beta2", beta2)
     views = {"grad": grad, "exp_avg": exp_avg, "exp_avg_sq": exp_avg_sq, "param": param}
     return [
         body.step(
-            caps, part["grad"], count, rate, settings, part["exp_avg"], part["exp_avg_sq"],
+            caps, part["grad"], count, rate, settings, skip, part["exp_avg"], part["exp_avg_sq"],
             part["param"], decay1=decay1, rest1=rest1, decay2=decay2, rest2=rest2, log1=log1,
             log2=log2,
         )

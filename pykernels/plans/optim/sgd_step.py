@@ -20,16 +20,20 @@ def plan(
     grad: View,
     rate: View | None,
     settings: View | None,
+    skip: View | None,
     momentum_buffer: View | None,
     param: View,
 ) -> list[Step]:
     """One dispatch for each part."""
     check_one("sgd_step", "rate", rate)
+    check_one("sgd_step", "skip", skip)
     check_settings("sgd_step", settings, SETTINGS)
     views = {"grad": grad, "param": param}
     if momentum_buffer is not None:
         views["momentum_buffer"] = momentum_buffer
     return [
-        body.step(caps, part["grad"], rate, settings, part.get("momentum_buffer"), part["param"])
+        body.step(
+            caps, part["grad"], rate, settings, skip, part.get("momentum_buffer"), part["param"]
+        )
         for part in cut(caps, param.shape, views)
     ]

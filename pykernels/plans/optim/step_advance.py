@@ -11,7 +11,8 @@ from .checks import check_one
 __all__ = ["plan"]
 
 
-def plan(caps: Caps, scratch: Scratch, count: View) -> list[Step]:
+def plan(caps: Caps, scratch: Scratch, skip: View | None, count: View) -> list[Step]:
     """One dispatch."""
+    check_one("step_advance", "skip", skip)
     check_one("step_advance", "count", count)
-    return [body.step(caps, count)]
+    return [body.step(caps, skip, count)]

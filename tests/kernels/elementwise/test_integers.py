@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,28 @@ def test_a_negative_number_is_no_power_of_integers(dev: pk.Device) -> None:
             call()
     assert (x**2).numpy().tolist() == [4, 9, 1]
     assert (x**-1.0).numpy().tolist() == pytest.approx([0.5, 1 / 3, -1])
+
+
+def test_a_call_like_an_earlier_one_is_checked_too(dev: pk.Device) -> None:
+    """What is remembered of a call with a good number is not taken for a bad one."""
+    x, u = dev.tensor(np.array([2, 3, -1], "i4")), dev.tensor(np.array([2, 3, 1], "u1"))
+    out = dev.empty(3, "int32")
+    calls: tuple[Callable[[int], Any], ...] = (
+        lambda n: x**n,
+        lambda n: pk.pow(x, n),
+        lambda n: np.power(x, n),  # type: ignore[call-overload]
+        lambda n: pk.pow(x, n, out=out),
+        lambda n: u**n,
+        lambda n: pk.elementwise("x ** n + 1", x=x, n=n),
+        lambda n: pk.elementwise("x - x ** n", x=x, n=n, out=out),
+        lambda n: pk.reduction("x ** n", "sum", x=x, n=n),
+    )
+    for call in calls:
+        want = call(2).numpy()
+        for _ in range(2):
+            with pytest.raises(pk.ArgumentError, match="-1 is a negative power"):
+                call(-1)
+            assert (call(2).numpy() == want).all()
 
 
 @pytest.mark.parametrize("shape", [(3,), (4000,), (64, 64)])

@@ -203,6 +203,25 @@ def test_optim_captured_steps_advance(dev: pk.Device) -> None:
             assert other.state_dict()["step"].item() == len(rates)
 
 
+def test_parameters_and_gradients_are_any_iterable(dev: pk.Device) -> None:
+    """Views of dicts, generators and the like, as well as lists."""
+    model, grads = {"w": dev.ones((2, 2)), "b": dev.ones(3)}, [dev.ones((2, 2)), dev.ones(3)]
+    named = dict(zip(model, grads, strict=True))
+    for optimizer in (
+        pk.SGD(model.values(), lr=0.25), pk.Adam(iter(model.values())), pk.AdamW(t for t in grads),
+    ):  # fmt: skip
+        optimizer.step(named.values())
+        optimizer.step(g for g in grads)
+    one = pk.SGD((t for t in model.values()), lr=0.25)
+    before = model["b"].numpy()
+    one.step(named.values())
+    assert_same_bits(model["b"].numpy(), before - np.float32(0.25) * grads[1].numpy())
+    assert pk.clip_grad_norm((g for g in grads), 1.0).item() > 1
+    assert np.linalg.norm(np.concatenate([g.numpy().ravel() for g in grads])) <= 1.0001
+    flat, views = pk.flatten_parameters(model.values())
+    assert flat.size == 8 and [v.shape for v in views] == [(2, 2), (3,)]
+
+
 # -- what is refused ------------------------------------------------------------------------------
 
 
@@ -238,6 +257,10 @@ def test_optim_rejects(dev: pk.Device) -> None:
             dev.zeros(2, "int32")
         ),
         r"\[AdamW\] params must be a list": lambda: pk.AdamW([]),
+        r"\[SGD\] params must be a list .* iterable, but is \{'w': .*: give its values": (
+            lambda: pk.SGD({"w": x})  # type: ignore[dict-item]
+        ),
+        r"\[SGD\] params must be a list .*, but is \{<": lambda: pk.SGD({x}),
         r"\[AdamW\] params must be float32 or float16": lambda: pk.AdamW(count),
         r"\[Adam\] there must be 1 gradients": lambda: pk.Adam(x).step([x, x]),
         r"\[Adam\] grads\[1\] must have shape": lambda: pk.Adam([x, x]).step([x, other]),

@@ -173,25 +173,6 @@ def test_random_in_a_captured_program(dev: pk.Device) -> None:
 
 
 @pytest.mark.gpu
-def test_random_advance_carries_and_keeps_the_rest(dev: pk.Device) -> None:
-    case = Case(dev)
-    starts = [STATE, np.array([1, 2, ONES, ONES, 3, 4], np.uint32), np.zeros(6, np.uint32)]
-    states = [
-        case.in_place(s, f, buffer="one")
-        for s, f in zip(starts, (Form(phase=1), Form(steps=(-1,)), Form(steps=(3,))), strict=True)
-    ]
-    blocks = (4, ONES, 0)
-    case.build()
-
-    def run() -> None:
-        for s, n in zip(states, blocks, strict=True):
-            kernels.random_advance(s.tensor, n)
-
-    for got, start, n in zip(case.run(run), starts, blocks, strict=True):
-        assert_same_bits(got, reference.random_advance(start, n))
-
-
-@pytest.mark.gpu
 def test_random_properties_that_the_docs_state(dev: pk.Device) -> None:
     u = pk.rand((33, 7), seed=4, device=dev).numpy()
     half = pk.rand((33, 7), "float16", seed=4, device=dev).numpy()

@@ -335,6 +335,11 @@ def test_resize_of_pictures(dev: pk.Device, mode: Any) -> None:
     assert pk.resize(dev.tensor(picture), (5, 11), mode, layout="hwc", out=out) is out
     assert_same_bits(out.numpy(), data)
     assert_same_bits(pk.resize(picture[0, :, :, 0], (5, 11), mode), data[0, :, :, 0])
+    for rgb in (picture, picture[0]):
+        with pytest.raises(pk.ArgumentError, match="looks like an image with its channels last"):
+            pk.resize(rgb, 3)
+        assert pk.resize(rgb, 3, layout="chw").shape == (*rgb.shape[:-2], 3, 3)
+    assert pk.resize(picture[:, :3], 3).shape == (2, 3, 3, 3)  # three channels, seven rows
     calls: list[tuple[Any, type[Exception], str]] = [
         (lambda: pk.resize(picture[0, 0], 3, layout="hwc"), pk.ShapeError, "3 or more axes"),
         (lambda: pk.resize(picture, 3, layout="hw"), pk.ArgumentError, "layout must be chw or hwc"),  # type: ignore[call-overload]

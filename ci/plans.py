@@ -1,0 +1,16 @@
+"""Fails where a line of a plan has no JavaScript, with its file and line: an export would record
+layouts of that kernel, in place of launching any. Expressions of specs fail the build.
+
+python ci/plans.py
+"""
+
+from __future__ import annotations
+
+import sys
+
+from pykernels.export._write import untranslated
+
+if __name__ == "__main__":
+    found = [*untranslated()]
+    print("\n".join(found) or "every plan has its JavaScript, or says why not")
+    sys.exit(bool(found))

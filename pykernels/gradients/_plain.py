@@ -1,0 +1,57 @@
+"""Rules of backward kernels: gradients of gradients, by the plain form of what was computed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+from pykernels import functional as F
+from pykernels.device import Tensor
+from pykernels.tape import Tape, Taped
+
+__all__ = ["backward_of", "plainly", "wide"]
+
+
+def plainly(call: Taped, compute: Callable[..., Mapping[str, Tensor]], *names: str) -> None:
+    """The gradients of the arguments `names` of a kernel whose outputs `compute` computes, by
+    calls that have rules themselves.
+
+    `compute` takes the arguments by their names, as float32, and gives outputs by theirs.
+    """
+    given = {name: wide(t) for name in names if (t := call.saved(name)) is not None}
+    with Tape() as tape:
+        found = compute(**given)
+        dys = {name: call.dy(name) for name in found}
+        terms = [F.sum(t * dys[name]) for name, t in found.items() if dys[name] is not None]
+        loss = terms[0]
+        for term in terms[1:]:
+            loss = loss + term
+    wanted = {name: t for name, t in given.items() if call.wants(name)}
+    for name, grad in tape.gradient(loss, wanted, unused="none").items():
+        call.give(name, grad)
+
+
+def backward_of(
+    forward: Callable[..., Tensor], outputs: Mapping[str, str]
+) -> Callable[..., Mapping[str, Tensor]]:
+    """What a backward kernel computes: the gradients of `forward` by its arguments.
+
+    `outputs` says which argument's gradient each output of the kernel is. The kernel's dy is the
+    gradient of what `forward` gives; all other arguments go to `forward`.
+    """
+
+    def compute(dy: Tensor, **given: Tensor) -> Mapping[str, Tensor]:
+        with Tape() as tape:
+            y = forward(**given)
+        sources = {out: given[name] for out, name in outputs.items() if name in given}
+        found: Mapping[str, Tensor] = tape.gradient(y, sources, dy)
+        return found
+
+    return compute
+
+
+def wide(t: Tensor) -> Tensor:
+    """The elements in float32, each once in memory; a mask of bool is what it adds to logits."""
+    if t.dtype == "bool":
+        return F.where(t, 0.0, -math.inf)
+    return t.copy() if t.dtype == "float32" else t.astype("float32")

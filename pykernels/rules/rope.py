@@ -1,0 +1,35 @@
+"""The rule of the rotary position embedding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pykernels.arrays import Call
+from pykernels.call.operation import Made
+from pykernels.device import Tensor
+from pykernels.errors import ArgumentError, ShapeError
+from pykernels.scalars import integer
+
+__all__ = ["heads", "of_tokens", "turned"]
+
+
+def of_tokens(op: str, name: str, value: Any) -> int:
+    """The axis of tokens, one of two."""
+    axis = integer(op, name, value)
+    if axis not in (-2, -3):
+        raise ArgumentError(f"[{op}] {name} must be -2 or -3 but is {axis}")
+    return axis
+
+
+def heads(op: str, x: Tensor, axis: int) -> Tensor:
+    """The view (..., heads, tokens, width)."""
+    if x.ndim < -axis:
+        raise ShapeError(f"[{op}] x must have {-axis} axes or more but has shape {x.shape}")
+    return x[None] if x.ndim == 2 else x if axis == -2 else x.swapaxes(-3, -2)
+
+
+def turned(call: Call, x: Tensor, axis: int) -> Made:
+    """rope."""
+    view = heads(call.op, x, axis)
+    dst = call.out(x.shape, x.dtype)
+    return Made({"dst": dst}, {"x": view, "dst": heads(call.op, dst, axis)})

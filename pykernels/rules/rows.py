@@ -1,0 +1,55 @@
+"""The rules of rows that an index picks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pykernels.arrays import Call
+from pykernels.call.operation import Made
+from pykernels.device import Tensor
+from pykernels.dtypes import DTypeName
+from pykernels.errors import DTypeError, ShapeError
+
+__all__ = ["looked_up", "picked", "whole_numbers"]
+
+
+def picked(call: Call, src: Tensor, index: Tensor) -> Made:
+    """get_rows."""
+    if src.ndim < 2 or index.ndim < 1:
+        raise ShapeError(
+            "[get_rows] src must have two or more axes and index one, but they have shapes "
+            f"{src.shape} and {index.shape}"
+        )
+    a, b = src.shape[:-2], index.shape[:-1]
+    size = max(len(a), len(b))
+    pairs = zip((1,) * (size - len(a)) + a, (1,) * (size - len(b)) + b, strict=True)
+    lead = tuple([0 if 0 in (m, n) else max(m, n) for m, n in pairs])
+    return Made({"dst": call.out((*lead, index.shape[-1], src.shape[-1]), _dtype(call, src))})
+
+
+def looked_up(call: Call, weight: Tensor, index: Tensor) -> Made:
+    """embedding."""
+    if weight.ndim != 2:
+        raise ShapeError(f"[embedding] weight must have two axes but has shape {weight.shape}")
+    return Made({"dst": call.out((*index.shape, weight.shape[1]), _dtype(call, weight))})
+
+
+def whole_numbers(op: str, name: str, value: Any) -> Any:
+    """An index; a table of floats in its place is told from it."""
+    if not isinstance(value, Tensor) and "float" in str(getattr(value, "dtype", "")):
+        _refuse(op, name, str(value.dtype))
+    if isinstance(value, Tensor) and value._layout.dtype.kind == "f":
+        _refuse(op, name, value.dtype)
+    return value
+
+
+def _refuse(op: str, name: str, dtype: str) -> None:
+    raise DTypeError(
+        f"[{op}] {name} must be int32 or int64 but is {dtype}: the table comes first here, as in "
+        f"{op}(weight, index)"
+    )
+
+
+def _dtype(call: Call, src: Tensor) -> DTypeName:
+    """The result's: that of `out`, which the kernel checks, or that of the rows."""
+    return call.asked_dtype or src.dtype

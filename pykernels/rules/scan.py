@@ -1,0 +1,60 @@
+"""The rules of running sums and products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pykernels._generated.kernels.fill import KERNEL as _FILL
+from pykernels.arrays import Call
+from pykernels.call.operation import Made
+from pykernels.device import Tensor
+from pykernels.dtypes import DTypeName
+from pykernels.runtime.launch import run
+from pykernels.scalars import bits_of
+
+__all__ = ["running", "wide"]
+
+# Narrow integers are summed in 32 bits.
+_WIDE: dict[str, DTypeName] = {
+    "bool": "int32",
+    "int8": "int32",
+    "int16": "int32",
+    "uint8": "uint32",
+    "uint16": "uint32",
+}
+
+
+def wide(op: str, name: str, value: Any) -> Any:
+    """An array whose sums have its dtype."""
+    if isinstance(value, Tensor):
+        dtype = value._layout.dtype.name
+    elif isinstance(value, np.ndarray):
+        dtype = str(value.dtype)
+    else:
+        return value
+    return value.astype(_WIDE[dtype]) if dtype in _WIDE else value
+
+
+def running(call: Call, x: Tensor, axis: int | None, exclusive: bool, first: int) -> Made:
+    """cumsum and cumprod; `first` is what runs without the element itself begin with."""
+    if axis is None:
+        x, axis = x.reshape(-1), -1
+    call.over(x, axis, None)
+    result = call.out(x.shape, x.dtype)
+    src, dst = call.moved("x", x), call.moved("dst", result)
+    made = Made({"dst": result})
+    if exclusive:
+        if not src.ndim:
+            src, dst = src.reshape((1,)), dst.reshape((1,))
+        src = src[..., :-1].copy() if src._block is dst._block else src[..., :-1]
+        run(_FILL, (dst[..., :1],), bits_of(call.op, first, result.dtype))
+        dst = dst[..., 1:]
+        made.after = _nothing  # a call of two kernels is not remembered as one
+    made.views = {"x": src, "dst": dst}
+    return made
+
+
+def _nothing() -> None:
+    pass

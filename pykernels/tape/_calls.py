@@ -1,0 +1,310 @@
+"""Functions whose calls a tape keeps as one: with a rule of their own, or computed again."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from pykernels.device import Device, Tensor
+from pykernels.drawing import states
+from pykernels.errors import ArgumentError, TapeError
+from pykernels.host import type_name
+from pykernels.layout import contiguous_layout
+from pykernels.plan import Arg, Kernel
+from pykernels.runtime.observe import Record, next_serial, recorders
+from pykernels.runtime.scopes import Scope, entered, leave
+
+from ._backward import Taped
+from ._entry import Bytes, Entry, Place, Written, place_of
+from ._tape import Tape
+from ._tree import leaves, rebuilt
+
+__all__ = ["checkpoint", "custom_gradient"]
+
+WITHIN = (
+    "the loss depends on a source through a value inside of {}, which no tape recorded: compute it "
+    "again from the arguments"
+)
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """A call of a function: what it gave, which memory it read that was there before, and what it
+    wrote, besides its results."""
+
+    result: Any
+    reads: list[Place]
+    inside: list[Bytes]
+
+    def form(self) -> Callable[[Taped], Any]:
+        """Makes of the gradients by the results a tree of their shape: zeros where none came back.
+        It does not keep the results."""
+        like = [(t.device, t.shape, t.dtype) for t in _tensors(self.result)]
+        tree = rebuilt(self.result, iter(range(len(like))))
+
+        def given(taped: Taped) -> Any:
+            dys = [taped.dy(f"y{i}") for i in range(len(like))]
+            pairs = zip(dys, like, strict=True)
+            found = [of[0].zeros(*of[1:]) if dy is None else dy for dy, of in pairs]
+            return rebuilt(tree, iter(found))
+
+        return given
+
+
+def custom_gradient(f: Callable[..., tuple[Any, Callable[..., Any]]]) -> Callable[..., Any]:
+    """A function with a gradient rule of its own, as jax.custom_vjp in one piece.
+
+        @pk.custom_gradient
+        def clipped(x):
+            def rule(dy):
+                return (pk.clamp(dy, -1.0, 1.0),)
+            return x * 2, rule
+
+    No tape records what f calls. What a rule calls is recorded by outer tapes, so that gradients of
+    gradients go through it; values that f computed are no way for them.
+
+    Args:
+        f: A function of any arguments to a pair: a Tensor or a tree of Tensors, and a function.
+            That takes the gradient by the first, a tree of the same shape, and gives a tuple with
+            the gradient by each argument of f: a Tensor, or a tree for a tree, or None.
+
+    Returns:
+        A function of the same positional arguments that gives the first of the pair.
+
+    Raises:
+        ArgumentError: f gives no such pair, or the rule another number of gradients.
+        TapeError: a source reaches what f reads besides its arguments.
+    """
+    _check_function(f, "custom_gradient")
+
+    @functools.wraps(f)
+    def call(*args: Any) -> Any:
+        rules: list[Callable[..., Any]] = []
+
+        def first() -> Any:
+            found = f(*args)
+            if not (isinstance(found, tuple) and len(found) == 2 and callable(found[1])):
+                raise ArgumentError("[custom_gradient] f must give a pair (result, rule)")
+            rules.append(found[1])
+            return found[0]
+
+        if not recorders():
+            return first()
+        seen = _seen(first)
+        [rule] = rules
+        given = [t for _, t in leaves(list(args), "args", "custom_gradient")]
+        places = [place_of(t, False) if isinstance(t, Tensor) else None for t in given]
+        own = [p for p in places if p is not None]
+        rest = [p for p in seen.reads if not any(_overlap(p, q) for q in own)]
+
+        form, called = seen.form(), _name(f)
+
+        def back(taped: Taped) -> None:
+            for i in range(len(rest)):
+                if taped.wants(f"c{i}"):
+                    raise TapeError(
+                        f"[tape] a source reaches what {called} reads besides its arguments: "
+                        "make that an argument"
+                    )
+            grads = rule(form(taped))
+            if not isinstance(grads, tuple) or len(grads) != len(args):
+                raise ArgumentError(
+                    f"[custom_gradient] the rule must give a tuple of {len(args)} gradients but "
+                    f"gave {type_name(grads)}"
+                )
+            for i, grad in enumerate(_aligned(args, grads)):
+                if places[i] is not None:
+                    taped.give(f"a{i}", grad)
+
+        inputs = {f"a{i}": p for i, p in enumerate(places) if p is not None}
+        inputs |= {f"c{i}": p for i, p in enumerate(rest)}
+        _keep(_name(f), back, inputs, seen)
+        return seen.result
+
+    return call
+
+
+def checkpoint(f: Callable[..., Any], *args: Any) -> Any:
+    """What f gives for the arguments, computed again on the way back instead of being kept.
+
+    A tape keeps the arguments, and nothing of what f computes. On the way back it calls f once
+    more. Tensors that f reaches in other ways than by its arguments get gradients as those do.
+    Random numbers are the same ones: they come from a copy of the device's state.
+
+    Args:
+        f: A function of any arguments to a Tensor or a tree of Tensors.
+        args: Its arguments.
+
+    Returns:
+        What f gives.
+
+    Raises:
+        ArgumentError: f is no function.
+        TapeError: at the gradient: a tensor that f reads was written since.
+    """
+    _check_function(f, "checkpoint")
+    if not recorders():
+        return f(*args)
+    kept: dict[Device, Tensor] = {}
+
+    def noted(device: Device, own: Tensor) -> Tensor:
+        if device not in kept:
+            kept[device] = own.copy()
+        return own
+
+    with _drawing(noted):
+        seen = _seen(lambda: f(*args))
+    serial, reads = next_serial(), seen.reads
+
+    def back(taped: Taped) -> None:
+        for place in reads:
+            if place.record.written_since(serial, *place.window):
+                raise TapeError(
+                    f"[tape] {_name(f)} is computed again, but a tensor that it reads was written "
+                    "since: work on a copy, or ask for the gradient before"
+                )
+        copies = {device: state.copy() for device, state in kept.items()}
+        with _drawing(lambda device, own: copies.get(device, own)), Tape() as tape:
+            again = _tensors(f(*args))
+        dys = [taped.dy(f"y{i}") for i in range(len(again))]
+        losses = [
+            (place_of(t, False), dy) for t, dy in zip(again, dys, strict=True) if dy is not None
+        ]
+        wanted = [i for i in range(len(reads)) if taped.wants(f"a{i}")]
+        found = tape._through(losses, [reads[i] for i in wanted])
+        for i, grad in zip(wanted, found, strict=True):
+            taped.give(f"a{i}", grad)
+
+    _keep(_name(f), back, {f"a{i}": p for i, p in enumerate(reads)}, seen)
+    return seen.result
+
+
+def _check_function(f: object, op: str) -> None:
+    if not callable(f):
+        raise ArgumentError(f"[{op}] f must be a function but is {type_name(f)}")
+
+
+def _name(f: object) -> str:
+    return str(getattr(f, "__name__", "the function"))
+
+
+def _tensors(tree: Any) -> list[Tensor]:
+    """The Tensors of a tree of results."""
+    found = [t for _, t in leaves(tree, "result", "f")]
+    for t in found:
+        if not isinstance(t, Tensor):
+            raise ArgumentError(f"[f] the result must be made of Tensors but has {type_name(t)}")
+    return found
+
+
+@contextmanager
+def _drawing(source: Callable[[Device, Tensor], Tensor]) -> Iterator[None]:
+    """A block in which calls draw random numbers from other states."""
+    token = states.set(source)
+    try:
+        yield
+    finally:
+        states.reset(token)
+
+
+def _seen(f: Callable[[], Any]) -> _Seen:
+    """Call a function, unseen by the tapes that record."""
+    scope = Scope("gradient", frozenset())
+    try:
+        entered.set(scope)
+        with Tape() as tape:
+            result = f()
+            made, before = _made_and_read(tape)
+            taken: list[Place] = []
+            own = []
+            for t in _tensors(result):  # results have memory of their own
+                place = place_of(t, False)
+                if place.record not in made or any(_overlap(place, p) for p in taken):
+                    t = t.copy()
+                taken.append(place_of(t, False))
+                own.append(t)
+            result = rebuilt(result, iter(own))
+    finally:
+        scope.open = False
+        leave(scope)
+    outputs = {p.record for p in taken}
+    inside = [bytes_ for record, found in made.items() if record not in outputs for bytes_ in found]
+    return _Seen(result, before, inside)
+
+
+def _made_and_read(tape: Tape) -> tuple[dict[Record, list[Bytes]], list[Place]]:
+    """What was written, by the memory in which it lies, and what was read of other memory: one
+    place for each."""
+    made: dict[Record, list[Bytes]] = {}
+    read: dict[Record, list[Place]] = {}
+    for entry in tape.entries:
+        if not isinstance(entry, Entry):
+            continue
+        for place in entry.inputs:
+            if place.flows and place.record not in made:
+                read.setdefault(place.record, []).append(place)
+        for place in entry.outputs:
+            if place.record in read:
+                raise TapeError(
+                    f"[tape] {entry.kernel.name} writes to a tensor that was there before"
+                    f"{entry.at}: a function that is kept as one call must not"
+                )
+            if place.flows:
+                made.setdefault(place.record, []).append((place.record, *place.window))
+    return made, [_whole(places) for places in read.values()]
+
+
+def _whole(places: Sequence[Place]) -> Place:
+    """All bytes from the first to the last of several places of one memory."""
+    lo, hi = min(p.window[0] for p in places), max(p.window[1] for p in places)
+    dtype = places[0].layout.dtype
+    return Place(
+        places[0].record, contiguous_layout(((hi - lo) // dtype.itemsize,), dtype), lo, None
+    )
+
+
+def _overlap(p: Place, q: Place) -> bool:
+    return p.record is q.record and p.window.overlaps(q.window)
+
+
+def _keep(
+    name: str, rule: Callable[[Taped], None], inputs: Mapping[str, Place], seen: _Seen
+) -> None:
+    """Record the call as one entry, with the tapes that record."""
+    outputs = {f"y{i}": place_of(t, False) for i, t in enumerate(_tensors(seen.result))}
+    args = [Arg(n, "in", (p.layout.dtype.name,)) for n, p in inputs.items()]
+    args += [Arg(n, "out", (p.layout.dtype.name,)) for n, p in outputs.items()]
+    kernel = Kernel(name, "", tuple(args), (), _no_plan, _nothing, _nothing)
+    reads = [(p.record, *p.window) for p in inputs.values()]
+    serial = next_serial()
+    for tape in recorders():
+        assert isinstance(tape, Tape)
+        entry = Entry.of(kernel, rule, (*inputs.values(), *outputs.values()), serial)
+        tape._keep(entry, Written(reads, seen.inside, WITHIN.format(name)))
+
+
+def _no_plan(*_: Any) -> Any:
+    raise AssertionError("no kernel of its own")
+
+
+def _nothing(*_: Any, **__: Any) -> int:
+    return 0
+
+
+def _aligned(args: tuple[Any, ...], grads: tuple[Any, ...]) -> list[Any]:
+    """The gradients in the order of the leaves of the arguments; None for a whole argument counts
+    for all of its leaves."""
+    found: list[Any] = []
+    for i, (arg, grad) in enumerate(zip(args, grads, strict=True)):
+        own = leaves(arg, f"args[{i}]", "custom_gradient")
+        given = leaves(grad, f"gradient {i}", "custom_gradient") if grad is not None else []
+        if grad is not None and len(given) != len(own):
+            raise ArgumentError(
+                f"[custom_gradient] the rule must give a gradient for each of the {len(own)} "
+                f"leaves of argument {i} but gave {len(given)}"
+            )
+        found += [g for _, g in given] if grad is not None else [None] * len(own)
+    return found

@@ -1,0 +1,308 @@
+"""Gradients of functions, by the names and arguments of JAX."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pykernels import functional as F
+from pykernels.device import Tensor
+from pykernels.errors import ArgumentError, DTypeError
+from pykernels.host import type_name
+
+from ._tape import Tape
+from ._tree import leaves, rebuilt
+
+__all__ = ["grad", "hessian", "hvp", "jacobian", "jvp", "value_and_grad", "vjp"]
+
+Argnums = int | Sequence[int]
+
+
+def grad(f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """The function that gives the gradient of f, as jax.grad.
+
+        dw = pk.grad(loss)(w, x, y)
+        second = pk.grad(lambda x: pk.sum(pk.grad(f)(x)))(x)
+
+    Args:
+        f: A function of Tensors, or trees of them (dicts, lists, tuples, dataclasses), to a Tensor
+            of one element, float32 or float16. Tensors that it reaches in other ways than by these
+            arguments are constants, unless they share memory with them.
+        argnums: Which positional arguments; an integer, or several.
+        has_aux: Does f give a pair, the Tensor and anything else?
+
+    Returns:
+        A function of the same arguments. Its result has the shape of the argument (a tuple of
+        several for several argnums); with has_aux a pair of that and what else f gave. What f does
+        not depend on has a gradient of zeros.
+
+    Raises:
+        ArgumentError: argnums names no positional argument of the call; f gives more than one
+            element, or no pair.
+        DTypeError: f gives no Tensor, or a leaf of an argument is no Tensor of a float dtype.
+        TapeError: as Tape.gradient.
+    """
+    both = value_and_grad(f, argnums, has_aux)
+
+    @functools.wraps(f)
+    def gradient(*args: Any, **named: Any) -> Any:
+        value, found = both(*args, **named)
+        return (found, value[1]) if has_aux else found
+
+    return gradient
+
+
+def value_and_grad(
+    f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
+) -> Callable[..., Any]:
+    """The function that gives what f gives, and the gradient, as jax.value_and_grad.
+
+    Args:
+        f: As for `grad`.
+        argnums: As for `grad`.
+        has_aux: As for `grad`.
+
+    Returns:
+        A function of the same arguments. It gives a pair of what f gives and what `grad` gives.
+
+    Raises:
+        ArgumentError, DTypeError, TapeError: as `grad`.
+    """
+    _check_function(f, "value_and_grad")
+
+    @functools.wraps(f)
+    def both(*args: Any, **named: Any) -> Any:
+        given, sources = _chosen(args, argnums, "grad")
+        with Tape() as tape:
+            value = f(*given, **named)
+        loss = value
+        if has_aux:
+            if not (isinstance(value, tuple) and len(value) == 2):
+                raise ArgumentError("[grad] with has_aux f must give a pair (loss, aux)")
+            loss = value[0]
+        _check_result(loss, "grad")
+        return value, tape.gradient(loss, sources, unused="zeros")
+
+    return both
+
+
+def vjp(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
+    """What f gives, and the function that takes gradients back through it, as jax.vjp.
+
+    Args:
+        f: A function of Tensors, or trees of them, to a Tensor or a tree of Tensors.
+        primals: Its arguments, with leaves of a float dtype.
+
+    Returns:
+        What f gives, and a function: from a tree of that shape, the gradient of a loss by what f
+        gives, to a tuple with the gradient by each of the primals. It may be called several times.
+
+    Raises:
+        ArgumentError, DTypeError, TapeError: as `grad`; what is given back has another shape.
+    """
+    _check_function(f, "vjp")
+    given, sources = _chosen(primals, tuple(range(len(primals))), "vjp")
+    with Tape() as tape:
+        y = f(*given)
+    return y, functools.partial(_pulled, tape, y, sources)
+
+
+def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    """What f gives, and its derivative along the tangents, as jax.jvp.
+
+    It goes back through f twice, since the gradient by y of what goes back is the way forward.
+
+    Args:
+        f: A function of Tensors, or trees of them, to a Tensor or a tree of Tensors.
+        primals: Its arguments, with leaves of a float dtype.
+        tangents: A tree of the same shape for each of them.
+
+    Returns:
+        What f gives, and a tree of that shape.
+
+    Raises:
+        ArgumentError, DTypeError, TapeError: as `vjp`.
+    """
+    primals, tangents = tuple(primals), tuple(tangents)
+    with Tape() as tape:
+        y, back = vjp(f, *primals)
+        named = leaves(y, "f", "jvp")
+        zeros = [t.device.zeros(t.shape, t.dtype) for _, t in named]
+        found = back(rebuilt(y, iter(zeros)))
+        along = _dot(found, tangents, "jvp")
+    moved = tape.gradient(along, zeros, unused="zeros")
+    return y, rebuilt(y, iter(moved))
+
+
+def jacobian(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
+    """The function that gives the Jacobian of f, as jax.jacrev.
+
+    It goes back through f once for each element that f gives.
+
+    Args:
+        f: A function of Tensors, or trees of them, to a Tensor or a tree of Tensors.
+        argnums: As for `grad`.
+
+    Returns:
+        A function of the same arguments. For each Tensor that f gives, in a tree of that shape, a
+        tree as `grad` gives, whose leaves have the axes of what f gives and then those of the
+        argument.
+
+    Raises:
+        ArgumentError, DTypeError, TapeError: as `grad`.
+    """
+    _check_function(f, "jacobian")
+
+    @functools.wraps(f)
+    def jacobian_of(*args: Any, **named: Any) -> Any:
+        given, sources = _chosen(args, argnums, "jacobian")
+        with Tape() as tape:
+            y = f(*given, **named)
+        return rebuilt(y, iter([_rows(tape, t, sources) for _, t in _results(y, "jacobian")]))
+
+    return jacobian_of
+
+
+def hessian(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
+    """The function that gives the second derivatives of f, as jax.hessian: the Jacobian of `grad`.
+
+    Args:
+        f: As for `grad`.
+        argnums: As for `grad`.
+
+    Returns:
+        A function of the same arguments. For each leaf of what `grad` gives, a tree of the same
+        shape, whose leaves have the axes of both.
+
+    Raises:
+        ArgumentError, DTypeError, TapeError: as `grad`.
+    """
+    return jacobian(grad(f, argnums), argnums)
+
+
+def hvp(f: Callable[..., Any], x: Any, v: Any) -> Any:
+    """The product of the second derivatives of f at x with v, without the matrix.
+
+    Args:
+        f: A function of one Tensor, or a tree of them, to a Tensor of one element.
+        x: Its argument.
+        v: A tree of the same shape.
+
+    Returns:
+        A tree of the same shape.
+
+    Raises:
+        ArgumentError, DTypeError, TapeError: as `grad`; v has another shape than x.
+    """
+    first, way = grad(f), _constants(v, "v", "hvp")
+    return grad(lambda x: _dot(first(x), way, "hvp"))(x)
+
+
+def _chosen(args: tuple[Any, ...], argnums: Argnums, op: str) -> tuple[list[Any], Any]:
+    """The arguments, and those of them whose gradients are wanted: leaves of their own memory."""
+    several = not isinstance(argnums, int)
+    numbers = [*argnums] if isinstance(argnums, Sequence) else [argnums]
+    given = [*args]
+    seen: list[Tensor] = []
+    for n in numbers:
+        if isinstance(n, bool) or not isinstance(n, int) or not -len(args) <= n < len(args):
+            raise ArgumentError(
+                f"[{op}] argnums must name positional arguments, of which there are {len(args)}, "
+                f"but is {argnums!r}"
+            )
+        found = []
+        for _, t in leaves(args[n], f"args[{n}]", op):
+            shared = isinstance(t, Tensor) and any(t._storage is s._storage for s in seen)
+            found.append(t.copy() if shared else t)
+            seen += [t] if isinstance(t, Tensor) else []
+        given[n] = rebuilt(args[n], iter(found))
+    sources = [given[n] for n in numbers]
+    return given, tuple(sources) if several else sources[0]
+
+
+def _check_function(f: object, op: str) -> None:
+    if not callable(f):
+        raise ArgumentError(f"[{op}] f must be a function but is {type_name(f)}")
+
+
+def _check_result(loss: object, op: str) -> None:
+    if not isinstance(loss, Tensor):
+        raise DTypeError(f"[{op}] f must give a pykernels.Tensor but gave {type_name(loss)}")
+    if loss.size != 1:
+        raise ArgumentError(
+            f"[{op}] f must give one element but gave shape {loss.shape}: sum it, or use jacobian"
+        )
+
+
+def _constants(tree: Any, name: str, op: str) -> Any:
+    """The same tree, of copies through which no gradient goes."""
+    found = [F.stop_gradient(t) if isinstance(t, Tensor) else t for _, t in leaves(tree, name, op)]
+    return rebuilt(tree, iter(found))
+
+
+def _results(y: Any, op: str) -> list[tuple[str, Any]]:
+    """The Tensors that a function gave."""
+    named = leaves(y, "f's result", op)
+    for name, t in named:
+        if not isinstance(t, Tensor):
+            raise DTypeError(f"[{op}] {name} must be a pykernels.Tensor but is {type_name(t)}")
+    return named
+
+
+def _pulled(tape: Tape, y: Any, sources: Any, cotangents: Any) -> tuple[Any, ...]:
+    """The gradients by the sources, given those by y."""
+    given = leaves(cotangents, "cotangents", "vjp")
+    results = _results(y, "vjp")
+    if len(given) != len(results):
+        raise ArgumentError(
+            f"[vjp] cotangents must have the {len(results)} leaves that f gave but has {len(given)}"
+        )
+    total: list[Any] | None = None
+    for (_, t), (_, dy) in zip(results, given, strict=True):
+        found = leaves(tape.gradient(t, sources, dy, unused="zeros"), "gradient", "vjp")
+        each = [grad for _, grad in found]
+        total = each if total is None else [F.add(a, b) for a, b in zip(total, each, strict=True)]
+    if total is None:
+        raise ArgumentError("[vjp] f must give a Tensor but gave none")
+    pulled: tuple[Any, ...] = rebuilt(sources, iter(total))
+    return pulled
+
+
+def _rows(tape: Tape, y: Tensor, sources: Any) -> Any:
+    """The Jacobian of one Tensor: a tree of the sources' shape."""
+    named = leaves(sources, "sources", "jacobian")
+    rows: list[list[Tensor]] = []
+    for i in range(y.size):
+        seed = y.device.zeros((y.size,), y.dtype)
+        seed[i : i + 1] = 1
+        found = tape.gradient(y, sources, seed.reshape(y.shape), unused="zeros")
+        rows.append([grad for _, grad in leaves(found, "gradient", "jacobian")])
+    each = []
+    for k, (_, source) in enumerate(named):
+        shape = (*y.shape, *source.shape)
+        if rows:
+            each.append(F.stack([row[k] for row in rows]).reshape(shape))
+        else:
+            each.append(source.device.zeros(shape, source.dtype))
+    return rebuilt(sources, iter(each))
+
+
+def _dot(a: Any, b: Any, op: str) -> Any:
+    """The sum of the products of two trees, of one element."""
+    left, right = leaves(a, "x", op), leaves(b, "v", op)
+    if len(left) != len(right):
+        raise ArgumentError(
+            f"[{op}] both trees must have as many leaves: {len(left)} and {len(right)}"
+        )
+    terms = []
+    for (name, t), (other, u) in zip(left, right, strict=True):
+        if not isinstance(u, Tensor) or u.shape != t.shape:
+            got = u.shape if isinstance(u, Tensor) else type_name(u)
+            raise ArgumentError(
+                f"[{op}] {other} must be a Tensor of the shape {t.shape} of {name} but is {got}"
+            )
+        terms.append(F.sum(F.mul(t, u)))
+    if not terms:
+        raise ArgumentError(f"[{op}] x must have a Tensor in it")
+    return functools.reduce(F.add, terms)
