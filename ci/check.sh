@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Formatting, lints, types, imports, whether pykernels/_generated and the generated pages are what
-# codegen and ci/ make, whether every plan has its JavaScript, and ci/validate.sh.
-# Runs all of them, also after a failure; --full validates all texts, changed or not.
+# codegen and ci/ make, whether every plan has its JavaScript, the documentation as a site, and
+# ci/validate.sh. Runs all of them, also after a failure; --full validates all texts, changed or not.
 # ci/test.sh sources this file for its stages.
 
 set -euo pipefail
@@ -21,10 +21,11 @@ stage_fresh() {
     "$python" -m codegen --check && "$python" ci/readme.py --check && "$python" ci/docs.py --check
 }
 stage_plans() { "$python" ci/plans.py; }
+stage_site() { bash ci/site.sh; }
 stage_validate() { bash ci/validate.sh ${full:+--full}; }
 
 # What takes seconds, and what takes longer.
-CHECKS=(format lint imports fresh plans) SLOW_CHECKS=(mypy pyright validate)
+CHECKS=(format lint imports fresh plans site) SLOW_CHECKS=(mypy pyright validate)
 
 if [[ ${BASH_SOURCE[0]} == "$0" ]]; then
     full=

@@ -7,7 +7,6 @@ python ci/docs.py [--check]
 from __future__ import annotations
 
 import difflib
-import importlib
 import inspect
 import json
 import re
@@ -20,113 +19,31 @@ from typing import Any
 
 import click
 from docstrings import WIDTH, docstring, signature
+from families import (
+    entry,
+    family,
+    family_pages,
+    function_families,
+    function_page,
+    functions_page,
+    kernel_families,
+    kernels_page,
+    manifest,
+    page,
+)
 
 import pykernels as pk
-from pykernels import cli, errors, functional, kernels, promotion
+from pykernels import cli, errors, functional, promotion
 from pykernels.dtypes import DTYPES
-from pykernels.plan import Kernel
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "reference"
 ACCURACY = ROOT / "bench" / "results" / "accuracy"
-NOTE = "<!-- Written by ci/docs.py from {source}: edit that, and run `python ci/docs.py`. -->"
 # Methods that modules of the package call on each other: no part of the public classes.
 INTERNAL = {
     "Device": ("adopt", "expose"),
     "Profile": ("begin", "collect", "discard", "resolve", "submitted"),
 }
-
-
-def manifest() -> dict[str, Any]:
-    """What the build knows of kernels, dtypes and bodies."""
-    from pykernels.cli import _manifest
-
-    found: dict[str, Any] = _manifest.manifest()
-    return found
-
-
-def entry(title: str, name: str, f: Callable[..., Any], level: int = 3) -> Iterator[str]:
-    """A function: heading, signature, docstring."""
-    yield from (f"{'#' * level} {title}", "", signature(name, f), "", *docstring(f), "")
-
-
-def family(name: str) -> str:
-    """The family of a kernel."""
-    of = getattr(kernels, name).__module__.rpartition(".")[2]
-    kernel: Kernel = importlib.import_module(f"pykernels._generated.kernels.{of}").KERNEL
-    return kernel.family
-
-
-def kernel_families() -> dict[str, list[str]]:
-    """Names of kernels by family, both sorted."""
-    found: dict[str, list[str]] = {}
-    for name in sorted(kernels.__all__):
-        found.setdefault(family(name), []).append(name)
-    return dict(sorted(found.items()))
-
-
-def function_families() -> dict[str, list[str]]:
-    """Names of the functions of layer two by family."""
-    found: dict[str, list[str]] = {}
-    for name in sorted({*functional.__all__} - {*aliases()}):
-        home = getattr(functional, name).__module__.rpartition(".")[2].partition("_")[0]
-        if home == "functional" or name in kernels.__all__:
-            home = family(name)
-        found.setdefault(home, []).append(name)
-    return dict(sorted(found.items()))
-
-
-def aliases() -> dict[str, str]:
-    """Other spellings of functions, with the names that their functions have."""
-    names = {n: getattr(functional, n).__name__ for n in sorted(functional.__all__)}
-    return {alias: name for alias, name in names.items() if alias != name}
-
-
-def kernels_page() -> Iterator[str]:
-    """Layer one."""
-    yield from page("Kernels", "the kernels' specs (kernels/*/*.wgsl, ops.toml)")
-    yield (
-        "Layer one, `pykernels.kernels`: views in, views out. Nothing is allocated but scratch "
-        "memory. Inputs come first, then the output, always called `dst`; options are keywords. "
-        "What a dtype of each argument may be is in [dtypes](dtypes.md); errors are in "
-        "[errors](errors.md). `python -m pykernels list` prints bodies and variants, "
-        "`pykernels show NAME` a shader."
-    )
-    yield ""
-    yield "| family | kernels | design |"
-    yield "|---|---|---|"
-    for room, names in kernel_families().items():
-        links = ", ".join(f"[`{n}`](#{n})" for n in names)
-        yield f"| {room} | {links} | [{room}](../design/{room}.md) |"
-    yield ""
-    for room, names in kernel_families().items():
-        yield from (f"## Family {room}", "")
-        for name in names:
-            yield from entry(name, f"pk.kernels.{name}", getattr(kernels, name))
-
-
-def functions_page() -> Iterator[str]:
-    """Layer two."""
-    yield from page("Functions", "the docstrings of pykernels/functional")
-    yield (
-        "Layer two, `pykernels` itself: functions that allocate their output, with the names and "
-        "arguments of numpy and torch. numpy arrays in give a numpy array out, computed on the "
-        "default device; a Tensor among the arguments makes the result a Tensor on its device. "
-        "`out=` takes a Tensor to write to."
-    )
-    yield ""
-    yield "| family | functions |"
-    yield "|---|---|"
-    for room, names in function_families().items():
-        yield f"| {room} | {', '.join(f'[`{n}`](#{n.lower()})' for n in names)} |"
-    yield ""
-    told = (f"`{alias}` ([{name}](#{name}))" for alias, name in aliases().items())
-    yield f"Other spellings, numpy's mostly: {', '.join(told)}."
-    yield ""
-    for room, names in function_families().items():
-        yield from (f"## Family {room}", "")
-        for name in names:
-            yield from entry(name, f"pk.{name}", getattr(functional, name))
 
 
 def class_entry(cls: type, name: str) -> Iterator[str]:
@@ -395,21 +312,15 @@ def operations_page() -> Iterator[str]:
             for function in functions.split():
                 if function not in (*functional.__all__, "Tape"):
                     raise KeyError(f"ci/operations.toml: {name}: there is no function {function}")
-            pages = {f: f"functions.md#{f.lower()}" for f in functions.split()} | (
-                {"Tape": "tape.md"} if functions == "Tape" else {}
-            )
+            pages = {f: "tape.md" if f == "Tape" else function_page(f) for f in functions.split()}
             links = ", ".join(f"[`{f}`]({page})" for f, page in pages.items())
             yield f"| `{name}` | {links}{f': {note}' if note else ''} |"
-
-
-def page(title: str, source: str) -> Iterator[str]:
-    """The beginning of a page."""
-    yield from (NOTE.format(source=source), "", f"# {title}", "")
 
 
 PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "kernels": kernels_page,
     "functions": functions_page,
+    **family_pages(),
     "device": device_page,
     "tensor": tensor_page,
     "tape": tape_page,
@@ -438,9 +349,23 @@ def texts() -> dict[Path, str]:
     return found
 
 
+def leftovers(written: Iterable[Path]) -> list[Path]:
+    """Pages of families that are no more."""
+    folders = [REFERENCE / "functions", REFERENCE / "kernels"]
+    return sorted({page for folder in folders for page in folder.glob("*.md")} - {*written})
+
+
 def main() -> int:
     status = 0
-    for path, text in texts().items():
+    pages = texts()
+    for path in leftovers(pages):
+        if "--check" not in sys.argv:
+            path.unlink()
+            continue
+        print(f"{path.relative_to(ROOT)} has no family: run python ci/docs.py", file=sys.stderr)
+        status = 1
+    for path, text in pages.items():
+        path.parent.mkdir(exist_ok=True)
         old = path.read_text(encoding="utf-8") if path.exists() else ""
         if text == old:
             continue

@@ -218,7 +218,7 @@ def emit_kernel(spec: Spec, has_plan: bool) -> str:
         given = ", ".join([t.name for t in spec.tensors] + [o.name for o in spec.options])
         out.append(
             f"\ndef plan(caps: Caps, scratch: Scratch, {views}{options}) -> list[Step]:\n"
-            f'    """Those of {spec.plan}."""\n'
+            f'    """The steps of {spec.plan}."""\n'
             f"    return {spec.plan}(caps, scratch, {given}, name={spec.name!r})\n"
         )
     elif has_plan:

@@ -152,7 +152,7 @@ def _told(row: Row, spec: Spec) -> str:
     takes = " or ".join(DTYPE_NAMES[d] for d in row.dtypes)
     lines = ['"""' + row.doc, ""]
     if len(row.inputs) > 1:
-        lines += ["Operands repeat by numpy's rule. ", ""]
+        lines += ["Operands broadcast by numpy's rule. ", ""]
     lines += ["Args:"]
     for name in row.inputs:
         kind = "bool" if name in row.conditions else takes
@@ -163,9 +163,9 @@ def _told(row: Row, spec: Spec) -> str:
     lines += [
         "    out: The Tensor to write to, one of the operands too; None makes one.",
         "", "Returns:",
-        f"    A Tensor if one is given, else a numpy array; {result}.",
+        f"    A Tensor if an argument is a Tensor, else a numpy array; {result}.",
         "", "Raises:",
-        "    DTypeError, ShapeError, ArgumentError and what `pykernels.kernels` raises.", '"""',
+        "    DTypeError, ShapeError, ArgumentError and the errors of `pykernels.kernels`.", '"""',
     ]  # fmt: skip
     return "\n".join(line.rstrip() for line in lines)
 
@@ -304,7 +304,7 @@ def _docstring(spec: Spec, doc: str, ins: Sequence[TensorSpec], args: Sequence[P
         "", "Returns:",
         "    A numpy array if all arguments are numpy arrays, else a Tensor.",
         "", "Raises:",
-        "    DTypeError, ShapeError, ArgumentError and what `pykernels.kernels` raises.", '"""',
+        "    DTypeError, ShapeError, ArgumentError and the errors of `pykernels.kernels`.", '"""',
     ]  # fmt: skip
     return "\n".join(lines)
 

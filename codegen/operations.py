@@ -483,7 +483,7 @@ def _constants(f: Declared) -> dict[str, Any]:
     return scalars | options | fixed_scalars(f.spec, f.wrapper)
 
 
-_RAISES = "DTypeError, ShapeError, ArgumentError and what `pykernels.kernels` raises."
+_RAISES = "DTypeError, ShapeError, ArgumentError and the errors of `pykernels.kernels`."
 
 
 def _docstring(f: Declared) -> str:

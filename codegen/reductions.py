@@ -220,7 +220,7 @@ def load_reductions(root: Path) -> tuple[list[Reduction], list[Reduced]]:
 
 
 def read_table(path: Path, file: str) -> tuple[list[Reduction], list[Reduced]]:
-    """Those of one table; BuildError names file and line of what is wrong."""
+    """The reductions and kernels of one table; a BuildError names file and line of a mistake."""
     table = _Table(path, file)
     rows = [_reduction(table, name) for name in table.data.get("reductions", {})]
     kernels = [_kernel(table, name, rows) for name in table.data.get("kernels", {})]

@@ -74,7 +74,7 @@ def read_configs(r: Reader) -> dict[str, dict[str, Value]]:
 
 
 def read_rows(r: Reader, rows: Sequence[Row]) -> tuple[Row, ...]:
-    """Those of the rows that this body computes, where an axis takes its values from them."""
+    """The rows that this body computes, if an axis takes its values from them."""
     takers = [name for name, values in r.data.get("axes", {}).items() if values == "ops"]
     if not takers:
         return ()

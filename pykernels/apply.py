@@ -260,8 +260,7 @@ def _run(
     op: str, plan: _Plan, operands: Mapping[str, Any], out: Tensor | None,
     known: dict[tuple[Any, ...], _Ran], key: tuple[Any, ...],
 ) -> Any:  # fmt: skip
-    """The result. `known` is told how, where tensors went to the kernel and came from it as they
-    are."""
+    """The result. Caches the call in `known` if no argument was converted."""
     places = {n: i for i, n in enumerate(operands)}
     limits: list[tuple[int, Limit]] = []  # of numbers that another call may have otherwise
     for limit in plan.limits:

@@ -1,4 +1,4 @@
-"""What a device does that names no tensor: its state, its work and its memory."""
+"""The methods of a device that involve no tensor: its state, its work and its memory."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class DeviceControl:
 
     @property
     def matrix_shapes(self) -> tuple[str, ...]:
-        """What the matrix units multiply in one step, as "f16 x f16 -> f32 16x16x16" (M x N x K);
-        empty where there are none or the device was not opened for them."""
+        """The products that a matrix unit computes in one instruction, such as "f16 x f16 -> f32
+        16x16x16" (M x N x K). Empty if the device has none or was opened without them."""
         units = self._context.caps.matrix
         return () if units is None else units.described
 
@@ -65,13 +65,13 @@ class DeviceControl:
         self.close()
 
     def close(self) -> None:
-        """Submit what is recorded and give the device up; its tensors become unusable.
+        """Submit the recorded work and close the device. Its tensors become unusable.
 
-        A device that the caller made is not destroyed. Closing twice is fine.
+        A GPUDevice that the caller made is not destroyed. You may close a device twice.
 
         Raises:
-            IndexRangeError: launches, of whatever thread or task, found an index out of range that
-                no synchronisation has reported; the device is closed all the same.
+            IndexRangeError: a launch of any thread or task found an index out of range that no
+                synchronisation has reported. The device is closed nevertheless.
         """
         self._context.close()
 
@@ -84,28 +84,32 @@ class DeviceControl:
     def sync(self) -> None:
         """Submit all recorded launches and wait until the device has finished them.
 
-        Raises IndexRangeError, once, for what launches of this thread or task (or of one that has
-        ended) found wrong since its last synchronisation.
+        Raises IndexRangeError once if a launch of this thread or task has found an index out of
+        range since the last synchronisation. The same holds for launches of threads and tasks that
+        have ended.
         """
         self._context.sync()
 
     def checked(self) -> AbstractContextManager[None]:
-        """Synchronise at the end of the block, and raise what calls inside found wrong.
+        """Synchronise at the end of the block, and raise the errors of all calls inside it.
 
-        These are the calls of child tasks, of `asyncio.to_thread` and of copied contexts, too: for
-        a request whose launches and reads are in different threads.
+        These include calls of child tasks, of `asyncio.to_thread` and of copied contexts. So it
+        serves a request whose launches and reads are in different threads.
 
         Raises:
-            IndexRangeError: a launch inside found an index out of range. A read inside raises it,
-                too, then the end does not.
+            IndexRangeError: a launch inside found an index out of range. If a read inside has
+                raised the error, the end of the block does not raise it again.
         """
         return self._context.checked()
 
     @contextmanager
     def batch(self) -> Iterator[None]:
-        """Launches inside are submitted together at the end (earlier only for a read, or when a
-        bounded number of dispatches or of bytes and operations is reached). That holds for calls
-        on buffers that you share, too: `flush()` before your own queue calls inside."""
+        """Submit the launches of the block together at its end.
+
+        They are submitted earlier only for a read, or when the number of dispatches, bytes or
+        operations reaches a limit. This holds for launches on shared buffers too: call `flush()`
+        before your own queue calls inside the block.
+        """
         self.flush()
         pace = self._context.recorder.pace
         pace.held += 1
@@ -118,16 +122,16 @@ class DeviceControl:
             self.flush()
 
     def record(self, compute_pass: GPUComputePass) -> AbstractContextManager[None]:
-        """Record this thread's launches inside into a GPUComputePassEncoder that the caller owns.
+        """Record this thread's launches of the block into the caller's GPUComputePassEncoder.
 
         The caller ends the pass, submits it, and gets the errors of `finish()`. The launches run
-        when it is submitted: a write from the host before that comes before them, and until the
-        pass has ended, reads of what it will write raise BufferStateError, as do launches outside
-        of it that take that as an input. Their buffers are not used again by the pool, so tensors
-        may be let go.
+        when the pass is submitted, so a write from the host before that comes before them. Until
+        the pass has ended, two kinds of calls raise BufferStateError: reads of tensors that the
+        pass will write, and launches outside the pass that take such a tensor as an input. The pool
+        does not reuse the buffers, so you may delete the tensors.
 
         Raises:
-            BufferStateError: it is no pass of this device, or has ended.
+            BufferStateError: the pass belongs to another device, or has ended.
         """
         return self._context.record(compute_pass)
 
@@ -136,21 +140,21 @@ class DeviceControl:
         *work: Program | Callable[[], object],
         progress: Callable[[int, int], object] | None = None,
     ) -> None:
-        """Compile what programs and calls need, so that their first run takes no longer than the
-        next: before a first request or frame that has a deadline. Nothing of them runs.
+        """Compile the shaders of programs and calls without running them, so that their first run
+        takes no longer than later runs. Use it before a first request or frame with a deadline.
 
-        Pipelines are compiled on several threads, then each is dispatched once with no workgroups,
-        as some drivers compile only then. What was compiled before costs next to nothing.
+        Several threads compile the pipelines. Then each pipeline is dispatched once without
+        workgroups, because some drivers compile only then. Compiled shaders cost next to nothing.
 
         Args:
             work: captured programs, or functions without arguments that make calls as inside
-                `capture`: on tensors that exist, without reads and uploads.
-            progress: called on this thread with the number of pipelines that are ready, and of all.
+                `capture`: on existing tensors, without reads and uploads.
+            progress: called on this thread with the number of ready pipelines, and of all.
 
         Raises:
-            DTypeError: something else in `work`, or a `progress` that cannot be called.
-            BufferStateError: a program of another device, or one that cannot run; a read or upload
-                in a function; inside a capture or a recorded pass.
+            DTypeError: `work` contains something else, or `progress` cannot be called.
+            BufferStateError: a program belongs to another device or cannot run; a function reads or
+                uploads; the call is inside a capture or a recorded pass.
             ShaderError: the driver refuses a pipeline.
         """
         warm_up(self._context, work, progress)
@@ -165,9 +169,11 @@ class DeviceControl:
         return profiled(self._context, batches)
 
     def explain(self, call: Callable[[], object]) -> Explained:
-        """Why the kernels of `call()` take the bodies that they take: for each choice of a plan all
-        candidates, what the plan predicts and what each takes, and what rules the others out. The
-        call is made many times; printed, the answer is a table.
+        """Explains which bodies the kernels of `call()` take, and why.
+
+        For each choice of a plan, the result lists all candidates, the predicted and the measured
+        time of each, and why the others cannot be used. `call` runs many times. The result prints
+        as a table.
 
         Raises:
             BufferStateError: inside a capture.
@@ -178,27 +184,27 @@ class DeviceControl:
 
     @property
     def submits(self) -> int:
-        """How often work was submitted so far."""
+        """The number of submits so far."""
         return self._context.recorder.submits
 
     # -- memory ---------------------------------------------------------------------------------
 
     def memory_stats(self) -> MemoryStats:
-        """Bytes and buffers in use, pooled and at their peak; exact."""
+        """The exact bytes and buffers in use, in the pool, and at their peak."""
         return self._context.pool.stats()
 
     def trim(self) -> int:
-        """Free the pooled buffers; the bytes freed."""
+        """Free the buffers of the pool, and return the number of freed bytes."""
         self._context.check()
         return self._context.pool.trim()
 
     def set_memory_budget(self, nbytes: int | None) -> None:
-        """Let tensors, captured programs and the pool together hold at most `nbytes` (None: what
-        the device has). PYKERNELS_MEMORY_BUDGET sets it for every device that is opened.
+        """Limit the memory of tensors, captured programs and the pool together to `nbytes`; None
+        removes the limit. PYKERNELS_MEMORY_BUDGET sets it for every device that is opened.
 
-        What is pooled above it is freed. Below what is in use nothing is freed, and nothing more is
-        allocated. A call that does not fit raises OutOfMemoryError with the bytes that it asks
-        for, those in use and those pooled.
+        Pooled memory above the budget is freed. If more than the budget is in use, nothing else is
+        freed, and no call can allocate more. A call that does not fit raises OutOfMemoryError,
+        which states the requested bytes, the bytes in use and the bytes in the pool.
         """
         fits = isinstance(nbytes, int) and not isinstance(nbytes, bool) and nbytes >= 0
         if not (nbytes is None or fits):

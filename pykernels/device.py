@@ -60,21 +60,21 @@ class Device(DeviceControl):
     """One GPU (or software) device and everything that lives on it.
 
     Args:
-        adapter: None for the best one (a GPU before a software driver), a number as in
-            `list_adapters(engine)`, or a part of the adapter's name in any case.
+        adapter: None for the best adapter (a GPU before a software driver), an index into
+            `list_adapters(engine)`, or a part of the adapter's name in upper or lower case.
         engine: "wgpu" (default) or "dawn".
         checks: False compiles shaders without the runtime checks of naga or Tint.
         matrix_units: With engine="dawn": open the adapter's matrix units, and f16 on NVIDIA, which
-            Dawn holds to be experimental. It takes toggles of the whole process, so this must come
-            before anything else looks at Dawn's adapters.
-        type: "gpu" or "cpu" takes only such adapters. PYKERNELS_REQUIRE_GPU=1 is "gpu" for
-            devices that are not told.
+            Dawn calls experimental. This sets toggles of the whole process, so open such a device
+            before any other code looks at Dawn's adapters.
+        type: "gpu" or "cpu" takes only such adapters. PYKERNELS_REQUIRE_GPU=1 means "gpu" for
+            devices without this argument.
 
     Raises:
-        NoAdapterError: no adapter fits, or there is no such engine.
-        FeatureError: with `matrix_units`, if the adapter has none that can be reached, or this
-            process used Dawn without them before.
-        ArgumentError: `adapter` is something else.
+        NoAdapterError: no adapter fits, or the engine does not exist.
+        FeatureError: with `matrix_units`, if Dawn offers no matrix units of the adapter, or this
+            process has used Dawn without them before.
+        ArgumentError: `adapter` has another type.
     """
 
     def __init__(
@@ -105,11 +105,11 @@ class Device(DeviceControl):
 
     @classmethod
     def from_wgpu(cls, device: GPUDevice) -> Device:
-        """Work on a GPUDevice that the caller made and keeps owning.
+        """The Device of a GPUDevice that the caller made and still owns.
 
-        Each GPUDevice has one Device: asking again returns it, until it is closed. A Dawn device
-        without the feature implicit-device-synchronization works only on the thread that asks
-        first; elsewhere its methods raise FeatureError.
+        Each GPUDevice has one Device: further calls return the same Device until it is closed. A
+        Dawn device without the feature implicit-device-synchronization works only on the thread
+        that calls this first; on other threads its methods raise FeatureError.
         """
         engine = engine_of(device)
         with _devices_lock:
@@ -135,10 +135,10 @@ class Device(DeviceControl):
     def capture(self, **inputs: Tensor) -> AbstractContextManager[Program]:
         """Capture this thread's calls inside: `with dev.capture() as program:`. Nothing runs yet.
 
-        `program()` runs the chain, each time with what is then in the same tensors: a replay costs
-        the host a fraction of the calls. Tensors made inside belong to the program, as does the
-        memory that its calls need, and hold nothing before it runs; scalars are frozen. Indices out
-        of range are reported for each replay, by the next synchronisation.
+        `program()` replays the calls with the values that the same tensors then have. A replay
+        costs the host a fraction of the calls. Tensors made inside, and the memory that the calls
+        need, belong to the program; these tensors have no values before it runs. Scalars are
+        frozen. The synchronisation after a replay reports its indices out of range.
 
         Args:
             inputs: tensors that `program(name=other)` may replace; see `Program`.
@@ -190,8 +190,8 @@ class Device(DeviceControl):
     def rand(
         self, shape: int | Sequence[int], dtype: DTypeLike = "float32", *, seed: int | None = None
     ) -> Tensor:
-        """Uniform random numbers in [0, 1): the same for a seed on every device, without one the
-        next of the device's state; see `pk.rand`."""
+        """Uniform random numbers in [0, 1). A seed gives the same numbers on every device; without
+        a seed, the numbers come from the device's random state. See `pk.rand`."""
         dt = dtype_of(dtype)
         if dt.kind != "f":
             raise DTypeError(f"[rand] dtype must be a float dtype but is {dt.name}")
@@ -203,11 +203,11 @@ class Device(DeviceControl):
 
     @property
     def random_state(self) -> Tensor:
-        """The random state from which calls draw that name neither a seed nor a state: a uint32
-        tensor (6,), as `pk.random_state` makes it.
+        """The random state of calls that name neither a seed nor a state: a uint32 tensor (6,), as
+        `pk.random_state` makes it.
 
-        Each draw counts it on, on the device. A copy keeps it, `dev.random_state[:] = copy` goes
-        back there; `seed` sets it.
+        Each draw advances it on the device. A copy saves the state, and `dev.random_state[:] =
+        copy` restores it; `seed` sets it.
         """
         context = self._context
         context.check()
@@ -221,31 +221,31 @@ class Device(DeviceControl):
         return own if other is None else other(self, own)
 
     def seed(self, seed: int) -> None:
-        """Set the random state: calls without a seed go on from there.
+        """Set the random state from which calls without a seed draw.
 
-        It is a launch, in order with others; a captured one sets the state in each replay.
+        This is a launch, in order with others. Inside a capture it sets the state in each replay.
 
         Args:
             seed: an integer of 64 bits.
 
         Raises:
-            ArgumentError: a seed beyond 64 bits, or no integer.
+            ArgumentError: the seed needs more than 64 bits, or is no integer.
         """
         write_seed(self.random_state, seed_of("seed", seed))
 
     def tensor(self, array: Any, dtype: DTypeLike | None = None) -> Tensor:
-        """A copy on the device of a numpy array, or of what `numpy.asarray` takes.
+        """Copies a numpy array, or anything that `numpy.asarray` takes, to the device.
 
-        Numbers, lists of numbers and float64 become float32, bools bool. Tensors of other devices,
-        and torch's on the CPU (bfloat16 too), come through the host. A list with tensors of this
-        device in it is stacked here.
+        Floats and float64 become float32, bools become bool. Tensors of other devices, and torch's
+        tensors on the CPU (bfloat16 too), are copied through the host. A list that contains tensors
+        of this device is stacked on the device.
 
         Args:
-            dtype: What to convert to, by numpy's rules; None keeps an array's dtype.
+            dtype: The dtype of the tensor, converted by numpy's rules; None keeps an array's dtype.
 
         Raises:
-            DTypeError: a dtype that tensors do not have, such as complex numbers.
-            ArgumentError: numpy makes no array of it.
+            DTypeError: tensors do not have the dtype, for example complex numbers.
+            ArgumentError: numpy cannot make an array of it.
         """
         context = self._context
         context.check()
@@ -267,9 +267,9 @@ class Device(DeviceControl):
 class Tensor(TensorMethods):
     """An n-dimensional array on a device.
 
-    Made by `pk.tensor(values)`, `Device.tensor`, `.empty` and the like, or around a buffer that
-    the caller owns by `Tensor.from_buffer`. Slicing, transposing, reshaping and broadcasting make
-    views.
+    `pk.tensor(values)`, `Device.tensor`, `Device.empty` and similar functions make tensors.
+    `Tensor.from_buffer` makes a tensor of a buffer that the caller owns. Slicing, transposing,
+    reshaping and broadcasting make views.
     """
 
     __slots__ = ()
@@ -301,14 +301,14 @@ class Tensor(TensorMethods):
                 be written by the host).
             offset: byte offset of the first element, a multiple of the item size.
             strides: in bytes, multiples of the item size; None for C order.
-            device: the Device to use; None takes `Device.from_wgpu` of the buffer's.
+            device: the Device to use; None takes `Device.from_wgpu` of the buffer's device.
 
         Raises:
-            ShapeError: the view leaves the buffer.
-            LimitError: it ends in the last bytes of a buffer whose size is no multiple of 4.
-            DTypeError: no such dtype, or no buffer of this engine.
-            BufferStateError: the buffer is destroyed, mapped, another device's, below 4 bytes, or
-                lacks the usage STORAGE. It is looked at again before each submit.
+            ShapeError: the view reaches beyond the buffer.
+            LimitError: the view ends in the last bytes of a buffer whose size is no multiple of 4.
+            DTypeError: the dtype does not exist, or the buffer belongs to no engine.
+            BufferStateError: the buffer is destroyed or mapped, belongs to another device, has less
+                than 4 bytes, or lacks the usage STORAGE. Each submit checks this again.
         """
         owner = getattr(buffer, "_device", None)
         if owner is None:
@@ -378,7 +378,7 @@ class Tensor(TensorMethods):
         return self.copy()
 
     def __deepcopy__(self, memo: dict[Any, Any]) -> Tensor:
-        """A copy; those of the views of one flat tensor (`flatten_parameters`) are views again."""
+        """A copy. Copies of views of one flat tensor (`flatten_parameters`) are views again."""
         storage = self._storage
         if not hasattr(storage, "whole"):
             return self.copy()
@@ -390,7 +390,7 @@ class Tensor(TensorMethods):
         return _Tensor(base._context, base._storage, self._offset - start, self._layout)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled with its elements, for the default device of whoever reads it."""
+        """Pickles the elements; unpickling puts them on the reader's default device."""
         dt = self._layout.dtype
         words = self
         if dt.name == "bfloat16":  # which numpy does not know by itself
@@ -412,8 +412,8 @@ _Tensor.__name__ = _Tensor.__qualname__ = "Tensor"
 
 
 class LostTensor(_Tensor):
-    """A tensor that was sent to a process that can have no device: every use says so. A worker that
-    reads it from its queue lives on, and the task's error comes back."""
+    """A tensor in a process that cannot open a device. Every use raises an error that says so. A
+    worker that reads such a tensor from its queue stays alive, and the task's error is reported."""
 
     __slots__ = ()
 
@@ -478,7 +478,7 @@ def default_device() -> Device:
 
 
 def _asked_engine() -> tuple[EngineName, bool]:
-    """The engine of the default device, and whether matrix units are asked for."""
+    """The engine of the default device, and whether to open its matrix units."""
     known: dict[str, tuple[EngineName, bool]] = {
         "": ("wgpu", False), "wgpu": ("wgpu", False), "dawn": ("dawn", False),
         "dawn-matrix": ("dawn", True),
@@ -500,7 +500,7 @@ def _known(device: GPUDevice) -> Device | None:
 
 
 def device_of(device: Device | None) -> Device:
-    """The device that a caller gave, else the default one; DTypeError for anything else."""
+    """The given device, or the default device for None; DTypeError for anything else."""
     if device is None:
         return default_device()
     if not isinstance(device, Device):

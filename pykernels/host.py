@@ -88,7 +88,7 @@ def array_of(values: Any, op: str, wanted: DType | None) -> tuple[NDArray, DType
     if wanted is None or a.dtype.name == "bfloat16":
         return a, dtype_of(a.dtype, f"[{op}] array dtype")
     if a.dtype.kind not in "biuf":
-        raise DTypeError(f"[{op}] an array of {a.dtype} does not become {wanted.name}")
+        raise DTypeError(f"[{op}] an array of {a.dtype} cannot be converted to {wanted.name}")
     near = DTYPES["float32"] if wanted.name == "bfloat16" else wanted
     return a.astype(near.name, copy=False), near
 

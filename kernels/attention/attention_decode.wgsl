@@ -43,12 +43,12 @@
 // grid = "matrices * row_groups * splits"
 // ///
 
-// Decoding, a few query rows against all keys: one workgroup takes up to ROWS rows that share a KV
-// head and a split of the keys, so that k and v are read once. A lane group of LANES lanes reads a key
-// together, DEPTHS depths each. It takes KEYS keys at a time and has a running maximum of its own: the
-// products of its keys and rows are added across its lanes so that each lane ends with one logit, which
-// becomes a weight there and goes back to all of them. No barrier until the groups are combined, but
-// where subgroups have fewer lanes than a group: there workgroup memory carries what lanes exchange.
+// Decoding: a few query rows against all keys. One workgroup takes up to ROWS rows of one KV head and
+// one split of the keys, so that k and v are read once. A lane group of LANES lanes reads a key
+// together, DEPTHS depths each. A group takes KEYS keys at a time and has its own running maximum. It
+// adds the products of its keys and rows across its lanes, so that each lane ends with one logit. The
+// lane turns the logit into a weight and sends it to all lanes. No barrier is needed until the groups
+// are combined, unless subgroups are smaller than a group: then lanes exchange by workgroup memory.
 //
 // Bounds, for unchecked compilation: keys are clamped to their count, depths to theirs, rows to the
 // last; stores are guarded.

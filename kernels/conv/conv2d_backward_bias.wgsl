@@ -2,7 +2,7 @@
 // doc = """
 // Gradient of conv2d by its bias: dst[o] is the sum of dy[n, o, y, x] over images and pixels.
 //
-// Sums are f32, by trees, in an order that depends on shapes, strides and device only."""
+// Sums are f32, added as trees; their order depends on shapes, strides and device only."""
 // source = "torch.nn.functional.conv2d (meaning)"
 // configs.sum256 = { UNROLL = 4, threads = 256 }
 // axes.T = ["f32", "f16"]

@@ -36,12 +36,12 @@
 // grid = "cdiv(dst.shape[0] * dst.shape[1] * cdiv(dst.shape[2], CFG.OB) * cdiv(dst.shape[3], CFG.R) * dst.shape[4], CFG.threads)"
 // ///
 
-// One invocation computes R pixels of one column for OB output channels of a group. Neighbours take
-// neighbouring columns, or channels where those lie next to each other (channels_last). K3: the
-// kernel is 3 x 3 and both steps are 1, so that rows of the image serve several pixels.
+// One invocation computes R pixels of one column for OB output channels of a group. Neighbouring
+// invocations take neighbouring columns, or channels if these are contiguous (channels_last). With K3
+// the kernel is 3 x 3 and both steps are 1, so that rows of the image serve several pixels.
 //
-// Bounds, for unchecked compilation: an element of the image outside of it is read at its first
-// pixel; rows of the weights are clamped; stores are guarded.
+// Bounds, for unchecked compilation: a load outside the image reads its first pixel instead; rows of
+// the weights are clamped; stores are guarded.
 ${epilogue.functions(("bias",))}
 
 @compute @workgroup_size(${CFG.threads})

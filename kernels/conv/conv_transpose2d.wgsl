@@ -19,5 +19,5 @@
 // options.dilation = { type = "int | tuple[int, int]", default = 1, doc = "Steps between taps." }
 // options.groups = { type = "int", default = 1, doc = "Output channels of one group see the input channels of that group." }
 // options.layout = { type = "Literal['NCHW', 'NHWC']", default = "NCHW", doc = "Axes of x and dst." }
-// options.activation = { type = "Activation | None", doc = "Applied last; 'gelu' is by erf." }
+// options.activation = { type = "Activation | None", doc = "Applied last; 'gelu' uses erf." }
 // ///

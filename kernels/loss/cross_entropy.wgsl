@@ -16,8 +16,8 @@
 // outputs.stats = { dtype = "*", dtypes = ["float32"], bind = "'u32'", optional = true, doc = "(..., 2): for the gradient, the largest logit of each row, and sum_c t_c / sum_c exp(x_c - largest)." }
 // outputs.total = { dtype = "*", dtypes = ["float32"], bind = "'u32'", optional = true, doc = "(): what 'mean' divides by." }
 // outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(), or (...) for reduction 'none'" }
-// options.ignore_index = { type = "int", default = -100, doc = "The class of rows that do not count." }
+// options.ignore_index = { type = "int", default = -100, doc = "Rows of this class are ignored." }
 // options.reduction = { type = "Literal['none', 'mean', 'sum']", default = "mean", doc = "What becomes of the losses of all rows." }
-// options.label_smoothing = { type = "float", default = 0.0, doc = "What of a target is spread over all classes, from 0 to 1." }
+// options.label_smoothing = { type = "float", default = 0.0, doc = "The share of a target that all classes get, from 0 to 1." }
 // operations = "6 * x.size"
 // ///

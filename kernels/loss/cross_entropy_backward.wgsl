@@ -13,7 +13,7 @@
 // inputs.total = { dtype = "*", dtypes = ["float32"], bind = "'u32'", optional = true, doc = "(): given for the mean." }
 // inputs.weight = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "(classes,), of x's dtype." }
 // outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", like = "x", alias = "x", doc = "(..., classes), of x's dtype" }
-// options.ignore_index = { type = "int", default = -100, doc = "The class of rows that do not count." }
-// options.label_smoothing = { type = "float", default = 0.0, doc = "What of a target is spread over all classes, from 0 to 1." }
+// options.ignore_index = { type = "int", default = -100, doc = "Rows of this class are ignored." }
+// options.label_smoothing = { type = "float", default = 0.0, doc = "The share of a target that all classes get, from 0 to 1." }
 // operations = "6 * x.size"
 // ///

@@ -12,7 +12,7 @@
 // inputs.weight = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "(classes,), of x's dtype." }
 // outputs.total = { dtype = "*", dtypes = ["float32"], bind = "'u32'", optional = true, doc = "(): what 'mean' divides by." }
 // outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(), or (...) for reduction 'none'" }
-// options.ignore_index = { type = "int", default = -100, doc = "The class of rows that do not count." }
+// options.ignore_index = { type = "int", default = -100, doc = "Rows of this class are ignored." }
 // options.reduction = { type = "Literal['none', 'mean', 'sum']", default = "mean", doc = "What becomes of the losses of all rows." }
 // bytes = "touched(target, weight, dst) + target.size * x.dtype.itemsize"
 // operations = "target.size"

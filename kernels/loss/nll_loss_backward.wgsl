@@ -10,6 +10,6 @@
 // inputs.total = { dtype = "*", dtypes = ["float32"], bind = "'u32'", optional = true, doc = "(): given for the mean." }
 // inputs.weight = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "(classes,), of dst's dtype." }
 // outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(..., classes)" }
-// options.ignore_index = { type = "int", default = -100, doc = "The class of rows that do not count." }
+// options.ignore_index = { type = "int", default = -100, doc = "Rows of this class are ignored." }
 // operations = "target.size"
 // ///

@@ -31,13 +31,13 @@
 // ///
 
 // One workgroup computes BM rows (from b) x BN columns (from a) of one split of K, each of its
-// subgroups WM x WN. To the loader an operand of two planes is one that is twice as deep: 16 k of the
-// high plane, then the same k of the low one.
+// subgroups WM x WN. The loader sees an operand of two planes as an operand of twice the depth: 16 k of
+// the high plane, then the same k of the low plane.
 //
-// x is high + low / 2048. Sums of high times high are one fragment, c, those of high times low another,
-// d, so that the unit does not cut small terms to the last place of large ones; low times low is left
-// out. The sums leave through workgroup memory, where they get back the powers of two by which the
-// planes were scaled. Those of high times high are added up in plain f32 after each p.slice k, in the
+// x is high + low / 2048. Fragment c sums high times high, and fragment d sums high times low, so that
+// the matrix unit does not cut small terms to the last place of large terms. Low times low is left out.
+// The sums leave through workgroup memory, where they are multiplied by the powers of two by which the
+// planes were scaled. After each p.slice k, the sums of high times high are added in plain f32 in the
 // invocation's own memory.
 //
 // Bounds, for unchecked compilation: as in gemm_mma.
@@ -157,7 +157,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   if (row${i}_${half} < p.rows) {
     let c = ${mma.result_unit("unit + %du" % (8 * half * ROW_UNITS))} + own_sums[${2 * (i * N_J + j) + half}];
     let d = ${mma.result_unit("unit + %du" % ((16 + 8 * half) * ROW_UNITS))};
-    // Low planes have no inf and no NaN, which are as high planes have them.
+    // Low planes have no inf and no NaN; only high planes do.
     let infinite = (bitcast<vec4<u32>>(c) & vec4<u32>(0x7f800000u)) == vec4<u32>(0x7f800000u);
     let sum = select(c + d * ${1 / 2048}f, c, infinite);
     let v = times_power(sum, -(a_power${j} + b_power${i}_${half}));

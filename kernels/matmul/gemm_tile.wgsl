@@ -35,28 +35,28 @@
 // ///
 
 // One workgroup of 128 invocations computes BM = 64 rows (from b) x BN = 128 columns (from a) of dst,
-// TM x TN = 8 x 8 an invocation. While it multiplies one tile of BK = 8 k, the stores of the next tile
-// and the loads of the one after it stand in the middle of the product, so that one barrier a tile is
-// enough and three workgroups fit a multiprocessor of a large GPU.
+// and each invocation TM x TN = 8 x 8 of them. The stores of the next tile and the loads of the tile
+// after it stand in the middle of the product of one tile of BK = 8 k. So each tile needs only one
+// barrier, and three workgroups fit on a multiprocessor of a large GPU.
 //
-// What the loop spends beside its multiply-adds decides its speed. So halves come eight at a time as
-// words; positions move once for two tiles, whose own positions are in `a_from` and `b_from`; vectors
-// of one invocation lie 16 (a) or 8 (b) apart, in an axis with a literal index, so that one index
-// into workgroup memory serves both and is clamped once.
+// The instructions besides the multiply-adds decide the loop's speed. So eight halves are loaded at a
+// time as words. Positions move once for two tiles, whose own positions are `a_from` and `b_from`. The
+// vectors of one invocation lie 16 (a) or 8 (b) apart along an axis with a literal index, so that one
+// index into workgroup memory, clamped once, serves both.
 //
-// Where b has k last (B_K_LAST), an invocation loads four k of one row and stores four elements. Its
-// tile is of elements, as components of one vector must not be written by several invocations;
-// the padding keeps the rows at four neighbouring k and those at the next four on different banks.
+// If b has k last (B_K_LAST), an invocation loads four k of one row and stores four elements. The
+// tile then holds elements, because several invocations must not write components of one vector.
+// Padding puts the rows at four neighbouring k and the rows at the next four k on different banks.
 //
 // Bounds, for unchecked compilation: rows and columns of loads are clamped to their counts; k to
 // `k_prologue` in the first two tiles and to the split in the positions of the others, which move on
 // by 16 k while two rounds of 16 are left; stores to dst are guarded; indices into workgroup memory
 // are lane numbers below the sizes of the arrays.
 //
-// The order of the multiply-adds matters: each shares an operand with the one before it, and they
-// should all have it on the same side, which a compiler decides by where the factors were loaded.
-// Down the columns and back, rows loaded first, is best for f32 with k as the row; along the rows and
-// back, columns loaded first, for the others (with B_K_LAST the rows are loaded in elements).
+// The order of the multiply-adds matters. Each shares an operand with the previous multiply-add, and
+// all should share it on the same side; the compiler picks the side by where the factors were loaded.
+// For f32 with k as the row it is best to go down the columns and back and to load rows first. For
+// other cases, go along the rows and back and load columns first (B_K_LAST loads rows as elements).
 //% set WORDS = A == "u32"
 //% set B_K_LAST = BV == 4 and not BT
 //% set DOWN_COLUMNS = not WORDS and not B_K_LAST
@@ -231,7 +231,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endfor
     workgroupBarrier();  // the other tiles are complete, these have been read
 //% endfor
-    // They stay where the last tiles are. With min() the loop is 1 to 2 % slower.
+    // The positions stay at the last tiles. With min() the loop is 1 to 2 % slower.
     a_pos += select(0u, a_step, left > 2u);
     b_pos += select(0u, b_step, left > 2u);
   }

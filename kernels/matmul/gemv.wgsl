@@ -34,10 +34,10 @@
 // grid = "it.batches * across"
 // ///
 
-// 2^lane_bits invocations (lanes) share COLS rows of a, or as many as a vector holds where a's last
-// axis is m (AT), and split k; each multiplies them with all ROWS rows of b (the last one again where dst
-// has fewer). Where k is contiguous, neighbouring invocations are lanes; with AT they take neighbouring
-// rows, lanes lie further apart, and several rows of b go through workgroup memory.
+// 2^lane_bits invocations (lanes) share COLS rows of a and divide k among them. If a's last axis is m
+// (AT), they share as many rows as a vector holds. Each lane multiplies its rows with all ROWS rows of b,
+// and repeats the last row of b if dst has fewer. If k is contiguous, neighbouring invocations are lanes.
+// With AT they take neighbouring rows, lanes lie further apart, and rows of b go through workgroup memory.
 // A = u32: words of two halves, 16 bytes a load.
 //% set S, COLS, WG = CFG.ROWS, CFG.COLS, CFG.threads
 //% set WORDS = A == "u32"
@@ -125,7 +125,7 @@ fn sum4(a: vec4<f32>, b: vec4<f32>, sum: f32) -> f32 {
   return fma(a.w, b.w, fma(a.z, b.z, fma(a.y, b.y, fma(a.x, b.x, sum))));
 }
 
-// The sums over `count` steps of k from `start` on, dealt out to the lanes.
+// The sums over `count` steps of k from `start` on, which the lanes divide among them.
 //% macro sum_over_k(start, count)
   {
     let whole = ${count} / (lanes * ${UNROLL}u);

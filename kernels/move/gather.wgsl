@@ -13,7 +13,7 @@
 // inputs.index = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", readonly = true }
 // outputs.dst = { dtype = "*", bind = "'atomic<u32>' if S < 4 else 'u32' if S == 4 else 'vec2<u32>'" }
 // options.axis = { type = "int", default = -1, doc = "The axis along which the index counts." }
-// options.check = { type = "bool", default = true, doc = "False: indices out of range are left out in silence." }
+// options.check = { type = "bool", default = true, doc = "False skips indices out of range, without an error." }
 // params.index_words = { type = "u32", value = "index.dtype.itemsize // 4" }
 // params.limit = { type = "u32" }
 // params.last = { type = "u32" }

@@ -11,7 +11,7 @@
 // outputs.kept = { dtype = "*", dtypes = ["int32"], bind = "'u32'" }
 // options.axis = { type = "int", default = -1, doc = "The axis along which the index counts." }
 // options.limit = { type = "int", default = 2147483647, doc = "One more than the largest index." }
-// options.check = { type = "bool", default = true, doc = "False: indices out of range are left out in silence." }
+// options.check = { type = "bool", default = true, doc = "False skips indices out of range, without an error." }
 // bytes = "touched(index, kept)"
 // operations = "index.size"
 // ///

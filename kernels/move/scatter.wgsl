@@ -15,7 +15,7 @@
 // inputs.index = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", readonly = true }
 // outputs.dst = { dtype = "*", keeps = true, bind = "'atomic<u32>' if S < 4 else 'u32' if S == 4 else 'vec2<u32>'", over = "dst.with_layout(src.shape, dst.strides[:-1])" }
 // options.axis = { type = "int", default = -1, doc = "The axis along which the index counts." }
-// options.check = { type = "bool", default = true, doc = "False: indices out of range are left out in silence." }
+// options.check = { type = "bool", default = true, doc = "False skips indices out of range, without an error." }
 // options.distinct = { type = "bool", default = false, doc = "True: no two elements go to one place, which is not looked at; if they do, it gets one of them." }
 // params.index_words = { type = "u32", value = "index.dtype.itemsize // 4" }
 // params.limit = { type = "u32" }

@@ -12,7 +12,7 @@
 // inputs.index = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'" }
 // outputs.dst = { dtype = "*", keeps = true, dtypes = ["float32", "int32", "uint32"], bind = "'u32'" }
 // options.axis = { type = "int", default = -1, doc = "The axis along which the index counts." }
-// options.check = { type = "bool", default = true, doc = "False: indices out of range are left out in silence." }
+// options.check = { type = "bool", default = true, doc = "False skips indices out of range, without an error." }
 // bytes = "touched(src, index) + 2 * src.nbytes"
 // operations = "src.size"
 // ///

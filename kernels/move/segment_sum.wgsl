@@ -20,9 +20,9 @@
 // grid = "cdiv(it.rows * pieces, WG)"
 // ///
 
-// One invocation per piece of 32 elements of a row. The keys ascend (through `order`, where the list is
-// the call's). A run inside a piece is added to dst; the first and the last run may go on in other
-// pieces, so both become an element of the next list: with a single run, its sum and a zero.
+// One invocation per piece of 32 elements of a row. The keys ascend; for the call's own list they do so
+// through `order`. A run inside a piece is added to dst. The first and last run may continue in other
+// pieces, so both become an element of the next list; a single run becomes its sum and a zero.
 fn add(row: u32, key: u32, sum: ${T}) {
   if (key < p.limit) {
     let d = dst_at(dst_row(row), key);
@@ -75,7 +75,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% else
   let next_key = next_keys_row(row);
   let next_value = next_values_row(row);
-  // Of one run the sum comes first, then what changes none.
+  // For a single run, the sum comes first, then a zero.
   let single = runs == 1u;
 //% set zero = "-0.0f" if T == "f32" else T ~ "()"
   next_keys_store(next_keys_at(next_key, 2u * piece), i32(select(first_key, key, single)));

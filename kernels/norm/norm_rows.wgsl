@@ -48,8 +48,8 @@
 //% set V = "vec4<f32>" if VEC == 4 else "f32"
 // LANES invocations hold one row in registers, N vectors each: one read and one write.
 // Where rows lie closer together than columns, neighbouring invocations take neighbouring rows.
-// weight and bias have an element for each column, or (WV < VEC, or inner > 1) for `inner` of them; rows
-// take theirs in turn.
+// weight and bias have an element for each column, or (WV < VEC, or inner > 1) for each `inner` columns;
+// rows take the rows of weight in turn.
 ${reduce.memory(LANES, WG, false, "vec2<f32>" if NORM == "layer" else "f32")}
 //% if NORM == "rms"
 ${norm.inverse("f32")}
@@ -78,7 +78,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let slot = inside * ${LANES}u + lane;
   let own_row = g * p.per_group + inside;
   let live = own_row < p.rows;
-  let row = min(own_row, p.rows - 1u);  // lanes past the end do the last row again, unseen
+  let row = min(own_row, p.rows - 1u);  // lanes past the end repeat the last row and store nothing
 //% endif
   let x_base = x_row(row);
   let dst_base = dst_row(row);
@@ -100,8 +100,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   }
 
 //% if NORM == "layer"
-  // The rounded mean first, then differences from it, their mean and their squares: what a large
-  // mean would cancel is gone before anything is squared.
+  // The rounded mean comes first, then the differences from it, their mean and their squares. So a
+  // large mean is subtracted before anything is squared, and does not cancel digits.
 //% for k in range(N)
   let t${k} = select(${V}(), v${k}, in${k});
 //% endfor

@@ -24,7 +24,7 @@
 // inputs.dy = { dtype = "T", vec = "VEC", doc = "(..., cols)" }
 // inputs.x = { dtype = "T", vec = "VEC", like = "dy" }
 // inputs.weight = { dtype = "W", vec = "VEC", index = false, optional = true, doc = "(cols,), contiguous" }
-// inputs.ds = { dtype = "T", vec = "VEC", optional = true, like = "dy", doc = "What else comes back to x." }
+// inputs.ds = { dtype = "T", vec = "VEC", optional = true, like = "dy", doc = "Another gradient by x, which is added." }
 // outputs.partials = { dtype = "f32", vec = "VEC", index = false, doc = "(groups, 2, cols): dweight, dbias; or (groups, 1, cols)" }
 // outputs.dst = { dtype = "T", vec = "VEC", like = "dy", alias = "dy" }
 // iterate = "rows"

@@ -10,7 +10,7 @@
 // include image
 // include result
 // include windows
-// options.count_include_pad = { type = "bool", default = true, doc = "Does the padding count as elements, which are 0?" }
-// options.divisor_override = { type = "int | None", doc = "What sums are divided by, in place of the number of elements." }
+// options.count_include_pad = { type = "bool", default = true, doc = "True counts the padding as elements of value 0." }
+// options.divisor_override = { type = "int | None", doc = "The divisor of the sums, in place of the number of elements." }
 // operations = "dst.size * taps(kernel)"
 // ///

@@ -8,7 +8,7 @@
 // include result_gradient
 // include image_gradient
 // include windows
-// options.count_include_pad = { type = "bool", default = true, doc = "Does the padding count as elements, which are 0?" }
-// options.divisor_override = { type = "int | None", doc = "What sums are divided by, in place of the number of elements." }
+// options.count_include_pad = { type = "bool", default = true, doc = "True counts the padding as elements of value 0." }
+// options.divisor_override = { type = "int | None", doc = "The divisor of the sums, in place of the number of elements." }
 // operations = "dy.size * (1 + taps(kernel))"
 // ///

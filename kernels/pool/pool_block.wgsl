@@ -28,10 +28,10 @@
 // grid = "cdiv(it.batches * cdiv(dst.shape[-2], CFG.R) * (dst.shape[-1] // D), 256)"
 // ///
 
-// One invocation computes R rows of D neighbours: with V = 4 those whose windows lie in one vector of
-// x and an element on each side of it, and neighbouring invocations load neighbouring vectors; else
-// one column. All loads come first, at clamped positions. A maximum does not mind: a position that is
-// clamped is in the window too, since the window has pixels and no gaps. Sums leave it out.
+// One invocation computes R rows of D neighbouring results. With V = 4 their windows lie in one vector
+// of x and an element on each side of it, and neighbouring invocations load neighbouring vectors.
+// Otherwise it computes one column. All loads come first, at clamped positions. A clamped load repeats an
+// element of its own window, so a maximum does not change. Sums skip clamped loads.
 // Bytes: x and dst once each, if caches hold the rows that blocks share.
 //% set K, S, R, PAD = CFG.K, CFG.S, CFG.R, CFG.PAD
 //% set ROWS, COLS = (R - 1) * S + K, (D - 1) * S + K

@@ -30,10 +30,10 @@
 // grid = "cdiv(dst.size, 256)"
 // ///
 
-// One invocation looks at all elements of one window that lie in the image, in the order of rows. V
-// are channels that lie next to each other; neighbouring invocations take neighbouring columns, or
-// channels where those are neighbours in memory (channels_first). Bytes: x and dst once each, if
-// caches hold what windows share.
+// One invocation visits all elements of one window that lie in the image, in the order of rows. V is
+// the number of contiguous channels. Neighbouring invocations take neighbouring columns, or channels
+// if these are neighbours in memory (channels_first). Bytes: x and dst once each, if caches hold the
+// elements that windows share.
 //% set F, U, I = ("f32", "u32", "i32") if V == 1 else ("vec4<f32>", "vec4<u32>", "vec4<i32>")
 ${pool.windows(OP == "avg")}
 ${pool.divisor() if OP == "avg" else pool.keys(V)}

@@ -36,12 +36,12 @@
 
 //% set N, WG = CFG.N, CFG.threads
 //% set V, U = ROW.value(T, VEC), "u32" if VEC == 1 else "vec4<u32>"
-// A workgroup takes 2^across_bits neighbouring columns (or vectors of four), of one batch after the
-// other, so that its reads are whole lines, and a piece of `depth` rows, which the lanes of a column
-// share: each takes N rows at a time, whose loads are on their way at once, and the lanes' states meet
-// in workgroup memory.
-// Batches of one result that lie apart (`outs` batches of results) follow each other; another dispatch
-// combines them. Bytes: each element is read once.
+// A workgroup takes 2^across_bits neighbouring columns (or vectors of four), so that it reads whole
+// cache lines, and a piece of `depth` rows. The lanes of a column divide the rows among them. Each lane
+// loads N rows at a time, and workgroup memory combines the lanes' states.
+// The columns continue from batch to batch.
+// If one result has several batches (`outs` batches of results), these follow each other, and another
+// dispatch combines them. Bytes: each element is read once.
 var<workgroup> shared_states: array<S, ${WG}>;
 ${ROW.functions(T, VEC)}
 ${reductions.batch(ROW, N, V, U)}
@@ -49,7 +49,7 @@ ${reductions.batch(ROW, N, V, U)}
 ${convert.half()}
 //% endif
 
-// The values that are reduced: all that the body knows of x.
+// The values that are reduced; the body uses nothing else of x.
 fn value_batch(batch: u32) -> u32 { return x_batch(batch); }
 fn value(batch: u32, r: u32, c: u32) -> ${V} { return ${V}(x_load(x_at(batch, r, c))); }
 
@@ -63,7 +63,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   // Tiles of columns follow each other: workgroups that run at the same time read whole rows.
   let piece = g / p.tiles;
   let own_column = ((g - piece * p.tiles) << p.across_bits) + (li & (across - 1u));
-  // Lanes past the end do the last column again, unseen.
+  // Lanes past the end repeat the last column and store nothing.
   let column = min(own_column, p.batches * p.cols - 1u);
   let number = column / p.cols;
   let c = column - number * p.cols;

@@ -28,9 +28,9 @@
 // ///
 
 //% set N, WG = CFG.N, CFG.threads
-// Neighbouring invocations take neighbouring results, whose states of a piece lie next to each other;
-// 2^lane_bits of them share the states of a result, or a piece of `depth` of them. None: the result
-// of no elements.
+// Neighbouring invocations take neighbouring results, whose states of a piece are contiguous.
+// 2^lane_bits invocations share the states of a result, or a piece of `depth` states. Without states
+// they write the result of no elements.
 var<workgroup> shared_states: array<Z, ${WG}>;
 ${ROW.functions(T, 1, false)}
 //% if PACKED
@@ -47,7 +47,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let tile = g / p.pieces;
   let piece = g - tile * p.pieces;
   let own_row = tile * across + li - lane * across;
-  let row = min(own_row, p.rows - 1u);  // lanes past the end do the last row again, unseen
+  let row = min(own_row, p.rows - 1u);  // lanes past the end repeat the last row and store nothing
   let base = states_row(row);
   let end = min((piece + 1u) * p.depth, p.count);
   var state = init();

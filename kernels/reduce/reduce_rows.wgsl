@@ -34,9 +34,9 @@
 
 //% set N, WG = CFG.N, CFG.threads
 //% set V, U = ROW.value(T, VEC), "u32" if VEC == 1 else "vec4<u32>"
-// 2^lane_bits invocations for a row, or for a piece of `depth` vectors of it: each takes N vectors at
-// a time, whose loads are on their way at once, and the lanes' states meet in workgroup memory. Rows
-// of one result that lie apart (`outs` results) follow each other; another dispatch combines them.
+// 2^lane_bits lanes reduce a row, or a piece of `depth` vectors of it. Each lane loads N vectors at a
+// time, and workgroup memory combines the lanes' states. If one result has several rows (`outs`
+// results), these rows follow each other, and another dispatch combines them.
 // Bytes: each element is read once.
 var<workgroup> shared_states: array<Z, ${WG}>;
 ${ROW.functions(T, VEC)}
@@ -45,7 +45,7 @@ ${reductions.batch(ROW, N, V, U)}
 ${convert.half()}
 //% endif
 
-// The values that are reduced: all that the body knows of x.
+// The values that are reduced; the body uses nothing else of x.
 fn value_row(row: u32) -> u32 { return x_row(row); }
 fn value(row: u32, c: u32) -> ${V} { return ${V}(x_load(x_at(row, c))); }
 
@@ -58,7 +58,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let tile = g / p.pieces;
   let piece = g - tile * p.pieces;
   let own_row = tile * (${WG}u >> p.lane_bits) + (li >> p.lane_bits);
-  let row = min(own_row, p.rows - 1u);  // lanes past the end do the last row again, unseen
+  let row = min(own_row, p.rows - 1u);  // lanes past the end repeat the last row and store nothing
   let base = value_row(row);
   let first = row / p.outs * p.cols;  // the row's first vector among those of its result
   let end = min((piece + 1u) * p.depth, p.cols);

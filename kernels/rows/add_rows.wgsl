@@ -11,7 +11,7 @@
 // inputs.index = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", doc = "(n,)" }
 // outputs.dst = { dtype = "*", dtypes = ["float32"], bind = "'u32'", in_place = true, doc = "(m, k)" }
 // options.skip = { type = "int | None", doc = "An index whose rows add nothing." }
-// options.check = { type = "bool", default = true, doc = "False: indices out of range are left out in silence." }
+// options.check = { type = "bool", default = true, doc = "False skips indices out of range, without an error." }
 // bytes = "touched(src, index) + 8 * min(src.size, dst.size)"
 // operations = "src.size"
 // ///

@@ -21,7 +21,7 @@
 // inputs.src = { dtype = "*", vec = "V", bind = "'vec4<u32>' if S * V == 16 else 'vec2<u32>' if S * V == 8 else 'u32'", doc = "(..., n, k)" }
 // inputs.index = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", readonly = true, over = "index.with_layout(src.shape, index.strides + (0,))", doc = "(..., n)" }
 // outputs.dst = { dtype = "*", vec = "V", keeps = true, over = "dst.with_layout(src.shape, dst.strides[:-2] + (0, dst.strides[-1]))", bind = "'vec4<u32>' if D * V == 16 else 'vec2<u32>' if D * V == 8 else 'atomic<u32>' if D < 4 else 'u32'", doc = "(..., m, k)" }
-// options.check = { type = "bool", default = true, doc = "False: indices out of range are left out in silence." }
+// options.check = { type = "bool", default = true, doc = "False skips indices out of range, without an error." }
 // options.distinct = { type = "bool", default = false, doc = "True: no two rows have one index, which is not looked at; if they have, each element is one of theirs." }
 // iterate = "rows"
 // params.width = { type = "u32", value = "src.shape[-1] // V" }

@@ -81,7 +81,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let inside = select(li / ${LANES}u, li % (WG / ${LANES}u), apart);
   let slot = inside * ${LANES}u + lane;
   let own_row = g * p.per_group + inside;
-  let row = min(own_row, p.rows - 1u);  // lanes past the end do the last row again, unseen
+  let row = min(own_row, p.rows - 1u);  // lanes past the end repeat the last row and store nothing
 //% endif
   let x_base = x_row(row);
 //% if MASK

@@ -44,7 +44,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) s
   if (g >= p.groups) { return; }
   let lane = slot % ${LANES}u;
   let own_row = g * (WG / ${LANES}u) + slot / ${LANES}u;
-  let row = min(own_row, p.rows - 1u);  // lanes past the end do the last row again, unseen
+  let row = min(own_row, p.rows - 1u);  // lanes past the end repeat the last row and store nothing
   let y_base = y_row(row);
   let dy_base = dy_row(row);
 //% for k in range(N)

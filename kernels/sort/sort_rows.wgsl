@@ -30,15 +30,15 @@
 //% set SIZE, WG = CFG.SIZE, CFG.threads
 //% set PAIRS = SIZE // WG // 2
 //% set SIZE_BITS = SIZE.bit_length() - 1
-// One workgroup sorts blocks of 2^bits elements, as many as it holds, by a bitonic network on keys
-// and positions: no two are equal, so the order is that of a stable sort. Where only the first
-// 2^keep_bits are wanted, runs of that length are sorted, and halved pair by pair.
+// One workgroup sorts as many blocks of 2^bits elements as it holds, by a bitonic network on pairs of
+// key and position. No two pairs are equal, so the result equals that of a stable sort. If only the
+// first 2^keep_bits elements are needed, runs of that length are sorted, and each pair is halved.
 ${order.functions(S)}
 var<workgroup> keys: array<u32, ${SIZE}>;
 var<workgroup> order: array<u32, ${SIZE}>;
 
-// Where element i lies: lanes that take eight elements each, any power of two apart, meet no bank
-// twice.
+// The location of element i. If each lane takes eight elements, any power of two apart, no two lanes
+// use the same bank.
 fn cell(i: u32) -> u32 { return i ^ ((i >> 3u) & 31u); }
 
 // Three steps of the network at a time: an invocation takes the eight elements that differ in three
@@ -81,7 +81,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let base = (g - block * p.pieces) << p.bits;
   let size = 1u << p.bits;
   let first_row = block * (${SIZE}u >> p.bits);
-  // All loads first, at clamped positions; what is no element of the row comes last.
+  // All loads first, at clamped positions. Elements outside the row are sorted to the end.
 //% for k in range(SIZE // WG)
   let e${k} = li + ${k * WG}u;
   let at${k} = base + (e${k} & (size - 1u));
@@ -96,7 +96,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   workgroupBarrier();
   let most = 1u << p.keep_bits;
   for (var phase = 1u; phase <= p.bits; phase += 1u) {
-    // Runs of 2^r go up and down in turn, the only one of a block up.
+    // Runs of 2^r ascend and descend in turn; a single run of a block ascends.
     let r = min(phase, p.keep_bits);
     var left = ${SIZE}u;
     var down = (1u << r) & (size - 1u);

@@ -263,8 +263,8 @@ class Measurement:
 
     @property
     def share(self) -> float:
-        """Of what the ceilings of the device allow, which are measured when they are asked for
-        first (seconds)."""
+        """Fraction of the device's roofline reached. The first use measures the roofline, which
+        takes seconds."""
         if self.device not in _ceilings:
             _ceilings[self.device], _ = ceilings(self.device, Effort.of(self.device).once())
         return self.result.limit_by(_ceilings[self.device]) / self.result.seconds

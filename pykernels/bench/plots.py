@@ -101,7 +101,7 @@ def _point(axis: Any, x: float, y: float, r: Result, looks: dict[str, tuple[str,
 def _over_size(
     axis: Any, report: Report, engine: str, results: list[Result], looks: dict[str, tuple[str, str]]
 ) -> None:
-    """Share of what the ceilings allow, over the bytes of a call."""
+    """Fraction of the roofline reached, over the bytes of a call."""
     c = report.ceilings.get(engine)
     axis.set(
         xscale="log",

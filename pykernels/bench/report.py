@@ -87,7 +87,7 @@ class Result:
 
     @property
     def share(self) -> float:
-        """Of what the ceilings allow."""
+        """Fraction of the roofline reached."""
         return self.limit / self.seconds
 
     def limit_by(self, c: Ceilings) -> float:

@@ -78,7 +78,7 @@ def flash_attn(
         Numpy arrays if all arguments are numpy arrays, else Tensors.
 
     Raises:
-        ShapeError, DTypeError, ArgumentError, LimitError and what `pykernels.kernels` raises.
+        ShapeError, DTypeError, ArgumentError, LimitError and the errors of `pykernels.kernels`.
     """
     return_lse = flag("flash_attn", "return_lse", return_lse)
     keeps_lse = return_lse or recording()  # its gradient needs it
@@ -156,7 +156,7 @@ def scaled_dot_product_attention(
         no key is left to is 0.
 
     Raises:
-        ShapeError, DTypeError, ArgumentError, LimitError and what `pykernels.kernels` raises.
+        ShapeError, DTypeError, ArgumentError, LimitError and the errors of `pykernels.kernels`.
     """
     is_causal = flag(SDPA, "is_causal", is_causal)
     flags = is_causal, flag(SDPA, "enable_gqa", enable_gqa)

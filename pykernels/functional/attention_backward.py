@@ -42,7 +42,7 @@ def flash_attn_backward(
         v: Likewise, (B, Hkv, T, Dv).
         o: Likewise, (B, H, S, Dv): the result of the forward call.
         lse: float32, (B, H, S): the forward call's log-sum-exp.
-        do: Like o: what comes back to it.
+        do: Like o: the gradient by o.
         mask: float32 or float16, added to the scores, or bool, True where a key may be seen;
             broadcast to (B, H, S, T).
         sinks: float32, (H,): as in the forward call; lse holds what they do.
@@ -58,7 +58,7 @@ def flash_attn_backward(
         numpy arrays if all arguments are numpy arrays, else Tensors.
 
     Raises:
-        DTypeError, ShapeError, ArgumentError, LimitError and what `pykernels.kernels` raises.
+        DTypeError, ShapeError, ArgumentError, LimitError and the errors of `pykernels.kernels`.
     """
     if out is not None and (not isinstance(out, tuple) or len(out) != 3):
         raise ArgumentError(

@@ -47,12 +47,12 @@ def elementwise(expression: str, *, out: Tensor | None = None, **operands: Array
             are no numbers.
 
     Returns:
-        A Tensor if one is given, else a numpy array.
+        A Tensor if an argument is a Tensor, else a numpy array.
 
     Raises:
         ArgumentError: a ValueError that shows the place where the text is no expression.
         LimitError: more tensors or numbers than one launch can have.
-        DTypeError, ShapeError and what `pykernels.kernels` raises.
+        DTypeError, ShapeError and the errors of `pykernels.kernels`.
     """
     return evaluate("elementwise", expression, operands, out)  # type: ignore[no-any-return]
 
@@ -111,11 +111,11 @@ def gelu(
         out: The Tensor to write to, x too; None makes one.
 
     Returns:
-        A Tensor if one is given, else a numpy array; of the dtype to which x is promoted.
+        A Tensor if an argument is a Tensor, else a numpy array. The dtype is x's promoted dtype.
 
     Raises:
-        ArgumentError: another approximation; DTypeError, ShapeError and what `pykernels.kernels`
-        raises.
+        ArgumentError: another approximation.
+        DTypeError, ShapeError and the errors of `pykernels.kernels`.
     """
     try:
         known = _gelu_known[approximate]
@@ -217,7 +217,7 @@ def swiglu(
 
     Raises:
         ShapeError: the axis has an odd size.
-        DTypeError, ShapeError and what `pykernels.kernels.swiglu` raises.
+        DTypeError, ShapeError and the errors of `pykernels.kernels.swiglu`.
 
     Source: Shazeer 2020.
     """
@@ -242,7 +242,7 @@ def geglu(
 
     Raises:
         ShapeError: the axis has an odd size.
-        DTypeError, ShapeError and what `pykernels.kernels.geglu` raises.
+        DTypeError, ShapeError and the errors of `pykernels.kernels.geglu`.
 
     Source: Shazeer 2020.
     """
@@ -267,7 +267,7 @@ def reglu(
 
     Raises:
         ShapeError: the axis has an odd size.
-        DTypeError, ShapeError and what `pykernels.kernels.reglu` raises.
+        DTypeError, ShapeError and the errors of `pykernels.kernels.reglu`.
 
     Source: Shazeer 2020.
     """

@@ -30,7 +30,7 @@ def arange(
     Args:
         start, stop, step: real numbers; there are ceil((stop - start) / step) results.
         dtype: None is int32 if all three are integers, else float32. int64 is filled with int32.
-        device: None for the default one.
+        device: None is the default device.
 
     Raises:
         ArgumentError: a step of 0, a number that is not finite, integers beyond the dtype, or
@@ -84,7 +84,7 @@ def linspace(
         num: how many, from 0 up.
         endpoint: is stop the last number?
         dtype: float32, float16 or bfloat16.
-        device: None for the default one.
+        device: None is the default device.
 
     Raises:
         DTypeError: another dtype.
@@ -121,7 +121,7 @@ def eye(
         m: columns; None is n.
         k: which diagonal: 0 the main one, above it from 1 on, below it from -1 down.
         dtype: any.
-        device: None for the default one.
+        device: None is the default device.
     """
     rows, cols = shape_of((n, n if m is None else m))
     k = integer("eye", "k", k)

@@ -56,7 +56,7 @@ def gather(
         axis: The axis along which the index counts.
         index: Tensor or numpy array, int32 or int64, with as many axes as x; along the others its
             sizes may be smaller. None counts from the end.
-        check: False leaves elements whose index is out of range as they are, in silence.
+        check: False leaves elements whose index is out of range unchanged.
         out: The Tensor of the shape of index to write to; None makes one.
 
     Returns:
@@ -65,7 +65,7 @@ def gather(
     Raises:
         IndexRangeError: at the next synchronisation, for an index outside [0, m); at once where
             numpy arrays come back.
-        DTypeError, ShapeError and what `pykernels.kernels.gather` raises.
+        DTypeError, ShapeError and the errors of `pykernels.kernels.gather`.
     """
     if out is None and isinstance(x, Tensor) and isinstance(index, Tensor):
         known = _gather_known.get((x._layout, index._layout))
@@ -94,7 +94,7 @@ def take_along_axis(
             numpy's, none counts from the end.
         axis: The axis along which the indices count; None takes all elements of x in C order.
         dim: Another name for axis.
-        check: False leaves elements whose index is out of range as they are, in silence.
+        check: False leaves elements whose index is out of range unchanged.
         out: The Tensor to write to; None makes one.
 
     Returns:
@@ -103,7 +103,7 @@ def take_along_axis(
     Raises:
         IndexRangeError: at the next synchronisation, for an index outside [0, m); at once where
             numpy arrays come back.
-        DTypeError, ShapeError and what `pykernels.kernels.gather` raises.
+        DTypeError, ShapeError and the errors of `pykernels.kernels.gather`.
     """
     if dim is not None:
         axis = either("take_along_axis", "axis", axis, -1, "dim", dim)
@@ -144,7 +144,7 @@ def index_select(
     Raises:
         IndexRangeError: at the next synchronisation, for an index outside [0, m); at once where
             numpy arrays come back.
-        DTypeError, ShapeError and what `pykernels.kernels.get_rows` raises.
+        DTypeError, ShapeError and the errors of `pykernels.kernels.get_rows`.
     """
     call = Call(_SELECT, x, index, out=out)
     src, places = call.tensor("src", x), call.tensor("index", index)
@@ -171,7 +171,7 @@ def scatter(
             sizes may be smaller. None counts from the end.
         src: Tensor or numpy array of the dtype of x, along each axis at least as large as index; or
             a number.
-        check: False leaves out indices that are out of range in silence.
+        check: False skips indices out of range, without an error.
         distinct: True says that no two elements go to one place, and saves the passes that find
             the last of them; where it is wrong, the place has one of them.
         out: The Tensor of the shape of x to write to, x itself for a call in place; None makes one.
@@ -183,7 +183,7 @@ def scatter(
     Raises:
         IndexRangeError: at the next synchronisation, for an index outside [0, m); at once where
             numpy arrays come back.
-        DTypeError, ShapeError and what `pykernels.kernels.scatter` raises.
+        DTypeError, ShapeError and the errors of `pykernels.kernels.scatter`.
     """
     arrays = (x, index, src) if isinstance(src, (Tensor, np.ndarray)) else (x, index)
     call = Call(_scatter.KERNEL, *arrays, out=out)
@@ -218,7 +218,7 @@ def scatter_add(
         index: Tensor or numpy array, int32 or int64, with as many axes as x; along the others its
             sizes may be smaller. None counts from the end.
         src: Tensor or numpy array of the dtype of x, along each axis at least as large as index.
-        check: False leaves out indices that are out of range in silence.
+        check: False skips indices out of range, without an error.
         out: The Tensor of the shape of x to write to, x itself for a call in place; None makes one.
 
     Returns:
@@ -227,7 +227,7 @@ def scatter_add(
     Raises:
         IndexRangeError: at the next synchronisation, for an index outside [0, m); at once where
             numpy arrays come back.
-        DTypeError, ShapeError and what `pykernels.kernels.scatter_add` raises.
+        DTypeError, ShapeError and the errors of `pykernels.kernels.scatter_add`.
     """
     call = Call(_SCATTER_ADD, x, index, src, out=out)
     whole, places, values = (

@@ -47,7 +47,7 @@ def mse_loss(
 
     Args:
         input: Tensor or numpy array, float32 or float16.
-        target: The same; both repeat to one shape by numpy's rule, with a UserWarning where their
+        target: The same; both broadcast by numpy's rule, with a UserWarning where their
             shapes differ.
         reduction: 'mean' over all elements, 'sum', or 'none' for the loss of each element.
         out: The Tensor to write to; None makes one.
@@ -56,7 +56,7 @@ def mse_loss(
         A numpy array if all arguments are numpy arrays, else a Tensor: () or the common shape.
 
     Raises:
-        ArgumentError, DTypeError, ShapeError and what `pykernels.kernels` raises.
+        ArgumentError, DTypeError, ShapeError and the errors of `pykernels.kernels`.
     """
     return _loss("mse_loss", _MSE, reduction, out, input=input, target=target)
 
@@ -70,7 +70,7 @@ def l1_loss(
 
     Args:
         input: Tensor or numpy array, float32 or float16.
-        target: The same; both repeat to one shape by numpy's rule, with a UserWarning where their
+        target: The same; both broadcast by numpy's rule, with a UserWarning where their
             shapes differ.
         reduction: 'mean' over all elements, 'sum', or 'none' for the loss of each element.
         out: The Tensor to write to; None makes one.
@@ -79,7 +79,7 @@ def l1_loss(
         A numpy array if all arguments are numpy arrays, else a Tensor: () or the common shape.
 
     Raises:
-        ArgumentError, DTypeError, ShapeError and what `pykernels.kernels` raises.
+        ArgumentError, DTypeError, ShapeError and the errors of `pykernels.kernels`.
     """
     return _loss("l1_loss", _L1, reduction, out, input=input, target=target)
 
@@ -94,7 +94,7 @@ def huber_loss(
 
     Args:
         input: Tensor or numpy array, float32 or float16.
-        target: The same; both repeat to one shape by numpy's rule, with a UserWarning where their
+        target: The same; both broadcast by numpy's rule, with a UserWarning where their
             shapes differ.
         reduction: 'mean' over all elements, 'sum', or 'none' for the loss of each element.
         delta: Where the loss becomes linear, above 0.
@@ -104,7 +104,7 @@ def huber_loss(
         A numpy array if all arguments are numpy arrays, else a Tensor: () or the common shape.
 
     Raises:
-        ArgumentError, DTypeError, ShapeError and what `pykernels.kernels` raises.
+        ArgumentError, DTypeError, ShapeError and the errors of `pykernels.kernels`.
     """
     size = real("huber_loss", "delta", delta)
     if not size > 0:
@@ -122,7 +122,7 @@ def smooth_l1_loss(
 
     Args:
         input: Tensor or numpy array, float32 or float16.
-        target: The same; both repeat to one shape by numpy's rule, with a UserWarning where their
+        target: The same; both broadcast by numpy's rule, with a UserWarning where their
             shapes differ.
         reduction: 'mean' over all elements, 'sum', or 'none' for the loss of each element.
         beta: Where the loss becomes linear; 0 is `l1_loss`.
@@ -132,7 +132,7 @@ def smooth_l1_loss(
         A numpy array if all arguments are numpy arrays, else a Tensor: () or the common shape.
 
     Raises:
-        ArgumentError, DTypeError, ShapeError and what `pykernels.kernels` raises.
+        ArgumentError, DTypeError, ShapeError and the errors of `pykernels.kernels`.
     """
     op, size = "smooth_l1_loss", real("smooth_l1_loss", "beta", beta)
     if not size >= 0:
@@ -166,7 +166,7 @@ def binary_cross_entropy_with_logits(
         A numpy array if all arguments are numpy arrays, else a Tensor: () or input's shape.
 
     Raises:
-        ArgumentError, DTypeError, ShapeError and what `pykernels.kernels` raises.
+        ArgumentError, DTypeError, ShapeError and the errors of `pykernels.kernels`.
     """
     op = "binary_cross_entropy_with_logits"
     given = {"input": input, "target": target}
@@ -204,7 +204,7 @@ def kl_div(
         A numpy array if all arguments are numpy arrays, else a Tensor: () or the common shape.
 
     Raises:
-        ArgumentError, DTypeError, ShapeError and what `pykernels.kernels` raises.
+        ArgumentError, DTypeError, ShapeError and the errors of `pykernels.kernels`.
     """
     text = _KL_LOG if flag("kl_div", "log_target", log_target) else _KL
     if not isinstance(reduction, str) or reduction != "batchmean":

@@ -48,7 +48,7 @@ def einsum(subscripts: str, a: Array, b: Array, *, out: Tensor | None = None) ->
     Raises:
         ArgumentError: for subscripts that are malformed, or not of two operands.
         ShapeError: if axes of one letter differ in size, or the number of axes does not fit.
-        DTypeError, LimitError and what `pykernels.kernels.mul_mat` raises.
+        DTypeError, LimitError and the errors of `pykernels.kernels.mul_mat`.
     """
     call = Call(_EINSUM, a, b, out=out)
     left, right = call.tensor("a", a), call.tensor("b", b)
@@ -74,7 +74,7 @@ def tensordot(a: Array, b: Array, axes: Axes = 2, *, out: Tensor | None = None) 
     Raises:
         ArgumentError: for axes that are no integers, or are given twice.
         ShapeError: if there are no such axes, or sizes differ.
-        DTypeError, LimitError and what `pykernels.kernels.mul_mat` raises.
+        DTypeError, LimitError and the errors of `pykernels.kernels.mul_mat`.
     """
     op = "tensordot"
     call = Call(_TENSORDOT, a, b, out=out)
@@ -119,7 +119,7 @@ def dot(a: Array | float, b: Array | float, *, out: Tensor | None = None) -> Arr
 
     Raises:
         ShapeError: if the sizes of the summed axes differ.
-        DTypeError, LimitError and what `pykernels.kernels.mul_mat` raises.
+        DTypeError, LimitError and the errors of `pykernels.kernels.mul_mat`.
     """
     if not (getattr(a, "shape", ()) and getattr(b, "shape", ())):
         return mul(a, b, out=out)

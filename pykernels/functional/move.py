@@ -50,7 +50,7 @@ def concatenate(
     dim: int | None = None,
     out: Tensor | None = None,
 ) -> Array:
-    """Arrays one behind the other along an axis: one copy for each.
+    """Joins arrays along an axis. Each array costs one copy.
 
     Args:
         arrays: Tensors or numpy arrays of one shape but for the size of that axis. Different dtypes
@@ -82,11 +82,11 @@ cat = concatenate  # torch's name
 def stack(
     arrays: Sequence[Array], axis: int = 0, *, dim: int | None = None, out: Tensor | None = None
 ) -> Array:
-    """Arrays of one shape along a new axis: one copy for each.
+    """Stacks arrays of one shape along a new axis. Each array costs one copy.
 
     Args:
         arrays: Tensors or numpy arrays of one shape. Different dtypes are promoted.
-        axis: The place of the new axis in the result.
+        axis: The position of the new axis in the result.
         dim: Another name for axis.
         out: The Tensor to write to; None makes one.
 

@@ -47,7 +47,7 @@ def add_layer_norm(
         The norm, and the sum: numpy arrays if all arguments are numpy arrays, else Tensors.
 
     Raises:
-        ShapeError, DTypeError, ArgumentError and what `pykernels.kernels` raises.
+        ShapeError, DTypeError, ArgumentError and the errors of `pykernels.kernels`.
     """
     a = _Added(ADD_LAYER, x, residual, normalized_shape, weight, bias, out)
     kernels.add_layer_norm(
@@ -80,7 +80,7 @@ def add_rms_norm(
         The norm, and the sum: numpy arrays if all arguments are numpy arrays, else Tensors.
 
     Raises:
-        ShapeError, DTypeError, ArgumentError and what `pykernels.kernels` raises.
+        ShapeError, DTypeError, ArgumentError and the errors of `pykernels.kernels`.
     """
     a = _Added(ADD_RMS, x, residual, normalized_shape, weight, None, out)
     kernels.add_rms_norm(

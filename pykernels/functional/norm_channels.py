@@ -41,7 +41,7 @@ def local_response_norm(
         A numpy array if x is one and out is None, else a Tensor.
 
     Raises:
-        ShapeError, DTypeError, ArgumentError and what `pykernels.kernels` raises.
+        ShapeError, DTypeError, ArgumentError and the errors of `pykernels.kernels`.
 
     Source: Krizhevsky, Sutskever and Hinton 2012.
     """

@@ -46,7 +46,7 @@ def instance_norm(
         A numpy array if all arguments are numpy arrays, else a Tensor.
 
     Raises:
-        ShapeError, DTypeError, ArgumentError and what `pykernels.kernels` raises.
+        ShapeError, DTypeError, ArgumentError and the errors of `pykernels.kernels`.
     """
     op = "instance_norm"
     if not flag(op, "use_input_stats", use_input_stats):

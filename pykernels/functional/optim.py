@@ -140,7 +140,7 @@ def sgd_step(
 
     Raises:
         ArgumentError: a negative number, or momentum or nesterov without what they need.
-        DTypeError, ShapeError and what `pykernels.kernels` raises, before anything changes.
+        DTypeError, ShapeError and the errors of `pykernels.kernels`, before anything changes.
     """
     op = "sgd_step"
     rate, number = _rate(op, lr)
@@ -192,7 +192,7 @@ def adam_step(
 
     Raises:
         ArgumentError: a number outside its range.
-        DTypeError, ShapeError and what `pykernels.kernels` raises, before anything changes.
+        DTypeError, ShapeError and the errors of `pykernels.kernels`, before anything changes.
     """
     return _adam("adam_step", param, grad, exp_avg, exp_avg_sq, step, lr, betas, eps, weight_decay)
 

@@ -50,7 +50,7 @@ def max_unpool1d(
     Raises:
         ShapeError: the shapes do not fit.
         ArgumentError: output_size differs by a stride or more, or another argument is unusable.
-        DTypeError and what `pykernels.kernels.scatter` raises.
+        DTypeError and the errors of `pykernels.kernels.scatter`.
     """
     w = _windows("max_unpool1d", 1, kernel_size, stride, padding)
     return _unpooled(w, 1, x, indices, output_size, out)
@@ -89,7 +89,7 @@ def max_unpool2d(
     Raises:
         ShapeError: the shapes do not fit.
         ArgumentError: output_size differs by a stride or more, or another argument is unusable.
-        DTypeError and what `pykernels.kernels.scatter` raises.
+        DTypeError and the errors of `pykernels.kernels.scatter`.
     """
     w = _windows("max_unpool2d", 2, kernel_size, stride, padding)
     return _unpooled(w, 2, x, indices, output_size, out)

@@ -44,7 +44,7 @@ def random_state(seed: int = 0, *, device: Device | None = None) -> Tensor:
 
     Args:
         seed: an integer of 64 bits.
-        device: None for the default one.
+        device: None is the default device.
     """
     key = seed_of("random_state", seed)
     t = device_of(device).empty(STATE, "uint32")
@@ -151,7 +151,7 @@ def randn_like(
 
 
 def _home(op: str, x: Array) -> Device | None:
-    """The device of an array whose shape is taken, None for the default one."""
+    """The device of an array whose shape is taken, None is the default device."""
     if isinstance(x, Tensor):
         return x.device
     if not isinstance(x, np.ndarray):

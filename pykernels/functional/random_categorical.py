@@ -48,7 +48,7 @@ def categorical(
 
     Raises:
         ArgumentError: for numbers outside of what is said above.
-        ShapeError, DTypeError and what `pykernels.kernels` raises.
+        ShapeError, DTypeError and the errors of `pykernels.kernels`.
 
     Source: Fan et al. 2018 (top_k), Holtzman et al. 2020 (top_p).
     """

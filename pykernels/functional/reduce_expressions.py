@@ -39,19 +39,19 @@ def reduction(
             count_nonzero, var, std (both divide by the number of elements), norm (the root of the
             sum of squares) or logsumexp.
         axis: An axis or several of them; None for all.
-        keepdims: Do reduced axes stay, with size 1?
+        keepdims: True keeps the reduced axes, with size 1.
         out: The Tensor to write to; None makes one.
         operands: Tensors, numpy arrays or numbers, by the names that the text has. One to seven
             are no numbers.
 
     Returns:
-        A Tensor if one is given, else a numpy array.
+        A Tensor if an argument is a Tensor, else a numpy array.
 
     Raises:
         ArgumentError: a ValueError that shows the place where the text is no expression; or there
             is no such reduction.
         LimitError: more tensors or numbers than one launch can have.
-        DTypeError, ShapeError and what `pykernels.kernels` raises.
+        DTypeError, ShapeError and the errors of `pykernels.kernels`.
     """
     if not isinstance(how, str) or how not in RESULTS:
         raise ArgumentError(f"[reduction] how must be {', '.join(RESULTS)} but is {how!r}")

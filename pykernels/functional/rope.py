@@ -164,7 +164,7 @@ def rope_table(
         beta_slow: YaRN: turns below which a pair keeps nothing of it.
         n_ctx_orig: YaRN: positions that the model was trained with; of 0, as of ggml's callers that
             do not know them, the first pair alone keeps its w.
-        device: None for the default one.
+        device: None is the default device.
 
     Raises:
         ArgumentError: for numbers outside of what is said above.

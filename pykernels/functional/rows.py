@@ -22,13 +22,13 @@ def set_rows(
         index: Tensor or numpy array (..., n), int32 or int64; sizes of leading axes may divide
             those of src and repeat (ggml).
         dst: Tensor (..., m, k); rows that no index names stay as they are.
-        check: False leaves out indices that are out of range in silence.
+        check: False skips indices out of range, without an error.
         distinct: True says that no two rows have one index, and saves the passes that find the
             last of them; where it is wrong, each element is one of theirs.
 
     Raises:
         IndexRangeError: at the next synchronisation, for an index outside [0, m).
-        DTypeError, ShapeError and what `pykernels.kernels.set_rows` raises.
+        DTypeError, ShapeError and the errors of `pykernels.kernels.set_rows`.
     """
     if not isinstance(dst, Tensor):
         raise DTypeError(f"[set_rows] dst must be a pykernels.Tensor but is {type_name(dst)}")

@@ -37,7 +37,7 @@ def embedding_backward(
         indices: Tensor or numpy array, int32 or int64, of any shape; none counts from the end.
         num_rows: rows of the weight.
         padding_idx: an index whose row is 0, as it is not trained; -1 is the last row.
-        check: False leaves out indices that are out of range in silence.
+        check: False skips indices out of range, without an error.
         out: The Tensor (num_rows, k) of dy's dtype to write to; None makes one.
 
     Returns:

@@ -44,7 +44,7 @@ def top_k(
 
     Raises:
         ArgumentError: a k that is negative or more than the axis has.
-        ShapeError, DTypeError and what `pykernels.kernels.top_k` raises.
+        ShapeError, DTypeError and the errors of `pykernels.kernels.top_k`.
     """
     if dim is not None:
         axis = either("top_k", "axis", axis, -1, "dim", dim)
@@ -79,7 +79,7 @@ def searchsorted(sorted: Array, values: Array, side: Literal["left", "right"] = 
         A numpy array if both arguments are, else a Tensor, of the shape of values.
 
     Raises:
-        ShapeError, DTypeError, ArgumentError and what `pykernels.kernels.searchsorted` raises.
+        ShapeError, DTypeError, ArgumentError and the errors of `pykernels.kernels.searchsorted`.
     """
     call = Call(_SEARCHSORTED, sorted, values)
     rows, given = call.tensor("sorted", sorted), call.tensor("values", values)
@@ -114,11 +114,11 @@ def median(
         out: The Tensor to write to; None makes one, float16 for float16, else float32.
 
     Returns:
-        A numpy array if x is one, else a Tensor.
+        A numpy array if x is a numpy array, else a Tensor.
 
     Raises:
         ShapeError: an axis that x does not have, or one without elements.
-        DTypeError and what `pykernels.kernels.median` raises.
+        DTypeError and the errors of `pykernels.kernels.median`.
     """
     if dim is not None:
         axis = either("median", "axis", axis, None, "dim", dim)
@@ -173,7 +173,7 @@ def bincount(
         IndexRangeError: at the next synchronisation, for an element that is negative, or from
             `length` up; at once where numpy arrays come back.
         ShapeError: x or weights that have not one axis of one size.
-        DTypeError, ArgumentError and what `pykernels.kernels.bincount` raises.
+        DTypeError, ArgumentError and the errors of `pykernels.kernels.bincount`.
     """
     op = "bincount"
     x, weights = _int32(x), _float32(weights)

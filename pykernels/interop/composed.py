@@ -205,7 +205,7 @@ def _clip(
     for name, value in others.items():
         lacks("clip", name, value, {"where": True, "casting": "same_kind"}.get(name))
     if (a_min, a_max) != (np._NoValue,) * 2 and (min, max) != (np._NoValue,) * 2:
-        raise ArgumentError("[clip] min and max go without a_min and a_max")
+        raise ArgumentError("[clip] give min and max, or a_min and a_max, but not both")
     low, high = (None if v is np._NoValue else v for v in (
         a_min if min is np._NoValue else min, a_max if max is np._NoValue else max
     ))  # fmt: skip

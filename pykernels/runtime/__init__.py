@@ -1,1 +1,1 @@
-"""What runs plans on a device. Knows Kernels, views and buffers, but no Tensor and no Device."""
+"""Runs plans on a device. Knows Kernels, views and buffers, but not Tensor and Device."""

@@ -1,4 +1,4 @@
-"""Adapters: what there is to run on, and which one is meant."""
+"""Lists adapters and selects one of them."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ AdapterType: TypeAlias = Literal["gpu", "cpu"]
 
 
 class AdapterInfo(dict[str, Any]):
-    """What is known of an adapter: name, type, backend, driver, engine, features, limits."""
+    """The facts about an adapter: name, type, backend, driver, engine, features, limits."""
 
     def __repr__(self) -> str:
         return f"<{self['name']}, {self['type']}, {self['backend']}, engine {self['engine']}>"
 
 
 def info_of(engine: Engine, adapter: Any) -> AdapterInfo:
-    """What an adapter says of itself."""
+    """The facts that an adapter reports."""
     info = adapter.info
     return AdapterInfo(
         name=info["device"],
@@ -42,7 +42,7 @@ def info_of(engine: Engine, adapter: Any) -> AdapterInfo:
 
 
 def advice(engine: Engine) -> str:
-    """What to do where an engine finds no adapter."""
+    """Advice for a machine on which an engine finds no adapter."""
     others = get_engine("wgpu").adapters() if engine.name != "wgpu" else []
     if not others:
         return (
@@ -64,8 +64,8 @@ def _name(adapter: Any) -> str:
 def list_adapters(engine: EngineName | None = None) -> list[AdapterInfo]:
     """The adapters of an engine (of all engines that are installed), best first.
 
-    A process that has done no more than this may be forked: the engine is released again, where
-    nobody else in the process uses it.
+    You may fork a process that has only called this function: it releases the engine again if no
+    other code in the process uses the engine.
     """
     refuse_process()
     names: list[EngineName] = [engine] if engine else [n for n in MODULES if installed(n)]
@@ -73,7 +73,7 @@ def list_adapters(engine: EngineName | None = None) -> list[AdapterInfo]:
 
 
 def require_gpu() -> bool | None:
-    """PYKERNELS_REQUIRE_GPU: 1 (no CPU), 0 (a CPU will do, and nothing is said), or not set."""
+    """PYKERNELS_REQUIRE_GPU: 1 (a GPU is required), 0 (a CPU is accepted silently), or not set."""
     asked = os.environ.get("PYKERNELS_REQUIRE_GPU", "")
     if asked not in ("", "0", "1"):
         raise ArgumentError(f"[device] PYKERNELS_REQUIRE_GPU must be 0 or 1 but is {asked!r}")
@@ -81,7 +81,7 @@ def require_gpu() -> bool | None:
 
 
 def of_type(adapters: list[Any], kind: AdapterType | None, engine: Engine) -> list[Any]:
-    """Those that are GPUs, or CPUs; all without `kind`, where PYKERNELS_REQUIRE_GPU allows it."""
+    """The adapters that are GPUs, or CPUs. Without `kind`: what PYKERNELS_REQUIRE_GPU allows."""
     if kind not in (None, "gpu", "cpu"):
         raise ArgumentError(f"[device] type must be 'gpu', 'cpu' or None but is {kind!r}")
     required = require_gpu() and kind is None
@@ -97,7 +97,7 @@ def of_type(adapters: list[Any], kind: AdapterType | None, engine: Engine) -> li
 
 
 def tell_software(info: AdapterInfo) -> None:
-    """Warn, once, that what nobody chose by name runs on the CPU."""
+    """Warn once that the default device runs on the CPU."""
     if info["type"] == "CPU" and require_gpu() is None:
         _tell(info["name"], info["backend"])
 

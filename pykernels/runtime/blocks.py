@@ -1,8 +1,7 @@
-"""GPU buffers as blocks, and who holds them.
+"""Blocks, which are GPU buffers, and their owners.
 
-A `Block` is one GPU buffer. A `Storage` is what tensors hold: when the last tensor lets go of it,
-its block returns to the pool (`memory.py`), or is forgotten where the caller may still use the
-buffer.
+A `Block` is one GPU buffer. Tensors hold a `Storage`. When the last tensor releases its storage,
+the block returns to the pool (`memory.py`), unless the caller may still use the buffer.
 """
 
 from __future__ import annotations
@@ -14,20 +13,20 @@ __all__ = ["Arena", "Block", "Lease", "Pending", "Storage", "storage_of"]
 
 
 class Pending:
-    """Why blocks do not hold yet what was recorded for them; `why` is empty once they do."""
+    """Why blocks do not contain their recorded values yet; `why` is empty once they do."""
 
     why = ""
 
 
 class OfProgram(Pending):
-    """A captured program will write them."""
+    """A captured program will write the blocks."""
 
     def __init__(self) -> None:
         self.why = "belongs to a program that is still captured"
 
 
 class OfPass(Pending):
-    """A compute pass of the caller's will, which can run only after it has ended."""
+    """The caller's compute pass will write the blocks; it can run only after it has ended."""
 
     def __init__(self, compute_pass: Any) -> None:
         self._pass = weakref.ref(compute_pass)
@@ -45,14 +44,14 @@ class Block:
 
     Attributes:
         foreign: the caller made it and owns it.
-        exposed: the caller holds it, and may destroy or map it: it is looked at before use.
-        pending: what will write it and has not run. A write that comes before settles that, too.
-        guarded: is it exposed or pending? All that a remembered launch asks.
-        reusable: back to the pool when no tensor holds it; not if it is exposed, or used by work
-            that the caller submits at any time.
+        exposed: the caller may destroy or map it, so it is checked before each use.
+        pending: the work that will write it and has not run. An earlier write also clears this.
+        guarded: True if exposed or pending. A remembered launch checks only this flag.
+        reusable: it returns to the pool when no tensor holds it. False if it is exposed, or used
+            by work that the caller may submit at any time.
         mark: serial number of the last batch that may use it.
-        since: that of the batch before which it was let go, of a free one.
-        arena: the arena that keeps it, for a program that uses it at any time.
+        since: for a free block, the serial number of the batch before which it was released.
+        arena: the arena that keeps it for a program, which may run at any time.
     """
 
     __slots__ = (
@@ -71,22 +70,22 @@ class Block:
         self.pending: Pending | None = None
 
     def expose(self) -> None:
-        """The caller gets the buffer."""
+        """The caller receives the buffer."""
         self.exposed = self.guarded = True
         self.reusable = False
 
     def wait_for(self, pending: Pending) -> None:
-        """What it holds is not to be read until `pending` is over, or it is written."""
+        """Its contents must not be read until `pending` has run or something else wrote them."""
         self.pending = pending
         self.guarded = True
 
     def settle(self) -> None:
-        """What it holds may be read."""
+        """Its contents may be read."""
         self.pending = None
         self.guarded = self.exposed
 
     def unwritten(self) -> str:
-        """Why it must not be read, empty if it may be."""
+        """Why its contents must not be read; empty if they may."""
         if self.pending is None:
             return ""
         why = self.pending.why
@@ -112,7 +111,7 @@ class Storage:
 
 
 def storage_of(block: Block) -> Storage:
-    """A new storage; half the time of an `__init__`, and each new tensor has one."""
+    """A new storage. This takes half the time of an `__init__`, and each new tensor needs one."""
     storage = Storage()
     storage.block = block
     storage.checks = ()

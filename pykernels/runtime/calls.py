@@ -133,7 +133,7 @@ class Calls:
 
 
 class Params:
-    """A uniform buffer with a slot of params for each launch, written at once.
+    """A uniform buffer with a slot of params for each launch. One write fills all slots.
 
     `used` slots are taken. Whoever packs sets it, together with what it records.
     """

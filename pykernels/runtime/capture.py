@@ -1,8 +1,8 @@
-"""Chains of calls that are captured once and replayed: what CUDA graphs are for CUDA.
+"""Captures chains of calls once and replays them, as CUDA graphs do for CUDA.
 
-A captured call is planned, bound and packed as any other, but into commands, params and memory that
-belong to the program. A replay appends these commands to the device's batch; or, where the device
-has nothing to do, submits them as a command buffer that was made while the replay before ran.
+A captured call is planned, bound and packed like any other call, but its commands, params and
+memory belong to the program. A replay appends these commands to the device's batch. If the device
+is idle, it submits a command buffer instead, which was encoded during the previous replay.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MAX_VARIANTS = 16  # sets of inputs with which a program is remembered
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a tensor of a captured call lies; like a handle, for `bind`."""
+    """The location of a captured call's tensor; stands for a handle in `bind`."""
 
     _block: Block
     _offset: int
@@ -44,7 +44,7 @@ class _Place:
 
 @dataclass(frozen=True, slots=True)
 class _Captured:
-    """One captured call, to be bound to other inputs."""
+    """One captured call, which can be bound to other inputs."""
 
     prepared: Prepared
     places: tuple[_Place | None, ...]
@@ -55,10 +55,10 @@ class _Captured:
 
 
 class Variant:
-    """A program on certain inputs: what a replay records.
+    """A program with given inputs: the commands that a replay records.
 
-    `encoded`: a raw command buffer of all commands, made ahead; None: there is none. `mark` is its
-    own, and keeps nothing.
+    `encoded`: a raw command buffer with all commands, encoded in advance, or None. `mark` belongs
+    to the buffer and keeps nothing alive.
     """
 
     def __init__(self, recording: Recording, calls: Sequence[Call], commands: Sequence[Command]):
@@ -74,17 +74,17 @@ class Variant:
         self.runs = recording.runs
 
     def notes(self, host: float) -> list[Note]:
-        """What a profile wants to know of the dispatches."""
+        """The facts about the dispatches that a profile needs."""
         return [note for call in self.calls for note in call.notes(host)]
 
 
 class Recording:
-    """What a program holds, apart from the memory in its arena."""
+    """The state of a program, apart from the memory in its arena."""
 
     def __init__(self, context: Context, inputs: Mapping[str, Handle]) -> None:
         self.context = context
         self.inputs = dict(inputs)
-        self.state = "is still captured"  # why it cannot run; empty: it can
+        self.state = "is still captured"  # why it cannot run; empty if it can
         self.captured: list[_Captured] = []
         self.calls: list[Call] = []
         self.commands: list[Command] = []
@@ -99,7 +99,7 @@ class Recording:
         self.variants: dict[tuple[Any, ...], Variant] = {}  # on others
 
     def compile(self) -> None:
-        """Compile what is not compiled yet, beside the threads that do."""
+        """Compile the remaining pipelines while other threads compile too."""
         try:
             for c in self.captured:
                 c.prepared.compile()
@@ -114,12 +114,12 @@ class Recording:
         self.pending.why = "belongs to a program that has not run yet: call the program first"
 
     def fail(self) -> None:
-        """It has not come to its end."""
+        """The capture has ended with an exception."""
         self.state = "was not captured to its end"
         self.pending.why = f"belongs to a program that {self.state}"
 
     def variant(self, given: Mapping[str, Handle]) -> Variant:
-        """The program on these inputs, and those of the capture where none is given."""
+        """The program with these inputs; a missing input is the captured one."""
         unknown = [name for name in given if name not in self.inputs]
         if unknown:
             names = ", ".join(self.inputs) or "none"
@@ -144,14 +144,14 @@ class Recording:
         return found
 
     def forget(self, blocks: set[Block]) -> None:
-        """Forget the inputs that lie in one of these blocks, or in a buffer of a caller's."""
+        """Forget inputs that lie in one of these blocks, or in a caller's buffer."""
         self.variants = {
             key: v for key, v in self.variants.items()
             if blocks.isdisjoint(v.blocks) and not any(b.foreign for b in v.blocks)
         }  # fmt: skip
 
     def tell(self, given: Mapping[str, Handle]) -> None:
-        """Tell tapes what a replay on these inputs reads and writes."""
+        """Tell the tapes which memory a replay with these inputs reads and writes."""
         moved = {self.inputs[name]._storage: t for name, t in given.items()}
         shift = {self.inputs[name]._storage: t._offset - self.inputs[name]._offset
                  for name, t in given.items()}  # fmt: skip
@@ -167,7 +167,7 @@ class Recording:
         replayed(windows(self.reads), windows(self.writes))
 
     def name(self, given: Mapping[str, Handle], owner: Owner) -> None:
-        """Name on what a run has written the checked calls that its values come from."""
+        """Attach to the written storages the checked calls that their values come from."""
         moved = {self.inputs[name]._storage: t._storage for name, t in given.items()}
 
         def storages(found: Iterable[_Told]) -> list[Storage]:
@@ -184,7 +184,7 @@ class Recording:
             storage.checks = named
 
     def _check(self, inputs: Mapping[str, Handle]) -> None:
-        """Raise for inputs on which the same dispatches would not be right."""
+        """Raise for inputs for which the captured dispatches would be wrong."""
         others = [p for c in self.captured for p in c.places if p is not None]
         kept = {p._block for p in others} | {b for c in self.captured for b in c.scratch}
         kept -= {t._block for t in self.inputs.values()}
@@ -215,7 +215,7 @@ class Recording:
                 )
 
     def _bind(self, inputs: Mapping[str, Handle]) -> Variant:
-        """The captured calls with inputs in other places."""
+        """The captured calls with inputs at other locations."""
         moved = {
             x._block: (inputs[name]._block, inputs[name]._offset - x._offset)
             for name, x in self.inputs.items()
@@ -238,7 +238,7 @@ class Recording:
 
 
 def _needs(calls: Sequence[Call]) -> frozenset[Block]:
-    """The blocks that calls read before one of them writes them."""
+    """The blocks that calls read before any of these calls writes them."""
     needs: set[Block] = set()
     written: set[Block] = set()
     for call in calls:
@@ -279,7 +279,7 @@ class CaptureRecorder:
     ) -> tuple[Sequence[Block], Page | None]:
         """Scratch for a call, and a page of faults in which its launches have slots."""
         count, context = len(prepared.dispatches), self._context
-        if context.thread is None:  # a device for one thread compiles on that, at the end
+        if context.thread is None:  # a device of one thread compiles on it, at the end
             self.compiling.start([d.pipeline for d in prepared.dispatches])
         if self.params.used + count > self.params.slots:
             slots = min(max(2 * self.params.slots, count), MAX_LAUNCHES)
@@ -302,7 +302,7 @@ class CaptureRecorder:
         return [s.block for s in self._scratch[: len(prepared.scratch)]], page
 
     def record(self, call: Call, scalars: Sequence[float], check: Check | None = None) -> bool:
-        """Append a call, after `room` for it. What it finds wrong is of who runs the program."""
+        """Append a call after `room` for it. Whoever runs the program gets its errors."""
         recording, page = self._recording, call.page
         number = 0 if page is None else page.next_slot
         commands = self.params.pack(call, scalars, number)
@@ -341,7 +341,7 @@ class CaptureRecorder:
 class Program:
     """A captured chain of calls, made by `Device.capture`. Calling it runs the chain.
 
-    It keeps the tensors it uses, and those made while it was captured, until it is let go.
+    It keeps the tensors that it uses, and those made during the capture, until it is deleted.
     """
 
     __slots__ = ("__weakref__", "_arena", "_recording")
@@ -353,8 +353,8 @@ class Program:
     def __call__(self, **inputs: Any) -> None:
         """Run the captured calls, with what is in their tensors when they run.
 
-        They are recorded into the current batch and submitted by the rules of calls; where the
-        device has nothing to do, from the second time on, at once.
+        They are recorded into the current batch and submitted by the same rules as calls. If the
+        device is idle, they are submitted at once, from the second run on.
 
         Args:
             inputs: tensors in place of those that the capture declared, by name. Each must have the
@@ -362,7 +362,7 @@ class Program:
                 other tensors of the program do not use.
 
         Raises:
-            ArgumentError: no such input, or it does not fit.
+            ArgumentError: the input does not exist, or does not fit.
             BufferStateError: the capture has failed or has not ended; a buffer of the caller's
                 was destroyed; inside a capture or a recorded pass.
             DeviceLostError: the device is closed or lost.
@@ -396,8 +396,8 @@ class Program:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of device memory that belong to it: of tensors made while it was captured, and of
-        the temporaries of its calls. The budget counts them."""
+        """Bytes of device memory that belong to the program: tensors made during the capture, and
+        temporaries of its calls. The budget counts them."""
         return self._arena.nbytes
 
     def __len__(self) -> int:
@@ -413,8 +413,8 @@ class Program:
 def capturing(
     context: Context, inputs: Mapping[str, Any], compiled: bool = True
 ) -> Iterator[Program]:
-    """Capture the launches that this thread or task makes inside; at the end all pipelines are
-    `compiled`, or go on to be on threads."""
+    """Capture the launches of this thread or task inside the block. With `compiled`, all pipelines
+    are ready at the end; otherwise threads continue to compile them."""
     context.check()
     context.refuse("capture", "inside another one or in a recorded pass")
     for name, t in inputs.items():

@@ -1,4 +1,4 @@
-"""What is checked of the arguments of a call before its plan."""
+"""Checks of a call's arguments before it is planned."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["check_arguments", "wrong_type"]
 
 
 def wrong_type(kernel: Kernel, tensors: Sequence[object]) -> PyKernelsError:
-    """The error for the first argument that is no tensor."""
+    """The error for the first argument that is not a tensor."""
     for arg, t in zip(kernel.args, tensors, strict=True):
         if not isinstance(t, Handle) and not (t is None and arg.optional):
             return DTypeError(

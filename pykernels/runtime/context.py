@@ -1,4 +1,4 @@
-"""What launches share on one device: its caps, memory, pipelines, caches and recorders."""
+"""The state that launches on one device share: caps, memory, pipelines, caches, recorders."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ class Context:
 
     Args:
         raw: the GPUDevice.
-        facade: what users hold; tensors give it back as their device.
-        copy: the kernel that copies inputs and outputs where a call cannot take them as they are.
+        facade: the Device that users hold; `Tensor.device` returns it.
+        copy: the kernel that copies inputs and outputs that a call cannot use directly.
         checks: False compiles shaders without the engine's runtime checks.
-        owned: is the GPUDevice ours, to be destroyed by `close`?
+        owned: True if pykernels made the GPUDevice, so that `close` destroys it.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Context:
         self.number = next(_numbers)  # devices end in the order in which they were opened
         self.dead = ""  # why it cannot be used any more
         self.thread = threading.get_ident() if engine.one_thread_only(raw) else None
-        self.guarded = self.thread is not None  # must each launch call `check`?
+        self.guarded = self.thread is not None  # True if each launch must call `check`
         self.lock = threading.RLock()
         self.features = engine.features(raw)
         self.limits: dict[str, int] = dict(raw.limits)
@@ -84,7 +84,7 @@ class Context:
         completion = engine.completion(raw)
         self.recorder = Recorder(engine, raw, self.pool, self.faults, self.calls, completion)
         self.scopes: dict[Scope, None] = {}  # open captures and passes of callers
-        self.noted = False  # must launches look whom they concern?
+        self.noted = False  # True if launches must look up their owner or block
         self.pool.before_destroy = self.recorder.flush
         self.pool.before_release = self.forget_blocks
         self.pool.wait = completion.wait
@@ -123,12 +123,12 @@ class Context:
             )
 
     def refuse(self, what: str, where: str) -> None:
-        """Raise inside a capture, or where the caller records into a pass of its own."""
+        """Raise inside a capture, or while the caller records into its own pass."""
         if self.scopes and self.recorder_of(what) is not self.recorder:
             raise BufferStateError(f"[{what}] not possible {where}")
 
     def refuse_in_capture(self, what: str) -> None:
-        """Raise where the caller captures: the host cannot take part in a program."""
+        """Raise inside a capture: a program cannot contain work of the host."""
         if self.scopes and self._arena() is not None:
             raise BufferStateError(
                 f"[{what}] not possible inside a capture, which records launches only: do it "
@@ -136,18 +136,18 @@ class Context:
             )
 
     def refuse_unwritten(self, what: str, block: Block) -> None:
-        """Raise for a block that does not hold yet what was recorded for it."""
+        """Raise for a block that does not contain its recorded values yet."""
         why = block.unwritten()
         if why:
             raise BufferStateError(f"[{what}] the tensor {why}")
 
     def _arena(self) -> Arena | None:
-        """Where memory comes from that the caller takes while it captures."""
+        """The arena from which a capture of the caller allocates."""
         scope = innermost("capture", "record", on=self)
         return None if scope is None or not scope.mine else scope.value.arena
 
     def recorder_of(self, call: str) -> Any:
-        """Where calls of the caller go: to the device's batches, a capture, or a pass.
+        """The recorder of the caller's calls: of the device's batches, a capture, or a pass.
 
         Raises BufferStateError for a task or thread that was started inside an open block.
         """
@@ -158,7 +158,7 @@ class Context:
         return scope.value
 
     def caller(self) -> Owner:
-        """Who hears of what is wrong with a call that is made here and now."""
+        """The owner that gets the errors of a call made here and now."""
         scope = None if entered.get() is None else innermost("checked", on=self)
         if scope is None:
             return current()
@@ -166,7 +166,7 @@ class Context:
         return owner
 
     def settle(self) -> None:
-        """Say whether launches must look whom they concern; wants the lock."""
+        """Set whether launches must look up their owner or block. Needs the lock."""
         self.noted = False  # first: a block may be entered meanwhile
         if self.scopes:
             for scope in [s for s in [*self.scopes] if not s.open]:
@@ -175,18 +175,18 @@ class Context:
             self.noted = True
 
     def captured(self) -> Callable[[], Any] | None:
-        """What gives the program that the caller captures."""
+        """The capture that will return the caller's program."""
         scope = innermost("capture", "record", on=self)
         return None if scope is None or not scope.mine else scope.value.program
 
     def kill(self, reason: str) -> None:
-        """From now on `check` raises."""
+        """Makes `check` raise from now on."""
         self.dead = reason
         self.guarded = True
 
     def close(self) -> None:
-        """Submit what is recorded, free what is pooled, and give the device up; then raise what
-        launches found wrong and no synchronisation reported."""
+        """Submit the recorded work, free the pool and close the device. Then raise errors of
+        launches that no synchronisation has reported."""
         if self.dead:
             return
         self.check()
@@ -205,8 +205,8 @@ class Context:
             self.faults.raise_found(self.caller(), all_=True)
 
     def end(self, deadline: float) -> bool:
-        """The process ends: submit what is recorded, wait for the device, and give it up. False,
-        and nothing is destroyed, if it is not done at the deadline (of `time.monotonic`)."""
+        """At the end of the process: submit the recorded work, wait for the device, and close it.
+        Returns False and destroys nothing if it is not done at the deadline (`time.monotonic`)."""
         if not self.lock.acquire(timeout=max(deadline - time.monotonic(), 0)):
             return False
         try:
@@ -221,7 +221,7 @@ class Context:
         return True
 
     def leak(self) -> None:
-        """Nothing of it may ever be released: that would end the process, or hang it."""
+        """Keep everything of the device: a release would end the process, or hang it."""
         for thing in (self, self.engine.signals, *self.adopted.values()):
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 
@@ -231,13 +231,13 @@ class Context:
         self.forget_bind_groups()
 
     def forget_bind_groups(self) -> None:
-        """Forget all bind groups but those of programs on the inputs of their captures."""
+        """Forget all bind groups except those of programs with their captured inputs."""
         self.calls.clear()
         for recording in self.pool.contents():
             recording.variants.clear()
 
     def forget_blocks(self, blocks: set[Block]) -> None:
-        """Keep none of these alive, which the pool frees, and bind none of them again."""
+        """Drop all references to these blocks, which the pool frees."""
         self.calls.forget(blocks)
         for recording in self.pool.contents():
             recording.forget(blocks)
@@ -251,15 +251,15 @@ class Context:
             self.recorder.flush()
 
     def sync(self) -> None:
-        """Submit all recorded launches, wait for them, and raise what those of the caller, and of
-        owners that ended, found wrong."""
+        """Submit all recorded launches, wait for them, and raise the errors of the caller's
+        launches and of owners that have ended."""
         self.check()
         self.refuse_in_capture("sync")
         self.transfers.sync(self.caller())
 
     @contextmanager
     def checked(self) -> Iterator[None]:
-        """Synchronise at the end, and raise what calls inside found wrong, whoever made them."""
+        """Synchronise at the end, and raise the errors of all calls inside the block."""
         self.check()
         self.refuse_in_capture("checked")
         scope = Scope("checked", None, self)
@@ -277,7 +277,7 @@ class Context:
 
     @contextmanager
     def record(self, compute_pass: Any) -> Iterator[None]:
-        """Record the caller's launches inside into a pass of its own."""
+        """Record the caller's launches inside the block into the caller's pass."""
         self.refuse_in_capture("record")
         self.flush()
         if not isinstance(compute_pass, self.engine.module.GPUComputePassEncoder):
@@ -304,13 +304,13 @@ class Context:
                 recorder.leave_page()
 
     def enter(self, scope: Scope) -> None:
-        """Calls of the caller's thread or task go to the recorder of this block."""
+        """Send calls of the caller's thread or task to the recorder of this block."""
         entered.set(scope)
         self.scopes[scope] = None
         self.noted = True
 
     def leave(self, scope: Scope) -> None:
-        """The block has ended. A signal may come first: then `settle` forgets it."""
+        """The block has ended. If a signal comes before this call, `settle` forgets the block."""
         self.scopes.pop(scope, None)
         leave(scope)
 
@@ -323,20 +323,20 @@ class Context:
         return self.pool.take(nbytes)
 
     def upload(self, data: memoryview) -> Storage:
-        """Memory with these bytes in it."""
+        """Memory with these contents."""
         self.refuse_in_capture("upload")
         storage = self.pool.take(max(data.nbytes, 4))
         self.transfers.upload(storage.block, 0, data)
         return storage
 
     def own(self, data: bytes) -> Storage:
-        """Memory of the device's own with these bytes in it: never of the pool or a capture."""
+        """Internal memory with these contents, never from the pool or a capture."""
         block = Block(self.pool.create(256, USAGE))
         self.transfers.upload(block, 0, memoryview(data))
         return storage_of(block)
 
     def expose(self, storage: Storage) -> Any:
-        """The GPUBuffer of a storage, for the caller; `adopt` knows it again."""
+        """The GPUBuffer of a storage, for the caller; `adopt` recognises it."""
         block = storage.block
         with self.lock:
             if block.mark >= self.recorder.serial and not self.dead:
@@ -389,7 +389,7 @@ def _asked_budget() -> int | None:
 
 
 def living() -> list[Context]:
-    """Those that are in use, in the order in which they were opened."""
+    """The contexts in use, in the order in which they were opened."""
     return sorted((c for c in list(_contexts) if not c.dead), key=lambda c: c.number)
 
 

@@ -1,4 +1,4 @@
-"""The data of a dispatch: what is known before its buffers are."""
+"""The data of a dispatch that does not depend on its buffers."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class Dispatch:
 class Prepared:
     """A call, planned and lowered: its dispatches in order and the sizes of its temporaries.
 
-    Where inputs or outputs are replaced by temporaries, the copies are dispatches like all others:
-    before those of the kernel and after them.
+    If temporaries replace inputs or outputs, the copies are dispatches too: copies of inputs come
+    before the dispatches of the kernel, copies of outputs after them.
     """
 
     dispatches: tuple[Dispatch, ...]
@@ -53,23 +53,23 @@ class Prepared:
     keeps: bool  # does one of these keep what it held where an index is out of range?
 
     def compile(self) -> None:
-        """Compile what is not compiled yet."""
+        """Compile the pipelines that are not compiled yet."""
         for d in self.dispatches:
             d.pipeline.compile()
 
     @property
     def watched(self) -> tuple[tuple[str, Watch], ...]:
-        """The dispatches that report what they find wrong."""
+        """The dispatches that report indices out of range."""
         return tuple((d.op, d.watch) for d in self.dispatches if d.watch is not None)
 
     @property
     def reports(self) -> bool:
-        """Does a dispatch bind the page of faults?"""
+        """True if a dispatch binds the page of faults."""
         return any(d.page_entry is not None for d in self.dispatches)
 
     @property
     def scalars(self) -> tuple[tuple[int, str], ...]:
-        """The scalars of the call that its dispatches take, each with its format."""
+        """The call's scalars that its dispatches use, each with its format."""
         found: dict[tuple[int, str], None] = {}
         for d in self.dispatches:
             taken = range(len(d.formats)) if d.pick is None else d.pick

@@ -270,7 +270,7 @@ class Engine:
         """
         found = self.signals.mapped(signal, target, nbytes)
         if not found:
-            raise DeviceLostError("[read] the device was lost while it was read from")
+            raise DeviceLostError("[read] the device was lost during the read")
         return memoryview(self.ffi.buffer(found, nbytes))
 
     def unmap(self, buffer: Any) -> None:

@@ -1,9 +1,9 @@
-"""Numbers out of range that kernels find on the device, and the error that says so later.
+"""Indices out of range that kernels find on the device, and the later error.
 
 A launch of a kernel whose spec says `faults = true` takes a slot of a page (see
-`pykernels.faults`). The kernel counts there what it leaves out, and keeps the first position with
-its value. Synchronisations read pages along with their own data, and keep what they say for the
-owners of the launches, who hear of it when they synchronise.
+`pykernels.faults`). In the slot the kernel counts the elements that it skips, and stores the first
+position with its value. A synchronisation reads pages together with its own data. It keeps their
+faults for the owners of the launches, who get them at their own synchronisations.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Crowded(Exception):
 
 
 class Term:
-    """Runs of a program whose faults are told together: of one owner, on the same tensors, with no
-    upload between them, since the program's page was last cleared."""
+    """Runs of a program whose faults are reported together: since the program's page was last
+    cleared, by one owner, on the same tensors, with no upload between them."""
 
     __slots__ = ("check", "counts", "mark", "seen")
 
@@ -55,9 +55,9 @@ class Term:
 
 
 class Page:
-    """One buffer of slots, and the launches that have one.
+    """One buffer of slots, and the launches that use its slots.
 
-    `checks` says for each launch whose it is; the launches of a program are those of its `term`.
+    `checks` has the owner of each launch; the launches of a program belong to its `term`.
     """
 
     STEP = SLOT  # words from the slot of one launch to the next
@@ -79,7 +79,7 @@ class Page:
 
     @property
     def unread(self) -> bool:
-        """Has a program run since a synchronisation saw its page?"""
+        """True if a program has run since a synchronisation read its page."""
         return self.term is not None and self.term.seen < self.runs
 
     @property
@@ -89,7 +89,7 @@ class Page:
 
     @property
     def next_slot(self) -> int:
-        """The first word of the slot that the next launch has."""
+        """The first word of the next launch's slot."""
         return HEAD + SLOT * len(self.launches)
 
     def has_room(self, launches: int) -> bool:
@@ -141,7 +141,7 @@ _Found = tuple[Check, str]
 
 
 class _Fault(NamedTuple):
-    """The first element that one step left out, and how many rows it left out."""
+    """The first element that one step skipped, and the number of rows that it skipped."""
 
     number: int
     op: str
@@ -162,7 +162,7 @@ class _Fault(NamedTuple):
 
 
 def _by_launch(found: Sequence[_Fault]) -> list[_Fault]:
-    """One for each launch: the first element of all its steps, and how many rows they left out."""
+    """For each launch: its first skipped element, and the number of skipped rows."""
     out = []
     for _, steps in groupby(found, lambda f: f.call):
         each = list(steps)
@@ -182,13 +182,13 @@ class Moves(NamedTuple):
 
 
 class Faults:
-    """The pages of one device. All methods want the device's lock held.
+    """The pages of one device. The caller of each method must hold the device's lock.
 
-    `create` makes a buffer of so many bytes for a page, `clear` queues the write of zeros to its
-    first bytes.
+    `create` makes a buffer of the given size for a page. `clear` queues a write of zeros to the
+    page's first bytes.
 
     Attributes:
-        open: may there be faults of which a living owner has not heard?
+        open: True if there may be faults that a living owner has not got yet.
         aside: copies of the pages of programs, for runs that their owners have not read.
     """
 
@@ -207,7 +207,7 @@ class Faults:
     def own(self, launches: int) -> Page:
         """The page of the device's own batches, with room for some more launches.
 
-        Raises Crowded where full pages wait to be read: then `Transfers.poll` makes room.
+        Raises Crowded if full pages wait to be read; `Transfers.poll` then makes room.
         """
         page = self._own
         if page is not None and not page.has_room(launches):
@@ -227,7 +227,7 @@ class Faults:
         return Page(self._create(PAGE_BYTES), since)
 
     def _reuse(self, page: Page) -> None:
-        """Slots count from the start again, if a synchronisation has seen all of them."""
+        """Reuse the slots from the first one on, if a synchronisation has read all of them."""
         if page.launches and page.told == len(page.launches):
             if page.counts:
                 self._clear(page.block, page.nbytes)
@@ -240,7 +240,7 @@ class Faults:
         """A program is about to run for an owner: what its pages say of other runs that nobody has
         read goes aside, and what was reported does not count again. None: nothing to do.
 
-        Raises Crowded where too many pages wait aside.
+        Raises Crowded if too many copies of pages wait.
         """
         term = pages[0].term
         assert term is not None
@@ -270,7 +270,7 @@ class Faults:
         return copy
 
     def recorded(self) -> Page:
-        """A new page for a pass of a caller's."""
+        """A new page for a caller's pass."""
         page = self._page("recorded into the pass")
         self._recorded.append(page)
         del self._recorded[:-MAX_RECORDED]
@@ -285,27 +285,27 @@ class Faults:
         return page
 
     def close(self, pages: Sequence[Page]) -> None:
-        """The program of these pages is gone."""
+        """The program of these pages was deleted."""
         for page in pages:
             page.closed = True
         self._forget_programs()
 
     def _forget_programs(self) -> None:
-        """Pages of programs that are gone wait until their last run was seen."""
+        """Keep the pages of deleted programs until a synchronisation has seen their last run."""
         self._programs = [p for p in self._programs if not p.closed or p.unread]
 
     def waiting(self) -> list[Snapshot]:
-        """The pages that may hold news."""
+        """The pages that may have new faults."""
         return [Snapshot(p) for p in (*self._unread(), *self._recorded)]
 
     def _unread(self) -> list[Page]:
-        """The pages that hold news for certain, once their launches are done."""
+        """The pages that certainly have new faults, once their launches are done."""
         own = [self._own] if self._own is not None and self._own.launches else []
         pages = [p for p in (*self._full, *own) if p.told < len(p.launches)]
         return pages + [p for p in (*self.aside, *self._programs) if p.unread]
 
     def found(self, snapshots: Sequence[Snapshot], data: Sequence[Any]) -> None:
-        """Take in what copies of `waiting` pages say, the launches before them being done."""
+        """Read the copies of `waiting` pages. The launches before them are done."""
         for snapshot, words in zip(snapshots, data, strict=True):
             page, term = snapshot.page, snapshot.term
             if page.launches is not snapshot.taken:
@@ -348,14 +348,14 @@ class Faults:
         self._bound()
 
     def _mark(self, checks: Sequence[Check], news: Sequence[_Found]) -> None:
-        """Calls in which nothing was found need no more be named."""
+        """Forget calls without faults."""
         for check in checks:
             check.open = False
         for check, _ in news:
             check.open = True
 
     def _bound(self) -> None:
-        """Forget the oldest of too many faults, and say what is still open."""
+        """Forget the oldest of too many faults, and update `open`."""
         ended = [f for f in self._found if f[0].owner.ended]
         if len(ended) > MAX_ENDED or len(self._found) > MAX_FOUND:
             old = [*ended[:-MAX_ENDED], *self._found[:-MAX_FOUND]]

@@ -1,4 +1,4 @@
-"""What a launch needs of a tensor."""
+"""The part of a tensor that a launch needs."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ __all__ = ["Handle"]
 
 
 class Handle:
-    """Elements in a buffer: the context that the buffer belongs to, and where they lie in it.
+    """Elements of a buffer: the buffer's context, and the location of the elements.
 
-    `_location` is all that a bind group depends on; every launch reads it.
+    A bind group depends only on `_location`; every launch reads it.
     """
 
     __slots__ = (
@@ -37,7 +37,7 @@ class Handle:
 
     @property
     def _padded(self) -> bool:
-        """May a binding be rounded up to 16 bytes? Only a buffer made by others can end before."""
+        """True if a binding may be rounded up to 16 bytes. A caller's buffer may end before."""
         return -(-(self._offset + self._layout.hi) // 16) * 16 <= self._block.size
 
     @property

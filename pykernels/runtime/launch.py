@@ -44,7 +44,7 @@ def launch(
     key: tuple[Any, ...], tensors: tuple[Handle | None, ...], scalars: tuple[float, ...],
     observed: bool = False,
 ) -> None:  # fmt: skip
-    """What `run` does, where the caller has made the key of the call: a third of the time.
+    """As `run`, but the caller has made the key of the call. Takes a third of the time.
 
     `key` is the kernel, its options, and the location of each tensor; `scalars` are plain numbers.
     Tapes see the call unless it is `observed`.
@@ -88,8 +88,7 @@ def _launch_slow(
     scalars: tuple[float, ...],
     known: Call | None,
 ) -> Call:
-    """A launch that concerns others than the device's batches, or on views that were not seen
-    before: its bind groups are new."""
+    """A launch outside the device's batches, or with new views, which need new bind groups."""
     if context.dead:
         context.check()  # it was closed while this thread waited for the lock
     context.settle()
@@ -120,7 +119,7 @@ def _tell(
     context: Context, call: Call, tensors: tuple[Handle | None, ...], owner: Owner,
     check: Check | None,
 ) -> None:  # fmt: skip
-    """What later readers of the results must know of a launch."""
+    """The facts about a launch that later readers of its results need."""
     if check is not None:
         _name(context, call, tensors, owner, check)
     elif context.faults.open:
@@ -128,12 +127,12 @@ def _tell(
 
 
 def _check(call: Call, owner: Owner) -> Check | None:
-    """What stands for a call that reports what it finds wrong."""
+    """The record of a call that reports indices out of range."""
     return Check(owner, call.keeps) if call.watched else None
 
 
 def _pass_on(context: Context, call: Call, tensors: tuple[Handle | None, ...]) -> None:
-    """Name on what an unchecked call has written the checked calls that its values come from."""
+    """Attach to the outputs of an unchecked call the checked calls that its values come from."""
     found: tuple[Check, ...] = ()
     for i in call.inputs:
         checks = tensors[i]._storage.checks  # type: ignore[union-attr]
@@ -164,7 +163,7 @@ def _prepared(
     tensors: tuple[Handle | None, ...],
     options: tuple[Any, ...],
 ) -> Prepared:
-    """The dispatches of a call, from the cache where layouts are known."""
+    """The dispatches of a call, from the cache if the layouts were seen before."""
     plan_key = _plan_key(context, kernel, tensors, options)
     prepared = context.plans.get(plan_key)
     if prepared is None:
@@ -230,7 +229,7 @@ def _wrong_scalar(
 
 
 def _submit_alone(context: Context, kernel: Kernel, call: Call) -> None:
-    """PYKERNELS_DEBUG: say what was launched, and submit it by itself."""
+    """PYKERNELS_DEBUG: print the launch, and submit it by itself."""
     for d in call.prepared.dispatches:
         line = f"pykernels: {d.op}: {d.label} grid {d.grid_x}x{d.grid_y}"
         print(line, file=sys.stderr)

@@ -1,4 +1,4 @@
-"""The logger of the package, named `pykernels`: what is worth knowing of a process in service."""
+"""The logger of the package, `pykernels`, with the events that matter in a service."""
 
 from __future__ import annotations
 

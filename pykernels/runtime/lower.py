@@ -30,8 +30,8 @@ def lower(
 ) -> Dispatch:
     """One step of a kernel's plan, ready to be recorded.
 
-    `bases` holds, by slot, the byte of a view from which its windows are counted: a launch adds
-    the tensor's offset, or nothing for a temporary. `scalars` are those of the call, in order.
+    `bases` has for each slot the byte of the view from which its windows are counted. A launch
+    adds the tensor's offset; a temporary has none. `scalars` are the call's scalars, in order.
     """
     caps = context.caps
     skip: Bound | None = None
@@ -146,7 +146,7 @@ def _dispatch(
 
 
 def _pick(kernel: Kernel, step: Step, scalars: Sequence[str]) -> tuple[int, ...] | None:
-    """Which scalars of the call a step takes; None for all of them, in their order."""
+    """The scalars of the call that a step takes; None for all of them, in order."""
     names = list(scalars)
     unknown = set(step.body.args) - set(names)
     if unknown:

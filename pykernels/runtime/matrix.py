@@ -1,7 +1,7 @@
-"""Matrix units: how a process opens them, and what those of an adapter multiply.
+"""Matrix units: how a process opens them, and which products an adapter's units compute.
 
-Dawn gives them, and f16 on NVIDIA, only to processes that ask before their first adapter: they are
-experimental, so a process that never asks runs exactly what it ran without them.
+Dawn offers them, and f16 on NVIDIA, only to processes that ask before they look at adapters.
+They are experimental, so a process that never asks runs the same shaders as without them.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def require(adapter: Any, allowed: bool) -> None:
 
 
 def units_of(engine: Engine, adapter: Any) -> MatrixUnits | None:
-    """What the adapter multiplies; None where there is nothing, or subgroups of another size."""
+    """The products of the adapter's units; None if it has none, or subgroups of another size."""
     if engine.name != "dawn" or MATRIX_FEATURE not in adapter.features:
         return None
     ffi, lib = engine.ffi, engine.lib

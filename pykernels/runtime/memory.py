@@ -1,6 +1,6 @@
 """The pool of a device's blocks: size classes, exact statistics and a byte budget.
 
-Signals may interrupt any call: what counts a block and what lists it change together, in
+Signals may interrupt any call. So the counter and the list of blocks change together, in
 statements without a call between them.
 """
 
@@ -35,10 +35,10 @@ SWEEP = 64  # batches between two looks for such
 class MemoryStats:
     """A snapshot of a device's memory, in bytes of whole buffers.
 
-    `current` is held by tensors and captured programs, `pooled` waits for reuse (the scratch of
-    calls among it); `peak` is the largest `current + pooled` so far, and `budget` bounds that sum.
-    `internal` are the device's own buffers beside it: params, readbacks, and pages in which kernels
-    report indices. Buffers made by others are not counted.
+    Tensors and captured programs hold `current`. `pooled` waits for reuse; it includes the scratch
+    of calls. `peak` is the largest `current + pooled` so far, and `budget` bounds that sum.
+    `internal` is the memory of the device's own buffers outside that sum: params, buffers for
+    reads, and pages for faults. Buffers of the caller are not counted.
     """
 
     current: int
@@ -62,15 +62,15 @@ def size_class(nbytes: int) -> int:
 
 
 class Pool:
-    """The buffers of one device. `lock` is the device's: making room may submit recorded work.
+    """The buffers of one device. `lock` is the device's lock, as making room may submit work.
 
     Attributes:
-        limit: bytes that all buffers together may have.
+        limit: the most bytes of all buffers together.
         serial: number of the batch that is recorded, as the recorder tells.
         before_destroy: submits what uses the buffers.
-        before_release: forgets what keeps these buffers alive, or binds them.
+        before_release: drops the references to these buffers and their bind groups.
         before_dissolve: the program of an arena is gone; what the arena kept.
-        wait: until the device is done with what was submitted.
+        wait: waits until the device has finished the submitted work.
     """
 
     def __init__(self, engine: Engine, device: Any, max_size: int, lock: threading.RLock) -> None:
@@ -115,7 +115,7 @@ class Pool:
             self._gone = set()
 
     def _put_back(self, block: Block, arena: Arena | None) -> None:
-        """A block that nobody holds goes where it may be used again: to an arena, or to all."""
+        """Return an unused block to its arena, or to the free blocks of the pool."""
         free = self._free if arena is None else arena.free
         size = block.size
         line = free.get(size)
@@ -136,7 +136,7 @@ class Pool:
             line += (block,)
 
     def _dissolve(self, arena: Arena) -> None:
-        """The owner of an arena is gone: its blocks belong to their tensors, or to nobody."""
+        """An arena's owner was deleted: its blocks belong to their tensors, or become free."""
         blocks = arena.blocks
         while blocks:
             block = blocks[-1]
@@ -149,14 +149,14 @@ class Pool:
         self._arenas.pop(arena, None)
 
     def contents(self) -> list[Any]:
-        """What the arenas keep."""
+        """The bytes that the arenas keep."""
         with self._lock:
             return [arena.content for arena in self._arenas]
 
     def take(self, nbytes: int, arena: Arena | None = None) -> Storage:
         """A storage of at least `nbytes`.
 
-        One for an `arena` comes from what is free there, or belongs to it from now on.
+        A storage for an `arena` is a free block of the arena, or belongs to it from now on.
         """
         size = self._class(nbytes)
         with self._lock:
@@ -191,7 +191,7 @@ class Pool:
         return self._max_size if size > self._max_size >= nbytes else size
 
     def _line(self, size: int, nbytes: int) -> list[Block]:
-        """The free blocks of a class, one at least."""
+        """The free blocks of a class, at least one."""
         line = self._free.get(size)
         if not line:
             block = self._new(size, nbytes)
@@ -206,8 +206,8 @@ class Pool:
         return line
 
     def _swap(self, size: int, arena: Arena | None) -> Storage | None:
-        """A storage of the block that came back first, if it is of this size: a loop that makes
-        the same tensors again needs no list of free blocks."""
+        """A storage of the block that returned first, if its size fits. So a loop that makes the
+        same tensors again needs no list of free blocks."""
         old = self._returned[0]
         block: Any = old.held
         if self._taken.get(block) is not old:
@@ -225,7 +225,7 @@ class Pool:
         return storage
 
     def arena(self, owner: object, content: Any, pending: Pending) -> Arena:
-        """An arena whose blocks are free once `owner` is gone."""
+        """An arena whose blocks become free when `owner` is deleted."""
         arena = Arena(content, pending)
         lease = Lease(owner, self._returned.append)
         lease.held = arena
@@ -269,7 +269,7 @@ class Pool:
         return [block for block in scratch[: len(sizes)] if block is not None]
 
     def _leave_scratch(self, places: Mapping[Block, int]) -> None:
-        """These blocks are free for all from now on."""
+        """Add these blocks to the free blocks of the pool."""
         for block, i in places.items():
             line = self._free.setdefault(block.size, [])
             block.since = self.serial
@@ -279,8 +279,8 @@ class Pool:
     # -- making buffers, and room for them --------------------------------------------------------
 
     def require(self, sizes: Sequence[int], scratch: int = 0) -> None:
-        """Make room for blocks of these sizes, all at once; OutOfMemoryError before any is taken if
-        they do not fit. The first `scratch` temporaries stay."""
+        """Make room for all blocks of these sizes. If they do not fit, raise OutOfMemoryError
+        before taking any. The first `scratch` temporaries stay."""
         if self.limit == math.inf:
             return
         self.tidy()
@@ -331,9 +331,9 @@ class Pool:
         raise AssertionError("unreachable")
 
     def _fit(self, needed: int, scratch: int = 0) -> None:
-        """Make room in the budget for so many bytes more, or raise. Those let go first go first,
-        and the first `scratch` temporaries stay. A driver keeps a destroyed buffer until its work
-        is done: so that is waited for."""
+        """Make room in the budget for that many more bytes, or raise. Blocks that were released
+        first are destroyed first; the first `scratch` temporaries stay. Waits for the device,
+        because a driver keeps a destroyed buffer until its work is done."""
         self._collect()
         over, doomed = self._total + needed - self.limit, list[Block]()
         for block in self._idle(scratch):
@@ -359,14 +359,14 @@ class Pool:
         return OutOfMemoryError(text)
 
     def _idle(self, scratch: int = 0) -> list[Block]:
-        """The blocks that nobody holds, but for the first temporaries: scratch last, and else in
-        the order in which they were let go."""
+        """The unused blocks in the order in which they were released, then scratch without the
+        first temporaries."""
         free = [block for line in self._free.values() for block in line]
         free.sort(key=lambda block: block.since)
         return free + [block for block in reversed(self._scratch[scratch:]) if block is not None]
 
     def _destroy(self, blocks: Sequence[Block]) -> int:
-        """Destroy some of those that `_idle` gave, in its order; the bytes freed."""
+        """Destroy blocks from `_idle` in order; returns the number of freed bytes."""
         self.before_release({*blocks})
         freed = 0
         for block in blocks:
@@ -382,7 +382,7 @@ class Pool:
         return freed
 
     def tidy(self) -> None:
-        """Give back what the last some hundred batches did not use, or a lower budget forbids."""
+        """Free blocks that recent batches did not use, or that exceed a lowered budget."""
         if self._total > self.limit or self.serial >= self._sweep_at:
             with self._lock:
                 self._tidy()
@@ -400,7 +400,7 @@ class Pool:
             logger.debug("freed %d bytes that were pooled for long", self._destroy(old))
 
     def trim(self) -> int:
-        """Free all pooled buffers; the bytes freed."""
+        """Free all pooled buffers; returns the number of freed bytes."""
         with self._lock:
             self._collect()
             return self._free_all()
@@ -413,7 +413,7 @@ class Pool:
         return self._destroy(idle)
 
     def set_budget(self, nbytes: int | None) -> None:
-        """Bound tensors, programs and pool together; what is pooled above that is freed."""
+        """Limit tensors, programs and the pool together; pooled memory above the limit is freed."""
         with self._lock:
             self.limit = math.inf if nbytes is None else nbytes
             self.tidy()
@@ -445,7 +445,7 @@ class Pool:
         return storage_of(Block(buffer, foreign=True))
 
     def inspect(self, buffer: Any, usage: int, what: str) -> None:
-        """Raise if a buffer that others hold cannot be used: a submit would end the process."""
+        """Raise if a caller's buffer cannot be used, because a submit would end the process."""
         if buffer._internal is None:
             raise BufferStateError(f"[{what}] the buffer has been released")
         if buffer.map_state != "unmapped":

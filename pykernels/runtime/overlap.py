@@ -1,7 +1,7 @@
-"""Which inputs may stay in the output's buffer: one decision for all kernels.
+"""Decides for all kernels which inputs may stay in the output's buffer.
 
 WebGPU refuses a buffer that is bound both read-only and writable in one dispatch, and two
-writable windows that touch. See `Mode` in plan.py; what no mode allows is copied first.
+writable windows that touch. See `Mode` in plan.py. An input that no mode allows is copied first.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Fake:
 
 
 def share_elements(a: View, b: View) -> bool:
-    """May two views share a byte? Undecided within a bounded effort counts as shared."""
+    """True if two views may share a byte, also if a bounded search cannot decide."""
     if a.size == 0 or b.size == 0 or not a.window.overlaps(b.window):
         return False
     try:
@@ -68,7 +68,7 @@ def overlaps_itself(layout: Layout | View) -> bool:
 
 
 def rounded(view: View, align: int) -> Window:
-    """The window of a view as it is bound: down to the alignment, up to 16 bytes."""
+    """The bound window of a view: rounded down to the alignment, and up to 16 bytes."""
     lo, hi = view.window
     return Window(lo // align * align, -(-hi // 16) * 16)
 

@@ -1,4 +1,4 @@
-"""Who makes a call, and hears of what the device finds wrong in it: a thread or a task."""
+"""The owner of a call, a thread or a task, which gets the errors that the device finds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Owner:
 
     Attributes:
         name: as messages have it.
-        closed: it makes no more calls, whatever becomes of the thread or task.
+        closed: True if it makes no more calls, even if the thread or task lives on.
     """
 
     __slots__ = ("_holder", "closed", "name")
@@ -33,7 +33,7 @@ class Owner:
 
     @property
     def ended(self) -> bool:
-        """Does it make no more calls?"""
+        """True if it makes no more calls."""
         if self.closed:
             return True
         holder = self._holder()
@@ -41,7 +41,7 @@ class Owner:
 
 
 class _Held:
-    """What a thread's storage holds: it goes with the thread."""
+    """The owner in a thread's local storage; it is deleted with the thread."""
 
     __slots__ = ("__weakref__", "owner")
 
@@ -58,7 +58,7 @@ _tasks: weakref.WeakKeyDictionary[asyncio.Task[Any], Owner] = weakref.WeakKeyDic
 
 
 def current() -> Owner:
-    """The task that runs here, or this thread where no task does."""
+    """The running task, or this thread if no task runs."""
     task = None if asyncio._get_running_loop() is None else asyncio.current_task()
     if task is None:
         held = _local.held
@@ -77,7 +77,7 @@ class Check:
     Attributes:
         owner: who made it, and hears of what is wrong.
         keeps: what it leaves out keeps its value, so results of others do not become wrong by it.
-        open: may there be something that nobody was told of?
+        open: True if there may be a fault that was not reported.
     """
 
     __slots__ = ("keeps", "open", "owner")

@@ -1,11 +1,11 @@
 """When recorded launches are submitted: soon after the device was idle, in growing batches.
 
-A device that has nothing to do should start early, and each submit costs the host as much as
-several launches. So the first batch after a pause is small, and each is twice the one before:
-up to `STEADY` while the device keeps up with the host, without end while it does not.
+An idle device should start early, but each submit costs the host as much as several launches. So
+the first batch after a pause is small, and each batch is twice as large as the batch before it.
+Batches grow up to `STEADY` while the device keeps up with the host, else without limit.
 
-Sizes are counted in units: a launch, or what a data-centre GPU does in the time that the host
-records one.
+Sizes are counted in units. A unit is a launch, or the work of a data-centre GPU in the time in
+which the host records a launch.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Pace:
         self.most = min(LONGEST / self._unit, MAX_WORK)
 
     def waited(self) -> None:
-        """The device has finished everything, and the host has waited for it."""
+        """The device has finished all work, and the host has waited for it."""
         self._learn(self._clock())
         self.due = FIRST
 

@@ -25,7 +25,7 @@ MAX_MADE = 1024  # variants of bodies made while the program runs; the oldest on
 
 
 class Pipeline:
-    """One variant: the raw pipeline once somebody, on any thread, has called `compile`."""
+    """One variant. It has its raw pipeline after any thread has called `compile`."""
 
     __slots__ = ("_lock", "_made", "_make", "raw")
 
@@ -36,7 +36,7 @@ class Pipeline:
         self.raw: Any = None
 
     def compile(self) -> None:
-        """Compile it, or wait for the thread that does. Raises ShaderError."""
+        """Compile the pipeline, or wait for the thread that compiles it. Raises ShaderError."""
         if self.raw is None:
             with self._lock:
                 if self._make is not None:
@@ -46,10 +46,10 @@ class Pipeline:
 
 
 class Compiling:
-    """Threads that compile what a capture asks for, while it goes on.
+    """Threads that compile pipelines for a capture while the capture continues.
 
-    Whoever needs a pipeline compiles it himself or waits for the thread that does: nothing hangs on
-    these threads, and what they raise is raised again there.
+    A caller that needs a pipeline compiles it, or waits for the thread that compiles it. So nothing
+    depends on these threads, and their exceptions are raised again in the caller.
     """
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class Compiling:
                 self._threads.submit(pipeline.compile)
 
     def end(self, cancel: bool) -> None:
-        """No more come; `cancel` those that no thread has begun with."""
+        """No more pipelines follow; `cancel` drops pipelines that no thread has started."""
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=cancel)
 
@@ -85,7 +85,7 @@ class Pipelines:
         return len(self._pipelines)
 
     def get(self, body: str, key: str, writable: tuple[bool, ...]) -> tuple[Pipeline, Any]:
-        """Pipeline, to be compiled before it is encoded, and bind group layout of one variant."""
+        """Pipeline and bind group layout of one variant. Compile the pipeline before encoding."""
         group_layout, pipeline_layout = self._layout(writable)
         pipeline = self._pipelines.get((body, key))
         if pipeline is None:

@@ -1,8 +1,8 @@
-"""A call that was not seen before: checked completely, planned, and lowered to dispatches.
+"""Checks a new call completely, plans it, and lowers it to dispatches.
 
-Where the device cannot take an argument as it is, a temporary replaces it: f32 for f16, or the
-same elements in memory of their own. The copies are planned as any call is, by the context's
-kernel `copy`, and become part of the prepared call.
+If the device cannot use an argument directly, a temporary replaces it: f32 for f16, or a copy of
+the elements in separate memory. The context's kernel `copy` plans the copies like any other call,
+and they become part of the prepared call.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def prepare(
     tensors: Sequence[Handle | None],
     options: tuple[Any, ...],
 ) -> Prepared:
-    """The dispatches of a call; raises what is wrong with its arguments."""
+    """The dispatches of a call; raises the errors of its arguments."""
     check_arguments(kernel, tensors)
     call = _Call(context, kernel, tensors)
     mode = call.replace_arguments(options)
@@ -63,7 +63,7 @@ def prepare(
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """What a plan sees: views whose offsets count from an origin for each memory.
+    """The views that a plan gets; their offsets count from one origin for each memory.
 
     An origin is a multiple of the alignment, at the first output in that memory, else at the
     tensor. `bases` holds the byte of each slot's view from which a launch counts: the first
@@ -91,7 +91,7 @@ class _Call:
     # -- what the device does not take ------------------------------------------------------------
 
     def replace_arguments(self, options: tuple[Any, ...]) -> Mode:
-        """Replace what the device cannot take as it is; the binding mode of the rest."""
+        """Replace arguments that the device cannot use; returns the others' binding mode."""
         kernel, caps = self.kernel, self.context.caps
         if not caps.f16 and not kernel.moves_bytes:
             for i, arg in enumerate(kernel.args):
@@ -116,7 +116,7 @@ class _Call:
                     self._replace(i)
 
     def _unbindable(self, frame: _Frame, options: tuple[Any, ...]) -> list[str]:
-        """The inputs to be copied where a step of the plan cannot be bound by itself."""
+        """The inputs to copy if a step of the plan cannot be bound by itself."""
         steps = self._steps(self.kernel, Scratch(), frame, options)
         return frame.shared if any(self._decide_step(s, frame)[1] for s in steps) else []
 
@@ -189,7 +189,7 @@ class _Call:
     def _steps(
         self, kernel: Kernel, scratch: Scratch, frame: _Frame, options: tuple[Any, ...]
     ) -> list[Step]:
-        """What the plan of a kernel makes of a frame."""
+        """The steps that a kernel's plan returns for a frame."""
         try:
             steps = kernel.plan(self.context.caps, scratch, *frame.views.values(), *options)
         except LimitError as e:
@@ -203,7 +203,7 @@ class _Call:
         return mode if _shared(step, frame) else "read"
 
     def _decide_step(self, step: Step, frame: _Frame) -> tuple[Mode, list[str]]:
-        """What `decide` says of one step by itself."""
+        """The result of `decide` for one step by itself."""
         caps = self.context.caps
         views = {b.name: b.view for b in step.bound if b.view}
         return decide(step.bound, views, _shared(step, frame), caps.alignment, caps.max_binding)
@@ -238,7 +238,7 @@ def _operand(slot: int, t: Handle | None) -> _Operand | None:
 
 
 def _once(operand: _Operand) -> _Operand:
-    """Each element once: broadcast axes would overlap as an output."""
+    """Each element once, because broadcast axes would overlap in an output."""
     view = operand.view
     pairs = zip(view.shape, view.strides, strict=True)
     shape = tuple(min(n, 1) if step == 0 else n for n, step in pairs)
@@ -246,7 +246,7 @@ def _once(operand: _Operand) -> _Operand:
 
 
 def _shared(step: Step, frame: _Frame) -> list[str]:
-    """The inputs of a step that may be what it overwrites: none where it writes no output."""
+    """The inputs that a step may overwrite in place; none if the step writes no output."""
     outputs = {v.slot for name in frame.outputs if (v := frame.views[name])}
     shared = {v.slot for name in frame.shared if (v := frame.views[name])}
     if not any(b.role == "out" and b.view and b.view.slot in outputs for b in step.bound):

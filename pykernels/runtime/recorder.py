@@ -1,12 +1,12 @@
 """Records launches and submits them in batches.
 
-A launch packs its params and appends commands to a queue, all of a call's at once. What is recorded
-reaches the engine at `flush`, in one encoder and one compute pass, by raw C calls of both engines:
-about four times cheaper than the Python API. The params of a batch lie in one uniform buffer,
-written once per submit.
+A launch packs its params and appends all commands of its call to a queue. `flush` encodes the
+queue into one compute pass of one encoder. It uses raw C calls of both engines, which cost about a
+quarter of the Python API. One uniform buffer holds the params of a batch; each submit writes it
+once.
 
-Signals may interrupt any call. So an interrupted launch has recorded nothing, an interrupted flush
-has submitted nothing and keeps the queue: where state changes together, there is no call between.
+Signals may interrupt any call. An interrupted launch has recorded nothing, and an interrupted flush
+has submitted nothing and keeps the queue. So there is no call between changes that belong together.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Timer(Protocol):
 class Recorder:
     """The launches of one device that are recorded and not yet submitted.
 
-    All methods want the device's lock held.
+    The caller of each method must hold the device's lock.
 
     Attributes:
         serial: number of the batch that is recorded.
@@ -239,7 +239,7 @@ class Recorder:
             engine.end("program")
 
     def _waits_for(self, program: Any) -> bool:
-        """Has the device nothing to do but this program, which ran before?"""
+        """True if the device is idle apart from earlier runs of this program."""
         pace = self.pace
         return (
             program.runs[0] > 0 and not self._queue and self.timer is None and not pace.held
@@ -249,7 +249,7 @@ class Recorder:
     def _submit_whole(self, program: Any) -> None:
         """Submit a program in one command buffer, and encode the next one while it runs.
 
-        Encoded in batches, short dispatches would wait for the host.
+        In growing batches, short dispatches would wait for the host.
         """
         engine = self._engine
         for block in program.blocks:
@@ -295,7 +295,7 @@ class Recorder:
             engine.end("warmup")
 
     def _inspect(self, block: Block, what: str) -> None:
-        """Refuse a buffer that others hold and made unusable; once in a batch, and at its end."""
+        """Raise for a caller's buffer that became unusable: once in a batch, and at its end."""
         if block not in self._exposed:
             self._pool.inspect(block.buffer, STORAGE, what)
             self._exposed[block] = None
@@ -305,7 +305,7 @@ class Recorder:
     def flush(self, count: int | None = None) -> None:
         """Submit what is recorded, or the first `count` commands.
 
-        If the engine refuses it, it is lost as a whole; if a signal interrupts, it is kept.
+        If the engine refuses the work, all of it is lost; if a signal interrupts, it is kept.
         """
         queue, rest, rest_notes = self._queue, [], []
         if not queue:
@@ -348,7 +348,7 @@ class Recorder:
         self.pace.submitted(amount, idle, full)
 
     def _encode(self, queue: Sequence[Command], batch: TimedBatch | None) -> Any:
-        """A raw command buffer; where dispatches are timed, with a pass for each."""
+        """A raw command buffer. If dispatches are timed, each has its own pass."""
         engine = self._engine
         lib, gc, null = engine.lib, engine.ffi.gc, engine.ffi.NULL
         each = batch is not None and self.timer is not None and not self.timer.batches
@@ -378,7 +378,7 @@ class Recorder:
 
 
 def refuse_unwritten(block: Block, reads: Sequence[Block], label: str) -> None:
-    """Raise for a block that a call reads before it was written; one that it writes is written."""
+    """Raise for a block that a call reads before it was written; mark the blocks that it writes."""
     why = block.unwritten()
     if why and block in reads:
         raise BufferStateError(f"[{label.partition(' ')[0]}] an input {why}")
@@ -387,7 +387,7 @@ def refuse_unwritten(block: Block, reads: Sequence[Block], label: str) -> None:
 
 
 def encode(lib: Any, raw_pass: Any, commands: Sequence[Command]) -> None:
-    """Commands into a pass that is ours."""
+    """Encode commands into our own pass."""
     set_pipeline = lib.wgpuComputePassEncoderSetPipeline
     set_group = lib.wgpuComputePassEncoderSetBindGroup
     run = lib.wgpuComputePassEncoderDispatchWorkgroups
@@ -404,7 +404,7 @@ def encode(lib: Any, raw_pass: Any, commands: Sequence[Command]) -> None:
 
 
 def encode_whole(lib: Any, raw_pass: Any, commands: Sequence[Command]) -> None:
-    """Commands into a pass of a caller's: all of them, or none if a signal comes before."""
+    """Encode all commands into a caller's pass, or none if a signal comes first."""
     calls: list[tuple[Any, ...]] = []
     for pipeline, group, offset, x, y in commands:
         calls += (
@@ -416,10 +416,10 @@ def encode_whole(lib: Any, raw_pass: Any, commands: Sequence[Command]) -> None:
 
 
 class PassRecorder:
-    """Records into a compute pass that the caller owns, and ends and submits at any time.
+    """Records into a compute pass of the caller, who may end and submit it at any time.
 
-    So its uniform buffers are never used again, and the buffers of its tensors and its scratch
-    never go back to the pool.
+    So its uniform buffers are never reused, and the buffers of its tensors and scratch never
+    return to the pool.
     """
 
     arena = None  # new tensors are of the pool

@@ -1,9 +1,9 @@
-"""Blocks that take the calls of one thread or task: captures, recorded passes, tapes, pauses.
+"""Blocks for the calls of one thread or task: captures, recorded passes, tapes, pauses.
 
-A context variable has the innermost one. Tasks and threads that are started inside inherit its
-value, which names who entered: their launches are no part of the block, and refused while it is
-open. Signals may interrupt any call: so a block ends by `open = False`, whatever stands in the
-variable.
+A context variable holds the innermost block. Tasks and threads that start inside inherit the
+variable, which names the thread or task that entered. Their launches do not belong to the block and
+raise while it is open. Signals may interrupt any call, so `open = False` ends a block, whatever the
+variable holds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ What = Literal["capture", "record", "tape", "pause", "gradient", "checked"]
 
 
 class Scope:
-    """A block that was entered by whoever makes it.
+    """A block, entered by the thread or task that makes it.
 
     Attributes:
         what: the kind of block.
@@ -43,11 +43,11 @@ class Scope:
 
     @property
     def mine(self) -> bool:
-        """Does the caller's thread or task stand in it?"""
+        """True if the caller's thread or task is inside the block."""
         return self.owner is current()
 
     def check(self, call: str) -> None:
-        """Raise where another thread or task, started inside, makes a call."""
+        """Raise if another thread or task, started inside the block, makes a call."""
         if not self.mine:
             kind = TapeError if self.what in ("tape", "gradient") else BufferStateError
             raise kind(
@@ -75,6 +75,6 @@ def innermost(*what: What, on: Any = None) -> Scope | None:
 
 
 def leave(scope: Scope) -> None:
-    """Forget a block that has ended; copies of the context may keep it."""
+    """Forget a block that has ended; copies of the context may still hold it."""
     if entered.get() is scope:
         entered.set(scope.outer)

@@ -1,7 +1,7 @@
-"""What an engine says when a map, or the work submitted to a queue, is done.
+"""Signals of an engine that a buffer is mapped, or that submitted work is done.
 
-A wait holds no lock and comes back to Python at least every 10 ms, where Ctrl-C comes through. A
-wait that is given up needs no care: nothing is freed that the engine may still use.
+A wait holds no lock and returns to Python at least every 10 ms, so that Ctrl-C works. An abandoned
+wait needs no cleanup: nothing is freed that the engine may still use.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Signals(abc.ABC):
 
     @abc.abstractmethod
     def done(self, device: Any, signal: Signal) -> bool:
-        """Has it come? Never blocks. `device` is the raw one."""
+        """True if it has come. Never blocks. `device` is the raw device."""
 
     @abc.abstractmethod
     def mapped(self, signal: Signal, buffer: Any, nbytes: int) -> Any:
@@ -94,7 +94,7 @@ class Signals(abc.ABC):
     def wait(
         self, device: Any, signal: Signal, spin: float, deadline: float = math.inf
     ) -> bool:  # fmt: skip
-        """Return when it has come, or False at the deadline (of `time.monotonic`)."""
+        """Wait until it has come; False at the deadline (of `time.monotonic`)."""
         for pause in pauses(spin):
             if self.done(device, signal):
                 return True

@@ -1,7 +1,7 @@
 """Uploads into and reads of the buffers of one device.
 
-A read submits a copy into a staging buffer under the device's lock, waits for it without, and then
-copies once, out of the mapped memory into where the caller wants it. Chunks bound the memory of it.
+A read submits a copy into a staging buffer under the device's lock. It waits without the lock, and
+then copies once from the mapped memory to the caller's memory. Chunks bound the staging memory.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ class Transfers:
         self._all: weakref.WeakSet[Staging] = weakref.WeakSet()
 
     def upload(self, block: Block, offset: int, data: memoryview) -> None:
-        """Queue a write; recorded launches that use the block go first. The last word is filled up
-        with zeros."""
+        """Queue a write after recorded launches that use the block. The last word is padded with
+        zeros."""
         with self._lock:
             if block.mark >= self._recorder.serial:
                 self._recorder.flush()
@@ -108,7 +108,7 @@ class Transfers:
         return itertools.chain([next(steps)], steps)
 
     async def follow(self, steps: Iterator[Signal]) -> None:
-        """Wait under asyncio for what was submitted; other tasks run meanwhile."""
+        """Wait under asyncio for the submitted work; other tasks run meanwhile."""
         for signal in steps:
             for pause in pauses(SPIN_SOFTWARE):  # other tasks want to run
                 if self._engine.signals.done(self._device._internal, signal):
@@ -164,7 +164,7 @@ class Transfers:
             raise DeviceLostError("[sync] the device was destroyed")
 
     def wait(self, deadline: float) -> bool:
-        """Wait for what is submitted; False if it is not done at the deadline."""
+        """Wait for the submitted work; False if it is not done at the deadline."""
         return self._completion.destroyed() or self._completion.wait(deadline=deadline)
 
     # Whoever is interrupted between these two drops the staging buffer: only one that nothing
@@ -184,12 +184,12 @@ class Transfers:
         self, staging: Staging, nbytes: int, waiting: Sequence[Snapshot],
         take: Callable[[memoryview], None] | None,
     ) -> None:  # fmt: skip
-        """Take in what was mapped: the data, and what the fault pages say."""
+        """Read the mapped memory: the data, and the fault pages."""
         end = nbytes + sum([page.nbytes for page in waiting])
         parts = []
         with staging.mapped:  # `close` waits: a device takes what is mapped with it
             if self._completion.destroyed():
-                raise DeviceLostError("[read] the device was lost while it was read from")
+                raise DeviceLostError("[read] the device was lost during the read")
             mapped = self._engine.mapped(staging.raw, end, staging.signal)
             if take is not None:
                 take(mapped[:nbytes])
@@ -218,7 +218,7 @@ class Transfers:
         return staging
 
     def close(self, destroy: Callable[[], None] | None = None) -> None:
-        """Let the staging buffers go, and destroy the device while nobody copies out of one."""
+        """Release the staging buffers, and destroy the device while no thread copies."""
         self._free.clear()
         with contextlib.ExitStack() as stack:
             for staging in list(self._all):

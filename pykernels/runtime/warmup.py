@@ -1,4 +1,4 @@
-"""Pipelines are compiled before they are needed: those of captured programs, and of calls."""
+"""Compiles the pipelines of captured programs and of calls before they are needed."""
 
 from __future__ import annotations
 

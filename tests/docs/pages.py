@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 GUIDE = [ROOT / "README.md", *sorted((DOCS / "guide").glob("*.md"))]
-_TOP = [ROOT / name for name in ("README.md", "CHANGELOG.md", "SECURITY.md")]
+_TOP = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")]
 PAGES = [*_TOP, *sorted(DOCS.rglob("*.md"))]
 
 # Also inside a list, where a block is indented.

@@ -24,7 +24,7 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Iterator[Module]:
     before = set(sys.modules)
     yield importlib.import_module
     for name in set(sys.modules) - before:
-        if name in ("docs", "docstrings"):
+        if name in ("docs", "docstrings", "families"):
             del sys.modules[name]
 
 
@@ -80,7 +80,8 @@ def test_a_stale_page_fails_the_check(
 ) -> None:
     docs = script("docs")
     page: Path = docs.REFERENCE / "errors.md"
-    texts = {page: page.read_text(encoding="utf-8") + "One more line.\n"}
+    texts = docs.texts()
+    texts[page] += "One more line.\n"
     monkeypatch.setattr(docs, "texts", lambda: texts)
     monkeypatch.setattr(sys, "argv", ["docs.py", "--check"])
     assert docs.main() == 1
@@ -88,3 +89,15 @@ def test_a_stale_page_fails_the_check(
     assert "errors.md is out of date: run python ci/docs.py" in said and "+One more line." in said
     texts[page] = page.read_text(encoding="utf-8")
     assert docs.main() == 0
+
+
+def test_a_page_of_no_family_fails_the_check(
+    script: Module, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    docs = script("docs")
+    texts = docs.texts()
+    del texts[docs.REFERENCE / "functions" / "softmax.md"]
+    monkeypatch.setattr(docs, "texts", lambda: texts)
+    monkeypatch.setattr(sys, "argv", ["docs.py", "--check"])
+    assert docs.main() == 1
+    assert "functions/softmax.md has no family: run python ci/docs.py" in capsys.readouterr().err

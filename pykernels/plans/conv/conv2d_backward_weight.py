@@ -140,7 +140,7 @@ def _pixels(call: Call, each: int, ahead: int) -> dict[str, int]:
 
 
 def _common(call: Call, each: int, ahead: int) -> dict[str, int]:
-    """Those of the bodies that read the image as it is."""
+    """Parameters of the bodies that read unpacked images."""
     g, s = call.g, call.shape
     return {
         **_pixels(call, each, ahead), "channels": s.channels, "members": s.groups,

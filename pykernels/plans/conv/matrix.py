@@ -89,7 +89,7 @@ def _shape(image: Image) -> tuple[int, ...]:
 
 
 def _strides(image: Image) -> tuple[int, ...]:
-    """Of what is packed: all channels of a pixel lie together."""
+    """Strides of the packed image: all channels of a pixel lie together."""
     groups, chunks, *pixels, words = _shape(image)
     group, *each, chunk, word = contiguous_strides((groups, *pixels, chunks, words), 4)
     return (group, chunk, *each, word)
