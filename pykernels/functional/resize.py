@@ -92,7 +92,8 @@ def resize(
             'area' as `pykernels.kernels.adaptive_avg_pool2d`.
     """
     known = isinstance(layout, str) and layout in LAYOUTS and isinstance(mode, str)
-    if known and mode in _FILTERS and isinstance(x, Tensor) and x._layout.dtype.name in _FLOATS:
+    floating = isinstance(x, Tensor) and x._layout.dtype.name in _FLOATS
+    if known and floating and mode != "area" and mode in _FILTERS:
         return floats(
             x, size, mode, coordinates=coordinates, nearest=nearest, antialias=antialias,
             layout=layout, out=out,
