@@ -95,7 +95,8 @@ def resize(
     """
     known = layout is None or (isinstance(layout, str) and layout in LAYOUTS)
     known = known and isinstance(mode, str)
-    if known and mode in _FILTERS and isinstance(x, Tensor) and x._layout.dtype.name in _FLOATS:
+    floating = isinstance(x, Tensor) and x._layout.dtype.name in _FLOATS
+    if known and floating and mode != "area" and mode in _FILTERS:
         return floats(
             x, size, mode, coordinates=coordinates, nearest=nearest, antialias=antialias,
             layout=layout or "chw", out=out,

@@ -29,7 +29,7 @@ _WIDE: dict[str, DTypeName] = {
 def wide(op: str, name: str, value: Any) -> Any:
     """An array whose sums have its dtype."""
     if isinstance(value, Tensor):
-        dtype = value._layout.dtype.name
+        dtype: str = value._layout.dtype.name
     elif isinstance(value, np.ndarray):
         dtype = str(value.dtype)
     else:
