@@ -58,8 +58,8 @@ def test_scans(
     _, parts = both(dev, scanned(dev, kernel, x, axis), least)
     f = np.cumsum if kernel == "cumsum" else np.cumprod
     if dtype == "int32":
-        want = f(values.astype(np.uint32), axis=axis, dtype=np.uint32)
-        assert np.array_equal(parts.view(np.uint32), want)
+        wrapped = f(values.astype(np.uint32), axis=axis, dtype=np.uint32)
+        assert np.array_equal(parts.view(np.uint32), wrapped)
     else:
         want = f(x.numpy().astype(np.float64), axis=axis)
         assert np.allclose(parts, want, rtol=1e-4, atol=0)

@@ -107,8 +107,8 @@ def _normed(d: Dims) -> list[Dims]:
 
 def _gelu(d: Dims, x: Array) -> Array:
     erf = np.frompyfunc(math.erf, 1, 1)
-    values: Array = erf(x / math.sqrt(2))
-    return 0.5 * x * (1 + values.astype(np.float64))
+    values = np.asarray(erf(x / math.sqrt(2)), np.float64)
+    return np.asarray(0.5 * x * (1 + values))
 
 
 FUNCTIONS: dict[str, Function] = {
