@@ -2,9 +2,9 @@
 
 python -m bench.functions [--adapter NAME] [--rounds N] [--calls N]
 
-Calls on the same small tensors, new results, inside `batch()`: what the device does is not in it. The
-calls of a round alternate with those of pk.softmax; a figure is the median of the rounds' ratios, which
-a busy machine changes less than the times. Dispatches are counted by `Device.profile`.
+Calls on the same small tensors, new results, inside `batch()`: what the device does is not in it.
+The calls of a round alternate with those of pk.softmax; a figure is the median of the rounds'
+ratios, which a busy machine changes less than the times. `Device.profile` counts dispatches.
 """
 
 from __future__ import annotations
