@@ -21,7 +21,6 @@ import click
 from docstrings import WIDTH, docstring, signature
 from families import (
     entry,
-    family,
     family_pages,
     function_families,
     function_page,
