@@ -20,8 +20,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 import pykernels as pk
-from pykernels.ops import Op
 from pykernels.reference.elementwise import OPS
+from pykernels.wgsl.elementwise import Op
 
 __all__ = ["RESULTS", "errors", "measure", "sample"]
 

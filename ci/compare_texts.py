@@ -20,7 +20,7 @@ from collections import Counter, defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from pykernels.texts import Texts
+from pykernels.wgsl.texts import Texts
 
 NEW = Path(__file__).resolve().parent.parent / "pykernels" / "_generated"
 KINDS = ("moved", "renamed", "changed")

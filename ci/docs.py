@@ -32,7 +32,8 @@ from families import (
 )
 
 import pykernels as pk
-from pykernels import cli, errors, functional, promotion
+from pykernels import cli, errors, functional
+from pykernels.call import promotion
 from pykernels.dtypes import DTYPES
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -234,7 +235,7 @@ def dtypes_page() -> Iterator[str]:
 
 def promotion_page() -> Iterator[str]:
     """The dtype of a result of two operands."""
-    yield from page("Promotion", "pykernels/promotion.py")
+    yield from page("Promotion", "pykernels/call/promotion.py")
     rules = [r for r in (promotion.__doc__ or "").split("\n\n") if r.startswith("- ")]
     yield "The dtype of a result that is computed from operands of several dtypes:"
     yield from ("", *rules, "")

@@ -11,7 +11,7 @@ from typing import Any
 from docstrings import docstring, signature
 
 from pykernels import functional, kernels
-from pykernels.plan import Kernel
+from pykernels.steps import Kernel
 
 __all__ = [
     "aliases",

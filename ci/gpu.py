@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import pykernels as pk
-from pykernels.texts import read_manifest
+from pykernels.wgsl.texts import read_manifest
 
 ROOT = Path(__file__).resolve().parent.parent
 COLUMNS = ("dawn-matrix", "wgpu", "dawn")

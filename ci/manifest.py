@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from pykernels.texts import Texts, unpack_manifest
+from pykernels.wgsl.texts import Texts, unpack_manifest
 
 ROOT = Path(__file__).resolve().parent.parent
 GENERATED = Path("pykernels") / "_generated"

@@ -84,7 +84,7 @@ run_name() {
     columns=(host)
     if find_lavapipe; then columns=(wgpu-lavapipe "${columns[@]}"); fi
     if find_swiftshader; then columns+=(wgpu-swiftshader dawn-swiftshader); fi
-    if "$python" -c 'import sys; from pykernels.texts import read_manifest as m
+    if "$python" -c 'import sys; from pykernels.wgsl.texts import read_manifest as m
 sys.exit(sys.argv[1] not in {*m()["kernels"], *m()["bodies"]})' "$1"; then columns+=(texts); fi
     run_stages "${columns[@]}"
     print_durations "${columns[@]}"

@@ -11,11 +11,11 @@ import hashlib
 import json
 import sys
 
-from pykernels.texts import read, read_manifest
 from pykernels.validate import Lints, agree, find_naga
 from pykernels.validate._cache import default_folder
 from pykernels.validate._files import collection
 from pykernels.validate._pool import Checker, check
+from pykernels.wgsl.texts import read, read_manifest
 
 TARGETS = ("spv", "msl", "hlsl", "glsl")
 

@@ -35,23 +35,29 @@ _IMPORTS = {
     "dataclasses": ("replace",),
     "collections.abc": ("Sequence",),
     "typing": ("Any", "Literal", "NamedTuple", "overload"),
-    "pykernels.arrays": ("LAST", "Array", "Call", "Known", "NDArray", "is_last"),
+    "pykernels.call.arrays": ("LAST", "Array", "Call", "Known", "NDArray", "is_last"),
     "pykernels.call.operation": ("Operation", "either"),
     "pykernels.device": ("Tensor",),
-    "pykernels.apply": ("Operations", "operate"),
+    "pykernels.call.apply": ("Operations", "operate"),
     "pykernels.dtypes": ("DTypeLike",),
-    "pykernels.faults": ("Watch",),
-    "pykernels.layout": ("Nd", "Rows", "Tiles", "View"),
-    "pykernels.plan": (
+    "pykernels.wgsl.watch": ("Watch",),
+    "pykernels.tensors.layout": ("Nd", "Rows", "Tiles", "View"),
+    "pykernels.steps": (
         "Arg", "Body", "Bound", "Caps", "Kernel", "Scratch", "Step", "axis_steps", "cdiv", "dtype",
         "seen_keys", "seen_pairs", "spans", "taps", "touched", "unit_of",
     ),
     "pykernels.runtime.launch": ("launch", "wrong_type"),
     "pykernels.runtime.observe": ("recording",),
-    "pykernels.scalars": ("axes", "bits_of", "choice", "flag", "integer", "integers", "real"),
+    "pykernels.call.scalars": ("axes", "bits_of", "choice", "flag", "integer", "integers", "real"),
 }  # fmt: skip
 # Bodies and kernels are data: an axis of theirs may have the name of something that calls.
-_DATA = ("dataclasses", "typing", "pykernels.faults", "pykernels.layout", "pykernels.plan")
+_DATA = (
+    "dataclasses",
+    "typing",
+    "pykernels.wgsl.watch",
+    "pykernels.tensors.layout",
+    "pykernels.steps",
+)
 _PY_TYPES = {"u32": "int", "i32": "int", "f32": "float", "bits": "float"}
 
 

@@ -58,8 +58,8 @@ def _family(file: str, rows: Sequence[Row], helper: Callable[[str], str]) -> str
     lines += ["from __future__ import annotations", "", "import numpy as np", ""]
     texts = " ".join(t for row in rows for t in (row.numpy, *row.grad.values()))
     if re.search(r"\bspecial\.", texts):
-        lines.append("from pykernels import special")
-    lines.append("from pykernels.ops import Array, Op, wide")
+        lines.append("from pykernels.wgsl import special")
+    lines.append("from pykernels.wgsl.elementwise import Array, Op, wide")
     for row in rows:
         lines += ["", "", *_functions(row)]
     lines += ["", "", "OPS: dict[str, Op] = {"]

@@ -1,7 +1,7 @@
 """Emits the JavaScript and TypeScript of bodies and kernels, for `pykernels export`.
 
 The same spec expressions that `emit.py` writes as Python lines become JavaScript here; what they
-call (`Rows`, `cdiv`, `bound`, …) is in pykernels/export/module/, which mirrors layout.py
+call (`Rows`, `cdiv`, `bound`, …) is in pykernels/export/module/, which mirrors tensors/layout.py
 and runtime/lower.py.
 """
 

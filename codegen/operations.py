@@ -35,7 +35,7 @@ _ARGUMENT = {
 }  # fmt: skip
 _RESULT = {"when": str}
 _SPECIAL = {"test": str, "function": str}
-# Of pykernels.scalars; another check is a function of the module with the rules.
+# Of pykernels.call.scalars; another check is a function of the module with the rules.
 _CHECKS = ("axes", "choice", "flag", "integer", "integers", "real")
 _OF_TYPE = {"int": "integer", "float": "real", "bool": "flag"}
 _INTEGERS = ("axes", "integers", "numbers")  # checks that give an integer back as it is
@@ -133,7 +133,7 @@ class _File:
         self.check(self.data, _FILE)
         self.modules = self.data.get("rules", [path.name.removesuffix(SUFFIX)])
         self.signatures: dict[str, list[str]] = {}
-        self.homes = {name: "pykernels.scalars" for name in _CHECKS}
+        self.homes = {name: "pykernels.call.scalars" for name in _CHECKS}
         for name in self.modules:
             signatures = parameters(root / "pykernels" / "rules" / f"{name}.py")
             self.signatures |= signatures
@@ -294,7 +294,7 @@ def emit_operations(functions: Sequence[Declared]) -> str:
     """`_generated/operations/NAME.py`: the functions of one file of declarations."""
     imports = [""]
     homes = {name: home for f in functions for name, home in f.homes.items()}
-    for home in sorted({*homes.values()} - {"pykernels.scalars"}):
+    for home in sorted({*homes.values()} - {"pykernels.call.scalars"}):
         names = sorted(name for name in homes if homes[name] == home)
         imports.append(f"from {home} import {', '.join(names)}")
     kernels = {(f.spec.name, constant(f.spec, f.wrapper)) for f in functions}

@@ -18,7 +18,7 @@ from .errors import BuildError
 
 __all__ = ["File", "Files", "Signatures", "is_literal", "renamed", "signatures"]
 
-KNOWN = {"Array", "NDArray", "Tensor"}  # of pykernels.arrays and pykernels.device
+KNOWN = {"Array", "NDArray", "Tensor"}  # of pykernels.call.arrays and pykernels.device
 BUILTINS = {"None", "bool", "bytes", "float", "int", "list", "object", "str", "tuple"}
 
 

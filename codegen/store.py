@@ -1,6 +1,6 @@
 """Packs texts and manifest into files that hold every line and every fact once.
 
-`pykernels/texts.py` reads them. The bytes depend on no compression library: equal builds are
+`pykernels/wgsl/texts.py` reads them. The bytes depend on no compression library: equal builds are
 equal byte for byte on every machine, and a wheel compresses what is left.
 """
 
@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from pykernels.texts import Texts
+from pykernels.wgsl.texts import Texts
 
 __all__ = ["Entry", "difference", "pack_manifest", "pack_texts"]
 

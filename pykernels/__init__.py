@@ -75,7 +75,7 @@ def _load(name: str) -> Any:
 
 
 def _is_module(name: str) -> bool:
-    """Is it a module of the package? `from pykernels import texts` asks `__getattr__` first."""
+    """Is it a module of the package? `from pykernels import contract` asks `__getattr__` first."""
     if sys.is_finalizing():
         return False  # nothing is found any more; loading the name says so
     from importlib.util import find_spec
@@ -103,7 +103,7 @@ if not TYPE_CHECKING:  # a type checker would take every name for granted
         hint = ""
         if homes:
             dtypes = _load("dtypes").DTYPES
-            hint = _load("interop.names").instead(name, _load("functional").__all__, dtypes)
+            hint = _load("tensors.interop.names").instead(name, _load("functional").__all__, dtypes)
         # With what Python needs for its "Did you mean".
         raise AttributeError(
             f"module 'pykernels' has no attribute {name!r}{hint and f': use {hint}'}",

@@ -1,7 +1,7 @@
 """Devices and tensors: what users hold, on top of `runtime`. They name each other, hence one file.
 
-`views.py` has what a tensor is apart from its device, `control.py` what a device does that names
-no tensor.
+`tensors.views` has what a tensor is apart from its device, `runtime.control` what a device does
+that names no tensor.
 """
 
 from __future__ import annotations
@@ -15,11 +15,25 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from pykernels.call.drawing import draw, states, write_seed
+from pykernels.call.scalars import bits_of, seed_of
+from pykernels.runtime.control import DeviceControl
+from pykernels.runtime.protocols import GPUBuffer, GPUDevice
+from pykernels.tensors.host import array_of, bytes_of, shape_of, type_name
+from pykernels.tensors.layout import (
+    contiguous_layout,
+    contiguous_strides,
+    expands_to,
+    extent,
+    layout,
+)
+from pykernels.tensors.methods import TensorMethods
+from pykernels.tensors.selecting import put
+from pykernels.tensors.views import Index
+
 from ._generated.kernels import cpy as _cpy
 from ._generated.kernels import fill as _fill
 from ._generated.kernels import rand as _rand
-from .control import DeviceControl
-from .drawing import draw, states, write_seed
 from .dtypes import DTypeLike, DTypeName, dtype_of
 from .errors import (
     ArgumentError,
@@ -29,12 +43,7 @@ from .errors import (
     NoAdapterError,
     ShapeError,
 )
-from .host import array_of, bytes_of, shape_of, type_name
-from .layout import contiguous_layout, contiguous_strides, expands_to, extent, layout
-from .methods import TensorMethods
-from .plan import MATRIX_FEATURE, cdiv
 from .plans.random.state import STATE
-from .protocols import GPUBuffer, GPUDevice
 from .runtime import matrix
 from .runtime.adapters import AdapterType, choose, of_type, tell_software
 from .runtime.capture import Program, capturing
@@ -44,11 +53,9 @@ from .runtime.engine import Engine, EngineName, engine_of, get_engine, refuse_pr
 from .runtime.handle import Handle
 from .runtime.launch import run
 from .runtime.log import logger
-from .scalars import bits_of, seed_of
-from .selecting import put
+from .steps import MATRIX_FEATURE, cdiv
 from .tensors.indexing import ArrayIndex, assign, has_arrays
 from .tensors.stacking import held, stacked
-from .views import Index
 
 __all__ = ["Device", "LostTensor", "Tensor", "default_device", "device_of", "seed_all"]
 

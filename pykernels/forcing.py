@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from .errors import ArgumentError
-from .plan import Caps, Kernel
+from .steps import Caps, Kernel
 from .tuning import load
 
 if TYPE_CHECKING:

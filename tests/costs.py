@@ -14,7 +14,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from pykernels.texts import read_manifest
+from pykernels.wgsl.texts import read_manifest
 from tests.budget import CASE, COSTS, kernel_of
 
 LEAST = 100  # milliseconds of a test's case that are worth a line

@@ -13,8 +13,8 @@ from dataclasses import replace
 
 import pykernels as pk
 from codegen.build import variants_of
-from pykernels.plan import MatrixUnits
-from pykernels.texts import Text, add_texts, of_body
+from pykernels.steps import MatrixUnits
+from pykernels.wgsl.texts import Text, add_texts, of_body
 from tests.checkout import ROOT
 
 __all__ = ["UNITS", "emulated", "texts_of"]

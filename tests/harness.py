@@ -18,7 +18,7 @@ import numpy as np
 
 import pykernels as pk
 from pykernels.dtypes import DTYPES, numpy_dtype
-from pykernels.layout import extent
+from pykernels.tensors.layout import extent
 
 Array = np.ndarray[Any, Any]
 GUARD = 8192

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pykernels as pk
 from codegen.keys import meant
-from pykernels.texts import read_manifest
+from pykernels.wgsl.texts import read_manifest
 from tests.budget import kernel_of
 from tests.checkout import ROOT
 

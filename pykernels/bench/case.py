@@ -19,8 +19,8 @@ from pykernels.device import Device, Tensor
 from pykernels.dtypes import DTYPES, DTypeName, numpy_dtype
 from pykernels.errors import PyKernelsError
 from pykernels.forcing import force
-from pykernels.layout import View
-from pykernels.plan import Kernel, Scratch, touched
+from pykernels.steps import Kernel, Scratch, touched
+from pykernels.tensors.layout import View
 
 from .check import Verdict, asks_for, compared, verdict
 from .clock import Calls, GpuSample, HostSample, Sample

@@ -11,8 +11,8 @@ from typing import Any
 from pykernels.device import Device
 from pykernels.errors import DTypeError, PyKernelsError
 from pykernels.forcing import force
-from pykernels.host import type_name
-from pykernels.plan import Candidate
+from pykernels.steps import Candidate
+from pykernels.tensors.host import type_name
 
 from .case import Loaded
 from .check import Verdict

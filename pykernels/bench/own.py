@@ -16,7 +16,7 @@ from pykernels import kernels
 from pykernels.device import Device, Tensor
 from pykernels.dtypes import DTYPES
 from pykernels.errors import ArgumentError, PyKernelsError
-from pykernels.plan import touched
+from pykernels.steps import touched
 
 from .case import TWICE, CheckFailed, Loaded, _view, kernel_of
 from .ceilings import Ceilings, ceilings

@@ -1,1 +1,1 @@
-"""How a call of layer two goes: arguments are converted and checked once, then remembered."""
+"""How a call goes: arguments are converted and checked once, then remembered; results are made."""

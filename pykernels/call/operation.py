@@ -8,12 +8,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from pykernels.arrays import MAX_KNOWN, Array, Call
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError
-from pykernels.layout import Layout
-from pykernels.plan import Kernel
 from pykernels.runtime.launch import run
+from pykernels.steps import Kernel
+from pykernels.tensors.layout import Layout
+
+from .arrays import MAX_KNOWN, Array, Call
 
 __all__ = ["Made", "Operation", "either"]
 

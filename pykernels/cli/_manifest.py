@@ -8,8 +8,8 @@ import json
 from collections.abc import Collection
 from typing import Any
 
-from pykernels.texts import read as read_text
-from pykernels.texts import unpack_manifest
+from pykernels.wgsl.texts import read as read_text
+from pykernels.wgsl.texts import unpack_manifest
 
 from . import Missing
 

@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from pykernels._generated.ops.reductions import RESULTS
-from pykernels.layout import expanded
 from pykernels.plans.conv.geometry import ORDERS, geometry, pair, transposed_size
 from pykernels.plans.move.nonzero_offsets import CHUNK
 from pykernels.plans.pool.windows import output_size
 from pykernels.plans.pool.windows import pair as sides
 from pykernels.plans.resize.windows import windows
+from pykernels.tensors.layout import expanded
 
 Shape: TypeAlias = tuple[int, ...]
 Shapes: TypeAlias = Mapping[str, Shape]

@@ -8,7 +8,7 @@ import textwrap
 
 import click
 
-from pykernels.texts import belongs, output_dtypes
+from pykernels.wgsl.texts import belongs, output_dtypes
 
 from ._manifest import manifest
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from pykernels.texts import wgsl
+from pykernels.wgsl.texts import wgsl
 
 from . import Missing
 from ._manifest import kernel, manifest

@@ -16,8 +16,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from pykernels.texts import of_body
 from pykernels.validate._sizes import Sizes
+from pykernels.wgsl.texts import of_body
 
 __all__ = ["bundle", "facts_of", "file_of"]
 

@@ -28,7 +28,7 @@ import numpy as np
 
 from pykernels.dtypes import numpy_dtype
 from pykernels.errors import ArgumentError
-from pykernels.layout import Layout
+from pykernels.tensors.layout import Layout
 
 from ._layouts import Request, parse
 

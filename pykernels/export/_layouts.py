@@ -16,7 +16,7 @@ from typing import Any
 
 from pykernels.dtypes import DTYPES, dtype_of
 from pykernels.errors import ArgumentError
-from pykernels.layout import Layout, contiguous_strides, layout
+from pykernels.tensors.layout import Layout, contiguous_strides, layout
 
 __all__ = ["Request", "parse"]
 

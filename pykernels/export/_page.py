@@ -123,6 +123,6 @@ def _number(value: float) -> str:
 
 
 def _positions() -> Any:
-    from pykernels.layout import layout
+    from pykernels.tensors.layout import layout
 
     return layout((SAMPLES,), (8,), DTYPES["int64"])

@@ -13,8 +13,8 @@ from typing import Any
 
 from pykernels.contract import GRID_MAX
 from pykernels.errors import ArgumentError
-from pykernels.layout import View, repeats_to
-from pykernels.plan import Bound, Caps, Kernel, Scratch, Step
+from pykernels.steps import Bound, Caps, Kernel, Scratch, Step
+from pykernels.tensors.layout import View, repeats_to
 from pykernels.tuning import Tuning, as_data, named
 
 from ._layouts import Request

@@ -22,7 +22,7 @@ _OWN = {
     "View", "Watch", "cdiv", "contiguous_strides", "dtype", "extent", "forced", "merge_axes",
     "repeated",
 }  # fmt: skip
-_OURS = ("pykernels.layout", "pykernels.plan", "pykernels.dtypes", "pykernels.faults")
+_OURS = ("pykernels.tensors.layout", "pykernels.steps", "pykernels.dtypes", "pykernels.wgsl.watch")
 _NOT_RUN = ("candidates",)  # what no plan calls: `Device.explain` does
 _TYPES_ONLY = ("collections.abc", "__future__", "typing", "pykernels.tuning")
 

@@ -15,9 +15,9 @@ from pykernels import plans
 from pykernels._version import __version__
 from pykernels.contract import GRID_MAX, GRID_ROW, as_javascript
 from pykernels.errors import ArgumentError
-from pykernels.plan import MATRIX_FEATURE
-from pykernels.texts import belongs, read, read_manifest, wgsl
+from pykernels.steps import MATRIX_FEATURE
 from pykernels.tuning import as_data, load
+from pykernels.wgsl.texts import belongs, read, read_manifest, wgsl
 
 from . import _cases
 from ._bundle import bundle, facts_of, file_of

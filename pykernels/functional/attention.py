@@ -6,15 +6,15 @@ from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from pykernels._generated.kernels.flash_attn import KERNEL
-from pykernels.arrays import Array, Call, Known
+from pykernels.call.arrays import Array, Call, Known
+from pykernels.call.scalars import flag, real
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, ShapeError
 from pykernels.kernels import flash_attn as _flash_attn
-from pykernels.layout import expanded
 from pykernels.plans.attention.arguments import number
 from pykernels.runtime.launch import launch
 from pykernels.runtime.observe import recording
-from pykernels.scalars import flag, real
+from pykernels.tensors.layout import expanded
 
 __all__ = ["flash_attn", "scaled_dot_product_attention"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pykernels._generated.kernels.flash_attn_backward import KERNEL
-from pykernels.arrays import Array, Call
+from pykernels.call.arrays import Array, Call
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError
 from pykernels.kernels import flash_attn_backward as _flash_attn_backward

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pykernels._generated.kernels.cpy import KERNEL
-from pykernels.arrays import Array, Call
+from pykernels.call.arrays import Array, Call
 from pykernels.device import Tensor
 from pykernels.dtypes import DTypeLike, dtype_of
 from pykernels.errors import DTypeError, ShapeError
-from pykernels.host import type_name
 from pykernels.kernels import cpy
+from pykernels.tensors.host import type_name
 
 __all__ = ["astype", "copy", "copyto"]
 

@@ -12,12 +12,12 @@ from pykernels._generated.kernels import fill as _fill
 from pykernels._generated.kernels import scatter as _scatter
 from pykernels._generated.kernels import tri as _tri
 from pykernels._generated.wrappers import tri as _tri_wrapper
-from pykernels.arrays import Array, Call
+from pykernels.call.arrays import Array, Call
+from pykernels.call.scalars import bits_of, integer
 from pykernels.device import Tensor
 from pykernels.dtypes import DTYPES, DTypeLike, DTypeName, dtype_of
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.runtime.launch import run
-from pykernels.scalars import bits_of, integer
 
 __all__ = ["diag", "diag_mask_inf", "diag_mask_zero", "one_hot", "tril", "triu"]
 

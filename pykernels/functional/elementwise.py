@@ -6,14 +6,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pykernels.apply import Operations, evaluate, operate
-from pykernels.arrays import Array
+from pykernels.call.apply import Operations, evaluate, operate
+from pykernels.call.arrays import Array
 from pykernels.call.operation import either
+from pykernels.call.scalars import flag, integer, real
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
-from pykernels.host import type_name
 from pykernels.runtime.launch import launch
-from pykernels.scalars import flag, integer, real
+from pykernels.tensors.host import type_name
 
 __all__ = [
     "allclose", "clamp", "clip", "elementwise", "geglu", "gelu", "isclose", "masked_fill",

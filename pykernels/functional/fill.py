@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from pykernels.arrays import Array
+from pykernels.call.arrays import Array
 from pykernels.device import Device, Tensor, default_device, device_of
 from pykernels.dtypes import DTypeLike, dtype_of
 from pykernels.errors import ArgumentError, DTypeError
-from pykernels.host import is_torch, type_name
 from pykernels.kernels import fill, memset
+from pykernels.tensors.host import is_torch, type_name
 from pykernels.tensors.stacking import held
 
 __all__ = [

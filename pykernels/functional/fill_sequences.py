@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 from pykernels import kernels
+from pykernels.call.scalars import flag, integer, real
 from pykernels.device import Device, Tensor, device_of
 from pykernels.dtypes import DTypeLike, DTypeName, dtype_of
 from pykernels.errors import ArgumentError, DTypeError
-from pykernels.host import shape_of
-from pykernels.scalars import flag, integer, real
+from pykernels.tensors.host import shape_of
 
 __all__ = ["arange", "eye", "linspace"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from pykernels.arrays import Array
+from pykernels.call.arrays import Array
 from pykernels.device import Tensor
 from pykernels.errors import DTypeError
-from pykernels.host import type_name
+from pykernels.tensors.host import type_name
 
 __all__ = ["stop_gradient"]
 

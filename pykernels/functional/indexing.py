@@ -7,7 +7,6 @@ from typing import cast
 
 import numpy as np
 
-from pykernels import selecting
 from pykernels._generated.kernels import gather as _gather
 from pykernels._generated.kernels import get_rows as _get_rows
 from pykernels._generated.kernels import nonzero as _nonzero
@@ -16,13 +15,14 @@ from pykernels._generated.kernels import scatter_add as _scatter_add
 from pykernels._generated.wrappers import gather as _gather_wrapper
 from pykernels._generated.wrappers import scatter as _scatter_wrapper
 from pykernels._generated.wrappers import scatter_add as _scatter_add_wrapper
-from pykernels.arrays import Array, Call, Known
-from pykernels.axes import axis_of
+from pykernels.call.arrays import Array, Call, Known
 from pykernels.call.operation import either
+from pykernels.call.scalars import bits_of, flag
 from pykernels.device import Tensor
 from pykernels.errors import DTypeError, ShapeError
 from pykernels.runtime.launch import run
-from pykernels.scalars import bits_of, flag
+from pykernels.tensors import selecting
+from pykernels.tensors.axes import axis_of
 
 __all__ = [
     "gather", "index_select", "masked_select", "nonzero", "scatter", "scatter_add",

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from pykernels._generated.kernels import solve_tri as _solve_tri
 from pykernels._generated.wrappers import solve_tri as _wrapper
-from pykernels.arrays import Array, Call
+from pykernels.call.arrays import Array, Call
+from pykernels.call.scalars import flag
 from pykernels.device import Tensor
 from pykernels.errors import DTypeError, ShapeError
 from pykernels.runtime.launch import run
-from pykernels.scalars import flag
 
 __all__ = ["solve_triangular"]
 

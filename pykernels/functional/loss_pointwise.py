@@ -8,14 +8,14 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from pykernels.apply import evaluate, reduce
-from pykernels.arrays import Array
+from pykernels.call.apply import evaluate, reduce
+from pykernels.call.arrays import Array
+from pykernels.call.scalars import flag, real
 from pykernels.device import Tensor
 from pykernels.dtypes import DTYPES
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
-from pykernels.host import type_name
-from pykernels.layout import expanded
-from pykernels.scalars import flag, real
+from pykernels.tensors.host import type_name
+from pykernels.tensors.layout import expanded
 
 __all__ = [
     "binary_cross_entropy_with_logits", "huber_loss", "kl_div", "l1_loss", "mse_loss",

@@ -9,14 +9,14 @@ from typing import cast
 
 from pykernels._generated.functional import mul
 from pykernels._generated.kernels.mul_mat import KERNEL
-from pykernels.arrays import Array, Call
+from pykernels.call.arrays import Array, Call
+from pykernels.call.scalars import integer
 from pykernels.device import Tensor
 from pykernels.dtypes import DTypeName
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.kernels import cpy, mul_mat
-from pykernels.layout import contiguous_layout
-from pykernels.relayout import reshaped_strides
-from pykernels.scalars import integer
+from pykernels.tensors.layout import contiguous_layout
+from pykernels.tensors.strides import reshaped_strides
 
 __all__ = ["dot", "einsum", "tensordot"]
 

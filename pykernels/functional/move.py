@@ -14,19 +14,19 @@ from pykernels._generated.kernels import cpy as _cpy
 from pykernels._generated.kernels import get_rows as _get_rows
 from pykernels._generated.kernels import pad as _pad
 from pykernels._generated.wrappers import pad as _pad_wrapper
-from pykernels.arrays import Array, Call, NDArray, narrowed
-from pykernels.axes import along, axes_of, axis_of
-from pykernels.axes import parts as cut
+from pykernels.call.arrays import Array, Call, NDArray, narrowed
 from pykernels.call.operation import either
+from pykernels.call.promotion import promote
+from pykernels.call.scalars import integer, integers
 from pykernels.device import Tensor, default_device
 from pykernels.dtypes import DTYPES, dtype_of
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
-from pykernels.host import type_name
-from pykernels.layout import Layout, contiguous_layout, layout
-from pykernels.promotion import promote
 from pykernels.runtime.launch import run
-from pykernels.scalars import integer, integers
-from pykernels.selecting import select
+from pykernels.tensors.axes import along, axes_of, axis_of
+from pykernels.tensors.axes import parts as cut
+from pykernels.tensors.host import type_name
+from pykernels.tensors.layout import Layout, contiguous_layout, layout
+from pykernels.tensors.selecting import select
 
 __all__ = ["cat", "concatenate", "pad", "repeat", "roll", "stack", "tile"]
 

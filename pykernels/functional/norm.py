@@ -8,11 +8,11 @@ from typing import TypeAlias
 from pykernels import kernels
 from pykernels._generated.kernels.add_layer_norm import KERNEL as ADD_LAYER
 from pykernels._generated.kernels.add_rms_norm import KERNEL as ADD_RMS
-from pykernels.arrays import Array, Call
+from pykernels.call.arrays import Array, Call
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, ShapeError
-from pykernels.plan import Kernel
 from pykernels.rules.norm import NormalizedAxes, last_sizes, rms_eps
+from pykernels.steps import Kernel
 
 __all__ = ["add_layer_norm", "add_rms_norm"]
 

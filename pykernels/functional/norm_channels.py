@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pykernels._generated.operations.pool import avg_pool2d
-from pykernels.apply import evaluate
-from pykernels.arrays import Array
+from pykernels.call.apply import evaluate
+from pykernels.call.arrays import Array
+from pykernels.call.scalars import integer, real
 from pykernels.device import Tensor, default_device
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
-from pykernels.host import type_name
 from pykernels.runtime.launch import run
-from pykernels.scalars import integer, real
+from pykernels.tensors.host import type_name
 
 __all__ = ["local_response_norm"]
 

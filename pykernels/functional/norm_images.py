@@ -8,11 +8,11 @@ from pykernels import kernels
 from pykernels._generated.kernels.batch_norm import KERNEL as BATCH
 from pykernels._generated.kernels.batch_norm_training import KERNEL as TRAINING
 from pykernels._generated.operations.norm import group_norm
-from pykernels.arrays import Array, Call
+from pykernels.call.arrays import Array, Call
+from pykernels.call.scalars import flag
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
-from pykernels.host import type_name
-from pykernels.scalars import flag
+from pykernels.tensors.host import type_name
 
 __all__ = ["batch_norm", "instance_norm"]
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from pykernels import kernels
-from pykernels.arrays import Array
+from pykernels.call.arrays import Array
+from pykernels.call.scalars import flag, real
 from pykernels.device import Device, LostTensor, Tensor, device_of
 from pykernels.dtypes import DTypeName
 from pykernels.errors import ArgumentError, DTypeError
-from pykernels.host import type_name
-from pykernels.plan import cdiv
-from pykernels.scalars import flag, real
+from pykernels.steps import cdiv
+from pykernels.tensors.host import type_name
 
 __all__ = ["adam_step", "adamw_step", "clip_grad_norm", "flatten_parameters", "sgd_step"]
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from pykernels import kernels
+from pykernels.call.scalars import flag
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, BufferStateError, DTypeError, ShapeError
-from pykernels.host import type_name
 from pykernels.plans.optim.adam_step import powers
-from pykernels.scalars import flag
+from pykernels.tensors.host import type_name
 
 from .optim import _betas, _listed, _not_negative, _rate
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pykernels import kernels
+from pykernels.call.scalars import integer, real
 from pykernels.device import Device, Tensor, device_of
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
-from pykernels.host import type_name
-from pykernels.scalars import integer, real
+from pykernels.tensors.host import type_name
 
 from .elementwise import elementwise
 from .reduce_expressions import reduction

@@ -8,12 +8,12 @@ from typing import Any
 
 from pykernels import kernels
 from pykernels._generated.kernels.scatter import KERNEL as SCATTER
-from pykernels.arrays import Array, Call
+from pykernels.call.arrays import Array, Call
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
-from pykernels.host import shape_of
 from pykernels.rules.images import Images, numbers
 from pykernels.rules.pool import Windows, result_of, steps
+from pykernels.tensors.host import shape_of
 
 __all__ = ["max_unpool1d", "max_unpool2d"]
 

@@ -14,15 +14,15 @@ from pykernels._generated.kernels.bernoulli import KERNEL as _BERNOULLI
 from pykernels._generated.kernels.rand import KERNEL as _RAND
 from pykernels._generated.kernels.randint import KERNEL as _RANDINT
 from pykernels._generated.kernels.randn import KERNEL as _RANDN
-from pykernels.arrays import Array
+from pykernels.call.arrays import Array
+from pykernels.call.drawing import draw, write_seed
+from pykernels.call.scalars import bits_of, integer, real, seed_of
 from pykernels.device import Device, Tensor, device_of, seed_all
-from pykernels.drawing import draw, write_seed
 from pykernels.dtypes import DTypeLike, DTypeName, dtype_of
 from pykernels.errors import ArgumentError, DTypeError
-from pykernels.host import shape_of, type_name
-from pykernels.plan import Kernel, cdiv
 from pykernels.plans.random.state import STATE
-from pykernels.scalars import bits_of, integer, real, seed_of
+from pykernels.steps import Kernel, cdiv
+from pykernels.tensors.host import shape_of, type_name
 
 __all__ = [
     "bernoulli", "dropout_mask", "manual_seed", "rand", "rand_like", "randint", "randn",

@@ -6,11 +6,11 @@ import math
 
 from pykernels import kernels
 from pykernels._generated.kernels.categorical import KERNEL
-from pykernels.arrays import Array, Call
+from pykernels.call.arrays import Array, Call
+from pykernels.call.drawing import draw
+from pykernels.call.scalars import integer, real
 from pykernels.device import Tensor
-from pykernels.drawing import draw
 from pykernels.errors import ArgumentError, ShapeError
-from pykernels.scalars import integer, real
 
 from .random import source_of
 

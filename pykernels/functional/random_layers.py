@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from pykernels._generated.kernels.mul import KERNEL
-from pykernels.arrays import Array, Call
+from pykernels.call.arrays import Array, Call
+from pykernels.call.scalars import flag, real
 from pykernels.device import Device, Tensor
 from pykernels.dtypes import DTypeLike, DTypeName, dtype_of
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
-from pykernels.host import shape_of
 from pykernels.kernels import cpy, mul
-from pykernels.scalars import flag, real
+from pykernels.tensors.host import shape_of
 
 from .elementwise import elementwise
 from .random import FLOATS, drawn, probability, rand, randn

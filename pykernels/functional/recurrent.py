@@ -7,13 +7,13 @@ from typing import Any, NoReturn
 import numpy as np
 
 from pykernels._generated.operations.matmul import linear, matmul
-from pykernels.apply import evaluate
-from pykernels.arrays import Array
+from pykernels.call.apply import evaluate
+from pykernels.call.arrays import Array
+from pykernels.call.scalars import flag
 from pykernels.device import Tensor, default_device
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
-from pykernels.host import type_name
 from pykernels.runtime.launch import run
-from pykernels.scalars import flag
+from pykernels.tensors.host import type_name
 
 __all__ = ["lstm", "lstm_cell"]
 

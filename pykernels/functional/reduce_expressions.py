@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from pykernels._generated.ops.reductions import RESULTS
-from pykernels.apply import reduce
-from pykernels.arrays import Array
+from pykernels.call.apply import reduce
+from pykernels.call.arrays import Array
+from pykernels.call.scalars import axes, flag
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError
-from pykernels.scalars import axes, flag
 
 __all__ = ["reduction"]
 

@@ -13,14 +13,14 @@ from pykernels._generated.kernels.cpy import KERNEL as CPY
 from pykernels._generated.kernels.im2col import KERNEL as IM2COL
 from pykernels._generated.kernels.resize import KERNEL
 from pykernels._generated.operations.resize import _sampled as floats
-from pykernels.arrays import Array, Call
+from pykernels.call.arrays import Array, Call
+from pykernels.call.scalars import flag, integer, real
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, ShapeError
-from pykernels.host import shape_of
 from pykernels.plans.resize.windows import windows
 from pykernels.rules.resize import LAYOUTS, images, sides, two
 from pykernels.rules.resize import result as result_of
-from pykernels.scalars import flag, integer, real
+from pykernels.tensors.host import shape_of
 
 from .elementwise import elementwise
 

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pykernels._generated.kernels.cpy import KERNEL
-from pykernels.arrays import Array, Call
+from pykernels.call.arrays import Array, Call
+from pykernels.call.scalars import integer
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, ShapeError
-from pykernels.host import shape_of
 from pykernels.kernels import cpy, fill
-from pykernels.plan import cdiv
-from pykernels.scalars import integer
+from pykernels.steps import cdiv
+from pykernels.tensors.host import shape_of
 
 __all__ = ["get_rel_pos", "win_part", "win_unpart"]
 

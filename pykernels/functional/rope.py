@@ -12,13 +12,13 @@ from pykernels import kernels
 from pykernels._generated.kernels.rope import KERNEL
 from pykernels._generated.kernels.rope_append import KERNEL as _APPEND
 from pykernels._generated.operations.rope import _turned as turned
-from pykernels.arrays import Array, Call, NDArray
+from pykernels.call.arrays import Array, Call, NDArray
+from pykernels.call.scalars import integer, real
 from pykernels.device import Device, Tensor, device_of
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
-from pykernels.host import as_array, type_name
 from pykernels.plans.rope.rope import ROWS
 from pykernels.rules.rope import heads, of_tokens
-from pykernels.scalars import integer, real
+from pykernels.tensors.host import as_array, type_name
 
 __all__ = ["rope", "rope_append", "rope_table"]
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pykernels._generated.wrappers import set_rows as _set_rows
-from pykernels.arrays import Array, Call
+from pykernels.call.arrays import Array, Call
 from pykernels.device import Tensor
 from pykernels.errors import DTypeError
-from pykernels.host import type_name
+from pykernels.tensors.host import type_name
 
 __all__ = ["set_rows"]
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from pykernels import kernels
 from pykernels._generated.kernels.add_rows import KERNEL
-from pykernels.arrays import Array, Call
+from pykernels.call.arrays import Array, Call
+from pykernels.call.scalars import flag, integer
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
-from pykernels.host import size_of
 from pykernels.runtime.launch import run
-from pykernels.scalars import flag, integer
+from pykernels.tensors.host import size_of
 
 __all__ = ["embedding_backward"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pykernels import kernels
 from pykernels._generated.kernels.timestep_embedding import KERNEL
-from pykernels.arrays import Array, Call
+from pykernels.call.arrays import Array, Call
 from pykernels.device import Tensor
 from pykernels.errors import ShapeError
-from pykernels.host import size_of
+from pykernels.tensors.host import size_of
 
 __all__ = ["timestep_embedding"]
 

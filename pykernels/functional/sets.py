@@ -9,12 +9,12 @@ from pykernels._generated.kernels import fill as _fill
 from pykernels._generated.kernels import sort as _sort
 from pykernels._generated.operations.scan import cumsum
 from pykernels._generated.operations.sort import argsort, sort
-from pykernels.apply import evaluate
-from pykernels.arrays import Array, Call, NDArray
+from pykernels.call.apply import evaluate
+from pykernels.call.arrays import Array, Call, NDArray
+from pykernels.call.scalars import bits_of, flag
 from pykernels.device import Tensor
 from pykernels.runtime.launch import run
-from pykernels.scalars import bits_of, flag
-from pykernels.selecting import nonzero
+from pykernels.tensors.selecting import nonzero
 
 from .indexing import index_select, scatter
 

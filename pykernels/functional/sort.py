@@ -11,8 +11,9 @@ from pykernels._generated.kernels.bincount_weights import KERNEL as _SUMS
 from pykernels._generated.kernels.median import KERNEL as _MEDIAN
 from pykernels._generated.kernels.searchsorted import KERNEL as _SEARCHSORTED
 from pykernels._generated.kernels.top_k import KERNEL as _TOP_K
-from pykernels.arrays import Array, Call
+from pykernels.call.arrays import Array, Call
 from pykernels.call.operation import either
+from pykernels.call.scalars import flag, integer
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, ShapeError
 from pykernels.kernels import bincount as _bincount
@@ -20,7 +21,6 @@ from pykernels.kernels import bincount_weights as _bincount_weights
 from pykernels.kernels import median as _median
 from pykernels.kernels import searchsorted as _searchsorted
 from pykernels.kernels import top_k as _top_k
-from pykernels.scalars import flag, integer
 
 __all__ = ["bincount", "median", "searchsorted", "top_k", "topk"]
 

@@ -11,13 +11,13 @@ import numpy as np
 
 from pykernels._generated.kernels.median import KERNEL as _MEDIAN
 from pykernels._generated.operations.sort import sort
-from pykernels.apply import evaluate
-from pykernels.arrays import Array, Call, NDArray
-from pykernels.axes import axes_of
+from pykernels.call.apply import evaluate
+from pykernels.call.arrays import Array, Call, NDArray
 from pykernels.call.operation import either
+from pykernels.call.scalars import choice, flag, integer, real
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
-from pykernels.scalars import choice, flag, integer, real
+from pykernels.tensors.axes import axes_of
 
 from .indexing import index_select
 from .sort import bincount, searchsorted

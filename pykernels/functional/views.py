@@ -10,13 +10,13 @@ from typing import Literal, cast
 
 import numpy as np
 
-from pykernels import axes
-from pykernels.arrays import Array
+from pykernels.call.arrays import Array
 from pykernels.call.operation import either
+from pykernels.call.scalars import choice, integer
 from pykernels.device import Tensor
 from pykernels.errors import DTypeError, ShapeError
-from pykernels.host import shape_of, type_name
-from pykernels.scalars import choice, integer
+from pykernels.tensors import axes
+from pykernels.tensors.host import shape_of, type_name
 
 __all__ = [
     "broadcast_to", "chunk", "diagonal", "expand", "expand_dims", "flatten", "flip", "meshgrid",

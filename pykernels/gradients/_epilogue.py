@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from pykernels.apply import evaluate
+from pykernels.call.apply import evaluate
 from pykernels.plans.elementwise.derive import DY, Y, derived
 from pykernels.tape import Taped
 

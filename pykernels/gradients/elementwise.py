@@ -8,10 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from pykernels._generated.ops.elementwise import OPS
-from pykernels.apply import evaluate
+from pykernels.call.apply import evaluate
 from pykernels.device import Tensor
 from pykernels.errors import LimitError
-from pykernels.plan import Kernel
 from pykernels.plans.elementwise.derive import (
     DY,
     SHARE,
@@ -27,6 +26,7 @@ from pykernels.plans.elementwise.derive import (
 from pykernels.plans.elementwise.language import CASTS, Expression, Input, Node, Number, parse
 from pykernels.plans.elementwise.language import Call as ExpressionCall
 from pykernels.plans.elementwise.resolve import Typed
+from pykernels.steps import Kernel
 from pykernels.tape import Taped, reads
 
 

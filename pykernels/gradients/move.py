@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from pykernels import functional as F
-from pykernels.selecting import last_index
 from pykernels.tape import Taped, reads
+from pykernels.tensors.selecting import last_index
 
 _MODES: dict[str, Any] = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 

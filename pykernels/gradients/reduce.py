@@ -8,11 +8,11 @@ from typing import Any
 from pykernels import functional as F
 from pykernels.errors import TapeError
 from pykernels.functional.elementwise import elementwise
-from pykernels.layout import expanded
-from pykernels.plan import Kernel
 from pykernels.plans.elementwise.derive import SHARE, tree_of
 from pykernels.runtime.observe import recording
+from pykernels.steps import Kernel
 from pykernels.tape import Taped, reads
+from pykernels.tensors.layout import expanded
 
 from ._running import products_of_others
 from .elementwise import give, needed, values_of

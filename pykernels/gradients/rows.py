@@ -7,8 +7,8 @@ from typing import Any
 
 from pykernels import functional as F
 from pykernels.functional.elementwise import elementwise
-from pykernels.selecting import last_index
 from pykernels.tape import Taped, reads
+from pykernels.tensors.selecting import last_index
 
 
 @reads("index")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from pykernels.errors import LimitError
-from pykernels.layout import View
-from pykernels.plan import Caps, Scratch, Step
 from pykernels.plans.copy import cpy
 from pykernels.plans.parts import MAX_PARTS, Part, fits_binding, halves, parts
+from pykernels.steps import Caps, Scratch, Step
+from pykernels.tensors.layout import View
 
 __all__ = ["in_parts", "whole"]
 

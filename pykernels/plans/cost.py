@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from pykernels.plan import cdiv
+from pykernels.steps import cdiv
 
 from .limits import MAX_ROUNDS
 

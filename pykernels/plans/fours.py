@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from pykernels.dtypes import DType
-from pykernels.layout import View
-from pykernels.plan import Caps
+from pykernels.steps import Caps
+from pykernels.tensors.layout import View
 
 __all__ = ["Piece", "in_fours", "pieces"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pykernels.plan import Caps
+from pykernels.steps import Caps
 
 __all__ = ["MAX_ROUNDS", "fits", "fits_tile"]
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from pykernels.dtypes import DTYPES
-from pykernels.layout import View
-from pykernels.plan import Caps, cdiv
+from pykernels.steps import Caps, cdiv
+from pykernels.tensors.layout import View
 from pykernels.tuning import Tuning
 
 from .cost import product_seconds, splitk_seconds, waves

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from pykernels.errors import LimitError
-from pykernels.layout import Ints, Nd, Rows, View, merge_axes, repeated
-from pykernels.plan import Caps, Step
+from pykernels.steps import Caps, Step
+from pykernels.tensors.layout import Ints, Nd, Rows, View, merge_axes, repeated
 
 __all__ = [
     "MAX_PARTS", "Part", "each_part", "fits_binding", "halves", "in_levels", "narrow", "parts",

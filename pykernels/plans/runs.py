@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from pykernels.dtypes import DTYPES, DType
-from pykernels.layout import View
-from pykernels.plan import Caps, cdiv
+from pykernels.steps import Caps, cdiv
+from pykernels.tensors.layout import View
 
 __all__ = ["KINDS", "chunks", "lane_bits", "runs"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeAlias
 
-from pykernels.arrays import Call
+from pykernels.call.arrays import Call
 from pykernels.call.operation import Made
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError

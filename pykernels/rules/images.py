@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from pykernels.arrays import Call
+from pykernels.call.arrays import Call
+from pykernels.call.scalars import integers
 from pykernels.device import Tensor
 from pykernels.dtypes import DTypeName
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
-from pykernels.host import shape_of
-from pykernels.scalars import integers
+from pykernels.tensors.host import shape_of
 
 from .products import spread
 

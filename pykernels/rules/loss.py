@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pykernels.arrays import Call
+from pykernels.call.arrays import Call
 from pykernels.call.operation import Made
 from pykernels.device import Tensor
 from pykernels.errors import DTypeError, ShapeError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pykernels.arrays import Array, Call
+from pykernels.call.arrays import Array, Call
 from pykernels.call.operation import Made
 from pykernels.device import Tensor
 from pykernels.dtypes import DTypeName, dtype_of

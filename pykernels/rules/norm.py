@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from pykernels import kernels
-from pykernels.arrays import Call
+from pykernels.call.arrays import Call
 from pykernels.call.operation import Made
 from pykernels.device import Tensor
 from pykernels.errors import ShapeError
-from pykernels.host import shape_of
+from pykernels.tensors.host import shape_of
 
 __all__ = [
     "NormalizedAxes", "groups", "last_sizes", "rms_eps", "rms_rows", "rms_rows_gradient", "rows",

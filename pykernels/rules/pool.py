@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from pykernels.arrays import Call
+from pykernels.call.arrays import Call
 from pykernels.call.operation import Made
+from pykernels.call.scalars import integer, integers
 from pykernels.device import Tensor
 from pykernels.dtypes import DTypeName
 from pykernels.errors import ArgumentError, ShapeError
 from pykernels.plans.pool.windows import check_padding, output_size, pair
 from pykernels.runtime.observe import recording
-from pykernels.scalars import integer, integers
 
 from .images import Images, numbers, single
 

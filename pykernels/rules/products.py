@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pykernels.device import Tensor
 from pykernels.errors import ShapeError
-from pykernels.layout import expanded
+from pykernels.tensors.layout import expanded
 
 __all__ = ["matrices", "product_shape", "spread", "with_axes"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pykernels._generated.ops.reductions import RESULTS
-from pykernels.arrays import Call
+from pykernels.call.arrays import Call
 from pykernels.call.operation import Made
 from pykernels.device import Tensor
 from pykernels.plans.reduce.axes import reduced_shape

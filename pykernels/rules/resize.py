@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pykernels.arrays import Call
+from pykernels.call.arrays import Call
 from pykernels.call.operation import Made
+from pykernels.call.scalars import integer
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, ShapeError
-from pykernels.host import shape_of
-from pykernels.scalars import integer
+from pykernels.tensors.host import shape_of
 
 __all__ = ["LAYOUTS", "images", "result", "sampled", "sides", "two"]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from pykernels.arrays import Call
+from pykernels.call.arrays import Call
 from pykernels.call.operation import Made
+from pykernels.call.scalars import integer
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, ShapeError
-from pykernels.scalars import integer
 
 __all__ = ["heads", "of_tokens", "turned"]
 

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from pykernels._generated.kernels.fill import KERNEL as _FILL
-from pykernels.arrays import Call
+from pykernels.call.arrays import Call
 from pykernels.call.operation import Made
+from pykernels.call.scalars import bits_of
 from pykernels.device import Tensor
 from pykernels.dtypes import DTypeName
 from pykernels.runtime.launch import run
-from pykernels.scalars import bits_of
 
 __all__ = ["running", "wide"]
 

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from pykernels.errors import ArgumentError, BufferStateError, DTypeError
 
 from .blocks import Arena, Block, OfProgram, Storage
-from .calls import MAX_LAUNCHES, Call, Command, Params, bind
+from .bound import MAX_LAUNCHES, Call, Command, Params, bind
 from .context import Context
 from .dispatch import Prepared
 from .faults import Crowded, Page

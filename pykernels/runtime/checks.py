@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pykernels.errors import AliasError, DTypeError, PyKernelsError, ShapeError
-from pykernels.host import type_name
-from pykernels.layout import View, expands_to, repeats_to
-from pykernels.plan import Arg, Kernel
+from pykernels.steps import Arg, Kernel
+from pykernels.tensors.host import type_name
+from pykernels.tensors.layout import View, expands_to, repeats_to
 
 from .handle import Handle
 from .overlap import overlaps_itself, share_elements

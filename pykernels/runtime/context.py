@@ -21,12 +21,12 @@ from pykernels.errors import (
     FeatureError,
     PyKernelsError,
 )
-from pykernels.plan import MATRIX_FEATURE, Caps, Kernel, MatrixUnits
+from pykernels.steps import MATRIX_FEATURE, Caps, Kernel, MatrixUnits
 from pykernels.tuning import Tuning, for_adapter
 
 from .adapters import AdapterInfo, info_of
 from .blocks import Arena, Block, Storage, storage_of
-from .calls import Calls
+from .bound import Calls
 from .dispatch import Prepared
 from .engine import Engine
 from .faults import Faults

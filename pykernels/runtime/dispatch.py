@@ -8,7 +8,7 @@ from typing import Any
 
 from pykernels.contract import GRID_MAX, GRID_ROW
 from pykernels.errors import LimitError
-from pykernels.faults import Watch
+from pykernels.wgsl.watch import Watch
 
 from .pipelines import Pipeline
 

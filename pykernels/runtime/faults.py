@@ -1,9 +1,9 @@
 """Indices out of range that kernels find on the device, and the later error.
 
 A launch of a kernel whose spec says `faults = true` takes a slot of a page (see
-`pykernels.faults`). In the slot the kernel counts the elements that it skips, and stores the first
-position with its value. A synchronisation reads pages together with its own data. It keeps their
-faults for the owners of the launches, who get them at their own synchronisations.
+`pykernels.wgsl.watch`). In the slot the kernel counts the elements that it skips, and stores the
+first position with its value. A synchronisation reads pages together with its own data. It keeps
+their faults for the owners of the launches, who get them at their own synchronisations.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from pykernels.errors import IndexRangeError
-from pykernels.faults import BITS, HEAD, PAGE_BYTES, SLOT, SLOTS, STARTED, Watch
+from pykernels.wgsl.watch import BITS, HEAD, PAGE_BYTES, SLOT, SLOTS, STARTED, Watch
 
 from .blocks import Block
 from .owners import Check, Owner

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pykernels.layout import Layout, Window
+from pykernels.tensors.layout import Layout, Window
 
 from .blocks import Storage
 from .context import Context

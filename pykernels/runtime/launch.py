@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from pykernels.errors import ArgumentError, BufferStateError, LimitError, PyKernelsError
-from pykernels.faults import SLOTS
-from pykernels.plan import Kernel
+from pykernels.steps import Kernel
+from pykernels.wgsl.watch import SLOTS
 
-from .calls import MAX_LAUNCHES, Call, bind
+from .bound import MAX_LAUNCHES, Call, bind
 from .checks import wrong_type
 from .context import Context
 from .dispatch import Prepared

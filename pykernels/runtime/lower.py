@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from pykernels.contract import PARAMS_BYTES
 from pykernels.errors import LimitError, PyKernelsError
-from pykernels.faults import PAGE_BYTES
-from pykernels.plan import Bound, Kernel, Mode, Step
+from pykernels.steps import Bound, Kernel, Mode, Step
+from pykernels.wgsl.watch import PAGE_BYTES
 
 from .context import Context
 from .dispatch import Dispatch, fold

@@ -10,7 +10,7 @@ import importlib
 from typing import Any
 
 from pykernels.errors import FeatureError
-from pykernels.plan import MATRIX_FEATURE, MatrixUnits
+from pykernels.steps import MATRIX_FEATURE, MatrixUnits
 
 from .engine import Engine
 

@@ -13,8 +13,8 @@ import weakref
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
-from pykernels.layout import Window
-from pykernels.plan import Kernel
+from pykernels.steps import Kernel
+from pykernels.tensors.layout import Window
 
 from .blocks import Storage
 from .handle import Handle

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from pykernels.layout import Layout, View, Window
-from pykernels.plan import Arg, Bound, Mode
+from pykernels.steps import Arg, Bound, Mode
+from pykernels.tensors.layout import Layout, View, Window
 
 __all__ = ["decide", "overlaps_itself", "rounded", "share_elements"]
 

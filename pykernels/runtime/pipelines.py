@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from pykernels.errors import ShaderError
-from pykernels.texts import Text, made, of_body
+from pykernels.wgsl.texts import Text, made, of_body
 
 from .engine import Engine
 from .log import logger

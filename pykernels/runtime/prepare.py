@@ -13,8 +13,8 @@ from typing import Any
 
 from pykernels.dtypes import DTypeName
 from pykernels.errors import LimitError
-from pykernels.layout import View, extent
-from pykernels.plan import Kernel, Mode, Scratch, Step
+from pykernels.steps import Kernel, Mode, Scratch, Step
+from pykernels.tensors.layout import View, extent
 
 from .checks import check_arguments
 from .context import Context

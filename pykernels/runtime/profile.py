@@ -15,7 +15,7 @@ import numpy as np
 from pykernels.errors import ArgumentError
 
 from .blocks import Block
-from .calls import MAX_LAUNCHES
+from .bound import MAX_LAUNCHES
 from .context import Context
 from .memory import COPY_SRC
 from .recorder import Note, Recorder, Timer

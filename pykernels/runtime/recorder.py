@@ -20,7 +20,7 @@ from typing import Any, Protocol, TypeAlias
 from pykernels.errors import BufferStateError, PyKernelsError
 
 from .blocks import Block, OfPass, Storage
-from .calls import MAX_LAUNCHES, BatchParams, Call, Calls, Command, Params
+from .bound import MAX_LAUNCHES, BatchParams, Call, Calls, Command, Params
 from .dispatch import Prepared
 from .engine import Engine
 from .faults import Faults, Page

@@ -8,7 +8,7 @@ from typing import Any
 from pykernels.errors import BufferStateError, DTypeError
 
 from .blocks import Block
-from .calls import Command
+from .bound import Command
 from .capture import Program, Recording, capturing
 from .context import Context
 

@@ -8,9 +8,9 @@ from typing import Any
 from pykernels import functional as F
 from pykernels.device import Tensor
 from pykernels.errors import ShapeError, TapeError
-from pykernels.layout import Ints, Window, layout
-from pykernels.plan import Kernel
 from pykernels.runtime.observe import Record, outputs
+from pykernels.steps import Kernel
+from pykernels.tensors.layout import Ints, Window, layout
 
 from ._entry import GRADIENT, Bytes, Entry, Place, Written
 from ._sums import Sums

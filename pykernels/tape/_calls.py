@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from pykernels.call.drawing import states
 from pykernels.device import Device, Tensor
-from pykernels.drawing import states
 from pykernels.errors import ArgumentError, TapeError
-from pykernels.host import type_name
-from pykernels.layout import contiguous_layout
-from pykernels.plan import Arg, Kernel
 from pykernels.runtime.observe import Record, next_serial, recorders
 from pykernels.runtime.scopes import Scope, entered, leave
+from pykernels.steps import Arg, Kernel
+from pykernels.tensors.host import type_name
+from pykernels.tensors.layout import contiguous_layout
 
 from ._backward import Taped
 from ._entry import Bytes, Entry, Place, Written, place_of

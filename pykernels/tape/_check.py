@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from pykernels.call.scalars import integer
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, DTypeError, TapeError
-from pykernels.host import NDArray
-from pykernels.scalars import integer
+from pykernels.tensors.host import NDArray
 
 from ._transforms import vjp
 from ._tree import leaves, rebuilt

@@ -9,11 +9,11 @@ from types import FrameType
 from typing import Any
 
 from pykernels.device import Tensor
-from pykernels.layout import Layout, Window
 from pykernels.lazy import load
-from pykernels.plan import Kernel
 from pykernels.runtime.handle import Handle
 from pykernels.runtime.observe import Record, StorageWindow, outputs, record_of
+from pykernels.steps import Kernel
+from pykernels.tensors.layout import Layout, Window
 
 __all__ = [
     "GRADIENT", "PROGRAM", "Bytes", "Entry", "Place", "Rule", "Written", "bytes_of",

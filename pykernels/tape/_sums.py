@@ -16,9 +16,9 @@ from pykernels import functional as F
 from pykernels.device import Tensor
 from pykernels.dtypes import DType
 from pykernels.errors import TapeError
-from pykernels.layout import Ints, Layout, contiguous_layout, layout, merge_axes
 from pykernels.runtime.observe import Record, recording
 from pykernels.runtime.overlap import overlaps_itself
+from pykernels.tensors.layout import Ints, Layout, contiguous_layout, layout, merge_axes
 
 from ._entry import Place
 

@@ -13,9 +13,6 @@ import numpy as np
 
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, DTypeError, ShapeError, TapeError
-from pykernels.host import type_name
-from pykernels.layout import Window
-from pykernels.plan import Kernel
 from pykernels.runtime.handle import Handle
 from pykernels.runtime.observe import (
     MAX_WINDOWS,
@@ -28,6 +25,9 @@ from pykernels.runtime.observe import (
     taping,
 )
 from pykernels.runtime.scopes import Scope, entered, leave
+from pykernels.steps import Kernel
+from pykernels.tensors.host import type_name
+from pykernels.tensors.layout import Window
 
 from ._backward import gradients
 from ._entry import (

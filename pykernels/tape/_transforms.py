@@ -9,7 +9,7 @@ from typing import Any
 from pykernels import functional as F
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, DTypeError
-from pykernels.host import type_name
+from pykernels.tensors.host import type_name
 
 from ._tape import Tape
 from ._tree import leaves, rebuilt

@@ -1,1 +1,1 @@
-"""What users do with tensors: indexing by arrays."""
+"""What a tensor is: layouts, views, indexing, operators, methods, and how others see it."""

@@ -16,16 +16,17 @@ import numpy as np
 from pykernels._generated.kernels import fill as _fill
 from pykernels._generated.kernels import get_rows as _get_rows
 from pykernels._generated.kernels import set_rows as _set_rows
+from pykernels.call.scalars import bits_of
 from pykernels.dtypes import DTYPES
 from pykernels.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
-from pykernels.host import bytes_of
-from pykernels.layout import contiguous_layout, expands_to
-from pykernels.operators import function
-from pykernels.relayout import reshaped_strides
 from pykernels.runtime.launch import run
-from pykernels.scalars import bits_of
-from pykernels.selecting import as_rows, nonzero, select
-from pykernels.views import NDArray, TensorBase
+
+from .host import bytes_of
+from .layout import contiguous_layout, expands_to
+from .operators import function
+from .selecting import as_rows, nonzero, select
+from .strides import reshaped_strides
+from .views import NDArray, TensorBase
 
 __all__ = ["ArrayIndex", "assign", "has_arrays", "pick"]
 

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from pykernels.errors import BufferStateError
-from pykernels.operators import function
-from pykernels.views import TensorBase
+
+from .operators import function
+from .views import TensorBase
 
 __all__ = ["held", "stacked"]
 

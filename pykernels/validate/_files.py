@@ -15,8 +15,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
+from pykernels.wgsl.texts import of_body, read_manifest
+
 from ..errors import ArgumentError
-from ..texts import of_body, read_manifest
 from ._types import Finding, Limits, Source, printable
 from ._usage import Places, without_comments
 

@@ -1,1 +1,2 @@
-"""What a text in WGSL has in front of its body: pure Python, for the build and at run time."""
+"""What a text in WGSL has in front of its body: pure Python, for the build and at run time; what
+rows of operations say; and the installed texts."""

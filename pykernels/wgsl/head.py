@@ -19,11 +19,11 @@ from typing import Any
 
 from pykernels.contract import GRID_ROW, PARAMS_BYTES, UNITS
 from pykernels.errors import LimitError
-from pykernels.faults import BITS, FAULTS, STARTED
-from pykernels.layout import Nd, Rows, Tiles
+from pykernels.tensors.layout import Nd, Rows, Tiles
 
 from . import expr
 from .interface import Interface, Param, TensorSpec
+from .watch import BITS, FAULTS, STARTED
 
 __all__ = ["ElementType", "element", "features", "head", "modes", "params", "present"]
 

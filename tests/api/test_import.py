@@ -44,8 +44,8 @@ def test_import_loads_nothing() -> None:
 
 
 def test_a_module_by_its_name_loads_nothing_else() -> None:
-    """`from pykernels import texts` asks the package for the name before the module is there."""
-    out = python("import sys; from pykernels import texts; print('numpy' in sys.modules)")
+    """`from pykernels import contract` asks the package for the name before the module is there."""
+    out = python("import sys; from pykernels import contract; print('numpy' in sys.modules)")
     assert out == "False\n"
 
 
@@ -76,8 +76,8 @@ def test_help_is_fast() -> None:
 @pytest.mark.parametrize(
     "module",
     ["pykernels.kernels", "pykernels.functional", "pykernels._generated.functional",
-     "pykernels.views", "pykernels.device", "pykernels.runtime.launch",
-     "pykernels.arrays", "pykernels.validate"],
+     "pykernels.tensors.views", "pykernels.device", "pykernels.runtime.launch",
+     "pykernels.call.arrays", "pykernels.validate"],
 )  # fmt: skip
 def test_any_module_may_be_imported_first(module: str) -> None:
     out = python(f"import sys, {module}; print('wgpu' in sys.modules)")

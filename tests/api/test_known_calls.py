@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import pykernels as pk
-from pykernels import arrays
-from pykernels.arrays import Call
+from pykernels.call import arrays
+from pykernels.call.arrays import Call
 from pykernels.call.operation import Operation
 
 pytestmark = pytest.mark.gpu

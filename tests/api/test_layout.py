@@ -9,7 +9,8 @@ import pytest
 
 import pykernels as pk
 from pykernels.dtypes import DTYPES
-from pykernels.layout import (
+from pykernels.runtime.overlap import overlaps_itself, share_elements
+from pykernels.tensors.layout import (
     Nd,
     Rows,
     Tiles,
@@ -21,7 +22,6 @@ from pykernels.layout import (
     layout,
     merge_axes,
 )
-from pykernels.runtime.overlap import overlaps_itself, share_elements
 from tests.harness import Form, random_form
 
 F32, F16, U8 = DTYPES["float32"], DTYPES["float16"], DTYPES["uint8"]

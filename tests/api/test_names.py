@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pykernels as pk
-from pykernels.interop.names import INSTEAD
+from pykernels.tensors.interop.names import INSTEAD
 
 
 def test_what_is_named_exists() -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import pykernels as pk
-from pykernels.interop.functions import COMPOSED, READERS, ROWS
+from pykernels.tensors.interop.functions import COMPOSED, READERS, ROWS
 
 ON_DEVICE = """
     all amax amin any argmax argmin argsort argwhere around array_split astype atleast_1d atleast_2d

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import pykernels as pk
-from pykernels.layout import contiguous_strides
+from pykernels.tensors.layout import contiguous_strides
 from tests.harness import Array, bits
 
 pytestmark = pytest.mark.gpu

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pykernels.dtypes import DTYPES
-from pykernels.layout import View, contiguous_strides
-from pykernels.plan import Arg
 from pykernels.runtime.overlap import decide
+from pykernels.steps import Arg
+from pykernels.tensors.layout import View, contiguous_strides
 
 ANY = ("float32", "float16")
 X = Arg("x", "in", ANY)

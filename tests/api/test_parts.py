@@ -9,9 +9,9 @@ import pytest
 
 import pykernels as pk
 from pykernels.dtypes import DTYPES
-from pykernels.layout import Rows, View, contiguous_strides
-from pykernels.plan import Caps
 from pykernels.plans.parts import fits_binding, parts, row_parts
+from pykernels.steps import Caps
+from pykernels.tensors.layout import Rows, View, contiguous_strides
 from pykernels.tuning import named
 from tests.api.test_layout import positions
 from tests.harness import random_form

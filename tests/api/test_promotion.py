@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
+from pykernels.call.promotion import promote, result_type, weak
 from pykernels.dtypes import DTYPES, DTypeName
-from pykernels.promotion import promote, result_type, weak
 
 COMPUTED: list[DTypeName] = [d for d in DTYPES if d != "int64"]
 # Where numpy goes to 64 bits, or knows no bfloat16.

@@ -35,8 +35,8 @@ from pykernels.bench.report import Report, engine_label
 from pykernels.bench.run import EnginePeer, Peer, Runner, Skipped
 from pykernels.dtypes import DTYPES
 from pykernels.forcing import choice, force
-from pykernels.plan import Scratch
-from pykernels.runtime.calls import MAX_LAUNCHES
+from pykernels.runtime.bound import MAX_LAUNCHES
+from pykernels.steps import Scratch
 from tests.emulation import emulated
 from tests.runtime._helpers import unpaced
 

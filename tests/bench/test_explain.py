@@ -11,11 +11,11 @@ import pykernels as pk
 from pykernels.bench import explain as explain_module
 from pykernels.cli import main
 from pykernels.forcing import bodies, parse
-from pykernels.plan import Caps
 from pykernels.plans.attention import select as attention
 from pykernels.plans.attention.arguments import Dims
 from pykernels.plans.conv import select as conv
 from pykernels.plans.matmul import select as matmul
+from pykernels.steps import Caps
 from pykernels.tuning import load
 
 CAPS = Caps(True, True, 256, 1024, 32768, 1 << 30, 65535, load("generic-large"))

@@ -19,8 +19,8 @@ from pykernels.export._expect import agree, results
 from pykernels.export._layouts import Request
 from pykernels.export._record import CAPS, record
 from pykernels.export._write import live_plan
-from pykernels.layout import Layout
-from pykernels.texts import read_manifest
+from pykernels.tensors.layout import Layout
+from pykernels.wgsl.texts import read_manifest
 
 from .conftest import FACTS
 

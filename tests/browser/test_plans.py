@@ -21,8 +21,8 @@ from pykernels.export._cases import cases, table
 from pykernels.export._layouts import Request
 from pykernels.export._record import CAPS, caps_data, step_data
 from pykernels.export._write import live_plan
-from pykernels.layout import View, contiguous_strides
-from pykernels.plan import Caps, Scratch
+from pykernels.steps import Caps, Scratch
+from pykernels.tensors.layout import View, contiguous_strides
 from pykernels.tuning import named
 
 from .test_steps import FACTS, as_json, ask, module

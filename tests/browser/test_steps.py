@@ -20,14 +20,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pykernels.call.scalars import bits_of
 from pykernels.dtypes import DTYPES
 from pykernels.errors import PyKernelsError
 from pykernels.export._record import CAPS, caps_data
 from pykernels.export._write import live_plan
 from pykernels.export._write import module as module_text
-from pykernels.layout import View
 from pykernels.runtime.dispatch import fold
-from pykernels.scalars import bits_of
+from pykernels.tensors.layout import View
 
 ROOT = Path(__file__).parents[2]
 MANIFEST = json.loads((ROOT / "pykernels" / "_generated" / "manifest.json").read_text())

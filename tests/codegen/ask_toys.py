@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 
 import pykernels as pk
-from pykernels import texts
-from pykernels.layout import View
+from pykernels.tensors.layout import View
+from pykernels.wgsl import texts
 from tests.conftest import COLUMN, DRIVERS
 
 X = np.array([1, 2, 3, 4], "f4")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from codegen import is_fresh
 from codegen.build import Build, compare, write
-from pykernels.texts import Texts, unpack_manifest
+from pykernels.wgsl.texts import Texts, unpack_manifest
 from tests.checkout import ROOT, run_python
 
 GENERATED = Path("pykernels") / "_generated"

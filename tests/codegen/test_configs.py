@@ -17,7 +17,7 @@ from pykernels.dtypes import DTYPES
 from pykernels.export._record import CAPS
 from pykernels.export._translate import translate
 from pykernels.export._write import PARTS, static
-from pykernels.layout import View, contiguous_strides
+from pykernels.tensors.layout import View, contiguous_strides
 
 BODY = """\
 // /// kernel

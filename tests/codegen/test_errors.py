@@ -20,9 +20,9 @@ DATA = Path(__file__).parent / "data"
 def make_root(folder: Path, kernels: Path) -> Path:
     """As much of a checkout as a build reads."""
     shutil.copytree(kernels, folder / "kernels")
-    (folder / "pykernels").mkdir()
-    for name in ("_version.py", "contract.py", "errors.py", "faults.py", "layout.py"):
-        shutil.copy(ROOT / "pykernels" / name, folder / "pykernels")
+    (folder / "pykernels" / "tensors").mkdir(parents=True)
+    for name in ("_version.py", "contract.py", "errors.py", "tensors/layout.py"):
+        shutil.copy(ROOT / "pykernels" / name, folder / "pykernels" / name)
     return folder
 
 

@@ -12,9 +12,9 @@ from codegen.build import Build
 from pykernels.dtypes import DTYPES
 from pykernels.errors import ShapeError
 from pykernels.export._record import CAPS
-from pykernels.layout import View
-from pykernels.plan import Arg, Kernel
 from pykernels.runtime.checks import check_arguments
+from pykernels.steps import Arg, Kernel
+from pykernels.tensors.layout import View
 
 BODY = """\
 // /// kernel

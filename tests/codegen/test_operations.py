@@ -18,7 +18,7 @@ from tests.codegen.test_toy_kernel import KERNEL
 RULES = '''\
 """The rules of toys."""
 
-from pykernels.arrays import Call
+from pykernels.call.arrays import Call
 from pykernels.call.operation import Made
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from codegen import BuildError
 from codegen.build import Build
-from pykernels.ops import Op
+from pykernels.wgsl.elementwise import Op
 
 KERNELS = Path(__file__).parents[2] / "kernels"
 FILES = {

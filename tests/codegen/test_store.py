@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from codegen.store import Entry, difference, pack_manifest, pack_texts
-from pykernels import texts
-from pykernels.texts import Text, Texts, unpack_manifest
+from pykernels.wgsl import texts
+from pykernels.wgsl.texts import Text, Texts, unpack_manifest
 
 PACKAGE = Path(texts.__file__).parent
 FEATURES = ("shader-f16", "subgroups")

@@ -52,8 +52,8 @@ PLAN = '''\
 from __future__ import annotations
 
 from pykernels._generated.bodies import toy_scale
-from pykernels.layout import View
-from pykernels.plan import Caps, Scratch, Step
+from pykernels.tensors.layout import View
+from pykernels.steps import Caps, Scratch, Step
 
 __all__ = ["plan"]
 
@@ -86,7 +86,7 @@ FUNCTIONAL = '''\
 from __future__ import annotations
 
 from pykernels._generated.kernels.toy_square import KERNEL
-from pykernels.arrays import Array, Call
+from pykernels.call.arrays import Array, Call
 from pykernels.kernels import toy_square
 
 __all__ = ["toy_fourth"]

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from pykernels.dtypes import DTYPES
-from pykernels.layout import View, contiguous_strides
-from pykernels.plan import Kernel, seen_keys, seen_pairs, spans, touched
+from pykernels.steps import Kernel, seen_keys, seen_pairs, spans, touched
+from pykernels.tensors.layout import View, contiguous_strides
 
 
 def view(*shape: int, dtype: str = "float32") -> View:

@@ -22,7 +22,7 @@ Block = dict[str, Any]
 
 def build_files(folder: Path, files: dict[str, str]) -> Build:
     """The build of a checkout that has these files only, and what a build reads of the package."""
-    for name in ("_version.py", "contract.py", "errors.py", "faults.py", "layout.py"):
+    for name in ("_version.py", "contract.py", "errors.py", "tensors/layout.py"):
         files = {**files, f"pykernels/{name}": (ROOT / "pykernels" / name).read_text()}
     for name, text in files.items():
         path = folder / name
@@ -101,7 +101,7 @@ ROWS = (
 OWN = "from pykernels._generated.bodies import NAME\n"
 PLAN = f"""\
 {OWN}from pykernels._generated.bodies import toy_part
-from pykernels.faults import Watch
+from pykernels.wgsl.watch import Watch
 
 
 def plan(caps, scratch, ARGUMENTS):

@@ -23,9 +23,9 @@ from pykernels.export._layouts import parse
 from pykernels.export._record import _json
 from pykernels.export._translate import NotTranslated
 from pykernels.export._write import live_plan, untranslated
-from pykernels.texts import read_manifest
 from pykernels.tuning import as_data, named
 from pykernels.validate import Lints, Source, find_tint, validate
+from pykernels.wgsl.texts import read_manifest
 
 ROOT = Path(__file__).parents[2]
 FACTS = json.loads((ROOT / "pykernels" / "_generated" / "javascript.json").read_text())["kernels"]

@@ -11,7 +11,7 @@ import pytest
 
 import pykernels as pk
 from pykernels._generated.ops.elementwise import OPS
-from pykernels.ops import Op
+from pykernels.wgsl.elementwise import Op
 from tests.harness import Array
 
 pytestmark = pytest.mark.gpu

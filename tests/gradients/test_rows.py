@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from pykernels._generated.ops.elementwise import OPS
-from pykernels.plan import Kernel
+from pykernels.call.promotion import WEAK, weak
 from pykernels.plans.elementwise.derive import DY, Y, derived
 from pykernels.plans.elementwise.language import CASTS, Call, Input, Node, Number, parse
 from pykernels.plans.elementwise.program import Program
 from pykernels.plans.elementwise.resolve import resolve
-from pykernels.promotion import WEAK, weak
+from pykernels.steps import Kernel
 from tests.harness import Array
 
 # Where a derivative is asked for: inside the domain, not at its far ends.

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import pykernels as pk
-from pykernels.layout import Window
 from pykernels.runtime import observe
 from pykernels.runtime.scopes import innermost
+from pykernels.tensors.layout import Window
 from tests.runtime._helpers import open_device
 
 pytestmark = pytest.mark.gpu

@@ -21,7 +21,7 @@ from pykernels import kernels
 from pykernels.bench.case import kernel_of
 from pykernels.export._cases import arrays, cases, fills
 from pykernels.export._layouts import Request
-from pykernels.layout import Layout, contiguous_strides
+from pykernels.tensors.layout import Layout, contiguous_strides
 from tests.harness import Array, bits
 
 pytestmark = [pytest.mark.gpu, pytest.mark.sample]

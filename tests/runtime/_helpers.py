@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import pykernels as pk
-from pykernels.runtime.calls import MAX_LAUNCHES
+from pykernels.runtime.bound import MAX_LAUNCHES
 from pykernels.runtime.engine import get_engine
 from pykernels.runtime.recorder import encode as recorder_encode
 

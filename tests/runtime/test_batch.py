@@ -11,7 +11,7 @@ import pytest
 
 import pykernels as pk
 from pykernels.runtime import pace, recorder
-from pykernels.runtime.calls import MAX_LAUNCHES
+from pykernels.runtime.bound import MAX_LAUNCHES
 from tests.runtime._helpers import (
     check_works,
     encode_too_much,

@@ -9,7 +9,7 @@ import pytest
 
 import pykernels as pk
 from pykernels.runtime import memory
-from pykernels.runtime.calls import MAX_LAUNCHES
+from pykernels.runtime.bound import MAX_LAUNCHES
 from tests.runtime._helpers import check_works, isolated, open_device, run_isolated
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("dev")]

@@ -10,9 +10,9 @@ import pytest
 import pykernels as pk
 from pykernels._generated.kernels.cpy import KERNEL as CPY
 from pykernels._generated.kernels.softmax import KERNEL as SOFTMAX
-from pykernels.layout import contiguous_strides, layout
 from pykernels.runtime import launch
 from pykernels.runtime.handle import Handle
+from pykernels.tensors.layout import contiguous_strides, layout
 from tests.harness import assert_same_bits, caps
 from tests.runtime._helpers import check_works, softmax
 

@@ -178,7 +178,8 @@ def test_thousands_of_launches_leak_nothing() -> None:
 
 
 def test_caches_are_bounded(dev: pk.Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pykernels.runtime import calls, launch
+    from pykernels.runtime import bound as calls
+    from pykernels.runtime import launch
 
     monkeypatch.setattr(launch, "MAX_PLANS", 16)
     monkeypatch.setattr(calls.Calls, "LIMIT", 8)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import pykernels as pk
-from pykernels.runtime.calls import MAX_LAUNCHES
+from pykernels.runtime.bound import MAX_LAUNCHES
 from tests.runtime._helpers import check_works, run_isolated, unpaced
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("dev")]

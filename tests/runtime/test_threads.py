@@ -12,7 +12,7 @@ import pytest
 
 import pykernels as pk
 from pykernels.contract import PARAMS_BYTES
-from pykernels.runtime import calls
+from pykernels.runtime import bound as calls
 from pykernels.runtime.engine import get_engine
 from tests.runtime._helpers import ENGINE, check_works, isolated, open_device, raw_device
 

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import pykernels as pk
-from pykernels import views
 from pykernels.dtypes import DTYPES
 from pykernels.runtime import transfers
+from pykernels.tensors import views
 from tests.runtime._helpers import check_works, open_device, raw_buffer, run_isolated, softmax
 
 pytestmark = pytest.mark.gpu

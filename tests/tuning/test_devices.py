@@ -25,12 +25,12 @@ from pykernels.bench import sweep
 from pykernels.bench.case import Case, Operand, kernel_of
 from pykernels.dtypes import DTYPES
 from pykernels.errors import LimitError
-from pykernels.layout import View
-from pykernels.plan import Caps, Scratch, Step
 from pykernels.runtime.dispatch import fold
 from pykernels.runtime.lower import _window
-from pykernels.texts import read_manifest
+from pykernels.steps import Caps, Scratch, Step
+from pykernels.tensors.layout import View
 from pykernels.tuning import for_adapter, named
+from pykernels.wgsl.texts import read_manifest
 
 FILE = Path(__file__).with_name("devices.toml")
 # A convolution is cut along images, not inside of one: an image larger than a binding is refused.

@@ -10,10 +10,10 @@ import pytest
 import pykernels as pk
 from pykernels.dtypes import DTYPES
 from pykernels.forcing import choice, force, parse, with_forced
-from pykernels.layout import View, contiguous_strides
-from pykernels.plan import Caps, Scratch
 from pykernels.plans.matmul import mul_mat
 from pykernels.plans.matmul.select import GemmChoice, GemmTail
+from pykernels.steps import Caps, Scratch
+from pykernels.tensors.layout import View, contiguous_strides
 from pykernels.tuning import named
 
 CAPS = Caps(True, True, 32, 1024, 49152, 1 << 31, 65535, named("generic-large"))

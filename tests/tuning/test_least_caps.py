@@ -16,8 +16,8 @@ import pytest
 import pykernels as pk
 from pykernels.bench import cases as named_cases
 from pykernels.bench.case import Case, load
-from pykernels.texts import read_manifest
 from pykernels.tuning import named
+from pykernels.wgsl.texts import read_manifest
 from tests.harness import caps
 
 LEAST = {

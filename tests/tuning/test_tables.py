@@ -16,13 +16,13 @@ import pytest
 
 import pykernels as pk
 from pykernels import tuning
-from pykernels.plan import Caps
 from pykernels.plans.attention import select as attention
 from pykernels.plans.attention import select_mma as attention_mma
 from pykernels.plans.conv import select as conv
 from pykernels.plans.conv import select_weight
 from pykernels.plans.matmul import select as matmul
 from pykernels.plans.matmul import select_i8
+from pykernels.steps import Caps
 from pykernels.tuning import as_data, for_adapter, load, named
 
 LARGE = Caps(True, True, 32, 1024, 49152, 1 << 31, 65535, named("generic-large"))

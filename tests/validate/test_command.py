@@ -16,11 +16,11 @@ from click.testing import CliRunner, Result
 
 from pykernels.cli import main
 from pykernels.errors import ArgumentError
-from pykernels.texts import read_manifest
 from pykernels.validate import CODES, Limits, Lints, Source, _apart, _pool, find_naga, find_tint
 from pykernels.validate._cache import Cache
 from pykernels.validate._files import gather, read_limits
 from pykernels.validate._pool import Checker, check
+from pykernels.wgsl.texts import read_manifest
 
 DATA = Path(__file__).parent / "data"
 DOCS = Path(__file__).parents[2] / "docs" / "reference" / "lints.md"

@@ -1,6 +1,6 @@
 // pykernels for browsers: views of GPU buffers, index spaces, and launches. No dependencies.
 //
-// Mirrors pykernels/layout.py and runtime/lower.py. What follows the last marked line is generated from the
+// Mirrors pykernels/tensors/layout.py and runtime/lower.py. What follows the last marked line is generated from the
 // specs of the kernels. Strides and offsets are bytes, as in numpy.
 
 const contract = @CONTRACT@; // pykernels/contract.py

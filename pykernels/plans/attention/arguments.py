@@ -7,7 +7,7 @@ import operator
 from typing import Literal, NamedTuple, TypeAlias
 
 from pykernels.errors import ArgumentError, LimitError, ShapeError
-from pykernels.layout import Ints, View
+from pykernels.tensors.layout import Ints, View
 
 __all__ = ["OPEN", "Band", "Causal", "Dims", "Window", "alibi_heads", "band", "dims", "expect",
            "number", "scale_of", "sizes"]  # fmt: skip

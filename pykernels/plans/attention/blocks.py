@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pykernels.layout import View
-from pykernels.plan import Caps, Scratch, Step
 from pykernels.plans.copy import cpy
+from pykernels.steps import Caps, Scratch, Step
+from pykernels.tensors.layout import View
 
 from .call import Call, combine, combine_tiles, in_vectors, whole_depth
 from .select import AttentionChoice, RowBlocks, order

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pykernels._generated.bodies import attention_combine, attention_combine_tiles
-from pykernels.layout import View
-from pykernels.plan import Caps, Scratch, Step, cdiv
+from pykernels.steps import Caps, Scratch, Step, cdiv
+from pykernels.tensors.layout import View
 
 from .arguments import Band, Dims
 

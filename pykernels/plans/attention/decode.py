@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pykernels._generated.bodies import attention_decode, flash_attn
-from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.copy import cpy
 from pykernels.plans.limits import MAX_ROUNDS, fits
+from pykernels.steps import Caps, Scratch, Step, cdiv
 
 from .call import Call, combine, empty, in_vectors, whole_depth
 

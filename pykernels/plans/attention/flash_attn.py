@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pykernels.layout import View
-from pykernels.plan import Caps, Scratch, Step
 from pykernels.plans.bindings import in_parts, whole
 from pykernels.plans.groups import by_group, ungrouped
 from pykernels.plans.parts import Part
+from pykernels.steps import Caps, Scratch, Step
+from pykernels.tensors.layout import View
 
 from .arguments import Causal, Window, alibi_heads, band, dims, expect, number, scale_of, sizes
 from .call import Call, empty

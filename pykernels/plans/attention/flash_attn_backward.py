@@ -18,8 +18,8 @@ from pykernels._generated.bodies import (
     flash_attn_backward_scores,
     flash_attn_backward_sums,
 )
-from pykernels.layout import View, contiguous_strides
-from pykernels.plan import Caps, Scratch, Step, cdiv
+from pykernels.steps import Caps, Scratch, Step, cdiv
+from pykernels.tensors.layout import View, contiguous_strides
 
 from .arguments import (
     Band,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pykernels._generated.bodies import attention_mma
-from pykernels.layout import View
-from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.copy.padded import padded
 from pykernels.plans.limits import MAX_ROUNDS
 from pykernels.plans.mma import UNIT, words
+from pykernels.steps import Caps, Scratch, Step, cdiv
+from pykernels.tensors.layout import View
 
 from .blocks import partials, places, vector_dst
 from .call import Call

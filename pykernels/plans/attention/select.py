@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from pykernels._generated.bodies import attention_decode, attention_tile
-from pykernels.plan import Candidate, Caps, cdiv, forced
 from pykernels.plans.cost import product_seconds, splitk_seconds
 from pykernels.plans.limits import fits
+from pykernels.steps import Candidate, Caps, cdiv, forced
 from pykernels.tuning import Tuning
 
 from . import select_mma as mma

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from pykernels._generated.bodies import flash_attn_backward_sums
-from pykernels.plan import Caps, cdiv, forced
 from pykernels.plans.limits import fits_tile
+from pykernels.steps import Caps, cdiv, forced
 
 from .arguments import Band, Dims
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from pykernels._generated.bodies import attention_mma
-from pykernels.plan import Caps, cdiv
 from pykernels.plans.mma import HALVES, UNIT, has_units
+from pykernels.steps import Caps, cdiv
 from pykernels.tuning import Tuning
 
 from .arguments import Dims

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from pykernels._generated.bodies import attention_tile, pack_qk
-from pykernels.layout import View, contiguous_strides
-from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.limits import MAX_ROUNDS
+from pykernels.steps import Caps, Scratch, Step, cdiv
+from pykernels.tensors.layout import View, contiguous_strides
 
 from .arguments import Dims
 from .blocks import partials, places, vector_dst

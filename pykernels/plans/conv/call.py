@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from pykernels.layout import View
-from pykernels.plan import Caps, Scratch, Step
 from pykernels.plans.bindings import in_parts, whole
 from pykernels.plans.groups import by_group, ungrouped
 from pykernels.plans.parts import fits_binding, narrow
+from pykernels.steps import Caps, Scratch, Step
+from pykernels.tensors.layout import View
 
 __all__ = ["Windows", "bound"]
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pykernels.errors import ShapeError
-from pykernels.layout import View
-from pykernels.plan import Caps, Scratch, Step
 from pykernels.plans.groups import by_group
 from pykernels.plans.matmul.product import broadcasts
+from pykernels.steps import Caps, Scratch, Step
+from pykernels.tensors.layout import View
 
 from .call import Windows, bound
 from .geometry import (

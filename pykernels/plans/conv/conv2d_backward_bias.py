@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pykernels._generated.bodies import conv2d_backward_bias as body
 from pykernels.errors import ShapeError
-from pykernels.layout import View
-from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.cost import split_k
+from pykernels.steps import Caps, Scratch, Step, cdiv
+from pykernels.tensors.layout import View
 
 from .geometry import LayoutName, channels_first
 from .reduce import reduce_step

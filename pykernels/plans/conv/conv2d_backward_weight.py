@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pykernels._generated.bodies import conv2d_backward_weight as tile_body
 from pykernels._generated.bodies import conv_weight_direct, conv_weight_mma
 from pykernels.errors import ShapeError
-from pykernels.layout import View
-from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.copy import cpy
 from pykernels.plans.cost import split_k
 from pykernels.plans.groups import by_group
 from pykernels.plans.mma import UNIT, longest_sum
+from pykernels.steps import Caps, Scratch, Step, cdiv
+from pykernels.tensors.layout import View
 
 from . import matrix
 from .geometry import (

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pykernels.errors import ArgumentError, ShapeError
-from pykernels.layout import View
-from pykernels.plan import Caps, Scratch, Step
 from pykernels.plans.groups import by_group
+from pykernels.steps import Caps, Scratch, Step
+from pykernels.tensors.layout import View
 
 from .geometry import (
     LayoutName,

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 from pykernels._generated.ops import ACTIVATIONS
 from pykernels.errors import ArgumentError, ShapeError
-from pykernels.layout import Ints, View
+from pykernels.tensors.layout import Ints, View
 
 __all__ = [
     "ORDERS",

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from pykernels._generated.bodies import conv_units, implicit_gemm_mma
 from pykernels.dtypes import DTYPES
-from pykernels.layout import Ints, View, contiguous_strides, merge_axes
-from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.cost import split_k
 from pykernels.plans.mma import UNIT, longest_sum
+from pykernels.steps import Caps, Scratch, Step, cdiv
+from pykernels.tensors.layout import Ints, View, contiguous_strides, merge_axes
 
 from .call import Windows
 from .geometry import reorder

@@ -13,9 +13,9 @@ from math import gcd
 from typing import NamedTuple
 
 from pykernels._generated.bodies import conv_few_outputs
-from pykernels.layout import View
-from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.limits import MAX_ROUNDS
+from pykernels.steps import Caps, Scratch, Step, cdiv
+from pykernels.tensors.layout import View
 
 from .call import Windows, bound
 from .geometry import Geometry

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pykernels._generated.bodies import conv_splitk_reduce
-from pykernels.layout import View
-from pykernels.plan import Caps, Step
+from pykernels.steps import Caps, Step
+from pykernels.tensors.layout import View
 
 __all__ = ["reduce_step"]
 

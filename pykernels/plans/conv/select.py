@@ -6,9 +6,9 @@ import math
 from typing import NamedTuple
 
 from pykernels._generated.bodies import conv_stem, implicit_gemm, implicit_gemm_3x3
-from pykernels.plan import Candidate, Caps, cdiv, forced
 from pykernels.plans.cost import busiest, product_seconds, splitk_seconds, waves
 from pykernels.plans.limits import MAX_ROUNDS, fits_tile
+from pykernels.steps import Candidate, Caps, cdiv, forced
 from pykernels.tuning import Tuning
 
 from .select_mma import TILES as MMA_TILES

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from pykernels._generated.bodies import conv_weight_mma, implicit_gemm_mma
-from pykernels.plan import Caps, cdiv
 from pykernels.plans.cost import copy_seconds, splitk_seconds
 from pykernels.plans.mma import Tile, has_tile, seconds, splits_of
+from pykernels.steps import Caps, cdiv
 
 __all__ = ["TILES", "TILES_WEIGHT", "MmaCost", "MmaShape", "costs"]
 

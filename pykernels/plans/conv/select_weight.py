@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from pykernels._generated.bodies import conv2d_backward_weight as tile_body
 from pykernels._generated.bodies import conv_weight_direct
-from pykernels.plan import Caps, cdiv, forced
 from pykernels.plans.cost import product_seconds, splitk_seconds
 from pykernels.plans.limits import fits_tile
+from pykernels.steps import Caps, cdiv, forced
 from pykernels.tuning import Tuning
 
 from .select_mma import MmaShape, costs

@@ -13,10 +13,10 @@ from pykernels._generated.bodies import (
 )
 from pykernels._generated.bodies import implicit_gemm as gemm_body
 from pykernels._generated.bodies import implicit_gemm_3x3 as gemm_3x3_body
-from pykernels.layout import Ints, View
-from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.cost import Split, split_k
 from pykernels.plans.matmul.select import reduce_bits
+from pykernels.steps import Caps, Scratch, Step, cdiv
+from pykernels.tensors.layout import Ints, View
 
 from .call import Windows
 from .geometry import reorder

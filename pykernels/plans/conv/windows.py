@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pykernels._generated.ops import ACTIVATIONS
-from pykernels.layout import Ints, View, merge_axes
-from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.matmul import mul_mat
+from pykernels.steps import Caps, Scratch, Step, cdiv
+from pykernels.tensors.layout import Ints, View, merge_axes
 
 from . import matrix
 from .call import Windows

@@ -9,10 +9,10 @@ from pykernels._generated.bodies import cpy as cpy_body
 from pykernels._generated.bodies import cpy_block, cpy_bytes, cpy_cast, cpy_rows, cpy_tile
 from pykernels.dtypes import DTYPES
 from pykernels.errors import DTypeError, ShapeError
-from pykernels.layout import View, contiguous_strides, merge_axes
-from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.parts import parts
 from pykernels.plans.runs import KINDS, chunks, lane_bits, runs
+from pykernels.steps import Caps, Scratch, Step, cdiv
+from pykernels.tensors.layout import View, contiguous_strides, merge_axes
 
 from .tiles import block_sides, tile_sides
 

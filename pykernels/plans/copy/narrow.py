@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pykernels._generated.bodies import narrow as body
-from pykernels.faults import Watch
-from pykernels.layout import View
-from pykernels.plan import Caps, Scratch, Step
 from pykernels.plans.parts import each_part
+from pykernels.steps import Caps, Scratch, Step
+from pykernels.tensors.layout import View
+from pykernels.wgsl.watch import Watch
 
 __all__ = ["plan"]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pykernels.dtypes import DTypeName
-from pykernels.layout import View
-from pykernels.plan import Caps, Scratch, Step, cdiv
+from pykernels.steps import Caps, Scratch, Step, cdiv
+from pykernels.tensors.layout import View
 
 from . import cpy
 

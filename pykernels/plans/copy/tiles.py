@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pykernels.plan import cdiv
+from pykernels.steps import cdiv
 
 __all__ = ["Sides", "block_sides", "tile_sides"]
 

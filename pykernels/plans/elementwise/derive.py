@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pykernels._generated.ops.elementwise import OPS
-from pykernels.plan import Kernel
-from pykernels.promotion import weak
+from pykernels.call.promotion import weak
+from pykernels.steps import Kernel
 
 from .language import CASTS, Call, Expression, Input, Node, Number, parse
 from .program import Program

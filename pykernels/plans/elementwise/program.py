@@ -10,14 +10,14 @@ from typing import Any
 
 from pykernels.dtypes import DTypeName
 from pykernels.errors import LimitError
-from pykernels.faults import Watch
-from pykernels.layout import Nd, View
-from pykernels.plan import Arg, Body, Bound, Caps, Kernel, Scratch, Step, cdiv, touched
 from pykernels.plans.parts import each_part
-from pykernels.texts import Text, add_texts
+from pykernels.steps import Arg, Body, Bound, Caps, Kernel, Scratch, Step, cdiv, touched
+from pykernels.tensors.layout import Nd, View
 from pykernels.wgsl.head import MAX_PARAMS, features, head, params
 from pykernels.wgsl.interface import Axis, Interface, Param, TensorSpec
 from pykernels.wgsl.rows import value_type
+from pykernels.wgsl.texts import Text, add_texts
+from pykernels.wgsl.watch import Watch
 
 from .inputs import Inputs, stored_dtypes
 from .resolve import Typed, exponents, limits, strong

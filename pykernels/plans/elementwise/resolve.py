@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pykernels._generated.ops.elementwise import OPS
+from pykernels.call.promotion import WEAK, result_type, weak
 from pykernels.dtypes import DTYPES, DTypeName
 from pykernels.errors import ArgumentError, DTypeError
-from pykernels.promotion import WEAK, result_type, weak
 from pykernels.wgsl.rows import class_of
 
 from .language import CASTS, Call, Input, Node, Number

@@ -10,10 +10,10 @@ import functools
 from collections.abc import Callable, Sequence
 
 from pykernels._generated.ops.elementwise import OPS
-from pykernels.layout import Nd, View
-from pykernels.plan import Caps, Scratch, Step
+from pykernels.call.promotion import weak
 from pykernels.plans.parts import each_part
-from pykernels.promotion import weak
+from pykernels.steps import Caps, Scratch, Step
+from pykernels.tensors.layout import Nd, View
 
 from .language import Call, Input, Node
 from .program import Program

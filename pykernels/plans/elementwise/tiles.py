@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from pykernels.layout import Ints, Nd, View
-from pykernels.plan import cdiv
+from pykernels.steps import cdiv
+from pykernels.tensors.layout import Ints, Nd, View
 
 __all__ = ["TILE", "Tiling", "tiling"]
 

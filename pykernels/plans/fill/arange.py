@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pykernels._generated.bodies import arange as body
-from pykernels.layout import View
-from pykernels.plan import Caps, Scratch, Step
 from pykernels.plans.fours import pieces
+from pykernels.steps import Caps, Scratch, Step
+from pykernels.tensors.layout import View
 
 __all__ = ["plan"]
 

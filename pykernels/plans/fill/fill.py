@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from pykernels._generated.bodies import fill as fill_body
 from pykernels._generated.bodies import memset as memset_body
-from pykernels.layout import View
-from pykernels.plan import Caps, Scratch, Step
 from pykernels.plans.parts import each_part
 from pykernels.plans.runs import chunks
+from pykernels.steps import Caps, Scratch, Step
+from pykernels.tensors.layout import View
 
 __all__ = ["plan"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pykernels._generated.bodies import fill_where as body
-from pykernels.layout import View
-from pykernels.plan import Caps, Scratch, Step
 from pykernels.plans.parts import each_part
+from pykernels.steps import Caps, Scratch, Step
+from pykernels.tensors.layout import View
 
 __all__ = ["plan"]
 

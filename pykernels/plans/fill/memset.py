@@ -6,9 +6,9 @@ import operator
 
 from pykernels._generated.bodies import memset as memset_body
 from pykernels.errors import ArgumentError, ShapeError
-from pykernels.layout import View
-from pykernels.plan import Caps, Scratch, Step
 from pykernels.plans.runs import chunks
+from pykernels.steps import Caps, Scratch, Step
+from pykernels.tensors.layout import View
 
 from . import fill
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pykernels._generated.bodies import solve_tri as body
 from pykernels.errors import ShapeError
-from pykernels.layout import Tiles, View
-from pykernels.plan import Caps, Scratch, Step
 from pykernels.plans.parts import in_levels, parts
+from pykernels.steps import Caps, Scratch, Step
+from pykernels.tensors.layout import Tiles, View
 
 __all__ = ["plan"]
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
-from pykernels.faults import Watch
-from pykernels.layout import Rows, View
-from pykernels.plan import Caps, Scratch, Step
 from pykernels.plans.parts import row_parts
 from pykernels.plans.softmax.close import close
+from pykernels.steps import Caps, Scratch, Step
+from pykernels.tensors.layout import Rows, View
+from pykernels.wgsl.watch import Watch
 
 __all__ = [
     "THREADS", "Numbers", "RowPart", "Taken", "check_classes", "column", "numbers_of",

@@ -10,9 +10,9 @@ from pykernels._generated.bodies import (
     cross_entropy_probs,
     cross_entropy_rows,
 )
-from pykernels.faults import Watch
-from pykernels.layout import View
-from pykernels.plan import Caps, Scratch, Step, cdiv, forced
+from pykernels.steps import Caps, Scratch, Step, cdiv, forced
+from pykernels.tensors.layout import View
+from pykernels.wgsl.watch import Watch
 
 from .classes import (
     THREADS,

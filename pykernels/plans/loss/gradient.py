@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pykernels._generated.bodies import cross_entropy_grad as body
 from pykernels.errors import DTypeError, ShapeError
-from pykernels.layout import View
-from pykernels.plan import Caps, Scratch, Step, cdiv
+from pykernels.steps import Caps, Scratch, Step, cdiv
+from pykernels.tensors.layout import View
 
 from .classes import Numbers, column, parts_of_rows, take
 

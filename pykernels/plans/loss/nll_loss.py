@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from pykernels._generated.bodies import nll_rows
-from pykernels.faults import Watch
-from pykernels.layout import View
-from pykernels.plan import Caps, Scratch, Step
+from pykernels.steps import Caps, Scratch, Step
+from pykernels.tensors.layout import View
+from pykernels.wgsl.watch import Watch
 
 from .classes import check_classes, column, numbers_of, parts_of_rows
 from .total import check_outputs, delivered, total

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pykernels._generated.bodies import loss_total as body
 from pykernels.errors import ArgumentError, ShapeError
-from pykernels.layout import View
-from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.copy import cpy
 from pykernels.plans.parts import narrow
+from pykernels.steps import Caps, Scratch, Step, cdiv
+from pykernels.tensors.layout import View
 
 __all__ = ["check_outputs", "delivered", "total"]
 

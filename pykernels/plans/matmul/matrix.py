@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pykernels.layout import View
-from pykernels.plan import Caps, Scratch, Step
 from pykernels.plans.copy.padded import padded
 from pykernels.plans.mma import UNIT, words
+from pykernels.steps import Caps, Scratch, Step
+from pykernels.tensors.layout import View
 
 from .product import contiguous_rows, transposed
 

@@ -16,13 +16,13 @@ from pykernels._generated.bodies import (
 from pykernels._generated.ops import ACTIVATIONS
 from pykernels.dtypes import DTypeName
 from pykernels.errors import ArgumentError
-from pykernels.layout import Tiles, View
-from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.bindings import in_parts, whole
 from pykernels.plans.copy import cpy
 from pykernels.plans.copy.padded import padded
 from pykernels.plans.cost import copy_seconds, split_k
 from pykernels.plans.mma import words
+from pykernels.steps import Caps, Scratch, Step, cdiv
+from pykernels.tensors.layout import Tiles, View
 
 from .matrix import halves
 from .product import (

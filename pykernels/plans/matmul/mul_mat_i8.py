@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from pykernels._generated.bodies import gemm_mma_i8, gemv_i8, mul_mat_i8, splitk_reduce_i8
 from pykernels.errors import DTypeError, ShapeError
-from pykernels.layout import Ints, Tiles, View, merge_axes
-from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.bindings import in_parts, whole
 from pykernels.plans.copy.padded import padded
 from pykernels.plans.cost import Split, split_k
 from pykernels.plans.parts import Part, in_levels
+from pykernels.steps import Caps, Scratch, Step, cdiv
+from pykernels.tensors.layout import Ints, Tiles, View, merge_axes
 
 from .product import aligned, broadcasts, check, contiguous_rows, runs_along_k, transposed
 from .select import GemmShape

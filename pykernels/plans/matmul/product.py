@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from pykernels.errors import ShapeError
-from pykernels.layout import Ints, Tiles, View, merge_axes
+from pykernels.tensors.layout import Ints, Tiles, View, merge_axes
 
 from .select import GemmShape
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from pykernels._generated.bodies import gemm_tile, gemv, mul_mat, splitk_reduce
-from pykernels.plan import Candidate, Caps, cdiv, forced
 from pykernels.plans.cost import product_seconds, splitk_seconds, waves
 from pykernels.plans.limits import fits_tile
 from pykernels.plans.mma import Tile
+from pykernels.steps import Candidate, Caps, cdiv, forced
 from pykernels.tuning import Gemv, Matmul, Tuning
 
 from . import select_mma as mma

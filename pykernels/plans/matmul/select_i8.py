@@ -6,11 +6,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from pykernels._generated.bodies import gemv_i8, mul_mat_i8
-from pykernels.layout import View
-from pykernels.plan import Caps, cdiv, forced
 from pykernels.plans.cost import copy_seconds
 from pykernels.plans.limits import fits_tile
 from pykernels.plans.mma import Tile
+from pykernels.steps import Caps, cdiv, forced
+from pykernels.tensors.layout import View
 from pykernels.tuning import Tuning
 
 from . import select_mma as mma

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pykernels._generated.bodies import gemm_mma, gemm_mma_i8, gemm_split
-from pykernels.plan import Caps, cdiv
 from pykernels.plans.mma import (
     HALVES,
     UNIT,
@@ -18,6 +17,7 @@ from pykernels.plans.mma import (
     splits_of,
     strips,
 )
+from pykernels.steps import Caps, cdiv
 from pykernels.tuning import Tuning
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ import math
 from typing import NamedTuple
 
 from pykernels._generated.bodies import gemm_split, split_halves
-from pykernels.layout import Tiles, View
-from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.cost import split_k
 from pykernels.plans.mma import UNIT
 from pykernels.plans.reduce import reduction
+from pykernels.steps import Caps, Scratch, Step, cdiv
+from pykernels.tensors.layout import Tiles, View
 
 from .matrix import halves
 from .product import Product, by_batch, levels, transposed, unique

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pykernels._generated.bodies import splitk_reduce
-from pykernels.layout import View
-from pykernels.plan import Caps, Scratch, Step
 from pykernels.plans.cost import Split
+from pykernels.steps import Caps, Scratch, Step
+from pykernels.tensors.layout import View
 
 from .product import Product, contiguous_rows, transposed
 from .select import reduce_bits

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pykernels._generated.bodies import gather as body
-from pykernels.faults import Watch
-from pykernels.layout import View
-from pykernels.plan import Caps, Scratch, Step
 from pykernels.plans.copy import cpy
+from pykernels.steps import Caps, Scratch, Step
+from pykernels.tensors.layout import View
+from pykernels.wgsl.watch import Watch
 
 from .picked import check as check_views
 from .picked import shares

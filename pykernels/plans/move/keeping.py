@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pykernels.layout import View
+from pykernels.tensors.layout import View
 
 __all__ = ["keep"]
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from pykernels._generated.bodies import bincount_clear, last_claim, last_keep, last_pairs
 from pykernels.dtypes import DTYPES
 from pykernels.errors import ArgumentError, ShapeError
-from pykernels.faults import Watch
-from pykernels.layout import Ints, View, contiguous_strides
-from pykernels.plan import Caps, Scratch, Step
+from pykernels.steps import Caps, Scratch, Step
+from pykernels.tensors.layout import Ints, View, contiguous_strides
+from pykernels.wgsl.watch import Watch
 
 __all__ = ["Lasts", "lasts", "plan", "table_of"]
 

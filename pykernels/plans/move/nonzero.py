@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pykernels._generated.bodies import nonzero as body
 from pykernels.errors import LimitError, ShapeError
-from pykernels.layout import View
-from pykernels.plan import Caps, Scratch, Step, cdiv
+from pykernels.steps import Caps, Scratch, Step, cdiv
+from pykernels.tensors.layout import View
 
 from .keeping import keep
 from .nonzero_offsets import CHUNK

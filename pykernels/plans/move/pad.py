@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
-from pykernels.layout import Ints, View
-from pykernels.plan import Caps, Scratch, Step
 from pykernels.plans.copy import cpy
 from pykernels.plans.fill import fill
+from pykernels.steps import Caps, Scratch, Step
+from pykernels.tensors.layout import Ints, View
 
 __all__ = ["MODES", "plan"]
 

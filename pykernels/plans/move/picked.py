@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pykernels.errors import DTypeError, ShapeError
-from pykernels.faults import Watch
-from pykernels.layout import Nd, View, contiguous_strides
-from pykernels.plan import Caps, Scratch
 from pykernels.plans.parts import fits_binding, in_levels, narrow, parts
+from pykernels.steps import Caps, Scratch
+from pykernels.tensors.layout import Nd, View, contiguous_strides
+from pykernels.wgsl.watch import Watch
 
 from .last_index import table_of
 

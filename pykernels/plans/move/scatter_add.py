@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pykernels._generated.bodies import scatter_keys, segment_sum
-from pykernels.faults import Watch
-from pykernels.layout import View
-from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.sort import argsort
+from pykernels.steps import Caps, Scratch, Step, cdiv
+from pykernels.tensors.layout import View
+from pykernels.wgsl.watch import Watch
 
 from .picked import check as check_views
 

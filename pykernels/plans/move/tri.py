@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pykernels._generated.bodies import tri as body
 from pykernels.errors import DTypeError, ShapeError
-from pykernels.layout import Tiles, View
-from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.parts import Part, in_levels, parts
 from pykernels.plans.runs import runs
+from pykernels.steps import Caps, Scratch, Step, cdiv
+from pykernels.tensors.layout import Tiles, View
 
 __all__ = ["plan"]
 

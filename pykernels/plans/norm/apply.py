@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from pykernels._generated.bodies import norm_apply, norm_apply_backward
-from pykernels.layout import Rows, View, merge_axes
-from pykernels.plan import Caps, Step, cdiv
 from pykernels.plans.parts import in_levels, parts
+from pykernels.steps import Caps, Step, cdiv
+from pykernels.tensors.layout import Rows, View, merge_axes
 
 from .statistics import Affine, Norm, Statistics
 

@@ -6,9 +6,9 @@ import math
 
 from pykernels._generated.bodies import binary
 from pykernels.errors import ShapeError
-from pykernels.layout import View
-from pykernels.plan import Caps, Scratch, Step
 from pykernels.plans.copy import cpy
+from pykernels.steps import Caps, Scratch, Step
+from pykernels.tensors.layout import View
 
 from .apply import apply_backward
 from .channels import check, given, sums_of_images

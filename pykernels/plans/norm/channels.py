@@ -6,10 +6,10 @@ import math
 
 from pykernels._generated.bodies import norm_rows
 from pykernels.errors import ShapeError
-from pykernels.layout import Ints, View, merge_axes
-from pykernels.plan import Caps, Scratch, Step
 from pykernels.plans.copy import cpy
 from pykernels.plans.parts import fits_binding
+from pykernels.steps import Caps, Scratch, Step
+from pykernels.tensors.layout import Ints, View, merge_axes
 
 from .apply import apply, apply_backward
 from .rows import config, nowhere

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pykernels.errors import ArgumentError
-from pykernels.layout import View
-from pykernels.plan import Caps, Scratch, Step
+from pykernels.steps import Caps, Scratch, Step
+from pykernels.tensors.layout import View
 
 from . import rows
 from .statistics import Norm

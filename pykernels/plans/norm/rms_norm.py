@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pykernels.layout import View
-from pykernels.plan import Caps, Scratch, Step
+from pykernels.steps import Caps, Scratch, Step
+from pykernels.tensors.layout import View
 
 from . import rows
 from .statistics import Norm

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from pykernels._generated.bodies import binary, norm_rows, norm_rows_backward
 from pykernels.dtypes import DTypeName
-from pykernels.layout import View
-from pykernels.plan import Caps, Scratch, Step
 from pykernels.plans.copy import cpy
 from pykernels.plans.parts import fits_binding, narrow, parts, row_parts
+from pykernels.steps import Caps, Scratch, Step
+from pykernels.tensors.layout import View
 
 from .apply import apply
 from .statistics import Affine, Norm, affine, check_affine, dense, repeat, statistics

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from pykernels._generated.bodies import binary, norm_rows_backward
 from pykernels.dtypes import DTypeName
-from pykernels.layout import View
-from pykernels.plan import Caps, Scratch, Step, cdiv, forced
 from pykernels.plans.parts import narrow, row_parts
+from pykernels.steps import Caps, Scratch, Step, cdiv, forced
+from pykernels.tensors.layout import View
 
 from .apply import apply_backward
 from .rows import close, config

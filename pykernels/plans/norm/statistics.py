@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from pykernels.dtypes import DTypeName
 from pykernels.errors import ShapeError
-from pykernels.layout import Ints, View
-from pykernels.plan import Caps, Scratch, Step
 from pykernels.plans.copy import cpy
 from pykernels.plans.reduce import reduction
+from pykernels.steps import Caps, Scratch, Step
+from pykernels.tensors.layout import Ints, View
 
 __all__ = [
     "Affine",

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from pykernels._generated.bodies import norm_sums_columns, norm_sums_rows
-from pykernels.layout import Ints, View, contiguous_strides, merge_axes
-from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.copy import cpy
 from pykernels.plans.parts import narrow, row_parts
 from pykernels.plans.reduce import reduction
 from pykernels.plans.reduce.passes import choose
+from pykernels.steps import Caps, Scratch, Step, cdiv
+from pykernels.tensors.layout import Ints, View, contiguous_strides, merge_axes
 
 from .apply import power
 from .statistics import Norm, Statistics

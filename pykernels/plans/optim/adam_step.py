@@ -6,8 +6,8 @@ import math
 
 from pykernels._generated.bodies import adam_step as body
 from pykernels.errors import ArgumentError
-from pykernels.layout import View
-from pykernels.plan import Caps, Scratch, Step
+from pykernels.steps import Caps, Scratch, Step
+from pykernels.tensors.layout import View
 
 from .checks import check_one, check_settings
 from .cut import cut

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pykernels._generated.bodies import clip_by_norm as body
-from pykernels.layout import View
-from pykernels.plan import Caps, Scratch, Step
+from pykernels.steps import Caps, Scratch, Step
+from pykernels.tensors.layout import View
 
 from .checks import check_one
 from .cut import cut

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pykernels.layout import Ints, Nd, View
-from pykernels.plan import Caps
 from pykernels.plans.parts import in_levels, parts
+from pykernels.steps import Caps
+from pykernels.tensors.layout import Ints, Nd, View
 
 __all__ = ["cut"]
 

@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 from pykernels._generated.bodies import pool_backward_block, pool_backward_windows
 from pykernels.errors import LimitError
-from pykernels.layout import View
-from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.copy import cpy
 from pykernels.plans.limits import MAX_ROUNDS
 from pykernels.plans.parts import parts
+from pykernels.steps import Caps, Scratch, Step, cdiv
+from pykernels.tensors.layout import View
 
 from .forward import by_channels, check_dtype, in_vectors, vectorizable
 from .windows import Axis, Windows, is_whole

@@ -6,11 +6,11 @@ from typing import Literal
 
 from pykernels._generated.bodies import pool_block, pool_windows
 from pykernels.errors import DTypeError, LimitError
-from pykernels.layout import View
-from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.limits import MAX_ROUNDS
 from pykernels.plans.parts import parts
 from pykernels.plans.reduce import reduction
+from pykernels.steps import Caps, Scratch, Step, cdiv
+from pykernels.tensors.layout import View
 
 from .windows import Windows, is_whole
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple, TypeAlias
 
 from pykernels.errors import ArgumentError, LimitError, ShapeError
-from pykernels.layout import View
-from pykernels.plan import cdiv
+from pykernels.steps import cdiv
+from pykernels.tensors.layout import View
 
 __all__ = [
     "Axis", "OptionalPair", "Pair", "Windows", "adaptive_windows", "check_images", "check_padding",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pykernels._generated.bodies import categorical_rows, categorical_sums
 from pykernels.errors import ShapeError
-from pykernels.layout import View
-from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.parts import narrow, row_parts
 from pykernels.plans.softmax.close import close
+from pykernels.steps import Caps, Scratch, Step, cdiv
+from pykernels.tensors.layout import View
 
 from .state import check_state
 

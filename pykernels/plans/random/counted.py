@@ -6,8 +6,8 @@ import functools
 from dataclasses import replace
 
 from pykernels._generated.bodies import random_advance
-from pykernels.layout import View
-from pykernels.plan import Caps, Kernel, Scratch, Step
+from pykernels.steps import Caps, Kernel, Scratch, Step
+from pykernels.tensors.layout import View
 
 __all__ = ["counted"]
 

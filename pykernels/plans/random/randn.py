@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pykernels._generated.bodies import randn as body
-from pykernels.layout import View
-from pykernels.plan import Caps, Scratch, Step
 from pykernels.plans.fours import pieces
 from pykernels.plans.runs import KINDS
+from pykernels.steps import Caps, Scratch, Step
+from pykernels.tensors.layout import View
 
 from .state import check_state
 

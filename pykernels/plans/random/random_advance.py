@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pykernels._generated.bodies import random_advance as body
-from pykernels.layout import View
-from pykernels.plan import Caps, Scratch, Step
+from pykernels.steps import Caps, Scratch, Step
+from pykernels.tensors.layout import View
 
 from .state import check_state
 

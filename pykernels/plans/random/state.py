@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pykernels.errors import ShapeError
-from pykernels.layout import View
+from pykernels.tensors.layout import View
 
 __all__ = ["STATE", "check_state"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from pykernels.errors import ShapeError
-from pykernels.layout import Ints, View, merge_axes
+from pykernels.tensors.layout import Ints, View, merge_axes
 
 from .values import Values
 

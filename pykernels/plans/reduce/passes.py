@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from pykernels._generated.bodies import reduce_columns, reduce_combine, reduce_rows
-from pykernels.layout import Ints, View, contiguous_strides
-from pykernels.plan import Caps, Scratch, Step, cdiv, forced
 from pykernels.plans.limits import MAX_ROUNDS
+from pykernels.steps import Caps, Scratch, Step, cdiv, forced
+from pykernels.tensors.layout import Ints, View, contiguous_strides
 
 from .axes import Problem, problem
 from .values import Values

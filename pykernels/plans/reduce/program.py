@@ -18,15 +18,15 @@ from pykernels._generated.bodies import reduce_columns, reduce_rows
 from pykernels._generated.ops.reductions import FINISHES, RESULTS
 from pykernels.dtypes import DTYPES, DTypeName
 from pykernels.errors import ArgumentError, LimitError
-from pykernels.layout import Ints, Rows, Tiles, View, contiguous_strides
-from pykernels.plan import Arg, Body, Bound, Caps, Kernel, Scratch, Step, touched
 from pykernels.plans.elementwise.inputs import Inputs, stored_dtypes
 from pykernels.plans.elementwise.resolve import Typed, converted, exponents, limits, strong
 from pykernels.plans.elementwise.text import operations
-from pykernels.texts import Text, add_texts, of_body
+from pykernels.steps import Arg, Body, Bound, Caps, Kernel, Scratch, Step, touched
+from pykernels.tensors.layout import Ints, Rows, Tiles, View, contiguous_strides
 from pykernels.wgsl.head import MAX_PARAMS, features, head, params
 from pykernels.wgsl.interface import Axis, Interface, Param, TensorSpec
 from pykernels.wgsl.rows import class_of, value_type
+from pykernels.wgsl.texts import Text, add_texts, of_body
 
 from .axes import reduced_axes
 from .reduction import reduced

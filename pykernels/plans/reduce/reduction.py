@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from pykernels._generated.ops.reductions import FINISHES, RESULTS
 from pykernels.errors import DTypeError, LimitError, ShapeError
-from pykernels.layout import Ints, View, contiguous_strides
-from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.copy import cpy
 from pykernels.plans.parts import fits_binding, narrow
+from pykernels.steps import Caps, Scratch, Step, cdiv
+from pykernels.tensors.layout import Ints, View, contiguous_strides
 
 from .axes import problem, reduced_axes
 from .passes import Result, Target, choose, combine, of_nothing, whole

@@ -10,9 +10,9 @@ from typing import Any
 from pykernels._generated.bodies import reduce_columns, reduce_rows
 from pykernels.dtypes import DType, DTypeName
 from pykernels.errors import ArgumentError
-from pykernels.layout import Ints, View
-from pykernels.plan import Caps, Step
 from pykernels.plans.parts import fits_binding, narrow
+from pykernels.steps import Caps, Step
+from pykernels.tensors.layout import Ints, View
 
 __all__ = ["Values", "finish_of", "readable", "results"]
 

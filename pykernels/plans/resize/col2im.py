@@ -6,9 +6,9 @@ import math
 
 from pykernels._generated.bodies import col2im as body
 from pykernels.errors import LimitError, ShapeError
-from pykernels.layout import View
-from pykernels.plan import Caps, Scratch, Step
 from pykernels.plans.limits import MAX_ROUNDS
+from pykernels.steps import Caps, Scratch, Step
+from pykernels.tensors.layout import View
 
 from .windows import Pair, check, windows
 

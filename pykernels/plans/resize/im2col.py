@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pykernels._generated.bodies import im2col as body
 from pykernels.errors import DTypeError, ShapeError
-from pykernels.layout import View
-from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.fours import in_fours
+from pykernels.steps import Caps, Scratch, Step, cdiv
+from pykernels.tensors.layout import View
 
 from .windows import Pair, check, windows
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 from pykernels._generated.bodies import resize as body
 from pykernels._generated.bodies import resize_filter
 from pykernels.errors import ArgumentError, ShapeError
-from pykernels.layout import View
-from pykernels.plan import Caps, Scratch, Step, cdiv
+from pykernels.steps import Caps, Scratch, Step, cdiv
+from pykernels.tensors.layout import View
 
 from .positions import COORDINATES, NEAREST, position
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, TypeAlias
 
 from pykernels.errors import ArgumentError, ShapeError
-from pykernels.layout import View
+from pykernels.tensors.layout import View
 
 __all__ = ["Pair", "Windows", "check", "windows"]
 

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from pykernels._generated.bodies import rope as body
 from pykernels.errors import ArgumentError, ShapeError
-from pykernels.faults import Watch
-from pykernels.layout import Rows, View
-from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.parts import in_levels, parts
+from pykernels.steps import Caps, Scratch, Step, cdiv
+from pykernels.tensors.layout import Rows, View
+from pykernels.wgsl.watch import Watch
 
 __all__ = ["LIMIT", "ROWS", "Turn", "check", "heads_first", "plan", "turn"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pykernels._generated.bodies import rope_append as body
 from pykernels.errors import ShapeError
-from pykernels.faults import Watch
-from pykernels.layout import Rows, View
-from pykernels.plan import Caps, Scratch, Step
 from pykernels.plans.parts import Part, fits_binding, in_levels, narrow, parts
+from pykernels.steps import Caps, Scratch, Step
+from pykernels.tensors.layout import Rows, View
+from pykernels.wgsl.watch import Watch
 
 from .rope import LIMIT, check, heads_first, turn
 

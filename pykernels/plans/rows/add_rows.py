@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pykernels._generated.bodies import scatter_keys, segment_rows
 from pykernels.errors import ShapeError
-from pykernels.faults import Watch
-from pykernels.layout import View
-from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.parts import parts
 from pykernels.plans.sort import argsort
+from pykernels.steps import Caps, Scratch, Step, cdiv
+from pykernels.tensors.layout import View
+from pykernels.wgsl.watch import Watch
 
 __all__ = ["plan"]
 

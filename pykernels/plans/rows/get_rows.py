@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pykernels._generated.bodies import get_rows as body
 from pykernels.errors import ShapeError
-from pykernels.faults import Watch
-from pykernels.layout import View
-from pykernels.plan import Caps, Scratch, Step
+from pykernels.steps import Caps, Scratch, Step
+from pykernels.tensors.layout import View
+from pykernels.wgsl.watch import Watch
 
 from .move_rows import Share, move, repeats, shares, spread
 from .move_rows import check as check_rows

@@ -8,12 +8,12 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from pykernels.errors import DTypeError, ShapeError
-from pykernels.faults import Watch
-from pykernels.layout import Ints, Rows, View
-from pykernels.plan import Caps, cdiv
 from pykernels.plans.move.last_index import table_of
 from pykernels.plans.parts import fits_binding, in_levels, parts
 from pykernels.plans.runs import KINDS, lane_bits, runs
+from pykernels.steps import Caps, cdiv
+from pykernels.tensors.layout import Ints, Rows, View
+from pykernels.wgsl.watch import Watch
 
 __all__ = ["Move", "Share", "check", "move", "shares", "spread"]
 

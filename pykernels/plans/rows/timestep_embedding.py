@@ -6,8 +6,8 @@ import math
 
 from pykernels._generated.bodies import timestep_embedding as body
 from pykernels.errors import ArgumentError, ShapeError
-from pykernels.layout import View
-from pykernels.plan import Caps, Scratch, Step
+from pykernels.steps import Caps, Scratch, Step
+from pykernels.tensors.layout import View
 
 __all__ = ["plan"]
 

@@ -11,9 +11,9 @@ from pykernels._generated.bodies import (
 )
 from pykernels.dtypes import DTYPES, DTypeName
 from pykernels.errors import DTypeError, LimitError, ShapeError
-from pykernels.layout import Rows, View
-from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.parts import MAX_PARTS, fits_binding, in_levels, narrow, parts
+from pykernels.steps import Caps, Scratch, Step, cdiv
+from pykernels.tensors.layout import Rows, View
 
 __all__ = ["checked", "steps"]
 

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from pykernels._generated.bodies import softmax, softmax_apply, softmax_combine, softmax_partial
 from pykernels.errors import ShapeError
-from pykernels.layout import Rows, View
-from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.copy import cpy
 from pykernels.plans.parts import Part, narrow, row_parts
+from pykernels.steps import Caps, Scratch, Step, cdiv
+from pykernels.tensors.layout import Rows, View
 
 from .close import close
 

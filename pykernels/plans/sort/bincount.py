@@ -5,9 +5,9 @@ from __future__ import annotations
 from pykernels._generated.bodies import bincount as body
 from pykernels._generated.bodies import bincount_clear
 from pykernels.errors import ShapeError
-from pykernels.faults import Watch
-from pykernels.layout import View
-from pykernels.plan import Caps, Scratch, Step
+from pykernels.steps import Caps, Scratch, Step
+from pykernels.tensors.layout import View
+from pykernels.wgsl.watch import Watch
 
 __all__ = ["plan"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pykernels._generated.bodies import bincount_sums as body
 from pykernels.errors import LimitError, ShapeError
-from pykernels.faults import Watch
-from pykernels.layout import View
-from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.limits import MAX_ROUNDS
+from pykernels.steps import Caps, Scratch, Step, cdiv
+from pykernels.tensors.layout import View
+from pykernels.wgsl.watch import Watch
 
 from .order import radix, words
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pykernels._generated.bodies import sort_middle
 from pykernels.errors import DTypeError, ShapeError
-from pykernels.layout import View
-from pykernels.plan import Caps, Scratch, Step
+from pykernels.steps import Caps, Scratch, Step
+from pykernels.tensors.layout import View
 
 from .order import check, ordered
 

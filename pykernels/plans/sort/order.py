@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pykernels._generated.bodies import sort_count, sort_keys, sort_rows, sort_scatter
 from pykernels.errors import ShapeError
-from pykernels.layout import Rows, View
-from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.copy import cpy
 from pykernels.plans.scan import running as scan
+from pykernels.steps import Caps, Scratch, Step, cdiv
+from pykernels.tensors.layout import Rows, View
 
 __all__ = ["check", "front", "ordered", "radix", "short_rows", "words"]
 

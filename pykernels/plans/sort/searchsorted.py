@@ -6,8 +6,8 @@ from typing import Literal
 
 from pykernels._generated.bodies import searchsorted as body
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
-from pykernels.layout import View
-from pykernels.plan import Caps, Scratch, Step
+from pykernels.steps import Caps, Scratch, Step
+from pykernels.tensors.layout import View
 
 __all__ = ["plan"]
 

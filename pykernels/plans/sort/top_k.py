@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pykernels._generated.bodies import sort_pick
 from pykernels.errors import DTypeError, ShapeError
-from pykernels.layout import View
-from pykernels.plan import Caps, Scratch, Step, cdiv
 from pykernels.plans.bindings import in_parts, whole
 from pykernels.plans.copy import cpy
 from pykernels.plans.parts import Part
+from pykernels.steps import Caps, Scratch, Step, cdiv
+from pykernels.tensors.layout import View
 
 from .order import BLOCK, check, front, radix, short_rows, words
 

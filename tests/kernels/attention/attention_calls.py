@@ -9,10 +9,10 @@ import numpy as np
 
 import pykernels as pk
 from pykernels.kernels import flash_attn
-from pykernels.plan import forced
 from pykernels.plans.attention.select import MMA, AttentionChoice
 from pykernels.reference.attention import attention, lse_budget
 from pykernels.reference.attention import flash_attn_budget as budget
+from pykernels.steps import forced
 from tests.harness import Array, Case, Form, Operand, assert_close
 
 F32, F16 = "float32", "float16"

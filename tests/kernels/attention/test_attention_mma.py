@@ -11,12 +11,12 @@ import pytest
 
 import pykernels as pk
 from pykernels.forcing import force
-from pykernels.plan import Caps, Scratch
 from pykernels.plans.attention import flash_attn as plans
 from pykernels.plans.attention.arguments import Dims
 from pykernels.plans.attention.select import DECODE, MMA, AttentionChoice, choose
 from pykernels.plans.attention.select import LARGE as LARGE_TILE
 from pykernels.plans.attention.select_mma import TILES
+from pykernels.steps import Caps, Scratch
 from tests.emulation import UNITS, emulated
 from tests.harness import Form, assert_same_bits, caps, random_form
 from tests.kernels.attention.attention_calls import F16, F32, AttentionCalls, run

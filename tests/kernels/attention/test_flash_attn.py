@@ -12,13 +12,13 @@ import pykernels as pk
 from pykernels.dtypes import DTYPES
 from pykernels.forcing import force
 from pykernels.kernels import flash_attn
-from pykernels.layout import View, contiguous_strides
-from pykernels.plan import Caps, Scratch
 from pykernels.plans.attention import flash_attn as plans
 from pykernels.plans.attention.arguments import Dims
 from pykernels.plans.attention.select import BLOCKS, DECODE, AttentionChoice, choose
 from pykernels.plans.attention.select import LARGE as LARGE_TILE
 from pykernels.plans.attention.select import SMALL as SMALL_TILE
+from pykernels.steps import Caps, Scratch
+from pykernels.tensors.layout import View, contiguous_strides
 from pykernels.tuning import named
 from tests.harness import Form, assert_same_bits, caps, forms, random_form
 from tests.kernels.attention.attention_calls import F16, F32, AttentionCalls

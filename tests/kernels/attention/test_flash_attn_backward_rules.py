@@ -11,12 +11,12 @@ import pykernels as pk
 from pykernels.dtypes import DTYPES, DTypeName
 from pykernels.forcing import force
 from pykernels.kernels import flash_attn_backward
-from pykernels.layout import View, contiguous_strides
-from pykernels.plan import Caps, Scratch, Step
 from pykernels.plans.attention import flash_attn_backward as plans
 from pykernels.plans.attention.arguments import OPEN, Band, Dims
 from pykernels.plans.attention.select_backward import AttentionGradChoice, choose
 from pykernels.reference.attention import attention, flash_attn
+from pykernels.steps import Caps, Scratch, Step
+from pykernels.tensors.layout import View, contiguous_strides
 from pykernels.tuning import named
 from tests.harness import Array, assert_same_bits
 from tests.kernels.attention.attention_gradients import F16, F32, AttentionGradCalls

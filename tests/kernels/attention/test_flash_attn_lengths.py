@@ -13,12 +13,12 @@ import pytest
 import pykernels as pk
 from pykernels.forcing import force
 from pykernels.kernels import flash_attn
-from pykernels.plan import Caps, Scratch, Step
 from pykernels.plans.attention import flash_attn as plans
 from pykernels.plans.attention.select import BLOCKS, AttentionChoice, AttentionTail
 from pykernels.plans.attention.select import SMALL as SMALL_TILE
 from pykernels.reference.attention import attention
 from pykernels.reference.attention import flash_attn_budget as budget
+from pykernels.steps import Caps, Scratch, Step
 from pykernels.tuning import named
 from tests.harness import Form, assert_close, assert_same_bits, caps, random_form
 from tests.kernels.attention.attention_calls import F16, F32, AttentionCalls

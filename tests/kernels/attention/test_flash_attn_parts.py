@@ -10,10 +10,10 @@ import pytest
 import pykernels as pk
 from pykernels.dtypes import DTYPES
 from pykernels.kernels import flash_attn
-from pykernels.layout import View, contiguous_strides
-from pykernels.plan import Caps, Scratch, Step
 from pykernels.plans.attention.flash_attn import plan
 from pykernels.reference.attention import attention
+from pykernels.steps import Caps, Scratch, Step
+from pykernels.tensors.layout import View, contiguous_strides
 from pykernels.tuning import named
 from tests.harness import Form, caps
 from tests.kernels.attention.attention_calls import F16, F32, AttentionCalls

@@ -7,13 +7,13 @@ import pytest
 
 import pykernels as pk
 from pykernels.forcing import force
-from pykernels.plan import Caps, Scratch
 from pykernels.plans.attention import flash_attn as plans
 from pykernels.plans.attention import select as choices
 from pykernels.plans.attention.arguments import Dims
 from pykernels.plans.attention.select import LARGE, AttentionChoice, AttentionTail, choose
 from pykernels.plans.attention.select import SMALL as SMALL_TILE
 from pykernels.reference.attention import attention
+from pykernels.steps import Caps, Scratch
 from pykernels.tuning import named
 from tests.harness import Form
 from tests.kernels.attention.attention_calls import F16, F32, AttentionCalls, run

@@ -12,10 +12,10 @@ import pytest
 import pykernels as pk
 from pykernels.forcing import force
 from pykernels.kernels import conv2d, conv2d_backward_input
-from pykernels.plan import Scratch
 from pykernels.plans.conv import conv2d as plans
 from pykernels.plans.conv.select import SMALLEST, ConvChoice
 from pykernels.reference.conv import conv2d as reference
+from pykernels.steps import Scratch
 from tests.harness import Form, caps
 from tests.kernels.conv.conv_calls import F16, F32, KINDS, ConvCalls, Sizes
 from tests.kernels.conv.test_conv2d_rules import LARGE, view

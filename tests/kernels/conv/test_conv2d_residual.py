@@ -11,11 +11,11 @@ import pytest
 import pykernels as pk
 from pykernels.forcing import force
 from pykernels.kernels import conv2d
-from pykernels.layout import View
-from pykernels.plan import Caps, Scratch
 from pykernels.plans.conv import conv2d as plans
 from pykernels.plans.conv.select import SMALLEST, ConvChoice
 from pykernels.reference.conv import conv2d as reference
+from pykernels.steps import Caps, Scratch
+from pykernels.tensors.layout import View
 from tests.harness import Form, assert_same_bits, forms, random_form
 from tests.kernels.conv.conv_calls import F16, F32, KINDS, ConvCalls, Sizes, random_sizes
 from tests.kernels.conv.test_conv2d_parts import GROUPS, IMAGES, WEIGHTS, WIDE, small

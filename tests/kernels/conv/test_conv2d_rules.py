@@ -13,8 +13,6 @@ from pykernels._generated.ops import ACTIVATIONS
 from pykernels.dtypes import DTYPES
 from pykernels.forcing import force
 from pykernels.kernels import conv2d, conv2d_backward_input, conv_transpose2d
-from pykernels.layout import View, contiguous_strides
-from pykernels.plan import Caps, Scratch
 from pykernels.plans.conv import conv2d as conv2d_plans
 from pykernels.plans.conv import conv2d_backward_input as back_plans
 from pykernels.plans.conv import select
@@ -23,6 +21,8 @@ from pykernels.plans.conv.select import SMALLEST, TILES_3X3, ConvChoice, ConvSha
 from pykernels.reference.conv import conv2d as reference
 from pykernels.reference.conv import conv2d_backward_input as gradient
 from pykernels.reference.conv import conv_transpose2d as transposed
+from pykernels.steps import Caps, Scratch
+from pykernels.tensors.layout import View, contiguous_strides
 from pykernels.tuning import named
 from tests.harness import Form, assert_same_bits
 from tests.kernels.conv.conv_calls import F16, F32, ConvCalls, Sizes

@@ -15,8 +15,6 @@ import pykernels as pk
 from pykernels.dtypes import dtype_of
 from pykernels.forcing import force, with_forced
 from pykernels.kernels import conv2d, conv2d_backward_weight
-from pykernels.layout import View, contiguous_layout
-from pykernels.plan import Caps, Scratch
 from pykernels.plans.conv import matrix
 from pykernels.plans.conv.conv2d import plan
 from pykernels.plans.conv.conv2d_backward_input import plan as plan_input
@@ -28,6 +26,8 @@ from pykernels.plans.matmul.select import GemmChoice
 from pykernels.reference.conv import conv2d as reference
 from pykernels.reference.conv import conv2d_backward_weight as weight_reference
 from pykernels.reference.conv import conv2d_backward_weight_budget, window_budget
+from pykernels.steps import Caps, Scratch
+from pykernels.tensors.layout import View, contiguous_layout
 from pykernels.tuning import named
 from tests.conftest import FULL
 from tests.emulation import UNITS, emulated

@@ -147,7 +147,7 @@ def test_dtypes_are_promoted(dev: pk.Device, dtype: str, other: Any) -> None:
 
 def test_texts_stay_as_long_as_a_program_needs_them() -> None:
     from pykernels.plans.elementwise.language import Expression
-    from pykernels.texts import made
+    from pykernels.wgsl.texts import made
 
     def program() -> Program:
         expression: Expression = parse("elementwise", "x * 2 - y * 3")

@@ -15,8 +15,8 @@ import pytest
 
 import pykernels as pk
 from pykernels.dtypes import DTYPES, numpy_dtype
-from pykernels.ops import Op
 from pykernels.reference.elementwise import OPS
+from pykernels.wgsl.elementwise import Op
 from pykernels.wgsl.rows import CLASSES
 from tests.conftest import COLUMN, FULL
 from tests.harness import Array, Case, Form, assert_close, assert_same, caps, forms, random_form

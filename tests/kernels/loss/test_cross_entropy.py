@@ -10,9 +10,9 @@ import pytest
 import pykernels as pk
 from pykernels import kernels
 from pykernels.forcing import choice, force
-from pykernels.plan import Caps
 from pykernels.plans.loss.cross_entropy import choose
 from pykernels.reference import loss as reference
+from pykernels.steps import Caps
 from pykernels.tuning import named
 from tests.harness import Form, caps, forms
 from tests.kernels.loss.loss_calls import DTYPES, LossCalls

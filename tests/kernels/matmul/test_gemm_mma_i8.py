@@ -10,10 +10,10 @@ import pytest
 
 import pykernels as pk
 from pykernels.forcing import force
-from pykernels.plan import Caps
 from pykernels.plans.matmul.select import GemmShape
 from pykernels.plans.matmul.select_i8 import Int8Choice, choose
 from pykernels.plans.matmul.select_mma import TILES_I8
+from pykernels.steps import Caps
 from pykernels.tuning import named
 from tests.emulation import UNITS, emulated
 from tests.harness import Form

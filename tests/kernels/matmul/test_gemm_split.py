@@ -12,13 +12,13 @@ import pytest
 import pykernels as pk
 from pykernels.dtypes import DTypeName, dtype_of
 from pykernels.forcing import force
-from pykernels.layout import View, contiguous_layout
-from pykernels.plan import Caps, Scratch
 from pykernels.plans.matmul.mul_mat import plan
 from pykernels.plans.matmul.select import GemmChoice, GemmShape, choose
 from pykernels.plans.matmul.select_mma import SPLIT_TILES, longest_slice
 from pykernels.reference.matmul import mul_mat as reference
 from pykernels.reference.matmul import mul_mat_budget as budget
+from pykernels.steps import Caps, Scratch
+from pykernels.tensors.layout import View, contiguous_layout
 from pykernels.tuning import named
 from tests.emulation import UNITS, emulated
 from tests.harness import assert_same_bits

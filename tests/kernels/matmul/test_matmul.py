@@ -10,12 +10,12 @@ import pytest
 
 import pykernels as pk
 from pykernels.dtypes import DTYPES
-from pykernels.layout import View, contiguous_strides
-from pykernels.plan import Caps, Scratch, cdiv
 from pykernels.plans.cost import split_k
 from pykernels.plans.limits import MAX_ROUNDS
 from pykernels.plans.matmul import mul_mat as plans
 from pykernels.plans.matmul.select import GemmShape, choose
+from pykernels.steps import Caps, Scratch, cdiv
+from pykernels.tensors.layout import View, contiguous_strides
 from pykernels.tuning import named
 from tests.harness import (
     assert_same_bits,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pykernels as pk
-from pykernels.arrays import Call
+from pykernels.call.arrays import Call
 from tests.harness import assert_same_bits
 from tests.kernels.matmul.test_matmul import FIT, UNFIT
 

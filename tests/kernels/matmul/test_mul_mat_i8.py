@@ -13,8 +13,6 @@ import pykernels as pk
 from pykernels.dtypes import DTYPES
 from pykernels.forcing import force
 from pykernels.kernels import mul_mat_i8
-from pykernels.layout import View, contiguous_strides
-from pykernels.plan import Caps, Scratch
 from pykernels.plans.matmul import mul_mat_i8 as plans
 from pykernels.plans.matmul.select import GemmShape
 from pykernels.plans.matmul.select_i8 import (
@@ -27,6 +25,8 @@ from pykernels.plans.matmul.select_i8 import (
     choose,
     tile_load,
 )
+from pykernels.steps import Caps, Scratch
+from pykernels.tensors.layout import View, contiguous_strides
 from pykernels.tuning import named
 from tests.harness import Form, caps, forms, random_form
 from tests.kernels.matmul.int8_calls import I8, KINDS, OUTS, U8, Int8Calls

@@ -11,9 +11,9 @@ import pytest
 import pykernels as pk
 from pykernels.forcing import force
 from pykernels.kernels import mul_mat
-from pykernels.plan import Scratch
 from pykernels.plans.matmul import mul_mat as plans
 from pykernels.plans.matmul.select import GemmChoice
+from pykernels.steps import Scratch
 from tests.harness import Form, caps, random_form
 from tests.kernels.matmul.mul_mat_calls import (
     F16,

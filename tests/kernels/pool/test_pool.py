@@ -12,11 +12,11 @@ import pytest
 import pykernels as pk
 from pykernels import kernels
 from pykernels.dtypes import DTYPES
-from pykernels.layout import View
-from pykernels.plan import Caps, Scratch
 from pykernels.plans.pool import max_pool2d as plans
 from pykernels.plans.pool.windows import output_size
 from pykernels.reference import pool as reference
+from pykernels.steps import Caps, Scratch
+from pykernels.tensors.layout import View
 from pykernels.tuning import named
 from tests.harness import Case, Form, assert_close, assert_same, caps, forms, random_form
 

@@ -7,8 +7,8 @@ import pytest
 
 import pykernels as pk
 from pykernels.forcing import choice, force
-from pykernels.plan import Caps, Scratch
 from pykernels.plans.reduce.reduction import choose
+from pykernels.steps import Caps, Scratch
 from pykernels.tuning import named
 from tests.harness import Form, caps, forms, random_form
 
@@ -151,7 +151,7 @@ def test_choose_keeps_units_busy() -> None:
 def test_small_calls_are_one_dispatch() -> None:
     from pykernels._generated.kernels.sum import KERNEL
     from pykernels.dtypes import DTYPES
-    from pykernels.layout import View, contiguous_strides
+    from pykernels.tensors.layout import View, contiguous_strides
 
     for shape, axis, steps in (((512, 1000), 1, 1), ((512, 1000), 0, 1), ((20_000,), 0, 1),
                                ((4, 8, 16), (0, 2), 2), ((1 << 20,), 0, 2)):  # fmt: skip

@@ -10,10 +10,10 @@ import pytest
 import pykernels as pk
 from pykernels.dtypes import DTYPES as ALL_DTYPES
 from pykernels.kernels import cumprod, cumsum
-from pykernels.layout import View, contiguous_strides
-from pykernels.plan import Scratch
 from pykernels.plans.scan.cumsum import plan
 from pykernels.reference import scan as reference
+from pykernels.steps import Scratch
+from pykernels.tensors.layout import View, contiguous_strides
 from tests.harness import (
     Array,
     Case,

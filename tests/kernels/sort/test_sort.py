@@ -8,10 +8,10 @@ import pytest
 import pykernels as pk
 from pykernels.dtypes import DTYPES as ALL_DTYPES
 from pykernels.kernels import argsort, sort
-from pykernels.layout import View, contiguous_strides
-from pykernels.plan import Scratch
 from pykernels.plans.sort.argsort import plan
 from pykernels.reference import sort as reference
+from pykernels.steps import Scratch
+from pykernels.tensors.layout import View, contiguous_strides
 from tests.harness import Form, assert_same_bits, caps, forms, random_form
 from tests.kernels.sort.sort_calls import DTYPES, Calls, rows
 

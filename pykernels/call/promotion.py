@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import reduce
 
-from .dtypes import DTYPES, DTypeName
+from pykernels.dtypes import DTYPES, DTypeName
 
 __all__ = ["WEAK", "promote", "result_type", "weak"]
 

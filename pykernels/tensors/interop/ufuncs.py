@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pykernels.operators import Operators, function
+from pykernels.tensors.operators import Operators, function
 
 from ._refusing import lacks, refuse
 

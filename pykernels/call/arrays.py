@@ -13,15 +13,16 @@ from typing import Any, Final, TypeAlias, overload
 
 import numpy as np
 
-from ._generated.kernels import narrow as _narrow
-from .device import Device, Tensor, default_device
-from .dtypes import DTYPES, DTypeName
-from .errors import ArgumentError, DTypeError, ShapeError
-from .host import type_name
-from .layout import Layout, contiguous_layout, expanded, repeats_to
-from .plan import Arg, Kernel
-from .runtime.engine import refuse_process
-from .runtime.launch import run
+from pykernels._generated.kernels import narrow as _narrow
+from pykernels.device import Device, Tensor, default_device
+from pykernels.dtypes import DTYPES, DTypeName
+from pykernels.errors import ArgumentError, DTypeError, ShapeError
+from pykernels.runtime.engine import refuse_process
+from pykernels.runtime.launch import run
+from pykernels.steps import Arg, Kernel
+from pykernels.tensors.host import type_name
+from pykernels.tensors.layout import Layout, contiguous_layout, expanded, repeats_to
+
 from .scalars import integer
 
 __all__ = ["LAST", "Array", "Call", "Known", "NDArray", "is_last", "narrowed"]

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 
+from pykernels._generated.methods import FunctionMethods
+
 from . import axes
-from ._generated.methods import FunctionMethods
+from .indexing import ArrayIndex, has_arrays, pick
 from .operators import is_function
 from .selecting import selected
-from .tensors.indexing import ArrayIndex, has_arrays, pick
 from .views import Index, TensorBase
 
 __all__ = ["TensorMethods"]

@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from .dtypes import DTYPES, DType, dtype_of
-from .errors import ArgumentError, DTypeError, PyKernelsError, ShapeError
+from pykernels.dtypes import DTYPES, DType, dtype_of
+from pykernels.errors import ArgumentError, DTypeError, PyKernelsError, ShapeError
 
 __all__ = ["array_of", "as_array", "bytes_of", "is_torch", "shape_of", "type_name"]
 

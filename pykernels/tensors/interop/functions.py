@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pykernels.operators import Operators, function
+from pykernels.tensors.operators import Operators, function
 
 from . import composed
 from ._refusing import lacks, refuse

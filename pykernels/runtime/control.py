@@ -6,17 +6,18 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NoReturn, Self
 
-from .dtypes import completes
-from .errors import ArgumentError, DTypeError
-from .lazy import load
+from pykernels.dtypes import completes
+from pykernels.errors import ArgumentError, DTypeError
+from pykernels.lazy import load
+
+from .adapters import AdapterInfo
+from .capture import Program
+from .context import Context
+from .engine import EngineName
+from .memory import MemoryStats
+from .profile import Profile, profiled
 from .protocols import Explained, GPUComputePass
-from .runtime.adapters import AdapterInfo
-from .runtime.capture import Program
-from .runtime.context import Context
-from .runtime.engine import EngineName
-from .runtime.memory import MemoryStats
-from .runtime.profile import Profile, profiled
-from .runtime.warmup import warm_up
+from .warmup import warm_up
 
 __all__ = ["DeviceControl"]
 

@@ -9,19 +9,20 @@ import functools
 import math
 from typing import Any, TypeVar
 
-from ._generated.kernels import fill_where as _fill_where
-from ._generated.kernels import get_rows as _get_rows
-from ._generated.kernels import last_index as _last_index
-from ._generated.kernels import nonzero as _nonzero
-from ._generated.kernels import nonzero_offsets as _offsets
-from ._generated.kernels import set_rows as _set_rows
-from .dtypes import DTYPES
-from .errors import ShapeError
+from pykernels._generated.kernels import fill_where as _fill_where
+from pykernels._generated.kernels import get_rows as _get_rows
+from pykernels._generated.kernels import last_index as _last_index
+from pykernels._generated.kernels import nonzero as _nonzero
+from pykernels._generated.kernels import nonzero_offsets as _offsets
+from pykernels._generated.kernels import set_rows as _set_rows
+from pykernels.call.scalars import bits_of
+from pykernels.dtypes import DTYPES
+from pykernels.errors import ShapeError
+from pykernels.runtime.launch import run
+from pykernels.steps import Kernel, cdiv
+
 from .layout import Layout, contiguous_layout, expands_to, layout
-from .plan import Kernel, cdiv
-from .relayout import reshaped_strides
-from .runtime.launch import run
-from .scalars import bits_of
+from .strides import reshaped_strides
 from .views import TensorBase
 
 __all__ = ["as_rows", "last_index", "nonzero", "put", "select", "selected"]

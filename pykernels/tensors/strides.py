@@ -9,7 +9,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from .errors import ArgumentError, ShapeError
+from pykernels.errors import ArgumentError, ShapeError
+
 from .layout import Layout, contiguous_strides, layout
 
 __all__ = ["broadcast", "numbers", "reshaped", "reshaped_strides", "transposed"]

@@ -12,10 +12,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from .errors import LimitError, ShapeError
+from pykernels.errors import LimitError, ShapeError
 
 if TYPE_CHECKING:
-    from .dtypes import DType  # the build reads this module too, without numpy
+    from pykernels.dtypes import DType  # the build reads this module too, without numpy
 
 __all__ = [
     "Layout",

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from .dtypes import DTypeName
+from pykernels.dtypes import DTypeName
 
 __all__ = ["Array", "Op", "Reference", "wide"]
 

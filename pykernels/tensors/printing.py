@@ -9,8 +9,9 @@ import numpy as np
 
 from pykernels.dtypes import DTYPES
 from pykernels.errors import IndexRangeError, PyKernelsError
-from pykernels.layout import contiguous_layout, layout
 from pykernels.runtime.launch import launch
+
+from .layout import contiguous_layout, layout
 
 __all__ = ["described"]
 

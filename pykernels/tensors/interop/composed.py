@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from pykernels.axes import axes_of, axis_of
+from pykernels.call.scalars import integer
 from pykernels.errors import ArgumentError, ShapeError
-from pykernels.layout import expanded
-from pykernels.operators import Operators, function
-from pykernels.scalars import integer
+from pykernels.tensors.axes import axes_of, axis_of
+from pykernels.tensors.layout import expanded
+from pykernels.tensors.operators import Operators, function
 
 from ._refusing import lacks
 

@@ -8,7 +8,7 @@ from typing import Any, Self, TypeAlias
 
 import numpy as np
 
-from .lazy import load
+from pykernels.lazy import load
 
 __all__ = ["Operators", "function", "is_function"]
 

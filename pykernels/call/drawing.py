@@ -6,15 +6,16 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
-from ._generated.kernels import fill as _fill
-from .dtypes import dtype_of
-from .layout import contiguous_layout
-from .plan import Kernel
-from .plans.random.counted import counted
-from .plans.random.state import STATE
-from .runtime.launch import run
+from pykernels._generated.kernels import fill as _fill
+from pykernels.dtypes import dtype_of
+from pykernels.plans.random.counted import counted
+from pykernels.plans.random.state import STATE
+from pykernels.runtime.launch import run
+from pykernels.steps import Kernel
+from pykernels.tensors.layout import contiguous_layout
+from pykernels.tensors.views import TensorBase
+
 from .scalars import bits_of
-from .views import TensorBase
 
 __all__ = ["draw", "states", "write_seed"]
 

@@ -9,16 +9,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from pykernels import arrays
 from pykernels._generated.ops.elementwise import OPS
-from pykernels.arrays import Array
 from pykernels.device import Device, Tensor, default_device
 from pykernels.dtypes import DTYPES, DTypeName, dtype_of
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
-from pykernels.host import type_name
-from pykernels.layout import Layout, contiguous_layout, expanded
 from pykernels.lazy import load
-from pykernels.plan import Kernel
 from pykernels.plans.elementwise.language import Expression, Node, parse
 from pykernels.plans.elementwise.program import Program
 from pykernels.plans.elementwise.resolve import Limit, native, resolve, strong
@@ -26,8 +21,14 @@ from pykernels.plans.elementwise.rows import row_program
 from pykernels.plans.elementwise.text import Scalar
 from pykernels.plans.reduce.axes import reduced_shape
 from pykernels.plans.reduce.program import ReductionProgram
-from pykernels.promotion import WEAK, weak
 from pykernels.runtime.launch import launch
+from pykernels.steps import Kernel
+from pykernels.tensors.host import type_name
+from pykernels.tensors.layout import Layout, contiguous_layout, expanded
+
+from . import arrays
+from .arrays import Array
+from .promotion import WEAK, weak
 
 __all__ = ["Operations", "evaluate", "operate", "reduce"]
 

@@ -8,8 +8,8 @@ import itertools
 import math
 from typing import Any
 
-from .errors import ArgumentError, ShapeError
-from .scalars import integer, integers
+from pykernels.call.scalars import integer, integers
+from pykernels.errors import ArgumentError, ShapeError
 
 __all__ = [
     "along",

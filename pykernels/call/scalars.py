@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from .dtypes import DType, DTypeName, dtype_of, numpy_dtype
-from .errors import ArgumentError, DTypeError
+from pykernels.dtypes import DType, DTypeName, dtype_of, numpy_dtype
+from pykernels.errors import ArgumentError, DTypeError
 
 __all__ = ["axes", "bits_of", "choice", "flag", "integer", "integers", "real", "seed_of"]
 

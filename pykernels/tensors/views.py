@@ -9,20 +9,21 @@ from typing import Any, Self, TypeAlias, cast
 
 import numpy as np
 
-from . import relayout
-from .dtypes import NAMES, DTypeLike, DTypeName, completes, dtype_of, numpy_dtype
-from .errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
+from pykernels.dtypes import NAMES, DTypeLike, DTypeName, completes, dtype_of, numpy_dtype
+from pykernels.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
+from pykernels.runtime.handle import Handle
+from pykernels.runtime.launch import launch, run
+from pykernels.runtime.observe import live, written
+from pykernels.runtime.owners import checks_of
+from pykernels.runtime.signals import Signal
+from pykernels.runtime.transfers import READ_CHUNK, Take, copy_bytes
+
+from . import strides as relayout
 from .host import as_array, bytes_of, shape_of
 from .interop import Interop
-from .interop.printing import described
 from .layout import Layout, contiguous_layout, layout
 from .operators import Operators
-from .runtime.handle import Handle
-from .runtime.launch import launch, run
-from .runtime.observe import live, written
-from .runtime.owners import checks_of
-from .runtime.signals import Signal
-from .runtime.transfers import READ_CHUNK, Take, copy_bytes
+from .printing import described
 
 __all__ = ["Index", "TensorBase"]
 

@@ -11,11 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
+from pykernels.tensors.layout import Ints, View, contiguous_strides
+from pykernels.wgsl.watch import Watch
+
 from .contract import UNITS
 from .dtypes import DTYPES, DType, DTypeName
 from .errors import ShapeError
-from .faults import Watch
-from .layout import Ints, View, contiguous_strides
 from .tuning import Tuning
 
 __all__ = [
