@@ -21,7 +21,7 @@ from pykernels.wgsl.rows import class_of, typed, value_type
 
 from .errors import BuildError
 from .ops import ROW, Row, gated
-from .spec import Spec
+from .spec import Spec, library_files
 
 __all__ = ["Rendered", "Renderer"]
 
@@ -92,7 +92,8 @@ class Renderer:
 
     def __init__(self, kernels: Path, rows: Sequence[Row] = ()) -> None:
         self._sources: dict[str, str] = {}
-        for path in sorted((kernels / "lib").rglob("*.wgsl")):
+        families = kernels.glob("*/lib/**/*.wgsl")
+        for path in sorted([*(kernels / "lib").rglob("*.wgsl"), *families]):
             file = f"{kernels.name}/{path.relative_to(kernels).as_posix()}"
             self._sources[file] = _marked(path.read_text(encoding="utf-8"), file)
         self._env = jinja2.Environment(
@@ -127,8 +128,8 @@ class Renderer:
             values["FRAGMENTS"] = expr.evaluate(spec.fragments, values)
         try:
             for name, lib in spec.libraries(axes).items():  # each sees those before it
-                template = self._env.get_template(f"{self._folder}/lib/{lib}.wgsl")
-                values[name] = template.make_module(dict(values))
+                files = [f"{self._folder}/{file}" for file in library_files(spec.family, lib)]
+                values[name] = self._env.select_template(files).make_module(dict(values))
             if isinstance(values.get(ROW), Row):
                 values[ROW] = _Operation(values[ROW], self.helper)
             text = self._env.get_template(spec.file).render(values)

@@ -32,7 +32,8 @@ from .tables import (
 )
 
 __all__ = [
-    "DTYPE_NAMES", "PARAM_TYPES", "Axis", "Option", "Param", "Spec", "TensorSpec", "load",
+    "DTYPE_NAMES", "PARAM_TYPES", "Axis", "Option", "Param", "Spec", "TensorSpec",
+    "library_files", "load",
 ]  # fmt: skip
 
 LIBRARY = re.compile(r"\$\{(.*?)\}")  # what an axis decides in the path of a library
@@ -147,7 +148,7 @@ class Spec(Interface):
         return [c for c in combos if all(expr.evaluate(w, self.values(c)) for w in self.when)]
 
     def libraries(self, axes: Mapping[str, Any]) -> dict[str, str]:
-        """The libraries of a variant: the path below `kernels/lib` by the name in templates."""
+        """The libraries of a variant, as `uses` writes them, by the name in templates."""
         values = self.values(axes)
         return {
             library_name(path): LIBRARY.sub(lambda m: str(expr.evaluate(m[1], values)), path)
@@ -166,6 +167,11 @@ def _of_call(row: Row, params: tuple[Param, ...]) -> tuple[Param, ...]:
         else:
             out.append(replace(p, fixed=p.arg))
     return tuple(out)
+
+
+def library_files(family: str, path: str) -> tuple[str, str]:
+    """Where a library may be below `kernels`: with its family, else with what families share."""
+    return f"{family}/lib/{path}.wgsl", f"lib/{path}.wgsl"
 
 
 def library_name(path: str) -> str:
@@ -253,8 +259,9 @@ def _uses(r: Reader, spec: Spec, names: set[str]) -> None:
         seen.add(library_name(path))
     for axes in spec.variants() if spec.uses else ():
         for lib in spec.libraries(axes).values():
-            if not (r.path.parents[1] / "lib" / f"{lib}.wgsl").is_file():
-                r.fail(line, f"there is no kernels/lib/{lib}.wgsl")
+            own, shared = library_files(spec.family, lib)
+            if not any((r.path.parents[1] / file).is_file() for file in (own, shared)):
+                r.fail(line, f"there is no kernels/{shared} and no kernels/{own}")
 
 
 def _wrappers(r: Reader, params: tuple[Param, ...]) -> dict[str, dict[str, Any]]:

@@ -23,7 +23,7 @@
 // params.has_sinks = { type = "u32", value = "1 if sinks else 0" }
 // params.minus_inf = { type = "u32", value = "0xff800000" }
 // params.nan = { type = "u32", value = "0x7fc00000" }
-// uses = ["scalar", "tile/combine"]
+// uses = ["scalar", "combine"]
 // grid = "rows << column_bits"
 // ///
 

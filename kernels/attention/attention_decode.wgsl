@@ -39,7 +39,7 @@
 // params.v_st = { type = "u32", value = "v.strides[2] // 16 & 0xffffffff" }
 // params.mask_kind = { type = "u32", value = "0 if mask is None else 3 if mask.dtype.name == 'bool' else 1 if mask.dtype.itemsize == 4 else 2" }
 // include scores
-// uses = ["scalar", "tile/key_range", "tile/decode_layout", "tile/lane_group", "tile/mask", "tile/online_softmax"]
+// uses = ["scalar", "key_range", "decode_layout", "lane_group", "tile/mask", "online_softmax"]
 // grid = "matrices * row_groups * splits"
 // ///
 

@@ -41,7 +41,7 @@
 // params.has_sinks = { type = "u32", value = "1 if sinks else 0" }
 // include scores
 // workgroup_bytes = "(2 if MMA == 'cooperative_matrix' else 1) * CFG.BR * (CFG.BC // 4 + 1) * 16 + 1024"
-// uses = ["mma/${MMA}", "tile/mma_loader", "tile/key_range", "tile/attention_mma_layout", "tile/mask", "tile/online_softmax", "tile/query_block"]
+// uses = ["mma/${MMA}", "tile/mma_loader", "key_range", "attention_mma_layout", "tile/mask", "online_softmax", "query_block"]
 // grid = "ranks * dst.shape[0]"
 // ///
 

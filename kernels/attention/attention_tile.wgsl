@@ -54,7 +54,7 @@
 // params.has_sinks = { type = "u32", value = "1 if sinks else 0" }
 // include scores
 // workgroup_bytes = "CFG.workgroup_bytes"
-// uses = ["tile/outer_product", "tile/key_range", "tile/attention_layout", "tile/attention_loader", "tile/mask", "tile/online_softmax", "tile/query_block"]
+// uses = ["tile/outer_product", "key_range", "attention_layout", "attention_loader", "tile/mask", "online_softmax", "query_block"]
 // grid = "ranks * dst.shape[0]"
 // ///
 

@@ -54,7 +54,7 @@
 // params.v_sd = { type = "u32", value = "v.strides[3] // v.dtype.itemsize & 0xffffffff" }
 // params.mask_kind = { type = "u32", value = "0 if mask is None else 3 if mask.dtype.name == 'bool' else 1 if mask.dtype.itemsize == 4 else 2" }
 // include scores
-// uses = ["scalar", "tile/key_range", "tile/direct_loader", "tile/mask", "tile/online_softmax"]
+// uses = ["scalar", "key_range", "direct_loader", "tile/mask", "online_softmax"]
 // grid = "matrices * row_groups * splits"
 // ///
 

@@ -27,7 +27,7 @@
 // params.q_kind = { type = "u32" }
 // params.k_kind = { type = "u32" }
 // params.v_kind = { type = "u32" }
-// uses = ["tile/key_range"]
+// uses = ["key_range"]
 // grid = "packed_q.shape[0] * (cdiv(packed_q.shape[1], 64) * (cdiv(packed_q.shape[2], 64) + cdiv(packed_k.shape[2], 64)) + (cdiv(k.shape[2], 64) * cdiv(v.shape[3], 64) if values else 0))"
 // ///
 

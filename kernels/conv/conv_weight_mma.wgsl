@@ -34,7 +34,7 @@
 // params.stride_w = { type = "u32" }
 // params.tap_h = { type = "u32" }
 // params.tap_w = { type = "u32" }
-// uses = ["tile/split_k", "tile/swizzle", "pixels", "mma/${MMA}", "tile/mma_loader", "tile/mma_window", "tile/mma_product"]
+// uses = ["tile/split_k", "tile/swizzle", "pixels", "mma/${MMA}", "tile/mma_loader", "mma_window", "tile/mma_product"]
 // grid = "b.shape[0] * splits * across * down"
 // ///
 

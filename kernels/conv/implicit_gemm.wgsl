@@ -54,7 +54,7 @@
 // params.step1 = { type = "u32" }
 // params.step2 = { type = "u32" }
 // include epilogue
-// uses = ["tile/epilogue", "tile/image_loader", "tile/loader", "tile/outer_product", "tile/split_k", "tile/swizzle"]
+// uses = ["tile/epilogue", "image_loader", "tile/loader", "tile/outer_product", "tile/split_k", "tile/swizzle"]
 // grid = "b.shape[0] * splits * across * down"
 // ///
 
@@ -63,7 +63,7 @@
 // meanwhile. With split-K (dst is scratch then), a split is one more member of the grid.
 //
 // FORM: "any", k by k; "taps", tiles of BK channels of one tap; "vec", the same where channels lie
-// next to each other (lib/tile/image_loader).
+// next to each other (lib/image_loader).
 //
 // Bounds, for unchecked compilation: pixels and rows are clamped to their counts; an index of the
 // image is inside it or that of its first pixel; k is clamped to `k_prologue` in the first tile and

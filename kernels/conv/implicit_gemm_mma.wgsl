@@ -43,7 +43,7 @@
 // params.tap_h = { type = "u32" }
 // params.tap_w = { type = "u32" }
 // include epilogue
-// uses = ["tile/epilogue", "tile/split_k", "tile/swizzle", "mma/${MMA}", "tile/mma_loader", "tile/mma_window", "tile/mma_product", "tile/mma_pixels"]
+// uses = ["tile/epilogue", "tile/split_k", "tile/swizzle", "mma/${MMA}", "tile/mma_loader", "mma_window", "tile/mma_product", "mma_pixels"]
 // grid = "b.shape[0] * splits * across * down"
 // ///
 

@@ -26,7 +26,7 @@
 // params.slice = { type = "u32" }
 // params.across = { type = "u32" }
 // params.down = { type = "u32" }
-// uses = ["tile/split_k", "tile/swizzle", "mma/${MMA}", "tile/mma_loader", "tile/mma_product", "tile/planes"]
+// uses = ["tile/split_k", "tile/swizzle", "mma/${MMA}", "tile/mma_loader", "tile/mma_product", "planes"]
 // grid = "it.batches * across * down"
 // ///
 

@@ -36,7 +36,7 @@
 // params.has_b_scale = { type = "u32", value = "0 if b_scale is None else 1" }
 // params.bias_kind = { type = "u32", value = "0 if bias is None else 1 if bias.dtype.itemsize == 4 else 2" }
 // operations = "2 * dst.size * a.shape[-1]"
-// uses = ["tile/outer_product", "tile/packed", "tile/packed_loader", "tile/split_k", "tile/swizzle"]
+// uses = ["tile/outer_product", "packed", "packed_loader", "tile/split_k", "tile/swizzle"]
 // grid = "it.batches * across * down"
 // ///
 

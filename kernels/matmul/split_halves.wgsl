@@ -17,7 +17,7 @@
 // params.down = { type = "u32" }
 // params.k_rows = { type = "u32" }
 // params.flip = { type = "u32" }
-// uses = ["tile/planes"]
+// uses = ["planes"]
 // grid = "it.batches * across * down"
 // ///
 

@@ -15,7 +15,7 @@
 // params.has_a_scale = { type = "u32", value = "0 if a_scale is None else 1" }
 // params.has_b_scale = { type = "u32", value = "0 if b_scale is None else 1" }
 // params.bias_kind = { type = "u32", value = "0 if bias is None else 1 if bias.dtype.itemsize == 4 else 2" }
-// uses = ["tile/packed"]
+// uses = ["packed"]
 // grid = "cdiv(it.total, WG)"
 // ///
 

@@ -45,7 +45,7 @@
 // exp_avg = beta1 exp_avg + (1 - beta1) grad, exp_avg_sq = beta2 exp_avg_sq + (1 - beta2) grad grad,
 // and param -= lr weight_decay param + lr m / (sqrt(v) + eps), where m and v are the moments divided
 // by 1 - beta1^t and 1 - beta2^t. Moments are 0 before the first step.""" }
-// uses = ["numeric"]
+// uses = ["exponentials"]
 // bytes = "grad.nbytes + 2 * (exp_avg.nbytes + exp_avg_sq.nbytes + param.nbytes)"
 // operations = "16 * param.size"
 // grid = "cdiv(it.total, 256)"
@@ -57,7 +57,7 @@
 alias V = f32;
 alias U = u32;
 alias I = i32;
-${numeric.accurate_expm1()}
+${exponentials.accurate_expm1()}
 
 fn setting(i: u32) -> f32 { return settings_load(p.settings_off + i * p.settings_ws); }
 

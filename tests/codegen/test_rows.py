@@ -16,7 +16,7 @@ from pykernels.wgsl.elementwise import Op
 KERNELS = Path(__file__).parents[2] / "kernels"
 FILES = {
     f"kernels/{name}": (KERNELS / name).read_text(encoding="utf-8")
-    for name in ("elementwise/unary.wgsl", "elementwise/ops.toml", "lib/numeric.wgsl")
+    for name in ("elementwise/unary.wgsl", "elementwise/ops.toml", "lib/exponentials.wgsl")
 }
 # Two rows are enough.
 FILES["kernels/elementwise/ops.toml"] = "".join(
