@@ -104,6 +104,24 @@ def test_no_package_may_have_circles() -> None:
             ] == []  # fmt: skip
 
 
+def test_a_library_that_one_family_uses_lives_with_it() -> None:
+    """Dialects of matrix units are chosen by an axis; helpers of rows are for epilogues, too."""
+    kernels = ROOT / "kernels"
+    lonely = []
+    for path in sorted((kernels / "lib").rglob("*.wgsl")):
+        name = path.relative_to(kernels / "lib").with_suffix("").as_posix()
+        marks = (f'"{name}"', f'"kernels/lib/{name}.wgsl"')
+        users, helps = set(), False
+        for file in [*kernels.glob("[a-z]*/*.*"), *kernels.glob("[a-z]*/lib/**/*.wgsl")]:
+            text = file.read_text(encoding="utf-8")
+            helps |= file.name == "ops.toml" and f'"{name}.' in text
+            if any(mark in text for mark in marks):
+                users.add(file.relative_to(kernels).parts[0])
+        if len(users - {"lib"}) < 2 and not helps and not name.startswith("mma/"):
+            lonely.append(name)
+    assert lonely == []
+
+
 def test_imports_by_name_lead_down_but_for_those_that_are_known() -> None:
     found = set()
     for path in PACKAGE.rglob("*.py"):
