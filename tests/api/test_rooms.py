@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import pykernels as pk
+
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "pykernels"
 # Rooms that all families share; in the others a file has the name of its family.
@@ -74,6 +76,11 @@ def named(path: Path) -> Iterator[str]:
 def test_few_modules_are_at_the_top() -> None:
     found = sorted(p.stem for p in PACKAGE.glob("*.py"))
     assert len(found) <= 12, found
+
+
+def test_no_module_hides_a_function() -> None:
+    """Once `pykernels.tensor` is imported, `pykernels.tensor(...)` would call a module."""
+    assert sorted({*pk.functional.__all__} & {*modules(PACKAGE)}) == []
 
 
 def twins(names: list[str]) -> list[tuple[str, str]]:
