@@ -229,6 +229,7 @@ def test_optim_rejects(dev: pk.Device) -> None:
     x, half, other = dev.zeros((3, 4)), dev.zeros((3, 4), "float16"), dev.zeros((4, 3))
     m, v, whole = dev.zeros((3, 4)), dev.zeros((3, 4)), dev.zeros((3, 4), "int32")
     count = dev.zeros(1, "int32")
+    named: Any = {"w": x}
     for match, call in {
         r"\[sgd_step\] grad must .*\(3, 4\)": lambda: pk.sgd_step(x, other),
         r"\[sgd_step\] grad must be float32 or float16 but is int32": lambda: pk.sgd_step(x, whole),
@@ -258,7 +259,7 @@ def test_optim_rejects(dev: pk.Device) -> None:
         ),
         r"\[AdamW\] params must be a list": lambda: pk.AdamW([]),
         r"\[SGD\] params must be a list .* iterable, but is \{'w': .*: give its values": (
-            lambda: pk.SGD({"w": x})  # type: ignore[dict-item]
+            lambda: pk.SGD(named)
         ),
         r"\[SGD\] params must be a list .*, but is \{<": lambda: pk.SGD({x}),
         r"\[AdamW\] params must be float32 or float16": lambda: pk.AdamW(count),
