@@ -123,7 +123,9 @@ def test_wrong_kinds_of_options_end_in_errors_of_ours(name: str) -> None:
     args, options = MORE[name]
     function = getattr(pk, name)
     for value in (*KINDS, np.array("x"), np.array([None]), [None], (None,), slice(1), np.float32):
-        calls = [([*args[:i], value, *args[i + 1 :]], {}) for i in range(len(args))]
+        calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
+            ((*args[:i], value, *args[i + 1 :]), {}) for i in range(len(args))
+        ]
         for given, named in (*calls, *((args, {o: value}) for o in options)):
             with contextlib.suppress(pk.PyKernelsError, UserWarning):
                 function(*given, **named)

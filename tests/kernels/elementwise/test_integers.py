@@ -56,12 +56,13 @@ def test_a_negative_number_is_no_power_of_integers(dev: pk.Device) -> None:
 
 def test_a_call_like_an_earlier_one_is_checked_too(dev: pk.Device) -> None:
     """What is remembered of a call with a good number is not taken for a bad one."""
-    x, u = dev.tensor(np.array([2, 3, -1], "i4")), dev.tensor(np.array([2, 3, 1], "u1"))
+    x: Any = dev.tensor(np.array([2, 3, -1], "i4"))
+    u: Any = dev.tensor(np.array([2, 3, 1], "u1"))
     out = dev.empty(3, "int32")
     calls: tuple[Callable[[int], Any], ...] = (
         lambda n: x**n,
         lambda n: pk.pow(x, n),
-        lambda n: np.power(x, n),  # type: ignore[call-overload]
+        lambda n: np.power(x, n),
         lambda n: pk.pow(x, n, out=out),
         lambda n: u**n,
         lambda n: pk.elementwise("x ** n + 1", x=x, n=n),
