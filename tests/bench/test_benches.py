@@ -474,3 +474,11 @@ def test_prepare_computes_inputs_from_others(dev: pk.Device) -> None:
     for s in loaded.sets:
         assert np.allclose(s["y"].numpy().sum(-1), 1)
     assert loaded.check().wrong == 0
+
+
+@gpu
+def test_a_part_of_a_triangle_begins_with_its_first_row(dev: pk.Device) -> None:
+    """Another part of it is no triangle of the same diagonal."""
+    case = problem("tri", (1024, 1024), "float32")
+    assert load(dev, case).check().wrong == 0
+    assert load(dev, case.labelled(args={"upper": True})).check().wrong == 0

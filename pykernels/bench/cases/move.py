@@ -133,6 +133,12 @@ def first(t: dict[str, Any]) -> dict[str, Any]:
     return {n: a[:2] for n, a in t.items()}
 
 
+def tri(shape: tuple[int, ...] = (16384, 16384), dtype: str = "float32", out: str = "") -> Case:
+    """Which elements stay depends on the row: so parts begin with the first one."""
+    square = Operand(shape, cast(DTypeName, dtype))
+    return Case("tri", {"src": square, "dst": square}, {"upper": False}, shape, part=first)
+
+
 def nonzero_offsets(
     shape: tuple[int, ...] = (1 << 26,), dtype: str = "bool", out: str = "int32"
 ) -> Case:
@@ -182,10 +188,8 @@ def cases(edge: int = 0) -> Iterator[Case]:
                 yield picks(kernel, (n, m), dtype, axis)
     for dtype in ("float32", "float16"):
         for upper in (False, True):
-            square = Operand((n, n), cast(DTypeName, dtype))
-            yield Case(
-                "tri", {"src": square, "dst": square}, {"upper": upper}, (n, n),
-                note="upper" if upper else "", part=first,
+            yield tri((n, n), dtype).labelled(
+                args={"upper": upper}, note="upper" if upper else ""
             )  # fmt: skip
         some = (cut(262144, edge * edge), 128)
         yield padded(some, ((0, 0), (4, 4)), dtype, "constant").labelled(note="rows of 512 bytes")
