@@ -1,7 +1,7 @@
 """Decides for all kernels which inputs may stay in the output's buffer.
 
 WebGPU refuses a buffer that is bound both read-only and writable in one dispatch, and two
-writable windows that touch. See `Mode` in plan.py. An input that no mode allows is copied first.
+writable windows that touch. See `Mode` in steps.py. An input that no mode allows is copied first.
 """
 
 from __future__ import annotations
