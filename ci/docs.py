@@ -126,7 +126,8 @@ def errors_page() -> Iterator[str]:
 def commands() -> Iterator[tuple[str, str]]:
     """The command line: each command and its help."""
     group = cli.main
-    top = click.Context(group, info_name="pykernels", terminal_width=WIDTH)
+    settings: Any = group.context_settings  # without them click would forget them for the process
+    top = click.Context(group, info_name="pykernels", terminal_width=WIDTH, **settings)
     yield "pykernels", group.get_help(top)
     for name in group.list_commands(top):
         command = group.get_command(top, name)

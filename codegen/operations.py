@@ -313,6 +313,11 @@ def _kernel(name: str, const: str) -> str:
     return f"_{name}_kernel" if const == "KERNEL" else f"_{const.lower()}_kernel"
 
 
+def _renamed(f: Declared) -> bool:
+    """Does the kernel go by the function's name? What it finds wrong later is said in that name."""
+    return f.spec.faults and f.op != f.wrapper
+
+
 def _function(f: Declared, functions: Mapping[str, Declared]) -> Iterator[str]:
     positional = [a for a in f.arguments if not a.keyword]
     keyword = [a for a in f.arguments if a.keyword]
@@ -323,6 +328,9 @@ def _function(f: Declared, functions: Mapping[str, Declared]) -> Iterator[str]:
     kernel = _kernel(f.spec.name, constant(f.spec, f.wrapper))
     names = {a.tensor.name: a.name for a in f.arrays if a.tensor}
     fixed = _constants(f)
+    if _renamed(f):
+        yield f"_{f.name}_kernel = replace({kernel}, name={f.op!r})"
+        kernel = f"_{f.name}_kernel"
     yield f"_{f.name} = Operation("
     yield f"    {f.op!r}, {kernel}, {f.rule}, {f.takes!r}, {names!r}, {tuple(f.results)!r},"
     yield f"    {fixed!r},"

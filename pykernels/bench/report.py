@@ -174,6 +174,11 @@ class Report:
     def settings(self, value: dict[str, Any]) -> None:
         self.meta["settings"] = value
 
+    @property
+    def swept(self) -> bool:
+        """Is it the report of a sweep?"""
+        return bool(self.meta.get("settings", {}).get("sweep"))
+
     def record(self) -> dict[str, Any]:
         return self._head() | {"results": [r.record() for r in self.results]}
 

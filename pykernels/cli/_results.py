@@ -56,12 +56,11 @@ def ready(paths: Iterable[Path]) -> None:
 
 def write(report: Report, found: dict[str, Path]) -> None:
     """All files; without matplotlib, how to get the figure later."""
-    from pykernels.bench import sweep
     from pykernels.bench.plots import plot
     from pykernels.bench.table import as_csv, markdown
 
-    of_sweep = sweep.swept(report)
-    text = sweep.as_markdown if of_sweep else markdown
+    sweep = importlib.import_module("pykernels.bench.sweep") if report.swept else None
+    text = sweep.as_markdown if sweep else markdown
     told = list(found.values())
     for kind, path in found.items():
         if kind == "json":
@@ -70,11 +69,11 @@ def write(report: Report, found: dict[str, Path]) -> None:
             path.write_text("\n".join(text(report)) + "\n", encoding="utf-8")
         elif kind == "csv":
             path.write_text(as_csv(report), encoding="utf-8")
-        elif of_sweep and not sweep.beside(report):
+        elif sweep and not sweep.beside(report):
             told.remove(path)
             click.echo("no figure of a sweep without a peer: --peers torch or numpy", err=True)
         elif can_plot():
-            (sweep.heatmap if of_sweep else plot)(report, path)
+            (sweep.heatmap if sweep else plot)(report, path)
         else:
             told.remove(path)
             click.echo(

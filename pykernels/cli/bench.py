@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import re
@@ -199,7 +200,6 @@ def _bench(
     """The command's work, and its exit code."""
     from pykernels.bench.cases import FUNCTIONS
     from pykernels.bench.report import Report
-    from pykernels.bench.sweep import lines, swept
     from pykernels.bench.table import table
 
     if compare is not None and not options["against"] and names and names[0].endswith(".json"):
@@ -232,7 +232,12 @@ def _bench(
         if before is not None:
             _repeat(before, options)
         report, stopped = _run(names, options, before, found.get("json"))
-    shown = lines(report) if swept(report) else table(report, _columns())
+    if report.swept:
+        from pykernels.bench.sweep import lines
+
+        shown = lines(report)
+    else:
+        shown = table(report, _columns())
     for text in shown:
         click.echo(text)
     write(report, found)
@@ -469,16 +474,17 @@ def _peers(
 ) -> dict[str, dict[str, Peer]]:
     """The chosen peers of each kernel, or function of a sweep."""
     import pykernels as pk
-    from pykernels.bench import cases, sweep
+    from pykernels.bench import cases
     from pykernels.bench.run import EnginePeer
 
-    known = (sweep.peers() if swept else cases.peers()) if chosen else {}
+    sweep = importlib.import_module("pykernels.bench.sweep") if swept else None
+    known = (sweep or cases).peers() if chosen else {}
     first = runner.devices[0]
     if {"engine", "all"} & set(chosen) and len(runner.devices) == 1:
         name: EngineName = "dawn" if first.engine == "wgpu" else "wgpu"
         try:
             device = pk.Device(first.info["name"], engine=name)
-            other = sweep.OtherEngine(device) if swept else EnginePeer(device, runner.rotate)
+            other = sweep.OtherEngine(device) if sweep else EnginePeer(device, runner.rotate)
             for k in kernels:
                 known.setdefault(k, {})[name] = other
         except pk.NoAdapterError as e:

@@ -113,8 +113,8 @@ def test_tables_have_both_times() -> None:
     a, b = ([cell.strip() for cell in row.split("|")[1:-1]] for row in rows)
     found = dict(zip(names, a, strict=True))
     assert (found["gpu us"], found["call us"]) == ("1", "4")
-    assert (found["x torch"], found["call x torch"]) == ("2.00", "2.50")
-    assert found["x ort"] == "2.00"  # by the host's clock, as ort has no other
+    assert (found["x torch"], found["call x torch"]) == ("2.00*", "2.50*")
+    assert found["x ort"] == "2.00*"  # a single pass; by the host's clock, as ort has no other
     assert "call x ort" not in found
     assert dict(zip(names, b, strict=True))["call x torch"] == ""
     assert any("call us" in line and "call x torch" in line for line in table(both))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .case import OtherEngine, SweepCase, chosen, peers
 from .grid import FAMILIES, Call, calls
 from .heatmap import heatmap
-from .summary import as_markdown, beside, lines, swept
+from .summary import as_markdown, beside, lines
 
 __all__ = [
     "FAMILIES",
@@ -19,5 +19,4 @@ __all__ = [
     "heatmap",
     "lines",
     "peers",
-    "swept",
 ]

@@ -10,16 +10,11 @@ from pykernels.bench.table import digits, headline
 
 from .grid import FAMILIES
 
-__all__ = ["as_markdown", "beside", "lines", "ratio", "swept"]
+__all__ = ["as_markdown", "beside", "lines", "ratio"]
 
 Row = list[str]
 WORST = 30  # rows
 LOW = 0.7  # a call below it is called slow
-
-
-def swept(report: Report) -> bool:
-    """Is it the report of a sweep?"""
-    return bool(report.meta.get("settings", {}).get("sweep"))
 
 
 def beside(report: Report) -> list[str]:

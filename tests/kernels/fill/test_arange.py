@@ -147,7 +147,7 @@ def test_sequences_reject(dev: pk.Device) -> None:
         (lambda: pk.arange("3", device=dev), pk.ArgumentError, r"\[arange\] stop"),  # type: ignore[arg-type]
         (lambda: pk.arange(3, dtype="bool", device=dev), pk.DTypeError, "bool"),
         (lambda: pk.linspace(0, 1, -1, device=dev), pk.ArgumentError, "num must be"),
-        (lambda: pk.linspace(0, math.nan, device=dev), pk.ArgumentError, "bounds finite"),
+        (lambda: pk.linspace(0, math.nan, device=dev), pk.ArgumentError, "bounds must be finite"),
         (lambda: pk.linspace(0, 1, dtype="int32", device=dev), pk.DTypeError, "float dtype"),
         (lambda: pk.eye(-1, device=dev), pk.ShapeError, "sizes must be"),
         (lambda: pk.eye(2, k=1.0, device=dev), pk.ArgumentError, r"\[eye\] k"),  # type: ignore[arg-type]
