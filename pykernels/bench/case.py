@@ -17,7 +17,7 @@ import numpy as np
 from pykernels import kernels
 from pykernels.device import Device, Tensor
 from pykernels.dtypes import DTYPES, DTypeName, numpy_dtype
-from pykernels.errors import PyKernelsError
+from pykernels.errors import OutOfMemoryError, PyKernelsError
 from pykernels.forcing import force
 from pykernels.steps import Kernel, Scratch, touched
 from pykernels.tensors.layout import View
@@ -404,7 +404,14 @@ def load(dev: Device, case: Case, *, rotate: int = 0, seed: int = 0, apart: int 
     sets = min(max(-(-rotate // case.footprint), least), MOST_SETS)
     most = dev.limits["max-buffer-size"]
     largest = max(_span(o) for o in case.tensors.values())
-    return Loaded(dev, case, max(min(sets, most // largest), 1), seed, apart)
+    sets = max(min(sets, most // largest), 1)
+    while True:
+        try:
+            return Loaded(dev, case, sets, seed, apart)
+        except OutOfMemoryError:  # the cache of a server may be as large as a driver's buffers
+            if sets == 1:
+                raise
+            sets //= 2
 
 
 def last_cache(dev: Device) -> int:
