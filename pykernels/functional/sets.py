@@ -91,5 +91,5 @@ def unique(
         run(_fill.KERNEL, (ends[-1:],), bits_of(op, flat.size, "int32"))
         ends[:-1] = places[1:]
         found.append(ends - places)
-    results = tuple([call.leave(t) for t in found])
-    return results if len(results) > 1 else results[0]
+    results = [call.leave(t) for t in found]
+    return tuple(results) if len(results) > 1 else results[0]

@@ -43,7 +43,8 @@ def flash_attn(call: Taped) -> None:
         found = F.flash_attn_backward(q, k, v, o, lse, do, mask=mask, sinks=sinks, **options)
         for name, grad in zip(_NAMES[:3], found, strict=True):
             call.give(names[name], grad)
-    rest = {n: names.get(n, n) for n in ("mask", "sinks") if call.wants(names.get(n, n))}
+    kept = {"mask": names["mask"], "sinks": "sinks"}
+    rest = {n: arg for n, arg in kept.items() if call.wants(arg)}
     if rest and recording():  # a form whose gradients have gradients
         given = {"q": q, "k": k, "v": v, "mask": mask, "sinks": sinks}
         given = {n: wide(t) for n, t in given.items() if t is not None}

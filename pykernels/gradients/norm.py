@@ -171,7 +171,8 @@ def l2_norm_backward(call: Taped) -> None:
 
 @reads("dy", "x", "weight")
 def group_norm_backward(call: Taped) -> None:
-    shape, groups = call.shape("x") or (), call.option("groups")
+    shape, groups = call.shape("x"), call.option("groups")
+    assert shape is not None
     of = (shape[0], groups, shape[1] // groups, *shape[2:])
     _again(call, _by_mean_of(*range(2, len(of)), shape=of), "x", "weight")
 

@@ -313,7 +313,8 @@ class CaptureRecorder:
             t._storage for t in self._tensors if t is not None and t._block.arena is not self.arena
         ]
         windows = [
-            None if t is None else (weakref.ref(t._storage), *t._window) for t in self._tensors
+            None if t is None else (weakref.ref(t._storage), t._window.start, t._window.end)
+            for t in self._tensors
         ]
         written = call.prepared.written
         writes = [w for i, w in enumerate(windows) if w is not None and i in written]

@@ -138,7 +138,7 @@ def _pass_on(context: Context, call: Call, tensors: tuple[Handle | None, ...]) -
         checks = tensors[i]._storage.checks  # type: ignore[union-attr]
         if checks:
             found += checks
-    if found and (len(found) > 1 or found[0].keeps or not found[0].open):
+    if found and (len(found) > 1 or any(c.keeps or not c.open for c in found)):
         found = inherited(found, context.caller(), None)
     for i in call.outputs:
         tensors[i]._storage.checks = found  # type: ignore[union-attr]

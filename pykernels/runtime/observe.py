@@ -187,7 +187,8 @@ def _mark(
 
 def written(t: Handle) -> None:
     """The host writes a tensor."""
-    replayed((), [(t._storage, *t._window)], False)
+    start, end = t._window
+    replayed((), [(t._storage, start, end)], False)
 
 
 def replayed(

@@ -53,7 +53,9 @@ class Explained(Protocol):
     def choices(self) -> Sequence[Sequence[Any]]:
         """Of each choice its candidates, the one taken first: `choice`, `chosen`, `predicted` and
         `measured` (seconds or None), `why`, `name`."""
+        ...
 
     @property
     def bodies(self) -> tuple[str, ...]:
         """The texts that ran."""
+        ...

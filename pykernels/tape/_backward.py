@@ -166,7 +166,7 @@ def gradients(
     for loss, seed in losses:
         sums.add(loss, seed)
     found: dict[int, Tensor | None] = {}
-    used: dict[Bytes, None] = {(loss.record, *loss.window): None for loss, _ in losses}
+    used: dict[Bytes, None] = {loss.bytes: None for loss, _ in losses}
     pending = {place.record for place in sources}
     for entry, names in zip(reversed(entries), reversed(wanted), strict=True):
         if isinstance(entry, Written):
@@ -181,11 +181,11 @@ def gradients(
             place = entry.places[i]
             if place is not None:
                 if place.record in pending:
-                    _settle(found, sources, sums, [(place.record, *place.window)])
+                    _settle(found, sources, sums, [place.bytes])
                 dys[args[i].name] = dy = sums.pop(place)
                 reached = reached or dy is not None
         if names and reached:
-            used.update([((p.record, *p.window), None) for p in entry.inputs if p.flows])
+            used.update([(p.bytes, None) for p in entry.inputs if p.flows])
             for place, grad in _applied(entry, dys, names):
                 sums.add(place, grad)
     results = [found[i] if i in found else sums.take(s) for i, s in enumerate(sources)]

@@ -10,6 +10,7 @@ from typing import Any
 
 from pykernels.call.drawing import states
 from pykernels.device import Device, Tensor
+from pykernels.dtypes import DTypeName
 from pykernels.errors import ArgumentError, TapeError
 from pykernels.runtime.observe import Record, next_serial, recorders
 from pykernels.runtime.scopes import Scope, entered, leave
@@ -42,13 +43,14 @@ class _Seen:
     def form(self) -> Callable[[Taped], Any]:
         """Makes of the gradients by the results a tree of their shape: zeros where none came back.
         It does not keep the results."""
+        like: list[tuple[Device, tuple[int, ...], DTypeName]]
         like = [(t.device, t.shape, t.dtype) for t in _tensors(self.result)]
         tree = rebuilt(self.result, iter(range(len(like))))
 
         def given(taped: Taped) -> Any:
             dys = [taped.dy(f"y{i}") for i in range(len(like))]
             pairs = zip(dys, like, strict=True)
-            found = [of[0].zeros(*of[1:]) if dy is None else dy for dy, of in pairs]
+            found = [of[0].zeros(of[1], of[2]) if dy is None else dy for dy, of in pairs]
             return rebuilt(tree, iter(found))
 
         return given
@@ -253,7 +255,7 @@ def _made_and_read(tape: Tape) -> tuple[dict[Record, list[Bytes]], list[Place]]:
                     f"{entry.at}: a function that is kept as one call must not"
                 )
             if place.flows:
-                made.setdefault(place.record, []).append((place.record, *place.window))
+                made.setdefault(place.record, []).append(place.bytes)
     return made, [_whole(places) for places in read.values()]
 
 
@@ -278,7 +280,7 @@ def _keep(
     args = [Arg(n, "in", (p.layout.dtype.name,)) for n, p in inputs.items()]
     args += [Arg(n, "out", (p.layout.dtype.name,)) for n, p in outputs.items()]
     kernel = Kernel(name, "", tuple(args), (), _no_plan, _nothing, _nothing)
-    reads = [(p.record, *p.window) for p in inputs.values()]
+    reads = [p.bytes for p in inputs.values()]
     serial = next_serial()
     for tape in recorders():
         assert isinstance(tape, Tape)

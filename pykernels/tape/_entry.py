@@ -39,6 +39,11 @@ class Place:
         """Its bytes in the allocation."""
         return Window(self.offset + self.layout.lo, self.offset + self.layout.hi)
 
+    @property
+    def bytes(self) -> Bytes:
+        """The same with the allocation."""
+        return self.record, self.offset + self.layout.lo, self.offset + self.layout.hi
+
 
 def place_of(t: Handle, keep: bool = True) -> Place:
     """Where a tensor lies."""

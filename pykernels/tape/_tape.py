@@ -424,7 +424,8 @@ def _check(t: object, name: str, op: str) -> None:
 
 
 def _window(t: Handle) -> StorageWindow:
-    return t._storage, *t._window
+    start, end = t._window
+    return t._storage, start, end
 
 
 def _seed(loss: Tensor, seed: Any) -> Tensor:

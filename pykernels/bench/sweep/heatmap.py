@@ -50,9 +50,9 @@ def heatmap(report: Report, path: Path, peer: str = "") -> None:
     with matplotlib.rc_context({"font.size": 8, "svg.hashsalt": "pykernels"}):
         figure = Figure(figsize=(1 + 8 * len(halves), height), layout="constrained")
         axes = figure.subplots(1, len(halves), squeeze=False)[0]
-        for axis, (dtype, lines) in zip(axes, halves.items(), strict=True):
-            picture = _panel(axis, dtype, lines)
-        bar = figure.colorbar(picture, ax=[*axes], location="bottom", aspect=60, shrink=0.6)
+        pairs = zip(axes, halves.items(), strict=True)
+        pictures = [_panel(axis, dtype, lines) for axis, (dtype, lines) in pairs]
+        bar = figure.colorbar(pictures[-1], ax=[*axes], location="bottom", aspect=60, shrink=0.6)
         steps = [-2, -1, -0.5, 0, 0.5, 1, 2]
         bar.set_ticks(steps, labels=[f"{2**s:.2g}" for s in steps])
         bar.set_label(f"time of {chosen} over ours, of a call by the caller's clock")

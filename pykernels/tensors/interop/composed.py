@@ -180,11 +180,12 @@ def _take(
     if axis is None or not a.ndim:
         a, axis = a.reshape(-1), axis or 0
     move, at = function("moveaxis"), axis_of("take", axis, a.ndim)
+    places: Any = indices
     if not isinstance(indices, Operators):
-        indices = np.asarray(indices, None if np.size(indices) else np.int64)
-    if indices.dtype == "bool":  # numbers, no mask
-        indices = indices.astype("int32")
-    found = move(a, at, 0)[indices]
+        places = np.asarray(indices, None if np.size(indices) else np.int64)
+    if places.dtype == "bool":  # numbers, no mask
+        places = places.astype("int32")
+    found = move(a, at, 0)[places]
     count = found.ndim - a.ndim + 1  # axes of the indices
     return move(found, tuple(range(count)), tuple(range(at, at + count)))
 
