@@ -6,6 +6,7 @@ python ci/docs.py [--check]
 
 from __future__ import annotations
 
+import copy
 import difflib
 import inspect
 import json
@@ -125,15 +126,23 @@ def errors_page() -> Iterator[str]:
 
 def commands() -> Iterator[tuple[str, str]]:
     """The command line: each command and its help."""
-    group = cli.main
-    settings: Any = group.context_settings  # without them click would forget them for the process
+    group = _fresh(cli.main)
+    settings: Any = group.context_settings
     top = click.Context(group, info_name="pykernels", terminal_width=WIDTH, **settings)
     yield "pykernels", group.get_help(top)
     for name in group.list_commands(top):
         command = group.get_command(top, name)
         assert command is not None
+        command = _fresh(command)
         context = click.Context(command, parent=top, info_name=name, terminal_width=WIDTH)
         yield f"pykernels {name}", command.get_help(context)
+
+
+def _fresh(command: Any) -> Any:
+    """A copy that forgets the option --help, which click keeps as its first caller wanted it."""
+    found = copy.copy(command)
+    vars(found)["_help_option"] = None
+    return found
 
 
 def cli_page() -> Iterator[str]:

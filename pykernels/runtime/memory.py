@@ -366,14 +366,14 @@ class Pool:
         return free + [block for block in reversed(self._scratch[scratch:]) if block is not None]
 
     def _destroy(self, blocks: Sequence[Block]) -> int:
-        """Destroy blocks from `_idle` in order; returns the number of freed bytes."""
+        """Destroy blocks from `_idle`; returns the number of freed bytes."""
         self.before_release({*blocks})
         freed = 0
         for block in blocks:
             line: list[Any] = self._free.get(block.size, [])
             i = self._scratch.index(block) if block in self._scratch else -1
             if i < 0:
-                del line[0]
+                line.remove(block)  # not always the first: one before it may be in use for longer
             else:
                 self._scratch[i] = None
             self._total -= block.size

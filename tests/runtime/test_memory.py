@@ -12,7 +12,7 @@ import pytest
 
 import pykernels as pk
 from pykernels.runtime.engine import get_engine
-from pykernels.runtime.memory import MemoryStats
+from pykernels.runtime.memory import UNUSED, MemoryStats
 from tests.runtime._helpers import ENGINE, check_works, open_device, raw_buffer
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("dev")]
@@ -125,6 +125,23 @@ def test_a_buffer_that_was_handed_out_is_not_used_again(dev: pk.Device) -> None:
         dev.zeros(1000)
     again = pk.Tensor.from_buffer(buffer, 1000, "float32", device=dev)
     assert (again.numpy() == 5).all()
+
+
+def test_what_is_freed_is_what_was_not_used_for_long() -> None:
+    """A block that was let go first may be in use for longer: a program marks its blocks ahead."""
+    dev = open_device()
+    pool = dev._context.pool
+    first, second = dev.empty(3000, "uint8"), dev.empty(3000, "uint8")
+    used, old = first._block, second._block
+    del first, second
+    dev.memory_stats()
+    assert pool._free[used.size] == [used, old]
+    used.mark = pool.serial + 2 * UNUSED
+    pool.serial += UNUSED + 1
+    pool._tidy()
+    assert pool._free[used.size] == [used]
+    again = dev.tensor(np.full(3000, 7, "uint8"))
+    assert again._block is used and (again.numpy() == 7).all()
 
 
 def test_tensors_in_a_cycle_that_is_collected(dev: pk.Device) -> None:
