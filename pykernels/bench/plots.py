@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,10 @@ def plot(report: Report, path: Path) -> None:
             fontsize=9,
         )
         path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None, dpi=130)
+        with warnings.catch_warnings():  # while it makes room, axes may have no height for once
+            warnings.filterwarnings("ignore", category=RuntimeWarning, module="matplotlib")
+            metadata: Any = {"Date": None} if path.suffix == ".svg" else None
+            figure.savefig(path, metadata=metadata, dpi=130)
 
 
 def _colours(matplotlib: Any, count: int) -> list[Any]:
