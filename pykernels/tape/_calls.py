@@ -37,7 +37,7 @@ class _Seen:
     wrote, besides its results."""
 
     result: Any
-    reads: list[Place]
+    reads: list[list[Place]]  # by the memory in which they lie
     inside: list[Bytes]
 
     def form(self) -> Callable[[Taped], Any]:
@@ -100,8 +100,8 @@ def custom_gradient(f: Callable[..., tuple[Any, Callable[..., Any]]]) -> Callabl
         given = [t for _, t in leaves(list(args), "args", "custom_gradient")]
         places = [place_of(t, False) if isinstance(t, Tensor) else None for t in given]
         own = [p for p in places if p is not None]
-        rest = [p for p in seen.reads if not any(_overlap(p, q) for q in own)]
-
+        besides = [p for places in seen.reads for p in places if not _covered(p, own)]
+        rest = [*{p.bytes: p for p in besides}.values()]
         form, called = seen.form(), _name(f)
 
         def back(taped: Taped) -> None:
@@ -159,7 +159,7 @@ def checkpoint(f: Callable[..., Any], *args: Any) -> Any:
 
     with _drawing(noted):
         seen = _seen(lambda: f(*args))
-    serial, reads = next_serial(), seen.reads
+    serial, reads = next_serial(), [_whole(places) for places in seen.reads]
 
     def back(taped: Taped) -> None:
         for place in reads:
@@ -237,9 +237,8 @@ def _seen(f: Callable[[], Any]) -> _Seen:
     return _Seen(result, before, inside)
 
 
-def _made_and_read(tape: Tape) -> tuple[dict[Record, list[Bytes]], list[Place]]:
-    """What was written, by the memory in which it lies, and what was read of other memory: one
-    place for each."""
+def _made_and_read(tape: Tape) -> tuple[dict[Record, list[Bytes]], list[list[Place]]]:
+    """What was written, by the memory in which it lies, and what was read of each other memory."""
     made: dict[Record, list[Bytes]] = {}
     read: dict[Record, list[Place]] = {}
     for entry in tape.entries:
@@ -256,7 +255,7 @@ def _made_and_read(tape: Tape) -> tuple[dict[Record, list[Bytes]], list[Place]]:
                 )
             if place.flows:
                 made.setdefault(place.record, []).append(place.bytes)
-    return made, [_whole(places) for places in read.values()]
+    return made, [*read.values()]
 
 
 def _whole(places: Sequence[Place]) -> Place:
@@ -270,6 +269,13 @@ def _whole(places: Sequence[Place]) -> Place:
 
 def _overlap(p: Place, q: Place) -> bool:
     return p.record is q.record and p.window.overlaps(q.window)
+
+
+def _covered(p: Place, places: Sequence[Place]) -> bool:
+    """Do the bytes of one of the places include those of p?"""
+    start, end = p.window
+    same = [q.window for q in places if q.record is p.record]
+    return any(w.start <= start and end <= w.end for w in same)
 
 
 def _keep(

@@ -88,6 +88,15 @@ def test_what_f_reads_besides_is_refused(a: pk.Tensor) -> None:
         tape.gradient(y, w)
 
 
+def test_other_elements_of_an_arguments_memory_are_besides_it(a: pk.Tensor) -> None:
+    scaled = pk.custom_gradient(lambda x: (x * a[2:], lambda dy: (dy * a[2:],)))
+    with pk.Tape() as tape:
+        y = pk.sum(scaled(a[:1]))
+    assert tape.gradient(y, a[:1]).item() == A[2]
+    with pytest.raises(pk.TapeError, match="reads besides its arguments"):
+        tape.gradient(y, a)
+
+
 def test_wrong_rules_are_refused(a: pk.Tensor) -> None:
     def tried(f: Any) -> None:
         with pk.Tape() as tape:
