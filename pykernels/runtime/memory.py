@@ -371,13 +371,16 @@ class Pool:
         freed = 0
         for block in blocks:
             line: list[Any] = self._free.get(block.size, [])
-            i = self._scratch.index(block) if block in self._scratch else -1
-            if i < 0:
-                line.remove(block)  # not always the first: one before it may be in use for longer
-            else:
+            size = block.size
+            if block in self._scratch:
+                i = self._scratch.index(block)
                 self._scratch[i] = None
-            self._total -= block.size
-            freed += block.size
+                self._total -= size
+            else:
+                i = line.index(block)  # not always 0: one before it may be in use for longer
+                del line[i]
+                self._total -= size
+            freed += size
             block.buffer.destroy()
         return freed
 
