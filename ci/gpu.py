@@ -29,7 +29,7 @@ from pykernels.wgsl.texts import read_manifest
 
 ROOT = Path(__file__).resolve().parent.parent
 COLUMNS = ("dawn-matrix", "wgpu", "dawn")
-AT_ONCE = 24  # test files of one process
+AT_ONCE = 72  # test files of one process
 # What runs on no GPU, or needs another machine.
 APART = ("tests/first_hour", "tests/docs", "tests/browser", "tests/typing", "tests/codegen")
 BENCH = "bench mul_mat"
