@@ -180,6 +180,15 @@ def _function(spec: Spec, name: str, dst: TensorSpec) -> str:
     lines += textwrap.indent(_docstring(spec, doc, ins, args), "    ").splitlines()
     arrays = ", ".join(t.name for t in ins)
     lines += _known(spec, name, ins, args)
+    taken = [*[t.name for t in ins], *(["axis", "dim"] if spec.axis_moves else [])]
+    taken += [*[p.name for p in args], *[o.name for o in spec.options], "out"]
+    lines += [
+        f"    return _{name}_anew({', '.join(taken)})  # type: ignore[no-any-return]",
+        "",
+        "",
+        "@whole",
+        f"def _{name}_anew({', '.join(f'{n}: Any' for n in taken)}) -> Any:",
+    ]
     lines.append(f"    call = Call(_{spec.name}.{constant(spec, name)}, {arrays}, out=out)")
     lines += [f"    {t.name}_ = call.tensor({t.name!r}, {t.name})" for t in ins]
     if spec.axis_moves:

@@ -53,6 +53,7 @@ from .runtime.engine import Engine, EngineName, engine_of, get_engine, refuse_pr
 from .runtime.handle import Handle
 from .runtime.launch import run
 from .runtime.log import logger
+from .runtime.whole import whole
 from .steps import MATRIX_FEATURE, cdiv
 from .tensors.indexing import ArrayIndex, assign, has_arrays
 from .tensors.stacking import held, stacked
@@ -162,7 +163,7 @@ class Device(DeviceControl):
         context = self._context
         context.check()
         lay = contiguous_layout(shape_of(shape), dtype_of(dtype))
-        return _Tensor(context, context.allocate(lay.nbytes), 0, lay)
+        return _Tensor(context, context.allocate_now(lay.nbytes), 0, lay)
 
     def zeros(self, shape: int | Sequence[int], dtype: DTypeLike = "float32") -> Tensor:
         """A tensor of zeros."""
@@ -363,12 +364,7 @@ class Tensor(TensorMethods):
         captures refuse it.
         """
         if has_arrays(index):
-            if not isinstance(value, (Tensor, bool, int, float, np.generic)):
-                value = self.device.tensor(value, self.dtype)
-            if isinstance(index, Tensor) and index.dtype == "bool":
-                put(self, index, value)
-            else:
-                assign(self, index, value)
+            self._assign(index, value)
             return
         target = self[index]
         if isinstance(value, (bool, int, float, np.generic)):
@@ -380,6 +376,16 @@ class Tensor(TensorMethods):
                 f"[setitem] value must broadcast to {target.shape} but has shape {source.shape}"
             )
         run(self._context.copy, (source.broadcast_to(target.shape), target))
+
+    @whole
+    def _assign(self, index: Any, value: Any) -> None:
+        """Set the elements that arrays or a mask pick."""
+        if not isinstance(value, (Tensor, bool, int, float, np.generic)):
+            value = self.device.tensor(value, self.dtype)
+        if isinstance(index, Tensor) and index.dtype == "bool":
+            put(self, index, value)
+        else:
+            assign(self, index, value)
 
     def __copy__(self) -> Tensor:
         return self.copy()

@@ -41,6 +41,7 @@ ONCE = frozenset(
         "api/test_out_aliases", "api/test_spellings", "api/test_words",
         "gradients/test_no_grad", "gradients/test_programs", "gradients/test_tape",
         "gradients/test_tape_borders", "gradients/test_torch", "models/test_nodes",
+        "runtime/test_budget_calls",
     )
 )  # fmt: skip
 DRIVERS = {"lavapipe": "llvmpipe", "swiftshader": "SwiftShader"}

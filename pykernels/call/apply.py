@@ -22,6 +22,7 @@ from pykernels.plans.elementwise.text import Scalar
 from pykernels.plans.reduce.axes import reduced_shape
 from pykernels.plans.reduce.program import ReductionProgram
 from pykernels.runtime.launch import launch
+from pykernels.runtime.whole import whole
 from pykernels.steps import Kernel
 from pykernels.tensors.host import type_name
 from pykernels.tensors.layout import Layout, contiguous_layout, expanded
@@ -257,6 +258,7 @@ def _reduction(
     return ReductionProgram(op, how, resolve(op, root, dict(types)), tensors)
 
 
+@whole
 def _run(
     op: str, plan: _Plan, operands: Mapping[str, Any], out: Tensor | None,
     known: dict[tuple[Any, ...], _Ran], key: tuple[Any, ...],

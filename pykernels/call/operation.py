@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError
 from pykernels.runtime.launch import run
+from pykernels.runtime.whole import whole
 from pykernels.steps import Kernel
 from pykernels.tensors.layout import Layout
 
@@ -61,6 +62,7 @@ class Operation:
         self._named = replace(kernel, name=name, args=args)
         self.known: dict[tuple[Hashable, ...], tuple[Any, ...]] = {}
 
+    @whole
     def run(
         self, arrays: tuple[Array | None, ...], options: dict[str, Any],
         numbers: dict[str, float], key: tuple[Hashable, ...], asked: tuple[bool, ...],

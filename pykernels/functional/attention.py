@@ -9,12 +9,13 @@ from pykernels._generated.kernels.flash_attn import KERNEL
 from pykernels.call.arrays import Array, Call, Known
 from pykernels.call.scalars import flag, real
 from pykernels.device import Tensor
+from pykernels.dtypes import DTYPES
 from pykernels.errors import ArgumentError, ShapeError
 from pykernels.kernels import flash_attn as _flash_attn
 from pykernels.plans.attention.arguments import number
 from pykernels.runtime.launch import launch
 from pykernels.runtime.observe import recording
-from pykernels.tensors.layout import expanded
+from pykernels.tensors.layout import contiguous_layout, expanded
 
 __all__ = ["flash_attn", "scaled_dot_product_attention"]
 
@@ -113,7 +114,7 @@ def flash_attn(
         )
     dtype = out.dtype if out is not None and out.dtype in ("float32", "float16") else tq.dtype
     result = call.out((*tq.shape[:3], tv.shape[3]), dtype)
-    lse = tq.device.empty(tq.shape[:3]) if keeps_lse else None
+    lse = call.empty(tq.shape[:3], "float32") if keeps_lse else None
     _flash_attn(
         tq, tk, tv, result, mask=call.tensor("mask", mask), sinks=call.tensor("sinks", sinks),
         lengths=call.tensor("lengths", lengths), lse=lse, scale=scale, causal=causal,
@@ -267,7 +268,9 @@ def _attend(
 ) -> None:  # fmt: skip
     """flash_attn, whose errors have this function's name and its arguments'."""
     options = (scale, "top-left" if causal else False, None, 0.0, 0.0)
-    lse = q.device.empty(q.shape[:3]) if recording() else None  # its gradient needs it
+    lse = None
+    if recording():  # its gradient needs it
+        lse = q._fresh(contiguous_layout(q.shape[:3], DTYPES["float32"]))
     tensors = (q, k, v, mask, None, None, lse, dst)
     places = [None if t is None else t._location for t in tensors]
     launch((_SDPA, options, *places), tensors, ())

@@ -7,12 +7,14 @@ from pykernels.call.arrays import Array, Call
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError
 from pykernels.kernels import flash_attn_backward as _flash_attn_backward
+from pykernels.runtime.whole import whole
 
 from .attention import Causal, Window
 
 __all__ = ["flash_attn_backward"]
 
 
+@whole
 def flash_attn_backward(
     q: Array,
     k: Array,

@@ -18,6 +18,7 @@ from pykernels.device import Tensor
 from pykernels.dtypes import DTYPES, DTypeLike, DTypeName, dtype_of
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.runtime.launch import run
+from pykernels.runtime.whole import whole
 
 __all__ = ["diag", "diag_mask_inf", "diag_mask_zero", "one_hot", "tril", "triu"]
 
@@ -61,6 +62,7 @@ def _triangle(op: str, x: Array, k: int, upper: bool, value: float, out: Tensor 
     return call.leave(result)
 
 
+@whole
 def diag(x: Array, k: int = 0) -> Array:
     """A matrix with x on its k-th diagonal and zeros elsewhere; of a matrix a view of the diagonal.
 
@@ -87,6 +89,7 @@ def diag(x: Array, k: int = 0) -> Array:
     return call.leave(result)
 
 
+@whole
 def one_hot(index: Array, num_classes: int, *, dtype: DTypeLike = "int32") -> Array:
     """Along a new last axis a 1 at the place that the index gives, and zeros (torch).
 

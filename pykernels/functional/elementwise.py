@@ -13,6 +13,7 @@ from pykernels.call.scalars import flag, integer, real
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.runtime.launch import launch
+from pykernels.runtime.whole import whole
 from pykernels.tensors.host import type_name
 
 __all__ = [
@@ -191,6 +192,7 @@ def isclose(
     return evaluate("isclose", text, operands, out)  # type: ignore[no-any-return]
 
 
+@whole
 def allclose(
     a: Array | float, b: Array | float, rtol: float = 1e-5, atol: float = 1e-8,
     equal_nan: bool = False,

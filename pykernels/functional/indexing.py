@@ -21,6 +21,7 @@ from pykernels.call.scalars import bits_of, flag
 from pykernels.device import Tensor
 from pykernels.errors import DTypeError, ShapeError
 from pykernels.runtime.launch import run
+from pykernels.runtime.whole import whole
 from pykernels.tensors import selecting
 from pykernels.tensors.axes import axis_of
 
@@ -157,6 +158,7 @@ def index_select(
     return call.leave(result)
 
 
+@whole
 def scatter(
     x: Array, axis: int, index: Array, src: Array | float, *, check: bool = True,
     distinct: bool = False, out: Tensor | None = None,
@@ -201,6 +203,7 @@ def scatter(
     return call.leave(result)
 
 
+@whole
 def scatter_add(
     x: Array, axis: int, index: Array, src: Array, *, check: bool = True,
     out: Tensor | None = None,
@@ -270,6 +273,7 @@ def _as_index(op: str, values: Tensor, places: Tensor, whole: Tensor) -> Tensor:
     return values[(*(slice(n) for n in places.shape), ...)]
 
 
+@whole
 def nonzero(x: Array) -> tuple[Array, ...]:
     """The indices of the elements that are not zero, in C order: one array for each axis (numpy).
 
@@ -290,6 +294,7 @@ def nonzero(x: Array) -> tuple[Array, ...]:
     return tuple(cast("Array", found[i]) for i in range(found.shape[0]))
 
 
+@whole
 def masked_select(x: Array, mask: Array) -> Array:
     """The elements of x where a mask is True, in C order (torch); both broadcast.
 

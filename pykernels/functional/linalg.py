@@ -11,6 +11,7 @@ from pykernels.call.scalars import flag
 from pykernels.device import Tensor
 from pykernels.errors import DTypeError, ShapeError
 from pykernels.runtime.launch import run
+from pykernels.runtime.whole import whole
 
 __all__ = ["solve_triangular"]
 
@@ -22,6 +23,7 @@ _SOLVE = replace(
 )
 
 
+@whole
 def solve_triangular(
     a: Array, b: Array, *, upper: bool, left: bool = True, unitriangular: bool = False,
     out: Tensor | None = None,

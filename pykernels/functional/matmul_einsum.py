@@ -15,6 +15,7 @@ from pykernels.device import Tensor
 from pykernels.dtypes import DTypeName
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.kernels import cpy, mul_mat
+from pykernels.runtime.whole import whole
 from pykernels.tensors.layout import contiguous_layout
 from pykernels.tensors.strides import reshaped_strides
 
@@ -26,6 +27,7 @@ _EINSUM, _TENSORDOT, _DOT = [replace(KERNEL, name=n) for n in ("einsum", "tensor
 MOST_BATCH = 4  # axes of batches that mul_mat takes
 
 
+@whole
 def einsum(subscripts: str, a: Array, b: Array, *, out: Tensor | None = None) -> Array:
     """The sum of products that subscripts describe, of two operands, as numpy.einsum.
 
@@ -56,6 +58,7 @@ def einsum(subscripts: str, a: Array, b: Array, *, out: Tensor | None = None) ->
     return _contract("einsum", call, out, (left, right), terms, output)
 
 
+@whole
 def tensordot(a: Array, b: Array, axes: Axes = 2, *, out: Tensor | None = None) -> Array:
     """The sum of products over some axes of a and b, as numpy.tensordot.
 

@@ -22,6 +22,7 @@ from pykernels.device import Tensor, default_device
 from pykernels.dtypes import DTYPES, dtype_of
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.runtime.launch import run
+from pykernels.runtime.whole import whole
 from pykernels.tensors.axes import along, axes_of, axis_of
 from pykernels.tensors.axes import parts as cut
 from pykernels.tensors.host import type_name
@@ -43,6 +44,7 @@ _TILE = replace(_cpy.KERNEL, name="tile")
 # -- joining --------------------------------------------------------------------------------------
 
 
+@whole
 def concatenate(
     arrays: Sequence[Array],
     axis: int | None = 0,
@@ -79,6 +81,7 @@ def concatenate(
 cat = concatenate  # torch's name
 
 
+@whole
 def stack(
     arrays: Sequence[Array], axis: int = 0, *, dim: int | None = None, out: Tensor | None = None
 ) -> Array:
@@ -179,6 +182,7 @@ def _joined(
 # -- repeating ------------------------------------------------------------------------------------
 
 
+@whole
 def repeat(
     x: Array, repeats: int | Counts, axis: int | None = None, *, dim: int | None = None
 ) -> Array:
@@ -241,6 +245,7 @@ def _repeat_each(call: Call, src: Tensor, at: int, counts: NDArray) -> Tensor:
     return result
 
 
+@whole
 def tile(x: Array, reps: int | Sequence[int]) -> Array:
     """The whole of x as often along each axis as `reps` says (numpy).
 
@@ -266,6 +271,7 @@ def tile(x: Array, reps: int | Sequence[int]) -> Array:
     return call.leave(result)
 
 
+@whole
 def roll(
     x: Array,
     shift: int | Sequence[int],
@@ -319,6 +325,7 @@ def _rolled(s: Tensor, t: Tensor, axis: int, by: int) -> Iterator[tuple[Tensor, 
 # -- borders --------------------------------------------------------------------------------------
 
 
+@whole
 def pad(
     x: Array, pad_width: Any, mode: Mode = "constant", *, constant_values: float = 0,
     out: Tensor | None = None,

@@ -12,6 +12,7 @@ from pykernels.call.arrays import Array, Call
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, ShapeError
 from pykernels.rules.norm import NormalizedAxes, last_sizes, rms_eps
+from pykernels.runtime.whole import whole
 from pykernels.steps import Kernel
 
 __all__ = ["add_layer_norm", "add_rms_norm"]
@@ -20,6 +21,7 @@ Shape: TypeAlias = int | Sequence[int]
 Pair: TypeAlias = tuple[Tensor, Tensor]
 
 
+@whole
 def add_layer_norm(
     x: Array,
     residual: Array,
@@ -56,6 +58,7 @@ def add_layer_norm(
     return a.leave()
 
 
+@whole
 def add_rms_norm(
     x: Array,
     residual: Array,

@@ -9,11 +9,13 @@ from pykernels.call.scalars import integer, real
 from pykernels.device import Tensor, default_device
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.runtime.launch import run
+from pykernels.runtime.whole import whole
 from pykernels.tensors.host import type_name
 
 __all__ = ["local_response_norm"]
 
 
+@whole
 def local_response_norm(
     x: Array,
     size: int,

@@ -12,6 +12,7 @@ from pykernels.call.arrays import Array, Call
 from pykernels.call.scalars import flag
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
+from pykernels.runtime.whole import whole
 from pykernels.tensors.host import type_name
 
 __all__ = ["batch_norm", "instance_norm"]
@@ -62,6 +63,7 @@ def instance_norm(
     return group_norm(x, max(x.shape[1], 1), weight, bias, eps, out=out)
 
 
+@whole
 def batch_norm(
     x: Array,
     running_mean: Array | None,

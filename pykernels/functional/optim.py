@@ -14,6 +14,7 @@ from pykernels.call.scalars import flag, real
 from pykernels.device import Device, LostTensor, Tensor, device_of
 from pykernels.dtypes import DTypeName
 from pykernels.errors import ArgumentError, DTypeError
+from pykernels.runtime.whole import whole
 from pykernels.steps import cdiv
 from pykernels.tensors.host import type_name
 
@@ -23,6 +24,7 @@ LARGEST = float(np.finfo(np.float32).max)
 ALIGNMENT = 16  # bytes, so that every view can be read in vectors
 
 
+@whole
 def flatten_parameters(
     parameters: Iterable[Array], *, device: Device | None = None
 ) -> tuple[Tensor, list[Tensor]]:
@@ -109,6 +111,7 @@ def _views(flat: Tensor, places: Sequence[Any]) -> _Views:
     return _Views(flat, found)
 
 
+@whole
 def sgd_step(
     param: Tensor,
     grad: Tensor,
@@ -156,6 +159,7 @@ def sgd_step(
     return param
 
 
+@whole
 def adam_step(
     param: Tensor,
     grad: Tensor,
@@ -197,6 +201,7 @@ def adam_step(
     return _adam("adam_step", param, grad, exp_avg, exp_avg_sq, step, lr, betas, eps, weight_decay)
 
 
+@whole
 def adamw_step(
     param: Tensor,
     grad: Tensor,
@@ -235,6 +240,7 @@ def _adam(
     return param
 
 
+@whole
 def clip_grad_norm(grads: Tensor | Iterable[Tensor], max_norm: float) -> Tensor:
     """Scale gradients in place so that their norm is at most `max_norm`, without reading it back.
 

@@ -12,6 +12,7 @@ from pykernels.call.scalars import flag
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, BufferStateError, DTypeError, ShapeError
 from pykernels.plans.optim.adam_step import powers
+from pykernels.runtime.whole import whole
 from pykernels.tensors.host import type_name
 
 from .optim import _betas, _listed, _not_negative, _rate
@@ -30,6 +31,7 @@ class _Optimizer:
     _moments: tuple[str, ...]  # names of what each parameter has
     _places: Mapping[str, int]  # of the first number of a setting
 
+    @whole
     def __init__(
         self, params: Tensor | Iterable[Tensor], lr: float | Tensor, **values: Any
     ) -> None:
@@ -51,6 +53,7 @@ class _Optimizer:
         self._settings = device.tensor(numbers)
         self._add_state(self._moments)
 
+    @whole
     def _add_state(self, moments: tuple[str, ...]) -> None:
         """Tensors of zeros for each parameter, where there are none yet."""
         for i, p in enumerate(self._params):
@@ -117,6 +120,7 @@ class _Optimizer:
 
     # -- steps ----------------------------------------------------------------------------------
 
+    @whole
     def step(self, grads: Tensor | Iterable[Tensor], skip: Tensor | None = None) -> None:
         """Update the parameters in place.
 
@@ -173,6 +177,7 @@ class _Optimizer:
         """The tensors of the state by name, not copies: `.numpy()` of each is what to save."""
         return dict(self._state)
 
+    @whole
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Copy a saved state in: Tensors or numpy arrays by the names of `state_dict`.
 

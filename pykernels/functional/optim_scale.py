@@ -9,6 +9,7 @@ from pykernels import kernels
 from pykernels.call.scalars import integer, real
 from pykernels.device import Device, Tensor, device_of
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
+from pykernels.runtime.whole import whole
 from pykernels.tensors.host import type_name
 
 from .elementwise import elementwise
@@ -43,6 +44,7 @@ class LossScale:
     Source: Micikevicius et al. 2018, Mixed precision training; torch.amp.GradScaler.
     """
 
+    @whole
     def __init__(
         self, init: float = 2.0**15, growth: float = 2.0, interval: int = 2000, *,
         device: Device | None = None,
@@ -65,6 +67,7 @@ class LossScale:
         """The factor, a float32 Tensor of no axes."""
         return self._factor
 
+    @whole
     def scale(self, loss: Tensor) -> Tensor:
         """The loss times the factor, as a float32 Tensor."""
         _check("scale", "loss", loss)
@@ -72,6 +75,7 @@ class LossScale:
         assert isinstance(scaled, Tensor)
         return scaled
 
+    @whole
     def unscale(self, grads: Tensor | Iterable[Tensor]) -> tuple[Any, Tensor]:
         """The gradients divided by the factor, and whether one of them has an infinity or a NaN.
 
@@ -99,6 +103,7 @@ class LossScale:
         flag = self._good.device.zeros((), "uint32") if bad is None else bad.astype("uint32")
         return found[0] if isinstance(grads, Tensor) else found, flag
 
+    @whole
     def update(self, overflow: Tensor) -> None:
         """Count a step, and let the factor grow or shrink.
 
@@ -129,6 +134,7 @@ class LossScale:
         """The factor and the steps since it changed, by name, not copies."""
         return {"factor": self._factor, "good": self._good}
 
+    @whole
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Copy a saved state in: Tensors or numpy arrays by the names of `state_dict`.
 

@@ -13,11 +13,13 @@ from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.rules.images import Images, numbers
 from pykernels.rules.pool import Windows, result_of, steps
+from pykernels.runtime.whole import whole
 from pykernels.tensors.host import shape_of
 
 __all__ = ["max_unpool1d", "max_unpool2d"]
 
 
+@whole
 def max_unpool1d(
     x: Array,
     indices: Array,
@@ -56,6 +58,7 @@ def max_unpool1d(
     return _unpooled(w, 1, x, indices, output_size, out)
 
 
+@whole
 def max_unpool2d(
     x: Array,
     indices: Array,

@@ -21,6 +21,7 @@ from pykernels.device import Device, Tensor, device_of, seed_all
 from pykernels.dtypes import DTypeLike, DTypeName, dtype_of
 from pykernels.errors import ArgumentError, DTypeError
 from pykernels.plans.random.state import STATE
+from pykernels.runtime.whole import whole
 from pykernels.steps import Kernel, cdiv
 from pykernels.tensors.host import shape_of, type_name
 
@@ -198,6 +199,7 @@ def randint(
     return _drawn(_RANDINT, shape, dtype, ("int32", "uint32"), seed, state, device, range_, 2)
 
 
+@whole
 def randperm(
     n: int, *, seed: int | None = None, state: Tensor | None = None, device: Device | None = None
 ) -> Tensor:

@@ -11,12 +11,14 @@ from pykernels.call.drawing import draw
 from pykernels.call.scalars import integer, real
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, ShapeError
+from pykernels.runtime.whole import whole
 
 from .random import source_of
 
 __all__ = ["categorical"]
 
 
+@whole
 def categorical(
     logits: Array, *, temperature: float = 1.0, top_k: int | None = None, top_p: float = 1.0,
     seed: int | None = None, state: Tensor | None = None, out: Tensor | None = None,

@@ -14,6 +14,7 @@ from pykernels.device import Device, Tensor
 from pykernels.dtypes import DTypeLike, DTypeName, dtype_of
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.kernels import cpy, mul
+from pykernels.runtime.whole import whole
 from pykernels.tensors.host import shape_of
 
 from .elementwise import elementwise
@@ -31,6 +32,7 @@ GAINS = dict.fromkeys(["linear", "sigmoid", *CONVOLUTIONS], 1.0)
 GAINS |= {"tanh": 5 / 3, "relu": math.sqrt(2), "selu": 3 / 4}
 
 
+@whole
 def dropout(
     x: Array, p: float = 0.5, training: bool = True, *, seed: int | None = None,
     state: Tensor | None = None, out: Tensor | None = None,
@@ -74,6 +76,7 @@ def dropout(
     return call.leave(result)
 
 
+@whole
 def kaiming_uniform(
     shape: Shape, a: float = 0.0, mode: Mode = "fan_in", nonlinearity: str = "leaky_relu", *,
     dtype: DTypeLike = "float32", seed: int | None = None, state: Tensor | None = None,
@@ -102,6 +105,7 @@ def kaiming_uniform(
     return _uniform(op, shape, math.sqrt(3.0) * spread, dtype, seed, state, device)
 
 
+@whole
 def kaiming_normal(
     shape: Shape, a: float = 0.0, mode: Mode = "fan_in", nonlinearity: str = "leaky_relu", *,
     dtype: DTypeLike = "float32", seed: int | None = None, state: Tensor | None = None,
@@ -120,6 +124,7 @@ def kaiming_normal(
     return _normal(op, shape, spread, dtype, seed, state, device)
 
 
+@whole
 def xavier_uniform(
     shape: Shape, gain: float = 1.0, *, dtype: DTypeLike = "float32", seed: int | None = None,
     state: Tensor | None = None, device: Device | None = None,
@@ -139,6 +144,7 @@ def xavier_uniform(
     return _uniform(op, shape, math.sqrt(3.0) * spread, dtype, seed, state, device)
 
 
+@whole
 def xavier_normal(
     shape: Shape, gain: float = 1.0, *, dtype: DTypeLike = "float32", seed: int | None = None,
     state: Tensor | None = None, device: Device | None = None,

@@ -13,6 +13,7 @@ from pykernels.call.scalars import flag
 from pykernels.device import Tensor, default_device
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.runtime.launch import run
+from pykernels.runtime.whole import whole
 from pykernels.tensors.host import type_name
 
 __all__ = ["lstm", "lstm_cell"]
@@ -20,6 +21,7 @@ __all__ = ["lstm", "lstm_cell"]
 _FLOATS = ("float32", "float16")
 
 
+@whole
 def lstm(
     x: Array,
     w_ih: Array,
@@ -74,6 +76,7 @@ def lstm(
     return _leave(host, result), (_leave(host, state[0]), _leave(host, state[1]))
 
 
+@whole
 def lstm_cell(
     x: Array,
     hx: tuple[Array, Array],

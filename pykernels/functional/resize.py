@@ -20,6 +20,7 @@ from pykernels.errors import ArgumentError, ShapeError
 from pykernels.plans.resize.windows import windows
 from pykernels.rules.resize import LAYOUTS, images, sides, two
 from pykernels.rules.resize import result as result_of
+from pykernels.runtime.whole import whole
 from pykernels.tensors.host import shape_of
 
 from .elementwise import elementwise
@@ -48,6 +49,7 @@ _MODES: dict[str, tuple[Mode, tuple[int, ...], bool]] = {
 }  # fmt: skip
 
 
+@whole
 def resize(
     x: Array,
     size: Pair,
@@ -149,6 +151,7 @@ def _sampled(x: Tensor, dst: Tensor, rules: dict[str, Any]) -> None:
         kernels.cpy(images, dst)
 
 
+@whole
 def interpolate(
     input: Array,
     size: Pair | None = None,
@@ -294,6 +297,7 @@ def _shuffled(op: str, x: Array, factor: int, out: Tensor | None) -> tuple[Call,
     return call, t, r
 
 
+@whole
 def unfold(
     x: Array,
     kernel_size: Pair,
@@ -333,6 +337,7 @@ def unfold(
     return call.leave(result)
 
 
+@whole
 def fold(
     x: Array,
     output_size: Pair,

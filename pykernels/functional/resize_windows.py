@@ -11,6 +11,7 @@ from pykernels.call.scalars import integer
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, ShapeError
 from pykernels.kernels import cpy, fill
+from pykernels.runtime.whole import whole
 from pykernels.steps import cdiv
 from pykernels.tensors.host import shape_of
 
@@ -21,6 +22,7 @@ _PART, _UNPART, _REL_POS = (
 )
 
 
+@whole
 def win_part(x: Array, window: int, *, out: Tensor | None = None) -> Array:
     """An image cut into square windows, rows of them one after another, as ggml's win_part.
 
@@ -52,6 +54,7 @@ def win_part(x: Array, window: int, *, out: Tensor | None = None) -> Array:
     return call.leave(result)
 
 
+@whole
 def win_unpart(x: Array, size: int | Sequence[int], *, out: Tensor | None = None) -> Array:
     """The image that `win_part` cut into windows, without what it filled up. Bits are copied.
 
@@ -84,6 +87,7 @@ def win_unpart(x: Array, size: int | Sequence[int], *, out: Tensor | None = None
     return call.leave(result)
 
 
+@whole
 def get_rel_pos(x: Array, q: int, k: int) -> Array:
     """The embeddings of the distances of queries and keys: result[i, j] = x[i - j + k - 1].
 

@@ -11,6 +11,7 @@ from pykernels.call.scalars import flag, integer
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.runtime.launch import run
+from pykernels.runtime.whole import whole
 from pykernels.tensors.host import size_of
 
 __all__ = ["embedding_backward"]
@@ -23,6 +24,7 @@ _CALL = replace(
 )
 
 
+@whole
 def embedding_backward(
     dy: Array, indices: Array, num_rows: int, padding_idx: int | None = None, *,
     check: bool = True, out: Tensor | None = None,

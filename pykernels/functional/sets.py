@@ -14,6 +14,7 @@ from pykernels.call.arrays import Array, Call, NDArray
 from pykernels.call.scalars import bits_of, flag
 from pykernels.device import Tensor
 from pykernels.runtime.launch import run
+from pykernels.runtime.whole import whole
 from pykernels.tensors.selecting import nonzero
 
 from .indexing import index_select, scatter
@@ -38,6 +39,7 @@ def unique(
     x: Array, *, return_index: bool = False, return_inverse: bool = False,
     return_counts: bool = False,
 ) -> Any: ...  # fmt: skip
+@whole
 def unique(
     x: Array, *, return_index: bool = False, return_inverse: bool = False,
     return_counts: bool = False,

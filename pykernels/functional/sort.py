@@ -21,6 +21,7 @@ from pykernels.kernels import bincount_weights as _bincount_weights
 from pykernels.kernels import median as _median
 from pykernels.kernels import searchsorted as _searchsorted
 from pykernels.kernels import top_k as _top_k
+from pykernels.runtime.whole import whole
 
 __all__ = ["bincount", "median", "searchsorted", "top_k", "topk"]
 
@@ -91,6 +92,7 @@ def searchsorted(sorted: Array, values: Array, side: Literal["left", "right"] = 
 topk = top_k  # torch's name
 
 
+@whole
 def median(
     x: Array,
     axis: int | None = None,
@@ -144,6 +146,7 @@ def median(
     return call.leave(result)
 
 
+@whole
 def bincount(
     x: Array,
     weights: Array | None = None,

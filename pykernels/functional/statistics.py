@@ -17,6 +17,7 @@ from pykernels.call.operation import either
 from pykernels.call.scalars import choice, flag, integer, real
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
+from pykernels.runtime.whole import whole
 from pykernels.tensors.axes import axes_of
 
 from .indexing import index_select
@@ -35,6 +36,7 @@ _BETWEEN = """where(isnan(last), last, where(a == b and isinf(a), a,
 MOST_BINS = 1 << 24
 
 
+@whole
 def quantile(
     x: Array, q: float | Sequence[float] | NDArray, axis: Axis = None, *, keepdims: bool = False,
     method: Method = "linear", dim: Axis = None, keepdim: bool | None = None,
@@ -130,6 +132,7 @@ def _between(points: NDArray, count: int, method: Method) -> tuple[NDArray, NDAr
     return below.astype(np.int32), above.astype(np.int32), parts.astype(np.float32)
 
 
+@whole
 def histogram(
     x: Array, bins: int | Sequence[float] | Array = 10, range: tuple[float, float] | None = None
 ) -> tuple[Array, Array]:

@@ -7,9 +7,10 @@ the block returns to the pool (`memory.py`), unless the caller may still use the
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from typing import Any
 
-__all__ = ["Arena", "Block", "Lease", "Pending", "Storage", "storage_of"]
+__all__ = ["Arena", "Block", "Lease", "Pending", "Promised", "Storage", "storage_of"]
 
 
 class Pending:
@@ -52,11 +53,12 @@ class Block:
         mark: serial number of the last batch that may use it.
         since: for a free block, the serial number of the batch before which it was released.
         arena: the arena that keeps it for a program, which may run at any time.
+        make: of a promised block, what makes its buffer.
     """
 
     __slots__ = (
-        "arena", "buffer", "exposed", "foreign", "guarded", "handle", "mark", "pending", "reusable",
-        "since", "size",
+        "arena", "buffer", "exposed", "foreign", "guarded", "handle", "make", "mark", "pending",
+        "reusable", "since", "size",
     )  # fmt: skip
 
     def __init__(self, buffer: Any, foreign: bool = False) -> None:
@@ -92,6 +94,33 @@ class Block:
         if not why:
             self.settle()
         return why
+
+
+class Promised(Block):
+    """A block that a byte budget has room for, and whose buffer is made when it is first used:
+    it is a Block from then on. One that nobody used leaves nothing behind, and is not pooled."""
+
+    __slots__ = ()
+
+    def __init__(self, size: int, make: Callable[[Promised], None]) -> None:
+        self.size = size
+        self.foreign = self.exposed = self.guarded = self.reusable = False
+        self.mark = self.since = -1
+        self.arena = self.pending = None
+        self.make = make
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("buffer", "handle"):
+            raise AttributeError(name)
+        self.make(self)
+        return object.__getattribute__(self, name)
+
+    def keep(self, buffer: Any) -> None:
+        """Become a block with this buffer."""
+        self.buffer = buffer
+        self.handle = buffer._internal
+        self.reusable = not self.exposed
+        self.__class__ = Block  # type: ignore[assignment]
 
 
 class Storage:

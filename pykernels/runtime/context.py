@@ -38,9 +38,10 @@ from .recorder import PassRecorder, Recorder
 from .scopes import Scope, entered, innermost, leave
 from .transfers import Transfers
 
-__all__ = ["Context", "living"]
+__all__ = ["Context", "budgeted", "living"]
 
 _contexts: weakref.WeakSet[Context] = weakref.WeakSet()
+budgeted: set[weakref.ref[Context]] = set()  # those with a byte budget
 _numbers = itertools.count()
 
 
@@ -96,7 +97,7 @@ class Context:
         # Stands in for optional tensors that are not given.
         self.null = Block(self.pool.create(PARAMS_BYTES * 8, USAGE))
         self.debug = os.environ.get("PYKERNELS_DEBUG", "") not in ("", "0")
-        self.pool.set_budget(_asked_budget())
+        self.set_budget(_asked_budget())
         _contexts.add(self)
 
     def _new_page(self, nbytes: int) -> Block:
@@ -124,6 +125,7 @@ class Context:
 
     def refuse(self, what: str, where: str) -> None:
         """Raise inside a capture, or while the caller records into its own pass."""
+        self.run_held()
         if self.scopes and self.recorder_of(what) is not self.recorder:
             raise BufferStateError(f"[{what}] not possible {where}")
 
@@ -145,6 +147,19 @@ class Context:
         """The arena from which a capture of the caller allocates."""
         scope = innermost("capture", "record", on=self)
         return None if scope is None or not scope.mine else scope.value.arena
+
+    def held(self) -> Any:
+        """What holds the caller's launches until the end of its call (`whole.Held`)."""
+        scope = innermost("call")
+        found = None if scope is None or not scope.mine else scope.value.get(self)
+        return None if found is None or found.running else found
+
+    def run_held(self) -> None:
+        """Run what the caller's call holds: something needs the device now."""
+        if self.scopes:
+            held = self.held()
+            if held is not None:
+                held.run()
 
     def recorder_of(self, call: str) -> Any:
         """The recorder of the caller's calls: of the device's batches, a capture, or a pass.
@@ -191,6 +206,7 @@ class Context:
             return
         self.check()
         self.refuse_in_capture("close")
+        self.run_held()
         with self.lock:
             self.constants.clear()
             try:
@@ -247,6 +263,7 @@ class Context:
     def flush(self) -> None:
         """Submit all recorded launches without waiting for them."""
         self.check()
+        self.run_held()
         with self.lock:
             self.recorder.flush()
 
@@ -255,6 +272,7 @@ class Context:
         launches and of owners that have ended."""
         self.check()
         self.refuse_in_capture("sync")
+        self.run_held()
         self.transfers.sync(self.caller())
 
     @contextmanager
@@ -262,6 +280,7 @@ class Context:
         """Synchronise at the end, and raise the errors of all calls inside the block."""
         self.check()
         self.refuse_in_capture("checked")
+        self.run_held()
         scope = Scope("checked", None, self)
         owner = scope.value = Owner(scope, "a checked block")
         try:
@@ -269,6 +288,7 @@ class Context:
             yield
             self.check()
             self.refuse_in_capture("sync")
+            self.run_held()
             self.transfers.sync(owner, False)
         finally:
             scope.open = False
@@ -316,15 +336,41 @@ class Context:
 
     # -- memory ---------------------------------------------------------------------------------
 
+    def set_budget(self, nbytes: int | None) -> None:
+        """Limit the bytes of tensors, programs and the pool together; None removes the limit."""
+        self.pool.set_budget(nbytes)
+        if nbytes is None:
+            budgeted.discard(weakref.ref(self))
+        else:
+            budgeted.add(weakref.ref(self, budgeted.discard))
+
     def allocate(self, nbytes: int) -> Storage:
-        """Uninitialised memory."""
+        """Uninitialised memory. Under a budget its buffer is made where it is first used."""
         if self.scopes:
-            return self.pool.take(nbytes, arena=self._arena())
+            arena = self._arena()
+            if arena is not None:
+                storage = self.pool.take(nbytes, arena=arena)
+                self.pool.fulfil((storage.block,))
+                return storage
+            held = self.held()
+            if held is not None:
+                return self.pool.take(nbytes, arena=held.arena)
         return self.pool.take(nbytes)
+
+    def allocate_now(self, nbytes: int) -> Storage:
+        """The same with its buffer, unless a call of the caller's is held."""
+        storage = self.allocate(nbytes)
+        if self.held() is None:
+            self.pool.fulfil((storage.block,))
+        return storage
 
     def upload(self, data: memoryview) -> Storage:
         """Memory with these contents."""
         self.refuse_in_capture("upload")
+        held = self.held() if self.scopes else None
+        if held is not None:
+            uploaded: Storage = held.upload(data)
+            return uploaded
         storage = self.pool.take(max(data.nbytes, 4))
         self.transfers.upload(storage.block, 0, data)
         return storage
@@ -338,6 +384,7 @@ class Context:
     def expose(self, storage: Storage) -> Any:
         """The GPUBuffer of a storage, for the caller; `adopt` recognises it."""
         block = storage.block
+        self.run_held()
         with self.lock:
             if block.mark >= self.recorder.serial and not self.dead:
                 self.recorder.flush()

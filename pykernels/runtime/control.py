@@ -211,4 +211,4 @@ class DeviceControl:
         if not (nbytes is None or fits):
             raise ArgumentError(f"[memory] a budget must be bytes or None but is {nbytes!r}")
         self._context.check()
-        self._context.pool.set_budget(nbytes)
+        self._context.set_budget(nbytes)

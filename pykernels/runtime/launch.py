@@ -74,7 +74,7 @@ def launch(
                 if not scalars and not key[1]:  # numbers of ours, not of the caller's
                     raise
                 raise _wrong_scalar(key[0], scalars, key[1]) from None
-            if context.debug:
+            if context.debug and call is not None:
                 _submit_alone(context, key[0], call)
     except Crowded:
         context.transfers.poll()  # the lock is not held while it waits
@@ -87,14 +87,19 @@ def _launch_slow(
     tensors: tuple[Handle | None, ...],
     scalars: tuple[float, ...],
     known: Call | None,
-) -> Call:
-    """A launch outside the device's batches, or with new views, which need new bind groups."""
+) -> Call | None:
+    """A launch outside the device's batches, or with new views, which need new bind groups. None
+    if it is held until the end of a call."""
     if context.dead:
         context.check()  # it was closed while this thread waited for the lock
     context.settle()
     recorder: Any = context.recorder
     if context.scopes:
         recorder = context.recorder_of(key[0].name)
+        held = context.held() if recorder is context.recorder else None
+        if held is not None:
+            held.launch(launch, _prepared(context, key[0], tensors, key[1]), key, tensors, scalars)
+            return None
     own, owner = recorder is context.recorder, context.caller()
     if known is None:
         known = context.calls.checked.get(key)

@@ -1,5 +1,9 @@
 """The pool of a device's blocks: size classes, exact statistics and a byte budget.
 
+Under a budget a new block is a promise: it counts, and what is pooled has to go for it, but its
+buffer is made, and room for that, where the block is first used. So what a call takes is known
+before the first buffer is made, and a call that is refused has taken nothing.
+
 Signals may interrupt any call. So the counter and the list of blocks change together, in
 statements without a call between them.
 """
@@ -8,16 +12,17 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pykernels.errors import BufferStateError, OutOfMemoryError
 
-from .blocks import Arena, Block, Lease, Pending, Storage, storage_of
+from .blocks import Arena, Block, Lease, Pending, Promised, Storage, storage_of
 from .engine import Engine
 from .log import logger
 
@@ -71,6 +76,7 @@ class Pool:
         before_release: drops the references to these buffers and their bind groups.
         before_dissolve: the program of an arena is gone; what the arena kept.
         wait: waits until the device has finished the submitted work.
+        kept: how many temporaries the held calls of each owner use.
     """
 
     def __init__(self, engine: Engine, device: Any, max_size: int, lock: threading.RLock) -> None:
@@ -96,7 +102,9 @@ class Pool:
         self._gone: set[Block] = set()  # must be told to `before_release`
         self._sweep_at = SWEEP
         self._internal: list[weakref.ref[Any]] = []
-        self._total = self._peak = 0  # bytes of all buffers
+        self._total = self._peak = 0  # bytes of all blocks
+        self._promised = 0  # those of them that have no buffer yet
+        self.kept: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._hits = self._misses = 0
 
     def _collect(self) -> None:
@@ -122,7 +130,13 @@ class Pool:
         if line is None:
             line = free[size] = []
         block.since = self.serial
-        if not block.reusable:
+        if not block.reusable and isinstance(block, Promised):
+            if arena is None:
+                self.withdraw((block,))
+            else:
+                self._taken[block] = None
+                line += (block,)
+        elif not block.reusable:
             self._gone.add(block)
             del self._taken[block]
             self._total -= size
@@ -148,6 +162,11 @@ class Pool:
         self.before_dissolve(arena.content)
         self._arenas.pop(arena, None)
 
+    def dissolve(self, arena: Arena) -> None:
+        """The blocks of an arena are of their tensors, or free, from now on."""
+        with self._lock:
+            self._dissolve(arena)
+
     def contents(self) -> list[Any]:
         """The bytes that the arenas keep."""
         with self._lock:
@@ -169,6 +188,8 @@ class Pool:
                 self._collect()
             line = arena.free.get(size) if arena is not None else None
             again = bool(line)
+            if not again and self._total > self.limit:
+                self._check_room(size)  # what is promised needs some of the pool
             line = line or self._line(size, nbytes)
             block = line[-1]
             storage = storage_of(block)
@@ -199,7 +220,9 @@ class Pool:
             line += (block,)
             self._misses += 1
             self._total += size
-            if self._total > self._peak:
+            if isinstance(block, Promised):
+                self._promised += size
+            elif self._total > self._peak:
                 self._peak = self._total
         else:
             self._hits += 1
@@ -233,24 +256,31 @@ class Pool:
             self._arenas[arena] = lease
         return arena
 
-    def scratch(self, sizes: Sequence[int]) -> Sequence[Block]:
+    def scratch(self, sizes: Sequence[int], promised: Sequence[Block] = ()) -> Sequence[Block]:
         """Blocks of these sizes for the temporaries of one call: the n-th is the same for all
-        calls, and grows. Launches are in order, so each has it for itself. Counted as pooled."""
+        calls, and grows. Launches are in order, so each has it for itself. Counted as pooled.
+
+        `promised` are the call's new tensors, which get their buffers once all have room."""
         have = self._scratch[: len(sizes)]
         blocks = [b for b, n in zip(have, sizes, strict=False) if b is not None and b.size >= n]
-        if len(blocks) == len(sizes):
+        if len(blocks) == len(sizes) and not promised:
             return blocks
         with self._lock:
-            return self._grow_scratch(sizes)
+            return self._grow_scratch(sizes, promised)
 
-    def _grow_scratch(self, sizes: Sequence[int]) -> Sequence[Block]:
+    def _grow_scratch(self, sizes: Sequence[int], promised: Sequence[Block]) -> Sequence[Block]:
         for _ in range(2):
-            found = self._grown_scratch(sizes)
-            if len(found) == len(sizes):  # else the device had no room, and gave back some of them
-                return found
+            try:
+                found = self.promise_scratch(sizes)
+            except OutOfMemoryError:
+                self.withdraw(promised)
+                raise
+            self.fulfil((*promised, *found))
+            if len(found) == len(sizes) and all(map(operator.is_, found, self._scratch)):
+                return found  # else the device had no room, and gave back some of them
         raise self._refused(sum(sizes), "the device has no room for them")
 
-    def _grown_scratch(self, sizes: Sequence[int]) -> list[Block]:
+    def promise_scratch(self, sizes: Sequence[int]) -> list[Block]:
         self._collect()
         scratch = self._scratch
         scratch += [None] * (len(sizes) - len(scratch))
@@ -271,6 +301,9 @@ class Pool:
     def _leave_scratch(self, places: Mapping[Block, int]) -> None:
         """Add these blocks to the free blocks of the pool."""
         for block, i in places.items():
+            if isinstance(block, Promised):
+                self._drop_scratch(i, block)
+                continue
             line = self._free.setdefault(block.size, [])
             block.since = self.serial
             self._scratch[i] = None
@@ -294,7 +327,7 @@ class Pool:
                 needed += size
         if self._total + needed > self.limit:
             # None of those that are free may count: they could have to go.
-            self._fit(sum([self._class(nbytes) for nbytes in sizes]), scratch)
+            self._check_room(sum([self._class(nbytes) for nbytes in sizes]), scratch)
 
     def _new(self, size: int, nbytes: int) -> Block:
         if nbytes > self._max_size:
@@ -302,11 +335,61 @@ class Pool:
                 f"[memory] {nbytes} bytes are more than the largest buffer of this device, "
                 f"{self._max_size}"
             )
-        if self._total + size > self.limit:
-            self._fit(size)
+        if self.limit != math.inf:
+            if self._total + size > self.limit:
+                self._check_room(size)
+            return Promised(size, self._fulfil)
         block = Block(self._make(size, USAGE))
         block.since = self.serial
         return block
+
+    def fulfil(self, blocks: Iterable[Block | None]) -> None:
+        """Make the buffers of those that are promised."""
+        for block in blocks:
+            if isinstance(block, Promised):
+                self._fulfil(block)
+
+    def _fulfil(self, block: Promised) -> None:
+        """Make the buffer of a promised block."""
+        with self._lock:
+            if not isinstance(block, Promised):
+                return
+            if block.size < 0:
+                raise BufferStateError("[memory] the tensor is of a call that was refused")
+            self._make_room(block.size)
+            buffer = self._make(block.size, USAGE)
+            block.since = self.serial
+            block.keep(buffer)
+            self._promised -= block.size
+            if self._total - self._promised > self._peak:
+                self._peak = self._total - self._promised
+
+    def withdraw(self, blocks: Iterable[Block]) -> None:
+        """Blocks whose buffers were not made are not wanted any more, whoever holds them."""
+        with self._lock:
+            for block in blocks:
+                size = block.size
+                if isinstance(block, Promised) and self._taken.pop(block, self) is not self:
+                    block.size = -1
+                    self._total -= size
+                    self._promised -= size
+
+    def withdraw_scratch(self) -> None:
+        """The same for temporaries."""
+        with self._lock:
+            for i, block in enumerate(self._scratch):
+                if isinstance(block, Promised):
+                    self._drop_scratch(i, block)
+
+    @property
+    def temporaries(self) -> Sequence[Block | None]:
+        """The blocks of scratch."""
+        return (*self._scratch,)
+
+    def _drop_scratch(self, i: int, block: Promised) -> None:
+        self._total -= block.size
+        self._promised -= block.size
+        self._scratch[i] = None
 
     def create(self, size: int, usage: int) -> Any:
         """A new GPUBuffer of the device's own, counted as internal."""
@@ -330,19 +413,27 @@ class Pool:
                 self.wait()
         raise AssertionError("unreachable")
 
-    def _fit(self, needed: int, scratch: int = 0) -> None:
-        """Make room in the budget for that many more bytes, or raise. Blocks that were released
-        first are destroyed first; the first `scratch` temporaries stay. Waits for the device,
-        because a driver keeps a destroyed buffer until its work is done."""
+    def _check_room(self, needed: int, scratch: int = 0) -> None:
+        """Raise unless the budget has room for that many more bytes besides what is in use; the
+        first `scratch` temporaries stay."""
         self._collect()
-        over, doomed = self._total + needed - self.limit, list[Block]()
-        for block in self._idle(scratch):
+        pooled = sum([block.size for block in self._idle(scratch)])
+        if self._total - pooled + needed > self.limit:
+            raise self._refused(needed, f"the budget is {self.limit}")
+
+    def _make_room(self, needed: int) -> None:
+        """Destroy pooled blocks until the budget has room for a buffer of that many bytes, which it
+        was found to have. Blocks that were released first are destroyed first. Waits for the
+        device, because a driver keeps a destroyed buffer until its work is done."""
+        over, doomed = self._total - self._promised + needed - self.limit, list[Block]()
+        if over <= 0:
+            return
+        self._collect()
+        for block in self._idle():
             if over <= 0:
                 break
             over -= block.size
             doomed.append(block)
-        if over > 0:
-            raise self._refused(needed, f"the budget is {self.limit}")
         if doomed:
             self.before_destroy()
             freed = self._destroy(doomed)
@@ -351,8 +442,9 @@ class Pool:
 
     def _refused(self, asked: int, why: str) -> OutOfMemoryError:
         pooled = sum(block.size for block in self._idle())
+        used = self._total - pooled - self._promised
         text = (
-            f"[memory] {asked} more bytes do not fit: {self._total - pooled} are in use and "
+            f"[memory] {asked + self._promised} more bytes do not fit: {used} are in use and "
             f"{pooled} pooled, and {why}"
         )
         logger.info("%s", text)
@@ -360,10 +452,13 @@ class Pool:
 
     def _idle(self, scratch: int = 0) -> list[Block]:
         """The unused blocks in the order in which they were released, then scratch without the
-        first temporaries."""
+        first temporaries and those of held calls."""
         free = [block for line in self._free.values() for block in line]
         free.sort(key=lambda block: block.since)
-        return free + [block for block in reversed(self._scratch[scratch:]) if block is not None]
+        for places in self.kept.values():
+            scratch = max(scratch, places)
+        rest = reversed(self._scratch[scratch:])
+        return free + [b for b in rest if b is not None and not isinstance(b, Promised)]
 
     def _destroy(self, blocks: Sequence[Block]) -> int:
         """Destroy blocks from `_idle`; returns the number of freed bytes."""
@@ -393,7 +488,7 @@ class Pool:
     def _tidy(self) -> None:
         self._sweep_at = self.serial + SWEEP
         self._collect()
-        if self._total > self.limit:
+        if self._total - self._promised > self.limit:
             self._free_all()
             return
         # Scratch is not let go of: its mark tells when it was used.

@@ -21,7 +21,7 @@ from .handle import Handle
 from .scopes import Scope, entered, innermost
 
 __all__ = [
-    "MAX_WINDOWS", "Observer", "Record", "StorageWindow", "live", "next_serial", "observe",
+    "MAX_WINDOWS", "Observer", "Record", "Seen", "StorageWindow", "live", "next_serial", "observe",
     "outputs", "paused", "record_of", "recorders", "recording", "replayed", "taping", "written",
 ]  # fmt: skip
 
@@ -63,6 +63,9 @@ class Observer(Protocol):
 
     def done(self, entry: Any) -> None:
         """The call was recorded."""
+
+    def interrupted(self, entry: Any) -> None:
+        """It was held, and nobody knows whether it ran."""
 
     def drop(self, entry: Any) -> None:
         """It was refused."""
@@ -133,6 +136,32 @@ def record_of(storage: Storage) -> Record:
     return record
 
 
+class Seen:
+    """What tapes have kept of one call."""
+
+    __slots__ = ("_entries", "_serial", "_undo")
+
+    def __init__(
+        self, serial: int, undo: list[tuple[dict[Window, int], Window, int]],
+        entries: list[tuple[Observer, Any]],
+    ) -> None:  # fmt: skip
+        self._serial, self._undo = serial, undo
+        self._entries = [(tape, entry) for tape, entry in entries if entry is not None]
+
+    def forget(self) -> None:
+        """The call was refused."""
+        for writes, window, before in self._undo:
+            if writes.get(window) == self._serial:
+                writes[window] = before
+        for tape, entry in self._entries:
+            tape.drop(entry)
+
+    def interrupted(self) -> None:
+        """The call may have run."""
+        for tape, entry in self._entries:
+            tape.interrupted(entry)
+
+
 def observe(
     launch: Callable[..., None], key: tuple[Any, ...], tensors: tuple[Handle | None, ...],
     scalars: tuple[float, ...],
@@ -158,16 +187,15 @@ def observe(
                 undo.append(_mark(record_of(t._storage).writes, t._window, serial))
         launch(key, tensors, scalars, True)
     except Exception:  # nothing was recorded
-        for writes, window, before in undo:
-            if writes.get(window) == serial:
-                writes[window] = before
-        for tape, entry in entries:
-            if entry is not None:
-                tape.drop(entry)
+        Seen(serial, undo, entries).forget()
         raise
     for tape, entry in entries:
         if entry is not None:
             tape.done(entry)
+    context = tensors[-1]._context  # type: ignore[union-attr]
+    held = context.held() if context.scopes else None
+    if held is not None:
+        held.seen.append(Seen(serial, undo, entries))
 
 
 def _mark(

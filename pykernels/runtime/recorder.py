@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from itertools import repeat, starmap
 from typing import Any, Protocol, TypeAlias
 
-from pykernels.errors import BufferStateError, PyKernelsError
+from pykernels.errors import BufferStateError, OutOfMemoryError, PyKernelsError
 
-from .blocks import Block, OfPass, Storage
+from .blocks import Block, OfPass, Promised, Storage
 from .bound import MAX_LAUNCHES, BatchParams, Call, Calls, Command, Params
 from .dispatch import Prepared
 from .engine import Engine
@@ -94,7 +94,7 @@ class Recorder:
         """Scratch for a call, and a page of faults in which its launches have slots."""
         prepared.compile()
         page = self._faults.own(len(prepared.watched)) if prepared.reports else None
-        return self._pool.scratch(prepared.scratch), page
+        return self._pool.scratch(prepared.scratch, promised(tensors)), page
 
     def record(self, call: Call, scalars: Sequence[float], check: Check | None = None) -> bool:
         """Record a call as a whole; False if its bind groups do not fit any more.
@@ -377,6 +377,12 @@ class Recorder:
         return gc(commands, lib.wgpuCommandBufferRelease)
 
 
+def promised(tensors: Sequence[Any]) -> Sequence[Block]:
+    """The blocks of a call's new tensors that have no buffers yet."""
+    blocks = [t._block for t in tensors if t is not None and t._layout.size]
+    return [block for block in blocks if isinstance(block, Promised)]
+
+
 def refuse_unwritten(block: Block, reads: Sequence[Block], label: str) -> None:
     """Raise for a block that a call reads before it was written; mark the blocks that it writes."""
     why = block.unwritten()
@@ -455,7 +461,11 @@ class PassRecorder:
             if self._page is None:
                 self._page = self._faults.recorded()
             page = self._page
-        self._pool.require(prepared.scratch)
+        try:
+            self._pool.require(prepared.scratch)
+        except OutOfMemoryError:
+            self._pool.withdraw(promised(tensors))
+            raise
         self._scratch = [self._pool.take(n) for n in prepared.scratch]
         return [s.block for s in self._scratch], page
 

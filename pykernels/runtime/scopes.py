@@ -17,7 +17,7 @@ from .owners import current
 
 __all__ = ["Scope", "entered", "innermost", "leave"]
 
-What = Literal["capture", "record", "tape", "pause", "gradient", "checked"]
+What = Literal["capture", "record", "tape", "pause", "gradient", "checked", "call"]
 
 
 class Scope:
@@ -26,8 +26,8 @@ class Scope:
     Attributes:
         what: the kind of block.
         value: what takes the calls: a recorder, a reference to a tape, the blocks of the tapes
-            that record what `gradient` calls, or the owner of what is called in a checked block,
-            whose calls are those of all that is started inside.
+            that record what `gradient` calls, the owner of what is called in a checked block,
+            whose calls are those of all that is started inside, or what a call holds, by device.
         on: the context whose calls it takes, or the tape that pauses; None for any or all.
         open: False from its end on.
         outer: the block around it.

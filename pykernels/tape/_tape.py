@@ -25,6 +25,7 @@ from pykernels.runtime.observe import (
     taping,
 )
 from pykernels.runtime.scopes import Scope, entered, leave
+from pykernels.runtime.whole import whole
 from pykernels.steps import Kernel
 from pykernels.tensors.host import type_name
 from pykernels.tensors.layout import Window
@@ -184,6 +185,7 @@ class Tape:
         self, loss: Tensor, sources: Any, seed: Any = None, *,
         unused: Literal["error", "zeros", "none"] = "error",
     ) -> Any: ...  # fmt: skip
+    @whole
     def gradient(
         self, loss: Tensor, sources: Any, seed: Any = None, *,
         unused: Literal["error", "zeros", "none"] = "error",
@@ -367,6 +369,10 @@ class Tape:
     def done(self, entry: Entry) -> None:
         """The call was recorded."""
         entry.done = True
+
+    def interrupted(self, entry: Entry) -> None:
+        """It was held, and nobody knows whether it ran."""
+        entry.done = False
 
     def drop(self, entry: Entry) -> None:
         """The call was refused."""

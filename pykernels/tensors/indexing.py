@@ -20,6 +20,7 @@ from pykernels.call.scalars import bits_of
 from pykernels.dtypes import DTYPES
 from pykernels.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from pykernels.runtime.launch import run
+from pykernels.runtime.whole import whole
 
 from .host import bytes_of
 from .layout import contiguous_layout, expands_to
@@ -81,6 +82,7 @@ def has_arrays(index: object) -> bool:
     return False
 
 
+@whole
 def pick(x: T, index: Any) -> T:
     """x[index], a copy."""
     found = _picked("getitem", x, index)
@@ -91,6 +93,7 @@ def pick(x: T, index: Any) -> T:
     return result.reshape(found.around(found.shape))
 
 
+@whole
 def assign(x: TensorBase, index: Any, value: Any) -> None:
     """x[index] = value, a tensor or a number; of what goes to one place the last stays."""
     if not isinstance(value, TensorBase):

@@ -19,6 +19,7 @@ from pykernels.call.scalars import bits_of
 from pykernels.dtypes import DTYPES
 from pykernels.errors import ShapeError
 from pykernels.runtime.launch import run
+from pykernels.runtime.whole import whole
 from pykernels.steps import Kernel, cdiv
 
 from .layout import Layout, contiguous_layout, expands_to, layout
@@ -118,6 +119,7 @@ def _permuted(lay: Layout, order: tuple[int | None, ...]) -> Layout:
     return layout(shape, strides, lay.dtype)
 
 
+@whole
 def nonzero(x: T, op: str = "nonzero") -> T:
     """The indices of what is not zero, int32 (ndim, count): reads the count."""
     context = x._context
@@ -134,6 +136,7 @@ def nonzero(x: T, op: str = "nonzero") -> T:
     return result
 
 
+@whole
 def selected(x: T, mask: TensorBase, op: str = "getitem") -> T:
     """x[mask]: the parts of x where a mask over its leading axes is True; reads their number."""
     _check_mask(op, x, mask)

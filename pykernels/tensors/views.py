@@ -248,6 +248,7 @@ class TensorBase(Operators, Interop):
         context = self._context
         context.check()
         context.refuse_in_capture("write")
+        context.run_held()
         a = as_array(array, "write")
         if a.shape != self.shape:
             raise ShapeError(f"[write] array must have shape {self.shape} but has {a.shape}")
@@ -314,6 +315,7 @@ class TensorBase(Operators, Interop):
         """The array to copy into."""
         self._context.check()
         self._context.refuse_in_capture("read")
+        self._context.run_held()
         if self._block.guarded:
             self._context.refuse_unwritten("read", self._block)
         dt = numpy_dtype(self.dtype)
