@@ -95,8 +95,9 @@ def test_compare_measures_what_the_earlier_run_has(dev: pk.Device, tmp_path: Pat
     path = str(tmp_path / "a.json")
     command("softmax", "fill", "--shape", "9x40", "--dtype", "float16", *common, "--json", path)
     again = click.testing.CliRunner().invoke(main, ["bench", "--compare", path, *common])
-    # A device that others use may be slower or too noisy.
-    assert again.exit_code in (0, 1, 4), again.output
+    # A device that others use may be slower or too noisy, and without a warm-up it is cold.
+    cold = " cold " in again.output and again.exit_code == 3
+    assert again.exit_code in (0, 1, 4) or cold, again.output
     assert "missing" not in again.output and "new:" not in again.output
     assert re.search("^2 cases: ", again.output, re.MULTILINE)
     one = click.testing.CliRunner().invoke(main, ["bench", "fill", "--compare", path, *common])
