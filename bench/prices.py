@@ -16,8 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pykernels as pk
-
-from .functions import Call, functions
+from bench.functions import Call, functions
 
 __all__ = ["REASONS", "Price", "price", "prices", "table"]
 
@@ -52,9 +51,8 @@ _WHY = {
     "judges its arguments anew in each call: it has no short path yet": (
         "add_layer_norm", "add_rms_norm", "bincount", "binary_cross_entropy_with_logits",
         "copyto", "diag_mask_inf", "diag_mask_zero", "fold", "huber_loss", "index_select",
-        "interpolate", "kl_div", "l1_loss", "mse_loss", "pixel_shuffle", "pixel_unshuffle",
-        "rope_append", "smooth_l1_loss", "solve_triangular", "take_along_axis",
-        "timestep_embedding", "top_k", "topk", "tril", "triu", "unfold",
+        "interpolate", "kl_div", "l1_loss", "mse_loss", "rope_append", "smooth_l1_loss",
+        "solve_triangular", "timestep_embedding", "top_k", "topk", "tril", "triu", "unfold",
     ),
     "keeps a slot for what it reports of its indices": (
         "embedding", "gather", "get_rows", "rope",
