@@ -55,7 +55,13 @@ _WHY = {
         "solve_triangular", "timestep_embedding", "top_k", "topk", "tril", "triu", "unfold",
     ),
     "keeps a slot for what it reports of its indices": (
-        "embedding", "gather", "get_rows", "rope",
+        "cross_entropy", "embedding", "gather", "get_rows", "nll_loss", "rope", "take_along_axis",
+    ),
+    "is an expression: names and types of all operands are looked up": (
+        "clamp", "clip", "elementwise", "isclose", "masked_fill", "nan_to_num",
+    ),
+    "draws from a state, which is counted on": (
+        "bernoulli", "dropout_mask", "rand", "rand_like", "randn", "randn_like",
     ),
 }  # fmt: skip
 REASONS = {name: why for why, names in _WHY.items() for name in names}

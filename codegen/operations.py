@@ -294,7 +294,7 @@ def converter(type_: str) -> str:
 
 
 def _row(t: TensorSpec) -> str:
-    rules = [dtype_words(t)]
+    rules = [dtype_words(t), "optional"] if t.optional else [dtype_words(t)]
     rules += [f"the shape of {t.like}"] if t.like else []
     rules += [f"broadcast to {t.broadcast}"] if t.broadcast else []
     return f"Tensor or numpy array, {', '.join(rules)}. {t.doc}".strip()
