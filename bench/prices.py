@@ -96,7 +96,8 @@ def prices(dev: pk.Device, only: str = "", rounds: int = ROUNDS) -> Iterator[Pri
 def price(dev: pk.Device, name: str, call: Call, plain: Call, rounds: int = ROUNDS) -> Price:
     """Warmed up, and medians of some rounds."""
     for _ in range(3):
-        call(), plain()
+        call()
+        plain()
     with dev.profile() as p:
         result = call()
     dispatches = len(p.records)

@@ -206,3 +206,14 @@ def test_what_is_known_is_bounded(dev: pk.Device, monkeypatch: pytest.MonkeyPatc
     for n in range(1, 9):
         np.testing.assert_array_equal(pk.neg(dev.ones((n,))).numpy(), -np.ones(n, np.float32))
         assert len(known) <= 3
+
+
+def test_what_goes_with_the_last_axis_only_is_asked_in_each_call(dev: pk.Device) -> None:
+    """Numbers are no part of what calls are remembered by."""
+    x = dev.rand((2, 3, 4), seed=0)
+    for _ in range(2):
+        pk.softmax(x, axis=0)
+        pk.softmax(x, axis=2)
+    with pytest.raises(pk.ArgumentError, match="max_bias counts its heads on axis -3"):
+        pk.softmax(x, axis=0, max_bias=8.0)
+    assert pk.softmax(x, axis=2, max_bias=8.0).shape == x.shape
