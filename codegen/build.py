@@ -117,8 +117,9 @@ def _functions(root: Path, kernels: Sequence[Spec]) -> dict[str, str]:
     files["functions.py"] = emit_functions(kernels, elsewhere)
     here = "pykernels._generated.functional"
     homes = homes_of(kernels, elsewhere)
-    files["methods.py"] = emit_methods(root, homes, {**texts, here: files["functional.py"]})
-    written = signatures(root, elsewhere, texts)
+    texts[here] = files["functional.py"]
+    files["methods.py"] = emit_methods(root, homes, texts)
+    written = signatures(root, homes, texts)
     files["functions.pyi"] = emit_signatures(kernels, elsewhere, written)
     return files
 

@@ -35,7 +35,7 @@ _IMPORTS = {
     "dataclasses": ("replace",),
     "collections.abc": ("Sequence",),
     "typing": ("Any", "Literal", "NamedTuple", "overload"),
-    "pykernels.call.arrays": ("LAST", "Array", "Call", "Known", "NDArray", "is_last"),
+    "pykernels.call.arrays": ("Array", "NDArray"),
     "pykernels.call.operation": ("Operation", "either"),
     "pykernels.device": ("Tensor",),
     "pykernels.call.apply": ("Operations", "operate"),

@@ -21,7 +21,10 @@ from .keys import meant
 from .sources import parameters
 from .spec import Spec, TensorSpec
 
-__all__ = ["Declared", "emit_operations", "load_operations", "operation_files"]
+__all__ = [
+    "Argument", "Declared", "converter", "emit_function", "emit_operations", "load_operations",
+    "operation_files", "operation_imports", "out_argument", "tensor_argument",
+]  # fmt: skip
 
 SUFFIX = ".op.toml"
 _FILE = {"rules": list, "words": dict, "forms": dict, "functions": dict}
@@ -200,11 +203,10 @@ class _File:
         arguments = tuple(
             self.argument(name, n, given, spec, said) for n, given in data["arguments"].items()
         )
-        arrays = [a.name for a in arguments if a.kind == "array"]
         used = [rule, special.get("test", ""), *(a.check for a in arguments)]
         homes = {n: self.found(n, *keys) for n in used if n}
         takes = self.signatures[rule][1:]
-        there = {a.name for a in arguments if a.kind == "option"} | {*arrays, *data["given"]}
+        there = {a.name for a in arguments if a.kind != "out"} | {*data["given"]}
         if missing := [n for n in takes if n not in there]:
             self.fail(f"{name} has no {', '.join(missing)}, which rule {rule} takes", *keys)
         results = data["results"] or {_output(spec): {}}
@@ -240,16 +242,11 @@ class _File:
         self.check(given, _ARGUMENT, *where)
         keyword, doc = given.get("keyword", False), said(given.get("doc", ""))
         if arg == "out":
-            doc = doc or "The Tensor to write to; None makes one."
-            return Argument(arg, "out", "Tensor | None", "None", keyword=keyword, doc=doc)
+            return out_argument(keyword, doc)
         of = given.get("of", arg)
         tensor = next((t for t in spec.tensors if t.name == of and t.role == "in"), None)
         if tensor is not None:
-            kind = "Array | None" if tensor.optional else "Array"
-            default = "None" if tensor.optional else ""
-            words = doc or _row(tensor)
-            check = given.get("check", "")
-            return Argument(arg, "array", kind, default, check, "", keyword, words, tensor)
+            return tensor_argument(arg, tensor, given.get("check", ""), doc, keyword)
         param = next((p for p in spec.params if p.arg and p.name == of), None)
         option = next((o for o in spec.options if o.name == of), None)
         type_, default, told = "", "", ""
@@ -264,7 +261,7 @@ class _File:
                 f"{name}: {arg} needs a type, as {spec.name} has nothing of this name", *where
             )
         number = param is not None and type_ in ("int", "float", "bool")
-        check = given.get("check", "") or _converter(type_)
+        check = given.get("check", "") or converter(type_)
         if not check:
             self.fail(f"{name}: {arg} needs a check, which makes its values hashable", *where)
         kind = "number" if number else "option"
@@ -276,7 +273,19 @@ def _output(spec: Spec) -> str:
     return next(t.name for t in spec.tensors if t.role == "out" and not t.optional)
 
 
-def _converter(type_: str) -> str:
+def out_argument(keyword: bool, doc: str = "") -> Argument:
+    """The tensor to write to."""
+    doc = doc or "The Tensor to write to; None makes one."
+    return Argument("out", "out", "Tensor | None", "None", keyword=keyword, doc=doc)
+
+
+def tensor_argument(name: str, tensor: TensorSpec, check: str, doc: str, keyword: bool) -> Argument:
+    """An array for a tensor of the kernel."""
+    kind, default = ("Array | None", "None") if tensor.optional else ("Array", "")
+    return Argument(name, "array", kind, default, check, "", keyword, doc or _row(tensor), tensor)
+
+
+def converter(type_: str) -> str:
     """The check that a type names by itself, "" where there is none."""
     kind = type_.removesuffix(" | None")
     if kind.startswith("Literal["):
@@ -285,28 +294,33 @@ def _converter(type_: str) -> str:
 
 
 def _row(t: TensorSpec) -> str:
-    rules = [dtype_words(t)]
+    rules = [dtype_words(t), "optional"] if t.optional else [dtype_words(t)]
     rules += [f"the shape of {t.like}"] if t.like else []
+    rules += [f"broadcast to {t.broadcast}"] if t.broadcast else []
     return f"Tensor or numpy array, {', '.join(rules)}. {t.doc}".strip()
 
 
 def emit_operations(functions: Sequence[Declared]) -> str:
     """`_generated/operations/NAME.py`: the functions of one file of declarations."""
+    public = sorted(f.name for f in functions if f.is_public)
+    text = [f"__all__ = {public!r}\n"]
+    others = {f.name: f for f in functions}
+    text += ["\n".join(emit_function(f, others)) for f in functions]
+    return module(functions[0].file, operation_imports(functions), "\n\n".join(text))
+
+
+def operation_imports(functions: Sequence[Declared]) -> list[str]:
+    """The imports of a module of these functions: rules, checks and kernels."""
     imports = [""]
     homes = {name: home for f in functions for name, home in f.homes.items()}
     for home in sorted({*homes.values()} - {"pykernels.call.scalars"}):
         names = sorted(name for name in homes if homes[name] == home)
         imports.append(f"from {home} import {', '.join(names)}")
     kernels = {(f.spec.name, constant(f.spec, f.wrapper)) for f in functions}
-    imports += [
+    return imports + [
         f"from pykernels._generated.kernels.{kernel} import {const} as {_kernel(kernel, const)}"
         for kernel, const in sorted(kernels)
     ]
-    public = sorted(f.name for f in functions if f.is_public)
-    text = [f"__all__ = {public!r}\n"]
-    others = {f.name: f for f in functions}
-    text += ["\n".join(_function(f, others)) for f in functions]
-    return module(functions[0].file, imports, "\n\n".join(text))
 
 
 def _kernel(name: str, const: str) -> str:
@@ -318,7 +332,8 @@ def _renamed(f: Declared) -> bool:
     return f.spec.faults and f.op != f.wrapper
 
 
-def _function(f: Declared, functions: Mapping[str, Declared]) -> Iterator[str]:
+def emit_function(f: Declared, functions: Mapping[str, Declared]) -> Iterator[str]:
+    """The function of a declaration; `functions` are those that it may name."""
     positional = [a for a in f.arguments if not a.keyword]
     keyword = [a for a in f.arguments if a.keyword]
     signature = [_parameter(a) for a in positional]

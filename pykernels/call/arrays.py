@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Hashable
-from typing import Any, Final, TypeAlias, overload
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from pykernels.tensors.layout import Layout, contiguous_layout, expanded, repeat
 
 from .scalars import integer
 
-__all__ = ["LAST", "Array", "Call", "Known", "NDArray", "is_last", "narrowed"]
+__all__ = ["Array", "Call", "Known", "NDArray", "narrowed"]
 
 NDArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Array: TypeAlias = Tensor | NDArray
@@ -33,19 +33,6 @@ Array: TypeAlias = Tensor | NDArray
 # of a function that went well.
 Known: TypeAlias = dict[tuple[Hashable, ...], tuple[Any, ...]]
 MAX_KNOWN = 4096  # of a function
-
-
-class _Default(int):
-    """A number that can be told from an equal one that the caller gave."""
-
-
-LAST: Final[int] = _Default(-1)
-
-
-def is_last(axis: int, dim: int | None) -> bool:
-    """Is one of both given, and a plain -1? `Call.over` knows all other ways to name an axis."""
-    given = axis if dim is None else dim
-    return type(given) is int and given == -1 and (dim is None or axis is LAST)
 
 
 class Call:
@@ -147,18 +134,17 @@ class Call:
                 f"[{self._op}] shapes must broadcast together but are {told}"
             ) from None
 
-    def over(self, x: Tensor, axis: int, dim: int | None, **last_only: object) -> None:
+    @property
+    def is_moved(self) -> bool:
+        """Does it run over another axis than the last one?"""
+        return self._order is not None
+
+    def over(self, x: Tensor, axis: int, **last_only: object) -> None:
         """Run over this axis of x in place of the last one: `moved` gives the views for it.
 
-        `dim` is a synonym of `axis`; what is in `last_only` goes with the last axis only.
+        What is in `last_only` goes with the last axis only.
         """
-        if axis is LAST and dim is None:
-            return
         op = self._op
-        if dim is not None:
-            if axis is not LAST:
-                raise ArgumentError(f"[{op}] axis and dim are the same thing: give one of them")
-            axis = dim
         index = integer(op, "axis", axis)
         ndim = max(x.ndim, 1)  # one number is a row of one
         if not -ndim <= index < ndim:

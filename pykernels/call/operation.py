@@ -79,7 +79,7 @@ class Operation:
         kernel = self._kernel
         call = Call(self._named, *arrays, out=out)
         tensors = {n: call.tensor(n, a) for n, a in zip(self._names.values(), arrays, strict=True)}
-        there = {**tensors, **options}
+        there = {**tensors, **options, **numbers}
         made = self._rule(call, **{n: there[n] for n in self._takes})
         whole = {k: tensors[n] for k, n in self._names.items()} | made.results
         views = {a.name: made.views.get(a.name, whole.get(a.name)) for a in kernel.args}

@@ -1,4 +1,4 @@
-"""Elements that an index, or a mask, picks: gather and scatter, rows, what is not zero."""
+"""Elements that an index, or a mask, picks: parts, scatter, what is not zero."""
 
 from __future__ import annotations
 
@@ -7,16 +7,13 @@ from typing import cast
 
 import numpy as np
 
-from pykernels._generated.kernels import gather as _gather
 from pykernels._generated.kernels import get_rows as _get_rows
 from pykernels._generated.kernels import nonzero as _nonzero
 from pykernels._generated.kernels import scatter as _scatter
 from pykernels._generated.kernels import scatter_add as _scatter_add
-from pykernels._generated.wrappers import gather as _gather_wrapper
 from pykernels._generated.wrappers import scatter as _scatter_wrapper
 from pykernels._generated.wrappers import scatter_add as _scatter_add_wrapper
-from pykernels.call.arrays import Array, Call, Known
-from pykernels.call.operation import either
+from pykernels.call.arrays import Array, Call
 from pykernels.call.scalars import bits_of, flag
 from pykernels.device import Tensor
 from pykernels.errors import DTypeError, ShapeError
@@ -24,13 +21,9 @@ from pykernels.runtime.launch import run
 from pykernels.tensors import selecting
 from pykernels.tensors.axes import axis_of
 
-__all__ = [
-    "gather", "index_select", "masked_select", "nonzero", "scatter", "scatter_add",
-    "take_along_axis",
-]  # fmt: skip
+__all__ = ["index_select", "masked_select", "nonzero", "scatter", "scatter_add"]
 
 _SELECT = replace(_get_rows.KERNEL, name="index_select")
-_TAKE = replace(_gather.KERNEL, name="take_along_axis")
 _MASKED = replace(_nonzero.KERNEL, name="masked_select")
 # What the function takes: float16 is converted for the kernel.
 _SCATTER_ADD = replace(
@@ -40,90 +33,6 @@ _SCATTER_ADD = replace(
         for arg in _scatter_add.KERNEL.args
     ),
 )
-
-
-_gather_known: Known = {}
-
-
-def gather(
-    x: Array, axis: int, index: Array, *, check: bool = True, out: Tensor | None = None
-) -> Array:
-    """Elements of x from the places along an axis that an index gives (torch):
-    result[i, j, k] = x[i, index[i, j, k], k] for axis 1.
-
-    Args:
-        x: Tensor or numpy array, any dtype.
-        axis: The axis along which the index counts.
-        index: Tensor or numpy array, int32 or int64, with as many axes as x; along the others its
-            sizes may be smaller. None counts from the end.
-        check: False leaves elements whose index is out of range unchanged.
-        out: The Tensor of the shape of index to write to; None makes one.
-
-    Returns:
-        A numpy array if all arguments are numpy arrays, else a Tensor.
-
-    Raises:
-        IndexRangeError: at the next synchronisation, for an index outside [0, m); at once where
-            numpy arrays come back.
-        DTypeError, ShapeError and the errors of `pykernels.kernels.gather`.
-    """
-    if out is None and isinstance(x, Tensor) and isinstance(index, Tensor):
-        known = _gather_known.get((x._layout, index._layout))
-        if known is not None:
-            result = x._fresh(known[0])
-            _gather_wrapper.gather(x, index, result, axis=axis, check=check)
-            return result
-    call = Call(_gather.KERNEL, x, index, out=out)
-    src, places = call.tensor("src", x), call.tensor("index", index)
-    result = call.out(places.shape, src.dtype)
-    _gather_wrapper.gather(src, places, result, axis=axis, check=check)
-    if places is index:
-        call.remember(_gather_known, result)
-    return call.leave(result)
-
-
-def take_along_axis(
-    x: Array, indices: Array, axis: int | None = -1, *, check: bool = True,
-    dim: int | None = None,
-    out: Tensor | None = None) -> Array:  # fmt: skip
-    """Elements of x from the places along an axis that `indices` gives, such as argsort's (numpy).
-
-    Args:
-        x: Tensor or numpy array, any dtype.
-        indices: Tensor or numpy array, int32 or int64; along other axes both broadcast. Unlike
-            numpy's, none counts from the end.
-        axis: The axis along which the indices count; None takes all elements of x in C order.
-        dim: Another name for axis.
-        check: False leaves elements whose index is out of range unchanged.
-        out: The Tensor to write to; None makes one.
-
-    Returns:
-        A numpy array if all arguments are numpy arrays, else a Tensor.
-
-    Raises:
-        IndexRangeError: at the next synchronisation, for an index outside [0, m); at once where
-            numpy arrays come back.
-        DTypeError, ShapeError and the errors of `pykernels.kernels.gather`.
-    """
-    if dim is not None:
-        axis = either("take_along_axis", "axis", axis, -1, "dim", dim)
-    call = Call(_TAKE, x, indices, out=out)
-    src, places = call.tensor("src", x), call.tensor("index", indices)
-    if axis is None:
-        src, axis = src.reshape(src.size), 0
-    at = axis_of("take_along_axis", axis, src.ndim)
-    if places.ndim != src.ndim:
-        raise ShapeError(
-            "[take_along_axis] x and indices must have as many axes but have shapes "
-            f"{src.shape} and {places.shape}"
-        )
-    one = (*src.shape[:at], 1, *src.shape[at + 1 :])
-    full = call.expanded(x=one, indices=places.shape)
-    src = src.broadcast_to((*full[:at], src.shape[at], *full[at + 1 :]))
-    places = places.broadcast_to((*full[:at], places.shape[at], *full[at + 1 :]))
-    result = call.out(places.shape, src.dtype)
-    run(_TAKE, (src, places, result), options=(at, flag("take_along_axis", "check", check)))
-    return call.leave(result)
 
 
 def index_select(

@@ -9,12 +9,11 @@ from typing import Any, Literal, TypeAlias
 
 from pykernels import kernels
 from pykernels._generated.kernels.col2im import KERNEL as COL2IM
-from pykernels._generated.kernels.cpy import KERNEL as CPY
 from pykernels._generated.kernels.im2col import KERNEL as IM2COL
 from pykernels._generated.kernels.resize import KERNEL
 from pykernels._generated.operations.resize import _sampled as floats
 from pykernels.call.arrays import Array, Call
-from pykernels.call.scalars import flag, integer, real
+from pykernels.call.scalars import flag, real
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, ShapeError
 from pykernels.plans.resize.windows import windows
@@ -24,9 +23,7 @@ from pykernels.tensors.host import shape_of
 
 from .elementwise import elementwise
 
-__all__ = [
-    "fold", "interpolate", "pixel_shuffle", "pixel_unshuffle", "resize", "unfold",
-]  # fmt: skip
+__all__ = ["fold", "interpolate", "resize", "unfold"]
 
 Mode: TypeAlias = Literal["nearest", "linear", "cubic", "area"]
 Coordinates: TypeAlias = Literal["half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners"]
@@ -38,7 +35,6 @@ _X = replace(KERNEL.args[0], dtypes=("float32", "float16", "uint8"))
 _RESIZE = replace(KERNEL, args=(_X, *KERNEL.args[1:]))
 _INTERPOLATE = replace(KERNEL, name="interpolate")
 _UNFOLD, _FOLD = replace(IM2COL, name="unfold"), replace(COL2IM, name="fold")
-_SHUFFLES = {op: replace(CPY, name=op) for op in ("pixel_shuffle", "pixel_unshuffle")}
 _OWN_MODES = ("nearest", "linear", "cubic", "area")
 # torch's modes: ours, the number of axes that they resize, and whether corners may be aligned.
 _MODES: dict[str, tuple[Mode, tuple[int, ...], bool]] = {
@@ -228,70 +224,6 @@ def _size(
     if not all(math.isfinite(f) and f > 0 for f in factors):
         raise ArgumentError(f"[{op}] scale_factor must be above 0 but is {factor!r}")
     return tuple(math.floor(n * f) for n, f in zip(old, factors, strict=True))
-
-
-def pixel_shuffle(x: Array, upscale_factor: int, *, out: Tensor | None = None) -> Array:
-    """(..., C r^2, H, W) to (..., C, H r, W r), as torch.nn.functional.pixel_shuffle.
-
-    Bits are copied.
-
-    Args:
-        x: Tensor or numpy array, any dtype.
-        upscale_factor: r, from 1 up.
-        out: The Tensor to write to; None makes one.
-
-    Raises:
-        ShapeError: fewer than 3 axes, or channels that r^2 does not divide.
-        ArgumentError: another factor.
-    """
-    op = "pixel_shuffle"
-    call, t, r = _shuffled(op, x, upscale_factor, out)
-    *lead, channels, rows, cols = t.shape
-    if channels % (r * r):
-        raise ShapeError(f"[{op}] the channels must be a multiple of {r * r} but are {channels}")
-    result = call.out((*lead, channels // (r * r), rows * r, cols * r), t.dtype)
-    src = t.reshape(*lead, channels // (r * r), r, r, rows, cols)
-    dst = result.reshape(*lead, channels // (r * r), rows, r, cols, r)
-    n = len(lead)
-    kernels.cpy(src.transpose(*range(n + 1), n + 3, n + 1, n + 4, n + 2), dst)
-    return call.leave(result)
-
-
-def pixel_unshuffle(x: Array, downscale_factor: int, *, out: Tensor | None = None) -> Array:
-    """(..., C, H r, W r) to (..., C r^2, H, W), as torch.nn.functional.pixel_unshuffle.
-
-    Bits are copied.
-
-    Args:
-        x: Tensor or numpy array, any dtype.
-        downscale_factor: r, from 1 up.
-        out: The Tensor to write to; None makes one.
-
-    Raises:
-        ShapeError: fewer than 3 axes, or rows or columns that r does not divide.
-        ArgumentError: another factor.
-    """
-    op = "pixel_unshuffle"
-    call, t, r = _shuffled(op, x, downscale_factor, out)
-    *lead, channels, rows, cols = t.shape
-    if rows % r or cols % r:
-        raise ShapeError(f"[{op}] rows and columns must be multiples of {r} but are {rows}, {cols}")
-    result = call.out((*lead, channels * r * r, rows // r, cols // r), t.dtype)
-    src = t.reshape(*lead, channels, rows // r, r, cols // r, r)
-    dst = result.reshape(*lead, channels, r, r, rows // r, cols // r)
-    n = len(lead)
-    kernels.cpy(src.transpose(*range(n + 1), n + 2, n + 4, n + 1, n + 3), dst)
-    return call.leave(result)
-
-
-def _shuffled(op: str, x: Array, factor: int, out: Tensor | None) -> tuple[Call, Tensor, int]:
-    call = Call(_SHUFFLES[op], x, out=out)
-    t, r = call.tensor("src", x), integer(op, "the factor", factor)
-    if r < 1:
-        raise ArgumentError(f"[{op}] the factor must be from 1 up but is {r}")
-    if t.ndim < 3:
-        raise ShapeError(f"[{op}] x must have axes (..., C, H, W) but has shape {t.shape}")
-    return call, t, r
 
 
 def unfold(

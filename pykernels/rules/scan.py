@@ -41,7 +41,7 @@ def running(call: Call, x: Tensor, axis: int | None, exclusive: bool, first: int
     """cumsum and cumprod; `first` is what runs without the element itself begin with."""
     if axis is None:
         x, axis = x.reshape(-1), -1
-    call.over(x, axis, None)
+    call.over(x, axis)
     result = call.out(x.shape, x.dtype)
     src, dst = call.moved("x", x), call.moved("dst", result)
     made = Made({"dst": result})

@@ -24,6 +24,6 @@ def _along(call: Call, x: Tensor, axis: int | None, dtype: DTypeName) -> Made:
     """With the axis last; None: all elements as one row."""
     if axis is None:
         x, axis = x.reshape(-1), -1
-    call.over(x, axis, None)
+    call.over(x, axis)
     result = call.out(x.shape, dtype)
     return Made({"dst": result}, {"x": call.moved("x", x), "dst": call.moved("dst", result)})

@@ -103,32 +103,28 @@ class Calls:
 
     def __init__(self) -> None:
         self.entries: dict[Any, Call] = {}
-        self.checked: dict[Any, Call] = {}  # those that report: each launch has an owner
         self.generation = 0  # how often it was cleared
         self.slots: dict[int, list[tuple[int, int]]] = {}
 
     def add(self, key: Any, call: Call) -> None:
-        entries = self.checked if call.watched else self.entries
-        if len(entries) >= self.LIMIT:
+        if len(self.entries) >= self.LIMIT:
             self.clear()
-        entries[key] = call
+        self.entries[key] = call
 
     def clear(self) -> None:
         self.generation += 1
         self.entries.clear()
-        self.checked.clear()
         self.slots.clear()
 
     def forget(self, blocks: set[Block]) -> None:
         """Forget the calls that bind one of these."""
-        for entries in (self.entries, self.checked):
-            gone = {k: c for k, c in entries.items() if not blocks.isdisjoint(c.blocks)}
-            for key, call in gone.items():
-                del entries[key]
-                if call.commands:
-                    first = call.commands[0][2][0] // PARAMS_BYTES
-                    self.slots.setdefault(call.count, []).append((call.serial, first))
-        if not self.entries and not self.checked:
+        gone = {k: c for k, c in self.entries.items() if not blocks.isdisjoint(c.blocks)}
+        for key, call in gone.items():
+            del self.entries[key]
+            if call.commands:
+                first = call.commands[0][2][0] // PARAMS_BYTES
+                self.slots.setdefault(call.count, []).append((call.serial, first))
+        if not self.entries:
             self.clear()
 
 

@@ -223,6 +223,15 @@ class Faults:
             del self._spare[-1:]
         return page
 
+    def slot(self, page: Page, launches: int) -> int:
+        """The first word of some more launches' slots in this page; below 0 where `own` is another
+        one."""
+        if page is self._own:
+            taken = len(page.launches)
+            if taken + launches <= SLOTS:
+                return HEAD + SLOT * taken
+        return page.next_slot if page is self.own(launches) else -1
+
     def _page(self, since: str) -> Page:
         return Page(self._create(PAGE_BYTES), since)
 

@@ -18,8 +18,9 @@ from .dispatch import Prepared
 from .faults import Crowded
 from .handle import Handle
 from .observe import live, observe
-from .owners import Check, Owner, inherited
+from .owners import Check, Owner, current, inherited
 from .prepare import prepare
+from .scopes import entered
 
 __all__ = ["launch", "run", "wrong_type"]
 
@@ -62,11 +63,11 @@ def launch(
             except TypeError:
                 raise ArgumentError(f"[{key[0].name}] unusable options {key[1]!r}") from None
             try:
-                if (
-                    call is None
-                    or (context.noted and (context.scopes or not context.faults.open))
-                    or not context.recorder.record(call, scalars)
-                ):
+                if call is None or call.watched:
+                    call = _launch_checked(context, key, tensors, scalars, call)
+                elif (
+                    context.noted and (context.scopes or not context.faults.open)
+                ) or not context.recorder.record(call, scalars):
                     call = _launch_slow(context, key, tensors, scalars, call)
                 elif context.noted:
                     _pass_on(context, call, tensors)
@@ -79,6 +80,21 @@ def launch(
     except Crowded:
         context.transfers.poll()  # the lock is not held while it waits
         launch(key, tensors, scalars, True)
+
+
+def _launch_checked(
+    context: Context, key: tuple[Any, ...], tensors: tuple[Handle | None, ...],
+    scalars: tuple[float, ...], call: Call | None,
+) -> Call:  # fmt: skip
+    """A launch that was seen before and reports indices out of range, outside of all blocks; any
+    other one is a slow one."""
+    if call is not None and entered.get() is None and not context.scopes and not context.dead:
+        owner = current()
+        check = Check(owner, call.keeps)
+        if context.recorder.record(call, scalars, check):
+            _name(context, call, tensors, owner, check)
+            return call
+    return _launch_slow(context, key, tensors, scalars, call)
 
 
 def _launch_slow(
@@ -96,8 +112,6 @@ def _launch_slow(
     if context.scopes:
         recorder = context.recorder_of(key[0].name)
     own, owner = recorder is context.recorder, context.caller()
-    if known is None:
-        known = context.calls.checked.get(key)
     if known is not None and own:
         check = _check(known, owner)
         if recorder.record(known, scalars, check):

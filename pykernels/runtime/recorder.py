@@ -109,9 +109,9 @@ class Recorder:
         if len(self._queue) + call.count > MAX_LAUNCHES:
             self.flush()
         if page is not None:
-            if page is not self._faults.own(len(call.watched)):
+            number = self._faults.slot(page, len(call.watched))
+            if number < 0:
                 return False
-            number = page.next_slot
             # Here, since no call may stand between the statements that record.
             checks = () if check is None else (check,) * len(call.watched)
         pace, serial = self.pace, self.serial
@@ -124,8 +124,9 @@ class Recorder:
                     due = 0.0
             block.mark = serial
         used, kept = params.used, params.serial
-        if packed == call.kept or (
-            packed == call.last and params.keep(call, scalars, packed, serial)
+        if not call.watched and (
+            packed == call.kept
+            or (packed == call.last and params.keep(call, scalars, packed, serial))
         ):
             commands, kept = call.commands, serial
         else:
