@@ -99,10 +99,12 @@ fi
 
 SECONDS=0
 setup_venv
+# Downloads beside the build. Their tests skip without them, and fail in CI.
+set -m # a process group, so that stop_stages reaches it
+{ for part in typescript bundlers models; do "setup_$part" || true; done; } &
+downloads=$!
+set +m
 setup_naga
-setup_typescript || true # its tests skip without it, and fail in CI
-setup_bundlers || true
-setup_models || true     # likewise
 columns=() skipped=()
 if setup_lavapipe; then columns+=(wgpu-lavapipe); else skipped+=(wgpu-lavapipe); fi
 if setup_swiftshader; then
@@ -113,6 +115,7 @@ fi
 columns+=(host)
 if setup_chromium; then columns+=(browser); else skipped+=(browser); fi
 setup_package
+wait "$downloads" || true
 add_line setup 0 "$SECONDS" ready
 
 # One column has what no driver changes: SwiftShader compiles in half of lavapipe's time.

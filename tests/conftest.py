@@ -147,7 +147,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "browser: needs Chromium")
     config.addinivalue_line("markers", "sample: runs some of its cases, all in the full mode")
     config.addinivalue_line(
-        "markers", "crowd: a million invocations with barriers, too slow for SwiftShader: not there"
+        "markers", "crowd: 32,768 workgroups, which are slow on SwiftShader: not there"
     )
     config.stash[selection] = Selection()
     config.pluginmanager.register(config.stash[selection])
