@@ -32,11 +32,13 @@ for argument in "$@"; do
     esac
 done
 
-# run_pytest NAME MARKER: a cache for each, as they run at the same time.
+# run_pytest NAME MARKER [PATH...]: a cache for each, as they run at the same time. PATH is where the
+# marker is, unless the caller chose tests.
 run_pytest() {
-    local status=0
+    local status=0 chosen=("${arguments[@]}")
+    ((${#chosen[@]})) || chosen=("${@:3}")
     "$python" -m pytest --color=no -o "cache_dir=.pytest_cache/$1" -m "$2" "${options[@]}" \
-        "${arguments[@]}" || status=$?
+        "${chosen[@]}" || status=$?
     # No tests is a failure, unless the caller chose which tests to run.
     [[ $status == 5 && ${#arguments[@]} != 0 ]] || return "$status"
 }
@@ -48,7 +50,7 @@ run_column() {
 }
 
 stage_host() { run_pytest host "not gpu and not browser"; }
-stage_browser() { run_pytest browser browser; }
+stage_browser() { run_pytest browser browser tests/browser; }
 stage_wgpu-lavapipe() { run_column wgpu lavapipe "$PYKERNELS_ICD_LAVAPIPE"; }
 stage_wgpu-swiftshader() { run_column wgpu swiftshader "$PYKERNELS_ICD_SWIFTSHADER"; }
 stage_dawn-swiftshader() { run_column dawn swiftshader "$PYKERNELS_ICD_SWIFTSHADER"; }

@@ -91,3 +91,13 @@ def test_files_of_one_column_are_there_and_run_anywhere() -> None:
 READ_COLUMN = {
     f"tests/{n}.py" for n in ("api/test_cli", "bench/test_command", "runtime/test_transfers")
 }
+
+
+def test_browser_tests_are_in_one_folder() -> None:
+    """Their stage of ci/test.sh collects no other."""
+    marked = {
+        path.parent.name
+        for path in (ROOT / "tests").rglob("test_*.py")
+        if "mark" + ".browser" in path.read_text(encoding="utf-8")
+    }
+    assert marked == {"browser"}
