@@ -308,7 +308,7 @@ def _product(weights: Array, rows: Array, allowed: Array) -> Array:
     if np.isfinite(rows).all():
         return np.asarray(weights @ rows)
     weights = np.where(allowed, weights, 0.0)
-    rows = np.where(allowed.any(-2)[..., None], rows, 0.0)
+    rows = np.where(np.asarray(allowed.any(-2))[..., None], rows, 0.0)
     if np.isfinite(rows).all():  # the others are allowed nowhere, as those behind `lengths`
         return np.asarray(weights @ rows)
     with np.errstate(all="ignore"):
