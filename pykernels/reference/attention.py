@@ -309,9 +309,9 @@ def _product(weights: Array, rows: Array, allowed: Array) -> Array:
         return np.asarray(weights @ rows)
     weights = np.where(allowed, weights, 0.0)
     rows = np.where(np.asarray(allowed.any(-2))[..., None], rows, 0.0)
-    if np.isfinite(rows).all():  # the others are allowed nowhere, as those behind `lengths`
-        return np.asarray(weights @ rows)
     with np.errstate(all="ignore"):
+        if np.isfinite(rows).all():  # the others are allowed nowhere, as those behind `lengths`
+            return np.asarray(weights @ rows)
         terms = weights[..., :, :, None] * rows[..., None, :, :]
         return np.asarray(np.where(allowed[..., None], terms, 0.0).sum(-2))
 
