@@ -121,11 +121,11 @@ class PromisedBlock(Block):
         return self.made is None
 
     @property
-    def buffer(self) -> Any:  # type: ignore[override]
+    def buffer(self) -> Any:
         return (self.made or self._make(self)).buffer
 
     @property
-    def handle(self) -> Any:  # type: ignore[override]
+    def handle(self) -> Any:
         return (self.made or self._make(self)).handle
 
 
