@@ -7,9 +7,10 @@ the block returns to the pool (`memory.py`), unless the caller may still use the
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from typing import Any
 
-__all__ = ["Arena", "Block", "Lease", "Pending", "Storage", "storage_of"]
+__all__ = ["Arena", "Block", "Lease", "Pending", "PromisedBlock", "Storage", "storage_of"]
 
 
 class Pending:
@@ -52,7 +53,10 @@ class Block:
         mark: serial number of the last batch that may use it.
         since: for a free block, the serial number of the batch before which it was released.
         arena: the arena that keeps it for a program, which may run at any time.
+        promised: it has no buffer yet.
     """
+
+    promised = False
 
     __slots__ = (
         "arena", "buffer", "exposed", "foreign", "guarded", "handle", "mark", "pending", "reusable",
@@ -94,6 +98,37 @@ class Block:
         return why
 
 
+class PromisedBlock(Block):
+    """A block of a captured program. It gets a buffer of its own where somebody asks for it, or at
+    the end of the capture if a tensor still holds it; else it becomes a part of a shared buffer.
+
+    Attributes:
+        made: the block with that buffer.
+    """
+
+    __slots__ = ("_make", "made")
+
+    def __init__(self, size: int, make: Callable[[PromisedBlock], Block]) -> None:
+        self._make = make
+        self.made: Block | None = None
+        self.size = size
+        self.foreign = self.exposed = self.guarded = self.reusable = False
+        self.mark = self.since = -1
+        self.arena = self.pending = None
+
+    @property
+    def promised(self) -> bool:  # type: ignore[override]
+        return self.made is None
+
+    @property
+    def buffer(self) -> Any:
+        return (self.made or self._make(self)).buffer
+
+    @property
+    def handle(self) -> Any:
+        return (self.made or self._make(self)).handle
+
+
 class Storage:
     """Shared ownership of a block by tensors.
 
@@ -130,17 +165,16 @@ class Lease(weakref.ref[Any]):
 class Arena:
     """The blocks that a captured program may use at any time, taken while it was captured.
 
-    Those that no tensor holds are reused inside the capture, and by nobody else until the owner of
-    the arena is gone. `content` is kept as long; all of them wait for `pending`.
+    Nobody else uses them until the owner of the arena is gone. `content` is kept as long; all of
+    them wait for `pending`.
     """
 
     def __init__(self, content: Any, pending: Pending) -> None:
         self.content = content
         self.pending = pending
         self.blocks: list[Block] = []
-        self.free: dict[int, list[Block]] = {}
 
     @property
     def nbytes(self) -> int:
         """Bytes of its buffers."""
-        return sum(block.size for block in self.blocks)
+        return sum(block.size for block in self.blocks if not block.promised)

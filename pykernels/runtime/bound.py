@@ -15,7 +15,7 @@ from .faults import Page
 from .memory import STORAGE, Pool
 from .pace import work
 
-__all__ = ["MAX_LAUNCHES", "BatchParams", "Call", "Calls", "Command", "Params", "bind"]
+__all__ = ["MAX_LAUNCHES", "BatchParams", "Call", "Calls", "Command", "Params", "bind", "unbound"]
 
 MAX_LAUNCHES = 1024  # in one batch: each has its params
 UNIFORM = 0x40 | 0x08  # UNIFORM | COPY_DST
@@ -238,9 +238,10 @@ def _offsets(engine: Engine, slots: int) -> list[Any]:
 
 def bind(
     context: Any, prepared: Prepared, tensors: Sequence[Any], scratch: Sequence[Block],
-    params: Params, page: Page | None,
+    params: Params, page: Page | None, starts: Sequence[int] | None = None,
 ) -> Call:  # fmt: skip
-    """A prepared call on these tensors and, for slots below 0, these blocks of scratch."""
+    """A prepared call on these tensors and, for slots below 0, these blocks of scratch, each from
+    its first byte or that of `starts`."""
     blocks: dict[Block, None] = {}
     groups = []
     for d in prepared.dispatches:
@@ -251,6 +252,7 @@ def bind(
                 entry.offset = t._offset + delta
             else:
                 block = scratch[~slot]
+                entry.offset = delta if starts is None else starts[~slot] + delta
             entry.buffer = block.handle
             if block.exposed and block not in blocks:
                 context.pool.inspect(block.buffer, STORAGE, d.label)
@@ -261,3 +263,18 @@ def bind(
             d.page_entry.buffer = page.block.handle
         groups.append(context.engine.bind_group(context.raw, d.descriptor, d.label))
     return Call(prepared, groups, tuple(blocks), tensors, page)
+
+
+def unbound(
+    context: Any, prepared: Prepared, tensors: Sequence[Any], scratch: Sequence[Block],
+    params: Params, page: Page | None,
+) -> Call:  # fmt: skip
+    """The same without bind groups: where its memory lies is not known yet."""
+    blocks: dict[Block, None] = {}
+    for d in prepared.dispatches:
+        for _, slot, _ in d.refs:
+            block = tensors[slot]._block if slot >= 0 else scratch[~slot]
+            if block.exposed and block not in blocks:
+                context.pool.inspect(block.buffer, STORAGE, d.label)
+            blocks[block] = None
+    return Call(prepared, [None] * len(prepared.dispatches), tuple(blocks), tensors, page)

@@ -21,6 +21,7 @@ class Dispatch:
 
     label: str
     refs: tuple[tuple[Any, int, int], ...]  # entry, slot, offset from the tensor's
+    written: tuple[bool, ...]  # which of these are bound writable
     uniform_entry: Any
     descriptor: Any  # of the bind group: its entries are filled in per launch
     keep: tuple[Any, ...]

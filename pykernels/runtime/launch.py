@@ -11,7 +11,7 @@ from pykernels.errors import ArgumentError, BufferStateError, LimitError, PyKern
 from pykernels.steps import Kernel
 from pykernels.wgsl.watch import SLOTS
 
-from .bound import MAX_LAUNCHES, Call, bind
+from .bound import MAX_LAUNCHES, Call, bind, unbound
 from .checks import wrong_type
 from .context import Context
 from .dispatch import Prepared
@@ -119,7 +119,8 @@ def _launch_slow(
             return known
     prepared = _prepared(context, key[0], tensors, key[1])
     scratch, page = recorder.room(prepared, tensors)
-    call = bind(context, prepared, tensors, scratch, recorder.params, page)
+    make = bind if own or recorder.arena is None else unbound
+    call = make(context, prepared, tensors, scratch, recorder.params, page)
     check = _check(call, owner)
     recorder.record(call, scalars, check)
     if own and not any(b.foreign for b in call.blocks):

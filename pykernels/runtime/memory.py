@@ -17,7 +17,7 @@ from typing import Any
 
 from pykernels.errors import BufferStateError, OutOfMemoryError
 
-from .blocks import Arena, Block, Lease, Pending, Storage, storage_of
+from .blocks import Arena, Block, Lease, Pending, PromisedBlock, Storage, storage_of
 from .engine import Engine
 from .log import logger
 
@@ -77,6 +77,7 @@ class Pool:
         self._engine = engine
         self._device = device
         self._max_size = max_size // 16 * 16
+        self.alignment = 256  # of bindings; the largest that WebGPU allows
         self._free: dict[int, list[Block]] = {}  # by size, those let go last at the end
         self._scratch: list[Block | None] = []
         self._lock = lock
@@ -116,11 +117,13 @@ class Pool:
 
     def _put_back(self, block: Block, arena: Arena | None) -> None:
         """Return an unused block to its arena, or to the free blocks of the pool."""
-        free = self._free if arena is None else arena.free
+        if block.promised:
+            del self._taken[block]
+            return
         size = block.size
-        line = free.get(size)
+        line = self._free.get(size)
         if line is None:
-            line = free[size] = []
+            line = self._free[size] = []
         block.since = self.serial
         if not block.reusable:
             self._gone.add(block)
@@ -133,7 +136,6 @@ class Pool:
             line += (block,)
         else:
             self._taken[block] = None
-            line += (block,)
 
     def _dissolve(self, arena: Arena) -> None:
         """An arena's owner was deleted: its blocks belong to their tensors, or become free."""
@@ -154,36 +156,97 @@ class Pool:
             return [arena.content for arena in self._arenas]
 
     def take(self, nbytes: int, arena: Arena | None = None) -> Storage:
-        """A storage of at least `nbytes`.
-
-        A storage for an `arena` is a free block of the arena, or belongs to it from now on.
-        """
+        """A storage of at least `nbytes`; one for an `arena` has no buffer yet."""
+        if arena is not None:
+            return self._promise(nbytes, arena)
         size = self._class(nbytes)
         with self._lock:
             if self._total > self.limit or self.serial >= self._sweep_at:
                 self._tidy()
             if self._returned:
-                storage = self._swap(size, arena)
+                storage = self._swap(size)
                 if storage is not None:
                     return storage
                 self._collect()
-            line = arena.free.get(size) if arena is not None else None
-            again = bool(line)
-            line = line or self._line(size, nbytes)
+            line = self._line(size, nbytes)
             block = line[-1]
             storage = storage_of(block)
             lease = Lease(storage, self._returned.append)
             lease.held = block
             del line[-1]
             self._taken[block] = lease
-            if again:
-                self._hits += 1
-            elif arena is not None:
-                block.arena = arena
-                block.pending = arena.pending  # no call: see above
-                block.guarded = True
-                arena.blocks += (block,)
         return storage
+
+    def _promise(self, nbytes: int, arena: Arena) -> Storage:
+        """A storage of a block that belongs to the arena, in whole bindings."""
+        if nbytes > self._max_size:
+            raise self._too_large(nbytes)
+        with self._lock:
+            if self._returned:
+                self._collect()
+            block = PromisedBlock(-(-max(nbytes, 1) // self.alignment) * self.alignment, self._keep)
+            storage = storage_of(block)
+            lease = Lease(storage, self._returned.append)
+            lease.held = block
+            block.arena = arena
+            block.pending = arena.pending  # no call: see above
+            block.guarded = True
+            self._taken[block] = lease
+            arena.blocks += (block,)
+        return storage
+
+    def _keep(self, block: PromisedBlock) -> Block:
+        """Give a promised block a buffer of its own."""
+        with self._lock:
+            if block.made is not None:  # another thread was first
+                return block.made
+            line = self._line(self._class(block.size), block.size)
+            made = line[-1]
+            block.size = made.size
+            block.reusable = not block.exposed
+            block.made = made
+            del line[-1]
+        return made
+
+    def settle_arena(self, arena: Arena, sizes: Sequence[int]) -> list[Block]:
+        """Its capture has ended: shared buffers of these sizes, and one for each promised block
+        that a storage holds. The other promised blocks are no longer its own."""
+        self._collect()
+        held = [b for b in arena.blocks if b.promised and b in self._taken]
+        needed = sum(sizes) + sum([self._class(block.size) for block in held])
+        if self._total + needed > self.limit:
+            self._fit(needed)
+        arena.blocks = [b for b in arena.blocks if not b.promised or b in self._taken]
+        for block in held:
+            _ = block.buffer
+        return [self._shared(size, arena) for size in sizes]
+
+    def _shared(self, size: int, arena: Arena) -> Block:
+        """A buffer of exactly this size, which goes with the arena."""
+        block = Block(self._make(size, USAGE))
+        block.reusable = False
+        block.arena = arena
+        self._misses += 1
+        self._total += size
+        if self._total > self._peak:
+            self._peak = self._total
+        self._taken[block] = None
+        arena.blocks += (block,)
+        return block
+
+    def held(self, block: Block) -> bool:
+        """Does a storage hold it?"""
+        return self._taken.get(block) is not None
+
+    def collect(self) -> None:
+        """Take back what tensors have let go of."""
+        with self._lock:
+            self._collect()
+
+    @property
+    def largest(self) -> int:
+        """Bytes that the largest buffer may have."""
+        return self._max_size
 
     def _class(self, nbytes: int) -> int:
         """The size of a block for this many bytes."""
@@ -205,16 +268,14 @@ class Pool:
             self._hits += 1
         return line
 
-    def _swap(self, size: int, arena: Arena | None) -> Storage | None:
+    def _swap(self, size: int) -> Storage | None:
         """A storage of the block that returned first, if its size fits. So a loop that makes the
         same tensors again needs no list of free blocks."""
         old = self._returned[0]
         block: Any = old.held
         if self._taken.get(block) is not old:
             return None
-        if block.size != size or not block.reusable or block.arena is not arena:
-            return None
-        if block.guarded and arena is None:
+        if block.size != size or not block.reusable or block.arena is not None or block.guarded:
             return None
         storage = storage_of(block)
         lease = Lease(storage, self._returned.append)
@@ -298,15 +359,18 @@ class Pool:
 
     def _new(self, size: int, nbytes: int) -> Block:
         if nbytes > self._max_size:
-            raise OutOfMemoryError(
-                f"[memory] {nbytes} bytes are more than the largest buffer of this device, "
-                f"{self._max_size}"
-            )
+            raise self._too_large(nbytes)
         if self._total + size > self.limit:
             self._fit(size)
         block = Block(self._make(size, USAGE))
         block.since = self.serial
         return block
+
+    def _too_large(self, nbytes: int) -> OutOfMemoryError:
+        return OutOfMemoryError(
+            f"[memory] {nbytes} bytes are more than the largest buffer of this device, "
+            f"{self._max_size}"
+        )
 
     def create(self, size: int, usage: int) -> Any:
         """A new GPUBuffer of the device's own, counted as internal."""
