@@ -18,39 +18,12 @@ from pykernels.plans.optim.optimizer_step import STATES
 from pykernels.reference.optim_rules import Near, advance, take
 from pykernels.validate._types import Limits
 from tests.harness import assert_close, assert_same_bits
-from tests.kernels.optim.torch_rules import run
+from tests.kernels.optim.torch_rules import CASES, data, run
 
 pytestmark = pytest.mark.gpu
-STEPS = 50
 U = 2.0**-24
-CASES: list[tuple[str, str, dict[str, Any]]] = [
-    ("RMSprop", "rmsprop", {}),
-    ("RMSprop", "rmsprop_momentum", {"lr": 0.02, "momentum": 0.9, "weight_decay": 0.1}),
-    ("RMSprop", "rmsprop_centered", {"alpha": 0.9, "centered": True, "eps": 0.1}),
-    ("RMSprop", "rmsprop_centered_momentum",
-     {"alpha": 0.4, "centered": True, "momentum": 0.5, "eps": 0.1}),
-    ("Adagrad", "adagrad", {}),
-    ("Adagrad", "adagrad", {"lr": 0.1, "lr_decay": 0.05, "weight_decay": 0.1,
-                            "initial_accumulator_value": 0.5, "eps": 1e-3}),
-    ("Adam", "amsgrad", {"amsgrad": True}),
-    ("Adam", "amsgrad", {"amsgrad": True, "lr": 0.02, "betas": (0.8, 0.9), "weight_decay": 0.1}),
-    ("AdamW", "amsgrad", {"amsgrad": True, "lr": 0.02, "betas": (0.4, 0.99)}),
-    ("NAdam", "nadam", {}),
-    ("NAdam", "nadam", {"lr": 0.02, "betas": (0.8, 0.99), "weight_decay": 0.1,
-                        "momentum_decay": 0.1}),
-    ("NAdam", "nadam", {"lr": 0.02, "weight_decay": 0.1, "decoupled_weight_decay": True}),
-    ("Lion", "lion", {}),
-    ("Lion", "lion", {"lr": 0.01, "betas": (0.95, 0.4), "weight_decay": 0.1}),
-]  # fmt: skip
 KINDS = [0, 3, 5, 7, 10, 13]  # a case of each class
 COUNTED = ("adagrad", "amsgrad", "nadam")
-
-
-def data(steps: int = STEPS) -> tuple[np.ndarray[Any, Any], list[np.ndarray[Any, Any]]]:
-    rng = np.random.default_rng(4)
-    param = rng.normal(0, 1, (3, 8)).astype(np.float32)
-    scales = 10.0 ** rng.integers(-2, 2, (steps, 3, 8))
-    return param, list((rng.normal(0, 1, (steps, 3, 8)) * scales).astype(np.float32))
 
 
 def bound(
@@ -97,23 +70,6 @@ def test_fifty_steps_have_the_published_values(dev: pk.Device, at: int) -> None:
     assert np.max(near.off / (np.abs(want) + 0.1)) < 2e-2  # it says something
     assert_same_bits(again._params[0].numpy(), w.numpy())
     assert [*again.state_dict()] == [*saved]
-
-
-@pytest.mark.parametrize("at", range(len(CASES)))
-def test_torch_has_the_same_values(dev: pk.Device, at: int) -> None:
-    """torch itself in float64, where it is installed."""
-    torch = pytest.importorskip("torch")
-    kind, _, args = CASES[at]
-    if kind == "Lion":
-        pytest.skip("torch has no Lion")
-    param, grads = data()
-    w = torch.tensor(param.astype(np.float64), requires_grad=True)
-    optimizer = getattr(torch.optim, kind)([w], **args)
-    for g in grads:
-        w.grad = torch.tensor(g.astype(np.float64))
-        optimizer.step()
-    want = w.detach().numpy()
-    np.testing.assert_allclose(run(kind, param, grads, args)[-1], want, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("at", KINDS)

@@ -1,6 +1,7 @@
 """Steps of optimisers in numpy's float64, as torch.optim (Lion: optax) has them published.
 
-Each rule is a generator that takes a gradient and gives the parameter after the step.
+Each rule is a generator that takes a gradient and gives the parameter after the step. With torch
+installed, `python -m tests.kernels.optim.torch_rules` compares them with torch.
 """
 
 from __future__ import annotations
@@ -13,7 +14,29 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 Rule: TypeAlias = "Generator[Array, Array, None]"
 
-__all__ = ["RULES", "run"]
+__all__ = ["CASES", "RULES", "compare", "data", "run"]
+
+STEPS = 50
+# Class, rule of the kernel, arguments.
+CASES: list[tuple[str, str, dict[str, Any]]] = [
+    ("RMSprop", "rmsprop", {}),
+    ("RMSprop", "rmsprop_momentum", {"lr": 0.02, "momentum": 0.9, "weight_decay": 0.1}),
+    ("RMSprop", "rmsprop_centered", {"alpha": 0.9, "centered": True, "eps": 0.1}),
+    ("RMSprop", "rmsprop_centered_momentum",
+     {"alpha": 0.4, "centered": True, "momentum": 0.5, "eps": 0.1}),
+    ("Adagrad", "adagrad", {}),
+    ("Adagrad", "adagrad", {"lr": 0.1, "lr_decay": 0.05, "weight_decay": 0.1,
+                            "initial_accumulator_value": 0.5, "eps": 1e-3}),
+    ("Adam", "amsgrad", {"amsgrad": True}),
+    ("Adam", "amsgrad", {"amsgrad": True, "lr": 0.02, "betas": (0.8, 0.9), "weight_decay": 0.1}),
+    ("AdamW", "amsgrad", {"amsgrad": True, "lr": 0.02, "betas": (0.4, 0.99)}),
+    ("NAdam", "nadam", {}),
+    ("NAdam", "nadam", {"lr": 0.02, "betas": (0.8, 0.99), "weight_decay": 0.1,
+                        "momentum_decay": 0.1}),
+    ("NAdam", "nadam", {"lr": 0.02, "weight_decay": 0.1, "decoupled_weight_decay": True}),
+    ("Lion", "lion", {}),
+    ("Lion", "lion", {"lr": 0.01, "betas": (0.95, 0.4), "weight_decay": 0.1}),
+]  # fmt: skip
 
 
 def rmsprop(
@@ -108,3 +131,35 @@ def run(kind: str, w: Array, grads: list[Array], args: dict[str, Any]) -> list[A
         named.setdefault("weight_decay", 1e-2)
     rule = RULES[kind](w.astype(np.float64), **named)
     return [next(rule), *[rule.send(g.astype(np.float64)) for g in grads]]
+
+
+def data(steps: int = STEPS) -> tuple[np.ndarray[Any, Any], list[np.ndarray[Any, Any]]]:
+    rng = np.random.default_rng(4)
+    param = rng.normal(0, 1, (3, 8)).astype(np.float32)
+    scales = 10.0 ** rng.integers(-2, 2, (steps, 3, 8))
+    return param, list((rng.normal(0, 1, (steps, 3, 8)) * scales).astype(np.float32))
+
+
+def compare(torch: Any, kind: str, args: dict[str, Any]) -> float:
+    """The largest difference from torch in float64, relative to the largest parameter."""
+    param, grads = data()
+    w = torch.tensor(param.astype(np.float64), requires_grad=True)
+    optimizer = getattr(torch.optim, kind)([w], **args)
+    for g in grads:
+        w.grad = torch.tensor(g.astype(np.float64))
+        optimizer.step()
+    want = w.detach().numpy()
+    return float(np.max(np.abs(run(kind, param, grads, args)[-1] - want)) / np.max(np.abs(want)))
+
+
+def main() -> None:
+    import torch
+
+    print("torch", torch.__version__)
+    for kind, _, args in CASES:
+        if kind != "Lion":  # torch has none
+            print(f"{compare(torch, kind, args):.1e} {kind} {args}")
+
+
+if __name__ == "__main__":
+    main()
