@@ -20,7 +20,6 @@ from .optim_schedules import Schedule
 __all__ = ["Decay", "Decayed", "Optimizer", "Rooted", "flag_of", "load_state", "tensors"]
 
 Rate: TypeAlias = "float | Tensor | Schedule"
-Params: TypeAlias = "Tensor | Iterable[Tensor] | Iterable[Mapping[str, Any]]"
 
 
 class Optimizer:
@@ -41,7 +40,11 @@ class Optimizer:
     _groups: tuple[Any, ...] = ()  # optimisers of each group, where there are some
 
     def __init__(
-        self, params: Params, lr: Rate, kinds: Mapping[str, Any] | None = None, **values: Any
+        self,
+        params: Tensor | Iterable[Any],
+        lr: Rate,
+        kinds: Mapping[str, Any] | None = None,
+        **values: Any,
     ) -> None:
         self._params = tensors(self._name, "params", params)
         for i, p in enumerate(self._params):
@@ -144,10 +147,10 @@ class Optimizer:
     @property
     def lr(self) -> Rate:
         """The learning rate: a number, a Tensor that steps read, or a schedule."""
-        rate: Rate | None = self._rate if self._schedule is None else self._schedule
-        if rate is None:
-            rate = self._values["lr"]
-        return rate
+        if self._schedule is not None:
+            return self._schedule
+        number: Rate = self._values["lr"] if self._rate is None else self._rate
+        return number
 
     @lr.setter
     def lr(self, lr: Rate) -> None:
@@ -358,5 +361,5 @@ def _number(op: str, lr: Rate) -> tuple[Tensor | None, float]:
     return _rate(op, lr.value if isinstance(lr, Schedule) else lr)
 
 
-def tensors(op: str, name: str, values: Tensor | Iterable[Tensor]) -> list[Tensor]:
+def tensors(op: str, name: str, values: Tensor | Iterable[Any]) -> list[Tensor]:
     return [values] if isinstance(values, Tensor) else _listed(op, name, values, (Tensor,))

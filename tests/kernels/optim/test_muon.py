@@ -112,13 +112,13 @@ def test_matrices_of_equal_shape_are_one_batch(dev: pk.Device) -> None:
 
 def test_muon_rejects(dev: pk.Device) -> None:
     w = dev.ones((2, 3))
-    for match, params, named in (
+    calls: list[tuple[str, Any, dict[str, Any]]] = [
         (r"params must be matrices but params\[1\] has \(3,\)", [w, dev.ones(3)], {}),
         ("momentum must be in", w, {"momentum": 1.0}),
         ("ns_steps must be 1 or more", w, {"ns_steps": 0}),
         ("adjust_lr_fn one of original, match_rms_adamw", w, {"adjust_lr_fn": "none"}),
         ("ns_coefficients must be three", w, {"ns_coefficients": (1, 2)}),
-    ):
-        given: Any = params
+    ]
+    for match, params, named in calls:
         with pytest.raises(pk.PyKernelsError, match=match):
-            pk.Muon(given, **named)
+            pk.Muon(params, **named)

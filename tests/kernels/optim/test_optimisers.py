@@ -34,7 +34,7 @@ def bound(
     numbers = [0.0] * 15
     for name, at in optimizer._places.items():
         value = given[name]
-        betas = value if isinstance(value, tuple) else (value,) if name == "alpha" else ()
+        betas = {"betas": value, "alpha": [value]}.get(name, [])
         found = [x for beta in betas for x in powers("beta", beta)] or [float(value)]
         numbers[at : at + len(found)] = found
     for at, value in optimizer._initial.items():
