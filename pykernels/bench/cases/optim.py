@@ -25,9 +25,9 @@ SIZES = [
 MAIN = {
     "adam_step": ("f32-100000000",),
     "adamw_step": ("f32-100000000", "f16xf32>f16-100000000"),
-    "optimizer_count": ("f32-15",),
-    "optimizer_step": ("f32-100000000",),
-    "schedule_step": ("f32-1x6",),
+    "optimizer_count": ("i32>f32-15",),
+    "optimizer_step": ("f32-100000000-lion",),
+    "schedule_step": ("f32xi32>f32-1x6",),
     "sgd_step": ("f32-100000000",),
     "clip_by_norm": ("f32-100000000",),
     "step_advance": ("i32-1",),
