@@ -15,7 +15,7 @@
 // options.rule = { type = "str", default = "amsgrad", doc = "The rule, by name." }
 // params.has_skip = { type = "u32", value = "1 if skip else 0" }
 // uses = ["exponentials"]
-// bytes = "2 * count.nbytes + 64"
+// bytes = "2 * (count.nbytes + settings.nbytes)"
 // operations = "64"
 // grid = "1"
 // ///

@@ -26,7 +26,7 @@
 // vectors = "VEC"
 // params.has_rate = { type = "u32", value = "1 if rate else 0" }
 // params.has_skip = { type = "u32", value = "1 if skip else 0" }
-// bytes = "grad.nbytes + 2 * param.nbytes + 2 * ((first.nbytes if first else 0) + (second.nbytes if second else 0) + (third.nbytes if third else 0))"
+// bytes = "grad.nbytes + settings.nbytes + 2 * param.nbytes + 2 * ((first.nbytes if first else 0) + (second.nbytes if second else 0) + (third.nbytes if third else 0))"
 // operations = "16 * param.size"
 // grid = "cdiv(it.total, 256)"
 // ///
