@@ -31,7 +31,7 @@ Dialect = Literal["naga", "tint"]
 Watch: TypeAlias = Callable[[str, Sequence[str]], Iterable[str]]
 _MODES = ("read", "rw", "merged")
 # The module is one file for those who use it.
-PARTS = [f"module/{name}.js" for name in ("1_views", "2_steps", "3_calls", "4_kernels")]
+PARTS = [f"module/{name}.js" for name in ("0_values", "1_views", "2_steps", "3_calls", "4_kernels")]
 
 
 @dataclass(frozen=True)
@@ -216,6 +216,24 @@ def _bodies_of(modules: dict[str, str]) -> list[str]:
     return sorted({b for text in modules.values() for b in re.findall(r"\bbodies\.(\w+)", text)})
 
 
+def _called(texts: Sequence[str]) -> str:
+    """What these texts call of module/called.js, with what that calls."""
+    title = "// -- what Python means " + "-" * 76
+    blocks = re.split(r"^(?=/\*\*|py\.)", static("module/called.js"), flags=re.MULTILINE)
+    found: dict[str, str] = {}
+    comment = ""
+    for block in blocks:
+        name = re.match(r"py\.(\w+) =", block)
+        if name:
+            found[name[1]] = comment + block
+        comment = "" if name else block
+    wanted, new = set[str](), "\n".join(texts)
+    while names := {*re.findall(r"\bpy\.(\w+)", new)} & found.keys() - wanted:
+        wanted |= names
+        new = "".join(found[name] for name in names)
+    return f"{title}\n\nconst py = {{}};\n" + "".join(t for n, t in found.items() if n in wanted)
+
+
 def module(
     kernels: Sequence[str], bodies: Sequence[str], live: dict[str, dict[str, str] | None]
 ) -> str:
@@ -224,9 +242,10 @@ def module(
     parts = [static(part).replace("@CONTRACT@", as_javascript()) for part in PARTS]
     found = (plan.items() for plan in live.values() if plan)
     translated = {name: text for plan in found for name, text in plan}
-    parts += ["// -- generated from the specs " + "-" * 69 + "\n"]
-    parts += [source["bodies"][b]["js"] for b in bodies]  # plans read their configurations
-    parts += [static("module/5_python.js"), *translated.values()] if translated else []
+    made = [source["bodies"][b]["js"] for b in bodies]  # plans read their configurations
+    made += [static("module/5_python.js"), *translated.values()] if translated else []
+    parts += [_called(made)]
+    parts += ["// -- generated from the specs " + "-" * 69 + "\n", *made]
     for name in kernels:
         facts = source["kernels"][name]
         parts.append(facts["js"])
