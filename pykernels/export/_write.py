@@ -25,7 +25,9 @@ from ._layouts import Request
 from ._record import DEFAULT_TUNING, record
 from ._translate import NotTranslated, plan_object, translate
 
-__all__ = ["Export", "collect", "live_plan", "module", "static", "untranslated", "write"]
+__all__ = [
+    "Export", "collect", "live_plan", "module", "runtime", "static", "untranslated", "write",
+]  # fmt: skip
 
 Dialect = Literal["naga", "tint"]
 Watch: TypeAlias = Callable[[str, Sequence[str]], Iterable[str]]
@@ -216,6 +218,12 @@ def _bodies_of(modules: dict[str, str]) -> list[str]:
     return sorted({b for text in modules.values() for b in re.findall(r"\bbodies\.(\w+)", text)})
 
 
+def runtime(texts: Sequence[str]) -> list[str]:
+    """The module without what is generated: what these texts run on."""
+    parts = [static(part).replace("@CONTRACT@", as_javascript()) for part in PARTS]
+    return [*parts, _called(texts)]
+
+
 def _called(texts: Sequence[str]) -> str:
     """What these texts call of module/called.js, with what that calls."""
     title = "// -- what Python means " + "-" * 76
@@ -239,13 +247,11 @@ def module(
 ) -> str:
     """The JavaScript module of these kernels and bodies, with the plans that run in it."""
     source = _facts()
-    parts = [static(part).replace("@CONTRACT@", as_javascript()) for part in PARTS]
     found = (plan.items() for plan in live.values() if plan)
     translated = {name: text for plan in found for name, text in plan}
     made = [source["bodies"][b]["js"] for b in bodies]  # plans read their configurations
     made += [static("module/5_python.js"), *translated.values()] if translated else []
-    parts += [_called(made)]
-    parts += ["// -- generated from the specs " + "-" * 69 + "\n", *made]
+    parts = [*runtime(made), "// -- generated from the specs " + "-" * 69 + "\n", *made]
     for name in kernels:
         facts = source["kernels"][name]
         parts.append(facts["js"])
