@@ -13,9 +13,8 @@ from typing import Any, Literal, TypeAlias
 
 from pykernels import plans
 from pykernels._version import __version__
-from pykernels.contract import GRID_MAX, GRID_ROW, as_javascript
+from pykernels.contract import GRID_MAX, GRID_ROW, SUBGROUP_MATRIX, as_javascript
 from pykernels.errors import ArgumentError
-from pykernels.steps import MATRIX_FEATURE
 from pykernels.tuning import as_data, load
 from pykernels.wgsl.texts import belongs, read, read_manifest, wgsl
 
@@ -109,7 +108,7 @@ def collect(
                 if entry["body"] in own
                 and belongs({**built["kernels"][name], "bodies": own}, entry)
                 and _of_dtypes(built, entry, dtypes)
-                and MATRIX_FEATURE not in entry["features"]  # which no page reaches
+                and SUBGROUP_MATRIX.name not in entry["features"]  # which no page reaches
             }  # fmt: skip
             used += own
         if live[name] is None and not records:
