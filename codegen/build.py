@@ -140,7 +140,6 @@ def variants_of(root: Path, name: str) -> list[Variant]:
         )
     renderer = Renderer(root / "kernels", rows)
     rendered = [render_bodies(spec, renderer) for spec in chosen]
-    emit_javascript([spec for spec, _ in rendered], [], plans.__contains__)  # it may refuse them
     fixed = kernel.fixed_axes if kernel else ()
     found = (v for spec, texts in rendered for v in in_modes(spec, texts))
     return [v for v in found if all(v.axes.get(axis) == value for axis, value in fixed)]

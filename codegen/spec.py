@@ -205,11 +205,11 @@ def load(path: Path, file: str, table: Sequence[Row]) -> Spec:
     seen: set[str] = set()
     for a in axes:
         if a.pick:
-            r.expr(a.pick, names | seen, "pick", a.name)
+            r.step_expr(a.pick, names | seen, "pick", a.name)
         seen |= {a.name, CONFIG} if a.configs else {a.name}
     for t in tensors:
         if t.over:
-            r.expr(t.over, {other.name for other in tensors}, table_of(t.role), t.name)
+            r.step_expr(t.over, {other.name for other in tensors}, table_of(t.role), t.name)
     params, options = read_params(r, names | axis_names, axis_names), read_options(r)
     check_members(r, iterate, tensors, params)
     vectors = d.get("vectors", "")
@@ -220,7 +220,7 @@ def load(path: Path, file: str, table: Sequence[Row]) -> Spec:
         r.expr(w, axis_names | ({ROW} if rows or reductions else set()), "when")
     given = {p.name for p in params if not p.arg and not p.value}
     if "grid" in d:
-        r.expr(d["grid"], names | axis_names | given, "grid")
+        r.step_expr(d["grid"], names | axis_names | given, "grid")
     for key in ("subgroups", "fragments", "workgroup_bytes"):
         if key in d:
             r.expr(d[key], axis_names, key)

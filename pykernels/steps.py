@@ -20,7 +20,6 @@ from .errors import ShapeError
 from .tuning import Tuning
 
 __all__ = [
-    "MATRIX_FEATURE",
     "Arg",
     "Body",
     "Bound",
@@ -46,7 +45,6 @@ Mode = Literal["read", "rw", "merged"]
 C = TypeVar("C")
 
 
-MATRIX_FEATURE = "chromium-experimental-subgroup-matrix"
 MatrixShape: TypeAlias = tuple[str, str, int, int, int]
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from pykernels.contract import PARAMS_BYTES
+from pykernels.contract import F16, PARAMS_BYTES, SUBGROUP_MATRIX, SUBGROUPS
 from pykernels.errors import (
     ArgumentError,
     BufferStateError,
@@ -21,7 +21,7 @@ from pykernels.errors import (
     FeatureError,
     PyKernelsError,
 )
-from pykernels.steps import MATRIX_FEATURE, Caps, Kernel, MatrixUnits
+from pykernels.steps import Caps, Kernel, MatrixUnits
 from pykernels.tuning import Tuning, for_adapter
 
 from .adapters import AdapterInfo, info_of
@@ -73,7 +73,7 @@ class Context:
         self.limits: dict[str, int] = dict(raw.limits)
         info = self.info
         tuning = for_adapter(info["name"], info["type"]).tuning
-        matrix = units_of(engine, raw.adapter) if MATRIX_FEATURE in self.features else None
+        matrix = units_of(engine, raw.adapter) if SUBGROUP_MATRIX.name in self.features else None
         self.caps = _caps(self.features, self.limits, tuning, matrix)
         self.plans: dict[Any, Prepared] = {}
         self.constants: dict[Any, Any] = {}  # tensors that functions keep for later calls
@@ -366,8 +366,8 @@ def _caps(
     features: frozenset[str], limits: dict[str, int], tuning: Tuning, matrix: MatrixUnits | None
 ) -> Caps:
     return Caps(
-        f16="shader-f16" in features,
-        subgroups="subgroups" in features,
+        f16=F16.name in features,
+        subgroups=SUBGROUPS.name in features,
         alignment=max(limits["min-storage-buffer-offset-alignment"], 32),
         max_invocations=limits["max-compute-invocations-per-workgroup"],
         max_workgroup_bytes=limits["max-compute-workgroup-storage-size"],

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, TypeAlias, TypeVar
 
+from pykernels.contract import ALONE, FEATURES, SUBGROUPS
 from pykernels.errors import (
     BufferStateError,
     DeviceLostError,
@@ -48,9 +49,12 @@ MODULES: dict[EngineName, tuple[str, str]] = {
     "dawn": ("wgpudawn", "wgpudawn.backends.dawn._api"),
 }
 # Canonical feature name -> the engine's own (those that differ).
-_FEATURES: dict[EngineName, dict[str, str]] = {"wgpu": {"subgroups": "subgroup"}, "dawn": {}}
+_FEATURES: dict[EngineName, dict[str, str]] = {
+    "wgpu": {f.name: f.wgpu for f in FEATURES if f.wgpu != f.name},
+    "dawn": {},
+}
 # What a device of ours asks for where the adapter has it.
-_WANTED = ("shader-f16", "subgroups", "timestamp-query")
+_WANTED = tuple(f.name for f in FEATURES if f.asked)
 # What the default device has besides, as pygfx requires it.
 _OF_OTHERS = ("float32-filterable",)
 COPY_DST = 0x08
@@ -137,7 +141,7 @@ class Engine:
         if self.name == "wgpu":
             features = [f for f in features if f in adapter.features]
             return adapter.request_device_sync(label="pykernels", required_features=features)
-        features.append("implicit-device-synchronization")
+        features.append(ALONE.name)
         extras = importlib.import_module("wgpudawn.backends.dawn.extras")
         enable = ["disable_workgroup_init"] + ([] if checks else ["disable_robustness"])
         return extras.request_device_sync(
@@ -156,7 +160,7 @@ class Engine:
         if shared.helper._the_device is None:
             wanted = {self.feature(f) for f in (*_WANTED, *_OF_OTHERS, *more)}
             if self.name == "dawn":
-                wanted.add("implicit-device-synchronization")
+                wanted.add(ALONE.name)
             shared.preconfigure_default_device("pykernels", preferred_features=wanted)
             _allow_late_configuration(self.module, shared.get_default_device())
         return shared.get_default_device()
@@ -172,12 +176,12 @@ class Engine:
 
     def one_thread_only(self, device: Any) -> bool:
         """Must this device stay on the thread that made it?"""
-        return self.name == "dawn" and "implicit-device-synchronization" not in device.features
+        return self.name == "dawn" and ALONE.name not in device.features
 
     def shader(self, device: Any, text: str, label: str, checks: bool, subgroups: bool) -> Any:
         """A shader module; unchecked only through wgpu (Dawn's checks belong to the device)."""
         if self.name == "dawn":
-            head = "enable subgroups; " if subgroups else ""
+            head = f"{SUBGROUPS.enable} " if subgroups else ""
             return device.create_shader_module(label=label, code=head + text)
         if checks:
             return device.create_shader_module(label=label, code=text)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from pykernels.contract import SUBGROUP_MATRIX
 from pykernels.errors import FeatureError
-from pykernels.steps import MATRIX_FEATURE, MatrixUnits
+from pykernels.steps import MatrixUnits
 
 from .engine import Engine
 
@@ -42,7 +43,7 @@ def allow(engine: Engine) -> bool:
 
 def require(adapter: Any, allowed: bool) -> None:
     """FeatureError if the adapter gives no matrix units; `allowed` is what `allow` returned."""
-    if MATRIX_FEATURE in adapter.features:
+    if SUBGROUP_MATRIX.name in adapter.features:
         return
     name = adapter.info["device"]
     if allowed:
@@ -56,7 +57,7 @@ def require(adapter: Any, allowed: bool) -> None:
 
 def units_of(engine: Engine, adapter: Any) -> MatrixUnits | None:
     """The products of the adapter's units; None if it has none, or subgroups of another size."""
-    if engine.name != "dawn" or MATRIX_FEATURE not in adapter.features:
+    if engine.name != "dawn" or SUBGROUP_MATRIX.name not in adapter.features:
         return None
     ffi, lib = engine.ffi, engine.lib
     configs = ffi.new("WGPUAdapterPropertiesSubgroupMatrixConfigs *")

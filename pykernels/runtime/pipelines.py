@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
+from pykernels.contract import SUBGROUPS
 from pykernels.errors import ShaderError
 from pykernels.wgsl.texts import Text, made, of_body
 
@@ -108,7 +109,7 @@ class Pipelines:
         engine, begun = self._engine, time.perf_counter()
         try:
             module = engine.shader(
-                self._device, text.wgsl, label, checks, "subgroups" in text.features
+                self._device, text.wgsl, label, checks, SUBGROUPS.name in text.features
             )
             pipeline = self._device.create_compute_pipeline(
                 label=label, layout=layout, compute={"module": module, "entry_point": "main"}

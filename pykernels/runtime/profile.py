@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from pykernels.contract import TIMESTAMPS
 from pykernels.errors import ArgumentError
 
 from .blocks import Block
@@ -103,7 +104,7 @@ class Profile:
 
     def __init__(self, context: Context, batches: bool) -> None:
         self.records: list[Record] = []
-        self.clock = "timestamps" if "timestamp-query" in context.features else "wall"
+        self.clock = "timestamps" if TIMESTAMPS.name in context.features else "wall"
         self.batches = batches
         self.wall = 0.0
         self.done: list[_Batch] = []
