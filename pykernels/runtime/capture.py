@@ -30,7 +30,7 @@ from .scopes import Scope
 __all__ = ["Program", "capturing"]
 
 _Told = tuple[weakref.ref[Storage], int, int]
-MAX_VARIANTS = 16  # sets of inputs with which a program is remembered
+MAX_VARIANTS = 16  # sets of inputs whose commands a program caches
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class _Place:
 
     _block: Block
     _offset: int
-    window: tuple[int, int]  # its first and last byte
+    window: tuple[int, int]  # first and last byte
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class _Captured:
     scratch: Sequence[Block]
     params: Params
     page: Page | None
-    commands: int  # the first of its own
+    commands: int  # index of its first command
 
 
 class Variant:
@@ -84,19 +84,19 @@ class Recording:
     def __init__(self, context: Context, inputs: Mapping[str, Handle]) -> None:
         self.context = context
         self.inputs = dict(inputs)
-        self.state = "is still captured"  # why it cannot run; empty if it can
+        self.state = "is still captured"  # the reason that it cannot run; empty if it can
         self.captured: list[_Captured] = []
         self.calls: list[Call] = []
         self.commands: list[Command] = []
         self.pages: list[Page] = []
-        self.storages: list[Storage] = []  # of tensors made outside
-        # What its calls read and write, by storages that may be gone: first and last byte.
+        self.storages: list[Storage] = []  # of tensors from outside the capture
+        # The windows that its calls read and write, by weak references to storages.
         self.reads: dict[_Told, None] = {}
         self.writes: dict[_Told, None] = {}
-        self.runs = [0]  # one number that pages share
-        self.pending = OfProgram()  # what is made inside waits for the first run
-        self.base: Variant  # on the inputs of the capture
-        self.variants: dict[tuple[Any, ...], Variant] = {}  # on others
+        self.runs = [0]  # a counter that its pages share
+        self.pending = OfProgram()  # tensors made inside wait for the first run
+        self.base: Variant  # with the inputs of the capture
+        self.variants: dict[tuple[Any, ...], Variant] = {}  # with other inputs
 
     def compile(self) -> None:
         """Compile the remaining pipelines while other threads compile too."""
@@ -352,7 +352,7 @@ class Program:
         self._arena = recording.context.pool.arena(self, recording, recording.pending)
 
     def __call__(self, **inputs: Any) -> None:
-        """Run the captured calls, with what is in their tensors when they run.
+        """Run the captured calls on the current contents of their tensors.
 
         They are recorded into the current batch and submitted by the same rules as calls. If the
         device is idle, they are submitted at once, from the second run on.

@@ -30,8 +30,8 @@ def lower(
 ) -> Dispatch:
     """One step of a kernel's plan, ready to be recorded.
 
-    `bases` has for each slot the byte of the view from which its windows are counted. A launch
-    adds the tensor's offset; a temporary has none. `scalars` are the call's scalars, in order.
+    `bases` holds for each slot the byte of the view at which its windows begin to count. A launch
+    adds the tensor's offset; a temporary has no offset. `scalars` are the call's scalars, in order.
     """
     caps = context.caps
     skip: Bound | None = None
@@ -108,7 +108,7 @@ def _dispatch(
     refs = []
     for i, (slot, first, size) in enumerate(windows):
         entries[i].binding = i
-        if slot < 0:  # nobody else sets it
+        if slot < 0:  # nothing else sets it
             entries[i].offset = first
         entries[i].size = size
         if slot == NULL:
