@@ -56,7 +56,7 @@ class Row:
 
 
 class Progress:
-    """One line that moves, where somebody watches."""
+    """A progress line that is overwritten, if stderr is a terminal."""
 
     def __init__(self) -> None:
         self.shown = sys.stderr.isatty()

@@ -384,7 +384,8 @@ def _or_none(type_: str) -> str:
 
 
 def _converted(op: str, a: Argument) -> Iterator[str]:
-    """Makes a plain, hashable value of what was given; a plain one costs a comparison."""
+    """Lines that convert an argument to a plain, hashable value; a plain argument costs one
+    comparison."""
     tests = [f"{a.name} is not None"] if a.type.endswith("| None") else []
     plain = _PLAIN.get(a.check)
     if plain:

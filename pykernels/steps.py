@@ -282,7 +282,7 @@ def seen_pairs(queries: int, keys: int, causal: object, window: Any) -> int:
 
 
 def seen_keys(queries: int, keys: int, causal: object, window: Any) -> int:
-    """Keys that some query may see."""
+    """Number of keys that at least one query may see."""
     seen = [(first, end) for first, end in _seen(queries, keys, causal, window) if first < end]
     return max(end for _, end in seen) - min(first for first, _ in seen) if seen else 0
 

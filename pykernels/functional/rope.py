@@ -110,8 +110,8 @@ def rope_append(
         The queries, a Tensor: x without the heads of keys and values.
 
     Raises:
-        IndexRangeError: at the next synchronisation, for a position outside of the cache, or of
-            [0, 1048576); it writes nothing.
+        IndexRangeError: at the next synchronisation, for a position outside of the cache, or
+            outside of [0, 1048576); that token is not written.
         BufferStateError: inside a capture, if the device has no table of these options: call
             `rope` once before, or give a table.
         ShapeError, DTypeError, ArgumentError: for arguments that do not fit.

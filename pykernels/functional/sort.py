@@ -224,7 +224,7 @@ def _int32(x: Array) -> Array:
 
 
 def _float32(weights: Array | None) -> Array | None:
-    """float16 and numpy's float64 as float32."""
+    """Converts float16 and numpy's float64 to float32."""
     if isinstance(weights, (Tensor, np.ndarray)) and str(weights.dtype) in ("float16", "float64"):
         return weights.astype("float32")
     return weights

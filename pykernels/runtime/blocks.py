@@ -131,7 +131,7 @@ class Arena:
     """The blocks that a captured program may use at any time, taken while it was captured.
 
     The capture reuses blocks that no tensor holds. Nothing else uses them until the owner of the
-    arena is gone. `content` is kept as long. All blocks wait for `pending`.
+    arena is gone. `content` is kept until then, too. All blocks wait for `pending`.
     """
 
     def __init__(self, content: Any, pending: Pending) -> None:

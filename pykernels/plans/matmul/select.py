@@ -37,7 +37,7 @@ NARROW = max(c.ROWS for c in HELD.values())
 COLUMNS = HELD["rows1"].threads * HELD["rows1"].COLS
 SUM_THREADS = splitk_reduce.CONFIGS["sum256"].threads
 
-# What a choice names.
+# The bodies that a choice names.
 BODIES = (
     "gemv", *TILES, *(f"{MMA}/{tile}" for tile in mma.TILES),
     *(f"{SPLIT}/{tile}" for tile in mma.SPLIT_TILES),
@@ -45,7 +45,7 @@ BODIES = (
 
 
 class GemmShape(NamedTuple):
-    """What a choice depends on, apart from the device: dst is batches x rows x cols."""
+    """The shape that a choice depends on: dst is batches x rows x cols."""
 
     batches: int
     rows: int
@@ -98,7 +98,8 @@ def choose(caps: Caps, s: GemmShape) -> GemmChoice:
 
 
 def candidates(caps: Caps, s: GemmShape) -> list[Candidate]:
-    """All bodies: what they are expected to take in their best number of splits, or why not."""
+    """All bodies, with the expected seconds in their best number of splits, or why they are
+    excluded."""
     t = caps.tuning
     few = min(s.rows, s.cols)
     narrow = "" if few <= NARROW else f"{few} rows: more than {NARROW}"

@@ -19,7 +19,8 @@ __all__ = ["Values", "finish_of", "readable", "results"]
 
 @dataclass(frozen=True)
 class Values:
-    """The views of one shape that the values are made of, and the dtype that a body knows them by.
+    """The views that the values are computed from, all of one shape, and the dtype of the values in
+    a body.
 
     `made` gives a dispatch of a body made for an expression; None: a value is an element.
     """

@@ -104,7 +104,8 @@ def shares(
     """The steps of views that `spread` made: one, if each of them fits one binding.
 
     Else rows, columns, leading axes and the rows that the index picks are cut. Only steps with the
-    first of those and of the columns report what is out of range, so each index once. `table`: each
+    first picked rows and the first columns report indices out of range, so each index is reported
+    once. `table`: each
     part needs one of its indices.
     """
     views = {"src": src, "index": index, "dst": dst}
