@@ -62,7 +62,7 @@ def short_rows(
     keep: int,
     descending: bool,
 ) -> list[Step]:
-    """Rows that fit a workgroup, or the first `keep` elements of each piece of longer ones."""
+    """Rows that fit a workgroup, or the first `keep` elements of each piece of longer rows."""
     before: list[Step] = []
     if _apart(x):
         near = scratch.empty(x.shape, x.dtype.name)
