@@ -1,10 +1,10 @@
-"""What a tuning table holds: the numbers of one device, or of a kind of devices, by family.
+"""The keys of a tuning table: the numbers of one device, or of a kind of device, by family.
 
 Rates are operations a second (a multiply-add is two), copies bytes a second, times seconds, and
-lengths elements of the axis that is summed. A unit is what the device has many of, and what
-runs whole workgroups: a multiprocessor, a compute unit, an Xe core. `partial_wave[n]` is the time
+lengths elements of the axis that is summed. A unit is a multiprocessor, which runs whole
+workgroups: NVIDIA's SM, AMD's compute unit, Intel's Xe core. `partial_wave[n]` is the time
 of a wave with n workgroups on each unit, of a full one with as many as fit: 0.0 first, 1.0 last.
-`bodies` are those that may be chosen beside the smallest one, which always may.
+`bodies` are the bodies that may be chosen, besides the smallest body, which is always allowed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ __all__ = ["Attention", "Conv", "ConvBackwardWeight", "Copy", "Device", "Gemv", 
 
 @dataclass(frozen=True, eq=False)
 class Match:
-    """Which adapters a table is for: all that is given must hold, and nothing given fits any.
+    """The adapters that a table is for: all given conditions must hold; a table without conditions
+    fits all.
 
     The table with the most conditions that hold is taken.
     """
@@ -36,7 +37,7 @@ class Device:
 
 @dataclass(frozen=True, eq=False)
 class Gemv:
-    """Few rows of one operand."""
+    """Skinny products: few rows of one operand."""
 
     busy: int  # workgroups that keep the device busy
     busy_rows: int  # the same where several rows hold more sums, and splits cost more
