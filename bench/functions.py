@@ -1,8 +1,9 @@
-"""What a call of a function of layer two costs the host, beside `pk.softmax`, a dispatch.
+"""The host's cost of a call of layer two for each dispatch, compared with `pk.softmax`.
 
 python -m bench.functions [--adapter NAME] [--rounds N] [--calls N]
 
-Calls on the same small tensors, new results, inside `batch()`: what the device does is not in it.
+Calls on the same small tensors with new results, inside `batch()`, so the device's work is not
+included.
 The calls of a round alternate with those of pk.softmax; a figure is the median of the rounds'
 ratios, which a busy machine changes less than the times. `Device.profile` counts dispatches.
 """

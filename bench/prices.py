@@ -1,4 +1,4 @@
-"""What a call of a function costs the host: time, dispatches, buffers; and what it may cost.
+"""The host's cost of a function call: time, dispatches, buffers; and its bounds.
 
 The functions are those of the sweep (`pykernels.bench.sweep`), at small sizes, tensors in and out,
 warm. Host time is that of a call inside `batch()`. A call of one dispatch and one output may take
@@ -37,7 +37,7 @@ REASONS = {
 
 @dataclass(frozen=True)
 class Price:
-    """Of one call: seconds of host time, dispatches, outputs, and buffers that it made."""
+    """Of one call: seconds of host time, dispatches, outputs, and new buffers."""
 
     name: str
     host: float
@@ -79,7 +79,7 @@ def price(dev: pk.Device, case: SweepCase) -> Price:
 
 
 def table(found: list[Price]) -> Iterator[str]:
-    """Dearest first; what is above the bound has its reason, or none is known."""
+    """The most expensive first; each function above its bound has its reason, or is unexplained."""
     base = next((p.host for p in found if p.name == "softmax"), 0.0)
     yield f"{'function':<14}{'host us':>10}{'x softmax':>11}{'dispatches':>12}{'outputs':>9}" + (
         f"{'new buffers':>13}{'bound us':>10}"
