@@ -21,7 +21,8 @@ _COUNTS = {2: "two", 3: "three", 4: "four"}
 
 
 def numbers(op: str, name: str, value: Any) -> Any:
-    """torch's forms of a pair: an integer, or a sequence of one or two (of padding, four)."""
+    """A pair in torch's forms: an integer, or a sequence of one or two integers (four for
+    padding)."""
     if type(value) is int:
         return value
     if isinstance(value, list | tuple):
