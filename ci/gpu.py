@@ -198,7 +198,9 @@ def run(column: str, names: list[str], workers: int, seconds: float) -> dict[str
             wrong = [e for e in case if e.tag in ("failure", "error")]
             if wrong:
                 outcome.failed += 1
-                outcome.output += f"{case.get('name')}: {(wrong[0].get('message') or '')[:400]}\n"
+                told = wrong[0].get("message") or ""
+                told = told if len(told) <= 1000 else f"{told[:400]}\n...\n{told[-600:]}"
+                outcome.output += f"{case.get('name')}: {told}\n"
             elif any(e.tag == "skipped" for e in case):
                 outcome.skipped += 1
             else:

@@ -23,6 +23,8 @@ import pytest
 
 import pykernels as pk
 from pykernels.forcing import force
+from pykernels.runtime.engine import get_engine
+from pykernels.runtime.matrix import allow
 from tests.budget import Budget, kernel_of, turns
 
 pytest.register_assert_rewrite("tests.harness")
@@ -128,6 +130,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "crowd: a million invocations with barriers, too slow for SwiftShader: not there"
     )
+    if COLUMN == "dawn-matrix":  # before any test looks at adapters
+        allow(get_engine("dawn"))
     config.stash[selection] = Selection()
     config.pluginmanager.register(config.stash[selection])
 

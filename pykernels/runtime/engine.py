@@ -61,6 +61,9 @@ _SLOT = "pykernels"  # the key in wgpu's error handler
 _LOST = re.compile(r"\bdevice\b[^\n]{0,80}\bis (lost|destroyed)", re.IGNORECASE)
 
 
+_NVIDIA = 0x10DE  # vendor_id of an adapter
+
+
 class Engine:
     """One engine: its module, its raw calls, its errors."""
 
@@ -106,12 +109,15 @@ class Engine:
 
     def look(self, told: Callable[[Any], T]) -> list[T]:
         """The facts about the adapters. Releases the engine if no caller used it before, so the
-        process may be forked afterwards."""
+        process may be forked afterwards. With NVIDIA's driver this does not help: once wgpu has
+        listed it, neither a forked child nor then its parent gets a device."""
         with _starting:
             refuse_process()
             used = self._helpers._the_instance is not None
-            found = [told(a) for a in self._adapters()]
-            if used or self.matrix_units:
+            adapters = self._adapters()
+            found = [told(a) for a in adapters]
+            nvidia = self.name == "wgpu" and any(a.info["vendor_id"] == _NVIDIA for a in adapters)
+            if used or self.matrix_units or nvidia:
                 claim_process()
             elif self._helpers._the_instance is not None:
                 self.lib.wgpuInstanceRelease(self._helpers._the_instance)

@@ -113,6 +113,8 @@ class Recorder:
             if page is not self._faults.own(len(call.watched)):
                 return False
             number = page.next_slot
+            # Here, since no call may stand between the statements that record.
+            checks = () if check is None else (check,) * len(call.watched)
         pace, serial = self.pace, self.serial
         due = pace.due
         for block in call.blocks:
@@ -142,8 +144,7 @@ class Recorder:
         self._work += call.work
         if page is not None:
             page.launches += call.watched
-            if check is not None:
-                page.checks += (check,) * len(call.watched)
+            page.checks += checks
             self._faults.open = True
         if self._size >= due or self._work >= pace.most:
             self._submit_if_due(shared=not due)
