@@ -1,4 +1,4 @@
-"""What the caller's clock says of calls, reads and syncs, beside the GPU's time and raw calls.
+"""Wall clock of calls, reads and syncs, beside GPU time and raw calls.
 
     python -m bench.latency [--engine dawn] [--adapter NAME] [--only TEXT] [--small] [--save F.json]
     python -m bench.latency --functions     what functions cost the host, beside a bound

@@ -75,22 +75,22 @@ class Declared:
     spec: Spec  # the kernel that it runs
     wrapper: str  # the name under which it runs it
     rule: str
-    takes: tuple[str, ...]  # what the rule takes besides the call
+    takes: tuple[str, ...]  # arguments of the rule besides the call
     given: Mapping[str, Any]  # constants for the rule
     arguments: tuple[Argument, ...]
     results: Mapping[str, str]  # outputs of the kernel, and the argument that asks for each
-    result: str  # the annotation of what is returned
-    tape: bool  # does it make more where a tape records?
+    result: str  # the annotation of the result
+    tape: bool  # True if it has more outputs while a tape records
     special: Mapping[str, str]  # a test of the arguments, and the function for such calls
     homes: Mapping[str, str]  # of the rule, the checks and the test: the module of each
-    op: str  # what errors call it
+    op: str  # its name in errors
     doc: str
     returns: str
     raises: str
 
     @property
     def is_public(self) -> bool:
-        """Is it a function of the package?"""
+        """True if it is a function of the package."""
         return not self.name.startswith("_")
 
     @cached_property
@@ -399,7 +399,8 @@ def _or_none(type_: str) -> str:
 
 
 def _converted(op: str, a: Argument) -> Iterator[str]:
-    """Makes a plain, hashable value of what was given; a plain one costs a comparison."""
+    """Lines that convert an argument to a plain, hashable value; a plain argument costs one
+    comparison."""
     tests = [f"{a.name} is not None"] if a.type.endswith("| None") else []
     plain = _PLAIN.get(a.check)
     if plain:
@@ -416,7 +417,7 @@ def _converted(op: str, a: Argument) -> Iterator[str]:
 
 
 def _values(a: Argument) -> tuple[Any, ...]:
-    """What a Literal names."""
+    """The values of a Literal."""
     return tuple(ast.literal_eval(a.type.removesuffix(" | None").removeprefix("Literal")))
 
 
@@ -429,13 +430,13 @@ def _key(f: Declared) -> str:
 
 
 def _decisive(f: Declared) -> str:
-    """What else than layouts decides what the rule makes."""
+    """The values besides layouts that the result of the rule depends on."""
     parts = [o.name for o in f.options] + (["recording()"] if f.tape else [])
     return "".join(f"{part}, " for part in parts)
 
 
 def _short(f: Declared, kernel: str) -> Iterator[str]:
-    """A call on tensors of layouts that were seen before, into new ones."""
+    """A cached call: known layouts of tensors, new results."""
     conditions = ["out is None"] if any(a.kind == "out" for a in f.arguments) else []
     conditions += [
         f"({a.name} is None or isinstance({a.name}, Tensor))"

@@ -17,8 +17,8 @@ __all__ = [
 # Workgroups: a grid of more than a device takes along x is folded into rows.
 GRID_ROW = 1 << 15
 GRID_MAX = 65535  # rows, and what every device takes along an axis
-# Bytes of the params of one dispatch, a slot of a uniform buffer: the largest alignment of an
-# offset that a device may ask for, so null tensors lie as far apart.
+# Bytes of the params of one dispatch, which are a slot of a uniform buffer. It is the largest
+# alignment of an offset that a device may require; null tensors have this distance, too.
 PARAMS_BYTES = 256
 # Bytes of the words that a buffer is bound as.
 UNITS = {"u32": 4, "atomic<u32>": 4, "vec2<u32>": 8, "vec4<u32>": 16}

@@ -36,7 +36,7 @@ _RESIZE = replace(KERNEL, args=(_X, *KERNEL.args[1:]))
 _INTERPOLATE = replace(KERNEL, name="interpolate")
 _UNFOLD, _FOLD = replace(IM2COL, name="unfold"), replace(COL2IM, name="fold")
 _OWN_MODES = ("nearest", "linear", "cubic", "area")
-# torch's modes: ours, the number of axes that they resize, and whether corners may be aligned.
+# torch's modes: our mode, the number of resized axes, and whether corners may be aligned.
 _MODES: dict[str, tuple[Mode, tuple[int, ...], bool]] = {
     "nearest": ("nearest", (1, 2), False), "nearest-exact": ("nearest", (1, 2), False),
     "linear": ("linear", (1,), True), "bilinear": ("linear", (2,), True),
@@ -57,15 +57,15 @@ def resize(
 ) -> Array:
     """Images of another size, over the last two axes, with the rules of ONNX's Resize.
 
-    Computed in f32, uint8 rounded to nearest even and kept in [0, 255]; beyond the edge its pixel
-    repeats. With i a row of the result, columns alike, it lies at (i + 1/2) H / OH - 1/2
+    Computed in f32, uint8 rounded to nearest even and clamped to [0, 255]; beyond the edge the edge
+    pixel repeats. Row i of the result (columns alike) lies at (i + 1/2) H / OH - 1/2
     (half_pixel; pytorch_half_pixel: 0 where OH is 1), i H / OH (asymmetric) or
     i (H - 1) / (OH - 1) (align_corners), an exact fraction.
 
     With `antialias` the rules are those of PIL and torch: where an axis shrinks, the filter is
     H / OH times as wide, pixels beyond the edge count nothing, and 'cubic' has a = -0.5 (where an
-    axis grows, too). The rows are done first, then the columns, with f32 between them; PIL rounds
-    bytes there, too, so that some of its bytes differ by one.
+    axis grows, too). The rows are resized first, then the columns, with f32 between them. PIL also
+    rounds bytes between them, so some of its bytes differ by one.
 
     Args:
         x: Tensor or numpy array, float32, float16 or uint8, (..., H, W).
@@ -73,13 +73,12 @@ def resize(
         mode: 'nearest' takes one pixel, 'linear' two in each direction, 'cubic' four (a = -0.75),
             'area' the mean of the pixels from i H / OH, rounded down, to (i + 1) H / OH, rounded
             up, in each direction.
-        coordinates: where the pixels of the result lie; 'area' has no others than half_pixel.
+        coordinates: where the pixels of the result lie; 'area' has half_pixel only.
         nearest: how 'nearest' rounds a position.
-        antialias: widen the filter where an axis shrinks; of 'linear' and 'cubic' only.
-        layout: 'hwc' for images (..., H, W, C), as files and cameras have them: the result has
-            their channels last, too. 'chw' for (..., H, W), which None stands for, but that bytes
-            whose last axis has the size 3 or 4, and that have more than 4 channels by it, are
-            refused.
+        antialias: widen the filter where an axis shrinks; for 'linear' and 'cubic' only.
+        layout: 'hwc' for images (..., H, W, C), as files and cameras have them: the result has its
+            channels last, too. 'chw' for (..., H, W). None is 'chw', but refuses uint8 whose last
+            axis has the size 3 or 4 and which would then have more than 4 channels.
         out: The Tensor (..., OH, OW) to write to; None makes one of x's dtype.
 
     Returns:
@@ -161,13 +160,14 @@ def interpolate(
 
     Args:
         input: Tensor or numpy array, float32 or float16, (N, C, L) or (N, C, H, W).
-        size: of the result's L, or H and W (one integer for both).
-        scale_factor: in place of size: a factor of each axis, whose product is rounded down. It
+        size: the result's L, or H and W (one integer for both).
+        scale_factor: in place of size: a factor for each axis; the new size is rounded down. It
             gives the size only, as with torch's recompute_scale_factor=True.
         mode: 'nearest', 'nearest-exact', 'area', 'linear' (3 axes), 'bilinear' or 'bicubic' (4
             axes).
-        align_corners: do the corners' centres stay where they are? Of linear and cubic modes only.
-        antialias: widen the filter where an axis shrinks, as `resize` has it: of 'bilinear' and
+        align_corners: True keeps the centres of the corners in place; for linear and cubic modes
+            only.
+        antialias: widen the filter where an axis shrinks, as in `resize`; for 'bilinear' and
             'bicubic' only, and without align_corners.
         out: The Tensor to write to; None makes one of the input's dtype.
 
@@ -310,7 +310,7 @@ def fold(
 
 
 def _windows(op: str, kernel: Pair, dilation: Pair, padding: Pair, stride: Pair) -> Any:
-    """The arguments of `windows`, in its order."""
+    """The arguments of `windows`, in their order there."""
     pairs = (("kernel_size", kernel), ("stride", stride), ("padding", padding),
              ("dilation", dilation))  # fmt: skip
     return tuple(two(op, name, value) for name, value in pairs)

@@ -21,7 +21,7 @@ def positions(call: Call, x: Tensor, axis: int | None) -> Made:
 
 
 def _along(call: Call, x: Tensor, axis: int | None, dtype: DTypeName) -> Made:
-    """With the axis last; None: all elements as one row."""
+    """The view with the axis last; None takes all elements as one row."""
     if axis is None:
         x, axis = x.reshape(-1), -1
     call.over(x, axis)

@@ -132,9 +132,9 @@ class PromisedBlock(Block):
 class Storage:
     """Shared ownership of a block by tensors.
 
-    `record` is there once a tape has seen it; `checks` names the checked calls that its values come
-    from, while such calls are open (see owners.py); `whole` where its tensors are views of one: the
-    first byte and the layout of that, which copies of them share.
+    `record` exists once a tape has seen the storage. `checks` names the open checked calls that its
+    values come from (see owners.py). `whole` is set if its tensors are views of one tensor: the
+    first byte and the layout of that tensor, which copies of the views share.
     """
 
     __slots__ = ("__weakref__", "block", "checks", "record", "whole")
@@ -154,8 +154,8 @@ def storage_of(block: Block) -> Storage:
 
 
 class Lease(weakref.ref[Any]):
-    """What the pool knows of a storage (or an arena's owner): once that is gone, the lease is
-    appended to `returned`. No Python code runs for it, which a signal could interrupt."""
+    """Tells the pool that a storage (or an arena's owner) is gone: the lease is then appended to
+    `returned`. No Python code runs for this, so no signal can interrupt it."""
 
     __slots__ = ("held",)
 

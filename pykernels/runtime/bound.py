@@ -1,4 +1,4 @@
-"""Calls with their bind groups made: all that a launch needs besides its scalars."""
+"""Calls with their bind groups: everything that a launch needs besides its scalars."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ from .pace import work
 
 __all__ = ["MAX_LAUNCHES", "BatchParams", "Call", "Calls", "Command", "Params", "bind", "unbound"]
 
-MAX_LAUNCHES = 1024  # in one batch: each has its params
+MAX_LAUNCHES = 1024  # in one batch; each has its params
 UNIFORM = 0x40 | 0x08  # UNIFORM | COPY_DST
 
-# One dispatch as an encoder takes it: pipeline (compiled by then), bind group, offset of the
-# params, grid.
+# One dispatch for an encoder: pipeline (compiled by then), bind group, offset of the params, grid.
 Command: TypeAlias = tuple[Any, Any, Any, int, int]
 
 
@@ -29,18 +28,18 @@ class Call:
     """One call on certain buffers.
 
     Attributes:
-        steps: for each dispatch what its params are made of, and the parts of its command.
+        steps: for each dispatch the sources of its params, and the parts of its command.
         blocks: the buffers that the bind groups bind, of tensors and temporaries.
-        reads, writes: those of the tensors that it reads, and that it writes.
+        reads, writes: the blocks of the tensors that it reads, and that it writes.
         inputs, outputs: the positions of these tensors among the arguments.
-        keeps: does an output keep what it held where an index is out of range?
+        keeps: True if an output keeps its old elements where an index is out of range.
         page: the page of faults that the bind groups bind, if a dispatch reports any.
         watched: the dispatches that take a slot of the page.
-        size, work: what the call asks for, in units of `pace`.
-        pack: the scalars as bytes; `order` says which, None for all in order.
+        size, work: the cost of the call, in units of `pace`.
+        pack: packs the scalars as bytes. `order` selects scalars; None is all in order.
         last: the scalars of the last launch.
-        commands, kept: those of slots that are the call's own, and the scalars that stand there.
-        serial: of the last batch that uses these slots.
+        commands, kept: the commands with slots of the call's own, and the scalars in these slots.
+        serial: number of the last batch that uses these slots.
     """
 
     __slots__ = (
@@ -84,19 +83,19 @@ class Call:
         self.serial = -1
 
     def notes(self, host: float) -> list[tuple[str, int, float]]:
-        """What a profile wants to know of the dispatches."""
+        """The facts about the dispatches that a profile needs."""
         return [(d.label, d.nbytes, host) for d in self.prepared.dispatches]
 
 
 class Calls:
     """Calls by kernel, options and the locations of all tensors.
 
-    Only buffers of the pool are in it, and those that the pool is about to destroy are forgotten:
-    it never keeps memory alive.
+    It holds only buffers of the pool, and forgets buffers before the pool destroys them. So it
+    never keeps memory alive.
 
     Attributes:
-        slots: what calls that were forgotten kept in `BatchParams`, by their number: the serial of
-            the last batch that uses them, and the first.
+        slots: the slots that forgotten calls kept in `BatchParams`, by their number: the serial of
+            the last batch that uses them, and the first slot.
     """
 
     LIMIT = 8192
@@ -131,7 +130,7 @@ class Calls:
 class Params:
     """A uniform buffer with a slot of params for each launch. One write fills all slots.
 
-    `used` slots are taken. Whoever packs sets it, together with what it records.
+    `used` slots are taken. The caller of `pack` sets it together with its own records.
     """
 
     def __init__(self, engine: Engine, device: Any, pool: Pool, slots: int = MAX_LAUNCHES) -> None:
@@ -140,7 +139,7 @@ class Params:
         self.used = 0
         self.buffer: Any = pool.create(PARAMS_BYTES * slots, UNIFORM)
         self._data = bytearray(PARAMS_BYTES * slots)
-        self._prefixes: list[bytes] = [b""] * slots  # what stands in the slots already
+        self._prefixes: list[bytes] = [b""] * slots  # the prefixes that the slots contain already
         self._offsets = _offsets(engine, slots)
 
     def pack(
@@ -169,22 +168,22 @@ class Params:
         return commands
 
     def write(self) -> None:
-        """Queue the write of the params in use."""
+        """Queue a write of the used slots."""
         if self.used:
             self.write_slots(0, self.used)
 
     def write_slots(self, first: int, count: int) -> None:
-        """Queue the write of some slots."""
+        """Queue a write of some slots."""
         start, end = first * PARAMS_BYTES, (first + count) * PARAMS_BYTES
         self._engine.write(self._device, self.buffer, start, memoryview(self._data)[start:end])
 
 
 class BatchParams(Params):
-    """The params of a device's batches. Behind the slots of one batch are slots that calls keep:
-    a call that comes again with the same scalars needs no new params.
+    """The params of a device's batches. After the slots of one batch come slots that calls keep. A
+    call that is repeated with the same scalars needs no new params.
 
-    A slot is written only while no recorded launch uses it: `serial` is that of the last batch with
-    launches whose slots are kept.
+    A slot is written only while no recorded launch uses it. `serial` is the number of the last
+    batch with launches whose slots are kept.
     """
 
     KEPT = 3072
@@ -200,7 +199,7 @@ class BatchParams(Params):
         """Give a call slots with these scalars, if that is possible now."""
         if call.watched or call.serial == serial:
             return False
-        if self._generation != self._calls.generation:  # the calls that had slots are forgotten
+        if self._generation != self._calls.generation:  # the calls with slots are forgotten
             if self.serial == serial:
                 return False
             self._generation = self._calls.generation
@@ -228,7 +227,7 @@ _known_offsets: dict[str, list[Any]] = {}
 
 
 def _offsets(engine: Engine, slots: int) -> list[Any]:
-    """The offset of each slot, as a set_bind_group takes it."""
+    """The offset of each slot, in the form that set_bind_group takes."""
     found = _known_offsets.get(engine.name, [])
     if len(found) < slots:  # a new list: two threads may open devices at once
         found = [engine.ffi.new("uint32_t[1]", [PARAMS_BYTES * i]) for i in range(slots)]

@@ -41,7 +41,7 @@ class _Place:
 
     _block: Block
     _offset: int
-    window: tuple[int, int]  # its first and last byte
+    window: tuple[int, int]  # first and last byte
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class _Captured:
     scratch: tuple[_Place, ...]
     params: Params
     page: Page | None
-    commands: int  # the first of its own
+    commands: int  # index of its first command
 
     def moved(self, moved: _Moved) -> _Captured:
         """The same with blocks at other locations."""
@@ -91,13 +91,13 @@ class Recording:
     def __init__(self, context: Context, inputs: Mapping[str, Handle]) -> None:
         self.context = context
         self.inputs = dict(inputs)
-        self.state = "is still captured"  # why it cannot run; empty if it can
+        self.state = "is still captured"  # the reason that it cannot run; empty if it can
         self.captured: list[_Captured] = []
         self.calls: list[Call] = []
         self.commands: list[Command] = []
         self.pages: list[Page] = []
-        self.storages: list[Storage] = []  # of tensors made outside
-        # What its calls read and write, by storages that may be gone: first and last byte.
+        self.storages: list[Storage] = []  # of tensors from outside the capture
+        # The windows that its calls read and write, by weak references to storages.
         self.reads: dict[_Told, None] = {}
         self.writes: dict[_Told, None] = {}
         self.runs = [0]  # one number that pages share
@@ -370,7 +370,7 @@ class Program:
         self._arena = recording.context.pool.arena(self, recording, recording.pending)
 
     def __call__(self, **inputs: Any) -> None:
-        """Run the captured calls, with what is in their tensors when they run.
+        """Run the captured calls on the current contents of their tensors.
 
         They are recorded into the current batch and submitted by the same rules as calls. If the
         device is idle, they are submitted at once, from the second run on.

@@ -64,8 +64,8 @@ class Context:
         self.copy = copy
         self.checks = checks
         self.owned = owned
-        self.number = next(_numbers)  # devices end in the order in which they were opened
-        self.dead = ""  # why it cannot be used any more
+        self.number = next(_numbers)  # devices are closed in the order in which they were opened
+        self.dead = ""  # the reason that it cannot be used any more
         self.thread = threading.get_ident() if engine.one_thread_only(raw) else None
         self.guarded = self.thread is not None  # True if each launch must call `check`
         self.lock = threading.RLock()
@@ -167,7 +167,7 @@ class Context:
 
     def settle(self) -> None:
         """Set whether launches must look up their owner or block. Needs the lock."""
-        self.noted = False  # first: a block may be entered meanwhile
+        self.noted = False  # set first, since another thread may enter a block meanwhile
         if self.scopes:
             for scope in [s for s in [*self.scopes] if not s.open]:
                 self.scopes.pop(scope, None)
@@ -180,7 +180,7 @@ class Context:
         return None if scope is None or not scope.mine else scope.value.program
 
     def kill(self, reason: str) -> None:
-        """Makes `check` raise from now on."""
+        """Make `check` raise from now on."""
         self.dead = reason
         self.guarded = True
 
@@ -195,7 +195,7 @@ class Context:
             self.constants.clear()
             try:
                 self.recorder.flush()
-                with suppress(DeviceLostError):  # then nothing can be known
+                with suppress(DeviceLostError):  # then the faults are lost
                     self.transfers.poll()
                 self.pool.trim()
             finally:

@@ -45,7 +45,7 @@ def launch(
     key: tuple[Any, ...], tensors: tuple[Handle | None, ...], scalars: tuple[float, ...],
     observed: bool = False,
 ) -> None:  # fmt: skip
-    """As `run`, but the caller has made the key of the call. Takes a third of the time.
+    """As `run`, but the caller has made the key of the call. This takes a third of the time.
 
     `key` is the kernel, its options, and the location of each tensor; `scalars` are plain numbers.
     Tapes see the call unless it is `observed`.
@@ -72,7 +72,7 @@ def launch(
                 elif context.noted:
                     _pass_on(context, call, tensors)
             except (struct.error, OverflowError):
-                if not scalars and not key[1]:  # numbers of ours, not of the caller's
+                if not scalars and not key[1]:  # our own numbers, not the caller's
                     raise
                 raise _wrong_scalar(key[0], scalars, key[1]) from None
             if context.debug:
@@ -162,7 +162,7 @@ def _pass_on(context: Context, call: Call, tensors: tuple[Handle | None, ...]) -
 def _name(
     context: Context, call: Call, tensors: tuple[Handle | None, ...], owner: Owner, check: Check
 ) -> None:
-    """The same for a checked call, which is one of them."""
+    """As `_pass_on`, for a checked call, which is itself one of the checks."""
     found: list[Check] = []
     for i in (*call.inputs, *call.outputs) if check.keeps else call.inputs:
         found += tensors[i]._storage.checks  # type: ignore[union-attr]
@@ -178,7 +178,7 @@ def _prepared(
     tensors: tuple[Handle | None, ...],
     options: tuple[Any, ...],
 ) -> Prepared:
-    """The dispatches of a call, from the cache if the layouts were seen before."""
+    """The dispatches of a call, cached by the layouts of its tensors."""
     plan_key = _plan_key(context, kernel, tensors, options)
     prepared = context.plans.get(plan_key)
     if prepared is None:
@@ -201,8 +201,8 @@ def _plan_key(
     tensors: tuple[Handle | None, ...],
     options: tuple[Any, ...],
 ) -> tuple[Any, ...]:
-    """All that the dispatches of a call depend on: layouts, phases, who shares a buffer, and what
-    plans are told to take."""
+    """Everything that the dispatches of a call depend on: layouts, phases, shared buffers, and
+    forced choices of plans."""
     dst = tensors[-1]
     assert dst is not None
     block, base = dst._block, dst._offset
@@ -223,7 +223,7 @@ def _plan_key(
 
 
 def _neighbours(kernel: Kernel, tensors: tuple[Handle | None, ...]) -> list[int]:
-    """Where tensors lie in the buffers of outputs other than dst: output, tensor, distance."""
+    """The tensors in the buffers of outputs other than dst: output, tensor, distance in bytes."""
     found = []
     for i, arg in enumerate(kernel.args[:-1]):
         out = tensors[i]

@@ -30,8 +30,8 @@ def lower(
 ) -> Dispatch:
     """One step of a kernel's plan, ready to be recorded.
 
-    `bases` has for each slot the byte of the view from which its windows are counted. A launch
-    adds the tensor's offset; a temporary has none. `scalars` are the call's scalars, in order.
+    `bases` holds for each slot the byte of the view at which its windows begin to count. A launch
+    adds the tensor's offset; a temporary has no offset. `scalars` are the call's scalars, in order.
     """
     caps = context.caps
     skip: Bound | None = None

@@ -1,7 +1,8 @@
 """Matrix units: how a process opens them, and which products an adapter's units compute.
 
-Dawn offers them, and f16 on NVIDIA, only to processes that ask before they look at adapters.
-They are experimental, so a process that never asks runs the same shaders as without them.
+Dawn offers them, and f16 on NVIDIA, only to processes that ask for them before they list adapters.
+They are experimental. A process that does not ask runs the same shaders as on a device without
+them.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ from .engine import Engine
 
 __all__ = ["allow", "require", "units_of"]
 
-# Of the whole process. The first lets Dawn speak of matrix units; without the second it hides f16
-# on NVIDIA's Vulkan driver, where some of its own conformance tests failed.
+# Toggles of the whole process. With the first, Dawn lists matrix units. Without the second it hides
+# f16 on NVIDIA's Vulkan driver, where some of its own conformance tests failed.
 TOGGLES = ("allow_unsafe_apis", "vulkan_enable_f16_on_nvidia")
 SUBGROUP = 32  # lanes of a subgroup in the texts
 _KINDS = ("F32", "F16", "U32", "I32", "U8", "I8")
 
 
 def allow(engine: Engine) -> bool:
-    """Ask for matrix units; False if this process has looked at adapters without asking before."""
+    """Ask for matrix units; False if this process has listed adapters before without asking."""
     if engine.name != "dawn":
         raise FeatureError(
             "[device] the engine 'wgpu' does not reach matrix units: Device(engine='dawn', "

@@ -60,8 +60,8 @@ class Tint:
     """Tint as a validator.
 
     Besides the text it checks each compute entry point as a pipeline on a device with WebGPU's
-    default limits. More than those is an error for a source that declares limits, unless it
-    declares more than the default ones and uses more.
+    default limits. A source that declares limits gets an error if it exceeds the default limits,
+    unless it declares higher limits and uses them.
 
     A text that uses subgroups without ``enable subgroups;``, as naga wants it, gets a warning and
     is checked with the line.
