@@ -1,4 +1,4 @@
-"""How far the elementwise operations are off on a device, and where.
+"""The errors of elementwise operations on a device, and where they are largest.
 
 python -m bench.accuracy NAME [--driver NAME] [--engine wgpu|dawn] [--only OP ...]
 
@@ -29,7 +29,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 RESULTS = Path(__file__).with_name("results") / "accuracy"
 SIZE = 1 << 20
 NORMAL = 2.0**-126
-# What two numbers of a pair are at least, so that no part of a result is below NORMAL.
+# The least numbers of a pair, so that no part of a result is below NORMAL.
 SMALLEST = {1: NORMAL, 2: 2.0**-60}
 
 

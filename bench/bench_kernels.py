@@ -59,7 +59,7 @@ def bench_kernel(case: Case, benchmark: Any, runner: Runner, wanted_peers: list[
 
 
 def extra_info(r: Result, meta: Mapping[str, Any]) -> dict[str, Any]:
-    """What a saved benchmark says beside its times."""
+    """The facts of a saved benchmark besides its times."""
     found = {
         "kernel": r.kernel,
         "variant": r.counts.variant,

@@ -1,4 +1,4 @@
-"""What is measured once: first calls, memory after many calls, several threads."""
+"""Measurements that run once: first calls, memory after many calls, several threads."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def memory(dev: pk.Device, small: bool) -> dict[str, int]:
 
 
 def _resident() -> int:
-    """Bytes of this process in memory, 0 where the system does not say."""
+    """Bytes of this process in memory, 0 if the system does not report them."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     except OSError:

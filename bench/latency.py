@@ -1,4 +1,4 @@
-"""What the caller's clock says of calls, reads and syncs, beside the GPU's time and raw calls.
+"""Wall clock of calls, reads and syncs, beside GPU time and raw calls.
 
     python -m bench.latency [--engine dawn] [--adapter NAME] [--only TEXT] [--small] [--save F.json]
     python -m bench.latency --functions     what functions cost the host, beside a bound
@@ -369,12 +369,13 @@ def main() -> None:
     parser.add_argument("--only", default="", metavar="TEXT", help="rows whose name contains it")
     parser.add_argument("--small", action="store_true", help="for a software driver")
     parser.add_argument("--functions", action="store_true", help="what functions cost the host")
+    parser.add_argument("--rounds", type=int, default=prices.ROUNDS, help="of --functions")
     parser.add_argument("--save", type=Path, metavar="F.json", help="all readings")
     args = parser.parse_args()
     dev = pk.Device(args.adapter, engine=args.engine)
     if args.functions:
         print(f"{dev!r}")
-        print("\n".join(prices.table([*prices.prices(dev, args.only)])))
+        print("\n".join(prices.table([*prices.prices(dev, args.only, args.rounds)])))
         return
     bench = Bench(dev, args.small, args.only)
     bench.run()

@@ -180,12 +180,12 @@ def _torch() -> tuple[Any, str]:
 
 
 def distance(a: Array, b: Array) -> float:
-    """Of vectors, as a share of the length of the second one."""
+    """The error of vectors, as a share of the length of the second vector."""
     return float(np.linalg.norm(a.ravel() - b.ravel()) / np.linalg.norm(b))
 
 
 def checked(row: Row, found: pk.Tensor, want: Array) -> None:
-    """CheckFailed where the result is further from the float64 one than rounding takes it."""
+    """Raise CheckFailed if the result differs from float64 by more than rounding explains."""
     row.error = max(row.error, distance(found.numpy().astype(np.float64), want))
     if not row.error <= row.allowed:
         raise CheckFailed(

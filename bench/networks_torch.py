@@ -140,7 +140,7 @@ class ResNet:
 def graphed(call: Any) -> Any:
     """The call as a CUDA graph."""
     stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):  # what a call keeps for the next one is made outside a graph
+    with torch.cuda.stream(stream):  # caches for later calls are made outside of a graph
         for _ in range(3):
             call()
     torch.cuda.synchronize()
@@ -154,7 +154,7 @@ def graphed(call: Any) -> Any:
 
 
 def check(name: str, found: Any, want: Any, allowed: float) -> None:
-    """Is it the same network? Other sums, and sums of float16 in parts, are other roundings."""
+    """Check that it is the same network; other orders of sums round differently."""
     found = found.double().cpu().numpy()
     error = np.linalg.norm(found.ravel() - want.ravel()) / np.linalg.norm(want)
     if not error <= 4 * allowed:

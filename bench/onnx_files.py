@@ -176,7 +176,7 @@ def differences(found: Mapping[str, Array], want: Mapping[str, Array]) -> list[c
 
 
 def chosen(args: argparse.Namespace) -> list[Path]:
-    """The files that are named, else those that are known and there."""
+    """The named files, or the known files that exist."""
     if args.files:
         return [file.resolve() for file in args.files]
     files = [known.folder / name for name, known in KNOWN.items()]

@@ -1,93 +1,145 @@
-"""What a call of a function costs the host: time, dispatches, buffers; and what it may cost.
+"""What a call of each public function costs the host: time, dispatches, tensors, buffers; and what
+it may cost.
 
-The functions are those of the sweep (`pykernels.bench.sweep`), at small sizes, tensors in and out,
-warm. Host time is that of a call inside `batch()`. A call of one dispatch and one output may take
-CALL; each further dispatch DISPATCH more, each further output OUTPUT: on the machine of the bench,
-so on another one what counts is the place beside `softmax`.
+Small shapes (`bench.functions`), tensors in and out, warm. Host time is that of a call inside
+`batch()`. The calls of a round alternate with those of `pk.softmax`: the share of it, a dispatch,
+is a median of rounds, which a busy machine changes less than the times. A call of one dispatch and
+one output may take CALL; each further dispatch DISPATCH more, each further output OUTPUT: on the
+machine of the bench, so on another one what counts is the place beside `softmax`.
 """
 
 from __future__ import annotations
 
+import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pykernels as pk
-from pykernels.bench.sweep import Call, SweepCase, calls
-from pykernels.bench.sweep.small import SMALL
+from bench.functions import Call, functions
 
 __all__ = ["REASONS", "Price", "price", "prices", "table"]
 
 CALL, DISPATCH, OUTPUT = 5e-6, 2e-6, 1e-6
 ROUNDS, LOOP = 9, 30
 
-# Functions above the bound, and why.
-ANEW = "judges its arguments anew in each call: it has no short path yet"
-REASONS = {
-    **dict.fromkeys(("top_k", "resize", "sort", "argsort", "bincount"), ANEW),
-    "cumsum": "along another axis than the last: makes two views",
-    "gather": "keeps a slot for what it reports of its indices",
-    "embedding": "keeps a slot for what it reports of its indices",
-    "concatenate": "makes views, and copies each part by a call of its own",
-    "permute": "makes a view, then copies it: two calls",
-    "scatter_add": "copies, then sorts: keys, sort and sums are calls of their own",
-    "nonzero": "reads how many there are before it can make its outputs: waits for the device",
-}
+# Functions above the bound, and why: names of each reason.
+_WHY = {
+    "waits for the device: it reads how many there are, or the answer": (
+        "allclose", "masked_select", "nonzero", "unique",
+    ),
+    "writes numbers of the host to the device in each call": (
+        "asarray", "flatten_parameters", "from_dlpack", "histogram", "lstm", "lstm_cell",
+        "manual_seed", "quantile", "random_state", "rope_table", "tensor",
+    ),
+    "is made of calls of other functions, and of views between them": (
+        "batch_norm", "cat", "categorical", "clip_grad_norm", "concatenate", "diag", "dot",
+        "dropout", "einsum", "embedding_backward", "eye", "flash_attn_backward", "kaiming_normal",
+        "kaiming_uniform", "linspace", "local_response_norm", "max_unpool1d", "max_unpool2d",
+        "median", "narrow", "one_hot", "pad", "randint", "randperm", "repeat", "roll", "scatter",
+        "scatter_add", "set_rows", "stack", "tensordot", "tile", "win_part", "win_unpart",
+        "xavier_normal", "xavier_uniform",
+    ),
+    "makes views only, each by Python's checks": (
+        "chunk", "expand_dims", "flip", "get_rel_pos", "meshgrid", "split", "squeeze",
+        "unsqueeze",
+    ),
+    "makes a tensor of a shape that is checked anew in each call": (
+        "arange", "fill", "full", "full_like", "memset", "ones", "ones_like", "zeros",
+        "zeros_like",
+    ),
+    "judges its arguments anew in each call: it has no short path yet": (
+        "add_layer_norm", "add_rms_norm", "bincount", "binary_cross_entropy_with_logits",
+        "copyto", "diag_mask_inf", "diag_mask_zero", "fold", "huber_loss", "index_select",
+        "interpolate", "kl_div", "l1_loss", "mse_loss", "rope_append", "smooth_l1_loss",
+        "solve_triangular", "timestep_embedding", "top_k", "topk", "tril", "triu", "unfold",
+    ),
+    "keeps a slot for what it reports of its indices": (
+        "cross_entropy", "embedding", "gather", "get_rows", "nll_loss", "rope", "take_along_axis",
+    ),
+    "is an expression: names and types of all operands are looked up": (
+        "clamp", "clip", "elementwise", "isclose", "masked_fill", "nan_to_num",
+    ),
+    "draws from a state, which is counted on": (
+        "bernoulli", "dropout_mask", "rand", "rand_like", "randn", "randn_like",
+    ),
+}  # fmt: skip
+REASONS = {name: why for why, names in _WHY.items() for name in names}
 
 
 @dataclass(frozen=True)
 class Price:
-    """Of one call: seconds of host time, dispatches, outputs, and buffers that it made."""
+    """Of one call: seconds of host time, dispatches, outputs, buffers that it made, and what a
+    dispatch takes as a share of a `pk.softmax`."""
 
     name: str
     host: float
     dispatches: int
     outputs: int
     buffers: int
+    share: float = 0.0
 
     @property
     def bound(self) -> float:
-        return CALL + DISPATCH * (self.dispatches - 1) + OUTPUT * (self.outputs - 1)
+        further = DISPATCH * max(self.dispatches - 1, 0) + OUTPUT * max(self.outputs - 1, 0)
+        return CALL + further
 
 
-def prices(dev: pk.Device, only: str = "") -> Iterator[Price]:
-    """The price of each function whose name contains `only`."""
-    for name in SMALL:
+def prices(dev: pk.Device, only: str = "", rounds: int = ROUNDS) -> Iterator[Price]:
+    """The price of each public function whose name contains `only`."""
+    x = dev.rand((8, 128), seed=0)
+    for name, call in sorted(functions(dev).items()):
         if only in name:
-            family = next(c.family for c in calls() if c.function == name)
-            yield price(dev, SweepCase(Call(family, name, SMALL[name], "float32")))
+            yield price(dev, name, call, lambda: pk.softmax(x), rounds)
 
 
-def price(dev: pk.Device, case: SweepCase) -> Price:
-    """Checked, warmed up, and the fastest of some loops."""
-    loaded = case.load(dev, 0, 0)
-    loaded.check()
+def price(dev: pk.Device, name: str, call: Call, plain: Call, rounds: int = ROUNDS) -> Price:
+    """Warmed up, and medians of some rounds."""
+    for _ in range(3):
+        call()
+        plain()
     with dev.profile() as p:
-        loaded()
-    result = loaded.result
-    times, made = [], dev.memory_stats().misses
-    for _ in range(ROUNDS):
+        result = call()
+    dispatches = len(p.records)
+    times, shares, made = [], [], dev.memory_stats().misses
+    for _ in range(rounds):
         with dev.batch():
-            started = time.perf_counter()
-            for _ in range(LOOP):
-                loaded()
-            times.append((time.perf_counter() - started) / LOOP)
+            beside = _cost(plain)
+            times.append(_cost(call))
+            beside = (beside + _cost(plain)) / 2
         dev.sync()
-    buffers = (dev.memory_stats().misses - made) // (ROUNDS * LOOP)
-    outputs = len(result) if isinstance(result, tuple) else 1
-    return Price(case.kernel, min(times), len(p.records), outputs, buffers)
+        shares.append(times[-1] / beside / max(dispatches, 1))
+    buffers = (dev.memory_stats().misses - made) // (rounds * LOOP)
+    return Price(
+        name, statistics.median(times), dispatches, _count(result), buffers,
+        statistics.median(shares),
+    )  # fmt: skip
 
 
-def table(found: list[Price]) -> Iterator[str]:
+def _cost(call: Call) -> float:
+    """Seconds of the host for each of a few calls."""
+    started = time.perf_counter()
+    for _ in range(LOOP):
+        call()
+    return (time.perf_counter() - started) / LOOP
+
+
+def _count(result: object) -> int:
+    """The tensors that a call gives."""
+    if isinstance(result, (tuple, list)):
+        return sum(_count(r) for r in result)
+    return int(isinstance(result, pk.Tensor))
+
+
+def table(found: Sequence[Price]) -> Iterator[str]:
     """Dearest first; what is above the bound has its reason, or none is known."""
-    base = next((p.host for p in found if p.name == "softmax"), 0.0)
-    yield f"{'function':<14}{'host us':>10}{'x softmax':>11}{'dispatches':>12}{'outputs':>9}" + (
+    yield f"{'function':<32}{'host us':>10}{'x softmax':>11}{'dispatches':>12}{'outputs':>9}" + (
         f"{'new buffers':>13}{'bound us':>10}"
     )
     for p in sorted(found, key=lambda p: -p.host):
-        beside = f"{p.host / base:.1f}" if base else "-"
         over = p.host > p.bound
         reason = f"  {REASONS.get(p.name, 'above, no reason is known')}" if over else ""
-        yield f"{p.name:<14}{p.host * 1e6:>10.1f}{beside:>11}{p.dispatches:>12}{p.outputs:>9}" + (
-            f"{p.buffers:>13}{p.bound * 1e6:>10.0f}{reason}"
+        counts = f"{p.dispatches:>12}{p.outputs:>9}{p.buffers:>13}"
+        yield f"{p.name:<32}{p.host * 1e6:>10.1f}{p.share:>11.2f}{counts}" + (
+            f"{p.bound * 1e6:>10.0f}{reason}"
         )

@@ -1,4 +1,4 @@
-"""What a matrix unit does to the sums of halves: bits kept, rounding, and what is added together.
+"""How a matrix unit sums halves: kept bits, rounding, and the terms that are added together.
 
     python -m bench.probe_matrix_units
 
@@ -50,13 +50,13 @@ def kept_below(sums: Sums) -> int:
 
 
 def joint(sums: Sums) -> int:
-    """How many terms of half a last place it takes in one step to move the sum; 0: none do."""
+    """The number of terms of half a last place that move the sum in one step; 0: none do."""
     found = sums([(1.0, dict.fromkeys(range(n), 2.0**-24)) for n in range(1, 17)])
     return next((n for n, x in enumerate(found, 1) if x > 1.0), 0)
 
 
 def rounding(sums: Sums) -> str:
-    """How a sum gets its 24 bits."""
+    """How a sum is rounded to 24 bits."""
     three = {0: 2.0**-23, 1: 2.0**-24}
     up, down = sums([(1.0, three), (-1.0, {k: -v for k, v in three.items()})])
     if up == 1 + 2.0**-22:

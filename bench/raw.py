@@ -1,4 +1,4 @@
-"""Dispatches and reads by raw calls of an engine: what the launch path is compared with."""
+"""Dispatches and reads by raw calls of an engine, for comparison with the launch path."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class Row:
     notes: list[str] = field(default_factory=list)  # on peers
 
     def ms(self, column: str) -> float:
-        """0 where it was not measured."""
+        """The median, 0 without measurements."""
         return statistics.median(self.times.get(column) or [0.0])
 
     def measure(self, loops: dict[str, Loop], rounds: int, small: bool, most: int = 1 << 16) -> Row:
@@ -50,11 +50,11 @@ class Row:
 
 
 class Table(NamedTuple):
-    """What a command prints and keeps."""
+    """The rows that a command prints and saves."""
 
     command: str
     columns: tuple[str, ...]
-    peer: str  # the column that captured calls are compared with
+    peer: str  # the column to compare captured calls with
     width: int = 30  # of names
 
     def head(self) -> str:
@@ -111,8 +111,8 @@ def run(
     table: Table,
     begin: Callable[[pk.Device, bool], tuple[str, Iterable[Row]]],
 ) -> None:
-    """Print the rows, and keep them. `begin` gets the device and whether networks are small; it
-    returns what is to be said of the peers, and the rows."""
+    """Print and save the rows. `begin` gets the device, and True for small networks; it returns
+    notes about the peers, and the rows."""
     engine, _, matrix = args.engine.partition("-")
     with pk.Device(engine=engine, adapter=args.adapter, matrix_units=bool(matrix)) as dev:
         small = args.small or dev.info["type"] == "CPU"

@@ -1,12 +1,16 @@
 """Training steps beside torch's: wall clock, uncaptured and captured, outputs checked first.
 
-    python -m bench.training [--adapter NAME] [--small] [--rounds N]
+    python -m bench.training [--adapter NAME] [--small] [--rounds N] [--only TEXT]
 
 Each step is forward, gradients and Adam: the networks of examples/, the LeNet with 128 pictures,
-the transformer with 4 layers 256 wide, 16 x 256 characters. Times are milliseconds of a step, the
-median of rounds in which all columns are taken in turn, each a loop of steps with one sync at its
-end; that of the GPU is one of captured steps, by timestamps. torch runs eagerly, with TF32 off, on
-a GPU where it sees one. `--small` is for software drivers.
+the transformer with 4 layers 256 wide, 16 x 256 characters, and with GPT-2's shape and vocabulary,
+8 x 512 and 1 x 128 tokens. Times are milliseconds of a step, the median of rounds in which all
+columns are taken in turn, each a loop of steps with one sync at its end; that of the GPU is one of
+captured steps, by timestamps. torch runs with TF32 off, on a GPU where it sees one: eagerly; on a
+GPU as a CUDA graph, too; and with autocast to float16 and a scaled loss. Without torch its columns
+are empty, and nothing is compared. Memory is MiB: the peak of calls, what is in use with a captured
+step and the least that its lifetimes allow, and torch's peak of eager steps. `--small` is for
+software drivers.
 """
 
 from __future__ import annotations
@@ -29,16 +33,28 @@ EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 sys.path[:0] = [str(EXAMPLES), str(EXAMPLES / "curves")]
 
 import digits  # noqa: E402
-import from_torch  # noqa: E402
 import lenet  # noqa: E402
-import torch  # noqa: E402
 import transformer  # noqa: E402
+
+try:
+    import torch
+except ModuleNotFoundError:
+    torch = None  # type: ignore[assignment]
+else:
+    import from_torch
 
 RATE = 1e-3
 CHECKED = 5  # steps whose losses must agree
 SECONDS = 0.3  # of a loop
+MIB = 2**20
 LARGE = transformer.Size(width=256, heads=4, hidden=1024, layers=4)
 SMALL = transformer.Size(width=32, heads=2, hidden=64, layers=4)
+GPT2 = transformer.Size(width=768, heads=12, hidden=3072, layers=12)
+GPT2_SMALL = transformer.Size(width=96, heads=12, hidden=192, layers=12)
+COLUMNS = (
+    "dispatches", "each call", "captured", "GPU", "torch", "graph", "autocast", "x torch",
+    "x graph", "MiB calls", "captured", "least", "torch",
+)  # fmt: skip
 
 
 class Problem(NamedTuple):
@@ -52,25 +68,66 @@ class Problem(NamedTuple):
     torch_logits: Callable[..., Any]
 
 
-def problems(small: bool) -> list[Problem]:
-    """The two."""
-    pictures, shown = digits.draw(digits.TRAINING, 8 if small else 128, seed=1)
-    size = SMALL if small else LARGE
+def tied(w: dict[str, Any]) -> dict[str, Any]:
+    """GPT-2's output reads the embedding."""
+    return {**w, "head": w["characters"]}
+
+
+def gpt2_loss(
+    w: dict[str, pk.Tensor], x: pk.Tensor, y: pk.Tensor, size: transformer.Size
+) -> pk.Tensor:
+    """The mean cross entropy of all tokens."""
+    found = transformer.logits(tied(w), x, size)
+    return pk.cross_entropy(found.reshape(-1, found.shape[-1]), y.reshape(-1))
+
+
+def gpt2_logits(w: dict[str, Any], x: Any, size: transformer.Size) -> Any:
+    """The same network of torch."""
+    return from_torch.transformer_logits(tied(w), x, size)
+
+
+def gpt2(small: bool, batch: int, context: int) -> Problem:
+    """The example's transformer with GPT-2's shape, and its vocabulary."""
+    size, tokens = (GPT2_SMALL, 199) if small else (GPT2, 50_257)
+    weights = transformer.initial_weights(size)
+    del weights["head"]
+    rng = np.random.default_rng(0)
+    weights["characters"] = 0.02 * rng.standard_normal((tokens, size.width), np.float32)
+    pieces = rng.integers(tokens, size=(batch, context + 1), dtype=np.int32)
+    return Problem(
+        f"transformer {size.layers} x {size.width}, {batch} x {context} tokens", weights,
+        pieces[:, :-1], pieces[:, 1:], partial(gpt2_loss, size=size),
+        partial(gpt2_logits, size=size),
+    )  # fmt: skip
+
+
+def characters(small: bool) -> Problem:
+    """The example's transformer, larger."""
+    size, batch, context = (SMALL, 4, 16) if small else (LARGE, 16, 256)
     pieces = np.random.default_rng(0).integers(
-        len(transformer.CHARACTERS), size=(4, 17) if small else (16, 257), dtype=np.int32
+        len(transformer.CHARACTERS), size=(batch, context + 1), dtype=np.int32
     )
-    batch, context = pieces[:, 1:].shape
+    return Problem(
+        f"transformer {size.layers} x {size.width}, {batch} x {context} characters",
+        transformer.initial_weights(size), pieces[:, :-1], pieces[:, 1:],
+        partial(transformer.loss, size=size),
+        lambda w, x: from_torch.transformer_logits(w, x, size),
+    )  # fmt: skip
+
+
+def problems(small: bool) -> list[Callable[[], Problem]]:
+    """The four. Each is made when its turn comes: the large ones take gigabytes."""
+
+    def pictures() -> Problem:
+        found, shown = digits.draw(digits.TRAINING, 8 if small else 128, seed=1)
+        return Problem(
+            f"LeNet, {len(found)} pictures", lenet.initial_weights(), found, shown, lenet.loss,
+            lambda w, x: from_torch.lenet_logits(w, x),
+        )  # fmt: skip
+
+    shapes = ((2, 32), (1, 16)) if small else ((8, 512), (1, 128))
     return [
-        Problem(
-            f"LeNet, {len(pictures)} pictures", lenet.initial_weights(), pictures, shown,
-            lenet.loss, from_torch.lenet_logits,
-        ),
-        Problem(
-            f"transformer, {batch} x {context}, {size.layers} layers, {size.width} wide",
-            transformer.initial_weights(size), pieces[:, :-1], pieces[:, 1:],
-            partial(transformer.loss, size=size),
-            partial(from_torch.transformer_logits, size=size),
-        ),
+        pictures, partial(characters, small), *(partial(gpt2, small, *shape) for shape in shapes),
     ]  # fmt: skip
 
 
@@ -92,31 +149,53 @@ class Ours:
         return loss
 
 
-def torch_step(p: Problem) -> Callable[[], Any]:
-    """The same for torch."""
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
-    torch.backends.cudnn.benchmark = True
-    w = {n: torch.tensor(a, device=device, requires_grad=True) for n, a in p.weights.items()}
-    x, y = torch.tensor(p.x, device=device), torch.tensor(p.y, device=device).long().ravel()
-    optimizer = torch.optim.Adam(w.values(), lr=RATE)
+class Torch:
+    """The same for torch. `half`: with autocast to float16, the loss scaled."""
 
-    def step() -> Any:
-        optimizer.zero_grad()
-        found = p.torch_logits(w, x)
-        loss = torch.nn.functional.cross_entropy(found.reshape(-1, found.shape[-1]), y)
-        loss.backward()
-        optimizer.step()
+    def __init__(self, p: Problem, half: bool = False, capturable: bool = False) -> None:
+        self.problem, self.half = p, half
+        self.device = "cuda" if torch.cuda.is_available() else "cpu"
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+        torch.backends.cudnn.benchmark = True
+        self.w = {
+            n: torch.tensor(a, device=self.device, requires_grad=True) for n, a in p.weights.items()
+        }
+        self.x = torch.tensor(p.x, device=self.device)
+        self.y = torch.tensor(p.y, device=self.device).long().ravel()
+        self.optimizer = torch.optim.Adam(self.w.values(), lr=RATE, capturable=capturable)
+        self.scaler = torch.amp.GradScaler(self.device, enabled=half)
+
+    def __call__(self) -> Any:
+        self.optimizer.zero_grad()
+        with torch.autocast(self.device, torch.float16, enabled=self.half):
+            found = self.problem.torch_logits(self.w, self.x)
+            loss = torch.nn.functional.cross_entropy(found.reshape(-1, found.shape[-1]), self.y)
+        self.scaler.scale(loss).backward()
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
         return loss
 
-    return step
+    @classmethod
+    def graph(cls, p: Problem) -> Callable[[], object]:
+        """A CUDA graph of a step."""
+        step, stream = cls(p, capturable=True), torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(3):
+                step()
+        torch.cuda.current_stream().wait_stream(stream)
+        found = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(found):
+            step()
+        replay: Callable[[], object] = found.replay
+        return replay
 
 
 def check(name: str, found: list[float], want: list[float]) -> None:
     """Rounding changes such losses by about a millionth (examples/curves), a wrong gradient by far
     more."""
     if not np.allclose(found, want, rtol=1e-5):
-        raise SystemExit(f"{name}: the losses are {found} but torch's are {want}")
+        raise SystemExit(f"{name}: the losses are {found} but others are {want}")
 
 
 def torch_loop(step: Callable[[], object]) -> Callable[[int], float]:
@@ -134,36 +213,83 @@ def torch_loop(step: Callable[[], object]) -> Callable[[int], float]:
     return loop
 
 
-def measure(dev: pk.Device, p: Problem, rounds: int) -> None:
+def taken(adapter: str | None, p: Problem) -> tuple[float, float, float]:
+    """MiB: the peak of steps by calls; in use with a captured step; the least that its lifetimes
+    allow. On a device of their own."""
+    with pk.Device(adapter=adapter) as dev:
+        step = Ours(dev, p)
+        for _ in range(2):
+            step().item()
+        peak = dev.memory_stats().peak
+        dev.trim()
+        with dev.capture() as program:
+            step()
+        program()
+        dev.sync()
+        dev.trim()
+        used, memory = dev.memory_stats().current, program.memory()
+        return peak / MIB, used / MIB, (used - memory.nbytes + memory.bound) / MIB
+
+
+def torch_taken(p: Problem) -> float | None:
+    """MiB: torch's peak of eager steps, where it has a GPU."""
+    if torch is None or not torch.cuda.is_available():
+        return None
+    torch.cuda.empty_cache()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    step = Torch(p)
+    for _ in range(2):
+        step()
+    torch.cuda.synchronize()
+    return float(torch.cuda.max_memory_allocated() - before) / MIB
+
+
+def measure(dev: pk.Device, p: Problem, rounds: int, memory: tuple[float | None, ...]) -> None:
     """Check, time, and print a row."""
-    theirs = torch_step(p)
-    want = [theirs().item() for _ in range(CHECKED)]
     eager, captured = Ours(dev, p), Ours(dev, p)
-    check(f"{p.name}, uncaptured", [eager().item() for _ in range(CHECKED)], want)
+    losses = [eager().item() for _ in range(CHECKED)]
+    theirs = None if torch is None else Torch(p)
+    if theirs is not None:
+        check(f"{p.name}, each call", losses, [theirs().item() for _ in range(CHECKED)])
     with dev.capture() as program:
         loss = captured()
-    losses = []
+    replayed = []
     for _ in range(CHECKED):
         program()
-        losses.append(loss.item())
-    check(f"{p.name}, captured", losses, want)
+        replayed.append(loss.item())
+    check(f"{p.name}, captured", replayed, losses)
 
-    loops = [
-        HostSample(dev, eager),
-        HostSample(dev, program),
-        GpuSample(dev, program),
-        torch_loop(theirs),
-    ]
-    counts = [max(1, int(SECONDS * 3 / loop(3))) for loop in loops]
-    times: list[list[float]] = [[] for _ in loops]
+    loops: dict[str, Callable[[int], float]] = {
+        "calls": HostSample(dev, eager),
+        "captured": HostSample(dev, program),
+        "GPU": GpuSample(dev, program),
+    }
+    if theirs is not None:
+        loops["torch"] = torch_loop(theirs)
+        if torch.cuda.is_available():
+            loops["graph"] = torch_loop(Torch.graph(p))
+            loops["autocast"] = torch_loop(Torch(p, half=True))
+    counts = {name: max(1, int(SECONDS * 3 / loop(3))) for name, loop in loops.items()}
+    times: dict[str, list[float]] = {name: [] for name in loops}
     for _ in range(rounds):
-        for found, loop, count in zip(times, loops, counts, strict=True):
-            found.append(1e3 * loop(count) / count)
-    uncaptured, captured, gpu, other = map(statistics.median, times)
-    print(
-        f"{p.name:45} {len(program):10} {uncaptured:10.3f} {captured:10.3f} {gpu:10.3f} "
-        f"{other:10.3f} {other / uncaptured:8.2f} {other / captured:8.2f}"
-    )
+        for name, loop in loops.items():
+            times[name].append(1e3 * loop(counts[name]) / counts[name])
+    ms = {name: statistics.median(found) for name, found in times.items()}
+
+    def ratio(other: str, ours: str) -> float | None:
+        return ms[other] / ms[ours] if other in ms else None
+
+    columns = ("calls", "captured", "GPU", "torch", "graph", "autocast")
+    row = [
+        *(ms.get(name) for name in columns), ratio("torch", "calls"), ratio("graph", "captured"),
+    ]  # fmt: skip
+    cells = [f"{len(program)}", *(_cell(n, 3) for n in row), *(_cell(n, 1) for n in memory)]
+    print(f"{p.name:40}" + "".join(f"{cell:>11}" for cell in cells), flush=True)
+
+
+def _cell(n: float | None, digits: int) -> str:
+    return "-" if n is None else f"{n:.{digits}f}"
 
 
 def main() -> None:
@@ -171,13 +297,20 @@ def main() -> None:
     parser.add_argument("--adapter", help="part of the name of the adapter")
     parser.add_argument("--small", action="store_true", help="sizes for a software driver")
     parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--only", default="", help="a part of the names of the rows")
     args = parser.parse_args()
     with pk.Device(adapter=args.adapter) as dev:
-        other = torch.cuda.get_device_name() if torch.cuda.is_available() else "its CPU"
-        print(f"{dev.info['name']}, torch {torch.__version__} on {other}; ms a step\n")
-        print(f"{'':45} dispatches uncaptured   captured        GPU      torch  x torch  captured")
-        for p in problems(args.small):
-            measure(dev, p, args.rounds)
+        other = "no torch"
+        if torch is not None:
+            where = torch.cuda.get_device_name() if torch.cuda.is_available() else "its CPU"
+            other = f"torch {torch.__version__} on {where}"
+        print(f"{dev.info['name']}, {other}; ms a step, MiB\n")
+        print(" " * 40 + "".join(f"{name:>11}" for name in COLUMNS))
+        for make in problems(args.small):
+            p = make()
+            if args.only in p.name:
+                measure(dev, p, args.rounds, (*taken(args.adapter, p), torch_taken(p)))
+                dev.trim()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a refactoring did to the texts: moved, renamed or changed them. Compares two builds.
+"""Compares the texts of two builds: which texts moved, were renamed, or changed.
 
 python ci/compare_texts.py OLD [--list FILE]     OLD: a folder `pykernels/_generated`
 
@@ -40,7 +40,7 @@ def texts(generated: Path) -> dict[str, str]:
 
 
 def spirv(text: str) -> str:
-    """The hash of what naga makes of a text."""
+    """The hash of naga's SPIR-V for a text."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "a.wgsl").write_text(text, encoding="utf-8")
         subprocess.run(["naga", "a.wgsl", "a.spv"], cwd=folder, check=True, capture_output=True)
@@ -48,7 +48,7 @@ def spirv(text: str) -> str:
 
 
 def compare(old: dict[str, str], new: dict[str, str]) -> dict[str, tuple[str, str]]:
-    """What became of each new text, and the old one's name."""
+    """For each new text its kind of change, and the name of the old text."""
     by_text = {text: name for name, text in old.items()}
     rest = {name: text for name, text in new.items() if text not in by_text}
     gone = {name: text for name, text in old.items() if text not in set(new.values())}

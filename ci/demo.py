@@ -2,8 +2,8 @@
 
     python ci/demo.py [--all] [--adapter NAME] [--engine wgpu|dawn] [--edge N]
 
-Prints the device; a table by family; where it saved a picture that the device made; a worked
-example; what to run next. `--all` prints the long table of `pykernels bench` instead.
+Prints the device, a table by family, the path of a picture that the device made, a worked example,
+and commands to run next. `--all` prints the long table of `pykernels bench` instead.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SHORT = Effort(warm=0.0, most=0.0, rounds=3, blocks=1, reading=1e-2, longest=0.2
 
 @dataclass
 class Row:
-    """What is known of one family. `share`: the largest error of an element over its bound."""
+    """The results of one family. `share`: the largest error of an element over its bound."""
 
     kernels: int = 0
     checked: int = 0
@@ -56,7 +56,7 @@ class Row:
 
 
 class Progress:
-    """One line that moves, where somebody watches."""
+    """A progress line that is overwritten, if stderr is a terminal."""
 
     def __init__(self) -> None:
         self.shown = sys.stderr.isatty()
@@ -131,7 +131,7 @@ def check_one(dev: pk.Device, case: Case) -> tuple[float, str]:
 
 
 def lines_of(rows: dict[str, Row]) -> Iterator[str]:
-    """The table, and what went wrong."""
+    """The table, and the failures."""
     head = ("family", "kernels", "right", "error", "timed case", "GPU us", "call us", "numpy us")
     cells = [head, *(cells_of(name, row) for name, row in rows.items())]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
@@ -163,7 +163,7 @@ def cells_of(name: str, row: Row) -> tuple[str, ...]:
 
 
 def print_families(dev: pk.Device, edge: int, say: Progress) -> bool:
-    """Print the short table; are all results right?"""
+    """Print the short table. True if all results are right."""
     rows = by_family(dev, edge, say)
     print(*lines_of(rows), sep="\n")
     left = sum(row.kernels - row.checked for row in rows.values())
@@ -174,7 +174,8 @@ def print_families(dev: pk.Device, edge: int, say: Progress) -> bool:
 
 
 def print_all(dev: pk.Device, edge: int) -> bool:
-    """Print the long table: every chosen case, with the device's ceilings; are all right?"""
+    """Print the long table: every chosen case, with the device's ceilings. True if all are
+    right."""
     runner = Runner([dev], command="python ci/demo.py --all")
     runner.ceilings()
     report = runner.run(chosen(edge))

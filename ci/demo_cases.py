@@ -1,4 +1,4 @@
-"""What ci/demo.py times: a case of each family, and numpy's way where the benchmarks lack it."""
+"""The cases of ci/demo.py: one for each family, with numpy code where the benchmarks have none."""
 
 from __future__ import annotations
 

@@ -36,6 +36,7 @@ import pykernels as pk
 from pykernels import cli, errors, functional
 from pykernels.call import promotion
 from pykernels.dtypes import DTYPES
+from pykernels.runtime.lifetimes import ProgramMemory
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "reference"
@@ -87,6 +88,7 @@ def device_page() -> Iterator[str]:
     yield from class_entry(profile, "Profile")
     yield from class_entry(inspect.getmodule(profile).Record, "Record")  # type: ignore[union-attr]
     yield from class_entry(module.MemoryStats, "MemoryStats")  # type: ignore[union-attr]
+    yield from class_entry(ProgramMemory, "ProgramMemory")
 
 
 def tensor_page() -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Runs the tests on a GPU in pieces, and keeps what came of each: see ci/gpu.sh.
+"""Runs the tests on a GPU in pieces, and saves the result of each: see ci/gpu.sh.
 
 A piece is a test file on a column: an engine, or dawn-matrix, Dawn with the GPU's matrix units. It
 has passed for good as long as neither the file nor the texts of its family change. Benchmarks of
@@ -30,7 +30,7 @@ from pykernels.wgsl.texts import read_manifest
 ROOT = Path(__file__).resolve().parent.parent
 COLUMNS = ("dawn-matrix", "wgpu", "dawn")
 AT_ONCE = 72  # test files of one process
-# What runs on no GPU, or needs another machine.
+# Tests that need no GPU, or another machine.
 APART = ("tests/first_hour", "tests/docs", "tests/browser", "tests/typing", "tests/codegen")
 BENCH = "bench mul_mat"
 
@@ -112,7 +112,7 @@ class Report:
         return hashlib.sha256(content + "".join(own or texts).encode()).hexdigest()[:16]
 
     def order(self, found: list[tuple[str, str]]) -> list[tuple[str, str]]:
-        """What is not green, with what uses matrix units first, then what was changed."""
+        """The pieces that did not pass: those with matrix units first, then changed pieces."""
         changed = {k.split("/")[0] for k, v in self.texts.items() if self.before.get(k) != v}
 
         def rank(piece: tuple[str, str]) -> tuple[int, int]:
@@ -198,7 +198,9 @@ def run(column: str, names: list[str], workers: int, seconds: float) -> dict[str
             wrong = [e for e in case if e.tag in ("failure", "error")]
             if wrong:
                 outcome.failed += 1
-                outcome.output += f"{case.get('name')}: {(wrong[0].get('message') or '')[:400]}\n"
+                told = wrong[0].get("message") or ""
+                told = told if len(told) <= 1000 else f"{told[:400]}\n...\n{told[-600:]}"
+                outcome.output += f"{case.get('name')}: {told}\n"
             elif any(e.tag == "skipped" for e in case):
                 outcome.skipped += 1
             else:

@@ -1,8 +1,9 @@
-"""Writes what the build and the benchmarks know into README and docs; `--check` only compares.
+"""Writes facts of the build and results of benchmarks into README and docs; `--check` only
+compares.
 
     python ci/readme.py [--check]
 
-Pages: README.md and docs/**/*.md, without docs/records (dated, written once).
+Pages: README.md and docs/**/*.md, without docs/records, whose figures are of single runs.
 
 Blocks. What stands between the first line and the end is written:
 
@@ -69,7 +70,7 @@ COMMENT = re.compile(r"<!--.*?-->", re.S)
 
 
 class Unknown(Exception):
-    """What a mark asks for is not in the results."""
+    """The results lack the figure of a mark."""
 
 
 @cache
@@ -84,7 +85,7 @@ def report() -> Any:
 
 
 def block(what: str, up: str = "") -> str:
-    """What stands between a block's lines; `up` leads from the page to the root."""
+    """The content of a block; `up` leads from the page to the root."""
     kind, _, names = what.removeprefix("bench: ").partition(" ")
     if kind == "kernels":
         return kernels()
@@ -280,7 +281,7 @@ def unmarked(text: str) -> list[str]:
 
 
 def main() -> int:
-    """0, or 1 where a page is not as it has to be."""
+    """0, or 1 if a page is not up to date."""
     wrong = []
     for path in pages():
         name = path.relative_to(ROOT).as_posix()

@@ -1,4 +1,4 @@
-"""Writes into build/site what the site is built from: docs/, and mkdocs.yml with a navigation.
+"""Writes the source of the site into build/site: docs/, and mkdocs.yml with a navigation.
 
 The table of contents of docs/README.md is the navigation. A file outside docs/ that a page links to
 becomes a page (Markdown) or a file of the site.

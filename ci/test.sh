@@ -32,11 +32,13 @@ for argument in "$@"; do
     esac
 done
 
-# run_pytest NAME MARKER: a cache for each, as they run at the same time.
+# run_pytest NAME MARKER [PATH...]: a cache for each, as they run at the same time. PATH is where the
+# marker is, unless the caller chose tests.
 run_pytest() {
-    local status=0
+    local status=0 chosen=("${arguments[@]}")
+    ((${#chosen[@]})) || chosen=("${@:3}")
     "$python" -m pytest --color=no -o "cache_dir=.pytest_cache/$1" -m "$2" "${options[@]}" \
-        "${arguments[@]}" || status=$?
+        "${chosen[@]}" || status=$?
     # No tests is a failure, unless the caller chose which tests to run.
     [[ $status == 5 && ${#arguments[@]} != 0 ]] || return "$status"
 }
@@ -48,7 +50,7 @@ run_column() {
 }
 
 stage_host() { run_pytest host "not gpu and not browser"; }
-stage_browser() { run_pytest browser browser; }
+stage_browser() { run_pytest browser browser tests/browser; }
 stage_wgpu-lavapipe() { run_column wgpu lavapipe "$PYKERNELS_ICD_LAVAPIPE"; }
 stage_wgpu-swiftshader() { run_column wgpu swiftshader "$PYKERNELS_ICD_SWIFTSHADER"; }
 stage_dawn-swiftshader() { run_column dawn swiftshader "$PYKERNELS_ICD_SWIFTSHADER"; }
@@ -99,10 +101,12 @@ fi
 
 SECONDS=0
 setup_venv
+# Downloads beside the build. Their tests skip without them, and fail in CI.
+set -m # a process group, so that stop_stages reaches it
+{ for part in typescript bundlers models; do "setup_$part" || true; done; } &
+downloads=$!
+set +m
 setup_naga
-setup_typescript || true # its tests skip without it, and fail in CI
-setup_bundlers || true
-setup_models || true     # likewise
 columns=() skipped=()
 if setup_lavapipe; then columns+=(wgpu-lavapipe); else skipped+=(wgpu-lavapipe); fi
 if setup_swiftshader; then
@@ -113,6 +117,7 @@ fi
 columns+=(host)
 if setup_chromium; then columns+=(browser); else skipped+=(browser); fi
 setup_package
+wait "$downloads" || true
 add_line setup 0 "$SECONDS" ready
 
 # One column has what no driver changes: SwiftShader compiles in half of lavapipe's time.

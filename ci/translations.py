@@ -1,4 +1,4 @@
-"""What a build does not look at: lints on control flow, and naga's translation of each text to
+"""Checks that a build leaves out: lints on control flow, and naga's translation of each text to
 SPIR-V, MSL, HLSL and GLSL. Of the bodies that `python -m codegen --validate`, which comes before,
 found to have changed since codegen/validated.txt was written; of all of them after `--full`.
 

@@ -20,7 +20,7 @@ __all__ = ["BuildError", "generate", "is_fresh"]
 
 
 def is_fresh(root: Path) -> bool:
-    """Do the generated files stem from the present sources?"""
+    """True if the generated files were made from the present sources."""
     return recorded_hash(root) == source_hash(root)
 
 

@@ -1,4 +1,4 @@
-"""What is checked over the specs of all families together."""
+"""Checks over the specs of all families together."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .spec import Spec
 
 __all__ = ["MAX_TEXTS", "check_budget", "check_specs"]
 
-# What the wheel and the time of a validated build allow (docs/reference/spec.md).
+# The budget for the wheel and the time of a validated build (docs/reference/spec.md).
 MAX_TEXTS = 8000
 
 
@@ -24,7 +24,7 @@ def check_budget(texts: int) -> None:
 
 
 def _plan_file(spec: Spec) -> str:
-    """Where the plan of a kernel stands."""
+    """The module of a kernel's plan."""
     return f"pykernels/plans/{spec.family}/{spec.plan or spec.name}.py"
 
 

@@ -30,12 +30,12 @@ __all__ = [
     "seen",
 ]
 
-# Where the names come from that generated modules may use.
+# The modules of the names that generated modules may use.
 _IMPORTS = {
     "dataclasses": ("replace",),
     "collections.abc": ("Sequence",),
     "typing": ("Any", "Literal", "NamedTuple", "overload"),
-    "pykernels.call.arrays": ("LAST", "Array", "Call", "Known", "NDArray", "is_last"),
+    "pykernels.call.arrays": ("Array", "NDArray"),
     "pykernels.call.operation": ("Operation", "either"),
     "pykernels.device": ("Tensor",),
     "pykernels.call.apply": ("Operations", "operate"),
@@ -48,7 +48,6 @@ _IMPORTS = {
     ),
     "pykernels.runtime.launch": ("launch", "wrong_type"),
     "pykernels.runtime.observe": ("recording",),
-    "pykernels.runtime.whole": ("whole",),
     "pykernels.call.scalars": ("axes", "bits_of", "choice", "flag", "integer", "integers", "real"),
 }  # fmt: skip
 # Bodies and kernels are data: an axis of theirs may have the name of something that calls.
@@ -125,7 +124,7 @@ def _configs(spec: Spec) -> list[str]:
 
 
 def config_is_read(spec: Spec) -> bool:
-    """Does any expression that `step` evaluates read the configuration?"""
+    """True if an expression of `step` reads the configuration."""
     texts = [spec.grid, *(a.pick for a in spec.axes), *(p.value for p in spec.params)]
     texts += [text for t in spec.tensors for text in (t.when, t.bind)]
     return any(re.search(rf"\b{CONFIG}\b", text) for text in texts)
@@ -268,7 +267,7 @@ def emit_kernel(spec: Spec, has_plan: bool) -> str:
 
 
 def emit_wrappers(spec: Spec) -> str:
-    """`_generated/wrappers/NAME.py`: what people call."""
+    """`_generated/wrappers/NAME.py`: the public wrapper."""
     home = f"pykernels._generated.kernels.{spec.name}"
     names = [constant(spec, name) for name in spec.names]
     imports = [f"from {home} import {name} as {name}" for name in names]
@@ -318,7 +317,7 @@ def one_dtype(t: TensorSpec) -> str:
 
 
 def default(p: Param) -> str:
-    """How the signature of a call gives the default of a scalar."""
+    """The default of a scalar in a signature."""
     return "" if p.default is None else f" = {p.default!r}"
 
 

@@ -5,10 +5,19 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Collection, Mapping, Sequence
 
-from .emit import constant, default, dtype_words, fixed_scalars, lazy, module, scalar_type
+from .emit import fixed_scalars, lazy, module, scalar_type
+from .operations import (
+    Argument,
+    Declared,
+    converter,
+    emit_function,
+    operation_imports,
+    out_argument,
+    tensor_argument,
+)
 from .ops import Row
 from .signatures import Signatures
-from .spec import DTYPE_NAMES, Param, Spec, TensorSpec
+from .spec import DTYPE_NAMES, Spec, TensorSpec
 
 __all__ = ["emit_functional", "emit_functions", "emit_signatures", "homes_of"]
 
@@ -18,19 +27,19 @@ def emit_functional(specs: Sequence[Spec], elsewhere: Collection[str]) -> str:
 
     `elsewhere` names the functions that are declared, or written by hand.
     """
-    modules, functions = [], []
+    rows, others = [], []
     for spec in specs:
         dst = _allocated(spec)
         if dst is None or spec.name in elsewhere:
             continue
         if spec.row is not None:
-            functions.append(_operation(spec.row, spec))
-            continue
-        modules.append(f"from .wrappers import {spec.name} as _{spec.name}")
-        functions += [_function(spec, name, dst) for name in spec.names]
+            rows.append(_operation(spec.row, spec))
+        else:
+            others += [_declared(spec, name, dst) for name in spec.names]
     names = _generated(specs, elsewhere)
-    text = "\n".join([f"__all__: list[str] = {sorted(names)!r}\n", *functions])
-    return module("kernels/*.wgsl", ["", *modules], text)
+    declared = ["\n".join([*emit_function(f, {}), "", ""]) for f in others]
+    text = "\n".join([f"__all__: list[str] = {sorted(names)!r}\n", *rows, *declared])
+    return module("kernels/*.wgsl", operation_imports(others), text)
 
 
 def emit_functions(specs: Sequence[Spec], elsewhere: Mapping[str, str]) -> str:
@@ -171,158 +180,38 @@ def _told(row: Row, spec: Spec) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def _function(spec: Spec, name: str, dst: TensorSpec) -> str:
+def _declared(spec: Spec, name: str, dst: TensorSpec) -> Declared:
+    """The declaration that a kernel is by itself: `alike` allocates what it writes."""
     fixed = fixed_scalars(spec, name)
     ins = [t for t in spec.tensors if t.role == "in"]
-    args = [p for p in spec.params if p.arg and p.name not in fixed]
-    lines = ["", f"_{name}_known: Known = {{}}", "", "", *_overloads(spec, name, ins, args)]
-    doc = str(spec.wrappers.get(name, {}).get("doc", spec.doc))
-    lines += textwrap.indent(_docstring(spec, doc, ins, args), "    ").splitlines()
-    arrays = ", ".join(t.name for t in ins)
-    lines += _known(spec, name, ins, args)
-    taken = [*[t.name for t in ins], *(["axis", "dim"] if spec.axis_moves else [])]
-    taken += [*[p.name for p in args], *[o.name for o in spec.options], "out"]
-    lines += [
-        f"    return _{name}_anew({', '.join(taken)})  # type: ignore[no-any-return]",
-        "",
-        "",
-        "@whole",
-        f"def _{name}_anew({', '.join(f'{n}: Any' for n in taken)}) -> Any:",
-    ]
-    lines.append(f"    call = Call(_{spec.name}.{constant(spec, name)}, {arrays}, out=out)")
-    lines += [f"    {t.name}_ = call.tensor({t.name!r}, {t.name})" for t in ins]
-    if spec.axis_moves:
-        tensors = {t.name for t in ins}
-        known = tensors | {p.name for p in args}
-        last = "".join(
-            f", {n}={n}_" if n in tensors else f", {n}={n}"
-            for n in spec.axis_last_only
-            if n in known
-        )
-        lines.append(f"    call.over({dst.like}_, axis, dim{last})")
-    like = dst.like or ins[0].name
-    dtype = repr(DTYPE_NAMES[dst.dtype]) if dst.dtype in DTYPE_NAMES else f"{like}_.dtype"
-    shape = f"{like}_.shape"
-    if not dst.like:
-        shapes = ", ".join(f"{t.name}={t.name}_.shape" for t in ins)
-        shape = f"call.expanded({shapes})"
-    lines.append(f"    result = call.out({shape}, {dtype})")
-    given = [f"{t.name}={_passed(spec, t)}" for t in ins]
-    given += [f"{p.name}={p.name}" for p in args]
-    given += [f"{o.name}={o.name}" for o in spec.options]
-    made = f"call.moved({dst.name!r}, result)" if spec.axis_moves else "result"
-    given.insert(sum(not t.optional for t in ins), f"{dst.name}={made}")
-    lines.append(f"    _{spec.name}.{name}(")
-    lines += [f"        {g}," for g in given]
-    lines += [
-        "    )",
-        f"    call.remember(_{name}_known, result)",
-        "    return call.leave(result)",
-        "",
-    ]
-    return "\n".join(lines)
-
-
-def _known(spec: Spec, name: str, ins: Sequence[TensorSpec], args: Sequence[Param]) -> list[str]:
-    """The short way: tensors whose layouts a call before had, over the last axis, and no `out`."""
-    conditions = ["out is None"]
-    if spec.axis_moves:
-        conditions.append("(axis is LAST and dim is None or is_last(axis, dim))")
-    conditions += [
-        f"({t.name} is None or isinstance({t.name}, Tensor))"
-        if t.optional
-        else f"isinstance({t.name}, Tensor)"
-        for t in ins
-    ]
-    layouts = "".join(
-        f"None if {t.name} is None else {t.name}._layout, " if t.optional else f"{t.name}._layout, "
-        for t in ins
-    )
-    rest = [t.name for t in ins if t.optional] + [p.name for p in args]
-    rest += [o.name for o in spec.options]
-    given = [t.name for t in ins if not t.optional] + ["result"] + [f"{n}={n}" for n in rest]
-    return [
-        f"    if {' and '.join(conditions)}:",
-        f"        known = _{name}_known.get(({layouts}))",
-        "        if known is not None:",
-        f"            result = {ins[0].name}._fresh(known[0])",
-        f"            _{spec.name}.{name}({', '.join(given)})",
-        "            return result",
-    ]
-
-
-def _passed(spec: Spec, t: TensorSpec) -> str:
-    return f"call.moved({t.name!r}, {t.name}_)" if t.name in spec.axis_moves else f"{t.name}_"
-
-
-def _overloads(
-    spec: Spec, name: str, ins: Sequence[TensorSpec], args: Sequence[Param]
-) -> list[str]:
-    """Tensors, or a Tensor to write to, give a Tensor; numpy arrays alone give a numpy array."""
-    may = "out: Tensor | None = None"
-    required = [t.name for t in ins if not t.optional]
-    # One Tensor among the arguments is enough.
-    cases = [({t: "Tensor"}, "Array", may, "Tensor") for t in required]
-    cases += [
-        ({}, "Array", "out: Tensor", "Tensor"),
-        ({}, "NDArray", "out: None = None", "NDArray"),
-        ({}, "Array", may, "Array"),
-    ]
-    lines = []
-    for kinds, rest, out, result in cases:
-        signature = ", ".join(_signature(spec, ins, args, kinds, rest, out))
-        lines += ["@overload", f"def {name}({signature}) -> {result}: ..."]
-    signature = "\n    ".join(f"{s}," for s in _signature(spec, ins, args, {}, "Array", may))
-    return [*lines, f"def {name}(\n    {signature}\n) -> Array:"]
-
-
-def _signature(
-    spec: Spec,
-    ins: Sequence[TensorSpec],
-    args: Sequence[Param],
-    kinds: Mapping[str, str],
-    rest: str,
-    out: str,
-) -> list[str]:
-    positional = [f"{t.name}: {kinds.get(t.name, rest)}" for t in ins if not t.optional]
-    positional += [f"{p.name}: {scalar_type(p)}" for p in args if p.default is None]
-    keyword = [f"{t.name}: {rest} | None = None" for t in ins if t.optional]
-    keyword += [f"{p.name}: {scalar_type(p)}{default(p)}" for p in args if p.default is not None]
-    keyword += [f"{o.name}: {o.type} = {o.default!r}" for o in spec.options]
-    if spec.axis_moves:
-        positional.append("axis: int = LAST")
-        keyword.insert(0, "dim: int | None = None")
-    return [*positional, "*", *keyword, out]
-
-
-def _docstring(spec: Spec, doc: str, ins: Sequence[TensorSpec], args: Sequence[Param]) -> str:
-    rows = [_row(t) for t in ins if not t.optional]
-    rows += [(p.name, p.doc) for p in args if p.doc and p.default is None]
+    scalars = [p for p in spec.params if p.arg and p.name not in fixed]
+    arguments = [tensor_argument(t.name, t, "", "", t.optional) for t in ins]
     if spec.axis_moves:
         last = f" (with {' or '.join(spec.axis_last_only)}: only the last)"
-        note = last if spec.axis_last_only else ""
-        rows.append(("axis", f"The axis to run over in place of the last one{note}."))
-        rows.append(("dim", "The same as axis."))
-    rows += [_row(t) for t in ins if t.optional]
-    rows += [(p.name, p.doc) for p in args if p.doc and p.default is not None]
-    rows += [(o.name, o.doc) for o in spec.options if o.doc]
-    rows.append(("out", "The Tensor to write to; None makes one."))
-    lines = ['"""' + doc, "", "Args:"]
-    for name, text in rows:
-        lines += textwrap.wrap(f"    {name}: {text}", 96, subsequent_indent=" " * 8)
-    lines += [
-        "", "Returns:",
-        "    A numpy array if all arguments are numpy arrays, else a Tensor.",
-        "", "Raises:",
-        "    DTypeError, ShapeError, ArgumentError and the errors of `pykernels.kernels`.", '"""',
-    ]  # fmt: skip
-    return "\n".join(lines)
-
-
-def _row(t: TensorSpec) -> tuple[str, str]:
-    """What the docstring says of a tensor argument."""
-    rules = [dtype_words(t), "optional"] if t.optional else [dtype_words(t)]
-    rules += [f"the shape of {t.like}"] if t.like else []
-    rules += [f"broadcast to {t.broadcast}"] if t.broadcast else []
-    rules += ["broadcast by numpy's rule"] if t.expand else []
-    return t.name, f"Tensor or numpy array, {', '.join(rules)}. {t.doc}".rstrip()
+        doc = f"The axis to run over in place of the last one{last if spec.axis_last_only else ''}."
+        arguments.append(Argument("axis", "option", "int", "-1", "integer", "dim", doc=doc))
+    for p in scalars:
+        kind, default = scalar_type(p), "" if p.default is None else repr(p.default)
+        arguments.append(
+            Argument(p.name, "number", kind, default, converter(kind), "", bool(default), p.doc)
+        )
+    arguments += [
+        Argument(o.name, "option", o.type, repr(o.default), converter(o.type), "", True, o.doc)
+        for o in spec.options
+    ]
+    arguments.append(out_argument(keyword=True))
+    given = {
+        "like": dst.like or "",
+        "of_dtype": DTYPE_NAMES.get(dst.dtype, ""),
+        "moves": spec.axis_moves,
+        "last_only": spec.axis_last_only,
+    }
+    taken = {*(t.name for t in ins), *given, *(("axis",) if spec.axis_moves else ())}
+    return Declared(
+        name=name, file=spec.file, line=1, spec=spec, wrapper=name, rule="alike",
+        takes=tuple(sorted(taken | {*spec.axis_last_only})), given=given,
+        arguments=tuple(arguments), results={dst.name: ""}, result="Array", tape=False, special={},
+        homes={"alike": "pykernels.rules.alike"}, op=name,
+        doc=str(spec.wrappers.get(name, {}).get("doc", spec.doc)).replace("`dst`", "`out`"),
+        returns="", raises="",
+    )  # fmt: skip

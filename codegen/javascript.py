@@ -1,8 +1,8 @@
 """Emits the JavaScript and TypeScript of bodies and kernels, for `pykernels export`.
 
-The same spec expressions that `emit.py` writes as Python lines become JavaScript here; what they
-call (`Rows`, `cdiv`, `bound`, …) is in pykernels/export/module/, which mirrors tensors/layout.py
-and runtime/lower.py.
+The spec expressions that `emit.py` writes as Python lines are translated as plans are; what the
+lines call (`Rows`, `axisSteps`, `Step`, …) is in pykernels/export/module/, which mirrors
+tensors/layout.py and runtime/lower.py.
 """
 
 from __future__ import annotations
@@ -12,125 +12,23 @@ import json
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+from pykernels.export._expressions import expression, safe
 from pykernels.wgsl.interface import CONFIG
 
 from .emit import config_is_read, dtype_words, fixed_scalars, has_bools, one_dtype, seen
-from .errors import BuildError
 from .spec import DTYPE_NAMES, PARAM_TYPES, Param, Spec, TensorSpec
 
-__all__ = ["emit_javascript", "expression"]
+__all__ = ["emit_javascript"]
 
-_ATOMS = (ast.Constant, ast.Name, ast.Attribute, ast.Call, ast.Subscript)
-_PLAIN: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
-_CALLS: dict[type[ast.operator], str] = {
-    ast.FloorDiv: "Math.floor({0} / {1})",
-    ast.Mod: "mod({0}, {1})",
-    ast.Pow: "{0} ** {1}",
-    ast.LShift: "{0} * 2 ** {1}",
-    ast.RShift: "Math.floor({0} / 2 ** {1})",
-    ast.BitAnd: "bitAnd({0}, {1})",
-    ast.BitOr: "bitOr({0}, {1})",
-}
-_ORDER: dict[type[ast.cmpop], str] = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
-_FUNCTIONS = {"max": "Math.max", "min": "Math.min"}
 _TS_TYPES = {"int": "number", "float": "number", "str": "string", "bool": "boolean", "None": "null"}
-# Words that JavaScript keeps for itself, among names that Python allows.
-_RESERVED = {
-    "abstract", "arguments", "boolean", "byte", "case", "catch", "char", "const", "debugger",
-    "default", "delete", "do", "double", "enum", "eval", "export", "extends", "final", "float",
-    "function", "implements", "instanceof", "int", "interface", "let", "long", "native", "new",
-    "null", "package", "private", "protected", "public", "short", "static", "super", "switch",
-    "this", "throw", "throws", "transient", "typeof", "var", "void", "volatile",
-}  # fmt: skip
-
-
-def expression(text: str) -> str:
-    """A spec expression as JavaScript."""
-    return _js(ast.parse(text, mode="eval").body)
-
-
-def _name(name: str) -> str:
-    """A name of Python as one of JavaScript."""
-    return f"{name}_" if name in _RESERVED else name
 
 
 def _taken(name: str) -> str:
     """A member of an object, taken out of it under a name that JavaScript allows."""
-    return name if _name(name) == name else f"{name}: {_name(name)}"
-
-
-def _js(node: ast.expr) -> str:
-    if isinstance(node, ast.Constant):
-        return "null" if node.value is None else json.dumps(node.value)
-    if isinstance(node, ast.Name):
-        return _name(node.id)
-    if isinstance(node, ast.Attribute):
-        return f"{_inner(node.value)}.{node.attr}"
-    if isinstance(node, ast.Subscript):
-        return _subscript(node)
-    if isinstance(node, ast.Call):
-        called = _js(node.func)
-        given = ", ".join(map(_js, node.args))
-        return f"{_FUNCTIONS.get(called, called)}({given})"
-    if isinstance(node, ast.Tuple | ast.List):
-        return f"[{', '.join(map(_js, node.elts))}]"
-    if isinstance(node, ast.IfExp):
-        return f"{_inner(node.test)} ? {_inner(node.body)} : {_inner(node.orelse)}"
-    if isinstance(node, ast.BoolOp):
-        word = " && " if isinstance(node.op, ast.And) else " || "
-        return word.join(map(_inner, node.values))
-    if isinstance(node, ast.UnaryOp):
-        return ("!" if isinstance(node.op, ast.Not) else "-") + _inner(node.operand)
-    if isinstance(node, ast.BinOp):
-        if isinstance(node.op, ast.Add) and any(
-            isinstance(n, ast.Tuple | ast.Slice) for n in ast.walk(node)
-        ):  # of shapes or strides
-            return f"[...{_inner(node.left)}, ...{_inner(node.right)}]"
-        if isinstance(node.op, ast.Mult) and isinstance(node.left, ast.Tuple):  # `(0,) * ndim`
-            [element] = node.left.elts
-            return f"new Array({_inner(node.right)}).fill({_inner(element)})"
-        left, right = _inner(node.left), _inner(node.right)
-        plain = _PLAIN.get(type(node.op))
-        return f"{left} {plain} {right}" if plain else _CALLS[type(node.op)].format(left, right)
-    if isinstance(node, ast.Compare):
-        sides = [node.left, *node.comparators]
-        parts = [_compared(a, op, b) for a, op, b in zip(sides, node.ops, sides[1:], strict=False)]
-        return " && ".join(parts)
-    raise NotImplementedError(f"{ast.unparse(node)} has no JavaScript")
-
-
-def _inner(node: ast.expr) -> str:
-    text = _js(node)
-    return text if isinstance(node, _ATOMS) else f"({text})"
-
-
-def _compared(left: ast.expr, op: ast.cmpop, right: ast.expr) -> str:
-    if type(op) in _ORDER:
-        return f"{_inner(left)} {_ORDER[type(op)]} {_inner(right)}"
-    no = "!" if isinstance(op, ast.NotEq | ast.NotIn | ast.IsNot) else ""
-    if isinstance(op, ast.In | ast.NotIn):
-        return f"{no}contains({_js(right)}, {_js(left)})"
-    return f"{no}same({_js(left)}, {_js(right)})"
-
-
-def _subscript(node: ast.Subscript) -> str:
-    if isinstance(node.slice, ast.Slice):
-        if node.slice.step is not None:
-            raise NotImplementedError(f"{ast.unparse(node)} has no JavaScript")
-        lower = _js(node.slice.lower) if node.slice.lower else "0"
-        upper = f", {_js(node.slice.upper)}" if node.slice.upper else ""
-        return f"{_inner(node.value)}.slice({lower}{upper})"
-    return f"{_inner(node.value)}.at({_js(node.slice)})"
+    return name if safe(name) == name else f"{name}: {safe(name)}"
 
 
 # -- bodies ---------------------------------------------------------------------------------------
-
-
-def _checked_body(spec: Spec) -> str:
-    try:
-        return _body(spec)
-    except NotImplementedError as e:
-        raise BuildError(spec.file, 1, str(e)) from None
 
 
 def _body(spec: Spec) -> str:
@@ -159,7 +57,7 @@ def _body(spec: Spec) -> str:
         )
         of = f"{_seen(spec.filled)}.shape, {{ {views} }}"
         of += f", {json.dumps(spec.repeats)}" if spec.repeats else ""
-        lines.append(f"    const it = new {spec.iterate.capitalize()}({of});")
+        lines.append(f"    const it = new py.{spec.iterate.capitalize()}({of});")
         words = "it.params()"
     for a in spec.axes:
         if a.pick:
@@ -181,11 +79,11 @@ def _body(spec: Spec) -> str:
 
 def _seen(t: TensorSpec) -> str:
     """The view of a tensor that the index space sees."""
-    return expression(seen(t)) if seen(t) != t.name else _name(t.name)
+    return expression(seen(t)) if seen(t) != t.name else safe(t.name)
 
 
 def _bound(spec: Spec, t: TensorSpec) -> str:
-    view = _name(t.name)
+    view = safe(t.name)
     size = f"{view}.dtype.itemsize"
     if t.optional:
         size = f"({view} ? {size} : {2 if t.dtype == 'f16' else 4})"
@@ -205,7 +103,7 @@ def _bound(spec: Spec, t: TensorSpec) -> str:
     extra = (", readonly: true" if t.readonly else "") + (
         f", alias: {json.dumps(t.alias)}" if t.alias else ""
     )
-    when = f"if ({expression(t.when)}) " if t.when else ""
+    when = f"if ({expression(t.when, test=True)}) " if t.when else ""
     return (
         f"{when}list.push({{ name: {json.dumps(t.name)}, role: {json.dumps(t.role)}, "
         f"view: {view}, unit: {unit}, elem: {elem}, strides: {steps}{extra} }});"
@@ -235,7 +133,7 @@ def _kernel(spec: Spec, name: str, planned: bool) -> dict[str, Any]:
         for i, p in enumerate(p for p in spec.params if p.arg)
     ]
     options = [{"name": o.name, "type": o.type, "default": o.default} for o in spec.options]
-    safe = _name(name)
+    own = safe(name)
     axes = ", ".join(f"{axis}: {json.dumps(value)}" for axis, value in spec.fixed_axes)
     given = f"caps, views, {{ {axes} }}" if axes else "caps, views"
     body = spec.body or spec.name
@@ -243,7 +141,7 @@ def _kernel(spec: Spec, name: str, planned: bool) -> dict[str, Any]:
     data = {"name": name, "of": spec.name, "tensors": rules, "scalars": scalars, "options": options}
     js = (
         f"kernels.{name} = {{\n  ...{json.dumps(data)},\n  plan: {plan},\n}};\n"
-        f"{'export ' if safe == name else ''}function {safe}(gpu, args, plan = undefined) {{\n"
+        f"{'export ' if own == name else ''}function {own}(gpu, args, plan = undefined) {{\n"
         f"  return gpu.call(kernels.{name}, args, plan);\n}}\n{_exported(name)}"
     )
     doc = str(spec.wrappers.get(name, {}).get("doc", spec.doc))
@@ -261,13 +159,13 @@ def _kernel(spec: Spec, name: str, planned: bool) -> dict[str, Any]:
 
 def _exported(name: str) -> str:
     """The export of a function whose name JavaScript keeps for itself: a member may have it."""
-    return "" if _name(name) == name else f"export {{ {_name(name)} as {name} }};\n"
+    return "" if safe(name) == name else f"export {{ {safe(name)} as {name} }};\n"
 
 
 def _declaration(spec: Spec, name: str, doc: str, fixed: Collection[str]) -> str:
     lines = ["/**", *_comment(doc, " ")]
-    word = "export" if _name(name) == name else "declare"
-    lines += [" */", f"{word} function {_name(name)}(gpu: Kernels, args: {{"]
+    word = "export" if safe(name) == name else "declare"
+    lines += [" */", f"{word} function {safe(name)}(gpu: Kernels, args: {{"]
     for t in sorted(spec.tensors, key=lambda t: t.optional):
         role = "output" if t.role == "out" else "input"
         rules = f"{role}, {dtype_words(t)}" + (f", the shape of {t.like}" if t.like else "")
@@ -312,7 +210,7 @@ def _ts(node: ast.expr) -> str:
     if isinstance(node, ast.Subscript):
         inner = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         if ast.unparse(node.value) == "Literal":
-            return " | ".join(map(_js, inner))
+            return " | ".join(expression(ast.unparse(word)) for word in inner)
         if ast.unparse(node.value) == "tuple":
             if ast.unparse(inner[-1]) == "...":
                 return f"readonly {_ts(inner[0])}[]"
@@ -331,7 +229,7 @@ def emit_javascript(
     with_body = [s for s in specs if not s.bodies]
     return {
         "bodies": {
-            s.name: {"js": _checked_body(s), "grid": s.grid, "axes": [a.name for a in s.axes]}
+            s.name: {"js": _body(s), "grid": s.grid, "axes": [a.name for a in s.axes]}
             for s in with_body
         },
         "kernels": {n: _kernel(s, n, has_plan(s.name)) for s in kernels for n in s.names},

@@ -15,7 +15,7 @@ __all__ = ["EXCLUDE", "TABLES", "Takes", "contradictions", "meant"]
 
 @dataclass(frozen=True)
 class Takes:
-    """What the value of a key is: in words, and the types that it may have."""
+    """The type of a key's value, in words and as Python types."""
 
     words: str
     kinds: tuple[type, ...]
@@ -46,7 +46,7 @@ TABLES: dict[str, dict[str, Takes]] = {
     "axis": {"moves": LIST, "last_only": LIST},
 }  # fmt: skip
 
-# A key, those that cannot stand beside it, and why.
+# A key, the keys that it excludes, and the reason.
 EXCLUDE = {
     "the block": (
         ("bodies", ("grid", "axes", "pick", "configs", "when", "iterate", "vectors", "uses",

@@ -21,7 +21,10 @@ from .keys import meant
 from .sources import parameters
 from .spec import Spec, TensorSpec
 
-__all__ = ["Declared", "emit_operations", "load_operations", "operation_files"]
+__all__ = [
+    "Argument", "Declared", "converter", "emit_function", "emit_operations", "load_operations",
+    "operation_files", "operation_imports", "out_argument", "tensor_argument",
+]  # fmt: skip
 
 SUFFIX = ".op.toml"
 _FILE = {"rules": list, "words": dict, "forms": dict, "functions": dict}
@@ -72,22 +75,22 @@ class Declared:
     spec: Spec  # the kernel that it runs
     wrapper: str  # the name under which it runs it
     rule: str
-    takes: tuple[str, ...]  # what the rule takes besides the call
+    takes: tuple[str, ...]  # arguments of the rule besides the call
     given: Mapping[str, Any]  # constants for the rule
     arguments: tuple[Argument, ...]
     results: Mapping[str, str]  # outputs of the kernel, and the argument that asks for each
-    result: str  # the annotation of what is returned
-    tape: bool  # does it make more where a tape records?
+    result: str  # the annotation of the result
+    tape: bool  # True if it has more outputs while a tape records
     special: Mapping[str, str]  # a test of the arguments, and the function for such calls
     homes: Mapping[str, str]  # of the rule, the checks and the test: the module of each
-    op: str  # what errors call it
+    op: str  # its name in errors
     doc: str
     returns: str
     raises: str
 
     @property
     def is_public(self) -> bool:
-        """Is it a function of the package?"""
+        """True if it is a function of the package."""
         return not self.name.startswith("_")
 
     @cached_property
@@ -200,11 +203,10 @@ class _File:
         arguments = tuple(
             self.argument(name, n, given, spec, said) for n, given in data["arguments"].items()
         )
-        arrays = [a.name for a in arguments if a.kind == "array"]
         used = [rule, special.get("test", ""), *(a.check for a in arguments)]
         homes = {n: self.found(n, *keys) for n in used if n}
         takes = self.signatures[rule][1:]
-        there = {a.name for a in arguments if a.kind == "option"} | {*arrays, *data["given"]}
+        there = {a.name for a in arguments if a.kind != "out"} | {*data["given"]}
         if missing := [n for n in takes if n not in there]:
             self.fail(f"{name} has no {', '.join(missing)}, which rule {rule} takes", *keys)
         results = data["results"] or {_output(spec): {}}
@@ -240,16 +242,11 @@ class _File:
         self.check(given, _ARGUMENT, *where)
         keyword, doc = given.get("keyword", False), said(given.get("doc", ""))
         if arg == "out":
-            doc = doc or "The Tensor to write to; None makes one."
-            return Argument(arg, "out", "Tensor | None", "None", keyword=keyword, doc=doc)
+            return out_argument(keyword, doc)
         of = given.get("of", arg)
         tensor = next((t for t in spec.tensors if t.name == of and t.role == "in"), None)
         if tensor is not None:
-            kind = "Array | None" if tensor.optional else "Array"
-            default = "None" if tensor.optional else ""
-            words = doc or _row(tensor)
-            check = given.get("check", "")
-            return Argument(arg, "array", kind, default, check, "", keyword, words, tensor)
+            return tensor_argument(arg, tensor, given.get("check", ""), doc, keyword)
         param = next((p for p in spec.params if p.arg and p.name == of), None)
         option = next((o for o in spec.options if o.name == of), None)
         type_, default, told = "", "", ""
@@ -264,7 +261,7 @@ class _File:
                 f"{name}: {arg} needs a type, as {spec.name} has nothing of this name", *where
             )
         number = param is not None and type_ in ("int", "float", "bool")
-        check = given.get("check", "") or _converter(type_)
+        check = given.get("check", "") or converter(type_)
         if not check:
             self.fail(f"{name}: {arg} needs a check, which makes its values hashable", *where)
         kind = "number" if number else "option"
@@ -276,7 +273,19 @@ def _output(spec: Spec) -> str:
     return next(t.name for t in spec.tensors if t.role == "out" and not t.optional)
 
 
-def _converter(type_: str) -> str:
+def out_argument(keyword: bool, doc: str = "") -> Argument:
+    """The tensor to write to."""
+    doc = doc or "The Tensor to write to; None makes one."
+    return Argument("out", "out", "Tensor | None", "None", keyword=keyword, doc=doc)
+
+
+def tensor_argument(name: str, tensor: TensorSpec, check: str, doc: str, keyword: bool) -> Argument:
+    """An array for a tensor of the kernel."""
+    kind, default = ("Array | None", "None") if tensor.optional else ("Array", "")
+    return Argument(name, "array", kind, default, check, "", keyword, doc or _row(tensor), tensor)
+
+
+def converter(type_: str) -> str:
     """The check that a type names by itself, "" where there is none."""
     kind = type_.removesuffix(" | None")
     if kind.startswith("Literal["):
@@ -285,28 +294,33 @@ def _converter(type_: str) -> str:
 
 
 def _row(t: TensorSpec) -> str:
-    rules = [dtype_words(t)]
+    rules = [dtype_words(t), "optional"] if t.optional else [dtype_words(t)]
     rules += [f"the shape of {t.like}"] if t.like else []
+    rules += [f"broadcast to {t.broadcast}"] if t.broadcast else []
     return f"Tensor or numpy array, {', '.join(rules)}. {t.doc}".strip()
 
 
 def emit_operations(functions: Sequence[Declared]) -> str:
     """`_generated/operations/NAME.py`: the functions of one file of declarations."""
+    public = sorted(f.name for f in functions if f.is_public)
+    text = [f"__all__ = {public!r}\n"]
+    others = {f.name: f for f in functions}
+    text += ["\n".join(emit_function(f, others)) for f in functions]
+    return module(functions[0].file, operation_imports(functions), "\n\n".join(text))
+
+
+def operation_imports(functions: Sequence[Declared]) -> list[str]:
+    """The imports of a module of these functions: rules, checks and kernels."""
     imports = [""]
     homes = {name: home for f in functions for name, home in f.homes.items()}
     for home in sorted({*homes.values()} - {"pykernels.call.scalars"}):
         names = sorted(name for name in homes if homes[name] == home)
         imports.append(f"from {home} import {', '.join(names)}")
     kernels = {(f.spec.name, constant(f.spec, f.wrapper)) for f in functions}
-    imports += [
+    return imports + [
         f"from pykernels._generated.kernels.{kernel} import {const} as {_kernel(kernel, const)}"
         for kernel, const in sorted(kernels)
     ]
-    public = sorted(f.name for f in functions if f.is_public)
-    text = [f"__all__ = {public!r}\n"]
-    others = {f.name: f for f in functions}
-    text += ["\n".join(_function(f, others)) for f in functions]
-    return module(functions[0].file, imports, "\n\n".join(text))
 
 
 def _kernel(name: str, const: str) -> str:
@@ -318,7 +332,8 @@ def _renamed(f: Declared) -> bool:
     return f.spec.faults and f.op != f.wrapper
 
 
-def _function(f: Declared, functions: Mapping[str, Declared]) -> Iterator[str]:
+def emit_function(f: Declared, functions: Mapping[str, Declared]) -> Iterator[str]:
+    """The function of a declaration; `functions` are those that it may name."""
     positional = [a for a in f.arguments if not a.keyword]
     keyword = [a for a in f.arguments if a.keyword]
     signature = [_parameter(a) for a in positional]
@@ -384,7 +399,8 @@ def _or_none(type_: str) -> str:
 
 
 def _converted(op: str, a: Argument) -> Iterator[str]:
-    """Makes a plain, hashable value of what was given; a plain one costs a comparison."""
+    """Lines that convert an argument to a plain, hashable value; a plain argument costs one
+    comparison."""
     tests = [f"{a.name} is not None"] if a.type.endswith("| None") else []
     plain = _PLAIN.get(a.check)
     if plain:
@@ -401,7 +417,7 @@ def _converted(op: str, a: Argument) -> Iterator[str]:
 
 
 def _values(a: Argument) -> tuple[Any, ...]:
-    """What a Literal names."""
+    """The values of a Literal."""
     return tuple(ast.literal_eval(a.type.removesuffix(" | None").removeprefix("Literal")))
 
 
@@ -414,13 +430,13 @@ def _key(f: Declared) -> str:
 
 
 def _decisive(f: Declared) -> str:
-    """What else than layouts decides what the rule makes."""
+    """The values besides layouts that the result of the rule depends on."""
     parts = [o.name for o in f.options] + (["recording()"] if f.tape else [])
     return "".join(f"{part}, " for part in parts)
 
 
 def _short(f: Declared, kernel: str) -> Iterator[str]:
-    """A call on tensors of layouts that were seen before, into new ones."""
+    """A cached call: known layouts of tensors, new results."""
     conditions = ["out is None"] if any(a.kind == "out" for a in f.arguments) else []
     conditions += [
         f"({a.name} is None or isinstance({a.name}, Tensor))"

@@ -1,4 +1,4 @@
-"""How far a build is: "n of m" and the time left, every few seconds."""
+"""The progress of a build: "n of m" and the time left, every few seconds."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from pykernels.export._expressions import NotTranslated, expression
 from pykernels.wgsl import expr
 from pykernels.wgsl.interface import CONFIG
 
@@ -122,6 +123,17 @@ class Reader:
             return expr.check(text, names, {CONFIG: self.fields})
         except expr.ExprError as e:
             self.fail(self.line(*keys), f"{'.'.join(keys)}: {e}")
+
+    def step_expr(self, text: Any, names: set[str], *keys: str) -> str:
+        """An expression that `step` evaluates, in Python and in JavaScript."""
+        checked = self.expr(text, names, *keys)
+        try:
+            expression(checked)
+        except NotTranslated as e:
+            self.fail(
+                self.line(*keys), f"{'.'.join(keys)}: {checked!r} has no JavaScript: {e.args[0]}"
+            )
+        return checked
 
 
 def _blocks(path: Path) -> dict[str, tuple[int, list[str]]]:

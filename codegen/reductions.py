@@ -35,7 +35,7 @@ _FIELD_TYPES = ("V", "U", "I", "f32")  # of each component, or one of all
 
 @dataclass(frozen=True)
 class Reduction:
-    """One way to reduce: a state, how it is made and combined, and what comes of it."""
+    """One reduction: its state, how states are made and combined, and the result."""
 
     name: str
     classes: tuple[str, ...]
@@ -53,7 +53,7 @@ class Reduction:
         return tuple(d for c in self.classes for d in CLASSES[c])
 
     def packed(self, dtype: str) -> bool:
-        """May a result be narrower than a word, where x is read as this dtype?"""
+        """True if a result may be narrower than a word when x is read as this dtype."""
         outputs = set(self.outputs)
         return bool(outputs & {"same", "bool"} or (dtype == "f16" and outputs - {"int32"}))
 

@@ -1,4 +1,4 @@
-"""The signatures of layer two as type checkers see them, from one annotated signature each.
+"""The signatures of layer two for type checkers, each from one annotated signature.
 
 A function, written by hand or declared, that takes and returns `Array` is written once. What it
 gives depends on what it gets: a Tensor among the arguments makes a Tensor, numpy arrays alone make
@@ -99,7 +99,7 @@ class File:
         return _Spelled(self).visit(copy.deepcopy(annotation))  # type: ignore[no-any-return]
 
     def meaning(self, node: ast.Name) -> ast.expr:
-        """What a name in an annotation stands for, the name itself where it is imported."""
+        """The meaning of a name in an annotation; the name itself if it is imported."""
         name = node.id
         if name in KNOWN | BUILTINS:
             return node

@@ -17,7 +17,7 @@ __all__ = [
 ]  # fmt: skip
 
 # Of the package, besides pykernels/wgsl.
-_READ = ("_version.py", "contract.py", "tensors/layout.py")
+_READ = ("_version.py", "contract.py", "export/_expressions.py", "tensors/layout.py")
 GENERATED = Path("pykernels") / "_generated"
 
 

@@ -77,7 +77,7 @@ class Spec(Interface):
 
     @property
     def names(self) -> list[str]:
-        """The kernel's name and those of its other wrappers."""
+        """The names of the kernel and its other wrappers."""
         return [self.name, *self.wrappers]
 
     @property
@@ -126,7 +126,7 @@ class Spec(Interface):
         return out
 
     def _of_row(self, row: Row, t: TensorSpec) -> TensorSpec:
-        """A tensor of the body as one of its rows has it."""
+        """A tensor of the body in the form of one of its rows."""
         if t.name in row.conditions:
             return t
         if t.role == "out" and row.output == "bool":
@@ -175,7 +175,8 @@ def library_files(family: str, path: str) -> tuple[str, str]:
 
 
 def library_name(path: str) -> str:
-    """How a template calls a library: by its last part that no axis decides."""
+    """The name of a library in a template: the last part of its path that does not depend on an
+    axis."""
     return next((part for part in reversed(path.split("/")) if not LIBRARY.search(part)), "")
 
 
@@ -205,11 +206,11 @@ def load(path: Path, file: str, table: Sequence[Row]) -> Spec:
     seen: set[str] = set()
     for a in axes:
         if a.pick:
-            r.expr(a.pick, names | seen, "pick", a.name)
+            r.step_expr(a.pick, names | seen, "pick", a.name)
         seen |= {a.name, CONFIG} if a.configs else {a.name}
     for t in tensors:
         if t.over:
-            r.expr(t.over, {other.name for other in tensors}, table_of(t.role), t.name)
+            r.step_expr(t.over, {other.name for other in tensors}, table_of(t.role), t.name)
     params, options = read_params(r, names | axis_names, axis_names), read_options(r)
     check_members(r, iterate, tensors, params)
     vectors = d.get("vectors", "")
@@ -220,7 +221,7 @@ def load(path: Path, file: str, table: Sequence[Row]) -> Spec:
         r.expr(w, axis_names | ({ROW} if rows or reductions else set()), "when")
     given = {p.name for p in params if not p.arg and not p.value}
     if "grid" in d:
-        r.expr(d["grid"], names | axis_names | given, "grid")
+        r.step_expr(d["grid"], names | axis_names | given, "grid")
     for key in ("subgroups", "fragments", "workgroup_bytes"):
         if key in d:
             r.expr(d[key], axis_names, key)
@@ -280,7 +281,7 @@ def _work(
     params: tuple[Param, ...],
     options: tuple[Option, ...],
 ) -> str:
-    """What a call moves or computes; it counts the call, however a plan cuts it into steps."""
+    """Bytes or operations of a call; they do not depend on how a plan cuts it into steps."""
     if key not in r.data:
         return ""
     names = {t.name for t in tensors} | {o.name for o in options}

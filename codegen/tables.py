@@ -189,7 +189,7 @@ def read_tensors(r: Reader, axes: tuple[Axis, ...], iterate: str) -> tuple[Tenso
                     )
             for key in ("bind", "when"):
                 if key in fields:
-                    r.expr(fields[key], {*by_name, *([CONFIG] if r.fields else [])}, *where)
+                    r.step_expr(fields[key], {*by_name, *([CONFIG] if r.fields else [])}, *where)
             named = _named_axes(r, fields, *where)
             if fields.get("vec", "") not in (*by_name, ""):
                 r.fail(r.line(*where), f"{table}.{name}: vec must be an axis")
@@ -280,7 +280,7 @@ def read_params(r: Reader, names: set[str], axes: set[str]) -> tuple[Param, ...]
                 f"params.{name}: type must be one of {', '.join(PARAM_TYPES)}",
             )
         if "value" in fields:
-            r.expr(fields["value"], names, "params", name)
+            r.step_expr(fields["value"], names, "params", name)
         arg = fields.get("arg", "default" in fields)
         if "default" in fields and not arg:
             r.fail(

@@ -142,7 +142,7 @@ def _checked(
         chunk = chunks[index]
         known = {v.name: [s for s in chunk if knows(v.name, s)] for v in validators}
         said = [f for v in together for f in v.check(known[v.name])]
-        # A process for all that speak to matrix units: see Tint.
+        # One process for all texts with matrix units: see Tint.
         apart = [s for s in chunk if not knows("naga", s)]
         for group in (*([s] for s in chunk if s not in apart), apart):
             said += [f for v in alone for f in v.check([s for s in group if s in known[v.name]])]

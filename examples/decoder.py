@@ -192,9 +192,9 @@ class Decoder:
     # -- tokens -----------------------------------------------------------------------------------
 
     def prefill(self, tokens: Sequence[int]) -> pk.Tensor:
-        """Take tokens in behind those that are there; the logits (1, vocabulary) behind them.
+        """Append tokens to the sequence. Returns the logits (1, vocabulary) for the next token.
 
-        `token` is what is drawn from these.
+        `token` is then a draw from these logits.
         """
         end = self.length + len(tokens)
         if not 0 < len(tokens) or end > self.room:

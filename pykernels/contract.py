@@ -6,14 +6,19 @@ Each stands here alone. The build reads them, too: this module needs the standar
 from __future__ import annotations
 
 import json
+from typing import NamedTuple
 
-__all__ = ["DTYPES", "GRID_MAX", "GRID_ROW", "PARAMS_BYTES", "UNITS", "as_javascript"]
+__all__ = [
+    "ALONE", "COOPERATIVE_MATRIX", "DTYPES", "F16", "FEATURES", "GRID_MAX", "GRID_ROW",
+    "PARAMS_BYTES", "SUBGROUPS", "SUBGROUP_MATRIX", "TIMESTAMPS", "UNITS", "Feature",
+    "as_javascript",
+]  # fmt: skip
 
 # Workgroups: a grid of more than a device takes along x is folded into rows.
 GRID_ROW = 1 << 15
 GRID_MAX = 65535  # rows, and what every device takes along an axis
-# Bytes of the params of one dispatch, a slot of a uniform buffer: the largest alignment of an
-# offset that a device may ask for, so null tensors lie as far apart.
+# Bytes of the params of one dispatch, which are a slot of a uniform buffer. It is the largest
+# alignment of an offset that a device may require; null tensors have this distance, too.
 PARAMS_BYTES = 256
 # Bytes of the words that a buffer is bound as.
 UNITS = {"u32": 4, "atomic<u32>": 4, "vec2<u32>": 8, "vec4<u32>": 16}
@@ -33,10 +38,39 @@ DTYPES = (
 )
 
 
+class Feature(NamedTuple):
+    """A feature of devices."""
+
+    name: str  # WebGPU's and Dawn's word, which ours is
+    wgpu: str  # wgpu's
+    word: str = ""  # what WGSL enables
+    asked: bool = False  # does every device of ours ask for it, where the adapter has it?
+    told: bool = True  # does `pykernels doctor` name it?
+
+    @property
+    def enable(self) -> str:
+        """The line of a text that uses it."""
+        return f"enable {self.word};"
+
+
+F16 = Feature("shader-f16", "shader-f16", "f16", asked=True)
+SUBGROUPS = Feature("subgroups", "subgroup", "subgroups", asked=True)
+TIMESTAMPS = Feature("timestamp-query", "timestamp-query", asked=True)
+# Matrix units as Dawn has them, and as wgpu will: no device of ours asks for the second.
+_DAWN, _WGPU = "chromium-experimental-subgroup-matrix", "wgpu-cooperative-matrix"
+SUBGROUP_MATRIX = Feature(_DAWN, _DAWN, "chromium_experimental_subgroup_matrix")
+COOPERATIVE_MATRIX = Feature(_WGPU, _WGPU, "wgpu_cooperative_matrix", told=False)
+# Without it, a device of Dawn's stays on the thread that made it.
+ALONE = Feature("implicit-device-synchronization", "implicit-device-synchronization")
+FEATURES = (F16, SUBGROUPS, TIMESTAMPS, SUBGROUP_MATRIX, COOPERATIVE_MATRIX, ALONE)
+
+
 def as_javascript() -> str:
     """The same as an object of JavaScript."""
     rows = ",\n".join(f"    {json.dumps(row)}" for row in DTYPES)
     return (
         f"{{\n  grid: {{ row: {GRID_ROW}, max: {GRID_MAX} }},\n  paramsBytes: {PARAMS_BYTES},\n"
-        f"  units: {json.dumps(UNITS)},\n  dtypes: [\n{rows},\n  ],\n}}"
+        f"  units: {json.dumps(UNITS)},\n"
+        f"  features: {json.dumps({'f16': F16.name, 'subgroups': SUBGROUPS.name})},\n"
+        f"  dtypes: [\n{rows},\n  ],\n}}"
     )

@@ -34,6 +34,7 @@ from pykernels.tensors.views import Index
 from ._generated.kernels import cpy as _cpy
 from ._generated.kernels import fill as _fill
 from ._generated.kernels import rand as _rand
+from .contract import SUBGROUP_MATRIX
 from .dtypes import DTypeLike, DTypeName, dtype_of
 from .errors import (
     ArgumentError,
@@ -54,7 +55,7 @@ from .runtime.handle import Handle
 from .runtime.launch import run
 from .runtime.log import logger
 from .runtime.whole import whole
-from .steps import MATRIX_FEATURE, cdiv
+from .steps import cdiv
 from .tensors.indexing import ArrayIndex, assign, has_arrays
 from .tensors.stacking import held, stacked
 
@@ -106,7 +107,7 @@ class Device(DeviceControl):
         if matrix_units:
             matrix.require(chosen, allowed)
         try:
-            raw = e.open(chosen, checks, (MATRIX_FEATURE,) if matrix_units else ())
+            raw = e.open(chosen, checks, (SUBGROUP_MATRIX.name,) if matrix_units else ())
         except (e.error_class, RuntimeError) as error:
             raise NoAdapterError(f"the adapter gives no device: {error}") from None
         self._init(e, raw, checks, owned=True)
@@ -483,7 +484,7 @@ def default_device() -> Device:
             first = choose(of_type(engine.adapters(), None, engine), None, engine)
             if with_units:
                 matrix.require(first, allowed)
-            raw = engine.default_device((MATRIX_FEATURE,) if with_units else ())
+            raw = engine.default_device((SUBGROUP_MATRIX.name,) if with_units else ())
             device = Device.from_wgpu(raw)
             tell_software(device.info)
             _default["device"] = device

@@ -1,4 +1,4 @@
-"""What plans are made of: pure descriptions of dispatches, with no GPU in sight.
+"""The parts of plans: pure descriptions of dispatches, without a GPU.
 
 A plan turns the views of one call into a list of steps; `launch` runs any such list.
 """
@@ -20,7 +20,6 @@ from .errors import ShapeError
 from .tuning import Tuning
 
 __all__ = [
-    "MATRIX_FEATURE",
     "Arg",
     "Body",
     "Bound",
@@ -46,13 +45,12 @@ Mode = Literal["read", "rw", "merged"]
 C = TypeVar("C")
 
 
-MATRIX_FEATURE = "chromium-experimental-subgroup-matrix"
 MatrixShape: TypeAlias = tuple[str, str, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class MatrixUnits:
-    """What the matrix units of a device multiply, and how its texts speak to them.
+    """The products of a device's matrix units, and the dialect of its texts.
 
     `shapes` has (operands, result, M, N, K), as ("f16", "f32", 16, 16, 16), for one subgroup.
     """
@@ -68,7 +66,8 @@ class MatrixUnits:
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """What plans may know of a device: what it can, how fast it is, and choices made for it."""
+    """The facts about a device for plans: its features and limits, its speed, and forced
+    choices."""
 
     f16: bool
     subgroups: bool
@@ -78,18 +77,18 @@ class Caps:
     max_binding: int
     max_groups: int
     tuning: Tuning
-    forced: tuple[Any, ...] = ()  # choices that plans take instead of their own: see forcing.py
+    forced: tuple[Any, ...] = ()  # forced choices, see forcing.py
     matrix: MatrixUnits | None = (
         None  # None: no matrix units, or the device was not opened for them
     )
-    built_only: bool = False  # no texts that are made while the program runs: exports have none
-    # What was to be chosen, and from which shape: filled where `pykernels explain` asks.
+    built_only: bool = False  # no texts made at run time, as in exports
+    # Records each choice and its shape for `pykernels explain`.
     asked: list[tuple[type, tuple[Any, ...]]] | None = field(default=None, compare=False)
 
 
 class Candidate(NamedTuple):
-    """A choice that a plan may take: the seconds that it predicts, None without a model, or why
-    the call or the device rules it out."""
+    """A candidate of a choice: the predicted seconds (None without a model), or why the call or the
+    device rules it out."""
 
     choice: Any
     seconds: float | None = None
@@ -97,7 +96,7 @@ class Candidate(NamedTuple):
 
 
 def forced(caps: Caps, kind: type[C], *shape: object) -> C | None:
-    """The choice of this kind that plans must take, if any; `shape`: what it depends on."""
+    """The forced choice of this kind, if any; `shape` is the shape that the choice depends on."""
     if caps.asked is not None:
         caps.asked.append((kind, shape))
     return next((c for c in caps.forced if isinstance(c, kind)), None)
@@ -119,7 +118,7 @@ class Arg:
     readonly: bool = False  # steers control flow: never bound read_write
     alias: str = ""  # for an output: the input whose memory it may be
     in_place: bool = False  # an output whose elements are read before they are written
-    keeps: bool = False  # an output whose elements stay as they are where an index is wrong
+    keeps: bool = False  # an output that keeps its elements where an index is out of range
 
 
 @dataclass(frozen=True)
@@ -163,7 +162,7 @@ class Step:
     words: Ints  # the index space
     values: tuple[float, ...]  # params computed by the plan
     groups: int
-    watch: Watch | None = None  # what is reported; None: nothing
+    watch: Watch | None = None  # the report of faults; None: no faults
 
     def prefix(self, offsets: Sequence[int]) -> bytes:
         """Params up to the scalar arguments; `offsets` holds each binding's first index."""
@@ -176,7 +175,7 @@ class Step:
 
 @dataclass
 class Scratch:
-    """Temporary buffers that a plan asks for."""
+    """Temporary buffers that a plan requests."""
 
     sizes: list[int] = field(default_factory=list)
 
@@ -198,8 +197,8 @@ class Kernel:
     """One public kernel: its tensor arguments and the plan of a call.
 
     `plan(caps, scratch, *views, *options)` returns the steps in order. `nbytes` and `operations`
-    take the views, and options and scalars by name; they count what the call asks for, each element
-    once and a multiply-add as two, not what a plan adds to it (padding, scratch, splits). They
+    take the views, and options and scalars by name; they count the work of the call, each element
+    once and a multiply-add as two, without additions of a plan (padding, scratch, splits). They
     expect arguments that the plan accepts.
     """
 
@@ -212,7 +211,7 @@ class Kernel:
     operations: Callable[..., int]
     options: tuple[str, ...] = ()
     moves_bytes: bool = False  # copies bits: handles every dtype without features
-    source: Any = None  # what it was made of, where that is no file
+    source: Any = None  # its source, if that is not a file
 
 
 def cdiv(a: int, b: int) -> int:
@@ -221,9 +220,9 @@ def cdiv(a: int, b: int) -> int:
 
 
 def axis_steps(op: str, name: str, view: View | None, axes: str, wanted: str, elem: int) -> Ints:
-    """The steps of a view along some of its axes, a letter each, in units of `elem` bytes.
+    """The strides of a view along some of its axes, a letter each, in units of `elem` bytes.
 
-    An optional tensor that was not given has steps of 0.
+    An optional tensor that was not given has strides of 0.
     """
     if view is None:
         return (0,) * len(wanted)
@@ -241,7 +240,7 @@ def dtype(view: View | None) -> str:
 
 
 def touched(*views: View | None) -> int:
-    """Bytes of the elements of all views; what a broadcast repeats counts once."""
+    """Bytes of the elements of all views; elements that a broadcast repeats count once."""
     return sum(
         v.dtype.itemsize
         * math.prod(n for n, s in zip(v.shape, v.strides, strict=True) if s != 0 or n == 0)
@@ -256,13 +255,13 @@ def taps(kernel: int | tuple[int, int]) -> int:
 
 
 def spans(size: int, count: int) -> int:
-    """Elements of all windows together that divide an axis: those that do not begin where the last
-    ends share an element with it."""
+    """The total number of elements of all windows that divide an axis; neighbouring windows may
+    share an element."""
     return size + count - math.gcd(size, count)
 
 
 def _seen(queries: int, keys: int, causal: object, window: Any) -> list[tuple[int, int]]:
-    """For each query of attention the keys that it may see, from and up to."""
+    """For each query of attention the first and the last key that it may see."""
     left, right = window or (None, None)
     found = []
     for query in range(queries):
@@ -281,7 +280,7 @@ def seen_pairs(queries: int, keys: int, causal: object, window: Any) -> int:
 
 
 def seen_keys(queries: int, keys: int, causal: object, window: Any) -> int:
-    """Keys that some query may see."""
+    """Number of keys that at least one query may see."""
     seen = [(first, end) for first, end in _seen(queries, keys, causal, window) if first < end]
     return max(end for _, end in seen) - min(first for first, _ in seen) if seen else 0
 

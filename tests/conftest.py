@@ -4,7 +4,8 @@ PYKERNELS_TEST_COLUMN   wgpu-lavapipe, wgpu-swiftshader or dawn-swiftshader; or 
                         adapter: wgpu, dawn, dawn-matrix (with its matrix units); unset: wgpu
 PYKERNELS_TEST_FULL=1   every case; else those marked `sample` run within the seconds of their
                         kernel (tests/budget.py), and one marked `crowd` runs on lavapipe only
-PYKERNELS_TEST_ONCE     the column that has the files of ONCE: the others leave them out; unset: all
+PYKERNELS_TEST_ONCE     the column that has the files of ONCE: the others leave them out, and those
+                        of its engine leave out the files of ONCE_AN_ENGINE; unset: all have them
 PYKERNELS_TEST_COSTS    a folder for what each case cost, which tests/costs.py reads
 CI                      a missing driver fails instead of skipping
 """
@@ -23,6 +24,8 @@ import pytest
 
 import pykernels as pk
 from pykernels.forcing import force
+from pykernels.runtime.engine import get_engine
+from pykernels.runtime.matrix import allow
 from tests.budget import Budget, kernel_of, turns
 
 pytest.register_assert_rewrite("tests.harness")
@@ -32,16 +35,35 @@ os.environ.pop("PYKERNELS_TUNING", None)
 os.environ.setdefault("PYKERNELS_REQUIRE_GPU", "0")  # software drivers are meant
 COLUMN = os.environ.get("PYKERNELS_TEST_COLUMN", "")
 FULL = os.environ.get("PYKERNELS_TEST_FULL", "") not in ("", "0")
-# What no driver changes: which arguments functions take, what they call, what a tape records.
+# What no driver and no engine changes: which arguments functions take, what they call, what a tape
+# records, what the commands print.
 ONCE = frozenset(
     f"tests/{name}.py"
     for name in (
         "api/test_bad_arguments", "api/test_hostile_arguments", "api/test_indexing",
         "api/test_making", "api/test_numpy_functions", "api/test_operators",
         "api/test_out_aliases", "api/test_spellings", "api/test_words",
-        "gradients/test_no_grad", "gradients/test_programs", "gradients/test_tape",
-        "gradients/test_tape_borders", "gradients/test_torch", "models/test_nodes",
-        "runtime/test_budget_calls",
+        "bench/test_ceilings", "bench/test_everyday", "bench/test_explain", "bench/test_own",
+        "codegen/test_toy_kernel", "examples/test_second_order", "runtime/test_placement",
+        "gradients/test_no_grad", "gradients/test_own_rules", "gradients/test_programs",
+        "gradients/test_tape", "gradients/test_tape_borders", "gradients/test_torch",
+        "models/test_nodes", "runtime/test_budget_calls",
+    )
+)  # fmt: skip
+# What no driver changes, but perhaps an engine: who owns a buffer, what an interrupt leaves behind,
+# how commands choose a device, which formula a gradient has.
+ONCE_AN_ENGINE = frozenset(
+    f"tests/{name}.py"
+    for name in (
+        "api/test_cli", "api/test_known_calls",
+        "bench/test_accuracy", "bench/test_benches", "bench/test_clocks", "bench/test_command",
+        "bench/test_latency",
+        "gradients/test_equal_indices", "gradients/test_loss", "gradients/test_norm_rules",
+        "gradients/test_reduce_expressions", "gradients/test_rules", "gradients/test_sequence",
+        "runtime/test_arguments", "runtime/test_budget", "runtime/test_interrupts",
+        "runtime/test_memory", "runtime/test_mixes", "runtime/test_owners",
+        "runtime/test_soak", "runtime/test_software", "runtime/test_threads",
+        "runtime/test_transfers", "runtime/test_wrong_kinds",
     )
 )  # fmt: skip
 DRIVERS = {"lavapipe": "llvmpipe", "swiftshader": "SwiftShader"}
@@ -127,8 +149,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "browser: needs Chromium")
     config.addinivalue_line("markers", "sample: runs some of its cases, all in the full mode")
     config.addinivalue_line(
-        "markers", "crowd: a million invocations with barriers, too slow for SwiftShader: not there"
+        "markers", "crowd: 32,768 workgroups, which are slow on SwiftShader: not there"
     )
+    if COLUMN == "dawn-matrix":  # before any test looks at adapters
+        allow(get_engine("dawn"))
     config.stash[selection] = Selection()
     config.pluginmanager.register(config.stash[selection])
 
@@ -136,10 +160,11 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if FULL:
         return
-    left = [i for i in items if _is_left_out(i)]
+    elsewhere = [_is_left_out(i) for i in items]
+    left = [i for i, out in zip(items, elsewhere, strict=True) if out]
     if left:
         config.hook.pytest_deselected(items=left)
-    items[:] = _in_turns([i for i in items if i not in left])
+    items[:] = _in_turns([i for i, out in zip(items, elsewhere, strict=True) if not out])
     config.stash[selection].divide(items)
 
 
@@ -147,8 +172,15 @@ def _is_left_out(item: pytest.Item) -> bool:
     """Does another column run this test?"""
     if COLUMN.endswith("swiftshader") and item.get_closest_marker("crowd"):
         return True
-    elsewhere = COLUMN != os.environ.get("PYKERNELS_TEST_ONCE", COLUMN)
-    return elsewhere and item.nodeid.partition("::")[0] in ONCE and bool(COLUMN)
+    once = os.environ.get("PYKERNELS_TEST_ONCE", COLUMN)
+    if COLUMN in ("", once):
+        return False
+    file = item.nodeid.partition("::")[0]
+    return file in ONCE or (file in ONCE_AN_ENGINE and _engine(COLUMN) == _engine(once))
+
+
+def _engine(column: str) -> str:
+    return column.partition("-")[0]
 
 
 def _in_turns(items: list[pytest.Item]) -> list[pytest.Item]:

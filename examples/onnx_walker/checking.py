@@ -130,7 +130,7 @@ def trace(
         program = Program(part, device)
         for node in part.nodes:
             if part is fused and alone[node.outputs[0]] == node.inputs:
-                continue  # nothing became a part of it
+                continue  # the node was not fused
             values = {n: device.tensor(to_device(theirs[n], n)) for n in node.inputs if n in theirs}
             values.update({n: hidden[n] for n in node.inputs if n in hidden})
             for name, tensor in program.step(node, values).items():

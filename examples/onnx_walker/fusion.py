@@ -249,7 +249,7 @@ def _add_epilogues(graph: Graph) -> list[Node]:
     for node in graph.nodes:
         before = _extended(graph, node, made, uses)
         if before is not None:
-            # Here, as what it adds may be computed after the product.
+            # At the place of this node, as its addend may be computed after the product.
             nodes.remove(before)
             node = _merged(graph, before, node)
         elif node.op == "MatMul":

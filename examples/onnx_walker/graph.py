@@ -14,7 +14,7 @@ _STORED = {"int64": "int32", "uint64": "uint32", "float64": "float32"}
 
 
 def stored(dtype: np.dtype[Any]) -> Any:
-    """The dtype of values of this one on a device: 64 bits become 32."""
+    """The dtype that values of a dtype have on a device: 64 bits become 32."""
     name = np.dtype(dtype).name
     return _STORED.get(name, name)
 

@@ -53,7 +53,7 @@ def text(node: Node, name: str, default: str) -> str:
 
 
 def kept(node: Node, name: str, device: pk.Device, array: Array) -> pk.Tensor:
-    """An array of the entry's own on the device, from the first call on."""
+    """A constant array of the entry on the device, uploaded by the first call."""
     if name not in node.kept:
         node.kept[name] = device.tensor(array)
     return node.kept[name]

@@ -5,10 +5,10 @@
 // q (B, H, S, D), k (B, Hkv, T, D), v (B, Hkv, T, Dv), any strides; each KV head serves H / Hkv
 // neighbouring query heads; D up to 576, Dv up to 512. Sums are f32. Query i stands at key
 // p = i + T - S: `causal` hides the keys behind p, `window` those outside of p - left .. p + right.
-// cap(s) is softcap * tanh(s / softcap). A key is masked if it is hidden or its logit is -inf; what
-// it holds does not matter. A row without a key is 0, and its lse -inf; a logit of NaN or +inf makes
-// its row NaN. Values of keys that no query of a block of rows sees count as 0; a value that is not
-// finite where only some of them see it may reach the others."""
+// cap(s) is softcap * tanh(s / softcap). A key is masked if it is hidden or its logit is -inf; its
+// values do not matter. A row without a key is 0, and its lse is -inf; a logit of NaN or +inf makes
+// its row NaN. Values of keys that no query of a block of rows sees count as 0; if only some of
+// them see a value that is not finite, it may reach the others."""
 // source = "Dao et al. 2022 and 2023 (tiles, split-KV); Milakov and Gimelshein 2018 (online softmax); ALiBi: Press et al. 2021"
 // configs.keys128 = { ROWS = 4, KEYS = 128, LANES = 8, threads = 256 }
 // axes.T = ["f32", "f16"]
@@ -29,8 +29,8 @@
 // options.scale = { type = "float | None", doc = "Factor of q k^T; None is 1 / sqrt(D)." }
 // options.causal = { type = "bool | Literal['top-left', 'bottom-right']", default = false, doc = "True or 'bottom-right': the last query sees the last key; 'top-left': the first sees the first (torch)." }
 // options.window = { type = "tuple[int | None, int | None] | None", doc = "(left, right): keys before and after p; None is open." }
-// options.max_bias = { type = "float", default = 0.0, doc = "ALiBi: the factor of the mask by head; 8 is usual, 0 is none (slope 1)." }
-// options.softcap = { type = "float", default = 0.0, doc = "Bound of the scaled scores; 0 is none." }
+// options.max_bias = { type = "float", default = 0.0, doc = "ALiBi: the factor of the mask by head; 8 is usual, 0 is no ALiBi (slope 1)." }
+// options.softcap = { type = "float", default = 0.0, doc = "Bound of the scaled scores; 0 is no bound." }
 // bytes = "touched(q, mask, sinks, lengths, lse, dst) + touched(k, v) * seen_keys(q.shape[2], k.shape[2], causal, window) // max(k.shape[2], 1)"
 // operations = "2 * (q.size + dst.size) // max(q.shape[2], 1) * seen_pairs(q.shape[2], k.shape[2], causal, window)"
 // include sizes

@@ -5,8 +5,9 @@
 // Give the arguments of the forward call, with its result `o` and its `lse` (which holds the sinks'
 // share). The weights are computed again from q, k and lse, a bounded window of queries and keys at
 // a time: memory grows with S and T, not with their product. Without float atomics: the same call
-// gives the same bits. A query that may see no key gets and gives gradients of 0, whatever its row
-// of `do` holds; so does a key that no query may see. Gradients of mask and sinks are not computed."""
+// gives the same bits. A query that sees no key has gradients of 0 and adds 0 to others, whatever
+// its row of `do` contains; the same holds for a key that no query sees. Gradients of mask and
+// sinks are not computed."""
 // source = "Dao et al. 2022, FlashAttention (weights from lse, delta = sum of do * o)"
 // when = ["False"]
 // inputs.q = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(B, H, S, D)" }
@@ -16,15 +17,15 @@
 // inputs.lse = { dtype = "f32", doc = "(B, H, S), of the forward call." }
 // inputs.do = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", like = "o" }
 // inputs.mask = { dtype = "*", dtypes = ["float32", "float16", "bool"], bind = "'u32'", optional = true, doc = "Broadcast to (B, H, S, T): added to the scores, or True where a key may be seen." }
-// inputs.sinks = { dtype = "f32", optional = true, doc = "(H,): as in the forward call; lse holds what they do." }
+// inputs.sinks = { dtype = "f32", optional = true, doc = "(H,): as in the forward call; lse includes their effect." }
 // outputs.dq = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", like = "q" }
 // outputs.dk = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", like = "k" }
 // outputs.dv = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", like = "v" }
 // options.scale = { type = "float | None", doc = "Factor of q.k; None is 1 / sqrt(D)." }
 // options.causal = { type = "bool | Literal['top-left', 'bottom-right']", default = false, doc = "True: the last query sees the last key; 'top-left': query i sees keys 0 to i." }
 // options.window = { type = "tuple[int | None, int | None] | None", doc = "(left, right): query i sees keys from i + T - S - left to i + T - S + right; None is open." }
-// options.max_bias = { type = "float", default = 0.0, doc = "ALiBi: its slopes multiply the mask; 0 is none." }
-// options.softcap = { type = "float", default = 0.0, doc = "Scores become softcap * tanh(score / softcap); 0 is none." }
+// options.max_bias = { type = "float", default = 0.0, doc = "ALiBi: its slopes multiply the mask; 0 is no ALiBi." }
+// options.softcap = { type = "float", default = 0.0, doc = "Scores become softcap * tanh(score / softcap); 0 is no cap." }
 // bytes = "touched(q, o, lse, do, mask, sinks, dq, dk, dv) + touched(k, v) * seen_keys(q.shape[2], k.shape[2], causal, window) // max(k.shape[2], 1)"
 // operations = "(6 * q.size + 4 * o.size) // max(q.shape[2], 1) * seen_pairs(q.shape[2], k.shape[2], causal, window)"
 // grid = "0"

@@ -12,9 +12,9 @@
 // inputs.w = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(O, C / groups, KH, KW)" }
 // outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(N, C, H, W)" }
 // params.scale = { type = "f32", default = 1.0, doc = "Factor of the sums." }
-// options.stride = { type = "int | tuple[int, int]", default = 1, doc = "Steps between windows." }
+// options.stride = { type = "int | tuple[int, int]", default = 1, doc = "Distance between windows." }
 // options.padding = { type = "int | tuple[int, int] | tuple[int, int, int, int] | Literal['same', 'valid']", default = 0, doc = "Rows and columns of zeros around x." }
-// options.dilation = { type = "int | tuple[int, int]", default = 1, doc = "Steps between taps." }
+// options.dilation = { type = "int | tuple[int, int]", default = 1, doc = "Distance between taps." }
 // options.groups = { type = "int", default = 1, doc = "Output channels of one group see the input channels of that group." }
 // options.layout = { type = "Literal['NCHW', 'NHWC']", default = "NCHW", doc = "Axes of dy and dst." }
 // ///

@@ -2,8 +2,8 @@
 // doc = """
 // Gradient of conv2d by its weights.
 //
-// dst[o, c, i, j] is the sum over images n and pixels (y, x') of
-// dy[n, o, y, x'] x[n, c, y s + i d - top, x' s + j d - left].
+// dst[o, c, i, j] is the sum over images n and pixels (y, x') of dy[n, o, y, x'] x[n, c, y s + i d
+// - top, x' s + j d - left].
 //
 // dst has the shape of conv2d's w, x and the options are those of the forward call. Sums are f32,
 // in an order that depends on shapes, strides and device only; x counts as 0 outside of the image."""
@@ -28,9 +28,9 @@
 // inputs.dy = { dtype = "Y", vec = "YV", axes = "n g o h w", doc = "(N, O, OH, OW)" }
 // inputs.x = { dtype = "X", vec = "XV", axes = "n g c h w", doc = "(N, C, H, W)" }
 // outputs.dst = { dtype = "D", axes = "s g o c h w", doc = "(O, C / groups, KH, KW)" }
-// options.stride = { type = "int | tuple[int, int]", default = 1, doc = "Steps between windows." }
+// options.stride = { type = "int | tuple[int, int]", default = 1, doc = "Distance between windows." }
 // options.padding = { type = "int | tuple[int, int] | tuple[int, int, int, int] | Literal['same', 'valid']", default = 0, doc = "Rows and columns of zeros around x." }
-// options.dilation = { type = "int | tuple[int, int]", default = 1, doc = "Steps between taps." }
+// options.dilation = { type = "int | tuple[int, int]", default = 1, doc = "Distance between taps." }
 // options.groups = { type = "int", default = 1, doc = "Output channels of one group see the input channels of that group." }
 // options.layout = { type = "Literal['NCHW', 'NHWC']", default = "NCHW", doc = "Axes of dy and x." }
 // params.rows = { type = "u32" }

@@ -13,10 +13,10 @@
 // inputs.bias = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "(O,)" }
 // outputs.dst = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(N, O, OH, OW)" }
 // params.scale = { type = "f32", default = 1.0, doc = "Factor of the sums." }
-// options.stride = { type = "int | tuple[int, int]", default = 1, doc = "Steps of dst between the windows of neighbouring pixels of x." }
+// options.stride = { type = "int | tuple[int, int]", default = 1, doc = "Distance in dst between the windows of neighbouring pixels of x." }
 // options.padding = { type = "int | tuple[int, int] | tuple[int, int, int, int]", default = 0, doc = "Rows and columns cut off around dst." }
 // options.output_padding = { type = "int | tuple[int, int]", default = 0, doc = "Rows and columns added at the end of dst, fewer than stride or dilation." }
-// options.dilation = { type = "int | tuple[int, int]", default = 1, doc = "Steps between taps." }
+// options.dilation = { type = "int | tuple[int, int]", default = 1, doc = "Distance between taps." }
 // options.groups = { type = "int", default = 1, doc = "Output channels of one group see the input channels of that group." }
 // options.layout = { type = "Literal['NCHW', 'NHWC']", default = "NCHW", doc = "Axes of x and dst." }
 // options.activation = { type = "Activation | None", doc = "Applied last; 'gelu' uses erf." }

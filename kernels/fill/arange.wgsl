@@ -11,7 +11,7 @@
 // params.first = { type = "u32" }
 // params.zero = { type = "u32", value = "0" }
 // params.start = { type = "bits", of = "dst", arg = true, doc = "The first number." }
-// params.step = { type = "bits", of = "dst", arg = true, doc = "From one number to the next; of uint32 modulo 2^32." }
+// params.step = { type = "bits", of = "dst", arg = true, doc = "Difference of two neighbouring numbers; for uint32 modulo 2^32." }
 // moves_bytes = true
 // iterate = "nd"
 // uses = ["words"]

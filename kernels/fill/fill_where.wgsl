@@ -2,7 +2,8 @@
 // doc = """
 // Set the elements of a view where a mask is True to one scalar, converted to the view's dtype as numpy does.
 //
-// Any strides. Elements where the mask is False are not written, so their bits stay, those of NaN too."""
+// Any strides. Elements where the mask is False are not written, so their bits stay, also the bits
+// of NaN."""
 // axes.SIZE = [1, 2, 4, 8]
 // pick.SIZE = "dst.dtype.itemsize"
 // axes.WG = [256]

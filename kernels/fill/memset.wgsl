@@ -2,8 +2,8 @@
 // doc = """
 // Set bytes to one value (0..255), as C's memset does.
 //
-// Every byte of the view, or of `size` bytes from byte `offset` of it; to the byte, neighbours in
-// the same word untouched. A byte range needs a contiguous view."""
+// Sets every byte of the view, or `size` bytes from its byte `offset` on. Neighbouring bytes in the
+// same word do not change. A byte range needs a contiguous view."""
 // axes.VEC = [1, 4]
 // pick.VEC = "4 if dst.padded else 1"
 // axes.WG = [256]
@@ -11,8 +11,8 @@
 // outputs.dst = { dtype = "*", bind = "'vec4<u32>' if VEC == 4 else 'u32'" }
 // params.bytes = { type = "u32", value = "dst.nbytes" }
 // params.value = { type = "bits", of = "uint8", arg = true, doc = "The byte, 0 to 255." }
-// options.offset = { type = "int", default = 0, doc = "First byte, counted from the view." }
-// options.size = { type = "int | None", doc = "Number of bytes; None: up to the end." }
+// options.offset = { type = "int", default = 0, doc = "First byte, counted from the start of the view." }
+// options.size = { type = "int | None", doc = "Number of bytes; None is up to the end." }
 // moves_bytes = true
 // bytes = "size if size is not None else dst.nbytes - offset"
 // uses = ["words"]

@@ -1,9 +1,9 @@
 // /// kernel
 // doc = """
-// Solve a @ dst = b, where each a is a lower triangle: what stands above its diagonal does not count.
+// Solve a @ dst = b, where each a is a lower triangle: elements above its diagonal do not count.
 //
-// By substitution from the first row on, in f32. With `unit` the diagonal counts as ones. A zero on the
-// diagonal makes infinities or NaN."""
+// By substitution from the first row, in f32. With `unit` the diagonal counts as ones. A zero on
+// the diagonal makes infinities or NaN."""
 // source = "ggml solve_tri, torch linalg.solve_triangular"
 // inputs.a = { dtype = "f32", doc = "(..., n, n)" }
 // inputs.b = { dtype = "f32", doc = "(..., n, k)" }

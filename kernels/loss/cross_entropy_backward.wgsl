@@ -2,9 +2,10 @@
 // doc = """
 // Gradient of cross_entropy by its logits: dst = k * (softmax(x) * sum(t) - t), computed in f32.
 //
-// t are the targets of a row with weights and smoothing; k is dy, of a row for reduction 'none' and of
-// the whole loss else, for 'mean' divided by `total`. The row of a class that does not count is 0.
-// `stats` and `total` are outputs of `cross_entropy`, whose arguments the others are too."""
+// t are the targets of a row with weights and smoothing; k is dy: of a row for reduction 'none', of
+// the whole loss otherwise, and divided by `total` for 'mean'. The row of a class that does not
+// count is 0. `stats` and `total` are outputs of `cross_entropy`; the other arguments are its
+// arguments."""
 // bodies = ["cross_entropy_grad"]
 // inputs.x = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(..., classes)" }
 // inputs.target = { dtype = "*", dtypes = ["int32", "int64", "float32", "float16"], bind = "'u32'", doc = "(...), or (..., classes) of x's dtype" }

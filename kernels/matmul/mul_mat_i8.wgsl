@@ -2,10 +2,10 @@
 // doc = """
 // Matrix product of bytes, batched: dst[..., n, m] = sum_k a[..., m, k] * b[..., n, k], exact in int32.
 //
-// Sums wrap modulo 2^32 (those of uint8 to two's complement, too): none does with K up to 131,071 for
-// int8, 33,025 for uint8. A float dst gets a_scale[..., m] * b_scale[..., n] * sum + bias: the sum is
-// rounded to f32, then come the factors, in any order, then the bias. Batch axes of `a` repeat to
-// those of `b` as in mul_mat. K = 0 gives sums of 0."""
+// Sums wrap modulo 2^32 (for uint8 to two's complement, too); they do not wrap with K up to 131,071
+// for int8 and 33,025 for uint8. A float dst gets a_scale[..., m] * b_scale[..., n] * sum + bias:
+// the sum is rounded to f32, then multiplied with the factors, in any order, and then the bias is
+// added. Batch axes of `a` repeat to those of `b` as in mul_mat. K = 0 gives sums of 0."""
 // source = "ggml mul_mat (order of operands); torch._int_mm and torch._scaled_mm (meaning)"
 // configs.32 = { BM = 32, BN = 32, BK = 8, threads = 64, TM = 4, TN = 4, LM = 4, LN = 8 }
 // configs.64 = { BM = 64, BN = 64, BK = 8, threads = 128, TM = 8, TN = 4, LM = 4, LN = 8 }

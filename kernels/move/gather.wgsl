@@ -3,8 +3,8 @@
 // Read elements from the places along one axis that an index gives: dst[i, j, k] = src[i, index[i, j, k], k].
 //
 // dst has the shape of index; src has as many axes, and along all but `axis` at least their sizes. The
-// elements are copied bit for bit. An index outside [0, m) writes nothing and raises IndexRangeError at
-// the next synchronisation, once: no index counts from the end."""
+// elements are copied bit for bit. An index outside [0, m) writes nothing and raises
+// IndexRangeError once, at the next synchronisation; negative indices do not count from the end."""
 // source = "torch gather, numpy take_along_axis"
 // axes.S = [1, 2, 4, 8]
 // axes.WG = [256]
@@ -12,7 +12,7 @@
 // inputs.src = { dtype = "*", bind = "'u32' if S <= 4 else 'vec2<u32>'", over = "src.with_layout(dst.shape, src.strides[:-1])" }
 // inputs.index = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", readonly = true }
 // outputs.dst = { dtype = "*", bind = "'atomic<u32>' if S < 4 else 'u32' if S == 4 else 'vec2<u32>'" }
-// options.axis = { type = "int", default = -1, doc = "The axis along which the index counts." }
+// options.axis = { type = "int", default = -1, doc = "The axis that the index refers to." }
 // options.check = { type = "bool", default = true, doc = "False skips indices out of range, without an error." }
 // params.index_words = { type = "u32", value = "index.dtype.itemsize // 4" }
 // params.limit = { type = "u32" }

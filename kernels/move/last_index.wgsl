@@ -1,7 +1,7 @@
 // /// kernel
 // doc = """
-// Of equal indices along one axis the last one: kept[i, j, k] = index[i, j, k], and -1 where index[i, l, k] is
-// the same for an l above j (axis 1).
+// Of equal indices along one axis the last index: kept[i, j, k] = index[i, j, k], and -1 where
+// index[i, l, k] is the same for an l above j (axis 1).
 //
 // It is -1 for an index outside [0, limit) too, which raises IndexRangeError at the next synchronisation,
 // once. Writes to the places that `kept` names meet each place at most once."""
@@ -9,7 +9,7 @@
 // bodies = ["last_pairs", "last_claim", "last_keep", "bincount_clear"]
 // inputs.index = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", readonly = true }
 // outputs.kept = { dtype = "*", dtypes = ["int32"], bind = "'u32'" }
-// options.axis = { type = "int", default = -1, doc = "The axis along which the index counts." }
+// options.axis = { type = "int", default = -1, doc = "The axis that the index refers to." }
 // options.limit = { type = "int", default = 2147483647, doc = "One more than the largest index." }
 // options.check = { type = "bool", default = true, doc = "False skips indices out of range, without an error." }
 // bytes = "touched(index, kept)"

@@ -1,9 +1,9 @@
 // /// kernel
 // doc = """
-// The indices of the elements that are not zero, in C order: dst[:, i] are those of the i-th one.
+// The indices of the elements that are not zero, in C order: dst[:, i] has the indices of element i.
 //
-// dst is (src.ndim, count): `nonzero_offsets` gives the count, and the offsets that this needs. NaN is
-// not zero, -0.0 is. src has one axis to six."""
+// dst is (src.ndim, count): `nonzero_offsets` gives the count and the offsets. NaN is not zero,
+// -0.0 is zero. src has one to six axes."""
 // source = "numpy nonzero"
 // axes.S = [1, 2, 4, 8]
 // axes.WG = [256]

@@ -1,8 +1,9 @@
 // /// kernel
 // doc = """
-// How many elements that are not zero lie before each chunk of 4096, in C order, and how many in all.
+// The number of nonzero elements before each chunk of 4096, in C order, and the number in all.
 //
-// offsets has cdiv(src.size, 4096) + 1 elements; the last one is the count. NaN is not zero, -0.0 is."""
+// offsets has cdiv(src.size, 4096) + 1 elements; the last is the count. NaN is not zero, -0.0 is
+// zero."""
 // bodies = ["nonzero_count", "nonzero_scan"]
 // inputs.src = { dtype = "*", bind = "'u32'" }
 // outputs.offsets = { dtype = "*", dtypes = ["int32"], bind = "'u32'" }

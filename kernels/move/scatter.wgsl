@@ -2,11 +2,11 @@
 // doc = """
 // Write elements to the places along one axis that an index gives: dst[i, index[i, j, k], k] = src[i, j, k].
 //
-// src has the shape of index; dst has as many axes, and along all but `axis` at least their sizes. The
-// elements are copied bit for bit; those of dst that no index names stay as they are. An index outside
-// [0, m) writes nothing and raises IndexRangeError at the next synchronisation, once; where several
-// elements go to one place, it gets the one that is furthest along the axis (numpy), by passes over the
-// index that `distinct` leaves out."""
+// src has the shape of index; dst has as many axes, and along all but `axis` at least their sizes.
+// The elements are copied bit for bit; elements of dst that no index names do not change. An index
+// outside [0, m) writes nothing and raises IndexRangeError at the next synchronisation, once; where
+// several elements go to one place, it gets the element that is furthest along the axis (numpy).
+// That takes passes over the index, which `distinct` leaves out."""
 // source = "torch scatter, numpy put_along_axis"
 // axes.S = [1, 2, 4, 8]
 // axes.WG = [256]
@@ -14,9 +14,9 @@
 // inputs.src = { dtype = "*", bind = "'u32' if S <= 4 else 'vec2<u32>'" }
 // inputs.index = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", readonly = true }
 // outputs.dst = { dtype = "*", keeps = true, bind = "'atomic<u32>' if S < 4 else 'u32' if S == 4 else 'vec2<u32>'", over = "dst.with_layout(src.shape, dst.strides[:-1])" }
-// options.axis = { type = "int", default = -1, doc = "The axis along which the index counts." }
+// options.axis = { type = "int", default = -1, doc = "The axis that the index refers to." }
 // options.check = { type = "bool", default = true, doc = "False skips indices out of range, without an error." }
-// options.distinct = { type = "bool", default = false, doc = "True: no two elements go to one place, which is not looked at; if they do, it gets one of them." }
+// options.distinct = { type = "bool", default = false, doc = "True promises, without a check, that no two elements go to one place. If the promise is wrong, the place gets one of them." }
 // params.index_words = { type = "u32", value = "index.dtype.itemsize // 4" }
 // params.limit = { type = "u32" }
 // params.pitch = { type = "u32", value = "dst.strides[-1] // dst.dtype.itemsize % (1 << 32)" }

@@ -3,15 +3,15 @@
 // Add elements to the places along one axis that an index gives: dst[i, index[i, j, k], k] += src[i, j, k].
 //
 // src has the shape of index; dst has as many axes, and along all but `axis` at least their sizes. Two
-// calls give the same bits: elements of one place are added to each other in an order that follows from
-// the index alone, in f32 (integers wrap), and their sum is added to dst. An index outside [0, m) adds
+// calls give the same bits: the order of the additions at one place follows from the index alone,
+// in f32 (integers wrap), and their sum is added to dst. An index outside [0, m) adds
 // nothing and raises IndexRangeError at the next synchronisation, once."""
 // source = "torch scatter_add; reduction by key of a sorted list"
 // bodies = ["scatter_keys", "segment_sum", "sort_rows", "sort_keys", "sort_count", "sort_scatter", "scan_rows", "scan_totals", "scan_pieces", "cpy", "cpy_block", "cpy_bytes", "cpy_cast", "cpy_tile"]
 // inputs.src = { dtype = "*", dtypes = ["float32", "int32", "uint32"], bind = "'u32'" }
 // inputs.index = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'" }
 // outputs.dst = { dtype = "*", keeps = true, dtypes = ["float32", "int32", "uint32"], bind = "'u32'" }
-// options.axis = { type = "int", default = -1, doc = "The axis along which the index counts." }
+// options.axis = { type = "int", default = -1, doc = "The axis that the index refers to." }
 // options.check = { type = "bool", default = true, doc = "False skips indices out of range, without an error." }
 // bytes = "touched(src, index) + 2 * src.nbytes"
 // operations = "src.size"

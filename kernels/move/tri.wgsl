@@ -10,8 +10,8 @@
 // pick.WG = "256"
 // inputs.src = { dtype = "*", bind = "'u32' if W <= 4 else 'vec2<u32>' if W == 8 else 'vec4<u32>'", doc = "(..., m, n)" }
 // outputs.dst = { dtype = "*", bind = "'atomic<u32>' if W < 4 else 'u32' if W == 4 else 'vec2<u32>' if W == 8 else 'vec4<u32>'", doc = "(..., m, n)" }
-// options.upper = { type = "bool", default = false, doc = "Keep what lies above the diagonal." }
-// options.diagonal = { type = "int", default = 0, doc = "The last diagonal kept, the first with `upper`; 0 is the main one." }
+// options.upper = { type = "bool", default = false, doc = "Keep the elements above the diagonal." }
+// options.diagonal = { type = "int", default = 0, doc = "The last kept diagonal, or the first with `upper`; 0 is the main diagonal." }
 // params.height = { type = "u32", value = "dst.shape[-2]" }
 // params.width = { type = "u32", value = "dst.shape[-1]" }
 // params.lane_bits = { type = "u32" }
@@ -19,7 +19,7 @@
 // params.shift = { type = "u32" }
 // params.item = { type = "u32" }
 // params.flip = { type = "u32" }
-// params.value = { type = "bits", of = "dst", default = 0, doc = "What the other side becomes." }
+// params.value = { type = "bits", of = "dst", default = 0, doc = "The number for the other side." }
 // moves_bytes = true
 // iterate = "tiles"
 // uses = ["words"]

@@ -2,8 +2,9 @@
 // doc = """
 // Layer normalisation of a sum over the last axis, and the sum: dst = layer_norm(x + residual).
 //
-// One pass where registers hold a row: as a block of a transformer begins. The sum is rounded to its dtype
-// where it is written; what is normalised may be the sum before or after that. summed may be residual."""
+// One pass if registers hold a row. A transformer block begins with this. The sum is rounded to its
+// dtype when it is written; the normalised sum may be the one before or after this rounding. summed
+// may be residual."""
 // source = "Ba, Kiros and Hinton 2016; corrected two-pass sums: Chan, Golub and LeVeque 1983"
 // bodies = ["norm_rows", "norm_apply"]
 // inputs.x = { dtype = "*", dtypes = ["float32", "float16"], same = "T", bind = "'u32'", doc = "(..., cols)" }

@@ -2,9 +2,9 @@
 // doc = """
 // Gradients of batch_norm_training: dst of x, dweight and dbias of weight and bias, where they are given.
 //
-// With n what the norm gives before weight and bias, and g = dy * weight, dst is
-// (g - mean(g) - n * mean(g * n)) / sqrt(variance + eps), dweight the sum of dy * n over a channel of all images
-// and dbias that of dy. Computed in f32; sums are made by trees in a fixed order: the same call gives the same
+// With n the norm before weight and bias, and g = dy * weight, dst is (g - mean(g) - n * mean(g *
+// n)) / sqrt(variance + eps), dweight the sum of dy * n over a channel of all images, and dbias the
+// sum of dy. Computed in f32; sums are made by trees in a fixed order: the same call gives the same
 // bits. dst may be dy."""
 // source = "Ioffe and Szegedy 2015"
 // bodies = ["norm_sums_rows", "norm_sums_columns", "norm_apply_backward"]

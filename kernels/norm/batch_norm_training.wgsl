@@ -3,10 +3,11 @@
 // Batch normalisation: dst = (x - mean) / sqrt(variance + eps) * weight + bias, where mean and variance are of
 // one channel of all images.
 //
-// running_mean becomes (1 - momentum) * running_mean + momentum * mean, and running_variance alike with the
-// variance that is divided by one less than there are elements. `saved` is what batch_norm_backward takes: the
-// mean, what its rounding left, and the sum of squared differences from it. Computed in f32, of differences from a rounded mean.
-// dst may be x. A channel has two or more elements."""
+// running_mean becomes (1 - momentum) * running_mean + momentum * mean, and running_variance alike,
+// with the variance divided by one less than the number of elements. `saved` is the argument of
+// batch_norm_backward: the mean, its rounding error, and the sum of squared differences from it.
+// Computed in f32, of differences from a rounded mean. dst may be x. A channel must have two or
+// more elements."""
 // source = "Ioffe and Szegedy 2015; moments: Chan, Golub and LeVeque 1979"
 // bodies = ["norm_running", "norm_apply"]
 // inputs.x = { dtype = "*", dtypes = ["float32", "float16"], same = "T", bind = "'u32'", doc = "(N, C, ...)" }

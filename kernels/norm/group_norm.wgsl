@@ -3,8 +3,8 @@
 // Group normalisation: dst = (x - mean) / sqrt(variance + eps) * weight + bias, where mean and variance are
 // of one image and one group of channels.
 //
-// Computed in f32, of differences from the rounded mean; one pass where the elements of a group lie together
-// and registers hold them. dst may be x."""
+// Computed in f32, of differences from the rounded mean; one pass if the elements of a group lie
+// together and registers hold them. dst may be x."""
 // source = "Wu and He 2018; instance normalisation: Ulyanov et al. 2016"
 // bodies = ["norm_rows", "norm_apply"]
 // inputs.x = { dtype = "*", dtypes = ["float32", "float16"], same = "T", bind = "'u32'", doc = "(N, C, ...)" }

@@ -3,7 +3,8 @@
 // Layer normalisation over the last axis: dst = (x - mean) / sqrt(variance + eps) * weight + bias.
 //
 // Mean and variance (over all elements of the row, not one less) are computed in f32, of differences from
-// the rounded mean: a mean that is large beside the deviation costs no bits. dst may be x."""
+// the rounded mean: a mean that is large compared with the deviation costs no bits. dst may be
+// x."""
 // source = "Ba, Kiros and Hinton 2016; corrected two-pass sums: Chan, Golub and LeVeque 1983"
 // bodies = ["norm_rows", "norm_apply"]
 // inputs.x = { dtype = "*", dtypes = ["float32", "float16"], same = "T", bind = "'u32'", doc = "(..., cols)" }

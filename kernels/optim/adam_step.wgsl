@@ -13,13 +13,13 @@
 // pick.G = "dtype(grad)"
 // pick.VEC = "4 if it.vec(4) else 1"
 // inputs.grad = { dtype = "G", vec = "VEC", like = "param" }
-// inputs.count = { dtype = "i32", optional = true, index = false, doc = "One element: how many steps were taken before this one, in place of `step`." }
+// inputs.count = { dtype = "i32", optional = true, index = false, doc = "One element: the number of steps before this one, in place of `step`." }
 // inputs.rate = { dtype = "f32", optional = true, index = false, doc = "One element, in place of `lr`." }
-// inputs.settings = { dtype = "f32", optional = true, index = false, axes = "w", doc = "(9,), in place of what betas give and of `lr`, `eps` and `weight_decay`: beta1, 1 - beta1, ln(beta1), beta2, 1 - beta2, ln(beta2), lr, eps, weight_decay." }
-// inputs.skip = { dtype = "u32", optional = true, index = false, doc = "One element: where it is not 0, nothing changes." }
+// inputs.settings = { dtype = "f32", optional = true, index = false, axes = "w", doc = "(9,), in place of the betas, `lr`, `eps` and `weight_decay`: beta1, 1 - beta1, ln(beta1), beta2, 1 - beta2, ln(beta2), lr, eps, weight_decay." }
+// inputs.skip = { dtype = "u32", optional = true, index = false, doc = "One element: if it is not 0, nothing changes." }
 // outputs.exp_avg = { dtype = "f32", vec = "VEC", like = "param", in_place = true, doc = "First moment." }
 // outputs.exp_avg_sq = { dtype = "f32", vec = "VEC", like = "param", in_place = true, doc = "Second moment." }
-// outputs.param = { dtype = "T", vec = "VEC", in_place = true, doc = "What is trained." }
+// outputs.param = { dtype = "T", vec = "VEC", in_place = true, doc = "The parameter." }
 // options.beta1 = { type = "float", default = 0.9, doc = "Decay of the first moment, in [0, 1)." }
 // options.beta2 = { type = "float", default = 0.999, doc = "Decay of the second moment, in [0, 1)." }
 // iterate = "nd"
@@ -34,10 +34,10 @@
 // params.rest2 = { type = "f32" }
 // params.log1 = { type = "f32" }
 // params.log2 = { type = "f32" }
-// params.step = { type = "i32", default = 1, doc = "Which step this is, t: 1 is the first." }
+// params.step = { type = "i32", default = 1, doc = "The number t of this step; 1 is the first." }
 // params.lr = { type = "f32", default = 0.001, doc = "Learning rate." }
 // params.eps = { type = "f32", default = 1e-8, doc = "Added to the root of the second moment." }
-// params.weight_decay = { type = "f32", default = 0.0, doc = "Factor of param in its gradient; of adamw_step, factor of lr in the share by which param shrinks." }
+// params.weight_decay = { type = "f32", default = 0.0, doc = "Factor of param in its gradient; for adamw_step, param shrinks by the share lr * weight_decay." }
 // params.decoupled = { type = "u32", default = false }
 // wrappers.adamw_step = { decoupled = true, doc = """
 // One step of AdamW: Adam with decoupled weight decay, moments and param in place, computed in f32.

@@ -1,6 +1,6 @@
 // /// kernel
 // doc = """
-// Scale a tensor in place where a norm, which is on the device, is too large.
+// Scale a tensor in place if a norm on the device is too large.
 //
 // x becomes x * min(1, max_norm / (norm + 1e-6))."""
 // source = "Pascanu, Mikolov and Bengio 2013; torch.nn.utils.clip_grad_norm_"
@@ -9,7 +9,7 @@
 // pick.T = "dtype(x)"
 // pick.VEC = "4 if it.vec(4) else 1"
 // inputs.norm = { dtype = "f32", index = false, doc = "One element." }
-// outputs.x = { dtype = "T", vec = "VEC", in_place = true, doc = "What is scaled." }
+// outputs.x = { dtype = "T", vec = "VEC", in_place = true, doc = "The tensor to scale." }
 // iterate = "nd"
 // vectors = "VEC"
 // params.max_norm = { type = "f32", default = 1.0, doc = "The largest norm." }

@@ -17,9 +17,9 @@
 // inputs.grad = { dtype = "G", vec = "VEC", like = "param" }
 // inputs.rate = { dtype = "f32", optional = true, index = false, doc = "One element, in place of `lr`." }
 // inputs.settings = { dtype = "f32", optional = true, index = false, axes = "w", doc = "(3,), in place of `lr`, `momentum` and `weight_decay`." }
-// inputs.skip = { dtype = "u32", optional = true, index = false, doc = "One element: where it is not 0, nothing changes." }
+// inputs.skip = { dtype = "u32", optional = true, index = false, doc = "One element: if it is not 0, nothing changes." }
 // outputs.momentum_buffer = { dtype = "f32", vec = "VEC", when = "MOMENTUM", optional = true, like = "param", in_place = true, doc = "The running sum of gradients." }
-// outputs.param = { dtype = "T", vec = "VEC", in_place = true, doc = "What is trained." }
+// outputs.param = { dtype = "T", vec = "VEC", in_place = true, doc = "The parameter." }
 // iterate = "nd"
 // vectors = "VEC"
 // params.has_rate = { type = "u32", value = "1 if rate else 0" }

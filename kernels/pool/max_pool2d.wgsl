@@ -4,14 +4,14 @@
 //
 // Pairs are (rows, columns). OH is (H + 2 padding - dilation (KH - 1) - 1) / stride + 1, rounded down,
 // or up, where the last window begins in the image or in the padding before it; OW alike. The padding
-// counts as -inf. NaN is larger than any number. `index` has the first of several largest elements, or
-// -1 where dilation leaves a window none."""
+// counts as -inf. NaN is larger than any number. `index` has the first of several largest elements,
+// or -1 if dilation leaves a window without elements."""
 // source = "torch.nn.functional.max_pool2d"
 // bodies = ["pool_block", "pool_windows", "reduce_rows", "reduce_columns", "reduce_combine"]
 // include image
 // outputs.index = { dtype = "*", dtypes = ["int32"], bind = "'u32'", like = "dst", optional = true, doc = "Positions in the H x W elements of an image." }
 // include result
 // include windows
-// options.dilation = { type = "int | tuple[int, int]", default = 1, doc = "Steps between the elements of a window." }
+// options.dilation = { type = "int | tuple[int, int]", default = 1, doc = "Distance between the elements of a window." }
 // operations = "dst.size * taps(kernel)"
 // ///

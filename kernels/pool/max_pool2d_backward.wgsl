@@ -10,6 +10,6 @@
 // inputs.index = { dtype = "*", dtypes = ["int32"], bind = "'u32'", like = "dy", doc = "Of the forward call." }
 // include image_gradient
 // include windows
-// options.dilation = { type = "int | tuple[int, int]", default = 1, doc = "Steps between the elements of a window." }
+// options.dilation = { type = "int | tuple[int, int]", default = 1, doc = "Distance between the elements of a window." }
 // operations = "dy.size"
 // ///

@@ -13,8 +13,8 @@
 // params.first = { type = "u32" }
 // params.kind = { type = "u32" }
 // params.p = { type = "f32", arg = true, doc = "The probability of `value`; from 1 on always, from 0 down (and NaN) never." }
-// params.value = { type = "f32", default = 1.0, doc = "What is not 0." }
-// params.seed = { type = "bits", of = "int64", default = 0, doc = "The key, where there is no state." }
+// params.value = { type = "f32", default = 1.0, doc = "The value of elements that are not 0." }
+// params.seed = { type = "bits", of = "int64", default = 0, doc = "The key, if there is no state." }
 // moves_bytes = true
 // iterate = "nd"
 // uses = ["convert", "words", "philox"]

@@ -4,7 +4,7 @@
 //
 // Element i in C order takes word i % 4 of block i // 4 of Philox4x32-10: the same numbers on every
 // device, in every layout. `seed` is the key and the counter begins at 0, or `state` has both; it
-// stays as it is (`random_advance` counts it on)."""
+// does not change (`random_advance` advances it)."""
 // source = "Salmon, Moraes, Dror and Shaw 2011: Parallel random numbers, as easy as 1, 2, 3"
 // axes.S = [2, 4]
 // axes.V = [1, 4]
@@ -15,7 +15,7 @@
 // params.kind = { type = "u32" }
 // params.shift = { type = "u32" }
 // params.unit = { type = "f32" }
-// params.seed = { type = "bits", of = "int64", default = 0, doc = "The key, where there is no state." }
+// params.seed = { type = "bits", of = "int64", default = 0, doc = "The key, if there is no state." }
 // moves_bytes = true
 // iterate = "nd"
 // uses = ["convert", "words", "philox"]

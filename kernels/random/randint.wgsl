@@ -13,8 +13,8 @@
 // params.has_state = { type = "u32", value = "1 if state else 0" }
 // params.first = { type = "u32" }
 // params.low = { type = "bits", of = "int64", arg = true, doc = "The least integer." }
-// params.high = { type = "bits", of = "int64", arg = true, doc = "One more than the largest one." }
-// params.seed = { type = "bits", of = "int64", default = 0, doc = "The key, where there is no state." }
+// params.high = { type = "bits", of = "int64", arg = true, doc = "One more than the largest integer." }
+// params.seed = { type = "bits", of = "int64", default = 0, doc = "The key, if there is no state." }
 // moves_bytes = true
 // iterate = "nd"
 // uses = ["words", "philox"]

@@ -16,7 +16,7 @@
 // params.first = { type = "u32" }
 // params.kind = { type = "u32" }
 // params.zero = { type = "u32", value = "0" }
-// params.seed = { type = "bits", of = "int64", default = 0, doc = "The key, where there is no state." }
+// params.seed = { type = "bits", of = "int64", default = 0, doc = "The key, if there is no state." }
 // moves_bytes = true
 // iterate = "nd"
 // uses = ["convert", "words", "philox"]

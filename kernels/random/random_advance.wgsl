@@ -1,8 +1,8 @@
 // /// kernel
 // doc = """
-// Count the state of a random generator on: `blocks` more in the first two words of its counter.
+// Advance the state of a random generator: add `blocks` to the first two words of its counter.
 //
-// A call of n elements takes cdiv(n, 4) blocks, one of `randint` cdiv(n, 2)."""
+// A call of n elements takes cdiv(n, 4) blocks, a call of `randint` cdiv(n, 2)."""
 // outputs.dst = { dtype = "u32", axes = "w", doc = "The state, (6,): two words of the key, four of the counter." }
 // params.blocks = { type = "u32", arg = true, doc = "Blocks to pass over." }
 // moves_bytes = true

@@ -11,9 +11,9 @@
 // inputs.x = { dtype = "T", axes = "n k l", index = false, doc = "(N, C KH KW, OH OW)" }
 // outputs.dst = { dtype = "T", doc = "(N, C, H, W)" }
 // options.kernel = { type = "int | tuple[int, int]", default = 1, doc = "KH, KW." }
-// options.stride = { type = "int | tuple[int, int]", default = 1, doc = "Steps s between windows." }
+// options.stride = { type = "int | tuple[int, int]", default = 1, doc = "Distance s between windows." }
 // options.padding = { type = "int | tuple[int, int]", default = 0, doc = "Rows and columns p around the image." }
-// options.dilation = { type = "int | tuple[int, int]", default = 1, doc = "Steps d between taps." }
+// options.dilation = { type = "int | tuple[int, int]", default = 1, doc = "Distance d between taps." }
 // params.channels = { type = "u32", value = "dst.shape[1]" }
 // params.height = { type = "u32", value = "dst.shape[2]" }
 // params.width = { type = "u32", value = "dst.shape[3]" }

@@ -10,9 +10,9 @@
 // inputs.x = { dtype = "*", dtypes = ["float32", "float16", "bfloat16", "int32", "uint32", "int16", "uint16", "int8", "uint8", "bool"], bind = "'u32'", axes = "n c h w", index = false, doc = "(N, C, H, W)" }
 // outputs.dst = { dtype = "*", dtypes = ["float32", "float16", "bfloat16", "int32", "uint32", "int16", "uint16", "int8", "uint8", "bool"], bind = "'vec4<u32>' if S * V == 16 else 'vec2<u32>' if S * V == 8 else 'u32' if S * V == 4 else 'atomic<u32>'", doc = "(N, C KH KW, OH OW)" }
 // options.kernel = { type = "int | tuple[int, int]", default = 1, doc = "KH, KW." }
-// options.stride = { type = "int | tuple[int, int]", default = 1, doc = "Steps s between windows." }
+// options.stride = { type = "int | tuple[int, int]", default = 1, doc = "Distance s between windows." }
 // options.padding = { type = "int | tuple[int, int]", default = 0, doc = "Rows and columns p of zeros on each side." }
-// options.dilation = { type = "int | tuple[int, int]", default = 1, doc = "Steps d between taps." }
+// options.dilation = { type = "int | tuple[int, int]", default = 1, doc = "Distance d between taps." }
 // params.channels = { type = "u32", value = "x.shape[1]" }
 // params.height = { type = "u32", value = "x.shape[2]" }
 // params.width = { type = "u32", value = "x.shape[3]" }

@@ -19,9 +19,9 @@
 // inputs.x = { dtype = "T", doc = "(..., H, W)" }
 // outputs.dst = { dtype = "T", vec = "V", doc = "(..., OH, OW)" }
 // options.mode = { type = "Literal['nearest', 'linear', 'cubic']", default = "linear", doc = "How many pixels an output sees." }
-// options.coordinates = { type = "Literal['half_pixel', 'pytorch_half_pixel', 'asymmetric', 'align_corners']", default = "half_pixel", doc = "Where pixels lie." }
+// options.coordinates = { type = "Literal['half_pixel', 'pytorch_half_pixel', 'asymmetric', 'align_corners']", default = "half_pixel", doc = "The positions of pixels." }
 // options.nearest = { type = "Literal['round_prefer_floor', 'round_prefer_ceil', 'floor', 'ceil']", default = "round_prefer_floor", doc = "How mode nearest rounds." }
-// options.antialias = { type = "bool", default = false, doc = "Widen the filter where an axis shrinks; not of nearest." }
+// options.antialias = { type = "bool", default = false, doc = "Widen the filter where an axis shrinks; not for nearest." }
 // params.height = { type = "u32", value = "x.shape[-2]" }
 // params.width = { type = "u32", value = "x.shape[-1]" }
 // params.rows = { type = "u32", value = "dst.shape[-2]" }

@@ -1,11 +1,11 @@
 // /// kernel
 // doc = """
-// Rotary position embedding: pairs of elements of each row turned by angles of the row's position.
+// Rotary position embedding: rotates pairs of elements of each row by angles of the row's position.
 //
 // Pair i of a row at position q becomes (a c - b s, a s + b c), c and s being the cosine and sine of
-// q w[i] times a magnitude; `backward` turns the other way, which is the gradient. They come from
-// `table`, (2, 1024, 2, pairs): [0, j] has the cosines and sines of 1024 j w, [1, j] those of j w, and
-// the theorem of addition joins them. Columns behind the 2 pairs of a row are copied. A position
+// q w[i] times a magnitude; `backward` rotates the other way, which is the gradient. Cosines and
+// sines come from `table`, (2, 1024, 2, pairs): [0, j] has those of 1024 j w, [1, j] those of j w,
+// and the addition theorem joins them. Columns behind the pairs of a row are copied. A position
 // outside [0, 1048576) counts as 0 and raises IndexRangeError at the next synchronisation, once.
 // float16 is computed in f32; `dst` may be `x`."""
 // source = "Su et al. 2021; ggml's rope_ext (normal and neox)"
@@ -29,7 +29,7 @@
 // params.x_step = { type = "u32", value = "x.strides[0] // (x.dtype.itemsize * V) % (1 << 32)" }
 // params.dst_step = { type = "u32", value = "dst.strides[0] // (dst.dtype.itemsize * V) % (1 << 32)" }
 // params.index_words = { type = "u32", value = "positions.dtype.itemsize // 4" }
-// params.backward = { type = "u32", default = false, doc = "Turn the other way." }
+// params.backward = { type = "u32", default = false, doc = "Rotate the other way." }
 // faults = true
 // uses = ["rope"]
 // bytes = "touched(x, positions) + dst.nbytes + 4 * 2 * table.shape[3] * (min(positions.shape[-1], 1024) + min(cdiv(positions.shape[-1], 1024), 1024))"

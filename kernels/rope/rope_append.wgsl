@@ -1,12 +1,13 @@
 // /// kernel
 // doc = """
-// What attention needs of new tokens, in one pass: their queries turned by rotary positions, and their
-// keys, turned too, and values put into a cache at these positions.
+// Prepares new tokens for attention in one pass: rotates their queries and keys by rotary
+// positions, and writes keys and values to a cache at these positions.
 //
-// The heads of x are those of queries, keys and values, in this order; those of the cache are keys and
-// values, so it has an even number. Pairs are turned as by `rope`. The token at position q goes to
-// row q of the cache, the rest of which stays as it is. A position outside of the cache's rows (or
-// from 1048576 on) writes no row and counts as 0 for queries, and raises IndexRangeError at the next
+// The heads of x are queries, keys and values, in this order. The heads of the cache are keys and
+// values, so their number is even. Pairs are rotated as in `rope`. The token at position q goes to
+// row q of the cache; other rows do not change. If two tokens have one position, each element of
+// that row is from one of the two tokens. A position outside of the cache's rows (or from 1048576
+// on) writes no row and counts as 0 for queries, and raises IndexRangeError at the next
 // synchronisation, once. float16 is computed in f32."""
 // source = "Su et al. 2021; ggml's rope_ext and SET_ROWS"
 // configs.heads4 = { HEADS = 4, threads = 256 }

@@ -2,9 +2,10 @@
 // doc = """
 // Add rows to the places that an index gives: dst[index[i], :] += src[i, :], summed in f32.
 //
-// Two calls give the same bits: rows of one place are added to each other in an order that follows from
-// the index alone, and their sum is added to dst. An index outside [0, m) adds nothing and raises
-// IndexRangeError at the next synchronisation, once; a row whose index is `skip` is left out in silence."""
+// Two calls give the same bits: the order of the additions at one place follows from the index
+// alone, and their sum is added to dst. An index outside [0, m) adds nothing and raises
+// IndexRangeError at the next synchronisation, once; a row whose index is `skip` is left out
+// without an error."""
 // source = "torch index_add and the gradient of embedding, ggml GET_ROWS_BACK; reduction by key of a sorted list"
 // bodies = ["scatter_keys", "segment_rows", "sort_rows", "sort_keys", "sort_count", "sort_scatter", "scan_rows", "scan_totals", "scan_pieces", "cpy", "cpy_block", "cpy_bytes", "cpy_cast", "cpy_tile"]
 // inputs.src = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", doc = "(n, k)" }

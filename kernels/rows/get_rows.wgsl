@@ -5,7 +5,8 @@
 // The leading axes of src and of index repeat to those of dst, so a matrix src and an index of any
 // shape make an embedding lookup. The same dtype is copied bit for bit; float32, float16 and bfloat16
 // convert to each other, rounded to nearest even (overflow: inf). An index outside [0, m) writes
-// nothing and raises IndexRangeError at the next synchronisation, once: no index counts from the end."""
+// nothing and raises IndexRangeError once, at the next synchronisation; negative indices do not
+// count from the end."""
 // source = "ggml GET_ROWS, torch index_select and embedding"
 // configs.cols2 = { ROWS = 1, COLS = 2, threads = 256 }
 // axes.S = [1, 2, 4, 8, 16]

@@ -2,12 +2,12 @@
 // doc = """
 // Write rows to the places that an index gives: dst[..., index[..., i], :] = src[..., i, :].
 //
-// The leading axes of index repeat to those of src and dst, which are the same: index[b] goes with
-// every src[b + j * len(index)]. The same dtype is copied bit for bit; float32, float16 and bfloat16
-// convert to each other, rounded to nearest even (overflow: inf). An index outside [0, m) writes
-// nothing and raises IndexRangeError at the next synchronisation, once; where several rows have one
-// index, dst gets the last of them (numpy), by passes over the index that `distinct` leaves out. The rest
-// of dst stays as it is."""
+// The leading axes of index repeat to the leading axes of src and dst, which are the same: index[b]
+// belongs to every src[b + j * len(index)]. The same dtype is copied bit for bit; float32, float16
+// and bfloat16 convert to each other, rounded to nearest even (overflow: inf). An index outside [0,
+// m) writes nothing and raises IndexRangeError at the next synchronisation, once; where several
+// rows have one index, dst gets the last of them (numpy). That takes passes over the index, which
+// `distinct` leaves out. Other rows of dst do not change."""
 // source = "ggml SET_ROWS, torch index_copy"
 // configs.cols2 = { ROWS = 1, COLS = 2, threads = 256 }
 // axes.S = [1, 2, 4, 8, 16]
@@ -22,7 +22,7 @@
 // inputs.index = { dtype = "*", dtypes = ["int32", "int64"], bind = "'u32'", readonly = true, over = "index.with_layout(src.shape, index.strides + (0,))", doc = "(..., n)" }
 // outputs.dst = { dtype = "*", vec = "V", keeps = true, over = "dst.with_layout(src.shape, dst.strides[:-2] + (0, dst.strides[-1]))", bind = "'vec4<u32>' if D * V == 16 else 'vec2<u32>' if D * V == 8 else 'atomic<u32>' if D < 4 else 'u32'", doc = "(..., m, k)" }
 // options.check = { type = "bool", default = true, doc = "False skips indices out of range, without an error." }
-// options.distinct = { type = "bool", default = false, doc = "True: no two rows have one index, which is not looked at; if they have, each element is one of theirs." }
+// options.distinct = { type = "bool", default = false, doc = "True promises, without a check, that no two rows have one index. If the promise is wrong, each element is from one of the rows." }
 // iterate = "rows"
 // params.width = { type = "u32", value = "src.shape[-1] // V" }
 // params.index_words = { type = "u32", value = "index.dtype.itemsize // 4" }

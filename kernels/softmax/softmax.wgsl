@@ -3,9 +3,9 @@
 // Softmax over the last axis: softmax(x * scale + slope * mask), computed in f32.
 //
 // `mask` (f32 or f16) repeats to the shape of x: over leading axes by numpy's rules, or by modulo
-// where its size divides x's (ggml). A key whose mask is -inf is skipped whatever its x is; a row
-// with no key left is 0 (log_softmax: -inf). A row whose allowed logits are all -inf, or contain
-// NaN or +inf, is NaN. `dst` may be `x`."""
+// where its size divides x's (ggml). A key whose mask is -inf is skipped for any x; a row without a
+// key is 0 (log_softmax: -inf). A row whose allowed logits are all -inf, or contain NaN or +inf, is
+// NaN. `dst` may be `x`."""
 // source = "Milakov and Gimelshein 2018 (online form, for long rows); ALiBi: Press et al. 2021"
 // configs.row4 = { LANES = 4, N = 1 }
 // configs.row16 = { LANES = 4, N = 4 }
@@ -47,7 +47,7 @@
 // params.minus_inf = { type = "u32", value = "0xff800000" }
 // params.nan = { type = "u32", value = "0x7fc00000" }
 // params.scale = { type = "f32", default = 1.0, doc = "Factor of x." }
-// params.max_bias = { type = "f32", default = 0.0, doc = "ALiBi: 8 is usual; 0 is none (slope 1). Head: axis -3." }
+// params.max_bias = { type = "f32", default = 0.0, doc = "ALiBi: 8 is usual; 0 is no ALiBi (slope 1). The head is axis -3." }
 // params.log = { type = "u32", default = false, doc = "Return the logarithm." }
 // wrappers.log_softmax = { log = true, doc = "Logarithm of the softmax over the last axis, computed in f32; arguments as in `softmax`." }
 // operations = "(6 if mask is None else 8) * x.size"

@@ -2,7 +2,7 @@
 // doc = """
 // Gradient of softmax over the last axis: dst = scale * y * (dy - sum(dy * y)), computed in f32.
 //
-// `y` is the result of the softmax, and `scale` what that one got. `dst` may be `dy`."""
+// `y` is the result of the softmax, and `scale` its scale. `dst` may be `dy`."""
 // configs.row4 = { LANES = 4, N = 1 }
 // configs.row16 = { LANES = 4, N = 4 }
 // configs.row32 = { LANES = 8, N = 4 }

@@ -1,9 +1,10 @@
 // /// kernel
 // doc = """
-// How often each number is in x: dst[b] is the count of elements that equal b, from 0 up to dst's length.
+// The count of each number in x: dst[b] is the number of elements that equal b, for b below dst's length.
 //
-// Counts are int32, by atomic additions of integers: the same in any order. An element outside of
-// [0, length) is not counted and raises IndexRangeError at the next synchronisation, once."""
+// Counts are int32, by atomic additions of integers, which give the same result in any order. An
+// element outside of [0, length) is not counted and raises IndexRangeError at the next
+// synchronisation, once."""
 // source = "numpy.bincount (meaning)"
 // configs.each16 = { UNROLL = 16, threads = 256, SIZE = 2048 }
 // axes.LOCAL = [false, true]

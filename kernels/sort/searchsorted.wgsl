@@ -1,8 +1,8 @@
 // /// kernel
 // doc = """
-// Where values belong in sorted rows: how many elements are below (or, right, not above) each.
+// Where values belong in sorted rows: the number of elements below each value (right: below or equal).
 //
-// Rows ascend as `sort` puts them: NaN is above everything, -0 equals 0."""
+// Rows must ascend in the order of `sort`: NaN is above everything, -0 equals 0."""
 // source = "numpy.searchsorted (meaning)"
 // configs.one = { threads = 256 }
 // axes.S = [1, 2, 4]
@@ -12,7 +12,7 @@
 // inputs.sorted = { dtype = "*", dtypes = ["float32", "float16", "bfloat16", "int32", "uint32", "int16", "uint16", "int8", "uint8", "bool"], bind = "'u32'", doc = "(n,), or (..., n) with the leading axes of values" }
 // inputs.values = { dtype = "*", dtypes = ["float32", "float16", "bfloat16", "int32", "uint32", "int16", "uint16", "int8", "uint8", "bool"], bind = "'u32'", doc = "(..., m)" }
 // outputs.dst = { dtype = "i32", like = "values" }
-// options.side = { type = "Literal['left', 'right']", default = "left", doc = "Before or behind elements that equal a value." }
+// options.side = { type = "Literal['left', 'right']", default = "left", doc = "The position before or after elements that equal a value." }
 // iterate = "rows"
 // params.length = { type = "u32" }
 // params.width = { type = "u32", value = "dst.shape[-1]" }

@@ -53,7 +53,7 @@ def merge(reports: Sequence[Report]) -> Report:
 
 
 def in_order(r: Result) -> tuple[object, ...]:
-    """Sorts results: by kernel, the largest first."""
+    """Sort key of results: by kernel, then the largest first."""
     return r.kernel, -r.counts.nbytes, r.id, r.key
 
 

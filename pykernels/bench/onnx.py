@@ -92,7 +92,8 @@ def _session(
     onnx: Any, ort: Any, case: Case, node: Node, arrays: Mapping[str, Array], length: int,
     whole: bool = False,
 ) -> Any:  # fmt: skip
-    """`length` times the node, one after the other; the result is an element, or all."""
+    """A session with `length` nodes in a chain. Its result is one element, or with `whole` all
+    elements."""
     helper, numpy_helper = onnx.helper, onnx.numpy_helper
     given = {n: np.ascontiguousarray(node.arrange(n, a)) for n, a in arrays.items()}
     initial = [numpy_helper.from_array(a, n) for n, a in given.items()]

@@ -1,1 +1,1 @@
-"""How a call goes: arguments are converted and checked once, then remembered; results are made."""
+"""Calls of functions: converts and checks arguments, caches calls, and makes results."""

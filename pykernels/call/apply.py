@@ -1,4 +1,4 @@
-"""Runs an operation or an expression on tensors, arrays and numbers, whatever their dtypes."""
+"""Runs an operation or an expression on tensors, arrays and numbers of any dtypes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from .promotion import WEAK, weak
 
 __all__ = ["Operations", "evaluate", "operate", "reduce"]
 
-# By the layouts of tensors and the types of numbers (and the layout of `out`): how a call ran.
+# Cached calls, by the layouts of tensors and of `out`, and by the types of numbers.
 Operations: TypeAlias = "dict[tuple[Any, ...], _Ran]"
 Operand = Array | float
 Axis = int | tuple[int, ...] | None
@@ -41,9 +41,9 @@ Axis = int | tuple[int, ...] | None
 
 @dataclass(frozen=True, slots=True)
 class _Ran:
-    """What a call needs that has run before: its kernel, the result's layout, and what of the
-    values that it was given are tensors of the kernel and numbers, by their places. `constants`
-    come after those values. `limits` are those of given numbers, which each call must keep."""
+    """A cached call: its kernel, the result's layout, and the positions of the kernel's tensors and
+    numbers among the given values. `constants` come after these values. `limits` apply to given
+    numbers, and each call checks them."""
 
     kernel: Kernel
     options: tuple[Any, ...]
@@ -59,23 +59,23 @@ _expressions: dict[tuple[Any, ...], _Ran] = {}
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """How operands of certain dtypes are computed."""
+    """The computation for operands of certain dtypes."""
 
     kernel: Kernel
-    tensors: tuple[str, ...]  # those that the kernel takes, by name
+    tensors: tuple[str, ...]  # the tensors of the kernel, by name
     scalars: tuple[Scalar, ...]  # a number of a row's kernel is named by its input
     numbers: tuple[float, ...]
-    dtypes: tuple[DTypeName, ...]  # of the result, the usual one first
-    written: DTypeName | None = None  # what the kernel writes, where that is another
-    over: tuple[Axis, bool] | None = None  # of a reduction: its axes, and do they stay?
-    limits: tuple[Limit, ...] = ()  # of numbers that must fit
+    dtypes: tuple[DTypeName, ...]  # possible dtypes of the result, the usual one first
+    written: DTypeName | None = None  # the dtype that the kernel writes, if it differs
+    over: tuple[Axis, bool] | None = None  # of a reduction: its axes, and keepdims
+    limits: tuple[Limit, ...] = ()  # limits of numbers
 
 
 def operate(
     name: str, known: Operations, args: tuple[Operand, ...], params: tuple[float, ...],
     out: Tensor | None,
 ) -> Any:  # fmt: skip
-    """An operation on its inputs, in order; `known` is what its calls so far have left."""
+    """An operation on its inputs, in order; `known` caches its calls."""
     key = (*[a._layout if isinstance(a, Tensor) else type(a) for a in args],
            None if out is None else _layout_of(name, out))  # fmt: skip
     ran = known.get(key) or known.get((key, "limits"))
@@ -129,15 +129,15 @@ def reduce(
 
 
 def _remembered(op: str, text: object, key: tuple[Any, ...]) -> _Ran | None:
-    """What a call of this key has left; ArgumentError for a text that is none."""
+    """The cached call of this key; ArgumentError if the expression is not a text."""
     try:
         return _expressions.get(key) or _expressions.get((key, "limits"))
-    except TypeError:  # a list, say
+    except TypeError:  # such as a list
         raise ArgumentError(f"[{op}] the expression must be a str but is {text!r:.80}") from None
 
 
 def _again(op: str, ran: _Ran, given: tuple[Any, ...], out: Tensor | None) -> Tensor:
-    """A call that has run before, on tensors of the same layouts."""
+    """Run a cached call on tensors of the same layouts."""
     for place, limit in ran.limits:
         _check(op, limit, given[place])
     tensors = [given[i] for i in ran.tensors]
@@ -158,7 +158,7 @@ def _check(op: str, limit: Limit, number: float) -> None:
 def _numbers(
     op: str, wanted: Sequence[tuple[int, str]], values: Sequence[Any]
 ) -> tuple[float, ...]:
-    """The numbers of a call, as the kernel takes them."""
+    """The numbers of a call, in the form that the kernel takes."""
     found = []
     for place, kind in wanted:
         value = values[place]
@@ -176,7 +176,8 @@ def _numbers(
 def _parsed(
     op: str, text: str | Expression, operands: Mapping[str, Operand], out: Tensor | None
 ) -> tuple[Expression, tuple[tuple[str, str], ...]]:
-    """An expression, and the dtypes of its operands; ArgumentError where they are not its names."""
+    """An expression, and the dtypes of its operands; ArgumentError if the operands are not its
+    names."""
     expression = text if isinstance(text, Expression) else parse(op, text)
     for name in operands:
         if name not in expression.inputs:
@@ -195,7 +196,7 @@ def _layout_of(op: str, out: object) -> Layout:
 
 
 def _alone(values: Iterable[object], out: Tensor | None) -> bool:
-    """Does no tensor take part?"""
+    """True if no operand is a tensor."""
     return out is None and not any(isinstance(v, Tensor) for v in values)
 
 
@@ -220,7 +221,7 @@ def _type(op: str, name: str, value: object, alone: bool) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def _plan_of_row(name: str, types: tuple[tuple[str, str], ...]) -> _Plan:
-    """The kernel of the build where it takes these dtypes, else one that is made."""
+    """The built kernel if it takes these dtypes, else a kernel made at run time."""
     op = OPS[name]
     values = {t for n, t in types if n not in op.conditions}
     conditions = {t for n, t in types if n in op.conditions}
@@ -265,7 +266,7 @@ def _run(
 ) -> Any:  # fmt: skip
     """The result. Caches the call in `known` if no argument was converted."""
     places = {n: i for i, n in enumerate(operands)}
-    limits: list[tuple[int, Limit]] = []  # of numbers that another call may have otherwise
+    limits: list[tuple[int, Limit]] = []  # limits of numbers that may differ in another call
     for limit in plan.limits:
         if isinstance(limit.source, int):
             _check(op, limit, plan.numbers[limit.source])
@@ -318,7 +319,7 @@ def _run(
         if len(known) >= arrays.MAX_KNOWN:
             known.clear()
         among = tuple([places[n] for n in plan.tensors])
-        # The functions that look into `known` themselves find nothing that has limits.
+        # Functions that read `known` themselves must find no calls with limits.
         known[(key, "limits") if limits else key] = _Ran(
             plan.kernel, options, result._layout, among, scalars, plan.numbers, (*limits,)
         )
@@ -326,7 +327,7 @@ def _run(
 
 
 def _device(values: Any, out: Tensor | None) -> tuple[Device, bool]:
-    """Where it runs, and whether the result goes to the host."""
+    """The device, and True if the result goes to the host."""
     for value in (*values, out):
         if isinstance(value, Tensor):
             return value.device, False

@@ -1,15 +1,14 @@
-"""What the functional layer does around a kernel: arrays in, the output allocated, arrays out.
+"""The work of layer two around a kernel: converts arrays, allocates the output, returns arrays.
 
-Where no argument is a Tensor, numpy arrays run on the default device and the result is an array
-again. Where one is, the others follow it to its device, float64 as float32, and the result is a
-Tensor.
+If no argument is a Tensor, numpy arrays run on the default device and the result is an array. If
+one is, the others are copied to its device, float64 as float32, and the result is a Tensor.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Hashable
-from typing import Any, Final, TypeAlias, overload
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 
@@ -25,27 +24,14 @@ from pykernels.tensors.layout import Layout, contiguous_layout, expanded, repeat
 
 from .scalars import integer
 
-__all__ = ["LAST", "Array", "Call", "Known", "NDArray", "is_last", "narrowed"]
+__all__ = ["Array", "Call", "Known", "NDArray", "narrowed"]
 
 NDArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Array: TypeAlias = Tensor | NDArray
-# Layouts of the result and of views, by those of the arguments and what else they depend on: calls
-# of a function that went well.
+# Cached calls of a function: layouts of the result and of views, by the layouts of the arguments
+# and by options.
 Known: TypeAlias = dict[tuple[Hashable, ...], tuple[Any, ...]]
-MAX_KNOWN = 4096  # of a function
-
-
-class _Default(int):
-    """A number that can be told from an equal one that the caller gave."""
-
-
-LAST: Final[int] = _Default(-1)
-
-
-def is_last(axis: int, dim: int | None) -> bool:
-    """Is one of both given, and a plain -1? `Call.over` knows all other ways to name an axis."""
-    given = axis if dim is None else dim
-    return type(given) is int and given == -1 and (dim is None or axis is LAST)
+MAX_KNOWN = 4096  # cached calls of a function
 
 
 class Call:
@@ -61,14 +47,14 @@ class Call:
         if out is not None and not isinstance(out, Tensor):
             raise DTypeError(f"[{self._op}] out must be a pykernels.Tensor but is {type_name(out)}")
         self._arrays, self._out = arrays, out
-        self._given: Tensor | None = None  # the first tensor, whose device it is
+        self._given: Tensor | None = None  # the first tensor, which gives the device
         for a in (*arrays, out):
             if isinstance(a, Tensor):
                 self._given = a
                 break
         self._host: Device | None = None  # for numpy arrays
-        self._made: Tensor | None = None  # of the last of them
-        self._order: tuple[int, ...] | None = None  # of the axes, where they are moved
+        self._made: Tensor | None = None  # the tensor of the last array
+        self._order: tuple[int, ...] | None = None  # order of the axes, if they are moved
         self._shape: tuple[int, ...] = ()
 
     @overload
@@ -147,20 +133,19 @@ class Call:
                 f"[{self._op}] shapes must broadcast together but are {told}"
             ) from None
 
-    def over(self, x: Tensor, axis: int, dim: int | None, **last_only: object) -> None:
+    @property
+    def is_moved(self) -> bool:
+        """Does it run over another axis than the last one?"""
+        return self._order is not None
+
+    def over(self, x: Tensor, axis: int, **last_only: object) -> None:
         """Run over this axis of x in place of the last one: `moved` gives the views for it.
 
-        `dim` is a synonym of `axis`; what is in `last_only` goes with the last axis only.
+        What is in `last_only` goes with the last axis only.
         """
-        if axis is LAST and dim is None:
-            return
         op = self._op
-        if dim is not None:
-            if axis is not LAST:
-                raise ArgumentError(f"[{op}] axis and dim are the same thing: give one of them")
-            axis = dim
         index = integer(op, "axis", axis)
-        ndim = max(x.ndim, 1)  # one number is a row of one
+        ndim = max(x.ndim, 1)  # a number is a row of one element
         if not -ndim <= index < ndim:
             raise ShapeError(f"[{op}] axis {index} does not exist in shape {x.shape}")
         index %= ndim
@@ -199,7 +184,7 @@ class Call:
         return full.transpose(*self._order)
 
     def leave(self, result: Tensor) -> Array:
-        """The result as the caller gets it."""
+        """The result in the form that the caller gets."""
         return result.numpy() if self._given is None else result
 
     def remember(
@@ -225,11 +210,11 @@ def narrowed(op: str, name: str, array: Tensor) -> Tensor: ...
 @overload
 def narrowed(op: str, name: str, array: NDArray) -> NDArray: ...
 def narrowed(op: str, name: str, array: Array) -> Array:
-    """int64 as int32, as which it takes part in arithmetic.
+    """int64 as int32, its form in arithmetic.
 
     Raises:
-        ArgumentError: an array holds what does not fit; of a tensor the next synchronisation says
-            so, by an IndexRangeError.
+        ArgumentError: an element of an array does not fit. For a tensor the next synchronisation
+            raises IndexRangeError.
     """
     if isinstance(array, Tensor):
         result = array._fresh(contiguous_layout(array.shape, DTYPES["int32"]))
@@ -251,7 +236,7 @@ def _name(dtype: np.dtype[Any]) -> str:
 
 
 def _conversion(arg: Arg, array: Array, dtype: str) -> str:
-    """The hint how to convert an array that the argument does not take, if it keeps its meaning.
+    """A hint to convert an array that the argument does not take, if its meaning stays.
 
     An integer mask means a bool one: 0 and 1 are no logits to be added.
     """

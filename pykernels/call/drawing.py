@@ -19,7 +19,8 @@ from .scalars import bits_of
 
 __all__ = ["draw", "states", "write_seed"]
 
-# Gives the state from which calls of this context draw, of a device and its own; None: that.
+# A function of a device and its state that gives the state for calls of this context; None is the
+# device's.
 states: ContextVar[Callable[[Any, Any], Any] | None] = ContextVar("pykernels_states", default=None)
 
 
@@ -28,7 +29,8 @@ def draw(
 ) -> None:
     """Run a kernel that draws random numbers on (..., state, dst).
 
-    A state is counted on by `blocks` in the same call: no call of another thread draws the same.
+    The same call advances the state by `blocks`, so no call of another thread draws the same
+        numbers.
     """
     *_, state, dst = tensors
     assert dst is not None
@@ -43,7 +45,7 @@ def draw(
 
 
 def write_seed(state: TensorBase, key: int) -> None:
-    """Let a random state, which is contiguous, begin with an int64 as its key."""
+    """Write an int64 as the key of a contiguous random state."""
     words = state._with(contiguous_layout((STATE // 2,), dtype_of("int64")))
     with state._context.lock:
         run(_fill.KERNEL, (words[:1],), bits_of("seed", key, "int64"))

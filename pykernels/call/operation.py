@@ -1,5 +1,5 @@
-"""The functions that `kernels/FAMILY/NAME.op.toml` declares: what a call does that is not
-remembered. What is remembered is launched by the generated function itself."""
+"""Calls of functions that `kernels/FAMILY/NAME.op.toml` declares, if they are not cached. The
+generated function launches cached calls itself."""
 
 from __future__ import annotations
 
@@ -19,21 +19,20 @@ from .arrays import MAX_KNOWN, Array, Call
 
 __all__ = ["Made", "Operation", "either"]
 
-# Where a view begins, from the tensor that it is of, in bytes; and its layout.
+# The byte of a tensor at which its view begins, and the layout of the view.
 Place: TypeAlias = tuple[Layout, int]
 
 
 @dataclass(slots=True)
 class Made:
-    """What a rule makes of the tensors and options of a call.
+    """The result of a rule for the tensors and options of a call.
 
     Attributes:
-        results: the outputs as the caller sees them, by the kernel's names; the first of them is
-            what `out` names.
-        views: what the kernel takes in place of an argument or of a result. A view of it, or a
-            copy: calls with copies are not remembered.
-        options: the kernel's options, where they are not the function's arguments as they are.
-        after: what is done once the kernel has run; such a call is not remembered.
+        results: the outputs in the caller's form, by the kernel's names; `out` is the first.
+        views: replacements of arguments and results for the kernel, each a view or a copy. Calls
+            with copies are not cached.
+        options: the kernel's options, if they differ from the function's arguments.
+        after: a function to call after the kernel; such calls are not cached.
     """
 
     results: dict[str, Tensor | None]
@@ -45,9 +44,9 @@ class Made:
 class Operation:
     """One function of layer two, which runs one kernel on views of its arguments.
 
-    `known` has what calls on tensors made: the kernel's options, and for each of its tensors a
-    place: of an input None or that of the view, of an output None or its layout and the place of
-    its view.
+    `known` caches calls on tensors: the kernel's options, and a place for each of its tensors. The
+    place of an input is None or the place of its view; of an output, None or its layout and the
+    place of its view.
     """
 
     __slots__ = ("_fixed", "_kernel", "_named", "_names", "_results", "_rule", "_takes", "known")
@@ -74,14 +73,14 @@ class Operation:
             arrays: by the function's signature.
             options: of the function, and constants for its rule.
             numbers: the kernel's scalars.
-            key: what else than the layouts of tensors decides what the rule makes.
-            asked: of each result, is it returned?
+            key: further values that the result of the rule depends on.
+            asked: for each result, True if it is returned.
             out: the Tensor to write to.
         """
         kernel = self._kernel
         call = Call(self._named, *arrays, out=out)
         tensors = {n: call.tensor(n, a) for n, a in zip(self._names.values(), arrays, strict=True)}
-        there = {**tensors, **options}
+        there = {**tensors, **options, **numbers}
         made = self._rule(call, **{n: there[n] for n in self._takes})
         whole = {k: tensors[n] for k, n in self._names.items()} | made.results
         views = {a.name: made.views.get(a.name, whole.get(a.name)) for a in kernel.args}
@@ -103,11 +102,11 @@ class Operation:
 
 
 class _Elsewhere(Exception):
-    """The kernel got something that is no view of an argument, or of a new result."""
+    """A tensor of the kernel is neither a view of an argument nor of a new result."""
 
 
 def _place(role: str, whole: Tensor | None, view: Tensor | None) -> Any:
-    """Where the kernel's tensor lies in that of the caller, as `Operation.known` has it."""
+    """The place of the kernel's tensor in the caller's tensor, in the form of `Operation.known`."""
     if whole is None or view is None:
         if whole is not view:
             raise _Elsewhere

@@ -8,7 +8,7 @@ The rules, which docs/reference/promotion.md shows as a table:
 - Two kinds of 16-bit floats give float32.
 - A Python number is weak: it takes the dtype of the tensors, but an int makes int32 of bools and a
   float makes float32 of integers. numpy's integers are weak too.
-- int64 takes part as int32: what that does not hold is found at the next synchronisation.
+- int64 takes part as int32; the next synchronisation reports elements that do not fit.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pykernels.dtypes import DTYPES, DTypeName
 
 __all__ = ["WEAK", "promote", "result_type", "weak"]
 
-# What Python's numbers count as: kind of a dtype, and what they are where nothing is stronger.
+# Python's numbers: kind of a dtype, and the dtype without a stronger operand.
 WEAK: dict[type, DTypeName] = {bool: "bool", int: "int32", float: "float32"}
 
 
@@ -30,7 +30,7 @@ def weak(dtype: str) -> str:
 
 
 def promote(a: DTypeName, b: DTypeName) -> DTypeName:
-    """The dtype of a result of operands of two dtypes; int64 stays beside its like only."""
+    """The dtype of a result of operands of two dtypes; int64 stays only with int64."""
     if a == b:
         return a
     if "int64" in (a, b):

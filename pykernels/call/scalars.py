@@ -1,7 +1,7 @@
 """Scalar arguments and options of kernels as plain numbers, or as bits.
 
-Wrappers convert before they look for the call in a cache: 1.0 equals 1 there, and a conversion may
-run code of the caller's.
+Wrappers convert before they look up the call in a cache, because 1.0 equals 1 there, and a
+conversion may run code of the caller.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["axes", "bits_of", "choice", "flag", "integer", "integers", "real", "
 
 
 def integer(op: str, name: str, value: Any) -> int:
-    """What has an `__index__` and is no bool as an int, else ArgumentError."""
+    """A value with `__index__` that is not a bool as an int, else ArgumentError."""
     try:
         return _index(value)
     except TypeError:
@@ -66,7 +66,7 @@ def choice(op: str, name: str, value: Any, values: tuple[Any, ...]) -> Any:
 
 
 def real(op: str, name: str, value: Any) -> float:
-    """What has a `__float__` or an `__index__` as a float, else ArgumentError."""
+    """A value with `__float__` or `__index__` as a float, else ArgumentError."""
     number = hasattr(value, "__float__") or hasattr(value, "__index__")
     if not number or isinstance(value, np.complexfloating):
         raise ArgumentError(f"[{op}] {name} must be a real number but is {value!r}")
@@ -87,8 +87,8 @@ def seed_of(op: str, seed: Any) -> int:
 def bits_of(
     op: str, value: object, dtype: DType | DTypeName, name: str = "value"
 ) -> tuple[int, int]:
-    """Eight bytes filled with the scalar as `dtype`, as two words. Integers must fit. `name` is
-    what errors call it."""
+    """Eight bytes filled with the scalar as `dtype`, as two words. Integers must fit. `name` is its
+    name in errors."""
     dt = dtype if isinstance(dtype, DType) else dtype_of(dtype)
     if not isinstance(value, (bool, int, float, np.generic)) or (
         isinstance(value, np.generic) and value.dtype.kind not in "biuf"

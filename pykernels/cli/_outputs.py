@@ -30,7 +30,8 @@ GIVEN = frozenset(
         "col2im",
         "fill_where",
         "conv2d_backward_input", "conv2d_backward_weight", "max_pool2d_backward",
-        "nll_loss_backward", "nonzero", "pad", "resize", "rope_append", "scatter", "scatter_add",
+        "nll_loss_backward", "nonzero", "optimizer_count", "optimizer_step", "pad", "resize",
+        "rope_append", "scatter", "scatter_add", "schedule_step",
         "set_rows", "sgd_step", "step_advance",
         "timestep_embedding", "top_k",
     }

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pykernels._version import __version__
+from pykernels.contract import FEATURES
 
 from . import Missing
 from ._manifest import manifest, read, read_json
@@ -29,10 +30,6 @@ PACKAGES = {  # and what is missing without them
     "click": "the command line",
     "ml_dtypes": "bfloat16 as numpy arrays",
 }
-FEATURES = (
-    "shader-f16", "subgroups", "timestamp-query", "chromium-experimental-subgroup-matrix",
-    "implicit-device-synchronization",
-)  # fmt: skip
 LIMITS = (
     "max-buffer-size", "max-storage-buffer-binding-size", "min-storage-buffer-offset-alignment",
     "max-compute-workgroup-storage-size", "max-compute-invocations-per-workgroup",
@@ -134,7 +131,7 @@ def _adapter(engine: Engine, index: int, adapter: Any) -> dict[str, Any]:
         "type": info["adapter_type"],
         "backend": info["backend_type"],
         "driver": info["description"],
-        "features": [f for f in FEATURES if f in features],
+        "features": [f.name for f in FEATURES if f.told and f.name in features],
         "limits": {k: adapter.limits[k] for k in LIMITS if k in adapter.limits},
         "tuning": _tuning(info["device"], info["adapter_type"]),
         "matrix_units": list(units.described) if units else [],
@@ -160,8 +157,8 @@ def _default_device() -> dict[str, Any]:
 
         device = default_device()
         adapter = device._context.engine.features(device._context.raw.adapter)
-        wanted = ("shader-f16", "subgroups", "timestamp-query")
-        off = [f for f in wanted if f in adapter and f not in device.features]
+        asked = (f.name for f in FEATURES if f.asked)
+        off = [f for f in asked if f in adapter and f not in device.features]
         return {"name": device.info["name"], "engine": device.engine, "off": off}
     except Exception as e:  # as above
         return {"name": None, "problem": " ".join(str(e).split())}

@@ -19,10 +19,10 @@ __all__ = ["command"]
     show_default=True,
 )  # fmt: skip
 def command(name: str, shape: str | None, dtype: str, device: str | None, engine: str) -> None:
-    """Say which body KERNEL takes for a problem, and why: all candidates, what the plan predicts
-    (where it has a model) and what they take, and what rules the others out.
+    """Say which body KERNEL takes for a problem, and why: all candidates, their predicted times (if
+    the plan has a model), their measured times, and the reasons that exclude others.
 
-    The first, marked *, is the one that is taken. `pykernels bench --config NAME` measures any.
+    The first, marked *, is the chosen body. `pykernels bench --config NAME` measures any body.
     """
     kernel(name)
     from .bench import problem_of, sizes

@@ -1,4 +1,8 @@
-"""Translates Python's expressions, and the targets of assignments, into JavaScript."""
+"""Translates Python's expressions, and the targets of assignments, into JavaScript.
+
+Those of specs (`expression`, which the build calls) and those of plans: both become calls of `py`,
+which keeps Python's meaning of operators on numbers, texts and tuples.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import ast
 import json
 from collections.abc import Callable, Iterable
 
-__all__ = ["BINARY", "MODULES", "Expressions", "NotTranslated", "safe"]
+__all__ = ["BINARY", "MODULES", "Expressions", "NotTranslated", "expression", "safe"]
 
 BINARY: dict[type[ast.operator], str] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.FloorDiv: "floordiv",
@@ -25,6 +29,14 @@ _BUILTINS = {
     "tuple", "zip", "bool", "id", "divmod", "frozenset", "filter",
 }  # fmt: skip
 _GENERIC = {"dict", "frozenset", "list", "set", "tuple"}
+# Methods of views and index spaces, which module/1_views.js has under their names.
+_FLAGS = {"aligned", "columns_apart", "repeats", "vec", "vectorizable"}
+_OF_VIEWS = {*_FLAGS, "as_rank", "broadcast_to", "with_layout"}
+# What the expressions of specs call in step, besides built-ins; their other functions count work.
+_OF_STEPS = {"cdiv", "dtype"}
+# Functions of JavaScript, which take their arguments by position.
+_DIRECT = {f"py.{name}" for name in _BUILTINS | _OF_STEPS}
+_OF_TWO = {"py.max": "py.largest", "py.min": "py.smallest"}  # operands, with no more to say
 # What module/5_python.js has of Python's modules, and of ours.
 MODULES = {
     "math": {"ceil", "floor", "gcd", "inf", "isqrt", "lcm", "log2", "nan", "prod", "sqrt"},
@@ -32,15 +44,18 @@ MODULES = {
     "itertools": {"chain", "pairwise", "product"},
     "dataclasses": {"dataclass", "replace"},
 }
+# Words that JavaScript keeps for itself, among names that Python allows, and the module's own.
 _RESERVED = {
-    "arguments", "case", "catch", "const", "default", "delete", "do", "enum", "export", "extends",
-    "function", "instanceof", "interface", "let", "new", "null", "package", "private", "protected",
-    "public", "static", "super", "switch", "this", "throw", "typeof", "var", "void", "eval",
+    "arguments", "case", "catch", "const", "debugger", "default", "delete", "do", "enum", "eval",
+    "export", "extends", "function", "implements", "instanceof", "interface", "let", "new", "null",
+    "package", "private", "protected", "public", "static", "super", "switch", "this", "throw",
+    "typeof", "var", "void",
     "py", "plans", "bodies", "kernels", "item_", "first_", "parts_",
 }  # fmt: skip
 
 
 def safe(name: str) -> str:
+    """A name of Python as one of JavaScript."""
     return f"{name}_" if name in _RESERVED else name
 
 
@@ -60,6 +75,17 @@ class NotTranslated(Exception):
         return f"{self.file}:{self.line}: {message}" if self.file else message
 
 
+def expression(text: str, *, test: bool = False) -> str:
+    """An expression of a spec, whose names are known (`wgsl.expr.check`), as JavaScript: its value,
+    or as a condition."""
+    tree = ast.parse(text, mode="eval").body
+    values = Expressions("a spec")
+    values.globals = {name: f"py.{name}" for name in _OF_STEPS}
+    called = {n.func for n in ast.walk(tree) if isinstance(n, ast.Call)}
+    values.scopes = [{n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and n not in called}]
+    return values.test(tree) if test else values.value(tree)
+
+
 class Expressions:
     """Values and targets of one module."""
 
@@ -71,8 +97,11 @@ class Expressions:
     # -- values -----------------------------------------------------------------------------------
 
     def test(self, node: ast.expr) -> str:
-        if isinstance(node, ast.Compare):
+        """As a condition."""
+        if _is_plain(node):
             return self.value(node)
+        if isinstance(node, ast.BoolOp):
+            return f"({_word(node).join(map(self.test, node.values))})"
         return f"py.truth({self.value(node)})"
 
     def value(self, node: ast.expr) -> str:
@@ -138,8 +167,15 @@ class Expressions:
         if isinstance(called, ast.Attribute):
             self.known(called)
             of = self.value(called.value)
+            if called.attr in _OF_VIEWS and not named and not of.startswith("plans."):
+                return f"{of}.{called.attr}({args[1:-1]})"
             return f"py.method({of}, {json.dumps(called.attr)}, {args}, {{ {named} }})"
-        return f"py.call({self.value(called)}, {args}, {{ {named} }})"
+        function = self.value(called)
+        if not named and function in _OF_TWO and len(node.args) > 1 and "..." not in args:
+            return f"{_OF_TWO[function]}({args[1:-1]})"
+        if not named and function in _DIRECT:
+            return f"{function}({args[1:-1]})"
+        return f"py.call({function}, {args}, {{ {named} }})"
 
     def spread(self, node: ast.expr) -> str:
         if isinstance(node, ast.Starred):
@@ -152,16 +188,18 @@ class Expressions:
         return f"py.{BINARY[type(node.op)]}({self.value(node.left)}, {self.value(node.right)})"
 
     def e_UnaryOp(self, node: ast.UnaryOp) -> str:
-        inner = self.value(node.operand)
         if isinstance(node.op, ast.Not):
-            return f"!py.truth({inner})"
+            return f"!{self.test(node.operand)}"
+        inner = self.value(node.operand)
         if isinstance(node.op, ast.USub):
-            return f"-({inner})"
+            return f"-{inner}" if isinstance(node.operand, ast.Constant) else f"-({inner})"
         if isinstance(node.op, ast.Invert):
             return f"(-({inner}) - 1)"
         raise NotTranslated(f"{self.name}: {ast.unparse(node)}")
 
     def e_BoolOp(self, node: ast.BoolOp) -> str:
+        if all(map(_is_plain, node.values[:-1])):
+            return f"({_word(node).join(map(self.value, node.values))})"
         name = "all_of" if isinstance(node.op, ast.And) else "one_of"
         return f"py.{name}({', '.join(f'() => {self._returned(v)}' for v in node.values)})"
 
@@ -172,7 +210,7 @@ class Expressions:
     def e_Compare(self, node: ast.Compare) -> str:
         sides = [node.left, *node.comparators]
         parts = [
-            _COMPARE[type(op)].format(self.value(a), self.value(b))
+            _compare(op, b).format(self.value(a), self.value(b))
             for a, op, b in zip(sides, node.ops, sides[1:], strict=False)
         ]
         return f"({' && '.join(parts)})"
@@ -188,7 +226,7 @@ class Expressions:
         return f"[{', '.join(map(self.spread, node.elts))}]"
 
     def e_Set(self, node: ast.Set) -> str:
-        return f"py.call(py.set, [[{', '.join(map(self.spread, node.elts))}]], {{}})"
+        return f"py.set([{', '.join(map(self.spread, node.elts))}])"
 
     def e_Dict(self, node: ast.Dict) -> str:
         parts = [
@@ -236,7 +274,7 @@ class Expressions:
         parts = []
         for part in node.values:
             if isinstance(part, ast.FormattedValue):
-                parts.append(f"py.call(py.str, [{self.value(part.value)}], {{}})")
+                parts.append(f"py.str({self.value(part.value)})")
             else:
                 parts.append(self.value(part))
         return f"[{', '.join(parts)}].join('')"
@@ -257,7 +295,7 @@ class Expressions:
         return self.loop(node.generators, node.elt)
 
     def e_SetComp(self, node: ast.SetComp) -> str:
-        return f"py.call(py.set, [{self.loop(node.generators, node.elt)}], {{}})"
+        return f"py.set({self.loop(node.generators, node.elt)})"
 
     def e_DictComp(self, node: ast.DictComp) -> str:
         pair = ast.Tuple([node.key, node.value], ast.Load())
@@ -320,3 +358,26 @@ class Expressions:
 
 def _names(target: ast.expr) -> list[str]:
     return [n.id for n in ast.walk(target) if isinstance(n, ast.Name)]
+
+
+def _word(node: ast.BoolOp) -> str:
+    return " && " if isinstance(node.op, ast.And) else " || "
+
+
+def _is_plain(node: ast.expr) -> bool:
+    """Is it true where JavaScript says so? What is empty in Python is not."""
+    if isinstance(node, ast.BoolOp):
+        return all(map(_is_plain, node.values))
+    if isinstance(node, ast.Call):
+        named = node.func
+        return isinstance(named, ast.Attribute) and named.attr in _FLAGS
+    return isinstance(node, ast.Compare) or (
+        isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
+    )
+
+
+def _compare(op: ast.cmpop, right: ast.expr) -> str:
+    """A comparison; what equals a text, a number or None is the same."""
+    if isinstance(right, ast.Constant):
+        op = {ast.Eq: ast.Is, ast.NotEq: ast.IsNot}.get(type(op), type(op))()
+    return _COMPARE[type(op)]

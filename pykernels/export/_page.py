@@ -94,7 +94,7 @@ def _size(request: Request, given: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _expected(want: Array, before: Array) -> dict[str, Any]:
-    """Samples and the sum of a result, and how far off others may be."""
+    """Samples and the sum of the expected result, and the tolerance for other results."""
     exact = want.dtype == before.dtype
     flat = want.reshape(-1)
     wide = flat.astype(np.float64)

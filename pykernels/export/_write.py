@@ -13,9 +13,8 @@ from typing import Any, Literal, TypeAlias
 
 from pykernels import plans
 from pykernels._version import __version__
-from pykernels.contract import GRID_MAX, GRID_ROW, as_javascript
+from pykernels.contract import GRID_MAX, GRID_ROW, SUBGROUP_MATRIX, as_javascript
 from pykernels.errors import ArgumentError
-from pykernels.steps import MATRIX_FEATURE
 from pykernels.tuning import as_data, load
 from pykernels.wgsl.texts import belongs, read, read_manifest, wgsl
 
@@ -25,13 +24,15 @@ from ._layouts import Request
 from ._record import DEFAULT_TUNING, record
 from ._translate import NotTranslated, plan_object, translate
 
-__all__ = ["Export", "collect", "live_plan", "module", "static", "untranslated", "write"]
+__all__ = [
+    "Export", "collect", "live_plan", "module", "runtime", "static", "untranslated", "write",
+]  # fmt: skip
 
 Dialect = Literal["naga", "tint"]
 Watch: TypeAlias = Callable[[str, Sequence[str]], Iterable[str]]
 _MODES = ("read", "rw", "merged")
 # The module is one file for those who use it.
-PARTS = [f"module/{name}.js" for name in ("1_views", "2_steps", "3_calls", "4_kernels")]
+PARTS = [f"module/{name}.js" for name in ("0_values", "1_views", "2_steps", "3_calls", "4_kernels")]
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ def collect(
                 if entry["body"] in own
                 and belongs({**built["kernels"][name], "bodies": own}, entry)
                 and _of_dtypes(built, entry, dtypes)
-                and MATRIX_FEATURE not in entry["features"]  # which no page reaches
+                and SUBGROUP_MATRIX.name not in entry["features"]  # which no page reaches
             }  # fmt: skip
             used += own
         if live[name] is None and not records:
@@ -216,17 +217,40 @@ def _bodies_of(modules: dict[str, str]) -> list[str]:
     return sorted({b for text in modules.values() for b in re.findall(r"\bbodies\.(\w+)", text)})
 
 
+def runtime(texts: Sequence[str]) -> list[str]:
+    """The module without what is generated: what these texts run on."""
+    parts = [static(part).replace("@CONTRACT@", as_javascript()) for part in PARTS]
+    return [*parts, _called(texts)]
+
+
+def _called(texts: Sequence[str]) -> str:
+    """What these texts call of module/called.js, with what that calls."""
+    title = "// -- what Python means " + "-" * 76
+    blocks = re.split(r"^(?=/\*\*|py\.)", static("module/called.js"), flags=re.MULTILINE)
+    found: dict[str, str] = {}
+    comment = ""
+    for block in blocks:
+        name = re.match(r"py\.(\w+) =", block)
+        if name:
+            found[name[1]] = comment + block
+        comment = "" if name else block
+    wanted, new = set[str](), "\n".join(texts)
+    while names := {*re.findall(r"\bpy\.(\w+)", new)} & found.keys() - wanted:
+        wanted |= names
+        new = "".join(found[name] for name in names)
+    return f"{title}\n\nconst py = {{}};\n" + "".join(t for n, t in found.items() if n in wanted)
+
+
 def module(
     kernels: Sequence[str], bodies: Sequence[str], live: dict[str, dict[str, str] | None]
 ) -> str:
     """The JavaScript module of these kernels and bodies, with the plans that run in it."""
     source = _facts()
-    parts = [static(part).replace("@CONTRACT@", as_javascript()) for part in PARTS]
     found = (plan.items() for plan in live.values() if plan)
     translated = {name: text for plan in found for name, text in plan}
-    parts += ["// -- generated from the specs " + "-" * 69 + "\n"]
-    parts += [source["bodies"][b]["js"] for b in bodies]  # plans read their configurations
-    parts += [static("module/5_python.js"), *translated.values()] if translated else []
+    made = [source["bodies"][b]["js"] for b in bodies]  # plans read their configurations
+    made += [static("module/5_python.js"), *translated.values()] if translated else []
+    parts = [*runtime(made), "// -- generated from the specs " + "-" * 69 + "\n", *made]
     for name in kernels:
         facts = source["kernels"][name]
         parts.append(facts["js"])

@@ -1,10 +1,10 @@
 """Layer two: functions that allocate their output, with the names and arguments of numpy and torch.
 
-numpy arrays in give a numpy array out, computed on the default device. A Tensor among the
-arguments makes the result a Tensor on its device. What only allocates is generated, and so is what
-`kernels/FAMILY/NAME.op.toml` declares; the rest is in FAMILY.py here, and its `__all__` names it.
-These functions are annotated with `Array`: generated overloads tell type checkers that what they
-give follows from what they get.
+If all arguments are numpy arrays, the result is a numpy array, computed on the default device. If
+an argument is a Tensor, the result is a Tensor on its device. Functions that only allocate are
+generated, and so are functions that `kernels/FAMILY/NAME.op.toml` declares. All others are in
+FAMILY.py here, and its `__all__` names them. They are annotated with `Array`: generated overloads
+tell type checkers how the type of the result follows from the arguments.
 """
 
 import sys
@@ -15,7 +15,7 @@ from pykernels.lazy import Lazy
 
 if TYPE_CHECKING:
     from pykernels._generated.functions import *  # noqa: F403
-else:  # a list that is computed is an empty one to mypy, and pykernels would have no function
+else:  # mypy takes a computed `__all__` for an empty list
     __all__ = sorted(HOMES)
 
 sys.modules[__name__].__class__ = Lazy

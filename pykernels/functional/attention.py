@@ -49,10 +49,10 @@ def flash_attn(
 ) -> Array | tuple[Array, Array]:
     """Attention: softmax(cap(scale * q k^T) + slope * mask) v, computed in f32.
 
-    Where matrix units multiply float16, weights are rounded to float16 before they meet v; lse is
-    that of unrounded ones. Memory grows with S and T, never with S * T. Query i stands at key
-    p = i + T - S. A key is masked if it is hidden or its logit is -inf; a row without a key is 0
-    and its lse -inf.
+    If matrix units multiply float16, weights are rounded to float16 before they are multiplied with
+    v; lse uses unrounded weights. Memory grows with S and T, never with S * T. Query i is at key p
+    = i + T - S. A key is masked if it is hidden or its logit is -inf. A row without a key is 0 and
+    its lse is -inf.
 
     Args:
         q: Tensor or numpy array, float32 or float16, (B, H, S, D). D up to 576.
@@ -62,15 +62,15 @@ def flash_attn(
         mask: float32 or float16, added to the logits, or bool, True where a key may be seen;
             broadcasts to (B, H, S, T).
         sinks: float32, (H,): one more logit per head, without a value.
-        lengths: int32, (B,): as many keys of each batch count, from the first on, as if k, v and
-            the mask ended there: p is i + lengths[b] - S. Clamped to 0 .. T; 0 gives 0 and an lse
-            of -inf. What lies behind may be anything. Read on the device: the same call serves
-            every position of a cache that grows. The gradients take none.
+        lengths: int32, (B,): the number of keys that count in each batch, as if k, v and the mask
+            ended there: p is i + lengths[b] - S. Clamped to 0 .. T; 0 gives 0 and an lse of -inf.
+            Later keys may have any values. The device reads the lengths, so one call serves every
+            position of a growing cache. The gradients do not support lengths.
         scale: Factor of q k^T; None is 1 / sqrt(D).
         causal: True or 'bottom-right': keys up to p; 'top-left': keys up to i.
         window: (left, right): keys from p - left to p + right; None is open.
-        max_bias: ALiBi: the mask is multiplied by a slope per head; 0 is none.
-        softcap: cap(s) is softcap * tanh(s / softcap); 0 is none.
+        max_bias: ALiBi: the mask is multiplied by a slope per head; 0 is no ALiBi.
+        softcap: cap(s) is softcap * tanh(s / softcap); 0 is no cap.
         return_lse: Return (result, lse) with lse (B, H, S), float32: the logarithm of the sum of
             exp(logit), the sink's included.
         out: The Tensor to write to; None makes one with q's dtype.
@@ -153,8 +153,8 @@ def scaled_dot_product_attention(
         out: The Tensor to write to; None makes one with the query's dtype.
 
     Returns:
-        (..., H, L, Ev): a numpy array if all arguments are numpy arrays, else a Tensor. A row that
-        no key is left to is 0.
+        (..., H, L, Ev): a numpy array if all arguments are numpy arrays, else a Tensor. A row
+        without a key is 0.
 
     Raises:
         ShapeError, DTypeError, ArgumentError, LimitError and the errors of `pykernels.kernels`.
@@ -219,7 +219,7 @@ def scaled_dot_product_attention(
 
 
 def _lead(q: Tensor, k: Tensor, v: Tensor, enable_gqa: bool) -> tuple[int, ...]:
-    """The leading axes of the result; with `enable_gqa` the last one is the query's heads."""
+    """The leading axes of the result; with `enable_gqa` the last of them has the query's heads."""
     shapes = [t.shape[:-2] for t in (q, k, v)]
     if enable_gqa and all(len(s) > 0 for s in shapes):
         heads, kv = q.shape[-3], {k.shape[-3], v.shape[-3]}
@@ -247,8 +247,8 @@ def _fit(name: str, t: Tensor, shape: tuple[int, ...]) -> None:
 def _each(
     tensors: list[Tensor], mask: Tensor | None, result: Tensor, scale: float | None, causal: bool
 ) -> tuple[Tensor | None, ...]:
-    """One call for every index of the axes before the batch; heads alone are one batch. The tensors
-    of the last one."""
+    """One call for every index of the axes before the batch; heads alone are one batch. Returns the
+    tensors of the last call."""
     if result.ndim > 4:
         views: tuple[Tensor | None, ...] = ()
         for i in range(result.shape[0]):
@@ -266,7 +266,7 @@ def _attend(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dst: Tensor, scale: float | None,
     causal: bool,
 ) -> None:  # fmt: skip
-    """flash_attn, whose errors have this function's name and its arguments'."""
+    """flash_attn, with errors that name this function and its arguments."""
     options = (scale, "top-left" if causal else False, None, 0.0, 0.0)
     lse = None
     if recording():  # its gradient needs it

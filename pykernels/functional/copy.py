@@ -24,7 +24,7 @@ def astype(x: Array, dtype: DTypeLike) -> Array:
         A Tensor for a Tensor, a numpy array for a numpy array.
 
     Raises:
-        DTypeError: for another dtype, and from or to int64 unless the other one is int32.
+        DTypeError: for another dtype, and for int64 unless the other dtype is int32.
     """
     call = Call(KERNEL, x)
     src = call.tensor("src", x)
@@ -34,7 +34,8 @@ def astype(x: Array, dtype: DTypeLike) -> Array:
 
 
 def copy(x: Array) -> Array:
-    """A contiguous copy, bit for bit: `copy(x.T)` transposes. Returns what it is given."""
+    """A contiguous copy, bit for bit: `copy(x.T)` transposes. Returns a Tensor for a Tensor, a
+    numpy array for a numpy array."""
     call = Call(KERNEL, x)
     src = call.tensor("src", x)
     dst = call.out(src.shape, src.dtype)

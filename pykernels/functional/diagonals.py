@@ -1,4 +1,4 @@
-"""Diagonals: triangles, masks, matrices of a diagonal, and ones at places that an index gives."""
+"""Diagonals: triangles, masks, matrices from a diagonal, and one-hot rows."""
 
 from __future__ import annotations
 
@@ -64,11 +64,12 @@ def _triangle(op: str, x: Array, k: int, upper: bool, value: float, out: Tensor 
 
 @whole
 def diag(x: Array, k: int = 0) -> Array:
-    """A matrix with x on its k-th diagonal and zeros elsewhere; of a matrix a view of the diagonal.
+    """A matrix with x on its k-th diagonal and zeros elsewhere. If x is a matrix, a view of its
+    diagonal.
 
     Args:
         x: Tensor or numpy array, one axis or two, any dtype.
-        k: The diagonal, counted upwards from the main one.
+        k: The diagonal: 0 the main diagonal, above it positive, below it negative.
 
     Raises:
         ShapeError: x has another number of axes.
@@ -91,17 +92,17 @@ def diag(x: Array, k: int = 0) -> Array:
 
 @whole
 def one_hot(index: Array, num_classes: int, *, dtype: DTypeLike = "int32") -> Array:
-    """Along a new last axis a 1 at the place that the index gives, and zeros (torch).
+    """A new last axis with a 1 at the position that the index gives, and zeros elsewhere (torch).
 
     Args:
         index: Tensor or numpy array, int32 or int64, any shape.
-        num_classes: Size of the new axis; none is read off the index.
-        dtype: Of the result.
+        num_classes: Size of the new axis. It is required, because the index is not read.
+        dtype: The dtype of the result.
 
     Raises:
         IndexRangeError: at the next synchronisation, for an index outside [0, num_classes); at once
-            where a numpy array comes back.
-        ArgumentError: num_classes is negative, or no integer.
+            if the result is a numpy array.
+        ArgumentError: num_classes is negative, or not an integer.
     """
     call = Call(_ONE_HOT, index)
     places = call.tensor("index", index)

@@ -38,20 +38,20 @@ def elementwise(expression: str, *, out: Tensor | None = None, **operands: Array
     rule, dtypes are promoted as everywhere. Floats are computed in float32 (a float16 result is
     rounded once, at its end), integers of up to 16 bits in 32 bits.
 
-    An expression is compiled when its text meets new dtypes or layouts; numbers are no part of it,
-    neither those of the text nor those given as operands. It is never taken as shader text.
+    An expression is compiled for each new combination of text, dtypes and layouts. Other numbers,
+    in the text or as operands, need no new compilation. The text is never used as shader text.
 
     Args:
         expression: The text.
         out: The Tensor to write to, one of the operands too; None makes one.
-        operands: Tensors, numpy arrays or numbers, by the names that the text has. At most seven
-            are no numbers.
+        operands: Tensors, numpy arrays or numbers, by their names in the text; at most seven
+            Tensors and arrays.
 
     Returns:
         A Tensor if an argument is a Tensor, else a numpy array.
 
     Raises:
-        ArgumentError: a ValueError that shows the place where the text is no expression.
+        ArgumentError: a ValueError that shows where the text is not an expression.
         LimitError: more tensors or numbers than one launch can have.
         DTypeError, ShapeError and the errors of `pykernels.kernels`.
     """
@@ -62,15 +62,16 @@ def clamp(
     x: Array, min: Array | float | None = None, max: Array | float | None = None, *,
     out: Tensor | None = None,
 ) -> Array:  # fmt: skip
-    """The elements of x, none below `min` and none above `max`; NaN stays NaN.
+    """The elements of x, limited to at least `min` and at most `max`; NaN stays NaN.
 
-    Where min is above max, the result is max. Dtypes are promoted. Gradients are torch's: at a
-    bound they are shared by x and a bound that is a tensor, and 0 where it is a number.
+    Where min is above max, the result is max. Dtypes are promoted. Gradients are torch's: where x
+    equals a bound, x and the bound share the gradient if the bound is a tensor; if it is a number,
+    the gradient is 0.
 
     Args:
         x: Tensor or numpy array.
-        min: Number, Tensor or numpy array that repeats by numpy's rule; None is no limit.
-        max: The same.
+        min: Number, Tensor or numpy array that repeats by numpy's rule; None is no limit. max: As
+        `min`.
         out: The Tensor to write to, x too; None makes one.
     """
     operands: dict[str, Any] = {"x": x}
@@ -87,7 +88,7 @@ def clip(
     a_min: Array | float | None = None, a_max: Array | float | None = None,
     out: Tensor | None = None,
 ) -> Array:  # fmt: skip
-    """`clamp`, whose bounds numpy calls `a_min` and `a_max` too.
+    """`clamp`; the bounds may also have numpy's names `a_min` and `a_max`.
 
     Raises:
         ArgumentError: a bound is given by both names.
@@ -104,11 +105,11 @@ _gelu_known: dict[str, Operations] = {"none": {}, "tanh": {}}
 def gelu(
     x: Array, approximate: Literal["none", "tanh"] = "none", *, out: Tensor | None = None
 ) -> Array:
-    """x times the normal distribution function of x; of -inf, -0.
+    """x times the normal distribution function of x; -0 for -inf.
 
     Args:
         x: Tensor or numpy array, computed as float32 or float16.
-        approximate: "none", or "tanh" for what `gelu_tanh` computes.
+        approximate: "none", or "tanh" to compute `gelu_tanh`.
         out: The Tensor to write to, x too; None makes one.
 
     Returns:
@@ -120,7 +121,7 @@ def gelu(
     """
     try:
         known = _gelu_known[approximate]
-    except (KeyError, TypeError):  # a list, say
+    except (KeyError, TypeError):  # such as a list
         told = f"{approximate!r:.40}"
         raise ArgumentError(f"[gelu] approximate must be 'none' or 'tanh' but is {told}") from None
     if out is None and isinstance(x, Tensor):
@@ -153,13 +154,13 @@ def nan_to_num(
     x: Array, *, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None,
     out: Tensor | None = None,
 ) -> Array:  # fmt: skip
-    """Finite numbers in place of NaN and the infinities; other elements as they are.
+    """x with finite numbers in place of NaN and the infinities; other elements are unchanged.
 
     Args:
         x: Tensor or numpy array, computed as float32 or float16.
         nan: A number.
-        posinf: A number; None is the largest of the dtype of x, as in numpy.
-        neginf: A number; None is the smallest of it.
+        posinf: A number; None is the largest number of the dtype of x, as in numpy.
+        neginf: A number; None is the smallest number of the dtype of x.
         out: The Tensor to write to, x too; None makes one.
     """
     most = _LARGEST.get(str(getattr(x, "dtype", "")), _LARGEST["float32"])
@@ -179,10 +180,10 @@ def isclose(
 
     Args:
         a: Tensor, numpy array or number.
-        b: The same; operands repeat by numpy's rule.
-        rtol: Relative to b.
-        atol: Absolute.
-        equal_nan: Is NaN close to NaN?
+        b: As `a`; operands repeat by numpy's rule.
+        rtol: Tolerance relative to b.
+        atol: Absolute tolerance.
+        equal_nan: True makes NaN close to NaN.
         out: The Tensor to write to, bool; None makes one.
     """
     text = "a == b or isfinite(a - b) and abs(a - b) <= atol + rtol * abs(b) and isfinite(b)"
@@ -197,7 +198,7 @@ def allclose(
     a: Array | float, b: Array | float, rtol: float = 1e-5, atol: float = 1e-8,
     equal_nan: bool = False,
 ) -> bool:  # fmt: skip
-    """Are all elements close? One read of the device; arguments as in `isclose`."""
+    """True if all elements are close. Reads the device once; arguments as in `isclose`."""
     from pykernels.functional import all as every
 
     return bool(every(isclose(a, b, rtol, atol, equal_nan)))
@@ -210,11 +211,11 @@ def swiglu(
     """x times silu of the gate, in one pass.
 
     Args:
-        x: Tensor or numpy array, float32 or float16; without `gate`, gate and x as its halves.
+        x: Tensor or numpy array, float32 or float16; without `gate`, its halves are gate and x.
         gate: Tensor or numpy array that repeats with x by numpy's rule; None takes halves of x.
         axis: The axis of the halves.
         dim: Another name for axis.
-        swapped: Is the second half the gate, in place of the first?
+        swapped: True takes the second half as the gate, not the first.
         out: The Tensor to write to; None makes one.
 
     Raises:
@@ -235,11 +236,11 @@ def geglu(
     """x times gelu of the gate, in one pass.
 
     Args:
-        x: Tensor or numpy array, float32 or float16; without `gate`, gate and x as its halves.
+        x: Tensor or numpy array, float32 or float16; without `gate`, its halves are gate and x.
         gate: Tensor or numpy array that repeats with x by numpy's rule; None takes halves of x.
         axis: The axis of the halves.
         dim: Another name for axis.
-        swapped: Is the second half the gate, in place of the first?
+        swapped: True takes the second half as the gate, not the first.
         out: The Tensor to write to; None makes one.
 
     Raises:
@@ -260,11 +261,11 @@ def reglu(
     """x times relu of the gate, in one pass.
 
     Args:
-        x: Tensor or numpy array, float32 or float16; without `gate`, gate and x as its halves.
+        x: Tensor or numpy array, float32 or float16; without `gate`, its halves are gate and x.
         gate: Tensor or numpy array that repeats with x by numpy's rule; None takes halves of x.
         axis: The axis of the halves.
         dim: Another name for axis.
-        swapped: Is the second half the gate, in place of the first?
+        swapped: True takes the second half as the gate, not the first.
         out: The Tensor to write to; None makes one.
 
     Raises:
@@ -290,7 +291,7 @@ def _gated(
 
 
 def _halves(op: str, x: Array, axis: int, swapped: bool) -> tuple[Array, Array]:
-    """What is gated, and the gate."""
+    """The gated tensor, and the gate."""
     at = integer(op, "axis", axis)
     if not isinstance(x, (Tensor, np.ndarray)):
         raise DTypeError(

@@ -1,4 +1,4 @@
-"""New tensors on the default device, and what fills one; sequences are in fill_sequences.py."""
+"""New tensors on the default device, and their contents; sequences are in fill_sequences.py."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def full(
     """A tensor with one value everywhere, on the default device unless one is given.
 
     Args:
-        value: A number, or a Tensor of one element, which stays on its device: it is copied there,
-            and has a gradient.
-        dtype: None is float32, and for a Tensor its dtype.
+        value: A number, or a Tensor of one element, which is copied on its device and has a
+            gradient.
+        dtype: None is float32, or the dtype of a Tensor `value`.
     """
     if device is None and isinstance(value, Tensor):
         return value.device.full(shape, value, dtype)
@@ -58,8 +58,7 @@ def empty_like(x: Array, dtype: DTypeLike | None = None) -> Array:
     """An uninitialised array of x's shape: a Tensor on its device, or a numpy array.
 
     Args:
-        x: Tensor or numpy array, whose dtype it has where none is given.
-        dtype: a dtype that tensors have.
+        x: Tensor or numpy array. dtype: A dtype that tensors have; None is the dtype of x.
     """
     found, host = new_like("empty_like", x, dtype)
     return found.numpy() if host else found
@@ -83,7 +82,7 @@ def full_like(x: Array, value: float, dtype: DTypeLike | None = None) -> Array:
 
 
 def new_like(op: str, x: Array, dtype: DTypeLike | None) -> tuple[Tensor, bool]:
-    """A new tensor of x's shape, and whether the result goes to the host as x is there."""
+    """A new tensor of x's shape, and True if the result goes to the host because x is there."""
     if not isinstance(x, Tensor | np.ndarray):
         raise DTypeError(
             f"[{op}] x must be a pykernels.Tensor or a numpy array but is {type_name(x)}"
@@ -98,16 +97,16 @@ def tensor(array: Any, dtype: DTypeLike | None = None, *, device: Device | None 
     """A copy of numbers, lists, an array or a tensor, on the default device unless one is given.
 
     Python's numbers become float32, bools bool. Arrays keep their dtype, but float64 becomes
-    float32; torch's tensors on the CPU are taken too (bfloat16 among them). A list with tensors in
-    it is stacked on their device, which tapes record.
+    float32; torch's tensors on the CPU are taken too (bfloat16 among them). A list with tensors is
+    stacked on their device, and tapes record this.
 
     Args:
-        array: What `numpy.asarray` takes.
-        dtype: What to convert to, by numpy's rules; None keeps an array's dtype.
+        array: Anything that `numpy.asarray` takes.
+        dtype: The dtype to convert to, by numpy's rules; None keeps an array's dtype.
 
     Raises:
         DTypeError: a dtype that tensors do not have, such as complex numbers.
-        ArgumentError: numpy makes no array of it.
+        ArgumentError: numpy cannot make an array of it.
     """
     if device is None and isinstance(array, (list, tuple)):
         first = held(array)
@@ -116,7 +115,8 @@ def tensor(array: Any, dtype: DTypeLike | None = None, *, device: Device | None 
 
 
 def asarray(array: Any, dtype: DTypeLike | None = None, *, device: Device | None = None) -> Tensor:
-    """A Tensor that has this dtype and device as it is, everything else as `tensor` does."""
+    """Returns a Tensor of this dtype and device unchanged, and converts everything else as `tensor`
+    does."""
     if isinstance(array, Tensor):
         device = array.device if device is None else device
         if device is array.device and (dtype is None or dtype_of(dtype).name == array.dtype):

@@ -1,4 +1,4 @@
-"""Tensors of numbers in a row, and the unit matrix."""
+"""Tensors of evenly spaced numbers, and the unit matrix."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def arange(
     *,
     device: Device | None = None,
 ) -> Tensor:
-    """Numbers from start (0 if only one bound is given) by steps, up to but without stop.
+    """Numbers from start (0 if only one bound is given) in steps of `step`, up to but without stop.
 
     Integers are exact. Floats are start + i * step in float32, each operation rounded, and then
     rounded to the dtype; i is exact up to 2^24.
 
     Args:
         start, stop, step: real numbers; there are ceil((stop - start) / step) results.
-        dtype: None is int32 if all three are integers, else float32. int64 is filled with int32.
+        dtype: None is int32 if all three are integers, else float32. int64 is computed as int32.
         device: None is the default device.
 
     Raises:
@@ -81,8 +81,8 @@ def linspace(
 
     Args:
         start, stop: real numbers.
-        num: how many, from 0 up.
-        endpoint: is stop the last number?
+        num: the number of results, 0 or more.
+        endpoint: True makes stop the last number.
         dtype: float32, float16 or bfloat16.
         device: None is the default device.
 
@@ -119,7 +119,7 @@ def eye(
     Args:
         n: rows.
         m: columns; None is n.
-        k: which diagonal: 0 the main one, above it from 1 on, below it from -1 down.
+        k: the diagonal: 0 the main diagonal, above it positive, below it negative.
         dtype: any.
         device: None is the default device.
     """
@@ -144,7 +144,7 @@ def _steps(
 
 
 def _check_range(name: DTypeName, ends: tuple[int, ...]) -> None:
-    """Integers fit the dtype, and int32, in which all but uint32 are computed."""
+    """Check that integers fit the dtype, and int32, in which all dtypes but uint32 are computed."""
     bits = min(8 * dtype_of(name).itemsize, 32)
     low, high = (0, 1 << bits) if name.startswith("u") else (-(1 << bits - 1), 1 << bits - 1)
     if not all(low <= v < high for v in ends):

@@ -1,4 +1,4 @@
-"""What stands between a tape and values: where gradients end."""
+"""stop_gradient, which ends gradients."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ __all__ = ["stop_gradient"]
 
 
 def stop_gradient(x: Array) -> Array:
-    """A copy that counts as a constant: no gradient goes back through it (JAX; torch's detach).
+    """A copy that counts as a constant: no gradient passes it (JAX; torch's detach).
 
-    The copy has memory of its own. A view would not do, since gradients belong to memory.
+    The copy has memory of its own. A view would not work, since gradients belong to memory.
 
     Args:
         x: Tensor or numpy array, any dtype.

@@ -1,4 +1,4 @@
-"""Elements that an index, or a mask, picks: gather and scatter, rows, what is not zero."""
+"""Elements that an index, or a mask, picks: parts, scatter, what is not zero."""
 
 from __future__ import annotations
 
@@ -7,16 +7,13 @@ from typing import cast
 
 import numpy as np
 
-from pykernels._generated.kernels import gather as _gather
 from pykernels._generated.kernels import get_rows as _get_rows
 from pykernels._generated.kernels import nonzero as _nonzero
 from pykernels._generated.kernels import scatter as _scatter
 from pykernels._generated.kernels import scatter_add as _scatter_add
-from pykernels._generated.wrappers import gather as _gather_wrapper
 from pykernels._generated.wrappers import scatter as _scatter_wrapper
 from pykernels._generated.wrappers import scatter_add as _scatter_add_wrapper
-from pykernels.call.arrays import Array, Call, Known
-from pykernels.call.operation import either
+from pykernels.call.arrays import Array, Call
 from pykernels.call.scalars import bits_of, flag
 from pykernels.device import Tensor
 from pykernels.errors import DTypeError, ShapeError
@@ -25,15 +22,11 @@ from pykernels.runtime.whole import whole
 from pykernels.tensors import selecting
 from pykernels.tensors.axes import axis_of
 
-__all__ = [
-    "gather", "index_select", "masked_select", "nonzero", "scatter", "scatter_add",
-    "take_along_axis",
-]  # fmt: skip
+__all__ = ["index_select", "masked_select", "nonzero", "scatter", "scatter_add"]
 
 _SELECT = replace(_get_rows.KERNEL, name="index_select")
-_TAKE = replace(_gather.KERNEL, name="take_along_axis")
 _MASKED = replace(_nonzero.KERNEL, name="masked_select")
-# What the function takes: float16 is converted for the kernel.
+# The function's dtypes; float16 is converted for the kernel.
 _SCATTER_ADD = replace(
     _scatter_add.KERNEL,
     args=tuple(
@@ -43,108 +36,25 @@ _SCATTER_ADD = replace(
 )
 
 
-_gather_known: Known = {}
-
-
-def gather(
-    x: Array, axis: int, index: Array, *, check: bool = True, out: Tensor | None = None
-) -> Array:
-    """Elements of x from the places along an axis that an index gives (torch):
-    result[i, j, k] = x[i, index[i, j, k], k] for axis 1.
-
-    Args:
-        x: Tensor or numpy array, any dtype.
-        axis: The axis along which the index counts.
-        index: Tensor or numpy array, int32 or int64, with as many axes as x; along the others its
-            sizes may be smaller. None counts from the end.
-        check: False leaves elements whose index is out of range unchanged.
-        out: The Tensor of the shape of index to write to; None makes one.
-
-    Returns:
-        A numpy array if all arguments are numpy arrays, else a Tensor.
-
-    Raises:
-        IndexRangeError: at the next synchronisation, for an index outside [0, m); at once where
-            numpy arrays come back.
-        DTypeError, ShapeError and the errors of `pykernels.kernels.gather`.
-    """
-    if out is None and isinstance(x, Tensor) and isinstance(index, Tensor):
-        known = _gather_known.get((x._layout, index._layout))
-        if known is not None:
-            result = x._fresh(known[0])
-            _gather_wrapper.gather(x, index, result, axis=axis, check=check)
-            return result
-    call = Call(_gather.KERNEL, x, index, out=out)
-    src, places = call.tensor("src", x), call.tensor("index", index)
-    result = call.out(places.shape, src.dtype)
-    _gather_wrapper.gather(src, places, result, axis=axis, check=check)
-    if places is index:
-        call.remember(_gather_known, result)
-    return call.leave(result)
-
-
-def take_along_axis(
-    x: Array, indices: Array, axis: int | None = -1, *, check: bool = True,
-    dim: int | None = None,
-    out: Tensor | None = None) -> Array:  # fmt: skip
-    """Elements of x from the places along an axis that `indices` gives, such as argsort's (numpy).
-
-    Args:
-        x: Tensor or numpy array, any dtype.
-        indices: Tensor or numpy array, int32 or int64; along other axes both broadcast. Unlike
-            numpy's, none counts from the end.
-        axis: The axis along which the indices count; None takes all elements of x in C order.
-        dim: Another name for axis.
-        check: False leaves elements whose index is out of range unchanged.
-        out: The Tensor to write to; None makes one.
-
-    Returns:
-        A numpy array if all arguments are numpy arrays, else a Tensor.
-
-    Raises:
-        IndexRangeError: at the next synchronisation, for an index outside [0, m); at once where
-            numpy arrays come back.
-        DTypeError, ShapeError and the errors of `pykernels.kernels.gather`.
-    """
-    if dim is not None:
-        axis = either("take_along_axis", "axis", axis, -1, "dim", dim)
-    call = Call(_TAKE, x, indices, out=out)
-    src, places = call.tensor("src", x), call.tensor("index", indices)
-    if axis is None:
-        src, axis = src.reshape(src.size), 0
-    at = axis_of("take_along_axis", axis, src.ndim)
-    if places.ndim != src.ndim:
-        raise ShapeError(
-            "[take_along_axis] x and indices must have as many axes but have shapes "
-            f"{src.shape} and {places.shape}"
-        )
-    one = (*src.shape[:at], 1, *src.shape[at + 1 :])
-    full = call.expanded(x=one, indices=places.shape)
-    src = src.broadcast_to((*full[:at], src.shape[at], *full[at + 1 :]))
-    places = places.broadcast_to((*full[:at], places.shape[at], *full[at + 1 :]))
-    result = call.out(places.shape, src.dtype)
-    run(_TAKE, (src, places, result), options=(at, flag("take_along_axis", "check", check)))
-    return call.leave(result)
-
-
 def index_select(
     x: Array, axis: int, index: Array, *, check: bool = True, out: Tensor | None = None
 ) -> Array:
-    """The parts of x along an axis that an index names, in its order (torch): the work of get_rows.
+    """The slices of x along an axis that an index names, in its order (torch), by get_rows.
 
     Args:
         x: Tensor or numpy array, any dtype.
         axis: The axis of x.
-        index: Tensor or numpy array (n,), int32 or int64; none counts from the end.
-        check: False leaves parts whose index is out of range as they are, in silence.
+        index: Tensor or numpy array (n,), int32 or int64; negative indices do not count from the
+            end.
+        check: False leaves slices whose index is out of range unchanged, without an error.
         out: The Tensor to write to, x's shape with n along the axis; None makes one.
 
     Returns:
         A numpy array if all arguments are numpy arrays, else a Tensor.
 
     Raises:
-        IndexRangeError: at the next synchronisation, for an index outside [0, m); at once where
-            numpy arrays come back.
+        IndexRangeError: at the next synchronisation, for an index outside [0, m); at once if
+            the result is a numpy array.
         DTypeError, ShapeError and the errors of `pykernels.kernels.get_rows`.
     """
     call = Call(_SELECT, x, index, out=out)
@@ -170,21 +80,21 @@ def scatter(
         x: Tensor or numpy array, any dtype.
         axis: The axis along which the index counts.
         index: Tensor or numpy array, int32 or int64, with as many axes as x; along the others its
-            sizes may be smaller. None counts from the end.
+            sizes may be smaller. Negative indices are out of range.
         src: Tensor or numpy array of the dtype of x, along each axis at least as large as index; or
             a number.
         check: False skips indices out of range, without an error.
-        distinct: True says that no two elements go to one place, and saves the passes that find
-            the last of them; where it is wrong, the place has one of them.
+        distinct: True promises that no two elements go to one place, and saves the passes that find
+            the last element. If the promise is wrong, the place gets one of the elements.
         out: The Tensor of the shape of x to write to, x itself for a call in place; None makes one.
 
     Returns:
         A numpy array if all arguments are numpy arrays, else a Tensor. Where several elements go to
-        one place, it has the one that is furthest along the axis.
+        one place, it gets the element that is furthest along the axis.
 
     Raises:
-        IndexRangeError: at the next synchronisation, for an index outside [0, m); at once where
-            numpy arrays come back.
+        IndexRangeError: at the next synchronisation, for an index outside [0, m); at once if
+            the result is a numpy array.
         DTypeError, ShapeError and the errors of `pykernels.kernels.scatter`.
     """
     arrays = (x, index, src) if isinstance(src, (Tensor, np.ndarray)) else (x, index)
@@ -211,15 +121,15 @@ def scatter_add(
     """x with elements added to the places along an axis that an index gives (torch):
     result[i, index[i, j, k], k] += src[i, j, k] for axis 1.
 
-    Deterministic: the index is sorted, and the elements of each place are added to each other in an
-    order that follows from it alone; it costs a sort and three reads of the index and of src.
+    Deterministic: the index is sorted, and the order of the additions follows from the index alone.
+    The cost is a sort and three reads of the index and of src.
 
     Args:
         x: Tensor or numpy array, float32, float16 (summed in f32, rounded once), int32 or uint32
             (sums wrap).
         axis: The axis along which the index counts.
         index: Tensor or numpy array, int32 or int64, with as many axes as x; along the others its
-            sizes may be smaller. None counts from the end.
+            sizes may be smaller. Negative indices are out of range.
         src: Tensor or numpy array of the dtype of x, along each axis at least as large as index.
         check: False skips indices out of range, without an error.
         out: The Tensor of the shape of x to write to, x itself for a call in place; None makes one.
@@ -228,8 +138,8 @@ def scatter_add(
         A numpy array if all arguments are numpy arrays, else a Tensor.
 
     Raises:
-        IndexRangeError: at the next synchronisation, for an index outside [0, m); at once where
-            numpy arrays come back.
+        IndexRangeError: at the next synchronisation, for an index outside [0, m); at once if
+            the result is a numpy array.
         DTypeError, ShapeError and the errors of `pykernels.kernels.scatter_add`.
     """
     call = Call(_SCATTER_ADD, x, index, src, out=out)
@@ -251,13 +161,13 @@ def scatter_add(
 
 
 def _before(t: Tensor, result: Tensor) -> Tensor:
-    """A tensor as it is before the result is written: a copy where they may share memory."""
+    """The tensor before the result is written: a copy if they may share memory."""
     shared = t._storage is result._storage
     return t.copy() if shared and t._window.overlaps(result._window) else t
 
 
 def _as_index(op: str, values: Tensor, places: Tensor, whole: Tensor) -> Tensor:
-    """The part of the values that goes with an index."""
+    """The part of the values that belongs to an index."""
     fits = values.ndim == places.ndim and all(
         n <= m for n, m in zip(places.shape, values.shape, strict=True)
     )
@@ -277,7 +187,7 @@ def _as_index(op: str, values: Tensor, places: Tensor, whole: Tensor) -> Tensor:
 def nonzero(x: Array) -> tuple[Array, ...]:
     """The indices of the elements that are not zero, in C order: one array for each axis (numpy).
 
-    Reads their number, so it waits for the device, and captures refuse it. NaN is not zero.
+    Reads their number from the device, so it waits, and captures refuse it. NaN is not zero.
 
     Args:
         x: Tensor or numpy array, any dtype, one axis to six.
@@ -298,7 +208,7 @@ def nonzero(x: Array) -> tuple[Array, ...]:
 def masked_select(x: Array, mask: Array) -> Array:
     """The elements of x where a mask is True, in C order (torch); both broadcast.
 
-    Reads their number, so it waits for the device, and captures refuse it.
+    Reads their number from the device, so it waits, and captures refuse it.
 
     Args:
         x: Tensor or numpy array, any dtype.

@@ -15,7 +15,7 @@ from pykernels.runtime.whole import whole
 
 __all__ = ["solve_triangular"]
 
-# What the function takes: float16 is converted for the kernel.
+# The function's dtypes; float16 is converted for the kernel.
 _SOLVE = replace(
     _solve_tri.KERNEL,
     name="solve_triangular",
@@ -30,16 +30,16 @@ def solve_triangular(
 ) -> Array:  # fmt: skip
     """The x with a @ x = b, where a is a triangle (torch.linalg).
 
-    By substitution in f32, row after row: what is on the other side of the diagonal does not count.
+    By substitution in f32, row after row. Elements on the other side of the diagonal do not count.
     A zero on the diagonal makes infinities or NaN.
 
     Args:
         a: Tensor or numpy array (..., n, n), float32 or float16.
         b: Tensor or numpy array of the dtype of a, (..., n, k), or (..., k, n) for left=False;
             leading axes repeat by numpy's rule.
-        upper: Is it the upper triangle?
+        upper: True for an upper triangle.
         left: False solves x @ a = b.
-        unitriangular: Count the diagonal as ones?
+        unitriangular: True counts the diagonal as ones.
         out: The Tensor to write to, b too; None makes one.
 
     Returns:
@@ -48,7 +48,7 @@ def solve_triangular(
 
     Raises:
         ShapeError: a is not square, or b does not fit it.
-        DTypeError: another dtype, or two.
+        DTypeError: another dtype, or two different dtypes.
     """
     found = _solved(a, b, upper, left, unitriangular, out)
     return found
@@ -85,7 +85,7 @@ def _solved(a: Array, b: Array, upper: bool, left: bool, unit: bool, out: Tensor
 
 
 def _solve(a: Tensor, b: Tensor, x: Tensor, upper: bool, left: bool, unit: bool) -> None:
-    """Any triangle is a lower one from another side: rows from the end, or a transposed system."""
+    """Solve any triangle as a lower triangle: with rows from the end, or as a transposed system."""
     if not left:
         a, b, x = a.swapaxes(-1, -2), b.swapaxes(-1, -2), x.swapaxes(-1, -2)
     if upper == left:

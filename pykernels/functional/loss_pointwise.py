@@ -26,14 +26,14 @@ Reduction: TypeAlias = Literal["none", "mean", "sum"]
 Batch: TypeAlias = Literal["none", "mean", "sum", "batchmean"]
 Out: TypeAlias = Tensor | None
 
-# The rows: a loss is `text` over input, target and what else it names. No term of one is the
-# difference of large ones, and all have gradients at every point that torch has them at.
+# Each loss is a `text` over input, target and other names in it. No term is a difference of large
+# terms, and gradients exist at every point where torch has them.
 _MSE = "square(input - target)"
 _L1 = "abs(input - target)"
 _BELOW = "minimum(abs(input - target), delta)"
 _HUBER = f"{_BELOW} * (abs(input - target) - 0.5 * {_BELOW})"
 _BCE = "(target - 1) * logsigmoid(-input) - {}target * logsigmoid(input)"
-# 0 for a target of 0: above the smallest number that no device takes for 0.
+# 0 for a target of 0. The bound is above the numbers that a device may take for 0.
 _KL = "target * (log(maximum(target, 1.2e-38)) - input)"
 _KL_LOG = "exp(target) * (target - input)"
 
@@ -47,7 +47,7 @@ def mse_loss(
 
     Args:
         input: Tensor or numpy array, float32 or float16.
-        target: The same; both broadcast by numpy's rule, with a UserWarning where their
+        target: As `input`; both broadcast by numpy's rule, with a UserWarning where their
             shapes differ.
         reduction: 'mean' over all elements, 'sum', or 'none' for the loss of each element.
         out: The Tensor to write to; None makes one.
@@ -70,7 +70,7 @@ def l1_loss(
 
     Args:
         input: Tensor or numpy array, float32 or float16.
-        target: The same; both broadcast by numpy's rule, with a UserWarning where their
+        target: As `input`; both broadcast by numpy's rule, with a UserWarning where their
             shapes differ.
         reduction: 'mean' over all elements, 'sum', or 'none' for the loss of each element.
         out: The Tensor to write to; None makes one.
@@ -94,7 +94,7 @@ def huber_loss(
 
     Args:
         input: Tensor or numpy array, float32 or float16.
-        target: The same; both broadcast by numpy's rule, with a UserWarning where their
+        target: As `input`; both broadcast by numpy's rule, with a UserWarning where their
             shapes differ.
         reduction: 'mean' over all elements, 'sum', or 'none' for the loss of each element.
         delta: Where the loss becomes linear, above 0.
@@ -122,7 +122,7 @@ def smooth_l1_loss(
 
     Args:
         input: Tensor or numpy array, float32 or float16.
-        target: The same; both broadcast by numpy's rule, with a UserWarning where their
+        target: As `input`; both broadcast by numpy's rule, with a UserWarning where their
             shapes differ.
         reduction: 'mean' over all elements, 'sum', or 'none' for the loss of each element.
         beta: Where the loss becomes linear; 0 is `l1_loss`.
@@ -150,7 +150,7 @@ def binary_cross_entropy_with_logits(
     """Cross entropy of the logistic function of logits, as in torch.
 
     -weight * (pos_weight * target * log(sigmoid(input)) + (1 - target) * log(sigmoid(-input))),
-    from logarithms that do not overflow, and without a difference of large terms. Computed and
+    with logarithms that do not overflow, and without differences of large terms. Computed and
     summed in f32; the result has the dtype of the operands.
 
     Args:
@@ -196,7 +196,7 @@ def kl_div(
         target: Probabilities; both repeat to one shape by numpy's rule, with a UserWarning where
             their shapes differ.
         reduction: 'batchmean', the sum divided by the size of the first axis, is the mathematical
-            one; 'mean' over all elements, 'sum', or 'none' for the loss of each element.
+            definition; 'mean' over all elements, 'sum', or 'none' for the loss of each element.
         log_target: target holds logarithms too: the loss is exp(target) * (target - input).
         out: The Tensor to write to; None makes one.
 
@@ -221,7 +221,7 @@ def _shape(a: object) -> tuple[int, ...]:
 
 
 def _loss(op: str, text: str, reduction: str, out: Out, **operands: Any) -> Array:
-    """An expression over operands, and what becomes of its values."""
+    """Compute a loss from an expression over operands, and reduce it."""
     if not isinstance(reduction, str) or reduction not in ("none", "mean", "sum"):
         allowed = "'none', 'mean', 'sum' or 'batchmean'" if op == "kl_div" else _REDUCTIONS
         raise ArgumentError(f"[{op}] reduction must be {allowed} but is {reduction!r}")
@@ -243,8 +243,8 @@ def _loss(op: str, text: str, reduction: str, out: Out, **operands: Any) -> Arra
 
 
 def _warn_of_repeats(op: str, input: tuple[int, ...], target: tuple[int, ...]) -> None:
-    """Warn the caller of a loss whose operands repeat, as torch does: (3, 1) beside (3,) are nine
-    errors. Shapes that do not go together are left to the expression."""
+    """Warn the caller of a loss whose operands repeat, as torch does: (3, 1) and (3,) make nine
+    errors. The expression raises for shapes that do not fit."""
     with suppress(ValueError):
         whole = expanded(input, target)
         warnings.warn(

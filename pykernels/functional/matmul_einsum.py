@@ -31,10 +31,10 @@ MOST_BATCH = 4  # axes of batches that mul_mat takes
 def einsum(subscripts: str, a: Array, b: Array, *, out: Tensor | None = None) -> Array:
     """The sum of products that subscripts describe, of two operands, as numpy.einsum.
 
-    "bij,bjk->bik" multiplies matrices. A letter that the result lacks is summed over; one that
-    stands twice in an operand takes its diagonal; "..." stands for axes that broadcast. Without
-    "->" the result has the letters that stand once, in alphabetical order, behind those of "...".
-    Sums are f32 whatever the operands are, and no operand is rounded. It is one batched matrix
+    "bij,bjk->bik" multiplies matrices. A letter that the result lacks is summed over. A letter that
+    an operand has twice takes its diagonal. "..." stands for axes that broadcast. Without "->" the
+    result has the axes of "..." and then the letters that occur once, in alphabetical order. Sums
+    are f32 for all operands, and no operand is rounded. It is one batched matrix
     product on views; operands whose axes do not merge in memory are copied first.
 
     Args:
@@ -67,16 +67,16 @@ def tensordot(a: Array, b: Array, axes: Axes = 2, *, out: Tensor | None = None) 
     Args:
         a: Tensor or numpy array, float32 or float16.
         b: Tensor or numpy array, float32 or float16.
-        axes: how many: the last ones of a, and the first ones of b; or the axes of a and of b, an
-            integer or a sequence each.
+        axes: a number of axes, the last of a and the first of b; or the axes of a and of b, each an
+            integer or a sequence.
         out: as in `einsum`.
 
     Returns:
         A numpy array if all arguments are numpy arrays, else a Tensor.
 
     Raises:
-        ArgumentError: for axes that are no integers, or are given twice.
-        ShapeError: if there are no such axes, or sizes differ.
+        ArgumentError: an axis is not an integer, or is given twice.
+        ShapeError: the axes do not exist, or sizes differ.
         DTypeError, LimitError and the errors of `pykernels.kernels.mul_mat`.
     """
     op = "tensordot"
@@ -106,9 +106,10 @@ def tensordot(a: Array, b: Array, axes: Axes = 2, *, out: Tensor | None = None) 
 
 
 def dot(a: Array | float, b: Array | float, *, out: Tensor | None = None) -> Array:
-    """The sum of products over the last axis of a and the one before the last of b, by the rules of
-    numpy: result[..., i, ..., k] = sum over j of a[..., i, j] * b[..., j, k]. Where b has one axis
-    it is that one: two vectors give a number. Where a or b has no axes, it is `mul`. Sums are f32.
+    """The sum of products over the last axis of a and the second-to-last axis of b, by the rules of
+    numpy: result[..., i, ..., k] = sum over j of a[..., i, j] * b[..., j, k]. If b has one axis,
+    that axis is summed: two vectors give a number. If a or b has no axes, it is `mul`. Sums are
+    f32.
 
     Args:
         a: Tensor, numpy array or number, float32 or float16; any dtype of `mul` where a or b has no
@@ -117,8 +118,8 @@ def dot(a: Array | float, b: Array | float, *, out: Tensor | None = None) -> Arr
         out: The Tensor to write to, as in `einsum`; None makes one.
 
     Returns:
-        A numpy array if no argument is a Tensor, else a Tensor: the axes of a, then those of b,
-        without those that were summed.
+        A numpy array if no argument is a Tensor, else a Tensor: the axes of a, then the axes of b,
+        without the summed axes.
 
     Raises:
         ShapeError: if the sizes of the summed axes differ.
@@ -154,7 +155,8 @@ def _axes(op: str, t: Tensor, given: int | Sequence[int]) -> tuple[int, ...]:
 
 
 def _parse(subscripts: str, ndims: tuple[int, int]) -> tuple[tuple[Labels, Labels], Labels]:
-    """The labels of each operand and of the result; axes of "..." are numbered from the last."""
+    """The labels of each operand and of the result; axes of "..." are numbered from the last
+    axis."""
     if not isinstance(subscripts, str):
         raise ArgumentError(f"[einsum] subscripts must be a string but are {subscripts!r}")
     text = subscripts.replace(" ", "")
@@ -206,7 +208,7 @@ def _contract(
     op: str, call: Call, out: Tensor | None, tensors: tuple[Tensor, Tensor],
     terms: tuple[Labels, Labels], output: Labels,
 ) -> Array:  # fmt: skip
-    """The product of operands with labelled axes, summed over those that the result lacks."""
+    """The product of operands with labelled axes, summed over the labels that the result lacks."""
     left, right = (_diagonals(op, t, labels) for t, labels in zip(tensors, terms, strict=True))
     sizes: dict[str, int] = {}
     for t, labels in (left, right):
@@ -260,7 +262,7 @@ def _diagonals(op: str, t: Tensor, labels: Labels) -> tuple[Tensor, Labels]:
 def _grouped(
     operand: tuple[Tensor, Labels], groups: Sequence[Sequence[str]], sizes: dict[str, int]
 ) -> Tensor:
-    """The operand with an axis for each group of labels; it repeats along those it lacks."""
+    """The operand with an axis for each group of labels; it repeats along labels that it lacks."""
     t, labels = operand
     wanted = [x for group in groups for x in group]
     missing = [x for x in wanted if x not in labels]

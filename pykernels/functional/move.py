@@ -55,8 +55,9 @@ def concatenate(
     """Joins arrays along an axis. Each array costs one copy.
 
     Args:
-        arrays: Tensors or numpy arrays of one shape but for the size of that axis. Different dtypes
-            are promoted (f16 with f32 gives f32, an int with a float the float).
+        arrays: Tensors or numpy arrays whose shapes may differ in the size of that axis only.
+            Different dtypes are promoted (f16 with f32 gives f32, an int with a float gives the
+            float).
         axis: The axis; None joins all elements in C order.
         dim: Another name for axis.
         out: The Tensor to write to; None makes one.
@@ -65,8 +66,8 @@ def concatenate(
         A numpy array if all arguments are numpy arrays, else a Tensor.
 
     Raises:
-        ShapeError: the shapes differ in another axis, or the axis is not there.
-        DTypeError: `out` of another dtype than that.
+        ShapeError: the shapes differ in another axis, or the axis does not exist.
+        DTypeError: `out` does not have the promoted dtype.
         ArgumentError: no arrays.
     """
     if dim is not None:
@@ -108,7 +109,7 @@ def stack(
 
 
 def _tensors(op: str, arrays: Sequence[Array], out: Tensor | None) -> tuple[list[Tensor], bool]:
-    """All arrays as tensors of one device, and whether all were numpy's."""
+    """All arrays as tensors of one device, and True if all were numpy arrays."""
     if out is not None and not isinstance(out, Tensor):
         raise DTypeError(f"[{op}] out must be a pykernels.Tensor but is {type_name(out)}")
     given = list(arrays) if isinstance(arrays, (list, tuple)) else []
@@ -139,7 +140,7 @@ def _join(op: str, parts: list[Tensor], axis: int, out: Tensor | None) -> Tensor
     elif out.dtype != whole.dtype.name:
         raise DTypeError(f"[{op}] out must be {whole.dtype.name} but is {out.dtype}")
     else:
-        # A copy must not overwrite what a later one reads.
+        # A copy must not overwrite elements that a later copy reads.
         parts = [p.copy() if p._block is out._block else p for p in parts]
         sizes = [1] * len(parts) if op == "stack" else [p.shape[axis] for p in parts]
         views = cut(out, axis % out.ndim, [0, *accumulate(sizes)])
@@ -190,13 +191,13 @@ def repeat(
 
     Args:
         x: Tensor or numpy array, any dtype.
-        repeats: One number for all elements, or as many on the host as the axis has elements.
+        repeats: One number for all elements, or a host sequence with a number for each element.
         axis: The axis; None takes all elements in C order.
         dim: Another name for axis.
 
     Raises:
-        ShapeError: the axis is not there, or has another number of elements.
-        ArgumentError: repeats are negative, or no integers.
+        ShapeError: the axis does not exist, or has another number of elements.
+        ArgumentError: repeats are negative, or not integers.
     """
     if dim is not None:
         axis = either("repeat", "axis", axis, None, "dim", dim)
@@ -226,7 +227,7 @@ def repeat(
 
 
 def _repeat_each(call: Call, src: Tensor, at: int, counts: NDArray) -> Tensor:
-    """Each element along an axis by a count of its own: the rows that an index names."""
+    """Repeat each element along an axis by its own count, as rows that an index names."""
     n = src.shape[at]
     if not counts.size:  # of a list without dtype
         counts = counts.astype(np.int32)
@@ -247,12 +248,12 @@ def _repeat_each(call: Call, src: Tensor, at: int, counts: NDArray) -> Tensor:
 
 @whole
 def tile(x: Array, reps: int | Sequence[int]) -> Array:
-    """The whole of x as often along each axis as `reps` says (numpy).
+    """x, repeated along each axis by the number in `reps` (numpy).
 
     Missing numbers at the front are 1, and so are missing axes of x.
 
     Raises:
-        ArgumentError: a number is negative, or no integer.
+        ArgumentError: a number is negative, or not an integer.
         LimitError: more than six axes are left in the copy; a repeated axis counts twice.
     """
     call = Call(_TILE, x)
@@ -279,18 +280,19 @@ def roll(
     *,
     dim: int | Sequence[int] | None = None,
 ) -> Array:
-    """The elements moved on by `shift` places along axes, the last ones to the front: two copies
-    for each axis that is rolled, multiplied.
+    """Moves the elements by `shift` places along axes, the last elements to the front. Each rolled
+    axis doubles the number of copies.
 
     Args:
         x: Tensor or numpy array, any dtype.
-        shift: How far, one number for all axes or one for each.
+        shift: The number of places, for all axes or for each axis.
         axis: One axis or several; None rolls all elements in C order.
         dim: Another name for axis.
 
     Raises:
-        ShapeError: an axis is not there or named twice, or not as many shifts as axes.
-        ArgumentError: a shift is no integer.
+        ShapeError: an axis does not exist or is named twice, or the numbers of shifts and axes
+            differ.
+        ArgumentError: a shift is not an integer.
     """
     if dim is not None:
         axis = either("roll", "axis", axis, None, "dim", dim)
@@ -314,7 +316,7 @@ def roll(
 
 
 def _rolled(s: Tensor, t: Tensor, axis: int, by: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Both parts of an axis that is rolled, in s and in t."""
+    """Both parts of a rolled axis, in s and in t."""
     n = s.shape[axis]
     by %= n
     for there, here in ((slice(by, n), slice(0, n - by)), (slice(0, by), slice(n - by, n))):
@@ -334,12 +336,13 @@ def pad(
 
     Args:
         x: Tensor or numpy array, any dtype.
-        pad_width: Elements (in front, behind) for each axis, one such pair for all, or one number,
-            as numpy's.
+        pad_width: Numbers of elements (before, after) for each axis, one pair for all axes, or one
+            number, as in numpy.
         mode: "constant"; "replicate" repeats the element at the edge (numpy: "edge"), "reflect"
-            mirrors without repeating it, "circular" goes on at the other end (numpy: "wrap"). A
-            mirror needs more elements than it makes, a circle as many (torch).
-        constant_values: The number that a constant border has.
+            mirrors without repeating it, "circular" continues at the other end (numpy: "wrap"). A
+            reflected border must have fewer elements than the axis, a circular border at most as
+            many (torch).
+        constant_values: The number in a constant border.
         out: The Tensor to write to; None makes one.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Norms of sums, over the last axes: two results, of which either may be given."""
+"""Norms of sums, over the last axes: two results, and `out` may give each of them."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def add_layer_norm(
     *,
     out: Pair | None = None,
 ) -> tuple[Array, Array]:
-    """(layer_norm(s), s) with s = x + residual, in one pass: what a block of a transformer begins
-    with, and what its residual connection goes on with.
+    """(layer_norm(s), s) with s = x + residual, in one pass: the input of a transformer block, and
+    of its residual connection.
 
     Args:
         x: Tensor or numpy array, float32 or float16.
@@ -42,7 +42,7 @@ def add_layer_norm(
         weight: Tensor or numpy array of that shape, float32 or float16.
         bias: Likewise.
         eps: Added to the variance.
-        out: The two Tensors to write to, of x's shape and dtype; None makes them. The second one
+        out: The two Tensors to write to, of x's shape and dtype; None makes them. The second
             may be residual.
 
     Returns:
@@ -76,7 +76,7 @@ def add_rms_norm(
         normalized_shape: The sizes of the last axes, over which the mean is taken.
         weight: Tensor or numpy array of that shape, float32 or float16.
         eps: Added to the mean of the squares; None is 2^-23 for float32 and 2^-10 for float16.
-        out: The two Tensors to write to, of x's shape and dtype; None makes them. The second one
+        out: The two Tensors to write to, of x's shape and dtype; None makes them. The second
             may be residual.
 
     Returns:
@@ -93,7 +93,7 @@ def add_rms_norm(
 
 
 class _Added:
-    """The tensors of a sum and its norm as a kernel takes them."""
+    """The tensors of a sum and its norm, in the form that a kernel takes."""
 
     def __init__(
         self, kernel: Kernel, x: Array, residual: Array, normalized_shape: Shape,
@@ -123,7 +123,7 @@ class _Added:
         self.normed, self.summed = (rows.room(r) for r in self._results)
 
     def leave(self) -> tuple[Array, Array]:
-        """The norm and the sum as the caller gets them."""
+        """The norm and the sum, in the form that the caller gets."""
         normed, summed = self._results
         self._rows.leave(self.normed, normed)
         self._rows.leave(self.summed, summed)

@@ -27,8 +27,8 @@ def local_response_norm(
 ) -> Array:
     """x / (k + alpha m)^beta, as torch.nn.functional.local_response_norm.
 
-    m is the mean of the squares of `size` neighbouring channels, from size // 2 before to
-    (size - 1) // 2 behind an element's own; those that are not there count as 0. Squares are summed
+    m is the mean of the squares of `size` neighbouring channels, from size // 2 before an element's
+    channel to (size - 1) // 2 after it. Channels beyond the ends count as 0. Squares are summed
     in f32. Three passes over memory, four for float16.
 
     Args:

@@ -35,11 +35,11 @@ def instance_norm(
 
     Args:
         x: Tensor or numpy array, float32 or float16, (N, C, ...) with more than one pixel.
-        running_mean: Tensor or numpy array (C,), float32: what is taken with use_input_stats=False.
+        running_mean: Tensor or numpy array (C,), float32: the mean with use_input_stats=False.
         running_var: Likewise.
         weight: Tensor or numpy array (C,), float32 or float16.
         bias: Likewise.
-        use_input_stats: Take mean and variance of x. They are not counted on in running statistics.
+        use_input_stats: Take mean and variance of x. Running statistics are not updated.
         eps: Added to the variance.
         out: The Tensor to write to, of x's shape and dtype; None makes one.
 
@@ -78,10 +78,10 @@ def batch_norm(
 ) -> Array:
     """(x - mean) / sqrt(variance + eps) * weight + bias by channel, as torch's batch_norm.
 
-    In training mean and variance are those of a channel in all images, computed in f32, and the
-    running statistics are counted on: (1 - momentum) times what they were and momentum times mean
-    and variance, the latter divided by one less than there are elements. Else they are taken as
-    they are.
+    In training, mean and variance are of a channel in all images, computed in f32. The running
+    statistics become (1 - momentum) times their old value plus momentum times mean and variance;
+    this variance is divided by one less than the number of elements. Otherwise the running
+    statistics are used unchanged.
 
     Args:
         x: Tensor or numpy array, float32 or float16, (N, C, ...).
@@ -99,8 +99,8 @@ def batch_norm(
         A numpy array if all arguments are numpy arrays, else a Tensor.
 
     Raises:
-        ShapeError: also in training for a channel of one element; DTypeError, ArgumentError and
-            what `pykernels.kernels` raises.
+        ShapeError: also in training for a channel of one element; DTypeError, ArgumentError and the
+            errors of `pykernels.kernels`.
     """
     op = "batch_norm"
     if not flag(op, "training", training):

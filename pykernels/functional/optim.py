@@ -18,7 +18,16 @@ from pykernels.runtime.whole import whole
 from pykernels.steps import cdiv
 from pykernels.tensors.host import type_name
 
-__all__ = ["adam_step", "adamw_step", "clip_grad_norm", "flatten_parameters", "sgd_step"]
+from .elementwise import clip
+
+__all__ = [
+    "adam_step",
+    "adamw_step",
+    "clip_grad_norm",
+    "clip_grad_value",
+    "flatten_parameters",
+    "sgd_step",
+]
 
 LARGEST = float(np.finfo(np.float32).max)
 ALIGNMENT = 16  # bytes, so that every view can be read in vectors
@@ -259,11 +268,8 @@ def clip_grad_norm(grads: Tensor | Iterable[Tensor], max_norm: float) -> Tensor:
         ArgumentError: a max_norm below 0, or no gradients. DTypeError: other dtypes.
     """
     op = "clip_grad_norm"
-    given = [grads] if isinstance(grads, Tensor) else _listed(op, "grads", grads, (Tensor,))
+    given = _gradients(op, grads)
     limit = _not_negative(op, "max_norm", max_norm)
-    for i, g in enumerate(given):
-        if g.dtype not in ("float32", "float16"):
-            raise DTypeError(f"[{op}] grads must be float32 or float16 but grads[{i}] is {g.dtype}")
     norms = given[0].device.empty(len(given))
     for i, g in enumerate(given):
         kernels.norm(g, norms[i])
@@ -274,6 +280,31 @@ def clip_grad_norm(grads: Tensor | Iterable[Tensor], max_norm: float) -> Tensor:
     for g in given:
         kernels.clip_by_norm(total, g, max_norm=limit)
     return total
+
+
+@whole
+def clip_grad_value(grads: Tensor | Iterable[Tensor], clip_value: float) -> None:
+    """Hold the elements of gradients to [-clip_value, clip_value], in place; one launch for each.
+
+    Args:
+        grads: A Tensor, or several, float32 or float16: are changed. NaN stays NaN.
+        clip_value: The largest magnitude.
+
+    Raises:
+        ArgumentError: a clip_value below 0, or no gradients. DTypeError: other dtypes.
+    """
+    op = "clip_grad_value"
+    given, limit = _gradients(op, grads), _not_negative(op, "clip_value", clip_value)
+    for g in given:
+        clip(g, -limit, limit, out=g)
+
+
+def _gradients(op: str, grads: Tensor | Iterable[Tensor]) -> list[Tensor]:
+    given = [grads] if isinstance(grads, Tensor) else _listed(op, "grads", grads, (Tensor,))
+    for i, g in enumerate(given):
+        if g.dtype not in ("float32", "float16"):
+            raise DTypeError(f"[{op}] grads must be float32 or float16 but grads[{i}] is {g.dtype}")
+    return given
 
 
 def _listed(op: str, name: str, values: Any, kinds: tuple[type, ...]) -> list[Any]:

@@ -1,4 +1,4 @@
-"""The inverse of max_pool2d and max_pool1d, but for what they left out."""
+"""The inverse of max_pool2d and max_pool1d, except for the elements that they dropped."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def max_unpool1d(
             of a signal of the result. Others raise IndexRangeError at the next synchronisation.
         kernel_size: The size of a window, as in the forward call; so are stride and padding.
         stride: Steps between windows; None is kernel_size.
-        padding: How many elements around the signal.
+        padding: The number of elements around the signal.
         output_size: The size of the result, (L,) or its whole shape, where several have windows of
             this number; None is (size - 1) stride - 2 padding + kernel_size.
         out: The Tensor to write to, of the dtype of x; None makes one.
@@ -107,7 +107,7 @@ def _unpooled(
     w: Windows, axes: int, x: Array, indices: Array, output_size: Sequence[int] | None,
     out: Tensor | None,
 ) -> Array:  # fmt: skip
-    """Zeros, and x at its places along rows of whole images."""
+    """Zeros, with x at its places along rows of whole images."""
     call = Call(replace(SCATTER, name=w.op), x, indices, out=out)
     images = Images(call, axes)
     t = images.of("x", call.tensor("src", x))
@@ -121,7 +121,7 @@ def _unpooled(
     size = _size(images, w, (t.shape[2], t.shape[3]), output_size)
     n, c, rows, cols = t.shape
     result, whole = result_of(images, t, size, t.dtype)
-    # What is filled first must hold nothing that is read then.
+    # The fill must not overwrite elements that the scatter reads.
     direct = whole.contiguous and whole._block not in (t._block, at._block)
     planes = whole if direct else t.device.empty(whole.shape, t.dtype)
     planes = planes.reshape(n, c, size[0] * size[1])

@@ -1,6 +1,6 @@
-"""Random numbers on the device, the same ones on every device: of a seed, or from a state on.
+"""Random numbers on the device, from a seed or a state, the same on every device.
 
-Without either a call goes on from the state of its device, which `manual_seed` sets.
+A call without seed and state draws from the state of its device, which `manual_seed` sets.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ FLOATS: tuple[DTypeName, ...] = ("float32", "float16", "bfloat16")
 def random_state(seed: int = 0, *, device: Device | None = None) -> Tensor:
     """The state of a random generator, a uint32 tensor (6,) on the device.
 
-    It holds Philox's key in two words, which are the seed, and its counter in four, which begin at
-    0. A function that gets it as `state=` draws from there and counts it on, on the device: so each
-    call draws other numbers, and a captured call does so in each replay. Of the counter calls
-    change two words; the other two are free, to number streams with. Each device has such a state
-    of its own, `Device.random_state`, from which calls draw that name neither seed nor state.
+    It holds Philox's key in two words, which are the seed, and its counter in four words, which
+    begin at 0. A function that gets it as `state=` draws from it and advances the counter on the
+    device. So each call draws new numbers, and a captured call does so in each replay. Calls change
+    two words of the counter; the other two are free to number streams. Each device has a state of
+    its own, `Device.random_state`, for calls without seed and state.
 
     Args:
         seed: an integer of 64 bits.
@@ -54,16 +54,16 @@ def random_state(seed: int = 0, *, device: Device | None = None) -> Tensor:
 
 
 def manual_seed(seed: int) -> None:
-    """Set the random state of every device: of those that are open, and of those opened later.
+    """Set the random state of every device, open now or opened later.
 
-    Calls without a seed go on from there: the first of them draws what `seed=` would give it.
-    `Device.seed` sets one device's. A device that nobody seeds begins with seed 0.
+    The first call without a seed then draws the same numbers as with `seed=`. `Device.seed` sets
+    the state of one device. An unseeded device begins with seed 0.
 
     Args:
         seed: an integer of 64 bits.
 
     Raises:
-        ArgumentError: a seed beyond 64 bits, or no integer.
+        ArgumentError: a seed beyond 64 bits, or not an integer.
     """
     seed_all(seed_of("manual_seed", seed))
 
@@ -82,12 +82,12 @@ def rand(
         shape: sizes of the axes.
         dtype: float32 (multiples of 2^-24), float16 (of 2^-11) or bfloat16 (of 2^-8).
         seed: an integer of 64 bits: the same seed gives the same numbers. None draws from a state.
-        state: of `random_state`, which is counted on; None for that of the device.
-        device: None for that of the state, or the default one.
+        state: a state of `random_state`, which the call advances; None is the state of the device.
+        device: None is the device of the state, or the default device.
 
     Raises:
-        DTypeError: another dtype, or a state that is no uint32 tensor.
-        ArgumentError: a seed beside a state, or beyond 64 bits.
+        DTypeError: another dtype, or a state that is not a uint32 tensor.
+        ArgumentError: both a seed and a state, or a seed beyond 64 bits.
         ShapeError: a state that does not have 6 words.
     """
     return _drawn(_RAND, shape, dtype, FLOATS, seed, state, device)
@@ -126,7 +126,7 @@ def rand_like(
     """Uniform random numbers in x's shape: a Tensor on its device, or a numpy array.
 
     Args:
-        x: Tensor or numpy array, whose dtype they have where none is given.
+        x: Tensor or numpy array; the result has its dtype unless `dtype` is given.
         dtype, seed, state: as in `rand`.
     """
     home = _home("rand_like", x)
@@ -143,7 +143,7 @@ def randn_like(
     seed: int | None = None,
     state: Tensor | None = None,
 ) -> Array:
-    """Random numbers of the standard normal distribution in x's shape; else as `rand_like`."""
+    """Random numbers of the standard normal distribution in x's shape; otherwise as `rand_like`."""
     home = _home("randn_like", x)
     found: Tensor = randn(
         x.shape, x.dtype if dtype is None else dtype, seed=seed, state=state, device=home
@@ -152,7 +152,7 @@ def randn_like(
 
 
 def _home(op: str, x: Array) -> Device | None:
-    """The device of an array whose shape is taken, None is the default device."""
+    """The device of the array that gives the shape; None is the default device."""
     if isinstance(x, Tensor):
         return x.device
     if not isinstance(x, np.ndarray):
@@ -174,11 +174,11 @@ def randint(
 ) -> Tensor:
     """Random integers in [low, high), the same on every device.
 
-    Of 64 random bits each, so that probabilities differ by 2^-32 of themselves at most.
+    Each uses 64 random bits, so probabilities differ by at most 2^-32 of themselves.
 
     Args:
         low: the least integer.
-        high: one more than the largest one; the dtype holds high - 1.
+        high: one more than the largest integer; the dtype must hold high - 1.
         shape: sizes of the axes.
         dtype: int32 or uint32.
         seed, state, device: as in `rand`.
@@ -205,12 +205,12 @@ def randperm(
 ) -> Tensor:
     """The numbers from 0 to n - 1 in random order, the same on every device.
 
-    They are sorted by 64 random bits each, so every order is as likely as any other, but for a
-    share of n^2 / 2^65 at most.
+    Each number is sorted by 64 random bits, so all orders are equally likely, up to a share of at
+    most n^2 / 2^65.
 
     Args:
-        n: how many, from 0 up.
-        seed, state, device: as in `rand`; a state is counted on by n blocks.
+        n: the count of numbers, 0 or more.
+        seed, state, device: as in `rand`; a state advances by n blocks.
 
     Returns:
         int32 (n,).
@@ -225,7 +225,7 @@ def randperm(
     given = seed, state, device, whole, 2, "randperm"
     words = _drawn(_RANDINT, (2, count), "uint32", ("uint32",), *given)
     order, again = (words.device.empty(count, "int32") for _ in range(2))
-    # A sort keeps the order of equal ones: so first by the low words, then by the high ones.
+    # A stable sort keeps the order of equal keys: first by the low words, then by the high words.
     kernels.argsort(words[0], order)
     kernels.argsort(words[1][order], again)
     return order[again]
@@ -265,11 +265,11 @@ def dropout_mask(
     state: Tensor | None = None,
     device: Device | None = None,
 ) -> Tensor:
-    """What dropout multiplies by: 0 with probability p, else 1 / (1 - p).
+    """The factors of dropout: 0 with probability p, else 1 / (1 - p).
 
     Args:
         shape: sizes of the axes.
-        p: the probability of 0, in [0, 1]; with 1 all are 0.
+        p: the probability of 0, in [0, 1]; with 1 all factors are 0.
         dtype: float32, float16 or bfloat16.
         seed, state, device: as in `rand`.
 
@@ -288,7 +288,7 @@ def drawn(
     op: str, shape: Shape, p: float, value: float, dtype: DTypeLike, seed: int | None,
     state: Tensor | None, device: Device | None,
 ) -> Tensor:  # fmt: skip
-    """What `bernoulli` is, for a function named `op`: `value` with probability p, else 0."""
+    """As `bernoulli`, for a function named `op`: `value` with probability p, else 0."""
     allowed = ("bool", *FLOATS, "uint8")
     return _drawn(_BERNOULLI, shape, dtype, allowed, seed, state, device, (p, value), op=op)
 
@@ -306,7 +306,7 @@ def _drawn(
     seed: int | None, state: Tensor | None, device: Device | None,
     scalars: tuple[float, ...] = (), each: int = 4, op: str = "",
 ) -> Tensor:  # fmt: skip
-    """A new tensor that a kernel fills, which takes a block for `each` elements."""
+    """A new tensor that a kernel fills; the kernel takes a block for `each` elements."""
     op = op or kernel.name
     name = dtype_of(dtype, f"[{op}] dtype").name
     if name not in allowed:
@@ -322,8 +322,8 @@ def _drawn(
 def source_of(
     op: str, seed: int | None, state: Tensor | None, device: Device | None
 ) -> tuple[tuple[int, int], Tensor | None]:
-    """Where the numbers of a call come from: the words of a key, and no state; or a state, that of
-    the device where the caller names neither."""
+    """The source of a call's numbers: the words of a key and no state, or a state. Without seed and
+    state it is the state of the device."""
     if state is not None and not isinstance(state, Tensor):
         raise DTypeError(f"[{op}] state must be a pykernels.Tensor but is {type_name(state)}")
     if seed is not None:

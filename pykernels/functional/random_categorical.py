@@ -1,4 +1,4 @@
-"""Draws from distributions that logits give."""
+"""Draws from distributions given by logits."""
 
 from __future__ import annotations
 
@@ -25,31 +25,31 @@ def categorical(
 ) -> Array:  # fmt: skip
     """A draw for each row of logits, such as the next token of a language model.
 
-    Column i comes with probability softmax(logits / temperature)[i]. top_k leaves the k largest
-    columns, then top_p the fewest of these, largest first, whose share reaches it. Both sort: up to
-    1,024 of top_k are picked in a few dispatches, others take a whole sort. Weights and their sums
-    are f32; a row's draw takes two random words of its own, so probabilities are kept to about
+    Column i is drawn with probability softmax(logits / temperature)[i]. top_k keeps the k largest
+    columns. Of these, top_p keeps the fewest, largest first, whose share reaches top_p. Both sort:
+    up to 1,024 columns of top_k are picked in a few dispatches, more take a whole sort. Weights and
+    their sums are f32. Each row's draw takes two random words, so probabilities are exact to about
     2^-23.
 
     Args:
         logits: Tensor or numpy array, float32 or float16, (..., cols).
         temperature: Divides the logits, 0 or more; 0 takes the largest (`argmax`), draws nothing
-            and leaves the state as it is.
-        top_k: How many columns may be drawn, 1 or more; None is all.
-        top_p: The share that the columns which may be drawn reach, in (0, 1]; the first one is
-            always among them.
+            and does not change the state.
+        top_k: The number of columns that may be drawn, 1 or more; None is all.
+        top_p: The share that the columns must reach, in (0, 1]; the largest column may always be
+            drawn.
         seed: An integer of 64 bits: the same seed gives the same draws. None draws from a state.
-        state: Of `random_state`, which is counted on, by a block for each row; None for that of the
-            device.
+        state: A state of `random_state`, which advances by a block for each row; None is the state
+            of the device.
         out: The Tensor to write to; None makes one.
 
     Returns:
         int32 (...), positions in rows: a numpy array if logits is one, else a Tensor. It is -1 for
-        a row that is no distribution, one with NaN, +inf, or -inf only; where top_k or top_p sort,
-        NaN comes last, and top_k may leave it out.
+        a row that is not a distribution: a row with NaN or +inf, or with -inf only. Where top_k or
+        top_p sort, NaN comes last, and top_k may drop it.
 
     Raises:
-        ArgumentError: for numbers outside of what is said above.
+        ArgumentError: a number outside its range.
         ShapeError, DTypeError and the errors of `pykernels.kernels`.
 
     Source: Fan et al. 2018 (top_k), Holtzman et al. 2020 (top_p).
@@ -81,7 +81,7 @@ def categorical(
 
 
 def _numbers(temperature: float, top_p: float) -> tuple[float, float]:
-    """Both, checked."""
+    """top_k and top_p, checked."""
     temperature = real("categorical", "temperature", temperature)
     top_p = real("categorical", "top_p", top_p)
     if not (math.isfinite(temperature) and (temperature == 0.0 or temperature >= 1e-30)):

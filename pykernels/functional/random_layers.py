@@ -1,4 +1,4 @@
-"""Dropout, and the random numbers with which layers begin."""
+"""Dropout, and random initial weights of layers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _X = replace(KERNEL.args[0], name="x", dtypes=("float32", "float16"))
 _DROPOUT = replace(KERNEL, name="dropout", args=(_X,))
 Mode: TypeAlias = Literal["fan_in", "fan_out"]
 Shape: TypeAlias = int | Sequence[int]
-# Factors that keep the variance behind an activation, as torch.nn.init.calculate_gain.
+# Factors that keep the variance after an activation, as torch.nn.init.calculate_gain.
 CONVOLUTIONS = [f"conv{kind}{n}d" for kind in ("", "_transpose") for n in (1, 2, 3)]
 GAINS = dict.fromkeys(["linear", "sigmoid", *CONVOLUTIONS], 1.0)
 GAINS |= {"tanh": 5 / 3, "relu": math.sqrt(2), "selu": 3 / 4}
@@ -39,19 +39,19 @@ def dropout(
 ) -> Array:  # fmt: skip
     """x times `dropout_mask` of the same seed or state: 0 with probability p, else x / (1 - p).
 
-    The gradient is dy times the same mask, which a tape keeps. Each call has another mask, also in
-    replays of a capture, since the state is counted on; a seed gives the same one in each call.
+    The gradient is dy times the same mask, which a tape keeps. Each call has a new mask, also in
+    replays of a capture, since the state advances. A seed gives the same mask in each call.
 
     Args:
         x: Tensor or numpy array, float32 or float16.
         p: the probability of 0, in [0, 1].
-        training: False returns x as it is.
+        training: False returns x unchanged.
         seed, state: as in `rand`.
         out: The Tensor of x's shape and dtype to write to, x itself for a call in place.
 
     Returns:
-        A numpy array if x is one and there is no state, else a Tensor; x itself where nothing is
-        dropped and no `out` given.
+        A numpy array if x is one and there is no state, else a Tensor; x itself if nothing is
+        dropped and no `out` is given.
 
     Raises:
         DTypeError, ArgumentError, ShapeError: as `rand`, for p outside [0, 1], and for an `out`
@@ -82,16 +82,17 @@ def kaiming_uniform(
     dtype: DTypeLike = "float32", seed: int | None = None, state: Tensor | None = None,
     device: Device | None = None,
 ) -> Tensor:  # fmt: skip
-    """Uniform random numbers in [-b, b), b = gain sqrt(3 / fan): a layer's first weights (He).
+    """Uniform random numbers in [-b, b), b = gain sqrt(3 / fan): a layer's initial weights (He).
 
-    (2 u - 1) b in float32 with u of `rand`, which is rounded once: the same on every device.
+    (2 u - 1) b in float32 with u of `rand`, rounded once, so the same on every device.
 
     Args:
         shape: (outputs, inputs, *kernel) of the weight, two axes or more.
         a: the slope of leaky_relu below 0.
-        mode: "fan_in" keeps the variance of values (inputs times kernel), "fan_out" that of
+        mode: "fan_in" keeps the variance of values (inputs times kernel), "fan_out" the variance of
             gradients (outputs times kernel).
-        nonlinearity: what follows: linear, sigmoid, tanh (gain 5 / 3), relu (sqrt 2), leaky_relu
+        nonlinearity: the next function: linear, sigmoid, tanh (gain 5 / 3), relu (sqrt 2),
+            leaky_relu
             (sqrt(2 / (1 + a^2))), selu (3 / 4), or conv1d and such (1).
         dtype, seed, state, device: as in `rand`.
 
@@ -133,7 +134,7 @@ def xavier_uniform(
 
     Args:
         shape: (outputs, inputs, *kernel) of the weight, two axes or more.
-        gain: a factor, by what follows: see `kaiming_uniform`.
+        gain: a factor for the next function: see `kaiming_uniform`.
         dtype, seed, state, device: as in `rand`.
 
     Raises:
@@ -189,11 +190,11 @@ def _float(op: str, dtype: DTypeLike) -> DTypeName:
 
 
 def _fans(op: str, shape: Shape) -> tuple[int, int]:
-    """Inputs and outputs of one number: those of the layer times the kernel's size."""
+    """fan_in and fan_out: inputs and outputs of the layer times the kernel's size."""
     sizes = shape_of(shape)
     if len(sizes) < 2:
         raise ShapeError(f"[{op}] shape must be (outputs, inputs, ...) but is {sizes}")
-    # Of no numbers any deviation will do.
+    # For an empty weight any deviation is right.
     return tuple(max(n * math.prod(sizes[2:]), 1) for n in (sizes[1], sizes[0]))  # type: ignore[return-value]
 
 

@@ -32,12 +32,12 @@ def lstm(
     *,
     reverse: bool = False,
 ) -> tuple[Array, tuple[Array, Array]]:
-    """One layer of a long short-term memory over a sequence, as one of torch.nn.LSTM's.
+    """One layer of a long short-term memory over a sequence, as a layer of torch.nn.LSTM.
 
     With gates = x[t] w_ih^T + b_ih + h w_hh^T + b_hh, whose quarters are i, f, g and o:
     c becomes sigmoid(f) c + sigmoid(i) tanh(g), and h, which is result[t], sigmoid(o) tanh(c).
-    All of it is computed in f32, and h and c are kept so. One product for the inputs of all steps,
-    three launches for each step.
+    All arithmetic is f32, and h and c between steps are f32. There is one product for the inputs of
+    all steps, and three launches for each step.
 
     Args:
         x: Tensor or numpy array, float32 or float16, (T, N, inputs).
@@ -72,7 +72,7 @@ def lstm(
     linear(t, a, u, out=from_x)
     for step in reversed(range(length)) if back else range(length):
         h, c = _step(h, c, from_x[step], b, v, result[step])
-    state = h.astype(t.dtype), c.astype(t.dtype)  # copies, no views of all steps
+    state = h.astype(t.dtype), c.astype(t.dtype)  # copies, not views of all steps
     return _leave(host, result), (_leave(host, state[0]), _leave(host, state[1]))
 
 
@@ -119,7 +119,7 @@ def lstm_cell(
 def _step(
     h: Tensor, c: Tensor, from_x: Tensor, w_hh: Tensor, bias: Tensor | None, result: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """h, which is written to `result` too, and c after a step, both float32."""
+    """h and c after a step, both float32; h is also written to `result`."""
     gates = matmul(h, w_hh.T, bias=bias, residual=from_x, out=h.device.empty(from_x.shape))
     i, f, g, o = gates.reshape(len(gates), 4, h.shape[-1]).transpose(1, 0, 2)
     named: dict[str, Any] = {"i": i, "f": f, "g": g, "c": c}
@@ -141,7 +141,7 @@ def _pair(op: str, hx: object) -> tuple[Any, Any]:
 
 
 def _tensors(op: str, x: Array, *others: Array | None) -> tuple[bool, list[Any]]:
-    """Were all of them numpy arrays? And all of them as tensors on one device."""
+    """True if all arguments are numpy arrays, and all arguments as tensors on one device."""
     names = ("x", "w_ih", "w_hh", "b_ih", "b_hh", "h", "c")
     arrays = (x, *others)
     given = next((a for a in arrays if isinstance(a, Tensor)), None)
@@ -166,7 +166,7 @@ def _check(
     op: str, inputs: tuple[int, int], w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None,
     b_hh: Tensor | None, h: Tensor | None, c: Tensor | None,
 ) -> int:  # fmt: skip
-    """H, where all fit inputs (N, inputs)."""
+    """Check that all arguments fit inputs (N, inputs), and return H."""
     count, size = inputs
     width = w_hh.shape[-1] if w_hh.ndim else 0
     wanted = {

@@ -20,18 +20,18 @@ def reduction(
     expression: str, how: str, /, axis: Axis = None, keepdims: bool = False,
     out: Tensor | None = None, **operands: Array | float,
 ) -> Array:  # fmt: skip
-    """The reduction of an expression over axes, in one pass: what is reduced is never stored.
+    """The reduction of an expression over axes, in one pass that does not store the expression.
 
         pk.reduction("x * y", "sum", x=a, y=b)
         pk.reduction("abs(x - y)", "max", axis=-1, x=a, y=b)
 
-    The expression is one of `elementwise`, with its operands by name; they repeat to one shape,
-    whose axes are counted. Its values are not rounded before they are reduced: those of float16 are
-    float32, those of integers have 32 bits. The result has the dtype that the function `how` gives
+    The expression is in the language of `elementwise`, with its operands by name. They repeat to
+    one shape, and `axis` counts its axes. Values are not rounded before they are reduced: float16
+    is float32, integers have 32 bits. The result has the dtype that the function `how` gives
     for the dtype of the expression (bfloat16 counts as float32).
 
-    What is compiled depends on the text, on `how` and on dtypes and layouts; numbers are no part of
-    it, neither those of the text nor those given as operands.
+    An expression is compiled for each new combination of text, `how`, dtypes and layouts. Other
+    numbers, in the text or as operands, need no new compilation.
 
     Args:
         expression: The text.
@@ -41,15 +41,15 @@ def reduction(
         axis: An axis or several of them; None for all.
         keepdims: True keeps the reduced axes, with size 1.
         out: The Tensor to write to; None makes one.
-        operands: Tensors, numpy arrays or numbers, by the names that the text has. One to seven
-            are no numbers.
+        operands: Tensors, numpy arrays or numbers, by their names in the text; one to seven Tensors
+            and arrays.
 
     Returns:
         A Tensor if an argument is a Tensor, else a numpy array.
 
     Raises:
-        ArgumentError: a ValueError that shows the place where the text is no expression; or there
-            is no such reduction.
+        ArgumentError: a ValueError that shows where the text is not an expression, or an unknown
+            reduction.
         LimitError: more tensors or numbers than one launch can have.
         DTypeError, ShapeError and the errors of `pykernels.kernels`.
     """

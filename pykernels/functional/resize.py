@@ -9,12 +9,11 @@ from typing import Any, Literal, TypeAlias
 
 from pykernels import kernels
 from pykernels._generated.kernels.col2im import KERNEL as COL2IM
-from pykernels._generated.kernels.cpy import KERNEL as CPY
 from pykernels._generated.kernels.im2col import KERNEL as IM2COL
 from pykernels._generated.kernels.resize import KERNEL
 from pykernels._generated.operations.resize import _sampled as floats
 from pykernels.call.arrays import Array, Call
-from pykernels.call.scalars import flag, integer, real
+from pykernels.call.scalars import flag, real
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, ShapeError
 from pykernels.plans.resize.windows import windows
@@ -25,9 +24,7 @@ from pykernels.tensors.host import shape_of
 
 from .elementwise import elementwise
 
-__all__ = [
-    "fold", "interpolate", "pixel_shuffle", "pixel_unshuffle", "resize", "unfold",
-]  # fmt: skip
+__all__ = ["fold", "interpolate", "resize", "unfold"]
 
 Mode: TypeAlias = Literal["nearest", "linear", "cubic", "area"]
 Coordinates: TypeAlias = Literal["half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners"]
@@ -39,9 +36,8 @@ _X = replace(KERNEL.args[0], dtypes=("float32", "float16", "uint8"))
 _RESIZE = replace(KERNEL, args=(_X, *KERNEL.args[1:]))
 _INTERPOLATE = replace(KERNEL, name="interpolate")
 _UNFOLD, _FOLD = replace(IM2COL, name="unfold"), replace(COL2IM, name="fold")
-_SHUFFLES = {op: replace(CPY, name=op) for op in ("pixel_shuffle", "pixel_unshuffle")}
 _OWN_MODES = ("nearest", "linear", "cubic", "area")
-# torch's modes: ours, the number of axes that they resize, and whether corners may be aligned.
+# torch's modes: our mode, the number of resized axes, and whether corners may be aligned.
 _MODES: dict[str, tuple[Mode, tuple[int, ...], bool]] = {
     "nearest": ("nearest", (1, 2), False), "nearest-exact": ("nearest", (1, 2), False),
     "linear": ("linear", (1,), True), "bilinear": ("linear", (2,), True),
@@ -63,15 +59,15 @@ def resize(
 ) -> Array:
     """Images of another size, over the last two axes, with the rules of ONNX's Resize.
 
-    Computed in f32, uint8 rounded to nearest even and kept in [0, 255]; beyond the edge its pixel
-    repeats. With i a row of the result, columns alike, it lies at (i + 1/2) H / OH - 1/2
+    Computed in f32, uint8 rounded to nearest even and clamped to [0, 255]; beyond the edge the edge
+    pixel repeats. Row i of the result (columns alike) lies at (i + 1/2) H / OH - 1/2
     (half_pixel; pytorch_half_pixel: 0 where OH is 1), i H / OH (asymmetric) or
     i (H - 1) / (OH - 1) (align_corners), an exact fraction.
 
     With `antialias` the rules are those of PIL and torch: where an axis shrinks, the filter is
     H / OH times as wide, pixels beyond the edge count nothing, and 'cubic' has a = -0.5 (where an
-    axis grows, too). The rows are done first, then the columns, with f32 between them; PIL rounds
-    bytes there, too, so that some of its bytes differ by one.
+    axis grows, too). The rows are resized first, then the columns, with f32 between them. PIL also
+    rounds bytes between them, so some of its bytes differ by one.
 
     Args:
         x: Tensor or numpy array, float32, float16 or uint8, (..., H, W).
@@ -79,13 +75,12 @@ def resize(
         mode: 'nearest' takes one pixel, 'linear' two in each direction, 'cubic' four (a = -0.75),
             'area' the mean of the pixels from i H / OH, rounded down, to (i + 1) H / OH, rounded
             up, in each direction.
-        coordinates: where the pixels of the result lie; 'area' has no others than half_pixel.
+        coordinates: where the pixels of the result lie; 'area' has half_pixel only.
         nearest: how 'nearest' rounds a position.
-        antialias: widen the filter where an axis shrinks; of 'linear' and 'cubic' only.
-        layout: 'hwc' for images (..., H, W, C), as files and cameras have them: the result has
-            their channels last, too. 'chw' for (..., H, W), which None stands for, but that bytes
-            whose last axis has the size 3 or 4, and that have more than 4 channels by it, are
-            refused.
+        antialias: widen the filter where an axis shrinks; for 'linear' and 'cubic' only.
+        layout: 'hwc' for images (..., H, W, C), as files and cameras have them: the result has its
+            channels last, too. 'chw' for (..., H, W). None is 'chw', but refuses uint8 whose last
+            axis has the size 3 or 4 and which would then have more than 4 channels.
         out: The Tensor (..., OH, OW) to write to; None makes one of x's dtype.
 
     Returns:
@@ -168,13 +163,14 @@ def interpolate(
 
     Args:
         input: Tensor or numpy array, float32 or float16, (N, C, L) or (N, C, H, W).
-        size: of the result's L, or H and W (one integer for both).
-        scale_factor: in place of size: a factor of each axis, whose product is rounded down. It
+        size: the result's L, or H and W (one integer for both).
+        scale_factor: in place of size: a factor for each axis; the new size is rounded down. It
             gives the size only, as with torch's recompute_scale_factor=True.
         mode: 'nearest', 'nearest-exact', 'area', 'linear' (3 axes), 'bilinear' or 'bicubic' (4
             axes).
-        align_corners: do the corners' centres stay where they are? Of linear and cubic modes only.
-        antialias: widen the filter where an axis shrinks, as `resize` has it: of 'bilinear' and
+        align_corners: True keeps the centres of the corners in place; for linear and cubic modes
+            only.
+        antialias: widen the filter where an axis shrinks, as in `resize`; for 'bilinear' and
             'bicubic' only, and without align_corners.
         out: The Tensor to write to; None makes one of the input's dtype.
 
@@ -231,70 +227,6 @@ def _size(
     if not all(math.isfinite(f) and f > 0 for f in factors):
         raise ArgumentError(f"[{op}] scale_factor must be above 0 but is {factor!r}")
     return tuple(math.floor(n * f) for n, f in zip(old, factors, strict=True))
-
-
-def pixel_shuffle(x: Array, upscale_factor: int, *, out: Tensor | None = None) -> Array:
-    """(..., C r^2, H, W) to (..., C, H r, W r), as torch.nn.functional.pixel_shuffle.
-
-    Bits are copied.
-
-    Args:
-        x: Tensor or numpy array, any dtype.
-        upscale_factor: r, from 1 up.
-        out: The Tensor to write to; None makes one.
-
-    Raises:
-        ShapeError: fewer than 3 axes, or channels that r^2 does not divide.
-        ArgumentError: another factor.
-    """
-    op = "pixel_shuffle"
-    call, t, r = _shuffled(op, x, upscale_factor, out)
-    *lead, channels, rows, cols = t.shape
-    if channels % (r * r):
-        raise ShapeError(f"[{op}] the channels must be a multiple of {r * r} but are {channels}")
-    result = call.out((*lead, channels // (r * r), rows * r, cols * r), t.dtype)
-    src = t.reshape(*lead, channels // (r * r), r, r, rows, cols)
-    dst = result.reshape(*lead, channels // (r * r), rows, r, cols, r)
-    n = len(lead)
-    kernels.cpy(src.transpose(*range(n + 1), n + 3, n + 1, n + 4, n + 2), dst)
-    return call.leave(result)
-
-
-def pixel_unshuffle(x: Array, downscale_factor: int, *, out: Tensor | None = None) -> Array:
-    """(..., C, H r, W r) to (..., C r^2, H, W), as torch.nn.functional.pixel_unshuffle.
-
-    Bits are copied.
-
-    Args:
-        x: Tensor or numpy array, any dtype.
-        downscale_factor: r, from 1 up.
-        out: The Tensor to write to; None makes one.
-
-    Raises:
-        ShapeError: fewer than 3 axes, or rows or columns that r does not divide.
-        ArgumentError: another factor.
-    """
-    op = "pixel_unshuffle"
-    call, t, r = _shuffled(op, x, downscale_factor, out)
-    *lead, channels, rows, cols = t.shape
-    if rows % r or cols % r:
-        raise ShapeError(f"[{op}] rows and columns must be multiples of {r} but are {rows}, {cols}")
-    result = call.out((*lead, channels * r * r, rows // r, cols // r), t.dtype)
-    src = t.reshape(*lead, channels, rows // r, r, cols // r, r)
-    dst = result.reshape(*lead, channels, r, r, rows // r, cols // r)
-    n = len(lead)
-    kernels.cpy(src.transpose(*range(n + 1), n + 2, n + 4, n + 1, n + 3), dst)
-    return call.leave(result)
-
-
-def _shuffled(op: str, x: Array, factor: int, out: Tensor | None) -> tuple[Call, Tensor, int]:
-    call = Call(_SHUFFLES[op], x, out=out)
-    t, r = call.tensor("src", x), integer(op, "the factor", factor)
-    if r < 1:
-        raise ArgumentError(f"[{op}] the factor must be from 1 up but is {r}")
-    if t.ndim < 3:
-        raise ShapeError(f"[{op}] x must have axes (..., C, H, W) but has shape {t.shape}")
-    return call, t, r
 
 
 @whole
@@ -383,7 +315,7 @@ def fold(
 
 
 def _windows(op: str, kernel: Pair, dilation: Pair, padding: Pair, stride: Pair) -> Any:
-    """The arguments of `windows`, in its order."""
+    """The arguments of `windows`, in their order there."""
     pairs = (("kernel_size", kernel), ("stride", stride), ("padding", padding),
              ("dilation", dilation))  # fmt: skip
     return tuple(two(op, name, value) for name, value in pairs)

@@ -24,9 +24,9 @@ _PART, _UNPART, _REL_POS = (
 
 @whole
 def win_part(x: Array, window: int, *, out: Tensor | None = None) -> Array:
-    """An image cut into square windows, rows of them one after another, as ggml's win_part.
+    """An image cut into square windows, row by row, as ggml's win_part.
 
-    Windows that the edge cuts are filled up with zeros. Bits are copied.
+    Windows that the edge cuts are padded with zeros. Bits are copied.
 
     Args:
         x: Tensor or numpy array (H, W, C), any dtype.
@@ -38,7 +38,7 @@ def win_part(x: Array, window: int, *, out: Tensor | None = None) -> Array:
 
     Raises:
         ShapeError: x does not have three axes.
-        ArgumentError: window is no integer from 1 up.
+        ArgumentError: window is not an integer of 1 or more.
     """
     call = Call(_PART, x, out=out)
     t, w = call.tensor("src", x), _window("win_part", window)
@@ -56,7 +56,7 @@ def win_part(x: Array, window: int, *, out: Tensor | None = None) -> Array:
 
 @whole
 def win_unpart(x: Array, size: int | Sequence[int], *, out: Tensor | None = None) -> Array:
-    """The image that `win_part` cut into windows, without what it filled up. Bits are copied.
+    """The image that `win_part` cut into windows, without its padding. Bits are copied.
 
     Args:
         x: Tensor or numpy array (windows, w, w, C), any dtype.
@@ -95,15 +95,15 @@ def get_rel_pos(x: Array, q: int, k: int) -> Array:
 
     Args:
         x: Tensor or numpy array (q + k - 1, C), any dtype: a row for each distance.
-        q: number of queries, from 1 up.
-        k: number of keys, from 1 up.
+        q: number of queries, 1 or more.
+        k: number of keys, 1 or more.
 
     Returns:
         (q, k, C).
 
     Raises:
         ShapeError: x has another shape.
-        ArgumentError: q or k is no integer from 1 up.
+        ArgumentError: q or k is not an integer of 1 or more.
     """
     op = "get_rel_pos"
     call = Call(_REL_POS, x)
@@ -125,7 +125,8 @@ def _window(op: str, window: int) -> int:
 
 
 def _parts(image: Tensor, windows: Tensor, w: int) -> list[tuple[Tensor, Tensor]]:
-    """Views of both over the same elements: whole windows, and those that an edge cuts."""
+    """Views of image and windows over the same elements: whole windows, and windows that an edge
+    cuts."""
     if image.size == 0:
         return []
     rows, cols, channels = image.shape
@@ -142,7 +143,8 @@ def _parts(image: Tensor, windows: Tensor, w: int) -> list[tuple[Tensor, Tensor]
 
 
 def _cuts(size: int, w: int) -> list[tuple[int, int, int]]:
-    """Where windows begin, how many, and how much of each is image: whole ones, then the last."""
+    """The first element, the number and the size in the image of whole windows, then of the last
+    window."""
     whole, rest = divmod(size, w)
     parts = [(0, whole, w), (whole * w, 1, rest)]
     return [p for p in parts if p[1] and p[2]]

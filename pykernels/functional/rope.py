@@ -23,12 +23,12 @@ from pykernels.tensors.host import as_array, type_name
 __all__ = ["rope", "rope_append", "rope_table"]
 
 Style: TypeAlias = Literal["normal", "neox"]
-MAX_TABLES = 16  # that a device keeps
+MAX_TABLES = 16  # that a device caches
 MAX_DIMS = 1 << 14  # of a table: 128 MiB
 
 
 class Angles(TypedDict, total=False):
-    """What angles are made of: see `rope_table`."""
+    """The options of angles: see `rope_table`."""
 
     base: float
     freq_factors: Sequence[float] | NDArray | None
@@ -45,22 +45,23 @@ def rope(
     axis: int = -2, backward: bool = False, table: Tensor | None = None,
     out: Tensor | None = None, **angles: Unpack[Angles],
 ) -> Array:  # fmt: skip
-    """Rotary position embedding (ggml's rope_ext): pairs of columns turned by q w[i] at position q.
+    """Rotary position embedding (ggml's rope_ext): rotates pairs of columns by q w[i] at position
+    q.
 
     w[i] is base^(-2 i / dims), changed by the other options of `rope_table`. Cosines and sines come
-    from a table of float64 angles rounded once, which the device keeps for later calls with these
-    numbers: they are within 2^-22 at every position. float16 is computed in f32.
+    from a table of float64 angles, rounded once, which the device caches for later calls with these
+    options. They are within 2^-22 at every position. float16 is computed in f32.
 
     Args:
         x: Tensor or numpy array, float32 or float16, (..., heads, tokens, width), or (..., tokens,
             heads, width) with axis=-3; a matrix (tokens, width) is one head.
         positions: Tensor or numpy array, int32 or int64, (..., tokens), whose leading axes repeat
             to those of x before the heads. In a captured step they may change between replays.
-        dims: columns that are turned, the first ones, an even number; None is all of them.
+        dims: number of first columns that are rotated, even; None is all columns.
         style: "normal" pairs columns 2 i and 2 i + 1, "neox" i and dims / 2 + i.
-        axis: that of the tokens, -2 or -3.
-        backward: turn the other way: of dy this is the gradient of x.
-        table: a Tensor of `rope_table`, in place of dims and angles.
+        axis: the axis of the tokens, -2 or -3.
+        backward: rotate the other way: applied to dy this is the gradient of x.
+        table: a Tensor from `rope_table`, in place of dims and angles.
         out: The Tensor of x's shape and dtype to write to, x itself for a call in place.
         angles: base, freq_factors and the options of YaRN, as in `rope_table`.
 
@@ -69,12 +70,17 @@ def rope(
 
     Raises:
         IndexRangeError: at the next synchronisation, for a position outside [0, 1048576).
-        BufferStateError: inside a capture, where the device has no table of these numbers: call it
+        BufferStateError: inside a capture, if the device has no table of these options: call it
             once before, or give a table.
         ShapeError, DTypeError, ArgumentError: for arguments that do not fit.
     """
     call = None
-    if not isinstance(x, Tensor) or not isinstance(positions, Tensor):
+    if isinstance(x, Tensor) and isinstance(positions, Tensor):
+        if table is None and dims is None and not angles:
+            plain = x._context.constants.get(("rope", *x._layout.shape[-1:], (), None))
+            if plain is not None:
+                return turned(x, positions, plain, axis, style=style, backward=backward, out=out)
+    else:
         call = Call(KERNEL, x, positions, table, out=out)
         x, positions = call.tensor("x", x), call.tensor("positions", positions)
     if x.ndim < 2:
@@ -89,11 +95,11 @@ def rope_append(
     axis: int = -2, table: Tensor | None = None, out: Tensor | None = None,
     **angles: Unpack[Angles],
 ) -> Tensor:  # fmt: skip
-    """What attention needs of new tokens, in one pass: their queries turned as by `rope`, and their
-    keys, turned too, and values written to a cache at these positions.
+    """Prepares new tokens for attention in one pass: rotates their queries and keys as `rope` does,
+    and writes keys and values to a cache at these positions.
 
-    The heads of x are those of queries, keys and values in this order, as one product makes them;
-    those of the cache are keys and values. It is `rope`, and `set_rows` of what is no query.
+    The heads of x are queries, keys and values in this order, as one product makes them. The heads
+    of the cache are keys and values. It equals `rope`, and `set_rows` of keys and values.
 
     Args:
         x: Tensor or numpy array, float32 or float16, (..., heads, tokens, width), or (..., tokens,
@@ -101,7 +107,7 @@ def rope_append(
         positions: Tensor or numpy array, int32 or int64, (..., tokens), whose leading axes repeat
             to those of x before the heads. In a captured step they may change between replays.
         cache: Tensor (..., heads of keys and values, room, width) of x's dtype, with an even number
-            of heads; the token at position q goes to row q, other rows stay as they are.
+            of heads; the token at position q goes to row q, other rows do not change.
         dims, style, axis, table, angles: as in `rope`.
         out: The Tensor to write queries to; None makes one.
 
@@ -109,9 +115,9 @@ def rope_append(
         The queries, a Tensor: x without the heads of keys and values.
 
     Raises:
-        IndexRangeError: at the next synchronisation, for a position outside of the cache, or of
-            [0, 1048576); it writes nothing.
-        BufferStateError: inside a capture, where the device has no table of these numbers: call
+        IndexRangeError: at the next synchronisation, for a position outside of the cache, or
+            outside of [0, 1048576); that token is not written.
+        BufferStateError: inside a capture, if the device has no table of these options: call
             `rope` once before, or give a table.
         ShapeError, DTypeError, ArgumentError: for arguments that do not fit.
     """
@@ -149,26 +155,26 @@ def rope_table(
 ) -> Tensor:  # fmt: skip
     """The cosines and sines of `rope` for positions below 1048576, float32 (2, 1024, 2, dims / 2).
 
-    At [0, j] are those of 1024 j w, at [1, j] those of j w: the kernel joins them by the theorem of
-    addition. 16 KiB for each pair, however long the context.
+    [0, j] holds cosine and sine of 1024 j w, [1, j] those of j w; the kernel joins them by the
+    addition theorem. It takes 16 KiB for each pair, for any length of context.
 
     Args:
-        dims: columns that are turned, an even number up to 16,384.
+        dims: number of rotated columns, even, up to 16,384.
         base: w[i] is base^(-2 i / dims); above 0.
-        freq_factors: a number for each pair, above 0, by which its w is divided (long contexts).
+        freq_factors: a number above 0 for each pair that divides its w (long contexts).
         freq_scale: factor of w, 1 / 4 for four times the context; above 0.
         ext_factor: YaRN (Peng et al. 2023): the share of its own w, without freq_scale, that a pair
-            that turns often keeps; 0 is no YaRN.
+            with many turns keeps; 0 is no YaRN.
         attn_factor: factor of the result; YaRN multiplies it by 1 + 0.1 ln(1 / freq_scale).
-        beta_fast: YaRN: turns within n_ctx_orig positions from which on a pair keeps its w.
-        beta_slow: YaRN: turns below which a pair keeps nothing of it.
-        n_ctx_orig: YaRN: positions that the model was trained with; of 0, as of ggml's callers that
-            do not know them, the first pair alone keeps its w.
+        beta_fast: YaRN: a pair with at least so many turns within n_ctx_orig positions keeps its w.
+        beta_slow: YaRN: a pair with fewer turns keeps nothing of its w.
+        n_ctx_orig: YaRN: the number of positions in the model's training. With 0 (unknown, as for
+            some callers of ggml) only the first pair keeps its w.
         device: None is the default device.
 
     Raises:
-        ArgumentError: for numbers outside of what is said above.
-        ShapeError: freq_factors do not have a number for each pair.
+        ArgumentError: a number outside its range.
+        ShapeError: freq_factors does not have a number for each pair.
     """
     w, magnitude = _angles(
         "rope_table", integer("rope_table", "dims", dims), base=base, freq_factors=freq_factors,
@@ -179,7 +185,7 @@ def rope_table(
 
 
 def _table_of(op: str, x: Tensor, dims: int | None, table: Tensor | None, angles: Angles) -> Tensor:
-    """The table that was given, or that of dims and angles."""
+    """The given table, or the table of dims and angles."""
     if table is not None:
         if dims is not None or angles:
             raise ArgumentError(f"[{op}] dims and angles go without a table, which has them")
@@ -198,7 +204,7 @@ def _angles(
     ext_factor: float = 0.0, attn_factor: float = 1.0, beta_fast: float = 32.0,
     beta_slow: float = 1.0, n_ctx_orig: int = 0,
 ) -> tuple[NDArray, float]:  # fmt: skip
-    """The angle of each pair at position 1, and the magnitude: checked."""
+    """The angle of each pair at position 1, and the magnitude, from checked options."""
     if not 2 <= dims <= MAX_DIMS or dims % 2:
         raise ArgumentError(
             f"[{op}] dims must be an even number from 2 to {MAX_DIMS} but is {dims}"
@@ -241,14 +247,14 @@ def _angles(
 
 
 def _pair(dims: int, base: float, turns: float, positions: int) -> float:
-    """The pair, not a whole number, that turns so often within so many positions."""
+    """The fractional number of the pair with so many turns within so many positions."""
     if positions == 0:  # the limit, as in ggml: no pair turns within no positions
         return -math.copysign(math.inf, math.log(base))
     return dims * math.log(positions / (turns * 2 * math.pi)) / (2 * math.log(base))
 
 
 def _kept(device: Device, dims: int, angles: Angles) -> Tensor:
-    """The table of these angles, which the device keeps."""
+    """The table of these angles, from the cache of the device."""
     constants = device._context.constants
     if not angles and (plain := constants.get(("rope", dims, (), None))) is not None:
         return cast(Tensor, plain)
@@ -259,7 +265,7 @@ def _kept(device: Device, dims: int, angles: Angles) -> Tensor:
     key = "rope", dims, tuple(others.items()), told
     try:
         found = constants.get(key)
-    except TypeError:  # no numbers, as is found below
+    except TypeError:  # not numbers; the check below raises
         found = None
     if found is None:
         w, magnitude = _angles("rope", dims, **angles)

@@ -15,16 +15,16 @@ def set_rows(
     src: Array, index: Array, dst: Tensor, *, check: bool = True, distinct: bool = False
 ) -> None:
     """Write rows to the places that an index gives: dst[..., index[..., i], :] = src[..., i, :].
-    Of several rows with one index the last one stays.
+    Of several rows with one index the last row stays.
 
     Args:
         src: Tensor or numpy array (..., n, k) of dst's dtype, or both float32, float16, bfloat16.
         index: Tensor or numpy array (..., n), int32 or int64; sizes of leading axes may divide
             those of src and repeat (ggml).
-        dst: Tensor (..., m, k); rows that no index names stay as they are.
+        dst: Tensor (..., m, k); rows that no index names do not change.
         check: False skips indices out of range, without an error.
-        distinct: True says that no two rows have one index, and saves the passes that find the
-            last of them; where it is wrong, each element is one of theirs.
+        distinct: True promises that no two rows have one index, and saves the passes that find the
+            last row. If the promise is wrong, each element is from one of the rows.
 
     Raises:
         IndexRangeError: at the next synchronisation, for an index outside [0, m).

@@ -29,16 +29,17 @@ def embedding_backward(
     dy: Array, indices: Array, num_rows: int, padding_idx: int | None = None, *,
     check: bool = True, out: Tensor | None = None,
 ) -> Array:  # fmt: skip
-    """The gradient of `embedding` for its weight: row m is the sum of dy where indices are m.
+    """The gradient of `embedding` by its weight: row m is the sum of dy where indices are m.
 
-    Deterministic: indices are sorted, and the rows of one place are added in an order that follows
-    from them alone. Sums are f32, rounded once where dy is float16.
+    Deterministic: indices are sorted, and the order of the additions follows from the indices
+    alone. Sums are f32, rounded once if dy is float16.
 
     Args:
         dy: Tensor or numpy array, float32 or float16, (*indices.shape, k).
-        indices: Tensor or numpy array, int32 or int64, of any shape; none counts from the end.
+        indices: Tensor or numpy array, int32 or int64, of any shape; negative indices do not count
+            from the end.
         num_rows: rows of the weight.
-        padding_idx: an index whose row is 0, as it is not trained; -1 is the last row.
+        padding_idx: an index whose row gets 0, because it is not trained; -1 is the last row.
         check: False skips indices out of range, without an error.
         out: The Tensor (num_rows, k) of dy's dtype to write to; None makes one.
 
@@ -46,8 +47,8 @@ def embedding_backward(
         (num_rows, k) of dy's dtype: a numpy array if both arguments are, else a Tensor.
 
     Raises:
-        IndexRangeError: at the next synchronisation, for an index outside [0, num_rows); at once
-            where numpy arrays come back.
+        IndexRangeError: at the next synchronisation, for an index outside [0, num_rows); at once if
+            the result is a numpy array.
         ShapeError, DTypeError, ArgumentError: for arguments that do not fit.
     """
     call = Call(_CALL, dy, indices, out=out)

@@ -18,11 +18,11 @@ def timestep_embedding(
     """Sines and cosines of timesteps, as ggml's timestep_embedding and diffusion models use them.
 
     With half = dim // 2 and f[j] = max_period^(-j / half) a row is cos(x f), then sin(x f), then a
-    0 where dim is odd. Computed in f32: errors grow with x, to about |x f| 2^-22.
+    0 if dim is odd. Computed in f32: errors grow with x, to about |x f| 2^-22.
 
     Args:
         x: Tensor or numpy array, float32 or float16, (N,).
-        dim: the width of a row, from 0 up.
+        dim: the width of a row, 0 or more.
         max_period: above 0.
         out: The Tensor (N, dim) to write to, float32 or float16; None makes one, float32.
 

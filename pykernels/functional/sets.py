@@ -1,4 +1,4 @@
-"""Each value once."""
+"""unique, which gives each value once."""
 
 from __future__ import annotations
 
@@ -46,20 +46,20 @@ def unique(
 ) -> Any:  # fmt: skip
     """The values of all elements in ascending order, each of them once (numpy).
 
-    -0 equals 0, and all NaN count as one value, the last. It reads how many values there are, so it
-    waits for the device, and captures refuse it. Gradients go to the element that stands for its
-    value.
+    -0 equals 0, and all NaN count as one value, the last. The host reads the number of values, so
+    it waits for the device, and captures refuse it. The gradient of a value goes to its first
+    element.
 
     Args:
         x: Tensor or numpy array, any dtype but int64, any shape.
-        return_index: Give the position of the first element of each value among all elements in C
-            order, too.
-        return_inverse: Give the place of each element's value in the result, too.
-        return_counts: Give how many elements have each value, too.
+        return_index: Also return the position of the first element of each value, in C order.
+        return_inverse: Also return the position of each element's value in the result.
+        return_counts: Also return the number of elements with each value.
 
     Returns:
-        The values (count,), of x's dtype; with a flag a tuple of them and, in this order, of
-        positions (count,), places of the shape of x, and numbers (count,), all int32. numpy arrays
+        The values (count,), of x's dtype; with a flag a tuple of the values and, in this order,
+        positions (count,), inverse positions of the shape of x, and counts (count,), all int32.
+        numpy arrays
         if x is one, else Tensors.
 
     Raises:
@@ -76,7 +76,7 @@ def unique(
     flat = given.reshape((given.size,))
     order = argsort(flat) if by_index or by_place else None
     ordered = sort(flat) if order is None else index_select(flat, 0, order, check=False)
-    first = call.empty(flat.shape, "bool")  # is it the first of its value?
+    first = call.empty(flat.shape, "bool")  # marks the first element of each value
     run(_fill.KERNEL, (first[:1],), bits_of(op, True, "bool"))
     neighbours: dict[str, Any] = {"a": ordered[:-1], "b": ordered[1:]}
     evaluate(op, "a != b and a == a", neighbours, first[1:])

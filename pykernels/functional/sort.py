@@ -1,4 +1,4 @@
-"""What is found by sorting."""
+"""Functions that sort or search."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ def top_k(
 ) -> tuple[Array, Array]:
     """The k largest elements along an axis, and their positions, in descending order.
 
-    Of equal elements those in front. NaN comes only where there are fewer than k numbers.
+    Of equal elements the first come first. NaN appears only if there are fewer than k numbers.
 
     Args:
         x: Tensor or numpy array, any dtype but int64.
-        k: How many, up to the size of the axis.
+        k: The number of elements, up to the size of the axis.
         axis: The axis.
         dim: Another name for axis.
-        largest: False: the smallest, in ascending order.
+        largest: False gives the smallest elements, in ascending order.
 
     Returns:
         Values, of x's dtype, and positions, int32: numpy arrays if x is one, else Tensors.
 
     Raises:
-        ArgumentError: a k that is negative or more than the axis has.
+        ArgumentError: k is negative or larger than the axis.
         ShapeError, DTypeError and the errors of `pykernels.kernels.top_k`.
     """
     if dim is not None:
@@ -68,13 +68,13 @@ def top_k(
 
 
 def searchsorted(sorted: Array, values: Array, side: Literal["left", "right"] = "left") -> Array:
-    """Where values belong in a sorted array, so that it stays sorted: positions, int32.
+    """The positions, int32, where values can be inserted into a sorted array.
 
     Args:
         sorted: Tensor or numpy array (n,) in ascending order, NaN last, any dtype but int64; or
-            (..., n) with the leading axes of values: rows for its rows (torch).
+            (..., n) with the leading axes of values: a sorted row for each row of values (torch).
         values: Tensor or numpy array (..., m) of the same dtype.
-        side: 'left' counts the elements below a value, 'right' those that are not above it.
+        side: 'left' counts the elements below a value, 'right' the elements up to and including it.
 
     Returns:
         A numpy array if both arguments are, else a Tensor, of the shape of values.
@@ -104,7 +104,7 @@ def median(
 ) -> Array:
     """The median along an axis: the middle element, or (a + b) / 2 of the middle two (numpy).
 
-    Computed in f32; NaN where there is a NaN.
+    Computed in f32; NaN if an element is NaN.
 
     Args:
         x: Tensor or numpy array; float32, float16, or integers of up to 32 bits and bool, which are
@@ -119,7 +119,7 @@ def median(
         A numpy array if x is a numpy array, else a Tensor.
 
     Raises:
-        ShapeError: an axis that x does not have, or one without elements.
+        ShapeError: an axis that x does not have, or an axis without elements.
         DTypeError and the errors of `pykernels.kernels.median`.
     """
     if dim is not None:
@@ -155,7 +155,7 @@ def bincount(
     length: int | None = None,
     out: Tensor | None = None,
 ) -> Array:
-    """How often each number from 0 up is in x, or the sum of the weights of its elements.
+    """The count of each number 0, 1, 2, ... in x, or the sum of the weights of its elements.
 
     Two runs give the same bits: counts are integers, and weights are summed in f32, in trees
     of a fixed shape over x sorted.
@@ -163,19 +163,19 @@ def bincount(
     Args:
         x: Tensor or numpy array of one axis: integers of up to 32 bits; int64 in numpy arrays.
         weights: Numbers of x's shape, float32 or float16, or None.
-        minlength: The least length of the result.
-        length: The length of the result; no maximum is read then, as it is of a Tensor otherwise
-            (which a captured program refuses).
-        out: The Tensor to write to, whose length is the result's; None makes one.
+        minlength: The smallest length of the result.
+        length: The length of the result. None reads the largest element; for a Tensor this waits
+            for the device, and captures refuse it.
+        out: The Tensor to write to, of the result's length; None makes one.
 
     Returns:
         int32, or float32 with weights: a numpy array if all arguments are, else a Tensor; of
         `length`, else max(minlength, largest element + 1).
 
     Raises:
-        IndexRangeError: at the next synchronisation, for an element that is negative, or from
-            `length` up; at once where numpy arrays come back.
-        ShapeError: x or weights that have not one axis of one size.
+        IndexRangeError: at the next synchronisation, for an element that is negative, or `length`
+            or more; at once if the result is a numpy array.
+        ShapeError: x and weights do not have one axis of the same size.
         DTypeError, ArgumentError and the errors of `pykernels.kernels.bincount`.
     """
     op = "bincount"
@@ -205,7 +205,7 @@ def bincount(
 
 
 def _bins(given: Tensor, x: Array) -> int:
-    """One more than the largest element, which is read from the device where it is not here."""
+    """One more than the largest element, which is read from the device for a Tensor."""
     if isinstance(x, np.ndarray):
         return max(int(x.max()) + 1, 0)
     given.device._context.refuse_in_capture("bincount without a length")
@@ -213,7 +213,7 @@ def _bins(given: Tensor, x: Array) -> int:
 
 
 def _int32(x: Array) -> Array:
-    """Integers that 32 bits hold, in 32 bits."""
+    """Integers as 32-bit integers."""
     if isinstance(x, np.ndarray) and x.dtype.kind in "iu" and x.dtype.itemsize == 8:
         info = np.iinfo(np.int32)
         if x.size and not info.min <= x.min() <= x.max() <= info.max:
@@ -227,7 +227,7 @@ def _int32(x: Array) -> Array:
 
 
 def _float32(weights: Array | None) -> Array | None:
-    """float16 and numpy's float64 as float32."""
+    """Converts float16 and numpy's float64 to float32."""
     if isinstance(weights, (Tensor, np.ndarray)) and str(weights.dtype) in ("float16", "float64"):
         return weights.astype("float32")
     return weights

@@ -1,4 +1,4 @@
-"""Where elements lie: quantiles and histograms."""
+"""Quantiles and histograms."""
 
 from __future__ import annotations
 
@@ -41,28 +41,30 @@ def quantile(
     x: Array, q: float | Sequence[float] | NDArray, axis: Axis = None, *, keepdims: bool = False,
     method: Method = "linear", dim: Axis = None, keepdim: bool | None = None,
 ) -> Array:  # fmt: skip
-    """The number below which a part q of the elements lies: in the sorted elements that at the
-    place q * (n - 1), counted from 0 (numpy, torch).
+    """The number below which a share q of the elements lies: position q * (n - 1) of the sorted
+    elements, counted from 0 (numpy, torch).
 
-    Elements are sorted, and those beside each place interpolated in f32. NaN where there is a NaN.
+    Elements are sorted, and the two elements at each position are interpolated in f32. NaN if an
+    element is NaN.
 
     Args:
         x: Tensor or numpy array; float32, float16, or integers of up to 32 bits and bool, which are
             converted to float32 first.
-        q: A number from 0 to 1, or a list or numpy array (k,) of them.
-        axis: The axis, or several, which count as one; None takes all elements.
+        q: A number from 0 to 1, or a list or numpy array (k,) of such numbers.
+        axis: The axis, or several axes, which count as one axis; None takes all elements.
         keepdims: Keep reduced axes, with size 1.
-        method: Between two elements: "linear", "lower" or "higher" takes one of them, "nearest" the
-            nearer one (in the middle the one at the even place), "midpoint" (a + b) / 2.
+        method: Between two elements a and b: "linear" interpolates, "lower" or "higher" takes one
+            of them, "nearest" takes the nearer (in the middle the element at the even position),
+            "midpoint" is (a + b) / 2.
         dim: Another name for axis.
         keepdim: Another name for keepdims.
 
     Returns:
-        A numpy array if x is one, else a Tensor; float16 for float16, else float32. Of a list of k
-        it has an axis of size k in front.
+        A numpy array if x is one, else a Tensor; float16 for float16, else float32. A list of k
+        numbers adds a first axis of size k.
 
     Raises:
-        ArgumentError: a q that is not from 0 to 1; another method.
+        ArgumentError: q is outside 0 to 1; another method.
         ShapeError: an axis that x does not have; no elements.
         DTypeError: another dtype.
     """
@@ -92,7 +94,7 @@ def quantile(
     for name, places in (("a", below), ("b", above)):
         picked = index_select(ordered, -1, device.tensor(places), check=False)
         operands[name] = picked.transpose(picked.ndim - 1, *range(picked.ndim - 1))
-    operands["last"] = ordered[..., -1]  # NaN is sorted behind all numbers
+    operands["last"] = ordered[..., -1]  # NaN sorts after all numbers
     result = evaluate(op, _BETWEEN, operands, None)
     if flag(op, "keepdims", keepdims):
         kept = tuple([1 if a in reduced else given.shape[a] for a in every])
@@ -100,7 +102,7 @@ def quantile(
 
 
 def _points(q: Any) -> NDArray:
-    """Numbers from 0 to 1."""
+    """q as checked numbers from 0 to 1."""
     try:
         if isinstance(q, Tensor):
             raise TypeError
@@ -119,7 +121,7 @@ def _points(q: Any) -> NDArray:
 
 
 def _between(points: NDArray, count: int, method: Method) -> tuple[NDArray, NDArray, NDArray]:
-    """The elements beside each place, int32, and how far it lies between them, float32."""
+    """The elements at each position, int32, and the fraction between them, float32."""
     places = points * (count - 1)
     if method == "nearest":
         places = np.rint(places)
@@ -136,27 +138,27 @@ def _between(points: NDArray, count: int, method: Method) -> tuple[NDArray, NDAr
 def histogram(
     x: Array, bins: int | Sequence[float] | Array = 10, range: tuple[float, float] | None = None
 ) -> tuple[Array, Array]:
-    """How many elements lie in each bin, edges[i] <= x < edges[i + 1]; the last bin has its upper
-    edge, too (numpy). Elements outside, and NaN, are left out.
+    """The number of elements in each bin, edges[i] <= x < edges[i + 1]; the last bin includes its
+    upper edge (numpy). Elements outside, and NaN, do not count.
 
     Two runs give the same bits.
 
     Args:
         x: Tensor or numpy array of any shape; float32, float16, or integers of up to 32 bits and
             bool, which are compared as float32.
-        bins: How many bins of one width, or their edges: n + 1 numbers, (n + 1,), in ascending
-            order, which is not checked of a Tensor.
-        range: The least and the largest edge for a number of bins; None takes the least and the
-            largest element, which are read of a Tensor (and a captured program refuses that).
+        bins: The number of bins of one width, or their edges: n + 1 numbers, (n + 1,), in ascending
+            order. The order is not checked for a Tensor.
+        range: The smallest and the largest edge for a number of bins. None takes the smallest and
+            the largest element; for a Tensor they are read from the device, and captures refuse
+            this.
 
     Returns:
-        Counts, int32 (n,), and edges, float32 (n + 1,), of float16 too, whose edges numpy rounds:
-        numpy arrays if no argument is a Tensor, else Tensors.
+        Counts, int32 (n,), and edges, float32 (n + 1,), also for float16, where numpy rounds the
+        edges. They are numpy arrays if no argument is a Tensor, else Tensors.
 
     Raises:
-        ArgumentError: fewer bins than one, edges that descend, or a range of numbers that are not
-            finite or descend.
-        ShapeError: edges that are no two numbers or more along one axis.
+        ArgumentError: no bins, descending edges, or a range that is not finite or descends.
+        ShapeError: edges are not one axis of two or more numbers.
         DTypeError: another dtype.
         BufferStateError: inside a capture, for a number of bins without a range.
     """
@@ -175,7 +177,7 @@ def histogram(
         edges = given.device.tensor(_edges(integer(op, "bins", bins), range, flat, x))
     if edges.ndim != 1 or edges.size < 2:
         raise ShapeError(f"[{op}] bins must be two edges or more but have shape {edges.shape}")
-    above = searchsorted(edges[:-1], flat, "right")  # 0: below all
+    above = searchsorted(edges[:-1], flat, "right")  # 0: below all edges
     operands: dict[str, Any] = {"above": above, "x": flat, "last": edges[-1:]}
     places = evaluate(op, "where(x <= last, above, 0)", operands, None)
     counts: Any = bincount(places, length=edges.size)[1:]
@@ -183,7 +185,7 @@ def histogram(
 
 
 def _checked(bins: Any) -> NDArray:
-    """Edges that are listed."""
+    """The edges of a list or array, checked."""
     try:
         edges = np.asarray(bins, np.float32)
     except (TypeError, ValueError):

@@ -1,6 +1,7 @@
-"""Views with axes removed, added, moved or cut: nothing runs, and the result shares memory.
+"""Views with axes removed, added, moved or cut: nothing runs on the device, and the result shares
+memory.
 
-A Tensor gives a Tensor, a numpy array a view of it by numpy.
+A Tensor gives a Tensor, a numpy array gives numpy's view.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ Axes = int | Sequence[int]
 
 
 def squeeze(x: Array, axis: Axes | None = None, *, dim: Axes | None = None) -> Array:
-    """A view without the axes of size 1, or without those that `axis` names.
+    """A view without the axes of size 1, or without the axes that `axis` names.
 
     Raises:
-        ShapeError: a named axis has another size, or is not there.
+        ShapeError: a named axis has another size, or does not exist.
     """
     if dim is not None:
         axis = either("squeeze", "axis", axis, None, "dim", dim)
@@ -38,7 +39,7 @@ def squeeze(x: Array, axis: Axes | None = None, *, dim: Axes | None = None) -> A
 
 
 def unsqueeze(x: Array, axis: int) -> Array:
-    """A view with an axis of size 1 more, at place `axis` of the result.
+    """A view with a new axis of size 1, at position `axis` of the result.
 
     Raises:
         ShapeError: the result has no such axis.
@@ -47,16 +48,16 @@ def unsqueeze(x: Array, axis: int) -> Array:
 
 
 def expand_dims(x: Array, axis: Axes) -> Array:
-    """A view with axes of size 1 more, at these places of the result.
+    """A view with new axes of size 1, at these positions of the result.
 
     Raises:
-        ShapeError: the result has no such axis, or one is named twice.
+        ShapeError: the result has no such axis, or an axis is named twice.
     """
     return cast(Array, axes.expand_dims(_array("expand_dims", x), axis))
 
 
 def expand(x: Array, shape: Axes) -> Array:
-    """`broadcast_to`, where a size of -1 keeps that of the axis (torch).
+    """`broadcast_to`, where -1 keeps the size of the axis (torch).
 
     Raises:
         ShapeError: the shape of x does not broadcast to it.
@@ -65,7 +66,7 @@ def expand(x: Array, shape: Axes) -> Array:
 
 
 def broadcast_to(x: Array, shape: Axes) -> Array:
-    """The same elements in a larger shape, by steps of 0: a view that is only read.
+    """A read-only view of the same elements in a larger shape, by strides of 0.
 
     Raises:
         ShapeError: the shape of x does not broadcast to it by numpy's rules.
@@ -74,19 +75,20 @@ def broadcast_to(x: Array, shape: Axes) -> Array:
 
 
 def flatten(x: Array, start_axis: int = 0, end_axis: int = -1) -> Array:
-    """The axes from `start_axis` to `end_axis` as one: a view where that is possible, else a copy.
+    """The axes from `start_axis` to `end_axis` as one axis: a view if possible, else a copy.
 
     Raises:
-        ShapeError: an axis is not there, or the first one lies behind the last one.
+        ShapeError: an axis does not exist, or the first axis is behind the last.
     """
     return cast(Array, axes.flatten(_array("flatten", x), start_axis, end_axis))
 
 
 def moveaxis(x: Array, source: Axes, destination: Axes) -> Array:
-    """A view with axes moved to new places, the others in their order.
+    """A view with axes moved to new positions; the others keep their order.
 
     Raises:
-        ShapeError: an axis is not there or named twice, or not as many places as axes are given.
+        ShapeError: an axis does not exist or is named twice, or the numbers of axes and positions
+            differ.
     """
     return cast(Array, axes.moveaxis(_array("moveaxis", x), source, destination))
 
@@ -95,7 +97,7 @@ def permute(x: Array, dims: Sequence[int]) -> Array:
     """A view with the axes in this order (torch).
 
     Raises:
-        ShapeError: an axis is not there, or not named once.
+        ShapeError: an axis does not exist, or is not named exactly once.
     """
     found = _array("permute", x)
     if isinstance(found, Tensor):
@@ -110,16 +112,16 @@ def swapaxes(x: Array, axis1: int, axis2: int) -> Array:
     """A view with two axes exchanged.
 
     Raises:
-        ShapeError: an axis is not there.
+        ShapeError: an axis does not exist.
     """
     return cast(Array, axes.swapaxes(_array("swapaxes", x), axis1, axis2))
 
 
 def flip(x: Array, axis: Axes | None = None, *, dim: Axes | None = None) -> Array:
-    """A view that runs backwards along these axes, along all without any.
+    """A view that runs backwards along these axes; None is all axes.
 
     Raises:
-        ShapeError: an axis is not there, or named twice.
+        ShapeError: an axis does not exist, or is named twice.
     """
     if dim is not None:
         axis = either("flip", "axis", axis, None, "dim", dim)
@@ -127,10 +129,11 @@ def flip(x: Array, axis: Axes | None = None, *, dim: Axes | None = None) -> Arra
 
 
 def diagonal(x: Array, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
-    """A view of the diagonals over two axes, as the last axis; `offset` above the main one.
+    """A view of the diagonals over two axes, as the last axis; `offset` counts from the main
+    diagonal upwards.
 
     Raises:
-        ShapeError: an axis is not there, or both are the same.
+        ShapeError: an axis does not exist, or both are the same.
     """
     found = _array("diagonal", x)
     if isinstance(found, Tensor):
@@ -140,22 +143,22 @@ def diagonal(x: Array, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array
 
 
 def meshgrid(*xi: Array, indexing: Literal["xy", "ij"] = "xy") -> tuple[Array, ...]:
-    """Grids of coordinates: each vector repeated along the axes of the others, by steps of 0, as
-    views that are only read.
+    """Grids of coordinates: read-only views of each vector, repeated along the axes of the others
+    by strides of 0.
 
     Args:
-        xi: Tensors or numpy arrays with one axis, or none; n of them, each of any dtype. Where one
-            is a Tensor, the others follow it to its device.
+        xi: Tensors or numpy arrays with one axis, or none; n of them, each of any dtype. If one is
+            a Tensor, the others are copied to its device.
         indexing: "ij": vector i lies along axis i; "xy": the first two axes are swapped (numpy's
             default; torch's is "ij").
 
     Returns:
-        n of one shape of n axes: numpy arrays if all arguments are, else Tensors.
+        n grids of one shape with n axes: numpy arrays if all arguments are, else Tensors.
 
     Raises:
-        ShapeError: one has several axes.
+        ShapeError: an argument has several axes.
         ArgumentError: another indexing.
-        DTypeError: one is no array.
+        DTypeError: an argument is not an array.
     """
     choice("meshgrid", "indexing", indexing, ("xy", "ij"))
     vectors = [_array("meshgrid", x) for x in xi]
@@ -165,7 +168,7 @@ def meshgrid(*xi: Array, indexing: Literal["xy", "ij"] = "xy") -> tuple[Array, .
     given = next((v for v in vectors if isinstance(v, Tensor)), None)
     if given is not None:
         vectors = [v if isinstance(v, Tensor) else given.device.tensor(v) for v in vectors]
-    places = [*range(len(vectors))]  # of the vectors among the axes
+    places = [*range(len(vectors))]  # positions of the vectors among the axes
     if indexing == "xy" and len(places) > 1:
         places[:2] = 1, 0
     shape = tuple([vectors[a].size for a in places])
@@ -178,18 +181,19 @@ def meshgrid(*xi: Array, indexing: Literal["xy", "ij"] = "xy") -> tuple[Array, .
 def split(
     x: Array, indices_or_sections: Axes, axis: int = 0, *, dim: int | None = None
 ) -> list[Array]:
-    """Views of parts along an axis, by numpy's rules: torch's `split` takes sizes, this does not.
+    """Views of parts along an axis, by numpy's rules; torch's `split` takes sizes instead.
 
     Args:
         x: Tensor or numpy array.
-        indices_or_sections: How many parts; where that does not divide the size, the first ones
-            are longer by one (numpy's `array_split`). Or the places of the cuts.
+        indices_or_sections: The number of parts; if it does not divide the size, the first parts
+            are longer by one (numpy's `array_split`). Or the positions of the cuts.
         axis: The axis to cut.
         dim: Another name for axis.
 
     Raises:
-        ShapeError: the axis is not there.
-        ArgumentError: fewer sections than one or more than 65,536, or places that are no integers.
+        ShapeError: the axis does not exist.
+        ArgumentError: less than one section or more than 65,536, or positions that are not
+            integers.
     """
     if dim is not None:
         axis = either("split", "axis", axis, 0, "dim", dim)
@@ -197,12 +201,12 @@ def split(
 
 
 def chunk(x: Array, chunks: int, axis: int = 0, *, dim: int | None = None) -> list[Array]:
-    """Views of up to `chunks` parts along an axis, by torch's rule: all of the size rounded up, but
-    the last one, so there may be fewer.
+    """Views of up to `chunks` parts along an axis, by torch's rule: each part has the size rounded
+    up, except the last, so there may be fewer parts.
 
     Raises:
-        ShapeError: the axis is not there.
-        ArgumentError: fewer chunks than one, or more than 65,536.
+        ShapeError: the axis does not exist.
+        ArgumentError: less than one chunk, or more than 65,536.
     """
     if dim is not None:
         axis = either("chunk", "axis", axis, 0, "dim", dim)

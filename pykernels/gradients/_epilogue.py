@@ -1,4 +1,4 @@
-"""Through the activation of an epilogue."""
+"""Gradients of the activation of an epilogue."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["before_activation"]
 
 
 def before_activation(call: Taped, sums: Callable[[], Any]) -> Any:
-    """The gradient of what the activation was applied to; `sums` computes that again."""
+    """The gradient of the argument of the activation; `sums` computes that argument again."""
     dy, name = call.dy(), call.option("activation")
     if name is None:
         return dy
@@ -30,7 +30,8 @@ def before_activation(call: Taped, sums: Callable[[], Any]) -> Any:
 
 
 def epilogue_reads(*names: str) -> Callable[[Any, dict[str, Any]], set[str]]:
-    """What a rule reads: `names`, the output for relu, and for others all that the sums are of."""
+    """The tensors that a rule reads: `names`, and the output for relu, or the operands of the sums
+    for other activations."""
 
     def of(kernel: Any, options: dict[str, Any]) -> set[str]:
         activation = options.get("activation")

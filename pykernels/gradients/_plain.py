@@ -1,4 +1,5 @@
-"""Rules of backward kernels: gradients of gradients, by the plain form of what was computed."""
+"""Rules of backward kernels: gradients of gradients, by the plain form of the forward
+computation."""
 
 from __future__ import annotations
 
@@ -13,10 +14,10 @@ __all__ = ["backward_of", "plainly", "wide"]
 
 
 def plainly(call: Taped, compute: Callable[..., Mapping[str, Tensor]], *names: str) -> None:
-    """The gradients of the arguments `names` of a kernel whose outputs `compute` computes, by
-    calls that have rules themselves.
+    """The gradients of a kernel's arguments `names`; `compute` computes its outputs by calls that
+    have rules.
 
-    `compute` takes the arguments by their names, as float32, and gives outputs by theirs.
+    `compute` takes the arguments by name, as float32, and returns outputs by name.
     """
     given = {name: wide(t) for name in names if (t := call.saved(name)) is not None}
     with Tape() as tape:
@@ -34,10 +35,10 @@ def plainly(call: Taped, compute: Callable[..., Mapping[str, Tensor]], *names: s
 def backward_of(
     forward: Callable[..., Tensor], outputs: Mapping[str, str]
 ) -> Callable[..., Mapping[str, Tensor]]:
-    """What a backward kernel computes: the gradients of `forward` by its arguments.
+    """The results of a backward kernel: the gradients of `forward` by its arguments.
 
-    `outputs` says which argument's gradient each output of the kernel is. The kernel's dy is the
-    gradient of what `forward` gives; all other arguments go to `forward`.
+    `outputs` maps each output of the kernel to the argument of its gradient. The kernel's dy is the
+    gradient of the result of `forward`; all other arguments go to `forward`.
     """
 
     def compute(dy: Tensor, **given: Tensor) -> Mapping[str, Tensor]:
@@ -51,7 +52,7 @@ def backward_of(
 
 
 def wide(t: Tensor) -> Tensor:
-    """The elements in float32, each once in memory; a mask of bool is what it adds to logits."""
+    """The elements in float32, each once in memory; a bool mask becomes 0 and -inf."""
     if t.dtype == "bool":
         return F.where(t, 0.0, -math.inf)
     return t.copy() if t.dtype == "float32" else t.astype("float32")

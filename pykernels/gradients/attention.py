@@ -18,7 +18,7 @@ _NAMES = ("q", "k", "v", "mask")
 
 
 def _reads(kernel: Any, options: dict[str, Any]) -> set[str]:
-    """All: without its lse the result is computed again."""
+    """All arguments; without lse the result is computed again."""
     return {arg.name for arg in kernel.args}
 
 
@@ -45,7 +45,7 @@ def flash_attn(call: Taped) -> None:
             call.give(names[name], grad)
     kept = {"mask": names["mask"], "sinks": "sinks"}
     rest = {n: arg for n, arg in kept.items() if call.wants(arg)}
-    if rest and recording():  # a form whose gradients have gradients
+    if rest and recording():  # a form that has second gradients
         given = {"q": q, "k": k, "v": v, "mask": mask, "sinks": sinks}
         given = {n: wide(t) for n, t in given.items() if t is not None}
         compute = backward_of(_plain_form(q.shape, k.shape, options), {n: n for n in rest})
@@ -54,7 +54,7 @@ def flash_attn(call: Taped) -> None:
         return
     if "mask" in rest:
         call.give(names["mask"], _scores(q, k, v, o, lse, do, mask, options))
-    if "sinks" in rest:  # its weight takes from all others
+    if "sinks" in rest:  # its weight reduces all others
         each = F.sum(elementwise("float32(o) * float32(do)", o=o, do=do), axis=-1)
         text = "where(lse == -inf, 0, -exp(sinks - lse) * each)"
         rows = elementwise(text, lse=lse, sinks=sinks[:, None], each=each)
@@ -95,8 +95,8 @@ def _scores(
 
 @reads("q", "k", "v", "do", "mask", "sinks")
 def flash_attn_backward(call: Taped) -> None:
-    """Of the plain form, with the S x T matrix. `o` and `lse`, which it is given, are those of q, k
-    and v: they are computed again."""
+    """Second gradients of the plain form, with the S x T matrix. It computes `o` and `lse` again
+    from q, k and v."""
     if call.wants("mask") and call.option("max_bias"):
         op = call.kernel.name
         raise TapeError(f"[tape] {op} has no gradient rule for its mask with max_bias")
@@ -130,8 +130,8 @@ def _plain_form(shape: Any, keys: Any, options: dict[str, Any]) -> Any:
 
 
 def _hidden(device: Any, options: dict[str, Any], s: int, t: int) -> Any:
-    """What the places of queries and keys add to the logits, (S, T): 0, or -inf for a key that a
-    query may not see."""
+    """The addends of the logits by causality and window, (S, T): 0, or -inf for a key that a query
+    may not see."""
     seen: Any = device.ones((s, t))
     left, right = options["window"] or (None, None)
     if options["causal"]:

@@ -44,7 +44,8 @@ def _give_bias(call: Taped, dz: Any) -> None:
 
 @reads(of=epilogue_reads("x", "w"))
 def conv_transpose2d(call: Taped) -> None:
-    """It is conv2d's gradient by its input: so x goes the way of a dy here, and dz that of x."""
+    """It is conv2d's gradient by its input, so x takes the place of dy here, and dz the place of
+    x."""
     x, w, scale = call.saved("x"), call.saved("w"), call.scalar("scale")
     layout = call.option("layout")
     window: Any = {n: call.option(n) for n in ("stride", "dilation", "groups", "layout")}
@@ -57,7 +58,8 @@ def conv_transpose2d(call: Taped) -> None:
 
     dz = before_activation(call, sums)
     _give_bias(call, dz)
-    # The convolution of dz has x's size where no row was added: fewer at the end, or no padding.
+    # The convolution of dz has x's size if no row was added; else fewer rows at the end, or no
+    # padding.
     g = geometry("conv_transpose2d", (w.shape[2], w.shape[3]), call.option("stride"),
                  call.option("padding"), call.option("dilation"))  # fmt: skip
     top, bottom, left, right = g.padding
@@ -78,7 +80,7 @@ def conv_transpose2d(call: Taped) -> None:
 
 
 def _but(size: int, last: int) -> slice:
-    """All but the last few."""
+    """All elements but the last few."""
     return slice(size - max(last, 0))
 
 

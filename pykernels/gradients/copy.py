@@ -1,4 +1,4 @@
-"""Copies and conversions: the gradient is that of the copy, converted back."""
+"""Copies and conversions: the gradient is the copy's gradient, converted back."""
 
 from __future__ import annotations
 

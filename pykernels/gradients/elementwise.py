@@ -43,7 +43,8 @@ def default(call: Taped) -> None:
 
 
 def give(call: Taped, dy: Tensor, **numbers: float) -> None:
-    """The gradients of all inputs, given that of the value, and numbers that are no one's input."""
+    """The gradients of all inputs, from the gradient of the value and from numbers that are not
+    inputs."""
     for name in tree_of(call.kernel).names:
         _give_one(call, name, dy, numbers)
 
@@ -68,8 +69,8 @@ def _inputs(kernel: Kernel, options: dict[str, Any]) -> set[str]:
 
 @reads(of=_inputs)
 def clamp(call: Taped) -> None:
-    """The subgradient of the smallest norm, as torch has it: what x and limits that are tensors
-    have in common, each gets an equal share of; on a limit that is a number nothing comes back."""
+    """The subgradient of the smallest norm, as in torch: where x equals a limit, both share the
+    gradient if the limit is a tensor; if it is a number, the gradient is 0."""
     names, dy = tree_of(call.kernel).names, call.dy()
     known: dict[str, Any] = {**_numbers(call), "dy": dy}
     known |= {name: call.saved(arg) for name, arg in names.items()}
@@ -93,7 +94,7 @@ def clamp(call: Taped) -> None:
 
 
 def _evaluated(call: Taped, name: str, found: Derived, given: dict[str, Any]) -> Any:
-    """The gradient of an input, as one dispatch where that can be."""
+    """The gradient of an input, as one dispatch if possible."""
     tree = tree_of(call.kernel)
     known: dict[str, Any] = {**_numbers(call), **found.constants, **given}
     for n in found.inputs:

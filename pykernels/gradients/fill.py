@@ -1,4 +1,4 @@
-"""Elements that are set to a number: their gradient is zero."""
+"""Elements that are set to a number have a gradient of zero."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from pykernels.tape import Taped, reads
 
 @reads("a", "dst")
 def solve_tri(call: Taped) -> None:
-    """db = a^-T dy, da = -db dst^T below the diagonal, and on it where it counts."""
+    """db = a^-T dy, da = -db dst^T below the diagonal, and on the diagonal if it counts."""
     unit = call.option("unit")
     a, db = call.saved("a"), call.dy()
     db = F.solve_triangular(a.swapaxes(-1, -2), db, upper=True, unitriangular=unit)

@@ -1,4 +1,4 @@
-"""Losses of classes; k is dy, divided by what a mean divides by.
+"""Losses of classes; k is dy, divided by the divisor of a mean.
 
 By the logits: k * (softmax(x) * sum(t) - t). By targets that are weights of all classes:
 -k * (1 - label_smoothing) * weight[c] * log(softmax(x)_c).
@@ -58,7 +58,7 @@ def nll_loss(call: Taped) -> None:
 
 
 def _dy(call: Taped) -> Tensor | None:
-    """The gradient of the loss; None where only one of stats or of total is asked for."""
+    """The gradient of the loss; None if only the gradient of stats or total is wanted."""
     if call.wants("weight"):
         raise TapeError(f"[tape] {call.kernel.name} has no gradient rule for weight")
     found: Tensor | None = call.dy()
@@ -66,7 +66,7 @@ def _dy(call: Taped) -> Tensor | None:
 
 
 def _total(call: Taped) -> Tensor | None:
-    """What the mean divided by."""
+    """The divisor of the mean."""
     if call.option("reduction") != "mean":
         return None
     total: Tensor | None = call.saved("total")
@@ -112,7 +112,7 @@ def cross_entropy_backward(call: Taped) -> None:
 
 @reads("target", "weight", "total")
 def nll_loss_backward(call: Taped) -> None:
-    """It is linear in dy: what comes back is the loss of each row."""
+    """The kernel is linear in dy, so the second gradient is the loss of each row."""
     if call.wants("weight"):
         raise TapeError("[tape] nll_loss_backward has no gradient rule for weight")
     found: Any = F.nll_loss(

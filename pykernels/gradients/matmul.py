@@ -1,8 +1,9 @@
 """Products of matrices: dst[n, m] = act(scale * sum_k a[m, k] b[n, k] + bias + residual).
 
-With dz behind the activation da[m, k] = sum_n dz[n, m] b[n, k] and db[n, k] = sum_m dz[n, m]
-a[m, k]. Along batch axes where an operand repeats, its sum goes over them too: they become part of
-the axis that is summed, so that one product does it.
+With dz the gradient before the activation, da[m, k] = sum_n dz[n, m] b[n, k] and db[n, k] = sum_m
+dz[n, m]
+a[m, k]. If an operand repeats along batch axes, its gradient sums over them: they become part of
+the summed axis, so one product computes the sum.
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ def mul_mat(call: Taped) -> None:
             return
     lead = b.ndim - a.ndim
     wide = a.reshape((1,) * lead + a.shape) if lead else a
-    # Where a has fewer matrices each serves r neighbouring ones of b: an axis of b is one of a and
-    # one of r. `axes` has for each of the batch how many it becomes.
+    # If a has fewer matrices, each serves r neighbouring matrices of b: an axis of b becomes an
+    # axis of a and an axis of r. `axes` holds for each batch axis the number of axes that it
+    # becomes.
     pairs = [(m, n // max(m, 1)) for m, n in zip(wide.shape[:-2], b.shape[:-2], strict=True)]
     axes = [1 if r == 1 else 2 for _, r in pairs]
     first = [sum(axes[:i]) for i in range(len(axes))]
@@ -99,7 +101,7 @@ class _Products:
         return matmul(left, right, scale=self._scale, precision=self._precision)
 
     def _joined(self, left: Any, right: Any, over: set[int]) -> tuple[Any, Any]:
-        """Both with these axes as part of c."""
+        """Both operands with these axes as part of c."""
         count = left.ndim - 2
         batches = [max(m, n) for m, n in zip(left.shape, right.shape, strict=True)][:-2]
         rest = [axis for axis in range(count) if axis not in over]
@@ -139,7 +141,7 @@ def _once(t: Any, repeats: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _sums(call: Taped, a: Any, b: Any) -> Any:
-    """What the activation was applied to."""
+    """The argument of the activation."""
     dst = b.device.empty(call.shape("dst") or ())
     kernels.mul_mat(
         a, b, dst, bias=call.saved("bias"), residual=call.saved("residual"),

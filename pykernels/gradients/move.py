@@ -25,7 +25,7 @@ take_along_axis = gather
 
 @reads("index")
 def scatter(call: Taped) -> None:
-    """Elements that later ones overwrote get nothing."""
+    """Elements that later elements overwrote have a gradient of 0."""
     dy, axis, index = call.dy(), call.option("axis"), call.saved("index")
     if call.wants("src"):
         kept = index if call.option("distinct") else last_index(index, axis, dy.shape[axis])
@@ -43,7 +43,7 @@ def scatter_add(call: Taped) -> None:
 
 
 def _give_picked(call: Taped, dy: Any, axis: int, index: Any) -> None:
-    """What lies where the index says, 0 where it is out of range."""
+    """The elements that the index picks, 0 if it is out of range."""
     found = dy.device.zeros(index.shape, dy.dtype)
     call.give("src", F.gather(dy, axis, index, check=False, out=found))
 
@@ -56,7 +56,8 @@ def tri(call: Taped) -> None:
 
 @reads()
 def pad(call: Taped) -> None:
-    """The border goes back to where it was taken from, axis by axis, in runs of neighbours."""
+    """The gradient of the border is added to its source elements, axis by axis, in runs of
+    neighbours."""
     dy, shape, mode = call.dy(), call.shape("src") or (), call.option("mode")
     front = call.option("before") or (0,) * len(shape)
     for axis, (n, before) in enumerate(zip(shape, front, strict=True)):

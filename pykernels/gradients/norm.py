@@ -1,4 +1,4 @@
-"""Norms: what their backward kernels compute, of what was normalised."""
+"""Norms: the results of their backward kernels."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ._plain import backward_of, plainly
 
 
 def _room(call: Taped, name: str, x: Any) -> Any:
-    """Where the gradient of weight or bias goes, if that is wanted."""
+    """The tensor for the gradient of weight or bias, if that is wanted."""
     shape = call.shape(name)
     return None if shape is None or not call.wants(name) else x.device.empty(shape, "float32")
 
 
 def _layer(call: Taped, x: Any, ds: Any = None) -> Any:
-    """The gradient of x; those of weight and bias are given."""
+    """Return the gradient of x; the gradients of weight and bias are given to the call."""
     found = {"dweight": _room(call, "weight", x), "dbias": _room(call, "bias", x)}
     dx = x.device.empty(x.shape, x.dtype)
     weight, eps = call.saved("weight"), call.option("eps")
@@ -30,7 +30,7 @@ def _layer(call: Taped, x: Any, ds: Any = None) -> Any:
 
 
 def _rms(call: Taped, x: Any, ds: Any = None) -> Any:
-    """The gradient of x; that of the weight is given."""
+    """Return the gradient of x; the gradient of the weight is given to the call."""
     found = {"dweight": _room(call, "weight", x)}
     dx = x.device.empty(x.shape, x.dtype)
     weight, eps = call.saved("weight"), call.option("eps")
@@ -64,7 +64,7 @@ def l2_norm(call: Taped) -> None:
 
 
 def _of_both(call: Taped, rule: Any) -> None:
-    """To a sum comes what its norm gives back, and what the sum itself gets."""
+    """The gradient of a sum: from its norm, and from the uses of the sum itself."""
     grad = call.dy("summed")
     if call.dy() is not None:
         grad = rule(call, call.saved("summed"), grad)
@@ -83,7 +83,7 @@ def add_rms_norm(call: Taped) -> None:
 
 
 def _images(call: Taped, kernel: Any, *given: Any, **options: Any) -> None:
-    """What a backward kernel of images computes."""
+    """The results of a backward kernel of images."""
     dy, x = call.dy(), call.saved("x")
     found = {"dweight": _room(call, "weight", x), "dbias": _room(call, "bias", x)}
     dx = x.device.empty(x.shape, x.dtype)
@@ -179,7 +179,7 @@ def group_norm_backward(call: Taped) -> None:
 
 @reads("dy", "x", "weight")
 def batch_norm_backward(call: Taped) -> None:
-    """Mean and variance, which it is given, are those of x: they are computed again."""
+    """The given mean and variance are those of x; they are computed again."""
     _again(call, _by_mean_of(0, *range(2, len(call.shape("x") or ()))), "x", "weight")
 
 
@@ -206,7 +206,8 @@ def _by_mean_of(*axes: int, shape: tuple[int, ...] | None = None) -> Any:
 
 
 def _again(call: Taped, plain: Any, *names: str) -> None:
-    """The gradients of what a backward kernel computes; `ds`, which it adds, gets its own."""
+    """The gradients of a backward kernel; `ds`, which the kernel adds, has a gradient of its
+    own."""
     outputs = {k: v for k, v in _OUTPUTS.items() if call.dy(k) is not None}
     forward = plain(call)
     if "ds" in call.names:

@@ -1,4 +1,4 @@
-"""Pools: of a maximum dy goes to where it came from, of a mean an equal share to each element."""
+"""Pools: dy of a maximum goes to its element, dy of a mean in equal shares to all elements."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _like_x(call: Taped) -> Tensor:
 
 
 def _index(call: Taped, run: Any, options: dict[str, Any]) -> Tensor:
-    """The positions that the call wrote; a call of a kernel may have had no room for them."""
+    """The positions that the call wrote, computed again if the call had no output for them."""
     kept: Tensor | None = call.saved("index")
     if kept is not None:
         return kept
@@ -71,7 +71,7 @@ def _index(call: Taped, run: Any, options: dict[str, Any]) -> Tensor:
 
 @reads("index")
 def max_pool2d_backward(call: Taped) -> None:
-    """What comes back to the elements that the windows took."""
+    """The gradient of dy: the elements at the positions of the maxima."""
     index, given = call.saved("index"), call.dy()
     *lead, rows, cols = given.shape
     found = given.device.zeros(index.shape, given.dtype)

@@ -1,4 +1,4 @@
-"""Reductions: what comes back to a result goes to each of its elements, with their share."""
+"""Reductions: the gradient of a result goes to each of its elements, with the element's share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .elementwise import give, needed, values_of
 
 
 def _shape(call: Taped) -> tuple[int, ...]:
-    """The shape of what is reduced."""
+    """The shape of the reduced values."""
     names = [arg.name for arg in call.kernel.args if arg.role == "in"]
     return expanded(*(call.shape(name) or () for name in names))
 
@@ -48,7 +48,8 @@ def _give(call: Taped, text: str, **named: Any) -> None:
 
 
 def _needed(kernel: Kernel, options: dict[str, Any]) -> set[str]:
-    """What the gradient of an expression reads: under a sum not what is linear."""
+    """The inputs that the gradient of an expression reads; under a sum, linear inputs are not
+    read."""
     if kernel.source is None:
         return set()
     if kernel.source.how in ("sum", "mean"):
@@ -58,7 +59,7 @@ def _needed(kernel: Kernel, options: dict[str, Any]) -> set[str]:
 
 @reads(of=_needed)
 def default(call: Taped) -> None:
-    """The expression's gradient, of what comes back to its values."""
+    """The gradient of the expression, from the gradient of its values."""
     how = getattr(call.kernel.source, "how", None)
     if how in ("sum", "mean"):
         dy = _kept(call, call.dy()).broadcast_to(_shape(call))
@@ -71,7 +72,7 @@ def default(call: Taped) -> None:
 
 
 class _Reduced:
-    """A reduction of an expression as that of its values, which are computed again."""
+    """A reduction of an expression as a reduction of its values, which are computed again."""
 
     def __init__(self, call: Taped, how: str) -> None:
         self._call, self._how = call, how
@@ -103,7 +104,7 @@ def mean(call: Taped) -> None:
 
 @reads("x")
 def prod(call: Taped) -> None:
-    """dy times the product of the others, also where one of them is 0."""
+    """dy times the product of the other elements, also if one of them is 0."""
     x, axes = call.saved("x"), _axes(call)
     if recording():
         others = products_of_others(_in_rows(x, axes))
@@ -117,7 +118,7 @@ def prod(call: Taped) -> None:
 
 @reads("x", "dst")
 def max(call: Taped) -> None:
-    """Elements that are equal share it."""
+    """Equal elements share the gradient."""
     x, y = call.saved("x"), _kept(call, call.saved("dst"))
     count = F.count_nonzero(x == y, axis=_axes(call), keepdims=True)
     _give(call, "where(x == y, dy / count, 0)", x=x, y=y, count=count)
@@ -144,7 +145,7 @@ def std(call: Taped) -> None:
 
 
 def size_less(size: int, ddof: int) -> float:
-    """What the squares are divided by; NaN, as the variance is, where that is nothing."""
+    """The divisor of the squares; NaN, as the variance, if there is none."""
     return size - ddof if size > ddof else math.nan
 
 
@@ -174,14 +175,14 @@ def _in_rows(x: Any, axes: tuple[int, ...]) -> Any:
 
 
 def _out_of_rows(t: Any, shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
-    """The other way."""
+    """The inverse of `_in_rows`."""
     order = (*(a for a in range(len(shape)) if a not in axes), *axes)
     turned = t.reshape([shape[a] for a in order])
     return turned.transpose([order.index(a) for a in range(len(shape))])
 
 
 def _wide(x: Any) -> Any:
-    """Sums of float16 keep more of it."""
+    """The tensor in float32, because sums of float16 lose bits."""
     return x.astype("float32") if x.dtype == "float16" else x
 
 

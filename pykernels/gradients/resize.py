@@ -1,4 +1,5 @@
-"""Images of other sizes, and windows: sums where the forward pass reads, by the same weights."""
+"""Images of other sizes, and windows: sums at the elements that the forward pass reads, by the same
+weights."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ def _window(call: Taped) -> Any:
 
 @reads()
 def resize(call: Taped) -> None:
-    """Both directions are matrices: what resizing makes of single pixels. So this is their
+    """Both directions are matrices, which resizing of single pixels gives. The gradient is their
     transposes."""
     dy = call.dy()
     shape = call.shape("x")

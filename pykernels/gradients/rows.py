@@ -1,4 +1,4 @@
-"""Rows that an index picks: their gradients are added where they came from."""
+"""Rows that an index picks: their gradients are added at their sources."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ embedding = index_select = masked_select = repeat = get_rows
 
 @reads("index")
 def set_rows(call: Taped) -> None:
-    """Rows that later ones overwrote get nothing."""
+    """Rows that later rows overwrote have a gradient of 0."""
     dy = call.dy()
     index = call.saved("index")
     if call.wants("src"):
@@ -80,7 +80,7 @@ def timestep_embedding(call: Taped) -> None:
 
 
 def _repeated(index: Any, shape: tuple[int, ...]) -> Any:
-    """An index as often as it fits, one after the other (ggml)."""
+    """An index, repeated as often as needed (ggml)."""
     index = index.reshape((1,) * (len(shape) - index.ndim) + index.shape)
     times = tuple(n // max(m, 1) for m, n in zip(index.shape, shape, strict=True))
     return F.tile(index, times) if any(n > 1 for n in times) else index

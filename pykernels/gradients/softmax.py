@@ -1,7 +1,7 @@
 """Softmax of l = scale * x + slope * mask, and its logarithm; `s` runs over a row.
 
-softmax: dl = y * (dy - sum(dy * y)); log_softmax: dl = dy - exp(y) * sum(dy) where y is finite. A
-sink has the weight that a row lacks to 1, and no gradient of its own.
+softmax: dl = y * (dy - sum(dy * y)); log_softmax: dl = dy - exp(y) * sum(dy) where y is finite. The
+sink's weight is 1 minus the sum of the row; the sink itself has no gradient.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sorts and what they pick: the gradient goes back to where each element came from."""
+"""Sorts and picks: the gradient goes back to the source of each element."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def top_k(call: Taped) -> None:
 
 @reads("x")
 def median(call: Taped) -> None:
-    """The two middles of an even number share it."""
+    """The two middle elements of an even number share the gradient."""
     x = call.saved("x")
     size, dy = x.shape[-1], call.dy()
     index = F.argsort(x)[..., (size - 1) // 2 : size // 2 + 1]
@@ -37,6 +37,6 @@ def median(call: Taped) -> None:
 @reads("x")
 def bincount_weights(call: Taped) -> None:
     x, dy = call.saved("x"), call.dy()
-    found = dy.device.zeros((x.size,), dy.dtype)  # what is outside counts nowhere
+    found = dy.device.zeros((x.size,), dy.dtype)  # elements outside have a gradient of 0
     F.index_select(dy, 0, x.reshape(-1), check=False, out=found)
     call.give("weights", found.reshape(x.shape))

@@ -16,7 +16,7 @@ __all__ = ["in_parts", "whole"]
 def whole(
     caps: Caps, scratch: Scratch, views: Sequence[View | None], plan: Callable[[], list[Step]]
 ) -> list[Step] | None:
-    """The steps of a call, where its tensors and what else they bind fit: most calls."""
+    """The steps of a call whose tensors and temporaries fit one binding each, as in most calls."""
     for v in views:
         if v is not None and not fits_binding(caps, v):
             return None
@@ -33,11 +33,11 @@ def in_parts(
     plan: Callable[[Part], list[Step]],
     outputs: Sequence[str] = ("dst",),
 ) -> list[Step]:
-    """The steps that `plan` gives for the parts of a call, which are cut as `parts` says.
+    """The steps of `plan` for the parts of a call, which are cut by the axes in `parts`.
 
-    Where a temporary of a part does not fit (sums in float32 of a float16 result, splits of K),
-    that part is halved. Views in which what belongs together lies too far apart to be cut are
-    copied, before the call or, those of `outputs`, after it.
+    If a temporary of a part does not fit (sums in float32 of a float16 result, splits of K), that
+    part is halved. If the elements of one part lie too far apart in a view, the view is copied:
+    before the call, or after it for `outputs`.
     """
     found: list[Step] = []
     after: list[Step] = []
@@ -72,7 +72,8 @@ def in_parts(
 
 
 def _fit(caps: Caps, scratch: Scratch, before: int, steps: Sequence[Step]) -> bool:
-    """Does all fit that these steps bind? Else temporaries are taken back but for the first."""
+    """True if everything that these steps bind fits. Otherwise all temporaries but the first are
+    taken back."""
     if max(scratch.sizes[before:], default=0) + caps.alignment <= caps.max_binding:
         return True
     bound = [b.view for step in steps for b in step.bound]
@@ -84,8 +85,8 @@ def _fit(caps: Caps, scratch: Scratch, before: int, steps: Sequence[Step]) -> bo
 
 
 def _is_spread(caps: Caps, v: View, cut: Sequence[int]) -> bool:
-    """Does a view that is too large reach through half a binding along axes that cannot be cut,
-    while its elements along these are few?"""
+    """True if a too large view reaches through half a binding along axes that cannot be cut, with
+    few elements along these axes."""
     if fits_binding(caps, v):
         return False
     reach, size = v.dtype.itemsize, v.dtype.itemsize

@@ -1,4 +1,4 @@
-"""What a choice is expected to cost: workgroups in waves, and sums in splits of K.
+"""The expected cost of a choice: workgroups in waves, and sums in splits of K.
 
 Estimates in seconds, or in workgroups and waves. All numbers of a device come from its table.
 """
@@ -25,10 +25,10 @@ __all__ = [
 
 
 def waves(groups: int, units: int, partial: Sequence[float]) -> float:
-    """How long so many equal workgroups take, in the time of one full wave.
+    """The time of so many equal workgroups, in units of one full wave.
 
-    A unit holds `len(partial) - 1` of them at a time; `partial[n]` is the time of a wave with n on
-    each unit, 0.0 for none and 1.0 for all.
+    A multiprocessor holds `len(partial) - 1` of them at a time. `partial[n]` is the time of a wave
+    with n on each multiprocessor: 0.0 for none, 1.0 for all.
     """
     resident = len(partial) - 1
     whole, rest = divmod(groups, resident * units)
@@ -36,8 +36,8 @@ def waves(groups: int, units: int, partial: Sequence[float]) -> float:
 
 
 def busiest(groups: int, units: int, even_from: int) -> float:
-    """Workgroups of the unit that has most; from `even_from` a unit on the load evens out, as a
-    unit that is ready early takes the work of others."""
+    """Workgroups of the multiprocessor that has most. From `even_from` a multiprocessor on the load
+    evens out, as one that is ready early takes work of others."""
     each = groups / units
     return each if each >= even_from else math.ceil(each)
 
@@ -53,8 +53,8 @@ def product_seconds(
 def splitk_seconds(
     nbytes: int, splits: int, dispatch: float, copy: float, result: int = 0
 ) -> float:
-    """Seconds of the sum over splits of `nbytes` each, which are written and read, and of writing
-    `result` bytes; `copy` in bytes a second."""
+    """Seconds to write and read splits of `nbytes` each, and to write `result` bytes; `copy` is in
+    bytes a second."""
     return dispatch + (2 * nbytes * splits + result) / copy
 
 

@@ -23,8 +23,8 @@ class Piece(NamedTuple):
 
 
 def pieces(caps: Caps, dst: View) -> list[Piece]:
-    """Views that begin at every fourth element: contiguous ones fit a binding each, and what is
-    left behind the last whole four comes last."""
+    """Views that begin at every fourth element: contiguous views fit a binding each, and the
+    elements after the last whole four come last."""
     item = dst.dtype.itemsize
     if dst.size == 0:
         return []
@@ -57,7 +57,7 @@ def _piece(view: View, first: int) -> Piece:
 
 
 def in_fours(view: View) -> View | None:
-    """The view with four neighbours as one element; None where they cannot be written at once."""
+    """The view with four neighbours as one element; None if they cannot be written at once."""
     item = view.dtype.itemsize
     if view.ndim == 0 or not view.vectorizable(4):
         return None

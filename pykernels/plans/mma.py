@@ -1,4 +1,5 @@
-"""What plans of all families know of matrix units: what there is, how long sums may be, costs."""
+"""Matrix units for the plans of all families: the shapes of a device, the lengths of sums, and
+costs."""
 
 from __future__ import annotations
 
@@ -27,15 +28,15 @@ __all__ = [
 
 HALVES = ("f16", "f32", 16, 16, 16)  # the shape that texts for halves need
 UNIT = 8  # halves of one load
-# Matrix units cut what they add to 2 bits below the sum's last place, so that errors grow with the
-# length of a sum (docs/design/matrix-units.md): by 0.16 of its last place for each term where the
-# first products outweigh all others. The gate of docs/design/tests.md is (sqrt(K) + 4) 2^-23 for K
-# terms: a sum that is not longer than LONGEST sqrt(K) stays within it.
+# Matrix units truncate addends to 2 bits below the sum's last place, so errors grow with the length
+# of a sum (docs/design/matrix-units.md): by 0.16 of its last place for each term if the first
+# products outweigh all others. The bound of tests is (sqrt(K) + 4) 2^-23 for K terms; a sum of at
+# most LONGEST sqrt(K) terms stays within it.
 LONGEST = 6.0
 
 
 class Tile(NamedTuple):
-    """What the costs of a tile depend on."""
+    """The facts about a tile that its costs depend on."""
 
     name: str
     BM: int
@@ -43,7 +44,7 @@ class Tile(NamedTuple):
 
 
 def has_units(caps: Caps, shape: tuple[str, str, int, int, int], threads: int, units: int) -> bool:
-    """Does the device multiply this shape, with room for so many units of 16 bytes?"""
+    """True if the device multiplies this shape, and has room for so many 16-byte units."""
     return (
         caps.matrix is not None
         and shape in caps.matrix.shapes
@@ -52,19 +53,19 @@ def has_units(caps: Caps, shape: tuple[str, str, int, int, int], threads: int, u
 
 
 def has_tile(caps: Caps, own: HalvesTile) -> bool:
-    """Does it multiply halves by this tile?"""
+    """True if the device multiplies halves with this tile."""
     operands = max((own.BM + own.BN) * (own.BK // UNIT + 1), own.BK * (own.BM + own.BN) // UNIT)
     return has_units(caps, HALVES, own.threads, max(operands, strips(own.threads, own.WN)))
 
 
 def strips(threads: int, columns: int) -> int:
-    """Units of the strips in which results leave, of subgroups with so many columns."""
+    """16-byte units of the strips in which results leave, for subgroups with so many columns."""
     return threads // 32 * 16 * (columns // 4 + 1)
 
 
 def longest_sum(terms: int, multiple: int) -> int:
-    """How many of so many terms units may add up before their sums are added in plain f32, so that
-    the whole is as exact as a plain f32 sum must be."""
+    """The number of terms, of so many, that matrix units may add before their sums are added in
+    plain f32, so that the result stays within the bound of plain f32."""
     return max(int(LONGEST * math.sqrt(terms)) // multiple, 1) * multiple
 
 
@@ -85,8 +86,8 @@ def seconds(
     t: Tuning, own: GemmMma, tile: Tile, tiles: int, depth: int, splits: int, nbytes: int,
     longest: int = 0,
 ) -> float:  # fmt: skip
-    """Seconds that so many tiles of dst and the sum over splits are expected to take, in slices of
-    `longest` k (0: in one)."""
+    """The expected seconds of so many tiles of dst and the sum over splits, in slices of `longest`
+    k (0: one slice)."""
     units, resident = t.device.units, len(own.partial_wave) - 1
     each = product_seconds(tile.BM, tile.BN, 1, resident, units, own.rate)
     full = waves(tiles * splits, units, own.partial_wave)

@@ -1,4 +1,4 @@
-"""Calls in parts: where a tensor is larger than one storage binding, or axes are too many."""
+"""Calls in parts, if a tensor is larger than one storage binding or there are too many axes."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ __all__ = [
     "row_parts",
 ]  # fmt: skip
 
-# Each is a dispatch at least, and one batch holds no more.
+# Each part is at least one dispatch, and a batch holds no more.
 MAX_PARTS = 1024
 
 
 class Part(NamedTuple):
-    """The views of one part of a call by name, and where it begins along each axis that is cut."""
+    """The views of one part of a call by name, and its first index along each cut axis."""
 
     views: dict[str, View]
     first: Ints
 
 
 def fits_binding(caps: Caps, view: View) -> bool:
-    """Can one storage binding hold the whole view?"""
+    """True if one storage binding can hold the whole view."""
     most = sum([abs(step) * n for n, step in zip(view.shape, view.strides, strict=True)])
     if most + caps.alignment + 32 <= caps.max_binding:  # most calls, in half the time
         return True
@@ -35,12 +35,12 @@ def fits_binding(caps: Caps, view: View) -> bool:
 
 
 def parts(caps: Caps, views: Mapping[str, View], axes: Sequence[Mapping[str, int]]) -> list[Part]:
-    """The call in so many parts that each view of a part fits one binding: one, if all fit whole.
+    """The call in as many parts as needed, so that each view of a part fits one binding.
 
-    Each of `axes` may be cut, and names the axis of each view that goes with it; a view that it
+    Each of `axes` may be cut, and names the axis of each view that is cut with it. A view that it
     does not name is the same in all parts. So the product of a (b, m, k) and w (n, k) to dst
     (b, m, n) has the axes {"a": 0, "dst": 0}, {"a": 1, "dst": 1} and {"w": 0, "dst": 2}. Cuts are
-    at multiples of 64 where they can be, so that what is read in vectors stays so.
+    at multiples of 64 if possible, so that vector reads stay possible.
     """
     found: list[Part] = []
     _halve(caps, Part(dict(views), (0,) * len(axes)), axes, found)
@@ -48,7 +48,7 @@ def parts(caps: Caps, views: Mapping[str, View], axes: Sequence[Mapping[str, int
 
 
 def in_levels(part: Part, axes: Sequence[Mapping[str, int]], levels: int) -> list[Part]:
-    """A part in so many that their axes merge into no more than `levels`.
+    """A part in as many parts as needed, so that their axes merge into at most `levels`.
 
     `axes` are those of an index space, the first of those that `first` counts along.
     """
@@ -71,8 +71,8 @@ def row_parts(
 ) -> list[Part]:
     """The parts of a call over rows: all axes but the last of `shape` may be cut.
 
-    `repeats` are views that fill `shape` by `layout.repeats_to`. Where one does so by modulo, that
-    axis is two in all views, unless the call stays whole.
+    `repeats` are views that fill `shape` by `layout.repeats_to`. If a view repeats by modulo, that
+    axis becomes two axes in all views, unless the call stays whole.
     """
     given = [n for n in repeats if n in views]
     whole = Part(dict(views), (0,) * (len(shape) - 1))
@@ -105,7 +105,7 @@ def _halve(caps: Caps, part: Part, axes: Sequence[Mapping[str, int]], found: lis
 
 
 def halves(part: Part, axes: Sequence[Mapping[str, int]], views: Mapping[str, View]) -> list[Part]:
-    """Two parts along the axis on which these views reach furthest, none where all are short."""
+    """Two parts along the axis on which these views reach furthest; no parts if all are short."""
     reach = [_reach(views, axis) for axis in axes]
     if max(reach, default=0) == 0:
         return []
@@ -135,7 +135,7 @@ def _length(part: Part, axis: Mapping[str, int]) -> int:
 
 
 def _levels(part: Part, axes: Sequence[Mapping[str, int]]) -> int:
-    """How many axes are left when neighbours are merged."""
+    """The number of axes after neighbours are merged."""
     shape = tuple(_length(part, axis) for axis in axes)
     steps = [
         tuple(v.strides[axis[name]] if name in axis else 0 for axis in axes)
@@ -145,7 +145,7 @@ def _levels(part: Part, axes: Sequence[Mapping[str, int]]) -> int:
 
 
 def _reach(views: Mapping[str, View], axis: Mapping[str, int]) -> int:
-    """How many bytes apart the ends of an axis are, in the view where that is most."""
+    """The distance in bytes of the ends of an axis, in the view where it is largest."""
     ends = [abs(v.strides[axis[n]]) * (v.shape[axis[n]] - 1) for n, v in views.items() if n in axis]
     return max(ends, default=0)
 

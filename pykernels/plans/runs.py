@@ -1,4 +1,5 @@
-"""Views as bytes: contiguous ones, cut where they are larger than one binding, and runs of any."""
+"""Views as bytes: contiguous views, cut if they are larger than one binding, and rows as runs of
+bytes."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ def chunks(
 
 
 def runs(src: View, dst: View) -> tuple[View, View]:
-    """The widest elements that rows of both views consist of: bits are copied, so any will do."""
+    """The rows of both views in the widest elements that fit both; bits are copied, so any element
+    will do."""
     item = src.dtype.itemsize
     last = src.ndim - 1
     run = 1
@@ -59,7 +61,8 @@ def runs(src: View, dst: View) -> tuple[View, View]:
 
 
 def lane_bits(lanes: int, threads: int) -> int:
-    """How many lanes take one row, as a power of two: few idle, then as many as possible."""
+    """The number of lanes for one row, as a power of two: few idle lanes first, then as many as
+    possible."""
     if lanes <= 8:
         return (lanes - 1).bit_length()
     return max(

@@ -252,8 +252,9 @@ def _logit_units(
     factor = abs(1.0 / math.sqrt(q.shape[3]) if scale is None else scale)
     group = q.shape[1] // k.shape[1]
     with np.errstate(all="ignore"):
-        k64 = np.abs(np.repeat(k.astype(np.float64), group, axis=1))
-        size = factor * (np.abs(q.astype(np.float64)) @ np.swapaxes(k64, -1, -2))
+        k64 = np.swapaxes(np.abs(k.astype(np.float64)), -1, -2)
+        q64 = np.abs(q.astype(np.float64)).reshape(*k64.shape[:2], group * q.shape[2], q.shape[3])
+        size = factor * (q64 @ k64).reshape(*q.shape[:3], k64.shape[3])
         units = (math.sqrt(q.shape[3]) + 4) * size
         if mask is not None and mask.dtype != bool:
             slope = alibi_slopes(q.shape[1], float(options.get("max_bias", 0.0)))[:, None, None]
@@ -306,7 +307,11 @@ def _product(weights: Array, rows: Array, allowed: Array) -> Array:
     """weights @ rows, without the terms that are not allowed, whatever their rows hold."""
     if np.isfinite(rows).all():
         return np.asarray(weights @ rows)
+    weights = np.where(allowed, weights, 0.0)
+    rows = np.where(np.asarray(allowed.any(-2))[..., None], rows, 0.0)
     with np.errstate(all="ignore"):
+        if np.isfinite(rows).all():  # the others are allowed nowhere, as those behind `lengths`
+            return np.asarray(weights @ rows)
         terms = weights[..., :, :, None] * rows[..., None, :, :]
         return np.asarray(np.where(allowed[..., None], terms, 0.0).sum(-2))
 

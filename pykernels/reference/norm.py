@@ -359,7 +359,7 @@ def _double(x: Array) -> Array:
 
 
 def _single(eps: float) -> float:
-    """As the kernel gets it."""
+    """eps rounded to float32, as the kernel gets it."""
     return float(np.float32(eps))
 
 

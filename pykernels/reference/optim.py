@@ -8,10 +8,30 @@ from typing import Any
 
 import numpy as np
 
+from .optim_rules import Near, advance, numbers, take
+
 __all__ = [
-    "adam_step", "adam_step_budget", "adam_step_errors", "adamw_step", "adamw_step_budget",
-    "clip_by_norm", "clip_by_norm_budget", "sgd_step", "sgd_step_budget", "sgd_step_errors",
-    "some_steps", "squares", "step_advance",
+    "adam_step",
+    "adam_step_budget",
+    "adam_step_errors",
+    "adamw_step",
+    "adamw_step_budget",
+    "clip_by_norm",
+    "clip_by_norm_budget",
+    "optimizer_count",
+    "optimizer_count_budget",
+    "optimizer_step",
+    "optimizer_step_budget",
+    "schedule_step",
+    "schedule_step_budget",
+    "sgd_step",
+    "sgd_step_budget",
+    "sgd_step_errors",
+    "some_segments",
+    "some_settings",
+    "some_steps",
+    "squares",
+    "step_advance",
 ]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
@@ -168,6 +188,97 @@ def clip_by_norm_budget(norm: Array, x: Array, max_norm: float = 1.0) -> Array:
 def step_advance(count: Array, skip: Array | None = None) -> Array:
     """One more, but for a step that is skipped."""
     return np.asarray(count + (not _skipped(skip)), np.int32)
+
+
+def optimizer_step(
+    grad: Array, settings: Array, param: Array, rate: Array | None = None,
+    skip: Array | None = None, first: Array | None = None, second: Array | None = None,
+    third: Array | None = None, rule: str = "ema",
+) -> tuple[Array, ...]:  # fmt: skip
+    """The parameter and the states after a step."""
+    found = _taken(grad, settings, param, rate, skip, first, second, third, rule)
+    return tuple(np.asarray(n.value) for n in found)
+
+
+def optimizer_step_budget(
+    grad: Array, settings: Array, param: Array, rate: Array | None = None,
+    skip: Array | None = None, first: Array | None = None, second: Array | None = None,
+    third: Array | None = None, rule: str = "ema",
+) -> tuple[Array, ...]:  # fmt: skip
+    """What f32 may be off by, rounding by rounding."""
+    found = _taken(grad, settings, param, rate, skip, first, second, third, rule)
+    return tuple(np.broadcast_to(n.off, param.shape) for n in found)
+
+
+def _taken(
+    grad: Array, settings: Array, param: Array, rate: Array | None, skip: Array | None,
+    first: Array | None, second: Array | None, third: Array | None, rule: str,
+) -> tuple[Near, ...]:  # fmt: skip
+    given = [Near(a.astype(np.float64)) for a in (first, second, third) if a is not None]
+    w = Near(param.astype(np.float64))
+    if _skipped(skip):
+        return w, *given
+    of = None if rate is None else Near(float(rate.item()))
+    return take(rule, Near(grad.astype(np.float64)), w, given, numbers(settings), of)
+
+
+def optimizer_count(
+    count: Array, settings: Array, skip: Array | None = None, rule: str = "amsgrad"
+) -> tuple[Array, Array]:
+    """The count, and the settings with the numbers of the step."""
+    if _skipped(skip):
+        return count, settings
+    after = advance(rule, int(count.item()) + 1, numbers(settings))
+    return np.asarray(count + 1, np.int32), np.array([n.value for n in after])
+
+
+def optimizer_count_budget(
+    count: Array, settings: Array, skip: Array | None = None, rule: str = "amsgrad"
+) -> tuple[Array, Array]:
+    """What f32 may be off by."""
+    after = advance(rule, int(count.item()) + 1, numbers(settings))
+    return np.zeros(count.shape), np.array([n.off for n in after])
+
+
+def schedule_step(table: Array, count: Array, advance: bool = True) -> tuple[Array, Array]:
+    """The count and the value of the next step."""
+    t = int(count.item()) + bool(advance)
+    rows = table.astype(np.float64)
+    start, kind, first, last, length, log = rows[
+        max(i for i in range(len(rows)) if i == 0 or rows[i, 0] <= t)
+    ]
+    share = min(max((t - start) / length, 0.0), 1.0)
+    value = first + (last - first) * share
+    if kind == 1:
+        value = last + (first - last) * (1 + math.cos(math.pi * share)) / 2
+    elif kind == 2:
+        value = first * math.exp(log * (t - start))
+    return np.full(count.shape, t, np.int32), np.float64(value).reshape(1)
+
+
+def schedule_step_budget(table: Array, count: Array, advance: bool = True) -> tuple[Array, Array]:
+    """Some roundings of the largest number; of an exponential also those of its argument."""
+    t, value = schedule_step(table, count, advance)
+    scale = float(np.max(np.abs(table[:, 2:4])))
+    off = 24 * U * scale + (4 + float(np.max(np.abs(table[:, 5]))) * int(t.item())) * 2 * U * abs(
+        float(value.item())
+    )
+    return np.zeros(count.shape), np.full(1, off)
+
+
+def some_segments() -> Array:
+    """A table for cases: a straight line, half a cosine, an exponential."""
+    rows = [(0, 0, 0, 1, 2, 0), (2, 1, 1, 0.5, 7, 0), (9, 2, 0.5, 0, 1, -0.1)]
+    return np.array(rows, np.float32)
+
+
+def some_settings() -> Array:
+    """Settings for cases, of any rule."""
+    logs = [math.log(b) for b in (0.9, 0.99)]
+    return np.array(
+        [0.9, 0.1, logs[0], 0.99, 0.01, logs[1], 0.01, 1e-3, 0.1, 0.5, 1, 0.8, 1.5, 0.7, 0.3],
+        np.float32,
+    )
 
 
 def squares(grad: Array) -> Array:

@@ -1,6 +1,6 @@
-"""What declared functions of layer two make of their arguments, a module a family.
+"""The rules of declared functions of layer two, a module for each family.
 
-`kernels/FAMILY/NAME.op.toml` declares the functions and names the rule of each: a function that
-gets the call, its tensors and its options, and gives the views that the kernel takes and the
-result. All else (signature, texts, conversions, the remembered call) comes from the declaration.
+`kernels/FAMILY/NAME.op.toml` declares the functions and names the rule of each. A rule is a
+function of the call, its tensors and its options that returns the views for the kernel and the
+result. Everything else (signature, docs, conversions, cached calls) comes from the declaration.
 """

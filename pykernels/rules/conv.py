@@ -20,7 +20,7 @@ Edges: TypeAlias = Sides | tuple[int, int, int, int] | Literal["same", "valid"]
 
 
 def _windows(op: str, axes: int, stride: Sides, padding: Edges, dilation: Sides) -> dict[str, Any]:
-    """The kernel's options; of a signal those of its one row."""
+    """The kernel's options; a signal is an image of one row."""
     if axes == 2:
         return {"stride": stride, "padding": padding, "dilation": dilation}
     edges = single(op, "padding", padding)

@@ -1,4 +1,4 @@
-"""What the rules of pools and convolutions share: images with and without the axis N, signals as
+"""Shared by the rules of pools and convolutions: images with and without the axis N, signals as
 images of one row, and pairs of sizes."""
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ _COUNTS = {2: "two", 3: "three", 4: "four"}
 
 
 def numbers(op: str, name: str, value: Any) -> Any:
-    """torch's forms of a pair: an integer, or a sequence of one or two (of padding, four)."""
+    """A pair in torch's forms: an integer, or a sequence of one or two integers (four for
+    padding)."""
     if type(value) is int:
         return value
     if isinstance(value, list | tuple):
@@ -30,7 +31,7 @@ def numbers(op: str, name: str, value: Any) -> Any:
 
 
 def single(op: str, name: str, value: Any) -> Any:
-    """What is one integer for a signal, also as a sequence of one."""
+    """One integer for a signal, also from a sequence of one."""
     found = numbers(op, name, value)
     if isinstance(found, tuple):
         raise ArgumentError(f"[{op}] {name} must be one integer but is {value!r}")
@@ -52,7 +53,7 @@ class Images:
     def __init__(self, call: Call, axes: int, layout: str = "NCHW") -> None:
         self.call, self.op, self.axes = call, call.op, axes
         self.layout = layout if axes == 2 else _AXES[axes]
-        self.single: bool | None = None  # is there no axis N?
+        self.single: bool | None = None  # True if there is no axis N
 
     def of(self, name: str, t: Tensor) -> Tensor:
         """An argument as images."""
@@ -88,13 +89,14 @@ class Images:
         return t.shape[first], t.shape[first + 1]
 
     def of_size(self, channels: int, size: tuple[int, int], first: Tensor) -> tuple[int, ...]:
-        """The shape of images of so many channels as the caller sees it, as many as in `first`."""
+        """The shape, in the caller's form, of as many images as in `first`, with so many
+        channels."""
         rows = size if self.axes == 2 else size[1:]
         image = (*rows, channels) if self.layout == "NHWC" else (channels, *rows)
         return image if self.single else (first.shape[0], *image)
 
     def checked_size(self, name: str, value: tuple[int, ...], may_miss: bool) -> tuple[int, ...]:
-        """The shape of what a gradient is of; N may be missing as in images."""
+        """The shape of a gradient's argument; N may be missing, as in images."""
         axes = self.axes + 2 - (may_miss and self.single is True)
         if len(value) != axes:
             raise ShapeError(
@@ -103,7 +105,7 @@ class Images:
         return value
 
     def spread(self, name: str, t: Tensor | None, result: Tensor) -> Tensor | None:
-        """What is added, over the result as images."""
+        """An addend, broadcast to the result as images."""
         full = spread(self.op, name, t, result.shape, True, True)
         return None if full is None else self.full(full)
 

@@ -13,7 +13,8 @@ __all__ = ["entropy", "likelihood"]
 def entropy(
     call: Call, input: Tensor, target: Tensor, weight: Tensor | None, reduction: str
 ) -> Made:
-    """cross_entropy: as `likelihood`, and room for what its gradient needs of each row."""
+    """cross_entropy: as `likelihood`, with an output for the numbers that its gradient needs of
+    each row."""
     made = likelihood(call, input, target, weight, reduction)
     made.results["stats"] = call.empty((*_lead(input), 2), "float32")
     if target.dtype in ("float32", "float16"):
@@ -24,7 +25,7 @@ def entropy(
 def likelihood(
     call: Call, input: Tensor, target: Tensor, weight: Tensor | None, reduction: str
 ) -> Made:
-    """nll_loss: a loss of each row or one of all, and room for what a mean divides by."""
+    """nll_loss: a loss for each row or one for all, and an output for the divisor of a mean."""
     for name, t in (("target", target), ("weight", weight)):
         if t is not None and t.dtype in ("float32", "float16") and t.dtype != input.dtype:
             raise DTypeError(

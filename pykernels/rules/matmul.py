@@ -27,7 +27,8 @@ def product(call: Call, a: Tensor, b: Tensor, bias: Tensor | None, residual: Ten
 
 
 def _matrices(a: Tensor, b: Tensor, result: Tensor, lead: tuple[int, ...]) -> dict[str, Tensor]:
-    """The tensors of a product as the kernel has them, whose a has the columns of the result."""
+    """The tensors of a product in the kernel's order; the kernel's a has the columns of the
+    result."""
     return dict(zip(("a", "b", "dst"), matrices(a, b, result, lead), strict=True))
 
 
@@ -70,7 +71,7 @@ def are_bytes(
     a: Array, b: Array, bias: Array | None, residual: Array | None, scale: float,
     activation: str | None, precision: str | None, out: Tensor | None,
 ) -> bool:  # fmt: skip
-    """Are both operands of matmul int8 or uint8?"""
+    """True if both operands of matmul are int8 or uint8."""
     if not all(str(getattr(x, "dtype", "")) in ("int8", "uint8") for x in (a, b)):
         return False
     others = (bias, residual, activation, precision)
@@ -124,7 +125,7 @@ def _check_same(op: str, a: Tensor, b: Tensor) -> None:
 def _factors(
     op: str, name: str, t: Tensor | None, lead: tuple[int, ...], tail: tuple[int, ...]
 ) -> Tensor | None:
-    """The factors of one operand's rows or columns, which a vector has one of."""
+    """The factors of one operand's rows or columns; a vector has one factor."""
     if t is None:
         return None
     try:

@@ -31,7 +31,7 @@ def last_sizes(op: str, name: str, value: Any) -> tuple[int, ...]:
 
 
 class NormalizedAxes:
-    """The axes of a call that are normalised, as one."""
+    """The normalised axes of a call, merged to one axis."""
 
     def __init__(self, op: str, x: Tensor, shape: tuple[int, ...]) -> None:
         self.op, self.shape = op, shape
@@ -44,7 +44,7 @@ class NormalizedAxes:
         self.rows = (*x.shape[:lead], math.prod(shape))
 
     def of(self, t: Tensor) -> Tensor:
-        """A tensor like x with these axes as one: a view, or a copy where there is none."""
+        """A tensor of x's shape with these axes as one: a view, or a copy if no view exists."""
         return t if len(self.shape) == 1 else t.reshape(self.rows)
 
     def param(self, name: str, t: Tensor | None) -> Tensor | None:
@@ -56,19 +56,20 @@ class NormalizedAxes:
         return t if t is None or len(self.shape) == 1 else t.reshape(-1)
 
     def room(self, result: Tensor) -> Tensor:
-        """What a kernel writes for `result`, where `leave` finds it: a view, or a new tensor."""
+        """The tensor that a kernel writes for `result`: a view, or a new tensor that `leave`
+        copies."""
         if len(self.shape) == 1:
             return result
         near = result if result.contiguous else result.device.empty(result.shape, result.dtype)
         return near.reshape((*self.rows,) if near.shape != self.shape else (-1,))
 
     def leave(self, room: Tensor, result: Tensor) -> None:
-        """Copy what was written to where it belongs."""
+        """Copy written tensors to their results."""
         if not self.is_left(result):
             kernels.cpy(room.reshape(result.shape), result)
 
     def is_left(self, result: Tensor) -> bool:
-        """Does the kernel write the result itself?"""
+        """True if the kernel writes the result itself."""
         return result.contiguous or len(self.shape) == 1
 
 
@@ -98,7 +99,7 @@ def rms_rows(
 
 
 def rms_eps(eps: float | None, x: Tensor) -> float:
-    """The spacing of the numbers of x's dtype behind 1, where none is given."""
+    """eps, by default the spacing of the numbers of x's dtype above 1."""
     return float(np.finfo(x.dtype).eps) if eps is None else eps
 
 

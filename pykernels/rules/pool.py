@@ -91,7 +91,7 @@ class Windows:
 
 
 def _short(both: tuple[int, int]) -> Sides:
-    """One integer where it stands for both: a call with integers takes less time."""
+    """One integer for two equal integers, since a call with integers takes less time."""
     return both[0] if both[0] == both[1] else both
 
 
@@ -142,7 +142,7 @@ def adaptive_maxima(
 
 
 def _maxima(images: Images, t: Tensor, size: tuple[int, int], return_indices: bool) -> Made:
-    """Maxima, and their positions where they are asked for or a tape needs them."""
+    """Maxima, and their positions if the caller or a tape needs them."""
     result, dst = result_of(images, t, size, t.dtype)
     found = index = None
     if return_indices or recording():

@@ -1,4 +1,5 @@
-"""What products of matrices by numpy's rules share: the result's shape, and vectors as matrices."""
+"""Shared by products of matrices with numpy's rules: the result's shape, and vectors as
+matrices."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ def product_shape(op: str, left: Tensor, right: Tensor) -> tuple[tuple[int, ...]
 def matrices(
     left: Tensor, right: Tensor, result: Tensor, lead: tuple[int, ...]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The tensors of a product in the order of mul_mat, whose a has the columns of the result."""
+    """The tensors of a product in the order of mul_mat; its a has the columns of the result."""
     rows, cols = left.ndim > 1, right.ndim > 1
     matrix_a = left if rows else left[None, :]
     matrix_b = right if cols else right[:, None]
@@ -55,7 +56,7 @@ def matrices(
 def spread(
     op: str, name: str, t: Tensor | None, shape: tuple[int, ...], rows: bool, cols: bool
 ) -> Tensor | None:
-    """What is added, over the result with the axes that vectors left out."""
+    """An addend, broadcast to the result with the axes that vectors lack."""
     if t is None:
         return None
     try:
@@ -67,7 +68,7 @@ def spread(
 
 
 def with_axes(t: Tensor, rows: bool, cols: bool) -> Tensor:
-    """A view with the axes that vectors left out."""
+    """A view with the axes that vectors lack."""
     if not rows:
         t = t[..., None, :] if cols else t[..., None]
     return t if cols else t[..., None]

@@ -12,7 +12,9 @@ from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, ShapeError
 from pykernels.tensors.host import shape_of
 
-__all__ = ["LAYOUTS", "images", "result", "sampled", "sides", "two"]
+__all__ = [
+    "LAYOUTS", "factor", "images", "result", "sampled", "shuffled", "sides", "two", "unshuffled",
+]  # fmt: skip
 
 LAYOUTS = {"chw": 2, "hwc": 3}  # and the axes that an image has at least
 
@@ -57,3 +59,48 @@ def sampled(call: Call, x: Tensor, size: tuple[int, ...], layout: str) -> Made:
     dst = result(call, places, size, layout)
     target = dst.moveaxis(-1, -3) if layout == "hwc" else dst
     return Made({"dst": dst}, {"x": places, "dst": target})
+
+
+def factor(op: str, name: str, value: Any) -> int:
+    """How many pixels become one, in each direction."""
+    r = integer(op, "the factor", value)
+    if r < 1:
+        raise ArgumentError(f"[{op}] the factor must be from 1 up but is {r}")
+    return r
+
+
+def shuffled(call: Call, x: Tensor, upscale_factor: int) -> Made:
+    """pixel_shuffle."""
+    r, (*lead, channels, rows, cols) = upscale_factor, _planes(call, x)
+    if channels % (r * r):
+        raise ShapeError(
+            f"[{call.op}] the channels must be a multiple of {r * r} but are {channels}"
+        )
+    result = call.out((*lead, channels // (r * r), rows * r, cols * r), x.dtype)
+    src = x.reshape(*lead, channels // (r * r), r, r, rows, cols)
+    dst = result.reshape(*lead, channels // (r * r), rows, r, cols, r)
+    n = len(lead)
+    order = (*range(n + 1), n + 3, n + 1, n + 4, n + 2)
+    return Made({"dst": result}, {"src": src.transpose(*order), "dst": dst})
+
+
+def unshuffled(call: Call, x: Tensor, downscale_factor: int) -> Made:
+    """pixel_unshuffle."""
+    r, (*lead, channels, rows, cols) = downscale_factor, _planes(call, x)
+    if rows % r or cols % r:
+        raise ShapeError(
+            f"[{call.op}] rows and columns must be multiples of {r} but are {rows}, {cols}"
+        )
+    result = call.out((*lead, channels * r * r, rows // r, cols // r), x.dtype)
+    src = x.reshape(*lead, channels, rows // r, r, cols // r, r)
+    dst = result.reshape(*lead, channels, r, r, rows // r, cols // r)
+    n = len(lead)
+    order = (*range(n + 1), n + 2, n + 4, n + 1, n + 3)
+    return Made({"dst": result}, {"src": src.transpose(*order), "dst": dst})
+
+
+def _planes(call: Call, x: Tensor) -> tuple[int, ...]:
+    """The shape of images; ShapeError where it is none."""
+    if x.ndim < 3:
+        raise ShapeError(f"[{call.op}] x must have axes (..., C, H, W) but has shape {x.shape}")
+    return x.shape

@@ -35,7 +35,7 @@ def looked_up(call: Call, weight: Tensor, index: Tensor) -> Made:
 
 
 def whole_numbers(op: str, name: str, value: Any) -> Any:
-    """An index; a table of floats in its place is told from it."""
+    """Check an index; a table of floats in its place gets its own error."""
     if not isinstance(value, Tensor) and "float" in str(getattr(value, "dtype", "")):
         _refuse(op, name, str(value.dtype))
     if isinstance(value, Tensor) and value._layout.dtype.kind == "f":
@@ -51,5 +51,5 @@ def _refuse(op: str, name: str, dtype: str) -> None:
 
 
 def _dtype(call: Call, src: Tensor) -> DTypeName:
-    """The result's: that of `out`, which the kernel checks, or that of the rows."""
+    """The dtype of the result: of `out`, which the kernel checks, or of the rows."""
     return call.asked_dtype or src.dtype

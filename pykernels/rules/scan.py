@@ -27,7 +27,7 @@ _WIDE: dict[str, DTypeName] = {
 
 
 def wide(op: str, name: str, value: Any) -> Any:
-    """An array whose sums have its dtype."""
+    """The array in the dtype of its sums."""
     if isinstance(value, Tensor):
         dtype: str = value._layout.dtype.name
     elif isinstance(value, np.ndarray):
@@ -38,10 +38,10 @@ def wide(op: str, name: str, value: Any) -> Any:
 
 
 def running(call: Call, x: Tensor, axis: int | None, exclusive: bool, first: int) -> Made:
-    """cumsum and cumprod; `first` is what runs without the element itself begin with."""
+    """cumsum and cumprod; `first` is the first result of exclusive runs."""
     if axis is None:
         x, axis = x.reshape(-1), -1
-    call.over(x, axis, None)
+    call.over(x, axis)
     result = call.out(x.shape, x.dtype)
     src, dst = call.moved("x", x), call.moved("dst", result)
     made = Made({"dst": result})
@@ -51,7 +51,7 @@ def running(call: Call, x: Tensor, axis: int | None, exclusive: bool, first: int
         src = src[..., :-1].copy() if src._block is dst._block else src[..., :-1]
         run(_FILL, (dst[..., :1],), bits_of(call.op, first, result.dtype))
         dst = dst[..., 1:]
-        made.after = _nothing  # a call of two kernels is not remembered as one
+        made.after = _nothing  # a call of two kernels is not cached
     made.views = {"x": src, "dst": dst}
     return made
 

@@ -21,9 +21,9 @@ def positions(call: Call, x: Tensor, axis: int | None) -> Made:
 
 
 def _along(call: Call, x: Tensor, axis: int | None, dtype: DTypeName) -> Made:
-    """With the axis last; None: all elements as one row."""
+    """The view with the axis last; None takes all elements as one row."""
     if axis is None:
         x, axis = x.reshape(-1), -1
-    call.over(x, axis, None)
+    call.over(x, axis)
     result = call.out(x.shape, dtype)
     return Made({"dst": result}, {"x": call.moved("x", x), "dst": call.moved("dst", result)})

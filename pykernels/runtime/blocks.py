@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["Arena", "Block", "Lease", "Pending", "Promised", "Storage", "storage_of"]
+__all__ = ["Arena", "Block", "Lease", "Pending", "PromisedBlock", "Storage", "storage_of"]
 
 
 class Pending:
@@ -53,12 +53,16 @@ class Block:
         mark: serial number of the last batch that may use it.
         since: for a free block, the serial number of the batch before which it was released.
         arena: the arena that keeps it for a program, which may run at any time.
-        make: of a promised block, what makes its buffer.
+        promised: it has no buffer yet.
+        counted: of a promised block, it counts against the byte budget already.
+        make: of a promised block, makes its buffer.
     """
 
+    promised = False
+
     __slots__ = (
-        "arena", "buffer", "exposed", "foreign", "guarded", "handle", "make", "mark", "pending",
-        "reusable", "since", "size",
+        "arena", "buffer", "counted", "exposed", "foreign", "guarded", "handle", "make", "mark",
+        "pending", "reusable", "since", "size",
     )  # fmt: skip
 
     def __init__(self, buffer: Any, foreign: bool = False) -> None:
@@ -96,18 +100,27 @@ class Block:
         return why
 
 
-class Promised(Block):
-    """A block that a byte budget has room for, and whose buffer is made when it is first used:
-    it is a Block from then on. One that nobody used leaves nothing behind, and is not pooled."""
+class PromisedBlock(Block):
+    """A block whose buffer is made where it is first used: it is a `Block` from then on. If nobody
+    uses it, it leaves nothing behind.
+
+    Under a byte budget every new block is one, and counts from the start, so that a call that does
+    not fit is refused before a buffer is made. In a capture every block is one, and does not count:
+    it gets a buffer of its own where somebody asks for it, or at the end of the capture if a tensor
+    still holds it; else it becomes a part of a shared buffer.
+    """
+
+    promised = True
 
     __slots__ = ()
 
-    def __init__(self, size: int, make: Callable[[Promised], None]) -> None:
+    def __init__(self, size: int, make: Callable[[PromisedBlock], None], counted: bool) -> None:
         self.size = size
         self.foreign = self.exposed = self.guarded = self.reusable = False
         self.mark = self.since = -1
         self.arena = self.pending = None
         self.make = make
+        self.counted = counted
 
     def __getattr__(self, name: str) -> Any:
         if name not in ("buffer", "handle"):
@@ -126,9 +139,9 @@ class Promised(Block):
 class Storage:
     """Shared ownership of a block by tensors.
 
-    `record` is there once a tape has seen it; `checks` names the checked calls that its values come
-    from, while such calls are open (see owners.py); `whole` where its tensors are views of one: the
-    first byte and the layout of that, which copies of them share.
+    `record` exists once a tape has seen the storage. `checks` names the open checked calls that its
+    values come from (see owners.py). `whole` is set if its tensors are views of one tensor: the
+    first byte and the layout of that tensor, which copies of the views share.
     """
 
     __slots__ = ("__weakref__", "block", "checks", "record", "whole")
@@ -148,8 +161,8 @@ def storage_of(block: Block) -> Storage:
 
 
 class Lease(weakref.ref[Any]):
-    """What the pool knows of a storage (or an arena's owner): once that is gone, the lease is
-    appended to `returned`. No Python code runs for it, which a signal could interrupt."""
+    """Tells the pool that a storage (or an arena's owner) is gone: the lease is then appended to
+    `returned`. No Python code runs for this, so no signal can interrupt it."""
 
     __slots__ = ("held",)
 
@@ -157,10 +170,11 @@ class Lease(weakref.ref[Any]):
 
 
 class Arena:
-    """The blocks that a captured program may use at any time, taken while it was captured.
+    """The blocks that a captured program may use at any time, taken while it was captured, or those
+    of a held call.
 
-    Those that no tensor holds are reused inside the capture, and by nobody else until the owner of
-    the arena is gone. `content` is kept as long; all of them wait for `pending`.
+    Nobody else uses them until the owner of the arena is gone. `content` is kept as long; all of
+    them wait for `pending`. A held call takes those that are `free` again.
     """
 
     def __init__(self, content: Any, pending: Pending) -> None:
@@ -172,4 +186,4 @@ class Arena:
     @property
     def nbytes(self) -> int:
         """Bytes of its buffers."""
-        return sum(block.size for block in self.blocks)
+        return sum(block.size for block in self.blocks if not block.promised)

@@ -1,4 +1,4 @@
-"""Calls with their bind groups made: all that a launch needs besides its scalars."""
+"""Calls with their bind groups: everything that a launch needs besides its scalars."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ from .faults import Page
 from .memory import STORAGE, Pool
 from .pace import work
 
-__all__ = ["MAX_LAUNCHES", "BatchParams", "Call", "Calls", "Command", "Params", "bind"]
+__all__ = ["MAX_LAUNCHES", "BatchParams", "Call", "Calls", "Command", "Params", "bind", "unbound"]
 
-MAX_LAUNCHES = 1024  # in one batch: each has its params
+MAX_LAUNCHES = 1024  # in one batch; each has its params
 UNIFORM = 0x40 | 0x08  # UNIFORM | COPY_DST
 
-# One dispatch as an encoder takes it: pipeline (compiled by then), bind group, offset of the
-# params, grid.
+# One dispatch for an encoder: pipeline (compiled by then), bind group, offset of the params, grid.
 Command: TypeAlias = tuple[Any, Any, Any, int, int]
 
 
@@ -29,18 +28,18 @@ class Call:
     """One call on certain buffers.
 
     Attributes:
-        steps: for each dispatch what its params are made of, and the parts of its command.
+        steps: for each dispatch the sources of its params, and the parts of its command.
         blocks: the buffers that the bind groups bind, of tensors and temporaries.
-        reads, writes: those of the tensors that it reads, and that it writes.
+        reads, writes: the blocks of the tensors that it reads, and that it writes.
         inputs, outputs: the positions of these tensors among the arguments.
-        keeps: does an output keep what it held where an index is out of range?
+        keeps: True if an output keeps its old elements where an index is out of range.
         page: the page of faults that the bind groups bind, if a dispatch reports any.
         watched: the dispatches that take a slot of the page.
-        size, work: what the call asks for, in units of `pace`.
-        pack: the scalars as bytes; `order` says which, None for all in order.
+        size, work: the cost of the call, in units of `pace`.
+        pack: packs the scalars as bytes. `order` selects scalars; None is all in order.
         last: the scalars of the last launch.
-        commands, kept: those of slots that are the call's own, and the scalars that stand there.
-        serial: of the last batch that uses these slots.
+        commands, kept: the commands with slots of the call's own, and the scalars in these slots.
+        serial: number of the last batch that uses these slots.
     """
 
     __slots__ = (
@@ -84,58 +83,54 @@ class Call:
         self.serial = -1
 
     def notes(self, host: float) -> list[tuple[str, int, float]]:
-        """What a profile wants to know of the dispatches."""
+        """The facts about the dispatches that a profile needs."""
         return [(d.label, d.nbytes, host) for d in self.prepared.dispatches]
 
 
 class Calls:
     """Calls by kernel, options and the locations of all tensors.
 
-    Only buffers of the pool are in it, and those that the pool is about to destroy are forgotten:
-    it never keeps memory alive.
+    It holds only buffers of the pool, and forgets buffers before the pool destroys them. So it
+    never keeps memory alive.
 
     Attributes:
-        slots: what calls that were forgotten kept in `BatchParams`, by their number: the serial of
-            the last batch that uses them, and the first.
+        slots: the slots that forgotten calls kept in `BatchParams`, by their number: the serial of
+            the last batch that uses them, and the first slot.
     """
 
     LIMIT = 8192
 
     def __init__(self) -> None:
         self.entries: dict[Any, Call] = {}
-        self.checked: dict[Any, Call] = {}  # those that report: each launch has an owner
         self.generation = 0  # how often it was cleared
         self.slots: dict[int, list[tuple[int, int]]] = {}
 
     def add(self, key: Any, call: Call) -> None:
-        entries = self.checked if call.watched else self.entries
-        if len(entries) >= self.LIMIT:
+        if len(self.entries) >= self.LIMIT:
             self.clear()
-        entries[key] = call
+        self.entries[key] = call
 
     def clear(self) -> None:
         self.generation += 1
         self.entries.clear()
-        self.checked.clear()
         self.slots.clear()
 
     def forget(self, blocks: set[Block]) -> None:
         """Forget the calls that bind one of these."""
-        for entries in (self.entries, self.checked):
-            gone = {k: c for k, c in entries.items() if not blocks.isdisjoint(c.blocks)}
-            for key, call in gone.items():
-                del entries[key]
-                if call.commands:
-                    first = call.commands[0][2][0] // PARAMS_BYTES
-                    self.slots.setdefault(call.count, []).append((call.serial, first))
-        if not self.entries and not self.checked:
+        gone = {k: c for k, c in self.entries.items() if not blocks.isdisjoint(c.blocks)}
+        for key, call in gone.items():
+            del self.entries[key]
+            if call.commands:
+                first = call.commands[0][2][0] // PARAMS_BYTES
+                self.slots.setdefault(call.count, []).append((call.serial, first))
+        if not self.entries:
             self.clear()
 
 
 class Params:
     """A uniform buffer with a slot of params for each launch. One write fills all slots.
 
-    `used` slots are taken. Whoever packs sets it, together with what it records.
+    `used` slots are taken. The caller of `pack` sets it together with its own records.
     """
 
     def __init__(self, engine: Engine, device: Any, pool: Pool, slots: int = MAX_LAUNCHES) -> None:
@@ -144,7 +139,7 @@ class Params:
         self.used = 0
         self.buffer: Any = pool.create(PARAMS_BYTES * slots, UNIFORM)
         self._data = bytearray(PARAMS_BYTES * slots)
-        self._prefixes: list[bytes] = [b""] * slots  # what stands in the slots already
+        self._prefixes: list[bytes] = [b""] * slots  # the prefixes that the slots contain already
         self._offsets = _offsets(engine, slots)
 
     def pack(
@@ -173,22 +168,22 @@ class Params:
         return commands
 
     def write(self) -> None:
-        """Queue the write of the params in use."""
+        """Queue a write of the used slots."""
         if self.used:
             self.write_slots(0, self.used)
 
     def write_slots(self, first: int, count: int) -> None:
-        """Queue the write of some slots."""
+        """Queue a write of some slots."""
         start, end = first * PARAMS_BYTES, (first + count) * PARAMS_BYTES
         self._engine.write(self._device, self.buffer, start, memoryview(self._data)[start:end])
 
 
 class BatchParams(Params):
-    """The params of a device's batches. Behind the slots of one batch are slots that calls keep:
-    a call that comes again with the same scalars needs no new params.
+    """The params of a device's batches. After the slots of one batch come slots that calls keep. A
+    call that is repeated with the same scalars needs no new params.
 
-    A slot is written only while no recorded launch uses it: `serial` is that of the last batch with
-    launches whose slots are kept.
+    A slot is written only while no recorded launch uses it. `serial` is the number of the last
+    batch with launches whose slots are kept.
     """
 
     KEPT = 3072
@@ -204,7 +199,7 @@ class BatchParams(Params):
         """Give a call slots with these scalars, if that is possible now."""
         if call.watched or call.serial == serial:
             return False
-        if self._generation != self._calls.generation:  # the calls that had slots are forgotten
+        if self._generation != self._calls.generation:  # the calls with slots are forgotten
             if self.serial == serial:
                 return False
             self._generation = self._calls.generation
@@ -232,7 +227,7 @@ _known_offsets: dict[str, list[Any]] = {}
 
 
 def _offsets(engine: Engine, slots: int) -> list[Any]:
-    """The offset of each slot, as a set_bind_group takes it."""
+    """The offset of each slot, in the form that set_bind_group takes."""
     found = _known_offsets.get(engine.name, [])
     if len(found) < slots:  # a new list: two threads may open devices at once
         found = [engine.ffi.new("uint32_t[1]", [PARAMS_BYTES * i]) for i in range(slots)]
@@ -242,9 +237,10 @@ def _offsets(engine: Engine, slots: int) -> list[Any]:
 
 def bind(
     context: Any, prepared: Prepared, tensors: Sequence[Any], scratch: Sequence[Block],
-    params: Params, page: Page | None,
+    params: Params, page: Page | None, starts: Sequence[int] | None = None,
 ) -> Call:  # fmt: skip
-    """A prepared call on these tensors and, for slots below 0, these blocks of scratch."""
+    """A prepared call on these tensors and, for slots below 0, these blocks of scratch, each from
+    its first byte or that of `starts`."""
     blocks: dict[Block, None] = {}
     groups = []
     for d in prepared.dispatches:
@@ -255,6 +251,7 @@ def bind(
                 entry.offset = t._offset + delta
             else:
                 block = scratch[~slot]
+                entry.offset = delta if starts is None else starts[~slot] + delta
             entry.buffer = block.handle
             if block.exposed and block not in blocks:
                 context.pool.inspect(block.buffer, STORAGE, d.label)
@@ -265,3 +262,18 @@ def bind(
             d.page_entry.buffer = page.block.handle
         groups.append(context.engine.bind_group(context.raw, d.descriptor, d.label))
     return Call(prepared, groups, tuple(blocks), tensors, page)
+
+
+def unbound(
+    context: Any, prepared: Prepared, tensors: Sequence[Any], scratch: Sequence[Block],
+    params: Params, page: Page | None,
+) -> Call:  # fmt: skip
+    """The same without bind groups: where its memory lies is not known yet."""
+    blocks: dict[Block, None] = {}
+    for d in prepared.dispatches:
+        for _, slot, _ in d.refs:
+            block = tensors[slot]._block if slot >= 0 else scratch[~slot]
+            if block.exposed and block not in blocks:
+                context.pool.inspect(block.buffer, STORAGE, d.label)
+            blocks[block] = None
+    return Call(prepared, [None] * len(prepared.dispatches), tuple(blocks), tensors, page)

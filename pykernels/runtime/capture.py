@@ -8,9 +8,9 @@ is idle, it submits a command buffer instead, which was encoded during the previ
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from pykernels.errors import ArgumentError, BufferStateError, DTypeError
@@ -21,6 +21,7 @@ from .context import Context
 from .dispatch import Prepared
 from .faults import Crowded, Page
 from .handle import Handle
+from .lifetimes import ProgramMemory, planned
 from .observe import StorageWindow, live, replayed
 from .owners import Check, Owner, checks_of, inherited
 from .pipelines import Compiling
@@ -30,6 +31,7 @@ from .scopes import Scope
 __all__ = ["Program", "capturing"]
 
 _Told = tuple[weakref.ref[Storage], int, int]
+_Moved = Mapping[Block, tuple[Block, int]]  # by block: another one, and the distance to it
 MAX_VARIANTS = 16  # sets of inputs with which a program is remembered
 
 
@@ -39,7 +41,7 @@ class _Place:
 
     _block: Block
     _offset: int
-    window: tuple[int, int]  # its first and last byte
+    window: tuple[int, int]  # first and last byte
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +50,15 @@ class _Captured:
 
     prepared: Prepared
     places: tuple[_Place | None, ...]
-    scratch: Sequence[Block]
+    scratch: tuple[_Place, ...]
     params: Params
     page: Page | None
-    commands: int  # the first of its own
+    commands: int  # index of its first command
+
+    def moved(self, moved: _Moved) -> _Captured:
+        """The same with blocks at other locations."""
+        places = tuple(None if p is None else _shifted(p, moved) for p in self.places)
+        return replace(self, places=places, scratch=tuple(_shifted(p, moved) for p in self.scratch))
 
 
 class Variant:
@@ -84,17 +91,18 @@ class Recording:
     def __init__(self, context: Context, inputs: Mapping[str, Handle]) -> None:
         self.context = context
         self.inputs = dict(inputs)
-        self.state = "is still captured"  # why it cannot run; empty if it can
+        self.state = "is still captured"  # the reason that it cannot run; empty if it can
         self.captured: list[_Captured] = []
         self.calls: list[Call] = []
         self.commands: list[Command] = []
         self.pages: list[Page] = []
-        self.storages: list[Storage] = []  # of tensors made outside
-        # What its calls read and write, by storages that may be gone: first and last byte.
+        self.storages: list[Storage] = []  # of tensors from outside the capture
+        # The windows that its calls read and write, by weak references to storages.
         self.reads: dict[_Told, None] = {}
         self.writes: dict[_Told, None] = {}
         self.runs = [0]  # one number that pages share
         self.pending = OfProgram()  # what is made inside waits for the first run
+        self.memory: ProgramMemory  # once it can run
         self.base: Variant  # on the inputs of the capture
         self.variants: dict[tuple[Any, ...], Variant] = {}  # on others
 
@@ -107,8 +115,11 @@ class Recording:
             self.fail()
             raise
 
-    def finish(self) -> None:
-        """The capture has ended."""
+    def finish(self, arena: Arena) -> None:
+        """The capture has ended: what was made inside gets its memory."""
+        moved, self.memory = planned(self.context.pool, arena, self.captured)
+        self.captured = [c.moved(moved) for c in self.captured]
+        self.calls, self.commands = self._bound(lambda call: True)
         self.base = Variant(self, self.calls, self.commands)
         self.state = ""
         self.pending.why = "belongs to a program that has not run yet: call the program first"
@@ -186,7 +197,7 @@ class Recording:
     def _check(self, inputs: Mapping[str, Handle]) -> None:
         """Raise for inputs for which the captured dispatches would be wrong."""
         others = [p for c in self.captured for p in c.places if p is not None]
-        kept = {p._block for p in others} | {b for c in self.captured for b in c.scratch}
+        kept = {p._block for p in others} | {p._block for c in self.captured for p in c.scratch}
         kept -= {t._block for t in self.inputs.values()}
         for i, (name, t) in enumerate(inputs.items()):
             x = self.inputs[name]
@@ -220,13 +231,22 @@ class Recording:
             x._block: (inputs[name]._block, inputs[name]._offset - x._offset)
             for name, x in self.inputs.items()
         }
+        calls, commands = self._bound(lambda call: any(b in moved for b in call.blocks), moved)
+        return Variant(self, calls, commands)
+
+    def _bound(
+        self, wanted: Callable[[Call], bool], moved: _Moved | None = None
+    ) -> tuple[list[Call], list[Command]]:
+        """The captured calls and their commands; the wanted ones are bound again, at other
+        locations."""
         calls: list[Call] = []
         commands: list[Command] = []
         for c, call in zip(self.captured, self.calls, strict=True):
             own = self.commands[c.commands : c.commands + call.count]
-            if any(b in moved for b in call.blocks):
-                places = [None if p is None else _shifted(p, moved) for p in c.places]
-                call = bind(self.context, c.prepared, places, c.scratch, c.params, c.page)
+            if wanted(call):
+                at = c if moved is None else c.moved(moved)
+                scratch, starts = [p._block for p in at.scratch], [p._offset for p in at.scratch]
+                call = bind(self.context, c.prepared, at.places, scratch, c.params, c.page, starts)
                 groups = [step[6] for step in call.steps]
                 own = [
                     (pipeline, group, offset, x, y)
@@ -234,7 +254,7 @@ class Recording:
                 ]
             calls.append(call)
             commands += own
-        return Variant(self, calls, commands)
+        return calls, commands
 
 
 def _needs(calls: Sequence[Call]) -> frozenset[Block]:
@@ -247,8 +267,10 @@ def _needs(calls: Sequence[Call]) -> frozenset[Block]:
     return frozenset(needs)
 
 
-def _shifted(place: _Place, moved: Mapping[Block, tuple[Block, int]]) -> _Place:
-    block, distance = moved.get(place._block, (place._block, 0))
+def _shifted(place: _Place, moved: _Moved) -> _Place:
+    if place._block not in moved:
+        return place
+    block, distance = moved[place._block]
     return _Place(block, place._offset + distance, place.window)
 
 
@@ -292,14 +314,9 @@ class CaptureRecorder:
                 self._page = context.faults.program(self._recording.runs, context.caller())
                 self._recording.pages.append(self._page)
             page = self._page
-        have = [s.block.size for s in self._scratch] + [-1] * len(prepared.scratch)
-        missing = [i for i, nbytes in enumerate(prepared.scratch) if have[i] < nbytes]
-        if missing:
-            context.pool.require([prepared.scratch[i] for i in missing])
-        for i in missing:
-            self._scratch[i : i + 1] = [context.pool.take(prepared.scratch[i], arena=self.arena)]
+        self._scratch = [context.pool.take(n, arena=self.arena) for n in prepared.scratch]
         self._tensors = tensors
-        return [s.block for s in self._scratch[: len(prepared.scratch)]], page
+        return [s.block for s in self._scratch], page
 
     def record(self, call: Call, scalars: Sequence[float], check: Check | None = None) -> bool:
         """Append a call after `room` for it. Whoever runs the program gets its errors."""
@@ -320,7 +337,7 @@ class CaptureRecorder:
         writes = [w for i, w in enumerate(windows) if w is not None and i in written]
         reads = [w for i, w in enumerate(windows) if w is not None and i not in written]
         first = len(recording.commands)
-        scratch = [s.block for s in self._scratch]
+        scratch = tuple(_Place(s.block, 0, (0, s.block.size)) for s in self._scratch)
         captured = _Captured(call.prepared, places, scratch, self.params, page, first)
         recording.commands += commands
         recording.calls += (call,)
@@ -331,6 +348,7 @@ class CaptureRecorder:
         self.params.used += call.count
         if page is not None:
             page.launches += call.watched
+        self._scratch, self._tensors = [], ()  # they may go
         return True
 
     def finish(self) -> None:
@@ -352,7 +370,7 @@ class Program:
         self._arena = recording.context.pool.arena(self, recording, recording.pending)
 
     def __call__(self, **inputs: Any) -> None:
-        """Run the captured calls, with what is in their tensors when they run.
+        """Run the captured calls on the current contents of their tensors.
 
         They are recorded into the current batch and submitted by the same rules as calls. If the
         device is idle, they are submitted at once, from the second run on.
@@ -394,6 +412,19 @@ class Program:
             "[pickle] a program belongs to its device and cannot be pickled: capture it in each "
             "process"
         )
+
+    def memory(self) -> ProgramMemory:
+        """The bytes that are in use at each call, what holds them, and the least that could.
+
+            print(program.memory())
+            program.memory().plot("memory.png")
+
+        Raises:
+            BufferStateError: the capture has failed or has not ended.
+        """
+        if self._recording.state:
+            raise BufferStateError(f"[program] it {self._recording.state}")
+        return self._recording.memory
 
     @property
     def nbytes(self) -> int:
@@ -446,5 +477,9 @@ def capturing(
     if compiled:
         recording.compile()
     with context.lock:
-        recorder.finish()
-        recording.finish()
+        try:
+            recorder.finish()
+            recording.finish(program._arena)
+        except BaseException:
+            recording.fail()
+            raise

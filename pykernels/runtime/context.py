@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from pykernels.contract import PARAMS_BYTES
+from pykernels.contract import F16, PARAMS_BYTES, SUBGROUP_MATRIX, SUBGROUPS
 from pykernels.errors import (
     ArgumentError,
     BufferStateError,
@@ -21,7 +21,7 @@ from pykernels.errors import (
     FeatureError,
     PyKernelsError,
 )
-from pykernels.steps import MATRIX_FEATURE, Caps, Kernel, MatrixUnits
+from pykernels.steps import Caps, Kernel, MatrixUnits
 from pykernels.tuning import Tuning, for_adapter
 
 from .adapters import AdapterInfo, info_of
@@ -65,8 +65,8 @@ class Context:
         self.copy = copy
         self.checks = checks
         self.owned = owned
-        self.number = next(_numbers)  # devices end in the order in which they were opened
-        self.dead = ""  # why it cannot be used any more
+        self.number = next(_numbers)  # devices are closed in the order in which they were opened
+        self.dead = ""  # the reason that it cannot be used any more
         self.thread = threading.get_ident() if engine.one_thread_only(raw) else None
         self.guarded = self.thread is not None  # True if each launch must call `check`
         self.lock = threading.RLock()
@@ -74,7 +74,7 @@ class Context:
         self.limits: dict[str, int] = dict(raw.limits)
         info = self.info
         tuning = for_adapter(info["name"], info["type"]).tuning
-        matrix = units_of(engine, raw.adapter) if MATRIX_FEATURE in self.features else None
+        matrix = units_of(engine, raw.adapter) if SUBGROUP_MATRIX.name in self.features else None
         self.caps = _caps(self.features, self.limits, tuning, matrix)
         self.plans: dict[Any, Prepared] = {}
         self.constants: dict[Any, Any] = {}  # tensors that functions keep for later calls
@@ -182,7 +182,7 @@ class Context:
 
     def settle(self) -> None:
         """Set whether launches must look up their owner or block. Needs the lock."""
-        self.noted = False  # first: a block may be entered meanwhile
+        self.noted = False  # set first, since another thread may enter a block meanwhile
         if self.scopes:
             for scope in [s for s in [*self.scopes] if not s.open]:
                 self.scopes.pop(scope, None)
@@ -195,7 +195,7 @@ class Context:
         return None if scope is None or not scope.mine else scope.value.program
 
     def kill(self, reason: str) -> None:
-        """Makes `check` raise from now on."""
+        """Make `check` raise from now on."""
         self.dead = reason
         self.guarded = True
 
@@ -211,7 +211,7 @@ class Context:
             self.constants.clear()
             try:
                 self.recorder.flush()
-                with suppress(DeviceLostError):  # then nothing can be known
+                with suppress(DeviceLostError):  # then the faults are lost
                     self.transfers.poll()
                 self.pool.trim()
             finally:
@@ -349,18 +349,16 @@ class Context:
         if self.scopes:
             arena = self._arena()
             if arena is not None:
-                storage = self.pool.take(nbytes, arena=arena)
-                self.pool.fulfil((storage.block,))
-                return storage
+                return self.pool.take(nbytes, arena=arena)
             held = self.held()
             if held is not None:
-                return self.pool.take(nbytes, arena=held.arena)
+                return self.pool.take_for_call(nbytes, held.arena)
         return self.pool.take(nbytes)
 
     def allocate_now(self, nbytes: int) -> Storage:
-        """The same with its buffer, unless a call of the caller's is held."""
+        """The same with its buffer, except in a capture and in a held call."""
         storage = self.allocate(nbytes)
-        if self.held() is None:
+        if storage.block.arena is None:
             self.pool.fulfil((storage.block,))
         return storage
 
@@ -413,8 +411,8 @@ def _caps(
     features: frozenset[str], limits: dict[str, int], tuning: Tuning, matrix: MatrixUnits | None
 ) -> Caps:
     return Caps(
-        f16="shader-f16" in features,
-        subgroups="subgroups" in features,
+        f16=F16.name in features,
+        subgroups=SUBGROUPS.name in features,
         alignment=max(limits["min-storage-buffer-offset-alignment"], 32),
         max_invocations=limits["max-compute-invocations-per-workgroup"],
         max_workgroup_bytes=limits["max-compute-workgroup-storage-size"],

@@ -164,7 +164,7 @@ class DeviceControl:
         """Time each launch inside on the GPU, or each batch of them; see `Profile`.
 
         Raises:
-            ArgumentError: `batches` is no bool.
+            ArgumentError: `batches` is not a bool.
             BufferStateError: inside a capture.
         """
         return profiled(self._context, batches)
@@ -178,7 +178,7 @@ class DeviceControl:
 
         Raises:
             BufferStateError: inside a capture.
-            DTypeError: call is no function.
+            DTypeError: call is not a function.
         """
         found: Explained = load("pykernels.bench.explain").explain(self, call)
         return found

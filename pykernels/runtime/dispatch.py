@@ -21,8 +21,9 @@ class Dispatch:
 
     label: str
     refs: tuple[tuple[Any, int, int], ...]  # entry, slot, offset from the tensor's
+    written: tuple[bool, ...]  # which of these are bound writable
     uniform_entry: Any
-    descriptor: Any  # of the bind group: its entries are filled in per launch
+    descriptor: Any  # of the bind group; each launch fills in the entries
     keep: tuple[Any, ...]
     pipeline: Pipeline
     grid_x: int
@@ -30,11 +31,11 @@ class Dispatch:
     prefix: bytes
     nbytes: int  # bound by the storage bindings
     pack_into: Callable[..., None]  # writes the scalars of the call behind `prefix`
-    pick: tuple[int, ...] | None  # scalars of the call that this step takes; None: all
+    pick: tuple[int, ...] | None  # scalars of the call for this step; None: all
     formats: str  # of these scalars
-    operations: int = 0  # of the whole call, at the kernel's last step
+    operations: int = 0  # of the whole call, in the kernel's last step
     op: str = ""  # the kernel
-    watch: Watch | None = None  # the launch takes a slot for what it finds wrong
+    watch: Watch | None = None  # the launch takes a slot for indices out of range
     page_entry: Any = None
 
 
@@ -49,8 +50,8 @@ class Prepared:
     dispatches: tuple[Dispatch, ...]
     scratch: tuple[int, ...]
     arity: int  # scalars of the call
-    written: tuple[int, ...]  # which of its tensors it writes
-    keeps: bool  # does one of these keep what it held where an index is out of range?
+    written: tuple[int, ...]  # positions of the tensors that it writes
+    keeps: bool  # True if an output keeps its old elements where an index is out of range
 
     def compile(self) -> None:
         """Compile the pipelines that are not compiled yet."""

@@ -28,7 +28,7 @@ SECONDS = 10.0  # for all devices together
 
 @functools.cache
 def watch() -> None:
-    """Let the process end well; once is enough."""
+    """Register the exit handler, once in a process."""
     atexit.register(_end)
 
 
@@ -40,7 +40,7 @@ def _end() -> None:
     deadline, late = time.monotonic() + SECONDS, devices
     try:
         late = [context for context in devices if not context.end(deadline)]
-    finally:  # all of them, where an interrupt ends the waiting
+    finally:  # all devices, if an interrupt ends the wait
         if late:
             _leave(late)
         elif forked():
@@ -48,7 +48,8 @@ def _end() -> None:
 
 
 def _leave(late: list[Context]) -> None:
-    """End without what these devices were not done with, and keep all that drivers still use."""
+    """End although these devices have unfinished work, and keep everything that drivers still
+    use."""
     for context in late:
         context.leak()
     _end_without_drivers()
@@ -57,10 +58,10 @@ def _leave(late: list[Context]) -> None:
 
 
 def _end_without_drivers() -> None:
-    """When Python is through, the process ends with its exit code, and no destructor of a driver's
-    runs: under the driver's threads, or, after a fork, where they are not there."""
-    with suppress(OSError, AttributeError):  # other systems than those with glibc
+    """When Python has shut down, end the process with its exit code and without the destructors of
+    drivers. The driver's threads may still run, or, after a fork, do not exist."""
+    with suppress(OSError, AttributeError):  # systems without glibc
         libc = ctypes.CDLL(None)
-        # The last one registered runs first.
+        # The handler that is registered last runs first.
         libc.on_exit(libc._exit, None)
         libc.on_exit(libc.fcloseall, None)

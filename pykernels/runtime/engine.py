@@ -1,7 +1,7 @@
-"""The two engines, wgpu (wgpu-native, naga) and dawn (wgpudawn, Tint), and what sets them apart.
+"""The two engines, wgpu (wgpu-native, naga) and dawn (wgpudawn, Tint), and their differences.
 
-No other module imports either package. Everything that differs between them lives here: names of
-features, how a device is requested, toggles, the raw C calls, the classes of their errors.
+No other module imports either package. All differences between them are here: names of features,
+how a device is requested, toggles, the raw C calls, the classes of their errors.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, TypeAlias, TypeVar
 
+from pykernels.contract import ALONE, FEATURES, SUBGROUPS
 from pykernels.errors import (
     BufferStateError,
     DeviceLostError,
@@ -48,17 +49,23 @@ MODULES: dict[EngineName, tuple[str, str]] = {
     "dawn": ("wgpudawn", "wgpudawn.backends.dawn._api"),
 }
 # Canonical feature name -> the engine's own (those that differ).
-_FEATURES: dict[EngineName, dict[str, str]] = {"wgpu": {"subgroups": "subgroup"}, "dawn": {}}
+_FEATURES: dict[EngineName, dict[str, str]] = {
+    "wgpu": {f.name: f.wgpu for f in FEATURES if f.wgpu != f.name},
+    "dawn": {},
+}
 # What a device of ours asks for where the adapter has it.
-_WANTED = ("shader-f16", "subgroups", "timestamp-query")
+_WANTED = tuple(f.name for f in FEATURES if f.asked)
 # What the default device has besides, as pygfx requires it.
 _OF_OTHERS = ("float32-filterable",)
 COPY_DST = 0x08
-# Of a raw buffer, from a byte offset, to a byte offset in the target, so many bytes.
+# Raw buffer, byte offset in it, byte offset in the target, number of bytes.
 Copy: TypeAlias = tuple[Any, int, int, int]
-_SLOT = "pykernels"  # of wgpu's error handler
+_SLOT = "pykernels"  # the key in wgpu's error handler
 # `Parent device is lost`, `[Device "label"] is lost`, `Device is destroyed`
 _LOST = re.compile(r"\bdevice\b[^\n]{0,80}\bis (lost|destroyed)", re.IGNORECASE)
+
+
+_NVIDIA = 0x10DE  # vendor_id of an adapter
 
 
 class Engine:
@@ -67,7 +74,7 @@ class Engine:
     def __init__(self, name: EngineName) -> None:
         module, api = MODULES[name]
         self.name: EngineName = name
-        self.matrix_units = False  # did this process ask for them? See matrix.py
+        self.matrix_units = False  # True if this process asked for them, see matrix.py
         try:
             self.module: Any = importlib.import_module(module)
             self._api: Any = importlib.import_module(api)
@@ -83,7 +90,7 @@ class Engine:
         if name == "wgpu":
             self.begin: Callable[[], None] = self._begin_wgpu
             self.end: Callable[[str], None] = self._end_wgpu
-            # Where wgpu need not be asked, as a signal tells, or nobody cares.
+            # For calls that need no answer from wgpu: a signal answers, or the caller ignores it.
             self.raise_told: Callable[[str], None] = _nothing
             self.signals: Signals = WgpuSignals(self.ffi, self.lib)
         else:
@@ -105,13 +112,16 @@ class Engine:
             return self._adapters()
 
     def look(self, told: Callable[[Any], T]) -> list[T]:
-        """What is told of the adapters. The process may be forked afterwards, if nobody had used
-        the engine before: it is released."""
+        """The facts about the adapters. Releases the engine if no caller used it before, so the
+        process may be forked afterwards. With NVIDIA's driver this does not help: once wgpu has
+        listed it, neither a forked child nor then its parent gets a device."""
         with _starting:
             refuse_process()
             used = self._helpers._the_instance is not None
-            found = [told(a) for a in self._adapters()]
-            if used or self.matrix_units:
+            adapters = self._adapters()
+            found = [told(a) for a in adapters]
+            nvidia = self.name == "wgpu" and any(a.info["vendor_id"] == _NVIDIA for a in adapters)
+            if used or self.matrix_units or nvidia:
                 claim_process()
             elif self._helpers._the_instance is not None:
                 self.lib.wgpuInstanceRelease(self._helpers._the_instance)
@@ -126,12 +136,13 @@ class Engine:
         return sorted(proper or found, key=lambda a: rank.get(a.info["adapter_type"], 2))
 
     def open(self, adapter: Any, checks: bool, more: Sequence[str] = ()) -> Any:
-        """A device with every feature and limit of the adapter that we can use, and `more`."""
+        """A device with every feature and limit of the adapter that we can use, and the features
+        `more`."""
         features = [self.feature(f) for f in (*_WANTED, *more)]
         if self.name == "wgpu":
             features = [f for f in features if f in adapter.features]
             return adapter.request_device_sync(label="pykernels", required_features=features)
-        features.append("implicit-device-synchronization")
+        features.append(ALONE.name)
         extras = importlib.import_module("wgpudawn.backends.dawn.extras")
         enable = ["disable_workgroup_init"] + ([] if checks else ["disable_robustness"])
         return extras.request_device_sync(
@@ -143,14 +154,14 @@ class Engine:
         )
 
     def default_device(self, more: Sequence[str] = ()) -> Any:
-        """The device that other users of this engine's module share; made if there is none yet,
-        with `more` features than usual."""
+        """The device that other users of this engine's module share. Made if there is none yet,
+        with the features `more`."""
         claim_process()
         shared = self.module.utils.device
         if shared.helper._the_device is None:
             wanted = {self.feature(f) for f in (*_WANTED, *_OF_OTHERS, *more)}
             if self.name == "dawn":
-                wanted.add("implicit-device-synchronization")
+                wanted.add(ALONE.name)
             shared.preconfigure_default_device("pykernels", preferred_features=wanted)
             _allow_late_configuration(self.module, shared.get_default_device())
         return shared.get_default_device()
@@ -166,12 +177,12 @@ class Engine:
 
     def one_thread_only(self, device: Any) -> bool:
         """Must this device stay on the thread that made it?"""
-        return self.name == "dawn" and "implicit-device-synchronization" not in device.features
+        return self.name == "dawn" and ALONE.name not in device.features
 
     def shader(self, device: Any, text: str, label: str, checks: bool, subgroups: bool) -> Any:
         """A shader module; unchecked only through wgpu (Dawn's checks belong to the device)."""
         if self.name == "dawn":
-            head = "enable subgroups; " if subgroups else ""
+            head = f"{SUBGROUPS.enable} " if subgroups else ""
             return device.create_shader_module(label=label, code=head + text)
         if checks:
             return device.create_shader_module(label=label, code=text)
@@ -195,13 +206,14 @@ class Engine:
             self.end(what)
         return group
 
-    # -- what would end the process, or hang, in the Python API of an engine ----------------------
+    # -- work whose Python API in an engine would end the process, or hang ------------------------
 
     def write(self, device: Any, buffer: Any, offset: int, data: memoryview) -> None:
         """Queue a write of whole words.
 
-        When wgpudawn's own `write_buffer` fails, its exception keeps a cffi view of the data, which
-        ends the process at the next garbage collection (Python below 3.13): here it is released.
+        If wgpudawn's own `write_buffer` fails, its exception keeps a cffi view of the data. That
+        view ends the process at the next garbage collection (Python below 3.13), so it is released
+        here.
         """
         source = self.ffi.from_buffer(data)
         self.begin()
@@ -214,10 +226,11 @@ class Engine:
             self.end("write")
 
     def probe(self, device: Any, layout: Any, buffer: Any) -> None:
-        """Raise if a buffer is destroyed or another device's (submitting it ends the process).
+        """Raise if a buffer is destroyed or belongs to another device; its submit would end the
+        process.
 
-        wgpu tells in a bind group. Dawn tells of a destroyed one only in a queue operation: a write
-        of nothing.
+        wgpu reports this for a bind group. Dawn reports a destroyed buffer only for a queue
+        operation, so this writes zero bytes.
         """
         entry = {"buffer": buffer, "offset": 0, "size": min(buffer.size // 4 * 4, 256)}
         try:
@@ -232,13 +245,13 @@ class Engine:
     # -- copies to the host ------------------------------------------------------------------------
 
     def completion(self, device: Any) -> Completion:
-        """Tells whether the work of this device is done, and waits for it."""
+        """An object that tells whether the work of this device is done, and waits for it."""
         return self.signals.completion(device)
 
     def copy_and_map(
         self, device: Any, copies: Sequence[Copy], target: Any, signal: Signal
     ) -> None:
-        """Submit copies into a raw buffer, and map what they fill for reading."""
+        """Submit copies into a raw buffer, and map the copied bytes for reading."""
         lib, ffi = self.lib, self.ffi
         end = 0
         self.begin()
@@ -264,7 +277,7 @@ class Engine:
         self.raise_told("read")
 
     def mapped(self, target: Any, nbytes: int, signal: Signal) -> memoryview:
-        """The bytes of a raw buffer that was mapped, valid until it is unmapped.
+        """The bytes of a mapped raw buffer, valid until it is unmapped.
 
         wgpu ends the process if its device was destroyed: ask `Completion.lost` before.
         """
@@ -287,7 +300,7 @@ class Engine:
     # -- errors ---------------------------------------------------------------------------------
 
     def error(self, e: BaseException, what: str) -> PyKernelsError:
-        """Our error for one that the engine raised."""
+        """Our error for an error of the engine."""
         text = str(e).strip() or type(e).__name__
         if _LOST.search(text):
             _tell_lost(text.splitlines()[-1].strip())
@@ -305,7 +318,7 @@ class Engine:
 
     # Raw calls report errors through a callback: `begin` and `end` put them into an exception.
 
-    # An interrupt may leave a slot of wgpu's handler behind: the next `begin` drops it. So pairs of
+    # An interrupt may leave a slot of wgpu's handler; the next `begin` drops it. So pairs of
     # `begin` and `end` do not nest.
 
     def _begin_wgpu(self) -> None:
@@ -329,7 +342,7 @@ class Engine:
 
 @functools.cache
 def _tell_lost(text: str) -> None:
-    """Once, though every call on the device fails."""
+    """Report a lost device once, although every later call on it fails."""
     logger.warning("a device is lost: %s", text)
 
 
@@ -338,7 +351,7 @@ def _nothing(what: str = "") -> None:
 
 
 def _allow_late_configuration(module: Any, device: Any) -> None:
-    """Let others ask for features that the default device has, now that we made it.
+    """Let other packages request features that the default device has, after we made it.
 
     wgpu refuses any configuration of a device that exists, and pygfx configures it when it is
     imported: without this, pygfx could not be imported after our first call.
@@ -361,7 +374,7 @@ def _allow_late_configuration(module: Any, device: Any) -> None:
 
 
 def _mark_ended(passes: Any) -> None:
-    """Let a pass remember that it has ended: Dawn tells only when its encoder is finished."""
+    """Let a pass remember that it has ended; Dawn reports it only when the encoder is finished."""
     end = passes.end
 
     def marked(self: Any) -> None:
@@ -372,14 +385,14 @@ def _mark_ended(passes: Any) -> None:
 
 
 _process: list[int] = []
-ended = threading.Event()  # the process ends: no engine starts any more
+ended = threading.Event()  # set when the process ends: no engine starts any more
 
 
-_starting = threading.RLock()  # an engine looks for adapters, and is perhaps released
+_starting = threading.RLock()  # held while an engine lists adapters, which may release it
 
 
 def refuse_process() -> None:
-    """Raise in a process that ends, or was forked after an engine started: drivers would hang."""
+    """Raise if the process ends, or was forked after an engine started: drivers would hang."""
     if ended.is_set() or sys.is_finalizing():
         raise DeviceLostError("[device] the process ends: no device can be opened any more")
     if forked():
@@ -391,12 +404,13 @@ def refuse_process() -> None:
 
 
 def forked() -> bool:
-    """Was this process forked after an engine started?"""
+    """True if this process was forked after an engine started."""
     return bool(_process) and _process[0] != os.getpid()
 
 
 def claim_process() -> None:
-    """The same, and from now on for processes that are forked from this one."""
+    """As `refuse_process`, and from now on processes that are forked from this process raise
+    too."""
     refuse_process()
     if not _process:
         _process.append(os.getpid())
@@ -404,10 +418,10 @@ def claim_process() -> None:
 
 @contextmanager
 def _without_display() -> Iterator[None]:
-    """Makes no use of Mesa's layer that asks the display for its GPU, where there is no display.
+    """Disable Mesa's layer that asks the display for its GPU if there is no display.
 
-    Each look at the adapters prints `error: XDG_RUNTIME_DIR is invalid` otherwise. The Vulkan
-    loader reads the variable when the engine makes its instance, in the first look.
+    Otherwise each listing of adapters prints `error: XDG_RUNTIME_DIR is invalid`. The Vulkan loader
+    reads the variable when the engine makes its instance, for the first listing.
     """
     asked = ("DISPLAY", "DRI_PRIME", "MESA_VK_DEVICE_SELECT", "NODEVICE_SELECT")
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
@@ -447,7 +461,7 @@ def engine_of(device: Any) -> Engine:
 
 
 def installed(name: EngineName) -> bool:
-    """Is the engine's package there? Imports nothing."""
+    """True if the engine's package is installed. Imports nothing."""
     return importlib.util.find_spec(MODULES[name][0]) is not None
 
 

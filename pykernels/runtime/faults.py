@@ -21,19 +21,19 @@ from .owners import Check, Owner
 
 __all__ = ["Crowded", "Faults", "Moves", "Page", "Snapshot"]
 
-# Passes that callers recorded and did not submit yet; of more, the oldest are forgotten.
+# Passes that callers recorded and did not submit yet. Beyond this number the oldest are forgotten.
 MAX_RECORDED = 64
-# Full pages that no synchronisation has read; a launch that would need one more waits first.
+# Full pages that no synchronisation has read. A launch that needs one more page waits first.
 MAX_FULL = 16
-# Pages that were put aside for runs of programs that their owners have not read.
+# Copies of pages with runs of programs that their owners have not read.
 MAX_ASIDE = 256
-# Faults that nobody has heard of, and those of owners that ended among them; of more, the oldest
-# are forgotten.
+# Unreported faults, and those of ended owners among them. Beyond these numbers the oldest are
+# forgotten.
 MAX_FOUND, MAX_ENDED = 4096, 64
 _LAST = 0x7FFFFFFF
 
 
-# What runs of a program are on, and how many uploads were before them.
+# The tensors of a program's runs, and the number of uploads before them.
 Mark = tuple[object, int]
 
 
@@ -42,15 +42,15 @@ class Crowded(Exception):
 
 
 class Term:
-    """Runs of a program whose faults are reported together: since the program's page was last
-    cleared, by one owner, on the same tensors, with no upload between them."""
+    """Runs of a program whose faults are reported together: the runs of one owner since the
+    program's page was last cleared, on the same tensors, without an upload between them."""
 
     __slots__ = ("check", "counts", "mark", "seen")
 
     def __init__(self, check: Check, seen: int, mark: Mark) -> None:
         self.check = check
-        self.counts: dict[int, int] = {}  # rows left out, by launch, that were reported
-        self.seen = seen  # runs of the program that a synchronisation has seen
+        self.counts: dict[int, int] = {}  # reported skipped rows, by launch
+        self.seen = seen  # number of runs that a synchronisation has seen
         self.mark = mark
 
 
@@ -60,17 +60,17 @@ class Page:
     `checks` has the owner of each launch; the launches of a program belong to its `term`.
     """
 
-    STEP = SLOT  # words from the slot of one launch to the next
+    STEP = SLOT  # words between the slots of two launches
 
     def __init__(self, block: Block, since: str) -> None:
         self.block = block
-        self.since = since  # what the launches are counted from
-        self.closed = False  # no more launches come
+        self.since = since  # the number of the first launch
+        self.closed = False  # True if no more launches follow
         self.launches: list[tuple[str, Watch]] = []
         self.checks: list[Check] = []
-        self.told = 0  # launches whose slots a synchronisation of the device has seen
-        self.counts: dict[int, int] = {}  # rows left out, by launch, that were reported
-        self.counter = [0]  # of the runs of a program, all its pages have one
+        self.told = 0  # number of launches whose slots a synchronisation has seen
+        self.counts: dict[int, int] = {}  # reported skipped rows, by launch
+        self.counter = [0]  # counts runs; all pages of a program share it
         self.term: Term | None = None
 
     @property
@@ -84,7 +84,7 @@ class Page:
 
     @property
     def nbytes(self) -> int:
-        """Of the slots in use."""
+        """Bytes of the slots in use."""
         return 4 * self.next_slot
 
     @property
@@ -97,24 +97,25 @@ class Page:
 
 
 class Snapshot:
-    """A page as a synchronisation finds it: `nbytes` of `block` are to be copied."""
+    """The state of a page at a synchronisation, which copies `nbytes` of `block`."""
 
     def __init__(self, page: Page) -> None:
         self.page = page
         self.block = page.block
-        self.taken = page.launches  # another list when slots count from the start again
+        self.taken = page.launches  # a new list begins when slots are reused
         self.launches = len(page.launches)
         self.runs = page.runs
         self.term = page.term
         self.nbytes = page.nbytes
 
     def news(self, data: Any) -> tuple[list[_Found], dict[int, int], int]:
-        """What the slots say that was not reported, by launch; rows left out; launches started."""
+        """Unreported faults by launch, the number of skipped rows, the number of started
+        launches."""
         page, term = self.page, self.term
         words = struct.unpack_from(f"<{self.nbytes // 4}I", data)
         found: list[_Fault] = []
         counts = dict(page.counts if term is None else term.counts)
-        numbers: dict[Owner, int] = {}  # the launches of each owner
+        numbers: dict[Owner, int] = {}  # counts the launches of each owner
         call = 0
         for i in range(self.launches):
             op, watch = page.launches[i]
@@ -148,7 +149,7 @@ class _Fault(NamedTuple):
     watch: Watch
     value: int
     rows: int
-    launch: int  # of its owner's
+    launch: int  # its number among the launches of its owner
     call: int
     check: Check
 
@@ -172,8 +173,8 @@ def _by_launch(found: Sequence[_Fault]) -> list[_Fault]:
 
 
 class Moves(NamedTuple):
-    """What must happen to the pages of a program before it runs: those that are copied and those
-    that are cleared, in order with the runs; then who has the next term of each."""
+    """The work on a program's pages before it runs: pages to copy and pages to clear, in order with
+    the runs, and then the owner of the next term of each page."""
 
     aside: tuple[Page, ...]
     cleared: tuple[Page, ...]
@@ -188,8 +189,8 @@ class Faults:
     page's first bytes.
 
     Attributes:
-        open: True if there may be faults that a living owner has not got yet.
-        aside: copies of the pages of programs, for runs that their owners have not read.
+        open: True if there may be faults that a living owner has not received.
+        aside: copies of the pages of programs, with runs that their owners have not read.
     """
 
     def __init__(self, create: Callable[[int], Block], clear: Callable[[Block, int], None]) -> None:
@@ -199,13 +200,13 @@ class Faults:
         self._spare: list[Page] = []
         self._recorded: list[Page] = []
         self._programs: list[Page] = []
-        self._blocks: list[Block] = []  # of pages that were aside
+        self._blocks: list[Block] = []  # of former copies, for reuse
         self._found: list[_Found] = []
         self.aside: list[Page] = []
         self.open = False
 
     def own(self, launches: int) -> Page:
-        """The page of the device's own batches, with room for some more launches.
+        """The page of the device's own batches, with free slots.
 
         Raises Crowded if full pages wait to be read; `Transfers.poll` then makes room.
         """
@@ -223,6 +224,15 @@ class Faults:
             del self._spare[-1:]
         return page
 
+    def slot(self, page: Page, launches: int) -> int:
+        """The first word of some more launches' slots in this page; below 0 where `own` is another
+        one."""
+        if page is self._own:
+            taken = len(page.launches)
+            if taken + launches <= SLOTS:
+                return HEAD + SLOT * taken
+        return page.next_slot if page is self.own(launches) else -1
+
     def _page(self, since: str) -> Page:
         return Page(self._create(PAGE_BYTES), since)
 
@@ -237,8 +247,8 @@ class Faults:
             page.told = 0
 
     def moves(self, pages: Sequence[Page], owner: Owner, mark: Mark) -> Moves | None:
-        """A program is about to run for an owner: what its pages say of other runs that nobody has
-        read goes aside, and what was reported does not count again. None: nothing to do.
+        """An owner is about to run a program. Unread faults of other runs in its pages are copied
+        aside, and reported faults do not count again. Returns None if there is nothing to do.
 
         Raises Crowded if too many copies of pages wait.
         """
@@ -256,7 +266,7 @@ class Faults:
         return Moves((*aside,), (*cleared,), (*pages,), (*terms,))
 
     def _copy_of(self, page: Page) -> Page:
-        """A page for what another one says now."""
+        """A page for a copy of another page."""
         size = max(1 << (page.nbytes - 1).bit_length(), 1024)
         block = next((b for b in self._blocks if b.size >= page.nbytes), None)
         if block is None:
@@ -277,7 +287,7 @@ class Faults:
         return page
 
     def program(self, counter: list[int], owner: Owner) -> Page:
-        """A new page for a captured program, whose runs are counted there."""
+        """A new page for a captured program; it counts the program's runs."""
         page = self._page("of the program")
         page.counter = counter
         page.term = Term(Check(owner), counter[0], (None, 0))
@@ -309,7 +319,7 @@ class Faults:
         for snapshot, words in zip(snapshots, data, strict=True):
             page, term = snapshot.page, snapshot.term
             if page.launches is not snapshot.taken:
-                continue  # another thread's, which was later, has told all of it
+                continue  # a later synchronisation of another thread has reported all of it
             news, counts, started = snapshot.news(words)
             checks = page.checks[page.told : snapshot.launches]
             if term is not None:
@@ -348,7 +358,7 @@ class Faults:
         self._bound()
 
     def _mark(self, checks: Sequence[Check], news: Sequence[_Found]) -> None:
-        """Forget calls without faults."""
+        """Forget checked calls without faults."""
         for check in checks:
             check.open = False
         for check, _ in news:
@@ -365,9 +375,9 @@ class Faults:
     def raise_found(
         self, owner: Owner, checks: Sequence[Check] = (), ended: bool = False, all_: bool = False
     ) -> None:
-        """Raise what was found in the calls of an owner and in these, and nobody has heard of.
+        """Raise the unreported faults of an owner's calls and of these checks.
 
-        `ended`: in the calls of owners that ended, too; `all_`: of everybody.
+        `ended` includes the calls of ended owners, `all_` the calls of all owners.
         """
         if not self._found:
             return

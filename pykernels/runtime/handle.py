@@ -42,6 +42,6 @@ class Handle:
 
     @property
     def _key(self) -> tuple[Any, ...]:
-        """All that a plan depends on."""
+        """Everything that a plan depends on."""
         alignment = self._context.caps.alignment
         return self._layout, self._offset % alignment, self._padded

@@ -11,15 +11,16 @@ from pykernels.errors import ArgumentError, BufferStateError, LimitError, PyKern
 from pykernels.steps import Kernel
 from pykernels.wgsl.watch import SLOTS
 
-from .bound import MAX_LAUNCHES, Call, bind
+from .bound import MAX_LAUNCHES, Call, bind, unbound
 from .checks import wrong_type
 from .context import Context
 from .dispatch import Prepared
 from .faults import Crowded
 from .handle import Handle
 from .observe import live, observe
-from .owners import Check, Owner, inherited
+from .owners import Check, Owner, current, inherited
 from .prepare import prepare
+from .scopes import entered
 
 __all__ = ["launch", "run", "wrong_type"]
 
@@ -44,7 +45,7 @@ def launch(
     key: tuple[Any, ...], tensors: tuple[Handle | None, ...], scalars: tuple[float, ...],
     observed: bool = False,
 ) -> None:  # fmt: skip
-    """As `run`, but the caller has made the key of the call. Takes a third of the time.
+    """As `run`, but the caller has made the key of the call. This takes a third of the time.
 
     `key` is the kernel, its options, and the location of each tensor; `scalars` are plain numbers.
     Tapes see the call unless it is `observed`.
@@ -62,16 +63,16 @@ def launch(
             except TypeError:
                 raise ArgumentError(f"[{key[0].name}] unusable options {key[1]!r}") from None
             try:
-                if (
-                    call is None
-                    or (context.noted and (context.scopes or not context.faults.open))
-                    or not context.recorder.record(call, scalars)
-                ):
+                if call is None or call.watched:
+                    call = _launch_checked(context, key, tensors, scalars, call)
+                elif (
+                    context.noted and (context.scopes or not context.faults.open)
+                ) or not context.recorder.record(call, scalars):
                     call = _launch_slow(context, key, tensors, scalars, call)
                 elif context.noted:
                     _pass_on(context, call, tensors)
             except (struct.error, OverflowError):
-                if not scalars and not key[1]:  # numbers of ours, not of the caller's
+                if not scalars and not key[1]:  # our own numbers, not the caller's
                     raise
                 raise _wrong_scalar(key[0], scalars, key[1]) from None
             if context.debug and call is not None:
@@ -79,6 +80,21 @@ def launch(
     except Crowded:
         context.transfers.poll()  # the lock is not held while it waits
         launch(key, tensors, scalars, True)
+
+
+def _launch_checked(
+    context: Context, key: tuple[Any, ...], tensors: tuple[Handle | None, ...],
+    scalars: tuple[float, ...], call: Call | None,
+) -> Call:  # fmt: skip
+    """A launch that was seen before and reports indices out of range, outside of all blocks; any
+    other one is a slow one."""
+    if call is not None and entered.get() is None and not context.scopes and not context.dead:
+        owner = current()
+        check = Check(owner, call.keeps)
+        if context.recorder.record(call, scalars, check):
+            _name(context, call, tensors, owner, check)
+            return call
+    return _launch_slow(context, key, tensors, scalars, call)
 
 
 def _launch_slow(
@@ -101,8 +117,6 @@ def _launch_slow(
             held.launch(launch, _prepared(context, key[0], tensors, key[1]), key, tensors, scalars)
             return None
     own, owner = recorder is context.recorder, context.caller()
-    if known is None:
-        known = context.calls.checked.get(key)
     if known is not None and own:
         check = _check(known, owner)
         if recorder.record(known, scalars, check):
@@ -110,7 +124,8 @@ def _launch_slow(
             return known
     prepared = _prepared(context, key[0], tensors, key[1])
     scratch, page = recorder.room(prepared, tensors)
-    call = bind(context, prepared, tensors, scratch, recorder.params, page)
+    make = bind if own or recorder.arena is None else unbound
+    call = make(context, prepared, tensors, scratch, recorder.params, page)
     check = _check(call, owner)
     recorder.record(call, scalars, check)
     if own and not any(b.foreign for b in call.blocks):
@@ -152,7 +167,7 @@ def _pass_on(context: Context, call: Call, tensors: tuple[Handle | None, ...]) -
 def _name(
     context: Context, call: Call, tensors: tuple[Handle | None, ...], owner: Owner, check: Check
 ) -> None:
-    """The same for a checked call, which is one of them."""
+    """As `_pass_on`, for a checked call, which is itself one of the checks."""
     found: list[Check] = []
     for i in (*call.inputs, *call.outputs) if check.keeps else call.inputs:
         found += tensors[i]._storage.checks  # type: ignore[union-attr]
@@ -168,7 +183,7 @@ def _prepared(
     tensors: tuple[Handle | None, ...],
     options: tuple[Any, ...],
 ) -> Prepared:
-    """The dispatches of a call, from the cache if the layouts were seen before."""
+    """The dispatches of a call, cached by the layouts of its tensors."""
     plan_key = _plan_key(context, kernel, tensors, options)
     prepared = context.plans.get(plan_key)
     if prepared is None:
@@ -191,8 +206,8 @@ def _plan_key(
     tensors: tuple[Handle | None, ...],
     options: tuple[Any, ...],
 ) -> tuple[Any, ...]:
-    """All that the dispatches of a call depend on: layouts, phases, who shares a buffer, and what
-    plans are told to take."""
+    """Everything that the dispatches of a call depend on: layouts, phases, shared buffers, and
+    forced choices of plans."""
     dst = tensors[-1]
     assert dst is not None
     block, base = dst._block, dst._offset
@@ -213,7 +228,7 @@ def _plan_key(
 
 
 def _neighbours(kernel: Kernel, tensors: tuple[Handle | None, ...]) -> list[int]:
-    """Where tensors lie in the buffers of outputs other than dst: output, tensor, distance."""
+    """The tensors in the buffers of outputs other than dst: output, tensor, distance in bytes."""
     found = []
     for i, arg in enumerate(kernel.args[:-1]):
         out = tensors[i]

@@ -30,8 +30,8 @@ def lower(
 ) -> Dispatch:
     """One step of a kernel's plan, ready to be recorded.
 
-    `bases` has for each slot the byte of the view from which its windows are counted. A launch
-    adds the tensor's offset; a temporary has none. `scalars` are the call's scalars, in order.
+    `bases` holds for each slot the byte of the view at which its windows begin to count. A launch
+    adds the tensor's offset; a temporary has no offset. `scalars` are the call's scalars, in order.
     """
     caps = context.caps
     skip: Bound | None = None
@@ -106,9 +106,10 @@ def _dispatch(
     ffi = context.engine.ffi
     entries = ffi.new("WGPUBindGroupEntry[]", len(windows) + 1)
     refs = []
+    written = []
     for i, (slot, first, size) in enumerate(windows):
         entries[i].binding = i
-        if slot < 0:  # nobody else sets it
+        if slot == NULL or slot == FAULTS:  # nobody else sets it
             entries[i].offset = first
         entries[i].size = size
         if slot == NULL:
@@ -117,6 +118,7 @@ def _dispatch(
             pass  # each recorder has a page of its own
         else:
             refs.append((entries + i, slot, first))
+            written.append(writable[i])
     uniform = entries + len(windows)
     uniform.binding = len(windows)
     uniform.size = PARAMS_BYTES
@@ -128,6 +130,7 @@ def _dispatch(
     return Dispatch(
         label=f"{body.name} {key}",
         refs=tuple(refs),
+        written=tuple(written),
         uniform_entry=uniform,
         descriptor=descriptor,
         keep=(layout, entries),

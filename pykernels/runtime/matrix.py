@@ -1,7 +1,8 @@
 """Matrix units: how a process opens them, and which products an adapter's units compute.
 
-Dawn offers them, and f16 on NVIDIA, only to processes that ask before they look at adapters.
-They are experimental, so a process that never asks runs the same shaders as without them.
+Dawn offers them, and f16 on NVIDIA, only to processes that ask for them before they list adapters.
+They are experimental. A process that does not ask runs the same shaders as on a device without
+them.
 """
 
 from __future__ import annotations
@@ -9,22 +10,23 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from pykernels.contract import SUBGROUP_MATRIX
 from pykernels.errors import FeatureError
-from pykernels.steps import MATRIX_FEATURE, MatrixUnits
+from pykernels.steps import MatrixUnits
 
 from .engine import Engine
 
 __all__ = ["allow", "require", "units_of"]
 
-# Of the whole process. The first lets Dawn speak of matrix units; without the second it hides f16
-# on NVIDIA's Vulkan driver, where some of its own conformance tests failed.
+# Toggles of the whole process. With the first, Dawn lists matrix units. Without the second it hides
+# f16 on NVIDIA's Vulkan driver, where some of its own conformance tests failed.
 TOGGLES = ("allow_unsafe_apis", "vulkan_enable_f16_on_nvidia")
 SUBGROUP = 32  # lanes of a subgroup in the texts
 _KINDS = ("F32", "F16", "U32", "I32", "U8", "I8")
 
 
 def allow(engine: Engine) -> bool:
-    """Ask for matrix units; False if this process has looked at adapters without asking before."""
+    """Ask for matrix units; False if this process has listed adapters before without asking."""
     if engine.name != "dawn":
         raise FeatureError(
             "[device] the engine 'wgpu' does not reach matrix units: Device(engine='dawn', "
@@ -42,7 +44,7 @@ def allow(engine: Engine) -> bool:
 
 def require(adapter: Any, allowed: bool) -> None:
     """FeatureError if the adapter gives no matrix units; `allowed` is what `allow` returned."""
-    if MATRIX_FEATURE in adapter.features:
+    if SUBGROUP_MATRIX.name in adapter.features:
         return
     name = adapter.info["device"]
     if allowed:
@@ -56,7 +58,7 @@ def require(adapter: Any, allowed: bool) -> None:
 
 def units_of(engine: Engine, adapter: Any) -> MatrixUnits | None:
     """The products of the adapter's units; None if it has none, or subgroups of another size."""
-    if engine.name != "dawn" or MATRIX_FEATURE not in adapter.features:
+    if engine.name != "dawn" or SUBGROUP_MATRIX.name not in adapter.features:
         return None
     ffi, lib = engine.ffi, engine.lib
     configs = ffi.new("WGPUAdapterPropertiesSubgroupMatrixConfigs *")

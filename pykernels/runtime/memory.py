@@ -22,7 +22,7 @@ from typing import Any
 
 from pykernels.errors import BufferStateError, OutOfMemoryError
 
-from .blocks import Arena, Block, Lease, Pending, Promised, Storage, storage_of
+from .blocks import Arena, Block, Lease, Pending, PromisedBlock, Storage, storage_of
 from .engine import Engine
 from .log import logger
 
@@ -83,6 +83,7 @@ class Pool:
         self._engine = engine
         self._device = device
         self._max_size = max_size // 16 * 16
+        self.alignment = 256  # of bindings; the largest that WebGPU allows
         self._free: dict[int, list[Block]] = {}  # by size, those let go last at the end
         self._scratch: list[Block | None] = []
         self._lock = lock
@@ -124,19 +125,19 @@ class Pool:
 
     def _put_back(self, block: Block, arena: Arena | None) -> None:
         """Return an unused block to its arena, or to the free blocks of the pool."""
+        if block.promised and not block.counted:
+            del self._taken[block]
+            return
+        if block.promised and arena is None:
+            self.withdraw((block,))
+            return
         free = self._free if arena is None else arena.free
         size = block.size
         line = free.get(size)
         if line is None:
             line = free[size] = []
         block.since = self.serial
-        if not block.reusable and isinstance(block, Promised):
-            if arena is None:
-                self.withdraw((block,))
-            else:
-                self._taken[block] = None
-                line += (block,)
-        elif not block.reusable:
+        if not block.reusable and not block.promised:
             self._gone.add(block)
             del self._taken[block]
             self._total -= size
@@ -173,23 +174,40 @@ class Pool:
             return [arena.content for arena in self._arenas]
 
     def take(self, nbytes: int, arena: Arena | None = None) -> Storage:
-        """A storage of at least `nbytes`.
-
-        A storage for an `arena` is a free block of the arena, or belongs to it from now on.
-        """
+        """A storage of at least `nbytes`; one for an `arena` has no buffer yet."""
+        if arena is not None:
+            return self._promise(nbytes, arena)
         size = self._class(nbytes)
         with self._lock:
             if self._total > self.limit or self.serial >= self._sweep_at:
                 self._tidy()
+                if self._total > self.limit:
+                    self._check_room(size)  # what is promised needs some of the pool
             if self._returned:
-                storage = self._swap(size, arena)
+                storage = self._swap(size)
                 if storage is not None:
                     return storage
                 self._collect()
-            line = arena.free.get(size) if arena is not None else None
+            line = self._line(size, nbytes)
+            block = line[-1]
+            storage = storage_of(block)
+            lease = Lease(storage, self._returned.append)
+            lease.held = block
+            del line[-1]
+            self._taken[block] = lease
+        return storage
+
+    def take_for_call(self, nbytes: int, arena: Arena) -> Storage:
+        """A storage of a block that no other call gets before the arena ends: one that the held
+        call itself let go of, or one of the pool."""
+        size = self._class(nbytes)
+        with self._lock:
+            self.tidy()
+            self._collect()
+            line = arena.free.get(size)
             again = bool(line)
             if not again and self._total > self.limit:
-                self._check_room(size)  # what is promised needs some of the pool
+                self._check_room(size)
             line = line or self._line(size, nbytes)
             block = line[-1]
             storage = storage_of(block)
@@ -199,12 +217,95 @@ class Pool:
             self._taken[block] = lease
             if again:
                 self._hits += 1
-            elif arena is not None:
+            else:
                 block.arena = arena
                 block.pending = arena.pending  # no call: see above
                 block.guarded = True
                 arena.blocks += (block,)
         return storage
+
+    def _promise(self, nbytes: int, arena: Arena) -> Storage:
+        """A storage of a block that belongs to the arena, in whole bindings."""
+        if nbytes > self._max_size:
+            raise self._too_large(nbytes)
+        size = -(-max(nbytes, 1) // self.alignment) * self.alignment
+        with self._lock:
+            if self._returned:
+                self._collect()
+            block = PromisedBlock(size, self._keep, False)
+            storage = storage_of(block)
+            lease = Lease(storage, self._returned.append)
+            lease.held = block
+            block.arena = arena
+            block.pending = arena.pending  # no call: see above
+            block.guarded = True
+            self._taken[block] = lease
+            arena.blocks += (block,)
+        return storage
+
+    def _keep(self, block: PromisedBlock) -> None:
+        """Give a promised block of a capture a buffer of its own."""
+        with self._lock:
+            if not block.promised:  # another thread was first
+                return
+            size = self._class(block.size)
+            line = self._free.get(size)
+            if line:
+                if self._total > self.limit:
+                    self._check_room(size)
+                made = line[-1]
+                self.before_release({made})  # calls that know it
+                block.mark = made.mark
+                block.keep(made.buffer)
+                block.size = size
+                del line[-1]
+                self._hits += 1
+            else:
+                block.keep(self._bought(size))
+                block.size = size
+                self._misses += 1
+                self._total += size
+                if self._total - self._promised > self._peak:
+                    self._peak = self._total - self._promised
+
+    def settle_arena(self, arena: Arena, sizes: Sequence[int]) -> list[Block]:
+        """Its capture has ended: shared buffers of these sizes, and one for each promised block
+        that a storage holds. The other promised blocks are no longer its own."""
+        self._collect()
+        held = [b for b in arena.blocks if b.promised and b in self._taken]
+        needed = sum(sizes) + sum([self._class(block.size) for block in held])
+        if self._total + needed > self.limit:
+            self._check_room(needed)
+        arena.blocks = [b for b in arena.blocks if not b.promised or b in self._taken]
+        self.fulfil(held)
+        return [self._shared(size, arena) for size in sizes]
+
+    def _shared(self, size: int, arena: Arena) -> Block:
+        """A buffer of exactly this size, which goes with the arena."""
+        block = Block(self._bought(size))
+        block.reusable = False
+        block.arena = arena
+        self._misses += 1
+        self._total += size
+        if self._total - self._promised > self._peak:
+            self._peak = self._total - self._promised
+        self._taken[block] = None
+        arena.blocks += (block,)
+        return block
+
+    def held(self, block: Block) -> bool:
+        """Does a storage hold it?"""
+        return self._taken.get(block) is not None
+
+    def collect(self) -> None:
+        """Take back what tensors have let go of."""
+        with self._lock:
+            self._collect()
+
+    @property
+    def largest(self) -> int:
+        """Bytes that the largest buffer may have."""
+        return self._max_size
 
     def _class(self, nbytes: int) -> int:
         """The size of a block for this many bytes."""
@@ -220,7 +321,7 @@ class Pool:
             line += (block,)
             self._misses += 1
             self._total += size
-            if isinstance(block, Promised):
+            if block.promised:
                 self._promised += size
             elif self._total > self._peak:
                 self._peak = self._total
@@ -228,16 +329,14 @@ class Pool:
             self._hits += 1
         return line
 
-    def _swap(self, size: int, arena: Arena | None) -> Storage | None:
+    def _swap(self, size: int) -> Storage | None:
         """A storage of the block that returned first, if its size fits. So a loop that makes the
         same tensors again needs no list of free blocks."""
         old = self._returned[0]
         block: Any = old.held
         if self._taken.get(block) is not old:
             return None
-        if block.size != size or not block.reusable or block.arena is not arena:
-            return None
-        if block.guarded and arena is None:
+        if block.size != size or not block.reusable or block.arena is not None or block.guarded:
             return None
         storage = storage_of(block)
         lease = Lease(storage, self._returned.append)
@@ -301,7 +400,7 @@ class Pool:
     def _leave_scratch(self, places: Mapping[Block, int]) -> None:
         """Add these blocks to the free blocks of the pool."""
         for block, i in places.items():
-            if isinstance(block, Promised):
+            if block.promised:
                 self._drop_scratch(i, block)
                 continue
             line = self._free.setdefault(block.size, [])
@@ -331,28 +430,38 @@ class Pool:
 
     def _new(self, size: int, nbytes: int) -> Block:
         if nbytes > self._max_size:
-            raise OutOfMemoryError(
-                f"[memory] {nbytes} bytes are more than the largest buffer of this device, "
-                f"{self._max_size}"
-            )
+            raise self._too_large(nbytes)
         if self.limit != math.inf:
             if self._total + size > self.limit:
                 self._check_room(size)
-            return Promised(size, self._fulfil)
+            return PromisedBlock(size, self._fulfil, True)
         block = Block(self._make(size, USAGE))
         block.since = self.serial
         return block
 
+    def _bought(self, size: int) -> Any:
+        """A new GPUBuffer that the budget has room for."""
+        if self._total + size > self.limit:
+            self._check_room(size)
+            self._make_room(size)
+        return self._make(size, USAGE)
+
+    def _too_large(self, nbytes: int) -> OutOfMemoryError:
+        return OutOfMemoryError(
+            f"[memory] {nbytes} bytes are more than the largest buffer of this device, "
+            f"{self._max_size}"
+        )
+
     def fulfil(self, blocks: Iterable[Block | None]) -> None:
         """Make the buffers of those that are promised."""
         for block in blocks:
-            if isinstance(block, Promised):
-                self._fulfil(block)
+            if isinstance(block, PromisedBlock):
+                block.make(block)
 
-    def _fulfil(self, block: Promised) -> None:
-        """Make the buffer of a promised block."""
+    def _fulfil(self, block: PromisedBlock) -> None:
+        """Make the buffer of a promised block that the budget has room for."""
         with self._lock:
-            if not isinstance(block, Promised):
+            if not block.promised:  # another thread was first
                 return
             if block.size < 0:
                 raise BufferStateError("[memory] the tensor is of a call that was refused")
@@ -365,11 +474,13 @@ class Pool:
                 self._peak = self._total - self._promised
 
     def withdraw(self, blocks: Iterable[Block]) -> None:
-        """Blocks whose buffers were not made are not wanted any more, whoever holds them."""
+        """Blocks that count and whose buffers were not made are not wanted any more, whoever holds
+        them."""
         with self._lock:
             for block in blocks:
                 size = block.size
-                if isinstance(block, Promised) and self._taken.pop(block, self) is not self:
+                if block.promised and block.counted and block in self._taken:
+                    del self._taken[block]
                     block.size = -1
                     self._total -= size
                     self._promised -= size
@@ -378,7 +489,7 @@ class Pool:
         """The same for temporaries."""
         with self._lock:
             for i, block in enumerate(self._scratch):
-                if isinstance(block, Promised):
+                if block is not None and block.promised:
                     self._drop_scratch(i, block)
 
     @property
@@ -386,7 +497,7 @@ class Pool:
         """The blocks of scratch."""
         return (*self._scratch,)
 
-    def _drop_scratch(self, i: int, block: Promised) -> None:
+    def _drop_scratch(self, i: int, block: Block) -> None:
         self._total -= block.size
         self._promised -= block.size
         self._scratch[i] = None
@@ -432,8 +543,9 @@ class Pool:
         for block in self._idle():
             if over <= 0:
                 break
-            over -= block.size
-            doomed.append(block)
+            if not block.promised:
+                over -= block.size
+                doomed.append(block)
         if doomed:
             self.before_destroy()
             freed = self._destroy(doomed)
@@ -458,7 +570,7 @@ class Pool:
         for places in self.kept.values():
             scratch = max(scratch, places)
         rest = reversed(self._scratch[scratch:])
-        return free + [b for b in rest if b is not None and not isinstance(b, Promised)]
+        return free + [b for b in rest if b is not None and not b.promised]
 
     def _destroy(self, blocks: Sequence[Block]) -> int:
         """Destroy blocks from `_idle`; returns the number of freed bytes."""
@@ -476,7 +588,10 @@ class Pool:
                 del line[i]
                 self._total -= size
             freed += size
-            block.buffer.destroy()
+            if block.promised:  # an interrupt came between the promise and its tensor
+                self._promised -= size
+            else:
+                block.buffer.destroy()
         return freed
 
     def tidy(self) -> None:

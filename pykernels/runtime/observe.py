@@ -1,7 +1,7 @@
-"""What tapes see of a device: each call of a kernel, and every write to memory.
+"""Reports each launch of a kernel, and every write to memory, to the tapes that live.
 
-While no tape lives, a launch pays one test of `live` for it, and nothing is kept. Signals may
-interrupt any call: a write is marked before it is recorded, so one that happened is never missed.
+If no tape lives, a launch only tests `live`, and nothing is stored. Signals may interrupt any call.
+So a write is marked before it is recorded, and no write is missed.
 """
 
 from __future__ import annotations
@@ -25,20 +25,19 @@ __all__ = [
     "outputs", "paused", "record_of", "recorders", "recording", "replayed", "taping", "written",
 ]  # fmt: skip
 
-StorageWindow = tuple[Storage, int, int]  # and the first byte in it, and one past the last
-MAX_WINDOWS = 256  # of one allocation that are told apart
+StorageWindow = tuple[Storage, int, int]  # storage, first byte, one past the last byte
+MAX_WINDOWS = 256  # that a record keeps of one allocation
 
-# The tapes that may still be asked for gradients. A tape that is gone leaves without Python code.
+# The tapes that may still compute gradients. A deleted tape leaves without Python code.
 live: set[weakref.ref[Any]] = set()
 _serials = itertools.count(1)
-next_serial = _serials.__next__  # of a call, or of a write
+next_serial = _serials.__next__  # numbers calls and writes
 _lock = threading.Lock()
 
 
 class Record:
-    """What tapes know of an allocation: the serial of the last write to each of its windows.
-
-    It stands for the allocation where that itself should not be kept.
+    """The serial of the last write to each window of an allocation. Tapes keep this record where
+    they should not keep the allocation itself.
     """
 
     __slots__ = ("__weakref__", "writes")
@@ -47,19 +46,19 @@ class Record:
         self.writes: dict[Window, int] = {}
 
     def written_since(self, serial: int, lo: int, hi: int) -> bool:
-        """Was one of these bytes written by a call with this serial or a later one?"""
+        """True if a call with this serial or a later serial wrote one of these bytes."""
         window = Window(lo, hi)
         return any(s >= serial and w.overlaps(window) for w, s in self.writes.items())
 
 
 class Observer(Protocol):
-    """A tape, as launches see it."""
+    """The interface of a tape that launches use."""
 
     def begin(
         self, kernel: Kernel, options: tuple[Any, ...], tensors: tuple[Handle | None, ...],
         scalars: tuple[float, ...], serial: int,
     ) -> Any:  # fmt: skip
-        """A call is about to be recorded: its entry, None if it gets none."""
+        """A call is about to be recorded. Returns its entry, or None without an entry."""
 
     def done(self, entry: Any) -> None:
         """The call was recorded."""
@@ -68,26 +67,26 @@ class Observer(Protocol):
         """It was held, and nobody knows whether it ran."""
 
     def drop(self, entry: Any) -> None:
-        """It was refused."""
+        """The call was not recorded."""
 
     def needs(self, t: Handle) -> bool:
-        """May a gradient go through it? Then a copy on the host would lose it."""
+        """True if a gradient may pass the tensor, so a copy on the host would lose the gradient."""
         ...
 
     def written(
         self, reads: Iterable[StorageWindow], writes: Iterable[StorageWindow], program: bool
     ) -> None:
-        """Memory was written by no kernel of its own: from the host, or by a replayed program."""
+        """The host or a replayed program wrote memory, without a launch of its own."""
 
     def derived(self, reads: Any, writes: Iterable[StorageWindow]) -> None:
-        """A tape has computed gradients from some memory."""
+        """Another tape has computed gradients from this memory."""
 
 
 def taping() -> list[Scope]:
-    """The blocks of the tapes that record what the caller does, the innermost first.
+    """The blocks of the tapes that record the caller's launches, the innermost first.
 
-    What `gradient` calls is recorded by the tapes that its block names, which were entered before
-    the tape whose gradients it computes.
+    The block of `gradient` names the tapes that record its launches: they were entered before the
+    tape whose gradients it computes.
     """
     found: list[Scope] = []
     scope, among = entered.get(), None
@@ -103,30 +102,30 @@ def taping() -> list[Scope]:
 
 
 def recorders() -> list[Observer]:
-    """The tapes that record what the caller does, the innermost first."""
+    """The tapes that record the caller's launches, the innermost first."""
     found = [scope.value() for scope in taping()]
     return [tape for tape in found if tape is not None]
 
 
 def recording() -> bool:
-    """Does a tape record what the caller does? Then a call may keep what its gradient will need."""
+    """True if a tape records the caller's launches, so a call may keep tensors for its gradient."""
     return bool(live) and bool(taping())
 
 
 def paused(tape: Observer) -> bool:
-    """Does the caller stand in a pause of this tape, or of all?"""
+    """True if the caller is inside a pause of this tape, or of all tapes."""
     pauses = innermost("pause", on=tape), innermost("pause")
     return any(scope is not None and scope.mine for scope in pauses)
 
 
 @functools.lru_cache(maxsize=4096)
 def outputs(kernel: Kernel) -> tuple[int, ...]:
-    """Which of its arguments a kernel writes."""
+    """The positions of the arguments that a kernel writes."""
     return tuple([i for i, arg in enumerate(kernel.args) if arg.role == "out"])
 
 
 def record_of(storage: Storage) -> Record:
-    """The record of an allocation, made when it is first asked for."""
+    """The record of an allocation, made on first use."""
     record: Record | None = getattr(storage, "record", None)
     if record is None:
         with _lock:
@@ -172,7 +171,7 @@ def observe(
     if scope is not None:
         scope.check(kernel.name)
         tapes = recorders()
-        if scope.what == "gradient" and not tapes:  # writes to memory that nobody else knows yet
+        if scope.what == "gradient" and not tapes:  # writes to memory that no other tape knows
             launch(key, tensors, scalars, True)
             return
     serial = next_serial()
@@ -201,7 +200,7 @@ def observe(
 def _mark(
     writes: dict[Window, int], window: Window, serial: int
 ) -> tuple[dict[Window, int], Window, int]:
-    """Keep the serial of a write; where, and what was there before (0: nothing)."""
+    """Store the serial of a write. Returns the window and its previous serial (0: none)."""
     if len(writes) >= MAX_WINDOWS and window not in writes:
         known = list(writes)
         union = Window(min(w.start for w in known), max(w.end for w in known))
@@ -222,7 +221,7 @@ def written(t: Handle) -> None:
 def replayed(
     reads: Iterable[StorageWindow], writes: Iterable[StorageWindow], program: bool = True
 ) -> None:
-    """A program is replayed, which reads and writes these."""
+    """A program is replayed that reads and writes these windows."""
     scope = innermost("tape", "gradient") if program else None
     if scope is not None:
         scope.check("a program")

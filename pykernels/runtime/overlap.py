@@ -34,7 +34,7 @@ class _Fake:
 
 
 def share_elements(a: View, b: View) -> bool:
-    """True if two views may share a byte, also if a bounded search cannot decide."""
+    """True if two views share a byte, or if a bounded search cannot decide."""
     if a.size == 0 or b.size == 0 or not a.window.overlaps(b.window):
         return False
     try:
@@ -45,7 +45,8 @@ def share_elements(a: View, b: View) -> bool:
 
 
 def overlaps_itself(layout: Layout | View) -> bool:
-    """Do two elements of one view share a byte? Exact for nested strides, else by elimination."""
+    """True if two elements of one view share a byte. Exact for nested strides, else by
+    elimination."""
     axes = sorted((abs(s), n) for n, s in zip(layout.shape, layout.strides, strict=True) if n > 1)
     if layout.size == 0:
         return False
@@ -59,7 +60,7 @@ def overlaps_itself(layout: Layout | View) -> bool:
     if nested:
         return False
     if layout.size > 1 << 22:
-        return True  # too many to look at: a view this odd is refused
+        return True  # too many elements to test: such a view is refused
     positions = np.zeros(1, np.int64)
     for step, n in axes:
         positions = (positions[:, None] + np.arange(n) * step).ravel()
@@ -82,12 +83,12 @@ def decide(
 ) -> tuple[Mode, list[str]]:
     """The binding mode of a call, or of one step, and the inputs that must be copied before it.
 
-    `shared` names the inputs that live in an output's buffer; offsets of those and of the output
-    count from one origin. `max_window` is what one binding holds, None where that does not matter.
+    `shared` names the inputs in an output's buffer; their offsets and the output's count from one
+    origin. `max_window` is the size of the largest binding, None where it does not matter.
     """
     if not shared:
         return "read", []
-    # What a plan made itself, in a slot below 0, is memory that nobody shares.
+    # A plan's own temporary, in a slot below 0, is memory that no tensor shares.
     outputs = [a for a in args if a.role == "out" and a.name in views and views[a.name].slot >= 0]
     by_name: dict[str, Arg | Bound] = {a.name: a for a in args}
     copies: list[str] = []
@@ -110,8 +111,8 @@ def decide(
         else:
             copies.append(name)
     if merged:
-        # In this mode every other input is bound read-only. A wide union cannot be bound, nor one
-        # that another output touches.
+        # In this mode every other input is bound read-only. A union of windows cannot be bound if
+        # it is too large or touches another output.
         alias = next(o for o in outputs if o.alias == merged[0])
         (a0, a1), (b0, b1) = (rounded(views[n], align) for n in (merged[0], alias.name))
         low, high = min(a0, b0), max(a1, b1)
@@ -142,6 +143,6 @@ def _apart(view: View, others: Sequence[View], align: int) -> bool:
 
 
 def _disjoint(views: Sequence[View], align: int) -> bool:
-    """Are the windows pairwise apart? Views of different buffers have different origins, so this
-    may say no where yes is true: then inputs are copied, which is always right."""
+    """True if no two windows touch. Views of different buffers have different origins, so this may
+    be False although the windows are apart: then inputs are copied, which is always right."""
     return all(_apart(v, views[i + 1 :], align) for i, v in enumerate(views))

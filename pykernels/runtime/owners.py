@@ -12,15 +12,15 @@ from .blocks import Storage
 
 __all__ = ["Check", "Owner", "checks_of", "current", "inherited"]
 
-MAX_CHECKS = 64  # that a storage names: older ones are their owner's to hear
+MAX_CHECKS = 64  # that a storage names; older checks report to their owner only
 
 
 class Owner:
-    """A thread, a task, or a block of `Device.checked`. It outlives them, and an id, which CPython
-    uses again, is no part of it.
+    """A thread, a task, or a block of `Device.checked`. It outlives them, and it does not use an
+    id, because CPython uses ids again.
 
     Attributes:
-        name: as messages have it.
+        name: the name in messages.
         closed: True if it makes no more calls, even if the thread or task lives on.
     """
 
@@ -75,9 +75,9 @@ class Check:
     """A call with checked indices, or one owner's runs of a program that has some.
 
     Attributes:
-        owner: who made it, and hears of what is wrong.
-        keeps: what it leaves out keeps its value, so results of others do not become wrong by it.
-        open: True if there may be a fault that was not reported.
+        owner: the caller, which gets the errors.
+        keeps: True if skipped elements keep their values, so results of other calls stay right.
+        open: True if there may be an unreported fault.
     """
 
     __slots__ = ("keeps", "open", "owner")
@@ -94,8 +94,8 @@ def checks_of(storage: Storage) -> tuple[Check, ...]:
 
 
 def inherited(found: Iterable[Check], owner: Owner, check: Check | None) -> tuple[Check, ...]:
-    """The checked calls that values of a call come from, by those of its inputs: whoever reads the
-    values hears of them. `check` is that of the call itself."""
+    """The checked calls that the results of a call depend on, from the checks of its inputs. A
+    reader of the results gets their errors. `check` is the check of the call itself."""
     named = dict.fromkeys([c for c in found if c.open and (c.owner is owner or not c.keeps)])
     if check is not None:
         named[check] = None

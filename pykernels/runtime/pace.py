@@ -19,22 +19,23 @@ UNIT_BYTES = 8 << 20
 UNIT_OPERATIONS = 125_000_000
 FIRST = 8.0
 STEADY = 128.0
-# A driver ends a process whose batch keeps the device busy for some seconds. A batch should stay
-# under this time (s), as far as the times of earlier batches tell. A unit of work takes 2.5 us on a
-# data-centre GPU; what is assumed at first is that of a slow integrated one.
+# A driver ends a process whose batch keeps the device busy for some seconds. The times of earlier
+# batches predict the time of a batch, which should stay under this (s). A unit of work takes 2.5 us
+# on a data-centre GPU; the first assumption is the time of a slow integrated GPU.
 LONGEST = 0.05
 SLOW_UNIT = 200e-6
 MAX_WORK = 16384.0
-_MEASURABLE = 0.005  # s: in less, launches take more time than work
+_MEASURABLE = 0.005  # s; in shorter times launches take longer than work
 
 
 def work(nbytes: int, operations: int) -> float:
-    """Units of work, besides launches, in this many bound bytes and operations."""
+    """Units of work for these numbers of bound bytes and operations, without launches."""
     return nbytes / UNIT_BYTES + operations / UNIT_OPERATIONS
 
 
 def next_size(size: float, idle: bool) -> float:
-    """Units of the batch after one of `size`; had the device nothing to do when it came?"""
+    """Units of the batch after a batch of `size`. `idle`: the device had no work when that
+    arrived."""
     return min(2 * size, max(STEADY, size / 2)) if idle else 2 * size
 
 
@@ -42,10 +43,10 @@ class Pace:
     """The sizes of a device's batches.
 
     Attributes:
-        due: units (launches and work) with which a batch is submitted.
-        most: units of work with which it is submitted even where batches are held.
-        held: how many ask for batches that end where they say (0: nobody).
-        whole: those of them that hold calls on buffers of the caller's back, too.
+        due: units (launches and work) at which a batch is submitted.
+        most: units of work at which it is submitted even if batches are held.
+        held: number of open `batch()` blocks, which decide where a batch ends.
+        whole: number of these blocks that also hold back calls on the caller's buffers.
     """
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
@@ -54,18 +55,19 @@ class Pace:
         self.held = self.whole = 0
         self._unit = SLOW_UNIT  # seconds of a unit of work, at most
         self.most = LONGEST / SLOW_UNIT
-        self._since = 0.0  # when the device began with what it is busy with
-        self._busy = 0.0  # units of work in it
+        self._since = 0.0  # when the device began its current work
+        self._busy = 0.0  # units of its current work
 
     def submitted(self, amount: float, idle: bool, full: bool = True) -> None:
-        """A batch with this much work went to a device that was idle, or was not. One that was not
-        `full`, submitted before it was due, does not make the next one larger."""
+        """A batch with this much work was submitted. `idle`: the device had no work. A batch that
+        is not `full` was submitted before it was due, and does not make the next batch larger."""
         now = self._clock()
         if idle:
             self._learn(now)
             self._since = now
         elif self._busy and now - self._since > _MEASURABLE:
-            # Less than a unit of work tells nothing of its time: the machine was busy, or asleep.
+            # The time of less than one unit says nothing about a unit: the machine was busy, or
+            # asleep.
             self._unit = max(self._unit, (now - self._since) / max(self._busy, 1.0))
         self._busy += amount
         if full:
@@ -78,7 +80,7 @@ class Pace:
         self.due = FIRST
 
     def _learn(self, now: float) -> None:
-        """The device is done with what it was busy with: it took no longer than until now."""
+        """The device has finished its current work, which took at most until now."""
         if self._busy:
             found = (now - self._since) / self._busy
             if found < self._unit:

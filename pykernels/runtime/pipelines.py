@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
+from pykernels.contract import SUBGROUPS
 from pykernels.errors import ShaderError
 from pykernels.wgsl.texts import Text, made, of_body
 
@@ -19,9 +20,9 @@ from .log import logger
 
 __all__ = ["Compiling", "Pipeline", "Pipelines"]
 
-LONG = 0.1  # s, of a compilation that is worth a line of the log
-MAX_THREADS = 8  # that compile
-MAX_MADE = 1024  # variants of bodies made while the program runs; the oldest ones make room
+LONG = 0.1  # s; the log gets a line for a longer compilation
+MAX_THREADS = 8  # threads that compile at the same time
+MAX_MADE = 1024  # variants of bodies made at run time; beyond it the oldest are dropped
 
 
 class Pipeline:
@@ -57,7 +58,7 @@ class Compiling:
         self._started: set[Pipeline] = set()
 
     def start(self, pipelines: Iterable[Pipeline]) -> None:
-        """Compile these in the background."""
+        """Compile these pipelines in the background."""
         for pipeline in pipelines:
             if pipeline.raw is None and pipeline not in self._started:
                 self._started.add(pipeline)
@@ -79,7 +80,7 @@ class Pipelines:
         self._engine, self._device, self._checks = engine, device, checks
         self._layouts: dict[tuple[bool, ...], tuple[Any, Any]] = {}
         self._pipelines: dict[tuple[str, str], Pipeline] = {}
-        self._made: deque[tuple[str, str]] = deque()  # those of bodies made while the program runs
+        self._made: deque[tuple[str, str]] = deque()  # variants of bodies made at run time
 
     def __len__(self) -> int:
         return len(self._pipelines)
@@ -108,7 +109,7 @@ class Pipelines:
         engine, begun = self._engine, time.perf_counter()
         try:
             module = engine.shader(
-                self._device, text.wgsl, label, checks, "subgroups" in text.features
+                self._device, text.wgsl, label, checks, SUBGROUPS.name in text.features
             )
             pipeline = self._device.create_compute_pipeline(
                 label=label, layout=layout, compute={"module": module, "entry_point": "main"}

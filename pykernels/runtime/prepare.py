@@ -31,8 +31,8 @@ __all__ = ["prepare"]
 class _Operand:
     """A tensor of the call, or the temporary that replaces it.
 
-    The view's slot tells which; its offset counts from the start of the memory, which others share
-    where `memory` is the same object.
+    The view's slot identifies it. Its offset counts from the start of the memory; operands with the
+    same object `memory` share their memory.
     """
 
     view: View
@@ -84,9 +84,9 @@ class _Call:
         self.kernel = kernel
         self.scratch = Scratch()
         self.operands = [_operand(slot, t) for slot, t in enumerate(tensors)]
-        self.before: list[tuple[_Operand, _Operand]] = []  # from, to
+        self.before: list[tuple[_Operand, _Operand]] = []  # source, target
         self.after: list[tuple[_Operand, _Operand]] = []
-        self.by_step = False  # the union of a merged call is wide: each step has its own mode
+        self.by_step = False  # the union of windows is too large: each step has its own mode
 
     # -- what the device does not take ------------------------------------------------------------
 
@@ -121,7 +121,7 @@ class _Call:
         return frame.shared if any(self._decide_step(s, frame)[1] for s in steps) else []
 
     def _outputs_overlap(self) -> list[int]:
-        """Outputs whose windows touch that of a later one: two of them cannot be writable."""
+        """Outputs whose windows touch the window of a later output: both cannot be writable."""
         align = self.context.caps.alignment
         outputs = [
             (i, o.memory, rounded(o.view, align))
@@ -152,7 +152,7 @@ class _Call:
 
     def _alike(self, operand: _Operand) -> _Operand | None:
         """A temporary with the same strides and phase, so that the same variant runs and the result
-        has the same bits as without a shared buffer. None where it would be too large."""
+        has the same bits as without a shared buffer. None if it would be too large."""
         view, single = operand.view, _once(operand).view
         lo, hi = extent(view.shape, view.strides, view.dtype.itemsize)
         if hi - lo > 4 * single.nbytes + 4096 or overlaps_itself(single):
@@ -238,7 +238,7 @@ def _operand(slot: int, t: Handle | None) -> _Operand | None:
 
 
 def _once(operand: _Operand) -> _Operand:
-    """Each element once, because broadcast axes would overlap in an output."""
+    """A view of each element once, because broadcast axes would overlap in an output."""
     view = operand.view
     pairs = zip(view.shape, view.strides, strict=True)
     shape = tuple(min(n, 1) if step == 0 else n for n, step in pairs)

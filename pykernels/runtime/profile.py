@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from pykernels.contract import TIMESTAMPS
 from pykernels.errors import ArgumentError
 
 from .blocks import Block
@@ -22,8 +23,8 @@ from .recorder import Note, Recorder, Timer
 
 __all__ = ["Profile", "Record", "profiled"]
 
-QUERIES = 4 * MAX_LAUNCHES  # a batch ends with the call that has its last launch
-QUERY_RESOLVE = 0x200  # a buffer's usage
+QUERIES = 4 * MAX_LAUNCHES  # a call may exceed the launches of a batch
+QUERY_RESOLVE = 0x200  # usage of a buffer
 HOST, GPU = 1, 2  # the tracks of a trace
 
 
@@ -31,7 +32,7 @@ HOST, GPU = 1, 2  # the tracks of a trace
 class Record:
     """One dispatch: its variant, the bytes it binds, host time (s) and GPU time (s).
 
-    Or one batch, from the first of its dispatches to the last, with what lies between them.
+    Or one batch, from its first dispatch to its last, with the gaps between them.
     """
 
     label: str
@@ -47,7 +48,7 @@ class Record:
 
 
 class _Batch:
-    """The records of one batch, and the buffer that gets their timestamps."""
+    """The records of one batch, and the buffer for their timestamps."""
 
     def __init__(self, context: Context, begun: float, timestamps: bool) -> None:
         self.records: list[Record] = []
@@ -63,7 +64,7 @@ class _Batch:
                 raise context.engine.error(e, "profile") from None
 
     def begin(self, notes: Sequence[Note]) -> Any:
-        """The descriptor of a pass with these dispatches: one record, or one each."""
+        """The descriptor of a pass with these dispatches: one record for all, or one for each."""
         label, _, host = notes[0]
         if len(notes) > 1:
             label = "batch"
@@ -91,23 +92,23 @@ class _Batch:
 
 
 class Profile:
-    """What ran inside `with dev.profile() as p:`; complete after the block.
+    """The dispatches inside `with dev.profile() as p:`; complete after the block.
 
-    `records` are the dispatches in order, each in a compute pass of its own. Where the device has
-    no timestamp queries, `gpu` stays 0 and `clock` says "wall": only the time of the whole block,
-    `wall` (s, until the GPU was done), is known then. Launches of other threads are counted too,
-    those inside `dev.record` are not.
+    `records` are the dispatches in order, each in a compute pass of its own. If the device has no
+    timestamp queries, `gpu` stays 0 and `clock` is "wall": only `wall` is known, the time of the
+    whole block (s, until the GPU was done). Launches of other threads are counted too; launches
+    inside `dev.record` are not.
 
     With `batches`, a record is a batch of launches in one compute pass, timed as a whole.
     """
 
     def __init__(self, context: Context, batches: bool) -> None:
         self.records: list[Record] = []
-        self.clock = "timestamps" if "timestamp-query" in context.features else "wall"
+        self.clock = "timestamps" if TIMESTAMPS.name in context.features else "wall"
         self.batches = batches
         self.wall = 0.0
         self.done: list[_Batch] = []
-        self.outer: Timer | None = None  # has its turn again when this one ends
+        self.outer: Timer | None = None  # becomes the timer again when this profile ends
         self._context = context
         self._period = context.engine.timestamp_period(context.raw) * 1e-9
         self._begun = time.perf_counter()
@@ -181,7 +182,7 @@ class Profile:
 
 @contextmanager
 def profiled(context: Context, batches: bool) -> Iterator[Profile]:
-    """Time what is launched inside."""
+    """Time the launches inside the block."""
     if not isinstance(batches, (bool, np.bool_)):
         raise ArgumentError(f"[profile] batches must be True or False but is {batches!r:.60}")
     batches = bool(batches)
@@ -189,7 +190,7 @@ def profiled(context: Context, batches: bool) -> Iterator[Profile]:
     context.check()
     recorder, profile, held = context.recorder, Profile(context, batches), False
     try:
-        with context.lock:  # what another thread records between would have no notes
+        with context.lock:  # launches of other threads in between would have no notes
             recorder.flush()
             profile.outer = recorder.timer
             recorder.timer = profile
@@ -200,7 +201,7 @@ def profiled(context: Context, batches: bool) -> Iterator[Profile]:
         try:
             context.flush()
         finally:
-            # No call in between: an interrupt would leave the profile behind.
+            # No call in between, since an interrupt would leave the profile active.
             recorder.pace.held -= held
             if recorder.timer is profile:
                 recorder.timer = profile.outer
@@ -210,7 +211,7 @@ def profiled(context: Context, batches: bool) -> Iterator[Profile]:
 
 
 def _remove(recorder: Recorder, profile: Profile) -> None:
-    """End a profile that is not the innermost one: those of several threads end in any order."""
+    """End a profile that is not the innermost. Profiles of several threads end in any order."""
     inner: Any = recorder.timer
     while inner is not None:
         if inner.outer is profile:

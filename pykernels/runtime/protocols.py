@@ -1,7 +1,7 @@
-"""What pykernels takes from wgpu or wgpudawn, as far as a type checker is concerned.
+"""Protocols for a type checker of the objects that pykernels takes from wgpu or wgpudawn.
 
-Neither package ships types. These protocols fit the classes of both. `Explained` is what a device
-tells of its plans.
+Neither package ships types. The protocols fit the classes of both. `Explained` is the result of
+`Device.explain`.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ class GPUComputePass(Protocol):
 
 
 class Explained(Protocol):
-    """What `Device.explain` gives; printed, a table."""
+    """The result of `Device.explain`; it prints as a table."""
 
     @property
     def choices(self) -> Sequence[Sequence[Any]]:
-        """Of each choice its candidates, the one taken first: `choice`, `chosen`, `predicted` and
-        `measured` (seconds or None), `why`, `name`."""
+        """The candidates of each choice, the chosen one first, each with `choice`, `chosen`,
+        `predicted` and `measured` (seconds or None), `why`, `name`."""
         ...
 
     @property

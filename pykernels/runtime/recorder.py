@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeAlias
 
 from pykernels.errors import BufferStateError, OutOfMemoryError, PyKernelsError
 
-from .blocks import Block, OfPass, Promised, Storage
+from .blocks import Block, OfPass, Storage
 from .bound import MAX_LAUNCHES, BatchParams, Call, Calls, Command, Params
 from .dispatch import Prepared
 from .engine import Engine
@@ -32,14 +32,15 @@ from .signals import Completion
 __all__ = ["Note", "PassRecorder", "Recorder", "TimedBatch", "Timer"]
 
 
-Note: TypeAlias = tuple[str, int, float]  # of a dispatch: label, bytes bound, time recorded
+Note: TypeAlias = tuple[str, int, float]  # a dispatch: label, bytes bound, time recorded
 
 
 class TimedBatch(Protocol):
     """The times of one batch."""
 
     def begin(self, notes: Sequence[Note]) -> Any:
-        """A compute pass with these dispatches begins: what its descriptor points to."""
+        """A compute pass with these dispatches begins. Returns the timestamps for its
+        descriptor."""
 
     def resolve(self, raw_encoder: Any) -> None:
         """The last pass has ended."""
@@ -49,7 +50,7 @@ class Timer(Protocol):
     """A profile that times dispatches, or (`batches`) whole batches."""
 
     batches: bool
-    done: list[Any]  # the batches that were submitted
+    done: list[Any]  # the submitted batches
 
     def batch(self) -> TimedBatch:
         """A batch is encoded."""
@@ -79,8 +80,8 @@ class Recorder:
         self.params = BatchParams(engine, device, pool, calls)
         self.pace = Pace()
         self._queue: list[Command] = []
-        self._notes: list[Note] = []  # of the queue's commands, while there is a timer
-        self._size = self._work = 0.0  # of the queue: units, and those of them that are work
+        self._notes: list[Note] = []  # for the commands of the queue, while there is a timer
+        self._size = self._work = 0.0  # of the queue, in units: all, and work alone
         self._exposed: dict[Block, None] = {}
         self.serial = 0
         self.submits = self.uploads = 0
@@ -97,10 +98,10 @@ class Recorder:
         return self._pool.scratch(prepared.scratch, promised(tensors)), page
 
     def record(self, call: Call, scalars: Sequence[float], check: Check | None = None) -> bool:
-        """Record a call as a whole; False if its bind groups do not fit any more.
+        """Record a call as a whole. Returns False if its bind groups do not fit any more.
 
-        `check` stands for the launches that report what they find wrong, if there are any.
-        `scalars` are plain numbers: packing them must run no code of the caller's. Raises
+        `check` belongs to the launches that report indices out of range, if there are any.
+        `scalars` are plain numbers: packing them must not run code of the caller. Raises
         struct.error or OverflowError, and records nothing, if they do not fit.
         """
         order = call.order
@@ -109,9 +110,11 @@ class Recorder:
         if len(self._queue) + call.count > MAX_LAUNCHES:
             self.flush()
         if page is not None:
-            if page is not self._faults.own(len(call.watched)):
+            number = self._faults.slot(page, len(call.watched))
+            if number < 0:
                 return False
-            number = page.next_slot
+            # Here, since no call may stand between the statements that record.
+            checks = () if check is None else (check,) * len(call.watched)
         pace, serial = self.pace, self.serial
         due = pace.due
         for block in call.blocks:
@@ -122,8 +125,9 @@ class Recorder:
                     due = 0.0
             block.mark = serial
         used, kept = params.used, params.serial
-        if packed == call.kept or (
-            packed == call.last and params.keep(call, scalars, packed, serial)
+        if not call.watched and (
+            packed == call.kept
+            or (packed == call.last and params.keep(call, scalars, packed, serial))
         ):
             commands, kept = call.commands, serial
         else:
@@ -141,24 +145,23 @@ class Recorder:
         self._work += call.work
         if page is not None:
             page.launches += call.watched
-            if check is not None:
-                page.checks += (check,) * len(call.watched)
+            page.checks += checks
             self._faults.open = True
         if self._size >= due or self._work >= pace.most:
             self._submit_if_due(shared=not due)
         return True
 
     def _submit_if_due(self, shared: bool) -> None:
-        """Submit, unless a batch is held back; `shared`: the last call uses a buffer that the
-        caller holds, whose own queue calls may come next."""
+        """Submit, unless a batch is held back. `shared`: the last call uses a buffer that the
+        caller holds, and the caller's own queue calls may come next."""
         pace, limit = self.pace, MAX_LAUNCHES
         held = pace.whole if shared else pace.held
         if self._work >= pace.most or not held or len(self._queue) >= limit:
             self.flush()
 
     def replay(self, program: Any, owner: Owner | None) -> None:
-        """Record a captured program (`capture.Variant`): all its commands, or none. One that has
-        pages is run by an owner."""
+        """Record a captured program (`capture.Variant`): all its commands, or none. If it has pages
+        of faults, an owner runs it."""
         guarded = [block for block in program.blocks if block.guarded]
         for block in guarded:
             if block.pending is not program.pending:
@@ -197,8 +200,8 @@ class Recorder:
             self.flush()
 
     def _hand_over(self, program: Any, owner: Owner) -> None:
-        """The next run of a program is an owner's: what its pages say of other runs is copied and
-        cleared on the device, without waiting."""
+        """An owner starts the next run of a program. The faults of other runs in its pages are
+        copied and cleared on the device, without waiting."""
         faults, engine = self._faults, self._engine
         moves = faults.moves(program.pages, owner, (program.mark, self.uploads))
         faults.open = True
@@ -260,7 +263,8 @@ class Recorder:
         if commands is None:
             commands = self._encode(program.commands, None)
         else:
-            # wgpu ends the process at a submit to a lost device: the end of an encoder tells of it.
+            # wgpu ends the process at a submit to a lost device; the end of an encoder reports the
+            # loss.
             self._encode((), None)
         buffers = engine.ffi.new("WGPUCommandBuffer[1]", [commands])
         engine.begin()
@@ -277,8 +281,8 @@ class Recorder:
         program.encoded = self._encode(program.commands, None)
 
     def prime(self, command: Command, blocks: Sequence[Block]) -> None:
-        """Submit a dispatch of no workgroups, by itself: some drivers compile a pipeline only where
-        it is first dispatched. `blocks` are those that its bind group may bind."""
+        """Submit a dispatch of no workgroups by itself, because some drivers compile a pipeline at
+        its first dispatch. Its bind group may bind `blocks`."""
         for block in blocks:
             if block.exposed:
                 self._pool.inspect(block.buffer, STORAGE, "warmup")
@@ -295,7 +299,8 @@ class Recorder:
             engine.end("warmup")
 
     def _inspect(self, block: Block, what: str) -> None:
-        """Raise for a caller's buffer that became unusable: once in a batch, and at its end."""
+        """Raise for a caller's buffer that became unusable. This runs once in a batch, and at its
+        end."""
         if block not in self._exposed:
             self._pool.inspect(block.buffer, STORAGE, what)
             self._exposed[block] = None
@@ -303,9 +308,10 @@ class Recorder:
     # -- submitting -----------------------------------------------------------------------------
 
     def flush(self, count: int | None = None) -> None:
-        """Submit what is recorded, or the first `count` commands.
+        """Submit the recorded commands, or the first `count` of them.
 
-        If the engine refuses the work, all of it is lost; if a signal interrupts, it is kept.
+        If the engine refuses the work, all of it is lost. If a signal interrupts, the queue keeps
+        it.
         """
         queue, rest, rest_notes = self._queue, [], []
         if not queue:
@@ -380,7 +386,7 @@ class Recorder:
 def promised(tensors: Sequence[Any]) -> Sequence[Block]:
     """The blocks of a call's new tensors that have no buffers yet."""
     blocks = [t._block for t in tensors if t is not None and t._layout.size]
-    return [block for block in blocks if isinstance(block, Promised)]
+    return [block for block in blocks if block.promised]
 
 
 def refuse_unwritten(block: Block, reads: Sequence[Block], label: str) -> None:
@@ -400,7 +406,7 @@ def encode(lib: Any, raw_pass: Any, commands: Sequence[Command]) -> None:
     bound = last = None
     for command in commands:
         pipeline, group, offset, x, y = command
-        if command is not last:  # else all is set
+        if command is not last:  # otherwise the pass is set up already
             if pipeline is not bound:
                 set_pipeline(raw_pass, pipeline.raw)
                 bound = pipeline
@@ -428,8 +434,8 @@ class PassRecorder:
     return to the pool.
     """
 
-    arena = None  # new tensors are of the pool
-    program = None  # none is captured
+    arena = None  # new tensors come from the pool
+    program = None  # no program is captured
 
     def __init__(
         self, engine: Engine, device: Any, pool: Pool, faults: Faults, batches: Recorder,
@@ -441,7 +447,7 @@ class PassRecorder:
         self._pool = pool
         self._faults = faults
         self._pass = pass_
-        # Of the pass, which may be recorded into more than once.
+        # State of the pass, which may be recorded into more than once.
         self._pending: OfPass = vars(pass_).setdefault("_pykernels_pending", OfPass(pass_))
         self.params = Params(engine, device, pool)
         self._page: Page | None = None
@@ -485,7 +491,7 @@ class PassRecorder:
         number = 0 if page is None else page.next_slot
         params = self.params
         commands = params.pack(call, scalars, number)
-        # Before it is encoded: after an interrupt the caller may submit what the pass holds.
+        # Before the encoding: after an interrupt the caller may submit the pass as it is.
         params.write_slots(params.used, call.count)
         params.used += call.count
         if page is not None:
@@ -501,7 +507,7 @@ class PassRecorder:
         return True
 
     def leave_page(self) -> None:
-        """Later launches get another page of faults."""
+        """Make later launches use another page of faults."""
         if self._page is not None:
             self._page.closed = True
         self._page = None

@@ -25,11 +25,11 @@ class Scope:
 
     Attributes:
         what: the kind of block.
-        value: what takes the calls: a recorder, a reference to a tape, the blocks of the tapes
-            that record what `gradient` calls, the owner of what is called in a checked block,
-            whose calls are those of all that is started inside, or what a call holds, by device.
-        on: the context whose calls it takes, or the tape that pauses; None for any or all.
-        open: False from its end on.
+        value: the object that takes the calls: a recorder, a reference to a tape, the blocks of the
+            tapes that record the calls of `gradient`, the owner of the calls in a checked block
+            and in everything that is started inside, or by device what a call holds.
+        on: the context whose calls it takes, or the paused tape; None for any context or all tapes.
+        open: False once the block has ended.
         outer: the block around it.
     """
 
@@ -61,9 +61,10 @@ entered: ContextVar[Scope | None] = ContextVar("pykernels_scope", default=None)
 
 
 def innermost(*what: What, on: Any = None) -> Scope | None:
-    """The innermost open block of these kinds (none given: of all) on a context, or on any.
+    """The innermost open block of these kinds (of all kinds if none is given) on a context, or on
+    any.
 
-    A tape whose end was interrupted goes with its last reference.
+    If the end of a tape was interrupted, its block ends with the last reference to the tape.
     """
     scope = entered.get()
     while scope is not None:

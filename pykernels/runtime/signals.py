@@ -23,19 +23,20 @@ _STATUS: dict[Kind, str] = {
     "BufferMap": "WGPUMapAsyncStatus",
     "QueueWorkDone": "WGPUQueueWorkDoneStatus",
 }
-# The arguments of a callback: status, message (is there one? always), userdata1, userdata2.
+# The arguments of a callback: status, message, userdata1, userdata2.
 _ARGUMENTS = struct.Struct("<i?QQ")
 SUCCESS = 1
 MAP_READ = 1
-# s, without a pause, which ends 50 to 100 us late; less where a driver's threads want the cores.
+# s of waiting without pauses, which end 50 to 100 us late; less if a driver's threads need the
+# cores.
 SPIN, SPIN_SOFTWARE = 2e-3, 2e-4
 SHORTEST, LONGEST = 5e-5, 1e-3  # s, of a pause
 WAIT_NS = 10_000_000
 
 
 def pauses(spin: float) -> Iterator[float]:
-    """How long to sleep before asking again, in seconds: not at all for `spin`, then an eighth of
-    the time waited so far."""
+    """Seconds to sleep before each question: 0 during `spin`, then an eighth of the time waited so
+    far."""
     begun = time.perf_counter()
     while (waited := time.perf_counter() - begun) < spin:
         yield 0.0
@@ -45,12 +46,12 @@ def pauses(spin: float) -> Iterator[float]:
 
 
 class Signal:
-    """One end to be waited for. Used again only after it came.
+    """One event to wait for. It is reused only after it came.
 
     Attributes:
-        info: what the raw call takes.
+        info: the argument of the raw call.
         status: wgpu's, 0 until its callback was called.
-        future: Dawn's, with what `wgpuInstanceWaitAny` says of it.
+        future: Dawn's, with the field that `wgpuInstanceWaitAny` writes.
     """
 
     __slots__ = ("callback", "future", "info", "status")
@@ -69,7 +70,7 @@ class Signals(abc.ABC):
 
     @abc.abstractmethod
     def new(self, kind: Kind) -> Signal:
-        """One that has not come."""
+        """A signal that has not come."""
 
     @abc.abstractmethod
     def map(self, signal: Signal, buffer: Any, nbytes: int) -> None:
@@ -77,7 +78,7 @@ class Signals(abc.ABC):
 
     @abc.abstractmethod
     def after_submitted(self, signal: Signal, queue: Any) -> None:
-        """Comes when everything submitted to the raw queue so far is done."""
+        """A signal that comes when all work submitted to the raw queue so far is done."""
 
     @abc.abstractmethod
     def done(self, device: Any, signal: Signal) -> bool:
@@ -85,11 +86,11 @@ class Signals(abc.ABC):
 
     @abc.abstractmethod
     def mapped(self, signal: Signal, buffer: Any, nbytes: int) -> Any:
-        """The address of what was mapped, NULL if it was not."""
+        """The address of the mapped bytes, NULL if the mapping failed."""
 
     @abc.abstractmethod
     def completion(self, device: Any) -> Completion:
-        """Of a GPUDevice."""
+        """The completion of a GPUDevice."""
 
     def wait(
         self, device: Any, signal: Signal, spin: float, deadline: float = math.inf
@@ -108,10 +109,10 @@ class Signals(abc.ABC):
         time.sleep(seconds)
 
     def _info(self, kind: Kind, mode: str, status: bytearray) -> tuple[Any, Any]:
-        """What a raw call takes, and the callback in it, which writes its arguments to `status`.
+        """The argument of a raw call, with a callback that writes its arguments to `status`.
 
-        It is C alone, struct's pack_into: in a Python function a KeyboardInterrupt could be raised,
-        which cffi would print and drop.
+        The callback is C alone, struct's pack_into. In a Python function a KeyboardInterrupt could
+        be raised, which cffi would print and drop.
         """
         callback = self._ffi.callback(
             f"void({_STATUS[kind]}, WGPUStringView, uintptr_t, uintptr_t)",
@@ -124,11 +125,11 @@ class Signals(abc.ABC):
 
 
 class WgpuSignals(Signals):
-    """wgpu calls back from any poll, of any thread; its own blocking poll cannot be interrupted."""
+    """wgpu calls back from any poll of any thread. Its own blocking poll cannot be interrupted."""
 
     def __init__(self, ffi: Any, lib: Any) -> None:
         super().__init__(ffi, lib)
-        self._waiting: set[Signal] = set()  # not called back yet: they must live
+        self._waiting: set[Signal] = set()  # must live until wgpu calls back
 
     def new(self, kind: Kind) -> Signal:
         for given_up in [s for s in self._waiting.copy() if s.status[0]]:
@@ -166,14 +167,14 @@ class WgpuSignals(Signals):
 
 
 class DawnSignals(Signals):
-    """Dawn's futures say themselves that they are done; the callbacks, which must be, do nothing.
+    """Dawn's futures report that they are done; the callbacks, which Dawn requires, do nothing.
 
-    They are called inside WaitAny only. A future that is given up stays in Dawn, some 100 bytes.
+    Dawn calls them inside WaitAny only. An abandoned future stays in Dawn, some 100 bytes.
     """
 
     def __init__(self, ffi: Any, lib: Any, instance: Callable[[], Any]) -> None:
         super().__init__(ffi, lib)
-        self._instance = instance  # made when it is first used, with what callers set before
+        self._instance = instance  # made at first use, with the settings of callers
         ignored = bytearray(_ARGUMENTS.size)
         self._infos = {kind: self._info(kind, "WaitAnyOnly", ignored) for kind in _STATUS}
 
@@ -208,7 +209,8 @@ class DawnSignals(Signals):
 
 
 class Completion(abc.ABC):
-    """Is the work of one device done? `idle` wants the device's lock, `wait` none."""
+    """Tells whether the work of one device is done. `idle` needs the device's lock, `wait` no
+    lock."""
 
     def __init__(self, signals: Signals, device: Any) -> None:
         self._signals = signals
@@ -218,15 +220,16 @@ class Completion(abc.ABC):
 
     @abc.abstractmethod
     def idle(self) -> bool:
-        """Is all of our work done? Never blocks; work of others on the device may count as ours."""
+        """True if all of our work is done. Never blocks. Work of other code on the device may count
+        as ours."""
 
     def destroyed(self) -> bool:
-        """Must no mapped memory be asked for, as that would end the process?"""
+        """True if a request for mapped memory would end the process."""
         return False
 
     def wait(self, signal: Signal | None = None, deadline: float = math.inf) -> bool:
-        """Return when the signal has come, or all that was submitted to the device so far is
-        done; False at the deadline (of `time.monotonic`)."""
+        """Return when the signal has come, or when all work submitted to the device so far is done.
+        False at the deadline (of `time.monotonic`)."""
         if signal is None:
             signal = self._signals.new("QueueWorkDone")
             self._signals.after_submitted(signal, self._device.queue._internal)
@@ -234,7 +237,7 @@ class Completion(abc.ABC):
 
 
 class WgpuCompletion(Completion):
-    """A poll says whether the queue is empty."""
+    """A poll returns whether the queue is empty."""
 
     def __init__(self, signals: WgpuSignals, device: Any) -> None:
         super().__init__(signals, device)
@@ -249,7 +252,8 @@ class WgpuCompletion(Completion):
 
 
 class DawnCompletion(Completion):
-    """Asks for the end of what was submitted when the question comes: a submit costs nothing."""
+    """Requests a signal for the submitted work only when a caller asks, so a submit costs
+    nothing."""
 
     def __init__(self, signals: DawnSignals, device: Any) -> None:
         super().__init__(signals, device)

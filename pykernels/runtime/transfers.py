@@ -32,18 +32,18 @@ __all__ = ["READ_CHUNK", "Take", "Transfers", "copy_bytes"]
 MAP_READ = 0x1 | COPY_DST
 READ_CHUNK = 64 << 20
 LARGE = 1 << 20  # bytes
-KEPT = 2 * READ_CHUNK  # bytes of staging buffers, those in use not counted
+KEPT = 2 * READ_CHUNK  # bytes of free staging buffers
 NDArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
-# Called for each chunk: its first byte in the whole, and the bytes, valid until it returns.
+# Called for each chunk with its offset in the data and its bytes, valid until the call returns.
 Take: TypeAlias = Callable[[int, memoryview], None]
-# Who hears of what is wrong, and the checked calls that the data comes from.
+# The owner that gets the errors, and the checked calls that the data comes from.
 Reader: TypeAlias = tuple[Owner, Sequence[Check]]
 
 
 class Staging:
-    """A buffer that is mapped for reading, and the signal that says so.
+    """A buffer that is mapped for reading, and the signal of its mapping.
 
-    `mapped` is locked while somebody looks at its memory.
+    `mapped` is locked while a thread reads its memory.
     """
 
     __slots__ = ("__weakref__", "_buffer", "mapped", "raw", "signal", "size")
@@ -95,22 +95,22 @@ class Transfers:
     def read_into(
         self, block: Block, offset: int, nbytes: int, take: Take, reader: Reader | None = None
     ) -> None:
-        """The same, chunk by chunk handed to `take`; raise what the calls of a reader, and those
-        that the data comes from, found wrong (see `faults`)."""
+        """As `read`, but pass chunk after chunk to `take`. Raise the faults of the reader's calls,
+        and of the calls that the data comes from (see `faults`)."""
         for signal in self._read(block, offset, nbytes, take, reader):
             self._completion.wait(signal)
 
     def submit_read(
         self, block: Block, offset: int, nbytes: int, take: Take, reader: Reader
     ) -> Iterator[Signal]:
-        """The same for `follow`. The first chunk is what the block holds now."""
+        """As `read_into`, for `follow`. The first chunk has the current contents of the block."""
         steps = self._read(block, offset, nbytes, take, reader)
         return itertools.chain([next(steps)], steps)
 
     async def follow(self, steps: Iterator[Signal]) -> None:
         """Wait under asyncio for the submitted work; other tasks run meanwhile."""
         for signal in steps:
-            for pause in pauses(SPIN_SOFTWARE):  # other tasks want to run
+            for pause in pauses(SPIN_SOFTWARE):  # other tasks need to run
                 if self._engine.signals.done(self._device._internal, signal):
                     break
                 await asyncio.sleep(pause)
@@ -118,7 +118,7 @@ class Transfers:
     def _read(
         self, block: Block, offset: int, nbytes: int, take: Take, reader: Reader | None
     ) -> Iterator[Signal]:
-        """Chunk by chunk: submit, let the caller wait for what is yielded, and copy."""
+        """For each chunk: submit, let the caller wait for the yielded signal, and copy."""
         for at in range(0, nbytes, READ_CHUNK):
             n = min(READ_CHUNK, nbytes - at)
             with self._lock:
@@ -136,15 +136,15 @@ class Transfers:
                     self._faults.raise_found(*reader)
 
     def sync(self, owner: Owner, ended: bool = True) -> None:
-        """Submit, wait, and raise what the launches of an owner found wrong, and those of owners
-        that `ended`; reads only if it must for that."""
+        """Submit, wait, and raise the faults of an owner's launches, with `ended` also of ended
+        owners. Reads the device only if there may be faults."""
         self.poll()
         with self._lock:
             self._recorder.pace.waited()
             self._faults.raise_found(owner, ended=ended)
 
     def poll(self) -> None:
-        """The same, but keep what launches found wrong for their owners."""
+        """As `sync`, but keep the faults of launches for their owners."""
         with self._lock:
             self._recorder.flush()
             self._pool.tidy()
@@ -152,7 +152,7 @@ class Transfers:
             try:
                 idle = self._completion.idle()
             finally:
-                self._engine.end("sync")  # Dawn tells here that the device is lost
+                self._engine.end("sync")  # Dawn reports a lost device here
             waiting = self._faults.waiting()
             staging = self._start([], waiting) if waiting else None
         if staging is not None:
@@ -167,11 +167,11 @@ class Transfers:
         """Wait for the submitted work; False if it is not done at the deadline."""
         return self._completion.destroyed() or self._completion.wait(deadline=deadline)
 
-    # Whoever is interrupted between these two drops the staging buffer: only one that nothing
-    # happened to is used again. Fault pages then keep waiting.
+    # An interrupt between these two drops the staging buffer; only a buffer without incident is
+    # reused. The fault pages stay unread.
 
     def _start(self, copies: list[Copy], waiting: Sequence[Snapshot]) -> Staging:
-        """Submit copies, and those of fault pages behind them, into a buffer to be mapped."""
+        """Submit copies of the data and then of fault pages into a buffer that will be mapped."""
         end = copies[0][3] if copies else 0
         for page in waiting:
             copies = [*copies, (page.block.handle, 0, end, page.nbytes)]
@@ -187,7 +187,7 @@ class Transfers:
         """Read the mapped memory: the data, and the fault pages."""
         end = nbytes + sum([page.nbytes for page in waiting])
         parts = []
-        with staging.mapped:  # `close` waits: a device takes what is mapped with it
+        with staging.mapped:  # `close` waits, as closing the device releases the mapping
             if self._completion.destroyed():
                 raise DeviceLostError("[read] the device was lost during the read")
             mapped = self._engine.mapped(staging.raw, end, staging.signal)
@@ -233,5 +233,5 @@ def copy_bytes(target: memoryview, skip: int, at: int, data: memoryview) -> None
     source, target = data[begin - at : end - at], target[begin - skip : end - skip]
     if len(source) < LARGE:
         target[:] = source
-    else:  # numpy lets other threads run meanwhile; no name is bound to what is unmapped soon
+    else:  # numpy lets other threads run meanwhile; no name keeps the mapped memory
         np.copyto(np.frombuffer(target, np.uint8), np.frombuffer(source, np.uint8))

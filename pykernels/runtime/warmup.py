@@ -18,8 +18,8 @@ __all__ = ["warm_up"]
 def warm_up(
     context: Context, work: Sequence[Any], progress: Callable[[int, int], object] | None
 ) -> None:
-    """Compile the pipelines of programs and of functions that make calls; dispatch each once, with
-    no workgroups. `progress` gets how many are ready, and of how many."""
+    """Compile the pipelines of programs and of functions that make calls, and dispatch each once
+    without workgroups. `progress` gets the number of ready pipelines and of all."""
     context.check()
     context.refuse("warmup", "inside a capture or a recorded pass")
     for given in work:
@@ -47,7 +47,7 @@ def warm_up(
 
 
 def _recording(context: Context, given: Any) -> Recording:
-    """What a program holds, or a function once it is captured: threads compile it meanwhile."""
+    """The recording of a program, or of a function that is captured here while threads compile."""
     if not isinstance(given, Program):
         with capturing(context, {}, compiled=False) as program:
             given()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from pykernels.errors import OutOfMemoryError
 
-from .blocks import Block, Pending, Promised, Storage, storage_of
+from .blocks import Block, Pending, Storage, storage_of
 from .context import budgeted
 from .handle import Handle
 from .observe import Seen
@@ -79,7 +79,7 @@ class Held:
 
     def upload(self, data: memoryview) -> Storage:
         """Memory that gets these contents, which are copied: `data` is the caller's."""
-        storage = self._context.pool.take(max(data.nbytes, 4), arena=self.arena)
+        storage = self._context.pool.take_for_call(max(data.nbytes, 4), self.arena)
         write = self._context.transfers.upload
         self._steps.append(functools.partial(write, storage.block, 0, memoryview(bytes(data))))
         return storage
@@ -128,7 +128,7 @@ class Held:
 
     def _make(self) -> None:
         """Make the buffers of the call."""
-        new = [block for block in self.arena.blocks if isinstance(block, Promised)]
+        new = [block for block in self.arena.blocks if block.promised]
         self._made += new
         self._context.pool.fulfil(new)
 
@@ -144,7 +144,7 @@ class Held:
         self._stand_ins.clear()
         pool = self._context.pool
         pool.kept.pop(self, None)
-        pool.withdraw([block for block in self.arena.blocks if isinstance(block, Promised)])
+        pool.withdraw([block for block in self.arena.blocks if block.promised])
         if not pool.kept:
             pool.withdraw_scratch()
         pool.dissolve(self.arena)

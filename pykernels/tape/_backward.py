@@ -19,9 +19,10 @@ __all__ = ["Taped", "gradients"]
 
 
 class Taped:
-    """A call, as its rule sees it. Arguments, options and scalars go by their names in the kernel.
+    """A call, in the form for its rule. Arguments, options and scalars have their names in the
+    kernel.
 
-    What a rule calls is recorded only by tapes that were entered before its own.
+    Only tapes that were entered before its own tape record the calls of a rule.
     """
 
     __slots__ = ("_dys", "_entry", "_names", "_wanted", "given")
@@ -44,18 +45,20 @@ class Taped:
         return tuple(self._names)
 
     def dy(self, name: str = "dst") -> Any:
-        """The gradient of an output, a Tensor; None where none reached it (never the only one)."""
+        """The gradient of an output, a Tensor; None if no gradient reached it (never for the only
+        output)."""
         return self._dys.get(name)
 
     def wants(self, name: str) -> bool:
-        """Is an argument on a path to a source? For an output: what it held before."""
+        """True if an argument is on a path to a source. For an output this is its earlier
+        content."""
         return name in self._wanted
 
     def saved(self, name: str) -> Any:
-        """The tensor of an argument, None where none was given.
+        """The tensor of an argument, None if it was not given.
 
         Raises:
-            TapeError: it was written since.
+            TapeError: it was written after the call.
         """
         place = self._place(name)
         if place is None:
@@ -73,7 +76,7 @@ class Taped:
         return place.tensor
 
     def shape(self, name: str) -> Ints | None:
-        """The shape of an argument, None where none was given."""
+        """The shape of an argument, None if it was not given."""
         place = self._place(name)
         return None if place is None else place.layout.shape
 
@@ -96,8 +99,9 @@ class Taped:
     def give(self, name: str, gradient: Any, *, summed: Collection[int] = ()) -> None:
         """Add the gradient of an argument.
 
-        It may have the shape to which the argument was repeated, which is summed back, or one that
-        repeats to the argument's; and any float dtype. None, and what no source needs, is left out.
+        It may have the shape to which the argument was repeated, which is then summed, or a shape
+        that repeats to the argument's, and any float dtype. None, and gradients that no source
+        needs, are ignored.
         `summed`: axes of `repeats` along which it is a sum already, of size 1.
         """
         place = self._place(name)
@@ -119,7 +123,8 @@ class Taped:
 
 
 def _summed_to(grad: Tensor, shape: Ints, op: str, name: str) -> Tensor:
-    """A gradient of the shape to which an argument was repeated, summed to that of the argument."""
+    """A gradient of the shape to which an argument was repeated, summed to the shape of the
+    argument."""
     extra = grad.ndim - len(shape)
     if extra > 0:
         grad = F.sum(grad, axis=tuple(range(extra)))
@@ -159,8 +164,8 @@ def gradients(
     entries: Sequence[Entry | Written], losses: Sequence[tuple[Place, Tensor]],
     sources: Sequence[Place],
 ) -> tuple[list[Tensor | None], list[Bytes]]:  # fmt: skip
-    """The gradients of the sources, None for one that no loss depends on, given those of the
-    losses; and what they were computed of."""
+    """The gradients of the sources from the gradients of the losses, None for a source that no loss
+    depends on; and the memory that they were computed from."""
     wanted = _wanted(entries, sources)
     sums = Sums()
     for loss, seed in losses:
@@ -237,7 +242,7 @@ def _settle(
     found: dict[int, Tensor | None], sources: Sequence[Place], sums: Sums,
     windows: Sequence[tuple[Record, int, int]],
 ) -> None:  # fmt: skip
-    """What is written here is another value than what a source holds at the end of the tape."""
+    """Take the gradients of sources that are written here: earlier values are other values."""
     for i, source in enumerate(sources):
         own = [Window(a, b) for r, a, b in windows if r is source.record]
         if i not in found and any(w.overlaps(source.window) for w in own):
@@ -247,7 +252,7 @@ def _settle(
 def _applied(
     entry: Entry, dys: Mapping[str, Tensor | None], names: frozenset[str]
 ) -> list[tuple[Place, Tensor]]:
-    """What the rule of a call gives."""
+    """The gradients that the rule of a call gives."""
     kernel = entry.kernel
     if not entry.done:
         raise TapeError(

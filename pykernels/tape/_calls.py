@@ -134,7 +134,8 @@ def checkpoint(f: Callable[..., Any], *args: Any) -> Any:
 
     A tape keeps the arguments, and nothing of what f computes. On the way back it calls f once
     more. Tensors that f reaches in other ways than by its arguments get gradients as those do.
-    Random numbers are the same ones: they come from a copy of the device's state.
+    Random numbers are the same in both calls: the second call draws from a copy of the device's
+        state.
 
     Args:
         f: A function of any arguments to a Tensor or a tree of Tensors.

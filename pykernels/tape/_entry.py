@@ -1,4 +1,4 @@
-"""What a tape keeps of a call."""
+"""The entries of a tape."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ Named = Callable[[Kernel, dict[str, Any]], Collection[str]]
 
 
 class Place:
-    """A window on an allocation; `tensor` keeps that alive where it will be read. `flows`: may it
-    have a gradient?"""
+    """A window on an allocation; `tensor` keeps it alive if a rule will read it. `flows`: True if
+    it may have a gradient."""
 
     __slots__ = ("flows", "layout", "offset", "record", "tensor")
 
@@ -41,12 +41,12 @@ class Place:
 
     @property
     def bytes(self) -> Bytes:
-        """The same with the allocation."""
+        """Its bytes with the allocation."""
         return self.record, self.offset + self.layout.lo, self.offset + self.layout.hi
 
 
 def place_of(t: Handle, keep: bool = True) -> Place:
-    """Where a tensor lies."""
+    """The place of a tensor."""
     tensor = t if keep and isinstance(t, Tensor) else None
     return Place(record_of(t._storage), t._layout, t._offset, tensor)
 
@@ -85,14 +85,14 @@ class Entry:
 
     @property
     def inputs(self) -> list[Place]:
-        """What it reads; an output that is updated in place is also read."""
+        """The arguments that it reads; an output that is updated in place is also read."""
         args = self.kernel.args
         found = zip(args, self.places, strict=True)
         return [p for arg, p in found if p is not None and (arg.role == "in" or arg.in_place)]
 
     @property
     def in_place(self) -> bool:
-        """Does it read elements where it writes them?"""
+        """True if it reads elements that it writes."""
         return any(
             p.record is q.record and p.window[0] < q.window[1] and q.window[0] < p.window[1]
             for p in self.outputs
@@ -101,7 +101,7 @@ class Entry:
 
     @property
     def outputs(self) -> list[Place]:
-        """What it writes."""
+        """The arguments that it writes."""
         found = (self.places[i] for i in outputs(self.kernel))
         return [p for p in found if p is not None]
 
@@ -117,11 +117,11 @@ GRADIENT = (
 
 
 class Written:
-    """Memory that was written by no call that has a rule: by the host, in a pause, by a program,
-    or by `gradient`.
+    """Memory that no call with a rule wrote: the host wrote it, a call in a pause, a program, or
+    `gradient`.
 
-    `refusal` says why a gradient cannot go through it: PROGRAM or GRADIENT. Where it is empty,
-    what was written depends on no source.
+    `refusal` says why a gradient cannot pass it: PROGRAM or GRADIENT. If it is empty, the written
+    values depend on no source.
     """
 
     __slots__ = ("reads", "refusal", "writes")
@@ -178,7 +178,7 @@ def rule_of(kernel: Kernel) -> Rule | None:
 
 
 def _kept(kernel: Kernel, options: tuple[Any, ...]) -> tuple[bool, ...]:
-    """Which tensors of a call its rule may read."""
+    """The tensors of a call that its rule may read."""
     try:
         return _kept_by(kernel, options)
     except TypeError:  # options that cannot be hashed: the launch will say so

@@ -270,7 +270,7 @@ def _pulled(tape: Tape, y: Any, sources: Any, cotangents: Any) -> tuple[Any, ...
 
 
 def _rows(tape: Tape, y: Tensor, sources: Any) -> Any:
-    """The Jacobian of one Tensor: a tree of the sources' shape."""
+    """The Jacobian of one Tensor, as a tree with the structure of the sources."""
     named = leaves(sources, "sources", "jacobian")
     rows: list[list[Tensor]] = []
     for i in range(y.size):

@@ -1,1 +1,1 @@
-"""What a tensor is: layouts, views, indexing, operators, methods, and how others see it."""
+"""Tensors: layouts, views, indexing, operators, methods, and their interfaces to other packages."""

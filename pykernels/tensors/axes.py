@@ -1,5 +1,5 @@
-"""Views that rearrange axes, of whatever has `shape`, `transpose`, `reshape` and basic slicing:
-Tensors and numpy arrays. Arguments are checked here, so both raise the same errors.
+"""Views that rearrange axes of Tensors and numpy arrays, by `shape`, `transpose`, `reshape` and
+basic slicing. Arguments are checked here, so both raise the same errors.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ __all__ = [
 ]
 
 Ints = tuple[int, ...]
-MOST_PARTS = 1 << 16  # each of them is a view: more would take seconds
+MOST_PARTS = 1 << 16  # each part is a view; more would take seconds
 
 
 def axis_of(op: str, axis: Any, ndim: int, name: str = "axis") -> int:
-    """An axis counted from the front; ShapeError for one that is not there."""
+    """An axis counted from the front; ShapeError if it does not exist."""
     found = integer(op, name, axis)
     if not -ndim <= found < ndim:
         raise ShapeError(f"[{op}] {name} must be in [{-ndim}, {ndim}) but is {found}")
@@ -42,7 +42,7 @@ def axis_of(op: str, axis: Any, ndim: int, name: str = "axis") -> int:
 
 
 def axes_of(op: str, axis: Any, ndim: int, name: str = "axis") -> Ints:
-    """One axis or several, counted from the front; none may come twice."""
+    """One or several axes, counted from the front; no axis may come twice."""
     given = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
     found = tuple(axis_of(op, a, ndim, name) for a in given)
     if len(set(found)) < len(found):
@@ -51,7 +51,8 @@ def axes_of(op: str, axis: Any, ndim: int, name: str = "axis") -> Ints:
 
 
 def along(axis: int, item: slice | None) -> tuple[Any, ...]:
-    """The index that takes `item` of one axis (None: a new one there), and all of the others."""
+    """The index that takes `item` of one axis (None: a new axis there), and all elements of other
+    axes."""
     return (*(slice(None),) * axis, item, ...)
 
 
@@ -73,7 +74,7 @@ def expand_dims(x: Any, axis: Any, op: str = "expand_dims") -> Any:
 
 
 def expand(x: Any, shape: Any) -> Any:
-    """The shape that torch's expand means: -1 keeps a size."""
+    """The shape for torch's expand: -1 keeps a size."""
     dims = integers("expand", "shape", tuple(shape) if isinstance(shape, list) else shape)
     dims = dims if isinstance(dims, tuple) else (dims,)
     own: Ints = x.shape
@@ -156,7 +157,7 @@ def chunk(x: Any, chunks: Any, axis: Any = 0) -> list[Any]:
 
 
 def parts(x: Any, axis: int, cuts: list[int]) -> list[Any]:
-    """Views of what lies between neighbouring cuts."""
+    """Views of the parts between neighbouring cuts."""
     return [x[along(axis, slice(a, max(a, b)))] for a, b in itertools.pairwise(cuts)]
 
 
@@ -170,7 +171,7 @@ def diagonal_axes(x: Any, axis1: Any, axis2: Any) -> tuple[int, int]:
 
 
 def diagonal_start(rows: int, cols: int, offset: Any) -> tuple[tuple[int, int], int]:
-    """The first element of a diagonal, and how many there are."""
+    """The first element of a diagonal, and the number of its elements."""
     k = integer("diagonal", "offset", offset)
     r, c = max(-k, 0), max(k, 0)
     return (r, c), max(min(rows - r, cols - c), 0)

@@ -1,4 +1,4 @@
-"""What callers hand in: shapes and arrays on the host."""
+"""Arguments of callers: shapes and arrays on the host."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ NDArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 def shape_of(shape: object) -> tuple[int, ...]:
-    """A shape as a tuple of Python integers from 0 up."""
+    """A shape as a tuple of Python integers of 0 or more."""
     dims: tuple[Any, ...]
     if type(shape) is tuple:
         dims = shape
     else:
         dims = tuple(shape) if isinstance(shape, Sequence) else (shape,)
-    for n in dims:  # most often, and five times faster than what follows
+    for n in dims:  # the usual case, five times faster than the code below
         if type(n) is not int or n < 0:
             break
     else:
@@ -35,7 +35,7 @@ def shape_of(shape: object) -> tuple[int, ...]:
 
 
 def size_of(op: str, name: str, value: object) -> int:
-    """One size, from 0 up."""
+    """One size, 0 or more."""
     sizes = shape_of(value)
     if len(sizes) != 1:
         raise ShapeError(f"[{op}] {name} must be one size but is {value!r}")
@@ -53,10 +53,10 @@ def type_name(value: object) -> str:
 
 
 def as_array(values: Any, op: str) -> NDArray:
-    """What `numpy.asarray` makes of it; ArgumentError where it makes nothing."""
+    """The result of `numpy.asarray`; ArgumentError if numpy cannot make an array."""
     try:
         return np.asarray(values)
-    except PyKernelsError:  # of a tensor among them
+    except PyKernelsError:  # from a tensor in the list
         raise
     except (TypeError, ValueError, RuntimeError) as e:
         raise ArgumentError(f"[{op}] numpy makes no array of {type_name(values)}: {e}") from None
@@ -66,8 +66,8 @@ def array_of(values: Any, op: str, wanted: DType | None) -> tuple[NDArray, DType
     """An array on the host and the dtype that its words have on the device.
 
     Python's integers are int32, floats and float64 float32, bools bool, unless another dtype is
-    wanted: conversions are numpy's. bfloat16 that is wanted of another dtype stays float32 here,
-    for the device to round.
+    given; conversions are numpy's. For a conversion to bfloat16 the array stays float32 here, and
+    the device rounds it.
     """
     if is_torch(values):
         values, words = _of_torch(values, op)
@@ -94,7 +94,7 @@ def array_of(values: Any, op: str, wanted: DType | None) -> tuple[NDArray, DType
 
 
 def _of_integers(a: NDArray, op: str) -> DType:
-    """The dtype of a list of integers; ArgumentError where it does not hold them."""
+    """The dtype of a list of integers; ArgumentError if it does not hold them."""
     if a.dtype.kind == "O" or (a.size and not (a.min() >= -(1 << 31) and a.max() < 1 << 31)):
         raise ArgumentError(
             f"[{op}] integers become int32, which does not hold all of these: give dtype='int64' "
@@ -104,7 +104,7 @@ def _of_integers(a: NDArray, op: str) -> DType:
 
 
 def _stacklevel() -> int:
-    """How far up the first frame is that is none of this package's."""
+    """The stack level of the first frame outside of this package."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("pykernels."):
         frame, level = frame.f_back, level + 1
@@ -112,8 +112,8 @@ def _stacklevel() -> int:
 
 
 def _first_type(values: Any) -> type:
-    """The type of a number of Python's, or of the first number in lists; of ranges numpy's integer,
-    as they never became float32; else `object`."""
+    """The type of a Python number, or of the first number in lists; numpy's integer for ranges, as
+    they never became float32; else `object`."""
     listed = isinstance(values, (list, tuple))
     while isinstance(values, (list, tuple)) and values:
         values = values[0]
@@ -124,13 +124,13 @@ def _first_type(values: Any) -> type:
 
 
 def is_torch(values: Any) -> bool:
-    """Is it a tensor of torch? Who has one has imported it."""
+    """True for a tensor of torch; its owner has imported torch."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(values, getattr(torch, "Tensor", ()))
 
 
 def _of_torch(t: Any, op: str) -> tuple[NDArray, bool]:
-    """The array of a tensor of torch, and whether it has the words of bfloat16."""
+    """The array of a torch tensor, and True if it has the words of bfloat16."""
     if t.device.type != "cpu":
         raise ArgumentError(f"[{op}] the torch.Tensor is on {t.device}: move it with .cpu() first")
     torch, t = sys.modules["torch"], t.detach()
@@ -141,6 +141,6 @@ def _of_torch(t: Any, op: str) -> tuple[NDArray, bool]:
 
 def bytes_of(a: NDArray) -> memoryview:
     """The memory of a contiguous array."""
-    if a.dtype.kind == "V" or not a.size:  # memoryview knows no bfloat16, and casts no empty one
+    if a.dtype.kind == "V" or not a.size:  # memoryview lacks bfloat16 and empty casts
         return np.asarray(a).reshape(-1).view(np.uint8).data
     return a.data.cast("B")

@@ -1,8 +1,8 @@
-"""Indices that hold arrays, as numpy has them: copies of what they pick, and assignments to it.
+"""Indices that contain arrays, as in numpy: copies of the picked elements, and assignments to them.
 
-Slices, integers, None and Ellipsis make a view first. The arrays of an index, which broadcast
-together, then become one index into the axes that they pick from, as if these were one axis: rows
-that get_rows reads and set_rows writes.
+Slices, integers, None and Ellipsis make a view first. The arrays of an index broadcast together.
+They become one index into the axes that they pick from, merged to one axis: rows that get_rows
+reads and set_rows writes.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ __all__ = ["ArrayIndex", "assign", "has_arrays", "pick"]
 ArrayIndex: TypeAlias = TensorBase | NDArray | list[Any] | range
 T = TypeVar("T", bound=TensorBase)
 _ARRAYS = (TensorBase, np.ndarray, list, tuple, range, bool, np.bool_)
-_BASIC = frozenset({int, slice, type(None), type(Ellipsis)})  # most items, told by a look
-# Up to here the host looks whether an index names a place twice.
+_BASIC = frozenset({int, slice, type(None), type(Ellipsis)})  # the types of most items
+# Up to this size the host checks whether an index names a place twice.
 MOST_LOOKED_AT = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class _Pick:
-    """An array of an index: it picks from an axis of this size, which is `axis` of the view.
-    `sure`: it counts from the front, and is in range."""
+    """An array in an index. It picks from `axis` of the view, which has this size. `sure`: all its
+    indices count from the front and are in range."""
 
     index: NDArray | TensorBase
     size: int
@@ -52,8 +52,8 @@ class _Pick:
 
 @dataclass(frozen=True, slots=True)
 class _Picked:
-    """What an index names: the axis `axis` of `source`, or `joined` axes from there on as one, at
-    `places` (n,) of it, which have the shape `shape`."""
+    """The elements that an index names: at `places` (n,), which have the shape `shape`, along
+    `axis` of `source`, or along `joined` axes from there on as one axis."""
 
     source: Any
     axis: int
@@ -69,13 +69,13 @@ class _Picked:
         return self.around((math.prod(self.source.shape[self.axis : self.axis + self.joined]),))
 
     def around(self, middle: tuple[int, ...]) -> tuple[int, ...]:
-        """A shape that has these sizes in place of the picked axes."""
+        """A shape with these sizes in place of the picked axes."""
         shape: tuple[int, ...] = self.source.shape
         return (*shape[: self.axis], *middle, *shape[self.axis + self.joined :])
 
 
 def has_arrays(index: object) -> bool:
-    """Does an index hold arrays, so that it makes a copy?"""
+    """True if an index contains arrays, so it makes a copy."""
     for item in index if isinstance(index, tuple) else (index,):
         if type(item) not in _BASIC and isinstance(item, _ARRAYS):
             return True
@@ -95,7 +95,7 @@ def pick(x: T, index: Any) -> T:
 
 @whole
 def assign(x: TensorBase, index: Any, value: Any) -> None:
-    """x[index] = value, a tensor or a number; of what goes to one place the last stays."""
+    """x[index] = value, a tensor or a number; of several values for one place the last stays."""
     if not isinstance(value, TensorBase):
         bits = bits_of("setitem", value, x.dtype)
         value = x._fresh(contiguous_layout((), x._layout.dtype))
@@ -118,7 +118,7 @@ def assign(x: TensorBase, index: Any, value: Any) -> None:
 
 
 def _picked(op: str, x: TensorBase, index: Any) -> _Picked:
-    """The view of the basic items of an index, and what its arrays pick of that."""
+    """The view by the basic items of an index, and the picks of its arrays in that view."""
     items = _items(op, index)
     used = sum(_width(item) for item in items)
     if used > x.ndim:
@@ -127,8 +127,8 @@ def _picked(op: str, x: TensorBase, index: Any) -> _Picked:
         items.append(Ellipsis)
     basic: list[Any] = []
     picks: list[_Pick] = []
-    numbers = []  # of the items that are arrays, or integers, which count as such
-    axis = at = 0  # of x, and of its view
+    numbers = []  # positions of items that are arrays, or integers, which count as arrays
+    axis = at = 0  # axes of x, and of its view
     for number, item in enumerate(items):
         count = _width(item)
         if isinstance(item, (TensorBase, np.ndarray)):
@@ -151,7 +151,7 @@ def _picked(op: str, x: TensorBase, index: Any) -> _Picked:
     view = TensorBase.__getitem__(x, tuple(basic))
     together = numbers[-1] - numbers[0] == len(numbers) - 1
     first = picks[0].axis
-    if not together:  # then what they pick comes first
+    if not together:  # then the picked axes come first
         front = [p.axis for p in picks]
         view = view.transpose(*front, *(a for a in range(view.ndim) if a not in front))
         first = 0
@@ -166,7 +166,7 @@ def _picked(op: str, x: TensorBase, index: Any) -> _Picked:
 
 
 def _items(op: str, index: Any) -> list[Any]:
-    """The items of an index, sequences in it as arrays."""
+    """The items of an index, with sequences as arrays."""
     found: list[Any] = []
     for item in index if isinstance(index, tuple) else (index,):
         if isinstance(item, (list, tuple, range)):
@@ -192,7 +192,7 @@ def _items(op: str, index: Any) -> list[Any]:
 
 
 def _width(item: Any) -> int:
-    """How many axes an item stands for."""
+    """The number of axes that an item covers."""
     if item is None or item is Ellipsis:
         return 0
     if isinstance(item, (TensorBase, np.ndarray)) and item.dtype == "bool":
@@ -201,7 +201,7 @@ def _width(item: Any) -> int:
 
 
 def _parts(op: str, item: Any, sizes: tuple[int, ...]) -> list[tuple[Any, bool]]:
-    """An array as indices of one axis each, and whether these are in range: the places of a mask
+    """An array as indices of one axis each, and True if they are in range, as the places of a mask
     are."""
     if item.dtype != "bool":
         return [(item, False)]
@@ -225,7 +225,8 @@ def _common(op: str, picks: list[_Pick]) -> tuple[int, ...]:
 
 
 def _from_front(op: str, p: _Pick) -> NDArray:
-    """An index of the host's, none counting from the end; IndexRangeError for one out of range."""
+    """A host index with all numbers counted from the front; IndexRangeError if one is out of
+    range."""
     index = np.asarray(p.index)
     wrong = (index < -p.size) | (index >= p.size)
     if wrong.any():
@@ -237,7 +238,7 @@ def _from_front(op: str, p: _Pick) -> NDArray:
 
 
 def _steps(picks: list[_Pick]) -> list[int]:
-    """How far apart neighbours along each picked axis lie where all picked axes are one."""
+    """The distance of neighbours along each picked axis after all picked axes are merged."""
     return [math.prod(p.size for p in picks[k + 1 :]) for k in range(len(picks))]
 
 
@@ -247,9 +248,10 @@ def _on_host(op: str, picks: list[_Pick]) -> NDArray:
 
 
 def _on_device(op: str, x: TensorBase, picks: list[_Pick]) -> Any:
-    """One index; what is out of range stays so, and the call that uses it reports it.
+    """One index on the device. Indices out of range stay out of range, and the call that uses them
+    reports them.
 
-    uint32 from 2^31 on is negative as int32, and out of range: it counts nothing from the end.
+    uint32 from 2^31 on is negative as int32, and out of range; it does not count from the end.
     """
     if len(picks) == 1:
         [p] = picks
@@ -275,7 +277,7 @@ def _on_device(op: str, x: TensorBase, picks: list[_Pick]) -> Any:
 
 
 def _upload(x: TensorBase, index: NDArray) -> TensorBase:
-    """An index of the host's on the tensor's device."""
+    """A host index on the tensor's device."""
     lay = contiguous_layout(index.shape, DTYPES["int32"])
     words = np.ascontiguousarray(index, np.int32)
     return type(x)(x._context, x._context.upload(bytes_of(words)), 0, lay)

@@ -1,4 +1,4 @@
-"""Where the elements of a tensor lie: layouts, views of them, and the index spaces of kernels.
+"""The places of a tensor's elements: layouts, views, and the index spaces of kernels.
 
 Pure arithmetic on Python integers: nothing here knows a GPU. Strides and offsets are bytes.
 """
@@ -99,17 +99,17 @@ class Window(NamedTuple):
     end: int
 
     def overlaps(self, other: Window) -> bool:
-        """Have both a byte in common?"""
+        """True if both have a byte in common."""
         return self.start < other.end and other.start < self.end
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a plan sees of one tensor: a layout at a byte offset, without its buffer.
+    """One tensor for a plan: a layout at a byte offset, without its buffer.
 
     `slot` names the tensor of the call (or, from 0 down, a scratch buffer of the plan: ~index).
     `offset` counts from an origin that is a multiple of the device's binding alignment; tensors
-    that share the output's buffer share its origin. `padded` says that the buffer goes on to the
+    that share the output's buffer share its origin. `padded` means that the buffer extends to the
     next multiple of 16 bytes.
     """
 
@@ -138,18 +138,19 @@ class View:
 
     @property
     def window(self) -> Window:
-        """Its bytes, from the origin."""
+        """Its bytes, counted from the origin."""
         lo, hi = extent(self.shape, self.strides, self.dtype.itemsize)
         return Window(self.offset + lo, self.offset + hi)
 
     def aligned(self, nbytes: int, axes: Iterable[int]) -> bool:
-        """Do the first element and every step along these axes fall on multiples of `nbytes`?"""
+        """True if the first element and every stride of these axes are multiples of `nbytes`."""
         return self.offset % nbytes == 0 and all(
             self.shape[a] == 1 or self.strides[a] % nbytes == 0 for a in axes
         )
 
     def vectorizable(self, n: int, axis: int = -1) -> bool:
-        """May `n` neighbours along an axis be read as one vector, wherever the first one lies?"""
+        """True if `n` neighbours along an axis may be read as one vector, wherever the first
+        lies."""
         axis %= self.ndim
         return (
             self.shape[axis] % n == 0
@@ -163,7 +164,7 @@ class View:
         return replace(self, shape=tuple(shape), strides=tuple(strides), dtype=dtype or self.dtype)
 
     def as_rank(self, ndim: int) -> View:
-        """Leading axes of size 1 added up to `ndim`."""
+        """The view with leading axes of size 1 added, up to `ndim` axes."""
         extra = ndim - self.ndim
         return self.with_layout((1,) * extra + self.shape, (0,) * extra + self.strides)
 
@@ -175,7 +176,7 @@ class View:
 
 
 def expanded(*shapes: Ints) -> Ints:
-    """What shapes repeat to by numpy's rule, of any number of axes; else ValueError."""
+    """The shape to which shapes of any number of axes repeat by numpy's rule; else ValueError."""
     found = []
     for sizes in itertools.zip_longest(*[reversed(s) for s in shapes], fillvalue=1):
         others = {n for n in sizes if n != 1}
@@ -247,9 +248,10 @@ def _along(cut: Ints, size: int, stride: int) -> Ints:
 def repeated(
     shape: Ints, lead: int, views: Mapping[str, View], repeats: Collection[str]
 ) -> tuple[Ints, dict[str, View]]:
-    """`shape` and the views over it, those of `repeats` by `repeats_to`.
+    """`shape` and the views over it; views in `repeats` follow the rule of `repeats_to`.
 
-    Where one repeats by modulo, an axis is cut for all; only the first `lead` axes can be.
+    If a view repeats by modulo, an axis is cut for all views. Only the first `lead` axes can be
+    cut.
     """
     for name, v in views.items():
         if name in repeats:
@@ -276,8 +278,8 @@ def repeated(
 class _Space:
     """Leading axes merged into levels, the innermost first, and `TAIL` axes kept as they are.
 
-    Views have the shape of the space but for the kept axes; those of `repeats` repeat to fill all
-    of it. `strides[name]` holds the step of each level, then of each kept axis, in elements.
+    Views have the shape of the space except for the kept axes; views in `repeats` repeat to fill
+    it. `strides[name]` holds the stride of each level, then of each kept axis, in elements.
     """
 
     LEVELS: int
@@ -312,7 +314,7 @@ class _Space:
         return (self.count, self.levels, *self.dims[:-1])
 
     def steps(self, name: str, vec: int = 1) -> Ints:
-        """The strides of one tensor as Params holds them; all but the last in vectors."""
+        """The strides of one tensor in the form of Params; all but the last in vectors."""
         steps = self.strides[name]
         if vec == 1:
             return steps
@@ -329,13 +331,14 @@ class Nd(_Space):
         return self.count
 
     def repeats(self, name: str) -> bool:
-        """Does a tensor have the same element all along the innermost level?"""
+        """True if a tensor has the same element all along the innermost level."""
         return self.strides[name][0] == 0
 
     def vec(self, n: int, may_repeat: Collection[str] = ()) -> bool:
-        """May all tensors be read and written as vectors of `n` along the innermost level?
+        """True if all tensors may be read and written as vectors of `n` along the innermost level.
 
-        Those that may repeat one element along it are then read one by one, but not all of them.
+        Tensors that repeat one element along it are then read by single elements; not all may do
+        so.
         """
         if self.dims[0] % n or (may_repeat and all(map(self.repeats, may_repeat))):
             return False
@@ -375,11 +378,11 @@ class Rows(_Space):
         return self.count
 
     def vec(self, n: int) -> bool:
-        """May all tensors be read and written as vectors of `n` columns?"""
+        """True if all tensors may be read and written as vectors of `n` columns."""
         return all(v.vectorizable(n) for v in self.views.values())
 
     def columns_apart(self, name: str) -> bool:
-        """Do neighbouring columns lie further apart than neighbouring rows?"""
+        """True if neighbouring columns lie further apart than neighbouring rows."""
         *steps, col = (abs(s) for s in self.strides[name])
         return self.rows > 1 and self.cols > 1 and col > steps[0] > 0
 

@@ -18,7 +18,7 @@ from .views import Index, TensorBase
 __all__ = ["TensorMethods"]
 
 Axes = int | Sequence[int]
-# What numpy and torch have, and how it is said here.
+# Names of numpy and torch, and our spelling.
 _OTHERWISE = {
     "clone": ".copy()", "cpu": ".numpy()", "dim": ".ndim",
     "double": ".numpy()", "fill_": "pk.fill", "float": ".astype('float32')",
@@ -29,14 +29,14 @@ _OTHERWISE = {
 
 
 class TensorMethods(FunctionMethods, TensorBase):
-    """What comes on top of views by slices: by the names of numpy and torch."""
+    """Methods with the names of numpy and torch, besides views by slices."""
 
     __slots__ = ()
 
-    if not TYPE_CHECKING:  # a type checker would take every name for granted
+    if not TYPE_CHECKING:  # otherwise a type checker would accept every name
 
         def __getattr__(self, name: str) -> Any:
-            """Say how it is spelled here: most operations are functions."""
+            """Raise with the spelling here, since most operations are functions."""
             hint = ""
             if name in _OTHERWISE:
                 hint = f": use {_OTHERWISE[name]}"
@@ -50,7 +50,7 @@ class TensorMethods(FunctionMethods, TensorBase):
 
     def __getitem__(self, index: Index | ArrayIndex | tuple[Any, ...]) -> Self:
         """numpy's indexing: integers, slices with any step, None and Ellipsis make a view; arrays,
-        lists and tensors of integers or bools, alone or beside those, pick: a copy.
+        lists and tensors of integers or bools, alone or beside these, pick elements: a copy.
 
         Integers may count from the end. A mask on the device reads the number of elements, so
         captures refuse it.
@@ -71,25 +71,24 @@ class TensorMethods(FunctionMethods, TensorBase):
         return cast(Self, axes.squeeze(self, axis))
 
     def unsqueeze(self, axis: int) -> Self:
-        """A view with an axis of size 1 more, at this place of the result."""
+        """A view with a new axis of size 1, at this position of the result."""
         return cast(Self, axes.expand_dims(self, axis, "unsqueeze"))
 
     def expand(self, *shape: int | Sequence[int]) -> Self:
-        """`broadcast_to`, where a size of -1 keeps that of the axis."""
+        """`broadcast_to`, where -1 keeps the size of the axis."""
         one = len(shape) == 1 and isinstance(shape[0], Sequence)
         return self.broadcast_to(axes.expand(self, shape[0] if one else shape))
 
     def flatten(self, start_axis: int = 0, end_axis: int = -1) -> Self:
-        """The axes from `start_axis` to `end_axis` as one: a view where that is possible, else a
-        copy."""
+        """The axes from `start_axis` to `end_axis` as one axis: a view if possible, else a copy."""
         return cast(Self, axes.flatten(self, start_axis, end_axis))
 
     def ravel(self) -> Self:
-        """All elements in C order as one axis: a view where that is possible, else a copy."""
+        """All elements in C order as one axis: a view if possible, else a copy."""
         return self.flatten()
 
     def permute(self, *order: int | Sequence[int]) -> Self:
-        """The axes in this order, as torch's `permute`: `transpose` by another name."""
+        """The axes in this order, as torch's `permute`; another name of `transpose`."""
         return self.transpose(*order)
 
     def tolist(self) -> Any:
@@ -97,7 +96,7 @@ class TensorMethods(FunctionMethods, TensorBase):
         return self.numpy().tolist()
 
     def moveaxis(self, source: Axes, destination: Axes) -> Self:
-        """A view with axes moved to new places, the others in their order."""
+        """A view with axes moved to new positions; the others keep their order."""
         return cast(Self, axes.moveaxis(self, source, destination))
 
     def swapaxes(self, axis1: int, axis2: int) -> Self:
@@ -105,17 +104,17 @@ class TensorMethods(FunctionMethods, TensorBase):
         return cast(Self, axes.swapaxes(self, axis1, axis2))
 
     def flip(self, axis: Axes | None = None) -> Self:
-        """A view that runs backwards along these axes, along all without any."""
+        """A view that runs backwards along these axes; without arguments along all."""
         return cast(Self, axes.flip(self, axis))
 
     def chunk(self, chunks: int, axis: int = 0) -> list[Self]:
-        """Views of up to `chunks` parts along an axis, the last one shorter where they must be, as
-        torch does it."""
+        """Views of up to `chunks` parts along an axis; the last may be shorter, as in torch."""
         found: list[Any] = axes.chunk(self, chunks, axis)
         return found
 
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Self:
-        """A view of the diagonals over two axes, as the last axis; `offset` above the main one."""
+        """A view of the diagonals over two axes, as the last axis; `offset` counts from the main
+        diagonal upwards."""
         a, b = axes.diagonal_axes(self, axis1, axis2)
         start, n = axes.diagonal_start(self.shape[a], self.shape[b], offset)
         rest = [x for x in range(self.ndim) if x not in (a, b)]

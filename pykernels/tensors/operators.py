@@ -27,7 +27,7 @@ def _fits(other: object) -> bool:
 
 
 def _foreign(other: Any, device: Any) -> Any:
-    """An array of jax, torch and the like as a tensor; None of what is no array."""
+    """An array of jax, torch or a similar package as a tensor; None if it is not an array."""
     if hasattr(other, "__array__") and hasattr(other, "shape"):
         return function("tensor")(other, device=device)
     return None
@@ -48,7 +48,7 @@ def _into(name: str, a: Any, b: Any) -> Any:
 
 
 def is_function(name: str) -> bool:
-    """Does layer two have it?"""
+    """True if layer two has this function."""
     return hasattr(load("pykernels.functional"), name)
 
 

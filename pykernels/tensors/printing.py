@@ -1,4 +1,4 @@
-"""The values of a tensor as text, shortened as numpy's are: one small read."""
+"""The values of a tensor as text, shortened as in numpy, by one small read."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ NDArray = np.ndarray[Any, np.dtype[Any]]
 
 
 def described(t: Any) -> str:
-    """What `repr` says: dtype, shape, where it is, and its values where they can be read.
+    """The text of `repr`: dtype, shape, device, and the values if they can be read.
 
-    They cannot in a capture, in a recorded pass, of a lost device, or before they are computed.
+    Values cannot be read in a capture, in a recorded pass, on a lost device, or before they are
+    computed.
 
     Raises:
         IndexRangeError: as for any read.
@@ -34,7 +35,7 @@ def described(t: Any) -> str:
         t._context.check()
         t._context.refuse("repr", "here")
         values = _values(t)
-    except IndexRangeError:  # it is told once
+    except IndexRangeError:  # it is raised once
         raise
     except PyKernelsError:
         return f"<{told}>"
@@ -43,7 +44,7 @@ def described(t: Any) -> str:
 
 
 def _values(t: Any) -> str:
-    """The text of the elements, those in the middle of large tensors left out."""
+    """The text of the elements; large tensors leave out the middle."""
     options: Any = np.get_printoptions()
     edge = options["edgeitems"]
     if t.size <= options["threshold"]:
@@ -52,7 +53,7 @@ def _values(t: Any) -> str:
     for n in t.shape:
         cut = n > 2 * edge
         pieces.append([slice(0, edge), slice(n - edge, n)] if cut else [slice(0, n)])
-        shown.append(2 * edge + 1 if cut else n)  # what stands for the middle is not printed
+        shown.append(2 * edge + 1 if cut else n)  # numpy does not print the middle
     corners = _host(t, pieces)
     whole = np.zeros(shown, corners.dtype)
     places = [[i for i in range(n) if n <= 2 * edge or i != edge] for n in shown]
@@ -61,7 +62,7 @@ def _values(t: Any) -> str:
 
 
 def _host(t: Any, pieces: list[list[slice]]) -> NDArray:
-    """Parts of a tensor, joined, by one read; no tape sees how."""
+    """Parts of a tensor, joined, by one read that no tape records."""
     dtype = DTYPES["uint16" if t.dtype == "bfloat16" else t.dtype]
     source = t._with(layout(t.shape, t.strides, dtype))
     if not (t.contiguous and all(len(parts) == 1 for parts in pieces)):

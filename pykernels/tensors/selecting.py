@@ -1,6 +1,6 @@
-"""Elements and rows that an index tensor names, and where a tensor is not zero.
+"""Elements and rows that an index tensor names, and the places of nonzero elements.
 
-What `Tensor.__getitem__`, `__setitem__` and functions share: they allocate results themselves.
+Shared by `Tensor.__getitem__`, `__setitem__` and functions, which allocate their results.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .views import TensorBase
 __all__ = ["as_rows", "last_index", "nonzero", "put", "select", "selected"]
 
 T = TypeVar("T", bound=TensorBase)
-CHUNK = 4096  # elements that one offset stands for: plans/move/nonzero_offsets.py
+CHUNK = 4096  # elements for each offset: plans/move/nonzero_offsets.py
 
 
 def put(x: TensorBase, mask: TensorBase, value: Any) -> None:
@@ -64,14 +64,14 @@ def _put_where(x: TensorBase, mask: TensorBase, value: TensorBase) -> None:
     if reshaped_strides(x._layout, shape) is not None:
         _put_rows(x.reshape(shape), places, value)
         return
-    whole = x.copy()  # whose leading axes can be one
+    whole = x.copy()  # a copy, whose leading axes merge
     _put_rows(whole.reshape(shape), places, value)
     run(x._context.copy, (whole, x))
 
 
 def last_index(index: T, axis: int, limit: int) -> T:
-    """The index with -1 in place of each that comes again along an axis, and of what is outside
-    [0, limit)."""
+    """The index with -1 in place of each number that comes again along an axis, or is outside [0,
+    limit)."""
     kept = index._fresh(contiguous_layout(index.shape, DTYPES["int32"]))
     run(_last_index.KERNEL, (index, kept), options=(axis, limit, False))
     return kept
@@ -87,14 +87,15 @@ def _check_mask(op: str, x: TensorBase, mask: TensorBase) -> None:
 def select(
     kernel: Kernel, x: TensorBase, axis: int, index: TensorBase, result: TensorBase, check: bool
 ) -> None:
-    """The parts of x along an axis that an index (n,) names; `kernel` is get_rows by some name."""
+    """The parts of x along an axis that an index (n,) names; `kernel` is get_rows, perhaps
+    renamed."""
     src, dst = as_rows(x._layout, result._layout, axis)
     run(kernel, (x._with(src), index, result._with(dst)), options=(check,))
 
 
 @functools.lru_cache(maxsize=4096)
 def as_rows(x: Layout, result: Layout, axis: int) -> tuple[Layout, Layout]:
-    """Both over the same axes (..., n, k), with `axis` next to the last one."""
+    """Both over the same axes (..., n, k), with `axis` second to last."""
     last = len(x.shape) - 1
     if axis == last:
         return _permuted(x, (*range(last + 1), None)), _permuted(result, (*range(last + 1), None))
@@ -106,14 +107,14 @@ def as_rows(x: Layout, result: Layout, axis: int) -> tuple[Layout, Layout]:
 
 
 def _joined(lay: Layout, axis: int) -> Layout | None:
-    """The axes behind `axis` as one, where that needs no copy."""
+    """The axes behind `axis` as one axis, if that needs no copy."""
     shape = (*lay.shape[: axis + 1], math.prod(lay.shape[axis + 1 :]))
     strides = reshaped_strides(lay, shape)
     return None if strides is None else layout(shape, strides, lay.dtype)
 
 
 def _permuted(lay: Layout, order: tuple[int | None, ...]) -> Layout:
-    """The axes in another order; None is a new one."""
+    """The axes in another order; None is a new axis."""
     shape = tuple(1 if a is None else lay.shape[a] for a in order)
     strides = tuple(0 if a is None else lay.strides[a] for a in order)
     return layout(shape, strides, lay.dtype)
@@ -121,7 +122,7 @@ def _permuted(lay: Layout, order: tuple[int | None, ...]) -> Layout:
 
 @whole
 def nonzero(x: T, op: str = "nonzero") -> T:
-    """The indices of what is not zero, int32 (ndim, count): reads the count."""
+    """The indices of nonzero elements, int32 (ndim, count); reads the count."""
     context = x._context
     context.check()
     context.refuse_in_capture(op)

@@ -1,4 +1,4 @@
-"""Nested lists with tensors in them."""
+"""Nested lists that contain tensors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["held", "stacked"]
 
 
 def held(values: Any, depth: int = 32) -> Any:
-    """A tensor among nested lists of values; None where there is none."""
+    """A tensor in nested lists of values; None if there is no tensor."""
     kinds = {*map(type, values)} if depth else set()
     if any(issubclass(kind, TensorBase) for kind in kinds):
         return next(v for v in values if isinstance(v, TensorBase))
@@ -27,7 +27,7 @@ def held(values: Any, depth: int = 32) -> Any:
 
 
 def stacked(device: Any, values: Sequence[Any]) -> Any:
-    """Nested lists with tensors in them as one tensor: a tape sees how it is made."""
+    """Nested lists that contain tensors as one tensor; tapes record this."""
     parts = []
     for value in values:
         if isinstance(value, (list, tuple)):
@@ -44,5 +44,5 @@ def stacked(device: Any, values: Sequence[Any]) -> Any:
 
 
 def _numbers(device: Any, values: Any) -> Any:
-    """Values beside tensors, whose dtypes are promoted: integers go with all of them."""
+    """Values beside tensors; their dtypes are promoted, and integers are weak."""
     return device.tensor(values, "int32" if np.asarray(values).dtype.kind in "iu" else None)

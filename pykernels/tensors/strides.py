@@ -1,5 +1,5 @@
-"""Layouts of the same elements in another order or shape. They are kept: views of the same layouts
-are made again and again."""
+"""Layouts of the same elements in another order or shape. They are cached, because views of the
+same layouts are often made again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["broadcast", "numbers", "reshaped", "reshaped_strides", "transposed"]
 
 
 def numbers(op: str, values: tuple[int | Sequence[int], ...]) -> tuple[int, ...]:
-    """Integers given one by one, or as one sequence."""
+    """Integers from several arguments, or from one sequence."""
     found: Any = values
     if len(values) == 1 and isinstance(values[0], Sequence):
         found = tuple(values[0])
@@ -33,7 +33,7 @@ def numbers(op: str, values: tuple[int | Sequence[int], ...]) -> tuple[int, ...]
 
 @functools.lru_cache(maxsize=16384)
 def transposed(lay: Layout, axes: tuple[int, ...]) -> Layout:
-    """The layout with its axes in another order; none given: reversed."""
+    """The layout with its axes in another order; reversed without an order."""
     n = len(lay.shape)
     order = axes or tuple(range(n))[::-1]
     if sorted(a + n if a < 0 else a for a in order) != list(range(n)):
@@ -44,7 +44,7 @@ def transposed(lay: Layout, axes: tuple[int, ...]) -> Layout:
 
 @functools.lru_cache(maxsize=16384)
 def reshaped(lay: Layout, sizes: tuple[int, ...]) -> tuple[Layout | None, tuple[int, ...]]:
-    """The layout of the same elements in a new shape, None where they must be copied; and that
+    """The layout of the same elements in a new shape, or None if they must be copied; and the new
     shape."""
     dims = list(sizes)
     known = 1
@@ -75,7 +75,7 @@ def broadcast(lay: Layout, dims: tuple[int, ...]) -> Layout:
 
 
 def reshaped_strides(lay: Layout, shape: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Strides of the new shape over the same memory, None where a copy is needed."""
+    """Strides of the new shape over the same memory, or None if a copy is needed."""
     if lay.size == 0 or lay.contiguous:
         return contiguous_strides(shape, lay.dtype.itemsize)
     # Both shapes in lockstep: axes that make up the same number of elements form a group. Inside

@@ -1,4 +1,4 @@
-"""What tensors are without their Device: shapes, strides, views that share a buffer, copies."""
+"""Tensors without their Device: shapes, strides, views that share a buffer, copies."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Index: TypeAlias = _Item | tuple[_Item, ...]
 
 
 class TensorBase(Operators, Interop):
-    """What a tensor is, its views and its copies: all of it but its Device (see `device.py`)."""
+    """A tensor, its views and its copies, without its Device (see `device.py`)."""
 
     __slots__ = ()
 
@@ -52,12 +52,12 @@ class TensorBase(Operators, Interop):
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Steps between neighbours along each axis, in bytes."""
+        """Distances of neighbours along each axis, in bytes."""
         return self._layout.strides
 
     @property
     def offset(self) -> int:
-        """First element's byte in the buffer."""
+        """The byte of the first element in the buffer."""
         return self._offset
 
     @property
@@ -82,16 +82,16 @@ class TensorBase(Operators, Interop):
 
     @property
     def contiguous(self) -> bool:
-        """Do the elements lie one after the other in C order?"""
+        """True if the elements lie one after the other in C order."""
         return self._layout.contiguous
 
     @property
     def buffer(self) -> Any:
         """The GPUBuffer underneath (larger than the tensor: it is rounded up and shared).
 
-        Recorded launches that use it are submitted first, and from now on each at once, so that the
-        caller's queue calls come after it. It is looked at before each submit, as others may
-        destroy or map it, and the pool does not use it again.
+        Recorded launches that use it are submitted first, and later launches at once, so that the
+        caller's queue calls come after them. Each submit checks the buffer, as others may destroy
+        or map it. The pool does not reuse it.
         """
         return self._context.expose(self._storage)
 
@@ -137,13 +137,13 @@ class TensorBase(Operators, Interop):
     # -- views ----------------------------------------------------------------------------------
 
     def _with(self, lay: Layout) -> Self:
-        """A view that begins where this one does; itself where it is the same."""
+        """A view that begins at the same byte; the tensor itself if the layout is the same."""
         if lay is self._layout:
             return self
         return type(self)(self._context, self._storage, self._offset, lay)
 
     def _at(self, lay: Layout, delta: int) -> Self:
-        """A view that begins so many bytes behind this one."""
+        """A view that begins so many bytes later."""
         return type(self)(self._context, self._storage, self._offset + delta, lay)
 
     def _view(self, shape: Sequence[int], strides: Sequence[int], offset: int) -> Self:
@@ -211,13 +211,13 @@ class TensorBase(Operators, Interop):
         return self._with(relayout.transposed(self._layout, order))
 
     def reshape(self, *shape: int | Sequence[int]) -> Self:
-        """Another shape for the same elements in C order: a view where that is possible, else a
-        copy (as numpy). One size may be -1."""
+        """Another shape for the same elements in C order: a view if possible, else a copy (as in
+        numpy). One size may be -1."""
         lay, dims = relayout.reshaped(self._layout, relayout.numbers("reshape", shape))
         return self.copy().reshape(dims) if lay is None else self._with(lay)
 
     def broadcast_to(self, shape: int | Sequence[int]) -> Self:
-        """A read-only use of the same elements in a larger shape (stride 0), numpy's rules."""
+        """A read-only view of the same elements in a larger shape (stride 0), by numpy's rules."""
         return self._with(relayout.broadcast(self._layout, shape_of(shape)))
 
     # -- copies ---------------------------------------------------------------------------------
@@ -261,7 +261,7 @@ class TensorBase(Operators, Interop):
             if live:
                 written(self)
             if context.noted:
-                self._storage.checks = ()  # no call wrote it last
+                self._storage.checks = ()  # the host wrote it last
             context.transfers.upload(self._block, self._offset, data)
         else:
             lay = contiguous_layout(a.shape, self._layout.dtype)
@@ -271,22 +271,22 @@ class TensorBase(Operators, Interop):
     def numpy(self, out: NDArray | None = None) -> NDArray:
         """A copy on the host; submits recorded launches and waits for them.
 
-        Other threads go on recording meanwhile, and Ctrl-C comes through. More than 64 MiB are
-        read in pieces: what another thread does to the tensor meanwhile may come in between.
+        Other threads continue to record meanwhile, and Ctrl-C works. More than 64 MiB are read in
+        pieces, so writes of another thread may come in between.
 
         Args:
             out: a writable array of the same shape and dtype, contiguous in C order, to copy into
                 and to return; saves the memory of a new one, and half the time of a large read.
 
         Raises:
-            DTypeError: `out` is no array or has another dtype; or bfloat16 without the package
+            DTypeError: `out` is not an array or has another dtype; or bfloat16 without the package
                 ml_dtypes.
             ShapeError: `out` has another shape.
             ArgumentError: `out` is read-only or not contiguous.
-            BufferStateError: inside a capture; or the values are not there yet: of a program that
-                has not run, of a pass that has not ended.
-            IndexRangeError: as in `Device.sync`, or a call found an index out of range that the
-                values come from, whoever made it; then call again.
+            BufferStateError: inside a capture; or the values do not exist yet, because a program
+                has not run or a pass has not ended.
+            IndexRangeError: as in `Device.sync`, or the values come from a call of any thread that
+                found an index out of range; then call again.
         """
         target = self._target(out)
         context = self._context
@@ -299,10 +299,10 @@ class TensorBase(Operators, Interop):
     def numpy_async(self, out: NDArray | None = None) -> Coroutine[Any, Any, NDArray]:
         """`numpy` under asyncio: `await` it for the array, other tasks run meanwhile.
 
-        The copy is submitted at once: the array has what the tensor holds at the time of the call,
-        whatever is recorded before it is awaited. (One above 64 MiB is copied on the device first.)
-        Cancelling the task leaves `out` undefined. Arguments and errors are those of `numpy`: the
-        IndexRangeErrors of whoever calls it, wherever it is awaited.
+        The copy is submitted at once, so the array has the tensor's values at the time of the call.
+        (One above 64 MiB is copied on the device first.)
+        Cancelling the task leaves `out` undefined. Arguments and errors are those of `numpy`.
+        IndexRangeErrors are those of the caller, wherever the result is awaited.
         """
         target = self._target(out)
         reader = self._context.caller(), checks_of(self._storage)
@@ -333,11 +333,12 @@ class TensorBase(Operators, Interop):
 
     @property
     def _first(self) -> int:
-        """The whole word of the buffer in which the elements begin."""
+        """The word of the buffer in which the elements begin."""
         return self._window.start // 4 * 4
 
     def _to_read(self, target: NDArray) -> tuple[Self, int, Take]:
-        """What to read of which tensor, in bytes from its first word, and how to take it in."""
+        """The tensor and the bytes to read, from its first word, and the function that takes
+        them."""
         lay, first = self._layout, self._first
         if not lay.size:
             return self, 0, _nothing
@@ -368,7 +369,7 @@ class TensorBase(Operators, Interop):
 def _copy_strided(
     target: NDArray, offset: int, strides: tuple[int, ...], at: int, data: memoryview
 ) -> None:
-    # No name is bound to what is unmapped soon.
+    # No name keeps the memory that is unmapped soon.
     np.copyto(target, np.ndarray(target.shape, target.dtype, data, offset, strides))
 
 
@@ -377,6 +378,6 @@ def _nothing(at: int, data: memoryview) -> None:
 
 
 async def _awaited(source: TensorBase, steps: Iterator[Signal], target: NDArray) -> NDArray:
-    """The array, when the read from `source`, which must live until then, is done."""
+    """The array after the read from `source`, which must live until then."""
     await source._context.transfers.follow(steps)
     return target

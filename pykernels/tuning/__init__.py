@@ -1,10 +1,10 @@
-"""Tuning tables: what plans know of a device's speed, one TOML file for each kind of devices.
+"""Tuning tables: the speeds of a device for plans, one TOML file for each kind of device.
 
 A table is chosen once, when a device is made, from the adapter's name and type; plans read it
-through `Caps.tuning`. The same call has the same bits with the same table: another one may cut a
-sum in other splits. `PYKERNELS_TUNING` names a file of the user's own, or a table that is shipped.
+through `Caps.tuning`. The same call has the same bits with the same table; another table may cut a
+sum into other splits. `PYKERNELS_TUNING` names a file of the user, or a shipped table.
 
-A file names what it changes of another table, its `base`:
+A file contains its changes to another table, its `base`:
 
     base = "generic-large"
     [device]
@@ -37,14 +37,14 @@ _ROOT = "nvidia-h200"
 
 
 class Found(NamedTuple):
-    """The table of a device, and why it is that one."""
+    """The table of a device, and the reason for the choice."""
 
     tuning: Tuning
     why: str
 
 
 def for_adapter(name: str, kind: str) -> Found:
-    """The table for an adapter of this name and type; the user's own, where there is one."""
+    """The table for an adapter of this name and type, or the user's own table."""
     given = os.environ.get(VARIABLE, "")
     if given:
         return Found(load(given), f"{VARIABLE}={given}")
@@ -57,7 +57,7 @@ def for_adapter(name: str, kind: str) -> Found:
 
 
 def load(given: str) -> Tuning:
-    """A table that is shipped, by its name, or one from a file; ArgumentError says what is wrong.
+    """A shipped table by its name, or a table from a file; ArgumentError names a fault.
 
     The same text gives the same object.
     """
@@ -116,7 +116,7 @@ def _parsed(text: str, file: str) -> dict[str, Any]:
 
 
 def _complete(raw: dict[str, Any], file: str) -> dict[str, Any]:
-    """What a file says, on top of what its base says."""
+    """The values of a file over the values of its base."""
     own = {k: v for k, v in raw.items() if k not in ("base", "match")}
     base = raw.get("base")
     if base is None:

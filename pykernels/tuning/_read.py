@@ -1,4 +1,4 @@
-"""Reads tables: what a file may say, key by key, by the types of the schema."""
+"""Reads tables: checks the keys of a file by the types of the schema."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .schema import Match, Tuning
 
 __all__ = ["matches", "merged", "typed"]
 
-# What is divided by, or is nothing without.
+# Keys that are divisors, or must not be 0.
 _POSITIVE = (
     "units", "copy", "rate", "rates", "direct_rate", "resident", "most", "shortest",
     "shortest_rows", "cache_waves", "lane_splits", "side", "band_side", "room",
@@ -101,7 +101,7 @@ def _path(at: str, key: str) -> str:
 
 
 def matches(raw: Any, name: str, kind: str, file: str) -> list[str]:
-    """The conditions of `[match]` that hold, in words; none if one of them does not."""
+    """The conditions of `[match]` that hold, in words; none if one of them fails."""
     if not isinstance(raw, dict) or not all(
         isinstance(v, list) and all(isinstance(s, str) for s in v) for v in raw.values()
     ):

@@ -1,10 +1,10 @@
-"""What a tuning table holds: the numbers of one device, or of a kind of devices, by family.
+"""The keys of a tuning table: the numbers of one device, or of a kind of device, by family.
 
 Rates are operations a second (a multiply-add is two), copies bytes a second, times seconds, and
-lengths elements of the axis that is summed. A unit is what the device has many of, and what
-runs whole workgroups: a multiprocessor, a compute unit, an Xe core. `partial_wave[n]` is the time
+lengths elements of the axis that is summed. A unit is a multiprocessor, which runs whole
+workgroups: NVIDIA's SM, AMD's compute unit, Intel's Xe core. `partial_wave[n]` is the time
 of a wave with n workgroups on each unit, of a full one with as many as fit: 0.0 first, 1.0 last.
-`bodies` are those that may be chosen beside the smallest one, which always may.
+`bodies` are the bodies that may be chosen, besides the smallest body, which is always allowed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ __all__ = ["Attention", "Conv", "ConvBackwardWeight", "Copy", "Device", "Gemv", 
 
 @dataclass(frozen=True, eq=False)
 class Match:
-    """Which adapters a table is for: all that is given must hold, and nothing given fits any.
+    """The adapters that a table is for: all given conditions must hold; a table without conditions
+    fits all.
 
     The table with the most conditions that hold is taken.
     """
@@ -36,13 +37,13 @@ class Device:
 
 @dataclass(frozen=True, eq=False)
 class Gemv:
-    """Few rows of one operand."""
+    """Skinny products: few rows of one operand."""
 
     busy: int  # workgroups that keep the device busy
     busy_rows: int  # the same where several rows hold more sums, and splits cost more
-    shortest: int  # length of a split, at the least
+    shortest: int  # smallest length of a split
     shortest_rows: int  # the same where k does not run along the larger operand's memory
-    most: int  # splits, at the most
+    most: int  # largest number of splits
     lane_k: int  # the least k for each of the invocations that share a sum
     lane_k_rows: int  # k from which eight share one where it does not run
     lane_groups: int  # workgroups from which no more invocations share a sum
@@ -52,22 +53,22 @@ class Gemv:
 class Tile:
     """A tile of mul_mat.wgsl."""
 
-    least: int  # workgroups, splits counted, below which a smaller tile is taken
+    least: int  # with fewer workgroups (splits included) a smaller tile is taken
     busy: int  # workgroups that keep the device busy
-    shortest: int  # length of a split, at the least
+    shortest: int  # smallest length of a split
 
 
 @dataclass(frozen=True, eq=False)
 class GemmTile:
     """Large products."""
 
-    least: int  # workgroups, splits counted, below which a smaller tile is taken
+    least: int  # with fewer workgroups (splits included) a smaller tile is taken
     side: int  # rows and columns that a product must have more of
     partial_wave: tuple[float, ...]
     start_k: int  # k that starting a workgroup costs
     rate: float
-    shortest: int  # length of a split, at the least
-    most: int  # splits, at the most
+    shortest: int  # smallest length of a split
+    most: int  # largest number of splits
     short: int  # the least of a shorter last split
     uneven: float  # of a wave: what long splits with a short one each leave idle at the most
     k_last: Mapping[str, float]  # share that loading b with k last costs, by dtype ("f16", "f32")
@@ -81,8 +82,8 @@ class GemmMma:
     rate: float
     partial_wave: tuple[float, ...]
     start_k: int  # k that starting a workgroup costs
-    shortest: int  # length of a split, at the least
-    most: int  # splits, at the most
+    shortest: int  # smallest length of a split
+    most: int  # largest number of splits
     slice_k: int  # k that each slice but the first costs
 
 
@@ -165,7 +166,7 @@ class ConvBackwardWeight:
     direct_rate: float  # conv_weight_direct
     direct_waves: int  # workgroups on each unit that keep that body busy
     waves: int  # workgroups on each unit that splits are cut for, at the most
-    shortest: int  # length of a split, at the least
+    shortest: int  # smallest length of a split
     start_k: int  # k that starting a workgroup costs
     busy_invocations: int  # on each unit: below, it takes the square root longer
 
@@ -180,8 +181,8 @@ class Conv:
     bodies: tuple[str, ...]  # as "implicit_gemm/64x64"
     dispatch: float  # one more
     fill: int  # workgroups that splits are cut for; 0: by the time of each number of splits
-    shortest: int  # length of a split, at the least
-    most: int  # splits, at the most
+    shortest: int  # smallest length of a split
+    most: int  # largest number of splits
     pack_from: float  # operations below which repacked weights do not pay
     product_pixels: int  # of an image from which 1 x 1 convolutions are products image by image
     conv_direct: Direct
@@ -201,7 +202,7 @@ class Decode:
 
     rows: int  # of the heads that share a KV head, at the most
     waves: int  # workgroups on each unit that keep the device busy
-    shortest: int  # length of a split, at the least
+    shortest: int  # smallest length of a split
     lanes16x2_splits: int  # splits from which workgroups of 256 pay
     lanes16x2_keys: int  # and keys of each
 
@@ -211,8 +212,8 @@ class AttentionTile:
     """attention_tile; what is by tile and padded depth of values has keys as "large/64"."""
 
     waves: Mapping[str, int]  # workgroups on each unit that keep the device busy
-    shortest: int  # length of a split, at the least
-    most: int  # splits, at the most
+    shortest: int  # smallest length of a split
+    most: int  # largest number of splits
     large_keys: int  # keys that a workgroup of a large tile should have at the least
     resident: int  # workgroups of the large tiles at a time on each unit
     rate: float
@@ -226,8 +227,8 @@ class AttentionMma:
     """A tile of attention_mma, of halves on matrix units."""
 
     waves: int  # workgroups on each unit that keep the device busy
-    shortest: int  # length of a split, at the least
-    most: int  # splits, at the most
+    shortest: int  # smallest length of a split
+    most: int  # largest number of splits
 
 
 @dataclass(frozen=True, eq=False)

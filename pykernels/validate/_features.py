@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 
+from ..contract import F16
 from ..errors import ArgumentError
 from ._lints import ENABLE, SUBGROUP
 from ._types import Finding, Source
@@ -19,7 +20,7 @@ __all__ = ["FORMATS", "lacking", "read_features"]
 _BGRA, _TIER_1, _TIER_2 = "bgra8unorm-storage", "texture-formats-tier1", "texture-formats-tier2"
 FORMATS = (_BGRA, _TIER_1, _TIER_2)
 # Of names in `enable` whose feature is not the name with dashes.
-_OF_NAMES = {"f16": "shader-f16"}
+_OF_NAMES = {F16.word: F16.name}
 _FEATURES = {
     "bgra8unorm-storage", "clip-distances", "core-features-and-limits", "depth-clip-control",
     "depth32float-stencil8", "dual-source-blending", "float32-blendable", "float32-filterable",

@@ -106,7 +106,7 @@ def gather(
     exclude: Sequence[str] = (),
     left_out: list[str] | None = None,
 ) -> tuple[list[Source], list[Skipped], list[Finding]]:
-    """The texts under files and folders, each once, and those that cannot be checked.
+    """The texts of files and folders, each once, and the texts that cannot be checked.
 
     A folder stands for its ``*.wgsl`` files and ``-`` for `stdin`. Names that match a pattern of
     `exclude` are no part of it. Folders that are hidden, links, or hold other people's files are

@@ -13,6 +13,8 @@ from dataclasses import astuple
 from itertools import pairwise
 from typing import Any
 
+from pykernels.contract import SUBGROUP_MATRIX, SUBGROUPS
+
 from ._apart import apart
 from ._features import FORMATS
 from ._lints import over_limits
@@ -30,14 +32,14 @@ _FEATURES = (
     # what no text enables: `_features` says where a device would lack it
     *FORMATS,
     # there after `allow_experiments` only
-    "chromium-experimental-subgroup-matrix",
+    SUBGROUP_MATRIX.name,
     "framebuffer-fetch",
 )
 _BACKEND = "WGPU_BACKEND_TYPE"
 # Tint recurses along calls: some larger texts overflow its stack, which ends the process.
 _MOST_HERE = 100_000
 _EXPERIMENT = re.compile(r"\benable\s[^;]*\bchromium_\w")
-_SUBGROUPS = "enable subgroups; "
+_SUBGROUPS = f"{SUBGROUPS.enable} "
 _WANTS_SUBGROUPS = re.compile(r"(without|requires enabling) extension 'subgroups'")
 # How a pipeline says that it has more than the null device's limits.
 _OVER_LIMITS = re.compile(r"maximum allowed|maximum per-stage limit|infringes limits")
@@ -58,8 +60,8 @@ class Tint:
     """Tint as a validator.
 
     Besides the text it checks each compute entry point as a pipeline on a device with WebGPU's
-    default limits. More than those is an error for a source that declares limits, unless it
-    declares more than the default ones and uses more.
+    default limits. A source that declares limits gets an error if it exceeds the default limits,
+    unless it declares higher limits and uses them.
 
     A text that uses subgroups without ``enable subgroups;``, as naga wants it, gets a warning and
     is checked with the line.

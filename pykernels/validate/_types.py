@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, get_args
 
+from pykernels.contract import COOPERATIVE_MATRIX, SUBGROUP_MATRIX
+
 Severity: TypeAlias = Literal["error", "warning", "note"]
 Target: TypeAlias = Literal["spv", "msl", "hlsl", "glsl"]
 TARGETS: tuple[Target, ...] = get_args(Target)
@@ -70,7 +72,7 @@ class Finding:
 
 
 # The feature of texts that a validator does not know: the other one's dialect of matrix units.
-_UNKNOWN = {"naga": "chromium-experimental-subgroup-matrix", "tint": "wgpu-cooperative-matrix"}
+_UNKNOWN = {"naga": SUBGROUP_MATRIX.name, "tint": COOPERATIVE_MATRIX.name}
 
 
 def knows(validator: str, source: Source) -> bool:

@@ -21,11 +21,11 @@ _TINY = 2.0**-126  # results below it may be flushed to zero
 class Op:
     """One operation.
 
-    `reference` takes the inputs (and params by name) and returns float64, of integers their own
-    dtype; `gradient` takes the gradient of the output and the inputs, and returns that of each
-    input that is no condition. `domain` is where tests draw each of these from, `special` has
-    inputs with the value that they must give, `ulp` is how many units in the last place of f32 a
-    result inside the domain may be off, on every driver, before it is rounded to a smaller dtype.
+    `reference` takes the inputs (and params by name) and returns float64, or the integers' own
+    dtype. `gradient` takes the gradient of the output and the inputs, and returns the gradient of
+    each input that is not a condition. `domain` is the range from which tests draw these inputs.
+    `special` has inputs with their required results. `ulp` is the largest error in ULP of f32
+    inside the domain, on every driver, before a result is rounded to a smaller dtype.
     `operations` counts one element. `texts` has its WGSL for each class of dtypes, which calls
     `helpers`; `gradients` is `gradient` in the language of expressions, for each input.
     """

@@ -17,7 +17,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pykernels.contract import GRID_ROW, PARAMS_BYTES, UNITS
+from pykernels.contract import (
+    COOPERATIVE_MATRIX,
+    F16,
+    GRID_ROW,
+    PARAMS_BYTES,
+    SUBGROUP_MATRIX,
+    SUBGROUPS,
+    UNITS,
+)
 from pykernels.errors import LimitError
 from pykernels.tensors.layout import Nd, Rows, Tiles
 
@@ -33,16 +41,16 @@ _SCALARS = {"f32": "f32", "f16": "f16", "i32": "i32", "u32": "u32"}
 SPACES = {"rows": ("rows", Rows), "nd": ("total", Nd), "tiles": ("batches", Tiles)}
 # What a dialect of matrix units needs: of the device, and to be enabled.
 _MATRIX_FEATURES = {
-    "subgroup_matrix": ("chromium-experimental-subgroup-matrix", "subgroups"),
-    "cooperative_matrix": ("wgpu-cooperative-matrix", "subgroups"),
+    "subgroup_matrix": (SUBGROUP_MATRIX.name, SUBGROUPS.name),
+    "cooperative_matrix": (COOPERATIVE_MATRIX.name, SUBGROUPS.name),
 }
 _MATRIX_LINES = {
     # Tint cannot see that no subgroup diverges where it works on a matrix; the texts see to it.
     "subgroup_matrix": (
-        "enable chromium_experimental_subgroup_matrix;",
+        SUBGROUP_MATRIX.enable,
         "diagnostic(off, chromium.subgroup_matrix_uniformity);",
     ),
-    "cooperative_matrix": ("enable wgpu_cooperative_matrix;",),
+    "cooperative_matrix": (COOPERATIVE_MATRIX.enable,),
 }
 
 
@@ -113,14 +121,14 @@ def features(spec: Interface, axes: Mapping[str, Any]) -> list[str]:
     matrix = _MATRIX_FEATURES.get(spec.dialect(axes), ())
     halves = matrix and expr.evaluate(spec.fragments, spec.values(axes)) == "f16"
     if halves or any("f16" in element(spec, t, axes).storage for t in present(spec, axes)):
-        needs.append("shader-f16")
+        needs.append(F16.name)
     needs += matrix
     if (
-        "subgroups" not in needs
+        SUBGROUPS.name not in needs
         and spec.subgroups
         and expr.evaluate(spec.subgroups, spec.values(axes))
     ):
-        needs.append("subgroups")
+        needs.append(SUBGROUPS.name)
     return needs
 
 
@@ -178,7 +186,7 @@ def _members(declared: Sequence[Param]) -> list[tuple[str, str]]:
 def head(spec: Interface, axes: Mapping[str, Any], mode: str) -> str:
     """The text in front of the body, for one binding mode."""
     tensors = present(spec, axes)
-    lines = ["enable f16;"] if "shader-f16" in features(spec, axes) else []
+    lines = [F16.enable] if F16.name in features(spec, axes) else []
     lines += _MATRIX_LINES.get(spec.dialect(axes), ())
     for a in spec.axes:
         value = axes[a.name]

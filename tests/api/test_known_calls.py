@@ -161,7 +161,7 @@ def test_an_axis_is_judged_by_itself(dev: pk.Device) -> None:
     softmax: Any = pk.softmax
     for given in ({"axis": -1}, {"dim": -1}, {"axis": 1}, {"axis": np.int64(-1)}):
         np.testing.assert_array_equal(softmax(x, **given).numpy(), want)
-    for given in ({"axis": -1.0}, {"dim": -1.0}, {"axis": "-1"}, {"axis": -1, "dim": -1}):
+    for given in ({"axis": -1.0}, {"dim": -1.0}, {"axis": "-1"}, {"axis": 0, "dim": -1}):
         with pytest.raises(pk.ArgumentError):
             softmax(x, **given)
     assert not np.array_equal(pk.softmax(x, axis=0).numpy(), want)
@@ -206,3 +206,14 @@ def test_what_is_known_is_bounded(dev: pk.Device, monkeypatch: pytest.MonkeyPatc
     for n in range(1, 9):
         np.testing.assert_array_equal(pk.neg(dev.ones((n,))).numpy(), -np.ones(n, np.float32))
         assert len(known) <= 3
+
+
+def test_what_goes_with_the_last_axis_only_is_asked_in_each_call(dev: pk.Device) -> None:
+    """Numbers are no part of what calls are remembered by."""
+    x = dev.rand((2, 3, 4), seed=0)
+    for _ in range(2):
+        pk.softmax(x, axis=0)
+        pk.softmax(x, axis=2)
+    with pytest.raises(pk.ArgumentError, match="max_bias counts its heads on axis -3"):
+        pk.softmax(x, axis=0, max_bias=8.0)
+    assert pk.softmax(x, axis=2, max_bias=8.0).shape == x.shape

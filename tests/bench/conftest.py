@@ -9,9 +9,13 @@ from pykernels.bench import ceilings as ceilings_module
 
 
 @pytest.fixture
-def ceilings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bench measures what the device reaches, as if the caches were small: those of a server
-    have some 500 MiB, and a software driver takes minutes to go round twice of that."""
+def ceilings() -> None:
+    """The bench measures what the device reaches."""
+
+
+@pytest.fixture(autouse=True)
+def _small_caches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a server have some 500 MiB: a software driver takes minutes for twice of that."""
     for module in (case, ceilings_module, run):
         monkeypatch.setattr(module, "last_cache", lambda dev: 1 << 20)
 

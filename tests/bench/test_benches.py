@@ -99,8 +99,9 @@ def test_bench_runs_and_counts(dev: pk.Device, case: Case) -> None:
         touched["dst"] = (2, *touched["src"])
     if case.kernel == "add_rows":  # at most as many rows of dst as src has
         touched["dst"] = (min(math.prod(touched["dst"]), math.prod(touched["src"])),)
-    if case.kernel in ("rope", "rope_append"):  # caches hold its table
-        touched["table"] = (0,)
+    if case.kernel in ("rope", "rope_append"):  # the rows of the positions in both halves
+        tokens, pairs = touched["positions"][-1], touched["table"][-1]
+        touched["table"] = (min(tokens, 1024) + -(-tokens // 1024), 2, pairs)
     if case.kernel == "rope_append":  # each head of x goes to dst or to a row of the cache
         touched["cache"], touched["dst"] = (0,), touched["x"]
     sizes = {n: math.prod(touched[n]) * DTYPES[o.dtype].itemsize for n, o in case.tensors.items()}

@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 
 import pykernels as pk
-from bench import latency, prices
+from bench import functions, latency, prices
 from bench.chain import SMALL, Chain
 from bench.latency import ARRAYS, KERNELS, READS, SHARED, Bench
 from bench.raw import RawLoop, RawRead, recorded
 from pykernels.bench.case import CheckFailed
-from pykernels.bench.sweep.small import SMALL as SIZES
 
 pytestmark = pytest.mark.gpu
 
@@ -102,13 +101,24 @@ def test_the_chain_checks_its_launches(dev: pk.Device) -> None:
 
 
 def test_prices_of_functions(dev: pk.Device, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    """Dispatches, outputs and buffers are counted; a new reason needs a function."""
-    found = {p.name: p for p in prices.prices(dev, "max")}
-    assert {"softmax", "log_softmax", "max", "argmax", "max_pool2d"} == {*found}
+    """Dispatches, outputs and buffers are counted."""
+    found = {p.name: p for p in prices.prices(dev, "softmax", rounds=2)}
+    assert {"softmax", "log_softmax", "softmax_backward"} == {*found}
     assert all(p.dispatches == p.outputs == 1 and p.buffers == 0 for p in found.values())
+    assert all(p.host > 0 and p.share > 0 for p in found.values())
     assert prices.Price("f", 1.0, 3, 2, 0).bound == pytest.approx(10e-6)
-    assert {*prices.REASONS} <= {*SIZES}
+    assert prices.Price("view", 1.0, 0, 1, 0).bound == pytest.approx(5e-6)
     args = ["latency.py", "--functions", "--only", "concatenate", "--engine", dev.engine]
     monkeypatch.setattr(sys, "argv", [*args, "--adapter", dev.info["name"]])
     latency.main()
     assert "concatenate" in capsys.readouterr().out
+
+
+def test_the_price_list_has_every_public_function(dev: pk.Device) -> None:
+    """A new function needs a call in bench/functions.py; each call there runs."""
+    listed = functions.functions(dev)
+    assert sorted(listed) == functions.public()
+    assert {*prices.REASONS} <= {*listed}
+    for call in listed.values():
+        call()
+    dev.sync()

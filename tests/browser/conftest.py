@@ -18,9 +18,11 @@ import pytest
 from pykernels.export._cases import cases
 from pykernels.export._write import Export, collect, write
 
-FACTS: dict[str, Any] = json.loads(
+_JAVASCRIPT: dict[str, Any] = json.loads(
     (Path(__file__).parents[2] / "pykernels" / "_generated" / "javascript.json").read_text()
-)["kernels"]
+)
+FACTS: dict[str, Any] = _JAVASCRIPT["kernels"]
+BODIES: dict[str, Any] = _JAVASCRIPT["bodies"]
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 

@@ -7,7 +7,6 @@ random bytes, and after a call every byte that is no element of an output must b
 from __future__ import annotations
 
 import base64
-import json
 import zlib
 from typing import Any
 
@@ -22,13 +21,14 @@ from pykernels.export._write import live_plan
 from pykernels.tensors.layout import Layout
 from pykernels.wgsl.texts import read_manifest
 
-from .conftest import FACTS
+from .conftest import BODIES, FACTS
 
 Array = np.ndarray[Any, Any]
 pytestmark = pytest.mark.browser
 CASES = [
     r for name, facts in sorted(FACTS.items()) for r in getattr(cases(name, facts), "test", [])
 ]
+VARIANTS = read_manifest()["variants"]
 GUARD = 64
 
 
@@ -77,21 +77,12 @@ def view(buffer: Array, offset: int, lay: Layout, dtype: np.dtype[Any]) -> Array
 def needs(request: Request) -> set[str]:
     """The features of the variants that a call runs."""
     facts = FACTS[request.kernel]
-    built = read_manifest()["variants"]
     found = set()
     for step in record(request, facts, CAPS.tuning)["steps"]:
-        parts = zip(_axes(step["body"]), step["axes"], strict=True)
+        parts = zip(BODIES[step["body"]]["axes"], step["axes"], strict=True)
         name = " ".join([step["body"], *(f"{k}={v}" for k, v in parts), "mode=read"])
-        found |= set(built[name]["features"])
+        found |= set(VARIANTS[name]["features"])
     return found
-
-
-def _axes(body: str) -> list[str]:
-    from pathlib import Path
-
-    folder = Path(__file__).parents[2] / "pykernels" / "_generated"
-    axes: list[str] = json.loads((folder / "javascript.json").read_text())["bodies"][body]["axes"]
-    return axes
 
 
 @pytest.mark.parametrize("request_", CASES, ids=lambda r: f"{r.kernel} {r.text}")

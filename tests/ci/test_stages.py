@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from tests.checkout import ROOT
-from tests.conftest import ONCE
+from tests.conftest import ONCE, ONCE_AN_ENGINE
 
 pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 
@@ -54,27 +54,50 @@ def test_stages_that_fail_or_die(bash: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("column", "once", "has"),
+    ("column", "once", "once_an_engine", "once_of_all"),
     [
-        ("wgpu-lavapipe", "wgpu-swiftshader", False),
-        ("wgpu-swiftshader", "wgpu-swiftshader", True),
-        ("wgpu-lavapipe", "", True),
+        ("wgpu-lavapipe", "wgpu-swiftshader", False, False),
+        ("wgpu-swiftshader", "wgpu-swiftshader", True, True),
+        ("dawn-swiftshader", "wgpu-swiftshader", True, False),
+        ("wgpu-lavapipe", "", True, True),
     ],
 )
-def test_what_no_driver_changes_runs_in_one_column(column: str, once: str, has: bool) -> None:
+def test_what_no_driver_changes_runs_in_one_column(
+    column: str, once: str, once_an_engine: bool, once_of_all: bool
+) -> None:
     env = {**os.environ, "PYKERNELS_TEST_COLUMN": column, "PYKERNELS_TEST_ONCE": once}
     for name in ("PYKERNELS_TEST_FULL", *(() if once else ("PYKERNELS_TEST_ONCE",))):
         env.pop(name, None)
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "gpu",
-         "--collect-only", "tests/api/test_words.py", "tests/api/test_int64.py"],
+         "--collect-only", "tests/api/test_words.py", "tests/runtime/test_memory.py",
+         "tests/api/test_int64.py"],
         cwd=ROOT, env=env, capture_output=True, text=True,
     )  # fmt: skip
-    assert ("test_words.py::" in done.stdout) == has, done.stdout
+    assert ("test_words.py::" in done.stdout) == once_of_all, done.stdout
+    assert ("test_memory.py::" in done.stdout) == once_an_engine, done.stdout
     assert "test_int64.py::" in done.stdout
 
 
+# A test that skips itself on a column might run on none.
 def test_files_of_one_column_are_there_and_run_anywhere() -> None:
-    for name in ONCE:
+    assert not ONCE & ONCE_AN_ENGINE
+    for name in ONCE | ONCE_AN_ENGINE:
         text = (ROOT / name).read_text(encoding="utf-8")
-        assert "PYKERNELS_TEST_COLUMN" not in text and "COLUMN" not in text, name
+        assert "TEST_COLUMN" not in text or name in READ_COLUMN, name
+
+
+# These read the column for the name of its engine, or for a wait that lavapipe does not have.
+READ_COLUMN = {
+    f"tests/{n}.py" for n in ("api/test_cli", "bench/test_command", "runtime/test_transfers")
+}
+
+
+def test_browser_tests_are_in_one_folder() -> None:
+    """Their stage of ci/test.sh collects no other."""
+    marked = {
+        path.parent.name
+        for path in (ROOT / "tests").rglob("test_*.py")
+        if "mark" + ".browser" in path.read_text(encoding="utf-8")
+    }
+    assert marked == {"browser"}

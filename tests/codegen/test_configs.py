@@ -12,11 +12,10 @@ from pathlib import Path
 import pytest
 
 from codegen.build import Build
-from pykernels.contract import as_javascript
 from pykernels.dtypes import DTYPES
 from pykernels.export._record import CAPS
 from pykernels.export._translate import translate
-from pykernels.export._write import PARTS, static
+from pykernels.export._write import runtime, static
 from pykernels.tensors.layout import View, contiguous_strides
 
 BODY = """\
@@ -111,8 +110,7 @@ def test_plans_in_javascript_read_the_same_rows(
     done: dict[str, str] = {}
     translate("toy.toy", tmp_path / "pykernels" / "plans", done)
     source = json.loads(built.files["javascript.json"])
-    parts = [static(part).replace("@CONTRACT@", as_javascript()) for part in PARTS]
-    parts += [source["bodies"]["toy"]["js"], static("module/5_python.js")]
+    made = [source["bodies"]["toy"]["js"], static("module/5_python.js"), *done.values()]
     script = """
 for (const n of [10, 500, 1500]) {
   const views = [0, 1].map((slot) => new View(slot, dtypes.float32, [n], [4], 0, true));
@@ -121,7 +119,7 @@ for (const n of [10, 500, 1500]) {
 }
 """
     path = tmp_path / "toy.mjs"
-    path.write_text("\n".join([*parts, *done.values(), script]), encoding="utf-8")
+    path.write_text("\n".join([*runtime(made), *made, script]), encoding="utf-8")
     run = subprocess.run([node, str(path)], capture_output=True, text=True, timeout=60)
     assert run.returncode == 0, run.stderr
     body = python_module(built, "bodies/toy.py")

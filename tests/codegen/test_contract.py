@@ -32,6 +32,22 @@ def test_grids_and_slots_are_spelled_once() -> None:
     assert found == []
 
 
+def test_features_are_spelled_once() -> None:
+    """What asks a device, a head or a page for a feature takes its words from the contract."""
+    files = [p for room in ("runtime", "wgsl", "export") for p in (PACKAGE / room).rglob("*.*")]
+    files += [PACKAGE / "device.py", PACKAGE / "steps.py", PACKAGE / "cli" / "doctor.py"]
+    words = {f.name for f in contract.FEATURES} | {f.wgpu for f in contract.FEATURES}
+    spelled = re.compile("|".join(f'"{re.escape(word)}"' for word in words))
+    found = [
+        f"{p.relative_to(PACKAGE)}: {line.strip()}"
+        for p in files
+        if p.suffix in (".py", ".js")
+        for line in p.read_text(encoding="utf-8").splitlines()
+        if spelled.search(line)
+    ]
+    assert found == []
+
+
 def test_dtypes_agree() -> None:
     assert list(get_args(DTypeName)) == NAMES == [*DTYPES] == [*DTYPE_NAMES.values()]
     for name, _, size, kind, array in contract.DTYPES:
@@ -48,6 +64,6 @@ def test_dtypes_agree() -> None:
 
 def test_javascript_gets_all_of_it() -> None:
     text = contract.as_javascript()
-    for key in ("grid", "paramsBytes", "units", "dtypes"):
+    for key in ("grid", "paramsBytes", "units", "features", "dtypes"):
         assert f"{key}: " in text
     assert f"row: {contract.GRID_ROW}, max: {contract.GRID_MAX}" in text

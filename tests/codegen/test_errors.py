@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from codegen import BuildError, generate
+from codegen.sources import _READ
 from pykernels.validate import find_naga, find_tint
 
 ROOT = Path(__file__).parents[2]
@@ -21,7 +22,8 @@ def make_root(folder: Path, kernels: Path) -> Path:
     """As much of a checkout as a build reads."""
     shutil.copytree(kernels, folder / "kernels")
     (folder / "pykernels" / "tensors").mkdir(parents=True)
-    for name in ("_version.py", "contract.py", "errors.py", "tensors/layout.py"):
+    (folder / "pykernels" / "export").mkdir()
+    for name in ("errors.py", *_READ):
         shutil.copy(ROOT / "pykernels" / name, folder / "pykernels" / name)
     return folder
 

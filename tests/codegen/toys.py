@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from codegen.build import Build, build
+from codegen.sources import _READ
 from tests.checkout import ROOT
 
 __all__ = ["HELPERS", "TOYS", "Block", "Toy", "build_files", "source"]
@@ -22,7 +23,7 @@ Block = dict[str, Any]
 
 def build_files(folder: Path, files: dict[str, str]) -> Build:
     """The build of a checkout that has these files only, and what a build reads of the package."""
-    for name in ("_version.py", "contract.py", "errors.py", "tensors/layout.py"):
+    for name in ("errors.py", *_READ):
         files = {**files, f"pykernels/{name}": (ROOT / "pykernels" / name).read_text()}
     for name, text in files.items():
         path = folder / name

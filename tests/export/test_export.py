@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from click.testing import CliRunner, Result
 
 from pykernels import plans
 from pykernels.cli import main
+from pykernels.export import _page
 from pykernels.export._cases import cases, where
 from pykernels.export._layouts import parse
 from pykernels.export._record import _json
@@ -30,6 +32,18 @@ from pykernels.wgsl.texts import read_manifest
 ROOT = Path(__file__).parents[2]
 FACTS = json.loads((ROOT / "pykernels" / "_generated" / "javascript.json").read_text())["kernels"]
 SOFTMAX = "softmax x=f32[8,1000]"
+
+
+@pytest.fixture
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page shows the first test case of its kernel, as in tests/browser/test_page.py: the calls
+    that it shows otherwise have up to 250 million elements."""
+
+    def one(name: str, facts: Any) -> Any:
+        found = cases(name, facts)
+        return found and replace(found, page=found.test[:1])
+
+    monkeypatch.setattr(_page, "cases", one)
 
 
 def run(*args: object, code: int = 0) -> Result:
@@ -286,6 +300,7 @@ def test_wrong_use_ends_with_2(args: list[str], said: str, tmp_path: Path) -> No
     assert not any(tmp_path.iterdir())
 
 
+@pytest.mark.usefixtures("small_pages")
 def test_a_page_expects_conditions_to_be_exact(tmp_path: Path) -> None:
     """Their memory is bytes on the device and integers on the page."""
     run(tmp_path, "equal", "--page", "--shape", "equal a=f32[8] b=f32[8] dst=bool[8]")
@@ -293,6 +308,7 @@ def test_a_page_expects_conditions_to_be_exact(tmp_path: Path) -> None:
     assert entries and all(e["expect"]["dst"]["share"] == 0 for e in entries)
 
 
+@pytest.mark.usefixtures("small_pages")
 def test_a_page_launches_any_layout(tmp_path: Path) -> None:
     """Its calls are recorded only beside others that are."""
     run(tmp_path / "a", "softmax")
@@ -305,6 +321,7 @@ def test_a_page_launches_any_layout(tmp_path: Path) -> None:
     assert variants(tmp_path / "a") == variants(tmp_path / "b")
 
 
+@pytest.mark.usefixtures("small_pages")
 def test_an_export_replaces_its_own_files_only(tmp_path: Path) -> None:
     run(tmp_path, "exp")
     run(tmp_path, "exp", "neg", "--dialect", "naga")  # its own, changed

@@ -56,6 +56,8 @@ def run(code: str) -> str:
 
 def test_a_master_may_look_at_adapters() -> None:
     """It forks, and parent and children open devices."""
+    if "nvidia" in pk.list_adapters("wgpu")[0]["name"].lower():
+        pytest.skip("NVIDIA's driver is kept: see the next test")
     code = """
 assert pk.list_adapters() and pk.list_adapters(%r)
 child(computes)
@@ -72,6 +74,27 @@ def refused():
 child(refused)
 """
     run(code % ENGINE)
+
+
+def test_nvidias_driver_is_kept_by_wgpu() -> None:
+    """A child is refused with the reason; the master opens devices as ever."""
+    code = """
+from pykernels.runtime import engine as module
+def refused():
+    try:
+        open_device()
+    except pk.DeviceLostError as e:
+        return "spawn" not in str(e)
+    return 1
+e = module.get_engine("wgpu")
+module._NVIDIA = e._adapters()[0].info["vendor_id"]
+e.lib.wgpuInstanceRelease(e._helpers._the_instance)
+e._helpers._the_instance = None
+assert pk.list_adapters("wgpu")
+child(refused)
+computes()
+"""
+    run(code)
 
 
 def test_an_engine_that_others_use_is_not_released() -> None:

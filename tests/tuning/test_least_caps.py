@@ -1,7 +1,7 @@
 """Each kernel on a device of WebGPU's least limits: a small case of it computes what it should.
 
-Plans think that workgroups have 256 invocations and 16 KiB and that there are neither halves nor
-subgroups, as on the least device of devices.toml; the driver may have more.
+Plans think that workgroups have 256 invocations and 16 KiB and that there are no halves,
+subgroups and matrix units, as on the least device of devices.toml; the driver may have more.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from pykernels.wgsl.texts import read_manifest
 from tests.harness import caps
 
 LEAST = {
-    "f16": False, "subgroups": False, "max_invocations": 256, "max_workgroup_bytes": 16384,
-    "max_binding": 1 << 27,
+    "f16": False, "subgroups": False, "matrix": None, "max_invocations": 256,
+    "max_workgroup_bytes": 16384, "max_binding": 1 << 27,
 }  # fmt: skip
 EDGE = 32
 

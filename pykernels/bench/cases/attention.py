@@ -152,7 +152,7 @@ def attentions(s: Shape, dtype: str) -> Iterator[Case]:
 
 
 def gradients(s: Shape, dtype: str) -> Iterator[Case]:
-    """The same; not all of the large ones, whose checks take seconds each."""
+    """Gradients of the same shapes, without some large shapes whose checks take seconds each."""
     case = flash_attn_backward(s.dims, dtype, dtype).labelled(name=s.name, origin=s.origin)
     large = s.dims[3] > 1024
     if not large or (dtype == "float32" and s.dims[1] == s.dims[2]):

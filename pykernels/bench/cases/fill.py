@@ -34,7 +34,7 @@ def cases(edge: int = 0) -> Iterator[Case]:
 
 
 def arange(shape: tuple[int, ...] = (1 << 28,), dtype: str = "int32", out: str = "") -> Case:
-    """Numbers in a row; those at the beginning are a small equal problem."""
+    """Evenly spaced numbers; the first of them are a small problem of the same kind."""
     dst = Operand(shape, cast(DTypeName, dtype))
     return Case("arange", {"dst": dst}, {"start": 3, "step": 2}, shape, part=beginning)
 

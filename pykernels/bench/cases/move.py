@@ -134,7 +134,7 @@ def first(t: dict[str, Any]) -> dict[str, Any]:
 
 
 def tri(shape: tuple[int, ...] = (16384, 16384), dtype: str = "float32", out: str = "") -> Case:
-    """Which elements stay depends on the row: so parts begin with the first one."""
+    """The row decides which elements stay, so parts begin with the first row."""
     square = Operand(shape, cast(DTypeName, dtype))
     return Case("tri", {"src": square, "dst": square}, {"upper": False}, shape, part=first)
 

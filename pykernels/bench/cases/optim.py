@@ -6,11 +6,15 @@ import functools
 from collections.abc import Iterator
 from typing import Any, cast
 
+import numpy as np
+
 from pykernels import kernels
 from pykernels.bench.case import Case, Operand
 from pykernels.bench.peers import Skipped, torch_peer
 from pykernels.bench.shapes import Shape, pick
 from pykernels.dtypes import DTypeName
+from pykernels.plans.optim.optimizer_step import SETTINGS, STATES
+from pykernels.reference.optim import some_settings
 
 SIZES = [
     Shape("100M", (100_000_000,), "a round number of parameters"),
@@ -21,6 +25,9 @@ SIZES = [
 MAIN = {
     "adam_step": ("f32-100000000",),
     "adamw_step": ("f32-100000000", "f16xf32>f16-100000000"),
+    "optimizer_count": ("i32>f32-15",),
+    "optimizer_step": ("f32-100000000-lion",),
+    "schedule_step": ("f32xi32>f32-1x6",),
     "sgd_step": ("f32-100000000",),
     "clip_by_norm": ("f32-100000000",),
     "step_advance": ("i32-1",),
@@ -40,7 +47,11 @@ def cases(edge: int = 0) -> Iterator[Case]:
         yield step(kernel, large.dims, "float16").labelled(name=large.name, origin=large.origin)
     plain = step("sgd_step", large.dims, "float32", momentum=False)
     yield plain.labelled(name=large.name, origin=large.origin, note="no momentum")
+    for rule in ("lion", "rmsprop", "amsgrad", "nadam"):
+        yield by_rule(rule, large.dims).labelled(name=large.name, origin=large.origin, note=rule)
     yield step_advance()
+    yield optimizer_count()
+    yield schedule_step()
 
 
 def step(kernel: str, shape: tuple[int, ...], dtype: str, *, momentum: bool = True) -> Case:
@@ -57,6 +68,37 @@ def step(kernel: str, shape: tuple[int, ...], dtype: str, *, momentum: bool = Tr
         return Case(kernel, {**tensors, "momentum_buffer": state}, MOMENTUM, shape)
     tensors = {"grad": given, "exp_avg": state, "exp_avg_sq": state, "param": given}
     return Case(kernel, tensors, ADAM, shape, prepare=second_moments)
+
+
+def by_rule(rule: str, shape: tuple[int, ...], dtype: str = "float32") -> Case:
+    """A step of `optimizer_step`; second moments are no numbers below 0."""
+    given = Operand(shape, cast(DTypeName, dtype))
+    state = Operand(shape, "float32", values=lambda rng, s: rng.uniform(0, 1, s))
+    names = ("first", "second", "third")[: STATES[rule]]
+    settings = Operand((SETTINGS,), "float32", values=lambda rng, s: some_settings())
+    tensors = {"grad": given, "settings": settings, "param": given, **dict.fromkeys(names, state)}
+    return Case("optimizer_step", tensors, {"rule": rule}, shape)
+
+
+def optimizer_step(
+    shape: tuple[int, ...] = (1 << 24,), dtype: str = "float32", out: str = ""
+) -> Case:
+    return by_rule("lion", shape, dtype)
+
+
+def optimizer_count(shape: tuple[int, ...] = (15,), dtype: str = "float32", out: str = "") -> Case:
+    """The numbers of a step of NAdam."""
+    settings = Operand((SETTINGS,), "float32", values=lambda rng, s: some_settings())
+    count = Operand((1,), "int32", values=lambda rng, s: np.full(s, 3))
+    return Case("optimizer_count", {"count": count, "settings": settings}, {"rule": "nadam"}, shape)
+
+
+def schedule_step(shape: tuple[int, ...] = (1, 6), dtype: str = "float32", out: str = "") -> Case:
+    """A number along half a cosine."""
+    rows = Operand((1, 6), "float32", values=lambda rng, s: np.array([[0, 1, 1, 0, 1000, 0.0]]))
+    count = Operand((1,), "int32", values=lambda rng, s: np.full(s, 3))
+    tensors = {"table": rows, "count": count, "value": Operand((1,), "float32")}
+    return Case("schedule_step", tensors, {}, (1, 6))
 
 
 def second_moments(t: dict[str, Any]) -> None:
@@ -94,6 +136,8 @@ def step_advance(shape: tuple[int, ...] = (1,), dtype: str = "int32", out: str =
 @torch_peer
 def torch(torch: Any, case: Case, t: dict[str, Any]) -> None:
     """The fused steps that torch.optim's `fused=True` takes."""
+    if case.kernel in ("optimizer_step", "optimizer_count", "schedule_step"):
+        raise Skipped("torch has no fused step of this rule")
     if case.kernel == "step_advance":
         t["count"].add_(1)
         return

@@ -1,4 +1,4 @@
-"""A small size of each function of the sweep: what tests call, and what `bench.latency` prices."""
+"""A small size of each function of the sweep: what tests call."""
 
 from __future__ import annotations
 

@@ -1,75 +1,3 @@
-// pykernels for browsers: views of GPU buffers, index spaces, and launches. No dependencies.
-//
-// Mirrors pykernels/tensors/layout.py and runtime/lower.py. What follows the last marked line is generated from the
-// specs of the kernels. Strides and offsets are bytes, as in numpy.
-
-const contract = @CONTRACT@; // pykernels/contract.py
-const SLOT = contract.paramsBytes;
-const MAX_INDEX = 2 ** 31 - 1;
-
-export class KernelError extends Error {}
-
-const BUILD = "@BUILD@"; // of the manifest and the texts that belong to this module
-const bundled = new Map(); // files that stand in this module, by name
-
-const fail = (op, message) => {
-  throw new KernelError(`[${op}] ${message}`);
-};
-
-// -- dtypes ---------------------------------------------------------------------------------------
-
-const dtypes = {};
-for (const [name, short, itemsize, kind, arrays] of contract.dtypes) {
-  const array = globalThis[arrays] ?? Uint16Array; // not every browser has Float16Array
-  dtypes[name] = Object.freeze({ name, short, itemsize, kind, array });
-}
-
-const dtypeOf = (data) => {
-  if (!ArrayBuffer.isView(data)) fail("tensor", "data must be a typed array");
-  const found = Object.values(dtypes).find((d) => d.name !== "bool" && data.constructor === d.array);
-  return found ? found.name : fail("tensor", `dtype must be given for a ${data.constructor.name}`);
-};
-
-// -- arithmetic that the generated expressions use -------------------------------------------------
-
-const cdiv = (a, b) => Math.ceil(a / b);
-const mod = (a, b) => a - b * Math.floor(a / b);
-const bits = (a) => BigInt.asUintN(64, BigInt(a));
-const bitAnd = (a, b) => Number(bits(a) & bits(b));
-const bitOr = (a, b) => Number(bits(a) | bits(b));
-const same = (a, b) => {
-  if (Array.isArray(a) && Array.isArray(b)) {
-    return a.length === b.length && a.every((x, i) => same(x, b[i]));
-  }
-  if (a?.itemsize && b?.itemsize) return a.name === b.name && a.itemsize === b.itemsize;
-  return a === b;
-};
-const contains = (list, x) => list.some((y) => same(x, y));
-const dtype = (view) => (view ? view.dtype.short : "");
-const unitOf = (storage) => contract.units[storage];
-const product = (shape) => shape.reduce((a, b) => a * b, 1);
-
-const contiguousStrides = (shape, itemsize) => {
-  const strides = new Array(shape.length);
-  let step = itemsize;
-  for (let i = shape.length - 1; i >= 0; i--) {
-    strides[i] = step;
-    step *= Math.max(shape[i], 1);
-  }
-  return strides;
-};
-
-const extent = (shape, strides, itemsize) => {
-  if (shape.includes(0)) return [0, 0];
-  let lo = 0;
-  let hi = itemsize;
-  shape.forEach((n, i) => {
-    if (strides[i] < 0) lo += (n - 1) * strides[i];
-    else hi += (n - 1) * strides[i];
-  });
-  return [lo, hi];
-};
-
 // -- tensors and views ----------------------------------------------------------------------------
 
 /** A GPU buffer with an offset, a shape, strides (bytes) and a dtype. It owns nothing. */
@@ -252,7 +180,8 @@ const repeated = (shape, lead, views, repeats) => {
 
 /** Leading axes merged into levels, the innermost first, and the last axes as they are. */
 class Space {
-  constructor(full, all, levels, tail, repeats) {
+  constructor(full, all, repeats = []) {
+    const { LEVELS: levels, TAIL: tail } = new.target;
     const given = Object.fromEntries(Object.entries(all).filter(([, v]) => v));
     const those = repeats.filter((name) => given[name]);
     const [shape, views] = repeated(full, full.length - tail, given, those);
@@ -284,74 +213,5 @@ class Space {
     const steps = this.strides[name];
     if (vec === 1) return steps;
     return [...steps.slice(0, -1).map((s) => Math.floor(s / vec)), steps.at(-1)];
-  }
-}
-
-class Nd extends Space {
-  static LEVELS = 6;
-  static TAIL = 0;
-
-  constructor(shape, views, repeats = []) {
-    super(shape, views, 6, 0, repeats);
-  }
-
-  get total() {
-    return this.count;
-  }
-
-  repeats(name) {
-    return this.strides[name][0] === 0;
-  }
-
-  vec(n, mayRepeat = []) {
-    if (this.dims[0] % n !== 0) return false;
-    if (mayRepeat.length && mayRepeat.every((name) => this.repeats(name))) return false;
-    const fits = ([name, v]) => {
-      const [first, ...rest] = this.strides[name];
-      if (mayRepeat.includes(name) && first === 0) return true;
-      return first === 1 && rest.every((s) => s % n === 0) && v.offset % (n * v.dtype.itemsize) === 0;
-    };
-    return Object.entries(this.views).every(fits);
-  }
-
-  /** The same space, of vectors of `n` along the innermost level. */
-  in_vectors(n) {
-    this.count = Math.floor(this.count / n);
-    this.dims[0] = Math.floor(this.dims[0] / n);
-    for (const steps of Object.values(this.strides)) steps[0] *= n;
-  }
-
-  steps(name, vec = 1) {
-    return this.strides[name].map((s) => Math.floor(s / vec));
-  }
-}
-
-class Rows extends Space {
-  static LEVELS = 5;
-  static TAIL = 1;
-
-  constructor(shape, views, repeats = []) {
-    super(shape, views, 5, 1, repeats);
-    this.rows = this.count;
-    this.cols = shape.at(-1);
-  }
-
-  vec(n) {
-    return Object.values(this.views).every((v) => v.vectorizable(n));
-  }
-
-  columns_apart(name) {
-    const steps = this.strides[name].map(Math.abs);
-    return this.rows > 1 && this.cols > 1 && steps.at(-1) > steps[0] && steps[0] > 0;
-  }
-}
-
-class Tiles extends Space {
-  static LEVELS = 4;
-  static TAIL = 2;
-
-  constructor(shape, views, repeats = []) {
-    super(shape, views, 4, 2, repeats);
-    this.batches = this.count;
   }
 }

@@ -78,8 +78,8 @@ export class Kernels {
     device.lost.then((info) => (this.lost = info));
     const { limits, features } = device;
     this.caps = {
-      f16: features.has("shader-f16"),
-      subgroups: features.has("subgroups") && manifest.dialect === "tint",
+      f16: features.has(contract.features.f16),
+      subgroups: features.has(contract.features.subgroups) && manifest.dialect === "tint",
       alignment: limits.minStorageBufferOffsetAlignment,
       max_invocations: limits.maxComputeInvocationsPerWorkgroup,
       max_workgroup_bytes: limits.maxComputeWorkgroupStorageSize,
@@ -247,7 +247,7 @@ export class Kernels {
       return lines.slice(first, last + 1);
     }).join("\n");
     const found = facts[number];
-    const enable = this.manifest.dialect === "tint" && found.features.includes("subgroups");
+    const enable = this.manifest.dialect === "tint" && found.features.includes(contract.features.subgroups);
     return { ...found, code: (enable ? "enable subgroups;\n" : "") + piece(head) + piece(tail) };
   }
 

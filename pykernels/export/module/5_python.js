@@ -1,7 +1,7 @@
 // -- what plans translated from Python are made of --------------------------------------------------
 
-/** Python's meaning of calls, operators and built-ins, as far as plans use them. */
-const py = (() => {
+/** Python's meaning of calls, types, built-ins and modules, as far as plans use them. */
+Object.assign(py, (() => {
   const key = (x) =>
     Array.isArray(x) ? `[${x.map(key)}]` : typeof x === "object" && x !== null ? identity(x) : `${typeof x}${x}`;
   const seen = new WeakMap();
@@ -22,6 +22,10 @@ const py = (() => {
     get(k, other = null) { return this.map.get(key(k))?.[1] ?? other; }
     put(k, v) { this.map.set(key(k), [k, v]); }
     has(k) { return this.map.has(key(k)); }
+    $has(k) { return this.has(k); }
+    $at(k) { return this.has(k) ? this.get(k) : py.missing(`key ${k}`); }
+    $or(other) { return new Dict([...this.items(), ...items(other)]); }
+    get length() { return this.map.size; }
     keys() { return [...this.map.values()].map(([k]) => k); }
     values() { return [...this.map.values()].map(([, v]) => v); }
     items() { return [...this.map.values()]; }
@@ -35,11 +39,21 @@ const py = (() => {
   class PySet extends Dict {
     constructor(values = []) { super([...values].map((v) => [v, v])); }
     add(v) { this.put(v, v); }
+    $less(other) { return this.length < other.length && [...this].every((x) => other.has(x)); }
+    $sub(other) { return new PySet([...this].filter((x) => !other.has(x))); }
+    $and(other) { return new PySet([...this].filter((x) => other.has(x))); }
+    $or(other) { return new PySet([...this, ...other]); }
   }
   const items = (x) => (x instanceof Dict ? x.items() : Object.entries(x));
   const keywords = (x) => Object.fromEntries(items(x));
 
   // -- functions and types --
+
+  /** Keyword arguments of a built-in come last, as one of these. */
+  class Named {
+    constructor(values) { Object.assign(this, values); }
+  }
+  const options = (args) => (args.at(-1) instanceof Named ? args.pop() : {});
 
   const def = (marks, defaults, body) => Object.assign(body, { marks, defaults });
   const bind = (f, args, named) => {
@@ -65,14 +79,9 @@ const py = (() => {
   const call = (f, args, named) => {
     if (f.marks) return f(...bind(f, args, named));
     if (f.fields) return make(f, args, named);
+    if (f.LEVELS) return new f(args[0], keywords(args[1]), ...args.slice(2)); // an index space
     return f(...args, ...(Object.keys(named).length ? [new Named(named)] : []));
   };
-  class Named {
-    constructor(values) { Object.assign(this, values); }
-  }
-  /** The keyword arguments of a built-in, taken off its arguments. */
-  const options = (args) => (args.at(-1) instanceof Named ? args.pop() : {});
-
   const type = (name, kind, fields, defaults, methods, getters, statics) => {
     const base = kind === "tuple" ? Array : Object;
     const made = class extends base {};
@@ -88,7 +97,10 @@ const py = (() => {
       Object.defineProperty(made.prototype, n, { get() { return f(this); } });
     }
     for (const [n, f] of Object.entries(methods)) {
-      if (f !== true) made.prototype[`m_${n}`] = f;
+      if (f === true) continue;
+      made.prototype[`m_${n}`] = f;
+      // As views have them; what arrays have stays theirs.
+      if (!(n in made.prototype)) made.prototype[n] = function (...args) { return call(f, [this, ...args], {}); };
     }
     for (const [n, f] of Object.entries(statics)) {
       made[`s_${n}`] = methods[`_class_${n}`] ? (...args) => f(made, ...args) : f;
@@ -201,35 +213,11 @@ const py = (() => {
     return body.step(caps, by, left);
   };
 
-  // -- operators --
+  // -- sequences --
 
-  const truth = (x) => {
-    if (Array.isArray(x) || typeof x === "string") return x.length > 0;
-    if (x instanceof Dict) return x.map.size > 0;
-    return Boolean(x);
-  };
-  const whole = (x) => (typeof x === "boolean" ? Number(x) : x);
-  const numeric = (...xs) => {
-    for (const x of xs) {
-      if (typeof x !== "number" && typeof x !== "boolean") throw new TypeError(`${x} is no number`);
-    }
-  };
-  const less = (a, b) => {
-    if (Array.isArray(a) && Array.isArray(b)) {
-      for (let i = 0; i < Math.min(a.length, b.length); i++) {
-        if (!same(a[i], b[i])) return less(a[i], b[i]);
-      }
-      return a.length < b.length;
-    }
-    if (a instanceof PySet) return a.map.size < b.map.size && [...a].every((x) => b.has(x));
-    if (typeof a === "string" && typeof b === "string") return a < b;
-    numeric(a, b);
-    return whole(a) < whole(b);
-  };
-  const repeat = (list, n) => Array.from({ length: Math.max(n, 0) }, () => [...list]).flat();
   const sorted = (values, ...args) => {
     const { key: by, reverse } = { key: (x) => x, reverse: false, ...options(args) };
-    const order = (a, b) => (less(a[0], b[0]) ? -1 : less(b[0], a[0]) ? 1 : 0);
+    const order = (a, b) => (py.less(a[0], b[0]) ? -1 : py.less(b[0], a[0]) ? 1 : 0);
     const marked = [...values].map((v) => [by(v), v]);
     // Stable in both directions, as in Python.
     marked.sort(reverse ? (a, b) => order(b, a) : order);
@@ -238,11 +226,8 @@ const py = (() => {
   const extreme = (better) => (...args) => {
     const { key: by, ...more } = { key: (x) => x, ...options(args) };
     const values = args.length === 1 ? [...args[0]] : args;
-    if (!values.length) {
-      if ("default" in more) return more.default;
-      throw new RangeError("of nothing");
-    }
-    return values.reduce((a, b) => (better(by(b), by(a)) ? b : a));
+    if (!values.length && "default" in more) return more.default;
+    return values.reduce((a, b) => (better(by(b), by(a)) ? b : a)); // of nothing: a TypeError
   };
   const list = (x = []) => [...iter(x)];
   const iter = (x) => {
@@ -270,34 +255,6 @@ const py = (() => {
     }
     return parts.map((p, i) => (Array.isArray(shape[i]) ? unpack(p, shape[i]) : p));
   };
-  const cut = (x, from, to, by) => {
-    if (by !== null && by !== 1) {
-      const n = x.length;
-      const [a, b] = by < 0 ? [from ?? n - 1, to ?? -1 - n] : [from ?? 0, to ?? n];
-      const fixed = (i) => (i < 0 ? i + n : i);
-      const [first, last] = [fixed(a), by < 0 && to === null ? -1 : fixed(b)];
-      const out = [];
-      for (let i = first; by < 0 ? i > last : i < Math.min(last, n); i += by) out.push(x[i]);
-      return typeof x === "string" ? out.join("") : out;
-    }
-    return typeof x === "string" ? x.slice(from ?? 0, to ?? undefined) : Array.from(x).slice(from ?? 0, to ?? undefined);
-  };
-  /** A table of `caps.tuning`: objects as JSON has them. */
-  const isTable = (x) => x !== null && typeof x === "object" && Object.getPrototypeOf(x) === Object.prototype;
-  const at = (x, i) => {
-    if (x instanceof Dict) {
-      if (!x.has(i)) throw new RangeError(`no key ${i}`);
-      return x.get(i);
-    }
-    if (isTable(x)) {
-      if (!Object.hasOwn(x, i)) throw new RangeError(`no key ${i}`);
-      return x[i];
-    }
-    const n = whole(i);
-    if (n >= x.length || n < -x.length) throw new RangeError("index out of range");
-    return x.at(n);
-  };
-  const has = (x, v) => (x instanceof Dict ? x.has(v) : isTable(x) ? Object.hasOwn(x, v) : typeof x === "string" ? x.includes(v) : list(x).some((y) => same(y, v)));
   const text = (x) => {
     if (x === null) return "None";
     if (typeof x === "boolean") return python(x);
@@ -305,82 +262,32 @@ const py = (() => {
   };
 
   const VIEW = ["slot", "dtype", "shape", "strides", "offset", "padded"];
-  const space = (Kind) =>
-    Object.assign((shape, views, repeats = []) => new Kind(shape, keywords(views), repeats),
-      { LEVELS: Kind.LEVELS, TAIL: Kind.TAIL });
 
   return {
-    Failure, Dict, same, def, configs, call, method, type, keywords, items, truth, less, unpack, cut, at, has, list, zip, iter,
-    sorted, options,
-    all_of: (...parts) => {
-      let value = true;
-      for (const part of parts) if (!truth((value = part()))) return value;
-      return value;
-    },
-    one_of: (...parts) => {
-      let value = false;
-      for (const part of parts) if (truth((value = part()))) return value;
-      return value;
-    },
+    Failure, Dict, def, configs, call, method, type, keywords, items, unpack, list, zip, iter, sorted,
     put: (x, i, v) => { if (x instanceof Dict) x.put(i, v); else x[i < 0 ? x.length + i : i] = v; },
-    add: (a, b) => {
-      if (Array.isArray(a)) return [...a, ...b];
-      if (typeof a === "string") return a + b;
-      numeric(a, b);
-      return whole(a) + whole(b);
-    },
     grow: (a, b) => {
       if (Array.isArray(a) && !a.constructor.fields) { a.push(...iter(b)); return a; }
-      return typeof a === "string" ? a + b : whole(a) + whole(b);
-    },
-    sub: (a, b) => (a instanceof PySet ? new PySet([...a].filter((x) => !b.has(x))) : (numeric(a, b), whole(a) - whole(b))),
-    mul: (a, b) => {
-      if (Array.isArray(a)) return repeat(a, b);
-      if (Array.isArray(b)) return repeat(b, a);
-      numeric(a, b);
-      return whole(a) * whole(b);
-    },
-    div: (a, b) => { numeric(a, b); return a / b; },
-    floordiv: (a, b) => {
-      numeric(a, b);
-      if (whole(b) === 0) throw new RangeError("division by zero");
-      return Math.floor(whole(a) / whole(b));
-    },
-    modulo: (a, b) => {
-      numeric(a, b);
-      if (whole(b) === 0) throw new RangeError("division by zero");
-      return mod(whole(a), whole(b));
-    },
-    pow: (a, b) => a ** b,
-    shl: (a, b) => a * 2 ** b,
-    shr: (a, b) => Math.floor(a / 2 ** b),
-    and_: (a, b) => {
-      if (a instanceof PySet) return new PySet([...a].filter((x) => b.has(x)));
-      return typeof a === "boolean" && typeof b === "boolean" ? a && b : bitAnd(whole(a), whole(b));
-    },
-    or_: (a, b) => {
-      if (a instanceof PySet) return new PySet([...a, ...b]);
-      if (a instanceof Dict) return new Dict([...a.items(), ...items(b)]);
-      return typeof a === "boolean" && typeof b === "boolean" ? a || b : bitOr(whole(a), whole(b));
+      return py.add(a, b);
     },
     // -- built-ins
     abs: Math.abs,
-    all: (x) => { for (const v of x) if (!truth(v)) return false; return true; },
-    any: (x) => { for (const v of x) if (truth(v)) return true; return false; },
-    bool: truth,
+    all: (x) => { for (const v of x) if (!py.truth(v)) return false; return true; },
+    any: (x) => { for (const v of x) if (py.truth(v)) return true; return false; },
+    bool: py.truth,
     dict: (x = [], more = {}) => new Dict([...(x instanceof Named ? Object.entries(x) : x instanceof Dict ? x.items() : x), ...Object.entries(more)]),
-    divmod: (a, b) => [Math.floor(a / b), mod(a, b)],
+    divmod: (a, b) => [py.floordiv(a, b), py.modulo(a, b)],
     enumerate: (x, start = 0) => list(x).map((v, i) => [i + (start instanceof Named ? start.start : start), v]),
-    filter: (f, x) => list(x).filter((v) => truth(f === null ? v : f(v))),
+    filter: (f, x) => list(x).filter((v) => py.truth(f === null ? v : f(v))),
     float: Number,
     frozenset: (x = []) => new PySet(x),
     id: (x) => identity(x),
     int: (x) => Math.trunc(Number(x)),
     isinstance: (x, kinds) => (Array.isArray(kinds) ? kinds : [kinds]).some((k) => is(x, k)),
-    len: (x) => (x instanceof Dict ? x.map.size : x.length),
+    len: (x) => x.length,
+    max: extreme((a, b) => py.less(b, a)),
+    min: extreme((a, b) => py.less(a, b)),
     map: (f, ...xs) => zip(...xs).map((v) => call(f, v, {})),
-    max: extreme((a, b) => less(b, a)),
-    min: extreme(less),
     next: (x, ...other) => {
       const { done, value } = x[Symbol.iterator]().next();
       if (!done) return value;
@@ -396,18 +303,18 @@ const py = (() => {
     round: (x) => { const r = Math.round(x); return Math.abs(x % 1) === 0.5 && r % 2 ? r - 1 : r; },
     set: (x = []) => new PySet(x),
     str: text,
-    sum: (x, start = 0) => list(x).reduce((a, b) => (Array.isArray(a) ? [...a, ...b] : whole(a) + whole(b)), start),
+    sum: (x, start = 0) => list(x).reduce(py.add, start),
     tuple: list,
     // -- modules
     math: {
       prod: (x) => list(x).reduce((a, b) => a * b, 1),
       ceil: Math.ceil, floor: Math.floor, sqrt: Math.sqrt, log2: Math.log2, inf: Infinity, nan: NaN,
       isqrt: (n) => Math.floor(Math.sqrt(n)),
-      gcd: (...ns) => ns.reduce((a, b) => { while (b) [a, b] = [b, mod(a, b)]; return Math.abs(a); }, 0),
-      lcm: (...ns) => ns.reduce((a, b) => { let [x, y] = [a, b]; while (y) [x, y] = [y, mod(x, y)]; return Math.abs(a * b) / x; }, 1),
+      gcd: (...ns) => ns.reduce((a, b) => { while (b) [a, b] = [b, py.modulo(a, b)]; return Math.abs(a); }, 0),
+      lcm: (...ns) => ns.reduce((a, b) => { let [x, y] = [a, b]; while (y) [x, y] = [y, py.modulo(x, y)]; return Math.abs(a * b) / x; }, 1),
     },
     operator: {
-      index: (x) => { if (!Number.isInteger(whole(x))) throw new TypeError("no integer"); return whole(x); },
+      index: (x) => { if (!Number.isInteger(py.number(x))) throw new TypeError("no integer"); return py.number(x); },
     },
     itertools: {
       chain: (...xs) => xs.flatMap(list),
@@ -417,10 +324,8 @@ const py = (() => {
     },
     dataclasses: { dataclass: null, replace },
     // -- layouts
-    cdiv, dtype,
     View: def({ names: VIEW, positional: 6, rest: null, named: null }, { padded: () => true },
       (...fields) => new View(...fields)),
-    Nd: space(Nd), Rows: space(Rows), Tiles: space(Tiles),
     merge_axes: mergeAxes,
     repeated: (shape, lead, views, names) => {
       const [full, over] = repeated(shape, lead, keywords(views), list(names));
@@ -437,13 +342,13 @@ const py = (() => {
 
   function is(x, kind) {
     if (kind === text) return typeof x === "string";
-    if (kind === truth) return typeof x === "boolean";
+    if (kind === py.truth) return typeof x === "boolean";
     if (kind === Number) return typeof x === "number" && !Number.isInteger(x);
     if (kind === list) return Array.isArray(x);
     if (typeof kind === "function" && kind.prototype) return x instanceof kind;
     return typeof x === "boolean" || Number.isInteger(x);
   }
-})();
+})());
 
 /** Plans by kernel. */
 const plans = {};

@@ -1,4 +1,4 @@
-"""What the plans of flash_attn and flash_attn_backward share: the rules of their arguments."""
+"""The rules of arguments that flash_attn and flash_attn_backward share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["OPEN", "Band", "Causal", "Dims", "Window", "alibi_heads", "band", "d
 
 Causal: TypeAlias = "bool | Literal['top-left', 'bottom-right']"
 Window: TypeAlias = "tuple[int | None, int | None] | None"
-# A bound of a band that nothing reaches.
+# A bound of a band that no key reaches.
 OPEN = 1 << 30
 
 
@@ -37,8 +37,8 @@ class Dims(NamedTuple):
 
 
 class Band(NamedTuple):
-    """Query i may see key j where low <= j - i <= high and j - i <= top; -OPEN and OPEN are no
-    bounds. `low` and `high` count from the last key, `top` (causal="top-left") from the first."""
+    """Query i may see key j if low <= j - i <= high and j - i <= top; -OPEN and OPEN mean no bound.
+    `low` and `high` count from the last key, `top` (causal="top-left") from the first."""
 
     low: int
     high: int
@@ -51,7 +51,7 @@ class Band(NamedTuple):
 
     @property
     def hides(self) -> bool:
-        """Is there a bound?"""
+        """True if there is a bound."""
         return self.low > -OPEN or self.highest < OPEN
 
     def of_queries(self, first: int) -> Band:
@@ -62,7 +62,7 @@ class Band(NamedTuple):
 
 
 def dims(op: str, q: View, k: View, v: View, mask: View | None, sinks: View | None) -> Dims:
-    """The sizes of a call whose inputs fit together; ShapeError names what does not."""
+    """The sizes of a call; ShapeError names an input that does not fit."""
     for name, view in (("q", q), ("k", k), ("v", v)):
         if view.ndim != 4:
             raise ShapeError(
@@ -107,7 +107,7 @@ def expect(op: str, name: str, view: View | None, shape: Ints) -> None:
 def band(op: str, d: Dims, causal: Causal, window: Window) -> Band:
     """Causal and window as one band of keys around each query.
 
-    Query i stands at key p = i + T - S. causal: keys up to p ("top-left": up to i). window (left,
+    Query i is at key p = i + T - S. causal: keys up to p ("top-left": up to i). window (left,
     right): keys from p - left to p + right; None is open.
     """
     if causal not in (False, True, "top-left", "bottom-right"):
@@ -149,7 +149,7 @@ def _window(op: str, window: Window) -> tuple[int | None, int | None]:
 
 
 def scale_of(op: str, d: Dims, scale: float | None) -> float:
-    """The factor of q.k, 1 / sqrt(D) if none is given."""
+    """The factor of q.k; the default is 1 / sqrt(D)."""
     if scale is None:
         return 1.0 / math.sqrt(max(d.depth, 1))
     return number(op, "scale", scale, least=None)

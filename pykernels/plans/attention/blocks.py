@@ -1,4 +1,4 @@
-"""What the bodies that take blocks of query rows share: the order of blocks, and their results."""
+"""Shared by the bodies that take blocks of query rows: the order of blocks, and their results."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ __all__ = ["partials", "places", "vector_dst"]
 def places(
     caps: Caps, c: Call, choice: AttentionChoice, blocks: RowBlocks, heads: int, columns: int
 ) -> dict[str, int]:
-    """Sizes and the order of blocks, as the kernels' params have them: of a dispatch for `heads`
-    KV heads whose values are `columns` workgroups wide."""
+    """Params with the sizes and the order of blocks, of a dispatch for `heads` KV heads whose
+    values are `columns` workgroups wide."""
     d = c.dims
     run, spread, rest = 1, 1, 0
     if c.band.hides:
@@ -32,7 +32,8 @@ def places(
 
 
 def partials(caps: Caps, scratch: Scratch, c: Call, splits: int) -> tuple[View, View, list[Step]]:
-    """Where the splits of the keys write results and lse, and the step that combines them."""
+    """The scratch for results and lse of the splits of the keys, and the step that combines
+    them."""
     partials = scratch.empty((splits, *c.dst.shape[:3], whole_depth(c.dims)), "float32")
     sums = scratch.empty((splits, *c.dst.shape[:3]), "float32")
     few = splits <= caps.tuning.attention.combine.tile_splits
@@ -41,7 +42,7 @@ def partials(caps: Caps, scratch: Scratch, c: Call, splits: int) -> tuple[View, 
 
 
 def vector_dst(caps: Caps, scratch: Scratch, c: Call) -> tuple[Call, list[Step]]:
-    """dst in rows of whole vectors: scratch stands in for one that is not, and is copied to it."""
+    """dst in rows of whole vectors. If it is not, scratch replaces it and is copied to it."""
     if in_vectors(c.dst, 4 * c.dst.dtype.itemsize):
         return c, []
     rows = scratch.empty((*c.dst.shape[:3], whole_depth(c.dims)), c.dst.dtype.name)

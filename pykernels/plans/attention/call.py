@@ -1,4 +1,4 @@
-"""One call of flash_attn, and the end of those whose keys are cut: splits combined."""
+"""One call of flash_attn, and the steps that combine the splits of its keys."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from .arguments import Band, Dims
 __all__ = ["Call", "combine", "combine_tiles", "empty", "in_vectors", "whole_depth"]
 
 LOG2E = 1.4426950408889634
-COLUMNS = attention_combine.CONFIGS["cols32"].COLS  # of one workgroup
+COLUMNS = attention_combine.CONFIGS["cols32"].COLS  # columns of one workgroup
 
 
 @dataclass(frozen=True)
 class Call:
     """One call: its tensors, sizes and rules.
 
-    `lse` is scratch where nobody asked for it; `mask` is (B, H, S, T), with strides of 0. With
-    `lengths` (B,), `band` is that of a batch with all keys. For slopes, its heads are those from
-    `first_head` on of as many as `alibi_heads` stands for.
+    `lse` is scratch if the caller did not ask for it. `mask` is (B, H, S, T), with strides of 0.
+    With `lengths` (B,), `band` is the band of a batch with all keys. For slopes, its heads count
+    from `first_head`, and `alibi_heads` belongs to all heads of the call.
     """
 
     q: View
@@ -42,7 +42,7 @@ class Call:
     first_head: int = 0
 
     def rules(self) -> dict[str, float]:
-        """What says which keys count, and how much, as the kernels' params have it."""
+        """Params that say which keys count, and how much."""
         return {
             "band_low": self.band.low,
             "band_high": self.band.highest if self.lengths is None else self.band.high,
@@ -56,7 +56,7 @@ class Call:
 
 
 def combine(caps: Caps, partials: View, sums: View, c: Call) -> Step:
-    """The sums of all splits as one result."""
+    """Combine the sums of all splits into one result."""
     d = c.dims
     plain = c.dst.contiguous and c.lse.contiguous and c.sinks is None
     return attention_combine.step(
@@ -68,7 +68,7 @@ def combine(caps: Caps, partials: View, sums: View, c: Call) -> Step:
 
 
 def combine_tiles(caps: Caps, partials: View, sums: View, c: Call, before: int = 0) -> Step:
-    """The same for few splits of many rows: those of dst from `before` on."""
+    """As `combine`, for few splits of many rows: the rows of dst from `before` on."""
     rows = c.dims.batch * c.dims.heads * c.dims.queries - before
     width = partials.shape[partials.ndim - 1]
     return attention_combine_tiles.step(
@@ -78,7 +78,7 @@ def combine_tiles(caps: Caps, partials: View, sums: View, c: Call, before: int =
 
 
 def empty(caps: Caps, scratch: Scratch, c: Call) -> list[Step]:
-    """No key: zeros, as no splits combined."""
+    """The result without keys: zeros, by combining no splits."""
     partials = scratch.empty((1, 1, 1, 1, 4), "float32")
     sums = scratch.empty((1,), "float32")
     none = partials.with_layout((0, *partials.shape[1:]), partials.strides)
@@ -86,7 +86,7 @@ def empty(caps: Caps, scratch: Scratch, c: Call) -> list[Step]:
 
 
 def in_vectors(view: View, nbytes: int = 16) -> bool:
-    """Are rows whole vectors of so many bytes, aligned to them?"""
+    """True if rows are whole vectors of so many bytes, aligned to them."""
     return view.vectorizable(nbytes // view.dtype.itemsize)
 
 

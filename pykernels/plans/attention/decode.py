@@ -19,7 +19,7 @@ DIRECT = flash_attn.CONFIGS["keys128"]
 
 
 def decode(caps: Caps, scratch: Scratch, c: Call, splits: int) -> list[Step]:
-    """The dispatches of a call in so many splits of the keys, or fewer."""
+    """The dispatches of a call in at most so many splits of the keys."""
     c, before = _alike(caps, scratch, c)
     d, item = c.dims, c.k.dtype.itemsize
     first_key, last_key = _ends(c)
@@ -64,7 +64,8 @@ def decode(caps: Caps, scratch: Scratch, c: Call, splits: int) -> list[Step]:
 
 
 def _ends(c: Call) -> tuple[int, int]:
-    """The keys that any query may see. With lengths: as many as that are for any length."""
+    """The first and last key that any query may see; with lengths, as many keys as any length
+    allows."""
     d = c.dims
     first_key = max(0, min(c.band.low, d.keys))
     if c.lengths is not None:
@@ -73,10 +74,10 @@ def _ends(c: Call) -> tuple[int, int]:
 
 
 def _lane_group(caps: Caps, c: Call, keys: int, splits: int) -> str:
-    """The configuration of attention_decode; "" where flash_attn has to do it.
+    """The configuration of attention_decode; "" if the body flash_attn is needed.
 
-    256 invocations leave half as many splits to combine, which pays where splits are some and
-    long, and need more workgroup memory than WebGPU promises.
+    256 invocations leave half as many splits to combine. That pays if there are several long
+    splits, and needs more workgroup memory than WebGPU promises.
     """
     depth = max(c.dims.depth, c.dims.value_depth)
     if depth > _reach("lanes32") or not (in_vectors(c.k) and in_vectors(c.v)):
@@ -97,7 +98,7 @@ def _reach(group: str) -> int:
 
 
 def _alike(caps: Caps, scratch: Scratch, c: Call) -> tuple[Call, list[Step]]:
-    """k and v of one dtype: a copy stands in for the one of two bytes."""
+    """k and v of one dtype: a float32 copy replaces the tensor of float16."""
     if c.v.dtype == c.k.dtype:
         return c, []
     half = c.k if c.k.dtype.itemsize == 2 else c.v

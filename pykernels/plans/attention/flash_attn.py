@@ -1,4 +1,5 @@
-"""flash_attn: few rows straight from q, k and v; more in tiles, from q and k packed depth first."""
+"""flash_attn: few rows straight from q, k and v; more rows in tiles, from q and k packed depth
+first."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from .tiles import tiles
 __all__ = ["choose", "plan"]
 
 OP = "flash_attn"
-# The axis of the query heads, which becomes two: KV heads, and the query heads of one.
+# The axis of the query heads, which becomes two: KV heads, and the query heads of a KV head.
 HEADS = {"q": 1, "mask": 1, "sinks": 0, "lse": 1, "dst": 1}
 # What a call may be cut along where a tensor is larger than one binding: batches, KV heads, query
 # heads of one KV head (these come later, since KV heads reach further), and queries.
@@ -98,7 +99,7 @@ def _in_parts(caps: Caps, scratch: Scratch, c: Call) -> list[Step]:
 def _steps(caps: Caps, scratch: Scratch, call: Call) -> list[Step]:
     """The dispatches of a call whose tensors fit one binding each."""
     d = call.dims
-    if d.value_depth == 0:  # lse alone: any values do
+    if d.value_depth == 0:  # only lse is wanted, so any values will do
         d = d._replace(value_depth=1)
         v = call.k.with_layout((*call.k.shape[:3], 1), call.k.strides)
         dst = scratch.empty((*call.dst.shape[:3], 1), "float32")

@@ -40,7 +40,7 @@ __all__ = ["choose", "plan"]
 OP = "flash_attn_backward"
 SCORES = flash_attn_backward_scores.CONFIGS
 SUMS = flash_attn_backward_sums.CONFIGS
-# k that a tile takes at a time: panels have whole ones.
+# k of a tile's stage; panels are multiples of it.
 DEEP = SCORES["tile32"].BK
 # Rows of a workgroup of `scores`, for each tile.
 SCORE_ROWS = {c.BN: c.BM for c in SCORES.values()}
@@ -80,7 +80,8 @@ def plan(
 
 
 def _fitting(caps: Caps, d: Dims) -> tuple[int, int]:
-    """Batches and KV heads at a time, so that each panel fits one binding where it can."""
+    """The numbers of batches and KV heads for one part, so that each panel fits one binding if
+    possible."""
     lengths = max(d.queries * d.group, d.keys) + LARGE * d.group
     rows = (d.depth + d.value_depth + 2 * DEEP) * lengths
     parts = (max(d.depth, d.value_depth) + 4) * d.keys * d.group
@@ -129,7 +130,7 @@ class _Options(NamedTuple):
 
 @dataclass(frozen=True)
 class _Room:
-    """Temporaries by name: the parts of a call, all of one size, use them in turn."""
+    """Temporaries by name; the parts of a call have the same size and share them."""
 
     scratch: Scratch
     found: dict[str, View]
@@ -142,7 +143,7 @@ class _Room:
 
 @dataclass(frozen=True)
 class _Call:
-    """What the plan of one part of a call needs to know."""
+    """The facts about one part of a call that its plan needs."""
 
     caps: Caps
     room: _Room
@@ -221,14 +222,14 @@ class _Window:
     keys: int
 
     def hidden(self, near: Band) -> bool:
-        """May no query see a key?"""
+        """True if no query may see a key."""
         ahead = self.key - self.query
         return ahead + self.keys - 1 < near.low or ahead - self.queries + 1 > near.highest
 
 
 @dataclass(frozen=True)
 class _Target:
-    """Where the sums of one gradient go, and the panel that they are sums of rows of."""
+    """The destination of one gradient's sums, and the panel whose rows are summed."""
 
     dst: View  # the caller's, (B, heads, rows, cols)
     partials: View  # (B, H, rows, cols in whole vectors), f32: dst itself if that can be
@@ -238,11 +239,12 @@ class _Target:
 
     @property
     def over_queries(self) -> bool:
-        """Sums over queries, for a row of each key? Else the other way round."""
+        """True if the sums are over queries, with a row for each key; False for the other way
+        round."""
         return self.matrix != "grads_t"
 
     def finish(self, caps: Caps) -> list[Step]:
-        """dst from partials: one for each query head."""
+        """Make dst from the partial results of each query head."""
         if self.partials.slot == self.dst.slot:
             return []
         group = self.partials.shape[1] // self.dst.shape[1]
@@ -254,7 +256,7 @@ class _Target:
 
 
 def _targets(call: _Call, panels: _Panels, dq: View, dk: View, dv: View) -> list[_Target]:
-    """Of dv, dk and dq, those that have elements."""
+    """The gradients among dv, dk and dq that have elements."""
     d = call.d
     found = []
     sources = ((dv, panels.do, "weights"), (dk, panels.q, "grads"), (dq, panels.k, "grads_t"))
@@ -271,7 +273,7 @@ def _targets(call: _Call, panels: _Panels, dq: View, dk: View, dv: View) -> list
 def _windows(
     call: _Call, panels: _Panels, mask: View | None, targets: list[_Target]
 ) -> Iterator[Step]:
-    """Scores and sums, window by window; what no query sees gets its zeros all the same."""
+    """Scores and sums, window by window; keys that no query sees get zeros."""
     choice, near = call.choice, call.options.near
     heads, _, queries = panels.queries.shape
     keys = panels.keys.shape[2]

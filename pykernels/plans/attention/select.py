@@ -51,21 +51,21 @@ BLOCKS = {
     key: (attention_tile.CONFIGS[name].BR, attention_tile.CONFIGS[name].BC)
     for key, name in CONFIGS.items()
 }
-# Invocations and bytes of a workgroup of the large ones.
+# Invocations and bytes of a workgroup of the large tiles.
 _LARGE = attention_tile.CONFIGS["large64"]
 LARGE_NEEDS = (_LARGE.threads, _LARGE.workgroup_bytes)
 # Rows of a workgroup of attention_decode, by which the workgroups of a call are counted.
 HELD = attention_decode.CONFIGS["lanes8"].ROWS
 
-# What a choice names.
+# The bodies that a choice names.
 BODIES = (DECODE, SMALL, LARGE, *(f"{MMA}/{tile}" for tile in mma.TILES))
 
 
 class AttentionTail(NamedTuple):
     """`blocks` workgroups at the end of a call whose keys are cut into `splits`.
 
-    The first split has `long` tiles, the others `short` ones. Long splits begin the last wave in
-    place of whole blocks, short ones fill it.
+    The first split has `long` tiles, the others have `short` tiles. Long splits begin the last wave
+    in place of whole blocks, short splits fill it.
     """
 
     blocks: int = 0
@@ -75,10 +75,10 @@ class AttentionTail(NamedTuple):
 
 
 class AttentionChoice(NamedTuple):
-    """DECODE, a tile or one of matrix units (MMA), and the number of splits of the keys: of all
-    blocks, or of those at the end.
+    """DECODE, a tile, or a tile of matrix units (MMA), and the number of splits of the keys: of all
+    blocks, or of the blocks at the end.
 
-    `order`: how blocks of unlike lengths follow each other, None: as `order` says.
+    `order`: the order of blocks that differ in length; None: the result of `order`.
     """
 
     body: str
@@ -115,7 +115,7 @@ def choose(caps: Caps, d: Dims, banded: bool = False, halves: bool = False) -> A
 
 
 def candidates(caps: Caps, d: Dims, banded: bool = False, halves: bool = False) -> list[Candidate]:
-    """All bodies, or why not; there is no model of their times."""
+    """All bodies, or why they are excluded; there is no model of their times."""
     chosen = choose(replace(caps, asked=None, forced=()), d, banded, halves)
     whys = {DECODE: "", SMALL: "", LARGE: ""}
     if LARGE not in caps.tuning.attention.bodies or not fits(caps, *LARGE_NEEDS):
@@ -161,7 +161,7 @@ def _resident_workgroups(t: Tuning) -> int:
 def tail_of(
     t: Tuning, blocks: int, tiles: int, columns: int, seconds: float, nbytes: int
 ) -> AttentionTail:
-    """The tail that saves most time, or none.
+    """The tail that saves most time, or no tail.
 
     `blocks` of `tiles` tiles each, `columns` of them for the same rows; `seconds` of one wave of
     tiles, and bytes of one block's result.
@@ -183,7 +183,7 @@ def tail_of(
                 continue
             splits = 1 + cdiv(tiles - long, short)
             end = _end(resident, ends, rest, tiles, long, splits - 1)
-            # Partials are written, read, and combined.
+            # Partial results are written, read, and combined.
             dispatches = 2 * t.attention.dispatch
             combined = splitk_seconds(rest * nbytes, splits, dispatches, t.device.copy)
             gain = (tiles + ends - end) * seconds - combined
@@ -193,10 +193,10 @@ def tail_of(
 
 
 def _end(resident: int, ends: float, rest: int, tiles: int, long: int, splits: int) -> float:
-    """When all of a tail is done, in tiles.
+    """The time until a tail is done, in tiles.
 
-    Short splits run beside the long ones, as many each as end before the long ones do. What is left
-    over begins then, on the whole device.
+    Short splits run beside the long splits, as many as end before these do. The others begin then,
+    on the whole device.
     """
     long_end, short_end = long + ends, (tiles - long) / splits + ends
     each = int(long_end // short_end)
@@ -235,11 +235,11 @@ def blocks_of(d: Dims, block_rows: int, banded: bool) -> RowBlocks:
 
 
 def order(t: Tuning, tile: str, d: Dims, blocks: RowBlocks, heads: int) -> tuple[int, int]:
-    """How blocks of unlike lengths follow each other: the KV heads whose blocks are neighbours, the
-    longest first, and the shortest blocks of each run, which wait for the end: a quarter.
+    """The order of blocks that differ in length: the number of KV heads whose blocks form a group,
+    longest first, and the number of shortest blocks of each head (a quarter) that go last.
 
-    Blocks of up to three waves of a large GPU, of long ones and of shorter ones, keep their keys in
-    its cache; groups are alike, as a last one that is much smaller would leave the device idle.
+    A group of up to three waves of blocks keeps its keys in the cache of a large GPU. All groups
+    have about the same size, as a much smaller last group would leave the device idle.
     """
     each = blocks.total * cdiv(d.value_depth, WIDEST)
     own = t.attention.attention_tile

@@ -14,22 +14,22 @@ from .arguments import Dims
 __all__ = ["TILES", "longest", "may", "splits_of", "tile_of"]
 
 TILES = attention_mma.CONFIGS
-# A sum of T weighted values is not longer than LONGEST (sqrt(T) + 4), which is more than
-# `longest_sum`: weights are rounded to halves, which adds 2^-11 to the gate
+# A sum of T weighted values has at most LONGEST (sqrt(T) + 4) terms. That is more than
+# `longest_sum`, because weights are rounded to halves, which adds 2^-11 to the bound
 # (docs/design/attention.md).
 LONGEST = 8.0
 EMULATED = "emulated"  # small enough for tests on software drivers, and for nothing else
 
 
 def tile_of(caps: Caps, d: Dims) -> str:
-    """The tile for a call, "" where there is none."""
+    """The tile for a call, "" if there is no tile."""
     depth = max(d.depth, d.value_depth)
     tiles = [tile for tile in TILES if tile != EMULATED and may(caps, tile)]
     return next((tile for tile in tiles if depth <= TILES[tile].DEPTH), "")
 
 
 def may(caps: Caps, tile: str) -> bool:
-    """Does the device have what this tile needs?"""
+    """True if the device has the features that this tile needs."""
     own = TILES[tile]
     keys, scores = max(own.BC, own.BR) * (own.DEPTH // UNIT + 1), own.BR * (own.BC // 4 + 1)
     return has_units(caps, HALVES, own.threads, max(keys, scores))
@@ -44,5 +44,5 @@ def splits_of(t: Tuning, tile: str, d: Dims) -> int:
 
 
 def longest(tile: str, keys: int) -> int:
-    """Tiles of keys that fragments may sum up before they start again."""
+    """Number of tiles of keys that fragments may sum before they restart."""
     return max(int(LONGEST * (math.sqrt(keys) + 4)) // TILES[tile].BC, 1)

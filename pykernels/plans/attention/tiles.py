@@ -104,7 +104,7 @@ def _tile(
 def _with_tail(
     caps: Caps, scratch: Scratch, c: Call, choice: AttentionChoice, blocks: RowBlocks, ranks: int
 ) -> tuple[list[_Part], Step]:
-    """Whole blocks, and those of the tail in splits; and the step that combines these.
+    """Steps for whole blocks, for the blocks of the tail in splits, and for combining the splits.
 
     The tail is a dispatch of its own that writes to scratch only, so it does not wait: its
     workgroups fill the last wave of the whole blocks.
@@ -134,7 +134,7 @@ def _with_tail(
 def _batches(d: Dims, some: int) -> list[tuple[int, int, int]]:
     """First KV head, batches and heads of each of several dispatches of up to `some` KV heads.
 
-    One is of whole batches, or inside of one.
+    A dispatch has whole batches, or heads of one batch.
     """
     if some >= d.kv_heads:
         each = some // d.kv_heads
@@ -165,7 +165,7 @@ def _pack(
     caps: Caps, q: View, k: View, v: View, lengths: View | None, packed_q: View, packed_k: View,
     values: View | None, pitch: int,
 ) -> Step:  # fmt: skip
-    """q and k depth first, and a copy of v if one is wanted."""
+    """The step that packs q and k depth first, and copies v if asked."""
     return pack_qk.step(
         caps, q, k, v, lengths, packed_q, packed_k, values, pitch=pitch,
         q_kind=_kind(q), k_kind=_kind(k), v_kind=_kind(v),
@@ -173,7 +173,7 @@ def _pack(
 
 
 def _direct(v: View) -> bool:
-    """May tiles read v as it lies? (Eight halves a load, four of rows up to 64.)"""
+    """True if tiles may read v in place, eight halves a load, or four for rows up to 64."""
     return in_vectors(v, 8 if v.dtype.itemsize == 2 and v.shape[3] <= 64 else 16)
 
 

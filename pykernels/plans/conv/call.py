@@ -1,4 +1,4 @@
-"""Sums over windows of images, as conv2d, its input gradient and conv_transpose2d ask for them."""
+"""Sums over windows of images, for conv2d, its input gradient and conv_transpose2d."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def bound(
     """The steps of a call, in parts where a tensor or a temporary is larger than one binding: some
     images, or of one image some groups, or of one group some of the output channels.
 
-    `image` is what the caller calls x.
+    `image` is the caller's name of x.
     """
     found = whole(caps, scratch, (c.x, c.w, c.bias, c.residual, c.dst), lambda: steps(c))
     if found is not None:

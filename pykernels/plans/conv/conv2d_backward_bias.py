@@ -20,7 +20,8 @@ SUM = body.CONFIGS["sum256"]
 def plan(
     caps: Caps, scratch: Scratch, dy: View, dst: View, layout: LayoutName = "NCHW"
 ) -> list[Step]:
-    """One dispatch, or two where one workgroup for each block of channels is too few."""
+    """One dispatch, or two if one workgroup for each block of channels would leave the device
+    idle."""
     dy = channels_first(OP, "dy", dy, layout)
     channels = dy.shape[1]
     if dst.shape != (channels,):
@@ -31,7 +32,7 @@ def plan(
         return [reduce_step(caps, scratch.empty((1,), "float32"), dst, 0)]
     dy, vec = _pixels(dy)
     item = dy.dtype.itemsize
-    # Neighbouring invocations take what lies next to each other.
+    # Neighbouring invocations take neighbours in memory.
     bits = min((channels - 1).bit_length(), 5) if dy.strides[-1] == item else 0
     across, step = cdiv(channels, 1 << bits), SUM.UNROLL * (SUM.threads >> bits)
     pixels = dy.size // channels
@@ -50,7 +51,7 @@ def plan(
 
 
 def _pixels(dy: View) -> tuple[View, int]:
-    """Channels last, and how many pixels of a row make a vector."""
+    """The view with channels last, and the number of pixels in a vector."""
     order = (0, 2, 3, 1)
     shape, strides = ([v[a] for a in order] for v in (dy.shape, dy.strides))
     fours = dy.vectorizable(4, 3)

@@ -100,7 +100,7 @@ def _call(
 
 
 def _one_dtype(caps: Caps, scratch: Scratch, call: Call) -> tuple[Call, list[Step]]:
-    """Where only one of dy and x is f16, it is copied to f32."""
+    """If only one of dy and x is f16, it is copied to f32."""
     if call.dy.dtype == call.x.dtype:
         return call, []
     half = call.x if call.x.dtype.itemsize == 2 else call.dy
@@ -190,7 +190,7 @@ def _span(call: Call) -> tuple[int, int]:
 
 
 def _mma_shape(caps: Caps, call: Call) -> MmaShape | None:
-    """The product of a call on matrix units; None where they cannot take it."""
+    """The product of a call on matrix units; None if they cannot compute it."""
     if caps.matrix is None or not matrix.is_halves(call.dy, call.x):
         return None
     s, size = call.shape, _span(call)

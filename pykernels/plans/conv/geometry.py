@@ -1,4 +1,4 @@
-"""What the plans of convolutions share: their arguments in one form, checked."""
+"""The checked arguments of convolutions, in one form for all plans."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Pair: TypeAlias = int | tuple[int, int]
 Padding: TypeAlias = Pair | tuple[int, int, int, int] | Literal["same", "valid"]
 LayoutName: TypeAlias = Literal["NCHW", "NHWC"]
 LAYOUTS = ("NCHW", "NHWC")
-ORDERS = {"NCHW": (0, 1, 2, 3), "NHWC": (0, 2, 3, 1)}  # where each axis of the layout is in NCHW
+ORDERS = {"NCHW": (0, 1, 2, 3), "NHWC": (0, 2, 3, 1)}  # positions of N, C, H, W
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def geometry(
 
 
 def pair(op: str, name: str, value: object, least: int) -> tuple[int, int]:
-    """An integer for both axes, or one each, none below `least`."""
+    """One integer for both axes, or an integer for each, all at least `least`."""
     given = value if isinstance(value, tuple) else (value, value)
     found = _integers(given, least)
     if found is None or len(found) != 2:
@@ -167,7 +167,7 @@ def reorder(v: View, order: tuple[int, ...]) -> View:
 
 
 def check_shape(op: str, name: str, v: View, want: Ints, layout: str) -> None:
-    """Has an image, seen as (N, C, H, W), this shape?"""
+    """Raise if an image, as (N, C, H, W), does not have this shape."""
     if v.shape != want:
         shown, found = (tuple(s[a] for a in ORDERS[layout]) for s in (want, v.shape))
         raise ShapeError(f"[{op}] {name} must have shape {shown} but has shape {found}")
@@ -186,7 +186,7 @@ def check_bias(op: str, bias: View | None, channels: int) -> None:
 
 
 def activation_number(op: str, name: str | None) -> int:
-    """What the epilogue calls an activation."""
+    """The number of an activation in the epilogue."""
     if name not in ACTIVATIONS:
         names = ", ".join(map(repr, ACTIVATIONS))
         raise ArgumentError(f"[{op}] activation must be one of {names} but is {name!r}")

@@ -1,4 +1,4 @@
-"""Convolutions on matrix units: images and weights packed, and the product of what was packed."""
+"""Convolutions on matrix units: packed images and weights, and their product."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _pairs(image: Image) -> int:
 
 
 def _packing(image: Image) -> dict[str, int]:
-    """What conv_units is told of an image."""
+    """The params of conv_units for an image."""
     v, (top, left), size = image.v, image.first, image.size
     n, _, channels, height, width = v.shape
     _, chunks, _, _, _, words = _shape(image)
@@ -139,7 +139,7 @@ def _packing(image: Image) -> dict[str, int]:
 
 
 def lies_so(v: View, first: tuple[int, int], size: tuple[int, int], multiple: int) -> bool:
-    """Are the channels of a pixel next to each other in whole units, and no pixel outside?"""
+    """True if the channels of a pixel are neighbours in whole units, and no pixel is outside."""
     return (
         v.shape[2] % multiple == 0
         and v.vectorizable(UNIT, 2)
@@ -154,7 +154,7 @@ def pixel_rows(v: View) -> View:
 
 
 def thinned(c: Windows) -> Windows:
-    """Windows of one tap without the pixels that their stride passes over: those are not packed."""
+    """Windows of one tap without the pixels that their stride skips, which are not packed."""
     out = c.dst.shape[3:]
     last = [c.origin[a] + (out[a] - 1) * c.stride[a] for a in (0, 1)]
     inside = all(c.origin[a] >= 0 and last[a] < c.x.shape[3 + a] for a in (0, 1))
@@ -169,7 +169,7 @@ def thinned(c: Windows) -> Windows:
 
 
 def mma_shape(caps: Caps, c: Windows) -> MmaShape | None:
-    """The product of a call; None where matrix units cannot take it."""
+    """The product of a call; None if matrix units cannot compute it."""
     if caps.matrix is None or not is_halves(c.x, c.w):
         return None
     c = thinned(c)
@@ -225,7 +225,7 @@ def implicit_gemm(caps: Caps, scratch: Scratch, c: Windows, tile: str, splits: i
 
 
 def _flat(v: View) -> tuple[View, bool]:
-    """Planes that lie evenly as one row, and whether four pixels of a row are a vector."""
+    """Evenly spaced planes as one row, and True if four pixels of a row are a vector."""
     size, (step,) = merge_axes(v.shape[4:], [v.strides[4:]])
     if len(size) == 1:
         v = v.with_layout((*v.shape[:4], 1, size[0]), (*v.strides[:4], 0, step[0]))

@@ -34,7 +34,7 @@ __all__ = [
 # conv_stem.wgsl.
 TILES = {f"implicit_gemm/{name}": tile for name, tile in implicit_gemm.CONFIGS.items()}
 TILES_3X3 = {f"implicit_gemm_3x3/{name}": tile for name, tile in implicit_gemm_3x3.CONFIGS.items()}
-# Alike for all windows.
+# The same for all windows.
 STEM_TILES = {
     f"conv_stem/{c.BM}x{c.PIXEL_ROWS * c.PIXEL_COLS}": c for c in conv_stem.CONFIGS.values()
 }
@@ -42,12 +42,12 @@ STEM, WIDE_STEM = "conv_stem/16x128", "conv_stem/32x128"
 SMALLEST = "implicit_gemm/32x32"
 BK = TILES[SMALLEST].BK  # as of the others
 
-# What a choice names.
+# The bodies that a choice names.
 BODIES = ("conv_few_outputs", "conv_direct", *STEM_TILES, *TILES, *TILES_3X3, *MMA_TILES)
 
 
 class ConvShape(NamedTuple):
-    """What a choice depends on, apart from the device: a product for each group."""
+    """The shape that a choice depends on: a product for each group."""
 
     groups: int
     rows: int  # output channels of a group
@@ -63,7 +63,7 @@ class ConvShape(NamedTuple):
 class ConvChoice(NamedTuple):
     """A body, with its tile as in TILES, and the number of splits of its sums.
 
-    `pack`: are weights repacked where they need not be? None: where that pays.
+    `pack`: True repacks weights that need no repacking; None repacks them if that pays.
     """
 
     body: str
@@ -108,7 +108,8 @@ def choose(caps: Caps, s: ConvShape) -> ConvChoice:
 
 
 def candidates(caps: Caps, s: ConvShape) -> list[Candidate]:
-    """All bodies: what they are expected to take in their best number of splits, or why not."""
+    """All bodies, with the expected seconds in their best number of splits, or why they are
+    excluded."""
     t = caps.tuning.conv
     few = "" if s.fits_few_outputs else "more outputs, or another window"
     deep = "" if s.depth < MAX_ROUNDS else f"sums of {MAX_ROUNDS} or more"
@@ -143,7 +144,7 @@ def candidates(caps: Caps, s: ConvShape) -> list[Candidate]:
 
 
 def packs(caps: Caps, operations: int) -> bool:
-    """Should weights be repacked that need not be?"""
+    """True if weights that need no repacking are repacked."""
     given = forced(caps, ConvChoice)
     if given is not None and given.pack is not None:
         return given.pack
@@ -193,7 +194,7 @@ def _seconds(t: Tuning, s: ConvShape, body: str, splits: int) -> float:
 
 
 def _tile_seconds(t: Tuning, s: ConvShape, body: str, splits: int) -> float:
-    """Each unit works off its workgroups, slowly where they are few."""
+    """Seconds of the tiles: a multiprocessor is slower with few workgroups."""
     tile = TILES[body]
     own, units = t.conv.implicit_gemm, t.device.units
     form = s.forms[list(TILES).index(body)]

@@ -184,7 +184,8 @@ def _block(src: View, dst: View) -> int:
 
 
 def _in_rows(src: View, dst: View) -> bool:
-    """Are there rows of words, or of bytes that a phase keeps from being words?"""
+    """True if there are rows of words, or rows of bytes that only a phase keeps from being
+    words."""
     item = src.dtype.itemsize
     spans = [v.window[1] - v.window[0] for v in (src, dst)]
     return (

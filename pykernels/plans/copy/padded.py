@@ -1,4 +1,4 @@
-"""Copies in rows of whole vectors, for bodies that load no other."""
+"""Copies in rows of whole vectors, for bodies that load only these."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def padded(
 ) -> tuple[View, list[Step]]:
     """A copy, of another dtype where `name` says so, and the steps that make it.
 
-    Rows are the last axis, a multiple of elements long: what lies behind the last element is
-    whatever was there. An axis along which the view repeats is copied once and repeats again.
+    Rows are the last axis, padded to a multiple of elements; the padding is uninitialised. An axis
+    along which the view repeats is copied once and repeats again.
     """
     lead = (1 if step == 0 else n for n, step in zip(v.shape[:-1], v.strides, strict=False))
     once = v.with_layout((*lead, v.shape[-1]), v.strides)

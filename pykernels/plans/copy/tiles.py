@@ -1,4 +1,4 @@
-"""Tiles of transposes: how many rows and columns, and where their elements lie."""
+"""Tiles of transposes: the numbers of rows and columns, and the places of their elements."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def block_sides(height: int, width: int, bits: int) -> tuple[int, int]:
 
 
 def _used(size: int, side: int) -> int:
-    """How much of tiles with a side covers a matrix, in hundredths."""
+    """The share of tiles with this side that covers a matrix, in hundredths."""
     return 100 * size // (cdiv(size, side) * side)
 
 

@@ -26,15 +26,15 @@ __all__ = [
     "tree_of",
 ]  # fmt: skip
 
-DY, Y, SHARE = "#dy", "#y", "#share"  # no name that a caller can give
+DY, Y, SHARE = "#dy", "#y", "#share"  # names that a caller cannot give
 ZERO = "0.0 * dy"  # the text of rows whose gradient is zero wherever there is one
 
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """What a kernel computes: `names` are its arguments by the names of the inputs, `scalars` the
-    numbers that it takes, in order. `dy` is the gradient of `root`, and `y` its value; that of what
-    is reduced is no input."""
+    """The expression of a kernel: `names` maps the inputs to its arguments, `scalars` are its
+    numbers in order. `dy` is the gradient of `root`, and `y` its value, which is not an input for
+    reductions."""
 
     root: Typed
     names: Mapping[str, str]
@@ -45,8 +45,8 @@ class Tree:
 
 @dataclass(frozen=True, eq=False)
 class Derived:
-    """The gradient of one input: an expression over some inputs, and constants by name; None is
-    zero everywhere."""
+    """The gradient of one input: an expression over some inputs, and constants by name; None is a
+    gradient of zero."""
 
     expression: Expression | None
     constants: Mapping[str, float]
@@ -84,7 +84,7 @@ def _of_its_own(name: str) -> str:
 
 
 def _renamed(t: Typed) -> Typed:
-    """A tree whose inputs have names of their own."""
+    """A tree whose inputs are renamed."""
     return dataclasses.replace(t, node=_with_names(t.node), args=tuple(map(_renamed, t.args)))
 
 
@@ -148,7 +148,7 @@ def _follow(
 
 
 def depends(t: Typed, name: str) -> bool:
-    """Does a node read an input?"""
+    """True if a node reads an input."""
     if isinstance(t.node, Input):
         return t.node.name == name
     return any(depends(a, name) for a in t.args)

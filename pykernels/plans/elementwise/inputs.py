@@ -1,5 +1,5 @@
-"""What a kernel made of an expression takes: tensors x0, x1, ... and numbers c0, c1, ..., and the
-lines of its text that compute values of them."""
+"""The inputs of a kernel made of an expression: tensors x0, x1, ... and numbers c0, c1, ..., and
+the lines of its text that compute values from them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Inputs:
 
     @property
     def args_format(self) -> str:
-        """How they are packed."""
+        """The format in which they are packed."""
         return "".join([_FORMATS[kind] for _, kind in self.scalars])
 
     def params(self) -> tuple[Param, ...]:
@@ -70,7 +70,7 @@ class Inputs:
         return found
 
     def spec(self, x: str) -> TensorSpec:
-        """One tensor as the head sees it."""
+        """The spec of one tensor for the head."""
         number, short = x.removeprefix("x"), self.shorts[x]
         dtype = f"T_{number}" if short == "f16" else short
         return TensorSpec(x, "in", dtype, (), vec=f"V_{number}")

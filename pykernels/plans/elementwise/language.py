@@ -1,4 +1,4 @@
-"""The language of expressions: a text becomes nodes. None of it ever reaches a shader as text."""
+"""The language of expressions: a text becomes nodes. The text itself never reaches a shader."""
 
 from __future__ import annotations
 

@@ -212,7 +212,7 @@ class Program:
         return Text(top + main, tuple(features(self._interface, axes)))
 
     def _vectors(self, axes: Mapping[str, Any]) -> str:
-        """One vector, or element, an invocation."""
+        """The text in which an invocation computes one vector or one element."""
         lines = [
             _START,
             "  let i = group_id(wg) * 256u + li;",
@@ -224,7 +224,7 @@ class Program:
         return self._ended(vec, lines, [f"  dst_store(dst_index(i), {result[0]});"])
 
     def _elements(self, axes: Mapping[str, Any]) -> str:
-        """Four elements of a column of the tile an invocation."""
+        """The text in which an invocation computes four elements of a column of a tile."""
         side = TILE[1]
         lines = [_START, _TILE.replace("SIDE", str(side))]
         lines += [f"  let c = c0 + li % {side}u;", f"  let r = r0 + li / {side}u;"]

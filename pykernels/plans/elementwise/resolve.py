@@ -98,8 +98,8 @@ def _operation(op: str, node: Call, args: tuple[Typed, ...]) -> Typed:
 
 
 class Limit(NamedTuple):
-    """A number, an input by its name or one of the text, that must be in a range; `otherwise` says
-    of one that is not why it is refused."""
+    """A number in the text, or an input by its name, that must be in a range; `otherwise` is the
+    message for numbers outside of it."""
 
     source: str | int
     low: float

@@ -1,4 +1,4 @@
-"""What the losses of classes share: rows, their targets, and how invocations take them."""
+"""Shared by the losses of classes: rows, their targets, and their assignment to invocations."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def column(v: View) -> View:
 
 
 class Numbers(NamedTuple):
-    """The two words of ignore_index; what stays of a target, and what each class gets of it."""
+    """The two words of ignore_index, the share that a target keeps, and the share of each class."""
 
     ignore_lo: int
     ignore_hi: int
@@ -80,7 +80,7 @@ def numbers_of(op: str, ignore_index: int, label_smoothing: float, classes: int)
 
 
 class RowPart(NamedTuple):
-    """The views of one part of the rows, and what it may report."""
+    """The views of one part of the rows, and its report of faults."""
 
     views: dict[str, View]
     watch: Watch | None
@@ -106,7 +106,8 @@ def parts_of_rows(
 
 
 class Taken(NamedTuple):
-    """How rows are taken: lanes of each, and whether neighbouring lanes take neighbouring rows."""
+    """The assignment of rows: the lanes of a row, and True if neighbouring lanes take neighbouring
+    rows."""
 
     vec: int
     lane_bits: int

@@ -134,7 +134,7 @@ def _steps(caps: Caps, scratch: Scratch, p: Product, precision: str | None) -> l
 
 
 def _load(v: View) -> tuple[View, int, bool]:
-    """How a tile loads an operand: the view, its vectors, and whether k is the row."""
+    """How a tile loads an operand: the view, its vectors, and True if k is the row."""
     if v.vectorizable(ALONG_K):
         return v, ALONG_K, False
     if transposed(v).vectorizable(4):
@@ -143,7 +143,7 @@ def _load(v: View) -> tuple[View, int, bool]:
 
 
 def _gemv(caps: Caps, scratch: Scratch, p: Product, splits: int) -> list[Step]:
-    """Up to eight rows of one operand: the other one is read once."""
+    """Up to eight rows of one operand; the other operand is read once."""
     before: list[Step] = []
     if p.a.dtype.itemsize > p.b.dtype.itemsize:  # few f16 rows: as f32
         p, before = _small_copy(caps, scratch, p, "float32")
@@ -179,7 +179,8 @@ def _gemv(caps: Caps, scratch: Scratch, p: Product, splits: int) -> list[Step]:
 
 
 def _vectors(v: View) -> tuple[View, bool]:
-    """f16 as words, where eight halves along the last axis can be read as one vector; if so."""
+    """f16 as words if eight halves along the last axis can be read as one vector; and True if
+    so."""
     if v.dtype.itemsize != 2 or not v.vectorizable(8):
         return v, False
     return words(v), True
@@ -212,14 +213,14 @@ def _tiled(caps: Caps, scratch: Scratch, p: Product, body: str, splits: int) -> 
 
 
 def _gemm_tile(caps: Caps, scratch: Scratch, p: Product, choice: GemmChoice) -> list[Step]:
-    """A large product. Its first operand must have k as the row, its second may have it last, too.
-    Where they do not, they are copied; the second one only where that costs little."""
+    """A large product. Its first operand must have k as the row; its second may also have k last.
+    Other operands are copied, the second only if that costs little."""
     s, t = p.shape, caps.tuning
     own = t.matmul.gemm_tile
     seconds = 2 * s.batches * s.rows * s.cols * s.depth / own.rate
 
     def copying(v: View) -> float:
-        """The seconds that a copy takes; inf if none can be bound."""
+        """The seconds of a copy; inf if no copy can be bound."""
         nbytes = unique(v).size // v.shape[-2] * cdiv(v.shape[-2], 8) * 8 * v.dtype.itemsize
         if nbytes > caps.max_binding:
             return math.inf
@@ -275,8 +276,8 @@ def _first_vector(v: View) -> int:
 
 
 def _gemm_f16acc(caps: Caps, scratch: Scratch, p: Product, choice: GemmChoice) -> list[Step]:
-    """A large product in packed f16: operands are first copied where they are not f16 with k as
-    the row."""
+    """A large product in packed f16. Operands that are not f16 with k as the row are copied
+    first."""
     a, before = _halves(caps, scratch, p.a, 8)
     b, more = _halves(caps, scratch, p.b, 4)
     words, _ = _vectors(a)
@@ -308,8 +309,8 @@ def _in_parts(
     caps: Caps, scratch: Scratch, p: Product, choice: GemmChoice,
     step: Callable[[Product, View, bool, int], Step], direct: bool = False, flips: bool = False,
 ) -> list[Step]:  # fmt: skip
-    """The product of whole tiles, then that of its tail, which fills the last wave of the
-    former (it does not wait: it writes to scratch); then the sums."""
+    """The product of whole tiles, then of the tail, which fills the last wave of the whole tiles
+    (it writes to scratch, so it does not wait), then the sums."""
     rows, tile_rows = p.shape.rows, TILES[GEMM].BM
     tail_row = min(max(cdiv(rows, tile_rows) - choice.tail.rows, 0) * tile_rows, rows)
     steps: list[Step] = []

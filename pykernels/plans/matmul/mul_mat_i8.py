@@ -123,7 +123,7 @@ def _swapped(views: Views) -> Views:
 
 
 def _folded(views: Views) -> Views:
-    """Where all batches share one matrix a and its scale, their rows are rows of one product."""
+    """If all batches share one matrix a and its scale, their rows become rows of one product."""
     a, dst = views["a"], views["dst"]
     lead = dst.shape[:-2]
     shared = all(n == 1 or step == 0 for n, step in zip(lead, a.strides, strict=False))
@@ -175,7 +175,7 @@ def _batch_strides(views: Views) -> list[Ints]:
 
 
 def _gemv(caps: Caps, scratch: Scratch, views: Views, s: GemmShape, splits: int) -> list[Step]:
-    """Up to eight rows of one operand: the other one is read once."""
+    """Up to eight rows of one operand; the other operand is read once."""
     load = gemv_load(views["a"])
     a = transposed(views["a"]) if load == ROWS_RUN else views["a"]
     b = views["b"]
@@ -257,8 +257,8 @@ def _gemm_mma(
 
 
 def _target(caps: Caps, scratch: Scratch, views: Views, k: Split) -> tuple[View, Views, list[Step]]:
-    """Where the sums go, with what is applied to them there: to dst, or to scratch, with the step
-    that adds the splits and finishes them."""
+    """The destination of the sums and their epilogue: dst, or scratch with the step that adds the
+    splits and finishes them."""
     if k.splits == 1:
         return views["dst"], views, []
     partials = scratch.empty((k.splits, *views["dst"].shape), "int32")

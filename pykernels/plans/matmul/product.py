@@ -1,4 +1,4 @@
-"""A product of matrices as views: what its shapes must be, and how its operands may be read."""
+"""A product of matrices as views: the rules of its shapes, and the ways to read its operands."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Product:
 
 
 def folded(p: Product) -> Product:
-    """Where all batches share one matrix a, their rows are rows of one product."""
+    """If all batches share one matrix a, their rows become rows of one product."""
     lead = p.dst.shape[:-2]
     shared = all(n == 1 or step == 0 for n, step in zip(lead, p.a.strides, strict=False))
     if math.prod(lead) == 1 or not shared:
@@ -178,7 +178,7 @@ def transposed(v: View) -> View:
 
 
 def contiguous_rows(v: View) -> bool:
-    """Do the elements of its last axis, longer than 1, lie next to each other?"""
+    """True if the elements of its last axis, longer than 1, are neighbours."""
     return v.shape[-1] > 1 and v.strides[-1] == v.dtype.itemsize
 
 

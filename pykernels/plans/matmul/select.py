@@ -37,7 +37,7 @@ NARROW = max(c.ROWS for c in HELD.values())
 COLUMNS = HELD["rows1"].threads * HELD["rows1"].COLS
 SUM_THREADS = splitk_reduce.CONFIGS["sum256"].threads
 
-# What a choice names.
+# The bodies that a choice names.
 BODIES = (
     "gemv", *TILES, *(f"{MMA}/{tile}" for tile in mma.TILES),
     *(f"{SPLIT}/{tile}" for tile in mma.SPLIT_TILES),
@@ -45,7 +45,7 @@ BODIES = (
 
 
 class GemmShape(NamedTuple):
-    """What a choice depends on, apart from the device: dst is batches x rows x cols."""
+    """The shape that a choice depends on: dst is batches x rows x cols."""
 
     batches: int
     rows: int
@@ -98,7 +98,8 @@ def choose(caps: Caps, s: GemmShape) -> GemmChoice:
 
 
 def candidates(caps: Caps, s: GemmShape) -> list[Candidate]:
-    """All bodies: what they are expected to take in their best number of splits, or why not."""
+    """All bodies, with the expected seconds in their best number of splits, or why they are
+    excluded."""
     t = caps.tuning
     few = min(s.rows, s.cols)
     narrow = "" if few <= NARROW else f"{few} rows: more than {NARROW}"
@@ -129,8 +130,8 @@ def candidates(caps: Caps, s: GemmShape) -> list[Candidate]:
 
 
 def _takes_gemv(t: Matmul, s: GemmShape) -> bool:
-    """Few rows, and enough work for each of them: a tile shares what it loads among its rows, and
-    has fewer barriers."""
+    """True for few rows with enough work for each. With less work a tile is faster: its rows share
+    loads, and it has fewer barriers."""
     few, many = min(s.rows, s.cols), max(s.rows, s.cols)
     enough = s.depth > t.gemv_depth * (few - 1) and max(many, 32) * s.depth >= t.gemv_area * few
     return few <= min(NARROW, t.gemv_rows) and enough
@@ -155,7 +156,7 @@ def _tiles(s: GemmShape, body: str) -> int:
 
 
 def _large_choice(caps: Caps, s: GemmShape) -> GemmChoice | None:
-    """gemm_tile, or gemm_split where that is faster; None: a smaller tile."""
+    """gemm_tile, or gemm_split if that is faster; None takes a smaller tile."""
     t = caps.tuning
     plain, least = None, math.inf
     if _may(caps, GEMM):
@@ -177,8 +178,8 @@ def _resident_workgroups(t: Tuning) -> int:
 def _gemm_choices(t: Tuning, s: GemmShape) -> list[GemmChoice]:
     """Whole tiles, all tiles in splits, or whole tiles in whole waves and a tail in splits.
 
-    Or long splits that fill whole waves but for the room of one short split of each tile, which
-    they leave free: the long ones start first.
+    Or long splits that fill whole waves except for the room of one short split of each tile. The
+    long splits start first.
     """
     resident, own = _resident_workgroups(t), t.matmul.gemm_tile
     most = max(min(s.depth // own.shortest, own.most), 1)
@@ -197,13 +198,13 @@ def _gemm_choices(t: Tuning, s: GemmShape) -> list[GemmChoice]:
 
 
 def _gemm_seconds(t: Tuning, s: GemmShape, choice: GemmChoice) -> float:
-    """Seconds that gemm_tile and the sum over its splits are expected to take."""
+    """The expected seconds of gemm_tile and the sum over its splits."""
     (rows, cols), (_, splits, tail, long) = TILES[GEMM][:2], choice
     own, units, resident = t.matmul.gemm_tile, t.device.units, _resident_workgroups(t)
     tiles = _tiles(s, GEMM)
-    # A wave of workgroups, for each k and for starting.
+    # The time of a wave of workgroups, for each k and for its start.
     each = product_seconds(rows, cols, 1, resident // units, units, own.rate)
-    if tail.rows:  # its splits fill what the whole tiles leave free; the others come after them
+    if tail.rows:  # its splits fill the free places; the others come after them
         in_tail = tail.rows * cdiv(s.cols, cols)
         whole = cdiv(tiles - in_tail, resident)
         later = max(tiles - whole * resident, 0) * tail.splits
@@ -228,14 +229,14 @@ def _sum_seconds(t: Tuning, s: GemmShape, splits: int, rows: int) -> float:
 
 
 def _mma_choice(t: Tuning, s: GemmShape, tiles: Sequence[str]) -> GemmChoice:
-    """The tile of matrix units, and the splits, that are expected to take least."""
+    """The tile of matrix units and the splits with the least expected time."""
     known = [Tile(tile, mma.TILES[tile].BM, mma.TILES[tile].BN) for tile in tiles]
     _, tile, splits = mma.best(t, t.matmul.gemm_mma, known, *s[:4], s.longest)
     return GemmChoice(f"{MMA}/{tile}", splits)
 
 
 def _split_choice(t: Tuning, s: GemmShape, tiles: Sequence[str]) -> tuple[GemmChoice, float]:
-    """The same of f32 as planes of halves; and the seconds, with those of the packing, which reads
+    """As `_mma_choice`, for f32 as planes of halves; and the seconds, with the packing, which reads
     both operands twice and writes them once."""
     known = [Tile(tile, mma.SPLIT_TILES[tile].BM, mma.SPLIT_TILES[tile].BN) for tile in tiles]
     seconds, tile, splits = mma.best(t, t.matmul.gemm_split, known, *s[:4], s.longest)
@@ -250,7 +251,7 @@ def _split_choice(t: Tuning, s: GemmShape, tiles: Sequence[str]) -> tuple[GemmCh
 def gemv_splits(own: Gemv, s: GemmShape) -> int:
     """Splits of K for few rows of one operand."""
     groups = s.batches * cdiv(max(s.rows, s.cols), COLUMNS >> lane_bits(own, s))
-    # Several rows hold more sums, and more has to be written and summed for each split.
+    # Several rows hold more sums, so each split writes and sums more.
     busy = own.busy if s.along_k or min(s.rows, s.cols) == 1 else own.busy_rows
     shortest = own.shortest if s.along_k else own.shortest_rows
     return k_splits(groups, s.depth, shortest, busy, own.most)
@@ -262,16 +263,17 @@ def _tile_splits(t: Tuning, s: GemmShape, tile: str) -> int:
 
 
 def k_splits(groups: int, depth: int, shortest: int, busy: int, most: int = 64) -> int:
-    """Splits of K that keep the device busy, each at least `shortest` deep; 1 where it is.
+    """Splits of K that keep the device busy, each at least `shortest` deep; 1 if it is busy
+    already.
 
-    Half as many again as asked for: the splits of a last wave should not run alone.
+    Half as many again as needed, since the splits of a last wave should not run alone.
     """
     wanted = 1 if groups >= busy else cdiv(busy * 3 // 2, max(groups, 1))
     return max(1, min(wanted, depth // shortest, most))
 
 
 def lane_bits(own: Gemv, s: GemmShape) -> int:
-    """How many invocations of gemv split k: enough to fill the device, no more than k."""
+    """The number of invocations of gemv that split k: enough to fill the device, at most k."""
     if not s.along_k:
         return 3 if s.depth >= own.lane_k_rows else 0
     bits = 4
@@ -286,7 +288,8 @@ def lane_bits(own: Gemv, s: GemmShape) -> int:
 
 
 def reduce_bits(t: Tuning, splits: int, size: int) -> int:
-    """How many invocations of splitk_reduce share the splits of one element, as a power of two."""
+    """The number of invocations of splitk_reduce that share the splits of one element, as a power
+    of two."""
     own = t.matmul.splitk_reduce
     bits = 0
     while bits < 8 and splits >> bits > own.lane_splits and size << bits < SUM_THREADS * own.busy:

@@ -95,17 +95,17 @@ def tile_load(t: Tuning, s: GemmShape, body: str, v: View) -> str:
 
 
 def gemv_load(v: View) -> str:
-    """How gemv_i8 loads its large operand; WORDS are those of a whole vector."""
+    """How gemv_i8 loads its large operand; WORDS means whole vectors of words."""
     if v.vectorizable(VECTOR):
         return WORDS
     return ROWS_RUN if transposed(v).vectorizable(4) else BYTES
 
 
 def in_words(v: View) -> bool:
-    """May k be read in words, of which the last one may hold less than four?"""
+    """True if k may be read in words; the last word may hold less than four k."""
     return contiguous_rows(v) and v.aligned(4, range(v.ndim - 1))
 
 
 def lanes(t: Tuning, s: GemmShape) -> int:
-    """How many invocations of gemv_i8 split k, as a power of two."""
+    """The number of invocations of gemv_i8 that split k, as a power of two."""
     return lane_bits(t.matmul.gemv_i8, s)

@@ -33,18 +33,18 @@ TILES_I8 = gemm_mma_i8.CONFIGS
 SPLIT_TILES = gemm_split.CONFIGS
 UNIT_I8 = 16  # bytes of one load
 BK = TILES["32x32"].BK  # as of the others
-# Are products of f32, or of f16 and f32, split without precision="split"? Their bound has a term in
-# the largest magnitudes of rows, which that of plain f32 has not.
+# True would use split precision for f32, or f16 and f32, without precision="split". Its bound has a
+# term in the largest magnitudes of rows, which the bound of plain f32 does not have.
 SPLIT_UNASKED = False
 
 
 def may(caps: Caps, tile: str) -> bool:
-    """Does the device multiply halves by this tile?"""
+    """True if the device can multiply halves with this tile."""
     return has_tile(caps, TILES[tile])
 
 
 def may_i8(caps: Caps, tile: str, signed: bool) -> bool:
-    """Does it multiply bytes by this one?"""
+    """True if the device can multiply bytes with this tile."""
     own = TILES_I8[tile]
     shape = ("i8", "i32", 16, 16, 32) if signed else ("u8", "u32", 16, 16, 32)
     operands = (own.BM + own.BN) * (own.BK // UNIT_I8 + 1)
@@ -52,7 +52,7 @@ def may_i8(caps: Caps, tile: str, signed: bool) -> bool:
 
 
 def may_split(caps: Caps, tile: str) -> bool:
-    """Does it multiply planes of halves by this one?"""
+    """True if the device can multiply planes of halves with this tile."""
     own = SPLIT_TILES[tile]
     operands = own.BM * (2 * own.BK // UNIT + 1) + 2 * own.BK * (own.BN // UNIT + 1)
     results = own.threads // 32 * 2 * 16 * 5  # two fragments of each subgroup
@@ -60,7 +60,8 @@ def may_split(caps: Caps, tile: str) -> bool:
 
 
 def longest_slice(depth: int) -> int:
-    """The most k whose sums, added in plain f32, are as exact as f32 ones must be."""
+    """The largest number of k in a slice, so that the sums of slices in plain f32 stay within the
+    bound of f32."""
     return longest_sum(depth, BK)
 
 
@@ -68,7 +69,7 @@ def best(
     t: Tuning, tables: Mapping[str, GemmMma], tiles: Sequence[Tile], batches: int, rows: int,
     cols: int, depth: int, longest: int = 0,
 ) -> tuple[float, str, int]:  # fmt: skip
-    """The seconds, tile and splits that are expected to take least, in slices of `longest` k."""
+    """The seconds, tile and splits with the least expected time, in slices of `longest` k."""
     choices = []
     for tile in tiles:
         own = tables[tile.name]

@@ -1,4 +1,5 @@
-"""Where a product's sums go: to dst, or to scratch in splits of K, which are summed up then."""
+"""The destination of a product's sums: dst, or scratch for splits of K, which are summed
+afterwards."""
 
 from __future__ import annotations
 
@@ -16,9 +17,10 @@ __all__ = ["spread", "summed", "target"]
 def target(
     caps: Caps, scratch: Scratch, p: Product, k: Split, direct: bool = False, flips: bool = False
 ) -> tuple[View, bool, list[Step]]:
-    """Where the sums go: to dst, or as f32 to scratch, with the step that finishes them.
+    """The destination of the sums: dst, or f32 scratch with the step that finishes them.
 
-    `direct`: has the body texts for any dst? `flips`: has it some for columns that run?
+    `direct`: the body has texts for any dst. `flips`: it has texts for a dst whose columns are
+        contiguous.
     """
     kinds = (p.a.dtype, p.b.dtype)
     direct |= p.dst.dtype.name == "float32" or kinds == (p.dst.dtype, p.dst.dtype)
@@ -26,7 +28,7 @@ def target(
         return p.dst, False, []
     flipped = flips and contiguous_rows(transposed(p.dst))
     if flipped:
-        p = p.swapped()  # scratch lies as dst does, so that the sum reads and writes vectors
+        p = p.swapped()  # scratch has the memory order of dst, so the sum reads and writes vectors
     partials = scratch.empty((k.splits, *p.dst.shape), "float32")
     return (
         transposed(partials) if flipped else partials,

@@ -1,4 +1,5 @@
-"""last_index: few indices are compared with each other, of many a hash table keeps the last."""
+"""last_index: compares few indices with each other; for many indices a hash table keeps the
+last."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ def plan(
 
 @dataclass(frozen=True)
 class Lasts:
-    """For steps whose index must name no place twice: temporaries, which all of them share.
+    """Temporaries that all steps share whose index must not name a place twice.
 
     `kept` and `table` are slots of scratch; the indices count along `axis`.
     """
@@ -55,7 +56,7 @@ class Lasts:
     def steps(
         self, caps: Caps, index: View, limit: int, watch: Watch | None
     ) -> tuple[View, Watch | None, list[Step]]:
-        """The index to use for one, what watches that still, and the steps that make it."""
+        """The index for one step, the watch that it still needs, and the steps that make it."""
         if index.shape[self.axis] == 1:
             return index, watch, []
         own = _once(index)
@@ -78,8 +79,8 @@ def lasts(scratch: Scratch, indices: Sequence[View], axis: int) -> Lasts:
 
 
 def table_of(index: View) -> View:
-    """What takes as much room as the table of an index, with its axes: where a call is cut, its
-    parts must have a table that one binding holds."""
+    """A view with the size of the hash table of an index, with the index's axes. If a call is cut,
+    one binding must hold the table of each part."""
     item = DTYPES["int64"]
     return View(index.slot, item, index.shape, contiguous_strides(index.shape, item.itemsize), 0)
 

@@ -1,4 +1,4 @@
-"""nonzero: indices of what is not zero, to the places that the offsets of chunks give."""
+"""nonzero: writes the indices of nonzero elements to the places that the offsets of chunks give."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What the plans of gather and scatter share: one side whose place along an axis an index gives."""
+"""Shared by the plans of gather and scatter, which pick the places of one side along an axis by an
+index."""
 
 from __future__ import annotations
 
@@ -17,10 +18,10 @@ __all__ = ["Share", "check", "shares"]
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The views of one step, the picked side by `_picked`, and what it reports.
+    """The views of one step, the picked side by `_picked`, and its report of faults.
 
-    Where the picked side reaches too far along its axis for a binding, it is a temporary: `copy` is
-    all of that, and `apart` the elements of the tensor that it stands for.
+    If the picked side is too long along its axis for a binding, a temporary replaces it: `copy` is
+    the temporary, and `apart` the elements of the tensor that it replaces.
     """
 
     src: View

@@ -18,8 +18,8 @@ BATCH = norm_apply.CONFIGS["batch4"]
 
 
 class _Shape(NamedTuple):
-    """How many elements a load of x, of the statistics and of the weight has; lanes and pieces of
-    a row."""
+    """The number of elements in a load of x, of the statistics and of the weight; lanes and pieces
+    of a row."""
 
     vec: int
     of_statistics: int
@@ -54,8 +54,8 @@ def apply_backward(
     caps: Caps, norm: Norm, dy: View, x: View, found: Statistics, sums: View, apart: int,
     weight: View | None, dst: View,
 ) -> list[Step]:  # fmt: skip
-    """dst from x and dy; `sums` lie as the statistics do, the second ones `apart` elements behind
-    the first."""
+    """dst from x and dy; `sums` have the strides of the statistics, the second sums `apart`
+    elements behind the first."""
     given = {
         "x": x, "dy": dy, "pivot": found.pivot, "offset": found.offset, "squares": found.squares,
         "sums": sums, "weight": weight, "dst": dst,
@@ -75,8 +75,8 @@ def apply_backward(
 
 
 def _parts(caps: Caps, given: Mapping[str, View | None]) -> list[dict[str, View]]:
-    """The views with their axes by the steps of x, largest first, and merged; in parts that
-    bindings hold."""
+    """The views with their axes sorted by the strides of x, largest first, and merged; in parts
+    that bindings hold."""
     views = {name: v for name, v in given.items() if v is not None}
     x = views["x"]
     order = sorted(range(x.ndim), key=lambda a: -abs(x.strides[a]))
@@ -100,7 +100,7 @@ def _both(first: View, apart: int) -> View:
 
 
 def _shape(views: Mapping[str, View], data: tuple[str, ...], apart: int = 0) -> _Shape:
-    """Vectors where all data have them, and the rest has them too or repeats along the row."""
+    """Vectors if all data have them, and the other views have them or repeat along the row."""
     cols = views["x"].shape[-1]
     params = {n: v for n, v in views.items() if n not in data}
     vec = 1

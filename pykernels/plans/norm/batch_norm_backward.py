@@ -62,7 +62,7 @@ def plan(
 
 
 def _known(saved: View, x: View, axis: int) -> Statistics:
-    """The statistics that the forward call kept, for each element of x."""
+    """The statistics that the forward call saved, as views over the elements of x."""
     pivot, offset, squares = [repeat(pick(saved, 0, i), x.shape, (axis,)) for i in range(3)]
     return Statistics(pivot, offset, squares, math.prod(x.shape) // x.shape[axis])
 

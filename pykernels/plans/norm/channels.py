@@ -28,7 +28,7 @@ __all__ = ["check", "given", "group_rows", "in_groups", "normalised", "sums_of_i
 
 
 def check(op: str, x: View) -> None:
-    """ShapeError for what is not (N, C, ...)."""
+    """ShapeError if x is not (N, C, ...)."""
     if x.ndim < 2:
         raise ShapeError(f"[{op}] x must have two or more axes but has shape {x.shape}")
 
@@ -57,7 +57,7 @@ def normalised(
     caps: Caps, scratch: Scratch, norm: Norm, x: View, found: Statistics, weight: View | None,
     bias: View | None, dst: View, groups: int,
 ) -> list[Step]:  # fmt: skip
-    """dst, where the statistics are known."""
+    """Compute dst from known statistics."""
     steps: list[Step] = []
     scale = affine(caps, scratch, weight, bias, steps)
     over = [of_channels(v, x.shape, groups) for v in scale]
@@ -68,8 +68,8 @@ def group_rows(
     caps: Caps, scratch: Scratch, norm: Norm, x: View, weight: View | None, bias: View | None,
     dst: View,
 ) -> list[Step] | None:  # fmt: skip
-    """One pass, where the elements of a group, all but the first two axes, lie together and
-    registers hold them; else None."""
+    """One pass, if the elements of a group (all but the first two axes) lie together and registers
+    hold them; else None."""
     length = math.prod(x.shape[3:])
     merged, (steps, out_steps) = merge_axes(x.shape[2:], [x.strides[2:], dst.strides[2:]])
     if len(merged) > 1 or not fits_binding(caps, x) or not fits_binding(caps, dst):

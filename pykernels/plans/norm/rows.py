@@ -17,8 +17,8 @@ from .statistics import Affine, Norm, affine, check_affine, dense, repeat, stati
 __all__ = ["close", "config", "nowhere", "plan"]
 
 SINGLE = ("row16", "row256", "row4096")  # configurations that take single elements, too
-FAR = 32  # bytes between columns from which each of them is a memory access of its own
-SHORT = 64  # columns up to which lanes take neighbouring rows then
+FAR = 32  # from so many bytes between columns, each column is a memory access of its own
+SHORT = 64  # up to so many columns lanes then take neighbouring rows
 
 
 def plan(
@@ -65,13 +65,13 @@ def config(
 
 
 def _row_fits(caps: Caps, views: Mapping[str, View]) -> bool:
-    """Does a binding hold one row of each?"""
+    """True if a binding holds one row of each view."""
     reach = max([abs(v.strides[-1]) * v.shape[-1] for v in views.values()])
     return reach + caps.alignment + 32 <= caps.max_binding
 
 
 def _by_rows(caps: Caps, views: dict[str, View]) -> list[dict[str, View]]:
-    """Parts whose rows bindings hold, or each row by itself, where they do not hold one."""
+    """Parts whose rows bindings hold, or each row by itself if bindings do not hold a row."""
     shape = views["x"].shape
     if _row_fits(caps, views):
         return [part.views for part in row_parts(caps, shape, views)]
@@ -107,7 +107,7 @@ def close(
 
 
 def nowhere(scratch: Scratch, x: View) -> View:
-    """In place of an output that is not there: absent tensors are bound for reading."""
+    """A replacement for an absent output, because absent tensors are bound for reading."""
     return scratch.empty((4,), "float32").with_layout(x.shape, (0,) * x.ndim, x.dtype)
 
 

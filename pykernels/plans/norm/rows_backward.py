@@ -29,7 +29,7 @@ class NormChoice(NamedTuple):
 
 
 def choose(caps: Caps) -> NormChoice:
-    """As the table of the device has it."""
+    """The value of the device's tuning table."""
     return forced(caps, NormChoice) or NormChoice(caps.tuning.norm.groups)
 
 
@@ -100,8 +100,8 @@ def _in_passes(
     caps: Caps, scratch: Scratch, norm: Norm, views: Mapping[str, View], weight: View | None,
     dweight: View | None, dbias: View | None, vec: int, found: str | None,
 ) -> list[Step]:  # fmt: skip
-    """Statistics first, then the sums over rows, which must be done before dst, as it may be dy,
-    and dst last: from registers where they hold a row."""
+    """Statistics first, then the sums over rows, and dst last, as it may be dy; from registers if
+    they hold a row."""
     x, dy = views["x"], views["dy"]
     last = (x.ndim - 1,)
     steps: list[Step] = []

@@ -1,4 +1,4 @@
-"""What norms know of x: its statistics, for each element of x by a view that repeats them."""
+"""The statistics of x, as views that repeat them over the elements of x."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ __all__ = [
 
 
 class Norm(NamedTuple):
-    """Which norm: its name, whether it subtracts a mean, and what keeps a divisor from 0: of `l2`
-    the length itself, else added to the variance or the mean square."""
+    """A norm: its name, True if it subtracts a mean, and eps, which keeps a divisor from 0: for
+    `l2` the smallest length, else added to the variance or the mean square."""
 
     op: str
     mean: bool
@@ -36,8 +36,8 @@ class Norm(NamedTuple):
 
 
 class Statistics(NamedTuple):
-    """float32 views, alike in strides: the mean is `pivot + offset`, and `squares` the sum over
-    `elements` of them of squared differences from it. None: 0."""
+    """float32 views with the same strides: the mean is `pivot + offset`, and `squares` is the sum
+    of squared differences from it over `elements` elements. None is 0."""
 
     pivot: View | None
     offset: View | None
@@ -46,7 +46,7 @@ class Statistics(NamedTuple):
 
 
 class Affine(NamedTuple):
-    """Factor and summand of each element, None where there is none."""
+    """Factor and summand of each element, or None."""
 
     weight: View | None
     bias: View | None
@@ -74,7 +74,7 @@ def repeat(view: View, shape: Ints, axes: Ints) -> View:
 
 
 def check_affine(op: str, size: int, **given: View | None) -> None:
-    """ShapeError where weight or bias is not one element for each of `size`."""
+    """ShapeError if weight or bias does not have `size` elements."""
     for name, view in given.items():
         if view is not None and view.shape != (size,):
             raise ShapeError(f"[{op}] {name} must have shape ({size},) but has {view.shape}")

@@ -38,8 +38,8 @@ def total(caps: Caps, scratch: Scratch, x: View, axes: Ints, dst: View) -> list[
 
 
 def sums_alike(scratch: Scratch, found: Statistics, axes: Ints) -> tuple[View, View]:
-    """Room for two sums for each of the statistics over `axes`, one behind the other; each lies as
-    those do."""
+    """Scratch for two sums for each of the statistics over `axes`, one behind the other, with the
+    strides of the statistics."""
     squares = found.squares
     rest = [a for a in range(squares.ndim) if a not in axes]
     shape = tuple([squares.shape[a] for a in rest])
@@ -63,8 +63,8 @@ def row_sums(
     caps: Caps, scratch: Scratch, norm: Norm, dy: View, x: View, found: Statistics,
     weight: View | None,
 ) -> tuple[list[Step], View]:  # fmt: skip
-    """Over the last axis, along which the statistics do not change: (..., 4, pieces), the sums of
-    g = weight * dy, of g times what the norm gives, of dy, and of dy times that."""
+    """Sums over the last axis, along which the statistics do not change: (..., 4, pieces), of g =
+    weight * dy, of g times the norm, of dy, and of dy times the norm."""
     vec = 1
     if x.vectorizable(4) and dy.vectorizable(4):
         vec = 4 if not weight or weight.strides[-1] == 0 or weight.vectorizable(4) else 1
@@ -103,7 +103,7 @@ def column_sums(
     caps: Caps, scratch: Scratch, norm: Norm, dy: View, x: View, found: Statistics,
     dbias: View | None, dweight: View | None,
 ) -> list[Step]:  # fmt: skip
-    """Over all axes but the last: of dy to dbias, of dy times what the norm gives to dweight."""
+    """Sums over all axes but the last: of dy to dbias, of dy times the norm to dweight."""
     given = {
         "dy": dy, "x": x, "pivot": found.pivot, "offset": found.offset, "squares": found.squares,
     }  # fmt: skip

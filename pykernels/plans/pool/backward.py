@@ -55,7 +55,7 @@ def pool_backward(
 
 
 def _spread(caps: Caps, scratch: Scratch, dy: View, dst: View, divisor: int) -> list[Step]:
-    """The gradient of means of whole images: one number for all elements of each."""
+    """The gradient of means of whole images: one number for all elements of an image."""
     share = scratch.empty(dy.shape, dst.dtype.name)
     one = Axis(1, 1, 1, 1, 1, 0, 1, 0, 1)
     steps = pool_backward(caps, scratch, dy, None, share, (one, one), divisor)
@@ -108,5 +108,5 @@ def _back(a: Axis) -> _Back:
 
 
 def _rounds(b: _Back) -> int:
-    """How many windows an element is in, at the most."""
+    """The largest number of windows that contain an element."""
     return cdiv(b.after - b.before + b.reach, b.unit) + 1

@@ -49,7 +49,7 @@ def pool(
 
 
 def check_dtype(name: str, x: View, dst: View) -> None:
-    """Have both one dtype?"""
+    """Raise unless both have one dtype."""
     if x.dtype != dst.dtype:
         raise DTypeError(f"{name} must be {x.dtype.name} as its input is but is {dst.dtype.name}")
 
@@ -99,13 +99,13 @@ def block(w: Windows) -> str:
 
 
 def by_channels(x: View) -> bool:
-    """Are channels neighbours in memory, and columns are not?"""
+    """True if channels are neighbours in memory, and columns are not."""
     item = x.dtype.itemsize
     return x.strides[1] == item and x.shape[1] > 1 and x.strides[3] != item
 
 
 def vectorizable(views: dict[str, View]) -> bool:
-    """May all be read and written in vectors of four channels?"""
+    """True if all views may be read and written in vectors of four channels."""
     return all([view.vectorizable(4, 1) for view in views.values()])
 
 

@@ -1,4 +1,4 @@
-"""Windows of pools: where they lie, how many there are, and what is refused."""
+"""Windows of pools: their places, their number, and the checks of arguments."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def windows(
 
 
 def is_whole(w: Windows) -> bool:
-    """Is there one window, and is it the image, without padding or gaps?"""
+    """True if there is one window, which is the image without padding or gaps."""
     return all(
         [a.out == 1 and a.last == a.size and (a.unit, a.pad, a.dilation) == (1, 0, 1) for a in w]
     )
@@ -92,7 +92,7 @@ def check_padding(op: str, kernel: Pair, padding: Pair, dilation: Pair) -> None:
 def output_size(
     size: int, kernel: int, stride: int, padding: int, dilation: int, ceil: bool
 ) -> int:
-    """How many windows there are along an axis, by torch's rule; below 1 there is none."""
+    """The number of windows along an axis, by torch's rule; below 1 there is no window."""
     reach = dilation * (kernel - 1) + 1
     room = size + 2 * padding - reach
     if not ceil:
@@ -116,7 +116,8 @@ def adaptive_windows(op: str, size: tuple[int, int], out: tuple[int, int]) -> Wi
 
 
 def check_images(op: str, image: str, x: View, result: str, dst: View) -> None:
-    """Are both images of four axes, of the same number and channels, and have they elements?"""
+    """Raise unless both are images of four axes with elements, with the same numbers of images and
+    channels."""
     if x.ndim != 4 or dst.ndim != 4 or x.shape[:2] != dst.shape[:2]:
         raise ShapeError(
             f"[{op}] {image} must have axes (N, C, H, W) and {result} (N, C, OH, OW) but they have "

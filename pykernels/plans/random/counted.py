@@ -1,4 +1,4 @@
-"""Draws that count their state on: the kernel's own steps, and one behind them."""
+"""Draws that advance their state: the kernel's own steps, and one more step."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["counted"]
 
 @functools.cache
 def counted(kernel: Kernel) -> Kernel:
-    """A kernel whose calls count their state on as well, by the blocks that its last scalar says.
+    """A kernel whose calls also advance their state, by the number of blocks in their last scalar.
 
-    So no call of another thread draws the same numbers. Its memory must not be that of dst.
+    So no call of another thread draws the same numbers. The state must not share memory with dst.
     """
     at = next(i for i, arg in enumerate(kernel.args) if arg.name == "state")
 

@@ -1,4 +1,4 @@
-"""What a reduction is over, whatever the layout: axes that are kept, and axes that are reduced."""
+"""The kept axes and the reduced axes of a reduction, for any layout."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ __all__ = ["Problem", "problem", "reduced_axes", "reduced_shape"]
 
 
 class Problem(NamedTuple):
-    """Axes by their steps, the largest first, merged; `values` and `dst` give what else a view has.
+    """Axes sorted by their strides, the largest first, and merged; `values` and `dst` give the rest
+    of the views.
 
-    `steps` are those of each view of the values along kept axes, `out_steps` those of dst, `inner`
-    those of each view along the axes that are reduced. With `columns` results lie closer together
-    than what is reduced.
+    `steps` are the strides of each view of the values along kept axes, `out_steps` the strides of
+    dst, `inner` the strides of each view along reduced axes. With `columns`, results lie closer
+    together than reduced elements.
     """
 
     values: Values
@@ -90,5 +91,5 @@ def _strides(x: Values, axes: list[int]) -> list[Ints]:
 
 
 def _last(strides: list[Ints]) -> int:
-    """How far apart neighbours along the last axis lie, all views together."""
+    """The distance of neighbours along the last axis, summed over all views."""
     return sum([abs(s[-1]) for s in strides])

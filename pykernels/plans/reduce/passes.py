@@ -29,13 +29,13 @@ STATES = 8192  # that a workgroup combines where there are few results, at the m
 
 
 class ReductionChoice(NamedTuple):
-    """Into how many pieces the axis is cut, about."""
+    """The approximate number of pieces of the axis."""
 
     pieces: int
 
 
 class Result(NamedTuple):
-    """What every step of a call is told: the reduction, and what comes of its state."""
+    """Facts for every step of a call: the reduction, and the result of its state."""
 
     op: str
     finish: int
@@ -46,7 +46,7 @@ class Result(NamedTuple):
 
 
 class Target(NamedTuple):
-    """Where the states of one part of several go: those of all parts lie side by side."""
+    """The destination of the states of one part; the states of all parts lie side by side."""
 
     room: View
     parts: int
@@ -75,7 +75,7 @@ def whole(
     result: Result,
     target: Target | None,
 ) -> list[Step]:
-    """What one binding holds: the results, or the states of a part."""
+    """The reduction of values that one binding holds: the results, or the states of a part."""
     p = problem(x, dst, axes, in_order=result.op == "position")
     if p.columns:
         return _columns(caps, scratch, p, result, target)
@@ -85,7 +85,7 @@ def whole(
 def _rows(
     caps: Caps, scratch: Scratch, p: Problem, result: Result, target: Target | None
 ) -> list[Step]:
-    """Rows of neighbours, or of whatever lies apart by one step."""
+    """Rows of neighbours, or of elements with one stride."""
     lead = p.reduced[:-1] + p.kept
     cols = p.reduced[-1]
     pairs = zip(p.inner, p.steps, strict=True)
@@ -173,7 +173,8 @@ def combine(
     count: int,
     target: Target | None,
 ) -> list[Step]:
-    """The results from `count` states each, or one state: fewer and fewer where they are many."""
+    """The results from `count` states each, or one state. Many states are combined in several
+    rounds."""
     steps = []
     outs = math.prod(p.kept)
     short = p.values.computed
@@ -225,7 +226,7 @@ def _states(room: View, lead: Ints, states: int) -> View:
 
 
 def _kind(dst: View) -> int:
-    """How results are stored: as words, halves of floats or of integers, bytes."""
+    """How results are stored: as words, as halves of floats or integers, or as bytes."""
     if dst.dtype.itemsize == 2:
         return 1 if dst.dtype.kind == "f" else 2
     return 3 if dst.dtype.itemsize == 1 else 0

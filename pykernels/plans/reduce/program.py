@@ -1,7 +1,7 @@
-"""A kernel made of a reduction and an expression: bodies of the build, told other values.
+"""A kernel made of a reduction and an expression: built bodies with other values.
 
-The bodies `reduce_rows` and `reduce_columns` know what they reduce by two functions only. A made
-text is the built one with another head, and with these functions written from the expression.
+The bodies `reduce_rows` and `reduce_columns` read their values by two functions only. A made text
+is the built text with another head, and with these functions written from the expression.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class ReductionProgram:
     """The kernel of a reduction (`how`) of a typed expression over tensors of these dtypes.
 
     `kernel` takes the tensors in their order, then the output, `axis` as its option, and `scalars`
-    as numbers. `root` is what is reduced, in the type that the reduction takes; `dtypes` are those
-    that the output may have.
+    as numbers. `root` is the reduced expression, in the type that the reduction takes; `dtypes` are
+    the possible dtypes of the output.
     """
 
     def __init__(self, name: str, how: str, root: Typed, tensors: Mapping[str, str]) -> None:
@@ -161,7 +161,8 @@ class _MadeBody:
         )
 
     def step(self, caps: Caps, values: Values, dst: View, **params: Any) -> Step:
-        """What the built body would be told of one tensor of such values, and the inputs."""
+        """The step of the built body for one tensor of such values, with the inputs bound
+        instead."""
         named = dict(zip(self._inputs.shorts, values.views, strict=True))
         it = self._kind.space(dst.shape, {**named, "dst": dst})
         if it.levels > self._levels:
@@ -195,7 +196,7 @@ class _MadeBody:
         return (*steps[: self._levels], *steps[it.LEVELS :])
 
     def get(self, key: str) -> Text:
-        """The text of a variant: the built one, with this head and these values."""
+        """The text of a variant: the built text with this head and these values."""
         given = dict(part.split("=", 1) for part in key.split(" "))
         mode = given.pop("mode")
         axes: dict[str, Any] = {k: int(v) if v.isdigit() else v for k, v in given.items()}

@@ -60,7 +60,7 @@ def reduced(
     how: str,
     finish: str,
 ) -> list[Step]:
-    """The dispatches of the reduction `how` of values that the bodies read as they are."""
+    """The dispatches of the reduction `how` of values that the bodies read directly."""
     if dst.size == 0:
         return []
     count = math.prod([x.shape[a] for a in axes])
@@ -84,8 +84,8 @@ def reduced(
 def states(
     caps: Caps, scratch: Scratch, name: str, x: View, axes: Ints
 ) -> tuple[list[Step], list[View]]:
-    """The states that the reduction `name` finishes, for plans that go on with them: float32 views
-    of their words, one for each field, with an element for each result. x has elements."""
+    """The states of the reduction `name` for other plans: float32 views of their words, one for
+    each field, with an element for each result. x must have elements."""
     op, finish, words, _ = FINISHES[name]
     rest = sorted([a for a in range(x.ndim) if a not in axes], key=lambda a: -abs(x.strides[a]))
     results = math.prod([x.shape[a] for a in rest])
@@ -132,7 +132,7 @@ def _in_halves(
 def _bounded(
     caps: Caps, scratch: Scratch, x: Values, dst: View, axes: Ints, result: Result
 ) -> list[Step]:
-    """The call in parts that bindings hold, along the axis on which x reaches furthest."""
+    """The call in parts that bindings hold, cut along the axis on which x reaches furthest."""
     if x.fits(caps):
         return whole(caps, scratch, x, dst, axes, result, None)
     large = Values(tuple([v for v in x.views if not fits_binding(caps, v)]), x.dtype)
@@ -160,7 +160,7 @@ def _bounded(
 
 
 def _chunk(caps: Caps, x: Values, axis: int) -> int:
-    """Elements along an axis that one binding holds, whole vectors of them; 0 for none."""
+    """The number of elements along an axis that one binding holds, in whole vectors; 0 for none."""
     sizes = [x.shape[axis]]
     for v in x.views:
         lo, hi = narrow(v, axis, 0, 1).window

@@ -1,4 +1,5 @@
-"""What is reduced: the elements of a tensor, or the values of an expression over several."""
+"""The reduced values: the elements of a tensor, or the values of an expression over several
+tensors."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ __all__ = ["Values", "finish_of", "readable", "results"]
 
 @dataclass(frozen=True)
 class Values:
-    """The views of one shape that the values are made of, and the dtype that a body knows them by.
+    """The views that the values are computed from, all of one shape, and the dtype of the values in
+    a body.
 
     `made` gives a dispatch of a body made for an expression; None: a value is an element.
     """
@@ -43,8 +45,8 @@ class Values:
 
     @property
     def vec(self) -> int:
-        """How many neighbours are read at once: 4, where each view has vectors or one element for
-        all of a row."""
+        """The number of neighbours that are read at once: 4 if each view has vectors or one element
+        for all of a row."""
         if len(self.views) == 1:
             return 4 if self.views[0].vectorizable(4) else 1
         found = [v.vectorizable(4) for v in self.views]
@@ -52,11 +54,11 @@ class Values:
         return 4 if fits and any(found) else 1
 
     def fits(self, caps: Caps) -> bool:
-        """Can a binding each hold the views?"""
+        """True if one binding can hold each view."""
         return all([fits_binding(caps, v) for v in self.views])
 
     def step(self, axis: int) -> int:
-        """How far apart neighbours along an axis lie, the views taken together."""
+        """The distance of neighbours along an axis, summed over the views."""
         return sum([abs(v.strides[axis]) for v in self.views])
 
     def narrow(self, axis: int, first: int, size: int) -> Values:
@@ -86,7 +88,7 @@ class Values:
 
 def results(output: str, given: DTypeName) -> tuple[DTypeName, ...]:
     """The dtypes of the result, the usual one first, by the rule of the kernel (`output`) and the
-    dtype of what is reduced."""
+    dtype of the values."""
     if output == "int32":
         return ("int32",)
     if output == "bool":
@@ -113,7 +115,8 @@ def finish_of(name: str, dtype: DTypeName, number: float) -> str:
 
 
 def readable(dtype: DTypeName, classes: tuple[str, ...]) -> DTypeName:
-    """What the bodies read x as: float32 where only floats will do, 32 bits for narrow integers."""
+    """The dtype in which the bodies read x: float32 where floats are needed, 32 bits for narrow
+    integers."""
     if dtype in ("float32", "float16") or (dtype == "bool" and "bool" in classes):
         return dtype
     if classes == ("float",):

@@ -1,5 +1,5 @@
-"""resize: one dispatch, by rows of the output or by images where those are neighbours in memory;
-with antialiasing one for the rows and one for the columns."""
+"""resize: one dispatch, by rows of the output, or by images if images are neighbours in memory;
+with antialiasing one dispatch for the rows and one for the columns."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _pass(caps: Caps, x: View, dst: View, radius: int, coordinates: str, fastest
 
 
 def _images_apart(dst: View) -> bool:
-    """Are images neighbours in memory, not the pixels of a row?"""
+    """True if images are neighbours in memory, not the pixels of a row."""
     item = dst.dtype.itemsize
     return dst.strides[-1] != item and item in dst.strides[:-2]
 

@@ -1,4 +1,4 @@
-"""What im2col and col2im share: windows of images, checked."""
+"""Shared by im2col and col2im: checked windows of images."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def windows(
 
 
 def check(op: str, image: View, columns: View, w: Windows) -> None:
-    """Do images (N, C, H, W) and columns (N, C KH KW, OH OW) belong together?"""
+    """Raise unless images (N, C, H, W) and columns (N, C KH KW, OH OW) fit together."""
     want = (
         image.shape[0],
         image.shape[1] * w.kernel[0] * w.kernel[1],

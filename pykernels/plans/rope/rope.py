@@ -64,7 +64,7 @@ def plan(
 
 
 def check(op: str, x: View, positions: View, table: View, style: str) -> None:
-    """The arguments that all kernels with rotary positions have."""
+    """Check the arguments that all kernels with rotary positions have."""
     if style not in STYLES:
         raise ArgumentError(f"[{op}] style must be 'normal' or 'neox' but is {style!r}")
     if x.ndim < 3:
@@ -109,7 +109,7 @@ class Turn(NamedTuple):
 
 
 def turn(table: View, style: str, *tensors: View) -> Turn:
-    """How pairs of these tensors, whose last axis is their columns, are turned."""
+    """The rotation of pairs of these tensors, whose last axis is their columns."""
     pairs, width = table.shape[-1], tensors[0].shape[-1]
     vectors = pairs % 4 == 0 and all(t.vectorizable(4) for t in (*tensors, table))
     v = 4 if vectors else 1

@@ -1,4 +1,4 @@
-"""What the plans of set_rows and get_rows share: steps, one side of which an index picks."""
+"""Shared by the plans of set_rows and get_rows: steps with one side that an index picks."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Move(NamedTuple):
 
 
 def check(op: str, src: View, index: View, dst: View, rows: Ints) -> None:
-    """What holds for both: an index that repeats to `rows`, and one length of a row."""
+    """Check the rules of both kernels: an index that repeats to `rows`, and one length of a row."""
     if index.shape[-1:] != rows[-1:] or not repeats(index.shape, rows):
         raise ShapeError(
             f"[{op}] index must have shape {rows}, or sizes that divide it on leading axes, but "
@@ -62,9 +62,9 @@ def repeats(shape: Ints, target: Ints) -> bool:
 
 
 def spread(op: str, lead: Ints, views: Sequence[View], tails: Sequence[int]) -> list[View]:
-    """The views over the same leading axes, cut where one of them repeats along a part.
+    """The views over the same leading axes, cut if a view repeats along a part of an axis.
 
-    `tails` says how many axes of each follow the leading ones.
+    `tails` holds for each view the number of axes after the leading axes.
     """
     ranked = [v.as_rank(len(lead) + t) for v, t in zip(views, tails, strict=True)]
     cuts = [sorted({v.shape[axis] for v in ranked} | {n, 1}) for axis, n in enumerate(lead)]
@@ -88,7 +88,8 @@ def spread(op: str, lead: Ints, views: Sequence[View], tails: Sequence[int]) -> 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one step moves: rows of the picked side from `first_row` on, and what it reports."""
+    """The rows that one step moves: rows of the picked side from `first_row` on, and their report
+    of faults."""
 
     src: View
     index: View
@@ -104,7 +105,8 @@ def shares(
     """The steps of views that `spread` made: one, if each of them fits one binding.
 
     Else rows, columns, leading axes and the rows that the index picks are cut. Only steps with the
-    first of those and of the columns report what is out of range, so each index once. `table`: each
+    first picked rows and the first columns report indices out of range, so each index is reported
+    once. `table`: each
     part needs one of its indices.
     """
     views = {"src": src, "index": index, "dst": dst}
@@ -136,7 +138,7 @@ def shares(
 
 
 def move(src: View, dst: View, cols: int, threads: int) -> tuple[View, View, Move]:
-    """Both sides in the widest elements that they consist of, and the lanes that share a row.
+    """Both sides in the widest possible elements, and the lanes that share a row.
 
     `cols`: elements or vectors of one invocation, `threads` of them in a workgroup.
     """

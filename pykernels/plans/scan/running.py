@@ -81,8 +81,8 @@ def steps(caps: Caps, scratch: Scratch, x: View, dst: View, product: int = 0) ->
 
 
 def _in_parts(caps: Caps, scratch: Scratch, x: View, dst: View, product: int) -> list[Step]:
-    """Tensors that are larger than a binding: in parts of rows; rows that are, in parts of pieces,
-    with the same sums as in one."""
+    """Tensors larger than a binding in parts of rows, and rows larger than a binding in parts of
+    pieces, with the same sums as in one call."""
     last = x.ndim - 1
     views = {"x": x, "dst": dst}
     lines = [x, dst]
@@ -110,7 +110,7 @@ def _in_parts(caps: Caps, scratch: Scratch, x: View, dst: View, product: int) ->
 
 
 def _pieces_in_parts(caps: Caps, scratch: Scratch, x: View, dst: View, product: int) -> list[Step]:
-    """One row, so many of its pieces at a time that one binding holds them."""
+    """One row, with as many pieces at a time as one binding holds."""
     it, last = Rows(dst.shape, {"x": x, "dst": dst}), x.ndim - 1
     vec = 4 if it.vec(4) else 1
     tile = TILE.threads * _each(TILE.N4, TILE.N1, vec)
@@ -171,7 +171,7 @@ def _columns_in_parts(
 
 
 def _spans(caps: Caps, x: View, dst: View, pieces: int, length: int) -> list[tuple[int, int]]:
-    """The first piece of each part and how many it has; a piece has `length` elements."""
+    """The first piece and the number of pieces of each part; a piece has `length` elements."""
     most = pieces
     last = x.ndim - 1
     while most > 1 and not all(

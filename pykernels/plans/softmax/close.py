@@ -1,4 +1,4 @@
-"""Rows whose elements lie so far apart that a binding holds few of them: copied together first."""
+"""Copies of rows whose elements lie so far apart that a binding holds few of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ __all__ = ["Close", "close"]
 
 
 class Close(NamedTuple):
-    """The tensors of a call, some of them in temporaries, and the copies to and from those."""
+    """The tensors of a call, some of them replaced by temporaries, and the copies to and from the
+    temporaries."""
 
     views: dict[str, View]
     before: list[Step]
@@ -24,7 +25,7 @@ class Close(NamedTuple):
 def close(caps: Caps, scratch: Scratch, views: Mapping[str, View]) -> Close:
     """The same call with each row of a view in one place, where it could not be cut between rows.
 
-    `dst` is the one that is written.
+    `dst` is the written tensor.
     """
     found = Close(dict(views), [], [])
     for name, v in views.items():

@@ -25,7 +25,7 @@ def check(op: str, x: View) -> None:
 def ordered(
     caps: Caps, scratch: Scratch, x: View, values: View | None, index: View | None, descending: bool
 ) -> list[Step]:
-    """All elements of each row in order: their values, or their positions, one of both."""
+    """Sort all elements of each row. The result is either their values or their positions."""
     if x.size == 0:
         return []
     if x.shape[-1] <= BLOCK:
@@ -62,7 +62,7 @@ def short_rows(
     keep: int,
     descending: bool,
 ) -> list[Step]:
-    """Rows that fit a workgroup, or the first `keep` elements of each piece of longer ones."""
+    """Rows that fit a workgroup, or the first `keep` elements of each piece of longer rows."""
     before: list[Step] = []
     if _apart(x):
         near = scratch.empty(x.shape, x.dtype.name)

@@ -1,4 +1,5 @@
-"""top_k: the best of each piece, then the best of those; or the first of a whole sort."""
+"""top_k: the first k of each piece, then the first k of the candidates; or the first k of a whole
+sort."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from pykernels.kernels import flash_attn
 from pykernels.plans.attention import flash_attn as plans
 from pykernels.plans.attention.select import BLOCKS, AttentionChoice, AttentionTail
 from pykernels.plans.attention.select import SMALL as SMALL_TILE
-from pykernels.reference.attention import attention
+from pykernels.reference.attention import _product, attention
 from pykernels.reference.attention import flash_attn_budget as budget
 from pykernels.steps import Caps, Scratch, Step
 from pykernels.tuning import named
@@ -325,3 +325,20 @@ def test_only_calls_with_lengths_bind_them(s: int) -> None:
         steps = planned(BIG, (1, s, 5000), given)
         bound = [s.body.name for s in steps if "lengths" in [b.name for b in s.bound]]
         assert bound == [s.body.name for s in steps if given and "combine" not in s.body.name]
+
+
+@pytest.mark.parametrize("dead", (range(3, 7), (1,)), ids=("of no query", "of some"))
+def test_products_of_the_reference_leave_out_what_is_not_allowed(dead: Any) -> None:
+    rng = np.random.default_rng(1)
+    weights, rows = rng.random((2, 3, 5, 7)), rng.random((2, 3, 7, 4))
+    rows[..., list(dead), :] = [np.nan, np.inf, -np.inf, np.nan]
+    allowed = rng.random(weights.shape) < 0.7
+    allowed[..., list(dead)] = False
+    allowed[0, 0, 0, dead[0]] = len(dead) == 1  # then one row has the values, and is NaN
+    with np.errstate(all="ignore"):
+        want = np.zeros((2, 3, 5, 4))
+        for j in range(7):
+            want += np.where(
+                allowed[..., j, None], weights[..., j, None] * rows[..., j, None, :], 0
+            )
+    np.testing.assert_allclose(_product(weights, rows, allowed), want, rtol=1e-12)

@@ -321,6 +321,7 @@ def test_convolution_over_its_own_image(dev: pk.Device) -> None:
 # -- grids, sizes ---------------------------------------------------------------------------------
 
 
+@pytest.mark.crowd
 @gpu
 def test_a_long_grid_folds(dev: pk.Device) -> None:
     with caps(dev, max_groups=2):

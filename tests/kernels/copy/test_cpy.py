@@ -366,9 +366,8 @@ def test_cpy_splits_what_no_binding_holds(dev: pk.Device) -> None:
                           case.output((2049,), dtype, Form(phase=3)))])  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "dtypes", (("uint8", "uint8"), pytest.param(("float32", "float16"), marks=pytest.mark.crowd))
-)
+@pytest.mark.crowd
+@pytest.mark.parametrize("dtypes", (("uint8", "uint8"), ("float32", "float16")))
 def test_cpy_folds_a_long_grid(dev: pk.Device, dtypes: tuple[str, str]) -> None:
     with caps(dev, max_groups=1):
         case = Case(dev)

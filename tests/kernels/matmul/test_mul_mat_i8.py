@@ -283,6 +283,7 @@ def test_without_native_halves_and_in_one_buffer(dev: pk.Device) -> None:
     calls.check()
 
 
+@pytest.mark.crowd
 @gpu
 def test_a_folded_grid(dev: pk.Device) -> None:
     calls = Int8Calls(dev)

@@ -85,6 +85,7 @@ def test_scatter_add_of_halves_and_arrays(dev: pk.Device) -> None:
     assert np.signbit(zeros[0])
 
 
+@pytest.mark.crowd
 def test_scatter_add_over_a_long_grid(dev: pk.Device) -> None:
     rng = np.random.default_rng(3)
     index, src = rng.integers(0, 9, (300, 40)), rng.integers(0, 9, (300, 40)).astype("f4")

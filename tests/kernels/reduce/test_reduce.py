@@ -121,6 +121,7 @@ def test_more_than_one_binding_holds(dev: pk.Device, name: str) -> None:
         calls.check()
 
 
+@pytest.mark.crowd
 @gpu
 def test_a_long_grid_folds(dev: pk.Device) -> None:
     calls = ReduceCalls(dev)

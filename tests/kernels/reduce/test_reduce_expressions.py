@@ -138,6 +138,7 @@ def test_pieces_and_more_than_one_binding_holds(dev: pk.Device, how: str) -> Non
         calls.check()
 
 
+@pytest.mark.crowd
 @gpu
 def test_a_long_grid_folds(dev: pk.Device) -> None:
     calls = Calls(dev)

@@ -1,9 +1,9 @@
 // /// kernel
-// doc = "A mistake: a slice with a step has no translation for pykernels export."
+// doc = "A mistake: what counts work, as taps, is not for step, in no language."
 // axes.WG = [64]
 // pick.WG = "64"
 // outputs.dst = { dtype = "f32" }
-// params.count = { type = "u32", value = "dst.shape[::2][0]" }
+// params.count = { type = "u32", value = "taps(dst.shape)" }
 // grid = "cdiv(dst.size, WG)"
 // ///
 @compute @workgroup_size(WG)

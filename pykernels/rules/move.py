@@ -1,0 +1,33 @@
+"""The rules of elements that an index picks along an axis."""
+
+from __future__ import annotations
+
+from pykernels.call.arrays import Call
+from pykernels.call.operation import Made
+from pykernels.device import Tensor
+from pykernels.errors import ShapeError
+from pykernels.tensors.axes import axis_of
+
+__all__ = ["gathered", "taken"]
+
+
+def gathered(call: Call, x: Tensor, index: Tensor) -> Made:
+    """gather."""
+    return Made({"dst": call.out(index.shape, x.dtype)})
+
+
+def taken(call: Call, x: Tensor, indices: Tensor, axis: int | None) -> Made:
+    """take_along_axis: both broadcast along the other axes."""
+    if axis is None:
+        x, axis = x.reshape(x.size), 0
+    at = axis_of(call.op, axis, x.ndim)
+    if indices.ndim != x.ndim:
+        raise ShapeError(
+            f"[{call.op}] x and indices must have as many axes but have shapes {x.shape} and "
+            f"{indices.shape}"
+        )
+    full = call.expanded(x=(*x.shape[:at], 1, *x.shape[at + 1 :]), indices=indices.shape)
+    src = x.broadcast_to((*full[:at], x.shape[at], *full[at + 1 :]))
+    places = indices.broadcast_to((*full[:at], indices.shape[at], *full[at + 1 :]))
+    result = call.out(places.shape, x.dtype)
+    return Made({"dst": result}, {"src": src, "index": places}, {"axis": at})

@@ -1,0 +1,108 @@
+"""Where values lie that live for a part of a program: in few buffers, whose bytes together are as
+near as possible to the bytes that live at once.
+
+This is dynamic storage allocation with known lifetimes, which is NP-hard. Two known heuristics:
+greedy by size takes the largest value first, and the lowest place that is free while it lives
+(Pisarchyk and Lee, 2020); best fit takes values in the order of their first use, and the smallest
+gap that holds them.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Literal
+
+__all__ = ["METHODS", "Method", "Placement", "Value", "live_bytes", "place"]
+
+Method = Literal["greedy by size", "best fit"]
+METHODS: tuple[Method, ...] = ("greedy by size", "best fit")
+_FAR = 1 << 60
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """Bytes that are in use from one call of a program up to another, both included."""
+
+    nbytes: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """For each value its buffer and its first byte there; the bytes of the buffers."""
+
+    places: tuple[tuple[int, int], ...]
+    sizes: tuple[int, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """Of all buffers."""
+        return sum(self.sizes)
+
+
+def live_bytes(values: Sequence[Value], calls: int) -> list[int]:
+    """The bytes that are in use at each call. No placement takes less than the largest of them."""
+    change = [0] * (calls + 1)
+    for v in values:
+        change[v.first] += v.nbytes
+        change[v.last + 1] -= v.nbytes
+    return list(accumulate(change))[:calls]
+
+
+def place(
+    values: Sequence[Value], apart: Sequence[Collection[int]], limit: int, method: Method
+) -> Placement:
+    """Places for all values.
+
+    Values in one buffer that live at the same time share no byte. Value i is in another buffer than
+    those of apart[i]. No buffer is larger than `limit`, which holds each value.
+    """
+    in_time = method == "best fit"
+    places = [(-1, 0)] * len(values)
+    buffers: list[list[tuple[int, int, Value]]] = []  # first byte, number of the value, value
+    sizes: list[int] = []
+    for i in sorted(range(len(values)), key=lambda i: _rank(values[i], in_time)):
+        v = values[i]
+        taken = {places[j][0] for j in apart[i]}
+        fits = []
+        for n, lying in enumerate(buffers):
+            if n not in taken:
+                if in_time:  # those that are over do not come back
+                    lying[:] = [row for row in lying if row[2].last >= v.first]
+                at, room = _gap(lying, v, in_time)
+                if at + v.nbytes <= limit:
+                    fits.append((max(0, at + v.nbytes - sizes[n]), room, n, at))
+        if not fits:
+            buffers.append([])
+            sizes.append(0)
+            fits = [(0, 0, len(buffers) - 1, 0)]
+        _, _, n, at = min(fits)
+        places[i] = n, at
+        insort(buffers[n], (at, i, v))
+        sizes[n] = max(sizes[n], at + v.nbytes)
+    return Placement(tuple(places), tuple(sizes))
+
+
+def _rank(v: Value, in_time: bool) -> tuple[int, int]:
+    return (v.first, -v.nbytes) if in_time else (-v.nbytes, v.first)
+
+
+def _gap(lying: Sequence[tuple[int, int, Value]], v: Value, smallest: bool) -> tuple[int, int]:
+    """The first byte of a gap that holds a value, between those that live at the same time: of the
+    smallest one with its bytes, or of the lowest one with 0."""
+    nbytes, first, last = v.nbytes, v.first, v.last
+    top, best, least = 0, -1, _FAR
+    for start, _, other in lying:
+        if other.first <= last and other.last >= first:
+            room = start - top
+            if room >= nbytes:
+                if not smallest:
+                    return top, 0
+                if room < least:
+                    best, least = top, room
+            top = max(top, start + other.nbytes)
+    return (best, least) if best >= 0 else (top, _FAR if smallest else 0)
