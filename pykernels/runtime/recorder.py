@@ -114,7 +114,7 @@ class Recorder:
             number = self._faults.slot(page, len(call.watched))
             if number < 0:
                 return False
-            if check is not None:  # here, since no call may stand between the statements that record
+            if check is not None:  # here: no call may stand between the statements that record
                 checks = (check,) * len(call.watched)
         pace, serial = self.pace, self.serial
         due = pace.due
