@@ -155,9 +155,9 @@ def binary_cross_entropy(
     """Cross entropy of probabilities, as in torch:
     -weight * (target * log(input) + (1 - target) * log(1 - input)).
 
-    Logarithms are -100 at least, and the gradient divides by input * (1 - input) or by 1e-12 if that
-    is larger, so both are finite at 0 and 1. Computed and summed in f32; the result has the dtype
-    of the operands. `binary_cross_entropy_with_logits` loses no bits near 0 and 1.
+    Logarithms are -100 at least, and the gradient divides by input * (1 - input) or by 1e-12 if
+    that is larger, so both are finite at 0 and 1. Computed and summed in f32; the result has the
+    dtype of the operands. `binary_cross_entropy_with_logits` loses no bits near 0 and 1.
 
     Args:
         input: Tensor or numpy array of probabilities, float32 or float16. Outside [0, 1] the loss
