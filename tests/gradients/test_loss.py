@@ -73,14 +73,13 @@ def test_references_of_classes_are_those_of_torch(name: str) -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
-@pytest.mark.parametrize("smooth", [0.0, 0.2])
+@pytest.mark.parametrize(("reduction", "smooth"), [("none", 0.0), ("mean", 0.2)])
 def test_gradients_of_class_weights(dev: pk.Device, reduction: Any, smooth: float) -> None:
     """First and second order, by logits, weights and targets that are shares."""
     rng = np.random.default_rng(5)
-    x = dev.tensor(rng.normal(0, 1, (4, 5)).astype("f4"))
-    weight, shares = (dev.tensor(rng.uniform(0.5, 2, s).astype("f4")) for s in (5, (4, 5)))
-    classes = dev.tensor(np.array([2, 0, -100, 3], "i4"))
+    x = dev.tensor(rng.normal(0, 1, (3, 4)).astype("f4"))
+    weight, shares = (dev.tensor(rng.uniform(0.5, 2, s).astype("f4")) for s in (4, (3, 4)))
+    classes = dev.tensor(np.array([2, -100, 3], "i4"))
     options: dict[str, Any] = {"reduction": reduction, "label_smoothing": smooth}
 
     def entropy(x: Any, w: Any) -> Any:
@@ -94,8 +93,6 @@ def test_gradients_of_class_weights(dev: pk.Device, reduction: Any, smooth: floa
 
     for f, args in ((entropy, (x, weight)), (of_shares, (x, weight, shares)),
                     (likelihood, (x, weight))):  # fmt: skip
-        if f is likelihood and smooth:
-            continue
         pk.check_gradients(f, args)
 
         def first(*args: Any, f: Any = f) -> Any:
