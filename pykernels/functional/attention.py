@@ -137,7 +137,7 @@ def flash_attn(
             "max_bias": number("flash_attn", "max_bias", max_bias),
             "softcap": number("flash_attn", "softcap", softcap),
         }  # fmt: skip
-        with_dropout(*given, taken, drop, seed, state, result)
+        with_dropout(given, taken, p=drop, seed=seed, state=state, out=result)
         return call.leave(result)
     lse = tq.device.empty(tq.shape[:3]) if keeps_lse else None
     _flash_attn(
@@ -250,7 +250,7 @@ def scaled_dot_product_attention(
         taken = {"scale": scale, "causal": "top-left" if is_causal else False, "window": None,
                  "max_bias": 0.0, "softcap": 0.0}  # fmt: skip
         dst = result.device.empty((*four[0].shape[:3], v.shape[-1]))
-        with_dropout(*four, mask, None, taken, drop, seed, state, dst)
+        with_dropout([*four, mask, None], taken, p=drop, seed=seed, state=state, out=dst)
         result[...] = dst.reshape(result.shape)
         return call.leave(result)
     views = _each(full, mask, result[None] if not lead else result, scale, is_causal)

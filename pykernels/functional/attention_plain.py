@@ -3,7 +3,7 @@ dropout."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,16 +44,18 @@ def plain_form(
 
 
 def with_dropout(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, sinks: Tensor | None,
-    options: dict[str, Any], p: float, seed: int | None, state: Tensor | None, out: Tensor,
+    given: Sequence[Any], options: dict[str, Any], *, p: float, seed: int | None,
+    state: Tensor | None, out: Tensor,
 ) -> None:  # fmt: skip
-    """Attention whose weights are dropped with probability p; a tape keeps which."""
-    q, k, v = (t if t.dtype == "float32" else t.astype("float32") for t in (q, k, v))
+    """Attention of q, k, v, a mask and sinks whose weights are dropped with probability p; a tape
+    keeps which."""
+    q, k, v = (t if t.dtype == "float32" else t.astype("float32") for t in given[:3])
+    mask, sinks = given[3:]
     if mask is not None:
         seen = mask.dtype == "bool"
         mask = elementwise("where(m, 0.0, -inf)" if seen else "float32(m)", m=mask)
 
-    def dropped(weights: Tensor) -> Tensor:
+    def dropped(weights: Any) -> Any:
         return dropout(weights, p, seed=seed, state=state)
 
     out[...] = plain_form(q.shape, k.shape, options, dropped)(q, k, v, mask, sinks)

@@ -87,7 +87,7 @@ def ctc_loss(
         raise ArgumentError(f"[{op}] blank must be a class, below {classes}, but is {blank}")
     padded, theirs = _padded(op, labels, target_lengths, count, single)
     inputs = _lengths(op, "input_lengths", input_lengths, count, steps, x.device)
-    each = _losses(whole, padded, inputs, theirs, blank, zero)
+    each: Any = _losses(whole, padded, inputs, theirs, blank, zero)
     if reduction == "mean":
         each = mean(elementwise("l / float32(n)", l=each, n=_least_one(theirs).reshape(-1)))
     elif reduction == "sum":
@@ -127,7 +127,8 @@ def _padded(
     places = (ends - numbers)[:, None] + np.arange(int(numbers.max(initial=0)))
     places = np.minimum(places, max(labels.size - 1, 0)).astype(np.int32)
     index = device.tensor(places)
-    return gather(labels, 0, index.reshape(-1)).reshape(places.shape), found
+    picked: Any = gather(labels, 0, index.reshape(-1))
+    return picked.reshape(places.shape), found
 
 
 def _lengths(op: str, name: str, given: Any, count: int, most: int, device: Device) -> Tensor:
@@ -139,7 +140,8 @@ def _lengths(op: str, name: str, given: Any, count: int, most: int, device: Devi
                 f"{given.shape}"
             )
         found = given.astype("int32").broadcast_to((count,))
-        return elementwise("minimum(maximum(n, 0), most)", n=found, most=most).reshape((count, 1))
+        clipped: Any = elementwise("minimum(maximum(n, 0), most)", n=found, most=most)
+        return clipped.reshape((count, 1))  # type: ignore[no-any-return]
     try:
         numbers = np.asarray(given)
         if numbers.size and numbers.dtype.kind not in "iu":

@@ -9,7 +9,6 @@ from pykernels._generated.operations.reduce import norm
 from pykernels.call.apply import reduce
 from pykernels.call.arrays import Array, Call
 from pykernels.call.scalars import real
-from pykernels.device import Tensor
 from pykernels.errors import ArgumentError
 from pykernels.tensors.axes import axis_of
 
@@ -49,7 +48,7 @@ def cosine_similarity(x1: Array, x2: Array, dim: int = 1, eps: float = 1e-8) -> 
     shape = call.expanded(x1=a.shape, x2=b.shape)
     axis = axis_of(op, dim, len(shape))
     half = a.dtype == b.dtype == "float16"
-    given: dict[str, Tensor] = {}
+    given: dict[str, Array | float] = {"eps": least}
     for name, t in (("a", a), ("b", b)):
         # Along its own axis a vector may repeat; its length does not along the others.
         t = t if t.dtype == "float32" else t.astype("float32")
@@ -57,5 +56,5 @@ def cosine_similarity(x1: Array, x2: Array, dim: int = 1, eps: float = 1e-8) -> 
         t = t.broadcast_to((*t.shape[:axis], shape[axis], *t.shape[axis + 1 :]))
         given |= {name: t, f"length_{name}": norm(t, axis, keepdims=True)}
     text = "a / maximum(length_a, eps) * (b / maximum(length_b, eps))"
-    found = reduce(op, text, "sum", {**given, "eps": least}, axis, False, None)
+    found = reduce(op, text, "sum", given, axis, False, None)
     return call.leave(found.astype("float16") if half else found)

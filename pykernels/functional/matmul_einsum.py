@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypeAlias, cast, overload
+from typing import Any, TypeAlias, cast, overload
 
 from pykernels._generated.functional import mul
 from pykernels._generated.kernels.mul_mat import KERNEL
@@ -114,7 +114,7 @@ def _one(
     rest = tuple([x for x in kept if x not in output])
     ordered = view.transpose([kept.index(x) for x in (*output, *rest)]) if kept else view
     if rest:
-        total = sum_(ordered.astype("float32"), tuple(range(len(output), len(kept))))
+        total: Any = sum_(ordered.astype("float32"), tuple(range(len(output), len(kept))))
         cpy(total, result)
     else:
         cpy(ordered, result)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
@@ -76,7 +77,7 @@ def path_of(subscripts: str, tensors: Sequence[Tensor], optimize: Any) -> list[t
                 f"[einsum] each step of optimize must be places among {left} operands, two or "
                 f"more, but one is {step!r:.40}"
             )
-        places = list(step)
+        places: list[Any] = list(step)
         while len(places) > 1:  # more than two from the left to the right
             first, second, *rest = places
             steps.append((first, second))
@@ -92,7 +93,7 @@ def path_of(subscripts: str, tensors: Sequence[Tensor], optimize: Any) -> list[t
 def _asked(subscripts: str, tensors: Sequence[Tensor]) -> Any:
     """The path that opt_einsum finds."""
     try:
-        import opt_einsum
+        opt_einsum: Any = importlib.import_module("opt_einsum")
     except ImportError:
         raise ArgumentError(
             "[einsum] optimize='opt_einsum' needs that package: pip install opt_einsum"
