@@ -93,7 +93,7 @@ def flash_attn(
     """
     return_lse = flag("flash_attn", "return_lse", return_lse)
     keeps_lse = return_lse or recording()  # its gradient needs it
-    drop = probability("flash_attn", dropout_p, "dropout_p") if dropout_p else 0.0
+    drop = _share("flash_attn", dropout_p)
     if (
         out is None
         and not drop
@@ -192,7 +192,7 @@ def scaled_dot_product_attention(
     """
     is_causal = flag(SDPA, "is_causal", is_causal)
     flags = is_causal, flag(SDPA, "enable_gqa", enable_gqa)
-    drop = probability(SDPA, dropout_p, "dropout_p") if dropout_p != 0.0 else 0.0
+    drop = _share(SDPA, dropout_p)
     if is_causal and attn_mask is not None:
         raise ArgumentError(f"[{SDPA}] attn_mask must be None when is_causal is True")
     if scale is not None:
@@ -257,6 +257,13 @@ def scaled_dot_product_attention(
     if len(lead) <= 2:  # one call of the kernel
         call.remember(_sdpa_known, result, *views, flags=flags)
     return call.leave(result)
+
+
+def _share(op: str, p: object) -> float:
+    """The probability of dropout; the usual 0 in no time."""
+    if type(p) is float and p == 0.0:
+        return 0.0
+    return probability(op, p, "dropout_p")  # type: ignore[arg-type]
 
 
 def _lead(q: Tensor, k: Tensor, v: Tensor, enable_gqa: bool) -> tuple[int, ...]:
