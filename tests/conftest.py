@@ -39,8 +39,9 @@ ONCE = frozenset(
         "api/test_bad_arguments", "api/test_hostile_arguments", "api/test_indexing",
         "api/test_making", "api/test_numpy_functions", "api/test_operators",
         "api/test_out_aliases", "api/test_spellings", "api/test_words",
-        "gradients/test_no_grad", "gradients/test_programs", "gradients/test_tape",
-        "gradients/test_tape_borders", "gradients/test_torch", "models/test_nodes",
+        "gradients/test_jax", "gradients/test_no_grad", "gradients/test_programs",
+        "gradients/test_tape", "gradients/test_tape_borders", "gradients/test_torch",
+        "models/test_nodes",
     )
 )  # fmt: skip
 DRIVERS = {"lavapipe": "llvmpipe", "swiftshader": "SwiftShader"}
