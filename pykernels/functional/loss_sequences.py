@@ -185,7 +185,7 @@ def _losses(
     last = gather(alpha, 1, elementwise("2 * n", n=theirs))
     before = gather(alpha, 1, elementwise("maximum(2 * n - 1, 0)", n=theirs))
     before = elementwise("where(n > 0, b, none)", n=theirs, b=before, none=_NONE)
-    total = logaddexp(last, before).reshape(-1)  # type: ignore[union-attr]
+    total = logaddexp(last, before).reshape(-1)
     text = "where(n == 0, where(k == 0, 0, inf), where(l < -1e29, inf, -l))"
     lengths: dict[str, Any] = {"n": inputs.reshape(-1), "k": theirs.reshape(-1)}
     loss = elementwise(text, l=total, **lengths)

@@ -31,6 +31,10 @@ MOST_BATCH = 4  # axes of batches that mul_mat takes
 
 @overload
 def einsum(
+    subscripts: str, *operands: Tensor, optimize: Optimize = False, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def einsum(
     subscripts: str, a: Tensor, /, *operands: Array, optimize: Optimize = False,
     out: Tensor | None = None,
 ) -> Tensor: ...  # fmt: skip

@@ -105,9 +105,9 @@ def test_einsum_of_many_operands(dev: pk.Device, subscripts: str) -> None:
     for optimize in (False, path, path[1:]):
         got = pk.einsum(subscripts, *given, optimize=optimize)
         assert got.shape == want.shape and (got.numpy() == want).all()
-    rough = [dev.tensor((a + np.float32(0.1)) / 3) for a in arrays]
+    rough: list[Any] = [dev.tensor((a + np.float32(0.1)) / 3) for a in arrays]
     if subscripts == MANY[0]:
-        first = pk.einsum("ik,kl->il", pk.einsum("ij,jk->ik", *rough[:2]), rough[2])
+        first: Any = pk.einsum("ik,kl->il", pk.einsum("ij,jk->ik", *rough[:2]), rough[2])
         assert (pk.einsum(subscripts, *rough).numpy() == first.numpy()).all()
         halves = [a.astype(np.float16) for a in arrays]
         assert pk.einsum(subscripts, *halves).dtype == np.float16
@@ -123,8 +123,9 @@ def test_einsum_asks_opt_einsum(dev: pk.Device, monkeypatch: pytest.MonkeyPatch)
         return [(2, 3), (0, 1, 2)], None
 
     monkeypatch.setitem(sys.modules, "opt_einsum", SimpleNamespace(contract_path=contract_path))
-    got = pk.einsum("ij,jk,kl,lm->im", *map(dev.tensor, arrays), optimize="opt_einsum").numpy()
-    assert (got == np.einsum("ij,jk,kl,lm->im", *arrays)).all()
+    given = [dev.tensor(a) for a in arrays]
+    got: Any = pk.einsum("ij,jk,kl,lm->im", *given, optimize="opt_einsum")
+    assert (got.numpy() == np.einsum("ij,jk,kl,lm->im", *arrays)).all()
     assert asked == [("ij,jk,kl,lm->im", tuple(a.shape for a in arrays), {"shapes": True})]
     monkeypatch.setitem(sys.modules, "opt_einsum", None)
     with pytest.raises(pk.ArgumentError, match="pip install opt_einsum"):
