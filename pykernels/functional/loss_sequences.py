@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -30,7 +29,7 @@ _ARGS = (
 )
 _CTC = replace(KERNEL, name="ctc_loss", args=_ARGS)
 _NONE = -1e30  # the logarithm of a probability of 0; differences of it are numbers
-Lengths = Array | Sequence[int] | int
+Lengths: TypeAlias = Any  # Tensor, numpy array, list of integers or one
 
 
 def ctc_loss(
