@@ -36,8 +36,8 @@ import pykernels as pk
 from pykernels import cli, errors, functional
 from pykernels.call import promotion
 from pykernels.dtypes import DTYPES
-from pykernels.runtime.lifetimes import ProgramMemory
 from pykernels.lazy import load
+from pykernels.runtime.lifetimes import ProgramMemory
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "reference"

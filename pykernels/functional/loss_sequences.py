@@ -9,6 +9,7 @@ import numpy as np
 
 from pykernels._generated.functional import logaddexp
 from pykernels._generated.kernels.gather import KERNEL
+from pykernels._generated.operations.move import gather
 from pykernels._generated.operations.reduce import mean
 from pykernels._generated.operations.reduce import sum as sum_
 from pykernels.call.arrays import Array, Call
@@ -18,7 +19,6 @@ from pykernels.errors import ArgumentError, ShapeError
 from pykernels.tensors.host import type_name
 
 from .elementwise import elementwise
-from .indexing import gather
 from .loss_pointwise import Reduction
 
 __all__ = ["ctc_loss"]

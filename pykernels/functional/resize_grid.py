@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from pykernels._generated.kernels.maximum import KERNEL
+from pykernels._generated.operations.move import gather
 from pykernels.call.arrays import Array, Call
 from pykernels.call.scalars import choice, flag
 from pykernels.device import Tensor
 from pykernels.errors import ShapeError
 
 from .elementwise import elementwise
-from .indexing import gather
 
 __all__ = ["grid_sample"]
 
