@@ -36,6 +36,7 @@ import pykernels as pk
 from pykernels import cli, errors, functional
 from pykernels.call import promotion
 from pykernels.dtypes import DTYPES
+from pykernels.lazy import load
 from pykernels.runtime.lifetimes import ProgramMemory
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -358,6 +359,24 @@ def texts() -> dict[Path, str]:
         before, _, rest = found[readme].partition(begin)
         rows = "\n".join(table)
         found[readme] = f"{before}{begin}{rows}\n{end}{rest.partition(end)[2]}"
+    guide = ROOT / "docs" / "guide" / "gradients.md"
+    begin, end = "<!-- docs: no gradient -->\n", "<!-- end -->"
+    before, _, rest = guide.read_text(encoding="utf-8").partition(begin)
+    names = ", ".join(f"`{name}`" for name in without_gradient())
+    found[guide] = f"{before}{begin}{names}\n{end}{rest.partition(end)[2]}"
+    return found
+
+
+def without_gradient() -> list[str]:
+    """The kernels from floats to floats that have no gradient, of any order."""
+    from pykernels.tape._entry import rule_of
+
+    found = []
+    for path in sorted((ROOT / "pykernels" / "_generated" / "kernels").glob("[a-z]*.py")):
+        kernel = load(f"pykernels._generated.kernels.{path.stem}").KERNEL
+        floats = {a.role for a in kernel.args if {"float32", "float16"} & {*a.dtypes}}
+        if {"in", "out"} <= floats and rule_of(kernel) is None:
+            found.append(kernel.name)
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from pykernels._generated.kernels.flash_attn import KERNEL
 from pykernels.call.arrays import Array, Call, Known
@@ -12,10 +12,13 @@ from pykernels.device import Tensor
 from pykernels.dtypes import DTYPES
 from pykernels.errors import ArgumentError, ShapeError
 from pykernels.kernels import flash_attn as _flash_attn
-from pykernels.plans.attention.arguments import number
+from pykernels.plans.attention.arguments import band, dims, number, scale_of
 from pykernels.runtime.launch import launch
 from pykernels.runtime.observe import recording
 from pykernels.tensors.layout import contiguous_layout, expanded
+
+from .attention_plain import with_dropout
+from .random import probability
 
 __all__ = ["flash_attn", "scaled_dot_product_attention"]
 
@@ -44,6 +47,9 @@ def flash_attn(
     window: Window = None,
     max_bias: float = 0.0,
     softcap: float = 0.0,
+    dropout_p: float = 0.0,
+    seed: int | None = None,
+    state: Tensor | None = None,
     return_lse: bool = False,
     out: Tensor | None = None,
 ) -> Array | tuple[Array, Array]:
@@ -69,8 +75,13 @@ def flash_attn(
         scale: Factor of q k^T; None is 1 / sqrt(D).
         causal: True or 'bottom-right': keys up to p; 'top-left': keys up to i.
         window: (left, right): keys from p - left to p + right; None is open.
-        max_bias: ALiBi: the mask is multiplied by a slope per head; 0 is no ALiBi.
-        softcap: cap(s) is softcap * tanh(s / softcap); 0 is no cap.
+        max_bias: ALiBi: the mask is multiplied by a slope per head; 0 is none.
+        softcap: cap(s) is softcap * tanh(s / softcap); 0 is none.
+        dropout_p: The probability with which a weight becomes 0, while the others are divided by
+            1 - dropout_p; the way back has the same weights. Computed in the plain form: memory for
+            S * T weights. Neither with lengths nor with return_lse.
+        seed: Of dropout, as in `dropout`.
+        state: Likewise.
         return_lse: Return (result, lse) with lse (B, H, S), float32: the logarithm of the sum of
             exp(logit), the sink's included.
         out: The Tensor to write to; None makes one with q's dtype.
@@ -83,8 +94,10 @@ def flash_attn(
     """
     return_lse = flag("flash_attn", "return_lse", return_lse)
     keeps_lse = return_lse or recording()  # its gradient needs it
+    drop = _share("flash_attn", dropout_p)
     if (
         out is None
+        and not drop
         and isinstance(q, Tensor)
         and isinstance(k, Tensor)
         and isinstance(v, Tensor)
@@ -114,6 +127,19 @@ def flash_attn(
         )
     dtype = out.dtype if out is not None and out.dtype in ("float32", "float16") else tq.dtype
     result = call.out((*tq.shape[:3], tv.shape[3]), dtype)
+    if drop:
+        if lengths is not None or return_lse:
+            raise ArgumentError("[flash_attn] dropout_p goes without lengths and return_lse")
+        given: list[Any] = [tq, tk, tv, call.tensor("mask", mask), call.tensor("sinks", sinks)]
+        sizes = dims("flash_attn", *given)
+        band("flash_attn", sizes, causal, window)
+        taken = {
+            "scale": scale_of("flash_attn", sizes, scale), "causal": causal, "window": window,
+            "max_bias": number("flash_attn", "max_bias", max_bias),
+            "softcap": number("flash_attn", "softcap", softcap),
+        }  # fmt: skip
+        with_dropout(given, taken, p=drop, seed=seed, state=state, out=result)
+        return call.leave(result)
     lse = call.empty(tq.shape[:3], "float32") if keeps_lse else None
     _flash_attn(
         tq, tk, tv, result, mask=call.tensor("mask", mask), sinks=call.tensor("sinks", sinks),
@@ -136,6 +162,8 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
     *,
+    seed: int | None = None,
+    state: Tensor | None = None,
     out: Tensor | None = None,
 ) -> Array:
     """softmax(scale * query key^T + attn_mask) value, with torch's arguments and rules.
@@ -146,10 +174,14 @@ def scaled_dot_product_attention(
         value: float32 or float16, (..., Hkv, S, Ev).
         attn_mask: Added to the scores (float32 or float16), or bool, True where a key takes part;
             broadcasts to (..., H, L, S). Not together with is_causal.
-        dropout_p: Must be 0.
+        dropout_p: The probability with which a weight becomes 0, while the others are divided by
+            1 - dropout_p; the way back has the same weights. Computed in the plain form: memory for
+            L * S weights.
         is_causal: Query i sees keys 0 .. i, also where L and S differ.
         scale: Factor of the scores; None is 1 / sqrt(E).
         enable_gqa: Hkv may divide H: each KV head serves H / Hkv neighbouring query heads.
+        seed: Of dropout, as in `dropout`.
+        state: Likewise.
         out: The Tensor to write to; None makes one with the query's dtype.
 
     Returns:
@@ -161,14 +193,14 @@ def scaled_dot_product_attention(
     """
     is_causal = flag(SDPA, "is_causal", is_causal)
     flags = is_causal, flag(SDPA, "enable_gqa", enable_gqa)
-    if not isinstance(dropout_p, (int, float)) or dropout_p != 0.0:
-        raise ArgumentError(f"[{SDPA}] dropout_p must be 0 but is {dropout_p!r}")
+    drop = _share(SDPA, dropout_p)
     if is_causal and attn_mask is not None:
         raise ArgumentError(f"[{SDPA}] attn_mask must be None when is_causal is True")
     if scale is not None:
         scale = number(SDPA, "scale", real(SDPA, "scale", scale), least=None)
     if (
         out is None
+        and not drop
         and isinstance(query, Tensor)
         and isinstance(key, Tensor)
         and isinstance(value, Tensor)
@@ -212,10 +244,27 @@ def scaled_dot_product_attention(
         t.broadcast_to((*lead[:-1], *h, *t.shape[-2:]))
         for t, h in ((q, heads), (k, kv_heads), (v, kv_heads))
     ]
+    if drop:
+        four = [t.reshape((-1, *t.shape[-3:])) for t in full]
+        if mask is not None:
+            mask = mask.reshape((-1, *heads, *mask.shape[-2:]))
+        taken = {"scale": scale, "causal": "top-left" if is_causal else False, "window": None,
+                 "max_bias": 0.0, "softcap": 0.0}  # fmt: skip
+        dst = call.empty((*four[0].shape[:3], v.shape[-1]), "float32")
+        with_dropout([*four, mask, None], taken, p=drop, seed=seed, state=state, out=dst)
+        result[...] = dst.reshape(result.shape)
+        return call.leave(result)
     views = _each(full, mask, result[None] if not lead else result, scale, is_causal)
     if len(lead) <= 2:  # one call of the kernel
         call.remember(_sdpa_known, result, *views, flags=flags)
     return call.leave(result)
+
+
+def _share(op: str, p: object) -> float:
+    """The probability of dropout; the usual 0 in no time."""
+    if type(p) is float and p == 0.0:
+        return 0.0
+    return probability(op, p, "dropout_p")  # type: ignore[arg-type]
 
 
 def _lead(q: Tensor, k: Tensor, v: Tensor, enable_gqa: bool) -> tuple[int, ...]:

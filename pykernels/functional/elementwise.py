@@ -17,8 +17,8 @@ from pykernels.runtime.whole import whole
 from pykernels.tensors.host import type_name
 
 __all__ = [
-    "allclose", "clamp", "clip", "elementwise", "geglu", "gelu", "isclose", "masked_fill",
-    "nan_to_num", "reglu", "swiglu",
+    "allclose", "clamp", "clip", "elementwise", "geglu", "gelu", "glu", "isclose",
+    "masked_fill", "nan_to_num", "reglu", "swiglu",
 ]  # fmt: skip
 
 _LARGEST = {
@@ -277,6 +277,29 @@ def reglu(
     if dim is not None:
         axis = either("reglu", "axis", axis, -1, "dim", dim)
     return _gated("reglu", x, gate, axis, swapped, out)  # type: ignore[no-any-return]
+
+
+def glu(x: Array, axis: int = -1, *, dim: int | None = None, out: Tensor | None = None) -> Array:
+    """The first half of x times the logistic function of the second, in one pass, as torch's glu.
+
+    Args:
+        x: Tensor or numpy array, float32 or float16.
+        axis: The axis of the halves.
+        dim: Another name for axis.
+        out: The Tensor to write to; None makes one.
+
+    Raises:
+        ShapeError: the axis has an odd size.
+        DTypeError, ShapeError and the errors of `pykernels.kernels`.
+
+    Source: Dauphin et al. 2016.
+    """
+    if dim is not None:
+        axis = either("glu", "axis", axis, -1, "dim", dim)
+    a, gate = _halves("glu", x, axis, True)
+    if str(a.dtype) not in ("float32", "float16"):
+        raise DTypeError(f"[glu] x must be float32 or float16 but is {a.dtype}")
+    return evaluate("glu", "a * sigmoid(gate)", {"a": a, "gate": gate}, out)  # type: ignore[no-any-return]
 
 
 _gated_known: dict[str, Operations] = {"swiglu": {}, "geglu": {}, "reglu": {}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Literal, TypeAlias
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from pykernels.call.apply import evaluate, reduce
 from pykernels.call.arrays import Array
+from pykernels.call.promotion import result_type
 from pykernels.call.scalars import flag, real
 from pykernels.device import Tensor
 from pykernels.dtypes import DTYPES
@@ -18,8 +20,8 @@ from pykernels.tensors.host import type_name
 from pykernels.tensors.layout import expanded
 
 __all__ = [
-    "binary_cross_entropy_with_logits", "huber_loss", "kl_div", "l1_loss", "mse_loss",
-    "smooth_l1_loss",
+    "binary_cross_entropy", "binary_cross_entropy_with_logits", "huber_loss", "kl_div", "l1_loss",
+    "mse_loss", "smooth_l1_loss",
 ]  # fmt: skip
 
 Reduction: TypeAlias = Literal["none", "mean", "sum"]
@@ -33,7 +35,10 @@ _L1 = "abs(input - target)"
 _BELOW = "minimum(abs(input - target), delta)"
 _HUBER = f"{_BELOW} * (abs(input - target) - 0.5 * {_BELOW})"
 _BCE = "(target - 1) * logsigmoid(-input) - {}target * logsigmoid(input)"
-# 0 for a target of 0. The bound is above the numbers that a device may take for 0.
+# Logarithms down to -100, torch's least one; what devices take for 0 counts as 0.
+_LOG = "where({0} < 1.2e-38, -100, log(maximum({0}, 1.2e-38)))"
+_OF_P = f"(target - 1) * {_LOG.format('(1 - input)')} - target * {_LOG.format('input')}"
+# 0 for a target of 0: above the smallest number that no device takes for 0.
 _KL = "target * (log(maximum(target, 1.2e-38)) - input)"
 _KL_LOG = "exp(target) * (target - input)"
 
@@ -143,6 +148,54 @@ def smooth_l1_loss(
     return _loss(op, text, reduction, out, input=input, target=target, delta=size)
 
 
+def binary_cross_entropy(
+    input: Array, target: Array, weight: Array | None = None, *, reduction: Reduction = "mean",
+    out: Out = None,
+) -> Array:  # fmt: skip
+    """Cross entropy of probabilities, as in torch:
+    -weight * (target * log(input) + (1 - target) * log(1 - input)).
+
+    Logarithms are -100 at least, and the gradient divides by input * (1 - input) or by 1e-12 if
+    that is larger, so both are finite at 0 and 1. Computed and summed in f32; the result has the
+    dtype of the operands. `binary_cross_entropy_with_logits` loses no bits near 0 and 1.
+
+    Args:
+        input: Tensor or numpy array of probabilities, float32 or float16. Outside [0, 1] the loss
+            is NaN.
+        target: Probabilities, of input's shape.
+        weight: A factor of each element; repeats to input's shape by numpy's rule.
+        reduction: 'mean' over all elements, whatever their weights, 'sum', or 'none' for the loss
+            of each element.
+        out: The Tensor to write to; None makes one.
+
+    Returns:
+        A numpy array if all arguments are numpy arrays, else a Tensor: () or input's shape.
+
+    Raises:
+        ArgumentError, DTypeError, ShapeError and the errors of `pykernels.kernels`.
+    """
+    op = "binary_cross_entropy"
+    text, given = f"where(input >= 0 and input <= 1, {_OF_P}, nan)", {
+        "input": input, "target": target
+    }  # fmt: skip
+    if weight is not None:
+        text, given["weight"] = f"weight * ({text})", weight
+    _same_shape(op, input, target)
+    _check(op, reduction, given)
+    if reduction == "none":
+        return evaluate(op, text, given, out)  # type: ignore[no-any-return]
+    # The gradient is a rule for each element, which a reduction of the expression would not have.
+    each = evaluate(op, f"float32({text})", given, None)
+    total = reduce(op, "each", reduction, {"each": each}, None, False, None)
+    dtype = result_type([str(a.dtype) for a in given.values() if str(a.dtype) != "float64"])
+    if out is None:
+        return total.astype(dtype)  # type: ignore[no-any-return]
+    if out.shape != () or out.dtype != dtype:
+        raise ShapeError(f"[{op}] out must be {dtype} () but is {out.dtype} {out.shape}")
+    out[...] = total
+    return out
+
+
 def binary_cross_entropy_with_logits(
     input: Array, target: Array, weight: Array | None = None, *, reduction: Reduction = "mean",
     pos_weight: Array | None = None, out: Out = None,
@@ -175,11 +228,7 @@ def binary_cross_entropy_with_logits(
         given["pos_weight"] = pos_weight
     if weight is not None:
         text, given["weight"] = f"weight * ({text})", weight
-    shapes = [_shape(a) for a in (input, target)]
-    if shapes[0] != shapes[1]:
-        raise ShapeError(
-            f"[{op}] target must have the shape of input, {shapes[0]}, but has {shapes[1]}"
-        )
+    _same_shape(op, input, target)
     return _loss(op, text, reduction, out, **given)
 
 
@@ -216,12 +265,31 @@ def kl_div(
     return _loss("kl_div", f"({text}) * share", "sum", out, input=input, target=target, share=share)
 
 
+def _same_shape(op: str, input: Array, target: Array) -> None:
+    shapes = [_shape(a) for a in (input, target)]
+    if shapes[0] != shapes[1]:
+        raise ShapeError(
+            f"[{op}] target must have the shape of input, {shapes[0]}, but has {shapes[1]}"
+        )
+
+
 def _shape(a: object) -> tuple[int, ...]:
     return a.shape if isinstance(a, (Tensor, np.ndarray)) else ()
 
 
 def _loss(op: str, text: str, reduction: str, out: Out, **operands: Any) -> Array:
-    """Compute a loss from an expression over operands, and reduce it."""
+    """An expression over operands, and what becomes of its values."""
+    _check(op, reduction, operands)
+    shapes = [a.shape for n in ("input", "target") if not isinstance(a := operands[n], float)]
+    if len(shapes) == 2 and shapes[0] != shapes[1]:
+        _warn_of_repeats(op, *shapes)
+    if reduction == "none":
+        return evaluate(op, text, operands, out)  # type: ignore[no-any-return]
+    return reduce(op, text, reduction, operands, None, False, out)  # type: ignore[no-any-return]
+
+
+def _check(op: str, reduction: str, operands: Mapping[str, Any]) -> None:
+    """Errors of a reduction and of dtypes that losses do not take."""
     if not isinstance(reduction, str) or reduction not in ("none", "mean", "sum"):
         allowed = "'none', 'mean', 'sum' or 'batchmean'" if op == "kl_div" else _REDUCTIONS
         raise ArgumentError(f"[{op}] reduction must be {allowed} but is {reduction!r}")
@@ -234,12 +302,6 @@ def _loss(op: str, text: str, reduction: str, out: Out, **operands: Any) -> Arra
             continue
         if dtype not in DTYPES or DTYPES[dtype].kind != "f":
             raise DTypeError(f"[{op}] {name} must be float32 or float16 but is {dtype}")
-    shapes = [a.shape for n in ("input", "target") if not isinstance(a := operands[n], float)]
-    if len(shapes) == 2 and shapes[0] != shapes[1]:
-        _warn_of_repeats(op, *shapes)
-    if reduction == "none":
-        return evaluate(op, text, operands, out)  # type: ignore[no-any-return]
-    return reduce(op, text, reduction, operands, None, False, out)  # type: ignore[no-any-return]
 
 
 def _warn_of_repeats(op: str, input: tuple[int, ...], target: tuple[int, ...]) -> None:

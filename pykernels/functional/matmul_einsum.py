@@ -1,15 +1,16 @@
-"""einsum, tensordot and dot of two operands: views, and one batched matrix product."""
+"""einsum, tensordot and dot: views, and a batched matrix product of two operands."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import cast
+from typing import Any, TypeAlias, cast, overload
 
 from pykernels._generated.functional import mul
 from pykernels._generated.kernels.mul_mat import KERNEL
-from pykernels.call.arrays import Array, Call
+from pykernels._generated.operations.reduce import sum as sum_
+from pykernels.call.arrays import Array, Call, NDArray
 from pykernels.call.scalars import integer
 from pykernels.device import Tensor
 from pykernels.dtypes import DTypeName
@@ -19,43 +20,111 @@ from pykernels.runtime.whole import whole
 from pykernels.tensors.layout import contiguous_layout
 from pykernels.tensors.strides import reshaped_strides
 
+from .matmul_subscripts import Labels, Optimize, parsed, path_of
+
 __all__ = ["dot", "einsum", "tensordot"]
 
-Labels = tuple[str, ...]
+Operand: TypeAlias = tuple[Tensor, Labels]
 Axes = int | tuple[int | Sequence[int], int | Sequence[int]]
 _EINSUM, _TENSORDOT, _DOT = [replace(KERNEL, name=n) for n in ("einsum", "tensordot", "dot")]
 MOST_BATCH = 4  # axes of batches that mul_mat takes
 
 
+@overload
+def einsum(
+    subscripts: str, *operands: Tensor, optimize: Optimize = False, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def einsum(
+    subscripts: str, a: Tensor, /, *operands: Array, optimize: Optimize = False,
+    out: Tensor | None = None,
+) -> Tensor: ...  # fmt: skip
+@overload
+def einsum(
+    subscripts: str, *operands: NDArray, optimize: Optimize = False, out: None = None
+) -> NDArray: ...
+@overload
+def einsum(
+    subscripts: str, *operands: Array, optimize: Optimize = False, out: Tensor
+) -> Tensor: ...
+@overload
+def einsum(
+    subscripts: str, *operands: Array, optimize: Optimize = False, out: Tensor | None = None
+) -> Array: ...
 @whole
-def einsum(subscripts: str, a: Array, b: Array, *, out: Tensor | None = None) -> Array:
-    """The sum of products that subscripts describe, of two operands, as numpy.einsum.
+def einsum(
+    subscripts: str, *operands: Array, optimize: Optimize = False, out: Tensor | None = None
+) -> Array:
+    """The sum of products that subscripts describe, of one operand or more, as numpy.einsum.
 
-    "bij,bjk->bik" multiplies matrices. A letter that the result lacks is summed over. A letter that
-    an operand has twice takes its diagonal. "..." stands for axes that broadcast. Without "->" the
-    result has the axes of "..." and then the letters that occur once, in alphabetical order. Sums
-    are f32 for all operands, and no operand is rounded. It is one batched matrix
-    product on views; operands whose axes do not merge in memory are copied first.
+    "bij,bjk->bik" multiplies matrices. A letter that the result lacks is summed over; one that
+    stands twice in an operand takes its diagonal; "..." stands for axes that broadcast. Without
+    "->" the result has the letters that stand once, in alphabetical order, behind those of "...".
+    Sums are f32 whatever the operands are, and no operand is rounded. Two operands are one batched
+    matrix product on views; operands whose axes do not merge in memory are copied first. More are
+    multiplied in pairs, the first two first unless `optimize` says otherwise, so the same call
+    gives the same bits whatever is installed; what is between two products is float32.
 
     Args:
         subscripts: letters of the axes, as in numpy.
-        a: Tensor or numpy array, float32 or float16.
-        b: Tensor or numpy array, float32 or float16.
-        out: The Tensor to write to, float32 or float16; None makes one, float16 if both operands
+        operands: Tensors or numpy arrays, float32 or float16.
+        optimize: False multiplies from the left to the right. A path: pairs of places in the list
+            of operands, of which each step takes two away and appends their product; numpy's
+            `einsum_path` gives one (its first word may stand in front). "opt_einsum" asks that
+            package, which must be installed, for one.
+        out: The Tensor to write to, float32 or float16; None makes one, float16 if all operands
             are, else float32.
 
     Returns:
-        A numpy array if all arguments are numpy arrays, else a Tensor.
+        A numpy array if all arguments are numpy arrays, else a Tensor; never a view.
 
     Raises:
-        ArgumentError: for subscripts that are malformed, or not of two operands.
+        ArgumentError: for subscripts that are malformed, or not of as many operands; a path that
+            is none; opt_einsum is not installed.
         ShapeError: if axes of one letter differ in size, or the number of axes does not fit.
         DTypeError, LimitError and the errors of `pykernels.kernels.mul_mat`.
     """
-    call = Call(_EINSUM, a, b, out=out)
-    left, right = call.tensor("a", a), call.tensor("b", b)
-    terms, output = _parse(subscripts, (left.ndim, right.ndim))
-    return _contract("einsum", call, out, (left, right), terms, output)
+    if not operands:
+        raise ArgumentError("[einsum] there must be an operand or more, but there is none")
+    names = [a.name for a in _EINSUM.args[:2]] + [f"operand {i}" for i in range(2, len(operands))]
+    args = tuple([replace(_EINSUM.args[0], name=n) for n in names])
+    kernel = _EINSUM if len(operands) <= 2 else replace(_EINSUM, args=args)
+    call = Call(kernel, *operands, out=out)
+    tensors = [call.tensor(n, a) for n, a in zip(names, operands, strict=False)]
+    terms, output = parsed(subscripts, [t.ndim for t in tensors])
+    steps = path_of(subscripts, tensors, optimize)
+    if len(tensors) == 1:
+        return _one(call, out, tensors[0], terms[0], output)
+    dtype = _dtype("einsum", tensors, out)
+    left = list(zip(tensors, terms, strict=True))
+    for first, second in steps[:-1]:
+        pair = left[first], left[second]
+        left = [x for i, x in enumerate(left) if i not in (first, second)]
+        needed = {*output}.union(*[labels for _, labels in left])
+        kept = tuple(dict.fromkeys([x for _, t in pair for x in t if x in needed]))
+        inner = Call(_EINSUM, pair[0][0], pair[1][0])
+        product = _contract("einsum", inner, "float32", pair, kept)
+        left.append((product, kept))
+    first, second = steps[-1]
+    pair = left[first], left[second]
+    return call.leave(_contract("einsum", call, dtype, pair, output))
+
+
+def _one(
+    call: Call, out: Tensor | None, t: Tensor, labels: Labels, output: Labels
+) -> Array:  # fmt: skip
+    """The diagonal, sum and order of axes of one operand, in new memory."""
+    view, kept = _diagonals("einsum", t, labels)
+    sizes = dict(zip(kept, view.shape, strict=True))
+    result = call.out(tuple([sizes[x] for x in output]), _dtype("einsum", [t], out))
+    rest = tuple([x for x in kept if x not in output])
+    ordered = view.transpose([kept.index(x) for x in (*output, *rest)]) if kept else view
+    if rest:
+        total: Any = sum_(ordered.astype("float32"), tuple(range(len(output), len(kept))))
+        cpy(total, result)
+    else:
+        cpy(ordered, result)
+    return call.leave(result)
 
 
 @whole
@@ -102,7 +171,8 @@ def tensordot(a: Array, b: Array, axes: Axes = 2, *, out: Tensor | None = None) 
         shared = {axis: f"k{n}" for n, axis in enumerate(given)}
         terms.append(tuple(shared.get(i, f"{name}{i}") for i in range(t.ndim)))
     output = tuple(x for term in terms for x in term if not x.startswith("k"))
-    return _contract(op, call, out, (left, right), (terms[0], terms[1]), output)
+    pair = (left, terms[0]), (right, terms[1])
+    return call.leave(_contract(op, call, _dtype(op, [left, right], out), pair, output))
 
 
 def dot(a: Array | float, b: Array | float, *, out: Tensor | None = None) -> Array:
@@ -139,7 +209,8 @@ def dot(a: Array | float, b: Array | float, *, out: Tensor | None = None) -> Arr
     rest = tuple([f"a{i}" for i in range(left.ndim - 1)])
     other = tuple(["k" if i == at else f"b{i}" for i in range(right.ndim)])
     output = (*rest, *[x for x in other if x != "k"])
-    return _contract("dot", call, out, (left, right), ((*rest, "k"), other), output)
+    pair = (left, (*rest, "k")), (right, other)
+    return call.leave(_contract("dot", call, _dtype("dot", [left, right], out), pair, output))
 
 
 def _axes(op: str, t: Tensor, given: int | Sequence[int]) -> tuple[int, ...]:
@@ -154,62 +225,11 @@ def _axes(op: str, t: Tensor, given: int | Sequence[int]) -> tuple[int, ...]:
     return found
 
 
-def _parse(subscripts: str, ndims: tuple[int, int]) -> tuple[tuple[Labels, Labels], Labels]:
-    """The labels of each operand and of the result; axes of "..." are numbered from the last
-    axis."""
-    if not isinstance(subscripts, str):
-        raise ArgumentError(f"[einsum] subscripts must be a string but are {subscripts!r}")
-    text = subscripts.replace(" ", "")
-    inputs, arrow, result = text.partition("->")
-    names = inputs.split(",")
-    if len(names) != 2:
-        raise ArgumentError(f"[einsum] subscripts must name two operands but are {subscripts!r}")
-    dots = [0 if "..." not in n else d - len(n) + 3 for n, d in zip(names, ndims, strict=True)]
-    for name, ndim, extra in zip(names, ndims, dots, strict=True):
-        _check_letters(subscripts, name)
-        if extra < 0 or len(name.replace("...", "")) + extra != ndim:
-            raise ShapeError(
-                f"[einsum] {name!r} of {subscripts!r} does not fit an operand of {ndim} axes"
-            )
-    left, right = (_labels(n, extra) for n, extra in zip(names, dots, strict=True))
-    if not arrow:
-        letters = inputs.replace(",", "").replace(".", "")
-        once = sorted(c for c in letters if letters.count(c) == 1)
-        return (left, right), (*_labels("...", max(dots)), *once)
-    _check_letters(subscripts, result)
-    output = _labels(result, max(dots))
-    if max(dots) and "..." not in result:
-        raise ArgumentError(f"[einsum] the result of {subscripts!r} must have the axes of '...'")
-    for label in output:
-        if label not in left + right:
-            raise ArgumentError(
-                f"[einsum] the result of {subscripts!r} has {label!r}, which no operand has"
-            )
-    if len({*output}) < len(output):
-        raise ArgumentError(f"[einsum] the result of {subscripts!r} has a letter twice")
-    return (left, right), output
-
-
-def _check_letters(subscripts: str, term: str) -> None:
-    letters = term.replace("...", "", 1)
-    if not ((letters.isascii() and letters.isalpha()) or not letters):
-        raise ArgumentError(
-            f"[einsum] subscripts must be letters and one '...' each but are {subscripts!r}"
-        )
-
-
-def _labels(term: str, dots: int) -> Labels:
-    before, _, after = term.partition("...")
-    numbered = [str(n) for n in reversed(range(dots))] if "..." in term else []
-    return (*before, *numbered, *after)
-
-
 def _contract(
-    op: str, call: Call, out: Tensor | None, tensors: tuple[Tensor, Tensor],
-    terms: tuple[Labels, Labels], output: Labels,
-) -> Array:  # fmt: skip
-    """The product of operands with labelled axes, summed over the labels that the result lacks."""
-    left, right = (_diagonals(op, t, labels) for t, labels in zip(tensors, terms, strict=True))
+    op: str, call: Call, dtype: DTypeName, pair: tuple[Operand, Operand], output: Labels
+) -> Tensor:
+    """The product of operands with labelled axes, summed over those that the result lacks."""
+    left, right = (_diagonals(op, t, labels) for t, labels in pair)
     sizes: dict[str, int] = {}
     for t, labels in (left, right):
         for label, n in zip(labels, t.shape, strict=True):
@@ -219,7 +239,7 @@ def _contract(
                     f"[{op}] axes of one label must agree but {label!r} has sizes {known} and {n}"
                 )
             sizes[label] = n if known == 1 else known
-    result = call.out(tuple(sizes[x] for x in output), _dtype(op, *tensors, out))
+    result = call.out(tuple(sizes[x] for x in output), dtype)
     both = {*left[1]} & {*right[1]}
     batch = tuple(x for x in output if x in both)
     rows = tuple(x for x in output if x in left[1] and x not in both)
@@ -238,7 +258,7 @@ def _contract(
         cpy(product.reshape(target.shape), target)
     else:
         mul_mat(b, a, target._view(shape, strides, target.offset))
-    return call.leave(result)
+    return result
 
 
 def _diagonals(op: str, t: Tensor, labels: Labels) -> tuple[Tensor, Labels]:
@@ -273,9 +293,9 @@ def _grouped(
     return repeated.reshape(tuple(math.prod(sizes[x] for x in group) for group in groups))
 
 
-def _dtype(op: str, left: Tensor, right: Tensor, out: Tensor | None) -> DTypeName:
+def _dtype(op: str, tensors: Sequence[Tensor], out: Tensor | None) -> DTypeName:
     if out is None:
-        return "float16" if left.dtype == right.dtype == "float16" else "float32"
+        return "float16" if all(t.dtype == "float16" for t in tensors) else "float32"
     if out.dtype not in ("float32", "float16"):
         raise DTypeError(f"[{op}] out must be float32 or float16 but is {out.dtype}")
     return out.dtype

@@ -293,11 +293,11 @@ def drawn(
     return _drawn(_BERNOULLI, shape, dtype, allowed, seed, state, device, (p, value), op=op)
 
 
-def probability(op: str, p: float) -> float:
+def probability(op: str, p: float, name: str = "p") -> float:
     """p, in [0, 1]."""
-    p = real(op, "p", p)
+    p = real(op, name, p)
     if not 0.0 <= p <= 1.0:
-        raise ArgumentError(f"[{op}] p must be in [0, 1] but is {p!r}")
+        raise ArgumentError(f"[{op}] {name} must be in [0, 1] but is {p!r}")
     return p
 
 

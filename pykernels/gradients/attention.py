@@ -8,6 +8,7 @@ from pykernels import functional as F
 from pykernels import kernels
 from pykernels._generated.operations.matmul import matmul
 from pykernels.errors import TapeError
+from pykernels.functional.attention_plain import alibi_slopes, plain_form
 from pykernels.functional.elementwise import elementwise
 from pykernels.runtime.observe import recording
 from pykernels.tape import Taped, reads
@@ -28,8 +29,6 @@ def flash_attn(call: Taped) -> None:
     op = call.kernel.name
     if call.dy("lse") is not None:
         raise TapeError(f"[tape] {op} has no gradient rule for its lse")
-    if call.wants(names["mask"]) and call.option("max_bias"):
-        raise TapeError(f"[tape] {op} has no gradient rule for its mask with max_bias")
     if call.shape("lengths") is not None:
         raise TapeError(f"[tape] {op} has no gradient rule where it is given lengths")
     q, k, v, mask = (call.saved(names[n]) for n in _NAMES)
@@ -48,7 +47,7 @@ def flash_attn(call: Taped) -> None:
     if rest and recording():  # a form that has second gradients
         given = {"q": q, "k": k, "v": v, "mask": mask, "sinks": sinks}
         given = {n: wide(t) for n, t in given.items() if t is not None}
-        compute = backward_of(_plain_form(q.shape, k.shape, options), {n: n for n in rest})
+        compute = backward_of(plain_form(q.shape, k.shape, options), {n: n for n in rest})
         for n, grad in compute(do, **given).items():
             call.give(rest[n], grad)
         return
@@ -67,8 +66,8 @@ scaled_dot_product_attention = flash_attn
 def _scores(
     q: Any, k: Any, v: Any, o: Any, lse: Any, do: Any, mask: Any, options: dict[str, Any]
 ) -> Any:
-    """The gradients of the logits, (B, H, S, T): p * (do v^T - sum(do * o)). In memory of that
-    size, as the mask's own."""
+    """The gradients of the mask, (B, H, S, T): p * (do v^T - sum(do * o)), times the slope of each
+    head. In memory of that size, as the mask's own."""
     b, heads, s, depth = q.shape
     kv_heads, t = k.shape[1:3]
     scale, cap = options["scale"], options["softcap"]
@@ -81,10 +80,12 @@ def _scores(
     logits = product(q, k, depth**-0.5 if scale is None else scale)
     logits = elementwise("cap * tanh(x / cap)", x=logits, cap=cap) if cap else logits
     delta = F.sum(elementwise("float32(o) * float32(do)", o=o, do=do), axis=-1, keepdims=True)
-    found: Any = elementwise(
-        "where(mask == -inf, 0, exp(logits + mask - lse) * (back - delta))", logits=logits,
-        mask=mask, lse=lse[..., None], back=product(do, v), delta=delta,
-    )  # fmt: skip
+    given = {"logits": logits, "mask": mask, "lse": lse[..., None], "back": product(do, v)}
+    text = "where(mask == -inf, 0, exp(logits + mask - lse) * (back - delta))"
+    if options["max_bias"]:
+        text = "where(mask == -inf, 0, slope * exp(logits + slope * mask - lse) * (back - delta))"
+        given["slope"] = alibi_slopes(q.device, heads, options["max_bias"])
+    found: Any = elementwise(text, **given, delta=delta)
     left, right = options["window"] or (None, None)
     causal = options["causal"]
     if causal:
@@ -95,49 +96,12 @@ def _scores(
 
 @reads("q", "k", "v", "do", "mask", "sinks")
 def flash_attn_backward(call: Taped) -> None:
-    """Second gradients of the plain form, with the S x T matrix. It computes `o` and `lse` again
-    from q, k and v."""
-    if call.wants("mask") and call.option("max_bias"):
-        op = call.kernel.name
-        raise TapeError(f"[tape] {op} has no gradient rule for its mask with max_bias")
+    """Of the plain form, with the S x T matrix. `o` and `lse`, which it is given, are those of q, k
+    and v: they are computed again."""
     outputs = {d: d[1:] for d in ("dq", "dk", "dv") if call.dy(d) is not None}
     options = {n: call.option(n) for n in call.kernel.options}
-    plain = _plain_form(call.shape("q") or (), call.shape("k") or (), options)
+    plain = plain_form(call.shape("q") or (), call.shape("k") or (), options)
     backward = backward_of(plain, outputs)
     plainly(
         call, lambda do, **given: backward(dy=do, **given), "q", "k", "v", "do", "mask", "sinks"
     )  # fmt: skip
-
-
-def _plain_form(shape: Any, keys: Any, options: dict[str, Any]) -> Any:
-    """Attention as products and a softmax, for q and k of these shapes."""
-    b, heads, s, depth = shape
-    kv_heads, t = keys[1:3]
-    scale, cap = options["scale"], options["softcap"]
-    factor = depth**-0.5 if scale is None else scale
-
-    def forward(q: Any, k: Any, v: Any, mask: Any = None, sinks: Any = None) -> Any:
-        rows = q.reshape(b, kv_heads, -1, depth)  # the queries of a KV head together
-        logits: Any = matmul(rows, k.swapaxes(-1, -2), scale=factor).reshape(b, heads, s, t)
-        logits = elementwise("cap * tanh(x / cap)", x=logits, cap=cap) if cap else logits
-        hidden = _hidden(q.device, options, s, t)
-        hidden = hidden if mask is None else mask + hidden
-        hidden = hidden.broadcast_to((b, heads, s, t))
-        p: Any = F.softmax(logits, mask=hidden, sinks=sinks, max_bias=options["max_bias"])
-        return matmul(p.reshape(b, kv_heads, -1, t), v).reshape(b, heads, s, -1)
-
-    return forward
-
-
-def _hidden(device: Any, options: dict[str, Any], s: int, t: int) -> Any:
-    """The addends of the logits by causality and window, (S, T): 0, or -inf for a key that a query
-    may not see."""
-    seen: Any = device.ones((s, t))
-    left, right = options["window"] or (None, None)
-    if options["causal"]:
-        seen = F.tril(seen, 0 if options["causal"] == "top-left" else t - s)
-    if right is not None:
-        seen = F.tril(seen, t - s + right)
-    if left is not None:
-        seen = F.triu(seen, t - s - left)
-    return elementwise("where(seen > 0, 0.0, -inf)", seen=seen)

@@ -93,6 +93,24 @@ def clamp(call: Taped) -> None:
             call.give(arg, _value("clamp gradient", text, known))
 
 
+@reads(of=_inputs)
+def binary_cross_entropy(call: Taped) -> None:
+    """As torch has it: input * (1 - input), by which it divides, is 1e-12 at least."""
+    names, dy = tree_of(call.kernel).names, call.dy()
+    known: dict[str, Any] = {n: call.saved(arg) for n, arg in names.items()} | {"dy": dy}
+    log = "where({0} < 1.2e-38, -100, log(maximum({0}, 1.2e-38)))"
+    ones, zeros = log.format("input"), log.format("(1 - input)")
+    scale = "dy * weight" if "weight" in names else "dy"
+    texts = {
+        "input": f"{scale} * (input - target) / maximum(input * (1 - input), 1e-12)",
+        "target": f"{scale} * ({zeros} - {ones})",
+        "weight": f"dy * ((target - 1) * {zeros} - target * {ones})",
+    }
+    for name, arg in names.items():
+        if call.wants(arg):
+            call.give(arg, _value("binary_cross_entropy gradient", parse("", texts[name]), known))
+
+
 def _evaluated(call: Taped, name: str, found: Derived, given: dict[str, Any]) -> Any:
     """The gradient of an input, as one dispatch if possible."""
     tree = tree_of(call.kernel)

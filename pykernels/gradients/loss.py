@@ -1,7 +1,8 @@
 """Losses of classes; k is dy, divided by the divisor of a mean.
 
 By the logits: k * (softmax(x) * sum(t) - t). By targets that are weights of all classes:
--k * (1 - label_smoothing) * weight[c] * log(softmax(x)_c).
+-k * (1 - label_smoothing) * weight[c] * log(softmax(x)_c). By weights of classes the loss is
+linear, and a mean divides by a sum of them.
 """
 
 from __future__ import annotations
@@ -19,12 +20,9 @@ from pykernels.tape import Taped, reads
 
 @reads("x", "target", "weight", "stats", "total")
 def cross_entropy(call: Taped) -> None:
-    dy = _dy(call)
-    if dy is None:
-        return
     x, target, weight = call.saved("x"), call.saved("target"), call.saved("weight")
-    total = _total(call)
-    if call.wants("x"):
+    dy, total = call.dy(), _total(call)
+    if dy is not None and call.wants("x"):
         stats = call.saved("stats")
         if stats is None:
             raise TapeError("[tape] cross_entropy has no gradient rule without its output stats")
@@ -35,34 +33,89 @@ def cross_entropy(call: Taped) -> None:
             label_smoothing=call.option("label_smoothing"),
         )  # fmt: skip
         call.give("x", dx)
-    if call.wants("target"):
+    if dy is not None and call.wants("target"):
         k: Any = dy if total is None else dy / total
         k = k * (call.option("label_smoothing") - 1)
         share: Any = k[..., None] * F.log_softmax(x)
         call.give("target", share if weight is None else share * weight)
-
-
-@reads("target", "weight", "total")
-def nll_loss(call: Taped) -> None:
-    dy = _dy(call)
-    if dy is None:
-        return
-    shape = call.shape("x")
-    assert shape is not None
-    dx = dy.device.empty(shape, dy.dtype)
-    kernels.nll_loss_backward(
-        call.saved("target"), dy, dx, total=_total(call), weight=call.saved("weight"),
-        ignore_index=call.option("ignore_index"),
-    )  # fmt: skip
-    call.give("x", dx)
-
-
-def _dy(call: Taped) -> Tensor | None:
-    """The gradient of the loss; None if only the gradient of stats or total is wanted."""
     if call.wants("weight"):
-        raise TapeError(f"[tape] {call.kernel.name} has no gradient rule for weight")
-    found: Tensor | None = call.dy()
-    return found
+        costs = elementwise("-share * logs", share=_shares(call, x), logs=_logs(x))
+        _give_weight(call, weight, costs, dy, total)
+
+
+@reads("x", "target", "weight", "total")
+def nll_loss(call: Taped) -> None:
+    dy, total = call.dy(), _total(call)
+    target, weight = call.saved("target"), call.saved("weight")
+    if dy is not None and call.wants("x"):
+        shape = call.shape("x")
+        assert shape is not None
+        dx = dy.device.empty(shape, dy.dtype)
+        kernels.nll_loss_backward(
+            target, dy, dx, total=total, weight=weight, ignore_index=call.option("ignore_index")
+        )
+        call.give("x", dx)
+    if call.wants("weight"):
+        x = call.saved("x")
+        text = "where(share == 0, 0, -share * float32(x))"
+        _give_weight(call, weight, elementwise(text, share=_shares(call, x), x=x), dy, total)
+
+
+def _give_weight(call: Taped, weight: Any, costs: Any, dy: Any, total: Any) -> None:
+    """The gradient by weights of classes: the loss of a row is the sum of weight * costs, which a
+    mean divides by a sum of weights; that sum may have a gradient `total` of its own."""
+    rows = tuple(range(costs.ndim - 1))
+    found: Any = None
+    if dy is not None:
+        k = dy if total is None else dy / total
+        found = F.sum(elementwise("k * costs", k=_per_row(k, costs), costs=costs), axis=rows)
+    is_classes = call.saved("target").dtype in ("int32", "int64")
+    through: Any = call.dy("total") if is_classes else None
+    if is_classes and total is not None and dy is not None:
+        mean = F.sum(found * weight.astype("float32"))  # dy times the mean
+        through = -mean / total + (0 if through is None else through)
+    if through is not None:
+        counts = F.sum(_hot(call, costs), axis=rows)
+        found = counts * through + (0 if found is None else found)
+    if found is not None:
+        call.give("weight", found)
+
+
+def _per_row(k: Any, costs: Any) -> Any:
+    """A number of each row, or one of all, beside (..., classes)."""
+    return k[..., None] if k.ndim else k
+
+
+def _shares(call: Taped, x: Any) -> Any:
+    """The target as shares of classes, float32 (..., classes), 0 in rows that do not count; without
+    the weights of classes."""
+    smooth, classes = call.option("label_smoothing") if _smooths(call) else 0.0, x.shape[-1]
+    target = call.saved("target")
+    if target.dtype in ("int32", "int64"):
+        hot = _hot(call, x)
+        if not smooth:
+            return hot
+        rows = F.sum(hot, axis=-1, keepdims=True)
+        return elementwise("(1 - s) * hot + r * s / c", hot=hot, r=rows, s=smooth, c=float(classes))
+    text = "(1 - s) * float32(t) + s / c"
+    return elementwise(text, t=target, s=smooth, c=float(classes))
+
+
+def _smooths(call: Taped) -> bool:
+    return "label_smoothing" in call.kernel.options
+
+
+def _hot(call: Taped, x: Any) -> Any:
+    """1 at the class of each row that counts, else 0: (..., classes), float32."""
+    target, ignored = call.saved("target"), call.option("ignore_index")
+    places = F.arange(x.shape[-1], dtype="int32", device=x.device)
+    text = "where(c == t and t != ignored, 1.0, 0.0)"
+    return elementwise(text, c=places, t=target.astype("int32")[..., None], ignored=ignored)
+
+
+def _logs(x: Any) -> Any:
+    """Logarithms of probabilities; those of 0 as a large number, which a share of 0 may meet."""
+    return elementwise("maximum(l, -1e30)", l=F.log_softmax(x.astype("float32")))
 
 
 def _total(call: Taped) -> Tensor | None:
@@ -85,39 +138,59 @@ def _like(x: Tensor) -> Tensor:
 @reads("x", "target", "stats", "dy", "weight", "total")
 def cross_entropy_backward(call: Taped) -> None:
     """Of dst = k * (s * softmax(x) - t): k is dy by the mean's divisor, s the sum of t. `stats` has
-    the largest logit of each row, and s by the sum of its exponentials. The divisor does not depend
-    on x."""
-    for name in ("target", "weight"):
-        if call.wants(name):
-            raise TapeError(f"[tape] cross_entropy_backward has no gradient rule for {name}")
+    the largest logit of each row, and s by the sum of its exponentials."""
     x, stats, given, total = (call.saved("x"), call.saved("stats"), call.dy(), call.saved("total"))
+    k: Any = call.saved("dy") if total is None else call.saved("dy") / total
     if call.wants("x"):
-        k: Any = call.saved("dy") if total is None else call.saved("dy") / total
         text = "where(share == 0, 0, exp(float32(x) - top) * share)"
         weights = elementwise(text, x=x, top=stats[..., :1], share=stats[..., 1:])
-        k = k[..., None] * stop_gradient(F.sum(weights, axis=-1, keepdims=True))
+        each = k[..., None] * stop_gradient(F.sum(weights, axis=-1, keepdims=True))
         p = F.softmax(x.astype("float32"))
         along = F.sum(given * p, axis=-1, keepdims=True)
         text = "k * p * (float32(given) - along)"
-        call.give("x", elementwise(text, k=k, p=p, given=given, along=along))
-    if call.wants("dy"):
+        call.give("x", elementwise(text, k=each, p=p, given=given, along=along))
+    if call.wants("target") or call.wants("weight"):  # by t, which is weight * share
+        along = F.sum(given * F.softmax(x.astype("float32")), axis=-1, keepdims=True)
+        text = "k * (along - float32(given))"
+        by_t: Any = elementwise(text, k=_per_row(k, x), along=along, given=given)
+        if call.wants("target"):
+            found = by_t * (1 - call.option("label_smoothing"))
+            weight = call.saved("weight")
+            call.give("target", found if weight is None else found * weight.astype("float32"))
+        if call.wants("weight"):
+            rows = tuple(range(x.ndim - 1))
+            call.give("weight", F.sum(by_t * _shares(call, x), axis=rows))
+    if call.wants("dy") or call.wants("total"):
         base = _like(x)
         kernels.cross_entropy_backward(
             x, call.saved("target"), stats, x.device.ones(call.shape("dy") or ()), base,
             total=total, weight=call.saved("weight"), ignore_index=call.option("ignore_index"),
             label_smoothing=call.option("label_smoothing"),
         )  # fmt: skip
-        call.give("dy", F.sum(elementwise("float32(g) * b", g=given, b=base), axis=-1))
+        _give_factors(call, F.sum(elementwise("float32(g) * b", g=given, b=base), axis=-1), total)
 
 
-@reads("target", "weight", "total")
+def _give_factors(call: Taped, rows: Any, total: Any) -> None:
+    """The gradients by dy and by what a mean divides by, of values linear in dy / total: `rows` are
+    those for a dy of 1."""
+    call.give("dy", rows)
+    if total is not None and call.wants("total"):
+        call.give("total", -F.sum(rows * call.saved("dy")) / total)
+
+
+@reads("target", "weight", "total", "dy")
 def nll_loss_backward(call: Taped) -> None:
-    """The kernel is linear in dy, so the second gradient is the loss of each row."""
-    if call.wants("weight"):
-        raise TapeError("[tape] nll_loss_backward has no gradient rule for weight")
-    found: Any = F.nll_loss(
-        call.dy(), call.saved("target"), weight=call.saved("weight"),
-        ignore_index=call.option("ignore_index"), reduction="none",
-    )  # fmt: skip
+    """It is linear in dy: what comes back is the loss of each row."""
+    given, target, weight = call.dy(), call.saved("target"), call.saved("weight")
     total = call.saved("total")
-    call.give("dy", found if total is None else found / total)
+    if call.wants("dy") or call.wants("total"):
+        found: Any = F.nll_loss(
+            given, target, weight=weight, ignore_index=call.option("ignore_index"),
+            reduction="none",
+        )  # fmt: skip
+        _give_factors(call, found if total is None else found / total, total)
+    if call.wants("weight"):
+        k: Any = call.saved("dy") if total is None else call.saved("dy") / total
+        text = "-k * float32(g) * hot"
+        rows = elementwise(text, k=_per_row(k, given), g=given, hot=_hot(call, given))
+        call.give("weight", F.sum(rows, axis=tuple(range(given.ndim - 1))))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from pykernels import functional as F
-from pykernels.errors import TapeError
+from pykernels.functional.attention_plain import alibi_slopes
 from pykernels.functional.elementwise import elementwise
 from pykernels.tape import Taped, reads
 
@@ -33,9 +33,7 @@ def softmax(call: Taped) -> None:
         weights = y
     call.give("x", (logits if scale == 1 else logits * scale).reshape(call.shape("x") or ()))
     if call.wants("mask"):
-        if call.scalar("max_bias"):
-            raise TapeError("[tape] softmax has no gradient rule for a mask with max_bias")
-        call.give("mask", logits)
+        call.give("mask", _times_slopes(call, logits))
     if call.wants("sinks"):
         missing = 1 - F.sum(weights, axis=-1, keepdims=True)
         rows = -missing * total
@@ -44,6 +42,16 @@ def softmax(call: Taped) -> None:
 
 
 log_softmax = softmax
+
+
+def _times_slopes(call: Taped, logits: Any) -> Any:
+    """The gradient of what is added to logits of heads, whose slopes the mask is multiplied by."""
+    bias = call.scalar("max_bias")
+    if not bias:
+        return logits
+    heads = logits.shape[-3] if logits.ndim > 2 else 1
+    slopes = alibi_slopes(logits.device, heads, bias)
+    return logits * (slopes if logits.ndim > 2 else slopes.reshape(()))
 
 
 @reads("y", "dy")

@@ -48,20 +48,24 @@ def forward(
 
 
 def transpose(
-    call: Call, x: Tensor, w: Tensor, stride: Sides, padding: Edges,
-    output_padding: Sides, dilation: Sides, groups: int, layout: str,
+    call: Call, x: Tensor, w: Tensor, stride: Sides, padding: Edges, output_padding: Sides,
+    dilation: Sides, groups: int, layout: str, axes: int,
 ) -> Made:  # fmt: skip
-    """conv_transpose2d."""
+    """conv_transpose2d and conv_transpose1d."""
     if isinstance(padding, str):
         raise ArgumentError(f"[{call.op}] padding must be integers but is {padding!r}")
-    images = Images(call, 2, layout)
+    images = Images(call, axes, layout)
     tx, tw = images.of("x", x), images.weights("w", w)
-    g = geometry(call.op, (tw.shape[2], tw.shape[3]), stride, padding, dilation)
+    options = _windows(call.op, axes, stride, padding, dilation)
+    if axes == 1:
+        output_padding = (0, single(call.op, "output_padding", output_padding))
+    g = geometry(call.op, (tw.shape[2], tw.shape[3]), **options)
     more = pair(call.op, "output_padding", output_padding, 0)
     size = transposed_size(call.op, images.size(tx), g, more)
     channels = tw.shape[1] * check_group(call.op, groups, {})
     result = images.result(images.of_size(channels, size, tx), x, w)
-    return Made({"dst": result}, {"x": tx, "w": tw, "dst": images.full(result)})
+    options["output_padding"] = output_padding
+    return Made({"dst": result}, {"x": tx, "w": tw, "dst": images.full(result)}, options)
 
 
 def input_gradient(

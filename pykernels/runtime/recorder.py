@@ -107,14 +107,15 @@ class Recorder:
         order = call.order
         packed = call.pack(*(scalars if order is None else [scalars[i] for i in order]))
         params, page, number = self.params, call.page, 0
+        checks: tuple[Check, ...] = ()
         if len(self._queue) + call.count > MAX_LAUNCHES:
             self.flush()
         if page is not None:
             number = self._faults.slot(page, len(call.watched))
             if number < 0:
                 return False
-            # Here, since no call may stand between the statements that record.
-            checks = () if check is None else (check,) * len(call.watched)
+            if check is not None:  # here: no call may stand between the statements that record
+                checks = (check,) * len(call.watched)
         pace, serial = self.pace, self.serial
         due = pace.due
         for block in call.blocks:

@@ -70,3 +70,33 @@ def test_references_of_classes_are_those_of_torch(name: str) -> None:
             dx = reference.nll_loss_backward(target, 2 * loss, total, weight, shape=x.shape, **rest)
         want = np.moveaxis(np.asarray(call["gradients"]["input"]), last, -1)
         np.testing.assert_allclose(dx, want, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("reduction", "smooth"), [("none", 0.0), ("mean", 0.2)])
+def test_gradients_of_class_weights(dev: pk.Device, reduction: Any, smooth: float) -> None:
+    """First and second order, by logits, weights and targets that are shares."""
+    rng = np.random.default_rng(5)
+    x = dev.tensor(rng.normal(0, 1, (3, 4)).astype("f4"))
+    weight, shares = (dev.tensor(rng.uniform(0.5, 2, s).astype("f4")) for s in (4, (3, 4)))
+    classes = dev.tensor(np.array([2, -100, 3], "i4"))
+    options: dict[str, Any] = {"reduction": reduction, "label_smoothing": smooth}
+
+    def entropy(x: Any, w: Any) -> Any:
+        return pk.cross_entropy(x, classes, weight=w, **options)
+
+    def of_shares(x: Any, w: Any, t: Any) -> Any:
+        return pk.cross_entropy(x, t, weight=w, **options)
+
+    def likelihood(x: Any, w: Any) -> Any:
+        return pk.nll_loss(x, classes, weight=w, reduction=reduction)
+
+    for f, args in ((entropy, (x, weight)), (of_shares, (x, weight, shares)),
+                    (likelihood, (x, weight))):  # fmt: skip
+        pk.check_gradients(f, args)
+
+        def first(*args: Any, f: Any = f) -> Any:
+            places = tuple(range(len(args)))
+            return pk.grad(lambda *a: pk.sum(pk.square(f(*a))), argnums=places)(*args)
+
+        pk.check_gradients(lambda *a: pk.concatenate([g.reshape(-1) for g in first(*a)]), args)

@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 
 import pykernels as pk
+from pykernels.lazy import load
 from pykernels.reference import attention as attention_reference
 from pykernels.reference import loss as loss_reference
+from pykernels.tape._entry import rule_of
+from tests.checkout import ROOT
 from tests.gradients import test_norm_rules, test_reduce_expressions, test_rules, test_sequence
 from tests.gradients.numeric import Example, apart
 from tests.harness import Array
@@ -180,3 +183,18 @@ def test_a_pause_of_one_tape_is_none_of_the_other(dev: pk.Device) -> None:
             y = x * x
         z = pk.sum(y * x)
     assert inner.gradient(z, x).item() == 27 and outer.gradient(z, x).item() == 9
+
+
+def test_few_kernels_have_no_gradient() -> None:
+    """Of those from floats to floats, which the guide lists. The list may only become shorter."""
+    without = {"adam_step", "clip_by_norm", "sgd_step"}
+    found = set()
+    for path in sorted((ROOT / "pykernels" / "_generated" / "kernels").glob("[a-z]*.py")):
+        kernel = load(f"pykernels._generated.kernels.{path.stem}").KERNEL
+        floats = {a.role for a in kernel.args if {"float32", "float16"} & {*a.dtypes}}
+        if {"in", "out"} <= floats and rule_of(kernel) is None:
+            found.add(kernel.name)
+    assert found == without
+    guide = (ROOT / "docs" / "guide" / "gradients.md").read_text(encoding="utf-8")
+    listed = guide.partition("<!-- docs: no gradient -->\n")[2].partition("\n<!-- end -->")[0]
+    assert listed == ", ".join(f"`{name}`" for name in sorted(without))

@@ -274,12 +274,14 @@ def _linalg_outer(x1: Any, x2: Any, /) -> Any:
 def _einsum(*operands: Any, out: Any = None, optimize: Any = False, **others: Any) -> Any:
     for name, value in others.items():
         lacks("einsum", name, value, {"order": "K", "casting": "safe"}.get(name))
-    if len(operands) != 3 or not isinstance(operands[0], str):
+    if len(operands) < 2 or not isinstance(operands[0], str):
         raise TypeError(
-            "[einsum] on the device it takes subscripts and two operands: compute others with "
+            "[einsum] on the device it takes subscripts and operands: compute others with "
             ".numpy() on the host"
         )
-    return function("einsum")(*operands, out=out)  # one order is as good as another
+    # Names of ways to look for a path, and True, leave the order to us.
+    path = False if isinstance(optimize, (bool, str)) else optimize
+    return function("einsum")(*operands, optimize=path, out=out)
 
 
 def _trace(

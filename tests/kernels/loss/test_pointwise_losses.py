@@ -172,3 +172,52 @@ def test_operands_that_repeat_are_said(dev: pk.Device, loss: Any) -> None:
         assert loss(x, t, reduction="none").shape == (3, 3)
     assert found[0].filename == __file__
     loss(x[:, 0], t)
+
+
+def test_binary_cross_entropy_at_its_ends(dev: pk.Device) -> None:
+    """Logarithms end at -100, and the gradient divides by 1e-12 at least, as in torch."""
+    x = dev.tensor(np.array([0, 0, 1, 1, 0.5, 1e-20], "f4"))
+    t = dev.tensor(np.array([0, 1, 0, 1, 0.5, 1], "f4"))
+    with pk.Tape() as tape:
+        loss = pk.binary_cross_entropy(x, t, reduction="none")
+    dx, dt = tape.gradient(loss, [x, t], seed=dev.ones(6))
+    np.testing.assert_allclose(loss.numpy(), [0, 100, 100, 0, np.log(2), 46.0517], rtol=1e-5)
+    np.testing.assert_allclose(dx.numpy(), [0, -1e12, 1e12, 0, 0, -1e12], rtol=1e-5)
+    np.testing.assert_allclose(dt.numpy(), [100, 100, -100, -100, 0, 46.0517], rtol=1e-5)
+    wrong = np.array([-0.5, 1.5], "f4")
+    outside = pk.binary_cross_entropy(wrong, np.ones(2, "f4"), reduction="none")
+    assert np.isnan(outside).all()
+    half = pk.binary_cross_entropy(dev.tensor([0.5], "float16"), dev.tensor([1.0], "float16"))
+    assert half.dtype == "float16" and abs(half.item() - np.log(2)) < 1e-3
+    out = dev.zeros(())
+    assert pk.binary_cross_entropy(x, t, reduction="sum", out=out) is out
+    np.testing.assert_allclose(out.item(), loss.numpy().sum(), rtol=1e-6)
+    with pytest.raises(pk.ShapeError, match="target must have the shape of input"):
+        pk.binary_cross_entropy(x, t[:1])
+    with pytest.raises(pk.DTypeError, match="target must be float32 or float16"):
+        pk.binary_cross_entropy(x, dev.zeros(6, "int32"))
+    with pytest.raises(pk.ShapeError, match="out must be float32"):
+        pk.binary_cross_entropy(x, t, out=dev.zeros(2))
+
+
+def test_cosine_similarity(dev: pk.Device) -> None:
+    """Vectors of zeros give 0 and finite gradients; float16 is computed in f32."""
+    rng = np.random.default_rng(0)
+    a, b = (rng.normal(0, 1, s).astype("f4") for s in ((2, 3, 4), (3, 1)))
+    a[0, :, 0] = 0
+    x, y = dev.tensor(a), dev.tensor(b)
+    size = np.maximum(np.linalg.norm(a, axis=1), 1e-8) * np.linalg.norm(b, axis=0)
+    with pk.Tape() as tape:
+        got = pk.cosine_similarity(x, y)
+    np.testing.assert_allclose(got.numpy(), (a * b).sum(1) / size, rtol=1e-5, atol=1e-6)
+    assert np.isfinite(tape.gradient(got, x, dev.ones(got.shape)).numpy()).all()
+    large = pk.cosine_similarity(np.full((1, 3), 6e4, "f2"), np.full((1, 3), 6e4, "f2"))
+    assert large.dtype == np.float16 and large.tolist() == [1]
+    for call, error, text in (
+        (lambda: pk.cosine_similarity(x, y, eps=0), pk.ArgumentError, "eps must be above 0"),
+        (lambda: pk.cosine_similarity(x, y, 3), pk.ShapeError, "3"),
+        (lambda: pk.cosine_similarity(x, dev.ones(5)), pk.ShapeError, "broadcast"),
+        (lambda: pk.cosine_similarity(x, dev.ones(4, "int32")), pk.DTypeError, "x2 must be"),
+    ):
+        with pytest.raises(error, match=text):
+            call()

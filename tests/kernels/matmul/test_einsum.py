@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -73,11 +75,68 @@ def test_tensordot_is_numpys(dev: pk.Device, axes: Any) -> None:
     assert got.shape == want.shape and (got.numpy() == want).all()
 
 
+@pytest.mark.parametrize(
+    "subscripts", ["iji->j", "iji->ij", "ijk->", "ijk->kij", "ijk", "kji", "...k->k...", "ii", "->"]
+)  # fmt: skip
+def test_einsum_of_one_operand(dev: pk.Device, subscripts: str) -> None:
+    """New memory, whatever the subscripts say."""
+    shape = {"ii": (3, 3), "->": ()}.get(subscripts, (3, 4, 3))
+    a = np.random.default_rng(2).integers(-4, 5, shape).astype(np.float32)
+    x, want = dev.tensor(a), np.einsum(subscripts, a)
+    got = pk.einsum(subscripts, x)
+    assert got.shape == want.shape and (got.numpy() == want).all()
+    x[...] = 0
+    assert (got.numpy() == want).all()
+    half = pk.einsum(subscripts, a.astype(np.float16))
+    assert half.dtype == np.float16 and (half == want).all()
+
+
+MANY = ("ij,jk,kl->il", "ij,jk,kl,li->", "ij,jk,kl,lm", "i,j,k->kji", "...i,ij,jk->...k",
+        "ii,ij,j->i", "ij,k,ki->j")  # fmt: skip
+
+
+@pytest.mark.parametrize("subscripts", MANY)
+def test_einsum_of_many_operands(dev: pk.Device, subscripts: str) -> None:
+    """Exact sums in any order; from the left unless a path is given, the same bits each time."""
+    arrays = operands(subscripts)
+    want = np.einsum(subscripts, *arrays)
+    given = [dev.tensor(a) for a in arrays]
+    path = np.einsum_path(subscripts, *arrays, optimize="optimal")[0]
+    for optimize in (False, path, path[1:]):
+        got = pk.einsum(subscripts, *given, optimize=optimize)
+        assert got.shape == want.shape and (got.numpy() == want).all()
+    rough: list[Any] = [dev.tensor((a + np.float32(0.1)) / 3) for a in arrays]
+    if subscripts == MANY[0]:
+        first: Any = pk.einsum("ik,kl->il", pk.einsum("ij,jk->ik", *rough[:2]), rough[2])
+        assert (pk.einsum(subscripts, *rough).numpy() == first.numpy()).all()
+        halves = [a.astype(np.float16) for a in arrays]
+        assert pk.einsum(subscripts, *halves).dtype == np.float16
+
+
+def test_einsum_asks_opt_einsum(dev: pk.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a path, which is followed; another step than of pairs goes from the left."""
+    arrays = operands("ij,jk,kl,lm->im")
+    asked: list[Any] = []
+
+    def contract_path(subscripts: str, *shapes: Any, **rest: Any) -> Any:
+        asked.append((subscripts, shapes, rest))
+        return [(2, 3), (0, 1, 2)], None
+
+    monkeypatch.setitem(sys.modules, "opt_einsum", SimpleNamespace(contract_path=contract_path))
+    given = [dev.tensor(a) for a in arrays]
+    got: Any = pk.einsum("ij,jk,kl,lm->im", *given, optimize="opt_einsum")
+    assert (got.numpy() == np.einsum("ij,jk,kl,lm->im", *arrays)).all()
+    assert asked == [("ij,jk,kl,lm->im", tuple(a.shape for a in arrays), {"shapes": True})]
+    monkeypatch.setitem(sys.modules, "opt_einsum", None)
+    with pytest.raises(pk.ArgumentError, match="pip install opt_einsum"):
+        pk.einsum("ij,jk", *map(dev.tensor, arrays[:2]), optimize="opt_einsum")
+
+
 def test_einsum_rejects(dev: pk.Device) -> None:
     x = dev.zeros((2, 3))
     calls: list[tuple[Any, type[Exception], str]] = [
-        (lambda: pk.einsum("ij->ji", x, x), pk.ArgumentError, "two operands"),
-        (lambda: pk.einsum("ij,jk,kl", x, x), pk.ArgumentError, "two operands"),
+        (lambda: pk.einsum("ij->ji", x, x), pk.ArgumentError, "an operand for each term"),
+        (lambda: pk.einsum("ij,jk,kl", x, x), pk.ArgumentError, "an operand for each term"),
         (lambda: pk.einsum("ij,jk->ik", x, x), pk.ShapeError, "'j' has sizes 3 and 2"),
         (lambda: pk.einsum("ij,j->i", x, x), pk.ShapeError, "'j' of 'ij,j->i' does not fit"),
         (lambda: pk.einsum("...ijk,ij", x, x), pk.ShapeError, "does not fit"),
@@ -91,6 +150,10 @@ def test_einsum_rejects(dev: pk.Device) -> None:
         (lambda: pk.einsum(3, x, x), pk.ArgumentError, "must be a string"),  # type: ignore[call-overload]
         (lambda: pk.einsum("ij,ij", x, dev.zeros((2, 3), "int32")), pk.DTypeError, r"\[einsum\] b"),
         (lambda: pk.einsum("ij,ij", x, x, out=dev.zeros(2)), pk.ShapeError, "out must have shape"),
+        (lambda: pk.einsum("ij"), pk.ArgumentError, "an operand or more"),
+        (lambda: pk.einsum("ij,kj,lj", x, x, x, optimize=[(0, 1)]), pk.ArgumentError, "makes 2"),
+        (lambda: pk.einsum("ij,kj,lj", x, x, x, optimize=[(0, 3)]), pk.ArgumentError, "3 operands"),
+        (lambda: pk.einsum("ij,kj", x, x, optimize="best"), pk.ArgumentError, "'opt_einsum'"),  # type: ignore[call-overload]
         (lambda: pk.tensordot(x, x, 1), pk.ShapeError, "must agree"),
         (lambda: pk.tensordot(x, x, 3), pk.ShapeError, "3 axes must exist"),
         (lambda: pk.tensordot(x, x, (5, 0)), pk.ShapeError, "do not exist"),
