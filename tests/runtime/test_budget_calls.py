@@ -22,6 +22,8 @@ def kinds_of_calls(dev: pk.Device) -> dict[str, Callable[[], Any]]:
     images, filters = dev.rand((2, 4, 20, 20), seed=5), dev.rand((8, 4, 3, 3), seed=6)
     params = [dev.rand((200, 300), seed=i) for i in range(3)]
     adam, skip = pk.Adam(params, lr=0.1), dev.zeros(1)
+    rms = pk.RMSprop([{"params": p, "lr": 0.1} for p in params], momentum=0.9)
+    muon, averages = pk.Muon(params), pk.EMA(params)
     with pk.Tape() as tape:
         loss = pk.mean(pk.square(pk.softmax(x @ w)))
     with pk.Tape() as windows:
@@ -39,6 +41,11 @@ def kinds_of_calls(dev: pk.Device) -> dict[str, Callable[[], Any]]:
         "conv2d": lambda: windows.gradient(mean, [images, filters]),
         "assignment": lambda: x.__setitem__([1, 2], np.ones((2, 300), np.float32)),
         "optimiser": lambda: adam.step([x] * 3, skip=skip),
+        "groups": lambda: rms.step([x] * 3, skip=skip),
+        "muon": lambda: muon.step([x] * 3, skip=skip),
+        "averages": lambda: averages.update(skip=skip),
+        "new optimiser": lambda: [*pk.NAdam(params).state_dict().values()],
+        "einsum": lambda: pk.einsum("ij,jk,kl->il", x, w, x),
         "clip": lambda: pk.clip_grad_norm([x, *params], 0.5),
         "gradient": lambda: tape.gradient(loss, [x, w]),
     }
@@ -46,7 +53,8 @@ def kinds_of_calls(dev: pk.Device) -> dict[str, Callable[[], Any]]:
 
 KINDS = (
     "one kernel with scratch", "two outputs", "dispatches in parts", "expression", "split-K",
-    "sort", "median", "quantile", "unique", "conv2d", "assignment", "optimiser", "clip", "gradient",
+    "sort", "median", "quantile", "unique", "conv2d", "assignment", "optimiser", "groups",
+    "muon", "averages", "new optimiser", "einsum", "clip", "gradient",
 )  # fmt: skip
 
 
@@ -170,3 +178,47 @@ def test_a_read_inside_a_call_runs_what_is_held() -> None:
             loss = pk.sum(square(x * 1.0))
         assert tape.gradient(loss, x).tolist() == [6, -2, 4, 6]
         assert not dev._context.scopes
+
+
+def test_a_refused_setting_can_be_set_later() -> None:
+    with open_device() as dev:
+        params = [dev.ones((64, 64)) for _ in range(2)]
+        sgd = pk.SGD(params, lr=1.0)
+        dev.set_memory_budget(dev.memory_stats().current + params[0].nbytes)  # one buffer of two
+        assert "more bytes do not fit" in str(outcome(lambda: setattr(sgd, "momentum", 0.5)))
+        assert sgd.momentum == 0 and not sgd.state_dict()
+        dev.set_memory_budget(None)
+        sgd.momentum = 0.5
+        for _ in range(2):
+            sgd.step([dev.ones((64, 64))] * 2)
+        assert all((p.numpy() == -1.5).all() for p in params)
+
+
+def test_a_capture_needs_room_for_its_plan_alone() -> None:
+    """Its blocks are promised, too, and those that share memory count once; if the plan does not
+    fit, the program has taken nothing."""
+    with open_device() as dev:
+        x = dev.rand((64, 64), seed=1)
+
+        def captured() -> tuple[pk.Program, pk.Tensor]:
+            with dev.capture() as program:
+                y = x
+                for _ in range(8):
+                    y = pk.exp(y * 0.5)
+            return program, y
+
+        program, y = captured()
+        program()
+        want, needed = y.numpy(), program.nbytes
+        assert needed < 4 * x.nbytes
+        del program, y
+        dev.trim()
+        before = dev.memory_stats()
+        dev.set_memory_budget(before.current + needed - 1)
+        assert "more bytes do not fit" in str(outcome(captured))
+        after = dev.memory_stats()
+        assert (after.current, after.pooled) == (before.current, 0)
+        dev.set_memory_budget(before.current + needed)
+        program, y = captured()
+        program()
+        assert np.array_equal(y.numpy(), want)
