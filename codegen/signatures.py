@@ -151,7 +151,8 @@ def _names(annotation: ast.expr | None) -> set[str]:
 
 def _follows_arrays(d: ast.FunctionDef) -> bool:
     """Does the result depend on the kinds of arrays, and is that left to this file to say?"""
-    return not d.decorator_list and "Array" in _names(d.returns)
+    own = [n for n in d.decorator_list if ast.unparse(n) != "whole"]  # it keeps the signature
+    return not own and "Array" in _names(d.returns)
 
 
 def _overloads(file: File, d: ast.FunctionDef) -> Iterator[str]:

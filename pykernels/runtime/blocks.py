@@ -59,6 +59,7 @@ class Block:
     """
 
     promised = False
+    counted: bool
 
     __slots__ = (
         "arena", "buffer", "counted", "exposed", "foreign", "guarded", "handle", "make", "mark",

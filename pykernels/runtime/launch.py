@@ -85,7 +85,7 @@ def launch(
 def _launch_checked(
     context: Context, key: tuple[Any, ...], tensors: tuple[Handle | None, ...],
     scalars: tuple[float, ...], call: Call | None,
-) -> Call:  # fmt: skip
+) -> Call | None:  # fmt: skip
     """A launch that was seen before and reports indices out of range, outside of all blocks; any
     other one is a slow one."""
     if call is not None and entered.get() is None and not context.scopes and not context.dead:
