@@ -91,7 +91,7 @@ def _reductions(g: Given) -> NamedCall:
     names = (
         "sum", "mean", "prod", "any", "all", "count_nonzero", "logsumexp", "var", "std", "max",
         "min", "argmax", "argmin", "norm", "median", "cumsum", "cumprod", "sort", "argsort",
-        "softmax", "log_softmax", "l2_norm",
+        "softmax", "log_softmax", "l2_norm", "glu",
     )  # fmt: skip
     return {name: over(name) for name in names} | {
         "reduction": lambda: pk.reduction("x * x", "sum", axis=1, x=x),
@@ -148,6 +148,7 @@ def _images(g: Given) -> NamedCall:
     short, places = pk.max_pool1d(signal, 2, return_indices=True)
     windows, columns = pk.win_part(g.image[0], 4), pk.unfold(image, 2, stride=2)
     parts, nearest = pk.adaptive_max_pool2d(image, 4, return_indices=True)
+    grid = g.square.reshape(1, 4, 8, 2)
     return {
         "conv1d": lambda: pk.conv1d(signal, few, padding=1),
         "conv1d_backward_bias": lambda: pk.conv1d_backward_bias(signal),
@@ -165,6 +166,7 @@ def _images(g: Given) -> NamedCall:
         "conv2d_backward_weight": lambda: pk.conv2d_backward_weight(
             image, image, (8, 8, 3, 3), padding=1
         ),
+        "conv_transpose1d": lambda: pk.conv_transpose1d(signal, few),
         "conv_transpose2d": lambda: pk.conv_transpose2d(image, taps),
         "max_pool1d": lambda: pk.max_pool1d(signal, 2),
         "max_pool2d": lambda: pk.max_pool2d(image, 2),
@@ -186,6 +188,7 @@ def _images(g: Given) -> NamedCall:
         "max_unpool2d": lambda: pk.max_unpool2d(small, at, 2),
         "resize": lambda: pk.resize(image, (32, 32)),
         "interpolate": lambda: pk.interpolate(image, 32),
+        "grid_sample": lambda: pk.grid_sample(image, grid),
         "pixel_shuffle": lambda: pk.pixel_shuffle(image, 2),
         "pixel_unshuffle": lambda: pk.pixel_unshuffle(image, 2),
         "unfold": lambda: pk.unfold(image, 2, stride=2),
@@ -205,9 +208,11 @@ def _losses(g: Given) -> NamedCall:
 
     pairs = (
         "mse_loss", "l1_loss", "huber_loss", "smooth_l1_loss", "kl_div",
-        "binary_cross_entropy_with_logits",
+        "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_similarity",
     )  # fmt: skip
+    logs, four = pk.log_softmax(x.reshape(8, 2, 64)), np.full(2, 4)
     return {name: of(name) for name in pairs} | {
+        "ctc_loss": lambda: pk.ctc_loss(logs, g.index[1:3], 2 * four, four),
         "nll_loss": lambda: pk.nll_loss(x, g.labels),
         "cross_entropy": lambda: pk.cross_entropy(x, g.labels),
         "cross_entropy_backward": lambda: pk.cross_entropy_backward(x, g.labels, stats, g.eight),
@@ -345,5 +350,6 @@ def _training(g: Given) -> NamedCall:
         "adamw_step": lambda: pk.adamw_step(weight, gradient, first, second, 1),
         "sgd_step": lambda: pk.sgd_step(weight, gradient, momentum, momentum=0.9),
         "clip_grad_norm": lambda: pk.clip_grad_norm([gradient], 100.0),
+        "clip_grad_value": lambda: pk.clip_grad_value([gradient], 100.0),
         "flatten_parameters": lambda: pk.flatten_parameters([g.x, g.w], device=dev),
     }

@@ -12,12 +12,14 @@ import pytest
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 # These need files of networks: tests/models runs them.
 WITH_FILES = ("onnx_model.py", "ocr.py")
+# These train for minutes: tests/examples runs them at a small size.
+LONG = ("burgers.py", "curvature.py", "gradient_penalty.py")
 NAMES = [
     str(path.relative_to(EXAMPLES))
     for path in sorted(EXAMPLES.rglob("*.py"))
     if "__main__" in path.read_text(encoding="utf-8")
     and path.stem != "from_torch"
-    and path.name not in WITH_FILES
+    and path.name not in (*WITH_FILES, *LONG)
 ]
 
 

@@ -122,7 +122,7 @@ REFUSED = {
     "axis no integer": (pk.ArgumentError, "axis must be an integer but is 1.0",
                         lambda: pk.softmax(ONE, 1.0)),  # type: ignore[call-overload]
     "axis and dim": (pk.ArgumentError, "axis and dim are the same thing",
-                     lambda: pk.softmax(ONE, -1, dim=-1)),
+                     lambda: pk.softmax(ONE, 0, dim=-1)),
     "mask shape": (pk.ShapeError, r"mask must broadcast to \(3, 5, 7\) but has shape \(2, 7\)",
                    lambda: pk.softmax(ONE, mask=np.ones((2, 7), "f4"))),
     "mask shape, axis": (pk.ShapeError, r"mask must broadcast to \(3, 5, 7\) .* \(2, 1, 1\)",
