@@ -239,6 +239,34 @@ class Trim(Functional):
         self.dev.trim()
 
 
+class _Budgeted(Scenario, register=False):
+    """Under a byte budget, with nothing pooled: a new buffer is promised before it is made."""
+
+    def prepare(self) -> None:
+        super().prepare()
+        self.dev.trim()
+        self.dev.set_memory_budget(64 << 20)
+
+    def drop(self) -> None:
+        super().drop()
+        self.dev.set_memory_budget(None)
+
+
+class BudgetLaunch(_Budgeted, Functional):
+    """One kernel."""
+
+
+class BudgetCall(_Budgeted, Functional):
+    """The launches of a call are held until it ends."""
+
+    def run(self) -> None:
+        self.result = pk.median(self.x)
+
+
+class BudgetCapture(_Budgeted, CaptureTemporaries):
+    """The memory of a program."""
+
+
 class Adopt(Scenario):
     """A buffer of the caller's."""
 
