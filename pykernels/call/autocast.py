@@ -137,9 +137,9 @@ def recast(op: str, *arrays: Any) -> tuple[Any, ...]:
     if state is None or not state.enabled:
         return arrays
     half = op in FLOAT16
-    sources = ("float32",) if half else ("float16",)
+    sources = {"float32" if half else "float16"}
     if half and any(isinstance(a, Tensor) for a in arrays):
-        sources = ("float32", "float64")  # beside tensors float64 means float32
+        sources.add("float64")  # beside tensors it means float32
     changed = [a for a in arrays if _dtype(a) in sources]
     if not changed:
         return arrays

@@ -245,13 +245,24 @@ def test_gradients_have_the_dtypes_of_the_parameters(half: pk.Device) -> None:
         np.testing.assert_array_equal(grad.numpy(), wanted.numpy())
 
 
+def test_a_gradient_has_the_dtypes_of_what_was_recorded(half: pk.Device) -> None:
+    """A block around `gradient` alone changes nothing."""
+    x, w = half.tensor(uniform(4, 8)), half.tensor(uniform(8, 8))
+    with pk.Tape() as tape:
+        loss = pk.mean(pk.square(x @ w))
+    wanted = tape.gradient(loss, w).numpy()
+    with pk.autocast("float16"):
+        np.testing.assert_array_equal(tape.gradient(loss, w).numpy(), wanted)
+        assert (x @ w).dtype == "float16"
+
+
 def test_gradients_of_gradients_and_functional_forms(half: pk.Device) -> None:
     x, w = half.tensor(uniform(4, 8)), half.tensor(uniform(8, 8))
 
     def f(weights: pk.Tensor) -> Any:
         return pk.mse_loss(pk.tanh(x @ weights), half.zeros((4, 8)))
 
-    def of_f(weights: pk.Tensor) -> pk.Tensor:
+    def of_f(weights: pk.Tensor) -> Any:
         with pk.autocast("float16"):
             return f(weights)
 
@@ -290,43 +301,45 @@ def test_muon_is_not_changed(half: pk.Device) -> None:
     pk.Muon(weights[0], lr=0.1).step(grads)
     with pk.autocast("float16"):
         pk.Muon(weights[1], lr=0.1).step(grads)
-    np.testing.assert_array_equal(*[w.numpy() for w in weights])
+    np.testing.assert_array_equal(weights[0].numpy(), weights[1].numpy())
+
+
+def trained(dev: pk.Device, batches: list[Any], *, captured: bool) -> list[Any]:
+    """The overflows of each step, the weights and the factor."""
+    x, w = dev.tensor(batches[0]), dev.tensor(uniform(8, 8))
+    optimizer, scale = pk.Adam([w], lr=0.01), pk.LossScale(init=64, device=dev)
+
+    def step() -> Any:
+        with pk.autocast("float16"), pk.Tape() as tape:
+            loss = scale.scale(pk.mse_loss(x @ w, x))
+        grads, overflow = scale.unscale(tape.gradient(loss, [w]))
+        optimizer.step(grads, skip=overflow)
+        scale.update(overflow)
+        return overflow
+
+    program: Any = None
+    overflow: Any = None
+    if captured:
+        with dev.capture() as program:
+            overflow = step()
+    overflows = []
+    for batch in batches:
+        x.write(batch)
+        if program is None:
+            overflow = step()
+        else:
+            program()
+        overflows.append(overflow.item())
+    return [overflows, w.numpy(), scale.value.numpy()]
 
 
 def test_a_captured_step_is_the_plain_one(half: pk.Device) -> None:
     """With an overflow in the third step, which `LossScale` finds."""
     batches = [uniform(4, 8), uniform(4, 8) / 2, np.full((4, 8), 1e5, np.float32), uniform(4, 8)]
-    runs = []
-    for captured in (False, True):
-        x, w = half.tensor(batches[0]), half.tensor(uniform(8, 8))
-        optimizer, scale = pk.Adam([w], lr=0.01), pk.LossScale(init=64, device=half)
-
-        def step(
-            x: pk.Tensor = x, w: pk.Tensor = w, optimizer: Any = optimizer, scale: Any = scale
-        ) -> pk.Tensor:
-            with pk.autocast("float16"), pk.Tape() as tape:
-                loss = scale.scale(pk.mse_loss(x @ w, x))
-            grads, overflow = scale.unscale(tape.gradient(loss, [w]))
-            optimizer.step(grads, skip=overflow)
-            scale.update(overflow)
-            return overflow
-
-        overflows, call = [], step
-        if captured:
-            with half.capture() as program:
-                overflow = step()
-
-            def call(program: Any = program, overflow: pk.Tensor = overflow) -> pk.Tensor:
-                program()
-                return overflow
-
-        for batch in batches:
-            x.write(batch)
-            overflows.append(int(call().item()))
-        assert overflows == [0, 0, 1, 0]
-        runs.append([w.numpy(), scale.value.numpy()])
-    for plain, other in zip(*runs, strict=True):
-        np.testing.assert_array_equal(plain, other)
+    plain, other = (trained(half, batches, captured=c) for c in (False, True))
+    assert plain[0] == other[0] == [0, 0, 1, 0]
+    for a, b in zip(plain[1:], other[1:], strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 def test_a_device_without_shader_f16(dev: pk.Device) -> None:
@@ -353,8 +366,11 @@ def test_only_float16_is_taken(dtype: Any) -> None:
 def test_wrong_arguments() -> None:
     with pytest.raises(pk.ArgumentError, match="enabled"):
         pk.autocast("float16", enabled="no")  # type: ignore[arg-type]
-    with pytest.raises(pk.ArgumentError, match="generator"):
 
-        @pk.autocast("float16")
-        def generate() -> Any:
-            yield 1
+    def generate() -> Any:
+        yield 1
+
+    with pytest.raises(pk.ArgumentError, match="generator"):
+        pk.autocast("float16")(generate)
+    with pytest.raises(pk.ArgumentError, match="coroutine"):
+        pk.autocast("float16")(asyncio.sleep)
