@@ -109,6 +109,7 @@ def tape_page() -> Iterator[str]:
     yield ""
     yield from class_entry(pk.Tape, "Tape")
     yield from class_entry(pk.no_grad, "no_grad")
+    yield from class_entry(pk.autocast, "autocast")
     for module in (_transforms, _calls, _check):
         for name in module.__all__:
             yield from entry(name, name, getattr(module, name), level=2)

@@ -36,6 +36,7 @@ _IMPORTS = {
     "collections.abc": ("Sequence",),
     "typing": ("Any", "Literal", "NamedTuple", "overload"),
     "pykernels.call.arrays": ("Array", "NDArray"),
+    "pykernels.call.autocast": ("live", "recast"),
     "pykernels.call.operation": ("Operation", "either"),
     "pykernels.device": ("Tensor",),
     "pykernels.call.apply": ("Operations", "operate"),

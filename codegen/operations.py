@@ -15,6 +15,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
 
+from pykernels.call.casts import CASTS
+
 from .emit import constant, dtype_words, fixed_scalars, module, scalar_type
 from .errors import BuildError
 from .keys import meant
@@ -366,6 +368,7 @@ def emit_function(f: Declared, functions: Mapping[str, Declared]) -> Iterator[st
             yield f"    {a.name} = {a.check}({f.op!r}, {a.name!r}, {a.name})"
     for a in (*f.options, *f.numbers):
         yield from _converted(f.op, a)
+    yield from _cast(f)
     yield from _short(f, kernel)
     for a in f.options:
         if a.check == "choice":  # the values of plain ones
@@ -388,6 +391,15 @@ def emit_function(f: Declared, functions: Mapping[str, Declared]) -> Iterator[st
     yield f"    return _{f.name}.run(  # type: ignore[no-any-return]"
     yield f"        ({arrays}), {{{options}}}, {{{numbers}}}, ({_decisive(f)}), ({asked}), {out},"
     yield "    )"
+
+
+def _cast(f: Declared) -> Iterator[str]:
+    """Lines that convert arguments inside `pk.autocast`; outside they cost a test."""
+    names = CASTS.get(f.name)
+    if names:
+        yield "    if live and out is None:"
+        given = ", ".join(names)
+        yield f"        [{given}] = recast({f.name!r}, {given})"
 
 
 def _parameter(a: Argument) -> str:

@@ -17,7 +17,9 @@ __all__ = [
 ]  # fmt: skip
 
 # Of the package, besides pykernels/wgsl.
-_READ = ("_version.py", "contract.py", "export/_expressions.py", "tensors/layout.py")
+_READ = (
+    "_version.py", "call/casts.py", "contract.py", "export/_expressions.py", "tensors/layout.py",
+)  # fmt: skip
 GENERATED = Path("pykernels") / "_generated"
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from . import functional as functional
     from . import kernels as kernels
     from . import validate as validate
+    from .call.autocast import autocast as autocast
     from .device import Device as Device
     from .device import Tensor as Tensor
     from .device import default_device as default_device
@@ -49,6 +50,7 @@ _HOMES = {
     "Device": "device",
     "Tape": "tape",
     "Tensor": "device",
+    "autocast": "call.autocast",
     "check_gradients": "tape",
     "checkpoint": "tape",
     "custom_gradient": "tape",

@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 from pykernels._generated.kernels.flash_attn import KERNEL
 from pykernels.call.arrays import Array, Call, Known
+from pykernels.call.autocast import live, recast, restored
 from pykernels.call.scalars import flag, real
 from pykernels.device import Tensor
 from pykernels.dtypes import DTYPES
@@ -95,6 +96,8 @@ def flash_attn(
     return_lse = flag("flash_attn", "return_lse", return_lse)
     keeps_lse = return_lse or recording()  # its gradient needs it
     drop = _share("flash_attn", dropout_p)
+    if live and out is None:
+        q, k, v = recast("flash_attn", q, k, v)
     if (
         out is None
         and not drop
@@ -138,7 +141,8 @@ def flash_attn(
             "max_bias": number("flash_attn", "max_bias", max_bias),
             "softcap": number("flash_attn", "softcap", softcap),
         }  # fmt: skip
-        with_dropout(given, taken, p=drop, seed=seed, state=state, out=result)
+        with restored(None):
+            with_dropout(given, taken, p=drop, seed=seed, state=state, out=result)
         return call.leave(result)
     lse = call.empty(tq.shape[:3], "float32") if keeps_lse else None
     _flash_attn(
@@ -198,6 +202,8 @@ def scaled_dot_product_attention(
         raise ArgumentError(f"[{SDPA}] attn_mask must be None when is_causal is True")
     if scale is not None:
         scale = number(SDPA, "scale", real(SDPA, "scale", scale), least=None)
+    if live and out is None:
+        query, key, value = recast(SDPA, query, key, value)
     if (
         out is None
         and not drop
@@ -251,7 +257,8 @@ def scaled_dot_product_attention(
         taken = {"scale": scale, "causal": "top-left" if is_causal else False, "window": None,
                  "max_bias": 0.0, "softcap": 0.0}  # fmt: skip
         dst = call.empty((*four[0].shape[:3], v.shape[-1]), "float32")
-        with_dropout([*four, mask, None], taken, p=drop, seed=seed, state=state, out=dst)
+        with restored(None):
+            with_dropout([*four, mask, None], taken, p=drop, seed=seed, state=state, out=dst)
         result[...] = dst.reshape(result.shape)
         return call.leave(result)
     views = _each(full, mask, result[None] if not lead else result, scale, is_causal)

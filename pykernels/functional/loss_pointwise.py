@@ -11,6 +11,7 @@ import numpy as np
 
 from pykernels.call.apply import evaluate, reduce
 from pykernels.call.arrays import Array
+from pykernels.call.autocast import live, recast
 from pykernels.call.promotion import result_type
 from pykernels.call.scalars import flag, real
 from pykernels.device import Tensor
@@ -63,6 +64,8 @@ def mse_loss(
     Raises:
         ArgumentError, DTypeError, ShapeError and the errors of `pykernels.kernels`.
     """
+    if live and out is None:
+        input, target = recast("mse_loss", input, target)
     return _loss("mse_loss", _MSE, reduction, out, input=input, target=target)
 
 
@@ -86,6 +89,8 @@ def l1_loss(
     Raises:
         ArgumentError, DTypeError, ShapeError and the errors of `pykernels.kernels`.
     """
+    if live and out is None:
+        input, target = recast("l1_loss", input, target)
     return _loss("l1_loss", _L1, reduction, out, input=input, target=target)
 
 
@@ -114,6 +119,8 @@ def huber_loss(
     size = real("huber_loss", "delta", delta)
     if not size > 0:
         raise ArgumentError(f"[huber_loss] delta must be above 0 but is {delta}")
+    if live and out is None:
+        input, target = recast("huber_loss", input, target)
     return _loss("huber_loss", _HUBER, reduction, out, input=input, target=target, delta=size)
 
 
@@ -142,6 +149,8 @@ def smooth_l1_loss(
     op, size = "smooth_l1_loss", real("smooth_l1_loss", "beta", beta)
     if not size >= 0:
         raise ArgumentError(f"[smooth_l1_loss] beta must be 0 or more but is {beta}")
+    if live and out is None:
+        input, target = recast(op, input, target)
     if size == 0:
         return _loss(op, _L1, reduction, out, input=input, target=target)
     text = f"({_HUBER}) / delta"
@@ -175,6 +184,8 @@ def binary_cross_entropy(
         ArgumentError, DTypeError, ShapeError and the errors of `pykernels.kernels`.
     """
     op = "binary_cross_entropy"
+    if live and out is None:
+        input, target, weight = recast(op, input, target, weight)
     text, given = f"where(input >= 0 and input <= 1, {_OF_P}, nan)", {
         "input": input, "target": target
     }  # fmt: skip
@@ -222,6 +233,8 @@ def binary_cross_entropy_with_logits(
         ArgumentError, DTypeError, ShapeError and the errors of `pykernels.kernels`.
     """
     op = "binary_cross_entropy_with_logits"
+    if live and out is None:
+        input, target, weight, pos_weight = recast(op, input, target, weight, pos_weight)
     given = {"input": input, "target": target}
     text = _BCE.format("" if pos_weight is None else "pos_weight * ")
     if pos_weight is not None:
@@ -255,6 +268,8 @@ def kl_div(
     Raises:
         ArgumentError, DTypeError, ShapeError and the errors of `pykernels.kernels`.
     """
+    if live and out is None:
+        input, target = recast("kl_div", input, target)
     text = _KL_LOG if flag("kl_div", "log_target", log_target) else _KL
     if not isinstance(reduction, str) or reduction != "batchmean":
         return _loss("kl_div", text, reduction, out, input=input, target=target)

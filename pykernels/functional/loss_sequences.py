@@ -13,6 +13,7 @@ from pykernels._generated.operations.move import gather
 from pykernels._generated.operations.reduce import mean
 from pykernels._generated.operations.reduce import sum as sum_
 from pykernels.call.arrays import Array, Call
+from pykernels.call.autocast import live, recast
 from pykernels.call.scalars import choice, flag, integer
 from pykernels.device import Device, Tensor
 from pykernels.errors import ArgumentError, ShapeError
@@ -73,6 +74,8 @@ def ctc_loss(
     op = "ctc_loss"
     choice(op, "reduction", reduction, ("none", "mean", "sum"))
     zero = flag(op, "zero_infinity", zero_infinity)
+    if live:
+        [log_probs] = recast(op, log_probs)
     given = [a for a in (input_lengths, target_lengths) if isinstance(a, Tensor)]
     call = Call(_CTC, log_probs, targets, *given)
     x, labels = call.tensor("log_probs", log_probs), call.tensor("targets", targets)

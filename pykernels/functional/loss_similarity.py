@@ -8,6 +8,7 @@ from pykernels._generated.kernels.maximum import KERNEL
 from pykernels._generated.operations.reduce import norm
 from pykernels.call.apply import reduce
 from pykernels.call.arrays import Array, Call
+from pykernels.call.autocast import live, recast
 from pykernels.call.scalars import real
 from pykernels.errors import ArgumentError
 from pykernels.runtime.whole import whole
@@ -45,6 +46,8 @@ def cosine_similarity(x1: Array, x2: Array, dim: int = 1, eps: float = 1e-8) -> 
     least = real(op, "eps", eps)
     if not least > 0:
         raise ArgumentError(f"[{op}] eps must be above 0 but is {eps}")
+    if live:
+        x1, x2 = recast(op, x1, x2)
     call = Call(_COSINE, x1, x2)
     a, b = call.tensor("x1", x1), call.tensor("x2", x2)
     shape = call.expanded(x1=a.shape, x2=b.shape)

@@ -11,6 +11,7 @@ from pykernels._generated.functional import mul
 from pykernels._generated.kernels.mul_mat import KERNEL
 from pykernels._generated.operations.reduce import sum as sum_
 from pykernels.call.arrays import Array, Call, NDArray
+from pykernels.call.autocast import live, recast
 from pykernels.call.scalars import integer
 from pykernels.device import Tensor
 from pykernels.dtypes import DTypeName
@@ -86,6 +87,8 @@ def einsum(
     """
     if not operands:
         raise ArgumentError("[einsum] there must be an operand or more, but there is none")
+    if live and out is None:
+        operands = recast("einsum", *operands)
     names = [a.name for a in _EINSUM.args[:2]] + [f"operand {i}" for i in range(2, len(operands))]
     args = tuple([replace(_EINSUM.args[0], name=n) for n in names])
     kernel = _EINSUM if len(operands) <= 2 else replace(_EINSUM, args=args)
@@ -149,6 +152,8 @@ def tensordot(a: Array, b: Array, axes: Axes = 2, *, out: Tensor | None = None) 
         DTypeError, LimitError and the errors of `pykernels.kernels.mul_mat`.
     """
     op = "tensordot"
+    if live and out is None:
+        a, b = recast(op, a, b)
     call = Call(_TENSORDOT, a, b, out=out)
     left, right = call.tensor("a", a), call.tensor("b", b)
     if isinstance(axes, Sequence):
@@ -197,6 +202,8 @@ def dot(a: Array | float, b: Array | float, *, out: Tensor | None = None) -> Arr
     """
     if not (getattr(a, "shape", ()) and getattr(b, "shape", ())):
         return mul(a, b, out=out)
+    if live and out is None:
+        a, b = recast("dot", a, b)
     vectors = cast("tuple[Array, Array]", (a, b))
     call = Call(_DOT, *vectors, out=out)
     left, right = call.tensor("a", vectors[0]), call.tensor("b", vectors[1])

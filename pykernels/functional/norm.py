@@ -9,6 +9,7 @@ from pykernels import kernels
 from pykernels._generated.kernels.add_layer_norm import KERNEL as ADD_LAYER
 from pykernels._generated.kernels.add_rms_norm import KERNEL as ADD_RMS
 from pykernels.call.arrays import Array, Call
+from pykernels.call.autocast import live, recast
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, ShapeError
 from pykernels.rules.norm import NormalizedAxes, last_sizes, rms_eps
@@ -51,6 +52,8 @@ def add_layer_norm(
     Raises:
         ShapeError, DTypeError, ArgumentError and the errors of `pykernels.kernels`.
     """
+    if live and out is None:
+        x, residual, weight, bias = recast("add_layer_norm", x, residual, weight, bias)
     a = _Added(ADD_LAYER, x, residual, normalized_shape, weight, bias, out)
     kernels.add_layer_norm(
         a.x, a.residual, a.summed, a.normed, weight=a.weight, bias=a.bias, eps=eps
@@ -85,6 +88,8 @@ def add_rms_norm(
     Raises:
         ShapeError, DTypeError, ArgumentError and the errors of `pykernels.kernels`.
     """
+    if live and out is None:
+        x, residual, weight = recast("add_rms_norm", x, residual, weight)
     a = _Added(ADD_RMS, x, residual, normalized_shape, weight, None, out)
     kernels.add_rms_norm(
         a.x, a.residual, a.summed, a.normed, weight=a.weight, eps=rms_eps(eps, a.x)

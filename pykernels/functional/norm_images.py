@@ -9,6 +9,7 @@ from pykernels._generated.kernels.batch_norm import KERNEL as BATCH
 from pykernels._generated.kernels.batch_norm_training import KERNEL as TRAINING
 from pykernels._generated.operations.norm import group_norm
 from pykernels.call.arrays import Array, Call
+from pykernels.call.autocast import live, recast
 from pykernels.call.scalars import flag
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
@@ -50,6 +51,8 @@ def instance_norm(
         ShapeError, DTypeError, ArgumentError and the errors of `pykernels.kernels`.
     """
     op = "instance_norm"
+    if live and out is None:
+        x, weight, bias = recast(op, x, weight, bias)
     if not flag(op, "use_input_stats", use_input_stats):
         return batch_norm(x, running_mean, running_var, weight, bias, eps=eps, out=out)
     if running_mean is not None or running_var is not None:

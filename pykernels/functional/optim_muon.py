@@ -8,6 +8,7 @@ from typing import Any
 
 from pykernels import kernels
 from pykernels._generated.operations.matmul import matmul
+from pykernels.call.autocast import restored
 from pykernels.call.scalars import flag, integer, real
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, ShapeError
@@ -115,7 +116,8 @@ class Muon(Decayed):
             for at, i in enumerate(places):
                 self._moved(grads[i], self._state[f"momentum_buffer.{i}"], updates[at], skip)
             turned = shape[0] > shape[1]
-            x = self._orthogonal(updates.transpose(0, 2, 1) if turned else updates)
+            with restored(None):  # in float32 inside of `autocast` as well
+                x = self._orthogonal(updates.transpose(0, 2, 1) if turned else updates)
             for at, i in enumerate(places):
                 self._apply(self._params[i], x[at].T if turned else x[at], skip)
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from pykernels.call.autocast import casting, restored
 from pykernels.call.drawing import states
 from pykernels.device import Device, Tensor
 from pykernels.dtypes import DTypeName
@@ -152,6 +153,7 @@ def checkpoint(f: Callable[..., Any], *args: Any) -> Any:
     if not recorders():
         return f(*args)
     kept: dict[Device, Tensor] = {}
+    cast = casting()
 
     def noted(device: Device, own: Tensor) -> Tensor:
         if device not in kept:
@@ -170,7 +172,8 @@ def checkpoint(f: Callable[..., Any], *args: Any) -> Any:
                     "since: work on a copy, or ask for the gradient before"
                 )
         copies = {device: state.copy() for device, state in kept.items()}
-        with _drawing(lambda device, own: copies.get(device, own)), Tape() as tape:
+        draws = _drawing(lambda device, own: copies.get(device, own))
+        with restored(cast), draws, Tape() as tape:
             again = _tensors(f(*args))
         dys = [taped.dy(f"y{i}") for i in range(len(again))]
         losses = [

@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from pykernels.call.autocast import restored
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, DTypeError, ShapeError, TapeError
 from pykernels.runtime.handle import Handle
@@ -256,11 +257,13 @@ class Tape:
     @contextmanager
     def _backward(self) -> Iterator[None]:
         """A block of what a gradient calls: the tapes around this one record it, if they are open.
-        For nobody else it counts, since rules write to new tensors."""
+        For nobody else it counts, since rules write to new tensors. Rules compute in the dtypes of
+        the call that was recorded, so `autocast` does not count either."""
         scope = Scope("gradient", self._around.intersection(taping()))
         try:
             entered.set(scope)
-            yield
+            with restored(None):
+                yield
         finally:
             scope.open = False
             leave(scope)

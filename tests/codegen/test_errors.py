@@ -21,10 +21,10 @@ DATA = Path(__file__).parent / "data"
 def make_root(folder: Path, kernels: Path) -> Path:
     """As much of a checkout as a build reads."""
     shutil.copytree(kernels, folder / "kernels")
-    (folder / "pykernels" / "tensors").mkdir(parents=True)
-    (folder / "pykernels" / "export").mkdir()
     for name in ("errors.py", *_READ):
-        shutil.copy(ROOT / "pykernels" / name, folder / "pykernels" / name)
+        path = folder / "pykernels" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / "pykernels" / name, path)
     return folder
 
 

@@ -16,6 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 import pykernels as pk
+from pykernels.call.casts import FLOAT16, FLOAT32
 from pykernels.cli import main
 from pykernels.validate import find_naga, find_tint
 from tests.docs.pages import GUIDE, blocks, in_code, name_of
@@ -102,3 +103,10 @@ def test_the_pages_have_what_is_tested() -> None:
     """So that a change of the form of blocks cannot empty the tests above."""
     assert sum(len(blocks(p.read_text(), "python")) for p in GUIDE) > 25
     assert len(COMMANDS) > 24
+
+
+def test_training_lists_what_autocast_converts() -> None:
+    text = next(p for p in GUIDE if p.name == "training.md").read_text(encoding="utf-8")
+    for start, table in (("float32 operands", FLOAT16), ("float16 arguments", FLOAT32)):
+        [row] = re.findall(rf"^\| {start} become [^|]* \| (.*) \|$", text, re.MULTILINE)
+        assert row == ", ".join(f"`{name}`" for name in table)

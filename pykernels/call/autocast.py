@@ -1,0 +1,179 @@
+"""`pk.autocast`: blocks in which functions convert what they are given, by the tables in `casts`.
+
+A context variable holds the innermost block's state. If no context has a state, a call only tests
+`live`. Signals may interrupt any call.
+"""
+
+from __future__ import annotations
+
+import inspect
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ContextDecorator, contextmanager
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+import numpy as np
+
+from pykernels.device import Tensor, default_device
+from pykernels.dtypes import DTypeLike, dtype_of
+from pykernels.errors import ArgumentError, DTypeError, FeatureError
+
+from .casts import FLOAT16
+from .scalars import flag
+
+__all__ = ["Cast", "autocast", "casting", "live", "recast", "restored"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Cast:
+    """The state of a block: are arguments converted inside?"""
+
+    __slots__ = ("__weakref__", "enabled")
+
+    def __init__(self, enabled: bool) -> None:
+        self.enabled = enabled
+
+
+_state: ContextVar[Cast | None] = ContextVar("pykernels_autocast", default=None)
+# The states that a context may still hold. A state that is gone leaves without Python code.
+live: set[weakref.ref[Cast]] = set()
+
+
+class autocast(ContextDecorator):
+    """Products, convolutions and attention inside compute in float16, losses in float32.
+
+        with pk.autocast("float16"):
+            loss = pk.mse_loss(pk.tanh(x @ w1) @ w2, y)
+
+        @pk.autocast("float16")
+        def forward(x): ...
+
+    Some functions convert what they are given, on its device: float32 to float16 for products,
+    convolutions and attention, whose results are then float16; float16 to float32 for norms,
+    softmax and losses. docs/guide/training.md lists them. All others follow their inputs, and so
+    does every call with `out`. Tapes record a conversion as any other call, so gradients arrive in
+    the dtype of the parameter; a weight that is used twice is converted twice. What `Tape.gradient`
+    and optimisers compute is not changed.
+
+    Blocks nest; the innermost counts. The block is one of a context (see `contextvars`): an asyncio
+    task that starts inside begins with a copy of the state and keeps it, a thread has none of its
+    own (Python 3.14 may be told to copy it). A program that is captured inside keeps the
+    conversions.
+
+    Args:
+        dtype: "float16" and no other.
+        enabled: False switches conversions off inside.
+
+    Raises:
+        DTypeError: another dtype.
+        ArgumentError: enabled is no bool; this block is open already; it decorates a generator or
+            a coroutine function, whose body would run outside of the block.
+        FeatureError: by a call inside that has to convert to float16, on a device without
+            shader-f16; nothing was launched.
+    """
+
+    def __init__(self, dtype: DTypeLike, *, enabled: bool = True) -> None:
+        if not _is_half(dtype):
+            raise DTypeError(f"[autocast] dtype must be 'float16' but is {dtype!r:.40}")
+        self._enabled = flag("autocast", "enabled", enabled)
+        self._block: AbstractContextManager[None] | None = None
+
+    def __enter__(self) -> None:
+        if self._block is not None:
+            raise ArgumentError(
+                "[autocast] this block is open already: make another by pk.autocast(dtype)"
+            )
+        self._block = restored(Cast(self._enabled))
+        self._block.__enter__()
+
+    def __exit__(self, *exc: object) -> None:
+        block, self._block = self._block, None
+        if block is not None:
+            block.__exit__(None, None, None)
+
+    def __call__(self, func: F) -> F:
+        for kind in ("generatorfunction", "coroutinefunction", "asyncgenfunction"):
+            if getattr(inspect, f"is{kind}")(func):
+                raise ArgumentError(
+                    "[autocast] func must be a function that runs when it is called but is a "
+                    f"{kind.removesuffix('function')}: say with pk.autocast(dtype) inside"
+                )
+        return super().__call__(func)
+
+    def _recreate_cm(self) -> autocast:
+        return autocast("float16", enabled=self._enabled)
+
+
+def casting() -> Cast | None:
+    """The state of the caller's context."""
+    return _state.get() if live else None
+
+
+@contextmanager
+def restored(state: Cast | None) -> Iterator[None]:
+    """A block with this state; None converts nothing."""
+    before = _state.get()
+    try:
+        if state is not None:
+            live.add(weakref.ref(state, live.discard))
+        _state.set(state)
+        yield
+    finally:
+        if _state.get() is state:  # else it ends in another context
+            _state.set(before)
+
+
+def recast(op: str, *arrays: Any) -> tuple[Any, ...]:
+    """The arguments of a function, converted as the caller's block says.
+
+    numpy arrays are converted on the host. What is no array stays as it is.
+
+    Raises:
+        FeatureError: a device cannot compute in float16.
+    """
+    state = _state.get()
+    if state is None or not state.enabled:
+        return arrays
+    half = op in FLOAT16
+    sources = {"float32" if half else "float16"}
+    if half and any(isinstance(a, Tensor) for a in arrays):
+        sources.add("float64")  # beside tensors it means float32
+    changed = [a for a in arrays if _dtype(a) in sources]
+    if not changed:
+        return arrays
+    if half:
+        _check_device(op, arrays)
+    name = "float16" if half else "float32"
+    return tuple([_converted(a, name) if _dtype(a) in sources else a for a in arrays])
+
+
+def _is_half(dtype: object) -> bool:
+    try:
+        return dtype_of(dtype).name == "float16"
+    except DTypeError:
+        return False
+
+
+def _dtype(a: object) -> str:
+    if isinstance(a, Tensor):
+        return a._layout.dtype.name
+    return str(a.dtype) if isinstance(a, np.ndarray) else ""
+
+
+def _converted(a: Any, dtype: str) -> Any:
+    if isinstance(a, Tensor):
+        return a.astype("float16" if dtype == "float16" else "float32")
+    with np.errstate(over="ignore"):  # as on the device
+        return a.astype(dtype)
+
+
+def _check_device(op: str, arrays: tuple[Any, ...]) -> None:
+    devices = [a.device for a in arrays if isinstance(a, Tensor)] or [default_device()]
+    for device in devices:
+        if not device._context.caps.f16:
+            raise FeatureError(
+                f"[{op}] autocast computes in float16, which the device cannot: it has no "
+                "shader-f16"
+            )
