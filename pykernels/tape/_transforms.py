@@ -195,7 +195,7 @@ def hvp(f: Callable[..., Any], x: Any, v: Any) -> Any:
     Raises:
         ArgumentError, DTypeError, TapeError: as `grad`; v has another shape than x.
     """
-    first, way = grad(f), _constants(v, "v", "hvp")
+    first, way = grad(f), _copied(v, "v", "hvp")
     return grad(lambda x: _dot(first(x), way, "hvp"))(x)
 
 
@@ -235,9 +235,10 @@ def _check_result(loss: object, op: str) -> None:
         )
 
 
-def _constants(tree: Any, name: str, op: str) -> Any:
-    """The same tree, of copies through which no gradient goes."""
-    found = [F.stop_gradient(t) if isinstance(t, Tensor) else t for _, t in leaves(tree, name, op)]
+def _copied(tree: Any, name: str, op: str) -> Any:
+    """The same tree, of copies: constants to tapes that are opened later, even where it shares
+    memory with their sources, but not to those that are open now."""
+    found = [t.copy() if isinstance(t, Tensor) else t for _, t in leaves(tree, name, op)]
     return rebuilt(tree, iter(found))
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
 import pykernels as pk
+from tests.gradients.jets import Jet, Jets
 from tests.gradients.numeric import Example
+from tests.harness import Array, assert_close
 
 pytestmark = pytest.mark.gpu
 
@@ -157,3 +159,64 @@ def test_programs_have_the_gradients_of_numpy(dev: pk.Device, first: int) -> Non
         inputs = [rng.normal(0, 0.7, SIZES).astype(np.float32) for _ in range(2)]
         of = program(seed)
         Example(of(Device), of(Numpy), inputs, units=16).check(dev, seed)
+
+
+def second(of: Callable[[Any], Callable[..., Any]], inputs: list[Array], dy: Array) -> list[Array]:
+    """The derivatives of the sum of squares of g, the gradient through dy: 2 H g, and 2 J g."""
+    zeros, count = [np.zeros(a.shape) for a in inputs], sum(a.size for a in inputs)
+    units = [list(_parts(row, inputs)) for row in np.eye(count)]
+
+    def run(a: list[Array], b: list[Array]) -> Array:
+        jets = [Jet.of(*each) for each in zip(inputs, a, b, strict=True)]
+        found: Array = of(Jets)(*jets).parts
+        return found
+
+    slope = np.array([(run(u, zeros)[1] * dy).sum() for u in units])
+    along = list(_parts(slope, inputs))
+    curved = np.array([2 * (run(along, u)[3] * dy).sum() for u in units])
+    return [*_parts(curved, inputs), 2 * run(along, zeros)[1]]
+
+
+def _parts(row: Array, like: list[Array]) -> Iterator[Array]:
+    """The elements of a row in the shapes of arrays."""
+    ends = np.cumsum([a.size for a in like])
+    for part, a in zip(np.split(row, ends[:-1]), like, strict=True):
+        yield part.reshape(a.shape)
+
+
+@pytest.mark.parametrize("first", range(0, 4 * EACH, EACH))
+def test_two_tapes_have_the_second_derivatives_of_numpy(dev: pk.Device, first: int) -> None:
+    for seed in range(first, first + EACH):
+        rng = np.random.default_rng(seed)
+        inputs = [rng.normal(0, 0.7, SIZES).astype(np.float32) for _ in range(2)]
+        of, given = program(seed), [dev.tensor(a) for a in inputs]
+        with pk.Tape() as outer:
+            with pk.Tape() as inner:
+                y = of(Device)(*given)
+            dy = rng.normal(0, 1, y.shape).astype(np.float32)
+            seeds = dev.tensor(dy)
+            slopes = inner.gradient(y, given, seeds, unused="zeros")
+            loss = pk.sum(pk.stack([pk.sum(pk.square(g)) for g in slopes]))
+        found = outer.gradient(loss, [*given, seeds], unused="zeros")
+        for got, want in zip(found, second(of, inputs, dy), strict=True):
+            bound = 2.0**-16 * (1 + np.abs(want).max()) + 0 * want
+            assert_close(got.numpy(), want, bound, f"program {seed}")
+
+
+def test_jets_are_numpys_numbers() -> None:
+    """Values of the programs by both, and derivatives beside differences."""
+    for seed in range(8 * EACH):
+        rng = np.random.default_rng(seed)
+        inputs = [rng.normal(0, 0.7, SIZES) for _ in range(2)]
+        a, b = ([rng.normal(0, 1, SIZES) for _ in range(2)] for _ in range(2))
+        of, h = program(seed), 2.0**-12
+        found = of(Jets)(*(Jet.of(*each) for each in zip(inputs, a, b, strict=True))).parts
+
+        def at(s: float, t: float, of: Any = of, three: Any = (inputs, a, b)) -> Array:
+            moved: Array = of(Numpy)(*(x + s * u + t * v for x, u, v in zip(*three, strict=True)))
+            return moved
+
+        mixed = at(h, h) - at(h, -h) - at(-h, h) + at(-h, -h)
+        wanted = at(0, 0), (at(h, 0) - at(-h, 0)) / (2 * h), mixed / (2 * h) ** 2
+        for got, want in zip(found[[0, 1, 3]], wanted, strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4 * np.abs(want).max())

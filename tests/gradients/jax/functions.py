@@ -6,12 +6,14 @@ the others. `make_functions.py` keeps JAX's values. What JAX lacks is written by
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from tests.gradients.jax import images, layers, nested
+from tests.gradients.jax.call import Array, Call, named, normal, points
+
 # Rows by JAX's names, where another: derived three times.
 ROWS = {
     "neg": "negative", "square": "", "reciprocal": "", "exp": "", "exp2": "", "expm1": "",
@@ -28,15 +30,6 @@ TWO = {"add": "", "sub": "subtract", "mul": "multiply", "div": "divide", "atan2"
        "pow": "power", "logaddexp": "", "minimum": "", "maximum": ""}  # fmt: skip
 
 
-class Call(NamedTuple):
-    name: str
-    ours: Callable[..., Any]
-    theirs: Callable[..., Any]
-    inputs: tuple[Array, ...]
-    others: tuple[Array, ...] = ()
-    order: int = 2
-
-
 def calls(pk: Any, jax: Any) -> Iterator[Call]:
     """All cases; where one of the modules is None, its functions are not called."""
     rng = np.random.default_rng(0)
@@ -49,21 +42,11 @@ def calls(pk: Any, jax: Any) -> Iterator[Call]:
     yield from _products(pk, jnp, jax, rng)
     yield from _images(pk, jnp, jax, rng)
     yield from _sequences(pk, jnp, jax, rng)
-
-
-def normal(rng: Any, *shape: int) -> Array:
-    return rng.normal(0, 1, shape).astype(np.float32)  # type: ignore[no-any-return]
-
-
-def points(rng: Any, low: float, high: float, *shape: int) -> Array:
-    return rng.uniform(low, high, shape).astype(np.float32)  # type: ignore[no-any-return]
-
-
-def _named(jax: Any, name: str) -> Any:
-    found = jax if "." in name else jax.numpy
-    for part in name.split("."):
-        found = getattr(found, part)
-    return found
+    # New numbers, so that those above stay.
+    rng = np.random.default_rng(1)
+    yield from images.calls(pk, jnp, jax, rng)
+    yield from layers.calls(pk, jnp, jax, rng)
+    yield from nested.calls(pk, jnp, jax, rng)
 
 
 def _rows(pk: Any, jax: Any, rng: Any) -> Iterator[Call]:
@@ -72,14 +55,14 @@ def _rows(pk: Any, jax: Any, rng: Any) -> Iterator[Call]:
             x = points(rng, low, high, 5)
             x = x + np.sign(x).astype("f4") * np.float32(0.3) if name == "reciprocal" else x
             yield Call(name, lambda t, n=name: getattr(pk, n)(t),
-                       lambda t, n=other or name: _named(jax, n)(t), (x,), order=3)  # fmt: skip
+                       lambda t, n=other or name: named(jax, n)(t), (x,), order=3)  # fmt: skip
     gelu = "nn.gelu"
-    yield Call("gelu", lambda t: pk.gelu(t), lambda t: _named(jax, gelu)(t, approximate=False),
+    yield Call("gelu", lambda t: pk.gelu(t), lambda t: named(jax, gelu)(t, approximate=False),
                (points(rng, -2, 2, 5),), order=3)  # fmt: skip
     for name, other in TWO.items():
         a, b = points(rng, 0.5, 3, 2, 3), points(rng, 0.6, 2.5, 3)
         yield Call(name, lambda s, t, n=name: getattr(pk, n)(s, t),
-                   lambda s, t, n=other or name: _named(jax, n)(s, t), (a, b), order=3)  # fmt: skip
+                   lambda s, t, n=other or name: named(jax, n)(s, t), (a, b), order=3)  # fmt: skip
 
 
 def _gated(pk: Any, jax: Any, rng: Any) -> Iterator[Call]:
