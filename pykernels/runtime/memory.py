@@ -477,20 +477,26 @@ class Pool:
         """Blocks that count and whose buffers were not made are not wanted any more, whoever holds
         them."""
         with self._lock:
-            for block in blocks:
-                size = block.size
-                if block.promised and block.counted and block in self._taken:
-                    del self._taken[block]
-                    block.size = -1
-                    self._total -= size
-                    self._promised -= size
+            self._withdraw(blocks)
+
+    def _withdraw(self, blocks: Iterable[Block]) -> None:
+        for block in blocks:
+            size = block.size
+            if block.promised and block.counted and block in self._taken:
+                del self._taken[block]
+                block.size = -1
+                self._total -= size
+                self._promised -= size
 
     def withdraw_scratch(self) -> None:
         """The same for temporaries."""
         with self._lock:
-            for i, block in enumerate(self._scratch):
-                if block is not None and block.promised:
-                    self._drop_scratch(i, block)
+            self._withdraw_scratch()
+
+    def _withdraw_scratch(self) -> None:
+        for i, block in enumerate(self._scratch):
+            if block is not None and block.promised:
+                self._drop_scratch(i, block)
 
     @property
     def temporaries(self) -> Sequence[Block | None]:

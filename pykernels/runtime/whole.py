@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import struct
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from pykernels.errors import OutOfMemoryError
@@ -96,29 +96,33 @@ class Held:
 
     def run(self) -> None:
         """Make the buffers, and run what is held so far."""
-        steps, context, pool = self._steps, self._context, self._context.pool
+        steps = self._steps
         if not steps:
             return
         self._steps = []
-        with context.lock:
-            try:
-                self.running = True
-                self._make()
-                pool.fulfil(pool.temporaries)
-                for step in steps:
-                    step()
-            except BaseException:
-                for seen in self.seen:
-                    seen.interrupted()
-                raise
-            finally:
-                self.running = False
-                self.seen = []
+        with self._context.lock:
+            self._run(steps)
         for ref, stand_in in self._stand_ins.items():
             storage = ref()
             if storage is not None:
                 storage.checks = stand_in.checks
         self._stand_ins.clear()
+
+    def _run(self, steps: Sequence[Callable[[], object]]) -> None:
+        pool = self._context.pool
+        try:
+            self.running = True
+            self._make()
+            pool.fulfil(pool.temporaries)
+            for step in steps:
+                step()
+        except BaseException:
+            for seen in self.seen:
+                seen.interrupted()
+            raise
+        finally:
+            self.running = False
+            self.seen = []
 
     def finish(self) -> None:
         """Run the rest."""

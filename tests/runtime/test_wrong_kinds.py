@@ -23,7 +23,9 @@ SHAPE = (2, 3)
 CLASSES = (pk.Device, pk.Tensor, pk.Tape, Program, pk.SGD, pk.Adam)
 SPECIAL = {"__array__", "__call__", "__dlpack__", "__getitem__", "__setitem__"}
 # What launches tell a tape, and the end of the device, are not for wrong arguments.
-LEFT_OUT = {"begin", "clear", "close", "derived", "done", "drop", "needs", "written"}
+LEFT_OUT = {
+    "begin", "clear", "close", "derived", "done", "drop", "interrupted", "needs", "written",
+}  # fmt: skip
 
 
 class Odd:
