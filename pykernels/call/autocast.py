@@ -6,25 +6,23 @@ A context variable holds the innermost block's state. If no context has a state,
 
 from __future__ import annotations
 
-import inspect
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ContextDecorator, contextmanager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from pykernels.device import Tensor, default_device
 from pykernels.dtypes import DTypeLike, dtype_of
 from pykernels.errors import ArgumentError, DTypeError, FeatureError
+from pykernels.runtime.scopes import Block
 
 from .casts import FLOAT16
 from .scalars import flag
 
 __all__ = ["Cast", "autocast", "casting", "live", "recast", "restored"]
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Cast:
@@ -41,7 +39,7 @@ _state: ContextVar[Cast | None] = ContextVar("pykernels_autocast", default=None)
 live: set[weakref.ref[Cast]] = set()
 
 
-class autocast(ContextDecorator):
+class autocast(Block):
     """Products, convolutions and attention inside compute in float16, losses in float32.
 
         with pk.autocast("float16"):
@@ -74,33 +72,17 @@ class autocast(ContextDecorator):
             shader-f16; nothing was launched.
     """
 
+    _made_by = "pk.autocast(dtype)"
+    _open_error = ArgumentError
+
     def __init__(self, dtype: DTypeLike, *, enabled: bool = True) -> None:
         if not _is_half(dtype):
             raise DTypeError(f"[autocast] dtype must be 'float16' but is {dtype!r:.40}")
+        super().__init__()
         self._enabled = flag("autocast", "enabled", enabled)
-        self._block: AbstractContextManager[None] | None = None
 
-    def __enter__(self) -> None:
-        if self._block is not None:
-            raise ArgumentError(
-                "[autocast] this block is open already: make another by pk.autocast(dtype)"
-            )
-        self._block = restored(Cast(self._enabled))
-        self._block.__enter__()
-
-    def __exit__(self, *exc: object) -> None:
-        block, self._block = self._block, None
-        if block is not None:
-            block.__exit__(None, None, None)
-
-    def __call__(self, func: F) -> F:
-        for kind in ("generatorfunction", "coroutinefunction", "asyncgenfunction"):
-            if getattr(inspect, f"is{kind}")(func):
-                raise ArgumentError(
-                    "[autocast] func must be a function that runs when it is called but is a "
-                    f"{kind.removesuffix('function')}: say with pk.autocast(dtype) inside"
-                )
-        return super().__call__(func)
+    def _begin(self) -> AbstractContextManager[None]:
+        return restored(Cast(self._enabled))
 
     def _recreate_cm(self) -> autocast:
         return autocast("float16", enabled=self._enabled)

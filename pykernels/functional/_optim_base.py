@@ -8,17 +8,21 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from pykernels import kernels
+from pykernels.call.scalars import real
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, BufferStateError, DTypeError, ShapeError
 from pykernels.plans.optim.adam_step import powers
-from pykernels.plans.optim.optimizer_step import SETTINGS
+from pykernels.plans.optim.checks import SETTINGS
 from pykernels.runtime.whole import whole
 from pykernels.tensors.host import type_name
 
-from .optim import _listed, _not_negative, _rate
+from .optim import _betas, _listed, _not_negative, _rate
 from .optim_schedules import Schedule
 
-__all__ = ["Decay", "Decayed", "Optimizer", "Rooted", "flag_of", "load_state", "tensors"]
+__all__ = [
+    "Betas", "Decay", "Decayed", "Optimizer", "Rooted", "Ruled", "decay_of", "flag_of",
+    "load_state", "tensors",
+]  # fmt: skip
 
 Rate: TypeAlias = "float | Tensor | Schedule"
 
@@ -243,19 +247,6 @@ class Optimizer:
     def _step(self, grads: Sequence[Tensor], skip: Tensor | None) -> None:
         raise NotImplementedError
 
-    def _ruled(
-        self, rule: str, names: Sequence[str], grads: Sequence[Tensor], skip: Tensor | None
-    ) -> None:
-        """A step by a rule of `optimizer_step`, whose states have these names."""
-        if self._counts:
-            kernels.optimizer_count(self._state["step"], self._settings, skip=skip, rule=rule)
-        for i, (p, g) in enumerate(zip(self._params, grads, strict=True)):
-            states = [self._state[f"{name}.{i}"] for name in names]
-            kernels.optimizer_step(
-                g, self._settings, p, rate=self._rate, skip=skip, rule=rule,
-                **dict(zip(("first", "second", "third"), states, strict=False)),
-            )  # fmt: skip
-
     def state_dict(self) -> dict[str, Tensor]:
         """The tensors of the state by name, not copies: `.numpy()` of each is what to save."""
         if not self._groups:
@@ -277,9 +268,7 @@ class Optimizer:
 
 
 class Decayed(Optimizer):
-    """An optimiser with weight decay, and settings of `optimizer_step`."""
-
-    _size = SETTINGS
+    """An optimiser with weight decay."""
 
     @property
     def weight_decay(self) -> float:
@@ -291,8 +280,27 @@ class Decayed(Optimizer):
         self._set("weight_decay", _not_negative(self._name, "weight_decay", weight_decay))
 
 
-class Rooted(Decayed):
-    """One that divides by a root."""
+class Ruled(Decayed):
+    """An optimiser whose steps are rules of `optimizer_step`."""
+
+    _size = SETTINGS
+
+    def _ruled(
+        self, rule: str, names: Sequence[str], grads: Sequence[Tensor], skip: Tensor | None
+    ) -> None:
+        """A step by a rule of `optimizer_step`, whose states have these names."""
+        if self._counts:
+            kernels.optimizer_count(self._state["step"], self._settings, skip=skip, rule=rule)
+        for i, (p, g) in enumerate(zip(self._params, grads, strict=True)):
+            states = [self._state[f"{name}.{i}"] for name in names]
+            kernels.optimizer_step(
+                g, self._settings, p, rate=self._rate, skip=skip, rule=rule,
+                **dict(zip(("first", "second", "third"), states, strict=False)),
+            )  # fmt: skip
+
+
+class Rooted(Ruled):
+    """An optimiser that divides by a root."""
 
     @property
     def eps(self) -> float:
@@ -304,8 +312,30 @@ class Rooted(Decayed):
         self._set("eps", _not_negative(self._name, "eps", eps))
 
 
+class Betas(Optimizer):
+    """An optimiser with two decays."""
+
+    @property
+    def betas(self) -> tuple[float, float]:
+        """Decays of both moments; of Lion, in the direction and of the moment."""
+        one, two = self._values["betas"]
+        return one, two
+
+    @betas.setter
+    def betas(self, betas: tuple[float, float]) -> None:
+        self._set("betas", _betas(self._name, betas))
+
+
 class Decay(float):
-    """A decay in [0, 1), of which steps need what they need of betas."""
+    """A decay in [0, 1). Its step reads this number and 1 minus it, as of each of betas."""
+
+
+def decay_of(op: str, name: str, value: Any) -> Decay:
+    """A checked decay."""
+    number = float(real(op, name, value))
+    if not 0.0 <= number < 1.0:
+        raise ArgumentError(f"[{op}] {name} must be in [0, 1) but is {value!r:.40}")
+    return Decay(number)
 
 
 class _Common(Mapping[str, Any]):

@@ -10,14 +10,14 @@ from pykernels.call.scalars import flag
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError
 
-from ._optim_base import Optimizer, Rooted
+from ._optim_base import Betas, Decayed, Rooted
 from .optim import _betas, _not_negative
 from .optim_schedules import Schedule
 
 __all__ = ["SGD", "Adam", "AdamW"]
 
 
-class SGD(Optimizer):
+class SGD(Decayed):
     """Stochastic gradient descent on parameters, with momentum where it is not 0: see `sgd_step`.
 
         flat, (w, b) = pk.flatten_parameters([w, b])
@@ -80,15 +80,6 @@ class SGD(Optimizer):
         self._set("momentum", momentum)
 
     @property
-    def weight_decay(self) -> float:
-        """Factor of a parameter in its gradient."""
-        return float(self._values["weight_decay"])
-
-    @weight_decay.setter
-    def weight_decay(self, weight_decay: float) -> None:
-        self._set("weight_decay", _not_negative("SGD", "weight_decay", weight_decay))
-
-    @property
     def nesterov(self) -> bool:
         """Nesterov's momentum."""
         return bool(self._kinds["nesterov"])
@@ -108,7 +99,7 @@ class SGD(Optimizer):
             )  # fmt: skip
 
 
-class Adam(Rooted):
+class Adam(Betas, Rooted):
     """Adam on parameters; its steps are counted on the device: see `adam_step`.
 
     Methods are those of `SGD`, and so is how attributes are set.
@@ -146,16 +137,6 @@ class Adam(Rooted):
             eps=_not_negative(name, "eps", eps),
             weight_decay=_not_negative(name, "weight_decay", weight_decay),
         )  # fmt: skip
-
-    @property
-    def betas(self) -> tuple[float, float]:
-        """Decays of both moments."""
-        one, two = self._values["betas"]
-        return one, two
-
-    @betas.setter
-    def betas(self, betas: tuple[float, float]) -> None:
-        self._set("betas", _betas(self._name, betas))
 
     @property
     def amsgrad(self) -> bool:

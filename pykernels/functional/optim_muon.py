@@ -13,7 +13,7 @@ from pykernels.call.scalars import flag, integer, real
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, ShapeError
 
-from ._optim_base import Decay, Decayed
+from ._optim_base import Ruled, decay_of
 from .elementwise import elementwise
 from .optim import _not_negative
 from .optim_schedules import Schedule
@@ -24,7 +24,7 @@ __all__ = ["Muon"]
 ADJUST = ("original", "match_rms_adamw")
 
 
-class Muon(Decayed):
+class Muon(Ruled):
     """Muon on matrices, as `torch.optim.Muon`; computed in float32, where torch rounds to bfloat16.
 
     buffer = momentum * buffer + (1 - momentum) * grad; u = buffer, or with nesterov
@@ -91,7 +91,7 @@ class Muon(Decayed):
         self._least = _not_negative(op, "eps", eps)
         kinds = {"nesterov": flag(op, "nesterov", nesterov)}
         super().__init__(
-            params, lr, kinds, momentum=_momentum(momentum),
+            params, lr, kinds, momentum=decay_of(self._name, "momentum", momentum),
             weight_decay=_not_negative(op, "weight_decay", weight_decay),
         )  # fmt: skip
         for i, p in enumerate(self._params):
@@ -105,7 +105,7 @@ class Muon(Decayed):
 
     @momentum.setter
     def momentum(self, momentum: float) -> None:
-        self._set("momentum", _momentum(momentum))
+        self._set("momentum", decay_of(self._name, "momentum", momentum))
 
     def _step(self, grads: Sequence[Tensor], skip: Tensor | None) -> None:
         alike: dict[tuple[int, ...], list[int]] = {}
@@ -150,13 +150,8 @@ class Muon(Decayed):
         else:
             adjusted = 0.2 * math.sqrt(max(rows, cols))
         lr = self._settings[6] if self._rate is None else self._rate.reshape(())
-        given: dict[str, Any] = {
-            "p": p,
-            "x": x,
-            "lr": lr,
-            "decay": self._settings[8],
-            "adjusted": adjusted,
-        }
+        given: dict[str, Any] = {"p": p, "x": x, "lr": lr, "adjusted": adjusted}
+        given["decay"] = self._settings[8]
         new = "float32(p) - lr * (decay * float32(p) + adjusted * x)"
         if skip is not None:
             new = f"where(skip != 0, float32(p), {new})"
@@ -166,10 +161,3 @@ class Muon(Decayed):
         else:
             found: Any = elementwise(new, **given)
             kernels.cpy(found, p)
-
-
-def _momentum(value: Any) -> Decay:
-    number = float(real("Muon", "momentum", value))
-    if not 0.0 <= number < 1.0:
-        raise ArgumentError(f"[Muon] momentum must be in [0, 1) but is {value!r:.40}")
-    return Decay(number)

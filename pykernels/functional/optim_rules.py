@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from pykernels import kernels
-from pykernels.call.scalars import flag, real
+from pykernels.call.scalars import flag
 from pykernels.device import Tensor
-from pykernels.errors import ArgumentError, DTypeError
-from pykernels.plans.optim.optimizer_step import SETTINGS
+from pykernels.errors import DTypeError
+from pykernels.plans.optim.checks import SETTINGS
 from pykernels.runtime.whole import whole
 
-from ._optim_base import Decay, Decayed, Rooted, flag_of, load_state, tensors
+from ._optim_base import Betas, Rooted, Ruled, decay_of, flag_of, load_state, tensors
 from .optim import _betas, _not_negative
 from .optim_schedules import Schedule
 
@@ -62,7 +62,7 @@ class RMSprop(Rooted):
         named = {n: _not_negative(name, n, v) for n, v in named.items()}
         kinds = {"centered": flag(name, "centered", centered)}
         self._moments = _averages(named["momentum"], centered)
-        super().__init__(params, lr, kinds, alpha=_decay(name, "alpha", alpha), **named)
+        super().__init__(params, lr, kinds, alpha=decay_of(name, "alpha", alpha), **named)
 
     @property
     def alpha(self) -> float:
@@ -71,7 +71,7 @@ class RMSprop(Rooted):
 
     @alpha.setter
     def alpha(self, alpha: float) -> None:
-        self._set("alpha", _decay(self._name, "alpha", alpha))
+        self._set("alpha", decay_of(self._name, "alpha", alpha))
 
     @property
     def momentum(self) -> float:
@@ -158,7 +158,7 @@ class Adagrad(Rooted):
         self._ruled("adagrad", ("sum",), grads, skip)
 
 
-class NAdam(Rooted):
+class NAdam(Betas, Rooted):
     """Adam with Nesterov's momentum, as `torch.optim.NAdam`; computed in float32.
 
     Moments are those of `Adam`. With mu(t) = beta1 * (1 - 0.96^(t * momentum_decay) / 2) and
@@ -210,16 +210,6 @@ class NAdam(Rooted):
         super().__init__(params, lr, betas=_betas(name, betas), **named)
 
     @property
-    def betas(self) -> tuple[float, float]:
-        """Decays of both moments."""
-        one, two = self._values["betas"]
-        return one, two
-
-    @betas.setter
-    def betas(self, betas: tuple[float, float]) -> None:
-        self._set("betas", _betas(self._name, betas))
-
-    @property
     def momentum_decay(self) -> float:
         """How fast the momentum grows."""
         return float(self._values["momentum_decay"])
@@ -243,7 +233,7 @@ class NAdam(Rooted):
         self._ruled("nadam", self._moments, grads, skip)
 
 
-class Lion(Decayed):
+class Lion(Betas, Ruled):
     """Lion on parameters, as `optax.lion`; computed in float32.
 
     param -= lr * (sign(beta1 * exp_avg + (1 - beta1) * grad) + weight_decay * param), and then
@@ -275,16 +265,6 @@ class Lion(Decayed):
             return
         decay = _not_negative(self._name, "weight_decay", weight_decay)
         super().__init__(params, lr, betas=_betas(self._name, betas), weight_decay=decay)
-
-    @property
-    def betas(self) -> tuple[float, float]:
-        """Decays in the direction and of the moment."""
-        one, two = self._values["betas"]
-        return one, two
-
-    @betas.setter
-    def betas(self, betas: tuple[float, float]) -> None:
-        self._set("betas", _betas(self._name, betas))
 
     def _step(self, grads: Sequence[Tensor], skip: Tensor | None) -> None:
         self._ruled("lion", self._moments, grads, skip)
@@ -319,7 +299,7 @@ class EMA:
                 raise DTypeError(
                     f"[EMA] params must be float32 or float16 but params[{i}] is {p.dtype}"
                 )
-        self._decay = _decay("EMA", "decay", decay)
+        self._decay = decay_of("EMA", "decay", decay)
         numbers = np.zeros(SETTINGS, np.float32)
         numbers[:2] = self._decay, 1.0 - self._decay
         self._settings = self._params[0].device.tensor(numbers)
@@ -339,7 +319,7 @@ class EMA:
 
     @decay.setter
     def decay(self, decay: float) -> None:
-        decay = _decay("EMA", "decay", decay)
+        decay = decay_of("EMA", "decay", decay)
         self._settings._context.refuse_in_capture("EMA.decay")
         for i, number in enumerate((decay, 1.0 - decay)):
             kernels.fill(self._settings[i : i + 1], number)
@@ -374,10 +354,3 @@ def _averages(momentum: float, centered: bool) -> tuple[str, ...]:
     """The states of RMSprop, in the order of the kernel's."""
     also = ("grad_avg",) * bool(centered) + ("momentum_buffer",) * bool(momentum)
     return ("square_avg", *also)
-
-
-def _decay(op: str, name: str, value: Any) -> Decay:
-    number = float(real(op, name, value))
-    if not 0.0 <= number < 1.0:
-        raise ArgumentError(f"[{op}] {name} must be in [0, 1) but is {value!r:.40}")
-    return Decay(number)

@@ -8,15 +8,19 @@ variable holds.
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ContextDecorator
 from contextvars import ContextVar
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
-from pykernels.errors import BufferStateError, TapeError
+from pykernels.errors import ArgumentError, BufferStateError, PyKernelsError, TapeError
 
 from .owners import current
 
-__all__ = ["Scope", "entered", "innermost", "leave"]
+__all__ = ["Block", "Scope", "entered", "innermost", "leave"]
 
+F = TypeVar("F", bound=Callable[..., Any])
 What = Literal["capture", "record", "tape", "pause", "gradient", "checked", "call"]
 
 
@@ -79,3 +83,46 @@ def leave(scope: Scope) -> None:
     """Forget a block that has ended; copies of the context may still hold it."""
     if entered.get() is scope:
         entered.set(scope.outer)
+
+
+class Block(ContextDecorator):
+    """A block that can be entered again once it has ended, and that decorates functions.
+
+    Attributes:
+        _made_by: how a caller writes it.
+        _open_error: what entering it inside of itself raises.
+    """
+
+    _made_by: str
+    _open_error: type[PyKernelsError]
+
+    def __init__(self) -> None:
+        # Its end comes with its last reference, where a signal interrupts.
+        self._block: AbstractContextManager[None] | None = None
+
+    def _begin(self) -> AbstractContextManager[None]:
+        """The context manager that does the work."""
+        raise NotImplementedError
+
+    def __enter__(self) -> None:
+        if self._block is not None:
+            raise self._open_error(
+                f"[{type(self).__name__}] this block is open already: make another by "
+                f"{self._made_by}"
+            )
+        self._block = self._begin()
+        self._block.__enter__()
+
+    def __exit__(self, *exc: object) -> None:
+        block, self._block = self._block, None
+        if block is not None:
+            block.__exit__(None, None, None)
+
+    def __call__(self, func: F) -> F:
+        for kind in ("generatorfunction", "coroutinefunction", "asyncgenfunction"):
+            if getattr(inspect, f"is{kind}")(func):
+                raise ArgumentError(
+                    f"[{type(self).__name__}] func must be a function that runs when it is called "
+                    f"but is a {kind.removesuffix('function')}: say with {self._made_by} inside"
+                )
+        return super().__call__(func)

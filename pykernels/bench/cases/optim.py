@@ -13,7 +13,8 @@ from pykernels.bench.case import Case, Operand
 from pykernels.bench.peers import Skipped, torch_peer
 from pykernels.bench.shapes import Shape, pick
 from pykernels.dtypes import DTypeName
-from pykernels.plans.optim.optimizer_step import SETTINGS, STATES
+from pykernels.plans.optim.checks import SETTINGS
+from pykernels.plans.optim.optimizer_step import STATES
 from pykernels.reference.optim import some_settings
 
 SIZES = [

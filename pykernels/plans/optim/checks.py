@@ -5,7 +5,9 @@ from __future__ import annotations
 from pykernels.errors import ShapeError
 from pykernels.tensors.layout import View
 
-__all__ = ["check_one", "check_settings"]
+__all__ = ["SETTINGS", "check_one", "check_settings"]
+
+SETTINGS = 15  # numbers of the rules of `optimizer_step` and `optimizer_count`
 
 
 def check_one(op: str, name: str, view: View | None) -> None:

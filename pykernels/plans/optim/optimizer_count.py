@@ -7,12 +7,11 @@ from pykernels.errors import ArgumentError
 from pykernels.steps import Caps, Scratch, Step
 from pykernels.tensors.layout import View
 
-from .checks import check_one, check_settings
+from .checks import SETTINGS, check_one, check_settings
 
 __all__ = ["RULES", "plan"]
 
 RULES = ("adagrad", "amsgrad", "nadam")
-SETTINGS = 15
 
 
 def plan(

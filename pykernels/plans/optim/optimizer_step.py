@@ -7,12 +7,11 @@ from pykernels.errors import ArgumentError
 from pykernels.steps import Caps, Scratch, Step
 from pykernels.tensors.layout import View
 
-from .checks import check_one, check_settings
+from .checks import SETTINGS, check_one, check_settings
 from .cut import cut
 
-__all__ = ["SETTINGS", "STATES", "plan"]
+__all__ = ["STATES", "plan"]
 
-SETTINGS = 15
 # How many states a rule has.
 STATES = {
     "ema": 0, "lion": 1, "adagrad": 1, "rmsprop": 1, "rmsprop_momentum": 2, "rmsprop_centered": 2,
