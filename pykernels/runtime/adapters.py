@@ -65,8 +65,8 @@ def list_adapters(engine: EngineName | None = None) -> list[AdapterInfo]:
     """The adapters of an engine (of all engines that are installed), best first.
 
     You may fork a process that has only called this function: it releases the engine again if no
-    other code in the process uses the engine. It keeps `wgpu` on an NVIDIA GPU, whose driver does
-    not survive a fork then: children raise DeviceLostError if they open a device.
+    other code in the process uses the engine. On an NVIDIA GPU it does not release `wgpu`;
+    children that are forked afterwards raise DeviceLostError if they open a device.
     """
     refuse_process()
     names: list[EngineName] = [engine] if engine else [n for n in MODULES if installed(n)]

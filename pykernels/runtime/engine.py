@@ -113,8 +113,8 @@ class Engine:
 
     def look(self, told: Callable[[Any], T]) -> list[T]:
         """The facts about the adapters. Releases the engine if no caller used it before, so the
-        process may be forked afterwards. With NVIDIA's driver this does not help: once wgpu has
-        listed it, neither a forked child nor then its parent gets a device."""
+        process may be forked afterwards. If wgpu has found an NVIDIA GPU, it is not released: after
+        a release there, forked children got no device, and their parent got none afterwards."""
         with _starting:
             refuse_process()
             used = self._helpers._the_instance is not None
