@@ -32,7 +32,7 @@
 // inputs.residual = { dtype = "*", dtypes = ["float32", "float16"], bind = "'u32'", optional = true, doc = "Added as bias is." }
 // outputs.dst = { dtype = "D", vec = "DV", doc = "(..., N, M)" }
 // options.activation = { type = "Activation | None", doc = "Applied last; 'gelu' uses erf." }
-// options.precision = { type = "Literal['fast', 'split'] | None", doc = "'fast' may round operands to f16 and sum 64 to 256 products in f16; 'split' may multiply float32 on matrix units as sums of two halves." }
+// options.precision = { type = "Literal['fast', 'high', 'split'] | None", doc = "'fast' may round operands to f16 and sum 64 to 256 products in f16; 'high' bounds the sums of matrix units for float16 results as for float32; 'split' may multiply float32 on matrix units as sums of two halves." }
 // include product
 // params.down = { type = "u32" }
 // include epilogue

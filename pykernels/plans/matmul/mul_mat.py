@@ -65,9 +65,9 @@ def plan(
     precision: str | None = None,
 ) -> list[Step]:
     """The dispatches of one product."""
-    if precision not in (None, "fast", "split"):
+    if precision not in (None, "fast", "high", "split"):
         raise ArgumentError(
-            f"[mul_mat] precision must be None, 'fast' or 'split' but is {precision!r}"
+            f"[mul_mat] precision must be None, 'fast', 'high' or 'split' but is {precision!r}"
         )
     if activation not in ACTIVATIONS:
         names = ", ".join(map(repr, ACTIVATIONS))
@@ -112,7 +112,9 @@ def _steps(caps: Caps, scratch: Scratch, p: Product, precision: str | None) -> l
     fast = precision == "fast"
     half = fast or {p.a.dtype.name, p.b.dtype.name} == {"float16"}
     split = not half and (precision == "split" or SPLIT_UNASKED)
-    longest = 0 if fast else longest_slice(p.shape.depth)
+    # A result of halves is rounded by more than what a sum in one piece loses.
+    whole_sums = fast or (half and precision is None and p.dst.dtype.name == "float16")
+    longest = 0 if whole_sums else longest_slice(p.shape.depth)
     shape = p.shape._replace(along_k=runs_along_k(p.a), halves=half, split=split, longest=longest)
     choice = choose(caps, shape)
     if choice.body.startswith(MMA):

@@ -272,5 +272,5 @@ def test_fast_is_a_choice_of_the_plan() -> None:
     assert names(turned, replace(half, strides=(8192, 2))) == ["cpy_block", *fast]
     assert names(x, x)[-3:] == fast
     assert names(x, x, replace(LARGE, f16=False))[-3] == "gemm_tile"
-    with pytest.raises(pk.ArgumentError, match="must be None, 'fast' or 'split' but is 'exact'"):
+    with pytest.raises(pk.ArgumentError, match="'fast', 'high' or 'split' but is 'exact'"):
         plans.plan(LARGE, Scratch(), x, x, None, None, x, None, "exact")
