@@ -206,7 +206,7 @@ def _tiled(caps: Caps, scratch: Scratch, p: Product, body: str, splits: int) -> 
         caps, spread(a, out), spread(b, out), None if is_partial else p.bias,
         None if is_partial else p.residual, out,
         TILE=tile, AV=av, AT=at, BV=bv, BT=bt,
-        DV=4 if tile != "32" and min(av, bv) > 1 and out.vectorizable(4) else 1,
+        DV=4 if tile == "64" and min(av, bv) > 1 and out.vectorizable(4) else 1,
         depth=s.depth, split_depth=k.depth, split_batches=s.batches,
         across=cdiv(s.cols, own.BN), down=cdiv(s.rows, own.BM),
         activation=0 if is_partial else p.activation, is_partial=int(is_partial),
