@@ -270,6 +270,8 @@ def gemv_splits(own: Gemv, s: GemmShape) -> int:
 
 def _tile_splits(t: Tuning, s: GemmShape, tile: str) -> int:
     own = t.matmul.mul_mat[tile]
+    if tile in FEW_ROWS:  # one wave: such a product waits for memory, and a second wave starts late
+        return max(1, min(own.busy // _tiles(s, f"mul_mat/{tile}"), s.depth // own.shortest, 64))
     return k_splits(_tiles(s, f"mul_mat/{tile}"), s.depth, own.shortest, own.busy)
 
 
