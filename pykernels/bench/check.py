@@ -94,7 +94,7 @@ def _budget(
     bound = budget(kernel)
     if bound is None:
         return None
-    given = {"shape": got.shape, "rounded": rounded}
+    given = {"shape": got.shape, "dtype": got.dtype, "rounded": rounded}
     extra = {k: v for k, v in given.items() if k in inspect.signature(bound).parameters}
     return bound(**arrays, **args, **extra)
 
