@@ -13,7 +13,7 @@ from pykernels.dtypes import DTYPES
 from pykernels.plans.cost import split_k
 from pykernels.plans.limits import MAX_ROUNDS
 from pykernels.plans.matmul import mul_mat as plans
-from pykernels.plans.matmul.select import GemmShape, choose
+from pykernels.plans.matmul.select import GemmChoice, GemmShape, choose
 from pykernels.steps import Caps, Scratch, cdiv
 from pykernels.tensors.layout import View, contiguous_strides
 from pykernels.tuning import named
@@ -149,12 +149,11 @@ def test_choices() -> None:
     ("rows", "depth", "cols", "body", "splits"),
     [
         (16, 4096, 4096, "16x64", 16), (16, 4096, 14336, "16x64", 4), (9, 768, 3072, "16x64", 8),
-        (32, 4096, 4096, "32x128", 16), (17, 4096, 14336, "32x128", 4), (32, 768, 50257, "32x128", 1),
+        (32, 4096, 4096, "32x128", 16), (17, 4096, 14336, "32x128", 4),
+        (32, 768, 50257, "32x128", 1),
     ],
 )  # fmt: skip
-def test_few_rows_fill_one_wave(
-    rows: int, depth: int, cols: int, body: str, splits: int
-) -> None:  # fmt: skip
+def test_few_rows_fill_one_wave(rows: int, depth: int, cols: int, body: str, splits: int) -> None:
     """The best of those measured on one NVIDIA H200 (docs/records/matmul.md)."""
     assert choose(LARGE, GemmShape(1, rows, cols, depth)) == GemmChoice(f"mul_mat/{body}", splits)
 
