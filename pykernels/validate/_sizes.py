@@ -60,6 +60,18 @@ class Sizes:
     def storage_bytes(self, wgsl: str) -> int:
         return _round_up(self._layout(re.sub(r"\s", "", wgsl))[0], 16)
 
+    def layout(self, wgsl: str) -> tuple[int, int] | None:
+        """Size and alignment of a type in bytes, None where they cannot be told."""
+        try:
+            return self._layout(re.sub(r"\s", "", wgsl))
+        except (SyntaxError, LookupError, ArithmeticError, TypeError, ValueError, RecursionError):
+            return None
+
+    @staticmethod
+    def members(struct: str) -> list[str]:
+        """The members of a struct, as `names` has it, each "name:type"."""
+        return [m for m in _members(struct[1:-1]) if m]
+
     def invocations(self, attributes: str) -> int:
         sizes = arguments(attributes)
         if not sizes:

@@ -36,6 +36,7 @@ class Text(NamedTuple):
 
     wgsl: str
     features: tuple[str, ...]
+    entry: str = "main"
 
 
 class Texts(Mapping[str, Text]):
