@@ -10,7 +10,7 @@ import re
 import textwrap
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
@@ -20,7 +20,7 @@ from pykernels.call.casts import CASTS
 from .emit import constant, dtype_words, fixed_scalars, module, scalar_type
 from .errors import BuildError
 from .keys import meant
-from .sources import parameters
+from .sources import Rule, rules_of
 from .spec import Spec, TensorSpec
 
 __all__ = [
@@ -60,6 +60,7 @@ class Argument:
     keyword: bool = False
     doc: str = ""
     tensor: TensorSpec | None = None  # the kernel's, of an array
+    refuses: bool = False  # its check gives nothing, and waits until no cached call fits
 
     @property
     def optional(self) -> bool:
@@ -137,12 +138,12 @@ class _File:
             raise BuildError(self.file, int(found[1]) if found else 1, f"no TOML: {e}") from None
         self.check(self.data, _FILE)
         self.modules = self.data.get("rules", [path.name.removesuffix(SUFFIX)])
-        self.signatures: dict[str, list[str]] = {}
+        self.rules: dict[str, Rule] = {}
         self.homes = {name: "pykernels.call.scalars" for name in _CHECKS}
         for name in self.modules:
-            signatures = parameters(root / "pykernels" / "rules" / f"{name}.py")
-            self.signatures |= signatures
-            self.homes |= dict.fromkeys(signatures, f"pykernels.rules.{name}")
+            rules = rules_of(root / "pykernels" / "rules" / f"{name}.py")
+            self.rules |= rules
+            self.homes |= dict.fromkeys(rules, f"pykernels.rules.{name}")
 
     def fail(self, message: str, *keys: str) -> NoReturn:
         raise BuildError(self.file, self.line(*keys), message)
@@ -207,7 +208,7 @@ class _File:
         )
         used = [rule, special.get("test", ""), *(a.check for a in arguments)]
         homes = {n: self.found(n, *keys) for n in used if n}
-        takes = self.signatures[rule][1:]
+        takes = self.rules[rule].takes[1:]
         there = {a.name for a in arguments if a.kind != "out"} | {*data["given"]}
         if missing := [n for n in takes if n not in there]:
             self.fail(f"{name} has no {', '.join(missing)}, which rule {rule} takes", *keys)
@@ -217,7 +218,7 @@ class _File:
         doc = spec.wrappers.get(kernel, {}).get("doc", spec.doc)
         return Declared(
             name=name, file=self.file, line=self.line(*keys), spec=spec, wrapper=kernel,
-            rule=rule, takes=tuple(takes),
+            rule=rule, takes=takes,
             given=data["given"], arguments=arguments,
             results={n: given.get("when", "") for n, given in results.items()},
             result=data.get("result", "Array"), tape=data.get("tape", False), special=special,
@@ -248,7 +249,9 @@ class _File:
         of = given.get("of", arg)
         tensor = next((t for t in spec.tensors if t.name == of and t.role == "in"), None)
         if tensor is not None:
-            return tensor_argument(arg, tensor, given.get("check", ""), doc, keyword)
+            made = tensor_argument(arg, tensor, given.get("check", ""), doc, keyword)
+            refuses = made.check in self.rules and self.rules[made.check].gives_none
+            return replace(made, refuses=refuses)
         param = next((p for p in spec.params if p.arg and p.name == of), None)
         option = next((o for o in spec.options if o.name == of), None)
         type_, default, told = "", "", ""
@@ -364,13 +367,16 @@ def emit_function(f: Declared, functions: Mapping[str, Declared]) -> Iterator[st
             yield f"    if {a.same} is not None:"
             yield f"        {a.name} = either({given})"
     for a in f.arrays:
-        if a.check:
+        if a.check and not a.refuses:
             yield f"    {a.name} = {a.check}({f.op!r}, {a.name!r}, {a.name})"
     for a in (*f.options, *f.numbers):
         yield from _converted(f.op, a)
     yield from _cast(f)
     yield from _short(f, kernel)
-    for a in f.options:
+    for a in f.arguments:
+        if a.refuses or _of_integer(a):
+            given = "" if a.refuses else f"{a.name} = "
+            yield f"    {given}{a.check}({f.op!r}, {a.name!r}, {a.name})"
         if a.check == "choice":  # the values of plain ones
             if a.type.endswith("| None"):
                 yield f"    if {a.name} is not None:"
@@ -410,6 +416,11 @@ def _or_none(type_: str) -> str:
     return type_ if type_.endswith("| None") else f"{type_} | None"
 
 
+def _of_integer(a: Argument) -> bool:
+    """May its check wait for plain integers until no cached call fits?"""
+    return a.type == "int" and a.check not in (*_CHECKS, *_INTEGERS)
+
+
 def _converted(op: str, a: Argument) -> Iterator[str]:
     """Lines that convert an argument to a plain, hashable value; a plain argument costs one
     comparison."""
@@ -417,7 +428,7 @@ def _converted(op: str, a: Argument) -> Iterator[str]:
     plain = _PLAIN.get(a.check)
     if plain:
         tests.append(f"type({a.name}) is not {plain}")
-    elif a.check in _INTEGERS:
+    elif a.check in _INTEGERS or _of_integer(a):
         tests.append(f"type({a.name}) is not int")
     given = f"{op!r}, {a.name!r}, {a.name}"
     if a.check == "choice":

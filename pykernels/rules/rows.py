@@ -34,20 +34,14 @@ def looked_up(call: Call, weight: Tensor, index: Tensor) -> Made:
     return Made({"dst": call.out((*index.shape, weight.shape[1]), _dtype(call, weight))})
 
 
-def whole_numbers(op: str, name: str, value: Any) -> Any:
-    """Check an index; a table of floats in its place gets its own error."""
-    if not isinstance(value, Tensor) and "float" in str(getattr(value, "dtype", "")):
-        _refuse(op, name, str(value.dtype))
-    if isinstance(value, Tensor) and value._layout.dtype.kind == "f":
-        _refuse(op, name, value.dtype)
-    return value
-
-
-def _refuse(op: str, name: str, dtype: str) -> None:
-    raise DTypeError(
-        f"[{op}] {name} must be int32 or int64 but is {dtype}: the table comes first here, as in "
-        f"{op}(weight, index)"
-    )
+def whole_numbers(op: str, name: str, value: Any) -> None:
+    """Refuse a table of floats in place of an index, with an error of its own."""
+    dtype = str(getattr(value, "dtype", ""))
+    if "float" in dtype:
+        raise DTypeError(
+            f"[{op}] {name} must be int32 or int64 but is {dtype}: the table comes first here, as "
+            f"in {op}(weight, index)"
+        )
 
 
 def _dtype(call: Call, src: Tensor) -> DTypeName:

@@ -77,7 +77,7 @@ class Context:
         matrix = units_of(engine, raw.adapter) if SUBGROUP_MATRIX.name in self.features else None
         self.caps = _caps(self.features, self.limits, tuning, matrix)
         self.plans: dict[Any, Prepared] = {}
-        self.constants: dict[Any, Any] = {}  # tensors that functions keep for later calls
+        self.constants: dict[Any, Any] = {}  # tensors that `pk.rope` keeps for later calls
         self.calls = Calls()
         self.pipelines = Pipelines(engine, raw, checks)
         self.pool = Pool(engine, raw, self.limits["max-buffer-size"], self.lock)

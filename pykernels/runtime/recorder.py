@@ -104,18 +104,19 @@ class Recorder:
         `scalars` are plain numbers: packing them must not run code of the caller. Raises
         struct.error or OverflowError, and records nothing, if they do not fit.
         """
-        order = call.order
-        packed = call.pack(*(scalars if order is None else [scalars[i] for i in order]))
-        params, page, number = self.params, call.page, 0
+        params, page, watched, order = self.params, call.page, call.watched, call.order
+        number, packed = 0, b""
         checks: tuple[Check, ...] = ()
+        if not watched:  # otherwise `params.pack` packs them below, for another slot each time
+            packed = call.pack(*(scalars if order is None else [scalars[i] for i in order]))
         if len(self._queue) + call.count > MAX_LAUNCHES:
             self.flush()
         if page is not None:
-            number = self._faults.slot(page, len(call.watched))
+            number = self._faults.slot(page, call.slots)
             if number < 0:
                 return False
             if check is not None:  # here: no call may stand between the statements that record
-                checks = (check,) * len(call.watched)
+                checks = (check,) * call.slots
         pace, serial = self.pace, self.serial
         due = pace.due
         for block in call.blocks:
@@ -126,7 +127,7 @@ class Recorder:
                     due = 0.0
             block.mark = serial
         used, kept = params.used, params.serial
-        if not call.watched and (
+        if not watched and (
             packed == call.kept
             or (packed == call.last and params.keep(call, scalars, packed, serial))
         ):
@@ -145,7 +146,7 @@ class Recorder:
         self._size += call.size
         self._work += call.work
         if page is not None:
-            page.launches += call.watched
+            page.launches += watched
             page.checks += checks
             self._faults.open = True
         if self._size >= due or self._work >= pace.most:
@@ -478,7 +479,7 @@ class PassRecorder:
 
     def record(self, call: Call, scalars: Sequence[float], check: Check | None = None) -> bool:
         """Encode a call, after `room` for it."""
-        checks = () if check is None else (check,) * len(call.watched)
+        checks = () if check is None else (check,) * call.slots
         page = call.page
         # Other threads may have recorded launches on memory that the pool gave to this one.
         if any(block.mark >= self._batches.serial for block in call.blocks):
