@@ -16,13 +16,14 @@ from pykernels.wgsl.head import params, present
 
 from . import emit
 from .checks import check_budget, check_specs
+from .emit_operations import emit_operations
 from .emit_ops import emit_ops, with_activations
 from .errors import BuildError
 from .functional import emit_functional, emit_functions, emit_signatures, homes_of
 from .javascript import emit_javascript
 from .keys import meant
 from .methods import emit_methods
-from .operations import emit_operations, load_operations
+from .operations import load_operations
 from .ops import Row, all_rows
 from .progress import Part, told
 from .reductions import Reduced, emit_reductions, load_reductions
