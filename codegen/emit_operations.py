@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -102,7 +103,7 @@ def emit_function(f: Declared, functions: Mapping[str, Declared]) -> Iterator[st
         yield f"        return {function.name}({taken})"
     arrays = "".join(f"{a.name}, " for a in f.arrays)
     options = "".join(f"{o.name!r}: {o.name}, " for o in f.options)
-    options += "".join(f"{n!r}: {v!r}, " for n, v in f.given.items())
+    options += "".join(f"{n!r}: {_literal(v)}, " for n, v in f.given.items())
     numbers = "".join(f"{n.name!r}: {n.name}, " for n in f.numbers)
     asked = "".join(f"{when or 'True'}, " for when in f.results.values())
     out = "out" if any(a.kind == "out" for a in f.arguments) else "None"
@@ -180,7 +181,7 @@ def _short(f: Declared, kernel: str) -> Iterator[str]:
         for a in f.arrays
     ]
     by_tensor = {a.tensor.name: a for a in f.arrays if a.tensor}
-    places = [f"{t.name}_at" for t in f.spec.tensors]
+    places = [*_bits(f), *(f"{t.name}_at" for t in f.spec.tensors)]
     first = next(a.name for a in f.arrays if not a.optional)
     yield f"    if {' and '.join(conditions)}:"
     yield f"        known = _{f.name}.known.get(({_key(f)}))"
@@ -227,11 +228,24 @@ def _short(f: Declared, kernel: str) -> Iterator[str]:
     yield f"            return {', '.join(always)}"
 
 
+def _literal(value: Any) -> str:
+    """A constant as Python, infinities too."""
+    number = isinstance(value, float) and not math.isfinite(value)
+    return f"float('{value}')" if number else repr(value)
+
+
+def _bits(f: Declared) -> list[str]:
+    """The kernel's scalars whose words the rule gives."""
+    return [p.name for p in f.spec.params if p.arg and p.type == "bits"]
+
+
 def _scalars(f: Declared) -> str:
-    """The scalars of a launch in the kernel's order: numbers of the call, and constants."""
-    numbers, fixed = {n.name for n in f.numbers}, _constants(f)
+    """The scalars of a launch in the kernel's order: numbers of the call, bits of the cached call,
+    and constants."""
+    given, fixed = {n.name: n.name for n in f.numbers}, _constants(f)
+    given |= {n: f"*{n}" for n in _bits(f)}
     names = [p.name for p in f.spec.params if p.arg]
-    return "".join(f"{n}, " if n in numbers else f"{fixed[n]!r}, " for n in names)
+    return "".join(f"{given[n] if n in given else repr(fixed[n])}, " for n in names)
 
 
 def _constants(f: Declared) -> dict[str, Any]:

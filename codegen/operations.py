@@ -196,8 +196,9 @@ class _File:
         rule, special = data.get("rule", ""), data.get("special", {})
         self.check(special, _SPECIAL, *keys, "special")
         self.found(rule, *keys)
-        if any(p.type == "bits" and p.arg for p in spec.params):
-            self.fail(f"{name}: a kernel that takes bits cannot be declared", *keys)
+        for p in spec.params:
+            if p.type == "bits" and p.name in data["arguments"]:
+                self.fail(f"{name}: the rule gives {p.name}, whose bits depend on a dtype", *keys)
         arguments = tuple(
             self.argument(name, n, given, spec, said) for n, given in data["arguments"].items()
         )

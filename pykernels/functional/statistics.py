@@ -10,7 +10,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from pykernels._generated.kernels.median import KERNEL as _MEDIAN
-from pykernels._generated.operations.sort import sort
+from pykernels._generated.operations.rows import index_select
+from pykernels._generated.operations.sort import searchsorted, sort
 from pykernels.call.apply import evaluate
 from pykernels.call.arrays import Array, Call, NDArray
 from pykernels.call.operation import either
@@ -20,8 +21,7 @@ from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.runtime.whole import whole
 from pykernels.tensors.axes import axes_of
 
-from .indexing import index_select
-from .sort import bincount, searchsorted
+from .sort import bincount
 
 __all__ = ["histogram", "quantile"]
 

@@ -1,4 +1,4 @@
-"""The rules of rows that an index picks."""
+"""The rules of rows that an index picks, and of rows for timesteps."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from pykernels.call.operation import Made
 from pykernels.device import Tensor
 from pykernels.dtypes import DTypeName
 from pykernels.errors import DTypeError, ShapeError
+from pykernels.tensors.axes import axis_of
+from pykernels.tensors.host import size_of
+from pykernels.tensors.selecting import as_rows
 
-__all__ = ["looked_up", "picked", "whole_numbers"]
+__all__ = ["embedded", "looked_up", "picked", "selected", "whole_numbers"]
 
 
 def picked(call: Call, src: Tensor, index: Tensor) -> Made:
@@ -32,6 +35,24 @@ def looked_up(call: Call, weight: Tensor, index: Tensor) -> Made:
     if weight.ndim != 2:
         raise ShapeError(f"[embedding] weight must have two axes but has shape {weight.shape}")
     return Made({"dst": call.out((*index.shape, weight.shape[1]), _dtype(call, weight))})
+
+
+def selected(call: Call, x: Tensor, axis: int, index: Tensor) -> Made:
+    """index_select."""
+    at = axis_of(call.op, axis, x.ndim)
+    if index.ndim != 1:
+        raise ShapeError(f"[{call.op}] index must have one axis but has shape {index.shape}")
+    result = call.out((*x.shape[:at], index.size, *x.shape[at + 1 :]), x.dtype)
+    src, dst = as_rows(x._layout, result._layout, at)
+    return Made({"dst": result}, {"src": x._with(src), "dst": result._with(dst)})
+
+
+def embedded(call: Call, x: Tensor, dim: int) -> Made:
+    """timestep_embedding."""
+    if x.ndim != 1:
+        raise ShapeError(f"[{call.op}] x must have shape (n,) but has shape {x.shape}")
+    dtype: DTypeName = "float16" if call.asked_dtype == "float16" else "float32"
+    return Made({"dst": call.out((x.shape[0], size_of(call.op, "dim", dim)), dtype)})
 
 
 def whole_numbers(op: str, name: str, value: Any) -> None:
