@@ -11,14 +11,14 @@ from typing import Any
 from pykernels.call.casts import CASTS
 
 from .emit import constant, fixed_scalars, module
-from .operations import CHECKS, INTEGERS, Argument, Declared
+from .operations import CHECKS, INTEGERS, Argument, Declared, Function
 
 __all__ = ["emit_function", "emit_operations", "operation_imports"]
 
 _PLAIN = {"integer": "int", "real": "float", "flag": "bool"}
 
 
-def emit_operations(functions: Sequence[Declared]) -> str:
+def emit_operations(functions: Sequence[Function]) -> str:
     """`_generated/operations/NAME.py`: the functions of one file of declarations."""
     public = sorted(f.name for f in functions if f.is_public)
     text = [f"__all__ = {public!r}\n"]
@@ -27,14 +27,16 @@ def emit_operations(functions: Sequence[Declared]) -> str:
     return module(functions[0].file, operation_imports(functions), "\n\n".join(text))
 
 
-def operation_imports(functions: Sequence[Declared]) -> list[str]:
+def operation_imports(functions: Sequence[Function]) -> list[str]:
     """The imports of a module of these functions: rules, checks and kernels."""
     imports = [""]
     homes = {name: home for f in functions for name, home in f.homes.items()}
     for home in sorted({*homes.values()} - {"pykernels.call.scalars"}):
         names = sorted(name for name in homes if homes[name] == home)
         imports.append(f"from {home} import {', '.join(names)}")
-    kernels = {(f.spec.name, constant(f.spec, f.wrapper)) for f in functions}
+    kernels = {
+        (f.spec.name, constant(f.spec, f.wrapper)) for f in functions if isinstance(f, Declared)
+    }
     return imports + [
         f"from pykernels._generated.kernels.{kernel} import {const} as {_kernel(kernel, const)}"
         for kernel, const in sorted(kernels)
@@ -50,30 +52,52 @@ def _renamed(f: Declared) -> bool:
     return f.spec.faults and f.op != f.wrapper
 
 
-def emit_function(f: Declared, functions: Mapping[str, Declared]) -> Iterator[str]:
+def emit_function(f: Function, functions: Mapping[str, Function]) -> Iterator[str]:
     """The function of a declaration; `functions` are those that it may name."""
-    positional = [a for a in f.arguments if not a.keyword]
-    keyword = [a for a in f.arguments if a.keyword]
-    signature = [_parameter(a) for a in positional]
-    others = [f"{a.same}: {_or_none(a.type)} = None" for a in f.arguments if a.same]
-    if keyword or others:
-        signature += ["*", *map(_parameter, keyword), *others]
-    kernel = _kernel(f.spec.name, constant(f.spec, f.wrapper))
+    if isinstance(f, Declared):
+        yield from _operation(f)
+    yield from _signature(f)
+    yield from textwrap.indent(_docstring(f), "    ").splitlines()
+    yield from _plain(f)
+    if isinstance(f, Declared):
+        yield from _short(f, _run_kernel(f))
+    yield from _checked(f)
+    yield from _run(f, functions) if isinstance(f, Declared) else _handed_on(f)
+
+
+def _operation(f: Declared) -> Iterator[str]:
+    """What a call that is not cached runs."""
     names = {a.tensor.name: a.name for a in f.arrays if a.tensor}
-    fixed = _constants(f)
     if _renamed(f):
-        yield f"_{f.name}_kernel = replace({kernel}, name={f.op!r})"
-        kernel = f"_{f.name}_kernel"
+        kernel = _kernel(f.spec.name, constant(f.spec, f.wrapper))
+        yield f"{_run_kernel(f)} = replace({kernel}, name={f.op!r})"
     yield f"_{f.name} = Operation("
-    yield f"    {f.op!r}, {kernel}, {f.rule}, {f.takes!r}, {names!r}, {tuple(f.results)!r},"
-    yield f"    {fixed!r},"
+    yield f"    {f.op!r}, {_run_kernel(f)}, {f.rule}, {f.takes!r}, {names!r}, {tuple(f.results)!r},"
+    yield f"    {_constants(f)!r},"
     yield ")"
     yield ""
     yield ""
+
+
+def _run_kernel(f: Declared) -> str:
+    """The name of the kernel that a function runs."""
+    own = f"_{f.name}_kernel"
+    return own if _renamed(f) else _kernel(f.spec.name, constant(f.spec, f.wrapper))
+
+
+def _signature(f: Function) -> Iterator[str]:
+    keyword = [a for a in f.arguments if a.keyword]
+    signature = [_parameter(a) for a in f.arguments if not a.keyword]
+    others = [f"{a.same}: {_or_none(a.type)} = None" for a in f.arguments if a.same]
+    if keyword or others:
+        signature += ["*", *map(_parameter, keyword), *others]
     yield f"def {f.name}("
     yield from (f"    {s}," for s in signature)
     yield f") -> {f.result}:"
-    yield from textwrap.indent(_docstring(f), "    ").splitlines()
+
+
+def _plain(f: Function) -> Iterator[str]:
+    """Lines that make plain, hashable values of the arguments."""
     for a in f.arguments:
         if a.same:
             given = f"{f.op!r}, {a.name!r}, {a.name}, {a.default}, {a.same!r}, {a.same}"
@@ -83,9 +107,13 @@ def emit_function(f: Declared, functions: Mapping[str, Declared]) -> Iterator[st
         if a.check and not a.refuses:
             yield f"    {a.name} = {a.check}({f.op!r}, {a.name!r}, {a.name})"
     for a in (*f.options, *f.numbers):
-        yield from _converted(f.op, a)
+        if a.check:
+            yield from _converted(f.op, a)
     yield from _cast(f)
-    yield from _short(f, kernel)
+
+
+def _checked(f: Function) -> Iterator[str]:
+    """Lines for checks that a cached call does without."""
     for a in f.arguments:
         if a.refuses or _of_integer(a):
             given = "" if a.refuses else f"{a.name} = "
@@ -95,6 +123,18 @@ def emit_function(f: Declared, functions: Mapping[str, Declared]) -> Iterator[st
                 yield f"    if {a.name} is not None:"
             indent = " " * (8 if a.type.endswith("| None") else 4)
             yield f"{indent}choice({f.op!r}, {a.name!r}, {a.name}, {_values(a)!r})"
+
+
+def _handed_on(f: Function) -> Iterator[str]:
+    """The call of the function that does the work."""
+    given = {a.name: a.name for a in f.arguments}
+    given |= {name: _literal(value) for name, value in f.given.items()}
+    taken = ", ".join(f"{name}={given[name]}" for name in f.takes)
+    yield f"    return {f.rule}({f.op!r}, {taken})  # type: ignore[no-any-return]"
+
+
+def _run(f: Declared, functions: Mapping[str, Function]) -> Iterator[str]:
+    """A call that is not cached."""
     if f.special:
         function = functions[f.special["function"]]
         given = ", ".join(a.name for a in f.arguments)
@@ -112,7 +152,7 @@ def emit_function(f: Declared, functions: Mapping[str, Declared]) -> Iterator[st
     yield "    )"
 
 
-def _cast(f: Declared) -> Iterator[str]:
+def _cast(f: Function) -> Iterator[str]:
     """Lines that convert arguments inside `pk.autocast`; outside they cost a test."""
     names = CASTS.get(f.name)
     if names:
@@ -259,7 +299,7 @@ def _constants(f: Declared) -> dict[str, Any]:
 _RAISES = "DTypeError, ShapeError, ArgumentError and the errors of `pykernels.kernels`."
 
 
-def _docstring(f: Declared) -> str:
+def _docstring(f: Function) -> str:
     lines = ['"""' + f.doc, "", "Args:"]
     documented = [a for a in f.arguments if not a.keyword] + [a for a in f.arguments if a.keyword]
     for a in documented:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +20,7 @@ from .sources import Rule, rules_of
 from .spec import Spec, TensorSpec
 
 __all__ = [
-    "CHECKS", "INTEGERS", "Argument", "Declared", "converter", "load_operations",
+    "CHECKS", "INTEGERS", "Argument", "Declared", "Function", "converter", "load_operations",
     "operation_files", "out_argument", "tensor_argument",
 ]  # fmt: skip
 
@@ -28,8 +28,8 @@ SUFFIX = ".op.toml"
 _FILE = {"rules": list, "words": dict, "forms": dict, "functions": dict}
 _FUNCTION = {
     "form": str, "kernel": str, "words": str, "doc": str, "returns": str, "raises": str,
-    "result": str, "rule": str, "tape": bool, "given": dict, "arguments": dict, "results": dict,
-    "without": list, "special": dict, "name": str,
+    "result": str, "rule": str, "runs": str, "tape": bool, "given": dict, "arguments": dict,
+    "results": dict, "without": list, "special": dict, "name": str,
 }  # fmt: skip
 _ARGUMENT = {
     "of": str, "type": str, "default": str, "check": str, "same": str, "keyword": bool, "doc": str,
@@ -63,23 +63,18 @@ class Argument:
         return self.tensor is not None and self.tensor.optional
 
 
-@dataclass(frozen=True)
-class Declared:
-    """One function of layer two."""
+@dataclass(frozen=True, kw_only=True)
+class Function:
+    """One function of layer two, which a function of pykernels/rules runs."""
 
     name: str
     file: str
     line: int
-    spec: Spec  # the kernel that it runs
-    wrapper: str  # the name under which it runs it
     rule: str
-    takes: tuple[str, ...]  # arguments of the rule besides the call
+    takes: tuple[str, ...]  # arguments of the rule besides the first
     given: Mapping[str, Any]  # constants for the rule
     arguments: tuple[Argument, ...]
-    results: Mapping[str, str]  # outputs of the kernel, and the argument that asks for each
     result: str  # the annotation of the result
-    tape: bool  # True if it has more outputs while a tape records
-    special: Mapping[str, str]  # a test of the arguments, and the function for such calls
     homes: Mapping[str, str]  # of the rule, the checks and the test: the module of each
     op: str  # its name in errors
     doc: str
@@ -104,12 +99,23 @@ class Declared:
         return [a for a in self.arguments if a.kind == "number"]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Declared(Function):
+    """One function of layer two that runs one kernel, on what its rule makes of the arguments."""
+
+    spec: Spec  # the kernel
+    wrapper: str  # the name under which it runs it
+    results: Mapping[str, str]  # outputs of the kernel, and the argument that asks for each
+    tape: bool  # True if it has more outputs while a tape records
+    special: Mapping[str, str]  # a test of the arguments, and the function for such calls
+
+
 def operation_files(root: Path) -> list[Path]:
     """The files of declarations, by family and name."""
     return sorted((root / "kernels").glob(f"*/*{SUFFIX}"))
 
 
-def load_operations(root: Path, kernels: Sequence[Spec]) -> dict[str, list[Declared]]:
+def load_operations(root: Path, kernels: Sequence[Spec]) -> dict[str, list[Function]]:
     """The declared functions by the name of their file; BuildError names file and line of what is
     wrong."""
     specs = {name: spec for spec in kernels for name in spec.names}
@@ -163,12 +169,56 @@ class _File:
             if not isinstance(value, known[key]):
                 self.fail(f"{where}.{key} cannot be {value!r}", *keys)
 
-    def functions(self, specs: Mapping[str, Spec]) -> list[Declared]:
+    def functions(self, specs: Mapping[str, Spec]) -> list[Function]:
         for form, table in self.data.get("forms", {}).items():
             self.check(table, _FUNCTION, "forms", form)
         return [self.function(name, specs) for name in self.data.get("functions", {})]
 
-    def function(self, name: str, specs: Mapping[str, Spec]) -> Declared:
+    def function(self, name: str, specs: Mapping[str, Spec]) -> Function:
+        keys = ("functions", name)
+        data = self.merged(name)
+        special = data.get("special", {})
+        self.check(special, _SPECIAL, *keys, "special")
+        runs, kernel = data.get("runs", ""), data.get("kernel", name)
+        if kernel not in specs and not runs:
+            self.fail(f"{name}: there is no kernel {kernel!r}{meant(kernel, specs)}", *keys)
+        spec = None if runs else specs[kernel]
+        for p in spec.params if spec else ():
+            if p.type == "bits" and p.name in data["arguments"]:
+                self.fail(f"{name}: the rule gives {p.name}, whose bits depend on a dtype", *keys)
+        said = self.words(name, data.get("words", ""))
+        arguments = tuple(
+            self.argument(name, n, given, spec, said) for n, given in data["arguments"].items()
+        )
+        rule = runs or data.get("rule", "")
+        self.found(rule, *keys)
+        used = [rule, special.get("test", ""), *(a.check for a in arguments)]
+        takes = self.rules[rule].takes[1:]
+        there = {a.name for a in arguments if runs or a.kind != "out"} | {*data["given"]}
+        if missing := [n for n in takes if n not in there]:
+            self.fail(f"{name} has no {', '.join(missing)}, which rule {rule} takes", *keys)
+        doc = "" if spec is None else str(spec.wrappers.get(kernel, {}).get("doc", spec.doc))
+        common: dict[str, Any] = {
+            "name": name, "file": self.file, "line": self.line(*keys), "rule": rule,
+            "takes": takes, "given": data["given"], "arguments": arguments,
+            "result": data.get("result", "Array"), "op": data.get("name", name),
+            "homes": {n: self.found(n, *keys) for n in used if n},
+            "doc": said(data.get("doc", "") or doc).replace("`dst`", "`out`"),
+            "returns": said(data.get("returns", "")), "raises": said(data.get("raises", "")),
+        }  # fmt: skip
+        if spec is None:
+            return Function(**common)
+        results = data["results"] or {_output(spec): {}}
+        for result, given in results.items():
+            self.check(given, _RESULT, *keys, "results", result)
+        asked = {n: given.get("when", "") for n, given in results.items()}
+        tape = data.get("tape", False)
+        return Declared(
+            spec=spec, wrapper=kernel, results=asked, tape=tape, special=special, **common
+        )
+
+    def merged(self, name: str) -> dict[str, Any]:
+        """The keys of a function with those of its form."""
         keys = ("functions", name)
         own = self.data["functions"][name]
         self.check(own, _FUNCTION, *keys)
@@ -179,49 +229,9 @@ class _File:
         data = {**forms.get(form, {}), **own}
         for key in ("arguments", "results", "given"):
             data[key] = {**forms.get(form, {}).get(key, {}), **own.get(key, {})}
-        data["arguments"] = {
-            n: v for n, v in data["arguments"].items() if n not in data.get("without", ())
-        }
-        kernel = data.get("kernel", name)
-        if kernel not in specs:
-            self.fail(f"{name}: there is no kernel {kernel!r}{meant(kernel, specs)}", *keys)
-        spec = specs[kernel]
-        words = self.words(name, data.get("words", ""))
-
-        def said(text: str) -> str:
-            for word, meaning in words.items():
-                text = text.replace(f"{{{word}}}", meaning)
-            return text.strip()
-
-        rule, special = data.get("rule", ""), data.get("special", {})
-        self.check(special, _SPECIAL, *keys, "special")
-        self.found(rule, *keys)
-        for p in spec.params:
-            if p.type == "bits" and p.name in data["arguments"]:
-                self.fail(f"{name}: the rule gives {p.name}, whose bits depend on a dtype", *keys)
-        arguments = tuple(
-            self.argument(name, n, given, spec, said) for n, given in data["arguments"].items()
-        )
-        used = [rule, special.get("test", ""), *(a.check for a in arguments)]
-        homes = {n: self.found(n, *keys) for n in used if n}
-        takes = self.rules[rule].takes[1:]
-        there = {a.name for a in arguments if a.kind != "out"} | {*data["given"]}
-        if missing := [n for n in takes if n not in there]:
-            self.fail(f"{name} has no {', '.join(missing)}, which rule {rule} takes", *keys)
-        results = data["results"] or {_output(spec): {}}
-        for result, given in results.items():
-            self.check(given, _RESULT, *keys, "results", result)
-        doc = spec.wrappers.get(kernel, {}).get("doc", spec.doc)
-        return Declared(
-            name=name, file=self.file, line=self.line(*keys), spec=spec, wrapper=kernel,
-            rule=rule, takes=takes,
-            given=data["given"], arguments=arguments,
-            results={n: given.get("when", "") for n, given in results.items()},
-            result=data.get("result", "Array"), tape=data.get("tape", False), special=special,
-            homes=homes, op=data.get("name", name),
-            doc=said(data.get("doc", "") or str(doc)).replace("`dst`", "`out`"),
-            returns=said(data.get("returns", "")), raises=said(data.get("raises", "")),
-        )  # fmt: skip
+        left_out = data.get("without", ())
+        data["arguments"] = {n: v for n, v in data["arguments"].items() if n not in left_out}
+        return data
 
     def found(self, name: str, *keys: str) -> str:
         """The module that has a rule or a check."""
@@ -230,26 +240,37 @@ class _File:
             self.fail(f"there is no {name!r} in {told}{meant(name, self.homes)}", *keys)
         return self.homes[name]
 
-    def words(self, name: str, which: str) -> dict[str, str]:
+    def words(self, name: str, which: str) -> Callable[[str], str]:
+        """Texts with the meaning of each `{word}`."""
         table = self.data.get("words", {})
         if which and which not in table:
             self.fail(f"{name}: there are no words {which!r}{meant(which, table)}", "words")
-        return dict(table.get(which, {}))
 
-    def argument(self, name: str, arg: str, given: Any, spec: Spec, said: Any) -> Argument:
+        def said(text: str) -> str:
+            for word, meaning in table.get(which, {}).items():
+                text = text.replace(f"{{{word}}}", meaning)
+            return text.strip()
+
+        return said
+
+    def argument(
+        self, name: str, arg: str, given: Any, spec: Spec | None, said: Callable[[str], str]
+    ) -> Argument:
+        """An argument; what its keys leave open is the kernel's."""
         where = ("functions", name, "arguments", arg)
         self.check(given, _ARGUMENT, *where)
         keyword, doc = given.get("keyword", False), said(given.get("doc", ""))
         if arg == "out":
             return out_argument(keyword, doc)
         of = given.get("of", arg)
-        tensor = next((t for t in spec.tensors if t.name == of and t.role == "in"), None)
+        tensors = () if spec is None else spec.tensors
+        tensor = next((t for t in tensors if t.name == of and t.role == "in"), None)
         if tensor is not None:
             made = tensor_argument(arg, tensor, given.get("check", ""), doc, keyword)
             refuses = made.check in self.rules and self.rules[made.check].gives_none
             return replace(made, refuses=refuses)
-        param = next((p for p in spec.params if p.arg and p.name == of), None)
-        option = next((o for o in spec.options if o.name == of), None)
+        param = next((p for p in spec.params if p.arg and p.name == of), None) if spec else None
+        option = next((o for o in spec.options if o.name == of), None) if spec else None
         type_, default, told = "", "", ""
         if param is not None:
             type_, told = scalar_type(param), param.doc
@@ -258,12 +279,11 @@ class _File:
             type_, default, told = option.type, repr(option.default), option.doc
         type_, default = said(given.get("type", type_)), given.get("default", default)
         if not type_:
-            self.fail(
-                f"{name}: {arg} needs a type, as {spec.name} has nothing of this name", *where
-            )
+            told = "no kernel" if spec is None else f"{spec.name}"
+            self.fail(f"{name}: {arg} needs a type, as {told} has nothing of this name", *where)
         number = param is not None and type_ in ("int", "float", "bool")
         check = given.get("check", "") or converter(type_)
-        if not check:
+        if not check and spec is not None:
             self.fail(f"{name}: {arg} needs a check, which makes its values hashable", *where)
         kind = "number" if number else "option"
         same = given.get("same", "")
