@@ -107,7 +107,7 @@ def _plain(f: Function) -> Iterator[str]:
         if a.check and not a.refuses:
             yield f"    {a.name} = {a.check}({f.op!r}, {a.name!r}, {a.name})"
     for a in (*f.options, *f.numbers):
-        if a.check:
+        if a.check and (a.check != "choice" or isinstance(f, Declared)):
             yield from _converted(f.op, a)
     yield from _cast(f)
 
@@ -156,7 +156,8 @@ def _cast(f: Function) -> Iterator[str]:
     """Lines that convert arguments inside `pk.autocast`; outside they cost a test."""
     names = CASTS.get(f.name)
     if names:
-        yield "    if live and out is None:"
+        out = any(a.kind == "out" for a in f.arguments)
+        yield f"    if live{' and out is None' if out else ''}:"
         given = ", ".join(names)
         yield f"        [{given}] = recast({f.name!r}, {given})"
 
