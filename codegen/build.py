@@ -18,6 +18,7 @@ from . import emit
 from .checks import check_budget, check_specs
 from .emit_operations import emit_operations
 from .emit_ops import emit_ops, with_activations
+from .emit_wrappers import emit_wrappers
 from .errors import BuildError
 from .functional import emit_functional, emit_functions, emit_signatures, homes_of
 from .javascript import emit_javascript
@@ -73,7 +74,7 @@ def build(root: Path, report: Callable[[str], None] = lambda line: None) -> Buil
     files["ops/reductions.py"] = emit_reductions(*load_reductions(root))
     for kernel in kernels:
         files[f"kernels/{kernel.name}.py"] = emit.emit_kernel(kernel, kernel.name in plans)
-        files[f"wrappers/{kernel.name}.py"] = emit.emit_wrappers(kernel)
+        files[f"wrappers/{kernel.name}.py"] = emit_wrappers(kernel)
     for spec in specs:
         if spec.bodies:
             continue

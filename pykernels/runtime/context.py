@@ -33,8 +33,9 @@ from .faults import Faults
 from .matrix import units_of
 from .memory import USAGE, Pool
 from .owners import Owner, current
+from .pass_recorder import PassRecorder
 from .pipelines import Pipelines
-from .recorder import PassRecorder, Recorder
+from .recorder import Recorder
 from .scopes import Scope, entered, innermost, leave
 from .transfers import Transfers
 
