@@ -59,8 +59,7 @@ def median(
         axis = either("median", "axis", axis, None, "dim", dim)
     if keepdim is not None:
         keepdims = either("median", "keepdims", keepdims, False, "keepdim", keepdim)
-    if isinstance(x, (Tensor, np.ndarray)) and str(x.dtype) in _INTEGERS:
-        x = x.astype("float32")
+    x = as_floats(x)
     call = Call(_MEDIAN, x, out=out)
     given = call.tensor("x", x)
     shape: tuple[int, ...] = (1,) * given.ndim
@@ -77,6 +76,13 @@ def median(
     result = call.out(shape, given.dtype)
     _median(given, result.reshape(given.shape[:-1]))
     return call.leave(result)
+
+
+def as_floats(x: Array, also: str = "") -> Array:
+    """Integers of up to 32 bits and bool as float32, and those of dtype `also`."""
+    taken = ("int32", "uint32", "int16", "uint16", "int8", "uint8", "bool", also)
+    isarray = isinstance(x, (Tensor, np.ndarray))
+    return x.astype("float32") if isarray and str(x.dtype) in taken else x
 
 
 @whole
@@ -164,6 +170,3 @@ def _float32(weights: Array | None) -> Array | None:
     if isinstance(weights, (Tensor, np.ndarray)) and str(weights.dtype) in ("float16", "float64"):
         return weights.astype("float32")
     return weights
-
-
-_INTEGERS = ("int32", "uint32", "int16", "uint16", "int8", "uint8", "bool")
