@@ -130,7 +130,7 @@ def _handed_on(f: Function) -> Iterator[str]:
     given = {a.name: a.name for a in f.arguments}
     given |= {name: _literal(value) for name, value in f.given.items()}
     taken = ", ".join(f"{name}={given[name]}" for name in f.takes)
-    yield f"    return {f.rule}({f.op!r}, {taken})  # type: ignore[no-any-return]"
+    yield f"    return {f.rule}({f.op!r}, {taken})"
 
 
 def _run(f: Declared, functions: Mapping[str, Function]) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from pykernels import kernels
 from pykernels._generated.kernels.scatter import KERNEL as SCATTER
@@ -14,14 +15,14 @@ from pykernels.runtime.whole import whole
 from pykernels.tensors.host import shape_of
 
 from .images import Images
-from .pool import Sides, Windows, result_of
+from .pool import Windows, result_of
 
 __all__ = ["unpooled"]
 
 
 @whole
 def unpooled(
-    op: str, x: Array, indices: Array, kernel_size: Sides, stride: Sides | None, padding: Sides,
+    op: str, x: Array, indices: Array, kernel_size: Any, stride: Any, padding: Any,
     output_size: Sequence[int] | None, out: Tensor | None, axes: int,
 ) -> Array:  # fmt: skip
     """Zeros, with x at its places along rows of whole images."""

@@ -143,7 +143,9 @@ def folded(
 
 def _of_windows(w: Windows, x: Tensor, result: Tensor, single: bool) -> Made:
     """Images and columns with the axis N."""
-    views = {"x": x[None], "dst": result[None]} if single else {}
+    views: dict[str, Tensor | None] = {}
+    if single:
+        views = {"x": x[None], "dst": result[None]}
     options = {
         "kernel": w.kernel, "stride": w.stride, "padding": w.padding, "dilation": w.dilation,
     }  # fmt: skip

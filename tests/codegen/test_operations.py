@@ -128,8 +128,7 @@ def known(op, name, value) -> None:
     for line in (
         "    x: Array,", "        x: An array.", "    how: Literal['a', 'b'] = 'a',",
         "    choice('both', 'how', how, ('a', 'b'))",
-        "    return doubled('both', x=x, how=how, times=2, low=float('-inf'))"
-        "  # type: ignore[no-any-return]",
+        "    return doubled('both', x=x, how=how, times=2, low=float('-inf'))",
     ):  # fmt: skip
         assert line in lines, line
     with pytest.raises(BuildError, match="both has no times, which rule doubled takes"):
