@@ -49,6 +49,9 @@ class _Held:
         self.owner = Owner(self, f"thread {threading.current_thread().name!r}")
 
 
+_running_loop = asyncio._get_running_loop  # a call of it alone costs half
+
+
 class _Local(threading.local):
     held: _Held | None = None
 
@@ -59,8 +62,7 @@ _tasks: weakref.WeakKeyDictionary[asyncio.Task[Any], Owner] = weakref.WeakKeyDic
 
 def current() -> Owner:
     """The running task, or this thread if no task runs."""
-    task = None if asyncio._get_running_loop() is None else asyncio.current_task()
-    if task is None:
+    if _running_loop() is None or (task := asyncio.current_task()) is None:
         held = _local.held
         if held is None:
             held = _local.held = _Held()
