@@ -50,12 +50,12 @@ _WHY = {
     ),
     "judges its arguments anew in each call: it has no short path yet": (
         "add_layer_norm", "add_rms_norm", "bincount", "binary_cross_entropy_with_logits",
-        "copyto", "diag_mask_inf", "diag_mask_zero", "fold", "huber_loss", "index_select",
-        "interpolate", "kl_div", "l1_loss", "mse_loss", "rope_append", "smooth_l1_loss",
-        "solve_triangular", "timestep_embedding", "top_k", "topk", "tril", "triu", "unfold",
+        "copyto", "huber_loss", "interpolate", "kl_div", "l1_loss", "mse_loss", "rope_append",
+        "smooth_l1_loss", "solve_triangular",
     ),
     "keeps a slot for what it reports of its indices": (
-        "cross_entropy", "embedding", "gather", "get_rows", "nll_loss", "rope", "take_along_axis",
+        "cross_entropy", "embedding", "gather", "get_rows", "index_select", "nll_loss", "rope",
+        "take_along_axis",
     ),
     "is an expression: names and types of all operands are looked up": (
         "clamp", "clip", "elementwise", "isclose", "masked_fill", "nan_to_num",

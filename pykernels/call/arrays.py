@@ -24,7 +24,7 @@ from pykernels.tensors.layout import Layout, contiguous_layout, expanded, repeat
 
 from .scalars import integer
 
-__all__ = ["Array", "Call", "Known", "NDArray", "narrowed"]
+__all__ = ["Array", "Call", "Known", "NDArray", "array_of", "narrowed"]
 
 NDArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Array: TypeAlias = Tensor | NDArray
@@ -67,11 +67,7 @@ class Call:
         arg = self._args[name]
         if array is None and arg.optional:
             return None
-        if not isinstance(array, (Tensor, np.ndarray)):
-            raise DTypeError(
-                f"[{self._op}] {name} must be a pykernels.Tensor or a numpy array but is "
-                f"{type_name(array)}: pk.tensor(x) makes one"
-            )
+        array = array_of(self._op, name, array)
         dtype = array._layout.dtype.name if isinstance(array, Tensor) else _name(array.dtype)
         if dtype == "float64" and self._given is not None:
             dtype = "float32"
@@ -203,6 +199,16 @@ class Call:
         if len(known) >= MAX_KNOWN:
             known.clear()
         known[*key, *flags] = tuple([None if v is None else v._layout for v in views])
+
+
+def array_of(op: str, name: str, value: Any) -> Array:
+    """An argument, if it is a tensor or a numpy array; DTypeError if it is neither."""
+    if isinstance(value, (Tensor, np.ndarray)):
+        return value
+    raise DTypeError(
+        f"[{op}] {name} must be a pykernels.Tensor or a numpy array but is {type_name(value)}: "
+        "pk.tensor(x) makes one"
+    )
 
 
 @overload

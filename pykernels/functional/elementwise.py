@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import numpy as np
-
 from pykernels.call.apply import Operations, evaluate, operate
-from pykernels.call.arrays import Array
+from pykernels.call.arrays import Array, array_of
 from pykernels.call.operation import either
 from pykernels.call.scalars import flag, integer, real
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
 from pykernels.runtime.launch import launch
 from pykernels.runtime.whole import whole
-from pykernels.tensors.host import type_name
 
 __all__ = [
     "allclose", "clamp", "clip", "elementwise", "geglu", "gelu", "glu", "isclose",
@@ -316,10 +313,7 @@ def _gated(
 def _halves(op: str, x: Array, axis: int, swapped: bool) -> tuple[Array, Array]:
     """The gated tensor, and the gate."""
     at = integer(op, "axis", axis)
-    if not isinstance(x, (Tensor, np.ndarray)):
-        raise DTypeError(
-            f"[{op}] x must be a pykernels.Tensor or a numpy array but is {type_name(x)}"
-        )
+    array_of(op, "x", x)
     if not -x.ndim <= at < x.ndim or x.shape[at] % 2:
         raise ShapeError(f"[{op}] axis {at} of shape {x.shape} has no two halves")
     half = x.shape[at] // 2

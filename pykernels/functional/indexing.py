@@ -7,24 +7,21 @@ from typing import cast
 
 import numpy as np
 
-from pykernels._generated.kernels import get_rows as _get_rows
 from pykernels._generated.kernels import nonzero as _nonzero
 from pykernels._generated.kernels import scatter as _scatter
 from pykernels._generated.kernels import scatter_add as _scatter_add
 from pykernels._generated.wrappers import scatter as _scatter_wrapper
 from pykernels._generated.wrappers import scatter_add as _scatter_add_wrapper
 from pykernels.call.arrays import Array, Call
-from pykernels.call.scalars import bits_of, flag
+from pykernels.call.scalars import bits_of
 from pykernels.device import Tensor
 from pykernels.errors import DTypeError, ShapeError
 from pykernels.runtime.launch import run
 from pykernels.runtime.whole import whole
 from pykernels.tensors import selecting
-from pykernels.tensors.axes import axis_of
 
-__all__ = ["index_select", "masked_select", "nonzero", "scatter", "scatter_add"]
+__all__ = ["masked_select", "nonzero", "scatter", "scatter_add"]
 
-_SELECT = replace(_get_rows.KERNEL, name="index_select")
 _MASKED = replace(_nonzero.KERNEL, name="masked_select")
 # The function's dtypes; float16 is converted for the kernel.
 _SCATTER_ADD = replace(
@@ -34,38 +31,6 @@ _SCATTER_ADD = replace(
         for arg in _scatter_add.KERNEL.args
     ),
 )
-
-
-def index_select(
-    x: Array, axis: int, index: Array, *, check: bool = True, out: Tensor | None = None
-) -> Array:
-    """The slices of x along an axis that an index names, in its order (torch), by get_rows.
-
-    Args:
-        x: Tensor or numpy array, any dtype.
-        axis: The axis of x.
-        index: Tensor or numpy array (n,), int32 or int64; negative indices do not count from the
-            end.
-        check: False leaves slices whose index is out of range unchanged, without an error.
-        out: The Tensor to write to, x's shape with n along the axis; None makes one.
-
-    Returns:
-        A numpy array if all arguments are numpy arrays, else a Tensor.
-
-    Raises:
-        IndexRangeError: at the next synchronisation, for an index outside [0, m); at once if
-            the result is a numpy array.
-        DTypeError, ShapeError and the errors of `pykernels.kernels.get_rows`.
-    """
-    call = Call(_SELECT, x, index, out=out)
-    src, places = call.tensor("src", x), call.tensor("index", index)
-    at = axis_of("index_select", axis, src.ndim)
-    if places.ndim != 1:
-        raise ShapeError(f"[index_select] index must have one axis but has shape {places.shape}")
-    result = call.out((*src.shape[:at], places.size, *src.shape[at + 1 :]), src.dtype)
-    checked = flag("index_select", "check", check)
-    selecting.select(_SELECT, src, at, places, result, checked)
-    return call.leave(result)
 
 
 @whole

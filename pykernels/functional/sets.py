@@ -7,6 +7,7 @@ from typing import Any, Literal, overload
 
 from pykernels._generated.kernels import fill as _fill
 from pykernels._generated.kernels import sort as _sort
+from pykernels._generated.operations.rows import index_select
 from pykernels._generated.operations.scan import cumsum
 from pykernels._generated.operations.sort import argsort, sort
 from pykernels.call.apply import evaluate
@@ -17,7 +18,7 @@ from pykernels.runtime.launch import run
 from pykernels.runtime.whole import whole
 from pykernels.tensors.selecting import nonzero
 
-from .indexing import index_select, scatter
+from .indexing import scatter
 
 __all__ = ["unique"]
 

@@ -33,8 +33,9 @@ from .faults import Faults
 from .matrix import units_of
 from .memory import USAGE, Pool
 from .owners import Owner, current
+from .pass_recorder import PassRecorder
 from .pipelines import Pipelines
-from .recorder import PassRecorder, Recorder
+from .recorder import Recorder
 from .scopes import Scope, entered, innermost, leave
 from .transfers import Transfers
 
@@ -77,7 +78,7 @@ class Context:
         matrix = units_of(engine, raw.adapter) if SUBGROUP_MATRIX.name in self.features else None
         self.caps = _caps(self.features, self.limits, tuning, matrix)
         self.plans: dict[Any, Prepared] = {}
-        self.constants: dict[Any, Any] = {}  # tensors that functions keep for later calls
+        self.constants: dict[Any, Any] = {}  # tensors that `pk.rope` keeps for later calls
         self.calls = Calls()
         self.pipelines = Pipelines(engine, raw, checks)
         self.pool = Pool(engine, raw, self.limits["max-buffer-size"], self.lock)
