@@ -73,7 +73,10 @@ class Context:
         self.features = engine.features(raw)
         self.limits: dict[str, int] = dict(raw.limits)
         info = self.info
-        tuning = for_adapter(info["name"], info["type"]).tuning
+        tuning = for_adapter(
+            info["name"], info["type"], driver=info["driver"], engine=engine.name,
+            workgroup_bytes=self.limits["max-compute-workgroup-storage-size"],
+        ).tuning  # fmt: skip
         matrix = units_of(engine, raw.adapter) if SUBGROUP_MATRIX.name in self.features else None
         self.caps = _caps(self.features, self.limits, tuning, matrix)
         self.plans: dict[Any, Prepared] = {}

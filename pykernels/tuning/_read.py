@@ -100,16 +100,18 @@ def _path(at: str, key: str) -> str:
     return f"{at}.{key}" if at else key
 
 
-def matches(raw: Any, name: str, kind: str, file: str) -> list[str]:
-    """The conditions of `[match]` that hold, in words; none if one of them fails."""
-    if not isinstance(raw, dict) or not all(
-        isinstance(v, list) and all(isinstance(s, str) for s in v) for v in raw.values()
-    ):
-        raise _wrong(file, "match", "a table of lists of strings", raw)
+def matches(raw: Any, name: str, kind: str, workgroup_bytes: int, file: str) -> list[str]:
+    """The conditions of a `[match]` that hold, in words; none if one of them fails."""
+    if not isinstance(raw, dict):
+        raise _wrong(file, "match", "a table, or several", raw)
     unknown = raw.keys() - {f.name for f in fields(Match)}
     if unknown:
         raise ArgumentError(f"[tuning] {file}: there is no match.{min(unknown)}")
-    asked = Match(**{k: tuple(v) for k, v in raw.items()})
+    for key in ("names", "types"):
+        value = raw.get(key, [])
+        if not isinstance(value, list) or not all(isinstance(s, str) for s in value):
+            raise _wrong(file, f"match.{key}", "a list of strings", value)
+    asked = Match(**{k: tuple(v) if isinstance(v, list) else v for k, v in raw.items()})
     found = []
     if asked.names:
         pattern = next((p for p in asked.names if re.search(p, name)), None)
@@ -120,4 +122,8 @@ def matches(raw: Any, name: str, kind: str, file: str) -> list[str]:
         if kind not in asked.types:
             return []
         found.append(f"its type is {kind}")
+    if asked.workgroup_bytes:
+        if not 0 < workgroup_bytes <= asked.workgroup_bytes:
+            return []
+        found.append(f"its workgroups have {workgroup_bytes} bytes")
     return found
