@@ -23,19 +23,21 @@ import os
 import tomllib
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pykernels.errors import ArgumentError
 
-from ._read import matches, merged, typed
+from ._read import matches, merged, section, typed
 from ._user import MARK, OFF, Adapter, is_of, path_of, save
 from ._write import as_toml, changes
 from .schema import Gemv, Matmul, Tuning
 
 __all__ = [
     "OFF", "TABLES", "Adapter", "Found", "Gemv", "Matmul", "Tuning", "as_data", "as_file",
-    "for_adapter", "load", "measured", "named", "of_data", "path_of", "save", "shipped",
+    "as_toml", "changes", "for_adapter", "load", "measured", "named", "of_data", "path_of", "save", "shipped",
+    "with_section",
 ]  # fmt: skip
 
 TABLES = (
@@ -144,6 +146,11 @@ def as_data(tuning: Any) -> Any:
 def of_data(name: str, data: Mapping[str, Any]) -> Tuning:
     """A table with these values, which are all there."""
     return typed(name, data, _data(_ROOT), name)
+
+
+def with_section(tuning: Tuning, name: str, data: Mapping[str, Any]) -> Tuning:
+    """A table with other values of one section, which are all there."""
+    return replace(tuning, **{name: section(name, data, _data(_ROOT))})
 
 
 def as_file(tuning: Tuning, base: str, adapter: Adapter, notes: Mapping[str, str]) -> str:

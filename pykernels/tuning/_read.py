@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 import types
@@ -13,7 +14,7 @@ from pykernels.errors import ArgumentError
 
 from .schema import Match, Tuning
 
-__all__ = ["matches", "merged", "typed"]
+__all__ = ["matches", "merged", "section", "typed"]
 
 # Keys that are divisors, or must not be 0.
 _POSITIVE = (
@@ -47,6 +48,16 @@ def typed(name: str, data: Mapping[str, Any], root: Mapping[str, Any], file: str
     return made
 
 
+def section(name: str, data: Mapping[str, Any], root: Mapping[str, Any]) -> Any:
+    """One section of a table from its keys and values."""
+    return _value(_hints(Tuning)[name], data, root[name], "a table", name)
+
+
+@functools.cache
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
 def _value(kind: Any, value: Any, root: Any, file: str, at: str) -> Any:
     if isinstance(kind, type) and is_dataclass(kind):
         if not isinstance(value, dict):
@@ -61,7 +72,7 @@ def _value(kind: Any, value: Any, root: Any, file: str, at: str) -> Any:
                 raise ArgumentError(
                     f"[tuning] {file}: there is no {_path(at, key)}; known here: {known}"
                 )
-        hints = get_type_hints(kind)
+        hints = _hints(kind)
         inner = {k: _value(hints[k], value[k], root.get(k, {}), file, _path(at, k)) for k in names}
         return kind(**inner)
     if get_origin(kind) is not None and get_origin(kind) is not tuple:  # a mapping

@@ -18,7 +18,8 @@ OFF = ".off"  # behind the name of a file that is ignored
 
 
 class Adapter(NamedTuple):
-    """What a table is measured on, and what it counts for alone."""
+    """What a table is measured on, and what it counts for alone. `engine`: "wgpu", "dawn", or
+    "dawn-matrix" with matrix units."""
 
     name: str
     driver: str

@@ -48,6 +48,7 @@ def _value(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_value, value))}]"
     if isinstance(value, float):
-        text = repr(value) if math.isfinite(value) else str(value)
-        return text
+        short = f"{value:.6g}".replace("e+", "e")
+        same = math.isfinite(value) and float(short) == value and set(short) & set(".e")
+        return short if same else repr(value)
     return json.dumps(value)  # strings, booleans, integers

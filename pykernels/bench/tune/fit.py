@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 from pykernels.plans.attention import select as attention
@@ -16,11 +17,11 @@ from pykernels.plans.conv import select as conv
 from pykernels.plans.conv import select_weight
 from pykernels.plans.matmul import select as matmul
 from pykernels.steps import Caps
-from pykernels.tuning import Tuning, as_data, named, of_data
+from pykernels.tuning import Tuning, as_data, named, with_section
 
 from .choices import Question, chosen
 
-__all__ = ["FAMILIES", "Fit", "Times", "fit", "loss", "losses"]
+__all__ = ["FAMILIES", "Fit", "Times", "Where", "fit", "loss", "losses"]
 
 # A section of a table, and the questions that it answers.
 FAMILIES: dict[str, tuple[Any, ...]] = {
@@ -28,9 +29,11 @@ FAMILIES: dict[str, tuple[Any, ...]] = {
 }  # fmt: skip
 GAIN = 2e-3  # of the loss, that a change must bring at the least
 SWEEPS = 3
+DESCENTS = 2  # starts from which the search goes on
 
 Data = dict[str, Any]
 Path = tuple[str, ...]
+Values = Callable[[int, Any], Sequence[Any]]  # from the multiprocessors, and what a key has
 
 
 class Times(Protocol):
@@ -38,6 +41,14 @@ class Times(Protocol):
 
     def seconds(self, i: int, choice: Any) -> float: ...
     def best(self, i: int) -> float: ...
+
+
+class Where(NamedTuple):
+    """A device, what is asked there, and what choices take."""
+
+    caps: Caps
+    questions: Sequence[Question]
+    times: Times
 
 
 class Fit(NamedTuple):
@@ -49,28 +60,28 @@ class Fit(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """Values that a key may have, given the data of a table."""
+    """Values that a key of a family's section may have."""
 
     path: Path
-    values: Callable[[Data, Any], Sequence[Any]]
+    values: Values
 
 
-def _of(*values: Any) -> Callable[[Data, Any], Sequence[Any]]:
-    return lambda data, old: values
+def _of(*values: Any) -> Values:
+    return lambda units, old: values
 
 
-def _units(*factors: float) -> Callable[[Data, Any], Sequence[Any]]:
+def _units(*factors: float) -> Values:
     """So many for each unit of the device."""
-    return lambda data, old: [max(round(f * data["device"]["units"]), 1) for f in factors]
+    return lambda units, old: [max(round(f * units), 1) for f in factors]
 
 
-def _times(*factors: float) -> Callable[[Data, Any], Sequence[Any]]:
-    return lambda data, old: [type(old)(f * old) for f in factors]
+def _times(*factors: float) -> Values:
+    return lambda units, old: [type(old)(f * old) for f in factors]
 
 
-def _without_each(every: Sequence[str]) -> Callable[[Data, Any], Sequence[Any]]:
+def _without_each(every: Sequence[str]) -> Values:
     """With one more, and with one fewer."""
-    return lambda data, old: [
+    return lambda units, old: [
         [b for b in every if (b in old) != (b == other)] for other in every
     ]
 
@@ -102,7 +113,7 @@ SETTINGS: dict[str, list[Setting]] = {
           for tile in ("32x32", "64x64", "64x128", "128x128") for key in ("rate", "start_k")),
     ],
     "conv": [
-        Setting(("fill",), lambda data, old: [0, *_units(0.25, 0.5, 1, 2)(data, old)]),
+        Setting(("fill",), lambda units, old: [0, *_units(0.25, 0.5, 1, 2)(units, old)]),
         Setting(("bodies",), _without_each(tuple(named("nvidia-h200").conv.bodies))),
         *(Setting(("implicit_gemm", "rates", tile, form), _times(0.7, 0.85, 1.2, 1.4))
           for tile in ("32x32", "64x32", "64x64", "64x128", "128x64", "128x128")
@@ -148,7 +159,8 @@ def losses(
     asked = FAMILIES[family] if family else ()
     for i, q in enumerate(questions):
         if not family or q.module in asked:
-            yield math.log(times.seconds(i, chosen(caps, t, q)) / times.best(i))
+            # Nobody may have tried what the table chooses: it can be better than the best known.
+            yield max(math.log(times.seconds(i, chosen(caps, t, q)) / times.best(i)), 0.0)
 
 
 def loss(
@@ -160,41 +172,52 @@ def loss(
 
 
 def fit(
-    where: Sequence[tuple[Caps, Sequence[Question], Times]], start: Tuning, others: Sequence[str],
-    told: Callable[[str], None] = lambda family: None, sweeps: int = SWEEPS,
+    where: Sequence[Where], start: Tuning, others: Sequence[Tuning], *, gain: float = GAIN,
+    fixed: Sequence[str] = (),
 ) -> Fit:  # fmt: skip
-    """The table of least loss on these devices, beginning with `start` or, family by family, with
-    what another table says where that loses less."""
+    """The table of least loss on these devices: family by family, from what `start` or one of the
+    others says where that loses least. `gain`: what a change must bring; keys of the names `fixed`
+    stay."""
 
-    def lost(data: Data, family: str = "") -> float:
-        t = of_data(start.name, data)
-        found = [loss(caps, t, qs, times, family) for caps, qs, times in where]
-        return sum(found) / len(found)
+    def lost(t: Tuning, family: str = "") -> float:
+        return sum(loss(w.caps, t, w.questions, w.times, family) for w in where) / len(where)
 
-    data: Data = as_data(start)
-    before = lost(data)
+    found, before = start, lost(start)
     for family in FAMILIES:
-        told(family)
-        best = lost(data, family)
-        for name in others:
-            tried = {**data, family: as_data(getattr(named(name), family))}
-            found = lost(tried, family)
-            if found < best - GAIN:
-                data, best = tried, found
-        for _ in range(sweeps if best > GAIN else 0):
-            at_first = best
-            for setting in SETTINGS[family]:
-                for value in setting.values(data, _get(data, (family, *setting.path))):
-                    tried = _with(data, (family, *setting.path), value)
-                    found = lost(tried, family)
-                    if found < best - GAIN:
-                        data, best = tried, found
-            if best > at_first - GAIN:
-                break
-    after = lost(data)
-    if after > before:
-        return Fit(start, before, before)
-    return Fit(of_data(start.name, data), after, before)
+        starts = [found, *(replace(found, **{family: getattr(o, family)}) for o in others)]
+        ranked = sorted(((lost(t, family), i) for i, t in enumerate(starts)))
+        ends = [
+            _descended(starts[i], family, lambda t: lost(t, family), gain, fixed)  # noqa: B023
+            for _, i in ranked[:DESCENTS]
+        ]
+        best = min(ends, key=lambda end: end[1])
+        if best[1] < ranked[[i for _, i in ranked].index(0)][0] - gain:
+            found = best[0]
+    return Fit(found, lost(found), before)
+
+
+def _descended(
+    t: Tuning, family: str, lost: Callable[[Tuning], float], gain: float, fixed: Sequence[str]
+) -> tuple[Tuning, float]:
+    """One key after the other is changed as long as that loses less."""
+    units, best = t.device.units, lost(t)
+    data: Data = as_data(getattr(t, family))
+    settings = [s for s in SETTINGS[family] if s.path[-1] not in fixed]
+    for _ in range(SWEEPS if best > gain else 0):
+        at_first = best
+        for setting in settings:
+            old = _get(data, setting.path)
+            for value in setting.values(units, old):
+                if value == old:
+                    continue
+                changed = _with(data, setting.path, value)
+                tried = with_section(t, family, changed)
+                now = lost(tried)
+                if now < best - gain:
+                    t, data, best = tried, changed, now
+        if best > at_first - gain:
+            break
+    return t, best
 
 
 def _get(data: Mapping[str, Any], path: Path) -> Any:

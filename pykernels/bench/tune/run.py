@@ -16,13 +16,15 @@ from pykernels.forcing import force
 from pykernels.plans.matmul import select_mma
 from pykernels.plans.matmul.select import GemmChoice
 from pykernels.steps import Caps
-from pykernels.tuning import TABLES, Adapter, Tuning, as_data, of_data, shipped
+from pykernels.tuning import TABLES, Adapter, Tuning, as_data, named, of_data, shipped
 
 from . import facts
+from .calibrate import calibrated
 from .choices import text_of
-from .fit import fit
+from .fit import Where, fit
 from .meter import Kept, Meter
 from .problems import Limits, Problem, others, problems
+from .scale import scaled
 from .times import Measured
 
 __all__ = ["Choice", "Outcome", "Verdicts", "adapter_of", "check", "measure"]
@@ -74,8 +76,8 @@ class Outcome(NamedTuple):
 
 
 def adapter_of(dev: Device) -> Adapter:
-    info = dev.info
-    return Adapter(info["name"], info["driver"], info["engine"])
+    info, matrix = dev.info, dev._context.caps.matrix is not None
+    return Adapter(info["name"], info["driver"], info["engine"] + "-matrix" * matrix)
 
 
 def measure(dev: Device, kept: Kept, *, small: bool, told: Told) -> Outcome:
@@ -97,9 +99,11 @@ def measure(dev: Device, kept: Kept, *, small: bool, told: Told) -> Outcome:
     found = start
     for i in range(ROUNDS):
         told("finding the table", 0.75 + 0.05 * i)
-        found = fit(
-            [(caps, times.questions, times)], start, TABLES, sweeps=2 if small else 3
-        ).tuning
+        here = Where(caps, times.questions, times)
+        rated = calibrated(caps, start, times.questions, times.known)
+        shipped_tables = [calibrated(caps, replace(named(t), device=start.device),
+                                     times.questions, times.known) for t in TABLES]  # fmt: skip
+        found = fit([here], start, [rated, *map(named, TABLES), *shipped_tables]).tuning
         told("its choices", 0.78 + 0.05 * i)
         if not _new(times, found):
             break
@@ -159,8 +163,8 @@ def _shipped(dev: Device) -> Tuning:
 def _with_facts(meter: Meter, base: Tuning, told: Told) -> Tuning:
     """The table with what was measured of the device. A CPU keeps the units of its table: from
     them follow the splits of some sums."""
-    data = copy.deepcopy(as_data(base))
     units = facts.units(meter)
+    data = copy.deepcopy(as_data(scaled(base, units) if units else base))
     told("copies and dispatches", 0.05)
     copied, dispatch = facts.copy_rate(meter), facts.dispatch_cost(meter)
     if copied:
@@ -168,36 +172,15 @@ def _with_facts(meter: Meter, base: Tuning, told: Told) -> Tuning:
     if dispatch and not meter.slow:
         for family in ("matmul", "conv", "attention"):
             data[family]["dispatch"] = float(f"{dispatch:.2g}")
-    if units:
-        before = data["device"]["units"]
-        data["device"]["units"] = units
-        _scaled(data, units / before)
-        for i, (body, table) in enumerate(_tables(meter.dev._context.caps, data)):
-            told(f"tiles of {body}", 0.06 + 0.08 * i / 7)
-            with suppress(PyKernelsError):
-                wave = facts.tile_wave(meter, body, units)
-                if wave is not None:
-                    table["rate"] = wave.rate
-                    table["partial_wave"] = [*wave.partial_wave]
-                    if "start_k" in table:
-                        table["start_k"] = wave.start_k
+    for i, (body, table) in enumerate(_tables(meter.dev._context.caps, data) if units else ()):
+        told(f"tiles of {body}", 0.06 + 0.08 * i / 7)
+        with suppress(PyKernelsError):
+            wave = facts.tile_wave(meter, body, units or 1)
+            if wave is not None:
+                table["rate"], table["partial_wave"] = wave.rate, [*wave.partial_wave]
+                if "start_k" in table:
+                    table["start_k"] = wave.start_k
     return of_data("measured", data)
-
-
-def _scaled(data: dict[str, Any], share: float) -> None:
-    """Numbers of workgroups that fill the device, for another number of multiprocessors."""
-    for keys in (
-        ("matmul", "gemv", "busy"), ("matmul", "gemv", "busy_rows"),
-        ("matmul", "gemv", "lane_groups"), ("matmul", "mul_mat", "32", "busy"),
-        ("matmul", "mul_mat", "64", "busy"), ("matmul", "mul_mat", "64", "least"),
-        ("matmul", "gemm_tile", "least"), ("matmul", "splitk_reduce", "busy"),
-        ("matmul", "gemv_i8", "busy"), ("matmul", "gemv_i8", "busy_rows"), ("conv", "fill"),
-    ):  # fmt: skip
-        *inner, last = keys
-        at = data
-        for key in inner:
-            at = at[key]
-        at[last] = round(at[last] * share) or min(at[last], 1)
 
 
 def _tables(caps: Caps, data: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

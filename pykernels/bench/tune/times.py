@@ -59,6 +59,10 @@ class Measured:
                 own[choice] = math.inf if seconds is None else seconds
             yield p, choice, own[choice] / self.best(i)
 
+    def known(self, i: int, choice: Any) -> float | None:
+        """Measured, and nothing else."""
+        return self._found[i].get(choice)
+
     def best(self, i: int) -> float:
         return min(self._found[i].values())
 
