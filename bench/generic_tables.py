@@ -3,7 +3,7 @@ here can measure (pykernels/bench/tune/modelled.py).
 
     python -m bench.generic_tables [--write] [large | laptop ...]
 
-It prints what the table loses on each device, beside the table that is there and that of an H200.
+It prints what the table loses on each device, beside that of an H200: docs/design/tuning.md has it.
 --write puts the values into pykernels/tuning/generic-*.toml, below the line that names this file.
 """
 
@@ -64,8 +64,8 @@ def middle(devices: Sequence[Modelled], start: Tuning) -> Fit:
 
 
 def table(devices: Sequence[Modelled], tables: dict[str, Tuning]) -> str:
-    """How many times the best choice those of each table take, by device."""
-    lines = [f"| device | {' | '.join(tables)} |", "|---|" + "--:|" * len(tables)]
+    """What the choices of each table lose, by device."""
+    lines = [f"| modelled device | {' | '.join(tables)} |", "|---|" + "--:|" * len(tables)]
     sums = dict.fromkeys(tables, 0.0)
     for t in times(devices):
         lost = {n: loss(t.caps, own, t.questions, t) for n, own in tables.items()}
@@ -76,11 +76,18 @@ def table(devices: Sequence[Modelled], tables: dict[str, Tuning]) -> str:
     return "\n".join([*lines, f"| mean | {cells} |"])
 
 
+def shown(devices: Sequence[Modelled], t: Tuning) -> str:
+    """As docs/design/tuning.md has it."""
+    return table(devices, {"the generic table": t, "the table of the H200": named(BASE)})
+
+
 def write(name: str, t: Tuning) -> None:
     """The values below MARK; what is above it stays."""
     file = Path(tuning.__path__[0]) / f"{name}.toml"
     head = file.read_text(encoding="utf-8").partition(MARK)[0]
-    own: dict[str, Any] = tuning.changes(as_data(t) | {"name": ""}, as_data(named(BASE)) | {"name": ""})
+    own: dict[str, Any] = tuning.changes(
+        as_data(t) | {"name": ""}, as_data(named(BASE)) | {"name": ""}
+    )
     file.write_text(f"{head.rstrip()}\n\n{MARK}\n{tuning.as_toml(own)}", encoding="utf-8")
 
 
@@ -91,8 +98,7 @@ def main() -> None:
         found = middle(SETS[name], before)
         if "--write" in sys.argv:
             write(f"generic-{name}", found.tuning)
-        shown = {"found": found.tuning, "before": before, "nvidia-h200": named(BASE)}
-        print(table(SETS[name], shown))
+        print(shown(SETS[name], found.tuning))
 
 
 if __name__ == "__main__":

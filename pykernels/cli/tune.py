@@ -111,8 +111,12 @@ def _measure(dev: Device, small: bool, restart: bool) -> None:
         kept.found.clear()
     elif kept.reused:
         click.echo(f"{kept.reused} measurements of an interrupted run are used", err=True)
-    with _progress() as told:
-        found = measure(dev, kept, small=small, told=told)
+    try:
+        with _progress() as told:
+            found = measure(dev, kept, small=small, told=told)
+    except KeyboardInterrupt:
+        click.echo(f"{len(kept.found)} measurements are kept: the same command goes on", err=True)
+        raise
     notes = {
         "type": dev.info["type"], "backend": dev.info["backend"], "pykernels": __version__,
         "date": time.strftime("%Y-%m-%d"),
@@ -140,8 +144,10 @@ def _spent(started: float) -> str:
 
 
 def _device(t: Any) -> str:
-    return f"{t.device.units} multiprocessors, {t.device.copy / 1e9:.3g} GB/s, a dispatch " \
+    return (
+        f"{t.device.units} multiprocessors, {t.device.copy / 1e9:.3g} GB/s, a dispatch "
         f"{t.matmul.dispatch * 1e6:.2g} us"
+    )
 
 
 def _mean(v: Verdicts) -> str:
@@ -165,6 +171,7 @@ def _progress() -> Iterator[Callable[[str, float], None]]:
     if not sys.stderr.isatty():
         yield lambda what, share: None
         return
+    bar: Any
     with click.progressbar(
         length=STEPS, file=sys.stderr, item_show_func=lambda what: str(what or "")[:50]
     ) as bar:

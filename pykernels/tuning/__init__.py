@@ -36,8 +36,8 @@ from .schema import Gemv, Matmul, Tuning
 
 __all__ = [
     "OFF", "TABLES", "Adapter", "Found", "Gemv", "Matmul", "Tuning", "as_data", "as_file",
-    "as_toml", "changes", "for_adapter", "load", "measured", "named", "of_data", "path_of", "save", "shipped",
-    "with_section",
+    "as_toml", "changes", "for_adapter", "load", "measured", "named", "of_data", "path_of", "save",
+    "shipped", "with_section",
 ]  # fmt: skip
 
 TABLES = (

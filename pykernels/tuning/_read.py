@@ -122,7 +122,10 @@ def matches(raw: Any, name: str, kind: str, workgroup_bytes: int, file: str) -> 
         value = raw.get(key, [])
         if not isinstance(value, list) or not all(isinstance(s, str) for s in value):
             raise _wrong(file, f"match.{key}", "a list of strings", value)
-    asked = Match(**{k: tuple(v) if isinstance(v, list) else v for k, v in raw.items()})
+    least = raw.get("workgroup_bytes", 0)
+    if not isinstance(least, int) or isinstance(least, bool) or least < 0:
+        raise _wrong(file, "match.workgroup_bytes", "an integer of at least 0", least)
+    asked = Match(tuple(raw.get("names", ())), tuple(raw.get("types", ())), least)
     found = []
     if asked.names:
         pattern = next((p for p in asked.names if re.search(p, name)), None)

@@ -1,10 +1,11 @@
-"""How a table is found: residence from times, rates, and the search, on devices that are modelled."""
+"""How a table is found: residence from times, rates, and the search, on modelled devices."""
 
 from __future__ import annotations
 
 import functools
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +19,7 @@ from pykernels.bench.tune.problems import Limits, Problem, others, problems
 from pykernels.bench.tune.scale import scaled
 from pykernels.tuning import TABLES, Tuning, as_data, named
 
+ROOT = Path(__file__).parents[2]
 SETS = {"generic-large": LARGE, "generic-laptop": LAPTOPS}
 
 
@@ -72,6 +74,8 @@ def test_a_generic_table_loses_least_on_its_devices(name: str) -> None:
 def test_generic_tables_are_what_the_search_finds(name: str) -> None:
     found = generic_tables.middle(SETS[name], named(name)).tuning
     assert as_data(found) == as_data(named(name)), "run python -m bench.generic_tables --write"
+    page = (ROOT / "docs/design/tuning.md").read_text(encoding="utf-8")
+    assert generic_tables.shown(SETS[name], found) in page
 
 
 # -- the search -----------------------------------------------------------------------------------
@@ -94,7 +98,9 @@ def found_for(d: Modelled) -> tuple[Tuning, Tuning]:
     start = scaled(base, d.units)
     start = replace(start, device=replace(start.device, copy=d.copy))
     rated = calibrated(mine.caps, start, mine.questions, mine.known)
-    return base, fit([Where(mine.caps, mine.questions, mine)], start, [rated, *map(named, TABLES)]).tuning
+    return base, fit(
+        [Where(mine.caps, mine.questions, mine)], start, [rated, *map(named, TABLES)]
+    ).tuning
 
 
 @pytest.mark.parametrize("d", [LAPTOPS[2], LARGE[-1]], ids=lambda d: d.name)
@@ -120,7 +126,8 @@ def test_problems_are_some_fifty_and_cover_all_bodies() -> None:
     assert 40 <= len(asked) <= 60
     bodies = {c.body for q in asked for c in choices(caps, q)}
     assert {"gemv", "mul_mat/32", "mul_mat/64", "gemm_tile", "decode", "attention_tile/large",
-            "conv_direct", "implicit_gemm/128x128", "implicit_gemm_3x3/64x128"} <= bodies  # fmt: skip
+            "conv_direct", "implicit_gemm/128x128", "implicit_gemm_3x3/64x128",
+            "64x128"} <= bodies  # fmt: skip
 
 
 def test_other_problems_are_others_and_always_the_same() -> None:

@@ -9,7 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from pykernels.tuning import Adapter, as_data, as_file, for_adapter, named, path_of, save, with_section
+from pykernels.tuning import (
+    Adapter,
+    as_data,
+    as_file,
+    for_adapter,
+    named,
+    path_of,
+    save,
+    with_section,
+)
 
 OWN = Adapter("Some GPU", "driver 1.2", "wgpu")
 
@@ -29,7 +38,9 @@ def written(adapter: Adapter = OWN) -> Path:
     base = named("generic-laptop")
     data = as_data(base.matmul) | {"gemv_rows": 3}
     path = path_of(adapter)
-    save(path, as_file(with_section(base, "matmul", data), "generic-laptop", adapter, {"date": "x"}))
+    save(
+        path, as_file(with_section(base, "matmul", data), "generic-laptop", adapter, {"date": "x"})
+    )
     return path
 
 
@@ -55,11 +66,13 @@ def test_a_file_has_what_it_changes_and_what_it_is_of(folder: Path) -> None:
 def test_a_measured_table_is_taken_for_its_device_alone() -> None:
     path = written()
     assert table() == (path.stem, 3)
-    assert "measured by pykernels tune" in for_adapter(
-        OWN.name, "IntegratedGPU", driver=OWN.driver, engine=OWN.engine
-    ).why
+    assert (
+        "measured by pykernels tune"
+        in for_adapter(OWN.name, "IntegratedGPU", driver=OWN.driver, engine=OWN.engine).why
+    )
     for other in (
-        OWN._replace(name="Other GPU"), OWN._replace(driver="driver 1.3"), OWN._replace(engine="dawn"),
+        OWN._replace(name="Other GPU"), OWN._replace(driver="driver 1.3"),
+        OWN._replace(engine="dawn"),
     ):  # fmt: skip
         assert table(other)[0] == "generic-laptop"
     assert for_adapter(OWN.name, "IntegratedGPU").tuning is named("generic-laptop")

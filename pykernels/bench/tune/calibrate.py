@@ -1,4 +1,4 @@
-"""Rates of a table's tiles from what they took: the rate with which a plan would have predicted it."""
+"""Rates of tiles from what they took: those with which a plan would have predicted it."""
 
 from __future__ import annotations
 
@@ -48,6 +48,7 @@ def _predictions(t: Tuning, q: Question) -> Iterator[tuple[Path, Any, float, flo
     """Keys of rates, a choice that they predict, its seconds, and how many workgroups each
     multiprocessor has."""
     s, units = q.shape[0], t.device.units
+    path: Path
     if q.module is conv:
         for body, form in zip(conv.TILES, s.forms, strict=True):
             tile = conv.tile_of(body)

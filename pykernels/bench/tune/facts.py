@@ -117,7 +117,8 @@ def residence(times: Sequence[tuple[int, float]]) -> tuple[float, ...]:
     """The partial waves that explain best what n workgroups on each multiprocessor take: [0, ..,
     1], one number for each that runs at the same time."""
     known = dict(times)
-    best, least = (0.0, 1.0), math.inf
+    best: tuple[float, ...] = (0.0, 1.0)
+    least = math.inf
     for resident in range(1, MOST_RESIDENT + 1):
         if resident not in known or 2 * resident > max(known):
             break

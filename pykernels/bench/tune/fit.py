@@ -81,9 +81,7 @@ def _times(*factors: float) -> Values:
 
 def _without_each(every: Sequence[str]) -> Values:
     """With one more, and with one fewer."""
-    return lambda units, old: [
-        [b for b in every if (b in old) != (b == other)] for other in every
-    ]
+    return lambda units, old: [[b for b in every if (b in old) != (b == other)] for other in every]
 
 
 _SPLIT = _of(64, 128, 256, 512, 1024)

@@ -1,5 +1,5 @@
-"""Times calls briefly, and keeps each time at once in a file, so that an interrupted command goes on
-where it was."""
+"""Times calls briefly, and keeps each time at once in a file: an interrupted command goes on where
+it was."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ class Kept:
             try:
                 data = json.loads(path.read_text(encoding="utf-8"))
                 if data["of"] == self.of:
-                    self.found = {k: None if v is None else float(v) for k, v in data["found"].items()}
+                    self.found = {
+                        k: None if v is None else float(v) for k, v in data["found"].items()
+                    }
             except (ValueError, KeyError, TypeError, AttributeError, OSError):
                 pass  # a broken file counts for nothing
         self.reused = len(self.found)

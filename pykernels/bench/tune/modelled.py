@@ -109,14 +109,14 @@ def _sums(d: Modelled, nbytes: float, splits: int) -> float:
 
 def _stream(d: Modelled, groups: int, nbytes: float, operations: float) -> float:
     """Seconds of what is read once: few workgroups do not reach the rate of a copy."""
-    share = min(1.0, (groups / (4 * d.units)) ** 0.75)
+    share: float = min(1.0, (groups / (4 * d.units)) ** 0.75)
     return max(nbytes / (d.copy * share), operations / (0.4 * d.rate))
 
 
-def _matmul(d: Modelled, s: Any, c: Any) -> float:
+def _matmul(d: Modelled, s: Any, c: Any) -> Any:
     sums = 4.0 * s.batches * s.rows * s.cols
     if c.body == "gemv":
-        own, few = named("generic-large").matmul.gemv, min(s.rows, s.cols)
+        own, few = named("nvidia-h200").matmul.gemv, min(s.rows, s.cols)
         many = max(s.rows, s.cols)
         each = COLUMNS >> lane_bits(own, s)
         groups = s.batches * cdiv(many, each) * c.splits
@@ -139,7 +139,7 @@ def _matmul(d: Modelled, s: Any, c: Any) -> float:
     return d.dispatch + max(seconds, read / d.copy) + _sums(d, sums, splits)
 
 
-def _conv(d: Modelled, s: Any, c: Any) -> float:
+def _conv(d: Modelled, s: Any, c: Any) -> Any:
     sums = 4.0 * s.groups * s.rows * s.pixels
     work = 2.0 * s.groups * s.rows * s.pixels * s.depth
     if c.body in ("conv_few_outputs", "conv_direct"):
@@ -157,7 +157,7 @@ def _conv(d: Modelled, s: Any, c: Any) -> float:
     return d.dispatch + seconds + _sums(d, sums, c.splits)
 
 
-def _weight(d: Modelled, s: Any, c: Any) -> float:
+def _weight(d: Modelled, s: Any, c: Any) -> Any:
     sums = 4.0 * s.groups * s.rows * s.cols
     work = 2.0 * s.groups * s.rows * s.cols * s.pixels
     if c.body == select_weight.DIRECT:
@@ -168,7 +168,7 @@ def _weight(d: Modelled, s: Any, c: Any) -> float:
     return d.dispatch + _tile(d, sides, groups, s.pixels / c.splits, 0.8) + _sums(d, sums, c.splits)
 
 
-def _attention(d: Modelled, s: Any, c: Any) -> float:
+def _attention(d: Modelled, s: Any, c: Any) -> Any:
     result = 4.0 * s.batch * s.heads * s.queries * (s.value_depth + 2)
     rows = s.group * s.queries
     if c.body == attention.DECODE:
@@ -253,4 +253,3 @@ class Together:
 
     def best(self, i: int) -> float:
         return 1.0
-
