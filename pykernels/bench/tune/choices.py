@@ -20,7 +20,7 @@ from .problems import Problem
 
 __all__ = ["Question", "choices", "chosen", "question", "text_of"]
 
-SPLITS = (1, 2, 3, 4, 6, 8, 16, 32)
+SPLITS = (1, 2, 3, 4, 8, 16)
 LEAST_SPLIT = 32  # elements of a sum that a split has at least
 EVERY = "nvidia-h200"  # the table that names all bodies
 

@@ -25,7 +25,7 @@ __all__ = ["LONGEST", "Kept", "Meter"]
 
 LONGEST = 0.05  # seconds that a dispatch may take: other programs draw on the device
 WARM = 0.3  # seconds of work until a device is warm, and again where it was found cold
-SPIN = 0.03  # seconds of a call before it is timed
+SPIN = 3e-3  # seconds of a call before it is timed, on a device that is warm
 READING = 1e-3  # seconds of a reading
 READINGS = 5
 
