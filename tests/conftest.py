@@ -220,7 +220,7 @@ def dev(pytestconfig: pytest.Config) -> Iterator[pk.Device]:
 
     kind.get = watched  # type: ignore[method-assign]
     try:
-        with force(device, tuning="generic-large" if driver == "lavapipe" else None):
+        with force(device, tuning="nvidia-h200" if driver == "lavapipe" else None):
             yield device
     finally:
         kind.get = get  # type: ignore[method-assign]
