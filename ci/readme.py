@@ -59,7 +59,7 @@ SWEEP = "bench/results/sweeps/nvidia-h200"  # .json, and .svg made of it
 STRICT = ("README.md", "docs/README.md", "docs/guide/", "docs/design/", "docs/reference/")
 
 BLOCK = re.compile(
-    r"(<!-- (kernels|bench: main|bench: networks|bench: sweep|bench: table [\w ]+) -->\n).*?(<!-- end -->)", re.S
+    r"(<!-- (kernels|bench: (?:main|networks|sweep|table [\w ]+)) -->\n).*?(<!-- end -->)", re.S
 )
 MARK = re.compile(r"(\d[\d.,]*|\?)(<!-- bench: (?!main|networks|sweep|table)([^>]+?) -->)")
 FREE = re.compile(

@@ -59,6 +59,7 @@ ONCE_AN_ENGINE = frozenset(
         "api/test_cli", "api/test_known_calls",
         "bench/test_accuracy", "bench/test_benches", "bench/test_clocks", "bench/test_command",
         "bench/test_latency",
+        "tuning/test_tune",
         "gradients/test_equal_indices", "gradients/test_loss", "gradients/test_norm_rules",
         "gradients/test_reduce_expressions", "gradients/test_rules", "gradients/test_sequence",
         "runtime/test_arguments", "runtime/test_budget", "runtime/test_interrupts",

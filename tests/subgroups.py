@@ -97,10 +97,8 @@ def edited(text: str, width: int) -> str:
     body = re.search(r"fn main\([^{]*\{\n", text)
     assert body is not None
     text = text.replace(body[0], body[0] + "\n".join(lines) + "\n", 1)
-    for name, ours in (
-        ("Add", "add"), ("Max", "max"), ("Ballot", "ballot"), ("Any", "any"), ("Shuffle", "shuffle"),
-    ):  # fmt: skip
-        text = re.sub(rf"\bsubgroup{name}\(", f"em_{ours}(", text)
+    for name in ("Add", "Max", "Ballot", "Any", "Shuffle"):
+        text = re.sub(rf"\bsubgroup{name}\(", f"em_{name.lower()}(", text)
     # Of vectors: what lanes hold of the output.
     text = re.sub(r"\bsubgroupShuffleXor\((select\(o\d)", r"em_xor4(\1", text)
     text = re.sub(r"\bsubgroupShuffleXor\(", "em_xor(", text)
