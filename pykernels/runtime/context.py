@@ -74,8 +74,12 @@ class Context:
         self.features = engine.features(raw)
         self.limits: dict[str, int] = dict(raw.limits)
         info = self.info
-        tuning = for_adapter(info["name"], info["type"]).tuning
         matrix = units_of(engine, raw.adapter) if SUBGROUP_MATRIX.name in self.features else None
+        tuning = for_adapter(
+            info["name"], info["type"], driver=info["driver"],
+            engine=engine.name if matrix is None else f"{engine.name}-matrix",
+            workgroup_bytes=self.limits["max-compute-workgroup-storage-size"],
+        ).tuning  # fmt: skip
         self.caps = _caps(self.features, self.limits, tuning, matrix)
         self.plans: dict[Any, Prepared] = {}
         self.constants: dict[Any, Any] = {}  # tensors that `pk.rope` keeps for later calls

@@ -138,7 +138,7 @@ def test_the_manifest_keeps_its_schema(tmp_path: Path) -> None:
 
 def test_an_export_carries_its_table(tmp_path: Path) -> None:
     """Recorded plans are made with the table that the manifest has, and the module reads."""
-    call = "mul_mat a=f32[512,512] b=f32[512,512] dst=f32[512,512]"
+    call = "mul_mat a=f32[2048,512] b=f32[2048,512] dst=f32[2048,2048]"
     bodies = {}
     for name in ("generic-small", "generic-large"):
         run(tmp_path / name, "mul_mat", "--shape", call, "--tuning", name)
