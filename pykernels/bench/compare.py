@@ -152,7 +152,7 @@ def compare(
         PyKernelsError: a baseline of one run.
     """
     if len(baseline) == 1:
-        raise PyKernelsError("[bench] a baseline needs three runs of the same code, with A")
+        raise PyKernelsError("[bench] a baseline needs two runs of the same code besides A")
     before, after = [
         {r.key: r for r in run.results if wanted(r.kernel, f"{r.kernel} {r.id} {r.name}")}
         for run in (old, new)

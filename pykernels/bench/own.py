@@ -163,7 +163,7 @@ class OwnLoaded(Loaded):
         outputs = self._outputs()
         if not outputs:
             raise ArgumentError(
-                "[bench] the function must return a Tensor, or write its last argument, but has "
+                "[bench] the function must return a Tensor, or write its last argument, but does "
                 "neither"
             )
         got = [t.numpy() for t in outputs]
@@ -194,8 +194,8 @@ class OwnLoaded(Loaded):
         """A kernel of the package, by its own bound."""
         if not self.kernel:
             raise ArgumentError(
-                "[bench] check must be a function of the inputs as arrays, or an array, for what "
-                f"is no kernel of pykernels, but is None for {self.own.id}"
+                "[bench] check must be a function of the input arrays, or an array, because "
+                f"{self.own.id} is no kernel of pykernels, but is None"
             )
         roles = {a.name: a.role for a in kernel_of(self.kernel).args}
         named = self._named(before)

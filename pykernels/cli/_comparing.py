@@ -115,7 +115,7 @@ def _only(allowed: set[str], what: str) -> None:
     """An error for an option that would be ignored."""
     ignored = [p.opts[-1] for p in _of_command_line() if p.name not in allowed]
     if ignored:
-        raise click.UsageError(f"{what} does not go with {', '.join(ignored)}")
+        raise click.UsageError(f"{what} cannot be combined with {', '.join(ignored)}")
 
 
 def _written(options: dict[str, Any]) -> None:

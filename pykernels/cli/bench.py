@@ -216,7 +216,7 @@ def _bench(
     if options["against"]:
         return compare_versions(names, options)
     if options["baseline"] and compare is None:
-        raise click.UsageError("--baseline goes with --compare")
+        raise click.UsageError("--baseline needs --compare")
     before = Report.load(compare) if compare else None
     if options["listing"]:
         listed: list[Loadable] = [*_own(names, options)]

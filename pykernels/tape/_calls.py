@@ -13,7 +13,7 @@ from pykernels.call.drawing import states
 from pykernels.device import Device, Tensor
 from pykernels.dtypes import DTypeName
 from pykernels.errors import ArgumentError, TapeError
-from pykernels.runtime.observe import Record, next_serial, recorders
+from pykernels.runtime.observe import Record, next_serial, recording_tapes
 from pykernels.runtime.scopes import Scope, entered, leave
 from pykernels.steps import Arg, Kernel
 from pykernels.tensors.host import type_name
@@ -94,7 +94,7 @@ def custom_gradient(f: Callable[..., tuple[Any, Callable[..., Any]]]) -> Callabl
             rules.append(found[1])
             return found[0]
 
-        if not recorders():
+        if not recording_tapes():
             return first()
         seen = _seen(first)
         [rule] = rules
@@ -109,8 +109,8 @@ def custom_gradient(f: Callable[..., tuple[Any, Callable[..., Any]]]) -> Callabl
             for i in range(len(rest)):
                 if taped.wants(f"c{i}"):
                     raise TapeError(
-                        f"[tape] a source reaches what {called} reads besides its arguments: "
-                        "make that an argument"
+                        f"[tape] {called} reads a tensor that depends on a source but is no "
+                        "argument: make it an argument"
                     )
             grads = rule(form(taped))
             if not isinstance(grads, tuple) or len(grads) != len(args):
@@ -150,7 +150,7 @@ def checkpoint(f: Callable[..., Any], *args: Any) -> Any:
         TapeError: at the gradient: a tensor that f reads was written since.
     """
     _check_function(f, "checkpoint")
-    if not recorders():
+    if not recording_tapes():
         return f(*args)
     kept: dict[Device, Tensor] = {}
     cast = casting()
@@ -254,8 +254,8 @@ def _made_and_read(tape: Tape) -> tuple[dict[Record, list[Bytes]], list[list[Pla
         for place in entry.outputs:
             if place.record in read:
                 raise TapeError(
-                    f"[tape] {entry.kernel.name} writes to a tensor that was there before"
-                    f"{entry.at}: a function that is kept as one call must not"
+                    f"[tape] {entry.kernel.name} writes to a tensor that existed before"
+                    f"{entry.at}: a function that is recorded as one call must not"
                 )
             if place.flows:
                 made.setdefault(place.record, []).append(place.bytes)
@@ -292,7 +292,7 @@ def _keep(
     kernel = Kernel(name, "", tuple(args), (), _no_plan, _nothing, _nothing)
     reads = [p.bytes for p in inputs.values()]
     serial = next_serial()
-    for tape in recorders():
+    for tape in recording_tapes():
         assert isinstance(tape, Tape)
         entry = Entry.of(kernel, rule, (*inputs.values(), *outputs.values()), serial)
         tape._keep(entry, Written(reads, seen.inside, WITHIN.format(name)))

@@ -46,7 +46,7 @@ def check_gradients(f: Callable[..., Any], args: Sequence[Any], *, seed: int = 0
         if not isinstance(t, Tensor) or t.dtype != "float32":
             raise DTypeError(f"[check_gradients] {name} must be a float32 Tensor")
     if not named:
-        raise ArgumentError("[check_gradients] args must have a Tensor in it")
+        raise ArgumentError("[check_gradients] args must contain a Tensor")
     rng = np.random.default_rng(integer("check_gradients", "seed", seed) % (1 << 64))
     y, back = vjp(f, *args)
     results = leaves(y, "f's result", "check_gradients")
@@ -66,7 +66,7 @@ def check_gradients(f: Callable[..., Any], args: Sequence[Any], *, seed: int = 0
             if not abs(got - near) <= bound:
                 raise TapeError(
                     f"[check_gradients] the gradient of {name} along a random direction is "
-                    f"{got:.6g}, but differences say {near:.6g} within {bound:.2g}"
+                    f"{got:.6g}, but finite differences give {near:.6g} within {bound:.2g}"
                 )
 
 

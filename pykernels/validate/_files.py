@@ -297,7 +297,7 @@ def read_limits(value: str) -> Limits:
         table = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
     except (_Unfit, ValueError, RecursionError) as e:
         raise ArgumentError(
-            f"[validate] limits must be webgpu, or a JSON or TOML file, but {value} is none: {e}"
+            f"[validate] limits must be webgpu, or a JSON or TOML file, but {value} is neither: {e}"
         ) from None
     if not isinstance(table, dict):
         raise ArgumentError(f"[validate] limits in {value} must be a table of names and numbers")

@@ -55,7 +55,7 @@ def test_torchs_words(dev: pk.Device) -> None:
     np.testing.assert_allclose(
         got.numpy(), wide(x.numpy(), [0.1, 0.9], 0, keepdims=True), rtol=1e-6
     )
-    with pytest.raises(pk.ArgumentError, match="axis and dim are the same thing"):
+    with pytest.raises(pk.ArgumentError, match="axis and dim are two names of one argument"):
         pk.quantile(x, 0.5, 0, dim=0)
 
 
