@@ -43,8 +43,10 @@ ONCE = frozenset(
         "api/test_bad_arguments", "api/test_hostile_arguments", "api/test_indexing",
         "api/test_making", "api/test_numpy_functions", "api/test_operators",
         "api/test_out_aliases", "api/test_spellings", "api/test_words",
-        "bench/test_ceilings", "bench/test_everyday", "bench/test_explain", "bench/test_own",
-        "codegen/test_toy_kernel", "examples/test_second_order", "runtime/test_placement",
+        "bench/test_ceilings", "bench/test_command", "bench/test_everyday", "bench/test_explain",
+        "bench/test_own",
+        "codegen/test_toy_kernel", "examples/test_decoder", "examples/test_second_order",
+        "runtime/test_placement",
         "gradients/test_hvp", "gradients/test_jax", "gradients/test_no_grad",
         "gradients/test_own_rules", "gradients/test_programs",
         "gradients/test_tape", "gradients/test_tape_borders", "gradients/test_torch",
@@ -57,8 +59,7 @@ ONCE_AN_ENGINE = frozenset(
     f"tests/{name}.py"
     for name in (
         "api/test_cli", "api/test_known_calls",
-        "bench/test_accuracy", "bench/test_benches", "bench/test_clocks", "bench/test_command",
-        "bench/test_latency",
+        "bench/test_accuracy", "bench/test_benches", "bench/test_clocks", "bench/test_latency",
         "gradients/test_equal_indices", "gradients/test_loss", "gradients/test_norm_rules",
         "gradients/test_reduce_expressions", "gradients/test_rules", "gradients/test_sequence",
         "runtime/test_arguments", "runtime/test_budget", "runtime/test_interrupts",
