@@ -1,4 +1,4 @@
-"""What others measure: a function of their own, checked and timed as the kernels are."""
+"""Measurements of user code: a function that is checked and timed as the kernels are."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ class OwnLoaded(Loaded):
         return DTYPES[self._outputs()[0].dtype].short
 
     def check(self, call: Callable[[], object] | None = None) -> Verdict:
-        """Call once and compare with what `check` says; CheckFailed for one wrong element."""
+        """Call once and compare with the expected output; CheckFailed if an element is wrong."""
         own, given = self.own, self.sets[0]
         before = [t.numpy() if isinstance(t, Tensor) else t for t in given]
         self._once()

@@ -22,7 +22,7 @@ OTHERS = {
 
 
 def check(names: tuple[str, ...], options: dict[str, Any]) -> None:
-    """A sweep has its own cases: what would choose others is refused."""
+    """Refuse options that choose cases, because a sweep has its own."""
     if not options["sweep"]:
         if options["limit_bytes"]:
             raise click.UsageError("--limit-bytes needs --sweep")

@@ -217,7 +217,7 @@ def _drawing(source: Callable[[Device, Tensor], Tensor]) -> Iterator[None]:
 
 
 def _seen(f: Callable[[], Any]) -> _Seen:
-    """Call a function, unseen by the tapes that record."""
+    """Call a function without recording its calls, and note what it reads and writes."""
     scope = Scope("gradient", frozenset())
     try:
         entered.set(scope)
@@ -242,7 +242,7 @@ def _seen(f: Callable[[], Any]) -> _Seen:
 
 
 def _made_and_read(tape: Tape) -> tuple[dict[Record, list[Bytes]], list[list[Place]]]:
-    """What was written, by the memory in which it lies, and what was read of each other memory."""
+    """The written bytes of each allocation, and the read places of each other allocation."""
     made: dict[Record, list[Bytes]] = {}
     read: dict[Record, list[Place]] = {}
     for entry in tape.entries:
@@ -263,7 +263,7 @@ def _made_and_read(tape: Tape) -> tuple[dict[Record, list[Bytes]], list[list[Pla
 
 
 def _whole(places: Sequence[Place]) -> Place:
-    """All bytes from the first to the last of several places of one memory."""
+    """One place with all bytes from the first to the last of several places of one allocation."""
     lo, hi = min(p.window[0] for p in places), max(p.window[1] for p in places)
     dtype = places[0].layout.dtype
     return Place(
@@ -276,7 +276,7 @@ def _overlap(p: Place, q: Place) -> bool:
 
 
 def _covered(p: Place, places: Sequence[Place]) -> bool:
-    """Do the bytes of one of the places include those of p?"""
+    """True if the bytes of one of the places include all bytes of p."""
     start, end = p.window
     same = [q.window for q in places if q.record is p.record]
     return any(w.start <= start and end <= w.end for w in same)
@@ -285,7 +285,7 @@ def _covered(p: Place, places: Sequence[Place]) -> bool:
 def _keep(
     name: str, rule: Callable[[Taped], None], inputs: Mapping[str, Place], seen: _Seen
 ) -> None:
-    """Record the call as one entry, with the tapes that record."""
+    """Record the call as one entry of each tape that records."""
     outputs = {f"y{i}": place_of(t, False) for i, t in enumerate(_tensors(seen.result))}
     args = [Arg(n, "in", (p.layout.dtype.name,)) for n, p in inputs.items()]
     args += [Arg(n, "out", (p.layout.dtype.name,)) for n, p in outputs.items()]

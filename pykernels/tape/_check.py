@@ -1,4 +1,4 @@
-"""Is a gradient rule right? Central differences along random directions."""
+"""Checks gradient rules by central differences along random directions."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _value(
 def _difference(
     value: Callable[..., tuple[float, float]], i: int, x: NDArray, u: NDArray, h: float
 ) -> tuple[float, float]:
-    """Of two values, by the distance that float32 leaves of 2h; and their size."""
+    """The difference of two values over the distance 2h as float32 rounds it; and their size."""
     up, down = (x + h * u).astype(np.float32), (x - h * u).astype(np.float32)
     high, size = value(i, up)
     low, _ = value(i, down)

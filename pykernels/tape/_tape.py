@@ -295,7 +295,7 @@ class Tape:
         self._entries += [within, entry]
 
     def _refuse_missed(self, name: str, t: Tensor) -> None:
-        """Raise if a call that was not kept has read a source."""
+        """Raise if a call that was not recorded has read a source."""
         record = record_of(t._storage)
         window = t._window
         for missed, line in self._missed.get(record, {}).items():
@@ -374,7 +374,7 @@ class Tape:
         entry.done = True
 
     def interrupted(self, entry: Entry) -> None:
-        """It was held, and nobody knows whether it ran."""
+        """The call was interrupted, and it is not known whether it ran."""
         entry.done = False
 
     def drop(self, entry: Entry) -> None:
@@ -383,7 +383,7 @@ class Tape:
             del self._entries[-1]
 
     def needs(self, t: Handle) -> bool:
-        """May a gradient go through it? Then a copy on the host would lose it."""
+        """True if a gradient may go through the tensor: a copy on the host would lose it."""
         if paused(self) or t._layout.dtype.kind != "f":
             return False
         return self._watched is None or record_of(t._storage) in self._watched
@@ -409,7 +409,7 @@ class Tape:
 
 
 def _tree(sources: Any) -> Any:
-    """Sources as a tree: what is none, but can be gone through, becomes a list."""
+    """Sources as a tree: an iterable that is no tree becomes a list."""
     known = isinstance(sources, (Tensor, Mapping, list, tuple, str, bytes))
     if known or dataclasses.is_dataclass(sources) or not isinstance(sources, Iterable):
         return sources
