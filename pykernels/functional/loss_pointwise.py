@@ -202,9 +202,7 @@ def binary_cross_entropy(
     if out is None:
         return total.astype(dtype)  # type: ignore[no-any-return]
     if out.shape != () or out.dtype != dtype:
-        raise ShapeError(
-            f"[{op}] out must be {dtype} of shape () but is {out.dtype} of shape {out.shape}"
-        )
+        raise ShapeError(f"[{op}] out must be {dtype} () but is {out.dtype} {out.shape}")
     out[...] = total
     return out
 

@@ -56,7 +56,7 @@ def instance_norm(
     if not flag(op, "use_input_stats", use_input_stats):
         return batch_norm(x, running_mean, running_var, weight, bias, eps=eps, out=out)
     if running_mean is not None or running_var is not None:
-        raise ArgumentError(f"[{op}] running statistics need use_input_stats=False")
+        raise ArgumentError(f"[{op}] running statistics go with use_input_stats=False")
     if not isinstance(x, (Tensor, np.ndarray)):
         raise DTypeError(
             f"[{op}] x must be a pykernels.Tensor or a numpy array but is {type_name(x)}"
@@ -109,7 +109,7 @@ def batch_norm(
     if not flag(op, "training", training):
         if running_mean is None or running_var is None:
             raise ArgumentError(
-                f"[{op}] running_mean and running_var must be given unless training=True"
+                f"[{op}] running_mean and running_var must be given, but for training"
             )
         call = Call(BATCH, x, running_mean, running_var, weight, bias, out=out)
         t = call.tensor("x", x)

@@ -148,7 +148,7 @@ def _size(
         given = (1, *given) if images.axes == 1 else given
         if any(abs(given[a] - usual[a]) >= w.stride[a] for a in range(2)):
             raise ArgumentError(
-                f"[{images.op}] output_size must differ by less than a stride from "
+                f"[{images.op}] output_size must be less than a stride from "
                 f"{usual[-images.axes :]} but is {output_size!r}"
             )
         usual = given
