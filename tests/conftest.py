@@ -43,14 +43,13 @@ ONCE = frozenset(
         "api/test_bad_arguments", "api/test_hostile_arguments", "api/test_indexing",
         "api/test_making", "api/test_numpy_functions", "api/test_operators",
         "api/test_out_aliases", "api/test_spellings", "api/test_words",
-        "bench/test_ceilings", "bench/test_command", "bench/test_everyday", "bench/test_explain",
-        "bench/test_own",
-        "codegen/test_toy_kernel", "examples/test_decoder", "examples/test_second_order",
-        "runtime/test_placement",
+        "bench/test_ceilings", "bench/test_everyday", "bench/test_explain", "bench/test_own",
+        "codegen/test_toy_kernel", "examples/test_second_order", "runtime/test_placement",
         "gradients/test_hvp", "gradients/test_jax", "gradients/test_no_grad",
         "gradients/test_own_rules", "gradients/test_programs",
         "gradients/test_tape", "gradients/test_tape_borders", "gradients/test_torch",
         "models/test_nodes", "runtime/test_budget_calls",
+        "bench/test_command", "examples/test_decoder",
     )
 )  # fmt: skip
 # What no driver changes, but perhaps an engine: who owns a buffer, what an interrupt leaves behind,
