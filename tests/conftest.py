@@ -49,6 +49,7 @@ ONCE = frozenset(
         "gradients/test_own_rules", "gradients/test_programs",
         "gradients/test_tape", "gradients/test_tape_borders", "gradients/test_torch",
         "models/test_nodes", "runtime/test_budget_calls",
+        "bench/test_command", "examples/test_decoder",
     )
 )  # fmt: skip
 # What no driver changes, but perhaps an engine: who owns a buffer, what an interrupt leaves behind,
@@ -57,8 +58,7 @@ ONCE_AN_ENGINE = frozenset(
     f"tests/{name}.py"
     for name in (
         "api/test_cli", "api/test_known_calls",
-        "bench/test_accuracy", "bench/test_benches", "bench/test_clocks", "bench/test_command",
-        "bench/test_latency",
+        "bench/test_accuracy", "bench/test_benches", "bench/test_clocks", "bench/test_latency",
         "tuning/test_tune",
         "gradients/test_equal_indices", "gradients/test_loss", "gradients/test_norm_rules",
         "gradients/test_reduce_expressions", "gradients/test_rules", "gradients/test_sequence",

@@ -187,7 +187,7 @@ def _moving(dev: Device, kind: str, each: int, count: int, time_of: TimeOf) -> f
 
 def _expect(t: Tensor, byte: int, what: str) -> None:
     if not (t[::4093].numpy() == byte).all():
-        raise PyKernelsError(f"[ceilings] the {what} did not arrive")
+        raise PyKernelsError(f"[ceilings] the bytes of the {what} are not those that were written")
 
 
 def _fill(dev: Device, dst: Tensor, vecs: int) -> Program:
@@ -269,7 +269,7 @@ def _fma(dev: Device, t: str, sums: int, steps: int, rounds: int, groups: int) -
     program(1)
     want = 3.0 + (sums - 1) / 2
     if not (found.numpy() == want).all():
-        raise PyKernelsError(f"[ceilings] the {t} multiply-adds are wrong")
+        raise PyKernelsError(f"[ceilings] the results of {t} multiply-adds are wrong")
     return program
 
 

@@ -135,5 +135,7 @@ def either(op: str, name: str, value: Any, default: Any, other: str, given: Any)
         ArgumentError: both are given.
     """
     if value is not default and value != default:
-        raise ArgumentError(f"[{op}] {name} and {other} are the same thing: give one of them")
+        raise ArgumentError(
+            f"[{op}] {name} and {other} are two names of one argument: give one of them"
+        )
     return given

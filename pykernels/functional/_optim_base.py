@@ -98,8 +98,8 @@ class Optimizer:
             wrong = sorted({*group} - {"params", *named})
             if "params" not in group or wrong:
                 raise ArgumentError(
-                    f"[{self._name}] params[{i}] must have params, and of {', '.join(named)} what "
-                    f"is its own, but has {', '.join(map(str, group)) or 'nothing'}"
+                    f"[{self._name}] params[{i}] must have the key params, and may have "
+                    f"{', '.join(named)}, but has {', '.join(map(str, group)) or 'nothing'}"
                 )
             made.append(type(self)(**{**named, **group}))
         self._groups = tuple(made)
@@ -194,8 +194,8 @@ class Optimizer:
         programs = [program for ref in self._programs if (program := ref()) is not None]
         if any(not program._recording.state for program in programs):  # it was captured to its end
             raise BufferStateError(
-                f"[{self._name}] {what} changes the kernel or the tensors of a step, and a "
-                "captured program has one: let the program go first"
+                f"[{self._name}] {what} changes the kernel or the tensors of a step, but a "
+                "captured program contains a step: delete the program first"
             )
 
     @property

@@ -138,8 +138,8 @@ def _as_index(op: str, values: Tensor, places: Tensor, whole: Tensor) -> Tensor:
     )
     if not fits:
         raise ShapeError(
-            f"[{op}] src must be as large as index, {places.shape}, along each axis but has shape "
-            f"{values.shape}"
+            f"[{op}] src must be at least as large as index, {places.shape}, along each axis but "
+            f"has shape {values.shape}"
         )
     if values.dtype != whole.dtype:
         raise DTypeError(

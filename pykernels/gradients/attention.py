@@ -30,7 +30,7 @@ def flash_attn(call: Taped) -> None:
     if call.dy("lse") is not None:
         raise TapeError(f"[tape] {op} has no gradient rule for its lse")
     if call.shape("lengths") is not None:
-        raise TapeError(f"[tape] {op} has no gradient rule where it is given lengths")
+        raise TapeError(f"[tape] {op} has no gradient rule if lengths are given")
     q, k, v, mask = (call.saved(names[n]) for n in _NAMES)
     sinks, o, lse, do = call.saved("sinks"), call.saved("dst"), call.saved("lse"), call.dy()
     options: Any = {n: call.option(n) for n in call.kernel.options}

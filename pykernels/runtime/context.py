@@ -1,4 +1,4 @@
-"""The state that launches on one device share: caps, memory, pipelines, caches, recorders."""
+"""The state that launches on one device share: caps, memory, pipelines, command recorder."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class Context:
             raise DeviceLostError(f"[device] {self.dead}")
         if self.thread is not None and threading.get_ident() != self.thread:
             raise FeatureError(
-                "[device] this Dawn device was made by others without the feature "
+                "[device] this Dawn device was made by other code without the feature "
                 "implicit-device-synchronization: use it on one thread only"
             )
 

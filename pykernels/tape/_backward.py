@@ -65,7 +65,8 @@ class Taped:
             return None
         if place.tensor is None:
             raise TapeError(
-                f"[tape] the rule of {self.kernel.name} does not keep {name}{self._entry.at}"
+                f"[tape] the gradient rule of {self.kernel.name} does not keep {name}"
+                f"{self._entry.at}"
             )
         own = self._names.index(name) in outputs(self.kernel)
         if place.record.written_since(self._entry.serial + own, *place.window):
@@ -139,7 +140,9 @@ def _summed_to(grad: Tensor, shape: Ints, op: str, name: str) -> Tensor:
         elif m in (n, 1):
             split.append(m)
         else:
-            raise ShapeError(f"[tape] {op}: a gradient of shape {grad.shape} for {name} {shape}")
+            raise ShapeError(
+                f"[tape] {op}: the gradient of {name} must have shape {shape} but has {grad.shape}"
+            )
     if axes:
         grad = F.sum(grad.reshape(split), axis=tuple(axes))
     return grad.broadcast_to(shape)

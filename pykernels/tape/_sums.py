@@ -76,7 +76,7 @@ class _Part:
             self.bring()
 
     def is_of(self, place: Place) -> bool:
-        """Was it given for the same window, with the same axes?"""
+        """True if the gradient was given for the same window, with the same axes."""
         return self.layout is place.layout and self.offset == place.offset
 
     def bring(self) -> None:
@@ -160,7 +160,7 @@ class Sums:
         return _out_of_order(grad, order, place.layout)
 
     def pop(self, place: Place) -> Tensor | None:
-        """The same, and from now on its gradient is zero: it was written here."""
+        """As `take`; from now on the gradient is zero, because the window was written here."""
         grad = self.take(place)
         if grad is None:
             return None
@@ -182,7 +182,7 @@ class Sums:
         return grad
 
     def reached(self, record: Record, lo: int, hi: int) -> bool:
-        """Was a gradient given for any of these bytes?"""
+        """True if a gradient was given for any of these bytes."""
         return bool(_overlapping(self._parts.get(record, []), lo, hi))
 
     def clear(self, record: Record, lo: int, hi: int) -> None:
@@ -209,7 +209,7 @@ class Sums:
 
 
 def reshaped(t: Tensor, shape: Ints) -> Tensor:
-    """`reshape`, faster where nothing changes or all lies in C order."""
+    """`reshape`, faster if nothing changes or the gradient is in C order."""
     lay = t._layout
     if lay.shape == shape:
         return t
@@ -219,7 +219,7 @@ def reshaped(t: Tensor, shape: Ints) -> Tensor:
 
 
 def _accumulate(part: _Part, grad: Tensor) -> None:
-    """Add to a part; in place where its memory is its own, and no tape may need what it held."""
+    """Add to a part; in place if it owns its memory and no tape may need the earlier values."""
     in_place = part.fresh and not recording()
     part.grad = F.add(part.grad, grad, out=part.grad if in_place else None)
     part.fresh = True
@@ -235,7 +235,7 @@ def _overlapping(parts: list[_Part], lo: int, hi: int) -> list[_Part]:
 def _dense(
     record: Record, parts: list[_Part], found: list[_Part], lo: int, hi: int, dtype: DType
 ) -> _Part:
-    """One part in place of some, of all bytes of theirs and of a window."""
+    """Replace some parts by one, with all their bytes and those of a window."""
     for part in found:
         part.bring()
     if any(part.dtype is not dtype for part in found):
@@ -265,12 +265,12 @@ def _dense(
 
 
 def _window(dense: _Part, lo: int, shape: Ints, strides: Ints) -> Tensor:
-    """The gradient of a window in order, as a view of a dense part's."""
+    """The gradient of a window in order, as a view of a dense part."""
     return dense.grad._view(shape, strides, dense.grad._offset + lo - dense.lo)
 
 
 def _in_order(grad: Tensor, order: _Order) -> Tensor:
-    """A gradient with the axes of `_Order`: what repeats is summed."""
+    """A gradient with the axes of `_Order`, summed over axes that repeat."""
     if order.repeated:
         grad = F.sum(grad, axis=order.repeated, keepdims=True)
     if order.kept == tuple(range(len(grad._layout.shape))) and not order.flipped:
@@ -283,7 +283,7 @@ def _in_order(grad: Tensor, order: _Order) -> Tensor:
 
 
 def _out_of_order(grad: Tensor, order: _Order, lay: Layout) -> Tensor:
-    """A gradient of the order's shape as one of the layout's."""
+    """A gradient with the axes of `_Order`, in the shape of the layout."""
     shape, strides, offset = list(lay.shape), [0] * len(lay.shape), grad._offset
     for a, step in zip(order.kept, grad.strides, strict=True):
         strides[a] = step

@@ -32,7 +32,7 @@ _BINARY: dict[type[ast.operator], Callable[[int, int], int]] = {
 
 
 def known(cost: Callable[[str], int], text: str) -> int | None:
-    """A cost, None where it cannot be told."""
+    """A cost, or None if it is unknown."""
     try:
         return cost(text)
     except (SyntaxError, LookupError, ArithmeticError, TypeError, ValueError, RecursionError):
@@ -155,7 +155,7 @@ class Sizes:
 
 
 def _members(text: str) -> list[str]:
-    """The parts between the commas that stand in no type."""
+    """The parts between commas that are not inside a type."""
     parts: list[str] = []
     depth = start = 0
     for m in _COMMA.finditer(text):

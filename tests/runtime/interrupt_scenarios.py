@@ -133,7 +133,7 @@ class TapedLaunch(Launch):
 
     def check(self, whole: bool) -> None:
         super().check(whole)
-        assert whole or observe.recorders() in ([], [self.tape])
+        assert whole or observe.recording_tapes() in ([], [self.tape])
         written = np.array_equal(self.y.numpy(), self.after[0])
         try:
             [got] = self.tape.gradient(self.y, [self.x], numbers(4, 16))

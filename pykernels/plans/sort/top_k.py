@@ -25,7 +25,9 @@ def plan(
     """One dispatch for short rows, some for long ones."""
     check("top_k", x)
     if x.dtype != dst.dtype:
-        raise DTypeError(f"[top_k] dst must be {x.dtype.name}, as x is, but is {dst.dtype.name}")
+        raise DTypeError(
+            f"[top_k] dst must have the dtype of x, {x.dtype.name}, but is {dst.dtype.name}"
+        )
     if dst.ndim != x.ndim or dst.shape[:-1] != x.shape[:-1] or dst.shape[-1] > x.shape[-1]:
         raise ShapeError(
             f"[top_k] dst must have the shape of x, {x.shape}, with up to {x.shape[-1]} columns "
