@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ class Numbers(NamedTuple):
     """What a step reads besides gradients, states and parameters."""
 
     settings: Tensor
-    count: Tensor | None = None
+    steps: Tensor | None = None
     rate: Tensor | None = None
     skip: Tensor | None = None
 
@@ -121,7 +121,7 @@ def _launch(
 
 def zeros_together(
     params: Sequence[Tensor], moments: Sequence[str], missing: Callable[[str], bool]
-) -> Mapping[str, Tensor]:
+) -> dict[str, Tensor]:
     """Zeros for the states of each parameter, those of many in one buffer."""
     found: dict[str, Tensor] = {}
     device = params[0].device
