@@ -119,7 +119,8 @@ def main() -> None:
     learned, held_out = transformer.read_docs()
     bigram = transformer.bigram_entropy(learned, held_out)
     training = Training(RUNS[args.size], args.steps)
-    losses, factors = [], []
+    losses: list[float] = []
+    factors: list[float] = []
     for n in range(args.steps):
         loss, factor = training.step(learned)
         losses.append(loss)

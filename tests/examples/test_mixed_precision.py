@@ -47,7 +47,8 @@ def test_steps_that_overflow_are_left_out(text: transformer.Array, tmp_path: Pat
     """A factor that is too large halves until gradients are finite; then weights change."""
     training = mixed_precision.Training(mixed_precision.RUNS["small"], STEPS, scale=2.0**26)
     before = {name: w.numpy() for name, w in training.weights.items()}
-    losses, factors = [], []
+    losses: list[float] = []
+    factors: list[float] = []
     while not factors or training.scale.value.item() < factors[-1]:
         for name, w in training.weights.items():
             assert_same_bits(w.numpy(), before[name], name)
