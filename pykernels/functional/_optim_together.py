@@ -10,9 +10,10 @@ from pykernels.device import Tensor
 from pykernels.plans.optim.together import MOST, padded, together
 from pykernels.runtime.launch import run
 
+from ._copy_together import BUFFERS
+
 __all__ = ["Numbers", "launch_together", "zeros_together"]
 
-BUFFERS = "max-storage-buffers-per-shader-stage"
 LARGEST = 1 << 28  # bytes of states in one buffer
 
 

@@ -16,6 +16,7 @@ from pykernels import functional as F
 from pykernels.device import Tensor
 from pykernels.dtypes import DType
 from pykernels.errors import TapeError
+from pykernels.functional._copy_together import copy_together
 from pykernels.runtime.observe import Record, recording
 from pykernels.runtime.overlap import overlaps_itself
 from pykernels.tensors.layout import Ints, Layout, contiguous_layout, layout, merge_axes
@@ -257,8 +258,11 @@ def _dense(
     dense.bring()
     if sum(part.grad.size for part in found) < n:
         dense.grad[...] = 0
+    together = [part for part in found if part.dense and part.grad.ndim == 1 and not recording()]
+    copy_together(dense.grad, [((part.lo - lo) // size, part.grad) for part in together])
     for part in found:
-        F.copyto(_window(dense, part.lo, part.grad.shape, part.strides), part.grad)
+        if part not in together:
+            F.copyto(_window(dense, part.lo, part.grad.shape, part.strides), part.grad)
         parts.remove(part)
     insort(parts, dense)
     return dense

@@ -12,6 +12,7 @@ import re
 from typing import Any
 
 from pykernels.errors import LimitError
+from pykernels.plans.slots import branches, groups, placing, vector, words
 from pykernels.steps import Arg, Body, Bound, Caps, Kernel, Scratch, Step, cdiv, touched
 from pykernels.tensors.layout import View
 from pykernels.wgsl.head import features, head
@@ -21,7 +22,6 @@ from pykernels.wgsl.texts import Text, add_texts, of_body
 __all__ = ["MOST", "Together", "padded", "together"]
 
 MOST = 14  # parameters of a launch: so many have room in its params
-WORKGROUP = 256
 PADDING = 64  # elements: states begin at multiples of 256 bytes, where any binding may begin
 # The states of a parameter as a built text calls them, in the order of their memory.
 STATES = {"sgd_step": ("momentum_buffer",), "adam_step": ("exp_avg", "exp_avg_sq")}
@@ -64,13 +64,12 @@ class Together:
             TensorSpec(n, "in" if n in grads else "out", "f32", (), vec="VEC", index=False)
             for n in self._vectors
         ]
-        words = [f"{what}_{k}" for what in ("size", "start") for k in range(count)]
         self._interface = Interface(
             name=name, axes=(Axis("VEC", (1, 4)),), tensors=tuple(specs),
-            params=tuple([Param(n, "u32") for n in words]),
+            params=tuple([Param(n, "u32") for n in words(count)]),
         )  # fmt: skip
         kind = "".join(str(int(x)) for x in (states, rate, skip, flag))
-        self._body = Body(f"optim-{name}-{count}-{kind}", ("VEC",), "I" * len(words), (), "")
+        self._body = Body(f"optim-{name}-{count}-{kind}", ("VEC",), "I" * (2 * count), (), "")
         dtypes: dict[str, Any] = {"f32": "float32", "i32": "int32", "u32": "uint32"}
         self.kernel = Kernel(
             name=name,
@@ -99,14 +98,12 @@ class Together:
         sizes = [named[n].size for n in self._params]
         if not all(v.contiguous for v in tensors):
             raise LimitError("gradients, states and parameters must lie in one piece")
-        whole = all(v.offset % 16 == 0 for v in tensors) and all(n % 4 == 0 for n in sizes)
-        vec = 4 if whole else 1
+        vec = vector(tensors, sizes, starts)
         bound = [Bound(n, "in", named[n], 4, 4) for n in self._numbers]
         for n, v in zip(self._vectors, tensors, strict=True):
             bound.append(Bound(n, "in" if n[0] == "g" else "out", v, 4 * vec, 4 * vec))
-        words = [n // vec for n in (*sizes, *starts)]
-        groups = sum(cdiv(n // vec, WORKGROUP) for n in sizes)
-        return [Step(self._body, (vec,), tuple(bound), (), tuple(words), groups)]
+        values = tuple([n // vec for n in (*sizes, *starts)])
+        return [Step(self._body, (vec,), tuple(bound), (), values, groups(sizes, vec))]
 
     # -- its text ---------------------------------------------------------------------------------
 
@@ -127,40 +124,20 @@ class Together:
         for state in STATES[self._of]:
             main = main.replace(f"{state}_mem[", "state_mem[")
         value = "f32" if vec == 1 else "vec4<f32>"
-        lines = ["var<private> slot: u32;", "var<private> here: u32;", "var<private> start: u32;"]
-        lines += self._placing() + self._access(value, vec)
+        lines = placing(self.count) + self._access(value, vec)
         return "\n".join(lines) + "\n" + _MEMBER.sub(self._member, main)
-
-    def _placing(self) -> list[str]:
-        """The parameter of a workgroup, how many vectors it has, and the invocation's."""
-        lines = ["fn place(group: u32, li: u32) -> u32 {", "  var g = group;"]
-        for k in range(self.count):
-            lines += [
-                f"  if (g < (p.size_{k} + 255u) / 256u) {{",
-                f"    slot = {k}u; here = p.size_{k}; start = p.start_{k};",
-                "    return g * 256u + li;",
-                "  }",
-                f"  g -= (p.size_{k} + 255u) / 256u;",
-            ]
-        return [*lines, "  return 0u;", "}"]
 
     def _access(self, value: str, vec: int) -> list[str]:
         """The functions by which the built text reads and writes, for the parameter of `slot`."""
         lines = ["fn grad_index(i: u32) -> u32 { return i; }"]
         lines += ["fn param_index(i: u32) -> u32 { return i; }"]
-        read = {"grad_load": "grad_{k}_load(p.grad_{k}_off + i)"}
-        read["param_read"] = "param_{k}_mem[p.param_{k}_off + i]"
+        read = {"grad_load": "grad_K_load(p.grad_K_off + i)"}
+        read["param_read"] = "param_K_mem[p.param_K_off + i]"
         for name, text in read.items():
-            lines += [f"fn {name}(i: u32) -> {value} {{", "  switch slot {"]
-            for k in range(self.count):
-                case = "default" if k == self.count - 1 else f"case {k}u"
-                lines.append(f"    {case}: {{ return {text.format(k=k)}; }}")
-            lines += ["  }", "}"]
-        lines += [f"fn param_store(i: u32, v: {value}) {{", "  switch slot {"]
-        for k in range(self.count):
-            case = "default" if k == self.count - 1 else f"case {k}u"
-            lines.append(f"    {case}: {{ param_{k}_store(p.param_{k}_off + i, v); }}")
-        lines += ["  }", "}"]
+            lines += [f"fn {name}(i: u32) -> {value} {{"]
+            lines += [*branches(self.count, f"return {text};"), "}"]
+        lines += [f"fn param_store(i: u32, v: {value}) {{"]
+        lines += [*branches(self.count, "param_K_store(p.param_K_off + i, v);"), "}"]
         unit = PADDING // vec
         behind = f"((here + {unit - 1}u) / {unit}u * {unit}u)"
         for n, state in enumerate(STATES[self._of] if self._states else ()):
