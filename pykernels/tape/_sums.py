@@ -22,6 +22,7 @@ from pykernels.runtime.overlap import overlaps_itself
 from pykernels.tensors.layout import Ints, Layout, contiguous_layout, layout, merge_axes
 
 from ._entry import Place
+from ._rooms import Rooms
 
 __all__ = ["Sums", "reshaped"]
 
@@ -100,8 +101,9 @@ class _Part:
 class Sums:
     """The gradients of all allocations so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, rooms: Rooms | None = None) -> None:
         self._parts: dict[Record, list[_Part]] = {}
+        self._rooms = rooms or Rooms({})
 
     def add(self, place: Place, grad: Tensor) -> None:
         """Add the gradient of a window, which has its shape and dtype."""
@@ -111,6 +113,8 @@ class Sums:
                 f"[tape] gradients cannot be added to a view whose elements overlap (shape "
                 f"{place.layout.shape}, strides {place.layout.strides}): copy it first"
             )
+        if place.record in self._rooms.open and self._moved_in(place, grad):
+            return
         parts = self._parts.get(place.record)
         if parts is None:
             self._parts[place.record] = [_Part(place, grad)]
@@ -138,6 +142,8 @@ class Sums:
 
     def take(self, place: Place) -> Tensor | None:
         """The gradient of a window; None where none was given for any byte of it."""
+        if place.record in self._rooms.open:
+            self._move_out(place.record)
         parts = self._parts.get(place.record)
         if parts is None or not place.flows:
             return None
@@ -202,6 +208,35 @@ class Sums:
                     insort(parts, _Part(Place(record, lay, a, None), rest))
                     self._parts[record] = parts
 
+    def _moved_in(self, place: Place, grad: Tensor) -> bool:
+        """Is this gradient in its room already? The part of the room stands for all windows, which
+        are in its memory or will be."""
+        record = place.record
+        room, parts = self._rooms.open[record], self._parts.get(record)
+        in_room = parts is not None and parts[0].grad is room.flat
+        if not room.holds(place, grad) or not (parts is None or in_room):
+            self._move_out(record)
+            return False
+        room.lent[place.layout, place.offset] = True
+        if parts is None:
+            self._parts[record] = [_Part(room.place, room.flat)]
+        if room.full:
+            self._rooms.close(record)
+        return True
+
+    def _move_out(self, record: Record) -> None:
+        """Zeros in place of what was not given."""
+        room, parts = self._rooms.open[record], self._parts.get(record)
+        self._rooms.close(record)
+        if parts is None or parts[0].grad is not room.flat:
+            return
+        [part] = parts
+        part.grad, part.fresh = room.flat._fresh(room.flat._layout), True
+        part.grad[...] = 0
+        for (lay, offset), given in room.lent.items():
+            if given:
+                F.copyto(room.window(lay, offset, part.grad), room.window(lay, offset))
+
     def _remove(self, record: Record, part: _Part) -> None:
         parts = self._parts[record]
         parts.remove(part)
@@ -258,10 +293,11 @@ def _dense(
     dense.bring()
     if sum(part.grad.size for part in found) < n:
         dense.grad[...] = 0
-    together = [part for part in found if part.dense and part.grad.ndim == 1 and not recording()]
-    copy_together(dense.grad, [((part.lo - lo) // size, part.grad) for part in together])
+    flat = [part for part in found if part.dense and part.grad.ndim == 1 and not recording()]
+    copy_together(dense.grad, [((part.lo - lo) // size, part.grad) for part in flat])
+    together = {id(part) for part in flat}
     for part in found:
-        if part not in together:
+        if id(part) not in together:
             F.copyto(_window(dense, part.lo, part.grad.shape, part.strides), part.grad)
         parts.remove(part)
     insort(parts, dense)
