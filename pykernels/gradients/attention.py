@@ -39,7 +39,7 @@ def flash_attn(call: Taped) -> None:
         again = q.device.empty(o.shape, o.dtype)
         kernels.flash_attn(q, k, v, again, mask=mask, sinks=sinks, lse=lse, **options)
     if any(call.wants(names[n]) for n in _NAMES[:3]):
-        out: Any = tuple([call.room(names[n]) for n in _NAMES[:3]])
+        out: Any = call.room(*[names[n] for n in _NAMES[:3]])
         if out == (None, None, None):
             out = None
         else:

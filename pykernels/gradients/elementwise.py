@@ -61,7 +61,7 @@ def _give_one(call: Taped, name: str, dy: Tensor, numbers: dict[str, float]) -> 
         call.give(arg, dy)
     else:
         alike = call.shape(arg) == dy.shape and dy.dtype == "float32"
-        out = call.room(arg) if alike else None
+        [out] = call.room(arg) if alike else (None,)
         if out is not None and out.dtype != dy.dtype:
             out = None
         call.give(arg, _evaluated(call, name, found, {DY: dy, **numbers}, out))

@@ -26,12 +26,12 @@ class Taped:
     Only tapes that were entered before its own tape record the calls of a rule.
     """
 
-    __slots__ = ("_dys", "_entry", "_names", "_rooms", "_wanted", "given")
+    __slots__ = ("_dys", "_entry", "_names", "_sums", "_wanted", "given")
 
     def __init__(
-        self, entry: Entry, dys: Mapping[str, Tensor | None], wanted: frozenset[str], rooms: Rooms
+        self, entry: Entry, dys: Mapping[str, Tensor | None], wanted: frozenset[str], sums: Sums
     ) -> None:
-        self._entry, self._dys, self._wanted, self._rooms = entry, dys, wanted, rooms
+        self._entry, self._dys, self._wanted, self._sums = entry, dys, wanted, sums
         self._names = [arg.name for arg in entry.kernel.args]
         self.given: list[tuple[Place, Tensor]] = []
 
@@ -97,14 +97,13 @@ class Taped:
         pairs = zip(place.layout.shape, place.layout.strides, strict=True)
         return tuple([a for a, (n, s) in enumerate(pairs) if not s and n > 1])
 
-    def room(self, name: str) -> Any:
-        """Where the gradient of an argument belongs if it is a window of a larger tensor: a Tensor
-        of its shape to write to and to give. None where there is no such place."""
-        place = self._place(name)
-        if place is None or name not in self._wanted:
-            return None
+    def room(self, *names: str) -> tuple[Any, ...]:
+        """Where the gradients of arguments belong if they are windows of larger tensors: for each
+        a Tensor of its shape to write to and to give. None where there is no such place."""
+        places = {name: p for name in names if (p := self._place(name)) and name in self._wanted}
         like = next(dy for dy in self._dys.values() if dy is not None)
-        return self._rooms.lend(place, like)
+        found = dict(zip(places, self._sums.lend([*places.values()], like), strict=True))
+        return tuple([found.get(name) for name in names])
 
     def give(self, name: str, gradient: Any, *, summed: Collection[int] = ()) -> None:
         """Add the gradient of an argument.
@@ -178,8 +177,7 @@ def gradients(
     depends on; and the memory that they were computed from."""
     writers: dict[Record, Place | None] = {}
     wanted = _wanted(entries, sources, writers)
-    rooms = _rooms(writers, [*sources, *[loss for loss, _ in losses]])
-    sums = Sums(rooms)
+    sums = Sums(_rooms(writers, [*sources, *[loss for loss, _ in losses]]))
     for loss, seed in losses:
         sums.add(loss, seed)
     found: dict[int, Tensor | None] = {}
@@ -203,7 +201,7 @@ def gradients(
                 reached = reached or dy is not None
         if names and reached:
             used.update([(p.bytes, None) for p in entry.inputs if p.flows])
-            for place, grad in _applied(entry, dys, names, rooms):
+            for place, grad in _applied(entry, dys, names, sums):
                 sums.add(place, grad)
     results = [found[i] if i in found else sums.take(s) for i, s in enumerate(sources)]
     return results, [*used]
@@ -280,7 +278,7 @@ def _rooms(writers: Mapping[Record, Place | None], asked: Sequence[Place]) -> Ro
 
 
 def _applied(
-    entry: Entry, dys: Mapping[str, Tensor | None], names: frozenset[str], rooms: Rooms
+    entry: Entry, dys: Mapping[str, Tensor | None], names: frozenset[str], sums: Sums
 ) -> list[tuple[Place, Tensor]]:
     """The gradients that the rule of a call gives."""
     kernel = entry.kernel
@@ -292,6 +290,6 @@ def _applied(
         if not any(arg.role == "in" and arg.name in names for arg in kernel.args):
             return []
         raise TapeError(f"[tape] {kernel.name} has no gradient rule{entry.at}")
-    taped = Taped(entry, dys, names, rooms)
+    taped = Taped(entry, dys, names, sums)
     entry.rule(taped)
     return taped.given

@@ -8,7 +8,7 @@ the gradient of the whole, without zeros, copies or sums.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pykernels.device import Tensor
 from pykernels.runtime.observe import Record
@@ -21,11 +21,11 @@ __all__ = ["Room", "Rooms"]
 
 
 class Room:
-    """The memory for the gradient of `whole`.
+    """The memory for the gradient of `whole`, once the last of its windows are asked for.
 
     Attributes:
         flat: all elements, in the order of memory.
-        lent: the windows that rules may write to, and whether their gradients were given.
+        lent: the windows that are or will be written, and whether their gradients were given.
     """
 
     __slots__ = ("_whole", "flat", "lent")
@@ -40,13 +40,10 @@ class Room:
         """All of it, as one axis."""
         return Place(self._whole.record, self.flat._layout, self._whole.window[0], None)
 
-    def lend(self, place: Place) -> Tensor | None:
-        """The memory of a window, None where it shares elements with one that was lent before."""
-        for lay, offset in self.lent:
-            if _share(place.layout, lay, place.offset - offset):
-                return None
-        self.lent[place.layout, place.offset] = False
-        return self.window(place.layout, place.offset)
+    def lend(self, lay: Layout, offset: int, given: bool = False) -> Tensor:
+        """The memory of a window."""
+        self.lent[lay, offset] = given
+        return self.window(lay, offset)
 
     def window(self, lay: Layout, offset: int, flat: Tensor | None = None) -> Tensor:
         """The memory of a window, or its place in another tensor of this size."""
@@ -61,12 +58,6 @@ class Room:
         in_memory = grad._storage is self.flat._storage and grad._offset == place.offset + shift
         return in_memory and grad._layout is place.layout
 
-    @property
-    def full(self) -> bool:
-        """Have gradients come for all elements?"""
-        given = sum(lay.size for (lay, _), came in self.lent.items() if came)
-        return given == self._whole.layout.size
-
 
 class Rooms:
     """The rooms of a backward walk. `wholes` are the outputs that are all that was ever written to
@@ -76,15 +67,26 @@ class Rooms:
         self._wholes = dict(wholes)
         self.open: dict[Record, Room] = {}
 
-    def lend(self, place: Place, like: Tensor) -> Tensor | None:
-        """Memory for the gradient of a window; None if it is better made alone."""
+    def may(self, place: Place) -> bool:
+        """Is this a window of a larger output?"""
         whole = self._wholes.get(place.record)
-        if whole is None or not _fits(place.layout, whole.layout, place.offset - whole.offset):
-            return None
-        room = self.open.get(place.record)
-        if room is None:
-            room = self.open[place.record] = Room(whole, like)
-        return room.lend(place)
+        if whole is None or place.record in self.open:
+            return False
+        return _fits(place.layout, whole.layout, place.offset - whole.offset)
+
+    def make(self, windows: Sequence[tuple[Layout, int]], record: Record, like: Tensor) -> bool:
+        """Open a room if these windows, each a layout and its first byte, are all of the output,
+        each element once. Else zeros and sums are needed, and memory before its time."""
+        whole = self._wholes[record]
+        if sum(lay.size for lay, _ in windows) != whole.layout.size:
+            return False
+        for n, (lay, offset) in enumerate(windows):
+            if not _fits(lay, whole.layout, offset - whole.offset):
+                return False
+            if any(_share(lay, other, offset - at) for other, at in windows[:n]):
+                return False
+        self.open[record] = Room(whole, like)
+        return True
 
     def close(self, record: Record) -> None:
         """There is no more room for these windows."""

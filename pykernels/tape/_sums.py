@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 from bisect import bisect_left, insort
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from pykernels import functional as F
@@ -208,34 +209,55 @@ class Sums:
                     insort(parts, _Part(Place(record, lay, a, None), rest))
                     self._parts[record] = parts
 
+    def lend(self, places: Sequence[Place], like: Tensor) -> list[Tensor | None]:
+        """Memory for the gradients of windows, in that of the whole where these are the last ones
+        of it: what was given of the others is copied. Else None."""
+        found: list[Tensor | None] = [None] * len(places)
+        waiting = [i for i, place in enumerate(places) if self._rooms.may(place)]
+        while waiting:
+            record = places[waiting[0]].record
+            own = [i for i in waiting if places[i].record is record]
+            waiting = [i for i in waiting if places[i].record is not record]
+            parts = self._parts.get(record, [])
+            for part in parts:
+                part.bring()
+            dtype = places[own[0]].layout.dtype
+            given = [(layout(p.grad.shape, p.strides, p.dtype), p.lo) for p in parts]
+            windows = given + [(places[i].layout, places[i].offset) for i in own]
+            if all(p.dtype is dtype for p in parts) and self._rooms.make(windows, record, like):
+                room = self._rooms.open[record]
+                for part, (lay, lo) in zip(parts, given, strict=True):
+                    F.copyto(room.lend(lay, lo, given=True), part.grad)
+                self._parts[record] = [_Part(room.place, room.flat)]
+                for i in own:
+                    found[i] = room.lend(places[i].layout, places[i].offset)
+        return found
+
     def _moved_in(self, place: Place, grad: Tensor) -> bool:
         """Is this gradient in its room already? The part of the room stands for all windows, which
         are in its memory or will be."""
         record = place.record
-        room, parts = self._rooms.open[record], self._parts.get(record)
-        in_room = parts is not None and parts[0].grad is room.flat
-        if not room.holds(place, grad) or not (parts is None or in_room):
+        room = self._rooms.open[record]
+        if not room.holds(place, grad):
             self._move_out(record)
             return False
         room.lent[place.layout, place.offset] = True
-        if parts is None:
-            self._parts[record] = [_Part(room.place, room.flat)]
-        if room.full:
+        if all(room.lent.values()):
             self._rooms.close(record)
         return True
 
     def _move_out(self, record: Record) -> None:
         """Zeros in place of what was not given."""
-        room, parts = self._rooms.open[record], self._parts.get(record)
+        room, [part] = self._rooms.open[record], self._parts[record]
         self._rooms.close(record)
-        if parts is None or parts[0].grad is not room.flat:
+        given = [window for window, came in room.lent.items() if came]
+        if not given:
+            del self._parts[record]
             return
-        [part] = parts
         part.grad, part.fresh = room.flat._fresh(room.flat._layout), True
         part.grad[...] = 0
-        for (lay, offset), given in room.lent.items():
-            if given:
-                F.copyto(room.window(lay, offset, part.grad), room.window(lay, offset))
+        for lay, offset in given:
+            F.copyto(room.window(lay, offset, part.grad), room.window(lay, offset))
 
     def _remove(self, record: Record, part: _Part) -> None:
         parts = self._parts[record]

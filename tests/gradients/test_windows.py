@@ -58,15 +58,15 @@ def gated(x: pk.Tensor) -> pk.Tensor:
     return pk.sum(pk.sigmoid(a) * pk.square(b))
 
 
-# What is computed of three windows, by name, and how many launches move their gradients: those of
-# a tensor in one piece need none.
+# What is computed of three windows, by name, and how many launches move their gradients: none where
+# one rule gives all of them, a copy where the last ones come later, else zeros, copies and sums.
 USES: dict[str, tuple[Callable[[pk.Tensor], pk.Tensor], int]] = {
     "all": (lambda x: attention(*heads(x)), 0),
-    "rope": (lambda x: turned(heads(x)), 0),
-    "gates": (gated, 0),
-    "two of three": (lambda x: attention(heads(x)[0], heads(x)[1], heads(x)[0] * 2), 4),
+    "rope": (lambda x: turned(heads(x)), 1),
+    "gates": (gated, 1),
+    "two of three": (lambda x: attention(heads(x)[0], heads(x)[1], heads(x)[0] * 2), 6),
     "one twice": (lambda x: attention(heads(x)[0], heads(x)[0], heads(x)[2]), 4),
-    "sliding": (lambda x: attention(*[heads(x)[0, :, i : i + 2] for i in (0, 1, 0)]), 4),
+    "sliding": (lambda x: attention(*[heads(x)[0, :, i : i + 2] for i in (0, 1, 0)]), 6),
     "and whole": (lambda x: attention(*heads(x)) + pk.sum(pk.sin(x)), 4),
     "whole before": (lambda x: pk.sum(pk.sin(x)) + attention(*heads(x)), 1),
     "backwards": (lambda x: attention(*heads(x)[::-1]) + pk.sum(heads(x)[:, :, :, ::-1][0]), 5),
@@ -99,7 +99,7 @@ def test_gradients_of_windows(dev: pk.Device, name: str) -> None:
     for got, exact in zip(found, want, strict=True):
         assert np.abs(exact.numpy()).max() > 0
         np.testing.assert_allclose(got.numpy(), exact.numpy(), rtol=2e-5, atol=1e-5)
-        if not launches:
+        if launches < 2:
             assert_same_bits(got.numpy() + 0.0, exact.numpy() + 0.0, name)
 
 
