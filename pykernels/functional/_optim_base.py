@@ -16,6 +16,7 @@ from pykernels.plans.optim.checks import SETTINGS
 from pykernels.runtime.whole import whole
 from pykernels.tensors.host import type_name
 
+from ._optim_together import zeros_together
 from .optim import _betas, _listed, _not_negative, _rate
 from .optim_schedules import Schedule
 
@@ -43,6 +44,7 @@ class Optimizer:
     _counts = False  # is there a count of steps?
     _views: Mapping[str, int] = {}  # state that is a number among the settings
     _groups: tuple[Any, ...] = ()  # optimisers of each group, where there are some
+    _together = False  # does one launch update several parameters?
 
     @whole
     def __init__(
@@ -115,6 +117,8 @@ class Optimizer:
 
     @whole
     def _zeros(self, moments: tuple[str, ...]) -> dict[str, Tensor]:
+        if self._together:
+            return zeros_together(self._params, moments, lambda name: name not in self._state)
         zeros, found = self._params[0].device.zeros, dict[str, Tensor]()
         for i, p in enumerate(self._params):
             for moment in moments:

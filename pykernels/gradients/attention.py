@@ -39,7 +39,15 @@ def flash_attn(call: Taped) -> None:
         again = q.device.empty(o.shape, o.dtype)
         kernels.flash_attn(q, k, v, again, mask=mask, sinks=sinks, lse=lse, **options)
     if any(call.wants(names[n]) for n in _NAMES[:3]):
-        found = F.flash_attn_backward(q, k, v, o, lse, do, mask=mask, sinks=sinks, **options)
+        out: Any = call.room(*[names[n] for n in _NAMES[:3]])
+        if out == (None, None, None):
+            out = None
+        else:
+            pairs = zip(out, (q, k, v), strict=True)
+            out = tuple([q.device.empty(t.shape, t.dtype) if x is None else x for x, t in pairs])
+        found = F.flash_attn_backward(
+            q, k, v, o, lse, do, mask=mask, sinks=sinks, out=out, **options
+        )
         for name, grad in zip(_NAMES[:3], found, strict=True):
             call.give(names[name], grad)
     kept = {"mask": names["mask"], "sinks": "sinks"}

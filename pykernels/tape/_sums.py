@@ -10,17 +10,20 @@ from __future__ import annotations
 
 import functools
 from bisect import bisect_left, insort
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from pykernels import functional as F
 from pykernels.device import Tensor
 from pykernels.dtypes import DType
 from pykernels.errors import TapeError
+from pykernels.functional._copy_together import copy_together
 from pykernels.runtime.observe import Record, recording
 from pykernels.runtime.overlap import overlaps_itself
 from pykernels.tensors.layout import Ints, Layout, contiguous_layout, layout, merge_axes
 
 from ._entry import Place
+from ._rooms import Rooms
 
 __all__ = ["Sums", "reshaped"]
 
@@ -99,8 +102,9 @@ class _Part:
 class Sums:
     """The gradients of all allocations so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, rooms: Rooms | None = None) -> None:
         self._parts: dict[Record, list[_Part]] = {}
+        self._rooms = rooms or Rooms({})
 
     def add(self, place: Place, grad: Tensor) -> None:
         """Add the gradient of a window, which has its shape and dtype."""
@@ -110,6 +114,8 @@ class Sums:
                 f"[tape] gradients cannot be added to a view whose elements overlap (shape "
                 f"{place.layout.shape}, strides {place.layout.strides}): copy it first"
             )
+        if place.record in self._rooms.open and self._moved_in(place, grad):
+            return
         parts = self._parts.get(place.record)
         if parts is None:
             self._parts[place.record] = [_Part(place, grad)]
@@ -137,6 +143,8 @@ class Sums:
 
     def take(self, place: Place) -> Tensor | None:
         """The gradient of a window; None where none was given for any byte of it."""
+        if place.record in self._rooms.open:
+            self._move_out(place.record)
         parts = self._parts.get(place.record)
         if parts is None or not place.flows:
             return None
@@ -201,6 +209,56 @@ class Sums:
                     insort(parts, _Part(Place(record, lay, a, None), rest))
                     self._parts[record] = parts
 
+    def lend(self, places: Sequence[Place], like: Tensor) -> list[Tensor | None]:
+        """Memory for the gradients of windows, in that of the whole where these are the last ones
+        of it: what was given of the others is copied. Else None."""
+        found: list[Tensor | None] = [None] * len(places)
+        waiting = [i for i, place in enumerate(places) if self._rooms.may(place)]
+        while waiting:
+            record = places[waiting[0]].record
+            own = [i for i in waiting if places[i].record is record]
+            waiting = [i for i in waiting if places[i].record is not record]
+            parts = self._parts.get(record, [])
+            for part in parts:
+                part.bring()
+            dtype = places[own[0]].layout.dtype
+            given = [(layout(p.grad.shape, p.strides, p.dtype), p.lo) for p in parts]
+            windows = given + [(places[i].layout, places[i].offset) for i in own]
+            if all(p.dtype is dtype for p in parts) and self._rooms.make(windows, record, like):
+                room = self._rooms.open[record]
+                for part, (lay, lo) in zip(parts, given, strict=True):
+                    F.copyto(room.lend(lay, lo, given=True), part.grad)
+                self._parts[record] = [_Part(room.place, room.flat)]
+                for i in own:
+                    found[i] = room.lend(places[i].layout, places[i].offset)
+        return found
+
+    def _moved_in(self, place: Place, grad: Tensor) -> bool:
+        """Is this gradient in its room already? The part of the room stands for all windows, which
+        are in its memory or will be."""
+        record = place.record
+        room = self._rooms.open[record]
+        if not room.holds(place, grad):
+            self._move_out(record)
+            return False
+        room.lent[place.layout, place.offset] = True
+        if all(room.lent.values()):
+            self._rooms.close(record)
+        return True
+
+    def _move_out(self, record: Record) -> None:
+        """Zeros in place of what was not given."""
+        room, [part] = self._rooms.open[record], self._parts[record]
+        self._rooms.close(record)
+        given = [window for window, came in room.lent.items() if came]
+        if not given:
+            del self._parts[record]
+            return
+        part.grad, part.fresh = room.flat._fresh(room.flat._layout), True
+        part.grad[...] = 0
+        for lay, offset in given:
+            F.copyto(room.window(lay, offset, part.grad), room.window(lay, offset))
+
     def _remove(self, record: Record, part: _Part) -> None:
         parts = self._parts[record]
         parts.remove(part)
@@ -257,8 +315,12 @@ def _dense(
     dense.bring()
     if sum(part.grad.size for part in found) < n:
         dense.grad[...] = 0
+    flat = [part for part in found if part.dense and part.grad.ndim == 1 and not recording()]
+    copy_together(dense.grad, [((part.lo - lo) // size, part.grad) for part in flat])
+    together = {id(part) for part in flat}
     for part in found:
-        F.copyto(_window(dense, part.lo, part.grad.shape, part.strides), part.grad)
+        if id(part) not in together:
+            F.copyto(_window(dense, part.lo, part.grad.shape, part.strides), part.grad)
         parts.remove(part)
     insort(parts, dense)
     return dense
