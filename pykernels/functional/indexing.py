@@ -13,7 +13,7 @@ from pykernels._generated.kernels import scatter as _scatter
 from pykernels._generated.kernels import scatter_add as _scatter_add
 from pykernels._generated.wrappers import scatter as _scatter_wrapper
 from pykernels._generated.wrappers import scatter_add as _scatter_add_wrapper
-from pykernels.call.arrays import Array, Call
+from pykernels.call.arrays import Array, Call, Known
 from pykernels.call.scalars import bits_of, flag, integer
 from pykernels.device import Tensor
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
@@ -24,6 +24,7 @@ from pykernels.tensors.axes import axis_of
 
 __all__ = ["index_select", "masked_select", "nonzero", "scatter", "scatter_add"]
 
+_select_known: Known = {}
 _SELECT = replace(_get_rows.KERNEL, name="index_select")
 _MASKED = replace(_nonzero.KERNEL, name="masked_select")
 # The function's dtypes; float16 is converted for the kernel.
@@ -57,6 +58,13 @@ def index_select(
             the result is a numpy array.
         DTypeError, ShapeError and the errors of `pykernels.kernels.get_rows`.
     """
+    plain = out is None and type(axis) is int and type(check) is bool
+    if plain and isinstance(x, Tensor) and isinstance(index, Tensor):
+        known = _select_known.get((x._layout, index._layout, axis))
+        if known is not None:
+            made = x._fresh(known[0])
+            run(_SELECT, (x._with(known[1]), index, made._with(known[2])), options=(check,))
+            return made
     call = Call(_SELECT, x, index, out=out)
     src, places = call.tensor("src", x), call.tensor("index", index)
     at = axis_of("index_select", axis, src.ndim)
@@ -65,6 +73,10 @@ def index_select(
     result = call.out((*src.shape[:at], places.size, *src.shape[at + 1 :]), src.dtype)
     checked = flag("index_select", "check", check)
     selecting.select(_SELECT, src, at, places, result, checked)
+    if plain:
+        rows = selecting.as_rows(src._layout, result._layout, at)
+        views = src._with(rows[0]), result._with(rows[1])
+        call.remember(_select_known, result, *views, flags=(axis,))
     return call.leave(result)
 
 
@@ -181,6 +193,8 @@ def _as_index(op: str, values: Tensor, places: Tensor, whole: Tensor) -> Tensor:
         raise DTypeError(
             f"[{op}] src must have the dtype of x, {whole.dtype}, but is {values.dtype}"
         )
+    if values.shape == places.shape:
+        return values
     return values[(*(slice(n) for n in places.shape), ...)]
 
 

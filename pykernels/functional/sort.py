@@ -11,7 +11,7 @@ from pykernels._generated.kernels.bincount_weights import KERNEL as _SUMS
 from pykernels._generated.kernels.median import KERNEL as _MEDIAN
 from pykernels._generated.kernels.searchsorted import KERNEL as _SEARCHSORTED
 from pykernels._generated.kernels.top_k import KERNEL as _TOP_K
-from pykernels.call.arrays import Array, Call
+from pykernels.call.arrays import Array, Call, Known
 from pykernels.call.operation import either
 from pykernels.call.scalars import flag, integer
 from pykernels.device import Tensor
@@ -24,6 +24,8 @@ from pykernels.kernels import top_k as _top_k
 from pykernels.runtime.whole import whole
 
 __all__ = ["bincount", "median", "searchsorted", "top_k", "topk"]
+
+_top_known: Known = {}
 
 
 def top_k(
@@ -49,6 +51,12 @@ def top_k(
     """
     if dim is not None:
         axis = either("top_k", "axis", axis, -1, "dim", dim)
+    if isinstance(x, Tensor) and type(k) is int and type(axis) is int:
+        known = _top_known.get((x._layout, k, axis))
+        if known is not None:
+            best, places = x._fresh(known[0]), x._fresh(known[1])
+            _top_k(x, best, places, largest=largest)
+            return best, places
     call = Call(_TOP_K, x)
     given = _last("top_k", call.tensor("x", x), axis)
     count = integer("top_k", "k", k)
@@ -64,6 +72,8 @@ def top_k(
         call.out(tuple(shape[a] for a in order), dtype) for dtype in (given.dtype, "int32")
     )
     _top_k(given, _last("top_k", values, axis), _last("top_k", index, axis), largest=largest)
+    if back[0] == given.ndim - 1 and type(k) is int and type(axis) is int:
+        call.remember(_top_known, values, index, flags=(k, axis))
     return call.leave(values), call.leave(index)
 
 
@@ -164,8 +174,9 @@ def bincount(
         x: Tensor or numpy array of one axis: integers of up to 32 bits; int64 in numpy arrays.
         weights: Numbers of x's shape, float32 or float16, or None.
         minlength: The smallest length of the result.
-        length: The length of the result. None reads the largest element; for a Tensor this waits
-            for the device, and captures refuse it.
+        length: The length of the result; nothing is read then, and an element from there on is an
+            error. None reads the largest element; for a Tensor this waits for the device, and
+            captures refuse it.
         out: The Tensor to write to, of the result's length; None makes one.
 
     Returns:
