@@ -133,9 +133,9 @@ def scatter_add(
     """x with elements added to the places along an axis that an index gives (torch):
     result[i, index[i, j, k], k] += src[i, j, k] for axis 1.
 
-    Deterministic. Integers are added by atomic additions, one dispatch. Floats are added in an order
-    that follows from the index alone: it is sorted, by as many bits as numbers below the size of the
-    axis have, in five dispatches up to 32,768 elements along it and in 13 for 10^6 into 10^6.
+    Deterministic. Integers take one dispatch of atomic additions. Floats are added in an order that
+    follows from the index alone: it is sorted, by as many bits as numbers below the size of the
+    axis have, in five dispatches up to 32,768 elements along it, in 13 for 10^6 into 10^6.
 
     Args:
         x: Tensor or numpy array, float32, float16 (summed in f32, rounded once), int32 or uint32
@@ -209,15 +209,14 @@ def nonzero(
 
     Args:
         x: Tensor or numpy array, any dtype, one axis to six.
-        size: The length of the results. Of more elements the first ones are taken; compare the count,
-            if there may be more. None takes all.
+        size: The length of the results. Of more elements the first ones are taken; compare the
+            count, if there may be more. None takes all.
         fill_value: What the results have behind the indices, where there are fewer than `size`.
-        return_count: Also return the number of all elements that are not zero, on the device, as the
-            last array.
+        return_count: Also return the number of all elements that are not zero, on the device, as
+            the last array.
 
     Returns:
-        For each axis int32 (count,) or (size,); with `return_count` also int32 () behind them. numpy
-        arrays if x is one, else Tensors.
+        For each axis int32 (count,) or (size,), and with `return_count` int32 () behind them.
 
     Raises:
         ShapeError: x has no axes.

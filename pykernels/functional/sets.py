@@ -47,17 +47,17 @@ def unique(
 ) -> Any:  # fmt: skip
     """The values of all elements in ascending order, each of them once (numpy).
 
-    -0 equals 0, and all NaN count as one value, the last. Without `size` the host reads the number of
-    values, so it waits for the device, and captures refuse it. With `size` (as in JAX) nothing is
-    read. The gradient of a value goes to its first element.
+    -0 equals 0, and all NaN count as one value, the last. Without `size` the host reads the number
+    of values, so it waits for the device, and captures refuse it. With `size` (as in JAX) nothing
+    is read. The gradient of a value goes to its first element.
 
     Args:
         x: Tensor or numpy array, any dtype but int64, any shape.
         return_index: Also return the position of the first element of each value, in C order.
         return_inverse: Also return the position of each element's value in the result.
         return_counts: Also return the number of elements with each value.
-        size: The length of the result, and of positions and counts. Of more values the first ones are
-            taken; where there are fewer, counts of 0 follow. None takes all.
+        size: The length of the result, and of positions and counts. Of more values the first ones
+            are taken; where there are fewer, counts of 0 follow. None takes all.
         fill_value: What the result has behind the values, where there are fewer than `size`; None
             takes the first value.
 

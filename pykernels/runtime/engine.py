@@ -258,7 +258,9 @@ class Engine:
         self.signals.map(signal, target, max([0, *[at + n for _, _, at, n in copies]]))
         self.raise_told("read")
 
-    def write_from(self, device: Any, source: Any, target: Any, offset: int, data: memoryview) -> bool:
+    def write_from(
+        self, device: Any, source: Any, target: Any, offset: int, data: memoryview
+    ) -> bool:
         """Write whole words through a raw buffer that is mapped for writing, and is then not mapped
         any more. False, and nothing is done, if the mapping failed."""
         found = self.signals.writable(source, data.nbytes)

@@ -3,7 +3,7 @@
 A read submits a copy into a staging buffer under the device's lock. It waits without the lock, and
 then copies once from the mapped memory to the caller's memory. Chunks bound the staging memory.
 
-A large write copies once into a staging buffer that is mapped, and submits a copy from there. A write
+A large write copies once into a staging buffer that is mapped, and submits a copy from there. It
 never waits: where none is mapped, as the device is still copying, the engine stages the data.
 """
 
@@ -37,7 +37,8 @@ WRITABLE = 0x2 | COPY_SRC
 READ_CHUNK = 64 << 20
 LARGE = 1 << 20  # bytes
 KEPT = 2 * READ_CHUNK  # bytes of free staging buffers, and as many for writes
-STAGED_LEAST, STAGED_MOST = 4 << 20, READ_CHUNK  # bytes of a write through one of them
+# Bytes of a write through one of them. Below, memory that the engine stages in is no page faults.
+STAGED_LEAST, STAGED_MOST = 8 << 20, READ_CHUNK
 NDArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 # Called for each chunk with its offset in the data and its bytes, valid until the call returns.
 Take: TypeAlias = Callable[[int, memoryview], None]
@@ -83,9 +84,8 @@ class Transfers:
                 self._pool.inspect(block.buffer, COPY_DST, "write")
             self._recorder.uploads += 1
             whole = len(data) // 4 * 4
-            if whole and not (
-                STAGED_LEAST <= whole <= STAGED_MOST and self._write_staged(block, offset, data[:whole])
-            ):
+            large = STAGED_LEAST <= whole <= STAGED_MOST
+            if whole and not (large and self._write_staged(block, offset, data[:whole])):
                 self._engine.write(self._device, block.buffer, offset, data[:whole])
             if whole < len(data):
                 last = memoryview(bytes(data[whole:]).ljust(4, b"\0"))
@@ -98,9 +98,7 @@ class Transfers:
         staging = self._writer(data.nbytes)
         if staging is None or self._completion.destroyed():
             return False
-        if not self._engine.write_from(
-            self._device, staging.raw, block.handle, offset, data
-        ):
+        if not self._engine.write_from(self._device, staging.raw, block.handle, offset, data):
             return False
         self._engine.signals.map(staging.signal, staging.raw, staging.size, MAP_WRITE)
         self._engine.raise_told("write")
@@ -108,8 +106,8 @@ class Transfers:
         return True
 
     def _writer(self, nbytes: int) -> Staging | None:
-        """The smallest staging buffer of at least `nbytes` that is mapped for writing. Where there is
-        none, a new one is, if its mapping comes at once."""
+        """The smallest staging buffer of at least `nbytes` that is mapped for writing. Where there
+        is none, a new one is, if its mapping comes at once."""
         signals, raw = self._engine.signals, self._device._internal
         fitting = [kept for kept in self._writers if kept.size >= nbytes]
         for kept in sorted(fitting, key=lambda kept: kept.size):

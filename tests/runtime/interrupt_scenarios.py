@@ -456,7 +456,7 @@ class Write(Scenario):
 class WriteStaged(Write):
     """Through a staging buffer that is kept."""
 
-    shape = (1024, 1024)
+    shape = (1024, 2048)
 
 
 class WriteStrided(Scenario):

@@ -1,5 +1,5 @@
-"""Shared by the plans that add what an index brings together: the index in order, by as many bits as
-its numbers have."""
+"""Shared by the plans that add what an index brings together: the index in order, by as many bits
+as its numbers have."""
 
 from __future__ import annotations
 

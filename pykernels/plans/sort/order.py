@@ -1,5 +1,5 @@
-"""Rows in order: in workgroup memory where they fit, a few pieces merged, else by radix, four bits a
-pass."""
+"""Rows in order: in workgroup memory where they fit, a few pieces merged, else by radix, four bits
+a pass."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from pykernels.steps import Caps, Scratch, Step, cdiv
 from pykernels.tensors.layout import Rows, View
 
 __all__ = [
-    "check", "front", "merged", "merges", "ordered", "passes", "radix", "short_rows", "tiled", "words",
+    "check", "front", "merged", "merges", "ordered", "passes", "radix", "short_rows", "tiled",
+    "words",
 ]  # fmt: skip
 
 BLOCK = sort_rows.CONFIGS["block2048"].SIZE
 TILE = sort_scatter.CONFIGS["tile2048"].PER * sort_scatter.CONFIGS["tile2048"].threads
 DIGITS = 16
 DIGIT_BITS = 4
-# So many pieces of a row are merged in one dispatch. Each element bisects all of them: calls with more
-# work than MOST_MERGED elements times pieces are sorted sooner by radix.
+# So many pieces of a row are merged in one dispatch. Each element bisects all of them: calls with
+# more work than MOST_MERGED elements times pieces are sorted sooner by radix.
 PIECES, MOST_MERGED = 16, 1 << 22
 # The counts of so many tiles of a row are added up by each workgroup of sort_scatter, in less time
 # than the dispatches of a scan need.
@@ -183,8 +184,8 @@ def passes(
     keep_keys: bool = False,
     last: View | None = None,
 ) -> tuple[list[Step], View, View]:
-    """Rows of keys, filled up to whole tiles, by their lowest bits: the steps, and where the keys and
-    the items are then. `has_items`: the items are written; else they are positions."""
+    """Rows of keys, filled up to whole tiles, by their lowest bits: the steps, and where the keys
+    and the items are then. `has_items`: the items are written; else they are positions."""
     steps: list[Step] = []
     length = items.shape[-1]
     rows, tiles = items.size // length, length // TILE

@@ -60,8 +60,8 @@ def test_scatter_add_of_any_layout(dev: pk.Device, dtype: str, bad: float) -> No
 
 @pytest.mark.parametrize("limit", [1, 15, 16, 5000, 1 << 17])
 def test_scatter_add_of_long_rows(dev: pk.Device, limit: int) -> None:
-    """Each way to sort (one block, a merge, radix of one pass and more, rows that fill tiles), along
-    both axes, with indices out of range, all-equal ones, and runs over whole pieces."""
+    """Each way to sort (one block, a merge, radix of one pass and more, rows that fill tiles),
+    along both axes, with indices out of range, all-equal ones, and runs over whole pieces."""
     rng = np.random.default_rng(limit)
     for n in (2048, 2049, 9000, 32_769, 34_816):
         for axis in (0, 1):

@@ -17,8 +17,8 @@ from tests.kernels.sort.sort_calls import DTYPES, Calls, rows
 
 pytestmark = pytest.mark.gpu
 
-# Around the powers of two of the network, its block, the most pieces of a merge, and whole tiles of the
-# radix sort.
+# Around the powers of two of the network, its block, the most pieces of a merge, and whole tiles of
+# the radix sort.
 COLS = (1, 2, 3, 7, 8, 9, 31, 64, 100, 1024, 1025, 2047, 2048, 2049, 5000, 32_768, 32_769, 34_816)
 
 
@@ -29,7 +29,7 @@ COLS = (1, 2, 3, 7, 8, 9, 31, 64, 100, 1024, 1025, 2047, 2048, 2049, 5000, 32_76
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_sort_matches_reference(dev: pk.Device, dtype: str) -> None:
     calls = Calls(dev, len(dtype))
-    for cols in COLS:
+    for cols in COLS if dtype in ("float32", "bfloat16", "int8") else COLS[:-3]:
         for descending in (False, True):
             x = rows(calls.rng, (37 if cols < 100 else 2, cols), dtype)
             calls.add(x, Form(phase=cols % 3), descending=descending)
@@ -78,12 +78,24 @@ def test_sort_is_stable_where_all_are_equal(dev: pk.Device) -> None:
 def test_sort_from_any_layout(dev: pk.Device, form: str) -> None:
     calls = Calls(dev)
     layout = forms(3, repeats=True)[form]
-    for shape in ((4, 5, 6), (2, 33, 70), (2, 1, 1), (1, 2, 2500), (1, 2, 33_000), (0, 2, 3), (2, 3, 0)):
+    for shape in ((4, 5, 6), (2, 33, 70), (2, 1, 1), (1, 2, 2500), (0, 2, 3), (2, 3, 0)):
         for dtype in ("float32", "float16", "int8"):
             x = rows(calls.rng, shape, dtype)
             calls.add(x, layout)
             if "repeat" not in form:
                 calls.add(x, None, layout, descending=True)
+    calls.check()
+
+
+@pytest.mark.parametrize("form", ("swapped", "backwards"))
+def test_sort_of_long_rows_from_any_layout(dev: pk.Device, form: str) -> None:
+    """By radix."""
+    calls = Calls(dev)
+    layout = forms(3, repeats=True)[form]
+    for dtype in ("float32", "int8"):
+        x = rows(calls.rng, (1, 2, 33_000), dtype)
+        calls.add(x, layout)
+        calls.add(x, None, layout, descending=True)
     calls.check()
 
 
@@ -160,8 +172,8 @@ def test_sort_rejects(dev: pk.Device) -> None:
 
 
 def test_sort_dispatches(dev: pk.Device) -> None:
-    """One for short rows and two for a few blocks of them. For longer ones two for each four bits, and
-    those that scan the counts of many tiles."""
+    """One for short rows and two for a few blocks of them. For longer ones two for each four bits,
+    and those that scan the counts of many tiles."""
 
     def bodies(*shape: int, dtype: str = "float32") -> list[str]:
         x, dst = (
