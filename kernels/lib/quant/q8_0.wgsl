@@ -1,0 +1,20 @@
+// Q8_0: d q. In a file: a half d, then a byte with a sign for each number.
+//% set BLOCK, BYTES, STEP, OFFSET = 32, 34, 32, false
+//% set VEC, PARTS, HIGH, WORDS, SHARE = 4, 2, 0, 1, 2
+//% set BITS, BIAS, WORD_BIAS = 8, 128, 0
+
+//% macro scales()
+fn scales_of(s: Scales, j: u32) -> vec2<f32> { return vec2<f32>(half_of(s.word0)); }
+//% endmacro
+
+//% macro reading()
+fn file_number(at: u32, i: u32) -> u32 { return raw_byte(at + 2u + i) ^ 0x80u; }
+fn file_record(at: u32, k: u32) -> u32 { return raw_half(at); }
+//% endmacro
+
+//% macro writing()
+fn file_byte(b: u32) -> u32 {
+  if (b < 2u) { return (record(0u) >> (8u * b)) & 0xffu; }
+  return number(b - 2u) ^ 0x80u;
+}
+//% endmacro
