@@ -40,3 +40,22 @@ fn file_byte(b: u32) -> u32 {
   return number(b - 1u) | (number(b + 15u) << 4u);
 }
 //% endmacro
+
+// By ggml's rule: the largest number is 4 to 8 times twice the scale; of two nearest numbers of the
+// table the smaller one. There is no NaN.
+//% macro making()
+fn make_block() -> u32 {
+  let e = max(bitcast<u32>(abs(top_of())) >> 23u, 2u) - 2u;
+  // As two factors: 2^(128 - e) may be no f32.
+  let first = bitcast<f32>((191u - (e >> 1u)) << 23u);
+  let second = bitcast<f32>((191u - (e - (e >> 1u))) << 23u);
+  for (var i = 0u; i < 32u; i++) {
+    let y = abs(numbers[i]) * first * second;
+    let low = select(0u, 1u, y > 0.5f) + select(0u, 1u, y > 1.5f) + select(0u, 1u, y > 2.5f);
+    let high = select(0u, 1u, y > 3.5f) + select(0u, 1u, y > 5.0f) + select(0u, 1u, y > 7.0f);
+    let q = low + high + select(0u, 1u, y > 10.0f);
+    stored[i] = q | select(0u, 8u, (numbers[i] < 0.0f) & (q > 0u));
+  }
+  return e;
+}
+//% endmacro
