@@ -1,4 +1,4 @@
-"""Weights of GGUF files. The package `gguf` reads them: pip install pykernels[gguf]."""
+"""Weights of GGUF files. The package `gguf` reads them: pip install gguf."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _reader(path: str | PathLike[str]) -> Any:
         if e.name != "gguf":
             raise
         raise ImportError(
-            "[gguf] GGUF files are read with the package gguf: pip install pykernels[gguf]"
+            "[gguf] GGUF files are read with the package gguf: pip install gguf"
         ) from None
     try:
         return package.GGUFReader(path)
