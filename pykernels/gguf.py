@@ -12,7 +12,7 @@ from .device import Device, Tensor, device_of
 from .dtypes import DTYPES
 from .errors import ArgumentError
 from .lazy import load as _load
-from .tensors.block_types import TYPES
+from .plans.quant.types import TYPES
 from .tensors.layout import contiguous_layout
 from .tensors.quantised import QTensor
 

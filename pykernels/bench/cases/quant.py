@@ -11,7 +11,7 @@ import numpy as np
 from pykernels.bench.case import Array, Case, Operand, Part
 from pykernels.bench.shapes import cut
 from pykernels.dtypes import DTypeName
-from pykernels.tensors.block_types import GROUP, TYPES, planes
+from pykernels.plans.quant.types import GROUP, TYPES, planes
 
 COLUMNS = 256  # that are checked
 MAIN = {
