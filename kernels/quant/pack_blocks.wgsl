@@ -13,6 +13,7 @@
 // include written
 // options.type = { type = "str", default = "q4_0", doc = "The name of the type." }
 // params.rows = { type = "u32" }
+// params.first_row = { type = "u32" }
 // params.padded = { type = "u32" }
 // params.groups_k = { type = "u32" }
 // params.across = { type = "u32" }
@@ -30,14 +31,15 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let line = id / p.across;
   let b = line / p.down;
   let g = (line - b * p.down) * ${CFG.GROUPS}u + li % ${CFG.GROUPS}u;
-  let n = (id - line * p.across) * ${CFG.ROWS}u + li / ${CFG.GROUPS}u;
-  if ((id >= p.groups) | (g >= p.groups_k) | (n >= p.padded)) { return; }
+  let r = (id - line * p.across) * ${CFG.ROWS}u + li / ${CFG.GROUPS}u;
+  if ((id >= p.groups) | (g >= p.groups_k) | (r >= p.padded)) { return; }
+  let n = p.first_row + r;
   let block = g / ${quant.BLOCK // 32}u;
-  let at = p.raw_off + b * p.raw_bs + n * p.raw_ns + block * ${quant.BYTES}u;
+  let at = p.raw_off + b * p.raw_bs + r * p.raw_ns + block * ${quant.BYTES}u;
 //% for t in range(16)
   var c${t} = 0u;
 //% endfor
-  if (n < p.rows) {
+  if (r < p.rows) {
     let first = (g % ${quant.BLOCK // 32}u) * 32u;
 //% for t in range(16)
     c${t} = file_number(at, first + ${2 * t}u) | (file_number(at, first + ${2 * t + 1}u) << 16u);
@@ -52,7 +54,7 @@ ${planes.store_high()}
 //% for k in range(quant.WORDS)
   var word${k} = 0u;
 //% for e in range(quant.SHARE)
-  if (n + ${e}u < p.rows) { word${k} |= file_record(at + ${e}u * p.raw_ns, ${k}u) << ${e * 32 // quant.SHARE}u; }
+  if (r + ${e}u < p.rows) { word${k} |= file_record(at + ${e}u * p.raw_ns, ${k}u) << ${e * 32 // quant.SHARE}u; }
 //% endfor
   scales_store(record${" + %du * p.scales_ws" % k if k else ""}, word${k});
 //% endfor

@@ -9,6 +9,7 @@
 // outputs.dst = { dtype = "*", dtypes = ["uint8"], bind = "'atomic<u32>'", axes = "b n k", doc = "(batches, rows, bytes of a row)" }
 // options.type = { type = "str", default = "q4_0", doc = "The name of the type." }
 // params.rows = { type = "u32" }
+// params.first_row = { type = "u32" }
 // params.row_bytes = { type = "u32" }
 // params.row_words = { type = "u32" }
 // params.total = { type = "u32" }
@@ -25,8 +26,9 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   if (id >= p.total) { return; }
   let line = id / p.row_words;
   own_batch = line / p.rows;
-  own_row = line - own_batch * p.rows;
-  let first = p.dst_off + own_batch * p.dst_bs + own_row * p.dst_ns;
+  let r = line - own_batch * p.rows;
+  own_row = p.first_row + r;
+  let first = p.dst_off + own_batch * p.dst_bs + r * p.dst_ns;
   let word = (first >> 2u) + (id - line * p.row_words);
   var mask = 0u;
   var bits = 0u;

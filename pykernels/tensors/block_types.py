@@ -17,7 +17,8 @@ GROUP = 32  # numbers whose words lie together
 ROWS = 4  # the planes have whole fours of rows
 
 QuantName: TypeAlias = Literal[
-    "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k"
+    "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k",
+    "iq4_nl", "iq4_xs", "mxfp4",
 ]
 
 
@@ -57,6 +58,9 @@ _ROWS = (
     BlockType("q4_k", 256, 144, vec=4, parts=1, high=0, words=4, offset=True),
     BlockType("q5_k", 256, 176, vec=4, parts=1, high=1, words=4, offset=True),
     BlockType("q6_k", 256, 210, vec=4, parts=1, high=2, words=5, step=16),
+    BlockType("iq4_nl", 32, 18, vec=4, parts=1, high=0, words=1, share=2, made=True),
+    BlockType("iq4_xs", 256, 136, vec=4, parts=1, high=0, words=2),
+    BlockType("mxfp4", 32, 17, vec=4, parts=1, high=0, words=1, share=4, made=True),
 )
 TYPES: dict[str, BlockType] = {t.name: t for t in _ROWS}
 

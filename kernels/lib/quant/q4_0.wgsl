@@ -20,3 +20,15 @@ fn file_byte(b: u32) -> u32 {
   return number(b - 2u) | (number(b + 14u) << 4u);
 }
 //% endmacro
+
+// By ggml's rule: the first of the largest numbers becomes -8.
+//% macro making()
+fn make_block() -> u32 {
+  let d = top_of() / -8.0f;
+  let inverse = inverse_of(d);
+  for (var i = 0u; i < 32u; i++) {
+    stored[i] = u32(clamp(numbers[i] * inverse + 8.5f, 0.0f, 15.0f));
+  }
+  return select(half(d), 0x7e00u, any_nan());
+}
+//% endmacro

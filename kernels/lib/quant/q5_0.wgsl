@@ -26,3 +26,15 @@ fn file_byte(b: u32) -> u32 {
   return (number(b - 6u) & 15u) | ((number(b + 10u) & 15u) << 4u);
 }
 //% endmacro
+
+// By ggml's rule: the first of the largest numbers becomes -16.
+//% macro making()
+fn make_block() -> u32 {
+  let d = top_of() / -16.0f;
+  let inverse = inverse_of(d);
+  for (var i = 0u; i < 32u; i++) {
+    stored[i] = u32(clamp(numbers[i] * inverse + 16.5f, 0.0f, 31.0f));
+  }
+  return select(half(d), 0x7e00u, any_nan());
+}
+//% endmacro

@@ -27,3 +27,21 @@ fn file_byte(b: u32) -> u32 {
   return (number(b - 8u) & 15u) | ((number(b + 8u) & 15u) << 4u);
 }
 //% endmacro
+
+// By ggml's rule: the least number becomes 0, the largest 31.
+//% macro making()
+fn make_block() -> u32 {
+  var least = numbers[0];
+  var most = numbers[0];
+  for (var i = 1u; i < 32u; i++) {
+    least = min(least, numbers[i]);
+    most = max(most, numbers[i]);
+  }
+  let d = by(most - least, 31.0f);
+  let inverse = inverse_of(d);
+  for (var i = 0u; i < 32u; i++) {
+    stored[i] = u32(clamp((numbers[i] - least) * inverse + 0.5f, 0.0f, 31.0f));
+  }
+  return select(half(d) | (half(least) << 16u), 0x7e007e00u, any_nan());
+}
+//% endmacro

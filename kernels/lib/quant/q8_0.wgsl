@@ -18,3 +18,18 @@ fn file_byte(b: u32) -> u32 {
   return number(b - 2u) ^ 0x80u;
 }
 //% endmacro
+
+// By ggml's rule: the largest number becomes 127 or -127; halves are rounded away from 0.
+//% macro making()
+fn make_block() -> u32 {
+  let d = by(abs(top_of()), 127.0f);
+  let inverse = inverse_of(d);
+  for (var i = 0u; i < 32u; i++) {
+    let x = numbers[i] * inverse;
+    let whole = floor(abs(x));
+    let size = i32(clamp(whole + floor(2.0f * (abs(x) - whole)), 0.0f, 127.0f));
+    stored[i] = u32(128 + select(size, -size, x < 0.0f));
+  }
+  return select(half(d), 0x7e00u, any_nan());
+}
+//% endmacro

@@ -1,13 +1,13 @@
-"""dequantize: a dispatch; several of whole blocks of columns where a plane is larger than a binding."""
+"""dequantize: a dispatch for each part that bindings hold."""
 
 from __future__ import annotations
 
 from pykernels._generated.bodies import dequantize as body
 from pykernels.steps import Caps, Scratch, Step, cdiv
-from pykernels.tensors.block_types import type_of
+from pykernels.tensors.block_types import BlockType, type_of
 from pykernels.tensors.layout import View
 
-from .planes import bound
+from .planes import Piece, bound, in_fours, matrices, pieces
 
 __all__ = ["plan"]
 
@@ -23,11 +23,16 @@ def plan(
     low, scales, high = bound("dequantize", kind, dst.shape, low, scales, high)
     if dst.size == 0:
         return []
-    groups = low.shape[1]
-    vectors = dst.padded and dst.vectorizable(4)
-    return [
-        body.step(
-            caps, low, scales, high, dst, TYPE=kind.name, LV=kind.vec, V=4 if vectors else 1,
-            groups_k=groups, across=cdiv(groups, _TILE.GROUPS),
-        )
-    ]  # fmt: skip
+    found = pieces(caps, kind, low, scales, high, matrices(dst), kind.block)
+    return [_step(caps, kind, piece) for piece in found]
+
+
+def _step(caps: Caps, kind: BlockType, piece: Piece) -> Step:
+    groups = piece.low.shape[1]
+    batches, rows, _ = piece.other.shape
+    dst, vec = in_fours(piece.other)
+    across, down = cdiv(groups, _TILE.GROUPS), cdiv(rows, _TILE.ROWS)
+    return body.step(
+        caps, piece.low, piece.scales, piece.high, dst, TYPE=kind.name, LV=kind.vec, V=vec,
+        groups_k=groups, rows_n=rows, first_row=piece.first_row, across=across, down=down,
+    )  # fmt: skip
