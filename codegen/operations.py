@@ -33,7 +33,7 @@ _FILE = {"rules": list, "words": dict, "forms": dict, "functions": dict}
 _FUNCTION = {
     "form": str, "kernel": str, "words": str, "doc": str, "returns": str, "raises": str,
     "result": str, "rule": str, "tape": bool, "given": dict, "arguments": dict, "results": dict,
-    "without": list, "special": dict, "name": str,
+    "without": list, "special": list, "name": str,
 }  # fmt: skip
 _ARGUMENT = {
     "of": str, "type": str, "default": str, "check": str, "same": str, "keyword": bool, "doc": str,
@@ -83,7 +83,7 @@ class Declared:
     results: Mapping[str, str]  # outputs of the kernel, and the argument that asks for each
     result: str  # the annotation of the result
     tape: bool  # True if it has more outputs while a tape records
-    special: Mapping[str, str]  # a test of the arguments, and the function for such calls
+    special: Sequence[Mapping[str, str]]  # tests of the arguments, and the function for such calls
     homes: Mapping[str, str]  # of the rule, the checks and the test: the module of each
     op: str  # its name in errors
     doc: str
@@ -197,15 +197,19 @@ class _File:
                 text = text.replace(f"{{{word}}}", meaning)
             return text.strip()
 
-        rule, special = data.get("rule", ""), data.get("special", {})
-        self.check(special, _SPECIAL, *keys, "special")
+        rule, special = data.get("rule", ""), data.get("special", [])
+        for one in special:
+            self.check(one, _SPECIAL, *keys, "special")
         self.found(rule, *keys)
         if any(p.type == "bits" and p.arg for p in spec.params):
             self.fail(f"{name}: a kernel that takes bits cannot be declared", *keys)
         arguments = tuple(
             self.argument(name, n, given, spec, said) for n, given in data["arguments"].items()
         )
-        used = [rule, special.get("test", ""), *(a.check for a in arguments)]
+        used = [rule, *(a.check for a in arguments)]
+        for one in special:
+            given = () if one["function"] in self.data["functions"] else (one["function"],)
+            used += [one["test"], *given]
         homes = {n: self.found(n, *keys) for n in used if n}
         takes = self.signatures[rule][1:]
         there = {a.name for a in arguments if a.kind != "out"} | {*data["given"]}
@@ -376,12 +380,14 @@ def emit_function(f: Declared, functions: Mapping[str, Declared]) -> Iterator[st
                 yield f"    if {a.name} is not None:"
             indent = " " * (8 if a.type.endswith("| None") else 4)
             yield f"{indent}choice({f.op!r}, {a.name!r}, {a.name}, {_values(a)!r})"
-    if f.special:
-        function = functions[f.special["function"]]
+    for special in f.special:
         given = ", ".join(a.name for a in f.arguments)
-        yield f"    if {f.special['test']}({given}):"
-        taken = ", ".join(f"{a.name}={a.name}" for a in function.arguments)
-        yield f"        return {function.name}({taken})"
+        yield f"    if {special['test']}({given}):"
+        function = functions.get(special["function"])
+        taken = given
+        if function is not None:
+            taken = ", ".join(f"{a.name}={a.name}" for a in function.arguments)
+        yield f"        return {special['function']}({taken})"
     arrays = "".join(f"{a.name}, " for a in f.arrays)
     options = "".join(f"{o.name!r}: {o.name}, " for o in f.options)
     options += "".join(f"{n!r}: {v!r}, " for n, v in f.given.items())

@@ -41,13 +41,19 @@ ${quant_sums.functions()}
 ${quant_sums.numbers("w%d" % u, "s%d" % u, "g%d" % u)}
 //% for s in range(S)
     {
-//% for i in range(8)
+//% for o in range(4)
 //% if B == "f32"
-      let x${i} = b_load(b_from${s} + g${u} * 8u + ${i}u);
-//% elif i % 2 == 0
-      let h${i} = b_load(b_from${s} + g${u} * 4u + ${i // 2}u);
-      let x${i} = vec4<f32>(unpack2x16float(h${i}.x), unpack2x16float(h${i}.y));
-      let x${i + 1} = vec4<f32>(unpack2x16float(h${i}.z), unpack2x16float(h${i}.w));
+      let x${o}a = b_load(b_from${s} + g${u} * 8u + ${2 * o}u);
+      let x${o}b = b_load(b_from${s} + g${u} * 8u + ${2 * o + 1}u);
+      let xe${o} = vec4<f32>(x${o}a.xz, x${o}b.xz);
+      let xd${o} = vec4<f32>(x${o}a.yw, x${o}b.yw);
+//% else
+      let h${o} = b_load(b_from${s} + g${u} * 4u + ${o}u);
+//% for i in range(4)
+      let h${o}_${i} = unpack2x16float(h${o}[${i}]);
+//% endfor
+      let xe${o} = vec4<f32>(h${o}_0.x, h${o}_1.x, h${o}_2.x, h${o}_3.x);
+      let xd${o} = vec4<f32>(h${o}_0.y, h${o}_1.y, h${o}_2.y, h${o}_3.y);
 //% endif
 //% endfor
 //% if inside
@@ -74,7 +80,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let b_start = b_batch(batch);
 //% for s in range(S)
   let b_from${s} = b_at(b_start, min(${s}u, p.rows - 1u), 0u);
-  var acc${s} = 0.0f;
+  var acc${s} = vec4<f32>();
 //% endfor
   // Runs of whole rounds, of one length but for the last ones.
   let rounds = (groups + ${PER - 1}u) / ${PER}u;
@@ -107,7 +113,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
 //% endfor
   }
 //% for s in range(S)
-  partial[${s}][li] = acc${s};
+  partial[${s}][li] = dot(acc${s}, vec4<f32>(1.0f));
 //% endfor
   workgroupBarrier();
 
