@@ -16,6 +16,7 @@ from .lazy import load as _load_module
 if TYPE_CHECKING:
     from . import errors as errors
     from . import functional as functional
+    from . import gguf as gguf
     from . import kernels as kernels
     from . import validate as validate
     from .call.autocast import autocast as autocast
@@ -40,14 +41,16 @@ if TYPE_CHECKING:
     from .tape import no_grad as no_grad
     from .tape import value_and_grad as value_and_grad
     from .tape import vjp as vjp
+    from .tensors.quantised import QTensor as QTensor
 
 # Where the names live. Those of errors and functional come from their own __all__.
-_MODULES = ("errors", "functional", "kernels", "validate")
+_MODULES = ("errors", "functional", "gguf", "kernels", "validate")
 _HOMES = {
     "AdapterInfo": "runtime.adapters",
     "DTypeLike": "dtypes",
     "DTypeName": "dtypes",
     "Device": "device",
+    "QTensor": "tensors.quantised",
     "Tape": "tape",
     "Tensor": "device",
     "autocast": "call.autocast",

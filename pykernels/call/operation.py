@@ -14,6 +14,7 @@ from pykernels.runtime.launch import run
 from pykernels.runtime.whole import whole
 from pykernels.steps import Kernel
 from pykernels.tensors.layout import Layout
+from pykernels.tensors.quantised import QTensor
 
 from .arrays import MAX_KNOWN, Array, Call
 
@@ -77,6 +78,9 @@ class Operation:
             asked: for each result, True if it is returned.
             out: the Tensor to write to.
         """
+        for array in arrays:
+            if isinstance(array, QTensor):
+                return array.take_part(self._named.name, arrays, options, out)
         kernel = self._kernel
         call = Call(self._named, *arrays, out=out)
         tensors = {n: call.tensor(n, a) for n, a in zip(self._names.values(), arrays, strict=True)}

@@ -17,8 +17,19 @@ GROUP = 32  # numbers whose words lie together
 ROWS = 4  # the planes have whole fours of rows
 
 QuantName: TypeAlias = Literal[
-    "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k",
-    "iq4_nl", "iq4_xs", "mxfp4",
+    "q4_0",
+    "q4_1",
+    "q5_0",
+    "q5_1",
+    "q8_0",
+    "q2_k",
+    "q3_k",
+    "q4_k",
+    "q5_k",
+    "q6_k",
+    "iq4_nl",
+    "iq4_xs",
+    "mxfp4",
 ]
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from pykernels._generated.kernels import dequantize as _dequantize
 from pykernels._generated.kernels import pack_blocks as _pack
+from pykernels._generated.kernels import quantised_rows as _rows
 from pykernels._generated.kernels import unpack_blocks as _unpack
 from pykernels.device import Device, Tensor, device_of
 from pykernels.dtypes import DTypeLike, dtype_of
@@ -18,7 +19,7 @@ from .block_types import BlockType, QuantName, planes, type_of
 from .host import shape_of, type_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 __all__ = ["QTensor", "Transposed"]
 
@@ -37,12 +38,13 @@ class QTensor:
 
     def __init__(self, *args: Any, **named: Any) -> None:
         raise TypeError(
-            "quantised tensors are made by pk.quantize(x, type), QTensor.from_bytes and pk.gguf.load"
+            "quantised tensors are made by pk.quantize(x, type), QTensor.from_bytes and "
+            "pk.gguf.load(path)"
         )
 
     @classmethod
-    def _make(cls, kind: BlockType, shape: tuple[int, ...], device: Device) -> QTensor:
-        """A tensor with planes that are not written yet."""
+    def empty(cls, kind: BlockType, shape: tuple[int, ...], device: Device) -> QTensor:
+        """A tensor whose planes are not written yet, for functions that write them."""
         self = object.__new__(cls)
         low, scales, high = planes("QTensor", kind, shape)
         self._kind, self._shape = kind, shape
@@ -88,11 +90,23 @@ class QTensor:
             raise ShapeError(
                 f"[from_bytes] {kind.name} {dims} has {want} bytes but data has {raw.size}"
             )
-        self = cls._make(kind, dims, device_of(device))
+        self = cls.empty(kind, dims, device_of(device))
         rows = self.low.shape[0], dims[-2], dims[-1] // kind.block * kind.nbytes
         words = self.device.tensor(raw.reshape(rows))
         run(_pack.KERNEL, (words, self.scales, self.high, self.low), (), (kind.name,))
         return self
+
+    @classmethod
+    def from_gguf(cls, tensor: Any, device: Device | None = None) -> QTensor:
+        """The tensor of an entry of `gguf.GGUFReader(path).tensors`.
+
+        Raises:
+            ArgumentError: an entry of a type that is none of these; `pk.gguf.load` reads plain ones
+                too.
+        """
+        shape = tuple([int(n) for n in reversed(tensor.shape)])
+        data = np.ascontiguousarray(tensor.data).reshape(-1).view(np.uint8)
+        return cls.from_bytes(data, shape, tensor.tensor_type.name, device)
 
     @property
     def type(self) -> QuantName:
@@ -156,6 +170,56 @@ class QTensor:
         result = self.device.empty(self._shape, found.name)
         run(_dequantize.KERNEL, (self.low, self.scales, self.high, result), (), (self.type,))
         return result
+
+    def rows(
+        self, index: Tensor | NDArray, *, check: bool = True, out: Tensor | None = None
+    ) -> Tensor:
+        """The rows of a matrix that an index names, dequantised: result[..., :] is row index[...].
+
+        Args:
+            index: Tensor or numpy array of any shape, int32 or int64; negative indices do not count
+                from the end.
+            check: False leaves rows whose index is out of range unchanged, without an error.
+            out: the Tensor (*index.shape, K) to write to, float32 or float16; None makes one,
+                float32.
+
+        Raises:
+            IndexRangeError: at the next synchronisation, for an index out of range.
+            ShapeError: more than two axes; another shape of out.
+            DTypeError: another dtype.
+        """
+        if self.ndim != 2:
+            raise ShapeError(f"[rows] weights must have two axes but have shape {self._shape}")
+        if not isinstance(index, (Tensor, np.ndarray)):
+            raise DTypeError(
+                f"[rows] index must be a pykernels.Tensor or a numpy array but is "
+                f"{type_name(index)}"
+            )
+        places = index if isinstance(index, Tensor) else self.device.tensor(index)
+        shape = (*places.shape, self._shape[1])
+        if out is None:
+            out = self.device.empty(shape, "float32")
+        elif not isinstance(out, Tensor):
+            raise DTypeError(f"[rows] out must be a pykernels.Tensor but is {type_name(out)}")
+        elif out.shape != shape:
+            raise ShapeError(f"[rows] out must have shape {shape} but has {out.shape}")
+        options = (self.type, self._shape[0], check)
+        run(_rows.KERNEL, (self.low, self.scales, self.high, places, out), (), options)
+        return out
+
+    def take_part(
+        self, op: str, arrays: Sequence[Any], options: Mapping[str, Any], out: Tensor | None
+    ) -> Tensor:
+        """The result of a declared function of which this is an argument.
+
+        Raises:
+            DTypeError: the function takes no quantised weights there.
+        """
+        if op in ("get_rows", "embedding") and arrays[0] is self:
+            return self.rows(arrays[1], check=options["check"], out=out)
+        raise DTypeError(
+            f"[{op}] it takes no quantised weights there: pk.dequantize(x) gives their numbers"
+        )
 
     def numpy(self) -> NDArray:
         """The numbers, dequantised, as float32."""

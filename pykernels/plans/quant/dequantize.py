@@ -28,8 +28,7 @@ def plan(
 
 
 def _step(caps: Caps, kind: BlockType, piece: Piece) -> Step:
-    groups = piece.low.shape[1]
-    batches, rows, _ = piece.other.shape
+    groups, rows = piece.low.shape[1], piece.other.shape[1]
     dst, vec = in_fours(piece.other)
     across, down = cdiv(groups, _TILE.GROUPS), cdiv(rows, _TILE.ROWS)
     return body.step(
