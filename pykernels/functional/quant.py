@@ -46,8 +46,8 @@ def quantize(x: Array, type: str) -> QTensor:
     t = call.tensor("x", x)
     if t.ndim < 2 or t.shape[-1] % kind.block:
         raise ShapeError(
-            f"[quantize] x must have two axes or more, the last one a multiple of {kind.block}, but "
-            f"has shape {t.shape}"
+            f"[quantize] x must have two axes or more, the last one a multiple of {kind.block}, "
+            f"but has shape {t.shape}"
         )
     q = QTensor.empty(kind, t.shape, t.device)
     run(_quantize.KERNEL, (t, q.scales, q.high, q.low), (), (kind.name,))

@@ -61,7 +61,7 @@ fn make_block() -> u32 {
     products += weight * q * numbers[i];
     squares += weight * q * q;
   }
-  let d = select(products / squares, 0.0f, inverse == 0.0f);
+  let d = select(products / squares, 0.0f, abs(top) < 1e-15f);
   return select(half(d), 0x7e00u, any_nan());
 }
 //% endmacro

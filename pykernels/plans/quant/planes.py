@@ -105,15 +105,13 @@ def _halve(caps: Caps, kind: BlockType, piece: Piece, width: int, found: list[Pi
     blocks = piece.scales.shape[1]
     if batches > 1:
         cuts = [_of_batches(piece, at, n) for at, n in _sides(batches, 1)]
-    elif rows > 64 and (fits or blocks < 2):
-        cuts = [_of_rows(piece, at, n) for at, n in _sides(rows, 64)]
+    elif fits and rows > ROWS:  # rows lie apart: fewer of them are less bytes, fewer blocks not
+        cuts = [_of_rows(piece, at, n) for at, n in _sides(rows, 64 if rows > 64 else ROWS)]
     elif blocks > 1:
         cuts = [_of_blocks(kind, piece, width, at, n) for at, n in _sides(blocks, 1)]
-    elif rows > ROWS and fits:
-        cuts = [_of_rows(piece, at, n) for at, n in _sides(rows, ROWS)]
     else:
         raise LimitError(
-            f"a block of {rows} rows is larger than one binding of this device, "
+            f"one block of {piece.low.shape[-1]} rows is larger than one binding of this device, "
             f"{caps.max_binding} bytes"
         )
     for each in cuts:
