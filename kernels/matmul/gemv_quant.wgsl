@@ -27,8 +27,9 @@
 // stores are guarded; indices into workgroup memory are below its size by construction.
 //% set S, WG = CFG.ROWS, CFG.threads
 //% set GROUPS = quant.BLOCK // 32
-// Groups of a round, of one block where a block has several.
-//% set PER = (4 if S == 1 else 2) if GROUPS > 1 else 2 if S < 8 else 1
+// Groups of a round, of one block where a block has several. More make long texts of types with bits
+// in two planes.
+//% set PER = (4 if S == 1 and quant.HIGH == 0 else 2) if GROUPS > 1 else 2 if S < 8 else 1
 var<workgroup> partial: array<array<f32, ${WG}>, ${S}>;
 
 ${epilogue.functions()}

@@ -152,7 +152,7 @@ class QTensor:
         return self.low.device
 
     @property
-    def T(self) -> Transposed:  # noqa: N802
+    def T(self) -> Transposed:
         """The transpose of a matrix, for `matmul(x, q.T)`."""
         return Transposed(self)
 

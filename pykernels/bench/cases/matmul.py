@@ -119,9 +119,7 @@ def mul_mat_quant(
     if high is not None:
         tensors = {"high": Operand(high, "uint32", values=any_words), **tensors}
     dims = (*lead, n, m, k)
-    return Case(
-        "mul_mat_quant", tensors, {"quant": quant}, dims, note=quant, part=quantised_part
-    )
+    return Case("mul_mat_quant", tensors, {"quant": quant}, dims, note=quant, part=quantised_part)
 
 
 def any_words(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
@@ -187,7 +185,9 @@ def split(case: Case) -> Case:
 
 
 def _with(case: Case, precision: str) -> Case:
-    return replace(case, args={**case.args, "precision": precision}, note=f"{case.note} {precision}".strip())
+    return replace(
+        case, args={**case.args, "precision": precision}, note=f"{case.note} {precision}".strip()
+    )
 
 
 def cases(edge: int = 0) -> Iterator[Case]:

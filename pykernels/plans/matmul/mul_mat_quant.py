@@ -11,7 +11,7 @@ from pykernels.errors import ArgumentError, LimitError, ShapeError
 from pykernels.plans.bindings import in_parts, whole
 from pykernels.plans.copy import cpy
 from pykernels.plans.cost import split_k
-from pykernels.plans.mma import UNIT, words
+from pykernels.plans.mma import words
 from pykernels.plans.parts import fits_binding, narrow
 from pykernels.plans.quant import dequantize
 from pykernels.plans.quant.planes import bound
@@ -113,7 +113,9 @@ def plan(
     p = folded(aligned(a, b, bias, residual, dst, ACTIVATIONS[activation]))
 
     def steps(part: Product) -> list[Step]:
-        return [step for one in by_batch(part) for step in _steps(caps, scratch, weights, one, fast)]
+        return [
+            step for one in by_batch(part) for step in _steps(caps, scratch, weights, one, fast)
+        ]
 
     found = whole(caps, scratch, (p.b, p.bias, p.residual, p.dst), lambda: steps(p))
     if found is not None:
@@ -194,9 +196,7 @@ def _product(
     return [*before, make(caps, w, b, p, out, s, choice, k.depth, is_partial), *after]
 
 
-def _unpacked(
-    caps: Caps, scratch: Scratch, w: Weights, p: Product, fast: bool
-) -> list[Step]:
+def _unpacked(caps: Caps, scratch: Scratch, w: Weights, p: Product, fast: bool) -> list[Step]:
     """The weights as floats, and their product."""
     assert w.given is not None
     wide = scratch.empty(p.a.shape[-2:], "float32")
