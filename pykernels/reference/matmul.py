@@ -155,8 +155,8 @@ def mul_mat_quant_budget(
     precision: str | None = None,
     rounded: bool = False,
 ) -> Array:
-    """That of mul_mat. Where numbers are halves on matrix units (`rounded`, or "fast"), the weights,
-    and b if it is float32, are rounded to 11 bits, and sums are in one piece."""
+    """That of mul_mat. Where numbers are halves on matrix units (`rounded`, or "fast"), weights are
+    rounded to 11 bits, and so is a float32 b, and sums are in one piece."""
     w = dequantize(low, scales, (shape[-1], b.shape[-1]), np.float32, high, quant)
     bound = mul_mat_budget(w, b, bias, residual, scale=scale, activation=activation)
     if not rounded and precision != "fast":

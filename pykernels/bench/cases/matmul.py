@@ -105,7 +105,7 @@ def mul_mat_quant(
     shape: tuple[int, ...] = (4096, 4096, 4096), dtype: str = "float16", out: str = "float32",
     quant: str = "q4_0",
 ) -> Case:  # fmt: skip
-    """The product (n, m, k) with quantised weights: dst (n, m) from b (n, k) and planes of (m, k)."""
+    """The product (n, m, k) with quantised weights: dst (n, m) from b (n, k), planes of (m, k)."""
     *lead, n, m, k = shape
     kind = type_of("bench", quant)
     k = -(-k // kind.block) * kind.block

@@ -46,8 +46,8 @@ class QuantShape(NamedTuple):
 
 
 class QuantChoice(NamedTuple):
-    """A body (gemv_quant, a tile of gemm_quant or gemm_mma_quant, or mul_mat for weights as floats in
-    scratch), and splits of K of a tile."""
+    """A body (gemv_quant, a tile of gemm_quant or gemm_mma_quant, or mul_mat for weights as floats
+    in scratch), and splits of K of a tile."""
 
     body: str
     splits: int = 1
@@ -112,8 +112,8 @@ def candidates(caps: Caps, s: QuantShape) -> list[Candidate]:
 
 
 def column_bits(caps: Caps, s: QuantShape) -> int:
-    """The columns of a workgroup of gemv_quant, as a power of two: fewer, with more runs of k, where
-    there would be fewer than two workgroups for each multiprocessor."""
+    """The columns of a workgroup of gemv_quant, as a power of two: fewer, with more runs of k,
+    where there would be fewer than two workgroups for each multiprocessor."""
     units, bits = caps.tuning.device.units, MOST_BITS
     while bits > LEAST_BITS and s.batches * cdiv(s.cols, 1 << bits) < 2 * units:
         bits -= 1
