@@ -1,4 +1,4 @@
-"""Weights of GGUF files. The package `gguf` reads them: pip install pykernels[gguf]."""
+"""Weights of GGUF files. The package `gguf` reads them: pip install gguf."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .device import Device, Tensor, device_of
 from .dtypes import DTYPES
 from .errors import ArgumentError
 from .lazy import load as _load
-from .tensors.block_types import TYPES
+from .plans.quant.types import TYPES
 from .tensors.layout import contiguous_layout
 from .tensors.quantised import QTensor
 
@@ -101,7 +101,7 @@ def _reader(path: str | PathLike[str]) -> Any:
         if e.name != "gguf":
             raise
         raise ImportError(
-            "[gguf] GGUF files are read with the package gguf: pip install pykernels[gguf]"
+            "[gguf] GGUF files are read with the package gguf: pip install gguf"
         ) from None
     try:
         return package.GGUFReader(path)

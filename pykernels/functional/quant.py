@@ -8,9 +8,9 @@ from pykernels.call.arrays import Array, Call
 from pykernels.device import Tensor
 from pykernels.dtypes import DTypeLike
 from pykernels.errors import ArgumentError, DTypeError, ShapeError
+from pykernels.plans.quant.types import TYPES, type_of
 from pykernels.runtime.launch import run
 from pykernels.runtime.whole import whole
-from pykernels.tensors.block_types import TYPES, type_of
 from pykernels.tensors.host import type_name
 from pykernels.tensors.quantised import QTensor
 

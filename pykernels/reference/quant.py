@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pykernels.tensors.block_types import GROUP, ROWS, TYPES, BlockType
+from pykernels.plans.quant.types import GROUP, ROWS, TYPES, BlockType
 
 __all__ = [
     "dequantize",

@@ -13,9 +13,9 @@ from pykernels._generated.kernels import unpack_blocks as _unpack
 from pykernels.device import Device, Tensor, device_of
 from pykernels.dtypes import DTypeLike, dtype_of
 from pykernels.errors import DTypeError, ShapeError
+from pykernels.plans.quant.types import BlockType, QuantName, planes, type_of
 from pykernels.runtime.launch import run
 
-from .block_types import BlockType, QuantName, planes, type_of
 from .host import shape_of, type_name
 
 if TYPE_CHECKING:
@@ -36,6 +36,12 @@ class QTensor:
 
     __slots__ = ("_kind", "_shape", "high", "low", "scales")
 
+    _kind: BlockType
+    _shape: tuple[int, ...]
+    low: Tensor
+    scales: Tensor
+    high: Tensor | None
+
     def __init__(self, *args: Any, **named: Any) -> None:
         raise TypeError(
             "quantised tensors are made by pk.quantize(x, type), QTensor.from_bytes and "
@@ -45,13 +51,13 @@ class QTensor:
     @classmethod
     def empty(cls, kind: BlockType, shape: tuple[int, ...], device: Device) -> QTensor:
         """A tensor whose planes are not written yet, for functions that write them."""
-        self = object.__new__(cls)
+        made = object.__new__(cls)
         low, scales, high = planes("QTensor", kind, shape)
-        self._kind, self._shape = kind, shape
-        self.low: Tensor = device.empty(low, "uint32")
-        self.scales: Tensor = device.empty(scales, "uint32")
-        self.high: Tensor | None = None if high is None else device.empty(high, "uint32")
-        return self
+        made._kind, made._shape = kind, shape
+        made.low = device.empty(low, "uint32")
+        made.scales = device.empty(scales, "uint32")
+        made.high = None if high is None else device.empty(high, "uint32")
+        return made
 
     @classmethod
     def from_bytes(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pykernels._generated.bodies import dequantize as body
 from pykernels.steps import Caps, Scratch, Step, cdiv
-from pykernels.tensors.block_types import BlockType, type_of
 from pykernels.tensors.layout import View
 
 from .planes import Piece, bound, in_fours, matrices, pieces
+from .types import BlockType, type_of
 
 __all__ = ["plan"]
 

@@ -10,8 +10,9 @@ from typing import NamedTuple
 from pykernels.errors import LimitError, ShapeError
 from pykernels.plans.parts import MAX_PARTS, fits_binding, narrow
 from pykernels.steps import Caps
-from pykernels.tensors.block_types import ROWS, BlockType, planes
 from pykernels.tensors.layout import View, contiguous_strides
+
+from .types import ROWS, BlockType, planes
 
 __all__ = ["Piece", "bound", "in_fours", "matrices", "pieces"]
 

@@ -6,11 +6,11 @@ from pykernels._generated.bodies import quantised_rows as body
 from pykernels.errors import ShapeError
 from pykernels.plans.parts import in_levels, parts
 from pykernels.steps import Caps, Scratch, Step, cdiv
-from pykernels.tensors.block_types import GROUP, type_of
 from pykernels.tensors.layout import Rows, View
 from pykernels.wgsl.watch import Watch
 
 from .planes import bound, in_fours
+from .types import GROUP, type_of
 
 __all__ = ["plan"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pykernels._generated.bodies import quantize as body
 from pykernels.errors import ArgumentError
 from pykernels.steps import Caps, Scratch, Step, cdiv
-from pykernels.tensors.block_types import ROWS, TYPES, BlockType, type_of
 from pykernels.tensors.layout import View
 
 from .planes import Piece, bound, in_fours, matrices, pieces
+from .types import ROWS, TYPES, BlockType, type_of
 
 __all__ = ["plan"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pykernels._generated.bodies import unpack_blocks as body
 from pykernels.errors import ShapeError
 from pykernels.steps import Caps, Scratch, Step, cdiv
-from pykernels.tensors.block_types import BlockType, type_of
 from pykernels.tensors.layout import View
 
 from .planes import Piece, bound, pieces
+from .types import BlockType, type_of
 
 __all__ = ["plan"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pykernels.tensors.block_types import TYPES, BlockType
+from pykernels.plans.quant.types import TYPES, BlockType
 from tests.harness import Array
 
 NAMES = tuple(TYPES)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import pykernels as pk
+from pykernels.plans.quant.types import TYPES
 from pykernels.reference import quant as reference
-from pykernels.tensors.block_types import TYPES
 from tests.harness import Array, Case, caps, random_form
 from tests.kernels.quant.quant_calls import MADE, NAMES, blocks, same
 

@@ -10,8 +10,8 @@ import gguf
 import numpy as np
 import pytest
 
+from pykernels.plans.quant.types import TYPES
 from pykernels.reference import quant as reference
-from pykernels.tensors.block_types import TYPES
 from tests.kernels.quant.quant_calls import MADE, NAMES, blocks, same
 
 ROOT = Path(__file__).resolve().parents[3]
