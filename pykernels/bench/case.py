@@ -355,7 +355,10 @@ class Loaded:
         return found
 
     def _rounded(self) -> bool:
-        """Does attention, or that whose gradient this is, run on matrix units?"""
+        """Does attention, or that whose gradient this is, or a product with quantised weights run
+        on matrix units?"""
+        if self.case.kernel == "mul_mat_quant":
+            return any("gemm_mma_quant" in name for name in self.bodies())
         if not self.case.kernel.startswith("flash_attn") or self.dev._context.caps.matrix is None:
             return False
         forward, (tensors, *_) = kernel_of("flash_attn"), self.sets

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from .host import shape_of, type_name
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["QTensor"]
+__all__ = ["QTensor", "Transposed"]
 
 NDArray = np.ndarray[Any, np.dtype[Any]]
 
@@ -157,6 +157,11 @@ class QTensor:
         """The device that the tensor lives on."""
         return self.low.device
 
+    @property
+    def T(self) -> Transposed:
+        """The transpose of a matrix, for `matmul(x, q.T)`."""
+        return Transposed(self)
+
     def __len__(self) -> int:
         return self._shape[0]
 
@@ -235,6 +240,17 @@ class QTensor:
         run(_unpack.KERNEL, (self.low, self.scales, self.high, blocks), (), (kind.name,))
         found: bytes = blocks.numpy().tobytes()
         return found
+
+
+class Transposed(NamedTuple):
+    """The transpose of quantised weights, as an operand of a product and nothing else."""
+
+    of: QTensor
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the axes."""
+        return self.of.shape[::-1]
 
 
 def _nbytes(kind: BlockType, shape: tuple[int, ...]) -> int:
