@@ -18,7 +18,7 @@ from pykernels.bench.peers import Skipped, naive_peer, numpy_peer, scalar, torch
 from pykernels.bench.program import GROUP_ID
 from pykernels.bench.shapes import POWER, RAGGED, Shape, cut, pick
 from pykernels.dtypes import DTypeName
-from pykernels.tensors.block_types import planes, type_of
+from pykernels.plans.quant.types import planes, type_of
 
 # n x m x k: dst (n, m) is a product over k; with a fourth size in front, a batch
 PRODUCTS = [
