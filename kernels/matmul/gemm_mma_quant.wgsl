@@ -12,7 +12,15 @@
 // pick.BV = "4"
 // pick.DV = "4"
 // pick.D = "dtype(dst)"
-// include mma_weights
+// axes.TYPE = ["q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_nl", "iq4_xs", "mxfp4"]
+// axes.LV = [2, 4]
+// when = [
+//   "LV == (2 if TYPE in ('q2_k', 'q3_k') else 4)",
+//   "(CFG.BM == 32 and CFG.BN == 32) if MMA == 'emulated' else CFG.BN > 32",
+// ]
+// inputs.low = { dtype = "u32", index = false, readonly = true, vec = "LV", axes = "b g p n" }
+// inputs.scales = { dtype = "u32", index = false, readonly = true, axes = "b g w n" }
+// inputs.high = { dtype = "u32", index = false, readonly = true, axes = "b g p n", optional = true, when = "TYPE in ('q5_0', 'q5_1', 'q3_k', 'q5_k', 'q6_k')" }
 // fragments = "'f16'"
 // workgroup_bytes = "49152 if MMA == 'cooperative_matrix' else 24576 if CFG.BN > 64 else 16384"
 // inputs.b = { dtype = "u32", vec = "BV", doc = "(..., N, K) in words of two halves" }

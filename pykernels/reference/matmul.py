@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from .elementwise import OPS
-from .quant import dequantize
 
 __all__ = [
     "activate", "mul_mat", "mul_mat_budget", "mul_mat_i8", "mul_mat_i8_budget", "mul_mat_quant",
@@ -142,7 +141,7 @@ def mul_mat_quant(
     precision: str | None = None,
 ) -> Array:
     """The product with the float32 numbers of the planes (M, K), in float64."""
-    w = dequantize(low, scales, (shape[-1], b.shape[-1]), np.float32, high, quant)
+    w = _weights(low, scales, (shape[-1], b.shape[-1]), high, quant)
     return mul_mat(w, b, bias, residual, scale=scale, activation=activation)
 
 
@@ -163,7 +162,7 @@ def mul_mat_quant_budget(
 ) -> Array:
     """That of mul_mat. Where numbers are halves on matrix units (`rounded`, or "fast"), weights are
     rounded to 11 bits, and so is a float32 b, and sums are in one piece."""
-    w = dequantize(low, scales, (shape[-1], b.shape[-1]), np.float32, high, quant)
+    w = _weights(low, scales, (shape[-1], b.shape[-1]), high, quant)
     bound = mul_mat_budget(w, b, bias, residual, scale=scale, activation=activation)
     if not rounded and precision != "fast":
         return bound
@@ -175,6 +174,14 @@ def mul_mat_quant_budget(
     if halves == 2:
         tiny = tiny + 2.0**-25 * np.abs(w.astype(np.float64)).sum(-1)
     return np.asarray(bound + factor * (size * (halves * 2.0**-11 + k * 2.0**-25) + tiny))
+
+
+def _weights(
+    low: Array, scales: Array, shape: tuple[int, ...], high: Array | None, quant: str
+) -> Array:
+    from .quant import dequantize  # families of kernels are read one by one
+
+    return dequantize(low, scales, shape, np.float32, high, quant)
 
 
 def _spread(a: Array, b: Array) -> Array:

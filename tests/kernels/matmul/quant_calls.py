@@ -11,7 +11,7 @@ from pykernels.kernels import mul_mat_quant
 from pykernels.reference.matmul import mul_mat_quant as reference
 from pykernels.reference.matmul import mul_mat_quant_budget as budget
 from pykernels.reference.quant import pack_blocks
-from pykernels.tensors.block_types import TYPES
+from pykernels.plans.quant.types import TYPES
 from tests.harness import Array, Case, Form, Operand, assert_close
 from tests.kernels.quant.quant_calls import HALVES
 

@@ -17,7 +17,7 @@ from pykernels.plans.matmul.mul_mat_quant import plan
 from pykernels.plans.matmul.select_quant import QuantChoice, QuantShape, candidates, choose
 from pykernels.reference.quant import dequantized
 from pykernels.steps import Caps, Scratch
-from pykernels.tensors.block_types import TYPES, planes, type_of
+from pykernels.plans.quant.types import TYPES, planes, type_of
 from pykernels.tensors.layout import View, contiguous_layout
 from pykernels.tuning import named
 from tests.emulation import UNITS, emulated
