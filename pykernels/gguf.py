@@ -55,6 +55,11 @@ class File(Mapping[str, "QTensor | Tensor"]):
         halves = device_of(self._device).tensor(words.view(np.uint16).reshape(shape))
         return halves._with(contiguous_layout(shape, dtype))
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries  # without the copy that Mapping makes
+
+    __eq__, __hash__ = object.__eq__, object.__hash__  # a file is itself, without a look at weights
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._entries)
 

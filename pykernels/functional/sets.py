@@ -60,7 +60,7 @@ def unique(
         size: The length of the result, and of positions and counts. Of more values the first ones
             are taken; where there are fewer, counts of 0 follow. None takes all.
         fill_value: What the result has behind the values, where there are fewer than `size`; None
-            takes the first value.
+            takes the first value. It must fit x's dtype.
 
     Returns:
         The values (count,), of x's dtype; with a flag a tuple of the values and, in this order,
@@ -101,7 +101,9 @@ def unique(
         picks = evaluate(op, "where(at < n, at, 0)", {"at": places, "n": flat.size}, None)
     values = index_select(ordered, 0, picks, check=False)
     if fill_value is not None:
-        named: dict[str, Any] = {"at": places, "n": flat.size, "x": values, "fill": fill_value}
+        fill = call.empty((), given.dtype)
+        run(_fill.KERNEL, (fill,), bits_of(op, fill_value, given.dtype, "fill_value"))
+        named: dict[str, Any] = {"at": places, "n": flat.size, "x": values, "fill": fill}
         values = evaluate(op, "where(at < n, x, fill)", named, None)
     found: list[Any] = [values]
     if order is not None and by_index:

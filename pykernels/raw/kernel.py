@@ -285,6 +285,13 @@ def raw_kernel(
     """
     if not isinstance(wgsl, str):
         raise ArgumentError(f"[raw_kernel] wgsl must be a str but is {type_name(wgsl)}")
+    for word, told in (("entry", entry), ("name", entry if name is None else name)):
+        if not isinstance(told, str):
+            raise ArgumentError(f"[raw_kernel] {word} must be a str but is {type_name(told)}")
+    if not isinstance(constants, Mapping | None):
+        raise ArgumentError(
+            f"[raw_kernel] constants must be values by name but is {type_name(constants)}"
+        )
     given = {k: _literal(k, v) for k, v in (constants or {}).items()}
     return RawKernel(wgsl, entry, given, name or entry)
 

@@ -97,11 +97,15 @@ def reflect(name: str, wgsl: str, entry: str, constants: Mapping[str, str]) -> I
     if not any(b.written for b in bindings):
         raise ArgumentError(f"[{name}] no binding of {entry} is var<storage, read_write>")
     members = _members(name, usage.sizes, uniforms[0]) if uniforms else ()
+    taken = {b.name for b in bindings} | {"grid"}
+    for told in [m.name for m in members if m.name in taken]:
+        what = "an argument of every call" if told == "grid" else "a binding"
+        raise ArgumentError(f"[{name}] {told} is a member and {what}: give the member another name")
     texts = tuple(_bound(wgsl, usage, storage, uniforms, constants, rw) for rw in (False, True))
     words = {w.strip() for m in _ENABLE.finditer(usage.code) for w in m[1].split(",")}
     return Interface(
         bindings, members, _offsets(name, bindings, members),
-        tuple(n or 0 for n in (*usage.size(entry), 1, 1)[:3]),
+        tuple(n or 0 for n in (*(usage.size(entry) or [None]), 1, 1)[:3]),
         tuple(f.name for f in FEATURES if f.word in words),
         tuple(b.name for b in bindings), (texts[0], texts[1]),
     )  # fmt: skip

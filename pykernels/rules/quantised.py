@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from pykernels._generated.kernels.mul_mat_quant import KERNEL
 from pykernels.call.arrays import Array, Call
 from pykernels.device import Tensor
@@ -58,7 +60,7 @@ def quantised_affine(
     """linear with a QTensor as weights."""
     if not isinstance(w, QTensor):
         raise ShapeError("[linear] w must be (n, k): a QTensor itself, not its transpose")
-    if b is not None and b.shape != w.shape[:-1]:
+    if isinstance(b, Tensor | np.ndarray) and b.shape != w.shape[:-1]:
         raise ShapeError(f"[linear] b must have shape {w.shape[:-1]} but has shape {b.shape}")
     return _product(_LINEAR, x, w, b, None, 1.0, activation, precision, out)
 

@@ -71,6 +71,16 @@ def test_inputs_in_the_memory_of_outputs(dev: pk.Device) -> None:
 
 
 @gpu
+def test_a_text_without_a_workgroup_size(dev: pk.Device) -> None:
+    kernel = pk.raw_kernel(DOUBLE.replace("@workgroup_size(32)", ""))
+    assert kernel.workgroup == (0, 1, 1)
+    with pytest.raises(pk.ArgumentError, match="grid is needed"):
+        kernel(dev.zeros(4), dev.zeros(4))
+    with pytest.raises(pk.ShaderError):
+        kernel(dev.zeros(4), dev.zeros(4), grid=1)
+
+
+@gpu
 def test_grids_and_arrays(dev: pk.Device) -> None:
     double = pk.raw_kernel(DOUBLE, name="double")
     x = np.arange(100, dtype=np.float32)
@@ -186,6 +196,17 @@ TEXTS: dict[str, tuple[str, dict[str, Any], str]] = {
         "struct P { x_offset: f32 }" + HEAD + "@group(0) @binding(2) var<uniform> p: P;"
         + MAIN.replace("x[0]", "x[u32(p.x_offset)]"), {}, "must be a u32",
     ),
+    "member with the name of a binding": (
+        "struct P { x: f32 }" + HEAD + "@group(0) @binding(2) var<uniform> p: P;"
+        + MAIN.replace("x[0]", "p.x + x[0]"), {}, "x is a member and a binding",
+    ),
+    "member that calls cannot name": (
+        "struct P { grid: f32 }" + HEAD + "@group(0) @binding(2) var<uniform> p: P;"
+        + MAIN.replace("x[0]", "p.grid + x[0]"), {}, "grid is a member and an argument",
+    ),
+    "entry that is no text": (DOUBLE, {"entry": None}, "entry must be a str but is NoneType"),
+    "name that is no text": (DOUBLE, {"name": 5}, "name must be a str but is int"),
+    "constants without names": (DOUBLE, {"constants": [1]}, "constants must be values by name"),
 }  # fmt: skip
 
 

@@ -15,9 +15,9 @@ from pykernels.dtypes import DTYPES
 from pykernels.forcing import force
 from pykernels.plans.matmul.mul_mat_quant import plan
 from pykernels.plans.matmul.select_quant import QuantChoice, QuantShape, candidates, choose
+from pykernels.plans.quant.types import TYPES, planes, type_of
 from pykernels.reference.quant import dequantized
 from pykernels.steps import Caps, Scratch
-from pykernels.plans.quant.types import TYPES, planes, type_of
 from pykernels.tensors.layout import View, contiguous_layout
 from pykernels.tuning import named
 from tests.emulation import UNITS, emulated
@@ -166,6 +166,7 @@ def test_linear_and_matmul_reject(dev: pk.Device) -> None:
         (lambda: pk.linear(x[:, :32], q), pk.ShapeError, r"\[linear\] x must be \(..., 64\)"),
         (lambda: pk.linear(x, q.T), pk.ShapeError, r"\[linear\] w must be \(n, k\)"),
         (lambda: pk.linear(x, q, dev.zeros(3)), pk.ShapeError, r"\[linear\] b must have shape"),
+        (lambda: pk.linear(x, q, 3), pk.DTypeError, r"\[linear\] b must be a pykernels.Tensor"),
         (lambda: pk.matmul(x, q), pk.ShapeError, r"\[matmul\] a QTensor takes part as b"),
         (lambda: pk.matmul(q, x), pk.ShapeError, r"\[matmul\] a QTensor takes part as b"),
         (lambda: pk.matmul(x, q.T, bias=dev.zeros(5)), pk.ShapeError, "bias must broadcast"),

@@ -64,6 +64,10 @@ def test_unique_of_a_size(dev: pk.Device) -> None:
         np.testing.assert_array_equal(inverse.numpy(), want[2])
     got = pk.unique(dev.tensor(x), size=n + 2, fill_value=77)
     assert got.numpy().tolist() == [*want[0], 77, 77]
+    for dtype, fill, last in (("bool", 3, True), ("int8", 2.0, 2), ("float16", np.float32(2), 2)):
+        got = pk.unique(dev.tensor(np.array([1], dtype)), size=2, fill_value=fill)
+        assert got.dtype == dtype and got.numpy().view(dtype).tolist() == [1, last]
+        assert dtype != "bool" or got.numpy().view(np.uint8)[1] == 1
     assert pk.unique(np.float32([2, 1, 2]), size=2).tolist() == [1, 2]
     assert pk.unique(dev.zeros(0), size=0).shape == (0,)
 
@@ -83,6 +87,9 @@ def test_unique_rejects_sizes(dev: pk.Device) -> None:
         pk.unique(dev.zeros(0), size=2)
     with pytest.raises(pk.ArgumentError, match=r"\[unique\] fill_value is for results of a size"):
         pk.unique(dev.zeros(3), fill_value=2)
+    for fill in (0.5, 300):
+        with pytest.raises(pk.ArgumentError, match=r"\[unique\] fill_value must be .* for int8"):
+            pk.unique(dev.zeros(3, "int8"), size=2, fill_value=fill)
 
 
 def test_special_values(dev: pk.Device) -> None:
