@@ -20,6 +20,7 @@
 // params.groups_k = { type = "u32" }
 // params.across = { type = "u32" }
 // params.down = { type = "u32" }
+// operations = "2 * dst.size"
 // uses = ["quant/${TYPE}", "quantised", "convert", "words", "numbers"]
 // grid = "across * down * dst.shape[0]"
 // ///

@@ -18,6 +18,7 @@
 // params.groups_k = { type = "u32" }
 // params.across = { type = "u32" }
 // params.down = { type = "u32" }
+// moves_bytes = true
 // uses = ["quant/${TYPE}", "file", "planes"]
 // grid = "across * down * low.shape[0]"
 // ///

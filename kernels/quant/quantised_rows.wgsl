@@ -25,7 +25,8 @@
 // params.limit = { type = "u32" }
 // params.across = { type = "u32" }
 // faults = true
-// bytes = "dst.nbytes + index.nbytes + low.nbytes * index.size // max(rows, 1)"
+// bytes = "dst.nbytes + index.nbytes + index.size * (low.nbytes + scales.nbytes + (high.nbytes if high else 0)) // max(low.shape[3], 1)"
+// operations = "2 * dst.size"
 // uses = ["quant/${TYPE}", "quantised", "convert", "words", "indices", "numbers"]
 // grid = "across * cdiv(it.rows, CFG.ROWS)"
 // ///

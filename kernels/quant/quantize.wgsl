@@ -23,6 +23,7 @@
 // params.groups_k = { type = "u32" }
 // params.across = { type = "u32" }
 // params.down = { type = "u32" }
+// operations = "6 * x.size"
 // uses = ["quant/${TYPE}", "convert", "making", "planes"]
 // grid = "across * down * low.shape[0]"
 // ///

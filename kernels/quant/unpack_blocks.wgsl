@@ -13,6 +13,7 @@
 // params.row_bytes = { type = "u32" }
 // params.row_words = { type = "u32" }
 // params.total = { type = "u32" }
+// moves_bytes = true
 // uses = ["quant/${TYPE}", "words", "file"]
 // grid = "cdiv(total, CFG.threads)"
 // ///

@@ -194,7 +194,8 @@ def quantised_rows(
     stored, record = _unplaned(TYPES[quant], low, scales, high, rows)
     with np.errstate(all="ignore"):
         whole = _values(TYPES[quant], stored, record)[0]
-        return whole[np.clip(index, 0, rows - 1)].astype(dtype)
+        found: Array = whole[np.clip(index, 0, rows - 1)].astype(dtype)
+        return found
 
 
 def _half(word: Array, upper: bool = False) -> Array:

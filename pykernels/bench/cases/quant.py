@@ -16,9 +16,9 @@ from pykernels.plans.quant.types import GROUP, TYPES, planes
 COLUMNS = 256  # that are checked
 MAIN = {
     "dequantize": ("u32>f32-4096x4096-q4_0", "u32>f32-4096x4096-q4_k"),
-    "pack_blocks": ("u8>u32-4096x4096-q4_0",),
+    "pack_blocks": ("u8xu32>u32-4096x4096-q4_0",),
     "quantised_rows": ("u32xi32>f32-512x32000x4096-q4_0",),
-    "quantize": ("f32>u32-4096x4096-q8_0",),
+    "quantize": ("f32xu32>u32-4096x4096-q8_0",),
     "unpack_blocks": ("u32>u8-4096x4096-q4_0",),
 }
 # Planes by the axis of their blocks or groups.
@@ -89,7 +89,7 @@ def pack_blocks(
     rows, columns = _sizes(shape, name)
     raw = Operand((1, rows, columns // TYPES[name].block * TYPES[name].nbytes), "uint8")
     own = operands(name, rows, columns)
-    tensors = {"raw": raw, **{n: own[n] for n in ("scales", "low", "high") if n in own}}
+    tensors = {"raw": raw} | {n: own[n] for n in ("scales", "low", "high") if n in own}
     return Case("pack_blocks", tensors, {"quant": name}, (rows, columns), name, part=some(name))
 
 
@@ -111,7 +111,7 @@ def quantize(
     rows, columns = _sizes(shape, name)
     own = operands(name, rows, columns)
     x = Operand((rows, columns), cast(DTypeName, dtype), values=steps)
-    tensors = {"x": x, **{n: own[n] for n in ("scales", "low", "high") if n in own}}
+    tensors = {"x": x} | {n: own[n] for n in ("scales", "low", "high") if n in own}
     return Case("quantize", tensors, {"quant": name}, (rows, columns), name, part=some(name))
 
 
